@@ -1,0 +1,101 @@
+//! The device's side: what a NIC model is, and its only way out.
+
+use crate::{Hcall, HcallReturn, Iova, Reg, Time};
+
+/// A NIC model.
+///
+/// Virtual time reaches it through the `at` and `until` of these calls. It may
+/// *read* announced memory as soon as it is announced, but whatever it does to
+/// the outside (memory writes, interrupts, frames) happens inside `advance`, at
+/// its own time, in the order of those times. Whoever owns the device calls
+/// `advance(now)` before anything could see such an effect.
+pub trait Device<P: Port> {
+    /// The CPU reads a register of `size` bytes (1, 2, 4 or 8). A register that
+    /// does not exist reads as the hardware would have it.
+    fn mmio_read(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64;
+    /// The CPU writes a register.
+    fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64);
+    /// A frame, without FCS, arrives from the wire.
+    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken;
+    /// When `advance` next has something to do; `None` when nothing is pending.
+    /// A timer that restarts is a time that moves.
+    fn next_due(&self) -> Option<Time>;
+    /// Does everything that is due up to and including `until`.
+    fn advance(&mut self, p: &mut P, until: Time);
+    /// As after power-on or a function-level reset: nothing pending, no DMA.
+    fn reset(&mut self, p: &mut P);
+}
+
+/// A device that is reached by hypervisor calls, from several partitions.
+pub trait HcallDevice<P: Port>: Device<P> {
+    /// Partition `from` makes the call; `ports[i]` is partition `i`'s memory
+    /// and interrupts.
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> HcallReturn;
+}
+
+/// A device's only way out; one per function or partition.
+pub trait Port {
+    /// Reads host memory. The bytes are there on return; the `Time` says when
+    /// the last of them arrives at the device.
+    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault>;
+    /// Writes host memory, posted. The `Time` says when the last byte arrives in
+    /// memory; writes of one port arrive in the order they were made.
+    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault>;
+    /// Raises or lowers interrupt line `n`, a level. Whether it is masked is
+    /// looked up outside, when it matters.
+    fn set_line(&mut self, at: Time, n: u16, high: bool);
+    /// Sends message-signalled interrupt `vector`; it arrives after the writes
+    /// made before it.
+    fn message(&mut self, at: Time, vector: u16);
+    /// A frame leaves on the wire, without FCS; `at` is when its first bit does.
+    fn emit(&mut self, at: Time, frame: &[u8]);
+}
+
+/// A device's access to memory that it had no right to, or that is not there.
+/// Nothing was transferred.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DmaFault {
+    /// The first address that could not be reached.
+    pub at: Iova,
+    /// Why.
+    pub kind: DmaFaultKind,
+}
+
+/// Why a DMA access failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DmaFaultKind {
+    /// No live mapping covers the address.
+    Unmapped,
+    /// A mapping covers it, but not for this direction.
+    Direction,
+    /// A fault that was asked for (`--fault`).
+    Injected,
+}
+
+/// What became of a frame from the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// The device took it.
+    Yes,
+    /// It was dropped.
+    Dropped(Drop),
+    /// Back-pressure: offer it again later.
+    Hold,
+}
+
+/// Why a device dropped a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drop {
+    /// The receiver is off or the link is down.
+    Off,
+    /// Not addressed to this station.
+    Filter,
+    /// No receive buffer was posted, or none that fits.
+    NoBuffer,
+    /// On-chip memory was full.
+    Fifo,
+    /// Too short, too long or otherwise malformed.
+    Malformed,
+    /// Its buffer could not be reached.
+    Dma,
+}

@@ -1,0 +1,237 @@
+//! The driver's side: one CPU's view of its machine.
+
+use crate::{Iova, Reg, Span, Time, Work};
+use core::ops::Range;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// One CPU's view of the machine it belongs to, lent `&mut` to each driver call.
+/// There are no globals: two machines in one process are two values.
+pub trait Host {
+    /// Reads a 32-bit register: a full round trip, which the CPU waits for.
+    fn read32(&mut self, r: Reg) -> u32;
+    /// Writes a 32-bit register. Posted: the CPU goes on at once.
+    fn write32(&mut self, r: Reg, v: u32);
+    /// Writes a 64-bit register as one access. Posted.
+    fn write64(&mut self, r: Reg, v: u64);
+
+    /// An owned piece of host memory of `len` bytes, placed as asked. Its
+    /// content is not defined.
+    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted>;
+    /// Gives a buffer back.
+    fn release(&mut self, b: Buf);
+    /// Lends the bytes `range` of `b` to `f`. An arm whose memory is elsewhere
+    /// may copy in and out.
+    ///
+    /// # Panics
+    /// When `range` is not inside the buffer: that is the caller's mistake.
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R;
+
+    /// Makes `range` of `b` reachable for the device, until `unmap`.
+    fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError>;
+    /// Ends the device's access and gives the buffer back.
+    fn unmap(&mut self, m: Mapped) -> Buf;
+
+    /// Memory that CPU and device both use for as long as it lives: rings,
+    /// doorbell records. Zeroed, aligned to `align` (a power of two).
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted>;
+    /// Ends the device's access to a coherent area.
+    fn release_coherent(&mut self, c: Coherent);
+    /// Reads a `T` from a coherent area. What the device wrote is seen from the
+    /// moment its write arrived, not before.
+    fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T;
+    /// Writes a `T` to a coherent area. Seen by the device no later than the
+    /// next fence that orders it.
+    fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T);
+    /// Orders what came before against what comes after.
+    fn fence(&mut self, f: Fence);
+
+    /// Declares CPU work that the driver has just done or is about to do.
+    fn spend(&mut self, w: Work);
+    /// One turn of a polling loop: time passes.
+    fn relax(&mut self);
+    /// Waits for `d`.
+    fn delay(&mut self, d: Span);
+    /// This CPU's time.
+    fn now(&self) -> Time;
+}
+
+/// An owned piece of host memory.
+///
+/// It is not `Copy`, and cannot be split: a part of it is a range beside it.
+/// Losing one is a leak, and the lab's audit finds it.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a buffer that is not released leaks"]
+pub struct Buf {
+    addr: u64,
+    len: u32,
+    token: u32,
+}
+
+impl Buf {
+    /// For hosts: a buffer at an address of their own choosing; `token` is theirs.
+    pub const fn from_parts(addr: u64, len: u32, token: u32) -> Buf {
+        Buf { addr, len, token }
+    }
+    /// The address as the CPU sees it; alignment decisions look at this.
+    #[inline(always)]
+    pub const fn addr(&self) -> u64 {
+        self.addr
+    }
+    /// Length in bytes.
+    #[inline(always)]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+    /// Whether it has no bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// What the host put there.
+    pub const fn token(&self) -> u32 {
+        self.token
+    }
+}
+
+/// Where a buffer is to start: at an address that leaves `offset` when divided
+/// by `align`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// A power of two.
+    pub align: u32,
+    /// Less than `align`.
+    pub offset: u32,
+}
+
+impl Place {
+    /// Anywhere: on a 64-byte line.
+    pub const ANY: Place = Place { align: 64, offset: 0 };
+}
+
+/// The machine has no memory left of the kind that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exhausted;
+
+/// Which way a mapped buffer is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// The device reads it (transmit).
+    ToDevice,
+    /// The device writes it (receive).
+    FromDevice,
+}
+
+/// A buffer that is lent to the device.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a mapping that is not ended leaks"]
+pub struct Mapped {
+    buf: Buf,
+    iova: Iova,
+    start: u32,
+    len: u32,
+    dir: Direction,
+}
+
+impl Mapped {
+    /// For hosts: `buf`'s bytes `range` are reachable at `iova`.
+    #[inline(always)]
+    pub const fn new(buf: Buf, range: Range<u32>, iova: Iova, dir: Direction) -> Mapped {
+        Mapped { buf, iova, start: range.start, len: range.end - range.start, dir }
+    }
+    /// Where the device finds the first mapped byte.
+    #[inline(always)]
+    pub const fn iova(&self) -> Iova {
+        self.iova
+    }
+    /// How many bytes are mapped.
+    #[inline(always)]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+    /// Whether none are.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Which bytes of the buffer are mapped.
+    #[inline(always)]
+    pub const fn range(&self) -> Range<u32> {
+        self.start..self.start + self.len
+    }
+    /// Which way.
+    pub const fn direction(&self) -> Direction {
+        self.dir
+    }
+    /// For hosts, when the mapping has ended.
+    #[inline(always)]
+    pub fn into_buf(self) -> Buf {
+        self.buf
+    }
+    /// For hosts: the buffer beneath.
+    pub const fn buf(&self) -> &Buf {
+        &self.buf
+    }
+}
+
+/// A mapping that could not be made, and the buffer it was asked for.
+#[derive(PartialEq, Eq, Debug)]
+pub struct MapError {
+    /// Still the caller's.
+    pub buf: Buf,
+    /// Why.
+    pub why: MapFault,
+}
+
+/// Why a mapping failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MapFault {
+    /// No translation entries left (H_NOT_ENOUGH_RESOURCES on POWER).
+    NoEntries,
+    /// The range is not inside the buffer.
+    Range,
+}
+
+/// Memory that CPU and device share for as long as it lives.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a coherent area that is not released leaks"]
+pub struct Coherent {
+    addr: u64,
+    iova: Iova,
+    len: u32,
+}
+
+impl Coherent {
+    /// For hosts.
+    pub const fn from_parts(addr: u64, iova: Iova, len: u32) -> Coherent {
+        Coherent { addr, iova, len }
+    }
+    /// The address as the CPU sees it.
+    #[inline(always)]
+    pub const fn addr(&self) -> u64 {
+        self.addr
+    }
+    /// Where the device finds it.
+    pub const fn iova(&self) -> Iova {
+        self.iova
+    }
+    /// Length in bytes.
+    #[inline(always)]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+    /// Whether it has no bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Which order a fence makes. The names are Linux's, less the `b`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fence {
+    /// Stores to coherent memory before it are seen by the device before stores
+    /// after it (`dma_wmb`).
+    DmaWrite,
+    /// Loads of coherent memory before it are done before loads after it (`dma_rmb`).
+    DmaRead,
+    /// Stores to coherent memory before it are seen before register writes after
+    /// it (`wmb`).
+    Write,
+}
