@@ -1,1 +1,25 @@
-//! .
+//! What lies between a driver and a device: host memory and its mappings, the
+//! rules of the bus, time lines, and the ledger that counts every crossing.
+//!
+//! ```text
+//! driver -> Machine (Host) -> bus (register writes, DMA, interrupts) <- device (Port)
+//!              |                 |
+//!              +---- Platform: memory, guard, ledger, interrupts, wire
+//! ```
+//!
+//! A [`Machine`] is the CPU's side of one platform with one device; it
+//! implements [`Host`](doorbell_seam::Host). A bus such as [`Pcie`] is the
+//! device's side; it implements [`Port`](doorbell_seam::Port) and books each
+//! transaction on its time lines. Both meet in a [`Platform`].
+#![forbid(unsafe_code)]
+
+pub mod express;
+pub mod ledger;
+pub mod machine;
+pub mod memory;
+pub mod platform;
+
+pub use ledger::Ledger;
+pub use machine::{Bus, Costs, Machine, Price};
+pub use memory::{Guard, Memory};
+pub use platform::Platform;

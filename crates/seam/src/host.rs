@@ -196,12 +196,17 @@ pub struct Coherent {
     addr: u64,
     iova: Iova,
     len: u32,
+    token: u32,
 }
 
 impl Coherent {
-    /// For hosts.
-    pub const fn from_parts(addr: u64, iova: Iova, len: u32) -> Coherent {
-        Coherent { addr, iova, len }
+    /// For hosts; `token` is theirs.
+    pub const fn from_parts(addr: u64, iova: Iova, len: u32, token: u32) -> Coherent {
+        Coherent { addr, iova, len, token }
+    }
+    /// What the host put there.
+    pub const fn token(&self) -> u32 {
+        self.token
     }
     /// The address as the CPU sees it.
     #[inline(always)]

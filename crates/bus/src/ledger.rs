@@ -1,0 +1,108 @@
+//! The ledger: one number for each kind of crossing, counted where it happens.
+//!
+//! "Up" is from the device toward host memory, "down" is toward the device (what
+//! NIC counters call inbound). Bytes on a link include framing, header and
+//! LCRC; DLLPs are apart.
+
+macro_rules! ledger {
+    ($($(#[doc = $doc:literal])+ $field:ident,)*) => {
+        /// All counts of a run.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Ledger {
+            $($(#[doc = $doc])+ pub $field: u64,)*
+        }
+
+        impl Ledger {
+            /// Every count with its name, in a fixed order.
+            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+            /// What each count is.
+            pub fn about() -> impl Iterator<Item = (&'static str, &'static str)> {
+                [$((stringify!($field), concat!($($doc),+).trim_ascii_start_())),*].into_iter()
+            }
+            /// What was counted since `before`.
+            pub fn since(&self, before: &Ledger) -> Ledger {
+                Ledger { $($field: self.$field - before.$field,)* }
+            }
+        }
+    };
+}
+
+/// A doc comment's text begins with a space.
+trait TrimDoc {
+    fn trim_ascii_start_(&self) -> &str;
+}
+impl TrimDoc for str {
+    fn trim_ascii_start_(&self) -> &str {
+        self.trim_start()
+    }
+}
+
+ledger! {
+    /// Bytes of TLPs toward the device, framing included.
+    pcie_down_tlp_bytes,
+    /// Bytes of TLPs toward the host, framing included.
+    pcie_up_tlp_bytes,
+    /// Bytes of DLLPs toward the device.
+    pcie_down_dllp_bytes,
+    /// Bytes of DLLPs toward the host.
+    pcie_up_dllp_bytes,
+    /// Memory read requests by the device.
+    pcie_mrd_up,
+    /// Completions with data toward the device.
+    pcie_cpld_down,
+    /// Memory writes by the device.
+    pcie_mwr_up,
+    /// Memory writes by the CPU: registers.
+    pcie_mwr_down,
+    /// Memory reads by the CPU: registers.
+    pcie_mrd_down,
+    /// Completions with data toward the CPU.
+    pcie_cpld_up,
+    /// Payload bytes that the device read.
+    pcie_read_bytes,
+    /// Payload bytes that the device wrote.
+    pcie_write_bytes,
+    /// Register reads by the CPU.
+    mmio_reads,
+    /// Register writes by the CPU.
+    mmio_writes,
+    /// Buffers mapped for the device.
+    maps,
+    /// Mappings ended.
+    unmaps,
+    /// Device accesses outside a live mapping.
+    dma_faults,
+    /// Message-signalled interrupts.
+    messages,
+    /// Rising edges of interrupt lines.
+    line_interrupts,
+    /// Fences executed by the driver.
+    fences,
+    /// Bytes copied by the driver.
+    copied_bytes,
+    /// Bytes summed by the driver.
+    summed_bytes,
+    /// Frames that left on the wire.
+    wire_frames,
+    /// Bytes of those, without FCS.
+    wire_bytes,
+    /// Buffers taken from the host's pool.
+    buffers_taken,
+    /// Buffers given back to it.
+    buffers_released,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_is_described() {
+        assert_eq!(Ledger::about().count(), Ledger::default().entries().count());
+        for (name, about) in Ledger::about() {
+            assert!(about.len() > 10 && !about.starts_with(' '), "{name}: {about:?}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The CPU's side: cores with their own time, and the costs that a platform's
+//! profile gives to what drivers do.
+//!
+//! One [`Machine`] is one platform with one device. It has one or more cores;
+//! [`Machine::enter`] says whose view the next driver call gets. Each core's time
+//! moves by what its driver spends. The device catches up whenever the entered
+//! core could see one of its effects: before a register access and before a load
+//! from device-writable memory, if something is due by then.
+
+use crate::{Ledger, Memory, Platform};
+use core::ops::Range;
+use doorbell_seam::{
+    Buf, Coherent, Device, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place, Port, Reg, Span, Time,
+    Work, WorkKind,
+};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// A bus: the device's way out, and the CPU's way in.
+pub trait Bus: Port {
+    /// Memory, interrupts, wire, ledger.
+    fn platform(&self) -> &Platform;
+    /// The same.
+    fn platform_mut(&mut self) -> &mut Platform;
+    /// The CPU writes `size` bytes to a register at `at`; when they arrive at the device.
+    fn register_write(&mut self, at: Time, size: u8) -> Time;
+    /// The CPU asks for a register at `at`; when the question arrives at the device.
+    fn register_read(&mut self, at: Time, size: u8) -> Time;
+    /// The device answers at `at`; when the answer arrives at the CPU.
+    fn register_answer(&mut self, at: Time, size: u8) -> Time;
+    /// Nothing will be asked for before `floor` any more.
+    fn set_floor(&mut self, floor: Time);
+}
+
+/// What one kind of work costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Price {
+    /// Each occurrence.
+    pub each: Span,
+    /// Each unit of it.
+    pub per_unit: Span,
+}
+
+/// What a platform's CPU charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// By [`WorkKind`].
+    pub work: [Price; WorkKind::ALL.len()],
+    /// A register write, for the core that makes it.
+    pub mmio_write: Span,
+    /// The least time between two register writes of one core: uncached stores serialise.
+    pub mmio_write_spacing: Span,
+    /// A fence.
+    pub fence: Span,
+    /// One turn of a polling loop.
+    pub relax: Span,
+}
+
+impl Costs {
+    /// Nothing costs any time, but a polling turn of 100 ns so that time moves.
+    pub const FREE: Costs = Costs {
+        work: [Price { each: Span::ZERO, per_unit: Span::ZERO }; WorkKind::ALL.len()],
+        mmio_write: Span::ZERO,
+        mmio_write_spacing: Span::ZERO,
+        fence: Span::ZERO,
+        relax: Span::from_ns(100),
+    };
+}
+
+/// How often a kind of work was done, and how many units of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Occurrences.
+    pub times: u64,
+    /// Units.
+    pub units: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Core {
+    now: Time,
+    last_mmio_write: Option<Time>,
+}
+
+/// A platform with one device; a [`Host`] for the core that was entered last.
+#[derive(Debug)]
+pub struct Machine<B, D> {
+    /// The bus and what hangs on it.
+    pub bus: B,
+    /// The device.
+    pub device: D,
+    costs: Costs,
+    cores: Vec<Core>,
+    entered: usize,
+    core: Core,
+    due: Time,
+    done: [Done; WorkKind::ALL.len()],
+    stalled: Span,
+}
+
+impl<B: Bus, D: Device<B>> Machine<B, D> {
+    /// A machine with `cores` cores, all at time zero; core 0 is entered.
+    pub fn new(bus: B, device: D, costs: Costs, cores: usize) -> Machine<B, D> {
+        let mut m = Machine {
+            bus,
+            device,
+            costs,
+            cores: vec![Core::default(); cores.max(1)],
+            entered: 0,
+            core: Core::default(),
+            due: Time::NEVER,
+            done: [Done::default(); WorkKind::ALL.len()],
+            stalled: Span::ZERO,
+        };
+        m.look_ahead();
+        m
+    }
+
+    /// Gives the next calls core `n`'s view.
+    #[inline]
+    pub fn enter(&mut self, n: usize) {
+        self.cores[self.entered] = self.core;
+        self.entered = n;
+        self.core = self.cores[n];
+    }
+
+    /// Moves the entered core's time to `t`, if that is ahead: it has nothing to do until then.
+    #[inline]
+    pub fn idle_until(&mut self, t: Time) {
+        self.core.now = self.core.now.max(t);
+    }
+
+    /// The device catches up with the entered core, and what it wrote by then arrives.
+    #[inline]
+    pub fn catch_up(&mut self) {
+        if self.due <= self.core.now {
+            self.advance(self.core.now);
+        }
+    }
+
+    fn advance(&mut self, until: Time) {
+        self.device.advance(&mut self.bus, until);
+        self.bus.platform_mut().deliver(until);
+        self.look_ahead();
+    }
+
+    /// Notes when the device next does something that could be seen.
+    #[inline(always)]
+    fn look_ahead(&mut self) {
+        let device = self.device.next_due().unwrap_or(Time::NEVER);
+        self.due = device.min(self.bus.platform().next_arrival());
+    }
+
+    /// When the device, or something in flight, next does something.
+    pub fn next_event(&self) -> Time {
+        self.due
+    }
+
+    /// No core will ask for anything before `floor` any more.
+    #[inline]
+    pub fn set_floor(&mut self, floor: Time) {
+        self.bus.set_floor(floor);
+    }
+
+    /// Gives access to device and bus from outside the CPU (objects made by a
+    /// direct call, a frame from the wire), at the entered core's time.
+    pub fn outside<R>(&mut self, f: impl FnOnce(&mut D, &mut B, Time) -> R) -> R {
+        self.catch_up();
+        let r = f(&mut self.device, &mut self.bus, self.core.now);
+        self.look_ahead();
+        r
+    }
+
+    /// What was counted.
+    pub fn ledger(&self) -> &Ledger {
+        &self.bus.platform().ledger
+    }
+
+    /// What drivers did, by kind.
+    pub fn done(&self, kind: WorkKind) -> Done {
+        self.done[kind as usize]
+    }
+
+    /// CPU time spent on a kind of work.
+    pub fn spent(&self, kind: WorkKind) -> Span {
+        let (Done { times, units }, Price { each, per_unit }) = (self.done[kind as usize], self.costs.work[kind as usize]);
+        each * times + per_unit * units
+    }
+
+    /// CPU time spent on register accesses and fences.
+    pub fn stalled(&self) -> Span {
+        self.stalled
+    }
+
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.bus.platform_mut().memory
+    }
+
+    fn write_register(&mut self, r: Reg, size: u8, v: u64) {
+        if let Some(last) = self.core.last_mmio_write {
+            let earliest = last + self.costs.mmio_write_spacing;
+            self.stalled += earliest.since(self.core.now);
+            self.core.now = self.core.now.max(earliest);
+        }
+        self.core.last_mmio_write = Some(self.core.now);
+        self.catch_up();
+        self.bus.platform_mut().ledger.mmio_writes += 1;
+        let arrival = self.bus.register_write(self.core.now, size);
+        self.device.mmio_write(&mut self.bus, arrival, r, size, v);
+        self.stalled += self.costs.mmio_write;
+        self.core.now += self.costs.mmio_write;
+        self.look_ahead();
+    }
+}
+
+impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
+    fn read32(&mut self, r: Reg) -> u32 {
+        self.bus.platform_mut().ledger.mmio_reads += 1;
+        let arrival = self.bus.register_read(self.core.now, 4);
+        self.advance(arrival);
+        let v = self.device.mmio_read(&mut self.bus, arrival, r, 4);
+        let answered = self.bus.register_answer(arrival, 4);
+        self.stalled += answered.since(self.core.now);
+        self.core.now = self.core.now.max(answered);
+        // The answer pushed the device's earlier writes before it.
+        self.bus.platform_mut().deliver(self.core.now);
+        self.look_ahead();
+        v as u32
+    }
+
+    fn write32(&mut self, r: Reg, v: u32) {
+        self.write_register(r, 4, u64::from(v));
+    }
+
+    fn write64(&mut self, r: Reg, v: u64) {
+        self.write_register(r, 8, v);
+    }
+
+    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+        let b = self.memory().buffer(len, place)?;
+        self.bus.platform_mut().ledger.buffers_taken += 1;
+        Ok(b)
+    }
+
+    fn release(&mut self, b: Buf) {
+        self.bus.platform_mut().ledger.buffers_released += 1;
+        self.memory().release(b);
+    }
+
+    #[inline]
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
+        f(self.memory().cpu(b.addr() + u64::from(range.start), (range.end - range.start) as usize))
+    }
+
+    #[inline]
+    fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
+        if range.start > range.end || range.end > b.len() {
+            return Err(MapError { buf: b, why: MapFault::Range });
+        }
+        let p = self.bus.platform_mut();
+        p.ledger.maps += 1;
+        let iova = doorbell_seam::Iova(b.addr() + u64::from(range.start));
+        p.memory.lend(iova, range.end - range.start, dir);
+        Ok(Mapped::new(b, range, iova, dir))
+    }
+
+    #[inline]
+    fn unmap(&mut self, m: Mapped) -> Buf {
+        let p = self.bus.platform_mut();
+        p.ledger.unmaps += 1;
+        p.memory.unlend(m.iova(), m.len(), m.direction());
+        m.into_buf()
+    }
+
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+        self.memory().coherent(len, align)
+    }
+
+    fn release_coherent(&mut self, c: Coherent) {
+        self.memory().release_coherent(c);
+    }
+
+    #[inline]
+    fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
+        self.catch_up();
+        let bytes = self.memory().cpu(at.addr() + u64::from(offset), size_of::<T>());
+        match T::read_from_bytes(bytes) {
+            Ok(v) => v,
+            Err(_) => unreachable!("the slice has the size of T"),
+        }
+    }
+
+    #[inline]
+    fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
+        debug_assert!(offset as usize + size_of::<T>() <= at.len() as usize, "store outside the area");
+        self.memory().cpu(at.addr() + u64::from(offset), size_of::<T>()).copy_from_slice(v.as_bytes());
+    }
+
+    #[inline]
+    fn fence(&mut self, _f: Fence) {
+        self.bus.platform_mut().ledger.fences += 1;
+        self.stalled += self.costs.fence;
+        self.core.now += self.costs.fence;
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, w: Work) {
+        let kind = w.kind() as usize;
+        let n = u64::from(w.amount());
+        self.done[kind].times += 1;
+        self.done[kind].units += n;
+        let Price { each, per_unit } = self.costs.work[kind];
+        self.core.now += each + per_unit * n;
+        match w {
+            Work::Copy(_) => self.bus.platform_mut().ledger.copied_bytes += n,
+            Work::Sum(_) => self.bus.platform_mut().ledger.summed_bytes += n,
+            _ => {}
+        }
+    }
+
+    fn relax(&mut self) {
+        self.core.now += self.costs.relax;
+        self.catch_up();
+    }
+
+    fn delay(&mut self, d: Span) {
+        self.core.now += d;
+        self.catch_up();
+    }
+
+    fn now(&self) -> Time {
+        self.core.now
+    }
+}

@@ -1,0 +1,303 @@
+//! Host memory, and the guard that lets a device reach only what was lent to it.
+//!
+//! Memory is one flat array that starts at a physical address of its own (above
+//! 4 GiB by default, as most of a server's memory is, so that PCIe requests need
+//! the long header). Buffers are power-of-two blocks, never smaller than a cache
+//! line, aligned to their own size; freed ones are kept by size and reused last
+//! in, first out.
+//!
+//! The guard counts mappings per 4-KiB page, as an I/O MMU would know them, or
+//! per byte: then even a device that reads one byte past a frame is caught.
+
+use doorbell_seam::{Buf, Coherent, Direction, DmaFault, DmaFaultKind, Exhausted, Iova, Place};
+
+/// How exactly device accesses are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// By 4-KiB page.
+    Page,
+    /// By byte. Costs memory and time in proportion to what is mapped.
+    Byte,
+}
+
+/// log2 of the smallest block.
+const MIN_CLASS: u32 = 6;
+/// log2 of the largest block: 64 MiB.
+const MAX_CLASS: u32 = 26;
+
+/// Host memory.
+#[derive(Debug)]
+pub struct Memory {
+    base: u64,
+    bytes: Vec<u8>,
+    /// log2 of the guard's granule.
+    shift: u32,
+    /// Live mappings per granule: read by the device, written by it.
+    live: Vec<[u16; 2]>,
+    /// First byte never handed out.
+    fresh: usize,
+    free: [Vec<u64>; (MAX_CLASS + 1) as usize],
+}
+
+impl Memory {
+    /// `size` bytes of zeroes at physical address `base`.
+    ///
+    /// # Panics
+    /// When `base` is not on a 64-MiB boundary.
+    pub fn new(base: u64, size: usize, guard: Guard) -> Memory {
+        assert_eq!(base % (1 << MAX_CLASS), 0, "memory starts on a 64-MiB boundary");
+        let shift = match guard {
+            Guard::Page => 12,
+            Guard::Byte => 0,
+        };
+        Memory {
+            base,
+            bytes: vec![0; size],
+            shift,
+            live: vec![[0; 2]; size.div_ceil(1 << shift)],
+            fresh: 0,
+            free: [const { Vec::new() }; (MAX_CLASS + 1) as usize],
+        }
+    }
+
+    // ---- allocation ----
+
+    fn block(&mut self, class: u32) -> Result<u64, Exhausted> {
+        if let Some(addr) = self.free[class as usize].pop() {
+            return Ok(addr);
+        }
+        // A larger free block is split; its upper parts stay free.
+        if let Some(larger) = (class + 1..=MAX_CLASS).find(|&c| !self.free[c as usize].is_empty()) {
+            let addr = self.free[larger as usize].pop().ok_or(Exhausted)?;
+            for c in class..larger {
+                self.free[c as usize].push(addr + (1 << c));
+            }
+            return Ok(addr);
+        }
+        let size = 1usize << class;
+        let start = self.fresh.next_multiple_of(size);
+        if start + size > self.bytes.len() {
+            return Err(Exhausted);
+        }
+        // What alignment skips is kept as smaller blocks.
+        let mut gap = self.fresh;
+        while gap < start {
+            let class = gap.trailing_zeros().min(MAX_CLASS);
+            self.free[class as usize].push(self.base + gap as u64);
+            gap += 1 << class;
+        }
+        self.fresh = start + size;
+        Ok(self.base + start as u64)
+    }
+
+    fn class(bytes: u32, align: u32) -> Result<u32, Exhausted> {
+        let size = bytes.max(align).max(1 << MIN_CLASS).checked_next_power_of_two().ok_or(Exhausted)?;
+        let class = size.trailing_zeros();
+        if class > MAX_CLASS { Err(Exhausted) } else { Ok(class) }
+    }
+
+    /// A buffer; see [`Host::buffer`](doorbell_seam::Host::buffer).
+    pub fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+        let class = Memory::class(len.checked_add(place.offset).ok_or(Exhausted)?, place.align)?;
+        let block = self.block(class)?;
+        Ok(Buf::from_parts(block + u64::from(place.offset), len, class))
+    }
+
+    /// Takes a buffer back.
+    pub fn release(&mut self, b: Buf) {
+        let class = b.token();
+        let block = b.addr() & !((1u64 << class) - 1);
+        self.free[class as usize].push(block);
+    }
+
+    /// Zeroed memory that the device may use until it is released.
+    pub fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+        let class = Memory::class(len, align)?;
+        let addr = self.block(class)?;
+        let at = self.index(addr);
+        self.bytes[at..at + len as usize].fill(0);
+        self.lend(Iova(addr), len, Direction::ToDevice);
+        self.lend(Iova(addr), len, Direction::FromDevice);
+        Ok(Coherent::from_parts(addr, Iova(addr), len, class))
+    }
+
+    /// Takes coherent memory back.
+    pub fn release_coherent(&mut self, c: Coherent) {
+        self.unlend(c.iova(), c.len(), Direction::ToDevice);
+        self.unlend(c.iova(), c.len(), Direction::FromDevice);
+        self.free[c.token() as usize].push(c.addr());
+    }
+
+    // ---- the CPU's accesses ----
+
+    #[inline(always)]
+    fn index(&self, addr: u64) -> usize {
+        addr.wrapping_sub(self.base) as usize
+    }
+
+    /// The bytes at `addr`, for the CPU.
+    ///
+    /// # Panics
+    /// Outside memory: no `Buf` or `Coherent` says so.
+    #[inline(always)]
+    pub fn cpu(&mut self, addr: u64, len: usize) -> &mut [u8] {
+        let at = self.index(addr);
+        &mut self.bytes[at..at + len]
+    }
+
+    // ---- the guard ----
+
+    #[inline(always)]
+    fn granules(&self, at: Iova, len: u32) -> core::ops::Range<usize> {
+        let start = self.index(at.0);
+        start >> self.shift..(start + len as usize).div_ceil(1 << self.shift)
+    }
+
+    /// Lends bytes to the device.
+    #[inline(always)]
+    pub fn lend(&mut self, at: Iova, len: u32, dir: Direction) {
+        let granules = self.granules(at, len);
+        for g in &mut self.live[granules] {
+            g[dir as usize] += 1;
+        }
+    }
+
+    /// Ends it.
+    #[inline(always)]
+    pub fn unlend(&mut self, at: Iova, len: u32, dir: Direction) {
+        let granules = self.granules(at, len);
+        for g in &mut self.live[granules] {
+            g[dir as usize] -= 1;
+        }
+    }
+
+    #[inline(always)]
+    fn check(&self, at: Iova, len: usize, dir: Direction) -> Result<usize, DmaFault> {
+        let start = self.index(at.0);
+        let end = start.checked_add(len);
+        if end.is_none_or(|end| end > self.bytes.len()) {
+            return Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
+        }
+        let granules = start >> self.shift..(start + len).div_ceil(1 << self.shift);
+        for (i, g) in self.live[granules].iter().enumerate() {
+            if g[dir as usize] == 0 {
+                return Err(self.fault(start, i, g));
+            }
+        }
+        Ok(start)
+    }
+
+    #[cold]
+    fn fault(&self, start: usize, granule: usize, g: &[u16; 2]) -> DmaFault {
+        let at = ((start >> self.shift) + granule) << self.shift;
+        let kind = if *g == [0; 2] { DmaFaultKind::Unmapped } else { DmaFaultKind::Direction };
+        DmaFault { at: Iova(self.base + at.max(start) as u64), kind }
+    }
+
+    /// The device reads.
+    #[inline(always)]
+    pub fn device_read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        let at = self.check(from, into.len(), Direction::ToDevice)?;
+        into.copy_from_slice(&self.bytes[at..at + into.len()]);
+        Ok(())
+    }
+
+    /// Whether the device may write there.
+    #[inline(always)]
+    pub fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
+        self.check(to, len, Direction::FromDevice).map(|_| ())
+    }
+
+    /// What the device wrote arrives. The right to write was checked when it left.
+    #[inline(always)]
+    pub fn device_write(&mut self, to: Iova, from: &[u8]) {
+        let at = self.index(to.0);
+        self.bytes[at..at + from.len()].copy_from_slice(from);
+    }
+
+    /// Granules that are still lent, for the audit: (read by the device, written by it).
+    pub fn lent(&self) -> (usize, usize) {
+        let count = |d: usize| self.live.iter().filter(|g| g[d] > 0).count();
+        (count(0), count(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(guard: Guard) -> Memory {
+        Memory::new(1 << 32, 1 << 20, guard)
+    }
+
+    #[test]
+    fn a_buffer_starts_where_it_was_asked_to() {
+        let mut m = memory(Guard::Page);
+        for (align, offset) in [(64, 0), (64, 2), (512, 168), (4096, 18)] {
+            let b = m.buffer(1514, Place { align, offset }).unwrap();
+            assert_eq!(b.addr() % u64::from(align), u64::from(offset));
+            assert_eq!(b.len(), 1514);
+        }
+    }
+
+    #[test]
+    fn released_blocks_are_used_again() {
+        let mut m = memory(Guard::Page);
+        let a = m.buffer(1000, Place::ANY).unwrap();
+        let addr = a.addr();
+        m.release(a);
+        assert_eq!(m.buffer(900, Place::ANY).unwrap().addr(), addr);
+    }
+
+    #[test]
+    fn alignment_gaps_are_not_lost() {
+        let mut m = memory(Guard::Page);
+        let small = m.buffer(64, Place::ANY).unwrap();
+        let large = m.buffer(4096, Place { align: 4096, offset: 0 }).unwrap();
+        assert_eq!(large.addr() - small.addr(), 4096);
+        for _ in 0..63 {
+            assert!(m.buffer(64, Place::ANY).unwrap().addr() < large.addr());
+        }
+    }
+
+    #[test]
+    fn memory_ends() {
+        let mut m = memory(Guard::Page);
+        assert_eq!(m.buffer(2 << 20, Place::ANY), Err(Exhausted));
+        assert_eq!(m.buffer(u32::MAX, Place::ANY), Err(Exhausted));
+    }
+
+    #[test]
+    fn a_device_reads_only_what_is_lent_to_be_read() {
+        let mut m = memory(Guard::Page);
+        let b = m.buffer(100, Place::ANY).unwrap();
+        let at = Iova(b.addr());
+        let unmapped = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
+        let mut into = [0; 100];
+        assert_eq!(m.device_read(at, &mut into), unmapped);
+        m.lend(at, 100, Direction::ToDevice);
+        assert_eq!(m.device_read(at, &mut into), Ok(()));
+        assert_eq!(m.device_may_write(at, 1), Err(DmaFault { at, kind: DmaFaultKind::Direction }));
+        m.unlend(at, 100, Direction::ToDevice);
+        assert_eq!(m.device_read(at, &mut into), unmapped);
+    }
+
+    #[test]
+    fn the_byte_guard_sees_one_byte_too_many() {
+        let mut m = memory(Guard::Byte);
+        let b = m.buffer(100, Place::ANY).unwrap();
+        let at = Iova(b.addr());
+        m.lend(at, 100, Direction::ToDevice);
+        assert_eq!(m.device_read(at, &mut [0; 100]), Ok(()));
+        let fault = DmaFault { at: at + 100, kind: DmaFaultKind::Unmapped };
+        assert_eq!(m.device_read(at, &mut [0; 101]), Err(fault));
+    }
+
+    #[test]
+    fn addresses_outside_memory_fault() {
+        let m = memory(Guard::Page);
+        for at in [0, (1 << 32) - 1, (1 << 32) + (1 << 20), u64::MAX] {
+            assert_eq!(m.device_read(Iova(at), &mut [0; 4]), Err(DmaFault { at: Iova(at), kind: DmaFaultKind::Unmapped }));
+        }
+    }
+}

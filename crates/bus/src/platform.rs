@@ -1,0 +1,256 @@
+//! What CPU and device share on any bus: memory, interrupts, the wire, and the
+//! ledger that counts them.
+//!
+//! What a device writes is **posted**: it leaves now and arrives later, in order.
+//! The platform keeps it in flight until then, so that a polling driver cannot
+//! see a completion before it is there, and an interrupt message cannot overtake
+//! the data that it speaks of.
+
+use crate::{Guard, Ledger, Memory};
+use doorbell_seam::{DmaFault, Iova, Time};
+use std::collections::VecDeque;
+
+/// Memory, interrupts, wire and ledger of one machine.
+#[derive(Debug)]
+pub struct Platform {
+    /// Host memory.
+    pub memory: Memory,
+    /// What was counted.
+    pub ledger: Ledger,
+    in_flight: VecDeque<Posted>,
+    /// The bytes of all writes in flight, in order.
+    payload: VecDeque<u8>,
+    /// Vectors that were raised and not yet taken, with the time of arrival of the first.
+    messages: Vec<Option<Time>>,
+    lines: Vec<bool>,
+    capture: Option<Capture>,
+}
+
+#[derive(Debug)]
+struct Posted {
+    arrival: Time,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Write { to: Iova, len: u32 },
+    Message(u16),
+}
+
+/// Frames that left on the wire.
+#[derive(Debug, Default)]
+struct Capture {
+    bytes: Vec<u8>,
+    frames: Vec<(Time, usize)>,
+}
+
+/// Interrupt vectors and lines a platform has.
+const VECTORS: usize = 256;
+
+impl Platform {
+    /// A platform with `size` bytes of memory at physical address `base`.
+    pub fn new(base: u64, size: usize, guard: Guard) -> Platform {
+        Platform {
+            memory: Memory::new(base, size, guard),
+            ledger: Ledger::default(),
+            in_flight: VecDeque::with_capacity(256),
+            payload: VecDeque::with_capacity(16 * 1024),
+            messages: vec![None; VECTORS],
+            lines: vec![false; VECTORS],
+            capture: None,
+        }
+    }
+
+    // ---- posted writes and messages ----
+
+    /// When the next thing in flight arrives; [`Time::NEVER`] if nothing is.
+    #[inline(always)]
+    pub fn next_arrival(&self) -> Time {
+        self.in_flight.front().map_or(Time::NEVER, |p| p.arrival)
+    }
+
+    /// Later than all that is in flight, so that order is kept.
+    fn in_order(&self, arrival: Time) -> Time {
+        self.in_flight.back().map_or(arrival, |p| p.arrival.max(arrival))
+    }
+
+    /// A device's write leaves and will arrive at `arrival`, or after what left
+    /// before it. Says when. The right to write is checked here.
+    #[inline]
+    pub fn post_write(&mut self, arrival: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        self.memory.device_may_write(to, from.len())?;
+        let arrival = self.in_order(arrival);
+        self.payload.extend(from);
+        self.in_flight.push_back(Posted { arrival, what: What::Write { to, len: from.len() as u32 } });
+        Ok(arrival)
+    }
+
+    /// A message-signalled interrupt leaves.
+    pub fn post_message(&mut self, arrival: Time, vector: u16) {
+        self.ledger.messages += 1;
+        let arrival = self.in_order(arrival);
+        self.in_flight.push_back(Posted { arrival, what: What::Message(vector) });
+    }
+
+    /// Everything that arrives up to `until` arrives.
+    pub fn deliver(&mut self, until: Time) {
+        while self.next_arrival() <= until {
+            let Some(Posted { arrival, what }) = self.in_flight.pop_front() else { break };
+            match what {
+                What::Write { to, len } => {
+                    let (a, b) = self.payload.as_slices();
+                    let in_a = a.len().min(len as usize);
+                    self.memory.device_write(to, &a[..in_a]);
+                    self.memory.device_write(to + in_a as u64, &b[..len as usize - in_a]);
+                    self.payload.drain(..len as usize);
+                }
+                What::Message(v) => {
+                    if let Some(m) = self.messages.get_mut(usize::from(v)) {
+                        m.get_or_insert(arrival);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A device reads memory. What it wrote itself is there: a read pushes the
+    /// writes before it.
+    #[inline]
+    pub fn device_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        if !self.in_flight.is_empty() && self.overlaps(from, into.len()) {
+            self.deliver(self.in_order(Time::ZERO));
+        }
+        self.memory.device_read(from, into)
+    }
+
+    fn overlaps(&self, at: Iova, len: usize) -> bool {
+        self.in_flight.iter().any(|p| match p.what {
+            What::Write { to, len: l } => to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l)),
+            What::Message(_) => false,
+        })
+    }
+
+    // ---- interrupts ----
+
+    /// Whether `vector` was raised and not yet taken, and since when.
+    #[inline]
+    pub fn message_pending(&self, vector: u16) -> Option<Time> {
+        self.messages.get(usize::from(vector)).copied().flatten()
+    }
+
+    /// Takes `vector`, if it was raised.
+    pub fn take_message(&mut self, vector: u16) -> Option<Time> {
+        self.messages.get_mut(usize::from(vector)).and_then(Option::take)
+    }
+
+    /// The level of an interrupt line.
+    pub fn line(&self, n: u16) -> bool {
+        self.lines.get(usize::from(n)).copied().unwrap_or(false)
+    }
+
+    /// Sets the level of an interrupt line.
+    pub fn set_line(&mut self, n: u16, high: bool) {
+        if let Some(l) = self.lines.get_mut(usize::from(n)) {
+            self.ledger.line_interrupts += u64::from(high && !*l);
+            *l = high;
+        }
+    }
+
+    // ---- the wire ----
+
+    /// Keeps the frames that leave, from now on, until they are drained.
+    pub fn capture(&mut self) {
+        self.capture.get_or_insert_default();
+    }
+
+    /// A frame leaves.
+    #[inline]
+    pub fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.ledger.wire_frames += 1;
+        self.ledger.wire_bytes += frame.len() as u64;
+        if let Some(c) = &mut self.capture {
+            c.bytes.extend_from_slice(frame);
+            c.frames.push((at, c.bytes.len()));
+        }
+    }
+
+    /// Hands the captured frames over, in the order in which they left.
+    ///
+    /// # Errors
+    /// The first error of `to`; frames behind it are lost.
+    pub fn drain_capture<E>(&mut self, mut to: impl FnMut(Time, &[u8]) -> Result<(), E>) -> Result<(), E> {
+        let Some(c) = &mut self.capture else { return Ok(()) };
+        let mut start = 0;
+        let mut result = Ok(());
+        for (at, end) in c.frames.drain(..) {
+            if result.is_ok() {
+                result = to(at, &c.bytes[start..end]);
+            }
+            start = end;
+        }
+        c.bytes.clear();
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_seam::{Direction, Place};
+
+    fn platform() -> (Platform, Iova) {
+        let mut p = Platform::new(1 << 32, 1 << 20, Guard::Page);
+        let b = p.memory.buffer(256, Place::ANY).unwrap();
+        let at = Iova(b.addr());
+        p.memory.lend(at, 256, Direction::FromDevice);
+        p.memory.lend(at, 256, Direction::ToDevice);
+        (p, at)
+    }
+
+    fn t(ns: u64) -> Time {
+        Time::from_ps(ns * 1000)
+    }
+
+    #[test]
+    fn a_write_is_not_seen_before_it_arrives() {
+        let (mut p, at) = platform();
+        p.post_write(t(100), at, &[7; 4]).unwrap();
+        p.deliver(t(99));
+        assert_eq!(p.memory.cpu(at.0, 4), [0; 4]);
+        p.deliver(t(100));
+        assert_eq!(p.memory.cpu(at.0, 4), [7; 4]);
+    }
+
+    #[test]
+    fn a_message_does_not_overtake_the_write_before_it() {
+        let (mut p, at) = platform();
+        p.post_write(t(100), at, &[7; 4]).unwrap();
+        p.post_message(t(50), 3);
+        p.deliver(t(99));
+        assert_eq!(p.take_message(3), None);
+        p.deliver(t(100));
+        assert_eq!(p.take_message(3), Some(t(100)));
+        assert_eq!(p.take_message(3), None);
+    }
+
+    #[test]
+    fn a_device_reads_what_it_wrote() {
+        let (mut p, at) = platform();
+        p.post_write(t(100), at, &[7; 4]).unwrap();
+        let mut into = [0; 2];
+        p.device_read(at + 2, &mut into).unwrap();
+        assert_eq!(into, [7; 2]);
+    }
+
+    #[test]
+    fn the_capture_comes_out_in_order() {
+        let (mut p, _) = platform();
+        p.capture();
+        p.emit(t(1), b"one");
+        p.emit(t(2), b"three");
+        let mut got = vec![];
+        p.drain_capture(|at, f| { got.push((at, f.to_vec())); Ok::<(), ()>(()) }).unwrap();
+        assert_eq!(got, [(t(1), b"one".to_vec()), (t(2), b"three".to_vec())]);
+    }
+}

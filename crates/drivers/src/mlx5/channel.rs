@@ -1,0 +1,198 @@
+//! A channel: SQ, CQ and EQ with one interrupt, and its life from open to close.
+
+use super::cq::{Cq, Eq};
+use super::firmware::Firmware;
+use super::session::max_wqebbs;
+use super::sq::{Config, OpenError, Sq, Stats};
+use crate::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_layout::mlx5::{
+    Caps, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, cqe_opcode, uar,
+};
+use doorbell_packet::Packet;
+use doorbell_seam::{Host, Work};
+
+/// One channel of the NIC, for transmit. `F` is the way to the firmware.
+#[derive(Debug)]
+pub struct Channel<F> {
+    sq: Sq,
+    cq: Cq,
+    eq: Eq,
+    fw: F,
+}
+
+/// CQEs handled in one poll at the most (en.h `MLX5E_TX_CQ_POLL_BUDGET`).
+const CQ_POLL_BUDGET: u32 = 128;
+/// Events a ring holds, log2.
+const LOG_EQ: u8 = 7;
+
+impl<F> Channel<F> {
+    /// Creates the queues and makes them ready.
+    ///
+    /// # Errors
+    /// When memory runs out, the firmware refuses, a size is out of range, or the
+    /// device lacks a capability that mlx5e will not attach without.
+    pub fn open<H: Host>(h: &mut H, mut fw: F, c: &Config) -> Result<Channel<F>, OpenError>
+    where
+        F: Firmware<H>,
+    {
+        let caps = fw.caps(h);
+        check(&caps)?;
+        if !(6..=13).contains(&c.log_sq) || !(1..=16).contains(&c.log_cq) {
+            return Err(OpenError::Size);
+        }
+        let mpw = c.mpwqe && caps.enhanced_mpw && caps.min_inline == 0;
+        let mpw_wqebbs = if mpw { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
+        let page = fw.alloc_uar(h)? * uar::PAGE;
+        let lkey = fw.create_mkey(h)?;
+
+        let mut eq = Eq::allocate(h, LOG_EQ)?;
+        let eqc = EqContext { log_size: LOG_EQ, ring: eq.ring.iova().0, vector: c.vector };
+        eq.eqn = fw.create_eq(h, &eqc)?;
+        let mut cq = Cq::allocate(h, c.log_cq)?;
+        let cqc = CqContext {
+            log_size: c.log_cq,
+            ring: cq.ring.iova().0,
+            dbr: cq.dbr.iova().0,
+            eqn: eq.eqn,
+            period_us: c.cq_period_us,
+            max_count: c.cq_max_count,
+        };
+        cq.cqn = fw.create_cq(h, &cqc)?;
+        let mut sq = Sq::allocate(h, c, caps.min_inline, mpw_wqebbs)?;
+        let sqc = SqContext {
+            log_size: c.log_sq,
+            ring: sq.ring.iova().0,
+            dbr: sq.dbr.iova().0,
+            cqn: cq.cqn,
+            min_inline: caps.min_inline,
+        };
+        sq.sqn = fw.create_sq(h, &sqc)?;
+        sq.lkey = lkey;
+        sq.page = page;
+        fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)?;
+        eq.arm(h, page);
+        cq.arm(h, page);
+        Ok(Channel { sq, cq, eq, fw })
+    }
+
+    /// Destroys the queues and gives all memory back. Packets still queued are
+    /// released.
+    pub fn close<H: Host>(mut self, h: &mut H)
+    where
+        F: Firmware<H>,
+    {
+        self.fw.destroy(h, self.sq.sqn, self.cq.cqn, self.eq.eqn, self.sq.lkey);
+        self.sq.release(h);
+        self.cq.release(h);
+        self.eq.release(h);
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> &Stats {
+        &self.sq.stats
+    }
+
+    /// Whether everything queued has been retired.
+    pub fn is_drained(&self) -> bool {
+        self.sq.is_drained()
+    }
+
+    fn retire_one<H: Host, S: Sink>(&mut self, h: &mut H, tail: CqeTail, up: &mut S) -> u32 {
+        if tail.op_own >> 4 == cqe_opcode::REQ_ERR {
+            let syndrome = self.cq.whole(h).syndrome();
+            self.sq.stats.cqe_err += 1;
+            // The first one is the failure; flushed WQEs follow it.
+            if !self.sq.recovering {
+                self.sq.recovering = true;
+                debug_assert_ne!(syndrome, 0);
+            }
+        }
+        h.spend(Work::Completion);
+        self.sq.retire(h, tail.wqe_counter.get(), up)
+    }
+}
+
+fn check(caps: &Caps) -> Result<(), OpenError> {
+    let missing = |have: bool, what| if have { Ok(()) } else { Err(OpenError::Capability(what)) };
+    missing(caps.csum, "csum_cap")?;
+    missing(caps.vlan, "vlan_cap")?;
+    missing(caps.log_max_lso > 0, "max_lso_cap")?;
+    missing(u32::from(caps.max_wqe_sz_sq) >= MAX_WQEBBS * WQEBB, "max_wqe_sz_sq")
+}
+
+impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
+    #[inline]
+    fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+        self.sq.transmit(h, p, more)
+    }
+
+    #[inline]
+    fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
+        h.spend(Work::Poll);
+        let budget = budget.min(CQ_POLL_BUDGET);
+        let (mut cqes, mut packets) = (0, 0);
+        while cqes < budget {
+            let Some(tail) = self.cq.next(h) else { break };
+            cqes += 1;
+            packets += self.retire_one(h, tail, up);
+        }
+        if cqes > 0 {
+            self.sq.stats.cqes += u64::from(cqes);
+            h.spend(Work::TxDone(packets));
+            self.cq.publish_ci(h);
+            self.sq.wake_if_room(h);
+        }
+        if cqes == budget {
+            return Poll::Again;
+        }
+        self.eq.arm(h, self.sq.page);
+        self.cq.arm(h, self.sq.page);
+        if self.sq.recovering { Poll::Work } else { Poll::Idle }
+    }
+
+    fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
+        h.spend(Work::Interrupt);
+        let (events, completion) = self.eq.drain(h);
+        self.sq.stats.eqes += u64::from(events);
+        if events == 0 {
+            return Irq::None;
+        }
+        self.sq.stats.interrupts += 1;
+        if completion {
+            Irq::Poll
+        } else {
+            self.eq.arm(h, self.sq.page);
+            Irq::Handled
+        }
+    }
+
+    /// Recovery from an error CQE (reporter_tx.c `mlx5e_tx_reporter_err_cqe_recover`):
+    /// once all that was announced is retired, ERR -> RST -> RDY and start again.
+    fn work(&mut self, h: &mut H) {
+        if !self.sq.recovering || !self.sq.is_flushed() {
+            return;
+        }
+        // Anything but ERR means that somebody else is at it.
+        if self.fw.query_sq(h, self.sq.sqn) != Ok(SqState::Error) {
+            return;
+        }
+        let sqn = self.sq.sqn;
+        let reset = self.fw.modify_sq(h, sqn, SqState::Error, SqState::Reset);
+        let ready = reset.and_then(|()| {
+            for (buf, ..) in self.sq.restart(h) {
+                h.release(buf);
+            }
+            self.fw.modify_sq(h, sqn, SqState::Reset, SqState::Ready)
+        });
+        if ready.is_ok() {
+            self.sq.recovering = false;
+            self.sq.stats.recover += 1;
+            self.sq.wake_if_room(h);
+        }
+    }
+
+    #[inline]
+    fn stopped(&self) -> bool {
+        self.sq.stopped || self.sq.recovering
+    }
+}

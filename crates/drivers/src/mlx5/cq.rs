@@ -1,0 +1,130 @@
+//! Completion and event queues as the driver sees them: rings with an owner bit
+//! that flips each time round.
+
+use doorbell_layout::mlx5::{CQE_INITIAL, CQE_TAIL, Cqe, CqeTail, Eqe, cqe_opcode, dbr, event, uar};
+use doorbell_seam::{Coherent, Exhausted, Fence, Host, Reg};
+use zerocopy::byteorder::big_endian::U32;
+
+/// A completion queue.
+#[derive(Debug)]
+pub(super) struct Cq {
+    pub(super) ring: Coherent,
+    pub(super) dbr: Coherent,
+    pub(super) cqn: u32,
+    log_size: u8,
+    ci: u32,
+    /// Counts arm requests; two bits of it guard the device against stale ones.
+    arm_sn: u32,
+}
+
+const ENTRY: u32 = size_of::<Cqe>() as u32;
+
+impl Cq {
+    pub(super) fn allocate<H: Host>(h: &mut H, log_size: u8) -> Result<Cq, Exhausted> {
+        let ring = h.coherent(ENTRY << log_size, 4096)?;
+        let dbr = match h.coherent(dbr::SIZE, 64) {
+            Ok(dbr) => dbr,
+            Err(e) => {
+                h.release_coherent(ring);
+                return Err(e);
+            }
+        };
+        for i in 0..1u32 << log_size {
+            h.store(&ring, i * ENTRY + ENTRY - 1, CQE_INITIAL);
+        }
+        Ok(Cq { ring, dbr, cqn: 0, log_size, ci: 0, arm_sn: 0 })
+    }
+
+    /// The next completion, if the device has written one.
+    #[inline(always)]
+    pub(super) fn next<H: Host>(&mut self, h: &mut H) -> Option<CqeTail> {
+        let index = self.ci & ((1 << self.log_size) - 1);
+        let tail: CqeTail = h.load(&self.ring, index * ENTRY + CQE_TAIL);
+        let ours = u32::from(tail.op_own & 1) == self.ci >> self.log_size & 1;
+        if !ours || tail.op_own >> 4 == cqe_opcode::INVALID {
+            return None;
+        }
+        h.fence(Fence::DmaRead);
+        self.ci = self.ci.wrapping_add(1);
+        Some(tail)
+    }
+
+    /// All of the completion that `next` returned last.
+    pub(super) fn whole<H: Host>(&self, h: &mut H) -> Cqe {
+        let index = self.ci.wrapping_sub(1) & ((1 << self.log_size) - 1);
+        h.load(&self.ring, index * ENTRY)
+    }
+
+    /// Tells the device, through memory, how far the queue has been read.
+    #[inline(always)]
+    pub(super) fn publish_ci<H: Host>(&self, h: &mut H) {
+        h.store(&self.dbr, dbr::CQ_CI, U32::new(self.ci & 0xff_ffff));
+        h.fence(Fence::Write);
+    }
+
+    /// Asks for one event when an entry beyond those read is there.
+    pub(super) fn arm<H: Host>(&mut self, h: &mut H, page: u32) {
+        let request = (self.arm_sn & 3) << 28 | self.ci & 0xff_ffff;
+        self.arm_sn = self.arm_sn.wrapping_add(1);
+        h.store(&self.dbr, dbr::CQ_ARM, U32::new(request));
+        h.fence(Fence::Write);
+        let mut v = [0; 8];
+        v[..4].copy_from_slice(&request.to_be_bytes());
+        v[4..].copy_from_slice(&self.cqn.to_be_bytes());
+        h.write64(Reg::at(page + uar::CQ_ARM), u64::from_le_bytes(v));
+    }
+
+    pub(super) fn release<H: Host>(self, h: &mut H) {
+        h.release_coherent(self.ring);
+        h.release_coherent(self.dbr);
+    }
+}
+
+/// An event queue.
+#[derive(Debug)]
+pub(super) struct Eq {
+    pub(super) ring: Coherent,
+    pub(super) eqn: u32,
+    log_size: u8,
+    ci: u32,
+}
+
+impl Eq {
+    pub(super) fn allocate<H: Host>(h: &mut H, log_size: u8) -> Result<Eq, Exhausted> {
+        let ring = h.coherent(ENTRY << log_size, 4096)?;
+        for i in 0..1u32 << log_size {
+            h.store(&ring, i * ENTRY + ENTRY - 1, 1u8);
+        }
+        Ok(Eq { ring, eqn: 0, log_size, ci: 0 })
+    }
+
+    /// Takes all events that are there; whether one was a completion.
+    pub(super) fn drain<H: Host>(&mut self, h: &mut H) -> (u32, bool) {
+        let (mut events, mut completion) = (0, false);
+        // As long as the ring at the most: the device may go on writing.
+        while events < 1 << self.log_size {
+            let index = self.ci & ((1 << self.log_size) - 1);
+            let owner: u8 = h.load(&self.ring, index * ENTRY + ENTRY - 1);
+            if u32::from(owner & 1) != self.ci >> self.log_size & 1 {
+                break;
+            }
+            h.fence(Fence::DmaRead);
+            let eqe: Eqe = h.load(&self.ring, index * ENTRY);
+            completion |= eqe.event_type == event::COMPLETION;
+            self.ci = self.ci.wrapping_add(1);
+            events += 1;
+        }
+        (events, completion)
+    }
+
+    /// Tells the device how far the queue has been read, and asks for an
+    /// interrupt when there is more.
+    pub(super) fn arm<H: Host>(&self, h: &mut H, page: u32) {
+        let v = self.eqn << 24 | self.ci & 0xff_ffff;
+        h.write32(Reg::at(page + uar::EQ_ARM), v.swap_bytes());
+    }
+
+    pub(super) fn release<H: Host>(self, h: &mut H) {
+        h.release_coherent(self.ring);
+    }
+}
