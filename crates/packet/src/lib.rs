@@ -13,6 +13,8 @@
 
 extern crate alloc;
 
+pub mod checksum;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use doorbell_seam::{Buf, Host};
