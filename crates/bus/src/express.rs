@@ -1,1 +1,210 @@
-//! PCI Express.
+//! A PCI Express link between a device and its host, in time.
+//!
+//! [`pcie`](crate::pcie) says what a transfer becomes; here it is booked: each
+//! direction of the link is a [`TimeLine`], host memory answers after a latency,
+//! and every TLP and DLLP goes to the ledger.
+//!
+//! A DLLP is small and waits for nothing: its bytes are booked in front of the
+//! next TLP of its direction, so that totals are exact and a lone
+//! acknowledgement moves nothing else.
+
+use crate::pcie::{ByteClock, Class, DllpState, Dllps, Rules, Toward};
+use crate::timeline::TimeLine;
+use crate::{Bus, Platform};
+use doorbell_seam::{DmaFault, Iova, Port, Span, Time};
+
+/// Time and place of things around the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    /// From the last bit sent to the packet being usable, one way.
+    pub link: Span,
+    /// From a read request at the root complex to its data.
+    pub memory: Span,
+}
+
+/// One direction of the link.
+#[derive(Debug)]
+struct Lane {
+    line: TimeLine,
+    clock: ByteClock,
+    /// DLLP bytes that go in front of the next TLP.
+    owed: u64,
+}
+
+impl Lane {
+    fn new(rules: &Rules) -> Lane {
+        Lane { line: TimeLine::new(), clock: ByteClock::new(rules.byte_time()), owed: 0 }
+    }
+
+    /// Sends `bytes` at or after `at`; when the last of them has left.
+    #[inline(always)]
+    fn send(&mut self, at: Time, bytes: u64) -> Time {
+        let duration = self.clock.take(bytes + core::mem::take(&mut self.owed));
+        self.line.book(at, duration) + duration
+    }
+}
+
+/// A link with a platform at its upper end; the device's [`Port`].
+#[derive(Debug)]
+pub struct Pcie {
+    platform: Platform,
+    rules: Rules,
+    latencies: Latencies,
+    bar: u64,
+    up: Lane,
+    down: Lane,
+    dllps: DllpState,
+}
+
+impl Pcie {
+    /// A link by `rules`, with the device's registers at bus address `bar`.
+    pub fn new(platform: Platform, rules: Rules, latencies: Latencies, bar: u64) -> Pcie {
+        Pcie {
+            platform,
+            rules,
+            latencies,
+            bar,
+            up: Lane::new(&rules),
+            down: Lane::new(&rules),
+            dllps: DllpState::new(&rules),
+        }
+    }
+
+    /// The link's rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Bytes that a direction can carry in `span`, at the rate in force.
+    pub fn capacity(&self, span: Span) -> u64 {
+        self.rules.byte_time().capacity(span)
+    }
+
+    /// Until when the link is booked: the end of the last packet in either direction.
+    pub fn booked_until(&self) -> Time {
+        self.up.line.horizon().max(self.down.line.horizon())
+    }
+
+    /// The other end answers `count` TLPs that arrived at `at`.
+    #[inline(always)]
+    fn acknowledge(&mut self, toward: Toward, class: Class, count: u64, at: Time) {
+        let answer: Dllps = self.dllps.tlps(toward, class, count as u32, at);
+        let bytes = u64::from(answer.bytes());
+        match toward {
+            Toward::Host => {
+                self.down.owed += bytes;
+                self.platform.ledger.pcie_down_dllp_bytes += bytes;
+            }
+            Toward::Device => {
+                self.up.owed += bytes;
+                self.platform.ledger.pcie_up_dllp_bytes += bytes;
+            }
+        }
+    }
+
+    /// Posted bytes toward the host.
+    #[inline(always)]
+    fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
+        let bill = self.rules.write_bill(to.0, len);
+        let left = self.up.send(at, bill.request_bytes);
+        let l = &mut self.platform.ledger;
+        l.pcie_mwr_up += bill.requests;
+        l.pcie_up_tlp_bytes += bill.request_bytes;
+        l.pcie_write_bytes += u64::from(len);
+        let arrival = left + self.latencies.link;
+        self.acknowledge(Toward::Host, Class::Posted, bill.requests, arrival);
+        arrival
+    }
+}
+
+/// Where MSI-X messages go: the local APIC's page, below 4 GiB.
+const MESSAGE_ADDRESS: Iova = Iova(0xfee0_0000);
+
+impl Port for Pcie {
+    #[inline]
+    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        if let Err(fault) = self.platform.device_read(from, into) {
+            self.platform.ledger.dma_faults += 1;
+            return Err(fault);
+        }
+        let bill = self.rules.read_bill(from.0, into.len() as u32);
+        let asked = self.up.send(at, bill.request_bytes) + self.latencies.link;
+        self.acknowledge(Toward::Host, Class::NonPosted, bill.requests, asked);
+        let answered = self.down.send(asked + self.latencies.memory, bill.completion_bytes) + self.latencies.link;
+        self.acknowledge(Toward::Device, Class::Completion, bill.completions, answered);
+        let l = &mut self.platform.ledger;
+        l.pcie_mrd_up += bill.requests;
+        l.pcie_up_tlp_bytes += bill.request_bytes;
+        l.pcie_cpld_down += bill.completions;
+        l.pcie_down_tlp_bytes += bill.completion_bytes;
+        l.pcie_read_bytes += into.len() as u64;
+        Ok(answered)
+    }
+
+    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        if let Err(fault) = self.platform.memory.device_may_write(to, from.len()) {
+            self.platform.ledger.dma_faults += 1;
+            return Err(fault);
+        }
+        let arrival = self.send_write(at, to, from.len() as u32);
+        self.platform.post_write(arrival, to, from)
+    }
+
+    fn set_line(&mut self, _at: Time, n: u16, high: bool) {
+        self.platform.set_line(n, high);
+    }
+
+    fn message(&mut self, at: Time, vector: u16) {
+        let arrival = self.send_write(at, MESSAGE_ADDRESS, 4);
+        self.platform.post_message(arrival, vector);
+    }
+
+    #[inline]
+    fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.platform.emit(at, frame);
+    }
+}
+
+impl Bus for Pcie {
+    #[inline(always)]
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    #[inline(always)]
+    fn platform_mut(&mut self) -> &mut Platform {
+        &mut self.platform
+    }
+
+    fn register_write(&mut self, at: Time, size: u8) -> Time {
+        let bill = self.rules.write_bill(self.bar, size.into());
+        let arrival = self.down.send(at, bill.request_bytes) + self.latencies.link;
+        self.platform.ledger.pcie_mwr_down += bill.requests;
+        self.platform.ledger.pcie_down_tlp_bytes += bill.request_bytes;
+        self.acknowledge(Toward::Device, Class::Posted, bill.requests, arrival);
+        arrival
+    }
+
+    fn register_read(&mut self, at: Time, size: u8) -> Time {
+        let bill = self.rules.read_bill(self.bar, size.into());
+        let arrival = self.down.send(at, bill.request_bytes) + self.latencies.link;
+        self.platform.ledger.pcie_mrd_down += bill.requests;
+        self.platform.ledger.pcie_down_tlp_bytes += bill.request_bytes;
+        self.acknowledge(Toward::Device, Class::NonPosted, bill.requests, arrival);
+        arrival
+    }
+
+    fn register_answer(&mut self, at: Time, size: u8) -> Time {
+        let bill = self.rules.read_bill(self.bar, size.into());
+        let arrival = self.up.send(at, bill.completion_bytes) + self.latencies.link;
+        self.platform.ledger.pcie_cpld_up += bill.completions;
+        self.platform.ledger.pcie_up_tlp_bytes += bill.completion_bytes;
+        self.acknowledge(Toward::Host, Class::Completion, bill.completions, arrival);
+        arrival
+    }
+
+    fn set_floor(&mut self, floor: Time) {
+        self.up.line.set_floor(floor);
+        self.down.line.set_floor(floor);
+    }
+}

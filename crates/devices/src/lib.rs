@@ -1,1 +1,13 @@
-//! .
+//! NIC models, generic over the [`Port`](doorbell_seam::Port) they are attached
+//! to: the lab's metered bus, or a guest's memory.
+//!
+//! A model splits its work as the hardware does: fetch descriptor, fetch data,
+//! process, emit, write back, each with its limits. It never panics on what a
+//! driver does, never touches memory but through its port, and does a bounded
+//! amount of work for a bounded amount of input.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod mlx5;

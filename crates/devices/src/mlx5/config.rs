@@ -1,0 +1,58 @@
+//! What a model instance is: capabilities, and the assumptions about its inside.
+
+use doorbell_layout::mlx5::Caps;
+use doorbell_seam::Span;
+
+/// Capabilities and inner limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// What the firmware reports.
+    pub caps: Caps,
+    /// Largest read of WQEs, in bytes: 64 to 4096.
+    pub fetch_chunk: u32,
+    /// Bytes of WQEs fetched and not yet executed, over all queues.
+    pub fetch_ahead: u32,
+    /// A WQE cut by the end of a chunk is read again from its start.
+    pub refetch: bool,
+    /// Data reads in flight at the most.
+    pub reads_outstanding: u16,
+    /// Least time from one packet's start of execution to the next one's.
+    pub packet_time: Span,
+    /// From the arrival of a packet's last byte to its first bit on the wire.
+    pub pipeline_delay: Span,
+    /// Time of one byte on the wire, in 1/1024 ps (100 Gbit/s: 80 ps).
+    pub wire_byte_1024th_ps: u32,
+    /// Largest frame, without FCS.
+    pub max_frame: u32,
+}
+
+impl Config {
+    /// A ConnectX-5 or -6 Dx port at 100 Gbit/s.
+    pub const CONNECTX: Config = Config {
+        caps: Caps {
+            enhanced_mpw: true,
+            max_wqe_sz_sq: 1024,
+            min_inline: 0,
+            log_max_lso: 18,
+            csum: true,
+            vlan: true,
+        },
+        fetch_chunk: 1024,
+        fetch_ahead: 16 * 1024,
+        refetch: false,
+        reads_outstanding: 256,
+        packet_time: Span::from_ps(4_000),
+        pipeline_delay: Span::from_ns(100),
+        wire_byte_1024th_ps: 80 * 1024,
+        max_frame: 9978 - 4,
+    };
+
+    /// The same with every value in its range, as hardware would round it.
+    pub(super) fn sane(mut self) -> Config {
+        self.fetch_chunk = self.fetch_chunk.clamp(64, 4096) / 64 * 64;
+        self.fetch_ahead = self.fetch_ahead.max(self.fetch_chunk);
+        self.reads_outstanding = self.reads_outstanding.clamp(1, 4096);
+        self.max_frame = self.max_frame.clamp(60, 16 * 1024);
+        self
+    }
+}

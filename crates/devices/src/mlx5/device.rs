@@ -1,0 +1,333 @@
+//! The device: doorbells in, time passing, effects out.
+
+use super::Config;
+use super::queues::{Cq, Eq, Sq, Table};
+use super::transmit::{Chunk, Pipe};
+use alloc::collections::VecDeque;
+use doorbell_layout::mlx5::{Cqe, EQE_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, uar};
+use doorbell_seam::{Device, Drop, Iova, Port, Reg, Taken, Time};
+use zerocopy::byteorder::big_endian::{U16, U32};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// What the device counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames sent.
+    pub packets: u64,
+    /// Bytes of those, without FCS and padding.
+    pub bytes: u64,
+    /// WQEs executed, NOPs and flushed ones included.
+    pub wqes: u64,
+    /// NOPs among them.
+    pub nops: u64,
+    /// Multi-packet WQEs among them.
+    pub mpwqes: u64,
+    /// Packets that came in those.
+    pub mpwqe_packets: u64,
+    /// Large sends.
+    pub lso: u64,
+    /// Packets that were announced and not sent, because of an error.
+    pub discarded: u64,
+    /// WQEs that failed.
+    pub errors: u64,
+    /// Doorbells that announced something.
+    pub doorbells: u64,
+    /// Doorbells that made no sense: no such queue, not ready, out of range.
+    pub bad_doorbells: u64,
+    /// Reads of WQEs.
+    pub fetches: u64,
+    /// Bytes of those.
+    pub fetched_bytes: u64,
+    /// CQEs written.
+    pub cqes: u64,
+    /// EQEs written.
+    pub eqes: u64,
+    /// CQEs or EQEs that could not be written.
+    pub lost_entries: u64,
+}
+
+/// Something that becomes visible at a time of its own.
+#[derive(Debug)]
+pub(super) struct Effect {
+    pub(super) at: Time,
+    pub(super) cqn: u32,
+    pub(super) sqn: u32,
+    pub(super) wqe_counter: u16,
+    /// Opcode of the WQE.
+    pub(super) opcode: u8,
+    /// 0: no error.
+    pub(super) syndrome: u8,
+}
+
+/// The model.
+#[derive(Debug)]
+pub struct Mlx5 {
+    pub(super) cfg: Config,
+    /// What it counted since it was made.
+    pub counters: Counters,
+    pub(super) sqs: Table<Sq>,
+    pub(super) cqs: Table<Cq>,
+    pub(super) eqs: Table<Eq>,
+    pub(super) mkeys: Table<()>,
+    pub(super) uars: u32,
+    /// SQs with something to fetch, in the order they are served.
+    pub(super) round: VecDeque<u32>,
+    /// WQEs on chip, in the order they are executed.
+    pub(super) chunks: VecDeque<Chunk>,
+    pub(super) on_chip: u32,
+    /// When the fetcher was last able to start.
+    pub(super) fetch_free: Time,
+    pub(super) pipe: Pipe,
+    /// CQEs to be written, in order of time.
+    pub(super) effects: VecDeque<Effect>,
+    /// When the next CQ's moderation ends.
+    pub(super) events_due: Time,
+    /// When anything is due.
+    pub(super) due: Time,
+}
+
+impl Mlx5 {
+    /// The first doorbell page handed out; those below hold registers and MSI-X tables.
+    pub const FIRST_UAR: u32 = 0x10;
+
+    /// A device as after power-on. Values out of range are rounded into it.
+    pub fn new(cfg: Config) -> Mlx5 {
+        let cfg = cfg.sane();
+        Mlx5 {
+            cfg,
+            counters: Counters::default(),
+            sqs: Table::new(0x100),
+            cqs: Table::new(0x400),
+            eqs: Table::new(4),
+            mkeys: Table::new(0x1000),
+            uars: 0,
+            round: VecDeque::with_capacity(64),
+            chunks: VecDeque::with_capacity(256),
+            on_chip: 0,
+            fetch_free: Time::ZERO,
+            pipe: Pipe::new(&cfg),
+            effects: VecDeque::with_capacity(256),
+            events_due: Time::NEVER,
+            due: Time::NEVER,
+        }
+    }
+
+    /// Drops what is in flight for a queue that was reset or destroyed.
+    pub(super) fn forget(&mut self, sqn: u32) {
+        self.round.retain(|&n| n != sqn);
+        self.effects.retain(|e| e.sqn != sqn);
+        let on_chip = &mut self.on_chip;
+        self.chunks.retain(|c| {
+            let keep = c.sqn != sqn;
+            if !keep {
+                *on_chip -= c.bytes;
+            }
+            keep
+        });
+    }
+
+    /// The same for a CQ.
+    pub(super) fn forget_cq(&mut self, cqn: u32) {
+        self.effects.retain(|e| e.cqn != cqn);
+    }
+
+    fn send_doorbell(&mut self, at: Time, v: u64) {
+        let b = v.to_le_bytes();
+        let idx = u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
+        let qpn_ds = u32::from_be_bytes([b[4], b[5], b[6], b[7]]);
+        let (pc, sqn, ds) = ((idx >> 8) as u16, qpn_ds >> 8, qpn_ds & 0x3f);
+        let Some(sq) = self.sqs.get_mut(sqn) else {
+            self.counters.bad_doorbells += 1;
+            return;
+        };
+        let end = pc.wrapping_add(ds.div_ceil(4).max(1) as u16);
+        let last = sq.announced.back().map_or(sq.fetched, |&(_, end)| end);
+        let (new, ring) = (end.wrapping_sub(last), u32::from(sq.mask()) + 1);
+        let outstanding = end.wrapping_sub(sq.executed);
+        if sq.state == SqState::Reset || new == 0 || u32::from(outstanding) > ring || outstanding < new {
+            self.counters.bad_doorbells += 1;
+            return;
+        }
+        self.counters.doorbells += 1;
+        sq.announced.push_back((at, end));
+        if !sq.in_round {
+            sq.in_round = true;
+            self.round.push_back(sqn);
+        }
+    }
+
+    fn arm_cq(&mut self, at: Time, v: u64) {
+        let b = v.to_le_bytes();
+        let request = u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
+        let cqn = u32::from_be_bytes([b[4], b[5], b[6], b[7]]) & 0xff_ffff;
+        match self.cqs.get_mut(cqn) {
+            Some(cq) => {
+                let ci = request & 0xff_ffff;
+                cq.armed = Some((ci, at));
+                cq.ci = ci;
+                if ci == cq.pi & 0xff_ffff {
+                    cq.first_unreported = None;
+                }
+            }
+            None => self.counters.bad_doorbells += 1,
+        }
+        self.find_events();
+    }
+
+    fn arm_eq<P: Port>(&mut self, p: &mut P, at: Time, v: u32, arm: bool) {
+        let v = v.swap_bytes();
+        let Some(eq) = self.eqs.get_mut(v >> 24) else {
+            self.counters.bad_doorbells += 1;
+            return;
+        };
+        if !arm {
+            return;
+        }
+        if v & 0xff_ffff == eq.pi & 0xff_ffff {
+            eq.armed = true;
+        } else {
+            // Events came in between: the interrupt is owed at once.
+            eq.armed = false;
+            p.message(at, eq.ctx.vector);
+        }
+    }
+
+    pub(super) fn find_events(&mut self) {
+        self.events_due = self.cqs.iter().map(|(_, cq)| cq.event_due()).min().unwrap_or(Time::NEVER);
+    }
+
+    /// Writes the completions that are due.
+    fn complete<P: Port>(&mut self, p: &mut P, until: Time) {
+        while self.effects.front().is_some_and(|e| e.at <= until) {
+            let Some(e) = self.effects.pop_front() else { break };
+            self.write_cqe(p, &e);
+        }
+    }
+
+    fn write_cqe<P: Port>(&mut self, p: &mut P, e: &Effect) {
+        let Some(cq) = self.cqs.get_mut(e.cqn) else { return };
+        if cq.dead {
+            self.counters.lost_entries += 1;
+            return;
+        }
+        // The consumer counter in memory is read only when the last one known
+        // says that there is no room.
+        let entries = 1u32 << cq.ctx.log_size;
+        if (cq.pi.wrapping_sub(cq.ci) & 0xff_ffff) >= entries {
+            let mut ci = [0; 4];
+            if p.read(e.at, Iova(cq.ctx.dbr), &mut ci).is_ok() {
+                cq.ci = u32::from_be_bytes(ci) & 0xff_ffff;
+            }
+        }
+        let overrun = (cq.pi.wrapping_sub(cq.ci) & 0xff_ffff) >= entries;
+        let mut cqe = Cqe::new_zeroed();
+        cqe.sop_drop_qpn = U32::new(u32::from(e.opcode) << 24 | e.sqn);
+        cqe.wqe_counter = U16::new(e.wqe_counter);
+        cqe.timestamp = (e.at.ps() / 1000).to_be_bytes();
+        let opcode = if e.syndrome == 0 {
+            cqe_opcode::REQ
+        } else {
+            cqe.timestamp = [0; 8];
+            cqe.timestamp[7] = e.syndrome;
+            cqe_opcode::REQ_ERR
+        };
+        cqe.op_own = opcode << 4 | (cq.pi >> cq.ctx.log_size & 1) as u8;
+        let to = Iova(cq.ctx.ring) + u64::from(cq.pi & (entries - 1)) * 64;
+        if overrun || p.write(e.at, to, cqe.as_bytes()).is_err() {
+            cq.dead = true;
+            let (eqn, cqn) = (cq.ctx.eqn, e.cqn);
+            self.counters.lost_entries += 1;
+            self.write_eqe(p, e.at, eqn, event::CQ_ERROR, cqn);
+            return;
+        }
+        cq.pi = cq.pi.wrapping_add(1);
+        cq.first_unreported.get_or_insert(e.at);
+        self.counters.cqes += 1;
+        self.find_events();
+    }
+
+    /// Writes the events whose moderation has ended.
+    fn report<P: Port>(&mut self, p: &mut P, until: Time) {
+        while self.events_due <= until {
+            let at = self.events_due;
+            let Some((cqn, cq)) = self.cqs.iter_mut().find(|(_, cq)| cq.event_due() <= at) else { break };
+            cq.armed = None;
+            cq.first_unreported = None;
+            let eqn = cq.ctx.eqn;
+            self.write_eqe(p, at, eqn, event::COMPLETION, cqn);
+            self.find_events();
+        }
+    }
+
+    pub(super) fn write_eqe<P: Port>(&mut self, p: &mut P, at: Time, eqn: u32, event_type: u8, cqn: u32) {
+        let Some(eq) = self.eqs.get_mut(eqn) else { return };
+        let mut eqe = Eqe::new_zeroed();
+        eqe.event_type = event_type;
+        eqe.data[EQE_CQN] = U32::new(cqn);
+        eqe.owner = (eq.pi >> eq.ctx.log_size & 1) as u8;
+        let to = Iova(eq.ctx.ring) + u64::from(eq.pi & ((1 << eq.ctx.log_size) - 1)) * 64;
+        if p.write(at, to, eqe.as_bytes()).is_err() {
+            self.counters.lost_entries += 1;
+            return;
+        }
+        eq.pi = eq.pi.wrapping_add(1);
+        self.counters.eqes += 1;
+        if core::mem::take(&mut eq.armed) {
+            p.message(at, eq.ctx.vector);
+        }
+    }
+
+    /// When the next thing happens, of whatever kind.
+    #[inline]
+    pub(super) fn look_ahead(&mut self) {
+        let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
+        self.due = effect.min(self.events_due).min(self.fetch_due()).min(self.execute_due());
+    }
+}
+
+const _: () = assert!(FRAGMENT % WQEBB == 0);
+
+impl<P: Port> Device<P> for Mlx5 {
+    fn mmio_read(&mut self, _p: &mut P, _at: Time, _r: Reg, _size: u8) -> u64 {
+        // Doorbell pages are write-only.
+        0
+    }
+
+    fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64) {
+        let (page, offset) = (r.offset / uar::PAGE, r.offset % uar::PAGE);
+        let ours = r.region == 0 && (Mlx5::FIRST_UAR..Mlx5::FIRST_UAR + self.uars).contains(&page);
+        match (offset, size) {
+            (0x800 | 0x900 | 0xa00 | 0xb00, 8) if ours => self.send_doorbell(at, v),
+            (uar::CQ_ARM, 8) if ours => self.arm_cq(at, v),
+            (uar::EQ_ARM, 4) if ours => self.arm_eq(p, at, v as u32, true),
+            (uar::EQ_UPDATE, 4) if ours => self.arm_eq(p, at, v as u32, false),
+            _ => self.counters.bad_doorbells += 1,
+        }
+        self.look_ahead();
+    }
+
+    fn receive(&mut self, _p: &mut P, _at: Time, _frame: &[u8]) -> Taken {
+        // No receive queue can be made yet.
+        Taken::Dropped(Drop::Off)
+    }
+
+    #[inline]
+    fn next_due(&self) -> Option<Time> {
+        (self.due < Time::NEVER).then_some(self.due)
+    }
+
+    fn advance(&mut self, p: &mut P, until: Time) {
+        while self.due <= until {
+            self.transmit(p, until);
+            self.complete(p, until);
+            self.report(p, until);
+            self.look_ahead();
+        }
+    }
+
+    fn reset(&mut self, _p: &mut P) {
+        let counters = self.counters;
+        *self = Mlx5::new(self.cfg);
+        self.counters = counters;
+    }
+}

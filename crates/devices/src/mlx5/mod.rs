@@ -1,0 +1,39 @@
+//! ConnectX-5 and later, Ethernet: the transmit data path.
+//!
+//! Sources: the interface that linux drivers/net/ethernet/mellanox/mlx5 expects
+//! of the hardware (en_tx.c, en/txrx.h, eq.c, cq.c, reporter_tx.c); the public
+//! programmer's reference for names. How the silicon does it inside is not
+//! public: what is assumed here is a [`Config`] value, so that it can be varied.
+//!
+//! ```text
+//! doorbell -> announced -> [fetch: reads of WQEs, round robin over SQs]
+//!          -> chunks in order of arrival -> [execute: one packet after another,
+//!             reads of data, a limited number outstanding]
+//!          -> checksum, segmentation -> wire, in order -> CQE -> (moderation) EQE -> MSI-X
+//! ```
+//!
+//! **A doorbell** is the first 8 bytes of the last announced WQE. It announces
+//! everything up to that WQE's end, also WQEs that ask for no completion. The
+//! doorbell record is not read: it may be ahead, or left over from before a reset.
+//!
+//! **Fetch** reads at most [`Config::fetch_chunk`] bytes at a time, and at most
+//! [`Config::fetch_ahead`] bytes before they are executed. With
+//! [`Config::refetch`], a WQE that the end of a chunk cut is read again whole.
+//!
+//! **Execute** takes packets in order. Each data segment is one read; at most
+//! [`Config::reads_outstanding`] are in flight. Frames leave in order, at the
+//! port's rate. A WQE's completion is written when its last frame has left.
+//!
+//! **Errors** are per queue: the WQE gets an error CQE, the queue goes to ERR, and
+//! every later WQE that asks for a CQE gets one that says "flushed", until the
+//! driver takes the queue through RST.
+
+mod config;
+mod device;
+mod objects;
+mod offload;
+mod queues;
+mod transmit;
+
+pub use config::Config;
+pub use device::{Counters, Mlx5};

@@ -1,0 +1,225 @@
+//! Checksum insertion and VLAN insertion, as the send pipe does them: it parses
+//! the frame for itself and trusts nothing that is in the checksum fields.
+//!
+//! Tunnels that it sees through: IP in IP, GRE (Ethernet or IP inside), VXLAN on
+//! its assigned port.
+
+use doorbell_layout::mlx5::cs_flags;
+use doorbell_packet::checksum::Sum;
+
+/// Where the layers of a frame begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layers {
+    l3: usize,
+    ipv6: bool,
+    l4: usize,
+    /// Transport protocol; of a fragment beyond the first there is none to speak of.
+    protocol: u8,
+    /// End of the IP datagram: Ethernet padding is not summed.
+    end: usize,
+}
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const NO_TRANSPORT: u8 = 59;
+
+fn be16(b: &[u8], at: usize) -> Option<usize> {
+    Some(usize::from(u16::from_be_bytes([*b.get(at)?, *b.get(at + 1)?])))
+}
+
+/// The layers from an Ethernet header at `l2`.
+#[inline]
+fn ethernet(b: &[u8], l2: usize) -> Option<Layers> {
+    let mut at = l2 + 12;
+    let mut ethertype = be16(b, at)?;
+    for _ in 0..2 {
+        if ethertype != 0x8100 && ethertype != 0x88a8 {
+            break;
+        }
+        at += 4;
+        ethertype = be16(b, at)?;
+    }
+    network(b, at + 2, ethertype)
+}
+
+#[inline]
+fn network(b: &[u8], l3: usize, ethertype: usize) -> Option<Layers> {
+    match ethertype {
+        0x0800 => {
+            let header = usize::from(b.get(l3)? & 0xf) * 4;
+            let end = l3 + be16(b, l3 + 2)?;
+            let fragment = be16(b, l3 + 6)? & 0x3fff != 0;
+            let protocol = if fragment { NO_TRANSPORT } else { *b.get(l3 + 9)? };
+            (header >= 20 && l3 + header <= end && end <= b.len())
+                .then_some(Layers { l3, ipv6: false, l4: l3 + header, protocol, end })
+        }
+        0x86dd => {
+            let end = l3 + 40 + be16(b, l3 + 4)?;
+            let mut protocol = *b.get(l3 + 6)?;
+            let mut l4 = l3 + 40;
+            // Hop-by-hop, routing, destination options.
+            while matches!(protocol, 0 | 43 | 60) && l4 + 8 <= end {
+                protocol = *b.get(l4)?;
+                l4 += 8 + usize::from(*b.get(l4 + 1)?) * 8;
+            }
+            (l4 <= end && end <= b.len()).then_some(Layers { l3, ipv6: true, l4, protocol, end })
+        }
+        _ => None,
+    }
+}
+
+/// The layers of the packet inside a tunnel.
+fn inner(b: &[u8], outer: Layers) -> Option<Layers> {
+    match outer.protocol {
+        4 => network(b, outer.l4, 0x0800),
+        41 => network(b, outer.l4, 0x86dd),
+        47 => {
+            let flags = be16(b, outer.l4)?;
+            let options = [0x8000, 0x2000, 0x1000].iter().filter(|f| flags & **f != 0).count() * 4;
+            let payload = outer.l4 + 4 + options;
+            match be16(b, outer.l4 + 2)? {
+                0x6558 => ethernet(b, payload),
+                ethertype => network(b, payload, ethertype),
+            }
+        }
+        UDP if be16(b, outer.l4 + 2)? == 4789 => ethernet(b, outer.l4 + 16),
+        _ => None,
+    }
+}
+
+fn ip_checksum(b: &mut [u8], l: Layers) {
+    if !l.ipv6 {
+        b[l.l3 + 10..l.l3 + 12].fill(0);
+        let check = Sum::of(&b[l.l3..l.l4]).checksum();
+        b[l.l3 + 10..l.l3 + 12].copy_from_slice(&check.to_be_bytes());
+    }
+}
+
+fn transport_checksum(b: &mut [u8], l: Layers) {
+    let field = match l.protocol {
+        TCP => l.l4 + 16,
+        UDP => l.l4 + 6,
+        _ => return,
+    };
+    if field + 2 > l.end {
+        return;
+    }
+    b[field..field + 2].fill(0);
+    // The addresses of the pseudo-header stand side by side in the IP header.
+    let addresses = if l.ipv6 { l.l3 + 8..l.l3 + 40 } else { l.l3 + 12..l.l3 + 20 };
+    let len = (l.end - l.l4) as u32;
+    let sum = Sum::of(&b[addresses])
+        .plus_be32(len)
+        .plus_be16(u16::from(l.protocol))
+        .plus(Sum::of(&b[l.l4..l.end]));
+    let check = if l.protocol == UDP { sum.udp_checksum() } else { sum.checksum() };
+    b[field..field + 2].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Inserts the checksums that `flags` ask for, where the frame has such a header.
+#[inline]
+pub(super) fn insert_checksums(frame: &mut [u8], flags: u8) {
+    let Some(outer) = ethernet(frame, 0) else { return };
+    if flags & (cs_flags::L3_INNER | cs_flags::L4_INNER) != 0
+        && let Some(inner) = inner(frame, outer)
+    {
+        if flags & cs_flags::L3_INNER != 0 {
+            ip_checksum(frame, inner);
+        }
+        if flags & cs_flags::L4_INNER != 0 {
+            transport_checksum(frame, inner);
+        }
+    }
+    if flags & cs_flags::L3 != 0 {
+        ip_checksum(frame, outer);
+    }
+    if flags & cs_flags::L4 != 0 {
+        transport_checksum(frame, outer);
+    }
+}
+
+/// Inserts an 802.1Q tag into a frame of `len` bytes; its new length. Frames too
+/// short for an Ethernet header are left alone.
+pub(super) fn insert_vlan(frame: &mut [u8], len: usize, tci: [u8; 2]) -> usize {
+    if len < 14 || frame.len() < len + 4 {
+        return len;
+    }
+    frame.copy_within(12..len, 16);
+    frame[12..16].copy_from_slice(&[0x81, 0x00, tci[0], tci[1]]);
+    len + 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// An Ethernet, IPv4, UDP frame with wrong checksums.
+    fn udp() -> Vec<u8> {
+        let mut f = alloc::vec![0u8; 12];
+        f.extend([0x08, 0x00, 0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0xaa, 0xaa, 10, 0, 0, 1, 10, 0, 0, 2]);
+        f.extend([0, 9, 0, 9, 0, 12, 0xbb, 0xbb, 1, 2, 3, 4]);
+        f
+    }
+
+    #[test]
+    fn both_checksums_come_out_whatever_stood_there() {
+        let mut f = udp();
+        insert_checksums(&mut f, cs_flags::L3 | cs_flags::L4);
+        assert!(Sum::of(&f[14..34]).is_intact());
+        let all = Sum::of(&f[26..34]).plus_be16(17).plus_be16(12).plus(Sum::of(&f[34..]));
+        assert!(all.is_intact());
+    }
+
+    #[test]
+    fn ethernet_padding_is_not_summed() {
+        let mut bare = udp();
+        insert_checksums(&mut bare, cs_flags::L4);
+        let mut padded = udp();
+        padded.resize(60, 0x55);
+        insert_checksums(&mut padded, cs_flags::L4);
+        assert_eq!(bare[..], padded[..bare.len()]);
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_touched() {
+        let mut f = udp();
+        insert_checksums(&mut f, cs_flags::L3);
+        assert_eq!(f[40..42], [0xbb, 0xbb]);
+        let mut f = udp();
+        insert_checksums(&mut f, 0);
+        assert_eq!(f, udp());
+    }
+
+    #[test]
+    fn the_inner_packet_of_a_vxlan_tunnel_is_found() {
+        let inner = udp();
+        let mut f = alloc::vec![0u8; 12];
+        let len = (20 + 8 + 8 + inner.len()) as u8;
+        f.extend([0x08, 0x00, 0x45, 0, 0, len, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 3, 10, 0, 0, 4]);
+        f.extend([0x99, 0x99, 0x12, 0xb5, 0, len - 20, 0, 0, 8, 0, 0, 0, 0, 0, 1, 0]);
+        f.extend(&inner);
+        insert_checksums(&mut f, cs_flags::L3 | cs_flags::L3_INNER | cs_flags::L4_INNER);
+        let mut expected = inner;
+        insert_checksums(&mut expected, cs_flags::L3 | cs_flags::L4);
+        assert_eq!(f[50..], expected[..]);
+        assert!(Sum::of(&f[14..34]).is_intact());
+        assert_eq!(f[40..42], [0, 0], "the outer UDP checksum was not asked for");
+    }
+
+    #[test]
+    fn frames_cut_anywhere_are_left_alone() {
+        let f = udp();
+        for n in 0..f.len() {
+            let mut cut = f[..n].to_vec();
+            insert_checksums(&mut cut, 0xf0);
+        }
+    }
+
+    #[test]
+    fn a_tag_goes_behind_the_addresses() {
+        let mut f: Vec<u8> = (0..20).collect();
+        assert_eq!(insert_vlan(&mut f, 16, [0x20, 0x05]), 20);
+        assert_eq!(f[10..18], [10, 11, 0x81, 0, 0x20, 5, 12, 13]);
+    }
+}

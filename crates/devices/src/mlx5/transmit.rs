@@ -1,0 +1,540 @@
+//! Fetch and execute: from an announced WQE to frames on the wire.
+
+use super::device::{Counters, Effect, Mlx5};
+use super::offload;
+use super::queues::{Sq, Table};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use doorbell_layout::mlx5::{
+    CE_MASK, CQ_UPDATE, CtrlSeg, DS, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, INLINE_LEN, INLINE_SEG, SqState, event,
+    opcode, syndrome,
+};
+use doorbell_seam::{Iova, Port, Span, Time};
+use zerocopy::FromBytes;
+
+/// Some fetched WQEs of one queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub(super) sqn: u32,
+    /// Counter after its last block.
+    pub(super) end: u16,
+    pub(super) bytes: u32,
+    /// When it arrived.
+    pub(super) at: Time,
+}
+
+/// What the send pipe is made of.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    packet_time: Span,
+    delay: Span,
+    byte_1024th: u32,
+    pub(super) max_frame: usize,
+    /// When the next packet may start.
+    start_free: Time,
+    /// Completion times of the last reads, a ring: the oldest is overwritten.
+    reads: Box<[Time]>,
+    next_read: usize,
+    /// When the wire is free, and the rest of a picosecond beyond it, in 1024ths.
+    wire_free: Time,
+    wire_rest: u32,
+    /// When the last frame's last bit left.
+    frame: Vec<u8>,
+    gathered: Vec<u8>,
+}
+
+/// Why a WQE failed: a [`syndrome`].
+type Failed = u8;
+
+impl Pipe {
+    pub(super) fn new(c: &super::Config) -> Pipe {
+        Pipe {
+            packet_time: c.packet_time,
+            delay: c.pipeline_delay,
+            byte_1024th: c.wire_byte_1024th_ps,
+            max_frame: c.max_frame as usize,
+            start_free: Time::ZERO,
+            reads: alloc::vec![Time::ZERO; usize::from(c.reads_outstanding)].into_boxed_slice(),
+            next_read: 0,
+            wire_free: Time::ZERO,
+            wire_rest: 0,
+            frame: alloc::vec![0; c.max_frame as usize + 64],
+            gathered: alloc::vec![0; c.max_frame as usize + (1 << c.caps.log_max_lso.min(18))],
+        }
+    }
+
+    /// When the next packet can start.
+    #[inline(always)]
+    fn ready(&self) -> Time {
+        self.start_free.max(self.reads[self.next_read])
+    }
+
+    /// A packet starts at `t`.
+    #[inline(always)]
+    fn start(&mut self, t: Time) {
+        self.start_free = t + self.packet_time;
+    }
+
+    /// Reads into the frame, at or after `t`, when fewer than the limit are in flight.
+    #[inline(always)]
+    fn read<P: Port>(&mut self, p: &mut P, t: Time, from: Iova, at: usize, len: usize) -> Result<Time, Failed> {
+        let t = t.max(self.reads[self.next_read]);
+        let arrived = p.read(t, from, &mut self.frame[at..at + len]).map_err(|_| syndrome::LOCAL_PROT)?;
+        self.note(arrived);
+        Ok(arrived)
+    }
+
+    #[inline(always)]
+    fn note(&mut self, arrived: Time) {
+        self.reads[self.next_read] = arrived;
+        self.next_read += 1;
+        if self.next_read == self.reads.len() {
+            self.next_read = 0;
+        }
+    }
+
+    /// Puts the first `len` bytes of the frame on the wire; when its last bit leaves.
+    #[inline(always)]
+    fn send<P: Port>(&mut self, p: &mut P, whole_at: Time, len: usize) -> Time {
+        let mut padded = len;
+        if len < MIN_FRAME {
+            self.frame[len..MIN_FRAME].fill(0);
+            padded = MIN_FRAME;
+        }
+        let start = self.wire_free.max(whole_at + self.delay);
+        if start > self.wire_free {
+            self.wire_rest = 0;
+        }
+        let ticks = (padded as u64 + WIRE_OVERHEAD) * u64::from(self.byte_1024th) + u64::from(self.wire_rest);
+        self.wire_rest = (ticks & 1023) as u32;
+        self.wire_free = start + Span::from_ps(ticks >> 10);
+        p.emit(start, &self.frame[..padded]);
+        self.wire_free
+    }
+}
+
+/// Shortest frame, without FCS.
+const MIN_FRAME: usize = 60;
+/// FCS, preamble and inter-frame gap.
+const WIRE_OVERHEAD: u64 = 4 + 8 + 12;
+
+#[inline(always)]
+fn segment<T: FromBytes>(wqe: &[u8], ds: u32) -> Option<T> {
+    let at = (ds * DS) as usize;
+    T::read_from_bytes(wqe.get(at..at + size_of::<T>())?).ok()
+}
+
+impl Mlx5 {
+    // ---- fetch ----
+
+    /// When the next read of WQEs can start.
+    #[inline]
+    pub(super) fn fetch_due(&self) -> Time {
+        let Some(sq) = self.round.front().and_then(|&sqn| self.sqs.get(sqn)) else { return Time::NEVER };
+        // With the buffer full it starts when something has been executed.
+        if self.on_chip + self.cfg.fetch_chunk > self.cfg.fetch_ahead && !self.chunks.is_empty() {
+            return Time::NEVER;
+        }
+        sq.announced.front().map_or(Time::NEVER, |&(at, _)| at.max(self.fetch_free))
+    }
+
+    fn fetch<P: Port>(&mut self, p: &mut P, t: Time) {
+        let Some(sqn) = self.round.pop_front() else { return };
+        let Some(sq) = self.sqs.get_mut(sqn) else { return };
+        self.fetch_free = t;
+        // All doorbells that have arrived by now are one.
+        let mut end = sq.fetched;
+        while let Some(&(_, e)) = sq.announced.front().filter(|(at, _)| *at <= t) {
+            end = e;
+            sq.announced.pop_front();
+        }
+        let announced = u32::from(end.wrapping_sub(sq.fetched));
+        let to_wrap = u32::from(sq.mask()) + 1 - u32::from(sq.fetched & sq.mask());
+        let mut blocks = (self.cfg.fetch_chunk / 64).min(announced).min(to_wrap);
+        let start = sq.fetched;
+        let at = sq.offset(start);
+        let mut end_of_chunk = start.wrapping_add(blocks as u16);
+        let from = Iova(sq.ctx.ring) + at as u64;
+        let mut read = |sq: &mut Sq, p: &mut P, blocks: u32| {
+            self.counters.fetches += 1;
+            self.counters.fetched_bytes += u64::from(blocks) * 64;
+            p.read(t, from, &mut sq.wqes[at..at + blocks as usize * 64])
+        };
+        let mut arrived = read(sq, p, blocks);
+        if self.cfg.refetch && arrived.is_ok() {
+            // Drop a WQE that the chunk's end cut, unless it is all there is:
+            // then the chunk was too short for it and it is read whole.
+            let whole = whole_wqes(sq, start, blocks);
+            if whole > 0 {
+                blocks = whole;
+            } else {
+                let wqe = ds_of(sq, start).div_ceil(4).clamp(1, 16).min(announced).min(to_wrap);
+                if wqe > blocks {
+                    blocks = wqe;
+                    arrived = read(sq, p, blocks);
+                }
+            }
+            end_of_chunk = start.wrapping_add(blocks as u16);
+        }
+        match arrived {
+            Ok(at) => {
+                sq.fetched = end_of_chunk;
+                if end != sq.fetched {
+                    sq.announced.push_front((t, end));
+                }
+                if sq.announced.is_empty() {
+                    sq.in_round = false;
+                } else {
+                    self.round.push_back(sqn);
+                }
+                let bytes = blocks * 64;
+                self.on_chip += bytes;
+                self.chunks.push_back(Chunk { sqn, end: end_of_chunk, bytes, at });
+            }
+            Err(_) => {
+                // There is no WQE to complete with an error: an event says it.
+                sq.state = SqState::Error;
+                sq.announced.clear();
+                sq.in_round = false;
+                self.counters.errors += 1;
+                let cqn = sq.ctx.cqn;
+                if let Some(eqn) = self.cqs.get(cqn).map(|cq| cq.ctx.eqn) {
+                    self.write_eqe(p, t, eqn, event::WQ_CATAS, sqn);
+                }
+            }
+        }
+    }
+
+    // ---- execute ----
+
+    /// When the next packet can start.
+    #[inline]
+    pub(super) fn execute_due(&self) -> Time {
+        self.chunks.front().map_or(Time::NEVER, |c| c.at.max(self.pipe.ready()))
+    }
+
+    /// Does all that starts up to `until`, in order of time.
+    pub(super) fn transmit<P: Port>(&mut self, p: &mut P, until: Time) {
+        loop {
+            let (fetch, execute) = (self.fetch_due(), self.execute_due());
+            if fetch.min(execute) > until {
+                return;
+            }
+            if fetch < execute {
+                self.fetch(p, fetch);
+            } else if let Some(&chunk) = self.chunks.front() {
+                let stop = until.min(fetch);
+                let Mlx5 { sqs, pipe, counters, effects, mkeys, cfg, .. } = self;
+                let finished = match sqs.get_mut(chunk.sqn) {
+                    Some(sq) => Execution { p, pipe, counters, effects, mkeys, caps: &cfg.caps, sq, chunk }.run(stop),
+                    None => true,
+                };
+                if finished {
+                    self.on_chip -= chunk.bytes;
+                    self.chunks.pop_front();
+                }
+            }
+        }
+    }
+}
+
+fn ds_of(sq: &Sq, pc: u16) -> u32 {
+    segment::<CtrlSeg>(&sq.wqes[sq.offset(pc)..], 0).map_or(0, |c| c.ds())
+}
+
+/// How many of the `blocks` from `start` belong to WQEs that end within them.
+fn whole_wqes(sq: &Sq, start: u16, blocks: u32) -> u32 {
+    let mut whole = 0;
+    while whole < blocks {
+        let next = whole + ds_of(sq, start.wrapping_add(whole as u16)).div_ceil(4).max(1);
+        if next > blocks {
+            break;
+        }
+        whole = next;
+    }
+    whole
+}
+
+/// One queue's WQEs being executed.
+struct Execution<'a, P> {
+    p: &'a mut P,
+    pipe: &'a mut Pipe,
+    counters: &'a mut Counters,
+    effects: &'a mut VecDeque<Effect>,
+    mkeys: &'a Table<()>,
+    caps: &'a doorbell_layout::mlx5::Caps,
+    sq: &'a mut Sq,
+    chunk: Chunk,
+}
+
+/// What became of a WQE.
+enum Outcome {
+    /// Its last frame has left, or will have, at this time.
+    Done(Time),
+    /// Something of it starts later than it may now.
+    Later,
+    /// It failed, with so many of its packets not sent.
+    Failed(Failed, u64),
+}
+
+impl<P: Port> Execution<'_, P> {
+    /// Executes what starts up to `until`. Whether the chunk is finished.
+    fn run(&mut self, until: Time) -> bool {
+        loop {
+            let left = u32::from(self.chunk.end.wrapping_sub(self.sq.executed));
+            if left == 0 || left > u32::from(self.sq.mask()) + 1 {
+                return true;
+            }
+            let t = self.chunk.at.max(self.pipe.ready());
+            if t > until {
+                return false;
+            }
+            let at = self.sq.offset(self.sq.executed);
+            let ctrl = match segment::<CtrlSeg>(&self.sq.wqes[at..], 0) {
+                Some(ctrl) => ctrl,
+                None => return true,
+            };
+            let wqebbs = ctrl.ds().div_ceil(4).max(1);
+            if wqebbs > left {
+                // The rest of it comes with the next chunk, unless nothing more
+                // was announced: then its length is wrong.
+                if self.sq.fetched != self.chunk.end || !self.sq.announced.is_empty() {
+                    return true;
+                }
+                self.fail(t, &ctrl, syndrome::LOCAL_QP_OP, 1);
+                self.sq.executed = self.chunk.end;
+                continue;
+            }
+            if self.sq.state == SqState::Error {
+                self.flush(t, &ctrl, at);
+                self.next_wqe(wqebbs);
+                continue;
+            }
+            let sane = ctrl.pc() == self.sq.executed && ctrl.opmod() == 0 && ctrl.ds() > 0;
+            let outcome = match ctrl.opcode() {
+                _ if !sane => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
+                opcode::NOP => {
+                    self.counters.nops += 1;
+                    Outcome::Done(t)
+                }
+                opcode::SEND => self.send(t, at, ctrl.ds()),
+                opcode::ENHANCED_MPSW if self.caps.enhanced_mpw => self.multi_packet(until, at, ctrl.ds()),
+                opcode::LSO if self.caps.log_max_lso > 0 => self.large_send(t, at, ctrl.ds()),
+                _ => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
+            };
+            match outcome {
+                Outcome::Later => return false,
+                Outcome::Done(done) => {
+                    self.counters.wqes += 1;
+                    if ctrl.fm_ce_se & CE_MASK == CQ_UPDATE {
+                        self.complete(done, &ctrl, 0);
+                    }
+                }
+                Outcome::Failed(why, packets) => self.fail(t, &ctrl, why, packets),
+            }
+            self.next_wqe(wqebbs);
+        }
+    }
+
+    fn next_wqe(&mut self, wqebbs: u32) {
+        self.sq.executed = self.sq.executed.wrapping_add(wqebbs as u16);
+        self.sq.segment = 0;
+    }
+
+    fn complete(&mut self, at: Time, ctrl: &CtrlSeg, syndrome: u8) {
+        let at = self.effects.back().map_or(at, |e| e.at.max(at));
+        self.effects.push_back(Effect {
+            at,
+            cqn: self.sq.ctx.cqn,
+            sqn: self.chunk.sqn,
+            wqe_counter: self.sq.executed,
+            opcode: ctrl.opcode(),
+            syndrome,
+        });
+    }
+
+    #[cold]
+    fn fail(&mut self, t: Time, ctrl: &CtrlSeg, why: Failed, packets: u64) {
+        self.counters.errors += 1;
+        self.counters.wqes += 1;
+        self.counters.discarded += packets;
+        self.sq.state = SqState::Error;
+        self.complete(t, ctrl, why);
+    }
+
+    /// A WQE of a queue in error: not executed, but accounted for.
+    #[cold]
+    fn flush(&mut self, t: Time, ctrl: &CtrlSeg, at: usize) {
+        self.counters.wqes += 1;
+        self.counters.discarded += match ctrl.opcode() {
+            opcode::NOP => 0,
+            opcode::ENHANCED_MPSW => u64::from(ctrl.ds().saturating_sub(2)),
+            opcode::LSO => self.segments_of(at, ctrl.ds()),
+            _ => 1,
+        };
+        if ctrl.fm_ce_se & CE_MASK == CQ_UPDATE {
+            self.complete(t, ctrl, syndrome::WR_FLUSH);
+        }
+    }
+
+    // ---- packets ----
+
+    fn data(&self, at: usize, ds: u32) -> Option<DataSeg> {
+        segment(&self.sq.wqes[at..], ds)
+    }
+
+    #[inline(always)]
+    fn key_is_good(&self, d: &DataSeg) -> bool {
+        let lkey = d.lkey.get();
+        lkey & 0xff == 0 && self.mkeys.get(lkey >> 8).is_some()
+    }
+
+    /// Enhanced MPWQE: each data segment is a packet; all share the Ethernet segment.
+    #[inline]
+    fn multi_packet(&mut self, until: Time, at: usize, ds: u32) -> Outcome {
+        let Some(eth) = segment::<EthSeg>(&self.sq.wqes[at..], 1).filter(|_| ds > 2) else {
+            return Outcome::Failed(syndrome::LOCAL_QP_OP, 1);
+        };
+        if self.sq.segment == 0 {
+            self.sq.segment = 2;
+            self.counters.mpwqes += 1;
+        }
+        let mut done = Time::ZERO;
+        while self.sq.segment < ds {
+            let t = self.chunk.at.max(self.pipe.ready());
+            if t > until {
+                return Outcome::Later;
+            }
+            let left = u64::from(ds - self.sq.segment);
+            let Some(d) = self.data(at, self.sq.segment) else { return Outcome::Failed(syndrome::LOCAL_QP_OP, left) };
+            let count = d.byte_count.get();
+            let (len, whole_at, used) = if count & INLINE_SEG == 0 {
+                let len = count as usize;
+                if len == 0 || len > self.pipe.max_frame {
+                    return Outcome::Failed(syndrome::LOCAL_LENGTH, left);
+                }
+                if !self.key_is_good(&d) {
+                    return Outcome::Failed(syndrome::LOCAL_PROT, left);
+                }
+                match self.pipe.read(self.p, t, Iova(d.addr.get()), 0, len) {
+                    Ok(whole_at) => (len, whole_at, 1),
+                    Err(why) => return Outcome::Failed(why, left),
+                }
+            } else {
+                let len = (count & INLINE_LEN) as usize;
+                let used = (4 + len).div_ceil(DS as usize) as u32;
+                let from = at + (self.sq.segment * DS) as usize + 4;
+                if len == 0 || self.sq.segment + used > ds {
+                    return Outcome::Failed(syndrome::LOCAL_LENGTH, left);
+                }
+                self.pipe.frame[..len].copy_from_slice(&self.sq.wqes[from..from + len]);
+                (len, t, used)
+            };
+            self.pipe.start(t);
+            if eth.cs_flags != 0 {
+                offload::insert_checksums(&mut self.pipe.frame[..len], eth.cs_flags);
+            }
+            done = self.sent(whole_at, len);
+            self.counters.mpwqe_packets += 1;
+            self.sq.segment += used;
+        }
+        Outcome::Done(done)
+    }
+
+    /// Counts a frame and puts it on the wire.
+    #[inline(always)]
+    fn sent(&mut self, whole_at: Time, len: usize) -> Time {
+        self.counters.packets += 1;
+        self.counters.bytes += len as u64;
+        self.pipe.send(self.p, whole_at, len)
+    }
+
+    /// The inline header of a WQE: how many bytes, and at which DS the data begins.
+    fn inline_header(&self, eth: &EthSeg) -> (usize, u32) {
+        let size = eth.inline_hdr_sz.get();
+        if size == 0 || size & ETH_WQE_INSERT_VLAN != 0 {
+            (0, 2)
+        } else {
+            let n = u32::from(size);
+            (n as usize, 2 + n.saturating_sub(2).div_ceil(DS))
+        }
+    }
+
+    fn copy_inline(&mut self, at: usize, eth: &EthSeg, len: usize) {
+        // The first two bytes are in the Ethernet segment, the rest right behind it.
+        let from = at + 2 * DS as usize;
+        self.pipe.frame[..2].copy_from_slice(&eth.inline_hdr_start);
+        let rest = len.saturating_sub(2);
+        self.pipe.frame[2..2 + rest].copy_from_slice(&self.sq.wqes[from..from + rest]);
+    }
+
+    #[inline]
+    fn send(&mut self, t: Time, at: usize, ds: u32) -> Outcome {
+        match self.try_send(t, at, ds) {
+            Ok(done) => Outcome::Done(done),
+            Err(why) => Outcome::Failed(why, 1),
+        }
+    }
+
+    #[inline(always)]
+    fn try_send(&mut self, t: Time, at: usize, ds: u32) -> Result<Time, Failed> {
+        let eth = segment::<EthSeg>(&self.sq.wqes[at..], 1).filter(|_| ds > 1).ok_or(syndrome::LOCAL_QP_OP)?;
+        let (inline, first) = self.inline_header(&eth);
+        if first > ds || (self.sq.ctx.min_inline > 0 && inline < 14) {
+            return Err(syndrome::LOCAL_QP_OP);
+        }
+        let mut len = inline;
+        if inline > 0 {
+            self.copy_inline(at, &eth, inline);
+        }
+        let mut whole_at = t;
+        let mut seg = first;
+        while seg < ds {
+            let d = self.data(at, seg).ok_or(syndrome::LOCAL_QP_OP)?;
+            let count = d.byte_count.get();
+            if count & INLINE_SEG != 0 {
+                let n = (count & INLINE_LEN) as usize;
+                let used = (4 + n).div_ceil(DS as usize) as u32;
+                if seg + used > ds || len + n > self.pipe.max_frame {
+                    return Err(syndrome::LOCAL_LENGTH);
+                }
+                let from = at + (seg * DS) as usize + 4;
+                self.pipe.frame[len..len + n].copy_from_slice(&self.sq.wqes[from..from + n]);
+                len += n;
+                seg += used;
+                continue;
+            }
+            let n = count as usize;
+            if n == 0 || len + n > self.pipe.max_frame {
+                return Err(syndrome::LOCAL_LENGTH);
+            }
+            if !self.key_is_good(&d) {
+                return Err(syndrome::LOCAL_PROT);
+            }
+            whole_at = whole_at.max(self.pipe.read(self.p, t, Iova(d.addr.get()), len, n)?);
+            len += n;
+            seg += 1;
+        }
+        if len == 0 {
+            return Err(syndrome::LOCAL_LENGTH);
+        }
+        self.pipe.start(t);
+        if eth.inline_hdr_sz.get() & ETH_WQE_INSERT_VLAN != 0 {
+            len = offload::insert_vlan(&mut self.pipe.frame, len, eth.inline_hdr_start);
+        }
+        if eth.cs_flags != 0 {
+            offload::insert_checksums(&mut self.pipe.frame[..len], eth.cs_flags);
+        }
+        Ok(self.sent(whole_at, len))
+    }
+}
+
+impl<P: Port> Execution<'_, P> {
+    fn segments_of(&self, _at: usize, _ds: u32) -> u64 {
+        1
+    }
+    fn large_send(&mut self, _t: Time, _at: usize, _ds: u32) -> Outcome {
+        Outcome::Failed(syndrome::LOCAL_QP_OP, 1)
+    }
+}
