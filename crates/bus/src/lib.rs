@@ -17,9 +17,13 @@ pub mod express;
 pub mod ledger;
 pub mod machine;
 pub mod memory;
+pub mod pcie;
 pub mod platform;
+pub mod timeline;
 
+pub use express::{Latencies, Pcie};
 pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Guard, Memory};
 pub use platform::Platform;
+pub use timeline::TimeLine;

@@ -1,0 +1,109 @@
+//! The time line against the naive model, and the closed-form bill against walking the pieces:
+//! ratios within one process, printed and never asserted.
+
+#[path = "../tests/naive/mod.rs"]
+mod naive;
+
+use doorbell_bus::pcie::{Rules, Settings};
+use doorbell_bus::timeline::TimeLine;
+use doorbell_seam::{Span, Time};
+use naive::Naive;
+use std::hint::black_box;
+use std::time::Instant;
+
+const BOOKINGS: usize = 200_000;
+
+/// Nanoseconds for each of `count`, the best of five rounds.
+fn best(count: usize, mut round: impl FnMut() -> u64) -> f64 {
+    (0..5)
+        .map(|_| {
+            let start = Instant::now();
+            black_box(round());
+            start.elapsed().as_nanos() as f64 / count as f64
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// What a link sees: `every` ps a packet asks for its time, each `ahead`-th for some 500 ns later; the
+/// floor follows `lag` behind.
+fn bookings(every: u64, ahead: usize) -> Vec<(u64, u64)> {
+    let mut seed = 1u64;
+    (0..BOOKINGS)
+        .map(|i| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let noise = seed >> 50;
+            let later = if i % ahead == 0 { 500_000 + noise } else { 0 };
+            (i as u64 * every + later, 1_500 + noise % 4_000)
+        })
+        .collect()
+}
+
+fn compare(name: &str, bookings: &[(u64, u64)], lag: u64) {
+    let mut longest = 0;
+    let line = best(bookings.len(), || {
+        let mut line = TimeLine::new();
+        let mut sum = 0;
+        for (i, &(at, duration)) in bookings.iter().enumerate() {
+            sum += line.book(Time::from_ps(at), Span::from_ps(duration)).ps();
+            if i % 64 == 0 {
+                line.set_floor(Time::from_ps((i as u64 * bookings[1].0).saturating_sub(lag)));
+                longest = longest.max(line.intervals().count());
+            }
+        }
+        sum
+    });
+    let naive = best(bookings.len(), || {
+        let mut line = Naive::default();
+        let mut sum = 0;
+        for (i, &(at, duration)) in bookings.iter().enumerate() {
+            sum += line.book(at, duration);
+            if i % 64 == 0 {
+                line.set_floor((i as u64 * bookings[1].0).saturating_sub(lag));
+            }
+        }
+        sum
+    });
+    println!(
+        "{name:34} {line:7.2} ns a booking, naive {naive:9.2}, ratio {:7.1}; {longest} intervals at most",
+        naive / line
+    );
+}
+
+fn bills() {
+    let rules = black_box(Rules::new(Settings::link(3, 16)).unwrap());
+    let ranges: Vec<(u64, u32)> =
+        (0..1024u64).map(|i| (0x1_0000_0000 + i * 0x942, [64, 256, 1514, 16][i as usize % 4])).collect();
+    let closed = best(ranges.len() * 100, || {
+        let mut sum = 0;
+        for _ in 0..100 {
+            for &(addr, len) in black_box(&ranges) {
+                let bill = rules.read_bill(addr, len);
+                sum += bill.requests + bill.request_bytes + bill.completions + bill.completion_bytes;
+            }
+        }
+        sum
+    });
+    let walked = best(ranges.len() * 100, || {
+        let mut sum = 0;
+        for _ in 0..100 {
+            for &(addr, len) in black_box(&ranges) {
+                for request in rules.split_read(addr, len) {
+                    sum += 1 + u64::from(rules.mrd_bytes(request.addr));
+                    for part in rules.split_completions(request.addr, request.len) {
+                        sum += 1 + u64::from(rules.cpld_bytes(part.addr, part.len));
+                    }
+                }
+            }
+        }
+        sum
+    });
+    println!("{:34} {closed:7.2} ns a bill,    walked {walked:8.2}, ratio {:7.1}", "read_bill", walked / closed);
+}
+
+fn main() {
+    compare("append, half busy", &bookings(7_000, usize::MAX), 1_000_000);
+    compare("append, overloaded", &bookings(3_000, usize::MAX), 1_000_000);
+    compare("each fourth ahead, half busy", &bookings(7_000, 4), 1_000_000);
+    compare("each second ahead, 90 % busy", &bookings(3_900, 2), 5_000_000);
+    bills();
+}

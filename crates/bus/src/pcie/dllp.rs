@@ -1,0 +1,331 @@
+//! Data link layer packets: the acknowledgements and credits that answer TLPs.
+//!
+//! Each received TLP is acknowledged, and each posted or non-posted one frees
+//! credits that an UpdateFC returns; both travel against the TLP and so take
+//! from the other direction 8 bytes each. Completions free no finite credits: an
+//! endpoint must advertise infinite ones, and a root port that does not route
+//! between peers does too. How many packets there are is left to the receiver,
+//! between "every TLP" and "as late as the limits permit" (base specification
+//! 2.6.1.2 and 3.5.3.1), so the rule is a setting.
+//!
+//! The limits are in symbol times, the time of one byte on *one* lane: at x16 a
+//! limit of 168 lets 2688 bytes pass. pcie-model divides 8 bytes by the limit
+//! itself, as if the link were one lane wide; its deduction, 9 to 13 per cent on a
+//! wide link, is kept as [`DllpRule::Flat`] because published numbers use it.
+//!
+//! Answers come when a TLP is told, not when a timer runs out: an Ack that is due
+//! at the end of a window is announced by the TLP that opens the window, and the
+//! TLPs inside it add nothing. So no end-of-run flush is needed. TLPs may be told
+//! out of order, as completions are known ahead of a doorbell that is due now. Two
+//! windows are kept, one that only moves forward and one for stragglers; whatever
+//! the order, every TLP has an Ack within its limit, and in order there are as few
+//! as can be.
+//!
+//! Not booked: the refresh of every credit type each 30 us on an idle link.
+
+use super::{Rules, Toward};
+use doorbell_seam::{Span, Time};
+
+/// Bytes of a DLLP on the wire: 6 and two framing symbols, or 6 and a 2-byte token.
+pub const DLLP_BYTES: u32 = 8;
+
+/// Which DLLPs are booked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DllpRule {
+    /// None: TLPs only.
+    None,
+    /// An Ack for each TLP and an UpdateFC for each request, at once.
+    PerRequest,
+    /// One Ack for all TLPs within an Ack limit, one UpdateFC for all requests of a credit type
+    /// within an UpdateFC limit, each when its limit runs out.
+    Timer,
+    /// None, but the link is slower by pcie-model's share for Acks, UpdateFCs and SKP sets.
+    Flat,
+}
+
+/// The flow-control class of a TLP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// Memory writes and messages.
+    Posted,
+    /// Memory reads.
+    NonPosted,
+    /// Completions.
+    Completion,
+}
+
+/// The specification's Ack limit in symbol times (base specification 3.0, tables 3-7 to 3-9),
+/// which is its UpdateFC guide value too (2-46 to 2-48), by formula.
+pub const fn ack_limit(generation: u32, lanes: u32, mps: u32) -> u32 {
+    let factor_tenths = match (lanes, mps) {
+        (0..=4, ..512) => 14,
+        (8, ..512) => 25,
+        (16.., ..512) => 30,
+        (16.., _) => 20,
+        _ => 10,
+    };
+    let delay = match generation {
+        1 => 19,
+        2 => 70,
+        _ => 115,
+    };
+    (mps + 28) * factor_tenths / (10 * lanes) + delay
+}
+
+/// pcie-model's share of the link that is left for TLPs, as (whole, left):
+/// 1 - 8/ack - 8/fc - 4/1538. Not zero for limits of 32 and above.
+pub(super) const fn flat_share(ack: u32, fc: u32) -> (u64, u64) {
+    let (ack, fc) = (ack as u64, fc as u64);
+    let whole = ack * fc * 769;
+    (whole, whole - 8 * 769 * (ack + fc) - 2 * ack * fc)
+}
+
+/// The DLLPs that TLPs have caused, to be booked against the TLPs' direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dllps {
+    /// Ack packets.
+    pub acks: u32,
+    /// When they are sent; meaningless if there are none.
+    pub acks_at: Time,
+    /// UpdateFC packets.
+    pub updates: u32,
+    /// When they are sent; meaningless if there are none.
+    pub updates_at: Time,
+}
+
+impl Dllps {
+    /// Bytes of all of them on the wire.
+    #[inline]
+    pub const fn bytes(self) -> u32 {
+        (self.acks + self.updates) * DLLP_BYTES
+    }
+}
+
+/// A span of time, `first` up to `end`, in whose last picosecond one DLLP answers all TLPs that
+/// arrived in it.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    first: Time,
+    end: Time,
+}
+
+impl Window {
+    const EMPTY: Window = Window { first: Time::ZERO, end: Time::ZERO };
+
+    #[inline]
+    fn holds(&self, at: Time) -> bool {
+        self.first <= at && at < self.end
+    }
+}
+
+/// One kind of DLLP, coalesced.
+#[derive(Clone, Copy, Debug)]
+struct Coalesced {
+    latest: Window,
+    stragglers: Window,
+}
+
+impl Coalesced {
+    const NEW: Coalesced = Coalesced { latest: Window::EMPTY, stragglers: Window::EMPTY };
+
+    /// A TLP at `at`: when to send a DLLP for it, if none that is already announced will do.
+    #[inline]
+    fn tell(&mut self, at: Time, limit: Span) -> Option<Time> {
+        if self.latest.holds(at) {
+            return None;
+        }
+        let window = if at >= self.latest.end { &mut self.latest } else { &mut self.stragglers };
+        if window.holds(at) {
+            return None;
+        }
+        let due = at + limit;
+        *window = Window { first: at, end: due + Span::from_ps(1) };
+        Some(due)
+    }
+}
+
+/// The DLLPs owed for the TLPs of one direction.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    ack: Coalesced,
+    posted: Coalesced,
+    non_posted: Coalesced,
+}
+
+/// The link layer's bookkeeping of one link, both directions.
+#[derive(Clone, Debug)]
+pub struct DllpState {
+    rule: DllpRule,
+    ack_limit: Span,
+    fc_limit: Span,
+    /// By direction of the TLPs: toward the host, toward the device.
+    owed: [Owed; 2],
+}
+
+impl DllpState {
+    /// A link on which nothing has been sent.
+    pub const fn new(rules: &Rules) -> DllpState {
+        let symbol_ps = match rules.settings.generation {
+            1 => 4000,
+            2 => 2000,
+            3 => 1000,
+            4 => 500,
+            _ => 250,
+        };
+        let owed = Owed { ack: Coalesced::NEW, posted: Coalesced::NEW, non_posted: Coalesced::NEW };
+        DllpState {
+            rule: rules.settings.dllp,
+            ack_limit: Span::from_ps(rules.ack_limit as u64 * symbol_ps),
+            fc_limit: Span::from_ps(rules.fc_limit as u64 * symbol_ps),
+            owed: [owed; 2],
+        }
+    }
+
+    /// `count` TLPs of one class have arrived, the last of them at `at`. The answer travels
+    /// [`Toward::opposite`] to them.
+    #[inline]
+    pub fn tlps(&mut self, toward: Toward, class: Class, count: u32, at: Time) -> Dllps {
+        let mut dllps = Dllps { acks: 0, acks_at: at, updates: 0, updates_at: at };
+        match self.rule {
+            DllpRule::None | DllpRule::Flat => {}
+            DllpRule::PerRequest => {
+                dllps.acks = count;
+                dllps.updates = if class == Class::Completion { 0 } else { count };
+            }
+            DllpRule::Timer if count == 0 => {}
+            DllpRule::Timer => {
+                let owed = &mut self.owed[toward as usize];
+                if let Some(due) = owed.ack.tell(at, self.ack_limit) {
+                    (dllps.acks, dllps.acks_at) = (1, due);
+                }
+                let credits = match class {
+                    Class::Posted => &mut owed.posted,
+                    Class::NonPosted => &mut owed.non_posted,
+                    Class::Completion => return dllps,
+                };
+                if let Some(due) = credits.tell(at, self.fc_limit) {
+                    (dllps.updates, dllps.updates_at) = (1, due);
+                }
+            }
+        }
+        dllps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Settings;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn state(dllp: DllpRule) -> DllpState {
+        DllpState::new(&Rules::new(Settings { dllp, ..Settings::link(3, 16) }).unwrap())
+    }
+
+    fn ns(ns: u64) -> Time {
+        Time::from_ps(ns * 1000)
+    }
+
+    /// A row of the specification's tables for each family and width; all other entries follow
+    /// the same formula.
+    #[test]
+    fn ack_limits_are_those_of_the_specification() {
+        const MPS: [u32; 6] = [128, 256, 512, 1024, 2048, 4096];
+        for (generation, lanes, row) in [
+            (1, 1, [237, 416, 559, 1071, 2095, 4143]),
+            (1, 2, [128, 217, 289, 545, 1057, 2081]),
+            (1, 4, [73, 118, 154, 282, 538, 1050]),
+            (1, 8, [67, 107, 86, 150, 278, 534]),
+            (1, 16, [48, 72, 86, 150, 278, 534]),
+            (1, 32, [33, 45, 52, 84, 148, 276]),
+            (2, 8, [118, 158, 137, 201, 329, 585]),
+            (2, 16, [99, 123, 137, 201, 329, 585]),
+            (2, 32, [84, 96, 103, 135, 199, 327]),
+            (3, 4, [169, 214, 250, 378, 634, 1146]),
+            (4, 16, [144, 168, 182, 246, 374, 630]),
+            (5, 1, [333, 512, 655, 1167, 2191, 4239]),
+        ] {
+            assert_eq!(MPS.map(|mps| ack_limit(generation, lanes, mps)), row, "gen{generation} x{lanes}");
+        }
+    }
+
+    #[test]
+    fn per_request_answers_a_read_with_16_bytes_and_a_completion_with_8() {
+        let mut state = state(DllpRule::PerRequest);
+        assert_eq!(state.tlps(Toward::Host, Class::NonPosted, 1, ns(5)).bytes(), 16);
+        assert_eq!(state.tlps(Toward::Host, Class::Posted, 3, ns(5)).bytes(), 48);
+        let completion = state.tlps(Toward::Device, Class::Completion, 6, ns(7));
+        assert_eq!((completion.acks, completion.updates, completion.acks_at), (6, 0, ns(7)));
+    }
+
+    #[test]
+    fn none_and_flat_book_nothing() {
+        for rule in [DllpRule::None, DllpRule::Flat] {
+            assert_eq!(state(rule).tlps(Toward::Host, Class::Posted, 9, ns(1)).bytes(), 0);
+        }
+    }
+
+    /// Gen3 x16 with MPS 256: 168 symbol times of 1 ns.
+    #[test]
+    fn the_timer_sends_one_ack_168_ns_after_the_first_tlp() {
+        let mut state = state(DllpRule::Timer);
+        let first = state.tlps(Toward::Host, Class::Posted, 4, ns(100));
+        assert_eq!((first.acks, first.acks_at), (1, ns(268)));
+        assert_eq!((first.updates, first.updates_at), (1, ns(268)));
+        assert_eq!(state.tlps(Toward::Host, Class::Posted, 4, ns(268)).bytes(), 0);
+        let next = state.tlps(Toward::Host, Class::Posted, 1, ns(269));
+        assert_eq!((next.acks, next.acks_at), (1, ns(437)));
+        // Another class shares the Ack and has credits of its own; another direction shares nothing.
+        assert_eq!(state.tlps(Toward::Host, Class::NonPosted, 1, ns(300)).bytes(), 8);
+        let down = state.tlps(Toward::Device, Class::Completion, 1, ns(300));
+        assert_eq!((down.acks, down.updates), (1, 0));
+        assert_eq!(state.tlps(Toward::Device, Class::Completion, 0, ns(9000)).bytes(), 0);
+    }
+
+    #[test]
+    fn a_doorbell_told_after_a_later_completion_has_its_own_ack_in_time() {
+        let mut state = state(DllpRule::Timer);
+        state.tlps(Toward::Device, Class::Completion, 1, ns(900));
+        let doorbell = state.tlps(Toward::Device, Class::Posted, 1, ns(400));
+        assert_eq!((doorbell.acks, doorbell.acks_at), (1, ns(568)));
+        assert_eq!(state.tlps(Toward::Device, Class::Completion, 1, ns(950)).acks, 0);
+        assert_eq!(state.tlps(Toward::Device, Class::Posted, 1, ns(500)).acks, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn every_tlp_has_an_ack_within_its_limit_in_any_order(
+            times in prop::collection::vec(0u64..3000, 1..60),
+        ) {
+            let mut state = state(DllpRule::Timer);
+            let mut acks: Vec<u64> = Vec::new();
+            for &t in &times {
+                let d = state.tlps(Toward::Host, Class::Posted, 1, ns(t));
+                acks.extend((d.acks == 1).then(|| d.acks_at.ps()));
+            }
+            for t in times {
+                let t = t * 1000;
+                prop_assert!(acks.iter().any(|&a| t <= a && a <= t + 168_000));
+            }
+        }
+
+        #[test]
+        fn in_order_there_are_as_few_acks_as_can_be(
+            mut times in prop::collection::vec(0u64..3000, 1..60),
+        ) {
+            times.sort_unstable();
+            let mut state = state(DllpRule::Timer);
+            let acks: u32 =
+                times.iter().map(|&t| state.tlps(Toward::Host, Class::Posted, 1, ns(t)).acks).sum();
+            // Points stabbed by the fewest intervals of 168 ns: greedy from the left is optimal.
+            let (mut fewest, mut end) = (0, None);
+            for t in times {
+                if end.is_none_or(|e| t > e) {
+                    fewest += 1;
+                    end = Some(t + 168);
+                }
+            }
+            prop_assert_eq!(acks, fewest);
+        }
+    }
+}

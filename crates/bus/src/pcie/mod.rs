@@ -1,0 +1,279 @@
+//! PCI Express: what a transfer becomes on the link, in packets, bytes and time.
+//!
+//! A transfer of `len` bytes at an address becomes memory requests (MRd, MWr)
+//! and completions (CplD). [`Rules`] says how it is cut and what every piece
+//! weighs; it is a plain value, so that several links with different settings
+//! live in one process. Nothing here books time: [`ByteClock`] turns bytes into
+//! picoseconds, [`DllpState`] says which link-layer packets answer, and the
+//! machine puts both on its time lines.
+//!
+//! # How a transfer is cut
+//!
+//! * No request crosses a 4 KiB boundary (base specification 2.2.7).
+//! * A read is cut at MRRS, counted from its start as DMA engines do, not at
+//!   multiples of MRRS. The Length field counts double words, partly enabled
+//!   ones included, so an unaligned start shortens the first piece to the last
+//!   double word that MRRS allows; every later cut is then aligned.
+//! * A write is cut at multiples of MPS, which takes care of 4 KiB too.
+//! * A completion may be cut only at multiples of RCB (AMD PG346, "Read
+//!   Completion Boundary"). [`Completions::Rcb`] always cuts there, as old
+//!   chipsets do. [`Completions::Merged`] is what PG213 describes of fast memory
+//!   controllers: RCB-sized pieces combined up to MPS. We cut at multiples of
+//!   MPS in the *address*: the first piece runs to the next such multiple, the
+//!   others are MPS each. A controller that packed every completion full from
+//!   an odd start would also obey the rules and send at most one fewer. Either
+//!   way a cut lies on an RCB multiple because MPS is one.
+//!
+//! So reads, writes and completions are one operation, "cut at multiples of a
+//! power of two, at most a limit each" ([`Pieces`]), and the totals have a closed
+//! form without a loop or a division ([`Rules::read_bill`], [`Rules::write_bill`]).
+//!
+//! # What a packet weighs
+//!
+//! Start, sequence number, LCRC and end come to 8 bytes in both framings
+//! ([`Framing`]). The header is 3 double words; a request whose address does not
+//! fit 32 bits has a fourth, and one that fits must not. An ECRC digest adds 4.
+//! Payload is whole double words with byte enables: 1514 bytes weigh 1516, and
+//! an unaligned start adds up to 3 more.
+//!
+//! # What is not here
+//!
+//! Generations 6 and 7 (flits: a packet has no wire size of its own), replay
+//! after a Nak, and SKP ordered sets (0.26 per cent; a usable share covers them,
+//! see [`Settings::usable_ppm`]). [`model`] holds pcie-model's own arithmetic.
+//!
+//! Sources: PCI Express base specification 3.0 chapters 2 to 4; AMD PG213,
+//! PG346; Intel AN 456 and AN 829 (protocol overhead); pcie-bench/pcie-model.
+
+mod dllp;
+pub mod model;
+mod rate;
+mod split;
+mod tlp;
+mod transactions;
+
+pub use dllp::{Class, DLLP_BYTES, DllpRule, DllpState, Dllps, ack_limit};
+pub use rate::{ByteClock, ByteTime};
+pub use split::{Piece, Pieces, ReadBill, WriteBill};
+pub use tlp::Framing;
+pub use transactions::{Command, Operation, Transaction, Transactions, transactions};
+
+use core::fmt;
+
+/// A direction of the link, named by where its packets go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Toward {
+    /// Upstream: requests and writes of the device, completions of the host's reads.
+    Host,
+    /// Downstream ("inbound" for the NIC): doorbells, completions of the device's reads.
+    Device,
+}
+
+impl Toward {
+    /// The direction in which a packet of this one is acknowledged.
+    #[inline]
+    pub const fn opposite(self) -> Toward {
+        match self {
+            Toward::Host => Toward::Device,
+            Toward::Device => Toward::Host,
+        }
+    }
+}
+
+/// How the host cuts the completions of a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Completions {
+    /// At every multiple of the read completion boundary: 64 or 128 bytes.
+    Rcb(u32),
+    /// At multiples of MPS.
+    Merged,
+}
+
+/// The settings of a link, as a profile states them; [`Rules::new`] checks them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// 1 to 5.
+    pub generation: u32,
+    /// 1, 2, 4, 8, 16 or 32.
+    pub lanes: u32,
+    /// Max_Payload_Size in bytes: 128 to 4096, a power of two.
+    pub mps: u32,
+    /// Max_Read_Request_Size in bytes: 128 to 4096, a power of two.
+    pub mrrs: u32,
+    /// How completions are cut.
+    pub completions: Completions,
+    /// Whether every TLP carries the optional 4-byte digest.
+    pub ecrc: bool,
+    /// Which DLLPs are booked.
+    pub dllp: DllpRule,
+    /// Ack limit in symbol times, 32 to 65535; `None` for the specification's ([`ack_limit`]).
+    pub ack_limit: Option<u32>,
+    /// UpdateFC limit in symbol times, 32 to 65535; `None` for the specification's, which is the
+    /// same number.
+    pub fc_limit: Option<u32>,
+    /// Share of the link's byte rate that traffic can use, in parts per million: 10,000 to
+    /// 1,000,000. What it stands for (SKP sets, gaps of the implementation) is the profile's to say.
+    pub usable_ppm: u32,
+}
+
+impl Settings {
+    /// A link of this generation and width with the settings most servers boot with: MPS 256,
+    /// MRRS 512, merged completions, no ECRC; the full rate, an Ack and an UpdateFC per request.
+    pub const fn link(generation: u32, lanes: u32) -> Settings {
+        Settings {
+            generation,
+            lanes,
+            mps: 256,
+            mrrs: 512,
+            completions: Completions::Merged,
+            ecrc: false,
+            dllp: DllpRule::PerRequest,
+            ack_limit: None,
+            fc_limit: None,
+            usable_ppm: 1_000_000,
+        }
+    }
+}
+
+/// A setting outside what PCI Express, or these rules, allow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RulesError {
+    /// The setting, by its field name in [`Settings`] or [`model::Config`].
+    pub setting: &'static str,
+    /// What was given.
+    pub given: u32,
+    /// What may be given.
+    pub allowed: &'static str,
+}
+
+impl fmt::Display for RulesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {} is not a PCI Express setting; allowed: {}", self.setting, self.given, self.allowed)
+    }
+}
+
+impl std::error::Error for RulesError {}
+
+const SIZES: &str = "128, 256, 512, 1024, 2048, 4096";
+
+fn check(holds: bool, setting: &'static str, given: u32, allowed: &'static str) -> Result<(), RulesError> {
+    if holds { Ok(()) } else { Err(RulesError { setting, given, allowed }) }
+}
+
+fn is_size(bytes: u32) -> bool {
+    bytes.is_power_of_two() && (128..=4096).contains(&bytes)
+}
+
+/// The checked rules of one link. Small, `Copy`, and the same for every packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    settings: Settings,
+    // The powers of two as shifts: the packet path divides by them.
+    mps_shift: u32,
+    mrrs_shift: u32,
+    completion_shift: u32,
+    /// A memory request with a 32-bit address and no payload, link overhead included.
+    request_bytes: u32,
+    /// A completion without its payload.
+    completion_bytes: u32,
+    byte_time: ByteTime,
+    ack_limit: u32,
+    fc_limit: u32,
+}
+
+impl Rules {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// The first setting that is not allowed, with what is.
+    pub fn new(settings: Settings) -> Result<Rules, RulesError> {
+        let Settings { generation, lanes, mps, mrrs, usable_ppm, .. } = settings;
+        check((1..=5).contains(&generation), "generation", generation, "1 to 5 (6 and 7 send flits)")?;
+        check(lanes.is_power_of_two() && lanes <= 32, "lanes", lanes, "1, 2, 4, 8, 16, 32")?;
+        check(is_size(mps), "mps", mps, SIZES)?;
+        check(is_size(mrrs), "mrrs", mrrs, SIZES)?;
+        let window = match settings.completions {
+            Completions::Rcb(rcb) => {
+                check(rcb == 64 || rcb == 128, "completions", rcb, "Rcb(64), Rcb(128), Merged")?;
+                rcb
+            }
+            Completions::Merged => mps,
+        };
+        let limit = |setting, given: Option<u32>| match given {
+            Some(symbols) => {
+                check((32..=65535).contains(&symbols), setting, symbols, "32 to 65535 symbol times")?;
+                Ok(symbols)
+            }
+            None => Ok(ack_limit(generation, lanes, mps)),
+        };
+        let (ack_limit, fc_limit) = (limit("ack_limit", settings.ack_limit)?, limit("fc_limit", settings.fc_limit)?);
+        check(
+            (10_000..=1_000_000).contains(&usable_ppm),
+            "usable_ppm",
+            usable_ppm,
+            "10000 to 1000000 parts per million",
+        )?;
+        let mut byte_time = ByteTime::of_link(generation, lanes).slowed(1_000_000, usable_ppm.into());
+        if settings.dllp == DllpRule::Flat {
+            let (whole, left) = dllp::flat_share(ack_limit, fc_limit);
+            byte_time = byte_time.slowed(whole, left);
+        }
+        let digest = if settings.ecrc { tlp::ECRC } else { 0 };
+        Ok(Rules {
+            settings,
+            mps_shift: mps.trailing_zeros(),
+            mrrs_shift: mrrs.trailing_zeros(),
+            completion_shift: window.trailing_zeros(),
+            request_bytes: Framing::of(generation).bytes() + tlp::HEADER_3DW + digest,
+            completion_bytes: Framing::of(generation).bytes() + tlp::HEADER_3DW + digest,
+            byte_time,
+            ack_limit,
+            fc_limit,
+        })
+    }
+
+    /// What the rules were made from.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The time of a byte on one direction of the link, with the usable share and, under
+    /// [`DllpRule::Flat`], pcie-model's deduction.
+    pub const fn byte_time(&self) -> ByteTime {
+        self.byte_time
+    }
+
+    /// The Ack limit in force, in symbol times.
+    pub const fn ack_limit(&self) -> u32 {
+        self.ack_limit
+    }
+
+    /// The UpdateFC limit in force, in symbol times.
+    pub const fn fc_limit(&self) -> u32 {
+        self.fc_limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(change: impl FnOnce(&mut Settings)) -> String {
+        let mut settings = Settings::link(3, 16);
+        change(&mut settings);
+        Rules::new(settings).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_wrong_setting_is_named_with_what_is_allowed() {
+        insta::assert_snapshot!(error(|s| s.generation = 6), @"generation = 6 is not a PCI Express setting; allowed: 1 to 5 (6 and 7 send flits)");
+        insta::assert_snapshot!(error(|s| s.generation = 0), @"generation = 0 is not a PCI Express setting; allowed: 1 to 5 (6 and 7 send flits)");
+        insta::assert_snapshot!(error(|s| s.lanes = 0), @"lanes = 0 is not a PCI Express setting; allowed: 1, 2, 4, 8, 16, 32");
+        insta::assert_snapshot!(error(|s| s.lanes = 12), @"lanes = 12 is not a PCI Express setting; allowed: 1, 2, 4, 8, 16, 32");
+        insta::assert_snapshot!(error(|s| s.mps = 64), @"mps = 64 is not a PCI Express setting; allowed: 128, 256, 512, 1024, 2048, 4096");
+        insta::assert_snapshot!(error(|s| s.mrrs = 8192), @"mrrs = 8192 is not a PCI Express setting; allowed: 128, 256, 512, 1024, 2048, 4096");
+        insta::assert_snapshot!(error(|s| s.completions = Completions::Rcb(256)), @"completions = 256 is not a PCI Express setting; allowed: Rcb(64), Rcb(128), Merged");
+        insta::assert_snapshot!(error(|s| s.ack_limit = Some(16)), @"ack_limit = 16 is not a PCI Express setting; allowed: 32 to 65535 symbol times");
+        insta::assert_snapshot!(error(|s| s.usable_ppm = 0), @"usable_ppm = 0 is not a PCI Express setting; allowed: 10000 to 1000000 parts per million");
+    }
+}

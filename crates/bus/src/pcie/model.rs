@@ -1,0 +1,235 @@
+//! pcie-model's arithmetic: Neugebauer's bandwidth estimates, for comparison.
+//!
+//! pcie-bench/pcie-model (`model/pcie.py`, `model/mem_bw.py`) is the published
+//! model behind "Understanding PCIe performance for end host networking"
+//! (SIGCOMM 2018). It averages: payload is not padded to double words, buffers
+//! are aligned, acknowledgements are a flat share of the link. Here it serves to
+//! show that our sizes, used its way, give its numbers to the digit; simulations
+//! use [`super::Rules`].
+//!
+//! Where it differs from the specification, it is followed, and said here:
+//! * the deduction divides 8 bytes by limits in symbol times, which are bytes of
+//!   one lane only (see [`super::DllpRule`]);
+//! * SKP sets are deducted at the 8b/10b rate on every generation, although
+//!   128b/130b blocks have their own;
+//! * two entries of its tables are typing slips: the FC value of Gen1 x32 with MPS
+//!   2048 (248 for 148) and the Ack limit of Gen2 x32 with MPS 4096 (237 for 327);
+//! * generations 6 and 7 are guesses: 242 of 256 bytes, limits of generation 5.
+//!
+//! Floating point, because the model is; nothing of this is on the packet path.
+
+use super::tlp::{ECRC, Framing, HEADER_3DW, HEADER_4DW};
+use super::{RulesError, SIZES, ack_limit, check, is_size};
+
+/// A configuration as pcie-model's `Cfg` takes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// 1 to 7.
+    pub generation: u32,
+    /// 1, 2, 4, 8, 16 or 32.
+    pub lanes: u32,
+    /// 32 or 64: the header form of every request.
+    pub address_bits: u32,
+    /// Whether every TLP carries the digest.
+    pub ecrc: bool,
+    /// Max_Payload_Size, bytes.
+    pub mps: u32,
+    /// Max_Read_Request_Size, bytes.
+    pub mrrs: u32,
+    /// Read completion boundary: 64, 128, 256 or 512 bytes.
+    pub rcb: u32,
+    /// Whether completions are cut at RCB rather than MPS.
+    pub rcb_chunks: bool,
+}
+
+/// Bandwidth of payload in each direction, in Gb/s.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Effective {
+    /// Written by the device.
+    pub toward_host: f64,
+    /// Read by the device.
+    pub toward_device: f64,
+}
+
+/// A checked configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Model(Config);
+
+/// Bytes on the wire in each direction.
+#[derive(Clone, Copy)]
+struct Wire {
+    toward_host: u32,
+    toward_device: u32,
+}
+
+impl Model {
+    /// Checks the configuration.
+    ///
+    /// # Errors
+    /// The first setting that the model does not know, with those it does.
+    pub fn new(config: Config) -> Result<Model, RulesError> {
+        let Config { generation, lanes, address_bits, mps, mrrs, rcb, .. } = config;
+        check((1..=7).contains(&generation), "generation", generation, "1 to 7")?;
+        check(lanes.is_power_of_two() && lanes <= 32, "lanes", lanes, "1, 2, 4, 8, 16, 32")?;
+        check(address_bits == 32 || address_bits == 64, "address_bits", address_bits, "32, 64")?;
+        check(is_size(mps), "mps", mps, SIZES)?;
+        check(is_size(mrrs), "mrrs", mrrs, SIZES)?;
+        check(rcb.is_power_of_two() && (64..=512).contains(&rcb), "rcb", rcb, "64, 128, 256, 512")?;
+        Ok(Model(config))
+    }
+
+    /// Bandwidth of the link after coding, Gb/s in each direction.
+    pub fn raw_gbps(&self) -> f64 {
+        let transfers = 2.5 * f64::from(1u32 << (self.0.generation - 1));
+        let per_lane = match self.0.generation {
+            1 | 2 => transfers * 8.0 / 10.0,
+            // From here on the rate no longer doubles from 2.5: 8 GT/s came after 5.
+            3..=5 => transfers * 0.8 * 128.0 / 130.0,
+            _ => transfers * 0.8 * 242.0 / 256.0,
+        };
+        per_lane * f64::from(self.0.lanes)
+    }
+
+    /// Bandwidth left for TLPs, Gb/s in each direction.
+    pub fn tlp_gbps(&self) -> f64 {
+        let Config { generation, lanes, mps, .. } = self.0;
+        let limit = ack_limit(generation, lanes, mps);
+        let ack = if (generation, lanes, mps) == (2, 32, 4096) { 237 } else { limit };
+        let fc = if (generation, lanes, mps) == (1, 32, 2048) { 248 } else { limit };
+        self.raw_gbps() * (1.0 - 8.0 / f64::from(ack) - 8.0 / f64::from(fc) - 4.0 / 1538.0)
+    }
+
+    /// Payload bandwidth of back-to-back writes of `size` bytes, which is not zero.
+    pub fn write(&self, size: u32) -> Effective {
+        let gbps = self.payload_gbps(size, self.write_wire(size));
+        Effective { toward_host: gbps, toward_device: 0.0 }
+    }
+
+    /// Payload bandwidth of back-to-back reads of `size` bytes, which is not zero.
+    pub fn read(&self, size: u32) -> Effective {
+        let gbps = self.payload_gbps(size, self.read_wire(size));
+        Effective { toward_host: 0.0, toward_device: gbps }
+    }
+
+    /// Payload bandwidth when each read is paired with a write of the same `size`, not zero.
+    pub fn read_write(&self, size: u32) -> Effective {
+        let (read, write) = (self.read_wire(size), self.write_wire(size));
+        let wire = Wire { toward_host: read.toward_host + write.toward_host, ..read };
+        let gbps = self.payload_gbps(size, wire);
+        Effective { toward_host: gbps, toward_device: gbps }
+    }
+
+    /// The direction that carries more bytes is full; payload flows at its pace.
+    fn payload_gbps(&self, size: u32, wire: Wire) -> f64 {
+        self.tlp_gbps() * f64::from(size) / f64::from(wire.toward_host.max(wire.toward_device))
+    }
+
+    fn write_wire(&self, size: u32) -> Wire {
+        let bytes = size.div_ceil(self.0.mps) * self.request_bytes() + size;
+        Wire { toward_host: bytes, toward_device: 0 }
+    }
+
+    fn read_wire(&self, size: u32) -> Wire {
+        let chunk = if self.0.rcb_chunks { self.0.rcb } else { self.0.mps };
+        let completion = Framing::of(self.0.generation).bytes() + HEADER_3DW + self.digest();
+        Wire {
+            toward_host: size.div_ceil(self.0.mrrs) * self.request_bytes(),
+            toward_device: size.div_ceil(chunk) * completion + size,
+        }
+    }
+
+    fn request_bytes(&self) -> u32 {
+        let header = if self.0.address_bits == 64 { HEADER_4DW } else { HEADER_3DW };
+        Framing::of(self.0.generation).bytes() + header + self.digest()
+    }
+
+    fn digest(&self) -> u32 {
+        if self.0.ecrc { ECRC } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(generation: u32, lanes: u32, mps: u32) -> Config {
+        Config { generation, lanes, address_bits: 64, ecrc: false, mps, mrrs: 512, rcb: 64, rcb_chunks: false }
+    }
+
+    fn tlp_gbps(generation: u32, lanes: u32, mps: u32) -> f64 {
+        Model::new(config(generation, lanes, mps)).unwrap().tlp_gbps()
+    }
+
+    /// facts: bandwidth left for TLPs, Gb/s.
+    #[test]
+    fn tlp_bandwidth_is_that_of_the_table() {
+        for (generation, lanes, row) in [
+            (1, 4, [6.23, 6.89, 7.15]),
+            (2, 8, [27.58, 28.68, 28.18]),
+            (3, 8, [56.67, 57.88, 57.31]),
+            (3, 16, [111.70, 113.70, 114.62]),
+            (4, 16, [223.40, 227.40, 229.25]),
+        ] {
+            for (mps, gbps) in [128, 256, 512].into_iter().zip(row) {
+                let ours = tlp_gbps(generation, lanes, mps);
+                assert!((ours - gbps).abs() < 0.005_001, "gen{generation} x{lanes} {mps}: {ours} {gbps}");
+            }
+        }
+    }
+
+    /// Printed by pcie-model itself.
+    #[test]
+    fn typing_slips_and_guessed_generations_are_pcie_models() {
+        for (generation, lanes, mps, gbps) in [
+            (1, 32, 2048, 58.30957),
+            (2, 32, 4096, 120.21493),
+            (2, 16, 256, 55.50835),
+            (6, 16, 256, 873.29197),
+            (7, 8, 128, 870.46404),
+        ] {
+            let ours = tlp_gbps(generation, lanes, mps);
+            assert!((ours - gbps).abs() < 0.000_006, "gen{generation} x{lanes} {mps}: {ours} {gbps}");
+        }
+    }
+
+    /// Printed by pcie-model's `mem_bw.write`, `read` and `read_write`, fed with its TLP bandwidth.
+    #[test]
+    fn memory_bandwidths_are_pcie_models_to_four_digits() {
+        let gen3 = config(3, 8, 256);
+        let chunks = Config { rcb_chunks: true, ..gen3 };
+        let gen2 = Config { address_bits: 32, ecrc: true, mrrs: 128, ..config(2, 16, 128) };
+        let gen1 = Config { mrrs: 256, ..config(1, 4, 128) };
+        let gen5 = Config { mrrs: 4096, ..config(5, 16, 512) };
+        for (config, size, write, read, both) in [
+            (gen3, 1, 2.3154, 2.4119, 1.1813),
+            (gen3, 64, 42.0980, 44.1027, 33.0770),
+            (gen3, 256, 52.9232, 53.6902, 48.7451),
+            (gen3, 257, 48.7750, 50.0888, 45.2170),
+            (gen3, 512, 52.9232, 53.6902, 50.7483),
+            (gen3, 1500, 52.8146, 53.5970, 50.5986),
+            (chunks, 64, 42.0980, 44.1027, 33.0770),
+            (chunks, 512, 52.9232, 44.1027, 44.1027),
+            (chunks, 1500, 52.8146, 43.8521, 43.8521),
+            (gen2, 64, 38.9019, 38.9019, 30.5658),
+            (gen2, 1500, 44.8743, 44.8743, 38.6489),
+            (gen1, 64, 4.5278, 4.7434, 3.5576),
+            (gen1, 1024, 5.2428, 5.3844, 4.8591),
+            (gen5, 4, 65.4991, 76.4156, 35.2687),
+            (gen5, 4096, 437.9639, 441.2569, 435.5262),
+        ] {
+            let model = Model::new(config).unwrap();
+            let ours = [model.write(size).toward_host, model.read(size).toward_device];
+            let paired = model.read_write(size);
+            let ours = [ours[0], ours[1], paired.toward_host, paired.toward_device];
+            for (ours, theirs) in ours.into_iter().zip([write, read, both, both]) {
+                assert!((ours - theirs).abs() < 0.000_051, "{config:?} {size}: {ours} {theirs}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_boundary_is_refused() {
+        let error = Model::new(Config { rcb: 32, ..config(3, 8, 256) }).unwrap_err();
+        assert_eq!(error.to_string(), "rcb = 32 is not a PCI Express setting; allowed: 64, 128, 256, 512");
+    }
+}

@@ -1,0 +1,125 @@
+//! The size of a transaction layer packet on the wire.
+
+use super::Rules;
+
+pub(super) const HEADER_3DW: u32 = 12;
+pub(super) const HEADER_4DW: u32 = 16;
+pub(super) const ECRC: u32 = 4;
+
+/// What the link layer and the physical layer put around a TLP, in bytes.
+/// Base specification 3.0, 3.6.1 (sequence number, LCRC) and 4.2.1, 4.2.2 (framing).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Framing {
+    /// STP symbol (generations 1, 2) or STP token, which holds length and sequence number.
+    pub start: u32,
+    /// Sequence number where it is not part of the token.
+    pub sequence: u32,
+    /// Link CRC.
+    pub lcrc: u32,
+    /// END symbol.
+    pub end: u32,
+}
+
+impl Framing {
+    /// The framing of a generation, 1 to 5.
+    pub const fn of(generation: u32) -> Framing {
+        if generation <= 2 {
+            Framing { start: 1, sequence: 2, lcrc: 4, end: 1 }
+        } else {
+            Framing { start: 4, sequence: 0, lcrc: 4, end: 0 }
+        }
+    }
+
+    /// All of it: 8 in every generation.
+    pub const fn bytes(self) -> u32 {
+        self.start + self.sequence + self.lcrc + self.end
+    }
+}
+
+/// Bytes of the whole double words that hold `len` bytes at `addr`; `len` is not zero.
+#[inline]
+pub(super) const fn double_words(addr: u64, len: u64) -> u64 {
+    ((addr & 3) + len + 3) & !3
+}
+
+/// The fourth double word of a request header: an address above 4 GiB needs it, one below must
+/// not have it (base specification 2.2.4.1).
+#[inline]
+pub(super) const fn wide_address(addr: u64) -> u32 {
+    ((addr >> 32 != 0) as u32) << 2
+}
+
+/// Sizes in bytes on the wire, link overhead included. One packet each: the caller has cut.
+impl Rules {
+    /// A memory read request. A host's register read is one, answered by [`Rules::cpld_bytes`].
+    #[inline]
+    pub const fn mrd_bytes(&self, addr: u64) -> u32 {
+        self.request_bytes + wide_address(addr)
+    }
+
+    /// A memory write of `len` bytes: also a doorbell (4 or 8) and an MSI or MSI-X (4).
+    #[inline]
+    pub const fn mwr_bytes(&self, addr: u64, len: u32) -> u32 {
+        self.mrd_bytes(addr) + double_words(addr, len as u64) as u32
+    }
+
+    /// A completion with `len` bytes of data that lie at `addr`.
+    #[inline]
+    pub const fn cpld_bytes(&self, addr: u64, len: u32) -> u32 {
+        self.completion_bytes + double_words(addr, len as u64) as u32
+    }
+
+    /// A completion without data: an unsupported request, a configuration write.
+    #[inline]
+    pub const fn cpl_bytes(&self) -> u32 {
+        self.completion_bytes
+    }
+
+    /// A message without data, such as Assert_INTA: its header is always 4 double words.
+    #[inline]
+    pub const fn message_bytes(&self) -> u32 {
+        self.request_bytes - HEADER_3DW + HEADER_4DW
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Rules, Settings};
+    use super::*;
+
+    #[test]
+    fn link_overhead_is_eight_bytes_in_both_framings() {
+        for generation in 1..=5 {
+            assert_eq!(Framing::of(generation).bytes(), 8);
+        }
+    }
+
+    /// facts: TLP size on the wire.
+    #[test]
+    fn header_sizes_are_those_of_the_table() {
+        const LOW: u64 = 0xFFFF_F000;
+        const HIGH: u64 = 0x1_0000_0000;
+        for (ecrc, digest) in [(false, 0), (true, 4)] {
+            for generation in 1..=5 {
+                let rules = Rules::new(Settings { ecrc, ..Settings::link(generation, 8) }).unwrap();
+                assert_eq!(rules.mrd_bytes(LOW), 20 + digest);
+                assert_eq!(rules.mrd_bytes(HIGH), 24 + digest);
+                assert_eq!(rules.mwr_bytes(LOW, 4), 24 + digest);
+                assert_eq!(rules.mwr_bytes(HIGH, 4), 28 + digest, "MSI-X");
+                assert_eq!(rules.cpld_bytes(HIGH, 64), 84 + digest);
+                assert_eq!(rules.cpl_bytes(), 20 + digest);
+                assert_eq!(rules.message_bytes(), 24 + digest);
+            }
+        }
+    }
+
+    #[test]
+    fn payload_is_whole_double_words_and_an_unaligned_start_adds_up_to_three_bytes() {
+        let rules = Rules::new(Settings::link(3, 8)).unwrap();
+        assert_eq!(rules.mwr_bytes(0, 1514), 20 + 1516);
+        assert_eq!(rules.mwr_bytes(2, 1514), 20 + 1516);
+        assert_eq!(rules.mwr_bytes(3, 1514), 20 + 1520);
+        assert_eq!(rules.mwr_bytes(3, 1), 20 + 4);
+        assert_eq!(rules.mwr_bytes(3, 2), 20 + 8);
+    }
+}

@@ -1,0 +1,151 @@
+//! The packets of one transfer, in order, for people to read.
+
+use super::{Class, Pieces, Rules, Toward};
+use core::fmt;
+
+/// The TLPs of a memory transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Memory read request.
+    MRd,
+    /// Memory write request.
+    MWr,
+    /// Completion with data.
+    CplD,
+}
+
+impl Command {
+    /// Its flow-control class.
+    pub const fn class(self) -> Class {
+        match self {
+            Command::MRd => Class::NonPosted,
+            Command::MWr => Class::Posted,
+            Command::CplD => Class::Completion,
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Command::MRd => "MRd",
+            Command::MWr => "MWr",
+            Command::CplD => "CplD",
+        })
+    }
+}
+
+/// What the device does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Reads host memory.
+    Read,
+    /// Writes host memory.
+    Write,
+}
+
+/// One TLP of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transaction {
+    /// Of the first byte it asks for or carries.
+    pub addr: u64,
+    /// Which TLP it is.
+    pub command: Command,
+    /// Bytes it asks for or carries.
+    pub bytes: u32,
+    /// Bytes it takes on the wire.
+    pub wire_bytes: u32,
+    /// Which way it goes.
+    pub toward: Toward,
+}
+
+/// See [`transactions`].
+#[derive(Clone, Debug)]
+pub struct Transactions {
+    rules: Rules,
+    operation: Operation,
+    requests: Pieces,
+    /// Of the request before, still to be listed.
+    completions: Pieces,
+}
+
+/// Every TLP of a transfer by the device, each read request followed by its completions. On a real
+/// link several requests are under way before the first is answered; sizes and counts are the same.
+pub fn transactions(rules: &Rules, operation: Operation, addr: u64, len: u32) -> Transactions {
+    let requests = match operation {
+        Operation::Read => rules.split_read(addr, len),
+        Operation::Write => rules.split_write(addr, len),
+    };
+    Transactions { rules: *rules, operation, requests, completions: Pieces::EMPTY }
+}
+
+impl Iterator for Transactions {
+    type Item = Transaction;
+
+    fn next(&mut self) -> Option<Transaction> {
+        let (piece, command) = match self.completions.next() {
+            Some(piece) => (piece, Command::CplD),
+            None => match self.operation {
+                Operation::Read => (self.requests.next()?, Command::MRd),
+                Operation::Write => (self.requests.next()?, Command::MWr),
+            },
+        };
+        let (wire_bytes, toward) = match command {
+            Command::MRd => {
+                self.completions = self.rules.split_completions(piece.addr, piece.len);
+                (self.rules.mrd_bytes(piece.addr), Toward::Host)
+            }
+            Command::MWr => (self.rules.mwr_bytes(piece.addr, piece.len), Toward::Host),
+            Command::CplD => (self.rules.cpld_bytes(piece.addr, piece.len), Toward::Device),
+        };
+        Some(Transaction { addr: piece.addr, command, bytes: piece.len, wire_bytes, toward })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Completions, Settings};
+    use super::*;
+
+    fn list(settings: Settings, operation: Operation, addr: u64, len: u32) -> String {
+        let rules = Rules::new(settings).unwrap();
+        transactions(&rules, operation, addr, len)
+            .map(|t| format!("{:#x} {:4} {:4} {:4} {:?}\n", t.addr, t.command, t.bytes, t.wire_bytes, t.toward))
+            .collect()
+    }
+
+    #[test]
+    fn a_frame_read_from_an_unaligned_buffer() {
+        insta::assert_snapshot!(list(Settings::link(3, 16), Operation::Read, 0x1_0000_1E02, 1514), @r"
+        0x100001e02 MRd   510   24 Host
+        0x100001e02 CplD  254  276 Device
+        0x100001f00 CplD  256  276 Device
+        0x100002000 MRd   512   24 Host
+        0x100002000 CplD  256  276 Device
+        0x100002100 CplD  256  276 Device
+        0x100002200 MRd   492   24 Host
+        0x100002200 CplD  256  276 Device
+        0x100002300 CplD  236  256 Device
+        ");
+    }
+
+    #[test]
+    fn a_frame_written_to_an_unaligned_buffer() {
+        insta::assert_snapshot!(list(Settings::link(3, 16), Operation::Write, 0x2012, 700), @r"
+        0x2012 MWr   238  260 Host
+        0x2100 MWr   256  276 Host
+        0x2200 MWr   206  228 Host
+        ");
+    }
+
+    #[test]
+    fn an_old_chipset_answers_in_64_byte_completions() {
+        let settings = Settings { completions: Completions::Rcb(64), ..Settings::link(2, 8) };
+        insta::assert_snapshot!(list(settings, Operation::Read, 0x10020, 128), @r"
+        0x10020 MRd   128   20 Host
+        0x10020 CplD   32   52 Device
+        0x10040 CplD   64   84 Device
+        0x10080 CplD   32   52 Device
+        ");
+    }
+}

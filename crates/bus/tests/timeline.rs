@@ -1,0 +1,102 @@
+//! Properties of the time line, against a model that does everything the long way.
+
+mod naive;
+
+use doorbell_bus::timeline::TimeLine;
+use doorbell_seam::{Span, Time};
+use naive::Naive;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Call {
+    Book(u64, u64),
+    Floor(u64),
+}
+
+fn calls() -> impl Strategy<Value = Vec<Call>> {
+    // Small numbers, so that gaps fit, almost fit, and touch.
+    let call = prop_oneof![
+        12 => (0u64..400, 0u64..12).prop_map(|(at, duration)| Call::Book(at, duration)),
+        1 => (0u64..400).prop_map(Call::Floor),
+    ];
+    prop::collection::vec(call, 1..150)
+}
+
+/// The intervals of a line; fails if they are empty, overlap, touch or are out of order.
+fn intervals(line: &TimeLine) -> Vec<(u64, u64)> {
+    let all: Vec<_> = line.intervals().map(|i| (i.start.ps(), i.end.ps())).collect();
+    assert!(all.iter().all(|&(start, end)| start < end));
+    assert!(all.windows(2).all(|pair| pair[0].1 < pair[1].0));
+    all
+}
+
+proptest! {
+    #[test]
+    fn it_equals_the_naive_model(calls in calls()) {
+        let (mut line, mut naive) = (TimeLine::new(), Naive::default());
+        for call in calls {
+            match call {
+                Call::Book(at, duration) => {
+                    let start = line.book(Time::from_ps(at), Span::from_ps(duration)).ps();
+                    prop_assert_eq!(start, naive.book(at, duration));
+                    prop_assert!(start >= at && start >= line.floor().ps());
+                }
+                Call::Floor(floor) => {
+                    line.set_floor(Time::from_ps(floor));
+                    naive.set_floor(floor);
+                }
+            }
+            prop_assert_eq!(line.busy().ps(), naive.busy);
+            prop_assert_eq!(line.floor().ps(), naive.floor);
+            // The model's bookings, joined where they touch. What lies before the floor each forgets
+            // by its own measure: neither will ever book there.
+            let mut joined: Vec<(u64, u64)> = Vec::new();
+            for &(start, end) in &naive.bookings {
+                let start = start.max(naive.floor);
+                match joined.last_mut() {
+                    Some(last) if last.1 == start => last.1 = end,
+                    _ => joined.push((start, end)),
+                }
+            }
+            let above_floor: Vec<_> = intervals(&line)
+                .into_iter()
+                .filter(|&(_, end)| end > naive.floor)
+                .map(|(start, end)| (start.max(naive.floor), end))
+                .collect();
+            prop_assert_eq!(above_floor, joined);
+        }
+    }
+
+    #[test]
+    fn totals_do_not_depend_on_the_order_of_calls(
+        (bookings, shuffled) in prop::collection::vec((0u64..400, 0u64..12), 1..100)
+            .prop_flat_map(|b| (Just(b.clone()), Just(b).prop_shuffle())),
+    ) {
+        let totals = [bookings, shuffled].map(|bookings| {
+            let mut line = TimeLine::new();
+            for (at, duration) in bookings {
+                line.book(Time::from_ps(at), Span::from_ps(duration));
+            }
+            let covered: u64 = intervals(&line).iter().map(|(start, end)| end - start).sum();
+            assert_eq!(covered, line.busy().ps());
+            covered
+        });
+        prop_assert_eq!(totals[0], totals[1]);
+    }
+
+    #[test]
+    fn equal_bookings_on_their_grid_use_the_same_slots_in_any_order(
+        length in 1u64..9,
+        (slots, shuffled) in prop::collection::vec(0u64..80, 1..100)
+            .prop_flat_map(|s| (Just(s.clone()), Just(s).prop_shuffle())),
+    ) {
+        let used = [slots, shuffled].map(|slots| {
+            let mut line = TimeLine::new();
+            for slot in slots {
+                line.book(Time::from_ps(slot * length), Span::from_ps(length));
+            }
+            intervals(&line)
+        });
+        prop_assert_eq!(&used[0], &used[1]);
+    }
+}
