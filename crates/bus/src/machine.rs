@@ -150,6 +150,14 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.due = device.min(self.bus.platform().next_arrival());
     }
 
+    /// The device catches up to `until`, whatever the cores' times are: for a
+    /// scheduler when no core has anything to do before.
+    pub fn run_device(&mut self, until: Time) {
+        if self.due <= until {
+            self.advance(until);
+        }
+    }
+
     /// When the device, or something in flight, next does something.
     pub fn next_event(&self) -> Time {
         self.due

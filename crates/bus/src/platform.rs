@@ -22,6 +22,8 @@ pub struct Platform {
     payload: VecDeque<u8>,
     /// Vectors that were raised and not yet taken, with the time of arrival of the first.
     messages: Vec<Option<Time>>,
+    /// Those that were raised since somebody last asked, in order.
+    raised: Vec<u16>,
     lines: Vec<bool>,
     capture: Option<Capture>,
 }
@@ -57,6 +59,7 @@ impl Platform {
             in_flight: VecDeque::with_capacity(256),
             payload: VecDeque::with_capacity(16 * 1024),
             messages: vec![None; VECTORS],
+            raised: Vec::with_capacity(VECTORS),
             lines: vec![false; VECTORS],
             capture: None,
         }
@@ -106,8 +109,9 @@ impl Platform {
                     self.payload.drain(..len as usize);
                 }
                 What::Message(v) => {
-                    if let Some(m) = self.messages.get_mut(usize::from(v)) {
-                        m.get_or_insert(arrival);
+                    if let Some(m) = self.messages.get_mut(usize::from(v)).filter(|m| m.is_none()) {
+                        *m = Some(arrival);
+                        self.raised.push(v);
                     }
                 }
             }
@@ -142,6 +146,12 @@ impl Platform {
     /// Takes `vector`, if it was raised.
     pub fn take_message(&mut self, vector: u16) -> Option<Time> {
         self.messages.get_mut(usize::from(vector)).and_then(Option::take)
+    }
+
+    /// Hands out the vectors raised since the last call, in order of arrival.
+    #[inline]
+    pub fn drain_raised(&mut self) -> impl Iterator<Item = u16> {
+        self.raised.drain(..)
     }
 
     /// The level of an interrupt line.

@@ -1,1 +1,6 @@
-//! .
+//! The laboratory: clock, traffic, scenarios, profiles, published figures.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod mlx5;
+pub mod traffic;

@@ -1,0 +1,183 @@
+//! Cores, interrupts and polling: who runs next.
+//!
+//! Each core runs one driver and one traffic source. The core whose time is
+//! smallest runs next, for one burst; a core with nothing to do is parked and
+//! woken by its interrupt or at a time. The device runs along with whoever runs,
+//! and alone when all are parked. Nothing else decides the order, so a run is a
+//! function of its inputs.
+
+use crate::traffic::{Next, Traffic};
+use doorbell_bus::{Bus, Machine};
+use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_packet::Packet;
+use doorbell_seam::{Device, Host, Span, Time, Work};
+
+/// A core with its driver and its traffic.
+#[derive(Debug)]
+pub struct Core<Dr, Tr> {
+    /// The driver of this core's queue.
+    pub driver: Dr,
+    /// What it sends.
+    pub traffic: Tr,
+    /// Interrupt vector of the queue.
+    pub vector: u16,
+    state: State,
+    /// A packet that the queue had no room for.
+    held: Option<(Packet, bool)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// At this time.
+    Runnable(Time),
+    /// The next thing to happen to it is its interrupt.
+    Parked,
+    Finished,
+}
+
+impl<Dr, Tr> Core<Dr, Tr> {
+    /// A core that starts at time zero.
+    pub fn new(driver: Dr, traffic: Tr, vector: u16) -> Core<Dr, Tr> {
+        Core { driver, traffic, vector, state: State::Runnable(Time::ZERO), held: None }
+    }
+}
+
+/// A run that cannot go on: cores wait for interrupts and nothing is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The first core that waits.
+    pub core: usize,
+    /// When the last thing happened.
+    pub at: Time,
+}
+
+/// Packets a core sends, at the most, before the next core gets its turn.
+const TURN: u32 = 64;
+/// How far the device runs on alone past its next event when all cores are parked.
+const QUANTUM: Span = Span::from_ns(100);
+/// Completions handled in one poll (NAPI's weight).
+const BUDGET: u32 = 64;
+
+/// Runs all cores until their traffic has ended and everything sent has been
+/// reclaimed. `progress` is told the packets sent so far, now and then.
+///
+/// # Errors
+/// When it gets stuck.
+pub fn run<B, D, Dr, Tr>(
+    m: &mut Machine<B, D>,
+    cores: &mut [Core<Dr, Tr>],
+    mut after_step: impl FnMut(&mut Machine<B, D>),
+) -> Result<(), Stuck>
+where
+    B: Bus,
+    D: Device<B>,
+    Dr: Driver<Machine<B, D>>,
+    Tr: Traffic<Machine<B, D>>,
+{
+    loop {
+        let mut next = None;
+        let mut parked = None;
+        for (i, c) in cores.iter().enumerate() {
+            match c.state {
+                State::Runnable(t) if next.is_none_or(|(_, best)| t < best) => next = Some((i, t)),
+                State::Parked => parked = parked.or(Some(i)),
+                _ => {}
+            }
+        }
+        let event = m.next_event();
+        match (next, parked) {
+            (None, None) => return Ok(()),
+            // A parked core's interrupt may come before the next core's turn.
+            (Some((_, t)), Some(_)) if event < t => m.run_device(t.min(event + QUANTUM)),
+            (Some((i, t)), _) => {
+                m.set_floor(t);
+                m.enter(i);
+                m.idle_until(t);
+                let c = &mut cores[i];
+                c.state = step(m, c);
+                // Its interrupt may be on the way already.
+                if c.state == State::Parked
+                    && let Some(at) = m.bus.platform().message_pending(c.vector)
+                {
+                    c.state = State::Runnable(at.max(m.now()));
+                }
+                after_step(m);
+            }
+            (None, Some(i)) if event == Time::NEVER => return Err(Stuck { core: i, at: m.now() }),
+            (None, Some(_)) => m.run_device(event + QUANTUM),
+        }
+        wake(cores, m.bus.platform_mut());
+    }
+}
+
+/// Parked cores whose interrupt has arrived run from then on.
+fn wake<Dr, Tr>(cores: &mut [Core<Dr, Tr>], platform: &mut doorbell_bus::Platform) {
+    // A vector is taken by its core when it runs; here it is only looked at.
+    let mut raised = [0u16; 64];
+    let mut n = 0;
+    for v in platform.drain_raised().take(raised.len()) {
+        raised[n] = v;
+        n += 1;
+    }
+    for &v in &raised[..n] {
+        let Some(at) = platform.message_pending(v) else { continue };
+        for c in cores.iter_mut().filter(|c| c.vector == v && c.state == State::Parked) {
+            c.state = State::Runnable(at);
+        }
+    }
+}
+
+/// One turn of one core: its interrupt if there is one, else a burst of packets.
+fn step<B, D, Dr, Tr>(m: &mut Machine<B, D>, c: &mut Core<Dr, Tr>) -> State
+where
+    B: Bus,
+    D: Device<B>,
+    Dr: Driver<Machine<B, D>>,
+    Tr: Traffic<Machine<B, D>>,
+{
+    m.catch_up();
+    if m.bus.platform().message_pending(c.vector).is_some_and(|at| at <= m.now()) {
+        m.bus.platform_mut().take_message(c.vector);
+        if c.driver.interrupt(m, c.vector) == Irq::Poll {
+            loop {
+                match c.driver.poll(m, BUDGET, &mut c.traffic) {
+                    Poll::Again => {}
+                    Poll::Idle => break,
+                    Poll::Work => {
+                        c.driver.work(m);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    for _ in 0..TURN {
+        if c.driver.stopped() {
+            return State::Parked;
+        }
+        let (packet, more) = match c.held.take() {
+            Some(held) => held,
+            None => match c.traffic.next(m) {
+                Next::Packet(packet, more) => {
+                    m.spend(Work::Stack);
+                    (packet, more)
+                }
+                Next::At(t) => return State::Runnable(t),
+                Next::Reclaim => return State::Parked,
+                Next::Done => return State::Finished,
+            },
+        };
+        match c.driver.transmit(m, packet, more) {
+            Tx::Ok => {}
+            Tx::Busy(p) => {
+                c.held = Some((p, more));
+                return State::Parked;
+            }
+            Tx::Dropped(p) => c.traffic.dropped(m, p),
+        }
+        if !more {
+            break;
+        }
+    }
+    State::Runnable(m.now())
+}
