@@ -38,6 +38,12 @@ impl<R: Read> Input<R> {
     /// The record's first `n` bytes, read as far as they have not been.
     pub(super) fn upto(&mut self, n: usize) -> Result<&[u8], Fault> {
         let more = n.saturating_sub(self.bytes.len());
+        if let Some(b) = self.from.buffer().get(..more) {
+            self.bytes.extend_from_slice(b);
+            self.from.consume(more);
+            self.offset += more as u64;
+            return Ok(&self.bytes[..n]);
+        }
         // `take` grows the vector as bytes come, so a wrong length in a short
         // file allocates nothing.
         let got = self.from.by_ref().take(more as u64).read_to_end(&mut self.bytes).map_err(Fault::Io)?;

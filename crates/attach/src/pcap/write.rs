@@ -109,11 +109,11 @@ impl Writer {
     ///
     /// # Errors
     /// When writing fails; when the frame's length is not [`MIN_FRAME`] to
-    /// [`MAX_FRAME`] bytes; when another writer made `on`.
+    /// [`MAX_FRAME`] bytes; when this writer has no interface `on`.
     pub fn frame(&mut self, on: InterfaceId, at: Time, frame: &[u8]) -> io::Result<()> {
         let wrong = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         if on.0 >= self.interfaces {
-            return wrong("the interface is of another capture");
+            return wrong("this capture has no such interface");
         }
         let len = match u32::try_from(frame.len()) {
             Ok(n) if (MIN_FRAME..=MAX_FRAME).contains(&n) => n.to_le_bytes(),

@@ -52,6 +52,24 @@ fn a_section_may_change_the_byte_order_and_forgets_the_interfaces() {
 }
 
 #[test]
+fn a_pipe_that_gives_a_few_bytes_at_a_time_is_read_the_same() {
+    struct Pipe<'a>(&'a [u8], usize);
+    impl std::io::Read for Pipe<'_> {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            self.1 = self.1 % 7 + 1;
+            let n = self.1.min(into.len());
+            self.0.read(&mut into[..n])
+        }
+    }
+    let file = one_of_each(BIG).concat();
+    assert_eq!(read_from("x.cap", Pipe(&file, 0)).unwrap(), read_from("x.cap", &file[..]).unwrap());
+    for n in 1..file.len() {
+        let (slow, fast) = (read_from("x.cap", Pipe(&file[..n], 0)), read_from("x.cap", &file[..n]));
+        assert_eq!(slow.map_err(|e| e.to_string()), fast.map_err(|e| e.to_string()), "cut at {n}");
+    }
+}
+
+#[test]
 fn a_file_that_is_cut_short_says_where() {
     cut_anywhere(&one_of_each(LITTLE));
     cut_anywhere(&one_of_each(BIG));
