@@ -1,0 +1,76 @@
+//! A stream that knows where its current record began.
+
+use super::Fault;
+use std::io::{BufRead, BufReader, Read};
+
+/// A capture file being read, one record (header, packet, block) at a time.
+pub(super) struct Input<R> {
+    from: BufReader<R>,
+    offset: u64,
+    start: u64,
+    /// The current record, from its first byte.
+    bytes: Vec<u8>,
+}
+
+impl<R: Read> Input<R> {
+    pub(super) fn new(from: R) -> Input<R> {
+        Input { from: BufReader::with_capacity(1 << 18, from), offset: 0, start: 0, bytes: Vec::new() }
+    }
+
+    /// Where the current record begins.
+    pub(super) fn record(&self) -> u64 {
+        self.start
+    }
+
+    /// Goes on to the next record, if there is one.
+    pub(super) fn at_end(&mut self) -> Result<bool, Fault> {
+        self.bytes.clear();
+        self.start = self.offset;
+        loop {
+            match self.from.fill_buf() {
+                Ok(b) => return Ok(b.is_empty()),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Fault::Io(e)),
+            }
+        }
+    }
+
+    /// The record's first `n` bytes, read as far as they have not been.
+    pub(super) fn upto(&mut self, n: usize) -> Result<&[u8], Fault> {
+        let more = n.saturating_sub(self.bytes.len());
+        if let Some(b) = self.from.buffer().get(..more) {
+            self.bytes.extend_from_slice(b);
+            self.from.consume(more);
+            self.offset += more as u64;
+            return Ok(&self.bytes[..n]);
+        }
+        // `take` grows the vector as bytes come, so a wrong length in a short
+        // file allocates nothing.
+        let got = self.from.by_ref().take(more as u64).read_to_end(&mut self.bytes).map_err(Fault::Io)?;
+        self.offset += got as u64;
+        if got < more {
+            return Err(Fault::Truncated { need: n as u64, have: self.bytes.len() as u64 });
+        }
+        Ok(&self.bytes[..n])
+    }
+
+    /// The first record's first four bytes, which stay part of it.
+    pub(super) fn peek4(&mut self) -> Result<&[u8; 4], Fault> {
+        if self.at_end()? {
+            return Err(Fault::Empty);
+        }
+        let b = self.upto(4)?;
+        Ok(b.first_chunk().expect("upto returns as many as asked"))
+    }
+
+    /// Passes over the rest of a record of `n` bytes without keeping it.
+    pub(super) fn skip_to(&mut self, n: u64) -> Result<(), Fault> {
+        let more = n - self.bytes.len() as u64;
+        let got = std::io::copy(&mut self.from.by_ref().take(more), &mut std::io::sink()).map_err(Fault::Io)?;
+        self.offset += got;
+        if got < more {
+            return Err(Fault::Truncated { need: n, have: self.bytes.len() as u64 + got });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! pcapng: sections of blocks. The packet blocks of three ages are read, the
+//! section and interface blocks are heeded, everything else is passed over.
+//!
+//! Section numbers are those of draft-ietf-opsawg-pcapng.
+
+use super::input::Input;
+use super::{Arena, FCS, Fault, MAX_FRAME, Packet};
+use pcap_parser::pcapng::{Block, OptionCode, PcapNGOption, parse_block_be, parse_block_le};
+use std::io::Read;
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+/// Obsolete since 2004, still written by some appliances (appendix A).
+const OLD_PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+
+/// A block of a kind that is kept is no longer than this. Wireshark's limit too.
+const MAX_BLOCK: u32 = 16 << 20;
+
+const IF_FCSLEN: u16 = 13;
+/// `epb_flags` and, in old packets, `pack_flags`.
+const FLAGS: u16 = 2;
+
+/// What an interface block says that matters for its packets (section 4.2).
+struct Interface {
+    link: u32,
+    snap: u32,
+    clock: Clock,
+    fcs: u32,
+}
+
+/// How an interface counts time.
+#[derive(Clone, Copy)]
+struct Clock {
+    ticks_per_second: u128,
+    offset_s: i64,
+}
+
+impl Clock {
+    fn ns(self, high: u32, low: u32) -> i128 {
+        let ticks = u64::from(high) << 32 | u64::from(low);
+        // 2^64 * 10^9 fits well.
+        let ns = u128::from(ticks) * 1_000_000_000 / self.ticks_per_second;
+        ns as i128 + i128::from(self.offset_s) * 1_000_000_000
+    }
+}
+
+/// The current section: its byte order and its interfaces, counted from 0.
+struct Section {
+    big_endian: bool,
+    interfaces: Vec<Interface>,
+}
+
+pub(super) fn read<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
+    let mut section = Section { big_endian: false, interfaces: Vec::new() };
+    loop {
+        section.block(input, arena)?;
+        if input.at_end()? {
+            return Ok(());
+        }
+    }
+}
+
+impl Section {
+    fn block<R: Read>(&mut self, input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
+        let kind = self.u32(input.upto(8)?);
+        if kind == SECTION {
+            // The byte order follows the length, which needs it.
+            self.big_endian = match input.upto(12)?[8..] {
+                [0x1a, 0x2b, 0x3c, 0x4d] => true,
+                [0x4d, 0x3c, 0x2b, 0x1a] => false,
+                _ => return Err(Fault::Malformed("the section header's byte-order magic is not 1a2b3c4d")),
+            };
+        }
+        let len = self.u32(&input.upto(8)?[4..]);
+        if len < 12 || !len.is_multiple_of(4) {
+            return Err(Fault::Malformed("a block length is below 12 or not a multiple of 4"));
+        }
+        if !matches!(kind, SECTION | INTERFACE | OLD_PACKET | SIMPLE_PACKET | ENHANCED_PACKET) {
+            return input.skip_to(u64::from(len));
+        }
+        if len > MAX_BLOCK {
+            return Err(Fault::Malformed("a block is longer than 16 MiB"));
+        }
+        let bytes = input.upto(len as usize)?;
+        if self.u32(&bytes[bytes.len() - 4..]) != len {
+            return Err(Fault::Malformed("a block's two lengths differ"));
+        }
+        let parse = if self.big_endian { parse_block_be } else { parse_block_le };
+        // All bytes of the block are here, so a wish for more is an error too.
+        let Ok((_, block)) = parse(bytes) else {
+            return Err(Fault::Malformed("a block's content does not fit its length"));
+        };
+        self.take(block, arena)
+    }
+
+    fn u16(&self, b: &[u8]) -> u16 {
+        let b = *b.first_chunk().expect("two bytes");
+        if self.big_endian { u16::from_be_bytes(b) } else { u16::from_le_bytes(b) }
+    }
+
+    fn u32(&self, b: &[u8]) -> u32 {
+        let b = *b.first_chunk().expect("four bytes");
+        if self.big_endian { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) }
+    }
+
+    fn take(&mut self, block: Block<'_>, arena: &mut Arena) -> Result<(), Fault> {
+        match block {
+            Block::SectionHeader(s) => {
+                if s.major_version != 1 {
+                    return Err(Fault::Version(s.major_version, s.minor_version));
+                }
+                self.interfaces.clear();
+                Ok(())
+            }
+            Block::InterfaceDescription(i) => {
+                let interface = Interface {
+                    link: i.linktype.0 as u32,
+                    snap: i.snaplen,
+                    clock: self.clock(&i.options)?,
+                    fcs: interface_fcs(&i.options)?,
+                };
+                self.interfaces.push(interface);
+                Ok(())
+            }
+            Block::EnhancedPacket(p) => {
+                let i = self.interface(p.if_id)?;
+                let data = captured(p.data, p.caplen)?;
+                let fcs = self.packet_fcs(&p.options)?.unwrap_or(i.fcs);
+                let ns = Some(i.clock.ns(p.ts_high, p.ts_low));
+                arena.add(Packet { ns, data, original: p.origlen, link: i.link, fcs })
+            }
+            Block::SimplePacket(p) => {
+                let i = self.interface(0)?;
+                let snap = if i.snap == 0 { u32::MAX } else { i.snap };
+                let data = captured(p.data, p.origlen.min(snap))?;
+                arena.add(Packet { ns: None, data, original: p.origlen, link: i.link, fcs: i.fcs })
+            }
+            Block::Unknown(b) => self.old_packet(b.data, arena),
+            _ => Err(Fault::Malformed("a block is not of the kind it says")),
+        }
+    }
+
+    /// Appendix A: interface and drop count share the first word; the rest is as
+    /// in an enhanced packet.
+    fn old_packet(&self, content: &[u8], arena: &mut Arena) -> Result<(), Fault> {
+        let Some((head, rest)) = content.split_first_chunk::<20>() else {
+            return Err(Fault::Malformed("a packet block is shorter than its own header"));
+        };
+        let i = self.interface(u32::from(self.u16(head)))?;
+        let word = |n: usize| self.u32(&head[4 * n..]);
+        let data = captured(rest, word(3))?;
+        let options = &rest[data.len().next_multiple_of(4).min(rest.len())..];
+        let fcs = self.old_packet_fcs(options)?.unwrap_or(i.fcs);
+        let ns = Some(i.clock.ns(word(1), word(2)));
+        arena.add(Packet { ns, data, original: word(4), link: i.link, fcs })
+    }
+
+    fn interface(&self, id: u32) -> Result<&Interface, Fault> {
+        let known = self.interfaces.len() as u32;
+        self.interfaces.get(id as usize).ok_or(Fault::Interface { id, known })
+    }
+
+    /// `if_tsresol` (default microseconds) and `if_tsoffset`. Decoded here
+    /// because pcap-parser 0.17 reads the offset as little-endian always and
+    /// refuses every power of two.
+    fn clock(&self, options: &[PcapNGOption<'_>]) -> Result<Clock, Fault> {
+        let mut clock = Clock { ticks_per_second: 1_000_000, offset_s: 0 };
+        if let Some(v) = option(options, OptionCode::IfTsresol)? {
+            let &[n] = v else { return Err(Fault::Malformed("if_tsresol is not of 1 byte")) };
+            clock.ticks_per_second = match n {
+                0..=19 => 10_u128.pow(u32::from(n)),
+                0x80..=0xbf => 1 << (n & 0x7f),
+                _ => return Err(Fault::Resolution(n)),
+            };
+        }
+        if let Some(v) = option(options, OptionCode::IfTsoffset)? {
+            let v: [u8; 8] = v.try_into().map_err(|_| Fault::Malformed("if_tsoffset is not of 8 bytes"))?;
+            clock.offset_s = if self.big_endian { i64::from_be_bytes(v) } else { i64::from_le_bytes(v) };
+        }
+        Ok(clock)
+    }
+
+    /// `epb_flags`, bits 5 to 8 (section 4.3.1): the FCS length in bytes, which
+    /// overrides the interface's; 0 says nothing.
+    fn packet_fcs(&self, options: &[PcapNGOption<'_>]) -> Result<Option<u32>, Fault> {
+        match option(options, OptionCode(FLAGS))? {
+            Some(v) => self.flags_fcs(v),
+            None => Ok(None),
+        }
+    }
+
+    fn flags_fcs(&self, v: &[u8]) -> Result<Option<u32>, Fault> {
+        if v.len() != 4 {
+            return Err(Fault::Malformed("a packet's flags are not of 4 bytes"));
+        }
+        match self.u32(v) >> 5 & 0xf {
+            0 => Ok(None),
+            4 => Ok(Some(FCS)),
+            n => Err(Fault::FcsLength(n as u8, "bytes (packet flags)")),
+        }
+    }
+
+    /// The same for an old packet, whose options pcap-parser does not decode.
+    fn old_packet_fcs(&self, mut options: &[u8]) -> Result<Option<u32>, Fault> {
+        while let Some((head, rest)) = options.split_first_chunk::<4>() {
+            let (code, len) = (self.u16(head), usize::from(self.u16(&head[2..])));
+            if code == OptionCode::EndOfOpt.0 {
+                break;
+            }
+            let Some(value) = rest.get(..len) else {
+                return Err(Fault::Malformed("an option is longer than its block"));
+            };
+            if code == FLAGS {
+                return self.flags_fcs(value);
+            }
+            options = &rest[len.next_multiple_of(4).min(rest.len())..];
+        }
+        Ok(None)
+    }
+}
+
+/// `if_fcslen`: bits by the text of section 4.2.1, bytes by its example; both
+/// are found in files, and for Ethernet they cannot be mistaken.
+fn interface_fcs(options: &[PcapNGOption<'_>]) -> Result<u32, Fault> {
+    match option(options, OptionCode(IF_FCSLEN))? {
+        None | Some([0]) => Ok(0),
+        Some([4 | 32]) => Ok(FCS),
+        Some(&[n]) => Err(Fault::FcsLength(n, "bits (if_fcslen)")),
+        Some(_) => Err(Fault::Malformed("if_fcslen is not of 1 byte")),
+    }
+}
+
+/// The first option of that code, without padding; options end at `opt_endofopt`.
+fn option<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Result<Option<&'a [u8]>, Fault> {
+    let found = options.iter().take_while(|o| o.code != OptionCode::EndOfOpt).find(|o| o.code == code);
+    found.map(|o| o.as_bytes().map_err(|_| Fault::Malformed("an option is longer than its block"))).transpose()
+}
+
+/// The captured bytes of a packet block, without padding and options.
+fn captured(data: &[u8], caplen: u32) -> Result<&[u8], Fault> {
+    if caplen > MAX_FRAME + FCS {
+        return Err(Fault::Length(caplen));
+    }
+    data.get(..caplen as usize).ok_or(Fault::Malformed("a packet is longer than its block"))
+}
