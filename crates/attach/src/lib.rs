@@ -1,1 +1,4 @@
 //! .
+
+pub mod netns;
+pub mod tap;
