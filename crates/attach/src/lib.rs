@@ -1,3 +1,10 @@
-//! .
+//! The outside world, as far as Doorbell touches it: capture files, TAP devices,
+//! network namespaces, QEMU's qtest, memory shared with another process.
+//!
+//! Nothing here knows a NIC. What implements a side of the seam (a
+//! [`Host`](doorbell_seam::Host) or a [`Port`](doorbell_seam::Port)) does so for
+//! any driver or device.
 
+pub mod netns;
 pub mod pcap;
+pub mod tap;

@@ -14,6 +14,15 @@
 extern crate alloc;
 
 pub mod checksum;
+pub mod headers;
+pub mod merge;
+pub mod segment;
+mod software;
+#[cfg(test)]
+mod testing;
+pub mod vlan;
+
+pub use software::{MAX_HEADER, NoBuffer, Unsegmented, WhyUnsegmented};
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

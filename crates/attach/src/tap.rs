@@ -1,0 +1,183 @@
+//! A TAP device: Ethernet frames to and from the kernel's network stack.
+//!
+//! Source: linux/if_tun.h, drivers/net/tun.c, and for the header before each frame
+//! the VIRTIO specification 1.2, 5.1.6 (`struct virtio_net_hdr`). With the header,
+//! frames cross with what a sender left undone: a checksum to complete, a cut into
+//! segments. What the kernel may leave undone in frames *read* here is asked for
+//! ([`offload`]); what is *written* may always be left to the kernel.
+//!
+//! The header is little-endian, by `TUNSETVNETLE`, and 10 bytes long, the oldest
+//! form. Opening a device needs CAP_NET_ADMIN, and makes it in the network
+//! namespace of the calling thread; it is gone when the [`Tap`] is dropped.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use zerocopy::little_endian::U16;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// What the kernel may leave undone in frames that it hands to us (`TUN_F_…`).
+pub mod offload {
+    /// Checksums; needed for each of the others.
+    pub const CSUM: u32 = libc::TUN_F_CSUM;
+    /// Segmentation of TCP over IPv4.
+    pub const TSO4: u32 = libc::TUN_F_TSO4;
+    /// Segmentation of TCP over IPv6.
+    pub const TSO6: u32 = libc::TUN_F_TSO6;
+    /// Segmentation of TCP with CWR set.
+    pub const TSO_ECN: u32 = libc::TUN_F_TSO_ECN;
+    /// Segmentation of UDP (`UDP_SEGMENT`) over IPv4; Linux 6.2.
+    pub const USO4: u32 = libc::TUN_F_USO4;
+    /// Segmentation of UDP over IPv6; Linux 6.2.
+    pub const USO6: u32 = libc::TUN_F_USO6;
+}
+
+/// `struct virtio_net_hdr`: what is left to do to the frame after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct VnetHeader {
+    /// [`VnetHeader::NEEDS_CSUM`], [`VnetHeader::DATA_VALID`].
+    pub flags: u8,
+    /// One of the `GSO_…`, and [`VnetHeader::GSO_ECN`].
+    pub gso_type: u8,
+    /// Length of all headers.
+    pub hdr_len: U16,
+    /// Payload bytes a segment.
+    pub gso_size: U16,
+    /// Where summing begins, from the frame's first byte.
+    pub csum_start: U16,
+    /// Where from there the checksum goes.
+    pub csum_offset: U16,
+}
+
+const _: () = assert!(size_of::<VnetHeader>() == VnetHeader::LEN);
+
+impl VnetHeader {
+    /// Its length in bytes.
+    pub const LEN: usize = 10;
+    /// The checksum is to be completed.
+    pub const NEEDS_CSUM: u8 = 1;
+    /// The checksum has been found good.
+    pub const DATA_VALID: u8 = 2;
+    /// Not to be cut.
+    pub const GSO_NONE: u8 = 0;
+    /// TCP over IPv4.
+    pub const GSO_TCPV4: u8 = 1;
+    /// TCP over IPv6.
+    pub const GSO_TCPV6: u8 = 4;
+    /// UDP, each segment a datagram.
+    pub const GSO_UDP_L4: u8 = 5;
+    /// With one of TCP's: CWR is set, and belongs to the first segment alone.
+    pub const GSO_ECN: u8 = 0x80;
+}
+
+/// A TAP device.
+#[derive(Debug)]
+pub struct Tap {
+    file: File,
+    name: String,
+}
+
+impl Tap {
+    /// Makes a device called `name` (at most 15 bytes; `%d` in it becomes the first
+    /// free number), or opens a persistent one. `offloads` are of [`offload`].
+    pub fn open(name: &str, offloads: u32) -> io::Result<Tap> {
+        let file = File::options().read(true).write(true).open("/dev/net/tun")?;
+        let mut request = interface_request(name)?;
+        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+        // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives past the call.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
+        let name = request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect();
+        let (len, little): (libc::c_int, libc::c_int) = (VnetHeader::LEN as _, 1);
+        // SAFETY: both calls read one int, which lives past the call.
+        unsafe {
+            check(libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const len))?;
+            check(libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETLE, &raw const little))?;
+        }
+        // SAFETY: TUNSETOFFLOAD takes its argument by value.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })?;
+        Ok(Tap { file, name })
+    }
+
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether [`Tap::receive`] returns `WouldBlock` when there is nothing to read.
+    pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        let on = libc::c_int::from(on);
+        // SAFETY: FIONBIO reads one int, which lives past the call.
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), libc::FIONBIO, &raw const on) })
+    }
+
+    /// Hands one frame to the kernel, as if it had come from the wire. The kernel
+    /// refuses a header that does not fit the frame (`InvalidInput`), and any frame
+    /// while the interface is down (EIO).
+    pub fn send(&self, header: &VnetHeader, frame: &[u8]) -> io::Result<()> {
+        let n = (&self.file).write_vectored(&[IoSlice::new(header.as_bytes()), IoSlice::new(frame)])?;
+        if n == VnetHeader::LEN + frame.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    /// Reads one frame that the kernel sends. Returns its length; what does not fit
+    /// `frame` is cut off (65550 bytes hold anything without BIG TCP).
+    pub fn receive(&self, frame: &mut [u8]) -> io::Result<(VnetHeader, usize)> {
+        let mut header = VnetHeader::default();
+        let n = (&self.file).read_vectored(&mut [IoSliceMut::new(header.as_mut_bytes()), IoSliceMut::new(frame)])?;
+        let len = n.checked_sub(VnetHeader::LEN).ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok((header, len))
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// An interface request with only the name in it.
+fn interface_request(name: &str) -> io::Result<libc::ifreq> {
+    let c = CString::new(name)?;
+    // SAFETY: all zeros is a valid `ifreq`: an empty name and no flags.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let bytes = c.as_bytes_with_nul();
+    if bytes.len() > request.ifr_name.len() {
+        let why = format!("interface name `{name}` is longer than {} bytes", request.ifr_name.len() - 1);
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    Ok(request)
+}
+
+fn check(status: libc::c_int) -> io::Result<()> {
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_is_laid_out_as_virtio_says() {
+        let h = VnetHeader {
+            flags: VnetHeader::NEEDS_CSUM,
+            gso_type: VnetHeader::GSO_TCPV6 | VnetHeader::GSO_ECN,
+            hdr_len: 0x0102.into(),
+            gso_size: 0x0304.into(),
+            csum_start: 0x0506.into(),
+            csum_offset: 0x0708.into(),
+        };
+        assert_eq!(h.as_bytes(), [1, 0x84, 2, 1, 4, 3, 6, 5, 8, 7]);
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_or_has_a_nul_is_refused() {
+        assert!(interface_request("fifteen-bytes-1").is_ok());
+        for name in ["sixteen-bytes-12", "a\0b"] {
+            assert_eq!(interface_request(name).err().map(|e| e.kind()), Some(io::ErrorKind::InvalidInput), "{name}");
+        }
+    }
+}

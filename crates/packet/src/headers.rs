@@ -1,0 +1,466 @@
+//! Where the headers of a frame are, and whether its checksums hold.
+//!
+//! [`Layers::of`] walks Ethernet, up to two VLAN tags, IPv4 or IPv6 with its
+//! extension headers, and TCP or UDP, by the `etherparse` crate's checked views.
+//! It looks at headers only: a large send's lengths need not be those of its
+//! bytes, and the same walk serves the header template of one. The functions that
+//! need the lengths ([`verify`], [`prepare_partial`]) check them.
+//!
+//! What Linux's `skb_checksum_setup` and `ip_rcv` do is the guide. A fragment has
+//! no transport checksum of its own. A frame may be longer than its IP datagram
+//! (Ethernet's padding); the checksum ends with the datagram. With segments left
+//! in an IPv6 routing header the pseudo-header's destination is not the one in
+//! sight (RFC 8200, 8.1), so such a packet is left alone.
+
+use crate::checksum::Sum;
+use crate::{GsoKind, Partial};
+use core::ops::Range;
+use etherparse::{
+    EtherType, Ethernet2HeaderSlice, IpAuthHeaderSlice, IpNumber, Ipv4HeaderSlice, Ipv6FragmentHeaderSlice,
+    Ipv6HeaderSlice, Ipv6RawExtHeaderSlice, SingleVlanHeaderSlice, TcpHeaderSlice, UdpHeaderSlice,
+};
+
+/// Length of an Ethernet header without a tag.
+pub const ETHERNET: usize = 14;
+
+/// Which network layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ip {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// A transport with a checksum that senders leave to devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// TCP; its checksum is at 16.
+    Tcp,
+    /// UDP; its checksum is at 6.
+    Udp,
+}
+
+impl Transport {
+    /// Where the checksum is in the header (`csum_offset`).
+    pub const fn checksum_offset(self) -> u16 {
+        match self {
+            Transport::Tcp => 16,
+            Transport::Udp => 6,
+        }
+    }
+
+    /// The IP protocol number.
+    pub const fn protocol(self) -> u8 {
+        match self {
+            Transport::Tcp => IpNumber::TCP.0,
+            Transport::Udp => IpNumber::UDP.0,
+        }
+    }
+}
+
+/// Why there is no [`Layers`] of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoLayers {
+    /// Something else than IP: ARP, LLDP, more than two tags.
+    NotIp,
+    /// A header is cut off or contradicts itself.
+    Malformed,
+}
+
+/// Offsets of an IP frame's headers, in bytes from its first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layers {
+    /// The IP header.
+    pub l3: u16,
+    /// Which IP.
+    pub ip: Ip,
+    /// What follows IP and its extension headers.
+    pub l4: u16,
+    /// IP protocol number of what is at `l4`.
+    pub protocol: u8,
+    /// The end of all headers: of TCP's options or of UDP; `l4` when `transport` is `None`.
+    pub end: u16,
+    /// TCP or UDP, when the frame has its header and is not a fragment.
+    pub transport: Option<Transport>,
+    /// A fragment, first ones too.
+    pub fragment: bool,
+    /// An IPv6 routing header with segments left.
+    pub source_routed: bool,
+}
+
+impl Layers {
+    /// Finds the headers of `frame`, which may end anywhere behind them.
+    pub fn of(frame: &[u8]) -> Result<Layers, NoLayers> {
+        use NoLayers::{Malformed, NotIp};
+        let (mut l3, mut ether_type) = match Ethernet2HeaderSlice::from_slice(frame) {
+            Ok(e) => (ETHERNET, e.ether_type()),
+            Err(_) => return Err(Malformed),
+        };
+        for _ in 0..2 {
+            if !is_tag(ether_type) {
+                break;
+            }
+            let tag = SingleVlanHeaderSlice::from_slice(&frame[l3..]).map_err(|_| Malformed)?;
+            (l3, ether_type) = (l3 + tag.slice().len(), tag.ether_type());
+        }
+        let (ip, l4, protocol, fragment, source_routed) = match ether_type {
+            EtherType::IPV4 => {
+                let h = Ipv4HeaderSlice::from_slice(&frame[l3..]).map_err(|_| Malformed)?;
+                (Ip::V4, l3 + h.slice().len(), h.protocol(), h.is_fragmenting_payload(), false)
+            }
+            EtherType::IPV6 => {
+                let h = Ipv6HeaderSlice::from_slice(&frame[l3..]).map_err(|_| Malformed)?;
+                let l4 = l3 + h.slice().len();
+                let x = extensions(h.next_header(), &frame[l4..]).ok_or(Malformed)?;
+                (Ip::V6, l4 + x.len, x.next, x.fragment, x.source_routed)
+            }
+            _ => return Err(NotIp),
+        };
+        let (transport, end) = match protocol {
+            _ if fragment => (None, l4),
+            IpNumber::TCP => {
+                let h = TcpHeaderSlice::from_slice(&frame[l4..]).map_err(|_| Malformed)?;
+                (Some(Transport::Tcp), l4 + h.slice().len())
+            }
+            IpNumber::UDP => {
+                let h = UdpHeaderSlice::from_slice(&frame[l4..]).map_err(|_| Malformed)?;
+                (Some(Transport::Udp), l4 + h.slice().len())
+            }
+            _ => (None, l4),
+        };
+        let end = u16::try_from(end).map_err(|_| Malformed)?;
+        Ok(Layers { l3: l3 as u16, ip, l4: l4 as u16, protocol: protocol.0, end, transport, fragment, source_routed })
+    }
+
+    /// The transport's checksum, as a sender's note.
+    pub const fn partial(&self) -> Option<Partial> {
+        match self.transport {
+            Some(t) => Some(Partial { start: self.l4, offset: t.checksum_offset() }),
+            None => None,
+        }
+    }
+
+    /// What a large send of this kind of packet is called.
+    pub const fn gso_kind(&self) -> Option<GsoKind> {
+        match (self.transport, self.ip) {
+            (Some(Transport::Tcp), Ip::V4) => Some(GsoKind::Tcp4),
+            (Some(Transport::Tcp), Ip::V6) => Some(GsoKind::Tcp6),
+            (Some(Transport::Udp), Ip::V4) => Some(GsoKind::Udp4),
+            (Some(Transport::Udp), Ip::V6) => Some(GsoKind::Udp6),
+            (None, _) => None,
+        }
+    }
+
+    /// The sum of the pseudo-header for a transport header and payload of `len` bytes.
+    ///
+    /// # Panics
+    /// When `frame` is shorter than the headers that were found in it.
+    pub fn pseudo_header(&self, frame: &[u8], len: u32) -> Sum {
+        let l3 = self.l3 as usize;
+        match self.ip {
+            Ip::V4 => Sum::pseudo_v4(array(frame, l3 + 12), array(frame, l3 + 16), self.protocol, len),
+            Ip::V6 => Sum::pseudo_v6(array(frame, l3 + 8), array(frame, l3 + 24), self.protocol, len),
+        }
+    }
+
+    /// Where the IP datagram is in `frame`, by its length field; `None` when the
+    /// frame is too short for it or the length too short for the headers.
+    pub fn datagram(&self, frame: &[u8]) -> Option<Range<usize>> {
+        let l3 = self.l3 as usize;
+        let len = match self.ip {
+            Ip::V4 => be16(frame, l3 + 2) as usize,
+            Ip::V6 => be16(frame, l3 + 4) as usize + 40,
+        };
+        (l3 + len >= self.end as usize && l3 + len <= frame.len()).then_some(l3..l3 + len)
+    }
+
+    /// Where transport header and payload are, by the length fields; for UDP its own.
+    fn segment(&self, frame: &[u8]) -> Option<Range<usize>> {
+        let (l4, end) = (self.l4 as usize, self.datagram(frame)?.end);
+        match self.transport? {
+            Transport::Tcp => Some(l4..end),
+            Transport::Udp => {
+                let len = be16(frame, l4 + 4) as usize;
+                (len >= 8 && l4 + len <= end).then_some(l4..l4 + len)
+            }
+        }
+    }
+}
+
+/// Whether the type announces a VLAN tag: 802.1Q, 802.1ad, and the old 0x9100.
+const fn is_tag(t: EtherType) -> bool {
+    matches!(t.0, 0x8100 | 0x88a8 | 0x9100)
+}
+
+/// What the IPv6 extension headers come to.
+struct Extensions {
+    len: usize,
+    next: IpNumber,
+    fragment: bool,
+    source_routed: bool,
+}
+
+/// Walks the extension headers as far as the first fragment header of a real
+/// fragment: what follows that need not be a header.
+fn extensions(first: IpNumber, bytes: &[u8]) -> Option<Extensions> {
+    let mut x = Extensions { len: 0, next: first, fragment: false, source_routed: false };
+    while !x.fragment {
+        let rest = &bytes[x.len..];
+        match x.next {
+            IpNumber::IPV6_HEADER_HOP_BY_HOP | IpNumber::IPV6_ROUTE_HEADER | IpNumber::IPV6_DESTINATION_OPTIONS => {
+                let h = Ipv6RawExtHeaderSlice::from_slice(rest).ok()?;
+                // Segments left is the header's fourth byte.
+                x.source_routed |= x.next == IpNumber::IPV6_ROUTE_HEADER && h.slice()[3] != 0;
+                x.len += h.slice().len();
+                x.next = h.next_header();
+            }
+            IpNumber::IPV6_FRAGMENTATION_HEADER => {
+                let h = Ipv6FragmentHeaderSlice::from_slice(rest).ok()?;
+                x.len += h.slice().len();
+                x.next = h.next_header();
+                x.fragment = h.is_fragmenting_payload();
+            }
+            IpNumber::AUTHENTICATION_HEADER => {
+                let h = IpAuthHeaderSlice::from_slice(rest).ok()?;
+                x.len += h.slice().len();
+                x.next = h.next_header();
+            }
+            _ => break,
+        }
+    }
+    Some(x)
+}
+
+/// What a checksum says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Check {
+    /// It is right.
+    Good,
+    /// It is wrong.
+    Bad,
+    /// The sender made none: UDP over IPv4 with 0 in the field.
+    Absent,
+    /// There is none to check: another protocol, a fragment, or no sound packet.
+    NotApplicable,
+}
+
+/// Both checksums of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// IPv4's header checksum; not applicable to IPv6.
+    pub ip: Check,
+    /// TCP's or UDP's.
+    pub transport: Check,
+}
+
+/// Checks the checksums of a frame.
+pub fn verify(frame: &[u8]) -> Verdict {
+    let Ok(layers) = Layers::of(frame) else {
+        return Verdict { ip: Check::NotApplicable, transport: Check::NotApplicable };
+    };
+    let l3 = layers.l3 as usize;
+    let ip = match layers.ip {
+        Ip::V4 => good(Sum::of(&frame[l3..l3 + header_len_v4(frame, l3)])),
+        Ip::V6 => Check::NotApplicable,
+    };
+    Verdict { ip, transport: verify_transport(frame, &layers) }
+}
+
+fn verify_transport(frame: &[u8], layers: &Layers) -> Check {
+    let Some(segment) = layers.segment(frame).filter(|_| !layers.source_routed) else {
+        return Check::NotApplicable;
+    };
+    if layers.transport == Some(Transport::Udp) && be16(frame, segment.start + 6) == 0 {
+        // RFC 8200, 8.1: over IPv6 a receiver discards it.
+        return if layers.ip == Ip::V4 { Check::Absent } else { Check::Bad };
+    }
+    let sum = layers.pseudo_header(frame, segment.len() as u32).plus(Sum::of(&frame[segment]));
+    good(sum)
+}
+
+fn good(sum: Sum) -> Check {
+    if sum.is_intact() { Check::Good } else { Check::Bad }
+}
+
+/// Turns a complete TCP or UDP frame into the form in which a sender leaves the
+/// checksum to others: the pseudo-header's sum in the field, and the note of
+/// where that is. Whether the checksum was right is not looked at.
+///
+/// `None`, and nothing changed, for what has no transport checksum to leave (ARP,
+/// ICMP, fragments, UDP over IPv4 without one, malformed packets) and for a frame
+/// with something other than zeros after the part that the checksum covers, since
+/// whoever completes it sums to the frame's end.
+pub fn prepare_partial(frame: &mut [u8]) -> Option<Partial> {
+    let layers = Layers::of(frame).ok()?;
+    let partial = layers.partial()?;
+    let segment = layers.segment(frame)?;
+    let field = partial.field();
+    let absent = layers.ip == Ip::V4 && layers.transport == Some(Transport::Udp) && be16(frame, field) == 0;
+    if absent || layers.source_routed || frame[segment.end..].iter().any(|b| *b != 0) {
+        return None;
+    }
+    let sum = layers.pseudo_header(frame, segment.len() as u32);
+    put16(frame, field, sum.value());
+    Some(partial)
+}
+
+/// Length of the IPv4 header at `l3`, by its IHL.
+pub(crate) fn header_len_v4(frame: &[u8], l3: usize) -> usize {
+    (frame[l3] & 0xf) as usize * 4
+}
+
+pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes(array(bytes, at))
+}
+pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(array(bytes, at))
+}
+pub(crate) fn put16(bytes: &mut [u8], at: usize, v: u16) {
+    bytes[at..at + 2].copy_from_slice(&v.to_be_bytes());
+}
+pub(crate) fn put32(bytes: &mut [u8], at: usize, v: u32) {
+    bytes[at..at + 4].copy_from_slice(&v.to_be_bytes());
+}
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    *bytes[at..].first_chunk().expect("inside the headers that were found")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Frame, any_frame};
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_plain_tcp_frame_has_its_headers_where_they_are() {
+        let f = Frame::tcp4(100).build();
+        let l = Layers::of(&f).unwrap();
+        assert_eq!((l.l3, l.l4, l.end, l.transport), (14, 34, 54, Some(Transport::Tcp)));
+        assert_eq!(l.partial(), Some(Partial { start: 34, offset: 16 }));
+        assert_eq!(verify(&f), Verdict { ip: Check::Good, transport: Check::Good });
+    }
+
+    #[test]
+    fn tags_options_and_extension_headers_move_the_transport() {
+        let f = Frame { tags: 2, ip_options: 8, tcp_options: 12, ..Frame::tcp4(5) }.build();
+        let l = Layers::of(&f).unwrap();
+        assert_eq!((l.l3, l.l4, l.end), (22, 50, 82));
+        let f = Frame { tags: 1, extensions: 2, ..Frame::udp6(5) }.build();
+        let l = Layers::of(&f).unwrap();
+        assert_eq!((l.l3, l.l4, l.end, l.transport), (18, 18 + 40 + 16, 18 + 40 + 16 + 8, Some(Transport::Udp)));
+    }
+
+    #[test]
+    fn three_tags_are_not_looked_through() {
+        assert_eq!(Layers::of(&Frame { tags: 3, ..Frame::tcp4(5) }.build()), Err(NoLayers::NotIp));
+    }
+
+    #[test]
+    fn a_fragment_has_no_checksum_of_its_own() {
+        let mut f = Frame::udp4(64).build();
+        f[14 + 6] |= 0x20;
+        assert!(Layers::of(&f).unwrap().fragment);
+        assert_eq!(verify(&f).transport, Check::NotApplicable);
+        assert_eq!(prepare_partial(&mut f), None);
+
+        // The same over IPv6: a later fragment, whose bytes are no header.
+        let mut f = Frame { extensions: 1, ..Frame::udp6(64) }.build();
+        f[14 + 6] = 44;
+        f[14 + 40..14 + 48].copy_from_slice(&[0, 0, 0x00, 0x08, 1, 2, 3, 4]);
+        let l = Layers::of(&f).unwrap();
+        assert!(l.fragment && l.transport.is_none());
+        assert_eq!(verify(&f).transport, Check::NotApplicable);
+    }
+
+    #[test]
+    fn an_atomic_fragment_is_a_whole_packet() {
+        let mut f = Frame { extensions: 1, ..Frame::udp6(64) }.build();
+        f[14 + 6] = 44;
+        f[14 + 41..14 + 48].copy_from_slice(&[0, 0, 0, 1, 2, 3, 4]);
+        assert!(!Layers::of(&f).unwrap().fragment);
+        assert_eq!(verify(&f).transport, Check::Good);
+    }
+
+    #[test]
+    fn udp_without_a_checksum_is_absent_over_ipv4_and_bad_over_ipv6() {
+        let mut f = Frame::udp4(20).build();
+        f[14 + 20 + 6..14 + 20 + 8].fill(0);
+        assert_eq!(verify(&f).transport, Check::Absent);
+        assert_eq!(prepare_partial(&mut f), None);
+        let mut f = Frame::udp6(20).build();
+        f[14 + 40 + 6..14 + 40 + 8].fill(0);
+        assert_eq!(verify(&f).transport, Check::Bad);
+    }
+
+    #[test]
+    fn padding_is_outside_the_checksum() {
+        let mut f = Frame::udp4(1).build();
+        f.resize(60, 0);
+        assert_eq!(verify(&f).transport, Check::Good);
+        let p = prepare_partial(&mut f).unwrap();
+        p.complete(&mut f).unwrap();
+        assert_eq!(verify(&f).transport, Check::Good);
+        f[59] = 1;
+        assert_eq!(verify(&f).transport, Check::Good);
+        assert_eq!(prepare_partial(&mut f), None, "the padding would be summed");
+    }
+
+    #[test]
+    fn segments_left_in_a_routing_header_hide_the_destination() {
+        let mut f = Frame { extensions: 1, ..Frame::tcp6(20) }.build();
+        f[14 + 6] = 43;
+        f[14 + 40 + 3] = 1;
+        assert!(Layers::of(&f).unwrap().source_routed);
+        assert_eq!(verify(&f).transport, Check::NotApplicable);
+        assert_eq!(prepare_partial(&mut f), None);
+    }
+
+    proptest! {
+        #[test]
+        fn preparing_and_completing_gives_the_frame_back(frame in any_frame(0..200)) {
+            let whole = frame.build();
+            let mut f = whole.clone();
+            let p = prepare_partial(&mut f).unwrap();
+            prop_assert_eq!(p.complete(&mut f).unwrap() as usize, whole.len() - p.start as usize);
+            prop_assert_eq!(f, whole);
+        }
+
+        #[test]
+        fn a_flipped_bit_in_what_is_covered_is_found(
+            frame in any_frame(0..200), at in any::<prop::sample::Index>(), bit in 0..8,
+        ) {
+            let mut f = frame.build();
+            let l = Layers::of(&f).unwrap();
+            let len = f.len() - l.end as usize;
+            prop_assume!(len > 0);
+            f[l.end as usize + at.index(len)] ^= 1u8 << bit;
+            prop_assert_eq!(verify(&f).transport, Check::Bad);
+        }
+
+        #[test]
+        fn any_bytes_are_looked_at_without_harm(
+            mut f in prop::collection::vec(any::<u8>(), 0..120), kind in 0..3, cut in any::<prop::sample::Index>(),
+            frame in any_frame(0..60), flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 0..4),
+        ) {
+            match kind {
+                0 if f.len() > 14 => f[12..14].copy_from_slice(&[8, 0]),
+                1 => {
+                    f = frame.build();
+                    for (i, v) in &flips {
+                        let i = i.index(f.len());
+                        f[i] = *v;
+                    }
+                }
+                _ => {}
+            }
+            f.truncate(cut.index(f.len() + 1));
+            let before: Vec<u8> = f.clone();
+            verify(&f);
+            if prepare_partial(&mut f).is_none() {
+                prop_assert_eq!(f, before);
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Segments of a flow merged back into a large send: the inverse of [`segment`](crate::segment).
+//!
+//! The rules are those of `tcp_gro_receive` and `udp_gro_receive_segment`: a segment
+//! joins when its checksums hold, its headers differ from the first's in nothing
+//! but what segmentation changes, its sequence number and IPv4 identification
+//! follow on, and it is no longer than the first. A shorter one, or one with FIN
+//! or PSH, is the last. SYN, RST and URG keep a segment out altogether, and so
+//! does CWR on any but the first.
+//!
+//! What comes out is in a sender's form: lengths of the whole, the pseudo-header's
+//! sum in the checksum field, and a [`Todo`] to match, so that cutting it again
+//! gives the same segments.
+
+use crate::checksum::Sum;
+use crate::headers::{Check, Ip, Layers, Transport, be16, be32, put16, verify};
+use crate::segment::write_ipv4_checksum;
+use crate::{Gso, Todo};
+
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const PSH: u8 = 0x08;
+const URG: u8 = 0x20;
+const CWR: u8 = 0x80;
+const FLAGS: usize = 13;
+
+/// A merge in progress, in the caller's memory.
+#[derive(Debug)]
+pub struct Merge<'a> {
+    out: &'a mut [u8],
+    len: usize,
+    layers: Layers,
+    transport: Transport,
+    /// Payload of the first segment.
+    size: usize,
+    segments: u32,
+    closed: bool,
+}
+
+/// What makes a frame fit to be merged: sound checksums, payload, no padding, no odd flags.
+fn mergeable(frame: &[u8]) -> Option<(Layers, Transport)> {
+    let layers = Layers::of(frame).ok()?;
+    let transport = layers.transport?;
+    let sound = verify(frame);
+    let whole = layers.datagram(frame)?.end == frame.len() && frame.len() > layers.end as usize;
+    let l4 = layers.l4 as usize;
+    let plain = match transport {
+        Transport::Tcp => frame[l4 + FLAGS] & (SYN | RST | URG) == 0,
+        Transport::Udp => be16(frame, l4 + 4) as usize == frame.len() - l4,
+    };
+    let intact = sound.transport == Check::Good && sound.ip != Check::Bad;
+    (whole && plain && intact).then_some((layers, transport))
+}
+
+impl<'a> Merge<'a> {
+    /// Begins with `frame`, copied to `out`. `None` when it cannot be merged with
+    /// anything, or `out` cannot hold it.
+    pub fn start(out: &'a mut [u8], frame: &[u8]) -> Option<Merge<'a>> {
+        let (layers, transport) = mergeable(frame)?;
+        out.get_mut(..frame.len())?.copy_from_slice(frame);
+        let closed = transport == Transport::Tcp && frame[layers.l4 as usize + FLAGS] & (FIN | PSH) != 0;
+        let size = frame.len() - layers.end as usize;
+        Some(Merge { out, len: frame.len(), layers, transport, size, segments: 1, closed })
+    }
+
+    /// Adds the next segment. False, and nothing changed, when it does not belong
+    /// or does not fit: then finish, and start with it anew.
+    pub fn add(&mut self, frame: &[u8]) -> bool {
+        let end = self.layers.end as usize;
+        let fits = !self.closed && frame.len() > end && frame.len() - end <= self.size;
+        if !fits || !self.follows(frame) || mergeable(frame).is_none_or(|(l, _)| l != self.layers) {
+            return false;
+        }
+        let (payload, at, l4) = (&frame[end..], self.len, self.layers.l4 as usize);
+        // The whole must still fit IP's length field.
+        if at + payload.len() - self.layers.l3 as usize > 0xffff {
+            return false;
+        }
+        let Some(room) = self.out.get_mut(at..at + payload.len()) else {
+            return false;
+        };
+        room.copy_from_slice(payload);
+        self.len += payload.len();
+        self.segments += 1;
+        self.closed = payload.len() < self.size;
+        if self.transport == Transport::Tcp {
+            let last = frame[l4 + FLAGS] & (FIN | PSH);
+            self.out[l4 + FLAGS] |= last;
+            self.closed |= last != 0;
+        }
+        true
+    }
+
+    /// Whether the headers are those of the segment after the last one.
+    fn follows(&self, frame: &[u8]) -> bool {
+        let (l3, l4, end) = (self.layers.l3 as usize, self.layers.l4 as usize, self.layers.end as usize);
+        let first = &self.out[..end];
+        let same = |from: usize, to: usize| first[from..to] == frame[from..to];
+        let network = match self.layers.ip {
+            // Between the fields: version to TOS; fragment, TTL, protocol; addresses and options.
+            Ip::V4 => {
+                let id = be16(first, l3 + 4).wrapping_add(self.segments as u16);
+                same(0, l3 + 2) && same(l3 + 6, l3 + 10) && same(l3 + 12, l4) && be16(frame, l3 + 4) == id
+            }
+            Ip::V6 => same(0, l3 + 4) && same(l3 + 6, l4),
+        };
+        network
+            && match self.transport {
+                Transport::Tcp => {
+                    let seq = be32(first, l4 + 4).wrapping_add((self.len - end) as u32);
+                    let flags = (first[l4 + FLAGS], frame[l4 + FLAGS]);
+                    same(l4, l4 + 4)
+                        && be32(frame, l4 + 4) == seq
+                        && same(l4 + 8, l4 + FLAGS)
+                        && flags.1 & CWR == 0
+                        && (flags.0 ^ flags.1) & !(FIN | PSH | CWR) == 0
+                        && same(l4 + 14, l4 + 16)
+                        && same(l4 + 18, end)
+                }
+                Transport::Udp => same(l4, l4 + 4),
+            }
+    }
+
+    /// How many segments are in it.
+    pub const fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    /// Writes lengths and sums; returns how long the frame in `out` is and what is
+    /// left to do to it. A single segment comes back with its checksum to be done.
+    pub fn finish(self) -> (usize, Todo) {
+        let Layers { l3, l4, end, ip, .. } = self.layers;
+        let frame = &mut self.out[..self.len];
+        let (l3, l4, l4_len) = (l3 as usize, l4 as usize, self.len - l4 as usize);
+        match ip {
+            Ip::V4 => {
+                put16(frame, l3 + 2, (self.len - l3) as u16);
+                write_ipv4_checksum(frame, l3);
+            }
+            Ip::V6 => put16(frame, l3 + 4, (self.len - l3 - 40) as u16),
+        }
+        if self.transport == Transport::Udp {
+            put16(frame, l4 + 4, l4_len as u16);
+        }
+        let pseudo: Sum = self.layers.pseudo_header(frame, l4_len as u32);
+        put16(frame, l4 + self.transport.checksum_offset() as usize, pseudo.value());
+        let kind = self.layers.gso_kind().filter(|_| self.segments > 1);
+        let gso = kind.map(|kind| Gso { kind, size: self.size as u16, header: end });
+        (self.len, Todo { checksum: self.layers.partial(), gso, ..Todo::NONE })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::{Segments, prepare_gso};
+    use crate::testing::{Frame, any_frame};
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    /// The second of two segments must not join the first after `change`.
+    fn stays_apart(change: impl Fn(&mut Frame)) {
+        let first = Frame::tcp4(100);
+        let mut second = Frame { id: first.id + 1, seq: first.seq.wrapping_add(100), ..first.clone() };
+        let mut out = [0; 400];
+        assert!(Merge::start(&mut out, &first.build()).unwrap().add(&second.build()), "without the change it joins");
+        change(&mut second);
+        assert!(!Merge::start(&mut out, &first.build()).unwrap().add(&second.build()));
+    }
+
+    #[test]
+    fn a_segment_that_does_not_follow_on_stays_apart() {
+        stays_apart(|f| f.seq ^= 1);
+        stays_apart(|f| f.id ^= 1);
+        stays_apart(|f| f.flags |= CWR);
+        stays_apart(|f| f.flags |= SYN);
+        stays_apart(|f| f.flags = 0x50);
+        stays_apart(|f| f.tcp_options = 4);
+        stays_apart(|f| f.ip_options = 4);
+        stays_apart(|f| f.tags = 1);
+        stays_apart(|f| f.payload.push(0));
+        stays_apart(|f| f.payload.clear());
+    }
+
+    #[test]
+    fn a_segment_with_a_wrong_checksum_stays_apart() {
+        let first = Frame::tcp4(100);
+        let mut second = Frame { id: first.id + 1, seq: first.seq.wrapping_add(100), ..first.clone() }.build();
+        second[80] ^= 1;
+        let mut out = [0; 400];
+        assert!(!Merge::start(&mut out, &first.build()).unwrap().add(&second));
+    }
+
+    #[test]
+    fn nothing_follows_psh_or_a_short_segment() {
+        let first = Frame::tcp4(100);
+        let next = |f: &Frame| Frame {
+            id: f.id.wrapping_add(1),
+            seq: f.seq.wrapping_add(f.payload.len() as u32),
+            ..first.clone()
+        };
+        let mut out = [0; 600];
+        let psh = Frame { flags: 0x18, ..first.clone() };
+        assert!(!Merge::start(&mut out, &psh.build()).unwrap().add(&next(&psh).build()));
+        let mut short = next(&first);
+        short.payload.truncate(40);
+        let mut m = Merge::start(&mut out, &first.build()).unwrap();
+        assert!(m.add(&short.build()));
+        assert!(!m.add(&next(&short).build()));
+        assert_eq!(m.segments(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn merging_what_was_cut_gives_the_large_send_back(f in any_frame(2..900), size in 1u16..400) {
+            prop_assume!(f.payload.len() > size as usize);
+            let mut whole = f.build();
+            let todo = prepare_gso(&mut whole, size).unwrap();
+            let mut segments = Segments::new(&whole, todo.gso.unwrap()).unwrap();
+            let (mut out, mut merged) = (vec![0; segments.cut().longest()], vec![0; whole.len()]);
+            let n = segments.next_into(&mut out).unwrap();
+            let mut merge = Merge::start(&mut merged, &out[..n]).unwrap();
+            while let Some(n) = segments.next_into(&mut out) {
+                prop_assert!(merge.add(&out[..n]));
+            }
+            prop_assert_eq!(merge.finish(), (whole.len(), todo));
+            prop_assert_eq!(merged, whole);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! A large send cut into segments, as Linux cuts it.
+//!
+//! Sources: `tcp_gso_segment` (net/ipv4/tcp_offload.c), `__udp_gso_segment`
+//! (net/ipv4/udp_offload.c), `inet_gso_segment`, `ipv6_gso_segment`. Every segment
+//! has a copy of the headers and of them
+//!
+//! * IPv4: total length, header checksum, and an identification that counts up
+//!   from the first's, for UDP too and whether or not DF is set;
+//! * IPv6: payload length, extension headers included;
+//! * TCP: sequence number; FIN and PSH on the last only, CWR on the first only;
+//! * UDP: its length;
+//! * both: a complete checksum.
+//!
+//! The kernel mends the pseudo-header sum that it finds in the checksum field; this
+//! code makes it anew, so it does not matter what a driver left there (drivers
+//! leave it with length 0 for some hardware). The results are the same: a sum that
+//! is not of zeros alone has one representation.
+//!
+//! [`Cut`] works on the header alone, so that a device that has gathered payload
+//! from many places, or a host whose buffers are lent one at a time, need not have
+//! the frame in one piece. [`Segments`] is the same for a frame that is.
+
+use crate::checksum::Sum;
+use crate::headers::{Ip, Layers, Transport, be16, be32, header_len_v4, prepare_partial, put16, put32};
+use crate::{Gso, Partial, Todo};
+use core::ops::Range;
+
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
+/// Where the flags are in a TCP header.
+const FLAGS: usize = 13;
+
+/// Why a large send cannot be cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Uncut {
+    /// The headers are not of the kind, or not of the length, that is said; or
+    /// they are malformed, of a fragment, or have an IPv6 routing header with
+    /// segments left.
+    Headers,
+    /// The segment size is 0, or makes an IP datagram longer than 65535 bytes.
+    Size,
+    /// It has no payload.
+    NoPayload,
+}
+
+/// The cutting of one large send: a header, and how much payload comes after it.
+#[derive(Clone, Debug)]
+pub struct Cut<'a> {
+    header: &'a [u8],
+    layers: Layers,
+    transport: Transport,
+    size: u32,
+    payload: u32,
+    done: u32,
+    id: u16,
+}
+
+/// One segment whose header has been written. Its checksum field holds the
+/// pseudo-header's sum until [`Segment::finish`].
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Which bytes of the payload belong to it.
+    pub payload: Range<u32>,
+    /// Where its checksum is.
+    pub partial: Partial,
+    /// The sum of pseudo-header and transport header, which has an even length.
+    pub sum: Sum,
+}
+
+impl<'a> Cut<'a> {
+    /// Takes the headers, `gso.header` bytes, of a large send with `payload` bytes more.
+    pub fn new(header: &'a [u8], payload: u32, gso: Gso) -> Result<Cut<'a>, Uncut> {
+        let layers = Layers::of(header).map_err(|_| Uncut::Headers)?;
+        let transport = layers.transport.ok_or(Uncut::Headers)?;
+        if layers.end != gso.header
+            || header.len() != layers.end as usize
+            || layers.gso_kind() != Some(gso.kind)
+            || layers.source_routed
+        {
+            return Err(Uncut::Headers);
+        }
+        // What the IP length field counts besides the payload; a short send never reaches `size`.
+        let counted = layers.end - layers.l3 - if layers.ip == Ip::V6 { 40 } else { 0 };
+        let largest = payload.min(gso.size as u32);
+        if gso.size == 0 || counted as u32 + largest > 0xffff {
+            return Err(Uncut::Size);
+        }
+        if payload == 0 {
+            return Err(Uncut::NoPayload);
+        }
+        let id = match layers.ip {
+            Ip::V4 => be16(header, layers.l3 as usize + 4),
+            Ip::V6 => 0,
+        };
+        Ok(Cut { header, layers, transport, size: gso.size as u32, payload, done: 0, id })
+    }
+
+    /// How many segments there are in all.
+    pub const fn count(&self) -> u32 {
+        self.payload.div_ceil(self.size)
+    }
+
+    /// Length of the longest segment, headers and all: what `out` below must hold.
+    pub fn longest(&self) -> usize {
+        self.header.len() + self.size.min(self.payload) as usize
+    }
+
+    /// The headers that are copied.
+    pub const fn header(&self) -> &'a [u8] {
+        self.header
+    }
+
+    /// Which bytes of the payload the next segment takes; empty after the last.
+    #[inline(always)]
+    pub fn next_payload(&self) -> Range<u32> {
+        self.done..self.payload.min(self.done.saturating_add(self.size))
+    }
+
+    /// Writes the next segment's header to the start of `out`; `None` when there are no more.
+    ///
+    /// # Panics
+    /// When `out` is shorter than the header.
+    #[inline]
+    pub fn next_header(&mut self, out: &mut [u8]) -> Option<Segment> {
+        let Range { start: from, end: to } = self.next_payload();
+        if from == to {
+            return None;
+        }
+        self.done = to;
+
+        let out = &mut out[..self.header.len()];
+        out.copy_from_slice(self.header);
+        let (l3, l4) = (self.layers.l3 as usize, self.layers.l4 as usize);
+        let l4_len = (out.len() - l4) as u32 + to - from;
+        let l3_len = (l4 - l3) as u32 + l4_len;
+        match self.layers.ip {
+            Ip::V4 => {
+                put16(out, l3 + 2, l3_len as u16);
+                put16(out, l3 + 4, self.id);
+                self.id = self.id.wrapping_add(1);
+                write_ipv4_checksum(out, l3);
+            }
+            Ip::V6 => put16(out, l3 + 4, (l3_len - 40) as u16),
+        }
+        match self.transport {
+            Transport::Tcp => {
+                put32(out, l4 + 4, be32(self.header, l4 + 4).wrapping_add(from));
+                if from != 0 {
+                    out[l4 + FLAGS] &= !CWR;
+                }
+                if to != self.payload {
+                    out[l4 + FLAGS] &= !(FIN | PSH);
+                }
+            }
+            Transport::Udp => put16(out, l4 + 4, l4_len as u16),
+        }
+        let partial = Partial { start: self.layers.l4, offset: self.transport.checksum_offset() };
+        let pseudo = self.layers.pseudo_header(out, l4_len).value();
+        put16(out, partial.field(), pseudo);
+        Some(Segment { payload: from..to, partial, sum: Sum::of(&out[l4..]) })
+    }
+}
+
+impl Segment {
+    /// Completes the checksum in the header that was written to `header`, from the
+    /// sum of the segment's payload.
+    #[inline]
+    pub fn finish(&self, header: &mut [u8], payload: Sum) {
+        put16(header, self.partial.field(), self.partial.finish(self.sum.plus(payload)));
+    }
+}
+
+/// Writes the checksum of the IPv4 header at `l3`.
+pub(crate) fn write_ipv4_checksum(frame: &mut [u8], l3: usize) {
+    put16(frame, l3 + 10, 0);
+    let check = Sum::of(&frame[l3..l3 + header_len_v4(frame, l3)]).checksum();
+    put16(frame, l3 + 10, check);
+}
+
+/// The segments of a large send that lies in one piece.
+#[derive(Clone, Debug)]
+pub struct Segments<'a> {
+    cut: Cut<'a>,
+    payload: &'a [u8],
+}
+
+impl<'a> Segments<'a> {
+    /// Takes the frame of a large send.
+    pub fn new(frame: &'a [u8], gso: Gso) -> Result<Segments<'a>, Uncut> {
+        let (header, payload) = frame.split_at_checked(gso.header as usize).ok_or(Uncut::Headers)?;
+        let len = u32::try_from(payload.len()).map_err(|_| Uncut::Size)?;
+        Ok(Segments { cut: Cut::new(header, len, gso)?, payload })
+    }
+
+    /// The cutting.
+    pub const fn cut(&self) -> &Cut<'a> {
+        &self.cut
+    }
+
+    /// Writes the next segment, complete, to the start of `out`; returns its length.
+    ///
+    /// # Panics
+    /// When `out` is shorter than the segment; [`Cut::longest`] is enough for all.
+    #[inline]
+    pub fn next_into(&mut self, out: &mut [u8]) -> Option<usize> {
+        let segment = self.cut.next_header(out)?;
+        let from = &self.payload[segment.payload.start as usize..segment.payload.end as usize];
+        let (header, rest) = out.split_at_mut(self.cut.header.len());
+        let sum = Sum::copy(&mut rest[..from.len()], from);
+        segment.finish(header, sum);
+        Some(header.len() + from.len())
+    }
+}
+
+/// Turns a complete frame into what a sender with segmentation offload hands down,
+/// when it has more payload than `size`, and with checksum offload alone when it
+/// has not. `None`, and nothing changed, where [`prepare_partial`] says so.
+pub fn prepare_gso(frame: &mut [u8], size: u16) -> Option<Todo> {
+    let partial = prepare_partial(frame)?;
+    let layers = Layers::of(frame).ok()?;
+    let end = layers.datagram(frame)?.end;
+    let large = size > 0 && frame.len() == end && end - layers.end as usize > size as usize;
+    let gso = layers.gso_kind().filter(|_| large).map(|kind| Gso { kind, size, header: layers.end });
+    Some(Todo { checksum: Some(partial), gso, ..Todo::NONE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GsoKind;
+    use crate::headers::{Check, verify};
+    use crate::testing::{Frame, any_frame};
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn cut(f: &Frame, size: u16) -> Vec<Vec<u8>> {
+        let mut frame = f.build();
+        let gso = prepare_gso(&mut frame, size).unwrap().gso.unwrap();
+        let mut segments = Segments::new(&frame, gso).unwrap();
+        let mut out = vec![0; segments.cut().longest()];
+        let mut all = Vec::new();
+        while let Some(n) = segments.next_into(&mut out) {
+            all.push(out[..n].to_vec());
+        }
+        assert_eq!(all.len() as u32, segments.cut().count());
+        all
+    }
+
+    #[test]
+    fn fin_and_psh_stay_on_the_last_and_cwr_on_the_first() {
+        let s = cut(&Frame { flags: 0xd9, ..Frame::tcp4(250) }, 100);
+        let flags: Vec<u8> = s.iter().map(|s| s[34 + 13]).collect();
+        assert_eq!(flags, [0xd0, 0x50, 0x59]);
+    }
+
+    #[test]
+    fn ids_and_sequence_numbers_count_on_and_wrap() {
+        let s = cut(&Frame::tcp4(350), 100);
+        let ids: Vec<u16> = s.iter().map(|s| be16(s, 18)).collect();
+        let seqs: Vec<u32> = s.iter().map(|s| be32(s, 38)).collect();
+        assert_eq!(ids, [0xfffe, 0xffff, 0, 1]);
+        assert_eq!(seqs, [0xffff_ff00, 0xffff_ff64, 0xffff_ffc8, 0x2c]);
+    }
+
+    #[test]
+    fn lengths_count_extension_headers_and_the_last_segment_is_short() {
+        let s = cut(&Frame { extensions: 2, ..Frame::udp6(250) }, 100);
+        let ip: Vec<u16> = s.iter().map(|s| be16(s, 18)).collect();
+        let udp: Vec<u16> = s.iter().map(|s| be16(s, 14 + 40 + 16 + 4)).collect();
+        assert_eq!(ip, [124, 124, 74]);
+        assert_eq!(udp, [108, 108, 58]);
+    }
+
+    #[test]
+    fn a_udp_segment_that_sums_to_zero_carries_all_ones() {
+        // The first two bytes of each datagram of 4 make its checksum come out as 0.
+        let mut f = Frame::udp4(8);
+        f.payload.fill(0);
+        for s in cut(&f, 4) {
+            let short = Frame { payload: vec![0; 4], ..f.clone() }.build();
+            assert_eq!(be16(&s, 40), be16(&short, 40));
+        }
+        let check = be16(&Frame { payload: vec![0; 4], ..f.clone() }.build(), 40);
+        f.payload = [check.to_be_bytes(), [0; 2], check.to_be_bytes(), [0; 2]].concat();
+        for s in cut(&f, 4) {
+            assert_eq!(be16(&s, 40), 0xffff);
+            assert_eq!(verify(&s).transport, Check::Good);
+        }
+    }
+
+    #[test]
+    fn what_the_sender_left_in_the_checksum_field_does_not_matter() {
+        let mut frame = Frame::tcp6(300).build();
+        let gso = prepare_gso(&mut frame, 100).unwrap().gso.unwrap();
+        let mut other = frame.clone();
+        put16(&mut other, 14 + 40 + 16, 0x1234);
+        let (mut a, mut b) = ([0; 200], [0; 200]);
+        let (mut of_a, mut of_b) = (Segments::new(&frame, gso).unwrap(), Segments::new(&other, gso).unwrap());
+        while let Some(n) = of_a.next_into(&mut a) {
+            assert_eq!(of_b.next_into(&mut b), Some(n));
+            assert_eq!(a[..n], b[..n]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_what_it_says_is_refused() {
+        let f = Frame::tcp4(100).build();
+        let gso = Gso { kind: GsoKind::Tcp4, size: 50, header: 54 };
+        let why = |frame: &[u8], gso| Segments::new(frame, gso).err();
+        assert_eq!(why(&f, gso), None);
+        assert_eq!(why(&f, Gso { kind: GsoKind::Tcp6, ..gso }), Some(Uncut::Headers));
+        assert_eq!(why(&f, Gso { header: 53, ..gso }), Some(Uncut::Headers));
+        assert_eq!(why(&f, Gso { header: 200, ..gso }), Some(Uncut::Headers));
+        assert_eq!(why(&f, Gso { size: 0, ..gso }), Some(Uncut::Size));
+        assert_eq!(why(&f[..54], gso), Some(Uncut::NoPayload));
+        let mut big = f.clone();
+        big.resize(54 + 70_000, 0);
+        assert_eq!(why(&big, Gso { size: 65_500, ..gso }), Some(Uncut::Size));
+        assert_eq!(why(&big, Gso { size: 65_495, ..gso }), None);
+    }
+
+    proptest! {
+        #[test]
+        fn segments_cover_the_payload_once_and_verify(f in any_frame(2..900), size in 1u16..400) {
+            prop_assume!(f.payload.len() > size as usize);
+            let end = Layers::of(&f.build()).unwrap().end as usize;
+            let segments = cut(&f, size);
+            let payload: Vec<u8> = segments.iter().flat_map(|s| s[end..].to_vec()).collect();
+            prop_assert_eq!(&payload, &f.payload);
+            for (i, s) in segments.iter().enumerate() {
+                let v = verify(s);
+                prop_assert_eq!(v.transport, Check::Good);
+                prop_assert_eq!(v.ip, if f.v6 { Check::NotApplicable } else { Check::Good });
+                prop_assert_eq!(Layers::of(s).unwrap().datagram(s).unwrap().end, s.len());
+                prop_assert!(i + 1 == segments.len() || s.len() == end + size as usize);
+            }
+        }
+
+        #[test]
+        fn any_header_is_cut_or_refused(
+            frame in any_frame(1..200), flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 0..6),
+            size in 0u16..300, header in 0u16..120,
+        ) {
+            let mut f = frame.build();
+            let l = Layers::of(&f).unwrap();
+            for (i, v) in flips {
+                let i = i.index(f.len());
+                f[i] = v;
+            }
+            let header = if header < 60 { l.end } else { header };
+            let mut out = vec![0; f.len() + 1];
+            if let Ok(mut s) = Segments::new(&f, Gso { kind: l.gso_kind().unwrap(), size, header }) {
+                while s.next_into(&mut out).is_some() {}
+            }
+        }
+    }
+}

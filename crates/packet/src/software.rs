@@ -1,0 +1,381 @@
+//! What a sender left to others, done by the driver: the software fallback.
+//!
+//! The counterparts of `skb_linearize`, `skb_checksum_help`, `skb_gso_segment` and
+//! `__vlan_hwaccel_push_inside`, on packets whose bytes lie in host memory. The
+//! work is really done, and declared: [`Work::Copy`] and [`Work::Sum`] in bytes.
+//!
+//! A host lends one buffer at a time, so bytes travel from one to another by way
+//! of a block on the stack that stays in the first-level cache. What is declared
+//! is the one copy that a CPU with both in reach would make.
+
+use crate::checksum::{OutOfFrame, Running, Sum};
+use crate::segment::{Cut, Uncut};
+use crate::{Packet, Partial, Piece, Todo, vlan};
+use doorbell_seam::{Buf, Exhausted, Host, Place, Work};
+
+/// Bytes of the block; even, so that sums of blocks add up.
+const BLOCK: usize = 2048;
+
+/// The longest headers [`Packet::segment`] takes, in bytes: 14 of Ethernet, two tags, 60 of IPv4, 60 of TCP,
+/// and for IPv6 some extension headers.
+pub const MAX_HEADER: usize = 256;
+
+/// A packet that could not be linearised or tagged, as it was.
+#[derive(PartialEq, Eq, Debug)]
+pub struct NoBuffer(pub Packet);
+
+/// A large send that was not cut, or not wholly.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Unsegmented {
+    /// As it was.
+    pub packet: Packet,
+    /// Why.
+    pub why: WhyUnsegmented,
+    /// How many segments had been handed out before.
+    pub given: u32,
+}
+
+/// Why a large send was not cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhyUnsegmented {
+    /// It says nothing of segments.
+    NotLarge,
+    /// Its headers belong to a tunnel, are not all in the head, or are longer than [`MAX_HEADER`].
+    Unsupported,
+    /// It is not what it says.
+    Uncut(Uncut),
+    /// There was no buffer for a segment.
+    Exhausted,
+}
+
+impl Packet {
+    /// All pieces, in the order of their bytes.
+    pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        core::iter::once(&self.head).chain(self.more.iter().flat_map(|m| m.frags.iter().chain(&m.list)))
+    }
+
+    /// Makes one piece of all, in a new buffer that starts at `place`; the old
+    /// ones are released. A linear packet stays as it is, at no cost.
+    pub fn linearise<H: Host>(self, h: &mut H, place: Place) -> Result<Packet, NoBuffer> {
+        if self.is_linear() { Ok(self) } else { self.moved(h, place, 0) }
+    }
+
+    /// Copies all of it to a new buffer, `room` bytes from its start.
+    fn moved<H: Host>(self, h: &mut H, place: Place, room: u32) -> Result<Packet, NoBuffer> {
+        let len = self.len();
+        let Ok(buf) = h.buffer(len + room, place) else {
+            return Err(NoBuffer(self));
+        };
+        copy(h, &self, 0, len, |h, at, block| {
+            h.bytes(&buf, room + at..room + at + block.len() as u32, |to| to.copy_from_slice(block));
+        });
+        h.spend(Work::Copy(len));
+        let (todo, cookie) = (self.todo, self.cookie);
+        self.release(h);
+        Ok(Packet { head: Piece { buf, start: room, len }, todo, more: None, cookie })
+    }
+
+    /// Completes the checksum that was left, if one was. On an error it is left still.
+    pub fn complete_checksum<H: Host>(&mut self, h: &mut H) -> Result<(), OutOfFrame> {
+        let Some(partial) = self.todo.checksum else {
+            return Ok(());
+        };
+        if (self.head.len as usize) < partial.field() + 2 {
+            return Err(OutOfFrame);
+        }
+        let mut run = Running::default();
+        let mut skip = u32::from(partial.start);
+        for p in self.pieces() {
+            let from = skip.min(p.len);
+            skip -= from;
+            h.bytes(&p.buf, p.start + from..p.start + p.len, |b| run.add(b));
+        }
+        write_checksum(h, &self.head, partial, run.sum());
+        h.spend(Work::Sum(run.len() as u32));
+        self.todo.checksum = None;
+        Ok(())
+    }
+
+    /// Puts the tag that was left, if one was, into the bytes. With room in front
+    /// of the head that moves twelve bytes; without, it copies the packet to a new
+    /// buffer at `place`. Offsets in what is left to do move with the headers.
+    ///
+    /// # Panics
+    /// When the head is shorter than two Ethernet addresses.
+    pub fn insert_tag<H: Host>(mut self, h: &mut H, place: Place) -> Result<Packet, NoBuffer> {
+        const ROOM: u32 = vlan::TAG as u32;
+        let Some(tci) = self.todo.vlan else {
+            return Ok(self);
+        };
+        if self.head.start < ROOM {
+            self = self.moved(h, place, ROOM)?;
+        }
+        self.head.start -= ROOM;
+        self.head.len += ROOM;
+        let Piece { buf, start, .. } = &self.head;
+        h.bytes(buf, *start..*start + ROOM + 12, |b| vlan::insert(b, tci));
+        h.spend(Work::Copy(12 + ROOM));
+        self.todo.vlan = None;
+        if let Some(c) = &mut self.todo.checksum {
+            c.start += ROOM as u16;
+        }
+        if let Some(g) = &mut self.todo.gso {
+            g.header += ROOM as u16;
+        }
+        Ok(self)
+    }
+
+    /// Cuts a large send: each segment, complete and linear in a buffer that starts
+    /// at `place`, goes to `each` with the sender's mark and tag, and the large
+    /// send's own buffers are released at the end. Returns how many there were.
+    pub fn segment<H: Host>(
+        self,
+        h: &mut H,
+        place: Place,
+        mut each: impl FnMut(&mut H, Packet),
+    ) -> Result<u32, Unsegmented> {
+        let mut header = [0; MAX_HEADER];
+        let (mut given, mut why) = (0, None);
+        match self.cut(h, &mut header) {
+            Err(e) => why = Some(e),
+            Ok(mut cut) => {
+                while given < cut.count() {
+                    let Ok(piece) = self.next_segment(h, &mut cut, place) else {
+                        why = Some(WhyUnsegmented::Exhausted);
+                        break;
+                    };
+                    let todo = Todo { vlan: self.todo.vlan, ..Todo::NONE };
+                    each(h, Packet { head: piece, todo, more: None, cookie: self.cookie });
+                    given += 1;
+                }
+            }
+        }
+        match why {
+            Some(why) => Err(Unsegmented { packet: self, why, given }),
+            None => {
+                self.release(h);
+                Ok(given)
+            }
+        }
+    }
+
+    /// Looks at the headers, which it copies to `header`.
+    fn cut<'a, H: Host>(&self, h: &mut H, header: &'a mut [u8; MAX_HEADER]) -> Result<Cut<'a>, WhyUnsegmented> {
+        let gso = self.todo.gso.ok_or(WhyUnsegmented::NotLarge)?;
+        let len = u32::from(gso.header);
+        let header = match header.get_mut(..gso.header as usize) {
+            Some(header) if !self.todo.encapsulated && len <= self.head.len => header,
+            _ => return Err(WhyUnsegmented::Unsupported),
+        };
+        let start = self.head.start;
+        h.bytes(&self.head.buf, start..start + len, |b| header.copy_from_slice(b));
+        Cut::new(header, self.len() - len, gso).map_err(WhyUnsegmented::Uncut)
+    }
+
+    /// One segment in a buffer of its own.
+    fn next_segment<H: Host>(&self, h: &mut H, cut: &mut Cut<'_>, place: Place) -> Result<Piece, Exhausted> {
+        let mut header = [0; MAX_HEADER];
+        let len = cut.header().len();
+        let payload = cut.next_payload();
+        let buf: Buf = h.buffer(len as u32 + payload.end - payload.start, place)?;
+        let segment = cut.next_header(&mut header).expect("a segment that was counted");
+        let mut run = Running::default();
+        copy(h, self, len as u32 + payload.start, payload.end - payload.start, |h, at, block| {
+            let at = len as u32 + at;
+            let sum = h.bytes(&buf, at..at + block.len() as u32, |to| Sum::copy(to, block));
+            run.add_sum(sum, block.len());
+        });
+        segment.finish(&mut header, run.sum());
+        h.bytes(&buf, 0..len as u32, |to| to.copy_from_slice(&header[..len]));
+        h.spend(Work::Copy(buf.len()));
+        h.spend(Work::Sum(buf.len() - u32::from(segment.partial.start)));
+        Ok(Piece::whole(buf))
+    }
+}
+
+/// Stores the finished checksum in the head.
+fn write_checksum<H: Host>(h: &mut H, head: &Piece, partial: Partial, sum: Sum) {
+    let check = partial.finish(sum).to_be_bytes();
+    let at = head.start + partial.field() as u32;
+    h.bytes(&head.buf, at..at + 2, |b| b.copy_from_slice(&check));
+}
+
+/// Passes `len` bytes of the packet, from `from` on, to `put` block by block, with
+/// the offset from `from` that each begins at.
+fn copy<H: Host>(h: &mut H, p: &Packet, from: u32, len: u32, mut put: impl FnMut(&mut H, u32, &[u8])) {
+    let mut block = [0; BLOCK];
+    let (mut skip, mut done) = (from, 0);
+    for piece in p.pieces() {
+        let mut at = skip.min(piece.len);
+        skip -= at;
+        while at < piece.len && done < len {
+            let n = (piece.len - at).min(BLOCK as u32).min(len - done);
+            let (block, start) = (&mut block[..n as usize], piece.start + at);
+            h.bytes(&piece.buf, start..start + n, |b| block.copy_from_slice(b));
+            put(h, done, block);
+            at += n;
+            done += n;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::More;
+    use crate::headers::prepare_partial;
+    use crate::segment::{Segments, prepare_gso};
+    use crate::testing::{Bare, Frame, any_frame};
+    use alloc::boxed::Box;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use doorbell_seam::WorkKind;
+    use proptest::prelude::*;
+
+    /// The frame in pieces, the first of which has at least `head` bytes, with some room before each.
+    fn scattered(h: &mut Bare, frame: &[u8], head: usize, cuts: &[usize]) -> Packet {
+        let mut at: Vec<usize> = cuts.iter().map(|c| head + c % (frame.len() - head + 1)).collect();
+        at.push(frame.len());
+        at.sort_unstable();
+        let mut from = 0;
+        let mut pieces: Vec<Piece> = Vec::new();
+        for to in at {
+            let room = pieces.len() * 3;
+            let bytes = [&vec![0x55; room], &frame[from..to]].concat();
+            pieces.push(Piece { buf: h.buf(&bytes), start: room as u32, len: (to - from) as u32 });
+            from = to;
+        }
+        let mut pieces = pieces.into_iter();
+        let head = pieces.next().unwrap();
+        let mut more = More::default();
+        for (i, p) in pieces.enumerate() {
+            if i < 2 { &mut more.frags } else { &mut more.list }.push(p);
+        }
+        let more = (!more.frags.is_empty()).then(|| Box::new(more));
+        Packet { head, todo: Todo::NONE, more, cookie: 7 }
+    }
+
+    fn bytes(h: &mut Bare, p: &Packet) -> Vec<u8> {
+        let mut all = Vec::new();
+        copy(h, p, 0, p.len(), |_, at, block| {
+            assert_eq!(at as usize, all.len());
+            all.extend_from_slice(block);
+        });
+        all
+    }
+
+    #[test]
+    fn linearising_a_linear_packet_costs_nothing() {
+        let mut h = Bare::default();
+        let p = Packet::linear(Piece::whole(h.buf(&[1; 60])));
+        let p = p.linearise(&mut h, Place::ANY).unwrap();
+        assert_eq!((p.head.buf.token(), h.worked(WorkKind::Copy)), (0, 0));
+    }
+
+    #[test]
+    fn without_memory_the_packet_comes_back_as_it_was() {
+        let mut h = Bare::default();
+        let mut frame = Frame::tcp4(500).build();
+        let todo = prepare_gso(&mut frame, 100).unwrap();
+        let mut p = scattered(&mut h, &frame, 60, &[100, 300]);
+        p.todo = todo;
+        h.left = Some(0);
+        let NoBuffer(p) = p.linearise(&mut h, Place::ANY).unwrap_err();
+        h.left = Some(2);
+        let mut segments = Vec::new();
+        let e = p.segment(&mut h, Place::ANY, |_, s| segments.push(s)).unwrap_err();
+        assert_eq!((e.why, e.given, segments.len()), (WhyUnsegmented::Exhausted, 2, 2));
+        assert_eq!(e.packet.todo, todo);
+        assert_eq!(bytes(&mut h, &e.packet), frame);
+    }
+
+    #[test]
+    fn a_tunnel_is_not_cut() {
+        let mut h = Bare::default();
+        let mut frame = Frame::tcp4(500).build();
+        let mut p = Packet::linear(Piece::whole(h.buf(&frame)));
+        p.todo = Todo { encapsulated: true, ..prepare_gso(&mut frame, 100).unwrap() };
+        let e = p.segment(&mut h, Place::ANY, |_, _| panic!("a segment")).unwrap_err();
+        assert_eq!(e.why, WhyUnsegmented::Unsupported);
+        let e = Packet { todo: Todo::NONE, ..e.packet }.segment(&mut h, Place::ANY, |_, _| panic!("a segment"));
+        assert_eq!(e.unwrap_err().why, WhyUnsegmented::NotLarge);
+    }
+
+    proptest! {
+        #[test]
+        fn linearising_keeps_the_bytes_and_declares_them(
+            frame in any_frame(0..5000), cuts in prop::collection::vec(any::<usize>(), 1..6),
+        ) {
+            let mut h = Bare::default();
+            let frame = frame.build();
+            let p = scattered(&mut h, &frame, 14, &cuts);
+            let p = p.linearise(&mut h, Place::ANY).unwrap();
+            prop_assert!(p.is_linear());
+            prop_assert_eq!(bytes(&mut h, &p), frame.clone());
+            prop_assert_eq!((h.live(), h.worked(WorkKind::Copy), p.cookie), (1, frame.len() as u64, 7));
+        }
+
+        #[test]
+        fn a_checksum_completed_across_pieces_is_the_one_it_had(
+            frame in any_frame(0..400), cuts in prop::collection::vec(any::<usize>(), 0..6),
+        ) {
+            let mut h = Bare::default();
+            let whole = frame.build();
+            let mut f = whole.clone();
+            let partial = prepare_partial(&mut f).unwrap();
+            let mut p = scattered(&mut h, &f, partial.field() + 2, &cuts);
+            p.todo.checksum = Some(partial);
+            p.complete_checksum(&mut h).unwrap();
+            prop_assert_eq!(bytes(&mut h, &p), whole.clone());
+            prop_assert_eq!(p.todo, Todo::NONE);
+            prop_assert_eq!(h.worked(WorkKind::Sum), (whole.len() - partial.start as usize) as u64);
+        }
+
+        #[test]
+        fn a_tag_goes_in_with_and_without_room(
+            frame in any_frame(2..300), room in 0u32..8, tci in any::<u16>(),
+        ) {
+            let mut h = Bare::default();
+            let whole = Frame { tags: frame.tags.min(1), ..frame }.build();
+            let mut f = whole.clone();
+            let todo = prepare_gso(&mut f, 1).unwrap();
+            let buf = h.buf(&[&vec![0; room as usize], &f[..]].concat());
+            let mut p = Packet::linear(Piece { buf, start: room, len: f.len() as u32 });
+            p.todo = Todo { vlan: Some(tci), ..todo };
+            let mut p = p.insert_tag(&mut h, Place::ANY).unwrap();
+            let mut tagged = vec![0; whole.len() + 4];
+            vlan::insert_into(&mut tagged, &whole, tci);
+            let mut again = tagged.clone();
+            prop_assert_eq!(p.todo, prepare_gso(&mut again, 1).unwrap());
+            p.complete_checksum(&mut h).unwrap();
+            prop_assert_eq!(bytes(&mut h, &p), tagged);
+            prop_assert_eq!(h.live(), 1);
+        }
+
+        #[test]
+        fn segments_from_host_memory_are_those_of_the_linear_frame(
+            frame in any_frame(2..6000), size in 1u16..3000, cuts in prop::collection::vec(any::<usize>(), 0..6),
+        ) {
+            prop_assume!(frame.payload.len() > size as usize && frame.payload.len() / (size as usize) < 100);
+            let mut h = Bare::default();
+            let mut f = frame.build();
+            let todo = prepare_gso(&mut f, size).unwrap();
+            let gso = todo.gso.unwrap();
+            let mut p = scattered(&mut h, &f, gso.header as usize, &cuts);
+            p.todo = Todo { vlan: Some(5), ..todo };
+            let mut got = Vec::new();
+            let n = p.segment(&mut h, Place::ANY, |_, s| got.push(s)).unwrap();
+            prop_assert_eq!((n as usize, h.live()), (got.len(), got.len()));
+            let mut want = Segments::new(&f, gso).unwrap();
+            let (mut out, mut copied) = (vec![0; want.cut().longest()], 0);
+            for s in &got {
+                let n = want.next_into(&mut out).unwrap();
+                prop_assert_eq!(&bytes(&mut h, s), &out[..n]);
+                prop_assert_eq!((s.todo, s.cookie), (Todo { vlan: Some(5), ..Todo::NONE }, 7));
+                copied += n as u64;
+            }
+            prop_assert_eq!(want.next_into(&mut out), None);
+            prop_assert_eq!(h.worked(WorkKind::Copy), copied);
+        }
+    }
+}

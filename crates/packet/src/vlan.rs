@@ -1,0 +1,87 @@
+//! 802.1Q tags put into a frame and taken out, as `skb_vlan_push` and
+//! `skb_vlan_untag` do when a device cannot.
+//!
+//! The tag goes behind the addresses, so the twelve bytes before it move and the
+//! rest stays: a frame with four bytes of room in front need not be copied.
+
+/// Bytes of a tag.
+pub const TAG: usize = 4;
+/// The type that announces an 802.1Q tag.
+pub const TPID: u16 = 0x8100;
+/// Bytes of both addresses.
+const ADDRESSES: usize = 12;
+
+/// Tags the frame that begins at `buf[4]`; the tagged one begins at `buf[0]`.
+///
+/// # Panics
+/// When `buf` cannot hold a tag and two addresses.
+pub fn insert(buf: &mut [u8], tci: u16) {
+    buf.copy_within(TAG..TAG + ADDRESSES, 0);
+    buf[ADDRESSES..ADDRESSES + 2].copy_from_slice(&TPID.to_be_bytes());
+    buf[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&tci.to_be_bytes());
+}
+
+/// Copies `frame` to the start of `out` with a tag; returns the new length.
+///
+/// # Panics
+/// When `out` is too short or `frame` has no two addresses.
+pub fn insert_into(out: &mut [u8], frame: &[u8], tci: u16) -> usize {
+    let len = frame.len() + TAG;
+    out[TAG..len].copy_from_slice(frame);
+    insert(&mut out[..len], tci);
+    len
+}
+
+/// The TCI of the outer 802.1Q tag, if the frame has one and a type behind it.
+pub fn tag(frame: &[u8]) -> Option<u16> {
+    match frame.get(ADDRESSES..ADDRESSES + TAG + 2)? {
+        [0x81, 0x00, a, b, ..] => Some(u16::from_be_bytes([*a, *b])),
+        _ => None,
+    }
+}
+
+/// Takes the outer 802.1Q tag out; what is left begins at `frame[4]`. `None`, and
+/// nothing changed, when there is none.
+pub fn strip(frame: &mut [u8]) -> Option<u16> {
+    let tci = tag(frame)?;
+    frame.copy_within(..ADDRESSES, TAG);
+    Some(tci)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Frame, any_frame};
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_tag_goes_behind_the_addresses() {
+        let untagged = Frame::tcp4(3).build();
+        let mut out = vec![0; untagged.len() + TAG];
+        assert_eq!(insert_into(&mut out, &untagged, 0x2000), untagged.len() + TAG);
+        assert_eq!(out[12..18], [0x81, 0, 0x20, 0, 0x08, 0]);
+        // TCI 0x2001 is what `build` writes for a single tag.
+        insert_into(&mut out, &untagged, 0x2001);
+        assert_eq!(out, Frame { tags: 1, ..Frame::tcp4(3) }.build());
+    }
+
+    #[test]
+    fn a_service_tag_or_half_a_tag_is_left_alone() {
+        let mut f = Frame { tags: 2, ..Frame::tcp4(3) }.build();
+        assert_eq!(strip(&mut f), None);
+        let mut f = Frame { tags: 1, ..Frame::tcp4(3) }.build();
+        assert_eq!(strip(&mut f[..16]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn stripping_undoes_inserting(frame in any_frame(0..50), tci in any::<u16>()) {
+            let f = frame.build();
+            let mut out = vec![0; f.len() + TAG];
+            insert_into(&mut out, &f, tci);
+            prop_assert_eq!(strip(&mut out), Some(tci));
+            prop_assert_eq!(&out[TAG..], &f);
+        }
+    }
+}
