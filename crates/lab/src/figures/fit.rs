@@ -1,0 +1,207 @@
+//! Fits: constants solved for, one row each.
+//!
+//! Each fitted constant is searched, in the order of the sheet, for the value at which its row comes out as published,
+//! while the others stay where they are. If that spoils a row fitted before, everything is swept again, until all rows
+//! come out at once (block Gauss-Seidel). One set of constants has to serve: if the sweeps settle anywhere else, or do not
+//! settle, the fit has failed, and the report says so.
+//!
+//! A fit is done when its row is within [`RESIDUAL`] of the published value. A simulation that counts whole packets may
+//! be unable to come that close; where its steps straddle the published value by less than [`GRAIN`], the closer step is
+//! taken, and the residual is in the report.
+
+use super::bench::{Bench, Doing};
+use super::solve::{Found, Precision, root};
+use super::{Constants, MeasureError, Source};
+use std::fmt;
+
+/// A fit is done at this residual, relative to the published value.
+pub const RESIDUAL: f64 = 1e-7;
+/// The largest residual, relative to the published value, that the steps of a simulation may leave.
+pub const GRAIN: f64 = 1e-3;
+/// So many sweeps over all fits of a system, and no more.
+pub const SWEEPS: u32 = 60;
+/// One search within a sweep. Finer than [`RESIDUAL`], so that the sweeps settle.
+const SEARCH: Precision = Precision { residual: 1e-8, width: 1e-9 };
+
+/// How one constant was fitted.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fit {
+    /// The constant.
+    pub constant: String,
+    /// The row that it consumed.
+    pub row: String,
+    /// The value found; for a failed fit, the last one tried.
+    pub value: f64,
+    /// What is left between the row and the published value, relative to the latter. `None` if the row could not be
+    /// measured.
+    pub residual: Option<f64>,
+    /// Evaluations of the row, over all sweeps.
+    pub evaluations: u32,
+    /// Sweeps over all fits of the system.
+    pub sweeps: u32,
+    /// Why it failed, if it did.
+    pub failed: Option<FitError>,
+}
+
+/// Why a fit failed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FitError {
+    /// No value within the bounds reaches the published figure.
+    NotBracketed {
+        /// Lower bound, and what the row is there.
+        low: (f64, f64),
+        /// Upper bound, and what the row is there.
+        high: (f64, f64),
+        /// The published figure.
+        published: f64,
+    },
+    /// The row jumps across the published figure.
+    Jumps {
+        /// Where.
+        at: f64,
+        /// The row on the lower side of the jump.
+        below: f64,
+        /// The row on its upper side.
+        above: f64,
+    },
+    /// Fitting the others undid this one, in every sweep.
+    NotConverged {
+        /// Sweeps made.
+        sweeps: u32,
+        /// The residual left, relative to the published value.
+        residual: f64,
+    },
+    /// The row could not be measured.
+    Measure(MeasureError),
+}
+
+impl fmt::Display for FitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FitError::NotBracketed { low, high, published } => write!(
+                f,
+                "not bracketed: published is {published}, but computed is {} at {} and {} at {}",
+                short(low.1),
+                short(low.0),
+                short(high.1),
+                short(high.0)
+            ),
+            FitError::Jumps { at, below, above } => {
+                write!(f, "jumps from {} to {} at {}", short(*below), short(*above), short(*at))
+            }
+            FitError::NotConverged { sweeps, residual } => {
+                write!(f, "not converged after {sweeps} sweeps over all fits: {:+} % are left", short(residual * 100.0))
+            }
+            FitError::Measure(why) => write!(f, "not measured: {why}"),
+        }
+    }
+}
+
+/// Four significant digits, for a message.
+fn short(x: f64) -> f64 {
+    super::report::round_significant(x, 4)
+}
+
+/// Solves all fits of the bench's sheet. `constants` are left at the values found.
+pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
+    let mut fits: Vec<Search> = bench.sheet.fits().into_iter().map(Search::new).collect();
+    let mut sweeps = 0;
+    while sweeps < SWEEPS && !fits.is_empty() {
+        sweeps += 1;
+        let before = constants.fingerprint();
+        for fit in &mut fits {
+            fit.search(bench, constants);
+        }
+        // What counts is where all rows are with all constants in place.
+        let worst = fits.iter_mut().map(|fit| fit.look(bench, constants)).fold(0.0, f64::max);
+        if worst <= RESIDUAL || constants.fingerprint() == before {
+            break;
+        }
+    }
+    fits.into_iter().map(|fit| fit.finish(bench, constants, sweeps)).collect()
+}
+
+/// One fit, while the sweeps go on.
+struct Search {
+    constant: usize,
+    row: usize,
+    evaluations: u32,
+    residual: Result<f64, MeasureError>,
+    obstacle: Option<FitError>,
+}
+
+impl Search {
+    fn new((constant, row): (usize, usize)) -> Search {
+        Search { constant, row, evaluations: 0, residual: Ok(f64::INFINITY), obstacle: None }
+    }
+
+    /// The row's distance from its published value, relative to the latter.
+    fn residual_now(&self, bench: &mut Bench<'_>, constants: &Constants) -> Result<f64, MeasureError> {
+        let measured = bench.measure(constants, self.row)?;
+        let row = &bench.sheet.rows[self.row];
+        Ok((measured - row.published.value) / row.scale())
+    }
+
+    /// Moves the constant to where the row is as published, or, where it never is, as close as it gets.
+    fn search(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) {
+        let constant = constants.at(self.constant);
+        let Source::Fit { low, high, .. } = constant.source else { return };
+        self.obstacle = None;
+        let (key, start) = (constant.key.clone(), constant.value);
+        match self.residual_now(bench, constants) {
+            Ok(residual) if residual.abs() <= SEARCH.residual => return,
+            Ok(_) | Err(_) => {}
+        }
+        let found = root((low, high), SEARCH, |x| {
+            self.evaluations += 1;
+            bench.tell(Doing::Fit { constant: &key, evaluations: self.evaluations });
+            constants.put(self.constant, x);
+            self.residual_now(bench, constants)
+        });
+        let row = &bench.sheet.rows[self.row];
+        let value = |residual: f64| row.published.value + residual * row.scale();
+        let (at, obstacle) = match found {
+            Ok(Found::Root { at }) => (at, None),
+            Ok(Found::Jump { at, below, above }) => {
+                (at, Some(FitError::Jumps { at, below: value(below), above: value(above) }))
+            }
+            Ok(Found::NotBracketed { at_low, at_high }) => {
+                let obstacle = FitError::NotBracketed {
+                    low: (low, value(at_low)),
+                    high: (high, value(at_high)),
+                    published: row.published.value,
+                };
+                (if at_low.abs() <= at_high.abs() { low } else { high }, Some(obstacle))
+            }
+            Err(why) => (start, Some(FitError::Measure(why))),
+        };
+        constants.put(self.constant, at);
+        self.obstacle = obstacle;
+    }
+
+    /// Takes note of the residual with all constants in place; infinite if it cannot be measured.
+    fn look(&mut self, bench: &mut Bench<'_>, constants: &Constants) -> f64 {
+        self.residual = self.residual_now(bench, constants);
+        self.residual.as_ref().map_or(f64::INFINITY, |r| r.abs())
+    }
+
+    fn finish(self, bench: &Bench<'_>, constants: &Constants, sweeps: u32) -> Fit {
+        let failed = match (&self.residual, self.obstacle) {
+            (Err(why), _) => Some(FitError::Measure(why.clone())),
+            (Ok(residual), None | Some(FitError::Jumps { .. })) if residual.abs() <= GRAIN && sweeps < SWEEPS => None,
+            (Ok(residual), _) if residual.abs() <= RESIDUAL => None,
+            (Ok(_), Some(obstacle)) => Some(obstacle),
+            (Ok(residual), None) => Some(FitError::NotConverged { sweeps, residual: *residual }),
+        };
+        let constant = constants.at(self.constant);
+        Fit {
+            constant: constant.key.clone(),
+            row: bench.sheet.rows[self.row].figure.clone(),
+            value: constant.value,
+            residual: self.residual.ok(),
+            evaluations: self.evaluations,
+            sweeps,
+            failed,
+        }
+    }
+}
