@@ -188,10 +188,13 @@ impl Search {
     fn finish(self, bench: &Bench<'_>, constants: &Constants, sweeps: u32) -> Fit {
         let failed = match (&self.residual, self.obstacle) {
             (Err(why), _) => Some(FitError::Measure(why.clone())),
-            (Ok(residual), None | Some(FitError::Jumps { .. })) if residual.abs() <= GRAIN && sweeps < SWEEPS => None,
             (Ok(residual), _) if residual.abs() <= RESIDUAL => None,
-            (Ok(_), Some(obstacle)) => Some(obstacle),
-            (Ok(residual), None) => Some(FitError::NotConverged { sweeps, residual: *residual }),
+            // Still moving: what stood in the way in the last sweep was only where the others happened to be.
+            (Ok(residual), _) if sweeps == SWEEPS => Some(FitError::NotConverged { sweeps, residual: *residual }),
+            (Ok(residual), Some(FitError::Jumps { .. })) if residual.abs() <= GRAIN => None,
+            (Ok(residual), obstacle) => {
+                Some(obstacle.unwrap_or(FitError::NotConverged { sweeps, residual: *residual }))
+            }
         };
         let constant = constants.at(self.constant);
         Fit {

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, Doing, Progress};
 use super::constant::nearest;
-use super::report::{Freedom, Outcome, Report, SystemReport, settle};
+use super::report::{Freedom, Outcome, Report, SystemReport, round_significant, settle};
 use super::{Fit, MeasureError, SetError, Setting, Sheet, SheetError, System, UnknownConstant, fit, sensitivity};
 use std::fmt;
 
@@ -54,7 +54,10 @@ pub fn reproduce(
         }
     }
     for Setting { key, value } in &options.set {
-        let known = sheets.iter_mut().fold(false, |known, sheet| sheet.set(key, *value) || known);
+        let mut known = false;
+        for sheet in &mut sheets {
+            known |= sheet.set(key, *value);
+        }
         if !known {
             let keys = sheets.iter().flat_map(|s| s.constants.iter()).map(|c| c.key.as_str());
             let nearest = nearest(key, keys).map(str::to_owned);
@@ -101,6 +104,17 @@ fn run(
     }
 }
 
+/// What a fit found, and what it left, if a simulation's steps left something.
+fn fitted(fit: &Fit) -> String {
+    let found = format!("fits {} = {}", fit.constant, round_significant(fit.value, 6));
+    match fit.residual {
+        Some(left) if left.abs() > fit::RESIDUAL => {
+            format!("{found}, as close as its steps allow: {:+} %", round_significant(left * 100.0, 2))
+        }
+        _ => found,
+    }
+}
+
 /// One row's verdict, and everything that must be said beside it.
 fn judge(
     sheet: &Sheet,
@@ -129,7 +143,7 @@ fn judge(
         let rests_on_it = inputs.as_ref().is_none_or(|keys| keys.contains(&fit.constant));
         match &fit.failed {
             _ if fit.row == row.figure => notes.push(match &fit.failed {
-                None => format!("fits {} = {}", fit.constant, super::report::round_significant(fit.value, 6)),
+                None => fitted(fit),
                 Some(why) => format!("the fit of {} failed: {why}", fit.constant),
             }),
             Some(_) if holds == Some(true) && row.role != super::Role::Exact && rests_on_it => {

@@ -63,7 +63,8 @@ impl Sensitivity {
         movers.map(|c| c.key.clone()).collect()
     }
 
-    /// Rows that declare other inputs than were found. Rows that declare none at all are left out.
+    /// Rows that declare other inputs than were found. Rows that say nothing are left out; so is a derived row that
+    /// merely inherits, since what its two parts share may cancel.
     pub fn disagreements(&self) -> Vec<Disagreement> {
         let mut list = Vec::new();
         for (at, (figure, declared)) in self.figures.iter().zip(&self.declared).enumerate() {
@@ -129,7 +130,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
         figures: rows.map(name).collect(),
         constants: moved,
         noise,
-        declared: sheet.rows.iter().map(|row| sheet.declared_inputs(row)).collect(),
+        declared: sheet.rows.iter().map(|row| row.inputs.clone()).collect(),
     }
 }
 

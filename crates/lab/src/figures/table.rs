@@ -34,7 +34,7 @@ fn section(text: &mut String, system: &SystemReport) {
     for row in &system.rows {
         let said = row.remarks();
         if !said.is_empty() {
-            remarks.add_row([short_name(system, &row.row.figure), &said.join(". ")]);
+            remarks.add_row([short_name(system, &row.row.figure), &said.join("; ")]);
         }
     }
     block(text, "Remarks", remarks);
@@ -99,13 +99,11 @@ fn aligned<'a>(numbers: impl Iterator<Item = &'a str> + Clone) -> impl Iterator<
 }
 
 fn off_by(row: &Outcome) -> String {
-    match (row.off_by(), row.row.role) {
-        (Some(0.0), _) => "=".into(),
-        (Some(_), Role::Bound(Side::AtOrBelow)) => "at most".into(),
-        (Some(_), Role::Bound(Side::AtOrAbove)) => "at least".into(),
-        (Some(off), _) => percent(off, 1),
-        (None, _) if row.measured == Ok(0.0) => "=".into(),
-        (None, _) => String::new(),
+    match row.off_by() {
+        Some(0.0) => "=".into(),
+        Some(off) => percent(off, 1),
+        None if row.measured == Ok(0.0) => "=".into(),
+        None => String::new(),
     }
 }
 
@@ -120,6 +118,8 @@ fn tolerance(row: &Outcome) -> String {
     match (row.row.tolerance, row.row.role) {
         (Some(tolerance), _) => tolerance.to_string(),
         (None, Role::Exact) => "none".into(),
+        (None, Role::Bound(Side::AtOrBelow)) => "≤ measured".into(),
+        (None, Role::Bound(Side::AtOrAbove)) => "≥ measured".into(),
         (None, _) => String::new(),
     }
 }
@@ -274,7 +274,13 @@ fn block(text: &mut String, title: &str, table: Table) {
 
 fn put(text: &mut String, table: Table) {
     for line in table.lines() {
-        text.push_str(line.trim_end());
+        // A rule is as wide as the words, without the margin.
+        let rule =
+            line.strip_prefix('─').and_then(|rest| rest.strip_suffix('─')).filter(|_| line.chars().all(|c| c == '─'));
+        match rule {
+            Some(rule) => text.extend([" ", rule]),
+            None => text.push_str(line.trim_end()),
+        }
         text.push('\n');
     }
 }
