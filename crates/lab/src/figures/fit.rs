@@ -2,15 +2,17 @@
 //!
 //! Each fitted constant is searched, in the order of the sheet, for the value at which its row comes out as published,
 //! while the others stay where they are. If that spoils a row fitted before, everything is swept again, until all rows
-//! come out at once (block Gauss-Seidel). One set of constants has to serve: if the sweeps settle anywhere else, or do not
-//! settle, the fit has failed, and the report says so.
+//! come out at once (Gauss-Seidel). Rows that lean on each other's constants would take many sweeps, or never settle if
+//! each leans more on the other's than on its own; so after a sweep, Newton steps on all constants together are tried,
+//! and kept while each at least halves the worst residual. One set of constants has to serve: if none is found, the fit
+//! has failed, and the report says so. Where rows are curved, several sets may serve; the bounds should leave one.
 //!
 //! A fit is done when its row is within [`RESIDUAL`] of the published value. A simulation that counts whole packets may
 //! be unable to come that close; where its steps straddle the published value by less than [`GRAIN`], the closer step is
 //! taken, and the residual is in the report.
 
 use super::bench::{Bench, Doing};
-use super::solve::{Found, Precision, root};
+use super::solve::{Found, Precision, linear, root};
 use super::{Constants, MeasureError, Source};
 use std::fmt;
 
@@ -22,6 +24,9 @@ pub const GRAIN: f64 = 1e-3;
 pub const SWEEPS: u32 = 60;
 /// One search within a sweep. Finer than [`RESIDUAL`], so that the sweeps settle.
 const SEARCH: Precision = Precision { residual: 1e-8, width: 1e-9 };
+/// Step of a Newton step's difference quotients, as a share of the bounds: wide enough to stand above the rounding of a
+/// simulation to its clock.
+const PROBE: f64 = 1e-4;
 
 /// How one constant was fitted.
 #[derive(Clone, PartialEq, Debug)]
@@ -104,7 +109,7 @@ fn short(x: f64) -> f64 {
 
 /// Solves all fits of the bench's sheet. `constants` are left at the values found.
 pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
-    let mut fits: Vec<Search> = bench.sheet.fits().into_iter().map(Search::new).collect();
+    let mut fits: Vec<Search> = bench.sheet.fits().into_iter().filter_map(|fit| Search::new(fit, constants)).collect();
     let mut sweeps = 0;
     while sweeps < SWEEPS && !fits.is_empty() {
         sweeps += 1;
@@ -112,8 +117,19 @@ pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit
         for fit in &mut fits {
             fit.search(bench, constants);
         }
-        // What counts is where all rows are with all constants in place.
-        let worst = fits.iter_mut().map(|fit| fit.look(bench, constants)).fold(0.0, f64::max);
+        let mut worst = look(&mut fits, bench, constants);
+        while worst > RESIDUAL && fits.len() > 1 {
+            let swept = constants.clone();
+            let stepped = newton(&mut fits, bench, constants).then(|| look(&mut fits, bench, constants));
+            match stepped {
+                Some(better) if better <= worst / 2.0 => worst = better,
+                _ => {
+                    *constants = swept;
+                    look(&mut fits, bench, constants);
+                    break;
+                }
+            }
+        }
         if worst <= RESIDUAL || constants.fingerprint() == before {
             break;
         }
@@ -121,22 +137,66 @@ pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit
     fits.into_iter().map(|fit| fit.finish(bench, constants, sweeps)).collect()
 }
 
+/// The worst residual, with all constants in place: that is what counts. Infinite if one cannot be measured.
+fn look(fits: &mut [Search], bench: &mut Bench<'_>, constants: &Constants) -> f64 {
+    for fit in fits.iter_mut() {
+        fit.residual = fit.evaluate(bench, constants);
+    }
+    fits.iter().map(|fit| fit.residual.as_ref().map_or(f64::INFINITY, |r| r.abs())).fold(0.0, f64::max)
+}
+
+/// One Newton step on all fitted constants, from residuals just looked at. Returns whether there was one to make.
+fn newton(fits: &mut [Search], bench: &mut Bench<'_>, constants: &mut Constants) -> bool {
+    let mut downhill = Vec::with_capacity(fits.len());
+    for fit in fits.iter() {
+        let Ok(residual) = fit.residual else { return false };
+        downhill.push(-residual);
+    }
+    let mut slopes = vec![vec![0.0; fits.len()]; fits.len()];
+    for column in 0..fits.len() {
+        let at = fits[column].constant;
+        let (low, high) = fits[column].bounds;
+        let here = constants.at(at).value;
+        let step = if here + PROBE * (high - low) <= high { PROBE } else { -PROBE } * (high - low);
+        constants.put(at, here + step);
+        for row in 0..fits.len() {
+            match fits[row].evaluate(bench, constants) {
+                Ok(moved) => slopes[row][column] = (moved + downhill[row]) / step,
+                Err(_) => return false,
+            }
+        }
+        constants.put(at, here);
+    }
+    let Some(steps) = linear(slopes, downhill) else { return false };
+    for (fit, step) in fits.iter().zip(steps) {
+        let (low, high) = fit.bounds;
+        constants.put(fit.constant, (constants.at(fit.constant).value + step).clamp(low, high));
+    }
+    true
+}
+
 /// One fit, while the sweeps go on.
 struct Search {
     constant: usize,
     row: usize,
+    bounds: (f64, f64),
     evaluations: u32,
     residual: Result<f64, MeasureError>,
     obstacle: Option<FitError>,
 }
 
 impl Search {
-    fn new((constant, row): (usize, usize)) -> Search {
-        Search { constant, row, evaluations: 0, residual: Ok(f64::INFINITY), obstacle: None }
+    fn new((constant, row): (usize, usize), constants: &Constants) -> Option<Search> {
+        let Source::Fit { low, high, .. } = constants.at(constant).source else { return None };
+        let residual = Ok(f64::INFINITY);
+        Some(Search { constant, row, bounds: (low, high), evaluations: 0, residual, obstacle: None })
     }
 
     /// The row's distance from its published value, relative to the latter.
-    fn residual_now(&self, bench: &mut Bench<'_>, constants: &Constants) -> Result<f64, MeasureError> {
+    fn evaluate(&mut self, bench: &mut Bench<'_>, constants: &Constants) -> Result<f64, MeasureError> {
+        self.evaluations += 1;
+        let constant = &constants.at(self.constant).key;
+        bench.tell(Doing::Fit { constant, evaluations: self.evaluations });
         let measured = bench.measure(constants, self.row)?;
         let row = &bench.sheet.rows[self.row];
         Ok((measured - row.published.value) / row.scale())
@@ -144,19 +204,14 @@ impl Search {
 
     /// Moves the constant to where the row is as published, or, where it never is, as close as it gets.
     fn search(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) {
-        let constant = constants.at(self.constant);
-        let Source::Fit { low, high, .. } = constant.source else { return };
+        let (start, (low, high)) = (constants.at(self.constant).value, self.bounds);
         self.obstacle = None;
-        let (key, start) = (constant.key.clone(), constant.value);
-        match self.residual_now(bench, constants) {
-            Ok(residual) if residual.abs() <= SEARCH.residual => return,
-            Ok(_) | Err(_) => {}
+        if self.evaluate(bench, constants).is_ok_and(|residual| residual.abs() <= SEARCH.residual) {
+            return;
         }
         let found = root((low, high), SEARCH, |x| {
-            self.evaluations += 1;
-            bench.tell(Doing::Fit { constant: &key, evaluations: self.evaluations });
             constants.put(self.constant, x);
-            self.residual_now(bench, constants)
+            self.evaluate(bench, constants)
         });
         let row = &bench.sheet.rows[self.row];
         let value = |residual: f64| row.published.value + residual * row.scale();
@@ -177,12 +232,6 @@ impl Search {
         };
         constants.put(self.constant, at);
         self.obstacle = obstacle;
-    }
-
-    /// Takes note of the residual with all constants in place; infinite if it cannot be measured.
-    fn look(&mut self, bench: &mut Bench<'_>, constants: &Constants) -> f64 {
-        self.residual = self.residual_now(bench, constants);
-        self.residual.as_ref().map_or(f64::INFINITY, |r| r.abs())
     }
 
     fn finish(self, bench: &Bench<'_>, constants: &Constants, sweeps: u32) -> Fit {

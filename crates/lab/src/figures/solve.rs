@@ -1,4 +1,6 @@
-//! A bracketing root finder: the Illinois variant of false position, with bisection as a safeguard.
+//! Solvers: a bracketing root finder, and linear equations.
+//!
+//! The root finder is the Illinois variant of false position, with bisection as a safeguard.
 //!
 //! Illinois (Dowell and Jarratt, BIT 11, 1971) converges faster than linearly and never leaves its bracket. A simulation
 //! is not smooth, though: a count jumps, a `min` has a corner, and false position may then creep. So whenever three
@@ -99,6 +101,30 @@ pub fn root<E>(
     Ok(Found::Jump { at: closer.x, below: negative.f, above: positive.f })
 }
 
+/// Solves a square system of linear equations by elimination with row pivoting; `None` if it is singular.
+pub fn linear(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
+    let n = right.len();
+    for column in 0..n {
+        let pivot = (column..n).max_by(|a, b| matrix[*a][column].abs().total_cmp(&matrix[*b][column].abs()))?;
+        matrix.swap(column, pivot);
+        right.swap(column, pivot);
+        let head = matrix[column].clone();
+        for row in column + 1..n {
+            let factor = matrix[row][column] / head[column];
+            for (cell, above) in matrix[row].iter_mut().zip(&head) {
+                *cell -= factor * above;
+            }
+            right[row] -= factor * right[column];
+        }
+    }
+    for row in (0..n).rev() {
+        let known: f64 = (row + 1..n).map(|column| matrix[row][column] * right[column]).sum();
+        right[row] = (right[row] - known) / matrix[row][row];
+    }
+    // A zero pivot has left infinities or worse.
+    right.iter().all(|x| x.is_finite()).then_some(right)
+}
+
 /// One end of the bracket: the function there, and its weight in the next step.
 #[derive(Clone, Copy)]
 struct End {
@@ -160,7 +186,30 @@ mod tests {
         assert_eq!((found, evaluations), (Found::NotBracketed { at_low: 1.0, at_high: 2.0 }, 2));
     }
 
+    #[test]
+    fn a_singular_system_has_no_solution() {
+        assert_eq!(linear(vec![vec![1.0, 2.0], vec![2.0, 4.0]], vec![1.0, 1.0]), None);
+    }
+
+    #[test]
+    fn a_zero_on_the_diagonal_is_pivoted_away() {
+        assert_eq!(linear(vec![vec![0.0, 2.0], vec![4.0, 0.0]], vec![6.0, 8.0]), Some(vec![2.0, 3.0]));
+    }
+
     proptest! {
+        #[test]
+        fn a_solution_solves(
+            rows in prop::array::uniform3(prop::array::uniform3(-1.0f64..1.0)),
+            x in prop::array::uniform3(-9.0f64..9.0),
+        ) {
+            // A heavy diagonal, out of order: solvable, and in need of pivoting.
+            let matrix: Vec<Vec<f64>> =
+                (0..3).map(|r| (0..3).map(|c| rows[r][c] + if (r + 1) % 3 == c { 5.0 } else { 0.0 }).collect()).collect();
+            let right = matrix.iter().map(|row| row.iter().zip(x).map(|(m, x)| m * x).sum()).collect();
+            let solved = linear(matrix, right).unwrap();
+            prop_assert!(solved.iter().zip(x).all(|(a, b)| (a - b).abs() < 1e-9), "{:?} {:?}", solved, x);
+        }
+
         #[test]
         fn any_monotone_curve_is_solved(root_at in 0.01f64..9.99, power in 1i32..6, falls: bool) {
             let sign = if falls { -1.0 } else { 1.0 };

@@ -7,6 +7,46 @@ use std::fmt;
 /// A system whose published figures can be reproduced.
 ///
 /// The order of constants and rows is the order of the tables.
+///
+/// ```
+/// use doorbell_lab::figures::*;
+///
+/// struct Ferry;
+///
+/// impl System for Ferry {
+///     fn name(&self) -> &str {
+///         "ferry"
+///     }
+///     fn about(&self) -> &str {
+///         "one boat, full or half full"
+///     }
+///     fn constants(&self) -> Vec<Constant> {
+///         vec![
+///             Constant::cited("boat.seats", 20.0, "seats", "plate on the bridge"),
+///             Constant::fitted("boat.crossing", 10.0, "minutes", "ferry.half_full", (1.0, 60.0)),
+///         ]
+///     }
+///     fn rows(&self) -> Vec<Row> {
+///         vec![
+///             Row::new("ferry.half_full", 40.0, "passengers/hour", Role::Fit),
+///             Row::new("ferry.full", 78.0, "passengers/hour", Role::Predicted).within(Tolerance::Rel(0.05)),
+///         ]
+///     }
+///     fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
+///         let on_board = match figure {
+///             "ferry.half_full" => constants.get("boat.seats")? / 2.0,
+///             "ferry.full" => constants.get("boat.seats")?,
+///             other => return Err(MeasureError::unknown_figure(other)),
+///         };
+///         Ok(on_board * 60.0 / constants.get("boat.crossing")?)
+///     }
+/// }
+///
+/// let report = reproduce(&mut [Box::new(Ferry)], &Options::default(), &mut |_| {})?;
+/// assert_eq!(report.systems[0].rows[1].measured, Ok(80.0));
+/// assert_eq!(report.verdict(), Verdict::AllHold);
+/// # Ok::<(), Refused>(())
+/// ```
 pub trait System {
     /// Short name, the first part of each figure's name: `mlx5`.
     fn name(&self) -> &str;
@@ -86,7 +126,8 @@ impl From<UnknownConstant> for MeasureError {
 /// Finished runs, so that the figures of one run cost one run.
 ///
 /// A run is known by its name and by the values of the constants that it reads. Name only those: then moving another
-/// constant does not repeat the run. The run gets to see no others, so the list cannot be too short unnoticed.
+/// constant does not repeat the run. The run gets to see no others, so the list cannot be too short unnoticed. Results are
+/// kept as long as the system, so `T` should be what the figures need, not the whole run.
 #[derive(Debug)]
 pub struct Runs<T> {
     done: BTreeMap<(String, Vec<u64>), T>,

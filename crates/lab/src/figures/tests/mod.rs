@@ -203,6 +203,18 @@ fn figures_of_one_run_share_it_and_cannot_read_what_they_do_not_name() {
 }
 
 #[test]
+fn the_last_bits_of_a_computation_do_not_show() {
+    let mut system = queue();
+    system.add(Row::new("queue.sum", 0.3, "", Role::Shown), |_| Ok(0.1 + 0.2));
+    system.add(Row::new("queue.count", 7_526_072.0, "", Role::Exact), |_| Ok(7_526_072.0));
+    system.add(Row::new("queue.miscount", 7_526_072.0, "", Role::Exact), |_| Ok(7_526_071.0));
+    let report = run(system);
+    assert_eq!(measured(&report, "queue.sum"), 0.3);
+    assert_eq!((measured(&report, "queue.count"), outcome(&report, "queue.count").holds), (7_526_072.0, Some(true)));
+    assert_eq!(outcome(&report, "queue.miscount").holds, Some(false), "an exact count is not rounded");
+}
+
+#[test]
 fn progress_names_every_stage() {
     let mut heard = Vec::new();
     let mut systems: [Box<dyn System>; 1] = [Box::new(queue())];
