@@ -22,8 +22,9 @@ pub const RESIDUAL: f64 = 1e-7;
 pub const GRAIN: f64 = 1e-3;
 /// So many sweeps over all fits of a system, and no more.
 pub const SWEEPS: u32 = 60;
-/// One search within a sweep. Finer than [`RESIDUAL`], so that the sweeps settle.
-const SEARCH: Precision = Precision { residual: 1e-8, width: 1e-9 };
+/// One search within a sweep. Finer than [`RESIDUAL`], so that the sweeps settle; and narrow enough that a steep row is not
+/// taken for a jump.
+const SEARCH: Precision = Precision { residual: 1e-8, width: 1e-12 };
 /// Step of a Newton step's difference quotients, as a share of the bounds: wide enough to stand above the rounding of a
 /// simulation to its clock.
 const PROBE: f64 = 1e-4;
