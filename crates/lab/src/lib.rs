@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod figures;
 pub mod mlx5;
 pub mod traffic;

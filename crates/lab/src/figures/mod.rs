@@ -1,0 +1,57 @@
+//! Published figures, held against what the models compute.
+//!
+//! A system (a NIC, its driver, a platform) states *constants*, each with its source, and *rows*, each a figure that
+//! somebody published. This module measures every row and says which hold. It knows no NIC: a system comes in through
+//! [`System`], and `doorbell reproduce` is [`reproduce`] with a table around it.
+//!
+//! # What keeps a comparison honest
+//!
+//! A model with enough free constants reproduces anything. So:
+//!
+//! * A constant has a source, or it is fitted. A fitted constant names the **one** row that it was fitted on, and a row
+//!   is consumed by at most one constant; [`Sheet`] refuses anything else.
+//! * A row that a fit consumed is reported as `fit`. It has no verdict: that the fit reproduces it says nothing.
+//! * [`Freedom`] counts predicted rows against fitted constants, and counts apart the predicted rows that are only
+//!   arithmetic on other rows.
+//! * `swap` fits on the other state of the same experiment ("after" instead of "before") and predicts the first. A model
+//!   that is right in one direction only has its answer in its constants.
+//! * [`Sensitivity`] moves each constant and shows which rows follow. A row that moves with nothing is a constant in
+//!   disguise, and is called so.
+//! * A miss is a miss. A system may explain it ([`KnownMiss`]); the explanation is printed beside it, and the row still
+//!   does not hold. An explanation whose row holds after all is reported as stale.
+//!
+//! # One run
+//!
+//! [`reproduce`] checks the sheet, applies `--swap` and `--set`, solves the fits ([`fit`] on top of [`solve`]), measures
+//! every row at the constants found, judges, and, if asked, moves each constant ([`sensitivity`]). The [`Report`] renders
+//! as JSON ([`Report::to_json`]) and as text ([`Report::to_table`]). The same sheet gives the same bytes: nothing here
+//! looks at a clock or iterates over a hash map, and measured values are rounded before they are judged or printed, so
+//! that the last bits of a platform's `libm` do not show.
+//!
+//! Published rows are data, so they live in TOML beside the code; see [`published`].
+
+mod bench;
+mod constant;
+pub mod fit;
+mod json;
+pub mod published;
+mod report;
+mod reproduce;
+mod row;
+pub mod sensitivity;
+mod sheet;
+pub mod solve;
+mod system;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use bench::{Doing, Progress};
+pub use constant::{Constant, Constants, Nudge, SetError, Setting, Source, UnknownConstant};
+pub use fit::{Fit, FitError};
+pub use report::{Freedom, Outcome, Report, SystemReport, Verdict};
+pub use reproduce::{Options, Refused, reproduce};
+pub use row::{Citation, Derived, Published, Role, Row, Rule, Side, Tolerance};
+pub use sensitivity::Sensitivity;
+pub use sheet::{Sheet, SheetError};
+pub use system::{KnownMiss, MeasureError, Runs, System};

@@ -1,0 +1,167 @@
+//! The run: check, swap, set, fit, measure, judge, move.
+
+use super::bench::{Bench, Doing, Progress};
+use super::constant::nearest;
+use super::report::{Freedom, Outcome, Report, SystemReport, round_significant, settle};
+use super::{Fit, MeasureError, SetError, Setting, Sheet, SheetError, System, UnknownConstant, fit, sensitivity};
+use std::fmt;
+
+/// What `doorbell reproduce` was asked for, beside the systems.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Options {
+    /// Fit on the swap partners, predict the rows otherwise fitted.
+    pub swap: bool,
+    /// Move each constant and see which rows follow.
+    pub sensitivity: bool,
+    /// Constants set by hand, in order. A key applies to every system that has it.
+    pub set: Vec<Setting>,
+}
+
+/// Why nothing was run.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Refused {
+    /// A system's declarations contradict themselves: its author's fault.
+    Sheet(SheetError),
+    /// A `--set` that no system understands: the user's.
+    Set(SetError),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Sheet(e) => e.fmt(f),
+            Refused::Set(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Measures every row of every system and says which hold. `progress` hears what is about to be done.
+///
+/// # Errors
+/// An inconsistent sheet or an unknown constant, before anything runs. What goes wrong later (a fit that fails, a figure
+/// that cannot be measured) is in the report.
+pub fn reproduce(
+    systems: &mut [Box<dyn System>],
+    options: &Options,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Report, Refused> {
+    let mut sheets = systems.iter().map(|s| Sheet::of(&**s)).collect::<Result<Vec<_>, _>>().map_err(Refused::Sheet)?;
+    if options.swap {
+        for (sheet, system) in sheets.iter_mut().zip(systems.iter()) {
+            sheet.swap(&**system).map_err(Refused::Sheet)?;
+        }
+    }
+    for Setting { key, value } in &options.set {
+        let mut known = false;
+        for sheet in &mut sheets {
+            known |= sheet.set(key, *value);
+        }
+        if !known {
+            let keys = sheets.iter().flat_map(|s| s.constants.iter()).map(|c| c.key.as_str());
+            let nearest = nearest(key, keys).map(str::to_owned);
+            return Err(Refused::Set(SetError::Unknown(UnknownConstant { key: key.clone(), nearest })));
+        }
+    }
+    let runs = sheets.iter().zip(systems);
+    Ok(Report { systems: runs.map(|(sheet, system)| run(sheet, &mut **system, options, progress)).collect() })
+}
+
+fn run(
+    sheet: &Sheet,
+    system: &mut dyn System,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> SystemReport {
+    let mut bench = Bench::new(sheet, system, progress);
+    let mut constants = sheet.constants.clone();
+    let fits = fit::solve(&mut bench, &mut constants);
+
+    let mut measured = Vec::with_capacity(sheet.rows.len());
+    for (at, row) in sheet.rows.iter().enumerate() {
+        bench.tell(Doing::Row { figure: &row.figure, done: at, total: sheet.rows.len() });
+        measured.push(bench.measure(&constants, at));
+    }
+    let sensitivity = options.sensitivity.then(|| sensitivity::measure(&mut bench, &constants, &fits));
+
+    let rows = sheet.rows.iter().zip(measured).enumerate().map(|(at, (row, measured))| {
+        let inputs = match &sensitivity {
+            Some(found) => Some(found.inputs(at)),
+            None => sheet.declared_inputs(row),
+        };
+        judge(sheet, at, measured, inputs, &fits)
+    });
+    SystemReport {
+        name: sheet.system.clone(),
+        about: sheet.about.clone(),
+        swapped: sheet.swapped,
+        rows: rows.collect(),
+        constants,
+        freedom: Freedom::of(sheet),
+        fits,
+        sensitivity,
+    }
+}
+
+/// What a fit found, and what it left, if a simulation's steps left something.
+fn fitted(fit: &Fit) -> String {
+    let found = format!("fits {} = {}", fit.constant, round_significant(fit.value, 6));
+    match fit.residual {
+        Some(left) if left.abs() > fit::RESIDUAL => {
+            format!("{found}, as close as its steps allow: {:+} %", round_significant(left * 100.0, 2))
+        }
+        _ => found,
+    }
+}
+
+/// One row's verdict, and everything that must be said beside it.
+fn judge(
+    sheet: &Sheet,
+    at: usize,
+    measured: Result<f64, MeasureError>,
+    inputs: Option<Vec<String>>,
+    fits: &[Fit],
+) -> Outcome {
+    let row = sheet.rows[at].clone();
+    // Judged is what is printed, so that a reader of the table or the JSON can check the verdict.
+    let measured = measured.map(|m| settle(m, row.role));
+    let mut holds = match &measured {
+        Ok(m) => row.judge(*m),
+        Err(_) => row.role.judged().then_some(false),
+    };
+    let mut notes = Vec::new();
+    if let Err(why) = &measured {
+        notes.push(format!("not measured: {why}"));
+    }
+    if let Some(derived) = &row.derived {
+        notes.push(format!("computed: {} {} {}", derived.from[0], derived.rule.sign(), derived.from[1]));
+    }
+    let remarks = sheet.remarks.iter().filter(|(figure, _)| *figure == row.figure);
+    notes.extend(remarks.map(|(_, remark)| remark.clone()));
+    for fit in fits {
+        let rests_on_it = inputs.as_ref().is_none_or(|keys| keys.contains(&fit.constant));
+        match &fit.failed {
+            _ if fit.row == row.figure => notes.push(match &fit.failed {
+                None => fitted(fit),
+                Some(why) => format!("the fit of {} failed: {why}", fit.constant),
+            }),
+            Some(_) if holds == Some(true) && row.role != super::Role::Exact && rests_on_it => {
+                holds = Some(false);
+                notes.push(format!("rests on {}, whose fit failed", fit.constant));
+            }
+            Some(_) | None => {}
+        }
+    }
+    let known = sheet.known_misses.iter().find(|k| k.figure == row.figure).map(|k| k.why.clone());
+    let mut known_miss = None;
+    match (holds, known) {
+        (Some(false), Some(why)) => known_miss = Some(why),
+        // With constants set by hand, a listed miss may well hold.
+        (Some(true), Some(_)) if !sheet.set_by_hand => {
+            notes.push("listed as a known miss, but it holds: the list is stale".into());
+        }
+        _ => {}
+    }
+    Outcome { inputs: inputs.unwrap_or_default(), row, measured, holds, known_miss, notes }
+}

@@ -1,0 +1,246 @@
+//! A row: one published figure, and what a run claims about it.
+
+use std::fmt;
+
+/// What a run claims about a figure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Must come out equal (or, for a figure that was itself counted on a noisy machine, within its tolerance).
+    Exact,
+    /// Computed from constants that other rows or data sheets fixed; a tolerance on the figure.
+    Predicted,
+    /// The published figure must lie on this side of what is computed.
+    Bound(Side),
+    /// Calibrates one constant. Never a success.
+    Fit,
+    /// Printed side by side; nothing is claimed.
+    Shown,
+}
+
+impl Role {
+    /// The name in tables, JSON and TOML.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Exact => "exact",
+            Role::Predicted => "predicted",
+            Role::Bound(_) => "bound",
+            Role::Fit => "fit",
+            Role::Shown => "shown",
+        }
+    }
+
+    /// Whether rows of this role hold or miss. Fitted and shown rows do neither.
+    pub const fn judged(self) -> bool {
+        matches!(self, Role::Exact | Role::Predicted | Role::Bound(_))
+    }
+}
+
+/// On which side of the computed value a bounded figure must lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Published at or below the computed value: a throughput under a line rate.
+    AtOrBelow,
+    /// Published at or above the computed value: a cost above a floor.
+    AtOrAbove,
+}
+
+/// How far a measured value may lie from the published one.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tolerance {
+    /// A share of the published value: 0.05 is 5 %.
+    Rel(f64),
+    /// An amount in the row's unit.
+    Abs(f64),
+}
+
+impl Tolerance {
+    /// Whether `measured` is close enough to `published`.
+    pub fn admits(self, published: f64, measured: f64) -> bool {
+        let allowed = match self {
+            Tolerance::Rel(share) => share * published.abs(),
+            Tolerance::Abs(by) => by,
+        };
+        // The edge belongs to the tolerance, also when 0.1 + 0.2 is not 0.3.
+        (measured - published).abs() <= allowed + 1e-12 * published.abs()
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // 0.07 * 100 is 7.000000000000001.
+            Tolerance::Rel(share) => write!(f, "±{} %", (share * 1e8).round() / 1e6),
+            Tolerance::Abs(by) => write!(f, "±{by}"),
+        }
+    }
+}
+
+/// A row that is arithmetic on other rows' measured values.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Derived {
+    /// What to compute.
+    pub rule: Rule,
+    /// From which two rows.
+    pub from: [String; 2],
+}
+
+/// The arithmetic of a derived row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rule {
+    /// The first minus the second.
+    Difference,
+    /// The first over the second.
+    Ratio,
+}
+
+impl Rule {
+    /// Applies the rule.
+    pub fn apply(self, first: f64, second: f64) -> f64 {
+        match self {
+            Rule::Difference => first - second,
+            Rule::Ratio => first / second,
+        }
+    }
+
+    /// The sign between the two.
+    pub const fn sign(self) -> char {
+        match self {
+            Rule::Difference => '−',
+            Rule::Ratio => '/',
+        }
+    }
+}
+
+/// What was published.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Published {
+    /// The figure.
+    pub value: f64,
+    /// Its spread, where the source gives one (17.01 ±0.20).
+    pub spread: Option<f64>,
+}
+
+impl From<f64> for Published {
+    fn from(value: f64) -> Published {
+        Published { value, spread: None }
+    }
+}
+
+/// Where a figure was published.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Citation {
+    /// The document, so that it can be found.
+    pub document: String,
+    /// The passage in it, quoted or pointed at.
+    pub passage: String,
+}
+
+impl fmt::Display for Citation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.document.is_empty(), self.passage.is_empty()) {
+            (_, true) => f.write_str(&self.document),
+            (true, false) => f.write_str(&self.passage),
+            (false, false) => write!(f, "{}: {}", self.document, self.passage),
+        }
+    }
+}
+
+/// One published figure. The figure's name starts with its system's: `mlx5.rate_gen2_off`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// Stable dotted name.
+    pub figure: String,
+    /// Unit of the published and the measured value.
+    pub unit: String,
+    /// What was published.
+    pub published: Published,
+    /// What a run claims.
+    pub role: Role,
+    /// How close is close enough. Predicted rows have one, exact rows may, the others do not.
+    pub tolerance: Option<Tolerance>,
+    /// Where it was published.
+    pub source: Citation,
+    /// What a reader should know.
+    pub note: String,
+    /// Keys of the constants that it depends on directly; `None` while nobody has said. A sensitivity run finds them, and
+    /// [`super::Sensitivity::disagreements`] holds the two against each other.
+    pub inputs: Option<Vec<String>>,
+    /// Set for a row that is computed from other rows instead of being measured.
+    pub derived: Option<Derived>,
+    /// The row of the same experiment in the other state (off and on). `--swap` exchanges their roles.
+    pub swap: Option<String>,
+}
+
+impl Row {
+    /// A row without tolerance, source or note.
+    pub fn new(figure: &str, published: f64, unit: &str, role: Role) -> Row {
+        Row {
+            figure: figure.into(),
+            unit: unit.into(),
+            published: published.into(),
+            role,
+            tolerance: None,
+            source: Citation::default(),
+            note: String::new(),
+            inputs: None,
+            derived: None,
+            swap: None,
+        }
+    }
+
+    /// With this tolerance.
+    pub fn within(mut self, tolerance: Tolerance) -> Row {
+        self.tolerance = Some(tolerance);
+        self
+    }
+
+    /// Published in this document, in this passage.
+    pub fn source(mut self, document: &str, passage: &str) -> Row {
+        self.source = Citation { document: document.into(), passage: passage.into() };
+        self
+    }
+
+    /// With a note.
+    pub fn note(mut self, note: &str) -> Row {
+        self.note = note.into();
+        self
+    }
+
+    /// Depends on these constants, directly, and on no other.
+    pub fn depends_on(mut self, keys: &[&str]) -> Row {
+        self.inputs = Some(keys.iter().map(|k| (*k).to_owned()).collect());
+        self
+    }
+
+    /// Computed from two other rows.
+    pub fn derived(mut self, rule: Rule, first: &str, second: &str) -> Row {
+        self.derived = Some(Derived { rule, from: [first.into(), second.into()] });
+        self
+    }
+
+    /// Exchanges roles with `partner` under `--swap`.
+    pub fn swaps_with(mut self, partner: &str) -> Row {
+        self.swap = Some(partner.into());
+        self
+    }
+
+    /// Whether `measured` satisfies what this row claims; `None` if it claims nothing.
+    pub fn judge(&self, measured: f64) -> Option<bool> {
+        let published = self.published.value;
+        match self.role {
+            Role::Fit | Role::Shown => None,
+            // Equal up to what floating point does to a count that was divided and multiplied again.
+            Role::Exact => Some(self.tolerance.unwrap_or(Tolerance::Rel(1e-9)).admits(published, measured)),
+            Role::Predicted => Some(self.tolerance.is_some_and(|t| t.admits(published, measured))),
+            Role::Bound(Side::AtOrBelow) => Some(published <= measured),
+            Role::Bound(Side::AtOrAbove) => Some(published >= measured),
+        }
+    }
+
+    /// What residuals and relative changes of this row are relative to: the published value, or 1 where that is 0.
+    pub fn scale(&self) -> f64 {
+        if self.published.value == 0.0 { 1.0 } else { self.published.value.abs() }
+    }
+}

@@ -1,0 +1,144 @@
+//! Sensitivity: which rows follow which constants.
+//!
+//! Each constant is moved by its [`super::Nudge`] (1 % unless it says otherwise), and every row is measured again, twice:
+//!
+//! * **alone**: everything else held. This finds the constants that a row directly depends on, its *inputs*.
+//! * **with the fits re-run**, for a constant that is not fitted: what the conclusion depends on. A fitted constant takes
+//!   up part of the change, as it would have done had the cited value been another; the rows consumed by the fits stay
+//!   put. A fitted constant cannot be moved that way (its fit would move it back), so it is moved alone.
+//!
+//! The effects are local: a constant behind a limit that is not reached does not show.
+
+use super::bench::{Bench, Doing};
+use super::{Constants, Fit, Nudge, Role, fit};
+
+/// A relative change of this size or below, with everything else held, is rounding.
+pub const STILL: f64 = 1e-9;
+
+/// What one constant does to the rows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Moved {
+    /// The constant.
+    pub key: String,
+    /// By how much it was moved.
+    pub nudge: Nudge,
+    /// Whether it is a fitted one, which is moved alone.
+    pub fitted: bool,
+    /// Relative change of each row with everything else held, in the rows' order; `None` where it could not be measured.
+    pub alone: Vec<Option<f64>>,
+    /// Relative change of each row with the fits re-run; the same as `alone` for a fitted constant. `None` where it could
+    /// not be measured or a fit was lost.
+    pub refitted: Vec<Option<f64>>,
+}
+
+/// Rows against constants.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sensitivity {
+    /// The rows' names.
+    pub figures: Vec<String>,
+    /// The constants, each with its effects.
+    pub constants: Vec<Moved>,
+    /// A relative change of this size or below, with the fits re-run, is what fitting leaves.
+    pub noise: f64,
+    /// Rows that no constant moves though they should: constants in disguise.
+    pub disguised: Vec<String>,
+    declared: Vec<Option<Vec<String>>>,
+}
+
+/// A row whose declared inputs are not those found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Disagreement {
+    /// The row.
+    pub figure: String,
+    /// Constants that it declares, but that do not move it.
+    pub idle: Vec<String>,
+    /// Constants that move it, but that it does not declare.
+    pub undeclared: Vec<String>,
+}
+
+impl Sensitivity {
+    /// Keys of the constants that move row `at` directly.
+    pub fn inputs(&self, at: usize) -> Vec<String> {
+        let movers = self.constants.iter().filter(|c| c.alone[at].is_none_or(|change| change.abs() > STILL));
+        movers.map(|c| c.key.clone()).collect()
+    }
+
+    /// Rows that declare other inputs than were found. Rows that say nothing are left out; so is a derived row that
+    /// merely inherits, since what its two parts share may cancel.
+    pub fn disagreements(&self) -> Vec<Disagreement> {
+        let mut list = Vec::new();
+        for (at, (figure, declared)) in self.figures.iter().zip(&self.declared).enumerate() {
+            let Some(declared) = declared else { continue };
+            let found = self.inputs(at);
+            let idle: Vec<String> = declared.iter().filter(|k| !found.contains(k)).cloned().collect();
+            let undeclared: Vec<String> = found.into_iter().filter(|k| !declared.contains(k)).collect();
+            if !(idle.is_empty() && undeclared.is_empty()) {
+                list.push(Disagreement { figure: figure.clone(), idle, undeclared });
+            }
+        }
+        list
+    }
+}
+
+/// Moves each constant from where the fits left it.
+pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> Sensitivity {
+    let sheet = bench.sheet;
+    let rows = 0..sheet.rows.len();
+    let still: Vec<Option<f64>> = rows.clone().map(|row| bench.measure(base, row).ok()).collect();
+    let mut largest_residual = largest(fits);
+    let mut moved = Vec::new();
+    for at in 0..base.iter().len() {
+        let constant = base.at(at);
+        bench.tell(Doing::Sensitivity { constant: &constant.key, done: at, total: base.iter().len() });
+        let mut constants = base.clone();
+        constants.put(at, constant.nudge.apply(constant.value));
+        let changes = |bench: &mut Bench<'_>, constants: &Constants| -> Vec<Option<f64>> {
+            let each = rows.clone().zip(&still);
+            each.map(|(row, still)| change((*still)?, bench.measure(constants, row).ok()?)).collect()
+        };
+        let alone = changes(bench, &constants);
+        let fitted = constant.fit_row().is_some();
+        let refitted = if fitted || fits.is_empty() {
+            alone.clone()
+        } else {
+            let refits = fit::solve(bench, &mut constants);
+            if refits.iter().any(|fit| fit.failed.is_some()) {
+                vec![None; alone.len()]
+            } else {
+                largest_residual = largest_residual.max(largest(&refits));
+                changes(bench, &constants)
+            }
+        };
+        moved.push(Moved { key: constant.key.clone(), nudge: constant.nudge, fitted, alone, refitted });
+    }
+    // Fits leave a residual, which other rows may amplify.
+    let noise = 1e-6_f64.max(10.0 * largest_residual);
+
+    let motionless = |at: &usize| {
+        let rests = |change: Option<f64>, floor: f64| change.is_some_and(|c| c.abs() <= floor);
+        moved.iter().all(|c| rests(c.alone[*at], STILL) && rests(c.refitted[*at], noise))
+    };
+    let accountable = |at: &usize| {
+        let row = &sheet.rows[*at];
+        // A shown row may be counted or measured natively, and says so by declaring that it has no inputs.
+        let counted = row.role == Role::Shown && row.inputs.as_ref().is_some_and(Vec::is_empty);
+        row.role != Role::Exact && row.derived.is_none() && !counted
+    };
+    let name = |at: usize| sheet.rows[at].figure.clone();
+    Sensitivity {
+        disguised: rows.clone().filter(accountable).filter(motionless).map(name).collect(),
+        figures: rows.map(name).collect(),
+        constants: moved,
+        noise,
+        declared: sheet.rows.iter().map(|row| row.inputs.clone()).collect(),
+    }
+}
+
+fn change(from: f64, to: f64) -> Option<f64> {
+    let relative = if from == 0.0 { to } else { (to - from) / from.abs() };
+    relative.is_finite().then_some(relative)
+}
+
+fn largest(fits: &[Fit]) -> f64 {
+    fits.iter().filter_map(|fit| fit.residual).map(f64::abs).fold(0.0, f64::max)
+}

@@ -1,0 +1,286 @@
+//! The report as text: a section a system, for a terminal of 120 columns.
+
+use super::report::round_significant;
+use super::{Freedom, Outcome, Report, Role, Sensitivity, Side, SystemReport, Verdict};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent, presets};
+use std::fmt::Write as _;
+
+/// Columns of the terminal that the text is made for.
+const WIDTH: u16 = 120;
+/// Constants a block of the sensitivity matrix.
+const MATRIX_COLUMNS: usize = 9;
+
+impl Report {
+    /// The report as text, without colour. Lines have at most 120 columns unless a single word is longer.
+    pub fn to_table(&self) -> String {
+        let mut text = String::new();
+        for system in &self.systems {
+            section(&mut text, system);
+        }
+        text.push_str(&closing(&self.verdict()));
+        text
+    }
+}
+
+fn section(text: &mut String, system: &SystemReport) {
+    let swapped = if system.swapped { "  (swapped)" } else { "" };
+    let title = format!("{}{swapped}  {}", system.name, system.about);
+    heading(text, &title, '═');
+    let documents = documents(&system.rows);
+    put(text, figures(system, &documents));
+    let _ = writeln!(text, "\n {}\n {}", tally(&system.rows), freedom(system.freedom));
+
+    let mut remarks = table();
+    for row in &system.rows {
+        let said = row.remarks();
+        if !said.is_empty() {
+            remarks.add_row([short_name(system, &row.row.figure), &said.join("; ")]);
+        }
+    }
+    block(text, "Remarks", remarks);
+    block(text, "Constants", constants(system));
+    if let Some(found) = &system.sensitivity {
+        sensitivity(text, system, found);
+    }
+    let mut sources = table();
+    for (at, document) in documents.iter().enumerate() {
+        sources.add_row([&format!("[{}]", at + 1), *document]);
+    }
+    block(text, "Published in", sources);
+    text.push('\n');
+}
+
+/// The rows with their verdicts.
+fn figures(system: &SystemReport, documents: &[&str]) -> Table {
+    let mut out = table();
+    out.set_header(["figure", "unit", "published", "measured", "off by", "tolerance", "role", "verdict", ""]);
+    underline(&mut out);
+    let numbers: Vec<(String, String)> = system.rows.iter().map(numbers).collect();
+    let published = aligned(numbers.iter().map(|n| n.0.as_str()));
+    let measured = aligned(numbers.iter().map(|n| n.1.as_str()));
+    for ((row, published), measured) in system.rows.iter().zip(published).zip(measured) {
+        let document = documents.iter().position(|d| *d == row.row.source.document);
+        out.add_row([
+            short_name(system, &row.row.figure).to_owned(),
+            row.row.unit.clone(),
+            published,
+            measured,
+            off_by(row),
+            tolerance(row),
+            row.row.role.name().to_owned(),
+            verdict(system, row).to_owned(),
+            document.map_or(String::new(), |at| format!("[{}]", at + 1)),
+        ]);
+    }
+    right(&mut out, &[2, 3, 4]);
+    out
+}
+
+/// Published and measured, as text. The measured value shows four digits, and no fewer decimals than the published one.
+fn numbers(row: &Outcome) -> (String, String) {
+    let published = row.row.published.value.to_string();
+    let measured = match row.measured {
+        Err(_) => "?".to_owned(),
+        Ok(m) if row.row.role == Role::Exact => m.to_string(),
+        Ok(m) => {
+            let decimals = published.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+            let before = if m.abs() < 1.0 { 1 } else { m.abs().log10().floor() as usize + 1 };
+            format!("{m:.*}", decimals.max(4usize.saturating_sub(before)))
+        }
+    };
+    (published, measured)
+}
+
+/// Pads numbers on the right, so that flushed right their decimal points stand in one column.
+fn aligned<'a>(numbers: impl Iterator<Item = &'a str> + Clone) -> impl Iterator<Item = String> {
+    let after = |n: &str| n.find('.').map_or(0, |point| n.len() - point);
+    let widest = numbers.clone().map(after).max().unwrap_or(0);
+    numbers.map(move |n| format!("{n}{:pad$}", "", pad = widest - after(n)))
+}
+
+fn off_by(row: &Outcome) -> String {
+    match row.off_by() {
+        Some(0.0) => "=".into(),
+        Some(off) => percent(off, 1),
+        None if row.measured == Ok(0.0) => "=".into(),
+        None => String::new(),
+    }
+}
+
+fn percent(share: f64, decimals: usize) -> String {
+    let text = format!("{:+.decimals$}", share * 100.0);
+    // What rounds to zero has no sign.
+    let zero = text.bytes().all(|b| !(b'1'..=b'9').contains(&b));
+    format!("{} %", if zero { &text[1..] } else { &text })
+}
+
+fn tolerance(row: &Outcome) -> String {
+    match (row.row.tolerance, row.row.role) {
+        (Some(tolerance), _) => tolerance.to_string(),
+        (None, Role::Exact) => "none".into(),
+        (None, Role::Bound(Side::AtOrBelow)) => "≤ measured".into(),
+        (None, Role::Bound(Side::AtOrAbove)) => "≥ measured".into(),
+        (None, _) => String::new(),
+    }
+}
+
+fn verdict(system: &SystemReport, row: &Outcome) -> &'static str {
+    match (row.holds, row.row.role) {
+        (Some(true), _) => "holds",
+        (Some(false), _) if row.known_miss.is_some() => "MISS (known)",
+        (Some(false), _) => "MISS",
+        (None, Role::Fit) if system.fits.iter().any(|f| f.row == row.row.figure && f.failed.is_some()) => "FIT FAILED",
+        (None, Role::Fit) => "(fitted)",
+        (None, _) => "",
+    }
+}
+
+fn tally(rows: &[Outcome]) -> String {
+    let judged: Vec<bool> = rows.iter().filter_map(|r| r.holds).collect();
+    let held = judged.iter().filter(|h| **h).count();
+    let unjudged = rows.len() - judged.len();
+    format!("{held} of {} judged rows hold; {unjudged} more are fitted or shown and claim nothing.", judged.len())
+}
+
+fn freedom(freedom: Freedom) -> String {
+    let Freedom { predicted, derived, fitted } = freedom;
+    let of_them = match derived {
+        0 => String::new(),
+        n => format!(" ({n} of them arithmetic on other rows)"),
+    };
+    format!(
+        "Degrees of freedom: {}{of_them} against {}.",
+        count(predicted, "predicted row"),
+        count(fitted, "fitted constant")
+    )
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn constants(system: &SystemReport) -> Table {
+    let mut out = table();
+    out.set_header(["constant", "value", "unit", "from"]);
+    underline(&mut out);
+    let values: Vec<String> = system.constants.iter().map(|c| round_significant(c.value, 6).to_string()).collect();
+    for (constant, value) in system.constants.iter().zip(aligned(values.iter().map(String::as_str))) {
+        out.add_row([&constant.key, &value, &constant.unit, &constant.source.to_string()]);
+    }
+    right(&mut out, &[1]);
+    out
+}
+
+/// The matrix, a block of columns at a time, and what the columns stand for.
+fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
+    heading(text, "Sensitivity: change of each row in % when one constant is moved", '─');
+    let mut legend = table();
+    for (at, c) in found.constants.iter().enumerate() {
+        let how = if c.fitted { "fitted: moved alone" } else { "fits re-run" };
+        legend.add_row([&format!("[{}]", at + 1), &c.key, &c.nudge.to_string(), how]);
+    }
+    put(text, legend);
+    for (block, columns) in found.constants.chunks(MATRIX_COLUMNS).enumerate() {
+        let mut matrix = table();
+        let numbers = (1..=columns.len()).map(|n| format!("[{}]", block * MATRIX_COLUMNS + n));
+        let header = std::iter::once(String::new())
+            .chain(numbers)
+            .map(|name| Cell::new(name).set_alignment(CellAlignment::Right));
+        matrix.set_header(header);
+        underline(&mut matrix);
+        for (at, figure) in found.figures.iter().enumerate() {
+            let cells = columns.iter().map(|c| match c.refitted[at] {
+                None => "lost".to_owned(),
+                Some(change) if change.abs() <= found.noise => "·".to_owned(),
+                Some(change) => format!("{:+.3}", change * 100.0),
+            });
+            matrix.add_row(std::iter::once(short_name(system, figure).to_owned()).chain(cells));
+        }
+        right(&mut matrix, &(1..=columns.len()).collect::<Vec<_>>());
+        text.push('\n');
+        put(text, matrix);
+    }
+    for figure in &found.disguised {
+        let _ = writeln!(text, "\n {} moves with nothing: a constant in disguise.", short_name(system, figure));
+    }
+    for d in found.disagreements() {
+        let name = short_name(system, &d.figure);
+        if !d.idle.is_empty() {
+            let _ = writeln!(text, "\n {name} is said to depend on {}, but does not move with it.", d.idle.join(", "));
+        }
+        if !d.undeclared.is_empty() {
+            let _ = writeln!(text, "\n {name} moves with {}, but does not say so.", d.undeclared.join(", "));
+        }
+    }
+}
+
+fn closing(verdict: &Verdict) -> String {
+    let Verdict::Misses { known, unknown, failed_fits } = verdict else {
+        return "Everything that was claimed holds.\n".into();
+    };
+    let mut text = String::new();
+    let lines = [("Missed", unknown), ("Missed, with an explanation", known), ("Fits that failed", failed_fits)];
+    for (what, figures) in lines.into_iter().filter(|(_, figures)| !figures.is_empty()) {
+        let _ = writeln!(text, "{what}: {}.", figures.join(", "));
+    }
+    text
+}
+
+fn documents(rows: &[Outcome]) -> Vec<&str> {
+    let mut documents: Vec<&str> = Vec::new();
+    for row in rows {
+        let document = row.row.source.document.as_str();
+        if !document.is_empty() && !documents.contains(&document) {
+            documents.push(document);
+        }
+    }
+    documents
+}
+
+/// A figure's name without its system's.
+fn short_name<'a>(system: &SystemReport, figure: &'a str) -> &'a str {
+    figure.strip_prefix(&system.name).and_then(|rest| rest.strip_prefix('.')).unwrap_or(figure)
+}
+
+fn table() -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table
+}
+
+fn underline(table: &mut Table) {
+    table.set_style(TableComponent::HeaderLines, '─').set_style(TableComponent::MiddleHeaderIntersections, '─');
+}
+
+fn right(table: &mut Table, columns: &[usize]) {
+    for at in columns {
+        if let Some(column) = table.column_mut(*at) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+fn heading(text: &mut String, title: &str, line: char) {
+    let rule: String = std::iter::repeat_n(line, title.chars().count().min(usize::from(WIDTH) - 2)).collect();
+    let _ = writeln!(text, "\n {title}\n {rule}");
+}
+
+fn block(text: &mut String, title: &str, table: Table) {
+    if !table.is_empty() {
+        heading(text, title, '─');
+        put(text, table);
+    }
+}
+
+fn put(text: &mut String, table: Table) {
+    for line in table.lines() {
+        // A rule is as wide as the words, without the margin.
+        let rule =
+            line.strip_prefix('─').and_then(|rest| rest.strip_suffix('─')).filter(|_| line.chars().all(|c| c == '─'));
+        match rule {
+            Some(rule) => text.extend([" ", rule]),
+            None => text.push_str(line.trim_end()),
+        }
+        text.push('\n');
+    }
+}
