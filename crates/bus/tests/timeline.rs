@@ -14,12 +14,16 @@ enum Call {
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
-    // Small numbers, so that gaps fit, almost fit, and touch.
-    let call = prop_oneof![
-        12 => (0u64..400, 0u64..12).prop_map(|(at, duration)| Call::Book(at, duration)),
-        1 => (0u64..400).prop_map(Call::Floor),
-    ];
-    prop::collection::vec(call, 1..150)
+    // Small numbers, so that gaps fit, almost fit, and touch; crowded lines, and long ones of several
+    // leaves that fill up while the durations vary.
+    let line = prop_oneof![Just((400u64, 150usize)), Just((4_000, 700))];
+    line.prop_flat_map(|(until, count)| {
+        let call = prop_oneof![
+            40 => (0..until, 0u64..12).prop_map(|(at, duration)| Call::Book(at, duration)),
+            1 => (0..until).prop_map(move |floor| Call::Floor(floor * floor / until / 2)),
+        ];
+        prop::collection::vec(call, 1..count)
+    })
 }
 
 /// The intervals of a line; fails if they are empty, overlap, touch or are out of order.

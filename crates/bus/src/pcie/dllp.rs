@@ -10,7 +10,7 @@
 //!
 //! The limits are in symbol times, the time of one byte on *one* lane: at x16 a
 //! limit of 168 lets 2688 bytes pass. pcie-model divides 8 bytes by the limit
-//! itself, as if the link were one lane wide; its deduction, 9 to 13 per cent on a
+//! itself, as if the link were one lane wide; its deduction, 8 to 13 per cent on a
 //! wide link, is kept as [`DllpRule::Flat`] because published numbers use it.
 //!
 //! Answers come when a TLP is told, not when a timer runs out: an Ack that is due
@@ -54,7 +54,7 @@ pub enum Class {
     Completion,
 }
 
-/// The specification's Ack limit in symbol times (base specification 3.0, tables 3-7 to 3-9),
+/// The specification's Ack limit in symbol times (base specification 5.0, tables 3-7 to 3-9),
 /// which is its UpdateFC guide value too (2-46 to 2-48), by formula.
 pub const fn ack_limit(generation: u32, lanes: u32, mps: u32) -> u32 {
     let factor_tenths = match (lanes, mps) {
