@@ -8,7 +8,7 @@
 //! next TLP of its direction, so that totals are exact and a lone
 //! acknowledgement moves nothing else.
 
-use crate::pcie::{ByteClock, Class, DllpState, Dllps, Rules, Toward};
+use crate::pcie::{ByteClock, ByteTime, Class, DllpState, Dllps, Rules, Toward};
 use crate::timeline::TimeLine;
 use crate::{Bus, Platform};
 use doorbell_seam::{DmaFault, Iova, Port, Span, Time};
@@ -51,6 +51,7 @@ pub struct Pcie {
     rules: Rules,
     latencies: Latencies,
     bar: u64,
+    raw: ByteTime,
     up: Lane,
     down: Lane,
     dllps: DllpState,
@@ -64,6 +65,7 @@ impl Pcie {
             rules,
             latencies,
             bar,
+            raw: rules.raw_byte_time(),
             up: Lane::new(&rules),
             down: Lane::new(&rules),
             dllps: DllpState::new(&rules),
@@ -78,6 +80,12 @@ impl Pcie {
     /// Bytes that a direction can carry in `span`, at the rate in force.
     pub fn capacity(&self, span: Span) -> u64 {
         self.rules.byte_time().capacity(span)
+    }
+
+    /// Bytes that a direction of the bare link carries in `span`: what published
+    /// utilizations are shares of.
+    pub fn raw_capacity(&self, span: Span) -> u64 {
+        self.raw.capacity(span)
     }
 
     /// Until when the link is booked: the end of the last packet in either direction.

@@ -6,11 +6,12 @@
 //! and alone when all are parked. Nothing else decides the order, so a run is a
 //! function of its inputs.
 
+use crate::histogram::Histogram;
 use crate::traffic::{Next, Traffic};
 use doorbell_bus::{Bus, Machine};
-use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_packet::Packet;
-use doorbell_seam::{Device, Host, Span, Time, Work};
+use doorbell_seam::{Buf, Device, Host, Span, Time, Work};
 
 /// A core with its driver and its traffic.
 #[derive(Debug)]
@@ -24,6 +25,31 @@ pub struct Core<Dr, Tr> {
     state: State,
     /// A packet that the queue had no room for.
     held: Option<(Packet, bool)>,
+    /// From the call of the driver to the buffer's return.
+    pub latency: Histogram,
+    /// When the packet with a cookie was handed to the driver.
+    handed: Box<[Time]>,
+}
+
+/// Notes latencies on the way of buffers to their source.
+struct Metered<'a, Tr> {
+    traffic: &'a mut Tr,
+    latency: &'a mut Histogram,
+    handed: &'a [Time],
+    now: Time,
+}
+
+impl<Tr: Sink> Sink for Metered<'_, Tr> {
+    #[inline(always)]
+    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
+        if last {
+            self.latency.record(self.now.since(self.handed[cookie as usize & (self.handed.len() - 1)]));
+        }
+        self.traffic.sent(b, cookie, last);
+    }
+    fn received(&mut self, p: Packet, verified: bool) {
+        self.traffic.received(p, verified);
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +62,18 @@ enum State {
 }
 
 impl<Dr, Tr> Core<Dr, Tr> {
-    /// A core that starts at time zero.
-    pub fn new(driver: Dr, traffic: Tr, vector: u16) -> Core<Dr, Tr> {
-        Core { driver, traffic, vector, state: State::Runnable(Time::ZERO), held: None }
+    /// A core that starts at time zero, with at most `in_flight` packets between
+    /// driver and device (rounded up to a power of two).
+    pub fn new(driver: Dr, traffic: Tr, vector: u16, in_flight: usize) -> Core<Dr, Tr> {
+        Core {
+            driver,
+            traffic,
+            vector,
+            state: State::Runnable(Time::ZERO),
+            held: None,
+            latency: Histogram::default(),
+            handed: vec![Time::ZERO; in_flight.next_power_of_two()].into_boxed_slice(),
+        }
     }
 }
 
@@ -59,7 +94,7 @@ const QUANTUM: Span = Span::from_ns(100);
 const BUDGET: u32 = 64;
 
 /// Runs all cores until their traffic has ended and everything sent has been
-/// reclaimed. `progress` is told the packets sent so far, now and then.
+/// reclaimed. `after_step` is called after every turn of a core.
 ///
 /// # Errors
 /// When it gets stuck.
@@ -140,7 +175,10 @@ where
         m.bus.platform_mut().take_message(c.vector);
         if c.driver.interrupt(m, c.vector) == Irq::Poll {
             loop {
-                match c.driver.poll(m, BUDGET, &mut c.traffic) {
+                let now = m.now();
+                let (traffic, latency) = (&mut c.traffic, &mut c.latency);
+                let mut up = Metered { traffic, latency, handed: &c.handed, now };
+                match c.driver.poll(m, BUDGET, &mut up) {
                     Poll::Again => {}
                     Poll::Idle => break,
                     Poll::Work => {
@@ -159,6 +197,8 @@ where
             Some(held) => held,
             None => match c.traffic.next(m) {
                 Next::Packet(packet, more) => {
+                    let slot = packet.cookie as usize & (c.handed.len() - 1);
+                    c.handed[slot] = m.now();
                     m.spend(Work::Stack);
                     (packet, more)
                 }

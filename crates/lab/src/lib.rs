@@ -3,5 +3,6 @@
 
 pub mod clock;
 pub mod figures;
+pub mod histogram;
 pub mod mlx5;
 pub mod traffic;

@@ -1,12 +1,297 @@
-//! The mlx5 system: ConnectX on PCI Express.
+//! The mlx5 system: ConnectX on PCI Express, driver and device, and a run of it.
 
-use doorbell_bus::{Machine, Pcie};
-use doorbell_devices::mlx5::Mlx5;
-use doorbell_drivers::mlx5::Firmware;
+mod audit;
+
+use crate::clock::{self, Core, Stuck};
+use crate::histogram::Histogram;
+use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
+use doorbell_bus::machine::Done;
+use doorbell_bus::pcie::{Rules, RulesError, Settings};
+use doorbell_bus::{Bus, Costs, Guard, Latencies, Ledger, Machine, Pcie, Platform};
+use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
+use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Firmware, OpenError, Stats};
 use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState};
+use doorbell_seam::{Exhausted, Span, Time, WorkKind};
+use std::sync::Arc;
 
 /// The machine of this system.
 pub type System = Machine<Pcie, Mlx5>;
+
+/// Everything that a run is a function of, but its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Cores, each with a channel of its own.
+    pub cores: u16,
+    /// What the CPU charges.
+    pub costs: Costs,
+    /// The link.
+    pub pcie: Settings,
+    /// Latencies around it.
+    pub latencies: Latencies,
+    /// Bus address of the registers.
+    pub bar: u64,
+    /// Bus address of host memory: a multiple of 64 MiB.
+    pub memory_base: u64,
+    /// How exactly device accesses are checked.
+    pub guard: Guard,
+    /// The device.
+    pub nic: Nic,
+    /// Each channel; the vector is the core's number.
+    pub driver: DriverConfig,
+}
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// The packet generator on every core.
+    Pktgen {
+        /// Bytes without FCS.
+        size: u32,
+        /// Packets in a burst.
+        burst: u32,
+        /// Packets a second over all cores; `None`: full speed.
+        rate: Option<f64>,
+        /// Packets in all, dealt out evenly: rounded up to a multiple of the cores.
+        packets: u64,
+        /// Whether the UDP checksum is left to the device.
+        checksum: bool,
+    },
+    /// Frames from elsewhere, on core 0.
+    Replay {
+        /// The frames.
+        frames: Arc<Frames>,
+        /// How they are sent.
+        options: ReplayOptions,
+    },
+}
+
+/// Why a run did not come to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunError {
+    /// A link setting that does not exist.
+    Link(RulesError),
+    /// A channel could not be opened.
+    Open(OpenError),
+    /// Host memory ran out while buffers were taken.
+    Memory,
+    /// Cores waited for an interrupt and nothing was under way.
+    Stuck(Stuck),
+    /// The receiver of the captured frames gave up.
+    Capture(String),
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunError::Link(e) => e.fmt(f),
+            RunError::Open(OpenError::Exhausted) | RunError::Memory => f.write_str("the machine's memory does not hold it"),
+            RunError::Open(OpenError::Firmware(s)) => write!(f, "the firmware refused a command: {s:?}"),
+            RunError::Open(OpenError::Capability(c)) => write!(f, "the device lacks {c}, which the driver needs"),
+            RunError::Open(OpenError::Size) => f.write_str("a queue size is out of range: 64 to 8192 blocks, CQ 2 to 65536"),
+            RunError::Stuck(s) => write!(f, "core {} waits for an interrupt that cannot come, at {}", s.core, s.at),
+            RunError::Capture(why) => f.write_str(why),
+        }
+    }
+}
+impl std::error::Error for RunError {}
+impl From<OpenError> for RunError {
+    fn from(e: OpenError) -> RunError {
+        RunError::Open(e)
+    }
+}
+impl From<Exhausted> for RunError {
+    fn from(_: Exhausted) -> RunError {
+        RunError::Memory
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Packets handed to the driver and sent, large sends counted as their segments.
+    pub packets: u64,
+    /// From the start to the last packet on the link or wire.
+    pub elapsed: Span,
+    /// Every crossing.
+    pub ledger: Ledger,
+    /// What drivers did and what it cost, by kind.
+    pub work: Vec<(WorkKind, Done, Span)>,
+    /// Time that cores waited for register accesses and fences.
+    pub stalled: Span,
+    /// All channels' counters together.
+    pub driver: Stats,
+    /// The device's.
+    pub device: Counters,
+    /// From the call of the driver to the buffer's return.
+    pub latency: Histogram,
+    /// Share of the link that was in use: (toward the device, toward the host).
+    pub link_share: (f64, f64),
+    /// What does not add up; empty when all does.
+    pub audit: Vec<String>,
+}
+
+/// Follows a run from outside.
+pub trait Watch {
+    /// Whether frames are to be handed over.
+    fn wants_frames(&self) -> bool {
+        false
+    }
+    /// A frame left on the wire.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being stored ends the run.
+    fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
+        let _ = (at, frame);
+        Ok(())
+    }
+    /// So many of all packets have left.
+    fn progress(&mut self, sent: u64, of: u64) {
+        let _ = (sent, of);
+    }
+}
+
+/// Nobody watches.
+#[derive(Debug)]
+pub struct Unwatched;
+impl Watch for Unwatched {}
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// When it cannot be set up or gets stuck. A run whose audit fails is not an
+/// error here: the outcome says so.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let rules = Rules::new(setup.pcie).map_err(RunError::Link)?;
+    let cores = usize::from(setup.cores.max(1));
+    let platform = Platform::new(setup.memory_base, memory_size(setup, load), setup.guard);
+    let pcie = Pcie::new(platform, rules, setup.latencies, setup.bar);
+    let mut m = Machine::new(pcie, Mlx5::new(setup.nic), setup.costs, cores);
+    if watch.wants_frames() {
+        m.bus.platform_mut().capture();
+    }
+    let mut running = Vec::with_capacity(cores);
+    for i in 0..cores {
+        m.enter(i);
+        let Some(source) = source(&mut m, setup, load, i)? else { continue };
+        let config = DriverConfig { vector: i as u16, ..setup.driver };
+        let channel = Channel::open(&mut m, Direct, &config)?;
+        running.push(Core::new(channel, source, i as u16, in_flight(setup)));
+    }
+    let before = m.ledger().clone();
+    let total = load.packets(setup.cores);
+    let (mut steps, mut failed) = (0u64, None);
+    clock::run(&mut m, &mut running, |m| {
+        steps += 1;
+        if steps.is_multiple_of(4096) {
+            watch.progress(m.ledger().wire_frames, total);
+        }
+        if failed.is_none() {
+            failed = m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).err();
+        }
+    })
+    .map_err(RunError::Stuck)?;
+    // Moderated events may still be on their way.
+    while m.next_event() < Time::NEVER {
+        m.run_device(m.next_event());
+    }
+    let last = m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f));
+    if let Some(why) = failed.or(last.err()) {
+        return Err(RunError::Capture(why));
+    }
+    watch.progress(m.ledger().wire_frames, total);
+    Ok(finish(m, running, &before))
+}
+
+impl Load {
+    /// Frames that it will send, as far as that is known beforehand: large sends count once.
+    pub fn packets(&self, cores: u16) -> u64 {
+        match self {
+            Load::Pktgen { packets, .. } => packets.div_ceil(u64::from(cores.max(1))) * u64::from(cores.max(1)),
+            Load::Replay { frames, options } => frames.len() as u64 * u64::from(options.rounds),
+        }
+    }
+}
+
+/// Packets of one channel between driver and device at the most: one per data
+/// segment of its ring.
+fn in_flight(setup: &Setup) -> usize {
+    4usize << setup.driver.log_sq
+}
+
+/// Host memory for all rings and all packets that can be under way.
+fn memory_size(setup: &Setup, load: &Load) -> usize {
+    let block = |bytes: u32| (bytes.max(64) as usize).next_power_of_two();
+    let cores = usize::from(setup.cores.max(1));
+    let packets = match load {
+        Load::Pktgen { size, burst, .. } => cores * (in_flight(setup) + *burst as usize) * block(*size),
+        // Replayed frames differ in size, so that freed blocks do not always fit.
+        Load::Replay { frames, .. } => in_flight(setup).min(2 * frames.len() + 64) * 2 * block(frames.longest()),
+    };
+    let rings = cores * ((64 << setup.driver.log_sq) + (64 << setup.driver.log_cq) + (64 << 10));
+    (packets + rings + (4 << 20)).next_multiple_of(1 << 20)
+}
+
+/// The source of core `i`, if it has one.
+fn source(m: &mut System, setup: &Setup, load: &Load, i: usize) -> Result<Option<Source>, Exhausted> {
+    match load {
+        Load::Replay { frames, options } => {
+            Ok((i == 0).then(|| Source::Replay(Replay::new(Arc::clone(frames), *options))))
+        }
+        &Load::Pktgen { size, burst, rate, checksum, .. } => {
+            let cores = u64::from(setup.cores.max(1));
+            let packets = load.packets(setup.cores) / cores;
+            let (rate, first) = match rate {
+                None => (Rate::Full, Time::ZERO),
+                Some(pps) => {
+                    // Each core starts at its own share of the distance between bursts.
+                    let every = f64::from(burst) * cores as f64 / pps * 1e12;
+                    let first = every * i as f64 / cores as f64;
+                    (Rate::Burst(Span::from_ps(every.round() as u64)), Time::from_ps(first.round() as u64))
+                }
+            };
+            let buffers = in_flight(setup) as u32 + burst;
+            let p = Pktgen::new(m, size, burst, packets, rate, first, buffers, i as u16, checksum)?;
+            Ok(Some(Source::Pktgen(p)))
+        }
+    }
+}
+
+/// Takes everything down and adds everything up.
+fn finish(mut m: System, cores: Vec<Core<Channel<Direct>, Source>>, before: &Ledger) -> Outcome {
+    let elapsed = m.bus.booked_until().max(m.device.wire_free()).since(Time::ZERO);
+    let ledger = m.ledger().since(before);
+    let mut driver = Stats::default();
+    let mut latency = Histogram::default();
+    let mut skipped = 0;
+    for (i, core) in cores.into_iter().enumerate() {
+        m.enter(i);
+        driver.add(core.driver.stats());
+        latency.add(&core.latency);
+        core.driver.close(&mut m);
+        match core.traffic {
+            Source::Pktgen(s) => s.release(&mut m),
+            Source::Replay(s) => skipped += s.release(&mut m),
+        }
+    }
+    let share = |bytes: u64| bytes as f64 / m.bus.raw_capacity(elapsed).max(1) as f64;
+    let mut outcome = Outcome {
+        packets: driver.packets,
+        elapsed,
+        work: WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect(),
+        stalled: m.stalled(),
+        driver,
+        device: m.device.counters,
+        latency,
+        link_share: (
+            share(ledger.pcie_down_tlp_bytes + ledger.pcie_down_dllp_bytes),
+            share(ledger.pcie_up_tlp_bytes + ledger.pcie_up_dllp_bytes),
+        ),
+        ledger,
+        audit: Vec::new(),
+    };
+    outcome.audit = audit::audit(&outcome, &m, skipped);
+    outcome
+}
 
 /// Objects made by calling the device directly. The command interface will take
 /// this place.

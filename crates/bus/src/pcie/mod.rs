@@ -243,6 +243,11 @@ impl Rules {
         self.byte_time
     }
 
+    /// The time of a byte on one direction of the bare link, all of it usable.
+    pub const fn raw_byte_time(&self) -> ByteTime {
+        ByteTime::of_link(self.settings.generation, self.settings.lanes)
+    }
+
     /// The Ack limit in force, in symbol times.
     pub const fn ack_limit(&self) -> u32 {
         self.ack_limit

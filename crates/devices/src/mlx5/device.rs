@@ -9,41 +9,56 @@ use doorbell_seam::{Device, Drop, Iova, Port, Reg, Taken, Time};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// What the device counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $field:ident,)*) => {
+        /// What the device counted.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $field: u64,)*
+        }
+
+        impl Counters {
+            /// Every counter with its name.
+            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
     /// Frames sent.
-    pub packets: u64,
+    packets,
     /// Bytes of those, without FCS and padding.
-    pub bytes: u64,
+    bytes,
     /// WQEs executed, NOPs and flushed ones included.
-    pub wqes: u64,
+    wqes,
     /// NOPs among them.
-    pub nops: u64,
+    nops,
     /// Multi-packet WQEs among them.
-    pub mpwqes: u64,
+    mpwqes,
     /// Packets that came in those.
-    pub mpwqe_packets: u64,
+    mpwqe_packets,
     /// Large sends.
-    pub lso: u64,
+    lso,
     /// Packets that were announced and not sent, because of an error.
-    pub discarded: u64,
+    discarded,
     /// WQEs that failed.
-    pub errors: u64,
+    errors,
     /// Doorbells that announced something.
-    pub doorbells: u64,
+    doorbells,
     /// Doorbells that made no sense: no such queue, not ready, out of range.
-    pub bad_doorbells: u64,
+    bad_doorbells,
     /// Reads of WQEs.
-    pub fetches: u64,
+    fetches,
     /// Bytes of those.
-    pub fetched_bytes: u64,
+    fetched_bytes,
     /// CQEs written.
-    pub cqes: u64,
+    cqes,
     /// EQEs written.
-    pub eqes: u64,
+    eqes,
     /// CQEs or EQEs that could not be written.
-    pub lost_entries: u64,
+    lost_entries,
 }
 
 /// Something that becomes visible at a time of its own.
@@ -110,6 +125,11 @@ impl Mlx5 {
             events_due: Time::NEVER,
             due: Time::NEVER,
         }
+    }
+
+    /// When the last bit of the last frame has left, or will have.
+    pub fn wire_free(&self) -> Time {
+        self.pipe.wire_free
     }
 
     /// Drops what is in flight for a queue that was reset or destroyed.

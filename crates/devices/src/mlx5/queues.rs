@@ -153,7 +153,4 @@ impl<T> Table<T> {
         let base = self.base;
         self.slots.iter().enumerate().filter_map(move |(i, t)| Some((base + i as u32, t.as_ref()?)))
     }
-    pub(super) fn clear(&mut self) {
-        self.slots.clear();
-    }
 }

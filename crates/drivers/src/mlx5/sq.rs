@@ -72,49 +72,68 @@ impl From<CmdStatus> for OpenError {
     }
 }
 
-/// Counters of a channel, named as in `ethtool -S` where it has them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+macro_rules! stats {
+    ($($(#[doc = $doc:literal])+ $field:ident,)*) => {
+        /// Counters of a channel, named as in `ethtool -S` where it has them.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Stats {
+            $($(#[doc = $doc])+ pub $field: u64,)*
+        }
+
+        impl Stats {
+            /// Every counter with its name.
+            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+            /// Adds another channel's.
+            pub fn add(&mut self, other: &Stats) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+
+stats! {
     /// Packets queued, in segments on the wire.
-    pub packets: u64,
+    packets,
     /// Bytes of those, headers of every segment included, padding not.
-    pub bytes: u64,
+    bytes,
     /// Large sends.
-    pub tso_packets: u64,
+    tso_packets,
     /// Packets whose checksum was left to the device.
-    pub csum_partial: u64,
+    csum_partial,
     /// Packets whose tag was left to the device.
-    pub added_vlan_packets: u64,
+    added_vlan_packets,
     /// Calls that said that more would follow.
-    pub xmit_more: u64,
+    xmit_more,
     /// NOPs posted.
-    pub nop: u64,
+    nop,
     /// WQEs posted, NOPs and sessions included.
-    pub wqes: u64,
+    wqes,
     /// Sessions opened.
-    pub mpwqe_blks: u64,
+    mpwqe_blks,
     /// Packets in sessions.
-    pub mpwqe_pkts: u64,
+    mpwqe_pkts,
     /// Doorbells rung.
-    pub doorbells: u64,
+    doorbells,
     /// CQEs taken.
-    pub cqes: u64,
+    cqes,
     /// Error CQEs taken.
-    pub cqe_err: u64,
+    cqe_err,
     /// CQEs that named no outstanding WQE.
-    pub cqe_stray: u64,
+    cqe_stray,
     /// Times the queue stopped.
-    pub stopped: u64,
+    stopped,
     /// Times it woke.
-    pub wake: u64,
+    wake,
     /// Packets dropped.
-    pub dropped: u64,
+    dropped,
     /// Recoveries completed.
-    pub recover: u64,
+    recover,
     /// Interrupts that were ours.
-    pub interrupts: u64,
+    interrupts,
     /// Events taken from the EQ.
-    pub eqes: u64,
+    eqes,
 }
 
 /// What stands in the ring at a WQE's first block.

@@ -1,12 +1,14 @@
 //! What is sent: packet generators and captures.
 
 mod pktgen;
+mod replay;
 
 pub use pktgen::{Pktgen, Rate};
+pub use replay::{Frames, Replay, ReplayOptions};
 
 use doorbell_drivers::Sink;
 use doorbell_packet::Packet;
-use doorbell_seam::{Host, Time};
+use doorbell_seam::{Buf, Host, Time};
 
 /// A source of packets for one core; it gets its buffers back as a [`Sink`].
 pub trait Traffic<H: Host>: Sink {
@@ -27,4 +29,45 @@ pub enum Next {
     Reclaim,
     /// Nothing any more, and all buffers are back.
     Done,
+}
+
+/// Any of the sources, so that cores of one run may differ.
+#[derive(Debug)]
+pub enum Source {
+    /// [`Pktgen`]
+    Pktgen(Pktgen),
+    /// [`Replay`]
+    Replay(Replay),
+}
+
+impl Sink for Source {
+    #[inline(always)]
+    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
+        match self {
+            Source::Pktgen(s) => s.sent(b, cookie, last),
+            Source::Replay(s) => s.sent(b, cookie, last),
+        }
+    }
+    fn received(&mut self, p: Packet, verified: bool) {
+        match self {
+            Source::Pktgen(s) => s.received(p, verified),
+            Source::Replay(s) => s.received(p, verified),
+        }
+    }
+}
+
+impl<H: Host> Traffic<H> for Source {
+    #[inline(always)]
+    fn next(&mut self, h: &mut H) -> Next {
+        match self {
+            Source::Pktgen(s) => s.next(h),
+            Source::Replay(s) => s.next(h),
+        }
+    }
+    fn dropped(&mut self, h: &mut H, p: Packet) {
+        match self {
+            Source::Pktgen(s) => s.dropped(h, p),
+            Source::Replay(s) => s.dropped(h, p),
+        }
+    }
 }

@@ -30,13 +30,12 @@ pub struct Pktgen {
     left: u64,
     rate: Rate,
     next_burst: Time,
+    cookie: u32,
     todo: Todo,
-    /// Packets that came back.
-    pub reclaimed: u64,
 }
 
 /// Ethernet, IPv4 and UDP headers.
-pub(super) const HEADERS: u32 = 14 + 20 + 8;
+const HEADERS: u32 = 14 + 20 + 8;
 
 impl Pktgen {
     /// A generator that sends `packets` packets of `size` bytes (without FCS)
@@ -78,8 +77,8 @@ impl Pktgen {
             left: packets,
             rate,
             next_burst: first_burst,
+            cookie: 0,
             todo,
-            reclaimed: 0,
         })
     }
 
@@ -128,7 +127,6 @@ impl Sink for Pktgen {
     #[inline(always)]
     fn sent(&mut self, b: Buf, _cookie: u32, _last: bool) {
         self.outstanding -= 1;
-        self.reclaimed += 1;
         self.pool.push(b);
     }
 
@@ -160,8 +158,9 @@ impl<H: Host> Traffic<H> for Pktgen {
         if !more {
             self.in_burst = 0;
         }
+        self.cookie = self.cookie.wrapping_add(1);
         let head = Piece { buf, start: 0, len: self.size };
-        Next::Packet(Packet { head, todo: self.todo, more: None, cookie: 0 }, more)
+        Next::Packet(Packet { head, todo: self.todo, more: None, cookie: self.cookie }, more)
     }
 
     fn dropped(&mut self, _h: &mut H, p: Packet) {

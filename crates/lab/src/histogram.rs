@@ -1,0 +1,128 @@
+//! Latencies: a histogram whose buckets are 1/32 of a power of two wide, so that
+//! any quantile is right to 3 per cent.
+
+use doorbell_seam::Span;
+
+/// log2 of the buckets in each power of two.
+const FINE: u32 = 5;
+
+/// Counts of spans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    total: u64,
+    min: Span,
+    max: Span,
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram { counts: vec![0; 64 << FINE], total: 0, min: Span::from_ps(u64::MAX), max: Span::ZERO }
+    }
+}
+
+impl Histogram {
+    /// One more.
+    #[inline]
+    pub fn record(&mut self, s: Span) {
+        self.counts[bucket(s.ps())] += 1;
+        self.total += 1;
+        self.min = self.min.min(s);
+        self.max = self.max.max(s);
+    }
+
+    /// All of another's.
+    pub fn add(&mut self, other: &Histogram) {
+        for (a, b) in self.counts.iter_mut().zip(&other.counts) {
+            *a += b;
+        }
+        self.total += other.total;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.total
+    }
+
+    /// The shortest; `None` if there are none.
+    pub fn min(&self) -> Option<Span> {
+        (self.total > 0).then_some(self.min)
+    }
+
+    /// The longest.
+    pub fn max(&self) -> Option<Span> {
+        (self.total > 0).then_some(self.max)
+    }
+
+    /// The span that `per_mille` of 1000 do not exceed: the upper end of its
+    /// bucket, but not above the longest.
+    pub fn quantile(&self, per_mille: u64) -> Option<Span> {
+        if self.total == 0 {
+            return None;
+        }
+        let want = (self.total * per_mille).div_ceil(1000).max(1);
+        let mut seen = 0;
+        for (i, n) in self.counts.iter().enumerate() {
+            seen += n;
+            if seen >= want {
+                return Some(Span::from_ps(upper(i)).min(self.max));
+            }
+        }
+        Some(self.max)
+    }
+}
+
+#[inline]
+fn bucket(ps: u64) -> usize {
+    if ps < 1 << FINE {
+        return ps as usize;
+    }
+    let log = 63 - ps.leading_zeros();
+    let fine = (ps >> (log - FINE)) as usize & ((1 << FINE) - 1);
+    (((log - FINE + 1) as usize) << FINE) + fine
+}
+
+/// The largest value of a bucket.
+fn upper(bucket: usize) -> u64 {
+    if bucket < 1 << FINE {
+        return bucket as u64;
+    }
+    let log = (bucket >> FINE) as u32 - 1 + FINE;
+    let fine = (bucket & ((1 << FINE) - 1)) as u64;
+    let start = (1u64 << log) + (fine << (log - FINE));
+    start + ((1u64 << (log - FINE)) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_bucket_holds_its_values_and_is_narrow(ps in 0u64..u64::MAX / 2) {
+            let top = upper(bucket(ps));
+            prop_assert!(ps <= top && top - ps <= ps / 31);
+            prop_assert!(bucket(top) == bucket(ps) && bucket(top + 1) == bucket(ps) + 1);
+        }
+    }
+
+    #[test]
+    fn quantiles_of_a_ramp() {
+        let mut h = Histogram::default();
+        for ns in 1..=1000 {
+            h.record(Span::from_ns(ns));
+        }
+        let near = |per_mille, ns: f64| {
+            let q = h.quantile(per_mille).unwrap().as_ns_f64();
+            assert!((q / ns - 1.0).abs() < 0.04, "{per_mille}: {q}");
+        };
+        near(500, 500.0);
+        near(990, 990.0);
+        assert_eq!(h.quantile(1000), Some(Span::from_ns(1000)));
+        assert_eq!(h.min(), Some(Span::from_ns(1)));
+        assert_eq!(Histogram::default().quantile(500), None);
+    }
+}
