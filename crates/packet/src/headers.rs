@@ -23,6 +23,17 @@ use etherparse::{
 /// Length of an Ethernet header without a tag.
 pub const ETHERNET: usize = 14;
 
+/// TCP's flags, at [`tcp::FLAGS`] in its header (RFC 9293, 3.1).
+pub(crate) mod tcp {
+    pub(crate) const FLAGS: usize = 13;
+    pub(crate) const FIN: u8 = 0x01;
+    pub(crate) const SYN: u8 = 0x02;
+    pub(crate) const RST: u8 = 0x04;
+    pub(crate) const PSH: u8 = 0x08;
+    pub(crate) const URG: u8 = 0x20;
+    pub(crate) const CWR: u8 = 0x80;
+}
+
 /// Which network layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ip {

@@ -12,17 +12,10 @@
 //! gives the same segments.
 
 use crate::checksum::Sum;
+use crate::headers::tcp::{CWR, FIN, FLAGS, PSH, RST, SYN, URG};
 use crate::headers::{Check, Ip, Layers, Transport, be16, be32, put16, verify};
 use crate::segment::write_ipv4_checksum;
 use crate::{Gso, Todo};
-
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const PSH: u8 = 0x08;
-const URG: u8 = 0x20;
-const CWR: u8 = 0x80;
-const FLAGS: usize = 13;
 
 /// A merge in progress, in the caller's memory.
 #[derive(Debug)]

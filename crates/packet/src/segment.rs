@@ -21,15 +21,10 @@
 //! the frame in one piece. [`Segments`] is the same for a frame that is.
 
 use crate::checksum::Sum;
+use crate::headers::tcp::{CWR, FIN, FLAGS, PSH};
 use crate::headers::{Ip, Layers, Transport, be16, be32, header_len_v4, prepare_partial, put16, put32};
 use crate::{Gso, Partial, Todo};
 use core::ops::Range;
-
-const FIN: u8 = 0x01;
-const PSH: u8 = 0x08;
-const CWR: u8 = 0x80;
-/// Where the flags are in a TCP header.
-const FLAGS: usize = 13;
 
 /// Why a large send cannot be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

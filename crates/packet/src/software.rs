@@ -117,10 +117,10 @@ impl Packet {
         h.spend(Work::Copy(12 + ROOM));
         self.todo.vlan = None;
         if let Some(c) = &mut self.todo.checksum {
-            c.start += ROOM as u16;
+            c.start = c.start.saturating_add(ROOM as u16);
         }
         if let Some(g) = &mut self.todo.gso {
-            g.header += ROOM as u16;
+            g.header = g.header.saturating_add(ROOM as u16);
         }
         Ok(self)
     }
