@@ -364,3 +364,23 @@ fn a_checksum_left_undone_is_completed_as_the_kernel_does() {
     }
     judge.is_silent();
 }
+
+/// The one place where we differ, and mean to: outside of segmentation the kernel
+/// writes both of one's complement's zeros as 0xffff, for TCP too.
+#[test]
+fn a_lone_tcp_frame_that_sums_to_zero_is_all_ones_from_the_kernel_and_zero_from_us() {
+    let Some(judge) = judge() else { return };
+    let mut case = Case { payload: vec![0; 40], tags: vec![], ..Case::draw(&mut Random(17), GsoKind::Tcp4) };
+    let field = |frame: &[u8]| Layers::of(frame).expect("IP").partial().expect("TCP").field();
+    let whole = case.frame();
+    case.payload[..2].copy_from_slice(&whole[field(&whole)..field(&whole) + 2]);
+    let mut frame = case.frame();
+    let at = field(&frame);
+    let todo = Todo { checksum: prepare_partial(&mut frame), ..Todo::NONE };
+    let ours = ours(&frame, &todo).remove(0);
+    let mut kernels = judge.makes(&frame, &todo, 1).pop().expect("forwarded");
+    assert_eq!((&ours[at..at + 2], &kernels[at..at + 2]), (&[0, 0][..], &[0xff, 0xff][..]));
+    assert_eq!((verify(&ours).transport, verify(&kernels).transport), (Check::Good, Check::Good));
+    kernels[at..at + 2].fill(0);
+    assert_eq!(kernels, ours);
+}
