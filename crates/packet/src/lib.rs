@@ -6,6 +6,11 @@
 //! ([`Partial`]), a cut into segments ([`Gso`]), a VLAN tag. A driver hands each
 //! of these to its device, or does it itself with the functions here.
 //!
+//! On packets in host memory the functions are [`Packet`]'s own, and declare the
+//! work they do: [`Packet::linearise`], [`Packet::complete_checksum`],
+//! [`Packet::segment`], [`Packet::insert_tag`]. On bytes, for devices and tools, they are in
+//! [`checksum`], [`headers`], [`segment`], [`merge`] and [`vlan`].
+//!
 //! The terms are Linux's: `CHECKSUM_PARTIAL` with `csum_start` and
 //! `csum_offset`, `gso_size`, fragments and fragment list of an skb.
 #![no_std]
