@@ -102,8 +102,10 @@ impl Window {
             // SAFETY: as in `read`, and the mapping is writable.
             unsafe {
                 match *v {
-                    [a, b, c, d, e, f, g, h, ..] if width == 8 => (*to.cast::<AtomicU64>())
-                        .store(u64::from_ne_bytes([a, b, c, d, e, f, g, h]), Ordering::Relaxed),
+                    [a, b, c, d, e, f, g, h, ..] if width == 8 => {
+                        let v = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+                        (*to.cast::<AtomicU64>()).store(v, Ordering::Relaxed);
+                    }
                     [a, b, c, d, ..] if width == 4 => {
                         (*to.cast::<AtomicU32>()).store(u32::from_ne_bytes([a, b, c, d]), Ordering::Relaxed);
                     }
