@@ -227,6 +227,29 @@ fn one_frame_each_way_through_the_socket_alone() {
 }
 
 #[test]
+fn a_frame_is_in_memory_once_the_host_has_settled() {
+    if !full() {
+        return;
+    }
+    let wire = Wire::new().unwrap();
+    let mut h = start("e1000", &wire, Backing::Mapped);
+    let mut driver = Mini::open(&mut h).unwrap();
+    h.delay(Span::from_ms(1100));
+    let start = h.now();
+    for len in 60..160 {
+        let comes = frame(MAC, [2, 0, 0, 0, 0, 1], len);
+        let came = driver.receive(&mut h, |h| {
+            wire.send(&comes).unwrap();
+            h.settle();
+        });
+        assert_eq!(came, Ok(comes));
+    }
+    assert_eq!(h.now(), start, "nobody had to wait");
+    driver.close(&mut h);
+    assert!(h.finish().unwrap().is_even());
+}
+
+#[test]
 fn virtual_time_moves_only_when_told() {
     if !full() {
         return;
