@@ -6,10 +6,11 @@
 # Exit: 0 all there, 3 something is missing (the list is on stderr).
 set -eu
 
-# package  a program that comes with it
+# package  a program, or a file, that comes with it
 needs='
 qemu-system-x86 qemu-system-x86_64
 gcc gcc
+libc6-dev /usr/include/stdio.h
 make make
 tcpdump tcpdump
 tshark tshark
@@ -24,8 +25,8 @@ valgrind valgrind
 PATH=$PATH:/usr/sbin:/sbin
 
 missing() {
-    echo "$needs" | while read -r package program; do
-        [ -z "$package" ] || command -v "$program" >/dev/null || echo "$package"
+    echo "$needs" | while read -r package thing; do
+        [ -z "$package" ] || command -v "$thing" >/dev/null || [ -f "$thing" ] || echo "$package"
     done
 }
 
