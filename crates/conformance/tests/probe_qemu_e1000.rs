@@ -250,6 +250,26 @@ fn a_frame_is_in_memory_once_the_host_has_settled() {
 }
 
 #[test]
+fn frames_wait_on_the_wire_until_somebody_takes_them() {
+    if !full() {
+        return;
+    }
+    let wire = Wire::new().unwrap();
+    let mut h = start("e1000", &wire, Backing::Mapped);
+    let mut driver = Mini::open(&mut h).unwrap();
+    // More than the socket holds.
+    let frames: Vec<_> = (0..50).map(|n| frame([0xff; 6], MAC, 60 + n)).collect();
+    for frame in &frames {
+        driver.transmit(&mut h, frame).unwrap();
+    }
+    for frame in &frames {
+        assert_eq!(wire.receive(Duration::from_secs(5)).unwrap().as_ref(), Some(frame));
+    }
+    driver.close(&mut h);
+    assert!(h.finish().unwrap().is_even());
+}
+
+#[test]
 fn virtual_time_moves_only_when_told() {
     if !full() {
         return;
