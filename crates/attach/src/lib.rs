@@ -7,4 +7,6 @@
 
 pub mod netns;
 pub mod pcap;
+pub mod qtest;
+pub mod shared;
 pub mod tap;

@@ -1,1 +1,4 @@
+//! The `doorbell` command.
+#![forbid(unsafe_code)]
+
 fn main() {}

@@ -6,4 +6,5 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod e1000;
 pub mod mlx5;

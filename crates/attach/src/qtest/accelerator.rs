@@ -1,0 +1,47 @@
+//! Where the qtest accelerator for a given QEMU is.
+//!
+//! `tools/qtest-accel/build.sh` puts it in a directory named after the stamp of
+//! the QEMU build it belongs to. QEMU carries its stamp as the name of a symbol
+//! that it demands of every module, so the binary's bytes contain it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const MARK: &[u8] = b"qemu_stamp_";
+const DIGITS: usize = 40;
+
+/// The directory to give QEMU as `QEMU_MODULE_DIR`, if we have built a module for
+/// this binary. A QEMU that brings the accelerator along needs none.
+pub(super) fn module_dir(qemu: &Path, target: &str) -> Option<PathBuf> {
+    let stamp = stamp(&fs::read(qemu).ok()?)?;
+    let cache = match env::var_os("XDG_CACHE_HOME").filter(|d| !d.is_empty()) {
+        Some(dir) => PathBuf::from(dir),
+        None => PathBuf::from(env::var_os("HOME")?).join(".cache"),
+    };
+    let dir = cache.join("doorbell/qtest-accel").join(stamp);
+    dir.join(format!("accel-qtest-{target}.so")).is_file().then_some(dir)
+}
+
+fn stamp(binary: &[u8]) -> Option<String> {
+    // 18 MB: splitting at a byte is the one search in std that is fast without
+    // optimisation too, and 'q' is rare enough in a binary.
+    let after = |rest: &[u8]| {
+        let digits = rest.strip_prefix(&MARK[1..])?.get(..DIGITS)?;
+        digits.iter().all(u8::is_ascii_hexdigit).then(|| String::from_utf8_lossy(digits).into_owned())
+    };
+    binary.split(|b| *b == MARK[0]).find_map(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stamp_is_forty_digits_after_its_mark() {
+        let digits = "f1b4c2639e440a9f989736fb1ad6d8336564df2e";
+        assert_eq!(stamp(format!("\0q qemu_stamp_%s\0qemu_stamp_{digits}\0").as_bytes()), Some(digits.into()));
+        assert_eq!(stamp(format!("qemu_stamp_{}", &digits[1..]).as_bytes()), None);
+        assert_eq!(stamp(b""), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! The port's table of regions against a model that keeps one entry a page.
+
+use super::*;
+use proptest::prelude::*;
+
+const PAGE: u64 = 4096;
+
+struct Deaf;
+impl Interrupts for Deaf {
+    fn set_line(&mut self, _: u16, _: bool) {}
+    fn message(&mut self, _: u16) {}
+}
+
+fn window(pages: u64, writable: bool) -> Window {
+    let file = memfd(c"region", pages * PAGE).unwrap();
+    Window::map(&file, 0, (pages * PAGE) as usize, writable).unwrap()
+}
+
+fn port() -> SharedPort<Deaf, Vec<Vec<u8>>> {
+    SharedPort::new(Deaf, Vec::new())
+}
+
+fn fault(at: u64, kind: DmaFaultKind) -> Result<Time, DmaFault> {
+    Err(DmaFault { at: Iova(at), kind })
+}
+
+#[test]
+fn an_access_may_span_regions_that_touch() {
+    let mut p = port();
+    p.memory.map(Iova(PAGE), window(1, true), Access::READ_WRITE).unwrap();
+    p.memory.map(Iova(2 * PAGE), window(2, true), Access::READ_WRITE).unwrap();
+    let sent: Vec<u8> = (0..2 * PAGE).map(|i| (i % 251) as u8).collect();
+    assert_eq!(p.write(Time::from_ps(7), Iova(PAGE + 9), &sent), Ok(Time::from_ps(7)));
+    let mut seen = vec![0; sent.len()];
+    assert_eq!(p.read(Time::from_ps(8), Iova(PAGE + 9), &mut seen), Ok(Time::from_ps(8)));
+    assert_eq!(seen, sent);
+}
+
+#[test]
+fn a_fault_names_the_first_address_out_of_reach_and_transfers_nothing() {
+    let mut p = port();
+    p.memory.map(Iova(PAGE), window(1, true), Access::READ_WRITE).unwrap();
+    p.memory.map(Iova(2 * PAGE), window(1, false), Access::READ).unwrap();
+    let over = [0xee; 16];
+    assert_eq!(p.write(Time::ZERO, Iova(2 * PAGE - 8), &over), fault(2 * PAGE, DmaFaultKind::Direction));
+    assert_eq!(p.write(Time::ZERO, Iova(0), &over), fault(0, DmaFaultKind::Unmapped));
+    let mut seen = [1; 16];
+    assert_eq!(p.read(Time::ZERO, Iova(3 * PAGE - 8), &mut seen), fault(3 * PAGE, DmaFaultKind::Unmapped));
+    assert_eq!(seen, [1; 16]);
+    assert!(p.read(Time::ZERO, Iova(2 * PAGE - 8), &mut seen).is_ok());
+    assert_eq!(seen, [0; 16], "the refused write left no byte behind");
+}
+
+#[test]
+fn memory_mapped_for_reception_cannot_be_read() {
+    let mut p = port();
+    p.memory.map(Iova(PAGE), window(1, true), Access::WRITE).unwrap();
+    assert!(p.write(Time::ZERO, Iova(PAGE), &[1]).is_ok());
+    assert_eq!(p.read(Time::ZERO, Iova(PAGE), &mut [0]), fault(PAGE, DmaFaultKind::Direction));
+}
+
+#[test]
+fn an_access_does_not_wrap_around_the_address_space() {
+    let mut p = port();
+    p.memory.map(Iova(0), window(1, true), Access::READ_WRITE).unwrap();
+    p.memory.map(Iova(u64::MAX - PAGE + 1), window(1, true), Access::READ_WRITE).unwrap();
+    assert!(p.write(Time::ZERO, Iova(u64::MAX - 7), &[5; 8]).is_ok());
+    assert_eq!(p.write(Time::ZERO, Iova(u64::MAX - 7), &[5; 9]), fault(0, DmaFaultKind::Unmapped));
+}
+
+#[test]
+fn an_unmapped_region_is_out_of_reach_and_a_cut_is_refused() {
+    let mut p = port();
+    p.memory.map(Iova(PAGE), window(2, true), Access::READ_WRITE).unwrap();
+    p.memory.map(Iova(3 * PAGE), window(1, true), Access::READ_WRITE).unwrap();
+    assert_eq!(p.memory.unmap(Iova(2 * PAGE), 2 * PAGE), Err(RegionError::Cuts));
+    assert_eq!(p.memory.unmap(Iova(PAGE), PAGE), Err(RegionError::Cuts));
+    assert_eq!(p.memory.unmap(Iova(4 * PAGE), PAGE), Err(RegionError::NotMapped));
+    assert_eq!(p.memory.unmap(Iova(PAGE), 0), Err(RegionError::Empty));
+    assert_eq!(p.memory.unmap(Iova(0), 4 * PAGE), Ok(2));
+    assert_eq!(p.read(Time::ZERO, Iova(PAGE), &mut [0]), fault(PAGE, DmaFaultKind::Unmapped));
+}
+
+#[test]
+fn regions_that_could_not_work_are_refused() {
+    let mut r = Regions::new();
+    r.map(Iova(PAGE), window(2, true), Access::READ_WRITE).unwrap();
+    assert_eq!(r.map(Iova(0), window(2, true), Access::READ), Err(RegionError::Overlaps));
+    assert_eq!(r.map(Iova(2 * PAGE), window(1, true), Access::READ), Err(RegionError::Overlaps));
+    assert_eq!(r.map(Iova(u64::MAX), window(1, true), Access::READ), Err(RegionError::PastTheEnd));
+    assert_eq!(r.map(Iova(8 * PAGE), window(1, false), Access::READ_WRITE), Err(RegionError::ReadOnlyWindow));
+    assert_eq!(r.len(), 1);
+}
+
+/// What may be done at each page of a small address space.
+type Pages = [Option<Access>; 16];
+
+fn expect(pages: &Pages, at: u64, len: u64, write: bool) -> Result<(), DmaFault> {
+    for a in at..at + len {
+        match pages.get((a / PAGE) as usize).copied().flatten() {
+            None => return Err(DmaFault { at: Iova(a), kind: DmaFaultKind::Unmapped }),
+            Some(access) if !(if write { access.write } else { access.read }) => {
+                return Err(DmaFault { at: Iova(a), kind: DmaFaultKind::Direction });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Map { page: u64, pages: u64, access: Access },
+    Unmap { page: u64, pages: u64 },
+    Write { at: u64, len: u64, fill: u8 },
+    Read { at: u64, len: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let access = prop_oneof![3 => Just(Access::READ_WRITE), 1 => Just(Access::READ), 1 => Just(Access::WRITE)];
+    prop_oneof![
+        3 => (0..16u64, 1..4u64, access).prop_map(|(page, pages, access)| Step::Map { page, pages, access }),
+        1 => (0..16u64, 1..8u64).prop_map(|(page, pages)| Step::Unmap { page, pages }),
+        4 => (0..17 * PAGE, 0..3 * PAGE, any::<u8>()).prop_map(|(at, len, fill)| Step::Write { at, len, fill }),
+        4 => (0..17 * PAGE, 0..3 * PAGE).prop_map(|(at, len)| Step::Read { at, len }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_port_agrees_with_a_table_of_bytes(steps in proptest::collection::vec(step(), 1..60)) {
+        let mut p = port();
+        let mut pages: Pages = [None; 16];
+        let mut bytes = vec![0u8; 20 * PAGE as usize];
+        for step in steps {
+            match step {
+                Step::Map { page, pages: n, access } => {
+                    let range = page as usize..(page + n) as usize;
+                    let free = range.end <= 16 && pages[range.clone()].iter().all(Option::is_none);
+                    if range.end <= 16 {
+                        prop_assert_eq!(p.memory.map(Iova(page * PAGE), window(n, true), access).is_ok(), free);
+                    }
+                    if free {
+                        pages[range].fill(Some(access));
+                        bytes[(page * PAGE) as usize..((page + n) * PAGE) as usize].fill(0);
+                    }
+                }
+                Step::Unmap { page, pages: n } => {
+                    if p.memory.unmap(Iova(page * PAGE), n * PAGE).is_ok() {
+                        let end = ((page + n) as usize).min(16);
+                        pages[page as usize..end].fill(None);
+                    }
+                }
+                Step::Write { at, len, fill } => {
+                    let sent = vec![fill; len as usize];
+                    let got = p.write(Time::ZERO, Iova(at), &sent).map(|_| ());
+                    prop_assert_eq!(got, expect(&pages, at, len, true));
+                    if got.is_ok() {
+                        bytes[at as usize..(at + len) as usize].copy_from_slice(&sent);
+                    }
+                }
+                Step::Read { at, len } => {
+                    let mut seen = vec![0x5a; len as usize];
+                    let got = p.read(Time::ZERO, Iova(at), &mut seen).map(|_| ());
+                    prop_assert_eq!(got, expect(&pages, at, len, false));
+                    if got.is_ok() {
+                        prop_assert_eq!(&seen[..], &bytes[at as usize..(at + len) as usize]);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Memory that another process, or a guest, writes at the same time.
+//!
+//! Rust's references promise that nobody else writes what they point at, and
+//! here somebody does. So there are no references: [`Window`] copies in and out
+//! with atomic accesses of up to 8 bytes. An aligned 1-, 2-, 4- or 8-byte field
+//! is therefore read and written whole, as a descriptor's status has to be.
+//! Each write is released, each read acquired: what was written first is seen
+//! first, which is the order a bus gives a device's posted writes.
+
+use memmap2::{MmapOptions, MmapRaw};
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::FromRawFd;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+
+/// A mapped piece of a file that others have mapped too.
+#[derive(Debug)]
+pub struct Window {
+    memory: MmapRaw,
+    writable: bool,
+}
+
+impl Window {
+    /// Maps `len` bytes of `file` from `offset` on.
+    ///
+    /// # Errors
+    /// When the file ends before that, or the system refuses. A file that is cut
+    /// short later is its owner's fault, and access to it raises SIGBUS: take
+    /// files from those that are trusted with that, or seal them.
+    pub fn map(file: &File, offset: u64, len: usize, writable: bool) -> io::Result<Window> {
+        let end = offset.checked_add(len as u64);
+        let size = file.metadata()?.len();
+        if end.is_none_or(|end| end > size) {
+            let why = format!("{len:#x} bytes from {offset:#x} on are not inside a file of {size:#x}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let mut options = MmapOptions::new();
+        options.offset(offset).len(len);
+        let memory = if writable { options.map_raw(file)? } else { options.map_raw_read_only(file)? };
+        Ok(Window { memory, writable })
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether [`Window::write`] is allowed.
+    pub const fn writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Copies out `into.len()` bytes from `offset` on.
+    ///
+    /// # Panics
+    /// When they are not inside the window: the caller has checked that.
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
+        self.inside(offset, into.len());
+        let mut done = 0;
+        while done < into.len() {
+            let from = self.memory.as_ptr().wrapping_add(offset + done);
+            let width = width(from.addr(), into.len() - done);
+            let to = &mut into[done..done + width];
+            // SAFETY: `inside` has checked that the `width` bytes at `from` are in
+            // the mapping, which lives as long as `self`; `width` divides the
+            // address, so the access is aligned; others may write meanwhile, and
+            // atomic accesses are what allows that. A relaxed load of at most
+            // 8 bytes is fine on a read-only mapping.
+            unsafe {
+                match width {
+                    8 => to.copy_from_slice(&(*from.cast::<AtomicU64>()).load(Ordering::Relaxed).to_ne_bytes()),
+                    4 => to.copy_from_slice(&(*from.cast::<AtomicU32>()).load(Ordering::Relaxed).to_ne_bytes()),
+                    2 => to.copy_from_slice(&(*from.cast::<AtomicU16>()).load(Ordering::Relaxed).to_ne_bytes()),
+                    _ => to[0] = (*from.cast::<AtomicU8>()).load(Ordering::Relaxed),
+                }
+            }
+            done += width;
+        }
+        fence(Ordering::Acquire);
+    }
+
+    /// Copies in `from` at `offset`.
+    ///
+    /// # Panics
+    /// When it does not fit inside the window, or the window is for reading: the
+    /// caller has checked that.
+    pub fn write(&self, offset: usize, from: &[u8]) {
+        self.inside(offset, from.len());
+        assert!(self.writable, "write to a window mapped for reading");
+        fence(Ordering::Release);
+        let mut done = 0;
+        while done < from.len() {
+            let to = self.memory.as_mut_ptr().wrapping_add(offset + done);
+            let width = width(to.addr(), from.len() - done);
+            let v = &from[done..];
+            // SAFETY: as in `read`, and the mapping is writable.
+            unsafe {
+                match *v {
+                    [a, b, c, d, e, f, g, h, ..] if width == 8 => {
+                        let v = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+                        (*to.cast::<AtomicU64>()).store(v, Ordering::Relaxed);
+                    }
+                    [a, b, c, d, ..] if width == 4 => {
+                        (*to.cast::<AtomicU32>()).store(u32::from_ne_bytes([a, b, c, d]), Ordering::Relaxed);
+                    }
+                    [a, b, ..] if width == 2 => {
+                        (*to.cast::<AtomicU16>()).store(u16::from_ne_bytes([a, b]), Ordering::Relaxed);
+                    }
+                    _ => (*to.cast::<AtomicU8>()).store(v[0], Ordering::Relaxed),
+                }
+            }
+            done += width;
+        }
+    }
+
+    fn inside(&self, offset: usize, len: usize) {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len());
+        assert!(inside, "{len:#x} bytes at {offset:#x} are not inside a window of {:#x}", self.len());
+    }
+}
+
+/// The widest access, up to 8 bytes, that `address` is aligned for and `left`
+/// bytes have room for.
+fn width(address: usize, left: usize) -> usize {
+    let aligned = 1 << (address | 8).trailing_zeros();
+    let fits = 1 << left.min(8).ilog2();
+    usize::min(aligned, fits)
+}
+
+/// A file of `len` zero bytes that lives in memory alone, to be shared with
+/// another process. `name` is for /proc.
+///
+/// # Errors
+/// When the system has no more memory or descriptors.
+pub fn memfd(name: &CStr, len: u64) -> io::Result<File> {
+    // SAFETY: `name` is a C string that outlives the call.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just made the descriptor, and nobody else has it.
+    let file = unsafe { File::from_raw_fd(fd) };
+    file.set_len(len)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_is_as_wide_as_its_alignment_allows() {
+        assert_eq!([width(0, 100), width(4, 100), width(6, 100), width(7, 100)], [8, 4, 2, 1]);
+        assert_eq!([width(8, 7), width(8, 4), width(8, 3), width(8, 1)], [4, 4, 2, 1]);
+    }
+
+    #[test]
+    fn bytes_cross_between_two_windows_at_any_alignment() {
+        let file = memfd(c"window", 8192).unwrap();
+        let (ours, theirs) =
+            (Window::map(&file, 0, 8192, true).unwrap(), Window::map(&file, 4096, 4096, false).unwrap());
+        for start in 0..16 {
+            for len in 0..40 {
+                let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + start + 1) as u8).collect();
+                ours.write(4096 + start, &bytes);
+                let mut seen = vec![0; len];
+                theirs.read(start, &mut seen);
+                assert_eq!(seen, bytes, "{len} bytes at {start}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_past_the_end_of_its_file_is_refused() {
+        let file = memfd(c"window", 4096).unwrap();
+        assert!(Window::map(&file, 0, 4097, true).is_err());
+        assert!(Window::map(&file, u64::MAX, 2, true).is_err());
+        assert!(Window::map(&file, 0, 4096, true).is_ok());
+    }
+
+    #[test]
+    #[should_panic(expected = "not inside a window")]
+    fn an_access_past_the_end_of_a_window_is_the_callers_mistake() {
+        Window::map(&memfd(c"window", 4096).unwrap(), 0, 4096, true).unwrap().write(4090, &[0; 7]);
+    }
+}

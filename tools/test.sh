@@ -1,0 +1,31 @@
+#!/bin/sh
+# `make test`: every test that can run here.
+#
+# Some tests need root, QEMU or other programs. With all of that they run, and a
+# missing thing is a failure (DOORBELL_FULL=1). Without, they are skipped and listed
+# here with the reason; where CI=true, that is a failure.
+set -eu
+cd "$(dirname "$0")/.."
+
+reasons=
+tools/install-test-deps.sh || reasons="programs are missing (above)"
+[ "$(id -u)" = 0 ] || reasons="${reasons:+$reasons; }network namespaces need root"
+if [ -z "$reasons" ]; then
+    tools/qtest-accel/build.sh || reasons="there is no qtest accelerator (above)"
+fi
+
+if [ -z "$reasons" ]; then
+    DOORBELL_FULL=1 exec cargo test --workspace "$@"
+fi
+
+{
+    echo "test: skipped, because $reasons:"
+    # Each such test asks for the variable, so this list is never out of date.
+    grep -l DOORBELL_FULL crates/conformance/tests/*.rs | sed 's|.*/\(.*\)\.rs|    \1|'
+} >&2
+if [ "${CI:-}" = true ]; then
+    echo "test: in CI that is a failure" >&2
+    exit 1
+fi
+unset DOORBELL_FULL
+exec cargo test --workspace "$@"
