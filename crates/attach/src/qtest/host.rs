@@ -262,7 +262,7 @@ impl Host for QtestHost {
         let at = self.heap.take(len.max(1).into(), align.into(), 0).ok_or(Exhausted)?;
         self.copy_in(at, &vec![0; len as usize]);
         self.balance.coherent += 1;
-        Ok(Coherent::from_parts(at, Iova(at), len))
+        Ok(Coherent::from_parts(at, Iova(at), len, 0))
     }
 
     fn release_coherent(&mut self, c: Coherent) {
