@@ -1,4 +1,65 @@
-//! The `doorbell` command.
+//! The `doorbell` command: reads arguments, assembles a run out of the other
+//! crates, prints what came of it.
+//!
+//! Results go to stdout, progress and diagnostics to stderr. The exit code is 0
+//! when everything was done and holds, 1 when a figure was missed, an audit
+//! failed or a run could not go on, 2 when the input was wrong.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod args;
+mod compare;
+mod list;
+mod output;
+mod plan;
+mod progress;
+mod reproduce;
+mod run;
+mod text;
+mod transfer;
+
+use args::{Args, Command};
+use clap::Parser;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Everything was done, and what was claimed holds.
+const DONE: u8 = 0;
+/// A figure was missed, an audit failed, or a run could not go on.
+const MISSED: u8 = 1;
+/// The input was wrong.
+const WRONG_INPUT: u8 = 2;
+
+/// Why there is no result, or none that can be shown.
+#[derive(Debug)]
+struct Error {
+    code: u8,
+    what: String,
+}
+
+impl Error {
+    fn input(what: impl Into<String>) -> Error {
+        Error { code: WRONG_INPUT, what: what.into() }
+    }
+}
+
+impl From<doorbell_lab::InputError> for Error {
+    fn from(e: doorbell_lab::InputError) -> Error {
+        Error::input(e.to_string())
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match Args::parse().command {
+        Command::Reproduce(a) => reproduce::reproduce(&a),
+        Command::Run(a) => run::run(&a),
+        Command::Compare(a) => compare::compare(&a),
+        Command::Transfer(a) => transfer::transfer(&a),
+        Command::List(a) => list::list(&a),
+    };
+    let code = done.unwrap_or_else(|e| {
+        // Where even stderr is gone, the exit code has to do.
+        let _ = writeln!(std::io::stderr(), "doorbell: {}", e.what);
+        e.code
+    });
+    ExitCode::from(code)
+}

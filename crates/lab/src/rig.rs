@@ -12,6 +12,15 @@ use crate::traffic::Frames;
 use doorbell_bus::pcie::{Operation, Transaction};
 use std::sync::Arc;
 
+/// Runs a system. The frames are those of the capture that `traffic.file` names.
+pub type Run = fn(&Values, Option<&Arc<Frames>>, &mut dyn Watch) -> Result<Measured, Failure>;
+
+/// The bus transactions of one transfer by the device: what, where, how many bytes.
+pub type Transfer = fn(&Values, Operation, u64, u32) -> Result<Transactions, String>;
+
+/// Bus transactions, one after the other.
+pub type Transactions = Box<dyn Iterator<Item = Transaction>>;
+
 /// A system.
 #[derive(Debug)]
 pub struct Rig {
@@ -25,10 +34,10 @@ pub struct Rig {
     pub platform_keys: &'static [Key],
     /// What a scenario says.
     pub run_keys: &'static [Key],
-    /// Runs it. The frames are those of the capture that `traffic.file` names.
-    pub run: fn(&Values, Option<&Arc<Frames>>, &mut dyn Watch) -> Result<Measured, Failure>,
-    /// The bus transactions of one transfer by the device.
-    pub transfer: fn(&Values, Operation, u64, u32) -> Result<Box<dyn Iterator<Item = Transaction>>, String>,
+    /// Runs it.
+    pub run: Run,
+    /// Lists the transactions of a transfer.
+    pub transfer: Transfer,
 }
 
 impl PartialEq for Rig {

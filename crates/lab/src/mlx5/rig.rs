@@ -4,10 +4,10 @@ use super::settings::{self, PLATFORM, RUN};
 use super::{Outcome, RunError, Setup, Watch};
 use crate::key::Values;
 use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
-use crate::rig::Rig;
+use crate::rig::{Rig, Transactions};
 use crate::traffic::Frames;
 use doorbell_bus::Ledger;
-use doorbell_bus::pcie::{Operation, Rules, Transaction, transactions};
+use doorbell_bus::pcie::{Operation, Rules, transactions};
 use doorbell_seam::Span;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Resul
     }
 }
 
-fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Box<dyn Iterator<Item = Transaction>>, String> {
+fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transactions, String> {
     let rules = Rules::new(settings::pcie(v)).map_err(|e| e.to_string())?;
     Ok(Box::new(transactions(&rules, what, at, bytes)))
 }

@@ -1,0 +1,155 @@
+//! The arguments.
+
+use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Runs a NIC driver without the NIC, and shows what every packet costs.
+#[derive(Parser, Debug)]
+#[command(name = "doorbell", version, about, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Compute the published figures and say which hold
+    Reproduce(Reproduce),
+    /// Run a scenario and show what crossed between CPU and wire
+    Run(Run),
+    /// Run two scenarios, or one with and without a change, side by side
+    Compare(Compare),
+    /// List the bus transactions of one DMA transfer
+    Transfer(Transfer),
+    /// List systems, scenarios, profiles and devices; with --keys, what can be set
+    List(List),
+}
+
+/// How results are printed.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+/// What changes a scenario.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Changes {
+    /// Set a key of the scenario or its profile; later ones win. `list --keys` lists them
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Seed, recorded with the result. pktgen and captures draw nothing at random
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Send the frames of this pcap or pcapng file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Capture: who computes TCP and UDP checksums: the device (csum), or nobody any more (none)
+    #[arg(long, value_name = "csum|none")]
+    pub(crate) offload: Option<String>,
+    /// Capture: frames over the MTU are large sends, with segments of so many payload bytes
+    #[arg(long, value_name = "MSS")]
+    pub(crate) gso: Option<String>,
+    /// Capture: send at the capture's own times, or as fast as the queue takes frames
+    #[arg(long, value_name = "own|full")]
+    pub(crate) times: Option<String>,
+    /// Capture: send it so often
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<String>,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Run {
+    /// Name of a scenario, or path of a .toml file
+    pub(crate) scenario: String,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+    /// Write the frames on the wire to this file (pcapng). With --out, a bare name goes there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// Write result.json into this directory; it is made if it does not exist
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// No progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Compare {
+    /// Name of a scenario, or path of a .toml file
+    pub(crate) a: String,
+    /// The other scenario; without it, A again, with --with
+    #[arg(required_unless_present = "with")]
+    pub(crate) b: Option<String>,
+    /// Set a key in B alone
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) with: Vec<String>,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// No progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Reproduce {
+    /// Systems; without any, all
+    #[arg(value_name = "SYSTEM")]
+    pub(crate) systems: Vec<String>,
+    /// Fit on the other state of each experiment, and predict the first
+    #[arg(long)]
+    pub(crate) swap: bool,
+    /// Move each constant, and show which figures follow
+    #[arg(long)]
+    pub(crate) sensitivity: bool,
+    /// Set a constant by hand, in its own unit
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// No progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(group = ArgGroup::new("what").required(true).args(["read", "write"]))]
+pub(crate) struct Transfer {
+    /// Name of a profile, or path of a .toml file
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: String,
+    /// The device reads host memory
+    #[arg(long)]
+    pub(crate) read: bool,
+    /// The device writes host memory
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Bus address of the first byte, such as 0x100001e02
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) at: String,
+    /// How many bytes, 1 to 16 MiB
+    #[arg(long, value_name = "N")]
+    pub(crate) bytes: String,
+    /// Set a key of the profile; later ones win
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct List {
+    /// Also every key that profiles, scenarios and --set know
+    #[arg(long)]
+    pub(crate) keys: bool,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}

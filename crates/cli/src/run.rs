@@ -1,0 +1,79 @@
+//! `doorbell run`.
+
+use crate::args::{Format, Run};
+use crate::output::{Files, print};
+use crate::text::{Table, amount, count, heading, rate, rate_name};
+use crate::{DONE, Error, MISSED, plan};
+use doorbell_lab::Plan;
+use doorbell_lab::result::{Group, RunResult};
+
+pub(crate) fn run(args: &Run) -> Result<u8, Error> {
+    let plan = plan::plan(&args.scenario, &args.changes, &[])?;
+    let port = plan.values.number("nic.port_rate") * 1e9;
+    let mut files = Files::begin(args.out.as_deref(), args.capture.as_deref(), port as u64)?;
+    let result = plan::execute(&plan, files.capture.as_mut(), args.quiet)?;
+    let json = result.to_json() + "\n";
+    files.finish(&json)?;
+    match args.format {
+        Format::Json => print(&json)?,
+        Format::Table => print(&table(&plan, &result))?,
+    }
+    Ok(if result.measured.is_sound() { DONE } else { MISSED })
+}
+
+/// The result for people: 100 columns, what did not happen left out.
+fn table(plan: &Plan, result: &RunResult) -> String {
+    let m = &result.measured;
+    let mut text = heading(&format!("{} on {}", plan.scenario, plan.profile));
+    text += &format!(" {}\n", plan.about);
+    for set in &plan.set {
+        text += &format!(" with {set}\n");
+    }
+    let mut rates = Table::new("rates", &[""], &[24]);
+    rates.row("packets", &[count(m.packets)], "");
+    rates.row("simulated time", &[m.elapsed.to_string()], "");
+    for r in &m.rates {
+        let (value, unit) = rate(r.name, r.value);
+        rates.row(&rate_name(r.name), &[format!("{value} {unit}")], r.about);
+    }
+    text += &rates.finish();
+
+    let packets = m.packets.max(1) as f64;
+    for (group, title) in Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire"]) {
+        let mut table = Table::new(title, &["total", "a packet"], &[]);
+        for c in m.counts.iter().filter(|c| c.group == group && c.value > 0) {
+            let name = c.name.strip_prefix("driver_").or(c.name.strip_prefix("device_")).unwrap_or(&c.name);
+            table.row(name, &[count(c.value), amount(c.value as f64 / packets)], c.about);
+        }
+        text += &table.finish();
+        if group == Group::Cpu {
+            let mut table = Table::new("CPU time", &["times", "cycles a packet"], &[]);
+            for c in m.costs.iter().filter(|c| c.times > 0) {
+                table.row(c.name, &[count(c.times), amount(c.cycles / packets)], "");
+            }
+            let all = m.costs.iter().map(|c| c.cycles).sum::<f64>() / packets;
+            table.row("all", &[String::new(), amount(all)], "modelled from the profile's prices");
+            text += &table.finish();
+        }
+    }
+    let mut latency = Table::new("latency, ns", &[""], &[]);
+    for (name, ns) in m.latency_ns() {
+        let about = if name == "min" { "from the call of the driver to the buffer's return" } else { "" };
+        latency.row(name, &[amount(ns)], about);
+    }
+    text += &latency.finish();
+    text += &audit(&result.scenario, result);
+    text
+}
+
+/// The audit's verdict on a run, as the last lines.
+pub(crate) fn audit(of: &str, result: &RunResult) -> String {
+    if result.measured.is_sound() {
+        return format!("\n {of}: audit ok: driver, device, bus and wire agree\n");
+    }
+    let mut text = format!("\n {of}: AUDIT FAILED\n");
+    for why in &result.measured.audit {
+        text += &format!("   {why}\n");
+    }
+    text
+}
