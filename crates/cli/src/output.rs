@@ -34,6 +34,17 @@ pub(crate) struct Files {
     made: Option<Made>,
 }
 
+/// What went wrong, at the path that was asked for.
+fn told(path: &Path, e: &io::Error) -> Error {
+    Error::input(format!("{}: {}", path.display(), plain(e)))
+}
+
+/// Without the temporary file's name, which means nothing to a person.
+fn plain(e: &io::Error) -> String {
+    let text = e.to_string();
+    text.split(" at path \"").next().unwrap_or(&text).to_owned()
+}
+
 /// A directory that was not there before.
 #[derive(Debug)]
 struct Made(PathBuf);
@@ -48,13 +59,15 @@ impl Drop for Made {
 impl Files {
     /// Begins them. `bits_per_second` is said of the wire in the capture.
     pub(crate) fn begin(out: Option<&Path>, capture: Option<&Path>, bits_per_second: u64) -> Result<Files, Error> {
-        let told = |path: &Path, e: &io::Error| Error::input(format!("{}: {e}", path.display()));
         let mut made = None;
         let mut result = None;
         if let Some(dir) = out {
             match std::fs::create_dir(dir) {
                 Ok(()) => made = Some(Made(dir.to_owned())),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(Error::input(format!("{}: it exists and is not a directory", dir.display())));
+                }
                 Err(e) => return Err(told(dir, &e)),
             }
             let file = tempfile::Builder::new()
@@ -70,7 +83,7 @@ impl Files {
             Some(named) => {
                 let bare = named.parent().is_some_and(|p| p.as_os_str().is_empty());
                 let path = out.filter(|_| bare).map_or(named.to_owned(), |dir| dir.join(named));
-                let mut writer = Writer::create(&path).map_err(|e| Error::input(e.to_string()))?;
+                let mut writer = Writer::create(&path).map_err(|e| Error::input(plain(&e)))?;
                 let wire = writer.interface("wire", bits_per_second).map_err(|e| told(&path, &e))?;
                 Some(Capture { writer, wire })
             }
@@ -81,16 +94,14 @@ impl Files {
     /// Puts them in their places.
     pub(crate) fn finish(mut self, json: &str) -> Result<(), Error> {
         if let Some((file, path)) = &mut self.result {
-            file.write_all(json.as_bytes())
-                .and_then(|()| file.flush())
-                .map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
+            file.write_all(json.as_bytes()).and_then(|()| file.flush()).map_err(|e| told(path, &e))?;
         }
         // The result comes last: where it is, the capture is too.
         if let Some(capture) = self.capture.take() {
-            capture.writer.finish().map_err(|e| Error::input(e.to_string()))?;
+            capture.writer.finish().map_err(|e| Error::input(plain(&e)))?;
         }
         if let Some((file, path)) = self.result.take() {
-            file.persist(&path).map_err(|e| Error::input(format!("{}: {}", path.display(), e.error)))?;
+            file.persist(&path).map_err(|e| told(&path, &e.error))?;
         }
         if let Some(made) = self.made.take() {
             std::mem::forget(made);

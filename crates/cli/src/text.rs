@@ -108,6 +108,7 @@ pub(crate) fn amount(x: f64) -> String {
 pub(crate) fn rate_name(name: &str) -> String {
     match name {
         "packets_per_s" => "packet rate".to_owned(),
+        "frame_bits_per_s" => "frames".to_owned(),
         "cpu_busy_share" => "CPU busy".to_owned(),
         _ => name.trim_end_matches("_share").trim_end_matches("_bits_per_s").replace('_', " "),
     }

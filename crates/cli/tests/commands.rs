@@ -1,0 +1,195 @@
+//! What the commands print, and leave behind.
+#![allow(missing_docs, reason = "tests")]
+
+mod common;
+
+use common::{doorbell_in, good, names, pcap, tcp};
+use insta::assert_snapshot;
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+fn json(args: &[&str]) -> Value {
+    let all: Vec<&str> = args.iter().copied().chain(["--format", "json"]).collect();
+    serde_json::from_str(&good(&all)).unwrap()
+}
+
+fn keys(v: &Value) -> Vec<&str> {
+    v.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn list_has_the_shape_that_programs_know() {
+    let list = json(&["list"]);
+    assert_eq!(keys(&list), ["devices", "profiles", "scenarios", "systems"]);
+    assert_eq!(list["systems"], serde_json::json!(["mlx5"]));
+    assert_eq!(list["profiles"], serde_json::json!(["mlx5-gen2", "mlx5-gen3"]));
+    for s in list["scenarios"].as_array().unwrap() {
+        assert_eq!(keys(s), ["about", "name", "profile", "system"]);
+        assert!(list["profiles"].as_array().unwrap().contains(&s["profile"]));
+    }
+    // Every scenario but the one that needs a file runs as it is.
+    for s in list["scenarios"].as_array().unwrap() {
+        let name = s["name"].as_str().unwrap();
+        if name != "mlx5-replay" {
+            assert_eq!(json(&["run", name, "--set", "traffic.packets=2400"])["audit"], "ok", "{name}");
+        }
+    }
+}
+
+#[test]
+fn list_keys_names_all_that_set_takes() {
+    let text = good(&["list", "--keys"]);
+    for k in json(&["list", "--keys"])["keys"].as_array().unwrap() {
+        assert!(text.contains(k["key"].as_str().unwrap()) && !k["allowed"].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn transfers_are_listed_as_they_cross_the_link() {
+    let t = |args: &str| good(&args.split(' ').collect::<Vec<_>>());
+    assert_snapshot!(t("transfer --profile mlx5-gen3 --read --at 0x100001e02 --bytes 1514"), @r"
+    0x100001e02 MRd 510
+    0x100001e02 CplD 254
+    0x100001f00 CplD 256
+    0x100002000 MRd 512
+    0x100002000 CplD 256
+    0x100002100 CplD 256
+    0x100002200 MRd 492
+    0x100002200 CplD 256
+    0x100002300 CplD 236
+    ");
+    assert_snapshot!(t("transfer --profile mlx5-gen2 --write --at 0x2012 --bytes 700"), @r"
+    0x2012 MWr 238
+    0x2100 MWr 256
+    0x2200 MWr 206
+    ");
+    assert_snapshot!(t("transfer --profile mlx5-gen2 --read --at 65568 --bytes 128 --set pcie.completions=rcb64"), @r"
+    0x10020 MRd 128
+    0x10020 CplD 32
+    0x10040 CplD 64
+    0x10080 CplD 32
+    ");
+    assert_snapshot!(t("transfer --profile mlx5-gen2 --write --at 0x100000000 --bytes 64 --format json"), @r#"
+    [
+      {
+        "address": "0x100000000",
+        "command": "MWr",
+        "bytes": 64,
+        "wire_bytes": 88,
+        "toward": "host"
+      }
+    ]
+    "#);
+}
+
+#[test]
+fn run_json_has_its_shape_and_counts_agree() {
+    let r = json(&["run", "mlx5-pktgen-64", "--set", "traffic.packets=24000", "--seed", "7"]);
+    let members =
+        ["audit", "latency_ns", "ledger", "packets", "per_packet", "rates", "scenario", "seconds", "seed", "series"];
+    assert_eq!(keys(&r), members);
+    assert_eq!((&r["scenario"], &r["seed"], &r["audit"]), (&"mlx5-pktgen-64".into(), &7.into(), &"ok".into()));
+    assert_eq!(r["packets"], 24_000);
+    assert_eq!(r["ledger"]["wire_frames"], 24_000);
+    let of = |name: &str| (r["per_packet"][name].as_f64().unwrap(), r["ledger"][name].as_f64().unwrap() / 24_000.0);
+    for name in keys(&r["ledger"]) {
+        let (a, b) = of(name);
+        assert!((a - b).abs() <= 1e-8 * b, "{name}: {a} {b}");
+    }
+    let causes = r["per_packet"].as_object().unwrap().iter().filter(|(k, _)| k.starts_with("cycles_"));
+    let sum: f64 = causes.map(|(_, v)| v.as_f64().unwrap()).sum();
+    assert!((sum - r["per_packet"]["cycles"].as_f64().unwrap()).abs() < 1e-6);
+}
+
+#[test]
+fn two_runs_print_the_same_bytes() {
+    let args = ["run", "mlx5-full-rate", "--set", "traffic.packets=24000", "--format", "json"];
+    assert_eq!(good(&args), good(&args));
+}
+
+#[test]
+fn the_table_stays_in_100_columns() {
+    let all = [
+        good(&["run", "mlx5-pktgen-64", "--set", "driver.mpwqe=off"]),
+        good(&["compare", "mlx5-pktgen-64", "mlx5-pktgen-64-gen3"]),
+        good(&["compare", "mlx5-pktgen-64", "--with", "traffic.burst=1"]),
+    ];
+    for line in all.iter().flat_map(|t| t.lines()) {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    assert!(all[0].contains("with driver.mpwqe=off") && !all[0].contains("mpwqe_blks"), "what is zero is left out");
+}
+
+#[test]
+fn compare_shows_what_the_switch_saves() {
+    let c = json(&["compare", "mlx5-pktgen-64", "--with", "driver.mpwqe=off"]);
+    let wqes = &c["per_packet"]["driver_wqes"];
+    assert_eq!(wqes["b"], 1.0);
+    assert!(wqes["a"].as_f64().unwrap() < 0.1 && wqes["ratio"].as_f64().unwrap() > 10.0);
+    assert_eq!(c["b"]["set"], serde_json::json!(["driver.mpwqe=off"]));
+    let saved = &c["per_packet"]["pcie_down_tlp_bytes"];
+    let difference = saved["b"].as_f64().unwrap() - saved["a"].as_f64().unwrap();
+    assert!((difference - saved["difference"].as_f64().unwrap()).abs() < 1e-6);
+}
+
+/// Frames go in, and come out as they were: what the device computes is what the
+/// sender's own stack had computed.
+#[test]
+fn a_capture_goes_through_and_comes_out_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let frames: Vec<Vec<u8>> = (0..200).map(|i| tcp(i * 7 + 6)).collect();
+    std::fs::write(at.join("in.pcap"), pcap(1, &frames)).unwrap();
+    for extra in [&["--times", "own"][..], &["--offload", "none"], &["--set", "driver.mpwqe=off"]] {
+        let mut args = vec!["run", "mlx5-replay", "--pcap", "in.pcap", "--capture", "wire.pcapng", "--out", "o"];
+        args.extend(["--format", "json"].iter().chain(extra));
+        let r = doorbell_in(at, &args);
+        assert_eq!((r.code, r.err.as_str()), (0, ""), "{extra:?}");
+        assert_eq!(names(&at.join("o")), ["result.json", "wire.pcapng"]);
+        assert_eq!(std::fs::read_to_string(at.join("o/result.json")).unwrap(), r.out);
+        let wire = doorbell_attach::pcap::read(at.join("o/wire.pcapng")).unwrap();
+        let out: Vec<&[u8]> = wire.iter().map(|(_, f)| f).collect();
+        assert!(out == frames, "{extra:?}");
+    }
+    assert_eq!(names(at), ["in.pcap", "o"]);
+}
+
+#[test]
+fn a_large_frame_leaves_as_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("in.pcap"), pcap(1, &[tcp(4000)])).unwrap();
+    let args = ["run", "mlx5-replay", "--pcap", "in.pcap", "--gso", "1448", "--rounds", "3", "--capture", "w.pcapng"];
+    let r = doorbell_in(dir.path(), &args);
+    assert_eq!((r.code, r.err.as_str()), (0, ""));
+    let wire = doorbell_attach::pcap::read(dir.path().join("w.pcapng")).unwrap();
+    let lengths: Vec<u32> = wire.frames.iter().map(|f| f.len).collect();
+    assert_eq!(lengths, [1502, 1502, 1158].repeat(3));
+}
+
+/// A reader such as `head` goes away: no message, no panic.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let command = |args: &[&str]| {
+        let mut c = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+        c.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        c
+    };
+    let long = ["transfer", "--profile", "mlx5-gen3", "--read", "--at", "0", "--bytes", "16MiB"];
+    for args in [&long[..], &["run", "mlx5-pktgen-64"], &["--help"]] {
+        let mut child = command(args).spawn().unwrap();
+        drop(child.stdout.take());
+        let o = child.wait_with_output().unwrap();
+        assert_eq!((o.status.code(), String::from_utf8_lossy(&o.stderr).as_ref()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn help_names_only_what_exists() {
+    let help = good(&["--help"]);
+    for command in ["reproduce", "run", "compare", "transfer", "list"] {
+        assert!(help.contains(&format!("\n  {command} ")), "{command}");
+    }
+    for command in ["serve", "live", "report", "check", "new"] {
+        assert!(!help.contains(&format!("\n  {command} ")), "{command}");
+    }
+}

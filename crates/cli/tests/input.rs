@@ -1,0 +1,123 @@
+//! Wrong input: exit 2, nothing on stdout, a message that says what is allowed.
+#![allow(missing_docs, reason = "tests")]
+
+mod common;
+
+use common::{doorbell, doorbell_in, names, pcap, tcp, wrong, wrong_in};
+use insta::assert_snapshot;
+
+const RUN: [&str; 2] = ["run", "mlx5-pktgen-64"];
+
+fn set(setting: &str) -> String {
+    wrong(&[RUN[0], RUN[1], "--set", setting])
+}
+
+#[test]
+fn names_that_do_not_exist() {
+    assert_snapshot!(wrong(&["run", "mlx5-pktgen"]), @"doorbell: no scenario is called `mlx5-pktgen`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["transfer", "--profile", "mlx5", "--read", "--at", "0", "--bytes", "1"]), @"doorbell: no profile is called `mlx5`; the nearest is `mlx5-gen2`; there are: mlx5-gen2, mlx5-gen3; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["run", "nowhere/x.toml"]), @"doorbell: nowhere/x.toml: No such file or directory (os error 2)");
+    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "mlx5-pktgen-65"]), @"doorbell: no scenario is called `mlx5-pktgen-65`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay; a path that ends in .toml is read as a file");
+}
+
+#[test]
+fn settings_that_do_not_exist_or_fit() {
+    assert_snapshot!(set("pcie.memory_latncy=3"), @"doorbell: --set pcie.memory_latncy=3: no key is called `pcie.memory_latncy`; the nearest is `pcie.memory_latency`");
+    assert_snapshot!(set("pcie.memory_latency=3 GHz"), @"doorbell: --set pcie.memory_latency=3 GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s");
+    assert_snapshot!(set("pcie.mps=100"), @"doorbell: --set pcie.mps=100: `pcie.mps` cannot be 100 B; allowed: 128, 256, 512, 1024, 2048, 4096 B");
+    assert_snapshot!(set("traffic.burst=0.5"), @"doorbell: --set traffic.burst=0.5: `traffic.burst` cannot be 0.5 packets; allowed: whole numbers from 1 to 4096 packets");
+    assert_snapshot!(set("driver.mpwqe=maybe"), @"doorbell: --set driver.mpwqe=maybe: `driver.mpwqe` cannot be `maybe`; allowed: on, off");
+    assert_snapshot!(set("run.cores=25"), @"doorbell: mlx5-pktgen-64: `run.cores` is 25, but the platform has 24 (`cpu.cores`)");
+    assert_snapshot!(set("nonsense"), @"doorbell: --set nonsense: expected key=value, such as pcie.memory_latency=300ns");
+    assert_snapshot!(set("nic.max_wqe=512"), @"doorbell: mlx5-pktgen-64: the device lacks max_wqe_sz_sq, which the driver needs");
+    assert_snapshot!(wrong(&["run", "mlx5-pktgen-64", "--seed", "18446744073709551615"]), @"doorbell: --seed 18446744073709551615: `run.seed` cannot be 18446744073709552000; allowed: whole numbers from 0 to 9007199254740991");
+    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "--with", "driver.mpwq=off"]), @"doorbell: --with driver.mpwq=off: no key is called `driver.mpwq`; the nearest is `driver.mpwqe`");
+}
+
+#[test]
+fn files_are_refused_with_their_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let profile = std::fs::read_to_string("../../profiles/mlx5-gen2.toml").unwrap();
+    let broken = profile.replace("unit = \"GHz\"", "unit = \"ns\"");
+    std::fs::write(dir.path().join("p.toml"), broken).unwrap();
+    let scenario = "name = \"s\"\nabout = \"s\"\nsystem = \"mlx5\"\nprofile = \"p.toml\"\n\n[traffic]\nbursts = 3\n";
+    std::fs::write(dir.path().join("s.toml"), scenario).unwrap();
+    let transfer = ["transfer", "--profile", "p.toml", "--read", "--at", "0", "--bytes", "1"];
+    assert_snapshot!(wrong_in(dir.path(), &transfer), @"doorbell: p.toml:9: `cpu.frequency` cannot be in `ns`; allowed units: Hz, kHz, MHz, GHz");
+    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: s.toml:7: no key is called `traffic.bursts`; the nearest is `traffic.burst`");
+    std::fs::write(dir.path().join("s.toml"), scenario.replace("bursts", "burst")).unwrap();
+    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml:9: `cpu.frequency` cannot be in `ns`; allowed units: Hz, kHz, MHz, GHz");
+    std::fs::write(dir.path().join("p.toml"), &profile).unwrap();
+    assert_eq!(doorbell_in(dir.path(), &["run", "s.toml"]).code, 0, "both files are right now");
+    std::fs::write(dir.path().join("p.toml"), [0xff, 0xfe]).unwrap();
+    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml: stream did not contain valid UTF-8");
+}
+
+#[test]
+fn captures_that_cannot_be_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(at.join(name), bytes).unwrap();
+    let whole = pcap(1, &[tcp(100), tcp(200)]);
+    write("cut.pcap", &whole[..whole.len() - 7]);
+    write("cooked.pcap", &pcap(113, &[tcp(100)]));
+    write("text.pcap", b"not a capture at all");
+    write("empty.pcap", &pcap(1, &[]));
+    write("long.pcap", &pcap(1, &[tcp(100), tcp(3000)]));
+    let mut udp = tcp(3000);
+    udp[23] = 47; // GRE
+    write("gre.pcap", &pcap(1, &[udp]));
+    let replay = |args: &[&str]| {
+        let all: Vec<&str> =
+            ["run", "mlx5-replay", "--out", "out", "--capture", "wire.pcapng"].iter().chain(args).copied().collect();
+        wrong_in(at, &all)
+    };
+    assert_snapshot!(replay(&["--pcap", "cut.pcap"]), @"doorbell: cut.pcap: byte 194, packet 2: the file is cut short: 263 bytes are left of 270");
+    assert_snapshot!(replay(&["--pcap", "cooked.pcap"]), @"doorbell: cooked.pcap: byte 24, packet 1: link type 113 (Linux cooked, as of tcpdump -i any) cannot be replayed; allowed is 1 (Ethernet)");
+    assert_snapshot!(replay(&["--pcap", "text.pcap"]), @"doorbell: text.pcap: not a capture file: it starts with 6e 6f 74 20; allowed are pcap (microseconds or nanoseconds) and pcapng");
+    assert_snapshot!(replay(&["--pcap", "empty.pcap"]), @"doorbell: empty.pcap: the capture has no packets");
+    assert_snapshot!(replay(&["--pcap", "nowhere.pcap"]), @"doorbell: nowhere.pcap: No such file or directory (os error 2)");
+    assert_snapshot!(replay(&["--pcap", "long.pcap"]), @"doorbell: mlx5-replay: long.pcap: frame 2 has 3054 bytes, more than an MTU of 1500 allows; --gso MSS sends it as a large send, --set traffic.mtu=N allows longer frames");
+    assert_snapshot!(replay(&["--pcap", "long.pcap", "--gso", "1461"]), @"doorbell: mlx5-replay: long.pcap: frame 2 has 3054 bytes, and segments of 1461 (--gso) make frames of 1515, more than an MTU of 1500 allows");
+    assert_snapshot!(replay(&["--pcap", "gre.pcap", "--gso", "1448"]), @"doorbell: mlx5-replay: gre.pcap: frame 1 has 3054 bytes, more than an MTU of 1500 allows, and cannot be cut into segments of 1448; only whole TCP and UDP datagrams with more payload than that can, no fragments");
+    assert_snapshot!(replay(&[]), @"doorbell: mlx5-replay: the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`");
+    assert_snapshot!(wrong_in(at, &["run", "mlx5-pktgen-64", "--gso", "1448"]), @"doorbell: --gso 1448: it is for captures; give one with --pcap FILE");
+    assert_snapshot!(replay(&["--pcap", "long.pcap", "--times", "mine"]), @"doorbell: --times mine: `traffic.times` cannot be `mine`; allowed: full, own");
+    let left = ["cooked.pcap", "cut.pcap", "empty.pcap", "gre.pcap", "long.pcap", "text.pcap"];
+    assert_eq!(names(at), left, "nothing of ours is left behind");
+}
+
+#[test]
+fn places_that_cannot_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    std::fs::create_dir(at.join("d")).unwrap();
+    std::fs::write(at.join("file"), "").unwrap();
+    let run = |args: &[&str]| wrong_in(at, &RUN.iter().chain(args).copied().collect::<Vec<_>>());
+    assert_snapshot!(run(&["--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
+    assert_snapshot!(run(&["--capture", "d"]), @"doorbell: d: a capture can only replace a regular file, which this is not");
+    assert_snapshot!(run(&["--out", "nowhere/deep"]), @"doorbell: nowhere/deep: No such file or directory (os error 2)");
+    assert_snapshot!(run(&["--out", "file"]), @"doorbell: file: it exists and is not a directory");
+    assert_snapshot!(run(&["--out", "new", "--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
+    assert_eq!(names(at), ["d", "file"]);
+    assert_eq!(names(&at.join("d")), [""; 0]);
+}
+
+#[test]
+fn transfers_that_have_no_meaning() {
+    let t =
+        |args: &[&str]| wrong(&["transfer", "--profile", "mlx5-gen3"].iter().chain(args).copied().collect::<Vec<_>>());
+    assert_snapshot!(t(&["--read", "--at", "0x", "--bytes", "1"]), @"doorbell: --at 0x: allowed are 64-bit addresses, such as 0x100001e02");
+    assert_snapshot!(t(&["--read", "--at", "0xffffffffffffffff", "--bytes", "1"]), @"doorbell: --at 0xffffffffffffffff: allowed are 64-bit addresses, such as 0x100001e02");
+    assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "0"]), @"doorbell: `--bytes` cannot be 0 B; allowed: whole numbers from 1 to 16777216 B");
+    assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "1ns"]), @"doorbell: `--bytes` cannot be in `ns`; allowed units: B, KiB, MiB");
+    assert!(t(&["--at", "0", "--bytes", "1"]).contains("--read"), "one of the two is needed");
+    assert!(t(&["--read", "--write", "--at", "0", "--bytes", "1"]).contains("cannot be used with"));
+}
+
+#[test]
+fn usage_faults_exit_2_too() {
+    assert_eq!(doorbell(&["serve"]).code, 2);
+    assert_eq!(doorbell(&["compare", "mlx5-pktgen-64"]).code, 2);
+    assert_eq!(doorbell(&["reproduce", "mlx4"]).code, 2);
+}
