@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 const MAX_CYCLES: f64 = 1e6;
 const MAX_NS: f64 = 1e6;
+/// Each core has an EQ; EQ numbers have 8 bits, and the device keeps the first four.
+const MAX_CORES: f64 = 252.0;
 /// Simulated time that a run may take: 10^18 ps are well inside a `Time`.
 const MAX_SECONDS: f64 = 1e6;
 /// Simulated memory that a run may take, with its guard, in bytes.
@@ -37,7 +39,7 @@ const PCIE_SIZES: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 /// What a profile says.
 pub(super) static PLATFORM: [Key; 47] = [
     Key::number("cpu.frequency", "GHz", 0.1, 10.0, "clock of every core"),
-    whole("cpu.cores", "cores", 1.0, 256.0, "cores there are"),
+    whole("cpu.cores", "cores", 1.0, MAX_CORES, "cores there are"),
     Key::choice(
         "cpu.memory",
         &["above_4gib", "below_4gib"],
@@ -150,7 +152,9 @@ pub(super) static RUN: [Key; 21] = [
     .default("1024"),
     Key::steps("driver.moderation_period", "us", (0.0, 4095.0, 1.0), "an event waits for this long").default("16"),
     whole("driver.moderation_count", "CQEs", 0.0, 65535.0, "or for so many completions").default("32"),
-    whole("run.cores", "cores", 1.0, 256.0, "cores that send; a capture goes through one").or(&["all"]).default("all"),
+    whole("run.cores", "cores", 1.0, MAX_CORES, "cores that send; a capture goes through one")
+        .or(&["all"])
+        .default("all"),
     Key::choice("run.guard", &["page", "byte"], "how exactly the device's accesses to memory are checked")
         .default("page"),
     whole("run.seed", "", 0.0, 9_007_199_254_740_991.0, "recorded; pktgen and captures draw nothing at random")
@@ -491,7 +495,7 @@ mod tests {
     fn values_that_do_not_go_together_are_refused() {
         insta::assert_snapshot!(refused(&["run.cores=48"], &[]), @"`run.cores` is 48, but the platform has 24 (`cpu.cores`)");
         insta::assert_snapshot!(refused(&["traffic.size=10000"], &[]), @"`traffic.size` is 10000 B, but the device sends 9974 at the most (`nic.max_frame`)");
-        insta::assert_snapshot!(refused(&["traffic.size=9000", "driver.queue=8192", "driver.cq=8192", "cpu.cores=256"], &[]), @"128 GiB of simulated memory would be needed, and 16 are the most; take fewer cores (`run.cores`), a shorter queue (`driver.queue`), smaller packets (`traffic.size`) or `run.guard=page`");
+        insta::assert_snapshot!(refused(&["traffic.size=9000", "driver.queue=8192", "driver.cq=8192", "cpu.cores=252"], &[]), @"126 GiB of simulated memory would be needed, and 16 are the most; take fewer cores (`run.cores`), a shorter queue (`driver.queue`), smaller packets (`traffic.size`) or `run.guard=page`");
         insta::assert_snapshot!(refused(&["traffic.kind=pcap"], &[]), @"the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`");
         let long = ["traffic.kind=pcap", "traffic.file=a.pcap"];
         insta::assert_snapshot!(refused(&long, &[&[0; 60], &[0; 1515]]), @"a.pcap: frame 2 has 1515 bytes, more than an MTU of 1500 allows; --gso MSS sends it as a large send, --set traffic.mtu=N allows longer frames");
