@@ -190,7 +190,8 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
 
     /// CPU time spent on a kind of work.
     pub fn spent(&self, kind: WorkKind) -> Span {
-        let (Done { times, units }, Price { each, per_unit }) = (self.done[kind as usize], self.costs.work[kind as usize]);
+        let (Done { times, units }, Price { each, per_unit }) =
+            (self.done[kind as usize], self.costs.work[kind as usize]);
         each * times + per_unit * units
     }
 
@@ -255,9 +256,22 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     }
 
     #[inline]
-    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+        self.bytes_mut(b, range, |bytes| f(bytes))
+    }
+
+    #[inline]
+    fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
         f(self.memory().cpu(b.addr() + u64::from(range.start), (range.end - range.start) as usize))
+    }
+
+    fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= from.len());
+        let Some(len) = len.filter(|n| offset.checked_add(*n).is_some_and(|end| end <= to.len())) else {
+            panic!("{range:?} of a buffer of {} bytes to {offset} of an area of {}", from.len(), to.len());
+        };
+        self.memory().cpu_copy(from.addr() + u64::from(range.start), to.addr() + u64::from(offset), len as usize);
     }
 
     #[inline]

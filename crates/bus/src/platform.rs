@@ -130,7 +130,9 @@ impl Platform {
 
     fn overlaps(&self, at: Iova, len: usize) -> bool {
         self.in_flight.iter().any(|p| match p.what {
-            What::Write { to, len: l } => to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l)),
+            What::Write { to, len: l } => {
+                to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l))
+            }
             What::Message(_) => false,
         })
     }
@@ -260,7 +262,11 @@ mod tests {
         p.emit(t(1), b"one");
         p.emit(t(2), b"three");
         let mut got = vec![];
-        p.drain_capture(|at, f| { got.push((at, f.to_vec())); Ok::<(), ()>(()) }).unwrap();
+        p.drain_capture(|at, f| {
+            got.push((at, f.to_vec()));
+            Ok::<(), ()>(())
+        })
+        .unwrap();
         assert_eq!(got, [(t(1), b"one".to_vec()), (t(2), b"three".to_vec())]);
     }
 }

@@ -84,10 +84,14 @@ impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             RunError::Link(e) => e.fmt(f),
-            RunError::Open(OpenError::Exhausted) | RunError::Memory => f.write_str("the machine's memory does not hold it"),
+            RunError::Open(OpenError::Exhausted) | RunError::Memory => {
+                f.write_str("the machine's memory does not hold it")
+            }
             RunError::Open(OpenError::Firmware(s)) => write!(f, "the firmware refused a command: {s:?}"),
             RunError::Open(OpenError::Capability(c)) => write!(f, "the device lacks {c}, which the driver needs"),
-            RunError::Open(OpenError::Size) => f.write_str("a queue size is out of range: 64 to 8192 blocks, CQ 2 to 65536"),
+            RunError::Open(OpenError::Size) => {
+                f.write_str("a queue size is out of range: 64 to 8192 blocks, CQ 2 to 65536")
+            }
             RunError::Stuck(s) => write!(f, "core {} waits for an interrupt that cannot come, at {}", s.core, s.at),
             RunError::Capture(why) => f.write_str(why),
         }

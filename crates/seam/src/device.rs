@@ -2,14 +2,23 @@
 
 use crate::{Hcall, HcallReturn, Iova, Reg, Time};
 
+/// What has something to do later.
+pub trait Timed {
+    /// When it next has something to do; `None` when nothing is pending. A timer
+    /// that restarts is a time that moves.
+    fn next_due(&self) -> Option<Time>;
+}
+
 /// A NIC model.
 ///
 /// Virtual time reaches it through the `at` and `until` of these calls. It may
-/// *read* announced memory as soon as it is announced, but whatever it does to
-/// the outside (memory writes, interrupts, frames) happens inside `advance`, at
-/// its own time, in the order of those times. Whoever owns the device calls
-/// `advance(now)` before anything could see such an effect.
-pub trait Device<P: Port> {
+/// *read* announced memory as soon as it is announced, but what it does to the
+/// outside (memory writes, messages, rising interrupt lines, frames) happens
+/// inside `advance`, at its own time, in the order of those times. Whoever owns
+/// the device calls `advance(now)` before anything could see such an effect. Only
+/// a register access may act at once, at its `at`: reading a cause register
+/// lowers the line, arming a queue that has entries sends the message it owes.
+pub trait Device<P: Port>: Timed {
     /// The CPU reads a register of `size` bytes (1, 2, 4 or 8). A register that
     /// does not exist reads as the hardware would have it.
     fn mmio_read(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64;
@@ -17,13 +26,10 @@ pub trait Device<P: Port> {
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64);
     /// A frame, without FCS, arrives from the wire.
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken;
-    /// When `advance` next has something to do; `None` when nothing is pending.
-    /// A timer that restarts is a time that moves.
-    fn next_due(&self) -> Option<Time>;
     /// Does everything that is due up to and including `until`.
     fn advance(&mut self, p: &mut P, until: Time);
     /// As after power-on or a function-level reset: nothing pending, no DMA.
-    fn reset(&mut self, p: &mut P);
+    fn reset(&mut self, p: &mut P, at: Time);
 }
 
 /// A device that is reached by hypervisor calls, from several partitions.

@@ -208,12 +208,7 @@ struct Plain {
 }
 
 impl Sq {
-    pub(super) fn allocate<H: Host>(
-        h: &mut H,
-        c: &Config,
-        min_inline: u8,
-        mpw_wqebbs: u32,
-    ) -> Result<Sq, Exhausted> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config, min_inline: u8, mpw_wqebbs: u32) -> Result<Sq, Exhausted> {
         let blocks = 1u32 << c.log_sq;
         let ring = h.coherent(blocks * WQEBB, 4096)?;
         let dbr = match h.coherent(dbr::SIZE, 64) {
