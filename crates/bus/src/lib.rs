@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod express;
+pub mod flat;
 pub mod ledger;
 pub mod machine;
 pub mod memory;
@@ -22,6 +23,7 @@ pub mod platform;
 pub mod timeline;
 
 pub use express::{Latencies, Pcie};
+pub use flat::{Flat, NoDevice};
 pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Guard, Memory};
