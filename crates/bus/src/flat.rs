@@ -12,7 +12,7 @@
 use core::ops::Range;
 use doorbell_seam::{
     Buf, Coherent, Device, Direction, DmaFault, DmaFaultKind, Drop, Exhausted, Fence, Host, Iova, MapError, MapFault,
-    Mapped, Place, Port, Reg, Span, Taken, Time, Work,
+    Mapped, Place, Port, Reg, Span, Taken, Time, Timed, Work,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -161,7 +161,20 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
     }
 
     #[inline(always)]
-    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+        self.bytes_mut(b, range, |bytes| f(bytes))
+    }
+
+    fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
+        assert!(range.start <= range.end && range.end <= from.len(), "{range:?} of a buffer of {} bytes", from.len());
+        let (from, len) = (from.addr() + u64::from(range.start), (range.end - range.start) as usize);
+        assert!(offset as usize + len <= to.len() as usize, "{len} bytes to {offset} of an area of {}", to.len());
+        let (from, to) = (from as usize, to.addr() as usize + offset as usize);
+        self.port.memory.copy_within(from..from + len, to);
+    }
+
+    #[inline(always)]
+    fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
         f(self.port.at(b.addr() + u64::from(range.start), (range.end - range.start) as usize))
     }
@@ -231,6 +244,13 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoDevice;
 
+impl Timed for NoDevice {
+    #[inline(always)]
+    fn next_due(&self) -> Option<Time> {
+        None
+    }
+}
+
 impl<P: Port> Device<P> for NoDevice {
     #[inline(always)]
     fn mmio_read(&mut self, _p: &mut P, _at: Time, _r: Reg, _size: u8) -> u64 {
@@ -242,12 +262,8 @@ impl<P: Port> Device<P> for NoDevice {
         Taken::Dropped(Drop::Off)
     }
     #[inline(always)]
-    fn next_due(&self) -> Option<Time> {
-        None
-    }
-    #[inline(always)]
     fn advance(&mut self, _p: &mut P, _until: Time) {}
-    fn reset(&mut self, _p: &mut P) {}
+    fn reset(&mut self, _p: &mut P, _at: Time) {}
 }
 
 #[cfg(test)]

@@ -33,9 +33,11 @@ fn main() {
     let count = std::env::args().any(|a| a == "count");
     let (packets, rounds) = if count { (200_000, 1) } else { (4_000_000, 3) };
     println!("whole run, 64-byte packets in bursts of 32; millions of simulated packets a second, best of {rounds}");
-    for (cores, rate, what) in
-        [(1, None, "1 queue, full speed"), (24, Some(36.864e6), "24 queues, fixed rate"), (24, None, "24 queues, full speed")]
-    {
+    for (cores, rate, what) in [
+        (1, None, "1 queue, full speed"),
+        (24, Some(36.864e6), "24 queues, fixed rate"),
+        (24, None, "24 queues, full speed"),
+    ] {
         for mpwqe in [false, true] {
             let load = Load::Pktgen { size: 64, burst: 32, rate, packets, checksum: false };
             let mut best: f64 = 0.0;
