@@ -4,5 +4,20 @@
 pub mod clock;
 pub mod figures;
 pub mod histogram;
+mod input;
+pub mod key;
 pub mod mlx5;
+pub mod profile;
+pub mod result;
+pub mod rig;
+pub mod scenario;
 pub mod traffic;
+
+pub use input::{InputError, nearest};
+pub use profile::Profile;
+pub use scenario::{Plan, Scenario};
+
+/// Every system whose published figures can be reproduced.
+pub fn systems() -> Vec<Box<dyn figures::System>> {
+    Vec::new()
+}

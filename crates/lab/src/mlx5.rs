@@ -1,6 +1,10 @@
 //! The mlx5 system: ConnectX on PCI Express, driver and device, and a run of it.
 
 mod audit;
+mod rig;
+pub mod settings;
+
+pub use rig::RIG;
 
 use crate::clock::{self, Core, Stuck};
 use crate::histogram::Histogram;

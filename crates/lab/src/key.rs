@@ -1,0 +1,437 @@
+//! Keys: everything that a run is a function of has a name, a unit and a range.
+//!
+//! A system declares its keys once. Profiles give values to those that describe a
+//! platform, scenarios to those that describe a run, and `--set` to either. So
+//! what is allowed is said in one place, and every refusal can say it.
+//!
+//! A number is kept in its key's unit. It may be given in any unit that converts
+//! ([`convert`]); a unit of another dimension is refused, never guessed at.
+
+use crate::figures::{Constants, Nudge};
+use crate::input::{InputError, hint};
+use std::fmt;
+
+/// Units that convert into each other, with their size in the first.
+const DIMENSIONS: &[&[(&str, f64)]] = &[
+    &[("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12)],
+    &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)],
+    &[("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0)],
+    &[("pps", 1.0), ("kpps", 1e3), ("Mpps", 1e6)],
+    &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
+];
+
+/// The units that a number whose own unit is `unit` may be given in.
+pub fn units(unit: &'static str) -> Vec<&'static str> {
+    let dimension = DIMENSIONS.iter().find(|d| d.iter().any(|(name, _)| *name == unit));
+    match dimension {
+        Some(d) => d.iter().map(|(name, _)| *name).collect(),
+        None if unit.is_empty() => Vec::new(),
+        None => vec![unit],
+    }
+}
+
+/// `value`, given in unit `from`, in unit `to`; `None` if that has no meaning.
+pub fn convert(value: f64, from: &str, to: &str) -> Option<f64> {
+    if from == to {
+        return Some(value);
+    }
+    let from = if from == "µs" { "us" } else { from };
+    let size = |d: &[(&str, f64)], unit: &str| d.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size);
+    let (from, to) = DIMENSIONS.iter().find_map(|d| Some((size(d, from)?, size(d, to)?)))?;
+    // Sizes are whole multiples of each other: multiplied or divided once, the result is as exact as it can be.
+    Some(if from >= to { value * (from / to) } else { value / (to / from) })
+}
+
+/// What may stand behind a key.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Kind {
+    /// A number from `min` to `max`.
+    Number {
+        /// Its unit; empty for a pure number.
+        unit: &'static str,
+        /// The least.
+        min: f64,
+        /// The greatest.
+        max: f64,
+        /// A multiple of this; 0: any number.
+        step: f64,
+    },
+    /// One of a few numbers, in rising order.
+    Among {
+        /// Their unit.
+        unit: &'static str,
+        /// The numbers.
+        values: &'static [f64],
+    },
+    /// One of the key's words.
+    Choice,
+    /// The path of a file.
+    File,
+}
+
+/// A key of a system.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Key {
+    /// `pcie.memory_latency`.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub about: &'static str,
+    /// What may stand there.
+    pub kind: Kind,
+    /// Words that may stand there: all there is for a choice, beside the number for a number.
+    pub words: &'static [&'static str],
+    /// The value of a key that nobody gave, as one would write it. `None`: it must be given.
+    pub default: Option<&'static str>,
+}
+
+impl Key {
+    /// A number in `unit` (empty: a pure number) from `min` to `max`.
+    pub const fn number(name: &'static str, unit: &'static str, min: f64, max: f64, about: &'static str) -> Key {
+        Key { name, about, kind: Kind::Number { unit, min, max, step: 0.0 }, words: &[], default: None }
+    }
+    /// A number that is a multiple of `step`.
+    pub const fn steps(
+        name: &'static str,
+        unit: &'static str,
+        (min, max, step): (f64, f64, f64),
+        about: &'static str,
+    ) -> Key {
+        Key { name, about, kind: Kind::Number { unit, min, max, step }, words: &[], default: None }
+    }
+    /// One of these numbers.
+    pub const fn among(name: &'static str, unit: &'static str, values: &'static [f64], about: &'static str) -> Key {
+        Key { name, about, kind: Kind::Among { unit, values }, words: &[], default: None }
+    }
+    /// One of these words.
+    pub const fn choice(name: &'static str, words: &'static [&'static str], about: &'static str) -> Key {
+        Key { name, about, kind: Kind::Choice, words, default: None }
+    }
+    /// A file.
+    pub const fn file(name: &'static str, about: &'static str) -> Key {
+        Key { name, about, kind: Kind::File, words: &[], default: Some("") }
+    }
+    /// Or one of these words.
+    pub const fn or(mut self, words: &'static [&'static str]) -> Key {
+        self.words = words;
+        self
+    }
+    /// What it is if nobody says.
+    pub const fn default(mut self, text: &'static str) -> Key {
+        self.default = Some(text);
+        self
+    }
+
+    /// The unit of its number; empty if it has none.
+    pub fn unit(&self) -> &'static str {
+        match self.kind {
+            Kind::Number { unit, .. } | Kind::Among { unit, .. } => unit,
+            Kind::Choice | Kind::File => "",
+        }
+    }
+
+    /// Whether its unit is only the name of what is counted (`cores`, `packets`).
+    pub fn is_count(&self) -> bool {
+        let unit = self.unit();
+        !unit.is_empty() && units(unit) == [unit] && !unit.contains("cycles")
+    }
+
+    /// What may stand there, for messages and tables.
+    pub fn allowed(&self) -> String {
+        let unit = self.unit();
+        let space = if unit.is_empty() { "" } else { " " };
+        let mut all = match self.kind {
+            Kind::Number { min, max, step, .. } => vec![match step {
+                0.0 => format!("{min} to {max}{space}{unit}"),
+                1.0 => format!("whole numbers from {min} to {max}{space}{unit}"),
+                _ => format!("multiples of {step} from {min} to {max}{space}{unit}"),
+            }],
+            Kind::Among { values, .. } => {
+                let values: Vec<String> = values.iter().map(f64::to_string).collect();
+                vec![format!("{}{space}{unit}", values.join(", "))]
+            }
+            Kind::Choice => Vec::new(),
+            Kind::File => vec!["the path of a file".to_owned()],
+        };
+        all.extend(self.words.iter().map(|w| (*w).to_owned()));
+        all.join(", ")
+    }
+
+    /// The value that `text` says: `300`, `300 ns`, `0.3us`, `full`.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what is allowed.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        let text = text.trim();
+        if self.kind == Kind::File {
+            return Ok(Value::Text(text.to_owned()));
+        }
+        if let Some(word) = self.words.iter().find(|w| **w == text) {
+            return Ok(Value::Word(word));
+        }
+        match leading_number(text) {
+            Some((value, unit)) if self.kind != Kind::Choice => {
+                self.quantity(value, if unit.is_empty() { self.unit() } else { unit })
+            }
+            _ => Err(format!("`{}` cannot be `{text}`; allowed: {}", self.name, self.allowed())),
+        }
+    }
+
+    /// The value that a number in a unit says.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what is allowed.
+    pub fn quantity(&self, given: f64, unit: &str) -> Result<Value, String> {
+        let own = self.unit();
+        let refuse = |why: &str| Err(format!("`{}` {why}; allowed: {}", self.name, self.allowed()));
+        if matches!(self.kind, Kind::Choice | Kind::File) {
+            return refuse(&format!("cannot be {given}"));
+        }
+        let Some(value) = convert(given, unit, own) else {
+            let units = units(own);
+            return Err(if units.is_empty() {
+                format!("`{}` is a pure number, but the unit is `{unit}`; allowed: no unit", self.name)
+            } else {
+                format!("`{}` cannot be in `{unit}`; allowed units: {}", self.name, units.join(", "))
+            });
+        };
+        let fits = match self.kind {
+            Kind::Number { min, max, step, .. } => {
+                (min..=max).contains(&value) && (step == 0.0 || (value / step).fract() == 0.0)
+            }
+            Kind::Among { values, .. } => values.contains(&value),
+            Kind::Choice | Kind::File => false,
+        };
+        if fits { Ok(Value::Number(value)) } else { refuse(format!("cannot be {given} {unit}").trim_end()) }
+    }
+
+    /// How far a sensitivity run moves a value of this key: 1 %, or to the next
+    /// value that is allowed.
+    pub fn nudge(&self, value: f64) -> Nudge {
+        match self.kind {
+            Kind::Among { values, .. } => {
+                let at = values.iter().position(|v| *v == value).unwrap_or(0);
+                let next = values.get(at + 1).or_else(|| values.get(at.wrapping_sub(1)));
+                Nudge::Abs(next.map_or(0.0, |n| n - value))
+            }
+            Kind::Number { max, step, .. } if step > 0.0 => Nudge::Abs(if value + step <= max { step } else { -step }),
+            Kind::Number { min, max, .. } if value == 0.0 => Nudge::Abs((max - min) * 0.01),
+            Kind::Number { max, .. } if value * 1.01 > max => Nudge::Rel(-0.01),
+            _ => Nudge::Rel(0.01),
+        }
+    }
+}
+
+/// A number at the start of a text, and the rest. Underscores may group digits.
+fn leading_number(text: &str) -> Option<(f64, &str)> {
+    if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
+        return None;
+    }
+    if let Some(hex) = text.strip_prefix("0x") {
+        return u32::from_str_radix(hex, 16).ok().map(|n| (f64::from(n), ""));
+    }
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8()).rev();
+    ends.filter_map(|end| {
+        let number: f64 = text[..end].replace('_', "").parse().ok()?;
+        number.is_finite().then_some((number, text[end..].trim()))
+    })
+    .next()
+}
+
+/// What stands behind a key.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// A number in the key's unit.
+    Number(f64),
+    /// One of the key's words.
+    Word(&'static str),
+    /// A path.
+    Text(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(n) => n.fmt(f),
+            Value::Word(w) => f.write_str(w),
+            Value::Text(t) => f.write_str(t),
+        }
+    }
+}
+
+/// The key called `name`, or why there is none.
+///
+/// # Errors
+/// The nearest name that exists.
+pub fn find(keys: &[&'static Key], name: &str) -> Result<&'static Key, String> {
+    keys.iter()
+        .find(|k| k.name == name)
+        .copied()
+        .ok_or_else(|| format!("no key is called `{name}`{}", hint(name, keys.iter().map(|k| k.name))))
+}
+
+/// A value for every key of a system.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Values(Vec<(&'static Key, Value)>);
+
+impl Values {
+    /// All keys at their defaults. A key without one has the least that is
+    /// allowed, until a profile says more.
+    pub fn defaults<'a>(keys: impl IntoIterator<Item = &'a &'static Key>) -> Values {
+        Values(keys.into_iter().map(|key| (*key, default_of(key))).collect())
+    }
+
+    /// Every key with its value, in the system's order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Key, &Value)> {
+        self.0.iter().map(|(k, v)| (*k, v))
+    }
+
+    /// All keys.
+    pub fn keys(&self) -> Vec<&'static Key> {
+        self.0.iter().map(|(k, _)| *k).collect()
+    }
+
+    /// The value of a key.
+    ///
+    /// # Panics
+    /// When the system has no such key: a fault of its author, as in all getters.
+    pub fn get(&self, name: &str) -> &Value {
+        match self.0.iter().find(|(k, _)| k.name == name) {
+            Some((_, v)) => v,
+            None => panic!("the system declares no key `{name}`"),
+        }
+    }
+
+    /// A number in its key's unit; `None` if a word stands there.
+    pub fn number_or_word(&self, name: &str) -> Option<f64> {
+        match self.get(name) {
+            Value::Number(n) => Some(*n),
+            Value::Word(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// A number in its key's unit.
+    ///
+    /// # Panics
+    /// When the key is not a number.
+    pub fn number(&self, name: &str) -> f64 {
+        self.number_or_word(name).unwrap_or_else(|| panic!("`{name}` is not a number"))
+    }
+
+    /// The word of a choice; empty if a number stands there.
+    pub fn word(&self, name: &str) -> &'static str {
+        match self.get(name) {
+            Value::Word(w) => w,
+            Value::Number(_) | Value::Text(_) => "",
+        }
+    }
+
+    /// Whether an on/off or yes/no key is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        matches!(self.word(name), "on" | "yes")
+    }
+
+    /// A path.
+    pub fn text(&self, name: &str) -> &str {
+        match self.get(name) {
+            Value::Text(t) => t,
+            Value::Number(_) | Value::Word(_) => "",
+        }
+    }
+
+    /// Puts a value that was made by this key.
+    pub fn put(&mut self, key: &Key, value: Value) {
+        if let Some((_, v)) = self.0.iter_mut().find(|(k, _)| k.name == key.name) {
+            *v = value;
+        }
+    }
+
+    /// `key=value`, the value with or without a unit.
+    ///
+    /// # Errors
+    /// Not of this form, no such key, or a value that is not allowed.
+    pub fn set(&mut self, setting: &str) -> Result<(), InputError> {
+        let (key, value) = parse_setting(&self.keys(), setting)?;
+        self.put(key, value);
+        Ok(())
+    }
+
+    /// Takes every constant that has a key here. Numbers are taken as they are:
+    /// what solves for a constant, or moves one, may leave a step that a person
+    /// would have to keep.
+    pub fn apply(&mut self, constants: &Constants) {
+        for c in constants.iter() {
+            if let Some((_, v)) = self.0.iter_mut().find(|(k, _)| k.name == c.key) {
+                *v = Value::Number(c.value);
+            }
+        }
+    }
+}
+
+fn default_of(key: &Key) -> Value {
+    match (key.default, key.kind) {
+        (Some(text), _) => key.parse(text).unwrap_or_else(|e| panic!("default of {e}")),
+        (None, Kind::Number { min, .. }) => Value::Number(min),
+        (None, Kind::Among { values, .. }) => Value::Number(values[0]),
+        (None, Kind::Choice) => Value::Word(key.words[0]),
+        (None, Kind::File) => Value::Text(String::new()),
+    }
+}
+
+/// Understands one `key=value`.
+///
+/// # Errors
+/// Not of this form, no such key, or a value that is not allowed.
+pub fn parse_setting(keys: &[&'static Key], setting: &str) -> Result<(&'static Key, Value), InputError> {
+    let wrong = |what: String| InputError::new(format!("--set {setting}"), what);
+    let Some((name, value)) = setting.split_once('=') else {
+        return Err(wrong("expected key=value, such as pcie.memory_latency=300ns".to_owned()));
+    };
+    let key = find(keys, name.trim()).map_err(wrong)?;
+    Ok((key, key.parse(value).map_err(wrong)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATENCY: Key = Key::number("pcie.memory_latency", "ns", 0.0, 1e5, "");
+    const MPS: Key = Key::among("pcie.mps", "B", &[128.0, 256.0, 512.0], "");
+    const RATE: Key = Key::number("traffic.rate", "Mpps", 1e-6, 1e4, "").or(&["full"]);
+    const CHUNK: Key = Key::steps("nic.fetch_chunk", "B", (64.0, 4096.0, 64.0), "");
+    const SHARE: Key = Key::number("pcie.usable_share", "", 0.01, 1.0, "");
+    const SWITCH: Key = Key::choice("driver.mpwqe", &["on", "off"], "");
+
+    #[test]
+    fn units_convert_and_numbers_may_stand_alone() {
+        for text in ["300", "300 ns", "300ns", "0.3 us", "0.3µs", "3e-4 ms", "300_000 ps"] {
+            assert_eq!(LATENCY.parse(text), Ok(Value::Number(300.0)), "{text}");
+        }
+        assert_eq!(RATE.parse("36864000 pps"), Ok(Value::Number(36.864)));
+        assert_eq!(RATE.parse("full"), Ok(Value::Word("full")));
+        assert_eq!(CHUNK.parse("1 KiB"), Ok(Value::Number(1024.0)));
+    }
+
+    #[test]
+    fn refusals_say_what_is_allowed() {
+        let e = |k: &Key, text| k.parse(text).unwrap_err();
+        insta::assert_snapshot!(e(&LATENCY, "300 MHz"), @"`pcie.memory_latency` cannot be in `MHz`; allowed units: ps, ns, us, ms, s");
+        insta::assert_snapshot!(e(&LATENCY, "-1 ns"), @"`pcie.memory_latency` cannot be -1 ns; allowed: 0 to 100000 ns");
+        insta::assert_snapshot!(e(&LATENCY, "soon"), @"`pcie.memory_latency` cannot be `soon`; allowed: 0 to 100000 ns");
+        insta::assert_snapshot!(e(&LATENCY, "nan"), @"`pcie.memory_latency` cannot be `nan`; allowed: 0 to 100000 ns");
+        insta::assert_snapshot!(e(&MPS, "300 B"), @"`pcie.mps` cannot be 300 B; allowed: 128, 256, 512 B");
+        insta::assert_snapshot!(e(&RATE, "fast"), @"`traffic.rate` cannot be `fast`; allowed: 0.000001 to 10000 Mpps, full");
+        insta::assert_snapshot!(e(&CHUNK, "100 B"), @"`nic.fetch_chunk` cannot be 100 B; allowed: multiples of 64 from 64 to 4096 B");
+        insta::assert_snapshot!(e(&SHARE, "0.9 ns"), @"`pcie.usable_share` is a pure number, but the unit is `ns`; allowed: no unit");
+        insta::assert_snapshot!(e(&SWITCH, "1"), @"`driver.mpwqe` cannot be `1`; allowed: on, off");
+    }
+
+    #[test]
+    fn a_nudged_value_is_allowed_again() {
+        for (key, value) in
+            [(LATENCY, 250.0), (LATENCY, 0.0), (MPS, 256.0), (MPS, 512.0), (SHARE, 1.0), (CHUNK, 4096.0)]
+        {
+            let moved = key.nudge(value).apply(value);
+            assert!(moved != value && key.quantity(moved, key.unit()).is_ok(), "{}: {value} -> {moved}", key.name);
+        }
+    }
+}

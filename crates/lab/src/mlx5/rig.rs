@@ -1,0 +1,97 @@
+//! mlx5 as the command line sees it.
+
+use super::settings::{self, PLATFORM, RUN};
+use super::{Outcome, RunError, Setup, Watch};
+use crate::key::Values;
+use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
+use crate::rig::Rig;
+use crate::traffic::Frames;
+use doorbell_bus::Ledger;
+use doorbell_bus::pcie::{Operation, Rules, Transaction, transactions};
+use doorbell_seam::Span;
+use std::sync::Arc;
+
+/// ConnectX on PCI Express.
+pub static RIG: Rig = Rig {
+    name: "mlx5",
+    about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
+    devices: &["mlx5"],
+    platform_keys: &PLATFORM,
+    run_keys: &RUN,
+    run,
+    transfer,
+};
+
+/// Preamble, start delimiter, FCS and the gap between frames.
+const WIRE_OVERHEAD: u64 = 8 + 4 + 12;
+
+fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
+    let setup = settings::setup(v).map_err(Failure::Input)?;
+    let load = settings::load(v, &setup, frames).map_err(Failure::Input)?;
+    match super::run(&setup, &load, watch) {
+        Ok(outcome) => Ok(measured(&setup, v.number("cpu.frequency"), outcome)),
+        Err(e @ RunError::Stuck(_)) => Err(Failure::Run(e.to_string())),
+        Err(e) => Err(Failure::Input(e.to_string())),
+    }
+}
+
+fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Box<dyn Iterator<Item = Transaction>>, String> {
+    let rules = Rules::new(settings::pcie(v)).map_err(|e| e.to_string())?;
+    Ok(Box::new(transactions(&rules, what, at, bytes)))
+}
+
+/// The outcome, under the names of results.
+fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
+    let seconds = o.elapsed.as_secs_f64();
+    let by_time = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
+    let wire_bytes = o.ledger.wire_bytes + WIRE_OVERHEAD * o.ledger.wire_frames;
+    let busy = o.work.iter().map(|w| w.2).chain([o.stalled]).map(Span::as_secs_f64).sum::<f64>();
+    let rate = |name, about, value| Rate { name, about, value };
+    let rates = vec![
+        rate("packets_per_s", "packets sent", by_time(o.packets as f64)),
+        rate("frame_bits_per_s", "frames, without FCS", by_time(8.0 * o.ledger.wire_bytes as f64)),
+        rate("wire_bits_per_s", "frames with preamble, FCS and gap", by_time(8.0 * wire_bytes as f64)),
+        rate("inbound_link_share", "bus toward the device, of the raw link", o.link_share.0),
+        rate("outbound_link_share", "bus toward the host, of the raw link", o.link_share.1),
+        rate("cpu_busy_share", "of all cores' time", by_time(busy) / f64::from(setup.cores)),
+    ];
+
+    let mut counts = Vec::new();
+    for ((name, value), (_, about)) in o.ledger.entries().zip(Ledger::about()) {
+        counts.push(Count { group: group(name), name: name.to_owned(), about, value });
+    }
+    for (name, value) in o.driver.entries() {
+        counts.push(Count { group: Group::Driver, name: format!("driver_{name}"), about: "", value });
+    }
+    for (name, value) in o.device.entries() {
+        counts.push(Count { group: Group::Device, name: format!("device_{name}"), about: "", value });
+    }
+
+    let cycles = |s: Span| s.as_ns_f64() * ghz;
+    let work = o.work.iter().map(|(kind, done, spent)| Cost {
+        name: kind.name(),
+        times: done.times,
+        units: done.units,
+        cycles: cycles(*spent),
+    });
+    let stores = o.ledger.mmio_writes + o.ledger.mmio_reads + o.ledger.fences;
+    let stalled = Cost { name: "registers_and_fences", times: stores, units: stores, cycles: cycles(o.stalled) };
+    Measured {
+        packets: o.packets,
+        elapsed: o.elapsed,
+        rates,
+        counts,
+        costs: work.chain([stalled]).collect(),
+        latency: o.latency,
+        audit: o.audit,
+    }
+}
+
+/// Where a count of the ledger belongs.
+fn group(name: &str) -> Group {
+    match name {
+        "wire_frames" | "wire_bytes" => Group::Wire,
+        "fences" | "copied_bytes" | "summed_bytes" | "buffers_taken" | "buffers_released" => Group::Cpu,
+        _ => Group::Bus,
+    }
+}

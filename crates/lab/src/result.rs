@@ -1,0 +1,231 @@
+//! Results: what a run measured, under the same names for people and programs.
+//!
+//! A result holds counts and virtual time only. No clock, no host name: the same
+//! plan gives the same bytes. Quotients are rounded to nine digits, so that the
+//! last bits of a division do not show.
+
+use crate::histogram::Histogram;
+use doorbell_seam::Span;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// Why a run gave no result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// What was asked for cannot be run: the asker's to mend.
+    Input(String),
+    /// It was begun and could not go on.
+    Run(String),
+}
+
+/// Where a count belongs in a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// The bus between CPU and device.
+    Bus,
+    /// What the CPU did besides.
+    Cpu,
+    /// The driver's own counters.
+    Driver,
+    /// The device's.
+    Device,
+    /// Frames that left.
+    Wire,
+}
+
+impl Group {
+    /// All, in the order of a table.
+    pub const ALL: [Group; 5] = [Group::Bus, Group::Cpu, Group::Driver, Group::Device, Group::Wire];
+}
+
+/// A count.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Count {
+    /// Where it belongs.
+    pub group: Group,
+    /// Unique; a driver's and a device's counters have `driver_` and `device_` before it.
+    pub name: String,
+    /// What it counts; empty where the name is its manual's.
+    pub about: &'static str,
+    /// How many.
+    pub value: u64,
+}
+
+/// A rate or a share.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rate {
+    /// Its name, with the unit.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// How much.
+    pub value: f64,
+}
+
+/// CPU time spent on one kind of work.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cost {
+    /// The kind.
+    pub name: &'static str,
+    /// How often it was done.
+    pub times: u64,
+    /// How many units of it.
+    pub units: u64,
+    /// What it cost.
+    pub cycles: f64,
+}
+
+/// What a run of any system measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured {
+    /// Packets sent, large sends counted as their segments.
+    pub packets: u64,
+    /// Virtual time from the start to the last packet on link or wire.
+    pub elapsed: Span,
+    /// Rates and shares.
+    pub rates: Vec<Rate>,
+    /// Every count.
+    pub counts: Vec<Count>,
+    /// CPU time by cause.
+    pub costs: Vec<Cost>,
+    /// From the call of the driver to the buffer's return.
+    pub latency: Histogram,
+    /// What does not add up; empty when all does.
+    pub audit: Vec<String>,
+}
+
+impl Measured {
+    /// Every count by packet, and the cycles by cause and in all (`cycles`,
+    /// `cycles_stack`, …). A run of no packets has none.
+    pub fn per_packet(&self) -> Vec<(String, f64)> {
+        if self.packets == 0 {
+            return Vec::new();
+        }
+        let packets = self.packets as f64;
+        let counts = self.counts.iter().map(|c| (c.name.clone(), c.value as f64 / packets));
+        let causes = self.costs.iter().map(|c| (format!("cycles_{}", c.name), c.cycles / packets));
+        let all = self.costs.iter().map(|c| c.cycles).sum::<f64>() / packets;
+        counts.chain([("cycles".to_owned(), all)]).chain(causes).map(|(name, v)| (name, rounded(v))).collect()
+    }
+
+    /// Quantiles of the latency, in nanoseconds.
+    pub fn latency_ns(&self) -> Vec<(&'static str, f64)> {
+        let h = &self.latency;
+        let quantile = |per_mille| h.quantile(per_mille);
+        let all = [
+            ("min", h.min()),
+            ("p50", quantile(500)),
+            ("p90", quantile(900)),
+            ("p99", quantile(990)),
+            ("p999", quantile(999)),
+            ("max", h.max()),
+        ];
+        all.into_iter().filter_map(|(name, s)| Some((name, s?.as_ns_f64()))).collect()
+    }
+
+    /// Whether all counts agree with each other.
+    pub fn is_sound(&self) -> bool {
+        self.audit.is_empty()
+    }
+}
+
+/// A run's plan by name, and what it measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunResult {
+    /// The scenario.
+    pub scenario: String,
+    /// The seed.
+    pub seed: u64,
+    /// What came of it.
+    pub measured: Measured,
+}
+
+impl RunResult {
+    /// One object:
+    ///
+    /// ```json
+    /// {"scenario", "seed", "packets", "seconds", "rates": {…}, "ledger": {…}, "per_packet": {…},
+    ///  "latency_ns": {…}, "series": {…}, "audit": "ok" | [why]}
+    /// ```
+    ///
+    /// `series` is for what changes over a run; the systems so far have none.
+    pub fn to_json(&self) -> String {
+        // Strings and numbers have no way to fail, and neither has a String that is written to.
+        serde_json::to_string_pretty(self).unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"))
+    }
+}
+
+impl Serialize for RunResult {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let m = &self.measured;
+        let mut out = s.serialize_map(None)?;
+        out.serialize_entry("scenario", &self.scenario)?;
+        out.serialize_entry("seed", &self.seed)?;
+        out.serialize_entry("packets", &m.packets)?;
+        out.serialize_entry("seconds", &m.elapsed.as_secs_f64())?;
+        out.serialize_entry("rates", &Object(m.rates.iter().map(|r| (r.name, rounded(r.value)))))?;
+        out.serialize_entry("ledger", &Object(m.counts.iter().map(|c| (&c.name, c.value))))?;
+        out.serialize_entry("per_packet", &Object(m.per_packet().into_iter()))?;
+        out.serialize_entry("latency_ns", &Object(m.latency_ns().into_iter()))?;
+        out.serialize_entry("series", &Object(std::iter::empty::<(&str, f64)>()))?;
+        if m.is_sound() {
+            out.serialize_entry("audit", "ok")?;
+        } else {
+            out.serialize_entry("audit", &m.audit)?;
+        }
+        out.end()
+    }
+}
+
+/// A JSON object whose members stay in order.
+#[derive(Debug)]
+pub struct Object<I>(pub I);
+
+impl<K: Serialize, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Serialize for Object<I> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_map(self.0.clone())
+    }
+}
+
+/// Nine significant digits. Through text, because that rounds correctly.
+pub fn rounded(x: f64) -> f64 {
+    format!("{x:.8e}").parse().unwrap_or(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_packets_divides_by_nothing() {
+        let m = Measured {
+            packets: 0,
+            elapsed: Span::ZERO,
+            rates: vec![Rate { name: "packets_per_s", about: "", value: 0.0 }],
+            counts: vec![Count { group: Group::Bus, name: "maps".into(), about: "", value: 1 }],
+            costs: vec![],
+            latency: Histogram::default(),
+            audit: vec!["one".into()],
+        };
+        let r = RunResult { scenario: "x".into(), seed: 3, measured: m };
+        insta::assert_snapshot!(r.to_json(), @r#"
+        {
+          "scenario": "x",
+          "seed": 3,
+          "packets": 0,
+          "seconds": 0.0,
+          "rates": {
+            "packets_per_s": 0.0
+          },
+          "ledger": {
+            "maps": 1
+          },
+          "per_packet": {},
+          "latency_ns": {},
+          "series": {},
+          "audit": [
+            "one"
+          ]
+        }
+        "#);
+    }
+}
