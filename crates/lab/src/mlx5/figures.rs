@@ -31,6 +31,7 @@ use doorbell_seam::{Host, Place, Span};
 const PROFILE: &str = "mlx5-gen2";
 /// Packets of one run: 200 bursts on each of 24 cores.
 const PACKETS: u64 = 24 * 32 * 200;
+const MESSAGE: &str = "linux commit message \"net/mlx5e: Enhanced TX MPWQE for SKBs\" (Maxim Mikityanskiy, 2020-09)";
 /// What the published runs have in common.
 const SIZE: u32 = 64;
 const BURST: u32 = 32;
@@ -90,7 +91,7 @@ impl Figures {
         self.runs.get(&name, c, &reads, |_| measure(&values, case)).copied()
     }
 
-    /// Sessions opened by 64 packets of a kind, all in one batch.
+    /// Sessions opened by packets of a kind: 64 in one batch, or a small one alone.
     fn sessions(&self, c: &Constants, kind: Kind) -> Result<f64, MeasureError> {
         let setup = setup(&self.values(c)).map_err(MeasureError::new)?;
         count_sessions(&setup, kind).ok_or_else(|| MeasureError::new("the packets could not be queued"))
@@ -141,9 +142,10 @@ fn count_sessions(setup: &Setup, kind: Kind) -> Option<f64> {
     let mut config = setup.driver;
     config.mpwqe = true;
     let mut channel = Channel::open(&mut m, Direct, &config).ok()?;
-    for i in 0..64 {
+    let packets = if matches!(kind, Kind::SmallLinear) { 1 } else { 64 };
+    for i in 1..=packets {
         let p = tcp_packet(&mut m, kind)?;
-        if !matches!(channel.transmit(&mut m, p, i < 63), Tx::Ok) {
+        if !matches!(channel.transmit(&mut m, p, i < packets), Tx::Ok) {
             return None;
         }
     }
@@ -201,7 +203,7 @@ impl System for Figures {
     fn rows(&self) -> Vec<Row> {
         let mut rows = published::mlx5().unwrap_or_default();
         let saved = Row::new("mlx5.instructions_saved", 100.0, "instructions/packet", Role::Shown)
-            .source("mpwqe", "instructions per packet: 429 off, 329 on")
+            .source(MESSAGE, "instructions per packet: 429 off, 329 on")
             .note("ours is the driver alone, the source's the whole kernel path: what the switch saves compares")
             .derived(Rule::Difference, "mlx5.instructions_off", "mlx5.instructions_on");
         let at = rows.iter().position(|r| r.figure == "mlx5.instructions_on").map_or(rows.len(), |i| i + 1);
@@ -250,7 +252,14 @@ impl System for Figures {
         })
     }
 
-    fn known_misses(&self, _swapped: bool) -> Vec<KnownMiss> {
-        Vec::new()
+    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
+        if swapped {
+            return Vec::new();
+        }
+        vec![KnownMiss::new(
+            "mlx5.rate_gen2_on",
+            "the source's own bytes a packet (174.3 and 128.0) make the rates of a full link differ by 1.36, its rates \
+             differ by 1.31: with the switch on something besides the link limits, and a model of the link alone is too fast",
+        )]
     }
 }
