@@ -20,6 +20,7 @@ pub mod machine;
 pub mod memory;
 pub mod pcie;
 pub mod platform;
+pub mod reorder;
 pub mod timeline;
 
 pub use express::{Latencies, Pcie};
@@ -28,4 +29,5 @@ pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Guard, Memory};
 pub use platform::Platform;
+pub use reorder::Reorder;
 pub use timeline::TimeLine;
