@@ -11,6 +11,7 @@
 //!   next register write arrives. A register write alone flushes nothing, nor
 //!   does a register read.
 //! * Two stores to the same bytes stay in order, and the CPU sees its own stores.
+//! * A store of more than eight bytes, or across their boundary, is several.
 //! * A hypervisor runs on the same CPU: it sees all stores.
 //! * No store buffer keeps a store for ever: after [`Reorder::LIMIT`] it goes.
 //!
@@ -108,7 +109,26 @@ impl<H: Host> Reorder<H> {
         self.inner
     }
 
-    /// One store goes to memory. Byte by byte: a store has no order in itself.
+    /// The CPU stores `bytes`: each aligned piece of up to eight is whole, and
+    /// the pieces have no order.
+    fn hold(&mut self, to: &Coherent, mut offset: u32, mut bytes: &[u8]) {
+        assert!(offset as usize + bytes.len() <= to.len() as usize, "store outside the area");
+        while !bytes.is_empty() {
+            let to_boundary = 8 - (to.addr() + u64::from(offset)) % 8;
+            let (piece, rest) = bytes.split_at(bytes.len().min(to_boundary as usize));
+            let area = Coherent::from_parts(to.addr(), to.iova(), to.len(), to.token());
+            let at = self.inner.now();
+            self.held.push_back(Held { area, offset, bytes: piece.to_vec(), epoch: self.epoch, at });
+            let newest = self.held.len() - 1;
+            if self.order == Order::Overtaken && newest > 0 && self.may_go(newest) {
+                self.release_at(newest);
+            }
+            offset += piece.len() as u32;
+            bytes = rest;
+        }
+    }
+
+    /// One store goes to memory, at one moment: no device looks in between.
     fn release_at(&mut self, i: usize) {
         self.passed += u64::from(i > 0);
         let Some(Held { area, offset, bytes, .. }) = self.held.remove(i) else { return };
@@ -178,8 +198,15 @@ impl<H: Host> Host for Reorder<H> {
     fn release(&mut self, b: Buf) {
         self.inner.release(b);
     }
-    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
         self.inner.bytes(b, range, f)
+    }
+    fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.inner.bytes_mut(b, range, f)
+    }
+    fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
+        let bytes = self.inner.bytes(from, range, <[u8]>::to_vec);
+        self.hold(to, offset, &bytes);
     }
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
         self.inner.map(b, range, dir)
@@ -219,13 +246,7 @@ impl<H: Host> Host for Reorder<H> {
     }
 
     fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
-        let area = Coherent::from_parts(at.addr(), at.iova(), at.len(), at.token());
-        let bytes = v.as_bytes().to_vec();
-        self.held.push_back(Held { area, offset, bytes, epoch: self.epoch, at: self.inner.now() });
-        let newest = self.held.len() - 1;
-        if self.order == Order::Overtaken && newest > 0 && self.may_go(newest) {
-            self.release_at(newest);
-        }
+        self.hold(at, offset, v.as_bytes());
     }
 
     fn fence(&mut self, f: Fence) {
@@ -273,7 +294,7 @@ mod tests {
     use super::*;
     use crate::pcie::{Rules, Settings};
     use crate::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform};
-    use doorbell_seam::{Device, Iova, Port, Taken, WorkKind};
+    use doorbell_seam::{Device, Iova, Port, Taken, Timed, WorkKind};
 
     const SLOTS: u32 = 16;
     const SLOT: u32 = 16;
@@ -293,6 +314,12 @@ mod tests {
         until: Time,
     }
 
+    impl Timed for Toy {
+        fn next_due(&self) -> Option<Time> {
+            self.look
+        }
+    }
+
     impl<P: Port> Device<P> for Toy {
         fn mmio_read(&mut self, _: &mut P, _: Time, _: Reg, _: u8) -> u64 {
             u64::MAX
@@ -310,9 +337,6 @@ mod tests {
         fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
             Taken::Dropped(doorbell_seam::Drop::Off)
         }
-        fn next_due(&self) -> Option<Time> {
-            self.look
-        }
         fn advance(&mut self, p: &mut P, until: Time) {
             while let Some(at) = self.look.filter(|at| *at <= until) {
                 let slot = self.base + u64::from(self.next * SLOT);
@@ -326,7 +350,7 @@ mod tests {
                 self.look = Some(at + Span::from_ns(10)).filter(|at| *at <= self.until);
             }
         }
-        fn reset(&mut self, _: &mut P) {
+        fn reset(&mut self, _: &mut P, _: Time) {
             *self = Toy::default();
         }
     }
@@ -457,6 +481,19 @@ mod tests {
         assert_eq!(h.load::<u32>(&c, 1), 0x1122_2211);
         assert_eq!(h.inner.load::<u64>(&c, 0), 0, "and memory does not have them");
         assert_eq!(h.into_inner().load::<u64>(&c, 0), 0x1111_1111_2222_1111);
+    }
+
+    #[test]
+    fn a_large_store_is_torn() {
+        let mut h = Reorder::new(machine(), Order::Overtaken);
+        let c = h.coherent(32, 64).unwrap();
+        let b = h.buffer(12, Place::ANY).unwrap();
+        h.bytes_mut(&b, 0..12, |bytes| bytes.fill(1));
+        h.copy(&b, 0..12, &c, 4);
+        assert_eq!(h.load::<[u8; 16]>(&c, 0)[3..], [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(h.inner.load::<u64>(&c, 0), 0);
+        assert_eq!(h.inner.load::<u64>(&c, 8), 0x0101_0101_0101_0101);
+        h.release(b);
     }
 
     #[test]
