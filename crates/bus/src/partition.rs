@@ -207,8 +207,8 @@ impl Port for Vio {
         let arrival = self.moved(at, from.len());
         self.platform.post_write(arrival, to, from).inspect_err(|_| self.platform.ledger.dma_faults += 1)
     }
-    fn set_line(&mut self, _at: Time, n: u16, high: bool) {
-        self.platform.set_line(n, high);
+    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+        self.platform.set_line(at, n, high);
     }
     fn message(&mut self, at: Time, vector: u16) {
         self.platform.post_message(at, vector);
