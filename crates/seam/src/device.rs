@@ -22,7 +22,9 @@ pub trait Device<P: Port>: Timed {
     /// The CPU reads a register of `size` bytes (1, 2, 4 or 8). A register that
     /// does not exist reads as the hardware would have it.
     fn mmio_read(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64;
-    /// The CPU writes a register.
+    /// The CPU writes a register. The write arrives at `at`, which may be ahead of
+    /// the last `advance`: where it changes what is due before, the device does
+    /// that first (`self.advance(p, at)`).
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64);
     /// A frame, without FCS, arrives from the wire.
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken;
