@@ -64,7 +64,8 @@ impl Held {
     }
 }
 
-/// A host with a store buffer.
+/// A host with a store buffer: one CPU's. A driver that runs on several needs a
+/// machine of its own for each.
 #[derive(Debug)]
 pub struct Reorder<H> {
     /// The host beneath. What is done to it directly passes the store buffer by.

@@ -6,6 +6,7 @@
 //! copies half of it, answers H_BUSY and gives a token, with which the caller
 //! comes back. The receiver is interrupted a while after the copy.
 
+use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Partitions, Platform, Vio};
 use doorbell_seam::{
     Buf, Coherent, Direction, Drop, Fence, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova, Mapped, Place,
@@ -340,6 +341,21 @@ fn the_receiver_is_interrupted_at_the_devices_own_time() {
     assert_eq!(m.next_event(), due, "the sender's machine knows of it, though nobody is entered there");
     m.run_device(due);
     assert_eq!((pending(&m, 0), pending(&m, 1)), (None, Some(due)));
+}
+
+#[test]
+fn the_hypervisor_sees_stores_that_no_fence_orders() {
+    let mut m = system();
+    let [_, mut one] = pair(&mut m);
+    let mut h = Reorder::new(m, Order::Late);
+    let frame = h.coherent(64, 64).unwrap();
+    h.store(&frame, 0, [7u8; 64]);
+    assert_eq!(h.hcall(H_SEND, &[frame.iova().0, 64, 1, 0]).status, H_SUCCESS);
+    let mut m = h.into_inner();
+    let now = m.now();
+    m.enter(1);
+    m.idle_until(now);
+    assert_eq!(one.received(&mut m), Some(vec![7; 64]));
 }
 
 #[test]
