@@ -29,6 +29,19 @@ pub trait Bus: Port {
     fn register_answer(&mut self, at: Time, size: u8) -> Time;
     /// Nothing will be asked for before `floor` any more.
     fn set_floor(&mut self, floor: Time);
+    /// The next accesses are core `n`'s.
+    #[inline(always)]
+    fn enter(&mut self, _n: usize) {}
+    /// When the next thing in flight arrives; [`Time::NEVER`] if nothing is.
+    #[inline(always)]
+    fn next_arrival(&self) -> Time {
+        self.platform().next_arrival()
+    }
+    /// Everything that arrives up to `until` arrives.
+    #[inline(always)]
+    fn deliver(&mut self, until: Time) {
+        self.platform_mut().deliver(until);
+    }
 }
 
 /// What one kind of work costs.
@@ -111,6 +124,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
             done: [Done::default(); WorkKind::ALL.len()],
             stalled: Span::ZERO,
         };
+        m.bus.enter(0);
         m.look_ahead();
         m
     }
@@ -121,6 +135,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.cores[self.entered] = self.core;
         self.entered = n;
         self.core = self.cores[n];
+        self.bus.enter(n);
     }
 
     /// Moves the entered core's time to `t`, if that is ahead: it has nothing to do until then.
@@ -139,7 +154,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
 
     fn advance(&mut self, until: Time) {
         self.device.advance(&mut self.bus, until);
-        self.bus.platform_mut().deliver(until);
+        self.bus.deliver(until);
         self.look_ahead();
     }
 
@@ -147,7 +162,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     #[inline(always)]
     fn look_ahead(&mut self) {
         let device = self.device.next_due().unwrap_or(Time::NEVER);
-        self.due = device.min(self.bus.platform().next_arrival());
+        self.due = device.min(self.bus.next_arrival());
     }
 
     /// The device catches up to `until`, whatever the cores' times are: for a
@@ -231,7 +246,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         self.stalled += answered.since(self.core.now);
         self.core.now = self.core.now.max(answered);
         // The answer pushed the device's earlier writes before it.
-        self.bus.platform_mut().deliver(self.core.now);
+        self.bus.deliver(self.core.now);
         self.look_ahead();
         v as u32
     }

@@ -22,7 +22,9 @@ pub trait Device<P: Port>: Timed {
     /// The CPU reads a register of `size` bytes (1, 2, 4 or 8). A register that
     /// does not exist reads as the hardware would have it.
     fn mmio_read(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64;
-    /// The CPU writes a register.
+    /// The CPU writes a register. The write arrives at `at`, which may be ahead of
+    /// the last `advance`: where it changes what is due before, the device does
+    /// that first (`self.advance(p, at)`).
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64);
     /// A frame, without FCS, arrives from the wire.
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken;
@@ -32,11 +34,24 @@ pub trait Device<P: Port>: Timed {
     fn reset(&mut self, p: &mut P, at: Time);
 }
 
-/// A device that is reached by hypervisor calls, from several partitions.
-pub trait HcallDevice<P: Port>: Device<P> {
-    /// Partition `from` makes the call; `ports[i]` is partition `i`'s memory
-    /// and interrupts.
-    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> HcallReturn;
+/// A device that lives in the hypervisor and is reached by its calls, from
+/// several partitions. It has no registers.
+///
+/// `ports[i]` is partition `i`'s memory and interrupts. Every call gets all of
+/// them, for what one partition sends may arrive in another, at once or later.
+/// Time is as for a [`Device`], except that a call does its work while the
+/// caller waits, so that `hcall` too may write, interrupt and emit.
+pub trait HcallDevice<P: Port>: Timed {
+    /// Partition `from` makes call `c` with arguments `a`, zero where it gave
+    /// none. `advance(at)` has been called. Also says when the caller's CPU comes
+    /// back from what the device did; the fixed price of a call is outside.
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time);
+    /// As [`Device::receive`].
+    fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> Taken;
+    /// As [`Device::advance`].
+    fn advance(&mut self, ports: &mut [P], until: Time);
+    /// As when the hypervisor started: no partition has registered anything.
+    fn reset(&mut self, ports: &mut [P], at: Time);
 }
 
 /// A device's only way out; one per function or partition.

@@ -253,7 +253,7 @@ pub enum Fence {
     DmaWrite,
     /// Loads of coherent memory before it are done before loads after it (`dma_rmb`).
     DmaRead,
-    /// Stores to coherent memory before it are seen before register writes after
-    /// it (`wmb`).
+    /// Stores to coherent memory before it are seen before register writes and
+    /// stores after it (`wmb`).
     Write,
 }
