@@ -158,8 +158,8 @@ impl Port for Pcie {
         self.platform.post_write(arrival, to, from)
     }
 
-    fn set_line(&mut self, _at: Time, n: u16, high: bool) {
-        self.platform.set_line(n, high);
+    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+        self.platform.set_line(at, n, high);
     }
 
     fn message(&mut self, at: Time, vector: u16) {

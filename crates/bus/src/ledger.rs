@@ -78,6 +78,8 @@ ledger! {
     messages,
     /// Rising edges of interrupt lines.
     line_interrupts,
+    /// Hypervisor calls.
+    hcalls,
     /// Fences executed by the driver.
     fences,
     /// Bytes copied by the driver.

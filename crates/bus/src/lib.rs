@@ -14,16 +14,22 @@
 #![forbid(unsafe_code)]
 
 pub mod express;
+pub mod flat;
 pub mod ledger;
 pub mod machine;
 pub mod memory;
+pub mod partition;
 pub mod pcie;
 pub mod platform;
+pub mod reorder;
 pub mod timeline;
 
 pub use express::{Latencies, Pcie};
+pub use flat::{Flat, NoDevice};
 pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Guard, Memory};
+pub use partition::{Hypervised, Partitions, Vio};
 pub use platform::Platform;
+pub use reorder::Reorder;
 pub use timeline::TimeLine;

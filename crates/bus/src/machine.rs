@@ -29,6 +29,19 @@ pub trait Bus: Port {
     fn register_answer(&mut self, at: Time, size: u8) -> Time;
     /// Nothing will be asked for before `floor` any more.
     fn set_floor(&mut self, floor: Time);
+    /// The next accesses are core `n`'s.
+    #[inline(always)]
+    fn enter(&mut self, _n: usize) {}
+    /// When the next thing in flight arrives; [`Time::NEVER`] if nothing is.
+    #[inline(always)]
+    fn next_arrival(&self) -> Time {
+        self.platform().next_arrival()
+    }
+    /// Everything that arrives up to `until` arrives.
+    #[inline(always)]
+    fn deliver(&mut self, until: Time) {
+        self.platform_mut().deliver(until);
+    }
 }
 
 /// What one kind of work costs.
@@ -111,6 +124,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
             done: [Done::default(); WorkKind::ALL.len()],
             stalled: Span::ZERO,
         };
+        m.bus.enter(0);
         m.look_ahead();
         m
     }
@@ -121,6 +135,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.cores[self.entered] = self.core;
         self.entered = n;
         self.core = self.cores[n];
+        self.bus.enter(n);
     }
 
     /// Moves the entered core's time to `t`, if that is ahead: it has nothing to do until then.
@@ -139,7 +154,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
 
     fn advance(&mut self, until: Time) {
         self.device.advance(&mut self.bus, until);
-        self.bus.platform_mut().deliver(until);
+        self.bus.deliver(until);
         self.look_ahead();
     }
 
@@ -147,7 +162,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     #[inline(always)]
     fn look_ahead(&mut self) {
         let device = self.device.next_due().unwrap_or(Time::NEVER);
-        self.due = device.min(self.bus.platform().next_arrival());
+        self.due = device.min(self.bus.next_arrival());
     }
 
     /// The device catches up to `until`, whatever the cores' times are: for a
@@ -190,7 +205,8 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
 
     /// CPU time spent on a kind of work.
     pub fn spent(&self, kind: WorkKind) -> Span {
-        let (Done { times, units }, Price { each, per_unit }) = (self.done[kind as usize], self.costs.work[kind as usize]);
+        let (Done { times, units }, Price { each, per_unit }) =
+            (self.done[kind as usize], self.costs.work[kind as usize]);
         each * times + per_unit * units
     }
 
@@ -230,7 +246,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         self.stalled += answered.since(self.core.now);
         self.core.now = self.core.now.max(answered);
         // The answer pushed the device's earlier writes before it.
-        self.bus.platform_mut().deliver(self.core.now);
+        self.bus.deliver(self.core.now);
         self.look_ahead();
         v as u32
     }
@@ -255,9 +271,22 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     }
 
     #[inline]
-    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+        self.bytes_mut(b, range, |bytes| f(bytes))
+    }
+
+    #[inline]
+    fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
         f(self.memory().cpu(b.addr() + u64::from(range.start), (range.end - range.start) as usize))
+    }
+
+    fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= from.len());
+        let Some(len) = len.filter(|n| offset.checked_add(*n).is_some_and(|end| end <= to.len())) else {
+            panic!("{range:?} of a buffer of {} bytes to {offset} of an area of {}", from.len(), to.len());
+        };
+        self.memory().cpu_copy(from.addr() + u64::from(range.start), to.addr() + u64::from(offset), len as usize);
     }
 
     #[inline]

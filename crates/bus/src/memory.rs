@@ -145,6 +145,15 @@ impl Memory {
         &mut self.bytes[at..at + len]
     }
 
+    /// Copies within memory, for the CPU.
+    ///
+    /// # Panics
+    /// As [`Memory::cpu`].
+    pub fn cpu_copy(&mut self, from: u64, to: u64, len: usize) {
+        let (from, to) = (self.index(from), self.index(to));
+        self.bytes.copy_within(from..from + len, to);
+    }
+
     // ---- the guard ----
 
     #[inline(always)]
@@ -297,7 +306,10 @@ mod tests {
     fn addresses_outside_memory_fault() {
         let m = memory(Guard::Page);
         for at in [0, (1 << 32) - 1, (1 << 32) + (1 << 20), u64::MAX] {
-            assert_eq!(m.device_read(Iova(at), &mut [0; 4]), Err(DmaFault { at: Iova(at), kind: DmaFaultKind::Unmapped }));
+            assert_eq!(
+                m.device_read(Iova(at), &mut [0; 4]),
+                Err(DmaFault { at: Iova(at), kind: DmaFaultKind::Unmapped })
+            );
         }
     }
 }

@@ -24,7 +24,8 @@ pub struct Platform {
     messages: Vec<Option<Time>>,
     /// Those that were raised since somebody last asked, in order.
     raised: Vec<u16>,
-    lines: Vec<bool>,
+    /// Lines that are high, with the time since when.
+    lines: Vec<Option<Time>>,
     capture: Option<Capture>,
 }
 
@@ -60,7 +61,7 @@ impl Platform {
             payload: VecDeque::with_capacity(16 * 1024),
             messages: vec![None; VECTORS],
             raised: Vec::with_capacity(VECTORS),
-            lines: vec![false; VECTORS],
+            lines: vec![None; VECTORS],
             capture: None,
         }
     }
@@ -130,7 +131,9 @@ impl Platform {
 
     fn overlaps(&self, at: Iova, len: usize) -> bool {
         self.in_flight.iter().any(|p| match p.what {
-            What::Write { to, len: l } => to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l)),
+            What::Write { to, len: l } => {
+                to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l))
+            }
             What::Message(_) => false,
         })
     }
@@ -154,16 +157,17 @@ impl Platform {
         self.raised.drain(..)
     }
 
-    /// The level of an interrupt line.
-    pub fn line(&self, n: u16) -> bool {
-        self.lines.get(usize::from(n)).copied().unwrap_or(false)
+    /// Since when interrupt line `n` is high, if it is. The time may lie ahead of a
+    /// core that has not got there yet.
+    pub fn line(&self, n: u16) -> Option<Time> {
+        self.lines.get(usize::from(n)).copied().flatten()
     }
 
-    /// Sets the level of an interrupt line.
-    pub fn set_line(&mut self, n: u16, high: bool) {
+    /// Sets the level of an interrupt line at `at`.
+    pub fn set_line(&mut self, at: Time, n: u16, high: bool) {
         if let Some(l) = self.lines.get_mut(usize::from(n)) {
-            self.ledger.line_interrupts += u64::from(high && !*l);
-            *l = high;
+            self.ledger.line_interrupts += u64::from(high && l.is_none());
+            *l = if high { l.or(Some(at)) } else { None };
         }
     }
 
@@ -245,6 +249,16 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_high_since_its_first_rise() {
+        let (mut p, _) = platform();
+        p.set_line(t(10), 2, true);
+        p.set_line(t(20), 2, true);
+        assert_eq!((p.line(2), p.ledger.line_interrupts), (Some(t(10)), 1));
+        p.set_line(t(30), 2, false);
+        assert_eq!((p.line(2), p.line(u16::MAX)), (None, None));
+    }
+
+    #[test]
     fn a_device_reads_what_it_wrote() {
         let (mut p, at) = platform();
         p.post_write(t(100), at, &[7; 4]).unwrap();
@@ -260,7 +274,11 @@ mod tests {
         p.emit(t(1), b"one");
         p.emit(t(2), b"three");
         let mut got = vec![];
-        p.drain_capture(|at, f| { got.push((at, f.to_vec())); Ok::<(), ()>(()) }).unwrap();
+        p.drain_capture(|at, f| {
+            got.push((at, f.to_vec()));
+            Ok::<(), ()>(())
+        })
+        .unwrap();
         assert_eq!(got, [(t(1), b"one".to_vec()), (t(2), b"three".to_vec())]);
     }
 }

@@ -78,7 +78,7 @@ impl Mini {
     /// Sends `frame` and waits until the device has done with it.
     fn transmit<H: Host>(&mut self, h: &mut H, frame: &[u8]) -> Result<(), Stuck> {
         let buf = h.buffer(frame.len() as u32, Place::ANY).unwrap();
-        h.bytes(&buf, 0..buf.len(), |b| b.copy_from_slice(frame));
+        h.bytes_mut(&buf, 0..buf.len(), |b| b.copy_from_slice(frame));
         let len = buf.len();
         let mapped = h.map(buf, 0..len, Direction::ToDevice).unwrap();
         let slot = self.tx_next * SLOT;
@@ -311,7 +311,7 @@ fn a_buffer_starts_where_it_was_asked_to() {
     let mut h = start("e1000", &wire, Backing::Mapped);
     let b = h.buffer(1514, Place { align: 2048, offset: 18 }).unwrap();
     assert_eq!(b.addr() % 2048, 18);
-    h.bytes(&b, 10..14, |b| b.copy_from_slice(&[1, 2, 3, 4]));
+    h.bytes_mut(&b, 10..14, |b| b.copy_from_slice(&[1, 2, 3, 4]));
     assert_eq!(h.bytes(&b, 9..15, |b| b[1..5].to_vec()), [1, 2, 3, 4]);
     let refused = h.map(b, 1500..1515, Direction::ToDevice).unwrap_err();
     h.release(refused.buf);

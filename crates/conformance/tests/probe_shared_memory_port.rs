@@ -6,7 +6,7 @@
 //! which that guest sees things, and what becomes of addresses out of reach.
 
 use doorbell_attach::shared::{Access, EventFd, EventFds, FrameSink, Interrupts, SharedPort, Window, memfd};
-use doorbell_seam::{Device, DmaFault, DmaFaultKind, Drop as Dropped, Iova, Port, Reg, Span, Taken, Time};
+use doorbell_seam::{Device, DmaFault, DmaFaultKind, Drop as Dropped, Iova, Port, Reg, Span, Taken, Time, Timed};
 use std::cell::RefCell;
 use std::fs::File;
 use std::rc::Rc;
@@ -77,6 +77,12 @@ impl Toy {
     }
 }
 
+impl Timed for Toy {
+    fn next_due(&self) -> Option<Time> {
+        self.busy
+    }
+}
+
 impl<P: Port> Device<P> for Toy {
     fn mmio_read(&mut self, p: &mut P, at: Time, r: Reg, _: u8) -> u64 {
         match r {
@@ -108,10 +114,6 @@ impl<P: Port> Device<P> for Toy {
         Taken::Dropped(Dropped::Off)
     }
 
-    fn next_due(&self) -> Option<Time> {
-        self.busy
-    }
-
     fn advance(&mut self, p: &mut P, until: Time) {
         while let Some(at) = self.busy.filter(|at| *at <= until) {
             match self.send(p, at) {
@@ -130,9 +132,9 @@ impl<P: Port> Device<P> for Toy {
         }
     }
 
-    fn reset(&mut self, p: &mut P) {
+    fn reset(&mut self, p: &mut P, at: Time) {
         *self = Toy { msi: self.msi, ..Toy::default() };
-        p.set_line(Time::ZERO, 0, false);
+        p.set_line(at, 0, false);
     }
 }
 
@@ -190,7 +192,7 @@ fn write<P: Port>(toy: &mut Toy, port: &mut P, r: Reg, v: u64) {
 
 /// What a server does after each access: everything that is due, at once.
 fn settle<P: Port>(toy: &mut Toy, port: &mut P) {
-    while let Some(at) = Device::<P>::next_due(toy) {
+    while let Some(at) = toy.next_due() {
         toy.advance(port, at);
     }
 }

@@ -125,6 +125,8 @@ where
             // A parked core's interrupt may come before the next core's turn.
             (Some((_, t)), Some(_)) if event < t => m.run_device(t.min(event + QUANTUM)),
             (Some((i, t)), _) => {
+                // What the device starts before the floor it must have started.
+                m.run_device(t);
                 m.set_floor(t);
                 m.enter(i);
                 m.idle_until(t);

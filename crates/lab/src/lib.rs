@@ -18,6 +18,9 @@ pub use profile::Profile;
 pub use scenario::{Plan, Scenario};
 
 /// Every system whose published figures can be reproduced.
-pub fn systems() -> Vec<Box<dyn figures::System>> {
-    Vec::new()
+///
+/// # Errors
+/// A built-in profile that does not parse.
+pub fn systems() -> Result<Vec<Box<dyn figures::System>>, InputError> {
+    Ok(vec![Box::new(mlx5::Figures::new()?)])
 }

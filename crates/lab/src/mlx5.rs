@@ -1,9 +1,11 @@
 //! The mlx5 system: ConnectX on PCI Express, driver and device, and a run of it.
 
 mod audit;
+mod figures;
 mod rig;
 pub mod settings;
 
+pub use figures::Figures;
 pub use rig::RIG;
 
 use crate::clock::{self, Core, Stuck};

@@ -67,7 +67,7 @@ impl Packet {
             return Err(NoBuffer(self));
         };
         copy(h, &self, 0, len, |h, at, block| {
-            h.bytes(&buf, room + at..room + at + block.len() as u32, |to| to.copy_from_slice(block));
+            h.bytes_mut(&buf, room + at..room + at + block.len() as u32, |to| to.copy_from_slice(block));
         });
         h.spend(Work::Copy(len));
         let (todo, cookie) = (self.todo, self.cookie);
@@ -113,7 +113,7 @@ impl Packet {
         self.head.start -= ROOM;
         self.head.len += ROOM;
         let Piece { buf, start, .. } = &self.head;
-        h.bytes(buf, *start..*start + ROOM + 12, |b| vlan::insert(b, tci));
+        h.bytes_mut(buf, *start..*start + ROOM + 12, |b| vlan::insert(b, tci));
         h.spend(Work::Copy(12 + ROOM));
         self.todo.vlan = None;
         if let Some(c) = &mut self.todo.checksum {
@@ -182,11 +182,11 @@ impl Packet {
         let mut run = Running::default();
         copy(h, self, len as u32 + payload.start, payload.end - payload.start, |h, at, block| {
             let at = len as u32 + at;
-            let sum = h.bytes(&buf, at..at + block.len() as u32, |to| Sum::copy(to, block));
+            let sum = h.bytes_mut(&buf, at..at + block.len() as u32, |to| Sum::copy(to, block));
             run.add_sum(sum, block.len());
         });
         segment.finish(&mut header, run.sum());
-        h.bytes(&buf, 0..len as u32, |to| to.copy_from_slice(&header[..len]));
+        h.bytes_mut(&buf, 0..len as u32, |to| to.copy_from_slice(&header[..len]));
         h.spend(Work::Copy(buf.len()));
         h.spend(Work::Sum(buf.len() - u32::from(segment.partial.start)));
         Ok(Piece::whole(buf))
@@ -197,7 +197,7 @@ impl Packet {
 fn write_checksum<H: Host>(h: &mut H, head: &Piece, partial: Partial, sum: Sum) {
     let check = partial.finish(sum).to_be_bytes();
     let at = head.start + partial.field() as u32;
-    h.bytes(&head.buf, at..at + 2, |b| b.copy_from_slice(&check));
+    h.bytes_mut(&head.buf, at..at + 2, |b| b.copy_from_slice(&check));
 }
 
 /// Passes `len` bytes of the packet, from `from` on, to `put` block by block, with

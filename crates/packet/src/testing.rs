@@ -142,7 +142,7 @@ pub(crate) struct Bare {
 impl Bare {
     pub(crate) fn buf(&mut self, bytes: &[u8]) -> Buf {
         let b = self.buffer(bytes.len() as u32, Place::ANY).unwrap();
-        self.bytes(&b, 0..b.len(), |to| to.copy_from_slice(bytes));
+        self.bytes_mut(&b, 0..b.len(), |to| to.copy_from_slice(bytes));
         b
     }
     pub(crate) fn live(&self) -> usize {
@@ -165,7 +165,13 @@ impl Host for Bare {
     fn release(&mut self, b: Buf) {
         assert!(self.bufs[b.token() as usize].take().is_some());
     }
-    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+        self.bytes_mut(b, range, |bytes| f(bytes))
+    }
+    fn copy(&mut self, _: &Buf, _: Range<u32>, _: &Coherent, _: u32) {
+        unreachable!("no device here")
+    }
+    fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         let buf = self.bufs[b.token() as usize].as_mut().unwrap();
         f(&mut buf[range.start as usize..range.end as usize])
     }

@@ -2,35 +2,56 @@
 
 use crate::{Hcall, HcallReturn, Iova, Reg, Time};
 
+/// What has something to do later.
+pub trait Timed {
+    /// When it next has something to do; `None` when nothing is pending. A timer
+    /// that restarts is a time that moves.
+    fn next_due(&self) -> Option<Time>;
+}
+
 /// A NIC model.
 ///
 /// Virtual time reaches it through the `at` and `until` of these calls. It may
-/// *read* announced memory as soon as it is announced, but whatever it does to
-/// the outside (memory writes, interrupts, frames) happens inside `advance`, at
-/// its own time, in the order of those times. Whoever owns the device calls
-/// `advance(now)` before anything could see such an effect.
-pub trait Device<P: Port> {
+/// *read* announced memory as soon as it is announced, but what it does to the
+/// outside (memory writes, messages, rising interrupt lines, frames) happens
+/// inside `advance`, at its own time, in the order of those times. Whoever owns
+/// the device calls `advance(now)` before anything could see such an effect. Only
+/// a register access may act at once, at its `at`: reading a cause register
+/// lowers the line, arming a queue that has entries sends the message it owes.
+pub trait Device<P: Port>: Timed {
     /// The CPU reads a register of `size` bytes (1, 2, 4 or 8). A register that
     /// does not exist reads as the hardware would have it.
     fn mmio_read(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64;
-    /// The CPU writes a register.
+    /// The CPU writes a register. The write arrives at `at`, which may be ahead of
+    /// the last `advance`: where it changes what is due before, the device does
+    /// that first (`self.advance(p, at)`).
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64);
     /// A frame, without FCS, arrives from the wire.
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken;
-    /// When `advance` next has something to do; `None` when nothing is pending.
-    /// A timer that restarts is a time that moves.
-    fn next_due(&self) -> Option<Time>;
     /// Does everything that is due up to and including `until`.
     fn advance(&mut self, p: &mut P, until: Time);
     /// As after power-on or a function-level reset: nothing pending, no DMA.
-    fn reset(&mut self, p: &mut P);
+    fn reset(&mut self, p: &mut P, at: Time);
 }
 
-/// A device that is reached by hypervisor calls, from several partitions.
-pub trait HcallDevice<P: Port>: Device<P> {
-    /// Partition `from` makes the call; `ports[i]` is partition `i`'s memory
-    /// and interrupts.
-    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> HcallReturn;
+/// A device that lives in the hypervisor and is reached by its calls, from
+/// several partitions. It has no registers.
+///
+/// `ports[i]` is partition `i`'s memory and interrupts. Every call gets all of
+/// them, for what one partition sends may arrive in another, at once or later.
+/// Time is as for a [`Device`], except that a call does its work while the
+/// caller waits, so that `hcall` too may write, interrupt and emit.
+pub trait HcallDevice<P: Port>: Timed {
+    /// Partition `from` makes call `c` with arguments `a`, zero where it gave
+    /// none. `advance(at)` has been called. Also says when the caller's CPU comes
+    /// back from what the device did; the fixed price of a call is outside.
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time);
+    /// As [`Device::receive`].
+    fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> Taken;
+    /// As [`Device::advance`].
+    fn advance(&mut self, ports: &mut [P], until: Time);
+    /// As when the hypervisor started: no partition has registered anything.
+    fn reset(&mut self, ports: &mut [P], at: Time);
 }
 
 /// A device's only way out; one per function or partition.

@@ -25,6 +25,10 @@ impl HcallReturn {
 /// A host that runs under a hypervisor.
 pub trait Hypervisor: Host {
     /// Makes the call; `a` are its arguments (R4 onward, nine at most). Costs
-    /// what the profile says of this call.
+    /// what the profile says of this call, and the time of what the hypervisor
+    /// does meanwhile. It sees all stores made before.
+    ///
+    /// # Panics
+    /// With more than nine arguments: that is the caller's mistake.
     fn hcall(&mut self, call: Hcall, a: &[u64]) -> HcallReturn;
 }

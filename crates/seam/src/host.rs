@@ -6,6 +6,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// One CPU's view of the machine it belongs to, lent `&mut` to each driver call.
 /// There are no globals: two machines in one process are two values.
+///
+/// A device that has gone away reads as all ones and takes no writes, and time
+/// goes on; so every polling loop of a driver has a limit in [`Host::now`].
 pub trait Host {
     /// Reads a 32-bit register: a full round trip, which the CPU waits for.
     fn read32(&mut self, r: Reg) -> u32;
@@ -19,12 +22,24 @@ pub trait Host {
     fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted>;
     /// Gives a buffer back.
     fn release(&mut self, b: Buf);
-    /// Lends the bytes `range` of `b` to `f`. An arm whose memory is elsewhere
-    /// may copy in and out.
+    /// Lends the bytes `range` of `b` to `f`, to look at.
     ///
     /// # Panics
     /// When `range` is not inside the buffer: that is the caller's mistake.
-    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R;
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R;
+    /// Lends the bytes `range` of `b` to `f`, to change. An arm whose memory is
+    /// elsewhere copies in and out.
+    ///
+    /// # Panics
+    /// As [`Host::bytes`].
+    fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R;
+    /// Copies the bytes `range` of `from` to a coherent area: a slot of a
+    /// permanently mapped ring, an inline header. Declares no work: say
+    /// `spend(Work::Copy)` beside it. Ordered as [`Host::store`].
+    ///
+    /// # Panics
+    /// When either range is not inside its memory.
+    fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32);
 
     /// Makes `range` of `b` reachable for the device, until `unmap`.
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError>;
@@ -37,10 +52,12 @@ pub trait Host {
     /// Ends the device's access to a coherent area.
     fn release_coherent(&mut self, c: Coherent);
     /// Reads a `T` from a coherent area. What the device wrote is seen from the
-    /// moment its write arrived, not before.
+    /// moment its write arrived, not before. Only an aligned load of up to 8 bytes
+    /// is whole: look at the ownership word alone, fence, then load the rest.
     fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T;
     /// Writes a `T` to a coherent area. Seen by the device no later than the
-    /// next fence that orders it.
+    /// next fence that orders it; the bytes of one store have no order among
+    /// each other.
     fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T);
     /// Orders what came before against what comes after.
     fn fence(&mut self, f: Fence);
@@ -236,7 +253,7 @@ pub enum Fence {
     DmaWrite,
     /// Loads of coherent memory before it are done before loads after it (`dma_rmb`).
     DmaRead,
-    /// Stores to coherent memory before it are seen before register writes after
-    /// it (`wmb`).
+    /// Stores to coherent memory before it are seen before register writes and
+    /// stores after it (`wmb`).
     Write,
 }

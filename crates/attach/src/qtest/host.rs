@@ -233,7 +233,23 @@ impl Host for QtestHost {
         self.balance.released += 1;
     }
 
-    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+        assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
+        let bytes = self.copy_out(b.addr() + u64::from(range.start), range.len());
+        let result = f(&bytes);
+        self.scratch = bytes;
+        result
+    }
+
+    fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
+        assert!(range.start <= range.end && range.end <= from.len(), "{range:?} of a buffer of {} bytes", from.len());
+        assert!(u64::from(offset) + range.len() as u64 <= to.len().into(), "{range:?} to {offset} of {}", to.len());
+        let bytes = self.copy_out(from.addr() + u64::from(range.start), range.len());
+        self.copy_in(to.addr() + u64::from(offset), &bytes);
+        self.scratch = bytes;
+    }
+
+    fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
         // The memory is QEMU's as well, so the caller works on a copy.
         let at = b.addr() + u64::from(range.start);

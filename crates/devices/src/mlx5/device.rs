@@ -5,7 +5,7 @@ use super::queues::{Cq, Eq, Sq, Table};
 use super::transmit::{Chunk, Pipe};
 use alloc::collections::VecDeque;
 use doorbell_layout::mlx5::{Cqe, EQE_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, uar};
-use doorbell_seam::{Device, Drop, Iova, Port, Reg, Taken, Time};
+use doorbell_seam::{Device, Drop, Iova, Port, Reg, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -305,7 +305,14 @@ impl Mlx5 {
     }
 }
 
-const _: () = assert!(FRAGMENT % WQEBB == 0);
+const _: () = assert!(FRAGMENT.is_multiple_of(WQEBB));
+
+impl Timed for Mlx5 {
+    #[inline]
+    fn next_due(&self) -> Option<Time> {
+        (self.due < Time::NEVER).then_some(self.due)
+    }
+}
 
 impl<P: Port> Device<P> for Mlx5 {
     fn mmio_read(&mut self, _p: &mut P, _at: Time, _r: Reg, _size: u8) -> u64 {
@@ -331,11 +338,6 @@ impl<P: Port> Device<P> for Mlx5 {
         Taken::Dropped(Drop::Off)
     }
 
-    #[inline]
-    fn next_due(&self) -> Option<Time> {
-        (self.due < Time::NEVER).then_some(self.due)
-    }
-
     fn advance(&mut self, p: &mut P, until: Time) {
         while self.due <= until {
             self.transmit(p, until);
@@ -345,7 +347,7 @@ impl<P: Port> Device<P> for Mlx5 {
         }
     }
 
-    fn reset(&mut self, _p: &mut P) {
+    fn reset(&mut self, _p: &mut P, _at: Time) {
         let counters = self.counters;
         *self = Mlx5::new(self.cfg);
         self.counters = counters;

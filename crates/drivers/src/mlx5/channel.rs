@@ -10,6 +10,7 @@ use doorbell_layout::mlx5::{
 };
 use doorbell_packet::Packet;
 use doorbell_seam::{Host, Work};
+use zerocopy::byteorder::big_endian::U32;
 
 /// One channel of the NIC, for transmit. `F` is the way to the firmware.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl<F> Channel<F> {
             min_inline: caps.min_inline,
         };
         sq.sqn = fw.create_sq(h, &sqc)?;
-        sq.lkey = lkey;
+        sq.lkey = U32::new(lkey);
         sq.page = page;
         fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)?;
         eq.arm(h, page);
@@ -81,7 +82,7 @@ impl<F> Channel<F> {
     where
         F: Firmware<H>,
     {
-        self.fw.destroy(h, self.sq.sqn, self.cq.cqn, self.eq.eqn, self.sq.lkey);
+        self.fw.destroy(h, self.sq.sqn, self.cq.cqn, self.eq.eqn, self.sq.lkey.get());
         self.sq.release(h);
         self.cq.release(h);
         self.eq.release(h);
@@ -90,6 +91,12 @@ impl<F> Channel<F> {
     /// What it has counted.
     pub fn stats(&self) -> &Stats {
         &self.sq.stats
+    }
+
+    /// The counter of the WQE that the last doorbell asked a completion for: for
+    /// tests and benches that play the device.
+    pub fn last_announced(&self) -> u16 {
+        self.sq.last_announced()
     }
 
     /// Whether everything queued has been retired.

@@ -1,6 +1,6 @@
 //! A multi-packet session: one Enhanced MPWQE while packets are being added.
 
-use doorbell_layout::mlx5::{DS_PER_WQEBB, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB};
+use doorbell_layout::mlx5::{DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB};
 
 /// How much ring a session is given when it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,54 +14,59 @@ pub enum Sizing {
     Fit,
 }
 
-/// The first bytes of an Ethernet segment, which packets of a session share.
+/// The first bytes of an Ethernet segment, which packets of a session share; in
+/// the low bytes of a word, so that a comparison is one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct EsegKey([u8; ESEG_SHARED]);
+pub(super) struct EsegKey(u64);
 
 impl EsegKey {
     #[inline(always)]
     pub(super) fn new(cs_flags: u8) -> EsegKey {
-        EsegKey([0, 0, 0, 0, cs_flags, 0])
+        EsegKey((cs_flags as u64) << 32)
     }
 
     #[inline(always)]
     pub(super) fn eseg(self) -> EthSeg {
-        let k = self.0;
-        EthSeg { swp_offsets: [k[0], k[1], k[2], k[3]], cs_flags: k[4], swp_flags: k[5], ..EthSeg::default() }
+        const { assert!(ESEG_SHARED == 6) };
+        let [a, b, c, d, cs_flags, swp_flags, ..] = self.0.to_le_bytes();
+        EthSeg { swp_offsets: [a, b, c, d], cs_flags, swp_flags, ..EthSeg::default() }
     }
 }
 
-/// An open session, or, with `ds` zero, none.
+/// An open session, or, with `next` zero, none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Session {
-    /// Data segments so far, control and Ethernet segment included; 0: closed.
-    pub(super) ds: u32,
-    /// It is full at this many.
-    pub(super) max_ds: u32,
+    /// Ring offset of the next data segment; 0: closed. (A session's own segments
+    /// begin behind two others, so never at 0.)
+    pub(super) next: u32,
+    /// It is full when `next` is here.
+    end: u32,
     /// What its packets share.
     pub(super) key: EsegKey,
 }
 
 impl Session {
-    pub(super) const CLOSED: Session = Session { ds: 0, max_ds: 0, key: EsegKey([0; ESEG_SHARED]) };
+    pub(super) const CLOSED: Session = Session { next: 0, end: 0, key: EsegKey(0) };
     /// Control and Ethernet segment.
     pub(super) const HEAD_DS: u32 = 2;
 
+    /// A session of `wqebbs` blocks at most, whose WQE begins at ring offset `at`.
     #[inline(always)]
-    pub(super) fn open(key: EsegKey, wqebbs: u32) -> Session {
-        Session { ds: Session::HEAD_DS, max_ds: wqebbs * DS_PER_WQEBB, key }
+    pub(super) fn open(key: EsegKey, at: u32, wqebbs: u32) -> Session {
+        Session { next: at + Session::HEAD_DS * DS, end: at + wqebbs * WQEBB, key }
     }
     #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
-        self.ds != 0
+        self.next != 0
     }
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
-        self.ds == self.max_ds
+        self.next == self.end
     }
+    /// Data segments so far, of the WQE that begins at `at`.
     #[inline(always)]
-    pub(super) fn packets(&self) -> u32 {
-        self.ds - Session::HEAD_DS
+    pub(super) fn ds(&self, at: u32) -> u32 {
+        (self.next - at) / DS
     }
 }
 
@@ -84,11 +89,12 @@ mod tests {
     #[test]
     fn longest_session_is_15_blocks_and_58_packets() {
         assert_eq!(max_wqebbs(1024), 15);
-        let mut s = Session::open(EsegKey::new(0), max_wqebbs(1024));
+        let mut s = Session::open(EsegKey::new(0), 640, max_wqebbs(1024));
         while !s.is_full() {
-            s.ds += 1;
+            s.next += DS;
         }
-        assert_eq!((s.ds, s.packets()), (60, 58));
+        assert_eq!(s.ds(640), 60);
+        assert_eq!(s.ds(640) - Session::HEAD_DS, 58);
     }
 
     #[test]

@@ -166,7 +166,8 @@ pub(super) struct Sq {
     pub(super) ring: Coherent,
     pub(super) dbr: Coherent,
     pub(super) sqn: u32,
-    pub(super) lkey: u32,
+    /// As it stands in a data segment.
+    pub(super) lkey: U32,
     pub(super) page: u32,
     pub(super) stats: Stats,
     pub(super) recovering: bool,
@@ -178,6 +179,8 @@ pub(super) struct Sq {
     pub(super) cc: u16,
     /// Producer counter at the last doorbell.
     announced: u16,
+    /// Counter of the WQE that was posted last.
+    last_wqe: u16,
     stop_room: u16,
     session: Session,
     sizing: Sizing,
@@ -208,12 +211,7 @@ struct Plain {
 }
 
 impl Sq {
-    pub(super) fn allocate<H: Host>(
-        h: &mut H,
-        c: &Config,
-        min_inline: u8,
-        mpw_wqebbs: u32,
-    ) -> Result<Sq, Exhausted> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config, min_inline: u8, mpw_wqebbs: u32) -> Result<Sq, Exhausted> {
         let blocks = 1u32 << c.log_sq;
         let ring = h.coherent(blocks * WQEBB, 4096)?;
         let dbr = match h.coherent(dbr::SIZE, 64) {
@@ -233,7 +231,7 @@ impl Sq {
             ring,
             dbr,
             sqn: 0,
-            lkey: 0,
+            lkey: U32::ZERO,
             page: 0,
             stats: Stats::default(),
             recovering: false,
@@ -242,6 +240,7 @@ impl Sq {
             pc: 0,
             cc: 0,
             announced: 0,
+            last_wqe: 0,
             stop_room: stop_room as u16,
             session: Session::CLOSED,
             sizing: c.sizing,
@@ -311,9 +310,8 @@ impl Sq {
         self.stats.mpwqe_pkts += 1;
         self.stats.packets += 1;
         self.stats.bytes += u64::from(head.len);
-        let at = self.offset(self.pc) + self.session.ds * DS;
-        h.store(&self.ring, at, self.data_seg(&m));
-        self.session.ds += 1;
+        h.store(&self.ring, self.session.next, self.data_seg(&m));
+        self.session.next += DS;
         self.push(InFlight { held: Held::Mapped(m), cookie, last: true });
         if !more {
             self.close_session(h, true);
@@ -325,6 +323,7 @@ impl Sq {
         Tx::Ok
     }
 
+    #[inline(never)]
     fn open_session<H: Host>(&mut self, h: &mut H, key: EsegKey) {
         let mut room = contiguous(self.pc, self.mask);
         if room < self.mpw_wqebbs && self.sizing == Sizing::Padded {
@@ -333,17 +332,18 @@ impl Sq {
         }
         h.spend(Work::TxSession);
         self.stats.mpwqe_blks += 1;
-        self.session = Session::open(key, room.min(self.mpw_wqebbs));
+        self.session = Session::open(key, self.offset(self.pc), room.min(self.mpw_wqebbs));
     }
 
     #[inline(always)]
     fn session_wqebbs(&self) -> u32 {
-        self.session.ds.div_ceil(DS_PER_WQEBB)
+        self.session.ds(self.offset(self.pc)).div_ceil(DS_PER_WQEBB)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn close_session<H: Host>(&mut self, h: &mut H, notify: bool) {
-        let Session { ds, key, .. } = self.session;
+        let at = self.offset(self.pc);
+        let (ds, key) = (self.session.ds(at), self.session.key);
         if ds == Session::HEAD_DS {
             // Opened for a packet that could then not be mapped.
             self.session = Session::CLOSED;
@@ -353,14 +353,13 @@ impl Sq {
             }
             return;
         }
-        let wqebbs = self.session_wqebbs();
-        let pieces = self.session.packets();
+        let (wqebbs, pieces) = (ds.div_ceil(DS_PER_WQEBB), ds - Session::HEAD_DS);
         self.session = Session::CLOSED;
         let mut ctrl = CtrlSeg::new(self.pc, opcode::ENHANCED_MPSW, self.sqn, ds);
         if notify {
             ctrl.fm_ce_se = CQ_UPDATE;
         }
-        h.store(&self.ring, self.offset(self.pc), Head { ctrl, eth: key.eseg() });
+        h.store(&self.ring, at, Head { ctrl, eth: key.eseg() });
         self.post(wqebbs, pieces);
         self.finish(h, &ctrl, notify);
     }
@@ -393,6 +392,7 @@ impl Sq {
     }
 
     /// SEND or LSO with everything a WQE can have: inline header, VLAN, fragments.
+    #[inline(never)]
     fn send_any<H: Host>(&mut self, h: &mut H, p: Packet, key: EsegKey, more: bool) -> Tx {
         let frags = p.more.as_ref().map_or(0, |m| m.frags.len());
         let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty());
@@ -535,6 +535,8 @@ impl Sq {
         Ok(1 + count)
     }
 
+    #[cold]
+    #[inline(never)]
     fn drop_packet<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         self.stats.dropped += 1;
         if !more {
@@ -573,7 +575,7 @@ impl Sq {
 
     #[inline(always)]
     fn data_seg(&self, m: &Mapped) -> DataSeg {
-        DataSeg { byte_count: U32::new(m.len()), lkey: U32::new(self.lkey), addr: U64::new(m.iova().0) }
+        DataSeg { byte_count: U32::new(m.len()), lkey: self.lkey, addr: U64::new(m.iova().0) }
     }
 
     #[inline(always)]
@@ -584,6 +586,7 @@ impl Sq {
     #[inline(always)]
     fn post(&mut self, wqebbs: u32, pieces: u32) {
         self.info[usize::from(self.pc & self.mask)] = WqeInfo { wqebbs: wqebbs as u8, pieces: pieces as u8 };
+        self.last_wqe = self.pc;
         self.pc = self.pc.wrapping_add(wqebbs as u16);
         self.stats.wqes += 1;
     }
@@ -596,16 +599,21 @@ impl Sq {
             self.stats.stopped += 1;
         }
         if notify {
-            h.spend(Work::TxNotify);
-            self.stats.doorbells += 1;
-            self.announced = self.pc;
-            h.fence(Fence::DmaWrite);
-            h.store(&self.dbr, dbr::SEND, U32::new(u32::from(self.pc)));
-            h.fence(Fence::Write);
-            let mut first8 = [0; 8];
-            first8.copy_from_slice(&last.as_bytes()[..8]);
-            h.write64(Reg::at(self.page + uar::SEND), u64::from_le_bytes(first8));
+            self.ring_doorbell(h, last);
         }
+    }
+
+    #[inline(never)]
+    fn ring_doorbell<H: Host>(&mut self, h: &mut H, last: &CtrlSeg) {
+        h.spend(Work::TxNotify);
+        self.stats.doorbells += 1;
+        self.announced = self.pc;
+        h.fence(Fence::DmaWrite);
+        h.store(&self.dbr, dbr::SEND, U32::new(u32::from(self.pc)));
+        h.fence(Fence::Write);
+        let mut first8 = [0; 8];
+        first8.copy_from_slice(&last.as_bytes()[..8]);
+        h.write64(Reg::at(self.page + uar::SEND), u64::from_le_bytes(first8));
     }
 
     #[inline(always)]
@@ -687,6 +695,10 @@ impl Sq {
     /// Everything announced has been retired, and nothing waits unannounced.
     pub(super) fn is_drained(&self) -> bool {
         self.is_flushed() && !self.session.is_open() && self.pc == self.announced
+    }
+
+    pub(super) fn last_announced(&self) -> u16 {
+        self.last_wqe
     }
 
     /// All that was announced has been retired.

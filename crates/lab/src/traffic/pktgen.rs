@@ -65,7 +65,7 @@ impl Pktgen {
         let mut pool = Vec::with_capacity(buffers as usize);
         for _ in 0..buffers {
             let b = h.buffer(size, Place::ANY)?;
-            h.bytes(&b, 0..size, |bytes| fill(bytes, flow, partial));
+            h.bytes_mut(&b, 0..size, |bytes| fill(bytes, flow, partial));
             pool.push(b);
         }
         Ok(Pktgen {

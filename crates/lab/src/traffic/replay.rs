@@ -192,7 +192,7 @@ impl<H: Host> Traffic<H> for Replay {
                 continue;
             };
             let options = self.options;
-            let todo = h.bytes(&buf, 0..frame.len() as u32, |b| {
+            let todo = h.bytes_mut(&buf, 0..frame.len() as u32, |b| {
                 b.copy_from_slice(frame);
                 options.prepare(b)
             });

@@ -1,0 +1,239 @@
+//! Partitions under one hypervisor: several memories, one device between them.
+//!
+//! On POWER a logical partition's Ethernet adapter has no registers. Its driver
+//! calls the hypervisor, which works on the caller's CPU and time: it reads the
+//! partition's memory through its translation table, copies to another
+//! partition, and interrupts that one (PAPR, "Logical LAN" and "Virtual I/O").
+//!
+//! [`Partitions`] is a [`Bus`] of several buses, one of which is the entered
+//! core's; [`Hypervised`] hands all of them to the device. So a machine of
+//! partitions is a [`Machine`], with the same CPU, the same prices and the same
+//! memory as every other, and implements [`Hypervisor`] beside [`Host`].
+//!
+//! The same address in two partitions is two places.
+
+use crate::{Bus, Machine, Platform};
+use doorbell_seam::{
+    Device, DmaFault, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova, Port, Reg, Span, Taken, Time, Timed,
+};
+
+/// A device in the hypervisor, as a [`Machine`] holds it.
+#[derive(Debug)]
+pub struct Hypervised<D>(pub D);
+
+/// A hypervisor call, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calls {
+    /// Which.
+    pub call: Hcall,
+    /// What it costs the caller, besides what the device does.
+    pub price: Span,
+    /// How often it was made.
+    pub times: u64,
+    /// CPU time that callers spent in it, price included.
+    pub spent: Span,
+}
+
+/// The memories and interrupts of several partitions.
+#[derive(Debug)]
+pub struct Partitions<B> {
+    /// Each partition's.
+    pub ports: Vec<B>,
+    /// Which partition a core belongs to.
+    of_core: Vec<usize>,
+    entered: usize,
+    calls: Vec<Calls>,
+    /// The price of a call that none was given for.
+    other: Span,
+}
+
+impl<B: Bus> Partitions<B> {
+    /// One partition for each of `ports`; core `i` belongs to partition
+    /// `of_core[i]`, and each call costs `price`.
+    ///
+    /// # Panics
+    /// When a core belongs to no partition, or there is no core.
+    pub fn new(ports: Vec<B>, of_core: Vec<usize>, price: Span) -> Partitions<B> {
+        assert!(!of_core.is_empty() && of_core.iter().all(|&p| p < ports.len()), "each core has a partition");
+        Partitions { ports, entered: of_core[0], of_core, calls: Vec::new(), other: price }
+    }
+
+    /// Gives call `call` a price of its own.
+    pub fn price(&mut self, call: Hcall, price: Span) {
+        self.entry(call).price = price;
+    }
+
+    /// The calls made or priced so far, in order of their first mention.
+    pub fn calls(&self) -> &[Calls] {
+        &self.calls
+    }
+
+    /// The partition whose core was entered last.
+    pub fn entered(&self) -> usize {
+        self.entered
+    }
+
+    /// A driver uses a handful of calls, so a search costs less than a table of all.
+    fn entry(&mut self, call: Hcall) -> &mut Calls {
+        let i = self.calls.iter().position(|c| c.call == call).unwrap_or_else(|| {
+            self.calls.push(Calls { call, price: self.other, times: 0, spent: Span::ZERO });
+            self.calls.len() - 1
+        });
+        &mut self.calls[i]
+    }
+
+    fn own(&mut self) -> &mut B {
+        &mut self.ports[self.entered]
+    }
+}
+
+impl<B: Bus, D: HcallDevice<B>> Hypervisor for Machine<Partitions<B>, Hypervised<D>> {
+    fn hcall(&mut self, call: Hcall, a: &[u64]) -> HcallReturn {
+        let mut all = [0; 9];
+        all[..a.len()].copy_from_slice(a);
+        let called = self.now();
+        self.bus.platform_mut().ledger.hcalls += 1;
+        let price = self.bus.entry(call).price;
+        self.delay(price);
+        let (answer, back) = self.outside(|d, b, at| d.0.hcall(&mut b.ports, b.entered, at, call, &all));
+        self.idle_until(back);
+        let spent = self.now().since(called);
+        let entry = self.bus.entry(call);
+        entry.times += 1;
+        entry.spent += spent;
+        answer
+    }
+}
+
+impl<D: Timed> Timed for Hypervised<D> {
+    fn next_due(&self) -> Option<Time> {
+        self.0.next_due()
+    }
+}
+
+/// Registers it has none: reads are ones and writes are lost, as where no device
+/// answers.
+impl<B: Bus, D: HcallDevice<B>> Device<Partitions<B>> for Hypervised<D> {
+    fn mmio_read(&mut self, _: &mut Partitions<B>, _: Time, _: Reg, _: u8) -> u64 {
+        u64::MAX
+    }
+    fn mmio_write(&mut self, _: &mut Partitions<B>, _: Time, _: Reg, _: u8, _: u64) {}
+    fn receive(&mut self, p: &mut Partitions<B>, at: Time, frame: &[u8]) -> Taken {
+        self.0.receive(&mut p.ports, at, frame)
+    }
+    fn advance(&mut self, p: &mut Partitions<B>, until: Time) {
+        self.0.advance(&mut p.ports, until);
+    }
+    fn reset(&mut self, p: &mut Partitions<B>, at: Time) {
+        self.0.reset(&mut p.ports, at);
+    }
+}
+
+/// What arrives arrives in every partition; all else is the entered one's.
+impl<B: Bus> Bus for Partitions<B> {
+    fn platform(&self) -> &Platform {
+        self.ports[self.entered].platform()
+    }
+    fn platform_mut(&mut self) -> &mut Platform {
+        self.own().platform_mut()
+    }
+    fn register_write(&mut self, at: Time, size: u8) -> Time {
+        self.own().register_write(at, size)
+    }
+    fn register_read(&mut self, at: Time, size: u8) -> Time {
+        self.own().register_read(at, size)
+    }
+    fn register_answer(&mut self, at: Time, size: u8) -> Time {
+        self.own().register_answer(at, size)
+    }
+    fn set_floor(&mut self, floor: Time) {
+        self.ports.iter_mut().for_each(|p| p.set_floor(floor));
+    }
+    fn enter(&mut self, n: usize) {
+        self.entered = self.of_core[n];
+    }
+    fn next_arrival(&self) -> Time {
+        self.ports.iter().map(B::next_arrival).min().unwrap_or(Time::NEVER)
+    }
+    fn deliver(&mut self, until: Time) {
+        self.ports.iter_mut().for_each(|p| p.deliver(until));
+    }
+}
+
+/// The entered partition's.
+impl<B: Bus> Port for Partitions<B> {
+    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        self.own().read(at, from, into)
+    }
+    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        self.own().write(at, to, from)
+    }
+    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+        self.own().set_line(at, n, high);
+    }
+    fn message(&mut self, at: Time, vector: u16) {
+        self.own().message(at, vector);
+    }
+    fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.own().emit(at, frame);
+    }
+}
+
+/// How the hypervisor reaches a partition's memory: by the CPU it runs on, at so
+/// much time a byte, through what the partition has mapped.
+#[derive(Debug)]
+pub struct Vio {
+    platform: Platform,
+    per_kib: Span,
+}
+
+impl Vio {
+    /// Reading 1 KiB of `platform`'s memory costs `per_kib`, and writing it the same.
+    pub fn new(platform: Platform, per_kib: Span) -> Vio {
+        Vio { platform, per_kib }
+    }
+
+    fn moved(&self, at: Time, bytes: usize) -> Time {
+        at + Span::from_ps(self.per_kib.ps() * bytes as u64 / 1024)
+    }
+}
+
+impl Port for Vio {
+    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        self.platform.device_read(from, into).inspect_err(|_| self.platform.ledger.dma_faults += 1)?;
+        Ok(self.moved(at, into.len()))
+    }
+    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        let arrival = self.moved(at, from.len());
+        self.platform.post_write(arrival, to, from).inspect_err(|_| self.platform.ledger.dma_faults += 1)
+    }
+    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+        self.platform.set_line(at, n, high);
+    }
+    fn message(&mut self, at: Time, vector: u16) {
+        self.platform.post_message(at, vector);
+    }
+    fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.platform.emit(at, frame);
+    }
+}
+
+/// No registers: an access to them takes no time.
+impl Bus for Vio {
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+    fn platform_mut(&mut self) -> &mut Platform {
+        &mut self.platform
+    }
+    fn register_write(&mut self, at: Time, _: u8) -> Time {
+        at
+    }
+    fn register_read(&mut self, at: Time, _: u8) -> Time {
+        at
+    }
+    fn register_answer(&mut self, at: Time, _: u8) -> Time {
+        at
+    }
+    fn set_floor(&mut self, _: Time) {}
+}

@@ -1,0 +1,263 @@
+//! The published figures of Enhanced TX MPWQE, measured on the models.
+//!
+//! All rows come from one platform, the profile `mlx5-gen2`: the Gen3 rows are the
+//! same machine with `pcie.generation` 3 and nothing else changed. One constant is
+//! fitted, the usable share of the link, on the full rate with the switch off.
+//!
+//! * Inbound bytes a packet are the ledger's, TLPs and DLLPs toward the device,
+//!   over the packets of a run at the published fixed rate; a utilization is those
+//!   bytes at that rate over the raw link.
+//! * Rates are packets over time of runs at full speed.
+//! * Instructions are those of our own driver alone, as Callgrind counts them;
+//!   the source's are of the whole kernel path, so only the differences compare.
+
+use super::settings::setup;
+use super::{Direct, Load, Setup, System as Machine, Unwatched, run};
+use crate::figures::{Constant, Constants, KnownMiss, MeasureError, Role, Row, Rule, Runs, System, published};
+use crate::input::InputError;
+use crate::key::Values;
+use crate::profile::Profile;
+use doorbell_bus::pcie::Rules;
+use doorbell_bus::{Pcie, Platform};
+use doorbell_devices::mlx5::Mlx5 as Device;
+use doorbell_drivers::mlx5::Channel;
+use doorbell_drivers::{Driver, Tx};
+use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece};
+use doorbell_seam::{Host, Place, Span};
+
+/// The platform of all rows.
+const PROFILE: &str = "mlx5-gen2";
+/// Packets of one run: 200 bursts on each of 24 cores.
+const PACKETS: u64 = 24 * 32 * 200;
+const MESSAGE: &str = "linux commit message \"net/mlx5e: Enhanced TX MPWQE for SKBs\" (Maxim Mikityanskiy, 2020-09)";
+/// What the published runs have in common.
+const SIZE: u32 = 64;
+const BURST: u32 = 32;
+
+/// Our own driver's instructions a packet at this size and burst, by
+/// `cargo bench -p doorbell-drivers --bench instructions`.
+const SEND_INSTRUCTIONS: f64 = 241.5;
+const MPWQE_INSTRUCTIONS: f64 = 172.7;
+
+/// The mlx5 figures.
+#[derive(Debug)]
+pub struct Figures {
+    profile: Profile,
+    runs: Runs<Seen>,
+}
+
+/// What the figures need of a run.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    inbound_bytes: f64,
+    mpps: f64,
+    raw_bytes_per_s: f64,
+}
+
+/// One of the published runs.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    generation: f64,
+    mpwqe: bool,
+    cores: Option<f64>,
+    /// Packets a second; `None`: full speed.
+    rate: Option<f64>,
+}
+
+impl Figures {
+    /// With the built-in profile.
+    ///
+    /// # Errors
+    /// A profile that does not parse.
+    pub fn new() -> Result<Figures, InputError> {
+        Ok(Figures { profile: Profile::load(PROFILE)?, runs: Runs::default() })
+    }
+
+    fn values(&self, constants: &Constants) -> Values {
+        let mut values = Values::defaults(&self.profile.rig.keys());
+        for (key, value) in self.profile.values.iter() {
+            values.put(key, value.clone());
+        }
+        values.apply(constants);
+        values
+    }
+
+    fn seen(&mut self, c: &Constants, case: Case) -> Result<Seen, MeasureError> {
+        let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).filter(|k| !k.starts_with("native.")).collect();
+        let values = self.values(c);
+        let name = format!("{case:?}");
+        self.runs.get(&name, c, &reads, |_| measure(&values, case)).copied()
+    }
+
+    /// Sessions opened by packets of a kind: 64 in one batch, or a small one alone.
+    fn sessions(&self, c: &Constants, kind: Kind) -> Result<f64, MeasureError> {
+        let setup = setup(&self.values(c)).map_err(MeasureError::new)?;
+        count_sessions(&setup, kind).ok_or_else(|| MeasureError::new("the packets could not be queued"))
+    }
+}
+
+fn measure(values: &Values, case: Case) -> Result<Seen, MeasureError> {
+    let mut values = values.clone();
+    let sets = [
+        format!("pcie.generation={}", case.generation),
+        format!("driver.mpwqe={}", if case.mpwqe { "on" } else { "off" }),
+        format!("run.cores={}", case.cores.map_or("all".into(), |n| n.to_string())),
+    ];
+    for s in sets {
+        values.set(&s).map_err(|e| MeasureError::new(e.to_string()))?;
+    }
+    let setup = setup(&values).map_err(MeasureError::new)?;
+    let load = Load::Pktgen { size: SIZE, burst: BURST, rate: case.rate, packets: PACKETS, checksum: false };
+    let o = run(&setup, &load, &mut Unwatched).map_err(|e| MeasureError::new(e.to_string()))?;
+    if let Some(why) = o.audit.first() {
+        return Err(MeasureError::new(format!("the audit failed: {why}")));
+    }
+    let rules = Rules::new(setup.pcie).map_err(|e| MeasureError::new(e.to_string()))?;
+    let second = Span::from_ms(1000);
+    Ok(Seen {
+        inbound_bytes: (o.ledger.pcie_down_tlp_bytes + o.ledger.pcie_down_dllp_bytes) as f64 / o.packets as f64,
+        mpps: o.packets as f64 / o.elapsed.as_secs_f64() * 1e-6,
+        raw_bytes_per_s: rules.raw_byte_time().capacity(second) as f64,
+    })
+}
+
+/// Packets that a TCP stream makes.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// Large sends.
+    Tso,
+    /// A header in the head, payload in a fragment.
+    Nonlinear,
+    /// Small and linear: an acknowledgement, a short request.
+    SmallLinear,
+}
+
+fn count_sessions(setup: &Setup, kind: Kind) -> Option<f64> {
+    let rules = Rules::new(setup.pcie).ok()?;
+    let platform = Platform::new(setup.memory_base, 16 << 20, setup.guard);
+    let pcie = Pcie::new(platform, rules, setup.latencies, setup.bar);
+    let mut m = Machine::new(pcie, Device::new(setup.nic), setup.costs, 1);
+    let mut config = setup.driver;
+    config.mpwqe = true;
+    let mut channel = Channel::open(&mut m, Direct, &config).ok()?;
+    let packets = if matches!(kind, Kind::SmallLinear) { 1 } else { 64 };
+    for i in 1..=packets {
+        let p = tcp_packet(&mut m, kind)?;
+        if !matches!(channel.transmit(&mut m, p, i < packets), Tx::Ok) {
+            return None;
+        }
+    }
+    Some(channel.stats().mpwqe_blks as f64)
+}
+
+fn tcp_packet(m: &mut Machine, kind: Kind) -> Option<Packet> {
+    const HEADER: u32 = 54;
+    let payload = match kind {
+        Kind::Tso => 9000,
+        Kind::Nonlinear => 1000,
+        Kind::SmallLinear => 6,
+    };
+    let in_head = if matches!(kind, Kind::SmallLinear) { HEADER + payload } else { HEADER };
+    let head = m.buffer(in_head, Place::ANY).ok()?;
+    m.bytes_mut(&head, 0..in_head, |b| {
+        b.fill(0);
+        b[12] = 0x08;
+        b[14] = 0x45;
+        b[16..18].copy_from_slice(&((HEADER - 14 + payload) as u16).to_be_bytes());
+        b[23] = 6;
+        b[46] = 0x50;
+    });
+    let mut p = Packet::linear(Piece::whole(head));
+    p.todo.checksum = Some(Partial { start: 34, offset: 16 });
+    if in_head == HEADER {
+        let frag = m.buffer(payload, Place::ANY).ok()?;
+        p.more = Some(Box::new(More { frags: vec![Piece::whole(frag)], list: Vec::new() }));
+    }
+    if matches!(kind, Kind::Tso) {
+        p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1448, header: HEADER as u16 });
+    }
+    Some(p)
+}
+
+impl System for Figures {
+    fn name(&self) -> &str {
+        "mlx5"
+    }
+
+    fn about(&self) -> &str {
+        "Enhanced TX MPWQE: ConnectX-6 Dx, pktgen, UDP, 64 bytes, burst 32; linux 5.10 session sizing"
+    }
+
+    fn constants(&self) -> Vec<Constant> {
+        let mut all = self.profile.constants();
+        // The generation is each row's own.
+        all.retain(|c| c.key != "pcie.generation");
+        let callgrind = "Callgrind: cargo bench -p doorbell-drivers --bench instructions, burst 32";
+        all.push(Constant::cited("native.send", SEND_INSTRUCTIONS, "instructions", callgrind));
+        all.push(Constant::cited("native.mpwqe", MPWQE_INSTRUCTIONS, "instructions", callgrind));
+        all
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = published::mlx5().unwrap_or_default();
+        let saved = Row::new("mlx5.instructions_saved", 100.0, "instructions/packet", Role::Shown)
+            .source(MESSAGE, "instructions per packet: 429 off, 329 on")
+            .note("ours is the driver alone, the source's the whole kernel path: what the switch saves compares")
+            .derived(Rule::Difference, "mlx5.instructions_off", "mlx5.instructions_on");
+        let at = rows.iter().position(|r| r.figure == "mlx5.instructions_on").map_or(rows.len(), |i| i + 1);
+        rows.insert(at, saved);
+        rows
+    }
+
+    fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
+        let name = figure.strip_prefix("mlx5.").unwrap_or(figure);
+        match name {
+            "tso_sessions" => return self.sessions(c, Kind::Tso),
+            "nonlinear_sessions" => return self.sessions(c, Kind::Nonlinear),
+            "small_linear_tcp_sessions" => return self.sessions(c, Kind::SmallLinear),
+            "instructions_off" => return c.get("native.send").map_err(Into::into),
+            "instructions_on" => return c.get("native.mpwqe").map_err(Into::into),
+            _ => {}
+        }
+        let unknown = || MeasureError::unknown_figure(figure);
+        let (what, switch) = name.rsplit_once('_').ok_or_else(unknown)?;
+        let mpwqe = switch == "on";
+        let single = Case { generation: 3.0, mpwqe, cores: Some(1.0), rate: None };
+        let fixed = |generation| {
+            let rate = if generation == 2.0 { 36.864e6 } else { 56.064e6 };
+            Case { generation, mpwqe, cores: None, rate: Some(rate) }
+        };
+        let full = |generation| Case { generation, mpwqe, cores: None, rate: None };
+        let cycles = |mpps: f64| c.get("cpu.frequency").map(|ghz| ghz * 1e3 / mpps);
+        Ok(match what {
+            "pcie_inbound_gen2" | "pcie_inbound_gen3" => {
+                let case = fixed(if what.ends_with('2') { 2.0 } else { 3.0 });
+                let s = self.seen(c, case)?;
+                s.inbound_bytes * case.rate.unwrap_or(0.0) / s.raw_bytes_per_s * 100.0
+            }
+            "inbound_bytes_gen2" => self.seen(c, fixed(2.0))?.inbound_bytes,
+            "inbound_bytes_gen3" => self.seen(c, fixed(3.0))?.inbound_bytes,
+            "rate_gen2" => self.seen(c, full(2.0))?.mpps,
+            "rate_gen3" => self.seen(c, full(3.0))?.mpps,
+            "single_stream" => self.seen(c, single)?.mpps,
+            "cycles" => cycles(self.seen(c, single)?.mpps)?,
+            "ipc" => {
+                // The source's instructions over our modelled cycles.
+                let instructions = if mpwqe { 329.0 } else { 429.0 };
+                instructions / cycles(self.seen(c, single)?.mpps)?
+            }
+            _ => return Err(unknown()),
+        })
+    }
+
+    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
+        // The same miss, on whichever side is not fitted.
+        let figure = if swapped { "mlx5.rate_gen2_off" } else { "mlx5.rate_gen2_on" };
+        vec![KnownMiss::new(
+            figure,
+            "the source's own bytes a packet (174.3 and 128.0) make the rates of a full link differ by 1.36, its rates \
+             differ by 1.31: with the switch on something besides the link limits, and a model of the link alone makes \
+             too much of the switch",
+        )]
+    }
+}
