@@ -7,7 +7,7 @@ use crate::{DONE, Error, MISSED};
 use doorbell_lab::figures::{self, Doing, Options, Setting, System, Verdict};
 
 pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
-    let mut systems = chosen(doorbell_lab::systems(), &args.systems)?;
+    let mut systems = chosen(doorbell_lab::systems()?, &args.systems)?;
     let set = args.sets.iter().map(|s| s.parse::<Setting>()).collect::<Result<Vec<_>, _>>();
     let set = set.map_err(|e| Error::input(e.to_string()))?;
     let options = Options { swap: args.swap, sensitivity: args.sensitivity, set };
@@ -27,7 +27,12 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
         Format::Json => report.to_json() + "\n",
         Format::Table => report.to_table(),
     })?;
-    Ok(if report.verdict() == Verdict::AllHold { DONE } else { MISSED })
+    // A miss that is listed with its explanation is a finding, and is printed as a miss; any other is a failure.
+    Ok(match report.verdict() {
+        Verdict::AllHold => DONE,
+        Verdict::Misses { unknown, failed_fits, .. } if unknown.is_empty() && failed_fits.is_empty() => DONE,
+        Verdict::Misses { .. } => MISSED,
+    })
 }
 
 /// The systems named, in that order; all, if none is.
