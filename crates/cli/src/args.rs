@@ -147,7 +147,7 @@ pub(crate) struct Reproduce {
     /// Move each constant, and show which figures follow
     #[arg(long)]
     pub(crate) sensitivity: bool,
-    /// Set a constant by hand, in its own unit
+    /// Set a constant by hand, with or without a unit; later ones win
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
     #[arg(long, value_enum, default_value_t)]

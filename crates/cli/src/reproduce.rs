@@ -4,12 +4,13 @@ use crate::args::{Format, Reproduce};
 use crate::output::print;
 use crate::progress::Progress;
 use crate::{DONE, Error, MISSED};
-use doorbell_lab::figures::{self, Doing, Options, Setting, System, Verdict};
+use doorbell_lab::figures::{self, Doing, Options, SetError, Setting, System, Verdict};
+use doorbell_lab::key::{Value, parse_setting};
+use doorbell_lab::rig::RIGS;
 
 pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     let mut systems = chosen(doorbell_lab::systems()?, &args.systems)?;
-    let set = args.sets.iter().map(|s| s.parse::<Setting>()).collect::<Result<Vec<_>, _>>();
-    let set = set.map_err(|e| Error::input(e.to_string()))?;
+    let set = args.sets.iter().map(|s| setting(s)).collect::<Result<Vec<_>, _>>()?;
     let options = Options { swap: args.swap, sensitivity: args.sensitivity, set };
     let progress = Progress::new("", args.quiet);
     let report = figures::reproduce(&mut systems, &options, &mut |p| {
@@ -33,6 +34,21 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
         Verdict::Misses { unknown, failed_fits, .. } if unknown.is_empty() && failed_fits.is_empty() => DONE,
         Verdict::Misses { .. } => MISSED,
     })
+}
+
+/// One `--set`: in any unit that fits where the constant is a key of a profile, else a bare number.
+fn setting(text: &str) -> Result<Setting, Error> {
+    let keys = RIGS.iter().flat_map(|r| r.platform()).collect::<Vec<_>>();
+    let name = text.split('=').next().unwrap_or("").trim();
+    if keys.iter().any(|k| k.name == name) {
+        return match parse_setting(&keys, text)? {
+            (key, Value::Number(value)) => Ok(Setting { key: key.name.to_owned(), value }),
+            (key, _) => {
+                Err(Error::input(format!("--set {text}: `{}` chooses between models; it is no constant", key.name)))
+            }
+        };
+    }
+    text.parse().map_err(|e: SetError| Error::input(e.to_string()))
 }
 
 /// The systems named, in that order; all, if none is.

@@ -193,3 +193,26 @@ fn help_names_only_what_exists() {
         assert!(!help.contains(&format!("\n  {command} ")), "{command}");
     }
 }
+
+#[test]
+fn reproduce_prints_rows_and_exits_1_exactly_when_one_misses() {
+    let of = |args: &[&str]| {
+        let all: Vec<&str> = ["reproduce", "mlx5", "--format", "json"].iter().chain(args).copied().collect();
+        let r = doorbell_in(std::path::Path::new("."), &all);
+        let rows: Value = serde_json::from_str(&r.out).unwrap();
+        let missed = rows.as_array().unwrap().iter().any(|row| row["holds"] == false);
+        assert_eq!(r.code, i32::from(missed), "{args:?}: {}", r.err);
+        rows
+    };
+    let rows = of(&[]);
+    let members =
+        ["figure", "holds", "inputs", "measured", "note", "published", "role", "source", "system", "tolerance", "unit"];
+    assert!(rows.as_array().unwrap().iter().all(|row| keys(row) == members));
+    let find = |rows: &Value, figure: &str| {
+        let row = rows.as_array().unwrap().iter().find(|r| r["figure"] == figure).unwrap().clone();
+        row["measured"].as_f64().unwrap()
+    };
+    let set = of(&["--set", "pcie.mps=0.5 KiB"]);
+    let name = "mlx5.pcie_inbound_gen2_off";
+    assert!(find(&set, name) < find(&rows, name), "fewer completions");
+}

@@ -119,5 +119,13 @@ fn transfers_that_have_no_meaning() {
 fn usage_faults_exit_2_too() {
     assert_eq!(doorbell(&["serve"]).code, 2);
     assert_eq!(doorbell(&["compare", "mlx5-pktgen-64"]).code, 2);
-    assert_eq!(doorbell(&["reproduce", "mlx4"]).code, 2);
+}
+
+#[test]
+fn reproductions_of_nothing_known() {
+    assert_snapshot!(wrong(&["reproduce", "mlx4"]), @"doorbell: no system is called `mlx4`; there are: mlx5");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latncy=3"]), @"doorbell: --set pcie.memory_latncy: no constant is called `pcie.memory_latncy`; the nearest is `pcie.memory_latency`");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latency=3 GHz"]), @"doorbell: --set pcie.memory_latency=3 GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp=timer"]), @"doorbell: --set pcie.dllp=timer: `pcie.dllp` chooses between models; it is no constant");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp"]), @"doorbell: --set pcie.dllp: expected key=value, such as pcie.memory_latency=300ns");
 }
