@@ -305,7 +305,7 @@ impl Mlx5 {
     }
 }
 
-const _: () = assert!(FRAGMENT % WQEBB == 0);
+const _: () = assert!(FRAGMENT.is_multiple_of(WQEBB));
 
 impl<P: Port> Device<P> for Mlx5 {
     fn mmio_read(&mut self, _p: &mut P, _at: Time, _r: Reg, _size: u8) -> u64 {

@@ -31,20 +31,20 @@ impl Mlx5 {
 
     /// `CREATE_EQ`.
     pub fn create_eq(&mut self, c: &EqContext) -> Result<u32, CmdStatus> {
-        check(c.log_size <= LOG_MAX_RING && c.ring % 4096 == 0)?;
+        check(c.log_size <= LOG_MAX_RING && c.ring.is_multiple_of(4096))?;
         self.eqs.insert(Eq::new(*c), LIMIT).ok_or(CmdStatus::NoResources)
     }
 
     /// `CREATE_CQ`.
     pub fn create_cq(&mut self, c: &CqContext) -> Result<u32, CmdStatus> {
-        check(c.log_size <= LOG_MAX_RING && c.ring % 4096 == 0 && c.dbr % 8 == 0)?;
+        check(c.log_size <= LOG_MAX_RING && c.ring.is_multiple_of(4096) && c.dbr.is_multiple_of(8))?;
         self.eqs.get(c.eqn).ok_or(CmdStatus::BadResource)?;
         self.cqs.insert(Cq::new(*c), LIMIT).ok_or(CmdStatus::NoResources)
     }
 
     /// `CREATE_SQ`, in state RST.
     pub fn create_sq(&mut self, c: &SqContext) -> Result<u32, CmdStatus> {
-        check(c.log_size <= LOG_MAX_SQ && c.ring % 4096 == 0 && c.dbr % 8 == 0 && c.min_inline <= 3)?;
+        check(c.log_size <= LOG_MAX_SQ && c.ring.is_multiple_of(4096) && c.dbr.is_multiple_of(8) && c.min_inline <= 3)?;
         self.cqs.get(c.cqn).ok_or(CmdStatus::BadResource)?;
         self.sqs.insert(Sq::new(*c), LIMIT).ok_or(CmdStatus::NoResources)
     }
