@@ -487,6 +487,46 @@ fn a_stop_in_the_middle_of_a_batch_rings() {
 }
 
 #[test]
+fn a_stop_at_a_differing_eth_segment_rings() {
+    // Every packet closes the session before it: the stop comes at the close, and
+    // the packet that caused it is in a session of its own.
+    let mut d = Desk::default_channel();
+    let mut n = 0;
+    while !d.stopped() {
+        let mut p = d.packet(60);
+        p.todo.checksum = (n % 2 == 0).then_some(UDP);
+        d.send(p, true);
+        n += 1;
+    }
+    let wqes = d.announced();
+    let packets: u32 = wqes.iter().filter(|w| w.opcode == MPSW).map(|w| w.ds - 2).sum();
+    assert_eq!(packets, n, "nobody rings for what was left unannounced");
+    assert!(wqes.last().unwrap().asks);
+}
+
+#[test]
+fn a_stop_at_a_dropped_packet_rings() {
+    let mut d = Desk::default_channel();
+    let mut n = 0;
+    while !d.stopped() {
+        let p = d.packet(60);
+        d.send(p, true);
+        n += 1;
+        // Ineligible, so that the session closes; and impossible, so that it is dropped.
+        let mut p = d.fragments(30, &[30]);
+        p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1000, header: 54 });
+        match d.offer(p, true) {
+            Tx::Dropped(p) => p.release(&mut d.host),
+            other => panic!("{other:?}"),
+        }
+    }
+    let wqes = d.announced();
+    let packets: u32 = wqes.iter().filter(|w| w.opcode == MPSW).map(|w| w.ds - 2).sum();
+    assert_eq!(packets, n);
+    assert!(wqes.last().unwrap().asks);
+}
+
+#[test]
 fn the_queue_wakes_when_the_room_is_back_and_not_before() {
     let mut d = Desk::without_mpwqe();
     fill(&mut d, false);

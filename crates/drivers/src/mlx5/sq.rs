@@ -289,10 +289,13 @@ impl Sq {
     }
 
     #[inline(always)]
-    fn add_to_session<H: Host>(&mut self, h: &mut H, p: Packet, key: EsegKey, more: bool) -> Tx {
+    fn add_to_session<H: Host>(&mut self, h: &mut H, p: Packet, key: EsegKey, mut more: bool) -> Tx {
         if self.session.is_open() {
             if self.session.key != key {
                 self.close_session(h, false);
+                // This may have stopped the queue: then this packet is the last
+                // for now, and nobody else would ring for it.
+                more &= !self.stopped;
                 self.open_session(h, key);
             }
         } else {
@@ -537,8 +540,9 @@ impl Sq {
 
     fn drop_packet<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         self.stats.dropped += 1;
-        if !more {
-            // Those before it in the batch would wait for a doorbell for ever.
+        if !more || self.stopped {
+            // Those before it in the batch would wait for a doorbell for ever. (The
+            // queue may have stopped when the session before it closed.)
             self.flush(h);
         }
         Tx::Dropped(p)
