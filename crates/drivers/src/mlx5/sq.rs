@@ -744,11 +744,9 @@ fn min_inline<H: Host>(h: &mut H, head: &Piece, mode: u8) -> u32 {
             (0x86, 0xdd) => (l3 + 40, b[l3 + 6]),
             _ => return l2,
         };
-        if mode == 2 || b.len() <= l4 + 12 {
-            return l4;
-        }
         match proto {
-            6 => l4 + usize::from(b[l4 + 12] >> 4) * 4,
+            _ if mode == 2 => l4,
+            6 if b.len() > l4 + 12 => l4 + usize::from(b[l4 + 12] >> 4) * 4,
             17 => l4 + 8,
             _ => l4,
         }
