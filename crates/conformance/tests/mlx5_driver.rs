@@ -702,6 +702,41 @@ fn a_head_that_was_inlined_whole_comes_back_as_it_was_when_a_fragment_cannot_be_
 }
 
 #[test]
+fn what_no_wqe_can_hold_is_dropped() {
+    let mut d = Desk::default_channel();
+    let mut impossible = vec![d.fragments(14, &[10; 18]), d.packet(0), d.fragments(30, &[10, 0])];
+    let mut listed = d.fragments(20, &[20]);
+    let more = listed.more.as_mut().unwrap();
+    more.list.push(more.frags.pop().unwrap());
+    impossible.push(listed);
+    let mut headless = d.fragments(40, &[1000]);
+    headless.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 100, header: 54 });
+    impossible.push(headless);
+    let mut sizeless = d.packet(1000);
+    sizeless.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 0, header: 54 });
+    impossible.push(sizeless);
+    let mut bodiless = d.packet(54);
+    bodiless.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 100, header: 54 });
+    impossible.push(bodiless);
+    let mut long = d.packet(4000);
+    long.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 100, header: 1200 });
+    impossible.push(long);
+    let mut runt = d.packet(13);
+    runt.todo.vlan = Some(1);
+    impossible.push(runt);
+    let count = impossible.len() as u64;
+    for p in impossible {
+        let before = format!("{p:?}");
+        let Tx::Dropped(p) = d.offer(p, false) else { panic!("taken: {before}") };
+        assert_eq!(format!("{p:?}"), before);
+        p.release(&mut d.host);
+    }
+    assert_eq!(d.stats().dropped, count);
+    assert_eq!(d.announced(), []);
+    d.close();
+}
+
+#[test]
 fn seventeen_fragments_fit() {
     let mut d = Desk::default_channel();
     let mut p = d.fragments(54 + 10, &[100; 17]);

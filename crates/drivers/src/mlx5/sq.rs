@@ -399,10 +399,16 @@ impl Sq {
     fn send_any<H: Host>(&mut self, h: &mut H, p: Packet, key: EsegKey, more: bool) -> Tx {
         let frags = p.more.as_ref().map_or(0, |m| m.frags.len());
         let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty());
-        let header = p.todo.gso.map(|g| u32::from(g.header));
         // No fragment lists (the stack linearises for us), no more fragments than
-        // a stack makes, headers in the head.
-        if listed || frags > MAX_FRAGS || p.is_empty() || header.is_some_and(|n| n > p.head.len || n < 14) {
+        // a stack makes, none without bytes: the device would take the WQE for
+        // malformed and stop the queue.
+        let empty = p.is_empty() || p.more.as_ref().is_some_and(|m| m.frags.iter().any(|f| f.len == 0));
+        // Headers in the head, as far as they are needed there.
+        let headless = match p.todo.gso {
+            Some(g) => u32::from(g.header) > p.head.len || g.header < 14 || g.size == 0 || p.len() == u32::from(g.header),
+            None => p.head.len < 14 && (self.min_inline > 0 || p.todo.vlan.is_some()),
+        };
+        if listed || frags > MAX_FRAGS || empty || headless {
             return self.drop_packet(h, p, more);
         }
 
