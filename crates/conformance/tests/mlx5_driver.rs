@@ -821,6 +821,40 @@ fn a_poll_ends_at_its_budget_and_does_not_arm() {
 // ---- errors ----
 
 #[test]
+fn an_error_cqe_leads_through_err_and_rst_to_rdy_and_traffic_goes_on() {
+    let mut d = Desk::default_channel();
+    d.batch(2);
+    d.batch(3);
+    let open = d.packet(60);
+    d.send(open, true);
+    let wqes = d.announced();
+    d.set_state(SqState::Error);
+    d.complete(wqes[0].pc, 4);
+    assert_eq!(d.poll(), Poll::Work);
+    d.work();
+    assert_eq!(d.stats().recover, 0, "the second batch is not flushed yet");
+    let p = d.packet(60);
+    let Tx::Busy(p) = d.offer(p, false) else { panic!("the queue is in error") };
+    p.release(&mut d.host);
+    d.complete(wqes[1].pc, 5);
+    assert_eq!(d.poll(), Poll::Work);
+    d.work();
+    assert_eq!(d.states(), [SqState::Ready, SqState::Error, SqState::Reset, SqState::Ready]);
+    let s = d.stats();
+    assert_eq!((s.cqe_err, s.recover, s.dropped), (2, 1, 1));
+    // What was queued and never announced comes back too.
+    assert_eq!(d.returned.packets(), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(d.record(), 3, "the record keeps its old value");
+    d.restarted();
+    d.batch(1);
+    let w = d.announced();
+    assert_eq!((w[0].pc, d.record()), (0, 1));
+    d.complete(0, 0);
+    assert_eq!(d.poll(), Poll::Idle);
+    d.close();
+}
+
+#[test]
 fn a_stopped_queue_wakes_after_recovery() {
     let mut d = Desk::without_mpwqe();
     fill(&mut d, false);

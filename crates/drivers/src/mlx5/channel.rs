@@ -147,7 +147,13 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         }
         self.eq.arm(h, self.sq.page);
         self.cq.arm(h, self.sq.page);
-        if self.sq.recovering { Poll::Work } else { Poll::Idle }
+        if !self.sq.recovering {
+            return Poll::Idle;
+        }
+        if self.sq.is_flushed() {
+            self.sq.abandon(h, up);
+        }
+        Poll::Work
     }
 
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
@@ -169,7 +175,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
     /// Recovery from an error CQE (reporter_tx.c `mlx5e_tx_reporter_err_cqe_recover`):
     /// once all that was announced is retired, ERR -> RST -> RDY and start again.
     fn work(&mut self, h: &mut H) {
-        if !self.sq.recovering || !self.sq.is_flushed() {
+        if !self.sq.recovering || !self.sq.is_empty() {
             return;
         }
         // Anything but ERR means that somebody else is at it.
@@ -179,9 +185,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         let sqn = self.sq.sqn;
         let reset = self.fw.modify_sq(h, sqn, SqState::Error, SqState::Reset);
         let ready = reset.and_then(|()| {
-            for (buf, ..) in self.sq.restart(h) {
-                h.release(buf);
-            }
+            self.sq.restart();
             self.fw.modify_sq(h, sqn, SqState::Reset, SqState::Ready)
         });
         if ready.is_ok() {

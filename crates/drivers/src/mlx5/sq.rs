@@ -704,29 +704,44 @@ impl Sq {
         self.cc == self.announced
     }
 
-    /// For recovery: what was queued and never announced will not be; its
-    /// buffers go back, and all counters start again at zero.
-    pub(super) fn restart<H: Host>(&mut self, h: &mut H) -> Vec<(Buf, u32, bool)> {
-        let mut lost = Vec::new();
+    /// The same, and no buffer is left here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_flushed() && self.fifo_tail == self.fifo_head
+    }
+
+    /// For recovery: what was queued and never announced will not be. Its buffers
+    /// come back, in order, as those of sent packets do.
+    pub(super) fn abandon<H: Host, S: Sink>(&mut self, h: &mut H, up: &mut S) {
         while self.fifo_tail != self.fifo_head {
-            let Some(e) = self.pop() else { continue };
-            let buf = match e.held {
+            let Some(InFlight { held, cookie, last }) = self.pop() else { continue };
+            let buf = match held {
                 Held::Mapped(m) => h.unmap(m),
                 Held::Inlined(b) => b,
             };
-            self.stats.dropped += u64::from(e.last);
-            lost.push((buf, e.cookie, e.last));
+            self.stats.dropped += u64::from(last);
+            up.sent(buf, cookie, last);
         }
         self.session = Session::CLOSED;
+    }
+
+    /// For recovery: all counters start again at zero. Nothing is queued.
+    pub(super) fn restart(&mut self) {
+        debug_assert!(self.is_empty());
         self.pc = 0;
         self.cc = 0;
         self.announced = 0;
-        lost
     }
 
     pub(super) fn release<H: Host>(mut self, h: &mut H) {
-        for (buf, ..) in self.restart(h) {
-            h.release(buf);
+        while self.fifo_tail != self.fifo_head {
+            match self.pop().map(|e| e.held) {
+                Some(Held::Mapped(m)) => {
+                    let buf = h.unmap(m);
+                    h.release(buf);
+                }
+                Some(Held::Inlined(buf)) => h.release(buf),
+                None => {}
+            }
         }
         h.release_coherent(self.ring);
         h.release_coherent(self.dbr);
