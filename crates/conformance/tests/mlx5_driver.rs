@@ -814,8 +814,19 @@ fn a_poll_ends_at_its_budget_and_does_not_arm() {
     assert_eq!(d.poll(), Poll::Idle);
     // The EQ, read up to 0; the CQ, up to 65.
     let eq = (0x40, vec![Paper::EQN as u8, 0, 0, 0]);
-    let cq = (0x20, [&[0x10, 0, 0, 65][..], &Paper::CQN.to_be_bytes()].concat());
+    let cq = (0x20, [&[0, 0, 0, 65][..], &Paper::CQN.to_be_bytes()].concat());
     assert_eq!(d.arms(), [eq, cq]);
+}
+
+#[test]
+fn the_arm_sequence_number_counts_events_not_arms() {
+    // cq.h mlx5_cq_arm takes it from arm_sn, which only an event raises (eq.c).
+    let mut d = Desk::without_mpwqe();
+    let sn = |d: &mut Desk| d.arms().iter().find(|a| a.0 == 0x20).map(|a| a.1[0] >> 4);
+    d.poll();
+    let first = sn(&mut d);
+    d.poll();
+    assert_eq!(sn(&mut d), first);
 }
 
 // ---- errors ----

@@ -165,6 +165,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         }
         self.sq.stats.interrupts += 1;
         if completion {
+            self.cq.event();
             Irq::Poll
         } else {
             self.eq.arm(h, self.sq.page);
