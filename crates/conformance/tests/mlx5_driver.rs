@@ -749,6 +749,23 @@ fn seventeen_fragments_fit() {
     d.close();
 }
 
+#[test]
+fn a_channel_without_memory_leaves_none_behind() {
+    for n in 0..5 {
+        let (why, host) = Desk::with_failures(Config::DEFAULT, CAPS, Some(n), None).unwrap_err();
+        assert_eq!((why, host.coherent), (OpenError::Exhausted, 0), "area {n}");
+    }
+    assert!(Desk::with_failures(Config::DEFAULT, CAPS, Some(5), None).is_ok());
+}
+
+#[test]
+fn what_the_firmware_refuses_is_said() {
+    for n in 0..6 {
+        let (why, _) = Desk::with_failures(Config::DEFAULT, CAPS, None, Some(n)).unwrap_err();
+        assert_eq!(why, OpenError::Firmware(CmdStatus::NoResources), "command {n}");
+    }
+}
+
 // ---- completions ----
 
 #[test]

@@ -29,14 +29,7 @@ pub struct Config {
 impl Config {
     /// A ConnectX-5 or -6 Dx port at 100 Gbit/s.
     pub const CONNECTX: Config = Config {
-        caps: Caps {
-            enhanced_mpw: true,
-            max_wqe_sz_sq: 1024,
-            min_inline: 0,
-            log_max_lso: 18,
-            csum: true,
-            vlan: true,
-        },
+        caps: Caps { enhanced_mpw: true, max_wqe_sz_sq: 1024, min_inline: 0, log_max_lso: 18, csum: true, vlan: true },
         fetch_chunk: 1024,
         fetch_ahead: 16 * 1024,
         refetch: false,

@@ -50,8 +50,13 @@ fn network(b: &[u8], l3: usize, ethertype: usize) -> Option<Layers> {
             let end = l3 + be16(b, l3 + 2)?;
             let fragment = be16(b, l3 + 6)? & 0x3fff != 0;
             let protocol = if fragment { NO_TRANSPORT } else { *b.get(l3 + 9)? };
-            (header >= 20 && l3 + header <= end && end <= b.len())
-                .then_some(Layers { l3, ipv6: false, l4: l3 + header, protocol, end })
+            (header >= 20 && l3 + header <= end && end <= b.len()).then_some(Layers {
+                l3,
+                ipv6: false,
+                l4: l3 + header,
+                protocol,
+                end,
+            })
         }
         0x86dd => {
             let end = l3 + 40 + be16(b, l3 + 4)?;
@@ -108,10 +113,7 @@ fn transport_checksum(b: &mut [u8], l: Layers) {
     // The addresses of the pseudo-header stand side by side in the IP header.
     let addresses = if l.ipv6 { l.l3 + 8..l.l3 + 40 } else { l.l3 + 12..l.l3 + 20 };
     let len = (l.end - l.l4) as u32;
-    let sum = Sum::of(&b[addresses])
-        .plus_be32(len)
-        .plus_be16(u16::from(l.protocol))
-        .plus(Sum::of(&b[l.l4..l.end]));
+    let sum = Sum::of(&b[addresses]).plus_be32(len).plus_be16(u16::from(l.protocol)).plus(Sum::of(&b[l.l4..l.end]));
     let check = if l.protocol == UDP { sum.udp_checksum() } else { sum.checksum() };
     b[field..field + 2].copy_from_slice(&check.to_be_bytes());
 }

@@ -10,10 +10,10 @@ use doorbell_layout::mlx5::{
     CE_MASK, CQ_UPDATE, CtrlSeg, DS, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, INLINE_LEN, INLINE_SEG, SqState, event,
     opcode, syndrome,
 };
+use doorbell_packet::Gso;
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::Layers;
 use doorbell_packet::segment::Cut;
-use doorbell_packet::Gso;
 use doorbell_seam::{Iova, Port, Span, Time};
 use zerocopy::FromBytes;
 

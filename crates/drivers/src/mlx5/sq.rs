@@ -208,12 +208,7 @@ struct Plain {
 }
 
 impl Sq {
-    pub(super) fn allocate<H: Host>(
-        h: &mut H,
-        c: &Config,
-        min_inline: u8,
-        mpw_wqebbs: u32,
-    ) -> Result<Sq, Exhausted> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config, min_inline: u8, mpw_wqebbs: u32) -> Result<Sq, Exhausted> {
         let blocks = 1u32 << c.log_sq;
         let ring = h.coherent(blocks * WQEBB, 4096)?;
         let dbr = match h.coherent(dbr::SIZE, 64) {
@@ -405,7 +400,9 @@ impl Sq {
         let empty = p.is_empty() || p.more.as_ref().is_some_and(|m| m.frags.iter().any(|f| f.len == 0));
         // Headers in the head, as far as they are needed there.
         let headless = match p.todo.gso {
-            Some(g) => u32::from(g.header) > p.head.len || g.header < 14 || g.size == 0 || p.len() == u32::from(g.header),
+            Some(g) => {
+                u32::from(g.header) > p.head.len || g.header < 14 || g.size == 0 || p.len() == u32::from(g.header)
+            }
             None => p.head.len < 14 && (self.min_inline > 0 || p.todo.vlan.is_some()),
         };
         if listed || frags > MAX_FRAGS || empty || headless {
