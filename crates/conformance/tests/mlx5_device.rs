@@ -152,6 +152,43 @@ fn nops_are_done_without_a_cqe_unless_one_is_asked_for() {
     assert_eq!(b.frames().len(), 0);
 }
 
+#[test]
+fn a_wqe_may_wrap_at_the_end_of_the_ring() {
+    // Linux pads so that none does; the queue is cyclic all the same.
+    for chunk in [64, 1024] {
+        let mut b = Bench::new(Config { fetch_chunk: chunk, ..NIC });
+        for _ in 0..60 {
+            b.put_send(0, 60, false);
+        }
+        b.go();
+        b.port.log.clear();
+        b.put_session(58, true);
+        b.go();
+        let expected: Vec<&[u8]> = (0..58).map(|i| b.payload(i * 64, 60)).collect();
+        assert!(b.frames() == expected, "{} frames", b.frames().len());
+        assert_eq!(cqes(&mut b), [(0, 60)]);
+    }
+}
+
+#[test]
+fn inline_bytes_at_the_end_of_the_ring_are_no_way_out_of_it() {
+    let mut b = Bench::new(NIC);
+    for _ in 0..63 {
+        b.put_send(0, 60, false);
+    }
+    b.go();
+    b.port.log.clear();
+    let mut rest = NO_ETH.as_bytes().to_vec();
+    rest.extend(inline(200));
+    rest.extend((0..252u32).map(|i| i as u8));
+    let ctrl = b.ctrl(MPSW, 2 + 16 - 3);
+    b.put(&ctrl, &rest[..14 * 16]);
+    b.put_send(0, 60, true);
+    b.go();
+    let expected: Vec<u8> = (0..200).collect();
+    assert_eq!(b.frames()[0], expected);
+}
+
 // ---- malformed WQEs ----
 
 /// What a WQE, in an own queue, ends in. A good one before and one behind it.

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use doorbell_layout::mlx5::{CqContext, EqContext, SqContext, SqState};
+use doorbell_layout::mlx5::{CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB};
 use doorbell_seam::{Span, Time};
 
 /// A send queue.
@@ -19,11 +19,15 @@ pub(super) struct Sq {
     pub(super) executed: u16,
     /// Data segment of it that comes next; 0: none yet.
     pub(super) segment: u32,
-    /// WQEs on chip, at the offsets they have in the ring.
+    /// WQEs on chip, at the offsets they have in the ring. What is at its start
+    /// is there once more behind its end, so that a WQE that wraps is in one piece.
     pub(super) wqes: Box<[u8]>,
     /// It stands in the fetch arbiter's round.
     pub(super) in_round: bool,
 }
+
+/// Bytes of the longest WQE.
+const LONGEST: usize = (MAX_WQEBBS * WQEBB) as usize;
 
 impl Sq {
     pub(super) fn new(ctx: SqContext) -> Sq {
@@ -34,7 +38,7 @@ impl Sq {
             fetched: 0,
             executed: 0,
             segment: 0,
-            wqes: alloc::vec![0; 64 << ctx.log_size].into_boxed_slice(),
+            wqes: alloc::vec![0; (64 << ctx.log_size) + LONGEST].into_boxed_slice(),
             in_round: false,
         }
     }
@@ -49,6 +53,15 @@ impl Sq {
 
     pub(super) fn mask(&self) -> u16 {
         ((1u32 << self.ctx.log_size) - 1) as u16
+    }
+
+    /// `len` bytes were fetched to offset `at`: keeps the copy behind the end.
+    #[inline(always)]
+    pub(super) fn mirror(&mut self, at: usize, len: usize) {
+        if at < LONGEST {
+            let ring = 64usize << self.ctx.log_size;
+            self.wqes.copy_within(at..LONGEST.min(at + len), ring + at);
+        }
     }
 
     /// Byte offset of a block in the ring.

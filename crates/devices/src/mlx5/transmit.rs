@@ -154,13 +154,13 @@ impl Mlx5 {
         let to_wrap = u32::from(sq.mask()) + 1 - u32::from(sq.fetched & sq.mask());
         let mut blocks = (self.cfg.fetch_chunk / 64).min(announced).min(to_wrap);
         let start = sq.fetched;
-        let at = sq.offset(start);
+        let offset = sq.offset(start);
         let mut end_of_chunk = start.wrapping_add(blocks as u16);
-        let from = Iova(sq.ctx.ring) + at as u64;
+        let from = Iova(sq.ctx.ring) + offset as u64;
         let mut read = |sq: &mut Sq, p: &mut P, blocks: u32| {
             self.counters.fetches += 1;
             self.counters.fetched_bytes += u64::from(blocks) * 64;
-            p.read(t, from, &mut sq.wqes[at..at + blocks as usize * 64])
+            p.read(t, from, &mut sq.wqes[offset..offset + blocks as usize * 64])
         };
         let mut arrived = read(sq, p, blocks);
         if self.cfg.refetch && arrived.is_ok() {
@@ -190,6 +190,7 @@ impl Mlx5 {
                     self.round.push_back(sqn);
                 }
                 let bytes = blocks * 64;
+                sq.mirror(offset, bytes as usize);
                 self.on_chip += bytes;
                 self.chunks.push_back(Chunk { sqn, end: end_of_chunk, bytes, at });
             }
