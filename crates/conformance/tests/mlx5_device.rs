@@ -342,9 +342,66 @@ fn inline_lengths_beyond_the_wqe_are_refused() {
 }
 
 #[test]
+fn inline_bytes_longer_than_a_frame_are_refused() {
+    let nic = Config { max_frame: 60, ..NIC };
+    let eth = EthSeg { inline_hdr_sz: U16::new(200), ..NO_ETH };
+    let header = move |_: &Bench| [eth.as_bytes(), &[0; 13 * 16]].concat();
+    assert_eq!(ends_in(nic, 0, wqe(SEND, 15, header)), LENGTH);
+    for op in [SEND, MPSW] {
+        let seg = |_: &Bench| [NO_ETH.as_bytes(), &inline(200), &[0; 13 * 16 - 4]].concat();
+        assert_eq!(ends_in(nic, 0, wqe(op, 15, seg)), LENGTH);
+    }
+}
+
+#[test]
 fn a_session_needs_the_capability() {
     let nic = Config { caps: Caps { enhanced_mpw: false, ..NIC.caps }, ..NIC };
     assert_eq!(ends_in(nic, 0, wqe(MPSW, 3, one(NO_ETH, good))), QP_OP);
+}
+
+#[test]
+fn large_sends_that_cannot_be_cut_are_refused() {
+    let mut header = vec![2; 12];
+    header.extend([0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    header.extend([0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+    let large = |mss: u16, header: Vec<u8>, payload: u32| {
+        move |b: &mut Bench| {
+            let eth = EthSeg {
+                mss: U16::new(mss),
+                inline_hdr_sz: U16::new(header.len() as u16),
+                inline_hdr_start: [header.first().copied().unwrap_or(0), header.get(1).copied().unwrap_or(0)],
+                ..NO_ETH
+            };
+            let mut rest = eth.as_bytes().to_vec();
+            rest.extend(header.iter().skip(2));
+            rest.resize(16 + header.len().saturating_sub(2).next_multiple_of(16), 0);
+            let data = b.data(0, payload);
+            if payload > 0 {
+                rest.extend_from_slice(data.as_bytes());
+            }
+            let ctrl = b.ctrl(LSO, 1 + rest.len() as u32 / 16);
+            b.put(&ctrl, &rest);
+        }
+    };
+    let mut b = Bench::new(NIC);
+    large(1000, header.clone(), 2500)(&mut b);
+    b.go();
+    assert_eq!(cqes(&mut b), [(0, 0)], "this one is good");
+    let lengths: Vec<usize> = b.frames().iter().map(|f| f.len()).collect();
+    assert_eq!(lengths, [1054, 1054, 554]);
+
+    assert_eq!(ends_in(NIC, 0, large(0, header.clone(), 60)), LENGTH);
+    assert_eq!(ends_in(NIC, 0, large(1000, header.clone(), 0)), LENGTH);
+    assert_eq!(ends_in(NIC, 0, large(1000, vec![], 60)), QP_OP);
+    assert_eq!(ends_in(NIC, 0, large(1000, vec![7; 54], 60)), QP_OP);
+    assert_eq!(ends_in(NIC, 0, large(1000, header[..40].to_vec(), 60)), QP_OP);
+    assert_eq!(ends_in(NIC, 0, large(9960, header.clone(), 60)), LENGTH);
+    let without = Config { caps: Caps { log_max_lso: 0, ..NIC.caps }, ..NIC };
+    assert_eq!(ends_in(without, 0, large(1000, header.clone(), 60)), QP_OP);
+    let small = Config { caps: Caps { log_max_lso: 5, ..NIC.caps }, ..NIC };
+    assert_eq!(ends_in(small, 0, large(1000, header.clone(), 33)), LENGTH);
+    let absurd = Config { caps: Caps { log_max_lso: 255, ..NIC.caps }, ..NIC };
+    assert_eq!(ends_in(absurd, 0, large(0, header, 60)), LENGTH);
 }
 
 // ---- errors and recovery ----

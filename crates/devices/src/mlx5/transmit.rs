@@ -427,7 +427,7 @@ impl<P: Port> Execution<'_, P> {
                 let len = (count & INLINE_LEN) as usize;
                 let used = (4 + len).div_ceil(DS as usize) as u32;
                 let from = at + (self.sq.segment * DS) as usize + 4;
-                if len == 0 || self.sq.segment + used > ds {
+                if len == 0 || len > self.pipe.max_frame || self.sq.segment + used > ds {
                     return Outcome::Failed(syndrome::LOCAL_LENGTH, left);
                 }
                 self.pipe.frame[..len].copy_from_slice(&self.sq.wqes[from..from + len]);
@@ -487,6 +487,9 @@ impl<P: Port> Execution<'_, P> {
             return Err(syndrome::LOCAL_QP_OP);
         }
         let mut len = inline;
+        if inline > self.pipe.max_frame {
+            return Err(syndrome::LOCAL_LENGTH);
+        }
         if inline > 0 {
             self.copy_inline(at, &eth, inline);
         }
