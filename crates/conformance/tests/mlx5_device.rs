@@ -360,6 +360,14 @@ fn a_session_needs_the_capability() {
 }
 
 #[test]
+fn a_queue_that_wants_headers_inlined_gets_them() {
+    for mode in 1..=3 {
+        assert_eq!(ends_in(NIC, mode, wqe(SEND, 3, one(NO_ETH, good))), QP_OP);
+        assert_eq!(ends_in(NIC, mode, wqe(MPSW, 3, one(NO_ETH, good))), QP_OP, "a session has no header to inline");
+    }
+}
+
+#[test]
 fn large_sends_that_cannot_be_cut_are_refused() {
     let mut header = vec![2; 12];
     header.extend([0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);

@@ -399,6 +399,10 @@ impl<P: Port> Execution<'_, P> {
             return Outcome::Failed(syndrome::LOCAL_QP_OP, 1);
         };
         if self.sq.segment == 0 {
+            if self.sq.ctx.min_inline > 0 {
+                // Data segments have no header to inline.
+                return Outcome::Failed(syndrome::LOCAL_QP_OP, u64::from(ds - 2));
+            }
             self.sq.segment = 2;
             self.counters.mpwqes += 1;
         }
