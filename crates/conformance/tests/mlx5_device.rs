@@ -153,6 +153,20 @@ fn nops_are_done_without_a_cqe_unless_one_is_asked_for() {
 }
 
 #[test]
+fn both_completion_modes_that_say_always_write_a_cqe() {
+    // qp.h: 0 on error only, 1 on the first error, 2 always, 3 always and an event.
+    for (ce, written) in [(0, false), (4, false), (8, true), (0xc, true)] {
+        let mut b = Bench::new(NIC);
+        let mut ctrl = b.ctrl(SEND, 3);
+        ctrl.fm_ce_se = ce;
+        let rest = [NO_ETH.as_bytes(), b.data(0, 60).as_bytes()].concat();
+        b.put(&ctrl, &rest);
+        b.go();
+        assert_eq!(!b.cqes().is_empty(), written, "fm_ce_se {ce:#x}");
+    }
+}
+
+#[test]
 fn a_wqe_may_wrap_at_the_end_of_the_ring() {
     // Linux pads so that none does; the queue is cyclic all the same.
     for chunk in [64, 1024] {
@@ -455,6 +469,21 @@ fn a_session_that_fails_in_the_middle_has_sent_what_came_before() {
     assert_eq!(cqes(&mut b), [(LENGTH, 0)]);
     let c = b.device.counters;
     assert_eq!((c.packets, c.discarded, c.mpwqe_packets), (2, 3, 2));
+}
+
+#[test]
+fn a_queue_taken_to_err_in_the_middle_of_a_session_counts_each_packet_once() {
+    let mut b = Bench::new(NIC);
+    b.put_session(20, true);
+    b.ring();
+    b.until(ps(4_000 * 7));
+    let sent = b.device.counters.packets;
+    assert!((1..20).contains(&sent), "{sent}");
+    b.device.modify_sq(b.sqn, SqState::Ready, SqState::Error).unwrap();
+    b.settle();
+    let c = b.device.counters;
+    assert_eq!((c.packets, c.discarded), (sent, 20 - sent));
+    assert_eq!(cqes(&mut b), [(FLUSH, 0)]);
 }
 
 #[test]

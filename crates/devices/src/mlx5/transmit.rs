@@ -7,8 +7,8 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::{
-    CE_MASK, CQ_UPDATE, CtrlSeg, DS, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, INLINE_LEN, INLINE_SEG, SqState, event,
-    opcode, syndrome,
+    CQ_UPDATE, CtrlSeg, DS, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, INLINE_LEN, INLINE_SEG, SqState, event, opcode,
+    syndrome,
 };
 use doorbell_packet::Gso;
 use doorbell_packet::checksum::Sum;
@@ -329,7 +329,7 @@ impl<P: Port> Execution<'_, P> {
                 Outcome::Later => return false,
                 Outcome::Done(done) => {
                     self.counters.wqes += 1;
-                    if ctrl.fm_ce_se & CE_MASK == CQ_UPDATE {
+                    if ctrl.fm_ce_se & CQ_UPDATE != 0 {
                         self.complete(done, &ctrl, 0);
                     }
                 }
@@ -371,11 +371,12 @@ impl<P: Port> Execution<'_, P> {
         self.counters.wqes += 1;
         self.counters.discarded += match ctrl.opcode() {
             opcode::NOP => 0,
-            opcode::ENHANCED_MPSW => u64::from(ctrl.ds().saturating_sub(2)),
+            // Less what was sent before the queue went to error.
+            opcode::ENHANCED_MPSW => u64::from(ctrl.ds().saturating_sub(self.sq.segment.max(2))),
             opcode::LSO => self.segments_of(at, ctrl.ds()),
             _ => 1,
         };
-        if ctrl.fm_ce_se & CE_MASK == CQ_UPDATE {
+        if ctrl.fm_ce_se & CQ_UPDATE != 0 {
             self.complete(t, ctrl, syndrome::WR_FLUSH);
         }
     }
