@@ -980,3 +980,14 @@ fn objects_need_what_they_name() {
     }
     assert_eq!(d.destroy_mkey(77 << 8), Err(CmdStatus::BadResource));
 }
+
+#[test]
+fn every_eq_can_be_armed_and_pages_end_with_the_bar() {
+    let mut d = Mlx5::new(NIC);
+    let c = doorbell_layout::mlx5::EqContext { log_size: 0, ring: 0x1000, vector: 0 };
+    let eqs: Vec<u32> = std::iter::from_fn(|| d.create_eq(&c).ok()).collect();
+    assert!(eqs.len() >= 64);
+    assert!(eqs.iter().all(|&n| n < 256), "an arm has eight bits for the number");
+    let pages = std::iter::from_fn(|| d.alloc_uar().ok()).take(1 << 20).last().unwrap();
+    assert!(pages < 8192, "the BAR has 32 MiB");
+}
