@@ -371,14 +371,30 @@ impl<P: Port> Execution<'_, P> {
         self.counters.wqes += 1;
         self.counters.discarded += match ctrl.opcode() {
             opcode::NOP => 0,
-            // Less what was sent before the queue went to error.
-            opcode::ENHANCED_MPSW => u64::from(ctrl.ds().saturating_sub(self.sq.segment.max(2))),
+            opcode::ENHANCED_MPSW => self.session_left(at, ctrl.ds()),
             opcode::LSO => self.segments_of(at, ctrl.ds()),
             _ => 1,
         };
         if ctrl.fm_ce_se & CQ_UPDATE != 0 {
             self.complete(t, ctrl, syndrome::WR_FLUSH);
         }
+    }
+
+    #[cold]
+    fn session_failed(&self, why: Failed, at: usize, ds: u32) -> Outcome {
+        Outcome::Failed(why, self.session_left(at, ds))
+    }
+
+    /// Packets of a session that were not sent yet.
+    #[cold]
+    fn session_left(&self, at: usize, ds: u32) -> u64 {
+        let (mut segment, mut packets) = (self.sq.segment.max(2), 0);
+        while segment < ds {
+            let inline = self.data(at, segment).map(|d| d.byte_count.get()).filter(|n| n & INLINE_SEG != 0);
+            segment += inline.map_or(1, |n| (4 + (n & INLINE_LEN)).div_ceil(DS));
+            packets += 1;
+        }
+        packets
     }
 
     // ---- packets ----
@@ -402,7 +418,7 @@ impl<P: Port> Execution<'_, P> {
         if self.sq.segment == 0 {
             if self.sq.ctx.min_inline > 0 {
                 // Data segments have no header to inline.
-                return Outcome::Failed(syndrome::LOCAL_QP_OP, u64::from(ds - 2));
+                return self.session_failed(syndrome::LOCAL_QP_OP, at, ds);
             }
             self.sq.segment = 2;
             self.counters.mpwqes += 1;
@@ -413,27 +429,28 @@ impl<P: Port> Execution<'_, P> {
             if t > until {
                 return Outcome::Later;
             }
-            let left = u64::from(ds - self.sq.segment);
-            let Some(d) = self.data(at, self.sq.segment) else { return Outcome::Failed(syndrome::LOCAL_QP_OP, left) };
+            let Some(d) = self.data(at, self.sq.segment) else {
+                return self.session_failed(syndrome::LOCAL_QP_OP, at, ds);
+            };
             let count = d.byte_count.get();
             let (len, whole_at, used) = if count & INLINE_SEG == 0 {
                 let len = count as usize;
                 if len == 0 || len > self.pipe.max_frame {
-                    return Outcome::Failed(syndrome::LOCAL_LENGTH, left);
+                    return self.session_failed(syndrome::LOCAL_LENGTH, at, ds);
                 }
                 if !self.key_is_good(&d) {
-                    return Outcome::Failed(syndrome::LOCAL_PROT, left);
+                    return self.session_failed(syndrome::LOCAL_PROT, at, ds);
                 }
                 match self.pipe.read(self.p, t, Iova(d.addr.get()), 0, len) {
                     Ok(whole_at) => (len, whole_at, 1),
-                    Err(why) => return Outcome::Failed(why, left),
+                    Err(why) => return self.session_failed(why, at, ds),
                 }
             } else {
                 let len = (count & INLINE_LEN) as usize;
                 let used = (4 + len).div_ceil(DS as usize) as u32;
                 let from = at + (self.sq.segment * DS) as usize + 4;
                 if len == 0 || len > self.pipe.max_frame || self.sq.segment + used > ds {
-                    return Outcome::Failed(syndrome::LOCAL_LENGTH, left);
+                    return self.session_failed(syndrome::LOCAL_LENGTH, at, ds);
                 }
                 self.pipe.frame[..len].copy_from_slice(&self.sq.wqes[from..from + len]);
                 (len, t, used)
