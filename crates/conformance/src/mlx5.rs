@@ -12,8 +12,11 @@
 //!   its guard by page and by byte.
 
 mod bench;
+pub mod bodies;
 
 mod desk;
+pub mod hostile;
+pub mod traffic;
 
 mod watched;
 
@@ -112,12 +115,12 @@ impl Arm for Machine<Pcie, Mlx5> {
 
 /// The bare arm.
 pub fn flat(nic: Nic) -> Flat<Mlx5> {
-    Flat::new(64 << 20, Mlx5::new(nic))
+    Flat::new(32 << 20, Mlx5::new(nic))
 }
 
 /// The lab's machine: PCIe Gen3 x16, one core, work that costs nothing.
 pub fn machine(nic: Nic, guard: Guard) -> Machine<Pcie, Mlx5> {
-    let platform = Platform::new(1 << 32, 64 << 20, guard);
+    let platform = Platform::new(1 << 32, 8 << 20, guard);
     let rules = Rules::new(Settings::link(3, 16)).expect("a link that exists");
     let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
     let pcie = Pcie::new(platform, rules, latencies, 0x3c_0000_0000);
