@@ -21,7 +21,7 @@ pub mod traffic;
 mod watched;
 
 pub use bench::{Access, Bench, Recorder};
-pub use desk::{CAPS, Desk, Paper, Registers, Wqe};
+pub use desk::{CAPS, Desk, DeskHost, Paper, Registers, Wqe};
 pub use watched::Watched;
 
 use doorbell_bus::pcie::{Rules, Settings};

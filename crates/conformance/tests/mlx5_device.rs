@@ -305,7 +305,7 @@ fn sends_without_data_are_refused() {
 #[test]
 fn keys_that_do_not_exist_are_refused() {
     for op in [SEND, MPSW] {
-        for key in [0, 1, 0xff, 0x1001_00, u32::MAX] {
+        for key in [0, 1, 0xff, 0x10_0100, u32::MAX] {
             let seg = move |b: &Bench| DataSeg { lkey: U32::new(b.lkey ^ key ^ u32::from(key == 0)), ..b.data(0, 60) };
             assert_eq!(ends_in(NIC, 0, wqe(op, 3, one(NO_ETH, seg))), PROT, "key ^ {key:#x}");
         }

@@ -147,11 +147,14 @@ impl Wqe {
     }
 }
 
+/// A bare host whose register writes are written down, watched.
+pub type DeskHost = Watched<Flat<Registers>>;
+
 /// The driver and what it writes.
 #[derive(Debug)]
 pub struct Desk {
     /// The host.
-    pub host: Watched<Flat<Registers>>,
+    pub host: DeskHost,
     /// The driver.
     pub channel: Channel<Paper>,
     /// What came back.
@@ -179,7 +182,7 @@ impl Desk {
         caps: Caps,
         coherent: Option<u64>,
         command: Option<u32>,
-    ) -> Result<Desk, (OpenError, Box<Watched<Flat<Registers>>>)> {
+    ) -> Result<Desk, (OpenError, Box<DeskHost>)> {
         let mut host = Watched::new(Flat::new(16 << 20, Registers::default()));
         host.fail_coherent_after = coherent;
         let paper = Paper::new(caps);
@@ -362,7 +365,7 @@ impl Desk {
 
     /// Whether the driver's queue is stopped.
     pub fn stopped(&self) -> bool {
-        Driver::<Watched<Flat<Registers>>>::stopped(&self.channel)
+        Driver::<DeskHost>::stopped(&self.channel)
     }
 
     /// Closes the channel, and checks that nothing was kept.
