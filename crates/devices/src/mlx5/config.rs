@@ -45,6 +45,8 @@ impl Config {
         self.fetch_chunk = self.fetch_chunk.clamp(64, 4096) / 64 * 64;
         self.fetch_ahead = self.fetch_ahead.max(self.fetch_chunk);
         self.reads_outstanding = self.reads_outstanding.clamp(1, 4096);
+        // A capability of five bits.
+        self.caps.log_max_lso = self.caps.log_max_lso.min(31);
         self.max_frame = self.max_frame.clamp(60, 16 * 1024);
         self
     }

@@ -149,6 +149,8 @@ impl Mlx5 {
     /// The same for a CQ.
     pub(super) fn forget_cq(&mut self, cqn: u32) {
         self.effects.retain(|e| e.cqn != cqn);
+        self.find_events();
+        self.look_ahead();
     }
 
     fn send_doorbell(&mut self, at: Time, v: u64) {
@@ -183,11 +185,7 @@ impl Mlx5 {
         match self.cqs.get_mut(cqn) {
             Some(cq) => {
                 let ci = request & 0xff_ffff;
-                cq.armed = Some((ci, at));
-                cq.ci = ci;
-                if ci == cq.pi & 0xff_ffff {
-                    cq.first_unreported = None;
-                }
+                cq.arm(at, ci);
             }
             None => self.counters.bad_doorbells += 1,
         }
@@ -204,10 +202,10 @@ impl Mlx5 {
             return;
         }
         if v & 0xff_ffff == eq.pi & 0xff_ffff {
-            eq.armed = true;
+            eq.armed = Some(at);
         } else {
             // Events came in between: the interrupt is owed at once.
-            eq.armed = false;
+            eq.armed = None;
             p.message(at, eq.ctx.vector);
         }
     }
@@ -216,11 +214,20 @@ impl Mlx5 {
         self.events_due = self.cqs.iter().map(|(_, cq)| cq.event_due()).min().unwrap_or(Time::NEVER);
     }
 
-    /// Writes the completions that are due.
-    fn complete<P: Port>(&mut self, p: &mut P, until: Time) {
-        while self.effects.front().is_some_and(|e| e.at <= until) {
-            let Some(e) = self.effects.pop_front() else { break };
-            self.write_cqe(p, &e);
+    /// Writes the completions and the events that are due, in the order of their
+    /// times; a completion before the event that it causes.
+    fn write_back<P: Port>(&mut self, p: &mut P, until: Time) {
+        loop {
+            let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
+            let event = self.events_due;
+            if effect.min(event) > until {
+                return;
+            }
+            if event < effect {
+                self.report(p);
+            } else if let Some(e) = self.effects.pop_front() {
+                self.write_cqe(p, &e);
+            }
         }
     }
 
@@ -261,22 +268,23 @@ impl Mlx5 {
             return;
         }
         cq.pi = cq.pi.wrapping_add(1);
-        cq.first_unreported.get_or_insert(e.at);
+        cq.written(e.at);
         self.counters.cqes += 1;
         self.find_events();
     }
 
-    /// Writes the events whose moderation has ended.
-    fn report<P: Port>(&mut self, p: &mut P, until: Time) {
-        while self.events_due <= until {
-            let at = self.events_due;
-            let Some((cqn, cq)) = self.cqs.iter_mut().find(|(_, cq)| cq.event_due() <= at) else { break };
+    /// Writes the event that is due next.
+    fn report<P: Port>(&mut self, p: &mut P) {
+        let at = self.events_due;
+        let next = self.cqs.iter_mut().find(|(_, cq)| cq.event_due() <= at).map(|(cqn, cq)| {
             cq.armed = None;
-            cq.first_unreported = None;
-            let eqn = cq.ctx.eqn;
+            cq.report_by = None;
+            (cqn, cq.ctx.eqn)
+        });
+        if let Some((cqn, eqn)) = next {
             self.write_eqe(p, at, eqn, event::COMPLETION, cqn);
-            self.find_events();
         }
+        self.find_events();
     }
 
     pub(super) fn write_eqe<P: Port>(&mut self, p: &mut P, at: Time, eqn: u32, event_type: u8, cqn: u32) {
@@ -292,8 +300,8 @@ impl Mlx5 {
         }
         eq.pi = eq.pi.wrapping_add(1);
         self.counters.eqes += 1;
-        if core::mem::take(&mut eq.armed) {
-            p.message(at, eq.ctx.vector);
+        if let Some(since) = eq.armed.take() {
+            p.message(at.max(since), eq.ctx.vector);
         }
     }
 
@@ -339,10 +347,11 @@ impl<P: Port> Device<P> for Mlx5 {
     }
 
     fn advance(&mut self, p: &mut P, until: Time) {
+        // `NEVER` is not a time at which anything is due.
+        let until = until.min(Time::from_ps(Time::NEVER.ps() - 1));
         while self.due <= until {
             self.transmit(p, until);
-            self.complete(p, until);
-            self.report(p, until);
+            self.write_back(p, until);
             self.look_ahead();
         }
     }

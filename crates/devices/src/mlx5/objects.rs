@@ -7,6 +7,10 @@ use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, Sq
 
 /// Objects of a kind at the most.
 const LIMIT: usize = 1024;
+/// EQs at the most: an arm has eight bits for the number, and it starts at 4.
+const EQ_LIMIT: usize = 252;
+/// The BAR's 32 MiB in pages.
+const BAR_PAGES: u32 = 8192;
 /// log2 of the longest send queue in blocks, and of the longest CQ and EQ.
 const LOG_MAX_SQ: u8 = 15;
 const LOG_MAX_RING: u8 = 22;
@@ -19,6 +23,9 @@ impl Mlx5 {
 
     /// `ALLOC_UAR`: the index of a doorbell page.
     pub fn alloc_uar(&mut self) -> Result<u32, CmdStatus> {
+        if Mlx5::FIRST_UAR + self.uars == BAR_PAGES {
+            return Err(CmdStatus::NoResources);
+        }
         self.uars += 1;
         Ok(Mlx5::FIRST_UAR + self.uars - 1)
     }
@@ -32,7 +39,7 @@ impl Mlx5 {
     /// `CREATE_EQ`.
     pub fn create_eq(&mut self, c: &EqContext) -> Result<u32, CmdStatus> {
         check(c.log_size <= LOG_MAX_RING && c.ring.is_multiple_of(4096))?;
-        self.eqs.insert(Eq::new(*c), LIMIT).ok_or(CmdStatus::NoResources)
+        self.eqs.insert(Eq::new(*c), EQ_LIMIT).ok_or(CmdStatus::NoResources)
     }
 
     /// `CREATE_CQ`.

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use doorbell_layout::mlx5::{CqContext, EqContext, SqContext, SqState};
+use doorbell_layout::mlx5::{CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB};
 use doorbell_seam::{Span, Time};
 
 /// A send queue.
@@ -19,11 +19,15 @@ pub(super) struct Sq {
     pub(super) executed: u16,
     /// Data segment of it that comes next; 0: none yet.
     pub(super) segment: u32,
-    /// WQEs on chip, at the offsets they have in the ring.
+    /// WQEs on chip, at the offsets they have in the ring. What is at its start
+    /// is there once more behind its end, so that a WQE that wraps is in one piece.
     pub(super) wqes: Box<[u8]>,
     /// It stands in the fetch arbiter's round.
     pub(super) in_round: bool,
 }
+
+/// Bytes of the longest WQE.
+const LONGEST: usize = (MAX_WQEBBS * WQEBB) as usize;
 
 impl Sq {
     pub(super) fn new(ctx: SqContext) -> Sq {
@@ -34,7 +38,7 @@ impl Sq {
             fetched: 0,
             executed: 0,
             segment: 0,
-            wqes: alloc::vec![0; 64 << ctx.log_size].into_boxed_slice(),
+            wqes: alloc::vec![0; (64 << ctx.log_size) + LONGEST].into_boxed_slice(),
             in_round: false,
         }
     }
@@ -49,6 +53,15 @@ impl Sq {
 
     pub(super) fn mask(&self) -> u16 {
         ((1u32 << self.ctx.log_size) - 1) as u16
+    }
+
+    /// `len` bytes were fetched to offset `at`: keeps the copy behind the end.
+    #[inline(always)]
+    pub(super) fn mirror(&mut self, at: usize, len: usize) {
+        if at < LONGEST {
+            let ring = 64usize << self.ctx.log_size;
+            self.wqes.copy_within(at..LONGEST.min(at + len), ring + at);
+        }
     }
 
     /// Byte offset of a block in the ring.
@@ -68,28 +81,51 @@ pub(super) struct Cq {
     pub(super) ci: u32,
     /// Armed: an event is owed when there is an entry beyond this one; since when.
     pub(super) armed: Option<(u32, Time)>,
-    /// When the first entry was written that no event spoke of yet.
-    pub(super) first_unreported: Option<Time>,
+    /// By when an event has to speak of the entries beyond the last event; `None`
+    /// when there are none.
+    pub(super) report_by: Option<Time>,
+    /// When the last entry was written.
+    last_written: Time,
     /// It overran; nothing is written any more.
     pub(super) dead: bool,
 }
 
 impl Cq {
     pub(super) fn new(ctx: CqContext) -> Cq {
-        Cq { ctx, pi: 0, ci: 0, armed: None, first_unreported: None, dead: false }
+        Cq { ctx, pi: 0, ci: 0, armed: None, report_by: None, last_written: Time::ZERO, dead: false }
     }
 
-    /// When its next event is due, by moderation: at `max_count` unreported
-    /// entries, or `period_us` after the first of them.
+    /// An entry was written.
+    pub(super) fn written(&mut self, at: Time) {
+        self.last_written = at;
+        self.report_by.get_or_insert(at + Span::from_us(u64::from(self.ctx.period_us)));
+    }
+
+    /// It has been read up to `ci`; one event is wanted for what is beyond.
+    pub(super) fn arm(&mut self, at: Time, ci: u32) {
+        self.armed = Some((ci, at));
+        self.ci = ci;
+        if ci == self.pi & 0xff_ffff {
+            self.report_by = None;
+        } else {
+            // An entry that was reported and is still not read is reported at
+            // once; one that no event spoke of yet has its moderation.
+            self.report_by.get_or_insert(at);
+        }
+    }
+
+    /// When its next event is due, by moderation: with the entry that makes
+    /// `max_count` of those beyond the armed counter, or `period_us` after the
+    /// first of them that no event spoke of.
     pub(super) fn event_due(&self) -> Time {
-        let (Some((armed, since)), Some(first)) = (self.armed, self.first_unreported) else { return Time::NEVER };
+        let (Some((armed, since)), Some(report_by)) = (self.armed, self.report_by) else { return Time::NEVER };
         let waiting = self.pi.wrapping_sub(armed) & 0xff_ffff;
         if waiting == 0 {
             Time::NEVER
         } else if waiting >= u32::from(self.ctx.max_count) {
-            first.max(since)
+            since.max(self.last_written)
         } else {
-            since.max(first + Span::from_us(u64::from(self.ctx.period_us)))
+            since.max(report_by)
         }
     }
 }
@@ -99,13 +135,14 @@ impl Cq {
 pub(super) struct Eq {
     pub(super) ctx: EqContext,
     pub(super) pi: u32,
-    pub(super) armed: bool,
+    /// An interrupt is owed with the next entry; since when.
+    pub(super) armed: Option<Time>,
 }
 
 impl Eq {
     /// EQs are created armed.
     pub(super) fn new(ctx: EqContext) -> Eq {
-        Eq { ctx, pi: 0, armed: true }
+        Eq { ctx, pi: 0, armed: Some(Time::ZERO) }
     }
 }
 

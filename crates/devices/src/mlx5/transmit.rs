@@ -7,8 +7,8 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::{
-    CE_MASK, CQ_UPDATE, CtrlSeg, DS, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, INLINE_LEN, INLINE_SEG, SqState, event,
-    opcode, syndrome,
+    CQ_UPDATE, CtrlSeg, DS, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, INLINE_LEN, INLINE_SEG, SqState, event, opcode,
+    syndrome,
 };
 use doorbell_packet::Gso;
 use doorbell_packet::checksum::Sum;
@@ -154,13 +154,13 @@ impl Mlx5 {
         let to_wrap = u32::from(sq.mask()) + 1 - u32::from(sq.fetched & sq.mask());
         let mut blocks = (self.cfg.fetch_chunk / 64).min(announced).min(to_wrap);
         let start = sq.fetched;
-        let at = sq.offset(start);
+        let offset = sq.offset(start);
         let mut end_of_chunk = start.wrapping_add(blocks as u16);
-        let from = Iova(sq.ctx.ring) + at as u64;
+        let from = Iova(sq.ctx.ring) + offset as u64;
         let mut read = |sq: &mut Sq, p: &mut P, blocks: u32| {
             self.counters.fetches += 1;
             self.counters.fetched_bytes += u64::from(blocks) * 64;
-            p.read(t, from, &mut sq.wqes[at..at + blocks as usize * 64])
+            p.read(t, from, &mut sq.wqes[offset..offset + blocks as usize * 64])
         };
         let mut arrived = read(sq, p, blocks);
         if self.cfg.refetch && arrived.is_ok() {
@@ -190,6 +190,7 @@ impl Mlx5 {
                     self.round.push_back(sqn);
                 }
                 let bytes = blocks * 64;
+                sq.mirror(offset, bytes as usize);
                 self.on_chip += bytes;
                 self.chunks.push_back(Chunk { sqn, end: end_of_chunk, bytes, at });
             }
@@ -328,7 +329,7 @@ impl<P: Port> Execution<'_, P> {
                 Outcome::Later => return false,
                 Outcome::Done(done) => {
                     self.counters.wqes += 1;
-                    if ctrl.fm_ce_se & CE_MASK == CQ_UPDATE {
+                    if ctrl.fm_ce_se & CQ_UPDATE != 0 {
                         self.complete(done, &ctrl, 0);
                     }
                 }
@@ -370,13 +371,30 @@ impl<P: Port> Execution<'_, P> {
         self.counters.wqes += 1;
         self.counters.discarded += match ctrl.opcode() {
             opcode::NOP => 0,
-            opcode::ENHANCED_MPSW => u64::from(ctrl.ds().saturating_sub(2)),
+            opcode::ENHANCED_MPSW => self.session_left(at, ctrl.ds()),
             opcode::LSO => self.segments_of(at, ctrl.ds()),
             _ => 1,
         };
-        if ctrl.fm_ce_se & CE_MASK == CQ_UPDATE {
+        if ctrl.fm_ce_se & CQ_UPDATE != 0 {
             self.complete(t, ctrl, syndrome::WR_FLUSH);
         }
+    }
+
+    #[cold]
+    fn session_failed(&self, why: Failed, at: usize, ds: u32) -> Outcome {
+        Outcome::Failed(why, self.session_left(at, ds))
+    }
+
+    /// Packets of a session that were not sent yet.
+    #[cold]
+    fn session_left(&self, at: usize, ds: u32) -> u64 {
+        let (mut segment, mut packets) = (self.sq.segment.max(2), 0);
+        while segment < ds {
+            let inline = self.data(at, segment).map(|d| d.byte_count.get()).filter(|n| n & INLINE_SEG != 0);
+            segment += inline.map_or(1, |n| (4 + (n & INLINE_LEN)).div_ceil(DS));
+            packets += 1;
+        }
+        packets
     }
 
     // ---- packets ----
@@ -398,6 +416,10 @@ impl<P: Port> Execution<'_, P> {
             return Outcome::Failed(syndrome::LOCAL_QP_OP, 1);
         };
         if self.sq.segment == 0 {
+            if self.sq.ctx.min_inline > 0 {
+                // Data segments have no header to inline.
+                return self.session_failed(syndrome::LOCAL_QP_OP, at, ds);
+            }
             self.sq.segment = 2;
             self.counters.mpwqes += 1;
         }
@@ -407,27 +429,28 @@ impl<P: Port> Execution<'_, P> {
             if t > until {
                 return Outcome::Later;
             }
-            let left = u64::from(ds - self.sq.segment);
-            let Some(d) = self.data(at, self.sq.segment) else { return Outcome::Failed(syndrome::LOCAL_QP_OP, left) };
+            let Some(d) = self.data(at, self.sq.segment) else {
+                return self.session_failed(syndrome::LOCAL_QP_OP, at, ds);
+            };
             let count = d.byte_count.get();
             let (len, whole_at, used) = if count & INLINE_SEG == 0 {
                 let len = count as usize;
                 if len == 0 || len > self.pipe.max_frame {
-                    return Outcome::Failed(syndrome::LOCAL_LENGTH, left);
+                    return self.session_failed(syndrome::LOCAL_LENGTH, at, ds);
                 }
                 if !self.key_is_good(&d) {
-                    return Outcome::Failed(syndrome::LOCAL_PROT, left);
+                    return self.session_failed(syndrome::LOCAL_PROT, at, ds);
                 }
                 match self.pipe.read(self.p, t, Iova(d.addr.get()), 0, len) {
                     Ok(whole_at) => (len, whole_at, 1),
-                    Err(why) => return Outcome::Failed(why, left),
+                    Err(why) => return self.session_failed(why, at, ds),
                 }
             } else {
                 let len = (count & INLINE_LEN) as usize;
                 let used = (4 + len).div_ceil(DS as usize) as u32;
                 let from = at + (self.sq.segment * DS) as usize + 4;
-                if len == 0 || self.sq.segment + used > ds {
-                    return Outcome::Failed(syndrome::LOCAL_LENGTH, left);
+                if len == 0 || len > self.pipe.max_frame || self.sq.segment + used > ds {
+                    return self.session_failed(syndrome::LOCAL_LENGTH, at, ds);
                 }
                 self.pipe.frame[..len].copy_from_slice(&self.sq.wqes[from..from + len]);
                 (len, t, used)
@@ -486,6 +509,9 @@ impl<P: Port> Execution<'_, P> {
             return Err(syndrome::LOCAL_QP_OP);
         }
         let mut len = inline;
+        if inline > self.pipe.max_frame {
+            return Err(syndrome::LOCAL_LENGTH);
+        }
         if inline > 0 {
             self.copy_inline(at, &eth, inline);
         }

@@ -6,7 +6,7 @@ use super::session::max_wqebbs;
 use super::sq::{Config, OpenError, Sq, Stats};
 use crate::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_layout::mlx5::{
-    Caps, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, cqe_opcode, uar,
+    Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, cqe_opcode, uar,
 };
 use doorbell_packet::Packet;
 use doorbell_seam::{Host, Work};
@@ -43,13 +43,41 @@ impl<F> Channel<F> {
         }
         let mpw = c.mpwqe && caps.enhanced_mpw && caps.min_inline == 0;
         let mpw_wqebbs = if mpw { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
-        let page = fw.alloc_uar(h)? * uar::PAGE;
-        let lkey = fw.create_mkey(h)?;
+        // All memory before any object: running out of it then leaves nothing behind.
+        let eq = Eq::allocate(h, LOG_EQ)?;
+        let cq = match Cq::allocate(h, c.log_cq) {
+            Ok(cq) => cq,
+            Err(e) => {
+                eq.release(h);
+                return Err(e.into());
+            }
+        };
+        let sq = match Sq::allocate(h, c, caps.min_inline, mpw_wqebbs) {
+            Ok(sq) => sq,
+            Err(e) => {
+                cq.release(h);
+                eq.release(h);
+                return Err(e.into());
+            }
+        };
+        let mut channel = Channel { sq, cq, eq, fw };
+        channel.create(h, c, caps.min_inline)?;
+        channel.eq.arm(h, channel.sq.page);
+        channel.cq.arm(h, channel.sq.page);
+        Ok(channel)
+    }
 
-        let mut eq = Eq::allocate(h, LOG_EQ)?;
+    /// Has the firmware make the objects. Where it refuses one, those before it
+    /// stay, and so does the memory: the device may still use it.
+    fn create<H: Host>(&mut self, h: &mut H, c: &Config, min_inline: u8) -> Result<(), CmdStatus>
+    where
+        F: Firmware<H>,
+    {
+        let Channel { sq, cq, eq, fw } = self;
+        sq.page = fw.alloc_uar(h)? * uar::PAGE;
+        sq.lkey = U32::new(fw.create_mkey(h)?);
         let eqc = EqContext { log_size: LOG_EQ, ring: eq.ring.iova().0, vector: c.vector };
         eq.eqn = fw.create_eq(h, &eqc)?;
-        let mut cq = Cq::allocate(h, c.log_cq)?;
         let cqc = CqContext {
             log_size: c.log_cq,
             ring: cq.ring.iova().0,
@@ -59,21 +87,10 @@ impl<F> Channel<F> {
             max_count: c.cq_max_count,
         };
         cq.cqn = fw.create_cq(h, &cqc)?;
-        let mut sq = Sq::allocate(h, c, caps.min_inline, mpw_wqebbs)?;
-        let sqc = SqContext {
-            log_size: c.log_sq,
-            ring: sq.ring.iova().0,
-            dbr: sq.dbr.iova().0,
-            cqn: cq.cqn,
-            min_inline: caps.min_inline,
-        };
+        let sqc =
+            SqContext { log_size: c.log_sq, ring: sq.ring.iova().0, dbr: sq.dbr.iova().0, cqn: cq.cqn, min_inline };
         sq.sqn = fw.create_sq(h, &sqc)?;
-        sq.lkey = U32::new(lkey);
-        sq.page = page;
-        fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)?;
-        eq.arm(h, page);
-        cq.arm(h, page);
-        Ok(Channel { sq, cq, eq, fw })
+        fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)
     }
 
     /// Destroys the queues and gives all memory back. Packets still queued are
@@ -154,7 +171,13 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         }
         self.eq.arm(h, self.sq.page);
         self.cq.arm(h, self.sq.page);
-        if self.sq.recovering { Poll::Work } else { Poll::Idle }
+        if !self.sq.recovering {
+            return Poll::Idle;
+        }
+        if self.sq.is_flushed() {
+            self.sq.abandon(h, up);
+        }
+        Poll::Work
     }
 
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
@@ -166,6 +189,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         }
         self.sq.stats.interrupts += 1;
         if completion {
+            self.cq.event();
             Irq::Poll
         } else {
             self.eq.arm(h, self.sq.page);
@@ -176,7 +200,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
     /// Recovery from an error CQE (reporter_tx.c `mlx5e_tx_reporter_err_cqe_recover`):
     /// once all that was announced is retired, ERR -> RST -> RDY and start again.
     fn work(&mut self, h: &mut H) {
-        if !self.sq.recovering || !self.sq.is_flushed() {
+        if !self.sq.recovering || !self.sq.is_empty() {
             return;
         }
         // Anything but ERR means that somebody else is at it.
@@ -186,9 +210,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         let sqn = self.sq.sqn;
         let reset = self.fw.modify_sq(h, sqn, SqState::Error, SqState::Reset);
         let ready = reset.and_then(|()| {
-            for (buf, ..) in self.sq.restart(h) {
-                h.release(buf);
-            }
+            self.sq.restart();
             self.fw.modify_sq(h, sqn, SqState::Reset, SqState::Ready)
         });
         if ready.is_ok() {

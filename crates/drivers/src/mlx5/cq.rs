@@ -13,7 +13,8 @@ pub(super) struct Cq {
     pub(super) cqn: u32,
     log_size: u8,
     ci: u32,
-    /// Counts arm requests; two bits of it guard the device against stale ones.
+    /// Counts events; two bits of it in each arm request guard the device against
+    /// one from before the last event (cq.h `mlx5_cq_arm`).
     arm_sn: u32,
 }
 
@@ -62,10 +63,14 @@ impl Cq {
         h.fence(Fence::Write);
     }
 
+    /// An event came for it.
+    pub(super) fn event(&mut self) {
+        self.arm_sn = self.arm_sn.wrapping_add(1);
+    }
+
     /// Asks for one event when an entry beyond those read is there.
     pub(super) fn arm<H: Host>(&mut self, h: &mut H, page: u32) {
         let request = (self.arm_sn & 3) << 28 | self.ci & 0xff_ffff;
-        self.arm_sn = self.arm_sn.wrapping_add(1);
         h.store(&self.dbr, dbr::CQ_ARM, U32::new(request));
         h.fence(Fence::Write);
         let mut v = [0; 8];

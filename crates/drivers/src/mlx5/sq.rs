@@ -288,10 +288,13 @@ impl Sq {
     }
 
     #[inline(always)]
-    fn add_to_session<H: Host>(&mut self, h: &mut H, p: Packet, key: EsegKey, more: bool) -> Tx {
+    fn add_to_session<H: Host>(&mut self, h: &mut H, p: Packet, key: EsegKey, mut more: bool) -> Tx {
         if self.session.is_open() {
             if self.session.key != key {
                 self.close_session(h, false);
+                // This may have stopped the queue: then this packet is the last
+                // for now, and nobody else would ring for it.
+                more &= !self.stopped;
                 self.open_session(h, key);
             }
         } else {
@@ -396,10 +399,18 @@ impl Sq {
     fn send_any<H: Host>(&mut self, h: &mut H, p: Packet, key: EsegKey, more: bool) -> Tx {
         let frags = p.more.as_ref().map_or(0, |m| m.frags.len());
         let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty());
-        let header = p.todo.gso.map(|g| u32::from(g.header));
         // No fragment lists (the stack linearises for us), no more fragments than
-        // a stack makes, headers in the head.
-        if listed || frags > MAX_FRAGS || p.is_empty() || header.is_some_and(|n| n > p.head.len || n < 14) {
+        // a stack makes, none without bytes: the device would take the WQE for
+        // malformed and stop the queue.
+        let empty = p.is_empty() || p.more.as_ref().is_some_and(|m| m.frags.iter().any(|f| f.len == 0));
+        // Headers in the head, as far as they are needed there.
+        let headless = match p.todo.gso {
+            Some(g) => {
+                u32::from(g.header) > p.head.len || g.header < 14 || g.size == 0 || p.len() == u32::from(g.header)
+            }
+            None => p.head.len < 14 && (self.min_inline > 0 || p.todo.vlan.is_some()),
+        };
+        if listed || frags > MAX_FRAGS || empty || headless {
             return self.drop_packet(h, p, more);
         }
 
@@ -539,8 +550,9 @@ impl Sq {
     #[inline(never)]
     fn drop_packet<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         self.stats.dropped += 1;
-        if !more {
-            // Those before it in the batch would wait for a doorbell for ever.
+        if !more || self.stopped {
+            // Those before it in the batch would wait for a doorbell for ever. (The
+            // queue may have stopped when the session before it closed.)
             self.flush(h);
         }
         Tx::Dropped(p)
@@ -706,29 +718,44 @@ impl Sq {
         self.cc == self.announced
     }
 
-    /// For recovery: what was queued and never announced will not be; its
-    /// buffers go back, and all counters start again at zero.
-    pub(super) fn restart<H: Host>(&mut self, h: &mut H) -> Vec<(Buf, u32, bool)> {
-        let mut lost = Vec::new();
+    /// The same, and no buffer is left here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_flushed() && self.fifo_tail == self.fifo_head
+    }
+
+    /// For recovery: what was queued and never announced will not be. Its buffers
+    /// come back, in order, as those of sent packets do.
+    pub(super) fn abandon<H: Host, S: Sink>(&mut self, h: &mut H, up: &mut S) {
         while self.fifo_tail != self.fifo_head {
-            let Some(e) = self.pop() else { continue };
-            let buf = match e.held {
+            let Some(InFlight { held, cookie, last }) = self.pop() else { continue };
+            let buf = match held {
                 Held::Mapped(m) => h.unmap(m),
                 Held::Inlined(b) => b,
             };
-            self.stats.dropped += u64::from(e.last);
-            lost.push((buf, e.cookie, e.last));
+            self.stats.dropped += u64::from(last);
+            up.sent(buf, cookie, last);
         }
         self.session = Session::CLOSED;
+    }
+
+    /// For recovery: all counters start again at zero. Nothing is queued.
+    pub(super) fn restart(&mut self) {
+        debug_assert!(self.is_empty());
         self.pc = 0;
         self.cc = 0;
         self.announced = 0;
-        lost
     }
 
     pub(super) fn release<H: Host>(mut self, h: &mut H) {
-        for (buf, ..) in self.restart(h) {
-            h.release(buf);
+        while self.fifo_tail != self.fifo_head {
+            match self.pop().map(|e| e.held) {
+                Some(Held::Mapped(m)) => {
+                    let buf = h.unmap(m);
+                    h.release(buf);
+                }
+                Some(Held::Inlined(buf)) => h.release(buf),
+                None => {}
+            }
         }
         h.release_coherent(self.ring);
         h.release_coherent(self.dbr);
@@ -752,11 +779,9 @@ fn min_inline<H: Host>(h: &mut H, head: &Piece, mode: u8) -> u32 {
             (0x86, 0xdd) => (l3 + 40, b[l3 + 6]),
             _ => return l2,
         };
-        if mode == 2 || b.len() <= l4 + 12 {
-            return l4;
-        }
         match proto {
-            6 => l4 + usize::from(b[l4 + 12] >> 4) * 4,
+            _ if mode == 2 => l4,
+            6 if b.len() > l4 + 12 => l4 + usize::from(b[l4 + 12] >> 4) * 4,
             17 => l4 + 8,
             _ => l4,
         }

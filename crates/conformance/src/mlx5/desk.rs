@@ -1,0 +1,382 @@
+//! The driver alone: paper firmware, register writes written down, completions
+//! written by hand.
+
+use super::{Returned, Watched};
+use doorbell_bus::flat::{Flat, FlatPort};
+use doorbell_drivers::mlx5::{Channel, Config, Firmware, OpenError, Stats};
+use doorbell_drivers::{Driver, Poll, Tx};
+use doorbell_layout::mlx5::{
+    Caps, CmdStatus, CqContext, CtrlSeg, EqContext, SqContext, SqState, WQEBB, cqe_opcode, dbr, uar,
+};
+use doorbell_packet::{More, Packet, Piece, Todo};
+use doorbell_seam::{Device, Drop, Host, Place, Reg, Taken, Time, Timed};
+use std::cell::RefCell;
+use std::rc::Rc;
+use zerocopy::FromBytes;
+
+/// Firmware that says yes and keeps what it was told. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Paper(Rc<RefCell<Told>>);
+
+#[derive(Debug)]
+struct Told {
+    caps: Caps,
+    eq: Option<EqContext>,
+    cq: Option<CqContext>,
+    sq: Option<SqContext>,
+    states: Vec<SqState>,
+    destroyed: u32,
+    /// The command after so many is refused.
+    refuse_after: Option<u32>,
+}
+
+impl Paper {
+    /// The SQ's number; the one in the sheets' examples.
+    pub const SQN: u32 = 0x133;
+    /// The CQ's.
+    pub const CQN: u32 = 0x12e;
+    /// The EQ's.
+    pub const EQN: u32 = 4;
+    /// The doorbell page.
+    pub const UAR: u32 = 0x11;
+    /// The memory key.
+    pub const LKEY: u32 = 0x1234 << 8;
+
+    fn new(caps: Caps) -> Paper {
+        let told = Told { caps, eq: None, cq: None, sq: None, states: vec![], destroyed: 0, refuse_after: None };
+        Paper(Rc::new(RefCell::new(told)))
+    }
+    fn grant(&self, n: u32) -> Result<u32, CmdStatus> {
+        let refuse = &mut self.0.borrow_mut().refuse_after;
+        match refuse {
+            Some(0) => {
+                *refuse = None;
+                return Err(CmdStatus::NoResources);
+            }
+            Some(n) => *n -= 1,
+            None => {}
+        }
+        Ok(n)
+    }
+}
+
+impl<H: Host> Firmware<H> for Paper {
+    fn caps(&mut self, _h: &mut H) -> Caps {
+        self.0.borrow().caps
+    }
+    fn alloc_uar(&mut self, _h: &mut H) -> Result<u32, CmdStatus> {
+        self.grant(Paper::UAR)
+    }
+    fn create_mkey(&mut self, _h: &mut H) -> Result<u32, CmdStatus> {
+        self.grant(Paper::LKEY)
+    }
+    fn create_eq(&mut self, _h: &mut H, c: &EqContext) -> Result<u32, CmdStatus> {
+        self.0.borrow_mut().eq = Some(*c);
+        self.grant(Paper::EQN)
+    }
+    fn create_cq(&mut self, _h: &mut H, c: &CqContext) -> Result<u32, CmdStatus> {
+        self.0.borrow_mut().cq = Some(*c);
+        self.grant(Paper::CQN)
+    }
+    fn create_sq(&mut self, _h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
+        self.0.borrow_mut().sq = Some(*c);
+        self.grant(Paper::SQN)
+    }
+    fn modify_sq(&mut self, _h: &mut H, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus> {
+        assert_eq!(sqn, Paper::SQN);
+        self.grant(0)?;
+        let states = &mut self.0.borrow_mut().states;
+        assert_eq!(from, states.last().copied().unwrap_or(SqState::Reset));
+        states.push(to);
+        Ok(())
+    }
+    fn query_sq(&mut self, _h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
+        assert_eq!(sqn, Paper::SQN);
+        Ok(self.0.borrow().states.last().copied().unwrap_or(SqState::Reset))
+    }
+    fn destroy(&mut self, _h: &mut H, sqn: u32, cqn: u32, eqn: u32, lkey: u32) {
+        assert_eq!((sqn, cqn, eqn, lkey), (Paper::SQN, Paper::CQN, Paper::EQN, Paper::LKEY));
+        self.0.borrow_mut().destroyed += 1;
+    }
+}
+
+/// A device that writes down what is written to its registers.
+#[derive(Debug, Default)]
+pub struct Registers(pub Vec<(u32, u8, u64)>);
+
+impl Timed for Registers {
+    fn next_due(&self) -> Option<Time> {
+        None
+    }
+}
+
+impl Device<FlatPort> for Registers {
+    fn mmio_read(&mut self, _p: &mut FlatPort, _at: Time, _r: Reg, _size: u8) -> u64 {
+        panic!("a send path reads no register")
+    }
+    fn mmio_write(&mut self, _p: &mut FlatPort, _at: Time, r: Reg, size: u8, v: u64) {
+        self.0.push((r.offset, size, v));
+    }
+    fn receive(&mut self, _p: &mut FlatPort, _at: Time, _frame: &[u8]) -> Taken {
+        Taken::Dropped(Drop::Off)
+    }
+    fn advance(&mut self, _p: &mut FlatPort, _until: Time) {}
+    fn reset(&mut self, _p: &mut FlatPort, _at: Time) {}
+}
+
+/// A WQE as it stands in the ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wqe {
+    /// Producer counter of its first block.
+    pub pc: u16,
+    /// Opcode.
+    pub opcode: u8,
+    /// Data segments.
+    pub ds: u32,
+    /// Whether it asks for a CQE.
+    pub asks: bool,
+    /// All of its data segments.
+    pub bytes: Vec<u8>,
+}
+
+impl Wqe {
+    /// Blocks it occupies.
+    pub fn blocks(&self) -> u16 {
+        self.ds.div_ceil(4) as u16
+    }
+    /// Data segment `n`.
+    pub fn segment(&self, n: usize) -> &[u8] {
+        &self.bytes[n * 16..n * 16 + 16]
+    }
+}
+
+/// A bare host whose register writes are written down, watched.
+pub type DeskHost = Watched<Flat<Registers>>;
+
+/// The driver and what it writes.
+#[derive(Debug)]
+pub struct Desk {
+    /// The host.
+    pub host: DeskHost,
+    /// The driver.
+    pub channel: Channel<Paper>,
+    /// What came back.
+    pub returned: Returned,
+    paper: Paper,
+    seen: u16,
+    cqes: u32,
+    cookie: u32,
+}
+
+/// What a ConnectX-5 says of itself.
+pub const CAPS: Caps =
+    Caps { enhanced_mpw: true, max_wqe_sz_sq: 1024, min_inline: 0, log_max_lso: 18, csum: true, vlan: true };
+
+impl Desk {
+    /// Opens a channel.
+    pub fn new(config: Config, caps: Caps) -> Desk {
+        Desk::with_failures(config, caps, None, None).unwrap_or_else(|(why, _)| panic!("{why:?}"))
+    }
+
+    /// Opens a channel; the coherent area or the command after so many is refused.
+    /// On failure: why, and the host as it was left.
+    pub fn with_failures(
+        config: Config,
+        caps: Caps,
+        coherent: Option<u64>,
+        command: Option<u32>,
+    ) -> Result<Desk, (OpenError, Box<DeskHost>)> {
+        let mut host = Watched::new(Flat::new(16 << 20, Registers::default()));
+        host.fail_coherent_after = coherent;
+        let paper = Paper::new(caps);
+        paper.0.borrow_mut().refuse_after = command;
+        match Channel::open(&mut host, paper.clone(), &config) {
+            Ok(channel) => {
+                host.host.device.0.clear();
+                Ok(Desk { host, channel, returned: Returned::default(), paper, seen: 0, cqes: 0, cookie: 0 })
+            }
+            Err(why) => Err((why, Box::new(host))),
+        }
+    }
+
+    /// With Linux's defaults, on a ConnectX-5.
+    pub fn default_channel() -> Desk {
+        Desk::new(Config::DEFAULT, CAPS)
+    }
+
+    /// The same with the switch off.
+    pub fn without_mpwqe() -> Desk {
+        Desk::new(Config { mpwqe: false, ..Config::DEFAULT }, CAPS)
+    }
+
+    /// A buffer filled with bytes that count up from `first`.
+    pub fn piece(&mut self, len: u32, first: u8) -> Piece {
+        let buf = self.host.buffer(len, Place::ANY).expect("memory");
+        self.host.bytes_mut(&buf, 0..len, |b| {
+            for (i, b) in b.iter_mut().enumerate() {
+                *b = first.wrapping_add(i as u8);
+            }
+        });
+        Piece::whole(buf)
+    }
+
+    /// A linear packet; its mark counts up from 0.
+    pub fn packet(&mut self, len: u32) -> Packet {
+        let head = self.piece(len, 0);
+        self.cookie += 1;
+        Packet { head, todo: Todo::NONE, more: None, cookie: self.cookie - 1 }
+    }
+
+    /// A packet with fragments.
+    pub fn fragments(&mut self, head: u32, frags: &[u32]) -> Packet {
+        let mut p = self.packet(head);
+        let frags = frags.iter().map(|&len| self.piece(len, 0x80)).collect();
+        p.more = Some(Box::new(More { frags, list: Vec::new() }));
+        p
+    }
+
+    /// Hands `p` to the driver, which has to take it.
+    pub fn send(&mut self, p: Packet, more: bool) {
+        let result = self.offer(p, more);
+        assert_eq!(result, Tx::Ok);
+    }
+
+    /// Hands `p` to the driver.
+    pub fn offer(&mut self, p: Packet, more: bool) -> Tx {
+        self.channel.transmit(&mut self.host, p, more)
+    }
+
+    /// Sends `n` linear packets of 60 bytes as one batch.
+    pub fn batch(&mut self, n: u32) {
+        for i in 0..n {
+            let p = self.packet(60);
+            self.send(p, i + 1 < n);
+        }
+    }
+
+    /// What is in the ring, by offset from its start.
+    pub fn ring(&mut self, offset: u32, len: usize) -> Vec<u8> {
+        let ring = self.paper.0.borrow().sq.expect("an SQ").ring;
+        self.host.host.port.at(ring + u64::from(offset), len).to_vec()
+    }
+
+    /// The WQEs that were announced since the last call.
+    pub fn announced(&mut self) -> Vec<Wqe> {
+        let end = self.record() as u16;
+        let log = self.paper.0.borrow().sq.expect("an SQ").log_size;
+        let mut all = Vec::new();
+        while self.seen != end {
+            let offset = (u32::from(self.seen) & ((1 << log) - 1)) * WQEBB;
+            let bytes = self.ring(offset, 16);
+            let ctrl = CtrlSeg::read_from_bytes(&bytes).expect("16 bytes");
+            assert_eq!((ctrl.pc(), ctrl.sqn(), ctrl.opmod()), (self.seen, Paper::SQN, 0));
+            let wqe = Wqe {
+                pc: ctrl.pc(),
+                opcode: ctrl.opcode(),
+                ds: ctrl.ds(),
+                asks: ctrl.fm_ce_se == 8,
+                bytes: self.ring(offset, ctrl.ds() as usize * 16),
+            };
+            assert!(matches!(ctrl.fm_ce_se, 0 | 8));
+            self.seen = self.seen.wrapping_add(wqe.blocks());
+            all.push(wqe);
+            assert!(all.len() < 1 << 16, "the record says {end}, which no WQE ends at");
+        }
+        all
+    }
+
+    /// The doorbell record: the counter that was last announced.
+    pub fn record(&mut self) -> u32 {
+        let at = self.paper.0.borrow().sq.expect("an SQ").dbr + u64::from(dbr::SEND);
+        u32::from_be_bytes(self.host.host.port.at(at, 4).try_into().expect("4 bytes"))
+    }
+
+    /// The bytes that were written to the send doorbell since the last call.
+    pub fn doorbells(&mut self) -> Vec<[u8; 8]> {
+        let mut rung = Vec::new();
+        self.host.host.device.0.retain(|&(offset, size, v)| {
+            let ours = offset == Paper::UAR * uar::PAGE + uar::SEND;
+            if ours {
+                assert_eq!(size, 8);
+                rung.push(v.to_le_bytes());
+            }
+            !ours
+        });
+        rung
+    }
+
+    /// All other register writes since the last call: offset in the page, bytes.
+    pub fn arms(&mut self) -> Vec<(u32, Vec<u8>)> {
+        let page = Paper::UAR * uar::PAGE;
+        let all = self.host.host.device.0.drain(..);
+        all.map(|(offset, size, v)| (offset - page, v.to_le_bytes()[..usize::from(size)].to_vec())).collect()
+    }
+
+    /// Writes a CQE for the WQE at `wqe_counter`; with a syndrome, an error CQE.
+    pub fn complete(&mut self, wqe_counter: u16, syndrome: u8) {
+        let cq = self.paper.0.borrow().cq.expect("a CQ");
+        let index = self.cqes & ((1 << cq.log_size) - 1);
+        let at = cq.ring + u64::from(index) * 64;
+        let cqe = self.host.host.port.at(at, 64);
+        cqe.fill(0);
+        cqe[0x37] = syndrome;
+        cqe[0x38..0x3c].copy_from_slice(&Paper::SQN.to_be_bytes());
+        cqe[0x3c..0x3e].copy_from_slice(&wqe_counter.to_be_bytes());
+        let opcode = if syndrome == 0 { cqe_opcode::REQ } else { cqe_opcode::REQ_ERR };
+        cqe[0x3f] = opcode << 4 | (self.cqes >> cq.log_size & 1) as u8;
+        self.cqes += 1;
+    }
+
+    /// Completes everything announced since the last call, as hardware does: one
+    /// CQE for each WQE that asks.
+    pub fn complete_all(&mut self) {
+        for wqe in self.announced().into_iter().filter(|w| w.asks) {
+            self.complete(wqe.pc, 0);
+        }
+        while self.poll() == Poll::Again {}
+    }
+
+    /// One poll.
+    pub fn poll(&mut self) -> Poll {
+        self.channel.poll(&mut self.host, 64, &mut self.returned)
+    }
+
+    /// Deferred work.
+    pub fn work(&mut self) {
+        self.channel.work(&mut self.host);
+    }
+
+    /// Counts WQEs from zero again, after a recovery.
+    pub fn restarted(&mut self) {
+        self.seen = 0;
+    }
+
+    /// Something outside takes the SQ to a state, as an error does.
+    pub fn set_state(&mut self, s: SqState) {
+        self.paper.0.borrow_mut().states.push(s);
+    }
+
+    /// The states that the SQ was taken through.
+    pub fn states(&self) -> Vec<SqState> {
+        self.paper.0.borrow().states.clone()
+    }
+
+    /// The driver's counters.
+    pub fn stats(&self) -> Stats {
+        *self.channel.stats()
+    }
+
+    /// Whether the driver's queue is stopped.
+    pub fn stopped(&self) -> bool {
+        Driver::<DeskHost>::stopped(&self.channel)
+    }
+
+    /// Closes the channel, and checks that nothing was kept.
+    pub fn close(self) {
+        let Desk { mut host, channel, returned, paper, .. } = self;
+        channel.close(&mut host);
+        returned.release(&mut host);
+        assert_eq!(paper.0.borrow().destroyed, 1);
+        assert_eq!((host.mapped.len(), host.buffers, host.coherent), (0, 0, 0));
+    }
+}

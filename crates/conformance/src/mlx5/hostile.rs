@@ -1,0 +1,142 @@
+//! Any bytes as a guest: WQE memory, doorbells, arms, commands, time. The device
+//! does a bounded amount of work, writes nowhere but to its rings, and works again
+//! after a reset of its queue.
+
+use super::bench::{Access, Bench};
+use doorbell_devices::mlx5::{Config, Mlx5};
+use doorbell_layout::mlx5::{Caps, CtrlSeg, SqState, opcode, uar};
+use doorbell_seam::{Device, Reg, Span, Timed};
+use zerocopy::IntoBytes;
+
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let mut out = [0; N];
+        let n = N.min(self.0.len());
+        out[..n].copy_from_slice(&self.0[..n]);
+        self.0 = &self.0[n..];
+        out
+    }
+    fn u8(&mut self) -> u8 {
+        u8::from_le_bytes(self.take())
+    }
+    fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.take())
+    }
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.take())
+    }
+}
+
+/// Accesses of one step at the most: a ring of 64 blocks holds 256 segments, each
+/// at the most a packet, and 64 large sends of 256 bytes, each byte a segment.
+const BOUND: usize = 64 * 256 * 4;
+
+fn check(b: &mut Bench) {
+    assert!(b.port.log.len() < BOUND, "{} accesses for one step", b.port.log.len());
+    for a in b.port.log.drain(..) {
+        if let Access::Write(_, at, n) = a {
+            let end = at + n as u64;
+            let cq = Bench::CQ..=Bench::CQ + 16 * 64;
+            let eq = Bench::EQ..=Bench::EQ + 128 * 64;
+            assert!(
+                (cq.contains(&at) && cq.contains(&end)) || (eq.contains(&at) && eq.contains(&end)),
+                "{n} B at {at:#x}"
+            );
+        }
+    }
+}
+
+/// Attacks a device as `bytes` say.
+///
+/// # Panics
+/// When it lets itself be harmed.
+pub fn attack(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let shape = input.u8();
+    let nic = Config {
+        fetch_chunk: 64 << (shape & 3),
+        fetch_ahead: 1024,
+        refetch: shape & 4 != 0,
+        caps: Caps { log_max_lso: 8, ..Config::CONNECTX.caps },
+        ..Config::CONNECTX
+    };
+    let min_inline = u8::from(shape & 8 != 0);
+    let mut b = Bench::sized(nic, 6, 4, u16::from(shape >> 4), u16::from(shape >> 5), min_inline);
+    b.port.holes.push(Bench::DATA + 0x8000..Bench::DATA + 0x1_0000);
+    while !input.0.is_empty() {
+        match input.u8() % 12 {
+            0 => {
+                let at = usize::from(input.u16()) % (64 * 64 - 16);
+                let bytes: [u8; 16] = input.take();
+                b.port.memory[Bench::SQ as usize + at..][..16].copy_from_slice(&bytes);
+            }
+            // A WQE whose head makes sense.
+            1..=3 => {
+                let ops = [opcode::NOP, opcode::SEND, opcode::ENHANCED_MPSW, opcode::LSO];
+                let mut ctrl = CtrlSeg::new(b.pc, ops[usize::from(input.u8() & 3)], b.sqn, u32::from(input.u8() & 63));
+                ctrl.fm_ce_se = input.u8();
+                let mut rest = Vec::new();
+                for _ in 0..input.u8() & 63 {
+                    match input.u8() & 3 {
+                        0 => rest.extend(input.take::<16>()),
+                        1 => rest.extend_from_slice(b.data(u64::from(input.u16()), u32::from(input.u8())).as_bytes()),
+                        2 => {
+                            rest.extend((u32::from(input.u16() & 0x3ff) | 1 << 31).to_be_bytes());
+                            rest.extend([0x45; 12]);
+                        }
+                        _ => rest.extend([0; 16]),
+                    }
+                }
+                b.put(&ctrl, &rest);
+            }
+            4 | 5 => b.ring(),
+            6 => {
+                let ctrl = CtrlSeg::new(input.u16(), input.u8(), b.sqn, u32::from(input.u8() & 63));
+                let first8 = ctrl.as_bytes()[..8].try_into().expect("8 bytes");
+                b.write(uar::SEND, 8, u64::from_le_bytes(first8));
+            }
+            7 => {
+                let r = Reg { region: input.u8() & 1, offset: Mlx5::FIRST_UAR * uar::PAGE + u32::from(input.u16()) };
+                let (size, v) = (input.u8() & 15, input.u64());
+                b.device.mmio_write(&mut b.port, b.now, r, size, v);
+            }
+            8 => b.arm_cq(u32::from(input.u16())),
+            9 => b.arm_eq(u32::from(input.u16())),
+            10 => {
+                let t = b.now + Span::from_ns(u64::from(input.u16()));
+                b.until(t);
+            }
+            _ => {
+                let states = [SqState::Reset, SqState::Ready, SqState::Error];
+                let from = b.device.query_sq(b.sqn).expect("an SQ");
+                let to = states[usize::from(input.u8()) % 3];
+                if b.device.modify_sq(b.sqn, from, to).is_ok() && to == SqState::Reset {
+                    b.pc = 0;
+                }
+                // The consumer reads, or says that it did.
+                let ci = u32::from(input.u16());
+                b.port.memory[Bench::DBR as usize + 64..][..4].copy_from_slice(&ci.to_be_bytes());
+            }
+        }
+        check(&mut b);
+    }
+    b.settle();
+    check(&mut b);
+    assert_eq!(b.device.next_due(), None);
+
+    let from = b.device.query_sq(b.sqn).expect("an SQ");
+    b.device.modify_sq(b.sqn, from, SqState::Reset).expect("any state may be reset");
+    b.device.modify_sq(b.sqn, SqState::Reset, SqState::Ready).expect("a reset queue may be made ready");
+    b.pc = 0;
+    let sent = b.device.counters.packets;
+    if min_inline == 0 {
+        b.put_send(0, 60, true);
+        b.go();
+        assert_eq!(b.device.counters.packets, sent + 1, "it works again");
+    }
+    b.device.reset(&mut b.port, b.now);
+    b.port.forbidden = true;
+    b.settle();
+}

@@ -1,0 +1,165 @@
+//! A host that counts what is lent and can refuse to lend.
+
+use super::Arm;
+use core::ops::Range;
+use doorbell_devices::mlx5::Mlx5;
+use doorbell_seam::{
+    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place, Reg, Span, Time, Work,
+};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Host `H`, watched.
+#[derive(Debug)]
+pub struct Watched<H> {
+    /// The host.
+    pub host: H,
+    /// Mappings made and not ended: address, length, sorted.
+    pub mapped: Vec<(u64, u32)>,
+    /// Mappings ever made.
+    pub maps: u64,
+    /// Buffers taken and not released.
+    pub buffers: u64,
+    /// Coherent areas taken and not released.
+    pub coherent: u64,
+    /// The map after so many fails; then all work again.
+    pub fail_map_after: Option<u64>,
+    /// The coherent area after so many is refused.
+    pub fail_coherent_after: Option<u64>,
+    /// Work declared, in order.
+    pub spent: Vec<Work>,
+}
+
+impl<H> Watched<H> {
+    /// Watches `host`.
+    pub fn new(host: H) -> Watched<H> {
+        Watched {
+            host,
+            mapped: Vec::new(),
+            maps: 0,
+            buffers: 0,
+            coherent: 0,
+            fail_map_after: None,
+            fail_coherent_after: None,
+            spent: Vec::new(),
+        }
+    }
+}
+
+/// Counts down; whether this is the one that fails.
+fn fails(after: &mut Option<u64>) -> bool {
+    match after {
+        Some(0) => {
+            *after = None;
+            true
+        }
+        Some(n) => {
+            *n -= 1;
+            false
+        }
+        None => false,
+    }
+}
+
+impl<H: Host> Host for Watched<H> {
+    fn read32(&mut self, r: Reg) -> u32 {
+        self.host.read32(r)
+    }
+    fn write32(&mut self, r: Reg, v: u32) {
+        self.host.write32(r, v);
+    }
+    fn write64(&mut self, r: Reg, v: u64) {
+        self.host.write64(r, v);
+    }
+    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+        let b = self.host.buffer(len, place)?;
+        self.buffers += 1;
+        Ok(b)
+    }
+    fn release(&mut self, b: Buf) {
+        self.buffers -= 1;
+        self.host.release(b);
+    }
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+        self.host.bytes(b, range, f)
+    }
+    fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.host.bytes_mut(b, range, f)
+    }
+    fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
+        self.host.copy(from, range, to, offset);
+    }
+    fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
+        if fails(&mut self.fail_map_after) {
+            return Err(MapError { buf: b, why: MapFault::NoEntries });
+        }
+        let m = self.host.map(b, range, dir)?;
+        self.maps += 1;
+        let entry = (m.iova().0, m.len());
+        let at = self.mapped.partition_point(|e| *e < entry);
+        self.mapped.insert(at, entry);
+        Ok(m)
+    }
+    fn unmap(&mut self, m: Mapped) -> Buf {
+        let at = self.mapped.binary_search(&(m.iova().0, m.len())).expect("a live mapping");
+        self.mapped.remove(at);
+        self.host.unmap(m)
+    }
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+        if fails(&mut self.fail_coherent_after) {
+            return Err(Exhausted);
+        }
+        let c = self.host.coherent(len, align)?;
+        self.coherent += 1;
+        Ok(c)
+    }
+    fn release_coherent(&mut self, c: Coherent) {
+        self.coherent -= 1;
+        self.host.release_coherent(c);
+    }
+    fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
+        self.host.load(at, offset)
+    }
+    fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
+        self.host.store(at, offset, v);
+    }
+    fn fence(&mut self, f: Fence) {
+        self.host.fence(f);
+    }
+    fn spend(&mut self, w: Work) {
+        self.spent.push(w);
+        self.host.spend(w);
+    }
+    fn relax(&mut self) {
+        self.host.relax();
+    }
+    fn delay(&mut self, d: Span) {
+        self.host.delay(d);
+    }
+    fn now(&self) -> Time {
+        self.host.now()
+    }
+}
+
+impl<H: Arm> Arm for Watched<H> {
+    fn command<R>(&mut self, f: impl FnOnce(&mut Mlx5) -> R) -> R {
+        self.host.command(f)
+    }
+    fn device(&self) -> &Mlx5 {
+        self.host.device()
+    }
+    fn settle(&mut self) {
+        self.host.settle();
+    }
+    fn keep_frames(&mut self) {
+        self.host.keep_frames();
+    }
+    fn frames(&mut self) -> Vec<Vec<u8>> {
+        self.host.frames()
+    }
+    fn interrupted(&mut self, vector: u16) -> bool {
+        self.host.interrupted(vector)
+    }
+    fn guard(&self) -> (usize, u64) {
+        self.host.guard()
+    }
+}
