@@ -214,7 +214,7 @@ impl Key {
                 Nudge::Abs(next.map_or(0.0, |n| n - value))
             }
             Kind::Number { max, step, .. } if step > 0.0 => Nudge::Abs(if value + step <= max { step } else { -step }),
-            Kind::Number { min, max, .. } if value == 0.0 => Nudge::Abs((max - min) * 0.01),
+            Kind::Number { min, max, .. } if value == 0.0 => Nudge::Abs(((max - min) * 0.01).min(1.0)),
             Kind::Number { max, .. } if value * 1.01 > max => Nudge::Rel(-0.01),
             _ => Nudge::Rel(0.01),
         }

@@ -426,7 +426,9 @@ mod tests {
     #[test]
     fn the_profile_is_the_machine_of_the_published_figures() {
         let s = setup(&plan(&[]).values).unwrap();
-        assert_eq!(s.pcie, Settings::link(2, 16));
+        // The usable share is fitted.
+        assert_eq!(s.pcie, Settings { usable_ppm: s.pcie.usable_ppm, ..Settings::link(2, 16) });
+        assert!((800_000..900_000).contains(&s.pcie.usable_ppm));
         assert_eq!(s.nic, Nic::CONNECTX);
         assert_eq!(s.driver, DriverConfig::DEFAULT);
         assert_eq!(s.cores, 24);

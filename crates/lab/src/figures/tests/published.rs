@@ -62,12 +62,12 @@ fn the_mlx5_rows_are_those_published() {
     mlx5.rate_gen3_on 66.8 Mpps shown
     mlx5.single_stream_off 17.01 ±0.2 Mpps shown
     mlx5.single_stream_on 20.94 ±0.33 Mpps shown
-    mlx5.instructions_off 429 instructions/packet shown
-    mlx5.instructions_on 329 instructions/packet shown
+    mlx5.instructions_off 429 instr/packet shown
+    mlx5.instructions_on 329 instr/packet shown
     mlx5.cycles_off 161 cycles/packet shown
     mlx5.cycles_on 123 cycles/packet shown
-    mlx5.ipc_off 2.67 instructions/cycle shown
-    mlx5.ipc_on 2.67 instructions/cycle shown
+    mlx5.ipc_off 2.67 instr/cycle shown
+    mlx5.ipc_on 2.67 instr/cycle shown
     mlx5.tso_sessions 0 sessions exact
     mlx5.nonlinear_sessions 0 sessions exact
     mlx5.small_linear_tcp_sessions 1 sessions exact
