@@ -425,8 +425,8 @@ mod tests {
 
     #[test]
     fn the_profile_is_the_machine_of_the_published_figures() {
-        let s = setup(&plan(&[]).values).unwrap();
-        assert_eq!(s.pcie, Settings::link(2, 16));
+        let s = setup(&plan(&["pcie.usable_share=1"]).values).unwrap();
+        assert_eq!(s.pcie, Settings::link(2, 16), "but for the share of it that is usable");
         assert_eq!(s.nic, Nic::CONNECTX);
         assert_eq!(s.driver, DriverConfig::DEFAULT);
         assert_eq!(s.cores, 24);
