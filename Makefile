@@ -1,5 +1,5 @@
 # What one does here by hand; .ci/run does the same.
-.PHONY: test check build
+.PHONY: test check build bench docs
 
 # Installs what the tests need (if root, on Debian), then runs all of them.
 test:
@@ -12,3 +12,11 @@ check:
 
 build:
 	cargo build --workspace --release --locked
+
+# Printed, never asserted: instructions by Callgrind, ratios within one process.
+bench:
+	cargo bench --workspace
+
+# The tables of the documents, made anew.
+docs: build
+	tools/docs.py docs/*.md

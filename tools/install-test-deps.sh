@@ -19,6 +19,7 @@ ethtool ethtool
 iproute2 ip
 iputils-ping ping
 valgrind valgrind
+python3 python3
 '
 
 # ip, tcpdump and ethtool may be where only root's PATH looks.

@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Run two scenarios, or one with and without a change, side by side
     Compare(Compare),
+    /// Run one scenario over all combinations of some keys' values
+    Sweep(Sweep),
     /// List the bus transactions of one DMA transfer
     Transfer(Transfer),
     /// List systems, scenarios, profiles and devices; with --keys, what can be set
@@ -100,6 +102,41 @@ pub(crate) struct Compare {
     pub(crate) changes: Changes,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    /// No progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// How a sweep is printed.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum SweepFormat {
+    /// For people
+    #[default]
+    Table,
+    /// For documents
+    Markdown,
+    /// For programs
+    Json,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Sweep {
+    /// Name of a scenario, or path of a .toml file
+    pub(crate) scenario: String,
+    /// A key and its values; each combination is a row
+    #[arg(long, value_name = "KEY=V,V,...", required = true)]
+    pub(crate) over: Vec<String>,
+    /// A key whose values stand side by side; two of them with their difference
+    #[arg(long, value_name = "KEY=V,V,...")]
+    pub(crate) across: Option<String>,
+    /// A number of the result (of a packet, a rate, latency_ns.p99), or a sum such as
+    /// pcie_down_tlp_bytes+pcie_down_dllp_bytes
+    #[arg(long, value_name = "NAME[+NAME]", default_value = "pcie_down_tlp_bytes+pcie_down_dllp_bytes")]
+    pub(crate) show: Vec<String>,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: SweepFormat,
     /// No progress
     #[arg(short, long)]
     pub(crate) quiet: bool,

@@ -14,6 +14,7 @@ mod plan;
 mod progress;
 mod reproduce;
 mod run;
+mod sweep;
 mod text;
 mod transfer;
 
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Reproduce(a) => reproduce::reproduce(&a),
         Command::Run(a) => run::run(&a),
         Command::Compare(a) => compare::compare(&a),
+        Command::Sweep(a) => sweep::sweep(&a),
         Command::Transfer(a) => transfer::transfer(&a),
         Command::List(a) => list::list(&a),
     };

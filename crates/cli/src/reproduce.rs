@@ -28,7 +28,12 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
         Format::Json => report.to_json() + "\n",
         Format::Table => report.to_table(),
     })?;
-    Ok(if report.verdict() == Verdict::AllHold { DONE } else { MISSED })
+    // A miss that is listed with its explanation is a finding, and is printed as a miss; any other is a failure.
+    Ok(match report.verdict() {
+        Verdict::AllHold => DONE,
+        Verdict::Misses { unknown, failed_fits, .. } if unknown.is_empty() && failed_fits.is_empty() => DONE,
+        Verdict::Misses { .. } => MISSED,
+    })
 }
 
 /// One `--set`: in any unit that fits where the constant is a key of a profile, else a bare number.

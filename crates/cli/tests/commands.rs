@@ -195,12 +195,14 @@ fn help_names_only_what_exists() {
 }
 
 #[test]
-fn reproduce_prints_rows_and_exits_1_exactly_when_one_misses() {
+fn reproduce_prints_rows_and_exits_1_exactly_when_one_misses_unexplained() {
     let of = |args: &[&str]| {
         let all: Vec<&str> = ["reproduce", "mlx5", "--format", "json"].iter().chain(args).copied().collect();
         let r = doorbell_in(std::path::Path::new("."), &all);
         let rows: Value = serde_json::from_str(&r.out).unwrap();
-        let missed = rows.as_array().unwrap().iter().any(|row| row["holds"] == false);
+        // The one miss that is listed with its explanation.
+        let unexplained = |row: &Value| row["holds"] == false && row["figure"] != "mlx5.rate_gen2_on";
+        let missed = rows.as_array().unwrap().iter().any(unexplained);
         assert_eq!(r.code, i32::from(missed), "{args:?}: {}", r.err);
         rows
     };

@@ -92,8 +92,7 @@ fn send(mpwqe: bool, burst: u32, packets: u32) -> Option<u64> {
     for _ in 0..burst {
         pool.0.push(h.buffer(SIZE, Place::ANY).ok()?);
     }
-    let mut cqe = 0u32;
-    for _ in 0..packets / burst {
+    for cqe in 0..packets / burst {
         for i in 0..burst {
             let head = Piece { buf: pool.0.pop()?, start: 0, len: SIZE };
             if !counted_transmit(&mut channel, &mut h, Packet::linear(head), i + 1 < burst) {
@@ -110,7 +109,6 @@ fn send(mpwqe: bool, burst: u32, packets: u32) -> Option<u64> {
         };
         let at = cq.get() + u64::from(cqe & ((1 << config.log_cq) - 1)) * 64 + u64::from(CQE_TAIL);
         h.port.at(at, size_of::<CqeTail>()).copy_from_slice(tail.as_bytes());
-        cqe += 1;
         counted_poll(&mut channel, &mut h, &mut pool);
     }
     Some(channel.stats().packets)
