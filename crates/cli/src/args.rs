@@ -3,9 +3,15 @@
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Runs a NIC driver without the NIC, and shows what every packet costs.
+/// The command line.
 #[derive(Parser, Debug)]
-#[command(name = "doorbell", version, about, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    name = "doorbell",
+    version,
+    about = "Runs a NIC driver without the NIC, and shows what every packet costs",
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -2,8 +2,9 @@
 //! crates, prints what came of it.
 //!
 //! Results go to stdout, progress and diagnostics to stderr. The exit code is 0
-//! when everything was done and holds, 1 when a figure was missed, an audit
-//! failed or a run could not go on, 2 when the input was wrong.
+//! when everything was done and holds, 1 when a figure was missed (but for a miss
+//! that is listed with its explanation), an audit failed or a run could not go on,
+//! 2 when the input was wrong.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 
 /// Everything was done, and what was claimed holds.
 const DONE: u8 = 0;
-/// A figure was missed, an audit failed, or a run could not go on.
+/// A figure was missed without explanation, an audit failed, or a run could not go on.
 const MISSED: u8 = 1;
 /// The input was wrong.
 const WRONG_INPUT: u8 = 2;

@@ -16,7 +16,7 @@ impl Progress {
         if quiet || !stderr().is_terminal() {
             return Progress(None);
         }
-        let bar = ProgressBar::new(0);
+        let bar = ProgressBar::new(1);
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %") {
             bar.set_style(style);
         }

@@ -49,6 +49,8 @@ fn files_are_refused_with_their_line() {
     assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml:9: `cpu.frequency` cannot be in `ns`; allowed units: Hz, kHz, MHz, GHz");
     std::fs::write(dir.path().join("p.toml"), &profile).unwrap();
     assert_eq!(doorbell_in(dir.path(), &["run", "s.toml"]).code, 0, "both files are right now");
+    let from_afar = dir.path().join("s.toml");
+    assert_eq!(doorbell(&["run", from_afar.to_str().unwrap()]).code, 0, "a profile lies beside its scenario");
     std::fs::write(dir.path().join("p.toml"), [0xff, 0xfe]).unwrap();
     assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml: stream did not contain valid UTF-8");
 }

@@ -393,6 +393,7 @@ pub fn parse_setting(keys: &[&'static Key], setting: &str) -> Result<(&'static K
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const LATENCY: Key = Key::number("pcie.memory_latency", "ns", 0.0, 1e5, "");
     const MPS: Key = Key::among("pcie.mps", "B", &[128.0, 256.0, 512.0], "");
@@ -423,6 +424,29 @@ mod tests {
         insta::assert_snapshot!(e(&CHUNK, "100 B"), @"`nic.fetch_chunk` cannot be 100 B; allowed: multiples of 64 from 64 to 4096 B");
         insta::assert_snapshot!(e(&SHARE, "0.9 ns"), @"`pcie.usable_share` is a pure number, but the unit is `ns`; allowed: no unit");
         insta::assert_snapshot!(e(&SWITCH, "1"), @"`driver.mpwqe` cannot be `1`; allowed: on, off");
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_means_the_same_in_every_unit(ns in 0.0f64..1e5, unit in 0usize..5) {
+            let unit = units("ns")[unit];
+            let there = convert(ns, "ns", unit).unwrap();
+            let back = LATENCY.parse(&format!("{there} {unit}"));
+            prop_assert!(matches!(back, Ok(Value::Number(n)) if (n - ns).abs() <= ns * 1e-12), "{there} {unit}: {back:?}");
+        }
+
+        #[test]
+        fn no_text_makes_a_key_panic(text in "\\PC{0,12}", number in any::<f64>()) {
+            for key in [LATENCY, MPS, RATE, CHUNK, SHARE, SWITCH] {
+                for text in [text.clone(), format!("{number}{text}")] {
+                    match key.parse(&text) {
+                        Ok(Value::Number(n)) => prop_assert!(n.is_finite()),
+                        Ok(_) => {}
+                        Err(why) => prop_assert!(why.contains("allowed")),
+                    }
+                }
+            }
+        }
     }
 
     #[test]

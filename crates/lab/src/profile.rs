@@ -239,6 +239,7 @@ fn entry(d: &Document<'_>, key: &'static Key, field: &Field<'_, '_>) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// The Gen2 profile, with the line that starts with `key` replaced.
     fn with(key: &str, line: &str) -> String {
@@ -283,6 +284,19 @@ mod tests {
         insta::assert_snapshot!(with("memory_latency", "memory_latency = { value = 250, unit = \"ns\", source = \"assumed:\" }"), @"x.toml:N: the source of `pcie.memory_latency` says nothing");
         insta::assert_snapshot!(with("completions", "completions = { value = \"odd\", source = \"s\" }"), @"x.toml:N: `pcie.completions` cannot be `odd`; allowed: merged, rcb64, rcb128");
         insta::assert_snapshot!(with("usable_share", "usable_share = { value = 1, sauce = \"s\" }"), @"x.toml:N: `pcie.usable_share` has no `sauce`; the nearest is `source`; allowed: value, unit, source, range");
+    }
+
+    proptest! {
+        /// Cut, or with some characters in the middle replaced: told with a place, or taken.
+        #[test]
+        fn a_damaged_profile_is_refused_and_nothing_worse(at in 0usize..6000, gone in 0usize..40, put in "[\\[\\]{}=\"'a0.\n#-]{0,4}") {
+            let text = BUILTIN[0].1;
+            let floor = |mut i: usize| { i = i.min(text.len()); while !text.is_char_boundary(i) { i -= 1; } i };
+            let damaged = format!("{}{put}{}", &text[..floor(at)], &text[floor(at + gone)..]);
+            if let Err(e) = Profile::parse("x.toml", &damaged) {
+                prop_assert!(e.place.starts_with("x.toml"), "{e}");
+            }
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::input::{Builtin, Document, InputError, number, open};
 use crate::key::{Key, Value, Values, find, parse_setting};
 use crate::profile::Profile;
 use crate::rig::{self, Rig};
+use std::path::Path;
 use toml::de::DeValue;
 
 const BUILTIN: &[Builtin] = &[
@@ -52,13 +53,26 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The built-in scenario of this name, or the file at this path if it ends in `.toml`.
+    /// The built-in scenario of this name, or the file at this path if it ends in `.toml`. Files that it names lie
+    /// beside it.
     ///
     /// # Errors
     /// What is wrong, with file and line.
     pub fn load(given: &str) -> Result<Scenario, InputError> {
         let (file, text) = open(given, "scenario", BUILTIN)?;
-        Scenario::parse(&file, &text)
+        let mut scenario = Scenario::parse(&file, &text)?;
+        if let Some(dir) = Path::new(given).parent().filter(|_| given.ends_with(".toml")) {
+            let beside = |name: &str| dir.join(name).to_string_lossy().into_owned();
+            if scenario.profile.ends_with(".toml") {
+                scenario.profile = beside(&scenario.profile);
+            }
+            for (_, value) in &mut scenario.settings {
+                if let Value::Text(name) = value {
+                    *name = beside(name);
+                }
+            }
+        }
+        Ok(scenario)
     }
 
     /// Reads a scenario; `file` is for messages.
