@@ -139,6 +139,23 @@ fn a_tag_is_inserted_behind_the_addresses() {
 }
 
 #[test]
+fn a_udp_checksum_of_zero_is_sent_as_ones() {
+    let mut b = Bench::new(NIC);
+    let mut f = vec![2; 12];
+    f.extend([0x08, 0x00, 0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    // Pseudo-header 17 + 10, length 10: with this payload the sum is 0xffff.
+    f.extend([0, 0, 0, 0, 0, 10, 0xaa, 0xaa]);
+    f.extend((0xffff - 17 - 10 - 10u16).to_be_bytes());
+    b.port.memory[Bench::DATA as usize..][..f.len()].copy_from_slice(&f);
+    let eth = EthSeg { cs_flags: 0xc0, ..NO_ETH };
+    let rest = [eth.as_bytes(), b.data(0, f.len() as u32).as_bytes()].concat();
+    let ctrl = b.ctrl(SEND, 3);
+    b.put(&ctrl, &rest);
+    b.go();
+    assert_eq!(b.frames()[0][40..42], [0xff, 0xff]);
+}
+
+#[test]
 fn nops_are_done_without_a_cqe_unless_one_is_asked_for() {
     let mut b = Bench::new(NIC);
     for ask in [false, false, true, false] {
@@ -445,6 +462,17 @@ fn behind_an_error_only_those_that_ask_are_flushed_with_a_cqe() {
     assert_eq!(cqes(&mut b), [(QP_OP, 1), (FLUSH, 3), (FLUSH, 7)]);
     let c = b.device.counters;
     assert_eq!((c.wqes, c.packets, c.discarded, c.errors), (6, 1, 1 + 1 + 7 + 1, 1));
+}
+
+#[test]
+fn an_error_is_not_reported_before_what_was_sent_before_it() {
+    let mut b = Bench::new(NIC);
+    b.put_send(0, 9000, true);
+    b.put_send(0, 0, true);
+    b.go();
+    assert_eq!(cqes(&mut b), [(0, 0), (LENGTH, 1)]);
+    let times = b.cqe_times();
+    assert_eq!(times[0], times[1]);
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Bench {
     /// A device with rings of these sizes (log2), CQ moderation and minimum inline mode.
     pub fn sized(config: Config, log_sq: u8, log_cq: u8, period_us: u16, max_count: u16, min_inline: u8) -> Bench {
         let mut device = Mlx5::new(config);
-        let mut port = Recorder::new(0x40_0000);
+        let mut port = Recorder::new(0x22_0000);
         for (i, b) in port.memory[Bench::DATA as usize..].iter_mut().enumerate() {
             *b = (i % 251) as u8;
         }
