@@ -19,7 +19,7 @@ use std::fmt;
 /// A fit is done at this residual, relative to the published value.
 pub const RESIDUAL: f64 = 1e-7;
 /// The largest residual, relative to the published value, that the steps of a simulation may leave.
-pub const GRAIN: f64 = 2e-3;
+pub const GRAIN: f64 = 1e-3;
 /// So many sweeps over all fits of a system, and no more.
 pub const SWEEPS: u32 = 60;
 /// One search within a sweep. Finer than [`RESIDUAL`], so that the sweeps settle; and narrow enough that a steep row is not

@@ -27,8 +27,11 @@ use doorbell_seam::{Host, Place, Span};
 
 /// The platform of all rows.
 const PROFILE: &str = "mlx5-gen2";
-/// Packets of one run: 200 bursts on each of 24 cores.
+/// Packets of a run at a fixed rate: 200 bursts on each of 24 cores.
 const PACKETS: u64 = 24 * 32 * 200;
+/// Packets of a run at full speed: more, because what a fit looks for must not
+/// move by the accident of which queue stops when.
+const PACKETS_AT_FULL_SPEED: u64 = 24 * 32 * 500;
 const MESSAGE: &str = "linux commit message \"net/mlx5e: Enhanced TX MPWQE for SKBs\" (Maxim Mikityanskiy, 2020-09)";
 /// What the published runs have in common.
 const SIZE: u32 = 64;
@@ -107,7 +110,8 @@ fn measure(values: &Values, case: Case) -> Result<Seen, MeasureError> {
         values.set(&s).map_err(|e| MeasureError::new(e.to_string()))?;
     }
     let setup = setup(&values).map_err(MeasureError::new)?;
-    let load = Load::Pktgen { size: SIZE, burst: BURST, rate: case.rate, packets: PACKETS, checksum: false };
+    let packets = if case.rate.is_some() { PACKETS } else { PACKETS_AT_FULL_SPEED };
+    let load = Load::Pktgen { size: SIZE, burst: BURST, rate: case.rate, packets, checksum: false };
     let o = run(&setup, &load, &mut Unwatched).map_err(|e| MeasureError::new(e.to_string()))?;
     if let Some(why) = o.audit.first() {
         return Err(MeasureError::new(format!("the audit failed: {why}")));
