@@ -193,6 +193,13 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         r
     }
 
+    /// Everything that the device has written arrives: the answer to a firmware
+    /// command comes behind it.
+    pub fn flush_posted(&mut self) {
+        self.bus.deliver(Time::NEVER);
+        self.look_ahead();
+    }
+
     /// What was counted.
     pub fn ledger(&self) -> &Ledger {
         &self.bus.platform().ledger

@@ -338,5 +338,40 @@ impl Firmware<System> for Direct {
             let gone = [d.destroy_sq(sqn), d.destroy_cq(cqn), d.destroy_eq(eqn), d.destroy_mkey(lkey)];
             debug_assert!(gone.iter().all(Result::is_ok), "{gone:?}");
         });
+        // Else a completion on its way would arrive in memory that is somebody else's by then.
+        h.flush_posted();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+    use doorbell_drivers::Driver;
+    use doorbell_packet::{Packet, Piece};
+    use doorbell_seam::{Host, Place};
+
+    /// A channel closed while a completion is on its way leaves nothing in flight.
+    #[test]
+    fn nothing_arrives_after_destroy() {
+        let mut values = crate::key::Values::defaults(&RIG.keys());
+        for (key, value) in Profile::load("mlx5-gen2").unwrap().values.iter() {
+            values.put(key, value.clone());
+        }
+        let setup = settings::setup(&values).unwrap();
+        let platform = Platform::new(setup.memory_base, 4 << 20, Guard::Byte);
+        let pcie = Pcie::new(platform, Rules::new(setup.pcie).unwrap(), setup.latencies, setup.bar);
+        let mut m = Machine::new(pcie, Mlx5::new(setup.nic), setup.costs, 1);
+        let mut channel = Channel::open(&mut m, Direct, &setup.driver).unwrap();
+        let p = m.buffer(64, Place::ANY).unwrap();
+        assert!(matches!(channel.transmit(&mut m, Packet::linear(Piece::whole(p)), false), doorbell_drivers::Tx::Ok));
+        // The device has written the CQE; it has not arrived.
+        while m.ledger().pcie_mwr_up == 0 {
+            m.relax();
+        }
+        assert!(m.bus.platform().next_arrival() < Time::NEVER);
+        channel.close(&mut m);
+        assert_eq!(m.bus.platform().next_arrival(), Time::NEVER);
+        assert_eq!(m.bus.platform().memory.lent(), (0, 0));
     }
 }
