@@ -210,9 +210,16 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         each * times + per_unit * units
     }
 
-    /// CPU time spent on register accesses and fences.
+    /// CPU time spent on register accesses, fences, and what the platform asks for a mapping.
     pub fn stalled(&self) -> Span {
         self.stalled
+    }
+
+    /// The entered core waits.
+    #[inline(always)]
+    fn stall(&mut self, took: Span) {
+        self.stalled += took;
+        self.core.now += took;
     }
 
     fn memory(&mut self) -> &mut Memory {
@@ -294,27 +301,33 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         if range.start > range.end || range.end > b.len() {
             return Err(MapError { buf: b, why: MapFault::Range });
         }
-        let p = self.bus.platform_mut();
-        p.ledger.maps += 1;
-        let iova = doorbell_seam::Iova(b.addr() + u64::from(range.start));
-        p.memory.lend(iova, range.end - range.start, dir);
-        Ok(Mapped::new(b, range, iova, dir))
+        let addr = b.addr() + u64::from(range.start);
+        match self.bus.platform_mut().map(addr, range.end - range.start, dir) {
+            Ok((iova, took)) => {
+                self.stall(took);
+                Ok(Mapped::new(b, range, iova, dir))
+            }
+            Err(why) => Err(MapError { buf: b, why }),
+        }
     }
 
     #[inline]
     fn unmap(&mut self, m: Mapped) -> Buf {
-        let p = self.bus.platform_mut();
-        p.ledger.unmaps += 1;
-        p.memory.unlend(m.iova(), m.len(), m.direction());
+        let addr = m.buf().addr() + u64::from(m.range().start);
+        let took = self.bus.platform_mut().unmap(addr, m.iova(), m.len(), m.direction());
+        self.stall(took);
         m.into_buf()
     }
 
     fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
-        self.memory().coherent(len, align)
+        let (c, took) = self.bus.platform_mut().coherent(len, align)?;
+        self.stall(took);
+        Ok(c)
     }
 
     fn release_coherent(&mut self, c: Coherent) {
-        self.memory().release_coherent(c);
+        let took = self.bus.platform_mut().release_coherent(c);
+        self.stall(took);
     }
 
     #[inline]
@@ -336,8 +349,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     #[inline]
     fn fence(&mut self, _f: Fence) {
         self.bus.platform_mut().ledger.fences += 1;
-        self.stalled += self.costs.fence;
-        self.core.now += self.costs.fence;
+        self.stall(self.costs.fence);
     }
 
     #[inline(always)]
