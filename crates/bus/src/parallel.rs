@@ -21,7 +21,7 @@
 //! The 8254x has one read under way. On conventional PCI the next read command
 //! starts when the one before has its data; on PCI-X there is a limit of
 //! outstanding requests. Writes, and the CPU, use the bus meanwhile. The bridge
-//! sends what it has read for several requests one after another.
+//! fetches for several requests one after another.
 //!
 //! A write is over for the device when the bridge has taken it, and arrives in
 //! memory later ([`Latencies::memory`]). A register read pushes the device's writes
@@ -59,8 +59,8 @@ pub struct Pci {
     reads: [Time; MOST_OUTSTANDING],
     oldest: usize,
     outstanding: usize,
-    /// When the bridge has sent the last byte of a split read.
-    answered: Time,
+    /// When the bridge has fetched the last byte of the split reads before.
+    fetched: Time,
     /// When the last write arrives in memory.
     posted: Time,
 }
@@ -81,7 +81,7 @@ impl Pci {
             reads: [Time::ZERO; MOST_OUTSTANDING],
             oldest: 0,
             outstanding,
-            answered: Time::ZERO,
+            fetched: Time::ZERO,
             posted: Time::ZERO,
         }
     }
@@ -147,14 +147,14 @@ impl Pci {
         let price = self.rules.settings().read;
         count(&mut self.platform.ledger, t.command);
         let asked = self.book(self.read_slot(at), self.rules.clocks(&t));
-        let mut ready = (asked + price.each).max(self.answered);
+        let mut ready = (asked + price.each).max(self.fetched);
         let mut done = ready;
         for c in self.rules.completions(t.addr, t.bytes) {
             count(&mut self.platform.ledger, c.command);
             ready += price.per_unit * c.bytes.into();
             done = self.book(ready.max(done), self.rules.clocks(&c));
         }
-        self.answered = ready;
+        self.fetched = ready;
         self.read_done(done);
         done
     }

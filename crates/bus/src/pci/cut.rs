@@ -155,12 +155,6 @@ impl Rules {
     pub fn completions(&self, addr: u64, len: u32) -> Transactions {
         self.cut(Cut::Completions, addr, len)
     }
-
-    /// Bytes from `addr` until the latency timer ends a tenure.
-    #[inline]
-    fn tenure(&self, addr: u64) -> u32 {
-        (self.phases << self.width_shift) - (addr as u32 & ((1 << self.width_shift) - 1))
-    }
 }
 
 /// Bytes from `addr` to the next multiple of `window`, a power of two.
@@ -175,21 +169,34 @@ impl Iterator for Transactions {
     #[inline]
     fn next(&mut self) -> Option<Transaction> {
         if let Some((addr, left)) = self.answers {
-            let bytes = left.min(to_end(addr, self.rules.settings.boundary));
-            let rest = (addr.wrapping_add(bytes.into()), left - bytes);
-            self.answers = (rest.1 > 0).then_some(rest);
-            return Some(Transaction { addr, command: Command::SplitCompletion, bytes });
+            let answer = self.rules.piece(Cut::Completions, addr, left);
+            let rest = left - answer.bytes;
+            self.answers = (rest > 0).then_some((addr.wrapping_add(answer.bytes.into()), rest));
+            return Some(answer);
         }
         if self.left == 0 {
             return None;
         }
-        let (addr, left) = (self.addr, self.left);
-        let super::Settings { line, boundary, .. } = self.rules.settings;
+        let t = self.rules.piece(self.cut, self.addr, self.left);
+        self.addr = t.addr.wrapping_add(t.bytes.into());
+        self.left -= t.bytes;
+        if self.answered && matches!(self.cut, Cut::Requests(_)) {
+            self.answers = Some((t.addr, t.bytes));
+        }
+        Some(t)
+    }
+}
+
+impl Rules {
+    /// The first transaction of the `left` bytes at `addr`.
+    #[inline]
+    fn piece(&self, cut: Cut, addr: u64, left: u32) -> Transaction {
+        let super::Settings { line, boundary, latency_timer, .. } = self.settings;
         let burst = to_end(addr, boundary);
-        let (command, most) = match self.cut {
+        let (command, most) = match cut {
             Cut::Lines => {
                 let offset = addr & u64::from(line - 1);
-                let lines = (offset + u64::from(left) + u64::from(line - 1)) >> self.rules.line_shift;
+                let lines = (offset + u64::from(left) + u64::from(line - 1)) >> self.line_shift;
                 match lines {
                     1 if left < line => (Command::Mr, left),
                     1 | 2 => (Command::Mrl, to_end(addr, line)),
@@ -204,28 +211,21 @@ impl Iterator for Transactions {
             Cut::Completions => (Command::SplitCompletion, burst),
         };
         let mut bytes = left.min(most);
-        if self.rules.settings.latency_timer.is_some() {
+        if latency_timer.is_some() {
             bytes = bytes.min(self.timed(command, addr));
         }
-        self.addr = addr.wrapping_add(bytes.into());
-        self.left = left - bytes;
-        if self.answered && matches!(self.cut, Cut::Requests(_)) {
-            self.answers = Some((addr, bytes));
-        }
-        Some(Transaction { addr, command, bytes })
+        Transaction { addr, command, bytes }
     }
-}
 
-impl Transactions {
     /// The most bytes that the latency timer lets `command` move. MWI ends with a line, PCI-X with an
     /// allowable disconnect boundary; a request moves no data.
     #[cold]
     fn timed(&self, command: Command, addr: u64) -> u32 {
-        let tenure = self.rules.tenure(addr);
+        let tenure = (self.phases << self.width_shift) - (addr as u32 & ((1 << self.width_shift) - 1));
         let whole = |unit: u32| tenure + to_end(addr.wrapping_add(u64::from(tenure - 1)), unit) - 1;
         match command {
             Command::Mr | Command::Mrl | Command::Mrm | Command::Mw => tenure,
-            Command::Mwi => whole(self.rules.settings.line),
+            Command::Mwi => whole(self.settings.line),
             Command::MrDword | Command::MrBlock => u32::MAX,
             Command::MwBlock | Command::SplitCompletion => whole(128),
         }
@@ -248,30 +248,63 @@ mod tests {
 
     #[test]
     fn a_pci_x_read_is_requests_and_split_completions() {
-        insta::assert_snapshot!(list(X, Operation::Read, 0x420A8, 1514), @"");
+        insta::assert_snapshot!(list(X, Operation::Read, 0x420A8, 1514), @r"
+        0x420a8 MRB  512 2
+        0x420a8 SC   344 1
+        0x42200 SC   168 1
+        0x422a8 MRB  512 2
+        0x422a8 SC   344 1
+        0x42400 SC   168 1
+        0x424a8 MRB  490 2
+        0x424a8 SC   344 1
+        0x42600 SC   146 1
+        ");
     }
 
     #[test]
     fn a_pci_x_write_ends_at_the_bridges_boundary() {
-        insta::assert_snapshot!(list(X, Operation::Write, 0x2012, 1514), @"");
+        insta::assert_snapshot!(list(X, Operation::Write, 0x2012, 1514), @r"
+        0x2012 MWB  494 1
+        0x2200 MWB  512 0
+        0x2400 MWB  508 1
+        ");
     }
 
     #[test]
     fn a_read_within_a_double_word_is_a_double_word_read() {
-        insta::assert_snapshot!(list(X, Operation::Read, 0x1001, 3), @"");
-        insta::assert_snapshot!(list(X, Operation::Read, 0x1002, 4), @"");
+        insta::assert_snapshot!(list(X, Operation::Read, 0x1001, 3), @r"
+        0x1001 MRD    3 1
+        0x1001 SC     3 1
+        ");
+        insta::assert_snapshot!(list(X, Operation::Read, 0x1002, 4), @r"
+        0x1002 MRB    4 1
+        0x1002 SC     4 1
+        ");
     }
 
     #[test]
     fn without_leave_for_mwi_an_aligned_write_is_mw() {
-        insta::assert_snapshot!(list(Settings { mwi: false, ..Settings::POWER4 }, Operation::Write, 0xEE800, 1514), @"");
+        insta::assert_snapshot!(list(Settings { mwi: false, ..Settings::POWER4 }, Operation::Write, 0xEE800, 1514), @r"
+        0xee800 MW   512 0
+        0xeea00 MW   512 0
+        0xeec00 MW   490 1
+        ");
     }
 
     #[test]
     fn the_latency_timer_cuts_a_burst_but_not_a_line_of_mwi() {
         let timed = Settings { latency_timer: Some(32), ..Settings::POWER4 };
-        insta::assert_snapshot!(list(timed, Operation::Read, 0x4800, 600), @"");
-        insta::assert_snapshot!(list(timed, Operation::Write, 0x4800, 600), @"");
+        insta::assert_snapshot!(list(timed, Operation::Read, 0x4800, 600), @r"
+        0x4800 MRM  240 1
+        0x48f0 MRM  240 2
+        0x49e0 MRL   32 1
+        0x4a00 MR    88 1
+        ");
+        insta::assert_snapshot!(list(timed, Operation::Write, 0x4800, 600), @r"
+        0x4800 MWI  256 0
+        0x4900 MWI  256 0
+        0x4a00 MW    88 1
+        ");
     }
 
     #[test]
