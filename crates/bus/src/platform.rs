@@ -95,19 +95,21 @@ impl Platform {
 
     // ---- mapping ----
 
+    /// Whether the device uses physical addresses. Asked before anything else on the packet path, so that
+    /// the code for translation stays out of it.
+    #[inline(always)]
+    pub fn is_identity(&self) -> bool {
+        matches!(self.mapping, Mapping::Identity)
+    }
+
     /// Lends `len` bytes at physical address `addr` to the device: where it finds them, and how long
     /// that took the caller.
     ///
     /// # Errors
     /// [`MapFault::NoEntries`].
-    #[inline(always)]
     pub fn map(&mut self, addr: u64, len: u32, dir: Direction) -> Result<(Iova, Span), MapFault> {
-        let (at, took) = match &self.mapping {
-            Mapping::Identity => (Iova(addr), Span::ZERO),
-            Mapping::Tce(_) => self.enter(addr, len, &[dir])?,
-        };
-        self.ledger.maps += 1;
-        self.memory.lend(Iova(addr), len, dir);
+        let (at, took) = if self.is_identity() { (Iova(addr), Span::ZERO) } else { self.enter(addr, len, &[dir])? };
+        self.lend(addr, len, dir);
         Ok((at, took))
     }
 
@@ -116,10 +118,15 @@ impl Platform {
     pub fn unmap(&mut self, addr: u64, at: Iova, len: u32, dir: Direction) -> Span {
         self.ledger.unmaps += 1;
         self.memory.unlend(Iova(addr), len, dir);
-        match &self.mapping {
-            Mapping::Identity => Span::ZERO,
-            Mapping::Tce(_) => self.clear(at, len),
-        }
+        if self.is_identity() { Span::ZERO } else { self.clear(at, len) }
+    }
+
+    /// The guard's part of [`Platform::map`], which is all of it where [`Platform::is_identity`].
+    #[inline(always)]
+    pub(crate) fn lend(&mut self, addr: u64, len: u32, dir: Direction) -> Iova {
+        self.ledger.maps += 1;
+        self.memory.lend(Iova(addr), len, dir);
+        Iova(addr)
     }
 
     /// Zeroed memory that the device may use until it is released, and how long mapping it took.
@@ -157,12 +164,16 @@ impl Platform {
         time
     }
 
+    #[cold]
+    #[inline(never)]
     fn enter(&mut self, addr: u64, len: u32, allows: &[Direction]) -> Result<(Iova, Span), MapFault> {
         let Mapping::Tce(table) = &mut self.mapping else { return Ok((Iova(addr), Span::ZERO)) };
         let (at, bill) = table.map(addr, len, allows).inspect_err(|_| self.ledger.tce_refused += 1)?;
         Ok((at, self.count_entries(bill)))
     }
 
+    #[cold]
+    #[inline(never)]
     fn clear(&mut self, at: Iova, len: u32) -> Span {
         let Mapping::Tce(table) = &mut self.mapping else { return Span::ZERO };
         let bill = table.unmap(at, len);
@@ -180,12 +191,14 @@ impl Platform {
     /// Whether the device may write there.
     #[inline(always)]
     pub fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
-        match &self.mapping {
-            Mapping::Identity => self.memory.device_may_write(to, len),
-            Mapping::Tce(table) => by_page(table, to, len, Direction::FromDevice, |at, range| {
-                self.memory.device_may_write(at, range.len())
-            }),
-        }
+        if self.is_identity() { self.memory.device_may_write(to, len) } else { self.may_write_translated(to, len) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn may_write_translated(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
+        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
+        by_page(table, to, len, Direction::FromDevice, |at, range| self.memory.device_may_write(at, range.len()))
     }
 
     // ---- posted writes and messages ----
@@ -208,16 +221,22 @@ impl Platform {
         self.device_may_write(to, from.len())?;
         let arrival = self.in_order(arrival);
         self.payload.extend(from);
-        match &self.mapping {
-            Mapping::Identity => {
-                self.in_flight.push_back(Posted { arrival, what: What::Write { to, len: from.len() as u32 } });
-            }
-            Mapping::Tce(table) => by_page(table, to, from.len(), Direction::FromDevice, |to, range| {
-                self.in_flight.push_back(Posted { arrival, what: What::Write { to, len: range.len() as u32 } });
-                Ok(())
-            })?,
+        if self.is_identity() {
+            self.in_flight.push_back(Posted { arrival, what: What::Write { to, len: from.len() as u32 } });
+        } else {
+            self.post_translated(arrival, to, from.len())?;
         }
         Ok(arrival)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_translated(&mut self, arrival: Time, to: Iova, len: usize) -> Result<(), DmaFault> {
+        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
+        by_page(table, to, len, Direction::FromDevice, |to, range| {
+            self.in_flight.push_back(Posted { arrival, what: What::Write { to, len: range.len() as u32 } });
+            Ok(())
+        })
     }
 
     /// A message-signalled interrupt leaves.
@@ -253,12 +272,17 @@ impl Platform {
     /// writes before it.
     #[inline]
     pub fn device_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        match self.mapping {
-            Mapping::Identity => self.read_physical(from, into),
-            Mapping::Tce(_) => self.read_translated(from, into),
+        if !self.is_identity() {
+            return self.read_translated(from, into);
         }
+        if !self.in_flight.is_empty() && self.overlaps(from, into.len()) {
+            self.deliver(self.in_order(Time::ZERO));
+        }
+        self.memory.device_read(from, into)
     }
 
+    #[cold]
+    #[inline(never)]
     fn read_translated(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
         let mut own = false;
@@ -271,14 +295,6 @@ impl Platform {
         }
         let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
         by_page(table, from, into.len(), Direction::ToDevice, |at, range| self.memory.device_read(at, &mut into[range]))
-    }
-
-    #[inline(always)]
-    fn read_physical(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        if !self.in_flight.is_empty() && self.overlaps(from, into.len()) {
-            self.deliver(self.in_order(Time::ZERO));
-        }
-        self.memory.device_read(from, into)
     }
 
     fn overlaps(&self, at: Iova, len: usize) -> bool {
