@@ -188,7 +188,7 @@ proptest! {
         prop_assert_eq!(rules.reads(addr, len).count() as u64, read_commands(&s, addr, len));
     }
 
-    /// Each line is filled, or written in part, or in two parts where a latency timer cut it.
+    /// Without a latency timer every cut lies between lines, so that a line is counted once at most.
     #[test]
     fn partial_lines_are_those_not_filled(addr in 0u64..20_000, len in 1u32..9_000, mwi in any::<bool>()) {
         let s = Settings { mwi, ..Settings::POWER4 };
