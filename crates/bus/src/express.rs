@@ -150,7 +150,7 @@ impl Port for Pcie {
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        if let Err(fault) = self.platform.memory.device_may_write(to, from.len()) {
+        if let Err(fault) = self.platform.device_may_write(to, from.len()) {
             self.platform.ledger.dma_faults += 1;
             return Err(fault);
         }

@@ -64,6 +64,32 @@ ledger! {
     pcie_read_bytes,
     /// Payload bytes that the device wrote.
     pcie_write_bytes,
+    /// PCI Memory Read commands of the device.
+    pci_mr,
+    /// PCI Memory Read Line commands of the device.
+    pci_mrl,
+    /// PCI Memory Read Multiple commands of the device.
+    pci_mrm,
+    /// PCI Memory Write commands of the device.
+    pci_mw,
+    /// PCI Memory Write and Invalidate commands of the device.
+    pci_mwi,
+    /// PCI-X memory read requests of the device.
+    pcix_reads,
+    /// PCI-X memory writes of the device.
+    pcix_writes,
+    /// PCI-X split completions toward the device.
+    pcix_completions,
+    /// Payload bytes that the device read over PCI.
+    pci_read_bytes,
+    /// Payload bytes that the device wrote over PCI.
+    pci_write_bytes,
+    /// Cache lines written in part: read-modify-writes of the memory controller.
+    pci_partial_lines,
+    /// First attempts of delayed reads, answered with Retry.
+    pci_retries,
+    /// Clocks that the PCI bus was taken for.
+    pci_clocks,
     /// Register reads by the CPU.
     mmio_reads,
     /// Register writes by the CPU.
@@ -72,6 +98,12 @@ ledger! {
     maps,
     /// Mappings ended.
     unmaps,
+    /// I/O translation entries written, cleared ones included.
+    tce_puts,
+    /// Hypervisor calls for that, which count as such too.
+    tce_hcalls,
+    /// Mappings refused for want of entries.
+    tce_refused,
     /// Device accesses outside a live mapping.
     dma_faults,
     /// Message-signalled interrupts.

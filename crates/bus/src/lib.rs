@@ -10,7 +10,9 @@
 //! A [`Machine`] is the CPU's side of one platform with one device; it
 //! implements [`Host`](doorbell_seam::Host). A bus such as [`Pcie`] is the
 //! device's side; it implements [`Port`](doorbell_seam::Port) and books each
-//! transaction on its time lines. Both meet in a [`Platform`].
+//! transaction on its time lines; [`Pci`] is another. Both sides meet in a
+//! [`Platform`], which also says where a mapped buffer lies for the device
+//! ([`Mapping`]).
 #![forbid(unsafe_code)]
 
 pub mod express;
@@ -18,10 +20,13 @@ pub mod flat;
 pub mod ledger;
 pub mod machine;
 pub mod memory;
+pub mod parallel;
 pub mod partition;
+pub mod pci;
 pub mod pcie;
 pub mod platform;
 pub mod reorder;
+pub mod tce;
 pub mod timeline;
 
 pub use express::{Latencies, Pcie};
@@ -29,7 +34,8 @@ pub use flat::{Flat, NoDevice};
 pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Guard, Memory};
+pub use parallel::Pci;
 pub use partition::{Hypervised, Partitions, Vio};
-pub use platform::Platform;
+pub use platform::{Mapping, Platform};
 pub use reorder::Reorder;
 pub use timeline::TimeLine;

@@ -217,9 +217,29 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         each * times + per_unit * units
     }
 
-    /// CPU time spent on register accesses and fences.
+    /// CPU time spent on register accesses, fences, and what the platform asks for a mapping.
     pub fn stalled(&self) -> Span {
         self.stalled
+    }
+
+    /// The entered core waits.
+    #[inline(always)]
+    fn stall(&mut self, took: Span) {
+        self.stalled += took;
+        self.core.now += took;
+    }
+
+    /// Mapping takes hypervisor calls; out of the way of machines where it does not.
+    #[cold]
+    #[inline(never)]
+    fn map_translated(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
+        match self.bus.platform_mut().map(b.addr() + u64::from(range.start), range.end - range.start, dir) {
+            Ok((iova, took)) => {
+                self.stall(took);
+                Ok(Mapped::new(b, range, iova, dir))
+            }
+            Err(why) => Err(MapError { buf: b, why }),
+        }
     }
 
     fn memory(&mut self) -> &mut Memory {
@@ -301,27 +321,34 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         if range.start > range.end || range.end > b.len() {
             return Err(MapError { buf: b, why: MapFault::Range });
         }
+        let addr = b.addr() + u64::from(range.start);
         let p = self.bus.platform_mut();
-        p.ledger.maps += 1;
-        let iova = doorbell_seam::Iova(b.addr() + u64::from(range.start));
-        p.memory.lend(iova, range.end - range.start, dir);
-        Ok(Mapped::new(b, range, iova, dir))
+        if !p.is_identity() {
+            return self.map_translated(b, range, dir);
+        }
+        Ok(Mapped::new(b, range.clone(), p.lend(addr, range.end - range.start, dir), dir))
     }
 
     #[inline]
     fn unmap(&mut self, m: Mapped) -> Buf {
+        let addr = m.buf().addr() + u64::from(m.range().start);
         let p = self.bus.platform_mut();
-        p.ledger.unmaps += 1;
-        p.memory.unlend(m.iova(), m.len(), m.direction());
+        let took = p.unmap(addr, m.iova(), m.len(), m.direction());
+        if !p.is_identity() {
+            self.stall(took);
+        }
         m.into_buf()
     }
 
     fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
-        self.memory().coherent(len, align)
+        let (c, took) = self.bus.platform_mut().coherent(len, align)?;
+        self.stall(took);
+        Ok(c)
     }
 
     fn release_coherent(&mut self, c: Coherent) {
-        self.memory().release_coherent(c);
+        let took = self.bus.platform_mut().release_coherent(c);
+        self.stall(took);
     }
 
     #[inline]
@@ -343,8 +370,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     #[inline]
     fn fence(&mut self, _f: Fence) {
         self.bus.platform_mut().ledger.fences += 1;
-        self.stalled += self.costs.fence;
-        self.core.now += self.costs.fence;
+        self.stall(self.costs.fence);
     }
 
     #[inline(always)]

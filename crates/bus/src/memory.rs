@@ -7,7 +7,9 @@
 //! in, first out.
 //!
 //! The guard counts mappings per 4-KiB page, as an I/O MMU would know them, or
-//! per byte: then even a device that reads one byte past a frame is caught.
+//! per byte: then even a device that reads one byte past a frame is caught. Its
+//! addresses are physical; where a device's are others, the platform translates
+//! them first ([`Mapping`](crate::Mapping)).
 
 use doorbell_seam::{Buf, Coherent, Direction, DmaFault, DmaFaultKind, Exhausted, Iova, Place};
 
@@ -123,8 +125,8 @@ impl Memory {
 
     /// Takes coherent memory back.
     pub fn release_coherent(&mut self, c: Coherent) {
-        self.unlend(c.iova(), c.len(), Direction::ToDevice);
-        self.unlend(c.iova(), c.len(), Direction::FromDevice);
+        self.unlend(Iova(c.addr()), c.len(), Direction::ToDevice);
+        self.unlend(Iova(c.addr()), c.len(), Direction::FromDevice);
         self.free[c.token() as usize].push(c.addr());
     }
 

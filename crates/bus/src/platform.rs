@@ -5,10 +5,25 @@
 //! The platform keeps it in flight until then, so that a polling driver cannot
 //! see a completion before it is there, and an interrupt message cannot overtake
 //! the data that it speaks of.
+//!
+//! Where a buffer lies for the device is the platform's [`Mapping`]: at its
+//! physical address, or wherever the operating system put it in a translation
+//! table. A device's address is translated when it uses it, as a bridge does, so
+//! what is in flight has physical addresses.
 
+use crate::tce::{Bill, Table};
 use crate::{Guard, Ledger, Memory};
-use doorbell_seam::{DmaFault, Iova, Time};
+use doorbell_seam::{Coherent, Direction, DmaFault, Exhausted, Iova, MapFault, Span, Time};
 use std::collections::VecDeque;
+
+/// Where a mapped buffer lies for the device.
+#[derive(Debug)]
+pub enum Mapping {
+    /// At its physical address; mapping it costs nothing but what the driver says.
+    Identity,
+    /// In a POWER translation table; mapping it costs hypervisor calls.
+    Tce(Box<Table>),
+}
 
 /// Memory, interrupts, wire and ledger of one machine.
 #[derive(Debug)]
@@ -17,6 +32,7 @@ pub struct Platform {
     pub memory: Memory,
     /// What was counted.
     pub ledger: Ledger,
+    mapping: Mapping,
     in_flight: VecDeque<Posted>,
     /// The bytes of all writes in flight, in order.
     payload: VecDeque<u8>,
@@ -57,6 +73,7 @@ impl Platform {
         Platform {
             memory: Memory::new(base, size, guard),
             ledger: Ledger::default(),
+            mapping: Mapping::Identity,
             in_flight: VecDeque::with_capacity(256),
             payload: VecDeque::with_capacity(16 * 1024),
             messages: vec![None; VECTORS],
@@ -64,6 +81,124 @@ impl Platform {
             lines: vec![None; VECTORS],
             capture: None,
         }
+    }
+
+    /// The same platform with another mapping.
+    ///
+    /// # Panics
+    /// When something is mapped already: it would be lost.
+    pub fn with_mapping(mut self, mapping: Mapping) -> Platform {
+        assert_eq!(self.memory.lent(), (0, 0), "the mapping is chosen before anything is mapped");
+        self.mapping = mapping;
+        self
+    }
+
+    // ---- mapping ----
+
+    /// Whether the device uses physical addresses. Asked before anything else on the packet path, so that
+    /// the code for translation stays out of it.
+    #[inline(always)]
+    pub fn is_identity(&self) -> bool {
+        matches!(self.mapping, Mapping::Identity)
+    }
+
+    /// Lends `len` bytes at physical address `addr` to the device: where it finds them, and how long
+    /// that took the caller.
+    ///
+    /// # Errors
+    /// [`MapFault::NoEntries`].
+    pub fn map(&mut self, addr: u64, len: u32, dir: Direction) -> Result<(Iova, Span), MapFault> {
+        let (at, took) = if self.is_identity() { (Iova(addr), Span::ZERO) } else { self.enter(addr, len, &[dir])? };
+        self.lend(addr, len, dir);
+        Ok((at, took))
+    }
+
+    /// Ends what [`Platform::map`] made of the same bytes at `at`; how long that took.
+    #[inline(always)]
+    pub fn unmap(&mut self, addr: u64, at: Iova, len: u32, dir: Direction) -> Span {
+        self.ledger.unmaps += 1;
+        self.memory.unlend(Iova(addr), len, dir);
+        if self.is_identity() { Span::ZERO } else { self.clear(at, len) }
+    }
+
+    /// The guard's part of [`Platform::map`], which is all of it where [`Platform::is_identity`].
+    #[inline(always)]
+    pub(crate) fn lend(&mut self, addr: u64, len: u32, dir: Direction) -> Iova {
+        self.ledger.maps += 1;
+        self.memory.lend(Iova(addr), len, dir);
+        Iova(addr)
+    }
+
+    /// Zeroed memory that the device may use until it is released, and how long mapping it took.
+    ///
+    /// # Errors
+    /// No memory, or no entries for it.
+    pub fn coherent(&mut self, len: u32, align: u32) -> Result<(Coherent, Span), Exhausted> {
+        let c = self.memory.coherent(len, align)?;
+        if matches!(self.mapping, Mapping::Identity) {
+            return Ok((c, Span::ZERO));
+        }
+        match self.enter(c.addr(), len, &[Direction::ToDevice, Direction::FromDevice]) {
+            Ok((at, took)) => Ok((Coherent::from_parts(c.addr(), at, len, c.token()), took)),
+            Err(_) => {
+                self.memory.release_coherent(c);
+                Err(Exhausted)
+            }
+        }
+    }
+
+    /// Takes coherent memory back; how long that took.
+    pub fn release_coherent(&mut self, c: Coherent) -> Span {
+        let took = match self.mapping {
+            Mapping::Identity => Span::ZERO,
+            Mapping::Tce(_) => self.clear(c.iova(), c.len()),
+        };
+        self.memory.release_coherent(c);
+        took
+    }
+
+    fn count_entries(&mut self, Bill { entries, calls, time }: Bill) -> Span {
+        self.ledger.tce_puts += entries;
+        self.ledger.tce_hcalls += calls;
+        self.ledger.hcalls += calls;
+        time
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enter(&mut self, addr: u64, len: u32, allows: &[Direction]) -> Result<(Iova, Span), MapFault> {
+        let Mapping::Tce(table) = &mut self.mapping else { return Ok((Iova(addr), Span::ZERO)) };
+        let (at, bill) = table.map(addr, len, allows).inspect_err(|_| self.ledger.tce_refused += 1)?;
+        Ok((at, self.count_entries(bill)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn clear(&mut self, at: Iova, len: u32) -> Span {
+        let Mapping::Tce(table) = &mut self.mapping else { return Span::ZERO };
+        let bill = table.unmap(at, len);
+        self.count_entries(bill)
+    }
+
+    /// Entries of the translation table in use, for the audit.
+    pub fn live_entries(&self) -> u32 {
+        match &self.mapping {
+            Mapping::Identity => 0,
+            Mapping::Tce(table) => table.live(),
+        }
+    }
+
+    /// Whether the device may write there.
+    #[inline(always)]
+    pub fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
+        if self.is_identity() { self.memory.device_may_write(to, len) } else { self.may_write_translated(to, len) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn may_write_translated(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
+        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
+        by_page(table, to, len, Direction::FromDevice, |at, range| self.memory.device_may_write(at, range.len()))
     }
 
     // ---- posted writes and messages ----
@@ -83,11 +218,25 @@ impl Platform {
     /// before it. Says when. The right to write is checked here.
     #[inline]
     pub fn post_write(&mut self, arrival: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.memory.device_may_write(to, from.len())?;
+        self.device_may_write(to, from.len())?;
         let arrival = self.in_order(arrival);
         self.payload.extend(from);
-        self.in_flight.push_back(Posted { arrival, what: What::Write { to, len: from.len() as u32 } });
+        if self.is_identity() {
+            self.in_flight.push_back(Posted { arrival, what: What::Write { to, len: from.len() as u32 } });
+        } else {
+            self.post_translated(arrival, to, from.len())?;
+        }
         Ok(arrival)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_translated(&mut self, arrival: Time, to: Iova, len: usize) -> Result<(), DmaFault> {
+        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
+        by_page(table, to, len, Direction::FromDevice, |to, range| {
+            self.in_flight.push_back(Posted { arrival, what: What::Write { to, len: range.len() as u32 } });
+            Ok(())
+        })
     }
 
     /// A message-signalled interrupt leaves.
@@ -123,10 +272,29 @@ impl Platform {
     /// writes before it.
     #[inline]
     pub fn device_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        if !self.is_identity() {
+            return self.read_translated(from, into);
+        }
         if !self.in_flight.is_empty() && self.overlaps(from, into.len()) {
             self.deliver(self.in_order(Time::ZERO));
         }
         self.memory.device_read(from, into)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_translated(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
+        let mut own = false;
+        by_page(table, from, into.len(), Direction::ToDevice, |at, range| {
+            own |= self.overlaps(at, range.len());
+            Ok(())
+        })?;
+        if own {
+            self.deliver(self.in_order(Time::ZERO));
+        }
+        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
+        by_page(table, from, into.len(), Direction::ToDevice, |at, range| self.memory.device_read(at, &mut into[range]))
     }
 
     fn overlaps(&self, at: Iova, len: usize) -> bool {
@@ -206,6 +374,27 @@ impl Platform {
         c.bytes.clear();
         result
     }
+}
+
+/// Calls `f` with the physical address of each page's part of `len` bytes at `at`, and the part's place
+/// among them. A fault in `f` is one at the device's address.
+fn by_page(
+    table: &Table,
+    at: Iova,
+    len: usize,
+    dir: Direction,
+    mut f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
+) -> Result<(), DmaFault> {
+    let mut done = 0;
+    while done < len {
+        let here = at + done as u64;
+        let (physical, in_page) = table.translate(here, dir)?;
+        let end = len.min(done + in_page);
+        f(Iova(physical), done..end)
+            .map_err(|fault| DmaFault { at: here + fault.at.0.wrapping_sub(physical), kind: fault.kind })?;
+        done = end;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

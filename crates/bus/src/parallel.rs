@@ -1,0 +1,297 @@
+//! A PCI or PCI-X segment between a device and its host bridge, in time.
+//!
+//! [`pci`](crate::pci) says what a transfer becomes; here it is booked. There is
+//! one [`TimeLine`], half duplex: reads, writes, split completions and the CPU's
+//! register accesses share it, one transaction at a time, in whole bus clocks.
+//!
+//! # Where the platform's own costs are spent
+//!
+//! | | `each` command | `per_unit`: each byte |
+//! |---|---|---|
+//! | delayed read | after the first attempt was answered Retry; the bus is free | wait states, bus held |
+//! | read that is not delayed | wait states before the first data, bus held | wait states, bus held |
+//! | PCI-X read | after the request was split; the bus is free | before each Split Completion; free |
+//! | write | wait states before the first data, bus held | wait states, bus held |
+//!
+//! A delayed read is an attempt, the wait, and the same command again with its
+//! data. Attempts in between that are retried as well yield to anybody else and
+//! are not booked. The bridge drops what it read ahead when a command ends, so
+//! the next one waits again: that is why the number of commands matters.
+//!
+//! The 8254x has one read under way. On conventional PCI the next read command
+//! starts when the one before has its data; on PCI-X there is a limit of
+//! outstanding requests. Writes, and the CPU, use the bus meanwhile. The bridge
+//! fetches for several requests one after another.
+//!
+//! A write is over for the device when the bridge has taken it, and arrives in
+//! memory later ([`Latencies::memory`]). A register read pushes the device's writes
+//! before it: its answer does not arrive before them. INTx lines are wires beside
+//! the bus; a message is a write of four bytes.
+
+use crate::pci::{Command, Protocol, Rules, Transaction};
+use crate::timeline::TimeLine;
+use crate::{Bus, Ledger, Platform};
+use doorbell_seam::{DmaFault, Iova, Port, Span, Time};
+
+/// Time and place of things around the bus, beside what [`Rules`] has of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    /// Between CPU and bus, one way: register accesses.
+    pub cpu: Span,
+    /// From a write's last data on the bus to memory.
+    pub memory: Span,
+    /// From the device's decode of a register read to its data; the bus is held.
+    pub register: Span,
+}
+
+/// The most reads under way at a time that PCI-X knows.
+const MOST_OUTSTANDING: usize = 32;
+
+/// A bus segment with a platform behind its bridge; the device's [`Port`].
+#[derive(Debug)]
+pub struct Pci {
+    platform: Platform,
+    rules: Rules,
+    latencies: Latencies,
+    bar: u64,
+    line: TimeLine,
+    /// When the reads that were last under way had their data; the oldest is at `oldest`.
+    reads: [Time; MOST_OUTSTANDING],
+    oldest: usize,
+    outstanding: usize,
+    /// When the bridge has fetched the last byte of the split reads before.
+    fetched: Time,
+    /// When the last write arrives in memory.
+    posted: Time,
+}
+
+impl Pci {
+    /// A bus by `rules`, with the device's registers at bus address `bar`.
+    pub fn new(platform: Platform, rules: Rules, latencies: Latencies, bar: u64) -> Pci {
+        let outstanding = match rules.settings().protocol {
+            Protocol::Conventional { .. } => 1,
+            Protocol::X { outstanding, .. } => outstanding as usize,
+        };
+        Pci {
+            platform,
+            rules,
+            latencies,
+            bar,
+            line: TimeLine::new(),
+            reads: [Time::ZERO; MOST_OUTSTANDING],
+            oldest: 0,
+            outstanding,
+            fetched: Time::ZERO,
+            posted: Time::ZERO,
+        }
+    }
+
+    /// The bus's rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Whole bus clocks in `span`: what the clocks in the ledger are a share of.
+    pub fn capacity(&self, span: Span) -> u64 {
+        span.ps() / self.rules.period().ps()
+    }
+
+    /// All time that the bus was booked: the ledger's clocks.
+    pub fn busy(&self) -> Span {
+        self.line.busy()
+    }
+
+    /// The end of the last transaction booked.
+    pub fn booked_until(&self) -> Time {
+        self.line.horizon()
+    }
+
+    /// Takes the bus for `clocks` at or after `at`; when it is free again.
+    #[inline]
+    fn book(&mut self, at: Time, clocks: u64) -> Time {
+        self.platform.ledger.pci_clocks += clocks;
+        let duration = self.rules.period() * clocks;
+        self.line.book(at, duration) + duration
+    }
+
+    /// When the next read can start, if it is wanted at `at`.
+    fn read_slot(&self, at: Time) -> Time {
+        at.max(self.reads[self.oldest])
+    }
+
+    /// The read that took the slot has its data at `done`.
+    fn read_done(&mut self, done: Time) {
+        self.reads[self.oldest] = done;
+        self.oldest = (self.oldest + 1) % self.outstanding;
+    }
+
+    /// One conventional read command; when its data is there.
+    fn read_command(&mut self, at: Time, t: Transaction, delayed: bool) -> Time {
+        let price = self.rules.settings().read;
+        count(&mut self.platform.ledger, t.command);
+        let mut wait = price.per_unit * t.bytes.into();
+        let mut start = self.read_slot(at);
+        if delayed {
+            self.platform.ledger.pci_retries += 1;
+            start = self.book(start, self.rules.retry_clocks(&t)) + price.each;
+        } else {
+            wait += price.each;
+        }
+        let done = self.book(start, self.rules.clocks(&t) + self.rules.clocks_in(wait));
+        self.read_done(done);
+        done
+    }
+
+    /// One PCI-X read request and its completions; when the last data is there.
+    fn split_read(&mut self, at: Time, t: Transaction) -> Time {
+        let price = self.rules.settings().read;
+        count(&mut self.platform.ledger, t.command);
+        let asked = self.book(self.read_slot(at), self.rules.clocks(&t));
+        let mut ready = (asked + price.each).max(self.fetched);
+        let mut done = ready;
+        for c in self.rules.completions(t.addr, t.bytes) {
+            count(&mut self.platform.ledger, c.command);
+            ready += price.per_unit * c.bytes.into();
+            done = self.book(ready.max(done), self.rules.clocks(&c));
+        }
+        self.fetched = ready;
+        self.read_done(done);
+        done
+    }
+
+    /// Posted bytes toward the host; when the last is in memory.
+    fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
+        let price = self.rules.settings().write;
+        let line = self.rules.settings().line;
+        let mut done = at;
+        for t in self.rules.writes(to.0, len) {
+            count(&mut self.platform.ledger, t.command);
+            self.platform.ledger.pci_partial_lines += u64::from(t.partial_lines(line));
+            let wait = price.each + price.per_unit * t.bytes.into();
+            done = self.book(done, self.rules.clocks(&t) + self.rules.clocks_in(wait));
+        }
+        self.platform.ledger.pci_write_bytes += u64::from(len);
+        self.posted = self.posted.max(done + self.latencies.memory);
+        self.posted
+    }
+
+    /// A register access on the bus.
+    fn access(&self, command: Command, size: u8) -> Transaction {
+        Transaction { addr: self.bar, command, bytes: size.into() }
+    }
+}
+
+/// Counts a command of the device.
+fn count(ledger: &mut Ledger, command: Command) {
+    *match command {
+        Command::Mr => &mut ledger.pci_mr,
+        Command::Mrl => &mut ledger.pci_mrl,
+        Command::Mrm => &mut ledger.pci_mrm,
+        Command::Mw => &mut ledger.pci_mw,
+        Command::Mwi => &mut ledger.pci_mwi,
+        Command::MrDword | Command::MrBlock => &mut ledger.pcix_reads,
+        Command::MwBlock => &mut ledger.pcix_writes,
+        Command::SplitCompletion => &mut ledger.pcix_completions,
+    } += 1;
+}
+
+/// Where messages go: the interrupt controller's page, below 4 GiB.
+const MESSAGE_ADDRESS: Iova = Iova(0xfee0_0000);
+
+impl Port for Pci {
+    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        self.platform.device_read(from, into).inspect_err(|_| self.platform.ledger.dma_faults += 1)?;
+        let mut done = at;
+        for t in self.rules.reads(from.0, into.len() as u32) {
+            done = match self.rules.settings().protocol {
+                Protocol::Conventional { delayed } => self.read_command(done, t, delayed),
+                // All requests may leave at once; how many do, the limit says.
+                Protocol::X { .. } => self.split_read(at, t).max(done),
+            };
+        }
+        self.platform.ledger.pci_read_bytes += into.len() as u64;
+        Ok(done)
+    }
+
+    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        if let Err(fault) = self.platform.device_may_write(to, from.len()) {
+            self.platform.ledger.dma_faults += 1;
+            return Err(fault);
+        }
+        let arrival = self.send_write(at, to, from.len() as u32);
+        self.platform.post_write(arrival, to, from)
+    }
+
+    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+        self.platform.set_line(at, n, high);
+    }
+
+    fn message(&mut self, at: Time, vector: u16) {
+        let t = Transaction { addr: MESSAGE_ADDRESS.0, command: self.write_command(), bytes: 4 };
+        count(&mut self.platform.ledger, t.command);
+        self.posted = self.posted.max(self.book(at, self.rules.clocks(&t)) + self.latencies.memory);
+        self.platform.post_message(self.posted, vector);
+    }
+
+    #[inline]
+    fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.platform.emit(at, frame);
+    }
+}
+
+impl Pci {
+    /// The command of a short write.
+    fn write_command(&self) -> Command {
+        match self.rules.settings().protocol {
+            Protocol::Conventional { .. } => Command::Mw,
+            Protocol::X { .. } => Command::MwBlock,
+        }
+    }
+
+    /// Clocks from the address phase of a register read until the device has decoded it, and of all of it.
+    fn register_read_clocks(&self, size: u8) -> (u64, u64) {
+        // On PCI-X the device answers at once, as the 8254x does with nearly all of its registers.
+        let t = match self.rules.settings().protocol {
+            Protocol::Conventional { .. } => self.access(Command::Mr, size),
+            Protocol::X { .. } => self.access(Command::MrDword, size),
+        };
+        let all = self.rules.clocks(&t);
+        // Data and idle come after.
+        (all - 2, all + self.rules.clocks_in(self.latencies.register))
+    }
+}
+
+impl Bus for Pci {
+    #[inline(always)]
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    #[inline(always)]
+    fn platform_mut(&mut self) -> &mut Platform {
+        &mut self.platform
+    }
+
+    fn register_write(&mut self, at: Time, size: u8) -> Time {
+        let clocks = self.rules.clocks(&self.access(self.write_command(), size));
+        self.book(at + self.latencies.cpu, clocks)
+    }
+
+    /// Books all of it: nobody else has the bus until the device has answered.
+    fn register_read(&mut self, at: Time, size: u8) -> Time {
+        let (asking, all) = self.register_read_clocks(size);
+        let free = self.book(at + self.latencies.cpu, all);
+        let after = self.rules.period() * (all - asking);
+        Time::from_ps(free.ps() - after.ps())
+    }
+
+    fn register_answer(&mut self, at: Time, size: u8) -> Time {
+        let (asking, all) = self.register_read_clocks(size);
+        let free = at + self.rules.period() * (all - asking);
+        (free + self.latencies.cpu).max(self.posted)
+    }
+
+    fn set_floor(&mut self, floor: Time) {
+        self.line.set_floor(floor);
+    }
+}

@@ -1,0 +1,316 @@
+//! Cutting a transfer into bus transactions, one by one.
+
+use super::{Operation, Protocol, Rules};
+use core::fmt;
+
+/// The memory commands of both protocols.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Memory Read.
+    Mr,
+    /// Memory Read Line.
+    Mrl,
+    /// Memory Read Multiple.
+    Mrm,
+    /// Memory Write.
+    Mw,
+    /// Memory Write and Invalidate: whole lines only.
+    Mwi,
+    /// PCI-X Memory Read DWORD.
+    MrDword,
+    /// PCI-X Memory Read Block: the request.
+    MrBlock,
+    /// PCI-X Memory Write Block.
+    MwBlock,
+    /// PCI-X Split Completion: the answer to a read request.
+    SplitCompletion,
+}
+
+impl Command {
+    /// Its code on C/BE#\[3:0\].
+    pub const fn code(self) -> u8 {
+        match self {
+            Command::Mr | Command::MrDword => 0x6,
+            Command::Mw => 0x7,
+            Command::Mrm | Command::SplitCompletion => 0xC,
+            Command::Mrl | Command::MrBlock => 0xE,
+            Command::Mwi | Command::MwBlock => 0xF,
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Command::Mr => "MR",
+            Command::Mrl => "MRL",
+            Command::Mrm => "MRM",
+            Command::Mw => "MW",
+            Command::Mwi => "MWI",
+            Command::MrDword => "MRD",
+            Command::MrBlock => "MRB",
+            Command::MwBlock => "MWB",
+            Command::SplitCompletion => "SC",
+        })
+    }
+}
+
+/// One transaction of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transaction {
+    /// Of its first byte.
+    pub addr: u64,
+    /// Which command.
+    pub command: Command,
+    /// Bytes it asks for or carries, never zero.
+    pub bytes: u32,
+}
+
+impl Transaction {
+    /// Lines of `line` bytes, a power of two, that it touches but does not fill: each, when written, costs
+    /// the memory controller a read-modify-write.
+    pub const fn partial_lines(&self, line: u32) -> u32 {
+        let mask = line as u64 - 1;
+        let end = self.addr.wrapping_add(self.bytes as u64);
+        let (head, tail) = (self.addr & mask != 0, end & mask != 0);
+        // Inside one line, both ends may be missing from the same.
+        if (self.addr & mask) + self.bytes as u64 <= line as u64 {
+            (head || tail) as u32
+        } else {
+            head as u32 + tail as u32
+        }
+    }
+}
+
+/// How the next piece is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cut {
+    /// Conventional read.
+    Lines,
+    /// Conventional write of whole lines, then of what is left.
+    Invalidate,
+    /// Conventional write.
+    Write,
+    /// PCI-X requests of up to so many bytes.
+    Requests(u32),
+    /// PCI-X write.
+    Blocks,
+    /// The answers to one PCI-X request.
+    Completions,
+}
+
+/// The transactions of a range in address order. An empty range has none.
+#[derive(Clone, Copy, Debug)]
+pub struct Transactions {
+    rules: Rules,
+    cut: Cut,
+    addr: u64,
+    left: u32,
+    /// Of the PCI-X request before, still to be listed.
+    answers: Option<(u64, u32)>,
+    /// Whether answers are listed.
+    answered: bool,
+}
+
+/// Every transaction of a transfer by the device, each PCI-X request followed by its completions. Sizes and
+/// counts are those of [`Rules::reads`] and [`Rules::writes`], which the bus books.
+pub fn transactions(rules: &Rules, operation: Operation, addr: u64, len: u32) -> Transactions {
+    match operation {
+        Operation::Read => Transactions { answered: true, ..rules.reads(addr, len) },
+        Operation::Write => rules.writes(addr, len),
+    }
+}
+
+impl Rules {
+    fn cut(&self, cut: Cut, addr: u64, left: u32) -> Transactions {
+        Transactions { rules: *self, cut, addr, left, answers: None, answered: false }
+    }
+
+    /// The read commands of a transfer; on PCI-X, its requests.
+    #[inline]
+    pub fn reads(&self, addr: u64, len: u32) -> Transactions {
+        let cut = match self.settings.protocol {
+            Protocol::Conventional { .. } => Cut::Lines,
+            Protocol::X { mmrbc, .. } => Cut::Requests(mmrbc),
+        };
+        self.cut(cut, addr, len)
+    }
+
+    /// The write commands of a transfer.
+    #[inline]
+    pub fn writes(&self, addr: u64, len: u32) -> Transactions {
+        let line = self.settings.line;
+        let cut = match self.settings.protocol {
+            Protocol::X { .. } => Cut::Blocks,
+            Protocol::Conventional { .. } => {
+                let whole = addr & u64::from(line - 1) == 0 && len >= line;
+                if self.settings.mwi && whole { Cut::Invalidate } else { Cut::Write }
+            }
+        };
+        self.cut(cut, addr, len)
+    }
+
+    /// The Split Completions that answer one PCI-X request.
+    #[inline]
+    pub fn completions(&self, addr: u64, len: u32) -> Transactions {
+        self.cut(Cut::Completions, addr, len)
+    }
+}
+
+/// Bytes from `addr` to the next multiple of `window`, a power of two.
+#[inline]
+const fn to_end(addr: u64, window: u32) -> u32 {
+    window - (addr as u32 & (window - 1))
+}
+
+impl Iterator for Transactions {
+    type Item = Transaction;
+
+    #[inline]
+    fn next(&mut self) -> Option<Transaction> {
+        if let Some((addr, left)) = self.answers {
+            let answer = self.rules.piece(Cut::Completions, addr, left);
+            let rest = left - answer.bytes;
+            self.answers = (rest > 0).then_some((addr.wrapping_add(answer.bytes.into()), rest));
+            return Some(answer);
+        }
+        if self.left == 0 {
+            return None;
+        }
+        let t = self.rules.piece(self.cut, self.addr, self.left);
+        self.addr = t.addr.wrapping_add(t.bytes.into());
+        self.left -= t.bytes;
+        if self.answered && matches!(self.cut, Cut::Requests(_)) {
+            self.answers = Some((t.addr, t.bytes));
+        }
+        Some(t)
+    }
+}
+
+impl Rules {
+    /// The first transaction of the `left` bytes at `addr`.
+    #[inline]
+    fn piece(&self, cut: Cut, addr: u64, left: u32) -> Transaction {
+        let super::Settings { line, boundary, latency_timer, .. } = self.settings;
+        let burst = to_end(addr, boundary);
+        let (command, most) = match cut {
+            Cut::Lines => {
+                let offset = addr & u64::from(line - 1);
+                let lines = (offset + u64::from(left) + u64::from(line - 1)) >> self.line_shift;
+                match lines {
+                    1 if left < line => (Command::Mr, left),
+                    1 | 2 => (Command::Mrl, to_end(addr, line)),
+                    _ => (Command::Mrm, burst),
+                }
+            }
+            Cut::Invalidate if left >= line => (Command::Mwi, burst.min(left & !(line - 1))),
+            Cut::Invalidate | Cut::Write => (Command::Mw, burst),
+            Cut::Requests(_) if to_end(addr, 4) >= left => (Command::MrDword, left),
+            Cut::Requests(mmrbc) => (Command::MrBlock, mmrbc),
+            Cut::Blocks => (Command::MwBlock, burst),
+            Cut::Completions => (Command::SplitCompletion, burst),
+        };
+        let mut bytes = left.min(most);
+        if latency_timer.is_some() {
+            bytes = bytes.min(self.timed(command, addr));
+        }
+        Transaction { addr, command, bytes }
+    }
+
+    /// The most bytes that the latency timer lets `command` move. MWI ends with a line, PCI-X with an
+    /// allowable disconnect boundary; a request moves no data.
+    #[cold]
+    fn timed(&self, command: Command, addr: u64) -> u32 {
+        let tenure = (self.phases << self.width_shift) - (addr as u32 & ((1 << self.width_shift) - 1));
+        let whole = |unit: u32| tenure + to_end(addr.wrapping_add(u64::from(tenure - 1)), unit) - 1;
+        match command {
+            Command::Mr | Command::Mrl | Command::Mrm | Command::Mw => tenure,
+            Command::Mwi => whole(self.settings.line),
+            Command::MrDword | Command::MrBlock => u32::MAX,
+            Command::MwBlock | Command::SplitCompletion => whole(128),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Settings;
+    use super::*;
+
+    fn list(settings: Settings, operation: Operation, addr: u64, len: u32) -> String {
+        let rules = Rules::new(settings).unwrap();
+        transactions(&rules, operation, addr, len)
+            .map(|t| format!("{:#x} {:3} {:4} {}\n", t.addr, t.command, t.bytes, t.partial_lines(settings.line)))
+            .collect()
+    }
+
+    const X: Settings = Settings { protocol: Protocol::X { mmrbc: 512, outstanding: 1 }, mhz: 133, ..Settings::POWER4 };
+
+    #[test]
+    fn a_pci_x_read_is_requests_and_split_completions() {
+        insta::assert_snapshot!(list(X, Operation::Read, 0x420A8, 1514), @r"
+        0x420a8 MRB  512 2
+        0x420a8 SC   344 1
+        0x42200 SC   168 1
+        0x422a8 MRB  512 2
+        0x422a8 SC   344 1
+        0x42400 SC   168 1
+        0x424a8 MRB  490 2
+        0x424a8 SC   344 1
+        0x42600 SC   146 1
+        ");
+    }
+
+    #[test]
+    fn a_pci_x_write_ends_at_the_bridges_boundary() {
+        insta::assert_snapshot!(list(X, Operation::Write, 0x2012, 1514), @r"
+        0x2012 MWB  494 1
+        0x2200 MWB  512 0
+        0x2400 MWB  508 1
+        ");
+    }
+
+    #[test]
+    fn a_read_within_a_double_word_is_a_double_word_read() {
+        insta::assert_snapshot!(list(X, Operation::Read, 0x1001, 3), @r"
+        0x1001 MRD    3 1
+        0x1001 SC     3 1
+        ");
+        insta::assert_snapshot!(list(X, Operation::Read, 0x1002, 4), @r"
+        0x1002 MRB    4 1
+        0x1002 SC     4 1
+        ");
+    }
+
+    #[test]
+    fn without_leave_for_mwi_an_aligned_write_is_mw() {
+        insta::assert_snapshot!(list(Settings { mwi: false, ..Settings::POWER4 }, Operation::Write, 0xEE800, 1514), @r"
+        0xee800 MW   512 0
+        0xeea00 MW   512 0
+        0xeec00 MW   490 1
+        ");
+    }
+
+    #[test]
+    fn the_latency_timer_cuts_a_burst_but_not_a_line_of_mwi() {
+        let timed = Settings { latency_timer: Some(32), ..Settings::POWER4 };
+        insta::assert_snapshot!(list(timed, Operation::Read, 0x4800, 600), @r"
+        0x4800 MRM  240 1
+        0x48f0 MRM  240 2
+        0x49e0 MRL   32 1
+        0x4a00 MR    88 1
+        ");
+        insta::assert_snapshot!(list(timed, Operation::Write, 0x4800, 600), @r"
+        0x4800 MWI  256 0
+        0x4900 MWI  256 0
+        0x4a00 MW    88 1
+        ");
+    }
+
+    #[test]
+    fn lines_that_are_not_filled_are_counted_once() {
+        let partial = |addr, bytes| Transaction { addr, command: Command::Mw, bytes }.partial_lines(128);
+        assert_eq!([partial(0, 128), partial(0, 256), partial(128, 1)], [0, 0, 1]);
+        assert_eq!([partial(8, 8), partial(8, 120), partial(8, 128), partial(8, 248)], [1, 1, 2, 1]);
+    }
+}

@@ -1,0 +1,384 @@
+//! POWER's I/O translation: the device's addresses go through a table of
+//! translation control entries (TCEs), one for each 4-KiB page.
+//!
+//! An entry holds the real page number and two permission bits. The operating
+//! system owns a window of I/O bus addresses; to map a buffer it takes as many
+//! free entries in a row as the buffer touches pages, and asks the hypervisor
+//! to fill them in. So a frame that lies across a page costs two entries, and
+//! every map and unmap costs at least one call.
+//!
+//! # Calls (Linux, `arch/powerpc/platforms/pseries/iommu.c`)
+//!
+//! | | one page | several pages |
+//! |---|---|---|
+//! | map | H_PUT_TCE | H_PUT_TCE each; with multi-TCE, H_PUT_TCE_INDIRECT for up to 512 |
+//! | unmap | H_PUT_TCE of zero; with multi-TCE, H_STUFF_TCE | the same each; with multi-TCE, one H_STUFF_TCE |
+//!
+//! # Which entries
+//!
+//! The table's top quarter is for mappings of more than 15 pages. In each part
+//! the search goes on from where the last ended, and wraps; after a small mapping
+//! it goes on at the next 16 entries (one cache line of the table), so that what
+//! was just freed is not at once used again. A small mapping that finds no room
+//! below looks in the top quarter too. Linux splits windows of 1 GiB and more
+//! into four such pools, against contention of CPUs; here is one.
+//!
+//! No free entries: [`MapFault::NoEntries`], as H_NOT_ENOUGH_RESOURCES.
+//!
+//! What an entry allows is page by page, read for all, as Linux sets them; the
+//! finer [`Guard`](crate::Guard) of memory behind it still holds.
+
+use doorbell_seam::{Direction, DmaFault, DmaFaultKind, Iova, MapFault, Span};
+
+/// log2 of the page of an entry.
+const PAGE_SHIFT: u32 = 12;
+const PAGE: u64 = 1 << PAGE_SHIFT;
+/// The device may read.
+const READ: u64 = 1;
+/// The device may write.
+const WRITE: u64 = 2;
+/// Entries in a 128-byte line of the table.
+const LINE: u32 = 16;
+/// Mappings of more pages are large.
+const SMALL: u32 = 15;
+/// Entries that H_PUT_TCE_INDIRECT takes: a page of them.
+const INDIRECT: u32 = 512;
+
+/// What the hypervisor's calls cost the caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// H_PUT_TCE.
+    pub put: Span,
+    /// H_PUT_TCE_INDIRECT.
+    pub put_indirect: Span,
+    /// H_STUFF_TCE.
+    pub stuff: Span,
+    /// Each entry of the latter two.
+    pub entry: Span,
+}
+
+/// A window of I/O bus addresses, and what managing it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Its first address, on a page.
+    pub base: u64,
+    /// Its pages.
+    pub pages: u32,
+    /// Whether the hypervisor takes several entries in a call (FW_FEATURE_MULTITCE).
+    pub multi: bool,
+    /// What calls cost.
+    pub prices: Prices,
+}
+
+/// What mapping or unmapping asked of the hypervisor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bill {
+    /// Entries written, cleared ones included.
+    pub entries: u64,
+    /// Calls.
+    pub calls: u64,
+    /// The caller's time.
+    pub time: Span,
+}
+
+/// Entries `start..end`, searched from `hint`.
+#[derive(Clone, Copy, Debug)]
+struct Pool {
+    start: u32,
+    end: u32,
+    hint: u32,
+}
+
+/// The translation table of one window.
+#[derive(Debug)]
+pub struct Table {
+    window: Window,
+    /// Real page address and permissions; zero: not mapped.
+    entries: Vec<u64>,
+    /// One bit an entry: taken.
+    taken: Vec<u64>,
+    small: Pool,
+    large: Pool,
+    live: u32,
+}
+
+impl Table {
+    /// A table with nothing mapped.
+    ///
+    /// # Panics
+    /// When the window does not start on a page, or goes beyond 2^64.
+    pub fn new(window: Window) -> Table {
+        assert_eq!(window.base % PAGE, 0, "a window starts on a page");
+        assert!(window.base.checked_add(u64::from(window.pages) << PAGE_SHIFT).is_some(), "a window ends below 2^64");
+        // Rounded to words of the bitmap; a tiny window is all small.
+        let split = (window.pages - window.pages / 4).next_multiple_of(64).min(window.pages);
+        Table {
+            window,
+            entries: vec![0; window.pages as usize],
+            taken: vec![0; window.pages.div_ceil(64) as usize],
+            small: Pool { start: 0, end: split, hint: 0 },
+            large: Pool { start: split, end: window.pages, hint: split },
+            live: 0,
+        }
+    }
+
+    /// Entries in use, for the audit.
+    pub fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Pages that `len` bytes at `addr` touch; a mapping of nothing has one.
+    fn pages(addr: u64, len: u32) -> u32 {
+        (((addr & (PAGE - 1)) + u64::from(len.max(1))).div_ceil(PAGE)) as u32
+    }
+
+    /// Maps `len` bytes at real address `addr`: where the device finds them, and what it took.
+    ///
+    /// # Errors
+    /// [`MapFault::NoEntries`]: no run of free entries is long enough.
+    pub fn map(&mut self, addr: u64, len: u32, allows: &[Direction]) -> Result<(Iova, Bill), MapFault> {
+        let n = Table::pages(addr, len);
+        let first = self.take(n).ok_or(MapFault::NoEntries)?;
+        let write = if allows.contains(&Direction::FromDevice) { WRITE } else { 0 };
+        for (i, entry) in (0u64..).zip(&mut self.entries[first as usize..(first + n) as usize]) {
+            *entry = ((addr & !(PAGE - 1)) + i * PAGE) | READ | write;
+        }
+        self.live += n;
+        let Window { base, multi, prices, .. } = self.window;
+        let entries = u64::from(n);
+        let bill = if multi && n > 1 {
+            let calls = u64::from(n.div_ceil(INDIRECT));
+            Bill { entries, calls, time: prices.put_indirect * calls + prices.entry * entries }
+        } else {
+            Bill { entries, calls: entries, time: prices.put * entries }
+        };
+        Ok((Iova(base + (u64::from(first) << PAGE_SHIFT) + (addr & (PAGE - 1))), bill))
+    }
+
+    /// Ends a mapping that [`Table::map`] made.
+    ///
+    /// # Panics
+    /// When it is not one.
+    pub fn unmap(&mut self, at: Iova, len: u32) -> Bill {
+        let n = Table::pages(at.0, len);
+        let first = ((at.0 - self.window.base) >> PAGE_SHIFT) as u32;
+        for i in first..first + n {
+            assert_ne!(self.entries[i as usize], 0, "unmap of {at:?}, which is not mapped");
+            self.entries[i as usize] = 0;
+            self.taken[(i / 64) as usize] &= !(1 << (i % 64));
+        }
+        self.live -= n;
+        let Window { multi, prices, .. } = self.window;
+        let entries = u64::from(n);
+        if multi {
+            Bill { entries, calls: 1, time: prices.stuff + prices.entry * entries }
+        } else {
+            Bill { entries, calls: entries, time: prices.put * entries }
+        }
+    }
+
+    /// The real address of `at`, and how many bytes from there its page holds.
+    ///
+    /// # Errors
+    /// [`DmaFaultKind::Unmapped`] outside the window or without an entry, [`DmaFaultKind::Direction`] if
+    /// the entry does not allow it.
+    pub fn translate(&self, at: Iova, dir: Direction) -> Result<(u64, usize), DmaFault> {
+        let page = at.0.wrapping_sub(self.window.base) >> PAGE_SHIFT;
+        let entry = usize::try_from(page).ok().and_then(|i| self.entries.get(i)).copied().unwrap_or(0);
+        let needed = match dir {
+            Direction::ToDevice => READ,
+            Direction::FromDevice => WRITE,
+        };
+        if entry == 0 {
+            return Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
+        }
+        if entry & needed == 0 {
+            return Err(DmaFault { at, kind: DmaFaultKind::Direction });
+        }
+        let offset = at.0 & (PAGE - 1);
+        Ok(((entry & !(PAGE - 1)) + offset, (PAGE - offset) as usize))
+    }
+
+    // ---- the bitmap ----
+
+    fn take(&mut self, n: u32) -> Option<u32> {
+        let small = n <= SMALL;
+        let first = if small {
+            self.search(self.small, n).or_else(|| self.search(self.large, n))
+        } else {
+            self.search(self.large, n).or_else(|| self.search(self.small, n))
+        }?;
+        let pool = if first < self.small.end { &mut self.small } else { &mut self.large };
+        let end = first + n;
+        pool.hint = if small { end.next_multiple_of(LINE) } else { end };
+        for i in first..end {
+            self.taken[(i / 64) as usize] |= 1 << (i % 64);
+        }
+        Some(first)
+    }
+
+    /// `n` free entries in a row in `pool`, from its hint on or else from its start.
+    fn search(&self, pool: Pool, n: u32) -> Option<u32> {
+        self.run(pool.hint, pool.end, n).or_else(|| self.run(pool.start, pool.end, n))
+    }
+
+    /// The first `n` free entries in a row in `from..to`.
+    fn run(&self, from: u32, to: u32, n: u32) -> Option<u32> {
+        let mut start = from;
+        while start.checked_add(n)? <= to {
+            // The first taken entry of the run, if any; the search goes on behind it.
+            match self.next(start, start + n, true) {
+                None => return Some(start),
+                Some(taken) => start = self.next(taken, to, false)?,
+            }
+        }
+        None
+    }
+
+    /// The first entry in `from..to` that is taken, or is not.
+    fn next(&self, from: u32, to: u32, taken: bool) -> Option<u32> {
+        let mut i = from;
+        while i < to {
+            let word = self.taken[(i / 64) as usize] ^ if taken { 0 } else { u64::MAX };
+            let rest = word >> (i % 64);
+            if rest != 0 {
+                let found = i + rest.trailing_zeros();
+                return (found < to).then_some(found);
+            }
+            i = (i / 64 + 1) * 64;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const US: Prices = Prices {
+        put: Span::from_us(1),
+        put_indirect: Span::from_us(2),
+        stuff: Span::from_us(3),
+        entry: Span::from_ns(10),
+    };
+
+    fn window(pages: u32, multi: bool) -> Window {
+        Window { base: 0x8000_0000, pages, multi, prices: US }
+    }
+
+    const TO: &[Direction] = &[Direction::ToDevice];
+
+    #[test]
+    fn a_frame_across_a_page_costs_two_entries_and_four_calls() {
+        let mut t = Table::new(window(256, false));
+        let (inside, one) = t.map(0x1_0000_0800, 1514, TO).unwrap();
+        let (across, two) = t.map(0x1_0000_0E00, 1514, TO).unwrap();
+        assert_eq!(one, Bill { entries: 1, calls: 1, time: Span::from_us(1) });
+        assert_eq!(two, Bill { entries: 2, calls: 2, time: Span::from_us(2) });
+        assert_eq!(inside, Iova(0x8000_0800));
+        assert_eq!(across, Iova(0x8001_0E00), "the next line of the table");
+        assert_eq!(t.unmap(inside, 1514), one);
+        assert_eq!(t.unmap(across, 1514), two);
+        assert_eq!(t.live(), 0);
+    }
+
+    #[test]
+    fn multi_tce_saves_calls_only_for_several_pages() {
+        let mut t = Table::new(window(8192, true));
+        let (one, bill) = t.map(0, 100, TO).unwrap();
+        assert_eq!(bill, Bill { entries: 1, calls: 1, time: Span::from_us(1) }, "plain H_PUT_TCE");
+        assert_eq!(t.unmap(one, 100), Bill { entries: 1, calls: 1, time: Span::from_ps(3_010_000) });
+        let (many, bill) = t.map(0, 600 << 12, TO).unwrap();
+        assert_eq!(bill, Bill { entries: 600, calls: 2, time: Span::from_us(10) });
+        assert_eq!(t.unmap(many, 600 << 12).calls, 1);
+    }
+
+    #[test]
+    fn each_page_has_its_own_real_address() {
+        let mut t = Table::new(window(64, true));
+        let (at, _) = t.map(0x5000_0FFC, 8, TO).unwrap();
+        assert_eq!(t.translate(at, Direction::ToDevice), Ok((0x5000_0FFC, 4)));
+        assert_eq!(t.translate(at + 4, Direction::ToDevice), Ok((0x5000_1000, 4096)));
+        let fault = |at, kind| Err(DmaFault { at, kind });
+        assert_eq!(t.translate(at, Direction::FromDevice), fault(at, DmaFaultKind::Direction));
+        for outside in [Iova(at.0 + 4 + 4096), Iova(0), Iova(0x7FFF_FFFF), Iova(0x8004_0000), Iova(u64::MAX)] {
+            assert_eq!(t.translate(outside, Direction::ToDevice), fault(outside, DmaFaultKind::Unmapped));
+        }
+        t.unmap(at, 8);
+        assert_eq!(t.translate(at, Direction::ToDevice), fault(at, DmaFaultKind::Unmapped));
+    }
+
+    #[test]
+    fn large_mappings_live_in_the_top_quarter() {
+        let mut t = Table::new(window(1024, true));
+        assert_eq!(t.map(0, 16 << 12, TO).unwrap().0, Iova(0x8000_0000 + 768 * 4096));
+        assert_eq!(t.map(0, 15 << 12, TO).unwrap().0, Iova(0x8000_0000));
+    }
+
+    #[test]
+    fn what_was_freed_is_not_at_once_used_again() {
+        let mut t = Table::new(window(64, false));
+        let mut seen = vec![];
+        for _ in 0..5 {
+            let (at, _) = t.map(0, 64, TO).unwrap();
+            seen.push((at.0 - 0x8000_0000) >> 12);
+            t.unmap(at, 64);
+        }
+        assert_eq!(seen, [0, 16, 32, 48, 0]);
+    }
+
+    #[test]
+    fn a_window_ends_and_recovers() {
+        let mut t = Table::new(window(20, false));
+        let all: Vec<Iova> = (0..20).map(|_| t.map(0, 1, TO).unwrap().0).collect();
+        assert_eq!(t.map(0, 1, TO), Err(MapFault::NoEntries));
+        assert_eq!(t.live(), 20);
+        t.unmap(all[7], 1);
+        assert_eq!(t.map(0, 4097, TO), Err(MapFault::NoEntries), "no two in a row");
+        assert_eq!(t.map(0, 1, TO).unwrap().0, all[7]);
+        assert_eq!(Table::new(window(0, false)).map(0, 1, TO), Err(MapFault::NoEntries));
+    }
+
+    proptest! {
+        /// No entry is in two mappings, and a refusal is true: there is no run that long in either part.
+        #[test]
+        fn mappings_never_overlap(pages in 1u32..400, steps in prop::collection::vec((0u32..80_000, any::<u16>()), 1..200)) {
+            let mut t = Table::new(window(pages, true));
+            let mut live: Vec<(Iova, u32, u64)> = vec![];
+            let mut used = vec![false; pages as usize];
+            for (len, pick) in steps {
+                if pick % 3 == 0 && !live.is_empty() {
+                    let (at, len, _) = live.swap_remove(usize::from(pick) % live.len());
+                    let first = ((at.0 - 0x8000_0000) >> 12) as usize;
+                    used[first..first + Table::pages(at.0, len) as usize].fill(false);
+                    t.unmap(at, len);
+                    continue;
+                }
+                let addr = u64::from(pick) << 8;
+                let n = Table::pages(addr, len) as usize;
+                match t.map(addr, len, TO) {
+                    Ok((at, _)) => {
+                        let first = ((at.0 - 0x8000_0000) >> 12) as usize;
+                        prop_assert!(used[first..first + n].iter().all(|u| !u));
+                        used[first..first + n].fill(true);
+                        live.push((at, len, addr));
+                    }
+                    Err(_) => {
+                        let split = t.small.end as usize;
+                        for part in [&used[..split], &used[split..]] {
+                            prop_assert!(part.windows(n).all(|w| w.iter().any(|u| *u)));
+                        }
+                    }
+                }
+            }
+            for (at, len, addr) in &live {
+                if *len > 0 {
+                    let last = u64::from(*len - 1);
+                    prop_assert_eq!(t.translate(*at + last, Direction::ToDevice).unwrap().0, addr + last);
+                }
+            }
+            prop_assert_eq!(t.live() as usize, used.iter().filter(|u| **u).count());
+        }
+    }
+}
