@@ -237,7 +237,7 @@ mod tests {
         let mut at = Sample::default();
         let mut c = ItrClasses::new(ItrMode::Dynamic, 100, &at);
         assert_eq!(step(&mut c, &mut at, ONE_SMALL, (0, 0)).map(|s| s.delay_ns), Some(250_000));
-        assert_eq!(step(&mut c, &mut at, BULK, BULK), None);
+        assert_eq!(step(&mut c, &mut at, (2, 18_000), (2, 18_000)), None);
         assert_eq!(c.classes(), (Lowest, Lowest));
         // What was counted at the slow speed is not held against the fast one.
         c.set_speed(1_000);

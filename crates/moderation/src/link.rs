@@ -78,8 +78,7 @@ impl Link {
     }
 
     /// The table for this link, for a timer of kind `period` that goes as far as
-    /// `limits`. A link that is down gets five times [`Setting::IMMEDIATE`]'s time and
-    /// count.
+    /// `limits`. If the link is down, or too slow for the timer, no profile waits.
     pub const fn profiles(&self, period: Period, limits: Limits) -> Profiles {
         let mut table = [Setting { period, ..Setting::IMMEDIATE }; COUNT];
         // The field is nanoseconds in 32 bits: 4.29 s, which no device's timer reaches.
