@@ -1,0 +1,103 @@
+//! The instructions of one `sample`, counted by Callgrind.
+//!
+//! A controller runs once at the end of each poll, so what it costs is divided by the
+//! packets of a poll; it should stay far below the cost of one packet. Callgrind counts
+//! only what happens inside `counted_*`, and each number is the difference of two
+//! runs that differ only in how many samples they take. Included is what any caller
+//! pays: the call, and looking whether there is something to apply.
+//!
+//! | row | samples |
+//! |---|---|
+//! | fixed | the floor: a call that decides nothing |
+//! | net_dim in an epoch | one event each: 63 of 65 only compare the event counter |
+//! | net_dim deciding | 64 events each: every sample ends or opens an epoch, and most epochs end with a step |
+//! | net_dim applying | ignored, a profile is on its way |
+//! | rdma_dim | one poll each |
+//! | e1000 classes | a burst of full packets, or one small one, by turns: a new rate each time |
+//!
+//! `cargo bench -p doorbell-moderation --bench instructions` runs itself under
+//! valgrind; without valgrind it says so.
+
+use doorbell_moderation::{
+    Controller, Direction, Fixed, Flow, ItrClasses, ItrMode, NetDim, Period, RdmaDim, Sample, Setting, profiles,
+};
+use std::hint::black_box;
+use std::process::Command;
+
+const MODES: [&str; 6] =
+    ["fixed", "net_dim in an epoch", "net_dim deciding", "net_dim applying", "rdma_dim", "e1000 classes"];
+
+#[inline(never)]
+fn counted_sample<C: Controller>(c: &mut C, s: &Sample, apply: bool) -> bool {
+    let told = c.sample(s).is_some();
+    if told && apply {
+        c.applied();
+    }
+    // Or the call is folded away where nothing can come of it.
+    black_box(told)
+}
+
+/// Takes `n` samples of `events` events each; returns how many settings came out.
+fn take<C: Controller>(mut c: C, n: u64, events: u64, apply: bool) -> u64 {
+    let mut at = Sample::default();
+    let mut changes = 0;
+    for i in 0..n {
+        // The load changes every 64 samples, so that there is something to follow.
+        let load = 5 + i / 64 % 4;
+        let (packets, bytes) = if i % 2 == 0 { (20 * load, 30_000 * load) } else { (1, 600) };
+        at.time_ns += 50_000 * events;
+        at.events += events;
+        at.rx = Flow { packets: at.rx.packets + packets, bytes: at.rx.bytes + bytes };
+        at.completions += packets;
+        changes += u64::from(counted_sample(black_box(&mut c), black_box(&at), apply));
+    }
+    changes
+}
+
+fn run(mode: &str, n: u64) -> u64 {
+    let dim = NetDim::new(profiles::linux(Direction::Rx, Period::Event), Direction::Rx);
+    match mode {
+        "fixed" => take(Fixed(Setting::usecs(50, 24, Period::Event)), n, 1, true),
+        "net_dim in an epoch" => take(dim, n, 1, true),
+        "net_dim deciding" => take(dim, n, 64, true),
+        "net_dim applying" => take(dim, n, 64, false),
+        "rdma_dim" => take(RdmaDim::new(), n, 1, true),
+        _ => take(ItrClasses::new(ItrMode::Dynamic, 1_000, &Sample::default()), n, 1, true),
+    }
+}
+
+/// Instructions that Callgrind counts for a run of this program, and the settings that came out.
+fn count(mode: &str, n: u64) -> Result<(u64, u64), String> {
+    let me = std::env::current_exe().map_err(|e| e.to_string())?;
+    let out = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*counted_*"])
+        .arg(me)
+        .args(["child", mode, &n.to_string()])
+        .output()
+        .map_err(|e| format!("valgrind does not start ({e}); install it to count instructions"))?;
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    let collected = text.lines().find_map(|l| l.split("Collected :").nth(1)?.trim().parse().ok());
+    let changes = String::from_utf8_lossy(&out.stdout).trim().parse().ok();
+    collected.zip(changes).filter(|_| out.status.success()).ok_or(text)
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if let [_, word, mode, n] = args.as_slice()
+        && word == "child"
+        && let Ok(n) = n.parse()
+    {
+        println!("{}", run(mode, n));
+        return;
+    }
+    let (few, many) = (6_400u64, 70_400u64);
+    println!("moderation: instructions a sample, and settings that came of {} samples", many - few);
+    for mode in MODES {
+        match (count(mode, few), count(mode, many)) {
+            (Ok(a), Ok(b)) => {
+                println!("{mode:<20} {:>8.1} {:>8}", (b.0 - a.0) as f64 / (many - few) as f64, b.1 - a.1);
+            }
+            (Err(why), _) | (_, Err(why)) => return println!("{mode}: {why}"),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! rdma_dim: Linux's moderation for the completion queues of kernel RDMA users.
+//!
+//! Source of the behaviour: Linux 6.17 `lib/dim/rdma_dim.c`; table and start from
+//! `drivers/infiniband/core/cq.c`. It shares net_dim's epochs and its idea, and
+//! differs in all else:
+//!
+//! | | net_dim | rdma_dim |
+//! |---|---|---|
+//! | event | an interrupt | a poll, that is a call of `sample` |
+//! | measures | bytes, packets, events | completions; then completions per event |
+//! | same | turn | stay; or back to index 0 if there are no more than index/2 completions per event |
+//! | worse, better | turn and step, step | the same; at the end of the table turn |
+//! | rests | on top, and when tired | never |
+//!
+//! Two peculiarities of Linux are kept. The first epoch after the start is "same", as
+//! nothing can be compared with no rate. And while the event counter has 16 bits, the
+//! difference is taken with 32, so that an epoch that spans the wrap ends at its
+//! first call after it: short, and with an event rate that is too high by the
+//! difference, once in 65536 polls.
+
+use crate::controller::{Controller, Flow, Period, Sample, Setting};
+use crate::epoch::{EVENTS_PER_EPOCH, Edge, Rates, State, Tune, Verdict, higher_is_better};
+
+/// Linux's rdma_dim, for one completion queue.
+///
+/// [`Sample::completions`] and the time are all it reads. Call
+/// [`sample`](Controller::sample) once for each poll, also for one that found nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RdmaDim {
+    index: u8,
+    state: State,
+    tune: Tune,
+    polls: u16,
+    start: Edge,
+    previous: Rates,
+}
+
+impl RdmaDim {
+    /// Microseconds and completions, the least moderation first (`rdma_dim_prof`).
+    pub const PROFILES: [Setting; 9] = {
+        let rows = [(1, 1), (1, 4), (2, 4), (2, 8), (4, 8), (16, 8), (16, 16), (32, 16), (32, 32)];
+        let mut out = [Setting::IMMEDIATE; 9];
+        let mut i = 0;
+        while i < 9 {
+            out[i] = Setting::usecs(rows[i].0, rows[i].1, Period::Event);
+            i += 1;
+        }
+        out
+    };
+
+    /// From index 0, going right.
+    pub const fn new() -> RdmaDim {
+        RdmaDim {
+            index: 0,
+            state: State::StartMeasure,
+            tune: Tune::GoingRight,
+            polls: 0,
+            start: Edge::ZERO,
+            previous: Rates::ZERO,
+        }
+    }
+
+    /// The profile it is at, 0 to 8.
+    pub const fn index(&self) -> u8 {
+        self.index
+    }
+    /// Whether it measures, or waits for a profile to be applied.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+    /// Where it is heading: always left or right.
+    pub const fn tune(&self) -> Tune {
+        self.tune
+    }
+
+    /// What one epoch leads to; whether the profile changed (`rdma_dim_decision`).
+    fn decide(&mut self, rates: Rates) -> bool {
+        let was_at = self.index;
+        match compare(&rates, &self.previous) {
+            Verdict::Same => {
+                if rates.per_event <= 50 * i32::from(self.index) {
+                    self.index = 0;
+                }
+            }
+            Verdict::Worse => {
+                self.turn();
+                self.step();
+            }
+            Verdict::Better => self.step(),
+        }
+        self.previous = rates;
+        self.index != was_at
+    }
+
+    fn turn(&mut self) {
+        self.tune = if self.tune == Tune::GoingRight { Tune::GoingLeft } else { Tune::GoingRight };
+    }
+
+    /// Moves by one; at the end of the table turns instead, and moves next time.
+    fn step(&mut self) {
+        match self.tune {
+            Tune::GoingRight if usize::from(self.index) + 1 < Self::PROFILES.len() => self.index += 1,
+            Tune::GoingLeft if self.index > 0 => self.index -= 1,
+            _ => self.turn(),
+        }
+    }
+}
+
+impl Default for RdmaDim {
+    fn default() -> RdmaDim {
+        RdmaDim::new()
+    }
+}
+
+impl Controller for RdmaDim {
+    #[inline]
+    fn sample(&mut self, sample: &Sample) -> Option<Setting> {
+        // Polls are counted also while a profile is being applied.
+        self.polls = self.polls.wrapping_add(1);
+        match self.state {
+            State::ApplyNewProfile => return None,
+            State::MeasureInProgress => {
+                // At the wrap this is a very large number (see the top).
+                let events = u32::from(self.polls).wrapping_sub(u32::from(self.start.events));
+                if events < u32::from(EVENTS_PER_EPOCH) {
+                    return None;
+                }
+                let rates = Rates::between(&self.start, &Edge::new(sample, Flow::default(), self.polls))?;
+                if self.decide(rates) {
+                    self.state = State::ApplyNewProfile;
+                    return Some(self.setting());
+                }
+            }
+            State::StartMeasure => {}
+        }
+        self.start = Edge::new(sample, Flow::default(), self.polls);
+        self.state = State::MeasureInProgress;
+        None
+    }
+
+    fn applied(&mut self) {
+        self.state = State::StartMeasure;
+    }
+
+    fn setting(&self) -> Setting {
+        Self::PROFILES[usize::from(self.index)]
+    }
+}
+
+/// Completions, then completions per event (`rdma_dim_stats_compare`).
+fn compare(now: &Rates, before: &Rates) -> Verdict {
+    if before.completions == 0 {
+        return Verdict::Same;
+    }
+    match higher_is_better(now.completions, before.completions) {
+        Verdict::Same => higher_is_better(now.per_event, before.per_event),
+        verdict => verdict,
+    }
+}

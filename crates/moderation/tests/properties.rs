@@ -1,0 +1,167 @@
+//! What holds for every controller, whatever the counters do.
+
+use doorbell_moderation::{
+    Controller, Direction, Flow, ItrClasses, ItrMode, Limits, Link, NetDim, Period, RdmaDim, Sample, State, profiles,
+};
+use proptest::prelude::*;
+
+/// How much each counter moves between two calls; sometimes by nothing, sometimes by
+/// more than it can hold. With `applied`, the profile is applied before the call.
+#[derive(Clone, Debug)]
+struct Move {
+    time_ns: u64,
+    events: u64,
+    packets: u64,
+    bytes: u64,
+    applied: bool,
+}
+
+fn amount(usual: u64, wild: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![1 => Just(0), 8 => 0..usual, 1 => 0..wild]
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = (amount(2_000_000, u64::MAX), amount(80, u64::MAX), amount(200, u64::MAX), amount(300_000, u64::MAX))
+        .prop_flat_map(|(time_ns, events, packets, bytes)| {
+            prop::bool::weighted(0.7).prop_map(move |applied| Move { time_ns, events, packets, bytes, applied })
+        });
+    prop::collection::vec(one, 1..300)
+}
+
+/// The samples that the moves add up to, from a start in the middle of nowhere.
+fn samples(start: Sample, moves: &[Move]) -> impl Iterator<Item = (Sample, bool)> + '_ {
+    moves.iter().scan(start, |at, m| {
+        at.time_ns = at.time_ns.wrapping_add(m.time_ns);
+        at.events = at.events.wrapping_add(m.events);
+        let add = |f: Flow| Flow { packets: f.packets.wrapping_add(m.packets), bytes: f.bytes.wrapping_add(m.bytes) };
+        (at.rx, at.tx) = (add(at.rx), add(at.tx));
+        at.completions = at.completions.wrapping_add(m.packets);
+        Some((*at, m.applied))
+    })
+}
+
+fn start() -> impl Strategy<Value = Sample> {
+    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(time_ns, events, packets, bytes)| {
+        let flow = Flow { packets, bytes };
+        Sample { time_ns, events, rx: flow, tx: flow, completions: packets }
+    })
+}
+
+proptest! {
+    #[test]
+    fn net_dim_stays_in_its_table_and_moves_by_one(first in 0u8..5, start in start(), moves in moves()) {
+        let table = profiles::axienet(16);
+        let mut dim = NetDim::new(table, Direction::Rx).starting_at(first);
+        for (sample, applied) in samples(start, &moves) {
+            if applied {
+                dim.applied();
+            }
+            let (before, waited) = (dim.index(), dim.state() == State::ApplyNewProfile);
+            let told = dim.sample(&sample);
+            prop_assert!(dim.index() < 5 && dim.tired() <= 10 && dim.steps_left() <= 4 && dim.steps_right() <= 4);
+            prop_assert_eq!(u8::from(told.is_some()), dim.index().abs_diff(before), "a setting is one step");
+            prop_assert!(!waited || told.is_none());
+            prop_assert_eq!(told.is_some(), dim.state() == State::ApplyNewProfile && !waited);
+            prop_assert!(told.is_none_or(|s| s == table[usize::from(dim.index())]));
+        }
+    }
+
+    #[test]
+    fn rdma_dim_stays_in_its_table(start in start(), moves in moves()) {
+        let mut dim = RdmaDim::new();
+        for (sample, applied) in samples(start, &moves).cycle_few() {
+            if applied {
+                dim.applied();
+            }
+            let before = dim.index();
+            let told = dim.sample(&sample);
+            prop_assert!(dim.index() < 9);
+            prop_assert!(dim.index().abs_diff(before) <= 1 || dim.index() == 0, "one step, or back to 0");
+            prop_assert_eq!(told, (dim.index() != before).then(|| RdmaDim::PROFILES[usize::from(dim.index())]));
+        }
+    }
+
+    #[test]
+    fn only_the_differences_of_narrow_counters_count(start in start(), moves in moves()) {
+        // The same walk with counters of 64 bits, with Linux's widths, and from zero.
+        let new = || NetDim::new(profiles::linux(Direction::Rx, Period::Event), Direction::Rx);
+        let (mut wide, mut narrow, mut zero) = (new(), new(), new());
+        let origin = Sample { time_ns: start.time_ns, ..Sample::default() };
+        for ((s, applied), (z, _)) in samples(start, &moves).zip(samples(origin, &moves)) {
+            if applied {
+                wide.applied();
+                narrow.applied();
+                zero.applied();
+            }
+            let rx = Flow { packets: s.rx.packets & 0xffff_ffff, bytes: s.rx.bytes & 0xffff_ffff };
+            let told = wide.sample(&s);
+            prop_assert_eq!(told, narrow.sample(&Sample { events: s.events & 0xffff, rx, ..s }));
+            prop_assert_eq!(told, zero.sample(&z));
+            let stand = |d: &NetDim| (d.index(), d.state(), d.tune(), d.tired(), d.steps_left(), d.steps_right());
+            prop_assert_eq!(stand(&wide), stand(&narrow));
+            prop_assert_eq!(stand(&wide), stand(&zero));
+        }
+    }
+
+    #[test]
+    fn the_same_samples_give_the_same_settings(start in start(), moves in moves(), mode in 0..2) {
+        let mode = [ItrMode::Dynamic, ItrMode::Conservative][mode as usize];
+        let dim = NetDim::new(profiles::linux(Direction::Tx, Period::Completion), Direction::Tx);
+        prop_assert_eq!(run(dim.clone(), start, &moves), run(dim, start, &moves));
+        prop_assert_eq!(run(RdmaDim::new(), start, &moves), run(RdmaDim::new(), start, &moves));
+        let itr = ItrClasses::new(mode, 1_000, &start);
+        prop_assert_eq!(run(itr.clone(), start, &moves), run(itr, start, &moves));
+    }
+
+    #[test]
+    fn itr_stays_between_its_rates(start in start(), moves in moves(), gigabit: bool, conservative: bool) {
+        let mode = if conservative { ItrMode::Conservative } else { ItrMode::Dynamic };
+        let mut itr = ItrClasses::new(mode, if gigabit { 1_000 } else { 100 }, &start);
+        let most = match (gigabit, conservative) { (true, false) => 70_000, _ => 20_000 };
+        for (sample, _) in samples(start, &moves) {
+            let before = itr.setting();
+            let told = itr.sample(&sample);
+            prop_assert!((4_000..=most).contains(&itr.rate()));
+            prop_assert_eq!(told, (itr.setting() != before).then(|| itr.setting()));
+            prop_assert!(gigabit || itr.rate() == 4_000);
+        }
+    }
+
+    #[test]
+    fn a_links_table_catches_the_next_packet(mbit_s in 1u32..800_000, mtu in 46u32..16_000, usec in 1u32..5_000, packets in 1u16..2_000) {
+        let (link, limits) = (Link { mbit_s, mtu }, Limits { usec, packets });
+        let gap = link.packet_ns().unwrap();
+        for period in [Period::Event, Period::Completion, Period::Interval] {
+            let table = link.profiles(period, limits);
+            prop_assert!(table.windows(2).all(|w| w[0].packets <= w[1].packets && w[0].delay_ns <= w[1].delay_ns));
+            for s in table {
+                prop_assert!(s.packets >= 1 && s.packets <= packets && s.usec() <= usec && s.period == period);
+                // Either nothing is waited for, or long enough for a second packet.
+                let waits_right = if s.packets == 1 { s.delay_ns == 0 } else { u64::from(s.delay_ns) >= gap };
+                prop_assert!(waits_right);
+            }
+        }
+    }
+}
+
+fn run(mut c: impl Controller, start: Sample, moves: &[Move]) -> Vec<Option<doorbell_moderation::Setting>> {
+    samples(start, moves)
+        .map(|(sample, applied)| {
+            if applied {
+                c.applied();
+            }
+            c.sample(&sample)
+        })
+        .collect()
+}
+
+/// Repeats what a walk does, so that epochs of 64 calls come to an end.
+trait CycleFew: Iterator<Item = (Sample, bool)> + Sized {
+    fn cycle_few(self) -> impl Iterator<Item = (Sample, bool)> {
+        let all: Vec<_> = self.collect();
+        let len = all.len();
+        all.into_iter().cycle().take(len * 5)
+    }
+}
+
+impl<I: Iterator<Item = (Sample, bool)>> CycleFew for I {}
