@@ -40,7 +40,7 @@ fn told(path: &Path, e: &io::Error) -> Error {
 }
 
 /// Without the temporary file's name, which means nothing to a person.
-fn plain(e: &io::Error) -> String {
+pub(crate) fn plain(e: &io::Error) -> String {
     let text = e.to_string();
     text.split(" at path \"").next().unwrap_or(&text).to_owned()
 }

@@ -1,6 +1,6 @@
 //! Progress, on a terminal only: a line on stderr that goes away.
 
-use crate::output::Capture;
+use crate::output::{Capture, plain};
 use doorbell_lab::mlx5::Watch;
 use doorbell_seam::Time;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -62,7 +62,9 @@ impl Watch for Observer<'_> {
 
     fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
         match &mut self.capture {
-            Some(c) => c.writer.frame(c.wire, at, frame).map_err(|e| format!("the capture cannot be written: {e}")),
+            Some(c) => {
+                c.writer.frame(c.wire, at, frame).map_err(|e| format!("the capture cannot be written: {}", plain(&e)))
+            }
             None => Ok(()),
         }
     }

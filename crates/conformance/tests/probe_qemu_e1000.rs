@@ -8,10 +8,13 @@
 //! Needs QEMU and its qtest accelerator, so it runs with DOORBELL_FULL=1 alone.
 
 use doorbell_attach::qtest::{Backing, Error, Pc, QtestHost, Wire};
+use doorbell_conformance::full;
 use doorbell_layout::e1000::{self as hw, LegacyTx, Rx, reg};
 use doorbell_seam::{Buf, Coherent, Direction, Fence, Host, Place, Reg, Span};
 use std::time::Duration;
 use zerocopy::IntoBytes;
+
+const NEEDS: &str = "QEMU and its qtest accelerator";
 
 const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
 const NICS: [&str; 3] = ["e1000", "e1000-82544gc", "e1000-82545em"];
@@ -151,15 +154,6 @@ fn wait<H: Host>(h: &mut H, what: &'static str, mut done: impl FnMut(&mut H) -> 
     Ok(())
 }
 
-/// Whether the tests that need QEMU run.
-fn full() -> bool {
-    let full = std::env::var_os("DOORBELL_FULL").is_some_and(|v| v == "1");
-    if !full {
-        println!("skipped: needs QEMU and the qtest accelerator; `make test` sets both up");
-    }
-    full
-}
-
 fn frame(to: [u8; 6], from: [u8; 6], len: usize) -> Vec<u8> {
     let mut frame = [&to[..], &from, &[0x88, 0xb5]].concat();
     frame.extend((0..len - frame.len()).map(|i| (i * 7 + 3) as u8));
@@ -212,7 +206,7 @@ fn one_frame_each_way(nic: &str, backing: Backing) {
 
 #[test]
 fn one_frame_each_way_through_mapped_memory() {
-    if full() {
+    if full(NEEDS) {
         for nic in NICS {
             one_frame_each_way(nic, Backing::Mapped);
         }
@@ -221,14 +215,14 @@ fn one_frame_each_way_through_mapped_memory() {
 
 #[test]
 fn one_frame_each_way_through_the_socket_alone() {
-    if full() {
+    if full(NEEDS) {
         one_frame_each_way(NICS[0], Backing::Socket);
     }
 }
 
 #[test]
 fn a_frame_is_in_memory_once_the_host_has_settled() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     let wire = Wire::new().unwrap();
@@ -251,7 +245,7 @@ fn a_frame_is_in_memory_once_the_host_has_settled() {
 
 #[test]
 fn frames_wait_on_the_wire_until_somebody_takes_them() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     let wire = Wire::new().unwrap();
@@ -271,7 +265,7 @@ fn frames_wait_on_the_wire_until_somebody_takes_them() {
 
 #[test]
 fn virtual_time_moves_only_when_told() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     let wire = Wire::new().unwrap();
@@ -291,7 +285,7 @@ fn virtual_time_moves_only_when_told() {
 
 #[test]
 fn registers_that_are_not_there_read_as_ones() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     let wire = Wire::new().unwrap();
@@ -304,7 +298,7 @@ fn registers_that_are_not_there_read_as_ones() {
 
 #[test]
 fn a_buffer_starts_where_it_was_asked_to() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     let wire = Wire::new().unwrap();
@@ -326,7 +320,7 @@ fn a_buffer_starts_where_it_was_asked_to() {
 
 #[test]
 fn a_qemu_that_dies_is_an_error_and_not_a_hang() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     let wire = Wire::new().unwrap();
@@ -343,7 +337,7 @@ fn a_qemu_that_dies_is_an_error_and_not_a_hang() {
 
 #[test]
 fn a_device_that_qemu_does_not_know_is_an_error_in_qemus_words() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     let wire = Wire::new().unwrap();

@@ -2,20 +2,13 @@
 //! Wireshark.
 
 use doorbell_attach::pcap::{self, Capture, Writer};
-use doorbell_conformance::tshark;
+use doorbell_conformance::{full, tshark};
 use doorbell_seam::Time;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Whether the tests that need root and tools are to run.
-fn full() -> bool {
-    let full = std::env::var("DOORBELL_FULL").is_ok_and(|v| v == "1");
-    if !full {
-        println!("skipped: needs root, namespaces and tshark; set DOORBELL_FULL=1");
-    }
-    full
-}
+const NEEDS: &str = "root, for network namespaces, and tshark";
 
 /// Writes the capture's frames to `path`, each as `change` leaves it.
 fn copy(c: &Capture, path: &Path, mut change: impl FnMut(u64, &mut Vec<u8>)) {
@@ -31,7 +24,7 @@ fn copy(c: &Capture, path: &Path, mut change: impl FnMut(u64, &mut Vec<u8>)) {
 
 #[test]
 fn the_script_captures_whole_frames_of_every_kind() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     let path = tshark::make_capture().unwrap();
@@ -61,7 +54,7 @@ fn the_script_captures_whole_frames_of_every_kind() {
 
 #[test]
 fn we_and_wireshark_read_the_same_and_the_copy_is_the_same() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     let path = tshark::make_capture().unwrap();
@@ -90,7 +83,7 @@ fn we_and_wireshark_read_the_same_and_the_copy_is_the_same() {
 
 #[test]
 fn a_flipped_bit_is_a_bad_checksum() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     let path = tshark::make_capture().unwrap();
@@ -118,7 +111,7 @@ fn a_flipped_bit_is_a_bad_checksum() {
 
 #[test]
 fn a_capture_that_does_not_fit_on_the_disk_leaves_nothing() {
-    if !full() {
+    if !full(NEEDS) {
         return;
     }
     /// A file system of 64 KiB, for as long as it lives.

@@ -4,7 +4,7 @@
 use doorbell_attach::pcap::{self, Writer};
 use doorbell_bus::pcie::Settings;
 use doorbell_bus::{Costs, Guard, Latencies};
-use doorbell_conformance::tshark;
+use doorbell_conformance::{full, tshark};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config, Sizing};
 use doorbell_lab::mlx5::{Load, Outcome, Setup, Watch, run};
@@ -157,8 +157,8 @@ fn a_frame_over_the_mtu_is_cut_when_asked_for_and_found_when_not() {
 
 #[test]
 fn a_real_capture_survives_the_way_through() {
-    if std::env::var_os("DOORBELL_FULL").is_none_or(|v| v != "1") {
-        return println!("skipped: needs root, namespaces and tshark; set DOORBELL_FULL=1");
+    if !full("root, for network namespaces, and tshark") {
+        return;
     }
     let path = tshark::make_capture().unwrap();
     let capture = pcap::read(&path).unwrap();

@@ -16,6 +16,7 @@
 
 use doorbell_attach::netns::{Capture, NetNs};
 use doorbell_attach::tap::{Tap, VnetHeader};
+use doorbell_conformance::full;
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, prepare_partial, verify};
 use doorbell_packet::segment::{Segments, prepare_gso};
@@ -35,8 +36,7 @@ struct Judge {
 
 /// `None`, with a word, when the full tests were not asked for.
 fn judge() -> Option<Judge> {
-    if std::env::var_os("DOORBELL_FULL").is_none_or(|v| v != "1") {
-        println!("skipped: DOORBELL_FULL=1 is not set; this needs root and makes a network namespace");
+    if !full("root, for a network namespace") {
         return None;
     }
     let ns = NetNs::new("doorbell-gso").expect("a network namespace");

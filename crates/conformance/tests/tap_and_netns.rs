@@ -6,6 +6,7 @@
 
 use doorbell_attach::netns::NetNs;
 use doorbell_attach::tap::{Tap, VnetHeader, offload};
+use doorbell_conformance::full;
 use doorbell_packet::Partial;
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, verify};
@@ -17,8 +18,7 @@ use std::time::{Duration, Instant};
 const ALL: u32 = offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN | offload::USO4 | offload::USO6;
 
 fn namespace() -> Option<NetNs> {
-    if std::env::var_os("DOORBELL_FULL").is_none_or(|v| v != "1") {
-        println!("skipped: DOORBELL_FULL=1 is not set; this needs root and makes a network namespace");
+    if !full("root, for a network namespace") {
         return None;
     }
     let ns = NetNs::new("doorbell-tap").expect("a network namespace");

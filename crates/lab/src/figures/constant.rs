@@ -3,6 +3,7 @@
 //! A [`Constants`] is the ordered set that one system computes with. The order is the author's; it is the order in which
 //! fits are solved and tables are printed.
 
+use crate::input::nearest;
 use std::fmt;
 
 /// Where a constant's value comes from.
@@ -190,11 +191,6 @@ impl Constants {
     pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Constant> {
         self.0.iter_mut()
     }
-}
-
-/// The name closest to `wanted` by edit distance; the first of equals.
-pub(super) fn nearest<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    among.min_by_key(|name| strsim::damerau_levenshtein(wanted, name))
 }
 
 /// A key that no constant has.

@@ -1,5 +1,6 @@
 //! The report as JSON: an array of rows, as other programs read them.
 
+use super::sensitivity::Moved;
 use super::{Outcome, Report, Sensitivity, Tolerance};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -67,7 +68,9 @@ fn json_row<'a>(
 }
 
 fn column(found: &Sensitivity, at: usize) -> BTreeMap<&str, Option<f64>> {
-    let cell =
-        |change: f64| if change.abs() <= found.noise { 0.0 } else { super::report::round_significant(change, 4) };
-    found.constants.iter().map(|c| (c.key.as_str(), c.refitted[at].map(cell))).collect()
+    let cell = |c: &Moved| match c.rests(at)? {
+        true => Some(0.0),
+        false => c.refitted[at].map(|change| super::report::round_significant(change, 4)),
+    };
+    found.constants.iter().map(|c| (c.key.as_str(), cell(c))).collect()
 }

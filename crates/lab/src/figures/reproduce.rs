@@ -1,9 +1,9 @@
 //! The run: check, swap, set, fit, measure, judge, move.
 
 use super::bench::{Bench, Doing, Progress};
-use super::constant::nearest;
 use super::report::{Freedom, Outcome, Report, SystemReport, round_significant, settle};
 use super::{Fit, MeasureError, SetError, Setting, Sheet, SheetError, System, UnknownConstant, fit, sensitivity};
+use crate::input::nearest;
 use std::fmt;
 
 /// What `doorbell reproduce` was asked for, beside the systems.

@@ -7,13 +7,22 @@
 //!   up part of the change, as it would have done had the cited value been another; the rows consumed by the fits stay
 //!   put. A fitted constant cannot be moved that way (its fit would move it back), so it is moved alone.
 //!
+//! A fit on a simulation leaves a residual, and so moves the rows that rest on the fitted constant a little, each in
+//! proportion to how it follows that constant. Below that a change with the fits re-run says nothing. Rows that do not
+//! rest on a fitted constant have no such floor.
+//!
 //! The effects are local: a constant behind a limit that is not reached does not show.
 
 use super::bench::{Bench, Doing};
-use super::{Constants, Fit, Nudge, Role, fit};
+use super::{Constants, Fit, Nudge, Role, Sheet, fit};
 
 /// A relative change of this size or below, with everything else held, is rounding.
 pub const STILL: f64 = 1e-9;
+
+/// A relative change of this size or below, with the fits re-run, is no change.
+const NEGLIGIBLE: f64 = 1e-6;
+/// Rows follow a fitted constant in proportion only nearly, so the floor stands above what the residual alone would do.
+const MARGIN: f64 = 2.0;
 
 /// What one constant does to the rows.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,6 +38,15 @@ pub struct Moved {
     /// Relative change of each row with the fits re-run; the same as `alone` for a fitted constant. `None` where it could
     /// not be measured or a fit was lost.
     pub refitted: Vec<Option<f64>>,
+    /// A change in `refitted` of this size or below is what the fits leave: one a row.
+    pub noise: Vec<f64>,
+}
+
+impl Moved {
+    /// Whether row `at` rests, fits re-run; `None` where it could not be measured or a fit was lost.
+    pub fn rests(&self, at: usize) -> Option<bool> {
+        self.refitted[at].map(|change| change.abs() <= self.noise[at])
+    }
 }
 
 /// Rows against constants.
@@ -38,8 +56,6 @@ pub struct Sensitivity {
     pub figures: Vec<String>,
     /// The constants, each with its effects.
     pub constants: Vec<Moved>,
-    /// A relative change of this size or below, with the fits re-run, is what fitting leaves.
-    pub noise: f64,
     /// Rows that no constant moves though they should: constants in disguise.
     pub disguised: Vec<String>,
     declared: Vec<Option<Vec<String>>>,
@@ -85,8 +101,8 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
     let sheet = bench.sheet;
     let rows = 0..sheet.rows.len();
     let still: Vec<Option<f64>> = rows.clone().map(|row| bench.measure(base, row).ok()).collect();
-    let mut largest_residual = largest(fits);
     let mut moved = Vec::new();
+    let mut residuals = Vec::new();
     for at in 0..base.iter().len() {
         let constant = base.at(at);
         bench.tell(Doing::Sensitivity { constant: &constant.key, done: at, total: base.iter().len() });
@@ -98,25 +114,35 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
         };
         let alone = changes(bench, &constants);
         let fitted = constant.fit_row().is_some();
+        // What the fits leave, before and after.
+        let mut left: Vec<f64> = fits.iter().map(residual).collect();
         let refitted = if fitted || fits.is_empty() {
+            left.fill(0.0);
             alone.clone()
         } else {
             let refits = fit::solve(bench, &mut constants);
             if refits.iter().any(|fit| fit.failed.is_some()) {
                 vec![None; alone.len()]
             } else {
-                largest_residual = largest_residual.max(largest(&refits));
+                for (left, refit) in left.iter_mut().zip(&refits) {
+                    *left += residual(refit);
+                }
                 changes(bench, &constants)
             }
         };
-        moved.push(Moved { key: constant.key.clone(), nudge: constant.nudge, fitted, alone, refitted });
+        let noise = Vec::new();
+        moved.push(Moved { key: constant.key.clone(), nudge: constant.nudge, fitted, alone, refitted, noise });
+        residuals.push(left);
     }
-    // Fits leave a residual, which other rows may amplify.
-    let noise = 1e-6_f64.max(10.0 * largest_residual);
+    let follows: Vec<Vec<f64>> = fits.iter().map(|fit| following(sheet, fit, &moved)).collect();
+    for (constant, left) in moved.iter_mut().zip(&residuals) {
+        let floor = |at| follows.iter().zip(left).map(|(follows, left)| follows[at] * left).sum::<f64>();
+        constant.noise = rows.clone().map(|at| NEGLIGIBLE.max(MARGIN * floor(at))).collect();
+    }
 
     let motionless = |at: &usize| {
-        let rests = |change: Option<f64>, floor: f64| change.is_some_and(|c| c.abs() <= floor);
-        moved.iter().all(|c| rests(c.alone[*at], STILL) && rests(c.refitted[*at], noise))
+        let rests = |change: Option<f64>| change.is_some_and(|c| c.abs() <= STILL);
+        moved.iter().all(|c| rests(c.alone[*at]) && c.rests(*at) == Some(true))
     };
     let accountable = |at: &usize| {
         let row = &sheet.rows[*at];
@@ -129,7 +155,6 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
         disguised: rows.clone().filter(accountable).filter(motionless).map(name).collect(),
         figures: rows.map(name).collect(),
         constants: moved,
-        noise,
         declared: sheet.rows.iter().map(|row| row.inputs.clone()).collect(),
     }
 }
@@ -139,6 +164,20 @@ fn change(from: f64, to: f64) -> Option<f64> {
     relative.is_finite().then_some(relative)
 }
 
-fn largest(fits: &[Fit]) -> f64 {
-    fits.iter().filter_map(|fit| fit.residual).map(f64::abs).fold(0.0, f64::max)
+/// What a fit left of its row, relative to the published value.
+fn residual(fit: &Fit) -> f64 {
+    fit.residual.unwrap_or(0.0).abs()
+}
+
+/// By how much each row moves for each unit that a fit's own row moves, when its constant is what moves both. One where
+/// that cannot be told.
+fn following(sheet: &Sheet, fit: &Fit, moved: &[Moved]) -> Vec<f64> {
+    let own = sheet.rows.iter().position(|row| row.figure == fit.row);
+    let constant = moved.iter().find(|c| c.key == fit.constant);
+    let ratio = |at: usize| {
+        let alone = &constant?.alone;
+        let ratio = (alone[at]? / alone[own?]?).abs();
+        ratio.is_finite().then_some(ratio)
+    };
+    (0..sheet.rows.len()).map(|at| ratio(at).unwrap_or(1.0)).collect()
 }

@@ -3,8 +3,8 @@
 //! Everything that would let a model look better than it is, or a name point nowhere, is refused here, before anything
 //! runs: a constant fitted on two rows or two on one, a tolerance on a fitted row, a derived row in a circle.
 
-use super::constant::nearest;
 use super::{Constants, KnownMiss, Role, Row, Source, System};
+use crate::input::nearest;
 use std::collections::BTreeSet;
 use std::fmt;
 

@@ -2,7 +2,7 @@
 
 use super::report::round_significant;
 use super::{Freedom, Outcome, Report, Role, Sensitivity, Side, SystemReport, Verdict};
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
 use std::fmt::Write as _;
 
 /// Columns of the terminal that the text is made for.
@@ -73,6 +73,10 @@ fn figures(system: &SystemReport, documents: &[&str]) -> Table {
         ]);
     }
     right(&mut out, &[2, 3, 4]);
+    // A row stays one line, though a name be long.
+    for column in out.column_iter_mut() {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
     out
 }
 
@@ -191,7 +195,7 @@ fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
         for (at, figure) in found.figures.iter().enumerate() {
             let cells = columns.iter().map(|c| match c.refitted[at] {
                 None => "lost".to_owned(),
-                Some(change) if change.abs() <= found.noise => "·".to_owned(),
+                Some(_) if c.rests(at) == Some(true) => "·".to_owned(),
                 Some(change) => format!("{:+.3}", change * 100.0),
             });
             matrix.add_row(std::iter::once(short_name(system, figure).to_owned()).chain(cells));

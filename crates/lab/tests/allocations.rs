@@ -1,0 +1,70 @@
+//! No allocation on the packet path: ten times the packets, no more calls of the allocator. The whole path is counted:
+//! traffic, driver, bus and ledger, guard, device, wire.
+#![allow(unsafe_code, reason = "a global allocator is an unsafe trait; this one counts and passes on")]
+
+use doorbell_lab::mlx5::{Load, Unwatched, run};
+use doorbell_lab::scenario::Scenario;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that is ending has no counter any more, and is not the one that asks.
+    let _ = CALLS.try_with(|c| c.set(c.get() + 1));
+}
+
+// SAFETY: every call is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps `dealloc`'s contract, and `at` came from the system's allocator.
+        unsafe { System.dealloc(at, layout) }
+    }
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `realloc`'s contract, and `at` came from the system's allocator.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Calls of the allocator during a run of so many packets.
+fn calls(cores: u16, mpwqe: bool, rate: Option<f64>, packets: u64) -> u64 {
+    let mut values = Scenario::load("mlx5-pktgen-64").expect("built in").plan().expect("sound").values;
+    for set in [format!("run.cores={cores}"), format!("driver.mpwqe={}", if mpwqe { "on" } else { "off" })] {
+        values.set(&set).expect("allowed");
+    }
+    let setup = doorbell_lab::mlx5::settings::setup(&values).expect("sound");
+    let load = Load::Pktgen { size: 64, burst: 32, rate, packets, checksum: false };
+    let before = CALLS.get();
+    let outcome = run(&setup, &load, &mut Unwatched).expect("runs");
+    let calls = CALLS.get() - before;
+    assert_eq!((outcome.packets, outcome.audit), (packets, vec![]));
+    calls
+}
+
+#[test]
+fn ten_times_the_packets_make_no_more_allocations() {
+    for (cores, rate) in [(1, None), (24, Some(36.864e6)), (24, None)] {
+        for mpwqe in [false, true] {
+            let few = calls(cores, mpwqe, rate, 76_800);
+            let many = calls(cores, mpwqe, rate, 768_000);
+            // What grows by doubling may do so once or twice more, on every core.
+            let slack = 16 + 2 * u64::from(cores);
+            assert!(few > 0, "the allocator is counted");
+            assert!(many <= few + slack, "{cores} cores, MPWQE {mpwqe}: {few} calls, then {many}");
+            println!("{cores} cores, MPWQE {mpwqe}: {few} calls, then {many}");
+        }
+    }
+}

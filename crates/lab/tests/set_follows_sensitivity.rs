@@ -1,0 +1,98 @@
+//! `--set` does what `--sensitivity` says: each constant, set by hand to where the sensitivity run moves it, moves the
+//! same rows by the same amount, and no others.
+//!
+//! On a part of the published rows, so that it takes seconds: one run of each kind (fixed rate, full rate, one core),
+//! and what is no run.
+
+use doorbell_lab::figures::{Constant, Constants, KnownMiss, MeasureError, Options, Report, Row, Setting, System};
+
+const ROWS: [&str; 5] = [
+    "mlx5.pcie_inbound_gen2_on",
+    "mlx5.rate_gen2_off",
+    "mlx5.rate_gen2_on",
+    "mlx5.single_stream_on",
+    "mlx5.instructions_on",
+];
+
+/// A system with some of its rows and constants.
+struct Part {
+    whole: Box<dyn System>,
+    constants: Option<&'static [&'static str]>,
+}
+
+impl System for Part {
+    fn name(&self) -> &str {
+        self.whole.name()
+    }
+    fn about(&self) -> &str {
+        self.whole.about()
+    }
+    fn constants(&self) -> Vec<Constant> {
+        let mut all = self.whole.constants();
+        all.retain(|c| self.constants.is_none_or(|keys| keys.contains(&c.key.as_str())));
+        all
+    }
+    fn rows(&self) -> Vec<Row> {
+        let mut all = self.whole.rows();
+        all.retain(|r| ROWS.contains(&r.figure.as_str()));
+        all
+    }
+    fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
+        self.whole.measure(constants, figure)
+    }
+    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
+        self.whole.known_misses(swapped)
+    }
+}
+
+fn reproduce(constants: Option<&'static [&'static str]>, sensitivity: bool, set: Vec<Setting>) -> Report {
+    let whole = doorbell_lab::systems().expect("the profiles parse").remove(0);
+    let options = Options { swap: false, sensitivity, set };
+    doorbell_lab::figures::reproduce(&mut [Box::new(Part { whole, constants })], &options, &mut |_| {})
+        .expect("the sheet is sound")
+}
+
+/// Moves each constant both ways. `set` holds in both. Returns how many cells moved.
+fn compare(constants: Option<&'static [&'static str]>, set: &[Setting]) -> usize {
+    let report = reproduce(constants, true, set.to_vec());
+    let base = &report.systems[0];
+    let found = base.sensitivity.as_ref().expect("asked for");
+    let mut moved = 0;
+    for c in found.constants.iter().filter(|c| !set.iter().any(|s| s.key == c.key)) {
+        let value = c.nudge.apply(base.constants.get(&c.key).expect("a constant"));
+        let mut set = set.to_vec();
+        set.push(Setting { key: c.key.clone(), value });
+        let by_hand = reproduce(constants, false, set);
+        for (at, figure) in found.figures.iter().enumerate() {
+            let what = format!("{figure} when {} is set to {value}", c.key);
+            let Some(said) = c.refitted[at] else {
+                assert!(!by_hand.systems[0].fits.iter().all(|f| f.failed.is_none()), "{what}: no fit was lost");
+                continue;
+            };
+            let of = |report: &Report| report.systems[0].rows[at].measured.clone().expect("measured");
+            let seen = (of(&by_hand) - of(&report)) / of(&report);
+            // Reports round to six digits.
+            assert!((seen - said).abs() < 2e-5, "{what}: by {seen}, said was {said}");
+            if c.rests(at) == Some(false) {
+                moved += 1;
+            } else {
+                assert!(seen.abs() <= c.noise[at] + 2e-5, "{what}: by {seen}, said was that it rests");
+            }
+        }
+    }
+    moved
+}
+
+#[test]
+fn every_constant_set_by_hand_moves_what_sensitivity_says() {
+    // The fitted constant is held, so that nothing takes up part of a change.
+    let held = Setting { key: "pcie.usable_share".into(), value: 0.837 };
+    let moved = compare(None, &[held]);
+    assert!(moved > 40, "only {moved} cells move");
+}
+
+#[test]
+fn fits_follow_a_constant_set_by_hand_as_sensitivity_says() {
+    let moved = compare(Some(&["pcie.usable_share", "pcie.mps", "pcie.lanes", "cpu.stack", "native.mpwqe"]), &[]);
+    assert!(moved > 3, "only {moved} cells move");
+}
