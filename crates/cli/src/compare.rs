@@ -31,7 +31,7 @@ pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
     let b = args.b.as_ref().unwrap_or(&args.a);
     let plans = [plan::plan(&args.a, &args.changes, &[])?, plan::plan(b, &args.changes, &args.with)?];
     let [a, b] = &plans;
-    let results = [plan::execute(a, None, args.quiet)?, plan::execute(b, None, args.quiet)?];
+    let results = [plan::execute(a, args.quiet)?, plan::execute(b, args.quiet)?];
     print(&match args.format {
         Format::Json => json(&plans, &results),
         Format::Table => table(&plans, &results),

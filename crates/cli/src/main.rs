@@ -4,7 +4,8 @@
 //! Results go to stdout, progress and diagnostics to stderr. The exit code is 0
 //! when everything was done and holds, 1 when a figure was missed (but for a miss
 //! that is listed with its explanation), an audit failed or a run could not go on,
-//! 2 when the input was wrong.
+//! 2 when the input was wrong, 130 when a run that writes files was interrupted:
+//! then none are left.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -30,6 +31,8 @@ const DONE: u8 = 0;
 const MISSED: u8 = 1;
 /// The input was wrong.
 const WRONG_INPUT: u8 = 2;
+/// A signal came first; what a shell reports of Ctrl-C.
+const INTERRUPTED: u8 = 130;
 
 /// Why there is no result, or none that can be shown.
 #[derive(Debug)]

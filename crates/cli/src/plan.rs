@@ -2,8 +2,8 @@
 
 use crate::args::Changes;
 use crate::output::Capture;
-use crate::progress::{Observer, Progress};
-use crate::{Error, MISSED};
+use crate::progress::{Interrupt, Observer, Progress};
+use crate::{Error, INTERRUPTED, MISSED};
 use doorbell_attach::pcap;
 use doorbell_lab::result::{Failure, RunResult};
 use doorbell_lab::traffic::Frames;
@@ -68,12 +68,25 @@ pub(crate) fn frames(plan: &Plan) -> Result<Option<Arc<Frames>>, Error> {
     Ok(Some(Arc::new(frames)))
 }
 
-/// Runs a plan.
-pub(crate) fn execute(plan: &Plan, capture: Option<&mut Capture>, quiet: bool) -> Result<RunResult, Error> {
+/// Runs a plan that writes no file.
+pub(crate) fn execute(plan: &Plan, quiet: bool) -> Result<RunResult, Error> {
+    execute_with(plan, None, &Interrupt::ignored(), quiet)
+}
+
+/// Runs a plan, keeps its frames, and ends early when interrupted.
+pub(crate) fn execute_with(
+    plan: &Plan,
+    capture: Option<&mut Capture>,
+    interrupt: &Interrupt,
+    quiet: bool,
+) -> Result<RunResult, Error> {
     let frames = frames(plan)?;
-    let mut observer = Observer { progress: Progress::new(&plan.scenario, quiet), capture };
+    let mut observer = Observer { progress: Progress::new(&plan.scenario, quiet), capture, interrupt };
     let measured = (plan.rig.run)(&plan.values, frames.as_ref(), &mut observer).map_err(|failure| match failure {
         Failure::Input(what) => Error::input(format!("{}: {what}", plan.scenario)),
+        Failure::Run(_) if interrupt.came() => {
+            Error { code: INTERRUPTED, what: "interrupted; nothing was written".to_owned() }
+        }
         Failure::Run(what) => Error { code: MISSED, what: format!("{}: {what}", plan.scenario) },
     })?;
     Ok(RunResult { scenario: plan.scenario.clone(), seed: plan.seed(), measured })

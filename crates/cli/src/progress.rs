@@ -4,7 +4,11 @@ use crate::output::{Capture, plain};
 use doorbell_lab::mlx5::Watch;
 use doorbell_seam::Time;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{IsTerminal, stderr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{SigId, flag, low_level};
+use std::io::{self, IsTerminal, stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A line of progress; on anything but a terminal, nothing.
 #[derive(Debug)]
@@ -48,11 +52,51 @@ impl Drop for Progress {
     }
 }
 
+/// Whether somebody wants the command to end. While one exists, signals that would
+/// end the process set it instead, so that files begun are taken away; a second
+/// one ends it at once.
+#[derive(Debug, Default)]
+pub(crate) struct Interrupt {
+    came: Arc<AtomicBool>,
+    ids: Vec<SigId>,
+}
+
+impl Interrupt {
+    /// Nobody is listened to.
+    pub(crate) fn ignored() -> Interrupt {
+        Interrupt::default()
+    }
+
+    /// Ctrl-C, a closed terminal, a request to terminate.
+    pub(crate) fn watched() -> io::Result<Interrupt> {
+        let came = Arc::new(AtomicBool::new(false));
+        let mut ids = Vec::new();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            ids.push(flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&came))?);
+            ids.push(flag::register(signal, Arc::clone(&came))?);
+        }
+        Ok(Interrupt { came, ids })
+    }
+
+    pub(crate) fn came(&self) -> bool {
+        self.came.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Interrupt {
+    fn drop(&mut self) {
+        for id in self.ids.drain(..) {
+            low_level::unregister(id);
+        }
+    }
+}
+
 /// Follows a run: shows how far it is, keeps its frames.
 #[derive(Debug)]
 pub(crate) struct Observer<'a> {
     pub(crate) progress: Progress,
     pub(crate) capture: Option<&'a mut Capture>,
+    pub(crate) interrupt: &'a Interrupt,
 }
 
 impl Watch for Observer<'_> {
@@ -69,7 +113,8 @@ impl Watch for Observer<'_> {
         }
     }
 
-    fn progress(&mut self, sent: u64, of: u64) {
+    fn progress(&mut self, sent: u64, of: u64) -> bool {
         self.progress.at(sent, of);
+        !self.interrupt.came()
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::args::{Format, Run};
 use crate::output::{Files, print};
+use crate::progress::Interrupt;
 use crate::text::{Table, amount, count, heading, rate, rate_name};
 use crate::{DONE, Error, MISSED, plan};
 use doorbell_lab::Plan;
@@ -10,8 +11,14 @@ use doorbell_lab::result::{Group, RunResult};
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     let plan = plan::plan(&args.scenario, &args.changes, &[])?;
     let port = plan.values.number("nic.port_rate") * 1e9;
+    // Without files there is nothing to take away, and a signal ends the process as it always does.
+    let interrupt = if args.out.is_some() || args.capture.is_some() {
+        Interrupt::watched().map_err(|e| Error::input(format!("signals: {e}")))?
+    } else {
+        Interrupt::ignored()
+    };
     let mut files = Files::begin(args.out.as_deref(), args.capture.as_deref(), port as u64)?;
-    let result = plan::execute(&plan, files.capture.as_mut(), args.quiet)?;
+    let result = plan::execute_with(&plan, files.capture.as_mut(), &interrupt, args.quiet)?;
     let json = result.to_json() + "\n";
     files.finish(&json)?;
     match args.format {

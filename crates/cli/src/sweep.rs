@@ -97,7 +97,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let mut table = Vec::new();
     for plan in &plans {
         progress.at(done, total);
-        let result = plan::execute(plan, None, true)?;
+        let result = plan::execute(plan, true)?;
         sound &= result.measured.is_sound();
         table.push(shown.iter().map(|s| s.of(&result.measured)).collect::<Result<Vec<_>, _>>()?);
         done += 1;

@@ -131,3 +131,41 @@ fn reproductions_of_nothing_known() {
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp=timer"]), @"doorbell: --set pcie.dllp=timer: `pcie.dllp` chooses between models; it is no constant");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp"]), @"doorbell: --set pcie.dllp: expected key=value, such as pcie.memory_latency=300ns");
 }
+
+/// Ctrl-C, a closed terminal, a request to terminate: nothing is left of files that were begun.
+#[test]
+fn an_interrupted_run_leaves_no_files() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let dir = tempfile::tempdir().unwrap();
+        let args = [
+            "run",
+            "mlx5-pktgen-64",
+            "--set",
+            "traffic.packets=1000000000",
+            "--out",
+            "out",
+            "--capture",
+            "wire.pcapng",
+        ];
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_doorbell"))
+            .args(args)
+            .current_dir(dir.path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // It has begun when its files are there.
+        let begun = || std::fs::read_dir(dir.path().join("out")).is_ok_and(|d| d.count() == 2);
+        for _ in 0..2000 {
+            if begun() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(begun());
+        let kill = std::process::Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{signal}");
+    }
+}

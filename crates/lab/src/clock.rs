@@ -93,16 +93,26 @@ const QUANTUM: Span = Span::from_ns(100);
 /// Completions handled in one poll (NAPI's weight).
 const BUDGET: u32 = 64;
 
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All traffic has ended.
+    Done,
+    /// Somebody did not want to go on.
+    Stopped,
+}
+
 /// Runs all cores until their traffic has ended and everything sent has been
-/// reclaimed. `after_step` is called after every turn of a core.
+/// reclaimed. `after_step` is called after every turn of a core, and says whether
+/// to go on.
 ///
 /// # Errors
 /// When it gets stuck.
 pub fn run<B, D, Dr, Tr>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Tr>],
-    mut after_step: impl FnMut(&mut Machine<B, D>),
-) -> Result<(), Stuck>
+    mut after_step: impl FnMut(&mut Machine<B, D>) -> bool,
+) -> Result<Ended, Stuck>
 where
     B: Bus,
     D: Device<B>,
@@ -121,7 +131,7 @@ where
         }
         let event = m.next_event();
         match (next, parked) {
-            (None, None) => return Ok(()),
+            (None, None) => return Ok(Ended::Done),
             // A parked core's interrupt may come before the next core's turn.
             (Some((_, t)), Some(_)) if event < t => m.run_device(t.min(event + QUANTUM)),
             (Some((i, t)), _) => {
@@ -138,7 +148,9 @@ where
                 {
                     c.state = State::Runnable(at.max(m.now()));
                 }
-                after_step(m);
+                if !after_step(m) {
+                    return Ok(Ended::Stopped);
+                }
             }
             (None, Some(i)) if event == Time::NEVER => return Err(Stuck { core: i, at: m.now() }),
             (None, Some(_)) => m.run_device(event + QUANTUM),

@@ -8,7 +8,7 @@ pub mod settings;
 pub use figures::Figures;
 pub use rig::RIG;
 
-use crate::clock::{self, Core, Stuck};
+use crate::clock::{self, Core, Ended, Stuck};
 use crate::histogram::Histogram;
 use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
 use doorbell_bus::machine::Done;
@@ -84,6 +84,8 @@ pub enum RunError {
     Stuck(Stuck),
     /// The receiver of the captured frames gave up.
     Capture(String),
+    /// Whoever watched did not want to go on.
+    Stopped,
 }
 
 impl std::fmt::Display for RunError {
@@ -100,6 +102,7 @@ impl std::fmt::Display for RunError {
             }
             RunError::Stuck(s) => write!(f, "core {} waits for an interrupt that cannot come, at {}", s.core, s.at),
             RunError::Capture(why) => f.write_str(why),
+            RunError::Stopped => f.write_str("stopped"),
         }
     }
 }
@@ -154,9 +157,10 @@ pub trait Watch {
         let _ = (at, frame);
         Ok(())
     }
-    /// So many of all packets have left.
-    fn progress(&mut self, sent: u64, of: u64) {
+    /// So many of all packets have left. Whether to go on.
+    fn progress(&mut self, sent: u64, of: u64) -> bool {
         let _ = (sent, of);
+        true
     }
 }
 
@@ -190,24 +194,26 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     let before = m.ledger().clone();
     let total = load.packets(setup.cores);
     let (mut steps, mut failed) = (0u64, None);
-    clock::run(&mut m, &mut running, |m| {
+    let ended = clock::run(&mut m, &mut running, |m| {
         steps += 1;
-        if steps.is_multiple_of(4096) {
-            watch.progress(m.ledger().wire_frames, total);
-        }
         if failed.is_none() {
             failed = m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).err();
         }
+        let go_on = !steps.is_multiple_of(4096) || watch.progress(m.ledger().wire_frames, total);
+        go_on && failed.is_none()
     })
     .map_err(RunError::Stuck)?;
+    if let Some(why) = failed {
+        return Err(RunError::Capture(why));
+    }
+    if ended == Ended::Stopped {
+        return Err(RunError::Stopped);
+    }
     // Moderated events may still be on their way.
     while m.next_event() < Time::NEVER {
         m.run_device(m.next_event());
     }
-    let last = m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f));
-    if let Some(why) = failed.or(last.err()) {
-        return Err(RunError::Capture(why));
-    }
+    m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
     watch.progress(m.ledger().wire_frames, total);
     Ok(finish(m, running, &before))
 }

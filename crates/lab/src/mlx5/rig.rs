@@ -30,7 +30,7 @@ fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Resul
     let load = settings::load(v, &setup, frames).map_err(Failure::Input)?;
     match super::run(&setup, &load, watch) {
         Ok(outcome) => Ok(measured(&setup, v.number("cpu.frequency"), outcome)),
-        Err(e @ RunError::Stuck(_)) => Err(Failure::Run(e.to_string())),
+        Err(e @ (RunError::Stuck(_) | RunError::Stopped)) => Err(Failure::Run(e.to_string())),
         Err(e) => Err(Failure::Input(e.to_string())),
     }
 }
