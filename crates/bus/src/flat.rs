@@ -49,7 +49,11 @@ const FIRST: usize = 4096;
 
 impl<D> Flat<D> {
     /// A host with `size` bytes of memory, all zero.
+    ///
+    /// # Panics
+    /// When `size` is 4 GiB or more.
     pub fn new(size: usize, device: D) -> Flat<D> {
+        assert!(u32::try_from(size).is_ok(), "{size} bytes: less than 4 GiB");
         let port = FlatPort {
             memory: vec![0; size],
             fresh: FIRST,
@@ -81,7 +85,11 @@ impl FlatPort {
     /// Outside memory.
     #[inline(always)]
     pub fn at(&mut self, addr: u64, len: usize) -> &mut [u8] {
-        &mut self.memory[addr as usize..][..len]
+        debug_assert!(addr <= u64::from(u32::MAX), "no memory at {addr:#x}");
+        // Memory ends below 4 GiB, so that the end cannot overflow and one
+        // comparison does.
+        let start = addr as u32 as usize;
+        &mut self.memory[start..start + len]
     }
 
     fn take(&mut self, len: u32, place: Place) -> Result<u64, Exhausted> {
@@ -136,6 +144,11 @@ impl Port for FlatPort {
     }
 }
 
+#[cold]
+fn no_range(buf: Buf) -> Result<Mapped, MapError> {
+    Err(MapError { buf, why: MapFault::Range })
+}
+
 impl<D: Device<FlatPort>> Host for Flat<D> {
     #[inline(always)]
     fn read32(&mut self, r: Reg) -> u32 {
@@ -181,8 +194,11 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
 
     #[inline(always)]
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
-        if range.start > range.end || range.end > b.len() {
-            return Err(MapError { buf: b, why: MapFault::Range });
+        if range.start > range.end {
+            return no_range(b);
+        }
+        if range.end > b.len() {
+            return no_range(b);
         }
         let iova = Iova(b.addr() + u64::from(range.start));
         Ok(Mapped::new(b, range, iova, dir))

@@ -275,7 +275,7 @@ fn finish(mut m: System, cores: Vec<Core<Channel<Direct>, Source>>, before: &Led
     let mut skipped = 0;
     for (i, core) in cores.into_iter().enumerate() {
         m.enter(i);
-        driver.add(core.driver.stats());
+        driver.add(&core.driver.stats());
         latency.add(&core.latency);
         core.driver.close(&mut m);
         match core.traffic {

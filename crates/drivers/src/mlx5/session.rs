@@ -1,6 +1,7 @@
 //! A multi-packet session: one Enhanced MPWQE while packets are being added.
 
-use doorbell_layout::mlx5::{DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB};
+use doorbell_layout::mlx5::{DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB, cs_flags};
+use doorbell_packet::Todo;
 
 /// How much ring a session is given when it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,10 +20,26 @@ pub enum Sizing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EsegKey(u64);
 
+/// No packet's key: what a closed session has, so that one comparison finds out
+/// both whether one is open and whether a packet may join.
+const NO_KEY: u64 = u64::MAX;
+
 impl EsegKey {
+    /// Nothing asked of the device.
+    pub(super) const NONE: EsegKey = EsegKey(0);
+
+    /// What a packet with `todo` asks for. Most ask for the same, so the test is
+    /// a branch, and the rest is out of the way.
     #[inline(always)]
-    pub(super) fn new(cs_flags: u8) -> EsegKey {
-        EsegKey((cs_flags as u64) << 32)
+    pub(super) fn of(todo: &Todo) -> EsegKey {
+        if todo.checksum.is_none() { EsegKey::NONE } else { EsegKey::checksum(todo.encapsulated) }
+    }
+
+    #[inline(never)]
+    fn checksum(encapsulated: bool) -> EsegKey {
+        let outer = cs_flags::L3 | cs_flags::L4;
+        let inner = cs_flags::L3 | cs_flags::L3_INNER | cs_flags::L4_INNER;
+        EsegKey(u64::from(if encapsulated { inner } else { outer }) << 32)
     }
 
     #[inline(always)]
@@ -41,19 +58,21 @@ pub(super) struct Session {
     pub(super) next: u32,
     /// It is full when `next` is here.
     end: u32,
+    /// Packets of it that are in the statistics.
+    pub(super) counted: u32,
     /// What its packets share.
     pub(super) key: EsegKey,
 }
 
 impl Session {
-    pub(super) const CLOSED: Session = Session { next: 0, end: 0, key: EsegKey(0) };
+    pub(super) const CLOSED: Session = Session { next: 0, end: 0, counted: 0, key: EsegKey(NO_KEY) };
     /// Control and Ethernet segment.
     pub(super) const HEAD_DS: u32 = 2;
 
     /// A session of `wqebbs` blocks at most, whose WQE begins at ring offset `at`.
     #[inline(always)]
     pub(super) fn open(key: EsegKey, at: u32, wqebbs: u32) -> Session {
-        Session { next: at + Session::HEAD_DS * DS, end: at + wqebbs * WQEBB, key }
+        Session { next: at + Session::HEAD_DS * DS, end: at + wqebbs * WQEBB, counted: 0, key }
     }
     #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
@@ -62,6 +81,11 @@ impl Session {
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
         self.next == self.end
+    }
+    /// Open, with `key`, and not full with one more.
+    #[inline(always)]
+    pub(super) fn stays_open_with(&self, key: EsegKey) -> bool {
+        self.key == key && self.next + DS != self.end
     }
     /// Data segments so far, of the WQE that begins at `at`.
     #[inline(always)]
@@ -89,7 +113,7 @@ mod tests {
     #[test]
     fn longest_session_is_15_blocks_and_58_packets() {
         assert_eq!(max_wqebbs(1024), 15);
-        let mut s = Session::open(EsegKey::new(0), 640, max_wqebbs(1024));
+        let mut s = Session::open(EsegKey::NONE, 640, max_wqebbs(1024));
         while !s.is_full() {
             s.next += DS;
         }

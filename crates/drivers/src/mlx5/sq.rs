@@ -3,11 +3,13 @@
 use super::session::{EsegKey, Session, Sizing, contiguous};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::cold_path;
+use core::mem;
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CmdStatus, CtrlSeg, DS, DS_PER_WQEBB, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, MAX_WQEBBS, WQEBB, cs_flags,
-    dbr, opcode, uar,
+    CQ_UPDATE, CmdStatus, CtrlSeg, DS, DS_PER_WQEBB, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, MAX_WQEBBS, WQEBB, dbr,
+    opcode, uar,
 };
-use doorbell_packet::{MAX_FRAGS, More, Packet, Piece};
+use doorbell_packet::{MAX_FRAGS, More, Packet, Piece, Todo};
 use doorbell_seam::{Buf, Coherent, Direction, Exhausted, Fence, Host, Mapped, Reg, Work};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{Immutable, IntoBytes};
@@ -144,20 +146,27 @@ struct WqeInfo {
     pieces: u8,
 }
 
-/// A buffer in flight.
-#[derive(Debug)]
-struct InFlight {
-    held: Held,
-    cookie: u32,
-    /// The packet's final piece.
-    last: bool,
+/// A place of the FIFO: a buffer in flight, with its packet's cookie and whether
+/// it is the packet's final piece.
+#[derive(Debug, Default)]
+enum Slot {
+    #[default]
+    Empty,
+    Mapped(Mapped, u32, bool),
+    /// All of it was inlined: nothing to unmap.
+    Inlined(Buf, u32, bool),
 }
 
-#[derive(Debug)]
-enum Held {
-    Mapped(Mapped),
-    /// All of it was inlined: nothing to unmap.
-    Inlined(Buf),
+/// What a packet that needs nothing special, with more to follow, may do without
+/// a look at anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quick {
+    /// Nothing: the queue is stopped or recovering, or each packet needs a look.
+    No,
+    /// Join an open session.
+    Join,
+    /// Have a WQE of its own.
+    Own,
 }
 
 /// The send queue.
@@ -169,9 +178,15 @@ pub(super) struct Sq {
     /// As it stands in a data segment.
     pub(super) lkey: U32,
     pub(super) page: u32,
+    /// All but what [`Sq::stats`] adds.
     pub(super) stats: Stats,
-    pub(super) recovering: bool,
-    pub(super) stopped: bool,
+    /// Packets that took the short way to a WQE of their own. Each counts as a
+    /// packet, a WQE and a call with more to follow.
+    quick_sends: u64,
+    recovering: bool,
+    stopped: bool,
+    /// Follows from the two above and from how the channel was opened.
+    quick: Quick,
     mask: u16,
     /// Producer counter in basic blocks, free running.
     pub(super) pc: u16,
@@ -181,14 +196,16 @@ pub(super) struct Sq {
     announced: u16,
     /// Counter of the WQE that was posted last.
     last_wqe: u16,
-    stop_room: u16,
+    /// Blocks that may be in use while there is room for any WQE.
+    room: u16,
     session: Session,
     sizing: Sizing,
     /// Longest session in blocks; 0 when the switch is off.
     mpw_wqebbs: u32,
     min_inline: u8,
     info: Box<[WqeInfo]>,
-    fifo: Box<[Option<InFlight>]>,
+    fifo: Box<[Slot]>,
+    fifo_mask: u32,
     fifo_head: u32,
     fifo_tail: u32,
 }
@@ -227,64 +244,183 @@ impl Sq {
         if mpw_wqebbs > 0 {
             stop_room += 2 * mpw_wqebbs - 1;
         }
-        Ok(Sq {
+        let mut sq = Sq {
             ring,
             dbr,
             sqn: 0,
             lkey: U32::ZERO,
             page: 0,
             stats: Stats::default(),
+            quick_sends: 0,
             recovering: false,
             stopped: false,
+            quick: Quick::No,
             mask: (blocks - 1) as u16,
             pc: 0,
             cc: 0,
             announced: 0,
             last_wqe: 0,
-            stop_room: stop_room as u16,
+            room: (blocks - stop_room) as u16,
             session: Session::CLOSED,
             sizing: c.sizing,
             mpw_wqebbs,
             min_inline,
             info: (0..blocks).map(|_| WqeInfo::default()).collect(),
-            fifo: (0..blocks * DS_PER_WQEBB).map(|_| None).collect(),
+            fifo: (0..blocks * DS_PER_WQEBB).map(|_| Slot::Empty).collect(),
+            fifo_mask: blocks * DS_PER_WQEBB - 1,
             fifo_head: 0,
             fifo_tail: 0,
-        })
+        };
+        sq.choose_quick();
+        Ok(sq)
+    }
+
+    // ---- state ----
+
+    /// Everything counted: what the short way through `transmit` leaves out is
+    /// found from what it cannot leave out.
+    pub(super) fn stats(&self) -> Stats {
+        let mut s = self.stats;
+        s.packets += self.quick_sends;
+        s.wqes += self.quick_sends;
+        s.xmit_more += self.quick_sends;
+        count_joined(&self.session, self.offset(self.pc), &mut s);
+        s
+    }
+
+    /// Closes the books on the session.
+    #[inline(always)]
+    fn forget_session(&mut self) {
+        count_joined(&self.session, self.offset(self.pc), &mut self.stats);
+        self.session = Session::CLOSED;
+    }
+
+    #[inline(always)]
+    pub(super) fn recovering(&self) -> bool {
+        self.recovering
+    }
+
+    pub(super) fn set_recovering(&mut self, recovering: bool) {
+        self.recovering = recovering;
+        self.choose_quick();
+    }
+
+    fn set_stopped(&mut self, stopped: bool) {
+        self.stopped = stopped;
+        self.choose_quick();
+    }
+
+    #[inline(always)]
+    pub(super) fn halted(&self) -> bool {
+        self.stopped || self.recovering
+    }
+
+    fn choose_quick(&mut self) {
+        self.quick = match (self.halted(), self.mpw_wqebbs, self.min_inline) {
+            (false, 1.., _) => Quick::Join,
+            (false, 0, 0) => Quick::Own,
+            _ => Quick::No,
+        };
     }
 
     // ---- transmit, in the order a packet meets it ----
 
-    #[inline]
+    /// The short way for what most packets of a batch are: linear, nothing to cut
+    /// or to tag, more to follow, no session or ring that ends with it. All else
+    /// goes the long way, which is a function of its own so that its stack frame
+    /// is not paid for here. It gets the packet by reference: so the packet stays
+    /// where it is in memory, and is not spread over all registers and the stack.
+    #[inline(always)]
     pub(super) fn transmit<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
-        if self.stopped || self.recovering {
-            return Tx::Busy(p);
+        let mut p = Some(p);
+        if let Some(q) = &p
+            && more
+            && is_simple(q)
+        {
+            let key = EsegKey::of(&q.todo);
+            if self.quick == Quick::Join && self.session.stays_open_with(key) {
+                let Some(Packet { head, todo, cookie, .. }) = p else { unreachable!() };
+                return self.join(h, head, todo, cookie);
+            }
+            if self.quick == Quick::Own && !self.session.is_open() && self.has_room_after(1) {
+                let Some(Packet { head, todo, cookie, .. }) = p else { unreachable!() };
+                return self.send_own(h, head, todo, cookie, key);
+            }
         }
-        self.stats.xmit_more += u64::from(more);
-        let key = EsegKey::new(self.cs_flags(&p));
-        let eligible = p.is_linear() && p.todo.gso.is_none() && p.todo.vlan.is_none() && p.head.len > 0;
-        if eligible && self.mpw_wqebbs > 0 {
-            self.add_to_session(h, p, key, more)
-        } else {
-            if self.session.is_open() {
-                self.close_session(h, false);
-            }
-            if eligible && self.min_inline == 0 {
-                self.send_plain(h, p, key, more)
-            } else {
-                self.send_any(h, p, key, more)
-            }
+        // Not returned as it is, so that `Ok` on the short way is no store to memory.
+        match self.transmit_any(h, &mut p, more) {
+            Tx::Ok => Tx::Ok,
+            Tx::Busy(p) => Tx::Busy(p),
+            Tx::Dropped(p) => Tx::Dropped(p),
         }
     }
 
+    /// Adds a packet to the open session, which neither fills nor ends with it.
+    /// The session's length says how many came this way: only bytes are counted.
     #[inline(always)]
-    fn cs_flags(&mut self, p: &Packet) -> u8 {
-        if p.todo.checksum.is_none() {
-            return 0;
+    fn join<H: Host>(&mut self, h: &mut H, head: Piece, todo: Todo, cookie: u32) -> Tx {
+        let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
+            Ok(m) => m,
+            Err(e) => return self.unmapped(h, Piece { buf: e.buf, start: head.start, len: head.len }, todo, cookie),
+        };
+        h.spend(Work::Map);
+        h.spend(Work::TxShared);
+        self.stats.bytes += u64::from(head.len);
+        h.store(&self.ring, self.session.next, self.data_seg(&m));
+        self.session.next += DS;
+        self.push(Slot::Mapped(m, cookie, true));
+        Tx::Ok
+    }
+
+    /// A WQE for one packet, after which there is room for any other.
+    #[inline(always)]
+    fn send_own<H: Host>(&mut self, h: &mut H, head: Piece, todo: Todo, cookie: u32, key: EsegKey) -> Tx {
+        let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
+            Ok(m) => m,
+            Err(e) => return self.unmapped(h, Piece { buf: e.buf, start: head.start, len: head.len }, todo, cookie),
+        };
+        h.spend(Work::Map);
+        h.spend(Work::TxDescriptor(1));
+        if key != EsegKey::NONE {
+            self.stats.csum_partial += 1;
         }
-        self.stats.csum_partial += 1;
-        let outer = cs_flags::L3 | cs_flags::L4;
-        if p.todo.encapsulated { cs_flags::L3 | cs_flags::L3_INNER | cs_flags::L4_INNER } else { outer }
+        self.stats.bytes += u64::from(head.len);
+        self.quick_sends += 1;
+        let ctrl = CtrlSeg::new(self.pc, opcode::SEND, self.sqn, 3);
+        let data = self.data_seg(&m);
+        h.store(&self.ring, self.offset(self.pc), Plain { head: Head { ctrl, eth: key.eseg() }, data });
+        self.push(Slot::Mapped(m, cookie, true));
+        self.note_wqe(1, 1);
+        Tx::Ok
+    }
+
+    /// A packet on the short way could not be mapped.
+    #[cold]
+    #[inline(never)]
+    fn unmapped<H: Host>(&mut self, h: &mut H, head: Piece, todo: Todo, cookie: u32) -> Tx {
+        self.stats.xmit_more += 1;
+        self.stats.csum_partial += u64::from(todo.checksum.is_some());
+        self.drop_packet(h, Packet { head, todo, more: None, cookie }, true)
+    }
+
+    /// The long way: any packet, in any state.
+    #[inline(never)]
+    fn transmit_any<H: Host>(&mut self, h: &mut H, p: &mut Option<Packet>, more: bool) -> Tx {
+        let Some(p) = p.take() else { unreachable!("the caller put it there") };
+        if self.halted() {
+            return Tx::Busy(p);
+        }
+        self.stats.xmit_more += u64::from(more);
+        self.stats.csum_partial += u64::from(p.todo.checksum.is_some());
+        let key = EsegKey::of(&p.todo);
+        let eligible = is_simple(&p);
+        if eligible && self.mpw_wqebbs > 0 {
+            return self.add_to_session(h, p, key, more);
+        }
+        if self.session.is_open() {
+            self.close_session(h, false);
+        }
+        if eligible && self.min_inline == 0 { self.send_plain(h, p, key, more) } else { self.send_any(h, p, key, more) }
     }
 
     #[inline(always)]
@@ -311,11 +447,12 @@ impl Sq {
         h.spend(Work::Map);
         h.spend(Work::TxShared);
         self.stats.mpwqe_pkts += 1;
+        self.session.counted += 1;
         self.stats.packets += 1;
         self.stats.bytes += u64::from(head.len);
         h.store(&self.ring, self.session.next, self.data_seg(&m));
         self.session.next += DS;
-        self.push(InFlight { held: Held::Mapped(m), cookie, last: true });
+        self.push(Slot::Mapped(m, cookie, true));
         if !more {
             self.close_session(h, true);
         } else if self.session.is_full() {
@@ -357,7 +494,7 @@ impl Sq {
             return;
         }
         let (wqebbs, pieces) = (ds.div_ceil(DS_PER_WQEBB), ds - Session::HEAD_DS);
-        self.session = Session::CLOSED;
+        self.forget_session();
         let mut ctrl = CtrlSeg::new(self.pc, opcode::ENHANCED_MPSW, self.sqn, ds);
         if notify {
             ctrl.fm_ce_se = CQ_UPDATE;
@@ -388,7 +525,7 @@ impl Sq {
         }
         let data = self.data_seg(&m);
         h.store(&self.ring, self.offset(self.pc), Plain { head: Head { ctrl, eth: key.eseg() }, data });
-        self.push(InFlight { held: Held::Mapped(m), cookie, last: true });
+        self.push(Slot::Mapped(m, cookie, true));
         self.post(1, 1);
         self.finish(h, &ctrl, notify);
         Tx::Ok
@@ -507,7 +644,7 @@ impl Sq {
                     h.spend(Work::Map);
                     h.store(&self.ring, at, self.data_seg(&m));
                     at += DS;
-                    self.push(InFlight { held: Held::Mapped(m), cookie, last: count == 0 });
+                    self.push(Slot::Mapped(m, cookie, count == 0));
                 }
                 Err(e) => {
                     let head = Piece { buf: e.buf, start, len };
@@ -516,7 +653,7 @@ impl Sq {
                 }
             }
         } else {
-            self.push(InFlight { held: Held::Inlined(head.buf), cookie, last: count == 0 });
+            self.push(Slot::Inlined(head.buf, cookie, count == 0));
         }
         let mut rest = frags.into_iter();
         while let Some(f) = rest.next() {
@@ -526,7 +663,7 @@ impl Sq {
                     h.spend(Work::Map);
                     h.store(&self.ring, at, self.data_seg(&m));
                     at += DS;
-                    self.push(InFlight { held: Held::Mapped(m), cookie, last: done == count });
+                    self.push(Slot::Mapped(m, cookie, done == count));
                 }
                 Err(e) => {
                     // Take back what was done, last first.
@@ -597,17 +734,22 @@ impl Sq {
 
     #[inline(always)]
     fn post(&mut self, wqebbs: u32, pieces: u32) {
+        self.note_wqe(wqebbs, pieces);
+        self.stats.wqes += 1;
+    }
+
+    #[inline(always)]
+    fn note_wqe(&mut self, wqebbs: u32, pieces: u32) {
         self.info[usize::from(self.pc & self.mask)] = WqeInfo { wqebbs: wqebbs as u8, pieces: pieces as u8 };
         self.last_wqe = self.pc;
         self.pc = self.pc.wrapping_add(wqebbs as u16);
-        self.stats.wqes += 1;
     }
 
     /// After each WQE: stop the queue when it runs short, ring when the batch ends.
     #[inline(always)]
     fn finish<H: Host>(&mut self, h: &mut H, last: &CtrlSeg, notify: bool) {
         if !self.has_room_after(0) && !self.stopped {
-            self.stopped = true;
+            self.set_stopped(true);
             self.stats.stopped += 1;
         }
         if notify {
@@ -630,35 +772,25 @@ impl Sq {
 
     #[inline(always)]
     fn has_room_after(&self, wqebbs: u32) -> bool {
-        let pc = self.pc.wrapping_add(wqebbs as u16);
-        self.cc.wrapping_sub(pc) & self.mask >= self.stop_room || self.cc == pc
+        self.pc.wrapping_add(wqebbs as u16).wrapping_sub(self.cc) <= self.room
     }
 
     #[inline(always)]
-    fn push(&mut self, e: InFlight) {
-        let mask = self.fifo.len() - 1;
-        self.fifo[self.fifo_head as usize & mask] = Some(e);
+    fn push(&mut self, slot: Slot) {
+        self.fifo[(self.fifo_head & self.fifo_mask) as usize] = slot;
         self.fifo_head = self.fifo_head.wrapping_add(1);
-    }
-
-    #[inline(always)]
-    fn pop(&mut self) -> Option<InFlight> {
-        let mask = self.fifo.len() - 1;
-        let e = self.fifo[self.fifo_tail as usize & mask].take();
-        self.fifo_tail = self.fifo_tail.wrapping_add(1);
-        e
     }
 
     /// Takes back the last push.
     fn unpush<H: Host>(&mut self, h: &mut H) -> Option<Piece> {
         self.fifo_head = self.fifo_head.wrapping_sub(1);
-        let mask = self.fifo.len() - 1;
-        match self.fifo[self.fifo_head as usize & mask].take()?.held {
-            Held::Mapped(m) => {
+        match mem::take(&mut self.fifo[(self.fifo_head & self.fifo_mask) as usize]) {
+            Slot::Mapped(m, ..) => {
                 let r = m.range();
                 Some(Piece { buf: h.unmap(m), start: r.start, len: r.end - r.start })
             }
-            Held::Inlined(buf) => Some(Piece::whole(buf)),
+            Slot::Inlined(buf, ..) => Some(Piece::whole(buf)),
+            Slot::Empty => None,
         }
     }
 
@@ -672,25 +804,47 @@ impl Sq {
             self.stats.cqe_stray += 1;
             return 0;
         }
-        let mut packets = 0;
+        let mut pieces = 0;
         loop {
             let at = self.cc;
             let wi = self.info[usize::from(at & self.mask)];
             self.cc = at.wrapping_add(u16::from(wi.wqebbs));
-            for _ in 0..wi.pieces {
-                let Some(InFlight { held, cookie, last }) = self.pop() else { break };
-                let buf = match held {
-                    Held::Mapped(m) => h.unmap(m),
-                    Held::Inlined(b) => b,
-                };
-                packets += u32::from(last);
-                up.sent(buf, cookie, last);
-            }
+            pieces += u32::from(wi.pieces);
             // `wqe_counter` may lie inside a WQE only if the device is wrong;
             // passing it ends the walk all the same.
             if wqe_counter.wrapping_sub(at) < u16::from(wi.wqebbs.max(1)) || self.cc == self.announced {
                 break;
             }
+        }
+        self.give_back(h, pieces, |_, buf, cookie, last| up.sent(buf, cookie, last))
+    }
+
+    /// Unmaps the next `pieces` buffers and hands them to `f`; how many packets
+    /// they were. All of a CQE's WQEs at once, and slice by slice where the FIFO
+    /// wraps: so the loop tests nothing but the slots.
+    #[inline(always)]
+    fn give_back<H: Host>(&mut self, h: &mut H, mut pieces: u32, mut f: impl FnMut(&mut H, Buf, u32, bool)) -> u32 {
+        let mut packets = 0;
+        while pieces > 0 {
+            let start = (self.fifo_tail & self.fifo_mask) as usize;
+            let rest = &mut self.fifo[start..];
+            let n = rest.len().min(pieces as usize);
+            for slot in &mut rest[..n] {
+                match mem::take(slot) {
+                    Slot::Mapped(m, cookie, last) => {
+                        packets += u32::from(last);
+                        let buf = h.unmap(m);
+                        f(h, buf, cookie, last);
+                    }
+                    Slot::Inlined(buf, cookie, last) => {
+                        packets += u32::from(last);
+                        f(h, buf, cookie, last);
+                    }
+                    Slot::Empty => {}
+                }
+            }
+            self.fifo_tail = self.fifo_tail.wrapping_add(n as u32);
+            pieces -= n as u32;
         }
         packets
     }
@@ -698,7 +852,7 @@ impl Sq {
     #[inline(always)]
     pub(super) fn wake_if_room<H: Host>(&mut self, h: &mut H) {
         if self.stopped && !self.recovering && self.has_room_after(0) {
-            self.stopped = false;
+            self.set_stopped(false);
             self.stats.wake += 1;
             h.spend(Work::Wake);
         }
@@ -726,16 +880,10 @@ impl Sq {
     /// For recovery: what was queued and never announced will not be. Its buffers
     /// come back, in order, as those of sent packets do.
     pub(super) fn abandon<H: Host, S: Sink>(&mut self, h: &mut H, up: &mut S) {
-        while self.fifo_tail != self.fifo_head {
-            let Some(InFlight { held, cookie, last }) = self.pop() else { continue };
-            let buf = match held {
-                Held::Mapped(m) => h.unmap(m),
-                Held::Inlined(b) => b,
-            };
-            self.stats.dropped += u64::from(last);
-            up.sent(buf, cookie, last);
-        }
-        self.session = Session::CLOSED;
+        let left = self.fifo_head.wrapping_sub(self.fifo_tail);
+        let packets = self.give_back(h, left, |_, buf, cookie, last| up.sent(buf, cookie, last));
+        self.stats.dropped += u64::from(packets);
+        self.forget_session();
     }
 
     /// For recovery: all counters start again at zero. Nothing is queued.
@@ -747,18 +895,44 @@ impl Sq {
     }
 
     pub(super) fn release<H: Host>(mut self, h: &mut H) {
-        while self.fifo_tail != self.fifo_head {
-            match self.pop().map(|e| e.held) {
-                Some(Held::Mapped(m)) => {
-                    let buf = h.unmap(m);
-                    h.release(buf);
-                }
-                Some(Held::Inlined(buf)) => h.release(buf),
-                None => {}
-            }
-        }
+        let left = self.fifo_head.wrapping_sub(self.fifo_tail);
+        self.give_back(h, left, |h, buf, _, _| h.release(buf));
         h.release_coherent(self.ring);
         h.release_coherent(self.dbr);
+    }
+}
+
+/// A packet that is one piece and needs neither a cut nor a tag.
+#[inline(always)]
+fn is_simple(p: &Packet) -> bool {
+    // `cold_path` keeps each test a branch; the compiler would rather combine them.
+    if !p.is_linear() || p.todo.gso.is_some() {
+        cold_path();
+        return false;
+    }
+    if p.todo.vlan.is_some() {
+        cold_path();
+        return false;
+    }
+    if p.head.len == 0 {
+        cold_path();
+        return false;
+    }
+    true
+}
+
+/// Counts the packets that joined `session`, whose WQE begins at ring offset `at`,
+/// on the short way.
+#[inline(always)]
+fn count_joined(session: &Session, at: u32, s: &mut Stats) {
+    if session.is_open() {
+        let joined = u64::from(session.ds(at) - Session::HEAD_DS - session.counted);
+        s.mpwqe_pkts += joined;
+        s.packets += joined;
+        s.xmit_more += joined;
+        if session.key != EsegKey::NONE {
+            s.csum_partial += joined;
+        }
     }
 }
 
