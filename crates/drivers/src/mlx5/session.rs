@@ -44,9 +44,9 @@ impl EsegKey {
 
     #[inline(always)]
     pub(super) fn eseg(self) -> EthSeg {
-        const { assert!(ESEG_SHARED == 6) };
-        let [a, b, c, d, cs_flags, swp_flags, ..] = self.0.to_le_bytes();
-        EthSeg { swp_offsets: [a, b, c, d], cs_flags, swp_flags, ..EthSeg::default() }
+        // In two words: a field at a time would be stored so.
+        const { assert!(ESEG_SHARED <= 8) };
+        zerocopy::transmute!([self.0.to_le_bytes(), [0; 8]])
     }
 }
 
@@ -58,21 +58,19 @@ pub(super) struct Session {
     pub(super) next: u32,
     /// It is full when `next` is here.
     end: u32,
-    /// Packets of it that are in the statistics.
-    pub(super) counted: u32,
     /// What its packets share.
     pub(super) key: EsegKey,
 }
 
 impl Session {
-    pub(super) const CLOSED: Session = Session { next: 0, end: 0, counted: 0, key: EsegKey(NO_KEY) };
+    pub(super) const CLOSED: Session = Session { next: 0, end: 0, key: EsegKey(NO_KEY) };
     /// Control and Ethernet segment.
     pub(super) const HEAD_DS: u32 = 2;
 
     /// A session of `wqebbs` blocks at most, whose WQE begins at ring offset `at`.
     #[inline(always)]
     pub(super) fn open(key: EsegKey, at: u32, wqebbs: u32) -> Session {
-        Session { next: at + Session::HEAD_DS * DS, end: at + wqebbs * WQEBB, counted: 0, key }
+        Session { next: at + Session::HEAD_DS * DS, end: at + wqebbs * WQEBB, key }
     }
     #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
@@ -81,11 +79,6 @@ impl Session {
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
         self.next == self.end
-    }
-    /// Open, with `key`, and not full with one more.
-    #[inline(always)]
-    pub(super) fn stays_open_with(&self, key: EsegKey) -> bool {
-        self.key == key && self.next + DS != self.end
     }
     /// Data segments so far, of the WQE that begins at `at`.
     #[inline(always)]

@@ -141,9 +141,17 @@ stats! {
 /// What stands in the ring at a WQE's first block.
 #[derive(Clone, Copy, Debug, Default)]
 struct WqeInfo {
-    wqebbs: u8,
+    /// Basic blocks less one: a walk over WQEs cannot stand still.
+    more_wqebbs: u8,
     /// Entries of the FIFO that it owns.
     pieces: u8,
+}
+
+impl WqeInfo {
+    #[inline(always)]
+    fn new(wqebbs: u32, pieces: u32) -> WqeInfo {
+        WqeInfo { more_wqebbs: (wqebbs - 1) as u8, pieces: pieces as u8 }
+    }
 }
 
 /// A place of the FIFO: a buffer in flight, with its packet's cookie and whether
@@ -325,26 +333,38 @@ impl Sq {
 
     // ---- transmit, in the order a packet meets it ----
 
-    /// The short way for what most packets of a batch are: linear, nothing to cut
-    /// or to tag, more to follow, no session or ring that ends with it. All else
-    /// goes the long way, which is a function of its own so that its stack frame
-    /// is not paid for here. It gets the packet by reference: so the packet stays
-    /// where it is in memory, and is not spread over all registers and the stack.
+    /// The short way for what most packets are: linear, nothing to cut or to tag;
+    /// they share a session, or have a WQE of their own, with more to follow and
+    /// room for it. All else goes the long way, which is a function of its own so
+    /// that its stack frame is not paid for here. It gets the packet by reference:
+    /// so the packet stays where it is in memory, and is not spread over all
+    /// registers and the stack.
     #[inline(always)]
     pub(super) fn transmit<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         let mut p = Some(p);
         if let Some(q) = &p
-            && more
             && is_simple(q)
         {
             let key = EsegKey::of(&q.todo);
-            if self.quick == Quick::Join && self.session.stays_open_with(key) {
+            if self.quick == Quick::Join {
                 let Some(Packet { head, todo, cookie, .. }) = p else { unreachable!() };
-                return self.join(h, head, todo, cookie);
+                return match self.add_to_session(h, head, cookie, key, more) {
+                    Ok(()) => Tx::Ok,
+                    Err((head, more)) => {
+                        self.unmapped(h, &todo, more);
+                        Tx::Dropped(Packet { head, todo, more: None, cookie })
+                    }
+                };
             }
-            if self.quick == Quick::Own && !self.session.is_open() && self.has_room_after(1) {
+            if self.quick == Quick::Own && more && self.has_room_after(1) {
                 let Some(Packet { head, todo, cookie, .. }) = p else { unreachable!() };
-                return self.send_own(h, head, todo, cookie, key);
+                return match self.send_own(h, head, cookie, key) {
+                    Ok(()) => Tx::Ok,
+                    Err(head) => {
+                        self.unmapped(h, &todo, more);
+                        Tx::Dropped(Packet { head, todo, more: None, cookie })
+                    }
+                };
             }
         }
         // Not returned as it is, so that `Ok` on the short way is no store to memory.
@@ -355,13 +375,24 @@ impl Sq {
         }
     }
 
-    /// Adds a packet to the open session, which neither fills nor ends with it.
     /// The session's length says how many came this way: only bytes are counted.
+    /// The piece comes back when it cannot be mapped, and whether more is to follow.
     #[inline(always)]
-    fn join<H: Host>(&mut self, h: &mut H, head: Piece, todo: Todo, cookie: u32) -> Tx {
+    fn add_to_session<H: Host>(
+        &mut self,
+        h: &mut H,
+        head: Piece,
+        cookie: u32,
+        key: EsegKey,
+        mut more: bool,
+    ) -> Result<(), (Piece, bool)> {
+        // A closed session has nobody's key.
+        if self.session.key != key {
+            more = self.change_session(h, key, more);
+        }
         let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
             Ok(m) => m,
-            Err(e) => return self.unmapped(h, Piece { buf: e.buf, start: head.start, len: head.len }, todo, cookie),
+            Err(e) => return Err((Piece { buf: e.buf, start: head.start, len: head.len }, more)),
         };
         h.spend(Work::Map);
         h.spend(Work::TxShared);
@@ -369,15 +400,49 @@ impl Sq {
         h.store(&self.ring, self.session.next, self.data_seg(&m));
         self.session.next += DS;
         self.push(Slot::Mapped(m, cookie, true));
-        Tx::Ok
+        if !more || self.session.is_full() {
+            self.end_session(h, more);
+        }
+        Ok(())
+    }
+
+    /// Opens a session for packets with `key`, after closing the one that may be
+    /// open; whether more is to follow.
+    #[inline(never)]
+    fn change_session<H: Host>(&mut self, h: &mut H, key: EsegKey, mut more: bool) -> bool {
+        if self.session.is_open() {
+            self.close_session(h, false);
+            // This may have stopped the queue: then this packet is the last
+            // for now, and nobody else would ring for it.
+            if self.stopped && more {
+                self.stats.xmit_more += 1;
+                more = false;
+            }
+        }
+        self.open_session(h, key);
+        more
+    }
+
+    /// After the packet that ends the batch or fills the session.
+    #[inline(never)]
+    fn end_session<H: Host>(&mut self, h: &mut H, more: bool) {
+        if more {
+            // The queue may have to stop here, and then nobody else would ring.
+            let stop = !self.has_room_after(self.session_wqebbs());
+            self.close_session(h, stop);
+        } else {
+            self.close_session(h, true);
+            // All its packets were counted as having more behind them.
+            self.stats.xmit_more -= 1;
+        }
     }
 
     /// A WQE for one packet, after which there is room for any other.
     #[inline(always)]
-    fn send_own<H: Host>(&mut self, h: &mut H, head: Piece, todo: Todo, cookie: u32, key: EsegKey) -> Tx {
+    fn send_own<H: Host>(&mut self, h: &mut H, head: Piece, cookie: u32, key: EsegKey) -> Result<(), Piece> {
         let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
             Ok(m) => m,
-            Err(e) => return self.unmapped(h, Piece { buf: e.buf, start: head.start, len: head.len }, todo, cookie),
+            Err(e) => return Err(Piece { buf: e.buf, start: head.start, len: head.len }),
         };
         h.spend(Work::Map);
         h.spend(Work::TxDescriptor(1));
@@ -386,21 +451,25 @@ impl Sq {
         }
         self.stats.bytes += u64::from(head.len);
         self.quick_sends += 1;
-        let ctrl = CtrlSeg::new(self.pc, opcode::SEND, self.sqn, 3);
+        // Looked up once: the compiler must take a store to the ring for a store
+        // to anything.
+        let (pc, index) = (self.pc, self.pc & self.mask);
+        let ctrl = CtrlSeg::new(pc, opcode::SEND, self.sqn, 3);
         let data = self.data_seg(&m);
-        h.store(&self.ring, self.offset(self.pc), Plain { head: Head { ctrl, eth: key.eseg() }, data });
+        h.store(&self.ring, u32::from(index) * WQEBB, Plain { head: Head { ctrl, eth: key.eseg() }, data });
         self.push(Slot::Mapped(m, cookie, true));
-        self.note_wqe(1, 1);
-        Tx::Ok
+        self.info[usize::from(index)] = WqeInfo::new(1, 1);
+        self.pc = pc.wrapping_add(1);
+        Ok(())
     }
 
     /// A packet on the short way could not be mapped.
     #[cold]
     #[inline(never)]
-    fn unmapped<H: Host>(&mut self, h: &mut H, head: Piece, todo: Todo, cookie: u32) -> Tx {
-        self.stats.xmit_more += 1;
+    fn unmapped<H: Host>(&mut self, h: &mut H, todo: &Todo, more: bool) {
+        self.stats.xmit_more += u64::from(more);
         self.stats.csum_partial += u64::from(todo.checksum.is_some());
-        self.drop_packet(h, Packet { head, todo, more: None, cookie }, true)
+        self.count_drop(h, more);
     }
 
     /// The long way: any packet, in any state.
@@ -413,54 +482,14 @@ impl Sq {
         self.stats.xmit_more += u64::from(more);
         self.stats.csum_partial += u64::from(p.todo.checksum.is_some());
         let key = EsegKey::of(&p.todo);
-        let eligible = is_simple(&p);
-        if eligible && self.mpw_wqebbs > 0 {
-            return self.add_to_session(h, p, key, more);
-        }
         if self.session.is_open() {
             self.close_session(h, false);
         }
-        if eligible && self.min_inline == 0 { self.send_plain(h, p, key, more) } else { self.send_any(h, p, key, more) }
-    }
-
-    #[inline(always)]
-    fn add_to_session<H: Host>(&mut self, h: &mut H, p: Packet, key: EsegKey, mut more: bool) -> Tx {
-        if self.session.is_open() {
-            if self.session.key != key {
-                self.close_session(h, false);
-                // This may have stopped the queue: then this packet is the last
-                // for now, and nobody else would ring for it.
-                more &= !self.stopped;
-                self.open_session(h, key);
-            }
+        if is_simple(&p) && self.min_inline == 0 {
+            self.send_plain(h, p, key, more)
         } else {
-            self.open_session(h, key);
+            self.send_any(h, p, key, more)
         }
-        let Packet { head, todo, cookie, .. } = p;
-        let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
-            Ok(m) => m,
-            Err(e) => {
-                let head = Piece { buf: e.buf, start: head.start, len: head.len };
-                return self.drop_packet(h, Packet { head, todo, more: None, cookie }, more);
-            }
-        };
-        h.spend(Work::Map);
-        h.spend(Work::TxShared);
-        self.stats.mpwqe_pkts += 1;
-        self.session.counted += 1;
-        self.stats.packets += 1;
-        self.stats.bytes += u64::from(head.len);
-        h.store(&self.ring, self.session.next, self.data_seg(&m));
-        self.session.next += DS;
-        self.push(Slot::Mapped(m, cookie, true));
-        if !more {
-            self.close_session(h, true);
-        } else if self.session.is_full() {
-            // The queue may have to stop here, and then nobody else would ring.
-            let stop = !self.has_room_after(self.session_wqebbs());
-            self.close_session(h, stop);
-        }
-        Tx::Ok
     }
 
     #[inline(never)]
@@ -686,13 +715,17 @@ impl Sq {
     #[cold]
     #[inline(never)]
     fn drop_packet<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+        self.count_drop(h, more);
+        Tx::Dropped(p)
+    }
+
+    fn count_drop<H: Host>(&mut self, h: &mut H, more: bool) {
         self.stats.dropped += 1;
         if !more || self.stopped {
             // Those before it in the batch would wait for a doorbell for ever. (The
             // queue may have stopped when the session before it closed.)
             self.flush(h);
         }
-        Tx::Dropped(p)
     }
 
     /// Announces whatever is queued and not yet announced (en_tx.c `mlx5e_tx_flush`).
@@ -734,15 +767,9 @@ impl Sq {
 
     #[inline(always)]
     fn post(&mut self, wqebbs: u32, pieces: u32) {
-        self.note_wqe(wqebbs, pieces);
-        self.stats.wqes += 1;
-    }
-
-    #[inline(always)]
-    fn note_wqe(&mut self, wqebbs: u32, pieces: u32) {
-        self.info[usize::from(self.pc & self.mask)] = WqeInfo { wqebbs: wqebbs as u8, pieces: pieces as u8 };
-        self.last_wqe = self.pc;
+        self.info[usize::from(self.pc & self.mask)] = WqeInfo::new(wqebbs, pieces);
         self.pc = self.pc.wrapping_add(wqebbs as u16);
+        self.stats.wqes += 1;
     }
 
     /// After each WQE: stop the queue when it runs short, ring when the batch ends.
@@ -762,6 +789,7 @@ impl Sq {
         h.spend(Work::TxNotify);
         self.stats.doorbells += 1;
         self.announced = self.pc;
+        self.last_wqe = last.pc();
         h.fence(Fence::DmaWrite);
         h.store(&self.dbr, dbr::SEND, U32::new(u32::from(self.pc)));
         h.fence(Fence::Write);
@@ -800,22 +828,21 @@ impl Sq {
     /// packets that were. A counter that names no outstanding WQE is ignored.
     #[inline(always)]
     pub(super) fn retire<H: Host, S: Sink>(&mut self, h: &mut H, wqe_counter: u16, up: &mut S) -> u32 {
-        if wqe_counter.wrapping_sub(self.cc) >= self.announced.wrapping_sub(self.cc) {
+        let from = self.cc;
+        let target = wqe_counter.wrapping_sub(from);
+        if target >= self.announced.wrapping_sub(from) {
             self.stats.cqe_stray += 1;
             return 0;
         }
-        let mut pieces = 0;
-        loop {
-            let at = self.cc;
-            let wi = self.info[usize::from(at & self.mask)];
-            self.cc = at.wrapping_add(u16::from(wi.wqebbs));
+        let (mut passed, mut pieces) = (0u16, 0u32);
+        // `target` may lie inside a WQE only if the device is wrong; passing it
+        // ends the walk all the same.
+        while passed <= target {
+            let wi = self.info[usize::from(from.wrapping_add(passed) & self.mask)];
+            passed += 1 + u16::from(wi.more_wqebbs);
             pieces += u32::from(wi.pieces);
-            // `wqe_counter` may lie inside a WQE only if the device is wrong;
-            // passing it ends the walk all the same.
-            if wqe_counter.wrapping_sub(at) < u16::from(wi.wqebbs.max(1)) || self.cc == self.announced {
-                break;
-            }
         }
+        self.cc = from.wrapping_add(passed);
         self.give_back(h, pieces, |_, buf, cookie, last| up.sent(buf, cookie, last))
     }
 
@@ -926,7 +953,7 @@ fn is_simple(p: &Packet) -> bool {
 #[inline(always)]
 fn count_joined(session: &Session, at: u32, s: &mut Stats) {
     if session.is_open() {
-        let joined = u64::from(session.ds(at) - Session::HEAD_DS - session.counted);
+        let joined = u64::from(session.ds(at) - Session::HEAD_DS);
         s.mpwqe_pkts += joined;
         s.packets += joined;
         s.xmit_more += joined;
