@@ -9,6 +9,7 @@
 //! [`Flat::settle`]: only then does the device do what is due. Without a device,
 //! [`NoDevice`] takes its place and vanishes in compilation.
 
+use core::hint::cold_path;
 use core::ops::Range;
 use doorbell_seam::{
     Buf, Coherent, Device, Direction, DmaFault, DmaFaultKind, Drop, Exhausted, Fence, Host, Iova, MapError, MapFault,
@@ -144,11 +145,6 @@ impl Port for FlatPort {
     }
 }
 
-#[cold]
-fn no_range(buf: Buf) -> Result<Mapped, MapError> {
-    Err(MapError { buf, why: MapFault::Range })
-}
-
 impl<D: Device<FlatPort>> Host for Flat<D> {
     #[inline(always)]
     fn read32(&mut self, r: Reg) -> u32 {
@@ -194,11 +190,11 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
 
     #[inline(always)]
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
-        if range.start > range.end {
-            return no_range(b);
-        }
-        if range.end > b.len() {
-            return no_range(b);
+        // start <= end <= length, so that neither test has to look at an overflow.
+        let len = range.end.wrapping_sub(range.start);
+        if len > b.len() || range.start > b.len() - len {
+            cold_path();
+            return Err(MapError { buf: b, why: MapFault::Range });
         }
         let iova = Iova(b.addr() + u64::from(range.start));
         Ok(Mapped::new(b, range, iova, dir))

@@ -347,10 +347,15 @@ impl Sq {
         {
             let key = EsegKey::of(&q.todo);
             if self.quick == Quick::Join {
+                let mut more = more;
+                // A closed session has nobody's key.
+                if self.session.key != key {
+                    more = self.change_session(h, key, more);
+                }
                 let Some(Packet { head, todo, cookie, .. }) = p else { unreachable!() };
-                return match self.add_to_session(h, head, cookie, key, more) {
+                return match self.add_to_session(h, head, cookie, more) {
                     Ok(()) => Tx::Ok,
-                    Err((head, more)) => {
+                    Err(head) => {
                         self.unmapped(h, &todo, more);
                         Tx::Dropped(Packet { head, todo, more: None, cookie })
                     }
@@ -376,23 +381,12 @@ impl Sq {
     }
 
     /// The session's length says how many came this way: only bytes are counted.
-    /// The piece comes back when it cannot be mapped, and whether more is to follow.
+    /// The piece comes back when it cannot be mapped.
     #[inline(always)]
-    fn add_to_session<H: Host>(
-        &mut self,
-        h: &mut H,
-        head: Piece,
-        cookie: u32,
-        key: EsegKey,
-        mut more: bool,
-    ) -> Result<(), (Piece, bool)> {
-        // A closed session has nobody's key.
-        if self.session.key != key {
-            more = self.change_session(h, key, more);
-        }
+    fn add_to_session<H: Host>(&mut self, h: &mut H, head: Piece, cookie: u32, more: bool) -> Result<(), Piece> {
         let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
             Ok(m) => m,
-            Err(e) => return Err((Piece { buf: e.buf, start: head.start, len: head.len }, more)),
+            Err(e) => return Err(Piece { buf: e.buf, start: head.start, len: head.len }),
         };
         h.spend(Work::Map);
         h.spend(Work::TxShared);
@@ -933,15 +927,11 @@ impl Sq {
 #[inline(always)]
 fn is_simple(p: &Packet) -> bool {
     // `cold_path` keeps each test a branch; the compiler would rather combine them.
-    if !p.is_linear() || p.todo.gso.is_some() {
-        cold_path();
-        return false;
-    }
-    if p.todo.vlan.is_some() {
-        cold_path();
-        return false;
-    }
     if p.head.len == 0 {
+        cold_path();
+        return false;
+    }
+    if !p.is_linear() || p.todo.gso.is_some() || p.todo.vlan.is_some() {
         cold_path();
         return false;
     }
