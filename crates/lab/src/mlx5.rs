@@ -5,7 +5,7 @@ mod figures;
 mod rig;
 pub mod settings;
 
-pub use figures::Figures;
+pub use figures::{Figures, MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 pub use rig::RIG;
 
 use crate::clock::{self, Core, Stuck};

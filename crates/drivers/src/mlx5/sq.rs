@@ -202,7 +202,7 @@ pub(super) struct Sq {
     pub(super) cc: u16,
     /// Producer counter at the last doorbell.
     announced: u16,
-    /// Counter of the WQE that was posted last.
+    /// Counter of the WQE that the last doorbell announced.
     last_wqe: u16,
     /// Blocks that may be in use while there is room for any WQE.
     room: u16,
