@@ -9,6 +9,7 @@
 //! [`Flat::settle`]: only then does the device do what is due. Without a device,
 //! [`NoDevice`] takes its place and vanishes in compilation.
 
+use core::hint::cold_path;
 use core::ops::Range;
 use doorbell_seam::{
     Buf, Coherent, Device, Direction, DmaFault, DmaFaultKind, Drop, Exhausted, Fence, Host, Iova, MapError, MapFault,
@@ -49,7 +50,11 @@ const FIRST: usize = 4096;
 
 impl<D> Flat<D> {
     /// A host with `size` bytes of memory, all zero.
+    ///
+    /// # Panics
+    /// When `size` is 4 GiB or more.
     pub fn new(size: usize, device: D) -> Flat<D> {
+        assert!(u32::try_from(size).is_ok(), "{size} bytes: less than 4 GiB");
         let port = FlatPort {
             memory: vec![0; size],
             fresh: FIRST,
@@ -81,7 +86,11 @@ impl FlatPort {
     /// Outside memory.
     #[inline(always)]
     pub fn at(&mut self, addr: u64, len: usize) -> &mut [u8] {
-        &mut self.memory[addr as usize..][..len]
+        debug_assert!(addr <= u64::from(u32::MAX), "no memory at {addr:#x}");
+        // Memory ends below 4 GiB, so that the end cannot overflow and one
+        // comparison does.
+        let start = addr as u32 as usize;
+        &mut self.memory[start..start + len]
     }
 
     fn take(&mut self, len: u32, place: Place) -> Result<u64, Exhausted> {
@@ -181,7 +190,10 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
 
     #[inline(always)]
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
-        if range.start > range.end || range.end > b.len() {
+        // start <= end <= length, so that neither test has to look at an overflow.
+        let len = range.end.wrapping_sub(range.start);
+        if len > b.len() || range.start > b.len() - len {
+            cold_path();
             return Err(MapError { buf: b, why: MapFault::Range });
         }
         let iova = Iova(b.addr() + u64::from(range.start));

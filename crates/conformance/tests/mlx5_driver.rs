@@ -208,6 +208,35 @@ fn a_session_that_is_full_at_the_batchs_end_is_announced_once() {
     assert_eq!(d.doorbells().len(), 1);
 }
 
+/// Also while a session is open, and while nothing is announced.
+#[test]
+fn the_statistics_are_exact_after_every_packet() {
+    for mut d in [Desk::default_channel(), Desk::without_mpwqe()] {
+        let (mut packets, mut more_calls, mut checksums) = (0, 0, 0);
+        for i in 0..200u64 {
+            let (partial, more) = (i / 3 % 4 == 1, i % 7 != 6);
+            let mut p = d.packet(60);
+            p.todo.checksum = partial.then_some(UDP);
+            d.send(p, more);
+            packets += 1;
+            more_calls += u64::from(more);
+            checksums += u64::from(partial);
+            let s = d.stats();
+            assert_eq!(
+                (s.packets, s.bytes, s.xmit_more, s.csum_partial),
+                (packets, packets * 60, more_calls, checksums)
+            );
+            let own = s.wqes - s.nop;
+            if s.mpwqe_blks == 0 {
+                assert_eq!((own, s.mpwqe_pkts), (packets, 0));
+            } else {
+                assert_eq!(s.mpwqe_pkts, packets);
+                assert_eq!(s.mpwqe_blks - own, u64::from(more), "one is open unless the batch has ended");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_session_closes_when_the_eth_segment_differs() {
     let mut d = Desk::default_channel();

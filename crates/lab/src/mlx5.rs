@@ -5,7 +5,7 @@ mod figures;
 mod rig;
 pub mod settings;
 
-pub use figures::Figures;
+pub use figures::{Figures, MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 pub use rig::RIG;
 
 use crate::clock::{self, Core, Ended, Stuck};
@@ -281,7 +281,7 @@ fn finish(mut m: System, cores: Vec<Core<Channel<Direct>, Source>>, before: &Led
     let mut skipped = 0;
     for (i, core) in cores.into_iter().enumerate() {
         m.enter(i);
-        driver.add(core.driver.stats());
+        driver.add(&core.driver.stats());
         latency.add(&core.latency);
         core.driver.close(&mut m);
         match core.traffic {

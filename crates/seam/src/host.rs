@@ -143,16 +143,24 @@ pub enum Direction {
 pub struct Mapped {
     buf: Buf,
     iova: Iova,
-    start: u32,
+    /// First byte; in the highest bit, set, [`Direction::FromDevice`]: so the
+    /// whole takes 32 bytes, and a driver holds one for each buffer in flight.
+    start_dir: u32,
     len: u32,
-    dir: Direction,
 }
 
+const FROM_DEVICE: u32 = 1 << 31;
+
 impl Mapped {
-    /// For hosts: `buf`'s bytes `range` are reachable at `iova`.
+    /// For hosts: `buf`'s bytes `range`, in its first 2 GiB, are reachable at `iova`.
     #[inline(always)]
     pub const fn new(buf: Buf, range: Range<u32>, iova: Iova, dir: Direction) -> Mapped {
-        Mapped { buf, iova, start: range.start, len: range.end - range.start, dir }
+        debug_assert!(range.start < FROM_DEVICE);
+        let dir = match dir {
+            Direction::ToDevice => 0,
+            Direction::FromDevice => FROM_DEVICE,
+        };
+        Mapped { buf, iova, start_dir: range.start | dir, len: range.end - range.start }
     }
     /// Where the device finds the first mapped byte.
     #[inline(always)]
@@ -171,11 +179,12 @@ impl Mapped {
     /// Which bytes of the buffer are mapped.
     #[inline(always)]
     pub const fn range(&self) -> Range<u32> {
-        self.start..self.start + self.len
+        let start = self.start_dir & !FROM_DEVICE;
+        start..start + self.len
     }
     /// Which way.
     pub const fn direction(&self) -> Direction {
-        self.dir
+        if self.start_dir & FROM_DEVICE == 0 { Direction::ToDevice } else { Direction::FromDevice }
     }
     /// For hosts, when the mapping has ended.
     #[inline(always)]

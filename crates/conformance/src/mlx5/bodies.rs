@@ -97,7 +97,7 @@ pub fn sends<A: Arm>(host: A, config: Config, specs: &[Spec]) -> Came {
     r.service();
     assert!(r.channel.is_drained());
     assert_eq!(r.returned.packets(), (0..specs.len() as u32).collect::<Vec<_>>(), "each came back once, in order");
-    let (frames, driver, device) = (r.host.frames(), *r.channel.stats(), r.host.device().counters);
+    let (frames, driver, device) = (r.host.frames(), r.channel.stats(), r.host.device().counters);
     let same = [
         ("packets", driver.packets, device.packets),
         ("bytes", driver.bytes, device.bytes),
@@ -142,7 +142,7 @@ pub fn recovers<A: Arm>(host: A, config: Config, specs: &[Spec]) {
         }
     }
     r.service();
-    let s = *r.channel.stats();
+    let s = r.channel.stats();
     assert_eq!(s.recover, 1);
     assert!(s.cqe_err >= 1);
     assert_eq!(r.returned.packets(), (0..all).collect::<Vec<_>>());

@@ -363,7 +363,7 @@ impl Desk {
 
     /// The driver's counters.
     pub fn stats(&self) -> Stats {
-        *self.channel.stats()
+        self.channel.stats()
     }
 
     /// Whether the driver's queue is stopped.

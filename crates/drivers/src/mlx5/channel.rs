@@ -106,8 +106,8 @@ impl<F> Channel<F> {
     }
 
     /// What it has counted.
-    pub fn stats(&self) -> &Stats {
-        &self.sq.stats
+    pub fn stats(&self) -> Stats {
+        self.sq.stats()
     }
 
     /// The counter of the WQE that the last doorbell asked a completion for: for
@@ -126,8 +126,8 @@ impl<F> Channel<F> {
             let syndrome = self.cq.whole(h).syndrome();
             self.sq.stats.cqe_err += 1;
             // The first one is the failure; flushed WQEs follow it.
-            if !self.sq.recovering {
-                self.sq.recovering = true;
+            if !self.sq.recovering() {
+                self.sq.set_recovering(true);
                 debug_assert_ne!(syndrome, 0);
             }
         }
@@ -171,7 +171,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         }
         self.eq.arm(h, self.sq.page);
         self.cq.arm(h, self.sq.page);
-        if !self.sq.recovering {
+        if !self.sq.recovering() {
             return Poll::Idle;
         }
         if self.sq.is_flushed() {
@@ -200,7 +200,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
     /// Recovery from an error CQE (reporter_tx.c `mlx5e_tx_reporter_err_cqe_recover`):
     /// once all that was announced is retired, ERR -> RST -> RDY and start again.
     fn work(&mut self, h: &mut H) {
-        if !self.sq.recovering || !self.sq.is_empty() {
+        if !self.sq.recovering() || !self.sq.is_empty() {
             return;
         }
         // Anything but ERR means that somebody else is at it.
@@ -214,7 +214,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
             self.fw.modify_sq(h, sqn, SqState::Reset, SqState::Ready)
         });
         if ready.is_ok() {
-            self.sq.recovering = false;
+            self.sq.set_recovering(false);
             self.sq.stats.recover += 1;
             self.sq.wake_if_room(h);
         }
@@ -222,6 +222,6 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
 
     #[inline]
     fn stopped(&self) -> bool {
-        self.sq.stopped || self.sq.recovering
+        self.sq.halted()
     }
 }

@@ -30,6 +30,11 @@
 //! doorbell record keeps its old value, so it must not be acted on before the
 //! next doorbell.
 //!
+//! **The short way.** A linear packet with nothing to cut or to tag joins the open
+//! session, or has a WQE of its own with more to follow, in code that is inlined
+//! and small; all else is in functions of their own. The short way counts only
+//! bytes: `stats` finds the rest from the session's length and from one counter.
+//!
 //! [`Driver::work`]: crate::Driver::work
 
 mod channel;

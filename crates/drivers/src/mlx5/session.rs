@@ -1,6 +1,7 @@
 //! A multi-packet session: one Enhanced MPWQE while packets are being added.
 
-use doorbell_layout::mlx5::{DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB};
+use doorbell_layout::mlx5::{DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB, cs_flags};
+use doorbell_packet::Todo;
 
 /// How much ring a session is given when it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,17 +20,33 @@ pub enum Sizing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EsegKey(u64);
 
+/// No packet's key: what a closed session has, so that one comparison finds out
+/// both whether one is open and whether a packet may join.
+const NO_KEY: u64 = u64::MAX;
+
 impl EsegKey {
+    /// Nothing asked of the device.
+    pub(super) const NONE: EsegKey = EsegKey(0);
+
+    /// What a packet with `todo` asks for. Most ask for the same, so the test is
+    /// a branch, and the rest is out of the way.
     #[inline(always)]
-    pub(super) fn new(cs_flags: u8) -> EsegKey {
-        EsegKey((cs_flags as u64) << 32)
+    pub(super) fn of(todo: &Todo) -> EsegKey {
+        if todo.checksum.is_none() { EsegKey::NONE } else { EsegKey::checksum(todo.encapsulated) }
+    }
+
+    #[inline(never)]
+    fn checksum(encapsulated: bool) -> EsegKey {
+        let outer = cs_flags::L3 | cs_flags::L4;
+        let inner = cs_flags::L3 | cs_flags::L3_INNER | cs_flags::L4_INNER;
+        EsegKey(u64::from(if encapsulated { inner } else { outer }) << 32)
     }
 
     #[inline(always)]
     pub(super) fn eseg(self) -> EthSeg {
-        const { assert!(ESEG_SHARED == 6) };
-        let [a, b, c, d, cs_flags, swp_flags, ..] = self.0.to_le_bytes();
-        EthSeg { swp_offsets: [a, b, c, d], cs_flags, swp_flags, ..EthSeg::default() }
+        // In two words: a field at a time would be stored so.
+        const { assert!(ESEG_SHARED <= 8) };
+        zerocopy::transmute!([self.0.to_le_bytes(), [0; 8]])
     }
 }
 
@@ -46,7 +63,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) const CLOSED: Session = Session { next: 0, end: 0, key: EsegKey(0) };
+    pub(super) const CLOSED: Session = Session { next: 0, end: 0, key: EsegKey(NO_KEY) };
     /// Control and Ethernet segment.
     pub(super) const HEAD_DS: u32 = 2;
 
@@ -89,7 +106,7 @@ mod tests {
     #[test]
     fn longest_session_is_15_blocks_and_58_packets() {
         assert_eq!(max_wqebbs(1024), 15);
-        let mut s = Session::open(EsegKey::new(0), 640, max_wqebbs(1024));
+        let mut s = Session::open(EsegKey::NONE, 640, max_wqebbs(1024));
         while !s.is_full() {
             s.next += DS;
         }
