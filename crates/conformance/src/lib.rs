@@ -1,3 +1,4 @@
 //! .
 
+pub mod e1000;
 pub mod tshark;

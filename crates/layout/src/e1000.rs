@@ -565,8 +565,10 @@ pub mod phy {
     pub const ADV_PAUSE: u16 = 1 << 10;
     /// CTRL_1000T: advertise full duplex.
     pub const ADV_1000_FD: u16 = 1 << 9;
-    /// The identifier without revision: M88E1000 and M88E1011 outside.
+    /// The identifier without revision: M88E1000 outside the controller.
     pub const ID_M88E1000: u32 = 0x0141_0c50;
+    /// The identifier without revision: M88E1000 inside the 82544.
+    pub const ID_M88E1000_INSIDE: u32 = 0x0141_0c30;
     /// The identifier without revision: M88E1011 inside the 82540 and 82545.
     pub const ID_M88E1011: u32 = 0x0141_0c20;
     /// Which bits of it.

@@ -156,7 +156,7 @@ pub(super) fn phy_write<H: Host>(h: &mut H, r: u8, v: u16) -> Result<(), OpenErr
 
 fn negotiate<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
     let id = u32::from(phy_read(h, phy::ID1)?) << 16 | u32::from(phy_read(h, phy::ID2)?);
-    if !matches!(id & phy::ID_MASK, phy::ID_M88E1000 | phy::ID_M88E1011) {
+    if !matches!(id & phy::ID_MASK, phy::ID_M88E1000 | phy::ID_M88E1000_INSIDE | phy::ID_M88E1011) {
         return Err(OpenError::Phy(id));
     }
     let pause = if c.flow_control { phy::ADV_PAUSE } else { 0 };
