@@ -42,7 +42,7 @@ impl Arm<QtestHost> for Qemu {
             (Fact::ItrExact, "QEMU keeps 128 us between interrupts, whatever ITR says"),
             (Fact::DelayTimers, "QEMU has TADV alone"),
             (Fact::Reset, "QEMU 7.2 clears CTRL.RST and resets nothing, and ignores the I/O ports"),
-            (Fact::TsoCounted, "QEMU counts a large send's segments as packets in TPT, and no contexts"),
+            (Fact::TsoExact, "QEMU sends the headers once more after a payload of whole segments"),
         ]
     }
 }

@@ -302,11 +302,12 @@ fn new_buffer<H: Host>(h: &mut H, c: &Config) -> Option<Mapped> {
     if reachable(c, first.iova().0, c.rx_buffer) {
         return Some(first);
     }
-    // Erratum 23: another one, taken while the first is still held.
-    let second = mapped(h, c, place);
+    // Erratum 23. Linux takes any other one while it holds the first; a boundary of
+    // a power of two that it fits into cannot fail.
     let first = h.unmap(first);
     h.release(first);
-    let second = second?;
+    let align = (place.offset + c.rx_buffer).next_power_of_two().max(place.align);
+    let second = mapped(h, c, Place { align, ..place })?;
     if reachable(c, second.iova().0, c.rx_buffer) {
         return Some(second);
     }
