@@ -503,7 +503,13 @@ pub fn ring_wrap_and_stop<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) 
 
 /// Cause, mask and line; and the distance that ITR keeps.
 pub fn interrupts<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let rate = 2_000;
+    interrupts_at(h, a, c, 2_000);
+    if a.has("interrupts", Fact::ItrExact) {
+        interrupts_at(h, a, c, 20_000);
+    }
+}
+
+fn interrupts_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, rate: u32) {
     let c = Config { throttle: Throttle::Fixed(rate), tx_delay: 0, ..*c };
     let mut b = Bench::open(h, a, &c);
     b.a.wait(b.h, Span::from_ms(2));
@@ -548,6 +554,33 @@ pub fn interrupts<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         assert!(d + Span::from_us(8) >= distance && d <= distance + Span::from_us(12), "{d}, not {distance}");
     }
     b.close();
+}
+
+/// RDTR starts again with each packet; RADV does not, and caps it.
+pub fn delay_timers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    if !a.has("delay_timers", Fact::DelayTimers) {
+        return;
+    }
+    for (rx_absolute, caps) in [(0, false), (150, true)] {
+        if caps && !c.part.is_82540_or_later() {
+            println!("delay_timers: {:?} has no RADV", c.part);
+            continue;
+        }
+        let c = Config { throttle: Throttle::Off, rx_delay: 100, rx_absolute, ..*c };
+        let mut b = Bench::open(h, a, &c);
+        let f = plain(b.nic.mac(), 100);
+        // A packet each 70 us never lets 102.4 us pass, but 153.6 us do.
+        for i in 0..5 {
+            b.a.inject(b.h, &f);
+            b.a.wait(b.h, Span::from_us(70));
+            assert_eq!(b.a.interrupt(b.h), caps && i >= 2, "packet {i}, RADV {rx_absolute}");
+        }
+        b.a.wait(b.h, Span::from_us(50));
+        assert!(b.a.interrupt(b.h));
+        b.run();
+        assert_eq!(b.came().len(), 5);
+        b.close();
+    }
 }
 
 /// What the controller counts is what was sent and received.

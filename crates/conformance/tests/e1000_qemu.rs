@@ -5,7 +5,7 @@
 
 use doorbell_attach::qtest::{Backing, Pc, QtestHost, Wire};
 use doorbell_conformance::e1000::{self as body, Arm, Fact, Lacks};
-use doorbell_drivers::e1000::{Bus, Config, Errata, Part};
+use doorbell_drivers::e1000::{Bus, Config, Eeprom, Errata, Part};
 use doorbell_seam::Span;
 use std::time::Duration;
 
@@ -69,23 +69,27 @@ fn on_each(f: impl Fn(&mut QtestHost, &mut Qemu, &Config)) {
 
 #[test]
 fn eeprom_and_phy() {
-    on_each(|h, a, c| body::eeprom_and_phy(h, a, c, MAC));
+    on_each(|h, a, c| {
+        for eeprom in [Eeprom::Microwire, Eeprom::Eerd] {
+            body::eeprom_and_phy(h, a, &Config { eeprom, ..*c }, MAC);
+        }
+    });
 }
 #[test]
 fn transmit() {
-    on_each(|h, a, c| body::transmit(h, a, c));
+    on_each(body::transmit);
 }
 #[test]
 fn scatter() {
-    on_each(|h, a, c| body::scatter(h, a, c));
+    on_each(body::scatter);
 }
 #[test]
 fn checksum_offload() {
-    on_each(|h, a, c| body::checksum_offload(h, a, c));
+    on_each(body::checksum_offload);
 }
 #[test]
 fn large_send() {
-    on_each(|h, a, c| body::large_send(h, a, c));
+    on_each(body::large_send);
 }
 #[test]
 fn large_send_with_the_workarounds_of_pcix_and_of_all_parts() {
@@ -99,9 +103,15 @@ fn large_send_with_the_workarounds_of_pcix_and_of_all_parts() {
 }
 #[test]
 fn vlan() {
-    on_each(|h, a, c| {
-        body::vlan(h, a, c);
-    });
+    on_each(body::vlan);
+}
+#[test]
+fn vlan_in_software() {
+    on_each(|h, a, c| body::vlan(h, a, &Config { vlan: false, ..*c }));
+}
+#[test]
+fn delay_timers() {
+    on_each(body::delay_timers);
 }
 #[test]
 fn receive() {
@@ -113,25 +123,25 @@ fn receive() {
 }
 #[test]
 fn receive_several_buffers() {
-    on_each(|h, a, c| body::receive_several_buffers(h, a, c));
+    on_each(body::receive_several_buffers);
 }
 #[test]
 fn filter() {
-    on_each(|h, a, c| body::filter(h, a, c));
+    on_each(body::filter);
 }
 #[test]
 fn ring_wrap_and_stop() {
-    on_each(|h, a, c| body::ring_wrap_and_stop(h, a, c));
+    on_each(body::ring_wrap_and_stop);
 }
 #[test]
 fn interrupts() {
-    on_each(|h, a, c| body::interrupts(h, a, c));
+    on_each(body::interrupts);
 }
 #[test]
 fn statistics() {
-    on_each(|h, a, c| body::statistics(h, a, c));
+    on_each(body::statistics);
 }
 #[test]
 fn reset_and_reopen() {
-    on_each(|h, a, c| body::reset_and_reopen(h, a, c));
+    on_each(body::reset_and_reopen);
 }

@@ -281,7 +281,8 @@ impl<H: Host> Driver<H> for E1000 {
         Irq::Poll
     }
 
-    /// The watchdog: looks at the link, and for a transmission that hangs.
+    /// The watchdog: looks at the link, for receive buffers that could not be had
+    /// before, and for a transmission that hangs. Also to be called every second or two.
     fn work(&mut self, h: &mut H) {
         let status = get(h, reg::STATUS);
         if status == !0 {
@@ -297,6 +298,7 @@ impl<H: Host> Driver<H> for E1000 {
                 full_duplex: status & l::STATUS_FD != 0,
             });
         }
+        self.rx.fill(h, &self.config, &mut self.stats);
         let late = self.tx.oldest().is_some_and(|t| h.now().since(t) > self.config.hang);
         if (late && status & l::STATUS_TXOFF == 0) || self.failed {
             self.stats.tx_timeout_count += u64::from(!self.failed);

@@ -390,6 +390,28 @@ fn copybreak_leaves_the_buffer_with_its_descriptor() {
 }
 
 #[test]
+fn a_ring_without_buffers_is_filled_by_the_watchdog() {
+    use doorbell_seam::Host as _;
+    let (mut h, mut nic) = open();
+    // All of memory is somebody's, so the frames cannot be replaced.
+    let mut hoard = Vec::new();
+    while let Ok(b) = h.buffer(2048, Place { align: 128, offset: 2 }) {
+        hoard.push(b);
+    }
+    let mut up = Up::default();
+    (0..255).for_each(|i| arrive(&mut h, i, 300, l::Rx::EOP, 0));
+    while nic.poll(&mut h, 64, &mut up) == Poll::Again {}
+    assert_eq!(up.received.len(), 255);
+    assert!(nic.stats().alloc_rx_buff_failed > 0);
+    let told = h.device.count(reg::RDT);
+    nic.work(&mut h);
+    assert_eq!(h.device.count(reg::RDT), told);
+    hoard.into_iter().for_each(|b| h.release(b));
+    nic.work(&mut h);
+    assert_eq!((h.device.count(reg::RDT), h.device.last(reg::RDT)), (told + 1, Some(253)));
+}
+
+#[test]
 fn the_budget_ends_a_poll_and_leaves_all_masked() {
     let (mut h, mut nic) = open();
     let unmasked = h.device.count(reg::IMS);
