@@ -471,7 +471,7 @@ pub fn filter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     b.close();
 }
 
-/// The ring runs dry: frames are lost and counted, and it goes on.
+/// A small transmit ring, filled until the queue stops, ten times round; a poll wakes it.
 pub fn ring_wrap_and_stop<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let c = Config { tx_ring: 48, rx_ring: 48, ..*c };
     let mut b = Bench::open(h, a, &c);
