@@ -45,6 +45,16 @@ pub trait Host {
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError>;
     /// Ends the device's access and gives the buffer back.
     fn unmap(&mut self, m: Mapped) -> Buf;
+    /// Lends bytes of a mapped buffer to `f`, to look at (`dma_sync_single_for_cpu`):
+    /// a small frame is copied out and its buffer stays with the device. `range` is
+    /// of the buffer beneath, as [`Mapped::range`]. What the device writes while
+    /// `f` looks is the driver's risk; it waits for the descriptor that says the device is done.
+    ///
+    /// # Panics
+    /// As [`Host::bytes`].
+    fn look<R>(&mut self, m: &Mapped, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+        self.bytes(m.buf(), range, f)
+    }
 
     /// Memory that CPU and device both use for as long as it lives: rings,
     /// doorbell records. Zeroed, aligned to `align` (a power of two).

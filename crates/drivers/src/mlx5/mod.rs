@@ -16,7 +16,7 @@
 //! block). On, packets that are linear, untagged and need nothing inlined share
 //! one Enhanced MPWQE, 16 bytes each behind 32 shared ones. A session lives until
 //! it is full, the batch ends, a packet's Ethernet segment differs, or an
-//! ineligible packet comes ([`session`]).
+//! ineligible packet comes.
 //!
 //! **States of a session.** Closed -> open on the first eligible packet; open ->
 //! open on each that fits; open -> closed, without doorbell, before an ineligible

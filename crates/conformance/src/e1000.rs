@@ -1,0 +1,634 @@
+//! What an e1000 and its driver have to do together, on any arm.
+//!
+//! A body is generic over the machine and over an [`Arm`], the rest of a test: the
+//! other end of the cable, the passing of time, and what this machine's device is
+//! known to lack. Bodies run on QEMU's 82540EM, 82544GC and 82545EM, which others
+//! wrote, and on our own model. A body that needs what an arm lacks prints so.
+
+use doorbell_drivers::e1000::{Config, E1000, Eeprom, Filter, Stats, Throttle};
+use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_layout::e1000::{self as l, phy, reg};
+use doorbell_packet::headers::{Check, verify};
+use doorbell_packet::segment::{Segments, prepare_gso};
+use doorbell_packet::{More, Packet, Piece, Todo, headers};
+use doorbell_seam::{Buf, Host, Place, Reg, Span};
+
+/// What a device may lack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fact {
+    /// It says whether a received checksum is good.
+    RxChecksum,
+    /// ITR keeps interrupts apart exactly, also below 128 us.
+    ItrExact,
+    /// TIDV, RDTR, RADV delay interrupts.
+    DelayTimers,
+    /// Reset takes registers to their power-on values.
+    Reset,
+    /// A large send whose payload is a whole number of segments has no empty one after it.
+    TsoExact,
+}
+
+/// What an arm lacks, and why.
+pub type Lacks = &'static [(Fact, &'static str)];
+
+/// The rest of a test.
+pub trait Arm<H: Host> {
+    /// A frame without FCS arrives from the wire.
+    fn inject(&mut self, h: &mut H, frame: &[u8]);
+    /// The next frame that left on the wire, without FCS; `None` when none is on its way.
+    fn collect(&mut self, h: &mut H) -> Option<Vec<u8>>;
+    /// Time passes, and the device does what is due.
+    fn wait(&mut self, h: &mut H, span: Span);
+    /// Whether the device's interrupt line is high, now that all has arrived.
+    fn interrupt(&mut self, h: &mut H) -> bool;
+    /// How long after opening, and after each change of the receiver, it takes frames.
+    fn settling(&self) -> Span;
+    /// What it lacks.
+    fn lacks(&self) -> Lacks;
+
+    /// Whether it has this fact; when not, that is printed.
+    fn has(&self, body: &str, f: Fact) -> bool {
+        let lack = self.lacks().iter().find(|(lack, _)| *lack == f);
+        if let Some((_, why)) = lack {
+            println!("{body}: not judged here: {f:?}: {why}");
+        }
+        lack.is_none()
+    }
+}
+
+/// Receives what a driver hands up.
+#[derive(Debug, Default)]
+pub struct Up {
+    sent: Vec<(Buf, u32, bool)>,
+    received: Vec<(Packet, bool)>,
+}
+
+impl Sink for Up {
+    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
+        self.sent.push((b, cookie, last));
+    }
+    fn received(&mut self, p: Packet, verified: bool) {
+        self.received.push((p, verified));
+    }
+}
+
+/// A frame as received.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Frame {
+    bytes: Vec<u8>,
+    vlan: Option<u16>,
+    verified: bool,
+    pieces: usize,
+}
+
+/// Driver, machine and arm at once.
+struct Bench<'a, H: Host, A: Arm<H>> {
+    h: &'a mut H,
+    a: &'a mut A,
+    nic: E1000,
+    up: Up,
+}
+
+/// Another station.
+const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
+
+impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
+    fn open(h: &'a mut H, a: &'a mut A, c: &Config) -> Self {
+        let nic = E1000::open(h, c).unwrap();
+        let settling = a.settling();
+        a.wait(h, settling);
+        let mut b = Bench { h, a, nic, up: Up::default() };
+        b.run();
+        Driver::<H>::work(&mut b.nic, b.h);
+        b
+    }
+
+    fn close(self) -> Stats {
+        let Bench { h, nic, up, .. } = self;
+        assert!(up.received.is_empty() && up.sent.is_empty());
+        let s = *nic.stats();
+        nic.close(h);
+        s
+    }
+
+    /// Interrupts and polls until both are quiet.
+    fn run(&mut self) {
+        while self.a.interrupt(self.h) {
+            if self.nic.interrupt(self.h, 0) == Irq::Poll {
+                self.poll();
+            }
+        }
+    }
+    fn poll(&mut self) {
+        while self.nic.poll(self.h, 64, &mut self.up) == Poll::Again {}
+    }
+
+    fn packet(&mut self, bytes: &[u8], cuts: &[usize], todo: Todo, cookie: u32) -> Packet {
+        let mut ends: Vec<usize> = cuts.to_vec();
+        ends.push(bytes.len());
+        let mut from = 0;
+        let mut pieces = Vec::new();
+        for end in ends {
+            // Anywhere but on a line.
+            let buf = self.h.buffer((end - from) as u32 + 10, Place { align: 64, offset: 42 }).unwrap();
+            let len = (end - from) as u32;
+            self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
+            pieces.push(Piece { buf, start: 6, len });
+            from = end;
+        }
+        let mut pieces = pieces.into_iter();
+        let head = pieces.next().unwrap();
+        let frags: Vec<Piece> = pieces.collect();
+        let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: Vec::new() }));
+        Packet { head, todo, more, cookie }
+    }
+
+    fn send(&mut self, bytes: &[u8], cuts: &[usize], todo: Todo) {
+        let p = self.packet(bytes, cuts, todo, 7);
+        assert_eq!(self.nic.transmit(self.h, p, false), Tx::Ok);
+    }
+
+    /// Frames on the wire until no more come.
+    fn wire(&mut self) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        for _ in 0..20 {
+            while let Some(f) = self.a.collect(self.h) {
+                frames.push(f);
+            }
+            if self.nic.is_drained() {
+                break;
+            }
+            self.a.wait(self.h, Span::from_us(200));
+            self.run();
+            self.poll();
+        }
+        while let Some(f) = self.a.collect(self.h) {
+            frames.push(f);
+        }
+        assert!(self.nic.is_drained(), "sent, and not done");
+        frames
+    }
+
+    /// Releases what was sent: how many pieces of how many packets.
+    fn sent(&mut self) -> (usize, usize) {
+        let sent = std::mem::take(&mut self.up.sent);
+        let n = (sent.len(), sent.iter().filter(|s| s.2).count());
+        for (b, ..) in sent {
+            self.h.release(b);
+        }
+        n
+    }
+
+    fn came(&mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for (p, verified) in std::mem::take(&mut self.up.received) {
+            let mut bytes = Vec::new();
+            let pieces = p.pieces().count();
+            for q in p.pieces() {
+                self.h.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
+            }
+            frames.push(Frame { bytes, vlan: p.todo.vlan, verified, pieces });
+            p.release(self.h);
+        }
+        frames
+    }
+
+    fn receive(&mut self, frame: &[u8]) -> Vec<Frame> {
+        self.a.inject(self.h, frame);
+        self.a.wait(self.h, Span::from_us(500));
+        self.run();
+        self.came()
+    }
+}
+
+fn plain(to: [u8; 6], len: usize) -> Vec<u8> {
+    let mut frame = [&to[..], &PEER, &[0x88, 0xb5]].concat();
+    frame.extend((frame.len()..len).map(|i| (i * 7 + i / 256 + len) as u8));
+    frame
+}
+
+/// An IPv4 frame of UDP or TCP with right checksums.
+fn ip(to: [u8; 6], udp: bool, payload: usize) -> Vec<u8> {
+    let l4 = if udp { 8 } else { 20 } + payload;
+    let mut f = [&to[..], &PEER, &[8, 0, 0x45, 0]].concat();
+    // A large send's length field does not matter until it is cut.
+    f.extend(((20 + l4) as u16).to_be_bytes());
+    f.extend([0x12, 0x34, 0x40, 0, 64, if udp { 17 } else { 6 }, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    f.extend([0x30, 0x39, 0x16, 0x2e]);
+    if udp {
+        f.extend((l4 as u16).to_be_bytes());
+        f.extend([0, 0]);
+    } else {
+        f.extend([0x01, 0x02, 0x03, 0x04, 0, 0, 0, 1, 0x50, 0x18, 0x20, 0, 0, 0, 0, 0]);
+    }
+    f.extend((0..payload).map(|i| (i * 13 + i / 256) as u8));
+    let check = doorbell_packet::checksum::Sum::of(&f[14..34]).checksum();
+    f[24..26].copy_from_slice(&check.to_be_bytes());
+    // Anything but 0, which would say that there is none.
+    f[if udp { 40 } else { 50 }] = 1;
+    let partial = headers::prepare_partial(&mut f);
+    if let Some(partial) = partial {
+        let sum = doorbell_packet::checksum::Sum::of(&f[usize::from(partial.start)..]);
+        let check = if udp { sum.udp_checksum() } else { sum.checksum() };
+        let at = usize::from(partial.start + partial.offset);
+        f[at..at + 2].copy_from_slice(&check.to_be_bytes());
+    }
+    f
+}
+
+/// EEPROM in both ways, and the PHY.
+pub fn eeprom_and_phy<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, mac: [u8; 6]) {
+    let mut b = Bench::open(h, a, c);
+    assert_eq!(b.nic.mac(), mac);
+    let mut sum = 0u16;
+    for word in 0..l::eeprom::WORDS {
+        let bits = b.nic.eeprom(b.h, Eeprom::Microwire, word).unwrap();
+        assert_eq!(b.nic.eeprom(b.h, Eeprom::Eerd, word).unwrap(), bits, "word {word}");
+        sum = sum.wrapping_add(bits);
+    }
+    assert_eq!(sum, l::eeprom::SUM);
+    let id = [phy::ID1, phy::ID2].map(|r| b.nic.phy(b.h, r).unwrap());
+    assert_eq!(id[0], 0x0141);
+    assert_ne!(b.nic.phy(b.h, phy::STATUS).unwrap() & phy::STATUS_LINK, 0);
+    let link = b.nic.link().expect("the link is up");
+    assert_eq!((link.speed, link.full_duplex), (1000, true));
+    b.close();
+}
+
+/// Frames of all lengths, linear, batched, the ring several times round.
+pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Bench::open(h, a, c);
+    let before = b.nic.stats().tx_tail;
+    let mut batches = 0;
+    let lengths: Vec<usize> = (14..200).chain([511, 512, 513, 1000, 1513, 1514]).collect();
+    for batch in lengths.chunks(5) {
+        let frames: Vec<_> = batch.iter().map(|n| plain(PEER, *n)).collect();
+        for (i, f) in frames.iter().enumerate() {
+            let p = b.packet(f, &[], Todo::NONE, i as u32);
+            assert_eq!(b.nic.transmit(b.h, p, i + 1 < frames.len()), Tx::Ok);
+        }
+        batches += 1;
+        let wire = b.wire();
+        assert_eq!(wire.len(), frames.len());
+        for (f, w) in frames.iter().zip(&wire) {
+            let mut f = f.clone();
+            f.resize(f.len().max(60), 0);
+            assert_eq!(&f, w, "padded to 60 with zeros");
+        }
+        let cookies: Vec<u32> = b.up.sent.iter().map(|s| s.1).collect();
+        assert_eq!(cookies, (0..frames.len() as u32).collect::<Vec<_>>());
+        assert_eq!(b.sent(), (frames.len(), frames.len()));
+    }
+    assert_eq!(b.nic.stats().tx_tail - before, batches, "TDT once a batch");
+    let copied = b.nic.stats().tx_copied;
+    assert_eq!(copied, if c.copy_align { lengths.len() as u64 } else { 0 });
+    b.close();
+}
+
+/// Packets in pieces.
+pub fn scatter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Bench::open(h, a, c);
+    let cases: [(usize, &[usize]); 6] =
+        [(1514, &[14]), (1514, &[54, 700]), (60, &[14, 20]), (20, &[14]), (1514, &[1, 2, 3, 4, 5]), (1000, &[999])];
+    for (len, cuts) in cases {
+        let f = plain(PEER, len);
+        b.send(&f, cuts, Todo::NONE);
+        let mut expected = f;
+        expected.resize(len.max(60), 0);
+        assert_eq!(b.wire(), [expected], "{len} {cuts:?}");
+        let pieces = if len < 60 && !c.copy_align { 1 } else { cuts.len() + 1 };
+        assert_eq!(b.sent(), (pieces, 1));
+    }
+    b.close();
+}
+
+/// Checksums of TCP and UDP left to the device.
+pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Bench::open(h, a, c);
+    for udp in [false, true] {
+        for payload in [20, 33, 700, 1453] {
+            let whole = ip(PEER, udp, payload);
+            assert_eq!(verify(&whole).transport, Check::Good);
+            let mut f = whole.clone();
+            let checksum = headers::prepare_partial(&mut f);
+            assert_ne!(f, whole);
+            for cuts in [&[][..], &[14 + 40]] {
+                b.send(&f, cuts, Todo { checksum, ..Todo::NONE });
+                let mut whole = whole.clone();
+                whole.resize(whole.len().max(60), 0);
+                assert_eq!(b.wire(), [whole], "udp {udp}, {payload}");
+                b.sent();
+            }
+        }
+    }
+    let s = b.close();
+    assert_eq!((s.tx_csum, s.tx_contexts), (16, 16));
+}
+
+/// Large sends, of 14 kB and others, and the packet after each.
+pub fn large_send<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Bench::open(h, a, c);
+    for (payload, mss) in [(14_600, 1460u16), (14_000, 1448), (2_921, 1460), (30_000, 536), (1461, 1460)] {
+        for cuts in [&[][..], &[54], &[54, 1000], &[100]] {
+            let whole = ip(PEER, false, payload);
+            let mut f = whole.clone();
+            let todo = prepare_gso(&mut f, mss).unwrap();
+            let mut expected = Vec::new();
+            let mut segments = Segments::new(&f, todo.gso.unwrap()).unwrap();
+            let mut out = vec![0; segments.cut().longest()];
+            while let Some(n) = segments.next_into(&mut out) {
+                expected.push(out[..n].to_vec());
+            }
+            b.send(&f, cuts, todo);
+            let mut wire = b.wire();
+            if payload % usize::from(mss) == 0 && !b.a.has("large_send", Fact::TsoExact) {
+                let empty = wire.pop().unwrap();
+                assert_eq!(headers::Layers::of(&empty).unwrap().end, 54);
+                assert!(empty.len() <= 60);
+            }
+            assert_eq!(wire.len(), expected.len(), "{payload} by {mss}");
+            for (i, (w, e)) in wire.iter().zip(&expected).enumerate() {
+                // A short last segment is padded by the device, or by a model not at all.
+                assert_eq!(&w[..e.len()], &e[..], "segment {i} of {payload} by {mss}, {cuts:?}");
+                assert!(w[e.len()..].iter().all(|b| *b == 0));
+                let v = verify(w);
+                assert_eq!((v.ip, v.transport), (Check::Good, Check::Good));
+            }
+            assert_eq!(b.sent(), (cuts.len() + 1, 1));
+            let next = plain(PEER, 200);
+            b.send(&next, &[], Todo::NONE);
+            assert_eq!(b.wire(), [next], "the packet after a large send");
+            b.sent();
+        }
+    }
+    b.close();
+}
+
+/// Tags inserted and stripped.
+pub fn vlan<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Bench::open(h, a, c);
+    let tci = 0x6005;
+    let f = plain(PEER, 300);
+    b.send(&f, &[], Todo { vlan: Some(tci), ..Todo::NONE });
+    let mut tagged = vec![0; f.len() + 4];
+    doorbell_packet::vlan::insert_into(&mut tagged, &f, tci);
+    assert_eq!(b.wire(), [tagged]);
+    b.sent();
+    let f = plain(b.nic.mac(), 700);
+    let mut tagged = vec![0; f.len() + 4];
+    doorbell_packet::vlan::insert_into(&mut tagged, &f, tci);
+    let came = b.receive(&tagged);
+    assert_eq!(came.len(), 1);
+    let expected = if c.vlan { (f, Some(tci)) } else { (tagged.clone(), None) };
+    assert_eq!((came[0].bytes.clone(), came[0].vlan), expected);
+    // Only VLAN 6, then 5 as well.
+    for (only, passes) in [(&[6u16][..], false), (&[5, 6], true)] {
+        b.nic.set_vlans(b.h, Some(only));
+        let settling = b.a.settling();
+        b.a.wait(b.h, settling);
+        assert_eq!(!b.receive(&tagged).is_empty(), passes, "{only:?}");
+    }
+    b.close();
+}
+
+/// Frames of all lengths, three times round the ring; small ones copied out.
+pub fn receive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Bench::open(h, a, c);
+    let mac = b.nic.mac();
+    let lengths: Vec<usize> = (60..160).chain([254, 255, 256, 257, 512, 1000, 1513, 1514]).collect();
+    let mut small = 0;
+    for _ in 0..3 {
+        for len in &lengths {
+            let f = plain(mac, *len);
+            let came = b.receive(&f);
+            assert_eq!(came.len(), 1, "{len}");
+            assert_eq!((&came[0].bytes, came[0].verified, came[0].pieces), (&f, false, 1), "{len}");
+            small += u64::from(*len < c.copybreak as usize);
+        }
+    }
+    assert_eq!(b.nic.stats().rx_copybreak, small);
+    assert_eq!(b.nic.stats().rx_packets, 3 * lengths.len() as u64);
+    // Several before a poll.
+    let frames: Vec<_> = (0..40).map(|i| plain(mac, 100 + i * 30)).collect();
+    let mut came = Vec::new();
+    for few in frames.chunks(8) {
+        for f in few {
+            b.a.inject(b.h, f);
+        }
+        b.a.wait(b.h, Span::from_us(500));
+        b.run();
+        came.extend(b.came().into_iter().map(|f| f.bytes));
+    }
+    assert_eq!(came, frames);
+    if b.a.has("receive", Fact::RxChecksum) {
+        let mut f = ip(mac, false, 300);
+        assert!(b.receive(&f)[0].verified);
+        f[60] ^= 1;
+        assert!(!b.receive(&f)[0].verified);
+    }
+    b.close();
+}
+
+/// Frames of several buffers, with the FCS at each place around a buffer's end.
+pub fn receive_several_buffers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let c = Config { rx_buffer: 512, max_frame: 9014, ..*c };
+    let mut b = Bench::open(h, a, &c);
+    let mac = b.nic.mac();
+    for len in [505, 506, 507, 508, 509, 510, 511, 512, 513, 1020, 1021, 1024, 1025, 1514, 4000, 8000] {
+        let f = plain(mac, len);
+        let came = b.receive(&f);
+        assert_eq!(came.len(), 1, "{len}");
+        assert_eq!(came[0].bytes, f, "{len}");
+        assert_eq!(came[0].pieces, len.div_ceil(512), "{len}");
+    }
+    b.close();
+}
+
+/// Unicast, broadcast, multicast (exact and hashed), promiscuous.
+pub fn filter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Bench::open(h, a, c);
+    let mac = b.nic.mac();
+    let group = |n: u8| [0x01, 0, 0x5e, 0, n.wrapping_mul(37), n];
+    let groups: Vec<[u8; 6]> = (1..=20).map(group).collect();
+    let other = [0x02, 0, 0, 0, 0, 0x55];
+    let stranger = [0x01, 0, 0x5e, 0x7f, 0x11, 0xfb];
+    assert!(groups[15..].iter().all(|g| doorbell_drivers::e1000::hash(*g) != doorbell_drivers::e1000::hash(stranger)));
+    let passes = |b: &mut Bench<'_, H, A>, to: [u8; 6]| !b.receive(&plain(to, 100)).is_empty();
+    let cases = [
+        (Filter::default(), [true, true, false, false, false, false]),
+        (Filter { multicast: &groups, ..Filter::default() }, [true, true, false, true, true, false]),
+        (Filter { all_multicast: true, ..Filter::default() }, [true, true, false, true, true, true]),
+        (Filter { promiscuous: true, ..Filter::default() }, [true; 6]),
+        (Filter::default(), [true, true, false, false, false, false]),
+    ];
+    for (f, expected) in &cases {
+        b.nic.set_filter(b.h, f);
+        let settling = b.a.settling();
+        b.a.wait(b.h, settling);
+        let to = [mac, [0xff; 6], other, groups[0], groups[19], stranger];
+        assert_eq!(to.map(|to| passes(&mut b, to)), *expected, "{f:?}");
+    }
+    b.close();
+}
+
+/// A small transmit ring, filled until the queue stops, ten times round; a poll wakes it.
+pub fn ring_wrap_and_stop<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let c = Config { tx_ring: 48, rx_ring: 48, ..*c };
+    let mut b = Bench::open(h, a, &c);
+    let (mut sent, mut stopped) = (0u32, 0);
+    let f = plain(PEER, 1514);
+    while sent < 500 {
+        if Driver::<H>::stopped(&b.nic) {
+            stopped += 1;
+            let n = b.wire().len();
+            assert!(n > 0 && !Driver::<H>::stopped(&b.nic), "a poll wakes it");
+            b.sent();
+        }
+        let p = b.packet(&f, &[], Todo::NONE, sent);
+        match b.nic.transmit(b.h, p, true) {
+            Tx::Ok => sent += 1,
+            Tx::Busy(p) | Tx::Dropped(p) => p.release(b.h),
+        }
+    }
+    let p = b.packet(&f, &[], Todo::NONE, sent);
+    if let Tx::Busy(p) | Tx::Dropped(p) = b.nic.transmit(b.h, p, false) {
+        p.release(b.h);
+    }
+    b.wire();
+    b.sent();
+    assert!(stopped > 5);
+    let s = b.close();
+    assert_eq!(s.tx_stopped, s.tx_restart_queue);
+}
+
+/// Cause, mask and line; and the distance that ITR keeps.
+pub fn interrupts<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    interrupts_at(h, a, c, 2_000);
+    if a.has("interrupts", Fact::ItrExact) {
+        interrupts_at(h, a, c, 20_000);
+    }
+}
+
+fn interrupts_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, rate: u32) {
+    let c = Config { throttle: Throttle::Fixed(rate), tx_delay: 0, ..*c };
+    let mut b = Bench::open(h, a, &c);
+    b.a.wait(b.h, Span::from_ms(2));
+    assert!(!b.a.interrupt(b.h));
+    assert_eq!(b.nic.interrupt(b.h, 0), Irq::None, "ICR is 0: another device's");
+    let f = plain(b.nic.mac(), 100);
+    b.a.inject(b.h, &f);
+    b.a.wait(b.h, Span::from_us(50));
+    assert!(b.a.interrupt(b.h));
+    assert_eq!(b.nic.interrupt(b.h, 0), Irq::Poll);
+    assert!(!b.a.interrupt(b.h), "reading ICR lowers the line");
+    b.a.inject(b.h, &f);
+    b.a.wait(b.h, Span::from_ms(3));
+    assert!(!b.a.interrupt(b.h), "masked until the poll is done");
+    b.poll();
+    assert_eq!(b.came().len(), 2);
+    b.a.wait(b.h, Span::from_ms(3));
+    b.run();
+    b.came();
+    if !c.part.is_82540_or_later() {
+        println!("interrupts: {:?} has no ITR", c.part);
+        b.close();
+        return;
+    }
+    // Frames as fast as they go: interrupts at ITR's distance.
+    let distance = Span::from_ns(u64::from(doorbell_drivers::e1000::interval(rate)) * 256);
+    let (start, mut times) = (b.h.now(), Vec::new());
+    while times.len() < 6 {
+        assert!(b.h.now().since(start) < Span::from_ms(20), "interrupts come");
+        b.a.inject(b.h, &f);
+        b.a.wait(b.h, Span::from_us(4));
+        if b.a.interrupt(b.h) {
+            times.push(b.h.now());
+            b.nic.interrupt(b.h, 0);
+            b.poll();
+            b.came();
+        }
+    }
+    for w in times.windows(2).skip(1) {
+        let d = w[1].since(w[0]);
+        // A wait is 4 us, and an interrupt is seen in one.
+        assert!(d + Span::from_us(8) >= distance && d <= distance + Span::from_us(12), "{d}, not {distance}");
+    }
+    b.close();
+}
+
+/// RDTR starts again with each packet; RADV does not, and caps it.
+pub fn delay_timers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    if !a.has("delay_timers", Fact::DelayTimers) {
+        return;
+    }
+    for (rx_absolute, caps) in [(0, false), (150, true)] {
+        if caps && !c.part.is_82540_or_later() {
+            println!("delay_timers: {:?} has no RADV", c.part);
+            continue;
+        }
+        let c = Config { throttle: Throttle::Off, rx_delay: 100, rx_absolute, ..*c };
+        let mut b = Bench::open(h, a, &c);
+        let f = plain(b.nic.mac(), 100);
+        // A packet each 70 us never lets 102.4 us pass, but 153.6 us do.
+        for i in 0..5 {
+            b.a.inject(b.h, &f);
+            b.a.wait(b.h, Span::from_us(70));
+            assert_eq!(b.a.interrupt(b.h), caps && i >= 2, "packet {i}, RADV {rx_absolute}");
+        }
+        b.a.wait(b.h, Span::from_us(50));
+        assert!(b.a.interrupt(b.h));
+        b.run();
+        assert_eq!(b.came().len(), 5);
+        b.close();
+    }
+}
+
+/// What the controller counts is what was sent and received.
+pub fn statistics<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Bench::open(h, a, c);
+    let mac = b.nic.mac();
+    let start = *b.nic.hardware(b.h);
+    for len in [60, 100, 1514] {
+        b.send(&plain(PEER, len), &[], Todo::NONE);
+    }
+    assert_eq!(b.wire().len(), 3);
+    b.sent();
+    for to in [mac, mac, [0xff; 6]] {
+        assert_eq!(b.receive(&plain(to, 200)).len(), 1);
+    }
+    let s = *b.nic.hardware(b.h);
+    assert_eq!((s.tx_packets - start.tx_packets, s.rx_packets - start.rx_packets), (3, 3));
+    assert_eq!(s.rx_broadcast - start.rx_broadcast, 1);
+    assert_eq!(s.tx_bytes - start.tx_bytes, 60 + 100 + 1514 + 3 * 4, "the FCS counts");
+    assert_eq!(s.rx_bytes - start.rx_bytes, 3 * 204);
+    assert_eq!(*b.nic.hardware(b.h), s, "reading clears");
+    b.close();
+}
+
+/// A reset in the middle, close, and open again.
+pub fn reset_and_reopen<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    for _ in 0..2 {
+        let mut b = Bench::open(h, a, c);
+        let f = plain(PEER, 400);
+        // Queued, and never announced.
+        let p = b.packet(&f, &[], Todo::NONE, 0);
+        assert_eq!(b.nic.transmit(b.h, p, true), Tx::Ok);
+        b.nic.restart(b.h).unwrap();
+        assert!(b.nic.is_drained());
+        assert_eq!(b.nic.stats().tx_dropped, 1);
+        let settling = b.a.settling();
+        b.a.wait(b.h, settling);
+        b.run();
+        b.send(&f, &[], Todo::NONE);
+        assert_eq!(b.wire(), [f], "only what was sent after it");
+        b.sent();
+        let mac = b.nic.mac();
+        assert_eq!(b.receive(&plain(mac, 90)).len(), 1);
+        if b.a.has("reset_and_reopen", Fact::Reset) {
+            b.h.write32(Reg::at(reg::RDTR), 77);
+            b.nic.restart(b.h).unwrap();
+            assert_eq!(b.h.read32(Reg::at(reg::RDTR)), u32::from(c.rx_delay));
+        }
+        b.close();
+    }
+}

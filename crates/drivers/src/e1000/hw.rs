@@ -1,0 +1,291 @@
+//! The controller without its rings: reset, EEPROM, PHY, filters, bring-up.
+//!
+//! Source: e1000_hw.c `e1000_reset_hw`, `e1000_init_hw`, `e1000_read_eeprom`,
+//! `e1000_read_phy_reg`; developer's manual 5.6 (EEPROM), 13.4.
+//!
+//! Every loop has a limit in the host's time, so a card that was pulled out is an
+//! error and not a hang.
+
+use super::config::{Bus, Config, Eeprom, OpenError, Part};
+use super::wait;
+use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
+use doorbell_seam::{Host, Reg, Span};
+
+pub(super) fn get<H: Host>(h: &mut H, r: u32) -> u32 {
+    h.read32(Reg::at(r))
+}
+pub(super) fn put<H: Host>(h: &mut H, r: u32, v: u32) {
+    h.write32(Reg::at(r), v);
+}
+/// Posted writes have arrived.
+pub(super) fn flush<H: Host>(h: &mut H) {
+    get(h, reg::STATUS);
+}
+
+/// Takes the controller to its state after power-on, all interrupts masked.
+pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
+    put(h, reg::IMC, !0);
+    put(h, reg::RCTL, 0);
+    put(h, reg::TCTL, l::TCTL_PSP);
+    flush(h);
+    h.delay(Span::from_ms(10));
+    let ctrl = get(h, reg::CTRL) | l::CTRL_RST;
+    match c.io {
+        // These parts cannot acknowledge the 64-bit write that resets them.
+        Some(region) => {
+            h.write32(Reg { region, offset: l::io::IOADDR }, reg::CTRL);
+            h.write32(Reg { region, offset: l::io::IODATA }, ctrl);
+        }
+        None => put(h, reg::CTRL, ctrl),
+    }
+    if c.part == Part::I82544 {
+        h.delay(Span::from_us(10));
+        let ext = get(h, reg::CTRL_EXT);
+        put(h, reg::CTRL_EXT, ext | l::CTRL_EXT_EE_RST);
+        flush(h);
+        h.delay(Span::from_ms(2));
+    } else {
+        // It reads its EEPROM by itself.
+        h.delay(Span::from_ms(5));
+    }
+    wait(h, "reset", Span::from_ms(10), |h| get(h, reg::CTRL) & l::CTRL_RST == 0)?;
+    if c.part.is_82540_or_later() {
+        let manc = get(h, reg::MANC);
+        put(h, reg::MANC, manc & !l::MANC_ARP_EN);
+    }
+    put(h, reg::IMC, !0);
+    get(h, reg::ICR);
+    Ok(())
+}
+
+/// Addresses, tables, link: everything but rings. The PHY starts to negotiate.
+pub(super) fn init<H: Host>(h: &mut H, c: &Config, mac: [u8; 6]) -> Result<(), OpenError> {
+    put(h, reg::VET, 0);
+    for i in 0..reg::VFTA_LEN {
+        put(h, reg::VFTA + 4 * i, 0);
+        flush(h);
+    }
+    for i in 1..reg::RAR_LEN {
+        set_address(h, i, None);
+    }
+    set_address(h, 0, Some(mac));
+    for i in 0..reg::MTA_LEN {
+        put(h, reg::MTA + 4 * i, 0);
+        // A bridge must not merge the writes.
+        flush(h);
+    }
+    flow_control(h, c);
+    let ctrl = get(h, reg::CTRL) & !(l::CTRL_FRCSPD | l::CTRL_FRCDPX | l::CTRL_LRST);
+    let vlan = if c.vlan { l::CTRL_VME } else { 0 };
+    let pause = if c.flow_control { l::CTRL_RFCE | l::CTRL_TFCE } else { 0 };
+    let clear = l::CTRL_VME | l::CTRL_RFCE | l::CTRL_TFCE;
+    put(h, reg::CTRL, (ctrl & !clear) | l::CTRL_SLU | l::CTRL_ASDE | vlan | pause);
+    negotiate(h, c)
+}
+
+/// Receive address `i`, or none there.
+pub(super) fn set_address<H: Host>(h: &mut H, i: u32, mac: Option<[u8; 6]>) {
+    let (low, high) = match mac {
+        Some([a, b, c, d, e, f]) => (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, 0, 0]) | l::RAH_AV),
+        None => (0, 0),
+    };
+    put(h, reg::RAL0 + 8 * i, low);
+    flush(h);
+    put(h, reg::RAH0 + 8 * i, high);
+    flush(h);
+}
+
+/// KiB of packet memory for receive, of 64 (e1000_main.c `e1000_reset`).
+pub(super) const fn packet_memory(c: &Config) -> u32 {
+    let rx = 48;
+    let longest = c.max_frame + 4;
+    if longest <= 1518 {
+        return rx;
+    }
+    // Two frames with a descriptor each must fit on the transmit side.
+    let tx_least = ((longest + 16 - 4) * 2).next_multiple_of(1024) >> 10;
+    let rx_least = longest.next_multiple_of(1024) >> 10;
+    let tx = 64 - rx;
+    let mut left = if tx < tx_least { rx - (tx_least - tx) } else { rx };
+    if matches!(c.part, Part::I82545) {
+        left &= !7;
+    }
+    if left < rx_least { rx_least } else { left }
+}
+
+fn flow_control<H: Host>(h: &mut H, c: &Config) {
+    let pba = packet_memory(c);
+    put(h, reg::PBA, pba);
+    let bytes = pba << 10;
+    let high = (bytes * 9 / 10).min(bytes - (c.max_frame + 4)) & 0xfff8;
+    // The address and type of pause frames.
+    put(h, reg::FCT, 0x8808);
+    put(h, reg::FCAH, 0x0100);
+    put(h, reg::FCAL, 0x00c2_8001);
+    put(h, reg::FCTTV, 0xffff);
+    let (low, high) = if c.flow_control { ((high - 8) | 1 << 31, high) } else { (0, 0) };
+    put(h, reg::FCRTL, low);
+    put(h, reg::FCRTH, high);
+}
+
+// ---- PHY ----
+
+fn mdi<H: Host>(h: &mut H, word: u32) -> Result<u16, OpenError> {
+    put(h, reg::MDIC, word);
+    let mut read = 0;
+    wait(h, "MDIC", Span::from_us(3200), |h| {
+        read = get(h, reg::MDIC);
+        read & l::MDIC_READY != 0
+    })?;
+    if read & l::MDIC_ERROR != 0 {
+        return Err(OpenError::Timeout("PHY: no answer"));
+    }
+    Ok(read as u16)
+}
+
+/// Reads PHY register `r`.
+pub(super) fn phy_read<H: Host>(h: &mut H, r: u8) -> Result<u16, OpenError> {
+    mdi(h, u32::from(r) << l::MDIC_REG_SHIFT | phy::ADDRESS << l::MDIC_PHY_SHIFT | l::MDIC_OP_READ)
+}
+
+/// Writes PHY register `r`.
+pub(super) fn phy_write<H: Host>(h: &mut H, r: u8, v: u16) -> Result<(), OpenError> {
+    let to = u32::from(r) << l::MDIC_REG_SHIFT | phy::ADDRESS << l::MDIC_PHY_SHIFT;
+    mdi(h, u32::from(v) | to | l::MDIC_OP_WRITE).map(drop)
+}
+
+fn negotiate<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
+    let id = u32::from(phy_read(h, phy::ID1)?) << 16 | u32::from(phy_read(h, phy::ID2)?);
+    if !matches!(id & phy::ID_MASK, phy::ID_M88E1000 | phy::ID_M88E1000_INSIDE | phy::ID_M88E1011) {
+        return Err(OpenError::Phy(id));
+    }
+    let pause = if c.flow_control { phy::ADV_PAUSE } else { 0 };
+    phy_write(h, phy::AUTONEG_ADV, phy::ADV_ALL | pause)?;
+    phy_write(h, phy::CTRL_1000T, phy::ADV_1000_FD)?;
+    let ctrl = phy_read(h, phy::CTRL)?;
+    phy_write(h, phy::CTRL, ctrl | phy::CTRL_AUTONEG | phy::CTRL_RESTART)
+}
+
+// ---- EEPROM ----
+
+/// Reads and checks it; gives the MAC address.
+pub(super) fn read_mac<H: Host>(h: &mut H, c: &Config) -> Result<[u8; 6], OpenError> {
+    let (mut sum, mut mac) = (0u16, [0; 6]);
+    for i in 0..eeprom::WORDS {
+        let word = eeprom_word(h, c.eeprom, i)?;
+        sum = sum.wrapping_add(word);
+        if i < 3 {
+            let at = usize::from(i) * 2;
+            mac[at..at + 2].copy_from_slice(&word.to_le_bytes());
+        }
+    }
+    if sum == eeprom::SUM { Ok(mac) } else { Err(OpenError::Checksum(sum)) }
+}
+
+/// One word.
+pub(super) fn eeprom_word<H: Host>(h: &mut H, how: Eeprom, word: u8) -> Result<u16, OpenError> {
+    match how {
+        Eeprom::Eerd => {
+            put(h, reg::EERD, u32::from(word) << l::EERD_ADDR_SHIFT | l::EERD_START);
+            let mut read = 0;
+            wait(h, "EERD", Span::from_ms(5), |h| {
+                read = get(h, reg::EERD);
+                read & l::EERD_DONE != 0
+            })?;
+            Ok((read >> l::EERD_DATA_SHIFT) as u16)
+        }
+        Eeprom::Microwire => {
+            let eecd = get(h, reg::EECD) | l::EECD_REQ;
+            put(h, reg::EECD, eecd);
+            wait(h, "EECD grant", Span::from_ms(5), |h| get(h, reg::EECD) & l::EECD_GNT != 0)?;
+            let mut pins = Pins { eecd: get(h, reg::EECD) & !(l::EECD_DI | l::EECD_SK | l::EECD_CS) };
+            pins.set(h, l::EECD_CS, true);
+            let address =
+                if eecd & l::EECD_SIZE != 0 { eeprom::LARGE_ADDRESS_BITS } else { eeprom::SMALL_ADDRESS_BITS };
+            pins.out(h, eeprom::READ, eeprom::OPCODE_BITS);
+            pins.out(h, word.into(), address);
+            let mut value = 0;
+            for _ in 0..16 {
+                pins.set(h, l::EECD_SK, true);
+                let bit = get(h, reg::EECD) & l::EECD_DO != 0;
+                value = value << 1 | u16::from(bit);
+                pins.set(h, l::EECD_SK, false);
+            }
+            pins.set(h, l::EECD_CS | l::EECD_DI, false);
+            pins.set(h, l::EECD_REQ, false);
+            Ok(value)
+        }
+    }
+}
+
+/// The pins of the microwire bus.
+struct Pins {
+    eecd: u32,
+}
+
+impl Pins {
+    fn set<H: Host>(&mut self, h: &mut H, pin: u32, high: bool) {
+        self.eecd = if high { self.eecd | pin } else { self.eecd & !pin };
+        put(h, reg::EECD, self.eecd);
+        flush(h);
+        // Half a period of the clock.
+        h.delay(Span::from_us(50));
+    }
+    fn out<H: Host>(&mut self, h: &mut H, bits: u16, n: u32) {
+        for i in (0..n).rev() {
+            self.set(h, l::EECD_DI, bits >> i & 1 != 0);
+            self.set(h, l::EECD_SK, true);
+            self.set(h, l::EECD_SK, false);
+        }
+        self.set(h, l::EECD_DI, false);
+    }
+}
+
+// ---- filters ----
+
+/// What is received besides unicast to the own address and broadcast.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Filter<'a> {
+    /// Everything.
+    pub promiscuous: bool,
+    /// All multicast.
+    pub all_multicast: bool,
+    /// These.
+    pub multicast: &'a [[u8; 6]],
+}
+
+/// Where a multicast address is in the table, with multicast offset 0: its bits 47 to 36.
+pub const fn hash(mac: [u8; 6]) -> u32 {
+    (mac[4] as u32 >> 4 | (mac[5] as u32) << 4) & 0xfff
+}
+
+/// Sets RCTL's filter bits, receive addresses and multicast table.
+pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
+    let mut rctl = get(h, reg::RCTL) & !(l::RCTL_UPE | l::RCTL_MPE);
+    if f.promiscuous {
+        rctl |= l::RCTL_UPE | l::RCTL_MPE;
+    } else if f.all_multicast {
+        rctl |= l::RCTL_MPE;
+    }
+    put(h, reg::RCTL, rctl);
+    // Exact ones first; what is left is hashed.
+    let exact = f.multicast.len().min(reg::RAR_LEN as usize - 1);
+    for i in 1..reg::RAR_LEN {
+        set_address(h, i, f.multicast[..exact].get(i as usize - 1).copied());
+    }
+    let mut table = [0u32; reg::MTA_LEN as usize];
+    for mac in &f.multicast[exact..] {
+        let at = hash(*mac);
+        table[(at >> 5) as usize & 0x7f] |= 1 << (at & 0x1f);
+    }
+    for (i, word) in (0..reg::MTA_LEN).zip(table).rev() {
+        put(h, reg::MTA + 4 * i, word);
+        flush(h);
+    }
+}
+
+/// Whether `address` is one that the part can put on its bus.
+pub(super) const fn reachable(c: &Config, address: u64, len: u32) -> bool {
+    let bits = matches!(c.bus, Bus::PciX) || (address + len as u64) >> 32 == 0;
+    bits && c.errata.allows(address, len)
+}

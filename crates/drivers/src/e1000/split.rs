@@ -1,0 +1,192 @@
+//! How a buffer becomes descriptors: the longest piece, and the errata that
+//! touch buffers.
+//!
+//! Source: e1000_main.c `e1000_tx_map`, and the specification updates named at
+//! each rule. The order of the rules is Linux's, because a later one sees what an
+//! earlier one has left.
+
+use super::config::{Bus, Part};
+
+/// Longest piece of a descriptor (`1 << E1000_MAX_DATA_PER_TXD_PWR`, less).
+pub const MAX_PIECE: u32 = 4096;
+/// Longest first descriptor of a packet on PCI-X (erratum 10).
+pub const MAX_FIRST: u32 = 2015;
+
+/// Which workarounds are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Errata {
+    /// 82544 on PCI-X: it hangs if a buffer ends in an even dword.
+    pub even_dword: bool,
+    /// PCI-X, erratum 10: the first descriptor of a packet is less than 2016 bytes.
+    pub short_first: bool,
+    /// A large send's last buffer is shortened by 4, and a descriptor of 4 bytes
+    /// follows: its write-back is premature (82546GB update, 1).
+    pub tso_sentinel: bool,
+    /// So is that of the first descriptor of a linear packet after a large send.
+    pub after_tso: bool,
+    /// 82545 and 82546 of revision 0, erratum 23: nothing crosses 64 KiB.
+    pub bound_64k: bool,
+}
+
+impl Errata {
+    /// None.
+    pub const NONE: Errata =
+        Errata { even_dword: false, short_first: false, tso_sentinel: false, after_tso: false, bound_64k: false };
+
+    /// Those of a part on a bus.
+    pub const fn of(part: Part, bus: Bus) -> Errata {
+        let pcix = matches!(bus, Bus::PciX);
+        let is_82544 = matches!(part, Part::I82544);
+        Errata {
+            even_dword: is_82544 && pcix,
+            short_first: pcix,
+            tso_sentinel: true,
+            after_tso: !is_82544,
+            bound_64k: matches!(part, Part::I82545),
+        }
+    }
+}
+
+/// What a piece's length depends on, besides its address and what is left.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// Longest piece: [`MAX_PIECE`], or less for a large send.
+    pub max: u32,
+    /// The packet is a large send, and this is its last buffer.
+    pub sentinel: bool,
+    /// The packet's first piece.
+    pub first: bool,
+    /// First piece of a linear packet right after a large send.
+    pub after_tso: bool,
+}
+
+impl Errata {
+    /// The length of the next descriptor for a buffer of which `left` bytes, at
+    /// least one, remain at `at`. At least 1 and at most `left`.
+    #[inline(always)]
+    pub fn next(&self, at: u64, left: u32, c: Cut) -> u32 {
+        let mut size = left.min(c.max);
+        if self.bound_64k {
+            size = size.min(0x1_0000 - (at & 0xffff) as u32);
+        }
+        if self.after_tso && c.after_tso && size > 4 {
+            size -= 4;
+        }
+        if self.tso_sentinel && c.sentinel && size == left && size > 8 {
+            size -= 4;
+        }
+        if self.short_first && c.first && size > MAX_FIRST {
+            size = MAX_FIRST;
+        }
+        // Bit 2 of the address of the last byte.
+        if self.even_dword && (at + u64::from(size) - 1) & 4 == 0 && size > 4 {
+            size -= 4;
+        }
+        size
+    }
+
+    /// No buffer of `len` bytes needs more descriptors.
+    #[inline(always)]
+    pub const fn most(&self, len: u32, max: u32) -> u32 {
+        let mut n = len.div_ceil(max);
+        if self.bound_64k {
+            n += 1 + len / 0x1_0000;
+        }
+        if self.short_first {
+            n += 1;
+        }
+        if self.even_dword {
+            // Every piece may need a second one, of 4 bytes.
+            n = 2 * n + len / 512;
+        }
+        n + self.tso_sentinel as u32 + self.after_tso as u32
+    }
+
+    /// Whether a buffer or ring may be where it is.
+    pub const fn allows(&self, at: u64, len: u32) -> bool {
+        !self.bound_64k || len == 0 || at >> 16 == (at + len as u64 - 1) >> 16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn pieces(e: Errata, at: u64, len: u32, c: Cut) -> Vec<(u64, u32)> {
+        let (mut at, mut left, mut c) = (at, len, c);
+        let mut out = Vec::new();
+        while left > 0 {
+            let n = e.next(at, left, c);
+            assert!(n > 0 && n <= left);
+            out.push((at, n));
+            (at, left) = (at + u64::from(n), left - n);
+            (c.first, c.after_tso) = (false, false);
+        }
+        out
+    }
+    const PLAIN: Cut = Cut { max: MAX_PIECE, sentinel: false, first: true, after_tso: false };
+
+    #[test]
+    fn linear_large_send_ends_in_a_sentinel_of_4_bytes() {
+        let e = Errata::of(Part::I82540, Bus::Pci);
+        let c = Cut { sentinel: true, ..PLAIN };
+        assert_eq!(pieces(e, 0x1000, 3000, c), [(0x1000, 2996), (0x1000 + 2996, 4)]);
+        assert_eq!(pieces(e, 0x1000, 8, c), [(0x1000, 8)], "too short to be cut");
+    }
+
+    #[test]
+    fn packet_after_a_large_send_loses_4_bytes_to_a_second_descriptor_except_on_82544() {
+        let c = Cut { after_tso: true, ..PLAIN };
+        assert_eq!(pieces(Errata::of(Part::I82540, Bus::Pci), 0x1000, 60, c), [(0x1000, 56), (0x1038, 4)]);
+        assert_eq!(pieces(Errata::of(Part::I82544, Bus::Pci), 0x1000, 60, c), [(0x1000, 60)]);
+    }
+
+    #[test]
+    fn first_descriptor_on_pcix_is_2015_bytes_at_most() {
+        assert_eq!(pieces(Errata::of(Part::I82540, Bus::PciX), 0x1000, 4096, PLAIN), [(0x1000, 2015), (0x17df, 2081)]);
+        assert_eq!(pieces(Errata::of(Part::I82540, Bus::Pci), 0x1000, 4096, PLAIN), [(0x1000, 4096)]);
+    }
+
+    #[test]
+    fn the_82544_rule_looks_at_bit_2_of_the_last_bytes_address() {
+        let e = Errata { even_dword: true, ..Errata::NONE };
+        // The last byte at ..3: bit 2 clear. At ..7: set.
+        assert_eq!(pieces(e, 0x1000, 60, PLAIN), [(0x1000, 56), (0x1038, 4)]);
+        assert_eq!(pieces(e, 0x1000, 64, PLAIN), [(0x1000, 64)]);
+        assert_eq!(pieces(e, 0x1004, 60, PLAIN), [(0x1004, 60)]);
+    }
+
+    #[test]
+    fn nothing_crosses_64_kib_on_82545_revision_0() {
+        let e = Errata::of(Part::I82545, Bus::Pci);
+        assert_eq!(pieces(e, 0x1_ff00, 1000, PLAIN), [(0x1_ff00, 256), (0x2_0000, 744)]);
+        assert!(!e.allows(0x1_ff00, 257) && e.allows(0x1_ff00, 256));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_cover_the_buffer_once_and_each_rule_holds(
+            (even_dword, short_first, tso_sentinel, after, bound_64k) in any::<(bool, bool, bool, bool, bool)>(),
+            at in 0u64..0x4_0000, len in 1u32..70_000, max in prop::sample::select(alloc::vec![4096u32, 2048, 400, 2144]),
+            (sentinel, follows) in any::<(bool, bool)>(),
+        ) {
+            let e = Errata { even_dword, short_first, tso_sentinel, after_tso: after, bound_64k };
+            let c = Cut { max, sentinel, first: true, after_tso: follows };
+            let p = pieces(e, at, len, c);
+            let mut next = at;
+            for (i, &(a, n)) in p.iter().enumerate() {
+                prop_assert_eq!(a, next);
+                next += u64::from(n);
+                prop_assert!(n <= max);
+                prop_assert!(!even_dword || n <= 4 || (a + u64::from(n) - 1) & 4 != 0);
+                prop_assert!(!short_first || i > 0 || n <= MAX_FIRST);
+                prop_assert!(!bound_64k || a >> 16 == (a + u64::from(n) - 1) >> 16);
+            }
+            prop_assert_eq!(next, at + u64::from(len));
+            prop_assert!(!(tso_sentinel && sentinel) || p.last().unwrap().1 <= 8);
+            prop_assert!(p.len() as u32 <= e.most(len, max), "{} > {}", p.len(), e.most(len, max));
+        }
+    }
+}
