@@ -1,5 +1,6 @@
 //! Which chip it is, and what the documents leave open.
 
+use doorbell_layout::e1000::id;
 use doorbell_seam::Span;
 
 /// The chip.
@@ -18,9 +19,9 @@ impl Variant {
     /// PCI device id; the vendor is 0x8086.
     pub const fn device_id(self) -> u16 {
         match self {
-            Variant::I82544Gc => 0x100c,
-            Variant::I82540Em => 0x100e,
-            Variant::I82545Em => 0x100f,
+            Variant::I82544Gc => id::I82544GC,
+            Variant::I82540Em => id::I82540EM,
+            Variant::I82545Em => id::I82545EM,
         }
     }
 

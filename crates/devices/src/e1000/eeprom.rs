@@ -19,20 +19,14 @@
 //!
 //! Source: SDM 5.3 and 13.4.3; the 93C46's data sheet.
 
-/// Words in the part.
-pub(super) const WORDS: usize = 64;
-/// What all of them sum to.
-const SUM: u16 = 0xbaba;
+use doorbell_layout::e1000::{EECD_CS as CS, EECD_DI as DI, EECD_SK as SK, VENDOR, eeprom};
 
-/// EECD's pins, as the driver moves them.
-const SK: u32 = 1 << 0;
-const CS: u32 = 1 << 1;
-const DI: u32 = 1 << 2;
+const WORDS: usize = eeprom::WORDS as usize;
 
 /// The part and its interface.
 #[derive(Clone, Debug)]
 pub(super) struct Eeprom {
-    pub(super) words: [u16; WORDS],
+    words: [u16; WORDS],
     sk: bool,
     cs: bool,
     /// What it drives on DO.
@@ -67,17 +61,21 @@ impl Eeprom {
         for (i, pair) in mac.as_chunks::<2>().0.iter().enumerate() {
             words[i] = u16::from_le_bytes(*pair);
         }
-        // Compatibility word, PBA number, control word 1, subsystem, vendor, device.
+        // Compatibility.
         words[3] = 0x0000;
-        words[0x0a] = 0x640b;
-        words[0x0b] = id;
-        words[0x0c] = 0x8086;
-        words[0x0d] = id;
-        words[0x0e] = 0x8086;
-        // Control word 2: autonegotiate; no software-defined pins.
-        words[0x0f] = 0x3040;
+        for (at, v) in [
+            (eeprom::INIT_CONTROL1, 0x640b),
+            (eeprom::SUBSYSTEM_ID, id),
+            (eeprom::SUBSYSTEM_VENDOR, VENDOR),
+            (eeprom::DEVICE_ID, id),
+            (eeprom::VENDOR_ID, VENDOR),
+            // Autonegotiate; no software-defined pins.
+            (eeprom::INIT_CONTROL2, 0x3040),
+        ] {
+            words[usize::from(at)] = v;
+        }
         let sum = words[..WORDS - 1].iter().fold(0u16, |s, w| s.wrapping_add(*w));
-        words[WORDS - 1] = SUM.wrapping_sub(sum);
+        words[WORDS - 1] = eeprom::SUM.wrapping_sub(sum);
         Eeprom { words, sk: false, cs: false, data_out: true, writable: false, state: State::Idle }
     }
 

@@ -18,6 +18,7 @@
 //! Source: SDM 3.5 and 3.6. Where an offset lies outside the packet, nothing is
 //! written: the manual promises nothing.
 
+use doorbell_layout::e1000::{ContextTx, tx_word};
 use doorbell_packet::checksum::Sum;
 
 /// What a context descriptor said.
@@ -55,6 +56,23 @@ fn sum(b: &[u8], start: u8, end: u16) -> Option<Sum> {
 }
 
 impl Context {
+    pub(super) fn of(d: ContextTx) -> Context {
+        let word = d.word.get();
+        Context {
+            ip_start: d.ipcss,
+            ip_offset: d.ipcso,
+            ip_end: d.ipcse.get(),
+            start: d.tucss,
+            offset: d.tucso,
+            end: d.tucse.get(),
+            tcp: word & tx_word::TCP != 0,
+            ipv4: word & tx_word::IP != 0,
+            payload: word & tx_word::LENGTH,
+            header: d.hdrlen,
+            mss: d.mss.get(),
+        }
+    }
+
     /// Inserts the IP header checksum.
     pub(super) fn insert_ip(&self, packet: &mut [u8]) {
         if let Some(s) = sum(packet, self.ip_start, self.ip_end) {

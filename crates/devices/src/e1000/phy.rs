@@ -6,33 +6,13 @@
 //! access is done when its register write has arrived.
 
 use super::config::{Speed, Variant};
+use doorbell_layout::e1000::phy as reg;
 
-/// Register numbers.
-mod reg {
-    pub(super) const CONTROL: u8 = 0;
-    pub(super) const STATUS: u8 = 1;
-    pub(super) const ID1: u8 = 2;
-    pub(super) const ID2: u8 = 3;
-    pub(super) const ADVERTISE: u8 = 4;
-    pub(super) const PARTNER: u8 = 5;
-    pub(super) const EXPANSION: u8 = 6;
-    pub(super) const GIGABIT_CONTROL: u8 = 9;
-    pub(super) const GIGABIT_STATUS: u8 = 10;
-    pub(super) const EXTENDED_STATUS: u8 = 15;
-    pub(super) const M88_CONTROL: u8 = 16;
-    pub(super) const M88_STATUS: u8 = 17;
-    pub(super) const M88_INTERRUPT_STATUS: u8 = 19;
-    pub(super) const M88_EXTENDED_CONTROL: u8 = 20;
-    pub(super) const M88_ERRORS: u8 = 21;
-}
-
-const CONTROL_RESET: u16 = 1 << 15;
-const CONTROL_LOOPBACK: u16 = 1 << 14;
-const CONTROL_RESTART: u16 = 1 << 9;
+const EXPANSION: u8 = 6;
+const M88_INTERRUPT_STATUS: u8 = 19;
+const M88_ERRORS: u8 = 21;
 /// Autonegotiate, full duplex, 1000 Mbit/s.
 const CONTROL_DEFAULT: u16 = 0x1140;
-const STATUS_LINK: u16 = 1 << 2;
-const STATUS_NEGOTIATED: u16 = 1 << 5;
 /// All 10 and 100 modes, extended status, preamble suppression, can negotiate,
 /// has extended registers.
 const STATUS_ABLE: u16 = 0x7949;
@@ -65,17 +45,17 @@ impl Phy {
 
     pub(super) fn reset(&mut self) {
         self.regs = [0; 32];
-        self.regs[usize::from(reg::CONTROL)] = CONTROL_DEFAULT;
+        self.regs[usize::from(reg::CTRL)] = CONTROL_DEFAULT;
         // All modes, symmetric and asymmetric pause; gigabit in full duplex.
-        self.regs[usize::from(reg::ADVERTISE)] = 0x0de1;
-        self.regs[usize::from(reg::GIGABIT_CONTROL)] = 0x0300;
-        self.regs[usize::from(reg::M88_CONTROL)] = 0x0068;
-        self.regs[usize::from(reg::M88_EXTENDED_CONTROL)] = 0x0d60;
+        self.regs[usize::from(reg::AUTONEG_ADV)] = 0x0de1;
+        self.regs[usize::from(reg::CTRL_1000T)] = 0x0300;
+        self.regs[usize::from(reg::M88_CTRL)] = 0x0068;
+        self.regs[usize::from(reg::M88_EXT_CTRL)] = 0x0d60;
     }
 
     /// Frames come back instead of leaving.
     pub(super) fn loops(&self) -> bool {
-        self.regs[usize::from(reg::CONTROL)] & CONTROL_LOOPBACK != 0
+        self.regs[usize::from(reg::CTRL)] & reg::CTRL_LOOPBACK != 0
     }
 
     pub(super) fn set_link(&mut self, up: bool) {
@@ -88,35 +68,35 @@ impl Phy {
         match r {
             reg::STATUS => {
                 let up = self.link && !core::mem::take(&mut self.was_down);
-                let negotiated = if self.link { STATUS_NEGOTIATED } else { 0 };
-                STATUS_ABLE | negotiated | if up { STATUS_LINK } else { 0 }
+                let negotiated = if self.link { reg::STATUS_AUTONEG } else { 0 };
+                STATUS_ABLE | negotiated | if up { reg::STATUS_LINK } else { 0 }
             }
             reg::ID1 => self.variant.phy_id()[0],
             reg::ID2 => self.variant.phy_id()[1],
             // Acknowledge, pause in both directions, and modes up to its own speed.
-            reg::PARTNER if self.link => if speed == Speed::M10 { 0x4c61 } else { 0x4de1 },
-            reg::EXPANSION if self.link => 0x000f,
+            reg::LP_ABILITY if self.link => if speed == Speed::M10 { 0x4c61 } else { 0x4de1 },
+            EXPANSION if self.link => 0x000f,
             // Partner does gigabit full and half duplex; both receivers are well.
-            reg::GIGABIT_STATUS if self.link && gigabit => 0x7c00,
-            reg::EXTENDED_STATUS => 0x3000,
+            reg::STATUS_1000T if self.link && gigabit => 0x7c00,
+            reg::EXT_STATUS => 0x3000,
             // Speed, full duplex, resolved, link.
             reg::M88_STATUS if self.link => (speed.code() as u16) << 14 | 0x2c08,
-            reg::PARTNER | reg::EXPANSION | reg::GIGABIT_STATUS | reg::M88_STATUS => 0,
-            reg::M88_INTERRUPT_STATUS | reg::M88_ERRORS => 0,
+            reg::LP_ABILITY | EXPANSION | reg::STATUS_1000T | reg::M88_STATUS => 0,
+            M88_INTERRUPT_STATUS | M88_ERRORS => 0,
             _ => self.regs[usize::from(r & 31)],
         }
     }
 
     pub(super) fn write(&mut self, r: u8, v: u16) -> Did {
         match r {
-            reg::CONTROL if v & CONTROL_RESET != 0 => {
+            reg::CTRL if v & reg::CTRL_RESET != 0 => {
                 // Software reset: the settings stay, the link negotiates anew.
-                self.regs[usize::from(reg::CONTROL)] = v & !(CONTROL_RESET | CONTROL_RESTART);
+                self.regs[usize::from(reg::CTRL)] = v & !(reg::CTRL_RESET | reg::CTRL_RESTART);
                 Did::Negotiate
             }
-            reg::CONTROL => {
-                self.regs[usize::from(reg::CONTROL)] = v & !CONTROL_RESTART;
-                if v & CONTROL_RESTART != 0 { Did::Negotiate } else { Did::Nothing }
+            reg::CTRL => {
+                self.regs[usize::from(reg::CTRL)] = v & !reg::CTRL_RESTART;
+                if v & reg::CTRL_RESTART != 0 { Did::Negotiate } else { Did::Nothing }
             }
             reg::STATUS | reg::ID1 | reg::ID2 => Did::Nothing,
             _ => {

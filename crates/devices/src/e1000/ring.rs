@@ -24,12 +24,15 @@
 //! Source: SDM 3.2.4, 3.3, 3.4, 13.4.25 to 13.4.46.
 
 use alloc::collections::VecDeque;
+use doorbell_layout::e1000::{
+    DCTL_GRAN, DCTL_HTHRESH_SHIFT, DCTL_PTHRESH_SHIFT, DCTL_WTHRESH_SHIFT, DESCRIPTOR,
+};
 use doorbell_seam::{DmaFault, Iova, Port, Time};
 
 /// Descriptors on chip.
 pub(super) const ON_CHIP: usize = 64;
 /// Bytes of a descriptor.
-pub(super) const DESC: usize = 16;
+pub(super) const DESC: usize = DESCRIPTOR as usize;
 /// What the length register can hold.
 pub(super) const LEN_MASK: u32 = 0x000f_ff80;
 /// Thresholds in cache lines are at most so many descriptors.
@@ -48,7 +51,7 @@ impl Desc {
         let v = u128::from_le_bytes(*b);
         Desc { low: v as u64, high: (v >> 64) as u64 }
     }
-    fn to_bytes(self) -> [u8; DESC] {
+    pub(super) fn to_bytes(self) -> [u8; DESC] {
         (u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes()
     }
 }
@@ -78,12 +81,6 @@ pub(super) struct Ring {
     chip: VecDeque<(Time, Desc)>,
     /// Used, and not yet written back.
     waiting: VecDeque<(Iova, Desc)>,
-    /// Reads of descriptors, and descriptors in them.
-    pub(super) fetches: u64,
-    pub(super) fetched_descriptors: u64,
-    /// Writes of descriptors, and descriptors in them.
-    pub(super) write_backs: u64,
-    pub(super) written_descriptors: u64,
 }
 
 impl Ring {
@@ -99,10 +96,6 @@ impl Ring {
             fetched: 0,
             chip: VecDeque::with_capacity(ON_CHIP),
             waiting: VecDeque::with_capacity(ON_CHIP),
-            fetches: 0,
-            fetched_descriptors: 0,
-            write_backs: 0,
-            written_descriptors: 0,
         }
     }
 
@@ -129,9 +122,9 @@ impl Ring {
     pub(super) fn thresholds(&self) -> Thresholds {
         let unit = |shift: u32| {
             let v = self.control >> shift & 0x3f;
-            if self.control & 1 << 24 != 0 { v } else { (v * self.line / DESC as u32).min(MAX_BY_LINE) }
+            if self.control & DCTL_GRAN != 0 { v } else { (v * self.line / DESC as u32).min(MAX_BY_LINE) }
         };
-        Thresholds { prefetch: unit(0), host: unit(8), write_back: unit(16) }
+        Thresholds { prefetch: unit(DCTL_PTHRESH_SHIFT), host: unit(DCTL_HTHRESH_SHIFT), write_back: unit(DCTL_WTHRESH_SHIFT) }
     }
 
     /// The driver wrote the tail.
@@ -182,14 +175,12 @@ impl Ring {
         Iova(self.base) + u64::from(index) * DESC as u64
     }
 
-    /// Fetches; when the descriptors are there.
-    pub(super) fn fetch<P: Port>(&mut self, p: &mut P, at: Time) -> Result<Time, DmaFault> {
+    /// Fetches; when the descriptors are there, and how many.
+    pub(super) fn fetch<P: Port>(&mut self, p: &mut P, at: Time) -> Result<(Time, u64), DmaFault> {
         let n = self.wants() as usize;
         let mut bytes = [0; ON_CHIP * DESC];
         let bytes = &mut bytes[..n * DESC];
         let arrived = p.read(at, self.place(self.fetched), bytes)?;
-        self.fetches += 1;
-        self.fetched_descriptors += n as u64;
         for d in bytes.as_chunks::<DESC>().0 {
             self.chip.push_back((arrived, Desc::from_bytes(d)));
         }
@@ -197,7 +188,7 @@ impl Ring {
         if self.fetched >= self.size() {
             self.fetched = 0;
         }
-        Ok(arrived)
+        Ok((arrived, n as u64))
     }
 
     /// The next descriptor, and when it arrived.
@@ -228,8 +219,9 @@ impl Ring {
     }
 
     /// Writes all that wait, neighbours in one piece. A single receive descriptor is
-    /// written without its address.
-    pub(super) fn flush<P: Port>(&mut self, p: &mut P, at: Time) -> Result<(), DmaFault> {
+    /// written without its address. How many writes, and descriptors in them.
+    pub(super) fn flush<P: Port>(&mut self, p: &mut P, at: Time) -> Result<(u64, u64), DmaFault> {
+        let mut done = (0, 0);
         while let Some(&(start, _)) = self.waiting.front() {
             let mut bytes = [0; ON_CHIP * DESC];
             let mut n = 0;
@@ -241,21 +233,13 @@ impl Ring {
                 self.waiting.pop_front();
                 n += 1;
             }
-            self.write_backs += 1;
-            self.written_descriptors += n as u64;
+            done = (done.0 + 1, done.1 + n as u64);
             match n {
                 1 => p.write(at, start + 8, &bytes[8..DESC])?,
                 _ => p.write(at, start, &bytes[..n * DESC])?,
             };
         }
-        Ok(())
-    }
-
-    /// Writes the last dword of one descriptor: its status.
-    pub(super) fn write_status<P: Port>(&mut self, p: &mut P, at: Time, place: Iova, d: Desc) -> Result<(), DmaFault> {
-        self.write_backs += 1;
-        self.written_descriptors += 1;
-        p.write(at, place + 12, &((d.high >> 32) as u32).to_le_bytes()).map(drop)
+        Ok(done)
     }
 }
 
@@ -269,7 +253,7 @@ mod tests {
         r.len = descriptors * 16;
         r
     }
-    const GRAN: u32 = 1 << 24;
+
 
     struct Ones;
     impl Port for Ones {

@@ -5,41 +5,18 @@
 //! Source: SDM 13.7. "Good octets" and "total octets" include the FCS; so do the
 //! size classes.
 
-/// Register numbers in the block: (offset - 0x4000) / 4.
-pub(super) mod stat {
-    pub(in super::super) const CRCERRS: usize = 0x00;
-    pub(in super::super) const MPC: usize = 0x04;
-    pub(in super::super) const XONRXC: usize = 0x12;
-    pub(in super::super) const XONTXC: usize = 0x13;
-    pub(in super::super) const XOFFRXC: usize = 0x14;
-    pub(in super::super) const XOFFTXC: usize = 0x15;
-    pub(in super::super) const FCRUC: usize = 0x16;
-    pub(in super::super) const PRC64: usize = 0x17;
-    pub(in super::super) const GPRC: usize = 0x1d;
-    pub(in super::super) const BPRC: usize = 0x1e;
-    pub(in super::super) const MPRC: usize = 0x1f;
-    pub(in super::super) const GPTC: usize = 0x20;
-    pub(in super::super) const GORCL: usize = 0x22;
-    pub(in super::super) const GOTCL: usize = 0x24;
-    pub(in super::super) const RNBC: usize = 0x28;
-    pub(in super::super) const RUC: usize = 0x29;
-    pub(in super::super) const ROC: usize = 0x2b;
-    pub(in super::super) const TORL: usize = 0x30;
-    pub(in super::super) const TOTL: usize = 0x32;
-    pub(in super::super) const TPR: usize = 0x34;
-    pub(in super::super) const TPT: usize = 0x35;
-    pub(in super::super) const PTC64: usize = 0x36;
-    pub(in super::super) const MPTC: usize = 0x3c;
-    pub(in super::super) const BPTC: usize = 0x3d;
-    pub(in super::super) const TSCTC: usize = 0x3e;
-    pub(in super::super) const TSCTFC: usize = 0x3f;
-}
+use doorbell_layout::e1000::reg::stat;
 
 /// Low halves of pairs.
-const PAIRS: [usize; 4] = [stat::GORCL, stat::GOTCL, stat::TORL, stat::TOTL];
+const PAIRS: [u32; 4] = [stat::GORCL, stat::GOTCL, stat::TORL, stat::TOTL];
 
+/// The block; registers are named by their offsets.
 #[derive(Clone, Debug)]
 pub(super) struct Stats([u32; 64]);
+
+const fn index(r: u32) -> usize {
+    ((r - stat::FIRST) / 4 % 64) as usize
+}
 
 impl Stats {
     pub(super) const fn new() -> Stats {
@@ -47,18 +24,20 @@ impl Stats {
     }
 
     /// One more.
-    pub(super) fn count(&mut self, s: usize) {
-        self.0[s] = self.0[s].saturating_add(1);
+    pub(super) fn count(&mut self, r: u32) {
+        let c = &mut self.0[index(r)];
+        *c = c.saturating_add(1);
     }
 
-    /// So many more bytes, in a pair.
-    pub(super) fn bytes(&mut self, s: usize, n: usize) {
-        let v = (u64::from(self.0[s + 1]) << 32 | u64::from(self.0[s])).saturating_add(n as u64);
-        (self.0[s], self.0[s + 1]) = (v as u32, (v >> 32) as u32);
+    /// So many more bytes, in the pair that begins at `r`.
+    pub(super) fn bytes(&mut self, r: u32, n: usize) {
+        let (low, high) = (index(r), index(r + 4));
+        let v = (u64::from(self.0[high]) << 32 | u64::from(self.0[low])).saturating_add(n as u64);
+        (self.0[low], self.0[high]) = (v as u32, (v >> 32) as u32);
     }
 
-    /// A frame of `len` bytes with its FCS, in the six size classes from `s` on.
-    pub(super) fn size_class(&mut self, s: usize, len: usize) {
+    /// A frame of `len` bytes with its FCS, in the six size classes from `r` on.
+    pub(super) fn size_class(&mut self, r: u32, len: usize) {
         let class = match len {
             ..65 => 0,
             65..128 => 1,
@@ -67,24 +46,25 @@ impl Stats {
             512..1024 => 4,
             _ => 5,
         };
-        self.count(s + class);
+        self.count(r + 4 * class);
     }
 
     /// The driver reads it.
-    pub(super) fn read(&mut self, s: usize) -> u32 {
-        let v = self.0[s];
-        if s > 0 && PAIRS.contains(&(s - 1)) {
-            self.0[s - 1] = 0;
+    pub(super) fn read(&mut self, r: u32) -> u32 {
+        let v = self.0[index(r)];
+        if PAIRS.contains(&r) {
+            return v;
         }
-        if !PAIRS.contains(&s) {
-            self.0[s] = 0;
+        self.0[index(r)] = 0;
+        if PAIRS.contains(&r.wrapping_sub(4)) {
+            self.0[index(r - 4)] = 0;
         }
         v
     }
 
     #[cfg(test)]
-    pub(super) fn set(&mut self, s: usize, v: u32) {
-        self.0[s] = v;
+    fn set(&mut self, r: u32, v: u32) {
+        self.0[index(r)] = v;
     }
 }
 
@@ -107,9 +87,9 @@ mod tests {
         s.count(stat::MPC);
         assert_eq!(s.read(stat::MPC), u32::MAX);
         s.set(stat::TOTL, u32::MAX - 1);
-        s.set(stat::TOTL + 1, u32::MAX);
+        s.set(stat::TOTH, u32::MAX);
         s.bytes(stat::TOTL, 100);
-        assert_eq!([s.read(stat::TOTL), s.read(stat::TOTL + 1)], [u32::MAX; 2]);
+        assert_eq!([s.read(stat::TOTL), s.read(stat::TOTH)], [u32::MAX; 2]);
     }
 
     #[test]
@@ -117,8 +97,8 @@ mod tests {
         let mut s = Stats::new();
         s.set(stat::GOTCL, u32::MAX);
         s.bytes(stat::GOTCL, 2);
-        assert_eq!([s.read(stat::GOTCL), s.read(stat::GOTCL), s.read(stat::GOTCL + 1)], [1, 1, 1]);
-        assert_eq!([s.read(stat::GOTCL), s.read(stat::GOTCL + 1)], [0, 0]);
+        assert_eq!([s.read(stat::GOTCL), s.read(stat::GOTCL), s.read(stat::GOTCH)], [1, 1, 1]);
+        assert_eq!([s.read(stat::GOTCL), s.read(stat::GOTCH)], [0, 0]);
     }
 
     #[test]
@@ -127,7 +107,7 @@ mod tests {
         for len in [64, 65, 127, 128, 1518, 9000] {
             s.size_class(stat::PRC64, len);
         }
-        let classes: [u32; 6] = core::array::from_fn(|i| s.read(stat::PRC64 + i));
+        let classes: [u32; 6] = core::array::from_fn(|i| s.read(stat::PRC64 + 4 * i as u32));
         assert_eq!(classes, [1, 2, 1, 0, 0, 2]);
     }
 }
