@@ -247,6 +247,8 @@ impl Ring {
 mod tests {
     use super::*;
 
+    const GRAN: u32 = DCTL_GRAN;
+
     fn ring(descriptors: u32, control: u32) -> Ring {
         let mut r = Ring::new(64, control);
         r.base = 0x1000;
