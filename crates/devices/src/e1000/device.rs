@@ -239,7 +239,8 @@ impl E1000 {
             .min(self.tx.delay.due().min(self.rx.delay.due()))
             .min(self.rx_landing_due().min(self.rx_data_due()))
             .min(self.tx_work_due().min(self.tx_fetch_due()))
-            .min(self.rx_fetch_due());
+            .min(self.rx_fetch_due())
+            .max(self.now);
     }
 
     /// Does what is due at `t`, each kind once, what has come first.

@@ -154,7 +154,15 @@ mod tests {
     fn offsets_outside_the_packet_do_nothing() {
         let before: [u8; 20] = core::array::from_fn(|i| i as u8);
         let mut p = before;
-        let far = Context { ip_start: 200, ip_offset: 201, start: 250, offset: 19, tcp: true, ipv4: true, ..Context::default() };
+        let far = Context {
+            ip_start: 200,
+            ip_offset: 201,
+            start: 250,
+            offset: 19,
+            tcp: true,
+            ipv4: true,
+            ..Context::default()
+        };
         far.insert_ip(&mut p);
         far.insert_transport(&mut p, 5);
         far.patch(&mut p, 3, 9, false);

@@ -74,7 +74,13 @@ impl Phy {
             reg::ID1 => self.variant.phy_id()[0],
             reg::ID2 => self.variant.phy_id()[1],
             // Acknowledge, pause in both directions, and modes up to its own speed.
-            reg::LP_ABILITY if self.link => if speed == Speed::M10 { 0x4c61 } else { 0x4de1 },
+            reg::LP_ABILITY if self.link => {
+                if speed == Speed::M10 {
+                    0x4c61
+                } else {
+                    0x4de1
+                }
+            }
             EXPANSION if self.link => 0x000f,
             // Partner does gigabit full and half duplex; both receivers are well.
             reg::STATUS_1000T if self.link && gigabit => 0x7c00,
@@ -113,11 +119,9 @@ mod tests {
 
     #[test]
     fn identifiers_are_those_that_the_driver_expects_of_each_chip() {
-        for (v, id) in [
-            (Variant::I82544Gc, 0x0141_0c30),
-            (Variant::I82540Em, 0x0141_0c20),
-            (Variant::I82545Em, 0x0141_0c20),
-        ] {
+        for (v, id) in
+            [(Variant::I82544Gc, 0x0141_0c30), (Variant::I82540Em, 0x0141_0c20), (Variant::I82545Em, 0x0141_0c20)]
+        {
             let mut p = Phy::new(v, true);
             let read = u32::from(p.read(2, Speed::G1)) << 16 | u32::from(p.read(3, Speed::G1) & 0xfff0);
             assert_eq!(read, id);

@@ -278,9 +278,7 @@ impl E1000 {
 
     fn status(&self, at: Time) -> u32 {
         let slot = match self.cfg.slot {
-            Slot::Pci { mhz66, wide } => {
-                (if mhz66 { STATUS_PCI66 } else { 0 }) | if wide { STATUS_BUS64 } else { 0 }
-            }
+            Slot::Pci { mhz66, wide } => (if mhz66 { STATUS_PCI66 } else { 0 }) | if wide { STATUS_BUS64 } else { 0 },
             Slot::PciX { clock } => STATUS_PCIX_MODE | STATUS_BUS64 | (u32::from(clock) & 3) << 14,
         };
         let link = if self.link { STATUS_LU | self.cfg.speed.code() << 6 } else { 0 };

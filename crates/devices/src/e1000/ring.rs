@@ -24,9 +24,7 @@
 //! Source: SDM 3.2.4, 3.3, 3.4, 13.4.25 to 13.4.46.
 
 use alloc::collections::VecDeque;
-use doorbell_layout::e1000::{
-    DCTL_GRAN, DCTL_HTHRESH_SHIFT, DCTL_PTHRESH_SHIFT, DCTL_WTHRESH_SHIFT, DESCRIPTOR,
-};
+use doorbell_layout::e1000::{DCTL_GRAN, DCTL_HTHRESH_SHIFT, DCTL_PTHRESH_SHIFT, DCTL_WTHRESH_SHIFT, DESCRIPTOR};
 use doorbell_seam::{DmaFault, Iova, Port, Time};
 
 /// Descriptors on chip.
@@ -124,7 +122,11 @@ impl Ring {
             let v = self.control >> shift & 0x3f;
             if self.control & DCTL_GRAN != 0 { v } else { (v * self.line / DESC as u32).min(MAX_BY_LINE) }
         };
-        Thresholds { prefetch: unit(DCTL_PTHRESH_SHIFT), host: unit(DCTL_HTHRESH_SHIFT), write_back: unit(DCTL_WTHRESH_SHIFT) }
+        Thresholds {
+            prefetch: unit(DCTL_PTHRESH_SHIFT),
+            host: unit(DCTL_HTHRESH_SHIFT),
+            write_back: unit(DCTL_WTHRESH_SHIFT),
+        }
     }
 
     /// The driver wrote the tail.
@@ -255,7 +257,6 @@ mod tests {
         r.len = descriptors * 16;
         r
     }
-
 
     struct Ones;
     impl Port for Ones {

@@ -538,7 +538,8 @@ fn prefetch_thresholds_change_the_reads_and_not_the_frames() {
 #[test]
 fn a_pause_frame_stops_the_wire_for_its_quanta() {
     let mut b = Bench::up(Config::I82540EM);
-    for (r, v) in [(reg::CTRL, CTRL_SLU | CTRL_RFCE), (reg::FCAL, 0x00c2_8001), (reg::FCAH, 0x0100), (reg::FCT, 0x8808)] {
+    for (r, v) in [(reg::CTRL, CTRL_SLU | CTRL_RFCE), (reg::FCAL, 0x00c2_8001), (reg::FCAH, 0x0100), (reg::FCT, 0x8808)]
+    {
         b.write(r, v);
     }
     let mut pause = vec![0x01, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0, 1, 0, 10];
