@@ -113,6 +113,8 @@ pub struct Config {
     /// How long the link is gone after a PHY reset or a new negotiation. Some two
     /// seconds in life; nothing where nobody looks at it.
     pub negotiation: Span,
+    /// The parts' errata that touch buffers: see [`E1000`](super::E1000).
+    pub errata: bool,
     /// ICR bit 31 says that the interrupt was asserted. The manual of this family
     /// has it reserved; successors have it.
     pub int_asserted: bool,
@@ -128,6 +130,7 @@ impl Config {
         cache_line: 128,
         max_read: 16 * 1024,
         negotiation: Span::ZERO,
+        errata: true,
         int_asserted: false,
     };
     /// An 82544GC in a 64-bit, 66 MHz slot.

@@ -89,8 +89,10 @@ counters! {
     interrupts,
     /// Accesses to memory that failed; each stops DMA.
     dma_faults,
-    /// Packets that can never fit the FIFO; each stops the transmitter.
+    /// Packets that can never fit the FIFO, or meet an erratum; each stops the transmitter.
     hangs,
+    /// Writes that erratum 23 forbids: across a multiple of 64 KiB.
+    crossed_64k,
     /// Register writes that the hardware ignores: narrow, or nothing there.
     ignored_writes,
     /// Resets, by CTRL.RST or from outside.
@@ -98,6 +100,16 @@ counters! {
 }
 
 /// The model.
+///
+/// With [`Config::errata`] it has these faults of the parts, and a driver without
+/// the workaround finds out:
+///
+/// * in PCI-X, the first buffer of a packet of 2016 bytes and more hangs the
+///   transmitter (erratum 10);
+/// * 82544 in PCI-X: so does a buffer that ends in an evenly aligned dword, unless
+///   it has four bytes or fewer;
+/// * 82545EM: writes across 64 KiB go wrong (erratum 23). Which way is not known, so
+///   [`Counters::crossed_64k`] counts them and nothing else happens.
 #[derive(Debug)]
 pub struct E1000 {
     pub(super) cfg: Config,

@@ -23,6 +23,11 @@
 //! received frame leaves the FIFO when it is in memory; with no descriptor it
 //! waits (RNBC), with no room it is missed (MPC, RXO). QEMU drops it at once.
 //!
+//! **Errata** that touch buffers are modelled ([`Config::errata`]), so that a driver that
+//! lacks a workaround hangs here too. Not modelled: premature write-back of
+//! segmented packets, hardware padding that corrupts (nobody says which bytes),
+//! and those of steppings and parts that are not these three.
+//!
 //! **Memory that is not there** stops all DMA until CTRL.RST.
 //!
 //! **Registers** are dwords. A shorter write does nothing, a shorter read gives

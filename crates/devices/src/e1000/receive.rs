@@ -20,7 +20,7 @@
 //!
 //! Source: SDM 3.2, 13.4.22, 13.4.25 to 13.4.32, 13.7.
 
-use super::config::Config;
+use super::config::{Config, Variant};
 use super::device::{E1000, TIMER};
 use super::fcs;
 use super::filter::{self, Pass};
@@ -262,6 +262,8 @@ impl E1000 {
             let n = size.min(f.bytes.len() - f.done);
             let Ok(landed) = p.write(t, Iova(d.low), &f.bytes[f.done..f.done + n]) else { return self.fault() };
             self.counters.data_writes += 1;
+            let crosses = d.low >> 16 != d.low.wrapping_add(n as u64 - 1) >> 16;
+            self.counters.crossed_64k += u64::from(crosses && self.cfg.variant == Variant::I82545Em);
             self.counters.data_write_bytes += n as u64;
             f.done += n;
             d.high = n as u64 | u64::from(Rx::DD) << 32;

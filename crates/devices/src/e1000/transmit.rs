@@ -18,7 +18,7 @@
 //!
 //! Source: SDM 3.3 to 3.6, 13.4.33 to 13.4.46.
 
-use super::config::Config;
+use super::config::{Config, Slot, Variant};
 use super::device::{E1000, TIMER};
 use super::fcs;
 use super::interrupt::Delay;
@@ -36,6 +36,8 @@ use zerocopy::FromBytes;
 
 /// The longest packet.
 const MAX: usize = LegacyTx::MAX as usize;
+/// Erratum 10: the longest first buffer in PCI-X.
+const MAX_FIRST_PCIX: u32 = 2015;
 /// Shortest frame, without FCS.
 const MIN_FRAME: usize = 60;
 /// FCS, preamble and gap.
@@ -63,6 +65,8 @@ struct Packet {
     /// To be segmented.
     large: bool,
     options: u8,
+    /// Its first buffer has not been read.
+    fresh: bool,
     /// The rest is not sent.
     discard: bool,
     bytes: Vec<u8>,
@@ -199,10 +203,15 @@ impl E1000 {
             self.open_packet(d, word, extended);
         }
         let length = word & if extended { tx_word::LENGTH } else { LEGACY_LENGTH };
-        let packet = &mut self.tx.packet;
-        if d.low == 0 || packet.discard || self.tx.offset >= length {
+        if d.low == 0 || self.tx.packet.discard || self.tx.offset >= length {
             return self.tx_data_done(p, t);
         }
+        if self.erratum(d.low, length) {
+            self.tx.hung = true;
+            self.counters.hangs += 1;
+            return;
+        }
+        let packet = &mut self.tx.packet;
         let context = &self.tx.contexts[1];
         let goal = if packet.large { usize::from(context.header) + usize::from(context.mss) } else { MAX };
         let have = packet.bytes.len();
@@ -232,6 +241,17 @@ impl E1000 {
         }
     }
 
+    /// Whether the current buffer is one that the part cannot take.
+    fn erratum(&self, address: u64, length: u32) -> bool {
+        if !self.cfg.errata || !matches!(self.cfg.slot, Slot::PciX { .. }) {
+            return false;
+        }
+        let first = self.tx.packet.fresh && self.tx.offset == 0;
+        let last_byte = address.wrapping_add(u64::from(length) - 1);
+        (first && length > MAX_FIRST_PCIX)
+            || (self.cfg.variant == Variant::I82544Gc && length > 4 && last_byte & 4 == 0)
+    }
+
     fn load_context(&mut self, d: Desc, word: u32) {
         self.counters.contexts += 1;
         if let Ok(c) = ContextTx::read_from_bytes(&d.to_bytes()) {
@@ -249,6 +269,7 @@ impl E1000 {
             open: true,
             large,
             options: if extended { (d.high >> 40) as u8 } else { 0 },
+            fresh: true,
             discard: false,
             bytes,
             header,
@@ -277,6 +298,7 @@ impl E1000 {
         let Some((_, n)) = self.tx.arriving.take() else { return };
         let Some((_, d)) = self.tx.ring.front() else { return };
         self.tx.offset += n;
+        self.tx.packet.fresh = false;
         let word = d.high as u32;
         let length = word & if word & tx_word::DEXT != 0 { tx_word::LENGTH } else { LEGACY_LENGTH };
         let (packet, c) = (&self.tx.packet, &self.tx.contexts[1]);

@@ -282,3 +282,18 @@ fn the_ring_wraps() {
     }
     assert_eq!(b.d.counters.rx_packets, 200);
 }
+
+#[test]
+fn writes_across_64_kib_are_counted_on_the_82545() {
+    for (cfg, count) in [(Config::I82545EM, 1), (Config::I82540EM, 0)] {
+        let mut b = Bench::up(cfg);
+        b.post(4);
+        for i in 0..2 {
+            b.put(RX_RING + 16 * i, &0x2_ff00u64.to_le_bytes());
+        }
+        b.receive(&frame(256));
+        b.receive(&frame(257));
+        b.settle();
+        assert_eq!(b.d.counters.crossed_64k, count);
+    }
+}
