@@ -10,4 +10,5 @@
 
 extern crate alloc;
 
+pub mod e1000;
 pub mod mlx5;

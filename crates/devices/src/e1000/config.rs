@@ -1,0 +1,151 @@
+//! Which chip it is, and what the documents leave open.
+
+use doorbell_layout::e1000::id;
+use doorbell_seam::Span;
+
+/// The chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// 82544GC: the oldest of the three. It knows RPS, and has neither interrupt
+    /// throttling nor absolute timers nor the small-packet interrupt.
+    I82544Gc,
+    /// 82540EM: conventional PCI, on every desktop board of its time.
+    I82540Em,
+    /// 82545EM: PCI-X.
+    I82545Em,
+}
+
+impl Variant {
+    /// PCI device id; the vendor is 0x8086.
+    pub const fn device_id(self) -> u16 {
+        match self {
+            Variant::I82544Gc => id::I82544GC,
+            Variant::I82540Em => id::I82540EM,
+            Variant::I82545Em => id::I82545EM,
+        }
+    }
+
+    /// ITR, RADV, TADV and RSRPD came with the 82540.
+    pub(super) const fn moderates(self) -> bool {
+        !matches!(self, Variant::I82544Gc)
+    }
+
+    /// "Report packet sent" left with the 82544.
+    pub(super) const fn reports_sent(self) -> bool {
+        matches!(self, Variant::I82544Gc)
+    }
+
+    /// PHY identifier, registers 2 and 3: the discrete 88E1000 of the 82544, the
+    /// integrated 88E1011 of the others.
+    pub(super) const fn phy_id(self) -> [u16; 2] {
+        match self {
+            Variant::I82544Gc => [0x0141, 0x0c30],
+            Variant::I82540Em | Variant::I82545Em => [0x0141, 0x0c20],
+        }
+    }
+}
+
+/// The slot that the card is in, as STATUS tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// Conventional PCI.
+    Pci {
+        /// 66 MHz.
+        mhz66: bool,
+        /// 64 bits wide.
+        wide: bool,
+    },
+    /// PCI-X: clock class 0 (50-66 MHz), 1 (66-100) or 2 (100-133).
+    PciX {
+        /// The class.
+        clock: u8,
+    },
+}
+
+/// Link speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speed {
+    /// 10 Mbit/s.
+    M10,
+    /// 100 Mbit/s.
+    M100,
+    /// 1 Gbit/s.
+    G1,
+}
+
+impl Speed {
+    /// Time of one byte on the wire.
+    pub const fn byte(self) -> Span {
+        Span::from_ps(match self {
+            Speed::M10 => 800_000,
+            Speed::M100 => 80_000,
+            Speed::G1 => 8_000,
+        })
+    }
+
+    /// STATUS.SPEED, and the PHY's, which have the same code.
+    pub(super) const fn code(self) -> u32 {
+        match self {
+            Speed::M10 => 0,
+            Speed::M100 => 1,
+            Speed::G1 => 2,
+        }
+    }
+}
+
+/// What an instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The chip.
+    pub variant: Variant,
+    /// Station address, in the EEPROM.
+    pub mac: [u8; 6],
+    /// The slot.
+    pub slot: Slot,
+    /// What the link partner agrees to.
+    pub speed: Speed,
+    /// Cache line size that the system wrote into configuration space, in bytes.
+    /// Thresholds may count in it. What the chip does not know counts as 32.
+    pub cache_line: u32,
+    /// Largest single read of packet data in bytes. The bus cuts a read by its own
+    /// rules; this is for a chip that asks for less at a time.
+    pub max_read: u32,
+    /// How long the link is gone after a PHY reset or a new negotiation. Some two
+    /// seconds in life; nothing where nobody looks at it.
+    pub negotiation: Span,
+    /// The parts' errata that touch buffers: see [`E1000`](super::E1000).
+    pub errata: bool,
+    /// ICR bit 31 says that the interrupt was asserted. The manual of this family
+    /// has it reserved; successors have it.
+    pub int_asserted: bool,
+}
+
+impl Config {
+    /// An 82540EM in a 32-bit, 66 MHz slot.
+    pub const I82540EM: Config = Config {
+        variant: Variant::I82540Em,
+        mac: [0x00, 0x0e, 0x0c, 0x82, 0x54, 0x01],
+        slot: Slot::Pci { mhz66: true, wide: false },
+        speed: Speed::G1,
+        cache_line: 128,
+        max_read: 16 * 1024,
+        negotiation: Span::ZERO,
+        errata: true,
+        int_asserted: false,
+    };
+    /// An 82544GC in a 64-bit, 66 MHz slot.
+    pub const I82544GC: Config =
+        Config { variant: Variant::I82544Gc, slot: Slot::Pci { mhz66: true, wide: true }, ..Config::I82540EM };
+    /// An 82545EM on a PCI-X bus of 133 MHz.
+    pub const I82545EM: Config =
+        Config { variant: Variant::I82545Em, slot: Slot::PciX { clock: 2 }, ..Config::I82540EM };
+
+    /// The same with every value in its range, as hardware would take it.
+    pub(super) fn sane(mut self) -> Config {
+        if !matches!(self.cache_line, 16 | 32 | 64 | 128 | 256) {
+            self.cache_line = 32;
+        }
+        self.max_read = self.max_read.clamp(64, 16 * 1024);
+        self
+    }
+}

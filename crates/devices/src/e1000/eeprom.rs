@@ -1,0 +1,259 @@
+//! The EEPROM: 64 words behind a Microwire (93C46) interface.
+//!
+//! A driver reads it in two ways: EERD, where the chip does the work, and EECD,
+//! where the driver moves the pins itself and this module is the part at their
+//! other end. It is selected by CS, takes a bit of DI at each rising edge of SK and
+//! changes DO at rising edges. An instruction is a start bit, a two-bit opcode and six
+//! address bits:
+//!
+//! | opcode | instruction |
+//! |---|---|
+//! | 10 | read: a 0, then 16 bits, then the next word |
+//! | 01 | write: 16 bits follow; programmed when CS falls |
+//! | 11 | erase the word, to all ones |
+//! | 00 | by the first two address bits: 00 disable writing, 11 enable, 10 erase all, 01 write all |
+//!
+//! After programming, with CS high again, DO says "ready"; here it always is. The
+//! words sum to 0xBABA, or the driver refuses the card. The station address is in
+//! words 0 to 2, the first byte in the low half. Contents survive a reset.
+//!
+//! Source: SDM 5.3 and 13.4.3; the 93C46's data sheet.
+
+use doorbell_layout::e1000::{EECD_CS as CS, EECD_DI as DI, EECD_SK as SK, VENDOR, eeprom};
+
+const WORDS: usize = eeprom::WORDS as usize;
+
+/// The part and its interface.
+#[derive(Clone, Debug)]
+pub(super) struct Eeprom {
+    words: [u16; WORDS],
+    sk: bool,
+    cs: bool,
+    /// What it drives on DO.
+    pub(super) data_out: bool,
+    writable: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Waits for a start bit.
+    Idle,
+    /// Opcode and address: bits so far, their number.
+    Instruction(u16, u8),
+    /// Shifts out a word: address, bits still to come of it.
+    Read(u8, u8),
+    /// Takes a word: opcode and address, bits so far, their number.
+    Write(u8, u16, u8),
+    /// Programs when CS falls.
+    Program(u8, u16),
+    /// Nothing more until CS falls.
+    Done,
+}
+
+/// Instruction bits after the start bit.
+const INSTRUCTION: u8 = 8;
+
+impl Eeprom {
+    /// A card of device `id` with station address `mac`.
+    pub(super) fn new(id: u16, mac: [u8; 6]) -> Eeprom {
+        let mut words = [0xffff; WORDS];
+        for (i, pair) in mac.as_chunks::<2>().0.iter().enumerate() {
+            words[i] = u16::from_le_bytes(*pair);
+        }
+        // Compatibility.
+        words[3] = 0x0000;
+        for (at, v) in [
+            (eeprom::INIT_CONTROL1, 0x640b),
+            (eeprom::SUBSYSTEM_ID, id),
+            (eeprom::SUBSYSTEM_VENDOR, VENDOR),
+            (eeprom::DEVICE_ID, id),
+            (eeprom::VENDOR_ID, VENDOR),
+            // Autonegotiate; no software-defined pins.
+            (eeprom::INIT_CONTROL2, 0x3040),
+        ] {
+            words[usize::from(at)] = v;
+        }
+        let sum = words[..WORDS - 1].iter().fold(0u16, |s, w| s.wrapping_add(*w));
+        words[WORDS - 1] = eeprom::SUM.wrapping_sub(sum);
+        Eeprom { words, sk: false, cs: false, data_out: true, writable: false, state: State::Idle }
+    }
+
+    /// The station address in it.
+    pub(super) fn mac(&self) -> [u8; 6] {
+        let [a, b, c] = [self.words[0].to_le_bytes(), self.words[1].to_le_bytes(), self.words[2].to_le_bytes()];
+        [a[0], a[1], b[0], b[1], c[0], c[1]]
+    }
+
+    /// A word as EERD reads it; beyond the end it reads as ones.
+    pub(super) fn word(&self, at: u32) -> u16 {
+        self.words.get(at as usize).copied().unwrap_or(0xffff)
+    }
+
+    /// The driver has written `eecd`.
+    pub(super) fn pins(&mut self, eecd: u32) {
+        let (sk, cs, di) = (eecd & SK != 0, eecd & CS != 0, eecd & DI != 0);
+        if cs != self.cs {
+            if !cs && let State::Program(code, v) = self.state {
+                self.program(code, v);
+            }
+            self.state = State::Idle;
+            self.data_out = true;
+        } else if cs && sk && !self.sk {
+            self.clock(di);
+        }
+        (self.sk, self.cs) = (sk, cs);
+    }
+
+    /// A rising edge of SK.
+    fn clock(&mut self, di: bool) {
+        let bit = u16::from(di);
+        self.state = match self.state {
+            State::Idle if di => State::Instruction(0, 0),
+            State::Instruction(bits, n) => {
+                let (bits, n) = (bits << 1 | bit, n + 1);
+                if n < INSTRUCTION { State::Instruction(bits, n) } else { self.instruction(bits as u8) }
+            }
+            State::Read(address, left) => {
+                let left = left - 1;
+                self.data_out = self.words[usize::from(address)] >> left & 1 == 1;
+                if left > 0 { State::Read(address, left) } else { State::Read((address + 1) % WORDS as u8, 16) }
+            }
+            State::Write(code, bits, n) => {
+                let (bits, n) = (bits << 1 | bit, n + 1);
+                if n < 16 { State::Write(code, bits, n) } else { State::Program(code, bits) }
+            }
+            other => other,
+        };
+    }
+
+    fn instruction(&mut self, code: u8) -> State {
+        match code >> 6 {
+            0b10 => {
+                self.data_out = false;
+                State::Read(code & 0x3f, 16)
+            }
+            0b01 => State::Write(code, 0, 0),
+            0b11 => State::Program(code, 0xffff),
+            _ => match code >> 4 {
+                0b01 => State::Write(code, 0, 0),
+                0b10 => State::Program(code, 0xffff),
+                enable => {
+                    self.writable = enable == 0b11;
+                    State::Done
+                }
+            },
+        }
+    }
+
+    fn program(&mut self, code: u8, v: u16) {
+        if !self.writable {
+            return;
+        }
+        match code >> 6 {
+            0 => self.words.fill(v),
+            _ => self.words[usize::from(code & 0x3f)] = v,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Linux's e1000_hw.c does with the pins.
+    struct Pins(Eeprom);
+
+    impl Pins {
+        fn out(&mut self, bits: u32, n: u32) {
+            for i in (0..n).rev() {
+                let di = if bits >> i & 1 == 1 { DI } else { 0 };
+                self.0.pins(CS | di);
+                self.0.pins(CS | di | SK);
+                self.0.pins(CS | di);
+            }
+        }
+        fn take(&mut self) -> u16 {
+            (0..16).fold(0, |v, _| {
+                self.0.pins(CS | SK);
+                let v = v << 1 | u16::from(self.0.data_out);
+                self.0.pins(CS);
+                v
+            })
+        }
+        fn standby(&mut self) {
+            for eecd in [0, SK, CS | SK, CS] {
+                self.0.pins(eecd);
+            }
+        }
+        fn read(&mut self, at: u32) -> u16 {
+            self.standby();
+            self.out(0b110, 3);
+            self.out(at, 6);
+            self.take()
+        }
+        fn write(&mut self, at: u32, v: u16) {
+            self.standby();
+            self.out(0b101, 3);
+            self.out(at, 6);
+            self.out(v.into(), 16);
+            self.standby();
+        }
+    }
+
+    fn card() -> Pins {
+        Pins(Eeprom::new(0x100e, [0x00, 0x11, 0x22, 0x33, 0x44, 0x55]))
+    }
+
+    #[test]
+    fn words_sum_to_baba_and_begin_with_the_address() {
+        let e = card().0;
+        assert_eq!(e.words.iter().fold(0u16, |s, w| s.wrapping_add(*w)), 0xbaba);
+        assert_eq!(e.words[..3], [0x1100, 0x3322, 0x5544]);
+        assert_eq!(e.mac(), [0x00, 0x11, 0x22, 0x33, 0x44, 0x55]);
+        assert_eq!(e.word(64), 0xffff);
+    }
+
+    #[test]
+    fn bit_banging_reads_what_eerd_reads() {
+        let mut e = card();
+        for at in 0..64 {
+            assert_eq!(e.read(at), e.0.word(at), "word {at}");
+        }
+    }
+
+    #[test]
+    fn a_read_goes_on_with_the_next_word() {
+        let mut e = card();
+        assert_eq!([e.read(0), e.take(), e.take()], [0x1100, 0x3322, 0x5544]);
+        e.read(63);
+        assert_eq!(e.take(), 0x1100, "and starts again after the last");
+    }
+
+    #[test]
+    fn writing_must_be_enabled() {
+        let mut e = card();
+        e.write(5, 0x1234);
+        assert_eq!(e.read(5), 0xffff);
+        e.standby();
+        e.out(0b10011, 5);
+        e.out(0, 4);
+        e.write(5, 0x1234);
+        assert!(e.0.data_out, "ready");
+        assert_eq!(e.read(5), 0x1234);
+        e.standby();
+        e.out(0b10000, 5);
+        e.out(0, 4);
+        e.write(5, 0);
+        assert_eq!(e.read(5), 0x1234);
+    }
+
+    #[test]
+    fn deselecting_forgets_half_an_instruction() {
+        let mut e = card();
+        e.standby();
+        e.out(0b110, 3);
+        e.out(0, 3);
+        assert_eq!(e.read(1), 0x3322);
+    }
+}

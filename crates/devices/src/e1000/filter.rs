@@ -1,0 +1,204 @@
+//! What the receiver looks at in a frame: address and VLAN filters, the checksums
+//! it checks, the tag it strips.
+//!
+//! A frame must pass the address filter *and*, with RCTL.VFE, the VLAN filter;
+//! promiscuous mode does not open the latter. An exact match is one of 16 receive
+//! addresses, unicast or multicast. The multicast table is inexact: twelve bits of
+//! the address choose a bit of it; what passes by the table or by a promiscuous
+//! mode alone has PIF set in its descriptor.
+//!
+//! Checksums: IPv4 headers with IPOFL; TCP and UDP, over IPv4 or IPv6, with TUOFL,
+//! but not of fragments. A frame of which nothing was checked has IXSM. QEMU's model
+//! always has IXSM; here the manual holds (SDM 3.2.3, 3.2.9, 3.2.10, 13.5).
+
+use doorbell_layout::e1000::{
+    RAH_AV, RCTL_BAM, RCTL_CFI, RCTL_CFIEN, RCTL_MO_SHIFT, RCTL_MPE, RCTL_UPE, RCTL_VFE, RXCSUM_IPOFL, RXCSUM_PCSS,
+    RXCSUM_TUOFL, Rx, reg,
+};
+use doorbell_packet::checksum::Sum;
+use doorbell_packet::headers::{Check, Layers, Transport, verify};
+
+/// The filter tables.
+#[derive(Clone, Debug)]
+pub(super) struct Filter {
+    pub(super) mta: [u32; reg::MTA_LEN as usize],
+    pub(super) vfta: [u32; reg::VFTA_LEN as usize],
+    /// RAL and RAH.
+    pub(super) addresses: [[u32; 2]; reg::RAR_LEN as usize],
+}
+
+/// How a frame passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// Not.
+    No,
+    /// By its own address, or as broadcast.
+    Exact,
+    /// By the table, or promiscuously.
+    Inexact,
+}
+
+/// Bits of RAH that exist.
+pub(super) const RAH_MASK: u32 = 0x8003_ffff;
+/// RAH: compare with the source address.
+const RAH_SOURCE: u32 = 1 << 16;
+
+impl Filter {
+    pub(super) const fn new() -> Filter {
+        Filter { mta: [0; 128], vfta: [0; 128], addresses: [[0; 2]; 16] }
+    }
+
+    pub(super) fn set_address(&mut self, mac: [u8; 6]) {
+        let high = u32::from(u16::from_le_bytes([mac[4], mac[5]]));
+        self.addresses[0] = [u32::from_le_bytes([mac[0], mac[1], mac[2], mac[3]]), high | RAH_AV];
+    }
+
+    /// The station address, as pause frames carry it.
+    pub(super) fn station(&self) -> [u8; 6] {
+        let [low, high] = self.addresses[0];
+        let (l, h) = (low.to_le_bytes(), high.to_le_bytes());
+        [l[0], l[1], l[2], l[3], h[0], h[1]]
+    }
+
+    fn has(&self, mac: &[u8], select: u32) -> bool {
+        let low = u32::from_le_bytes([mac[0], mac[1], mac[2], mac[3]]);
+        let high = u32::from(u16::from_le_bytes([mac[4], mac[5]])) | RAH_AV | select;
+        self.addresses.contains(&[low, high])
+    }
+
+    /// Whether the multicast table's bit for `mac` is set.
+    fn hashes(&self, mac: &[u8], rctl: u32) -> bool {
+        let shift = 4 - (rctl >> RCTL_MO_SHIFT & 3);
+        let hash = usize::from(u16::from_le_bytes([mac[4], mac[5]])) >> if shift == 1 { 0 } else { shift } & 0xfff;
+        self.mta[hash >> 5 & 0x7f] >> (hash & 31) & 1 == 1
+    }
+
+    /// Whether `frame`, of 14 bytes at least, with VLAN tag `tag`, passes.
+    pub(super) fn pass(&self, rctl: u32, frame: &[u8], tag: Option<u16>) -> Pass {
+        if let Some(tci) = tag
+            && rctl & RCTL_VFE != 0
+        {
+            let vid = usize::from(tci & 0xfff);
+            let cfi = tci & 0x1000 != 0;
+            let wrong_form = rctl & RCTL_CFIEN != 0 && cfi != (rctl & RCTL_CFI != 0);
+            if wrong_form || self.vfta[vid >> 5] >> (vid & 31) & 1 == 0 {
+                return Pass::No;
+            }
+        }
+        let (to, from) = (&frame[..6], &frame[6..12]);
+        if self.has(to, 0) || self.has(from, RAH_SOURCE) {
+            return Pass::Exact;
+        }
+        let passes = match to[0] & 1 {
+            0 => rctl & RCTL_UPE != 0,
+            _ if to == [0xff; 6] && rctl & RCTL_BAM != 0 => return Pass::Exact,
+            _ => rctl & RCTL_MPE != 0 || self.hashes(to, rctl),
+        };
+        if passes { Pass::Inexact } else { Pass::No }
+    }
+}
+
+/// The frame's VLAN tag, if its Ethernet type is `vet`.
+pub(super) fn tag(frame: &[u8], vet: u32) -> Option<u16> {
+    let (kind, tci) = (frame.get(12..14)?, frame.get(14..16)?);
+    (u32::from(u16::from_be_bytes([kind[0], kind[1]])) == vet & 0xffff).then(|| u16::from_be_bytes([tci[0], tci[1]]))
+}
+
+/// What the chip found of checksums: status bits, error bits, packet checksum. The
+/// last is the sum, not complemented, from byte PCSS to the end without FCS.
+pub(super) fn checksums(frame: &[u8], rxcsum: u32) -> (u8, u8, u16) {
+    let start = (rxcsum & RXCSUM_PCSS) as usize;
+    let packet = frame.get(start..).map_or(0, |b| Sum::of(b).value());
+    let (mut status, mut errors) = (0, 0);
+    if rxcsum & (RXCSUM_IPOFL | RXCSUM_TUOFL) != 0 {
+        let v = verify(frame);
+        if rxcsum & RXCSUM_IPOFL != 0 && matches!(v.ip, Check::Good | Check::Bad) {
+            status |= Rx::IPCS;
+            if v.ip == Check::Bad {
+                errors |= Rx::IPE;
+            }
+        }
+        if rxcsum & RXCSUM_TUOFL != 0 && matches!(v.transport, Check::Good | Check::Bad) {
+            let udp = Layers::of(frame).is_ok_and(|l| l.transport == Some(Transport::Udp));
+            status |= Rx::TCPCS | if udp { Rx::UDPCS } else { 0 };
+            if v.transport == Check::Bad {
+                errors |= Rx::TCPE;
+            }
+        }
+    }
+    (if status == 0 { Rx::IXSM } else { status }, errors, packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BROADCAST: [u8; 6] = [0xff; 6];
+
+    fn frame(to: [u8; 6]) -> [u8; 60] {
+        let mut f = [0; 60];
+        f[..6].copy_from_slice(&to);
+        f[6] = 2;
+        f
+    }
+
+    #[test]
+    fn exact_addresses_need_their_valid_bit() {
+        let mut f = Filter::new();
+        let mac = [2, 1, 2, 3, 4, 5];
+        assert_eq!(f.pass(0, &frame(mac), None), Pass::No);
+        f.set_address(mac);
+        assert_eq!(f.station(), mac);
+        assert_eq!(f.pass(0, &frame(mac), None), Pass::Exact);
+        assert_eq!(f.pass(0, &frame([2, 1, 2, 3, 4, 6]), None), Pass::No);
+        f.addresses[0][1] &= !RAH_AV;
+        assert_eq!(f.pass(0, &frame(mac), None), Pass::No);
+        assert_eq!(f.pass(RCTL_UPE, &frame(mac), None), Pass::Inexact);
+    }
+
+    #[test]
+    fn broadcast_is_its_own_switch_and_a_multicast() {
+        let f = Filter::new();
+        assert_eq!(f.pass(RCTL_UPE, &frame(BROADCAST), None), Pass::No);
+        assert_eq!(f.pass(RCTL_BAM, &frame(BROADCAST), None), Pass::Exact);
+        assert_eq!(f.pass(RCTL_MPE, &frame(BROADCAST), None), Pass::Inexact);
+        assert_eq!(f.pass(RCTL_BAM, &frame([1, 0, 0x5e, 0, 0, 1]), None), Pass::No);
+    }
+
+    #[test]
+    fn the_multicast_offset_chooses_the_bits_as_the_driver_computes_them() {
+        let mac = [0x01, 0x00, 0x5e, 0x12, 0xa7, 0x3c];
+        // e1000_hash_mc_addr.
+        let (a, b) = (u32::from(mac[4]), u32::from(mac[5]));
+        let hashes = [a >> 4 | b << 4, a >> 3 | b << 5, a >> 2 | b << 6, a | b << 8];
+        for (mo, hash) in hashes.into_iter().enumerate() {
+            let mut f = Filter::new();
+            let rctl = (mo as u32) << RCTL_MO_SHIFT;
+            assert_eq!(f.pass(rctl, &frame(mac), None), Pass::No);
+            f.mta[(hash >> 5 & 0x7f) as usize] = 1 << (hash & 31);
+            assert_eq!(f.pass(rctl, &frame(mac), None), Pass::Inexact, "MO {mo}");
+        }
+    }
+
+    #[test]
+    fn the_vlan_filter_holds_in_promiscuous_mode_too() {
+        let mut f = Filter::new();
+        let rctl = RCTL_UPE | RCTL_VFE;
+        assert_eq!(f.pass(rctl, &frame([2; 6]), None), Pass::Inexact, "untagged passes");
+        assert_eq!(f.pass(rctl, &frame([2; 6]), Some(0x2005)), Pass::No);
+        f.vfta[0] = 1 << 5;
+        assert_eq!(f.pass(rctl, &frame([2; 6]), Some(0x2005)), Pass::Inexact);
+        assert_eq!(f.pass(rctl, &frame([2; 6]), Some(0x2006)), Pass::No);
+        assert_eq!(f.pass(rctl | RCTL_CFIEN, &frame([2; 6]), Some(0x3005)), Pass::No);
+        assert_eq!(f.pass(rctl | RCTL_CFIEN | RCTL_CFI, &frame([2; 6]), Some(0x3005)), Pass::Inexact);
+    }
+
+    #[test]
+    fn the_packet_checksum_starts_at_pcss() {
+        let mut f = [0; 60];
+        f[20..24].copy_from_slice(&[1, 2, 3, 4]);
+        assert_eq!(checksums(&f, 14), (Rx::IXSM, 0, 0x0406));
+        assert_eq!(checksums(&f, 22), (Rx::IXSM, 0, 0x0304));
+        assert_eq!(checksums(&f, 255).2, 0);
+    }
+}

@@ -1,0 +1,173 @@
+//! What the transmitter does to a packet on the chip: checksums and segments.
+//!
+//! It understands nothing of the packet: a context descriptor says from which byte
+//! to which to sum and where to put it. A checksum field is summed as it is found,
+//! so a driver leaves the pseudo-header's sum there.
+//!
+//! **Segments** are the header, then up to MSS bytes. In each, counted from where
+//! the context says that IP and TCP are:
+//!
+//! * IPv4: total length; identification plus the segment's number. IPv6: payload length;
+//! * TCP: sequence number plus the bytes before; FIN and PSH cleared but on the last. CWR
+//!   is *not* cleared on later ones: this family knows nothing of it, so a driver must not offer it
+//!   packets with CWR;
+//! * UDP: its length;
+//! * the transport checksum gets the length added, for a driver leaves it out of
+//!   the pseudo-header: it differs from segment to segment.
+//!
+//! Source: SDM 3.5 and 3.6. Where an offset lies outside the packet, nothing is
+//! written: the manual promises nothing.
+
+use doorbell_layout::e1000::{ContextTx, tx_word};
+use doorbell_packet::checksum::Sum;
+
+/// What a context descriptor said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Context {
+    pub(super) ip_start: u8,
+    pub(super) ip_offset: u8,
+    /// Last byte summed; 0: the packet's.
+    pub(super) ip_end: u16,
+    pub(super) start: u8,
+    pub(super) offset: u8,
+    /// As `ip_end`.
+    pub(super) end: u16,
+    pub(super) tcp: bool,
+    pub(super) ipv4: bool,
+    pub(super) payload: u32,
+    pub(super) header: u8,
+    pub(super) mss: u16,
+}
+
+fn put16(b: &mut [u8], at: usize, v: u16) {
+    if let Some(f) = b.get_mut(at..at + 2) {
+        f.copy_from_slice(&v.to_be_bytes());
+    }
+}
+
+fn be16(b: &[u8], at: usize) -> u16 {
+    b.get(at..at + 2).map_or(0, |f| u16::from_be_bytes([f[0], f[1]]))
+}
+
+/// The sum of bytes `start..=end`; `None` where there are none.
+fn sum(b: &[u8], start: u8, end: u16) -> Option<Sum> {
+    let stop = if end == 0 { b.len() } else { b.len().min(usize::from(end) + 1) };
+    b.get(usize::from(start)..stop).filter(|s| !s.is_empty()).map(Sum::of)
+}
+
+impl Context {
+    pub(super) fn of(d: ContextTx) -> Context {
+        let word = d.word.get();
+        Context {
+            ip_start: d.ipcss,
+            ip_offset: d.ipcso,
+            ip_end: d.ipcse.get(),
+            start: d.tucss,
+            offset: d.tucso,
+            end: d.tucse.get(),
+            tcp: word & tx_word::TCP != 0,
+            ipv4: word & tx_word::IP != 0,
+            payload: word & tx_word::LENGTH,
+            header: d.hdrlen,
+            mss: d.mss.get(),
+        }
+    }
+
+    /// Inserts the IP header checksum.
+    pub(super) fn insert_ip(&self, packet: &mut [u8]) {
+        if let Some(s) = sum(packet, self.ip_start, self.ip_end) {
+            put16(packet, self.ip_offset.into(), s.checksum());
+        }
+    }
+
+    /// Inserts the transport checksum; `extra` is added to the sum.
+    pub(super) fn insert_transport(&self, packet: &mut [u8], extra: u32) {
+        if let Some(s) = sum(packet, self.start, self.end) {
+            let s = s.plus_be32(extra);
+            // A UDP checksum of 0 says that there is none.
+            let check = if self.tcp { s.checksum() } else { s.udp_checksum() };
+            put16(packet, self.offset.into(), check);
+        }
+    }
+
+    /// Makes a segment of header and payload: the `number`th, after `before` bytes.
+    pub(super) fn patch(&self, packet: &mut [u8], number: u32, before: u32, last: bool) {
+        let (l3, l4) = (usize::from(self.ip_start), usize::from(self.start));
+        let from_l3 = packet.len().saturating_sub(l3);
+        if self.ipv4 {
+            put16(packet, l3 + 2, from_l3 as u16);
+            let id = be16(packet, l3 + 4).wrapping_add(number as u16);
+            put16(packet, l3 + 4, id);
+        } else {
+            put16(packet, l3 + 4, from_l3.saturating_sub(40) as u16);
+        }
+        if self.tcp {
+            if let Some(f) = packet.get_mut(l4 + 4..l4 + 8) {
+                let seq = u32::from_be_bytes([f[0], f[1], f[2], f[3]]).wrapping_add(before);
+                f.copy_from_slice(&seq.to_be_bytes());
+            }
+            if let Some(flags) = packet.get_mut(l4 + 13)
+                && !last
+            {
+                *flags &= !0x09;
+            }
+        } else {
+            let len = packet.len().saturating_sub(l4) as u16;
+            put16(packet, l4 + 4, len);
+        }
+    }
+}
+
+/// Legacy: sums from `start` to the end, and writes at `offset`.
+pub(super) fn legacy(packet: &mut [u8], start: u8, offset: u8) {
+    if let Some(s) = sum(packet, start, 0) {
+        put16(packet, offset.into(), s.checksum());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_byte_is_inclusive_and_zero_is_the_packet() {
+        let mut p = [0, 0, 1, 2, 3, 4];
+        let c = Context { ip_start: 2, ip_offset: 0, ip_end: 3, ..Context::default() };
+        c.insert_ip(&mut p);
+        assert_eq!(p[..2], (!0x0102u16).to_be_bytes());
+        Context { ip_end: 0, ..c }.insert_ip(&mut p);
+        assert_eq!(p[..2], (!0x0406u16).to_be_bytes());
+    }
+
+    #[test]
+    fn a_udp_checksum_of_zero_is_sent_as_ones_and_a_tcp_one_as_it_is() {
+        let mut p = [0xff, 0xff, 0, 0];
+        let c = Context { offset: 2, ..Context::default() };
+        c.insert_transport(&mut p, 0);
+        assert_eq!(p[2..], [0xff, 0xff]);
+        p[2..].fill(0);
+        Context { tcp: true, ..c }.insert_transport(&mut p, 0);
+        assert_eq!(p[2..], [0, 0]);
+    }
+
+    #[test]
+    fn offsets_outside_the_packet_do_nothing() {
+        let before: [u8; 20] = core::array::from_fn(|i| i as u8);
+        let mut p = before;
+        let far = Context {
+            ip_start: 200,
+            ip_offset: 201,
+            start: 250,
+            offset: 19,
+            tcp: true,
+            ipv4: true,
+            ..Context::default()
+        };
+        far.insert_ip(&mut p);
+        far.insert_transport(&mut p, 5);
+        far.patch(&mut p, 3, 9, false);
+        legacy(&mut p, 20, 0);
+        legacy(&mut p, 0, 19);
+        assert_eq!(p, before);
+    }
+}

@@ -1,0 +1,362 @@
+//! Receive: from the wire to memory.
+//!
+//! **On arrival** a frame is looked at whole: length, pause frames, filters,
+//! checksums; the tag is taken off (CTRL.VME) and the FCS put on (unless
+//! RCTL.SECRC). Then it waits in the FIFO. Frames that are shorter than 60 bytes
+//! come from partners that are not Ethernet (a TAP device) and are padded, as a
+//! sender's MAC would have.
+//!
+//! **To memory**: buffer after buffer, each one write, until the frame is in. Length
+//! is per buffer; status but DD, errors and checksum belong to the last. A descriptor
+//! with address 0 is passed over, and done. RCTL.EN off drops what arrives; what is in the
+//! FIFO still goes to memory.
+//!
+//! **Write-back** follows when the data have landed: at WTHRESH descriptors, and whenever an
+//! interrupt is due for them. RDTR is started by each packet, RADV by the
+//! first; RDTR 0 is "at once", and then RADV is nothing. RDTR's FPD ends the wait.
+//!
+//! Counters: every frame on the wire is in TPR and TORL; a frame that was put into
+//! the FIFO is in GPRC and its size class; one that found none is in MPC.
+//!
+//! Source: SDM 3.2, 13.4.22, 13.4.25 to 13.4.32, 13.7.
+
+use super::config::{Config, Variant};
+use super::device::{E1000, TIMER};
+use super::fcs;
+use super::filter::{self, Pass};
+use super::interrupt::Delay;
+use super::ring::{Desc, Ring};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use doorbell_layout::e1000::reg::stat;
+use doorbell_layout::e1000::{
+    CTRL_RFCE, CTRL_VME, DCTL_WTHRESH_SHIFT, INT_RXDMT0, INT_RXO, INT_RXT0, INT_SRPD, RCTL_BSEX, RCTL_DPF, RCTL_EN,
+    RCTL_LPE, RCTL_RDMTS_SHIFT, RCTL_SECRC, RCTL_SZ_SHIFT, Rx,
+};
+use doorbell_seam::{Drop, Iova, Port, Taken, Time};
+
+/// Shortest frame, without FCS.
+const MIN_FRAME: usize = 60;
+/// Longest frame with FCS, unless RCTL.LPE; and with it.
+const MAX_FRAME: usize = 1522;
+const MAX_LONG: usize = 16384;
+/// Writes of data under way at the most.
+const IN_FLIGHT: usize = 2;
+
+/// A frame in the FIFO, as it goes to memory.
+#[derive(Debug)]
+struct Frame {
+    ready: Time,
+    bytes: Vec<u8>,
+    /// How many have been written.
+    done: usize,
+    status: u8,
+    errors: u8,
+    checksum: u16,
+    special: u16,
+}
+
+/// A buffer that is being written.
+#[derive(Debug)]
+struct Landing {
+    at: Time,
+    /// Its descriptor; `None` when the driver has moved the ring meanwhile.
+    place: Option<Iova>,
+    d: Desc,
+    bytes: usize,
+    /// The frame's length, when it ends here.
+    frame: Option<usize>,
+}
+
+/// The receive side.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub(super) ring: Ring,
+    pub(super) delay: Delay,
+    fifo: VecDeque<Frame>,
+    used: usize,
+    landing: VecDeque<Landing>,
+    /// XOFF has been sent, and no XON.
+    pub(super) held_off: bool,
+}
+
+impl Receiver {
+    pub(super) fn new(cfg: &Config) -> Receiver {
+        Receiver {
+            // "Descriptors are normally written back as soon as one cache line is available."
+            ring: Ring::new(cfg.cache_line, 1 << DCTL_WTHRESH_SHIFT),
+            delay: Delay::new(),
+            fifo: VecDeque::new(),
+            used: 0,
+            landing: VecDeque::with_capacity(IN_FLIGHT),
+            held_off: false,
+        }
+    }
+
+    /// Bytes in the FIFO.
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// The driver has moved the ring.
+    pub(super) fn restart(&mut self) {
+        self.ring.restart();
+        for l in &mut self.landing {
+            l.place = None;
+        }
+    }
+}
+
+/// Bytes of a buffer.
+const fn buffer_size(rctl: u32) -> usize {
+    let size = 2048 >> (rctl >> RCTL_SZ_SHIFT & 3);
+    // Size 0 with BSEX is reserved; it counts as without.
+    if rctl & RCTL_BSEX != 0 && size != 2048 { size * 16 } else { size }
+}
+
+impl E1000 {
+    // ---- arrival ----
+
+    /// A frame arrives from the wire, or from our own transmitter.
+    pub(super) fn arrive(&mut self, at: Time, frame: &[u8], looped: bool) -> Taken {
+        if !self.link || looped != self.loops() {
+            self.counters.rx_dropped += 1;
+            return Taken::Dropped(Drop::Off);
+        }
+        let len = frame.len().max(MIN_FRAME) + 4;
+        self.stats.count(stat::TPR);
+        self.stats.bytes(stat::TORL, len);
+        let rctl = self.regs.rctl;
+        let longest = if rctl & RCTL_LPE != 0 { MAX_LONG } else { MAX_FRAME };
+        if frame.len() < 14 || len > longest {
+            self.stats.count(if frame.len() < 14 { stat::RUC } else { stat::ROC });
+            self.counters.rx_dropped += 1;
+            return Taken::Dropped(Drop::Malformed);
+        }
+        let pause = self.regs.is_flow_control(frame);
+        if pause {
+            self.control_frame(at, frame);
+            if rctl & RCTL_DPF != 0 {
+                return Taken::Yes;
+            }
+        }
+        if rctl & RCTL_EN == 0 {
+            self.counters.rx_dropped += 1;
+            return Taken::Dropped(Drop::Off);
+        }
+        let tag = filter::tag(frame, self.regs.vet);
+        let pass = self.filter.pass(rctl, frame, tag);
+        if pass == Pass::No {
+            if pause {
+                return Taken::Yes;
+            }
+            self.counters.rx_filtered += 1;
+            return Taken::Dropped(Drop::Filter);
+        }
+        if self.rx.used + len > self.regs.rx_fifo() {
+            self.stats.count(stat::MPC);
+            self.counters.rx_missed += 1;
+            self.irq.raise(at, INT_RXO);
+            return Taken::Dropped(Drop::Fifo);
+        }
+        self.stats.count(stat::GPRC);
+        self.stats.bytes(stat::GORCL, len);
+        self.stats.size_class(stat::PRC64, len);
+        if frame.starts_with(&[0xff; 6]) {
+            self.stats.count(stat::BPRC);
+        } else if frame[0] & 1 == 1 {
+            self.stats.count(stat::MPRC);
+        }
+        if self.rx.ring.left() == 0 {
+            self.stats.count(stat::RNBC);
+            self.counters.rx_waited += 1;
+        }
+        self.store(at, frame, tag, pass);
+        self.flow_control(at);
+        Taken::Yes
+    }
+
+    /// Puts an accepted frame into the FIFO, as it is to look in memory.
+    fn store(&mut self, at: Time, frame: &[u8], tag: Option<u16>, pass: Pass) {
+        let mut bytes = self.spare();
+        bytes.extend_from_slice(frame);
+        if bytes.len() < MIN_FRAME {
+            bytes.resize(MIN_FRAME, 0);
+        }
+        let (mut status, errors, checksum) = filter::checksums(&bytes, self.regs.rxcsum);
+        if pass == Pass::Inexact {
+            status |= Rx::PIF;
+        }
+        let fcs = if self.regs.rctl & RCTL_SECRC == 0 { Some(fcs::of(&bytes)) } else { None };
+        let mut special = 0;
+        if let Some(tci) = tag
+            && self.regs.ctrl & CTRL_VME != 0
+        {
+            special = tci;
+            status |= Rx::VP;
+            bytes.copy_within(16.., 12);
+            bytes.truncate(bytes.len() - 4);
+        }
+        if let Some(fcs) = fcs {
+            bytes.extend_from_slice(&fcs);
+        }
+        self.rx.used += bytes.len();
+        self.rx.fifo.push_back(Frame { ready: at, bytes, done: 0, status, errors, checksum, special });
+    }
+
+    /// A MAC control frame: a pause, or one that nobody knows.
+    fn control_frame(&mut self, at: Time, frame: &[u8]) {
+        if self.regs.ctrl & CTRL_RFCE == 0 {
+            return;
+        }
+        match frame.get(14..18) {
+            Some(&[0, 1, high, low]) => {
+                let quanta = u16::from_be_bytes([high, low]);
+                self.stats.count(if quanta == 0 { stat::XONRXC } else { stat::XOFFRXC });
+                self.counters.pauses_received += 1;
+                // A quantum is 512 bit times.
+                self.tx.paused = at + self.cfg.speed.byte() * (u64::from(quanta) * 64);
+            }
+            _ => self.stats.count(stat::FCRUC),
+        }
+    }
+
+    // ---- to memory ----
+
+    pub(super) fn rx_fetch_due(&self) -> Time {
+        let runs = !self.halted && self.regs.rctl & RCTL_EN != 0;
+        if runs { self.rx.ring.fetch_due(self.read_free) } else { Time::NEVER }
+    }
+
+    pub(super) fn rx_fetch<P: Port>(&mut self, p: &mut P, t: Time) {
+        match self.rx.ring.fetch(p, t) {
+            Ok((arrived, n)) => {
+                self.read_free = arrived;
+                self.counters.fetches += 1;
+                self.counters.fetched_descriptors += n;
+            }
+            Err(_) => self.fault(),
+        }
+    }
+
+    pub(super) fn rx_data_due(&self) -> Time {
+        if self.halted || self.rx.landing.len() >= IN_FLIGHT {
+            return Time::NEVER;
+        }
+        match (self.rx.fifo.front(), self.rx.ring.front()) {
+            (Some(f), Some((arrived, _))) => f.ready.max(arrived),
+            _ => Time::NEVER,
+        }
+    }
+
+    /// The next buffer of the frame in front.
+    pub(super) fn rx_data<P: Port>(&mut self, p: &mut P, t: Time) {
+        let size = buffer_size(self.regs.rctl);
+        let Some(f) = self.rx.fifo.front_mut() else { return };
+        let Some((place, mut d)) = self.rx.ring.take() else { return };
+        self.counters.rx_descriptors += 1;
+        let mut landing = Landing { at: t, place: Some(place), d, bytes: 0, frame: None };
+        if d.low == 0 {
+            d.high = u64::from(Rx::DD) << 32;
+        } else {
+            let n = size.min(f.bytes.len() - f.done);
+            let Ok(landed) = p.write(t, Iova(d.low), &f.bytes[f.done..f.done + n]) else { return self.fault() };
+            self.counters.data_writes += 1;
+            let crosses = d.low >> 16 != d.low.wrapping_add(n as u64 - 1) >> 16;
+            self.counters.crossed_64k += u64::from(crosses && self.cfg.variant == Variant::I82545Em);
+            self.counters.data_write_bytes += n as u64;
+            f.done += n;
+            d.high = n as u64 | u64::from(Rx::DD) << 32;
+            if f.done == f.bytes.len() {
+                d.high |= u64::from(f.checksum) << 16
+                    | u64::from(f.status | Rx::EOP) << 32
+                    | u64::from(f.errors) << 40
+                    | u64::from(f.special) << 48;
+                landing.frame = Some(f.done);
+            }
+            (landing.at, landing.bytes) = (landed.max(t), n);
+        }
+        landing.d = d;
+        // They land in the order they were made.
+        landing.at = self.rx.landing.back().map_or(landing.at, |l| l.at.max(landing.at));
+        if landing.frame.is_some()
+            && let Some(f) = self.rx.fifo.pop_front()
+        {
+            self.spare.push(f.bytes);
+        }
+        self.rx.landing.push_back(landing);
+        let fraction = (self.regs.rctl >> RCTL_RDMTS_SHIFT & 3).min(2) + 1;
+        if self.rx.ring.left() == self.rx.ring.size() >> fraction {
+            self.irq.raise(t, INT_RXDMT0);
+        }
+    }
+
+    // ---- write-back ----
+
+    pub(super) fn rx_landing_due(&self) -> Time {
+        match self.rx.landing.front() {
+            Some(l) if !self.halted => l.at,
+            _ => Time::NEVER,
+        }
+    }
+
+    /// A buffer's data are in memory.
+    pub(super) fn rx_landed<P: Port>(&mut self, p: &mut P, t: Time) {
+        let Some(l) = self.rx.landing.pop_front() else { return };
+        self.rx.used -= l.bytes;
+        self.flow_control(t);
+        let Some(place) = l.place else { return };
+        let waiting = self.rx.ring.wait(place, l.d);
+        let mut flush = waiting >= self.rx.ring.thresholds().write_back;
+        if let Some(len) = l.frame {
+            self.counters.rx_packets += 1;
+            self.counters.rx_bytes += len as u64;
+            let (rdtr, moderates) = (self.regs.rdtr & TIMER, self.cfg.variant.moderates());
+            if moderates && self.regs.rsrpd != 0 && len as u32 <= self.regs.rsrpd {
+                flush = true;
+                self.irq.raise(t, INT_SRPD);
+            }
+            if rdtr == 0 {
+                flush = true;
+                self.rx.delay.stop();
+                self.irq.raise(t, INT_RXT0);
+            } else {
+                self.rx.delay.start(t, rdtr, if moderates { self.regs.radv & TIMER } else { 0 });
+            }
+        }
+        if flush {
+            self.rx_flush(p, t);
+        }
+    }
+
+    fn rx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
+        match self.rx.ring.flush(p, t) {
+            Ok((writes, descriptors)) => {
+                self.counters.write_backs += writes;
+                self.counters.written_descriptors += descriptors;
+            }
+            Err(_) => self.fault(),
+        }
+    }
+
+    /// RDTR or RADV has ended.
+    pub(super) fn rx_delay_over<P: Port>(&mut self, p: &mut P, t: Time) {
+        self.rx.delay.stop();
+        if !self.halted {
+            self.rx_flush(p, t);
+        }
+        self.irq.raise(t, INT_RXT0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_sizes() {
+        let size = |sz: u32, bsex: u32| buffer_size(sz << RCTL_SZ_SHIFT | bsex);
+        assert_eq!([0, 1, 2, 3].map(|s| size(s, 0)), [2048, 1024, 512, 256]);
+        assert_eq!([0, 1, 2, 3].map(|s| size(s, RCTL_BSEX)), [2048, 16384, 8192, 4096]);
+    }
+}

@@ -1,0 +1,435 @@
+//! Registers: what they hold, and what reading and writing them does.
+//!
+//! Those with a meaning of their own are matched one by one; a write keeps only the
+//! bits that exist (ethtool's self test writes patterns and expects exactly those
+//! back). What is not there reads as zero and ignores writes.
+//!
+//! Besides region 0 there is an I/O window: a register's offset is written to IOADDR, and
+//! IODATA is that register. Linux resets the card through it, since some parts
+//! cannot acknowledge a memory write that resets them. It answers in every region but 0, for its
+//! number is the slot's affair (BAR 2 in the manual, BAR 1 in QEMU).
+//!
+//! Source: SDM chapter 13; 13.2 for narrow accesses.
+
+use super::config::Slot;
+use super::device::{E1000, TIMER};
+use super::filter::RAH_MASK;
+use super::phy::Did;
+use super::ring::LEN_MASK;
+use doorbell_layout::e1000::{
+    CTRL_EXT_EE_RST, CTRL_FD, CTRL_PHY_RST, CTRL_RST, CTRL_SPD_1000, CTRL_TFCE, EECD_DO, EECD_GNT, EECD_PRES, EECD_REQ,
+    EERD_ADDR_SHIFT, EERD_DATA_SHIFT, EERD_DONE, EERD_START, INT_ASSERTED, INT_MDAC, MDIC_DATA, MDIC_ERROR,
+    MDIC_INT_EN, MDIC_OP_READ, MDIC_OP_WRITE, MDIC_PHY_SHIFT, MDIC_READY, MDIC_REG_SHIFT, RCTL_LBM_MAC, STATUS_BUS64,
+    STATUS_FD, STATUS_LU, STATUS_PCI66, STATUS_PCIX_MODE, STATUS_TXOFF, TIMER_FPD, io, phy, reg,
+};
+use doorbell_seam::{Port, Reg, Time};
+
+/// Registers that only hold what was written to them, and those that steer.
+#[derive(Clone, Debug)]
+pub(super) struct Registers {
+    pub(super) ctrl: u32,
+    ctrl_ext: u32,
+    eecd: u32,
+    eerd: u32,
+    mdic: u32,
+    fcal: u32,
+    fcah: u32,
+    fct: u32,
+    pub(super) vet: u32,
+    pub(super) rctl: u32,
+    pub(super) fcttv: u32,
+    txcw: u32,
+    pub(super) tctl: u32,
+    tipg: u32,
+    ait: u32,
+    ledctl: u32,
+    pba: u32,
+    pub(super) fcrtl: u32,
+    pub(super) fcrth: u32,
+    pub(super) rdtr: u32,
+    pub(super) radv: u32,
+    pub(super) rsrpd: u32,
+    pub(super) tidv: u32,
+    pub(super) tadv: u32,
+    tspmt: u32,
+    pub(super) rxcsum: u32,
+    wuc: u32,
+    manc: u32,
+    ioaddr: u32,
+}
+
+/// KiB of packet memory.
+const MEMORY: u32 = 64;
+/// Bits of ICR that exist.
+const CAUSES: u32 = 0x0001_ffff;
+
+impl Registers {
+    pub(super) fn new() -> Registers {
+        Registers {
+            ctrl: CTRL_FD | CTRL_SPD_1000,
+            ctrl_ext: 0,
+            eecd: 0,
+            eerd: 0,
+            mdic: MDIC_READY,
+            fcal: 0,
+            fcah: 0,
+            fct: 0,
+            vet: 0x8100,
+            rctl: 0,
+            fcttv: 0,
+            txcw: 0,
+            tctl: 0,
+            tipg: 0,
+            ait: 0,
+            ledctl: 0,
+            pba: 48,
+            fcrtl: 0,
+            fcrth: 0,
+            rdtr: 0,
+            radv: 0,
+            rsrpd: 0,
+            tidv: 0,
+            tadv: 0,
+            tspmt: 0,
+            rxcsum: 0,
+            wuc: 0,
+            manc: 0,
+            ioaddr: 0,
+        }
+    }
+
+    /// Bytes of receive FIFO.
+    pub(super) fn rx_fifo(&self) -> usize {
+        self.pba.min(MEMORY) as usize * 1024
+    }
+
+    /// Bytes of transmit FIFO.
+    pub(super) fn tx_fifo(&self) -> usize {
+        (MEMORY - self.pba.min(MEMORY)) as usize * 1024
+    }
+
+    /// RCTL says loopback.
+    pub(super) fn loops(&self) -> bool {
+        self.rctl & RCTL_LBM_MAC != 0
+    }
+
+    /// CTRL says that we send pause frames.
+    pub(super) fn sends_pauses(&self) -> bool {
+        self.ctrl & CTRL_TFCE != 0
+    }
+
+    fn flow_address(&self) -> [u8; 6] {
+        let (l, h) = (self.fcal.to_le_bytes(), self.fcah.to_le_bytes());
+        [l[0], l[1], l[2], l[3], h[0], h[1]]
+    }
+
+    /// Whether `frame`, of 14 bytes at least, is for the MAC itself.
+    pub(super) fn is_flow_control(&self, frame: &[u8]) -> bool {
+        self.fct != 0 && frame[12..14] == (self.fct as u16).to_be_bytes() && frame[..6] == self.flow_address()
+    }
+
+    /// A pause frame of so many quanta; none is XON.
+    pub(super) fn pause_frame(&self, from: [u8; 6], quanta: u16) -> [u8; 60] {
+        let mut f = [0; 60];
+        f[..6].copy_from_slice(&self.flow_address());
+        f[6..12].copy_from_slice(&from);
+        f[12..14].copy_from_slice(&(self.fct as u16).to_be_bytes());
+        f[15] = 1;
+        f[16..18].copy_from_slice(&quanta.to_be_bytes());
+        f
+    }
+
+    /// Registers that only hold a value, and which of its bits.
+    fn plain(&mut self, offset: u32) -> Option<(&mut u32, u32)> {
+        Some(match offset {
+            reg::FCAL => (&mut self.fcal, !0),
+            reg::FCAH => (&mut self.fcah, 0xffff),
+            reg::FCT => (&mut self.fct, 0xffff),
+            reg::VET => (&mut self.vet, 0xffff),
+            reg::RCTL => (&mut self.rctl, 0x07ff_fffe),
+            reg::FCTTV => (&mut self.fcttv, 0xffff),
+            reg::TXCW => (&mut self.txcw, 0xc000_ffff),
+            reg::TCTL => (&mut self.tctl, !0),
+            reg::TIPG => (&mut self.tipg, 0x3fff_ffff),
+            reg::AIT => (&mut self.ait, 0xffff),
+            reg::LEDCTL => (&mut self.ledctl, !0),
+            reg::FCRTL => (&mut self.fcrtl, 0x8000_fff8),
+            reg::FCRTH => (&mut self.fcrth, 0xfff8),
+            reg::RDTR => (&mut self.rdtr, TIMER),
+            reg::TIDV => (&mut self.tidv, TIMER),
+            reg::TSPMT => (&mut self.tspmt, !0),
+            reg::RXCSUM => (&mut self.rxcsum, 0x3fff),
+            reg::WUC => (&mut self.wuc, !0),
+            reg::MANC => (&mut self.manc, !0),
+            _ => return None,
+        })
+    }
+
+    /// The same, of those that came with the 82540.
+    fn newer(&mut self, offset: u32) -> Option<&mut u32> {
+        match offset {
+            reg::RADV => Some(&mut self.radv),
+            reg::TADV => Some(&mut self.tadv),
+            reg::RSRPD => Some(&mut self.rsrpd),
+            _ => None,
+        }
+    }
+}
+
+/// Index of a dword in the block of `n` dwords at `base`.
+fn within(offset: u32, base: u32, n: u32) -> Option<usize> {
+    let i = offset.wrapping_sub(base) / 4;
+    (offset >= base && i < n).then_some(i as usize)
+}
+
+impl E1000 {
+    // ---- widths and windows ----
+
+    pub(super) fn read_any<P: Port>(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64 {
+        let low = u64::from(self.read_dword(p, at, r.region, r.offset & !3));
+        if size >= 8 {
+            return low | u64::from(self.read_dword(p, at, r.region, (r.offset & !3).wrapping_add(4))) << 32;
+        }
+        let bits = u32::from(size.clamp(1, 4)) * 8;
+        low >> (8 * (r.offset & 3)) & ((1 << bits) - 1)
+    }
+
+    pub(super) fn write_any<P: Port>(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64) {
+        if size < 4 || r.offset & 3 != 0 {
+            self.counters.ignored_writes += 1;
+            return;
+        }
+        self.write_dword(p, at, r.region, r.offset, v as u32);
+        if size >= 8 {
+            self.write_dword(p, at, r.region, r.offset.wrapping_add(4), (v >> 32) as u32);
+        }
+        self.line_rises(p, at);
+        self.look_ahead();
+    }
+
+    fn read_dword<P: Port>(&mut self, p: &mut P, at: Time, region: u8, offset: u32) -> u32 {
+        match (region, offset) {
+            (0, offset) => self.read_register(p, at, offset),
+            (_, io::IOADDR) => self.regs.ioaddr,
+            (_, io::IODATA) => self.read_register(p, at, self.regs.ioaddr & !3),
+            _ => 0,
+        }
+    }
+
+    fn write_dword<P: Port>(&mut self, p: &mut P, at: Time, region: u8, offset: u32, v: u32) {
+        match (region, offset) {
+            (0, offset) => self.write_register(p, at, offset, v),
+            (_, io::IOADDR) => self.regs.ioaddr = v,
+            (_, io::IODATA) => self.write_register(p, at, self.regs.ioaddr & !3, v),
+            _ => self.counters.ignored_writes += 1,
+        }
+    }
+
+    // ---- reading ----
+
+    fn read_register<P: Port>(&mut self, p: &mut P, at: Time, offset: u32) -> u32 {
+        if let Some((v, _)) = self.regs.plain(offset) {
+            return *v;
+        }
+        if let Some(v) = self.regs.newer(offset) {
+            return *v;
+        }
+        match offset {
+            reg::CTRL | reg::CTRL_DUP => self.regs.ctrl,
+            reg::STATUS => self.status(at),
+            reg::EECD => {
+                let granted = if self.regs.eecd & EECD_REQ != 0 { EECD_GNT } else { 0 };
+                let out = if self.eeprom.data_out { EECD_DO } else { 0 };
+                self.regs.eecd | granted | out | EECD_PRES
+            }
+            reg::EERD => self.regs.eerd,
+            reg::CTRL_EXT => self.regs.ctrl_ext,
+            reg::MDIC => self.regs.mdic,
+            reg::ICR => self.read_causes(p, at),
+            reg::ITR => self.irq.itr,
+            reg::IMS => self.irq.mask,
+            reg::PBA => self.regs.pba | MEMORY.saturating_sub(self.regs.pba) << 16,
+            reg::RDBAL => self.rx.ring.base as u32,
+            reg::RDBAH => (self.rx.ring.base >> 32) as u32,
+            reg::RDLEN => self.rx.ring.len,
+            reg::RDH => self.rx.ring.head,
+            reg::RDT => self.rx.ring.tail,
+            reg::RXDCTL => self.rx.ring.control,
+            reg::TDBAL => self.tx.ring.base as u32,
+            reg::TDBAH => (self.tx.ring.base >> 32) as u32,
+            reg::TDLEN => self.tx.ring.len,
+            reg::TDH => self.tx.ring.head,
+            reg::TDT => self.tx.ring.tail,
+            reg::TXDCTL => self.tx.ring.control,
+            reg::stat::FIRST..=reg::stat::LAST => self.stats.read(offset),
+            _ => {
+                if let Some(i) = within(offset, reg::MTA, reg::MTA_LEN) {
+                    self.filter.mta[i]
+                } else if let Some(i) = within(offset, reg::VFTA, reg::VFTA_LEN) {
+                    self.filter.vfta[i]
+                } else if let Some(i) = within(offset, reg::RAL0, 2 * reg::RAR_LEN) {
+                    self.filter.addresses[i / 2][i % 2]
+                } else {
+                    0
+                }
+            }
+        }
+    }
+
+    fn status(&self, at: Time) -> u32 {
+        let slot = match self.cfg.slot {
+            Slot::Pci { mhz66, wide } => (if mhz66 { STATUS_PCI66 } else { 0 }) | if wide { STATUS_BUS64 } else { 0 },
+            Slot::PciX { clock } => STATUS_PCIX_MODE | STATUS_BUS64 | (u32::from(clock) & 3) << 14,
+        };
+        let link = if self.link { STATUS_LU | self.cfg.speed.code() << 6 } else { 0 };
+        let paused = if at < self.tx.paused { STATUS_TXOFF } else { 0 };
+        STATUS_FD | slot | link | paused
+    }
+
+    /// ICR: reading clears it, and the line falls.
+    fn read_causes<P: Port>(&mut self, p: &mut P, at: Time) -> u32 {
+        let asserted = if self.cfg.int_asserted && self.irq.high { INT_ASSERTED } else { 0 };
+        let causes = core::mem::take(&mut self.irq.causes);
+        self.line_follows(p, at);
+        self.look_ahead();
+        causes | asserted
+    }
+
+    /// Causes or mask have changed.
+    fn line_follows<P: Port>(&mut self, p: &mut P, at: Time) {
+        if self.irq.consider(at) {
+            p.set_line(at, 0, false);
+        }
+    }
+
+    // ---- writing ----
+
+    fn write_register<P: Port>(&mut self, p: &mut P, at: Time, offset: u32, v: u32) {
+        if let Some((old, bits)) = self.regs.plain(offset) {
+            *old = v & bits;
+            // The timers' registers have one bit more: end the wait now.
+            match offset {
+                reg::RDTR if v & TIMER_FPD != 0 => self.rx.delay.expire(at, self.rx.ring.any_waiting()),
+                reg::TIDV if v & TIMER_FPD != 0 => self.tx.delay.expire(at, self.tx.ring.any_waiting()),
+                _ => {}
+            }
+            return;
+        }
+        if let Some(old) = self.regs.newer(offset) {
+            *old = if self.cfg.variant.moderates() { v & 0xffff } else { 0 };
+            return;
+        }
+        match offset {
+            reg::CTRL | reg::CTRL_DUP => self.write_control(p, at, v),
+            reg::EECD => {
+                self.regs.eecd = v & 0x47;
+                self.eeprom.pins(v);
+            }
+            reg::EERD if v & EERD_START != 0 => {
+                let word = u32::from(self.eeprom.word(v >> EERD_ADDR_SHIFT & 0xff));
+                self.regs.eerd = v & 0xff << EERD_ADDR_SHIFT | EERD_DONE | word << EERD_DATA_SHIFT;
+            }
+            reg::EERD => self.regs.eerd = v & 0xff << EERD_ADDR_SHIFT,
+            reg::CTRL_EXT => {
+                self.regs.ctrl_ext = v & !CTRL_EXT_EE_RST;
+                if v & CTRL_EXT_EE_RST != 0 {
+                    self.filter.set_address(self.eeprom.mac());
+                }
+            }
+            reg::MDIC => self.write_mdic(at, v),
+            reg::ICR => {
+                self.irq.causes &= !v;
+                self.line_follows(p, at);
+            }
+            reg::ICS => self.irq.raise(at, v & CAUSES),
+            reg::IMS => {
+                self.irq.mask |= v & CAUSES;
+                self.line_follows(p, at);
+            }
+            reg::IMC => {
+                self.irq.mask &= !v;
+                self.line_follows(p, at);
+            }
+            reg::ITR => self.irq.itr = if self.cfg.variant.moderates() { v & 0xffff } else { 0 },
+            reg::PBA => self.regs.pba = v & 0xffff,
+            reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH | reg::RDT | reg::RXDCTL => {
+                self.counters.rx_doorbells += u64::from(offset == reg::RDT);
+                if write_ring(&mut self.rx.ring, at, offset - reg::RDBAL, v) {
+                    self.rx.restart();
+                }
+                let nonsense = self.rx.ring.tail >= self.rx.ring.size().max(1);
+                self.counters.bad_doorbells += u64::from(offset == reg::RDT && nonsense);
+            }
+            reg::TDBAL | reg::TDBAH | reg::TDLEN | reg::TDH | reg::TDT | reg::TXDCTL => {
+                self.counters.tx_doorbells += u64::from(offset == reg::TDT);
+                if write_ring(&mut self.tx.ring, at, offset - reg::TDBAL, v) {
+                    self.tx.restart();
+                }
+                let nonsense = self.tx.ring.tail >= self.tx.ring.size().max(1);
+                self.counters.bad_doorbells += u64::from(offset == reg::TDT && nonsense);
+            }
+            _ => {
+                if let Some(i) = within(offset, reg::MTA, reg::MTA_LEN) {
+                    self.filter.mta[i] = v;
+                } else if let Some(i) = within(offset, reg::VFTA, reg::VFTA_LEN) {
+                    self.filter.vfta[i] = v;
+                } else if let Some(i) = within(offset, reg::RAL0, 2 * reg::RAR_LEN) {
+                    self.filter.addresses[i / 2][i % 2] = if i % 2 == 0 { v } else { v & RAH_MASK };
+                } else {
+                    self.counters.ignored_writes += 1;
+                }
+            }
+        }
+    }
+
+    fn write_control<P: Port>(&mut self, p: &mut P, at: Time, v: u32) {
+        if v & CTRL_RST != 0 {
+            return self.reset_chip(p, at);
+        }
+        let let_go = self.regs.ctrl & !v & CTRL_PHY_RST != 0;
+        self.regs.ctrl = v;
+        if let_go {
+            self.phy.reset();
+            self.negotiate(at);
+        }
+        self.follow_link(at);
+    }
+
+    fn write_mdic(&mut self, at: Time, v: u32) {
+        let r = (v >> MDIC_REG_SHIFT & 31) as u8;
+        let ours = v >> MDIC_PHY_SHIFT & 31 == phy::ADDRESS;
+        let (read, write) = (v & MDIC_OP_READ != 0, v & MDIC_OP_WRITE != 0);
+        self.regs.mdic = v & !(MDIC_READY | MDIC_ERROR) | MDIC_READY;
+        if !ours || read == write {
+            self.regs.mdic |= MDIC_ERROR;
+        } else if read {
+            let data = u32::from(self.phy.read(r, self.cfg.speed));
+            self.regs.mdic = self.regs.mdic & !MDIC_DATA | data;
+        } else {
+            let did = self.phy.write(r, (v & MDIC_DATA) as u16);
+            if did == Did::Negotiate {
+                self.negotiate(at);
+            }
+            self.follow_link(at);
+        }
+        if v & MDIC_INT_EN != 0 {
+            self.irq.raise(at, INT_MDAC);
+        }
+    }
+}
+
+/// Writes a ring's register, `offset` from its base register. Whether the ring has moved.
+fn write_ring(ring: &mut super::ring::Ring, at: Time, offset: u32, v: u32) -> bool {
+    const LEN: u32 = reg::RDLEN - reg::RDBAL;
+    const HEAD: u32 = reg::RDH - reg::RDBAL;
+    const TAIL: u32 = reg::RDT - reg::RDBAL;
+    match offset {
+        0 => ring.base = ring.base & !0xffff_ffff | u64::from(v & !0xf),
+        4 => ring.base = ring.base & 0xffff_ffff | u64::from(v) << 32,
+        LEN => ring.len = v & LEN_MASK,
+        HEAD => ring.head = v & 0xffff,
+        TAIL => ring.announce(at, v),
+        _ => ring.control = v,
+    }
+    offset <= HEAD
+}

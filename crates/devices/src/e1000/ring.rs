@@ -1,0 +1,340 @@
+//! A descriptor ring as the chip sees it; transmit and receive have one each.
+//!
+//! ```text
+//! memory: tail .. head --fetch--> on chip, at most 64 --> used --> waiting --write-back--> memory
+//! ```
+//!
+//! **Fetch.** With nothing on chip, whatever the tail shows is fetched at once. Below
+//! PTHRESH, it prefetches if at least HTHRESH are in memory. It never goes past the
+//! tail or, in one read, past the ring's end; where its own room is the limit it
+//! stops at a cache line's end, so that the next read starts on one.
+//!
+//! **Write-back.** Descriptors wait until WTHRESH of them are there, or a timer or the
+//! driver flushes them; then each run of neighbours is one write. With WTHRESH 0
+//! nothing waits.
+//!
+//! Thresholds count descriptors (GRAN 1) or cache lines (GRAN 0), and in lines no
+//! more than 31 descriptors.
+//!
+//! **Nonsense.** Head or tail outside the ring announce nothing: on the chip
+//! that is "unpredictable". The length is a multiple of 128 bytes, the base of 16.
+//! Whoever moves base, length or head under a running ring makes the chip forget
+//! what it had fetched.
+//!
+//! Source: SDM 3.2.4, 3.3, 3.4, 13.4.25 to 13.4.46.
+
+use alloc::collections::VecDeque;
+use doorbell_layout::e1000::{DCTL_GRAN, DCTL_HTHRESH_SHIFT, DCTL_PTHRESH_SHIFT, DCTL_WTHRESH_SHIFT, DESCRIPTOR};
+use doorbell_seam::{DmaFault, Iova, Port, Time};
+
+/// Descriptors on chip.
+pub(super) const ON_CHIP: usize = 64;
+/// Bytes of a descriptor.
+pub(super) const DESC: usize = DESCRIPTOR as usize;
+/// What the length register can hold.
+pub(super) const LEN_MASK: u32 = 0x000f_ff80;
+/// Thresholds in cache lines are at most so many descriptors.
+const MAX_BY_LINE: u32 = 31;
+
+/// A descriptor as two little-endian quadwords: every kind has the address or the
+/// context's offsets in the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Desc {
+    pub(super) low: u64,
+    pub(super) high: u64,
+}
+
+impl Desc {
+    fn from_bytes(b: &[u8; DESC]) -> Desc {
+        let v = u128::from_le_bytes(*b);
+        Desc { low: v as u64, high: (v >> 64) as u64 }
+    }
+    pub(super) fn to_bytes(self) -> [u8; DESC] {
+        (u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes()
+    }
+}
+
+/// Fields of RXDCTL and TXDCTL, in descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Thresholds {
+    pub(super) prefetch: u32,
+    pub(super) host: u32,
+    pub(super) write_back: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Ring {
+    pub(super) base: u64,
+    pub(super) len: u32,
+    /// The chip's next descriptor.
+    pub(super) head: u32,
+    pub(super) tail: u32,
+    pub(super) control: u32,
+    line: u32,
+    /// When the driver announced something last.
+    told: Time,
+    /// Next to fetch.
+    fetched: u32,
+    /// On chip, and when they arrived.
+    chip: VecDeque<(Time, Desc)>,
+    /// Used, and not yet written back.
+    waiting: VecDeque<(Iova, Desc)>,
+}
+
+impl Ring {
+    pub(super) fn new(line: u32, control: u32) -> Ring {
+        Ring {
+            base: 0,
+            len: 0,
+            head: 0,
+            tail: 0,
+            control,
+            line,
+            told: Time::ZERO,
+            fetched: 0,
+            chip: VecDeque::with_capacity(ON_CHIP),
+            waiting: VecDeque::with_capacity(ON_CHIP),
+        }
+    }
+
+    /// Descriptors in the ring.
+    pub(super) fn size(&self) -> u32 {
+        self.len / DESC as u32
+    }
+
+    /// Descriptors from `from` to the tail.
+    fn to_tail(&self, from: u32) -> u32 {
+        let size = self.size();
+        match from < size && self.tail < size {
+            true if self.tail >= from => self.tail - from,
+            true => size - from + self.tail,
+            false => 0,
+        }
+    }
+
+    /// Descriptors that the driver has given and the chip not yet used.
+    pub(super) fn left(&self) -> u32 {
+        self.to_tail(self.head)
+    }
+
+    pub(super) fn thresholds(&self) -> Thresholds {
+        let unit = |shift: u32| {
+            let v = self.control >> shift & 0x3f;
+            if self.control & DCTL_GRAN != 0 { v } else { (v * self.line / DESC as u32).min(MAX_BY_LINE) }
+        };
+        Thresholds {
+            prefetch: unit(DCTL_PTHRESH_SHIFT),
+            host: unit(DCTL_HTHRESH_SHIFT),
+            write_back: unit(DCTL_WTHRESH_SHIFT),
+        }
+    }
+
+    /// The driver wrote the tail.
+    pub(super) fn announce(&mut self, at: Time, tail: u32) {
+        self.tail = tail & 0xffff;
+        self.told = at;
+    }
+
+    /// The driver moved the ring, or the chip's place in it.
+    pub(super) fn restart(&mut self) {
+        self.fetched = self.head;
+        self.chip.clear();
+        self.waiting.clear();
+    }
+
+    /// How many descriptors the chip would fetch now.
+    fn wants(&self) -> u32 {
+        let announced = self.to_tail(self.fetched);
+        if announced == 0 {
+            return 0;
+        }
+        if !self.chip.is_empty() {
+            let t = self.thresholds();
+            if self.chip.len() as u32 >= t.prefetch || announced < t.host.max(1) {
+                return 0;
+            }
+        }
+        let room = (ON_CHIP - self.chip.len()).saturating_sub(self.waiting.len()) as u32;
+        let there = announced.min(self.size() - self.fetched);
+        if there <= room {
+            return there;
+        }
+        let beyond = (self.place(self.fetched + room).0 % u64::from(self.line) / DESC as u64) as u32;
+        if room > beyond { room - beyond } else { room }
+    }
+
+    /// When it would fetch, if the bus interface is free from `free` on.
+    pub(super) fn fetch_due(&self, free: Time) -> Time {
+        if self.wants() == 0 { Time::NEVER } else { self.told.max(free) }
+    }
+
+    /// Whether a fetch is what everything waits for.
+    pub(super) fn is_dry(&self) -> bool {
+        self.chip.is_empty()
+    }
+
+    fn place(&self, index: u32) -> Iova {
+        Iova(self.base) + u64::from(index) * DESC as u64
+    }
+
+    /// Fetches; when the descriptors are there, and how many.
+    pub(super) fn fetch<P: Port>(&mut self, p: &mut P, at: Time) -> Result<(Time, u64), DmaFault> {
+        let n = self.wants() as usize;
+        let mut bytes = [0; ON_CHIP * DESC];
+        let bytes = &mut bytes[..n * DESC];
+        let arrived = p.read(at, self.place(self.fetched), bytes)?;
+        for d in bytes.as_chunks::<DESC>().0 {
+            self.chip.push_back((arrived, Desc::from_bytes(d)));
+        }
+        self.fetched += n as u32;
+        if self.fetched >= self.size() {
+            self.fetched = 0;
+        }
+        Ok((arrived, n as u64))
+    }
+
+    /// The next descriptor, and when it arrived.
+    pub(super) fn front(&self) -> Option<(Time, Desc)> {
+        self.chip.front().copied()
+    }
+
+    /// Takes the next descriptor off the chip. Its place in memory.
+    pub(super) fn take(&mut self) -> Option<(Iova, Desc)> {
+        let (_, d) = self.chip.pop_front()?;
+        let place = self.place(self.head);
+        self.head += 1;
+        if self.head >= self.size() {
+            self.head = 0;
+        }
+        Some((place, d))
+    }
+
+    /// A used descriptor waits for its write-back. How many do.
+    pub(super) fn wait(&mut self, place: Iova, d: Desc) -> u32 {
+        self.waiting.push_back((place, d));
+        self.waiting.len() as u32
+    }
+
+    /// Whether any waits.
+    pub(super) fn any_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Writes all that wait, neighbours in one piece. A single receive descriptor is
+    /// written without its address. How many writes, and descriptors in them.
+    pub(super) fn flush<P: Port>(&mut self, p: &mut P, at: Time) -> Result<(u64, u64), DmaFault> {
+        let mut done = (0, 0);
+        while let Some(&(start, _)) = self.waiting.front() {
+            let mut bytes = [0; ON_CHIP * DESC];
+            let mut n = 0;
+            while let Some(&(place, d)) = self.waiting.front()
+                && n < ON_CHIP
+                && place == start + (n * DESC) as u64
+            {
+                bytes[n * DESC..][..DESC].copy_from_slice(&d.to_bytes());
+                self.waiting.pop_front();
+                n += 1;
+            }
+            done = (done.0 + 1, done.1 + n as u64);
+            match n {
+                1 => p.write(at, start + 8, &bytes[8..DESC])?,
+                _ => p.write(at, start, &bytes[..n * DESC])?,
+            };
+        }
+        Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRAN: u32 = DCTL_GRAN;
+
+    fn ring(descriptors: u32, control: u32) -> Ring {
+        let mut r = Ring::new(64, control);
+        r.base = 0x1000;
+        r.len = descriptors * 16;
+        r
+    }
+
+    struct Ones;
+    impl Port for Ones {
+        fn read(&mut self, at: Time, _: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+            into.fill(0xff);
+            Ok(at)
+        }
+        fn write(&mut self, at: Time, _: Iova, _: &[u8]) -> Result<Time, DmaFault> {
+            Ok(at)
+        }
+        fn set_line(&mut self, _: Time, _: u16, _: bool) {}
+        fn message(&mut self, _: Time, _: u16) {}
+        fn emit(&mut self, _: Time, _: &[u8]) {}
+    }
+
+    #[test]
+    fn thresholds_count_lines_or_descriptors() {
+        let t = |control| ring(256, control).thresholds();
+        assert_eq!(t(GRAN | 1 << 16 | 40 << 8 | 63), Thresholds { prefetch: 63, host: 40, write_back: 1 });
+        assert_eq!(t(1 << 16 | 2 << 8 | 63), Thresholds { prefetch: 31, host: 8, write_back: 4 });
+    }
+
+    #[test]
+    fn an_empty_chip_takes_what_the_tail_shows_and_never_more() {
+        let mut r = ring(256, 0);
+        assert_eq!(r.fetch_due(Time::ZERO), Time::NEVER, "head = tail is nothing");
+        r.announce(Time::from_ps(7), 3);
+        assert_eq!((r.wants(), r.fetch_due(Time::ZERO)), (3, Time::from_ps(7)));
+        r.fetch(&mut Ones, Time::from_ps(7)).unwrap();
+        assert_eq!(r.wants(), 0);
+    }
+
+    #[test]
+    fn it_prefetches_below_pthresh_if_hthresh_are_there() {
+        let mut r = ring(256, GRAN | 4 << 8 | 2);
+        r.announce(Time::ZERO, 3);
+        r.fetch(&mut Ones, Time::ZERO).unwrap();
+        r.announce(Time::ZERO, 8);
+        assert_eq!(r.wants(), 0, "3 on chip are not below 2");
+        r.take();
+        assert_eq!(r.wants(), 0);
+        r.take();
+        assert_eq!(r.wants(), 5);
+        r.announce(Time::ZERO, 6);
+        assert_eq!(r.wants(), 0, "3 in memory are fewer than 4");
+    }
+
+    #[test]
+    fn its_room_ends_at_a_line_so_that_the_next_fetch_starts_on_one() {
+        let mut r = ring(256, 0);
+        r.announce(Time::ZERO, 200);
+        assert_eq!(r.wants(), 64);
+        r.base += 16;
+        assert_eq!(r.wants(), 63);
+    }
+
+    #[test]
+    fn a_fetch_ends_where_the_ring_does() {
+        let mut r = ring(16, 0);
+        r.head = 12;
+        r.restart();
+        r.announce(Time::ZERO, 5);
+        assert_eq!((r.left(), r.wants()), (9, 4));
+        r.fetch(&mut Ones, Time::ZERO).unwrap();
+        for _ in 0..4 {
+            r.take();
+        }
+        assert_eq!((r.head, r.wants()), (0, 5));
+    }
+
+    #[test]
+    fn nonsense_announces_nothing() {
+        for (len, head, tail) in [(0, 0, 5), (8, 0, 8), (8, 9, 3), (8, 0xffff, 0xffff)] {
+            let mut r = ring(len, GRAN | 63);
+            r.head = head;
+            r.restart();
+            r.announce(Time::ZERO, tail);
+            assert_eq!((r.wants(), r.left()), (0, 0));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The statistics block, 0x4000 to 0x40FF: reading a register clears it, and it
+//! stays at all ones rather than wrap. Byte counts are pairs of 64 bits: reading the
+//! high half clears both, so it is read last.
+//!
+//! Source: SDM 13.7. "Good octets" and "total octets" include the FCS; so do the
+//! size classes.
+
+use doorbell_layout::e1000::reg::stat;
+
+/// Low halves of pairs.
+const PAIRS: [u32; 4] = [stat::GORCL, stat::GOTCL, stat::TORL, stat::TOTL];
+
+/// The block; registers are named by their offsets.
+#[derive(Clone, Debug)]
+pub(super) struct Stats([u32; 64]);
+
+const fn index(r: u32) -> usize {
+    ((r - stat::FIRST) / 4 % 64) as usize
+}
+
+impl Stats {
+    pub(super) const fn new() -> Stats {
+        Stats([0; 64])
+    }
+
+    /// One more.
+    pub(super) fn count(&mut self, r: u32) {
+        let c = &mut self.0[index(r)];
+        *c = c.saturating_add(1);
+    }
+
+    /// So many more bytes, in the pair that begins at `r`.
+    pub(super) fn bytes(&mut self, r: u32, n: usize) {
+        let (low, high) = (index(r), index(r + 4));
+        let v = (u64::from(self.0[high]) << 32 | u64::from(self.0[low])).saturating_add(n as u64);
+        (self.0[low], self.0[high]) = (v as u32, (v >> 32) as u32);
+    }
+
+    /// A frame of `len` bytes with its FCS, in the six size classes from `r` on.
+    pub(super) fn size_class(&mut self, r: u32, len: usize) {
+        let class = match len {
+            ..65 => 0,
+            65..128 => 1,
+            128..256 => 2,
+            256..512 => 3,
+            512..1024 => 4,
+            _ => 5,
+        };
+        self.count(r + 4 * class);
+    }
+
+    /// The driver reads it.
+    pub(super) fn read(&mut self, r: u32) -> u32 {
+        let v = self.0[index(r)];
+        if PAIRS.contains(&r) {
+            return v;
+        }
+        self.0[index(r)] = 0;
+        if PAIRS.contains(&r.wrapping_sub(4)) {
+            self.0[index(r - 4)] = 0;
+        }
+        v
+    }
+
+    #[cfg(test)]
+    fn set(&mut self, r: u32, v: u32) {
+        self.0[index(r)] = v;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_clears() {
+        let mut s = Stats::new();
+        s.count(stat::GPRC);
+        s.count(stat::GPRC);
+        assert_eq!([s.read(stat::GPRC), s.read(stat::GPRC)], [2, 0]);
+    }
+
+    #[test]
+    fn counters_stick_at_all_ones() {
+        let mut s = Stats::new();
+        s.set(stat::MPC, u32::MAX);
+        s.count(stat::MPC);
+        assert_eq!(s.read(stat::MPC), u32::MAX);
+        s.set(stat::TOTL, u32::MAX - 1);
+        s.set(stat::TOTH, u32::MAX);
+        s.bytes(stat::TOTL, 100);
+        assert_eq!([s.read(stat::TOTL), s.read(stat::TOTH)], [u32::MAX; 2]);
+    }
+
+    #[test]
+    fn reading_the_high_half_clears_both() {
+        let mut s = Stats::new();
+        s.set(stat::GOTCL, u32::MAX);
+        s.bytes(stat::GOTCL, 2);
+        assert_eq!([s.read(stat::GOTCL), s.read(stat::GOTCL), s.read(stat::GOTCH)], [1, 1, 1]);
+        assert_eq!([s.read(stat::GOTCL), s.read(stat::GOTCH)], [0, 0]);
+    }
+
+    #[test]
+    fn size_classes_count_the_fcs() {
+        let mut s = Stats::new();
+        for len in [64, 65, 127, 128, 1518, 9000] {
+            s.size_class(stat::PRC64, len);
+        }
+        let classes: [u32; 6] = core::array::from_fn(|i| s.read(stat::PRC64 + 4 * i as u32));
+        assert_eq!(classes, [1, 2, 1, 0, 0, 2]);
+    }
+}

@@ -1,0 +1,602 @@
+//! Transmit: from a descriptor to the wire, and back to it as "done".
+//!
+//! **A packet** is the buffers up to EOP. What its first data descriptor says of
+//! segmentation and of checksums holds for all; VLE, the tag, IFCS and the legacy
+//! checksum are taken from the last. Two contexts are kept, one for segmentation
+//! and one for plain checksums, until others replace them. A descriptor without
+//! length or address sends nothing, and is done like any other.
+//!
+//! **Segmentation** cuts when a segment is full, when PAYLEN has been sent, or at
+//! EOP, whichever is first. What comes after PAYLEN is not sent.
+//!
+//! **Done** is when the data are on the chip, not when they have been sent
+//! (82544 with RPS: when they have). With WTHRESH 0 only descriptors with RS are
+//! reported, one dword each. With more, they are collected from the first with RS
+//! on, RS or not, and written whole. An interrupt without IDE is due with the
+//! write-back; with IDE it starts TIDV and TADV, whose end also writes back. A
+//! reported descriptor without IDE stops both.
+//!
+//! Source: SDM 3.3 to 3.6, 13.4.33 to 13.4.46.
+
+use super::config::{Config, Slot, Variant};
+use super::device::{E1000, TIMER};
+use super::fcs;
+use super::interrupt::Delay;
+use super::offload::{self, Context};
+use super::ring::{Desc, Ring};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use doorbell_layout::e1000::reg::stat;
+use doorbell_layout::e1000::{
+    CTRL_VME, ContextTx, DD, DataTx, INT_TXD_LOW, INT_TXDW, INT_TXQE, LegacyTx, TCTL_EN, TCTL_PSP,
+    TXDCTL_LWTHRESH_SHIFT, tx_word,
+};
+use doorbell_seam::{Iova, Port, Span, Time};
+use zerocopy::FromBytes;
+
+/// The longest packet.
+const MAX: usize = LegacyTx::MAX as usize;
+/// Erratum 10: the longest first buffer in PCI-X.
+const MAX_FIRST_PCIX: u32 = 2015;
+/// Shortest frame, without FCS.
+const MIN_FRAME: usize = 60;
+/// FCS, preamble and gap.
+const WIRE_OVERHEAD: usize = 4 + 8 + 12;
+/// A data descriptor's length, in its own word.
+const LEGACY_LENGTH: u32 = 0xffff;
+
+/// FCRTL: send XON when the FIFO has fallen.
+const FCRTL_XONE: u32 = 1 << 31;
+
+/// A frame on its way to the wire.
+#[derive(Debug)]
+struct Frame {
+    /// When all of it was on the chip.
+    ready: Time,
+    bytes: Vec<u8>,
+    /// To be reported when it has been sent.
+    report: Option<(Iova, Desc)>,
+}
+
+/// A packet being put together.
+#[derive(Debug, Default)]
+struct Packet {
+    open: bool,
+    /// To be segmented.
+    large: bool,
+    options: u8,
+    /// Its first buffer has not been read.
+    fresh: bool,
+    /// The rest is not sent.
+    discard: bool,
+    bytes: Vec<u8>,
+    header: Vec<u8>,
+    segments: u32,
+    /// Payload bytes of the segments before.
+    before: u32,
+}
+
+/// The transmit side.
+#[derive(Debug)]
+pub(super) struct Transmitter {
+    pub(super) ring: Ring,
+    pub(super) delay: Delay,
+    /// Plain, and for segmentation.
+    contexts: [Context; 2],
+    packet: Packet,
+    /// Bytes of the current descriptor that have been read.
+    offset: u32,
+    /// A read under way: when it arrives, and how many bytes.
+    arriving: Option<(Time, u32)>,
+    fifo: VecDeque<Frame>,
+    used: usize,
+    /// Waits for room.
+    blocked: bool,
+    /// Waits for ever.
+    hung: bool,
+    /// The front of the FIFO is being sent, until then.
+    sending: Option<Time>,
+    /// A frame that a reset cannot call back occupies the wire until then.
+    quiet: Time,
+    /// Obeying a pause frame until then.
+    pub(super) paused: Time,
+    /// A pause frame to be sent: since when, its time.
+    pub(super) pause: Option<(Time, u16)>,
+    /// Among the descriptors that wait is one to interrupt for without delay.
+    immediate: bool,
+}
+
+impl Transmitter {
+    pub(super) fn new(cfg: &Config) -> Transmitter {
+        Transmitter {
+            ring: Ring::new(cfg.cache_line, 0),
+            delay: Delay::new(),
+            contexts: [Context::default(); 2],
+            packet: Packet::default(),
+            offset: 0,
+            arriving: None,
+            fifo: VecDeque::new(),
+            used: 0,
+            blocked: false,
+            hung: false,
+            sending: None,
+            quiet: Time::ZERO,
+            paused: Time::ZERO,
+            pause: None,
+            immediate: false,
+        }
+    }
+
+    /// Until when the wire has the last frame given to it.
+    pub(super) fn sending_until(&self) -> Time {
+        self.sending.unwrap_or(Time::ZERO).max(self.quiet)
+    }
+
+    /// The wire is occupied until then.
+    pub(super) fn quiet_until(&mut self, t: Time) {
+        self.quiet = t;
+    }
+
+    /// As after power-on: nothing is on the wire.
+    pub(super) fn forget_wire(&mut self) {
+        self.sending = None;
+        self.quiet = Time::ZERO;
+    }
+
+    /// The driver has moved the ring: a packet half read is lost with it.
+    pub(super) fn restart(&mut self) {
+        self.ring.restart();
+        self.offset = 0;
+        self.arriving = None;
+        self.packet = Packet::default();
+        self.blocked = false;
+        self.immediate = false;
+    }
+}
+
+impl E1000 {
+    // ---- fetch ----
+
+    fn tx_runs(&self) -> bool {
+        !self.halted && !self.tx.hung && (self.regs.tctl & TCTL_EN != 0 || self.tx.packet.open)
+    }
+
+    pub(super) fn tx_fetch_due(&self) -> Time {
+        if self.tx_runs() { self.tx.ring.fetch_due(self.read_free) } else { Time::NEVER }
+    }
+
+    pub(super) fn tx_fetch<P: Port>(&mut self, p: &mut P, t: Time) {
+        match self.tx.ring.fetch(p, t) {
+            Ok((arrived, n)) => {
+                self.read_free = arrived;
+                self.counters.fetches += 1;
+                self.counters.fetched_descriptors += n;
+            }
+            Err(_) => self.fault(),
+        }
+    }
+
+    // ---- data ----
+
+    pub(super) fn tx_work_due(&self) -> Time {
+        if !self.tx_runs() || self.tx.blocked || self.tx.arriving.is_some() {
+            return Time::NEVER;
+        }
+        self.tx.ring.front().map_or(Time::NEVER, |(arrived, _)| arrived.max(self.read_free))
+    }
+
+    /// Begins with the next piece of the next descriptor.
+    pub(super) fn tx_work<P: Port>(&mut self, p: &mut P, t: Time) {
+        let Some((_, d)) = self.tx.ring.front() else { return };
+        let word = d.high as u32;
+        let extended = word & tx_word::DEXT != 0;
+        let kind = word & tx_word::DTYP;
+        if extended && kind != tx_word::DTYP_DATA {
+            if kind == 0 {
+                self.load_context(d, word);
+            } else {
+                self.counters.bad_descriptors += 1;
+            }
+            return self.tx_done(p, t);
+        }
+        if !self.tx.packet.open {
+            self.open_packet(d, word, extended);
+        }
+        let length = word & if extended { tx_word::LENGTH } else { LEGACY_LENGTH };
+        if d.low == 0 || self.tx.packet.discard || self.tx.offset >= length {
+            return self.tx_data_done(p, t);
+        }
+        if self.erratum(d.low, length) {
+            self.tx.hung = true;
+            self.counters.hangs += 1;
+            return;
+        }
+        let packet = &mut self.tx.packet;
+        let context = &self.tx.contexts[1];
+        let goal = if packet.large { usize::from(context.header) + usize::from(context.mss) } else { MAX };
+        let have = packet.bytes.len();
+        if have >= goal {
+            // Only a packet that is not segmented gets here.
+            packet.discard = true;
+            self.counters.tx_discarded += 1;
+            return;
+        }
+        let n = (length - self.tx.offset).min(self.cfg.max_read).min((goal - have) as u32);
+        if self.tx.used + have + n as usize > self.regs.tx_fifo() {
+            self.tx.blocked = !self.tx.fifo.is_empty();
+            self.tx.hung = !self.tx.blocked;
+            self.counters.hangs += u64::from(self.tx.hung);
+            return;
+        }
+        packet.bytes.resize(have + n as usize, 0);
+        let from = Iova(d.low) + u64::from(self.tx.offset);
+        match p.read(t, from, &mut packet.bytes[have..]) {
+            Ok(arrived) => {
+                self.counters.data_reads += 1;
+                self.counters.data_read_bytes += u64::from(n);
+                self.read_free = arrived;
+                self.tx.arriving = Some((arrived, n));
+            }
+            Err(_) => self.fault(),
+        }
+    }
+
+    /// Whether the current buffer is one that the part cannot take.
+    fn erratum(&self, address: u64, length: u32) -> bool {
+        if !self.cfg.errata || !matches!(self.cfg.slot, Slot::PciX { .. }) {
+            return false;
+        }
+        let first = self.tx.packet.fresh && self.tx.offset == 0;
+        let last_byte = address.wrapping_add(u64::from(length) - 1);
+        (first && length > MAX_FIRST_PCIX)
+            || (self.cfg.variant == Variant::I82544Gc && length > 4 && last_byte & 4 == 0)
+    }
+
+    fn load_context(&mut self, d: Desc, word: u32) {
+        self.counters.contexts += 1;
+        if let Ok(c) = ContextTx::read_from_bytes(&d.to_bytes()) {
+            self.tx.contexts[usize::from(word & tx_word::TSE != 0)] = Context::of(c);
+        }
+    }
+
+    fn open_packet(&mut self, d: Desc, word: u32, extended: bool) {
+        let large = extended && word & tx_word::TSE != 0;
+        let bytes = self.spare();
+        let p = &mut self.tx.packet;
+        let mut header = core::mem::take(&mut p.header);
+        header.clear();
+        *p = Packet {
+            open: true,
+            large,
+            options: if extended { (d.high >> 40) as u8 } else { 0 },
+            fresh: true,
+            discard: false,
+            bytes,
+            header,
+            segments: 0,
+            before: 0,
+        };
+        if large {
+            let c = &self.tx.contexts[1];
+            if c.header == 0 || c.mss == 0 || usize::from(c.header) + usize::from(c.mss) > MAX {
+                p.discard = true;
+                self.counters.tx_discarded += 1;
+                self.stats.count(stat::TSCTFC);
+            }
+        }
+    }
+
+    pub(super) fn tx_arrival_due(&self) -> Time {
+        match self.tx.arriving {
+            Some((at, _)) if !self.halted => at,
+            _ => Time::NEVER,
+        }
+    }
+
+    /// A piece is on the chip.
+    pub(super) fn tx_arrived<P: Port>(&mut self, p: &mut P, t: Time) {
+        let Some((_, n)) = self.tx.arriving.take() else { return };
+        let Some((_, d)) = self.tx.ring.front() else { return };
+        self.tx.offset += n;
+        self.tx.packet.fresh = false;
+        let word = d.high as u32;
+        let length = word & if word & tx_word::DEXT != 0 { tx_word::LENGTH } else { LEGACY_LENGTH };
+        let (packet, c) = (&self.tx.packet, &self.tx.contexts[1]);
+        let ends = self.tx.offset >= length;
+        if packet.large && packet.bytes.len() == usize::from(c.header) + usize::from(c.mss) {
+            self.segment(t, d, ends && word & tx_word::EOP != 0);
+        }
+        if ends {
+            self.tx_data_done(p, t);
+        }
+    }
+
+    /// All of a data descriptor is on the chip.
+    fn tx_data_done<P: Port>(&mut self, p: &mut P, t: Time) {
+        if let Some((_, d)) = self.tx.ring.front()
+            && d.high as u32 & tx_word::EOP != 0
+        {
+            let packet = &self.tx.packet;
+            let (len, header) = (packet.bytes.len(), usize::from(self.tx.contexts[1].header));
+            match () {
+                () if packet.discard => {}
+                () if !packet.large => self.finish(t, d),
+                () if len < header => {
+                    self.counters.tx_discarded += 1;
+                    self.stats.count(stat::TSCTFC);
+                }
+                () if len > header || packet.segments == 0 => self.segment(t, d, true),
+                () => {}
+            }
+            if self.tx.packet.segments > 0 {
+                self.counters.large_sends += 1;
+                self.stats.count(stat::TSCTC);
+            }
+            let bytes = core::mem::take(&mut self.tx.packet.bytes);
+            self.spare.push(bytes);
+            self.tx.packet.open = false;
+            self.tx.packet.segments = 0;
+        }
+        self.tx_done(p, t);
+    }
+
+    // ---- process ----
+
+    /// The packet's bytes are one segment.
+    fn segment(&mut self, t: Time, d: Desc, end: bool) {
+        let c = self.tx.contexts[1];
+        let header = usize::from(c.header);
+        let packet = &mut self.tx.packet;
+        if packet.segments == 0 {
+            packet.header.extend_from_slice(&packet.bytes[..header]);
+        }
+        let after = packet.before + (packet.bytes.len() - header) as u32;
+        let last = end || after >= c.payload;
+        c.patch(&mut packet.bytes, packet.segments, packet.before, last);
+        (packet.segments, packet.before) = (packet.segments + 1, after);
+        self.finish(t, d);
+        let packet = &mut self.tx.packet;
+        packet.bytes.clear();
+        packet.bytes.extend_from_slice(&packet.header);
+        packet.discard |= last;
+    }
+
+    /// The packet's bytes are a frame, described by `d` at its end.
+    fn finish(&mut self, t: Time, d: Desc) {
+        let word = d.high as u32;
+        let spare = self.spare();
+        let packet = &mut self.tx.packet;
+        let mut bytes = core::mem::replace(&mut packet.bytes, spare);
+        if bytes.is_empty() {
+            self.spare.push(bytes);
+            return;
+        }
+        if word & tx_word::DEXT == 0 {
+            if word & tx_word::TSE != 0 {
+                offload::legacy(&mut bytes, (d.high >> 40) as u8, (word >> 16) as u8);
+            }
+        } else {
+            let c = &self.tx.contexts[usize::from(packet.large)];
+            if packet.options & DataTx::IXSM != 0 {
+                c.insert_ip(&mut bytes);
+            }
+            if packet.options & DataTx::TXSM != 0 {
+                let extra = if packet.large { bytes.len().saturating_sub(c.start.into()) as u32 } else { 0 };
+                c.insert_transport(&mut bytes, extra);
+            }
+        }
+        if word & tx_word::VLE != 0 && self.regs.ctrl & CTRL_VME != 0 && bytes.len() >= 12 {
+            let len = bytes.len();
+            bytes.resize(len + 4, 0);
+            bytes.copy_within(12..len, 16);
+            bytes[12..14].copy_from_slice(&(self.regs.vet as u16).to_be_bytes());
+            bytes[14..16].copy_from_slice(&((d.high >> 48) as u16).to_be_bytes());
+        }
+        if !packet.large && word & tx_word::IFCS == 0 {
+            // The driver's own FCS comes last. A frame with a wrong one gets no further than the next station.
+            let body = bytes.len().saturating_sub(4);
+            if bytes.len() < 4 || bytes[body..] != fcs::of(&bytes[..body]) {
+                self.counters.tx_discarded += 1;
+                self.spare.push(bytes);
+                return;
+            }
+            bytes.truncate(body);
+        }
+        if self.regs.tctl & TCTL_PSP != 0 && bytes.len() < MIN_FRAME {
+            bytes.resize(MIN_FRAME, 0);
+        }
+        self.tx.used += bytes.len();
+        self.tx.fifo.push_back(Frame { ready: t, bytes, report: None });
+    }
+
+    // ---- write-back ----
+
+    /// The descriptor in front is used.
+    fn tx_done<P: Port>(&mut self, p: &mut P, t: Time) {
+        let Some((place, mut d)) = self.tx.ring.take() else { return };
+        self.tx.offset = 0;
+        self.counters.tx_descriptors += 1;
+        let word = d.high as u32;
+        d.high |= u64::from(DD) << 32;
+        let left = self.tx.ring.left();
+        if left == 0 {
+            self.irq.raise(t, INT_TXQE);
+        }
+        let low = self.tx.ring.control >> TXDCTL_LWTHRESH_SHIFT;
+        if low != 0 && left == low * 8 && self.cfg.variant.moderates() {
+            self.irq.raise(t, INT_TXD_LOW);
+        }
+        if word & tx_word::RPS != 0 && word & tx_word::EOP != 0 && self.cfg.variant.reports_sent() {
+            match self.tx.fifo.back_mut() {
+                Some(f) => f.report = Some((place, d)),
+                None => self.tx_report_now(p, t, place, d),
+            }
+            return;
+        }
+        let (rs, threshold) = (word & tx_word::RS != 0, self.tx.ring.thresholds().write_back);
+        if threshold == 0 {
+            if self.tx.ring.any_waiting() {
+                self.tx_flush(p, t);
+            }
+            if rs {
+                self.tx_report_now(p, t, place, d);
+            }
+        } else if rs || self.tx.ring.any_waiting() {
+            let waiting = self.tx.ring.wait(place, d);
+            if rs {
+                self.tx.immediate |= !self.delays(t, word);
+            }
+            if waiting >= threshold {
+                self.tx_flush(p, t);
+            }
+        }
+    }
+
+    /// Starts the delay of a reported descriptor, if it is to have one.
+    fn delays(&mut self, t: Time, word: u32) -> bool {
+        let tidv = self.regs.tidv & TIMER;
+        let delayed = word & tx_word::IDE != 0 && tidv != 0;
+        if delayed {
+            let tadv = if self.cfg.variant.moderates() { self.regs.tadv & TIMER } else { 0 };
+            self.tx.delay.start(t, tidv, tadv);
+        }
+        delayed
+    }
+
+    /// One dword for one descriptor.
+    fn tx_report_now<P: Port>(&mut self, p: &mut P, t: Time, place: Iova, d: Desc) {
+        self.counters.write_backs += 1;
+        self.counters.written_descriptors += 1;
+        if p.write(t, place + 12, &((d.high >> 32) as u32).to_le_bytes()).is_err() {
+            self.fault();
+        }
+        if !self.delays(t, d.high as u32) {
+            self.tx.delay.stop();
+            self.irq.raise(t, INT_TXDW);
+        }
+    }
+
+    fn tx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
+        match self.tx.ring.flush(p, t) {
+            Ok((writes, descriptors)) => {
+                self.counters.write_backs += writes;
+                self.counters.written_descriptors += descriptors;
+            }
+            Err(_) => self.fault(),
+        }
+        if core::mem::take(&mut self.tx.immediate) {
+            self.tx.delay.stop();
+            self.irq.raise(t, INT_TXDW);
+        }
+    }
+
+    /// TIDV or TADV has ended.
+    pub(super) fn tx_delay_over<P: Port>(&mut self, p: &mut P, t: Time) {
+        self.tx.delay.stop();
+        if !self.halted {
+            self.tx_flush(p, t);
+        }
+        self.irq.raise(t, INT_TXDW);
+    }
+
+    // ---- wire ----
+
+    pub(super) fn wire_due(&self) -> Time {
+        if let Some(until) = self.tx.sending {
+            return until;
+        }
+        if !self.link {
+            return Time::NEVER;
+        }
+        // A pause frame is sent even while paused, before what waits.
+        let pause = self.tx.pause.map_or(Time::NEVER, |(at, _)| at);
+        let frame = match self.tx.fifo.front() {
+            Some(f) if self.regs.tctl & TCTL_EN != 0 => f.ready.max(self.tx.paused),
+            _ => Time::NEVER,
+        };
+        match pause.min(frame) {
+            Time::NEVER => Time::NEVER,
+            t => t.max(self.tx.quiet),
+        }
+    }
+
+    /// How long so many bytes occupy the wire.
+    fn wire_time(&self, bytes: usize) -> Span {
+        self.cfg.speed.byte() * (bytes + WIRE_OVERHEAD) as u64
+    }
+
+    /// The frame in front has been sent, and the next begins.
+    pub(super) fn wire<P: Port>(&mut self, p: &mut P, t: Time) {
+        if self.tx.sending.take().is_some() {
+            if let Some(f) = self.tx.fifo.pop_front() {
+                self.sent(p, t, f);
+            }
+            if self.wire_due() > t {
+                return;
+            }
+        }
+        if let Some((at, quanta)) = self.tx.pause
+            && at <= t
+        {
+            self.tx.pause = None;
+            let frame = self.regs.pause_frame(self.filter.station(), quanta);
+            self.counters.pauses_sent += 1;
+            self.stats.count(if quanta == 0 { stat::XONTXC } else { stat::XOFFTXC });
+            self.tx.quiet = t + self.wire_time(frame.len());
+            p.emit(t, &frame);
+        } else if let Some(f) = self.tx.fifo.front() {
+            self.tx.sending = Some(t + self.wire_time(f.bytes.len()));
+            if !self.loops() {
+                p.emit(t, &f.bytes);
+            }
+        }
+    }
+
+    /// A frame has left.
+    fn sent<P: Port>(&mut self, p: &mut P, t: Time, f: Frame) {
+        let len = f.bytes.len();
+        self.tx.used -= len;
+        self.tx.blocked = false;
+        self.counters.tx_packets += 1;
+        self.counters.tx_bytes += len as u64;
+        for r in [stat::GPTC, stat::TPT] {
+            self.stats.count(r);
+        }
+        for r in [stat::GOTCL, stat::TOTL] {
+            self.stats.bytes(r, len + 4);
+        }
+        self.stats.size_class(stat::PTC64, len + 4);
+        if f.bytes.starts_with(&[0xff; 6]) {
+            self.stats.count(stat::BPTC);
+        } else if f.bytes[0] & 1 == 1 {
+            self.stats.count(stat::MPTC);
+        }
+        if self.loops() {
+            self.arrive(t, &f.bytes, true);
+        }
+        if let Some((place, d)) = f.report
+            && !self.halted
+        {
+            self.tx_report_now(p, t, place, d);
+        }
+        self.spare.push(f.bytes);
+    }
+
+    /// The receive FIFO has risen or fallen: send pause frames, if that is our part.
+    pub(super) fn flow_control(&mut self, at: Time) {
+        let used = self.rx.used() as u32;
+        let (high, low) = (self.regs.fcrth & 0xfff8, self.regs.fcrtl & 0xfff8);
+        if !self.regs.sends_pauses() || high == 0 {
+            return;
+        }
+        if !self.rx.held_off && used > high {
+            self.rx.held_off = true;
+            self.tx.pause = Some((at, self.regs.fcttv as u16));
+        } else if self.rx.held_off && used <= low {
+            self.rx.held_off = false;
+            if self.regs.fcrtl & FCRTL_XONE != 0 {
+                self.tx.pause = Some((at, 0));
+            }
+        }
+    }
+}
