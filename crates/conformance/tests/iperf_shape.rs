@@ -66,6 +66,8 @@ fn theirs() -> Shape {
         ns.run(&format!("ip addr add {ip} dev {dev}")).expect("an address");
         ns.run(&format!("ip link set {dev} up")).expect("up");
     }
+    // Segments one by one at 200 Mbit/s, as a link would bring them.
+    a.run("tc qdisc add dev va root tbf rate 200mbit burst 1600 limit 4m").expect("sch_tbf");
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("iperf.pcap");
     let start = |ns: &NetNs, program: &str, args: &[&str]| {
@@ -81,7 +83,7 @@ fn theirs() -> Shape {
         &["-i", "va", "-s", "96", "-B", "65536", "-U", "-Z", "root", "-w", &path, "tcp port 5201"],
     );
     std::thread::sleep(Duration::from_secs(1));
-    let client = a.run("timeout 15 iperf3 -c 10.9.8.2 -n 8M -b 200M");
+    let client = a.run("timeout 15 iperf3 -c 10.9.8.2 -n 16M");
     let _ = server.wait();
     std::thread::sleep(Duration::from_millis(500));
     let ended = Command::new("kill").arg(dump.id().to_string()).status();
