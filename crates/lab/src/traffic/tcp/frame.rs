@@ -56,7 +56,7 @@ pub struct Header {
 
 impl Header {
     /// Length of all headers.
-    pub fn len(&self) -> usize {
+    pub fn length(&self) -> usize {
         let options = if self.flags & SYN != 0 { 8 } else { 0 } + if self.timestamps.is_some() { 12 } else { 0 };
         TCP + 20 + options
     }
@@ -67,7 +67,7 @@ impl Header {
     /// # Panics
     /// When `out` is shorter than [`Header::len`].
     pub fn write(&self, from: &Station, to: &Station, id: u16, payload: u32, out: &mut [u8]) {
-        let len = self.len();
+        let len = self.length();
         let out = &mut out[..len];
         out[..6].copy_from_slice(&to.mac);
         out[6..12].copy_from_slice(&from.mac);
@@ -86,7 +86,7 @@ impl Header {
         tcp[2..4].copy_from_slice(&to.port.to_be_bytes());
         tcp[4..8].copy_from_slice(&self.seq.to_be_bytes());
         tcp[8..12].copy_from_slice(&self.ack.to_be_bytes());
-        tcp[12] = ((len - TCP) / 4 << 4) as u8;
+        tcp[12] = (((len - TCP) / 4) << 4) as u8;
         tcp[13] = self.flags;
         tcp[14..16].copy_from_slice(&self.window.to_be_bytes());
         tcp[16..18].copy_from_slice(&Sum::pseudo_v4(from.ip, to.ip, 6, tcp_len).value().to_be_bytes());
@@ -182,11 +182,11 @@ mod tests {
         for (flags, mss) in [(SYN, Some(1460)), (ACK | PSH, None)] {
             for timestamps in [None, Some((7, 9))] {
                 let h = Header { seq: 1, ack: u32::MAX, flags, window: 77, mss, timestamps };
-                let mut f = vec![0; h.len() + 100];
+                let mut f = vec![0; h.length() + 100];
                 h.write(&a, &b, 3, 100, &mut f);
                 let r = read(&f).unwrap();
                 assert_eq!((r.header, r.source_port, r.destination_port), (h, 5201, 40000));
-                assert_eq!(r.payload, h.len()..f.len());
+                assert_eq!(r.payload, h.length()..f.len());
             }
         }
     }
@@ -195,7 +195,7 @@ mod tests {
     fn no_start_of_a_frame_makes_it_panic() {
         let a = Station { mac: [0; 6], ip: [0; 4], port: 0 };
         let h = Header { flags: SYN, timestamps: Some((1, 2)), ..Header::default() };
-        let mut f = vec![0; h.len()];
+        let mut f = vec![0; h.length()];
         h.write(&a, &a, 0, 0, &mut f);
         for cut in 0..f.len() {
             for wrong in 0..f.len() {

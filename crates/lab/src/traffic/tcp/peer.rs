@@ -77,7 +77,7 @@ impl Hosts {
             // What is larger than a segment is cut here: a peer sends frames.
             self.frame.resize(LONGEST + s.len as usize, 0);
             let h: Header = s.header;
-            let at = h.len();
+            let at = h.length();
             h.write(&end.here, &end.there, end.id, s.len, &mut self.frame);
             end.id = end.id.wrapping_add(1);
             let all = at + s.len as usize;

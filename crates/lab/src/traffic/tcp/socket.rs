@@ -518,7 +518,7 @@ impl Socket {
             LargeSend::Off => return mss,
             LargeSend::Fixed(bytes) => bytes,
             LargeSend::Auto(most) => {
-                let r = self.least_rtt.ps() / 1_000_000 >> 9;
+                let r = (self.least_rtt.ps() / 1_000_000) >> 9;
                 let short = if r < 32 { u64::from(most) >> r } else { 0 };
                 (self.millisecond() + short).clamp(2 * u64::from(mss), u64::from(most).max(2 * u64::from(mss))) as u32
             }

@@ -305,7 +305,7 @@ impl Stack {
     /// A packet for `s`.
     fn packet<H: Host>(&mut self, h: &mut H, i: usize, s: &Segment) -> Result<Packet, Exhausted> {
         let c = &self.connections[i];
-        let (headers, mss) = (s.header.len() as u32, c.socket.segment_size());
+        let (headers, mss) = (s.header.length() as u32, c.socket.segment_size());
         let large = s.len > mss;
         let linear = s.len == 0 || !(large || self.offloads.scatter);
         let size = headers + if linear { s.len } else { 0 };
