@@ -5,6 +5,13 @@
 //! woken by its interrupt or at a time. The device runs along with whoever runs,
 //! and alone when all are parked. Nothing else decides the order, so a run is a
 //! function of its inputs.
+//!
+//! This is the loop of open-loop sources, which hand packets to a driver from the
+//! core's only thread. Where interrupts, softirq and applications compete, and what is sent
+//! follows from what comes, [`napi`] schedules, and [`link`] has the wire.
+
+pub mod link;
+pub mod napi;
 
 use crate::histogram::Histogram;
 use crate::traffic::{Next, Traffic};

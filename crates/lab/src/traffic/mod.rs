@@ -2,6 +2,7 @@
 
 mod pktgen;
 mod replay;
+pub mod tcp;
 
 pub use pktgen::{Pktgen, Rate};
 pub use replay::{Frames, Replay, ReplayOptions};

@@ -1,0 +1,263 @@
+//! A link between the machine's NIC and whatever is on its other end.
+//!
+//! Each direction is a wire of one rate that carries one frame at a time, in
+//! order, and a propagation delay. A frame occupies the wire for its bytes, the
+//! FCS, preamble and gap: 24 bytes more than a driver sees, and never less than
+//! 84 (IEEE 802.3, 4.4.2: 1 Gbit/s and below 100 Gbit/s alike). It has arrived
+//! when its FCS has; the gap comes after. Remainders of picoseconds are carried.
+//!
+//! [`Wired`] is a device with a link and a [`Peer`] on it, and is itself a
+//! [`Device`]: frames in flight and the peer's timers are among the things it
+//! has to do, so that a machine needs to know nothing of them. What happens at
+//! one instant happens in this order: the device, then the peer, then arrivals
+//! at the peer, then arrivals at the device. Nothing else decides.
+//!
+//! Not modelled: bit errors, pause frames, a switch with a queue of its own. A
+//! device that holds a frame back ([`Taken::Hold`]) stops what is behind it.
+
+use doorbell_seam::{Device, DmaFault, Iova, Port, Reg, Span, Taken, Time, Timed};
+use std::collections::VecDeque;
+
+/// Preamble and start delimiter, in front of the frame.
+const PREAMBLE: u64 = 8;
+/// FCS.
+const FCS: u64 = 4;
+/// Gap behind the frame.
+const GAP: u64 = 12;
+/// The shortest frame without FCS.
+const SHORTEST: usize = 60;
+/// A frame that was held back is offered again after this.
+const HOLD: Span = Span::from_us(1);
+
+/// One direction: a wire and the frames on it.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    bits_per_second: u64,
+    delay: Span,
+    free: Time,
+    /// What is left over of a picosecond, in 1/`bits_per_second` of it.
+    rest: u64,
+    flying: VecDeque<(Time, Vec<u8>)>,
+    /// Buffers of frames that have landed.
+    spare: Vec<Vec<u8>>,
+    /// Frames that were sent.
+    pub frames: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+}
+
+impl Wire {
+    /// An idle wire.
+    ///
+    /// # Panics
+    /// When the rate is zero.
+    pub fn new(bits_per_second: u64, delay: Span) -> Wire {
+        assert!(bits_per_second > 0, "a wire without a rate");
+        let (flying, spare) = (VecDeque::new(), Vec::new());
+        Wire { bits_per_second, delay, free: Time::ZERO, rest: 0, flying, spare, frames: 0, bytes: 0 }
+    }
+
+    /// How long so many bytes take, less what is left over.
+    fn takes(&mut self, bytes: u64) -> Span {
+        let ps = u128::from(bytes * 8) * 1_000_000_000_000 + u128::from(self.rest);
+        let rate = u128::from(self.bits_per_second);
+        self.rest = (ps % rate) as u64;
+        Span::from_ps((ps / rate) as u64)
+    }
+
+    /// A frame's first bit wants to leave at `at`. Says when its last arrives.
+    pub fn send(&mut self, at: Time, frame: &[u8]) -> Time {
+        let start = self.free.max(at);
+        let len = frame.len().max(SHORTEST) as u64;
+        let last = start + self.takes(PREAMBLE + len + FCS);
+        self.free = last + self.takes(GAP);
+        let arrival = last + self.delay;
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(frame);
+        self.flying.push_back((arrival, copy));
+        self.frames += 1;
+        self.bytes += frame.len() as u64;
+        arrival
+    }
+
+    /// When the next frame arrives; [`Time::NEVER`] if none is under way.
+    pub fn next_arrival(&self) -> Time {
+        self.flying.front().map_or(Time::NEVER, |f| f.0)
+    }
+
+    /// From when a frame could leave at once.
+    pub fn free(&self) -> Time {
+        self.free
+    }
+
+    fn land(&mut self) -> Option<(Time, Vec<u8>)> {
+        self.flying.pop_front()
+    }
+
+    /// The frame could not land: it stays the first, until `at`.
+    fn hover(&mut self, at: Time, frame: Vec<u8>) {
+        self.flying.push_front((at, frame));
+    }
+}
+
+/// What is on the other end of a link. Its own CPU costs nothing.
+pub trait Peer: Timed {
+    /// A frame has arrived; answers go to `wire`.
+    fn receive(&mut self, at: Time, frame: &[u8], wire: &mut Wire);
+    /// Does what is due by `until`.
+    fn advance(&mut self, until: Time, wire: &mut Wire);
+}
+
+/// A device on a link, with a peer.
+#[derive(Debug)]
+pub struct Wired<D, Pr> {
+    /// The device.
+    pub device: D,
+    /// What is on the other end.
+    pub peer: Pr,
+    /// From the device to the peer.
+    pub out: Wire,
+    /// From the peer to the device.
+    pub back: Wire,
+    /// Frames that the device dropped.
+    pub dropped: u64,
+    /// Times that the device held a frame back.
+    pub held: u64,
+    /// All frames of both directions, with the time of their arrival, if they are kept.
+    pub capture: Option<Vec<(Time, Vec<u8>)>>,
+    /// The latest time that was seen.
+    now: Time,
+}
+
+impl<D, Pr> Wired<D, Pr> {
+    /// A device on an idle link of one rate both ways; `delay` is one way's.
+    pub fn new(device: D, peer: Pr, bits_per_second: u64, delay: Span) -> Wired<D, Pr> {
+        let wire = Wire::new(bits_per_second, delay);
+        Wired { device, peer, out: wire.clone(), back: wire, dropped: 0, held: 0, capture: None, now: Time::ZERO }
+    }
+}
+
+/// The device's port with the wire tapped: all else goes through.
+#[derive(Debug)]
+pub struct Tapped<'a, P> {
+    port: &'a mut P,
+    wire: &'a mut Wire,
+}
+
+impl<P: Port> Port for Tapped<'_, P> {
+    #[inline(always)]
+    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        self.port.read(at, from, into)
+    }
+    #[inline(always)]
+    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        self.port.write(at, to, from)
+    }
+    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+        self.port.set_line(at, n, high);
+    }
+    fn message(&mut self, at: Time, vector: u16) {
+        self.port.message(at, vector);
+    }
+    fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.port.emit(at, frame);
+        self.wire.send(at, frame);
+    }
+}
+
+impl<D: Timed, Pr: Peer> Timed for Wired<D, Pr> {
+    fn next_due(&self) -> Option<Time> {
+        let wires = self.out.next_arrival().min(self.back.next_arrival());
+        let ends = self.device.next_due().into_iter().chain(self.peer.next_due()).min();
+        Some(ends.unwrap_or(Time::NEVER).min(wires)).filter(|t| *t < Time::NEVER)
+    }
+}
+
+impl<P, D, Pr> Device<P> for Wired<D, Pr>
+where
+    P: Port,
+    Pr: Peer,
+    D: for<'a> Device<Tapped<'a, P>>,
+{
+    fn mmio_read(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64 {
+        self.advance(p, at);
+        self.device.mmio_read(&mut Tapped { port: p, wire: &mut self.out }, at, r, size)
+    }
+
+    fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64) {
+        self.advance(p, at);
+        self.device.mmio_write(&mut Tapped { port: p, wire: &mut self.out }, at, r, size, v);
+    }
+
+    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+        self.device.receive(&mut Tapped { port: p, wire: &mut self.out }, at, frame)
+    }
+
+    fn advance(&mut self, p: &mut P, until: Time) {
+        while let Some(at) = self.next_due().filter(|at| *at <= until) {
+            let at = at.max(self.now);
+            self.now = at;
+            self.device.advance(&mut Tapped { port: p, wire: &mut self.out }, at);
+            if self.peer.next_due().is_some_and(|t| t <= at) {
+                self.peer.advance(at, &mut self.back);
+            }
+            if self.out.next_arrival() <= at
+                && let Some((_, frame)) = self.out.land()
+            {
+                self.peer.receive(at, &frame, &mut self.back);
+                keep(&mut self.capture, at, &frame);
+                self.out.spare.push(frame);
+            }
+            if self.back.next_arrival() <= at
+                && let Some((_, frame)) = self.back.land()
+            {
+                let taken = self.device.receive(&mut Tapped { port: p, wire: &mut self.out }, at, &frame);
+                if taken == Taken::Hold {
+                    self.held += 1;
+                    self.back.hover(at + HOLD, frame);
+                    continue;
+                }
+                self.dropped += u64::from(taken != Taken::Yes);
+                keep(&mut self.capture, at, &frame);
+                self.back.spare.push(frame);
+            }
+        }
+        self.now = self.now.max(until);
+        self.device.advance(&mut Tapped { port: p, wire: &mut self.out }, until);
+    }
+
+    fn reset(&mut self, p: &mut P, at: Time) {
+        self.device.reset(&mut Tapped { port: p, wire: &mut self.out }, at);
+    }
+}
+
+fn keep(capture: &mut Option<Vec<(Time, Vec<u8>)>>, at: Time, frame: &[u8]) {
+    if let Some(c) = capture {
+        c.push((at, frame.to_vec()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_arrives_with_its_fcs_and_frees_the_wire_after_the_gap() {
+        let mut w = Wire::new(1_000_000_000, Span::from_us(5));
+        // 8 + 1514 + 4 bytes of 8 ns, then 12 more.
+        assert_eq!(w.send(Time::ZERO, &[0; 1514]), Time::ZERO + Span::from_ns(12_208) + Span::from_us(5));
+        assert_eq!(w.free(), Time::ZERO + Span::from_ns(12_304));
+        assert_eq!(w.send(Time::ZERO, &[0; 14]), w.next_arrival() + Span::from_ns(96 + 72 * 8));
+    }
+
+    #[test]
+    fn remainders_are_carried() {
+        let mut w = Wire::new(3_000_000_000, Span::ZERO);
+        for _ in 0..3_000 {
+            w.send(Time::ZERO, &[0; 1001]);
+        }
+        // 3000 frames of 1025 bytes at 3 Gbit/s.
+        assert_eq!(w.free(), Time::ZERO + Span::from_us(8200));
+    }
+}

@@ -1,0 +1,137 @@
+//! The hosts on the other end of the link: any number of connections, each with
+//! an application, on CPUs that cost nothing.
+//!
+//! A peer acknowledges each frame as it comes, without GRO, and checks all of it:
+//! both checksums and the payload's pattern. What is wrong is counted and not taken.
+
+use super::app::App;
+use super::frame::{self, Header, LONGEST, Station};
+use super::socket::Socket;
+use super::timers::Timers;
+use crate::clock::link::{Peer, Wire};
+use doorbell_packet::checksum::Sum;
+use doorbell_packet::headers::{Check, verify};
+use doorbell_seam::{Time, Timed};
+
+/// One connection's end.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// The connection.
+    pub socket: Socket,
+    /// What uses it.
+    pub app: App,
+    /// Its address; ports tell connections apart, so no two are alike.
+    pub here: Station,
+    /// The other end's.
+    pub there: Station,
+    asleep: bool,
+    id: u16,
+}
+
+impl End {
+    /// A connection's end.
+    pub fn new(socket: Socket, app: App, here: Station, there: Station) -> End {
+        End { socket, app, here, there, asleep: false, id: 0 }
+    }
+}
+
+/// The hosts on the other end.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts {
+    /// Their connections.
+    pub ends: Vec<End>,
+    timers: Timers,
+    frame: Vec<u8>,
+    /// Frames that were for nobody here.
+    pub unknown: u64,
+    /// Frames with a bad checksum, of IP or TCP.
+    pub bad_checksums: u64,
+    /// Frames whose payload was not the stream's.
+    pub bad_payloads: u64,
+}
+
+impl Hosts {
+    /// Hosts with these connections.
+    pub fn new(ends: Vec<End>) -> Hosts {
+        let mut h = Hosts { ends, ..Hosts::default() };
+        for i in 0..h.ends.len() {
+            h.timers.set(i, Some(Time::ZERO));
+        }
+        h
+    }
+
+    /// Whether all connections are closed.
+    pub fn all_closed(&self) -> bool {
+        self.ends.iter().all(|e| e.socket.is_closed())
+    }
+
+    fn serve(&mut self, i: usize, now: Time, wire: &mut Wire) {
+        let end = &mut self.ends[i];
+        end.socket.tick(now);
+        while end.app.is_ready(&end.socket, now, end.asleep) {
+            end.asleep = false;
+            end.app.step(&mut end.socket, now);
+        }
+        end.asleep = true;
+        while let Some(s) = end.socket.output(now) {
+            // What is larger than a segment is cut here: a peer sends frames.
+            self.frame.resize(LONGEST + s.len as usize, 0);
+            let h: Header = s.header;
+            let at = h.length();
+            h.write(&end.here, &end.there, end.id, s.len, &mut self.frame);
+            end.id = end.id.wrapping_add(1);
+            let all = at + s.len as usize;
+            self.frame[at..all].copy_from_slice(frame::payload(s.offset, s.len as usize));
+            let sum = Sum::of(&self.frame[frame::TCP..all]).checksum();
+            self.frame[frame::TCP + 16..frame::TCP + 18].copy_from_slice(&sum.to_be_bytes());
+            wire.send(now, &self.frame[..all]);
+        }
+        let end = &self.ends[i];
+        let app = end.app.deadline(&end.socket).map(|t| t.max(now));
+        self.timers.set(i, end.socket.deadline().into_iter().chain(app).min());
+    }
+}
+
+impl Timed for Hosts {
+    fn next_due(&self) -> Option<Time> {
+        Some(self.timers.next()).filter(|t| *t < Time::NEVER)
+    }
+}
+
+impl Peer for Hosts {
+    fn receive(&mut self, at: Time, bytes: &[u8], wire: &mut Wire) {
+        let found = frame::read(bytes).and_then(|r| {
+            let wanted = |e: &End| (e.here.port, e.there.port) == (r.destination_port, r.source_port);
+            // Connections are numbered by their ports as a rule.
+            let guess = usize::from(r.destination_port.wrapping_sub(self.ends.first()?.here.port));
+            let i = match self.ends.get(guess) {
+                Some(e) if wanted(e) => guess,
+                _ => self.ends.iter().position(wanted)?,
+            };
+            Some((i, r))
+        });
+        let Some((i, r)) = found else {
+            self.unknown += 1;
+            return;
+        };
+        let verdict = verify(bytes);
+        if verdict.ip == Check::Bad || verdict.transport != Check::Good || r.payload.end > bytes.len() {
+            self.bad_checksums += 1;
+            return;
+        }
+        let payload = &bytes[r.payload];
+        let socket = &mut self.ends[i].socket;
+        if payload != frame::payload(socket.place(&r.header), payload.len()) {
+            self.bad_payloads += 1;
+            return;
+        }
+        socket.segment(at, &r.header, payload.len() as u32, 1);
+        self.serve(i, at, wire);
+    }
+
+    fn advance(&mut self, until: Time, wire: &mut Wire) {
+        while let Some(i) = self.timers.due(until) {
+            self.serve(i, until, wire);
+        }
+    }
+}
