@@ -52,6 +52,6 @@ pub use fit::{Fit, FitError};
 pub use report::{Freedom, Outcome, Report, SystemReport, Verdict};
 pub use reproduce::{Options, Refused, reproduce};
 pub use row::{Citation, Derived, Published, Role, Row, Rule, Side, Tolerance};
-pub use sensitivity::Sensitivity;
+pub use sensitivity::{STILL, Sensitivity};
 pub use sheet::{Sheet, SheetError};
 pub use system::{KnownMiss, MeasureError, Runs, System};

@@ -59,6 +59,7 @@ pub struct Sensitivity {
     /// Rows that no constant moves though they should: constants in disguise.
     pub disguised: Vec<String>,
     declared: Vec<Option<Vec<String>>>,
+    jitter: f64,
 }
 
 /// A row whose declared inputs are not those found.
@@ -75,7 +76,7 @@ pub struct Disagreement {
 impl Sensitivity {
     /// Keys of the constants that move row `at` directly.
     pub fn inputs(&self, at: usize) -> Vec<String> {
-        let movers = self.constants.iter().filter(|c| c.alone[at].is_none_or(|change| change.abs() > STILL));
+        let movers = self.constants.iter().filter(|c| c.alone[at].is_none_or(|change| change.abs() > self.jitter));
         movers.map(|c| c.key.clone()).collect()
     }
 
@@ -156,6 +157,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
         figures: rows.map(name).collect(),
         constants: moved,
         declared: sheet.rows.iter().map(|row| row.inputs.clone()).collect(),
+        jitter: sheet.jitter,
     }
 }
 

@@ -20,6 +20,7 @@ pub struct Sheet {
     pub(super) remarks: Vec<(String, String)>,
     pub(super) swapped: bool,
     pub(super) set_by_hand: bool,
+    pub(super) jitter: f64,
 }
 
 /// Everything that is wrong with a system's declarations. A fault of its author, not of the user.
@@ -55,6 +56,7 @@ impl Sheet {
             remarks: Vec::new(),
             swapped: false,
             set_by_hand: false,
+            jitter: system.jitter(),
         };
         let faults = sheet.faults();
         if faults.is_empty() { Ok(sheet) } else { Err(SheetError { system: sheet.system, faults }) }

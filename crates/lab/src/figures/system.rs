@@ -1,6 +1,6 @@
 //! What a system brings: its constants, its rows, and the means to measure.
 
-use super::{Constant, Constants, Row, UnknownConstant};
+use super::{Constant, Constants, Row, STILL, UnknownConstant};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -69,6 +69,12 @@ pub trait System {
     /// # Errors
     /// Whatever keeps the figure from being measured. The row is then reported as not measured; a judged one misses.
     fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError>;
+
+    /// A relative change of a row of this size or below is the simulation's jitter: it answers to any change of any time a
+    /// little. A row rests on the constants that move it by more.
+    fn jitter(&self) -> f64 {
+        STILL
+    }
 
     /// Rows that are known to miss, and why. `swapped` asks for those of a `--swap` run, where other rows are predicted.
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
