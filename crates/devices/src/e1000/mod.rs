@@ -46,6 +46,7 @@ mod registers;
 mod ring;
 mod stats;
 mod transmit;
+mod wire;
 
 pub use config::{Config, Slot, Speed, Variant};
 pub use device::{Counters, E1000};

@@ -1,4 +1,4 @@
-//! Transmit: from a descriptor to the wire, and back to it as "done".
+//! Transmit: from a descriptor to the FIFO, and back to it as "done".
 //!
 //! **A packet** is the buffers up to EOP. What its first data descriptor says of
 //! segmentation and of checksums holds for all; VLE, the tag, IFCS and the legacy
@@ -24,6 +24,7 @@ use super::fcs;
 use super::interrupt::Delay;
 use super::offload::{self, Context};
 use super::ring::{Desc, Ring};
+use super::wire::Frame;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_layout::e1000::reg::stat;
@@ -31,7 +32,7 @@ use doorbell_layout::e1000::{
     CTRL_VME, ContextTx, DD, DataTx, INT_TXD_LOW, INT_TXDW, INT_TXQE, LegacyTx, TCTL_EN, TCTL_PSP,
     TXDCTL_LWTHRESH_SHIFT, tx_word,
 };
-use doorbell_seam::{Iova, Port, Span, Time};
+use doorbell_seam::{Iova, Port, Time};
 use zerocopy::FromBytes;
 
 /// The longest packet.
@@ -40,23 +41,8 @@ const MAX: usize = LegacyTx::MAX as usize;
 const MAX_FIRST_PCIX: u32 = 2015;
 /// Shortest frame, without FCS.
 const MIN_FRAME: usize = 60;
-/// FCS, preamble and gap.
-const WIRE_OVERHEAD: usize = 4 + 8 + 12;
 /// A data descriptor's length, in its own word.
 const LEGACY_LENGTH: u32 = 0xffff;
-
-/// FCRTL: send XON when the FIFO has fallen.
-const FCRTL_XONE: u32 = 1 << 31;
-
-/// A frame on its way to the wire.
-#[derive(Debug)]
-struct Frame {
-    /// When all of it was on the chip.
-    ready: Time,
-    bytes: Vec<u8>,
-    /// To be reported when it has been sent.
-    report: Option<(Iova, Desc)>,
-}
 
 /// A packet being put together.
 #[derive(Debug, Default)]
@@ -88,16 +74,16 @@ pub(super) struct Transmitter {
     offset: u32,
     /// A read under way: when it arrives, and how many bytes.
     arriving: Option<(Time, u32)>,
-    fifo: VecDeque<Frame>,
-    used: usize,
+    pub(super) fifo: VecDeque<Frame>,
+    pub(super) used: usize,
     /// Waits for room.
-    blocked: bool,
+    pub(super) blocked: bool,
     /// Waits for ever.
     hung: bool,
     /// The front of the FIFO is being sent, until then.
-    sending: Option<Time>,
+    pub(super) sending: Option<Time>,
     /// A frame that a reset cannot call back occupies the wire until then.
-    quiet: Time,
+    pub(super) quiet: Time,
     /// Obeying a pause frame until then.
     pub(super) paused: Time,
     /// A pause frame to be sent: since when, its time.
@@ -125,22 +111,6 @@ impl Transmitter {
             pause: None,
             immediate: false,
         }
-    }
-
-    /// Until when the wire has the last frame given to it.
-    pub(super) fn sending_until(&self) -> Time {
-        self.sending.unwrap_or(Time::ZERO).max(self.quiet)
-    }
-
-    /// The wire is occupied until then.
-    pub(super) fn quiet_until(&mut self, t: Time) {
-        self.quiet = t;
-    }
-
-    /// As after power-on: nothing is on the wire.
-    pub(super) fn forget_wire(&mut self) {
-        self.sending = None;
-        self.quiet = Time::ZERO;
     }
 
     /// The driver has moved the ring: a packet half read is lost with it.
@@ -464,7 +434,7 @@ impl E1000 {
     }
 
     /// One dword for one descriptor.
-    fn tx_report_now<P: Port>(&mut self, p: &mut P, t: Time, place: Iova, d: Desc) {
+    pub(super) fn tx_report_now<P: Port>(&mut self, p: &mut P, t: Time, place: Iova, d: Desc) {
         self.counters.write_backs += 1;
         self.counters.written_descriptors += 1;
         if p.write(t, place + 12, &((d.high >> 32) as u32).to_le_bytes()).is_err() {
@@ -497,106 +467,5 @@ impl E1000 {
             self.tx_flush(p, t);
         }
         self.irq.raise(t, INT_TXDW);
-    }
-
-    // ---- wire ----
-
-    pub(super) fn wire_due(&self) -> Time {
-        if let Some(until) = self.tx.sending {
-            return until;
-        }
-        if !self.link {
-            return Time::NEVER;
-        }
-        // A pause frame is sent even while paused, before what waits.
-        let pause = self.tx.pause.map_or(Time::NEVER, |(at, _)| at);
-        let frame = match self.tx.fifo.front() {
-            Some(f) if self.regs.tctl & TCTL_EN != 0 => f.ready.max(self.tx.paused),
-            _ => Time::NEVER,
-        };
-        match pause.min(frame) {
-            Time::NEVER => Time::NEVER,
-            t => t.max(self.tx.quiet),
-        }
-    }
-
-    /// How long so many bytes occupy the wire.
-    fn wire_time(&self, bytes: usize) -> Span {
-        self.cfg.speed.byte() * (bytes + WIRE_OVERHEAD) as u64
-    }
-
-    /// The frame in front has been sent, and the next begins.
-    pub(super) fn wire<P: Port>(&mut self, p: &mut P, t: Time) {
-        if self.tx.sending.take().is_some() {
-            if let Some(f) = self.tx.fifo.pop_front() {
-                self.sent(p, t, f);
-            }
-            if self.wire_due() > t {
-                return;
-            }
-        }
-        if let Some((at, quanta)) = self.tx.pause
-            && at <= t
-        {
-            self.tx.pause = None;
-            let frame = self.regs.pause_frame(self.filter.station(), quanta);
-            self.counters.pauses_sent += 1;
-            self.stats.count(if quanta == 0 { stat::XONTXC } else { stat::XOFFTXC });
-            self.tx.quiet = t + self.wire_time(frame.len());
-            p.emit(t, &frame);
-        } else if let Some(f) = self.tx.fifo.front() {
-            self.tx.sending = Some(t + self.wire_time(f.bytes.len()));
-            if !self.loops() {
-                p.emit(t, &f.bytes);
-            }
-        }
-    }
-
-    /// A frame has left.
-    fn sent<P: Port>(&mut self, p: &mut P, t: Time, f: Frame) {
-        let len = f.bytes.len();
-        self.tx.used -= len;
-        self.tx.blocked = false;
-        self.counters.tx_packets += 1;
-        self.counters.tx_bytes += len as u64;
-        for r in [stat::GPTC, stat::TPT] {
-            self.stats.count(r);
-        }
-        for r in [stat::GOTCL, stat::TOTL] {
-            self.stats.bytes(r, len + 4);
-        }
-        self.stats.size_class(stat::PTC64, len + 4);
-        if f.bytes.starts_with(&[0xff; 6]) {
-            self.stats.count(stat::BPTC);
-        } else if f.bytes[0] & 1 == 1 {
-            self.stats.count(stat::MPTC);
-        }
-        if self.loops() {
-            self.arrive(t, &f.bytes, true);
-        }
-        if let Some((place, d)) = f.report
-            && !self.halted
-        {
-            self.tx_report_now(p, t, place, d);
-        }
-        self.spare.push(f.bytes);
-    }
-
-    /// The receive FIFO has risen or fallen: send pause frames, if that is our part.
-    pub(super) fn flow_control(&mut self, at: Time) {
-        let used = self.rx.used() as u32;
-        let (high, low) = (self.regs.fcrth & 0xfff8, self.regs.fcrtl & 0xfff8);
-        if !self.regs.sends_pauses() || high == 0 {
-            return;
-        }
-        if !self.rx.held_off && used > high {
-            self.rx.held_off = true;
-            self.tx.pause = Some((at, self.regs.fcttv as u16));
-        } else if self.rx.held_off && used <= low {
-            self.rx.held_off = false;
-            if self.regs.fcrtl & FCRTL_XONE != 0 {
-                self.tx.pause = Some((at, 0));
-            }
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod interrupts;
+mod offloads;
 mod receive;
 mod registers;
 mod transmit;
