@@ -3,7 +3,8 @@
 use super::cq::{Cq, Eq};
 use super::firmware::Firmware;
 use super::session::max_wqebbs;
-use super::sq::{Config, OpenError, Sq, Stats};
+use super::settings::{Config, OpenError, Stats};
+use super::sq::Sq;
 use crate::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, cqe_opcode, uar,

@@ -41,9 +41,10 @@ mod channel;
 mod cq;
 mod firmware;
 mod session;
+mod settings;
 mod sq;
 
 pub use channel::Channel;
 pub use firmware::Firmware;
 pub use session::Sizing;
-pub use sq::{Config, OpenError, Stats};
+pub use settings::{Config, OpenError, Stats};
