@@ -249,6 +249,8 @@ pub fn eeprom_and_phy<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, mac:
     assert_eq!(sum, l::eeprom::SUM);
     let id = [phy::ID1, phy::ID2].map(|r| b.nic.phy(b.h, r).unwrap());
     assert_eq!(id[0], 0x0141);
+    // The bit latches low: the first look may tell of the time before the link came up.
+    b.nic.phy(b.h, phy::STATUS).unwrap();
     assert_ne!(b.nic.phy(b.h, phy::STATUS).unwrap() & phy::STATUS_LINK, 0);
     let link = b.nic.link().expect("the link is up");
     assert_eq!((link.speed, link.full_duplex), (1000, true));

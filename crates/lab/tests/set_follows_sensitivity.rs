@@ -35,6 +35,8 @@ impl System for Part {
     fn rows(&self) -> Vec<Row> {
         let mut all = self.whole.rows();
         all.retain(|r| ROWS.contains(&r.figure.as_str()));
+        // What a row is said to rest on may be missing here.
+        all.iter_mut().for_each(|r| r.inputs = None);
         all
     }
     fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
