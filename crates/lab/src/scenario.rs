@@ -50,6 +50,8 @@ pub struct Scenario {
     pub profile: String,
     /// What it sets, in its order.
     pub settings: Vec<(&'static Key, Value)>,
+    /// File and line where the profile is named.
+    profile_at: String,
 }
 
 impl Scenario {
@@ -106,6 +108,7 @@ impl Scenario {
             file: file.to_owned(),
             rig,
             profile: d.head("profile")?,
+            profile_at: d.error(d.head_span("profile"), "").place,
             settings,
         })
     }
@@ -116,7 +119,7 @@ impl Scenario {
     /// A profile that cannot be used, or is another system's.
     pub fn plan(&self) -> Result<Plan, InputError> {
         let profile = Profile::load(&self.profile)
-            .map_err(|e| if e.place.is_empty() { InputError::new(&*self.file, e.what) } else { e })?;
+            .map_err(|e| if e.place.is_empty() { InputError::new(&*self.profile_at, e.what) } else { e })?;
         self.plan_on(&profile)
     }
 
@@ -220,7 +223,7 @@ mod tests {
         insta::assert_snapshot!(refused("[traffic]\nkind = true"), @"s/x.toml:6: `traffic.kind` cannot be a boolean; allowed: pktgen, pcap");
         insta::assert_snapshot!(refused("color = 3"), @"s/x.toml:5: `color` is not allowed here; allowed: name, about, system, profile, and tables");
         let lost = HEAD.replace("mlx5-gen2", "mlx5-gen9");
-        insta::assert_snapshot!(Scenario::parse("s/x.toml", &lost).unwrap().plan().unwrap_err(), @"s/x.toml: no profile is called `mlx5-gen9`; the nearest is `mlx5-gen2`; there are: mlx5-gen2, mlx5-gen3; a path that ends in .toml is read as a file");
+        insta::assert_snapshot!(Scenario::parse("s/x.toml", &lost).unwrap().plan().unwrap_err(), @"s/x.toml:4: no profile is called `mlx5-gen9`; the nearest is `mlx5-gen2`; there are: mlx5-gen2, mlx5-gen3; a path that ends in .toml is read as a file");
     }
 
     #[test]
