@@ -5,6 +5,7 @@
 
 use doorbell_attach::qtest::{Backing, Pc, QtestHost, Wire};
 use doorbell_conformance::e1000::{self as body, Arm, Fact, Lacks};
+use doorbell_conformance::full;
 use doorbell_drivers::e1000::{Bus, Config, Eeprom, Errata, Part};
 use doorbell_seam::Span;
 use std::time::Duration;
@@ -49,8 +50,7 @@ impl Arm<QtestHost> for Qemu {
 
 /// Runs `f` on each part, with the copy of small frames and without.
 fn on_each(f: impl Fn(&mut QtestHost, &mut Qemu, &Config)) {
-    if std::env::var_os("DOORBELL_FULL").is_none_or(|v| v != "1") {
-        println!("skipped: needs QEMU and the qtest accelerator; `make test` sets both up");
+    if !full("QEMU and the qtest accelerator") {
         return;
     }
     for (nic, part) in NICS {

@@ -5,6 +5,7 @@
 //! Needs valgrind and cargo, and builds a bench with full optimisation, so it runs
 //! with DOORBELL_FULL=1 alone.
 
+use doorbell_conformance::full;
 use doorbell_lab::mlx5::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 use std::process::Command;
 
@@ -17,8 +18,7 @@ fn counted(table: &str, mode: &str) -> f64 {
 
 #[test]
 fn recorded_instructions_are_those_of_the_bench_within_2_percent() {
-    if std::env::var_os("DOORBELL_FULL").is_none_or(|v| v != "1") {
-        println!("skipped: DOORBELL_FULL=1 is not set; this needs valgrind and builds a bench");
+    if !full("valgrind, and builds a bench") {
         return;
     }
     let done = Command::new(env!("CARGO"))

@@ -11,6 +11,7 @@ mod toy;
 
 use doorbell_attach::netns::NetNs;
 use doorbell_bus::Costs;
+use doorbell_conformance::full;
 use doorbell_lab::clock::napi::{Cpu, Rules, Station, run};
 use doorbell_lab::traffic::tcp::{App, Config, Offloads, Prices, Stack, frame, pair};
 use doorbell_seam::{Span, Time};
@@ -106,8 +107,7 @@ fn theirs() -> Shape {
 
 #[test]
 fn segments_and_acknowledgments_are_shaped_as_iperf3s() {
-    if std::env::var_os("DOORBELL_FULL").is_none_or(|v| v != "1") {
-        println!("skipped: DOORBELL_FULL=1 is not set; this needs root and makes network namespaces");
+    if !full("root, for network namespaces, and iperf3") {
         return;
     }
     let (ours, theirs) = (ours(), theirs());

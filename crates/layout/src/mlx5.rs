@@ -55,8 +55,6 @@ const _: () = assert!(size_of::<CtrlSeg>() == DS as usize);
 
 /// `fm_ce_se`: write a CQE when this WQE is done.
 pub const CQ_UPDATE: u8 = 0x08;
-/// The `fm_ce_se` bits that say when to write a CQE.
-pub const CE_MASK: u8 = 0x0c;
 
 impl CtrlSeg {
     /// A control segment with no completion asked for.
