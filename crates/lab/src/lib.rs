@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod closed;
+pub mod cpu;
 pub mod figures;
 pub mod histogram;
 mod input;
@@ -12,10 +14,12 @@ pub mod result;
 pub mod rig;
 pub mod scenario;
 pub mod traffic;
+mod watch;
 
 pub use input::{InputError, nearest};
 pub use profile::Profile;
 pub use scenario::{Plan, Scenario};
+pub use watch::{Unwatched, Watch};
 
 /// Every system whose published figures can be reproduced.
 ///

@@ -10,6 +10,7 @@ pub use rig::RIG;
 
 use crate::clock::{self, Core, Ended, Stuck};
 use crate::histogram::Histogram;
+use crate::watch::Watch;
 use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
 use doorbell_bus::machine::Done;
 use doorbell_bus::pcie::{Rules, RulesError, Settings};
@@ -142,32 +143,6 @@ pub struct Outcome {
     /// What does not add up; empty when all does.
     pub audit: Vec<String>,
 }
-
-/// Follows a run from outside.
-pub trait Watch {
-    /// Whether frames are to be handed over.
-    fn wants_frames(&self) -> bool {
-        false
-    }
-    /// A frame left on the wire.
-    ///
-    /// # Errors
-    /// Whatever keeps it from being stored ends the run.
-    fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
-        let _ = (at, frame);
-        Ok(())
-    }
-    /// So many of all packets have left. Whether to go on.
-    fn progress(&mut self, sent: u64, of: u64) -> bool {
-        let _ = (sent, of);
-        true
-    }
-}
-
-/// Nobody watches.
-#[derive(Debug)]
-pub struct Unwatched;
-impl Watch for Unwatched {}
 
 /// Runs `load` on `setup` to its end.
 ///

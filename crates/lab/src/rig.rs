@@ -6,7 +6,7 @@
 
 use crate::input::hint;
 use crate::key::{Key, Values};
-use crate::mlx5::Watch;
+use crate::watch::Watch;
 use crate::result::{Failure, Measured};
 use crate::traffic::Frames;
 use doorbell_bus::pcie::{Operation, Transaction};
@@ -31,9 +31,9 @@ pub struct Rig {
     /// The devices that are modelled.
     pub devices: &'static [&'static str],
     /// What a profile says.
-    pub platform_keys: &'static [Key],
+    pub platform_keys: &'static [&'static [Key]],
     /// What a scenario says.
-    pub run_keys: &'static [Key],
+    pub run_keys: &'static [&'static [Key]],
     /// Runs it.
     pub run: Run,
     /// Lists the transactions of a transfer.
@@ -49,12 +49,17 @@ impl PartialEq for Rig {
 impl Rig {
     /// What a profile says.
     pub fn platform(&self) -> Vec<&'static Key> {
-        self.platform_keys.iter().collect()
+        self.platform_keys.iter().copied().flatten().collect()
+    }
+
+    /// What a scenario says.
+    pub fn scenario(&self) -> Vec<&'static Key> {
+        self.run_keys.iter().copied().flatten().collect()
     }
 
     /// All keys: the run's, then the platform's.
     pub fn keys(&self) -> Vec<&'static Key> {
-        self.run_keys.iter().chain(self.platform_keys).collect()
+        self.run_keys.iter().chain(self.platform_keys).copied().flatten().collect()
     }
 }
 

@@ -160,6 +160,19 @@ pub struct Busy {
 }
 
 impl Busy {
+    /// What has come since `before`.
+    pub fn since(&self, before: &Busy) -> Busy {
+        let less = |a: Span, b: Span| Span::from_ps(a.ps() - b.ps());
+        Busy {
+            hardirq: less(self.hardirq, before.hardirq),
+            softirq: less(self.softirq, before.softirq),
+            ksoftirqd: less(self.ksoftirqd, before.ksoftirqd),
+            application: less(self.application, before.application),
+            squeezed: self.squeezed - before.squeezed,
+            handovers: self.handovers - before.handovers,
+        }
+    }
+
     /// All of it.
     pub fn total(&self) -> Span {
         self.hardirq + self.softirq + self.ksoftirqd + self.application

@@ -1,7 +1,8 @@
 //! mlx5 as the command line sees it.
 
 use super::settings::{self, PLATFORM, RUN};
-use super::{Outcome, RunError, Setup, Watch};
+use super::{Outcome, RunError, Setup};
+use crate::watch::Watch;
 use crate::key::Values;
 use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
 use crate::rig::{Rig, Transactions};
@@ -16,8 +17,8 @@ pub static RIG: Rig = Rig {
     name: "mlx5",
     about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
     devices: &["mlx5"],
-    platform_keys: &PLATFORM,
-    run_keys: &RUN,
+    platform_keys: &[&PLATFORM],
+    run_keys: &[&RUN],
     run,
     transfer,
 };

@@ -6,14 +6,14 @@ mod keys;
 pub(super) use keys::{PLATFORM, RUN};
 
 use super::{Load, Setup};
+use crate::cpu::{costs, span};
 use crate::key::Values;
 use crate::traffic::{Frames, ReplayOptions};
 use doorbell_bus::pcie::{Completions, DllpRule, Settings};
-use doorbell_bus::{Costs, Guard, Latencies, Price};
+use doorbell_bus::{Guard, Latencies};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config as DriverConfig, Sizing};
 use doorbell_layout::mlx5::Caps;
-use doorbell_seam::{Span, WorkKind};
 use std::sync::Arc;
 
 /// Simulated time that a run may take: 10^18 ps are well inside a `Time`.
@@ -85,38 +85,6 @@ pub fn pcie(v: &Values) -> Settings {
     }
 }
 
-/// The prices of CPU work.
-fn costs(v: &Values) -> Costs {
-    let ghz = v.number("cpu.frequency");
-    let cycles = |key: &str| Span::from_ps((v.number(key) / ghz * 1e3).round() as u64);
-    let mut work = Costs::FREE.work;
-    let mut price = |kind: WorkKind, each: Option<&str>, per_unit: Option<&str>| {
-        let of = |key: Option<&str>| key.map_or(Span::ZERO, &cycles);
-        work[kind as usize] = Price { each: of(each), per_unit: of(per_unit) };
-    };
-    price(WorkKind::Stack, Some("cpu.stack"), None);
-    price(WorkKind::Copy, None, Some("cpu.copy"));
-    price(WorkKind::Sum, None, Some("cpu.sum"));
-    price(WorkKind::TxDescriptor, Some("cpu.tx_descriptor"), Some("cpu.tx_descriptor_entry"));
-    price(WorkKind::TxShared, Some("cpu.tx_shared"), None);
-    price(WorkKind::TxSession, Some("cpu.tx_session"), None);
-    price(WorkKind::TxPad, Some("cpu.tx_pad"), Some("cpu.tx_pad_entry"));
-    price(WorkKind::TxNotify, Some("cpu.tx_notify"), None);
-    price(WorkKind::TxDone, Some("cpu.tx_done"), Some("cpu.tx_done_packet"));
-    price(WorkKind::Completion, Some("cpu.completion"), None);
-    price(WorkKind::Interrupt, Some("cpu.interrupt"), None);
-    price(WorkKind::Poll, Some("cpu.poll"), None);
-    price(WorkKind::Wake, Some("cpu.wake"), None);
-    price(WorkKind::Map, Some("cpu.map"), None);
-    Costs {
-        work,
-        mmio_write: cycles("cpu.mmio_write"),
-        mmio_write_spacing: span(v, "cpu.mmio_write_spacing"),
-        fence: cycles("cpu.fence"),
-        relax: cycles("cpu.relax"),
-    }
-}
-
 fn nic(v: &Values) -> Nic {
     let lso = v.number("nic.max_lso");
     Nic {
@@ -143,11 +111,6 @@ fn nic(v: &Values) -> Nic {
         wire_byte_1024th_ps: (8000.0 * 1024.0 / v.number("nic.port_rate")).round() as u32,
         max_frame: v.number("nic.max_frame") as u32,
     }
-}
-
-/// A key in nanoseconds.
-fn span(v: &Values, key: &str) -> Span {
-    Span::from_ps((v.number(key) * 1e3).round() as u64)
 }
 
 fn log2(power: f64) -> u8 {
