@@ -38,7 +38,7 @@ fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Resul
 
 fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transactions, String> {
     let rules = Rules::new(settings::pcie(v)).map_err(|e| e.to_string())?;
-    Ok(Box::new(transactions(&rules, what, at, bytes)))
+    Ok(Box::new(transactions(&rules, what, at, bytes).map(Into::into)))
 }
 
 /// The outcome, under the names of results.
