@@ -12,11 +12,13 @@ use crate::clock::link::Wired;
 use crate::clock::napi::{Busy, Cpu, End, Interrupt, Rules, Station, Stuck, run as schedule};
 use crate::histogram::Histogram;
 use crate::key::{Key, Values};
+use crate::result::Work;
 use crate::traffic::tcp::{App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair};
 use crate::watch::Watch;
+use doorbell_bus::machine::Done;
 use doorbell_bus::{Bus, Ledger, Machine};
 use doorbell_drivers::Driver;
-use doorbell_seam::{Device, Host, Place, Span, Time};
+use doorbell_seam::{Device, Host, Place, Span, Time, WorkKind};
 
 /// What the connections do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +55,7 @@ pub struct Load {
 }
 
 /// What a scenario says of it.
-pub static KEYS: [Key; 18] = [
+pub static KEYS: [Key; 16] = [
     Key::whole("traffic.connections", "connections", 1.0, 4096.0, "TCP: connections, each with a peer of its own")
         .default("1"),
     Key::number("traffic.warmup", "ms", 0.0, 1e5, "TCP: time before anything is counted").default("10"),
@@ -79,9 +81,6 @@ pub static KEYS: [Key; 18] = [
     Key::whole("traffic.response", "B", 1.0, 65536.0, "transactions: bytes of a response").default("1"),
     Key::choice("run.application", &["same_core", "own_core"], "TCP: where applications run").default("same_core"),
     Key::whole("run.budget", "packets", 1.0, 1e6, "TCP: packets in one softirq action (netdev_budget)").default("300"),
-    Key::choice("run.guard", &["page", "byte"], "how exactly the device's accesses to memory are checked")
-        .default("page"),
-    Key::whole("run.seed", "", 0.0, 9_007_199_254_740_991.0, "recorded; nothing here is drawn at random").default("0"),
 ];
 
 impl Load {
@@ -187,7 +186,9 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            RunError::Stuck(Stuck::Nothing(at)) => write!(f, "connections wait for something that cannot come, at {at}"),
+            RunError::Stuck(Stuck::Nothing(at)) => {
+                write!(f, "connections wait for something that cannot come, at {at}")
+            }
             RunError::Stuck(Stuck::Line(n)) => write!(f, "interrupt line {n} is high, and nobody cares"),
             RunError::Open => f.write_str("connections were still open a minute after their end"),
             RunError::Capture(why) => f.write_str(why),
@@ -196,6 +197,9 @@ impl std::fmt::Display for RunError {
     }
 }
 impl std::error::Error for RunError {}
+
+/// Counters with their names.
+pub type Entries = Vec<(&'static str, u64)>;
 
 /// What was seen in the measured time.
 #[derive(Clone, Debug)]
@@ -212,7 +216,13 @@ pub struct Seen {
     pub back: (u64, u64),
     /// Every crossing.
     pub ledger: Ledger,
-    /// Interrupts taken, and polls.
+    /// What the driver did and what it cost, by kind.
+    pub work: Work,
+    /// Time that cores waited for register accesses and fences.
+    pub stalled: Span,
+    /// The driver's counters, and the device's, as the system looked at them.
+    pub counters: [Entries; 2],
+    /// Interrupts taken.
     pub interrupts: u64,
     /// Polls made.
     pub polls: u64,
@@ -232,6 +242,9 @@ struct Mark {
     out: (u64, u64),
     back: (u64, u64),
     ledger: Ledger,
+    work: Work,
+    stalled: Span,
+    counters: [Entries; 2],
     interrupts: u64,
     polls: u64,
     busy: Vec<Busy>,
@@ -243,6 +256,7 @@ fn mark<B: Bus, D, Dr>(
     cpus: &[Cpu],
     at: Time,
     kind: Kind,
+    counters: [Entries; 2],
 ) -> Mark
 where
     Wired<D, Hosts>: Device<B>,
@@ -251,10 +265,9 @@ where
     let sum = |f: &dyn Fn(&crate::traffic::tcp::End) -> u64| peers().map(f).sum::<u64>();
     let (packets, payload) = match kind {
         Kind::Send => (sum(&|e| e.socket.counters.data_received), sum(&|e| e.socket.received())),
-        Kind::Receive => (
-            sum(&|e| e.socket.counters.data_sent),
-            s.endpoint.connections.iter().map(|c| c.socket.received()).sum(),
-        ),
+        Kind::Receive => {
+            (sum(&|e| e.socket.counters.data_sent), s.endpoint.connections.iter().map(|c| c.socket.received()).sum())
+        }
         Kind::Serve => {
             let done = sum(&|e| if let App::Client(c) = &e.app { c.latency.count() } else { 0 });
             (done, sum(&|e| e.socket.received()))
@@ -268,17 +281,25 @@ where
         out: wire(&m.device.out),
         back: wire(&m.device.back),
         ledger: m.ledger().clone(),
+        work: WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect(),
+        stalled: m.stalled(),
+        counters,
         interrupts: s.interrupts,
         polls: s.polls,
         busy: cpus.iter().map(|c| c.busy).collect(),
     }
 }
 
+fn difference(a: &(WorkKind, Done, Span), b: &(WorkKind, Done, Span)) -> (WorkKind, Done, Span) {
+    let done = Done { times: b.1.times - a.1.times, units: b.1.units - a.1.units };
+    (b.0, done, Span::from_ps(b.2.ps() - a.2.ps()))
+}
+
 /// How long one look at the run takes, and the longest end.
 const SLICE: Span = Span::from_ms(1);
 const LONGEST_END: Span = Span::from_ms(60_000);
 
-/// Runs `load` over `driver`, which is open. Gives the driver back.
+/// Runs `load` over `driver`, which is open. Gives the driver back. `look` reads the counters of driver and device.
 ///
 /// # Errors
 /// When it gets stuck, or whoever watches ends it.
@@ -289,6 +310,7 @@ pub fn run<B, D, Dr>(
     connections: Vec<Connection>,
     load: &Load,
     (prices, rules): (Prices, Rules),
+    look: impl Fn(&Dr, &D) -> [Entries; 2],
     watch: &mut dyn Watch,
 ) -> Result<(Seen, Dr), RunError>
 where
@@ -300,6 +322,7 @@ where
     let mut cpus: Vec<Cpu> = (0..load.cores()).map(|_| Cpu::default()).collect();
     let mut stations = [Station::new(driver, stack, interrupt, 0, load.cores() - 1)];
     let begin = m.now();
+    m.outside(|device, _, at| device.peer.start(at));
     m.device.capture = watch.wants_frames().then(Vec::new);
     let (from, to) = (begin + load.warmup, begin + load.warmup + load.duration);
     let mut marks: Vec<Mark> = Vec::with_capacity(2);
@@ -315,7 +338,8 @@ where
         }
         if at == goal {
             // At an instant: what the cores did beyond it counts for the other side at both ends alike.
-            marks.push(mark(m, &stations[0], &cpus, at, load.kind));
+            let counters = look(&stations[0].driver, &m.device.device);
+            marks.push(mark(m, &stations[0], &cpus, at, load.kind, counters));
         }
     }
     for c in &mut stations[0].endpoint.connections {
@@ -355,6 +379,12 @@ where
         out: (b.out.0 - a.out.0, b.out.1 - a.out.1),
         back: (b.back.0 - a.back.0, b.back.1 - a.back.1),
         ledger: b.ledger.since(&a.ledger),
+        work: a.work.iter().zip(&b.work).map(|(a, b)| difference(a, b)).collect(),
+        stalled: Span::from_ps(b.stalled.ps() - a.stalled.ps()),
+        counters: std::array::from_fn(|i| {
+            let both = a.counters[i].iter().zip(&b.counters[i]);
+            both.map(|(a, b)| (b.0, b.1.saturating_sub(a.1))).collect()
+        }),
         interrupts: b.interrupts - a.interrupts,
         polls: b.polls - a.polls,
         busy: a.busy.iter().zip(&b.busy).map(|(a, b)| b.since(a)).collect(),

@@ -4,11 +4,13 @@
 pub mod clock;
 pub mod closed;
 pub mod cpu;
+pub mod e1000;
 pub mod figures;
 pub mod histogram;
 mod input;
 pub mod key;
 pub mod mlx5;
+pub mod open;
 pub mod profile;
 pub mod result;
 pub mod rig;
@@ -26,5 +28,5 @@ pub use watch::{Unwatched, Watch};
 /// # Errors
 /// A built-in profile that does not parse.
 pub fn systems() -> Result<Vec<Box<dyn figures::System>>, InputError> {
-    Ok(vec![Box::new(mlx5::Figures::new()?)])
+    Ok(vec![Box::new(mlx5::Figures::new()?), Box::new(e1000::Figures::new()?)])
 }

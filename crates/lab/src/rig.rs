@@ -6,9 +6,9 @@
 
 use crate::input::hint;
 use crate::key::{Key, Values};
-use crate::watch::Watch;
 use crate::result::{Failure, Measured};
 use crate::traffic::Frames;
+use crate::watch::Watch;
 use doorbell_bus::pcie::{Operation, Toward};
 use doorbell_bus::{pci, pcie};
 use std::sync::Arc;
@@ -74,6 +74,8 @@ pub struct Rig {
     pub run: Run,
     /// Lists the transactions of a transfer.
     pub transfer: Transfer,
+    /// Bits a second of its port, for the head of a capture.
+    pub port_rate: fn(&Values) -> u64,
 }
 
 impl PartialEq for Rig {
@@ -99,8 +101,22 @@ impl Rig {
     }
 }
 
+/// What a scenario of any system says.
+pub static RUN: [Key; 2] = [
+    Key::choice("run.guard", &["page", "byte"], "how exactly the device's accesses to memory are checked")
+        .default("page"),
+    Key::whole(
+        "run.seed",
+        "",
+        0.0,
+        9_007_199_254_740_991.0,
+        "recorded; pktgen, captures and TCP draw nothing at random",
+    )
+    .default("0"),
+];
+
 /// All systems.
-pub static RIGS: [&Rig; 1] = [&crate::mlx5::RIG];
+pub static RIGS: [&Rig; 2] = [&crate::mlx5::RIG, &crate::e1000::RIG];
 
 /// The system called `name`.
 ///

@@ -83,31 +83,12 @@ pub(in crate::mlx5) static PLATFORM: [Key; 47] = [
     ),
 ];
 
-/// What a scenario says. Defaults are Linux's where it has them.
-pub(in crate::mlx5) static RUN: [Key; 21] = [
-    Key::choice("traffic.kind", &["pktgen", "pcap"], "the packet generator, or a capture"),
-    Key::steps("traffic.size", "B", (42.0, 16384.0, 1.0), "pktgen: packet without FCS").default("64"),
-    Key::whole("traffic.burst", "packets", 1.0, 4096.0, "packets announced together").default("32"),
-    Key::number("traffic.rate", "Mpps", 0.001, 1e4, "pktgen: over all cores").or(&["full"]).default("full"),
-    Key::whole("traffic.packets", "packets", 1.0, 1e9, "pktgen: in all; rounded up to a multiple of the cores")
-        .default("240000"),
-    Key::choice("traffic.checksum", &["off", "on"], "pktgen: whether the UDP checksum is left to the device")
-        .default("off"),
-    Key::file("traffic.file", "pcap: the capture"),
-    Key::choice("traffic.times", &["full", "own"], "pcap: as fast as the queue takes frames, or at their own times")
-        .default("full"),
-    Key::whole("traffic.rounds", "rounds", 1.0, 1e6, "pcap: how often it is sent").default("1"),
-    Key::choice("traffic.offload", &["csum", "none"], "pcap: whether TCP and UDP checksums are left to the device")
-        .default("csum"),
-    Key::steps(
-        "traffic.gso",
-        "B",
-        (1.0, 65535.0, 1.0),
-        "pcap: frames over the MTU are large sends with segments of this payload",
-    )
-    .or(&["none"])
-    .default("none"),
-    Key::steps("traffic.mtu", "B", (68.0, 65535.0, 1.0), "pcap: the largest IP packet").default("1500"),
+/// What is sent.
+pub(in crate::mlx5) static KIND: [Key; 1] =
+    [Key::choice("traffic.kind", &["pktgen", "pcap"], "the packet generator, or a capture")];
+
+/// What a scenario says beside its traffic. Defaults are Linux's where it has them.
+pub(in crate::mlx5) static RUN: [Key; 7] = [
     Key::choice("driver.mpwqe", &["on", "off"], "the switch: ethtool --set-priv-flags skb_tx_mpwqe").default("on"),
     Key::choice(
         "driver.sizing",
@@ -129,8 +110,4 @@ pub(in crate::mlx5) static RUN: [Key; 21] = [
     Key::whole("run.cores", "cores", 1.0, MAX_CORES, "cores that send; a capture goes through one")
         .or(&["all"])
         .default("all"),
-    Key::choice("run.guard", &["page", "byte"], "how exactly the device's accesses to memory are checked")
-        .default("page"),
-    Key::whole("run.seed", "", 0.0, 9_007_199_254_740_991.0, "recorded; pktgen and captures draw nothing at random")
-        .default("0"),
 ];
