@@ -21,8 +21,8 @@ fn keys(v: &Value) -> Vec<&str> {
 fn list_has_the_shape_that_programs_know() {
     let list = json(&["list"]);
     assert_eq!(keys(&list), ["devices", "profiles", "scenarios", "systems"]);
-    assert_eq!(list["systems"], serde_json::json!(["mlx5"]));
-    assert_eq!(list["profiles"], serde_json::json!(["mlx5-gen2", "mlx5-gen3"]));
+    assert_eq!(list["systems"], serde_json::json!(["mlx5", "e1000"]));
+    assert_eq!(list["profiles"], serde_json::json!(["mlx5-gen2", "mlx5-gen3", "e1000-power4"]));
     for s in list["scenarios"].as_array().unwrap() {
         assert_eq!(keys(s), ["about", "name", "profile", "system"]);
         assert!(list["profiles"].as_array().unwrap().contains(&s["profile"]));
@@ -42,6 +42,15 @@ fn list_keys_names_all_that_set_takes() {
     for k in json(&["list", "--keys"])["keys"].as_array().unwrap() {
         assert!(text.contains(k["key"].as_str().unwrap()) && !k["allowed"].as_str().unwrap().is_empty());
     }
+}
+
+#[test]
+fn transfers_on_pci_are_the_published_traces() {
+    let t = |args: &str| good(&args.split(' ').collect::<Vec<_>>());
+    assert_snapshot!(t("transfer --profile e1000-power4 --read --at 0x4800 --bytes 1514"), @"");
+    assert_snapshot!(t("transfer --profile e1000-power4 --read --at 0x420a8 --bytes 1514"), @"");
+    assert_snapshot!(t("transfer --profile e1000-power4 --write --at 0xee800 --bytes 1514"), @"");
+    assert_snapshot!(t("transfer --profile e1000-power4 --write --at 0x2012 --bytes 1514"), @"");
 }
 
 #[test]

@@ -234,6 +234,19 @@ pub struct Seen {
     pub wrong: Vec<String>,
 }
 
+/// What is above a driver.
+#[derive(Debug)]
+pub struct Above {
+    /// The driver's interrupt.
+    pub interrupt: Interrupt,
+    /// The machine's ends of the connections.
+    pub connections: Vec<Connection>,
+    /// What the CPU charges for TCP.
+    pub prices: Prices,
+    /// How softirq is scheduled.
+    pub softirq: Rules,
+}
+
 /// Counts at an instant.
 struct Mark {
     at: Time,
@@ -306,10 +319,8 @@ const LONGEST_END: Span = Span::from_ms(60_000);
 pub fn run<B, D, Dr>(
     m: &mut Machine<B, Wired<D, Hosts>>,
     driver: Dr,
-    interrupt: Interrupt,
-    connections: Vec<Connection>,
+    above: Above,
     load: &Load,
-    (prices, rules): (Prices, Rules),
     look: impl Fn(&Dr, &D) -> [Entries; 2],
     watch: &mut dyn Watch,
 ) -> Result<(Seen, Dr), RunError>
@@ -318,6 +329,7 @@ where
     Wired<D, Hosts>: Device<B>,
     Dr: Driver<Machine<B, Wired<D, Hosts>>>,
 {
+    let Above { interrupt, connections, prices, softirq: rules } = above;
     let stack = Stack::new(connections, load.offloads, prices, load.gro, rules.slice);
     let mut cpus: Vec<Cpu> = (0..load.cores()).map(|_| Cpu::default()).collect();
     let mut stations = [Station::new(driver, stack, interrupt, 0, load.cores() - 1)];

@@ -16,7 +16,7 @@ pub use rig::RIG;
 use crate::clock::link::Wired;
 use crate::clock::napi::Rules as Softirq;
 use crate::clock::{Core, Interrupt};
-use crate::closed::{self, Entries, Seen};
+use crate::closed::{self, Above, Entries, Seen};
 use crate::histogram::Histogram;
 use crate::open;
 use crate::result::Work;
@@ -224,10 +224,10 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
     let device = Wired::new(Device::new(setup.nic), hosts, setup.link_rate, setup.link_delay);
     let mut m: Machine<B, Wired<Device, Hosts>> = Machine::new(bus, device, setup.costs, load.cores());
     let driver = Driver::open(&mut m, &setup.driver)?;
-    let rules = (setup.prices, setup.softirq);
+    let above = Above { interrupt: LINE, connections, prices: setup.prices, softirq: setup.softirq };
     let look =
         |driver: &Driver, device: &Device| [driver.stats().entries().collect(), device.counters.entries().collect()];
-    let (seen, driver) = closed::run(&mut m, driver, LINE, connections, load, rules, look, watch)?;
+    let (seen, driver) = closed::run(&mut m, driver, above, load, look, watch)?;
     let stats = *driver.stats();
     driver.close(&mut m);
     m.flush_posted();

@@ -28,6 +28,11 @@ const BUILTIN: &[Builtin] = &[
     ("mlx5-full-rate", include_str!("../../../scenarios/mlx5-full-rate.toml")),
     ("mlx5-single-stream", include_str!("../../../scenarios/mlx5-single-stream.toml")),
     ("mlx5-replay", include_str!("../../../scenarios/mlx5-replay.toml")),
+    ("e1000-send", include_str!("../../../scenarios/e1000-send.toml")),
+    ("e1000-send-aligned", include_str!("../../../scenarios/e1000-send-aligned.toml")),
+    ("e1000-receive", include_str!("../../../scenarios/e1000-receive.toml")),
+    ("e1000-transactions", include_str!("../../../scenarios/e1000-transactions.toml")),
+    ("e1000-pktgen", include_str!("../../../scenarios/e1000-pktgen.toml")),
 ];
 
 /// Names of the scenarios that are part of the binary.
