@@ -468,6 +468,25 @@ fn receive_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     b.close();
 }
 
+/// Frames that land while the driver polls: two at a time, looked for at each moment of their landing.
+pub fn receive_during_a_poll<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Bench::open(h, a, c);
+    let mac = b.nic.mac();
+    for i in 1..80 {
+        let frames = [60, 61].map(|len| plain(mac, len + 2 * i as usize));
+        for f in &frames {
+            b.a.inject(b.h, f);
+        }
+        b.a.wait(b.h, Span::from_ns(25 * i));
+        b.poll();
+        b.a.wait(b.h, Span::from_us(500));
+        b.run();
+        let came: Vec<_> = b.came().into_iter().map(|f| f.bytes).collect();
+        assert_eq!(came, frames, "landed during a poll");
+    }
+    b.close();
+}
+
 /// Frames of several buffers, with the FCS at each place around a buffer's end.
 pub fn receive_several_buffers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let c = Config { rx_buffer: 512, max_frame: 9014, ..*c };

@@ -27,7 +27,7 @@ macro_rules! in_every_order {
 }
 
 in_every_order! {
-    transmit, scatter, checksum_offload, large_send, receive, receive_several_buffers, ring_wrap_and_stop,
+    transmit, scatter, checksum_offload, large_send, receive, receive_during_a_poll, receive_several_buffers, ring_wrap_and_stop,
     reset_and_reopen,
 }
 
@@ -43,4 +43,11 @@ fn a_transmit_tail_without_its_fence_announces_an_old_descriptor() {
 #[should_panic(expected = "left: 0\n right: 1")]
 fn a_receive_tail_without_its_fence_announces_an_old_descriptor() {
     model::on_reordered(Order::Late, Some(Fence::Write), false, body::receive);
+}
+
+/// The descriptor was loaded before the status that says that it is there.
+#[test]
+#[should_panic(expected = "landed during a poll")]
+fn a_descriptor_loaded_before_its_status_is_an_old_one() {
+    model::on_reordered(Order::Random(1), Some(Fence::DmaRead), false, body::receive_during_a_poll);
 }

@@ -11,7 +11,7 @@ use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Bus as _, Costs, Guard, Machine, Pci, Platform, parallel::Latencies};
 use doorbell_devices::e1000::{self as device, Slot, Speed};
 use doorbell_drivers::e1000::{Bus, Config, Part};
-use doorbell_seam::{Device, Fence, Host, Span, Taken, Time};
+use doorbell_seam::{Device, Fence, Host, Span, Taken, Time, WorkKind};
 
 /// A machine with the device.
 pub type System = Machine<Pci, device::E1000>;
@@ -111,14 +111,14 @@ impl<H: Around> Arm<H> for Model {
     }
 }
 
-fn card(card: device::Config, part: Part, slot: Slot, copy_align: bool) -> (System, Config) {
+fn card(card: device::Config, part: Part, slot: Slot, copy_align: bool, costs: Costs) -> (System, Config) {
     let mut platform = Platform::new(64 << 20, 64 << 20, Guard::Byte);
     platform.capture();
     let latencies = Latencies { cpu: Span::from_ns(50), memory: Span::from_ns(100), register: Span::from_ns(100) };
     let (settings, bus) = bus(slot);
     let rules = Rules::new(settings).unwrap();
     let nic = device::Config { mac: MAC, slot, ..card };
-    let h = Machine::new(Pci::new(platform, rules, latencies, 0xfebc_0000), device::E1000::new(nic), Costs::FREE, 1);
+    let h = Machine::new(Pci::new(platform, rules, latencies, 0xfebc_0000), device::E1000::new(nic), costs, 1);
     (h, Config { copy_align, io: None, ..Config::new(part, bus) })
 }
 
@@ -137,7 +137,7 @@ pub fn on_each(f: impl Fn(&mut System, &mut Model, &Config)) {
         for copy_align in [false, true] {
             let what = format!("{part:?} in {slot:?}, copy_align {copy_align}");
             println!("{what}");
-            let (mut h, c) = card(nic, part, slot, copy_align);
+            let (mut h, c) = card(nic, part, slot, copy_align, Costs::FREE);
             f(&mut h, &mut Model::default(), &c);
             is_even(&mut h, &what);
         }
@@ -153,7 +153,10 @@ pub fn on_reordered(
     f: impl Fn(&mut Reorder<System>, &mut Model, &Config),
 ) -> u64 {
     let (nic, part, slot) = CARDS[0];
-    let (h, c) = card(nic, part, slot, copy_align);
+    // While a packet is handed up, others land.
+    let mut costs = Costs::FREE;
+    costs.work[WorkKind::RxPacket as usize].each = Span::from_us(1);
+    let (h, c) = card(nic, part, slot, copy_align, costs);
     let mut h = Reorder::new(h, order);
     h.ignored = ignored;
     f(&mut h, &mut Model::default(), &c);
