@@ -124,6 +124,7 @@ const TRAPS: &[Trap] = &[
             "first_descriptor_on_pcix_is_2015_bytes_at_most",
             "in_pcix_a_first_buffer_over_2015_bytes_hangs",
             "a_driver_without_the_workarounds_of_pcix_hangs",
+            "a_card_in_pcix_is_not_driven_as_if_it_were_on_conventional_pci",
         ],
     ),
     (

@@ -100,6 +100,17 @@ fn rings_and_receive_buffers_of_the_82545_stay_within_64_kib() {
     assert_eq!(E1000::open(&mut Flat::new(16 << 20, Board::new()), &c).err(), Some(OpenError::Address));
 }
 
+/// Its first large packet would hang it.
+#[test]
+fn a_card_in_pcix_is_not_driven_as_if_it_were_on_conventional_pci() {
+    for (bus, expected) in [(Bus::Pci, Some(OpenError::Bus)), (Bus::PciX, None)] {
+        let mut h = Flat::new(16 << 20, Board::new());
+        h.device.regs[(reg::STATUS / 4) as usize] = l::STATUS_PCIX_MODE;
+        let c = Config { eeprom: Eeprom::Eerd, ..Config::new(Part::I82545, bus) };
+        assert_eq!(E1000::open(&mut h, &c).err(), expected);
+    }
+}
+
 /// Dual address cycles hang these parts, except in PCI-X.
 #[test]
 fn conventional_pci_is_given_no_address_above_4_gib() {
