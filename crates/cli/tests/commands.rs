@@ -47,10 +47,29 @@ fn list_keys_names_all_that_set_takes() {
 #[test]
 fn transfers_on_pci_are_the_published_traces() {
     let t = |args: &str| good(&args.split(' ').collect::<Vec<_>>());
-    assert_snapshot!(t("transfer --profile e1000-power4 --read --at 0x4800 --bytes 1514"), @"");
-    assert_snapshot!(t("transfer --profile e1000-power4 --read --at 0x420a8 --bytes 1514"), @"");
-    assert_snapshot!(t("transfer --profile e1000-power4 --write --at 0xee800 --bytes 1514"), @"");
-    assert_snapshot!(t("transfer --profile e1000-power4 --write --at 0x2012 --bytes 1514"), @"");
+    assert_snapshot!(t("transfer --profile e1000-power4 --read --at 0x4800 --bytes 1514"), @r"
+    0x4800 MRM 512
+    0x4a00 MRM 512
+    0x4c00 MRM 490
+    ");
+    assert_snapshot!(t("transfer --profile e1000-power4 --read --at 0x420a8 --bytes 1514"), @r"
+    0x420a8 MRM 344
+    0x42200 MRM 512
+    0x42400 MRM 512
+    0x42600 MRL 128
+    0x42680 MR 18
+    ");
+    assert_snapshot!(t("transfer --profile e1000-power4 --write --at 0xee800 --bytes 1514"), @r"
+    0xee800 MWI 512
+    0xeea00 MWI 512
+    0xeec00 MWI 384
+    0xeed80 MW 106
+    ");
+    assert_snapshot!(t("transfer --profile e1000-power4 --write --at 0x2012 --bytes 1514"), @r"
+    0x2012 MW 494
+    0x2200 MW 512
+    0x2400 MW 508
+    ");
 }
 
 #[test]

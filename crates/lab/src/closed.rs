@@ -364,6 +364,10 @@ where
     loop {
         at += SLICE;
         let end = schedule(m, &mut cpus, &mut stations, &rules, at).map_err(RunError::Stuck)?;
+        if end == End::Done {
+            // The last acknowledgment may still be in the device.
+            settle(m, at);
+        }
         drain(m, watch)?;
         if end == End::Done && m.device.peer.all_closed() {
             break;
@@ -381,7 +385,7 @@ where
     rest.into_iter().for_each(|p| p.release(m));
     let latency = latency(&m.device.peer);
     let Station { driver, endpoint, .. } = station;
-    settle(m, at);
+    settle(m, at + Span::from_ms(10));
     drain(m, watch)?;
     let (a, b) = (&marks[0], &marks[1]);
     let seen = Seen {
@@ -407,12 +411,11 @@ where
     Ok((seen, driver))
 }
 
-/// What is on its way to the wire leaves, and what was written arrives.
-fn settle<B: Bus, D>(m: &mut Machine<B, Wired<D, Hosts>>, at: Time)
+/// What is on its way to the wire leaves until `until`, and what was written arrives.
+fn settle<B: Bus, D>(m: &mut Machine<B, Wired<D, Hosts>>, until: Time)
 where
     Wired<D, Hosts>: Device<B>,
 {
-    let until = at + Span::from_ms(10);
     while m.next_event() <= until {
         m.run_device(m.next_event());
     }
