@@ -10,7 +10,7 @@
 //! These are two cores with a register window each: the MAC in [`MAC`], the DMA engine
 //! in [`DMA`]. The engine has two channels with the same registers, [`MM2S`] (transmit)
 //! and [`S2MM`] (receive); a channel's register is at the channel's offset plus its own
-//! ([`dma`]). Each channel has an interrupt line, and so has the MAC ([`line`]).
+//! ([`dma`]). Each channel has an interrupt line, and so has the MAC ([`mod@line`]).
 
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
