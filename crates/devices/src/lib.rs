@@ -10,5 +10,6 @@
 
 extern crate alloc;
 
+pub mod axi_ethernet;
 pub mod e1000;
 pub mod mlx5;
