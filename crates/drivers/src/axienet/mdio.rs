@@ -3,6 +3,7 @@
 //! Source: xilinx_axienet_mdio.c. The management clock runs for the access alone: it
 //! is off while the core is reset, which would leave an access without an end.
 
+use super::config::Speed;
 use super::hw::{get, put};
 use doorbell_layout::axienet::{mac, mdio};
 use doorbell_seam::{Host, Span};
@@ -81,6 +82,37 @@ fn enabled<H: Host>(h: &mut H, phy: u8, reg: u8, value: Option<u16>) -> Result<u
         Some(_) => Ok(0),
         None => Ok(get(h, mac::MDIO_MRD) as u16),
     }
+}
+
+/// The link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its speed.
+    pub speed: Speed,
+    /// Both ways at once.
+    pub full_duplex: bool,
+}
+
+/// What clause 28 of IEEE 802.3 makes of the registers of both ends; `None` is down.
+pub(super) fn negotiated<H: Host>(h: &mut H, clock_hz: u32, phy: u8) -> Result<Option<Link>, MdioError> {
+    const UP: u16 = 1 << 2;
+    let mut read = |reg| access(h, clock_hz, phy, reg, None);
+    // Latched low: the first look may tell of the past.
+    read(1)?;
+    if read(1)? & UP == 0 {
+        return Ok(None);
+    }
+    // 1000BASE-T control and status: what the partner can is two bits further up.
+    let gigabit = read(9)? & read(10)? >> 2;
+    let common = read(4)? & read(5)?;
+    let link = |speed, full_duplex| Some(Link { speed, full_duplex });
+    Ok(match (gigabit, common) {
+        (g, _) if g & 0x200 != 0 => link(Speed::M1000, true),
+        (g, _) if g & 0x100 != 0 => link(Speed::M1000, false),
+        (_, c) if c & 0x100 != 0 => link(Speed::M100, true),
+        (_, c) if c & 0x80 != 0 => link(Speed::M100, false),
+        (_, c) => link(Speed::M10, c & 0x40 != 0),
+    })
 }
 
 #[cfg(test)]

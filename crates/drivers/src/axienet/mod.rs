@@ -51,6 +51,6 @@ mod tx;
 pub use coalesce::{Adaptive, Coalesce, control, delay_units};
 pub use config::{Checksum, Config, OpenError, Speed};
 pub use hw::Filter;
-pub use mdio::{MdioError, divisor};
-pub use nic::{Axienet, Link};
+pub use mdio::{Link, MdioError, divisor};
+pub use nic::Axienet;
 pub use stats::{Hardware, Stats};

@@ -5,9 +5,9 @@
 //! `axienet_rx_dim_work`, `axienet_update_coalesce_rx`, `axienet_dma_err_handler`.
 
 use super::coalesce::{Adaptive, Coalesce, clamp, control, delay_units};
-use super::config::{Config, OpenError, Speed};
+use super::config::{Config, OpenError};
 use super::hw::{self, Filter, dma_get, dma_put, get, put};
-use super::mdio::{self, MdioError};
+use super::mdio::{self, Link, MdioError};
 use super::rx::RxRing;
 use super::stats::{Counted, Hardware, Stats};
 use super::tx::TxRing;
@@ -17,15 +17,6 @@ use doorbell_layout::axienet::{MM2S, S2MM, ability, cr, dma, int, line, mac, sr}
 use doorbell_moderation::{Controller, Flow, NetDim, Sample, Setting};
 use doorbell_packet::Packet;
 use doorbell_seam::{Host, Span, Time, Work};
-
-/// The link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// Its speed.
-    pub speed: Speed,
-    /// Both ways at once.
-    pub full_duplex: bool,
-}
 
 /// A DMA channel as the driver sees it.
 #[derive(Debug)]
@@ -350,34 +341,13 @@ impl<C: Controller> Axienet<C> {
 
     /// Asks the PHY, and tells the MAC if the speed is another.
     fn look_at_link<H: Host>(&mut self, h: &mut H, phy: u8) {
-        let Ok(link) = self.negotiated(h, phy) else { return };
+        let Ok(link) = mdio::negotiated(h, self.config.mdio_clock_hz, phy) else { return };
         if let Some(l) = link
             && self.link.map(|l| l.speed) != Some(l.speed)
         {
             hw::set_speed(h, l.speed);
         }
         self.link = link;
-    }
-
-    /// What clause 28 of IEEE 802.3 makes of the registers of both ends.
-    fn negotiated<H: Host>(&mut self, h: &mut H, phy: u8) -> Result<Option<Link>, MdioError> {
-        const LINK: u16 = 1 << 2;
-        // Latched low: the first look may tell of the past.
-        self.mdio_read(h, phy, 1)?;
-        if self.mdio_read(h, phy, 1)? & LINK == 0 {
-            return Ok(None);
-        }
-        // 1000BASE-T control and status: what the partner can is two bits further up.
-        let gigabit = self.mdio_read(h, phy, 9)? & self.mdio_read(h, phy, 10)? >> 2;
-        let common = self.mdio_read(h, phy, 4)? & self.mdio_read(h, phy, 5)?;
-        let link = |speed, full_duplex| Some(Link { speed, full_duplex });
-        Ok(match (gigabit, common) {
-            (g, _) if g & 0x200 != 0 => link(Speed::M1000, true),
-            (g, _) if g & 0x100 != 0 => link(Speed::M1000, false),
-            (_, c) if c & 0x100 != 0 => link(Speed::M100, true),
-            (_, c) if c & 0x80 != 0 => link(Speed::M100, false),
-            (_, c) => link(Speed::M10, c & 0x40 != 0),
-        })
     }
 
     // ---- what else there is to ask ----
