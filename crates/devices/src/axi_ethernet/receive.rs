@@ -209,7 +209,7 @@ impl AxiEthernet {
         }
         let size = (fetched.d.control.get() & Descriptor::LENGTH) as usize;
         let at = self.cfg.address(fetched.d.buffer.get(), fetched.d.buffer_msb.get());
-        if size == 0 || at % 4 != 0 && !self.cfg.realign {
+        if size == 0 || !at.is_multiple_of(4) && !self.cfg.realign {
             return self.rx_data_fails(p, t, &fetched, (Descriptor::INT_ERR, sr::DMA_INT_ERR));
         }
         let Some(f) = self.rx.fifo.front_mut() else { return };

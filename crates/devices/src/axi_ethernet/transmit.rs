@@ -122,7 +122,7 @@ impl AxiEthernet {
             if self.tx.ch.is_stale(&f.d) {
                 return self.tx_fail(f.place, sr::SG_INT_ERR);
             }
-            if n == 0 || at % 4 != 0 && !self.cfg.realign {
+            if n == 0 || !at.is_multiple_of(4) && !self.cfg.realign {
                 return self.tx_data_fails(p, t, &f, (Descriptor::INT_ERR, sr::DMA_INT_ERR));
             }
             if !self.tx.packet.open && control & Descriptor::SOF == 0 {

@@ -22,7 +22,7 @@ pub(super) const RX_RING: u64 = 0x4000;
 /// Descriptors in either ring.
 pub(super) const RING: u64 = 64;
 pub(super) const BUFFERS: u64 = 0x10000;
-/// A descriptor that was found not by mistake.
+/// A threshold that is not reached.
 pub(super) const PATIENT: u32 = 255;
 
 /// Memory, wire and lines; with a price for each read and write.
@@ -306,9 +306,10 @@ impl Bench {
 
 /// A broadcast frame of `len` bytes, filled with a pattern.
 pub(super) fn frame(len: usize) -> Vec<u8> {
-    let mut f: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+    let mut f: Vec<u8> = (0..len.max(14)).map(|i| (i * 7) as u8).collect();
     f[..6].fill(0xff);
     f[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     f[12..14].copy_from_slice(&[0x88, 0xb5]);
+    f.truncate(len);
     f
 }

@@ -5,7 +5,7 @@ use doorbell_layout::axienet::{rx_app, tx_app};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, prepare_partial, verify};
 
-/// A broadcast UDP or TCP datagram over IPv4 with `payload` bytes; checksums are zero.
+/// A broadcast UDP or TCP datagram over IPv4 with `payload` bytes; checksums are wrong.
 fn datagram(tcp: bool, payload: usize, tag: bool) -> Vec<u8> {
     let mut f = frame(14);
     if tag {
@@ -23,7 +23,8 @@ fn datagram(tcp: bool, payload: usize, tag: bool) -> Vec<u8> {
         f.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
     } else {
         f.extend_from_slice(&((8 + payload) as u16).to_be_bytes());
-        f.extend_from_slice(&[0, 0]);
+        // Zero would be "no checksum".
+        f.extend_from_slice(&[0, 1]);
     }
     f.extend((0..payload).map(|i| (i * 11 + 3) as u8));
     f

@@ -75,7 +75,7 @@ fn an_engine_without_descriptors_holds_frames_in_the_macs_memory() {
     let mut b = Bench::up(Config { rx_memory: 4096, ..Config::ZYNQMP });
     b.put_mac(mac::IE, int::RX_FIFO_OVERFLOW);
     b.post(0, 1, 1600);
-    let mut send = |b: &mut Bench, n: u8| {
+    let send = |b: &mut Bench, n: u8| {
         let mut f = frame(1000);
         f[20] = n;
         b.receive(&f)
