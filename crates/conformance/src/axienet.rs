@@ -13,10 +13,10 @@ mod coalescing;
 mod core;
 mod data;
 
-pub use self::core::{filter, mdio, recovery, reset, statistics};
+pub use self::core::{bus_error, done_descriptor, filter, mdio, reset, statistics};
 pub use coalescing::{adaptive, delay, interrupt_levels, threshold, threshold_counts_packets};
 pub use data::{
-    checksum_offload, jumbo, receive, receive_checksum, ring_wrap_and_stop, rx_exhaustion, scatter, transmit,
+    checksum_offload, jumbo, receive, receive_checksum, ring_wrap_and_stop, rx_exhaustion, scatter, too_long, transmit,
 };
 
 use doorbell_seam::{Host, Span};
@@ -30,8 +30,6 @@ pub enum Fact {
     TxStatusLength,
     /// IP, TCP and UDP checksums are found and inserted, and judged on receive.
     FullChecksum,
-    /// A frame longer than its buffer has EOF in its last descriptor alone.
-    EofOnce,
     /// Reset of a channel resets the other and the MAC.
     ResetOfAll,
     /// RS = 0 halts a channel.
@@ -42,8 +40,11 @@ pub enum Fact {
     FilterMask,
     /// Transmitted frames are counted.
     TxStatistics,
-    /// A descriptor that is done already is an error that interrupts.
+    /// A descriptor that is done already is an error that interrupts; it halts the
+    /// channel anyway.
     DoneIsError,
+    /// An access to where no memory is halts the channel, and is an error that interrupts.
+    BusErrors,
 }
 
 /// What an arm lacks, and why.

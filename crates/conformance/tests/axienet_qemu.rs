@@ -47,13 +47,13 @@ impl Arm<QtestHost> for Qemu {
             (Fact::Padding, "QEMU sends a short frame as it is"),
             (Fact::TxStatusLength, "QEMU writes a length of 0 into a transmitted descriptor's status"),
             (Fact::FullChecksum, "QEMU knows partial checksums only"),
-            (Fact::EofOnce, "QEMU marks every descriptor of a frame as its end"),
             (Fact::ResetOfAll, "QEMU resets the one channel"),
             (Fact::StopHalts, "QEMU leaves SR alone when RS is cleared"),
             (Fact::CurrentLatches, "QEMU takes CURDESC at any time"),
             (Fact::FilterMask, "QEMU compares all bits, and with every entry"),
             (Fact::TxStatistics, "QEMU counts bytes sent, not frames"),
             (Fact::DoneIsError, "QEMU halts at a descriptor that is done, and raises no interrupt"),
+            (Fact::BusErrors, "QEMU's bus reads as zero where no memory is"),
         ]
     }
 }
@@ -114,6 +114,10 @@ fn jumbo() {
     on(body::jumbo);
 }
 #[test]
+fn too_long() {
+    on(body::too_long);
+}
+#[test]
 fn ring_wrap_and_stop() {
     on(body::ring_wrap_and_stop);
 }
@@ -154,6 +158,10 @@ fn reset() {
     on(body::reset);
 }
 #[test]
-fn recovery() {
-    on(body::recovery);
+fn done_descriptor() {
+    on(body::done_descriptor);
+}
+#[test]
+fn bus_error() {
+    on(body::bus_error);
 }

@@ -4,9 +4,9 @@ use super::bench::{Bench, PEER, plain};
 use super::{Arm, Fact};
 use doorbell_drivers::axienet::{Config, Filter, MdioError};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
-use doorbell_layout::axienet::{MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr};
+use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr};
 use doorbell_packet::Todo;
-use doorbell_seam::{Host, Reg, Span};
+use doorbell_seam::{Fence, Host, Reg, Span};
 
 /// The PHY `c.phy`, with identifier `id`, whose link is up.
 pub fn mdio<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, id: u32) {
@@ -94,7 +94,7 @@ pub fn reset<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         let mut b = Bench::open(h, a, c);
         let f = plain(PEER, 400);
         b.send(&f, &[], Todo::NONE);
-        assert_eq!(b.wire(), [f.clone()]);
+        assert_eq!(b.wire(), std::slice::from_ref(&f));
         b.sent();
         for at in [MM2S, S2MM] {
             assert_eq!(b.dma(at, dma::SR) & sr::HALTED, 0);
@@ -132,27 +132,31 @@ pub fn reset<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     }
 }
 
-/// An error halts the channel and interrupts; the driver resets all and goes on.
-pub fn recovery<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
-    let own = b.nic.mac();
-    if b.a.has("recovery", Fact::CurrentLatches) {
+/// Has a channel fetch a descriptor at `at`, which is not of its ring.
+fn misdirect<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>, at: u32) {
+    if b.a.has("misdirect", Fact::CurrentLatches) {
         // CURDESC cannot be moved under a running channel.
-        b.set_dma(S2MM, dma::CURDESC, 0xffff_ff00);
-        assert_eq!(b.receive(&plain(own, 90)).len(), 1);
+        b.set_dma(MM2S, dma::CURDESC, at);
+        b.send(&plain(PEER, 100), &[], Todo::NONE);
+        assert_eq!(b.wire(), [plain(PEER, 100)]);
+        b.sent();
     }
-    // A descriptor where no memory is.
     let word = b.dma(MM2S, dma::CR);
     b.set_dma(MM2S, dma::CR, word & !cr::RS);
-    if b.a.has("recovery", Fact::StopHalts) {
-        b.a.wait(b.h, Span::from_us(10));
+    b.a.wait(b.h, Span::from_us(10));
+    if b.a.has("misdirect", Fact::StopHalts) {
         assert_ne!(b.dma(MM2S, dma::SR) & sr::HALTED, 0);
     }
-    b.set_dma(MM2S, dma::CURDESC, 0xffff_ff00);
+    b.set_dma(MM2S, dma::CURDESC, at);
     b.set_dma(MM2S, dma::CR, word);
-    b.set_dma(MM2S, dma::TAILDESC, 0xffff_ff00);
+    b.set_dma(MM2S, dma::TAILDESC, at);
     b.a.wait(b.h, Span::from_us(10));
-    assert_eq!(b.dma(MM2S, dma::SR) & (sr::HALTED | sr::ERR_IRQ), sr::HALTED | sr::ERR_IRQ);
+}
+
+/// The channel has halted with `error` in SR; the driver hears of it, resets all, and goes on.
+fn recovers<H: Host, A: Arm<H>>(mut b: Bench<'_, H, A>, error: u32) {
+    let expected = sr::HALTED | sr::ERR_IRQ | error;
+    assert_eq!(b.dma(MM2S, dma::SR) & (sr::HALTED | sr::ERR_IRQ | sr::ERRORS), expected);
     assert!(b.line(line::TX));
     assert_eq!(b.nic.interrupt(b.h, line::TX), Irq::Poll);
     assert!(Driver::<H>::stopped(&b.nic));
@@ -164,12 +168,55 @@ pub fn recovery<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     assert_eq!(b.nic.poll(b.h, 64, &mut b.up), Poll::Work);
     b.nic.work(b.h);
     assert!(!Driver::<H>::stopped(&b.nic));
+    goes_on(&mut b);
+    let s = b.close();
+    assert_eq!((s.dma_errors, s.recoveries), (1, 1));
+}
+
+fn goes_on<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>) {
+    let own = b.nic.mac();
     for len in [60, 1514] {
         assert_eq!(b.receive(&plain(own, len)).len(), 1);
         b.send(&plain(PEER, len), &[20], Todo::NONE);
         assert_eq!(b.wire(), [plain(PEER, len)]);
         b.sent();
     }
-    let s = b.close();
-    assert_eq!((s.dma_errors, s.recoveries), (1, 1));
+}
+
+/// A descriptor that is done already halts its channel, and nothing is sent.
+pub fn done_descriptor<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Bench::open(h, a, c);
+    let own = b.h.coherent(DESCRIPTOR, DESCRIPTOR).unwrap();
+    let at = own.iova().0 as u32;
+    let done = Descriptor {
+        next: at.into(),
+        buffer: at.into(),
+        control: (60 | Descriptor::SOF | Descriptor::EOF).into(),
+        status: Descriptor::CMPLT.into(),
+        ..Descriptor::default()
+    };
+    b.h.store(&own, 0, done);
+    b.h.fence(Fence::Write);
+    misdirect(&mut b, at);
+    assert_ne!(b.dma(MM2S, dma::SR) & sr::HALTED, 0);
+    assert_eq!(b.a.collect(b.h), None);
+    assert_eq!(b.h.load::<Descriptor>(&own, 0), done);
+    b.h.release_coherent(own);
+    if b.a.has("done_descriptor", Fact::DoneIsError) {
+        recovers(b, sr::SG_INT_ERR);
+    } else {
+        b.nic.restart(b.h).unwrap();
+        goes_on(&mut b);
+        b.close();
+    }
+}
+
+/// A descriptor where no memory is halts its channel.
+pub fn bus_error<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+    if !a.has("bus_error", Fact::BusErrors) {
+        return;
+    }
+    let mut b = Bench::open(h, a, c);
+    misdirect(&mut b, 0xffff_ff00);
+    recovers(b, sr::SG_DEC_ERR);
 }

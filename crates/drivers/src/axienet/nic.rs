@@ -436,7 +436,7 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
         }
     }
 
-    /// The handler of a line of [`line`]; the lines of other numbers are not ours.
+    /// The handler of a line of [`mod@line`]; the lines of other numbers are not ours.
     fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
         h.spend(Work::Interrupt);
         match vector {
