@@ -9,6 +9,7 @@ set -eu
 # package  a program, or a file, that comes with it
 needs='
 qemu-system-x86 qemu-system-x86_64
+qemu-system-misc qemu-system-microblazeel
 gcc gcc
 libc6-dev /usr/include/stdio.h
 make make

@@ -11,7 +11,12 @@ reasons=
 tools/install-test-deps.sh || reasons="programs are missing (above)"
 [ "$(id -u)" = 0 ] || reasons="${reasons:+$reasons; }network namespaces need root"
 if [ -z "$reasons" ]; then
-    tools/qtest-accel/build.sh || reasons="there is no qtest accelerator (above)"
+    for target in x86_64 microblazeel; do
+        # DOORBELL_QEMU names another x86_64.
+        [ "$target" = x86_64 ] && qemu= || qemu=qemu-system-$target
+        # shellcheck disable=SC2086 # none is none
+        tools/qtest-accel/build.sh $qemu || reasons="there is no qtest accelerator for $target (above)"
+    done
 fi
 
 if [ -z "$reasons" ]; then

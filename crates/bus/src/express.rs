@@ -131,10 +131,7 @@ const MESSAGE_ADDRESS: Iova = Iova(0xfee0_0000);
 impl Port for Pcie {
     #[inline]
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        if let Err(fault) = self.platform.device_read(from, into) {
-            self.platform.ledger.dma_faults += 1;
-            return Err(fault);
-        }
+        self.platform.fetch(from, into)?;
         let bill = self.rules.read_bill(from.0, into.len() as u32);
         let asked = self.up.send(at, bill.request_bytes) + self.latencies.link;
         self.acknowledge(Toward::Host, Class::NonPosted, bill.requests, asked);
@@ -150,10 +147,7 @@ impl Port for Pcie {
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        if let Err(fault) = self.platform.device_may_write(to, from.len()) {
-            self.platform.ledger.dma_faults += 1;
-            return Err(fault);
-        }
+        self.platform.admit(to, from.len())?;
         let arrival = self.send_write(at, to, from.len() as u32);
         self.platform.post_write(arrival, to, from)
     }

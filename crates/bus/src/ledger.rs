@@ -90,6 +90,22 @@ ledger! {
     pci_retries,
     /// Clocks that the PCI bus was taken for.
     pci_clocks,
+    /// AXI read bursts of the device.
+    axi_reads,
+    /// Data beats of those.
+    axi_read_beats,
+    /// Bytes of those that were asked for.
+    axi_read_bytes,
+    /// AXI write bursts of the device.
+    axi_writes,
+    /// Data beats of those.
+    axi_write_beats,
+    /// Bytes of those.
+    axi_write_bytes,
+    /// AXI4-Lite reads by the CPU: registers.
+    axi_lite_reads,
+    /// AXI4-Lite writes by the CPU: registers, a 64-bit store being two.
+    axi_lite_writes,
     /// Register reads by the CPU.
     mmio_reads,
     /// Register writes by the CPU.

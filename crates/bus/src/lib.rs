@@ -10,11 +10,12 @@
 //! A [`Machine`] is the CPU's side of one platform with one device; it
 //! implements [`Host`](doorbell_seam::Host). A bus such as [`Pcie`] is the
 //! device's side; it implements [`Port`](doorbell_seam::Port) and books each
-//! transaction on its time lines; [`Pci`] is another. Both sides meet in a
+//! transaction on its time lines; [`Pci`] and [`Axi`] are others. Both sides meet in a
 //! [`Platform`], which also says where a mapped buffer lies for the device
 //! ([`Mapping`]).
 #![forbid(unsafe_code)]
 
+pub mod axi;
 pub mod express;
 pub mod fixed;
 pub mod flat;
@@ -27,9 +28,11 @@ pub mod pci;
 pub mod pcie;
 pub mod platform;
 pub mod reorder;
+mod slots;
 pub mod tce;
 pub mod timeline;
 
+pub use axi::Axi;
 pub use express::{Latencies, Pcie};
 pub use fixed::Fixed;
 pub use flat::{Flat, NoDevice};

@@ -29,6 +29,7 @@
 //! the bus; a message is a write of four bytes.
 
 use crate::pci::{Command, Protocol, Rules, Transaction};
+use crate::slots::Slots;
 use crate::timeline::TimeLine;
 use crate::{Bus, Ledger, Platform};
 use doorbell_seam::{DmaFault, Iova, Port, Span, Time};
@@ -44,9 +45,6 @@ pub struct Latencies {
     pub register: Span,
 }
 
-/// The most reads under way at a time that PCI-X knows.
-const MOST_OUTSTANDING: usize = 32;
-
 /// A bus segment with a platform behind its bridge; the device's [`Port`].
 #[derive(Debug)]
 pub struct Pci {
@@ -55,10 +53,7 @@ pub struct Pci {
     latencies: Latencies,
     bar: u64,
     line: TimeLine,
-    /// When the reads that were last under way had their data; the oldest is at `oldest`.
-    reads: [Time; MOST_OUTSTANDING],
-    oldest: usize,
-    outstanding: usize,
+    reads: Slots,
     /// When the bridge has fetched the last byte of the split reads before.
     fetched: Time,
     /// When the last write arrives in memory.
@@ -70,7 +65,7 @@ impl Pci {
     pub fn new(platform: Platform, rules: Rules, latencies: Latencies, bar: u64) -> Pci {
         let outstanding = match rules.settings().protocol {
             Protocol::Conventional { .. } => 1,
-            Protocol::X { outstanding, .. } => outstanding as usize,
+            Protocol::X { outstanding, .. } => outstanding,
         };
         Pci {
             platform,
@@ -78,9 +73,7 @@ impl Pci {
             latencies,
             bar,
             line: TimeLine::new(),
-            reads: [Time::ZERO; MOST_OUTSTANDING],
-            oldest: 0,
-            outstanding,
+            reads: Slots::new(outstanding),
             fetched: Time::ZERO,
             posted: Time::ZERO,
         }
@@ -114,23 +107,12 @@ impl Pci {
         self.line.book(at, duration) + duration
     }
 
-    /// When the next read can start, if it is wanted at `at`.
-    fn read_slot(&self, at: Time) -> Time {
-        at.max(self.reads[self.oldest])
-    }
-
-    /// The read that took the slot has its data at `done`.
-    fn read_done(&mut self, done: Time) {
-        self.reads[self.oldest] = done;
-        self.oldest = (self.oldest + 1) % self.outstanding;
-    }
-
     /// One conventional read command; when its data is there.
     fn read_command(&mut self, at: Time, t: Transaction, delayed: bool) -> Time {
         let price = self.rules.settings().read;
         count(&mut self.platform.ledger, t.command);
         let mut wait = price.per_unit * t.bytes.into();
-        let mut start = self.read_slot(at);
+        let mut start = self.reads.free(at);
         if delayed {
             self.platform.ledger.pci_retries += 1;
             start = self.book(start, self.rules.retry_clocks(&t)) + price.each;
@@ -138,7 +120,7 @@ impl Pci {
             wait += price.each;
         }
         let done = self.book(start, self.rules.clocks(&t) + self.rules.clocks_in(wait));
-        self.read_done(done);
+        self.reads.take(done);
         done
     }
 
@@ -146,7 +128,7 @@ impl Pci {
     fn split_read(&mut self, at: Time, t: Transaction) -> Time {
         let price = self.rules.settings().read;
         count(&mut self.platform.ledger, t.command);
-        let asked = self.book(self.read_slot(at), self.rules.clocks(&t));
+        let asked = self.book(self.reads.free(at), self.rules.clocks(&t));
         let mut ready = (asked + price.each).max(self.fetched);
         let mut done = ready;
         for c in self.rules.completions(t.addr, t.bytes) {
@@ -155,7 +137,7 @@ impl Pci {
             done = self.book(ready.max(done), self.rules.clocks(&c));
         }
         self.fetched = ready;
-        self.read_done(done);
+        self.reads.take(done);
         done
     }
 
@@ -200,7 +182,7 @@ const MESSAGE_ADDRESS: Iova = Iova(0xfee0_0000);
 
 impl Port for Pci {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.platform.device_read(from, into).inspect_err(|_| self.platform.ledger.dma_faults += 1)?;
+        self.platform.fetch(from, into)?;
         let mut done = at;
         for t in self.rules.reads(from.0, into.len() as u32) {
             done = match self.rules.settings().protocol {
@@ -214,10 +196,7 @@ impl Port for Pci {
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        if let Err(fault) = self.platform.device_may_write(to, from.len()) {
-            self.platform.ledger.dma_faults += 1;
-            return Err(fault);
-        }
+        self.platform.admit(to, from.len())?;
         let arrival = self.send_write(at, to, from.len() as u32);
         self.platform.post_write(arrival, to, from)
     }

@@ -200,7 +200,7 @@ impl Vio {
 
 impl Port for Vio {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.platform.device_read(from, into).inspect_err(|_| self.platform.ledger.dma_faults += 1)?;
+        self.platform.fetch(from, into)?;
         Ok(self.moved(at, into.len()))
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {

@@ -201,6 +201,12 @@ impl Platform {
         by_page(table, to, len, Direction::FromDevice, |at, range| self.memory.device_may_write(at, range.len()))
     }
 
+    /// [`Platform::device_may_write`] as a bus asks it: a fault is counted.
+    #[inline(always)]
+    pub(crate) fn admit(&mut self, to: Iova, len: usize) -> Result<(), DmaFault> {
+        self.device_may_write(to, len).inspect_err(|_| self.ledger.dma_faults += 1)
+    }
+
     // ---- posted writes and messages ----
 
     /// When the next thing in flight arrives; [`Time::NEVER`] if nothing is.
@@ -279,6 +285,12 @@ impl Platform {
             self.deliver(self.in_order(Time::ZERO));
         }
         self.memory.device_read(from, into)
+    }
+
+    /// [`Platform::device_read`] as a bus makes it: a fault is counted.
+    #[inline(always)]
+    pub(crate) fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        self.device_read(from, into).inspect_err(|_| self.ledger.dma_faults += 1)
     }
 
     #[cold]

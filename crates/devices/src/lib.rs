@@ -11,5 +11,7 @@
 extern crate alloc;
 
 mod counters;
+
+pub mod axi_ethernet;
 pub mod e1000;
 pub mod mlx5;

@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+pub mod axienet;
 pub mod e1000;
 pub mod mlx5;
 

@@ -6,5 +6,6 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod axienet;
 pub mod e1000;
 pub mod mlx5;

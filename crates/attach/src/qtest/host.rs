@@ -122,8 +122,14 @@ impl QtestHost {
 
     /// Whether the device's interrupt line is high, frames on the wire considered.
     pub fn interrupt_pending(&mut self) -> bool {
+        self.level(self.line)
+    }
+
+    /// Whether input `line` of the interrupt controller is high, frames on the wire
+    /// considered: for a device with several.
+    pub fn level(&mut self, line: u32) -> bool {
         self.settle();
-        self.qemu.level(self.line)
+        self.qemu.level(line)
     }
 
     /// The next change of the device's interrupt line that has not been taken:

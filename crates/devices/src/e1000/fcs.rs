@@ -32,7 +32,7 @@ const fn tables() -> [[u32; 256]; 8] {
 }
 
 /// The four bytes that follow `frame` on the wire.
-pub(super) fn of(frame: &[u8]) -> [u8; 4] {
+pub(crate) fn of(frame: &[u8]) -> [u8; 4] {
     let mut c = !0u32;
     let (chunks, rest) = frame.as_chunks::<8>();
     for b in chunks {

@@ -36,7 +36,7 @@
 mod config;
 mod device;
 mod eeprom;
-mod fcs;
+pub(crate) mod fcs;
 mod filter;
 mod interrupt;
 mod offload;

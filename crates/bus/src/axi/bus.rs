@@ -1,0 +1,191 @@
+//! An AXI bus between a device in programmable logic and memory, in time.
+//!
+//! [`axi`](crate::axi) says what a transfer becomes; here it is booked. There are three
+//! [`TimeLine`]s, for each has wires of its own: read data, write data, and registers.
+//!
+//! A read burst takes a slot of the issuing capability, and its data come when memory
+//! has answered ([`Latencies::read`]), in the order of the requests. A write burst has its
+//! data at once; it is over, and in memory, when the response is there
+//! ([`Latencies::write`]): a port of the UltraScale+ gives no early response (UG1085).
+//! That is also what an AXI DMA waits for before it says that a descriptor is done.
+//!
+//! **A register read does not push the device's writes before it**, as it does on PCI: its
+//! answer takes another way. What a driver may believe is the descriptor.
+//!
+//! Interrupts are wires into the interrupt controller. A message is a write of four
+//! bytes.
+
+use super::{Burst, Rules};
+use crate::slots::Slots;
+use crate::timeline::TimeLine;
+use crate::{Bus, Platform};
+use doorbell_seam::{DmaFault, Iova, Port, Span, Time};
+
+/// Time between things, beside what [`Rules`] has of beats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    /// From a read's address to its first data.
+    pub read: Span,
+    /// From a write's last data to its response, when it is in memory.
+    pub write: Span,
+    /// Between CPU and the AXI4-Lite slave, one way.
+    pub cpu: Span,
+}
+
+impl Latencies {
+    /// A Zynq UltraScale+: DDR4 behind a high-performance port, registers behind M_AXI_HPM_FPD.
+    pub const ZYNQMP: Latencies = Latencies {
+        // Estimates: some 100 ns of a DDR4 read that misses the row, and as much for the interconnect, the
+        // port's queues and two clock crossings. UG1085 gives none: "expected to vary across a wide range".
+        read: Span::from_ns(200),
+        write: Span::from_ns(150),
+        // A read by an A53 takes 96 ns with a slave at 333 MHz (ryuz88, "KV260 de PS kara PL", 30 May 2023);
+        // without some 4 clocks at the slave, half of it each way.
+        cpu: Span::from_ns(42),
+    };
+
+    /// Nothing takes any time but what the rules say.
+    pub const NONE: Latencies = Latencies { read: Span::ZERO, write: Span::ZERO, cpu: Span::ZERO };
+}
+
+/// An AXI bus with a platform behind it; the device's [`Port`].
+#[derive(Debug)]
+pub struct Axi {
+    platform: Platform,
+    rules: Rules,
+    latencies: Latencies,
+    read_data: TimeLine,
+    write_data: TimeLine,
+    registers: TimeLine,
+    reads: Slots,
+    writes: Slots,
+}
+
+impl Axi {
+    /// A bus by `rules`.
+    pub fn new(platform: Platform, rules: Rules, latencies: Latencies) -> Axi {
+        Axi {
+            platform,
+            rules,
+            latencies,
+            read_data: TimeLine::new(),
+            write_data: TimeLine::new(),
+            registers: TimeLine::new(),
+            reads: Slots::new(rules.settings().reads),
+            writes: Slots::new(rules.settings().writes),
+        }
+    }
+
+    /// The bus's rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Whole clocks in `span`: what the beats of either direction are a share of.
+    pub fn capacity(&self, span: Span) -> u64 {
+        let beats = u128::from(span.ps()) * u128::from(self.rules.settings().mhz) / 1_000_000;
+        u64::try_from(beats).unwrap_or(u64::MAX)
+    }
+
+    /// The end of the last data booked, in either direction.
+    pub fn booked_until(&self) -> Time {
+        self.read_data.horizon().max(self.write_data.horizon())
+    }
+
+    /// The device writes: when the last response is there.
+    fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
+        let mut response = at;
+        for Burst { beats, .. } in self.rules.bursts(to.0, len) {
+            let took = self.rules.clocks(beats.into());
+            let done = self.write_data.book(self.writes.free(at), took) + took;
+            response = response.max(done + self.latencies.write);
+            self.writes.take(response);
+            self.platform.ledger.axi_writes += 1;
+            self.platform.ledger.axi_write_beats += u64::from(beats);
+        }
+        self.platform.ledger.axi_write_bytes += u64::from(len);
+        response
+    }
+
+    /// A register access from `at` on: when the slave has done it.
+    fn lite(&mut self, at: Time, accesses: u64) -> Time {
+        let took = self.rules.clocks(accesses * u64::from(self.rules.settings().lite_clocks));
+        self.registers.book(at, took) + took
+    }
+}
+
+/// Where messages go: the frame of an interrupt controller that takes them (GICv2m).
+const MESSAGE_ADDRESS: Iova = Iova(0xf920_0040);
+
+impl Port for Axi {
+    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        self.platform.fetch(from, into)?;
+        let mut done = at;
+        for Burst { beats, .. } in self.rules.bursts(from.0, into.len() as u32) {
+            let took = self.rules.clocks(beats.into());
+            let ready = self.reads.free(at) + self.latencies.read;
+            // Data come in the order of the requests.
+            done = self.read_data.book(ready.max(done), took) + took;
+            self.reads.take(done);
+            self.platform.ledger.axi_reads += 1;
+            self.platform.ledger.axi_read_beats += u64::from(beats);
+        }
+        self.platform.ledger.axi_read_bytes += into.len() as u64;
+        Ok(done)
+    }
+
+    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        self.platform.admit(to, from.len())?;
+        let arrival = self.send_write(at, to, from.len() as u32);
+        self.platform.post_write(arrival, to, from)
+    }
+
+    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+        self.platform.set_line(at, n, high);
+    }
+
+    fn message(&mut self, at: Time, vector: u16) {
+        let arrival = self.send_write(at, MESSAGE_ADDRESS, 4);
+        self.platform.post_message(arrival, vector);
+    }
+
+    #[inline]
+    fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.platform.emit(at, frame);
+    }
+}
+
+impl Bus for Axi {
+    #[inline(always)]
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    #[inline(always)]
+    fn platform_mut(&mut self) -> &mut Platform {
+        &mut self.platform
+    }
+
+    fn register_write(&mut self, at: Time, size: u8) -> Time {
+        let accesses = Rules::lite_accesses(size);
+        self.platform.ledger.axi_lite_writes += accesses;
+        self.lite(at + self.latencies.cpu, accesses)
+    }
+
+    /// The slave has it all done when it looks at the register: the answer only travels.
+    fn register_read(&mut self, at: Time, size: u8) -> Time {
+        let accesses = Rules::lite_accesses(size);
+        self.platform.ledger.axi_lite_reads += accesses;
+        self.lite(at + self.latencies.cpu, accesses)
+    }
+
+    fn register_answer(&mut self, at: Time, _size: u8) -> Time {
+        at + self.latencies.cpu
+    }
+
+    fn set_floor(&mut self, floor: Time) {
+        self.read_data.set_floor(floor);
+        self.write_data.set_floor(floor);
+        self.registers.set_floor(floor);
+    }
+}

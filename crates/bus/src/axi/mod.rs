@@ -1,0 +1,221 @@
+//! AXI: the bursts that a transfer becomes, and how many data beats each takes.
+//!
+//! [`Rules`] is a plain value, as [`pci::Rules`](crate::pci::Rules) is; nothing here
+//! books time. That does [`Axi`], the bus.
+//!
+//! # What the rules are
+//!
+//! A transfer by an AXI master is **bursts**: one address, then up to 16 (AXI3) or 256
+//! (AXI4) **beats** as wide as the data bus. A burst never crosses 4 KiB, so that it has
+//! one slave (ARM IHI 0022, A3.4.1). A first beat that is not aligned carries less.
+//!
+//! The DataMover in the AXI DMA ends its bursts at multiples of the largest burst, not
+//! that many bytes after their start: one short burst, and the rest is aligned
+//! (PG022, "Maximum Memory Map Burst Length": the granularity of burst partitioning).
+//! So an unaligned frame may take one burst more, as a line of PCI does.
+//!
+//! A master has only so many bursts under way: its **issuing capability**, or what the
+//! slave's port accepts, whichever is less. Reads and writes have five channels of
+//! their own and do not wait for each other.
+//!
+//! Registers hang on AXI4-Lite: 32 bits, no bursts, one access at a time. A store of 64
+//! bits is two of them.
+//!
+//! # What is not modelled
+//!
+//! The address channels: an address takes one clock, and a burst at least one of data, so
+//! they are never the limit. Interleaving and reordering by ID: the masters of the
+//! AXI DMA use one ID each. The widths of its three masters: the interconnect packs
+//! their beats to that of the memory port (upsizing, UG1085 "AXI FIFO Interface").
+
+mod bus;
+mod cut;
+
+pub use bus::{Axi, Latencies};
+pub use cut::{Burst, Bursts};
+
+use core::fmt;
+use doorbell_seam::Span;
+
+/// Where a burst ends at the latest.
+pub const PAGE: u32 = 4096;
+
+/// Which AXI; they differ in the longest burst.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protocol {
+    /// Up to 16 beats: Zynq-7000's ports.
+    Axi3,
+    /// Up to 256 beats.
+    Axi4,
+}
+
+impl Protocol {
+    /// The longest burst, in beats.
+    pub const fn most_beats(self) -> u32 {
+        match self {
+            Protocol::Axi3 => 16,
+            Protocol::Axi4 => 256,
+        }
+    }
+}
+
+/// The settings of a bus, as a profile states them; [`Rules::new`] checks them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Which protocol.
+    pub protocol: Protocol,
+    /// The bus clock in MHz, 1 to 1000.
+    pub mhz: u32,
+    /// Bits of data in a beat: 32 to 1024, a power of two.
+    pub bits: u32,
+    /// Beats of the longest burst that the master makes: 2 to 256, a power of two.
+    pub beats: u32,
+    /// Read bursts under way at a time, 1 to 32.
+    pub reads: u32,
+    /// Write bursts under way at a time, 1 to 32.
+    pub writes: u32,
+    /// Clocks of a register access at the AXI4-Lite slave, 1 to 255.
+    pub lite_clocks: u32,
+}
+
+impl Settings {
+    /// The AXI DMA of an AXI Ethernet in the programmable logic of a Zynq UltraScale+ (4 Cortex-A53),
+    /// on a high-performance port to DDR memory.
+    pub const ZYNQMP: Settings = Settings {
+        // UG1085, "AXI FIFO Interface": the PL's side of a port is AXI4.
+        protocol: Protocol::Axi4,
+        // Of the AXI Ethernet's 1 Gbit/s designs, and what Linux assumes when the device tree has no clock
+        // (facts, axienet: 125 MHz).
+        mhz: 125,
+        // UG1085, "AXI FIFO Interface": a port is 32, 64 or 128 bits wide; 64 carries four times 1 Gbit/s
+        // in either direction, twice what the DMA's default of 32 does.
+        bits: 64,
+        // PG021 and PG022: "Max Burst Size", 16 unless somebody changes it.
+        beats: 16,
+        // UG1085, "AXI Interface Programming": command acceptance capability of eight, of either kind.
+        reads: 8,
+        writes: 8,
+        // Estimate: address, decode, register, response; no document says.
+        lite_clocks: 4,
+    };
+}
+
+/// A setting outside what AXI, or these rules, allow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RulesError {
+    /// The setting, by its field name in [`Settings`].
+    pub setting: &'static str,
+    /// What was given.
+    pub given: u32,
+    /// What may be given.
+    pub allowed: &'static str,
+}
+
+impl fmt::Display for RulesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {} is not an AXI setting; allowed: {}", self.setting, self.given, self.allowed)
+    }
+}
+
+impl std::error::Error for RulesError {}
+
+/// The checked rules of one bus.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    settings: Settings,
+    /// log2 of the bytes in a beat.
+    beat_shift: u32,
+    /// A burst ends at the latest at a multiple of this.
+    boundary: u32,
+}
+
+impl Rules {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// The first setting that is out of range.
+    pub fn new(settings: Settings) -> Result<Rules, RulesError> {
+        let Settings { protocol, mhz, bits, beats, reads, writes, lite_clocks } = settings;
+        let check = |holds, setting, given, allowed| {
+            if holds { Ok(()) } else { Err(RulesError { setting, given, allowed }) }
+        };
+        let power = |v: u32, least, most| v.is_power_of_two() && (least..=most).contains(&v);
+        check((1..=1000).contains(&mhz), "mhz", mhz, "1 to 1000")?;
+        check(power(bits, 32, 1024), "bits", bits, "32, 64, 128, 256, 512, 1024")?;
+        let allowed = match protocol {
+            Protocol::Axi3 => "2, 4, 8, 16",
+            Protocol::Axi4 => "2, 4, 8, 16, 32, 64, 128, 256",
+        };
+        check(power(beats, 2, protocol.most_beats()), "beats", beats, allowed)?;
+        check((1..=32).contains(&reads), "reads", reads, "1 to 32")?;
+        check((1..=32).contains(&writes), "writes", writes, "1 to 32")?;
+        check((1..=255).contains(&lite_clocks), "lite_clocks", lite_clocks, "1 to 255")?;
+        let boundary = (bits / 8 * beats).min(PAGE);
+        Ok(Rules { settings, beat_shift: (bits / 8).trailing_zeros(), boundary })
+    }
+
+    /// What the rules were made from.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The time of `n` clocks, rounded up to a picosecond.
+    #[inline]
+    pub const fn clocks(&self, n: u64) -> Span {
+        Span::from_ps((n * 1_000_000).div_ceil(self.settings.mhz as u64))
+    }
+
+    /// Beats of `bytes` at `addr`: words of the bus that they touch.
+    #[inline]
+    pub const fn beats(&self, addr: u64, bytes: u32) -> u64 {
+        let mask = (1u64 << self.beat_shift) - 1;
+        ((addr & mask) + bytes as u64 + mask) >> self.beat_shift
+    }
+
+    /// AXI4-Lite accesses that one register access of `size` bytes becomes.
+    #[inline]
+    pub const fn lite_accesses(size: u8) -> u64 {
+        (size as u64).div_ceil(4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(change: impl FnOnce(&mut Settings)) -> String {
+        let mut settings = Settings::ZYNQMP;
+        change(&mut settings);
+        Rules::new(settings).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_wrong_setting_is_named_with_what_is_allowed() {
+        insta::assert_snapshot!(error(|s| s.mhz = 0), @"mhz = 0 is not an AXI setting; allowed: 1 to 1000");
+        insta::assert_snapshot!(error(|s| s.bits = 48), @"bits = 48 is not an AXI setting; allowed: 32, 64, 128, 256, 512, 1024");
+        insta::assert_snapshot!(error(|s| s.beats = 512), @"beats = 512 is not an AXI setting; allowed: 2, 4, 8, 16, 32, 64, 128, 256");
+        insta::assert_snapshot!(error(|s| (s.protocol, s.beats) = (Protocol::Axi3, 32)), @"beats = 32 is not an AXI setting; allowed: 2, 4, 8, 16");
+        insta::assert_snapshot!(error(|s| s.reads = 33), @"reads = 33 is not an AXI setting; allowed: 1 to 32");
+        insta::assert_snapshot!(error(|s| s.writes = 0), @"writes = 0 is not an AXI setting; allowed: 1 to 32");
+        insta::assert_snapshot!(error(|s| s.lite_clocks = 256), @"lite_clocks = 256 is not an AXI setting; allowed: 1 to 255");
+    }
+
+    #[test]
+    fn a_clock_that_does_not_divide_is_exact_over_many() {
+        let rules = Rules::new(Settings { mhz: 333, ..Settings::ZYNQMP }).unwrap();
+        assert_eq!(rules.clocks(1), Span::from_ps(3004));
+        assert_eq!(rules.clocks(333_000), Span::from_ms(1));
+    }
+
+    #[test]
+    fn an_unaligned_start_takes_a_beat_more() {
+        let rules = Rules::new(Settings::ZYNQMP).unwrap();
+        assert_eq!([rules.beats(0, 8), rules.beats(4, 8), rules.beats(7, 1), rules.beats(7, 2)], [1, 2, 1, 2]);
+        assert_eq!(rules.beats(0, 0), 0);
+    }
+
+    #[test]
+    fn a_register_of_64_bits_is_two_accesses() {
+        assert_eq!([1, 2, 4, 8].map(Rules::lite_accesses), [1, 1, 1, 2]);
+    }
+}

@@ -1,0 +1,210 @@
+//! Driver, machine and arm at once; and frames.
+
+use super::Arm;
+use doorbell_drivers::axienet::{Adaptive, Axienet, Coalesce, Config, Stats};
+use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_layout::axienet::{DMA, line};
+use doorbell_moderation::NetDim;
+use doorbell_packet::{More, Packet, Piece, Todo, checksum::Sum, headers};
+use doorbell_seam::{Buf, Host, Place, Reg, Span};
+
+/// Receives what a driver hands up.
+#[derive(Debug, Default)]
+pub(super) struct Up {
+    pub(super) sent: Vec<(Buf, u32, bool)>,
+    pub(super) received: Vec<(Packet, bool)>,
+}
+
+impl Sink for Up {
+    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
+        self.sent.push((b, cookie, last));
+    }
+    fn received(&mut self, p: Packet, verified: bool) {
+        self.received.push((p, verified));
+    }
+}
+
+/// A frame as received.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Frame {
+    pub(super) bytes: Vec<u8>,
+    pub(super) verified: bool,
+}
+
+pub(super) struct Bench<'a, H: Host, A: Arm<H>> {
+    pub(super) h: &'a mut H,
+    pub(super) a: &'a mut A,
+    pub(super) nic: Axienet<NetDim>,
+    pub(super) up: Up,
+    before: (u64, u64),
+}
+
+/// Another station.
+pub(super) const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
+
+/// Every packet interrupts.
+pub(super) const AT_ONCE: Coalesce =
+    Coalesce { rx_frames: 1, rx_usecs: 0, tx_frames: 1, tx_usecs: 0, adaptive_rx: Adaptive::Off };
+
+impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
+    /// With an interrupt for each packet.
+    pub(super) fn open(h: &'a mut H, a: &'a mut A, c: &Config) -> Self {
+        Self::open_as_is(h, a, &Config { coalesce: AT_ONCE, ..*c })
+    }
+
+    pub(super) fn open_as_is(h: &'a mut H, a: &'a mut A, c: &Config) -> Self {
+        let nic = Axienet::open(h, c, c.net_dim()).unwrap();
+        let mut b = Bench { h, a, nic, up: Up::default(), before: (0, 0) };
+        // A device whose reset is partial may have an interrupt left from before.
+        b.run();
+        b.before = (b.nic.stats().tx_irqs, b.nic.stats().rx_irqs);
+        b
+    }
+
+    pub(super) fn close(self) -> Stats {
+        let Bench { h, nic, up, before, .. } = self;
+        assert!(up.received.is_empty() && up.sent.is_empty());
+        let s = *nic.stats();
+        let s = Stats { tx_irqs: s.tx_irqs - before.0, rx_irqs: s.rx_irqs - before.1, ..s };
+        nic.close(h);
+        s
+    }
+
+    /// Interrupts and polls until all lines are quiet.
+    pub(super) fn run(&mut self) {
+        for _ in 0..1000 {
+            let Some(n) = [line::TX, line::RX, line::MAC].into_iter().find(|n| self.a.interrupt(self.h, *n)) else {
+                return;
+            };
+            if self.nic.interrupt(self.h, n) == Irq::Poll {
+                self.poll();
+            }
+        }
+        panic!("an interrupt line stays high");
+    }
+    pub(super) fn poll(&mut self) {
+        loop {
+            match self.nic.poll(self.h, 64, &mut self.up) {
+                Poll::Again => {}
+                Poll::Work => return self.nic.work(self.h),
+                Poll::Idle => return,
+            }
+        }
+    }
+    pub(super) fn line(&mut self, n: u16) -> bool {
+        self.a.interrupt(self.h, n)
+    }
+    /// A register of a DMA channel.
+    pub(super) fn dma(&mut self, channel: u32, r: u32) -> u32 {
+        self.h.read32(Reg { region: DMA, offset: channel + r })
+    }
+    pub(super) fn set_dma(&mut self, channel: u32, r: u32, v: u32) {
+        self.h.write32(Reg { region: DMA, offset: channel + r }, v);
+    }
+    /// So many units of the delay.
+    pub(super) fn units(&self, n: u64) -> Span {
+        self.a.delay_unit() * n
+    }
+
+    pub(super) fn packet(&mut self, bytes: &[u8], cuts: &[usize], todo: Todo, cookie: u32) -> Packet {
+        let mut ends: Vec<usize> = cuts.to_vec();
+        ends.push(bytes.len());
+        let (mut from, mut pieces) = (0, Vec::new());
+        for end in ends {
+            // Anywhere but on a line.
+            let buf = self.h.buffer((end - from) as u32 + 10, Place { align: 64, offset: 41 }).unwrap();
+            let len = (end - from) as u32;
+            self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
+            pieces.push(Piece { buf, start: 6, len });
+            from = end;
+        }
+        let mut pieces = pieces.into_iter();
+        let head = pieces.next().unwrap();
+        let frags: Vec<Piece> = pieces.collect();
+        let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: Vec::new() }));
+        Packet { head, todo, more, cookie }
+    }
+
+    pub(super) fn send(&mut self, bytes: &[u8], cuts: &[usize], todo: Todo) {
+        let p = self.packet(bytes, cuts, todo, 7);
+        assert_eq!(self.nic.transmit(self.h, p, false), Tx::Ok);
+    }
+
+    /// Frames on the wire until no more come, and all that was sent is done.
+    pub(super) fn wire(&mut self) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        for _ in 0..20 {
+            while let Some(f) = self.a.collect(self.h) {
+                frames.push(f);
+            }
+            self.run();
+            self.poll();
+            if self.nic.is_drained() {
+                break;
+            }
+            self.a.wait(self.h, Span::from_us(50));
+        }
+        while let Some(f) = self.a.collect(self.h) {
+            frames.push(f);
+        }
+        assert!(self.nic.is_drained(), "sent, and not done");
+        frames
+    }
+
+    /// Releases what was sent: how many pieces of how many packets.
+    pub(super) fn sent(&mut self) -> (usize, usize) {
+        let sent = std::mem::take(&mut self.up.sent);
+        let n = (sent.len(), sent.iter().filter(|s| s.2).count());
+        for (b, ..) in sent {
+            self.h.release(b);
+        }
+        n
+    }
+
+    pub(super) fn came(&mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for (p, verified) in std::mem::take(&mut self.up.received) {
+            let mut bytes = Vec::new();
+            for q in p.pieces() {
+                self.h.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
+            }
+            frames.push(Frame { bytes, verified });
+            p.release(self.h);
+        }
+        frames
+    }
+
+    pub(super) fn receive(&mut self, frame: &[u8]) -> Vec<Frame> {
+        self.a.inject(self.h, frame);
+        self.run();
+        self.came()
+    }
+}
+
+pub(super) fn plain(to: [u8; 6], len: usize) -> Vec<u8> {
+    let mut frame = [&to[..], &PEER, &[0x88, 0xb5]].concat();
+    frame.extend((frame.len()..len).map(|i| (i * 7 + i / 256 + len) as u8));
+    frame
+}
+
+/// An IPv4 frame of UDP or TCP with right checksums.
+pub(super) fn ip(to: [u8; 6], udp: bool, payload: usize) -> Vec<u8> {
+    let l4 = if udp { 8 } else { 20 } + payload;
+    let mut f = [&to[..], &PEER, &[8, 0, 0x45, 0]].concat();
+    f.extend(((20 + l4) as u16).to_be_bytes());
+    f.extend([0x12, 0x34, 0x40, 0, 64, if udp { 17 } else { 6 }, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let check = Sum::of(&f[14..34]).checksum();
+    f[24..26].copy_from_slice(&check.to_be_bytes());
+    f.extend([0x30, 0x39, 0x16, 0x2e]);
+    if udp {
+        f.extend((l4 as u16).to_be_bytes());
+        // Anything but 0, which would say that there is none.
+        f.extend([1, 0]);
+    } else {
+        f.extend([0x01, 0x02, 0x03, 0x04, 0, 0, 0, 1, 0x50, 0x18, 0x20, 0, 0, 0, 0, 0]);
+    }
+    f.extend((0..payload).map(|i| (i * 13 + i / 256) as u8));
+    let partial = headers::prepare_partial(&mut f).unwrap();
+    partial.complete(&mut f).unwrap();
+    f
+}

@@ -1,0 +1,167 @@
+//! The axienet driver on QEMU's AXI Ethernet and AXI DMA.
+//!
+//! QEMU's models were written by others, so they judge driver and bodies alike.
+//! Needs QEMU and its qtest accelerator: DOORBELL_FULL=1.
+
+use doorbell_attach::qtest::{Ml605, QtestHost, Wire};
+use doorbell_conformance::axienet::{self as body, Arm, Fact, Lacks};
+use doorbell_conformance::full;
+use doorbell_drivers::axienet::Config;
+use doorbell_layout::axienet::line;
+use doorbell_seam::{Place, Span};
+use std::time::Duration;
+
+const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
+/// QEMU's PHY says that it is a TDK 78Q2120.
+const PHY_ID: u32 = 0x0300_e400;
+
+struct Qemu {
+    wire: Wire,
+}
+
+impl Arm<QtestHost> for Qemu {
+    fn inject(&mut self, h: &mut QtestHost, frame: &[u8]) {
+        self.wire.send(frame).unwrap();
+        h.settle();
+    }
+    fn collect(&mut self, h: &mut QtestHost) -> Option<Vec<u8>> {
+        h.settle();
+        self.wire.receive(Duration::ZERO).unwrap()
+    }
+    fn wait(&mut self, h: &mut QtestHost, span: Span) {
+        h.step(span);
+    }
+    fn interrupt(&mut self, h: &mut QtestHost, n: u16) -> bool {
+        h.level(match n {
+            line::TX => Ml605::TX_LINE,
+            line::RX => Ml605::RX_LINE,
+            _ => Ml605::MAC_LINE,
+        })
+    }
+    fn delay_unit(&self) -> Span {
+        // One clock where the core has 125.
+        Span::from_ps(1_000_000_000_000 / u64::from(Ml605::CLOCK_HZ))
+    }
+    fn lacks(&self) -> Lacks {
+        &[
+            (Fact::Padding, "QEMU sends a short frame as it is"),
+            (Fact::TxStatusLength, "QEMU writes a length of 0 into a transmitted descriptor's status"),
+            (Fact::FullChecksum, "QEMU knows partial checksums only"),
+            (Fact::ResetOfAll, "QEMU resets the one channel"),
+            (Fact::StopHalts, "QEMU leaves SR alone when RS is cleared"),
+            (Fact::CurrentLatches, "QEMU takes CURDESC at any time"),
+            (Fact::FilterMask, "QEMU compares all bits, and with every entry"),
+            (Fact::TxStatistics, "QEMU counts bytes sent, not frames"),
+            (Fact::DoneIsError, "QEMU halts at a descriptor that is done, and raises no interrupt"),
+            (Fact::BusErrors, "QEMU's bus reads as zero where no memory is"),
+        ]
+    }
+}
+
+/// Runs `f`, with receive buffers on a line and two bytes behind it; all that was taken
+/// comes back.
+fn on(f: impl Fn(&mut QtestHost, &mut Qemu, &Config)) {
+    if !full("QEMU for MicroBlaze and the qtest accelerator") {
+        return;
+    }
+    for offset in [0, 2] {
+        let mut arm = Qemu { wire: Wire::new().unwrap() };
+        let mut h = Ml605 { wire: &arm.wire }.start().unwrap();
+        let c = Config {
+            rx_memory: Ml605::MAC_MEMORY,
+            rx_ring: 32,
+            rx_place: Place { align: 64, offset },
+            clock_hz: Ml605::CLOCK_HZ,
+            phy: Some(Ml605::PHY),
+            ..Config::new(MAC)
+        };
+        f(&mut h, &mut arm, &c);
+        let balance = h.finish().unwrap();
+        assert!(balance.is_even(), "{balance:?}");
+    }
+}
+
+#[test]
+fn mdio() {
+    on(|h, a, c| body::mdio(h, a, c, PHY_ID));
+}
+#[test]
+fn transmit() {
+    on(body::transmit);
+}
+#[test]
+fn transmit_with_addresses_of_64_bits() {
+    on(|h, a, c| body::transmit(h, a, &Config { address_bits: 64, ..*c }));
+}
+#[test]
+fn scatter() {
+    on(body::scatter);
+}
+#[test]
+fn checksum_offload() {
+    on(body::checksum_offload);
+}
+#[test]
+fn receive() {
+    on(body::receive);
+}
+#[test]
+fn receive_checksum() {
+    on(body::receive_checksum);
+}
+#[test]
+fn jumbo() {
+    on(body::jumbo);
+}
+#[test]
+fn too_long() {
+    on(body::too_long);
+}
+#[test]
+fn ring_wrap_and_stop() {
+    on(body::ring_wrap_and_stop);
+}
+#[test]
+fn rx_exhaustion() {
+    on(body::rx_exhaustion);
+}
+#[test]
+fn threshold() {
+    on(body::threshold);
+}
+#[test]
+fn threshold_counts_packets() {
+    on(body::threshold_counts_packets);
+}
+#[test]
+fn delay() {
+    on(body::delay);
+}
+#[test]
+fn interrupt_levels() {
+    on(body::interrupt_levels);
+}
+#[test]
+fn adaptive() {
+    on(body::adaptive);
+}
+#[test]
+fn filter() {
+    on(body::filter);
+}
+#[test]
+fn statistics() {
+    on(body::statistics);
+}
+#[test]
+fn reset() {
+    on(body::reset);
+}
+#[test]
+fn done_descriptor() {
+    on(body::done_descriptor);
+}
+#[test]
+fn bus_error() {
+    on(body::bus_error);
+}

@@ -1,0 +1,332 @@
+//! A channel of the DMA engine: registers, states, the descriptors that it has fetched, and
+//! those whose status is on its way to memory. Transmit and receive have one each.
+//!
+//! **Fetch.** From CURDESC along the chain, one descriptor at a time for both channels
+//! together, up to four ahead of the work, never past TAILDESC. The 52 bytes that the
+//! engine uses are read.
+//!
+//! **Update.** When a descriptor's data are where they belong, its status word is
+//! written, and on receive the application words of a packet's last. The response to
+//! that write is the moment when the descriptor counts as done: then comes the interrupt, and
+//! CURDESC moves on.
+//!
+//! **Idle** is set when the descriptor at TAILDESC is done. TAILDESC written before that
+//! moves the point, written after it starts the engine at the next descriptor, even if the
+//! value is the same: then it runs into descriptors that are done, which is an error.
+//!
+//! Source: PG021, "Descriptor Management", DMACR, DMASR, CURDESC, TAILDESC; PG034 for the
+//! upper half of TAILDESC.
+
+use super::coalesce::Coalescer;
+use super::config::Config;
+use alloc::collections::VecDeque;
+use doorbell_layout::axienet::{Descriptor, cr, sr};
+use doorbell_seam::{DmaFault, DmaFaultKind, Iova, Port, Time};
+use zerocopy::IntoBytes;
+
+/// Descriptors fetched ahead, or being updated.
+const DEPTH: usize = 4;
+/// Bytes of a descriptor that the engine reads.
+const USED: usize = 52;
+/// PG021, "Latency": clocks from a tail write to the fetch.
+const TAIL_TO_FETCH: u64 = 10;
+/// Clocks from a descriptor's arrival to its data's address. PG021 has 28 from its address on, of which
+/// 13 are the beats of a descriptor at 32 bits, and some are the answer's.
+const FETCHED_TO_DATA: u64 = 10;
+/// CR after a reset: threshold 1.
+const CR_RESET: u32 = 1 << cr::THRESHOLD_SHIFT;
+/// CR: reads as one (PG021).
+const CR_ONE: u32 = 1 << 1;
+/// CR: what can be written.
+const CR_WRITABLE: u32 = cr::RS | cr::KEYHOLE | cr::CYCLIC | cr::IRQ_ALL | cr::THRESHOLD | cr::DELAY;
+/// Descriptors are 16 words apart.
+const ALIGN: u64 = !63;
+
+/// A fetched descriptor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fetched {
+    pub(super) place: u64,
+    /// When work on it can begin.
+    pub(super) at: Time,
+    pub(super) d: Descriptor,
+}
+
+/// A descriptor whose status is being written.
+#[derive(Clone, Copy, Debug)]
+struct Update {
+    at: Time,
+    next: u64,
+    /// It ends a packet.
+    eof: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) control: u32,
+    status: u32,
+    current: u64,
+    tail: u64,
+    /// When fetching may go on.
+    told: Time,
+    /// Next to fetch, and what was fetched last.
+    next: u64,
+    last: u64,
+    /// Fetching has reached the tail, or was never started.
+    paused: bool,
+    /// TAILDESC was written since RS was set.
+    started: bool,
+    pub(super) queue: VecDeque<Fetched>,
+    updates: VecDeque<Update>,
+    pub(super) coalescer: Coalescer,
+}
+
+/// Descriptor and status bits of data that could not be reached.
+pub(super) const fn data_error(fault: DmaFault) -> (u32, u32) {
+    match fault.kind {
+        DmaFaultKind::Unmapped => (Descriptor::DEC_ERR, sr::DMA_DEC_ERR),
+        DmaFaultKind::Direction | DmaFaultKind::Injected => (Descriptor::SLV_ERR, sr::DMA_SLV_ERR),
+    }
+}
+
+/// Status bits of a descriptor that could not be reached.
+const fn descriptor_error(fault: DmaFault) -> u32 {
+    match fault.kind {
+        DmaFaultKind::Unmapped => sr::SG_DEC_ERR,
+        DmaFaultKind::Direction | DmaFaultKind::Injected => sr::SG_SLV_ERR,
+    }
+}
+
+impl Channel {
+    pub(super) fn new(cfg: &Config) -> Channel {
+        Channel {
+            control: CR_RESET,
+            status: sr::HALTED,
+            current: 0,
+            tail: 0,
+            told: Time::ZERO,
+            next: 0,
+            last: 0,
+            paused: true,
+            started: false,
+            queue: VecDeque::with_capacity(DEPTH),
+            updates: VecDeque::with_capacity(2 * DEPTH),
+            coalescer: Coalescer::new(cfg.delay_unit(), CR_RESET),
+        }
+    }
+
+    // ---- registers ----
+
+    pub(super) fn read_control(&self) -> u32 {
+        self.control | CR_ONE
+    }
+
+    pub(super) fn read_status(&self, at: Time) -> u32 {
+        self.status | sr::SG_INCLUDED | self.coalescer.status(at, self.control)
+    }
+
+    pub(super) fn current(&self) -> u64 {
+        self.current
+    }
+
+    pub(super) fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    pub(super) fn runs(&self) -> bool {
+        self.control & cr::RS != 0
+    }
+
+    /// Whether its line is high.
+    pub(super) fn interrupts(&self) -> bool {
+        self.status & self.control & sr::IRQ_ALL != 0
+    }
+
+    /// CR is written. `working`: the front of the queue is in work.
+    pub(super) fn write_control(&mut self, v: u32, working: bool) {
+        let mut v = v & CR_WRITABLE;
+        if v & cr::THRESHOLD == 0 {
+            v |= self.control & cr::THRESHOLD;
+        }
+        let ran = self.runs();
+        if self.status & sr::ERRORS != 0 {
+            // Nothing but a reset starts it again.
+            v &= !cr::RS;
+        }
+        self.control = v;
+        self.coalescer.reload(v);
+        match (ran, self.runs()) {
+            (false, true) => {
+                if self.status & sr::HALTED != 0 {
+                    self.next = self.current;
+                }
+                self.status &= !(sr::HALTED | sr::IDLE);
+                self.started = false;
+            }
+            (true, false) => self.stop(working),
+            _ => {}
+        }
+    }
+
+    /// RS has gone: what was fetched and not begun is forgotten.
+    fn stop(&mut self, working: bool) {
+        self.control &= !cr::RS;
+        let keep = usize::from(working);
+        self.next = self.queue.get(keep).map_or(self.next, |f| f.place);
+        self.queue.truncate(keep);
+        self.paused = true;
+    }
+
+    /// SR is written: ones clear interrupts.
+    pub(super) fn write_status(&mut self, v: u32) {
+        self.status &= !(v & sr::IRQ_ALL);
+    }
+
+    /// Half of CURDESC; only while halted.
+    pub(super) fn write_current(&mut self, v: u64) {
+        if self.status & sr::HALTED != 0 && !self.runs() {
+            self.current = v & ALIGN;
+        }
+    }
+
+    /// TAILDESC without its effect.
+    pub(super) fn write_tail(&mut self, v: u64) {
+        self.tail = v & ALIGN;
+    }
+
+    /// TAILDESC's effect. Whether it had one: a halted channel does nothing.
+    pub(super) fn start(&mut self, at: Time, cfg: &Config) -> bool {
+        if !self.runs() {
+            return false;
+        }
+        let idle = self.status & sr::IDLE != 0;
+        let was_paused = self.paused;
+        self.paused = self.started && !idle && self.last == self.tail;
+        if was_paused && !self.paused {
+            self.told = at + cfg.clocks(TAIL_TO_FETCH);
+        }
+        self.started = true;
+        self.status &= !sr::IDLE;
+        true
+    }
+
+    // ---- fetch ----
+
+    /// When it would fetch, if the engine is free from `free` on.
+    pub(super) fn fetch_due(&self, free: Time) -> Time {
+        let wants = self.runs() && !self.paused && self.queue.len() < DEPTH;
+        if wants { self.told.max(free) } else { Time::NEVER }
+    }
+
+    /// Fetches a descriptor: when it is there. An error halts the channel.
+    pub(super) fn fetch<P: Port>(&mut self, p: &mut P, t: Time, cfg: &Config) -> Result<Time, ()> {
+        let mut d = Descriptor::default();
+        let place = self.next;
+        let arrived = match p.read(t, Iova(place), &mut d.as_mut_bytes()[..USED]) {
+            Ok(arrived) => arrived.max(t),
+            Err(fault) => {
+                self.fail(place, descriptor_error(fault));
+                return Err(());
+            }
+        };
+        self.queue.push_back(Fetched { place, at: arrived + cfg.clocks(FETCHED_TO_DATA), d });
+        self.last = place;
+        self.next = self.next_of(&d, cfg);
+        // It is not read past a descriptor that will halt the channel.
+        self.paused = place == self.tail || self.is_stale(&d);
+        Ok(arrived)
+    }
+
+    fn next_of(&self, d: &Descriptor, cfg: &Config) -> u64 {
+        cfg.address(d.next.get(), d.next_msb.get()) & ALIGN
+    }
+
+    /// Whether the descriptor was done before it was fetched.
+    pub(super) fn is_stale(&self, d: &Descriptor) -> bool {
+        d.status.get() & Descriptor::CMPLT != 0 && self.control & cr::CYCLIC == 0
+    }
+
+    // ---- update ----
+
+    /// Whether another update can be made.
+    pub(super) fn has_room(&self) -> bool {
+        self.updates.len() < DEPTH
+    }
+
+    /// Writes a descriptor's status, and the application words if there are any; `eof`: then a packet is
+    /// done. An error halts the channel.
+    #[allow(clippy::too_many_arguments, reason = "the port, the time, the build, and what is written")]
+    pub(super) fn update<P: Port>(
+        &mut self,
+        p: &mut P,
+        t: Time,
+        cfg: &Config,
+        f: &Fetched,
+        status: u32,
+        app: Option<&[u32; 5]>,
+        eof: bool,
+    ) -> Result<(), ()> {
+        let mut d = Descriptor::default();
+        d.status.set(status);
+        for (to, from) in d.app.iter_mut().zip(app.into_iter().flatten()) {
+            to.set(*from);
+        }
+        let from = Descriptor::STATUS_AT as usize;
+        let end = if app.is_some() { USED } else { from + 4 };
+        match p.write(t, Iova(f.place) + from as u64, &d.as_bytes()[from..end]) {
+            Ok(landed) => {
+                let at = self.updates.back().map_or(t, |u| u.at).max(landed);
+                self.updates.push_back(Update { at, next: self.next_of(&f.d, cfg), eof });
+                Ok(())
+            }
+            Err(fault) => {
+                self.fail(f.place, descriptor_error(fault));
+                Err(())
+            }
+        }
+    }
+
+    pub(super) fn update_due(&self) -> Time {
+        self.updates.front().map_or(Time::NEVER, |u| u.at)
+    }
+
+    /// A status is in memory: whether a packet is done.
+    pub(super) fn updated(&mut self, t: Time) -> bool {
+        let Some(u) = self.updates.pop_front() else { return false };
+        if self.status & sr::ERRORS == 0 {
+            self.current = u.next;
+        }
+        if u.eof {
+            self.status |= self.coalescer.packet_ends(t, self.control);
+        }
+        u.eof
+    }
+
+    /// An error at the descriptor at `place`.
+    pub(super) fn fail(&mut self, place: u64, errors: u32) {
+        self.status |= errors | sr::ERR_IRQ;
+        self.current = place;
+        self.stop(false);
+    }
+
+    /// Halted and Idle follow what is left to do. `busy`: data are on their way.
+    pub(super) fn settle(&mut self, busy: bool) {
+        if busy || !self.queue.is_empty() || !self.updates.is_empty() {
+            return;
+        }
+        if !self.runs() {
+            self.status = self.status & !sr::IDLE | sr::HALTED;
+        } else if self.started && self.paused {
+            self.status |= sr::IDLE;
+        }
+    }
+
+    // ---- delay ----
+
+    pub(super) fn delay_due(&self) -> Time {
+        self.coalescer.due(self.control)
+    }
+
+    pub(super) fn delay_over(&mut self) {
+        self.status |= self.coalescer.expire(self.control);
+    }
+}

@@ -1,0 +1,124 @@
+//! How the cores were built, and what the documents leave open.
+
+use doorbell_seam::Span;
+
+/// What the core does about checksums (C_TXCSUM, C_RXCSUM).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// Nothing.
+    None,
+    /// Transmit: sums from where to where it is told. Receive: sums from byte 14 on.
+    Partial,
+    /// Knows IPv4, TCP and UDP.
+    Full,
+}
+
+/// Link speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speed {
+    /// 10 Mbit/s.
+    M10,
+    /// 100 Mbit/s.
+    M100,
+    /// 1 Gbit/s.
+    G1,
+}
+
+impl Speed {
+    /// Time of one byte on the wire.
+    pub const fn byte(self) -> Span {
+        Span::from_ps(match self {
+            Speed::M10 => 800_000,
+            Speed::M100 => 80_000,
+            Speed::G1 => 8_000,
+        })
+    }
+}
+
+/// What an instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Bytes of transmit memory (C_TXMEM): 2048 to 32768.
+    pub tx_memory: u32,
+    /// Bytes of receive memory (C_RXMEM): 2048 to 32768.
+    pub rx_memory: u32,
+    /// Transmitted checksums.
+    pub tx_checksum: Checksum,
+    /// Received checksums.
+    pub rx_checksum: Checksum,
+    /// Bits of a DMA address, 32 to 64.
+    pub address_bits: u32,
+    /// Whether buffers may begin anywhere (the data realignment engine); else at multiples of 4.
+    pub realign: bool,
+    /// The clock of the DMA engine and of its delay timers, MHz.
+    pub clock_mhz: u32,
+    /// The clock of the register port, MHz: MDIO's is divided from it.
+    pub lite_mhz: u32,
+    /// Clocks of the DMA engine in a unit of the delay (C_DLYTMR_RESOLUTION): 1 to 100000.
+    pub delay_clocks: u32,
+    /// The PHY's address on MDIO; `None`: a fixed link, which is up whenever the cable is in.
+    pub phy: Option<u8>,
+    /// What the link partner agrees to.
+    pub speed: Speed,
+    /// From a reset to PhyRstCmplt. The driver waits for up to 50 ms.
+    pub phy_reset: Span,
+    /// How long a negotiation takes. Some two seconds in life; nothing where nobody looks at it.
+    pub negotiation: Span,
+    /// Whether there are statistics registers.
+    pub statistics: bool,
+    /// Whether there is the extended multicast table.
+    pub extended_multicast: bool,
+}
+
+impl Config {
+    /// 1 Gbit/s on a Zynq UltraScale+: 125 MHz, partial checksums, memory for jumbo frames, 64 bits of address.
+    pub const ZYNQMP: Config = Config {
+        tx_memory: 32 << 10,
+        rx_memory: 32 << 10,
+        tx_checksum: Checksum::Partial,
+        rx_checksum: Checksum::Partial,
+        address_bits: 64,
+        realign: true,
+        clock_mhz: 125,
+        lite_mhz: 125,
+        delay_clocks: 125,
+        phy: Some(1),
+        speed: Speed::G1,
+        phy_reset: Span::from_ms(5),
+        negotiation: Span::ZERO,
+        statistics: true,
+        extended_multicast: false,
+    };
+
+    /// The same with every value in its range.
+    pub(super) fn sane(mut self) -> Config {
+        self.tx_memory = self.tx_memory.clamp(2048, 32768);
+        self.rx_memory = self.rx_memory.clamp(2048, 32768);
+        self.address_bits = self.address_bits.clamp(32, 64);
+        self.clock_mhz = self.clock_mhz.clamp(1, 1000);
+        self.lite_mhz = self.lite_mhz.clamp(1, 1000);
+        self.delay_clocks = self.delay_clocks.clamp(1, 100_000);
+        self.phy = self.phy.map(|p| p & 31);
+        self
+    }
+
+    /// So many clocks of the DMA engine.
+    pub(super) const fn clocks(&self, n: u64) -> Span {
+        Span::from_ps((n * 1_000_000).div_ceil(self.clock_mhz as u64))
+    }
+
+    /// A unit of the delay.
+    pub(super) const fn delay_unit(&self) -> Span {
+        self.clocks(self.delay_clocks as u64)
+    }
+
+    /// Whether the upper halves of address registers exist.
+    pub(super) const fn wide(&self) -> bool {
+        self.address_bits > 32
+    }
+
+    /// An address as the engine puts it on the bus.
+    pub(super) const fn address(&self, low: u32, high: u32) -> u64 {
+        (low as u64 | (high as u64) << 32) & (u64::MAX >> (64 - self.address_bits))
+    }
+}

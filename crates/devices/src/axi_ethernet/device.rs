@@ -1,0 +1,408 @@
+//! The device: what it is made of, and what is due when.
+
+use super::config::Config;
+use super::filter::Filter;
+use super::mac::{Access, Mac};
+use super::phy::{Did, Phy};
+use super::receive::Receiver;
+use super::stats::Stats;
+use super::transmit::Transmitter;
+use alloc::vec::Vec;
+use doorbell_layout::axienet::{int, line};
+use doorbell_seam::{Device, Port, Reg, Span, Taken, Time, Timed};
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $field:ident,)*) => {
+        /// What the device counted. Unlike its statistics registers, no reset clears it.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $field: u64,)*
+        }
+
+        impl Counters {
+            /// Every counter with its name.
+            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Frames sent.
+    tx_packets,
+    /// Bytes of those, padding among them, without FCS.
+    tx_bytes,
+    /// Transmit descriptors used.
+    tx_descriptors,
+    /// Packets reported in their last descriptor.
+    tx_completions,
+    /// Packets given up: too long, cut off by a stop or an error, a bad FCS.
+    tx_discarded,
+    /// Frames sent at a speed that is not the link's.
+    tx_garbled,
+    /// Transmit tails written.
+    tx_doorbells,
+    /// Receive tails written.
+    rx_doorbells,
+    /// Tails of either, written to a channel that does not run.
+    lost_doorbells,
+    /// Frames put into memory.
+    rx_packets,
+    /// Bytes of those.
+    rx_bytes,
+    /// Receive descriptors used.
+    rx_descriptors,
+    /// Frames reported in their last descriptor.
+    rx_completions,
+    /// Frames that found no room on the chip.
+    rx_missed,
+    /// Frames for others.
+    rx_filtered,
+    /// Frames dropped otherwise: receiver off, no link, bad length, cut off by a stop or an error.
+    rx_dropped,
+    /// Reads of descriptors.
+    fetches,
+    /// Reads of data.
+    data_reads,
+    /// Bytes of those.
+    data_read_bytes,
+    /// Writes of data.
+    data_writes,
+    /// Bytes of those.
+    data_write_bytes,
+    /// Times that the transmit channel's line rose.
+    tx_interrupts,
+    /// Times that the receive channel's line rose.
+    rx_interrupts,
+    /// Times that the MAC's line rose.
+    mac_interrupts,
+    /// Errors that halted a channel.
+    dma_errors,
+    /// Packets without SOF: each stops transmission.
+    hangs,
+    /// SOF in the middle of a packet.
+    bad_descriptors,
+    /// Register writes that the hardware ignores: narrow, during a reset, or nothing there.
+    ignored_writes,
+    /// Resets, by a channel or from outside.
+    resets,
+}
+
+/// PG021: a reset input lasts for 16 clocks at the least; so does the soft one.
+const RESET_CLOCKS: u64 = 16;
+
+/// The model.
+#[derive(Debug)]
+pub struct AxiEthernet {
+    pub(super) cfg: Config,
+    /// What it counted since it was made.
+    pub counters: Counters,
+    pub(super) mac: Mac,
+    pub(super) filter: Filter,
+    pub(super) stats: Stats,
+    phy: Phy,
+    pub(super) tx: Transmitter,
+    pub(super) rx: Receiver,
+    pub(super) sg_ctl: u32,
+    /// When the engine can fetch the next descriptor.
+    fetch_free: Time,
+    /// Until then the reset bit reads as one.
+    resetting: Time,
+    /// When the PHY will have been reset; `NEVER`: it has.
+    phy_reset: Time,
+    /// When the link will have been negotiated; `NEVER`: it has.
+    negotiating: Time,
+    /// The cable is in, and the partner alive.
+    cable: bool,
+    pub(super) link: bool,
+    /// The three lines, as they are.
+    lines: [bool; 3],
+    /// Up to when everything has been done.
+    now: Time,
+    due: Time,
+    /// Frames' memory, to be used again.
+    pub(super) spare: Vec<Vec<u8>>,
+}
+
+impl AxiEthernet {
+    /// The cores as after power-on, with a link partner. Values out of range are rounded into it.
+    pub fn new(cfg: Config) -> AxiEthernet {
+        let cfg = cfg.sane();
+        AxiEthernet {
+            cfg,
+            counters: Counters::default(),
+            mac: Mac::new(),
+            filter: Filter::new(),
+            stats: Stats::new(),
+            phy: Phy::new(true),
+            tx: Transmitter::new(&cfg),
+            rx: Receiver::new(&cfg),
+            sg_ctl: 0,
+            fetch_free: Time::ZERO,
+            resetting: Time::ZERO,
+            phy_reset: Time::NEVER,
+            negotiating: Time::NEVER,
+            cable: true,
+            link: true,
+            lines: [false; 3],
+            now: Time::ZERO,
+            due: Time::NEVER,
+            spare: Vec::new(),
+        }
+    }
+
+    /// What it is.
+    pub fn config(&self) -> &Config {
+        &self.cfg
+    }
+
+    /// Interrupt line `n`, as it is now; see `doorbell_layout::axienet::line`.
+    pub fn line(&self, n: u16) -> bool {
+        self.lines.get(usize::from(n)).copied().unwrap_or(false)
+    }
+
+    /// Bytes in the receive memory.
+    pub fn rx_memory_used(&self) -> usize {
+        self.rx.used()
+    }
+
+    // ---- link ----
+
+    /// The cable is pulled, or put in: the link negotiates.
+    pub fn set_cable(&mut self, at: Time, plugged: bool) {
+        let at = at.max(self.now);
+        self.cable = plugged;
+        self.negotiate(at);
+        self.look_ahead();
+    }
+
+    /// The link goes down, and comes up when it has been negotiated.
+    fn negotiate(&mut self, at: Time) {
+        let takes = self.cfg.phy.is_some() && self.cfg.negotiation > Span::ZERO;
+        self.negotiating = if takes { at + self.cfg.negotiation } else { Time::NEVER };
+        self.phy.set_link(false);
+        self.follow_link();
+    }
+
+    fn follow_link(&mut self) {
+        let phy = self.cfg.phy.is_none() || (self.phy_reset == Time::NEVER && self.phy.is_powered());
+        let up = self.cable && phy && self.negotiating == Time::NEVER;
+        self.phy.set_link(up);
+        if up && !self.link {
+            self.mac.is |= int::AUTONEG;
+        }
+        self.link = up;
+    }
+
+    fn link_due(&self) -> Time {
+        if self.cable { self.negotiating } else { Time::NEVER }
+    }
+
+    /// Whether frames pass: the link is up, at the speed that the MAC was told.
+    pub(super) fn carries(&self) -> bool {
+        self.link && self.mac.speed() == Some(self.cfg.speed)
+    }
+
+    /// An access over MDIO begins; what is read is there when it is over.
+    pub(super) fn access_phy(&mut self, at: Time, a: Access) {
+        let here = self.cfg.phy == Some(a.phy) && self.phy_reset == Time::NEVER;
+        match a.write {
+            // Nobody pulls the wire down.
+            None if !here => self.mac.mdio_mrd = 0xffff,
+            None => self.mac.mdio_mrd = self.phy.read(a.reg, self.cfg.speed).into(),
+            Some(v) if here && self.phy.write(a.reg, v) == Did::Negotiate => self.negotiate(at),
+            Some(_) => {}
+        }
+    }
+
+    // ---- reset ----
+
+    pub(super) fn in_reset(&self, at: Time) -> bool {
+        at < self.resetting
+    }
+
+    /// Either channel's reset bit: both channels, the MAC, and the PHY behind it.
+    pub(super) fn reset_core(&mut self, at: Time) {
+        self.counters.resets += 1;
+        self.resetting = at + self.cfg.clocks(RESET_CLOCKS);
+        self.mac = Mac::in_reset();
+        self.filter = Filter::new();
+        self.stats = Stats::new();
+        let busy = self.tx.sending.unwrap_or(Time::ZERO).max(self.tx.quiet);
+        self.tx = Transmitter::new(&self.cfg);
+        self.tx.quiet = busy;
+        self.rx = Receiver::new(&self.cfg);
+        self.sg_ctl = 0;
+        self.fetch_free = self.resetting;
+        self.phy_reset = at + self.cfg.phy_reset;
+        self.phy = Phy::new(false);
+        self.negotiating = Time::NEVER;
+        self.follow_link();
+    }
+
+    fn phy_reset_over(&mut self, t: Time) {
+        self.phy_reset = Time::NEVER;
+        self.mac.phy_is_ready();
+        self.negotiate(t);
+    }
+
+    // ---- what is due ----
+
+    /// A frame's worth of empty memory.
+    pub(super) fn spare(&mut self) -> Vec<u8> {
+        let mut v = self.spare.pop().unwrap_or_default();
+        v.clear();
+        v
+    }
+
+    fn tx_fetch_due(&self) -> Time {
+        self.tx.ch.fetch_due(self.fetch_free)
+    }
+
+    fn rx_fetch_due(&self) -> Time {
+        self.rx.ch.fetch_due(self.fetch_free)
+    }
+
+    /// Fetches a descriptor for the channel that has fewer.
+    fn fetch<P: Port>(&mut self, p: &mut P, t: Time) {
+        let (tx, rx) = (self.tx_fetch_due() <= t, self.rx_fetch_due() <= t);
+        let receives = rx && (!tx || self.rx.ch.queue.len() <= self.tx.ch.queue.len());
+        let cfg = self.cfg;
+        let ch = if receives { &mut self.rx.ch } else { &mut self.tx.ch };
+        match ch.fetch(p, t, &cfg) {
+            Ok(arrived) => {
+                self.fetch_free = arrived;
+                self.counters.fetches += 1;
+            }
+            Err(()) => {
+                self.counters.dma_errors += 1;
+                if receives { self.rx_stopped() } else { self.tx_drop_packet() }
+            }
+        }
+    }
+
+    /// When the next thing happens, of whatever kind.
+    fn look_ahead(&mut self) {
+        self.due = (self.phy_reset.min(self.link_due()).min(self.mac.mdio_due()))
+            .min(self.tx_arrival_due().min(self.tx.ch.update_due()).min(self.wire_due()))
+            .min(self.rx_landing_due().min(self.rx.ch.update_due()))
+            .min(self.tx.ch.delay_due().min(self.rx.ch.delay_due()))
+            .min(self.tx_work_due().min(self.rx_data_due()))
+            .min(self.tx_fetch_due().min(self.rx_fetch_due()))
+            .min(if self.lines_wanted() == self.lines { Time::NEVER } else { self.now })
+            .max(self.now);
+    }
+
+    /// Does what is due at `t`, each kind once, what has come first.
+    fn step<P: Port>(&mut self, p: &mut P, t: Time) {
+        if self.phy_reset <= t {
+            self.phy_reset_over(t);
+        }
+        if self.link_due() <= t {
+            self.negotiating = Time::NEVER;
+            self.follow_link();
+        }
+        if self.mac.mdio_due() <= t {
+            self.mac.mdio_done();
+        }
+        if self.tx.ch.update_due() <= t {
+            self.tx_updated(t);
+        }
+        if self.rx.ch.update_due() <= t {
+            self.rx_updated(t);
+        }
+        if self.tx_arrival_due() <= t {
+            self.tx_arrived(p, t);
+        }
+        if self.rx_landing_due() <= t {
+            self.rx_landed(p, t);
+        }
+        if self.wire_due() <= t {
+            self.wire(p, t);
+        }
+        if self.rx_data_due() <= t {
+            self.rx_data(p, t);
+        }
+        if self.tx_work_due() <= t {
+            self.tx_work(p, t);
+        }
+        if self.tx_fetch_due().min(self.rx_fetch_due()) <= t {
+            self.fetch(p, t);
+        }
+        if self.tx.ch.delay_due() <= t {
+            self.tx.ch.delay_over();
+        }
+        if self.rx.ch.delay_due() <= t {
+            self.rx.ch.delay_over();
+        }
+        self.settle(p, t);
+    }
+
+    /// The lines as they should be.
+    fn lines_wanted(&self) -> [bool; 3] {
+        [self.tx.ch.interrupts(), self.rx.ch.interrupts(), self.mac.interrupts()]
+    }
+
+    /// States and lines follow what has happened.
+    pub(super) fn settle<P: Port>(&mut self, p: &mut P, t: Time) {
+        self.tx.ch.settle(self.tx.is_working());
+        self.rx.ch.settle(self.rx.is_busy());
+        let wanted = self.lines_wanted();
+        let c = &mut self.counters;
+        let rises = [&mut c.tx_interrupts, &mut c.rx_interrupts, &mut c.mac_interrupts];
+        for (((n, high), wanted), rises) in
+            [line::TX, line::RX, line::MAC].into_iter().zip(&mut self.lines).zip(wanted).zip(rises)
+        {
+            if *high != wanted {
+                *high = wanted;
+                *rises += u64::from(wanted);
+                p.set_line(t, n, wanted);
+            }
+        }
+        self.look_ahead();
+    }
+}
+
+impl Timed for AxiEthernet {
+    #[inline]
+    fn next_due(&self) -> Option<Time> {
+        (self.due < Time::NEVER).then_some(self.due)
+    }
+}
+
+impl<P: Port> Device<P> for AxiEthernet {
+    fn mmio_read(&mut self, _p: &mut P, at: Time, r: Reg, size: u8) -> u64 {
+        self.read_any(at.max(self.now), r, size)
+    }
+
+    fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64) {
+        self.advance(p, at);
+        self.write_any(p, self.now, r, size, v);
+    }
+
+    fn receive(&mut self, _p: &mut P, at: Time, frame: &[u8]) -> Taken {
+        let taken = self.arrive(at.max(self.now), frame);
+        self.look_ahead();
+        taken
+    }
+
+    fn advance(&mut self, p: &mut P, until: Time) {
+        while self.due <= until {
+            self.now = self.now.max(self.due);
+            self.step(p, self.now);
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn reset(&mut self, p: &mut P, at: Time) {
+        self.now = self.now.max(at);
+        self.reset_core(self.now);
+        self.resetting = self.now;
+        self.tx.quiet = Time::ZERO;
+        self.phy_reset = Time::NEVER;
+        self.mac = Mac::new();
+        self.follow_link();
+        self.settle(p, self.now);
+    }
+}

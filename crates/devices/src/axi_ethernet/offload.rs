@@ -1,0 +1,88 @@
+//! Checksums by application words.
+//!
+//! **Partial** knows no protocol. Transmit: the one's-complement sum of the frame from a
+//! start to its end, on top of a seed, is complemented and stored where APP1 says; what is
+//! there already is summed too, and that is the pseudo-header. Receive: the sum from byte
+//! 14 to the end, without FCS, in APP3.
+//!
+//! **Full** knows IPv4 behind at most one tag of type 0x8100, and TCP and UDP that are not
+//! fragments. Transmit: both checksums are made, whatever was there. Receive: APP2 says
+//! which were right.
+//!
+//! Source: PG138, "Normal Transmit AXI4-Stream Control Words", "Partial" and "Full TCP/UDP Checksum
+//! Offload in Hardware"; facts, axienet, 4 and 5.
+
+use super::config::Checksum;
+use doorbell_layout::axienet::{rx_app, tx_app};
+use doorbell_packet::checksum::Sum;
+use doorbell_packet::headers::{Check, ETHERNET, Ip, Layers, Transport, verify};
+
+/// Where the checksum is in an IPv4 header.
+const IP_CHECKSUM: usize = 10;
+
+/// Completes a frame as its APP0 to APP2 say, as far as the core was built for it.
+pub(super) fn transmit(built: Checksum, app: [u32; 3], frame: &mut [u8]) {
+    match (built, app[0] & tx_app::CHECKSUM) {
+        (Checksum::Partial, tx_app::PARTIAL) => {
+            let start = (app[1] >> tx_app::START_SHIFT) as usize;
+            let insert = (app[1] & tx_app::INSERT) as usize;
+            let sum = frame.get(start..).map_or(Sum::ZERO, Sum::of).plus_be16((app[2] & tx_app::SEED) as u16);
+            store(frame, insert, sum.checksum());
+        }
+        (Checksum::Full, tx_app::FULL) => complete(frame),
+        _ => {}
+    }
+}
+
+/// Stores a checksum; outside the frame, nothing is there to be changed.
+fn store(frame: &mut [u8], at: usize, v: u16) {
+    if let Some(to) = frame.get_mut(at..at + 2) {
+        to.copy_from_slice(&v.to_be_bytes());
+    }
+}
+
+/// The layers of a frame that full offload knows.
+fn known(frame: &[u8]) -> Option<Layers> {
+    let l = Layers::of(frame).ok().filter(|l| l.ip == Ip::V4)?;
+    let tags = &frame[ETHERNET - 2..usize::from(l.l3) - 2];
+    (tags.is_empty() || tags.len() == 4 && tags[..2] == [0x81, 0]).then_some(l)
+}
+
+fn complete(frame: &mut [u8]) {
+    let Some(l) = known(frame) else { return };
+    let (l3, l4) = (usize::from(l.l3), usize::from(l.l4));
+    store(frame, l3 + IP_CHECKSUM, 0);
+    let header = Sum::of(&frame[l3..l4]).checksum();
+    store(frame, l3 + IP_CHECKSUM, header);
+    let (Some(transport), Some(datagram)) = (l.transport, l.datagram(frame)) else { return };
+    let field = l4 + usize::from(transport.checksum_offset());
+    store(frame, field, 0);
+    let sum = l.pseudo_header(frame, (datagram.end - l4) as u32).plus(Sum::of(&frame[l4..datagram.end]));
+    let check = match transport {
+        Transport::Tcp => sum.checksum(),
+        Transport::Udp => sum.udp_checksum(),
+    };
+    store(frame, field, check);
+}
+
+/// APP2 and APP3 of a received frame without FCS.
+pub(super) fn receive(built: Checksum, frame: &[u8]) -> (u32, u32) {
+    match built {
+        Checksum::None => (0, 0),
+        Checksum::Partial => (0, frame.get(rx_app::SUM_FROM..).map_or(0, |b| Sum::of(b).value().into())),
+        Checksum::Full => (status(frame) << rx_app::STATUS_SHIFT, 0),
+    }
+}
+
+fn status(frame: &[u8]) -> u32 {
+    let Some(l) = known(frame) else { return rx_app::NONE };
+    let v = verify(frame);
+    match (v.ip, v.transport, l.transport) {
+        (Check::Bad, ..) => rx_app::IP_BAD,
+        (Check::Good, Check::Bad, _) => rx_app::TRANSPORT_BAD,
+        (Check::Good, Check::Good, Some(Transport::Tcp)) => rx_app::TCP_GOOD,
+        (Check::Good, Check::Good, Some(Transport::Udp)) => rx_app::UDP_GOOD,
+        (Check::Good, ..) => rx_app::IP_GOOD,
+        _ => rx_app::NONE,
+    }
+}

@@ -1,0 +1,289 @@
+//! S2MM: from the wire to memory.
+//!
+//! **On arrival** a frame is looked at whole: link, length, filter. Frames that are
+//! shorter than 60 bytes come from partners that are not Ethernet (a TAP device) and are padded, as
+//! a sender's MAC would have. What is too long, or has a length field that is
+//! not its length, is rejected, unless RCW1 or RAF say otherwise. It then takes room in the receive
+//! memory; without room it is dropped: that, and nothing else, is what the sender
+//! sees of an idle engine.
+//!
+//! **To memory**: buffer after buffer until the frame is in, each one write. Status
+//! follows when the data are there: SOF in the first descriptor, EOF and the
+//! application words in the last. APP4 is the number of bytes of the frame.
+//!
+//! RS 0 in the middle of a frame loses the rest of it.
+//!
+//! Source: PG021, "S2MM_STATUS"; PG138, "Receive AXI4-Stream Interface"; facts, axienet, 5 and 8.
+
+use super::channel::{Channel, Fetched, data_error};
+use super::config::Config;
+use super::device::AxiEthernet;
+use super::offload;
+use crate::e1000::fcs;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use doorbell_layout::axienet::{Descriptor, int, raf, rcw1, rx_app, sr, stat};
+use doorbell_seam::{Drop, Iova, Port, Taken, Time};
+
+/// Shortest frame, without FCS.
+const MIN_FRAME: usize = 60;
+/// Longest frame, without FCS and tag.
+pub(super) const MAX_FRAME: usize = 1514;
+/// Writes of data under way at the most.
+const IN_FLIGHT: usize = 2;
+/// PG021, "Latency": clocks from the stream's first data to the write's address.
+const STREAM_TO_DATA: u64 = 39;
+/// Length field: above are types.
+const MAX_LENGTH_FIELD: usize = 1500;
+
+/// A frame in the receive memory.
+#[derive(Debug)]
+struct Frame {
+    ready: Time,
+    bytes: Vec<u8>,
+    /// How many have been written.
+    done: usize,
+    app: [u32; 5],
+}
+
+/// A buffer that is being written.
+#[derive(Debug)]
+struct Landing {
+    at: Time,
+    fetched: Fetched,
+    status: u32,
+    bytes: usize,
+    /// Of a frame that ends here.
+    app: Option<[u32; 5]>,
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub(super) ch: Channel,
+    fifo: VecDeque<Frame>,
+    used: usize,
+    landing: VecDeque<Landing>,
+}
+
+impl Receiver {
+    pub(super) fn new(cfg: &Config) -> Receiver {
+        Receiver { ch: Channel::new(cfg), fifo: VecDeque::new(), used: 0, landing: VecDeque::with_capacity(IN_FLIGHT) }
+    }
+
+    /// Whether data are on their way to memory.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.landing.is_empty()
+    }
+
+    /// The MAC's receiver is reset: what has not begun to leave is gone.
+    pub(super) fn empty(&mut self) {
+        let keep = usize::from(self.fifo.front().is_some_and(|f| f.done > 0));
+        self.fifo.truncate(keep);
+        self.count_used();
+    }
+
+    fn count_used(&mut self) {
+        let waiting: usize = self.fifo.iter().map(|f| f.bytes.len() - f.done).sum();
+        self.used = waiting + self.landing.iter().map(|l| l.bytes).sum::<usize>();
+    }
+
+    /// Bytes in the receive memory.
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+}
+
+/// Whether the frame has a VLAN tag.
+pub(super) fn is_tagged(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[0x81, 0x00])
+}
+
+/// Whether the length field, if it is one, is wrong.
+fn lies_about_length(frame: &[u8]) -> bool {
+    let at = if is_tagged(frame) { 16 } else { 12 };
+    let Some(&[a, b]) = frame.get(at..at + 2) else { return true };
+    let field = usize::from(u16::from_be_bytes([a, b]));
+    let have = frame.len() - at - 2;
+    // Of a short frame, the rest is padding.
+    field <= MAX_LENGTH_FIELD && (have < field || have > field && frame.len() > MIN_FRAME)
+}
+
+impl AxiEthernet {
+    // ---- arrival ----
+
+    /// A frame arrives from the wire.
+    pub(super) fn arrive(&mut self, at: Time, frame: &[u8]) -> Taken {
+        if !self.carries() || self.mac.rcw1 & rcw1::RX == 0 {
+            self.counters.rx_dropped += 1;
+            return Taken::Dropped(Drop::Off);
+        }
+        let on_wire = frame.len().max(MIN_FRAME) + 4;
+        if frame.len() < 14 {
+            return self.reject(Drop::Malformed, stat::RX_UNDERSIZE);
+        }
+        let options = self.mac.rcw1;
+        let tag = if options & rcw1::VLAN != 0 && is_tagged(frame) { 4 } else { 0 };
+        if options & rcw1::JUMBO == 0 && frame.len() > MAX_FRAME + tag && self.mac.raf & raf::RX_BAD == 0 {
+            return self.reject(Drop::Malformed, stat::RX_OVERSIZE);
+        }
+        let checks = options & rcw1::LENGTH_TYPE_DISABLE == 0 && self.mac.raf & raf::RX_BAD == 0;
+        if checks && lies_about_length(frame) {
+            return self.reject(Drop::Malformed, stat::RX_LENGTH_ERRORS);
+        }
+        if !self.filter.pass(self.mac.raf, frame) {
+            self.counters.rx_filtered += 1;
+            self.mac.is |= int::RX_REJECT;
+            return Taken::Dropped(Drop::Filter);
+        }
+        self.count_received(frame, on_wire);
+        let fcs = options & rcw1::FCS != 0;
+        let len = on_wire - if fcs { 0 } else { 4 };
+        if self.rx.used + len > self.cfg.rx_memory as usize {
+            self.counters.rx_missed += 1;
+            self.mac.is |= int::RX_FIFO_OVERFLOW | int::RX_REJECT;
+            return Taken::Dropped(Drop::Fifo);
+        }
+        self.store(at, frame, fcs);
+        self.mac.is |= int::RX_COMPLETE;
+        Taken::Yes
+    }
+
+    fn reject(&mut self, why: Drop, statistic: u32) -> Taken {
+        self.counters.rx_dropped += 1;
+        self.stats.add(statistic, 1);
+        self.mac.is |= int::RX_REJECT;
+        Taken::Dropped(why)
+    }
+
+    fn count_received(&mut self, frame: &[u8], on_wire: usize) {
+        let s = &mut self.stats;
+        s.add(stat::RX_BYTES, on_wire);
+        s.add(stat::RX_GOOD, 1);
+        s.size_class(stat::RX_64, on_wire);
+        if is_tagged(frame) {
+            s.add(stat::RX_VLAN, 1);
+        }
+        if frame.starts_with(&[0xff; 6]) {
+            s.add(stat::RX_BROADCAST, 1);
+        } else if frame[0] & 1 == 1 {
+            s.add(stat::RX_MULTICAST, 1);
+        }
+    }
+
+    /// Puts an accepted frame into the receive memory, with its application words.
+    fn store(&mut self, at: Time, frame: &[u8], with_fcs: bool) {
+        let mut bytes = self.spare();
+        bytes.extend_from_slice(frame);
+        if bytes.len() < MIN_FRAME {
+            bytes.resize(MIN_FRAME, 0);
+        }
+        let (status, sum) = offload::receive(self.cfg.rx_checksum, &bytes);
+        if with_fcs {
+            let fcs = fcs::of(&bytes);
+            bytes.extend_from_slice(&fcs);
+        }
+        let app = [0, 0, status, sum, bytes.len() as u32 & rx_app::LENGTH];
+        self.rx.used += bytes.len();
+        self.rx.fifo.push_back(Frame { ready: at, bytes, done: 0, app });
+    }
+
+    // ---- to memory ----
+
+    pub(super) fn rx_data_due(&self) -> Time {
+        let r = &self.rx;
+        if !r.ch.runs() || r.landing.len() >= IN_FLIGHT || !r.ch.has_room() {
+            return Time::NEVER;
+        }
+        match (r.fifo.front(), r.ch.queue.front()) {
+            (Some(f), Some(d)) if f.done == 0 => (f.ready + self.cfg.clocks(STREAM_TO_DATA)).max(d.at),
+            (Some(_), Some(d)) => d.at,
+            _ => Time::NEVER,
+        }
+    }
+
+    /// The next buffer of the frame in front.
+    pub(super) fn rx_data<P: Port>(&mut self, p: &mut P, t: Time) {
+        let Some(&fetched) = self.rx.ch.queue.front() else { return };
+        if self.rx.ch.is_stale(&fetched.d) {
+            return self.rx_fail(fetched.place, sr::SG_INT_ERR);
+        }
+        let size = (fetched.d.control.get() & Descriptor::LENGTH) as usize;
+        let at = self.cfg.address(fetched.d.buffer.get(), fetched.d.buffer_msb.get());
+        if size == 0 || !at.is_multiple_of(4) && !self.cfg.realign {
+            return self.rx_data_fails(p, t, &fetched, (Descriptor::INT_ERR, sr::DMA_INT_ERR));
+        }
+        let Some(f) = self.rx.fifo.front_mut() else { return };
+        let n = size.min(f.bytes.len() - f.done);
+        let landed = match p.write(t, Iova(at), &f.bytes[f.done..f.done + n]) {
+            Ok(landed) => landed.max(t),
+            Err(fault) => return self.rx_data_fails(p, t, &fetched, data_error(fault)),
+        };
+        self.counters.data_writes += 1;
+        self.counters.data_write_bytes += n as u64;
+        self.counters.rx_descriptors += 1;
+        let mut status = n as u32 | Descriptor::CMPLT;
+        if f.done == 0 {
+            status |= Descriptor::SOF;
+            self.rx.ch.coalescer.packet_begins();
+        }
+        f.done += n;
+        let ends = f.done == f.bytes.len();
+        let app = ends.then_some(f.app);
+        if ends {
+            status |= Descriptor::EOF;
+            if let Some(f) = self.rx.fifo.pop_front() {
+                self.counters.rx_packets += 1;
+                self.counters.rx_bytes += f.bytes.len() as u64;
+                self.spare.push(f.bytes);
+            }
+        }
+        self.rx.ch.queue.pop_front();
+        // They land in the order they were made.
+        let at = self.rx.landing.back().map_or(landed, |l| l.at.max(landed));
+        self.rx.landing.push_back(Landing { at, fetched, status, bytes: n, app });
+    }
+
+    fn rx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, (status, errors): (u32, u32)) {
+        let cfg = self.cfg;
+        // If not even that can be written, there is one error more.
+        let _: Result<(), ()> = self.rx.ch.update(p, t, &cfg, f, status | Descriptor::CMPLT, None, false);
+        self.rx_fail(f.place, errors);
+    }
+
+    fn rx_fail(&mut self, place: u64, errors: u32) {
+        self.counters.dma_errors += 1;
+        self.rx.ch.fail(place, errors);
+        self.rx_stopped();
+    }
+
+    /// The channel runs no more: the rest of a frame in work is lost.
+    pub(super) fn rx_stopped(&mut self) {
+        if let Some(f) = self.rx.fifo.pop_front_if(|f| f.done > 0) {
+            self.rx.used -= f.bytes.len() - f.done;
+            self.counters.rx_dropped += 1;
+            self.spare.push(f.bytes);
+        }
+    }
+
+    pub(super) fn rx_landing_due(&self) -> Time {
+        self.rx.landing.front().map_or(Time::NEVER, |l| l.at)
+    }
+
+    /// A buffer's data are in memory: its status follows.
+    pub(super) fn rx_landed<P: Port>(&mut self, p: &mut P, t: Time) {
+        let Some(l) = self.rx.landing.pop_front() else { return };
+        self.rx.used -= l.bytes;
+        let cfg = self.cfg;
+        let written = self.rx.ch.update(p, t, &cfg, &l.fetched, l.status, l.app.as_ref(), l.app.is_some());
+        if written.is_err() {
+            self.counters.dma_errors += 1;
+            self.rx_stopped();
+        }
+    }
+
+    pub(super) fn rx_updated(&mut self, t: Time) {
+        if self.rx.ch.updated(t) {
+            self.counters.rx_completions += 1;
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The MAC's statistics: 64 bits each, which reading does not clear. Reading the low
+//! half keeps the high one for the read that follows, so that the two belong together.
+//!
+//! Source: PG138 and PG051, "Statistics Counters". Bytes and size classes count the FCS.
+
+use doorbell_layout::axienet::stat;
+
+const COUNT: usize = ((stat::LAST - stat::FIRST) / 8 + 1) as usize;
+
+/// The block; a counter is named by the offset of its low half.
+#[derive(Clone, Debug)]
+pub(super) struct Stats {
+    counts: [u64; COUNT],
+    high: u32,
+}
+
+/// Whether the register is one of them.
+pub(super) const fn is_statistic(r: u32) -> bool {
+    r >= stat::FIRST && r <= stat::LAST + 4
+}
+
+const fn index(r: u32) -> usize {
+    (r - stat::FIRST) as usize / 8 % COUNT
+}
+
+impl Stats {
+    pub(super) const fn new() -> Stats {
+        Stats { counts: [0; COUNT], high: 0 }
+    }
+
+    /// So many more.
+    pub(super) fn add(&mut self, r: u32, n: usize) {
+        let c = &mut self.counts[index(r)];
+        *c = c.wrapping_add(n as u64);
+    }
+
+    /// A frame of `len` bytes with its FCS, in the six size classes from `r` on.
+    pub(super) fn size_class(&mut self, r: u32, len: usize) {
+        let class = match len {
+            ..65 => 0,
+            65..128 => 1,
+            128..256 => 2,
+            256..512 => 3,
+            512..1024 => 4,
+            _ => 5,
+        };
+        self.add(r + 8 * class, 1);
+    }
+
+    pub(super) fn read(&mut self, r: u32) -> u32 {
+        if r & 4 != 0 {
+            return self.high;
+        }
+        let v = self.counts[index(r)];
+        self.high = (v >> 32) as u32;
+        v as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_low_half_keeps_the_high_one() {
+        let mut s = Stats::new();
+        s.add(stat::RX_BYTES, u32::MAX as usize);
+        assert_eq!(s.read(stat::RX_BYTES), u32::MAX);
+        s.add(stat::RX_BYTES, 1);
+        assert_eq!(s.read(stat::RX_BYTES + 4), 0, "of before");
+        assert_eq!([s.read(stat::RX_BYTES), s.read(stat::RX_BYTES + 4)], [0, 1]);
+    }
+
+    #[test]
+    fn size_classes_count_the_fcs() {
+        let mut s = Stats::new();
+        for len in [64, 65, 127, 128, 1518, 9000] {
+            s.size_class(stat::RX_64, len);
+        }
+        let classes: [u32; 6] = core::array::from_fn(|i| s.read(stat::RX_64 + 8 * i as u32));
+        assert_eq!(classes, [1, 2, 1, 0, 0, 2]);
+    }
+}

@@ -1,0 +1,150 @@
+//! When the channels interrupt: what a user may ask for, and the word that asks the
+//! device.
+//!
+//! Source: xilinx_axienet_main.c `axienet_calc_cr`, `axienet_ethtools_set_coalesce`.
+
+use super::config::OpenError;
+use doorbell_layout::axienet::{COALESCE_MAX, DELAY_UNIT_CLOCKS, cr};
+
+/// What a controller may change of the receive channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adaptive {
+    /// Nothing: it is not asked.
+    Off,
+    /// The number of packets; the delay is the user's (Linux's `adaptive-rx`).
+    Count,
+    /// The number of packets, and the delay.
+    CountAndDelay,
+}
+
+/// The settings of `ethtool -C`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coalesce {
+    /// Received packets an interrupt, 1 to 255. With a controller it is what the
+    /// controller last said, and what is asked for here is not looked at.
+    pub rx_frames: u32,
+    /// Silence that ends the wait, in microseconds; the core has a limit, to which
+    /// it is cut.
+    pub rx_usecs: u32,
+    /// Sent packets an interrupt, 1 to 255.
+    pub tx_frames: u32,
+    /// As `rx_usecs`.
+    pub tx_usecs: u32,
+    /// Whether a controller decides for reception.
+    pub adaptive_rx: Adaptive,
+}
+
+impl Coalesce {
+    /// Linux's defaults.
+    pub const LINUX: Coalesce =
+        Coalesce { rx_frames: 1, rx_usecs: 16, tx_frames: 24, tx_usecs: 50, adaptive_rx: Adaptive::Count };
+
+    /// What is out of range, if anything. The counts are looked at even when a
+    /// controller decides, as Linux does.
+    pub(super) fn check(&self) -> Result<(), OpenError> {
+        let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
+        let counts = [self.rx_frames, self.tx_frames];
+        bad(counts.iter().all(|n| *n <= COALESCE_MAX), "frames: less than 256")?;
+        bad(counts.iter().all(|n| *n > 0), "frames: not zero")?;
+        let rx_waits = self.rx_frames > 1 || self.adaptive_rx != Adaptive::Off;
+        let timed = (!rx_waits || self.rx_usecs > 0) && (self.tx_frames == 1 || self.tx_usecs > 0);
+        bad(timed, "usecs: not zero when frames is more than one or adaptive")
+    }
+}
+
+/// A delay in the device's units of [`DELAY_UNIT_CLOCKS`]: the nearest, at most 255,
+/// and at least one unless no delay is asked for.
+pub const fn delay_units(delay_ns: u64, clock_hz: u32) -> u32 {
+    if delay_ns == 0 {
+        return 0;
+    }
+    let unit = DELAY_UNIT_CLOCKS as u128 * 1_000_000_000;
+    let n = (delay_ns as u128 * clock_hz as u128 + unit / 2) / unit;
+    match n {
+        0 => 1,
+        n if n > COALESCE_MAX as u128 => COALESCE_MAX,
+        n => n as u32,
+    }
+}
+
+/// The control register of a channel, not running: an interrupt after `frames` packets
+/// (cut to 1 to 255), after `delay_ns` without one, and on errors. For a single packet nothing is
+/// waited for, so there is no delay then.
+pub const fn control(frames: u32, delay_ns: u64, clock_hz: u32) -> u32 {
+    let frames = clamp(frames);
+    let word = frames << cr::THRESHOLD_SHIFT | cr::IOC_IRQ_EN | cr::ERR_IRQ_EN;
+    if frames == 1 {
+        return word;
+    }
+    word | delay_units(delay_ns, clock_hz) << cr::DELAY_SHIFT | cr::DLY_IRQ_EN
+}
+
+/// A number of packets that the register takes.
+pub(super) const fn clamp(frames: u32) -> u32 {
+    match frames {
+        0 => 1,
+        n if n > COALESCE_MAX => COALESCE_MAX,
+        n => n,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_rounded_to_units_of_125_clocks_and_cut_to_255() {
+        for (mhz, usecs, units) in
+            [(125, 16, 16), (125, 50, 50), (100, 50, 40), (250, 200, 255), (100, 1, 1), (50, 2, 1)]
+        {
+            assert_eq!(delay_units(usecs * 1_000, mhz * 1_000_000), units, "{usecs} us at {mhz} MHz");
+        }
+        assert_eq!(delay_units(600, 125_000_000), 1, "to the nearest");
+        assert_eq!(delay_units(1_499, 125_000_000), 1);
+        assert_eq!(delay_units(1_500, 125_000_000), 2);
+        assert_eq!(delay_units(u64::from(u32::MAX) * 1_000, u32::MAX), 255);
+    }
+
+    #[test]
+    fn a_delay_that_was_asked_for_never_becomes_none() {
+        assert_eq!(delay_units(1_000, 10_000_000), 1);
+        assert_eq!(delay_units(0, 10_000_000), 0);
+    }
+
+    #[test]
+    fn the_control_word_of_threshold_64_and_50_us() {
+        assert_eq!(control(64, 50_000, 125_000_000) | cr::RS, 0x3240_7001);
+    }
+
+    #[test]
+    fn threshold_one_has_no_delay_and_no_delay_interrupt() {
+        assert_eq!(control(1, 16_000, 125_000_000) | cr::RS, 0x0001_5001);
+        assert_eq!(control(0, 16_000, 125_000_000), control(1, 0, 1), "zero is illegal, and becomes one");
+    }
+
+    #[test]
+    fn user_settings_are_checked_as_the_driver_does() {
+        let ok = Coalesce { adaptive_rx: Adaptive::Off, ..Coalesce::LINUX };
+        assert_eq!(Coalesce::LINUX.check(), Ok(()));
+        for good in [
+            Coalesce { rx_frames: 255, tx_frames: 255, ..ok },
+            Coalesce { rx_frames: 1, rx_usecs: 0, tx_frames: 1, tx_usecs: 0, ..ok },
+        ] {
+            assert_eq!(good.check(), Ok(()), "{good:?}");
+        }
+        for (bad, why) in [
+            (Coalesce { rx_frames: 256, ..ok }, "frames: less than 256"),
+            (Coalesce { tx_frames: 256, ..ok }, "frames: less than 256"),
+            (Coalesce { rx_frames: 0, ..ok }, "frames: not zero"),
+            (Coalesce { tx_frames: 0, ..ok }, "frames: not zero"),
+            (Coalesce { rx_frames: 2, rx_usecs: 0, ..ok }, "usecs: not zero when frames is more than one or adaptive"),
+            (Coalesce { tx_frames: 2, tx_usecs: 0, ..ok }, "usecs: not zero when frames is more than one or adaptive"),
+            (
+                Coalesce { rx_frames: 1, rx_usecs: 0, adaptive_rx: Adaptive::Count, ..ok },
+                "usecs: not zero when frames is more than one or adaptive",
+            ),
+        ] {
+            assert_eq!(bad.check(), Err(OpenError::Setting(why)), "{bad:?}");
+        }
+    }
+}

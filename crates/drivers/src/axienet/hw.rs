@@ -1,0 +1,184 @@
+//! The cores without their rings: reset, options, filter, speed.
+//!
+//! Source: xilinx_axienet_main.c `__axienet_device_reset`, `axienet_setoptions`,
+//! `axienet_set_mac_address`, `axienet_set_multicast_list`, `axienet_dma_stop`.
+//!
+//! Every loop has a limit in the host's time, so a core that does not answer is an
+//! error and not a hang.
+
+use super::config::{Config, OpenError, Speed};
+use super::mdio;
+use doorbell_layout::axienet::{DMA, MAC, MM2S, S2MM, cr, dma, emmc, fcc, fmi, int, mac, rcw1, sr, tc};
+use doorbell_seam::{Host, Reg, Span};
+
+/// Reads a register of the MAC.
+pub(super) fn get<H: Host>(h: &mut H, offset: u32) -> u32 {
+    h.read32(Reg { region: MAC, offset })
+}
+/// Writes a register of the MAC.
+pub(super) fn put<H: Host>(h: &mut H, offset: u32, v: u32) {
+    h.write32(Reg { region: MAC, offset }, v);
+}
+/// Reads register `r` of a DMA channel.
+pub(super) fn dma_get<H: Host>(h: &mut H, channel: u32, r: u32) -> u32 {
+    h.read32(Reg { region: DMA, offset: channel + r })
+}
+/// Writes register `r` of a DMA channel.
+pub(super) fn dma_put<H: Host>(h: &mut H, channel: u32, r: u32, v: u32) {
+    h.write32(Reg { region: DMA, offset: channel + r }, v);
+}
+
+/// The channel's first descriptor. It latches only while the channel is halted.
+pub(super) fn current<H: Host>(h: &mut H, c: &Config, channel: u32, at: u64) {
+    dma_put(h, channel, dma::CURDESC, at as u32);
+    if c.address_bits > 32 {
+        dma_put(h, channel, dma::CURDESC_MSB, (at >> 32) as u32);
+    }
+}
+
+/// The channel's last descriptor, which starts it. Both halves go in one access, for
+/// the lower one starts the engine.
+#[inline(always)]
+pub(super) fn tail<H: Host>(h: &mut H, c: &Config, channel: u32, at: u64) {
+    if c.address_bits > 32 {
+        h.write64(Reg { region: DMA, offset: channel + dma::TAILDESC }, at);
+    } else {
+        dma_put(h, channel, dma::TAILDESC, at as u32);
+    }
+}
+
+/// Linux waits this long for each step of a reset.
+const RESET: Span = Span::from_ms(50);
+
+fn wait<H: Host>(h: &mut H, what: &'static str, mut done: impl FnMut(&mut H) -> bool) -> Result<(), OpenError> {
+    let limit = h.now() + RESET;
+    while !done(h) {
+        if h.now() >= limit {
+            return Err(OpenError::Timeout(what));
+        }
+        h.delay(Span::from_ms(1));
+    }
+    Ok(())
+}
+
+/// Takes both channels and the MAC to their state after power-on: the bit of either
+/// channel resets all.
+pub(super) fn reset<H: Host>(h: &mut H) -> Result<(), OpenError> {
+    mdio::off(h);
+    dma_put(h, MM2S, dma::CR, cr::RESET);
+    wait(h, "DMA reset", |h| dma_get(h, MM2S, dma::CR) & cr::RESET == 0)?;
+    wait(h, "PHY reset", |h| get(h, mac::IS) & int::PHY_RESET_COMPLETE != 0)
+}
+
+/// Stops both channels: lets them halt in peace for a while, then resets all.
+pub(super) fn stop<H: Host>(h: &mut H) -> Result<(), OpenError> {
+    for channel in [S2MM, MM2S] {
+        let word = dma_get(h, channel, dma::CR);
+        dma_put(h, channel, dma::CR, word & !(cr::RS | cr::IRQ_ALL));
+        for _ in 0..5 {
+            if dma_get(h, channel, dma::SR) & sr::HALTED != 0 {
+                break;
+            }
+            h.delay(Span::from_ms(20));
+        }
+    }
+    reset(h)
+}
+
+/// The MAC after a reset, receiver and transmitter still off.
+pub(super) fn init<H: Host>(h: &mut H, c: &Config, speed: Speed, filter: &Filter<'_>) {
+    let word = get(h, mac::RCW1);
+    put(h, mac::RCW1, word & !rcw1::RX);
+    if get(h, mac::IP) & int::RX_REJECT != 0 {
+        put(h, mac::IS, int::RX_REJECT);
+    }
+    put(h, mac::IE, int::RX_REJECT | int::RX_FIFO_OVERFLOW);
+    put(h, mac::FCC, if c.flow_control { fcc::RX | fcc::TX } else { 0 });
+    set_speed(h, speed);
+    options(h, c, false);
+    set_address(h, c.mac);
+    set_filter(h, filter);
+}
+
+/// Switches receiver and transmitter, and sets what frames they take. The FCS is made
+/// and stripped by the MAC.
+pub(super) fn options<H: Host>(h: &mut H, c: &Config, on: bool) {
+    let choose = |bit, yes| if yes { bit } else { 0 };
+    let clear = tc::TX | tc::VLAN | tc::JUMBO | tc::FCS;
+    let word = get(h, mac::TC) & !clear;
+    put(h, mac::TC, word | tc::VLAN | choose(tc::JUMBO, c.is_jumbo()) | choose(tc::TX, on));
+    let clear = rcw1::RX | rcw1::VLAN | rcw1::JUMBO | rcw1::FCS | rcw1::LENGTH_TYPE_DISABLE;
+    let word = get(h, mac::RCW1) & !clear;
+    put(h, mac::RCW1, word | rcw1::VLAN | choose(rcw1::JUMBO, c.is_jumbo()) | choose(rcw1::RX, on));
+}
+
+/// Tells the MAC how fast the link is.
+pub(super) fn set_speed<H: Host>(h: &mut H, speed: Speed) {
+    let bits = match speed {
+        Speed::M10 => emmc::SPEED_10,
+        Speed::M100 => emmc::SPEED_100,
+        Speed::M1000 => emmc::SPEED_1000,
+    };
+    let word = get(h, mac::EMMC) & !emmc::SPEED;
+    put(h, mac::EMMC, word | bits);
+}
+
+/// Bytes 0 to 3, then 4 and 5, the first lowest.
+fn words(mac: [u8; 6]) -> (u32, u32) {
+    let [a, b, c, d, e, f] = mac;
+    (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, 0, 0]))
+}
+
+fn set_address<H: Host>(h: &mut H, address: [u8; 6]) {
+    let (low, high) = words(address);
+    put(h, mac::UAW0, low);
+    // Its upper half is not the address's.
+    let word = get(h, mac::UAW1) & !0xffff;
+    put(h, mac::UAW1, word | high);
+}
+
+/// What is received besides unicast to the own address and broadcast.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Filter<'a> {
+    /// Everything.
+    pub promiscuous: bool,
+    /// All multicast; also when there are more groups than the filter's four entries.
+    pub all_multicast: bool,
+    /// These groups.
+    pub multicast: &'a [[u8; 6]],
+}
+
+/// Sets the frame filter.
+pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
+    let mut index = get(h, mac::FMI) & !(fmi::PROMISCUOUS | fmi::INDEX);
+    if f.promiscuous {
+        index |= fmi::PROMISCUOUS;
+    }
+    let mut used = 0;
+    let mut entry = |h: &mut H, pattern: (u32, u32), mask: (u32, u32)| {
+        put(h, mac::FMI, index | used);
+        put(h, mac::AF0, pattern.0);
+        put(h, mac::AF1, pattern.1);
+        put(h, mac::AM0, mask.0);
+        put(h, mac::AM1, mask.1);
+        put(h, mac::FFE, 1);
+        used += 1;
+    };
+    if f.all_multicast || f.multicast.len() > mac::FILTERS as usize {
+        // The group bit, and no other.
+        entry(h, (1, 0), (1, 0));
+    } else {
+        for group in f.multicast {
+            entry(h, words(*group), (!0, 0xffff));
+        }
+    }
+    for i in used..mac::FILTERS {
+        put(h, mac::FMI, index | i);
+        put(h, mac::FFE, 0);
+    }
+}
+
+/// Whether a value read is that of a core that is not there.
+pub(super) const fn gone(v: u32) -> bool {
+    v == !0
+}

@@ -1,0 +1,134 @@
+//! The PHY's registers, through the MAC.
+//!
+//! Source: xilinx_axienet_mdio.c. The management clock runs for the access alone: it
+//! is off while the core is reset, which would leave an access without an end.
+
+use super::config::Speed;
+use super::hw::{get, put};
+use doorbell_layout::axienet::{mac, mdio};
+use doorbell_seam::{Host, Span};
+
+/// Why an access failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MdioError {
+    /// MCR was not ready within 20 ms.
+    Timeout,
+    /// There is no address of that number, or no clock that is slow enough.
+    Address,
+}
+
+/// An access takes some 26 us; Linux waits for so long.
+const LIMIT: Span = Span::from_ms(20);
+
+/// The divisor for a clock of at most 2.5 MHz from the register port's; `None` when six
+/// bits do not hold it.
+pub const fn divisor(clock_hz: u32) -> Option<u32> {
+    if clock_hz == 0 {
+        return None;
+    }
+    // The clock is clock_hz / (2 * (divisor + 1)).
+    let n = clock_hz.div_ceil(2 * mdio::MAX_HZ) - 1;
+    if n > mdio::DIVISOR { None } else { Some(n) }
+}
+
+/// Turns the management clock off.
+pub(super) fn off<H: Host>(h: &mut H) {
+    let mc = get(h, mac::MDIO_MC);
+    put(h, mac::MDIO_MC, mc & !mdio::ENABLE);
+}
+
+fn ready<H: Host>(h: &mut H) -> Result<(), MdioError> {
+    let limit = h.now() + LIMIT;
+    loop {
+        let mcr = get(h, mac::MDIO_MCR);
+        // A device that is gone reads as ones.
+        if mcr & mdio::READY != 0 && mcr != !0 {
+            return Ok(());
+        }
+        if h.now() >= limit {
+            return Err(MdioError::Timeout);
+        }
+        h.relax();
+    }
+}
+
+/// Register `reg` of PHY `phy`; with `value` it is written, and the return means nothing.
+pub(super) fn access<H: Host>(
+    h: &mut H,
+    clock_hz: u32,
+    phy: u8,
+    reg: u8,
+    value: Option<u16>,
+) -> Result<u16, MdioError> {
+    let divisor = divisor(clock_hz).filter(|_| phy < 32 && reg < 32).ok_or(MdioError::Address)?;
+    put(h, mac::MDIO_MC, divisor | mdio::ENABLE);
+    let done = enabled(h, phy, reg, value);
+    put(h, mac::MDIO_MC, divisor);
+    done
+}
+
+fn enabled<H: Host>(h: &mut H, phy: u8, reg: u8, value: Option<u16>) -> Result<u16, MdioError> {
+    ready(h)?;
+    let to = u32::from(phy) << mdio::PHY_SHIFT | u32::from(reg) << mdio::REG_SHIFT | mdio::INITIATE;
+    match value {
+        Some(v) => {
+            put(h, mac::MDIO_MWD, v.into());
+            put(h, mac::MDIO_MCR, to | mdio::WRITE);
+        }
+        None => put(h, mac::MDIO_MCR, to | mdio::READ),
+    }
+    ready(h)?;
+    match value {
+        Some(_) => Ok(0),
+        None => Ok(get(h, mac::MDIO_MRD) as u16),
+    }
+}
+
+/// The link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its speed.
+    pub speed: Speed,
+    /// Both ways at once.
+    pub full_duplex: bool,
+}
+
+/// What clause 28 of IEEE 802.3 makes of the registers of both ends; `None` is down.
+pub(super) fn negotiated<H: Host>(h: &mut H, clock_hz: u32, phy: u8) -> Result<Option<Link>, MdioError> {
+    const UP: u16 = 1 << 2;
+    let mut read = |reg| access(h, clock_hz, phy, reg, None);
+    // Latched low: the first look may tell of the past.
+    read(1)?;
+    if read(1)? & UP == 0 {
+        return Ok(None);
+    }
+    // 1000BASE-T control and status: what the partner can is two bits further up.
+    let gigabit = read(9)? & read(10)? >> 2;
+    let common = read(4)? & read(5)?;
+    let link = |speed, full_duplex| Some(Link { speed, full_duplex });
+    Ok(match (gigabit, common) {
+        (g, _) if g & 0x200 != 0 => link(Speed::M1000, true),
+        (g, _) if g & 0x100 != 0 => link(Speed::M1000, false),
+        (_, c) if c & 0x100 != 0 => link(Speed::M100, true),
+        (_, c) if c & 0x80 != 0 => link(Speed::M100, false),
+        (_, c) => link(Speed::M10, c & 0x40 != 0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_management_clock_is_never_faster_than_2_5_mhz() {
+        assert_eq!(divisor(150_000_000), Some(29));
+        assert_eq!(divisor(125_000_000), Some(24));
+        assert_eq!(divisor(100_000_001), Some(20), "rounded to the slower side");
+        assert_eq!(divisor(320_000_000), Some(63));
+        assert_eq!(divisor(320_000_001), None);
+        assert_eq!(divisor(0), None);
+        for hz in (1..=320_000_000).step_by(999_983) {
+            assert!(hz / (2 * (divisor(hz).unwrap() + 1)) <= mdio::MAX_HZ, "{hz}");
+        }
+    }
+}
