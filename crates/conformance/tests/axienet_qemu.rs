@@ -224,6 +224,10 @@ fn done_descriptor() {
     on(body::done_descriptor);
 }
 #[test]
+fn done_descriptor_with_addresses_of_64_bits() {
+    on(|h, a, c| body::done_descriptor(h, a, &Config { address_bits: 64, ..*c }));
+}
+#[test]
 fn bus_error() {
     on(body::bus_error);
 }
