@@ -29,8 +29,8 @@ pub struct Core<Dr, Tr> {
     pub driver: Dr,
     /// What it sends.
     pub traffic: Tr,
-    /// Interrupt of the queue.
-    pub interrupt: Interrupt,
+    /// Interrupts of the queue.
+    pub lines: Vec<Interrupt>,
     state: State,
     /// A packet that the queue had no room for.
     held: Option<(Packet, bool)>,
@@ -71,13 +71,18 @@ enum State {
 }
 
 impl<Dr, Tr> Core<Dr, Tr> {
+    /// Since when one of its interrupts asks for attention.
+    fn pending(&self, p: &Platform) -> Option<Time> {
+        self.lines.iter().filter_map(|i| i.pending(p)).min()
+    }
+
     /// A core that starts at time zero, with at most `in_flight` packets between
     /// driver and device (rounded up to a power of two).
-    pub fn new(driver: Dr, traffic: Tr, interrupt: Interrupt, in_flight: usize) -> Core<Dr, Tr> {
+    pub fn new(driver: Dr, traffic: Tr, lines: impl Into<Vec<Interrupt>>, in_flight: usize) -> Core<Dr, Tr> {
         Core {
             driver,
             traffic,
-            interrupt,
+            lines: lines.into(),
             state: State::Runnable(Time::ZERO),
             held: None,
             latency: Histogram::default(),
@@ -153,7 +158,7 @@ where
                 c.state = step(m, c);
                 // Its interrupt may be on the way already.
                 if c.state == State::Parked
-                    && let Some(at) = c.interrupt.pending(m.bus.platform())
+                    && let Some(at) = c.pending(m.bus.platform())
                 {
                     c.state = State::Runnable(at.max(m.now()));
                 }
@@ -178,11 +183,11 @@ fn wake<Dr, Tr>(cores: &mut [Core<Dr, Tr>], platform: &mut Platform) {
         n += 1;
     }
     for c in cores.iter_mut().filter(|c| c.state == State::Parked) {
-        let asks = match c.interrupt {
-            Interrupt::Message(v) => raised[..n].contains(&v),
+        let asks = c.lines.iter().any(|i| match i {
+            Interrupt::Message(v) => raised[..n].contains(v),
             Interrupt::Line(_) => true,
-        };
-        if asks && let Some(at) = c.interrupt.pending(platform) {
+        });
+        if asks && let Some(at) = c.pending(platform) {
             c.state = State::Runnable(at);
         }
     }
@@ -197,20 +202,24 @@ where
     Tr: Traffic<Machine<B, D>>,
 {
     m.catch_up();
-    if c.interrupt.pending(m.bus.platform()).is_some_and(|at| at <= m.now()) {
-        let vector = c.interrupt.take(m.bus.platform_mut());
-        if c.driver.interrupt(m, vector) == Irq::Poll {
-            loop {
-                let now = m.now();
-                let (traffic, latency) = (&mut c.traffic, &mut c.latency);
-                let mut up = Metered { traffic, latency, handed: &c.handed, now };
-                match c.driver.poll(m, BUDGET, &mut up) {
-                    Poll::Again => {}
-                    Poll::Idle => break,
-                    Poll::Work => {
-                        c.driver.work(m);
-                        break;
-                    }
+    let mut poll = false;
+    for k in 0..c.lines.len() {
+        if c.lines[k].pending(m.bus.platform()).is_some_and(|at| at <= m.now()) {
+            let vector = c.lines[k].take(m.bus.platform_mut());
+            poll |= c.driver.interrupt(m, vector) == Irq::Poll;
+        }
+    }
+    if poll {
+        loop {
+            let now = m.now();
+            let (traffic, latency) = (&mut c.traffic, &mut c.latency);
+            let mut up = Metered { traffic, latency, handed: &c.handed, now };
+            match c.driver.poll(m, BUDGET, &mut up) {
+                Poll::Again => {}
+                Poll::Idle => break,
+                Poll::Work => {
+                    c.driver.work(m);
+                    break;
                 }
             }
         }

@@ -222,8 +222,8 @@ pub struct Seen {
     pub stalled: Span,
     /// The driver's counters, and the device's, as the system looked at them.
     pub counters: [Entries; 2],
-    /// Interrupts taken.
-    pub interrupts: u64,
+    /// Interrupts taken, by line.
+    pub interrupts: Vec<u64>,
     /// Polls made.
     pub polls: u64,
     /// Each core's time.
@@ -237,8 +237,8 @@ pub struct Seen {
 /// What is above a driver.
 #[derive(Debug)]
 pub struct Above {
-    /// The driver's interrupt.
-    pub interrupt: Interrupt,
+    /// The driver's interrupts.
+    pub lines: Vec<Interrupt>,
     /// The machine's ends of the connections.
     pub connections: Vec<Connection>,
     /// What the CPU charges for TCP.
@@ -258,7 +258,7 @@ struct Mark {
     work: Work,
     stalled: Span,
     counters: [Entries; 2],
-    interrupts: u64,
+    interrupts: Vec<u64>,
     polls: u64,
     busy: Vec<Busy>,
 }
@@ -297,7 +297,7 @@ where
         work: WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect(),
         stalled: m.stalled(),
         counters,
-        interrupts: s.interrupts,
+        interrupts: s.taken.clone(),
         polls: s.polls,
         busy: cpus.iter().map(|c| c.busy).collect(),
     }
@@ -329,10 +329,10 @@ where
     Wired<D, Hosts>: Device<B>,
     Dr: Driver<Machine<B, Wired<D, Hosts>>>,
 {
-    let Above { interrupt, connections, prices, softirq: rules } = above;
+    let Above { lines, connections, prices, softirq: rules } = above;
     let stack = Stack::new(connections, load.offloads, prices, load.gro, rules.slice);
     let mut cpus: Vec<Cpu> = (0..load.cores()).map(|_| Cpu::default()).collect();
-    let mut stations = [Station::new(driver, stack, interrupt, 0, load.cores() - 1)];
+    let mut stations = [Station::new(driver, stack, lines, 0, load.cores() - 1)];
     let begin = m.now();
     m.outside(|device, _, at| device.peer.start(at));
     m.device.capture = watch.wants_frames().then(Vec::new);
@@ -401,7 +401,7 @@ where
             let both = a.counters[i].iter().zip(&b.counters[i]);
             both.map(|(a, b)| (b.0, b.1.saturating_sub(a.1))).collect()
         }),
-        interrupts: b.interrupts - a.interrupts,
+        interrupts: a.interrupts.iter().zip(&b.interrupts).map(|(a, b)| b - a).collect(),
         polls: b.polls - a.polls,
         busy: a.busy.iter().zip(&b.busy).map(|(a, b)| b.since(a)).collect(),
         latency,

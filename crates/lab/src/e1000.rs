@@ -224,7 +224,7 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
     let device = Wired::new(Device::new(setup.nic), hosts, setup.link_rate, setup.link_delay);
     let mut m: Machine<B, Wired<Device, Hosts>> = Machine::new(bus, device, setup.costs, load.cores());
     let driver = Driver::open(&mut m, &setup.driver)?;
-    let above = Above { interrupt: LINE, connections, prices: setup.prices, softirq: setup.softirq };
+    let above = Above { lines: LINE.into(), connections, prices: setup.prices, softirq: setup.softirq };
     let look =
         |driver: &Driver, device: &Device| [driver.stats().entries().collect(), device.counters.entries().collect()];
     let (seen, driver) = closed::run(&mut m, driver, above, load, look, watch)?;
@@ -258,7 +258,7 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
         busy: busy.iter().fold(Span::ZERO, |sum, b| sum + b.total()),
         cores: load.cores(),
         counters,
-        interrupts,
+        interrupts: interrupts.iter().sum(),
         polls,
         driver: stats,
         device: m.device.device.counters,

@@ -96,6 +96,15 @@ pub struct Cost {
     pub cycles: f64,
 }
 
+/// A number over time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series {
+    /// Its name, with the unit.
+    pub name: &'static str,
+    /// Milliseconds, and the number.
+    pub points: Vec<(f64, f64)>,
+}
+
 /// What drivers did and what it cost, by kind.
 pub type Work = Vec<(WorkKind, Done, Span)>;
 
@@ -130,6 +139,8 @@ pub struct Measured {
     pub counts: Vec<Count>,
     /// CPU time by cause.
     pub costs: Vec<Cost>,
+    /// What changes over the run.
+    pub series: Vec<Series>,
     /// How long what took.
     pub latency: Histogram,
     /// What that was: [`HANDED`], or another's words.
@@ -192,7 +203,7 @@ impl RunResult {
     ///  "latency_ns": {…}, "series": {…}, "audit": "ok" | [why]}
     /// ```
     ///
-    /// `series` is for what changes over a run; the systems so far have none.
+    /// `series` holds what changes over a run: name, and pairs of milliseconds and number.
     pub fn to_json(&self) -> String {
         // Strings and numbers have no way to fail, and neither has a String that is written to.
         serde_json::to_string_pretty(self).unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"))
@@ -211,7 +222,8 @@ impl Serialize for RunResult {
         out.serialize_entry("ledger", &Object(m.counts.iter().map(|c| (&c.name, c.value))))?;
         out.serialize_entry("per_packet", &Object(m.per_packet().into_iter()))?;
         out.serialize_entry("latency_ns", &Object(m.latency_ns().into_iter()))?;
-        out.serialize_entry("series", &Object(std::iter::empty::<(&str, f64)>()))?;
+        let points = |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect::<Vec<_>>();
+        out.serialize_entry("series", &Object(m.series.iter().map(|s| (s.name, points(s)))))?;
         if m.is_sound() {
             out.serialize_entry("audit", "ok")?;
         } else {
@@ -248,6 +260,7 @@ mod tests {
             rates: vec![Rate { name: "packets_per_s", about: "", value: 0.0 }],
             counts: vec![Count { group: Group::Bus, name: "maps".into(), about: "", value: 1 }],
             costs: vec![],
+            series: vec![Series { name: "setting", points: vec![(0.0, 1.0)] }],
             latency: Histogram::default(),
             latency_of: HANDED,
             audit: vec!["one".into()],
@@ -267,7 +280,14 @@ mod tests {
           },
           "per_packet": {},
           "latency_ns": {},
-          "series": {},
+          "series": {
+            "setting": [
+              [
+                0.0,
+                1.0
+              ]
+            ]
+          },
           "audit": [
             "one"
           ]

@@ -1,6 +1,6 @@
 //! Cores as Linux uses them: interrupts before softirq, softirq before applications.
 //!
-//! A [`Station`] is one queue pair: a driver, its interrupt (a message or a level line), what
+//! A [`Station`] is one queue pair: a driver, its interrupts (messages or level lines), what
 //! is above it (an [`Endpoint`]), the core that takes its interrupts and the one its
 //! applications run on. One step of a core is the first of these that there is:
 //!
@@ -59,6 +59,12 @@ pub enum Interrupt {
     Line(u16),
 }
 
+impl From<Interrupt> for Vec<Interrupt> {
+    fn from(i: Interrupt) -> Vec<Interrupt> {
+        vec![i]
+    }
+}
+
 impl Interrupt {
     /// Since when it asks for attention.
     pub fn pending(self, p: &Platform) -> Option<Time> {
@@ -87,8 +93,10 @@ pub struct Station<Dr, E> {
     pub driver: Dr,
     /// What is above it.
     pub endpoint: E,
-    /// Its interrupt.
-    pub interrupt: Interrupt,
+    /// Its interrupts; a queue pair with more than one polls for all of them.
+    pub lines: Vec<Interrupt>,
+    /// How often each was taken.
+    pub taken: Vec<u64>,
     /// The core that takes it.
     pub irq_core: usize,
     /// The core that the applications run on.
@@ -111,11 +119,19 @@ pub struct Station<Dr, E> {
 
 impl<Dr, E> Station<Dr, E> {
     /// A station whose applications are awake at time zero.
-    pub fn new(driver: Dr, endpoint: E, interrupt: Interrupt, irq_core: usize, app_core: usize) -> Station<Dr, E> {
+    pub fn new(
+        driver: Dr,
+        endpoint: E,
+        lines: impl Into<Vec<Interrupt>>,
+        irq_core: usize,
+        app_core: usize,
+    ) -> Station<Dr, E> {
+        let lines = lines.into();
         Station {
             driver,
             endpoint,
-            interrupt,
+            taken: vec![0; lines.len()],
+            lines,
             irq_core,
             app_core,
             queue: VecDeque::new(),
@@ -328,7 +344,7 @@ where
 
 /// Since when a station asks for attention.
 fn asked<B: Bus, D, Dr, E>(m: &Machine<B, D>, s: &Station<Dr, E>) -> Time {
-    s.interrupt.pending(m.bus.platform()).unwrap_or(Time::NEVER)
+    s.lines.iter().filter_map(|i| i.pending(m.bus.platform())).min().unwrap_or(Time::NEVER)
 }
 
 /// When a core has something to do.
@@ -368,10 +384,14 @@ where
     let began = m.now();
     let mut interrupted = false;
     for (n, s) in stations.iter_mut().enumerate().filter(|(_, s)| s.irq_core == i) {
-        if asked(m, s) <= m.now() {
+        for k in 0..s.lines.len() {
+            if s.lines[k].pending(m.bus.platform()).is_none_or(|at| at > m.now()) {
+                continue;
+            }
             interrupted = true;
-            let vector = s.interrupt.take(m.bus.platform_mut());
+            let vector = s.lines[k].take(m.bus.platform_mut());
             s.interrupts += 1;
+            s.taken[k] += 1;
             let irq = s.driver.interrupt(m, vector);
             s.unhandled = if irq == Irq::None { s.unhandled + 1 } else { 0 };
             if s.unhandled > NOBODY_CARED {

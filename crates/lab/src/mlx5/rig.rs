@@ -70,6 +70,7 @@ fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
         counts,
         costs,
         latency: o.latency,
+        series: Vec::new(),
         latency_of: HANDED,
         audit: o.audit,
     }

@@ -1,5 +1,6 @@
 //! What is sent: packet generators and captures.
 
+pub mod arrivals;
 mod pktgen;
 mod replay;
 pub mod tcp;
