@@ -12,7 +12,7 @@ use crate::clock::link::Wired;
 use crate::clock::napi::{Busy, Cpu, End, Interrupt, Rules, Station, Stuck, run as schedule};
 use crate::histogram::Histogram;
 use crate::key::{Key, Values};
-use crate::result::Work;
+use crate::result::{Series, Work};
 use crate::traffic::tcp::{App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair};
 use crate::watch::Watch;
 use doorbell_bus::machine::Done;
@@ -52,10 +52,14 @@ pub struct Load {
     pub transaction: (u32, u32),
     /// Whether applications have a core of their own.
     pub own_core: bool,
+    /// Bits a second that each source writes at the most.
+    pub source_rate: Option<u64>,
+    /// Connections beside bulk traffic that the machine serves.
+    pub beside: u16,
 }
 
 /// What a scenario says of it.
-pub static KEYS: [Key; 16] = [
+pub static KEYS: [Key; 17] = [
     Key::whole("traffic.connections", "connections", 1.0, 4096.0, "TCP: connections, each with a peer of its own")
         .default("1"),
     Key::number("traffic.warmup", "ms", 0.0, 1e5, "TCP: time before anything is counted").default("10"),
@@ -79,6 +83,9 @@ pub static KEYS: [Key; 16] = [
     Key::choice("traffic.gro", &["on", "off"], "TCP: received segments merged").default("on"),
     Key::whole("traffic.request", "B", 1.0, 65536.0, "transactions: bytes of a request").default("1"),
     Key::whole("traffic.response", "B", 1.0, 65536.0, "transactions: bytes of a response").default("1"),
+    Key::number("traffic.source_rate", "Mbit/s", 0.001, 1e5, "bulk: what each source writes at the most, evenly")
+        .or(&["full"])
+        .default("full"),
     Key::choice("run.application", &["same_core", "own_core"], "TCP: where applications run").default("same_core"),
     Key::whole("run.budget", "packets", 1.0, 1e6, "TCP: packets in one softirq action (netdev_budget)").default("300"),
 ];
@@ -135,6 +142,8 @@ impl Load {
             gro: v.is_on("traffic.gro"),
             transaction: (v.number("traffic.request") as u32, v.number("traffic.response") as u32),
             own_core: v.word("run.application") == "own_core",
+            source_rate: v.number_or_word("traffic.source_rate").map(|mbits| (mbits * 1e6) as u64),
+            beside: 0,
         })
     }
 
@@ -149,15 +158,26 @@ impl Load {
         let frame = (self.socket.mss as usize + 128).next_power_of_two().max(self.offloads.place.align as usize);
         let window = self.socket.receive_buffer.max(self.socket.send_buffer) as usize;
         let each = (window / self.socket.mss as usize + 64) * frame + 4 * window.max(64 << 10);
-        usize::from(self.connections) * each
+        usize::from(self.connections + self.beside) * each
+    }
+
+    fn source(&self) -> App {
+        match self.source_rate {
+            None => App::source(u64::MAX),
+            // Two segments at a time: as evenly as a paced sender.
+            rate => App::Source { left: u64::MAX, write: 2 * self.socket.mss, rate, next: Time::ZERO },
+        }
     }
 
     /// Both ends of the connections, for a machine with this address.
     pub fn connect(&self, mac: [u8; 6]) -> (Vec<Connection>, Hosts) {
-        pair(mac, self.connections, self.kind == Kind::Serve, |i| {
-            let ends = match self.kind {
-                Kind::Send => (App::source(u64::MAX), App::drain()),
-                Kind::Receive => (App::drain(), App::source(u64::MAX)),
+        // A peer that asks opens its connection; then all do.
+        let peer_opens = self.kind == Kind::Serve || self.beside > 0;
+        pair(mac, self.connections + self.beside, peer_opens, |i| {
+            let kind = if i < self.connections { self.kind } else { Kind::Serve };
+            let ends = match kind {
+                Kind::Send => (self.source(), App::drain()),
+                Kind::Receive => (App::drain(), self.source()),
                 Kind::Serve => {
                     let (request, response) = self.transaction;
                     // Not all at the same instant.
@@ -165,7 +185,8 @@ impl Load {
                     (App::server(request, response), App::client(request, response, Span::ZERO, u64::MAX, first))
                 }
             };
-            ((self.socket, ends.0), (self.socket, ends.1))
+            let socket = Config { no_delay: kind == Kind::Serve, ..self.socket };
+            ((socket, ends.0), (socket, ends.1))
         })
     }
 }
@@ -230,6 +251,8 @@ pub struct Seen {
     pub busy: Vec<Busy>,
     /// From request to response; empty for bulk traffic.
     pub latency: Histogram,
+    /// What changed over the run: interrupts and packets of each look.
+    pub series: Vec<Series>,
     /// What does not add up above the driver.
     pub wrong: Vec<String>,
 }
@@ -263,6 +286,23 @@ struct Mark {
     busy: Vec<Busy>,
 }
 
+/// Packets and payload so far.
+fn arrived<B: Bus, D, Dr>(m: &Machine<B, Wired<D, Hosts>>, s: &Station<Dr, Stack>, kind: Kind) -> (u64, u64) {
+    let peers = || m.device.peer.ends.iter();
+    let sum = |f: &dyn Fn(&crate::traffic::tcp::End) -> u64| peers().map(f).sum::<u64>();
+    match kind {
+        Kind::Send => (sum(&|e| e.socket.counters.data_received), sum(&|e| e.socket.received())),
+        Kind::Receive => (
+            s.endpoint.connections.iter().map(|c| c.socket.counters.data_received).sum(),
+            s.endpoint.connections.iter().map(|c| c.socket.received()).sum(),
+        ),
+        Kind::Serve => {
+            let done = sum(&|e| if let App::Client(c) = &e.app { c.latency.count() } else { 0 });
+            (done, sum(&|e| e.socket.received()))
+        }
+    }
+}
+
 fn mark<B: Bus, D, Dr>(
     m: &Machine<B, Wired<D, Hosts>>,
     s: &Station<Dr, Stack>,
@@ -274,19 +314,8 @@ fn mark<B: Bus, D, Dr>(
 where
     Wired<D, Hosts>: Device<B>,
 {
-    let peers = || m.device.peer.ends.iter();
-    let sum = |f: &dyn Fn(&crate::traffic::tcp::End) -> u64| peers().map(f).sum::<u64>();
-    let (packets, payload) = match kind {
-        Kind::Send => (sum(&|e| e.socket.counters.data_received), sum(&|e| e.socket.received())),
-        Kind::Receive => {
-            (sum(&|e| e.socket.counters.data_sent), s.endpoint.connections.iter().map(|c| c.socket.received()).sum())
-        }
-        Kind::Serve => {
-            let done = sum(&|e| if let App::Client(c) = &e.app { c.latency.count() } else { 0 });
-            (done, sum(&|e| e.socket.received()))
-        }
-    };
-    let wire = |w: &crate::clock::link::Wire| (w.frames, w.bytes);
+    let (packets, payload) = arrived(m, s, kind);
+    let wire = |w: &crate::clock::link::Wire| w.landed;
     Mark {
         at,
         packets,
@@ -303,9 +332,18 @@ where
     }
 }
 
-fn difference(a: &(WorkKind, Done, Span), b: &(WorkKind, Done, Span)) -> (WorkKind, Done, Span) {
-    let done = Done { times: b.1.times - a.1.times, units: b.1.units - a.1.units };
-    (b.0, done, Span::from_ps(b.2.ps() - a.2.ps()))
+/// What was done between two looks.
+pub(crate) fn differences(a: &Work, b: &Work) -> Work {
+    let less = |a: &(WorkKind, Done, Span), b: &(WorkKind, Done, Span)| {
+        let done = Done { times: b.1.times - a.1.times, units: b.1.units - a.1.units };
+        (b.0, done, Span::from_ps(b.2.ps() - a.2.ps()))
+    };
+    a.iter().zip(b).map(|(a, b)| less(a, b)).collect()
+}
+
+/// What was counted between two looks.
+pub(crate) fn counted(a: &[Entries; 2], b: &[Entries; 2]) -> [Entries; 2] {
+    std::array::from_fn(|i| a[i].iter().zip(&b[i]).map(|(a, b)| (b.0, b.1.saturating_sub(a.1))).collect())
 }
 
 /// How long one look at the run takes, and the longest end.
@@ -339,6 +377,8 @@ where
     let (from, to) = (begin + load.warmup, begin + load.warmup + load.duration);
     let mut marks: Vec<Mark> = Vec::with_capacity(2);
     let (mut at, all) = (begin, to.since(begin).ps());
+    let mut series = ["packets_per_s", "interrupts_per_s"].map(|name| Series { name, points: Vec::new() });
+    let mut last = (begin, 0, 0);
     while marks.len() < 2 {
         let goal = if marks.is_empty() { from } else { to };
         let until = goal.min(at + SLICE);
@@ -348,6 +388,13 @@ where
         if !watch.progress(at.since(begin).ps(), all) {
             return Err(RunError::Stopped);
         }
+        let packets = arrived(m, &stations[0], load.kind).0;
+        let interrupts = stations[0].taken.first().copied().unwrap_or(0);
+        let seconds = until.since(last.0).as_secs_f64().max(1e-12);
+        let ms = at.since(begin).as_secs_f64() * 1e3;
+        series[0].points.push((ms, (packets - last.1) as f64 / seconds));
+        series[1].points.push((ms, (interrupts - last.2) as f64 / seconds));
+        last = (until, packets, interrupts);
         if at == goal {
             // At an instant: what the cores did beyond it counts for the other side at both ends alike.
             let counters = look(&stations[0].driver, &m.device.device);
@@ -395,16 +442,14 @@ where
         out: (b.out.0 - a.out.0, b.out.1 - a.out.1),
         back: (b.back.0 - a.back.0, b.back.1 - a.back.1),
         ledger: b.ledger.since(&a.ledger),
-        work: a.work.iter().zip(&b.work).map(|(a, b)| difference(a, b)).collect(),
+        work: differences(&a.work, &b.work),
         stalled: Span::from_ps(b.stalled.ps() - a.stalled.ps()),
-        counters: std::array::from_fn(|i| {
-            let both = a.counters[i].iter().zip(&b.counters[i]);
-            both.map(|(a, b)| (b.0, b.1.saturating_sub(a.1))).collect()
-        }),
+        counters: counted(&a.counters, &b.counters),
         interrupts: a.interrupts.iter().zip(&b.interrupts).map(|(a, b)| b - a).collect(),
         polls: b.polls - a.polls,
         busy: a.busy.iter().zip(&b.busy).map(|(a, b)| b.since(a)).collect(),
         latency,
+        series: series.into(),
         wrong,
     };
     endpoint.release(m);

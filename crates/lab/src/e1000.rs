@@ -19,7 +19,7 @@ use crate::clock::{Core, Interrupt};
 use crate::closed::{self, Above, Entries, Seen};
 use crate::histogram::Histogram;
 use crate::open;
-use crate::result::Work;
+use crate::result::{Series, Work};
 use crate::traffic::Source;
 use crate::traffic::tcp::{Hosts, Prices};
 use crate::watch::Watch;
@@ -160,6 +160,8 @@ pub struct Outcome {
     pub device: Counters,
     /// Of transactions, or from the call of the driver to the buffer's return.
     pub latency: Histogram,
+    /// What changed over the run.
+    pub series: Vec<Series>,
     /// Share of the bus that was in use; of a PCI Express link, toward the device and toward the host.
     pub bus_share: Vec<f64>,
     /// What does not add up; empty when all does.
@@ -245,6 +247,7 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
         polls,
         busy,
         latency,
+        series,
         wrong,
     } = seen;
     let mut o = Outcome {
@@ -263,6 +266,7 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
         driver: stats,
         device: m.device.device.counters,
         latency,
+        series,
         bus_share: Vec::new(),
         audit: wrong,
     };
@@ -316,6 +320,7 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
         driver: stats,
         device: m.device.counters,
         latency,
+        series: Vec::new(),
         bus_share: Vec::new(),
         audit: Vec::new(),
     };

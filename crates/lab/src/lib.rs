@@ -1,6 +1,7 @@
 //! The laboratory: clock, traffic, scenarios, profiles, published figures.
 #![forbid(unsafe_code)]
 
+pub mod axienet;
 pub mod clock;
 pub mod closed;
 pub mod cpu;
@@ -28,5 +29,5 @@ pub use watch::{Unwatched, Watch};
 /// # Errors
 /// A built-in profile that does not parse.
 pub fn systems() -> Result<Vec<Box<dyn figures::System>>, InputError> {
-    Ok(vec![Box::new(mlx5::Figures::new()?), Box::new(e1000::Figures::new()?)])
+    Ok(vec![Box::new(mlx5::Figures::new()?), Box::new(e1000::Figures::new()?), Box::new(axienet::Figures::new()?)])
 }

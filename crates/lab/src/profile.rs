@@ -28,6 +28,7 @@ use toml::de::DeValue;
 const BUILTIN: &[Builtin] = &[
     ("mlx5-gen2", include_str!("../../../profiles/mlx5-gen2.toml")),
     ("mlx5-gen3", include_str!("../../../profiles/mlx5-gen3.toml")),
+    ("axienet-zynqmp", include_str!("../../../profiles/axienet-zynqmp.toml")),
     ("e1000-power4", include_str!("../../../profiles/e1000-power4.toml")),
 ];
 

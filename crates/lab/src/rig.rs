@@ -116,7 +116,7 @@ pub static RUN: [Key; 2] = [
 ];
 
 /// All systems.
-pub static RIGS: [&Rig; 2] = [&crate::mlx5::RIG, &crate::e1000::RIG];
+pub static RIGS: [&Rig; 3] = [&crate::mlx5::RIG, &crate::e1000::RIG, &crate::axienet::RIG];
 
 /// The system called `name`.
 ///

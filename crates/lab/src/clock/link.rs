@@ -44,6 +44,8 @@ pub struct Wire {
     pub frames: u64,
     /// Their bytes, without FCS.
     pub bytes: u64,
+    /// Frames that have arrived, and their bytes.
+    pub landed: (u64, u64),
 }
 
 impl Wire {
@@ -54,7 +56,7 @@ impl Wire {
     pub fn new(bits_per_second: u64, delay: Span) -> Wire {
         assert!(bits_per_second > 0, "a wire without a rate");
         let (flying, spare) = (VecDeque::new(), Vec::new());
-        Wire { bits_per_second, delay, free: Time::ZERO, rest: 0, flying, spare, frames: 0, bytes: 0 }
+        Wire { bits_per_second, delay, free: Time::ZERO, rest: 0, flying, spare, frames: 0, bytes: 0, landed: (0, 0) }
     }
 
     /// How long so many bytes take, less what is left over.
@@ -92,11 +94,16 @@ impl Wire {
     }
 
     fn land(&mut self) -> Option<(Time, Vec<u8>)> {
-        self.flying.pop_front()
+        let landed = self.flying.pop_front()?;
+        self.landed.0 += 1;
+        self.landed.1 += landed.1.len() as u64;
+        Some(landed)
     }
 
     /// The frame could not land: it stays the first, until `at`.
     fn hover(&mut self, at: Time, frame: Vec<u8>) {
+        self.landed.0 -= 1;
+        self.landed.1 -= frame.len() as u64;
         self.flying.push_front((at, frame));
     }
 }

@@ -75,7 +75,7 @@ fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
         rates,
         counts,
         costs: Cost::of(&o.work, (stores, o.stalled), ghz),
-        series: Vec::new(),
+        series: o.series,
         latency_of: if o.payload > 0 { "from request to response" } else { HANDED },
         latency: o.latency,
         audit: o.audit,

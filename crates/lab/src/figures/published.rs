@@ -43,6 +43,14 @@ pub fn e1000() -> Result<Vec<Row>, PublishedError> {
     parse("published/e1000.toml", include_str!("published/e1000.toml"))
 }
 
+/// The rows of the axienet experiment: adaptive interrupt coalescing.
+///
+/// # Errors
+/// None as the file stands; a test sees to it.
+pub fn axienet() -> Result<Vec<Row>, PublishedError> {
+    parse("published/axienet.toml", include_str!("published/axienet.toml"))
+}
+
 /// The row called `figure`, to be completed by the system that measures it.
 pub fn find<'a>(rows: &'a mut [Row], figure: &str) -> Option<&'a mut Row> {
     rows.iter_mut().find(|row| row.figure == figure)

@@ -17,6 +17,10 @@ pub enum App {
         left: u64,
         /// Bytes in one call.
         write: u32,
+        /// Not faster than this many bits a second.
+        rate: Option<u64>,
+        /// When it next writes; `Time::ZERO` to begin with.
+        next: Time,
     },
     /// Reads up to `read` bytes at a time, and closes when the other end has.
     Drain {
@@ -75,7 +79,7 @@ pub struct Step {
 impl App {
     /// A source of `bytes` bytes, 128 KiB at a time as iperf3.
     pub fn source(bytes: u64) -> App {
-        App::Source { left: bytes, write: 128 << 10 }
+        App::Source { left: bytes, write: 128 << 10, rate: None, next: Time::ZERO }
     }
 
     /// A drain that reads 128 KiB at a time as iperf3.
@@ -117,6 +121,7 @@ impl App {
     pub fn is_ready(&self, s: &Socket, now: Time, asleep: bool) -> bool {
         match self {
             App::Source { left: 0, .. } => false,
+            App::Source { next, .. } if *next > now => false,
             App::Source { .. } if asleep => s.is_writable(),
             App::Source { .. } => s.room() > 0,
             App::Drain { next, .. } => *next <= now && s.readable() > 0 || closes(s),
@@ -130,6 +135,7 @@ impl App {
     /// When it becomes ready by itself.
     pub fn deadline(&self, s: &Socket) -> Option<Time> {
         match self {
+            App::Source { left: 1.., rate: Some(_), next, .. } => (s.room() > 0).then_some(*next),
             App::Drain { next, .. } => (s.readable() > 0).then_some(*next),
             App::Client(c) if c.left > 0 && s.room() >= c.request => c.next,
             _ => None,
@@ -140,8 +146,11 @@ impl App {
     pub fn step(&mut self, s: &mut Socket, now: Time) -> Step {
         let mut step = Step { read: 0, written: 0 };
         match self {
-            App::Source { left, write } => {
+            App::Source { left, write, rate, next } => {
                 step.written = write_some(s, u64::from(*write).min(*left) as u32);
+                if let Some(rate) = rate {
+                    *next = (*next).max(now) + takes(step.written, *rate);
+                }
                 if *left != u64::MAX {
                     *left -= u64::from(step.written);
                 }
@@ -152,8 +161,7 @@ impl App {
             App::Drain { read, rate, next } => {
                 step.read = read_some(s, *read);
                 if let Some(rate) = rate {
-                    let ps = u128::from(step.read) * 8_000_000_000_000 / u128::from((*rate).max(1));
-                    *next = (*next).max(now) + Span::from_ps(ps as u64);
+                    *next = (*next).max(now) + takes(step.read, *rate);
                 }
                 if closes(s) {
                     s.close();
@@ -196,6 +204,11 @@ impl App {
         }
         step
     }
+}
+
+/// How long so many bytes take at a rate.
+fn takes(bytes: u32, rate: u64) -> Span {
+    Span::from_ps((u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.max(1))) as u64)
 }
 
 /// Whether the other end has closed and this one has not.

@@ -1,0 +1,506 @@
+//! The axienet system: AXI Ethernet with AXI DMA on an AXI bus, driver and device, and
+//! a run of it.
+//!
+//! What matters here is reception and its interrupts. The loads are TCP ([`crate::closed`]),
+//! frames that come by a pattern ([`crate::traffic::arrivals`]), and frames sent
+//! ([`crate::open`]). The queue's interrupts and softirq have a core, applications
+//! another; the other cores of the platform only count when a share of all is asked for.
+
+mod audit;
+mod controllers;
+mod figures;
+mod rig;
+pub mod settings;
+
+pub use controllers::Any;
+pub use figures::Figures;
+pub use rig::RIG;
+
+use crate::clock::link::Wired;
+use crate::clock::napi::{Busy, Cpu, Rules as Softirq, Station, Stuck, run as schedule};
+use crate::clock::{Core, Interrupt};
+use crate::closed::{self, Above, Entries};
+use crate::histogram::Histogram;
+use crate::open;
+use crate::result::{Series, Work};
+use crate::traffic::Source;
+use crate::traffic::arrivals::{Arrivals as Peer, Meter, Phase};
+use crate::traffic::tcp::Prices;
+use crate::watch::Watch;
+use doorbell_bus::axi::{Latencies, Rules, Settings};
+use doorbell_bus::{Axi, Bus, Costs, Guard, Ledger, Machine, Platform};
+use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
+use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, OpenError, Stats};
+use doorbell_layout::axienet::line;
+use doorbell_moderation::Controller;
+use doorbell_seam::{Exhausted, Host, Span, Time, WorkKind};
+
+/// The driver, with any controller.
+pub type Driver = Axienet<Any>;
+
+/// Everything that a run is a function of, but its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// What the CPU charges for the driver's work.
+    pub costs: Costs,
+    /// And for TCP's, or for what is done with frames.
+    pub prices: Prices,
+    /// How softirq is scheduled.
+    pub softirq: Softirq,
+    /// The bus.
+    pub axi: Settings,
+    /// Latencies around it.
+    pub latencies: Latencies,
+    /// How exactly device accesses are checked.
+    pub guard: Guard,
+    /// The device.
+    pub nic: Nic,
+    /// The driver.
+    pub driver: DriverConfig,
+    /// What decides on coalescing.
+    pub controller: Any,
+    /// Bits a second of the link.
+    pub link_rate: u64,
+    /// Its delay, one way.
+    pub link_delay: Span,
+    /// Cores of the platform.
+    pub cores: usize,
+}
+
+/// Frames that come by phases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrivals {
+    /// Time before anything is counted.
+    pub warmup: Span,
+    /// Time in which it is.
+    pub duration: Span,
+    /// What comes.
+    pub phases: Vec<Phase>,
+    /// For what is drawn.
+    pub seed: u64,
+}
+
+/// What is sent or received.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// TCP.
+    Closed(closed::Load),
+    /// Frames that come.
+    Arrivals(Arrivals),
+    /// Frames that are sent.
+    Open(open::Load),
+}
+
+/// Why a run did not come to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunError {
+    /// A bus setting that does not exist.
+    Bus(String),
+    /// The core could not be opened.
+    Open(OpenError),
+    /// Host memory ran out while buffers were taken.
+    Memory,
+    /// TCP did not come to its end.
+    Closed(closed::RunError),
+    /// Packets did not.
+    Ended(open::Ended),
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunError::Bus(e) => f.write_str(e),
+            RunError::Open(OpenError::Setting(what)) => write!(f, "the driver does not take this: {what}"),
+            RunError::Open(OpenError::Exhausted) | RunError::Memory => {
+                f.write_str("the machine's memory does not hold it")
+            }
+            RunError::Open(e) => write!(f, "the core could not be opened: {e:?}"),
+            RunError::Closed(e) => e.fmt(f),
+            RunError::Ended(open::Ended::Stuck(s)) => {
+                write!(f, "core {} waits for an interrupt that cannot come, at {}", s.core, s.at)
+            }
+            RunError::Ended(open::Ended::Capture(why)) => f.write_str(why),
+            RunError::Ended(open::Ended::Stopped) => f.write_str("stopped"),
+        }
+    }
+}
+impl std::error::Error for RunError {}
+impl From<OpenError> for RunError {
+    fn from(e: OpenError) -> RunError {
+        RunError::Open(e)
+    }
+}
+impl From<Exhausted> for RunError {
+    fn from(_: Exhausted) -> RunError {
+        RunError::Memory
+    }
+}
+impl From<closed::RunError> for RunError {
+    fn from(e: closed::RunError) -> RunError {
+        RunError::Closed(e)
+    }
+}
+impl From<open::Ended> for RunError {
+    fn from(e: open::Ended) -> RunError {
+        RunError::Ended(e)
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Frames received or sent, or transactions.
+    pub packets: u64,
+    /// The time they took.
+    pub elapsed: Span,
+    /// Payload bytes of TCP, or bytes of frames.
+    pub payload: u64,
+    /// Bytes of frames on the wire, from the machine and to it, with preamble, FCS and gap.
+    pub wire: (u64, u64),
+    /// Every crossing.
+    pub ledger: Ledger,
+    /// The driver's work.
+    pub work: Work,
+    /// Waiting for registers and fences.
+    pub stalled: Span,
+    /// Time that the interrupt's core and the application's were busy.
+    pub busy: [Span; 2],
+    /// Interrupts of reception and of transmission.
+    pub interrupts: [u64; 2],
+    /// Polls made.
+    pub polls: u64,
+    /// Counters of driver and device in that time.
+    pub counters: [Entries; 2],
+    /// The driver's of the whole run.
+    pub driver: Stats,
+    /// The device's of the whole run.
+    pub device: Counters,
+    /// Received packets an interrupt, as the device was told at the end.
+    pub threshold: u32,
+    /// Of frames (from their last bit to being handed up) or transactions.
+    pub latency: Histogram,
+    /// What changed over the run.
+    pub series: Vec<Series>,
+    /// Share of the bus's read and write data beats.
+    pub bus_share: [f64; 2],
+    /// What does not add up; empty when all does.
+    pub audit: Vec<String>,
+}
+
+/// Where host memory lies: behind the first 2 GiB, as on a Zynq UltraScale+ it begins at 0.
+const MEMORY_BASE: u64 = 64 << 20;
+
+fn lines() -> Vec<Interrupt> {
+    [line::RX, line::TX, line::MAC].map(Interrupt::Line).to_vec()
+}
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// When it cannot be set up or gets stuck. A run whose audit fails is not an
+/// error here: the outcome says so.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let platform = Platform::new(MEMORY_BASE, memory_size(setup, load), setup.guard);
+    let rules = Rules::new(setup.axi).map_err(|e| RunError::Bus(e.to_string()))?;
+    let bus = Axi::new(platform, rules, setup.latencies);
+    let mut o = match load {
+        Load::Closed(load) => tcp(bus, setup, load, watch),
+        Load::Arrivals(load) => arrivals(bus, setup, load, watch),
+        Load::Open(load) => packets(bus, setup, load, watch),
+    }?;
+    let clocks = (o.elapsed.ps() as u128 * u128::from(setup.axi.mhz) / 1_000_000).max(1) as u64;
+    let beats = [o.ledger.axi_read_beats, o.ledger.axi_write_beats];
+    o.bus_share = beats.map(|b| b as f64 / clocks as f64);
+    // What is under way at either end of the measured time counts for the side it began on.
+    for beats in beats.into_iter().filter(|b| *b > clocks + 4096) {
+        o.audit.push(format!("bus: {beats} beats in a time of {clocks} clocks"));
+    }
+    Ok(o)
+}
+
+fn tcp(bus: Axi, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let (connections, hosts) = load.connect(setup.driver.mac);
+    let device = Wired::new(Device::new(setup.nic), hosts, setup.link_rate, setup.link_delay);
+    let mut m = Machine::new(bus, device, setup.costs, 2);
+    let driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    let above = Above { lines: lines(), connections, prices: setup.prices, softirq: setup.softirq };
+    let load = closed::Load { own_core: true, ..*load };
+    let (seen, driver) = closed::run(&mut m, driver, above, &load, look, watch)?;
+    let (stats, threshold) = (*driver.stats(), driver.coalesce().rx_frames);
+    driver.close(&mut m);
+    m.flush_posted();
+    let total = |i: usize| seen.busy.get(i).map_or(Span::ZERO, Busy::total);
+    let mut o = Outcome {
+        packets: seen.packets,
+        elapsed: seen.elapsed,
+        payload: seen.payload,
+        wire: (wire_bytes(seen.out), wire_bytes(seen.back)),
+        ledger: seen.ledger,
+        work: seen.work,
+        stalled: seen.stalled,
+        busy: [total(0), total(1)],
+        interrupts: [seen.interrupts[0], seen.interrupts[1]],
+        polls: seen.polls,
+        counters: seen.counters,
+        driver: stats,
+        device: m.device.device.counters,
+        threshold,
+        latency: seen.latency,
+        series: seen.series,
+        bus_share: [0.0; 2],
+        audit: seen.wrong,
+    };
+    let (sent, received) = (m.device.out.frames, m.device.back.frames);
+    o.audit.extend(audit::audit(&o, &m, (sent, received)));
+    Ok(o)
+}
+
+fn look(driver: &Driver, device: &Device) -> [Entries; 2] {
+    [driver.stats().entries().collect(), device.counters.entries().collect()]
+}
+
+/// One look at a run.
+const SLICE: Span = Span::from_ms(1);
+
+/// Counts at an instant of an arrivals run.
+struct Mark {
+    at: Time,
+    frames: u64,
+    bytes: u64,
+    wire: [(u64, u64); 2],
+    ledger: Ledger,
+    work: Work,
+    stalled: Span,
+    counters: [Entries; 2],
+    taken: Vec<u64>,
+    polls: u64,
+    busy: [Span; 2],
+    latency: Histogram,
+}
+
+fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let peer = Peer::new(setup.driver.mac, load.phases.clone(), load.seed);
+    let device = Wired::new(Device::new(setup.nic), peer, setup.link_rate, setup.link_delay);
+    let mut m = Machine::new(bus, device, setup.costs, 2);
+    let driver: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    let meter = Meter::new(setup.prices, setup.link_rate, setup.link_delay);
+    let mut cpus = [Cpu::default(), Cpu::default()];
+    let mut stations = [Station::new(driver, meter, lines(), 0, 1)];
+    let begin = m.now();
+    m.device.capture = watch.wants_frames().then(Vec::new);
+    m.outside(|device, _, at| device.peer.start(at));
+    let ends = [begin + load.warmup, begin + load.warmup + load.duration];
+    let mut at = begin;
+    let mut marks = Vec::with_capacity(2);
+    let mut series = Changing::new();
+    while marks.len() < 2 {
+        let goal = ends[marks.len()];
+        let until = goal.min(at + SLICE);
+        advance(&mut m, &mut cpus, &mut stations, setup, until)?;
+        at = until;
+        drain(&mut m, watch)?;
+        series.note(at.since(begin), &mut stations[0]);
+        if !watch.progress(at.since(begin).ps(), ends[1].since(begin).ps()) {
+            return Err(RunError::Ended(open::Ended::Stopped));
+        }
+        if at == goal {
+            let s = &stations[0];
+            marks.push(Mark {
+                at,
+                frames: s.endpoint.frames,
+                bytes: s.endpoint.bytes,
+                wire: [m.device.out.landed, m.device.back.landed],
+                ledger: m.ledger().clone(),
+                work: WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect(),
+                stalled: m.stalled(),
+                counters: look(&s.driver, &m.device.device),
+                taken: s.taken.clone(),
+                polls: s.polls,
+                busy: [cpus[0].busy.total(), cpus[1].busy.total()],
+                latency: s.endpoint.latency.clone(),
+            });
+            // What came before is not of the measured time.
+            stations[0].endpoint.latency = Histogram::default();
+        }
+    }
+    // What is still on its way arrives.
+    at += Span::from_ms(50);
+    advance(&mut m, &mut cpus, &mut stations, setup, at)?;
+    drain(&mut m, watch)?;
+    let [station] = stations;
+    let Station { driver, endpoint, .. } = station;
+    let (stats, threshold) = (*driver.stats(), driver.coalesce().rx_frames);
+    driver.close(&mut m);
+    m.flush_posted();
+    let unknown = endpoint.unknown;
+    endpoint.release(&mut m);
+    let [a, b] = &marks[..] else { unreachable!("two marks were made") };
+    let wire = |i: usize| wire_bytes((b.wire[i].0 - a.wire[i].0, b.wire[i].1 - a.wire[i].1));
+    let less = |a: Span, b: Span| Span::from_ps(b.ps() - a.ps());
+    let mut o = Outcome {
+        packets: b.frames - a.frames,
+        elapsed: b.at.since(a.at),
+        payload: b.bytes - a.bytes,
+        wire: (wire(0), wire(1)),
+        ledger: b.ledger.since(&a.ledger),
+        work: closed::differences(&a.work, &b.work),
+        stalled: less(a.stalled, b.stalled),
+        busy: [less(a.busy[0], b.busy[0]), less(a.busy[1], b.busy[1])],
+        interrupts: [b.taken[0] - a.taken[0], b.taken[1] - a.taken[1]],
+        polls: b.polls - a.polls,
+        counters: closed::counted(&a.counters, &b.counters),
+        driver: stats,
+        device: m.device.device.counters,
+        threshold,
+        latency: b.latency.clone(),
+        series: series.finish(),
+        bus_share: [0.0; 2],
+        audit: Vec::new(),
+    };
+    if unknown > 0 {
+        o.audit.push(format!("{unknown} frames were handed up that nobody sent"));
+    }
+    let (sent, received) = (m.device.out.frames, m.device.back.frames);
+    o.audit.extend(audit::audit(&o, &m, (sent, received)));
+    Ok(o)
+}
+
+type ArrivalMachine = Machine<Axi, Wired<Device, Peer>>;
+
+/// Runs until `until`; silence is no fault here.
+fn advance(
+    m: &mut ArrivalMachine,
+    cpus: &mut [Cpu],
+    stations: &mut [Station<Driver, Meter>],
+    setup: &Setup,
+    until: Time,
+) -> Result<(), RunError> {
+    match schedule(m, cpus, stations, &setup.softirq, until) {
+        Ok(_) | Err(Stuck::Nothing(_)) => Ok(()),
+        Err(e) => Err(RunError::Closed(closed::RunError::Stuck(e))),
+    }
+}
+
+fn drain(m: &mut ArrivalMachine, watch: &mut dyn Watch) -> Result<(), RunError> {
+    let Some(frames) = &mut m.device.capture else { return Ok(()) };
+    for (at, f) in frames.drain(..) {
+        watch.frame(at, &f).map_err(|why| RunError::Ended(open::Ended::Capture(why)))?;
+    }
+    Ok(())
+}
+
+/// What changes over a run, slice by slice.
+struct Changing {
+    before: (f64, u64, u64),
+    all: [Series; 5],
+}
+
+impl Changing {
+    fn new() -> Changing {
+        let names = ["setting_packets", "setting_delay_us", "packets_per_s", "interrupts_per_s", "latency_p99_us"];
+        Changing { before: (0.0, 0, 0), all: names.map(|name| Series { name, points: Vec::new() }) }
+    }
+    fn note(&mut self, at: Span, s: &mut Station<Driver, Meter>) {
+        let ms = at.as_secs_f64() * 1e3;
+        let setting = s.driver.controller().setting();
+        let (frames, interrupts) = (s.endpoint.frames, s.taken[0]);
+        let seconds = (ms - self.before.0).max(1e-9) * 1e-3;
+        let p99 = s.endpoint.lately.quantile(990).map_or(0.0, |t| t.as_ns_f64() * 1e-3);
+        s.endpoint.lately = Histogram::default();
+        let values = [
+            f64::from(s.driver.coalesce().rx_frames),
+            f64::from(setting.delay_ns) * 1e-3,
+            (frames - self.before.1) as f64 / seconds,
+            (interrupts - self.before.2) as f64 / seconds,
+            p99,
+        ];
+        self.before = (ms, frames, interrupts);
+        for (series, value) in self.all.iter_mut().zip(values) {
+            series.points.push((ms, value));
+        }
+    }
+    fn finish(self) -> Vec<Series> {
+        self.all.into()
+    }
+}
+
+fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let mut m: Machine<Axi, Device> = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
+    if watch.wants_frames() {
+        m.bus.platform_mut().capture();
+    }
+    let driver: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    let buffers = setup.driver.tx_ring;
+    let mut cores = Vec::with_capacity(1);
+    if let Some(source) = load.source(&mut m, 1, 0, buffers)? {
+        cores.push(Core::new(driver, source, lines(), buffers as usize));
+    }
+    let before = m.ledger().clone();
+    let begin = m.now();
+    let end = open::drive(&mut m, &mut cores, load.packets(1), watch)?;
+    let ledger = m.ledger().since(&before);
+    let (mut stats, mut latency, mut skipped, mut threshold) = (Stats::default(), Histogram::default(), 0, 0);
+    for core in cores {
+        stats = *core.driver.stats();
+        threshold = core.driver.coalesce().rx_frames;
+        latency.add(&core.latency);
+        core.driver.close(&mut m);
+        match core.traffic {
+            Source::Pktgen(s) => s.release(&mut m),
+            Source::Replay(s) => skipped += s.release(&mut m),
+        }
+    }
+    m.flush_posted();
+    let work: Work = WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect();
+    let stalled = m.stalled();
+    let busy = work.iter().fold(stalled, |sum, w| sum + w.2);
+    let mut o = Outcome {
+        packets: ledger.wire_frames,
+        elapsed: end.since(begin),
+        payload: ledger.wire_bytes,
+        wire: (wire_bytes((ledger.wire_frames, ledger.wire_bytes)), 0),
+        work,
+        stalled,
+        busy: [busy, Span::ZERO],
+        interrupts: [stats.rx_irqs, stats.tx_irqs],
+        polls: m.done(WorkKind::Poll).times,
+        counters: [stats.entries().collect(), m.device.counters.entries().collect()],
+        ledger,
+        driver: stats,
+        device: m.device.counters,
+        threshold,
+        latency,
+        series: Vec::new(),
+        bus_share: [0.0; 2],
+        audit: Vec::new(),
+    };
+    if skipped > 0 {
+        o.audit.push(format!("{skipped} frames were skipped for want of memory or form"));
+    }
+    let sent = m.ledger().wire_frames;
+    o.audit.extend(audit::audit(&o, &m, (sent, 0)));
+    Ok(o)
+}
+
+/// Frames with preamble, FCS and gap.
+fn wire_bytes((frames, bytes): (u64, u64)) -> u64 {
+    bytes + 24 * frames
+}
+
+/// Host memory for the rings and all that can be under way.
+fn memory_size(setup: &Setup, load: &Load) -> usize {
+    let d = &setup.driver;
+    let slot = (d.rx_buffer() + 64).next_power_of_two() as usize;
+    let rings = d.rx_ring as usize * 4 * slot + d.tx_ring as usize * 4096 + (4 << 20);
+    let traffic = match load {
+        Load::Closed(l) => 2 * l.memory(),
+        Load::Arrivals(_) => 0,
+        Load::Open(open::Load::Pktgen { size, burst, .. }) => {
+            (d.tx_ring + *burst) as usize * 2 * (*size).next_power_of_two() as usize
+        }
+        Load::Open(open::Load::Replay { frames, .. }) => {
+            d.tx_ring as usize * 4 * frames.longest().next_power_of_two() as usize
+        }
+    };
+    (rings + traffic).next_multiple_of(1 << 20)
+}

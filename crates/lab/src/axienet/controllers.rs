@@ -1,0 +1,107 @@
+//! Any of the controllers, so that runs may differ in it.
+
+use crate::key::Values;
+use doorbell_drivers::axienet::Adaptive;
+use doorbell_moderation::{
+    Controller, Direction, Fixed, ItrClasses, ItrMode, Limits, Link, NetDim, Period, Sample, Setting, profiles,
+};
+
+/// A controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Any {
+    /// `ethtool -C`.
+    Fixed(Fixed),
+    /// Linux's, over a table.
+    NetDim(NetDim),
+    /// e1000's classes, each a rate.
+    Classes(Classes),
+}
+
+impl Any {
+    /// The controller of these values, and what it may change.
+    pub fn of(v: &Values) -> (Any, Adaptive) {
+        let usec = v.number("driver.rx_usecs") as u16;
+        let frames = v.number("driver.rx_frames") as u16;
+        let dim = |table| Any::NetDim(NetDim::new(table, Direction::Rx));
+        match v.word("driver.controller") {
+            "dim" => (dim(profiles::axienet(usec)), Adaptive::Count),
+            "dim_cqe" => {
+                // The register has 8 bits.
+                let table = profiles::linux(Direction::Rx, Period::Completion);
+                (dim(table.map(|s| Setting { packets: s.packets.min(255), ..s })), Adaptive::CountAndDelay)
+            }
+            "dim_link" => {
+                let link = Link { mbit_s: v.number("link.rate") as u32, mtu: v.number("driver.mtu") as u32 };
+                (dim(link.profiles(Period::Completion, Limits::AXIENET)), Adaptive::CountAndDelay)
+            }
+            "classes" => {
+                let packet_ns = 8_000 * (v.number("driver.mtu") as u64 + 38) / v.number("link.rate") as u64;
+                (Any::Classes(Classes::new(packet_ns, v.number("link.rate") as u32)), Adaptive::CountAndDelay)
+            }
+            _ => (Any::Fixed(Fixed(Setting::usecs(usec, frames, Period::Completion))), Adaptive::Off),
+        }
+    }
+}
+
+impl Controller for Any {
+    fn sample(&mut self, s: &Sample) -> Option<Setting> {
+        match self {
+            Any::Fixed(c) => c.sample(s),
+            Any::NetDim(c) => c.sample(s),
+            Any::Classes(c) => c.sample(s),
+        }
+    }
+    fn applied(&mut self) {
+        match self {
+            Any::Fixed(c) => c.applied(),
+            Any::NetDim(c) => c.applied(),
+            Any::Classes(c) => c.inner.applied(),
+        }
+    }
+    fn setting(&self) -> Setting {
+        match self {
+            Any::Fixed(c) => c.setting(),
+            Any::NetDim(c) => c.setting(),
+            Any::Classes(c) => c.mapped(c.inner.setting()),
+        }
+    }
+}
+
+/// e1000's classes for a device that has no interval between interrupts: so many full
+/// packets as fit into the interval, or a silence of one and a quarter of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classes {
+    inner: ItrClasses,
+    packet_ns: u64,
+}
+
+impl Classes {
+    fn new(packet_ns: u64, mbit_s: u32) -> Classes {
+        let inner = ItrClasses::new(ItrMode::Dynamic, mbit_s, &Sample::default());
+        Classes { inner, packet_ns: packet_ns.max(1) }
+    }
+    fn mapped(&self, s: Setting) -> Setting {
+        let packets = (u64::from(s.delay_ns) / self.packet_ns).clamp(1, 255) as u16;
+        if packets == 1 {
+            return Setting { period: Period::Completion, ..Setting::IMMEDIATE };
+        }
+        let delay_ns = (self.packet_ns * 5 / 4).min(u64::from(u32::MAX)) as u32;
+        Setting { packets, delay_ns, period: Period::Completion }
+    }
+    fn sample(&mut self, s: &Sample) -> Option<Setting> {
+        self.inner.sample(s).map(|s| self.mapped(s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_become_counts_of_full_packets() {
+        let c = Classes::new(12_304, 1000);
+        let of = |rate: u32| c.mapped(Setting { delay_ns: 1_000_000_000 / rate, packets: 0, period: Period::Interval });
+        assert_eq!([70_000, 20_000, 4_000].map(|r| of(r).packets), [1, 4, 20]);
+        assert_eq!(of(4_000).delay_ns, 15_380);
+    }
+}
