@@ -28,6 +28,9 @@ pub enum Fact {
     Padding,
     /// The status of a transmitted descriptor has its length.
     TxStatusLength,
+    /// It sums from where it is told to, and all that it receives. A core is built with
+    /// this or the next, or with none.
+    PartialChecksum,
     /// IP, TCP and UDP checksums are found and inserted, and judged on receive.
     FullChecksum,
     /// Reset of a channel resets the other and the MAC.

@@ -4,11 +4,12 @@
 //! Needs QEMU and its qtest accelerator: DOORBELL_FULL=1.
 
 use doorbell_attach::qtest::{Ml605, QtestHost, Wire};
+use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_conformance::axienet::{self as body, Arm, Fact, Lacks};
 use doorbell_conformance::full;
 use doorbell_drivers::axienet::Config;
 use doorbell_layout::axienet::line;
-use doorbell_seam::{Place, Span};
+use doorbell_seam::{Host, Place, Span};
 use std::time::Duration;
 
 const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
@@ -58,6 +59,41 @@ impl Arm<QtestHost> for Qemu {
     }
 }
 
+/// The same machine behind a CPU that reorders stores.
+impl Arm<Reorder<QtestHost>> for Qemu {
+    fn inject(&mut self, h: &mut Reorder<QtestHost>, frame: &[u8]) {
+        self.inject(&mut h.inner, frame);
+    }
+    fn collect(&mut self, h: &mut Reorder<QtestHost>) -> Option<Vec<u8>> {
+        self.collect(&mut h.inner)
+    }
+    fn wait(&mut self, h: &mut Reorder<QtestHost>, span: Span) {
+        h.delay(span);
+    }
+    fn interrupt(&mut self, h: &mut Reorder<QtestHost>, n: u16) -> bool {
+        self.interrupt(&mut h.inner, n)
+    }
+    fn delay_unit(&self) -> Span {
+        Arm::<QtestHost>::delay_unit(self)
+    }
+    fn lacks(&self) -> Lacks {
+        Arm::<QtestHost>::lacks(self)
+    }
+}
+
+fn machine(arm: &Qemu, offset: u32) -> (QtestHost, Config) {
+    let h = Ml605 { wire: &arm.wire }.start().unwrap();
+    let c = Config {
+        rx_memory: Ml605::MAC_MEMORY,
+        rx_ring: 32,
+        rx_place: Place { align: 64, offset },
+        clock_hz: Ml605::CLOCK_HZ,
+        phy: Some(Ml605::PHY),
+        ..Config::new(MAC)
+    };
+    (h, c)
+}
+
 /// Runs `f`, with receive buffers on a line and two bytes behind it; all that was taken
 /// comes back.
 fn on(f: impl Fn(&mut QtestHost, &mut Qemu, &Config)) {
@@ -66,19 +102,45 @@ fn on(f: impl Fn(&mut QtestHost, &mut Qemu, &Config)) {
     }
     for offset in [0, 2] {
         let mut arm = Qemu { wire: Wire::new().unwrap() };
-        let mut h = Ml605 { wire: &arm.wire }.start().unwrap();
-        let c = Config {
-            rx_memory: Ml605::MAC_MEMORY,
-            rx_ring: 32,
-            rx_place: Place { align: 64, offset },
-            clock_hz: Ml605::CLOCK_HZ,
-            phy: Some(Ml605::PHY),
-            ..Config::new(MAC)
-        };
+        let (mut h, c) = machine(&arm, offset);
         f(&mut h, &mut arm, &c);
         let balance = h.finish().unwrap();
         assert!(balance.is_even(), "{balance:?}");
     }
+}
+
+/// Runs `f` on a CPU that keeps stores as long as fences allow, lets others pass, or
+/// both at random.
+fn reordered(f: impl Fn(&mut Reorder<QtestHost>, &mut Qemu, &Config)) {
+    if !full("QEMU for MicroBlaze and the qtest accelerator") {
+        return;
+    }
+    for order in [Order::Late, Order::Overtaken, Order::Random(1), Order::Random(2)] {
+        println!("{order:?}");
+        let mut arm = Qemu { wire: Wire::new().unwrap() };
+        let (h, c) = machine(&arm, 2);
+        let mut h = Reorder::new(h, order);
+        f(&mut h, &mut arm, &c);
+        let balance = h.inner.finish().unwrap();
+        assert!(balance.is_even(), "{balance:?}");
+    }
+}
+
+#[test]
+fn transmit_with_stores_reordered() {
+    reordered(body::transmit);
+    reordered(body::scatter);
+    reordered(body::checksum_offload);
+}
+#[test]
+fn receive_with_stores_reordered() {
+    reordered(body::receive);
+    reordered(body::rx_exhaustion);
+}
+#[test]
+fn reset_and_small_rings_with_stores_reordered() {
+    reordered(body::reset);
+    reordered(body::ring_wrap_and_stop);
 }
 
 #[test]
@@ -160,6 +222,10 @@ fn reset() {
 #[test]
 fn done_descriptor() {
     on(body::done_descriptor);
+}
+#[test]
+fn done_descriptor_with_addresses_of_64_bits() {
+    on(|h, a, c| body::done_descriptor(h, a, &Config { address_bits: 64, ..*c }));
 }
 #[test]
 fn bus_error() {

@@ -4,7 +4,7 @@ use super::bench::{Bench, PEER, plain};
 use super::{Arm, Fact};
 use doorbell_drivers::axienet::{Config, Filter, MdioError};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
-use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr};
+use doorbell_layout::axienet::{DESCRIPTOR, DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr};
 use doorbell_packet::Todo;
 use doorbell_seam::{Fence, Host, Reg, Span};
 
@@ -133,10 +133,10 @@ pub fn reset<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Has a channel fetch a descriptor at `at`, which is not of its ring.
-fn misdirect<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>, at: u32) {
+fn misdirect<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>, at: u64) {
     if b.a.has("misdirect", Fact::CurrentLatches) {
         // CURDESC cannot be moved under a running channel.
-        b.set_dma(MM2S, dma::CURDESC, at);
+        b.set_dma(MM2S, dma::CURDESC, at as u32);
         b.send(&plain(PEER, 100), &[], Todo::NONE);
         assert_eq!(b.wire(), [plain(PEER, 100)]);
         b.sent();
@@ -147,9 +147,17 @@ fn misdirect<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>, at: u32) {
     if b.a.has("misdirect", Fact::StopHalts) {
         assert_ne!(b.dma(MM2S, dma::SR) & sr::HALTED, 0);
     }
-    b.set_dma(MM2S, dma::CURDESC, at);
+    let wide = b.nic.config().address_bits > 32;
+    b.set_dma(MM2S, dma::CURDESC, at as u32);
+    if wide {
+        b.set_dma(MM2S, dma::CURDESC_MSB, (at >> 32) as u32);
+    }
     b.set_dma(MM2S, dma::CR, word);
-    b.set_dma(MM2S, dma::TAILDESC, at);
+    if wide {
+        b.h.write64(Reg { region: DMA, offset: MM2S + dma::TAILDESC }, at);
+    } else {
+        b.set_dma(MM2S, dma::TAILDESC, at as u32);
+    }
     b.a.wait(b.h, Span::from_us(10));
 }
 
@@ -187,10 +195,13 @@ fn goes_on<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>) {
 pub fn done_descriptor<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, c);
     let own = b.h.coherent(DESCRIPTOR, DESCRIPTOR).unwrap();
-    let at = own.iova().0 as u32;
+    let at = own.iova().0;
+    let (low, high) = ((at as u32).into(), ((at >> 32) as u32).into());
     let done = Descriptor {
-        next: at.into(),
-        buffer: at.into(),
+        next: low,
+        next_msb: high,
+        buffer: low,
+        buffer_msb: high,
         control: (60 | Descriptor::SOF | Descriptor::EOF).into(),
         status: Descriptor::CMPLT.into(),
         ..Descriptor::default()

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use doorbell_layout::axienet::{MM2S, S2MM, ability, cr, dma, int, line, mac, sr};
 use doorbell_moderation::{Controller, Flow, NetDim, Sample, Setting};
 use doorbell_packet::Packet;
-use doorbell_seam::{Host, Span, Time, Work};
+use doorbell_seam::{Fence, Host, Span, Time, Work};
 
 /// A DMA channel as the driver sees it.
 #[derive(Debug)]
@@ -117,6 +117,8 @@ impl<C: Controller> Axienet<C> {
     /// Takes a core that is reset to receiving and sending.
     fn up<H: Host>(&mut self, h: &mut H) {
         let c = self.config;
+        // Rings and descriptors are in memory before a channel may look.
+        h.fence(Fence::Write);
         for (i, first) in [(RX, self.rx.start()), (TX, self.tx.start())] {
             let channel = &mut self.channels[i];
             channel.scheduled = false;

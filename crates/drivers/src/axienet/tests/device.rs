@@ -272,6 +272,55 @@ fn a_reset_that_fails_is_tried_again() {
 }
 
 #[test]
+fn a_restart_latches_the_first_descriptors_while_the_channels_are_halted() {
+    let (mut h, mut nic) = open();
+    let before = h.device.writes.len();
+    nic.restart(&mut h).unwrap();
+    h.device.writes.drain(..before);
+    let (rx, tx) = (ring(&h, S2MM), ring(&h, MM2S));
+    // Stopped, then from the beginning.
+    let stop = |word: u64| (dma::CR, word & !u64::from(cr::RS | cr::IRQ_ALL));
+    assert_eq!(
+        channel(&h.device, S2MM),
+        [
+            stop(0x1004_7001),
+            (dma::CR, 0x1004_7000),
+            (dma::CURDESC, rx),
+            (dma::CR, 0x1004_7001),
+            (dma::TAILDESC, rx + 7 * 64),
+        ]
+    );
+    assert_eq!(
+        channel(&h.device, MM2S),
+        [
+            stop(0x3218_7001),
+            (dma::CR, cr::RESET.into()),
+            (dma::CR, 0x3218_7000),
+            (dma::CURDESC, tx),
+            (dma::CR, 0x3218_7001),
+        ]
+    );
+}
+
+#[test]
+fn recovery_waits_for_the_receive_buffer_that_could_not_be_had() {
+    let (mut h, mut nic) = open();
+    let mut hoard = Vec::new();
+    while let Ok(b) = h.buffer(1522, Place { align: 64, offset: 2 }) {
+        hoard.push(b);
+    }
+    arrive(&mut h, 0, &[1; 60], 0, 0);
+    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::Work);
+    interrupt(&mut h, &mut nic, S2MM, sr::ERR_IRQ);
+    nic.work(&mut h);
+    assert!(Driver::<Host>::stopped(&nic));
+    hoard.into_iter().for_each(|b| h.release(b));
+    nic.work(&mut h);
+    assert!(!Driver::<Host>::stopped(&nic));
+    assert_eq!(tail(&h, S2MM), Some(7));
+}
+
+#[test]
 fn everything_is_given_back_at_the_end() {
     let (mut h, mut nic) = open();
     let p = pieces(&mut h, 5);

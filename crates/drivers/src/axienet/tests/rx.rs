@@ -122,6 +122,18 @@ fn a_frame_that_cannot_be_is_dropped_and_its_buffer_stays() {
     assert_eq!(tail(&h, S2MM), Some(6));
 }
 
+#[test]
+fn the_rest_of_a_frame_that_began_with_an_error_is_dropped_too() {
+    let (mut h, mut nic) = open();
+    put_frame(&mut h, 0, 0, [0; 4], Descriptor::SOF | Descriptor::DEC_ERR);
+    put_frame(&mut h, 1, 100, [0; 4], Descriptor::EOF);
+    put_frame(&mut h, 2, 101, [0; 4], Descriptor::SOF | Descriptor::EOF);
+    let mut up = Up::default();
+    let _ = nic.poll(&mut h, 64, &mut up);
+    assert_eq!(up.received.iter().map(|(p, _)| p.len()).collect::<Vec<_>>(), [101]);
+    assert_eq!((nic.stats().rx_malformed, nic.stats().rx_errors), (1, 1));
+}
+
 /// A UDP or TCP frame over IPv4 with right checksums, `pad` bytes of it behind the
 /// datagram.
 fn ip(udp: bool, payload: usize, pad: usize) -> Vec<u8> {

@@ -111,6 +111,38 @@ fn what_the_core_cannot_send_is_dropped_and_given_back() {
 }
 
 #[test]
+fn the_longest_frame_has_room_for_one_tag() {
+    let (mut h, mut nic) = open();
+    for (len, vlan, fits) in [(1518, None, true), (1519, None, false), (1514, Some(5), true), (1515, Some(5), false)] {
+        let mut p = packet(&mut h, &alloc::vec![0; len]);
+        p.todo.vlan = vlan;
+        assert_eq!(nic.transmit(&mut h, p, false) == Tx::Ok, fits, "{len} {vlan:?}");
+    }
+}
+
+#[test]
+fn a_packet_that_cannot_be_mapped_comes_back_whole_and_leaves_the_ring_as_it_was() {
+    let (mut h, mut nic) = open_with(|c| c.tx_ring = 18);
+    for bad in [0, 1, 3] {
+        let mut p = pieces(&mut h, 4);
+        let at: Vec<u64> = p.pieces().map(|q| q.buf.addr()).collect();
+        let spoil = |q: &mut Piece| q.len = q.buf.len() + 1;
+        match bad {
+            0 => spoil(&mut p.head),
+            n => spoil(&mut p.more.as_mut().unwrap().frags[n - 1]),
+        }
+        let Tx::Dropped(p) = nic.transmit(&mut h, p, false) else { panic!("dropped") };
+        assert_eq!(p.pieces().map(|q| q.buf.addr()).collect::<Vec<_>>(), at, "in their order");
+        assert!(nic.is_drained());
+        assert_eq!([0, 1, 2, 3].map(|i| control(&mut h, i)), [0; 4]);
+    }
+    // The next one begins where they would have.
+    let p = pieces(&mut h, 18);
+    assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+    assert_eq!((tail(&h, MM2S), rings(&h, MM2S), nic.stats().tx_dropped), (Some(17), 1, 3));
+}
+
+#[test]
 fn a_tag_is_put_into_the_bytes_and_the_checksum_moves_with_it() {
     let (mut h, mut nic) = open();
     let mut p = packet(&mut h, &[7; 100]);
