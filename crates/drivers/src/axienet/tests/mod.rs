@@ -1,6 +1,7 @@
 //! What the driver writes, word by word, and the traps of the core: on a machine of
 //! plain memory whose device takes what it is told and does nothing by itself.
 
+mod anything;
 mod device;
 mod moderation;
 mod rx;
