@@ -60,8 +60,23 @@ struct Update {
     eof: bool,
 }
 
+/// What a descriptor's status is to say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report<'a> {
+    pub(super) status: u32,
+    /// Application words to go with it.
+    pub(super) app: Option<&'a [u32; 5]>,
+    /// With it a packet is done.
+    pub(super) eof: bool,
+}
+
+/// An error has halted the channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Halted;
+
 #[derive(Debug)]
 pub(super) struct Channel {
+    cfg: Config,
     pub(super) control: u32,
     status: u32,
     current: u64,
@@ -99,6 +114,7 @@ const fn descriptor_error(fault: DmaFault) -> u32 {
 impl Channel {
     pub(super) fn new(cfg: &Config) -> Channel {
         Channel {
+            cfg: *cfg,
             control: CR_RESET,
             status: sr::HALTED,
             current: 0,
@@ -194,7 +210,7 @@ impl Channel {
     }
 
     /// TAILDESC's effect. Whether it had one: a halted channel does nothing.
-    pub(super) fn start(&mut self, at: Time, cfg: &Config) -> bool {
+    pub(super) fn start(&mut self, at: Time) -> bool {
         if !self.runs() {
             return false;
         }
@@ -202,7 +218,7 @@ impl Channel {
         let was_paused = self.paused;
         self.paused = self.started && !idle && self.last == self.tail;
         if was_paused && !self.paused {
-            self.told = at + cfg.clocks(TAIL_TO_FETCH);
+            self.told = at + self.cfg.clocks(TAIL_TO_FETCH);
         }
         self.started = true;
         self.status &= !sr::IDLE;
@@ -218,26 +234,26 @@ impl Channel {
     }
 
     /// Fetches a descriptor: when it is there. An error halts the channel.
-    pub(super) fn fetch<P: Port>(&mut self, p: &mut P, t: Time, cfg: &Config) -> Result<Time, ()> {
+    pub(super) fn fetch<P: Port>(&mut self, p: &mut P, t: Time) -> Result<Time, Halted> {
         let mut d = Descriptor::default();
         let place = self.next;
         let arrived = match p.read(t, Iova(place), &mut d.as_mut_bytes()[..USED]) {
             Ok(arrived) => arrived.max(t),
             Err(fault) => {
                 self.fail(place, descriptor_error(fault));
-                return Err(());
+                return Err(Halted);
             }
         };
-        self.queue.push_back(Fetched { place, at: arrived + cfg.clocks(FETCHED_TO_DATA), d });
+        self.queue.push_back(Fetched { place, at: arrived + self.cfg.clocks(FETCHED_TO_DATA), d });
         self.last = place;
-        self.next = self.next_of(&d, cfg);
+        self.next = self.next_of(&d);
         // It is not read past a descriptor that will halt the channel.
         self.paused = place == self.tail || self.is_stale(&d);
         Ok(arrived)
     }
 
-    fn next_of(&self, d: &Descriptor, cfg: &Config) -> u64 {
-        cfg.address(d.next.get(), d.next_msb.get()) & ALIGN
+    fn next_of(&self, d: &Descriptor) -> u64 {
+        self.cfg.address(d.next.get(), d.next_msb.get()) & ALIGN
     }
 
     /// Whether the descriptor was done before it was fetched.
@@ -252,35 +268,25 @@ impl Channel {
         self.updates.len() < DEPTH
     }
 
-    /// Writes a descriptor's status, and the application words if there are any; `eof`: then a packet is
-    /// done. An error halts the channel.
-    #[allow(clippy::too_many_arguments, reason = "the port, the time, the build, and what is written")]
-    pub(super) fn update<P: Port>(
-        &mut self,
-        p: &mut P,
-        t: Time,
-        cfg: &Config,
-        f: &Fetched,
-        status: u32,
-        app: Option<&[u32; 5]>,
-        eof: bool,
-    ) -> Result<(), ()> {
+    /// Writes a descriptor's status, and the application words if there are any. An error halts the
+    /// channel.
+    pub(super) fn update<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, r: Report<'_>) -> Result<(), Halted> {
         let mut d = Descriptor::default();
-        d.status.set(status);
-        for (to, from) in d.app.iter_mut().zip(app.into_iter().flatten()) {
+        d.status.set(r.status);
+        for (to, from) in d.app.iter_mut().zip(r.app.into_iter().flatten()) {
             to.set(*from);
         }
         let from = Descriptor::STATUS_AT as usize;
-        let end = if app.is_some() { USED } else { from + 4 };
+        let end = if r.app.is_some() { USED } else { from + 4 };
         match p.write(t, Iova(f.place) + from as u64, &d.as_bytes()[from..end]) {
             Ok(landed) => {
                 let at = self.updates.back().map_or(t, |u| u.at).max(landed);
-                self.updates.push_back(Update { at, next: self.next_of(&f.d, cfg), eof });
+                self.updates.push_back(Update { at, next: self.next_of(&f.d), eof: r.eof });
                 Ok(())
             }
             Err(fault) => {
                 self.fail(f.place, descriptor_error(fault));
-                Err(())
+                Err(Halted)
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The device: what it is made of, and what is due when.
 
+use super::channel::Halted;
 use super::config::Config;
 use super::filter::Filter;
 use super::mac::{Access, Mac};
@@ -268,14 +269,13 @@ impl AxiEthernet {
     fn fetch<P: Port>(&mut self, p: &mut P, t: Time) {
         let (tx, rx) = (self.tx_fetch_due() <= t, self.rx_fetch_due() <= t);
         let receives = rx && (!tx || self.rx.ch.queue.len() <= self.tx.ch.queue.len());
-        let cfg = self.cfg;
         let ch = if receives { &mut self.rx.ch } else { &mut self.tx.ch };
-        match ch.fetch(p, t, &cfg) {
+        match ch.fetch(p, t) {
             Ok(arrived) => {
                 self.fetch_free = arrived;
                 self.counters.fetches += 1;
             }
-            Err(()) => {
+            Err(Halted) => {
                 self.counters.dma_errors += 1;
                 if receives { self.rx_stopped() } else { self.tx_drop_packet() }
             }

@@ -15,7 +15,7 @@
 //!
 //! Source: PG021, "S2MM_STATUS"; PG138, "Receive AXI4-Stream Interface"; facts, axienet, 5 and 8.
 
-use super::channel::{Channel, Fetched, data_error};
+use super::channel::{Channel, Fetched, Report, data_error};
 use super::config::Config;
 use super::device::AxiEthernet;
 use super::offload;
@@ -244,9 +244,9 @@ impl AxiEthernet {
     }
 
     fn rx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, (status, errors): (u32, u32)) {
-        let cfg = self.cfg;
-        // If not even that can be written, there is one error more.
-        let _: Result<(), ()> = self.rx.ch.update(p, t, &cfg, f, status | Descriptor::CMPLT, None, false);
+        let status = status | Descriptor::CMPLT;
+        // If not even that can be written, there is one error more; it halts anyway.
+        let _ = self.rx.ch.update(p, t, f, Report { status, app: None, eof: false });
         self.rx_fail(f.place, errors);
     }
 
@@ -273,9 +273,8 @@ impl AxiEthernet {
     pub(super) fn rx_landed<P: Port>(&mut self, p: &mut P, t: Time) {
         let Some(l) = self.rx.landing.pop_front() else { return };
         self.rx.used -= l.bytes;
-        let cfg = self.cfg;
-        let written = self.rx.ch.update(p, t, &cfg, &l.fetched, l.status, l.app.as_ref(), l.app.is_some());
-        if written.is_err() {
+        let report = Report { status: l.status, app: l.app.as_ref(), eof: l.app.is_some() };
+        if self.rx.ch.update(p, t, &l.fetched, report).is_err() {
             self.counters.dma_errors += 1;
             self.rx_stopped();
         }

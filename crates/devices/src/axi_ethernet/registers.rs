@@ -137,7 +137,7 @@ impl AxiEthernet {
         if let Some((to, starts)) = tail {
             ch.write_tail(to & cfg.address(!0, !0));
             if starts {
-                let started = ch.start(at, &cfg);
+                let started = ch.start(at);
                 self.counters.lost_doorbells += u64::from(!started);
                 match side {
                     Side::Tx => self.counters.tx_doorbells += 1,
