@@ -5,6 +5,7 @@
 //! 4 GiB, with receive buffers on a line and two bytes behind it.
 
 use doorbell_bus::axi::{Latencies, Rules, Settings};
+use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Axi, Bus, Costs, Guard, Machine, Platform};
 use doorbell_conformance::axienet::{self as body, Arm, Fact, Lacks};
 use doorbell_devices::axi_ethernet as device;
@@ -70,6 +71,28 @@ impl Arm<System> for Model {
             true => &[(Fact::PartialChecksum, "this core is built with full checksums")],
             false => &[(Fact::FullChecksum, "this core is built with partial checksums")],
         }
+    }
+}
+
+/// The same machine behind a CPU that reorders stores.
+impl Arm<Reorder<System>> for Model {
+    fn inject(&mut self, h: &mut Reorder<System>, frame: &[u8]) {
+        self.inject(&mut h.inner, frame);
+    }
+    fn collect(&mut self, h: &mut Reorder<System>) -> Option<Vec<u8>> {
+        self.collect(&mut h.inner)
+    }
+    fn wait(&mut self, h: &mut Reorder<System>, span: Span) {
+        h.delay(span);
+    }
+    fn interrupt(&mut self, h: &mut Reorder<System>, n: u16) -> bool {
+        self.interrupt(&mut h.inner, n)
+    }
+    fn delay_unit(&self) -> Span {
+        Arm::<System>::delay_unit(self)
+    }
+    fn lacks(&self) -> Lacks {
+        Arm::<System>::lacks(self)
     }
 }
 
@@ -219,6 +242,36 @@ fn full_checksums() {
     on(&[32, 64], device::Checksum::Full, 0, body::receive_checksum);
 }
 
+// ---- stores out of order ----
+
+/// Runs `f` on a CPU that keeps stores as long as fences allow, lets others pass, or both
+/// at random.
+fn reordered(f: impl Fn(&mut Reorder<System>, &mut Model, &Config)) {
+    for order in [Order::Late, Order::Overtaken, Order::Random(1), Order::Random(2)] {
+        println!("{order:?}");
+        let mut h = Reorder::new(system(64, device::Checksum::Partial), order);
+        f(&mut h, &mut Model::default(), &config(64, 2));
+        audit(&mut h.inner, 0);
+    }
+}
+
+#[test]
+fn transmit_with_stores_reordered() {
+    reordered(body::transmit);
+    reordered(body::scatter);
+    reordered(body::checksum_offload);
+}
+#[test]
+fn receive_with_stores_reordered() {
+    reordered(body::receive);
+    reordered(body::rx_exhaustion);
+}
+#[test]
+fn reset_and_small_rings_with_stores_reordered() {
+    reordered(body::reset);
+    reordered(body::ring_wrap_and_stop);
+}
+
 // ---- what a crossing costs ----
 
 /// What the driver hands up.
@@ -296,6 +349,35 @@ fn crossings_of_a_packet() {
     up.release(&mut h);
     nic.close(&mut h);
     audit(&mut h, 0);
+}
+
+/// With what the bus takes, frames of any length leave one right after another.
+#[test]
+fn transmission_keeps_the_link_busy() {
+    for len in [60, 300, 1514] {
+        let mut h = system(64, device::Checksum::Partial);
+        let c = config(64, 0);
+        let mut nic = Axienet::open(&mut h, &c, c.net_dim()).unwrap();
+        let mut up = Up::default();
+        for i in 0..100 {
+            let buf = h.buffer(len, Place { align: 64, offset: i % 64 }).unwrap();
+            h.bytes_mut(&buf, 0..len, |b| b.copy_from_slice(&frame(len as usize)));
+            assert_eq!(nic.transmit(&mut h, Packet::linear(Piece::whole(buf)), i < 99), Tx::Ok);
+        }
+        h.delay(Span::from_ms(2));
+        let mut left = vec![];
+        let drained = h.bus.platform_mut().drain_capture(|at, _| {
+            left.push(at);
+            Ok::<(), ()>(())
+        });
+        assert_eq!((drained, left.len()), (Ok(()), 100));
+        let gap = Span::from_ns(8 * (u64::from(len) + 24));
+        assert!(left.windows(2).all(|w| w[1].since(w[0]) == gap), "{len}: {left:?}");
+        while nic.poll(&mut h, 64, &mut up) == Poll::Again {}
+        up.release(&mut h);
+        nic.close(&mut h);
+        audit(&mut h, 0);
+    }
 }
 
 /// 255 packets or 16 us, as net_dim has it at its highest profile: on a saturated link of

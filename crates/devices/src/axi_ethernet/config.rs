@@ -60,7 +60,8 @@ pub struct Config {
     pub phy: Option<u8>,
     /// What the link partner agrees to.
     pub speed: Speed,
-    /// From a reset to PhyRstCmplt. The driver waits for up to 50 ms.
+    /// From a reset to PhyRstCmplt: some milliseconds, for which no document was found. The driver waits for
+    /// up to 50 ms.
     pub phy_reset: Span,
     /// How long a negotiation takes. Some two seconds in life; nothing where nobody looks at it.
     pub negotiation: Span,
