@@ -189,29 +189,41 @@ impl AxiEthernet {
 
     // ---- to memory ----
 
+    /// What is wrong with a descriptor, whatever frame may come: bits of its status, if that is written, and
+    /// of SR.
+    fn rx_flaw(&self, d: &Descriptor) -> Option<(Option<u32>, u32)> {
+        if self.rx.ch.is_stale(d) {
+            return Some((None, sr::SG_INT_ERR));
+        }
+        let unaligned = !self.cfg.address(d.buffer.get(), d.buffer_msb.get()).is_multiple_of(4);
+        let bad = d.control.get() & Descriptor::LENGTH == 0 || unaligned && !self.cfg.realign;
+        bad.then_some((Some(Descriptor::INT_ERR), sr::DMA_INT_ERR))
+    }
+
     pub(super) fn rx_data_due(&self) -> Time {
         let r = &self.rx;
         if !r.ch.runs() || r.landing.len() >= IN_FLIGHT || !r.ch.has_room() {
             return Time::NEVER;
         }
-        match (r.fifo.front(), r.ch.queue.front()) {
-            (Some(f), Some(d)) if f.done == 0 => (f.ready + self.cfg.clocks(STREAM_TO_DATA)).max(d.at),
-            (Some(_), Some(d)) => d.at,
-            _ => Time::NEVER,
+        let Some(d) = r.ch.queue.front() else { return Time::NEVER };
+        match r.fifo.front() {
+            _ if self.rx_flaw(&d.d).is_some() => d.at,
+            Some(f) if f.done == 0 => (f.ready + self.cfg.clocks(STREAM_TO_DATA)).max(d.at),
+            Some(_) => d.at,
+            None => Time::NEVER,
         }
     }
 
     /// The next buffer of the frame in front.
     pub(super) fn rx_data<P: Port>(&mut self, p: &mut P, t: Time) {
         let Some(&fetched) = self.rx.ch.queue.front() else { return };
-        if self.rx.ch.is_stale(&fetched.d) {
-            return self.rx_fail(fetched.place, sr::SG_INT_ERR);
+        match self.rx_flaw(&fetched.d) {
+            Some((None, errors)) => return self.rx_fail(fetched.place, errors),
+            Some((Some(status), errors)) => return self.rx_data_fails(p, t, &fetched, (status, errors)),
+            None => {}
         }
         let size = (fetched.d.control.get() & Descriptor::LENGTH) as usize;
         let at = self.cfg.address(fetched.d.buffer.get(), fetched.d.buffer_msb.get());
-        if size == 0 || !at.is_multiple_of(4) && !self.cfg.realign {
-            return self.rx_data_fails(p, t, &fetched, (Descriptor::INT_ERR, sr::DMA_INT_ERR));
-        }
         let Some(f) = self.rx.fifo.front_mut() else { return };
         let n = size.min(f.bytes.len() - f.done);
         let landed = match p.write(t, Iova(at), &f.bytes[f.done..f.done + n]) {

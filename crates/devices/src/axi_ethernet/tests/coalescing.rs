@@ -124,6 +124,19 @@ fn the_delay_stands_still_while_a_packet_is_in_work() {
 }
 
 #[test]
+fn of_packets_that_overlap_the_last_end_counts() {
+    let mut b = bench(run(PATIENT, 5));
+    b.p.write_time = Span::from_us(2);
+    let start = b.now + Span::from_ns(39 * 8);
+    b.receive(&frame(60));
+    b.after(Span::from_us(1));
+    b.receive(&frame(60));
+    b.after(Span::from_us(50));
+    // Data and status take 2 us each; the second begins 1 us behind, before the first has ended.
+    assert_eq!(b.rises(line::RX), [start + Span::from_us(1 + 4 + 5)]);
+}
+
+#[test]
 fn no_delay_without_a_packet_and_none_when_it_is_zero() {
     let mut b = bench(run(PATIENT, 5));
     b.after(Span::from_ms(1));

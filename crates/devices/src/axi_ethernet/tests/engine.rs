@@ -190,6 +190,8 @@ fn stop_finishes_the_descriptor_in_work_and_then_halts() {
     b.at(us(2));
     b.put(MM2S + dma::CR, 0);
     assert_eq!(b.status(MM2S) & sr::HALTED, 0, "not yet");
+    b.put(MM2S + dma::CURDESC, 0x7000);
+    assert_eq!(b.get(MM2S + dma::CURDESC), TX_RING as u32, "and until then CURDESC is its own");
     b.settle();
     assert_eq!(b.status(MM2S) & (sr::HALTED | sr::IDLE), sr::HALTED);
     assert_eq!(b.sent().len(), 1);
@@ -198,6 +200,22 @@ fn stop_finishes_the_descriptor_in_work_and_then_halts() {
     b.kick();
     b.settle();
     assert_eq!(b.sent().len(), 2, "and goes on where it stopped");
+}
+
+#[test]
+fn run_again_before_it_has_halted_does_nothing_twice() {
+    let mut b = Bench::up(QUICK);
+    b.p.read_time = Span::from_us(1);
+    b.queue_frame(0x8000, &frame(60), [0; 3]);
+    b.queue_frame(0x8100, &frame(61), [0; 3]);
+    b.kick();
+    b.at(us(2));
+    b.put(MM2S + dma::CR, 0);
+    b.put(MM2S + dma::CR, run(1, 0));
+    b.kick();
+    b.settle();
+    assert_eq!(b.sent(), [frame(60), frame(61)]);
+    assert_eq!(b.status(MM2S) & (sr::ERRORS | sr::IDLE), sr::IDLE);
 }
 
 #[test]
