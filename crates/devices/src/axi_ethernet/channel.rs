@@ -126,7 +126,7 @@ impl Channel {
             started: false,
             queue: VecDeque::with_capacity(DEPTH),
             updates: VecDeque::with_capacity(2 * DEPTH),
-            coalescer: Coalescer::new(cfg.delay_unit(), CR_RESET),
+            coalescer: Coalescer::new(cfg, CR_RESET),
         }
     }
 
@@ -157,20 +157,19 @@ impl Channel {
         self.status & self.control & sr::IRQ_ALL != 0
     }
 
-    /// CR is written. `working`: the front of the queue is in work.
-    pub(super) fn write_control(&mut self, v: u32, working: bool) {
+    /// CR is written. `working`: the front of the queue is in work. `failed`: either channel is in error, and
+    /// nothing but a reset starts it again.
+    pub(super) fn write_control(&mut self, at: Time, v: u32, working: bool, failed: bool) {
         let mut v = v & CR_WRITABLE;
         if v & cr::THRESHOLD == 0 {
-            v |= self.control & cr::THRESHOLD;
+            v |= 1 << cr::THRESHOLD_SHIFT;
         }
-        let ran = self.runs();
-        if self.status & sr::ERRORS != 0 {
-            // Nothing but a reset starts it again.
+        if failed {
             v &= !cr::RS;
         }
-        self.control = v;
-        self.coalescer.reload(v);
-        match (ran, self.runs()) {
+        let old = core::mem::replace(&mut self.control, v);
+        self.coalescer.written(at, old, v);
+        match (old & cr::RS != 0, self.runs()) {
             (false, true) => {
                 if self.status & sr::HALTED != 0 {
                     self.next = self.current;
@@ -178,18 +177,25 @@ impl Channel {
                 self.status &= !(sr::HALTED | sr::IDLE);
                 self.started = false;
             }
-            (true, false) => self.stop(working),
+            (true, false) => self.stop(at, working),
             _ => {}
         }
     }
 
-    /// RS has gone: what was fetched and not begun is forgotten.
-    fn stop(&mut self, working: bool) {
+    /// RS goes: what was fetched and not begun is forgotten.
+    pub(super) fn stop(&mut self, at: Time, working: bool) {
+        let old = self.control;
         self.control &= !cr::RS;
+        self.coalescer.written(at, old, self.control);
         let keep = usize::from(working);
         self.next = self.queue.get(keep).map_or(self.next, |f| f.place);
         self.queue.truncate(keep);
         self.paused = true;
+    }
+
+    /// Whether it is in error.
+    pub(super) fn has_failed(&self) -> bool {
+        self.status & sr::ERRORS != 0
     }
 
     /// SR is written: ones clear interrupts.
@@ -240,7 +246,7 @@ impl Channel {
         let arrived = match p.read(t, Iova(place), &mut d.as_mut_bytes()[..USED]) {
             Ok(arrived) => arrived.max(t),
             Err(fault) => {
-                self.fail(place, descriptor_error(fault));
+                self.fail(t, place, descriptor_error(fault));
                 return Err(Halted);
             }
         };
@@ -285,7 +291,7 @@ impl Channel {
                 Ok(())
             }
             Err(fault) => {
-                self.fail(f.place, descriptor_error(fault));
+                self.fail(t, f.place, descriptor_error(fault));
                 Err(Halted)
             }
         }
@@ -298,20 +304,20 @@ impl Channel {
     /// A status is in memory: whether a packet is done.
     pub(super) fn updated(&mut self, t: Time) -> bool {
         let Some(u) = self.updates.pop_front() else { return false };
-        if self.status & sr::ERRORS == 0 {
+        if !self.has_failed() {
             self.current = u.next;
         }
         if u.eof {
-            self.status |= self.coalescer.packet_ends(t, self.control);
+            self.status |= self.coalescer.packet_ends(t, self.control, self.status);
         }
         u.eof
     }
 
     /// An error at the descriptor at `place`.
-    pub(super) fn fail(&mut self, place: u64, errors: u32) {
+    pub(super) fn fail(&mut self, at: Time, place: u64, errors: u32) {
         self.status |= errors | sr::ERR_IRQ;
         self.current = place;
-        self.stop(false);
+        self.stop(at, false);
     }
 
     /// Halted and Idle follow what is left to do. `busy`: data are on their way.

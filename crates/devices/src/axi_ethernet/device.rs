@@ -6,6 +6,7 @@ use super::filter::Filter;
 use super::mac::{Access, Mac};
 use super::phy::{Did, Phy};
 use super::receive::Receiver;
+use super::registers::Side;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use alloc::vec::Vec;
@@ -344,8 +345,38 @@ impl AxiEthernet {
         [self.tx.ch.interrupts(), self.rx.ch.interrupts(), self.mac.interrupts()]
     }
 
+    pub(super) fn has_failed(&self) -> bool {
+        self.tx.ch.has_failed() || self.rx.ch.has_failed()
+    }
+
+    /// A channel's RS has gone: what was begun and cannot be finished is lost.
+    pub(super) fn stopped(&mut self, side: Side) {
+        match side {
+            Side::Rx => self.rx_stopped(),
+            // The descriptor in work is finished.
+            Side::Tx if self.tx.is_working() => {}
+            Side::Tx => self.tx_drop_packet(),
+        }
+    }
+
+    /// An error of one channel takes RS from both (axi_dma_register.vhd: it halts the entire engine).
+    fn halt_both(&mut self, t: Time) {
+        if self.tx.ch.runs() {
+            let working = self.tx.is_working();
+            self.tx.ch.stop(t, working);
+            self.stopped(Side::Tx);
+        }
+        if self.rx.ch.runs() {
+            self.rx.ch.stop(t, false);
+            self.stopped(Side::Rx);
+        }
+    }
+
     /// States and lines follow what has happened.
     pub(super) fn settle<P: Port>(&mut self, p: &mut P, t: Time) {
+        if self.has_failed() {
+            self.halt_both(t);
+        }
         self.tx.ch.settle(self.tx.is_working());
         self.rx.ch.settle(self.rx.is_busy());
         let wanted = self.lines_wanted();

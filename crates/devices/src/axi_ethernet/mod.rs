@@ -26,9 +26,10 @@
 //! halted channel is kept and starts nothing. With addresses of more than 32 bits it
 //! is the upper half that starts, so it has to be written, even if it is 0 (PG034).
 //!
-//! **Errors** halt one channel: a length of 0, data or descriptors that cannot be reached, a
-//! descriptor that is done already. SR says which, CURDESC where, and nothing but
-//! a reset helps. A reset of either channel is one of both, and of the MAC and its PHY.
+//! **Errors**: a length of 0, data or descriptors that cannot be reached, a descriptor that is
+//! done already. SR says which, CURDESC where; the channel halts, and so does the other one, though its SR
+//! has no error. Nothing but a reset helps. A reset of either channel is one of both, and of
+//! the MAC and its PHY.
 //!
 //! **The memories** of the MAC hold whole frames. Transmitted ones wait there for the wire; with
 //! no room the engine waits. Received ones wait for descriptors; with no room they

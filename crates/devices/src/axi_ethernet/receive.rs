@@ -218,7 +218,7 @@ impl AxiEthernet {
     pub(super) fn rx_data<P: Port>(&mut self, p: &mut P, t: Time) {
         let Some(&fetched) = self.rx.ch.queue.front() else { return };
         match self.rx_flaw(&fetched.d) {
-            Some((None, errors)) => return self.rx_fail(fetched.place, errors),
+            Some((None, errors)) => return self.rx_fail(t, fetched.place, errors),
             Some((Some(status), errors)) => return self.rx_data_fails(p, t, &fetched, (status, errors)),
             None => {}
         }
@@ -259,12 +259,12 @@ impl AxiEthernet {
         let status = status | Descriptor::CMPLT;
         // If not even that can be written, there is one error more; it halts anyway.
         let _ = self.rx.ch.update(p, t, f, Report { status, app: None, eof: false });
-        self.rx_fail(f.place, errors);
+        self.rx_fail(t, f.place, errors);
     }
 
-    fn rx_fail(&mut self, place: u64, errors: u32) {
+    fn rx_fail(&mut self, t: Time, place: u64, errors: u32) {
         self.counters.dma_errors += 1;
-        self.rx.ch.fail(place, errors);
+        self.rx.ch.fail(t, place, errors);
         self.rx_stopped();
     }
 

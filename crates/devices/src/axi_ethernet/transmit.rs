@@ -120,7 +120,7 @@ impl AxiEthernet {
         let (at, n) = self.tx_piece(&f);
         if self.tx.offset == 0 {
             if self.tx.ch.is_stale(&f.d) {
-                return self.tx_fail(f.place, sr::SG_INT_ERR);
+                return self.tx_fail(t, f.place, sr::SG_INT_ERR);
             }
             if n == 0 || !at.is_multiple_of(4) && !self.cfg.realign {
                 return self.tx_data_fails(p, t, &f, (Descriptor::INT_ERR, sr::DMA_INT_ERR));
@@ -162,12 +162,12 @@ impl AxiEthernet {
         let status = self.tx.offset | status | Descriptor::CMPLT;
         // If not even that can be written, there is one error more; it halts anyway.
         let _ = self.tx.ch.update(p, t, f, Report { status, app: None, eof: false });
-        self.tx_fail(f.place, errors);
+        self.tx_fail(t, f.place, errors);
     }
 
-    fn tx_fail(&mut self, place: u64, errors: u32) {
+    fn tx_fail(&mut self, t: Time, place: u64, errors: u32) {
         self.counters.dma_errors += 1;
-        self.tx.ch.fail(place, errors);
+        self.tx.ch.fail(t, place, errors);
         self.tx_drop_packet();
     }
 

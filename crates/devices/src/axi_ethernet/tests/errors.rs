@@ -13,7 +13,9 @@ fn halted(mut b: Bench, ch: u32, error: u32, at: u64) {
     assert!(b.d.line(if ch == MM2S { line::TX } else { line::RX }));
     assert_eq!(b.d.counters.dma_errors, 1);
     let other = MM2S + S2MM - ch;
-    assert_eq!(b.status(other) & (sr::HALTED | sr::ERRORS), 0, "the other channel runs");
+    assert_eq!(b.status(other) & !sr::IOC_IRQ, sr::HALTED, "the other halts too, with no error of its own");
+    b.put(other + dma::CR, run(1, 0));
+    assert_eq!(b.get(other + dma::CR) & cr::RS, 0, "and cannot be started");
     b.p.trap = None;
     b.put(ch + dma::SR, !0);
     b.put(ch + dma::CR, run(1, 0));
