@@ -2,8 +2,8 @@
 //! those whose status is on its way to memory. Transmit and receive have one each.
 //!
 //! **Fetch.** From CURDESC along the chain, one descriptor at a time for both channels
-//! together, up to four ahead of the work, never past TAILDESC. The 52 bytes that the
-//! engine uses are read.
+//! together, up to four ahead of the work, never past TAILDESC. Transmission reads the 13
+//! words that it uses, reception the 8 before the application words.
 //!
 //! **Update.** When a descriptor's data are where they belong, its status word is
 //! written, and on receive the application words of a packet's last. The response to
@@ -24,10 +24,14 @@ use doorbell_layout::axienet::{Descriptor, cr, sr};
 use doorbell_seam::{DmaFault, DmaFaultKind, Iova, Port, Time};
 use zerocopy::IntoBytes;
 
-/// Descriptors fetched ahead, or being updated.
+/// Descriptors fetched ahead, or being updated (axi_dma.vhd, SG_FTCH_DESC2QUEUE and SG_UPDT_DESC2QUEUE).
 const DEPTH: usize = 4;
-/// Bytes of a descriptor that the engine reads.
-const USED: usize = 52;
+/// Bytes of a descriptor that transmission reads (axi_dma.vhd, SG_CH1_WORDS_TO_FETCH).
+pub(super) const TX_FETCH: usize = 52;
+/// And reception, which makes its application words (SG_CH2_WORDS_TO_FETCH).
+pub(super) const RX_FETCH: usize = 32;
+/// Where the application words end.
+const APP_END: usize = 52;
 /// PG021, "Latency": clocks from a tail write to the fetch.
 const TAIL_TO_FETCH: u64 = 10;
 /// Clocks from a descriptor's arrival to its data's address. PG021 has 28 from its address on, of which
@@ -77,6 +81,8 @@ pub(super) struct Halted;
 #[derive(Debug)]
 pub(super) struct Channel {
     cfg: Config,
+    /// Bytes of a descriptor that are read.
+    reads: usize,
     pub(super) control: u32,
     status: u32,
     current: u64,
@@ -112,9 +118,10 @@ const fn descriptor_error(fault: DmaFault) -> u32 {
 }
 
 impl Channel {
-    pub(super) fn new(cfg: &Config) -> Channel {
+    pub(super) fn new(cfg: &Config, reads: usize) -> Channel {
         Channel {
             cfg: *cfg,
+            reads,
             control: CR_RESET,
             status: sr::HALTED,
             current: 0,
@@ -243,7 +250,7 @@ impl Channel {
     pub(super) fn fetch<P: Port>(&mut self, p: &mut P, t: Time) -> Result<Time, Halted> {
         let mut d = Descriptor::default();
         let place = self.next;
-        let arrived = match p.read(t, Iova(place), &mut d.as_mut_bytes()[..USED]) {
+        let arrived = match p.read(t, Iova(place), &mut d.as_mut_bytes()[..self.reads]) {
             Ok(arrived) => arrived.max(t),
             Err(fault) => {
                 self.fail(t, place, descriptor_error(fault));
@@ -283,7 +290,7 @@ impl Channel {
             to.set(*from);
         }
         let from = Descriptor::STATUS_AT as usize;
-        let end = if r.app.is_some() { USED } else { from + 4 };
+        let end = if r.app.is_some() { APP_END } else { from + 4 };
         match p.write(t, Iova(f.place) + from as u64, &d.as_bytes()[from..end]) {
             Ok(landed) => {
                 let at = self.updates.back().map_or(t, |u| u.at).max(landed);

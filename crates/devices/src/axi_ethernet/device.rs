@@ -63,8 +63,10 @@ counters! {
     rx_filtered,
     /// Frames dropped otherwise: receiver off, no link, bad length, cut off by a stop or an error.
     rx_dropped,
-    /// Reads of descriptors.
-    fetches,
+    /// Reads of transmit descriptors.
+    tx_fetches,
+    /// Reads of receive descriptors.
+    rx_fetches,
     /// Reads of data.
     data_reads,
     /// Bytes of those.
@@ -270,11 +272,13 @@ impl AxiEthernet {
     fn fetch<P: Port>(&mut self, p: &mut P, t: Time) {
         let (tx, rx) = (self.tx_fetch_due() <= t, self.rx_fetch_due() <= t);
         let receives = rx && (!tx || self.rx.ch.queue.len() <= self.tx.ch.queue.len());
-        let ch = if receives { &mut self.rx.ch } else { &mut self.tx.ch };
+        let c = &mut self.counters;
+        let (ch, fetches) =
+            if receives { (&mut self.rx.ch, &mut c.rx_fetches) } else { (&mut self.tx.ch, &mut c.tx_fetches) };
         match ch.fetch(p, t) {
             Ok(arrived) => {
                 self.fetch_free = arrived;
-                self.counters.fetches += 1;
+                *fetches += 1;
             }
             Err(Halted) => {
                 self.counters.dma_errors += 1;

@@ -15,7 +15,7 @@
 //!
 //! Source: PG021, "S2MM_STATUS"; PG138, "Receive AXI4-Stream Interface"; facts, axienet, 5 and 8.
 
-use super::channel::{Channel, Fetched, Report, data_error};
+use super::channel::{Channel, Fetched, RX_FETCH, Report, data_error};
 use super::config::Config;
 use super::device::AxiEthernet;
 use super::offload;
@@ -67,7 +67,12 @@ pub(super) struct Receiver {
 
 impl Receiver {
     pub(super) fn new(cfg: &Config) -> Receiver {
-        Receiver { ch: Channel::new(cfg), fifo: VecDeque::new(), used: 0, landing: VecDeque::with_capacity(IN_FLIGHT) }
+        Receiver {
+            ch: Channel::new(cfg, RX_FETCH),
+            fifo: VecDeque::new(),
+            used: 0,
+            landing: VecDeque::with_capacity(IN_FLIGHT),
+        }
     }
 
     /// Whether data are on their way to memory.

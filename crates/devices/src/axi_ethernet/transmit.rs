@@ -13,7 +13,7 @@
 //!
 //! Source: PG021, "Scatter Gather Descriptor", "MM2S_STATUS"; PG138.
 
-use super::channel::{Channel, Fetched, Report, data_error};
+use super::channel::{Channel, Fetched, Report, TX_FETCH, data_error};
 use super::config::Config;
 use super::device::AxiEthernet;
 use super::offload;
@@ -60,7 +60,7 @@ pub(super) struct Transmitter {
 impl Transmitter {
     pub(super) fn new(cfg: &Config) -> Transmitter {
         Transmitter {
-            ch: Channel::new(cfg),
+            ch: Channel::new(cfg, TX_FETCH),
             packet: Packet::default(),
             offset: 0,
             arriving: None,

@@ -143,7 +143,7 @@ fn up_to_four_descriptors_are_fetched_ahead_and_never_past_the_tail() {
     b.settle();
     let fetched: Vec<u64> = b.p.reads.iter().map(|r| r.1).collect();
     assert_eq!(fetched, [0, 1, 2, 3].map(Bench::rx));
-    assert!(b.p.reads.iter().all(|r| r.2 == 52), "what the engine uses");
+    assert!(b.p.reads.iter().all(|r| r.2 == 32), "the words before the application's");
     for _ in 0..9 {
         b.receive(&frame(60));
     }
@@ -158,7 +158,7 @@ fn both_channels_share_one_fetch_engine() {
     b.post(0, 4, 1600);
     b.send(&frame(60));
     b.settle();
-    let fetches: Vec<Time> = b.p.reads.iter().filter(|r| r.2 == 52).map(|r| r.0).collect();
+    let fetches: Vec<Time> = b.p.reads.iter().filter(|r| r.1 < 0x8000).map(|r| r.0).collect();
     assert_eq!(fetches.len(), 5);
     assert!(fetches.windows(2).all(|w| w[1] >= w[0] + Span::from_ns(300)), "{fetches:?}");
 }
