@@ -87,8 +87,8 @@ impl Settings {
         // Of the AXI Ethernet's 1 Gbit/s designs, and what Linux assumes when the device tree has no clock
         // (facts, axienet: 125 MHz).
         mhz: 125,
-        // UG1085, "AXI FIFO Interface": a port is 32, 64 or 128 bits wide; 64 carries four times 1 Gbit/s
-        // in either direction, twice what the DMA's default of 32 does.
+        // UG1085, "AXI FIFO Interface": a port is 32, 64 or 128 bits wide. 64 carry 8 Gbit/s in either
+        // direction; the DMA's default of 32 would do as well.
         bits: 64,
         // PG021 and PG022: "Max Burst Size", 16 unless somebody changes it.
         beats: 16,

@@ -2,8 +2,8 @@
 //! those whose status is on its way to memory. Transmit and receive have one each.
 //!
 //! **Fetch.** From CURDESC along the chain, one descriptor at a time for both channels
-//! together, up to four ahead of the work, never past TAILDESC. The 52 bytes that the
-//! engine uses are read.
+//! together, up to four ahead of the work, never past TAILDESC. Transmission reads the 13
+//! words that it uses, reception the 8 before the application words.
 //!
 //! **Update.** When a descriptor's data are where they belong, its status word is
 //! written, and on receive the application words of a packet's last. The response to
@@ -24,10 +24,14 @@ use doorbell_layout::axienet::{Descriptor, cr, sr};
 use doorbell_seam::{DmaFault, DmaFaultKind, Iova, Port, Time};
 use zerocopy::IntoBytes;
 
-/// Descriptors fetched ahead, or being updated.
+/// Descriptors fetched ahead, or being updated (axi_dma.vhd, SG_FTCH_DESC2QUEUE and SG_UPDT_DESC2QUEUE).
 const DEPTH: usize = 4;
-/// Bytes of a descriptor that the engine reads.
-const USED: usize = 52;
+/// Bytes of a descriptor that transmission reads (axi_dma.vhd, SG_CH1_WORDS_TO_FETCH).
+pub(super) const TX_FETCH: usize = 52;
+/// And reception, which makes its application words (SG_CH2_WORDS_TO_FETCH).
+pub(super) const RX_FETCH: usize = 32;
+/// Where the application words end.
+const APP_END: usize = 52;
 /// PG021, "Latency": clocks from a tail write to the fetch.
 const TAIL_TO_FETCH: u64 = 10;
 /// Clocks from a descriptor's arrival to its data's address. PG021 has 28 from its address on, of which
@@ -60,8 +64,25 @@ struct Update {
     eof: bool,
 }
 
+/// What a descriptor's status is to say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report<'a> {
+    pub(super) status: u32,
+    /// Application words to go with it.
+    pub(super) app: Option<&'a [u32; 5]>,
+    /// With it a packet is done.
+    pub(super) eof: bool,
+}
+
+/// An error has halted the channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Halted;
+
 #[derive(Debug)]
 pub(super) struct Channel {
+    cfg: Config,
+    /// Bytes of a descriptor that are read.
+    reads: usize,
     pub(super) control: u32,
     status: u32,
     current: u64,
@@ -97,8 +118,10 @@ const fn descriptor_error(fault: DmaFault) -> u32 {
 }
 
 impl Channel {
-    pub(super) fn new(cfg: &Config) -> Channel {
+    pub(super) fn new(cfg: &Config, reads: usize) -> Channel {
         Channel {
+            cfg: *cfg,
+            reads,
             control: CR_RESET,
             status: sr::HALTED,
             current: 0,
@@ -110,7 +133,7 @@ impl Channel {
             started: false,
             queue: VecDeque::with_capacity(DEPTH),
             updates: VecDeque::with_capacity(2 * DEPTH),
-            coalescer: Coalescer::new(cfg.delay_unit(), CR_RESET),
+            coalescer: Coalescer::new(cfg, CR_RESET),
         }
     }
 
@@ -141,20 +164,19 @@ impl Channel {
         self.status & self.control & sr::IRQ_ALL != 0
     }
 
-    /// CR is written. `working`: the front of the queue is in work.
-    pub(super) fn write_control(&mut self, v: u32, working: bool) {
+    /// CR is written. `working`: the front of the queue is in work. `failed`: either channel is in error, and
+    /// nothing but a reset starts it again.
+    pub(super) fn write_control(&mut self, at: Time, v: u32, working: bool, failed: bool) {
         let mut v = v & CR_WRITABLE;
         if v & cr::THRESHOLD == 0 {
-            v |= self.control & cr::THRESHOLD;
+            v |= 1 << cr::THRESHOLD_SHIFT;
         }
-        let ran = self.runs();
-        if self.status & sr::ERRORS != 0 {
-            // Nothing but a reset starts it again.
+        if failed {
             v &= !cr::RS;
         }
-        self.control = v;
-        self.coalescer.reload(v);
-        match (ran, self.runs()) {
+        let old = core::mem::replace(&mut self.control, v);
+        self.coalescer.written(at, old, v);
+        match (old & cr::RS != 0, self.runs()) {
             (false, true) => {
                 if self.status & sr::HALTED != 0 {
                     self.next = self.current;
@@ -162,18 +184,25 @@ impl Channel {
                 self.status &= !(sr::HALTED | sr::IDLE);
                 self.started = false;
             }
-            (true, false) => self.stop(working),
+            (true, false) => self.stop(at, working),
             _ => {}
         }
     }
 
-    /// RS has gone: what was fetched and not begun is forgotten.
-    fn stop(&mut self, working: bool) {
+    /// RS goes: what was fetched and not begun is forgotten.
+    pub(super) fn stop(&mut self, at: Time, working: bool) {
+        let old = self.control;
         self.control &= !cr::RS;
+        self.coalescer.written(at, old, self.control);
         let keep = usize::from(working);
         self.next = self.queue.get(keep).map_or(self.next, |f| f.place);
         self.queue.truncate(keep);
         self.paused = true;
+    }
+
+    /// Whether it is in error.
+    pub(super) fn has_failed(&self) -> bool {
+        self.status & sr::ERRORS != 0
     }
 
     /// SR is written: ones clear interrupts.
@@ -194,7 +223,7 @@ impl Channel {
     }
 
     /// TAILDESC's effect. Whether it had one: a halted channel does nothing.
-    pub(super) fn start(&mut self, at: Time, cfg: &Config) -> bool {
+    pub(super) fn start(&mut self, at: Time) -> bool {
         if !self.runs() {
             return false;
         }
@@ -202,7 +231,7 @@ impl Channel {
         let was_paused = self.paused;
         self.paused = self.started && !idle && self.last == self.tail;
         if was_paused && !self.paused {
-            self.told = at + cfg.clocks(TAIL_TO_FETCH);
+            self.told = at + self.cfg.clocks(TAIL_TO_FETCH);
         }
         self.started = true;
         self.status &= !sr::IDLE;
@@ -218,26 +247,26 @@ impl Channel {
     }
 
     /// Fetches a descriptor: when it is there. An error halts the channel.
-    pub(super) fn fetch<P: Port>(&mut self, p: &mut P, t: Time, cfg: &Config) -> Result<Time, ()> {
+    pub(super) fn fetch<P: Port>(&mut self, p: &mut P, t: Time) -> Result<Time, Halted> {
         let mut d = Descriptor::default();
         let place = self.next;
-        let arrived = match p.read(t, Iova(place), &mut d.as_mut_bytes()[..USED]) {
+        let arrived = match p.read(t, Iova(place), &mut d.as_mut_bytes()[..self.reads]) {
             Ok(arrived) => arrived.max(t),
             Err(fault) => {
-                self.fail(place, descriptor_error(fault));
-                return Err(());
+                self.fail(t, place, descriptor_error(fault));
+                return Err(Halted);
             }
         };
-        self.queue.push_back(Fetched { place, at: arrived + cfg.clocks(FETCHED_TO_DATA), d });
+        self.queue.push_back(Fetched { place, at: arrived + self.cfg.clocks(FETCHED_TO_DATA), d });
         self.last = place;
-        self.next = self.next_of(&d, cfg);
+        self.next = self.next_of(&d);
         // It is not read past a descriptor that will halt the channel.
         self.paused = place == self.tail || self.is_stale(&d);
         Ok(arrived)
     }
 
-    fn next_of(&self, d: &Descriptor, cfg: &Config) -> u64 {
-        cfg.address(d.next.get(), d.next_msb.get()) & ALIGN
+    fn next_of(&self, d: &Descriptor) -> u64 {
+        self.cfg.address(d.next.get(), d.next_msb.get()) & ALIGN
     }
 
     /// Whether the descriptor was done before it was fetched.
@@ -252,35 +281,25 @@ impl Channel {
         self.updates.len() < DEPTH
     }
 
-    /// Writes a descriptor's status, and the application words if there are any; `eof`: then a packet is
-    /// done. An error halts the channel.
-    #[allow(clippy::too_many_arguments, reason = "the port, the time, the build, and what is written")]
-    pub(super) fn update<P: Port>(
-        &mut self,
-        p: &mut P,
-        t: Time,
-        cfg: &Config,
-        f: &Fetched,
-        status: u32,
-        app: Option<&[u32; 5]>,
-        eof: bool,
-    ) -> Result<(), ()> {
+    /// Writes a descriptor's status, and the application words if there are any. An error halts the
+    /// channel.
+    pub(super) fn update<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, r: Report<'_>) -> Result<(), Halted> {
         let mut d = Descriptor::default();
-        d.status.set(status);
-        for (to, from) in d.app.iter_mut().zip(app.into_iter().flatten()) {
+        d.status.set(r.status);
+        for (to, from) in d.app.iter_mut().zip(r.app.into_iter().flatten()) {
             to.set(*from);
         }
         let from = Descriptor::STATUS_AT as usize;
-        let end = if app.is_some() { USED } else { from + 4 };
+        let end = if r.app.is_some() { APP_END } else { from + 4 };
         match p.write(t, Iova(f.place) + from as u64, &d.as_bytes()[from..end]) {
             Ok(landed) => {
                 let at = self.updates.back().map_or(t, |u| u.at).max(landed);
-                self.updates.push_back(Update { at, next: self.next_of(&f.d, cfg), eof });
+                self.updates.push_back(Update { at, next: self.next_of(&f.d), eof: r.eof });
                 Ok(())
             }
             Err(fault) => {
-                self.fail(f.place, descriptor_error(fault));
-                Err(())
+                self.fail(t, f.place, descriptor_error(fault));
+                Err(Halted)
             }
         }
     }
@@ -292,20 +311,20 @@ impl Channel {
     /// A status is in memory: whether a packet is done.
     pub(super) fn updated(&mut self, t: Time) -> bool {
         let Some(u) = self.updates.pop_front() else { return false };
-        if self.status & sr::ERRORS == 0 {
+        if !self.has_failed() {
             self.current = u.next;
         }
         if u.eof {
-            self.status |= self.coalescer.packet_ends(t, self.control);
+            self.status |= self.coalescer.packet_ends(t, self.control, self.status);
         }
         u.eof
     }
 
     /// An error at the descriptor at `place`.
-    pub(super) fn fail(&mut self, place: u64, errors: u32) {
+    pub(super) fn fail(&mut self, at: Time, place: u64, errors: u32) {
         self.status |= errors | sr::ERR_IRQ;
         self.current = place;
-        self.stop(false);
+        self.stop(at, false);
     }
 
     /// Halted and Idle follow what is left to do. `busy`: data are on their way.

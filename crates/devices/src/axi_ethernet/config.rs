@@ -56,11 +56,15 @@ pub struct Config {
     pub lite_mhz: u32,
     /// Clocks of the DMA engine in a unit of the delay (C_DLYTMR_RESOLUTION): 1 to 100000.
     pub delay_clocks: u32,
+    /// Whether any write of CR starts the threshold's count anew, as QEMU's model has it; else only another
+    /// threshold does, as in the core's source. See `coalesce.rs`.
+    pub reload_on_any_write: bool,
     /// The PHY's address on MDIO; `None`: a fixed link, which is up whenever the cable is in.
     pub phy: Option<u8>,
     /// What the link partner agrees to.
     pub speed: Speed,
-    /// From a reset to PhyRstCmplt. The driver waits for up to 50 ms.
+    /// From a reset to PhyRstCmplt: some milliseconds, for which no document was found. The driver waits for
+    /// up to 50 ms.
     pub phy_reset: Span,
     /// How long a negotiation takes. Some two seconds in life; nothing where nobody looks at it.
     pub negotiation: Span,
@@ -82,6 +86,7 @@ impl Config {
         clock_mhz: 125,
         lite_mhz: 125,
         delay_clocks: 125,
+        reload_on_any_write: false,
         phy: Some(1),
         speed: Speed::G1,
         phy_reset: Span::from_ms(5),

@@ -1,10 +1,12 @@
 //! The device: what it is made of, and what is due when.
 
+use super::channel::Halted;
 use super::config::Config;
 use super::filter::Filter;
 use super::mac::{Access, Mac};
 use super::phy::{Did, Phy};
 use super::receive::Receiver;
+use super::registers::Side;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use alloc::vec::Vec;
@@ -61,8 +63,10 @@ counters! {
     rx_filtered,
     /// Frames dropped otherwise: receiver off, no link, bad length, cut off by a stop or an error.
     rx_dropped,
-    /// Reads of descriptors.
-    fetches,
+    /// Reads of transmit descriptors.
+    tx_fetches,
+    /// Reads of receive descriptors.
+    rx_fetches,
     /// Reads of data.
     data_reads,
     /// Bytes of those.
@@ -268,14 +272,15 @@ impl AxiEthernet {
     fn fetch<P: Port>(&mut self, p: &mut P, t: Time) {
         let (tx, rx) = (self.tx_fetch_due() <= t, self.rx_fetch_due() <= t);
         let receives = rx && (!tx || self.rx.ch.queue.len() <= self.tx.ch.queue.len());
-        let cfg = self.cfg;
-        let ch = if receives { &mut self.rx.ch } else { &mut self.tx.ch };
-        match ch.fetch(p, t, &cfg) {
+        let c = &mut self.counters;
+        let (ch, fetches) =
+            if receives { (&mut self.rx.ch, &mut c.rx_fetches) } else { (&mut self.tx.ch, &mut c.tx_fetches) };
+        match ch.fetch(p, t) {
             Ok(arrived) => {
                 self.fetch_free = arrived;
-                self.counters.fetches += 1;
+                *fetches += 1;
             }
-            Err(()) => {
+            Err(Halted) => {
                 self.counters.dma_errors += 1;
                 if receives { self.rx_stopped() } else { self.tx_drop_packet() }
             }
@@ -344,8 +349,38 @@ impl AxiEthernet {
         [self.tx.ch.interrupts(), self.rx.ch.interrupts(), self.mac.interrupts()]
     }
 
+    pub(super) fn has_failed(&self) -> bool {
+        self.tx.ch.has_failed() || self.rx.ch.has_failed()
+    }
+
+    /// A channel's RS has gone: what was begun and cannot be finished is lost.
+    pub(super) fn stopped(&mut self, side: Side) {
+        match side {
+            Side::Rx => self.rx_stopped(),
+            // The descriptor in work is finished.
+            Side::Tx if self.tx.is_working() => {}
+            Side::Tx => self.tx_drop_packet(),
+        }
+    }
+
+    /// An error of one channel takes RS from both (axi_dma_register.vhd: it halts the entire engine).
+    fn halt_both(&mut self, t: Time) {
+        if self.tx.ch.runs() {
+            let working = self.tx.is_working();
+            self.tx.ch.stop(t, working);
+            self.stopped(Side::Tx);
+        }
+        if self.rx.ch.runs() {
+            self.rx.ch.stop(t, false);
+            self.stopped(Side::Rx);
+        }
+    }
+
     /// States and lines follow what has happened.
     pub(super) fn settle<P: Port>(&mut self, p: &mut P, t: Time) {
+        if self.has_failed() {
+            self.halt_both(t);
+        }
         self.tx.ch.settle(self.tx.is_working());
         self.rx.ch.settle(self.rx.is_busy());
         let wanted = self.lines_wanted();

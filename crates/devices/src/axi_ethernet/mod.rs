@@ -1,10 +1,12 @@
 //! AXI Ethernet with AXI DMA: AMD's soft MAC and its scatter-gather engine.
 //!
 //! Sources: AMD's product guides PG021 (AXI DMA) and PG138 (AXI Ethernet), as far as
-//! their pages are public; embeddedsw's `xaxidma_hw.h` and `xaxiethernet_hw.h`; what Linux's
-//! `xilinx_axienet_main.c` expects. QEMU has models of both cores; where they do less (units of the
-//! delay, error halts, back-pressure in bytes, the PHY) the guides are followed, and
-//! the modules say so. What the guides leave open is a [`Config`] value or is said below.
+//! their pages are public; what the VHDL of AXI DMA 7.1, as Vivado ships it, does
+//! (axi_dma.vhd, axi_dma_register.vhd, axi_sg_intrpt.vhd); embeddedsw's `xaxidma_hw.h`
+//! and `xaxiethernet_hw.h`; what Linux's `xilinx_axienet_main.c` expects. QEMU has models
+//! of both cores; where they do less (units of the delay, error halts, back-pressure in
+//! bytes, the PHY) the guides are followed, and the modules say so. What the guides leave
+//! open is a [`Config`] value or is said below.
 //!
 //! ```text
 //! TAILDESC -> [fetch descriptor] -> [read data] -> control words -> transmit memory -> wire
@@ -26,9 +28,10 @@
 //! halted channel is kept and starts nothing. With addresses of more than 32 bits it
 //! is the upper half that starts, so it has to be written, even if it is 0 (PG034).
 //!
-//! **Errors** halt one channel: a length of 0, data or descriptors that cannot be reached, a
-//! descriptor that is done already. SR says which, CURDESC where, and nothing but
-//! a reset helps. A reset of either channel is one of both, and of the MAC and its PHY.
+//! **Errors**: a length of 0, data or descriptors that cannot be reached, a descriptor that is
+//! done already. SR says which, CURDESC where; the channel halts, and so does the other one, though its SR
+//! has no error. Nothing but a reset helps. A reset of either channel is one of both, and of
+//! the MAC and its PHY.
 //!
 //! **The memories** of the MAC hold whole frames. Transmitted ones wait there for the wire; with
 //! no room the engine waits. Received ones wait for descriptors; with no room they

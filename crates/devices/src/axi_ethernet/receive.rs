@@ -15,7 +15,7 @@
 //!
 //! Source: PG021, "S2MM_STATUS"; PG138, "Receive AXI4-Stream Interface"; facts, axienet, 5 and 8.
 
-use super::channel::{Channel, Fetched, data_error};
+use super::channel::{Channel, Fetched, RX_FETCH, Report, data_error};
 use super::config::Config;
 use super::device::AxiEthernet;
 use super::offload;
@@ -67,7 +67,12 @@ pub(super) struct Receiver {
 
 impl Receiver {
     pub(super) fn new(cfg: &Config) -> Receiver {
-        Receiver { ch: Channel::new(cfg), fifo: VecDeque::new(), used: 0, landing: VecDeque::with_capacity(IN_FLIGHT) }
+        Receiver {
+            ch: Channel::new(cfg, RX_FETCH),
+            fifo: VecDeque::new(),
+            used: 0,
+            landing: VecDeque::with_capacity(IN_FLIGHT),
+        }
     }
 
     /// Whether data are on their way to memory.
@@ -189,29 +194,41 @@ impl AxiEthernet {
 
     // ---- to memory ----
 
+    /// What is wrong with a descriptor, whatever frame may come: bits of its status, if that is written, and
+    /// of SR.
+    fn rx_flaw(&self, d: &Descriptor) -> Option<(Option<u32>, u32)> {
+        if self.rx.ch.is_stale(d) {
+            return Some((None, sr::SG_INT_ERR));
+        }
+        let unaligned = !self.cfg.address(d.buffer.get(), d.buffer_msb.get()).is_multiple_of(4);
+        let bad = d.control.get() & Descriptor::LENGTH == 0 || unaligned && !self.cfg.realign;
+        bad.then_some((Some(Descriptor::INT_ERR), sr::DMA_INT_ERR))
+    }
+
     pub(super) fn rx_data_due(&self) -> Time {
         let r = &self.rx;
         if !r.ch.runs() || r.landing.len() >= IN_FLIGHT || !r.ch.has_room() {
             return Time::NEVER;
         }
-        match (r.fifo.front(), r.ch.queue.front()) {
-            (Some(f), Some(d)) if f.done == 0 => (f.ready + self.cfg.clocks(STREAM_TO_DATA)).max(d.at),
-            (Some(_), Some(d)) => d.at,
-            _ => Time::NEVER,
+        let Some(d) = r.ch.queue.front() else { return Time::NEVER };
+        match r.fifo.front() {
+            _ if self.rx_flaw(&d.d).is_some() => d.at,
+            Some(f) if f.done == 0 => (f.ready + self.cfg.clocks(STREAM_TO_DATA)).max(d.at),
+            Some(_) => d.at,
+            None => Time::NEVER,
         }
     }
 
     /// The next buffer of the frame in front.
     pub(super) fn rx_data<P: Port>(&mut self, p: &mut P, t: Time) {
         let Some(&fetched) = self.rx.ch.queue.front() else { return };
-        if self.rx.ch.is_stale(&fetched.d) {
-            return self.rx_fail(fetched.place, sr::SG_INT_ERR);
+        match self.rx_flaw(&fetched.d) {
+            Some((None, errors)) => return self.rx_fail(t, fetched.place, errors),
+            Some((Some(status), errors)) => return self.rx_data_fails(p, t, &fetched, (status, errors)),
+            None => {}
         }
         let size = (fetched.d.control.get() & Descriptor::LENGTH) as usize;
         let at = self.cfg.address(fetched.d.buffer.get(), fetched.d.buffer_msb.get());
-        if size == 0 || !at.is_multiple_of(4) && !self.cfg.realign {
-            return self.rx_data_fails(p, t, &fetched, (Descriptor::INT_ERR, sr::DMA_INT_ERR));
-        }
         let Some(f) = self.rx.fifo.front_mut() else { return };
         let n = size.min(f.bytes.len() - f.done);
         let landed = match p.write(t, Iova(at), &f.bytes[f.done..f.done + n]) {
@@ -244,15 +261,15 @@ impl AxiEthernet {
     }
 
     fn rx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, (status, errors): (u32, u32)) {
-        let cfg = self.cfg;
-        // If not even that can be written, there is one error more.
-        let _: Result<(), ()> = self.rx.ch.update(p, t, &cfg, f, status | Descriptor::CMPLT, None, false);
-        self.rx_fail(f.place, errors);
+        let status = status | Descriptor::CMPLT;
+        // If not even that can be written, there is one error more; it halts anyway.
+        let _ = self.rx.ch.update(p, t, f, Report { status, app: None, eof: false });
+        self.rx_fail(t, f.place, errors);
     }
 
-    fn rx_fail(&mut self, place: u64, errors: u32) {
+    fn rx_fail(&mut self, t: Time, place: u64, errors: u32) {
         self.counters.dma_errors += 1;
-        self.rx.ch.fail(place, errors);
+        self.rx.ch.fail(t, place, errors);
         self.rx_stopped();
     }
 
@@ -273,9 +290,8 @@ impl AxiEthernet {
     pub(super) fn rx_landed<P: Port>(&mut self, p: &mut P, t: Time) {
         let Some(l) = self.rx.landing.pop_front() else { return };
         self.rx.used -= l.bytes;
-        let cfg = self.cfg;
-        let written = self.rx.ch.update(p, t, &cfg, &l.fetched, l.status, l.app.as_ref(), l.app.is_some());
-        if written.is_err() {
+        let report = Report { status: l.status, app: l.app.as_ref(), eof: l.app.is_some() };
+        if self.rx.ch.update(p, t, &l.fetched, report).is_err() {
             self.counters.dma_errors += 1;
             self.rx_stopped();
         }

@@ -25,7 +25,7 @@ const IS_CLEAR: u32 = int::HARD_ACCESS
 
 /// Which channel's register it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Tx,
     Rx,
 }
@@ -121,6 +121,7 @@ impl AxiEthernet {
             return true;
         }
         let cfg = self.cfg;
+        let failed = self.has_failed();
         let working = match side {
             Side::Tx => self.tx.is_working(),
             Side::Rx => false,
@@ -137,7 +138,7 @@ impl AxiEthernet {
         if let Some((to, starts)) = tail {
             ch.write_tail(to & cfg.address(!0, !0));
             if starts {
-                let started = ch.start(at, &cfg);
+                let started = ch.start(at);
                 self.counters.lost_doorbells += u64::from(!started);
                 match side {
                     Side::Tx => self.counters.tx_doorbells += 1,
@@ -149,13 +150,9 @@ impl AxiEthernet {
         match r {
             dma::CR => {
                 let ran = ch.runs();
-                ch.write_control(v, working);
-                match side {
-                    _ if !ran || ch.runs() => {}
-                    Side::Rx => self.rx_stopped(),
-                    // The descriptor in work is finished.
-                    Side::Tx if working => {}
-                    Side::Tx => self.tx_drop_packet(),
+                ch.write_control(at, v, working, failed);
+                if ran && !ch.runs() {
+                    self.stopped(side);
                 }
             }
             dma::SR => ch.write_status(v),

@@ -13,7 +13,7 @@
 //!
 //! Source: PG021, "Scatter Gather Descriptor", "MM2S_STATUS"; PG138.
 
-use super::channel::{Channel, Fetched, data_error};
+use super::channel::{Channel, Fetched, Report, TX_FETCH, data_error};
 use super::config::Config;
 use super::device::AxiEthernet;
 use super::offload;
@@ -60,7 +60,7 @@ pub(super) struct Transmitter {
 impl Transmitter {
     pub(super) fn new(cfg: &Config) -> Transmitter {
         Transmitter {
-            ch: Channel::new(cfg),
+            ch: Channel::new(cfg, TX_FETCH),
             packet: Packet::default(),
             offset: 0,
             arriving: None,
@@ -120,7 +120,7 @@ impl AxiEthernet {
         let (at, n) = self.tx_piece(&f);
         if self.tx.offset == 0 {
             if self.tx.ch.is_stale(&f.d) {
-                return self.tx_fail(f.place, sr::SG_INT_ERR);
+                return self.tx_fail(t, f.place, sr::SG_INT_ERR);
             }
             if n == 0 || !at.is_multiple_of(4) && !self.cfg.realign {
                 return self.tx_data_fails(p, t, &f, (Descriptor::INT_ERR, sr::DMA_INT_ERR));
@@ -159,16 +159,15 @@ impl AxiEthernet {
 
     /// The descriptor's data are in error: it is told so, and the channel halts.
     fn tx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, (status, errors): (u32, u32)) {
-        let word = self.tx.offset | status | Descriptor::CMPLT;
-        let cfg = self.cfg;
-        // If not even that can be written, there is one error more.
-        let _: Result<(), ()> = self.tx.ch.update(p, t, &cfg, f, word, None, false);
-        self.tx_fail(f.place, errors);
+        let status = self.tx.offset | status | Descriptor::CMPLT;
+        // If not even that can be written, there is one error more; it halts anyway.
+        let _ = self.tx.ch.update(p, t, f, Report { status, app: None, eof: false });
+        self.tx_fail(t, f.place, errors);
     }
 
-    fn tx_fail(&mut self, place: u64, errors: u32) {
+    fn tx_fail(&mut self, t: Time, place: u64, errors: u32) {
         self.counters.dma_errors += 1;
-        self.tx.ch.fail(place, errors);
+        self.tx.ch.fail(t, place, errors);
         self.tx_drop_packet();
     }
 
@@ -201,14 +200,13 @@ impl AxiEthernet {
         let control = f.d.control.get();
         let ends = control & Descriptor::EOF != 0;
         let status = core::mem::take(&mut self.tx.offset) | Descriptor::CMPLT;
-        let cfg = self.cfg;
         if ends {
             self.tx_finish(t);
         } else if !self.tx.ch.runs() {
             // Stopped in the middle of a packet: the stream ends early.
             self.tx_drop_packet();
         }
-        if self.tx.ch.update(p, t, &cfg, &f, status, None, ends).is_err() {
+        if self.tx.ch.update(p, t, &f, Report { status, app: None, eof: ends }).is_err() {
             self.counters.dma_errors += 1;
             self.tx_drop_packet();
         }

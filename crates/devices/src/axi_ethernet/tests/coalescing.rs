@@ -58,8 +58,31 @@ fn the_counter_in_sr_goes_down_and_reloads() {
 }
 
 #[test]
-fn a_write_to_cr_reloads_the_counter() {
+fn the_end_of_a_poll_writes_the_same_cr_and_loses_no_count() {
     let mut b = bench(run(3, 0));
+    frames(&mut b, 2);
+    b.put(S2MM + dma::CR, run(3, 0) & !cr::IOC_IRQ_EN);
+    b.put(S2MM + dma::CR, run(3, 0));
+    let done = frames(&mut b, 1);
+    assert_eq!(b.rises(line::RX), [done]);
+}
+
+#[test]
+fn another_threshold_reloads_the_counter() {
+    let mut b = bench(run(3, 0));
+    frames(&mut b, 2);
+    b.put(S2MM + dma::CR, run(2, 0));
+    frames(&mut b, 1);
+    assert!(b.rises(line::RX).is_empty());
+    let done = frames(&mut b, 1);
+    assert_eq!(b.rises(line::RX), [done]);
+}
+
+#[test]
+fn a_core_may_be_told_to_reload_with_any_write() {
+    let mut b = Bench::new(Config { reload_on_any_write: true, ..Config::ZYNQMP });
+    b.bring_up(run(1, 0), run(3, 0));
+    b.post(0, 60, 1600);
     frames(&mut b, 2);
     b.put(S2MM + dma::CR, run(3, 0));
     frames(&mut b, 2);
@@ -69,10 +92,27 @@ fn a_write_to_cr_reloads_the_counter() {
 }
 
 #[test]
-fn a_threshold_of_zero_is_not_taken() {
+fn a_threshold_of_zero_is_one() {
     let mut b = bench(run(3, 0));
     b.put(S2MM + dma::CR, run(0, 0));
-    assert_eq!(b.get(S2MM + dma::CR) & cr::THRESHOLD, 3 << cr::THRESHOLD_SHIFT);
+    assert_eq!(b.get(S2MM + dma::CR) & cr::THRESHOLD, 1 << cr::THRESHOLD_SHIFT);
+    let done = frames(&mut b, 1);
+    assert_eq!(b.rises(line::RX), [done]);
+}
+
+#[test]
+fn a_packet_that_ends_while_dly_is_set_starts_no_delay() {
+    let mut b = bench(run(PATIENT, 5));
+    frames(&mut b, 1);
+    b.after(Span::from_us(10));
+    assert_eq!(b.status(S2MM) & sr::IRQ_ALL, sr::DLY_IRQ);
+    frames(&mut b, 1);
+    b.put(S2MM + dma::SR, sr::DLY_IRQ);
+    b.after(Span::from_us(50));
+    assert_eq!(b.status(S2MM) & sr::IRQ_ALL, 0, "the driver finds it in the poll that it owes for the first");
+    frames(&mut b, 1);
+    b.after(Span::from_us(10));
+    assert_eq!(b.status(S2MM) & sr::IRQ_ALL, sr::DLY_IRQ);
 }
 
 #[test]
@@ -121,6 +161,19 @@ fn the_delay_stands_still_while_a_packet_is_in_work() {
     let second = done + Span::from_us(4) + Span::from_ns(39 * 8) + Span::from_us(60);
     b.after(Span::from_us(100));
     assert_eq!(b.rises(line::RX), [second + Span::from_us(5)]);
+}
+
+#[test]
+fn of_packets_that_overlap_the_last_end_counts() {
+    let mut b = bench(run(PATIENT, 5));
+    b.p.write_time = Span::from_us(2);
+    let start = b.now + Span::from_ns(39 * 8);
+    b.receive(&frame(60));
+    b.after(Span::from_us(1));
+    b.receive(&frame(60));
+    b.after(Span::from_us(50));
+    // Data and status take 2 us each; the second begins 1 us behind, before the first has ended.
+    assert_eq!(b.rises(line::RX), [start + Span::from_us(1 + 4 + 5)]);
 }
 
 #[test]

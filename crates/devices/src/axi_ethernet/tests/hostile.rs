@@ -7,6 +7,10 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Act {
+    /// A tail as a driver writes it.
+    Tail(bool, u64),
+    /// What a driver does after an error.
+    Recover,
     Dma(u32, u32),
     Mac(u32, u32),
     Wide(u8, u32, u64, u8),
@@ -61,44 +65,59 @@ fn mac_offset() -> impl Strategy<Value = u32> {
     prop_oneof![9 => known, 1 => (0..MAC_LEN / 4).prop_map(|i| i * 4)]
 }
 
-/// Addresses of descriptors, control words, small numbers, anything.
+/// Control words that run, addresses of descriptors, small numbers, anything.
 fn value() -> impl Strategy<Value = u32> {
     prop_oneof![
-        3 => (0..RING).prop_map(|i| Bench::tx(i) as u32),
-        3 => (0..RING).prop_map(|i| Bench::rx(i) as u32),
-        3 => (0u32..256, 0u32..256).prop_map(|(t, d)| run(t, d)),
-        1 => Just(0),
+        4 => (0u32..256, 0u32..256).prop_map(|(t, d)| run(t, d)),
+        2 => (0..RING).prop_map(|i| Bench::tx(i) as u32),
+        2 => (0..RING).prop_map(|i| Bench::rx(i) as u32),
         1 => 0u32..64,
         1 => any::<u32>(),
-        1 => Just(!0),
+    ]
+}
+
+/// Often with receiver and transmitter on.
+fn mac_value() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        4 => any::<u32>().prop_map(|v| v & !rcw1::RESET | rcw1::RX),
+        1 => any::<u32>(),
+        1 => (0u32..32).prop_map(|b| 1 << b),
     ]
 }
 
 /// Often a descriptor that makes some sense.
 fn descriptor() -> impl Strategy<Value = Vec<u32>> {
-    let next = prop_oneof![8 => (0..2 * RING).prop_map(|i| TX_RING as u32 + i as u32 * 64), 1 => any::<u32>()];
-    let buffer = prop_oneof![8 => 0u32..MEMORY as u32, 1 => any::<u32>()];
-    let control = (prop_oneof![4 => 0u32..3000, 1 => 0u32..0x80_0000], 0u32..4).prop_map(|(n, f)| n | f << 26);
-    let status = prop_oneof![9 => Just(0u32), 1 => any::<u32>()];
-    (next, buffer, control, status, prop::collection::vec(any::<u32>(), 5)).prop_map(|(n, b, c, s, app)| {
-        let mut words = vec![n, 0, b, 0, 0, 0, c, s];
+    let buffer = prop_oneof![12 => 0x8000u32..MEMORY as u32, 1 => any::<u32>()];
+    let length = prop_oneof![8 => 1u32..2000, 1 => 0u32..0x80_0000];
+    let flags = prop_oneof![4 => Just(3u32), 2 => Just(2u32), 2 => Just(1u32), 1 => Just(0u32)];
+    let status = prop_oneof![12 => Just(0u32), 1 => any::<u32>()];
+    // Around the ring of 64, or anywhere in both.
+    let next = prop_oneof![12 => Just(None), 2 => (0..2 * RING).prop_map(|i| Some(TX_RING as u32 + i as u32 * 64)), 1 => any::<u32>().prop_map(Some)];
+    (next, buffer, length, flags, status, prop::collection::vec(any::<u32>(), 5)).prop_map(|(n, b, len, f, s, app)| {
+        let mut words = vec![n.unwrap_or(NEXT), 0, b, 0, 0, 0, len | f << 26, s];
         words.extend(app);
         words
     })
 }
 
+/// The link to the next descriptor stays as it is.
+const NEXT: u32 = u32::MAX;
+
 fn act() -> impl Strategy<Value = Act> {
     let size = prop::sample::select(vec![1u8, 2, 4, 8]);
+    let frame = prop_oneof![6 => 0u16..1515, 1 => 0u16..10_000];
     prop_oneof![
-        8 => (dma_offset(), value()).prop_map(|(r, v)| Act::Dma(r, v)),
-        3 => (mac_offset(), prop_oneof![any::<u32>(), (0u32..32).prop_map(|b| 1 << b)]).prop_map(|(r, v)| Act::Mac(r, v)),
+        6 => (any::<bool>(), 0..RING).prop_map(|(rx, i)| Act::Tail(rx, i)),
+        1 => Just(Act::Recover),
+        3 => (dma_offset(), value()).prop_map(|(r, v)| Act::Dma(r, v)),
+        2 => (mac_offset(), mac_value()).prop_map(|(r, v)| Act::Mac(r, v)),
         1 => (0u8..3, any::<u32>(), any::<u64>(), size).prop_map(|(n, o, v, s)| Act::Wide(n, o, v, s)),
         1 => (0u8..2, mac_offset()).prop_map(|(n, o)| Act::Read(n, o)),
-        4 => (0..2 * RING, descriptor()).prop_map(|(i, d)| Act::Memory(TX_RING + i * 64, d)),
-        3 => (0u16..10_000).prop_map(Act::Frame),
-        3 => (0u32..2_000_000).prop_map(Act::Time),
-        1 => any::<bool>().prop_map(Act::Cable),
-        1 => prop::option::of(0u64..0x8000).prop_map(Act::Trap),
+        6 => (0..2 * RING, descriptor()).prop_map(|(i, d)| Act::Memory(i, d)),
+        5 => frame.prop_map(Act::Frame),
+        6 => (0u32..100_000).prop_map(Act::Time),
+        1 => prop::bool::weighted(0.8).prop_map(Act::Cable),
+        1 => prop::option::of(0u64..0x1_0000).prop_map(Act::Trap),
     ]
 }
 
@@ -118,6 +137,20 @@ fn configs() -> impl Strategy<Value = Config> {
             ..Config::ZYNQMP
         }
     })
+}
+
+impl Bench {
+    /// All descriptors of both rings: frames in one or two pieces to send, and buffers; no tails.
+    fn give(&mut self) {
+        for i in 0..RING {
+            let flags = [Descriptor::SOF, Descriptor::EOF, Descriptor::SOF | Descriptor::EOF][i as usize % 3];
+            self.piece(0x8000 + i * 256, 200, flags);
+            let mut d = self.desc(Bench::rx(i));
+            d.buffer.set((BUFFERS + i * 2048) as u32);
+            d.control.set(512);
+            self.set(Bench::rx(i), d);
+        }
+    }
 }
 
 /// Lets it work for a while, in which there is only so much that it can do.
@@ -144,12 +177,16 @@ fn play(cfg: Config, acts: &[Act], slow: bool, wraps: bool) {
     if slow {
         (b.p.read_time, b.p.write_time) = (Span::from_ns(700), Span::from_ns(1200));
     }
-    for i in 0..RING {
-        b.piece(0x8000 + i * 256, 200, (i as u32 % 4) << 26);
-    }
-    b.post(0, 40, 512);
+    b.give();
     for a in acts {
         match a {
+            Act::Tail(rx, i) => b.tail(if *rx { S2MM } else { MM2S }, if *rx { Bench::rx(*i) } else { Bench::tx(*i) }),
+            Act::Recover => {
+                b.put(S2MM + dma::CR, cr::RESET);
+                work(&mut b, Span::from_us(10));
+                b.bring_up(run(2, 4), run(3, 5));
+                b.give();
+            }
             Act::Dma(r, v) => b.put(*r, *v),
             Act::Mac(r, v) => b.put_mac(*r, *v),
             Act::Wide(region, offset, v, size) => {
@@ -159,9 +196,13 @@ fn play(cfg: Config, acts: &[Act], slow: bool, wraps: bool) {
                 b.d.mmio_read(&mut b.p, b.now, r, *size);
             }
             Act::Read(region, offset) => drop(b.read(*region, *offset)),
-            Act::Memory(at, words) => {
-                let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-                b.fill(*at, &bytes);
+            Act::Memory(i, words) => {
+                let ring = if *i < RING { TX_RING } else { RX_RING };
+                let place = i % RING;
+                let next = (ring + (place + 1) % RING * 64) as u32;
+                let words = words.iter().map(|w| if *w == NEXT { next } else { *w });
+                let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+                b.fill(ring + place * 64, &bytes);
             }
             Act::Frame(len) => drop(b.receive(&frame(usize::from(*len).max(14))[..usize::from(*len)])),
             Act::Time(ns) => work(&mut b, Span::from_ns((*ns).into())),
