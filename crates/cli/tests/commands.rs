@@ -21,8 +21,8 @@ fn keys(v: &Value) -> Vec<&str> {
 fn list_has_the_shape_that_programs_know() {
     let list = json(&["list"]);
     assert_eq!(keys(&list), ["devices", "profiles", "scenarios", "systems"]);
-    assert_eq!(list["systems"], serde_json::json!(["mlx5", "e1000"]));
-    assert_eq!(list["profiles"], serde_json::json!(["mlx5-gen2", "mlx5-gen3", "e1000-power4"]));
+    assert_eq!(list["systems"], serde_json::json!(["mlx5", "e1000", "axienet"]));
+    assert_eq!(list["profiles"], serde_json::json!(["mlx5-gen2", "mlx5-gen3", "axienet-zynqmp", "e1000-power4"]));
     for s in list["scenarios"].as_array().unwrap() {
         assert_eq!(keys(s), ["about", "name", "profile", "system"]);
         assert!(list["profiles"].as_array().unwrap().contains(&s["profile"]));

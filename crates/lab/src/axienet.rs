@@ -504,3 +504,6 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
     };
     (rings + traffic).next_multiple_of(1 << 20)
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,15 +16,18 @@ use super::solve::{Found, Precision, linear, root};
 use super::{Constants, MeasureError, Source};
 use std::fmt;
 
-/// A fit is done at this residual, relative to the published value.
+/// A fit is done at this residual, relative to the published value, unless the system says less
+/// ([`System::precision`](super::System::precision)).
 pub const RESIDUAL: f64 = 1e-7;
 /// The largest residual, relative to the published value, that the steps of a simulation may leave.
 pub const GRAIN: f64 = 1e-3;
 /// So many sweeps over all fits of a system, and no more.
 pub const SWEEPS: u32 = 60;
-/// One search within a sweep. Finer than [`RESIDUAL`], so that the sweeps settle; and narrow enough that a steep row is not
-/// taken for a jump.
-const SEARCH: Precision = Precision { residual: 1e-8, width: 1e-12 };
+/// One search within a sweep. Finer than the residual, so that the sweeps settle; and narrow enough that a steep row is
+/// not taken for a jump.
+const fn search(residual: f64) -> Precision {
+    Precision { residual: residual * 0.1, width: residual * 1e-5 }
+}
 /// Step of a Newton step's difference quotients, as a share of the bounds: wide enough to stand above the rounding of a
 /// simulation to its clock.
 const PROBE: f64 = 1e-4;
@@ -119,7 +122,7 @@ pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit
             fit.search(bench, constants);
         }
         let mut worst = look(&mut fits, bench, constants);
-        while worst > RESIDUAL && fits.len() > 1 {
+        while worst > bench.sheet.precision && fits.len() > 1 {
             let swept = constants.clone();
             let stepped = newton(&mut fits, bench, constants).then(|| look(&mut fits, bench, constants));
             match stepped {
@@ -131,7 +134,7 @@ pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit
                 }
             }
         }
-        if worst <= RESIDUAL || constants.fingerprint() == before {
+        if worst <= bench.sheet.precision || constants.fingerprint() == before {
             break;
         }
     }
@@ -207,10 +210,11 @@ impl Search {
     fn search(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) {
         let (start, (low, high)) = (constants.at(self.constant).value, self.bounds);
         self.obstacle = None;
-        if self.evaluate(bench, constants).is_ok_and(|residual| residual.abs() <= SEARCH.residual) {
+        let precision = search(bench.sheet.precision);
+        if self.evaluate(bench, constants).is_ok_and(|residual| residual.abs() <= precision.residual) {
             return;
         }
-        let found = root((low, high), SEARCH, |x| {
+        let found = root((low, high), precision, |x| {
             constants.put(self.constant, x);
             self.evaluate(bench, constants)
         });
@@ -238,7 +242,7 @@ impl Search {
     fn finish(self, bench: &Bench<'_>, constants: &Constants, sweeps: u32) -> Fit {
         let failed = match (&self.residual, self.obstacle) {
             (Err(why), _) => Some(FitError::Measure(why.clone())),
-            (Ok(residual), _) if residual.abs() <= RESIDUAL => None,
+            (Ok(residual), _) if residual.abs() <= bench.sheet.precision => None,
             // Still moving: what stood in the way in the last sweep was only where the others happened to be.
             (Ok(residual), _) if sweeps == SWEEPS => Some(FitError::NotConverged { sweeps, residual: *residual }),
             (Ok(residual), Some(FitError::Jumps { .. })) if residual.abs() <= GRAIN => None,

@@ -21,6 +21,7 @@ pub struct Sheet {
     pub(super) swapped: bool,
     pub(super) set_by_hand: bool,
     pub(super) jitter: f64,
+    pub(super) precision: f64,
 }
 
 /// Everything that is wrong with a system's declarations. A fault of its author, not of the user.
@@ -57,6 +58,7 @@ impl Sheet {
             swapped: false,
             set_by_hand: false,
             jitter: system.jitter(),
+            precision: system.precision(),
         };
         let faults = sheet.faults();
         if faults.is_empty() { Ok(sheet) } else { Err(SheetError { system: sheet.system, faults }) }

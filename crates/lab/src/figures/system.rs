@@ -76,6 +76,12 @@ pub trait System {
         STILL
     }
 
+    /// How close a fit comes to the published value, relative to it. A simulation of whole packets in a short time has
+    /// nothing to say below some part of it, and each step closer is a run.
+    fn precision(&self) -> f64 {
+        super::fit::RESIDUAL
+    }
+
     /// Rows that are known to miss, and why. `swapped` asks for those of a `--swap` run, where other rows are predicted.
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
         let _ = swapped;
