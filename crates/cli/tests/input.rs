@@ -14,10 +14,10 @@ fn set(setting: &str) -> String {
 
 #[test]
 fn names_that_do_not_exist() {
-    assert_snapshot!(wrong(&["run", "mlx5-pktgen"]), @"doorbell: no scenario is called `mlx5-pktgen`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay; a path that ends in .toml is read as a file");
-    assert_snapshot!(wrong(&["transfer", "--profile", "mlx5", "--read", "--at", "0", "--bytes", "1"]), @"doorbell: no profile is called `mlx5`; the nearest is `mlx5-gen2`; there are: mlx5-gen2, mlx5-gen3; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["run", "mlx5-pktgen"]), @"doorbell: no scenario is called `mlx5-pktgen`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay, e1000-send, e1000-send-aligned, e1000-receive, e1000-transactions, e1000-pktgen; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["transfer", "--profile", "mlx5", "--read", "--at", "0", "--bytes", "1"]), @"doorbell: no profile is called `mlx5`; the nearest is `mlx5-gen2`; there are: mlx5-gen2, mlx5-gen3, e1000-power4; a path that ends in .toml is read as a file");
     assert_snapshot!(wrong(&["run", "nowhere/x.toml"]), @"doorbell: nowhere/x.toml: No such file or directory (os error 2)");
-    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "mlx5-pktgen-65"]), @"doorbell: no scenario is called `mlx5-pktgen-65`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "mlx5-pktgen-65"]), @"doorbell: no scenario is called `mlx5-pktgen-65`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay, e1000-send, e1000-send-aligned, e1000-receive, e1000-transactions, e1000-pktgen; a path that ends in .toml is read as a file");
 }
 
 #[test]
@@ -118,6 +118,15 @@ fn transfers_that_have_no_meaning() {
 }
 
 #[test]
+fn charts_that_cannot_be_drawn() {
+    let sweep = |more: &[&str]| wrong(&[&["sweep", "e1000-send", "--format", "svg"], more].concat());
+    let maps = ["--show", "maps"];
+    assert_snapshot!(sweep(&[&["--over", "traffic.mss=64,128", "--show", "unmaps"], &maps[..]].concat()), @"doorbell: --format svg: a chart shows one number, but --show is given more than once");
+    assert_snapshot!(sweep(&[&["--over", "traffic.mss=64,65,66,67,68,69,70,71,72", "--over", "driver.copy_align=on,off"], &maps[..]].concat()), @"doorbell: --format svg: 9 lines, but a chart has room for 8; the last --over key is the horizontal axis");
+    assert_snapshot!(wrong(&["sweep", "e1000-send", "--over", "traffic.mss=64", "--show", "map"]), @"doorbell: --show map: a run has no number `map`; the nearest is `maps`");
+}
+
+#[test]
 fn usage_faults_exit_2_too() {
     assert_eq!(doorbell(&["serve"]).code, 2);
     assert_eq!(doorbell(&["compare", "mlx5-pktgen-64"]).code, 2);
@@ -125,7 +134,7 @@ fn usage_faults_exit_2_too() {
 
 #[test]
 fn reproductions_of_nothing_known() {
-    assert_snapshot!(wrong(&["reproduce", "mlx4"]), @"doorbell: no system is called `mlx4`; there are: mlx5");
+    assert_snapshot!(wrong(&["reproduce", "mlx4"]), @"doorbell: no system is called `mlx4`; there are: mlx5, e1000");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latncy=3"]), @"doorbell: --set pcie.memory_latncy: no constant is called `pcie.memory_latncy`; the nearest is `pcie.memory_latency`");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latency=3 GHz"]), @"doorbell: --set pcie.memory_latency=3 GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp=timer"]), @"doorbell: --set pcie.dllp=timer: `pcie.dllp` chooses between models; it is no constant");
