@@ -106,7 +106,9 @@ fn draw(chart: &Chart, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>
     root.draw(&Text::new(chart.title.clone(), (16, 10), font(15, INK)))?;
     // The legend, in as many lines as it takes.
     let (mut at, mut top) = (16, 34);
-    for (i, line) in chart.lines.iter().enumerate() {
+    // A line alone has no name.
+    let named = chart.lines.iter().enumerate().filter(|(_, line)| !line.label.is_empty());
+    for (i, line) in named {
         let width = 44 + 8 * line.label.chars().count() as i32;
         if at + width > SIZE.0 as i32 {
             (at, top) = (16, top + 20);

@@ -219,7 +219,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
             let n = cells(0, 0)[0];
             let y = format!("{}{}", shown[0].with_unit(n, ""), n.of);
             let lines = lines(&over, across.as_ref(), &rows, |row| cells(row, 0).iter().map(|n| n.shown).collect());
-            picture(&plans, &over, columns.len(), y, lines)?
+            picture(&plans, &args.changes.sets, &over, columns.len(), y, lines)?
         }
     };
     print(&text)?;
@@ -244,7 +244,14 @@ fn lines(over: &[Axis], across: Option<&Axis>, rows: &[Vec<&str>], cells: impl F
 }
 
 /// The chart of a sweep.
-fn picture(plans: &[Plan], over: &[Axis], columns: usize, y: String, lines: Vec<Line>) -> Result<String, Error> {
+fn picture(
+    plans: &[Plan],
+    sets: &[String],
+    over: &[Axis],
+    columns: usize,
+    y: String,
+    lines: Vec<Line>,
+) -> Result<String, Error> {
     if lines.len() > chart::MOST {
         let (n, most) = (lines.len(), chart::MOST);
         return Err(Error::input(format!(
@@ -263,7 +270,9 @@ fn picture(plans: &[Plan], over: &[Axis], columns: usize, y: String, lines: Vec<
         None => (Places::Words(axis.values.clone()), ""),
     };
     let x = if unit.is_empty() { axis.key.clone() } else { format!("{}, {unit}", axis.key) };
-    let title = format!("{} on {}", plan.scenario, plan.profile);
+    // What is the same in all of it.
+    let set = if sets.is_empty() { String::new() } else { format!(", {}", sets.join(", ")) };
+    let title = format!("{} on {}{set}", plan.scenario, plan.profile);
     chart::svg(&Chart { title, x, y, places, lines }).map_err(|what| Error { code: MISSED, what })
 }
 

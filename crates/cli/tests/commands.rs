@@ -196,7 +196,13 @@ fn a_sweep_draws_a_chart_that_names_its_axes_and_lines() {
     let text = chart();
     assert_eq!(text, chart(), "the same bytes");
     assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{text}");
-    for word in ["e1000-send on e1000-power4", "traffic.mss, B", "payload, Gbit/s", "copy_align on", "copy_align off"] {
+    for word in [
+        "e1000-send on e1000-power4, traffic.duration=2",
+        "traffic.mss, B",
+        "payload, Gbit/s",
+        "copy_align on",
+        "copy_align off",
+    ] {
         assert!(text.contains(&format!("\n{word}\n")), "{word}: {text}");
     }
     // Earlier keys are lines too; 1 KiB lies between 512 and 1460.
