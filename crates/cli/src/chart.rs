@@ -154,7 +154,7 @@ fn draw(chart: &Chart, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>
     for (i, line) in chart.lines.iter().enumerate() {
         let points = || xs.iter().copied().zip(line.values.iter().copied());
         context.draw_series(LineSeries::new(points(), COLOURS[i % MOST].stroke_width(2)))?;
-        // Between many points a mark would hide the line: then a dozen of them are marked.
+        // Many marks would hide the line: two dozen are enough.
         let every = xs.len().div_ceil(24);
         for (n, point) in points().enumerate() {
             if n % every == 0 {

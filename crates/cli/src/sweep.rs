@@ -40,6 +40,7 @@ impl Axis {
 }
 
 /// A number of a run.
+#[derive(Clone)]
 struct Number {
     name: String,
     value: f64,
@@ -72,15 +73,14 @@ struct Shown<'a> {
 
 impl Shown<'_> {
     fn of(&self, m: &Measured) -> Result<Number, Error> {
-        let mut all = numbers(m);
+        let all = numbers(m);
         let mut sum: Option<Number> = None;
         for name in &self.names {
-            let Some(at) = all.iter().position(|n| n.name == *name) else {
-                let all = all.iter().map(|n| n.name.as_str()).chain(sum.iter().map(|n| n.name.as_str()));
-                let hint = nearest(name, all).map_or(String::new(), |n| format!("; the nearest is `{n}`"));
+            let Some(n) = all.iter().find(|n| n.name == *name).cloned() else {
+                let hint = nearest(name, all.iter().map(|n| n.name.as_str()));
+                let hint = hint.map_or(String::new(), |n| format!("; the nearest is `{n}`"));
                 return Err(Error::input(format!("--show {}: a run has no number `{name}`{hint}", self.text)));
             };
-            let n = all.swap_remove(at);
             sum = Some(match sum {
                 None => n,
                 Some(s) => Number {
@@ -122,13 +122,11 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let across = args.across.as_deref().map(Axis::parse).transpose()?;
     let shown: Vec<Shown<'_>> =
         args.show.iter().map(|text| Shown { text, names: text.split('+').map(str::trim).collect() }).collect();
-    if args.format == SweepFormat::Svg && shown.len() > 1 {
-        return Err(Error::input(
-            "--format svg: a chart shows one number, but --show is given more than once".to_owned(),
-        ));
-    }
     let rows = combinations(&over);
     let columns = across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((&a.key, v))).collect());
+    if args.format == SweepFormat::Svg {
+        drawable(shown.len(), rows.len() / over.last().map_or(1, |a| a.values.len()) * columns.len())?;
+    }
     let (mut done, total) = (0, (rows.len() * columns.len()) as u64);
 
     // All plans first: a wrong value in the last combination is known before the first has run.
@@ -226,6 +224,19 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     Ok(if sound { DONE } else { MISSED })
 }
 
+/// Whether a chart has room for so much.
+fn drawable(shown: usize, lines: usize) -> Result<(), Error> {
+    let most = chart::MOST;
+    let what = match () {
+        () if shown > 1 => "a chart shows one number, but --show is given more than once".to_owned(),
+        () if lines > most => {
+            format!("{lines} lines, but a chart has room for {most}; the last --over key is the horizontal axis")
+        }
+        () => return Ok(()),
+    };
+    Err(Error::input(format!("--format svg: {what}")))
+}
+
 /// A chart's lines: one for each combination of the earlier axes and column.
 fn lines(over: &[Axis], across: Option<&Axis>, rows: &[Vec<&str>], cells: impl Fn(usize) -> Vec<f64>) -> Vec<Line> {
     let points = over.last().map_or(1, |a| a.values.len());
@@ -252,12 +263,6 @@ fn picture(
     y: String,
     lines: Vec<Line>,
 ) -> Result<String, Error> {
-    if lines.len() > chart::MOST {
-        let (n, most) = (lines.len(), chart::MOST);
-        return Err(Error::input(format!(
-            "--format svg: {n} lines, but a chart has room for {most}; the last --over key is the horizontal axis"
-        )));
-    }
     let (Some(axis), Some(plan)) = (over.last(), plans.first()) else {
         return Err(Error::input("--format svg: there is no --over key".to_owned()));
     };
