@@ -17,6 +17,6 @@ build:
 bench:
 	cargo bench --workspace
 
-# The tables of the documents, made anew.
+# The tables and plots of the documents, made anew.
 docs: build
 	tools/docs.py docs/*.md

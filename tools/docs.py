@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/*.md anew, or checks that they are as the commands make them.
+"""Makes the tables and plots of docs/*.md anew, or checks that they are as the commands make them.
 
     tools/docs.py [--check] FILE...
 
-A table stands between two comments, the first of which names its command:
+A table stands between two comments, the first of which names its command. A plot is a file
+of its own, beside a comment that names command and file:
 
     <!-- made by: doorbell sweep ... -->
     <!-- end -->
+
+    <!-- plot made by: doorbell sweep ... --format svg > docs/NAME.svg -->
 
 `doorbell` is target/release/doorbell, which must have been built. With --check nothing is
 written, and the exit code is 1 if anything would change.
@@ -21,15 +24,34 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- made by: doorbell (.*?) -->\n).*?(<!-- end -->)", re.S)
+PLOT = re.compile(r"<!-- plot made by: doorbell (.*?) > (docs/[\w.-]+\.svg) -->", re.S)
 
 
-def made(match):
-    command = [str(ROOT / "target/release/doorbell"), *shlex.split(match[2].replace("\n", " ")), "--quiet"]
+def output(arguments):
+    command = [str(ROOT / "target/release/doorbell"), *shlex.split(arguments.replace("\n", " ")), "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     if done.returncode != 0:
         sys.exit(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    body = done.stdout if "markdown" in match[2] else f"```\n{done.stdout.strip(chr(10))}\n```\n"
+    return done.stdout
+
+
+def made(match):
+    text = output(match[2])
+    body = text if "markdown" in match[2] else f"```\n{text.strip(chr(10))}\n```\n"
     return f"{match[1]}\n{body}\n{match[3]}"
+
+
+def renew(path, name, new, what, check):
+    """Whether the file at `path` is not as it is made now. Without `check` it then is."""
+    old = path.read_text() if path.exists() else ""
+    if new == old:
+        return False
+    if check:
+        sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, "made anew"))
+    else:
+        path.write_text(new)
+        print(f"{name}: {what} made anew")
+    return True
 
 
 def main():
@@ -37,17 +59,13 @@ def main():
     stale = False
     for name in (a for a in sys.argv[1:] if a != "--check"):
         path = pathlib.Path(name)
-        old = path.read_text()
-        new = BLOCK.sub(made, old)
-        if new == old:
-            continue
-        if check:
-            stale = True
-            sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, "made anew"))
-        else:
-            path.write_text(new)
-            print(f"{name}: tables made anew")
-    sys.exit(1 if stale else 0)
+        text = path.read_text()
+        stale |= renew(path, name, BLOCK.sub(made, text), "tables", check)
+        for plot in PLOT.finditer(text):
+            if "--format svg" not in plot[1]:
+                sys.exit(f"{name}: {plot[2]}: its command lacks --format svg")
+            stale |= renew(ROOT / plot[2], plot[2], output(plot[1]), "plot", check)
+    sys.exit(1 if check and stale else 0)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ fi
 
 if [ -z "$reasons" ]; then
     DOORBELL_FULL=1 cargo test --workspace "$@"
-    # The tables of the documents are what the commands above them print.
+    # The tables and plots of the documents are what the commands above them print.
     cargo build --release --quiet --package doorbell-cli
     exec tools/docs.py --check docs/*.md
 fi

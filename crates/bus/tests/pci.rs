@@ -50,7 +50,7 @@ fn a_frame_received_at_2012_takes_three_commands_and_two_partial_lines() {
 
 /// The fix proposed there, 128-byte alignment, reaches three commands on one line of four only.
 #[test]
-fn alignment_to_a_line_takes_3_4_5_or_4_commands() {
+fn a_frame_on_a_line_takes_3_4_5_or_4_commands() {
     for (base, expected) in [(0x4800, 3), (0x4880, 4), (0x4900, 5), (0x4980, 4), (0x4A00, 3)] {
         assert_eq!(power4().reads(base, FRAME).count(), expected, "{base:#x}");
     }
@@ -155,28 +155,58 @@ fn read_commands(s: &Settings, addr: u64, len: u32) -> u64 {
 
 proptest! {
     #[test]
-    fn pieces_keep_the_rules(s in settings(), (addr, len) in range()) {
+    fn the_pieces_cover_the_range_once_and_in_order(s in settings(), (addr, len) in range()) {
         let rules = Rules::new(s).unwrap();
-        let x = matches!(s.protocol, Protocol::X { .. });
+        check_cover(addr, len, rules.writes(addr, len))?;
         for t in check_cover(addr, len, rules.reads(addr, len))? {
-            if let Protocol::X { mmrbc, .. } = s.protocol {
-                prop_assert!(t.bytes <= mmrbc);
-                for c in check_cover(t.addr, t.bytes, rules.completions(t.addr, t.bytes))? {
-                    prop_assert!(!crosses(&c, s.boundary));
-                }
-            } else {
-                prop_assert!(!crosses(&t, s.boundary));
-                prop_assert!(t.command == Mrm || !crosses(&t, s.line));
+            if matches!(s.protocol, Protocol::X { .. }) {
+                check_cover(t.addr, t.bytes, rules.completions(t.addr, t.bytes))?;
             }
         }
-        for t in check_cover(addr, len, rules.writes(addr, len))? {
+    }
+
+    /// What carries data ends there; a PCI-X request may ask for more.
+    #[test]
+    fn no_piece_crosses_the_prefetch_boundary(s in settings(), (addr, len) in range()) {
+        let rules = Rules::new(s).unwrap();
+        for t in rules.writes(addr, len) {
             prop_assert!(!crosses(&t, s.boundary));
+        }
+        for t in rules.reads(addr, len) {
+            match s.protocol {
+                Protocol::Conventional { .. } => prop_assert!(!crosses(&t, s.boundary)),
+                Protocol::X { mmrbc, .. } => {
+                    prop_assert!(t.bytes <= mmrbc);
+                    for c in rules.completions(t.addr, t.bytes) {
+                        prop_assert!(!crosses(&c, s.boundary));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_mrm_crosses_lines_and_mwi_is_whole_lines(s in settings(), (addr, len) in range()) {
+        let rules = Rules::new(s).unwrap();
+        let x = matches!(s.protocol, Protocol::X { .. });
+        for t in rules.reads(addr, len) {
+            prop_assert!(x || t.command == Mrm || !crosses(&t, s.line));
+        }
+        for t in rules.writes(addr, len) {
             prop_assert_eq!(t.command == Command::MwBlock, x);
             if t.command == Mwi {
                 prop_assert!(s.mwi);
                 prop_assert_eq!((t.addr % u64::from(s.line), t.bytes % s.line), (0, 0));
             }
         }
+    }
+
+    #[test]
+    fn a_1514_byte_read_on_a_512_byte_boundary_takes_3_commands_and_on_the_other_lines_4_5_4(
+        base in 0u64..(1 << 40), line in 0usize..4,
+    ) {
+        let count = power4().reads(base * 512 + line as u64 * 128, FRAME).count();
+        prop_assert_eq!(count, [3, 4, 5, 4][line]);
     }
 
     #[test]

@@ -115,6 +115,8 @@ pub(crate) enum SweepFormat {
     Table,
     /// For documents
     Markdown,
+    /// A line chart over the last --over key; earlier ones, and --across, are its lines
+    Svg,
     /// For programs
     Json,
 }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod chart;
 mod compare;
 mod list;
 mod output;

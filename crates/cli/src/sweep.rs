@@ -2,15 +2,18 @@
 //!
 //! Each combination of the `--over` keys is a row. With `--across` one more key's
 //! values stand side by side in a row; two of them also with their difference. What
-//! is shown is any number of a run's result, or a sum of such.
+//! is shown is any number of a run's result, or a sum of such. People get rates in
+//! the units of `run`; programs get them as they are.
 
 use crate::args::{Sweep, SweepFormat};
+use crate::chart::{self, Chart, Line, Places};
 use crate::output::print;
 use crate::progress::Progress;
-use crate::text::amount;
+use crate::text::{amount, people, rate_name};
 use crate::{DONE, Error, MISSED, plan};
-use doorbell_lab::nearest;
+use doorbell_lab::key::Value as Set;
 use doorbell_lab::result::{Measured, rounded};
+use doorbell_lab::{Plan, nearest};
 use serde_json::{Map, Value, json};
 
 /// A key and the values that it takes.
@@ -36,6 +39,32 @@ impl Axis {
     }
 }
 
+/// A number of a run.
+#[derive(Clone)]
+struct Number {
+    name: String,
+    value: f64,
+    /// For people, in their unit.
+    shown: f64,
+    unit: &'static str,
+    /// What it is of.
+    of: &'static str,
+}
+
+/// All numbers of a run, as `run --format json` names them; those of a packet by their bare names.
+fn numbers(m: &Measured) -> Vec<Number> {
+    let rates = m.rates.iter().map(|r| {
+        let (shown, unit) = people(r.name, r.value);
+        // As many digits as `run` shows: more are the measured time's.
+        let digits = if unit == "%" { 1e2 } else { 1e3 };
+        let shown = if unit.is_empty() { rounded(shown) } else { (shown * digits).round() / digits };
+        Number { name: r.name.to_owned(), value: rounded(r.value), shown, unit, of: "" }
+    });
+    let plain = |(name, value): (String, f64), unit, of| Number { name, value, shown: value, unit, of };
+    let latencies = m.latency_ns().into_iter().map(|(n, v)| plain((format!("latency_ns.{n}"), v), "ns", ""));
+    m.per_packet().into_iter().map(|n| plain(n, "", " a packet")).chain(rates).chain(latencies).collect()
+}
+
 /// What is shown of a run: the sum of these.
 struct Shown<'a> {
     text: &'a str,
@@ -43,26 +72,40 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    fn of(&self, m: &Measured) -> Result<f64, Error> {
-        let numbers = numbers(m);
-        let mut sum = 0.0;
+    fn of(&self, m: &Measured) -> Result<Number, Error> {
+        let all = numbers(m);
+        let mut sum: Option<Number> = None;
         for name in &self.names {
-            let Some((_, value)) = numbers.iter().find(|(n, _)| n == name) else {
-                let all = numbers.iter().map(|(n, _)| n.as_str());
-                let hint = nearest(name, all).map_or(String::new(), |n| format!("; the nearest is `{n}`"));
+            let Some(n) = all.iter().find(|n| n.name == *name).cloned() else {
+                let hint = nearest(name, all.iter().map(|n| n.name.as_str()));
+                let hint = hint.map_or(String::new(), |n| format!("; the nearest is `{n}`"));
                 return Err(Error::input(format!("--show {}: a run has no number `{name}`{hint}", self.text)));
             };
-            sum += value;
+            sum = Some(match sum {
+                None => n,
+                Some(s) => Number {
+                    name: String::new(),
+                    value: rounded(s.value + n.value),
+                    shown: rounded(s.shown + n.shown),
+                    unit: if s.unit == n.unit { s.unit } else { "" },
+                    of: if s.of == n.of { s.of } else { "" },
+                },
+            });
         }
-        Ok(rounded(sum))
+        sum.ok_or_else(|| Error::input("--show: nothing is named".to_owned()))
     }
-}
 
-/// All numbers of a run, as `run --format json` names them; those of a packet by their bare names.
-fn numbers(m: &Measured) -> Vec<(String, f64)> {
-    let rates = m.rates.iter().map(|r| (r.name.to_owned(), rounded(r.value)));
-    let latencies = m.latency_ns().into_iter().map(|(n, v)| (format!("latency_ns.{n}"), v));
-    m.per_packet().into_iter().chain(rates).chain(latencies).collect()
+    /// For a head: rates by the names that `run` gives them.
+    fn name(&self, n: &Number) -> String {
+        if n.unit.is_empty() || n.unit == "ns" { self.text.to_owned() } else { rate_name(self.text) }
+    }
+
+    /// With its unit.
+    fn with_unit(&self, n: &Number, what: &str) -> String {
+        let space = if what.is_empty() { "" } else { " " };
+        let comma = if n.unit.is_empty() { "" } else { ", " };
+        format!("{}{space}{what}{comma}{}", self.name(n), n.unit)
+    }
 }
 
 /// Every combination, the last axis fastest.
@@ -81,6 +124,9 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
         args.show.iter().map(|text| Shown { text, names: text.split('+').map(str::trim).collect() }).collect();
     let rows = combinations(&over);
     let columns = across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((&a.key, v))).collect());
+    if args.format == SweepFormat::Svg {
+        drawable(shown.len(), rows.len() / over.last().map_or(1, |a| a.values.len()) * columns.len())?;
+    }
     let (mut done, total) = (0, (rows.len() * columns.len()) as u64);
 
     // All plans first: a wrong value in the last combination is known before the first has run.
@@ -104,8 +150,9 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     }
     drop(progress);
 
-    let cells =
-        |row: usize, s: usize| -> Vec<f64> { (0..columns.len()).map(|c| table[row * columns.len() + c][s]).collect() };
+    let cells = |row: usize, s: usize| -> Vec<&Number> {
+        (0..columns.len()).map(|c| &table[row * columns.len() + c][s]).collect()
+    };
     let text = match args.format {
         SweepFormat::Json => {
             let rows: Vec<Value> = rows
@@ -119,10 +166,13 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
                         .enumerate()
                         .map(|(s, what)| {
                             let value = match &across {
-                                None => json!(cells(i, s)[0]),
-                                Some(a) => {
-                                    a.values.iter().cloned().zip(cells(i, s).into_iter().map(|x| json!(x))).collect()
-                                }
+                                None => json!(cells(i, s)[0].value),
+                                Some(a) => a
+                                    .values
+                                    .iter()
+                                    .cloned()
+                                    .zip(cells(i, s).into_iter().map(|n| json!(n.value)))
+                                    .collect(),
                             };
                             (what.text.to_owned(), value)
                         })
@@ -135,12 +185,13 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
         }
         SweepFormat::Table | SweepFormat::Markdown => {
             let mut heads: Vec<String> = over.iter().map(|a| a.short().to_owned()).collect();
-            for what in &shown {
+            for (s, what) in shown.iter().enumerate() {
+                let n = cells(0, s)[0];
                 match &across {
-                    None => heads.push(what.text.to_owned()),
+                    None => heads.push(what.with_unit(n, "")),
                     Some(a) => {
                         let label = |v: &str| {
-                            if shown.len() == 1 { format!("{} {v}", a.short()) } else { format!("{} {v}", what.text) }
+                            if shown.len() == 1 { format!("{} {v}", a.short()) } else { what.with_unit(n, v) }
                         };
                         heads.extend(a.values.iter().map(|v| label(v)));
                         if a.values.len() == 2 {
@@ -153,18 +204,81 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
                 let mut line: Vec<String> = row.iter().map(|v| (*v).to_owned()).collect();
                 for s in 0..shown.len() {
                     let values = cells(i, s);
-                    line.extend(values.iter().map(|x| amount(*x)));
+                    line.extend(values.iter().map(|n| amount(n.shown)));
                     if let ([a, b], Some(_)) = (values.as_slice(), &across) {
-                        line.push(amount(rounded(a - b)));
+                        line.push(amount(rounded(a.shown - b.shown)));
                     }
                 }
                 line
             });
             render(&heads, over.len(), lines.collect(), args.format == SweepFormat::Markdown)
         }
+        SweepFormat::Svg => {
+            let n = cells(0, 0)[0];
+            let y = format!("{}{}", shown[0].with_unit(n, ""), n.of);
+            let lines = lines(&over, across.as_ref(), &rows, |row| cells(row, 0).iter().map(|n| n.shown).collect());
+            picture(&plans, &args.changes.sets, &over, columns.len(), y, lines)?
+        }
     };
     print(&text)?;
     Ok(if sound { DONE } else { MISSED })
+}
+
+/// Whether a chart has room for so much.
+fn drawable(shown: usize, lines: usize) -> Result<(), Error> {
+    let most = chart::MOST;
+    let what = match () {
+        () if shown > 1 => "a chart shows one number, but --show is given more than once".to_owned(),
+        () if lines > most => {
+            format!("{lines} lines, but a chart has room for {most}; the last --over key is the horizontal axis")
+        }
+        () => return Ok(()),
+    };
+    Err(Error::input(format!("--format svg: {what}")))
+}
+
+/// A chart's lines: one for each combination of the earlier axes and column.
+fn lines(over: &[Axis], across: Option<&Axis>, rows: &[Vec<&str>], cells: impl Fn(usize) -> Vec<f64>) -> Vec<Line> {
+    let points = over.last().map_or(1, |a| a.values.len());
+    let mut lines = Vec::new();
+    for first in (0..rows.len()).step_by(points) {
+        let table: Vec<Vec<f64>> = (first..first + points).map(&cells).collect();
+        let earlier = over.iter().zip(&rows[first]).take(over.len() - 1).map(|(a, v)| format!("{} {v}", a.short()));
+        let earlier: Vec<String> = earlier.collect();
+        for column in 0..table[0].len() {
+            let across = across.map(|a| format!("{} {}", a.short(), a.values[column]));
+            let label: Vec<String> = earlier.iter().cloned().chain(across).collect();
+            lines.push(Line { label: label.join(", "), values: table.iter().map(|cells| cells[column]).collect() });
+        }
+    }
+    lines
+}
+
+/// The chart of a sweep.
+fn picture(
+    plans: &[Plan],
+    sets: &[String],
+    over: &[Axis],
+    columns: usize,
+    y: String,
+    lines: Vec<Line>,
+) -> Result<String, Error> {
+    let (Some(axis), Some(plan)) = (over.last(), plans.first()) else {
+        return Err(Error::input("--format svg: there is no --over key".to_owned()));
+    };
+    // The values as the system understood them: with `0.5 KiB` beside `1024`, both are bytes.
+    let set = plans.iter().step_by(columns).take(axis.values.len()).map(|p| p.values.get(&axis.key));
+    let numbers: Option<Vec<f64>> = set.map(|v| if let Set::Number(n) = v { Some(*n) } else { None }).collect();
+    let unit = plan.values.iter().find(|(k, _)| k.name == axis.key).map_or("", |(k, _)| k.unit());
+    let (places, unit) = match numbers {
+        Some(n) => (Places::Numbers(n), unit),
+        None => (Places::Words(axis.values.clone()), ""),
+    };
+    let x = if unit.is_empty() { axis.key.clone() } else { format!("{}, {unit}", axis.key) };
+    // What is the same in all of it.
+    let set = if sets.is_empty() { String::new() } else { format!(", {}", sets.join(", ")) };
+    let title = format!("{} on {}{set}", plan.scenario, plan.profile);
+    chart::svg(&Chart { title, x, y, places, lines }).map_err(|what| Error { code: MISSED, what })
 }
 
 /// Columns as wide as they need to be; keys to the left, numbers to the right.

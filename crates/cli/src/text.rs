@@ -115,12 +115,21 @@ pub(crate) fn rate_name(name: &str) -> String {
 }
 
 /// A rate in the unit that people use, by the end of its name.
-pub(crate) fn rate(name: &str, value: f64) -> (String, &'static str) {
+pub(crate) fn people(name: &str, value: f64) -> (f64, &'static str) {
     match name {
-        _ if name.ends_with("_share") => (format!("{:.2}", value * 100.0), "%"),
-        _ if name.ends_with("bits_per_s") => (format!("{:.3}", value / 1e9), "Gbit/s"),
-        _ if name.starts_with("packets") => (format!("{:.3}", value / 1e6), "Mpps"),
-        _ => (amount(value), ""),
+        _ if name.ends_with("_share") => (value * 100.0, "%"),
+        _ if name.ends_with("bits_per_s") => (value / 1e9, "Gbit/s"),
+        _ if name.starts_with("packets") => (value / 1e6, "Mpps"),
+        _ => (value, ""),
+    }
+}
+
+/// The same as text.
+pub(crate) fn rate(name: &str, value: f64) -> (String, &'static str) {
+    match people(name, value) {
+        (value, "%") => (format!("{value:.2}"), "%"),
+        (value, "") => (amount(value), ""),
+        (value, unit) => (format!("{value:.3}"), unit),
     }
 }
 

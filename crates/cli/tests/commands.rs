@@ -162,6 +162,55 @@ fn compare_shows_what_the_switch_saves() {
 
 /// Frames go in, and come out as they were: what the device computes is what the
 /// sender's own stack had computed.
+const SWEEP: [&str; 8] = [
+    "sweep",
+    "e1000-send",
+    "--set",
+    "traffic.duration=2",
+    "--over",
+    "traffic.mss=512,1 KiB,1460",
+    "--across",
+    "driver.copy_align=on,off",
+];
+
+#[test]
+fn a_sweep_shows_rates_in_the_units_of_run_and_gives_programs_the_number() {
+    let show = ["--show", "payload_bits_per_s", "--show", "maps"];
+    let text = good(&[&SWEEP[..], &show].concat());
+    assert!(
+        text.starts_with(" mss    payload on, Gbit/s  payload off, Gbit/s  difference  maps on  maps off"),
+        "{text}"
+    );
+    let rows = json(&[&SWEEP[..], &show[..2]].concat());
+    let (on, off) = (|v: &Value| v["on"].as_f64().unwrap(), |v: &Value| v["off"].as_f64().unwrap());
+    let rate = &rows["rows"][2]["values"]["payload_bits_per_s"];
+    assert!((8e8..9e8).contains(&on(rate)) && (7e8..8e8).contains(&off(rate)), "{rate}");
+    let line: Vec<&str> = text.lines().nth(4).unwrap().split_whitespace().collect();
+    let shown = |x: f64| format!("{:.3}", x / 1e9);
+    assert_eq!(line[..3], ["1460", &shown(on(rate)), &shown(off(rate))]);
+}
+
+#[test]
+fn a_sweep_draws_a_chart_that_names_its_axes_and_lines() {
+    let chart = || good(&[&SWEEP[..], &["--show", "payload_bits_per_s", "--format", "svg"]].concat());
+    let text = chart();
+    assert_eq!(text, chart(), "the same bytes");
+    assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{text}");
+    for word in [
+        "e1000-send on e1000-power4, traffic.duration=2",
+        "traffic.mss, B",
+        "payload, Gbit/s",
+        "copy_align on",
+        "copy_align off",
+    ] {
+        assert!(text.contains(&format!("\n{word}\n")), "{word}: {text}");
+    }
+    // Earlier keys are lines too; 1 KiB lies between 512 and 1460.
+    let text = good(&[&SWEEP[..6], &["--over", "driver.tx_ring=64,256", "--format", "svg", "--show", "maps"]].concat());
+    assert_eq!(["mss 512", "mss 1 KiB", "mss 1460"].map(|l| text.contains(&format!("\n{l}\n"))), [true; 3], "{text}");
+    assert!(text.contains("\nmaps a packet\n"), "{text}");
+}
+
 #[test]
 fn a_capture_goes_through_and_comes_out_the_same() {
     let dir = tempfile::tempdir().unwrap();
@@ -214,7 +263,7 @@ fn a_closed_pipe_is_no_error() {
 #[test]
 fn help_names_only_what_exists() {
     let help = good(&["--help"]);
-    for command in ["reproduce", "run", "compare", "transfer", "list"] {
+    for command in ["reproduce", "run", "compare", "sweep", "transfer", "list"] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}");
     }
     for command in ["serve", "live", "report", "check", "new"] {

@@ -118,6 +118,15 @@ fn transfers_that_have_no_meaning() {
 }
 
 #[test]
+fn charts_that_cannot_be_drawn() {
+    let sweep = |more: &[&str]| wrong(&[&["sweep", "e1000-send", "--format", "svg"], more].concat());
+    let maps = ["--show", "maps"];
+    assert_snapshot!(sweep(&[&["--over", "traffic.mss=64,128", "--show", "unmaps"], &maps[..]].concat()), @"doorbell: --format svg: a chart shows one number, but --show is given more than once");
+    assert_snapshot!(sweep(&[&["--over", "traffic.mss=64,65,66,67,68,69,70,71,72", "--over", "driver.copy_align=on,off"], &maps[..]].concat()), @"doorbell: --format svg: 9 lines, but a chart has room for 8; the last --over key is the horizontal axis");
+    assert_snapshot!(wrong(&["sweep", "e1000-send", "--over", "traffic.mss=64", "--show", "map"]), @"doorbell: --show map: a run has no number `map`; the nearest is `maps`");
+}
+
+#[test]
 fn usage_faults_exit_2_too() {
     assert_eq!(doorbell(&["serve"]).code, 2);
     assert_eq!(doorbell(&["compare", "mlx5-pktgen-64"]).code, 2);

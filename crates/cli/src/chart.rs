@@ -1,0 +1,237 @@
+//! A line chart as SVG: what a sweep shows, over its last axis.
+//!
+//! The picture has no background of its own, and its colours are of middle lightness,
+//! so that it can be read on a light page and on a dark one; each line also has a mark
+//! of its own shape. No font is looked up: text is left to whoever shows the picture. The same
+//! numbers give the same bytes.
+
+use crate::text::amount;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// The most lines: as many as there are pairs of colour and mark that one can tell apart.
+pub(crate) const MOST: usize = 8;
+const SIZE: (u32, u32) = (800, 440);
+/// What holds neither curve nor grid, readable on white and on black.
+const INK: RGBColor = RGBColor(122, 124, 128);
+const COLOURS: [RGBColor; MOST] = [
+    RGBColor(214, 98, 20),
+    RGBColor(38, 126, 214),
+    RGBColor(30, 148, 96),
+    RGBColor(180, 84, 190),
+    RGBColor(206, 66, 84),
+    RGBColor(20, 144, 160),
+    RGBColor(150, 120, 20),
+    RGBColor(122, 124, 128),
+];
+
+/// A line of the chart.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// What it is, for the legend.
+    pub(crate) label: String,
+    /// One for each place on the horizontal axis.
+    pub(crate) values: Vec<f64>,
+}
+
+/// What is drawn.
+#[derive(Debug)]
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    /// What the axes show, with the unit.
+    pub(crate) x: String,
+    pub(crate) y: String,
+    /// Where the values lie on the horizontal axis.
+    pub(crate) places: Places,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// The places on the horizontal axis.
+#[derive(Debug)]
+pub(crate) enum Places {
+    /// By their number.
+    Numbers(Vec<f64>),
+    /// One beside the other, with their names.
+    Words(Vec<String>),
+}
+
+impl Places {
+    fn at(&self) -> Vec<f64> {
+        match self {
+            Places::Numbers(n) => n.clone(),
+            Places::Words(w) => (0..w.len()).map(|i| i as f64).collect(),
+        }
+    }
+
+    /// What is written at a tick.
+    fn tick(&self, x: f64) -> String {
+        match self {
+            Places::Numbers(_) => number(x),
+            Places::Words(w) if x.fract() == 0.0 && x >= 0.0 => w.get(x as usize).cloned().unwrap_or_default(),
+            Places::Words(_) => String::new(),
+        }
+    }
+}
+
+/// A tick's number without zeros at its end.
+fn number(x: f64) -> String {
+    let text = if x.fract() == 0.0 { format!("{x:.0}") } else { amount(x) };
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// From the least to the greatest, with a margin; from zero, unless all lies far above it.
+fn range(values: impl Iterator<Item = f64>, zero: bool) -> (f64, f64) {
+    let (least, most) = values.fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(x), b.max(x)));
+    let span = if most > least { most - least } else { most.abs().max(1.0) };
+    let near = zero && least >= 0.0 && least < 0.7 * most;
+    let low = if near || least == 0.0 { 0.0 } else { least - 0.06 * span };
+    (low, most + 0.06 * (most - low).max(span))
+}
+
+/// The picture.
+///
+/// # Errors
+/// What the drawing says: a string takes everything, so nothing is expected.
+pub(crate) fn svg(chart: &Chart) -> Result<String, String> {
+    let mut text = String::new();
+    draw(chart, &SVGBackend::with_string(&mut text, SIZE).into_drawing_area()).map_err(|e| e.to_string())?;
+    Ok(text.trim_end().to_owned() + "\n")
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+fn draw(chart: &Chart, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
+    let font = |size: i32, colour: RGBColor| ("sans-serif", size).into_font().color(&colour);
+    root.draw(&Text::new(chart.title.clone(), (16, 10), font(15, INK)))?;
+    // The legend, in as many lines as it takes.
+    let (mut at, mut top) = (16, 34);
+    // A line alone has no name.
+    let named = chart.lines.iter().enumerate().filter(|(_, line)| !line.label.is_empty());
+    for (i, line) in named {
+        let width = 44 + 8 * line.label.chars().count() as i32;
+        if at + width > SIZE.0 as i32 {
+            (at, top) = (16, top + 20);
+        }
+        let colour = COLOURS[i % MOST];
+        root.draw(&PathElement::new([(at, top + 7), (at + 24, top + 7)], colour.stroke_width(2)))?;
+        mark(root, i, (at + 12, top + 7))?;
+        root.draw(&Text::new(line.label.clone(), (at + 30, top), font(14, INK)))?;
+        at += width;
+    }
+    let (_, below) = root.split_vertically(top + 26);
+
+    let xs = chart.places.at();
+    let (x0, x1) = range(xs.iter().copied(), false);
+    let (y0, y1) = range(chart.lines.iter().flat_map(|l| l.values.iter().copied()), true);
+    let mut context = ChartBuilder::on(&below)
+        .margin_left(14)
+        .margin_right(16)
+        .margin_bottom(6)
+        .x_label_area_size(46)
+        .y_label_area_size(72)
+        .build_cartesian_2d(x0..x1, y0..y1)?;
+    let ticks = match &chart.places {
+        Places::Numbers(_) => 12,
+        Places::Words(w) => w.len(),
+    };
+    let centre = Pos::new(HPos::Center, VPos::Top);
+    context
+        .configure_mesh()
+        .x_desc(chart.x.clone())
+        .y_desc(chart.y.clone())
+        .x_labels(ticks)
+        .y_labels(8)
+        .x_label_formatter(&|x| chart.places.tick(*x))
+        .y_label_formatter(&|y| number(*y))
+        .axis_style(INK)
+        .bold_line_style(INK.mix(0.25))
+        .light_line_style(TRANSPARENT)
+        .label_style(font(13, INK))
+        .x_label_style(font(13, INK).pos(centre))
+        .axis_desc_style(font(14, INK))
+        .draw()?;
+    for (i, line) in chart.lines.iter().enumerate() {
+        let points = || xs.iter().copied().zip(line.values.iter().copied());
+        context.draw_series(LineSeries::new(points(), COLOURS[i % MOST].stroke_width(2)))?;
+        // Many marks would hide the line: two dozen are enough.
+        let every = xs.len().div_ceil(24);
+        for (n, point) in points().enumerate() {
+            if n % every == 0 {
+                mark(&below, i, context.backend_coord(&point))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The mark of the `i`th line around a place.
+fn mark(area: &Area<'_>, i: usize, (x, y): (i32, i32)) -> Result<(), Box<dyn std::error::Error>> {
+    // Places are those of the whole picture.
+    let ((left, top), colour) = (area.get_base_pixel(), COLOURS[i % MOST]);
+    let at = (x - left, y - top);
+    match i % 4 {
+        0 => area.draw(&Circle::new(at, 4, colour.filled()))?,
+        1 => area.draw(&TriangleMarker::new(at, 5, colour.filled()))?,
+        2 => area.draw(&Circle::new(at, 4, colour.stroke_width(2)))?,
+        _ => area.draw(&Cross::new(at, 4, colour.stroke_width(2)))?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(places: Places) -> Chart {
+        let line = |label: &str, values: &[f64]| Line { label: label.to_owned(), values: values.to_vec() };
+        Chart {
+            title: "a run".to_owned(),
+            x: "traffic.mss, B".to_owned(),
+            y: "payload, Gbit/s".to_owned(),
+            places,
+            lines: vec![line("copy_align on", &[0.5, 0.25, 0.9]), line("copy_align off", &[0.4, 0.3, 0.8])],
+        }
+    }
+
+    #[test]
+    fn the_same_numbers_give_the_same_bytes() {
+        let of = |_| svg(&chart(Places::Numbers(vec![64.0, 512.0, 1460.0]))).unwrap();
+        assert_eq!(of(0), of(1));
+    }
+
+    #[test]
+    fn axes_and_lines_are_named_and_no_background_is_drawn() {
+        let text = svg(&chart(Places::Numbers(vec![64.0, 512.0, 1460.0]))).unwrap();
+        for word in ["a run", "traffic.mss, B", "payload, Gbit/s", "copy_align on", "copy_align off", "1000"] {
+            assert!(text.contains(&format!("\n{word}\n")), "{word}:\n{text}");
+        }
+        for colour in ["#D66214", "#267ED6"] {
+            let line = text.lines().rfind(|l| l.starts_with("<polyline") && l.contains(colour)).unwrap();
+            assert_eq!(line.matches(',').count(), 3, "three points: {line}");
+        }
+        assert!(!text.contains("#FFFFFF") && !text.contains("#000000"), "{text}");
+    }
+
+    #[test]
+    fn words_stand_side_by_side() {
+        let words = ["off", "auto", "64240"].map(str::to_owned).to_vec();
+        let text = svg(&chart(Places::Words(words))).unwrap();
+        for word in ["off", "auto", "64240"] {
+            assert_eq!(text.matches(&format!("\n{word}\n")).count(), 1, "{word}");
+        }
+    }
+
+    #[test]
+    fn the_axis_starts_at_zero_unless_all_lies_far_above() {
+        assert_eq!(range([0.1, 0.9].into_iter(), true).0, 0.0);
+        assert!(range([0.8, 0.9].into_iter(), true).0 > 0.7);
+        assert!(range([5.0, 5.0].into_iter(), true).1 > 5.0);
+        assert!(range([-1.0, 1.0].into_iter(), true).0 < -1.0);
+    }
+
+    #[test]
+    fn ticks_have_no_zeros_at_their_end() {
+        assert_eq!([0.0, 0.25, 1460.0, 0.5].map(number), ["0", "0.25", "1460", "0.5"]);
+    }
+}
