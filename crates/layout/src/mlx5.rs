@@ -5,6 +5,9 @@
 //! data segment (DS, 16 bytes); the unit of a send queue is the basic block
 //! (WQEBB, 64 bytes, 4 DS). Names follow linux/mlx5/{device,qp,cq}.h.
 
+pub mod receive;
+pub mod steering;
+
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

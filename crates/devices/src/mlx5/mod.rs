@@ -33,6 +33,8 @@ mod device;
 mod objects;
 mod offload;
 mod queues;
+pub mod rss;
+pub mod steering;
 mod transmit;
 
 pub use config::Config;
