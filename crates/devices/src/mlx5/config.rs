@@ -24,6 +24,14 @@ pub struct Config {
     pub wire_byte_1024th_ps: u32,
     /// Largest frame, without FCS.
     pub max_frame: u32,
+    /// Largest read of receive WQEs, in bytes: 64 to 4096.
+    pub rx_fetch_chunk: u32,
+    /// Bytes of received frames on chip.
+    pub rx_fifo: u32,
+    /// Writes of received data on their way at the most.
+    pub writes_outstanding: u16,
+    /// ETH `cqe_checksum_full`: the sum in a CQE is of all bytes behind the Ethernet header.
+    pub checksum_full: bool,
 }
 
 impl Config {
@@ -38,6 +46,10 @@ impl Config {
         pipeline_delay: Span::from_ns(100),
         wire_byte_1024th_ps: 80 * 1024,
         max_frame: 9978 - 4,
+        rx_fetch_chunk: 256,
+        rx_fifo: 512 * 1024,
+        writes_outstanding: 256,
+        checksum_full: false,
     };
 
     /// The same with every value in its range, as hardware would round it.
@@ -48,6 +60,8 @@ impl Config {
         // A capability of five bits.
         self.caps.log_max_lso = self.caps.log_max_lso.min(31);
         self.max_frame = self.max_frame.clamp(60, 16 * 1024);
+        self.rx_fetch_chunk = self.rx_fetch_chunk.clamp(64, 4096) / 64 * 64;
+        self.writes_outstanding = self.writes_outstanding.clamp(1, 4096);
         self
     }
 }

@@ -2,10 +2,11 @@
 
 use super::Config;
 use super::queues::{Cq, Eq, Sq, Table};
+use super::receive::Receiver;
 use super::transmit::{Chunk, Pipe};
 use alloc::collections::VecDeque;
 use doorbell_layout::mlx5::{Cqe, EQE_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, uar};
-use doorbell_seam::{Device, Drop, Iova, Port, Reg, Taken, Time, Timed};
+use doorbell_seam::{Device, Iova, Port, Reg, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -93,6 +94,8 @@ pub struct Mlx5 {
     /// When the fetcher was last able to start.
     pub(super) fetch_free: Time,
     pub(super) pipe: Pipe,
+    /// What comes from the wire.
+    pub(super) rx: Receiver,
     /// CQEs to be written, in order of time.
     pub(super) effects: VecDeque<Effect>,
     /// When the next CQ's moderation ends.
@@ -121,6 +124,7 @@ impl Mlx5 {
             on_chip: 0,
             fetch_free: Time::ZERO,
             pipe: Pipe::new(&cfg),
+            rx: Receiver::new(&cfg),
             effects: VecDeque::with_capacity(256),
             events_due: Time::NEVER,
             due: Time::NEVER,
@@ -220,11 +224,14 @@ impl Mlx5 {
         loop {
             let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
             let event = self.events_due;
-            if effect.min(event) > until {
+            let frame = self.rx.due();
+            if effect.min(event).min(frame) > until {
                 return;
             }
-            if event < effect {
+            if event < effect.min(frame) {
                 self.report(p);
+            } else if frame < effect {
+                self.receive_step(p);
             } else if let Some(e) = self.effects.pop_front() {
                 self.write_cqe(p, &e);
             }
@@ -232,7 +239,23 @@ impl Mlx5 {
     }
 
     fn write_cqe<P: Port>(&mut self, p: &mut P, e: &Effect) {
-        let Some(cq) = self.cqs.get_mut(e.cqn) else { return };
+        let mut cqe = Cqe::new_zeroed();
+        cqe.sop_drop_qpn = U32::new(u32::from(e.opcode) << 24 | e.sqn);
+        cqe.wqe_counter = U16::new(e.wqe_counter);
+        let opcode = if e.syndrome == 0 {
+            cqe.timestamp = (e.at.ps() / 1000).to_be_bytes();
+            cqe_opcode::REQ
+        } else {
+            cqe.timestamp[7] = e.syndrome;
+            cqe_opcode::REQ_ERR
+        };
+        cqe.op_own = opcode << 4;
+        self.put_cqe(p, e.at, e.cqn, cqe);
+    }
+
+    /// Writes a CQE that says all but who owns it.
+    pub(super) fn put_cqe<P: Port>(&mut self, p: &mut P, at: Time, cqn: u32, mut cqe: Cqe) {
+        let Some(cq) = self.cqs.get_mut(cqn) else { return };
         if cq.dead {
             self.counters.lost_entries += 1;
             return;
@@ -242,33 +265,22 @@ impl Mlx5 {
         let entries = 1u32 << cq.ctx.log_size;
         if (cq.pi.wrapping_sub(cq.ci) & 0xff_ffff) >= entries {
             let mut ci = [0; 4];
-            if p.read(e.at, Iova(cq.ctx.dbr), &mut ci).is_ok() {
+            if p.read(at, Iova(cq.ctx.dbr), &mut ci).is_ok() {
                 cq.ci = u32::from_be_bytes(ci) & 0xff_ffff;
             }
         }
         let overrun = (cq.pi.wrapping_sub(cq.ci) & 0xff_ffff) >= entries;
-        let mut cqe = Cqe::new_zeroed();
-        cqe.sop_drop_qpn = U32::new(u32::from(e.opcode) << 24 | e.sqn);
-        cqe.wqe_counter = U16::new(e.wqe_counter);
-        cqe.timestamp = (e.at.ps() / 1000).to_be_bytes();
-        let opcode = if e.syndrome == 0 {
-            cqe_opcode::REQ
-        } else {
-            cqe.timestamp = [0; 8];
-            cqe.timestamp[7] = e.syndrome;
-            cqe_opcode::REQ_ERR
-        };
-        cqe.op_own = opcode << 4 | (cq.pi >> cq.ctx.log_size & 1) as u8;
+        cqe.op_own |= (cq.pi >> cq.ctx.log_size & 1) as u8;
         let to = Iova(cq.ctx.ring) + u64::from(cq.pi & (entries - 1)) * 64;
-        if overrun || p.write(e.at, to, cqe.as_bytes()).is_err() {
+        if overrun || p.write(at, to, cqe.as_bytes()).is_err() {
             cq.dead = true;
-            let (eqn, cqn) = (cq.ctx.eqn, e.cqn);
+            let eqn = cq.ctx.eqn;
             self.counters.lost_entries += 1;
-            self.write_eqe(p, e.at, eqn, event::CQ_ERROR, cqn);
+            self.write_eqe(p, at, eqn, event::CQ_ERROR, cqn);
             return;
         }
         cq.pi = cq.pi.wrapping_add(1);
-        cq.written(e.at);
+        cq.written(at);
         self.counters.cqes += 1;
         self.find_events();
     }
@@ -309,7 +321,7 @@ impl Mlx5 {
     #[inline]
     pub(super) fn look_ahead(&mut self) {
         let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
-        self.due = effect.min(self.events_due).min(self.fetch_due()).min(self.execute_due());
+        self.due = effect.min(self.events_due).min(self.rx.due()).min(self.fetch_due()).min(self.execute_due());
     }
 }
 
@@ -341,9 +353,8 @@ impl<P: Port> Device<P> for Mlx5 {
         self.look_ahead();
     }
 
-    fn receive(&mut self, _p: &mut P, _at: Time, _frame: &[u8]) -> Taken {
-        // No receive queue can be made yet.
-        Taken::Dropped(Drop::Off)
+    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+        self.arrive(p, at, frame)
     }
 
     fn advance(&mut self, p: &mut P, until: Time) {
@@ -357,8 +368,8 @@ impl<P: Port> Device<P> for Mlx5 {
     }
 
     fn reset(&mut self, _p: &mut P, _at: Time) {
-        let counters = self.counters;
+        let (counters, received) = (self.counters, self.rx.counters);
         *self = Mlx5::new(self.cfg);
-        self.counters = counters;
+        (self.counters, self.rx.counters) = (counters, received);
     }
 }

@@ -33,6 +33,9 @@ mod device;
 mod objects;
 mod offload;
 mod queues;
+pub mod receive;
+pub mod rss;
+pub mod steering;
 mod transmit;
 
 pub use config::Config;

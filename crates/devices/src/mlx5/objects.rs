@@ -84,7 +84,7 @@ impl Mlx5 {
 
     /// `DESTROY_CQ`.
     pub fn destroy_cq(&mut self, cqn: u32) -> Result<(), CmdStatus> {
-        if self.sqs.iter().any(|(_, sq)| sq.ctx.cqn == cqn) {
+        if self.rx.uses_cq(cqn) || self.sqs.iter().any(|(_, sq)| sq.ctx.cqn == cqn) {
             return Err(CmdStatus::ResourceBusy);
         }
         self.cqs.remove(cqn).ok_or(CmdStatus::BadResource)?;

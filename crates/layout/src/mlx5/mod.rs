@@ -10,6 +10,8 @@
 pub mod command;
 mod context;
 mod queue;
+pub mod receive;
+pub mod steering;
 mod wqe;
 
 pub use context::*;
