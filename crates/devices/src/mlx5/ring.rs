@@ -21,6 +21,11 @@ pub(super) struct Ring {
 pub(super) const LOG_PAGE: u32 = 12;
 
 impl Ring {
+    /// In one piece.
+    pub(super) fn at_address(first: u64) -> Ring {
+        Ring { first, pages: Box::default(), log_page: LOG_PAGE }
+    }
+
     /// `bytes` in pages of `1 << log_page` from a list of big-endian addresses, of
     /// which the low 12 bits are not part.
     ///

@@ -126,6 +126,15 @@ pub mod event {
 
 /// Index of the CQ number in [`Eqe::data`].
 pub const EQE_CQN: usize = 6;
+/// Index of the CQ number in a [`event::CQ_ERROR`]'s data; the low byte of the double
+/// word after the next says why: 1 overrun, 2 not writable.
+pub const EQE_ERROR_CQN: usize = 0;
+/// Index of the kind of queue in a [`event::WQ_CATAS`]'s data; its number is at [`EQE_CQN`].
+pub const EQE_QUEUE_KIND: usize = 5;
+/// A receive queue.
+pub const KIND_RQ: u32 = 1 << 24;
+/// A send queue.
+pub const KIND_SQ: u32 = 2 << 24;
 
 /// Sub types of [`event::PORT_CHANGE`]; the port is the high nibble of
 /// [`Eqe::data`]'s third double word.

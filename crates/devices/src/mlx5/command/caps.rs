@@ -6,6 +6,8 @@
 
 use super::super::device::Mlx5;
 use super::super::registers::CLOCK_KHZ;
+use super::super::rss::LOG_MAX_RQT;
+use super::super::steering::{FIELD_SUPPORT, LOG_COPIES, LOG_MAX_SIZE};
 use super::super::{LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS};
 use super::{Answer, CmdStatus, answer_prefix, check, input};
 use alloc::boxed::Box;
@@ -44,7 +46,10 @@ impl Mlx5 {
         let caps = &self.cfg.caps;
         let mut c = Box::new(E::ZERO);
         c.set(E::CSUM, u32::from(caps.csum)).set(E::VLAN, u32::from(caps.vlan));
-        c.set(E::SELF_LB_MODIFIABLE, 1).set(E::MAX_LSO, u32::from(caps.log_max_lso)).set(E::RSS_IND_TBL, 11);
+        c.set(E::SELF_LB_MODIFIABLE, 1)
+            .set(E::MAX_LSO, u32::from(caps.log_max_lso))
+            .set(E::RSS_IND_TBL, u32::from(LOG_MAX_RQT));
+        c.set(E::CHECKSUM_FULL, u32::from(self.cfg.checksum_full));
         c.set(E::ENHANCED_MPW, u32::from(caps.enhanced_mpw));
         let mode = match caps.min_inline {
             0 => INLINE_NONE,
@@ -58,9 +63,11 @@ impl Mlx5 {
     fn flow_table(&self) -> Box<[u8]> {
         use FlowTableCaps as F;
         let mut c = Box::new(F::ZERO);
-        c.set(F::RX_SUPPORT, 1).set(F::RX_MODIFY_ROOT, 1).set(F::RX_LOG_MAX_SIZE, 24).set(F::RX_MAX_LEVEL, 64);
-        c.set(F::RX_LOG_MAX_TABLES, 10).set(F::RX_LOG_MAX_DESTINATIONS, 3).set(F::RX_LOG_MAX_FLOWS, 16);
-        c.0[F::RX_FIELDS..F::RX_FIELDS + 4].copy_from_slice(&FIELDS.to_be_bytes());
+        c.set(F::RX_SUPPORT, 1).set(F::RX_LOG_MAX_SIZE, u32::from(LOG_MAX_SIZE)).set(F::RX_MAX_LEVEL, 64);
+        c.set(F::RX_LOG_MAX_TABLES, 10)
+            .set(F::RX_LOG_MAX_DESTINATIONS, u32::from(LOG_COPIES))
+            .set(F::RX_LOG_MAX_FLOWS, 16);
+        c.0[F::RX_FIELDS..F::RX_FIELDS + 4].copy_from_slice(&FIELD_SUPPORT.to_be_bytes());
         Box::from(&c.0[..])
     }
 
@@ -99,5 +106,3 @@ impl Mlx5 {
 const INLINE_L2: u32 = 0;
 const INLINE_VPORT: u32 = 1;
 const INLINE_NONE: u32 = 2;
-/// Fields that flow groups can compare.
-const FIELDS: u32 = 0xffef_fe01;

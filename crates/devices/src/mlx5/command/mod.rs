@@ -27,11 +27,15 @@
 
 mod caps;
 mod delivery;
+mod flow;
 mod port;
 mod queues;
+mod receive;
 mod resources;
 mod system;
 mod vport;
+
+pub(super) use vport::Kinds;
 
 use super::device::Mlx5;
 use super::ring::Ring;
@@ -185,6 +189,11 @@ fn number(bytes: &[u8]) -> Result<u32, CmdStatus> {
 }
 const _: () = assert!(Numbered::NUMBER.at == 8);
 
+/// An object goes when nobody refers to it any more.
+pub(super) fn unused(referred: bool) -> Answer {
+    if referred { Err(CmdStatus::BadResourceState) } else { Ok(()) }
+}
+
 fn check(ok: bool) -> Answer {
     if ok { Ok(()) } else { Err(CmdStatus::BadParam) }
 }
@@ -324,9 +333,9 @@ impl Mlx5 {
             op::DEALLOC_PD => self.dealloc_pd(number(bytes)?),
             op::ALLOC_TRANSPORT_DOMAIN => answer_number(out, || self.alloc_td()),
             op::DEALLOC_TRANSPORT_DOMAIN => self.dealloc_td(number(bytes)?),
-            op::CREATE_MKEY => answer_number(out, || self.create_mkey(bytes)),
+            op::CREATE_MKEY => answer_number(out, || self.on_create_mkey(bytes)),
             op::QUERY_MKEY => self.query_mkey(number(bytes)?, out),
-            op::DESTROY_MKEY => self.destroy_mkey(number(bytes)?),
+            op::DESTROY_MKEY => self.destroy_mkey(number(bytes)? << 8),
             op::CREATE_TIS => answer_number(out, || self.create_tis(bytes)),
             op::MODIFY_TIS => self.modify_tis(bytes),
             op::QUERY_TIS => self.query_tis(number(bytes)?, out),
@@ -334,17 +343,37 @@ impl Mlx5 {
             op::ALLOC_Q_COUNTER => answer_number(out, || self.alloc_q_counter()),
             op::DEALLOC_Q_COUNTER => self.dealloc_q_counter(number(bytes)? & 0xff),
             op::QUERY_Q_COUNTER => self.query_q_counter(bytes, out),
-            op::CREATE_EQ => answer_number(out, || self.create_eq(bytes)),
-            op::QUERY_EQ => self.query_eq(number(bytes)? & 0xff, out),
+            op::CREATE_EQ => answer_number(out, || self.on_create_eq(bytes)),
+            op::QUERY_EQ => self.on_query_eq(number(bytes)? & 0xff, out),
             op::DESTROY_EQ => self.destroy_eq(number(bytes)? & 0xff),
-            op::CREATE_CQ => answer_number(out, || self.create_cq(bytes)),
-            op::MODIFY_CQ if op_mod == 0 => self.modify_cq(bytes),
-            op::QUERY_CQ => self.query_cq(number(bytes)?, out),
+            op::CREATE_CQ => answer_number(out, || self.on_create_cq(bytes)),
+            op::MODIFY_CQ if op_mod == 0 => self.on_modify_cq(bytes),
+            op::QUERY_CQ => self.on_query_cq(number(bytes)?, out),
             op::DESTROY_CQ => self.destroy_cq(number(bytes)?),
-            op::CREATE_SQ => answer_number(out, || self.create_sq(bytes)),
-            op::MODIFY_SQ => self.modify_sq(bytes),
-            op::QUERY_SQ => self.query_sq(number(bytes)?, out),
+            op::CREATE_SQ => answer_number(out, || self.on_create_sq(bytes)),
+            op::MODIFY_SQ => self.on_modify_sq(bytes),
+            op::QUERY_SQ => self.on_query_sq(number(bytes)?, out),
             op::DESTROY_SQ => self.destroy_sq(number(bytes)?),
+            op::CREATE_RQ => answer_number(out, || self.on_create_rq(bytes)),
+            op::MODIFY_RQ => self.on_modify_rq(bytes),
+            op::QUERY_RQ => self.on_query_rq(number(bytes)?, out),
+            op::DESTROY_RQ => self.destroy_rq(number(bytes)?),
+            op::CREATE_RQT => answer_number(out, || self.on_create_rqt(bytes)),
+            op::MODIFY_RQT => self.on_modify_rqt(bytes),
+            op::DESTROY_RQT => self.destroy_rqt(number(bytes)?),
+            op::CREATE_TIR => answer_number(out, || self.on_create_tir(bytes)),
+            op::MODIFY_TIR => self.on_modify_tir(bytes),
+            op::QUERY_TIR => self.on_query_tir(number(bytes)?, out),
+            op::DESTROY_TIR => self.destroy_tir(number(bytes)?),
+            op::CREATE_FLOW_TABLE => answer_number(out, || self.create_flow_table(bytes)),
+            op::MODIFY_FLOW_TABLE => self.modify_flow_table(bytes),
+            op::SET_FLOW_TABLE_ROOT => self.set_flow_table_root(bytes),
+            op::DESTROY_FLOW_TABLE => self.destroy_flow_table(bytes),
+            op::CREATE_FLOW_GROUP => answer_number(out, || self.create_flow_group(bytes)),
+            op::DESTROY_FLOW_GROUP => self.destroy_flow_group(bytes),
+            op::SET_FLOW_TABLE_ENTRY => self.set_fte(op_mod, bytes),
+            op::DELETE_FLOW_TABLE_ENTRY => self.delete_fte(bytes),
+            op::QUERY_FLOW_TABLE_ENTRY => self.query_fte(bytes, out),
             op::QUERY_VPORT_STATE => self.query_vport_state(out),
             op::MODIFY_VPORT_STATE => self.modify_vport_state(p, at, bytes),
             op::QUERY_NIC_VPORT_CONTEXT => self.query_nic_vport(bytes, out),

@@ -7,9 +7,7 @@
 use super::super::device::Mlx5;
 use super::{Answer, CmdStatus, Unknown, answer_prefix, check, input, tail};
 use alloc::boxed::Box;
-use doorbell_layout::mlx5::command::{
-    AccessReg, Paos, Pmlp, Pmtu, Ppcnt, Ptys, op, paos, ppcnt, ptys, register,
-};
+use doorbell_layout::mlx5::command::{AccessReg, Paos, Pmlp, Pmtu, Ppcnt, Ptys, op, paos, ppcnt, ptys, register};
 use doorbell_layout::mlx5::{event, port_change};
 use doorbell_seam::{Port, Time};
 
@@ -20,13 +18,13 @@ pub(in super::super) struct PortState {
     pub(in super::super) admin_up: bool,
     /// Somebody is there.
     pub(in super::super) carrier: bool,
-    /// `PMTU` administrative MTU.
-    mtu: u32,
+    /// `PMTU` administrative MTU, header and FCS included; `None`: all that the port can.
+    mtu: Option<u32>,
 }
 
 impl Default for PortState {
     fn default() -> PortState {
-        PortState { admin_up: true, carrier: true, mtu: MTU }
+        PortState { admin_up: true, carrier: true, mtu: None }
     }
 }
 
@@ -36,8 +34,8 @@ impl PortState {
     }
 }
 
-/// 1500 bytes and what hardware counts with them: header, FCS, a tag.
-const MTU: u32 = 1522;
+/// Bytes of it.
+const FCS: u32 = 4;
 /// Lanes of the port.
 const LANES: u32 = 4;
 
@@ -52,11 +50,19 @@ impl Mlx5 {
         self.change_port(p, at, |port| port.carrier = there);
     }
 
+    /// Both directions follow the port.
+    pub(in super::super) fn apply_port(&mut self) {
+        let port = self.firmware.port;
+        self.pipe.link_up = port.is_up();
+        self.rx.port_up = port.is_up();
+        self.rx.port_mtu = port.mtu.unwrap_or(self.cfg.max_frame + FCS);
+    }
+
     pub(super) fn change_port<P: Port>(&mut self, p: &mut P, at: Time, change: impl FnOnce(&mut PortState)) {
         let before = self.firmware.port.is_up();
         change(&mut self.firmware.port);
         let up = self.firmware.port.is_up();
-        self.pipe.link_up = up;
+        self.apply_port();
         if up != before {
             let sub = if up { port_change::ACTIVE } else { port_change::DOWN };
             self.asynchronous_event(p, at, event::PORT_CHANGE, sub, &[(2, 1 << 28)]);
@@ -111,15 +117,16 @@ impl Mlx5 {
     }
 
     fn pmtu(&mut self, write: bool, content: &mut [u8; 0x100]) -> Answer {
-        let max = self.cfg.max_frame + 4;
+        let max = self.cfg.max_frame + FCS;
         let mut m = Pmtu::ZERO;
         m.0.copy_from_slice(&content[..Pmtu::LEN]);
         if write {
             let mtu = m.get(Pmtu::ADMIN);
             check((64..=max).contains(&mtu))?;
-            self.firmware.port.mtu = mtu;
+            self.firmware.port.mtu = Some(mtu);
+            self.apply_port();
         }
-        let mtu = self.firmware.port.mtu;
+        let mtu = self.rx.port_mtu;
         m.set(Pmtu::PORT, 1).set(Pmtu::MAX, max).set(Pmtu::ADMIN, mtu).set(Pmtu::OPER, mtu);
         content[..Pmtu::LEN].copy_from_slice(&m.0);
         Ok(())
@@ -168,8 +175,16 @@ impl Mlx5 {
             ppcnt::IEEE_802_3 => {
                 let (tx, rx) = (w.tx, w.rx);
                 let all = [
-                    tx.packets(), rx.packets(), 0, 0, tx.octets(), rx.octets(), tx.multicast.0, tx.broadcast.0,
-                    rx.multicast.0, rx.broadcast.0,
+                    tx.packets(),
+                    rx.packets(),
+                    0,
+                    0,
+                    tx.octets(),
+                    rx.octets(),
+                    tx.multicast.0,
+                    tx.broadcast.0,
+                    rx.multicast.0,
+                    rx.broadcast.0,
                 ];
                 all.into_iter().enumerate().for_each(|(i, v)| set(i, v));
             }
@@ -177,8 +192,19 @@ impl Mlx5 {
             // discards, errors; then in multicast and broadcast, out likewise.
             ppcnt::RFC_2863 => {
                 let all = [
-                    w.rx.octets(), w.rx.unicast.0, w.rx_discards, 0, 0, w.tx.octets(), w.tx.unicast.0, w.tx_discards, 0,
-                    w.rx.multicast.0, w.rx.broadcast.0, w.tx.multicast.0, w.tx.broadcast.0,
+                    w.rx.octets(),
+                    w.rx.unicast.0,
+                    w.rx_discards,
+                    0,
+                    0,
+                    w.tx.octets(),
+                    w.tx.unicast.0,
+                    w.tx_discards,
+                    0,
+                    w.rx.multicast.0,
+                    w.rx.broadcast.0,
+                    w.tx.multicast.0,
+                    w.tx.broadcast.0,
                 ];
                 all.into_iter().enumerate().for_each(|(i, v)| set(i, v));
             }

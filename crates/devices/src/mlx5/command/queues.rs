@@ -22,7 +22,7 @@ impl Mlx5 {
         self.uars.get(n).copied().ok_or(CmdStatus::BadResource)
     }
 
-    pub(super) fn create_eq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn on_create_eq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
         let m = input::<CreateEqIn>(bytes)?;
         let c = m.part(CreateEqIn::EQC);
         let log_size = c.get(Eqc::LOG_SIZE);
@@ -39,26 +39,18 @@ impl Mlx5 {
         self.eqs.insert(Eq::new(ctx, ring), MAX_EQS).ok_or(CmdStatus::NoResources)
     }
 
-    pub(super) fn query_eq(&self, n: u32, out: &mut [u8]) -> Answer {
+    pub(super) fn on_query_eq(&self, n: u32, out: &mut [u8]) -> Answer {
         let eq = self.eqs.get(n).ok_or(CmdStatus::BadResource)?;
         let mut m = QueryEqOut::ZERO;
         let c = m.part_mut(QueryEqOut::EQC);
-        c.set(Eqc::STATE, if eq.armed.is_some() { ARMED } else { FIRED }).set(Eqc::LOG_SIZE, u32::from(eq.ctx.log_size));
+        c.set(Eqc::STATE, if eq.armed.is_some() { ARMED } else { FIRED })
+            .set(Eqc::LOG_SIZE, u32::from(eq.ctx.log_size));
         c.set(Eqc::UAR, eq.ctx.uar).set(Eqc::INTR, u32::from(eq.ctx.vector));
         c.set(Eqc::CONSUMER, eq.ci & 0xff_ffff).set(Eqc::PRODUCER, eq.pi & 0xff_ffff);
         answer(out, &m)
     }
 
-    pub(super) fn destroy_eq(&mut self, n: u32) -> Answer {
-        self.eqs.get(n).ok_or(CmdStatus::BadResource)?;
-        if self.cqs.iter().any(|(_, cq)| cq.ctx.eqn == n) {
-            return Err(CmdStatus::BadResourceState);
-        }
-        self.eqs.remove(n);
-        Ok(())
-    }
-
-    pub(super) fn create_cq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn on_create_cq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
         let c = input::<CreateCqIn>(bytes)?.part(CreateCqIn::CQC);
         let (log_size, dbr) = (c.get(Cqc::LOG_SIZE), c.quad(Cqc::DBR));
         // Entries of 64 bytes, not compressed.
@@ -80,7 +72,7 @@ impl Mlx5 {
     }
 
     /// Moderation only: the period starts with the entry whatever `cq_period_mode` says.
-    pub(super) fn modify_cq(&mut self, bytes: &[u8]) -> Answer {
+    pub(super) fn on_modify_cq(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<ModifyCqIn>(bytes)?;
         let fields = m.get(ModifyCqIn::FIELDS);
         let cq = self.cqs.get_mut(m.get(ModifyCqIn::CQN)).ok_or(CmdStatus::BadResource)?;
@@ -96,31 +88,21 @@ impl Mlx5 {
         Ok(())
     }
 
-    pub(super) fn query_cq(&self, n: u32, out: &mut [u8]) -> Answer {
+    pub(super) fn on_query_cq(&self, n: u32, out: &mut [u8]) -> Answer {
         let cq = self.cqs.get(n).ok_or(CmdStatus::BadResource)?;
         let mut m = QueryCqOut::ZERO;
         let c = m.part_mut(QueryCqOut::CQC);
         c.set(Cqc::STATUS, if cq.dead { OVERFLOW } else { 0 });
-        c.set(Cqc::STATE, if cq.armed.is_some() { ARMED } else { FIRED }).set(Cqc::LOG_SIZE, u32::from(cq.ctx.log_size));
+        c.set(Cqc::STATE, if cq.armed.is_some() { ARMED } else { FIRED })
+            .set(Cqc::LOG_SIZE, u32::from(cq.ctx.log_size));
         c.set(Cqc::UAR, cq.ctx.uar).set(Cqc::EQN, cq.ctx.eqn);
         c.set(Cqc::PERIOD, u32::from(cq.ctx.period_us)).set(Cqc::MAX_COUNT, u32::from(cq.ctx.max_count));
         c.set(Cqc::CONSUMER, cq.ci & 0xff_ffff).set(Cqc::PRODUCER, cq.pi & 0xff_ffff).set_quad(Cqc::DBR, cq.ctx.dbr);
         answer(out, &m)
     }
 
-    /// What is in flight for it is dropped.
-    pub(super) fn destroy_cq(&mut self, n: u32) -> Answer {
-        self.cqs.get(n).ok_or(CmdStatus::BadResource)?;
-        if self.sqs.iter().any(|(_, sq)| sq.ctx.cqn == n) {
-            return Err(CmdStatus::BadResourceState);
-        }
-        self.cqs.remove(n);
-        self.forget_cq(n);
-        Ok(())
-    }
-
     /// In state RST.
-    pub(super) fn create_sq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn on_create_sq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
         let context = *input::<CreateSqIn>(bytes)?.part(CreateSqIn::SQC);
         let wq = context.part(Sqc::WQ);
         let (log_size, dbr) = (wq.get(Wq::LOG_SIZE), wq.quad(Wq::DBR));
@@ -151,41 +133,25 @@ impl Mlx5 {
             min_inline: (context.get(Sqc::MIN_INLINE) as u8).max(least),
         };
         let pd = wq.get(Wq::PD);
-        self.sqs.insert(Sq::new(ctx, ring, pd, tis, context), LIMIT).ok_or(CmdStatus::NoResources)
+        self.sqs.insert(Sq::new(ctx, ring, pd, tis, &context), LIMIT).ok_or(CmdStatus::NoResources)
     }
 
     /// RST to RDY, RDY to ERR, and any to RST.
-    pub(super) fn modify_sq(&mut self, bytes: &[u8]) -> Answer {
+    pub(super) fn on_modify_sq(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<ModifySqIn>(bytes)?;
         let n = m.get(ModifySqIn::NUMBER);
-        let sq = self.sqs.get_mut(n).ok_or(CmdStatus::BadResource)?;
         let from = SqState::from_bits(m.get(ModifySqIn::FROM)).ok_or(CmdStatus::BadParam)?;
         let to = SqState::from_bits(m.part(ModifySqIn::SQC).get(Sqc::STATE)).ok_or(CmdStatus::BadParam)?;
-        if sq.state != from || (from == SqState::Error && to == SqState::Ready) {
-            return Err(CmdStatus::BadResourceState);
-        }
-        sq.state = to;
-        if to == SqState::Reset {
-            sq.reset();
-            self.forget(n);
-        }
-        Ok(())
+        self.modify_sq(n, from, to)
     }
 
-    pub(super) fn query_sq(&self, n: u32, out: &mut [u8]) -> Answer {
+    pub(super) fn on_query_sq(&self, n: u32, out: &mut [u8]) -> Answer {
         let sq = self.sqs.get(n).ok_or(CmdStatus::BadResource)?;
         let mut m = QuerySqOut::ZERO;
         let c = m.part_mut(QuerySqOut::SQC);
-        *c = sq.context;
+        *c = *sq.context;
         c.set(Sqc::STATE, sq.state as u32);
         c.part_mut(Sqc::WQ).set(Wq::HW_COUNTER, u32::from(sq.executed)).set(Wq::SW_COUNTER, u32::from(sq.fetched));
         answer(out, &m)
-    }
-
-    /// What is in flight for it is dropped.
-    pub(super) fn destroy_sq(&mut self, n: u32) -> Answer {
-        self.sqs.remove(n).ok_or(CmdStatus::BadResource)?;
-        self.forget(n);
-        Ok(())
     }
 }

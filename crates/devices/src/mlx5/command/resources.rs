@@ -1,33 +1,24 @@
 //! What queues refer to: doorbell pages, protection and transport domains, memory
 //! keys, transport interfaces, counter sets.
 
+use super::super::LIMIT;
 use super::super::device::Mlx5;
 use super::super::queues::{Mkey, Tis};
 use super::super::ring::{LOG_PAGE, Ring};
-use super::super::{BAR_PAGES, LIMIT};
-use super::{Answer, answer, check, input, tail};
+use super::{Answer, answer, answer_prefix, check, input, tail, unused};
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
-    CreateMkeyIn, Mkc, PAS_LIST, QueryMkeyOut, QueryTisOut, TisIn, Tisc, access_mode,
+    CreateMkeyIn, Mkc, PAS_LIST, QueryMkeyOut, QueryQCounterIn, QueryQCounterOut, QueryTisOut, TisIn, Tisc, access_mode,
 };
 
 /// Counter sets: eight bits, and 0 is none.
 const COUNTER_SETS: usize = 255;
 
-/// An object that nobody may refer to any more.
-fn unused(referred: bool) -> Answer {
-    if referred { Err(CmdStatus::BadResourceState) } else { Ok(()) }
-}
-
 impl Mlx5 {
-    pub(super) fn alloc_uar(&mut self) -> Result<u32, CmdStatus> {
-        self.uars.insert((), (BAR_PAGES - Mlx5::FIRST_UAR) as usize).ok_or(CmdStatus::NoResources)
-    }
-
     pub(super) fn dealloc_uar(&mut self, n: u32) -> Answer {
         self.uars.get(n).ok_or(CmdStatus::BadResource)?;
         let queues = self.eqs.iter().any(|(_, q)| q.ctx.uar == n) || self.cqs.iter().any(|(_, q)| q.ctx.uar == n);
-        unused(queues || self.sqs.iter().any(|(_, q)| q.ctx.uar == n))?;
+        unused(queues || self.rx.rqs.iter().any(|(_, q)| q.uar == n) || self.sqs.iter().any(|(_, q)| q.ctx.uar == n))?;
         self.uars.remove(n);
         Ok(())
     }
@@ -38,7 +29,8 @@ impl Mlx5 {
 
     pub(super) fn dealloc_pd(&mut self, n: u32) -> Answer {
         self.pds.get(n).ok_or(CmdStatus::BadResource)?;
-        unused(self.sqs.iter().any(|(_, q)| q.pd == n) || self.mkeys.iter().any(|(_, k)| k.pd == n))?;
+        let queues = self.sqs.iter().any(|(_, q)| q.pd == n) || self.rx.rqs.iter().any(|(_, q)| q.pd == n);
+        unused(queues || self.mkeys.iter().any(|(_, k)| k.pd == n))?;
         self.pds.remove(n);
         Ok(())
     }
@@ -49,12 +41,13 @@ impl Mlx5 {
 
     pub(super) fn dealloc_td(&mut self, n: u32) -> Answer {
         self.tds.get(n).ok_or(CmdStatus::BadResource)?;
-        unused(self.tis.iter().any(|(_, t)| t.transport_domain() == n))?;
+        let tirs = self.rx.tirs.iter().any(|(_, t)| t.transport_domain == n);
+        unused(tirs || self.tis.iter().any(|(_, t)| t.transport_domain() == n))?;
         self.tds.remove(n);
         Ok(())
     }
 
-    pub(super) fn create_mkey(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn on_create_mkey(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
         let m = input::<CreateMkeyIn>(bytes)?;
         let c = m.part(CreateMkeyIn::MKC);
         let pd = c.get(Mkc::PD);
@@ -103,10 +96,6 @@ impl Mlx5 {
         answer(out, &m)
     }
 
-    pub(super) fn destroy_mkey(&mut self, n: u32) -> Answer {
-        self.mkeys.remove(n).map(|_| ()).ok_or(CmdStatus::BadResource)
-    }
-
     pub(super) fn create_tis(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
         let context = *input::<TisIn>(bytes)?.part(TisIn::TISC);
         self.tds.get(context.get(Tisc::TRANSPORT_DOMAIN)).ok_or(CmdStatus::BadResource)?;
@@ -135,6 +124,27 @@ impl Mlx5 {
     }
 
     pub(super) fn alloc_q_counter(&mut self) -> Result<u32, CmdStatus> {
-        self.counter_sets.insert(0, COUNTER_SETS).ok_or(CmdStatus::NoResources)
+        let n = self.counter_sets.insert((), COUNTER_SETS).ok_or(CmdStatus::NoResources)?;
+        self.rx.out_of_buffer(n as u8, true);
+        Ok(n)
+    }
+
+    pub(super) fn dealloc_q_counter(&mut self, n: u32) -> Answer {
+        self.counter_sets.get(n).ok_or(CmdStatus::BadResource)?;
+        unused(self.rx.rqs.iter().any(|(_, q)| u32::from(q.ctx.counter_set) == n))?;
+        self.counter_sets.remove(n);
+        Ok(())
+    }
+
+    pub(super) fn query_q_counter(&mut self, bytes: &[u8], out: &mut [u8]) -> Answer {
+        let q = input::<QueryQCounterIn>(bytes)?;
+        let set = q.get(QueryQCounterIn::SET);
+        self.counter_sets.get(set).ok_or(CmdStatus::BadResource)?;
+        let lost = self.rx.out_of_buffer(set as u8, q.get(QueryQCounterIn::CLEAR) == 1);
+        let mut m = QueryQCounterOut::ZERO;
+        // 32 bits that wrap.
+        m.set(QueryQCounterOut::OUT_OF_BUFFER, lost as u32);
+        answer_prefix(out, 0, &m.0);
+        Ok(())
     }
 }

@@ -96,7 +96,11 @@ impl Mlx5 {
     fn give_back(&mut self, n: usize, out: &mut [u8]) -> Answer {
         let f = &mut self.firmware;
         let room = out.len().checked_sub(ManagePagesOut::LEN).ok_or(CmdStatus::BadOutputLength)? / 8;
-        let kept = if f.phase == Phase::Running { usize::from(self.cfg.boot_pages) + usize::from(self.cfg.init_pages) } else { 0 };
+        let kept = if f.phase == Phase::Running {
+            usize::from(self.cfg.boot_pages) + usize::from(self.cfg.init_pages)
+        } else {
+            0
+        };
         let n = n.min(room).min(f.pages.len().saturating_sub(kept));
         let back = f.pages.drain(f.pages.len() - n..);
         for (to, page) in out[ManagePagesOut::LEN..].chunks_exact_mut(8).zip(back) {

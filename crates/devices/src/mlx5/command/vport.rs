@@ -50,6 +50,17 @@ pub(in super::super) struct Kinds {
 }
 
 impl Kinds {
+    /// Counts a frame; unicast ones are what is left of all.
+    #[inline]
+    pub(in super::super) fn count(&mut self, frame: &[u8]) {
+        let kind = match frame.first_chunk::<6>() {
+            Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => &mut self.broadcast,
+            Some([first, ..]) if first & 1 != 0 => &mut self.multicast,
+            _ => &mut self.unicast,
+        };
+        kind.0 += 1;
+        kind.1 += frame.len() as u64;
+    }
     pub(super) fn packets(&self) -> u64 {
         self.unicast.0 + self.multicast.0 + self.broadcast.0
     }
@@ -68,6 +79,15 @@ pub(in super::super) struct WireCounters {
 }
 
 impl Mlx5 {
+    /// Of what was sent only multicast and broadcast frames are told apart as they
+    /// leave; the others are the rest.
+    pub(super) fn wire_counters(&self) -> WireCounters {
+        let (c, mut tx) = (&self.counters, self.pipe.kinds);
+        tx.unicast = (c.packets - tx.packets(), c.bytes - tx.octets());
+        let r = &self.rx.counters;
+        WireCounters { tx, rx: self.rx_kinds, tx_discards: c.discarded, rx_discards: r.out_of_buffer + r.fifo_full }
+    }
+
     pub(super) fn query_vport_state(&self, out: &mut [u8]) -> Answer {
         let port = self.firmware.port;
         let mut m = VportState::ZERO;

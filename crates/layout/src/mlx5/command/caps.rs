@@ -44,11 +44,11 @@ messages! {
     EthCaps[0x1000] {
         CSUM = bits(0x00, 31, 31), VLAN = bits(0x00, 30, 30), SELF_LB_MODIFIABLE = bits(0x00, 23, 23),
         MAX_LSO = bits(0x00, 20, 16), MULTI_PACKET_SEND = bits(0x00, 15, 14), INLINE_MODE = bits(0x00, 13, 12),
-        RSS_IND_TBL = bits(0x00, 11, 8), ENHANCED_MPW = bits(0x00, 5, 5),
+        RSS_IND_TBL = bits(0x00, 11, 8), ENHANCED_MPW = bits(0x00, 5, 5), CHECKSUM_FULL = bits(0x04, 28, 28),
     }
     /// Flow tables: what the NIC's receive tables can do.
     FlowTableCaps[0x1000] {
-        RX_SUPPORT = bits(0x40, 31, 31), RX_MODIFY_ROOT = bits(0x40, 28, 28), RX_LOG_MAX_SIZE = bits(0x44, 29, 24),
+        RX_SUPPORT = bits(0x40, 31, 31), RX_MODIFY_ROOT = bits(0x40, 27, 27), RX_LOG_MAX_SIZE = bits(0x44, 29, 24),
         RX_MAX_LEVEL = bits(0x44, 7, 0), RX_LOG_MAX_TABLES = bits(0x4c, 7, 0),
         RX_LOG_MAX_DESTINATIONS = bits(0x50, 7, 0), RX_LOG_MAX_FLOWS = bits(0x54, 7, 0),
     }

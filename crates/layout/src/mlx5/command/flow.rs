@@ -26,6 +26,20 @@ pub mod destination {
     pub const TIR: u32 = 2;
 }
 
+/// [`FlowTableContext::MISS_ACTION`].
+pub mod miss_action {
+    /// As ever: of received frames, dropped.
+    pub const DEFAULT: u32 = 0;
+    /// On in [`MISS_TABLE`](super::FlowTableContext::MISS_TABLE).
+    pub const TABLE: u32 = 1;
+}
+
+/// Bits of [`ModifyFlowTableIn::FIELDS`].
+pub mod modify_flow_table {
+    /// The table that goes on with what no entry matches.
+    pub const MISS: u32 = 1 << 0;
+}
+
 /// Bits of [`SetFteIn::MODIFY`].
 pub mod modify_fte {
     /// The action.

@@ -29,6 +29,20 @@ pub mod modify_cq {
     pub const PERIOD_MODE: u32 = 1 << 4;
 }
 
+/// Bits of [`ModifyRqIn::FIELDS`].
+pub mod modify_rq {
+    /// Whether tags stay in the frame.
+    pub const VSD: u64 = 1 << 1;
+    /// The counter set.
+    pub const COUNTER_SET: u64 = 1 << 3;
+}
+
+/// Bits of [`RqtIn::FIELDS`].
+pub mod modify_rqt {
+    /// The list.
+    pub const LIST: u64 = 1 << 0;
+}
+
 /// Bits of [`ModifyTirIn::FIELDS`].
 pub mod modify_tir {
     /// LRO.
@@ -99,7 +113,8 @@ messages! {
     /// Receive queue context.
     Rqc[0xf0] {
         SCATTER_FCS = bits(0x00, 29, 29), NO_VLAN_STRIP = bits(0x00, 28, 28), MEMORY_TYPE = bits(0x00, 27, 24),
-        STATE = bits(0x00, 23, 20), CQN = bits(0x08, 23, 0), COUNTER_SET = bits(0x0c, 31, 24), WQ = part(0x30, Wq),
+        STATE = bits(0x00, 23, 20), FLUSH_IN_ERROR = bits(0x00, 18, 18),
+        CQN = bits(0x08, 23, 0), COUNTER_SET = bits(0x0c, 31, 24), WQ = part(0x30, Wq),
     }
     /// `CREATE_SQ`; page addresses follow.
     CreateSqIn[0x110] { HEADER = part(0x00, InHeader), SQC = part(0x20, Sqc) }
@@ -129,7 +144,7 @@ messages! {
 
     /// Transport interface receive: context.
     Tirc[0x60] {
-        DISPATCH = bits(0x04, 31, 28), INLINE_RQN = bits(0x1c, 23, 0), SYMMETRIC = bits(0x20, 31, 31),
+        DISPATCH = bits(0x04, 31, 28), PACKET_MERGE = bits(0x10, 31, 28), INLINE_RQN = bits(0x1c, 23, 0), SYMMETRIC = bits(0x20, 31, 31),
         RQTN = bits(0x20, 23, 0), HASH_FN = bits(0x24, 31, 28), SELF_LB_BLOCK = bits(0x24, 25, 24),
         TRANSPORT_DOMAIN = bits(0x24, 23, 0), FIELDS = bits(0x50, 31, 0),
     }
