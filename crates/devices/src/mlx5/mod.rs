@@ -30,6 +30,8 @@
 
 mod config;
 mod device;
+#[cfg(test)]
+mod frames;
 mod objects;
 mod offload;
 mod queues;
