@@ -19,33 +19,48 @@ enum Act {
     Hole(u64, u64),
     Repair,
     Rebuild(u8, u8, bool),
+    /// What a sane driver does after an error.
+    Recover,
 }
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         1 => (any::<u16>(), any::<[u8; 16]>()).prop_map(|(i, b)| Act::Wqe(i, b)),
-        4 => (any::<u16>(), 0u32..3000, BUFFERS..END, prop::bool::weighted(0.9))
+        4 => (any::<u16>(), 0u32..3000, BUFFERS..END, prop::bool::weighted(0.95))
             .prop_map(|(i, n, a, good)| Act::Segment(i, n, a, good)),
-        3 => prop_oneof![any::<u16>(), 0u16..40].prop_map(Act::Record),
-        8 => (0u16..9900, any::<u8>()).prop_map(|(n, kind)| Act::Frame(n, kind)),
+        4 => prop_oneof![1 => any::<u16>(), 9 => 0u16..40].prop_map(Act::Record),
+        20 => (prop_oneof![1 => 0u16..9900, 9 => 0u16..900], any::<u8>()).prop_map(|(n, kind)| Act::Frame(n, kind)),
         2 => prop::collection::vec(any::<u8>(), 0..120).prop_map(Act::Junk),
         4 => (0u32..3000).prop_map(Act::Time),
         1 => (0u8..4, 0u8..4).prop_map(|(a, b)| Act::State(a, b)),
         1 => any::<u32>().prop_map(Act::Arm),
         4 => Just(Act::Consume),
-        1 => (0..END, 0u64..0x3000).prop_map(|(a, n)| Act::Hole(a, n)),
+        1 => (RQ..END, 0u64..0x3000).prop_map(|(a, n)| Act::Hole(a, n)),
         2 => Just(Act::Repair),
+        4 => Just(Act::Recover),
         1 => (0u8..12, 4u8..8, any::<bool>()).prop_map(|(size, stride, flush)| Act::Rebuild(size, stride, flush)),
     ]
 }
 
 const STATES: [RqState; 4] = [RqState::Reset, RqState::Ready, RqState::Error, RqState::Ready];
 
+/// Every WQE of the ring becomes one good buffer; all of them are posted.
+fn fill(b: &mut Bench) {
+    let lkey = b.lkey;
+    for n in 0..1 << b.rq.log_size {
+        let to = BUFFERS + u64::from(n) * 1522 % (END - BUFFERS);
+        b.wqe(n, &[(1522, lkey, to)]);
+    }
+    b.posted = 1 << b.rq.log_size;
+    b.record();
+}
+
 fn play(acts: &[Act], chunk: u32) {
     let mut b = Bench::new(Config { rx_fetch_chunk: chunk, rx_fifo: 40_000, ..Config::CONNECTX }, PLAIN);
     // Rings that are completed to, and buffers: nothing else is the device's to write.
     b.p.writable = Some(vec![CQ..CQ + (64 << CQ_LOG), EQ..EQ + 64 * 16, BUFFERS..MEMORY as u64]);
     b.p.read_time = Span::from_ns(300);
+    fill(&mut b);
     for a in acts {
         match a {
             Act::Wqe(i, bytes) => {
@@ -93,6 +108,12 @@ fn play(acts: &[Act], chunk: u32) {
             Act::Consume => while b.poll().is_some() {},
             Act::Hole(at, n) => b.p.hole = *at..*at + *n,
             Act::Repair => b.p.hole = 0..0,
+            Act::Recover => {
+                let state = b.d.query_rq(b.rqn).unwrap();
+                b.d.modify_rq(b.rqn, state, RqState::Reset).unwrap();
+                fill(&mut b);
+                b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();
+            }
             Act::Rebuild(log_size, log_stride, flush_in_error) => {
                 b.d.destroy_rq(b.rqn).unwrap();
                 let c =
@@ -101,6 +122,7 @@ fn play(acts: &[Act], chunk: u32) {
                 let c = RqContext { log_size: c.log_size.min(14 - c.log_stride), ..c };
                 b.rqn = b.d.create_rq(&c).unwrap();
                 b.rq = c;
+                fill(&mut b);
                 b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();
             }
         }

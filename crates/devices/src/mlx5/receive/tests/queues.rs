@@ -110,7 +110,7 @@ fn a_record_that_runs_ahead_of_the_ring_is_a_full_ring() {
 #[test]
 fn events_are_moderated_like_those_of_sends() {
     let mut b = Bench::plain();
-    let eqn = b.d.create_eq(&EqContext { log_size: 4, ring: EQ + 0x800 & !0xfff, vector: 6 }).unwrap();
+    let eqn = b.d.create_eq(&EqContext { log_size: 4, ring: 0x3000, vector: 6 }).unwrap();
     let c = CqContext { log_size: 6, ring: CQ + 0x1000, dbr: CQ_DBR + 8, eqn, period_us: 10, max_count: 3 };
     let cqn = b.d.create_cq(&c).unwrap();
     let rqn = b.d.create_rq(&RqContext { cqn, ..b.rq }).unwrap();
