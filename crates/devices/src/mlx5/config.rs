@@ -32,6 +32,18 @@ pub struct Config {
     pub writes_outstanding: u16,
     /// ETH `cqe_checksum_full`: the sum in a CQE is of all bytes behind the Ethernet header.
     pub checksum_full: bool,
+    /// From a command's arrival on the device to its execution.
+    pub command_time: Span,
+    /// Firmware revision: major, minor, sub minor.
+    pub firmware: (u16, u16, u16),
+    /// The board's identity (PSID).
+    pub psid: [u8; 16],
+    /// The port's address.
+    pub mac: [u8; 6],
+    /// Pages that firmware asks for to boot.
+    pub boot_pages: u16,
+    /// Pages more that it asks for to run.
+    pub init_pages: u16,
 }
 
 impl Config {
@@ -50,6 +62,13 @@ impl Config {
         rx_fifo: 512 * 1024,
         writes_outstanding: 256,
         checksum_full: false,
+        // No figure is published. What waits for a command is not measured.
+        command_time: Span::ZERO,
+        firmware: (16, 35, 3000),
+        psid: *b"MT_0000000008\0\0\0",
+        mac: [0x02, 0x00, 0x00, 0x10, 0x17, 0x01],
+        boot_pages: 16,
+        init_pages: 32,
     };
 
     /// The same with every value in its range, as hardware would round it.

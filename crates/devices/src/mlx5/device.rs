@@ -1,11 +1,13 @@
 //! The device: doorbells in, time passing, effects out.
 
 use super::Config;
-use super::queues::{Cq, Eq, Sq, Table};
+use super::command::{Firmware, Kinds, Phase};
+use super::queues::{Cq, Eq, Mkey, Sq, Table, Tis};
 use super::receive::Receiver;
 use super::transmit::{Chunk, Pipe};
 use alloc::collections::VecDeque;
-use doorbell_layout::mlx5::{Cqe, EQE_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, uar};
+use doorbell_layout::mlx5::command::init_segment;
+use doorbell_layout::mlx5::{Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, uar};
 use doorbell_seam::{Device, Iova, Port, Reg, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
@@ -84,8 +86,14 @@ pub struct Mlx5 {
     pub(super) sqs: Table<Sq>,
     pub(super) cqs: Table<Cq>,
     pub(super) eqs: Table<Eq>,
-    pub(super) mkeys: Table<()>,
-    pub(super) uars: u32,
+    pub(super) mkeys: Table<Mkey>,
+    pub(super) uars: Table<()>,
+    pub(super) pds: Table<()>,
+    pub(super) tds: Table<()>,
+    pub(super) tis: Table<Tis>,
+    pub(super) counter_sets: Table<()>,
+    /// What takes commands.
+    pub(super) firmware: Firmware,
     /// SQs with something to fetch, in the order they are served.
     pub(super) round: VecDeque<u32>,
     /// WQEs on chip, in the order they are executed.
@@ -96,6 +104,8 @@ pub struct Mlx5 {
     pub(super) pipe: Pipe,
     /// What comes from the wire.
     pub(super) rx: Receiver,
+    /// What came from it and was taken.
+    pub(super) rx_kinds: Kinds,
     /// CQEs to be written, in order of time.
     pub(super) effects: VecDeque<Effect>,
     /// When the next CQ's moderation ends.
@@ -118,13 +128,19 @@ impl Mlx5 {
             cqs: Table::new(0x400),
             eqs: Table::new(4),
             mkeys: Table::new(0x1000),
-            uars: 0,
+            uars: Table::new(Mlx5::FIRST_UAR),
+            pds: Table::new(1),
+            tds: Table::new(1),
+            tis: Table::new(1),
+            counter_sets: Table::new(1),
+            firmware: Firmware::new(&cfg),
             round: VecDeque::with_capacity(64),
             chunks: VecDeque::with_capacity(256),
             on_chip: 0,
             fetch_free: Time::ZERO,
             pipe: Pipe::new(&cfg),
             rx: Receiver::new(&cfg),
+            rx_kinds: Kinds::default(),
             effects: VecDeque::with_capacity(256),
             events_due: Time::NEVER,
             due: Time::NEVER,
@@ -157,7 +173,7 @@ impl Mlx5 {
         self.look_ahead();
     }
 
-    fn send_doorbell(&mut self, at: Time, v: u64) {
+    pub(super) fn send_doorbell(&mut self, at: Time, v: u64) {
         let b = v.to_le_bytes();
         let idx = u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
         let qpn_ds = u32::from_be_bytes([b[4], b[5], b[6], b[7]]);
@@ -182,7 +198,7 @@ impl Mlx5 {
         }
     }
 
-    fn arm_cq(&mut self, at: Time, v: u64) {
+    pub(super) fn arm_cq(&mut self, at: Time, v: u64) {
         let b = v.to_le_bytes();
         let request = u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
         let cqn = u32::from_be_bytes([b[4], b[5], b[6], b[7]]) & 0xff_ffff;
@@ -196,12 +212,13 @@ impl Mlx5 {
         self.find_events();
     }
 
-    fn arm_eq<P: Port>(&mut self, p: &mut P, at: Time, v: u32, arm: bool) {
+    pub(super) fn arm_eq<P: Port>(&mut self, p: &mut P, at: Time, v: u32, arm: bool) {
         let v = v.swap_bytes();
         let Some(eq) = self.eqs.get_mut(v >> 24) else {
             self.counters.bad_doorbells += 1;
             return;
         };
+        eq.ci = v & 0xff_ffff;
         if !arm {
             return;
         }
@@ -271,12 +288,17 @@ impl Mlx5 {
         }
         let overrun = (cq.pi.wrapping_sub(cq.ci) & 0xff_ffff) >= entries;
         cqe.op_own |= (cq.pi >> cq.ctx.log_size & 1) as u8;
-        let to = Iova(cq.ctx.ring) + u64::from(cq.pi & (entries - 1)) * 64;
+        let to = cq.ring.at(u64::from(cq.pi & (entries - 1)) * 64);
         if overrun || p.write(at, to, cqe.as_bytes()).is_err() {
             cq.dead = true;
-            let eqn = cq.ctx.eqn;
             self.counters.lost_entries += 1;
-            self.write_eqe(p, at, eqn, event::CQ_ERROR, cqn);
+            self.asynchronous_event(
+                p,
+                at,
+                event::CQ_ERROR,
+                0,
+                &[(EQE_ERROR_CQN, cqn), (EQE_ERROR_CQN + 2, if overrun { 1 } else { 2 })],
+            );
             return;
         }
         cq.pi = cq.pi.wrapping_add(1);
@@ -294,18 +316,50 @@ impl Mlx5 {
             (cqn, cq.ctx.eqn)
         });
         if let Some((cqn, eqn)) = next {
-            self.write_eqe(p, at, eqn, event::COMPLETION, cqn);
+            self.write_eqe(p, at, eqn, event::COMPLETION, 0, &[(EQE_CQN, cqn)]);
         }
         self.find_events();
     }
 
-    pub(super) fn write_eqe<P: Port>(&mut self, p: &mut P, at: Time, eqn: u32, event_type: u8, cqn: u32) {
+    /// The event queue that takes events of this type other than completions.
+    pub(super) fn eqs_for(&self, event_type: u8) -> Option<u32> {
+        self.eqs.iter().find(|(_, eq)| eq.ctx.events >> event_type & 1 == 1).map(|(eqn, _)| eqn)
+    }
+
+    /// An event that is no completion; lost when no queue takes its type.
+    #[cold]
+    pub(super) fn asynchronous_event<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        event_type: u8,
+        sub_type: u8,
+        data: &[(usize, u32)],
+    ) {
+        if let Some(eqn) = self.eqs_for(event_type) {
+            self.write_eqe(p, at, eqn, event_type, sub_type, data);
+        }
+    }
+
+    /// Writes an event: its type, and some of its data's double words.
+    pub(super) fn write_eqe<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        eqn: u32,
+        event_type: u8,
+        sub_type: u8,
+        data: &[(usize, u32)],
+    ) {
         let Some(eq) = self.eqs.get_mut(eqn) else { return };
         let mut eqe = Eqe::new_zeroed();
         eqe.event_type = event_type;
-        eqe.data[EQE_CQN] = U32::new(cqn);
+        eqe.sub_type = sub_type;
+        for &(i, v) in data {
+            eqe.data[i] = U32::new(v);
+        }
         eqe.owner = (eq.pi >> eq.ctx.log_size & 1) as u8;
-        let to = Iova(eq.ctx.ring) + u64::from(eq.pi & ((1 << eq.ctx.log_size) - 1)) * 64;
+        let to = eq.ring.at(u64::from(eq.pi & ((1 << eq.ctx.log_size) - 1)) * 64);
         if p.write(at, to, eqe.as_bytes()).is_err() {
             self.counters.lost_entries += 1;
             return;
@@ -317,10 +371,23 @@ impl Mlx5 {
         }
     }
 
+    /// Ends all objects and what is in flight; the command interface stays, in `phase`.
+    #[cold]
+    pub(super) fn power_down(&mut self, phase: Phase) {
+        let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
+        self.counters = old.counters;
+        (self.rx.counters, self.rx_kinds) = (old.rx.counters, old.rx_kinds);
+        self.pipe.inherit(&old.pipe);
+        core::mem::swap(&mut self.firmware, &mut old.firmware);
+        self.firmware.phase = phase;
+        self.apply_port();
+    }
+
     /// When the next thing happens, of whatever kind.
     #[inline]
     pub(super) fn look_ahead(&mut self) {
         let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
+        let effect = effect.min(self.command_due());
         self.due = effect.min(self.events_due).min(self.rx.due()).min(self.fetch_due()).min(self.execute_due());
     }
 }
@@ -335,41 +402,55 @@ impl Timed for Mlx5 {
 }
 
 impl<P: Port> Device<P> for Mlx5 {
-    fn mmio_read(&mut self, _p: &mut P, _at: Time, _r: Reg, _size: u8) -> u64 {
+    fn mmio_read(&mut self, _p: &mut P, at: Time, r: Reg, size: u8) -> u64 {
         // Doorbell pages are write-only.
-        0
+        if r.region == 0 && r.offset < init_segment::LEN { self.read_segment(at, r.offset, size) } else { 0 }
     }
 
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64) {
         let (page, offset) = (r.offset / uar::PAGE, r.offset % uar::PAGE);
-        let ours = r.region == 0 && (Mlx5::FIRST_UAR..Mlx5::FIRST_UAR + self.uars).contains(&page);
-        match (offset, size) {
-            (0x800 | 0x900 | 0xa00 | 0xb00, 8) if ours => self.send_doorbell(at, v),
-            (uar::CQ_ARM, 8) if ours => self.arm_cq(at, v),
-            (uar::EQ_ARM, 4) if ours => self.arm_eq(p, at, v as u32, true),
-            (uar::EQ_UPDATE, 4) if ours => self.arm_eq(p, at, v as u32, false),
-            _ => self.counters.bad_doorbells += 1,
+        let sensible = if r.region != 0 {
+            false
+        } else if r.offset < init_segment::LEN {
+            self.write_segment(at, r.offset, size, v)
+        } else {
+            self.uars.get(page).is_some() && self.write_uar(p, at, offset, size, v)
+        };
+        if !sensible {
+            self.counters.bad_doorbells += 1;
         }
         self.look_ahead();
     }
 
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
-        self.arrive(p, at, frame)
+        let taken = self.arrive(p, at, frame);
+        if taken == Taken::Yes {
+            self.rx_kinds.count(frame);
+        }
+        taken
     }
 
     fn advance(&mut self, p: &mut P, until: Time) {
         // `NEVER` is not a time at which anything is due.
         let until = until.min(Time::from_ps(Time::NEVER.ps() - 1));
         while self.due <= until {
-            self.transmit(p, until);
-            self.write_back(p, until);
+            // What happens before a command happens before it.
+            let command = self.command_due();
+            self.transmit(p, until.min(command));
+            self.write_back(p, until.min(command));
+            if command <= until {
+                self.command_step(p, command);
+            }
             self.look_ahead();
         }
     }
 
     fn reset(&mut self, _p: &mut P, _at: Time) {
-        let (counters, received) = (self.counters, self.rx.counters);
-        *self = Mlx5::new(self.cfg);
-        (self.counters, self.rx.counters) = (counters, received);
+        let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
+        (self.counters, self.rx.counters) = (old.counters, old.rx.counters);
+        self.rx_kinds = old.rx_kinds;
+        self.pipe.inherit(&old.pipe);
+        self.firmware.inherit(&mut old.firmware);
+        self.apply_port();
     }
 }

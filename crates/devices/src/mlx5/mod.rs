@@ -28,6 +28,7 @@
 //! every later WQE that asks for a CQE gets one that says "flushed", until the
 //! driver takes the queue through RST.
 
+mod command;
 mod config;
 mod device;
 #[cfg(test)]
@@ -36,9 +37,13 @@ mod objects;
 mod offload;
 mod queues;
 pub mod receive;
+mod registers;
+mod ring;
 pub mod rss;
 pub mod steering;
 mod transmit;
 
+pub use command::{CommandCounters, Unknown};
 pub use config::Config;
 pub use device::{Counters, Mlx5};
+use objects::{LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS, VECTORS};

@@ -37,14 +37,18 @@ mod objects;
 #[cfg(test)]
 mod tests;
 
+pub(super) use objects::{LOG_MAX_RQ, LOG_MAX_STRIDE};
+
 use super::Config;
 use super::device::Mlx5;
 use super::queues::Table as Objects;
+use super::ring::Ring;
 use super::rss::{Dispatch, Rqt, Tir, select};
 use super::steering::{Fields, Steering};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use doorbell_layout::mlx5::command::{Rqc, Wq};
 use doorbell_layout::mlx5::receive::{DBR_RECEIVE, RqContext, RqState, RxCqe};
 use doorbell_seam::{Drop, Iova, Port, Span, Taken, Time};
 
@@ -120,6 +124,11 @@ impl Counters {
 #[derive(Debug)]
 pub struct Rq {
     pub(super) ctx: RqContext,
+    ring: Ring,
+    pub(super) pd: u32,
+    pub(super) uar: u32,
+    /// As it was created.
+    pub(super) context: Box<Rqc>,
     pub(super) state: RqState,
     /// The doorbell record, as last read: counter after the last WQE posted.
     posted: u16,
@@ -141,10 +150,15 @@ struct Wqe {
 }
 
 impl Rq {
-    fn new(ctx: RqContext, chunk: u32) -> Rq {
+    fn new(ctx: RqContext, ring: Ring, context: &Rqc, chunk: u32) -> Rq {
         let on_chip = 2 * chunk.max(1 << ctx.log_stride) as usize;
+        let wq = context.part(Rqc::WQ);
         Rq {
             ctx,
+            ring,
+            pd: wq.get(Wq::PD),
+            uar: wq.get(Wq::UAR),
+            context: Box::new(*context),
             state: RqState::Reset,
             posted: 0,
             fetched: 0,
@@ -194,7 +208,9 @@ impl Rq {
         let room = self.len() - u32::from(self.on_chip()).min(self.len());
         let posted = u32::from(self.posted.wrapping_sub(self.fetched)).min(room);
         let place = u32::from(self.fetched) & (self.len() - 1);
-        let n = (chunk >> self.ctx.log_stride).max(1).min(posted).min(self.len() - place);
+        let offset = u64::from(place) << self.ctx.log_stride;
+        let piece = u32::try_from(self.ring.piece(offset) >> self.ctx.log_stride).unwrap_or(u32::MAX);
+        let n = (chunk >> self.ctx.log_stride).max(1).min(posted).min(self.len() - place).min(piece);
         if n == 0 {
             return Ok(());
         }
@@ -204,8 +220,7 @@ impl Rq {
         self.chip.resize(start + bytes, 0);
         c.fetches += 1;
         c.fetched_bytes += bytes as u64;
-        let from = Iova(self.ctx.ring) + (u64::from(place) << self.ctx.log_stride);
-        let arrived = p.read(at, from, &mut self.chip[start..]).map_err(|_| ())?;
+        let arrived = p.read(at, self.ring.at(offset), &mut self.chip[start..]).map_err(|_| ())?;
         self.arrivals.push_back((n as u16, arrived));
         self.fetched = self.fetched.wrapping_add(n as u16);
         Ok(())

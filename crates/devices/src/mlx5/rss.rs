@@ -90,13 +90,14 @@ impl TirContext {
 #[derive(Debug)]
 pub struct Tir {
     pub(super) ctx: TirContext,
+    pub(super) transport_domain: u32,
     toeplitz: Option<Toeplitz>,
 }
 
 impl Tir {
     /// From its context.
     pub fn new(ctx: TirContext) -> Tir {
-        Tir { ctx, toeplitz: (ctx.function == HashFn::Toeplitz).then(|| Toeplitz::new(&ctx.key)) }
+        Tir { ctx, transport_domain: 0, toeplitz: (ctx.function == HashFn::Toeplitz).then(|| Toeplitz::new(&ctx.key)) }
     }
 }
 

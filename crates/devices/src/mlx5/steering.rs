@@ -299,11 +299,14 @@ impl Steering {
         Ok(())
     }
 
-    /// `DESTROY_FLOW_TABLE`; its groups have to be gone. An entry that still names
-    /// it leads nowhere.
+    /// `DESTROY_FLOW_TABLE`; its groups have to be gone, and no entry and
+    /// no other table may lead to it.
     pub fn destroy_table(&mut self, table: u32) -> Result<(), CmdStatus> {
         if !self.table(table)?.groups.is_empty() {
-            return Err(CmdStatus::ResourceBusy);
+            return Err(CmdStatus::BadResourceState);
+        }
+        if self.names(Destination::Table(table)) {
+            return Err(CmdStatus::BadResourceState);
         }
         self.tables.remove(table);
         if self.root == Some(table) {
@@ -344,7 +347,7 @@ impl Steering {
         let t = self.table(table)?;
         let at = t.groups.iter().position(|g| g.id == group).ok_or(CmdStatus::BadResource)?;
         if !t.groups[at].entries.is_empty() {
-            return Err(CmdStatus::ResourceBusy);
+            return Err(CmdStatus::BadResourceState);
         }
         t.groups.remove(at);
         self.groups -= 1;
@@ -431,6 +434,29 @@ impl Steering {
             *counter = FlowCounter::default();
         }
         Ok(was)
+    }
+
+    /// Whether there is such a table.
+    pub fn has_table(&self, n: u32) -> bool {
+        self.tables.get(n).is_some()
+    }
+
+    /// Whether an entry, or a table's miss, leads there.
+    pub fn names(&self, to: Destination) -> bool {
+        self.tables.iter().any(|(_, t)| {
+            let miss = matches!((t.table.miss, to), (Miss::Table(a), Destination::Table(b)) if a == b);
+            miss || t.groups.iter().any(|g| g.entries.iter().any(|e| e.destinations.contains(&to)))
+        })
+    }
+
+    /// `QUERY_FLOW_TABLE_ENTRY`: the entry at `index`, its value as the group compares it.
+    pub fn entry(&self, table: u32, index: u32) -> Option<Entry> {
+        let groups = &self.tables.get(table)?.groups;
+        groups.iter().find_map(|g| {
+            let e = g.entries.iter().find(|e| e.index == index)?;
+            let destinations = e.destinations.clone();
+            Some(Entry { group: g.id, flow_tag: e.flow_tag, action: e.action, value: e.value, destinations })
+        })
     }
 
     fn table(&mut self, n: u32) -> Result<&mut Installed, CmdStatus> {

@@ -1,14 +1,16 @@
 //! Fetch and execute: from an announced WQE to frames on the wire.
 
+use super::command::Kinds;
 use super::device::{Counters, Effect, Mlx5};
 use super::offload;
-use super::queues::{Sq, Table};
+use super::queues::{Mkey, Sq, Table};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::hint::cold_path;
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CtrlSeg, DS, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, INLINE_LEN, INLINE_SEG, SqState, event, opcode,
-    syndrome,
+    CQ_UPDATE, CtrlSeg, DS, DataSeg, EQE_CQN, EQE_QUEUE_KIND, ETH_WQE_INSERT_VLAN, EthSeg, INLINE_LEN, INLINE_SEG,
+    KIND_SQ, SqState, event, opcode, syndrome,
 };
 use doorbell_packet::Gso;
 use doorbell_packet::checksum::Sum;
@@ -43,6 +45,10 @@ pub(super) struct Pipe {
     /// When the wire is free, and the rest of a picosecond beyond it, in 1024ths.
     pub(super) wire_free: Time,
     wire_rest: u32,
+    /// Frames leave; else they go nowhere.
+    pub(super) link_up: bool,
+    /// What left, of multicast and broadcast frames apart.
+    pub(super) kinds: Kinds,
     frame: Vec<u8>,
 }
 
@@ -61,8 +67,16 @@ impl Pipe {
             next_read: 0,
             wire_free: Time::ZERO,
             wire_rest: 0,
+            link_up: true,
+            kinds: Kinds::default(),
             frame: alloc::vec![0; c.max_frame as usize + 64],
         }
+    }
+
+    /// What a reset of the device does not change: the wire.
+    pub(super) fn inherit(&mut self, before: &Pipe) {
+        (self.wire_free, self.wire_rest) = (before.wire_free, before.wire_rest);
+        (self.link_up, self.kinds) = (before.link_up, before.kinds);
     }
 
     /// When the next packet can start.
@@ -152,11 +166,13 @@ impl Mlx5 {
         }
         let announced = u32::from(end.wrapping_sub(sq.fetched));
         let to_wrap = u32::from(sq.mask()) + 1 - u32::from(sq.fetched & sq.mask());
+        let piece = sq.ring.piece(sq.offset(sq.fetched) as u64) / 64;
+        let to_wrap = to_wrap.min(u32::try_from(piece).unwrap_or(u32::MAX));
         let mut blocks = (self.cfg.fetch_chunk / 64).min(announced).min(to_wrap);
         let start = sq.fetched;
         let offset = sq.offset(start);
         let mut end_of_chunk = start.wrapping_add(blocks as u16);
-        let from = Iova(sq.ctx.ring) + offset as u64;
+        let from = sq.ring.at(offset as u64);
         let mut read = |sq: &mut Sq, p: &mut P, blocks: u32| {
             self.counters.fetches += 1;
             self.counters.fetched_bytes += u64::from(blocks) * 64;
@@ -200,10 +216,7 @@ impl Mlx5 {
                 sq.announced.clear();
                 sq.in_round = false;
                 self.counters.errors += 1;
-                let cqn = sq.ctx.cqn;
-                if let Some(eqn) = self.cqs.get(cqn).map(|cq| cq.ctx.eqn) {
-                    self.write_eqe(p, t, eqn, event::WQ_CATAS, sqn);
-                }
+                self.asynchronous_event(p, t, event::WQ_CATAS, 0, &[(EQE_CQN, sqn), (EQE_QUEUE_KIND, KIND_SQ)]);
             }
         }
     }
@@ -264,7 +277,7 @@ struct Execution<'a, P> {
     pipe: &'a mut Pipe,
     counters: &'a mut Counters,
     effects: &'a mut VecDeque<Effect>,
-    mkeys: &'a Table<()>,
+    mkeys: &'a Table<Mkey>,
     caps: &'a doorbell_layout::mlx5::Caps,
     sq: &'a mut Sq,
     chunk: Chunk,
@@ -320,6 +333,7 @@ impl<P: Port> Execution<'_, P> {
                     self.counters.nops += 1;
                     Outcome::Done(t)
                 }
+                _ if self.sq.tis.is_none() => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
                 opcode::SEND => self.send(t, at, ctrl.ds()),
                 opcode::ENHANCED_MPSW if self.caps.enhanced_mpw => self.multi_packet(until, at, ctrl.ds()),
                 opcode::LSO if self.caps.log_max_lso > 0 => self.large_send(t, at, ctrl.ds()),
@@ -403,10 +417,34 @@ impl<P: Port> Execution<'_, P> {
         segment(&self.sq.wqes[at..], ds)
     }
 
+    /// Reads `n` bytes from `offset` of a data segment into the frame at `to`; when
+    /// the last is there.
     #[inline(always)]
-    fn key_is_good(&self, d: &DataSeg) -> bool {
+    fn read_data(&mut self, t: Time, d: &DataSeg, offset: u64, to: usize, n: usize) -> Result<Time, Failed> {
         let lkey = d.lkey.get();
-        lkey & 0xff == 0 && self.mkeys.get(lkey >> 8).is_some()
+        let key = self.mkeys.get(lkey >> 8).filter(|k| k.admits(self.sq.pd, lkey) && k.readable);
+        let Some(key) = key else {
+            cold_path();
+            return Err(syndrome::LOCAL_PROT);
+        };
+        let addr = d.addr.get().wrapping_add(offset);
+        if key.everything {
+            return self.pipe.read(self.p, t, Iova(addr), to, n);
+        }
+        self.read_pieces(t, key, addr, to, n)
+    }
+
+    /// The same through a key that has an end, or pages.
+    #[cold]
+    fn read_pieces(&mut self, t: Time, key: &Mkey, addr: u64, to: usize, n: usize) -> Result<Time, Failed> {
+        let (mut done, mut whole_at) = (0, t);
+        while done < n {
+            let left = (n - done) as u64;
+            let (from, len) = key.find(addr.wrapping_add(done as u64), left).ok_or(syndrome::LOCAL_PROT)?;
+            whole_at = whole_at.max(self.pipe.read(self.p, t, from, to + done, len as usize)?);
+            done += len as usize;
+        }
+        Ok(whole_at)
     }
 
     /// Enhanced MPWQE: each data segment is a packet; all share the Ethernet segment.
@@ -438,10 +476,7 @@ impl<P: Port> Execution<'_, P> {
                 if len == 0 || len > self.pipe.max_frame {
                     return self.session_failed(syndrome::LOCAL_LENGTH, at, ds);
                 }
-                if !self.key_is_good(&d) {
-                    return self.session_failed(syndrome::LOCAL_PROT, at, ds);
-                }
-                match self.pipe.read(self.p, t, Iova(d.addr.get()), 0, len) {
+                match self.read_data(t, &d, 0, 0, len) {
                     Ok(whole_at) => (len, whole_at, 1),
                     Err(why) => return self.session_failed(why, at, ds),
                 }
@@ -469,8 +504,16 @@ impl<P: Port> Execution<'_, P> {
     /// Counts a frame and puts it on the wire.
     #[inline(always)]
     fn sent(&mut self, whole_at: Time, len: usize) -> Time {
+        if !self.pipe.link_up {
+            cold_path();
+            self.counters.discarded += 1;
+            return whole_at;
+        }
         self.counters.packets += 1;
         self.counters.bytes += len as u64;
+        if self.pipe.frame[0] & 1 != 0 {
+            self.pipe.kinds.count(&self.pipe.frame[..len]);
+        }
         self.pipe.send(self.p, whole_at, len)
     }
 
@@ -536,10 +579,7 @@ impl<P: Port> Execution<'_, P> {
             if n == 0 || len + n > self.pipe.max_frame {
                 return Err(syndrome::LOCAL_LENGTH);
             }
-            if !self.key_is_good(&d) {
-                return Err(syndrome::LOCAL_PROT);
-            }
-            whole_at = whole_at.max(self.pipe.read(self.p, t, Iova(d.addr.get()), len, n)?);
+            whole_at = whole_at.max(self.read_data(t, &d, 0, len, n)?);
             len += n;
             seg += 1;
         }
@@ -645,13 +685,9 @@ impl<P: Port> Execution<'_, P> {
         let mut whole_at = t;
         while to < end {
             let d = self.data(at, from.segment).ok_or(syndrome::LOCAL_LENGTH)?;
-            if !self.key_is_good(&d) {
-                return Err(syndrome::LOCAL_PROT);
-            }
             let left = d.byte_count.get() - from.offset;
             let n = left.min((end - to) as u32);
-            let addr = Iova(d.addr.get()) + u64::from(from.offset);
-            whole_at = whole_at.max(self.pipe.read(self.p, t, addr, to, n as usize)?);
+            whole_at = whole_at.max(self.read_data(t, &d, u64::from(from.offset), to, n as usize)?);
             to += n as usize;
             from.offset += n;
             if n == left {

@@ -3,8 +3,8 @@
 use super::super::device::Mlx5;
 use super::{Frame, Mishap};
 use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
-use doorbell_layout::mlx5::{Cqe, DataSeg, event, syndrome};
-use doorbell_seam::{Iova, Port, Time};
+use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};
+use doorbell_seam::{Port, Time};
 use zerocopy::{FromBytes, FromZeros, transmute};
 
 impl Mlx5 {
@@ -40,13 +40,14 @@ impl Mlx5 {
     /// Writes a frame to the places that its WQE names.
     fn scatter<P: Port>(&mut self, p: &mut P, t: Time, f: &Frame) -> Result<(), u8> {
         let (wqe, frame) = f.bytes.split_at(f.wqe);
+        let pd = self.rx.rqs.get(f.rqn).map_or(0, |rq| rq.pd);
         let mut room = 0;
         for d in segments(wqe) {
             let lkey = d.lkey.get();
-            if lkey & 0xff != 0 || self.mkeys.get(lkey >> 8).is_none() {
-                return Err(syndrome::LOCAL_PROT);
-            }
-            room += (d.byte_count.get() & RX_LEN) as usize;
+            let key = self.mkeys.get(lkey >> 8).filter(|k| k.admits(pd, lkey) && k.writable);
+            let n = d.byte_count.get() & RX_LEN;
+            key.and_then(|k| k.find(d.addr.get(), u64::from(n))).ok_or(syndrome::LOCAL_PROT)?;
+            room += n as usize;
             if room >= frame.len() {
                 break;
             }
@@ -57,10 +58,15 @@ impl Mlx5 {
         let mut rest = frame;
         for d in segments(wqe) {
             let n = ((d.byte_count.get() & RX_LEN) as usize).min(rest.len());
-            let (now, later) = rest.split_at(n);
-            if n > 0 {
-                let landed = p.write(t, Iova(d.addr.get()), now).map_err(|_| syndrome::LOCAL_PROT)?;
+            let (mut now, later) = rest.split_at(n);
+            let mut addr = d.addr.get();
+            while !now.is_empty() {
+                let key = self.mkeys.get(d.lkey.get() >> 8);
+                let (to, len) = key.and_then(|k| k.find(addr, now.len() as u64)).ok_or(syndrome::LOCAL_PROT)?;
+                let (piece, beyond) = now.split_at(len as usize);
+                let landed = p.write(t, to, piece).map_err(|_| syndrome::LOCAL_PROT)?;
                 self.rx.note_write(landed);
+                (now, addr) = (beyond, addr.wrapping_add(len));
             }
             rest = later;
             if rest.is_empty() {
@@ -88,12 +94,10 @@ impl Mlx5 {
     #[cold]
     fn tell<P: Port>(&mut self, p: &mut P, t: Time, rqn: u32, mishap: Mishap) {
         let Some(rq) = self.rx.rqs.get(rqn) else { return };
-        let (cqn, taken) = (rq.ctx.cqn, rq.taken);
+        let taken = rq.taken;
         match mishap {
             Mishap::Unreadable => {
-                if let Some(eqn) = self.cqs.get(cqn).map(|cq| cq.ctx.eqn) {
-                    self.write_eqe(p, t, eqn, event::WQ_CATAS, rqn);
-                }
+                self.asynchronous_event(p, t, event::WQ_CATAS, 0, &[(EQE_CQN, rqn), (EQE_QUEUE_KIND, KIND_RQ)]);
             }
             Mishap::Flush => {
                 let first = self.rx.fifo.iter().find(|f| f.rqn == rqn).map_or(taken, |f| f.cqe.wqe_counter.get());

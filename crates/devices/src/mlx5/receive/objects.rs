@@ -1,18 +1,22 @@
 //! Receive queues, TIRs and RQTs as the commands make and change them. Checks and
 //! statuses are the firmware's.
 
+use super::super::command::unused;
 use super::super::device::Mlx5;
+use super::super::ring::Ring;
 use super::super::rss::{Dispatch, LOG_MAX_RQT, Rqt, Tir, TirContext};
+use super::super::steering::Destination;
 use super::{Mishap, Rq};
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::CmdStatus;
+use doorbell_layout::mlx5::command::Rqc;
 use doorbell_layout::mlx5::receive::{RqContext, RqState};
 
 /// Objects of a kind at the most.
 const LIMIT: usize = 1024;
 /// log2 of the longest receive queue in WQEs, and of the longest WQE in bytes.
-pub(super) const LOG_MAX_RQ: u8 = 15;
-pub(super) const LOG_MAX_STRIDE: u8 = 10;
+pub(in super::super) const LOG_MAX_RQ: u8 = 15;
+pub(in super::super) const LOG_MAX_STRIDE: u8 = 10;
 
 impl Mlx5 {
     /// `CREATE_RQ`, in state RST.
@@ -20,7 +24,12 @@ impl Mlx5 {
         check(c.log_size <= LOG_MAX_RQ && (4..=LOG_MAX_STRIDE).contains(&c.log_stride))?;
         check(c.ring.is_multiple_of(4096) && c.dbr.is_multiple_of(4))?;
         self.cqs.get(c.cqn).ok_or(CmdStatus::BadResource)?;
-        let rq = Rq::new(*c, self.cfg.rx_fetch_chunk);
+        self.install_rq(c, Ring::at_address(c.ring), &Rqc::ZERO)
+    }
+
+    /// The same with a ring in pages, as the command describes it.
+    pub(in super::super) fn install_rq(&mut self, c: &RqContext, ring: Ring, context: &Rqc) -> Result<u32, CmdStatus> {
+        let rq = Rq::new(*c, ring, context, self.cfg.rx_fetch_chunk);
         self.rx.rqs.insert(rq, LIMIT).ok_or(CmdStatus::NoResources)
     }
 
@@ -56,9 +65,11 @@ impl Mlx5 {
         Ok(self.rx.rqs.get(rqn).ok_or(CmdStatus::BadResource)?.state)
     }
 
-    /// `DESTROY_RQ`. What is in flight for it is dropped; a TIR or RQT that still
-    /// names it leads nowhere.
+    /// `DESTROY_RQ`; no TIR or RQT may name it. What is in flight for it is dropped.
     pub fn destroy_rq(&mut self, rqn: u32) -> Result<(), CmdStatus> {
+        self.rx.rqs.get(rqn).ok_or(CmdStatus::BadResource)?;
+        let direct = self.rx.tirs.iter().any(|(_, t)| t.ctx.dispatch == Dispatch::Direct(rqn));
+        unused(direct || self.rx.rqts.iter().any(|(_, t)| t.rqns.contains(&rqn)))?;
         self.rx.rqs.remove(rqn).ok_or(CmdStatus::BadResource)?;
         self.rx.forget(rqn);
         self.look_ahead();
@@ -80,9 +91,8 @@ impl Mlx5 {
 
     /// `DESTROY_RQT`; no TIR may use it.
     pub fn destroy_rqt(&mut self, rqtn: u32) -> Result<(), CmdStatus> {
-        if self.rx.tirs.iter().any(|(_, t)| t.ctx.dispatch == Dispatch::Indirect(rqtn)) {
-            return Err(CmdStatus::ResourceBusy);
-        }
+        self.rx.rqts.get(rqtn).ok_or(CmdStatus::BadResource)?;
+        unused(self.rx.tirs.iter().any(|(_, t)| t.ctx.dispatch == Dispatch::Indirect(rqtn)))?;
         self.rx.rqts.remove(rqtn).map(|_| ()).ok_or(CmdStatus::BadResource)
     }
 
@@ -104,8 +114,10 @@ impl Mlx5 {
         Ok(())
     }
 
-    /// `DESTROY_TIR`. An entry that still names it leads nowhere.
+    /// `DESTROY_TIR`; no entry may name it.
     pub fn destroy_tir(&mut self, tirn: u32) -> Result<(), CmdStatus> {
+        self.rx.tirs.get(tirn).ok_or(CmdStatus::BadResource)?;
+        unused(self.rx.steering.names(Destination::Tir(tirn)))?;
         self.rx.tirs.remove(tirn).map(|_| ()).ok_or(CmdStatus::BadResource)
     }
 
