@@ -31,6 +31,8 @@
 mod command;
 mod config;
 mod device;
+#[cfg(test)]
+mod frames;
 mod objects;
 mod offload;
 mod queues;

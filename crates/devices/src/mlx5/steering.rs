@@ -172,7 +172,7 @@ pub struct Entry {
     /// Told in the CQE.
     pub flow_tag: u32,
     /// [`action`] bits.
-    pub action: u16,
+    pub action: u32,
     /// What the group's fields have to be.
     pub value: Match,
     /// For [`action::FWD_DEST`] and [`action::COUNT`].
@@ -182,13 +182,13 @@ pub struct Entry {
 /// What an entry's modification changes (`modify_enable_mask`).
 pub mod modify {
     /// The action.
-    pub const ACTION: u8 = 1 << 0;
+    pub const ACTION: u32 = 1 << 0;
     /// The flow tag.
-    pub const FLOW_TAG: u8 = 1 << 1;
+    pub const FLOW_TAG: u32 = 1 << 1;
     /// The tables and TIRs.
-    pub const DESTINATIONS: u8 = 1 << 2;
+    pub const DESTINATIONS: u32 = 1 << 2;
     /// The counters.
-    pub const COUNTERS: u8 = 1 << 3;
+    pub const COUNTERS: u32 = 1 << 3;
 }
 
 /// A flow counter.
@@ -244,7 +244,7 @@ struct InstalledEntry {
     value: Match,
     index: u32,
     flow_tag: u32,
-    action: u16,
+    action: u32,
     destinations: Vec<Destination>,
 }
 
@@ -338,7 +338,7 @@ impl Steering {
         }
         t.groups.insert(at, InstalledGroup { id, group, entries: Vec::new() });
         self.groups += 1;
-        self.next_group = (self.next_group + 1 & 0xff_ffff).max(1);
+        self.next_group = ((self.next_group + 1) & 0xff_ffff).max(1);
         Ok(id)
     }
 
@@ -381,7 +381,7 @@ impl Steering {
 
     /// `SET_FLOW_TABLE_ENTRY` with op_mod 1: of the entry at `index`, what `what`
     /// names ([`modify`]) becomes as in `e`. Value and group stay.
-    pub fn modify_entry(&mut self, table: u32, index: u32, what: u8, e: Entry) -> Result<(), CmdStatus> {
+    pub fn modify_entry(&mut self, table: u32, index: u32, what: u32, e: Entry) -> Result<(), CmdStatus> {
         let old = self
             .table(table)?
             .groups
@@ -558,7 +558,7 @@ impl InstalledGroup {
 }
 
 /// Whether an action makes sense, and has what it needs.
-fn check(action: u16, destinations: &[Destination]) -> Result<(), CmdStatus> {
+fn check(action: u32, destinations: &[Destination]) -> Result<(), CmdStatus> {
     let known = action::ALLOW | action::DROP | action::FWD_DEST | action::COUNT;
     let both = action::DROP | action::FWD_DEST;
     let somewhere = destinations.iter().filter(|d| !matches!(d, Destination::Counter(_))).count();

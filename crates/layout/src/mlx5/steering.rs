@@ -116,21 +116,13 @@ pub const SECOND_SVLAN: u16 = 1 << 13;
 /// Flow context `action` bits.
 pub mod action {
     /// Let it pass.
-    pub const ALLOW: u16 = 1 << 0;
+    pub const ALLOW: u32 = 1 << 0;
     /// Drop it.
-    pub const DROP: u16 = 1 << 1;
+    pub const DROP: u32 = 1 << 1;
     /// Forward it to the destinations.
-    pub const FWD_DEST: u16 = 1 << 2;
+    pub const FWD_DEST: u32 = 1 << 2;
     /// Count it.
-    pub const COUNT: u16 = 1 << 3;
-}
-
-/// Destination types in a flow context's list.
-pub mod destination {
-    /// A flow table.
-    pub const FLOW_TABLE: u8 = 1;
-    /// A TIR.
-    pub const TIR: u8 = 2;
+    pub const COUNT: u32 = 1 << 3;
 }
 
 /// Type of the tables that incoming frames walk (`NIC_RX`).

@@ -71,7 +71,7 @@ fn ok(frame: &[u8], h: &Layers, end: usize, l4_sum: Sum) -> u8 {
         let v = headers::verify(frame);
         (v.ip != Check::Bad, matches!(v.transport, Check::Good | Check::Absent))
     };
-    u8::from(ip) * L3_OK | u8::from(transport) * L4_OK
+    (if ip { L3_OK } else { 0 }) | (if transport { L4_OK } else { 0 })
 }
 
 /// The transport as CQEs number it.
