@@ -14,7 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::receive::{RqContext, RqState, RxCqe};
 use doorbell_layout::mlx5::steering::{NIC_RX, action};
-use doorbell_layout::mlx5::{CQE_INITIAL, CqContext, EqContext, Eqe, uar};
+use doorbell_layout::mlx5::{CQE_INITIAL, CqContext, EqContext, Eqe, event, uar};
 use doorbell_seam::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Taken, Time, Timed};
 use zerocopy::FromBytes;
 
@@ -131,8 +131,16 @@ impl Bench {
         let mut d = Mlx5::new(cfg);
         let uar = d.alloc_uar().unwrap();
         let lkey = d.create_mkey().unwrap();
-        let eqn = d.create_eq(&EqContext { log_size: 4, ring: EQ, vector: 5 }).unwrap();
-        let c = CqContext { log_size: CQ_LOG, ring: CQ, dbr: CQ_DBR, eqn, period_us: 0, max_count: 0 };
+        let eqn = d
+            .create_eq(&EqContext {
+                log_size: 4,
+                ring: EQ,
+                vector: 5,
+                uar,
+                events: 1 << event::CQ_ERROR | 1 << event::WQ_CATAS,
+            })
+            .unwrap();
+        let c = CqContext { log_size: CQ_LOG, ring: CQ, dbr: CQ_DBR, eqn, uar, period_us: 0, max_count: 0 };
         let cqn = d.create_cq(&c).unwrap();
         for entry in 0..1 << CQ_LOG {
             p.memory[CQ as usize + entry * 64 + 63] = CQE_INITIAL;
@@ -149,6 +157,13 @@ impl Bench {
 
     fn plain() -> Bench {
         Bench::new(Config::CONNECTX, PLAIN)
+    }
+
+    /// Points the TIR at a queue that is never ready, and destroys ours.
+    fn destroy_queue(&mut self) {
+        let drop = self.d.create_rq(&RqContext { log_size: 0, ..self.rq }).unwrap();
+        self.d.modify_tir(0x2000, &TirContext::direct(drop)).unwrap();
+        self.d.destroy_rq(self.rqn).unwrap();
     }
 
     fn arm(&mut self, ci: u32) {

@@ -339,7 +339,7 @@ fn masks_that_cannot_be_compared_are_refused() {
 
 #[test]
 fn statuses_are_the_firmwares() {
-    use CmdStatus::{BadParam, BadResource, ResourceBusy};
+    use CmdStatus::{BadParam, BadResource, BadResourceState};
     let mut s = Steering::new();
     let table = Table { kind: NIC_RX, level: 3, log_size: 2, miss: Miss::Default };
     assert_eq!(s.create_table(Table { log_size: 25, ..table }), Err(BadParam));
@@ -364,8 +364,8 @@ fn statuses_are_the_firmwares() {
     assert_eq!(s.set_entry(t, 1, Entry { destinations: many, ..e.clone() }), Err(BadParam));
     assert_eq!(s.set_entry(t, 1, Entry { destinations: vec![], ..e.clone() }), Err(BadParam));
     s.set_entry(t, 1, e).unwrap();
-    assert_eq!(s.destroy_group(t, g), Err(ResourceBusy));
-    assert_eq!(s.destroy_table(t), Err(ResourceBusy));
+    assert_eq!(s.destroy_group(t, g), Err(BadResourceState));
+    assert_eq!(s.destroy_table(t), Err(BadResourceState));
     assert_eq!(s.delete_entry(t, 2), Err(BadResource));
     s.delete_entry(t, 1).unwrap();
     s.destroy_group(t, g).unwrap();
