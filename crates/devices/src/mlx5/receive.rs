@@ -35,7 +35,7 @@ mod deliver;
 mod describe;
 mod objects;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub(super) use objects::{LOG_MAX_RQ, LOG_MAX_STRIDE};
 
@@ -49,7 +49,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::command::{Rqc, Wq};
-use doorbell_layout::mlx5::receive::{DBR_RECEIVE, RqContext, RqState, RxCqe};
+use doorbell_layout::mlx5::receive::{DBR_RECEIVE, RqContext, RqState, RxCqe, self_lb_block};
 use doorbell_seam::{Drop, Iova, Port, Span, Taken, Time};
 
 /// Shortest frame, without FCS.
@@ -358,8 +358,8 @@ impl Receiver {
         }
     }
 
-    /// A frame arrives.
-    fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+    /// A frame arrives, from the wire or from our own transmitter.
+    fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8], looped: bool) -> Taken {
         self.now = self.now.max(at);
         self.counters.arrived += 1;
         if !self.port_up {
@@ -384,6 +384,9 @@ impl Receiver {
         let mut fate = Err(Drop::Filter);
         self.counters.not_steered += u64::from(verdict.tirs().is_empty());
         for &(tirn, flow_tag) in verdict.tirs() {
+            if looped && !self.takes_own(tirn) {
+                continue;
+            }
             let one = self.accept(p, at, frame, &fields, tirn, flow_tag);
             // One copy that is taken is enough; else the first reason is told.
             if one.is_ok() || fate == Err(Drop::Filter) {
@@ -394,6 +397,11 @@ impl Receiver {
             Ok(()) => Taken::Yes,
             Err(why) => Taken::Dropped(why),
         }
+    }
+
+    /// Whether a TIR takes what the function itself sent to one address.
+    fn takes_own(&self, tirn: u32) -> bool {
+        self.tirs.get(tirn).is_some_and(|t| t.ctx.self_lb_block & self_lb_block::UNICAST != 0)
     }
 
     /// Finds the queue and the WQE for a frame, and puts it into the FIFO.
@@ -516,7 +524,7 @@ impl Mlx5 {
 
     /// A frame arrives from the wire.
     pub(super) fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
-        let taken = self.rx.arrive(p, at, frame);
+        let taken = self.rx.arrive(p, at, frame, false);
         self.look_ahead();
         taken
     }
