@@ -2,6 +2,7 @@
 //! the data paths make directly, with rings in one piece, memory keys over all of
 //! memory, and no protection domain.
 
+use super::Config;
 use super::command::unused;
 use super::device::Mlx5;
 use super::queues::{Cq, Eq, Mkey, Sq};
@@ -23,6 +24,11 @@ pub(super) const LOG_MAX_CQ_SZ: u32 = 18;
 pub(super) const LOG_MAX_EQ_SZ: u32 = 18;
 
 impl Mlx5 {
+    /// What it is.
+    pub fn config(&self) -> &Config {
+        &self.cfg
+    }
+
     /// The index of a doorbell page (`ALLOC_UAR`).
     pub fn alloc_uar(&mut self) -> Result<u32, CmdStatus> {
         self.uars.insert((), (BAR_PAGES - Mlx5::FIRST_UAR) as usize).ok_or(CmdStatus::NoResources)

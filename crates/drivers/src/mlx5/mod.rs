@@ -38,6 +38,7 @@
 //! [`Driver::work`]: crate::Driver::work
 
 mod channel;
+mod command;
 mod cq;
 mod firmware;
 mod session;
@@ -45,6 +46,7 @@ mod settings;
 mod sq;
 
 pub use channel::Channel;
-pub use firmware::Firmware;
+pub use command::Hca;
+pub use firmware::{Firmware, Objects};
 pub use session::Sizing;
 pub use settings::{Config, OpenError, Stats};
