@@ -1,7 +1,7 @@
 use super::super::frames::{ALL, Frame, ME, PEER, Transport, tcp, udp};
 use super::*;
 use alloc::vec;
-use doorbell_layout::mlx5::steering::{CVLAN, FRAGMENT, IP_VERSION_SHIFT, Layers, Misc, SECOND_CVLAN, SVLAN};
+use doorbell_layout::mlx5::steering::{CVLAN, FRAGMENT, IP_VERSION_SHIFT, Layers, Misc, NIC_RX, SECOND_CVLAN, SVLAN};
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::U16;
