@@ -32,7 +32,8 @@ pub use fields::Fields;
 use super::queues::Table as Objects;
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::CmdStatus;
-use doorbell_layout::mlx5::steering::{MISC, OUTER, PARAM, SET, action, criteria};
+use doorbell_layout::mlx5::command::flow_action;
+use doorbell_layout::mlx5::steering::{MISC, OUTER, PARAM, SET, criteria};
 
 /// Tables that one frame visits at the most: as many as there are levels.
 pub const STEPS: usize = 64;
@@ -157,7 +158,7 @@ pub enum Destination {
     Tir(u32),
     /// On to a flow table.
     Table(u32),
-    /// Nowhere: it is counted there ([`action::COUNT`]).
+    /// Nowhere: it is counted there ([`flow_action::COUNT`]).
     Counter(u32),
 }
 
@@ -168,24 +169,12 @@ pub struct Entry {
     pub group: u32,
     /// Told in the CQE.
     pub flow_tag: u32,
-    /// [`action`] bits.
+    /// [`flow_action`] bits.
     pub action: u32,
     /// What the group's fields have to be.
     pub value: Match,
-    /// For [`action::FWD_DEST`] and [`action::COUNT`].
+    /// For [`flow_action::FORWARD`] and [`flow_action::COUNT`].
     pub destinations: Vec<Destination>,
-}
-
-/// What an entry's modification changes (`modify_enable_mask`).
-pub mod modify {
-    /// The action.
-    pub const ACTION: u32 = 1 << 0;
-    /// The flow tag.
-    pub const FLOW_TAG: u32 = 1 << 1;
-    /// The tables and TIRs.
-    pub const DESTINATIONS: u32 = 1 << 2;
-    /// The counters.
-    pub const COUNTERS: u32 = 1 << 3;
 }
 
 /// A flow counter.
@@ -292,7 +281,7 @@ impl Steering {
             step += 1;
             let Some(t) = table else { continue };
             let entry = t.groups.iter().find_map(|g| g.find(&key));
-            let Some(e) = entry.filter(|e| e.action & action::ALLOW == 0) else {
+            let Some(e) = entry.filter(|e| e.action & flow_action::ALLOW == 0) else {
                 // No entry decides, or it says "let it pass".
                 if let Miss::Table(next) = t.table.miss {
                     walk.plan(next);
@@ -303,7 +292,7 @@ impl Steering {
                 continue;
             };
             e.count(&mut self.counters, bytes);
-            if e.action & action::FWD_DEST == 0 {
+            if e.action & flow_action::FORWARD == 0 {
                 continue;
             }
             for d in &e.destinations {
@@ -341,7 +330,7 @@ impl Walk {
 
 impl InstalledEntry {
     fn count(&self, counters: &mut Objects<FlowCounter>, bytes: usize) {
-        if self.action & action::COUNT == 0 {
+        if self.action & flow_action::COUNT == 0 {
             return;
         }
         for d in &self.destinations {

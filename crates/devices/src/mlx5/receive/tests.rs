@@ -13,8 +13,9 @@ use super::super::rss::TirContext;
 use super::super::steering::{Criteria, Destination, Entry, Group, Match, Miss, Table};
 use alloc::vec;
 use alloc::vec::Vec;
+use doorbell_layout::mlx5::command::flow_action;
 use doorbell_layout::mlx5::receive::{RqContext, RqState, RxCqe};
-use doorbell_layout::mlx5::steering::{NIC_RX, action};
+use doorbell_layout::mlx5::steering::NIC_RX;
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CQE_INITIAL, CqContext, CtrlSeg, EqContext, Eqe, SqContext, SqState, event, uar,
 };
@@ -308,7 +309,7 @@ fn steer_all(d: &mut Mlx5, tirn: u32, flow_tag: u32) -> (u32, u32) {
     let table = s.create_table(Table { kind: NIC_RX, level: 60, log_size: 0, miss: Miss::Default }).unwrap();
     let group = s.create_group(table, Group { start: 0, end: 0, criteria: Criteria::ANY }).unwrap();
     let destinations = vec![Destination::Tir(tirn)];
-    let e = Entry { group, flow_tag, action: action::FWD_DEST, value: Match::EMPTY, destinations };
+    let e = Entry { group, flow_tag, action: flow_action::FORWARD, value: Match::EMPTY, destinations };
     s.set_entry(table, 0, e).unwrap();
     (table, group)
 }

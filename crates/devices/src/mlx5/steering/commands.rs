@@ -3,11 +3,12 @@
 
 use super::{
     COPIES, Destination, Entry, FlowCounter, Group, Installed, InstalledEntry, InstalledGroup, LOG_MAX_SIZE, Miss,
-    STEPS, Steering, Table, modify,
+    STEPS, Steering, Table,
 };
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::CmdStatus;
-use doorbell_layout::mlx5::steering::{NIC_RX, action};
+use doorbell_layout::mlx5::command::{flow_action, modify_fte};
+use doorbell_layout::mlx5::steering::NIC_RX;
 
 /// Tables, groups, entries, counters at the most.
 const TABLES: usize = 4096;
@@ -113,7 +114,7 @@ impl Steering {
     }
 
     /// `SET_FLOW_TABLE_ENTRY` with op_mod 1: of the entry at `index`, what `what`
-    /// names ([`modify`]) becomes as in `e`. Value and group stay.
+    /// names ([`modify_fte`]) becomes as in `e`. Value and group stay.
     pub fn modify_entry(&mut self, table: u32, index: u32, what: u32, e: Entry) -> Result<(), CmdStatus> {
         let old = self
             .table(table)?
@@ -124,13 +125,13 @@ impl Steering {
         let counts = |d: &Destination| matches!(d, Destination::Counter(_));
         let mut destinations: Vec<Destination> = Vec::with_capacity(old.destinations.len() + e.destinations.len());
         let from = |modified| if what & modified != 0 { &e.destinations } else { &old.destinations };
-        destinations.extend(from(modify::DESTINATIONS).iter().filter(|d| !counts(d)));
-        destinations.extend(from(modify::COUNTERS).iter().filter(|d| counts(d)));
-        let action = if what & modify::ACTION != 0 { e.action } else { old.action };
+        destinations.extend(from(modify_fte::DESTINATIONS).iter().filter(|d| !counts(d)));
+        destinations.extend(from(modify_fte::COUNTERS).iter().filter(|d| counts(d)));
+        let action = if what & modify_fte::ACTION != 0 { e.action } else { old.action };
         check(action, &destinations)?;
         old.action = action;
         old.destinations = destinations;
-        if what & modify::FLOW_TAG != 0 {
+        if what & modify_fte::TAG != 0 {
             old.flow_tag = e.flow_tag;
         }
         Ok(())
@@ -204,14 +205,14 @@ impl Steering {
 
 /// Whether an action makes sense, and has what it needs.
 fn check(action: u32, destinations: &[Destination]) -> Result<(), CmdStatus> {
-    let known = action::ALLOW | action::DROP | action::FWD_DEST | action::COUNT;
-    let both = action::DROP | action::FWD_DEST;
+    let known = flow_action::ALLOW | flow_action::DROP | flow_action::FORWARD | flow_action::COUNT;
+    let both = flow_action::DROP | flow_action::FORWARD;
     let somewhere = destinations.iter().filter(|d| !matches!(d, Destination::Counter(_))).count();
     let counters = destinations.len() - somewhere;
     let sane = action & !known == 0
         && action & known != 0
         && action & both != both
-        && (action & action::FWD_DEST == 0 || somewhere > 0)
-        && (action & action::COUNT == 0 || counters > 0);
+        && (action & flow_action::FORWARD == 0 || somewhere > 0)
+        && (action & flow_action::COUNT == 0 || counters > 0);
     if sane && somewhere <= COPIES && counters <= COPIES { Ok(()) } else { Err(CmdStatus::BadParam) }
 }

@@ -191,7 +191,7 @@ fn a_frame_that_two_tirs_want_is_received_twice() {
     let e = Entry {
         group: 1,
         flow_tag: 0,
-        action: action::FWD_DEST,
+        action: flow_action::FORWARD,
         value: Match::EMPTY,
         destinations: vec![Destination::Tir(0x2fff), Destination::Tir(0x2000), Destination::Tir(0x2000)],
     };
