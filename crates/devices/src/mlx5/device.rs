@@ -241,7 +241,7 @@ impl Mlx5 {
         loop {
             let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
             let event = self.events_due;
-            let frame = self.rx.due();
+            let frame = self.receive_due();
             if effect.min(event).min(frame) > until {
                 return;
             }
@@ -388,7 +388,7 @@ impl Mlx5 {
     pub(super) fn look_ahead(&mut self) {
         let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
         let effect = effect.min(self.command_due());
-        self.due = effect.min(self.events_due).min(self.rx.due()).min(self.fetch_due()).min(self.execute_due());
+        self.due = effect.min(self.events_due).min(self.receive_due()).min(self.fetch_due()).min(self.execute_due());
     }
 }
 

@@ -33,8 +33,11 @@ mod config;
 mod device;
 #[cfg(test)]
 mod frames;
+mod loopback;
 mod objects;
 mod offload;
+#[cfg(test)]
+mod offload_tests;
 mod queues;
 pub mod receive;
 mod registers;

@@ -34,23 +34,23 @@
 mod deliver;
 mod describe;
 mod objects;
+mod queue;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub(super) use objects::{LOG_MAX_RQ, LOG_MAX_STRIDE};
+pub(super) use queue::Rq;
 
 use super::Config;
 use super::device::Mlx5;
 use super::queues::Table as Objects;
-use super::ring::Ring;
 use super::rss::{Dispatch, Rqt, Tir, select};
 use super::steering::{Fields, Steering};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use doorbell_layout::mlx5::command::{Rqc, Wq};
-use doorbell_layout::mlx5::receive::{DBR_RECEIVE, RqContext, RqState, RxCqe};
-use doorbell_seam::{Drop, Iova, Port, Span, Taken, Time};
+use doorbell_layout::mlx5::receive::{RqState, RxCqe, self_lb_block};
+use doorbell_seam::{Drop, Port, Span, Taken, Time};
 
 /// Shortest frame, without FCS.
 const MIN_FRAME: usize = 60;
@@ -117,142 +117,6 @@ impl Counters {
             ("rx_record_reads", self.record_reads),
         ]
         .into_iter()
-    }
-}
-
-/// A receive queue: a cyclic WQ of WQEs of `1 << log_stride` bytes.
-#[derive(Debug)]
-pub struct Rq {
-    pub(super) ctx: RqContext,
-    ring: Ring,
-    pub(super) pd: u32,
-    pub(super) uar: u32,
-    /// As it was created.
-    pub(super) context: Box<Rqc>,
-    pub(super) state: RqState,
-    /// The doorbell record, as last read: counter after the last WQE posted.
-    posted: u16,
-    /// Counter after the last WQE on chip.
-    fetched: u16,
-    /// Counter of the next WQE for a frame.
-    taken: u16,
-    /// WQEs on chip, from `taken` on, behind `used` bytes of those before.
-    chip: Vec<u8>,
-    used: usize,
-    /// How many of them came with which read, and when.
-    arrivals: VecDeque<(u16, Time)>,
-}
-
-/// What reading a WQE came to.
-struct Wqe {
-    counter: u16,
-    ready: Time,
-}
-
-impl Rq {
-    fn new(ctx: RqContext, ring: Ring, context: &Rqc, chunk: u32) -> Rq {
-        let on_chip = 2 * chunk.max(1 << ctx.log_stride) as usize;
-        let wq = context.part(Rqc::WQ);
-        Rq {
-            ctx,
-            ring,
-            pd: wq.get(Wq::PD),
-            uar: wq.get(Wq::UAR),
-            context: Box::new(*context),
-            state: RqState::Reset,
-            posted: 0,
-            fetched: 0,
-            taken: 0,
-            chip: Vec::with_capacity(on_chip),
-            used: 0,
-            arrivals: VecDeque::with_capacity(8),
-        }
-    }
-
-    fn reset(&mut self) {
-        (self.posted, self.fetched, self.taken, self.used) = (0, 0, 0, 0);
-        self.chip.clear();
-        self.arrivals.clear();
-    }
-
-    fn stride(&self) -> usize {
-        1 << self.ctx.log_stride
-    }
-
-    /// WQEs in the ring.
-    fn len(&self) -> u32 {
-        1 << self.ctx.log_size
-    }
-
-    /// WQEs on chip that no frame has.
-    fn on_chip(&self) -> u16 {
-        self.fetched.wrapping_sub(self.taken)
-    }
-
-    fn read_record<P: Port>(&mut self, p: &mut P, at: Time, c: &mut Counters) -> Result<Time, ()> {
-        let mut record = [0; 4];
-        c.record_reads += 1;
-        let read = p.read(at, Iova(self.ctx.dbr) + u64::from(DBR_RECEIVE), &mut record).map_err(|_| ())?;
-        self.posted = u32::from_be_bytes(record) as u16;
-        Ok(read)
-    }
-
-    /// Reads more WQEs, at `at`, if there are any: those known of, or those that the
-    /// doorbell record tells of.
-    fn fetch<P: Port>(&mut self, p: &mut P, at: Time, chunk: u32, c: &mut Counters) -> Result<(), ()> {
-        let mut at = at;
-        if self.posted == self.fetched {
-            at = self.read_record(p, at, c)?;
-        }
-        // More than a ring of them is a mistake: it counts as a ring.
-        let room = self.len() - u32::from(self.on_chip()).min(self.len());
-        let posted = u32::from(self.posted.wrapping_sub(self.fetched)).min(room);
-        let place = u32::from(self.fetched) & (self.len() - 1);
-        let offset = u64::from(place) << self.ctx.log_stride;
-        let piece = u32::try_from(self.ring.piece(offset) >> self.ctx.log_stride).unwrap_or(u32::MAX);
-        let n = (chunk >> self.ctx.log_stride).max(1).min(posted).min(self.len() - place).min(piece);
-        if n == 0 {
-            return Ok(());
-        }
-        self.chip.drain(..self.used);
-        self.used = 0;
-        let (start, bytes) = (self.chip.len(), n as usize * self.stride());
-        self.chip.resize(start + bytes, 0);
-        c.fetches += 1;
-        c.fetched_bytes += bytes as u64;
-        let arrived = p.read(at, self.ring.at(offset), &mut self.chip[start..]).map_err(|_| ())?;
-        self.arrivals.push_back((n as u16, arrived));
-        self.fetched = self.fetched.wrapping_add(n as u16);
-        Ok(())
-    }
-
-    /// Takes the next WQE, appending its bytes to `to`; and keeps some on chip.
-    /// `Ok(None)` when none is posted.
-    fn take<P: Port>(
-        &mut self,
-        p: &mut P,
-        at: Time,
-        chunk: u32,
-        c: &mut Counters,
-        to: &mut Vec<u8>,
-    ) -> Result<Option<Wqe>, ()> {
-        if self.on_chip() == 0 {
-            self.fetch(p, at, chunk, c)?;
-        }
-        let Some((left, arrived)) = self.arrivals.front_mut() else { return Ok(None) };
-        let wqe = Wqe { counter: self.taken, ready: *arrived };
-        *left -= 1;
-        if *left == 0 {
-            self.arrivals.pop_front();
-        }
-        self.taken = self.taken.wrapping_add(1);
-        let end = self.used + self.stride();
-        to.extend_from_slice(&self.chip[self.used..end]);
-        self.used = end;
-        if u32::from(self.on_chip()) << self.ctx.log_stride <= chunk / 2 {
-            self.fetch(p, at, chunk, c)?;
-        }
-        Ok(Some(wqe))
     }
 }
 
@@ -358,8 +222,8 @@ impl Receiver {
         }
     }
 
-    /// A frame arrives.
-    fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+    /// A frame arrives, from the wire or from our own transmitter.
+    fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8], looped: bool) -> Taken {
         self.now = self.now.max(at);
         self.counters.arrived += 1;
         if !self.port_up {
@@ -384,6 +248,9 @@ impl Receiver {
         let mut fate = Err(Drop::Filter);
         self.counters.not_steered += u64::from(verdict.tirs().is_empty());
         for &(tirn, flow_tag) in verdict.tirs() {
+            if looped && !self.takes_own(tirn) {
+                continue;
+            }
             let one = self.accept(p, at, frame, &fields, tirn, flow_tag);
             // One copy that is taken is enough; else the first reason is told.
             if one.is_ok() || fate == Err(Drop::Filter) {
@@ -394,6 +261,11 @@ impl Receiver {
             Ok(()) => Taken::Yes,
             Err(why) => Taken::Dropped(why),
         }
+    }
+
+    /// Whether a TIR takes what the function itself sent to one address.
+    fn takes_own(&self, tirn: u32) -> bool {
+        self.tirs.get(tirn).is_some_and(|t| t.ctx.self_lb_block & self_lb_block::UNICAST != 0)
     }
 
     /// Finds the queue and the WQE for a frame, and puts it into the FIFO.
@@ -516,7 +388,7 @@ impl Mlx5 {
 
     /// A frame arrives from the wire.
     pub(super) fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
-        let taken = self.rx.arrive(p, at, frame);
+        let taken = self.rx.arrive(p, at, frame, false);
         self.look_ahead();
         taken
     }

@@ -67,7 +67,7 @@ pub struct TirContext {
     pub symmetric: bool,
     /// The key.
     pub key: [u8; KEY],
-    /// What of the function's own frames is not received:
+    /// What of the function's own frames is let in:
     /// [`self_lb_block`](doorbell_layout::mlx5::receive::self_lb_block).
     pub self_lb_block: u8,
 }

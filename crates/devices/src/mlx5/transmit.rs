@@ -2,6 +2,7 @@
 
 use super::command::Kinds;
 use super::device::{Counters, Effect, Mlx5};
+use super::loopback::Loopback;
 use super::offload;
 use super::queues::{Mkey, Sq, Table};
 use alloc::boxed::Box;
@@ -9,8 +10,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hint::cold_path;
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CtrlSeg, DS, DataSeg, EQE_CQN, EQE_QUEUE_KIND, ETH_WQE_INSERT_VLAN, EthSeg, INLINE_LEN, INLINE_SEG,
-    KIND_SQ, SqState, event, opcode, syndrome,
+    CQ_UPDATE, CtrlSeg, DS, DataSeg, EQE_CQN, EQE_QUEUE_KIND, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, INLINE_LEN,
+    INLINE_SEG, KIND_SQ, SqState, event, opcode, syndrome,
 };
 use doorbell_packet::Gso;
 use doorbell_packet::checksum::Sum;
@@ -50,6 +51,9 @@ pub(super) struct Pipe {
     /// What left, of multicast and broadcast frames apart.
     pub(super) kinds: Kinds,
     frame: Vec<u8>,
+    /// What comes back instead of leaving.
+    pub(super) loopback: Loopback,
+    looped_limit: usize,
 }
 
 /// Why a WQE failed: a [`syndrome`].
@@ -70,6 +74,8 @@ impl Pipe {
             link_up: true,
             kinds: Kinds::default(),
             frame: alloc::vec![0; c.max_frame as usize + 64],
+            loopback: Loopback::default(),
+            looped_limit: c.rx_fifo as usize,
         }
     }
 
@@ -124,7 +130,11 @@ impl Pipe {
         let ticks = (padded as u64 + WIRE_OVERHEAD) * u64::from(self.byte_1024th) + u64::from(self.wire_rest);
         self.wire_rest = (ticks & 1023) as u32;
         self.wire_free = start + Span::from_ps(ticks >> 10);
-        p.emit(start, &self.frame[..padded]);
+        if self.loopback.takes(&self.frame[..padded]) {
+            self.loopback.push(self.wire_free, &self.frame[..padded], self.looped_limit);
+        } else {
+            p.emit(start, &self.frame[..padded]);
+        }
         self.wire_free
     }
 }
@@ -587,8 +597,10 @@ impl<P: Port> Execution<'_, P> {
             return Err(syndrome::LOCAL_LENGTH);
         }
         self.pipe.start(t);
-        if eth.inline_hdr_sz.get() & ETH_WQE_INSERT_VLAN != 0 {
-            len = offload::insert_vlan(&mut self.pipe.frame, len, eth.inline_hdr_start);
+        let insert = eth.inline_hdr_sz.get();
+        if insert & ETH_WQE_INSERT_VLAN != 0 {
+            let tpid = if insert & ETH_WQE_SVLAN != 0 { offload::S_TAG } else { offload::C_TAG };
+            len = offload::insert_vlan(&mut self.pipe.frame, len, tpid, eth.inline_hdr_start);
         }
         if eth.cs_flags != 0 {
             offload::insert_checksums(&mut self.pipe.frame[..len], eth.cs_flags);

@@ -153,7 +153,8 @@ pub mod hash_field {
     pub const IPV6: u32 = 1 << 31;
 }
 
-/// `self_lb_block` of a TIR: what the function itself sent is not received here.
+/// `self_lb_block` of a TIR. Against its name, a bit that is set lets in what the
+/// function itself sent (`mlx5e_refresh_tirs`).
 pub mod self_lb_block {
     /// Unicast frames.
     pub const UNICAST: u8 = 1;

@@ -113,17 +113,5 @@ pub const SECOND_CVLAN: u16 = 1 << 15;
 /// `second_tags`: the second tag is an S-tag.
 pub const SECOND_SVLAN: u16 = 1 << 13;
 
-/// Flow context `action` bits.
-pub mod action {
-    /// Let it pass.
-    pub const ALLOW: u32 = 1 << 0;
-    /// Drop it.
-    pub const DROP: u32 = 1 << 1;
-    /// Forward it to the destinations.
-    pub const FWD_DEST: u32 = 1 << 2;
-    /// Count it.
-    pub const COUNT: u32 = 1 << 3;
-}
-
 /// Type of the tables that incoming frames walk (`NIC_RX`).
 pub const NIC_RX: u8 = 0;

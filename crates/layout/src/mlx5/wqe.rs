@@ -113,6 +113,8 @@ pub const ESEG_SHARED: usize = 6;
 
 /// Bit of `inline_hdr_sz` that turns it and the next field into a VLAN insertion.
 pub const ETH_WQE_INSERT_VLAN: u16 = 1 << 15;
+/// Beside it: the tag is a service provider's (802.1ad).
+pub const ETH_WQE_SVLAN: u16 = 1 << 0;
 
 /// Checksum flags of the Ethernet segment.
 pub mod cs_flags {

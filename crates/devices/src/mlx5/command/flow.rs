@@ -109,13 +109,13 @@ impl Mlx5 {
         let entry = Entry {
             group: c.get(FlowContext::GROUP),
             flow_tag: c.get(FlowContext::TAG),
-            action: c.get(FlowContext::ACTION) as _,
+            action: c.get(FlowContext::ACTION),
             value: Match::from_param(param(&c.0[FlowContext::MATCH..])?),
             destinations: self.destinations(c, bytes)?,
         };
         match op_mod {
             0 => self.rx.steering.set_entry(table, index, entry),
-            1 => self.rx.steering.modify_entry(table, index, m.get(SetFteIn::MODIFY) as _, entry),
+            1 => self.rx.steering.modify_entry(table, index, m.get(SetFteIn::MODIFY), entry),
             _ => Err(CmdStatus::BadOp),
         }
     }
@@ -134,9 +134,7 @@ impl Mlx5 {
         let mut m = QueryFteOut::ZERO;
         let counters = e.destinations.iter().filter(|d| matches!(d, Destination::Counter(_))).count();
         let c = m.part_mut(QueryFteOut::CONTEXT);
-        c.set(FlowContext::GROUP, e.group)
-            .set(FlowContext::TAG, e.flow_tag)
-            .set(FlowContext::ACTION, u32::from(e.action));
+        c.set(FlowContext::GROUP, e.group).set(FlowContext::TAG, e.flow_tag).set(FlowContext::ACTION, e.action);
         c.set(FlowContext::DESTINATIONS, (e.destinations.len() - counters) as u32);
         c.set(FlowContext::COUNTERS, counters as u32);
         super::answer(out, &m)?;

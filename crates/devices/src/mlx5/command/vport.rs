@@ -39,6 +39,11 @@ impl Vport {
         context.set_quad(NicVport::NODE_GUID, guid);
         Vport { context, lists: Default::default() }
     }
+
+    /// The list of unicast addresses.
+    pub(in super::super) fn unicast(&self) -> &[u8] {
+        &self.lists[list_type::UNICAST as usize]
+    }
 }
 
 /// Frames of one direction: of each kind, packets and octets.
@@ -134,8 +139,9 @@ impl Mlx5 {
             }
             let list = tail(bytes, ModifyNicVportIn::LEN).get(..n * 8).ok_or(CmdStatus::BadInputLength)?;
             vport.lists[kind] = list.to_vec();
+            self.find_own_addresses();
         }
-        let mine = &mut vport.context;
+        let mine = &mut self.firmware.vport.context;
         if fields & vport_field::PERMANENT_ADDRESS != 0 {
             mine.0[NicVport::ADDRESS..][..6].copy_from_slice(&c.0[NicVport::ADDRESS..][..6]);
         }

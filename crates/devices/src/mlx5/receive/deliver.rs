@@ -8,9 +8,21 @@ use doorbell_seam::{Port, Time};
 use zerocopy::{FromBytes, FromZeros, transmute};
 
 impl Mlx5 {
+    /// When the receive side next does something.
+    #[inline]
+    pub(in super::super) fn receive_due(&self) -> Time {
+        self.rx.due().min(self.pipe.loopback.due())
+    }
+
     /// Does what is due next on the receive side.
     pub(in super::super) fn receive_step<P: Port>(&mut self, p: &mut P) {
-        let t = self.rx.due();
+        let t = self.receive_due();
+        if self.pipe.loopback.due() <= t
+            && let Some((at, frame)) = self.pipe.loopback.pop()
+        {
+            self.rx.arrive(p, at, &frame, true);
+            return;
+        }
         self.rx.now = self.rx.now.max(t);
         if self.rx.mishaps.front().is_some_and(|m| m.0 <= t) {
             if let Some((at, rqn, mishap)) = self.rx.mishaps.pop_front() {

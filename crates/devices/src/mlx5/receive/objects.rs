@@ -99,7 +99,9 @@ impl Mlx5 {
     /// `CREATE_TIR`.
     pub fn create_tir(&mut self, c: &TirContext) -> Result<u32, CmdStatus> {
         self.has_target(c)?;
-        self.rx.tirs.insert(Tir::new(*c), LIMIT).ok_or(CmdStatus::NoResources)
+        let n = self.rx.tirs.insert(Tir::new(*c), LIMIT).ok_or(CmdStatus::NoResources)?;
+        self.find_own_addresses();
+        Ok(n)
     }
 
     /// `QUERY_TIR`: what a modification starts from.
@@ -111,6 +113,7 @@ impl Mlx5 {
     pub fn modify_tir(&mut self, tirn: u32, c: &TirContext) -> Result<(), CmdStatus> {
         self.has_target(c)?;
         *self.rx.tirs.get_mut(tirn).ok_or(CmdStatus::BadResource)? = Tir::new(*c);
+        self.find_own_addresses();
         Ok(())
     }
 
@@ -118,7 +121,9 @@ impl Mlx5 {
     pub fn destroy_tir(&mut self, tirn: u32) -> Result<(), CmdStatus> {
         self.rx.tirs.get(tirn).ok_or(CmdStatus::BadResource)?;
         unused(self.rx.steering.names(Destination::Tir(tirn)))?;
-        self.rx.tirs.remove(tirn).map(|_| ()).ok_or(CmdStatus::BadResource)
+        self.rx.tirs.remove(tirn).ok_or(CmdStatus::BadResource)?;
+        self.find_own_addresses();
+        Ok(())
     }
 
     fn has_target(&self, c: &TirContext) -> Result<(), CmdStatus> {

@@ -3,6 +3,7 @@
 mod data;
 mod faults;
 mod hostile;
+mod loopback;
 mod queues;
 
 use super::super::Config;
@@ -12,11 +13,14 @@ use super::super::rss::TirContext;
 use super::super::steering::{Criteria, Destination, Entry, Group, Match, Miss, Table};
 use alloc::vec;
 use alloc::vec::Vec;
+use doorbell_layout::mlx5::command::flow_action;
 use doorbell_layout::mlx5::receive::{RqContext, RqState, RxCqe};
-use doorbell_layout::mlx5::steering::{NIC_RX, action};
-use doorbell_layout::mlx5::{CQE_INITIAL, CqContext, EqContext, Eqe, uar};
+use doorbell_layout::mlx5::steering::NIC_RX;
+use doorbell_layout::mlx5::{
+    CQ_UPDATE, CQE_INITIAL, CqContext, CtrlSeg, EqContext, Eqe, SqContext, SqState, event, uar,
+};
 use doorbell_seam::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Taken, Time, Timed};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 const MEMORY: usize = 1 << 20;
 const EQ: u64 = 0x1000;
@@ -24,19 +28,22 @@ const RQ_DBR: u64 = 0x2000;
 const CQ_DBR: u64 = 0x2040;
 const CQ: u64 = 0x4000;
 const RQ: u64 = 0x8000;
+const SQ: u64 = 0x1_8000;
 /// Whatever is at or above this address and below [`END`] is a buffer.
-const BUFFERS: u64 = 0x2_0000;
+pub(in super::super) const BUFFERS: u64 = 0x2_0000;
 const END: u64 = 0xf_0000;
 const BUFFER: u64 = 2048;
 
 /// Memory with a price for each read and write.
-struct Record {
+pub(in super::super) struct Record {
     memory: Vec<u8>,
     read_time: Span,
     write_time: Span,
     reads: Vec<(Time, u64, usize)>,
     writes: Vec<(Time, u64, usize)>,
     messages: Vec<(Time, u16)>,
+    /// What left.
+    pub(in super::super) frames: Vec<(Time, Vec<u8>)>,
     /// No access to these addresses.
     hole: core::ops::Range<u64>,
     /// What the device may write; `None`: all of it.
@@ -79,22 +86,24 @@ impl Port for Record {
     fn message(&mut self, at: Time, vector: u16) {
         self.messages.push((at, vector));
     }
-    fn emit(&mut self, _: Time, _: &[u8]) {
-        panic!("nothing was sent");
+    fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.frames.push((at, frame.to_vec()));
     }
 }
 
-struct Bench {
-    d: Mlx5,
-    p: Record,
+pub(in super::super) struct Bench {
+    pub(in super::super) d: Mlx5,
+    pub(in super::super) p: Record,
     now: Time,
     rq: RqContext,
     rqn: u32,
     cqn: u32,
     uar: u32,
-    lkey: u32,
+    pub(in super::super) lkey: u32,
     posted: u16,
     seen: u32,
+    /// A send queue, and the counter of its next block.
+    sq: Option<(u32, u16)>,
 }
 
 const CQ_LOG: u8 = 6;
@@ -124,6 +133,7 @@ impl Bench {
             reads: vec![],
             writes: vec![],
             messages: vec![],
+            frames: vec![],
             hole: 0..0,
             writable: None,
             latest: Time::ZERO,
@@ -131,8 +141,16 @@ impl Bench {
         let mut d = Mlx5::new(cfg);
         let uar = d.alloc_uar().unwrap();
         let lkey = d.create_mkey().unwrap();
-        let eqn = d.create_eq(&EqContext { log_size: 4, ring: EQ, vector: 5 }).unwrap();
-        let c = CqContext { log_size: CQ_LOG, ring: CQ, dbr: CQ_DBR, eqn, period_us: 0, max_count: 0 };
+        let eqn = d
+            .create_eq(&EqContext {
+                log_size: 4,
+                ring: EQ,
+                vector: 5,
+                uar,
+                events: 1 << event::CQ_ERROR | 1 << event::WQ_CATAS,
+            })
+            .unwrap();
+        let c = CqContext { log_size: CQ_LOG, ring: CQ, dbr: CQ_DBR, eqn, uar, period_us: 0, max_count: 0 };
         let cqn = d.create_cq(&c).unwrap();
         for entry in 0..1 << CQ_LOG {
             p.memory[CQ as usize + entry * 64 + 63] = CQE_INITIAL;
@@ -142,13 +160,20 @@ impl Bench {
         d.modify_rq(rqn, RqState::Reset, RqState::Ready).unwrap();
         let tirn = d.create_tir(&TirContext::direct(rqn)).unwrap();
         steer_all(&mut d, tirn, 0xabc);
-        let mut b = Bench { d, p, now: Time::ZERO, rq, rqn, cqn, uar, lkey, posted: 0, seen: 0 };
+        let mut b = Bench { d, p, now: Time::ZERO, rq, rqn, cqn, uar, lkey, posted: 0, seen: 0, sq: None };
         b.arm(0);
         b
     }
 
-    fn plain() -> Bench {
+    pub(in super::super) fn plain() -> Bench {
         Bench::new(Config::CONNECTX, PLAIN)
+    }
+
+    /// Points the TIR at a queue that is never ready, and destroys ours.
+    fn destroy_queue(&mut self) {
+        let drop = self.d.create_rq(&RqContext { log_size: 0, ..self.rq }).unwrap();
+        self.d.modify_tir(0x2000, &TirContext::direct(drop)).unwrap();
+        self.d.destroy_rq(self.rqn).unwrap();
     }
 
     fn arm(&mut self, ci: u32) {
@@ -162,7 +187,7 @@ impl Bench {
         self.d.mmio_write(&mut self.p, self.now, r, 8, v.swap_bytes());
     }
 
-    fn put(&mut self, at: u64, bytes: &[u8]) {
+    pub(in super::super) fn put(&mut self, at: u64, bytes: &[u8]) {
         self.p.memory[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
     }
 
@@ -208,7 +233,7 @@ impl Bench {
     }
 
     /// Everything that is due, as long as it takes.
-    fn settle(&mut self) -> &mut Bench {
+    pub(in super::super) fn settle(&mut self) -> &mut Bench {
         let mut steps = 0;
         while let Some(due) = self.d.next_due() {
             self.now = self.now.max(due);
@@ -219,6 +244,36 @@ impl Bench {
         self
     }
 
+    /// Writes a WQE that asks for a CQE into the send queue, and rings.
+    pub(in super::super) fn send(&mut self, opcode: u8, rest: &[u8]) {
+        let (sqn, pc) = self.sq.unwrap_or_else(|| {
+            let (cqn, dbr) = (self.cqn, RQ_DBR + 0x200);
+            let sqn =
+                self.d.create_sq(&SqContext { log_size: 6, ring: SQ, dbr, cqn, uar: self.uar, min_inline: 0 }).unwrap();
+            self.d.modify_sq(sqn, SqState::Reset, SqState::Ready).unwrap();
+            (sqn, 0)
+        });
+        let ds = 1 + rest.len() as u32 / 16;
+        let mut ctrl = CtrlSeg::new(pc, opcode, sqn, ds);
+        ctrl.fm_ce_se = CQ_UPDATE;
+        let wqe = [ctrl.as_bytes(), rest].concat();
+        for (i, b) in wqe.iter().enumerate() {
+            self.p.memory[SQ as usize + (usize::from(pc) * 64 + i) % 4096] = *b;
+        }
+        self.sq = Some((sqn, pc.wrapping_add(ds.div_ceil(4) as u16)));
+        let v = u64::from_le_bytes(*wqe.first_chunk().unwrap());
+        self.d.mmio_write(&mut self.p, self.now, Reg::at(self.uar * uar::PAGE + uar::SEND), 8, v);
+    }
+
+    /// A data segment.
+    pub(in super::super) fn data(&self, addr: u64, len: usize) -> [u8; 16] {
+        let mut d = [0; 16];
+        d[..4].copy_from_slice(&(len as u32).to_be_bytes());
+        d[4..8].copy_from_slice(&self.lkey.to_be_bytes());
+        d[8..].copy_from_slice(&addr.to_be_bytes());
+        d
+    }
+
     fn at(&mut self, t: Time) -> &mut Bench {
         self.now = t;
         self.d.advance(&mut self.p, t);
@@ -226,7 +281,7 @@ impl Bench {
     }
 
     /// The next CQE, if it is there.
-    fn poll(&mut self) -> Option<RxCqe> {
+    pub(in super::super) fn poll(&mut self) -> Option<RxCqe> {
         let at = CQ as usize + (self.seen as usize & ((1 << CQ_LOG) - 1)) * 64;
         let cqe = RxCqe::read_from_bytes(&self.p.memory[at..at + 64]).unwrap();
         let owner = (self.seen >> CQ_LOG & 1) as u8;
@@ -254,7 +309,7 @@ fn steer_all(d: &mut Mlx5, tirn: u32, flow_tag: u32) -> (u32, u32) {
     let table = s.create_table(Table { kind: NIC_RX, level: 60, log_size: 0, miss: Miss::Default }).unwrap();
     let group = s.create_group(table, Group { start: 0, end: 0, criteria: Criteria::ANY }).unwrap();
     let destinations = vec![Destination::Tir(tirn)];
-    let e = Entry { group, flow_tag, action: action::FWD_DEST, value: Match::EMPTY, destinations };
+    let e = Entry { group, flow_tag, action: flow_action::FORWARD, value: Match::EMPTY, destinations };
     s.set_entry(table, 0, e).unwrap();
     (table, group)
 }

@@ -1,7 +1,8 @@
 use super::super::frames::{ALL, Frame, ME, PEER, Transport, tcp, udp};
 use super::*;
 use alloc::vec;
-use doorbell_layout::mlx5::steering::{CVLAN, FRAGMENT, IP_VERSION_SHIFT, Layers, Misc, SECOND_CVLAN, SVLAN};
+use doorbell_layout::mlx5::command::modify_fte;
+use doorbell_layout::mlx5::steering::{CVLAN, FRAGMENT, IP_VERSION_SHIFT, Layers, Misc, NIC_RX, SECOND_CVLAN, SVLAN};
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::U16;
@@ -37,7 +38,7 @@ fn cvlan(vid: u16) -> Layers {
 }
 
 fn forward(group: u32, value: Match, to: Destination) -> Entry {
-    Entry { group, flow_tag: 0, action: action::FWD_DEST, value, destinations: vec![to] }
+    Entry { group, flow_tag: 0, action: flow_action::FORWARD, value, destinations: vec![to] }
 }
 
 /// TIRs that a frame comes to.
@@ -190,10 +191,10 @@ fn a_miss_goes_on_where_the_table_says() {
     s.modify_table(first, Miss::Table(last)).unwrap();
     assert_eq!(tirs(&mut s, &Frame::v4(tcp(0))), [7]);
     let g = s.create_group(first, Group { start: 0, end: 0, criteria: Criteria::ANY }).unwrap();
-    let e = Entry { action: action::ALLOW, destinations: vec![], ..forward(g, Match::EMPTY, Destination::Tir(0)) };
+    let e = Entry { action: flow_action::ALLOW, destinations: vec![], ..forward(g, Match::EMPTY, Destination::Tir(0)) };
     s.set_entry(first, 0, e.clone()).unwrap();
     assert_eq!(tirs(&mut s, &Frame::v4(tcp(0))), [7], "let pass, it goes the way of a miss");
-    s.set_entry(first, 0, Entry { action: action::DROP, ..e }).unwrap();
+    s.set_entry(first, 0, Entry { action: flow_action::DROP, ..e }).unwrap();
     assert_eq!(tirs(&mut s, &Frame::v4(tcp(0))), []);
 }
 
@@ -228,7 +229,7 @@ fn one_entry_may_deliver_count_and_go_on() {
     let counter = l.s.alloc_counter().unwrap();
     let e = Entry {
         flow_tag: 0xbeef,
-        action: action::FWD_DEST | action::COUNT,
+        action: flow_action::FORWARD | flow_action::COUNT,
         destinations: vec![Destination::Counter(counter), Destination::Tir(1), Destination::Table(l.l2)],
         ..forward(l.vlan_groups[2], Match::EMPTY, Destination::Tir(0))
     };
@@ -339,7 +340,7 @@ fn masks_that_cannot_be_compared_are_refused() {
 
 #[test]
 fn statuses_are_the_firmwares() {
-    use CmdStatus::{BadParam, BadResource, ResourceBusy};
+    use CmdStatus::{BadParam, BadResource, BadResourceState};
     let mut s = Steering::new();
     let table = Table { kind: NIC_RX, level: 3, log_size: 2, miss: Miss::Default };
     assert_eq!(s.create_table(Table { log_size: 25, ..table }), Err(BadParam));
@@ -357,15 +358,15 @@ fn statuses_are_the_firmwares() {
     let e = forward(g, Match::EMPTY, Destination::Tir(1));
     assert_eq!(s.set_entry(t, 0, e.clone()), Err(BadParam), "outside its group");
     assert_eq!(s.set_entry(t, 1, Entry { group: 77, ..e.clone() }), Err(BadResource));
-    for action in [0, 1 << 4, action::DROP | action::FWD_DEST, action::COUNT | action::FWD_DEST] {
+    for action in [0, 1 << 4, flow_action::DROP | flow_action::FORWARD, flow_action::COUNT | flow_action::FORWARD] {
         assert_eq!(s.set_entry(t, 1, Entry { action, ..e.clone() }), Err(BadParam), "action {action:#x}");
     }
     let many = vec![Destination::Tir(1); COPIES + 1];
     assert_eq!(s.set_entry(t, 1, Entry { destinations: many, ..e.clone() }), Err(BadParam));
     assert_eq!(s.set_entry(t, 1, Entry { destinations: vec![], ..e.clone() }), Err(BadParam));
     s.set_entry(t, 1, e).unwrap();
-    assert_eq!(s.destroy_group(t, g), Err(ResourceBusy));
-    assert_eq!(s.destroy_table(t), Err(ResourceBusy));
+    assert_eq!(s.destroy_group(t, g), Err(BadResourceState));
+    assert_eq!(s.destroy_table(t), Err(BadResourceState));
     assert_eq!(s.delete_entry(t, 2), Err(BadResource));
     s.delete_entry(t, 1).unwrap();
     s.destroy_group(t, g).unwrap();
@@ -378,21 +379,21 @@ fn a_modification_changes_what_it_names() {
     let n = l.s.alloc_counter().unwrap();
     let all = Entry {
         flow_tag: 5,
-        action: action::FWD_DEST | action::COUNT,
+        action: flow_action::FORWARD | flow_action::COUNT,
         destinations: vec![Destination::Tir(9), Destination::Counter(n)],
         ..forward(0, Match::EMPTY, Destination::Tir(0))
     };
     let f = Frame::v4(tcp(0)).build();
     let verdict = |s: &mut Steering| s.classify(&Fields::of(&f), f.len()).tirs().to_vec();
-    l.s.modify_entry(l.vlan, 4097, modify::FLOW_TAG, all.clone()).unwrap();
+    l.s.modify_entry(l.vlan, 4097, modify_fte::TAG, all.clone()).unwrap();
     assert_eq!(verdict(&mut l.s), [(TCP4, 0)]);
-    l.s.modify_entry(l.vlan, 4097, modify::DESTINATIONS, all.clone()).unwrap();
+    l.s.modify_entry(l.vlan, 4097, modify_fte::DESTINATIONS, all.clone()).unwrap();
     assert_eq!(verdict(&mut l.s), [(9, 5)]);
-    assert_eq!(l.s.modify_entry(l.vlan, 4097, modify::ACTION, all.clone()), Err(CmdStatus::BadParam), "no counter");
-    l.s.modify_entry(l.vlan, 4097, modify::ACTION | modify::COUNTERS, all.clone()).unwrap();
+    assert_eq!(l.s.modify_entry(l.vlan, 4097, modify_fte::ACTION, all.clone()), Err(CmdStatus::BadParam), "no counter");
+    l.s.modify_entry(l.vlan, 4097, modify_fte::ACTION | modify_fte::COUNTERS, all.clone()).unwrap();
     verdict(&mut l.s);
     assert_eq!(l.s.counter(n, false).unwrap().packets, 1);
-    assert_eq!(l.s.modify_entry(l.vlan, 17, modify::ACTION, all), Err(CmdStatus::BadResource));
+    assert_eq!(l.s.modify_entry(l.vlan, 17, modify_fte::ACTION, all), Err(CmdStatus::BadResource));
 }
 
 #[test]
@@ -462,7 +463,7 @@ proptest! {
                     true => Destination::Table(0x8000 + u32::from(*n)),
                     false => Destination::Tir(u32::from(*n)),
                 }).collect();
-                let e = Entry { group, flow_tag: 0, action: action::FWD_DEST, value: v, destinations };
+                let e = Entry { group, flow_tag: 0, action: flow_action::FORWARD, value: v, destinations };
                 s.set_entry(t, index, e).unwrap();
             }
         }

@@ -48,6 +48,8 @@ pub mod modify_fte {
     pub const TAG: u32 = 1 << 1;
     /// The destinations.
     pub const DESTINATIONS: u32 = 1 << 2;
+    /// The counters.
+    pub const COUNTERS: u32 = 1 << 3;
 }
 
 messages! {

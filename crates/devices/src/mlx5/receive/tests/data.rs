@@ -213,7 +213,7 @@ fn the_hash_and_its_type_are_told() {
     let e = Entry {
         group: 1,
         flow_tag: 0,
-        action: action::FWD_DEST,
+        action: flow_action::FORWARD,
         value: Match::EMPTY,
         destinations: vec![Destination::Tir(tirn)],
     };

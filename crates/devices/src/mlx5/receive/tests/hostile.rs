@@ -115,12 +115,14 @@ fn play(acts: &[Act], chunk: u32) {
                 b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();
             }
             Act::Rebuild(log_size, log_stride, flush_in_error) => {
-                b.d.destroy_rq(b.rqn).unwrap();
+                let old = b.rqn;
                 let c =
                     RqContext { log_size: *log_size, log_stride: *log_stride, flush_in_error: *flush_in_error, ..b.rq };
                 // Rings of this size lie within the lower memory.
                 let c = RqContext { log_size: c.log_size.min(14 - c.log_stride), ..c };
                 b.rqn = b.d.create_rq(&c).unwrap();
+                b.d.modify_tir(0x2000, &TirContext::direct(b.rqn)).unwrap();
+                b.d.destroy_rq(old).unwrap();
                 b.rq = c;
                 fill(&mut b);
                 b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();

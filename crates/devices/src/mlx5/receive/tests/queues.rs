@@ -110,8 +110,8 @@ fn a_record_that_runs_ahead_of_the_ring_is_a_full_ring() {
 #[test]
 fn events_are_moderated_like_those_of_sends() {
     let mut b = Bench::plain();
-    let eqn = b.d.create_eq(&EqContext { log_size: 4, ring: 0x3000, vector: 6 }).unwrap();
-    let c = CqContext { log_size: 6, ring: CQ + 0x1000, dbr: CQ_DBR + 8, eqn, period_us: 10, max_count: 3 };
+    let eqn = b.d.create_eq(&EqContext { log_size: 4, ring: 0x3000, vector: 6, uar: b.uar, events: 0 }).unwrap();
+    let c = CqContext { log_size: 6, ring: CQ + 0x1000, dbr: CQ_DBR + 8, eqn, uar: b.uar, period_us: 10, max_count: 3 };
     let cqn = b.d.create_cq(&c).unwrap();
     let rqn = b.d.create_rq(&RqContext { cqn, ..b.rq }).unwrap();
     b.d.modify_rq(rqn, RqState::Reset, RqState::Ready).unwrap();
@@ -191,7 +191,7 @@ fn a_frame_that_two_tirs_want_is_received_twice() {
     let e = Entry {
         group: 1,
         flow_tag: 0,
-        action: action::FWD_DEST,
+        action: flow_action::FORWARD,
         value: Match::EMPTY,
         destinations: vec![Destination::Tir(0x2fff), Destination::Tir(0x2000), Destination::Tir(0x2000)],
     };
@@ -224,7 +224,7 @@ fn a_slow_bus_fills_the_fifo() {
 
 #[test]
 fn statuses_are_the_firmwares() {
-    use CmdStatus::{BadParam, BadResource, BadResourceState, ResourceBusy};
+    use CmdStatus::{BadParam, BadResource, BadResourceState};
     let mut b = Bench::plain();
     let rq = b.rq;
     for bad in [
@@ -237,7 +237,7 @@ fn statuses_are_the_firmwares() {
         assert_eq!(b.d.create_rq(&bad), Err(BadParam), "{bad:?}");
     }
     assert_eq!(b.d.create_rq(&RqContext { cqn: 1, ..rq }), Err(BadResource));
-    assert_eq!(b.d.destroy_cq(b.cqn), Err(ResourceBusy), "the queue completes to it");
+    assert_eq!(b.d.destroy_cq(b.cqn), Err(BadResourceState), "the queue completes to it");
     assert_eq!(b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready), Err(BadResourceState));
     b.d.modify_rq(b.rqn, RqState::Ready, RqState::Error).unwrap();
     assert_eq!(b.d.modify_rq(b.rqn, RqState::Error, RqState::Ready), Err(BadResourceState));
@@ -247,10 +247,14 @@ fn statuses_are_the_firmwares() {
     let indirect = TirContext { dispatch: Dispatch::Indirect(rqt), ..TirContext::direct(0) };
     let tir = b.d.create_tir(&indirect).unwrap();
     assert_eq!(b.d.query_tir(tir), Ok(indirect));
-    assert_eq!(b.d.destroy_rqt(rqt), Err(ResourceBusy));
+    assert_eq!(b.d.destroy_rqt(rqt), Err(BadResourceState));
     assert_eq!(b.d.create_tir(&TirContext::direct(1)), Err(BadResource));
     b.d.destroy_tir(tir).unwrap();
     b.d.destroy_rqt(rqt).unwrap();
+    assert_eq!(b.d.destroy_rq(b.rqn), Err(BadResourceState), "a TIR sends frames to it");
+    assert_eq!(b.d.destroy_tir(0x2000), Err(BadResourceState), "an entry sends frames to it");
+    b.d.receiver().steering.delete_entry(0x8000, 0).unwrap();
+    b.d.destroy_tir(0x2000).unwrap();
     b.d.destroy_rq(b.rqn).unwrap();
     assert_eq!(b.d.query_rq(b.rqn), Err(BadResource));
     b.d.destroy_cq(b.cqn).unwrap();
