@@ -657,7 +657,8 @@ fn a_key_with_too_few_pages_is_refused() {
 
 #[test]
 fn a_key_of_another_domain_or_low_byte_or_without_reading_is_a_protection_error() {
-    let spoil: [(&str, fn(&mut Sender)); 4] = [
+    type Spoil = fn(&mut Sender);
+    let spoil: [(&str, Spoil); 4] = [
         ("domain", |s| {
             let pd = s.c.alloc(op::ALLOC_PD);
             s.lkey = s.c.ok(op::CREATE_MKEY, 0, &Console::mkey_message(pd), &[]).number() << 8;
@@ -724,8 +725,7 @@ fn touched(c: &mut Console) -> Vec<Access> {
         }
         _ => false,
     };
-    let all = c.port.log.drain(..).filter(|a| !commands(a)).collect();
-    all
+    c.port.log.drain(..).filter(|a| !commands(a)).collect()
 }
 
 /// Settles; nothing but commands touches anything.
@@ -992,7 +992,7 @@ fn counters_agree_with_what_went_over_the_wire() {
         for _ in 0..n {
             assert_eq!(s.send(Console::DATA, 100).len(), 1);
             let now = s.c.now;
-            assert_eq!(s.c.device.receive(&mut s.c.port, now, &vec![first; 200]), Taken::Yes);
+            assert_eq!(s.c.device.receive(&mut s.c.port, now, &[first; 200]), Taken::Yes);
         }
     }
     s.c.settle();
@@ -1200,7 +1200,9 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
         point(&mut c, rqt, &[drop_rq]);
     }
     let gone = |c: &mut Console, opcode: u16, all: &[u32]| {
-        all.iter().for_each(|&n| assert_eq!(c.about(opcode, n), None, "{opcode:#x} {n:#x}"))
+        for &n in all {
+            assert_eq!(c.about(opcode, n), None, "{opcode:#x} {n:#x}");
+        }
     };
     gone(&mut c, op::DESTROY_SQ, &sqs);
     gone(&mut c, op::DESTROY_RQ, &[rq]);
