@@ -1006,7 +1006,9 @@ fn counters_agree_with_what_went_over_the_wire() {
     let m: Ppcnt = access(&mut s.c, register::PPCNT, access::READ, &m).unwrap();
     let counter = |i: usize| u64::from_be_bytes(m.0[8 + 8 * i..16 + 8 * i].try_into().unwrap());
     assert_eq!([counter(0), counter(1)], [6, 6], "frames sent and received");
-    assert_eq!([counter(4), counter(5)], [600, 1200], "octets");
+    assert_eq!([counter(4), counter(5)], [624, 1224], "octets, FCS included");
+    let octets = u64::from_be_bytes(v.0[0xa8..0xb0].try_into().unwrap());
+    assert_eq!(octets, 300, "the virtual port counts without FCS");
     let mut q = QueryQCounterIn::ZERO;
     q.set(QueryQCounterIn::SET, set);
     let q: QueryQCounterOut = s.c.ok(op::QUERY_Q_COUNTER, 0, &q, &[]).out_as();

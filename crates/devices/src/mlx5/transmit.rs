@@ -50,6 +50,8 @@ pub(super) struct Pipe {
     pub(super) link_up: bool,
     /// What left, of multicast and broadcast frames apart.
     pub(super) kinds: Kinds,
+    /// Bytes that left, padding included.
+    pub(super) octets: u64,
     frame: Vec<u8>,
     /// What comes back instead of leaving.
     pub(super) loopback: Loopback,
@@ -73,6 +75,7 @@ impl Pipe {
             wire_rest: 0,
             link_up: true,
             kinds: Kinds::default(),
+            octets: 0,
             frame: alloc::vec![0; c.max_frame as usize + 64],
             loopback: Loopback::default(),
             looped_limit: c.rx_fifo as usize,
@@ -82,7 +85,7 @@ impl Pipe {
     /// What a reset of the device does not change: the wire.
     pub(super) fn inherit(&mut self, before: &Pipe) {
         (self.wire_free, self.wire_rest) = (before.wire_free, before.wire_rest);
-        (self.link_up, self.kinds) = (before.link_up, before.kinds);
+        (self.link_up, self.kinds, self.octets) = (before.link_up, before.kinds, before.octets);
     }
 
     /// When the next packet can start.
@@ -127,6 +130,7 @@ impl Pipe {
         if start > self.wire_free {
             self.wire_rest = 0;
         }
+        self.octets += padded as u64;
         let ticks = (padded as u64 + WIRE_OVERHEAD) * u64::from(self.byte_1024th) + u64::from(self.wire_rest);
         self.wire_rest = (ticks & 1023) as u32;
         self.wire_free = start + Span::from_ps(ticks >> 10);
@@ -522,7 +526,7 @@ impl<P: Port> Execution<'_, P> {
         self.counters.packets += 1;
         self.counters.bytes += len as u64;
         if self.pipe.frame[0] & 1 != 0 {
-            self.pipe.kinds.count(&self.pipe.frame[..len]);
+            self.pipe.kinds.count(&self.pipe.frame[..len.max(MIN_FRAME)]);
         }
         self.pipe.send(self.p, whole_at, len)
     }

@@ -5,6 +5,7 @@
 //! the driver's word alone.
 
 use super::super::device::Mlx5;
+use super::vport::Kinds;
 use super::{Answer, CmdStatus, Unknown, answer_prefix, check, input, tail};
 use alloc::boxed::Box;
 use doorbell_layout::mlx5::command::{AccessReg, Paos, Pmlp, Pmtu, Ppcnt, Ptys, op, paos, ppcnt, ptys, register};
@@ -168,6 +169,9 @@ impl Mlx5 {
         let mut m = Ppcnt::ZERO;
         m.0.copy_from_slice(content);
         let w = self.wire_counters();
+        // The port counts what is on the wire, and so the FCS.
+        let octets = |k: &Kinds| k.octets() + u64::from(FCS) * k.packets();
+        let (tx_octets, rx_octets) = (octets(&w.tx), octets(&w.rx));
         let mut set = |i: usize, v: u64| content[8 + 8 * i..16 + 8 * i].copy_from_slice(&v.to_be_bytes());
         match m.get(Ppcnt::GROUP) {
             // a_frames_transmitted_ok, a_frames_received_ok, FCS and alignment errors,
@@ -179,8 +183,8 @@ impl Mlx5 {
                     rx.packets(),
                     0,
                     0,
-                    tx.octets(),
-                    rx.octets(),
+                    tx_octets,
+                    rx_octets,
                     tx.multicast.0,
                     tx.broadcast.0,
                     rx.multicast.0,
@@ -192,12 +196,12 @@ impl Mlx5 {
             // discards, errors; then in multicast and broadcast, out likewise.
             ppcnt::RFC_2863 => {
                 let all = [
-                    w.rx.octets(),
+                    rx_octets,
                     w.rx.unicast.0,
                     w.rx_discards,
                     0,
                     0,
-                    w.tx.octets(),
+                    tx_octets,
                     w.tx.unicast.0,
                     w.tx_discards,
                     0,
@@ -210,7 +214,7 @@ impl Mlx5 {
             }
             // ether_stats_drop_events, octets, pkts, broadcast, multicast: received ones.
             ppcnt::RFC_2819 => {
-                let all = [w.rx_discards, w.rx.octets(), w.rx.packets(), w.rx.broadcast.0, w.rx.multicast.0];
+                let all = [w.rx_discards, rx_octets, w.rx.packets(), w.rx.broadcast.0, w.rx.multicast.0];
                 all.into_iter().enumerate().for_each(|(i, v)| set(i, v));
             }
             _ => {}

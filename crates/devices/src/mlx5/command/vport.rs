@@ -54,6 +54,9 @@ pub(in super::super) struct Kinds {
     pub(in super::super) broadcast: (u64, u64),
 }
 
+/// What is shorter is padded on the wire.
+const MIN_FRAME: usize = 60;
+
 impl Kinds {
     /// Counts a frame; unicast ones are what is left of all.
     #[inline]
@@ -64,7 +67,7 @@ impl Kinds {
             _ => &mut self.unicast,
         };
         kind.0 += 1;
-        kind.1 += frame.len() as u64;
+        kind.1 += frame.len().max(MIN_FRAME) as u64;
     }
     pub(super) fn packets(&self) -> u64 {
         self.unicast.0 + self.multicast.0 + self.broadcast.0
@@ -88,7 +91,7 @@ impl Mlx5 {
     /// leave; the others are the rest.
     pub(super) fn wire_counters(&self) -> WireCounters {
         let (c, mut tx) = (&self.counters, self.pipe.kinds);
-        tx.unicast = (c.packets - tx.packets(), c.bytes - tx.octets());
+        tx.unicast = (c.packets - tx.packets(), self.pipe.octets - tx.octets());
         let r = &self.rx.counters;
         WireCounters { tx, rx: self.rx_kinds, tx_discards: c.discarded, rx_discards: r.out_of_buffer + r.fifo_full }
     }
