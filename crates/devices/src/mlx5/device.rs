@@ -423,6 +423,10 @@ impl<P: Port> Device<P> for Mlx5 {
     }
 
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+        // What is due before makes room for it.
+        if self.due <= at {
+            self.advance(p, at);
+        }
         let taken = self.arrive(p, at, frame);
         if taken == Taken::Yes {
             self.rx_kinds.count(frame);

@@ -1,4 +1,5 @@
-//! ConnectX-5 and later, Ethernet: the transmit data path.
+//! ConnectX-5 and later, Ethernet. Here the transmit data path; what comes from the wire
+//! is in [`receive`], where it goes in [`steering`] and [`rss`].
 //!
 //! Sources: the interface that linux drivers/net/ethernet/mellanox/mlx5 expects
 //! of the hardware (en_tx.c, en/txrx.h, eq.c, cq.c, reporter_tx.c); the public
@@ -36,8 +37,6 @@ mod frames;
 mod loopback;
 mod objects;
 mod offload;
-#[cfg(test)]
-mod offload_tests;
 mod queues;
 pub mod receive;
 mod registers;

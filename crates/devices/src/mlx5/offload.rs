@@ -4,6 +4,9 @@
 //! Tunnels that it sees through: IP in IP, GRE (Ethernet or IP inside), VXLAN on
 //! its assigned port.
 
+#[cfg(test)]
+mod wqes;
+
 use doorbell_layout::mlx5::cs_flags;
 use doorbell_packet::checksum::Sum;
 

@@ -4,7 +4,7 @@ use super::super::device::Mlx5;
 use super::{Frame, Mishap};
 use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
 use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};
-use doorbell_seam::{Port, Time};
+use doorbell_seam::{Port, Taken, Time};
 use zerocopy::{FromBytes, FromZeros, transmute};
 
 impl Mlx5 {
@@ -20,7 +20,9 @@ impl Mlx5 {
         if self.pipe.loopback.due() <= t
             && let Some((at, frame)) = self.pipe.loopback.pop()
         {
-            self.rx.arrive(p, at, &frame, true);
+            if self.rx.arrive(p, at, &frame, true) == Taken::Yes {
+                self.rx_kinds.count(&frame);
+            }
             return;
         }
         self.rx.now = self.rx.now.max(t);

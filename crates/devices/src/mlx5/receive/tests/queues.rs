@@ -223,6 +223,17 @@ fn a_slow_bus_fills_the_fifo() {
 }
 
 #[test]
+fn a_frame_finds_done_what_was_due_before_it() {
+    let mut b = Bench::new(Config { rx_fifo: 1500, ..Config::CONNECTX }, PLAIN);
+    b.post(16);
+    let f = Frame::v4(udp(958)).build();
+    for us in 1..5 {
+        let at = Time::ZERO + Span::from_us(us);
+        assert_eq!(b.d.receive(&mut b.p, at, &f), Taken::Yes, "nobody called advance");
+    }
+}
+
+#[test]
 fn statuses_are_the_firmwares() {
     use CmdStatus::{BadParam, BadResource, BadResourceState};
     let mut b = Bench::plain();

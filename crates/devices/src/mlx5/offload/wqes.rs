@@ -1,7 +1,7 @@
 //! What a driver leaves to the send pipe, WQE by WQE: tags, checksums, large sends.
 
-use super::frames::{Body, Frame, Transport, tcp, udp};
-use super::receive::tests::{BUFFERS, Bench};
+use super::super::frames::{Body, Frame, Transport, tcp, udp};
+use super::super::receive::tests::{BUFFERS, Bench};
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::{Cqe, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, cs_flags, opcode, syndrome};
