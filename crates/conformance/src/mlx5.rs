@@ -18,6 +18,7 @@ mod console;
 
 mod desk;
 pub mod hostile;
+pub mod hostile_guest;
 pub mod traffic;
 
 mod watched;

@@ -241,7 +241,7 @@ impl Console {
     }
 
     /// The input bytes of a command.
-    pub fn input<T: IntoBytes + Immutable>(opcode: u16, op_mod: u32, message: &T, list: &[u8]) -> Vec<u8> {
+    pub fn input<T: IntoBytes + Immutable + ?Sized>(opcode: u16, op_mod: u32, message: &T, list: &[u8]) -> Vec<u8> {
         let mut bytes = [message.as_bytes(), list].concat();
         let mut h = InHeader::ZERO;
         h.set(InHeader::OPCODE, u32::from(opcode)).set(InHeader::OP_MOD, op_mod);

@@ -12,6 +12,8 @@ use doorbell_layout::mlx5::{CmdStatus, CqContext, EqContext, SqContext, SqState,
 
 /// Bytes of a CQE and of an EQE.
 const ENTRY: u64 = 64;
+/// Blocks of all send queues together: each has its place on the device (128 MiB).
+const MAX_BLOCKS: u32 = 1 << 21;
 /// Contexts' `state` and `status` of a queue that is armed, fired, or broken.
 const FIRED: u32 = 0xa;
 const ARMED: u32 = 0x9;
@@ -122,6 +124,10 @@ impl Mlx5 {
             self.tis.get(n).ok_or(CmdStatus::BadResource)?;
         }
         let ring = ring(bytes, wq.get(Wq::LOG_PAGE_SIZE), u64::from(WQEBB) << log_size)?;
+        let on_chip: u32 = self.sqs.iter().map(|(_, sq)| 1 << sq.ctx.log_size).sum();
+        if on_chip + (1 << log_size) > MAX_BLOCKS {
+            return Err(CmdStatus::NoResources);
+        }
         // Where the port needs layer 2 inline, every queue does.
         let least = if self.cfg.caps.min_inline == 1 { 1 } else { 0 };
         let ctx = SqContext {
