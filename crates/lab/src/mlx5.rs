@@ -293,6 +293,8 @@ fn finish(
 ) -> Outcome {
     let elapsed = m.bus.booked_until().max(m.device.wire_free()).since(Time::ZERO);
     let ledger = m.ledger().since(before);
+    // What the commands that end everything wait for is no part of it.
+    let stalled = m.stalled();
     let mut driver = Stats::default();
     let mut latency = Histogram::default();
     let mut skipped = 0;
@@ -314,7 +316,7 @@ fn finish(
         packets: driver.packets,
         elapsed,
         work: WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect(),
-        stalled: m.stalled(),
+        stalled,
         driver,
         device: m.device.counters,
         latency,
