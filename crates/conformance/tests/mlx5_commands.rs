@@ -9,11 +9,11 @@ use doorbell_layout::mlx5::command::{
     ModifyTirIn, NicVport, Numbered, Paos, Pmlp, Pmtu, Ppcnt, Ptys, QueryAdapterOut, QueryCqOut, QueryEqOut,
     QueryFteOut, QueryIssiOut, QueryMkeyOut, QueryNicVportIn, QueryNicVportOut, QueryPagesOut, QueryQCounterIn,
     QueryQCounterOut, QueryRqOut, QuerySqOut, QueryTirOut, QueryTisOut, Rqc, RqtIn, SetFteIn, SetIssiIn, Sqc, Tirc,
-    TisIn, Tisc, VportCounters, VportState, Wq, access, access_mode, cap_type, destination, flow_action, list_type,
-    modify_cq, modify_tir, op, pages, paos, ppcnt, ptys, register, vport_field,
+    TisIn, Tisc, VportCounters, VportState, Wq, access, access_mode, cap_type, destination, flow_action, init_segment,
+    list_type, modify_cq, modify_tir, op, pages, paos, ppcnt, ptys, register, vport_field,
 };
 use doorbell_layout::mlx5::{CmdStatus, CtrlSeg, DataSeg, EthSeg, event, port_change, uar};
-use doorbell_seam::{Device, Reg, Taken, Timed};
+use doorbell_seam::{Device, Reg, Span, Taken, Timed};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -531,6 +531,14 @@ impl Sender {
         let v = u64::from_le_bytes(ctrl.as_bytes()[..8].try_into().unwrap());
         self.c.device.mmio_write(&mut self.c.port, self.c.now, Reg::at(self.o.uar * uar::PAGE + uar::SEND), 8, v);
     }
+    /// 40 packets, announced and not yet sent.
+    fn announce(&mut self) {
+        for _ in 0..40 {
+            self.put(Console::DATA, 60);
+        }
+        self.c.port.log.clear();
+        self.ring();
+    }
     fn frames(&self) -> Vec<Vec<u8>> {
         self.c
             .port
@@ -681,24 +689,30 @@ fn a_key_of_another_domain_or_low_byte_or_without_reading_is_a_protection_error(
 
 // ---- no DMA afterwards ----
 
-/// A sender with work announced, and a frame on its way in; from here on every access
-/// fails the test, except those of commands.
+/// A sender with work announced.
+fn sending() -> Sender {
+    let mut s = Sender::new(6, &[Console::page(2)]);
+    s.announce();
+    s
+}
+
+/// The same, and a frame on its way in.
 fn busy() -> (Sender, u32) {
     let mut s = Sender::new(6, &[Console::page(2)]);
-    let rqn = receiver(&mut s);
-    for _ in 0..40 {
-        s.put(Console::DATA, 60);
-    }
-    s.ring();
-    assert_eq!(s.c.device.receive(&mut s.c.port, s.c.now, &[0xff; 100]), Taken::Yes);
+    let (rqn, _) = receiver(&mut s, false);
+    s.announce();
+    let now = s.c.now;
+    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), Taken::Yes);
     (s, rqn)
 }
 
-/// A ready RQ in page 6, 16 buffers posted, everything steered to it.
-fn receiver(s: &mut Sender) -> u32 {
+/// A ready RQ in page 6, 16 buffers posted, everything steered to it; with `table`
+/// through an RQT. Their numbers.
+fn receiver(s: &mut Sender, table: bool) -> (u32, u32) {
     let message = Console::rq_message(&s.o, 4, 4, Console::DBR + 128);
     let rqn = s.c.ok(op::CREATE_RQ, 0, &message, &Console::pas(&[Console::page(6)])).number();
-    let tir = s.c.tir(&s.o, rqn, false).number();
+    let rqt = if table { s.c.rqt(&[rqn]).number() } else { 0 };
+    let tir = s.c.tir(&s.o, if table { rqt } else { rqn }, table).number();
     let table = flow_table(&mut s.c, 0, 0).number();
     let group = flow_group(&mut s.c, table, 0, 0, 0).number();
     assert_eq!(set_entry(&mut s.c, table, group, 0, &[(destination::TIR, tir)]), None);
@@ -714,7 +728,7 @@ fn receiver(s: &mut Sender) -> u32 {
     let record = Console::DBR as usize + 128;
     s.c.port.memory[record..record + 4].copy_from_slice(&16u32.to_be_bytes());
     assert_eq!(s.c.modify_rq(rqn, 0, 1), None);
-    rqn
+    (rqn, rqt)
 }
 
 /// Accesses beyond those of delivering commands.
@@ -751,42 +765,80 @@ fn a_busy_device_would_touch_memory() {
 
 #[test]
 fn no_dma_after_destroy_sq() {
-    let (mut s, rqn) = busy();
-    assert_eq!(s.c.modify_rq(rqn, 1, 0), None);
-    s.c.port.log.clear();
+    let mut s = sending();
     assert_eq!(s.c.about(op::DESTROY_SQ, s.sqn), None);
     quiet(&mut s.c);
     s.ring();
     s.c.settle();
     assert_eq!(touched(&mut s.c), []);
+}
+
+#[test]
+fn no_dma_after_a_send_queue_is_reset() {
+    let mut s = sending();
+    assert_eq!(s.c.modify_sq(s.sqn, 1, 0), None);
+    quiet(&mut s.c);
+}
+
+#[test]
+fn what_is_due_after_a_command_does_not_happen_before_it() {
+    let mut s = sending();
+    let mut m = Numbered::ZERO;
+    m.set(Numbered::NUMBER, s.sqn);
+    let w = s.c.compose(&Console::input(op::DESTROY_SQ, 0, &m, &[]), 16);
+    s.c.put(0, &w);
+    s.c.now += Span::from_ns(50);
+    s.c.register(init_segment::DOORBELL, 1);
+    // One long step, in which the commands are in the middle.
+    s.c.now += Span::from_ms(1);
+    let now = s.c.now;
+    s.c.device.advance(&mut s.c.port, now);
+    assert_eq!(s.c.entry(0).output[0], 0);
+    let sent = s.frames().len();
+    assert!((1..40).contains(&sent), "{sent} frames: some before, none after");
+    quiet(&mut s.c);
 }
 
 #[test]
 fn no_dma_after_destroy_rq() {
+    // Linux points its RQT elsewhere first, so that frames may still be on their way.
     let mut s = Sender::new(6, &[Console::page(2)]);
-    let message = Console::rq_message(&s.o, 4, 4, Console::DBR + 128);
-    let rqn = s.c.ok(op::CREATE_RQ, 0, &message, &Console::pas(&[Console::page(6)])).number();
-    assert_eq!(s.c.modify_rq(rqn, 0, 1), None);
-    assert_eq!(s.c.about(op::DESTROY_RQ, rqn), None);
-    quiet(&mut s.c);
-    // In flight, and taken out of steering: its RQT points elsewhere by then.
-    let (mut s, rqn) = busy();
+    let (rqn, rqt) = receiver(&mut s, true);
+    let other = s.c.ok(
+        op::CREATE_RQ,
+        0,
+        &Console::rq_message(&s.o, 4, 4, Console::DBR + 128),
+        &Console::pas(&[Console::page(6)]),
+    );
+    let mut m = RqtIn::ZERO;
+    m.set(RqtIn::RQTN, rqt).set_quad(RqtIn::FIELDS, 1).set(RqtIn::ACTUAL_SIZE, 1);
+    let now = s.c.now;
+    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), Taken::Yes);
     assert_eq!(s.c.about(op::DESTROY_RQ, rqn), IN_USE, "something leads there");
-    assert_eq!(s.c.modify_rq(rqn, 1, 0), None, "so it is stopped first");
-    assert_eq!(s.c.about(op::DESTROY_SQ, s.sqn), None);
+    s.c.ok(op::MODIFY_RQT, 0, &m, &other.number().to_be_bytes());
+    assert_eq!(s.c.about(op::DESTROY_RQ, rqn), None);
+    // Its number is used again at once: what was on its way is not the new one's.
+    let message = Console::rq_message(&s.o, 4, 4, Console::DBR + 128);
+    let again = s.c.ok(op::CREATE_RQ, 0, &message, &Console::pas(&[Console::page(6)])).number();
+    assert_eq!((again, s.c.modify_rq(again, 0, 1)), (rqn, None));
     quiet(&mut s.c);
-    assert_ne!(s.c.device.receive(&mut s.c.port, s.c.now, &[0xff; 100]), Taken::Yes);
+    let now = s.c.now;
+    assert_ne!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), Taken::Yes);
     s.c.settle();
     assert_eq!(touched(&mut s.c), []);
 }
 
 #[test]
+fn no_dma_after_a_receive_queue_is_reset() {
+    let (mut s, rqn) = busy();
+    assert_eq!(s.c.about(op::DESTROY_SQ, s.sqn), None);
+    assert_eq!(s.c.modify_rq(rqn, 1, 0), None);
+    quiet(&mut s.c);
+}
+
+#[test]
 fn no_dma_after_destroy_cq_and_eq() {
-    let mut s = Sender::new(6, &[Console::page(2)]);
-    for _ in 0..40 {
-        s.put(Console::DATA, 60);
-    }
-    s.ring();
+    let mut s = sending();
     for (opcode, n) in [(op::DESTROY_SQ, s.sqn), (op::DESTROY_CQ, s.o.cq), (op::DESTROY_EQ, s.o.eq)] {
         assert_eq!(s.c.about(opcode, n), None);
         quiet(&mut s.c);
@@ -839,18 +891,18 @@ fn no_dma_after_a_function_reset() {
     // A command rung for is forgotten, too.
     let w = s.c.compose(&Console::input(op::ALLOC_PD, 0, &Numbered::ZERO, &[]), 16);
     s.c.put(0, &w);
-    s.c.register(doorbell_layout::mlx5::command::init_segment::DOORBELL, 1);
+    s.c.register(init_segment::DOORBELL, 1);
     let now = s.c.now;
     s.c.device.reset(&mut s.c.port, now);
     s.c.port.forbidden = true;
     s.c.settle();
     s.ring();
-    s.c.register(doorbell_layout::mlx5::command::init_segment::DOORBELL, 1);
+    s.c.register(init_segment::DOORBELL, 1);
     s.c.device.receive(&mut s.c.port, now, &[0xff; 100]);
     s.c.settle();
     s.c.port.forbidden = false;
     // And it comes up again as after power-on.
-    s.c.register(doorbell_layout::mlx5::command::init_segment::CMDQ_LO, Console::CMDQ as u32);
+    s.c.register(init_segment::CMDQ_LO, Console::CMDQ as u32);
     s.c.bring_up();
     s.c.common();
 }
@@ -909,7 +961,7 @@ fn the_port_goes_down_and_up_by_its_driver_and_by_its_carrier() {
 #[test]
 fn a_port_that_is_down_sends_and_takes_nothing() {
     let mut s = Sender::new(6, &[Console::page(2)]);
-    receiver(&mut s);
+    receiver(&mut s, false);
     let now = s.c.now;
     s.c.device.set_carrier(&mut s.c.port, now, false);
     assert_eq!(s.send(Console::DATA, 60), Vec::<Vec<u8>>::new());
@@ -985,7 +1037,7 @@ fn the_virtual_port_keeps_address_mtu_lists_and_modes() {
 #[test]
 fn counters_agree_with_what_went_over_the_wire() {
     let mut s = Sender::new(6, &[Console::page(2)]);
-    receiver(&mut s);
+    receiver(&mut s, false);
     let set = s.c.alloc(op::ALLOC_Q_COUNTER);
     for (first, n) in [(0xff, 1), (0x01, 2), (0x02, 3)] {
         s.c.port.memory[Console::DATA as usize..][..6].fill(first);

@@ -214,14 +214,16 @@ impl Console {
         Entry::read_from_bytes(&self.port.memory[at..at + 64]).expect("64 bytes")
     }
 
-    /// Rings for `slot`, settles, and reads the answer; `None` while it is still the device's.
+    /// Rings for `slot`, lets time pass until it is answered and no longer, and reads
+    /// the answer; `None` when there is none.
     pub fn ring(&mut self, slot: u8) -> Option<Answer> {
         self.register(init_segment::DOORBELL, 1 << slot);
-        self.settle();
-        let entry = self.entry(slot);
-        if entry.status_own & own::HARDWARE != 0 {
-            return None;
+        while self.entry(slot).status_own & own::HARDWARE != 0 {
+            let due = self.device.next_due()?;
+            self.now = self.now.max(due);
+            self.device.advance(&mut self.port, self.now);
         }
+        let entry = self.entry(slot);
         let length = entry.output_length.get() as usize;
         let mut out = entry.output.to_vec();
         for i in 0..length.saturating_sub(16).div_ceil(mailbox::DATA).min(64) {
