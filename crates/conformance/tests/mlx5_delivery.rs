@@ -135,6 +135,7 @@ fn an_entry_that_is_not_the_devices_is_left_alone() {
     w.entry.status_own = 0;
     c.put(4, &w);
     c.ring(4);
+    c.settle();
     assert_eq!(c.entry(4), w.entry);
     let counted = c.device.command_counters();
     assert_eq!((counted.commands, counted.lost), (0, 1));
