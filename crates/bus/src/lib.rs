@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod express;
+pub mod fixed;
 pub mod flat;
 pub mod ledger;
 pub mod machine;
@@ -30,6 +31,7 @@ pub mod tce;
 pub mod timeline;
 
 pub use express::{Latencies, Pcie};
+pub use fixed::Fixed;
 pub use flat::{Flat, NoDevice};
 pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};

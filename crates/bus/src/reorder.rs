@@ -1,4 +1,4 @@
-//! A test arm: a host whose CPU reorders stores as far as its fences allow.
+//! A test arm: a host whose CPU reorders stores, and loads, as far as its fences allow.
 //!
 //! x86 keeps stores in order, so a driver tested there alone may lack a barrier
 //! that arm64 or POWER needs. [`Reorder`] wraps any [`Host`] and puts a store
@@ -14,6 +14,10 @@
 //! * A store of more than eight bytes, or across their boundary, is several.
 //! * A hypervisor runs on the same CPU: it sees all stores.
 //! * No store buffer keeps a store for ever: after [`Reorder::LIMIT`] it goes.
+//!
+//! In [`Order::Random`] a load may have been made early, with one before it of the
+//! same cache line: it tells what was there then, unless [`Fence::DmaRead`], a
+//! register read or a wait lies between. Two loads of the same byte stay in order.
 //!
 //! Buffers ([`Host::bytes`]) are not reordered: [`Host::map`] is their fence.
 //!
@@ -64,12 +68,29 @@ impl Held {
     }
 }
 
+/// Bytes of a cache line, a power of two of at most 64.
+const LINE: u64 = 64;
+
+/// A cache line that was loaded from, as it was then.
+#[derive(Debug)]
+struct Loaded {
+    /// The area it is of.
+    area: u64,
+    start: u64,
+    bytes: [u8; LINE as usize],
+    /// Which of the bytes a load has had; those it has to look for again.
+    had: u64,
+    at: Time,
+}
+
 /// A host with a store buffer: one CPU's. A driver that runs on several needs a
 /// machine of its own for each.
 #[derive(Debug)]
 pub struct Reorder<H> {
     /// The host beneath. What is done to it directly passes the store buffer by.
     pub inner: H,
+    /// A fence of this kind does nothing: what a driver that lacks it would do.
+    pub ignored: Option<Fence>,
     order: Order,
     random: u64,
     /// Oldest first.
@@ -78,6 +99,8 @@ pub struct Reorder<H> {
     epoch: u64,
     /// Stores of earlier epochs go before the next register write.
     before_register: u64,
+    /// Lines that loads may be answered from.
+    loaded: Vec<Loaded>,
     passed: u64,
 }
 
@@ -88,7 +111,17 @@ impl<H: Host> Reorder<H> {
     /// `inner` with an empty store buffer.
     pub fn new(inner: H, order: Order) -> Reorder<H> {
         let random = if let Order::Random(seed) = order { seed } else { 0 };
-        Reorder { inner, order, random, held: VecDeque::new(), epoch: 0, before_register: 0, passed: 0 }
+        Reorder {
+            inner,
+            ignored: None,
+            order,
+            random,
+            held: VecDeque::new(),
+            epoch: 0,
+            before_register: 0,
+            loaded: Vec::new(),
+            passed: 0,
+        }
     }
 
     /// How many stores reached memory before an older one: whether the arm did
@@ -135,6 +168,37 @@ impl<H: Host> Reorder<H> {
         let Some(Held { area, offset, bytes, .. }) = self.held.remove(i) else { return };
         for (at, b) in (offset..).zip(bytes) {
             self.inner.store(&area, at, b);
+            // The CPU sees its own stores.
+            let address = area.addr() + u64::from(at);
+            for l in self.loaded.iter_mut().filter(|l| l.start == address & !(LINE - 1)) {
+                l.bytes[(address - l.start) as usize] = b;
+            }
+        }
+    }
+
+    /// The CPU loads `bytes.len()` bytes, each now or, if it may, when its line was loaded from before.
+    fn look(&mut self, at: &Coherent, offset: u32, bytes: &mut [u8]) {
+        let (now, early) = (self.inner.now(), matches!(self.order, Order::Random(_)) && self.next_random() & 1 == 1);
+        self.loaded.retain(|l| now.since(l.at) < Self::LIMIT);
+        for (o, byte) in (offset..).zip(bytes) {
+            let address = at.addr() + u64::from(o);
+            let (start, i) = (address & !(LINE - 1), (address % LINE) as usize);
+            *byte = match self.loaded.iter_mut().find(|l| (l.area, l.start) == (at.addr(), start)) {
+                Some(l) => {
+                    let again = l.had >> i & 1 == 1;
+                    l.had |= 1 << i;
+                    if early && !again { l.bytes[i] } else { self.inner.load(at, o) }
+                }
+                None => {
+                    let mut line = Loaded { area: at.addr(), start, bytes: [0; LINE as usize], had: 1 << i, at: now };
+                    for a in start.max(at.addr())..(start + LINE).min(at.addr() + u64::from(at.len())) {
+                        line.bytes[(a - start) as usize] = self.inner.load(at, (a - at.addr()) as u32);
+                    }
+                    let b = line.bytes[i];
+                    self.loaded.push(line);
+                    b
+                }
+            };
         }
     }
 
@@ -182,6 +246,7 @@ impl<H: Host> Reorder<H> {
 impl<H: Host> Host for Reorder<H> {
     fn read32(&mut self, r: Reg) -> u32 {
         self.turn();
+        self.loaded.clear();
         self.inner.read32(r)
     }
     fn write32(&mut self, r: Reg, v: u32) {
@@ -222,17 +287,16 @@ impl<H: Host> Host for Reorder<H> {
     fn release_coherent(&mut self, c: Coherent) {
         // Its memory may soon be somebody else's.
         self.drain();
+        self.loaded.clear();
         self.inner.release_coherent(c);
     }
 
     fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
         self.turn();
+        let mut bytes = vec![0; size_of::<T>()];
+        self.look(at, offset, &mut bytes);
         let start = at.addr() + u64::from(offset);
         let range = start..start + size_of::<T>() as u64;
-        if !self.held.iter().any(|h| h.overlaps(&range)) {
-            return self.inner.load(at, offset);
-        }
-        let mut bytes: Vec<u8> = (offset..).take(size_of::<T>()).map(|o| self.inner.load(at, o)).collect();
         for held in &self.held {
             for (address, b) in held.range().zip(&held.bytes) {
                 if range.contains(&address) {
@@ -251,8 +315,11 @@ impl<H: Host> Host for Reorder<H> {
     }
 
     fn fence(&mut self, f: Fence) {
+        if self.ignored == Some(f) {
+            return;
+        }
         match f {
-            Fence::DmaRead => {}
+            Fence::DmaRead => self.loaded.clear(),
             Fence::DmaWrite | Fence::Write => {
                 self.epoch += 1;
                 if f == Fence::Write {
@@ -272,10 +339,12 @@ impl<H: Host> Host for Reorder<H> {
     }
     fn relax(&mut self) {
         self.turn();
+        self.loaded.clear();
         self.inner.relax();
     }
     fn delay(&mut self, d: Span) {
         self.turn();
+        self.loaded.clear();
         self.inner.delay(d);
     }
     fn now(&self) -> Time {
@@ -286,241 +355,10 @@ impl<H: Host> Host for Reorder<H> {
 impl<H: Hypervisor> Hypervisor for Reorder<H> {
     fn hcall(&mut self, call: Hcall, a: &[u64]) -> HcallReturn {
         self.drain();
+        self.loaded.clear();
         self.inner.hcall(call, a)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pcie::{Rules, Settings};
-    use crate::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform};
-    use doorbell_seam::{Device, Iova, Port, Taken, Timed, WorkKind};
-
-    const SLOTS: u32 = 16;
-    const SLOT: u32 = 16;
-    /// A slot: a body of 8 bytes, and at 8 the ownership word, 1 for the device.
-    const OWNER: u32 = 8;
-    /// Writing the ring's address.
-    const BASE: Reg = Reg::at(0);
-    const DOORBELL: Reg = Reg::at(8);
-
-    /// Sends each body as a frame. A doorbell starts it; from then on it looks at
-    /// the next slot every 10 ns for a microsecond, as a NIC that prefetches.
-    #[derive(Default)]
-    struct Toy {
-        base: Iova,
-        next: u32,
-        look: Option<Time>,
-        until: Time,
-    }
-
-    impl Timed for Toy {
-        fn next_due(&self) -> Option<Time> {
-            self.look
-        }
-    }
-
-    impl<P: Port> Device<P> for Toy {
-        fn mmio_read(&mut self, _: &mut P, _: Time, _: Reg, _: u8) -> u64 {
-            u64::MAX
-        }
-        fn mmio_write(&mut self, _: &mut P, at: Time, r: Reg, _: u8, v: u64) {
-            match r {
-                BASE => self.base = Iova(v),
-                DOORBELL => {
-                    self.until = at + Span::from_us(1);
-                    self.look.get_or_insert(at);
-                }
-                _ => {}
-            }
-        }
-        fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
-            Taken::Dropped(doorbell_seam::Drop::Off)
-        }
-        fn advance(&mut self, p: &mut P, until: Time) {
-            while let Some(at) = self.look.filter(|at| *at <= until) {
-                let slot = self.base + u64::from(self.next * SLOT);
-                let mut bytes = [0; SLOT as usize];
-                p.read(at, slot, &mut bytes).unwrap();
-                if bytes[OWNER as usize] == 1 {
-                    p.emit(at, &bytes[..8]);
-                    p.write(at, slot + u64::from(OWNER), &[0]).unwrap();
-                    self.next = (self.next + 1) % SLOTS;
-                }
-                self.look = Some(at + Span::from_ns(10)).filter(|at| *at <= self.until);
-            }
-        }
-        fn reset(&mut self, _: &mut P, _: Time) {
-            *self = Toy::default();
-        }
-    }
-
-    /// Which fences the driver has.
-    #[derive(Clone, Copy)]
-    struct Fences {
-        body: bool,
-        doorbell: bool,
-    }
-    const MENDED: Fences = Fences { body: true, doorbell: true };
-
-    fn machine() -> Machine<Pcie, Toy> {
-        let latencies = Latencies { link: Span::from_ns(100), memory: Span::from_ns(100) };
-        let mut platform = Platform::new(1 << 32, 1 << 20, Guard::Byte);
-        platform.capture();
-        let pcie = Pcie::new(platform, Rules::new(Settings::link(3, 8)).unwrap(), latencies, 0xf000_0000);
-        let mut costs = Costs::FREE;
-        costs.work[WorkKind::TxDescriptor as usize].each = Span::from_ns(40);
-        Machine::new(pcie, Toy::default(), costs, 1)
-    }
-
-    /// Sends `count` frames with bodies 1, 2, 3 …, four for each doorbell.
-    fn drive<H: Host>(h: &mut H, fences: Fences, count: u64) {
-        let ring = h.coherent(SLOTS * SLOT, 64).unwrap();
-        h.write64(BASE, ring.iova().0);
-        'all: for i in 0..count {
-            let at = i as u32 % SLOTS * SLOT;
-            while h.load::<u32>(&ring, at + OWNER) != 0 {
-                if h.now() > Time::ZERO + Span::from_us(100) {
-                    break 'all; // A lost doorbell: the ring stays full.
-                }
-                h.relax();
-            }
-            h.store(&ring, at, i + 1);
-            if fences.body {
-                h.fence(Fence::DmaWrite);
-            }
-            h.store(&ring, at + OWNER, 1u32);
-            h.spend(Work::TxDescriptor(1));
-            if i % 4 == 3 {
-                if fences.doorbell {
-                    h.fence(Fence::Write);
-                }
-                h.write32(DOORBELL, 0);
-            }
-        }
-        h.delay(Span::from_us(5));
-    }
-
-    /// The bodies that left.
-    fn sent(mut m: Machine<Pcie, Toy>) -> Vec<u64> {
-        let mut sent = vec![];
-        let keep = |_, f: &[u8]| {
-            sent.push(u64::from_le_bytes(f.try_into().unwrap()));
-            Ok::<(), ()>(())
-        };
-        m.bus.platform_mut().drain_capture(keep).unwrap();
-        sent
-    }
-
-    /// What left, and how many stores had passed another.
-    fn run(order: Order, fences: Fences, count: u64) -> (Vec<u64>, u64) {
-        let mut h = Reorder::new(machine(), order);
-        drive(&mut h, fences, count);
-        let passed = h.passed();
-        (sent(h.into_inner()), passed)
-    }
-
-    fn right(count: u64) -> Vec<u64> {
-        (1..=count).collect()
-    }
-
-    #[test]
-    fn a_driver_with_all_fences_passes_in_every_order() {
-        for order in [Order::Late, Order::Overtaken] {
-            assert_eq!(run(order, MENDED, 64).0, right(64), "{order:?}");
-        }
-        for seed in 0..100 {
-            assert_eq!(run(Order::Random(seed), MENDED, 64).0, right(64), "seed {seed}");
-        }
-    }
-
-    #[test]
-    fn a_doorbell_without_its_fence_announces_nothing() {
-        let broken = Fences { doorbell: false, ..MENDED };
-        assert_eq!(run(Order::Late, broken, 4).0, []);
-    }
-
-    #[test]
-    fn an_ownership_word_without_its_fence_goes_before_the_body() {
-        let broken = Fences { body: false, ..MENDED };
-        let (sent, passed) = run(Order::Overtaken, broken, 64);
-        assert_ne!(sent, right(64));
-        assert!(passed > 0);
-    }
-
-    #[test]
-    fn random_orders_find_either_mistake() {
-        for broken in [Fences { body: false, ..MENDED }, Fences { doorbell: false, ..MENDED }] {
-            let found = (0..100).filter(|seed| run(Order::Random(*seed), broken, 64).0 != right(64)).count();
-            assert!(found > 50, "{found} of 100 seeds");
-        }
-    }
-
-    #[test]
-    fn a_seed_is_an_order() {
-        let broken = Fences { body: false, doorbell: false };
-        assert_eq!(run(Order::Random(7), broken, 64), run(Order::Random(7), broken, 64));
-        let orders: Vec<_> = (0..10).map(|seed| run(Order::Random(seed), broken, 64)).collect();
-        assert!(orders.iter().any(|o| *o != orders[0]));
-    }
-
-    #[test]
-    fn without_the_arm_both_mistakes_go_unseen() {
-        let mut m = machine();
-        drive(&mut m, Fences { body: false, doorbell: false }, 64);
-        assert_eq!(sent(m), right(64));
-    }
-
-    #[test]
-    fn the_cpu_sees_its_own_stores() {
-        let mut h = Reorder::new(machine(), Order::Late);
-        let c = h.coherent(16, 64).unwrap();
-        h.store(&c, 0, 0x1111_1111_1111_1111u64);
-        h.store(&c, 2, 0x2222u16);
-        assert_eq!(h.load::<u64>(&c, 0), 0x1111_1111_2222_1111);
-        assert_eq!(h.load::<u32>(&c, 1), 0x1122_2211);
-        assert_eq!(h.inner.load::<u64>(&c, 0), 0, "and memory does not have them");
-        assert_eq!(h.into_inner().load::<u64>(&c, 0), 0x1111_1111_2222_1111);
-    }
-
-    #[test]
-    fn a_large_store_is_torn() {
-        let mut h = Reorder::new(machine(), Order::Overtaken);
-        let c = h.coherent(32, 64).unwrap();
-        let b = h.buffer(12, Place::ANY).unwrap();
-        h.bytes_mut(&b, 0..12, |bytes| bytes.fill(1));
-        h.copy(&b, 0..12, &c, 4);
-        assert_eq!(h.load::<[u8; 16]>(&c, 0)[3..], [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
-        assert_eq!(h.inner.load::<u64>(&c, 0), 0);
-        assert_eq!(h.inner.load::<u64>(&c, 8), 0x0101_0101_0101_0101);
-        h.release(b);
-    }
-
-    #[test]
-    fn stores_to_the_same_bytes_stay_in_order() {
-        for seed in 0..50 {
-            let mut h = Reorder::new(machine(), Order::Random(seed));
-            let c = h.coherent(64, 64).unwrap();
-            for v in 1..=20u32 {
-                h.store(&c, 0, v);
-                h.relax();
-                let seen: u32 = h.inner.load(&c, 0);
-                assert!(seen <= v);
-            }
-            assert_eq!(h.into_inner().load::<u32>(&c, 0), 20);
-        }
-    }
-
-    #[test]
-    fn a_store_is_not_kept_for_ever() {
-        let mut h = Reorder::new(machine(), Order::Late);
-        let c = h.coherent(16, 64).unwrap();
-        h.store(&c, 0, 1u32);
-        h.delay(Span::from_us(9));
-        assert_eq!(h.inner.load::<u32>(&c, 0), 0);
-        h.delay(Span::from_us(1));
-        h.relax();
-        assert_eq!(h.inner.load::<u32>(&c, 0), 1);
-    }
-}
+mod tests;

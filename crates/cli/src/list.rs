@@ -74,8 +74,8 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
 }
 
 fn settings() -> Vec<Setting> {
-    let of = |keys: &'static [doorbell_lab::key::Key], of, system| {
-        keys.iter().map(move |k| Setting {
+    let of = |keys: Vec<&'static doorbell_lab::key::Key>, of, system| {
+        keys.into_iter().map(move |k| Setting {
             system,
             key: k.name,
             of,
@@ -84,7 +84,7 @@ fn settings() -> Vec<Setting> {
             about: k.about,
         })
     };
-    RIGS.iter().flat_map(|r| of(r.run_keys, "scenario", r.name).chain(of(r.platform_keys, "profile", r.name))).collect()
+    RIGS.iter().flat_map(|r| of(r.scenario(), "scenario", r.name).chain(of(r.platform(), "profile", r.name))).collect()
 }
 
 /// Two lines a key: what it is, and what may stand there.

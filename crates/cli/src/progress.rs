@@ -1,7 +1,7 @@
 //! Progress, on a terminal only: a line on stderr that goes away.
 
 use crate::output::{Capture, plain};
-use doorbell_lab::mlx5::Watch;
+use doorbell_lab::Watch;
 use doorbell_seam::Time;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -10,14 +10,14 @@ use doorbell_lab::result::{Group, RunResult};
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     let plan = plan::plan(&args.scenario, &args.changes, &[])?;
-    let port = plan.values.number("nic.port_rate") * 1e9;
+    let port = (plan.rig.port_rate)(&plan.values);
     // Without files there is nothing to take away, and a signal ends the process as it always does.
     let interrupt = if args.out.is_some() || args.capture.is_some() {
         Interrupt::watched().map_err(|e| Error::input(format!("signals: {e}")))?
     } else {
         Interrupt::ignored()
     };
-    let mut files = Files::begin(args.out.as_deref(), args.capture.as_deref(), port as u64)?;
+    let mut files = Files::begin(args.out.as_deref(), args.capture.as_deref(), port)?;
     let result = plan::execute_with(&plan, files.capture.as_mut(), &interrupt, args.quiet)?;
     let json = result.to_json() + "\n";
     files.finish(&json)?;
@@ -65,7 +65,7 @@ fn table(plan: &Plan, result: &RunResult) -> String {
     }
     let mut latency = Table::new("latency, ns", &[""], &[]);
     for (name, ns) in m.latency_ns() {
-        let about = if name == "min" { "from the call of the driver to the buffer's return" } else { "" };
+        let about = if name == "min" { m.latency_of } else { "" };
         latency.row(name, &[amount(ns)], about);
     }
     text += &latency.finish();

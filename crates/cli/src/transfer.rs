@@ -14,10 +14,12 @@ const BYTES: Key = Key::steps("--bytes", "B", (1.0, 16_777_216.0, 1.0), "length 
 #[derive(Serialize)]
 struct Line {
     address: String,
-    command: String,
+    command: &'static str,
     bytes: u32,
-    wire_bytes: u32,
-    toward: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wire_bytes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    toward: Option<&'static str>,
 }
 
 pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
@@ -35,13 +37,13 @@ pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
     let what = if args.read { Operation::Read } else { Operation::Write };
     let lines = (profile.rig.transfer)(&profile.values, what, at, bytes).map_err(Error::input)?.map(|t| Line {
         address: format!("{:#x}", t.addr),
-        command: t.command.to_string(),
+        command: t.command,
         bytes: t.bytes,
-        wire_bytes: t.wire_bytes,
-        toward: match t.toward {
+        wire_bytes: t.packet.map(|p| p.wire_bytes),
+        toward: t.packet.map(|p| match p.toward {
             Toward::Host => "host",
             Toward::Device => "device",
-        },
+        }),
     });
     print(&match args.format {
         Format::Table => lines.map(|l| format!("{} {} {}\n", l.address, l.command, l.bytes)).collect(),

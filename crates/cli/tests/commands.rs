@@ -21,8 +21,8 @@ fn keys(v: &Value) -> Vec<&str> {
 fn list_has_the_shape_that_programs_know() {
     let list = json(&["list"]);
     assert_eq!(keys(&list), ["devices", "profiles", "scenarios", "systems"]);
-    assert_eq!(list["systems"], serde_json::json!(["mlx5"]));
-    assert_eq!(list["profiles"], serde_json::json!(["mlx5-gen2", "mlx5-gen3"]));
+    assert_eq!(list["systems"], serde_json::json!(["mlx5", "e1000"]));
+    assert_eq!(list["profiles"], serde_json::json!(["mlx5-gen2", "mlx5-gen3", "e1000-power4"]));
     for s in list["scenarios"].as_array().unwrap() {
         assert_eq!(keys(s), ["about", "name", "profile", "system"]);
         assert!(list["profiles"].as_array().unwrap().contains(&s["profile"]));
@@ -42,6 +42,34 @@ fn list_keys_names_all_that_set_takes() {
     for k in json(&["list", "--keys"])["keys"].as_array().unwrap() {
         assert!(text.contains(k["key"].as_str().unwrap()) && !k["allowed"].as_str().unwrap().is_empty());
     }
+}
+
+#[test]
+fn transfers_on_pci_are_the_published_traces() {
+    let t = |args: &str| good(&args.split(' ').collect::<Vec<_>>());
+    assert_snapshot!(t("transfer --profile e1000-power4 --read --at 0x4800 --bytes 1514"), @r"
+    0x4800 MRM 512
+    0x4a00 MRM 512
+    0x4c00 MRM 490
+    ");
+    assert_snapshot!(t("transfer --profile e1000-power4 --read --at 0x420a8 --bytes 1514"), @r"
+    0x420a8 MRM 344
+    0x42200 MRM 512
+    0x42400 MRM 512
+    0x42600 MRL 128
+    0x42680 MR 18
+    ");
+    assert_snapshot!(t("transfer --profile e1000-power4 --write --at 0xee800 --bytes 1514"), @r"
+    0xee800 MWI 512
+    0xeea00 MWI 512
+    0xeec00 MWI 384
+    0xeed80 MW 106
+    ");
+    assert_snapshot!(t("transfer --profile e1000-power4 --write --at 0x2012 --bytes 1514"), @r"
+    0x2012 MW 494
+    0x2200 MW 512
+    0x2400 MW 508
+    ");
 }
 
 #[test]

@@ -6,63 +6,11 @@
 //! does: the interrupt masks and schedules; a poll takes frames up to a budget;
 //! when there are no more it unmasks, and looks once more.
 
-use doorbell_bus::{Bus, Costs, Guard, Machine, Platform};
-use doorbell_seam::{
-    Coherent, Device, DmaFault, Drop, Fence, Host, Iova, Port, Reg, Span, Taken, Time, Timed, Work, WorkKind,
-};
+use doorbell_bus::{Bus, Costs, Fixed, Guard, Machine, Platform};
+use doorbell_seam::{Coherent, Device, Drop, Fence, Host, Iova, Port, Reg, Span, Taken, Time, Timed, Work, WorkKind};
 use std::collections::VecDeque;
 
-// ---- a bus: the same latency each way, any number of transfers at once ----
-
 const LINK: Span = Span::from_ns(100);
-
-#[derive(Debug)]
-struct Fixed {
-    platform: Platform,
-    /// All that the line did.
-    edges: Vec<(Time, bool)>,
-}
-
-impl Port for Fixed {
-    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.platform.device_read(from, into).map(|()| at + LINK * 2)
-    }
-    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.platform.post_write(at + LINK, to, from)
-    }
-    /// A wire of its own: a line overtakes the data.
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        self.platform.set_line(at, n, high);
-        if self.edges.last().is_some_and(|e| e.1) != high {
-            self.edges.push((at, high));
-        }
-    }
-    fn message(&mut self, at: Time, vector: u16) {
-        self.platform.post_message(at + LINK, vector);
-    }
-    fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.platform.emit(at, frame);
-    }
-}
-
-impl Bus for Fixed {
-    fn platform(&self) -> &Platform {
-        &self.platform
-    }
-    fn platform_mut(&mut self) -> &mut Platform {
-        &mut self.platform
-    }
-    fn register_write(&mut self, at: Time, _: u8) -> Time {
-        at + LINK
-    }
-    fn register_read(&mut self, at: Time, _: u8) -> Time {
-        at + LINK
-    }
-    fn register_answer(&mut self, at: Time, _: u8) -> Time {
-        at + LINK
-    }
-    fn set_floor(&mut self, _: Time) {}
-}
 
 // ---- the device ----
 
@@ -107,12 +55,14 @@ struct Coalescer {
     timer: Option<Time>,
     cause: bool,
     enabled: bool,
+    /// All that the line did.
+    edges: Vec<(Time, bool)>,
 }
 
 impl Coalescer {
     fn new(signal: Signal) -> Coalescer {
-        let (fifo, ring) = (VecDeque::new(), Iova(0));
-        Coalescer { signal, ring, next: 0, fifo, count: 0, timer: None, cause: false, enabled: false }
+        let (fifo, ring, edges) = (VecDeque::new(), Iova(0), vec![]);
+        Coalescer { signal, ring, next: 0, fifo, count: 0, timer: None, cause: false, enabled: false, edges }
     }
 
     fn frame<P: Port>(&mut self, p: &mut P, at: Time, number: u32) {
@@ -136,7 +86,13 @@ impl Coalescer {
 
     fn tell<P: Port>(&mut self, p: &mut P, at: Time) {
         match self.signal {
-            Signal::Line => p.set_line(at, 0, self.cause && self.enabled),
+            Signal::Line => {
+                let high = self.cause && self.enabled;
+                p.set_line(at, 0, high);
+                if self.edges.last().is_some_and(|e| e.1) != high {
+                    self.edges.push((at, high));
+                }
+            }
             Signal::Message | Signal::Forgetful if self.cause && self.enabled => {
                 self.cause = false;
                 p.message(at, 0);
@@ -321,7 +277,7 @@ fn us(n: u64) -> Time {
 }
 
 fn system(signal: Signal, frames: impl IntoIterator<Item = Time>) -> System {
-    let bus = Fixed { platform: Platform::new(1 << 32, 1 << 20, Guard::Byte), edges: vec![] };
+    let bus = Fixed::new(Platform::new(1 << 32, 1 << 20, Guard::Byte), LINK);
     let wired = Wired { device: Coalescer::new(signal), frames: frames.into_iter().collect(), arrived: 0 };
     let mut costs = Costs { mmio_write: Span::from_ns(40), ..Costs::FREE };
     for (kind, ns) in [(WorkKind::Interrupt, 500), (WorkKind::Poll, 50), (WorkKind::RxPacket, 200)] {
@@ -368,7 +324,7 @@ fn the_timer_restarts_with_every_frame() {
         assert_eq!(m.device.device.next_due(), Some(us(frame) + DELAY));
     }
     m.run_device(us(22));
-    assert_eq!(m.bus.edges, [(us(22), true)]);
+    assert_eq!(m.device.device.edges, [(us(22), true)]);
     assert_eq!(m.device.device.next_due(), None);
 }
 
@@ -378,7 +334,7 @@ fn the_threshold_fires_before_the_timer() {
     let mut m = system(Signal::Line, frames);
     let _napi = Napi::open(&mut m, Signal::Line, Recheck::Nothing);
     m.run_device(us(100));
-    assert_eq!(m.bus.edges, [(us(THRESHOLD.into()), true)]);
+    assert_eq!(m.device.device.edges, [(us(THRESHOLD.into()), true)]);
     assert_eq!(m.device.device.next_due(), None, "and the timer is off");
 }
 
@@ -387,7 +343,7 @@ fn a_timer_that_ends_as_a_frame_comes_has_ended() {
     let mut m = system(Signal::Line, [us(1), us(11)]);
     let _napi = Napi::open(&mut m, Signal::Line, Recheck::Nothing);
     m.run_device(us(11));
-    assert_eq!(m.bus.edges, [(us(11), true)]);
+    assert_eq!(m.device.device.edges, [(us(11), true)]);
     assert_eq!(m.device.device.next_due(), Some(us(21)));
 }
 
@@ -397,7 +353,7 @@ fn a_line_is_high_until_its_cause_is_read() {
     let mut napi = Napi::open(&mut m, Signal::Line, Recheck::Nothing);
     run(&mut m, &mut napi);
     // The handler spends 500 ns, then its read travels.
-    assert_eq!(m.bus.edges, [(us(11), true), (us(11) + Span::from_ns(500) + LINK, false)]);
+    assert_eq!(m.device.device.edges, [(us(11), true), (us(11) + Span::from_ns(500) + LINK, false)]);
     assert_eq!((napi.interrupts, napi.got), (1, all(1)));
     assert_eq!(m.ledger().line_interrupts, 1);
 }
@@ -452,7 +408,7 @@ fn what_is_due_before_a_register_write_arrives_comes_before_it() {
     // The mask leaves 50 ns before the timer ends and arrives 50 ns after.
     m.idle_until(Time::from_ps(us(11).ps() - 50_000));
     m.write32(DISABLE, 1);
-    assert_eq!(m.bus.edges, [(us(11), true), (us(11) + Span::from_ns(50), false)]);
+    assert_eq!(m.device.device.edges, [(us(11), true), (us(11) + Span::from_ns(50), false)]);
 }
 
 #[test]
@@ -519,7 +475,7 @@ fn the_same_frames_make_the_same_interrupts() {
         run(&mut m, &mut napi);
         assert_eq!(napi.got, all(200));
         assert!(napi.interrupts > 10);
-        (m.now(), m.bus.edges, napi.interrupts)
+        (m.now(), m.device.device.edges, napi.interrupts)
     };
     assert_eq!(once(), once());
 }

@@ -10,5 +10,6 @@
 
 extern crate alloc;
 
+mod counters;
 pub mod e1000;
 pub mod mlx5;

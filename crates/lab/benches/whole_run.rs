@@ -9,7 +9,8 @@ use doorbell_bus::pcie::Settings;
 use doorbell_bus::{Costs, Guard, Latencies};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::Config;
-use doorbell_lab::mlx5::{Load, Setup, Unwatched, run};
+use doorbell_lab::Unwatched;
+use doorbell_lab::mlx5::{Load, Setup, run};
 use doorbell_seam::{Span, WorkKind};
 use std::time::Instant;
 

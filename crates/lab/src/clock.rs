@@ -13,9 +13,11 @@
 pub mod link;
 pub mod napi;
 
+pub use napi::Interrupt;
+
 use crate::histogram::Histogram;
 use crate::traffic::{Next, Traffic};
-use doorbell_bus::{Bus, Machine};
+use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_packet::Packet;
 use doorbell_seam::{Buf, Device, Host, Span, Time, Work};
@@ -27,8 +29,8 @@ pub struct Core<Dr, Tr> {
     pub driver: Dr,
     /// What it sends.
     pub traffic: Tr,
-    /// Interrupt vector of the queue.
-    pub vector: u16,
+    /// Interrupt of the queue.
+    pub interrupt: Interrupt,
     state: State,
     /// A packet that the queue had no room for.
     held: Option<(Packet, bool)>,
@@ -71,11 +73,11 @@ enum State {
 impl<Dr, Tr> Core<Dr, Tr> {
     /// A core that starts at time zero, with at most `in_flight` packets between
     /// driver and device (rounded up to a power of two).
-    pub fn new(driver: Dr, traffic: Tr, vector: u16, in_flight: usize) -> Core<Dr, Tr> {
+    pub fn new(driver: Dr, traffic: Tr, interrupt: Interrupt, in_flight: usize) -> Core<Dr, Tr> {
         Core {
             driver,
             traffic,
-            vector,
+            interrupt,
             state: State::Runnable(Time::ZERO),
             held: None,
             latency: Histogram::default(),
@@ -151,7 +153,7 @@ where
                 c.state = step(m, c);
                 // Its interrupt may be on the way already.
                 if c.state == State::Parked
-                    && let Some(at) = m.bus.platform().message_pending(c.vector)
+                    && let Some(at) = c.interrupt.pending(m.bus.platform())
                 {
                     c.state = State::Runnable(at.max(m.now()));
                 }
@@ -167,7 +169,7 @@ where
 }
 
 /// Parked cores whose interrupt has arrived run from then on.
-fn wake<Dr, Tr>(cores: &mut [Core<Dr, Tr>], platform: &mut doorbell_bus::Platform) {
+fn wake<Dr, Tr>(cores: &mut [Core<Dr, Tr>], platform: &mut Platform) {
     // A vector is taken by its core when it runs; here it is only looked at.
     let mut raised = [0u16; 64];
     let mut n = 0;
@@ -175,9 +177,12 @@ fn wake<Dr, Tr>(cores: &mut [Core<Dr, Tr>], platform: &mut doorbell_bus::Platfor
         raised[n] = v;
         n += 1;
     }
-    for &v in &raised[..n] {
-        let Some(at) = platform.message_pending(v) else { continue };
-        for c in cores.iter_mut().filter(|c| c.vector == v && c.state == State::Parked) {
+    for c in cores.iter_mut().filter(|c| c.state == State::Parked) {
+        let asks = match c.interrupt {
+            Interrupt::Message(v) => raised[..n].contains(&v),
+            Interrupt::Line(_) => true,
+        };
+        if asks && let Some(at) = c.interrupt.pending(platform) {
             c.state = State::Runnable(at);
         }
     }
@@ -192,9 +197,9 @@ where
     Tr: Traffic<Machine<B, D>>,
 {
     m.catch_up();
-    if m.bus.platform().message_pending(c.vector).is_some_and(|at| at <= m.now()) {
-        m.bus.platform_mut().take_message(c.vector);
-        if c.driver.interrupt(m, c.vector) == Irq::Poll {
+    if c.interrupt.pending(m.bus.platform()).is_some_and(|at| at <= m.now()) {
+        let vector = c.interrupt.take(m.bus.platform_mut());
+        if c.driver.interrupt(m, vector) == Irq::Poll {
             loop {
                 let now = m.now();
                 let (traffic, latency) = (&mut c.traffic, &mut c.latency);

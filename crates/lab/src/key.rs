@@ -89,6 +89,18 @@ impl Key {
     pub const fn number(name: &'static str, unit: &'static str, min: f64, max: f64, about: &'static str) -> Key {
         Key { name, about, kind: Kind::Number { unit, min, max, step: 0.0 }, words: &[], default: None }
     }
+    /// A price of CPU work.
+    pub const fn cycles(name: &'static str, about: &'static str) -> Key {
+        Key::number(name, "cycles", 0.0, 1e6, about)
+    }
+    /// What a bus or a device takes.
+    pub const fn ns(name: &'static str, about: &'static str) -> Key {
+        Key::number(name, "ns", 0.0, 1e6, about)
+    }
+    /// A whole number of something.
+    pub const fn whole(name: &'static str, unit: &'static str, min: f64, max: f64, about: &'static str) -> Key {
+        Key::steps(name, unit, (min, max, 1.0), about)
+    }
     /// A number that is a multiple of `step`.
     pub const fn steps(
         name: &'static str,
@@ -315,6 +327,11 @@ impl Values {
     /// When the key is not a number.
     pub fn number(&self, name: &str) -> f64 {
         self.number_or_word(name).unwrap_or_else(|| panic!("`{name}` is not a number"))
+    }
+
+    /// A number in its key's unit; `None` if the system has no such key.
+    pub fn number_if_any(&self, name: &str) -> Option<f64> {
+        self.0.iter().any(|(k, _)| k.name == name).then(|| self.number(name))
     }
 
     /// The word of a choice; empty if a number stands there.

@@ -2,25 +2,31 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod closed;
+pub mod cpu;
+pub mod e1000;
 pub mod figures;
 pub mod histogram;
 mod input;
 pub mod key;
 pub mod mlx5;
+pub mod open;
 pub mod profile;
 pub mod result;
 pub mod rig;
 pub mod scenario;
 pub mod traffic;
+mod watch;
 
 pub use input::{InputError, nearest};
 pub use profile::Profile;
 pub use scenario::{Plan, Scenario};
+pub use watch::{Unwatched, Watch};
 
 /// Every system whose published figures can be reproduced.
 ///
 /// # Errors
 /// A built-in profile that does not parse.
 pub fn systems() -> Result<Vec<Box<dyn figures::System>>, InputError> {
-    Ok(vec![Box::new(mlx5::Figures::new()?)])
+    Ok(vec![Box::new(mlx5::Figures::new()?), Box::new(e1000::Figures::new()?)])
 }

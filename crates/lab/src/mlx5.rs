@@ -5,12 +5,15 @@ mod figures;
 mod rig;
 pub mod settings;
 
+pub use crate::open::Load;
 pub use figures::{Figures, MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 pub use rig::RIG;
 
-use crate::clock::{self, Core, Ended, Stuck};
+use crate::clock::{Core, Interrupt, Stuck};
 use crate::histogram::Histogram;
-use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
+use crate::open;
+use crate::traffic::Source;
+use crate::watch::Watch;
 use doorbell_bus::machine::Done;
 use doorbell_bus::pcie::{Rules, RulesError, Settings};
 use doorbell_bus::{Bus, Costs, Guard, Latencies, Ledger, Machine, Pcie, Platform};
@@ -19,7 +22,6 @@ use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, OpenError, St
 use doorbell_seam::{Exhausted, Span, Time, WorkKind};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// The machine of this system.
 pub type System = Machine<Pcie, Mlx5>;
@@ -45,31 +47,6 @@ pub struct Setup {
     pub nic: Nic,
     /// Each channel; the vector is the core's number.
     pub driver: DriverConfig,
-}
-
-/// What is sent.
-#[derive(Clone, Debug)]
-pub enum Load {
-    /// The packet generator on every core.
-    Pktgen {
-        /// Bytes without FCS.
-        size: u32,
-        /// Packets in a burst.
-        burst: u32,
-        /// Packets a second over all cores; `None`: full speed.
-        rate: Option<f64>,
-        /// Packets in all, dealt out evenly: rounded up to a multiple of the cores.
-        packets: u64,
-        /// Whether the UDP checksum is left to the device.
-        checksum: bool,
-    },
-    /// Frames from elsewhere, on core 0.
-    Replay {
-        /// The frames.
-        frames: Arc<Frames>,
-        /// How they are sent.
-        options: ReplayOptions,
-    },
 }
 
 /// Why a run did not come to its end.
@@ -114,6 +91,15 @@ impl From<OpenError> for RunError {
         RunError::Open(e)
     }
 }
+impl From<open::Ended> for RunError {
+    fn from(e: open::Ended) -> RunError {
+        match e {
+            open::Ended::Stuck(s) => RunError::Stuck(s),
+            open::Ended::Capture(why) => RunError::Capture(why),
+            open::Ended::Stopped => RunError::Stopped,
+        }
+    }
+}
 impl From<Exhausted> for RunError {
     fn from(_: Exhausted) -> RunError {
         RunError::Memory
@@ -145,32 +131,6 @@ pub struct Outcome {
     pub audit: Vec<String>,
 }
 
-/// Follows a run from outside.
-pub trait Watch {
-    /// Whether frames are to be handed over.
-    fn wants_frames(&self) -> bool {
-        false
-    }
-    /// A frame left on the wire.
-    ///
-    /// # Errors
-    /// Whatever keeps it from being stored ends the run.
-    fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
-        let _ = (at, frame);
-        Ok(())
-    }
-    /// So many of all packets have left. Whether to go on.
-    fn progress(&mut self, sent: u64, of: u64) -> bool {
-        let _ = (sent, of);
-        true
-    }
-}
-
-/// Nobody watches.
-#[derive(Debug)]
-pub struct Unwatched;
-impl Watch for Unwatched {}
-
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
@@ -189,10 +149,10 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     let mut running = Vec::with_capacity(cores);
     for i in 0..cores {
         m.enter(i);
-        let Some(source) = source(&mut m, setup, load, i)? else { continue };
+        let Some(source) = load.source(&mut m, setup.cores, i, in_flight(setup) as u32)? else { continue };
         let config = DriverConfig { vector: i as u16, ..setup.driver };
         let channel = Channel::create(&mut m, Rc::clone(&hca), &config)?;
-        running.push(Core::new(channel, source, i as u16, in_flight(setup)));
+        running.push(Core::new(channel, source, Interrupt::Message(i as u16), in_flight(setup)));
     }
     // Everything stands. The clock starts here: how long the firmware took, and what
     // crossed the link for it, is no part of the run.
@@ -204,40 +164,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         core.driver.start(&mut m);
     }
     let before = m.ledger().clone();
-    let total = load.packets(setup.cores);
-    let (mut steps, mut failed) = (0u64, None);
-    let ended = clock::run(&mut m, &mut running, |m| {
-        steps += 1;
-        if failed.is_none() {
-            failed = m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).err();
-        }
-        let go_on = !steps.is_multiple_of(4096) || watch.progress(m.ledger().wire_frames, total);
-        go_on && failed.is_none()
-    })
-    .map_err(RunError::Stuck)?;
-    if let Some(why) = failed {
-        return Err(RunError::Capture(why));
-    }
-    if ended == Ended::Stopped {
-        return Err(RunError::Stopped);
-    }
-    // Moderated events may still be on their way.
-    while m.next_event() < Time::NEVER {
-        m.run_device(m.next_event());
-    }
-    m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
-    watch.progress(m.ledger().wire_frames, total);
+    open::drive(&mut m, &mut running, load.packets(setup.cores), watch)?;
     Ok(finish(m, running, hca, &before))
-}
-
-impl Load {
-    /// Frames that it will send, as far as that is known beforehand: large sends count once.
-    pub fn packets(&self, cores: u16) -> u64 {
-        match self {
-            Load::Pktgen { packets, .. } => packets.div_ceil(u64::from(cores.max(1))) * u64::from(cores.max(1)),
-            Load::Replay { frames, options } => frames.len() as u64 * u64::from(options.rounds),
-        }
-    }
 }
 
 /// Packets of one channel between driver and device at the most: one per data
@@ -257,31 +185,6 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
     };
     let rings = cores * ((64 << setup.driver.log_sq) + (64 << setup.driver.log_cq) + (64 << 10));
     (packets + rings + (4 << 20)).next_multiple_of(1 << 20)
-}
-
-/// The source of core `i`, if it has one.
-fn source(m: &mut System, setup: &Setup, load: &Load, i: usize) -> Result<Option<Source>, Exhausted> {
-    match load {
-        Load::Replay { frames, options } => {
-            Ok((i == 0).then(|| Source::Replay(Replay::new(Arc::clone(frames), *options))))
-        }
-        &Load::Pktgen { size, burst, rate, checksum, .. } => {
-            let cores = u64::from(setup.cores.max(1));
-            let packets = load.packets(setup.cores) / cores;
-            let (rate, first) = match rate {
-                None => (Rate::Full, Time::ZERO),
-                Some(pps) => {
-                    // Each core starts at its own share of the distance between bursts.
-                    let every = f64::from(burst) * cores as f64 / pps * 1e12;
-                    let first = every * i as f64 / cores as f64;
-                    (Rate::Burst(Span::from_ps(every.round() as u64)), Time::from_ps(first.round() as u64))
-                }
-            };
-            let buffers = in_flight(setup) as u32 + burst;
-            let p = Pktgen::new(m, size, burst, packets, rate, first, buffers, i as u16, checksum)?;
-            Ok(Some(Source::Pktgen(p)))
-        }
-    }
 }
 
 /// Takes everything down and adds everything up.

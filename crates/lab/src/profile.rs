@@ -28,6 +28,7 @@ use toml::de::DeValue;
 const BUILTIN: &[Builtin] = &[
     ("mlx5-gen2", include_str!("../../../profiles/mlx5-gen2.toml")),
     ("mlx5-gen3", include_str!("../../../profiles/mlx5-gen3.toml")),
+    ("e1000-power4", include_str!("../../../profiles/e1000-power4.toml")),
 ];
 
 /// Names of the profiles that are part of the binary.
@@ -270,7 +271,7 @@ mod tests {
         let text = "name = \"x\"\nsystem = \"mlx5\"\nabout = \"x\"\n\n[pcie]\nmps = { value = 300, unit = \"B\", source = \"s\" }\n";
         insta::assert_snapshot!(Profile::parse("p/x.toml", text).unwrap_err(), @"p/x.toml:6: `pcie.mps` cannot be 300 B; allowed: 128, 256, 512, 1024, 2048, 4096 B");
         insta::assert_snapshot!(Profile::parse("p/x.toml", "name = \n").unwrap_err(), @"p/x.toml:1: string values must be quoted, expected literal string");
-        insta::assert_snapshot!(Profile::parse("p/x.toml", "name = \"x\"\nsystem = \"mlx4\"").unwrap_err(), @"p/x.toml:2: no system is called `mlx4`; the nearest is `mlx5`; there are: mlx5");
+        insta::assert_snapshot!(Profile::parse("p/x.toml", "name = \"x\"\nsystem = \"mlx4\"").unwrap_err(), @"p/x.toml:2: no system is called `mlx4`; the nearest is `mlx5`; there are: mlx5, e1000");
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! last bits of a division do not show.
 
 use crate::histogram::Histogram;
-use doorbell_seam::Span;
+use doorbell_bus::Ledger;
+use doorbell_bus::machine::Done;
+use doorbell_seam::{Span, WorkKind};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Why a run gave no result.
@@ -50,6 +52,26 @@ pub struct Count {
     pub value: u64,
 }
 
+impl Count {
+    /// Every count of the ledger.
+    pub fn of_ledger(l: &Ledger) -> Vec<Count> {
+        let group = |name| match name {
+            "wire_frames" | "wire_bytes" => Group::Wire,
+            "fences" | "copied_bytes" | "summed_bytes" | "buffers_taken" | "buffers_released" => Group::Cpu,
+            _ => Group::Bus,
+        };
+        let all = l.entries().zip(Ledger::about());
+        all.map(|((name, value), (_, about))| Count { group: group(name), name: name.to_owned(), about, value })
+            .collect()
+    }
+
+    /// A driver's counters, or a device's.
+    pub fn of(group: Group, entries: impl Iterator<Item = (&'static str, u64)>) -> impl Iterator<Item = Count> {
+        let prefix = if group == Group::Device { "device" } else { "driver" };
+        entries.map(move |(name, value)| Count { group, name: format!("{prefix}_{name}"), about: "", value })
+    }
+}
+
 /// A rate or a share.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rate {
@@ -74,6 +96,27 @@ pub struct Cost {
     pub cycles: f64,
 }
 
+/// What drivers did and what it cost, by kind.
+pub type Work = Vec<(WorkKind, Done, Span)>;
+
+impl Cost {
+    /// The costs of `work`, and of so many register accesses and fences, at a clock of `ghz`.
+    pub fn of(work: &Work, (stores, stalled): (u64, Span), ghz: f64) -> Vec<Cost> {
+        let cycles = |s: Span| s.as_ns_f64() * ghz;
+        let work = work.iter().map(|(kind, done, spent)| Cost {
+            name: kind.name(),
+            times: done.times,
+            units: done.units,
+            cycles: cycles(*spent),
+        });
+        let stalled = Cost { name: "registers_and_fences", times: stores, units: stores, cycles: cycles(stalled) };
+        work.chain([stalled]).collect()
+    }
+}
+
+/// The latency of a packet that is sent.
+pub const HANDED: &str = "from the call of the driver to the buffer's return";
+
 /// What a run of any system measured.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
@@ -87,8 +130,10 @@ pub struct Measured {
     pub counts: Vec<Count>,
     /// CPU time by cause.
     pub costs: Vec<Cost>,
-    /// From the call of the driver to the buffer's return.
+    /// How long what took.
     pub latency: Histogram,
+    /// What that was: [`HANDED`], or another's words.
+    pub latency_of: &'static str,
     /// What does not add up; empty when all does.
     pub audit: Vec<String>,
 }
@@ -204,6 +249,7 @@ mod tests {
             counts: vec![Count { group: Group::Bus, name: "maps".into(), about: "", value: 1 }],
             costs: vec![],
             latency: Histogram::default(),
+            latency_of: HANDED,
             audit: vec!["one".into()],
         };
         let r = RunResult { scenario: "x".into(), seed: 3, measured: m };

@@ -6,10 +6,11 @@
 
 use crate::input::hint;
 use crate::key::{Key, Values};
-use crate::mlx5::Watch;
 use crate::result::{Failure, Measured};
 use crate::traffic::Frames;
-use doorbell_bus::pcie::{Operation, Transaction};
+use crate::watch::Watch;
+use doorbell_bus::pcie::{Operation, Toward};
+use doorbell_bus::{pci, pcie};
 use std::sync::Arc;
 
 /// Runs a system. The frames are those of the capture that `traffic.file` names.
@@ -21,6 +22,41 @@ pub type Transfer = fn(&Values, Operation, u64, u32) -> Result<Transactions, Str
 /// Bus transactions, one after the other.
 pub type Transactions = Box<dyn Iterator<Item = Transaction>>;
 
+/// A bus transaction as people read it, whichever the bus: a row of `doorbell transfer`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transaction {
+    /// Of the first byte it asks for or carries.
+    pub addr: u64,
+    /// The bus's name for it: `MRd`, `MWI`.
+    pub command: &'static str,
+    /// Bytes it asks for or carries.
+    pub bytes: u32,
+    /// The packet that it is, on a bus of packets.
+    pub packet: Option<Packet>,
+}
+
+/// What a packet on a link has beside a transaction on a shared bus.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Bytes it takes on the wire.
+    pub wire_bytes: u32,
+    /// Which way it goes.
+    pub toward: Toward,
+}
+
+impl From<pcie::Transaction> for Transaction {
+    fn from(t: pcie::Transaction) -> Transaction {
+        let packet = Some(Packet { wire_bytes: t.wire_bytes, toward: t.toward });
+        Transaction { addr: t.addr, command: t.command.name(), bytes: t.bytes, packet }
+    }
+}
+
+impl From<pci::Transaction> for Transaction {
+    fn from(t: pci::Transaction) -> Transaction {
+        Transaction { addr: t.addr, command: t.command.name(), bytes: t.bytes, packet: None }
+    }
+}
+
 /// A system.
 #[derive(Debug)]
 pub struct Rig {
@@ -31,13 +67,15 @@ pub struct Rig {
     /// The devices that are modelled.
     pub devices: &'static [&'static str],
     /// What a profile says.
-    pub platform_keys: &'static [Key],
+    pub platform_keys: &'static [&'static [Key]],
     /// What a scenario says.
-    pub run_keys: &'static [Key],
+    pub run_keys: &'static [&'static [Key]],
     /// Runs it.
     pub run: Run,
     /// Lists the transactions of a transfer.
     pub transfer: Transfer,
+    /// Bits a second of its port, for the head of a capture.
+    pub port_rate: fn(&Values) -> u64,
 }
 
 impl PartialEq for Rig {
@@ -49,17 +87,36 @@ impl PartialEq for Rig {
 impl Rig {
     /// What a profile says.
     pub fn platform(&self) -> Vec<&'static Key> {
-        self.platform_keys.iter().collect()
+        self.platform_keys.iter().copied().flatten().collect()
+    }
+
+    /// What a scenario says.
+    pub fn scenario(&self) -> Vec<&'static Key> {
+        self.run_keys.iter().copied().flatten().collect()
     }
 
     /// All keys: the run's, then the platform's.
     pub fn keys(&self) -> Vec<&'static Key> {
-        self.run_keys.iter().chain(self.platform_keys).collect()
+        self.run_keys.iter().chain(self.platform_keys).copied().flatten().collect()
     }
 }
 
+/// What a scenario of any system says.
+pub static RUN: [Key; 2] = [
+    Key::choice("run.guard", &["page", "byte"], "how exactly the device's accesses to memory are checked")
+        .default("page"),
+    Key::whole(
+        "run.seed",
+        "",
+        0.0,
+        9_007_199_254_740_991.0,
+        "recorded; pktgen, captures and TCP draw nothing at random",
+    )
+    .default("0"),
+];
+
 /// All systems.
-pub static RIGS: [&Rig; 1] = [&crate::mlx5::RIG];
+pub static RIGS: [&Rig; 2] = [&crate::mlx5::RIG, &crate::e1000::RIG];
 
 /// The system called `name`.
 ///
@@ -70,4 +127,39 @@ pub fn find(name: &str) -> Result<&'static Rig, String> {
         let names: Vec<&str> = RIGS.iter().map(|r| r.name).collect();
         format!("no system is called `{name}`{}; there are: {}", hint(name, names.iter().copied()), names.join(", "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows<T: Into<Transaction>>(all: impl Iterator<Item = T>) -> Vec<(u64, &'static str, u32)> {
+        all.map(Into::into).map(|t: Transaction| (t.addr, t.command, t.bytes)).collect()
+    }
+
+    /// The same transfer, cut by each bus's own rules, in the same row. The PCI rows are the trace
+    /// of the POWER4 note from 0x2012.
+    #[test]
+    fn rows_of_both_buses_read_alike() {
+        let express = pcie::Rules::new(pcie::Settings::link(2, 8)).unwrap();
+        assert_eq!(
+            rows(pcie::transactions(&express, Operation::Write, 0x2012, 700)),
+            [(0x2012, "MWr", 238), (0x2100, "MWr", 256), (0x2200, "MWr", 206)],
+        );
+        let parallel = pci::Rules::new(pci::Settings::POWER4).unwrap();
+        assert_eq!(
+            rows(pci::transactions(&parallel, Operation::Write, 0x2012, 1514)),
+            [(0x2012, "MW", 494), (0x2200, "MW", 512), (0x2400, "MW", 508)],
+        );
+    }
+
+    #[test]
+    fn only_a_packet_has_wire_bytes_and_a_direction() {
+        let express = pcie::Rules::new(pcie::Settings::link(2, 8)).unwrap();
+        let parallel = pci::Rules::new(pci::Settings::POWER4).unwrap();
+        let read = |t: Transaction| t.packet;
+        let packets: Vec<_> = pcie::transactions(&express, Operation::Read, 0, 64).map(Into::into).map(read).collect();
+        assert_eq!(packets.iter().map(|p| p.unwrap().toward).collect::<Vec<_>>(), [Toward::Host, Toward::Device]);
+        assert!(pci::transactions(&parallel, Operation::Read, 0, 64).map(Into::into).map(read).all(|p| p.is_none()));
+    }
 }

@@ -28,6 +28,11 @@ const BUILTIN: &[Builtin] = &[
     ("mlx5-full-rate", include_str!("../../../scenarios/mlx5-full-rate.toml")),
     ("mlx5-single-stream", include_str!("../../../scenarios/mlx5-single-stream.toml")),
     ("mlx5-replay", include_str!("../../../scenarios/mlx5-replay.toml")),
+    ("e1000-send", include_str!("../../../scenarios/e1000-send.toml")),
+    ("e1000-send-aligned", include_str!("../../../scenarios/e1000-send-aligned.toml")),
+    ("e1000-receive", include_str!("../../../scenarios/e1000-receive.toml")),
+    ("e1000-transactions", include_str!("../../../scenarios/e1000-transactions.toml")),
+    ("e1000-pktgen", include_str!("../../../scenarios/e1000-pktgen.toml")),
 ];
 
 /// Names of the scenarios that are part of the binary.
@@ -223,7 +228,7 @@ mod tests {
         insta::assert_snapshot!(refused("[traffic]\nkind = true"), @"s/x.toml:6: `traffic.kind` cannot be a boolean; allowed: pktgen, pcap");
         insta::assert_snapshot!(refused("color = 3"), @"s/x.toml:5: `color` is not allowed here; allowed: name, about, system, profile, and tables");
         let lost = HEAD.replace("mlx5-gen2", "mlx5-gen9");
-        insta::assert_snapshot!(Scenario::parse("s/x.toml", &lost).unwrap().plan().unwrap_err(), @"s/x.toml:4: no profile is called `mlx5-gen9`; the nearest is `mlx5-gen2`; there are: mlx5-gen2, mlx5-gen3; a path that ends in .toml is read as a file");
+        insta::assert_snapshot!(Scenario::parse("s/x.toml", &lost).unwrap().plan().unwrap_err(), @"s/x.toml:4: no profile is called `mlx5-gen9`; the nearest is `mlx5-gen2`; there are: mlx5-gen2, mlx5-gen3, e1000-power4; a path that ends in .toml is read as a file");
     }
 
     #[test]

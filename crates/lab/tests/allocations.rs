@@ -2,7 +2,8 @@
 //! traffic, driver, bus and ledger, guard, device, wire.
 #![allow(unsafe_code, reason = "a global allocator is an unsafe trait; this one counts and passes on")]
 
-use doorbell_lab::mlx5::{Load, Unwatched, run};
+use doorbell_lab::Unwatched;
+use doorbell_lab::mlx5::{Load, run};
 use doorbell_lab::scenario::Scenario;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

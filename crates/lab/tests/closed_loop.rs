@@ -6,7 +6,7 @@ mod toy;
 use doorbell_bus::{Costs, Price};
 use doorbell_lab::clock::napi::{Busy, Cpu, End, Rules, Station, run};
 use doorbell_lab::traffic::tcp::frame::{self, SYN};
-use doorbell_lab::traffic::tcp::{App, Config, LargeSend, Offloads, Prices, Stack, pair};
+use doorbell_lab::traffic::tcp::{App, Config, Hosts, LargeSend, Offloads, Prices, Stack, pair};
 use doorbell_seam::{Span, Time, WorkKind};
 use toy::{System, ToyDriver, interrupt, machine};
 
@@ -53,6 +53,12 @@ const SETUP: Setup = Setup {
     until: Time::from_ps(60_000_000_000_000),
 };
 
+/// A machine whose peers are at work from the beginning.
+fn started(mut hosts: Hosts, costs: Costs, cores: usize, rate: u64, delay: Span, line: bool) -> System {
+    hosts.start(Time::ZERO);
+    machine(hosts, costs, cores, rate, delay, line)
+}
+
 type Queue = Station<ToyDriver, Stack>;
 
 fn bulk(s: &Setup) -> (System, Vec<Cpu>, Queue, End) {
@@ -61,7 +67,7 @@ fn bulk(s: &Setup) -> (System, Vec<Cpu>, Queue, End) {
         let peer = Config { large_send: LargeSend::Off, ..s.config };
         if s.sends { ((s.config, source), (peer, drain)) } else { ((s.config, drain), (peer, source)) }
     });
-    let mut m = machine(hosts, s.costs, s.cores, s.rate, s.delay, s.line);
+    let mut m = started(hosts, s.costs, s.cores, s.rate, s.delay, s.line);
     m.device.capture = Some(vec![]);
     m.device.device.lose_every = s.lose_every;
     let driver = ToyDriver::open(&mut m, s.line);
@@ -204,7 +210,7 @@ fn transactions_take_two_frames_and_two_delays_each() {
             let server = App::server(1, 1);
             if opens { ((config, server), (config, client)) } else { ((config, client), (config, server)) }
         });
-        let mut m = machine(hosts, Costs::FREE, 1, GIGABIT, Span::from_us(20), true);
+        let mut m = started(hosts, Costs::FREE, 1, GIGABIT, Span::from_us(20), true);
         let driver = ToyDriver::open(&mut m, true);
         let stack = Stack::new(ours, Offloads::ALL, Prices::default(), true, Span::from_ms(3));
         let mut stations = [Station::new(driver, stack, interrupt(true), 0, 0)];

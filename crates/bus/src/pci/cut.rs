@@ -37,11 +37,10 @@ impl Command {
             Command::Mwi | Command::MwBlock => 0xF,
         }
     }
-}
 
-impl fmt::Display for Command {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+    /// Its mnemonic.
+    pub const fn name(self) -> &'static str {
+        match self {
             Command::Mr => "MR",
             Command::Mrl => "MRL",
             Command::Mrm => "MRM",
@@ -51,7 +50,13 @@ impl fmt::Display for Command {
             Command::MrBlock => "MRB",
             Command::MwBlock => "MWB",
             Command::SplitCompletion => "SC",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

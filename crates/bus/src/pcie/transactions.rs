@@ -23,15 +23,20 @@ impl Command {
             Command::CplD => Class::Completion,
         }
     }
+
+    /// Its mnemonic.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Command::MRd => "MRd",
+            Command::MWr => "MWr",
+            Command::CplD => "CplD",
+        }
+    }
 }
 
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Command::MRd => "MRd",
-            Command::MWr => "MWr",
-            Command::CplD => "CplD",
-        })
+        f.pad(self.name())
     }
 }
 

@@ -110,6 +110,12 @@ pub struct Config {
     /// Largest single read of packet data in bytes. The bus cuts a read by its own
     /// rules; this is for a chip that asks for less at a time.
     pub max_read: u32,
+    /// A read of a large send's data goes on beyond the end of a segment. The manuals
+    /// leave it open; a chip that stops there asks the bus for more, smaller pieces.
+    pub read_across: bool,
+    /// Between the end of one packet's data and the next read: what the chip does
+    /// besides. Not public.
+    pub packet_gap: Span,
     /// How long the link is gone after a PHY reset or a new negotiation. Some two
     /// seconds in life; nothing where nobody looks at it.
     pub negotiation: Span,
@@ -129,6 +135,8 @@ impl Config {
         speed: Speed::G1,
         cache_line: 128,
         max_read: 16 * 1024,
+        read_across: true,
+        packet_gap: Span::ZERO,
         negotiation: Span::ZERO,
         errata: true,
         int_asserted: false,

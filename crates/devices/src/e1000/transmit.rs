@@ -56,6 +56,8 @@ struct Packet {
     /// The rest is not sent.
     discard: bool,
     bytes: Vec<u8>,
+    /// Data of the current descriptor that have been read and belong to no segment yet.
+    ahead: Vec<u8>,
     header: Vec<u8>,
     segments: u32,
     /// Payload bytes of the segments before.
@@ -191,16 +193,26 @@ impl E1000 {
             self.counters.tx_discarded += 1;
             return;
         }
-        let n = (length - self.tx.offset).min(self.cfg.max_read).min((goal - have) as u32);
-        if self.tx.used + have + n as usize > self.regs.tx_fifo() {
+        let left = (length - self.tx.offset).min(self.cfg.max_read);
+        let least = left.min((goal - have) as u32);
+        let taken = self.tx.used + have + least as usize;
+        if taken > self.regs.tx_fifo() {
             self.tx.blocked = !self.tx.fifo.is_empty();
             self.tx.hung = !self.tx.blocked;
             self.counters.hangs += u64::from(self.tx.hung);
             return;
         }
-        packet.bytes.resize(have + n as usize, 0);
+        let n = if packet.large && self.cfg.read_across {
+            // Each further segment takes room for its header too.
+            let room = self.regs.tx_fifo() - taken;
+            let (mss, frame) = (usize::from(context.mss), goal);
+            least + (left - least).min((room / frame * mss) as u32)
+        } else {
+            least
+        };
+        packet.ahead.resize(n as usize, 0);
         let from = Iova(d.low) + u64::from(self.tx.offset);
-        match p.read(t, from, &mut packet.bytes[have..]) {
+        match p.read(t, from, &mut packet.ahead) {
             Ok(arrived) => {
                 self.counters.data_reads += 1;
                 self.counters.data_read_bytes += u64::from(n);
@@ -234,7 +246,9 @@ impl E1000 {
         let bytes = self.spare();
         let p = &mut self.tx.packet;
         let mut header = core::mem::take(&mut p.header);
+        let mut ahead = core::mem::take(&mut p.ahead);
         header.clear();
+        ahead.clear();
         *p = Packet {
             open: true,
             large,
@@ -242,6 +256,7 @@ impl E1000 {
             fresh: true,
             discard: false,
             bytes,
+            ahead,
             header,
             segments: 0,
             before: 0,
@@ -271,11 +286,23 @@ impl E1000 {
         self.tx.packet.fresh = false;
         let word = d.high as u32;
         let length = word & if word & tx_word::DEXT != 0 { tx_word::LENGTH } else { LEGACY_LENGTH };
-        let (packet, c) = (&self.tx.packet, &self.tx.contexts[1]);
-        let ends = self.tx.offset >= length;
-        if packet.large && packet.bytes.len() == usize::from(c.header) + usize::from(c.mss) {
-            self.segment(t, d, ends && word & tx_word::EOP != 0);
+        let (ends, end) = (self.tx.offset >= length, word & tx_word::EOP != 0);
+        let c = &self.tx.contexts[1];
+        let goal = if self.tx.packet.large { usize::from(c.header) + usize::from(c.mss) } else { MAX };
+        let mut ahead = core::mem::take(&mut self.tx.packet.ahead);
+        let mut rest = &ahead[..];
+        // What comes after PAYLEN is read and not sent.
+        while !rest.is_empty() && !self.tx.packet.discard {
+            let packet = &mut self.tx.packet;
+            let (piece, after) = rest.split_at(rest.len().min(goal - packet.bytes.len()));
+            packet.bytes.extend_from_slice(piece);
+            rest = after;
+            if packet.large && packet.bytes.len() == goal {
+                self.segment(t, d, ends && end && rest.is_empty());
+            }
         }
+        ahead.clear();
+        self.tx.packet.ahead = ahead;
         if ends {
             self.tx_data_done(p, t);
         }
@@ -302,6 +329,7 @@ impl E1000 {
                 self.counters.large_sends += 1;
                 self.stats.count(stat::TSCTC);
             }
+            self.read_free = self.read_free.max(t + self.cfg.packet_gap);
             let bytes = core::mem::take(&mut self.tx.packet.bytes);
             self.spare.push(bytes);
             self.tx.packet.open = false;

@@ -12,24 +12,9 @@ use doorbell_seam::{Device, Iova, Port, Reg, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
-macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $field:ident,)*) => {
-        /// What the device counted.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Counters {
-            $($(#[doc = $doc])+ pub $field: u64,)*
-        }
-
-        impl Counters {
-            /// Every counter with its name.
-            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($field), self.$field)),*].into_iter()
-            }
-        }
-    };
-}
-
-counters! {
+crate::counters::counters! {
+    /// What the device counted.
+    struct;
     /// Frames sent.
     packets,
     /// Bytes of those, without FCS and padding.

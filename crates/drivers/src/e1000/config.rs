@@ -193,6 +193,8 @@ pub enum OpenError {
     Exhausted,
     /// A ring or slot is where the part cannot reach it.
     Address,
+    /// The card says that it is in PCI-X, where it has errata, and [`Config::bus`] does not.
+    Bus,
     /// The device did not do this in time.
     Timeout(&'static str),
     /// The EEPROM's words sum to this and not to 0xbaba.

@@ -284,8 +284,13 @@ pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
     }
 }
 
-/// Whether `address` is one that the part can put on its bus.
+/// Whether the part can put these addresses on its bus: on conventional PCI it hangs on dual address cycles.
+#[inline(always)]
+pub(super) const fn on_bus(c: &Config, address: u64, len: u32) -> bool {
+    matches!(c.bus, Bus::PciX) || (address + len as u64) >> 32 == 0
+}
+
+/// Whether a ring or receive buffer may be there.
 pub(super) const fn reachable(c: &Config, address: u64, len: u32) -> bool {
-    let bits = matches!(c.bus, Bus::PciX) || (address + len as u64) >> 32 == 0;
-    bits && c.errata.allows(address, len)
+    on_bus(c, address, len) && c.errata.allows(address, len)
 }

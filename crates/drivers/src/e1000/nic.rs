@@ -3,7 +3,7 @@
 //! Source: e1000_main.c `e1000_probe`, `e1000_open`, `e1000_configure`,
 //! `e1000_intr`, `e1000_clean`, `e1000_watchdog`, `e1000_reinit_locked`.
 
-use super::config::{Config, OpenError, Thresholds, Throttle};
+use super::config::{Bus, Config, OpenError, Thresholds, Throttle};
 use super::hw::{self, Filter, flush, get, put};
 use super::itr::{self, Dynamic};
 use super::rx::RxRing;
@@ -52,6 +52,11 @@ impl E1000 {
     pub fn open<H: Host>(h: &mut H, c: &Config) -> Result<E1000, OpenError> {
         c.check()?;
         hw::reset(h, c)?;
+        // Linux asks the card (`e1000_get_bus_info`); a card that is gone says everything.
+        let status = get(h, reg::STATUS);
+        if c.bus == Bus::Pci && status != !0 && status & l::STATUS_PCIX_MODE != 0 {
+            return Err(OpenError::Bus);
+        }
         let mac = hw::read_mac(h, c)?;
         let tx = TxRing::allocate(h, c)?;
         let rx = match RxRing::allocate(h, c) {

@@ -1,6 +1,8 @@
 //! What the driver writes, byte by byte, and the traps of the part: on a machine
 //! of plain memory whose device takes what it is told and does nothing by itself.
 
+mod traps;
+
 use super::*;
 use crate::{Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
@@ -14,13 +16,29 @@ use doorbell_seam::{Buf, Device, Place, Port, Reg, Taken, Time, Timed};
 struct Board {
     regs: Vec<u32>,
     writes: Vec<(u32, u32)>,
+    /// Reads made before each of those writes.
+    reads_before: Vec<usize>,
+    reads: usize,
+    /// Writes to the I/O ports.
+    ports: Vec<(u32, u32)>,
+    /// Writes that were not of 4 bytes.
+    odd_sizes: usize,
     gone: bool,
     mdic_dead: bool,
 }
 
 impl Board {
     fn new() -> Board {
-        Board { regs: alloc::vec![0; (l::REGION_LEN / 4) as usize], writes: Vec::new(), gone: false, mdic_dead: false }
+        Board {
+            regs: alloc::vec![0; (l::REGION_LEN / 4) as usize],
+            writes: Vec::new(),
+            reads_before: Vec::new(),
+            reads: 0,
+            ports: Vec::new(),
+            odd_sizes: 0,
+            gone: false,
+            mdic_dead: false,
+        }
     }
     fn last(&self, r: u32) -> Option<u32> {
         self.writes.iter().rev().find(|w| w.0 == r).map(|w| w.1)
@@ -49,6 +67,7 @@ impl Timed for Board {
 impl<P: Port> Device<P> for Board {
     fn mmio_read(&mut self, _: &mut P, _: Time, r: Reg, _: u8) -> u64 {
         let v = self.regs[(r.offset / 4) as usize];
+        self.reads += 1;
         if self.gone {
             return u64::MAX;
         }
@@ -71,7 +90,13 @@ impl<P: Port> Device<P> for Board {
             _ => v,
         })
     }
-    fn mmio_write(&mut self, _: &mut P, _: Time, r: Reg, _: u8, v: u64) {
+    fn mmio_write(&mut self, _: &mut P, _: Time, r: Reg, size: u8, v: u64) {
+        self.odd_sizes += usize::from(size != 4);
+        if r.region != 0 {
+            self.ports.push((r.offset, v as u32));
+            return;
+        }
+        self.reads_before.push(self.reads);
         self.regs[(r.offset / 4) as usize] = v as u32;
         self.writes.push((r.offset, v as u32));
     }

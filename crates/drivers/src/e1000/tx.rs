@@ -8,7 +8,7 @@
 //! only one that asks for status.
 
 use super::config::{COPY_MAX, Config, OpenError};
-use super::hw::{put, reachable};
+use super::hw::{on_bus, put, reachable};
 use super::split::{Cut, MAX_PIECE};
 use super::stats::Stats;
 use crate::{Sink, Tx};
@@ -370,6 +370,9 @@ impl TxRing {
         let (start, len) = (q.start, q.len);
         let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Piece { buf: e.buf, start, len })?;
         h.spend(Work::Map);
+        if !on_bus(c, m.iova().0, len) {
+            return Err(Piece { buf: h.unmap(m), start, len });
+        }
         self.describe(h, c, m.iova().0, len, common, cut);
         Ok(m)
     }

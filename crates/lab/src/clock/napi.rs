@@ -24,7 +24,7 @@
 //! end); locks between cores; preemption on wake-up; RPS/RFS; idle states. With two cores, one
 //! may see what the other did within a step that ends later: at most one poll ahead.
 
-use doorbell_bus::{Bus, Machine};
+use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_packet::Packet;
 use doorbell_seam::{Buf, Device, Host, Span, Time, Work};
@@ -57,6 +57,27 @@ pub enum Interrupt {
     Message(u16),
     /// A level line; the handler runs while it is high.
     Line(u16),
+}
+
+impl Interrupt {
+    /// Since when it asks for attention.
+    pub fn pending(self, p: &Platform) -> Option<Time> {
+        match self {
+            Interrupt::Message(v) => p.message_pending(v),
+            Interrupt::Line(n) => p.line(n),
+        }
+    }
+
+    /// Its handler runs: a message is taken. Its number.
+    pub fn take(self, p: &mut Platform) -> u16 {
+        match self {
+            Interrupt::Message(v) => {
+                p.take_message(v);
+                v
+            }
+            Interrupt::Line(n) => n,
+        }
+    }
 }
 
 /// One queue pair and what is above it.
@@ -160,6 +181,19 @@ pub struct Busy {
 }
 
 impl Busy {
+    /// What has come since `before`.
+    pub fn since(&self, before: &Busy) -> Busy {
+        let less = |a: Span, b: Span| Span::from_ps(a.ps() - b.ps());
+        Busy {
+            hardirq: less(self.hardirq, before.hardirq),
+            softirq: less(self.softirq, before.softirq),
+            ksoftirqd: less(self.ksoftirqd, before.ksoftirqd),
+            application: less(self.application, before.application),
+            squeezed: self.squeezed - before.squeezed,
+            handovers: self.handovers - before.handovers,
+        }
+    }
+
     /// All of it.
     pub fn total(&self) -> Span {
         self.hardirq + self.softirq + self.ksoftirqd + self.application
@@ -294,11 +328,7 @@ where
 
 /// Since when a station asks for attention.
 fn asked<B: Bus, D, Dr, E>(m: &Machine<B, D>, s: &Station<Dr, E>) -> Time {
-    match s.interrupt {
-        Interrupt::Message(v) => m.bus.platform().message_pending(v),
-        Interrupt::Line(n) => m.bus.platform().line(n),
-    }
-    .unwrap_or(Time::NEVER)
+    s.interrupt.pending(m.bus.platform()).unwrap_or(Time::NEVER)
 }
 
 /// When a core has something to do.
@@ -340,13 +370,7 @@ where
     for (n, s) in stations.iter_mut().enumerate().filter(|(_, s)| s.irq_core == i) {
         if asked(m, s) <= m.now() {
             interrupted = true;
-            let vector = match s.interrupt {
-                Interrupt::Message(v) => {
-                    m.bus.platform_mut().take_message(v);
-                    v
-                }
-                Interrupt::Line(n) => n,
-            };
+            let vector = s.interrupt.take(m.bus.platform_mut());
             s.interrupts += 1;
             let irq = s.driver.interrupt(m, vector);
             s.unhandled = if irq == Irq::None { s.unhandled + 1 } else { 0 };

@@ -35,6 +35,14 @@ pub fn mlx5() -> Result<Vec<Row>, PublishedError> {
     parse("published/mlx5.toml", include_str!("published/mlx5.toml"))
 }
 
+/// The rows of the e1000 experiment: frames copied to aligned buffers on POWER4.
+///
+/// # Errors
+/// None as the file stands; a test sees to it.
+pub fn e1000() -> Result<Vec<Row>, PublishedError> {
+    parse("published/e1000.toml", include_str!("published/e1000.toml"))
+}
+
 /// The row called `figure`, to be completed by the system that measures it.
 pub fn find<'a>(rows: &'a mut [Row], figure: &str) -> Option<&'a mut Row> {
     rows.iter_mut().find(|row| row.figure == figure)

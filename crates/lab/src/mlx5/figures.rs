@@ -12,11 +12,12 @@
 //!   the source's are of the whole kernel path, so only the differences compare.
 
 use super::settings::setup;
-use super::{Load, Setup, System as Machine, Unwatched, run};
+use super::{Load, Setup, System as Machine, run};
 use crate::figures::{Constant, Constants, KnownMiss, MeasureError, Role, Row, Rule, Runs, System, published};
 use crate::input::InputError;
 use crate::key::Values;
 use crate::profile::Profile;
+use crate::watch::Unwatched;
 use doorbell_bus::pcie::Rules;
 use doorbell_bus::{Pcie, Platform};
 use doorbell_devices::mlx5::Mlx5 as Device;

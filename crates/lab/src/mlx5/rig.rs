@@ -1,12 +1,13 @@
 //! mlx5 as the command line sees it.
 
-use super::settings::{self, PLATFORM, RUN};
-use super::{Outcome, RunError, Setup, Watch};
+use super::settings::{self, KIND, PLATFORM, RUN};
+use super::{Outcome, RunError, Setup};
 use crate::key::Values;
-use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
-use crate::rig::{Rig, Transactions};
+use crate::open;
+use crate::result::{Cost, Count, Failure, Group, HANDED, Measured, Rate};
+use crate::rig::{self, Rig, Transactions};
 use crate::traffic::Frames;
-use doorbell_bus::Ledger;
+use crate::watch::Watch;
 use doorbell_bus::pcie::{Operation, Rules, transactions};
 use doorbell_seam::Span;
 use std::sync::Arc;
@@ -16,10 +17,11 @@ pub static RIG: Rig = Rig {
     name: "mlx5",
     about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
     devices: &["mlx5"],
-    platform_keys: &PLATFORM,
-    run_keys: &RUN,
+    platform_keys: &[&PLATFORM],
+    run_keys: &[&KIND, &open::KEYS, &RUN, &rig::RUN],
     run,
     transfer,
+    port_rate: |v| (v.number("nic.port_rate") * 1e9) as u64,
 };
 
 /// Preamble, start delimiter, FCS and the gap between frames.
@@ -37,7 +39,7 @@ fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Resul
 
 fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transactions, String> {
     let rules = Rules::new(settings::pcie(v)).map_err(|e| e.to_string())?;
-    Ok(Box::new(transactions(&rules, what, at, bytes)))
+    Ok(Box::new(transactions(&rules, what, at, bytes).map(Into::into)))
 }
 
 /// The outcome, under the names of results.
@@ -56,42 +58,19 @@ fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
         rate("cpu_busy_share", "of all cores' time", by_time(busy) / f64::from(setup.cores)),
     ];
 
-    let mut counts = Vec::new();
-    for ((name, value), (_, about)) in o.ledger.entries().zip(Ledger::about()) {
-        counts.push(Count { group: group(name), name: name.to_owned(), about, value });
-    }
-    for (name, value) in o.driver.entries() {
-        counts.push(Count { group: Group::Driver, name: format!("driver_{name}"), about: "", value });
-    }
-    for (name, value) in o.device.entries() {
-        counts.push(Count { group: Group::Device, name: format!("device_{name}"), about: "", value });
-    }
-
-    let cycles = |s: Span| s.as_ns_f64() * ghz;
-    let work = o.work.iter().map(|(kind, done, spent)| Cost {
-        name: kind.name(),
-        times: done.times,
-        units: done.units,
-        cycles: cycles(*spent),
-    });
+    let mut counts = Count::of_ledger(&o.ledger);
+    counts.extend(Count::of(Group::Driver, o.driver.entries()));
+    counts.extend(Count::of(Group::Device, o.device.entries()));
     let stores = o.ledger.mmio_writes + o.ledger.mmio_reads + o.ledger.fences;
-    let stalled = Cost { name: "registers_and_fences", times: stores, units: stores, cycles: cycles(o.stalled) };
+    let costs = Cost::of(&o.work, (stores, o.stalled), ghz);
     Measured {
         packets: o.packets,
         elapsed: o.elapsed,
         rates,
         counts,
-        costs: work.chain([stalled]).collect(),
+        costs,
         latency: o.latency,
+        latency_of: HANDED,
         audit: o.audit,
-    }
-}
-
-/// Where a count of the ledger belongs.
-fn group(name: &str) -> Group {
-    match name {
-        "wire_frames" | "wire_bytes" => Group::Wire,
-        "fences" | "copied_bytes" | "summed_bytes" | "buffers_taken" | "buffers_released" => Group::Cpu,
-        _ => Group::Bus,
     }
 }

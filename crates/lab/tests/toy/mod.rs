@@ -3,7 +3,7 @@
 //!
 //! It belongs to no published system. It judges the clock and the traffic.
 
-use doorbell_bus::{Bus, Costs, Guard, Machine, Platform};
+use doorbell_bus::{Costs, Fixed, Guard, Machine, Platform};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_lab::clock::link::Wired;
 use doorbell_lab::clock::napi::Interrupt;
@@ -11,52 +11,11 @@ use doorbell_lab::traffic::tcp::Hosts;
 use doorbell_packet::segment::Segments;
 use doorbell_packet::{Gso, GsoKind, Packet, Partial, Piece};
 use doorbell_seam::{
-    Buf, Coherent, Device, Direction, DmaFault, Drop, Fence, Host, Iova, Mapped, Place, Port, Reg, Span, Taken, Time,
-    Timed, Work,
+    Buf, Coherent, Device, Direction, Drop, Fence, Host, Iova, Mapped, Place, Port, Reg, Span, Taken, Time, Timed, Work,
 };
 use std::collections::VecDeque;
 
 const LINK: Span = Span::from_ns(100);
-
-#[derive(Debug)]
-pub struct Fixed(Platform);
-
-impl Port for Fixed {
-    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.0.device_read(from, into).map(|()| at + LINK * 2)
-    }
-    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.0.post_write(at + LINK, to, from)
-    }
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        self.0.set_line(at, n, high);
-    }
-    fn message(&mut self, at: Time, vector: u16) {
-        self.0.post_message(at + LINK, vector);
-    }
-    fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.0.emit(at, frame);
-    }
-}
-
-impl Bus for Fixed {
-    fn platform(&self) -> &Platform {
-        &self.0
-    }
-    fn platform_mut(&mut self) -> &mut Platform {
-        &mut self.0
-    }
-    fn register_write(&mut self, at: Time, _: u8) -> Time {
-        at + LINK
-    }
-    fn register_read(&mut self, at: Time, _: u8) -> Time {
-        at + LINK
-    }
-    fn register_answer(&mut self, at: Time, _: u8) -> Time {
-        at + LINK
-    }
-    fn set_floor(&mut self, _: Time) {}
-}
 
 const TX_TAIL: Reg = Reg::at(0x00);
 const RX_TAIL: Reg = Reg::at(0x04);
@@ -366,7 +325,7 @@ pub fn machine(hosts: Hosts, costs: Costs, cores: usize, rate: u64, delay: Span,
         seen: 0,
     };
     let platform = Platform::new(1 << 32, 64 << 20, Guard::Page);
-    Machine::new(Fixed(platform), Wired::new(toy, hosts, rate, delay), costs, cores)
+    Machine::new(Fixed::new(platform, LINK), Wired::new(toy, hosts, rate, delay), costs, cores)
 }
 
 pub fn interrupt(line: bool) -> Interrupt {

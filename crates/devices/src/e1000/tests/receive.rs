@@ -219,6 +219,22 @@ fn write_back_waits_for_wthresh_and_is_one_write() {
     assert!((0..4).all(|i| b.rx(i).status & Rx::DD != 0));
 }
 
+/// As after reset, WTHRESH is one line; 48 bytes are none that the chip knows.
+#[test]
+fn an_unsupported_cache_line_counts_as_32_bytes() {
+    for (cache_line, waits_for) in [(48, 2), (0, 2), (32, 2), (64, 4), (256, 16)] {
+        let mut b = Bench::up(Config { cache_line, ..Config::I82540EM });
+        b.post(32);
+        b.write(reg::RDTR, 0xffff);
+        for _ in 0..waits_for {
+            assert_eq!(b.rx(0).status, 0, "{cache_line}");
+            b.receive(&frame(60));
+            b.at(ns(0));
+        }
+        assert_ne!(b.rx(0).status & Rx::DD, 0, "{cache_line}");
+    }
+}
+
 #[test]
 fn done_comes_after_the_data_have_landed() {
     let mut b = Bench::up(Config::I82540EM);

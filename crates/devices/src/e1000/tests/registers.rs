@@ -49,6 +49,26 @@ fn a_write_keeps_the_bits_that_exist() {
 }
 
 #[test]
+fn a_ring_is_as_long_as_the_multiple_of_128_bytes_in_its_length() {
+    for (length, descriptors) in [(128, 8), (128 + 127, 8), (127, 0), (0xfff0_0000 | 256, 16)] {
+        let mut b = Bench::up(Config::I82540EM);
+        b.write(reg::TDLEN, length);
+        b.write(reg::TDBAL, super::TX_RING as u32 | 15);
+        for i in 0..8 {
+            b.send(super::BUFFERS + i * 2048, &frame(60), 0);
+        }
+        b.write(reg::TDT, 7);
+        b.settle();
+        // The tail is 7: inside a ring of 8, and nowhere in none.
+        let expected = if descriptors == 0 { 0 } else { 7 };
+        assert_eq!((b.p.frames.len(), b.read(reg::TDH)), (expected, expected as u32), "{length:#x}");
+        b.write(reg::TDT, 8);
+        b.settle();
+        assert_eq!(b.p.frames.len(), if descriptors == 16 { 8 } else { expected }, "{length:#x}: 8 is inside of 16");
+    }
+}
+
+#[test]
 fn narrow_writes_do_nothing_and_narrow_reads_give_their_part() {
     let mut b = Bench::new(Config::I82540EM);
     b.write(reg::FCAL, 0x4433_2211);

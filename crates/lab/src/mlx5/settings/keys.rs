@@ -5,53 +5,41 @@
 
 use crate::key::Key;
 
-const MAX_CYCLES: f64 = 1e6;
-const MAX_NS: f64 = 1e6;
 /// Each core has an EQ; EQ numbers have 8 bits, and the device keeps the first four.
 const MAX_CORES: f64 = 252.0;
-
-const fn cycles(name: &'static str, about: &'static str) -> Key {
-    Key::number(name, "cycles", 0.0, MAX_CYCLES, about)
-}
-const fn ns(name: &'static str, about: &'static str) -> Key {
-    Key::number(name, "ns", 0.0, MAX_NS, about)
-}
-const fn whole(name: &'static str, unit: &'static str, min: f64, max: f64, about: &'static str) -> Key {
-    Key::steps(name, unit, (min, max, 1.0), about)
-}
 
 const PCIE_SIZES: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 
 /// What a profile says.
 pub(in crate::mlx5) static PLATFORM: [Key; 47] = [
     Key::number("cpu.frequency", "GHz", 0.1, 10.0, "clock of every core"),
-    whole("cpu.cores", "cores", 1.0, MAX_CORES, "cores there are"),
+    Key::whole("cpu.cores", "cores", 1.0, MAX_CORES, "cores there are"),
     Key::choice(
         "cpu.memory",
         &["above_4gib", "below_4gib"],
         "where host memory lies: above, a read request's header is 4 bytes longer",
     ),
-    cycles("cpu.stack", "one packet handed to the driver by what is above it"),
+    Key::cycles("cpu.stack", "one packet handed to the driver by what is above it"),
     Key::number("cpu.copy", "cycles/B", 0.0, 1e3, "one byte copied"),
     Key::number("cpu.sum", "cycles/B", 0.0, 1e3, "one byte summed").default("0"),
-    cycles("cpu.tx_descriptor", "a send WQE for one packet, beside its entries"),
-    Key::number("cpu.tx_descriptor_entry", "cycles/entry", 0.0, MAX_CYCLES, "each data segment of it"),
-    cycles("cpu.tx_shared", "a packet added to a session"),
-    cycles("cpu.tx_session", "a session opened and closed"),
-    cycles("cpu.tx_pad", "ring space filled with NOPs, beside its blocks"),
-    Key::number("cpu.tx_pad_entry", "cycles/entry", 0.0, MAX_CYCLES, "each block of it"),
-    cycles("cpu.tx_notify", "a doorbell, without the register write itself"),
-    cycles("cpu.tx_done", "packets found sent, beside each packet"),
-    Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, MAX_CYCLES, "each packet of them"),
-    cycles("cpu.completion", "a CQE examined"),
-    cycles("cpu.interrupt", "an interrupt handler entered"),
-    cycles("cpu.poll", "a poll routine entered"),
-    cycles("cpu.wake", "a stopped queue started again"),
-    cycles("cpu.map", "a buffer mapped for the device"),
-    cycles("cpu.mmio_write", "a register write, for the core that makes it"),
-    ns("cpu.mmio_write_spacing", "the least time between two register writes of one core"),
-    cycles("cpu.fence", "a memory barrier"),
-    Key::number("cpu.relax", "cycles", 1.0, MAX_CYCLES, "one turn of a polling loop"),
+    Key::cycles("cpu.tx_descriptor", "a send WQE for one packet, beside its entries"),
+    Key::number("cpu.tx_descriptor_entry", "cycles/entry", 0.0, 1e6, "each data segment of it"),
+    Key::cycles("cpu.tx_shared", "a packet added to a session"),
+    Key::cycles("cpu.tx_session", "a session opened and closed"),
+    Key::cycles("cpu.tx_pad", "ring space filled with NOPs, beside its blocks"),
+    Key::number("cpu.tx_pad_entry", "cycles/entry", 0.0, 1e6, "each block of it"),
+    Key::cycles("cpu.tx_notify", "a doorbell, without the register write itself"),
+    Key::cycles("cpu.tx_done", "packets found sent, beside each packet"),
+    Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each packet of them"),
+    Key::cycles("cpu.completion", "a CQE examined"),
+    Key::cycles("cpu.interrupt", "an interrupt handler entered"),
+    Key::cycles("cpu.poll", "a poll routine entered"),
+    Key::cycles("cpu.wake", "a stopped queue started again"),
+    Key::cycles("cpu.map", "a buffer mapped for the device"),
+    Key::cycles("cpu.mmio_write", "a register write, for the core that makes it"),
+    Key::ns("cpu.mmio_write_spacing", "the least time between two register writes of one core"),
+    Key::cycles("cpu.fence", "a memory barrier"),
+    Key::number("cpu.relax", "cycles", 1.0, 1e6, "one turn of a polling loop"),
     Key::among("pcie.generation", "", &[1.0, 2.0, 3.0, 4.0, 5.0], "PCI Express generation"),
     Key::among("pcie.lanes", "lanes", &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], "width of the link"),
     Key::among("pcie.mps", "B", PCIE_SIZES, "Max_Payload_Size"),
@@ -64,8 +52,8 @@ pub(in crate::mlx5) static PLATFORM: [Key; 47] = [
     Key::choice("pcie.dllp", &["none", "per_request", "timer", "flat"], "which Acks and UpdateFCs are booked"),
     Key::choice("pcie.ecrc", &["on", "off"], "whether TLPs carry the optional digest"),
     Key::number("pcie.usable_share", "", 0.01, 1.0, "share of the link's byte rate that traffic can use"),
-    ns("pcie.link_latency", "from the last bit sent to the packet being usable, one way"),
-    ns("pcie.memory_latency", "from a read request at the root complex to its data"),
+    Key::ns("pcie.link_latency", "from the last bit sent to the packet being usable, one way"),
+    Key::ns("pcie.memory_latency", "from a read request at the root complex to its data"),
     Key::choice(
         "pcie.bar",
         &["above_4gib", "below_4gib"],
@@ -74,9 +62,9 @@ pub(in crate::mlx5) static PLATFORM: [Key; 47] = [
     Key::steps("nic.fetch_chunk", "B", (64.0, 4096.0, 64.0), "largest read of WQEs"),
     Key::steps("nic.fetch_ahead", "B", (64.0, 1_048_576.0, 64.0), "WQEs fetched and not yet executed, over all queues"),
     Key::choice("nic.refetch", &["no", "yes"], "whether a WQE cut by the end of a chunk is read again from its start"),
-    whole("nic.reads_outstanding", "reads", 1.0, 4096.0, "data reads in flight at the most"),
-    ns("nic.packet_time", "least time between two packets' starts of execution"),
-    ns("nic.pipeline_delay", "from a packet's last byte on chip to its first bit on the wire"),
+    Key::whole("nic.reads_outstanding", "reads", 1.0, 4096.0, "data reads in flight at the most"),
+    Key::ns("nic.packet_time", "least time between two packets' starts of execution"),
+    Key::ns("nic.pipeline_delay", "from a packet's last byte on chip to its first bit on the wire"),
     Key::number("nic.port_rate", "Gbit/s", 0.01, 1000.0, "rate of the Ethernet port"),
     Key::steps("nic.max_frame", "B", (60.0, 16384.0, 1.0), "largest frame, without FCS"),
     Key::choice("nic.enhanced_mpw", &["on", "off"], "capability: multi-packet WQEs"),
@@ -95,31 +83,12 @@ pub(in crate::mlx5) static PLATFORM: [Key; 47] = [
     ),
 ];
 
-/// What a scenario says. Defaults are Linux's where it has them.
-pub(in crate::mlx5) static RUN: [Key; 21] = [
-    Key::choice("traffic.kind", &["pktgen", "pcap"], "the packet generator, or a capture"),
-    Key::steps("traffic.size", "B", (42.0, 16384.0, 1.0), "pktgen: packet without FCS").default("64"),
-    whole("traffic.burst", "packets", 1.0, 4096.0, "packets announced together").default("32"),
-    Key::number("traffic.rate", "Mpps", 0.001, 1e4, "pktgen: over all cores").or(&["full"]).default("full"),
-    whole("traffic.packets", "packets", 1.0, 1e9, "pktgen: in all; rounded up to a multiple of the cores")
-        .default("240000"),
-    Key::choice("traffic.checksum", &["off", "on"], "pktgen: whether the UDP checksum is left to the device")
-        .default("off"),
-    Key::file("traffic.file", "pcap: the capture"),
-    Key::choice("traffic.times", &["full", "own"], "pcap: as fast as the queue takes frames, or at their own times")
-        .default("full"),
-    whole("traffic.rounds", "rounds", 1.0, 1e6, "pcap: how often it is sent").default("1"),
-    Key::choice("traffic.offload", &["csum", "none"], "pcap: whether TCP and UDP checksums are left to the device")
-        .default("csum"),
-    Key::steps(
-        "traffic.gso",
-        "B",
-        (1.0, 65535.0, 1.0),
-        "pcap: frames over the MTU are large sends with segments of this payload",
-    )
-    .or(&["none"])
-    .default("none"),
-    Key::steps("traffic.mtu", "B", (68.0, 65535.0, 1.0), "pcap: the largest IP packet").default("1500"),
+/// What is sent.
+pub(in crate::mlx5) static KIND: [Key; 1] =
+    [Key::choice("traffic.kind", &["pktgen", "pcap"], "the packet generator, or a capture")];
+
+/// What a scenario says beside its traffic. Defaults are Linux's where it has them.
+pub(in crate::mlx5) static RUN: [Key; 7] = [
     Key::choice("driver.mpwqe", &["on", "off"], "the switch: ethtool --set-priv-flags skb_tx_mpwqe").default("on"),
     Key::choice(
         "driver.sizing",
@@ -137,12 +106,8 @@ pub(in crate::mlx5) static RUN: [Key; 21] = [
     )
     .default("1024"),
     Key::steps("driver.moderation_period", "us", (0.0, 4095.0, 1.0), "an event waits for this long").default("16"),
-    whole("driver.moderation_count", "CQEs", 0.0, 65535.0, "or for so many completions").default("32"),
-    whole("run.cores", "cores", 1.0, MAX_CORES, "cores that send; a capture goes through one")
+    Key::whole("driver.moderation_count", "CQEs", 0.0, 65535.0, "or for so many completions").default("32"),
+    Key::whole("run.cores", "cores", 1.0, MAX_CORES, "cores that send; a capture goes through one")
         .or(&["all"])
         .default("all"),
-    Key::choice("run.guard", &["page", "byte"], "how exactly the device's accesses to memory are checked")
-        .default("page"),
-    whole("run.seed", "", 0.0, 9_007_199_254_740_991.0, "recorded; pktgen and captures draw nothing at random")
-        .default("0"),
 ];

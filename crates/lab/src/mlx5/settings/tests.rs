@@ -1,9 +1,9 @@
 //! Keys, and the runs that they describe.
 
 use super::*;
-use crate::mlx5::{Unwatched, run};
-use crate::{Plan, Profile, Scenario};
-use doorbell_seam::Span;
+use crate::mlx5::run;
+use crate::{Plan, Profile, Scenario, Unwatched};
+use doorbell_seam::{Span, WorkKind};
 use proptest::prelude::*;
 
 fn plan(sets: &[&str]) -> Plan {

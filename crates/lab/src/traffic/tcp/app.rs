@@ -103,6 +103,15 @@ impl App {
         App::Server { request: request.max(1), response: response.max(1), read: 0, owed: 0 }
     }
 
+    /// Comes to an end: a source writes once more and closes, a client makes one more transaction.
+    pub fn finish(&mut self) {
+        match self {
+            App::Source { left, .. } => *left = (*left).min(1),
+            App::Client(c) => c.left = c.left.min(1),
+            App::Drain { .. } | App::Server { .. } => {}
+        }
+    }
+
     /// Whether a step would do something now. `asleep`: it waits inside a call, and
     /// a writer is woken only when there is much room.
     pub fn is_ready(&self, s: &Socket, now: Time, asleep: bool) -> bool {

@@ -37,7 +37,8 @@ pub fn stations(mac: [u8; 6], i: u16) -> (Station, Station) {
 
 /// A machine's stack and the hosts on the other end for a number of connections.
 /// `ends(i)` gives the socket settings and application of connection `i`, first the
-/// machine's, then the peer's. The peer opens the connections if `peer_opens`.
+/// machine's, then the peer's. The peer opens the connections if `peer_opens`, once it
+/// has been started ([`Hosts::start`]).
 pub fn pair(
     mac: [u8; 6],
     connections: u16,

@@ -51,13 +51,19 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Hosts with these connections.
+    /// Hosts with these connections, which are silent until they are started.
     pub fn new(ends: Vec<End>) -> Hosts {
-        let mut h = Hosts { ends, ..Hosts::default() };
-        for i in 0..h.ends.len() {
-            h.timers.set(i, Some(Time::ZERO));
+        Hosts { ends, ..Hosts::default() }
+    }
+
+    /// From `at` on they do what they are there for: the NIC at the other end is open.
+    pub fn start(&mut self, at: Time) {
+        for (i, end) in self.ends.iter_mut().enumerate() {
+            if let App::Client(c) = &mut end.app {
+                c.next = c.next.map(|first| at + first.since(Time::ZERO));
+            }
+            self.timers.set(i, Some(at));
         }
-        h
     }
 
     /// Whether all connections are closed.

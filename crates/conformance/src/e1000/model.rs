@@ -1,0 +1,166 @@
+//! The arm of our own 82540EM, 82544GC and 82545EM: on conventional PCI, and on
+//! PCI-X those that can be.
+//!
+//! Time is the machine's. A frame from the wire takes its time on the wire and no
+//! more, and the interrupt line says when it rose, so that the times that bodies
+//! judge are the device's own.
+
+use super::{Arm, Lacks, MAC};
+use doorbell_bus::pci::{Protocol, Rules, Settings};
+use doorbell_bus::reorder::{Order, Reorder};
+use doorbell_bus::{Bus as _, Costs, Guard, Machine, Pci, Platform, parallel::Latencies};
+use doorbell_devices::e1000::{self as device, Slot, Speed};
+use doorbell_drivers::e1000::{Bus, Config, Part};
+use doorbell_seam::{Device, Fence, Host, Span, Taken, Time, WorkKind};
+
+/// A machine with the device.
+pub type System = Machine<Pci, device::E1000>;
+
+const WIDE: Slot = Slot::Pci { mhz66: true, wide: true };
+const NARROW: Slot = Slot::Pci { mhz66: true, wide: false };
+const PCIX: Slot = Slot::PciX { clock: 2 };
+
+/// Each part in each kind of slot that it fits.
+const CARDS: [(device::Config, Part, Slot); 5] = [
+    (device::Config::I82540EM, Part::I82540, NARROW),
+    (device::Config::I82544GC, Part::I82544, WIDE),
+    (device::Config::I82545EM, Part::I82545, WIDE),
+    (device::Config::I82544GC, Part::I82544, PCIX),
+    (device::Config::I82545EM, Part::I82545, PCIX),
+];
+
+/// What the slot is for the bus, and for the driver: both follow from what the card
+/// is told, for a card that takes itself to be in PCI-X has PCI-X's errata.
+fn bus(slot: Slot) -> (Settings, Bus) {
+    match slot {
+        Slot::Pci { wide, .. } => (Settings { bits: if wide { 64 } else { 32 }, ..Settings::POWER4 }, Bus::Pci),
+        Slot::PciX { .. } => {
+            let protocol = Protocol::X { mmrbc: 2048, outstanding: 1 };
+            (Settings { protocol, mhz: 133, ..Settings::POWER4 }, Bus::PciX)
+        }
+    }
+}
+
+/// The machine's own wire.
+#[derive(Debug, Default)]
+pub struct Model {
+    sent: Vec<Vec<u8>>,
+}
+
+/// A machine, or one with something around it.
+pub trait Around: Host {
+    /// The machine itself.
+    fn system(&mut self) -> &mut System;
+}
+
+impl Around for System {
+    fn system(&mut self) -> &mut System {
+        self
+    }
+}
+
+impl Around for Reorder<System> {
+    fn system(&mut self) -> &mut System {
+        &mut self.inner
+    }
+}
+
+impl<H: Around> Arm<H> for Model {
+    fn inject(&mut self, h: &mut H, frame: &[u8]) {
+        // Preamble, delimiter, FCS and the gap between frames; the frame is there when it has ended.
+        h.delay(Speed::G1.byte() * (frame.len().max(60) as u64 + 24));
+        let taken = h.system().outside(|d, bus, at| d.receive(bus, at, frame));
+        assert_ne!(taken, Taken::Hold, "an Ethernet controller cannot hold back the wire");
+    }
+    fn collect(&mut self, h: &mut H) -> Option<Vec<u8>> {
+        for _ in 0..100 {
+            let sent = &mut self.sent;
+            let drained = h.system().bus.platform_mut().drain_capture(|_, f| {
+                sent.push(f.to_vec());
+                Ok::<(), ()>(())
+            });
+            assert_eq!(drained, Ok(()));
+            if !self.sent.is_empty() {
+                return Some(self.sent.remove(0));
+            }
+            if h.system().next_event() == Time::NEVER {
+                break;
+            }
+            h.delay(Span::from_us(10));
+        }
+        None
+    }
+    fn wait(&mut self, h: &mut H, span: Span) {
+        h.delay(span);
+    }
+    fn rose(&mut self, h: &mut H) -> Option<Time> {
+        let now = h.now();
+        let m = h.system();
+        m.catch_up();
+        m.bus.platform().line(0).filter(|since| *since <= now)
+    }
+    fn slack(&self) -> Span {
+        Span::ZERO
+    }
+    fn settling(&self) -> Span {
+        // Autonegotiation takes some two seconds.
+        Span::from_ms(2500)
+    }
+    fn lacks(&self) -> Lacks {
+        &[]
+    }
+}
+
+fn card(card: device::Config, part: Part, slot: Slot, copy_align: bool, costs: Costs) -> (System, Config) {
+    let mut platform = Platform::new(64 << 20, 64 << 20, Guard::Byte);
+    platform.capture();
+    let latencies = Latencies { cpu: Span::from_ns(50), memory: Span::from_ns(100), register: Span::from_ns(100) };
+    let (settings, bus) = bus(slot);
+    let rules = Rules::new(settings).unwrap();
+    let nic = device::Config { mac: MAC, slot, ..card };
+    let h = Machine::new(Pci::new(platform, rules, latencies, 0xfebc_0000), device::E1000::new(nic), costs, 1);
+    (h, Config { copy_align, io: None, ..Config::new(part, bus) })
+}
+
+/// All that was lent and taken has come back, and the card is well.
+fn is_even(h: &mut System, what: &str) {
+    h.flush_posted();
+    let l = h.ledger();
+    assert_eq!((l.maps, l.buffers_taken), (l.unmaps, l.buffers_released), "{what}");
+    assert_eq!((l.dma_faults, h.device.counters.hangs), (0, 0), "{what}");
+    assert_eq!(h.bus.platform().memory.lent(), (0, 0), "{what}");
+}
+
+/// Runs `f` on each card, with the copy of small frames and without.
+pub fn on_each(f: impl Fn(&mut System, &mut Model, &Config)) {
+    for (nic, part, slot) in CARDS {
+        for copy_align in [false, true] {
+            let what = format!("{part:?} in {slot:?}, copy_align {copy_align}");
+            println!("{what}");
+            let (mut h, c) = card(nic, part, slot, copy_align, Costs::FREE);
+            f(&mut h, &mut Model::default(), &c);
+            is_even(&mut h, &what);
+        }
+    }
+}
+
+/// Runs `f` on the first card, on a CPU that reorders stores; how many passed an older one. A fence that is
+/// `ignored` does nothing.
+pub fn on_reordered(
+    order: Order,
+    ignored: Option<Fence>,
+    copy_align: bool,
+    f: impl Fn(&mut Reorder<System>, &mut Model, &Config),
+) -> u64 {
+    let (nic, part, slot) = CARDS[0];
+    // While a packet is handed up, others land.
+    let mut costs = Costs::FREE;
+    costs.work[WorkKind::RxPacket as usize].each = Span::from_us(1);
+    let (h, c) = card(nic, part, slot, copy_align, costs);
+    let mut h = Reorder::new(h, order);
+    h.ignored = ignored;
+    f(&mut h, &mut Model::default(), &c);
+    let passed = h.passed();
+    is_even(&mut h.into_inner(), &format!("{order:?}"));
+    passed
+}

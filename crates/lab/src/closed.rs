@@ -1,0 +1,479 @@
+//! A closed-loop run: TCP over one NIC, for a time.
+//!
+//! A system makes a machine with a link ([`Wired`]) and opens its driver; here the
+//! connections are made ([`Load::connect`]), run to a steady state ([`Load::warmup`]), measured
+//! for [`Load::duration`], and brought to their end, so that an audit can hold what was
+//! taken against what was given back. Rates and counts are those of the measured time.
+//!
+//! A packet is a frame with data on the wire: sent where the machine sends, received
+//! where it receives. In request-response traffic it is a transaction.
+
+use crate::clock::link::Wired;
+use crate::clock::napi::{Busy, Cpu, End, Interrupt, Rules, Station, Stuck, run as schedule};
+use crate::histogram::Histogram;
+use crate::key::{Key, Values};
+use crate::result::Work;
+use crate::traffic::tcp::{App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair};
+use crate::watch::Watch;
+use doorbell_bus::machine::Done;
+use doorbell_bus::{Bus, Ledger, Machine};
+use doorbell_drivers::Driver;
+use doorbell_seam::{Device, Host, Place, Span, Time, WorkKind};
+
+/// What the connections do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The machine sends in bulk.
+    Send,
+    /// It receives in bulk.
+    Receive,
+    /// It answers requests.
+    Serve,
+}
+
+/// The traffic of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// Which way.
+    pub kind: Kind,
+    /// How many connections.
+    pub connections: u16,
+    /// Time before anything is counted.
+    pub warmup: Span,
+    /// Time in which it is.
+    pub duration: Span,
+    /// Both ends' sockets; the peers' send single segments.
+    pub socket: Config,
+    /// What the driver gets to do.
+    pub offloads: Offloads,
+    /// Whether received segments are merged.
+    pub gro: bool,
+    /// Bytes of a request, and of a response.
+    pub transaction: (u32, u32),
+    /// Whether applications have a core of their own.
+    pub own_core: bool,
+}
+
+/// What a scenario says of it.
+pub static KEYS: [Key; 16] = [
+    Key::whole("traffic.connections", "connections", 1.0, 4096.0, "TCP: connections, each with a peer of its own")
+        .default("1"),
+    Key::number("traffic.warmup", "ms", 0.0, 1e5, "TCP: time before anything is counted").default("10"),
+    Key::number("traffic.duration", "ms", 0.001, 1e5, "TCP: time that is measured").default("50"),
+    Key::whole("traffic.mss", "B", 64.0, 9148.0, "TCP: payload of a full segment").default("1448"),
+    Key::choice("traffic.timestamps", &["on", "off"], "TCP: the timestamp option, 12 bytes").default("on"),
+    Key::whole("traffic.large_send", "B", 1.0, 65455.0, "TCP: payload handed to the driver at a time")
+        .or(&["off", "auto"])
+        .default("off"),
+    Key::whole("traffic.window", "KiB", 4.0, 65536.0, "TCP: buffer of a socket, each way").default("256"),
+    Key::choice("traffic.scatter", &["on", "off"], "TCP: payload in fragments, or all in one buffer").default("on"),
+    Key::choice("traffic.tx_checksum", &["on", "off"], "TCP: checksums left to the device").default("on"),
+    Key::among(
+        "traffic.align",
+        "B",
+        &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0],
+        "TCP: a buffer that holds all of a frame starts at a multiple of this",
+    )
+    .default("64"),
+    Key::whole("traffic.offset", "B", 0.0, 8191.0, "TCP: and this many bytes after it").default("0"),
+    Key::choice("traffic.gro", &["on", "off"], "TCP: received segments merged").default("on"),
+    Key::whole("traffic.request", "B", 1.0, 65536.0, "transactions: bytes of a request").default("1"),
+    Key::whole("traffic.response", "B", 1.0, 65536.0, "transactions: bytes of a response").default("1"),
+    Key::choice("run.application", &["same_core", "own_core"], "TCP: where applications run").default("same_core"),
+    Key::whole("run.budget", "packets", 1.0, 1e6, "TCP: packets in one softirq action (netdev_budget)").default("300"),
+];
+
+impl Load {
+    /// The load of these values, whose `traffic.kind` is `send`, `receive` or `transactions`.
+    ///
+    /// # Errors
+    /// Values that are allowed each, but not together.
+    pub fn of(v: &Values, max_mss: u32) -> Result<Load, String> {
+        let window = (v.number("traffic.window") * 1024.0) as u32;
+        let mss = v.number("traffic.mss") as u32;
+        let timestamps = v.is_on("traffic.timestamps");
+        let most = max_mss - if timestamps { 12 } else { 0 };
+        if mss > most {
+            return Err(format!("`traffic.mss` is {mss} B, but the device's longest frame holds {most}"));
+        }
+        let (align, offset) = (v.number("traffic.align") as u32, v.number("traffic.offset") as u32);
+        if offset >= align {
+            return Err(format!("`traffic.offset` is {offset} B, which is not below `traffic.align`, {align}"));
+        }
+        let large_send = match (v.number_or_word("traffic.large_send"), v.word("traffic.large_send")) {
+            (Some(bytes), _) => LargeSend::Fixed(bytes as u32),
+            (None, "auto") => LargeSend::Auto(65_455),
+            (None, _) => LargeSend::Off,
+        };
+        if large_send != LargeSend::Off && !v.is_on("traffic.tx_checksum") {
+            return Err("a large send leaves its checksums to the device; set `traffic.tx_checksum` on".to_owned());
+        }
+        let kind = match v.word("traffic.kind") {
+            "receive" => Kind::Receive,
+            "transactions" => Kind::Serve,
+            _ => Kind::Send,
+        };
+        let ms = |key| Span::from_ps((v.number(key) * 1e9).round() as u64);
+        Ok(Load {
+            kind,
+            connections: v.number("traffic.connections") as u16,
+            warmup: ms("traffic.warmup"),
+            duration: ms("traffic.duration"),
+            socket: Config {
+                mss,
+                timestamps,
+                receive_buffer: window,
+                send_buffer: window,
+                large_send,
+                no_delay: kind == Kind::Serve,
+            },
+            offloads: Offloads {
+                checksum: v.is_on("traffic.tx_checksum"),
+                scatter: v.is_on("traffic.scatter"),
+                place: Place { align, offset },
+            },
+            gro: v.is_on("traffic.gro"),
+            transaction: (v.number("traffic.request") as u32, v.number("traffic.response") as u32),
+            own_core: v.word("run.application") == "own_core",
+        })
+    }
+
+    /// Cores that the machine needs.
+    pub fn cores(&self) -> usize {
+        if self.own_core { 2 } else { 1 }
+    }
+
+    /// Host memory for what the connections can have under way.
+    pub fn memory(&self) -> usize {
+        // A segment in a window takes a buffer of its own, at the least a power of two.
+        let frame = (self.socket.mss as usize + 128).next_power_of_two().max(self.offloads.place.align as usize);
+        let window = self.socket.receive_buffer.max(self.socket.send_buffer) as usize;
+        let each = (window / self.socket.mss as usize + 64) * frame + 4 * window.max(64 << 10);
+        usize::from(self.connections) * each
+    }
+
+    /// Both ends of the connections, for a machine with this address.
+    pub fn connect(&self, mac: [u8; 6]) -> (Vec<Connection>, Hosts) {
+        pair(mac, self.connections, self.kind == Kind::Serve, |i| {
+            let ends = match self.kind {
+                Kind::Send => (App::source(u64::MAX), App::drain()),
+                Kind::Receive => (App::drain(), App::source(u64::MAX)),
+                Kind::Serve => {
+                    let (request, response) = self.transaction;
+                    // Not all at the same instant.
+                    let first = Time::ZERO + Span::from_us(u64::from(i));
+                    (App::server(request, response), App::client(request, response, Span::ZERO, u64::MAX, first))
+                }
+            };
+            ((self.socket, ends.0), (self.socket, ends.1))
+        })
+    }
+}
+
+/// Why a run did not come to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunError {
+    /// Nothing was under way, or an interrupt line that nobody serves.
+    Stuck(Stuck),
+    /// The connections did not close.
+    Open,
+    /// The receiver of the captured frames gave up.
+    Capture(String),
+    /// Whoever watched did not want to go on.
+    Stopped,
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunError::Stuck(Stuck::Nothing(at)) => {
+                write!(f, "connections wait for something that cannot come, at {at}")
+            }
+            RunError::Stuck(Stuck::Line(n)) => write!(f, "interrupt line {n} is high, and nobody cares"),
+            RunError::Open => f.write_str("connections were still open a minute after their end"),
+            RunError::Capture(why) => f.write_str(why),
+            RunError::Stopped => f.write_str("stopped"),
+        }
+    }
+}
+impl std::error::Error for RunError {}
+
+/// Counters with their names.
+pub type Entries = Vec<(&'static str, u64)>;
+
+/// What was seen in the measured time.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// How long it was.
+    pub elapsed: Span,
+    /// Frames with data, or transactions.
+    pub packets: u64,
+    /// Payload that reached the other end's application, or its TCP.
+    pub payload: u64,
+    /// Frames and bytes without FCS to the peers.
+    pub out: (u64, u64),
+    /// Frames and bytes from the peers.
+    pub back: (u64, u64),
+    /// Every crossing.
+    pub ledger: Ledger,
+    /// What the driver did and what it cost, by kind.
+    pub work: Work,
+    /// Time that cores waited for register accesses and fences.
+    pub stalled: Span,
+    /// The driver's counters, and the device's, as the system looked at them.
+    pub counters: [Entries; 2],
+    /// Interrupts taken.
+    pub interrupts: u64,
+    /// Polls made.
+    pub polls: u64,
+    /// Each core's time.
+    pub busy: Vec<Busy>,
+    /// From request to response; empty for bulk traffic.
+    pub latency: Histogram,
+    /// What does not add up above the driver.
+    pub wrong: Vec<String>,
+}
+
+/// What is above a driver.
+#[derive(Debug)]
+pub struct Above {
+    /// The driver's interrupt.
+    pub interrupt: Interrupt,
+    /// The machine's ends of the connections.
+    pub connections: Vec<Connection>,
+    /// What the CPU charges for TCP.
+    pub prices: Prices,
+    /// How softirq is scheduled.
+    pub softirq: Rules,
+}
+
+/// Counts at an instant.
+struct Mark {
+    at: Time,
+    packets: u64,
+    payload: u64,
+    out: (u64, u64),
+    back: (u64, u64),
+    ledger: Ledger,
+    work: Work,
+    stalled: Span,
+    counters: [Entries; 2],
+    interrupts: u64,
+    polls: u64,
+    busy: Vec<Busy>,
+}
+
+fn mark<B: Bus, D, Dr>(
+    m: &Machine<B, Wired<D, Hosts>>,
+    s: &Station<Dr, Stack>,
+    cpus: &[Cpu],
+    at: Time,
+    kind: Kind,
+    counters: [Entries; 2],
+) -> Mark
+where
+    Wired<D, Hosts>: Device<B>,
+{
+    let peers = || m.device.peer.ends.iter();
+    let sum = |f: &dyn Fn(&crate::traffic::tcp::End) -> u64| peers().map(f).sum::<u64>();
+    let (packets, payload) = match kind {
+        Kind::Send => (sum(&|e| e.socket.counters.data_received), sum(&|e| e.socket.received())),
+        Kind::Receive => {
+            (sum(&|e| e.socket.counters.data_sent), s.endpoint.connections.iter().map(|c| c.socket.received()).sum())
+        }
+        Kind::Serve => {
+            let done = sum(&|e| if let App::Client(c) = &e.app { c.latency.count() } else { 0 });
+            (done, sum(&|e| e.socket.received()))
+        }
+    };
+    let wire = |w: &crate::clock::link::Wire| (w.frames, w.bytes);
+    Mark {
+        at,
+        packets,
+        payload,
+        out: wire(&m.device.out),
+        back: wire(&m.device.back),
+        ledger: m.ledger().clone(),
+        work: WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect(),
+        stalled: m.stalled(),
+        counters,
+        interrupts: s.interrupts,
+        polls: s.polls,
+        busy: cpus.iter().map(|c| c.busy).collect(),
+    }
+}
+
+fn difference(a: &(WorkKind, Done, Span), b: &(WorkKind, Done, Span)) -> (WorkKind, Done, Span) {
+    let done = Done { times: b.1.times - a.1.times, units: b.1.units - a.1.units };
+    (b.0, done, Span::from_ps(b.2.ps() - a.2.ps()))
+}
+
+/// How long one look at the run takes, and the longest end.
+const SLICE: Span = Span::from_ms(1);
+const LONGEST_END: Span = Span::from_ms(60_000);
+
+/// Runs `load` over `driver`, which is open. Gives the driver back. `look` reads the counters of driver and device.
+///
+/// # Errors
+/// When it gets stuck, or whoever watches ends it.
+pub fn run<B, D, Dr>(
+    m: &mut Machine<B, Wired<D, Hosts>>,
+    driver: Dr,
+    above: Above,
+    load: &Load,
+    look: impl Fn(&Dr, &D) -> [Entries; 2],
+    watch: &mut dyn Watch,
+) -> Result<(Seen, Dr), RunError>
+where
+    B: Bus,
+    Wired<D, Hosts>: Device<B>,
+    Dr: Driver<Machine<B, Wired<D, Hosts>>>,
+{
+    let Above { interrupt, connections, prices, softirq: rules } = above;
+    let stack = Stack::new(connections, load.offloads, prices, load.gro, rules.slice);
+    let mut cpus: Vec<Cpu> = (0..load.cores()).map(|_| Cpu::default()).collect();
+    let mut stations = [Station::new(driver, stack, interrupt, 0, load.cores() - 1)];
+    let begin = m.now();
+    m.outside(|device, _, at| device.peer.start(at));
+    m.device.capture = watch.wants_frames().then(Vec::new);
+    let (from, to) = (begin + load.warmup, begin + load.warmup + load.duration);
+    let mut marks: Vec<Mark> = Vec::with_capacity(2);
+    let (mut at, all) = (begin, to.since(begin).ps());
+    while marks.len() < 2 {
+        let goal = if marks.is_empty() { from } else { to };
+        let until = goal.min(at + SLICE);
+        schedule(m, &mut cpus, &mut stations, &rules, until).map_err(RunError::Stuck)?;
+        at = until;
+        drain(m, watch)?;
+        if !watch.progress(at.since(begin).ps(), all) {
+            return Err(RunError::Stopped);
+        }
+        if at == goal {
+            // At an instant: what the cores did beyond it counts for the other side at both ends alike.
+            let counters = look(&stations[0].driver, &m.device.device);
+            marks.push(mark(m, &stations[0], &cpus, at, load.kind, counters));
+        }
+    }
+    for c in &mut stations[0].endpoint.connections {
+        c.app.finish();
+    }
+    for e in &mut m.device.peer.ends {
+        e.app.finish();
+    }
+    let last = at + LONGEST_END;
+    loop {
+        at += SLICE;
+        let end = schedule(m, &mut cpus, &mut stations, &rules, at).map_err(RunError::Stuck)?;
+        if end == End::Done {
+            // The last acknowledgment may still be in the device.
+            settle(m, at);
+        }
+        drain(m, watch)?;
+        if end == End::Done && m.device.peer.all_closed() {
+            break;
+        }
+        if at >= last {
+            return Err(RunError::Open);
+        }
+    }
+    let [mut station] = stations;
+    let mut wrong = wrong(m, &station);
+    let rest: Vec<_> = station.drain_queue().collect();
+    if !rest.is_empty() {
+        wrong.push(format!("{} packets wait in the qdisc of closed connections", rest.len()));
+    }
+    rest.into_iter().for_each(|p| p.release(m));
+    let latency = latency(&m.device.peer);
+    let Station { driver, endpoint, .. } = station;
+    settle(m, at + Span::from_ms(10));
+    drain(m, watch)?;
+    let (a, b) = (&marks[0], &marks[1]);
+    let seen = Seen {
+        elapsed: b.at.since(a.at),
+        packets: b.packets - a.packets,
+        payload: b.payload - a.payload,
+        out: (b.out.0 - a.out.0, b.out.1 - a.out.1),
+        back: (b.back.0 - a.back.0, b.back.1 - a.back.1),
+        ledger: b.ledger.since(&a.ledger),
+        work: a.work.iter().zip(&b.work).map(|(a, b)| difference(a, b)).collect(),
+        stalled: Span::from_ps(b.stalled.ps() - a.stalled.ps()),
+        counters: std::array::from_fn(|i| {
+            let both = a.counters[i].iter().zip(&b.counters[i]);
+            both.map(|(a, b)| (b.0, b.1.saturating_sub(a.1))).collect()
+        }),
+        interrupts: b.interrupts - a.interrupts,
+        polls: b.polls - a.polls,
+        busy: a.busy.iter().zip(&b.busy).map(|(a, b)| b.since(a)).collect(),
+        latency,
+        wrong,
+    };
+    endpoint.release(m);
+    Ok((seen, driver))
+}
+
+/// What is on its way to the wire leaves until `until`, and what was written arrives.
+fn settle<B: Bus, D>(m: &mut Machine<B, Wired<D, Hosts>>, until: Time)
+where
+    Wired<D, Hosts>: Device<B>,
+{
+    while m.next_event() <= until {
+        m.run_device(m.next_event());
+    }
+}
+
+/// Hands captured frames over.
+fn drain<B: Bus, D>(m: &mut Machine<B, Wired<D, Hosts>>, watch: &mut dyn Watch) -> Result<(), RunError> {
+    let Some(frames) = &mut m.device.capture else { return Ok(()) };
+    for (at, f) in frames.drain(..) {
+        watch.frame(at, &f).map_err(RunError::Capture)?;
+    }
+    Ok(())
+}
+
+fn latency(peers: &Hosts) -> Histogram {
+    let mut all = Histogram::default();
+    for e in &peers.ends {
+        if let App::Client(c) = &e.app {
+            all.add(&c.latency);
+        }
+    }
+    all
+}
+
+/// What both ends found wrong with each other's frames.
+fn wrong<B: Bus, D, Dr>(m: &Machine<B, Wired<D, Hosts>>, s: &Station<Dr, Stack>) -> Vec<String> {
+    let (here, there) = (s.endpoint.counters, &m.device.peer);
+    [
+        ("frames with a bad checksum came", here.bad_checksums),
+        ("frames with a bad payload came", here.bad_payloads),
+        ("frames for nobody came", here.unknown),
+        ("packets could not be made for want of memory", here.exhausted),
+        ("frames with a bad checksum were sent", there.bad_checksums),
+        ("frames with a bad payload were sent", there.bad_payloads),
+        ("frames for nobody were sent", there.unknown),
+    ]
+    .into_iter()
+    .filter(|(_, n)| *n > 0)
+    .map(|(what, n)| format!("{n} {what}"))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_do_not_go_together_are_refused() {
+        let keys: Vec<&'static Key> = KEYS.iter().chain(&KIND).collect();
+        let with = |sets: &[&str]| {
+            let mut v = Values::defaults(&keys);
+            sets.iter().for_each(|s| v.set(s).unwrap());
+            Load::of(&v, 1460)
+        };
+        assert!(with(&[]).is_ok());
+        insta::assert_snapshot!(with(&["traffic.mss=1460"]).unwrap_err(), @"`traffic.mss` is 1460 B, but the device's longest frame holds 1448");
+        insta::assert_snapshot!(with(&["traffic.offset=64"]).unwrap_err(), @"`traffic.offset` is 64 B, which is not below `traffic.align`, 64");
+        insta::assert_snapshot!(with(&["traffic.large_send=auto", "traffic.tx_checksum=off"]).unwrap_err(), @"a large send leaves its checksums to the device; set `traffic.tx_checksum` on");
+        static KIND: [Key; 1] = [Key::choice("traffic.kind", &["send", "receive", "transactions"], "")];
+    }
+}

@@ -1,0 +1,353 @@
+//! The e1000 system: a gigabit controller of the 8254x family, driver and device, on
+//! conventional PCI, PCI-X or PCI Express, and a run of it.
+//!
+//! The loads are closed-loop TCP ([`crate::closed`]) over a gigabit link, and open-loop
+//! packets ([`crate::open`]). One queue, one interrupt line, one core; applications may
+//! have a second.
+
+mod audit;
+mod figures;
+mod rig;
+pub mod settings;
+
+pub use figures::Figures;
+pub use rig::RIG;
+
+use crate::clock::link::Wired;
+use crate::clock::napi::Rules as Softirq;
+use crate::clock::{Core, Interrupt};
+use crate::closed::{self, Above, Entries, Seen};
+use crate::histogram::Histogram;
+use crate::open;
+use crate::result::Work;
+use crate::traffic::Source;
+use crate::traffic::tcp::{Hosts, Prices};
+use crate::watch::Watch;
+use doorbell_bus::tce::{Table, Window};
+use doorbell_bus::{Bus, Costs, Guard, Ledger, Machine, Mapping, Pci, Pcie, Platform, express, parallel, pci, pcie};
+use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
+use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, OpenError, Stats};
+use doorbell_seam::{Exhausted, Host, Span, WorkKind};
+
+/// What the card is plugged into.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Slot {
+    /// Conventional PCI or PCI-X.
+    Parallel(pci::Settings, parallel::Latencies),
+    /// PCI Express.
+    Express(pcie::Settings, express::Latencies),
+}
+
+/// Everything that a run is a function of, but its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// What the CPU charges for the driver's work.
+    pub costs: Costs,
+    /// And for TCP's.
+    pub prices: Prices,
+    /// How softirq is scheduled.
+    pub softirq: Softirq,
+    /// The bus.
+    pub slot: Slot,
+    /// Translation of the device's addresses; `None`: they are physical.
+    pub tce: Option<Window>,
+    /// How exactly device accesses are checked.
+    pub guard: Guard,
+    /// The device.
+    pub nic: Nic,
+    /// The driver.
+    pub driver: DriverConfig,
+    /// Bits a second of the link.
+    pub link_rate: u64,
+    /// Its delay, one way.
+    pub link_delay: Span,
+}
+
+/// What is sent or received.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// TCP.
+    Closed(closed::Load),
+    /// Packets as told.
+    Open(open::Load),
+}
+
+/// Why a run did not come to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunError {
+    /// A bus setting that does not exist.
+    Bus(String),
+    /// The controller could not be opened.
+    Open(OpenError),
+    /// Host memory ran out while buffers were taken.
+    Memory,
+    /// TCP did not come to its end.
+    Closed(closed::RunError),
+    /// Packets did not.
+    Ended(open::Ended),
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunError::Bus(e) => f.write_str(e),
+            RunError::Open(OpenError::Setting(what)) => write!(f, "the driver does not take this: {what}"),
+            RunError::Open(OpenError::Exhausted) | RunError::Memory => {
+                f.write_str("the machine's memory, or its translation table, does not hold it")
+            }
+            RunError::Open(e) => write!(f, "the controller could not be opened: {e:?}"),
+            RunError::Closed(e) => e.fmt(f),
+            RunError::Ended(open::Ended::Stuck(s)) => {
+                write!(f, "core {} waits for an interrupt that cannot come, at {}", s.core, s.at)
+            }
+            RunError::Ended(open::Ended::Capture(why)) => f.write_str(why),
+            RunError::Ended(open::Ended::Stopped) => f.write_str("stopped"),
+        }
+    }
+}
+impl std::error::Error for RunError {}
+impl From<OpenError> for RunError {
+    fn from(e: OpenError) -> RunError {
+        RunError::Open(e)
+    }
+}
+impl From<Exhausted> for RunError {
+    fn from(_: Exhausted) -> RunError {
+        RunError::Memory
+    }
+}
+impl From<closed::RunError> for RunError {
+    fn from(e: closed::RunError) -> RunError {
+        RunError::Closed(e)
+    }
+}
+impl From<open::Ended> for RunError {
+    fn from(e: open::Ended) -> RunError {
+        RunError::Ended(e)
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Frames with data or transactions (TCP), or packets sent.
+    pub packets: u64,
+    /// The time they took.
+    pub elapsed: Span,
+    /// Payload bytes of TCP; 0 for other packets.
+    pub payload: u64,
+    /// Bytes of frames on the wire in both directions, with preamble, FCS and gap.
+    pub wire: (u64, u64),
+    /// Every crossing in that time.
+    pub ledger: Ledger,
+    /// The driver's work in that time.
+    pub work: Work,
+    /// Waiting for registers and fences in that time.
+    pub stalled: Span,
+    /// Time that cores were busy.
+    pub busy: Span,
+    /// Cores there are.
+    pub cores: usize,
+    /// Counters of driver and device in that time.
+    pub counters: [Entries; 2],
+    /// Interrupts taken in that time.
+    pub interrupts: u64,
+    /// Polls made.
+    pub polls: u64,
+    /// The driver's counters of the whole run.
+    pub driver: Stats,
+    /// The device's of the whole run.
+    pub device: Counters,
+    /// Of transactions, or from the call of the driver to the buffer's return.
+    pub latency: Histogram,
+    /// Share of the bus that was in use; of a PCI Express link, toward the device and toward the host.
+    pub bus_share: Vec<f64>,
+    /// What does not add up; empty when all does.
+    pub audit: Vec<String>,
+}
+
+/// Where registers and memory lie: below 4 GiB, as these controllers hang on dual address cycles.
+const BAR: u64 = 0xfeb0_0000;
+const MEMORY_BASE: u64 = 64 << 20;
+/// The most memory that fits below the registers.
+const MOST_MEMORY: usize = 3 << 30;
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// When it cannot be set up or gets stuck. A run whose audit fails is not an
+/// error here: the outcome says so.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let mut platform = Platform::new(MEMORY_BASE, memory_size(setup, load).min(MOST_MEMORY), setup.guard);
+    if let Some(window) = setup.tce {
+        platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
+    }
+    match setup.slot {
+        Slot::Parallel(settings, latencies) => {
+            let rules = pci::Rules::new(settings).map_err(|e| RunError::Bus(e.to_string()))?;
+            let mut o = on(Pci::new(platform, rules, latencies, BAR), setup, load, watch)?;
+            let clocks = (o.elapsed.ps() / rules.period().ps()).max(1);
+            o.bus_share = vec![o.ledger.pci_clocks as f64 / clocks as f64];
+            // A transaction under way at either end of the measured time counts for the side it began on.
+            if o.ledger.pci_clocks > clocks + 4096 {
+                o.audit.push(format!("bus: {} clocks in a time that has {clocks}", o.ledger.pci_clocks));
+            }
+            Ok(o)
+        }
+        Slot::Express(settings, latencies) => {
+            let rules = pcie::Rules::new(settings).map_err(|e| RunError::Bus(e.to_string()))?;
+            let mut o = on(Pcie::new(platform, rules, latencies, BAR), setup, load, watch)?;
+            let capacity = rules.raw_byte_time().capacity(o.elapsed).max(1);
+            let l = &o.ledger;
+            let bytes = [l.pcie_down_tlp_bytes + l.pcie_down_dllp_bytes, l.pcie_up_tlp_bytes + l.pcie_up_dllp_bytes];
+            o.bus_share = bytes.iter().map(|b| *b as f64 / capacity as f64).collect();
+            for bytes in bytes.into_iter().filter(|b| *b > capacity + 65_536) {
+                o.audit.push(format!("link: {bytes} bytes in a time that carries {capacity}"));
+            }
+            Ok(o)
+        }
+    }
+}
+
+fn on<B: Bus>(bus: B, setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    match load {
+        Load::Closed(load) => tcp(bus, setup, load, watch),
+        Load::Open(load) => packets(bus, setup, load, watch),
+    }
+}
+
+/// The line that the card's interrupt is wired to.
+const LINE: Interrupt = Interrupt::Line(0);
+
+fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let (connections, hosts) = load.connect(setup.nic.mac);
+    let device = Wired::new(Device::new(setup.nic), hosts, setup.link_rate, setup.link_delay);
+    let mut m: Machine<B, Wired<Device, Hosts>> = Machine::new(bus, device, setup.costs, load.cores());
+    let driver = Driver::open(&mut m, &setup.driver)?;
+    let above = Above { interrupt: LINE, connections, prices: setup.prices, softirq: setup.softirq };
+    let look =
+        |driver: &Driver, device: &Device| [driver.stats().entries().collect(), device.counters.entries().collect()];
+    let (seen, driver) = closed::run(&mut m, driver, above, load, look, watch)?;
+    let stats = *driver.stats();
+    driver.close(&mut m);
+    m.flush_posted();
+    let Seen {
+        packets,
+        elapsed,
+        payload,
+        out,
+        back,
+        ledger,
+        work,
+        stalled,
+        counters,
+        interrupts,
+        polls,
+        busy,
+        latency,
+        wrong,
+    } = seen;
+    let mut o = Outcome {
+        packets,
+        elapsed,
+        payload,
+        wire: (wire_bytes(out), wire_bytes(back)),
+        ledger,
+        work,
+        stalled,
+        busy: busy.iter().fold(Span::ZERO, |sum, b| sum + b.total()),
+        cores: load.cores(),
+        counters,
+        interrupts,
+        polls,
+        driver: stats,
+        device: m.device.device.counters,
+        latency,
+        bus_share: Vec::new(),
+        audit: wrong,
+    };
+    let lost = m.device.dropped;
+    let (sent, received) = (m.device.out.frames, m.device.back.frames - lost);
+    o.audit.extend(audit::audit(&o, &m, (sent, received)));
+    Ok(o)
+}
+
+fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let mut m: Machine<B, Device> = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
+    if watch.wants_frames() {
+        m.bus.platform_mut().capture();
+    }
+    let driver = Driver::open(&mut m, &setup.driver)?;
+    let buffers = setup.driver.tx_ring;
+    let mut cores = Vec::with_capacity(1);
+    if let Some(source) = load.source(&mut m, 1, 0, buffers)? {
+        cores.push(Core::new(driver, source, LINE, buffers as usize));
+    }
+    let before = m.ledger().clone();
+    let begin = m.now();
+    let end = open::drive(&mut m, &mut cores, load.packets(1), watch)?;
+    let ledger = m.ledger().since(&before);
+    let (mut stats, mut latency, mut skipped) = (Stats::default(), Histogram::default(), 0);
+    for core in cores {
+        stats = *core.driver.stats();
+        latency.add(&core.latency);
+        core.driver.close(&mut m);
+        match core.traffic {
+            Source::Pktgen(s) => s.release(&mut m),
+            Source::Replay(s) => skipped += s.release(&mut m),
+        }
+    }
+    m.flush_posted();
+    let work: Work = WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect();
+    let stalled = m.stalled();
+    let mut o = Outcome {
+        packets: ledger.wire_frames,
+        elapsed: end.since(begin),
+        payload: 0,
+        wire: (wire_bytes((ledger.wire_frames, ledger.wire_bytes)), 0),
+        busy: work.iter().fold(stalled, |sum, w| sum + w.2),
+        work,
+        stalled,
+        cores: 1,
+        counters: [stats.entries().collect(), m.device.counters.entries().collect()],
+        interrupts: stats.interrupts,
+        polls: m.done(WorkKind::Poll).times,
+        ledger,
+        driver: stats,
+        device: m.device.counters,
+        latency,
+        bus_share: Vec::new(),
+        audit: Vec::new(),
+    };
+    if skipped > 0 {
+        o.audit.push(format!("{skipped} frames were skipped for want of memory or form"));
+    }
+    let sent = m.ledger().wire_frames;
+    o.audit.extend(audit::audit(&o, &m, (sent, 0)));
+    Ok(o)
+}
+
+/// Frames with preamble, FCS and gap; short ones are padded on the wire.
+fn wire_bytes((frames, bytes): (u64, u64)) -> u64 {
+    bytes + 24 * frames
+}
+
+/// Host memory for the rings and all that can be under way.
+fn memory_size(setup: &Setup, load: &Load) -> usize {
+    let d = &setup.driver;
+    let slot = (d.rx_buffer + d.rx_align).next_power_of_two().max(d.rx_place.align) as usize;
+    let rings = (d.rx_ring as usize) * 4 * slot + (d.tx_ring as usize) * 4096 + (4 << 20);
+    let traffic = match load {
+        Load::Closed(l) => 2 * l.memory(),
+        Load::Open(open::Load::Pktgen { size, burst, .. }) => {
+            (d.tx_ring + *burst) as usize * 2 * (*size).next_power_of_two() as usize
+        }
+        Load::Open(open::Load::Replay { frames, .. }) => {
+            d.tx_ring as usize * 4 * frames.longest().next_power_of_two() as usize
+        }
+    };
+    (rings + traffic).next_multiple_of(1 << 20)
+}
+
+#[cfg(test)]
+mod tests;

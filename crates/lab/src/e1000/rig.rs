@@ -1,0 +1,82 @@
+//! e1000 as the command line sees it.
+
+use super::settings::{self, BUS, CPU, DRIVER, KIND, NIC};
+use super::{Outcome, RunError, Setup, Slot};
+use crate::key::Values;
+use crate::result::{Cost, Count, Failure, Group, HANDED, Measured, Rate};
+use crate::rig::{self, Rig, Transactions};
+use crate::traffic::Frames;
+use crate::watch::Watch;
+use crate::{closed, cpu, mlx5, open};
+use doorbell_bus::pcie::Operation;
+use doorbell_bus::{pci, pcie};
+use std::sync::Arc;
+
+/// A gigabit controller on PCI, PCI-X or PCI Express.
+pub static RIG: Rig = Rig {
+    name: "e1000",
+    about: "Intel 8254x on PCI, PCI-X or PCI Express: frames copied to aligned buffers, or not",
+    devices: &["e1000", "e1000-82544gc", "e1000-82545em"],
+    platform_keys: &[&CPU, &cpu::TCP, &BUS, &NIC],
+    run_keys: &[&KIND, &closed::KEYS, &open::KEYS, &DRIVER, &rig::RUN],
+    run,
+    transfer,
+    port_rate: |v| (v.number("link.rate") * 1e6) as u64,
+};
+
+fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
+    let setup = settings::setup(v).map_err(Failure::Input)?;
+    let load = settings::load(v, &setup, frames).map_err(Failure::Input)?;
+    match super::run(&setup, &load, watch) {
+        Ok(outcome) => Ok(measured(&setup, v.number("cpu.frequency"), outcome)),
+        Err(e @ (RunError::Closed(_) | RunError::Ended(_))) => Err(Failure::Run(e.to_string())),
+        Err(e) => Err(Failure::Input(e.to_string())),
+    }
+}
+
+fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transactions, String> {
+    if v.word("bus.kind") == "pcie" {
+        let rules = pcie::Rules::new(mlx5::settings::pcie(v)).map_err(|e| e.to_string())?;
+        return Ok(Box::new(pcie::transactions(&rules, what, at, bytes).map(Into::into)));
+    }
+    let rules = pci::Rules::new(settings::pci(v)).map_err(|e| e.to_string())?;
+    Ok(Box::new(pci::transactions(&rules, what, at, bytes).map(Into::into)))
+}
+
+/// The outcome, under the names of results.
+fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
+    let seconds = o.elapsed.as_secs_f64();
+    let by_time = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
+    let rate = |name, about, value| Rate { name, about, value };
+    let mut rates = vec![
+        rate("packets_per_s", "frames with data, transactions, or packets sent", by_time(o.packets as f64)),
+        rate("payload_bits_per_s", "TCP payload that arrived", by_time(8.0 * o.payload as f64)),
+        rate("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", by_time(8.0 * o.wire.0 as f64)),
+        rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", by_time(8.0 * o.wire.1 as f64)),
+        rate("interrupts_per_s", "interrupts taken", by_time(o.interrupts as f64)),
+        rate("polls_per_s", "polls made", by_time(o.polls as f64)),
+        rate("cpu_busy_share", "of all cores' time", by_time(o.busy.as_secs_f64()) / o.cores as f64),
+    ];
+    match (&setup.slot, &o.bus_share[..]) {
+        (Slot::Express(..), [down, up]) => {
+            rates.push(rate("inbound_link_share", "link toward the device", *down));
+            rates.push(rate("outbound_link_share", "link toward the host", *up));
+        }
+        (_, shares) => rates.extend(shares.iter().map(|s| rate("bus_busy_share", "of the bus's clocks", *s))),
+    }
+    let [driver, device] = o.counters;
+    let mut counts = Count::of_ledger(&o.ledger);
+    counts.extend(Count::of(Group::Driver, driver.into_iter()));
+    counts.extend(Count::of(Group::Device, device.into_iter()));
+    let stores = o.ledger.mmio_writes + o.ledger.mmio_reads + o.ledger.fences;
+    Measured {
+        packets: o.packets,
+        elapsed: o.elapsed,
+        rates,
+        counts,
+        costs: Cost::of(&o.work, (stores, o.stalled), ghz),
+        latency_of: if o.payload > 0 { "from request to response" } else { HANDED },
+        latency: o.latency,
+        audit: o.audit,
+    }
+}

@@ -1,0 +1,263 @@
+//! An open-loop run: the packet generator on every core, or a capture through one.
+//!
+//! What a scenario says of it ([`KEYS`]), the [`Load`] that comes of it, and the
+//! loop that drives it to its end, for any system.
+
+use crate::clock::{self, Core, Stuck};
+use crate::key::{Key, Values};
+use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
+use crate::watch::Watch;
+use doorbell_bus::{Bus, Machine};
+use doorbell_drivers::Driver;
+use doorbell_seam::{Device, Exhausted, Host, Span, Time};
+use std::sync::Arc;
+
+/// Simulated time that a run may take: 10^18 ps are well inside a `Time`.
+const MAX_SECONDS: f64 = 1e6;
+
+/// What a scenario says, beside `traffic.kind`: `pktgen` or `pcap`.
+pub static KEYS: [Key; 11] = [
+    Key::steps("traffic.size", "B", (42.0, 16384.0, 1.0), "pktgen: packet without FCS").default("64"),
+    Key::whole("traffic.burst", "packets", 1.0, 4096.0, "packets announced together").default("32"),
+    Key::number("traffic.rate", "Mpps", 0.001, 1e4, "pktgen: over all cores").or(&["full"]).default("full"),
+    Key::whole("traffic.packets", "packets", 1.0, 1e9, "pktgen: in all; rounded up to a multiple of the cores")
+        .default("240000"),
+    Key::choice("traffic.checksum", &["off", "on"], "pktgen: whether the UDP checksum is left to the device")
+        .default("off"),
+    Key::file("traffic.file", "pcap: the capture"),
+    Key::choice("traffic.times", &["full", "own"], "pcap: as fast as the queue takes frames, or at their own times")
+        .default("full"),
+    Key::whole("traffic.rounds", "rounds", 1.0, 1e6, "pcap: how often it is sent").default("1"),
+    Key::choice("traffic.offload", &["csum", "none"], "pcap: whether TCP and UDP checksums are left to the device")
+        .default("csum"),
+    Key::steps(
+        "traffic.gso",
+        "B",
+        (1.0, 65535.0, 1.0),
+        "pcap: frames over the MTU are large sends with segments of this payload",
+    )
+    .or(&["none"])
+    .default("none"),
+    Key::steps("traffic.mtu", "B", (68.0, 65535.0, 1.0), "pcap: the largest IP packet").default("1500"),
+];
+
+/// What driver and device can send: bytes, and the key that says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest frame, without FCS.
+    pub frame: (u32, &'static str),
+    /// Most payload of a large send; 0: none is possible.
+    pub large_send: (u32, &'static str),
+}
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// The packet generator on every core.
+    Pktgen {
+        /// Bytes without FCS.
+        size: u32,
+        /// Packets in a burst.
+        burst: u32,
+        /// Packets a second over all cores; `None`: full speed.
+        rate: Option<f64>,
+        /// Packets in all, dealt out evenly: rounded up to a multiple of the cores.
+        packets: u64,
+        /// Whether the UDP checksum is left to the device.
+        checksum: bool,
+    },
+    /// Frames from elsewhere, on core 0.
+    Replay {
+        /// The frames.
+        frames: Arc<Frames>,
+        /// How they are sent.
+        options: ReplayOptions,
+    },
+}
+
+impl Load {
+    /// Frames that it will send, as far as that is known beforehand: large sends count once.
+    pub fn packets(&self, cores: u16) -> u64 {
+        match self {
+            Load::Pktgen { packets, .. } => packets.div_ceil(u64::from(cores.max(1))) * u64::from(cores.max(1)),
+            Load::Replay { frames, options } => frames.len() as u64 * u64::from(options.rounds),
+        }
+    }
+
+    /// The load of these values; `frames` are those of the capture they name.
+    ///
+    /// # Errors
+    /// Traffic that this machine cannot send, with the frame where it is one.
+    pub fn of(v: &Values, limits: &Limits, frames: Option<&Arc<Frames>>) -> Result<Load, String> {
+        if v.word("traffic.kind") == "pcap" { replay(v, limits, frames) } else { pktgen(v, limits) }
+    }
+
+    /// The source of core `i` of `cores`, if it has one; `in_flight` packets fit its queue.
+    ///
+    /// # Errors
+    /// No host memory.
+    pub fn source<H: Host>(
+        &self,
+        h: &mut H,
+        cores: u16,
+        i: usize,
+        in_flight: u32,
+    ) -> Result<Option<Source>, Exhausted> {
+        match self {
+            Load::Replay { frames, options } => {
+                Ok((i == 0).then(|| Source::Replay(Replay::new(Arc::clone(frames), *options))))
+            }
+            &Load::Pktgen { size, burst, rate, checksum, .. } => {
+                let cores = u64::from(cores.max(1));
+                let packets = self.packets(cores as u16) / cores;
+                let (rate, first) = match rate {
+                    None => (Rate::Full, Time::ZERO),
+                    Some(pps) => {
+                        // Each core starts at its own share of the distance between bursts.
+                        let every = f64::from(burst) * cores as f64 / pps * 1e12;
+                        let first = every * i as f64 / cores as f64;
+                        (Rate::Burst(Span::from_ps(every.round() as u64)), Time::from_ps(first.round() as u64))
+                    }
+                };
+                let buffers = in_flight + burst;
+                let p = Pktgen::new(h, size, burst, packets, rate, first, buffers, i as u16, checksum)?;
+                Ok(Some(Source::Pktgen(p)))
+            }
+        }
+    }
+}
+fn pktgen(v: &Values, limits: &Limits) -> Result<Load, String> {
+    let size = v.number("traffic.size") as u32;
+    let (most, key) = limits.frame;
+    if size > most {
+        return Err(format!("`traffic.size` is {size} B, but the device sends {most} at the most (`{key}`)"));
+    }
+    Ok(Load::Pktgen {
+        size,
+        burst: v.number("traffic.burst") as u32,
+        rate: v.number_or_word("traffic.rate").map(|mpps| mpps * 1e6),
+        packets: v.number("traffic.packets") as u64,
+        checksum: v.is_on("traffic.checksum"),
+    })
+}
+
+fn replay(v: &Values, limits: &Limits, frames: Option<&Arc<Frames>>) -> Result<Load, String> {
+    let Some(frames) = frames.filter(|f| !f.is_empty()) else {
+        return Err("the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`".to_owned());
+    };
+    let file = v.text("traffic.file");
+    let options = ReplayOptions {
+        own_times: v.word("traffic.times") == "own",
+        rounds: v.number("traffic.rounds") as u32,
+        burst: v.number("traffic.burst") as u32,
+        checksum_offload: v.word("traffic.offload") == "csum",
+        gso: v.number_or_word("traffic.gso").map(|mss| mss as u16),
+        mtu: v.number("traffic.mtu") as u32,
+    };
+    if options.own_times {
+        let seconds = frames.span().as_secs_f64() * f64::from(options.rounds);
+        if seconds > MAX_SECONDS {
+            return Err(format!(
+                "{file}: at its own times it lasts {seconds:.0} s, and {MAX_SECONDS} are the most; send it with --times full"
+            ));
+        }
+    }
+    let mut scratch = Vec::new();
+    for (i, (_, frame)) in frames.iter().enumerate() {
+        sendable(frame, &options, limits, &mut scratch)
+            .map_err(|why| format!("{file}: frame {} has {} bytes, {why}", i + 1, frame.len()))?;
+    }
+    Ok(Load::Replay { frames: Arc::clone(frames), options })
+}
+
+/// Whether driver and device can send a frame; if not, why, and what to do.
+fn sendable(frame: &[u8], options: &ReplayOptions, limits: &Limits, scratch: &mut Vec<u8>) -> Result<(), String> {
+    let mtu = options.mtu;
+    if !options.is_over(frame) {
+        let (most, key) = limits.frame;
+        if frame.len() > most as usize {
+            return Err(format!("more than the device's {most} (`{key}`)"));
+        }
+        return Ok(());
+    }
+    let Some(size) = options.gso else {
+        return Err(format!(
+            "more than an MTU of {mtu} allows; --gso MSS sends it as a large send, --set traffic.mtu=N allows longer frames"
+        ));
+    };
+    scratch.clear();
+    scratch.extend_from_slice(frame);
+    let gso = options.prepare(scratch).and_then(|todo| todo.gso);
+    let Some(gso) = gso else {
+        return Err(format!(
+            "more than an MTU of {mtu} allows, and cannot be cut into segments of {size}; only whole TCP and UDP datagrams with \
+             more payload than that can, no fragments"
+        ));
+    };
+    let payload = frame.len() - usize::from(gso.header);
+    let (most, key) = limits.large_send;
+    if payload > most as usize {
+        return Err(format!("and its payload is over the device's limit of {most} for a large send (`{key}`)"));
+    }
+    let segment = usize::from(gso.header) + usize::from(size);
+    let header = scratch.get(12..14).map_or(14, |t| if matches!(t, [0x81, 0x00] | [0x88, 0xa8]) { 18 } else { 14 });
+    if segment > mtu as usize + header {
+        return Err(format!(
+            "and segments of {size} (--gso) make frames of {segment}, more than an MTU of {mtu} allows"
+        ));
+    }
+    Ok(())
+}
+
+/// Why a run did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Cores waited for an interrupt and nothing was under way.
+    Stuck(Stuck),
+    /// The receiver of the captured frames gave up.
+    Capture(String),
+    /// Whoever watched did not want to go on.
+    Stopped,
+}
+
+/// Drives all cores to the end of their traffic, and what they sent out of the device. When the last thing happened.
+///
+/// # Errors
+/// When it gets stuck, or whoever watches ends it.
+pub fn drive<B, D, Dr>(
+    m: &mut Machine<B, D>,
+    cores: &mut [Core<Dr, Source>],
+    total: u64,
+    watch: &mut dyn Watch,
+) -> Result<Time, Ended>
+where
+    B: Bus,
+    D: Device<B>,
+    Dr: Driver<Machine<B, D>>,
+{
+    let (mut steps, mut failed) = (0u64, None);
+    let ended = clock::run(m, cores, |m| {
+        steps += 1;
+        if failed.is_none() {
+            failed = m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).err();
+        }
+        let go_on = !steps.is_multiple_of(4096) || watch.progress(m.ledger().wire_frames, total);
+        go_on && failed.is_none()
+    })
+    .map_err(Ended::Stuck)?;
+    if let Some(why) = failed {
+        return Err(Ended::Capture(why));
+    }
+    if ended == clock::Ended::Stopped {
+        return Err(Ended::Stopped);
+    }
+    // Moderated events may still be on their way.
+    let mut last = m.now();
+    while m.next_event() < Time::NEVER {
+        last = last.max(m.next_event());
+        m.run_device(m.next_event());
+    }
+    m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).map_err(Ended::Capture)?;
+    watch.progress(m.ledger().wire_frames, total);
+    Ok(last)
+}
