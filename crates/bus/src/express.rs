@@ -72,6 +72,11 @@ impl Pcie {
         }
     }
 
+    /// What hangs on it, when the link is no longer wanted.
+    pub fn into_platform(self) -> Platform {
+        self.platform
+    }
+
     /// The link's rules.
     pub fn rules(&self) -> &Rules {
         &self.rules

@@ -1,26 +1,30 @@
 //! What the tests of the mlx5 driver and of the mlx5 device are made of.
 //!
-//! Three ways to look:
+//! Four ways to look:
 //!
 //! * [`Desk`]: the driver alone. Its firmware is [`Paper`], its register writes are
 //!   written down, and completions are written by the test. What it put into its
 //!   rings is compared byte by byte with the manual.
 //! * [`Bench`]: the device alone, with a port that records every access and fails
 //!   the test on one that it has forbidden. WQEs are written by the test.
+//! * [`Console`]: the device's firmware alone. Commands are written byte by byte.
 //! * [`Arm`]: driver and device together, on any host. The bodies in [`bodies`] are
 //!   written once and run on each arm: the bare one, and the lab's machine with
 //!   its guard by page and by byte.
 
 mod bench;
 pub mod bodies;
+mod console;
 
 mod desk;
 pub mod hostile;
+pub mod hostile_guest;
 pub mod traffic;
 
 mod watched;
 
 pub use bench::{Access, Bench, Recorder};
+pub use console::{Answer, Common, Console, Written};
 pub use desk::{CAPS, Desk, DeskHost, Paper, Registers, Wqe};
 pub use watched::Watched;
 
@@ -28,15 +32,11 @@ use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Costs, Flat, Guard, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::Sink;
-use doorbell_drivers::mlx5::Firmware;
-use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState};
 use doorbell_packet::Packet;
 use doorbell_seam::{Buf, Host, Span, Time};
 
 /// A host with an mlx5 device.
 pub trait Arm: Host {
-    /// The device, for commands: they take effect at once.
-    fn command<R>(&mut self, f: impl FnOnce(&mut Mlx5) -> R) -> R;
     /// The device, as it stands.
     fn device(&self) -> &Mlx5;
     /// Everything that is under way comes to its end.
@@ -53,9 +53,6 @@ pub trait Arm: Host {
 }
 
 impl Arm for Flat<Mlx5> {
-    fn command<R>(&mut self, f: impl FnOnce(&mut Mlx5) -> R) -> R {
-        f(&mut self.device)
-    }
     fn device(&self) -> &Mlx5 {
         &self.device
     }
@@ -79,9 +76,6 @@ impl Arm for Flat<Mlx5> {
 }
 
 impl Arm for Machine<Pcie, Mlx5> {
-    fn command<R>(&mut self, f: impl FnOnce(&mut Mlx5) -> R) -> R {
-        self.outside(|d, _, _| f(d))
-    }
     fn device(&self) -> &Mlx5 {
         &self.device
     }
@@ -125,41 +119,6 @@ pub fn machine(nic: Nic, guard: Guard) -> Machine<Pcie, Mlx5> {
     let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
     let pcie = Pcie::new(platform, rules, latencies, 0x3c_0000_0000);
     Machine::new(pcie, Mlx5::new(nic), Costs::FREE, 1)
-}
-
-/// Firmware that is the device model, called directly.
-#[derive(Clone, Copy, Debug)]
-pub struct Direct;
-
-impl<H: Arm> Firmware<H> for Direct {
-    fn caps(&mut self, h: &mut H) -> Caps {
-        h.command(|d| d.caps())
-    }
-    fn alloc_uar(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
-        h.command(Mlx5::alloc_uar)
-    }
-    fn create_mkey(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
-        h.command(Mlx5::create_mkey)
-    }
-    fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Result<u32, CmdStatus> {
-        h.command(|d| d.create_eq(c))
-    }
-    fn create_cq(&mut self, h: &mut H, c: &CqContext) -> Result<u32, CmdStatus> {
-        h.command(|d| d.create_cq(c))
-    }
-    fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
-        h.command(|d| d.create_sq(c))
-    }
-    fn modify_sq(&mut self, h: &mut H, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus> {
-        h.command(|d| d.modify_sq(sqn, from, to))
-    }
-    fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
-        h.command(|d| d.query_sq(sqn))
-    }
-    fn destroy(&mut self, h: &mut H, sqn: u32, cqn: u32, eqn: u32, lkey: u32) {
-        let gone = h.command(|d| [d.destroy_sq(sqn), d.destroy_cq(cqn), d.destroy_eq(eqn), d.destroy_mkey(lkey)]);
-        assert_eq!(gone, [Ok(()); 4]);
-    }
 }
 
 /// Buffers that came back, in order.

@@ -937,8 +937,8 @@ fn after_a_reset_of_the_queue_nothing_of_it_is_touched() {
 #[test]
 fn after_destruction_nothing_is_touched() {
     let mut b = busy();
-    assert_eq!(b.device.destroy_eq(b.eqn), Err(CmdStatus::ResourceBusy));
-    assert_eq!(b.device.destroy_cq(b.cqn), Err(CmdStatus::ResourceBusy));
+    assert_eq!(b.device.destroy_eq(b.eqn), Err(CmdStatus::BadResourceState));
+    assert_eq!(b.device.destroy_cq(b.cqn), Err(CmdStatus::BadResourceState));
     b.device.destroy_sq(b.sqn).unwrap();
     b.device.destroy_cq(b.cqn).unwrap();
     b.device.destroy_eq(b.eqn).unwrap();
@@ -995,8 +995,8 @@ fn the_end_of_time_is_reached() {
 #[test]
 fn objects_need_what_they_name() {
     let mut b = Bench::new(NIC);
-    let cq = CqContext { log_size: 4, ring: 0x1000, dbr: 0x40, eqn: b.eqn, period_us: 0, max_count: 0 };
-    let sq = SqContext { log_size: 6, ring: 0x1000, dbr: 0x40, cqn: b.cqn, min_inline: 0 };
+    let cq = CqContext { log_size: 4, ring: 0x1000, dbr: 0x40, eqn: b.eqn, uar: 0x10, period_us: 0, max_count: 0 };
+    let sq = SqContext { log_size: 6, ring: 0x1000, dbr: 0x40, cqn: b.cqn, uar: 0x10, min_inline: 0 };
     let d = &mut b.device;
     assert_eq!(d.create_cq(&CqContext { eqn: 200, ..cq }), Err(CmdStatus::BadResource));
     assert_eq!(d.create_sq(&SqContext { cqn: b.eqn, ..sq }), Err(CmdStatus::BadResource));
@@ -1012,7 +1012,7 @@ fn objects_need_what_they_name() {
 #[test]
 fn every_eq_can_be_armed_and_pages_end_with_the_bar() {
     let mut d = Mlx5::new(NIC);
-    let c = doorbell_layout::mlx5::EqContext { log_size: 0, ring: 0x1000, vector: 0 };
+    let c = doorbell_layout::mlx5::EqContext { log_size: 0, ring: 0x1000, vector: 0, uar: 0x10, events: 0 };
     let eqs: Vec<u32> = std::iter::from_fn(|| d.create_eq(&c).ok()).collect();
     assert!(eqs.len() >= 64);
     assert!(eqs.iter().all(|&n| n < 256), "an arm has eight bits for the number");

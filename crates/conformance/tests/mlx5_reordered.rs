@@ -1,53 +1,17 @@
-//! mlx5's transmit path on a CPU that reorders stores: each fence that the
-//! driver needs, it has.
+//! mlx5's commands and transmit path on a CPU that reorders stores: each fence that
+//! the driver needs, it has.
 
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config, Firmware};
+use doorbell_drivers::mlx5::{Channel, Config, Hca};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
-use doorbell_lab::mlx5::{Direct, System};
+use doorbell_lab::mlx5::System;
 use doorbell_lab::traffic::{Next, Pktgen, Rate, Traffic};
-use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState};
 use doorbell_seam::{Host, Span, Time, Work, WorkKind};
-
-/// The firmware is reached past the store buffer: its objects are not the point.
-#[derive(Debug)]
-struct Through;
-
-impl Firmware<Reorder<System>> for Through {
-    fn caps(&mut self, h: &mut Reorder<System>) -> Caps {
-        Direct.caps(&mut h.inner)
-    }
-    fn alloc_uar(&mut self, h: &mut Reorder<System>) -> Result<u32, CmdStatus> {
-        Direct.alloc_uar(&mut h.inner)
-    }
-    fn create_mkey(&mut self, h: &mut Reorder<System>) -> Result<u32, CmdStatus> {
-        Direct.create_mkey(&mut h.inner)
-    }
-    fn create_eq(&mut self, h: &mut Reorder<System>, c: &EqContext) -> Result<u32, CmdStatus> {
-        h.drain();
-        Direct.create_eq(&mut h.inner, c)
-    }
-    fn create_cq(&mut self, h: &mut Reorder<System>, c: &CqContext) -> Result<u32, CmdStatus> {
-        h.drain();
-        Direct.create_cq(&mut h.inner, c)
-    }
-    fn create_sq(&mut self, h: &mut Reorder<System>, c: &SqContext) -> Result<u32, CmdStatus> {
-        h.drain();
-        Direct.create_sq(&mut h.inner, c)
-    }
-    fn modify_sq(&mut self, h: &mut Reorder<System>, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus> {
-        Direct.modify_sq(&mut h.inner, sqn, from, to)
-    }
-    fn query_sq(&mut self, h: &mut Reorder<System>, sqn: u32) -> Result<SqState, CmdStatus> {
-        Direct.query_sq(&mut h.inner, sqn)
-    }
-    fn destroy(&mut self, h: &mut Reorder<System>, sqn: u32, cqn: u32, eqn: u32, lkey: u32) {
-        Direct.destroy(&mut h.inner, sqn, cqn, eqn, lkey);
-    }
-}
+use std::cell::RefCell;
+use std::rc::Rc;
 
 const PACKETS: u64 = 3000;
 
@@ -61,7 +25,8 @@ fn run(order: Order, mpwqe: bool) -> (u64, u64, u64, u64) {
     costs.work[WorkKind::TxDescriptor as usize].each = Span::from_ns(30);
     let mut h = Reorder::new(Machine::new(pcie, Mlx5::new(Nic::CONNECTX), costs, 1), order);
     let config = Config { mpwqe, log_sq: 6, log_cq: 6, ..Config::DEFAULT };
-    let mut channel = Channel::open(&mut h, Through, &config).unwrap();
+    let hca = Rc::new(RefCell::new(Hca::open(&mut h).unwrap()));
+    let mut channel = Channel::open(&mut h, Rc::clone(&hca), &config).unwrap();
     let mut source = Pktgen::new(&mut h, 60, 8, PACKETS, Rate::Full, Time::ZERO, 600, 0, false).unwrap();
     let mut held = None;
     let limit = Time::ZERO + Span::from_ms(20);
@@ -70,7 +35,7 @@ fn run(order: Order, mpwqe: bool) -> (u64, u64, u64, u64) {
         if h.inner.bus.platform_mut().take_message(0).is_some() && channel.interrupt(&mut h, 0) == Irq::Poll {
             while channel.poll(&mut h, 64, &mut source) == Poll::Again {}
         }
-        if channel.stopped() {
+        if Driver::<Reorder<System>>::stopped(&channel) {
             h.relax();
             continue;
         }
@@ -95,6 +60,7 @@ fn run(order: Order, mpwqe: bool) -> (u64, u64, u64, u64) {
     assert!(channel.is_drained());
     let passed = h.passed();
     channel.close(&mut h);
+    Rc::into_inner(hca).unwrap().into_inner().close(&mut h);
     let m = h.into_inner();
     let c = m.device.counters;
     assert_eq!((c.errors, c.bad_doorbells, c.lost_entries, m.ledger().dma_faults), (0, 0, 0, 0), "{order:?}");

@@ -4,7 +4,7 @@
 use doorbell_bus::Guard;
 use doorbell_conformance::mlx5::bodies::{Came, recovers, sends};
 use doorbell_conformance::mlx5::traffic::{Offload, Spec, any_spec};
-use doorbell_conformance::mlx5::{flat, hostile, machine};
+use doorbell_conformance::mlx5::{flat, hostile, hostile_guest, machine};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config, Sizing};
 use doorbell_layout::mlx5::Caps;
@@ -102,6 +102,13 @@ proptest! {
     #[test]
     fn no_guest_harms_the_device(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         hostile::attack(&bytes);
+    }
+
+    #[test]
+    fn no_guest_harms_the_device_by_registers_memory_and_commands(
+        bytes in prop::collection::vec(any::<u8>(), 0..1500),
+    ) {
+        hostile_guest::attack(&bytes);
     }
 }
 

@@ -13,7 +13,7 @@
 //! valgrind; without valgrind it says so.
 
 use doorbell_bus::{Flat, NoDevice};
-use doorbell_drivers::mlx5::{Channel, Config, Firmware};
+use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects};
 use doorbell_drivers::{Driver, Sink, Tx};
 use doorbell_layout::mlx5::{CQE_TAIL, Caps, CmdStatus, CqContext, CqeTail, EqContext, SqContext, SqState, cqe_opcode};
 use doorbell_packet::{Packet, Piece};
@@ -58,7 +58,7 @@ impl<H: Host> Firmware<H> for Yes {
     fn query_sq(&mut self, _: &mut H, _: u32) -> Result<SqState, CmdStatus> {
         Ok(SqState::Ready)
     }
-    fn destroy(&mut self, _: &mut H, _: u32, _: u32, _: u32, _: u32) {}
+    fn destroy(&mut self, _: &mut H, _: &Objects) {}
 }
 
 struct Pool(Vec<Buf>);

@@ -18,9 +18,10 @@ use doorbell_bus::machine::Done;
 use doorbell_bus::pcie::{Rules, RulesError, Settings};
 use doorbell_bus::{Bus, Costs, Guard, Latencies, Ledger, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Firmware, OpenError, Stats};
-use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState};
+use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, OpenError, Stats};
 use doorbell_seam::{Exhausted, Span, Time, WorkKind};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// The machine of this system.
 pub type System = Machine<Pcie, Mlx5>;
@@ -72,6 +73,7 @@ impl std::fmt::Display for RunError {
             RunError::Open(OpenError::Exhausted) | RunError::Memory => {
                 f.write_str("the machine's memory does not hold it")
             }
+            RunError::Open(OpenError::Device(why)) => write!(f, "the driver does not find its device: {why}"),
             RunError::Open(OpenError::Firmware(s)) => write!(f, "the firmware refused a command: {s:?}"),
             RunError::Open(OpenError::Capability(c)) => write!(f, "the device lacks {c}, which the driver needs"),
             RunError::Open(OpenError::Size) => {
@@ -138,22 +140,32 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     let rules = Rules::new(setup.pcie).map_err(RunError::Link)?;
     let cores = usize::from(setup.cores.max(1));
     let platform = Platform::new(setup.memory_base, memory_size(setup, load), setup.guard);
-    let pcie = Pcie::new(platform, rules, setup.latencies, setup.bar);
-    let mut m = Machine::new(pcie, Mlx5::new(setup.nic), setup.costs, cores);
+    let link = |platform| Pcie::new(platform, rules, setup.latencies, setup.bar);
+    let mut m = Machine::new(link(platform), Mlx5::new(setup.nic), setup.costs, cores);
     if watch.wants_frames() {
         m.bus.platform_mut().capture();
     }
+    let hca = Rc::new(RefCell::new(Hca::open(&mut m)?));
     let mut running = Vec::with_capacity(cores);
     for i in 0..cores {
         m.enter(i);
         let Some(source) = load.source(&mut m, setup.cores, i, in_flight(setup) as u32)? else { continue };
         let config = DriverConfig { vector: i as u16, ..setup.driver };
-        let channel = Channel::open(&mut m, Direct, &config)?;
+        let channel = Channel::create(&mut m, Rc::clone(&hca), &config)?;
         running.push(Core::new(channel, source, Interrupt::Message(i as u16), in_flight(setup)));
+    }
+    // Everything stands. The clock starts here: how long the firmware took, and what
+    // crossed the link for it, is no part of the run.
+    m.flush_posted();
+    let Machine { bus, device, .. } = m;
+    let mut m = Machine::new(link(bus.into_platform()), device, setup.costs, cores);
+    for (i, core) in running.iter_mut().enumerate() {
+        m.enter(i);
+        core.driver.start(&mut m);
     }
     let before = m.ledger().clone();
     open::drive(&mut m, &mut running, load.packets(setup.cores), watch)?;
-    Ok(finish(m, running, &before))
+    Ok(finish(m, running, hca, &before))
 }
 
 /// Packets of one channel between driver and device at the most: one per data
@@ -176,9 +188,16 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
 }
 
 /// Takes everything down and adds everything up.
-fn finish(mut m: System, cores: Vec<Core<Channel<Direct>, Source>>, before: &Ledger) -> Outcome {
+fn finish(
+    mut m: System,
+    cores: Vec<Core<Channel<Rc<RefCell<Hca>>>, Source>>,
+    hca: Rc<RefCell<Hca>>,
+    before: &Ledger,
+) -> Outcome {
     let elapsed = m.bus.booked_until().max(m.device.wire_free()).since(Time::ZERO);
     let ledger = m.ledger().since(before);
+    // What the commands that end everything wait for is no part of it.
+    let stalled = m.stalled();
     let mut driver = Stats::default();
     let mut latency = Histogram::default();
     let mut skipped = 0;
@@ -192,12 +211,15 @@ fn finish(mut m: System, cores: Vec<Core<Channel<Direct>, Source>>, before: &Led
             Source::Replay(s) => skipped += s.release(&mut m),
         }
     }
+    if let Some(hca) = Rc::into_inner(hca) {
+        hca.into_inner().close(&mut m);
+    }
     let share = |bytes: u64| bytes as f64 / m.bus.raw_capacity(elapsed).max(1) as f64;
     let mut outcome = Outcome {
         packets: driver.packets,
         elapsed,
         work: WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect(),
-        stalled: m.stalled(),
+        stalled,
         driver,
         device: m.device.counters,
         latency,
@@ -210,46 +232,6 @@ fn finish(mut m: System, cores: Vec<Core<Channel<Direct>, Source>>, before: &Led
     };
     outcome.audit = audit::audit(&outcome, &m, skipped);
     outcome
-}
-
-/// Objects made by calling the device directly. The command interface will take
-/// this place.
-#[derive(Clone, Copy, Debug)]
-pub struct Direct;
-
-impl Firmware<System> for Direct {
-    fn caps(&mut self, h: &mut System) -> Caps {
-        h.device.caps()
-    }
-    fn alloc_uar(&mut self, h: &mut System) -> Result<u32, CmdStatus> {
-        h.device.alloc_uar()
-    }
-    fn create_mkey(&mut self, h: &mut System) -> Result<u32, CmdStatus> {
-        h.device.create_mkey()
-    }
-    fn create_eq(&mut self, h: &mut System, c: &EqContext) -> Result<u32, CmdStatus> {
-        h.device.create_eq(c)
-    }
-    fn create_cq(&mut self, h: &mut System, c: &CqContext) -> Result<u32, CmdStatus> {
-        h.device.create_cq(c)
-    }
-    fn create_sq(&mut self, h: &mut System, c: &SqContext) -> Result<u32, CmdStatus> {
-        h.device.create_sq(c)
-    }
-    fn modify_sq(&mut self, h: &mut System, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus> {
-        h.outside(|d, _, _| d.modify_sq(sqn, from, to))
-    }
-    fn query_sq(&mut self, h: &mut System, sqn: u32) -> Result<SqState, CmdStatus> {
-        h.outside(|d, _, _| d.query_sq(sqn))
-    }
-    fn destroy(&mut self, h: &mut System, sqn: u32, cqn: u32, eqn: u32, lkey: u32) {
-        h.outside(|d, _, _| {
-            let gone = [d.destroy_sq(sqn), d.destroy_cq(cqn), d.destroy_eq(eqn), d.destroy_mkey(lkey)];
-            debug_assert!(gone.iter().all(Result::is_ok), "{gone:?}");
-        });
-        // Else a completion on its way would arrive in memory that is somebody else's by then.
-        h.flush_posted();
-    }
 }
 
 #[cfg(test)]
@@ -271,16 +253,19 @@ mod tests {
         let platform = Platform::new(setup.memory_base, 4 << 20, Guard::Byte);
         let pcie = Pcie::new(platform, Rules::new(setup.pcie).unwrap(), setup.latencies, setup.bar);
         let mut m = Machine::new(pcie, Mlx5::new(setup.nic), setup.costs, 1);
-        let mut channel = Channel::open(&mut m, Direct, &setup.driver).unwrap();
+        let hca = Rc::new(RefCell::new(Hca::open(&mut m).unwrap()));
+        let mut channel = Channel::open(&mut m, Rc::clone(&hca), &setup.driver).unwrap();
+        let before = m.ledger().pcie_mwr_up;
         let p = m.buffer(64, Place::ANY).unwrap();
         assert!(matches!(channel.transmit(&mut m, Packet::linear(Piece::whole(p)), false), doorbell_drivers::Tx::Ok));
         // The device has written the CQE; it has not arrived.
-        while m.ledger().pcie_mwr_up == 0 {
+        while m.ledger().pcie_mwr_up == before {
             m.relax();
         }
         assert!(m.bus.platform().next_arrival() < Time::NEVER);
         channel.close(&mut m);
         assert_eq!(m.bus.platform().next_arrival(), Time::NEVER);
+        Rc::into_inner(hca).unwrap().into_inner().close(&mut m);
         assert_eq!(m.bus.platform().memory.lent(), (0, 0));
     }
 }

@@ -2,7 +2,8 @@
 
 use doorbell_devices::mlx5::{Config, Mlx5};
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CQE_INITIAL, CqContext, Cqe, CtrlSeg, DataSeg, EQE_CQN, EqContext, Eqe, EthSeg, SqContext, SqState, uar,
+    CQ_UPDATE, CQE_INITIAL, CqContext, Cqe, CtrlSeg, DataSeg, EQE_CQN, EQE_ERROR_CQN, EqContext, Eqe, EthSeg,
+    SqContext, SqState, event, uar,
 };
 use doorbell_seam::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Time, Timed};
 use zerocopy::byteorder::big_endian::{U32, U64};
@@ -132,12 +133,14 @@ impl Bench {
             port.memory[Bench::EQ as usize + i * 64 + 63] = 1;
         }
         let ok = "the firmware agrees";
-        device.alloc_uar().expect(ok);
+        let uar = device.alloc_uar().expect(ok);
         let lkey = device.create_mkey().expect(ok);
-        let eqn = device.create_eq(&EqContext { log_size: 7, ring: Bench::EQ, vector: Bench::VECTOR }).expect(ok);
-        let cqc = CqContext { log_size: log_cq, ring: Bench::CQ, dbr: Bench::DBR + 64, eqn, period_us, max_count };
+        let events = 1 << event::CQ_ERROR | 1 << event::WQ_CATAS;
+        let eqc = EqContext { log_size: 7, ring: Bench::EQ, vector: Bench::VECTOR, uar, events };
+        let eqn = device.create_eq(&eqc).expect(ok);
+        let cqc = CqContext { log_size: log_cq, ring: Bench::CQ, dbr: Bench::DBR + 64, eqn, uar, period_us, max_count };
         let cqn = device.create_cq(&cqc).expect(ok);
-        let sqc = SqContext { log_size: log_sq, ring: Bench::SQ, dbr: Bench::DBR, cqn, min_inline };
+        let sqc = SqContext { log_size: log_sq, ring: Bench::SQ, dbr: Bench::DBR, cqn, uar, min_inline };
         let sqn = device.create_sq(&sqc).expect(ok);
         device.modify_sq(sqn, SqState::Reset, SqState::Ready).expect(ok);
         Bench {
@@ -276,7 +279,8 @@ impl Bench {
                 return all;
             }
             self.eq_seen += 1;
-            all.push((eqe.event_type, eqe.data[EQE_CQN].get()));
+            let number = if eqe.event_type == event::CQ_ERROR { EQE_ERROR_CQN } else { EQE_CQN };
+            all.push((eqe.event_type, eqe.data[number].get()));
         }
     }
 

@@ -1,10 +1,12 @@
 //! Driver and device together, the same body on every arm.
 
 use super::traffic::Spec;
-use super::{Arm, Direct, Returned, Watched};
+use super::{Arm, Returned, Watched};
 use doorbell_devices::mlx5::Counters;
-use doorbell_drivers::mlx5::{Channel, Config, Stats};
+use doorbell_drivers::mlx5::{Channel, Config, Hca, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// What came of traffic.
 #[derive(Debug)]
@@ -23,7 +25,8 @@ pub struct Running<A> {
     /// The arm.
     pub host: Watched<A>,
     /// The driver.
-    pub channel: Channel<Direct>,
+    pub channel: Channel<Rc<RefCell<Hca>>>,
+    hca: Rc<RefCell<Hca>>,
     /// What came back.
     pub returned: Returned,
     vector: u16,
@@ -34,8 +37,9 @@ impl<A: Arm> Running<A> {
     pub fn open(host: A, config: Config) -> Running<A> {
         let mut host = Watched::new(host);
         host.keep_frames();
-        let channel = Channel::open(&mut host, Direct, &config).expect("a channel");
-        Running { host, channel, returned: Returned::default(), vector: config.vector }
+        let hca = Rc::new(RefCell::new(Hca::open(&mut host).expect("a function")));
+        let channel = Channel::open(&mut host, Rc::clone(&hca), &config).expect("a channel");
+        Running { host, channel, hca, returned: Returned::default(), vector: config.vector }
     }
 
     /// Interrupts, polls and deferred work, until nothing moves any more.
@@ -68,8 +72,9 @@ impl<A: Arm> Running<A> {
 
     /// Closes the channel; nothing is left behind.
     pub fn close(self) {
-        let Running { mut host, channel, returned, .. } = self;
+        let Running { mut host, channel, hca, returned, .. } = self;
         channel.close(&mut host);
+        Rc::into_inner(hca).expect("no other channel").into_inner().close(&mut host);
         returned.release(&mut host);
         assert_eq!((host.mapped.len(), host.buffers, host.coherent), (0, 0, 0), "maps, buffers, rings");
         assert_eq!(host.guard(), (0, 0), "still lent; refused");
@@ -132,7 +137,7 @@ pub fn recovers<A: Arm>(host: A, config: Config, specs: &[Spec]) {
         let mut p = spec.packet(&mut r.host, i as u32);
         if i == specs.len() / 2 {
             // Longer than any frame: the buffer is there, the device refuses it.
-            let long = r.host.device().caps().max_wqe_sz_sq;
+            let long = r.host.device().config().caps.max_wqe_sz_sq;
             p.release(&mut r.host);
             p = Spec { payload: u16::MAX - 2 * long, ..spec.clone() }.oversized(&mut r.host, i as u32);
         }

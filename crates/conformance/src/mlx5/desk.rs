@@ -3,7 +3,7 @@
 
 use super::{Returned, Watched};
 use doorbell_bus::flat::{Flat, FlatPort};
-use doorbell_drivers::mlx5::{Channel, Config, Firmware, OpenError, Stats};
+use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects, OpenError, Stats};
 use doorbell_drivers::{Driver, Poll, Tx};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CtrlSeg, EqContext, SqContext, SqState, WQEBB, cqe_opcode, dbr, uar,
@@ -94,8 +94,9 @@ impl<H: Host> Firmware<H> for Paper {
         assert_eq!(sqn, Paper::SQN);
         Ok(self.0.borrow().states.last().copied().unwrap_or(SqState::Reset))
     }
-    fn destroy(&mut self, _h: &mut H, sqn: u32, cqn: u32, eqn: u32, lkey: u32) {
-        assert_eq!((sqn, cqn, eqn, lkey), (Paper::SQN, Paper::CQN, Paper::EQN, Paper::LKEY));
+    fn destroy(&mut self, _h: &mut H, o: &Objects) {
+        let all = Objects { uar: Paper::UAR, lkey: Paper::LKEY, eqn: Paper::EQN, cqn: Paper::CQN, sqn: Paper::SQN };
+        assert_eq!(*o, all);
         self.0.borrow_mut().destroyed += 1;
     }
 }

@@ -141,9 +141,6 @@ impl<H: Host> Host for Watched<H> {
 }
 
 impl<H: Arm> Arm for Watched<H> {
-    fn command<R>(&mut self, f: impl FnOnce(&mut Mlx5) -> R) -> R {
-        self.host.command(f)
-    }
     fn device(&self) -> &Mlx5 {
         self.host.device()
     }

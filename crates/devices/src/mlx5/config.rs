@@ -24,6 +24,26 @@ pub struct Config {
     pub wire_byte_1024th_ps: u32,
     /// Largest frame, without FCS.
     pub max_frame: u32,
+    /// Largest read of receive WQEs, in bytes: 64 to 4096.
+    pub rx_fetch_chunk: u32,
+    /// Bytes of received frames on chip.
+    pub rx_fifo: u32,
+    /// Writes of received data on their way at the most.
+    pub writes_outstanding: u16,
+    /// ETH `cqe_checksum_full`: the sum in a CQE is of all bytes behind the Ethernet header.
+    pub checksum_full: bool,
+    /// From a command's arrival on the device to its execution.
+    pub command_time: Span,
+    /// Firmware revision: major, minor, sub minor.
+    pub firmware: (u16, u16, u16),
+    /// The board's identity (PSID).
+    pub psid: [u8; 16],
+    /// The port's address.
+    pub mac: [u8; 6],
+    /// Pages that firmware asks for to boot.
+    pub boot_pages: u16,
+    /// Pages more that it asks for to run.
+    pub init_pages: u16,
 }
 
 impl Config {
@@ -38,6 +58,17 @@ impl Config {
         pipeline_delay: Span::from_ns(100),
         wire_byte_1024th_ps: 80 * 1024,
         max_frame: 9978 - 4,
+        rx_fetch_chunk: 256,
+        rx_fifo: 512 * 1024,
+        writes_outstanding: 256,
+        checksum_full: false,
+        // No figure is published. What waits for a command is not measured.
+        command_time: Span::ZERO,
+        firmware: (16, 35, 3000),
+        psid: *b"MT_0000000008\0\0\0",
+        mac: [0x02, 0x00, 0x00, 0x10, 0x17, 0x01],
+        boot_pages: 16,
+        init_pages: 32,
     };
 
     /// The same with every value in its range, as hardware would round it.
@@ -48,6 +79,8 @@ impl Config {
         // A capability of five bits.
         self.caps.log_max_lso = self.caps.log_max_lso.min(31);
         self.max_frame = self.max_frame.clamp(60, 16 * 1024);
+        self.rx_fetch_chunk = self.rx_fetch_chunk.clamp(64, 4096) / 64 * 64;
+        self.writes_outstanding = self.writes_outstanding.clamp(1, 4096);
         self
     }
 }

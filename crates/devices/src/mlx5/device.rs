@@ -1,11 +1,14 @@
 //! The device: doorbells in, time passing, effects out.
 
 use super::Config;
-use super::queues::{Cq, Eq, Sq, Table};
+use super::command::{Firmware, Kinds, Phase};
+use super::queues::{Cq, Eq, Mkey, Sq, Table, Tis};
+use super::receive::Receiver;
 use super::transmit::{Chunk, Pipe};
 use alloc::collections::VecDeque;
-use doorbell_layout::mlx5::{Cqe, EQE_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, uar};
-use doorbell_seam::{Device, Drop, Iova, Port, Reg, Taken, Time, Timed};
+use doorbell_layout::mlx5::command::init_segment;
+use doorbell_layout::mlx5::{Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, uar};
+use doorbell_seam::{Device, Iova, Port, Reg, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -68,8 +71,14 @@ pub struct Mlx5 {
     pub(super) sqs: Table<Sq>,
     pub(super) cqs: Table<Cq>,
     pub(super) eqs: Table<Eq>,
-    pub(super) mkeys: Table<()>,
-    pub(super) uars: u32,
+    pub(super) mkeys: Table<Mkey>,
+    pub(super) uars: Table<()>,
+    pub(super) pds: Table<()>,
+    pub(super) tds: Table<()>,
+    pub(super) tis: Table<Tis>,
+    pub(super) counter_sets: Table<()>,
+    /// What takes commands.
+    pub(super) firmware: Firmware,
     /// SQs with something to fetch, in the order they are served.
     pub(super) round: VecDeque<u32>,
     /// WQEs on chip, in the order they are executed.
@@ -78,6 +87,10 @@ pub struct Mlx5 {
     /// When the fetcher was last able to start.
     pub(super) fetch_free: Time,
     pub(super) pipe: Pipe,
+    /// What comes from the wire.
+    pub(super) rx: Receiver,
+    /// What came from it and was taken.
+    pub(super) rx_kinds: Kinds,
     /// CQEs to be written, in order of time.
     pub(super) effects: VecDeque<Effect>,
     /// When the next CQ's moderation ends.
@@ -100,12 +113,19 @@ impl Mlx5 {
             cqs: Table::new(0x400),
             eqs: Table::new(4),
             mkeys: Table::new(0x1000),
-            uars: 0,
+            uars: Table::new(Mlx5::FIRST_UAR),
+            pds: Table::new(1),
+            tds: Table::new(1),
+            tis: Table::new(1),
+            counter_sets: Table::new(1),
+            firmware: Firmware::new(&cfg),
             round: VecDeque::with_capacity(64),
             chunks: VecDeque::with_capacity(256),
             on_chip: 0,
             fetch_free: Time::ZERO,
             pipe: Pipe::new(&cfg),
+            rx: Receiver::new(&cfg),
+            rx_kinds: Kinds::default(),
             effects: VecDeque::with_capacity(256),
             events_due: Time::NEVER,
             due: Time::NEVER,
@@ -138,7 +158,7 @@ impl Mlx5 {
         self.look_ahead();
     }
 
-    fn send_doorbell(&mut self, at: Time, v: u64) {
+    pub(super) fn send_doorbell(&mut self, at: Time, v: u64) {
         let b = v.to_le_bytes();
         let idx = u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
         let qpn_ds = u32::from_be_bytes([b[4], b[5], b[6], b[7]]);
@@ -163,7 +183,7 @@ impl Mlx5 {
         }
     }
 
-    fn arm_cq(&mut self, at: Time, v: u64) {
+    pub(super) fn arm_cq(&mut self, at: Time, v: u64) {
         let b = v.to_le_bytes();
         let request = u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
         let cqn = u32::from_be_bytes([b[4], b[5], b[6], b[7]]) & 0xff_ffff;
@@ -177,12 +197,13 @@ impl Mlx5 {
         self.find_events();
     }
 
-    fn arm_eq<P: Port>(&mut self, p: &mut P, at: Time, v: u32, arm: bool) {
+    pub(super) fn arm_eq<P: Port>(&mut self, p: &mut P, at: Time, v: u32, arm: bool) {
         let v = v.swap_bytes();
         let Some(eq) = self.eqs.get_mut(v >> 24) else {
             self.counters.bad_doorbells += 1;
             return;
         };
+        eq.ci = v & 0xff_ffff;
         if !arm {
             return;
         }
@@ -205,11 +226,14 @@ impl Mlx5 {
         loop {
             let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
             let event = self.events_due;
-            if effect.min(event) > until {
+            let frame = self.receive_due();
+            if effect.min(event).min(frame) > until {
                 return;
             }
-            if event < effect {
+            if event < effect.min(frame) {
                 self.report(p);
+            } else if frame < effect {
+                self.receive_step(p);
             } else if let Some(e) = self.effects.pop_front() {
                 self.write_cqe(p, &e);
             }
@@ -217,7 +241,23 @@ impl Mlx5 {
     }
 
     fn write_cqe<P: Port>(&mut self, p: &mut P, e: &Effect) {
-        let Some(cq) = self.cqs.get_mut(e.cqn) else { return };
+        let mut cqe = Cqe::new_zeroed();
+        cqe.sop_drop_qpn = U32::new(u32::from(e.opcode) << 24 | e.sqn);
+        cqe.wqe_counter = U16::new(e.wqe_counter);
+        let opcode = if e.syndrome == 0 {
+            cqe.timestamp = (e.at.ps() / 1000).to_be_bytes();
+            cqe_opcode::REQ
+        } else {
+            cqe.timestamp[7] = e.syndrome;
+            cqe_opcode::REQ_ERR
+        };
+        cqe.op_own = opcode << 4;
+        self.put_cqe(p, e.at, e.cqn, cqe);
+    }
+
+    /// Writes a CQE that says all but who owns it.
+    pub(super) fn put_cqe<P: Port>(&mut self, p: &mut P, at: Time, cqn: u32, mut cqe: Cqe) {
+        let Some(cq) = self.cqs.get_mut(cqn) else { return };
         if cq.dead {
             self.counters.lost_entries += 1;
             return;
@@ -227,33 +267,27 @@ impl Mlx5 {
         let entries = 1u32 << cq.ctx.log_size;
         if (cq.pi.wrapping_sub(cq.ci) & 0xff_ffff) >= entries {
             let mut ci = [0; 4];
-            if p.read(e.at, Iova(cq.ctx.dbr), &mut ci).is_ok() {
+            if p.read(at, Iova(cq.ctx.dbr), &mut ci).is_ok() {
                 cq.ci = u32::from_be_bytes(ci) & 0xff_ffff;
             }
         }
         let overrun = (cq.pi.wrapping_sub(cq.ci) & 0xff_ffff) >= entries;
-        let mut cqe = Cqe::new_zeroed();
-        cqe.sop_drop_qpn = U32::new(u32::from(e.opcode) << 24 | e.sqn);
-        cqe.wqe_counter = U16::new(e.wqe_counter);
-        cqe.timestamp = (e.at.ps() / 1000).to_be_bytes();
-        let opcode = if e.syndrome == 0 {
-            cqe_opcode::REQ
-        } else {
-            cqe.timestamp = [0; 8];
-            cqe.timestamp[7] = e.syndrome;
-            cqe_opcode::REQ_ERR
-        };
-        cqe.op_own = opcode << 4 | (cq.pi >> cq.ctx.log_size & 1) as u8;
-        let to = Iova(cq.ctx.ring) + u64::from(cq.pi & (entries - 1)) * 64;
-        if overrun || p.write(e.at, to, cqe.as_bytes()).is_err() {
+        cqe.op_own |= (cq.pi >> cq.ctx.log_size & 1) as u8;
+        let to = cq.ring.at(u64::from(cq.pi & (entries - 1)) * 64);
+        if overrun || p.write(at, to, cqe.as_bytes()).is_err() {
             cq.dead = true;
-            let (eqn, cqn) = (cq.ctx.eqn, e.cqn);
             self.counters.lost_entries += 1;
-            self.write_eqe(p, e.at, eqn, event::CQ_ERROR, cqn);
+            self.asynchronous_event(
+                p,
+                at,
+                event::CQ_ERROR,
+                0,
+                &[(EQE_ERROR_CQN, cqn), (EQE_ERROR_CQN + 2, if overrun { 1 } else { 2 })],
+            );
             return;
         }
         cq.pi = cq.pi.wrapping_add(1);
-        cq.written(e.at);
+        cq.written(at);
         self.counters.cqes += 1;
         self.find_events();
     }
@@ -267,18 +301,50 @@ impl Mlx5 {
             (cqn, cq.ctx.eqn)
         });
         if let Some((cqn, eqn)) = next {
-            self.write_eqe(p, at, eqn, event::COMPLETION, cqn);
+            self.write_eqe(p, at, eqn, event::COMPLETION, 0, &[(EQE_CQN, cqn)]);
         }
         self.find_events();
     }
 
-    pub(super) fn write_eqe<P: Port>(&mut self, p: &mut P, at: Time, eqn: u32, event_type: u8, cqn: u32) {
+    /// The event queue that takes events of this type other than completions.
+    pub(super) fn eqs_for(&self, event_type: u8) -> Option<u32> {
+        self.eqs.iter().find(|(_, eq)| eq.ctx.events >> event_type & 1 == 1).map(|(eqn, _)| eqn)
+    }
+
+    /// An event that is no completion; lost when no queue takes its type.
+    #[cold]
+    pub(super) fn asynchronous_event<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        event_type: u8,
+        sub_type: u8,
+        data: &[(usize, u32)],
+    ) {
+        if let Some(eqn) = self.eqs_for(event_type) {
+            self.write_eqe(p, at, eqn, event_type, sub_type, data);
+        }
+    }
+
+    /// Writes an event: its type, and some of its data's double words.
+    pub(super) fn write_eqe<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        eqn: u32,
+        event_type: u8,
+        sub_type: u8,
+        data: &[(usize, u32)],
+    ) {
         let Some(eq) = self.eqs.get_mut(eqn) else { return };
         let mut eqe = Eqe::new_zeroed();
         eqe.event_type = event_type;
-        eqe.data[EQE_CQN] = U32::new(cqn);
+        eqe.sub_type = sub_type;
+        for &(i, v) in data {
+            eqe.data[i] = U32::new(v);
+        }
         eqe.owner = (eq.pi >> eq.ctx.log_size & 1) as u8;
-        let to = Iova(eq.ctx.ring) + u64::from(eq.pi & ((1 << eq.ctx.log_size) - 1)) * 64;
+        let to = eq.ring.at(u64::from(eq.pi & ((1 << eq.ctx.log_size) - 1)) * 64);
         if p.write(at, to, eqe.as_bytes()).is_err() {
             self.counters.lost_entries += 1;
             return;
@@ -290,11 +356,24 @@ impl Mlx5 {
         }
     }
 
+    /// Ends all objects and what is in flight; the command interface stays, in `phase`.
+    #[cold]
+    pub(super) fn power_down(&mut self, phase: Phase) {
+        let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
+        self.counters = old.counters;
+        (self.rx.counters, self.rx_kinds) = (old.rx.counters, old.rx_kinds);
+        self.pipe.inherit(&old.pipe);
+        core::mem::swap(&mut self.firmware, &mut old.firmware);
+        self.firmware.phase = phase;
+        self.apply_port();
+    }
+
     /// When the next thing happens, of whatever kind.
     #[inline]
     pub(super) fn look_ahead(&mut self) {
         let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
-        self.due = effect.min(self.events_due).min(self.fetch_due()).min(self.execute_due());
+        let effect = effect.min(self.command_due());
+        self.due = effect.min(self.events_due).min(self.receive_due()).min(self.fetch_due()).min(self.execute_due());
     }
 }
 
@@ -308,42 +387,59 @@ impl Timed for Mlx5 {
 }
 
 impl<P: Port> Device<P> for Mlx5 {
-    fn mmio_read(&mut self, _p: &mut P, _at: Time, _r: Reg, _size: u8) -> u64 {
+    fn mmio_read(&mut self, _p: &mut P, at: Time, r: Reg, size: u8) -> u64 {
         // Doorbell pages are write-only.
-        0
+        if r.region == 0 && r.offset < init_segment::LEN { self.read_segment(at, r.offset, size) } else { 0 }
     }
 
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64) {
         let (page, offset) = (r.offset / uar::PAGE, r.offset % uar::PAGE);
-        let ours = r.region == 0 && (Mlx5::FIRST_UAR..Mlx5::FIRST_UAR + self.uars).contains(&page);
-        match (offset, size) {
-            (0x800 | 0x900 | 0xa00 | 0xb00, 8) if ours => self.send_doorbell(at, v),
-            (uar::CQ_ARM, 8) if ours => self.arm_cq(at, v),
-            (uar::EQ_ARM, 4) if ours => self.arm_eq(p, at, v as u32, true),
-            (uar::EQ_UPDATE, 4) if ours => self.arm_eq(p, at, v as u32, false),
-            _ => self.counters.bad_doorbells += 1,
+        let sensible = if r.region != 0 {
+            false
+        } else if r.offset < init_segment::LEN {
+            self.write_segment(at, r.offset, size, v)
+        } else {
+            self.uars.get(page).is_some() && self.write_uar(p, at, offset, size, v)
+        };
+        if !sensible {
+            self.counters.bad_doorbells += 1;
         }
         self.look_ahead();
     }
 
-    fn receive(&mut self, _p: &mut P, _at: Time, _frame: &[u8]) -> Taken {
-        // No receive queue can be made yet.
-        Taken::Dropped(Drop::Off)
+    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+        // What is due before makes room for it.
+        if self.due <= at {
+            self.advance(p, at);
+        }
+        let taken = self.arrive(p, at, frame);
+        if taken == Taken::Yes {
+            self.rx_kinds.count(frame);
+        }
+        taken
     }
 
     fn advance(&mut self, p: &mut P, until: Time) {
         // `NEVER` is not a time at which anything is due.
         let until = until.min(Time::from_ps(Time::NEVER.ps() - 1));
         while self.due <= until {
-            self.transmit(p, until);
-            self.write_back(p, until);
+            // What happens before a command happens before it.
+            let command = self.command_due();
+            self.transmit(p, until.min(command));
+            self.write_back(p, until.min(command));
+            if command <= until {
+                self.command_step(p, command);
+            }
             self.look_ahead();
         }
     }
 
     fn reset(&mut self, _p: &mut P, _at: Time) {
-        let counters = self.counters;
-        *self = Mlx5::new(self.cfg);
-        self.counters = counters;
+        let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
+        (self.counters, self.rx.counters) = (old.counters, old.rx.counters);
+        self.rx_kinds = old.rx_kinds;
+        self.pipe.inherit(&old.pipe);
+        self.firmware.inherit(&mut old.firmware);
+        self.apply_port();
     }
 }

@@ -1,9 +1,14 @@
-//! ConnectX-5 and later, Ethernet: the transmit data path.
+//! ConnectX-5 and later, Ethernet: a device that an unmodified Linux mlx5_core drives.
 //!
 //! Sources: the interface that linux drivers/net/ethernet/mellanox/mlx5 expects
-//! of the hardware (en_tx.c, en/txrx.h, eq.c, cq.c, reporter_tx.c); the public
-//! programmer's reference for names. How the silicon does it inside is not
-//! public: what is assumed here is a [`Config`] value, so that it can be varied.
+//! of the hardware (cmd.c, main.c, en_tx.c, en/txrx.h, eq.c, cq.c, reporter_tx.c;
+//! mlx5_ifc.h); the public programmer's reference for names. How the silicon does
+//! it inside is not public: what is assumed is a [`Config`] value, so that it can be
+//! varied.
+//!
+//! BAR0 has the initialization segment, through which commands come (`command`: every
+//! object is made by one), and doorbell pages. What comes from the wire is in
+//! [`receive`], where it goes in [`steering`] and [`rss`]. The transmit data path:
 //!
 //! ```text
 //! doorbell -> announced -> [fetch: reads of WQEs, round robin over SQs]
@@ -27,13 +32,30 @@
 //! **Errors** are per queue: the WQE gets an error CQE, the queue goes to ERR, and
 //! every later WQE that asks for a CQE gets one that says "flushed", until the
 //! driver takes the queue through RST.
+//!
+//! **Rings** are lists of pages, and lie wherever the driver's pages do. **Memory keys**
+//! are looked up for every data segment: domain, low byte, direction, and range.
+//!
+//! **After its end** an object is not touched: destroying it, `TEARDOWN_HCA` and a
+//! function reset drop what is in flight for it before they are answered.
 
+mod command;
 mod config;
 mod device;
+#[cfg(test)]
+mod frames;
+mod loopback;
 mod objects;
 mod offload;
 mod queues;
+pub mod receive;
+mod registers;
+mod ring;
+pub mod rss;
+pub mod steering;
 mod transmit;
 
+pub use command::{CommandCounters, Unknown};
 pub use config::Config;
 pub use device::{Counters, Mlx5};
+use objects::{LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS, VECTORS};

@@ -4,6 +4,9 @@
 //! Tunnels that it sees through: IP in IP, GRE (Ethernet or IP inside), VXLAN on
 //! its assigned port.
 
+#[cfg(test)]
+mod wqes;
+
 use doorbell_layout::mlx5::cs_flags;
 use doorbell_packet::checksum::Sum;
 
@@ -140,14 +143,19 @@ pub(super) fn insert_checksums(frame: &mut [u8], flags: u8) {
     }
 }
 
-/// Inserts an 802.1Q tag into a frame of `len` bytes; its new length. Frames too
-/// short for an Ethernet header are left alone.
-pub(super) fn insert_vlan(frame: &mut [u8], len: usize, tci: [u8; 2]) -> usize {
+/// What announces a customer's tag (802.1Q), and a service provider's (802.1ad).
+pub(super) const C_TAG: [u8; 2] = [0x81, 0x00];
+pub(super) const S_TAG: [u8; 2] = [0x88, 0xa8];
+
+/// Inserts a tag into a frame of `len` bytes; its new length. Frames too short for
+/// an Ethernet header are left alone.
+pub(super) fn insert_vlan(frame: &mut [u8], len: usize, tpid: [u8; 2], tci: [u8; 2]) -> usize {
     if len < 14 || frame.len() < len + 4 {
         return len;
     }
     frame.copy_within(12..len, 16);
-    frame[12..16].copy_from_slice(&[0x81, 0x00, tci[0], tci[1]]);
+    frame[12..14].copy_from_slice(&tpid);
+    frame[14..16].copy_from_slice(&tci);
     len + 4
 }
 
@@ -221,7 +229,7 @@ mod tests {
     #[test]
     fn a_tag_goes_behind_the_addresses() {
         let mut f: Vec<u8> = (0..20).collect();
-        assert_eq!(insert_vlan(&mut f, 16, [0x20, 0x05]), 20);
+        assert_eq!(insert_vlan(&mut f, 16, C_TAG, [0x20, 0x05]), 20);
         assert_eq!(f[10..18], [10, 11, 0x81, 0, 0x20, 5, 12, 13]);
     }
 }

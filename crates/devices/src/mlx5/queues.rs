@@ -1,14 +1,22 @@
 //! Send, completion and event queues as the device keeps them.
 
+use super::ring::Ring;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use doorbell_layout::mlx5::command::{Sqc, Tisc};
 use doorbell_layout::mlx5::{CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB};
-use doorbell_seam::{Span, Time};
+use doorbell_seam::{Iova, Span, Time};
 
 /// A send queue.
 #[derive(Debug)]
 pub(super) struct Sq {
     pub(super) ctx: SqContext,
+    pub(super) ring: Ring,
+    pub(super) pd: u32,
+    /// Without one it sends nothing.
+    pub(super) tis: Option<u32>,
+    /// As it was created.
+    pub(super) context: Box<Sqc>,
     pub(super) state: SqState,
     /// Doorbells rung and not yet fetched up to: when, and the counter after the
     /// last announced WQE.
@@ -30,9 +38,13 @@ pub(super) struct Sq {
 const LONGEST: usize = (MAX_WQEBBS * WQEBB) as usize;
 
 impl Sq {
-    pub(super) fn new(ctx: SqContext) -> Sq {
+    pub(super) fn new(ctx: SqContext, ring: Ring, pd: u32, tis: Option<u32>, context: &Sqc) -> Sq {
         Sq {
             ctx,
+            ring,
+            pd,
+            tis,
+            context: Box::new(*context),
             state: SqState::Reset,
             announced: VecDeque::with_capacity(16),
             fetched: 0,
@@ -75,6 +87,7 @@ impl Sq {
 #[derive(Debug)]
 pub(super) struct Cq {
     pub(super) ctx: CqContext,
+    pub(super) ring: Ring,
     /// Entries written, free running.
     pub(super) pi: u32,
     /// The consumer counter last seen.
@@ -91,8 +104,8 @@ pub(super) struct Cq {
 }
 
 impl Cq {
-    pub(super) fn new(ctx: CqContext) -> Cq {
-        Cq { ctx, pi: 0, ci: 0, armed: None, report_by: None, last_written: Time::ZERO, dead: false }
+    pub(super) fn new(ctx: CqContext, ring: Ring) -> Cq {
+        Cq { ctx, ring, pi: 0, ci: 0, armed: None, report_by: None, last_written: Time::ZERO, dead: false }
     }
 
     /// An entry was written.
@@ -134,15 +147,84 @@ impl Cq {
 #[derive(Debug)]
 pub(super) struct Eq {
     pub(super) ctx: EqContext,
+    pub(super) ring: Ring,
     pub(super) pi: u32,
+    /// The consumer counter last told.
+    pub(super) ci: u32,
     /// An interrupt is owed with the next entry; since when.
     pub(super) armed: Option<Time>,
 }
 
 impl Eq {
     /// EQs are created armed.
-    pub(super) fn new(ctx: EqContext) -> Eq {
-        Eq { ctx, pi: 0, armed: Some(Time::ZERO) }
+    pub(super) fn new(ctx: EqContext, ring: Ring) -> Eq {
+        Eq { ctx, ring, pi: 0, ci: 0, armed: Some(Time::ZERO) }
+    }
+}
+
+/// A memory key.
+#[derive(Debug)]
+pub(super) struct Mkey {
+    pub(super) pd: u32,
+    /// The low byte of its number in a WQE.
+    pub(super) key: u8,
+    pub(super) start: u64,
+    pub(super) length: u64,
+    pub(super) log_page: u32,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    /// All of memory, at bus addresses.
+    pub(super) everything: bool,
+    /// Where its pages are; `None`: at bus addresses.
+    pub(super) pages: Option<Ring>,
+}
+
+impl Mkey {
+    /// All of memory, for all.
+    pub(super) const EVERYTHING: Mkey = Mkey {
+        pd: 0,
+        key: 0,
+        start: 0,
+        length: u64::MAX,
+        log_page: 0,
+        readable: true,
+        writable: true,
+        everything: true,
+        pages: None,
+    };
+
+    /// Whether a queue of domain `pd` may use it, under the number `lkey`.
+    #[inline(always)]
+    pub(super) fn admits(&self, pd: u32, lkey: u32) -> bool {
+        self.key == lkey as u8 && self.pd == pd
+    }
+
+    /// Where the first of `len` bytes at `addr` is, and how many of them are in one
+    /// piece; `None` when they are not all inside.
+    pub(super) fn find(&self, addr: u64, len: u64) -> Option<(Iova, u64)> {
+        let offset = addr.checked_sub(self.start)?;
+        if len > self.length.checked_sub(offset)? {
+            return None;
+        }
+        match &self.pages {
+            None => Some((Iova(addr), len)),
+            Some(r) => {
+                let at = (self.start & ((1 << self.log_page) - 1)) + offset;
+                Some((r.at(at), r.piece(at).min(len)))
+            }
+        }
+    }
+}
+
+/// A transport interface of send queues.
+#[derive(Debug)]
+pub(super) struct Tis {
+    pub(super) context: Tisc,
+}
+
+impl Tis {
+    pub(super) fn transport_domain(&self) -> u32 {
+        self.context.get(Tisc::TRANSPORT_DOMAIN)
     }
 }
 

@@ -1,20 +1,18 @@
 //! Fetch and execute: from an announced WQE to frames on the wire.
 
+mod large;
+mod packets;
+mod pipe;
+
+pub(super) use pipe::Pipe;
+
 use super::device::{Counters, Effect, Mlx5};
-use super::offload;
-use super::queues::{Sq, Table};
-use alloc::boxed::Box;
+use super::queues::{Mkey, Sq, Table};
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CtrlSeg, DS, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, INLINE_LEN, INLINE_SEG, SqState, event, opcode,
-    syndrome,
+    CQ_UPDATE, CtrlSeg, DS, EQE_CQN, EQE_QUEUE_KIND, INLINE_LEN, INLINE_SEG, KIND_SQ, SqState, event, opcode, syndrome,
 };
-use doorbell_packet::Gso;
-use doorbell_packet::checksum::Sum;
-use doorbell_packet::headers::Layers;
-use doorbell_packet::segment::Cut;
-use doorbell_seam::{Iova, Port, Span, Time};
+use doorbell_seam::{Port, Time};
 use zerocopy::FromBytes;
 
 /// Some fetched WQEs of one queue.
@@ -28,97 +26,8 @@ pub(super) struct Chunk {
     pub(super) at: Time,
 }
 
-/// What the send pipe is made of.
-#[derive(Debug)]
-pub(super) struct Pipe {
-    packet_time: Span,
-    delay: Span,
-    byte_1024th: u32,
-    pub(super) max_frame: usize,
-    /// When the next packet may start.
-    start_free: Time,
-    /// Completion times of the last reads, a ring: the oldest is overwritten.
-    reads: Box<[Time]>,
-    next_read: usize,
-    /// When the wire is free, and the rest of a picosecond beyond it, in 1024ths.
-    pub(super) wire_free: Time,
-    wire_rest: u32,
-    frame: Vec<u8>,
-}
-
 /// Why a WQE failed: a [`syndrome`].
 type Failed = u8;
-
-impl Pipe {
-    pub(super) fn new(c: &super::Config) -> Pipe {
-        Pipe {
-            packet_time: c.packet_time,
-            delay: c.pipeline_delay,
-            byte_1024th: c.wire_byte_1024th_ps,
-            max_frame: c.max_frame as usize,
-            start_free: Time::ZERO,
-            reads: alloc::vec![Time::ZERO; usize::from(c.reads_outstanding)].into_boxed_slice(),
-            next_read: 0,
-            wire_free: Time::ZERO,
-            wire_rest: 0,
-            frame: alloc::vec![0; c.max_frame as usize + 64],
-        }
-    }
-
-    /// When the next packet can start.
-    #[inline(always)]
-    fn ready(&self) -> Time {
-        self.start_free.max(self.reads[self.next_read])
-    }
-
-    /// A packet starts at `t`.
-    #[inline(always)]
-    fn start(&mut self, t: Time) {
-        self.start_free = t + self.packet_time;
-    }
-
-    /// Reads into the frame, at or after `t`, when fewer than the limit are in flight.
-    #[inline(always)]
-    fn read<P: Port>(&mut self, p: &mut P, t: Time, from: Iova, at: usize, len: usize) -> Result<Time, Failed> {
-        let t = t.max(self.reads[self.next_read]);
-        let arrived = p.read(t, from, &mut self.frame[at..at + len]).map_err(|_| syndrome::LOCAL_PROT)?;
-        self.note(arrived);
-        Ok(arrived)
-    }
-
-    #[inline(always)]
-    fn note(&mut self, arrived: Time) {
-        self.reads[self.next_read] = arrived;
-        self.next_read += 1;
-        if self.next_read == self.reads.len() {
-            self.next_read = 0;
-        }
-    }
-
-    /// Puts the first `len` bytes of the frame on the wire; when its last bit leaves.
-    #[inline(always)]
-    fn send<P: Port>(&mut self, p: &mut P, whole_at: Time, len: usize) -> Time {
-        let mut padded = len;
-        if len < MIN_FRAME {
-            self.frame[len..MIN_FRAME].fill(0);
-            padded = MIN_FRAME;
-        }
-        let start = self.wire_free.max(whole_at + self.delay);
-        if start > self.wire_free {
-            self.wire_rest = 0;
-        }
-        let ticks = (padded as u64 + WIRE_OVERHEAD) * u64::from(self.byte_1024th) + u64::from(self.wire_rest);
-        self.wire_rest = (ticks & 1023) as u32;
-        self.wire_free = start + Span::from_ps(ticks >> 10);
-        p.emit(start, &self.frame[..padded]);
-        self.wire_free
-    }
-}
-
-/// Shortest frame, without FCS.
-const MIN_FRAME: usize = 60;
-/// FCS, preamble and inter-frame gap.
-const WIRE_OVERHEAD: u64 = 4 + 8 + 12;
 
 #[inline(always)]
 fn segment<T: FromBytes>(wqe: &[u8], ds: u32) -> Option<T> {
@@ -152,11 +61,13 @@ impl Mlx5 {
         }
         let announced = u32::from(end.wrapping_sub(sq.fetched));
         let to_wrap = u32::from(sq.mask()) + 1 - u32::from(sq.fetched & sq.mask());
+        let piece = sq.ring.piece(sq.offset(sq.fetched) as u64) / 64;
+        let to_wrap = to_wrap.min(u32::try_from(piece).unwrap_or(u32::MAX));
         let mut blocks = (self.cfg.fetch_chunk / 64).min(announced).min(to_wrap);
         let start = sq.fetched;
         let offset = sq.offset(start);
         let mut end_of_chunk = start.wrapping_add(blocks as u16);
-        let from = Iova(sq.ctx.ring) + offset as u64;
+        let from = sq.ring.at(offset as u64);
         let mut read = |sq: &mut Sq, p: &mut P, blocks: u32| {
             self.counters.fetches += 1;
             self.counters.fetched_bytes += u64::from(blocks) * 64;
@@ -200,10 +111,7 @@ impl Mlx5 {
                 sq.announced.clear();
                 sq.in_round = false;
                 self.counters.errors += 1;
-                let cqn = sq.ctx.cqn;
-                if let Some(eqn) = self.cqs.get(cqn).map(|cq| cq.ctx.eqn) {
-                    self.write_eqe(p, t, eqn, event::WQ_CATAS, sqn);
-                }
+                self.asynchronous_event(p, t, event::WQ_CATAS, 0, &[(EQE_CQN, sqn), (EQE_QUEUE_KIND, KIND_SQ)]);
             }
         }
     }
@@ -264,7 +172,7 @@ struct Execution<'a, P> {
     pipe: &'a mut Pipe,
     counters: &'a mut Counters,
     effects: &'a mut VecDeque<Effect>,
-    mkeys: &'a Table<()>,
+    mkeys: &'a Table<Mkey>,
     caps: &'a doorbell_layout::mlx5::Caps,
     sq: &'a mut Sq,
     chunk: Chunk,
@@ -320,6 +228,7 @@ impl<P: Port> Execution<'_, P> {
                     self.counters.nops += 1;
                     Outcome::Done(t)
                 }
+                _ if self.sq.tis.is_none() => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
                 opcode::SEND => self.send(t, at, ctrl.ds()),
                 opcode::ENHANCED_MPSW if self.caps.enhanced_mpw => self.multi_packet(until, at, ctrl.ds()),
                 opcode::LSO if self.caps.log_max_lso > 0 => self.large_send(t, at, ctrl.ds()),
@@ -395,269 +304,5 @@ impl<P: Port> Execution<'_, P> {
             packets += 1;
         }
         packets
-    }
-
-    // ---- packets ----
-
-    fn data(&self, at: usize, ds: u32) -> Option<DataSeg> {
-        segment(&self.sq.wqes[at..], ds)
-    }
-
-    #[inline(always)]
-    fn key_is_good(&self, d: &DataSeg) -> bool {
-        let lkey = d.lkey.get();
-        lkey & 0xff == 0 && self.mkeys.get(lkey >> 8).is_some()
-    }
-
-    /// Enhanced MPWQE: each data segment is a packet; all share the Ethernet segment.
-    #[inline]
-    fn multi_packet(&mut self, until: Time, at: usize, ds: u32) -> Outcome {
-        let Some(eth) = segment::<EthSeg>(&self.sq.wqes[at..], 1).filter(|_| ds > 2) else {
-            return Outcome::Failed(syndrome::LOCAL_QP_OP, 1);
-        };
-        if self.sq.segment == 0 {
-            if self.sq.ctx.min_inline > 0 {
-                // Data segments have no header to inline.
-                return self.session_failed(syndrome::LOCAL_QP_OP, at, ds);
-            }
-            self.sq.segment = 2;
-            self.counters.mpwqes += 1;
-        }
-        let mut done = Time::ZERO;
-        while self.sq.segment < ds {
-            let t = self.chunk.at.max(self.pipe.ready());
-            if t > until {
-                return Outcome::Later;
-            }
-            let Some(d) = self.data(at, self.sq.segment) else {
-                return self.session_failed(syndrome::LOCAL_QP_OP, at, ds);
-            };
-            let count = d.byte_count.get();
-            let (len, whole_at, used) = if count & INLINE_SEG == 0 {
-                let len = count as usize;
-                if len == 0 || len > self.pipe.max_frame {
-                    return self.session_failed(syndrome::LOCAL_LENGTH, at, ds);
-                }
-                if !self.key_is_good(&d) {
-                    return self.session_failed(syndrome::LOCAL_PROT, at, ds);
-                }
-                match self.pipe.read(self.p, t, Iova(d.addr.get()), 0, len) {
-                    Ok(whole_at) => (len, whole_at, 1),
-                    Err(why) => return self.session_failed(why, at, ds),
-                }
-            } else {
-                let len = (count & INLINE_LEN) as usize;
-                let used = (4 + len).div_ceil(DS as usize) as u32;
-                let from = at + (self.sq.segment * DS) as usize + 4;
-                if len == 0 || len > self.pipe.max_frame || self.sq.segment + used > ds {
-                    return self.session_failed(syndrome::LOCAL_LENGTH, at, ds);
-                }
-                self.pipe.frame[..len].copy_from_slice(&self.sq.wqes[from..from + len]);
-                (len, t, used)
-            };
-            self.pipe.start(t);
-            if eth.cs_flags != 0 {
-                offload::insert_checksums(&mut self.pipe.frame[..len], eth.cs_flags);
-            }
-            done = self.sent(whole_at, len);
-            self.counters.mpwqe_packets += 1;
-            self.sq.segment += used;
-        }
-        Outcome::Done(done)
-    }
-
-    /// Counts a frame and puts it on the wire.
-    #[inline(always)]
-    fn sent(&mut self, whole_at: Time, len: usize) -> Time {
-        self.counters.packets += 1;
-        self.counters.bytes += len as u64;
-        self.pipe.send(self.p, whole_at, len)
-    }
-
-    /// The inline header of a WQE: how many bytes, and at which DS the data begins.
-    fn inline_header(&self, eth: &EthSeg) -> (usize, u32) {
-        let size = eth.inline_hdr_sz.get();
-        if size == 0 || size & ETH_WQE_INSERT_VLAN != 0 {
-            (0, 2)
-        } else {
-            let n = u32::from(size);
-            (n as usize, 2 + n.saturating_sub(2).div_ceil(DS))
-        }
-    }
-
-    fn copy_inline(&mut self, at: usize, eth: &EthSeg, len: usize) {
-        // The first two bytes are in the Ethernet segment, the rest right behind it.
-        let from = at + 2 * DS as usize;
-        self.pipe.frame[..2].copy_from_slice(&eth.inline_hdr_start);
-        let rest = len.saturating_sub(2);
-        self.pipe.frame[2..2 + rest].copy_from_slice(&self.sq.wqes[from..from + rest]);
-    }
-
-    #[inline]
-    fn send(&mut self, t: Time, at: usize, ds: u32) -> Outcome {
-        match self.try_send(t, at, ds) {
-            Ok(done) => Outcome::Done(done),
-            Err(why) => Outcome::Failed(why, 1),
-        }
-    }
-
-    #[inline(always)]
-    fn try_send(&mut self, t: Time, at: usize, ds: u32) -> Result<Time, Failed> {
-        let eth = segment::<EthSeg>(&self.sq.wqes[at..], 1).filter(|_| ds > 1).ok_or(syndrome::LOCAL_QP_OP)?;
-        let (inline, first) = self.inline_header(&eth);
-        if first > ds || (self.sq.ctx.min_inline > 0 && inline < 14) {
-            return Err(syndrome::LOCAL_QP_OP);
-        }
-        let mut len = inline;
-        if inline > self.pipe.max_frame {
-            return Err(syndrome::LOCAL_LENGTH);
-        }
-        if inline > 0 {
-            self.copy_inline(at, &eth, inline);
-        }
-        let mut whole_at = t;
-        let mut seg = first;
-        while seg < ds {
-            let d = self.data(at, seg).ok_or(syndrome::LOCAL_QP_OP)?;
-            let count = d.byte_count.get();
-            if count & INLINE_SEG != 0 {
-                let n = (count & INLINE_LEN) as usize;
-                let used = (4 + n).div_ceil(DS as usize) as u32;
-                if seg + used > ds || len + n > self.pipe.max_frame {
-                    return Err(syndrome::LOCAL_LENGTH);
-                }
-                let from = at + (seg * DS) as usize + 4;
-                self.pipe.frame[len..len + n].copy_from_slice(&self.sq.wqes[from..from + n]);
-                len += n;
-                seg += used;
-                continue;
-            }
-            let n = count as usize;
-            if n == 0 || len + n > self.pipe.max_frame {
-                return Err(syndrome::LOCAL_LENGTH);
-            }
-            if !self.key_is_good(&d) {
-                return Err(syndrome::LOCAL_PROT);
-            }
-            whole_at = whole_at.max(self.pipe.read(self.p, t, Iova(d.addr.get()), len, n)?);
-            len += n;
-            seg += 1;
-        }
-        if len == 0 {
-            return Err(syndrome::LOCAL_LENGTH);
-        }
-        self.pipe.start(t);
-        if eth.inline_hdr_sz.get() & ETH_WQE_INSERT_VLAN != 0 {
-            len = offload::insert_vlan(&mut self.pipe.frame, len, eth.inline_hdr_start);
-        }
-        if eth.cs_flags != 0 {
-            offload::insert_checksums(&mut self.pipe.frame[..len], eth.cs_flags);
-        }
-        Ok(self.sent(whole_at, len))
-    }
-}
-
-// ---- large send ----
-
-/// A place in the data segments of a WQE, while payload is being gathered.
-#[derive(Clone, Copy)]
-struct Gather {
-    segment: u32,
-    offset: u32,
-}
-
-impl<P: Port> Execution<'_, P> {
-    /// Header length, first data segment and payload length of a large send.
-    fn large(&self, at: usize, ds: u32) -> Result<(EthSeg, usize, u32, u64), Failed> {
-        let eth = segment::<EthSeg>(&self.sq.wqes[at..], 1).filter(|_| ds > 1).ok_or(syndrome::LOCAL_QP_OP)?;
-        let (header, first) = self.inline_header(&eth);
-        if first > ds {
-            return Err(syndrome::LOCAL_QP_OP);
-        }
-        let mut payload = 0u64;
-        for seg in first..ds {
-            let d = self.data(at, seg).ok_or(syndrome::LOCAL_QP_OP)?;
-            let n = d.byte_count.get();
-            if n == 0 || n & INLINE_SEG != 0 {
-                return Err(syndrome::LOCAL_LENGTH);
-            }
-            payload += u64::from(n);
-        }
-        Ok((eth, header, first, payload))
-    }
-
-    /// How many segments a large send that is not executed would have been.
-    fn segments_of(&self, at: usize, ds: u32) -> u64 {
-        match self.large(at, ds) {
-            Ok((eth, _, _, payload)) if eth.mss.get() > 0 => payload.div_ceil(u64::from(eth.mss.get())).max(1),
-            _ => 1,
-        }
-    }
-
-    fn large_send(&mut self, t: Time, at: usize, ds: u32) -> Outcome {
-        let before = self.counters.packets;
-        match self.try_large_send(t, at, ds) {
-            Ok(done) => {
-                self.counters.lso += 1;
-                Outcome::Done(done)
-            }
-            Err(why) => {
-                let sent = self.counters.packets - before;
-                Outcome::Failed(why, self.segments_of(at, ds) - sent)
-            }
-        }
-    }
-
-    /// Reads, finishes and sends one segment after another; each starts when the
-    /// pipe can take it.
-    fn try_large_send(&mut self, t: Time, at: usize, ds: u32) -> Result<Time, Failed> {
-        let (eth, header, first, payload) = self.large(at, ds)?;
-        let mss = eth.mss.get();
-        if payload > 1 << self.caps.log_max_lso || header + usize::from(mss) > self.pipe.max_frame {
-            return Err(syndrome::LOCAL_LENGTH);
-        }
-        self.copy_inline(at, &eth, header);
-        let mut copy = [0u8; 1024];
-        let headers = copy.get_mut(..header).ok_or(syndrome::LOCAL_LENGTH)?;
-        headers.copy_from_slice(&self.pipe.frame[..header]);
-        // What kind it is the parser says; a send that it cannot cut fails.
-        let kind = Layers::of(headers).ok().and_then(|l| l.gso_kind()).ok_or(syndrome::LOCAL_QP_OP)?;
-        let gso = Gso { kind, size: mss, header: header as u16 };
-        let mut cut = Cut::new(headers, payload as u32, gso).map_err(|_| syndrome::LOCAL_LENGTH)?;
-        let mut from = Gather { segment: first, offset: 0 };
-        let mut start = t;
-        let mut done = t;
-        while let Some(piece) = cut.next_header(&mut self.pipe.frame) {
-            start = start.max(self.pipe.ready());
-            self.pipe.start(start);
-            let len = (piece.payload.end - piece.payload.start) as usize;
-            let whole_at = self.gather(start, at, &mut from, header, len)?;
-            let (head, rest) = self.pipe.frame.split_at_mut(header);
-            piece.finish(head, Sum::of(&rest[..len]));
-            done = self.sent(whole_at, header + len);
-        }
-        Ok(done)
-    }
-
-    /// Reads the next `len` bytes of payload into the frame at `to`; when the last is there.
-    fn gather(&mut self, t: Time, at: usize, from: &mut Gather, to: usize, len: usize) -> Result<Time, Failed> {
-        let (mut to, end) = (to, to + len);
-        let mut whole_at = t;
-        while to < end {
-            let d = self.data(at, from.segment).ok_or(syndrome::LOCAL_LENGTH)?;
-            if !self.key_is_good(&d) {
-                return Err(syndrome::LOCAL_PROT);
-            }
-            let left = d.byte_count.get() - from.offset;
-            let n = left.min((end - to) as u32);
-            let addr = Iova(d.addr.get()) + u64::from(from.offset);
-            whole_at = whole_at.max(self.pipe.read(self.p, t, addr, to, n as usize)?);
-            to += n as usize;
-            from.offset += n;
-            if n == left {
-                *from = Gather { segment: from.segment + 1, offset: 0 };
-            }
-        }
-        Ok(whole_at)
     }
 }

@@ -1,13 +1,13 @@
 //! A channel: SQ, CQ and EQ with one interrupt, and its life from open to close.
 
 use super::cq::{Cq, Eq};
-use super::firmware::Firmware;
+use super::firmware::{Firmware, Objects};
 use super::session::max_wqebbs;
 use super::settings::{Config, OpenError, Stats};
 use super::sq::Sq;
 use crate::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_layout::mlx5::{
-    Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, cqe_opcode, uar,
+    Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, cqe_opcode, event, uar,
 };
 use doorbell_packet::Packet;
 use doorbell_seam::{Host, Work};
@@ -33,7 +33,21 @@ impl<F> Channel<F> {
     /// # Errors
     /// When memory runs out, the firmware refuses, a size is out of range, or the
     /// device lacks a capability that mlx5e will not attach without.
-    pub fn open<H: Host>(h: &mut H, mut fw: F, c: &Config) -> Result<Channel<F>, OpenError>
+    pub fn open<H: Host>(h: &mut H, fw: F, c: &Config) -> Result<Channel<F>, OpenError>
+    where
+        F: Firmware<H>,
+    {
+        let mut channel = Channel::create(h, fw, c)?;
+        channel.start(h);
+        Ok(channel)
+    }
+
+    /// The first half of [`Channel::open`]: everything is there, and no interrupt has
+    /// been asked for.
+    ///
+    /// # Errors
+    /// As [`Channel::open`].
+    pub fn create<H: Host>(h: &mut H, mut fw: F, c: &Config) -> Result<Channel<F>, OpenError>
     where
         F: Firmware<H>,
     {
@@ -62,34 +76,47 @@ impl<F> Channel<F> {
             }
         };
         let mut channel = Channel { sq, cq, eq, fw };
-        channel.create(h, c, caps.min_inline)?;
-        channel.eq.arm(h, channel.sq.page);
-        channel.cq.arm(h, channel.sq.page);
+        channel.make_objects(h, c, caps.min_inline)?;
         Ok(channel)
+    }
+
+    /// The second half: asks for interrupts.
+    pub fn start<H: Host>(&mut self, h: &mut H) {
+        self.eq.arm(h, self.sq.page);
+        self.cq.arm(h, self.sq.page);
     }
 
     /// Has the firmware make the objects. Where it refuses one, those before it
     /// stay, and so does the memory: the device may still use it.
-    fn create<H: Host>(&mut self, h: &mut H, c: &Config, min_inline: u8) -> Result<(), CmdStatus>
+    fn make_objects<H: Host>(&mut self, h: &mut H, c: &Config, min_inline: u8) -> Result<(), CmdStatus>
     where
         F: Firmware<H>,
     {
         let Channel { sq, cq, eq, fw } = self;
-        sq.page = fw.alloc_uar(h)? * uar::PAGE;
+        let uar = fw.alloc_uar(h)?;
+        sq.page = uar * uar::PAGE;
         sq.lkey = U32::new(fw.create_mkey(h)?);
-        let eqc = EqContext { log_size: LOG_EQ, ring: eq.ring.iova().0, vector: c.vector };
+        let events = 1 << event::CQ_ERROR | 1 << event::WQ_CATAS;
+        let eqc = EqContext { log_size: LOG_EQ, ring: eq.ring.iova().0, vector: c.vector, uar, events };
         eq.eqn = fw.create_eq(h, &eqc)?;
         let cqc = CqContext {
             log_size: c.log_cq,
             ring: cq.ring.iova().0,
             dbr: cq.dbr.iova().0,
             eqn: eq.eqn,
+            uar,
             period_us: c.cq_period_us,
             max_count: c.cq_max_count,
         };
         cq.cqn = fw.create_cq(h, &cqc)?;
-        let sqc =
-            SqContext { log_size: c.log_sq, ring: sq.ring.iova().0, dbr: sq.dbr.iova().0, cqn: cq.cqn, min_inline };
+        let sqc = SqContext {
+            log_size: c.log_sq,
+            ring: sq.ring.iova().0,
+            dbr: sq.dbr.iova().0,
+            cqn: cq.cqn,
+            uar,
+            min_inline,
+        };
         sq.sqn = fw.create_sq(h, &sqc)?;
         fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)
     }
@@ -100,7 +127,14 @@ impl<F> Channel<F> {
     where
         F: Firmware<H>,
     {
-        self.fw.destroy(h, self.sq.sqn, self.cq.cqn, self.eq.eqn, self.sq.lkey.get());
+        let objects = Objects {
+            uar: self.sq.page / uar::PAGE,
+            lkey: self.sq.lkey.get(),
+            eqn: self.eq.eqn,
+            cqn: self.cq.cqn,
+            sqn: self.sq.sqn,
+        };
+        self.fw.destroy(h, &objects);
         self.sq.release(h);
         self.cq.release(h);
         self.eq.release(h);

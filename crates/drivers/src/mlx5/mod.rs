@@ -1,7 +1,11 @@
-//! ConnectX-5 and later, Ethernet: the transmit side of one channel.
+//! ConnectX-5 and later, Ethernet: the function, and the transmit side of its channels.
 //!
 //! Sources: linux drivers/net/ethernet/mellanox/mlx5/core/en_tx.c, en/txrx.h,
-//! en/reporter_tx.c (behaviour, 5.10 and 6.x).
+//! en/reporter_tx.c, cmd.c, main.c (behaviour, 5.10 and 6.x).
+//!
+//! An [`Hca`] is the function: it brings the device up by firmware commands and makes
+//! the objects of the channels, which share it. A channel asks for them through the
+//! trait [`Firmware`], so that a test can answer instead.
 //!
 //! A channel is a send queue (SQ), the completion queue (CQ) that retires it and
 //! the event queue (EQ) behind its interrupt.
@@ -38,6 +42,7 @@
 //! [`Driver::work`]: crate::Driver::work
 
 mod channel;
+mod command;
 mod cq;
 mod firmware;
 mod session;
@@ -45,6 +50,7 @@ mod settings;
 mod sq;
 
 pub use channel::Channel;
-pub use firmware::Firmware;
+pub use command::Hca;
+pub use firmware::{Firmware, Objects};
 pub use session::Sizing;
 pub use settings::{Config, OpenError, Stats};

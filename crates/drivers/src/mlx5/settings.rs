@@ -42,6 +42,8 @@ impl Config {
 pub enum OpenError {
     /// No host memory.
     Exhausted,
+    /// No device, or none that this driver knows.
+    Device(&'static str),
     /// The firmware refused.
     Firmware(CmdStatus),
     /// The device lacks what the driver cannot do without: checksum, VLAN and

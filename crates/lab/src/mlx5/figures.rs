@@ -12,7 +12,7 @@
 //!   the source's are of the whole kernel path, so only the differences compare.
 
 use super::settings::setup;
-use super::{Direct, Load, Setup, System as Machine, run};
+use super::{Load, Setup, System as Machine, run};
 use crate::figures::{Constant, Constants, KnownMiss, MeasureError, Role, Row, Rule, Runs, System, published};
 use crate::input::InputError;
 use crate::key::Values;
@@ -21,7 +21,7 @@ use crate::watch::Unwatched;
 use doorbell_bus::pcie::Rules;
 use doorbell_bus::{Pcie, Platform};
 use doorbell_devices::mlx5::Mlx5 as Device;
-use doorbell_drivers::mlx5::Channel;
+use doorbell_drivers::mlx5::{Channel, Hca};
 use doorbell_drivers::{Driver, Tx};
 use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece};
 use doorbell_seam::{Host, Place, Span};
@@ -145,7 +145,8 @@ fn count_sessions(setup: &Setup, kind: Kind) -> Option<f64> {
     let mut m = Machine::new(pcie, Device::new(setup.nic), setup.costs, 1);
     let mut config = setup.driver;
     config.mpwqe = true;
-    let mut channel = Channel::open(&mut m, Direct, &config).ok()?;
+    let hca = Hca::open(&mut m).ok()?;
+    let mut channel = Channel::open(&mut m, hca, &config).ok()?;
     let packets = if matches!(kind, Kind::SmallLinear) { 1 } else { 64 };
     for i in 1..=packets {
         let p = tcp_packet(&mut m, kind)?;

@@ -109,6 +109,7 @@ fn nic(v: &Values) -> Nic {
         // 8 bits take 8000 ps at 1 Gbit/s.
         wire_byte_1024th_ps: (8000.0 * 1024.0 / v.number("nic.port_rate")).round() as u32,
         max_frame: v.number("nic.max_frame") as u32,
+        ..Nic::CONNECTX
     }
 }
 

@@ -1,0 +1,416 @@
+//! The mlx5 device's command queue: how commands arrive, or do not.
+
+use doorbell_conformance::mlx5::{Access, Console, Written};
+use doorbell_devices::mlx5::{Config, Unknown};
+use doorbell_layout::mlx5::command::{
+    CURRENT, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Numbered, QueryIssiOut, cap_type, checksum,
+    delivery, init_segment as seg, op, own, pages, xor,
+};
+use doorbell_layout::mlx5::{CmdStatus, event, uar};
+use doorbell_seam::{Device, Reg, Span, Time, Timed};
+use proptest::prelude::*;
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::big_endian::{U32, U64};
+
+const NIC: Config = Config::CONNECTX;
+
+/// A command with four mailboxes each way, spoilt by `spoil`: its delivery status. What
+/// it would have done has not happened.
+fn delivered(signed: u32, spoil: impl FnOnce(&mut Written)) -> u8 {
+    let mut c = Console::new(NIC);
+    c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
+    if signed != checksum::DISABLED {
+        c.set_checksum(signed);
+    }
+    let pages: Vec<u64> = (0..200).map(|i| Console::PAGES + i * 4096).collect();
+    let list = Console::pas(&pages);
+    let mut m = ManagePagesIn::ZERO;
+    m.set(ManagePagesIn::ENTRIES, 200);
+    let mut w = c.compose(&Console::input(op::MANAGE_PAGES, pages::GIVE, &m, &list), 2000);
+    assert_eq!((w.inputs.len(), w.outputs.len()), (4, 4));
+    spoil(&mut w);
+    c.put(0, &w);
+    let a = c.ring(0).expect("an answer");
+    assert_eq!(c.device.pages_held(), if a.delivery == delivery::OK { 200 } else { 0 });
+    let undelivered = u64::from(a.delivery != delivery::OK);
+    assert_eq!(c.device.command_counters().undelivered, undelivered);
+    a.delivery
+}
+
+#[test]
+fn a_sound_command_is_delivered() {
+    for signed in [checksum::DISABLED, checksum::ENTRY, checksum::ENABLED] {
+        assert_eq!(delivered(signed, |_| ()), delivery::OK);
+    }
+}
+
+#[test]
+fn a_wrong_entry_signature_is_seen_when_entries_are_checked() {
+    let spoil = |w: &mut Written| w.entry.signature ^= 1;
+    assert_eq!(delivered(checksum::DISABLED, spoil), delivery::OK);
+    assert_eq!(delivered(checksum::ENTRY, spoil), delivery::SIGNATURE);
+    assert_eq!(delivered(checksum::ENABLED, spoil), delivery::SIGNATURE);
+}
+
+#[test]
+fn a_wrong_mailbox_signature_is_seen_when_mailboxes_are_checked() {
+    let data = |w: &mut Written| w.inputs[3].data[0] ^= 1;
+    let control = |w: &mut Written| w.inputs[1].control_signature ^= 1;
+    assert_eq!(delivered(checksum::ENABLED, data), delivery::SIGNATURE);
+    assert_eq!(delivered(checksum::ENABLED, control), delivery::SIGNATURE);
+    assert_eq!(delivered(checksum::ENABLED, |w| w.outputs[2].control_signature ^= 4), delivery::SIGNATURE);
+    assert_eq!(delivered(checksum::ENTRY, control), delivery::OK);
+}
+
+#[test]
+fn a_mailbox_with_another_token_is_refused() {
+    assert_eq!(delivered(0, |w| w.inputs[2].token ^= 1), delivery::TOKEN);
+    assert_eq!(delivered(0, |w| w.outputs[0].token ^= 1), delivery::TOKEN);
+}
+
+#[test]
+fn a_mailbox_with_another_number_is_refused() {
+    assert_eq!(delivered(0, |w| w.inputs[2].block_number = U32::new(3)), delivery::BLOCK_NUMBER);
+    assert_eq!(delivered(0, |w| w.outputs[3].block_number = U32::new(0)), delivery::BLOCK_NUMBER);
+}
+
+#[test]
+fn crooked_mailbox_pointers_are_refused() {
+    assert_eq!(delivered(0, |w| w.entry.input_mailbox = U64::new(Console::INPUTS + 512)), delivery::INPUT_POINTER);
+    assert_eq!(delivered(0, |w| w.inputs[0].next = U64::new(1)), delivery::INPUT_POINTER);
+    assert_eq!(delivered(0, |w| w.entry.output_mailbox = U64::new(Console::OUTPUTS + 64)), delivery::OUTPUT_POINTER);
+    assert_eq!(delivered(0, |w| w.outputs[1].next = U64::new(Console::OUTPUTS | 8)), delivery::OUTPUT_POINTER);
+}
+
+#[test]
+fn mailboxes_that_memory_does_not_give_are_a_firmware_error() {
+    assert_eq!(delivered(0, |w| w.entry.input_mailbox = U64::new(1 << 40)), delivery::FIRMWARE);
+    assert_eq!(delivered(0, |w| w.outputs[2].next = U64::new(1 << 40)), delivery::FIRMWARE);
+}
+
+#[test]
+fn lengths_that_cannot_be_are_refused() {
+    for n in [0, 7, (64 << 10) + 1, u32::MAX] {
+        assert_eq!(delivered(0, |w| w.entry.input_length = U32::new(n)), delivery::INPUT_LENGTH, "{n}");
+        assert_eq!(delivered(0, |w| w.entry.output_length = U32::new(n)), delivery::OUTPUT_LENGTH, "{n}");
+    }
+}
+
+#[test]
+fn chains_shorter_than_the_length_are_refused() {
+    assert_eq!(delivered(0, |w| w.inputs[2].next = U64::ZERO), delivery::INPUT_LENGTH);
+    assert_eq!(delivered(0, |w| w.entry.input_mailbox = U64::ZERO), delivery::INPUT_LENGTH);
+    assert_eq!(delivered(0, |w| w.outputs[0].next = U64::ZERO), delivery::OUTPUT_LENGTH);
+}
+
+#[test]
+fn chains_longer_than_the_length_are_as_good() {
+    // Linux takes mailboxes from a cache, and never cuts the chain.
+    assert_eq!(delivered(0, |w| w.inputs[3].next = U64::new(1 << 40)), delivery::OK);
+    assert_eq!(delivered(0, |w| w.outputs[3].next = U64::new(3)), delivery::OK);
+}
+
+#[test]
+fn a_chain_that_loops_ends() {
+    assert_eq!(delivered(0, |w| w.inputs[2].next = U64::new(Console::INPUTS)), delivery::BLOCK_NUMBER);
+    assert_eq!(delivered(0, |w| w.outputs[3].next = U64::new(Console::OUTPUTS)), delivery::OK);
+}
+
+#[test]
+fn what_is_reserved_has_to_be_zero() {
+    assert_eq!(delivered(0, |w| w.entry.rsvd1[2] = 1), delivery::RESERVED);
+    assert_eq!(delivered(0, |w| w.entry.rsvd62 = 1), delivery::RESERVED);
+    assert_eq!(delivered(0, |w| w.inputs[1].rsvd[47] = 1), delivery::RESERVED);
+}
+
+#[test]
+fn an_entry_of_no_known_kind_is_refused() {
+    assert_eq!(delivered(0, |w| w.entry.kind = 6), delivery::DESCRIPTOR);
+}
+
+#[test]
+fn an_entry_that_is_not_the_devices_is_left_alone() {
+    let mut c = Console::new(NIC);
+    let mut w = c.compose(&Console::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 16);
+    w.entry.status_own = 0;
+    c.put(4, &w);
+    c.ring(4);
+    c.settle();
+    assert_eq!(c.entry(4), w.entry);
+    let counted = c.device.command_counters();
+    assert_eq!((counted.commands, counted.lost), (0, 1));
+    // The slot can be used afterwards.
+    w.entry.status_own = own::HARDWARE;
+    c.put(4, &w);
+    assert_eq!(c.ring(4).map(|a| a.status), Some(None));
+}
+
+#[test]
+fn a_doorbell_without_a_queue_makes_no_sense() {
+    let mut d = doorbell_devices::mlx5::Mlx5::new(NIC);
+    let mut p = doorbell_conformance::mlx5::Recorder::new(0x1000);
+    p.forbidden = true;
+    d.mmio_write(&mut p, Time::ZERO, Reg::at(seg::DOORBELL), 4, 1 << 24);
+    assert_eq!((d.next_due(), d.counters.bad_doorbells), (None, 1));
+}
+
+#[test]
+fn a_slot_rung_twice_is_executed_once() {
+    let mut c = Console::new(NIC);
+    let w = c.compose(&Console::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 16);
+    c.put(7, &w);
+    c.register(seg::DOORBELL, 1 << 7);
+    assert!(c.ring(7).is_some());
+    assert_eq!(c.device.command_counters().commands, 1);
+}
+
+#[test]
+fn all_slots_of_one_doorbell_are_executed_in_order() {
+    let mut c = Console::new(NIC);
+    let w = c.compose(&Console::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 12);
+    let w2 = c.compose(&Console::input(op::DISABLE_HCA, 0, &FunctionIn::ZERO, &[]), 12);
+    for slot in 0..32 {
+        c.put(slot, if slot % 2 == 0 { &w } else { &w2 });
+    }
+    c.register(seg::DOORBELL, u32::MAX);
+    c.settle();
+    for slot in 0..32 {
+        let e = c.entry(slot);
+        assert_eq!((e.status_own, e.output[0]), (0, 0), "slot {slot}");
+    }
+}
+
+#[test]
+fn an_output_of_twelve_bytes_is_enough_where_nothing_is_said() {
+    let mut c = Console::new(NIC);
+    let a = c.send(&Console::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 12);
+    assert_eq!((a.delivery, a.status), (delivery::OK, None));
+}
+
+#[test]
+fn an_output_too_short_for_the_answer_makes_no_object() {
+    let mut c = Console::running(NIC);
+    let a = c.send(&Console::input(op::ALLOC_PD, 0, &Numbered::ZERO, &[]), 8);
+    assert_eq!(a.status, Some(CmdStatus::BadOutputLength));
+    let first = c.alloc(op::ALLOC_PD);
+    assert_eq!(c.about(op::DEALLOC_PD, first), None);
+    assert_eq!(c.about(op::DEALLOC_PD, first), Some(CmdStatus::BadResource));
+    assert_eq!(c.alloc(op::ALLOC_PD), first, "the refused one took no number");
+}
+
+#[test]
+fn answers_are_signed() {
+    let mut c = Console::new(NIC);
+    c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
+    c.set_checksum(checksum::ENABLED);
+    let a = c.ok(op::QUERY_ISSI, 0, &Numbered::ZERO, &[]);
+    assert_eq!(a.out_as::<QueryIssiOut>().get(QueryIssiOut::SUPPORTED), 2);
+    // The signature is made while the entry is still the device's.
+    assert_eq!(xor(c.entry(0).as_bytes()) ^ own::HARDWARE, 0xff);
+    for i in 0..8 {
+        let at = Console::OUTPUTS as usize + i * 1024;
+        let bytes = &c.port.memory[at..at + size_of::<Mailbox>()];
+        assert_eq!((xor(bytes), xor(&bytes[512..575])), (0xff, 0xff), "mailbox {i}");
+    }
+}
+
+#[test]
+fn the_checking_of_signatures_is_the_drivers_to_choose() {
+    let mut c = Console::new(NIC);
+    c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
+    let mut caps = GeneralCaps::ZERO;
+    caps.0.copy_from_slice(&c.caps(cap_type::GENERAL, 0));
+    assert_eq!(caps.get(GeneralCaps::CMDIF_CHECKSUM), checksum::ENABLED);
+    caps.0.copy_from_slice(&c.caps(cap_type::GENERAL, CURRENT));
+    assert_eq!(caps.get(GeneralCaps::CMDIF_CHECKSUM), checksum::DISABLED);
+}
+
+#[test]
+fn a_command_takes_the_time_that_the_model_gives_it() {
+    let mut c = Console::new(Config { command_time: Span::from_us(7), ..NIC });
+    c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
+    assert_eq!(c.now, Time::ZERO + Span::from_us(7));
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_counted() {
+    let mut c = Console::new(NIC);
+    let w = c.compose(&Console::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 16);
+    c.put(0, &w);
+    c.register(seg::DOORBELL, 1);
+    let now = c.now;
+    // Between the fetch and the answer memory goes away.
+    c.port.holes.push(0x1020..0x1040);
+    c.device.advance(&mut c.port, now);
+    c.settle();
+    assert_eq!(c.device.command_counters().lost, 1);
+}
+
+// ---- the initialization segment ----
+
+#[test]
+fn the_initialization_segment_says_what_a_driver_looks_for() {
+    let mut c = Console::new(NIC);
+    assert_eq!(c.read_register(seg::FW_REV), 35 << 16 | 16);
+    assert_eq!(c.read_register(seg::CMDIF_REV), 5 << 16 | 3000);
+    assert_eq!(c.read_register(seg::CMDQ_LO), Console::CMDQ as u32 | 0x56, "32 entries of 64 bytes");
+    assert_eq!(c.read_register(seg::INITIALIZING), 0);
+    assert_eq!(c.read_register(seg::HEALTH + 0x3c), 0, "no syndrome");
+    // Bytes and words of it are those of the big-endian whole.
+    let mut read = |at: u32, size| c.device.mmio_read(&mut c.port, Time::ZERO, Reg::at(at), size);
+    assert_eq!(read(seg::FW_REV + 1, 1), 35);
+    assert_eq!(read(seg::FW_REV, 8).to_le_bytes(), [0, 35, 0, 16, 0, 5, 0x0b, 0xb8]);
+}
+
+#[test]
+fn the_health_counter_moves_with_time_and_when_it_is_looked_at() {
+    let mut c = Console::new(NIC);
+    let first = c.read_register(seg::HEALTH_COUNTER);
+    let second = c.read_register(seg::HEALTH_COUNTER);
+    assert_ne!(first, second);
+    c.now = Time::ZERO + Span::from_ms(2000);
+    assert_ne!(c.read_register(seg::HEALTH_COUNTER) - second, 1 << 8);
+}
+
+#[test]
+fn the_internal_timer_runs_at_the_frequency_that_the_capability_says() {
+    let mut c = Console::new(NIC);
+    c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
+    let mut caps = GeneralCaps::ZERO;
+    caps.0.copy_from_slice(&c.caps(cap_type::GENERAL, CURRENT));
+    let khz = caps.get(GeneralCaps::FREQUENCY_KHZ);
+    c.now = Time::ZERO + Span::from_ms(60_000);
+    let ticks = u64::from(c.read_register(seg::TIMER_HI)) << 32 | u64::from(c.read_register(seg::TIMER_LO));
+    assert_eq!(ticks, u64::from(khz) * 60_000);
+}
+
+#[test]
+fn writes_that_mean_nothing_are_counted_and_harmless() {
+    let mut c = Console::new(NIC);
+    c.port.forbidden = true;
+    let writes = [(0, 4), (0x10, 8), (0x14, 2), (0x18, 8), (0x200, 4), (0x1010, 4), (0x2000, 4), (0x10_800, 8)];
+    for (at, size) in writes {
+        c.device.mmio_write(&mut c.port, Time::ZERO, Reg::at(at), size, u64::MAX);
+    }
+    assert_eq!(c.device.counters.bad_doorbells, writes.len() as u64);
+    assert_eq!(c.device.next_due(), None);
+}
+
+// ---- commands that are not ----
+
+#[test]
+fn an_unknown_command_is_answered_and_remembered_once() {
+    let mut c = Console::running(NIC);
+    for _ in 0..3 {
+        assert_eq!(c.run(0x829, 0, &Numbered::ZERO, &[]).status, Some(CmdStatus::BadOp));
+    }
+    assert_eq!(c.run(op::MODIFY_CQ, 1, &Numbered::ZERO, &[]).status, Some(CmdStatus::BadOp));
+    let seen = [Unknown { opcode: 0x829, modifier: 0 }, Unknown { opcode: op::MODIFY_CQ, modifier: 1 }];
+    assert_eq!(c.device.unknown_commands(), seen);
+    let counted = c.device.command_counters();
+    assert_eq!((counted.unknown, counted.refused), (4, 4));
+}
+
+#[test]
+fn a_refusal_says_which_command_in_its_syndrome() {
+    let mut c = Console::running(NIC);
+    let a = c.run(op::DESTROY_CQ, 0, &Numbered::ZERO, &[]);
+    assert_eq!(a.out[..8], [0x05, 0, 0, 0, 0x00, 0xd0, 0x04, 0x01]);
+}
+
+#[test]
+fn the_event_of_a_command_comes_from_the_next_one_on() {
+    let mut c = Console::running(NIC);
+    let page = c.alloc(op::ALLOC_UAR);
+    let ring = Console::page(9);
+    let eqn = c.eq(page, 4, 2, 1 << event::CMD, &[ring]).number();
+    assert_eq!(c.eqe(ring, 0).owner, 1, "CREATE_EQ itself is polled for");
+    c.port.log.clear();
+    let w = c.compose(&Console::input(op::ALLOC_PD, 0, &Numbered::ZERO, &[]), 16);
+    c.put(31, &w);
+    assert_eq!(c.ring(31).unwrap().status, None);
+    let e = c.eqe(ring, 0);
+    assert_eq!((e.event_type, e.owner, e.data[0].get()), (event::CMD, 0, 1 << 31));
+    let writes: Vec<u64> =
+        c.port.log.iter().filter_map(|a| if let Access::Write(_, at, _) = a { Some(*at) } else { None }).collect();
+    assert_eq!(writes.last(), Some(&ring), "the event comes behind the answer");
+    assert!(matches!(c.port.log.last(), Some(Access::Message(_, 2))));
+    // One message an arm.
+    c.port.log.clear();
+    c.alloc(op::ALLOC_PD);
+    assert!(!c.port.log.iter().any(|a| matches!(a, Access::Message(..))));
+    let arm = u64::from((eqn << 24 | 1).swap_bytes());
+    c.device.mmio_write(&mut c.port, c.now, Reg::at(page * uar::PAGE + uar::EQ_ARM), 4, arm);
+    assert!(matches!(c.port.log.last(), Some(Access::Message(_, 2))), "one is already waiting");
+}
+
+// ---- anything ----
+
+/// What a device may touch while no object exists: the queue, mailboxes of the chains.
+fn is_inside(a: &Access, w: &[(u64, u64)]) -> bool {
+    match a {
+        Access::Read(_, at, n) | Access::Write(_, at, n) => {
+            w.iter().any(|(from, to)| *from <= *at && at + *n as u64 <= *to)
+        }
+        _ => false,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_commands_do_no_harm(
+        commands in prop::collection::vec((0u16..0x1000, 0u32..6, prop::collection::vec(any::<u8>(), 8..900), 0usize..5000), 1..12),
+        running: bool,
+    ) {
+        let mut c = if running { Console::running(NIC) } else { Console::new(NIC) };
+        c.port.log.clear();
+        for (opcode, op_mod, mut bytes, out) in commands {
+            let mut h = InHeader::ZERO;
+            h.set(InHeader::OPCODE, u32::from(opcode)).set(InHeader::OP_MOD, op_mod);
+            bytes[..8].copy_from_slice(&h.0);
+            let w = c.compose(&bytes, out);
+            c.put(0, &w);
+            c.register(seg::DOORBELL, 1);
+            c.settle();
+            prop_assert!(c.port.log.len() < 64);
+            let mine = [(Console::CMDQ, Console::CMDQ + 0x800), (Console::INPUTS, Console::PAGES)];
+            prop_assert!(c.port.log.iter().all(|a| is_inside(a, &mine)), "{:?}", c.port.log);
+            c.port.log.clear();
+        }
+    }
+
+    #[test]
+    fn random_mailbox_chains_end(
+        words in prop::collection::vec((0u64..0x140, 0u32..4, any::<bool>()), 64),
+        entry in any::<[u8; 64]>(),
+        known: bool,
+        lengths in (0u32..70_000, 0u32..70_000),
+    ) {
+        let mut c = Console::new(NIC);
+        // A field of mailboxes that point anywhere among themselves, and outside.
+        for (i, (next, number, token)) in words.iter().enumerate() {
+            let mut m = c.compose(&[0; 600], 16).inputs[0];
+            m.next = U64::new(next * 1024);
+            m.block_number = U32::new(*number);
+            m.token = u8::from(*token);
+            let at = Console::INPUTS as usize + i * 1024;
+            c.port.memory[at..at + 576].copy_from_slice(m.as_bytes());
+        }
+        let mut w = c.compose(&[0; 8], 8);
+        if known {
+            w.entry.token = 1;
+            w.entry.input_length = U32::new(lengths.0);
+            w.entry.output_length = U32::new(lengths.1);
+            w.entry.input_mailbox = U64::new(Console::INPUTS);
+            w.entry.output_mailbox = U64::new(Console::INPUTS + 0x8000);
+        } else {
+            w.entry.as_mut_bytes().copy_from_slice(&entry);
+        }
+        c.put(3, &w);
+        c.register(seg::DOORBELL, 1 << 3);
+        c.settle();
+        prop_assert!(c.port.log.len() <= 2 * 128 + 140, "{}", c.port.log.len());
+    }
+}

@@ -1,0 +1,152 @@
+//! Flow tables, groups and entries: from messages to what steering walks.
+
+use super::super::device::Mlx5;
+use super::super::steering::{Criteria, Destination, Entry, Group, Match, Miss, Table};
+use super::{Answer, CmdStatus, answer_prefix, check, input, tail};
+use alloc::vec::Vec;
+use doorbell_layout::mlx5::command::{
+    CRITERIA_LIST, CreateFlowGroupIn, CreateFlowTableIn, DESTINATION_LIST, FlowContext, FlowGroupIn, FlowTableContext,
+    FlowTableIn, FteIn, MATCH_LEN, ModifyFlowTableIn, QueryFteOut, SetFteIn, destination, miss_action,
+    modify_flow_table,
+};
+use doorbell_layout::mlx5::steering::NIC_RX;
+
+/// Destinations and counters of an entry at the most, as many as any list could be
+/// that is looked at.
+const LONGEST: usize = 64;
+
+fn param(bytes: &[u8]) -> Result<&[u8; MATCH_LEN], CmdStatus> {
+    bytes.first_chunk().ok_or(CmdStatus::BadInputLength)
+}
+
+/// There are tables for what is received, and no others.
+fn receive_table(kind: u32) -> Result<u8, CmdStatus> {
+    check(kind == u32::from(NIC_RX))?;
+    Ok(NIC_RX)
+}
+
+fn miss(c: &FlowTableContext) -> Result<Miss, CmdStatus> {
+    match c.get(FlowTableContext::MISS_ACTION) {
+        miss_action::DEFAULT => Ok(Miss::Default),
+        miss_action::TABLE => Ok(Miss::Table(c.get(FlowTableContext::MISS_TABLE))),
+        _ => Err(CmdStatus::BadParam),
+    }
+}
+
+impl Mlx5 {
+    pub(super) fn create_flow_table(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+        let m = input::<CreateFlowTableIn>(bytes)?;
+        check(m.get(CreateFlowTableIn::OTHER_VPORT) == 0)?;
+        let c = m.part(CreateFlowTableIn::CONTEXT);
+        self.rx.steering.create_table(Table {
+            kind: receive_table(m.get(CreateFlowTableIn::TYPE))?,
+            level: c.get(FlowTableContext::LEVEL) as u8,
+            log_size: c.get(FlowTableContext::LOG_SIZE) as u8,
+            miss: miss(c)?,
+        })
+    }
+
+    pub(super) fn modify_flow_table(&mut self, bytes: &[u8]) -> Answer {
+        let m = input::<ModifyFlowTableIn>(bytes)?;
+        receive_table(m.get(ModifyFlowTableIn::TYPE))?;
+        check(m.get(ModifyFlowTableIn::FIELDS) == modify_flow_table::MISS)?;
+        let miss = miss(m.part(ModifyFlowTableIn::CONTEXT))?;
+        self.rx.steering.modify_table(m.get(ModifyFlowTableIn::TABLE), miss)
+    }
+
+    pub(super) fn set_flow_table_root(&mut self, bytes: &[u8]) -> Answer {
+        let m = input::<FlowTableIn>(bytes)?;
+        receive_table(m.get(FlowTableIn::TYPE))?;
+        self.rx.steering.set_root(m.get(FlowTableIn::TABLE))
+    }
+
+    pub(super) fn destroy_flow_table(&mut self, bytes: &[u8]) -> Answer {
+        let m = input::<FlowTableIn>(bytes)?;
+        receive_table(m.get(FlowTableIn::TYPE))?;
+        self.rx.steering.destroy_table(m.get(FlowTableIn::TABLE))
+    }
+
+    pub(super) fn create_flow_group(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+        let m = input::<CreateFlowGroupIn>(bytes)?;
+        receive_table(m.get(CreateFlowGroupIn::TYPE))?;
+        let criteria = Criteria::new(m.get(CreateFlowGroupIn::CRITERIA) as u8, param(tail(bytes, CRITERIA_LIST))?)?;
+        let (start, end) = (m.get(CreateFlowGroupIn::START), m.get(CreateFlowGroupIn::END));
+        self.rx.steering.create_group(m.get(CreateFlowGroupIn::TABLE), Group { start, end, criteria })
+    }
+
+    pub(super) fn destroy_flow_group(&mut self, bytes: &[u8]) -> Answer {
+        let m = input::<FlowGroupIn>(bytes)?;
+        receive_table(m.get(FlowGroupIn::TYPE))?;
+        self.rx.steering.destroy_group(m.get(FlowGroupIn::TABLE), m.get(FlowGroupIn::GROUP))
+    }
+
+    /// What a list names has to be there.
+    fn destinations(&self, c: &FlowContext, bytes: &[u8]) -> Result<Vec<Destination>, CmdStatus> {
+        check(c.get(FlowContext::EXTENDED_DESTINATION) == 0)?;
+        let (n, counters) = (c.get(FlowContext::DESTINATIONS) as usize, c.get(FlowContext::COUNTERS) as usize);
+        check(n <= LONGEST && counters <= LONGEST)?;
+        let list = tail(bytes, DESTINATION_LIST).get(..(n + counters) * 8).ok_or(CmdStatus::BadInputLength)?;
+        let mut all = Vec::with_capacity(n + counters);
+        for (i, b) in list.chunks_exact(8).enumerate() {
+            let (kind, id) = (u32::from(b[0]), u32::from_be_bytes([0, b[1], b[2], b[3]]));
+            all.push(match kind {
+                // Counters follow the destinations; theirs is the whole double word.
+                _ if i >= n => Destination::Counter(u32::from_be_bytes([b[0], b[1], b[2], b[3]])),
+                destination::TIR if self.rx.tirs.get(id).is_some() => Destination::Tir(id),
+                destination::TABLE if self.rx.steering.has_table(id) => Destination::Table(id),
+                destination::TIR | destination::TABLE => return Err(CmdStatus::BadResource),
+                _ => return Err(CmdStatus::BadParam),
+            });
+        }
+        Ok(all)
+    }
+
+    /// A new entry, or with `op_mod` 1 another way to treat what an entry matches.
+    pub(super) fn set_fte(&mut self, op_mod: u32, bytes: &[u8]) -> Answer {
+        let m = input::<SetFteIn>(bytes)?;
+        receive_table(m.get(SetFteIn::TYPE))?;
+        let (table, index, c) = (m.get(SetFteIn::TABLE), m.get(SetFteIn::INDEX), m.part(SetFteIn::CONTEXT));
+        let entry = Entry {
+            group: c.get(FlowContext::GROUP),
+            flow_tag: c.get(FlowContext::TAG),
+            action: c.get(FlowContext::ACTION),
+            value: Match::from_param(param(&c.0[FlowContext::MATCH..])?),
+            destinations: self.destinations(c, bytes)?,
+        };
+        match op_mod {
+            0 => self.rx.steering.set_entry(table, index, entry),
+            1 => self.rx.steering.modify_entry(table, index, m.get(SetFteIn::MODIFY), entry),
+            _ => Err(CmdStatus::BadOp),
+        }
+    }
+
+    pub(super) fn delete_fte(&mut self, bytes: &[u8]) -> Answer {
+        let m = input::<FteIn>(bytes)?;
+        receive_table(m.get(FteIn::TYPE))?;
+        self.rx.steering.delete_entry(m.get(FteIn::TABLE), m.get(FteIn::INDEX))
+    }
+
+    /// Group, tag, action and destinations; the match value is the driver's to know.
+    pub(super) fn query_fte(&self, bytes: &[u8], out: &mut [u8]) -> Answer {
+        let m = input::<FteIn>(bytes)?;
+        receive_table(m.get(FteIn::TYPE))?;
+        let e = self.rx.steering.entry(m.get(FteIn::TABLE), m.get(FteIn::INDEX)).ok_or(CmdStatus::BadResource)?;
+        let mut m = QueryFteOut::ZERO;
+        let counters = e.destinations.iter().filter(|d| matches!(d, Destination::Counter(_))).count();
+        let c = m.part_mut(QueryFteOut::CONTEXT);
+        c.set(FlowContext::GROUP, e.group).set(FlowContext::TAG, e.flow_tag).set(FlowContext::ACTION, e.action);
+        c.set(FlowContext::DESTINATIONS, (e.destinations.len() - counters) as u32);
+        c.set(FlowContext::COUNTERS, counters as u32);
+        super::answer(out, &m)?;
+        let list = e.destinations.iter().flat_map(|d| {
+            let word = match *d {
+                Destination::Table(n) => destination::TABLE << 24 | n,
+                Destination::Tir(n) => destination::TIR << 24 | n,
+                Destination::Counter(n) => n,
+            };
+            (u64::from(word) << 32).to_be_bytes()
+        });
+        answer_prefix(out, DESTINATION_LIST, &list.collect::<Vec<u8>>());
+        Ok(())
+    }
+}

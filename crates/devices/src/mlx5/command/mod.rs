@@ -1,0 +1,388 @@
+//! Firmware: commands from the queue, executed one after another.
+//!
+//! Sources: linux cmd.c and main.c (what a driver sends and expects), mlx5_ifc.h
+//! (where every field is), and what an unmodified 6.12 driver was seen to need.
+//!
+//! ```text
+//! doorbell, a bit for each slot -> wait in order -> [fetch: entry, input mailboxes,
+//!   heads of output mailboxes] -> data there, Config::command_time later
+//!   -> [execute -> write the output -> hand the entry back -> event]
+//! ```
+//!
+//! **Delivery** and **execution** fail apart. What is wrong with the entry or its
+//! mailboxes is a delivery status in the entry's last byte, and the command is not
+//! executed. What is wrong with the command is a status in its output, and nothing
+//! has changed. A command that does not exist is answered `BAD_OP`, counted, and
+//! remembered once ([`Mlx5::unknown_commands`]).
+//!
+//! **States**: disabled -> (`ENABLE_HCA`) enabled -> (`INIT_HCA`) running. Objects
+//! exist only while it runs; `TEARDOWN_HCA`, `DISABLE_HCA` and a function reset end
+//! all of them, and what was in flight.
+//!
+//! **References**: nothing counts them. Who refers to an object is looked up when it
+//! is to be destroyed; while somebody does, the answer is `BAD_RES_STATE`.
+//!
+//! **Bounds**: 32 slots, 64 KiB of input and of output each, mailboxes counted by
+//! that length whatever their pointers say.
+
+mod caps;
+mod delivery;
+mod flow;
+mod port;
+mod queues;
+mod receive;
+mod resources;
+mod system;
+mod vport;
+
+pub(super) use vport::Kinds;
+
+use super::device::Mlx5;
+use super::ring::Ring;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use delivery::Fetched;
+use doorbell_layout::mlx5::command::{CURRENT, InHeader, Numbered, OutHeader, SLOTS, access, delivery as status, op};
+use doorbell_layout::mlx5::{CmdStatus, event};
+use doorbell_seam::{Port, Time};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// What the command interface counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandCounters {
+    /// Commands executed, refused ones included.
+    pub commands: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Those that do not exist.
+    pub unknown: u64,
+    /// Entries that could not be delivered.
+    pub undelivered: u64,
+    /// Slots rung for that hold no command, or could not be answered.
+    pub lost: u64,
+}
+
+/// A command that this device does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Its opcode.
+    pub opcode: u16,
+    /// Its modifier; of `ACCESS_REG`, the register.
+    pub modifier: u16,
+}
+
+/// How far the driver has brought the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Disabled,
+    Enabled,
+    Running,
+}
+
+/// The state of the command interface, and of what has no queue.
+#[derive(Debug)]
+pub(super) struct Firmware {
+    pub(super) cmdq: u64,
+    pub(super) cmdq_hi: u32,
+    /// Times that the health counter was read.
+    pub(super) beats: u32,
+    pub(super) phase: Phase,
+    issi: u32,
+    /// Signatures that are checked.
+    checksum: u32,
+    /// Pages that the driver gave.
+    pages: Vec<u64>,
+    /// Pages asked for beyond those for booting, in all.
+    asked: u32,
+    /// Slots rung for and not yet fetched: when.
+    rung: VecDeque<(Time, u8)>,
+    /// Slots rung for and not yet answered.
+    busy: u32,
+    /// The command that is being executed.
+    current: Option<Fetched>,
+    pub(super) port: port::PortState,
+    pub(super) vport: vport::Vport,
+    unknown: Vec<Unknown>,
+    /// What was counted.
+    counters: CommandCounters,
+}
+
+/// Different unknown commands that are remembered at the most.
+const REMEMBERED: usize = 64;
+
+impl Firmware {
+    pub(super) fn new(cfg: &super::Config) -> Firmware {
+        Firmware {
+            cmdq: 0,
+            cmdq_hi: 0,
+            beats: 0,
+            phase: Phase::Disabled,
+            issi: 0,
+            checksum: 0,
+            pages: Vec::new(),
+            asked: 0,
+            rung: VecDeque::with_capacity(SLOTS as usize),
+            busy: 0,
+            current: None,
+            port: port::PortState::default(),
+            vport: vport::Vport::new(cfg),
+            unknown: Vec::new(),
+            counters: CommandCounters::default(),
+        }
+    }
+
+    /// What outlives a reset: what was counted and seen.
+    pub(super) fn inherit(&mut self, before: &mut Firmware) {
+        self.counters = before.counters;
+        self.unknown = core::mem::take(&mut before.unknown);
+        self.port.carrier = before.port.carrier;
+    }
+
+    fn remember(&mut self, u: Unknown) {
+        self.counters.unknown += 1;
+        if self.unknown.len() < REMEMBERED && !self.unknown.contains(&u) {
+            self.unknown.push(u);
+        }
+    }
+}
+
+/// What a handler returns: a refusal changes nothing.
+type Answer = Result<(), CmdStatus>;
+
+/// The fixed part of an input.
+fn input<T: FromBytes + Immutable + KnownLayout + Unaligned>(bytes: &[u8]) -> Result<&T, CmdStatus> {
+    T::ref_from_prefix(bytes).map(|(t, _)| t).map_err(|_| CmdStatus::BadInputLength)
+}
+
+/// What follows `at`, for lists; empty when the input ends before.
+fn tail(bytes: &[u8], at: usize) -> &[u8] {
+    bytes.get(at..).unwrap_or_default()
+}
+
+/// Writes an output whole.
+fn answer<T: IntoBytes + Immutable>(out: &mut [u8], message: &T) -> Answer {
+    let bytes = message.as_bytes();
+    out.get_mut(..bytes.len()).ok_or(CmdStatus::BadOutputLength)?.copy_from_slice(bytes);
+    Ok(())
+}
+
+/// Writes an output as far as the driver wants to have it.
+fn answer_prefix(out: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(out) = out.get_mut(at..) {
+        let n = out.len().min(bytes.len());
+        out[..n].copy_from_slice(&bytes[..n]);
+    }
+}
+
+/// Answers with the number of a new object. The room for it is looked for first, so
+/// that a refusal leaves no object behind.
+fn answer_number(out: &mut [u8], make: impl FnOnce() -> Result<u32, CmdStatus>) -> Answer {
+    let out = out.get_mut(8..12).ok_or(CmdStatus::BadOutputLength)?;
+    out.copy_from_slice(&make()?.to_be_bytes());
+    Ok(())
+}
+
+fn number(bytes: &[u8]) -> Result<u32, CmdStatus> {
+    // The last four bytes of the message are reserved, and not sent by everybody.
+    let head = bytes.get(8..12).ok_or(CmdStatus::BadInputLength)?;
+    Ok(u32::from_be_bytes(core::array::from_fn(|i| head[i])) & 0xff_ffff)
+}
+const _: () = assert!(Numbered::NUMBER.at == 8);
+
+/// An object goes when nobody refers to it any more.
+pub(super) fn unused(referred: bool) -> Answer {
+    if referred { Err(CmdStatus::BadResourceState) } else { Ok(()) }
+}
+
+fn check(ok: bool) -> Answer {
+    if ok { Ok(()) } else { Err(CmdStatus::BadParam) }
+}
+
+/// A ring that a command names by its page list.
+fn ring(bytes: &[u8], log_page_size: u32, size: u64) -> Result<Ring, CmdStatus> {
+    Ring::new(tail(bytes, doorbell_layout::mlx5::command::PAS_LIST), log_page_size + super::ring::LOG_PAGE, size)
+}
+
+impl Mlx5 {
+    /// What the command interface counted.
+    pub fn command_counters(&self) -> CommandCounters {
+        self.firmware.counters
+    }
+
+    /// The commands that were answered `BAD_OP` since power-on, each once, in order.
+    pub fn unknown_commands(&self) -> &[Unknown] {
+        &self.firmware.unknown
+    }
+
+    /// The command doorbell: a bit for each slot. Whether all of them made sense.
+    pub(super) fn ring_commands(&mut self, at: Time, slots: u32) -> bool {
+        let f = &mut self.firmware;
+        if f.cmdq == 0 {
+            return false;
+        }
+        let new = slots & !f.busy;
+        f.busy |= new;
+        f.rung.extend((0..SLOTS as u8).filter(|s| new >> s & 1 == 1).map(|s| (at, s)));
+        new == slots
+    }
+
+    /// When the next step of a command is due.
+    #[inline]
+    pub(super) fn command_due(&self) -> Time {
+        match &self.firmware.current {
+            Some(c) => c.at,
+            None => self.firmware.rung.front().map_or(Time::NEVER, |&(at, _)| at),
+        }
+    }
+
+    /// The step that is due at `at`.
+    #[cold]
+    pub(super) fn command_step<P: Port>(&mut self, p: &mut P, at: Time) {
+        if let Some(c) = self.firmware.current.take() {
+            self.finish(p, at, c);
+        } else if let Some((_, slot)) = self.firmware.rung.pop_front() {
+            match self.fetch_command(p, at, slot) {
+                Some(c) => self.firmware.current = Some(c),
+                None => {
+                    self.firmware.busy &= !(1 << slot);
+                    self.firmware.counters.lost += 1;
+                }
+            }
+        }
+    }
+
+    fn finish<P: Port>(&mut self, p: &mut P, at: Time, c: Fetched) {
+        let mut out = alloc::vec![0; c.output_length()];
+        let before = self.eqs_for(event::CMD);
+        if c.status == status::OK {
+            self.firmware.counters.commands += 1;
+            self.execute(p, at, &c.input, &mut out);
+        } else {
+            self.firmware.counters.undelivered += 1;
+        }
+        // Not the queue as it was at the doorbell: a command may have moved it.
+        self.firmware.busy &= !(1 << c.slot);
+        if self.respond(p, at, &c, &out).is_err() {
+            self.firmware.counters.lost += 1;
+            return;
+        }
+        // The command that makes the event queue is still polled for.
+        if let Some(eqn) = self.eqs_for(event::CMD).filter(|eqn| before == Some(*eqn)) {
+            self.write_eqe(p, at, eqn, event::CMD, 0, &[(0, 1 << c.slot)]);
+        }
+    }
+
+    /// Executes a command. Its output is zero but for what it says.
+    fn execute<P: Port>(&mut self, p: &mut P, at: Time, bytes: &[u8], out: &mut [u8]) {
+        let Ok(header) = input::<InHeader>(bytes) else { return };
+        let (opcode, op_mod) = (header.get(InHeader::OPCODE) as u16, header.get(InHeader::OP_MOD));
+        let refused = match self.permitted(opcode) {
+            Ok(()) => self.dispatch(p, at, opcode, op_mod, bytes, out).err(),
+            Err(why) => Some(why),
+        };
+        let Some(why) = refused else { return };
+        self.firmware.counters.refused += 1;
+        out.fill(0);
+        let mut header = OutHeader::ZERO;
+        // Firmware's syndromes are not documented; this one says which command it was.
+        header.set(OutHeader::STATUS, why as u32).set(OutHeader::SYNDROME, 0xd0_0000 | u32::from(opcode));
+        out[..OutHeader::LEN].copy_from_slice(&header.0);
+    }
+
+    /// Whether the device is in a state for this command.
+    fn permitted(&self, opcode: u16) -> Answer {
+        let needs = match opcode {
+            op::ENABLE_HCA => Phase::Disabled,
+            op::DISABLE_HCA | op::QUERY_ISSI | op::SET_ISSI | op::QUERY_PAGES | op::MANAGE_PAGES => Phase::Enabled,
+            op::QUERY_HCA_CAP | op::SET_HCA_CAP | op::QUERY_ADAPTER | op::ACCESS_REG => Phase::Enabled,
+            op::INIT_HCA | op::TEARDOWN_HCA => Phase::Enabled,
+            _ => Phase::Running,
+        };
+        if self.firmware.phase as u8 >= needs as u8 { Ok(()) } else { Err(CmdStatus::BadSystemState) }
+    }
+
+    fn dispatch<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        opcode: u16,
+        op_mod: u32,
+        bytes: &[u8],
+        out: &mut [u8],
+    ) -> Answer {
+        match opcode {
+            op::ENABLE_HCA => self.enable_hca(bytes),
+            op::DISABLE_HCA => self.disable_hca(),
+            op::QUERY_ISSI => self.query_issi(out),
+            op::SET_ISSI => self.set_issi(bytes),
+            op::QUERY_PAGES => self.query_pages(op_mod, out),
+            op::MANAGE_PAGES => self.manage_pages(op_mod, bytes, out),
+            op::QUERY_HCA_CAP => self.query_hca_cap(op_mod >> 1, op_mod & CURRENT, out),
+            op::SET_HCA_CAP => self.set_hca_cap(op_mod >> 1, bytes),
+            op::INIT_HCA => self.init_hca(),
+            op::TEARDOWN_HCA => self.teardown_hca(),
+            op::QUERY_ADAPTER => self.query_adapter(out),
+            op::ACCESS_REG => match op_mod {
+                access::WRITE => self.access_reg(p, at, true, bytes, out),
+                access::READ => self.access_reg(p, at, false, bytes, out),
+                _ => Err(CmdStatus::BadOp),
+            },
+            op::ALLOC_UAR => answer_number(out, || self.alloc_uar()),
+            op::DEALLOC_UAR => self.dealloc_uar(number(bytes)?),
+            op::ALLOC_PD => answer_number(out, || self.alloc_pd()),
+            op::DEALLOC_PD => self.dealloc_pd(number(bytes)?),
+            op::ALLOC_TRANSPORT_DOMAIN => answer_number(out, || self.alloc_td()),
+            op::DEALLOC_TRANSPORT_DOMAIN => self.dealloc_td(number(bytes)?),
+            op::CREATE_MKEY => answer_number(out, || self.on_create_mkey(bytes)),
+            op::QUERY_MKEY => self.query_mkey(number(bytes)?, out),
+            op::DESTROY_MKEY => self.destroy_mkey(number(bytes)? << 8),
+            op::CREATE_TIS => answer_number(out, || self.create_tis(bytes)),
+            op::MODIFY_TIS => self.modify_tis(bytes),
+            op::QUERY_TIS => self.query_tis(number(bytes)?, out),
+            op::DESTROY_TIS => self.destroy_tis(number(bytes)?),
+            op::ALLOC_Q_COUNTER => answer_number(out, || self.alloc_q_counter()),
+            op::DEALLOC_Q_COUNTER => self.dealloc_q_counter(number(bytes)? & 0xff),
+            op::QUERY_Q_COUNTER => self.query_q_counter(bytes, out),
+            op::CREATE_EQ => answer_number(out, || self.on_create_eq(bytes)),
+            op::QUERY_EQ => self.on_query_eq(number(bytes)? & 0xff, out),
+            op::DESTROY_EQ => self.destroy_eq(number(bytes)? & 0xff),
+            op::CREATE_CQ => answer_number(out, || self.on_create_cq(bytes)),
+            op::MODIFY_CQ if op_mod == 0 => self.on_modify_cq(bytes),
+            op::QUERY_CQ => self.on_query_cq(number(bytes)?, out),
+            op::DESTROY_CQ => self.destroy_cq(number(bytes)?),
+            op::CREATE_SQ => answer_number(out, || self.on_create_sq(bytes)),
+            op::MODIFY_SQ => self.on_modify_sq(bytes),
+            op::QUERY_SQ => self.on_query_sq(number(bytes)?, out),
+            op::DESTROY_SQ => self.destroy_sq(number(bytes)?),
+            op::CREATE_RQ => answer_number(out, || self.on_create_rq(bytes)),
+            op::MODIFY_RQ => self.on_modify_rq(bytes),
+            op::QUERY_RQ => self.on_query_rq(number(bytes)?, out),
+            op::DESTROY_RQ => self.destroy_rq(number(bytes)?),
+            op::CREATE_RQT => answer_number(out, || self.on_create_rqt(bytes)),
+            op::MODIFY_RQT => self.on_modify_rqt(bytes),
+            op::DESTROY_RQT => self.destroy_rqt(number(bytes)?),
+            op::CREATE_TIR => answer_number(out, || self.on_create_tir(bytes)),
+            op::MODIFY_TIR => self.on_modify_tir(bytes),
+            op::QUERY_TIR => self.on_query_tir(number(bytes)?, out),
+            op::DESTROY_TIR => self.destroy_tir(number(bytes)?),
+            op::CREATE_FLOW_TABLE => answer_number(out, || self.create_flow_table(bytes)),
+            op::MODIFY_FLOW_TABLE => self.modify_flow_table(bytes),
+            op::SET_FLOW_TABLE_ROOT => self.set_flow_table_root(bytes),
+            op::DESTROY_FLOW_TABLE => self.destroy_flow_table(bytes),
+            op::CREATE_FLOW_GROUP => answer_number(out, || self.create_flow_group(bytes)),
+            op::DESTROY_FLOW_GROUP => self.destroy_flow_group(bytes),
+            op::SET_FLOW_TABLE_ENTRY => self.set_fte(op_mod, bytes),
+            op::DELETE_FLOW_TABLE_ENTRY => self.delete_fte(bytes),
+            op::QUERY_FLOW_TABLE_ENTRY => self.query_fte(bytes, out),
+            op::QUERY_VPORT_STATE => self.query_vport_state(out),
+            op::MODIFY_VPORT_STATE => self.modify_vport_state(p, at, bytes),
+            op::QUERY_NIC_VPORT_CONTEXT => self.query_nic_vport(bytes, out),
+            op::MODIFY_NIC_VPORT_CONTEXT => self.modify_nic_vport(bytes),
+            op::QUERY_VPORT_COUNTER => self.query_vport_counter(out),
+            _ => {
+                self.firmware.remember(Unknown { opcode, modifier: op_mod as u16 });
+                Err(CmdStatus::BadOp)
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The port: its registers, its state, and the event of a change.
+//!
+//! The link is up when the driver wants it up (`PAOS`) and there is a carrier, which
+//! is whoever owns the device to say ([`Mlx5::set_carrier`]). It does not come up by
+//! the driver's word alone.
+
+use super::super::device::Mlx5;
+use super::vport::Kinds;
+use super::{Answer, CmdStatus, Unknown, answer_prefix, check, input, tail};
+use alloc::boxed::Box;
+use doorbell_layout::mlx5::command::{AccessReg, Paos, Pmlp, Pmtu, Ppcnt, Ptys, op, paos, ppcnt, ptys, register};
+use doorbell_layout::mlx5::{event, port_change};
+use doorbell_seam::{Port, Time};
+
+/// What the driver and the outside want of the port.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct PortState {
+    /// `PAOS` administrative state.
+    pub(in super::super) admin_up: bool,
+    /// Somebody is there.
+    pub(in super::super) carrier: bool,
+    /// `PMTU` administrative MTU, header and FCS included; `None`: all that the port can.
+    mtu: Option<u32>,
+}
+
+impl Default for PortState {
+    fn default() -> PortState {
+        PortState { admin_up: true, carrier: true, mtu: None }
+    }
+}
+
+impl PortState {
+    pub(in super::super) fn is_up(&self) -> bool {
+        self.admin_up && self.carrier
+    }
+}
+
+/// Bytes of it.
+const FCS: u32 = 4;
+/// Lanes of the port.
+const LANES: u32 = 4;
+
+impl Mlx5 {
+    /// Whether frames can leave and arrive.
+    pub fn link_is_up(&self) -> bool {
+        self.firmware.port.is_up()
+    }
+
+    /// Somebody is, or is no longer, at the other end of the wire.
+    pub fn set_carrier<P: Port>(&mut self, p: &mut P, at: Time, there: bool) {
+        self.change_port(p, at, |port| port.carrier = there);
+    }
+
+    /// Both directions follow the port.
+    pub(in super::super) fn apply_port(&mut self) {
+        let port = self.firmware.port;
+        self.pipe.link_up = port.is_up();
+        self.rx.port_up = port.is_up();
+        self.rx.port_mtu = port.mtu.unwrap_or(self.cfg.max_frame + FCS);
+    }
+
+    pub(super) fn change_port<P: Port>(&mut self, p: &mut P, at: Time, change: impl FnOnce(&mut PortState)) {
+        let before = self.firmware.port.is_up();
+        change(&mut self.firmware.port);
+        let up = self.firmware.port.is_up();
+        self.apply_port();
+        if up != before {
+            let sub = if up { port_change::ACTIVE } else { port_change::DOWN };
+            self.asynchronous_event(p, at, event::PORT_CHANGE, sub, &[(2, 1 << 28)]);
+        }
+    }
+
+    pub(super) fn access_reg<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        write: bool,
+        bytes: &[u8],
+        out: &mut [u8],
+    ) -> Answer {
+        let head = *input::<AccessReg>(bytes)?;
+        let r = head.get(AccessReg::REGISTER) as u16;
+        let data = tail(bytes, AccessReg::LEN);
+        // The answer is what was asked with, where the register says nothing else.
+        let mut content = Box::new([0; 0x100]);
+        let n = data.len().min(content.len());
+        content[..n].copy_from_slice(&data[..n]);
+        match r {
+            register::PMLP => self.pmlp(&mut content),
+            register::PMTU => self.pmtu(write, &mut content)?,
+            register::PTYS => self.ptys(write, &mut content),
+            register::PAOS => self.paos(p, at, write, &mut content)?,
+            register::PPCNT => self.ppcnt(&mut content),
+            // The host's byte order: what is said is taken.
+            register::HOST_ENDIANNESS => {}
+            // Flow control, buffers, FEC, cables, what management could do: nothing to say.
+            register::PFCC | register::PBMC | register::PVLC | register::PPLM | register::PDDR | register::PCMR => {}
+            register::PCAM | register::MCAM | register::MPCNT => {}
+            _ => {
+                self.firmware.remember(Unknown { opcode: op::ACCESS_REG, modifier: r });
+                return Err(CmdStatus::BadParam);
+            }
+        }
+        answer_prefix(out, 8, &head.0[8..]);
+        answer_prefix(out, AccessReg::LEN, &content[..n]);
+        Ok(())
+    }
+
+    fn pmlp(&self, content: &mut [u8; 0x100]) {
+        let mut m = Pmlp::ZERO;
+        m.set(Pmlp::PORT, 1).set(Pmlp::WIDTH, LANES);
+        content[..Pmlp::LEN].copy_from_slice(&m.0);
+        // Each lane of the module, in its place.
+        for lane in 0..LANES as usize {
+            let word = (lane as u32) << 16 | (lane as u32) << 8;
+            content[4 + 4 * lane..8 + 4 * lane].copy_from_slice(&word.to_be_bytes());
+        }
+    }
+
+    fn pmtu(&mut self, write: bool, content: &mut [u8; 0x100]) -> Answer {
+        let max = self.cfg.max_frame + FCS;
+        let mut m = Pmtu::ZERO;
+        m.0.copy_from_slice(&content[..Pmtu::LEN]);
+        if write {
+            let mtu = m.get(Pmtu::ADMIN);
+            check((64..=max).contains(&mtu))?;
+            self.firmware.port.mtu = Some(mtu);
+            self.apply_port();
+        }
+        let mtu = self.rx.port_mtu;
+        m.set(Pmtu::PORT, 1).set(Pmtu::MAX, max).set(Pmtu::ADMIN, mtu).set(Pmtu::OPER, mtu);
+        content[..Pmtu::LEN].copy_from_slice(&m.0);
+        Ok(())
+    }
+
+    /// There is one speed: what is asked for is noted nowhere.
+    fn ptys(&self, write: bool, content: &mut [u8; 0x100]) {
+        if write {
+            return;
+        }
+        let oper = if self.firmware.port.is_up() { ptys::CR4_100G } else { 0 };
+        let mut m = Ptys::ZERO;
+        m.0.copy_from_slice(&content[..Ptys::LEN]);
+        m.set(Ptys::PORT, 1).set(Ptys::ETH_CAPABILITY, ptys::CR4_100G);
+        m.set(Ptys::ETH_ADMIN, ptys::CR4_100G).set(Ptys::ETH_OPER, oper);
+        content[..Ptys::LEN].copy_from_slice(&m.0);
+    }
+
+    fn paos<P: Port>(&mut self, p: &mut P, at: Time, write: bool, content: &mut [u8; 0x100]) -> Answer {
+        let mut m = Paos::ZERO;
+        m.0.copy_from_slice(&content[..Paos::LEN]);
+        if write {
+            let up = match m.get(Paos::ADMIN) {
+                paos::UP => true,
+                paos::DOWN => false,
+                _ => return Err(CmdStatus::BadParam),
+            };
+            self.change_port(p, at, |port| port.admin_up = up);
+        }
+        let status = |up| if up { paos::UP } else { paos::DOWN };
+        let port = self.firmware.port;
+        m.set(Paos::PORT, 1).set(Paos::ADMIN, status(port.admin_up)).set(Paos::OPER, status(port.is_up()));
+        content[..Paos::LEN].copy_from_slice(&m.0);
+        Ok(())
+    }
+
+    /// Counters of the wire, in the groups that have any.
+    fn ppcnt(&self, content: &mut [u8; 0x100]) {
+        let mut m = Ppcnt::ZERO;
+        m.0.copy_from_slice(content);
+        let w = self.wire_counters();
+        // The port counts what is on the wire, and so the FCS.
+        let octets = |k: &Kinds| k.octets() + u64::from(FCS) * k.packets();
+        let (tx_octets, rx_octets) = (octets(&w.tx), octets(&w.rx));
+        let mut set = |i: usize, v: u64| content[8 + 8 * i..16 + 8 * i].copy_from_slice(&v.to_be_bytes());
+        match m.get(Ppcnt::GROUP) {
+            // a_frames_transmitted_ok, a_frames_received_ok, FCS and alignment errors,
+            // octets both ways, multicast and broadcast both ways.
+            ppcnt::IEEE_802_3 => {
+                let (tx, rx) = (w.tx, w.rx);
+                let all = [
+                    tx.packets(),
+                    rx.packets(),
+                    0,
+                    0,
+                    tx_octets,
+                    rx_octets,
+                    tx.multicast.0,
+                    tx.broadcast.0,
+                    rx.multicast.0,
+                    rx.broadcast.0,
+                ];
+                all.into_iter().enumerate().for_each(|(i, v)| set(i, v));
+            }
+            // if_in_octets, ucast, discards, errors, unknown; if_out_octets, ucast,
+            // discards, errors; then in multicast and broadcast, out likewise.
+            ppcnt::RFC_2863 => {
+                let all = [
+                    rx_octets,
+                    w.rx.unicast.0,
+                    w.rx_discards,
+                    0,
+                    0,
+                    tx_octets,
+                    w.tx.unicast.0,
+                    w.tx_discards,
+                    0,
+                    w.rx.multicast.0,
+                    w.rx.broadcast.0,
+                    w.tx.multicast.0,
+                    w.tx.broadcast.0,
+                ];
+                all.into_iter().enumerate().for_each(|(i, v)| set(i, v));
+            }
+            // ether_stats_drop_events, octets, pkts, broadcast, multicast: received ones.
+            ppcnt::RFC_2819 => {
+                let all = [w.rx_discards, rx_octets, w.rx.packets(), w.rx.broadcast.0, w.rx.multicast.0];
+                all.into_iter().enumerate().for_each(|(i, v)| set(i, v));
+            }
+            _ => {}
+        }
+    }
+}

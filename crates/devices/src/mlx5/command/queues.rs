@@ -1,0 +1,163 @@
+//! Event, completion and send queues.
+
+use super::super::device::Mlx5;
+use super::super::queues::{Cq, Eq, Sq};
+use super::super::{LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS, VECTORS};
+use super::{Answer, answer, check, input, ring};
+use doorbell_layout::mlx5::command::{
+    Cqc, CreateCqIn, CreateEqIn, CreateSqIn, Eqc, ModifyCqIn, ModifySqIn, QueryCqOut, QueryEqOut, QuerySqOut, Sqc, Wq,
+    modify_cq, wq_type,
+};
+use doorbell_layout::mlx5::{CmdStatus, CqContext, EqContext, SqContext, SqState, WQEBB};
+
+/// Bytes of a CQE and of an EQE.
+const ENTRY: u64 = 64;
+/// Blocks of all send queues together: each has its place on the device (128 MiB).
+const MAX_BLOCKS: u32 = 1 << 21;
+/// Contexts' `state` and `status` of a queue that is armed, fired, or broken.
+const FIRED: u32 = 0xa;
+const ARMED: u32 = 0x9;
+const OVERFLOW: u32 = 0x9;
+
+impl Mlx5 {
+    fn uar_exists(&self, n: u32) -> Answer {
+        self.uars.get(n).copied().ok_or(CmdStatus::BadResource)
+    }
+
+    pub(super) fn on_create_eq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+        let m = input::<CreateEqIn>(bytes)?;
+        let c = m.part(CreateEqIn::EQC);
+        let log_size = c.get(Eqc::LOG_SIZE);
+        check(log_size <= LOG_MAX_EQ_SZ && c.get(Eqc::PAGE_OFFSET) == 0 && c.get(Eqc::INTR) < VECTORS)?;
+        self.uar_exists(c.get(Eqc::UAR))?;
+        let ring = ring(bytes, c.get(Eqc::LOG_PAGE_SIZE), ENTRY << log_size)?;
+        let ctx = EqContext {
+            log_size: log_size as u8,
+            ring: ring.at(0).0,
+            vector: c.get(Eqc::INTR) as u16,
+            uar: c.get(Eqc::UAR),
+            events: m.quad(CreateEqIn::EVENTS),
+        };
+        self.eqs.insert(Eq::new(ctx, ring), MAX_EQS).ok_or(CmdStatus::NoResources)
+    }
+
+    pub(super) fn on_query_eq(&self, n: u32, out: &mut [u8]) -> Answer {
+        let eq = self.eqs.get(n).ok_or(CmdStatus::BadResource)?;
+        let mut m = QueryEqOut::ZERO;
+        let c = m.part_mut(QueryEqOut::EQC);
+        c.set(Eqc::STATE, if eq.armed.is_some() { ARMED } else { FIRED })
+            .set(Eqc::LOG_SIZE, u32::from(eq.ctx.log_size));
+        c.set(Eqc::UAR, eq.ctx.uar).set(Eqc::INTR, u32::from(eq.ctx.vector));
+        c.set(Eqc::CONSUMER, eq.ci & 0xff_ffff).set(Eqc::PRODUCER, eq.pi & 0xff_ffff);
+        answer(out, &m)
+    }
+
+    pub(super) fn on_create_cq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+        let c = input::<CreateCqIn>(bytes)?.part(CreateCqIn::CQC);
+        let (log_size, dbr) = (c.get(Cqc::LOG_SIZE), c.quad(Cqc::DBR));
+        // Entries of 64 bytes, not compressed.
+        check(log_size <= LOG_MAX_CQ_SZ && c.get(Cqc::PAGE_OFFSET) == 0 && dbr.is_multiple_of(8))?;
+        check(c.get(Cqc::CQE_SIZE) == 0 && c.get(Cqc::COMPRESSION) == 0)?;
+        self.uar_exists(c.get(Cqc::UAR))?;
+        self.eqs.get(c.get(Cqc::EQN)).ok_or(CmdStatus::BadResource)?;
+        let ring = ring(bytes, c.get(Cqc::LOG_PAGE_SIZE), ENTRY << log_size)?;
+        let ctx = CqContext {
+            log_size: log_size as u8,
+            ring: ring.at(0).0,
+            dbr,
+            eqn: c.get(Cqc::EQN),
+            uar: c.get(Cqc::UAR),
+            period_us: c.get(Cqc::PERIOD) as u16,
+            max_count: c.get(Cqc::MAX_COUNT) as u16,
+        };
+        self.cqs.insert(Cq::new(ctx, ring), LIMIT).ok_or(CmdStatus::NoResources)
+    }
+
+    /// Moderation only: the period starts with the entry whatever `cq_period_mode` says.
+    pub(super) fn on_modify_cq(&mut self, bytes: &[u8]) -> Answer {
+        let m = input::<ModifyCqIn>(bytes)?;
+        let fields = m.get(ModifyCqIn::FIELDS);
+        let cq = self.cqs.get_mut(m.get(ModifyCqIn::CQN)).ok_or(CmdStatus::BadResource)?;
+        check(fields & !(modify_cq::PERIOD | modify_cq::MAX_COUNT | modify_cq::PERIOD_MODE) == 0)?;
+        let c = m.part(ModifyCqIn::CQC);
+        if fields & modify_cq::PERIOD != 0 {
+            cq.ctx.period_us = c.get(Cqc::PERIOD) as u16;
+        }
+        if fields & modify_cq::MAX_COUNT != 0 {
+            cq.ctx.max_count = c.get(Cqc::MAX_COUNT) as u16;
+        }
+        self.find_events();
+        Ok(())
+    }
+
+    pub(super) fn on_query_cq(&self, n: u32, out: &mut [u8]) -> Answer {
+        let cq = self.cqs.get(n).ok_or(CmdStatus::BadResource)?;
+        let mut m = QueryCqOut::ZERO;
+        let c = m.part_mut(QueryCqOut::CQC);
+        c.set(Cqc::STATUS, if cq.dead { OVERFLOW } else { 0 });
+        c.set(Cqc::STATE, if cq.armed.is_some() { ARMED } else { FIRED })
+            .set(Cqc::LOG_SIZE, u32::from(cq.ctx.log_size));
+        c.set(Cqc::UAR, cq.ctx.uar).set(Cqc::EQN, cq.ctx.eqn);
+        c.set(Cqc::PERIOD, u32::from(cq.ctx.period_us)).set(Cqc::MAX_COUNT, u32::from(cq.ctx.max_count));
+        c.set(Cqc::CONSUMER, cq.ci & 0xff_ffff).set(Cqc::PRODUCER, cq.pi & 0xff_ffff).set_quad(Cqc::DBR, cq.ctx.dbr);
+        answer(out, &m)
+    }
+
+    /// In state RST.
+    pub(super) fn on_create_sq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+        let context = *input::<CreateSqIn>(bytes)?.part(CreateSqIn::SQC);
+        let wq = context.part(Sqc::WQ);
+        let (log_size, dbr) = (wq.get(Wq::LOG_SIZE), wq.quad(Wq::DBR));
+        check(wq.get(Wq::TYPE) == wq_type::CYCLIC && wq.get(Wq::LOG_STRIDE) == WQEBB.ilog2())?;
+        check(log_size <= LOG_MAX_WQ && wq.get(Wq::PAGE_OFFSET) == 0 && dbr.is_multiple_of(8))?;
+        check(context.get(Sqc::MIN_INLINE) <= 3 && context.get(Sqc::STATE) == SqState::Reset as u32)?;
+        self.uar_exists(wq.get(Wq::UAR))?;
+        self.pds.get(wq.get(Wq::PD)).ok_or(CmdStatus::BadResource)?;
+        self.cqs.get(context.get(Sqc::CQN)).ok_or(CmdStatus::BadResource)?;
+        // Without a TIS it is a queue for internal operations.
+        let tis = match context.get(Sqc::TIS_LIST_SIZE) {
+            0 => None,
+            1 => Some(context.get(Sqc::TIS)),
+            _ => return Err(CmdStatus::BadParam),
+        };
+        if let Some(n) = tis {
+            self.tis.get(n).ok_or(CmdStatus::BadResource)?;
+        }
+        let ring = ring(bytes, wq.get(Wq::LOG_PAGE_SIZE), u64::from(WQEBB) << log_size)?;
+        let on_chip: u32 = self.sqs.iter().map(|(_, sq)| 1 << sq.ctx.log_size).sum();
+        if on_chip + (1 << log_size) > MAX_BLOCKS {
+            return Err(CmdStatus::NoResources);
+        }
+        // Where the port needs layer 2 inline, every queue does.
+        let least = if self.cfg.caps.min_inline == 1 { 1 } else { 0 };
+        let ctx = SqContext {
+            log_size: log_size as u8,
+            ring: ring.at(0).0,
+            dbr,
+            cqn: context.get(Sqc::CQN),
+            uar: wq.get(Wq::UAR),
+            min_inline: (context.get(Sqc::MIN_INLINE) as u8).max(least),
+        };
+        let pd = wq.get(Wq::PD);
+        self.sqs.insert(Sq::new(ctx, ring, pd, tis, &context), LIMIT).ok_or(CmdStatus::NoResources)
+    }
+
+    /// RST to RDY, RDY to ERR, and any to RST.
+    pub(super) fn on_modify_sq(&mut self, bytes: &[u8]) -> Answer {
+        let m = input::<ModifySqIn>(bytes)?;
+        let n = m.get(ModifySqIn::NUMBER);
+        let from = SqState::from_bits(m.get(ModifySqIn::FROM)).ok_or(CmdStatus::BadParam)?;
+        let to = SqState::from_bits(m.part(ModifySqIn::SQC).get(Sqc::STATE)).ok_or(CmdStatus::BadParam)?;
+        self.modify_sq(n, from, to)
+    }
+
+    pub(super) fn on_query_sq(&self, n: u32, out: &mut [u8]) -> Answer {
+        let sq = self.sqs.get(n).ok_or(CmdStatus::BadResource)?;
+        let mut m = QuerySqOut::ZERO;
+        let c = m.part_mut(QuerySqOut::SQC);
+        *c = *sq.context;
+        c.set(Sqc::STATE, sq.state as u32);
+        c.part_mut(Sqc::WQ).set(Wq::HW_COUNTER, u32::from(sq.executed)).set(Wq::SW_COUNTER, u32::from(sq.fetched));
+        answer(out, &m)
+    }
+}

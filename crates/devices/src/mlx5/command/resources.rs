@@ -1,0 +1,150 @@
+//! What queues refer to: doorbell pages, protection and transport domains, memory
+//! keys, transport interfaces, counter sets.
+
+use super::super::LIMIT;
+use super::super::device::Mlx5;
+use super::super::queues::{Mkey, Tis};
+use super::super::ring::{LOG_PAGE, Ring};
+use super::{Answer, answer, answer_prefix, check, input, tail, unused};
+use doorbell_layout::mlx5::CmdStatus;
+use doorbell_layout::mlx5::command::{
+    CreateMkeyIn, Mkc, PAS_LIST, QueryMkeyOut, QueryQCounterIn, QueryQCounterOut, QueryTisOut, TisIn, Tisc, access_mode,
+};
+
+/// Counter sets: eight bits, and 0 is none.
+const COUNTER_SETS: usize = 255;
+
+impl Mlx5 {
+    pub(super) fn dealloc_uar(&mut self, n: u32) -> Answer {
+        self.uars.get(n).ok_or(CmdStatus::BadResource)?;
+        let queues = self.eqs.iter().any(|(_, q)| q.ctx.uar == n) || self.cqs.iter().any(|(_, q)| q.ctx.uar == n);
+        unused(queues || self.rx.rqs.iter().any(|(_, q)| q.uar == n) || self.sqs.iter().any(|(_, q)| q.ctx.uar == n))?;
+        self.uars.remove(n);
+        Ok(())
+    }
+
+    pub(super) fn alloc_pd(&mut self) -> Result<u32, CmdStatus> {
+        self.pds.insert((), LIMIT).ok_or(CmdStatus::NoResources)
+    }
+
+    pub(super) fn dealloc_pd(&mut self, n: u32) -> Answer {
+        self.pds.get(n).ok_or(CmdStatus::BadResource)?;
+        let queues = self.sqs.iter().any(|(_, q)| q.pd == n) || self.rx.rqs.iter().any(|(_, q)| q.pd == n);
+        unused(queues || self.mkeys.iter().any(|(_, k)| k.pd == n))?;
+        self.pds.remove(n);
+        Ok(())
+    }
+
+    pub(super) fn alloc_td(&mut self) -> Result<u32, CmdStatus> {
+        self.tds.insert((), LIMIT).ok_or(CmdStatus::NoResources)
+    }
+
+    pub(super) fn dealloc_td(&mut self, n: u32) -> Answer {
+        self.tds.get(n).ok_or(CmdStatus::BadResource)?;
+        let tirs = self.rx.tirs.iter().any(|(_, t)| t.transport_domain == n);
+        unused(tirs || self.tis.iter().any(|(_, t)| t.transport_domain() == n))?;
+        self.tds.remove(n);
+        Ok(())
+    }
+
+    pub(super) fn on_create_mkey(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+        let m = input::<CreateMkeyIn>(bytes)?;
+        let c = m.part(CreateMkeyIn::MKC);
+        let pd = c.get(Mkc::PD);
+        self.pds.get(pd).ok_or(CmdStatus::BadResource)?;
+        // A free key is one that a UMR would fill in.
+        check(c.get(Mkc::FREE) == 0)?;
+        let whole = c.get(Mkc::LENGTH64) == 1;
+        let (start, length) = (c.quad(Mkc::START), if whole { u64::MAX } else { c.quad(Mkc::LENGTH) });
+        let pages = match c.get(Mkc::ACCESS_MODE) {
+            access_mode::PA => None,
+            access_mode::MTT => {
+                let log_page = c.get(Mkc::LOG_PAGE_SIZE);
+                check(!whole && log_page >= LOG_PAGE)?;
+                let from_page = start & ((1 << log_page) - 1);
+                let bytes_of_pages = from_page.checked_add(length).ok_or(CmdStatus::BadParam)?;
+                let list = tail(bytes, PAS_LIST);
+                let entries = m.get(CreateMkeyIn::OCTWORDS) as usize * 2;
+                let list = list.get(..list.len().min(entries * 8)).unwrap_or_default();
+                Some(Ring::new(list, log_page, bytes_of_pages)?)
+            }
+            _ => return Err(CmdStatus::BadParam),
+        };
+        let key = Mkey {
+            pd,
+            key: c.get(Mkc::KEY) as u8,
+            start,
+            length,
+            log_page: c.get(Mkc::LOG_PAGE_SIZE),
+            readable: c.get(Mkc::LOCAL_READ) == 1,
+            writable: c.get(Mkc::LOCAL_WRITE) == 1,
+            everything: pages.is_none() && whole,
+            pages,
+        };
+        self.mkeys.insert(key, LIMIT).ok_or(CmdStatus::NoResources)
+    }
+
+    pub(super) fn query_mkey(&self, n: u32, out: &mut [u8]) -> Answer {
+        let k = self.mkeys.get(n).ok_or(CmdStatus::BadResource)?;
+        let mut m = QueryMkeyOut::ZERO;
+        let c = m.part_mut(QueryMkeyOut::MKC);
+        c.set(Mkc::PD, k.pd).set(Mkc::KEY, u32::from(k.key)).set(Mkc::LENGTH64, u32::from(k.length == u64::MAX));
+        c.set(Mkc::LOCAL_READ, u32::from(k.readable)).set(Mkc::LOCAL_WRITE, u32::from(k.writable));
+        c.set(Mkc::ACCESS_MODE, if k.pages.is_some() { access_mode::MTT } else { access_mode::PA });
+        c.set(Mkc::QPN, 0xff_ffff).set(Mkc::LOG_PAGE_SIZE, k.log_page);
+        c.set_quad(Mkc::START, k.start).set_quad(Mkc::LENGTH, if k.length == u64::MAX { 0 } else { k.length });
+        answer(out, &m)
+    }
+
+    pub(super) fn create_tis(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+        let context = *input::<TisIn>(bytes)?.part(TisIn::TISC);
+        self.tds.get(context.get(Tisc::TRANSPORT_DOMAIN)).ok_or(CmdStatus::BadResource)?;
+        self.tis.insert(Tis { context }, LIMIT).ok_or(CmdStatus::NoResources)
+    }
+
+    /// Its priority can be changed.
+    pub(super) fn modify_tis(&mut self, bytes: &[u8]) -> Answer {
+        let m = input::<TisIn>(bytes)?;
+        let tis = self.tis.get_mut(m.get(TisIn::TISN)).ok_or(CmdStatus::BadResource)?;
+        tis.context.set(Tisc::PRIO, m.part(TisIn::TISC).get(Tisc::PRIO));
+        Ok(())
+    }
+
+    pub(super) fn query_tis(&self, n: u32, out: &mut [u8]) -> Answer {
+        let mut m = QueryTisOut::ZERO;
+        *m.part_mut(QueryTisOut::TISC) = self.tis.get(n).ok_or(CmdStatus::BadResource)?.context;
+        answer(out, &m)
+    }
+
+    pub(super) fn destroy_tis(&mut self, n: u32) -> Answer {
+        self.tis.get(n).ok_or(CmdStatus::BadResource)?;
+        unused(self.sqs.iter().any(|(_, q)| q.tis == Some(n)))?;
+        self.tis.remove(n);
+        Ok(())
+    }
+
+    pub(super) fn alloc_q_counter(&mut self) -> Result<u32, CmdStatus> {
+        let n = self.counter_sets.insert((), COUNTER_SETS).ok_or(CmdStatus::NoResources)?;
+        self.rx.out_of_buffer(n as u8, true);
+        Ok(n)
+    }
+
+    pub(super) fn dealloc_q_counter(&mut self, n: u32) -> Answer {
+        self.counter_sets.get(n).ok_or(CmdStatus::BadResource)?;
+        unused(self.rx.rqs.iter().any(|(_, q)| u32::from(q.ctx.counter_set) == n))?;
+        self.counter_sets.remove(n);
+        Ok(())
+    }
+
+    pub(super) fn query_q_counter(&mut self, bytes: &[u8], out: &mut [u8]) -> Answer {
+        let q = input::<QueryQCounterIn>(bytes)?;
+        let set = q.get(QueryQCounterIn::SET);
+        self.counter_sets.get(set).ok_or(CmdStatus::BadResource)?;
+        let lost = self.rx.out_of_buffer(set as u8, q.get(QueryQCounterIn::CLEAR) == 1);
+        let mut m = QueryQCounterOut::ZERO;
+        // 32 bits that wrap.
+        m.set(QueryQCounterOut::OUT_OF_BUFFER, lost as u32);
+        answer_prefix(out, 0, &m.0);
+        Ok(())
+    }
+}

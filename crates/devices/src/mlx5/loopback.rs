@@ -1,0 +1,70 @@
+//! Frames that the function sends to itself.
+//!
+//! What is sent to one of the function's own unicast addresses does not leave when
+//! a TIR takes it: the switch inside gives it back, at the time at which it would have left.
+//! That is what `ethtool -t` relies on (en_selftest.c `mlx5e_test_loopback`).
+//!
+//! Which TIRs take such frames, `self_lb_block` says. Against its name, a bit that is
+//! set lets them in (`mlx5e_refresh_tirs`, and DPDK with `lpbk_mode`).
+//! The addresses are those of the vport's unicast list. Without a TIR that takes
+//! them, such frames leave like all others. Multicast is not given back.
+
+use super::device::Mlx5;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use doorbell_layout::mlx5::receive::self_lb_block;
+use doorbell_seam::Time;
+
+/// Bytes of an entry in a vport's address list; the address is at its end.
+const ENTRY: usize = 8;
+
+/// Frames on their way back.
+#[derive(Debug, Default)]
+pub(super) struct Loopback {
+    /// Addresses; none while no TIR takes such frames.
+    own: Vec<[u8; 6]>,
+    frames: VecDeque<(Time, Vec<u8>)>,
+    held: usize,
+}
+
+impl Loopback {
+    /// Whether a frame to be sent comes back.
+    #[inline(always)]
+    pub(super) fn takes(&self, frame: &[u8]) -> bool {
+        !self.own.is_empty() && frame.first_chunk().is_some_and(|to| self.own.contains(to))
+    }
+
+    /// It does, at `at`; unless `limit` bytes are under way already.
+    #[cold]
+    pub(super) fn push(&mut self, at: Time, frame: &[u8], limit: usize) {
+        if self.held + frame.len() <= limit {
+            self.held += frame.len();
+            self.frames.push_back((at, frame.to_vec()));
+        }
+    }
+
+    /// When the next one is back.
+    #[inline(always)]
+    pub(super) fn due(&self) -> Time {
+        self.frames.front().map_or(Time::NEVER, |f| f.0)
+    }
+
+    /// The next one.
+    pub(super) fn pop(&mut self) -> Option<(Time, Vec<u8>)> {
+        let f = self.frames.pop_front()?;
+        self.held -= f.1.len();
+        Some(f)
+    }
+}
+
+impl Mlx5 {
+    /// The TIRs or the vport's addresses have changed.
+    pub(super) fn find_own_addresses(&mut self) {
+        let own = &mut self.pipe.loopback.own;
+        own.clear();
+        if self.rx.tirs.iter().any(|(_, t)| t.ctx.self_lb_block & self_lb_block::UNICAST != 0) {
+            let list = self.firmware.vport.unicast();
+            own.extend(list.as_chunks::<ENTRY>().0.iter().filter_map(|e| e.last_chunk()));
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! Receive: from the wire to memory.
+//!
+//! ```text
+//! frame -> length -> steering -> TIR -> hash, RQT -> RQ -> WQE -> FIFO
+//!       -> [start: a limited number of writes outstanding] data writes -> CQE
+//!       -> (moderation) EQE -> MSI-X
+//! ```
+//!
+//! **On arrival** all is decided: where the frame goes, and whether that queue has a
+//! WQE for it. Shorter frames are padded to 60 bytes, as a sender's MAC would have; they
+//! come from partners that are not Ethernet. A frame that several TIRs want is
+//! received several times.
+//!
+//! **WQEs** are prefetched: at most [`Config::rx_fetch_chunk`] bytes at a time, whenever
+//! half of that or less is on chip. Nobody tells the device that there are more: it reads
+//! the doorbell record when all that it knew of are fetched. A frame that finds none
+//! after that is lost, and counted in the queue's counter set (`out_of_buffer`).
+//!
+//! **To memory**, in order of arrival: when the WQE is there and the pipeline is through,
+//! each data segment is one write, and the CQE follows. At most
+//! [`Config::writes_outstanding`] writes are on their way; a bus that is slower than the
+//! wire fills the FIFO up to [`Config::rx_fifo`] bytes, and then frames are lost there.
+//!
+//! **Errors** are per queue. A frame longer than its WQE, a key or an address that is
+//! not valid: a CQE with opcode 14 says it, and the queue goes to ERR. A WQE that cannot be
+//! read has no CQE: an event says it. In ERR and RST frames are dropped; what is posted is
+//! completed with "flushed" where `flush_in_error_en` asks for it, which Linux does not.
+//!
+//! Not here: striding RQs, LRO, CQE compression, linked-list queues.
+//!
+//! Sources: en_rx.c, en/params.c (`mlx5e_build_rq_param`), en/reporter_rx.c; the rest is an
+//! assumption, named in [`Config`].
+
+mod deliver;
+mod describe;
+mod objects;
+mod queue;
+#[cfg(test)]
+pub(super) mod tests;
+
+pub(super) use objects::{LOG_MAX_RQ, LOG_MAX_STRIDE};
+pub(super) use queue::Rq;
+
+use super::Config;
+use super::device::Mlx5;
+use super::queues::Table as Objects;
+use super::rss::{Dispatch, Rqt, Tir, select};
+use super::steering::{Fields, Steering};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use doorbell_layout::mlx5::receive::{RqState, RxCqe, self_lb_block};
+use doorbell_seam::{Drop, Port, Span, Taken, Time};
+
+/// Shortest frame, without FCS.
+const MIN_FRAME: usize = 60;
+/// Buffers kept for frames to come, at the most.
+const SPARE: usize = 256;
+/// Bytes of an FCS.
+const FCS: usize = 4;
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+
+/// What the receive side counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames that came in, of whatever fate.
+    pub arrived: u64,
+    /// Frames put into memory, once for each queue.
+    pub packets: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Frames that came while the port was down.
+    pub port_down: u64,
+    /// Frames too short for an Ethernet header or too long for the port.
+    pub bad_length: u64,
+    /// Frames that steering sent nowhere.
+    pub not_steered: u64,
+    /// Walks through the tables that had to be cut short.
+    pub endless_walks: u64,
+    /// Frames for a queue that is not there or not ready.
+    pub not_ready: u64,
+    /// Frames that found no WQE.
+    pub out_of_buffer: u64,
+    /// Frames that found the FIFO full.
+    pub fifo_full: u64,
+    /// Frames in the FIFO that were given up because their queue failed.
+    pub discarded: u64,
+    /// Queues that failed.
+    pub errors: u64,
+    /// Reads of WQEs.
+    pub fetches: u64,
+    /// Bytes of those.
+    pub fetched_bytes: u64,
+    /// Reads of doorbell records.
+    pub record_reads: u64,
+}
+
+impl Counters {
+    /// Every counter with its name.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("rx_arrived", self.arrived),
+            ("rx_packets", self.packets),
+            ("rx_bytes", self.bytes),
+            ("rx_port_down", self.port_down),
+            ("rx_bad_length", self.bad_length),
+            ("rx_not_steered", self.not_steered),
+            ("rx_endless_walks", self.endless_walks),
+            ("rx_not_ready", self.not_ready),
+            ("rx_out_of_buffer", self.out_of_buffer),
+            ("rx_fifo_full", self.fifo_full),
+            ("rx_discarded", self.discarded),
+            ("rx_errors", self.errors),
+            ("rx_fetches", self.fetches),
+            ("rx_fetched_bytes", self.fetched_bytes),
+            ("rx_record_reads", self.record_reads),
+        ]
+        .into_iter()
+    }
+}
+
+/// A frame in the FIFO, with its WQE.
+#[derive(Debug)]
+struct Frame {
+    /// When both are there.
+    ready: Time,
+    rqn: u32,
+    /// The WQE, then the frame as it goes to memory.
+    bytes: Vec<u8>,
+    /// Where the frame begins.
+    wqe: usize,
+    cqe: RxCqe,
+}
+
+/// What has to be said of a queue that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mishap {
+    /// Its WQEs or its doorbell record cannot be read.
+    Unreadable,
+    /// What is posted is to be flushed.
+    Flush,
+}
+
+/// The receive side.
+#[derive(Debug)]
+pub struct Receiver {
+    /// The flow tables.
+    pub steering: Steering,
+    pub(super) tirs: Objects<Tir>,
+    pub(super) rqts: Objects<Rqt>,
+    pub(super) rqs: Objects<Rq>,
+    /// Longest frame, FCS included (PMTU `admin_mtu`).
+    pub port_mtu: u32,
+    /// The port takes frames (PAOS).
+    pub port_up: bool,
+    /// What it counted.
+    pub counters: Counters,
+    /// Per counter set.
+    out_of_buffer: Box<[u64; 256]>,
+    fifo: VecDeque<Frame>,
+    /// Bytes in it.
+    held: usize,
+    /// Buffers for frames to come.
+    spare: Vec<Vec<u8>>,
+    start_free: Time,
+    /// Landing times of the last writes, a ring.
+    writes: Box<[Time]>,
+    next_write: usize,
+    mishaps: VecDeque<(Time, u32, Mishap)>,
+    /// The latest time it heard of.
+    now: Time,
+    cfg: Config,
+}
+
+impl Receiver {
+    pub(super) fn new(cfg: &Config) -> Receiver {
+        Receiver {
+            steering: Steering::new(),
+            tirs: Objects::new(0x2000),
+            rqts: Objects::new(0x3000),
+            rqs: Objects::new(0x4000),
+            port_mtu: cfg.max_frame + FCS as u32,
+            port_up: true,
+            counters: Counters::default(),
+            out_of_buffer: Box::new([0; 256]),
+            fifo: VecDeque::with_capacity(256),
+            held: 0,
+            spare: Vec::with_capacity(SPARE),
+            start_free: Time::ZERO,
+            writes: alloc::vec![Time::ZERO; usize::from(cfg.writes_outstanding)].into_boxed_slice(),
+            next_write: 0,
+            mishaps: VecDeque::new(),
+            now: Time::ZERO,
+            cfg: *cfg,
+        }
+    }
+
+    /// Frames that found no WQE in the queues of a counter set (`QUERY_Q_COUNTER`);
+    /// with `clear`, it begins again at zero.
+    pub fn out_of_buffer(&mut self, set: u8, clear: bool) -> u64 {
+        let counter = &mut self.out_of_buffer[usize::from(set)];
+        let was = *counter;
+        if clear {
+            *counter = 0;
+        }
+        was
+    }
+
+    /// Whether a receive queue completes to this CQ.
+    pub(super) fn uses_cq(&self, cqn: u32) -> bool {
+        self.rqs.iter().any(|(_, rq)| rq.ctx.cqn == cqn)
+    }
+
+    /// The queue that a TIR sends a frame to, and the frame's hash.
+    fn route(&self, tirn: u32, f: &Fields) -> Option<(u32, super::rss::Hash)> {
+        let tir = self.tirs.get(tirn)?;
+        let hash = select(tir, f);
+        match tir.ctx.dispatch {
+            Dispatch::Direct(rqn) => Some((rqn, hash)),
+            Dispatch::Indirect(rqt) => Some((self.rqts.get(rqt)?.queue(tir.ctx.function, hash)?, hash)),
+        }
+    }
+
+    /// A frame arrives, from the wire or from our own transmitter.
+    fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8], looped: bool) -> Taken {
+        self.now = self.now.max(at);
+        self.counters.arrived += 1;
+        if !self.port_up {
+            self.counters.port_down += 1;
+            return Taken::Dropped(Drop::Off);
+        }
+        if frame.len() < ETHERNET || frame.len() + FCS > self.port_mtu as usize {
+            self.counters.bad_length += 1;
+            return Taken::Dropped(Drop::Malformed);
+        }
+        let mut padded = [0; MIN_FRAME];
+        let frame = match padded.get_mut(..frame.len()) {
+            Some(start) => {
+                start.copy_from_slice(frame);
+                &padded[..]
+            }
+            None => frame,
+        };
+        let fields = Fields::of(frame);
+        let verdict = self.steering.classify(&fields, frame.len());
+        self.counters.endless_walks += u64::from(verdict.endless);
+        let mut fate = Err(Drop::Filter);
+        self.counters.not_steered += u64::from(verdict.tirs().is_empty());
+        for &(tirn, flow_tag) in verdict.tirs() {
+            if looped && !self.takes_own(tirn) {
+                continue;
+            }
+            let one = self.accept(p, at, frame, &fields, tirn, flow_tag);
+            // One copy that is taken is enough; else the first reason is told.
+            if one.is_ok() || fate == Err(Drop::Filter) {
+                fate = fate.or(one);
+            }
+        }
+        match fate {
+            Ok(()) => Taken::Yes,
+            Err(why) => Taken::Dropped(why),
+        }
+    }
+
+    /// Whether a TIR takes what the function itself sent to one address.
+    fn takes_own(&self, tirn: u32) -> bool {
+        self.tirs.get(tirn).is_some_and(|t| t.ctx.self_lb_block & self_lb_block::UNICAST != 0)
+    }
+
+    /// Finds the queue and the WQE for a frame, and puts it into the FIFO.
+    fn accept<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        frame: &[u8],
+        f: &Fields,
+        tirn: u32,
+        flow_tag: u32,
+    ) -> Result<(), Drop> {
+        let route = self.route(tirn, f);
+        let ready = route.and_then(|(rqn, hash)| Some((rqn, hash, self.rqs.get_mut(rqn)?)));
+        let Some((rqn, hash, rq)) = ready.filter(|(_, _, rq)| rq.state == RqState::Ready) else {
+            self.counters.not_ready += 1;
+            return Err(Drop::Off);
+        };
+        if self.held + frame.len() > self.cfg.rx_fifo as usize {
+            self.counters.fifo_full += 1;
+            return Err(Drop::Fifo);
+        }
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        let wqe = rq.take(p, at, self.cfg.rx_fetch_chunk, &mut self.counters, &mut bytes);
+        let why = match wqe {
+            Ok(Some(wqe)) => {
+                let start = bytes.len();
+                let mut cqe = describe::cqe(frame, f, hash, self.cfg.checksum_full);
+                describe::strip(&mut cqe, frame, f, rq.ctx.keep_vlan, self.cfg.checksum_full, &mut bytes);
+                describe::place(&mut cqe, at, rqn, flow_tag, wqe.counter, bytes.len() - start);
+                let ready = wqe.ready.max(at + self.cfg.pipeline_delay);
+                self.held += bytes.len() - start;
+                self.fifo.push_back(Frame { ready, rqn, bytes, wqe: start, cqe });
+                return Ok(());
+            }
+            Ok(None) => {
+                self.counters.out_of_buffer += 1;
+                self.out_of_buffer[usize::from(rq.ctx.counter_set)] += 1;
+                Drop::NoBuffer
+            }
+            Err(()) => {
+                rq.state = RqState::Error;
+                self.counters.errors += 1;
+                self.mishaps.push_back((at, rqn, Mishap::Unreadable));
+                Drop::Dma
+            }
+        };
+        self.spare.push(bytes);
+        Err(why)
+    }
+
+    /// When the receive side next does something to the outside.
+    #[inline]
+    pub(super) fn due(&self) -> Time {
+        let frame = self.fifo.front().map_or(Time::NEVER, |f| f.ready.max(self.start()));
+        let mishap = self.mishaps.front().map_or(Time::NEVER, |m| m.0);
+        frame.min(mishap)
+    }
+
+    /// When the next frame may start for memory.
+    #[inline(always)]
+    fn start(&self) -> Time {
+        self.start_free.max(self.writes[self.next_write])
+    }
+
+    fn note_write(&mut self, landed: Time) {
+        self.writes[self.next_write] = landed;
+        self.next_write += 1;
+        if self.next_write == self.writes.len() {
+            self.next_write = 0;
+        }
+    }
+
+    /// A frame's buffer is free again.
+    fn recycle(&mut self, f: Frame) {
+        self.held -= f.bytes.len() - f.wqe;
+        if self.spare.len() < SPARE {
+            self.spare.push(f.bytes);
+        }
+    }
+
+    /// Gives up the frames of a queue; the counter of the first WQE they had.
+    fn give_up(&mut self, rqn: u32) -> Option<u16> {
+        let mut first = None;
+        for _ in 0..self.fifo.len() {
+            let Some(f) = self.fifo.pop_front() else { break };
+            if f.rqn == rqn {
+                first.get_or_insert(f.cqe.wqe_counter.get());
+                self.counters.discarded += 1;
+                self.recycle(f);
+            } else {
+                self.fifo.push_back(f);
+            }
+        }
+        first
+    }
+
+    /// Drops what is in flight for a queue that was reset or destroyed.
+    fn forget(&mut self, rqn: u32) {
+        self.give_up(rqn);
+        self.mishaps.retain(|m| m.1 != rqn);
+    }
+
+    fn packet_time(&self) -> Span {
+        self.cfg.packet_time
+    }
+}
+
+impl Mlx5 {
+    /// The receive side: for commands, and for tests that build tables themselves.
+    pub fn receiver(&mut self) -> &mut Receiver {
+        &mut self.rx
+    }
+
+    /// What the receive side counted.
+    pub fn received(&self) -> &Counters {
+        &self.rx.counters
+    }
+
+    /// A frame arrives from the wire.
+    pub(super) fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+        let taken = self.rx.arrive(p, at, frame, false);
+        self.look_ahead();
+        taken
+    }
+}

@@ -1,0 +1,157 @@
+//! From the FIFO to memory: data, completions, and what is said of queues that failed.
+
+use super::super::device::Mlx5;
+use super::{Frame, Mishap};
+use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
+use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};
+use doorbell_seam::{Port, Taken, Time};
+use zerocopy::{FromBytes, FromZeros, transmute};
+
+impl Mlx5 {
+    /// When the receive side next does something.
+    #[inline]
+    pub(in super::super) fn receive_due(&self) -> Time {
+        self.rx.due().min(self.pipe.loopback.due())
+    }
+
+    /// Does what is due next on the receive side.
+    pub(in super::super) fn receive_step<P: Port>(&mut self, p: &mut P) {
+        let t = self.receive_due();
+        if self.pipe.loopback.due() <= t
+            && let Some((at, frame)) = self.pipe.loopback.pop()
+        {
+            if self.rx.arrive(p, at, &frame, true) == Taken::Yes {
+                self.rx_kinds.count(&frame);
+            }
+            return;
+        }
+        self.rx.now = self.rx.now.max(t);
+        if self.rx.mishaps.front().is_some_and(|m| m.0 <= t) {
+            if let Some((at, rqn, mishap)) = self.rx.mishaps.pop_front() {
+                self.tell(p, at, rqn, mishap);
+            }
+            return;
+        }
+        let Some(f) = self.rx.fifo.pop_front() else { return };
+        let Some(rq) = self.rx.rqs.get_mut(f.rqn) else { return self.rx.recycle(f) };
+        if rq.state != RqState::Ready {
+            self.rx.counters.discarded += 1;
+            return self.rx.recycle(f);
+        }
+        let cqn = rq.ctx.cqn;
+        self.rx.start_free = t + self.rx.packet_time();
+        match self.scatter(p, t, &f) {
+            Ok(()) => {
+                self.rx.counters.packets += 1;
+                self.rx.counters.bytes += u64::from(f.cqe.byte_cnt.get());
+                self.put_cqe(p, t, cqn, transmute!(f.cqe));
+            }
+            Err(why) => self.fail(p, t, &f, why),
+        }
+        self.rx.recycle(f);
+    }
+
+    /// Writes a frame to the places that its WQE names.
+    fn scatter<P: Port>(&mut self, p: &mut P, t: Time, f: &Frame) -> Result<(), u8> {
+        let (wqe, frame) = f.bytes.split_at(f.wqe);
+        let pd = self.rx.rqs.get(f.rqn).map_or(0, |rq| rq.pd);
+        let mut room = 0;
+        for d in segments(wqe) {
+            let lkey = d.lkey.get();
+            let key = self.mkeys.get(lkey >> 8).filter(|k| k.admits(pd, lkey) && k.writable);
+            let n = d.byte_count.get() & RX_LEN;
+            key.and_then(|k| k.find(d.addr.get(), u64::from(n))).ok_or(syndrome::LOCAL_PROT)?;
+            room += n as usize;
+            if room >= frame.len() {
+                break;
+            }
+        }
+        if room < frame.len() {
+            return Err(syndrome::LOCAL_LENGTH);
+        }
+        let mut rest = frame;
+        for d in segments(wqe) {
+            let n = ((d.byte_count.get() & RX_LEN) as usize).min(rest.len());
+            let (mut now, later) = rest.split_at(n);
+            let mut addr = d.addr.get();
+            while !now.is_empty() {
+                let key = self.mkeys.get(d.lkey.get() >> 8);
+                let (to, len) = key.and_then(|k| k.find(addr, now.len() as u64)).ok_or(syndrome::LOCAL_PROT)?;
+                let (piece, beyond) = now.split_at(len as usize);
+                let landed = p.write(t, to, piece).map_err(|_| syndrome::LOCAL_PROT)?;
+                self.rx.note_write(landed);
+                (now, addr) = (beyond, addr.wrapping_add(len));
+            }
+            rest = later;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A WQE failed, and its queue with it.
+    #[cold]
+    fn fail<P: Port>(&mut self, p: &mut P, t: Time, f: &Frame, why: u8) {
+        self.rx.counters.errors += 1;
+        self.rx.counters.discarded += 1;
+        let counter = f.cqe.wqe_counter.get();
+        let Some(rq) = self.rx.rqs.get_mut(f.rqn) else { return };
+        rq.state = RqState::Error;
+        let (cqn, flush) = (rq.ctx.cqn, rq.ctx.flush_in_error);
+        self.put_cqe(p, t, cqn, error_cqe(f.rqn, counter, why));
+        if flush {
+            self.flush(p, t, f.rqn, counter.wrapping_add(1));
+        }
+    }
+
+    #[cold]
+    fn tell<P: Port>(&mut self, p: &mut P, t: Time, rqn: u32, mishap: Mishap) {
+        let Some(rq) = self.rx.rqs.get(rqn) else { return };
+        let taken = rq.taken;
+        match mishap {
+            Mishap::Unreadable => {
+                self.asynchronous_event(p, t, event::WQ_CATAS, 0, &[(EQE_CQN, rqn), (EQE_QUEUE_KIND, KIND_RQ)]);
+            }
+            Mishap::Flush => {
+                let first = self.rx.fifo.iter().find(|f| f.rqn == rqn).map_or(taken, |f| f.cqe.wqe_counter.get());
+                self.flush(p, t, rqn, first);
+            }
+        }
+    }
+
+    /// Completes every posted WQE from `first` on with "flushed".
+    fn flush<P: Port>(&mut self, p: &mut P, t: Time, rqn: u32, first: u16) {
+        self.rx.give_up(rqn);
+        let Some(rq) = self.rx.rqs.get_mut(rqn) else { return };
+        if rq.read_record(p, t, &mut self.rx.counters).is_err() {
+            return;
+        }
+        let posted = u32::from(rq.posted.wrapping_sub(first)).min(rq.len());
+        let cqn = rq.ctx.cqn;
+        (rq.fetched, rq.taken) = (rq.posted, rq.posted);
+        rq.arrivals.clear();
+        for n in 0..posted {
+            let counter = first.wrapping_add(n as u16);
+            self.put_cqe(p, t, cqn, error_cqe(rqn, counter, syndrome::WR_FLUSH));
+        }
+    }
+}
+
+/// The places that a WQE names, up to the end of its list.
+fn segments(wqe: &[u8]) -> impl Iterator<Item = DataSeg> {
+    wqe.as_chunks::<16>()
+        .0
+        .iter()
+        .filter_map(|b| DataSeg::read_from_bytes(b).ok())
+        .take_while(|d| d.lkey.get() != TERMINATE_LKEY)
+}
+
+fn error_cqe(rqn: u32, wqe_counter: u16, why: u8) -> Cqe {
+    let mut cqe = Cqe::new_zeroed();
+    cqe.timestamp[7] = why;
+    cqe.sop_drop_qpn.set(rqn);
+    cqe.wqe_counter.set(wqe_counter);
+    cqe.op_own = CQE_RECEIVE_ERROR << 4;
+    cqe
+}

@@ -1,0 +1,93 @@
+//! Memory that a driver gave as a list of pages: where a byte of a ring is.
+//!
+//! A list is kept as it came, unless its pages follow each other: then the ring is
+//! one piece, and a read of it need not be cut where a page happens to end.
+
+use alloc::boxed::Box;
+use doorbell_layout::mlx5::CmdStatus;
+use doorbell_seam::Iova;
+
+/// Where the bytes of a ring, or of a memory region, are.
+#[derive(Clone, Debug)]
+pub(super) struct Ring {
+    first: u64,
+    /// All pages, the first included; empty when it is one piece.
+    pages: Box<[u64]>,
+    /// log2 of a page's bytes.
+    log_page: u32,
+}
+
+/// Pages are 4 KiB at least.
+pub(super) const LOG_PAGE: u32 = 12;
+
+impl Ring {
+    /// In one piece.
+    pub(super) fn at_address(first: u64) -> Ring {
+        Ring { first, pages: Box::default(), log_page: LOG_PAGE }
+    }
+
+    /// `bytes` in pages of `1 << log_page` from a list of big-endian addresses, of
+    /// which the low 12 bits are not part.
+    ///
+    /// # Errors
+    /// Too few pages, or one that is not aligned to its size.
+    pub(super) fn new(list: &[u8], log_page: u32, bytes: u64) -> Result<Ring, CmdStatus> {
+        let needed = bytes.div_ceil(1 << log_page) as usize;
+        let list = list.get(..needed * 8).ok_or(CmdStatus::BadInputLength)?;
+        let page = |b: &[u8]| u64::from_be_bytes(core::array::from_fn(|i| b[i])) & !0xfff;
+        let mut pages = list.chunks_exact(8).map(page);
+        if pages.clone().any(|a| a & ((1 << log_page) - 1) != 0) {
+            return Err(CmdStatus::BadParam);
+        }
+        let first = pages.clone().next().ok_or(CmdStatus::BadParam)?;
+        let one_piece = pages.clone().enumerate().all(|(i, a)| a == first.wrapping_add((i as u64) << log_page));
+        let pages: Box<[u64]> = if one_piece { Box::default() } else { pages.by_ref().collect() };
+        Ok(Ring { first, pages, log_page })
+    }
+
+    /// Where byte `offset` is.
+    #[inline(always)]
+    pub(super) fn at(&self, offset: u64) -> Iova {
+        if self.pages.is_empty() {
+            return Iova(self.first.wrapping_add(offset));
+        }
+        let page = self.pages.get((offset >> self.log_page) as usize).copied().unwrap_or(self.first);
+        Iova(page + (offset & ((1 << self.log_page) - 1)))
+    }
+
+    /// Bytes from `offset` on that are in one piece.
+    #[inline(always)]
+    pub(super) fn piece(&self, offset: u64) -> u64 {
+        if self.pages.is_empty() { u64::MAX } else { (1 << self.log_page) - (offset & ((1 << self.log_page) - 1)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn list(pages: &[u64]) -> Vec<u8> {
+        pages.iter().flat_map(|a| a.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn pages_that_follow_each_other_are_one_piece() {
+        let r = Ring::new(&list(&[0x5000, 0x6000, 0x7000]), 12, 0x3000).unwrap();
+        assert_eq!((r.at(0x2abc), r.piece(0xfff)), (Iova(0x7abc), u64::MAX));
+    }
+
+    #[test]
+    fn scattered_pages_are_found_and_end_where_they_end() {
+        let r = Ring::new(&list(&[0x5000, 0x9000, 0x7000]), 12, 0x2001).unwrap();
+        assert_eq!((r.at(0x1004), r.at(0x2000)), (Iova(0x9004), Iova(0x7000)));
+        assert_eq!((r.piece(0x1ff0), r.piece(0x1000)), (16, 4096));
+    }
+
+    #[test]
+    fn too_few_pages_and_crooked_ones_are_refused() {
+        assert_eq!(Ring::new(&list(&[0x5000]), 12, 0x1001).unwrap_err(), CmdStatus::BadInputLength);
+        assert_eq!(Ring::new(&list(&[0x5000]), 16, 0x1000).unwrap_err(), CmdStatus::BadParam);
+        assert_eq!(Ring::new(&[], 12, 0).unwrap_err(), CmdStatus::BadParam);
+    }
+}

@@ -1,0 +1,248 @@
+//! Receive-side scaling: TIRs, the hash, and the table that turns it into a queue.
+//!
+//! A TIR either names a receive queue, or hashes fields of the frame and takes the
+//! queue from an RQT. Which fields, `rx_hash_field_select` says: the kinds of network
+//! layer and transport they are of, and which of addresses and ports. A frame
+//! of another kind hashes what of it is there: a fragment its addresses.
+//!
+//! **Toeplitz**: for each bit of the input that is 1, 32 bits of the key at that
+//! place are added without carry (Microsoft, "RSS hashing types"). The input is source
+//! address, destination address, source port, destination port, those selected.
+//!
+//! **Symmetric**: both directions of a flow hash alike. Where both of a pair are
+//! selected, their OR and their XOR take their places: what ethtool calls
+//! `symmetric-or-xor`, which is how mlx5 reports it. Linux 6.12
+//! asks for it whenever it asks for Toeplitz.
+//!
+//! **Inverted XOR8**: all bytes of the input, XORed. "Inverted" is the index: the
+//! driver writes the entry for `i` to where `i` has its bits reversed (`mlx5e_bits_invert`),
+//! so the device looks there.
+//!
+//! Not here: inner headers, IPsec SPI.
+
+use super::steering::Fields;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use doorbell_layout::mlx5::receive::{hash_field, rss_type};
+use doorbell_packet::headers::{Ip, Transport};
+
+/// Bytes of a Toeplitz key (`rx_hash_toeplitz_key`).
+pub const KEY: usize = 40;
+/// Bytes of the longest input: two IPv6 addresses and two ports.
+pub const INPUT: usize = 36;
+/// log2 of the longest RQT (ETH `rss_ind_tbl_cap`).
+pub const LOG_MAX_RQT: u8 = 11;
+
+/// The hash functions of a TIR (`rx_hash_fn`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HashFn {
+    /// None: the first entry of the RQT.
+    None = 0,
+    /// All bytes XORed.
+    InvertedXor8 = 1,
+    /// Toeplitz.
+    Toeplitz = 2,
+}
+
+/// Where a TIR sends frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// To this RQ (`inline_rqn`).
+    Direct(u32),
+    /// To one of the RQs in this RQT.
+    Indirect(u32),
+}
+
+/// What a TIR is created from (the fields used of `tirc`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TirContext {
+    /// Where it sends frames.
+    pub dispatch: Dispatch,
+    /// How it hashes.
+    pub function: HashFn,
+    /// What it hashes: `rx_hash_field_selector_outer`, see [`hash_field`].
+    pub fields: u32,
+    /// Both directions alike.
+    pub symmetric: bool,
+    /// The key.
+    pub key: [u8; KEY],
+    /// What of the function's own frames is let in:
+    /// [`self_lb_block`](doorbell_layout::mlx5::receive::self_lb_block).
+    pub self_lb_block: u8,
+}
+
+impl TirContext {
+    /// A TIR that names an RQ.
+    pub const fn direct(rqn: u32) -> TirContext {
+        TirContext {
+            dispatch: Dispatch::Direct(rqn),
+            function: HashFn::None,
+            fields: 0,
+            symmetric: false,
+            key: [0; KEY],
+            self_lb_block: 0,
+        }
+    }
+}
+
+/// A TIR with its key made ready.
+#[derive(Debug)]
+pub struct Tir {
+    pub(super) ctx: TirContext,
+    pub(super) transport_domain: u32,
+    toeplitz: Option<Toeplitz>,
+}
+
+impl Tir {
+    /// From its context.
+    pub fn new(ctx: TirContext) -> Tir {
+        Tir { ctx, transport_domain: 0, toeplitz: (ctx.function == HashFn::Toeplitz).then(|| Toeplitz::new(&ctx.key)) }
+    }
+}
+
+/// An indirection table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rqt {
+    /// RQ numbers; as many as its actual size, not none.
+    pub rqns: Vec<u32>,
+}
+
+/// A Toeplitz key as 72 tables: what each value of each half byte of the input adds.
+#[derive(Clone, Debug)]
+pub struct Toeplitz(Box<[[u32; 16]; 2 * INPUT]>);
+
+impl Toeplitz {
+    /// Makes a key ready.
+    pub fn new(key: &[u8; KEY]) -> Toeplitz {
+        let mut tables = Box::new([[0; 16]; 2 * INPUT]);
+        for (place, table) in tables.iter_mut().enumerate() {
+            for (value, sum) in table.iter_mut().enumerate() {
+                *sum = (0..4)
+                    .filter(|bit| value >> (3 - bit) & 1 != 0)
+                    .map(|bit| window(key, 4 * place + bit))
+                    .fold(0, |a, b| a ^ b);
+            }
+        }
+        Toeplitz(tables)
+    }
+
+    /// The hash of `input`; bytes beyond [`INPUT`] are not looked at.
+    #[inline]
+    pub fn hash(&self, input: &[u8]) -> u32 {
+        let mut sum = 0;
+        for (byte, tables) in input.iter().zip(self.0.as_chunks::<2>().0) {
+            sum ^= tables[0][usize::from(byte >> 4)] ^ tables[1][usize::from(byte & 0xf)];
+        }
+        sum
+    }
+}
+
+/// The 32 bits of a key from bit `at`.
+fn window(key: &[u8; KEY], at: usize) -> u32 {
+    let byte = |i: usize| u64::from(key.get(i).copied().unwrap_or(0));
+    let five = (0..5).fold(0, |bits, i| bits << 8 | byte(at / 8 + i));
+    (five >> (8 - at % 8)) as u32
+}
+
+/// What of a frame was hashed, and what came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hash {
+    /// The hash.
+    pub value: u32,
+    /// [`rss_type`] bits; 0: nothing was hashed.
+    pub kind: u8,
+}
+
+/// The bytes that a TIR hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Input {
+    bytes: [u8; INPUT],
+    len: usize,
+    kind: u8,
+}
+
+impl Input {
+    /// A source and a destination, those of them that are selected.
+    fn pair(&mut self, t: &TirContext, src: (u32, &[u8]), dst: (u32, &[u8])) -> bool {
+        let (with_src, with_dst) = (t.fields & src.0 != 0, t.fields & dst.0 != 0);
+        if t.symmetric && with_src && with_dst {
+            let pairs = || src.1.iter().zip(dst.1);
+            self.add(pairs().map(|(s, d)| s | d));
+            self.add(pairs().map(|(s, d)| s ^ d));
+        } else {
+            self.add(src.1.iter().copied().filter(|_| with_src));
+            self.add(dst.1.iter().copied().filter(|_| with_dst));
+        }
+        with_src || with_dst
+    }
+
+    fn add(&mut self, bytes: impl Iterator<Item = u8>) {
+        for (to, byte) in self.bytes[self.len..].iter_mut().zip(bytes) {
+            *to = byte;
+            self.len += 1;
+        }
+    }
+
+    fn of(t: &TirContext, f: &Fields) -> Input {
+        let mut input = Input { bytes: [0; INPUT], len: 0, kind: 0 };
+        let Some(h) = f.headers else { return input };
+        let o = &f.outer;
+        let (start, ip) = match h.ip {
+            Ip::V4 => (12, rss_type::IPV4),
+            Ip::V6 => (0, rss_type::IPV6),
+        };
+        if (h.ip == Ip::V6) != (t.fields & hash_field::IPV6 != 0) {
+            return input;
+        }
+        if input.pair(t, (hash_field::SRC_IP, &o.src_ip[start..]), (hash_field::DST_IP, &o.dst_ip[start..])) {
+            input.kind |= ip;
+        }
+        let wants_udp = t.fields & hash_field::UDP != 0;
+        let (sport, dport, l4) = match h.transport {
+            Some(Transport::Tcp) if !wants_udp => (&o.tcp_sport, &o.tcp_dport, rss_type::TCP),
+            Some(Transport::Udp) if wants_udp => (&o.udp_sport, &o.udp_dport, rss_type::UDP),
+            _ => return input,
+        };
+        let (sport, dport) = (sport.to_bytes(), dport.to_bytes());
+        if input.pair(t, (hash_field::L4_SPORT, &sport), (hash_field::L4_DPORT, &dport)) {
+            input.kind |= l4;
+        }
+        input
+    }
+}
+
+/// Hashes a frame as `t` says.
+pub fn select(t: &Tir, f: &Fields) -> Hash {
+    if t.ctx.function == HashFn::None {
+        return Hash::default();
+    }
+    let input = Input::of(&t.ctx, f);
+    let bytes = &input.bytes[..input.len];
+    if bytes.is_empty() {
+        return Hash::default();
+    }
+    let value = match &t.toeplitz {
+        Some(key) => key.hash(bytes),
+        None => u32::from(bytes.iter().fold(0, |a, b| a ^ b)),
+    };
+    Hash { value, kind: input.kind }
+}
+
+impl Rqt {
+    /// The queue for a hash.
+    #[inline]
+    pub fn queue(&self, function: HashFn, hash: Hash) -> Option<u32> {
+        let len = self.rqns.len() as u32;
+        let at = hash.value.checked_rem(len)?;
+        let at = match function {
+            // Of a table that is no power of two, what lies behind it is its end.
+            HashFn::InvertedXor8 if len > 1 => (at.reverse_bits() >> (len - 1).leading_zeros()).min(len - 1),
+            _ => at,
+        };
+        self.rqns.get(at as usize).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests;

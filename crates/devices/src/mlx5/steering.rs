@@ -1,0 +1,355 @@
+//! Flow steering: tables that an incoming frame walks until it has found its TIRs.
+//!
+//! A table has room for `1 << log_size` entries. Groups share that room out: each
+//! owns a range of indices and says by a mask which fields its entries compare. An
+//! entry gives the values, and what becomes of a frame that has them: drop, count, on
+//! to another table, to a TIR. Of several entries that match, the one with the lowest
+//! index decides. Without one, the table's [`Miss`] does. "Promiscuous", "unicast",
+//! "VLAN" are not known here: they are what the driver's entries say.
+//!
+//! Where the walk begins: at the root that was set (`SET_FLOW_TABLE_ROOT`), and
+//! without one at the table with the lowest level, which is where a driver whose
+//! device cannot change the root puts its first (fs_core.c `find_next_chained_ft`).
+//!
+//! Firmware asks for destinations of a higher level, so that a walk ends. Here a
+//! walk ends after [`STEPS`] tables, whatever the driver has put together, and the
+//! frame goes where it was sent until then.
+//!
+//! Inside a group all entries have the same mask, so they are kept in the order of
+//! their masked values and found by bisection: 4096 VLANs cost twelve comparisons.
+//!
+//! Sources: linux/mlx5/mlx5_ifc.h (`flow_context`, `flow_table_context`, `fte_match_param`),
+//! core/fs_core.c, fs_cmd.c. What is inside the silicon is not public. Not here: inner
+//! headers and tunnel identifiers; a mask that asks for them is refused.
+
+mod commands;
+mod fields;
+#[cfg(test)]
+mod tests;
+
+pub use fields::Fields;
+
+use super::queues::Table as Objects;
+use alloc::vec::Vec;
+use doorbell_layout::mlx5::CmdStatus;
+use doorbell_layout::mlx5::command::flow_action;
+use doorbell_layout::mlx5::steering::{MISC, OUTER, PARAM, SET, criteria};
+
+/// Tables that one frame visits at the most: as many as there are levels.
+pub const STEPS: usize = 64;
+/// TIRs that one frame is delivered to at the most (`log_max_destination`).
+pub const COPIES: usize = 1 << LOG_COPIES;
+/// log2 of [`COPIES`].
+pub const LOG_COPIES: u8 = 3;
+/// log2 of the largest table (`log_max_ft_size`).
+pub const LOG_MAX_SIZE: u8 = 24;
+
+/// The fields that masks may ask for, as `ft_field_support` says it: outer addresses,
+/// type, IP version, both tags, TTL, IP addresses, fragment, protocol, ECN, DSCP, ports,
+/// TCP flags, and the source port.
+pub const FIELD_SUPPORT: u32 = 0xffef_fe01;
+
+/// What a table is created from (`flow_table_context`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// `table_type`; frames from the wire walk those of type
+    /// [`NIC_RX`](doorbell_layout::mlx5::steering::NIC_RX).
+    pub kind: u8,
+    /// Its level.
+    pub level: u8,
+    /// log2 of its entries.
+    pub log_size: u8,
+    /// What a frame does that no entry matches.
+    pub miss: Miss,
+}
+
+/// What becomes of a frame that no entry matches (`table_miss_action`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Miss {
+    /// The default: of received frames, dropped.
+    Default,
+    /// It goes on in this table (`table_miss_id`).
+    Table(u32),
+}
+
+/// A bit pattern over the outer and miscellaneous sets of a match parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Match([u64; 2 * SET / 8]);
+
+impl Match {
+    /// Nothing, or anything.
+    pub const EMPTY: Match = Match([0; 2 * SET / 8]);
+
+    /// From the sets' bytes.
+    pub fn of(outer: &[u8; SET], misc: &[u8; SET]) -> Match {
+        let mut m = Match::EMPTY;
+        let bytes = outer.as_chunks().0.iter().chain(misc.as_chunks().0);
+        for (word, bytes) in m.0.iter_mut().zip(bytes) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        m
+    }
+
+    /// From a whole match parameter, an entry's `match_value`; what is behind the
+    /// two sets is not looked at, since no mask can ask for it.
+    pub fn from_param(param: &[u8; PARAM]) -> Match {
+        let (sets, _) = param.as_chunks::<SET>();
+        Match::of(&sets[OUTER / SET], &sets[MISC / SET])
+    }
+
+    #[inline(always)]
+    fn masked(&self, mask: &Match) -> Match {
+        let mut m = *self;
+        for (word, mask) in m.0.iter_mut().zip(&mask.0) {
+            *word &= mask;
+        }
+        m
+    }
+}
+
+/// Which fields a group compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Criteria(Match);
+
+impl Criteria {
+    /// No field: every frame matches.
+    pub const ANY: Criteria = Criteria(Match::EMPTY);
+
+    /// From `match_criteria_enable` and `match_criteria`. [`CmdStatus::BadParam`]
+    /// when a set that is enabled asks for a field that is not compared here.
+    pub fn new(enable: u8, mask: &[u8; PARAM]) -> Result<Criteria, CmdStatus> {
+        let mut outer = [0; SET];
+        let mut misc = [0; SET];
+        let (sets, _) = mask.as_chunks::<SET>();
+        for (i, set) in sets.iter().enumerate() {
+            if enable >> i & 1 == 0 {
+                continue;
+            }
+            let (into, allowed) = match 1 << i {
+                criteria::OUTER => (&mut outer, &fields::OUTER_FIELDS),
+                criteria::MISC => (&mut misc, &fields::MISC_FIELDS),
+                _ if set.iter().all(|b| *b == 0) => continue,
+                _ => return Err(CmdStatus::BadParam),
+            };
+            if set.iter().zip(allowed).any(|(asked, allowed)| asked & !allowed != 0) {
+                return Err(CmdStatus::BadParam);
+            }
+            *into = *set;
+        }
+        Ok(Criteria(Match::of(&outer, &misc)))
+    }
+}
+
+/// A range of a table's indices whose entries compare the same fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// First index.
+    pub start: u32,
+    /// Last index.
+    pub end: u32,
+    /// The fields.
+    pub criteria: Criteria,
+}
+
+/// Where an entry sends a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// To a TIR.
+    Tir(u32),
+    /// On to a flow table.
+    Table(u32),
+    /// Nowhere: it is counted there ([`flow_action::COUNT`]).
+    Counter(u32),
+}
+
+/// An entry (`flow_context`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The group it belongs to.
+    pub group: u32,
+    /// Told in the CQE.
+    pub flow_tag: u32,
+    /// [`flow_action`] bits.
+    pub action: u32,
+    /// What the group's fields have to be.
+    pub value: Match,
+    /// For [`flow_action::FORWARD`] and [`flow_action::COUNT`].
+    pub destinations: Vec<Destination>,
+}
+
+/// A flow counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounter {
+    /// Frames.
+    pub packets: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+}
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    tirs: [(u32, u32); COPIES],
+    copies: usize,
+    /// The walk was cut short: it had visited [`STEPS`] tables.
+    pub endless: bool,
+}
+
+impl Verdict {
+    /// TIRs, each with the flow tag of the entry that named it, in the order they
+    /// were found. Empty: dropped.
+    pub fn tirs(&self) -> &[(u32, u32)] {
+        &self.tirs[..self.copies]
+    }
+
+    fn add(&mut self, tir: u32, flow_tag: u32) {
+        if let Some(place) = self.tirs.get_mut(self.copies) {
+            *place = (tir, flow_tag);
+            self.copies += 1;
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Installed {
+    table: Table,
+    /// In the order of their ranges.
+    groups: Vec<InstalledGroup>,
+}
+
+#[derive(Debug)]
+struct InstalledGroup {
+    id: u32,
+    group: Group,
+    /// In the order of value, then index.
+    entries: Vec<InstalledEntry>,
+}
+
+#[derive(Debug)]
+struct InstalledEntry {
+    value: Match,
+    index: u32,
+    flow_tag: u32,
+    action: u32,
+    destinations: Vec<Destination>,
+}
+
+/// All tables of a function.
+#[derive(Debug)]
+pub struct Steering {
+    tables: Objects<Installed>,
+    counters: Objects<FlowCounter>,
+    next_group: u32,
+    groups: usize,
+    entries: usize,
+    root: Option<u32>,
+    /// Where the walk begins.
+    first: Option<u32>,
+}
+
+impl Default for Steering {
+    fn default() -> Steering {
+        Steering::new()
+    }
+}
+
+impl Steering {
+    /// No tables: every frame is dropped.
+    pub const fn new() -> Steering {
+        Steering {
+            tables: Objects::new(0x8000),
+            counters: Objects::new(0x1),
+            next_group: 1,
+            groups: 0,
+            entries: 0,
+            root: None,
+            first: None,
+        }
+    }
+
+    /// Walks a frame of `bytes` bytes through the tables.
+    pub fn classify(&mut self, f: &Fields, bytes: usize) -> Verdict {
+        let key = Match::of(f.outer_bytes(), f.misc_bytes());
+        let mut verdict = Verdict { tirs: [(0, 0); COPIES], copies: 0, endless: false };
+        let mut walk = Walk { tables: [0; STEPS], planned: 0, cut: false };
+        if let Some(first) = self.first {
+            walk.plan(first);
+        }
+        let mut step = 0;
+        while step < walk.planned {
+            let table = self.tables.get(walk.tables[step]);
+            step += 1;
+            let Some(t) = table else { continue };
+            let entry = t.groups.iter().find_map(|g| g.find(&key));
+            let Some(e) = entry.filter(|e| e.action & flow_action::ALLOW == 0) else {
+                // No entry decides, or it says "let it pass".
+                if let Miss::Table(next) = t.table.miss {
+                    walk.plan(next);
+                }
+                if let Some(e) = entry {
+                    e.count(&mut self.counters, bytes);
+                }
+                continue;
+            };
+            e.count(&mut self.counters, bytes);
+            if e.action & flow_action::FORWARD == 0 {
+                continue;
+            }
+            for d in &e.destinations {
+                match *d {
+                    Destination::Table(next) => walk.plan(next),
+                    Destination::Tir(tir) => verdict.add(tir, e.flow_tag),
+                    Destination::Counter(_) => {}
+                }
+            }
+        }
+        verdict.endless = walk.cut;
+        verdict
+    }
+}
+
+/// The tables that a frame visits, in their order, those to come among them: so
+/// what bounds the one bounds the other.
+struct Walk {
+    tables: [u32; STEPS],
+    planned: usize,
+    cut: bool,
+}
+
+impl Walk {
+    fn plan(&mut self, table: u32) {
+        match self.tables.get_mut(self.planned) {
+            Some(place) => {
+                *place = table;
+                self.planned += 1;
+            }
+            None => self.cut = true,
+        }
+    }
+}
+
+impl InstalledEntry {
+    fn count(&self, counters: &mut Objects<FlowCounter>, bytes: usize) {
+        if self.action & flow_action::COUNT == 0 {
+            return;
+        }
+        for d in &self.destinations {
+            if let Destination::Counter(n) = *d
+                && let Some(c) = counters.get_mut(n)
+            {
+                c.packets += 1;
+                c.bytes += bytes as u64;
+            }
+        }
+    }
+}
+
+impl InstalledGroup {
+    /// The entry with these fields, the first of several.
+    #[inline]
+    fn find(&self, key: &Match) -> Option<&InstalledEntry> {
+        let key = key.masked(&self.group.criteria.0);
+        let at = self.entries.partition_point(|e| e.value < key);
+        self.entries.get(at).filter(|e| e.value == key)
+    }
+}

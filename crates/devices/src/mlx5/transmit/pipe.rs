@@ -1,0 +1,132 @@
+//! The send pipe: how many reads are in flight, when the next packet may start, and
+//! the wire.
+
+use super::super::Config;
+use super::super::command::Kinds;
+use super::super::loopback::Loopback;
+use super::Failed;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use doorbell_layout::mlx5::syndrome;
+use doorbell_seam::{Iova, Port, Span, Time};
+
+/// What the send pipe is made of.
+#[derive(Debug)]
+pub(in super::super) struct Pipe {
+    pub(super) packet_time: Span,
+    pub(super) delay: Span,
+    pub(super) byte_1024th: u32,
+    pub(in super::super) max_frame: usize,
+    /// When the next packet may start.
+    pub(super) start_free: Time,
+    /// Completion times of the last reads, a ring: the oldest is overwritten.
+    pub(super) reads: Box<[Time]>,
+    pub(super) next_read: usize,
+    /// When the wire is free, and the rest of a picosecond beyond it, in 1024ths.
+    pub(in super::super) wire_free: Time,
+    pub(super) wire_rest: u32,
+    /// Frames leave; else they go nowhere.
+    pub(in super::super) link_up: bool,
+    /// What left, of multicast and broadcast frames apart.
+    pub(in super::super) kinds: Kinds,
+    /// Bytes that left, padding included.
+    pub(in super::super) octets: u64,
+    pub(super) frame: Vec<u8>,
+    /// What comes back instead of leaving.
+    pub(in super::super) loopback: Loopback,
+    pub(in super::super) looped_limit: usize,
+}
+
+impl Pipe {
+    pub(in super::super) fn new(c: &Config) -> Pipe {
+        Pipe {
+            packet_time: c.packet_time,
+            delay: c.pipeline_delay,
+            byte_1024th: c.wire_byte_1024th_ps,
+            max_frame: c.max_frame as usize,
+            start_free: Time::ZERO,
+            reads: alloc::vec![Time::ZERO; usize::from(c.reads_outstanding)].into_boxed_slice(),
+            next_read: 0,
+            wire_free: Time::ZERO,
+            wire_rest: 0,
+            link_up: true,
+            kinds: Kinds::default(),
+            octets: 0,
+            frame: alloc::vec![0; c.max_frame as usize + 64],
+            loopback: Loopback::default(),
+            looped_limit: c.rx_fifo as usize,
+        }
+    }
+
+    /// What a reset of the device does not change: the wire.
+    pub(in super::super) fn inherit(&mut self, before: &Pipe) {
+        (self.wire_free, self.wire_rest) = (before.wire_free, before.wire_rest);
+        (self.link_up, self.kinds, self.octets) = (before.link_up, before.kinds, before.octets);
+    }
+
+    /// When the next packet can start.
+    #[inline(always)]
+    pub(super) fn ready(&self) -> Time {
+        self.start_free.max(self.reads[self.next_read])
+    }
+
+    /// A packet starts at `t`.
+    #[inline(always)]
+    pub(super) fn start(&mut self, t: Time) {
+        self.start_free = t + self.packet_time;
+    }
+
+    /// Reads into the frame, at or after `t`, when fewer than the limit are in flight.
+    #[inline(always)]
+    pub(super) fn read<P: Port>(
+        &mut self,
+        p: &mut P,
+        t: Time,
+        from: Iova,
+        at: usize,
+        len: usize,
+    ) -> Result<Time, Failed> {
+        let t = t.max(self.reads[self.next_read]);
+        let arrived = p.read(t, from, &mut self.frame[at..at + len]).map_err(|_| syndrome::LOCAL_PROT)?;
+        self.note(arrived);
+        Ok(arrived)
+    }
+
+    #[inline(always)]
+    pub(super) fn note(&mut self, arrived: Time) {
+        self.reads[self.next_read] = arrived;
+        self.next_read += 1;
+        if self.next_read == self.reads.len() {
+            self.next_read = 0;
+        }
+    }
+
+    /// Puts the first `len` bytes of the frame on the wire; when its last bit leaves.
+    #[inline(always)]
+    pub(super) fn send<P: Port>(&mut self, p: &mut P, whole_at: Time, len: usize) -> Time {
+        let mut padded = len;
+        if len < MIN_FRAME {
+            self.frame[len..MIN_FRAME].fill(0);
+            padded = MIN_FRAME;
+        }
+        let start = self.wire_free.max(whole_at + self.delay);
+        if start > self.wire_free {
+            self.wire_rest = 0;
+        }
+        self.octets += padded as u64;
+        let ticks = (padded as u64 + WIRE_OVERHEAD) * u64::from(self.byte_1024th) + u64::from(self.wire_rest);
+        self.wire_rest = (ticks & 1023) as u32;
+        self.wire_free = start + Span::from_ps(ticks >> 10);
+        if self.loopback.takes(&self.frame[..padded]) {
+            self.loopback.push(self.wire_free, &self.frame[..padded], self.looped_limit);
+        } else {
+            p.emit(start, &self.frame[..padded]);
+        }
+        self.wire_free
+    }
+}
+
+/// Shortest frame, without FCS.
+pub(super) const MIN_FRAME: usize = 60;
+/// FCS, preamble and inter-frame gap.
+const WIRE_OVERHEAD: u64 = 4 + 8 + 12;

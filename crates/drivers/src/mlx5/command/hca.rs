@@ -1,0 +1,337 @@
+//! The function: how it comes up, what it makes for channels, how it goes down.
+
+use super::super::firmware::{Firmware, Objects};
+use super::super::settings::OpenError;
+use super::queue::{Failed, Queue};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use doorbell_layout::mlx5::command::{
+    AccessReg, CAP, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateSqIn, Eqc, EthCaps, FunctionIn,
+    GeneralCaps, ISSI_1, ManagePagesIn, ManagePagesOut, Mkc, ModifySqIn, NicVport, Numbered, OutHeader, Paos,
+    QueryIssiOut, QueryNicVportIn, QueryNicVportOut, QueryPagesOut, QuerySqOut, SetIssiIn, Sqc, TisIn, Tisc, Wq,
+    access, access_mode, cap_type, op, pages, paos, register, wq_type,
+};
+use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState, WQEBB};
+use doorbell_seam::{Coherent, Host};
+
+/// A ConnectX function that is up: its firmware, reached by commands.
+#[derive(Debug)]
+pub struct Hca {
+    queue: Queue,
+    /// Memory that firmware was given, each area a row of pages.
+    granted: Vec<Coherent>,
+    /// Pages in them.
+    pages: u32,
+    caps: Caps,
+    mac: [u8; 6],
+    pd: u32,
+    transport_domain: u32,
+    tisn: u32,
+}
+
+/// A command, and what it is answered with.
+type Command = (u16, u32);
+const PAGE: u32 = 4096;
+/// Pages that firmware may ask for, in all: 64 MiB.
+const MOST_PAGES: u32 = 16384;
+/// Page addresses in one command: what its mailboxes hold.
+const PAGES_AT_ONCE: u32 = 512;
+/// ETH `wqe_inline_mode`: nothing needs to be inline; or it is the port's to say.
+const INLINE_VPORT: u32 = 1;
+const INLINE_NONE: u32 = 2;
+
+impl From<Failed> for OpenError {
+    fn from(f: Failed) -> OpenError {
+        match f {
+            Failed::Exhausted => OpenError::Exhausted,
+            Failed::Device(why) => OpenError::Device(why),
+        }
+    }
+}
+
+impl Hca {
+    /// Brings the function up, its port included.
+    ///
+    /// # Errors
+    /// When there is no device that this driver knows, when memory runs out, or when
+    /// firmware refuses. The function is then disabled again, and all memory given
+    /// back; only where not even that succeeds is what the device may still use kept.
+    pub fn open<H: Host>(h: &mut H) -> Result<Hca, OpenError> {
+        let queue = Queue::open(h)?;
+        let caps =
+            Caps { enhanced_mpw: false, max_wqe_sz_sq: 0, min_inline: 0, log_max_lso: 0, csum: false, vlan: false };
+        let mut hca =
+            Hca { queue, granted: Vec::new(), pages: 0, caps, mac: [0; 6], pd: 0, transport_domain: 0, tisn: 0 };
+        match hca.start(h).and_then(|()| Ok(hca.make_common(h)?)) {
+            Ok(()) => Ok(hca),
+            Err(why) => {
+                hca.close(h);
+                Err(why)
+            }
+        }
+    }
+
+    /// Takes the function down and gives all memory back. Channels are closed before.
+    pub fn close<H: Host>(mut self, h: &mut H) {
+        // Whatever of this is refused: what counts is the last.
+        let _ = self.number(h, op::DESTROY_TIS, self.tisn);
+        let _ = self.number(h, op::DEALLOC_TRANSPORT_DOMAIN, self.transport_domain);
+        let _ = self.number(h, op::DEALLOC_PD, self.pd);
+        let _ = self.plain(h, (op::TEARDOWN_HCA, 0), &Numbered::ZERO);
+        while self.pages > 0 && self.take_pages(h).is_ok_and(|n| n > 0) {}
+        let disabled = self.plain(h, (op::DISABLE_HCA, 0), &FunctionIn::ZERO).is_ok();
+        if disabled {
+            self.granted.drain(..).for_each(|area| h.release_coherent(area));
+            self.queue.release(h);
+        }
+    }
+
+    /// The port's address.
+    pub fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    // ---- commands ----
+
+    /// A command that is answered with nothing but success.
+    fn plain<H: Host, I: zerocopy::IntoBytes + zerocopy::Immutable>(
+        &mut self,
+        h: &mut H,
+        command: Command,
+        message: &I,
+    ) -> Result<(), CmdStatus> {
+        self.queue.execute::<H, I, OutHeader>(h, command, message, &[], 0).map(|_| ())
+    }
+
+    /// A command that names an object.
+    fn number<H: Host>(&mut self, h: &mut H, opcode: u16, n: u32) -> Result<(), CmdStatus> {
+        let mut m = Numbered::ZERO;
+        m.set(Numbered::NUMBER, n);
+        self.plain(h, (opcode, 0), &m)
+    }
+
+    /// A command that makes an object: its number.
+    fn create<H: Host, I: zerocopy::IntoBytes + zerocopy::Immutable>(
+        &mut self,
+        h: &mut H,
+        opcode: u16,
+        message: &I,
+        list: &[u8],
+    ) -> Result<u32, CmdStatus> {
+        let (out, _): (Numbered, _) = self.queue.execute(h, (opcode, 0), message, list, 0)?;
+        Ok(out.get(Numbered::NUMBER))
+    }
+
+    fn capability<H: Host>(&mut self, h: &mut H, group: u32, which: u32) -> Result<Vec<u8>, CmdStatus> {
+        let command = (op::QUERY_HCA_CAP, group << 1 | which);
+        let (_, caps) = self.queue.execute::<H, _, Numbered>(h, command, &Numbered::ZERO, &[], CAP_LEN)?;
+        Ok(caps)
+    }
+
+    // ---- up ----
+
+    fn start<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
+        self.plain(h, (op::ENABLE_HCA, 0), &FunctionIn::ZERO)?;
+        let (issi, _): (QueryIssiOut, _) = self.queue.execute(h, (op::QUERY_ISSI, 0), &Numbered::ZERO, &[], 0)?;
+        if issi.get(QueryIssiOut::SUPPORTED) & ISSI_1 == 0 {
+            return Err(OpenError::Capability("ISSI 1"));
+        }
+        let mut m = SetIssiIn::ZERO;
+        m.set(SetIssiIn::CURRENT, 1);
+        self.plain(h, (op::SET_ISSI, 0), &m)?;
+        self.give_pages(h, pages::BOOT)?;
+        let mut m = AccessReg::ZERO;
+        m.set(AccessReg::REGISTER, u32::from(register::HOST_ENDIANNESS));
+        // 0 is little-endian; it concerns no structure used here.
+        self.queue.execute::<H, _, AccessReg>(h, (op::ACCESS_REG, access::WRITE), &m, &[0; 16], 16)?;
+        self.choose_capabilities(h)?;
+        self.give_pages(h, pages::INIT)?;
+        self.plain(h, (op::INIT_HCA, 0), &Numbered::ZERO)?;
+        self.read_capabilities(h)
+    }
+
+    /// Signatures are checked from here on, where the device can.
+    fn choose_capabilities<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
+        let max = self.capability(h, cap_type::GENERAL, 0)?;
+        let mut caps = general(&self.capability(h, cap_type::GENERAL, CURRENT)?);
+        let checks = general(&max).get(GeneralCaps::CMDIF_CHECKSUM);
+        caps.set(GeneralCaps::CMDIF_CHECKSUM, checks);
+        let set = (op::SET_HCA_CAP, cap_type::GENERAL << 1);
+        self.queue.execute::<H, _, OutHeader>(h, set, &Numbered::ZERO, &caps.0, 0)?;
+        self.queue.set_checksum(checks);
+        Ok(())
+    }
+
+    fn read_capabilities<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
+        let general = general(&self.capability(h, cap_type::GENERAL, CURRENT)?);
+        if general.get(GeneralCaps::PORT_TYPE) != 1 || general.get(GeneralCaps::ETH_NET_OFFLOADS) == 0 {
+            return Err(OpenError::Capability("eth_net_offloads"));
+        }
+        let mut eth = Box::new(EthCaps::ZERO);
+        copy(&mut eth.0, &self.capability(h, cap_type::ETH, CURRENT)?);
+        let (vport, _): (QueryNicVportOut, _) =
+            self.queue.execute(h, (op::QUERY_NIC_VPORT_CONTEXT, 0), &QueryNicVportIn::ZERO, &[], 0)?;
+        let vport = vport.part(QueryNicVportOut::CONTEXT);
+        self.mac = core::array::from_fn(|i| vport.0[NicVport::ADDRESS + i]);
+        self.caps = Caps {
+            enhanced_mpw: eth.get(EthCaps::ENHANCED_MPW) == 1,
+            max_wqe_sz_sq: general.get(GeneralCaps::MAX_WQE_SZ_SQ) as u16,
+            min_inline: match eth.get(EthCaps::INLINE_MODE) {
+                INLINE_NONE => 0,
+                INLINE_VPORT => vport.get(NicVport::MIN_INLINE).min(3) as u8,
+                _ => 1,
+            },
+            log_max_lso: eth.get(EthCaps::MAX_LSO) as u8,
+            csum: eth.get(EthCaps::CSUM) == 1,
+            vlan: eth.get(EthCaps::VLAN) == 1,
+        };
+        Ok(())
+    }
+
+    /// What all channels refer to; and the port.
+    fn make_common<H: Host>(&mut self, h: &mut H) -> Result<(), CmdStatus> {
+        self.pd = self.create(h, op::ALLOC_PD, &Numbered::ZERO, &[])?;
+        self.transport_domain = self.create(h, op::ALLOC_TRANSPORT_DOMAIN, &Numbered::ZERO, &[])?;
+        let mut m = TisIn::ZERO;
+        m.part_mut(TisIn::TISC).set(Tisc::TRANSPORT_DOMAIN, self.transport_domain);
+        self.tisn = self.create(h, op::CREATE_TIS, &m, &[])?;
+        let mut m = AccessReg::ZERO;
+        m.set(AccessReg::REGISTER, u32::from(register::PAOS));
+        let mut up = Paos::ZERO;
+        up.set(Paos::PORT, 1).set(Paos::ADMIN, paos::UP);
+        let write = (op::ACCESS_REG, access::WRITE);
+        self.queue.execute::<H, _, AccessReg>(h, write, &m, &up.0, Paos::LEN).map(|_| ())
+    }
+
+    // ---- pages ----
+
+    /// Gives firmware what it asks for.
+    fn give_pages<H: Host>(&mut self, h: &mut H, which: u32) -> Result<(), OpenError> {
+        let (wanted, _): (QueryPagesOut, _) =
+            self.queue.execute(h, (op::QUERY_PAGES, which), &Numbered::ZERO, &[], 0)?;
+        let mut wanted = wanted.get(QueryPagesOut::PAGES) as i32;
+        if wanted > (MOST_PAGES - self.pages) as i32 {
+            return Err(OpenError::Exhausted);
+        }
+        while wanted > 0 {
+            let n = (wanted as u32).min(PAGES_AT_ONCE);
+            let area = h.coherent(n * PAGE, PAGE)?;
+            let at = area.iova().0;
+            self.granted.push(area);
+            let list: Vec<u8> = (0..n).flat_map(|i| (at + u64::from(i * PAGE)).to_be_bytes()).collect();
+            let mut m = ManagePagesIn::ZERO;
+            m.set(ManagePagesIn::ENTRIES, n);
+            self.queue.execute::<H, _, OutHeader>(h, (op::MANAGE_PAGES, pages::GIVE), &m, &list, 0)?;
+            self.pages += n;
+            wanted -= n as i32;
+        }
+        Ok(())
+    }
+
+    /// Takes some back: how many.
+    fn take_pages<H: Host>(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
+        let n = self.pages.min(PAGES_AT_ONCE);
+        let mut m = ManagePagesIn::ZERO;
+        m.set(ManagePagesIn::ENTRIES, n);
+        let command = (op::MANAGE_PAGES, pages::TAKE);
+        let (out, _): (ManagePagesOut, _) = self.queue.execute(h, command, &m, &[], n as usize * 8)?;
+        let n = out.get(ManagePagesOut::ENTRIES).min(n);
+        self.pages -= n;
+        Ok(n)
+    }
+}
+
+fn copy(to: &mut [u8], from: &[u8]) {
+    let n = to.len().min(from.len());
+    to[..n].copy_from_slice(&from[..n]);
+}
+
+fn general(bytes: &[u8]) -> Box<GeneralCaps> {
+    let mut caps = Box::new(GeneralCaps::ZERO);
+    copy(&mut caps.0, bytes);
+    caps
+}
+
+/// The pages of a ring, for a list that ends a command.
+fn page_list(ring: u64, bytes: u64) -> Vec<u8> {
+    (0..bytes.div_ceil(u64::from(PAGE))).flat_map(|i| (ring + i * u64::from(PAGE)).to_be_bytes()).collect()
+}
+
+const ENTRY: u64 = 64;
+
+impl<H: Host> Firmware<H> for Hca {
+    fn caps(&mut self, _h: &mut H) -> Caps {
+        self.caps
+    }
+
+    fn alloc_uar(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
+        self.create(h, op::ALLOC_UAR, &Numbered::ZERO, &[])
+    }
+
+    fn create_mkey(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
+        let mut m = CreateMkeyIn::ZERO;
+        let c = m.part_mut(CreateMkeyIn::MKC);
+        c.set(Mkc::ACCESS_MODE, access_mode::PA).set(Mkc::LOCAL_READ, 1).set(Mkc::LOCAL_WRITE, 1);
+        c.set(Mkc::QPN, 0xff_ffff).set(Mkc::LENGTH64, 1).set(Mkc::PD, self.pd);
+        Ok(self.create(h, op::CREATE_MKEY, &m, &[])? << 8)
+    }
+
+    fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Result<u32, CmdStatus> {
+        let mut m = CreateEqIn::ZERO;
+        m.set_quad(CreateEqIn::EVENTS, c.events);
+        let eqc = m.part_mut(CreateEqIn::EQC);
+        eqc.set(Eqc::LOG_SIZE, u32::from(c.log_size)).set(Eqc::UAR, c.uar).set(Eqc::INTR, u32::from(c.vector));
+        self.create(h, op::CREATE_EQ, &m, &page_list(c.ring, ENTRY << c.log_size)).map(|n| n & 0xff)
+    }
+
+    fn create_cq(&mut self, h: &mut H, c: &CqContext) -> Result<u32, CmdStatus> {
+        let mut m = CreateCqIn::ZERO;
+        let cqc = m.part_mut(CreateCqIn::CQC);
+        cqc.set(Cqc::LOG_SIZE, u32::from(c.log_size)).set(Cqc::UAR, c.uar).set(Cqc::EQN, c.eqn);
+        // The period has 12 bits.
+        let period = u32::from(c.period_us).min(Cqc::PERIOD.max());
+        cqc.set(Cqc::PERIOD, period).set(Cqc::MAX_COUNT, u32::from(c.max_count)).set_quad(Cqc::DBR, c.dbr);
+        self.create(h, op::CREATE_CQ, &m, &page_list(c.ring, ENTRY << c.log_size))
+    }
+
+    fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
+        let mut m = CreateSqIn::ZERO;
+        let sqc = m.part_mut(CreateSqIn::SQC);
+        sqc.set(Sqc::FLUSH_IN_ERROR, 1).set(Sqc::MIN_INLINE, u32::from(c.min_inline)).set(Sqc::CQN, c.cqn);
+        sqc.set(Sqc::TIS_LIST_SIZE, 1).set(Sqc::TIS, self.tisn);
+        let wq = sqc.part_mut(Sqc::WQ);
+        wq.set(Wq::TYPE, wq_type::CYCLIC).set(Wq::PD, self.pd).set(Wq::UAR, c.uar).set_quad(Wq::DBR, c.dbr);
+        wq.set(Wq::LOG_STRIDE, WQEBB.ilog2()).set(Wq::LOG_SIZE, u32::from(c.log_size));
+        self.create(h, op::CREATE_SQ, &m, &page_list(c.ring, u64::from(WQEBB) << c.log_size))
+    }
+
+    fn modify_sq(&mut self, h: &mut H, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus> {
+        let mut m = ModifySqIn::ZERO;
+        m.set(ModifySqIn::FROM, from as u32).set(ModifySqIn::NUMBER, sqn);
+        m.part_mut(ModifySqIn::SQC).set(Sqc::STATE, to as u32);
+        self.plain(h, (op::MODIFY_SQ, 0), &m)
+    }
+
+    fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
+        let mut m = Numbered::ZERO;
+        m.set(Numbered::NUMBER, sqn);
+        let (out, _): (QuerySqOut, _) = self.queue.execute(h, (op::QUERY_SQ, 0), &m, &[], 0)?;
+        SqState::from_bits(out.part(QuerySqOut::SQC).get(Sqc::STATE)).ok_or(CmdStatus::Internal)
+    }
+
+    fn destroy(&mut self, h: &mut H, o: &Objects) {
+        let all = [
+            (op::DESTROY_SQ, o.sqn),
+            (op::DESTROY_CQ, o.cqn),
+            (op::DESTROY_EQ, o.eqn),
+            (op::DESTROY_MKEY, o.lkey >> 8),
+            (op::DEALLOC_UAR, o.uar),
+        ];
+        for (opcode, n) in all {
+            let gone = self.number(h, opcode, n);
+            debug_assert_eq!(gone, Ok(()), "command {opcode:#x} of {n:#x}");
+        }
+    }
+}
+
+const _: () = assert!(CAP == Numbered::LEN);

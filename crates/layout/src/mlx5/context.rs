@@ -1,0 +1,151 @@
+//! What objects are created from, as plain values: what a driver asks its firmware
+//! for. How they are written down in commands is in [`super::command`].
+
+/// What a completion queue is created from (the fields used of `cqc`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CqContext {
+    /// log2 of its entries.
+    pub log_size: u8,
+    /// Bus address of entry 0.
+    pub ring: u64,
+    /// Bus address of its doorbell record.
+    pub dbr: u64,
+    /// The event queue it reports to.
+    pub eqn: u32,
+    /// The doorbell page that it is armed on.
+    pub uar: u32,
+    /// Moderation: microseconds after the first unreported entry; 0 with `max_count` 0 is off.
+    pub period_us: u16,
+    /// Moderation: entries that end the wait.
+    pub max_count: u16,
+}
+
+/// What an event queue is created from (the fields used of `eqc`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EqContext {
+    /// log2 of its entries.
+    pub log_size: u8,
+    /// Bus address of entry 0.
+    pub ring: u64,
+    /// MSI-X vector.
+    pub vector: u16,
+    /// The doorbell page that it is armed on.
+    pub uar: u32,
+    /// Events other than completions that it takes: bit n is [`super::event`] n.
+    pub events: u64,
+}
+
+/// What a send queue is created from (the fields used of `sqc` and its `wq`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SqContext {
+    /// log2 of its basic blocks.
+    pub log_size: u8,
+    /// Bus address of block 0.
+    pub ring: u64,
+    /// Bus address of its doorbell record.
+    pub dbr: u64,
+    /// Where its completions go.
+    pub cqn: u32,
+    /// The doorbell page that it is rung on.
+    pub uar: u32,
+    /// Minimum inline mode: 0 none, 1 L2, 2 IP, 3 TCP/UDP.
+    pub min_inline: u8,
+}
+
+/// States of a send queue (`sqc.state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SqState {
+    /// Doorbells are ignored; counters are zero.
+    Reset = 0,
+    /// WQEs are executed.
+    Ready = 1,
+    /// WQEs are flushed.
+    Error = 3,
+}
+
+impl SqState {
+    /// From a context.
+    pub fn from_bits(v: u32) -> Option<SqState> {
+        match v {
+            0 => Some(SqState::Reset),
+            1 => Some(SqState::Ready),
+            3 => Some(SqState::Error),
+            _ => None,
+        }
+    }
+}
+
+/// What the device can do, as far as a send queue cares (`QUERY_HCA_CAP`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// ETH `enhanced_multi_pkt_send_wqe`.
+    pub enhanced_mpw: bool,
+    /// GENERAL `max_wqe_sz_sq`, bytes.
+    pub max_wqe_sz_sq: u16,
+    /// ETH `wqe_inline_mode` resolved: the minimum inline mode, 0 to 3.
+    pub min_inline: u8,
+    /// ETH `max_lso_cap`, log2 of the largest LSO payload; 0: no LSO.
+    pub log_max_lso: u8,
+    /// ETH `csum_cap`.
+    pub csum: bool,
+    /// ETH `vlan_cap`.
+    pub vlan: bool,
+}
+
+/// Status of a firmware command (cmd.c `mlx5_cmd_status`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CmdStatus {
+    /// The device failed inside.
+    Internal = 0x01,
+    /// There is no such command, or not with this modifier.
+    BadOp = 0x02,
+    /// The parameters are not valid.
+    BadParam = 0x03,
+    /// The device is not in a state for it: before `INIT_HCA`, after `TEARDOWN_HCA`.
+    BadSystemState = 0x04,
+    /// A resource named does not exist.
+    BadResource = 0x05,
+    /// The resource is in use by another.
+    ResourceBusy = 0x06,
+    /// A limit was exceeded.
+    ExceedLimit = 0x08,
+    /// The resource is not in the state that was said, or others still refer to it.
+    BadResourceState = 0x09,
+    /// An index is out of range.
+    BadIndex = 0x0a,
+    /// No resources left.
+    NoResources = 0x0f,
+    /// The input is too short for the command.
+    BadInputLength = 0x50,
+    /// The output is too short for the command.
+    BadOutputLength = 0x51,
+    /// The command was not delivered, or not answered in time: no status at all.
+    Undelivered = 0xff,
+}
+
+impl CmdStatus {
+    /// From a command's output; `None` is success. What is not known is [`CmdStatus::Internal`].
+    pub fn from_byte(b: u8) -> Option<CmdStatus> {
+        use CmdStatus::*;
+        if b == 0 {
+            return None;
+        }
+        let all = [
+            Internal,
+            BadOp,
+            BadParam,
+            BadSystemState,
+            BadResource,
+            ResourceBusy,
+            ExceedLimit,
+            BadResourceState,
+            BadIndex,
+            NoResources,
+            BadInputLength,
+            BadOutputLength,
+        ];
+        Some(all.into_iter().find(|&s| s as u8 == b).unwrap_or(Internal))
+    }
+}
