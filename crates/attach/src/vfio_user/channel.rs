@@ -207,7 +207,7 @@ impl Channel {
         while done < bytes.len() {
             // The descriptor goes with the first bytes.
             let with = fd.filter(|_| done == 0);
-            match send(self.socket.as_raw_fd(), &bytes[done..], with) {
+            match send_with(&self.socket, &bytes[done..], with.as_slice()) {
                 Ok(n) => done += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.wait(libc::POLLOUT, until)?,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -349,13 +349,13 @@ fn receive(socket: RawFd, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result
     Ok(n as usize)
 }
 
-/// `sendmsg`, with at most one descriptor.
-fn send(socket: RawFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<usize> {
-    send_with(socket, bytes, fd.as_slice())
-}
-
-/// `sendmsg`, with descriptors: as many as fit one message.
-pub(super) fn send_with(socket: RawFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+/// Sends bytes with file descriptors, as a client does; of those, as many as fit one message.
+/// How many bytes were taken.
+///
+/// # Errors
+/// What the system says (`WouldBlock` on a full non-blocking socket).
+pub fn send_with(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let socket = socket.as_raw_fd();
     let mut control = Control([0; 256]);
     let mut io = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     // SAFETY: all zeros is a valid `msghdr`.

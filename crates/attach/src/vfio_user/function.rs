@@ -51,7 +51,7 @@ pub struct Function<D, W> {
     config: ConfigSpace,
     device: D,
     port: GuestPort<W>,
-    pages: Option<Pages>,
+    pub(super) pages: Option<Pages>,
     /// The client has sent its version.
     greeted: bool,
     scratch: Vec<u8>,

@@ -43,7 +43,7 @@ mod polled;
 mod port;
 mod wait;
 
-pub use channel::Gone;
+pub use channel::{Gone, send_with};
 pub use function::Function;
 pub use pci::{Bar, Capability, Identity, InBar, Polled};
 pub use port::{GuestPort, Watch};
