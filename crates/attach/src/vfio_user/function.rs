@@ -248,14 +248,8 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
             let why = format!("version {}.{}; allowed is {}.x", v.major, v.minor, VERSION.0);
             return Err(Gone::Protocol(why));
         }
-        let json = json.strip_suffix(&[0]).unwrap_or(json);
-        if !json.is_empty() {
-            let said: serde_json::Value =
-                serde_json::from_slice(json).map_err(|e| Gone::Protocol(format!("version data: {e}")))?;
-            let max = said.pointer("/capabilities/max_data_xfer_size").and_then(serde_json::Value::as_u64);
-            if let (Some(max), Some(channel)) = (max, &mut self.port.channel) {
-                channel.max_data = u32::try_from(max).unwrap_or(MAX_DATA).clamp(4096, MAX_DATA);
-            }
+        if let (Some(max), Some(channel)) = (number(json, "max_data_xfer_size"), &mut self.port.channel) {
+            channel.max_data = u32::try_from(max).unwrap_or(MAX_DATA).clamp(4096, MAX_DATA);
         }
         self.greeted = true;
         let minor = v.minor.get().min(VERSION.1);
@@ -461,8 +455,34 @@ impl<D: Timed, W> Timed for Function<D, W> {
     }
 }
 
+/// The number after `"key":` in JSON text. Nothing else of what a client says of itself changes anything here, so
+/// nothing else of it is read.
+fn number(json: &[u8], key: &str) -> Option<u64> {
+    let text = std::str::from_utf8(json).ok()?;
+    let (_, after) = text.split_once(&format!("\"{key}\""))?;
+    let digits = after.trim_start().strip_prefix(':')?.trim_start();
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}
+
 /// The widest access, up to 8 bytes, that is aligned and not too long.
 fn width(offset: u64, left: usize) -> usize {
     let aligned = 1 << (offset | 8).trailing_zeros();
     usize::min(aligned, 1 << left.min(8).ilog2())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_after_a_key() {
+        let json = br#"{"capabilities":{"max_data_xfer_size" : 4096,"x":{"y":1}}}"#;
+        assert_eq!(number(json, "max_data_xfer_size"), Some(4096));
+        assert_eq!(number(json, "y"), Some(1));
+        assert_eq!(number(json, "z"), None);
+        for broken in [&b"\"y\""[..], b"\"y\":", b"\"y\":x", b"\xff\"y\":1", b"\"y\":99999999999999999999"] {
+            assert_eq!(number(broken, "y"), None);
+        }
+    }
 }
