@@ -200,6 +200,9 @@ pub(crate) struct Serve {
     /// The other end of the wire: tap:NAME, pcap:FILE, reflect, socket:PATH, none
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub(crate) uplink: String,
+    /// Count by another bus's rules than the card's own: pci32, pci64, pcix, pcie2x8, pcie3x16
+    #[arg(long, value_name = "BUS")]
+    pub(crate) bus: Option<String>,
     /// Station address, such as 52:54:00:db:00:01
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) mac: Option<String>,

@@ -2,13 +2,15 @@
 //!
 //! An entry says what the device looks like on its bus ([`Identity`]), by which rules its
 //! transactions are counted, and how fast its wire is. A new device is one more entry, and
-//! an implementation of [`Served`] for its model.
+//! an implementation of [`Served`] for its model. One on PCI Express with doorbell pages
+//! says so in its identity: [`Capability::Express`] and [`Capability::MsiX`], a
+//! [`Bar::Memory64`], and a [`Polled`](doorbell_attach::vfio_user::Polled) for the pages.
 
 use super::bill::{Bill, Bus};
 use super::turns::{Around, run};
 use crate::Error;
 use doorbell_attach::vfio_user::{Bar, Capability, Function, GuestPort, Identity};
-use doorbell_bus::pci;
+use doorbell_bus::{pci, pcie};
 use doorbell_devices::e1000::{Config, E1000, Variant};
 use doorbell_seam::{Device, Time};
 
@@ -24,7 +26,8 @@ pub(super) trait Served: Device<GuestPort<Bill>> {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) name: &'static str,
-    pub(super) bus: Platform,
+    /// One of [`PLATFORMS`], by name: what such a card sat on.
+    pub(super) bus: &'static str,
     /// Of its wire.
     pub(super) bits_per_second: u64,
     pub(super) serve: Serve,
@@ -33,36 +36,63 @@ pub(super) struct Entry {
 /// Serves until told to stop; a station address may be given.
 type Serve = fn(&Entry, Option<[u8; 6]>, Bill, Around) -> Result<(), Error>;
 
-/// The bus that the device is counted on: a usual one of its time, in a PC.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Platform {
-    /// 32 bits, 66 MHz: what an 82540EM can do.
-    Pci32,
-    /// 64 bits, 66 MHz: a server's slot.
-    Pci64,
-    /// PCI-X at 133 MHz.
-    PciX,
+/// The bus that the device is counted on.
+#[derive(Debug)]
+pub(super) struct Platform {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    rules: fn() -> Bus,
+}
+
+/// Those of PCs. Bridges read 512 bytes ahead; cache lines have 64.
+pub(super) static PLATFORMS: [Platform; 5] = [
+    Platform {
+        name: "pci32",
+        about: "PCI, 32 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B ahead",
+        rules: || pci(pci::Settings::POWER4.protocol, 66, 32),
+    },
+    Platform {
+        name: "pci64",
+        about: "PCI, 64 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B ahead",
+        rules: || pci(pci::Settings::POWER4.protocol, 66, 64),
+    },
+    Platform {
+        name: "pcix",
+        about: "PCI-X, 64 bits at 133 MHz, requests of up to 2048 B, blocks to 512 B",
+        rules: || pci(pci::Protocol::X { mmrbc: 2048, outstanding: 1 }, 133, 64),
+    },
+    Platform {
+        name: "pcie2x8",
+        about: "PCI Express 2.0 x8, MPS 256, MRRS 512, an Ack and an UpdateFC per request",
+        rules: || pcie(2, 8),
+    },
+    Platform {
+        name: "pcie3x16",
+        about: "PCI Express 3.0 x16, MPS 256, MRRS 512, an Ack and an UpdateFC per request",
+        rules: || pcie(3, 16),
+    },
+];
+
+const WRITTEN_HERE: &str = "settings that are written down here";
+
+fn pci(protocol: pci::Protocol, mhz: u32, bits: u32) -> Bus {
+    let settings = pci::Settings { protocol, mhz, bits, line: 64, ..pci::Settings::POWER4 };
+    Bus::Pci(pci::Rules::new(settings).expect(WRITTEN_HERE))
+}
+
+fn pcie(generation: u32, lanes: u32) -> Bus {
+    let rules = pcie::Rules::new(pcie::Settings::link(generation, lanes)).expect(WRITTEN_HERE);
+    Bus::Pcie(rules, Box::new(pcie::DllpState::new(&rules)))
 }
 
 impl Platform {
-    /// Its rules. Bridges of PCs read 512 bytes ahead; cache lines have 64.
-    pub(super) fn rules(self) -> Bus {
-        let x = pci::Protocol::X { mmrbc: 2048, outstanding: 1 };
-        let (protocol, mhz, bits) = match self {
-            Platform::Pci32 => (pci::Settings::POWER4.protocol, 66, 32),
-            Platform::Pci64 => (pci::Settings::POWER4.protocol, 66, 64),
-            Platform::PciX => (x, 133, 64),
-        };
-        let settings = pci::Settings { protocol, mhz, bits, line: 64, ..pci::Settings::POWER4 };
-        Bus::Pci(pci::Rules::new(settings).unwrap_or_else(|e| unreachable!("settings written down here: {e}")))
+    /// The one called `name`.
+    pub(super) fn find(name: &str) -> Option<&'static Platform> {
+        PLATFORMS.iter().find(|p| p.name == name)
     }
 
-    pub(super) const fn about(self) -> &'static str {
-        match self {
-            Platform::Pci32 => "PCI, 32 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B ahead",
-            Platform::Pci64 => "PCI, 64 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B ahead",
-            Platform::PciX => "PCI-X, 64 bits at 133 MHz, requests of up to 2048 B, blocks to 512 B",
-        }
+    pub(super) fn rules(&self) -> Bus {
+        (self.rules)()
     }
 }
 
@@ -70,19 +100,19 @@ impl Platform {
 pub(super) static DEVICES: [Entry; 3] = [
     Entry {
         name: "e1000",
-        bus: Platform::Pci32,
+        bus: "pci32",
         bits_per_second: 1_000_000_000,
         serve: |e, mac, bill, around| e1000(e, Config::I82540EM, mac, bill, around),
     },
     Entry {
         name: "e1000-82544gc",
-        bus: Platform::Pci64,
+        bus: "pci64",
         bits_per_second: 1_000_000_000,
         serve: |e, mac, bill, around| e1000(e, Config::I82544GC, mac, bill, around),
     },
     Entry {
         name: "e1000-82545em",
-        bus: Platform::PciX,
+        bus: "pcix",
         bits_per_second: 1_000_000_000,
         serve: |e, mac, bill, around| e1000(e, Config::I82545EM, mac, bill, around),
     },

@@ -18,7 +18,7 @@ use crate::args::Serve;
 use crate::output::{Capture, plain};
 use crate::{DONE, Error};
 use bill::Bill;
-use devices::DEVICES;
+use devices::{DEVICES, PLATFORMS, Platform};
 use doorbell_attach::pcap::Writer;
 use doorbell_attach::vfio_user::Listener;
 use metrics::Metrics;
@@ -35,6 +35,11 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
         .find(|d| d.name == args.device)
         .ok_or_else(|| Error::input(format!("no device is called `{}`; there are: {}", args.device, known())))?;
     let mac = args.mac.as_deref().map(station).transpose()?;
+    let named = args.bus.as_deref().unwrap_or(entry.bus);
+    let platform = Platform::find(named).ok_or_else(|| {
+        let names: Vec<&str> = PLATFORMS.iter().map(|p| p.name).collect();
+        Error::input(format!("--bus {named}: allowed are {}", names.join(", ")))
+    })?;
     let uplink = Uplink::open(&args.uplink)?;
     let capture = match &args.capture {
         None => None,
@@ -50,8 +55,13 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
     let metrics = args.metrics.as_deref().map(Metrics::listen).transpose()?;
     let socket = Listener::bind(&args.socket)
         .map_err(|e| Error::input(format!("--socket {}: {}", args.socket.display(), plain(&e))))?;
-    let bill = Bill::new(entry.bus.rules(), uplink, capture, trace);
-    (entry.serve)(entry, mac, bill, turns::Around { socket, metrics, format: args.format, quiet: args.quiet })?;
+    let bill = Bill::new(platform.rules(), uplink, capture, trace);
+    (entry.serve)(
+        entry,
+        mac,
+        bill,
+        turns::Around { socket, metrics, bus: platform.about, format: args.format, quiet: args.quiet },
+    )?;
     Ok(DONE)
 }
 

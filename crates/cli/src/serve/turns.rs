@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Around {
     pub(super) socket: Listener,
     pub(super) metrics: Option<Metrics>,
+    /// By which rules it is counted.
+    pub(super) bus: &'static str,
     pub(super) format: Format,
     pub(super) quiet: bool,
 }
@@ -96,7 +98,7 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
     say(format_args!("{} is ready", entry.name));
     while !stop.came() {
         if show.swap(false, Ordering::Relaxed) {
-            print(&snapshot(entry, &f, clients).show(around.format))?;
+            print(&snapshot(entry.name, around.bus, &f, clients).show(around.format))?;
         }
         if cable.swap(false, Ordering::Relaxed) {
             plugged = !plugged;
@@ -109,12 +111,12 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
                 Ok(n) => busy |= n > 0,
                 Err(gone) => {
                     say(format_args!("client {clients}: {gone}"));
-                    f.watch().uplink.restart();
                     inbound.held = None;
                 }
             }
         } else if let Some(client) = around.socket.accept().map_err(system)? {
             clients += 1;
+            f.watch().uplink.restart();
             f.connect(clock.now(), client).map_err(system)?;
             say(format_args!("client {clients} has connected"));
             busy = true;
@@ -164,11 +166,11 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
         if let Some(m) = &mut around.metrics
             && (ready[..metrics].contains(&true) || metrics > 1)
         {
-            m.serve(|| snapshot(entry, &f, clients));
+            m.serve(|| snapshot(entry.name, around.bus, &f, clients));
         }
     }
     f.disconnect(clock.now());
-    print(&snapshot(entry, &f, clients).show(around.format))?;
+    print(&snapshot(entry.name, around.bus, &f, clients).show(around.format))?;
     f.watch().finish()
 }
 
@@ -223,7 +225,7 @@ fn arrive<D: Served>(f: &mut Function<D, Bill>, clock: &Clock, inbound: &mut Inb
 }
 
 /// The counts, as they are.
-fn snapshot<D: Served>(entry: &Entry, f: &Function<D, Bill>, clients: u64) -> Report {
+fn snapshot<D: Served>(device: &'static str, bus: &'static str, f: &Function<D, Bill>, clients: u64) -> Report {
     let bill = &f.port().watch;
     let mut ledger: Vec<_> =
         Ledger::about().zip(bill.ledger.entries()).map(|((n, about), (_, v))| (n, about, v)).collect();
@@ -231,12 +233,5 @@ fn snapshot<D: Served>(entry: &Entry, f: &Function<D, Bill>, clients: u64) -> Re
     ledger.push(("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1));
     ledger.push(("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped));
     ledger.push(("lost_interrupts", "Interrupts that the guest had not asked for.", f.lost_interrupts()));
-    Report {
-        device: entry.name,
-        bus: entry.bus.about(),
-        connected: f.connected(),
-        clients,
-        ledger,
-        counters: f.device().counters(),
-    }
+    Report { device, bus, connected: f.connected(), clients, ledger, counters: f.device().counters() }
 }

@@ -97,9 +97,18 @@ impl Uplink {
         Ok(Uplink { kind, dropped: 0 })
     }
 
-    /// A new guest: a capture begins anew.
+    /// A new guest: a capture begins anew, and what came for nobody is gone.
     pub(super) fn restart(&mut self) {
         match &mut self.kind {
+            Kind::Tap(tap) => {
+                let mut away = [0; 2048];
+                // A TAP device's queue is no longer than that, and more may come meanwhile.
+                for _ in 0..KEPT {
+                    if tap.receive(&mut away).is_err() {
+                        break;
+                    }
+                }
+            }
             Kind::Replay(r) => (r.next, r.began) = (0, None),
             Kind::Reflect(queue) => queue.clear(),
             _ => {}
