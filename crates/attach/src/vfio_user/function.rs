@@ -374,12 +374,10 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
             offset: offset.into(),
             size: len.into(),
         };
-        // A client that has no room for the capability asks again, with room.
-        if argsz < info.argsz.get() {
-            out.extend_from_slice(info.as_bytes());
-        } else {
-            info.cap_offset = (size_of::<RegionInfo>() as u32).into();
-            out.extend_from_slice(info.as_bytes());
+        // A client that has no room for the capability asks again, with room. QEMU wants the offset even then.
+        info.cap_offset = (size_of::<RegionInfo>() as u32).into();
+        out.extend_from_slice(info.as_bytes());
+        if argsz >= info.argsz.get() {
             out.extend_from_slice(sparse.as_bytes());
         }
         Ok(Answer::Region(index))

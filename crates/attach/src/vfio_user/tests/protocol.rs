@@ -37,7 +37,7 @@ fn regions_have_sizes_and_one_can_be_mapped() {
     assert_eq!(sizes, [1 << 16, 0, 64, 0, 0, 0, 0, 4096, 0]);
     assert!(region(&mut c, &mut f, 9, 32).is_empty(), "there is no tenth");
     let short = region(&mut c, &mut f, 0, 32);
-    assert_eq!((short.len(), short[0]), (32, 64), "no room: how much it takes");
+    assert_eq!((short.len(), short[0], short[12]), (32, 64, 32), "no room: how much it takes, and where");
     let whole = region(&mut c, &mut f, 0, 64);
     assert_eq!(whole.len(), 64);
     let area: Vec<u64> = whole[48..].as_chunks().0.iter().map(|b| u64::from_ne_bytes(*b)).collect();
