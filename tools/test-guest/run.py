@@ -233,6 +233,21 @@ class Rig:
     def ping_once(self):
         self.guest.run(f"for i in 1 2 3 4 5; do ping -q -c 1 -W 1 {HOST} && break; done")
 
+    def speeds(self):
+        """Forced and advertised speeds: what ethtool shows is what was asked for, and frames pass."""
+        for ask, speed, duplex in (
+            ("speed 100 duplex full autoneg off", "100Mb/s", "Full"),
+            ("speed 10 duplex half autoneg off", "10Mb/s", "Half"),
+            ("autoneg on advertise 0x004", "100Mb/s", "Half"),
+            ("autoneg on advertise 0x02f", "1000Mb/s", "Full"),
+        ):
+            self.guest.run(f"ethtool -s eth0 {ask}; sleep 0.5")
+            self.carrier("1", 20)
+            shown = self.guest.run("ethtool eth0")
+            expect(f"Speed: {speed}" in shown and f"Duplex: {duplex}" in shown, f"{ask}: {shown}")
+            self.ping_once()
+        self.quiet()
+
     def offloads_off_and_on(self):
         """Without TSO, checksums and scatter-gather, and with them again."""
         before = self.server.counts()
@@ -360,8 +375,8 @@ class Rig:
         for name in ("mmio_writes", "mmio_reads", "line_interrupts", "pci_read_bytes", "pci_write_bytes"):
             print(f"      {name} {ledger[name] / frames:.3f} a frame", end=";" if name != "pci_write_bytes" else "\n")
 
-    all = [probe, ping, iperf_both_ways, statistics_equal_counters, self_test, ring_sizes, offloads_off_and_on]
-    all += [vlan, jumbo, promiscuous, link_flaps, reload, another_guest, bill]
+    all = [probe, ping, iperf_both_ways, statistics_equal_counters, self_test, ring_sizes, speeds]
+    all += [offloads_off_and_on, vlan, jumbo, promiscuous, link_flaps, reload, another_guest, bill]
 
 
 def main():
