@@ -195,14 +195,17 @@ class Rig:
         s0, c0 = both()
         self.guest.run(f"ping -q -c 20 -i 0.02 -s 700 {HOST}")
         self.iperf(2)
+        self.iperf(2, "-R", "-u", "-b", "300M", "-l", "200")
         send([frame(OTHER) for _ in range(7)])
         s1, c1 = both()
         d = lambda of, a, b: b[of] - a[of]
         pairs = [
             (("rx_packets",), "device_rx_packets"),
             (("tx_packets",), "device_tx_packets"),
-            (("tx_packets",), "wire_frames"),
+            (("tx_packets", "tx_flow_control_xon", "tx_flow_control_xoff"), "wire_frames"),
+            (("tx_flow_control_xon", "tx_flow_control_xoff"), "device_pauses_sent"),
             (("rx_missed_errors",), "device_rx_missed"),
+            (("rx_no_buffer_count",), "device_rx_waited"),
             (("tx_tcp_seg_good",), "device_large_sends"),
         ]
         for stats, counter in pairs:
@@ -210,8 +213,8 @@ class Rig:
             b = d(counter, c0, c1)
             expect(a == b, f"ethtool's {'+'.join(stats)} is {a}, {counter} is {b}")
         expect(d("tx_packets", s0, s1) > 20 and d("tx_tcp_seg_good", s0, s1) > 0, "there was traffic")
-        fcs = 4 * d("wire_frames", c0, c1)
-        expect(d("tx_bytes", s0, s1) == d("wire_bytes", c0, c1) + fcs, "tx_bytes are the wire's, with FCS")
+        fcs, pauses = 4 * d("tx_packets", s0, s1), 60 * d("device_pauses_sent", c0, c1)
+        expect(d("tx_bytes", s0, s1) == d("wire_bytes", c0, c1) - pauses + fcs, "tx_bytes are the wire's, with FCS")
         lost = sum(d(f"device_{n}", c0, c1) for n in ("rx_filtered", "rx_missed", "rx_dropped"))
         expect(d("arrived_frames", c0, c1) - lost == d("rx_packets", s0, s1), "every frame arrived, or was dropped by name")
         expect(d("device_rx_filtered", c0, c1) >= 7, "frames for others are filtered")

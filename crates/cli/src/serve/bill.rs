@@ -32,6 +32,8 @@ pub(super) struct Bill {
     pub(super) ledger: Ledger,
     /// Frames that arrived for the guest, and their bytes, without FCS.
     pub(super) arrived: (u64, u64),
+    /// A pause frame from the guest: for so many times 512 bits.
+    pub(super) pause: Option<u16>,
     bus: Bus,
     pub(super) uplink: Uplink,
     capture: Option<Capture>,
@@ -45,7 +47,7 @@ const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
 
 impl Bill {
     pub(super) fn new(bus: Bus, uplink: Uplink, capture: Option<Capture>, trace: Option<Trace>) -> Bill {
-        Bill { ledger: Ledger::default(), arrived: (0, 0), bus, uplink, capture, trace, broken: None }
+        Bill { ledger: Ledger::default(), arrived: (0, 0), pause: None, bus, uplink, capture, trace, broken: None }
     }
 
     /// A frame arrives for the guest.
@@ -238,7 +240,13 @@ impl Watch for Bill {
         self.ledger.wire_frames += 1;
         self.ledger.wire_bytes += frame.len() as u64;
         self.keep(at, "frame out", frame);
-        self.uplink.send(frame);
+        // The partner at the other end obeys a pause frame, and passes it on to nobody.
+        match frame {
+            [0x01, 0x80, 0xc2, 0, 0, 1, _, _, _, _, _, _, 0x88, 0x08, 0, 1, high, low, ..] => {
+                self.pause = Some(u16::from_be_bytes([*high, *low]));
+            }
+            _ => self.uplink.send(frame),
+        }
     }
 }
 

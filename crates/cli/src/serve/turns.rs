@@ -7,7 +7,8 @@
 //!
 //! **The wire** has the device's speed toward the guest too: a frame is taken from the
 //! uplink when the one before would have ended, some 128 us of catching up allowed.
-//! A frame that the device holds off waits here.
+//! A frame that the device holds off waits here, and pause frames of the device are obeyed:
+//! what comes meanwhile waits in the uplink's own queue.
 
 use super::bill::Bill;
 use super::devices::{Entry, Served};
@@ -23,6 +24,8 @@ use doorbell_bus::Ledger;
 use doorbell_seam::{Drop, Span, Taken, Time, Timed};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use signal_hook::flag;
+use std::io::{Write, stderr};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -81,7 +84,8 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
     flag::register(SIGUSR2, Arc::clone(&cable)).map_err(system)?;
     let say = |what: std::fmt::Arguments<'_>| {
         if !around.quiet {
-            eprintln!("doorbell: {what}");
+            // Where even stderr is gone, nobody is told.
+            let _ = writeln!(stderr(), "doorbell: {what}");
         }
     };
     let clock = Clock(Instant::now());
@@ -131,16 +135,17 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
         if let Some(why) = f.watch().broken.take() {
             return Err(Error::input(why));
         }
-        if busy {
-            // Others may be waiting, but whoever was busy goes on soonest if nobody is asked.
-            if around.metrics.is_none() && f.polls() {
-                continue;
-            }
+        if let Some(why) = f.watch().uplink.lost.take() {
+            say(format_args!("the uplink is gone: {why}"));
+        }
+        // With polled pages every system call delays a doorbell; whoever was busy goes on first.
+        if busy && f.polls() && around.metrics.is_none() {
+            continue;
         }
         // What to wait for, and how long.
         let now = clock.now();
         let mut wait = if busy { Duration::ZERO } else { NAP };
-        let due = [f.next_due(), next_frame(&mut f, &inbound, now)].into_iter().flatten().min();
+        let due = [f.next_due(), next_frame(&f, &inbound, now)].into_iter().flatten().min();
         if let Some(due) = due {
             wait = wait.min(Duration::from_nanos(due.since(now).ps().div_ceil(1000)));
         }
@@ -156,7 +161,7 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
         if f.connected() {
             fds.extend(f.fds());
         } else {
-            fds.push(std::os::fd::AsFd::as_fd(&around.socket));
+            fds.push(around.socket.as_fd());
         }
         if takes_frames {
             fds.extend(f.port().watch.uplink.fd());
@@ -175,7 +180,7 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
 }
 
 /// When a frame may arrive without a descriptor becoming readable.
-fn next_frame<D: Served>(f: &mut Function<D, Bill>, inbound: &Inbound, now: Time) -> Option<Time> {
+fn next_frame<D: Served>(f: &Function<D, Bill>, inbound: &Inbound, now: Time) -> Option<Time> {
     if !f.connected() {
         return None;
     }
@@ -192,6 +197,9 @@ fn arrive<D: Served>(f: &mut Function<D, Bill>, clock: &Clock, inbound: &mut Inb
     }
     for n in 0..BURST {
         let now = clock.now();
+        if let Some(quanta) = f.watch().pause.take() {
+            inbound.free = now + inbound.byte * (u64::from(quanta) * 64);
+        }
         if inbound.free > now {
             return n > 0;
         }

@@ -36,6 +36,8 @@ pub(super) struct Uplink {
     kind: Kind,
     /// Frames that could not be passed on.
     pub(super) dropped: u64,
+    /// Why there is no uplink any more.
+    pub(super) lost: Option<String>,
 }
 
 #[derive(Debug)]
@@ -94,7 +96,7 @@ impl Uplink {
             }
             _ => return Err(wrong("allowed are tap:NAME, pcap:FILE, reflect, socket:PATH, none".to_owned())),
         };
-        Ok(Uplink { kind, dropped: 0 })
+        Ok(Uplink { kind, dropped: 0, lost: None })
     }
 
     /// A new guest: a capture begins anew, and what came for nobody is gone.
@@ -164,7 +166,16 @@ impl Uplink {
         };
         match &mut self.kind {
             Kind::None => None,
-            Kind::Tap(tap) => tap.receive(frame).ok().map(|(_, n)| n),
+            Kind::Tap(tap) => match tap.receive(frame) {
+                Ok((_, n)) => Some(n),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
+                // Somebody has deleted the interface.
+                Err(e) => {
+                    self.lost = Some(plain(&e));
+                    self.kind = Kind::None;
+                    None
+                }
+            },
             Kind::Reflect(queue) => queue.pop_front().map(|f| put(&f)),
             Kind::Replay(r) => {
                 let due = r.due()?;
