@@ -67,11 +67,14 @@ pub(super) struct Message {
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: UnixStream,
-    /// Bytes read, from `start` on not yet taken.
+    /// Bytes read, of which those from `start` to `end` have not been taken.
     buffer: Vec<u8>,
     start: usize,
-    /// Descriptors of the message that the last byte belongs to.
-    fds: Vec<OwnedFd>,
+    end: usize,
+    /// Descriptors, each with the last byte of the read that brought it, as a place in the buffer.
+    fds: VecDeque<(usize, OwnedFd)>,
+    /// Descriptors of one read.
+    new_fds: Vec<OwnedFd>,
     /// Requests that came while a reply was waited for.
     waiting: VecDeque<Message>,
     waiting_bytes: usize,
@@ -93,9 +96,11 @@ impl Channel {
         socket.set_nonblocking(true)?;
         Ok(Channel {
             socket,
-            buffer: Vec::with_capacity(CHUNK),
+            buffer: vec![0; CHUNK],
             start: 0,
-            fds: Vec::new(),
+            end: 0,
+            fds: VecDeque::new(),
+            new_fds: Vec::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             out: Vec::new(),
@@ -154,7 +159,7 @@ impl Channel {
 
     /// A whole message out of the buffer.
     fn take(&mut self) -> Result<Option<Message>, Gone> {
-        let there = &self.buffer[self.start..];
+        let there = &self.buffer[self.start..self.end];
         let Ok((header, _)) = Header::read_from_prefix(there) else { return Ok(None) };
         let size = header.size.get() as usize;
         if !(HEADER..=MAX_MESSAGE).contains(&size) {
@@ -165,18 +170,26 @@ impl Channel {
         body.clear();
         body.extend_from_slice(&bytes[HEADER..]);
         self.start += size;
-        let fds = if self.start == self.buffer.len() { std::mem::take(&mut self.fds) } else { Vec::new() };
+        let ours = self.fds.partition_point(|(place, _)| *place < self.start);
+        let fds = self.fds.drain(..ours).map(|(_, fd)| fd).collect();
         Ok(Some(Message { header, body, fds }))
     }
 
     /// Reads what is there; 0 is the end.
     fn receive(&mut self) -> io::Result<usize> {
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        let have = self.buffer.len();
-        self.buffer.resize(have + CHUNK, 0);
-        let got = receive(self.socket.as_raw_fd(), &mut self.buffer[have..], &mut self.fds);
-        self.buffer.truncate(have + got.as_ref().copied().unwrap_or(0));
+        self.buffer.copy_within(self.start..self.end, 0);
+        for (place, _) in &mut self.fds {
+            *place -= self.start;
+        }
+        (self.start, self.end) = (0, self.end - self.start);
+        // More room for a long message only.
+        if self.end + CHUNK / 2 > self.buffer.len() {
+            self.buffer.resize(self.end + CHUNK, 0);
+        }
+        let got = receive(self.socket.as_raw_fd(), &mut self.buffer[self.end..], &mut self.new_fds);
+        self.end += got.as_ref().copied().unwrap_or(0);
+        let place = self.end.saturating_sub(1);
+        self.fds.extend(self.new_fds.drain(..).map(|fd| (place, fd)));
         if self.fds.len() > MAX_FDS {
             return Err(io::Error::other("more file descriptors than allowed in one message"));
         }

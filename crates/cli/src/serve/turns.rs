@@ -15,10 +15,10 @@ use super::devices::{Entry, Served};
 use super::metrics::Metrics;
 use super::report::Report;
 use super::uplink::MAX_FRAME;
-use crate::Error;
 use crate::args::Format;
 use crate::output::print;
 use crate::progress::Interrupt;
+use crate::{Error, MISSED};
 use doorbell_attach::vfio_user::{Function, Listener, exact_timers, readable};
 use doorbell_bus::Ledger;
 use doorbell_seam::{Drop, Span, Taken, Time, Timed};
@@ -76,7 +76,8 @@ struct Inbound {
 
 /// Serves until a signal says to stop; then prints the ledger.
 pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around: Around) -> Result<(), Error> {
-    let system = |e: std::io::Error| Error::input(e.to_string());
+    let failed = |what: String| Error { code: MISSED, what };
+    let system = |e: std::io::Error| failed(e.to_string());
     exact_timers();
     let stop = Interrupt::watched().map_err(system)?;
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -133,7 +134,7 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
         f.advance(now);
         busy |= arrive(&mut f, &clock, &mut inbound);
         if let Some(why) = f.watch().broken.take() {
-            return Err(Error::input(why));
+            return Err(failed(why));
         }
         if let Some(why) = f.watch().uplink.lost.take() {
             say(format_args!("the uplink is gone: {why}"));

@@ -212,3 +212,37 @@ fn descriptors_that_no_command_wants_are_closed() {
     assert!(m.is_ok());
     assert_eq!(std::io::Read::read(&mut ours, &mut [0]).unwrap(), 0, "its last holder has let go");
 }
+
+#[test]
+fn descriptors_belong_to_the_message_that_they_came_with() {
+    use crate::shared::EventFd;
+    use crate::vfio_user::message::{SetIrqs, irq_set};
+    use std::os::fd::AsFd;
+    let (mut f, mut c) = connected();
+    c.enable(&mut f);
+    let connect = |vector: u32| {
+        let flags = irq_set::DATA_EVENTFD | irq_set::TRIGGER;
+        let set =
+            SetIrqs { argsz: 20.into(), flags: flags.into(), index: 2.into(), start: vector.into(), count: 1.into() };
+        let mut m = vec![];
+        write(&mut m, vector as u16, command::DEVICE_SET_IRQS, 0, 0, &[set.as_bytes()]);
+        m
+    };
+    let (a, b) = (EventFd::new().unwrap(), EventFd::new().unwrap());
+    // Of the first message a part comes with its descriptor, and the rest together with a whole message without
+    // one (it disconnects); then one with a descriptor behind one without, in a single read.
+    let (first, rest) = (&connect(0)[..20], &connect(0)[20..]);
+    c.raw(first, &[a.as_fd()]);
+    c.serve(&mut f).unwrap();
+    c.raw(&[rest, &connect(1)].concat(), &[]);
+    c.serve(&mut f).unwrap();
+    c.raw(&connect(2), &[]);
+    c.raw(&connect(3), &[b.as_fd()]);
+    c.serve(&mut f).unwrap();
+    let answers: Vec<bool> = (0..4).map(|_| c.reply().unwrap().1.is_ok()).collect();
+    assert_eq!(answers, [true; 4]);
+    for vector in 0..4 {
+        c.set(&mut f, toy::RAISE, 2 + vector);
+    }
+    assert_eq!((a.take(), b.take(), f.lost_interrupts()), (1, 1, 2));
+}
