@@ -78,10 +78,11 @@ impl Uplink {
             Some(("tap", name)) if !name.is_empty() => {
                 let tap = Tap::open(name, 0).and_then(|t| t.set_nonblocking(true).map(|()| t)).map_err(|e| {
                     wrong(match e.raw_os_error() {
-                        Some(libc_errno::EPERM) => {
+                        Some(errno::EACCES) => format!("{e}: /dev/net/tun is not open to you"),
+                        Some(errno::EPERM) => {
                             format!("{e}; make one that is yours: ip tuntap add dev {name} mode tap user $USER")
                         }
-                        Some(libc_errno::EBUSY) => format!("{e}: somebody else has it open"),
+                        Some(errno::EBUSY) => format!("{e}: somebody else has it open"),
                         _ => plain(&e),
                     })
                 })?;
@@ -303,8 +304,9 @@ impl Stream {
 }
 
 /// Errno values that get a hint.
-mod libc_errno {
+mod errno {
     pub(super) const EPERM: i32 = 1;
+    pub(super) const EACCES: i32 = 13;
     pub(super) const EBUSY: i32 = 16;
 }
 
