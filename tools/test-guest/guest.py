@@ -130,14 +130,11 @@ class Guest:
     """A guest under TCG. KVM is not used: the runs are the same everywhere."""
 
     def __init__(self, cache, initrd, socket, directory, cpus=1, express=False, extra=()):
-        tree = cache / "qemu/usr"
-        lib = tree / "lib/x86_64-linux-gnu"
         bus = "rp1" if express else "pcie.0"
         self.log = open(directory / "console.log", "wb")
         device = {"driver": "vfio-user-pci", "bus": bus, "socket": {"type": "unix", "path": str(socket)}}
         self.process = subprocess.Popen(
-            [tree / "lib64/ld-linux-x86-64.so.2", "--library-path", lib, tree / "bin/qemu-system-x86_64"]
-            + ["-L", tree / "share/qemu", "-L", tree / "share/seabios"]
+            [pathlib.Path(__file__).parent / "qemu.sh"]
             + "-M q35,memory-backend=ram -accel tcg -cpu max -nodefaults -no-user-config -display none".split()
             + "-no-reboot -object memory-backend-memfd,id=ram,size=512M,share=on -m 512M -serial stdio".split()
             + ["-smp", str(cpus), *extra]
@@ -147,7 +144,7 @@ class Guest:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=open(directory / "qemu.log", "w"),
-            env={**os.environ, "QEMU_MODULE_DIR": str(lib / "qemu")},
+            env={**os.environ, "DOORBELL_GUEST": str(cache)},
         )
         self.errors = directory / "qemu.log"
         self.pending = b""

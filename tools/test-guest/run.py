@@ -251,6 +251,21 @@ class Rig:
             self.ping_once()
         self.quiet()
 
+    def flow_control(self):
+        """A flood that the guest cannot keep up with: pause frames hold it off, and next to nothing is lost on the chip."""
+        self.guest.run("ethtool -G eth0 rx 80")
+        self.up()
+        before = self.server.counts()
+        self.iperf(3, "-R", "-u", "-b", "900M", "-l", "1400")
+        after = self.server.counts()
+        d = lambda name: after[name] - before[name]
+        missed, arrived, pauses = d("device_rx_missed"), d("arrived_frames"), d("device_pauses_sent")
+        print(f"      {pauses} pause frames, {missed} of {arrived} frames missed")
+        expect(pauses > 0 and missed * 100 <= arrived, "pause frames are obeyed")
+        self.guest.run("ethtool -G eth0 rx 256")
+        self.up()
+        self.quiet()
+
     def offloads_off_and_on(self):
         """Without TSO, checksums and scatter-gather, and with them again."""
         before = self.server.counts()
@@ -379,7 +394,7 @@ class Rig:
             print(f"      {name} {ledger[name] / frames:.3f} a frame", end=";" if name != "pci_write_bytes" else "\n")
 
     all = [probe, ping, iperf_both_ways, statistics_equal_counters, self_test, ring_sizes, speeds]
-    all += [offloads_off_and_on, vlan, jumbo, promiscuous, link_flaps, reload, another_guest, bill]
+    all += [flow_control, offloads_off_and_on, vlan, jumbo, promiscuous, link_flaps, reload, another_guest, bill]
 
 
 def main():

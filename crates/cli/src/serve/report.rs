@@ -18,10 +18,10 @@ pub(super) struct Report {
     pub(super) counters: Vec<(&'static str, u64)>,
 }
 
-/// Counts by name, as an object.
-struct Counts(Vec<(&'static str, u64)>);
+/// Numbers by name, as an object.
+struct Named<T>(Vec<(&'static str, T)>);
 
-impl Serialize for Counts {
+impl<T: Serialize> Serialize for Named<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(Some(self.0.len()))?;
         for (name, v) in &self.0 {
@@ -37,8 +37,10 @@ struct Json {
     bus: &'static str,
     clients: u64,
     frames: u64,
-    ledger: Counts,
-    device_counters: Counts,
+    ledger: Named<u64>,
+    /// Of the ledger, divided by the frames; none without frames.
+    per_packet: Named<f64>,
+    device_counters: Named<u64>,
 }
 
 impl Report {
@@ -55,8 +57,12 @@ impl Report {
                 bus: self.bus,
                 clients: self.clients,
                 frames,
-                ledger: Counts(self.ledger.iter().map(|&(name, _, v)| (name, v)).collect()),
-                device_counters: Counts(self.counters.clone()),
+                ledger: Named(self.ledger.iter().map(|&(name, _, v)| (name, v)).collect()),
+                per_packet: Named(match frames {
+                    0 => vec![],
+                    n => self.ledger.iter().map(|&(name, _, v)| (name, v as f64 / n as f64)).collect(),
+                }),
+                device_counters: Named(self.counters.clone()),
             };
             return serde_json::to_string_pretty(&json).unwrap_or_else(|e| unreachable!("plain counts serialise: {e}"))
                 + "\n";
