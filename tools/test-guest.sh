@@ -16,6 +16,7 @@ done
 [ -z "$missing" ] || { echo "test-guest: missing:$missing (tools/install-test-deps.sh)" >&2; exit 3; }
 cache=$(tools/test-guest/fetch.sh)
 cargo build --quiet --locked --package doorbell-cli
+cargo build --quiet --locked --package doorbell-attach --example bell
 work=$PWD/target/test-guest
 mkdir -p "$work"
 namespace=--net

@@ -397,6 +397,38 @@ class Rig:
     all += [flow_control, offloads_off_and_on, vlan, jumbo, promiscuous, link_flaps, reload, another_guest, bill]
 
 
+def doorbell_pages(cache, work, initrd):
+    """Pages that the guest writes without a trap: QEMU maps them, and the server sees each write."""
+    directory = work / "bell"
+    directory.mkdir(exist_ok=True)
+    (directory / "socket").unlink(missing_ok=True)
+    bell = subprocess.Popen(["target/debug/examples/bell", directory / "socket"], stdout=subprocess.PIPE, text=True)
+    guest = None
+    try:
+        until = time.monotonic() + 10
+        while not (directory / "socket").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        guest = Guest(cache, initrd, directory / "socket", directory, express=True)
+        device = "/sys/bus/pci/devices/0000:01:00.0"
+        speed = guest.run(f"cat {device}/current_link_speed").strip()
+        expect(speed.startswith("8.0 GT/s"), f"the link has `{speed}`")
+        guest.run(f"echo 1 >{device}/enable; B=$(head -1 {device}/resource | cut -d' ' -f1)")
+        # Words of several pages, and one that is no doorbell.
+        for n, at in enumerate((0x10800, 0x10900, 0x11020, 0x4F040), 1):
+            guest.run(f"devmem $((B + {at})) 64 {0x1000 + n}; usleep 20000")
+            seen = [int(x, 16) for x in guest.run("devmem $B 32; devmem $((B + 4)) 32").split()]
+            expect(seen == [n, 0x1000 + n], f"ring {n} at {at:#x}: {seen}")
+            expect(int(guest.run(f"devmem $((B + {at})) 64"), 16) == 0, "the server has taken it")
+        guest.run("devmem $((B + 0x10808)) 64 1; usleep 20000")
+        guest.stop()
+        rung = bell.communicate(timeout=10)[0].split()
+        expect(rung == ["4", "0"], f"rung and trapped: {rung}")
+    finally:
+        for it in (guest, bell):
+            if it:
+                it.kill()
+
+
 def main():
     binary, cache, work = (pathlib.Path(p) for p in sys.argv[1:4])
     only = sys.argv[4:] or DEVICES
@@ -405,6 +437,13 @@ def main():
     initrd = work / "initrd"
     initramfs(cache, MODULES, initrd)
     wrong = 0
+    if not os.environ.get("CHECKS"):
+        try:
+            doorbell_pages(cache, work, initrd)
+            print(f"ok  {doorbell_pages.__doc__}", flush=True)
+        except (Failed, subprocess.TimeoutExpired) as e:
+            wrong += 1
+            print(f"FAILED  doorbell_pages: {e}", flush=True)
     for device, cpus in [(d, c) for c in ((1, 2) if LONG else (1,)) for d in only]:
         began = time.monotonic()
         print(f"{device}, a guest of {cpus} CPU{'s' if cpus > 1 else ''}", flush=True)
