@@ -1,9 +1,10 @@
 #!/bin/sh
 # `make test-guest`: Linux's own drivers, in a guest under TCG, on our devices.
 #
-# TIER=short (default, some 4 minutes) or TIER=long. DEVICES="e1000 ..." and CHECKS="probe ping ..."
+# TIER=short (default, some 6 minutes) or TIER=long. DEVICES="e1000 ..." and CHECKS="probe ping ..."
 # choose. QEMU 11.1 and a Debian 13 kernel are fetched into a cache outside the repository once
-# (tools/test-guest/fetch.sh); logs and the wire's captures are kept in target/test-guest.
+# (tools/test-guest/fetch.sh); logs, and the wire of what failed,
+# are in target/test-guest.
 #
 # The traffic stays in a network namespace without a name, which ends with the run. Root is not needed
 # where users may make namespaces.

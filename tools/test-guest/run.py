@@ -83,11 +83,13 @@ def answer_tagged(vlan, count, seconds=10):
 
 def packets(path):
     """Packets in a pcapng file."""
-    data, at, n = path.read_bytes(), 0, 0
-    while at < len(data):
-        kind, length = struct.unpack_from("<II", data, at)
-        n += kind == 6
-        at += length
+    at, n = 0, 0
+    with open(path, "rb") as f:
+        while head := f.read(8):
+            kind, length = struct.unpack("<II", head)
+            n += kind == 6
+            at += length
+            f.seek(at)
     return n
 
 
@@ -98,7 +100,10 @@ class Rig:
         self.directory = work / f"{device}-{cpus}"
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / "socket").unlink(missing_ok=True)
-        more = ["--capture", self.directory / "wire.pcapng"]
+        # A gigabyte; kept only where a check fails. In a long run it would be ten.
+        for left in [*self.directory.glob(".capture-*"), *self.directory.glob("wire.pcapng")]:
+            left.unlink()
+        more = [] if LONG else ["--capture", self.directory / "wire.pcapng"]
         self.server = Server(binary, device, "tap:tap0", self.directory, "--mac", MAC, *more)
         self.guest = None
         self.boot = lambda: Guest(cache, initrd, self.server.socket, self.directory, cpus)
@@ -388,8 +393,10 @@ class Rig:
         expect(ledger["uplink_dropped"] == 0, f"{ledger['uplink_dropped']} frames lost at the TAP")
         expect(device["hangs"] == 0, f"the transmitter hung {device['hangs']} times")
         frames = counts["frames"]
-        captured = packets(self.directory / "wire.pcapng")
-        expect(captured == frames, f"{captured} frames in the capture, {frames} in the ledger")
+        if not LONG:
+            captured = packets(self.directory / "wire.pcapng")
+            expect(captured == frames, f"{captured} frames in the capture, {frames} in the ledger")
+            (self.directory / "wire.pcapng").unlink()
         for name in ("mmio_writes", "mmio_reads", "line_interrupts", "pci_read_bytes", "pci_write_bytes"):
             print(f"      {name} {ledger[name] / frames:.3f} a frame", end=";" if name != "pci_write_bytes" else "\n")
 

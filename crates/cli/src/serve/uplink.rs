@@ -349,6 +349,34 @@ mod tests {
     }
 
     #[test]
+    fn a_capture_waits_for_the_receiver_and_then_has_its_own_pace() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.pcapng");
+        let mut w = pcap::Writer::create(&path).unwrap();
+        let wire = w.interface("wire", 1_000_000_000).unwrap();
+        let ms = |n| Time::ZERO + Span::from_ms(n);
+        w.frame(wire, ms(100), &[1; 60]).unwrap();
+        w.frame(wire, ms(101), &[2; 60]).unwrap();
+        w.finish().unwrap();
+        let mut u = Uplink::open(&format!("pcap:{}", path.display())).unwrap();
+        let mut frame = [0; MAX_FRAME];
+        for guest in 0..2 {
+            u.restart();
+            assert!(u.waits_for_receiver(), "guest {guest}");
+            for _ in 0..3 {
+                assert_eq!((u.receive(ms(5), &mut frame), frame[0]), (Some(60), 1));
+                u.told(ms(5), false);
+            }
+            assert_eq!((u.receive(ms(7), &mut frame), frame[0]), (Some(60), 1));
+            u.told(ms(7), true);
+            assert!(!u.waits_for_receiver());
+            assert_eq!((u.due(), u.receive(ms(7), &mut frame)), (Some(ms(8)), None));
+            assert_eq!((u.receive(ms(8), &mut frame), frame[0]), (Some(60), 2));
+            assert_eq!((u.due(), u.receive(ms(9), &mut frame)), (None, None));
+        }
+    }
+
+    #[test]
     fn an_uplink_that_does_not_exist_is_told_with_those_that_do() {
         for wrong in ["", "tap", "tap:", "pcap:", "socket:", "wifi:x", "reflect:1"] {
             let e = Uplink::open(wrong).unwrap_err();
