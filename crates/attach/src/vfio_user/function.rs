@@ -12,7 +12,7 @@
 //! here a new client is a new machine.)
 
 use super::channel::{Channel, Gone, Message};
-use super::irq::{Irqs, KINDS};
+use super::irq::{ERRORS, Irqs, KINDS};
 use super::message::{
     DeviceInfo, Errno, IrqInfo, MAX_BAR_ACCESS, MAX_DATA, MAX_FDS, Map, RegionInfo, Request, Sparse, Unmap, VERSION,
     Version, flag, parse,
@@ -295,7 +295,7 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
                 out.extend_from_slice(none.as_bytes());
             }
             Request::IrqInfo { index } => {
-                if index >= KINDS {
+                if index >= KINDS || index == ERRORS {
                     return Err(libc::EINVAL);
                 }
                 let (flags, count) = self.port.irqs.info(index);

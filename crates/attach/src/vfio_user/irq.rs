@@ -17,7 +17,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const INTX: u32 = 0;
 const MSI: u32 = 1;
 const MSIX: u32 = 2;
-/// How many kinds a PCI function has; the others are errors and requests to let go.
+/// Reports of bus errors. There are none here; that they do not exist is what the kernel says too of a device without
+/// them, and QEMU warns of any other answer.
+pub(super) const ERRORS: u32 = 3;
+/// How many kinds a PCI function has; the last are requests to let go.
 pub(super) const KINDS: u32 = 5;
 
 /// Flags of `struct vfio_irq_info`.

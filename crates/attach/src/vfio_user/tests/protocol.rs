@@ -53,7 +53,7 @@ fn interrupts_are_counted_by_kind() {
         let info = c.ask(&mut f, command::DEVICE_GET_IRQ_INFO, &[ask.as_bytes()], &[]);
         counts.push(info.map(|b| IrqInfo::read_from_prefix(&b).unwrap().0.count.get()));
     }
-    assert_eq!(counts, [Ok(1), Ok(0), Ok(20), Ok(0), Ok(0), Err(libc::EINVAL)]);
+    assert_eq!(counts, [Ok(1), Ok(0), Ok(20), Err(libc::EINVAL), Ok(0), Err(libc::EINVAL)]);
     let line = c.connect_irq(&mut f, 0, 0);
     let vector = c.connect_irq(&mut f, 2, 19);
     c.enable(&mut f);
