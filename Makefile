@@ -1,9 +1,13 @@
 # What one does here by hand; .ci/run does the same.
-.PHONY: test check build bench docs
+.PHONY: test test-guest check build bench docs
 
 # Installs what the tests need (if root, on Debian), then runs all of them.
 test:
 	tools/test.sh
+
+# Linux's own drivers on our devices, in a guest (QEMU 11.1 is fetched once); TIER=long for more.
+test-guest:
+	tools/test-guest.sh
 
 # Form and lints, without running anything.
 check:

@@ -21,6 +21,8 @@ iproute2 ip
 iputils-ping ping
 valgrind valgrind
 python3 python3
+xz-utils xz
+util-linux unshare
 '
 
 # ip, tcpdump and ethtool may be where only root's PATH looks.

@@ -1,5 +1,5 @@
 //! The outside world, as far as Doorbell touches it: capture files, TAP devices,
-//! network namespaces, QEMU's qtest, memory shared with another process.
+//! network namespaces, QEMU's qtest, memory shared with another process, vfio-user.
 //!
 //! Nothing here knows a NIC. What implements a side of the seam (a
 //! [`Host`](doorbell_seam::Host) or a [`Port`](doorbell_seam::Port)) does so for
@@ -10,3 +10,4 @@ pub mod pcap;
 pub mod qtest;
 pub mod shared;
 pub mod tap;
+pub mod vfio_user;

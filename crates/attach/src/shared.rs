@@ -60,15 +60,11 @@ impl FrameSink for Vec<Vec<u8>> {
 
 impl<I: Interrupts, W: FrameSink> Port for SharedPort<I, W> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        let first = self.memory.check(from, into.len(), |a| a.read)?;
-        self.memory.each_part(first, from, into.len(), |window, offset, part| window.read(offset, &mut into[part]));
-        Ok(at)
+        self.memory.read(from, into).map(|()| at)
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        let first = self.memory.check(to, from.len(), |a| a.write)?;
-        self.memory.each_part(first, to, from.len(), |window, offset, part| window.write(offset, &from[part]));
-        Ok(at)
+        self.memory.write(to, from).map(|()| at)
     }
 
     fn set_line(&mut self, _: Time, n: u16, high: bool) {
@@ -181,6 +177,40 @@ impl Regions {
     /// Whether the device can reach nothing.
     pub fn is_empty(&self) -> bool {
         self.by_address.is_empty()
+    }
+
+    /// Reads, as the device may.
+    ///
+    /// # Errors
+    /// A fault, and then nothing is read.
+    pub fn read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        let first = self.check(from, into.len(), |a| a.read)?;
+        self.each_part(first, from, into.len(), |window, offset, part| window.read(offset, &mut into[part]));
+        Ok(())
+    }
+
+    /// Writes, as the device may.
+    ///
+    /// # Errors
+    /// A fault, and then nothing is written.
+    pub fn write(&self, to: Iova, from: &[u8]) -> Result<(), DmaFault> {
+        let first = self.check(to, from.len(), |a| a.write)?;
+        self.each_part(first, to, from.len(), |window, offset, part| window.write(offset, &from[part]));
+        Ok(())
+    }
+
+    /// Whether the device may read, or write, all of `len` bytes at `at`.
+    ///
+    /// # Errors
+    /// The fault that it would get, with the first address that cannot be reached.
+    pub fn reaches(&self, at: Iova, len: usize, write: bool) -> Result<(), DmaFault> {
+        self.check(at, len, |a| if write { a.write } else { a.read }).map(|_| ())
+    }
+
+    /// Whether any region has one of the `len` bytes at `at`.
+    pub fn touches(&self, at: Iova, len: u64) -> bool {
+        let next = self.by_address.partition_point(|r| r.last < at.0);
+        len > 0 && self.by_address.get(next).is_some_and(|r| r.first <= at.0.saturating_add(len - 1))
     }
 
     /// Checks all of an access before any of it is made; gives the index of the

@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Sweep(Sweep),
     /// List the bus transactions of one DMA transfer
     Transfer(Transfer),
+    /// Serve a device to a virtual machine over vfio-user, and count what its driver does
+    Serve(Serve),
     /// List systems, scenarios, profiles and devices; with --keys, what can be set
     List(List),
 }
@@ -188,6 +190,39 @@ pub(crate) struct Transfer {
     pub(crate) sets: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Serve {
+    /// e1000 (82540EM), e1000-82544gc or e1000-82545em
+    pub(crate) device: String,
+    /// Where the virtual machine connects; the socket is made, and removed at the end
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: PathBuf,
+    /// The other end of the wire: tap:NAME, pcap:FILE, reflect, socket:PATH, none
+    #[arg(long, value_name = "WHAT", default_value = "none")]
+    pub(crate) uplink: String,
+    /// Count by another bus's rules than the card's own: pci32, pci64, pcix, pcie2x8, pcie3x16
+    #[arg(long, value_name = "BUS")]
+    pub(crate) bus: Option<String>,
+    /// Station address, such as 52:54:00:db:00:01
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) mac: Option<String>,
+    /// Write the frames on the wire to this file (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
+    /// Write every crossing with its time to this file (for Perfetto)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Show the counts as a Prometheus page here, such as 127.0.0.1:9100
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) metrics: Option<String>,
+    /// How the ledger is printed, at the end and on SIGUSR1
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// Say nothing of clients
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(clap::Args, Debug)]

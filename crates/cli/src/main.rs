@@ -17,6 +17,7 @@ mod plan;
 mod progress;
 mod reproduce;
 mod run;
+mod serve;
 mod sweep;
 mod text;
 mod transfer;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Compare(a) => compare::compare(&a),
         Command::Sweep(a) => sweep::sweep(&a),
         Command::Transfer(a) => transfer::transfer(&a),
+        Command::Serve(a) => serve::serve(&a),
         Command::List(a) => list::list(&a),
     };
     let code = done.unwrap_or_else(|e| {

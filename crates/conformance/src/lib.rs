@@ -5,6 +5,7 @@ pub mod axienet;
 pub mod e1000;
 pub mod mlx5;
 pub mod tshark;
+pub mod vfio_user;
 
 /// Whether a test that needs more than Rust is to run: `make test` sets `DOORBELL_FULL=1`, and then what is missing is a
 /// failure. Otherwise the test is told to return, and `needs` (such as "root and tshark") is printed.

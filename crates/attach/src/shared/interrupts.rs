@@ -9,7 +9,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Takes the interrupts that a device raises.
 pub trait Interrupts {
@@ -145,10 +145,28 @@ impl EventFd {
     }
 }
 
-/// One that another process has sent.
+/// One that another process has sent. It is made non-blocking, for both: a signal must
+/// not wait, whatever the descriptor is.
 impl From<OwnedFd> for EventFd {
     fn from(fd: OwnedFd) -> EventFd {
+        // SAFETY: both calls take plain values and a descriptor that `fd` holds open.
+        unsafe {
+            let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
+            libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
+        }
         EventFd(File::from(fd))
+    }
+}
+
+impl From<EventFd> for OwnedFd {
+    fn from(fd: EventFd) -> OwnedFd {
+        fd.0.into()
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

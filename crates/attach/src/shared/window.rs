@@ -119,6 +119,20 @@ impl Window {
         }
     }
 
+    /// Takes an aligned 8-byte word, and leaves zero, in one step.
+    ///
+    /// # Panics
+    /// When it is not inside the window or not aligned, or the window is for reading.
+    pub fn take_u64(&self, offset: usize) -> u64 {
+        self.inside(offset, 8);
+        assert!(self.writable && offset.is_multiple_of(8), "take from a window mapped for reading, or unaligned");
+        let at = self.memory.as_mut_ptr().wrapping_add(offset).cast::<AtomicU64>();
+        // SAFETY: as in `write`: the 8 bytes are in the mapping, which begins on a page, and aligned.
+        let word = unsafe { &*at };
+        // Polled far more often than written: looking does not take the cache line away.
+        if word.load(Ordering::Relaxed) == 0 { 0 } else { word.swap(0, Ordering::AcqRel) }
+    }
+
     fn inside(&self, offset: usize, len: usize) {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len());
         assert!(inside, "{len:#x} bytes at {offset:#x} are not inside a window of {:#x}", self.len());

@@ -1,16 +1,16 @@
 //! The device: what it is made of, and what is due when.
 
-use super::Config;
+use super::config::{Config, Speed};
 use super::eeprom::Eeprom;
 use super::filter::Filter;
 use super::interrupt::Interrupts;
-use super::phy::Phy;
+use super::phy::{Mode, Phy};
 use super::receive::Receiver;
 use super::registers::Registers;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use alloc::vec::Vec;
-use doorbell_layout::e1000::{CTRL_SLU, INT_LSC, TIMER_FPD};
+use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC, TIMER_FPD};
 use doorbell_seam::{Device, Port, Reg, Span, Taken, Time, Timed};
 
 crate::counters::counters! {
@@ -139,7 +139,7 @@ impl E1000 {
             stats: Stats::new(),
             filter,
             eeprom,
-            phy: Phy::new(cfg.variant, true),
+            phy: Phy::new(cfg.variant, cfg.speed, true),
             irq: Interrupts::new(),
             tx: Transmitter::new(&cfg),
             rx: Receiver::new(&cfg),
@@ -175,12 +175,14 @@ impl E1000 {
     pub(super) fn negotiate(&mut self, at: Time) {
         self.negotiating = if self.cfg.negotiation > Span::ZERO { at + self.cfg.negotiation } else { Time::NEVER };
         self.phy.set_link(false);
+        self.phy.agree(self.cfg.speed);
         self.follow_link(at);
     }
 
     /// STATUS.LU follows cable, PHY and CTRL.SLU.
     pub(super) fn follow_link(&mut self, at: Time) {
-        let phy = (self.cable && self.negotiating == Time::NEVER) || self.phy.loops();
+        let partner = self.cable && self.negotiating == Time::NEVER && self.phy.mode().is_some();
+        let phy = partner || self.phy.loops();
         self.phy.set_link(phy);
         let link = phy && self.regs.ctrl & CTRL_SLU != 0;
         if link != self.link {
@@ -188,6 +190,19 @@ impl E1000 {
             self.irq.raise(at, INT_LSC);
         }
         self.look_ahead();
+    }
+
+    /// Speed and duplex of the MAC: what CTRL forces, or else what the PHY agreed on.
+    pub(super) fn mode(&self) -> Mode {
+        let phy = self.phy.mode().unwrap_or(Mode { speed: self.cfg.speed, full: true });
+        let ctrl = self.regs.ctrl;
+        let speed = match ctrl >> CTRL_SPEED_SHIFT & 3 {
+            _ if ctrl & CTRL_FRCSPD == 0 => phy.speed,
+            0 => Speed::M10,
+            1 => Speed::M100,
+            _ => Speed::G1,
+        };
+        Mode { speed, full: if ctrl & CTRL_FRCDPX == 0 { phy.full } else { ctrl & CTRL_FD != 0 } }
     }
 
     fn link_due(&self) -> Time {
@@ -292,6 +307,9 @@ impl E1000 {
     }
 }
 
+/// CTRL: where the forced speed is.
+const CTRL_SPEED_SHIFT: u32 = 8;
+
 /// Bits of a timer register that are the time.
 pub(super) const TIMER: u32 = !TIMER_FPD & 0xffff;
 
@@ -334,6 +352,7 @@ impl<P: Port> Device<P> for E1000 {
         let at = at.max(self.now);
         self.now = at;
         self.phy.reset();
+        self.phy.agree(self.cfg.speed);
         self.negotiating = Time::NEVER;
         self.phy.set_link(self.cable);
         self.tx.forget_wire();

@@ -1,6 +1,11 @@
 //! The PHY behind MDIC: Marvell 88E1000 (82544) or 88E1011 (82540, 82545), as far
 //! as a driver looks at it: identifiers, autonegotiation, link, PHY loopback.
 //!
+//! **The link** is what both can: the best mode that we advertise and the partner has, or
+//! without autonegotiation the mode that is forced, if the partner has that speed. No such
+//! mode, no link. What is written takes effect with the next reset or restart, as on the
+//! Marvell parts. The partner has all modes up to its own speed.
+//!
 //! Source: IEEE 802.3 clause 22 for registers 0 to 15; the driver's e1000_hw.h
 //! for the vendor's 16 to 31. MDIO is slow in life (some 25 us an access); here an
 //! access is done when its register write has arrived.
@@ -26,10 +31,33 @@ pub(super) enum Did {
     Negotiate,
 }
 
+/// A speed and whether it is full duplex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mode {
+    pub(super) speed: Speed,
+    pub(super) full: bool,
+}
+
+/// Modes from best to worst, and their bits: in AUTONEG_ADV, in CTRL_1000T. Gigabit at half duplex is in no part of the family.
+const MODES: [(Mode, u16, u16); 5] = [
+    (Mode { speed: Speed::G1, full: true }, 0, reg::ADV_1000_FD),
+    (Mode { speed: Speed::M100, full: true }, 1 << 8, 0),
+    (Mode { speed: Speed::M100, full: false }, 1 << 7, 0),
+    (Mode { speed: Speed::M10, full: true }, 1 << 6, 0),
+    (Mode { speed: Speed::M10, full: false }, 1 << 5, 0),
+];
+
+/// CTRL: full duplex, and the two bits of the speed.
+const CTRL_FULL: u16 = 1 << 8;
+const CTRL_SPEED_HIGH: u16 = 1 << 6;
+const CTRL_SPEED_LOW: u16 = 1 << 13;
+
 #[derive(Clone, Debug)]
 pub(super) struct Phy {
     variant: Variant,
     regs: [u16; 32],
+    /// What was agreed on last.
+    mode: Option<Mode>,
     /// The link is up.
     link: bool,
     /// It was down since STATUS was read last: the bit latches low.
@@ -37,10 +65,42 @@ pub(super) struct Phy {
 }
 
 impl Phy {
-    pub(super) fn new(variant: Variant, link: bool) -> Phy {
-        let mut p = Phy { variant, regs: [0; 32], link, was_down: !link };
+    pub(super) fn new(variant: Variant, partner: Speed, link: bool) -> Phy {
+        let mut p = Phy { variant, regs: [0; 32], mode: None, link, was_down: !link };
         p.reset();
+        p.agree(partner);
         p
+    }
+
+    fn negotiates(&self) -> bool {
+        self.regs[usize::from(reg::CTRL)] & reg::CTRL_AUTONEG != 0
+    }
+
+    /// What CTRL forces.
+    fn forced(&self) -> Mode {
+        let ctrl = self.regs[usize::from(reg::CTRL)];
+        let speed = match (ctrl & CTRL_SPEED_HIGH != 0, ctrl & CTRL_SPEED_LOW != 0) {
+            (true, _) => Speed::G1,
+            (false, true) => Speed::M100,
+            (false, false) => Speed::M10,
+        };
+        Mode { speed, full: ctrl & CTRL_FULL != 0 }
+    }
+
+    /// Agrees with a partner of that speed on a mode, by the registers as they are now.
+    pub(super) fn agree(&mut self, partner: Speed) {
+        let (adv, adv_1000) = (self.regs[usize::from(reg::AUTONEG_ADV)], self.regs[usize::from(reg::CTRL_1000T)]);
+        self.mode = if self.negotiates() {
+            let ours = MODES.iter().filter(|(_, a, b)| adv & a != 0 || adv_1000 & b != 0);
+            ours.map(|(mode, ..)| *mode).find(|m| m.speed.code() <= partner.code())
+        } else {
+            Some(self.forced()).filter(|m| m.speed.code() <= partner.code())
+        };
+    }
+
+    /// What was agreed on; in loopback, what is forced.
+    pub(super) fn mode(&self) -> Option<Mode> {
+        if self.loops() { Some(self.forced()) } else { self.mode }
     }
 
     pub(super) fn reset(&mut self) {
@@ -63,30 +123,35 @@ impl Phy {
         self.was_down |= !up;
     }
 
+    /// Register `r`, with a partner of that speed.
     pub(super) fn read(&mut self, r: u8, speed: Speed) -> u16 {
         let gigabit = speed == Speed::G1;
+        // The partner has told its abilities.
+        let told = self.link && self.negotiates();
         match r {
             reg::STATUS => {
                 let up = self.link && !core::mem::take(&mut self.was_down);
-                let negotiated = if self.link { reg::STATUS_AUTONEG } else { 0 };
+                let negotiated = if told { reg::STATUS_AUTONEG } else { 0 };
                 STATUS_ABLE | negotiated | if up { reg::STATUS_LINK } else { 0 }
             }
             reg::ID1 => self.variant.phy_id()[0],
             reg::ID2 => self.variant.phy_id()[1],
             // Acknowledge, pause in both directions, and modes up to its own speed.
-            reg::LP_ABILITY if self.link => {
+            reg::LP_ABILITY if told => {
                 if speed == Speed::M10 {
                     0x4c61
                 } else {
                     0x4de1
                 }
             }
-            EXPANSION if self.link => 0x000f,
+            EXPANSION if told => 0x000f,
             // Partner does gigabit full and half duplex; both receivers are well.
-            reg::STATUS_1000T if self.link && gigabit => 0x7c00,
+            reg::STATUS_1000T if told && gigabit => 0x7c00,
             reg::EXT_STATUS => 0x3000,
-            // Speed, full duplex, resolved, link.
-            reg::M88_STATUS if self.link => (speed.code() as u16) << 14 | 0x2c08,
+            // Speed, duplex, resolved, link.
+            reg::M88_STATUS if self.link => {
+                self.mode().map_or(0, |m| (m.speed.code() as u16) << 14 | u16::from(m.full) << 13 | 0x0c08)
+            }
             reg::LP_ABILITY | EXPANSION | reg::STATUS_1000T | reg::M88_STATUS => 0,
             M88_INTERRUPT_STATUS | M88_ERRORS => 0,
             _ => self.regs[usize::from(r & 31)],
@@ -122,7 +187,7 @@ mod tests {
         for (v, id) in
             [(Variant::I82544Gc, 0x0141_0c30), (Variant::I82540Em, 0x0141_0c20), (Variant::I82545Em, 0x0141_0c20)]
         {
-            let mut p = Phy::new(v, true);
+            let mut p = Phy::new(v, Speed::G1, true);
             let read = u32::from(p.read(2, Speed::G1)) << 16 | u32::from(p.read(3, Speed::G1) & 0xfff0);
             assert_eq!(read, id);
         }
@@ -130,7 +195,7 @@ mod tests {
 
     #[test]
     fn link_status_latches_low() {
-        let mut p = Phy::new(Variant::I82540Em, true);
+        let mut p = Phy::new(Variant::I82540Em, Speed::G1, true);
         assert_eq!(p.read(1, Speed::G1) & 0x24, 0x24);
         p.set_link(false);
         p.set_link(true);
@@ -140,12 +205,43 @@ mod tests {
 
     #[test]
     fn reset_and_restart_clear_themselves() {
-        let mut p = Phy::new(Variant::I82540Em, true);
+        let mut p = Phy::new(Variant::I82540Em, Speed::G1, true);
         assert_eq!(p.write(0, 0x9140), Did::Negotiate);
         assert_eq!(p.read(0, Speed::G1), 0x1140);
         assert_eq!(p.write(0, 0x1340), Did::Negotiate);
         assert_eq!(p.read(0, Speed::G1), 0x1140);
         assert_eq!(p.write(0, 0x4140), Did::Nothing);
         assert!(p.loops());
+    }
+
+    #[test]
+    fn the_link_is_the_best_mode_that_both_have() {
+        let agreed = |partner, adv, adv_1000| {
+            let mut p = Phy::new(Variant::I82540Em, partner, true);
+            p.write(reg::AUTONEG_ADV, adv);
+            p.write(reg::CTRL_1000T, adv_1000);
+            p.agree(partner);
+            p.mode().map(|m| (m.speed, m.full))
+        };
+        assert_eq!(agreed(Speed::G1, 0x01e1, 0x0300), Some((Speed::G1, true)));
+        assert_eq!(agreed(Speed::M100, 0x01e1, 0x0300), Some((Speed::M100, true)));
+        assert_eq!(agreed(Speed::G1, 0x0081, 0), Some((Speed::M100, false)));
+        assert_eq!(agreed(Speed::G1, 0x0061, 0), Some((Speed::M10, true)));
+        assert_eq!(agreed(Speed::M100, 0x0001, 0x0200), None, "nothing in common");
+    }
+
+    #[test]
+    fn a_forced_mode_needs_a_partner_of_that_speed_and_tells_nothing_of_it() {
+        let mut p = Phy::new(Variant::I82540Em, Speed::M100, true);
+        p.write(reg::CTRL, 0xa100);
+        p.agree(Speed::M100);
+        assert_eq!(p.mode(), Some(Mode { speed: Speed::M100, full: true }));
+        assert_eq!(p.read(reg::M88_STATUS, Speed::M100) & 0xe000, 0x6000);
+        assert_eq!((p.read(reg::LP_ABILITY, Speed::M100), p.read(reg::STATUS, Speed::M100) & 0x20), (0, 0));
+        p.write(reg::CTRL, 0x8140);
+        p.agree(Speed::M100);
+        assert_eq!(p.mode(), None, "gigabit");
+        p.write(reg::CTRL, 0x4140);
+        assert_eq!(p.mode(), Some(Mode { speed: Speed::G1, full: true }), "but in loopback");
     }
 }

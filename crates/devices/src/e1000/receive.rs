@@ -215,7 +215,7 @@ impl E1000 {
                 self.stats.count(if quanta == 0 { stat::XONRXC } else { stat::XOFFRXC });
                 self.counters.pauses_received += 1;
                 // A quantum is 512 bit times.
-                self.tx.paused = at + self.cfg.speed.byte() * (u64::from(quanta) * 64);
+                self.tx.paused = at + self.mode().speed.byte() * (u64::from(quanta) * 64);
             }
             _ => self.stats.count(stat::FCRUC),
         }

@@ -281,9 +281,11 @@ impl E1000 {
             Slot::Pci { mhz66, wide } => (if mhz66 { STATUS_PCI66 } else { 0 }) | if wide { STATUS_BUS64 } else { 0 },
             Slot::PciX { clock } => STATUS_PCIX_MODE | STATUS_BUS64 | (u32::from(clock) & 3) << 14,
         };
-        let link = if self.link { STATUS_LU | self.cfg.speed.code() << 6 } else { 0 };
+        let mode = self.mode();
+        let link = if self.link { STATUS_LU | mode.speed.code() << 6 } else { 0 };
+        let duplex = if mode.full { STATUS_FD } else { 0 };
         let paused = if at < self.tx.paused { STATUS_TXOFF } else { 0 };
-        STATUS_FD | slot | link | paused
+        duplex | slot | link | paused
     }
 
     /// ICR: reading clears it, and the line falls.

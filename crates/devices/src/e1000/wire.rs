@@ -74,7 +74,7 @@ impl E1000 {
 
     /// How long so many bytes occupy the wire.
     fn wire_time(&self, bytes: usize) -> Span {
-        self.cfg.speed.byte() * (bytes + WIRE_OVERHEAD) as u64
+        self.mode().speed.byte() * (bytes + WIRE_OVERHEAD) as u64
     }
 
     /// The frame in front has been sent, and the next begins.

@@ -96,6 +96,39 @@ fn status_tells_the_slot_and_the_link() {
     assert_eq!(Bench::new(Config::I82540EM).read(reg::STATUS) & STATUS_LU, 0, "not before CTRL.SLU");
 }
 
+/// `ethtool -s speed 100 duplex full autoneg off`, and `advertise` of less than all: Linux then shows what STATUS
+/// says, and the wire is as slow as that.
+#[test]
+fn a_forced_or_advertised_speed_is_the_macs_and_the_wires() {
+    let mdic = |r: u8, v: u32| MDIC_OP_WRITE | 1 << MDIC_PHY_SHIFT | u32::from(r) << MDIC_REG_SHIFT | v;
+    let sending = |b: &mut Bench| {
+        b.send(0x8000, &frame(1000), 0);
+        b.send(0x9000, &frame(1000), 0);
+        b.kick();
+        b.settle();
+        let [.., a, z] = &b.p.frames[..] else { panic!("two frames") };
+        z.0.since(a.0)
+    };
+    let mut b = Bench::up(Config::I82540EM);
+    assert_eq!(sending(&mut b), Speed::G1.byte() * 1024);
+    // Forced, as the driver does it: the MAC follows the PHY's speed by hand.
+    b.write(reg::CTRL, CTRL_SLU | CTRL_FRCSPD | CTRL_FRCDPX | CTRL_FD | 1 << 8);
+    b.write(reg::MDIC, mdic(phy::CTRL, 0xa100));
+    assert_eq!(b.read(reg::STATUS) & 0xc3, STATUS_FD | STATUS_LU | 1 << 6);
+    assert_eq!(sending(&mut b), Speed::M100.byte() * 1024);
+    // Negotiated, with 10 Mbit/s at half duplex alone: the MAC detects it.
+    b.write(reg::CTRL, CTRL_SLU);
+    b.write(reg::MDIC, mdic(phy::AUTONEG_ADV, 0x0021));
+    b.write(reg::MDIC, mdic(phy::CTRL_1000T, 0));
+    b.write(reg::MDIC, mdic(phy::CTRL, 0x9200));
+    assert_eq!(b.read(reg::STATUS) & 0xc3, STATUS_LU);
+    assert_eq!(sending(&mut b), Speed::M10.byte() * 1024);
+    // And nothing that the partner has: no link.
+    b.write(reg::MDIC, mdic(phy::AUTONEG_ADV, 0x0001));
+    b.write(reg::MDIC, mdic(phy::CTRL, 0x1200));
+    assert_eq!(b.read(reg::STATUS) & STATUS_LU, 0);
+}
+
 #[test]
 fn reset_clears_itself_and_everything_but_the_eeprom() {
     for cfg in ALL {

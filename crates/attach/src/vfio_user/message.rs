@@ -1,0 +1,282 @@
+//! The messages: what a client may ask, checked, and how answers are laid out.
+//!
+//! A message is a header of 16 bytes and a body. All integers have the host's byte
+//! order and no alignment. A body may be longer than its command needs (a later
+//! minor version may append fields), never shorter. [`parse`] checks every length and
+//! count against the bytes that are there, and touches nothing else: whether an index
+//! or an address exists is its caller's to say.
+//!
+//! Source: QEMU, docs/interop/vfio-user.rst (protocol 0.1); the structures in it are
+//! those of linux/vfio.h.
+
+use zerocopy::native_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Version of the protocol that is spoken.
+pub(super) const VERSION: (u16, u16) = (0, 1);
+/// The most data bytes in one message, as told to the client.
+pub(super) const MAX_DATA: u32 = 1 << 20;
+/// The most file descriptors in one message, as told to the client; QEMU refuses servers that take more.
+pub(super) const MAX_FDS: usize = 16;
+/// The longest message: [`MAX_DATA`] behind the headers of a region write.
+pub(super) const MAX_MESSAGE: usize = HEADER + size_of::<Access>() + MAX_DATA as usize;
+/// The most bytes that one message may read or write of a BAR. A guest's instruction makes 64 at most.
+pub(super) const MAX_BAR_ACCESS: u32 = 4096;
+/// Bytes of a header.
+pub(super) const HEADER: usize = size_of::<Header>();
+
+/// What a message is about.
+pub(super) mod command {
+    pub(in super::super) const VERSION: u16 = 1;
+    pub(in super::super) const DMA_MAP: u16 = 2;
+    pub(in super::super) const DMA_UNMAP: u16 = 3;
+    pub(in super::super) const DEVICE_GET_INFO: u16 = 4;
+    pub(in super::super) const DEVICE_GET_REGION_INFO: u16 = 5;
+    pub(in super::super) const DEVICE_GET_REGION_IO_FDS: u16 = 6;
+    pub(in super::super) const DEVICE_GET_IRQ_INFO: u16 = 7;
+    pub(in super::super) const DEVICE_SET_IRQS: u16 = 8;
+    pub(in super::super) const REGION_READ: u16 = 9;
+    pub(in super::super) const REGION_WRITE: u16 = 10;
+    pub(in super::super) const DMA_READ: u16 = 11;
+    pub(in super::super) const DMA_WRITE: u16 = 12;
+    pub(in super::super) const DEVICE_RESET: u16 = 13;
+    pub(in super::super) const REGION_WRITE_MULTI: u16 = 15;
+}
+
+/// Flags of a header.
+pub(super) mod flag {
+    /// The bits that say request (0) or reply (1).
+    pub(in super::super) const TYPE: u32 = 0xf;
+    pub(in super::super) const REPLY: u32 = 1;
+    pub(in super::super) const NO_REPLY: u32 = 0x10;
+    pub(in super::super) const ERROR: u32 = 0x20;
+}
+
+/// Flags of an interrupt request: what its data are, and what is to be done.
+pub(super) mod irq_set {
+    pub(in super::super) const DATA_NONE: u32 = 1;
+    pub(in super::super) const DATA_BOOL: u32 = 2;
+    pub(in super::super) const DATA_EVENTFD: u32 = 4;
+    pub(in super::super) const MASK: u32 = 8;
+    pub(in super::super) const UNMASK: u32 = 16;
+    pub(in super::super) const TRIGGER: u32 = 32;
+}
+
+/// Before each message.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Header {
+    pub(super) id: U16,
+    pub(super) command: U16,
+    /// Of the whole message.
+    pub(super) size: U32,
+    pub(super) flags: U32,
+    pub(super) error: U32,
+}
+
+macro_rules! body {
+    ($($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $t:ty,)* })*) => {$(
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+        #[repr(C)]
+        pub(super) struct $name { $(pub(super) $field: $t,)* }
+    )*};
+}
+
+body! {
+    /// Version request and reply; JSON follows.
+    Version { major: U16, minor: U16, }
+    /// Map request.
+    Map { argsz: U32, flags: U32, offset: U64, address: U64, size: U64, }
+    /// Unmap request and reply.
+    Unmap { argsz: U32, flags: U32, address: U64, size: U64, }
+    /// `struct vfio_device_info`, the part that vfio-user has.
+    DeviceInfo { argsz: U32, flags: U32, regions: U32, irqs: U32, }
+    /// `struct vfio_region_info`.
+    RegionInfo { argsz: U32, flags: U32, index: U32, cap_offset: U32, size: U64, offset: U64, }
+    /// A sparse mmap capability with one area.
+    Sparse { id: U16, version: U16, next: U32, areas: U32, reserved: U32, offset: U64, size: U64, }
+    /// `struct vfio_irq_info`; the request for I/O descriptors has the same fields.
+    IrqInfo { argsz: U32, flags: U32, index: U32, count: U32, }
+    /// `struct vfio_irq_set`; data follow.
+    SetIrqs { argsz: U32, flags: U32, index: U32, start: U32, count: U32, }
+    /// Region access, request and reply; data follow.
+    Access { offset: U64, region: U32, count: U32, }
+    /// One of several region writes.
+    ShortWrite { offset: U64, region: U32, count: U32, data: [u8; 8], }
+    /// DMA by message, request and reply; data follow.
+    Dma { address: U64, count: U64, }
+}
+
+/// What a client asks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Request<'a> {
+    /// Which version, and JSON about itself.
+    Version(Version, &'a [u8]),
+    Map(Map),
+    Unmap(Unmap),
+    DeviceInfo,
+    /// Of which region, and how many bytes of answer it has room for.
+    RegionInfo {
+        argsz: u32,
+        index: u32,
+    },
+    RegionIoFds {
+        index: u32,
+    },
+    IrqInfo {
+        index: u32,
+    },
+    /// With the bytes of a bool array, if the flags say so.
+    SetIrqs(SetIrqs, &'a [u8]),
+    Read(Access),
+    /// With as many bytes as it says.
+    Write(Access, &'a [u8]),
+    /// Each of at most 8 bytes.
+    WriteMulti(&'a [ShortWrite]),
+    Reset,
+}
+
+/// An errno, as replies carry it.
+pub(super) type Errno = i32;
+
+fn fixed<T: FromBytes + KnownLayout + Immutable + Unaligned>(body: &[u8]) -> Result<(T, &[u8]), Errno> {
+    T::read_from_prefix(body).map_err(|_| libc::EINVAL)
+}
+
+/// What a message of `command` with this body asks.
+///
+/// # Errors
+/// EINVAL where the body is too short or contradicts itself, E2BIG where it asks for
+/// more than fits a message, ENOTSUP for a command that is none of a client's.
+pub(super) fn parse(command: u16, body: &[u8]) -> Result<Request<'_>, Errno> {
+    Ok(match command {
+        command::VERSION => {
+            let (version, json) = fixed(body)?;
+            Request::Version(version, json)
+        }
+        command::DMA_MAP => Request::Map(fixed(body)?.0),
+        command::DMA_UNMAP => Request::Unmap(fixed(body)?.0),
+        command::DEVICE_GET_INFO => {
+            fixed::<DeviceInfo>(body)?;
+            Request::DeviceInfo
+        }
+        command::DEVICE_GET_REGION_INFO => {
+            let (r, _) = fixed::<RegionInfo>(body)?;
+            Request::RegionInfo { argsz: r.argsz.get(), index: r.index.get() }
+        }
+        command::DEVICE_GET_REGION_IO_FDS => Request::RegionIoFds { index: fixed::<IrqInfo>(body)?.0.index.get() },
+        command::DEVICE_GET_IRQ_INFO => Request::IrqInfo { index: fixed::<IrqInfo>(body)?.0.index.get() },
+        command::DEVICE_SET_IRQS => {
+            let (set, data) = fixed::<SetIrqs>(body)?;
+            let bools = set.flags.get() & irq_set::DATA_BOOL != 0;
+            let data = if bools { data.get(..set.count.get() as usize).ok_or(libc::EINVAL)? } else { &[] };
+            Request::SetIrqs(set, data)
+        }
+        command::REGION_READ => {
+            let (access, _) = fixed::<Access>(body)?;
+            if access.count.get() > MAX_DATA {
+                return Err(libc::E2BIG);
+            }
+            Request::Read(access)
+        }
+        command::REGION_WRITE => {
+            let (access, data) = fixed::<Access>(body)?;
+            Request::Write(access, data.get(..access.count.get() as usize).ok_or(libc::EINVAL)?)
+        }
+        command::REGION_WRITE_MULTI => {
+            let (n, data) = fixed::<U64>(body)?;
+            let n = usize::try_from(n.get()).map_err(|_| libc::EINVAL)?;
+            let (writes, _) = <[ShortWrite]>::ref_from_prefix_with_elems(data, n).map_err(|_| libc::EINVAL)?;
+            if writes.iter().any(|w| w.count.get() > 8) {
+                return Err(libc::EINVAL);
+            }
+            Request::WriteMulti(writes)
+        }
+        command::DEVICE_RESET => Request::Reset,
+        _ => return Err(libc::ENOTSUP),
+    })
+}
+
+/// A message with this body, into `out`.
+pub(super) fn write(out: &mut Vec<u8>, id: u16, command: u16, flags: u32, error: Errno, body: &[&[u8]]) {
+    let size = HEADER + body.iter().map(|b| b.len()).sum::<usize>();
+    let header = Header {
+        id: id.into(),
+        command: command.into(),
+        size: (size as u32).into(),
+        flags: flags.into(),
+        error: (error as u32).into(),
+    };
+    out.clear();
+    out.extend_from_slice(header.as_bytes());
+    for part in body {
+        out.extend_from_slice(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn access(count: u32, data: usize) -> Vec<u8> {
+        let mut body = Access { offset: 8.into(), region: 0.into(), count: count.into() }.as_bytes().to_vec();
+        body.resize(body.len() + data, 7);
+        body
+    }
+
+    #[test]
+    fn the_structures_have_the_sizes_of_the_specification() {
+        assert_eq!([HEADER, size_of::<Map>(), size_of::<Unmap>()], [16, 32, 24]);
+        assert_eq!([size_of::<DeviceInfo>(), size_of::<RegionInfo>(), size_of::<IrqInfo>()], [16, 32, 16]);
+        assert_eq!(
+            [size_of::<SetIrqs>(), size_of::<Access>(), size_of::<ShortWrite>(), size_of::<Dma>()],
+            [20, 16, 24, 16]
+        );
+        assert_eq!(size_of::<Sparse>(), 32);
+    }
+
+    #[test]
+    fn a_write_with_fewer_bytes_than_it_says_is_refused() {
+        assert!(matches!(parse(command::REGION_WRITE, &access(4, 4)), Ok(Request::Write(_, [7, 7, 7, 7]))));
+        assert_eq!(parse(command::REGION_WRITE, &access(4, 3)), Err(libc::EINVAL));
+        assert_eq!(parse(command::REGION_WRITE, &access(u32::MAX, 4)), Err(libc::EINVAL));
+        assert_eq!(parse(command::REGION_READ, &access(MAX_DATA + 1, 0)), Err(libc::E2BIG));
+    }
+
+    #[test]
+    fn coalesced_writes_are_as_many_as_the_message_holds() {
+        let one = ShortWrite { offset: 0.into(), region: 0.into(), count: 4.into(), data: [1; 8] };
+        let mut body = 2u64.to_ne_bytes().to_vec();
+        body.extend_from_slice(one.as_bytes());
+        assert_eq!(parse(command::REGION_WRITE_MULTI, &body), Err(libc::EINVAL));
+        body.extend_from_slice(one.as_bytes());
+        assert_eq!(parse(command::REGION_WRITE_MULTI, &body), Ok(Request::WriteMulti(&[one, one])));
+        body[..8].fill(0xff);
+        assert_eq!(parse(command::REGION_WRITE_MULTI, &body), Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn commands_of_a_server_and_unknown_ones_are_not_supported() {
+        for c in [0, command::DMA_READ, command::DMA_WRITE, 14, 16, 17, 18, u16::MAX] {
+            assert_eq!(parse(c, &[0; 64]), Err(libc::ENOTSUP));
+        }
+    }
+
+    proptest! {
+        /// Whatever is accepted lies inside the body.
+        #[test]
+        fn no_body_leads_outside_itself(command in 0u16..20, body in proptest::collection::vec(any::<u8>(), 0..200)) {
+            match parse(command, &body) {
+                Ok(Request::Write(a, data)) => prop_assert_eq!(a.count.get() as usize, data.len()),
+                Ok(Request::SetIrqs(s, data)) if s.flags.get() & irq_set::DATA_BOOL != 0 => {
+                    prop_assert_eq!(s.count.get() as usize, data.len());
+                }
+                Ok(Request::WriteMulti(w)) => prop_assert!(8 + w.len() * 24 <= body.len()),
+                Ok(Request::Read(a)) => prop_assert!(a.count.get() <= MAX_DATA),
+                _ => {}
+            }
+        }
+    }
+}

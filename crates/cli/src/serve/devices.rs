@@ -1,0 +1,159 @@
+//! What can be served: one entry a device.
+//!
+//! An entry says what the device looks like on its bus ([`Identity`]), by which rules its
+//! transactions are counted, and how fast its wire is. A new device is one more entry, and
+//! an implementation of [`Served`] for its model. One on PCI Express with doorbell pages
+//! says so in its identity: [`Capability::Express`] and [`Capability::MsiX`], a
+//! [`Bar::Memory64`], and a [`Polled`](doorbell_attach::vfio_user::Polled) for the pages.
+
+use super::bill::{Bill, Bus};
+use super::turns::{Around, run};
+use crate::Error;
+use doorbell_attach::vfio_user::{Bar, Capability, Function, GuestPort, Identity};
+use doorbell_bus::{pci, pcie};
+use doorbell_devices::e1000::{Config, E1000, Variant};
+use doorbell_seam::{Device, Time};
+
+/// A model that can be served.
+pub(super) trait Served: Device<GuestPort<Bill>> {
+    /// What it counted itself, by name.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
+    /// The cable is pulled, or put in.
+    fn set_cable(&mut self, port: &mut GuestPort<Bill>, at: Time, plugged: bool);
+}
+
+/// A device that can be served.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: &'static str,
+    /// One of [`PLATFORMS`], by name: what such a card sat on.
+    pub(super) bus: &'static str,
+    /// Of its wire.
+    pub(super) bits_per_second: u64,
+    pub(super) serve: Serve,
+}
+
+/// Serves until told to stop; a station address may be given.
+type Serve = fn(&Entry, Option<[u8; 6]>, Bill, Around) -> Result<(), Error>;
+
+/// The bus that the device is counted on.
+#[derive(Debug)]
+pub(super) struct Platform {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    rules: fn() -> Bus,
+}
+
+/// Those of PCs. Bridges read 512 bytes ahead; cache lines have 64.
+pub(super) static PLATFORMS: [Platform; 5] = [
+    Platform {
+        name: "pci32",
+        about: "PCI, 32 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B ahead",
+        rules: || pci(pci::Settings::POWER4.protocol, 66, 32),
+    },
+    Platform {
+        name: "pci64",
+        about: "PCI, 64 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B ahead",
+        rules: || pci(pci::Settings::POWER4.protocol, 66, 64),
+    },
+    Platform {
+        name: "pcix",
+        about: "PCI-X, 64 bits at 133 MHz, requests of up to 2048 B, blocks to 512 B",
+        rules: || pci(pci::Protocol::X { mmrbc: 2048, outstanding: 1 }, 133, 64),
+    },
+    Platform {
+        name: "pcie2x8",
+        about: "PCI Express 2.0 x8, MPS 256, MRRS 512, an Ack and an UpdateFC per request",
+        rules: || pcie(2, 8),
+    },
+    Platform {
+        name: "pcie3x16",
+        about: "PCI Express 3.0 x16, MPS 256, MRRS 512, an Ack and an UpdateFC per request",
+        rules: || pcie(3, 16),
+    },
+];
+
+const WRITTEN_HERE: &str = "settings that are written down here";
+
+fn pci(protocol: pci::Protocol, mhz: u32, bits: u32) -> Bus {
+    let settings = pci::Settings { protocol, mhz, bits, line: 64, ..pci::Settings::POWER4 };
+    Bus::Pci(pci::Rules::new(settings).expect(WRITTEN_HERE))
+}
+
+fn pcie(generation: u32, lanes: u32) -> Bus {
+    let rules = pcie::Rules::new(pcie::Settings::link(generation, lanes)).expect(WRITTEN_HERE);
+    Bus::Pcie(rules, Box::new(pcie::DllpState::new(&rules)))
+}
+
+impl Platform {
+    /// The one called `name`.
+    pub(super) fn find(name: &str) -> Option<&'static Platform> {
+        PLATFORMS.iter().find(|p| p.name == name)
+    }
+
+    pub(super) fn rules(&self) -> Bus {
+        (self.rules)()
+    }
+}
+
+/// All of them.
+pub(super) static DEVICES: [Entry; 3] = [
+    Entry {
+        name: "e1000",
+        bus: "pci32",
+        bits_per_second: 1_000_000_000,
+        serve: |e, mac, bill, around| e1000(e, Config::I82540EM, mac, bill, around),
+    },
+    Entry {
+        name: "e1000-82544gc",
+        bus: "pci64",
+        bits_per_second: 1_000_000_000,
+        serve: |e, mac, bill, around| e1000(e, Config::I82544GC, mac, bill, around),
+    },
+    Entry {
+        name: "e1000-82545em",
+        bus: "pcix",
+        bits_per_second: 1_000_000_000,
+        serve: |e, mac, bill, around| e1000(e, Config::I82545EM, mac, bill, around),
+    },
+];
+
+// ---- e1000 ----
+
+/// Registers, and the I/O window.
+const E1000_MEMORY: u32 = 128 << 10;
+const E1000_IO: u32 = 64;
+
+fn e1000(entry: &Entry, cfg: Config, mac: Option<[u8; 6]>, bill: Bill, around: Around) -> Result<(), Error> {
+    let cfg = Config { mac: mac.unwrap_or(cfg.mac), cache_line: 64, ..cfg };
+    let mut capabilities = vec![Capability::Power { resets: true }];
+    if cfg.variant != Variant::I82540Em {
+        capabilities.push(Capability::PciX);
+    }
+    let identity = Identity {
+        vendor: 0x8086,
+        device: cfg.variant.device_id(),
+        // Intel's own desktop adapter.
+        subsystem: (0x8086, 0x001e),
+        revision: 2,
+        class: 0x02_0000,
+        // BAR 1 would be the flash.
+        bars: [Bar::Memory(E1000_MEMORY), Bar::None, Bar::Io(E1000_IO), Bar::None, Bar::None, Bar::None],
+        line: true,
+        capabilities,
+        polled: None,
+    };
+    let function = Function::new(identity, E1000::new(cfg), bill).map_err(|e| Error::input(e.to_string()))?;
+    run(entry, function, around)
+}
+
+impl Served for E1000 {
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.entries().collect()
+    }
+
+    fn set_cable(&mut self, port: &mut GuestPort<Bill>, at: Time, plugged: bool) {
+        E1000::set_cable(self, at, plugged);
+        Device::advance(self, port, at);
+    }
+}

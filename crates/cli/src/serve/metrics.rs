@@ -1,0 +1,129 @@
+//! The counts as a page for Prometheus, over plain HTTP.
+//!
+//! One page, whatever the path. The few connections are served between other things: a
+//! request that is not there whole after a second, or is longer than 4 KiB, is dropped.
+//! Source: Prometheus' text format 0.0.4.
+
+use super::report::Report;
+use crate::Error;
+use crate::output::plain;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+const MOST: usize = 8;
+const LONGEST: usize = 4096;
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The page's server.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    listener: TcpListener,
+    waiting: Vec<(TcpStream, Vec<u8>, Instant)>,
+}
+
+impl Metrics {
+    /// What `--metrics` says.
+    pub(super) fn listen(address: &str) -> Result<Metrics, Error> {
+        let wrong = |e: std::io::Error| {
+            Error::input(format!(
+                "--metrics {address}: {}; allowed is an address to listen on, such as 127.0.0.1:9100",
+                plain(&e)
+            ))
+        };
+        let listener = TcpListener::bind(address).map_err(wrong)?;
+        listener.set_nonblocking(true).map_err(wrong)?;
+        Ok(Metrics { listener, waiting: Vec::new() })
+    }
+
+    /// What to wait for.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::once(self.listener.as_fd()).chain(self.waiting.iter().map(|(s, ..)| s.as_fd()))
+    }
+
+    /// Serves whoever is there.
+    pub(super) fn serve(&mut self, report: impl Fn() -> Report) {
+        while self.waiting.len() < MOST
+            && let Ok((stream, _)) = self.listener.accept()
+        {
+            if stream.set_nonblocking(true).is_ok() {
+                self.waiting.push((stream, Vec::new(), Instant::now()));
+            }
+        }
+        self.waiting.retain_mut(|(stream, asked, since)| {
+            let mut chunk = [0; 1024];
+            match stream.read(&mut chunk) {
+                Ok(0) => return false,
+                Ok(n) => asked.extend_from_slice(&chunk[..n]),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(_) => return false,
+            }
+            if asked.windows(4).any(|w| w == b"\r\n\r\n") {
+                let page = page(&report());
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                    page.len()
+                );
+                // It fits the socket's buffer; a reader that has gone has had enough.
+                let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(page.as_bytes()));
+                return false;
+            }
+            asked.len() < LONGEST && since.elapsed() < PATIENCE
+        });
+    }
+}
+
+/// The counts as Prometheus reads them.
+pub(super) fn page(r: &Report) -> String {
+    let mut text = String::new();
+    let mut put = |kind: &str, name: &str, about: &str, v: u64| {
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "# HELP doorbell_{name} {about}\n# TYPE doorbell_{name} {kind}\ndoorbell_{name}{{device=\"{}\"}} {v}\n",
+            r.device
+        );
+    };
+    put("gauge", "client_connected", "Whether a client is connected.", u64::from(r.connected));
+    put("counter", "clients_total", "Clients so far.", r.clients);
+    for (name, about, v) in &r.ledger {
+        put("counter", &format!("{name}_total"), about, *v);
+    }
+    for (name, v) in &r.counters {
+        put("counter", &format!("device_{name}_total"), "Counted by the device itself.", *v);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_a_line_for_each_count() {
+        let r = Report {
+            device: "e1000",
+            bus: "",
+            connected: true,
+            clients: 2,
+            ledger: vec![("mmio_reads", "Register reads by the CPU.", 7)],
+            counters: vec![("tx_packets", 3)],
+        };
+        insta::assert_snapshot!(page(&r), @r#"
+        # HELP doorbell_client_connected Whether a client is connected.
+        # TYPE doorbell_client_connected gauge
+        doorbell_client_connected{device="e1000"} 1
+        # HELP doorbell_clients_total Clients so far.
+        # TYPE doorbell_clients_total counter
+        doorbell_clients_total{device="e1000"} 2
+        # HELP doorbell_mmio_reads_total Register reads by the CPU.
+        # TYPE doorbell_mmio_reads_total counter
+        doorbell_mmio_reads_total{device="e1000"} 7
+        # HELP doorbell_device_tx_packets_total Counted by the device itself.
+        # TYPE doorbell_device_tx_packets_total counter
+        doorbell_device_tx_packets_total{device="e1000"} 3
+        "#);
+    }
+}

@@ -1,0 +1,154 @@
+//! `doorbell serve`: its arguments, and a server that clients come to and leave.
+#![allow(missing_docs, reason = "tests")]
+
+mod common;
+
+use common::wrong;
+use insta::assert_snapshot;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn refused(args: &[&str]) -> String {
+    wrong(&[&["serve"], args].concat())
+}
+
+#[test]
+fn wrong_arguments_are_told_with_what_is_allowed() {
+    let socket = ["--socket", "/nowhere/s"];
+    assert_snapshot!(refused(&["e1001", socket[0], socket[1]]), @"doorbell: no device is called `e1001`; there are: e1000, e1000-82544gc, e1000-82545em");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1]]), @"doorbell: --socket /nowhere/s: No such file or directory (os error 2)");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--uplink", "wifi"]), @"doorbell: --uplink wifi: allowed are tap:NAME, pcap:FILE, reflect, socket:PATH, none");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--mac", "1:2"]), @"doorbell: --mac 1:2: allowed are unicast addresses such as 52:54:00:db:00:01");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--bus", "isa"]), @"doorbell: --bus isa: allowed are pci32, pci64, pcix, pcie2x8, pcie3x16");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--metrics", "here"]), @"doorbell: --metrics here: invalid socket address; allowed is an address to listen on, such as 127.0.0.1:9100");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--capture", "/nowhere/c"]), @"doorbell: /nowhere/c: No such file or directory (os error 2)");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--trace", "/nowhere/t"]), @"doorbell: /nowhere/t: No such file or directory (os error 2)");
+}
+
+/// A server, which is killed if the test fails.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Server {
+    fn start(dir: &Path, more: &[&str]) -> Server {
+        let child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+            .args(["serve", "e1000", "--socket", "s", "--format", "json", "--quiet"])
+            .args(more)
+            .current_dir(dir)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let server = Server(child);
+        wait_for(|| dir.join("s").exists());
+        server
+    }
+
+    fn signal(&self, name: &str) {
+        let done = Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap();
+        assert!(done.success());
+    }
+
+    /// Ends it; all that it printed.
+    fn stop(mut self, signal: &str) -> String {
+        self.signal(signal);
+        let mut out = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        assert_eq!(self.0.wait().unwrap().code(), Some(0));
+        out
+    }
+}
+
+fn wait_for(mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < until, "it takes too long");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A message and its reply's body.
+fn ask(s: &mut UnixStream, command: u16, body: &[u8]) -> Vec<u8> {
+    let mut m = [1, 0].to_vec();
+    m.extend(command.to_ne_bytes());
+    m.extend((16 + body.len() as u32).to_ne_bytes());
+    m.extend([0; 8]);
+    m.extend(body);
+    s.write_all(&m).unwrap();
+    let mut head = [0; 16];
+    s.read_exact(&mut head).unwrap();
+    assert_eq!(head[8..12], [1, 0, 0, 0], "a reply, and no error");
+    let size = u32::from_ne_bytes(head[4..8].try_into().unwrap());
+    let mut reply = vec![0; size as usize - 16];
+    s.read_exact(&mut reply).unwrap();
+    reply
+}
+
+/// A client that has read the device's id and its STATUS register.
+fn client(dir: &Path) -> UnixStream {
+    let mut s = UnixStream::connect(dir.join("s")).unwrap();
+    ask(&mut s, 1, &[0, 0, 1, 0]);
+    let read = |region: u8, offset: u8| [offset, 0, 0, 0, 0, 0, 0, 0, region, 0, 0, 0, 4, 0, 0, 0];
+    assert_eq!(ask(&mut s, 9, &read(7, 0))[16..], [0x86, 0x80, 0x0e, 0x10]);
+    ask(&mut s, 9, &read(0, 8));
+    s
+}
+
+#[test]
+fn clients_come_and_go_and_the_ledger_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--trace", "trace.json", "--capture", "wire.pcapng"]);
+    for _ in 0..3 {
+        let mut s = client(dir.path());
+        // Gone in the middle of a message.
+        s.write_all(&[9, 9, 9]).unwrap();
+    }
+    drop(client(dir.path()));
+    let report: Value = serde_json::from_str(&server.stop("-TERM")).unwrap();
+    assert_eq!((&report["clients"], &report["ledger"]["mmio_reads"]), (&4.into(), &4.into()));
+    assert_eq!(report["ledger"]["dma_faults"], 0);
+    assert!(!dir.path().join("s").exists(), "the socket is gone");
+    let trace: Value = serde_json::from_slice(&std::fs::read(dir.path().join("trace.json")).unwrap()).unwrap();
+    let reads = trace.as_array().unwrap().iter().filter(|e| e["name"] == "register read").count();
+    assert_eq!(reads, 4);
+    assert!(dir.path().join("wire.pcapng").exists());
+}
+
+#[test]
+fn the_counts_are_shown_while_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    // A port that is free now, and most likely in a moment.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let server = Server::start(dir.path(), &["--metrics", &port]);
+    let page = || {
+        let mut s = TcpStream::connect(&port).unwrap();
+        s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut page = String::new();
+        s.read_to_string(&mut page).unwrap();
+        page
+    };
+    assert!(page().contains("doorbell_client_connected{device=\"e1000\"} 0\n"));
+    let s = client(dir.path());
+    let shown = page();
+    assert!(shown.starts_with("HTTP/1.1 200 OK\r\n"));
+    for line in ["client_connected{device=\"e1000\"} 1\n", "mmio_reads_total{device=\"e1000\"} 1\n"] {
+        assert!(shown.contains(&format!("doorbell_{line}")), "{line} in {shown}");
+    }
+    server.signal("-USR1");
+    drop(s);
+    wait_for(|| page().contains("client_connected{device=\"e1000\"} 0\n"));
+    let out = server.stop("-INT");
+    let reports: Vec<Value> = serde_json::Deserializer::from_str(&out).into_iter().map(Result::unwrap).collect();
+    assert_eq!(reports.len(), 2, "one on SIGUSR1, one at the end");
+    assert_eq!(reports[0]["ledger"]["mmio_reads"], 1);
+}
