@@ -39,6 +39,8 @@ pub(super) struct Around {
     pub(super) bus: &'static str,
     pub(super) format: Format,
     pub(super) quiet: bool,
+    /// Doorbell pages are registers like any other, and each ring leaves the guest's CPU.
+    pub(super) trap_doorbells: bool,
 }
 
 /// Preamble, FCS and gap.
@@ -99,6 +101,7 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
     let mut clients = 0;
     let mut plugged = true;
     let mut rang = Time::ZERO;
+    let mut told = 0;
     let mut ready: Vec<bool> = Vec::new();
     say(format_args!("{} is ready", entry.name));
     while !stop.came() {
@@ -125,6 +128,10 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
             f.connect(clock.now(), client).map_err(system)?;
             say(format_args!("client {clients} has connected"));
             busy = true;
+        }
+        if let Some(what) = f.device().unknown(told) {
+            told += 1;
+            say(format_args!("the driver asks what the device does not know: {what}"));
         }
         let now = clock.now();
         if f.poll_pages(now) {

@@ -163,11 +163,15 @@ impl Mlx5 {
         let idx = u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
         let qpn_ds = u32::from_be_bytes([b[4], b[5], b[6], b[7]]);
         let (pc, sqn, ds) = ((idx >> 8) as u16, qpn_ds >> 8, qpn_ds & 0x3f);
+        self.announce(at, sqn, pc.wrapping_add(ds.div_ceil(4).max(1) as u16));
+    }
+
+    /// WQEs up to `end` are to be executed.
+    pub(super) fn announce(&mut self, at: Time, sqn: u32, end: u16) {
         let Some(sq) = self.sqs.get_mut(sqn) else {
             self.counters.bad_doorbells += 1;
             return;
         };
-        let end = pc.wrapping_add(ds.div_ceil(4).max(1) as u16);
         let last = sq.announced.back().map_or(sq.fetched, |&(_, end)| end);
         let (new, ring) = (end.wrapping_sub(last), u32::from(sq.mask()) + 1);
         let outstanding = end.wrapping_sub(sq.executed);
@@ -204,7 +208,7 @@ impl Mlx5 {
             return;
         };
         eq.ci = v & 0xff_ffff;
-        if !arm {
+        if !arm || self.cfg.polled_doorbells {
             return;
         }
         if v & 0xff_ffff == eq.pi & 0xff_ffff {
@@ -351,7 +355,8 @@ impl Mlx5 {
         }
         eq.pi = eq.pi.wrapping_add(1);
         self.counters.eqes += 1;
-        if let Some(since) = eq.armed.take() {
+        let armed = if self.cfg.polled_doorbells { eq.armed } else { eq.armed.take() };
+        if let Some(since) = armed {
             p.message(at.max(since), eq.ctx.vector);
         }
     }
