@@ -139,7 +139,9 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
             busy = true;
         }
         f.advance(now);
+        f.watch().uplink.flush();
         busy |= arrive(&mut f, &clock, &mut inbound);
+        f.watch().uplink.flush();
         if let Some(why) = f.watch().broken.take() {
             return Err(failed(why));
         }
