@@ -257,7 +257,9 @@ class Rig:
         self.quiet()
 
     def flow_control(self):
-        """A flood that the guest cannot keep up with: pause frames hold it off, and next to nothing is lost on the chip."""
+        """A flood that the guest cannot keep up with: pause frames hold it off."""
+        # A pause lasts 33 ms and is not repeated, so a guest that is starved for longer does lose frames;
+        # without pauses it would be nearly all of them.
         self.guest.run("ethtool -G eth0 rx 80")
         self.up()
         before = self.server.counts()
@@ -266,7 +268,7 @@ class Rig:
         d = lambda name: after[name] - before[name]
         missed, arrived, pauses = d("device_rx_missed"), d("arrived_frames"), d("device_pauses_sent")
         print(f"      {pauses} pause frames, {missed} of {arrived} frames missed")
-        expect(pauses > 0 and missed * 100 <= arrived, "pause frames are obeyed")
+        expect(pauses > 0 and missed * 5 <= arrived, "pause frames are obeyed")
         self.guest.run("ethtool -G eth0 rx 256")
         self.up()
         self.quiet()
