@@ -54,7 +54,7 @@ const NAP: Duration = Duration::from_millis(200);
 /// How soon a frame is offered again that was not taken.
 const RETRY: Span = Span::from_us(500);
 /// Polled pages: how long after the last doorbell the loop looks without waiting, and how long it then waits.
-const AWAKE: Span = Span::from_ms(20);
+const AWAKE: Span = Span::from_us(50);
 const GLANCE: Duration = Duration::from_micros(50);
 
 /// Time since the server began.
