@@ -318,6 +318,8 @@ class Rig:
     def promiscuous(self):
         """Frames for others arrive in promiscuous mode alone; multicast by the table."""
         def taken(to):
+            # A driver may set the filters a little later.
+            time.sleep(0.3)
             before = self.server.counts()
             send([frame(to) for _ in range(10)])
             return self.server.counts()["device_rx_packets"] - before["device_rx_packets"]

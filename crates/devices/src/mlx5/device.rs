@@ -8,7 +8,7 @@ use super::transmit::{Chunk, Pipe};
 use alloc::collections::VecDeque;
 use doorbell_layout::mlx5::command::init_segment;
 use doorbell_layout::mlx5::{Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, uar};
-use doorbell_seam::{Device, Iova, Port, Reg, Taken, Time, Timed};
+use doorbell_seam::{Device, Drop, Iova, Port, Reg, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -91,6 +91,8 @@ pub struct Mlx5 {
     pub(super) rx: Receiver,
     /// What came from it and was taken.
     pub(super) rx_kinds: Kinds,
+    /// What the port saw of it, also what was for nobody here.
+    pub(super) rx_wire: Kinds,
     /// CQEs to be written, in order of time.
     pub(super) effects: VecDeque<Effect>,
     /// When the next CQ's moderation ends.
@@ -126,6 +128,7 @@ impl Mlx5 {
             pipe: Pipe::new(&cfg),
             rx: Receiver::new(&cfg),
             rx_kinds: Kinds::default(),
+            rx_wire: Kinds::default(),
             effects: VecDeque::with_capacity(256),
             events_due: Time::NEVER,
             due: Time::NEVER,
@@ -366,7 +369,7 @@ impl Mlx5 {
     pub(super) fn power_down(&mut self, phase: Phase) {
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
         self.counters = old.counters;
-        (self.rx.counters, self.rx_kinds) = (old.rx.counters, old.rx_kinds);
+        (self.rx.counters, self.rx_kinds, self.rx_wire) = (old.rx.counters, old.rx_kinds, old.rx_wire);
         self.pipe.inherit(&old.pipe);
         core::mem::swap(&mut self.firmware, &mut old.firmware);
         self.firmware.phase = phase;
@@ -421,6 +424,9 @@ impl<P: Port> Device<P> for Mlx5 {
         if taken == Taken::Yes {
             self.rx_kinds.count(frame);
         }
+        if !matches!(taken, Taken::Hold | Taken::Dropped(Drop::Off)) {
+            self.rx_wire.count(frame);
+        }
         taken
     }
 
@@ -442,7 +448,7 @@ impl<P: Port> Device<P> for Mlx5 {
     fn reset(&mut self, _p: &mut P, _at: Time) {
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
         (self.counters, self.rx.counters) = (old.counters, old.rx.counters);
-        self.rx_kinds = old.rx_kinds;
+        (self.rx_kinds, self.rx_wire) = (old.rx_kinds, old.rx_wire);
         self.pipe.inherit(&old.pipe);
         self.firmware.inherit(&mut old.firmware);
         self.apply_port();

@@ -15,19 +15,11 @@
 //! The looking is the server's, not the device's: it is no DMA, and in no ledger.
 
 use super::device::Mlx5;
-use super::queues::Cq;
 use doorbell_layout::mlx5::SqState;
 use doorbell_seam::{Iova, Time};
 
 /// Of an SQ's counter, and of a CQ's arm, in their doorbell records.
 const RECORD: u64 = 4;
-
-impl Cq {
-    /// See the module.
-    pub(super) fn is_born_armed(&mut self) {
-        self.armed = Some((0, Time::ZERO));
-    }
-}
 
 impl Mlx5 {
     /// Does what the doorbell records say that has not been done; `record` reads one of them, as it stands

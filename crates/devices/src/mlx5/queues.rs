@@ -109,8 +109,10 @@ pub(super) struct Cq {
 }
 
 impl Cq {
-    pub(super) fn new(ctx: CqContext, ring: Ring) -> Cq {
-        Cq { ctx, ring, pi: 0, ci: 0, armed: None, report_by: None, last_written: Time::ZERO, dead: false, seen: 0 }
+    /// Armed from its creation: see `polled`.
+    pub(super) fn new(ctx: CqContext, ring: Ring, armed: bool) -> Cq {
+        let armed = armed.then_some((0, Time::ZERO));
+        Cq { ctx, ring, pi: 0, ci: 0, armed, report_by: None, last_written: Time::ZERO, dead: false, seen: 0 }
     }
 
     /// An entry was written.

@@ -70,11 +70,7 @@ impl Mlx5 {
             period_us: c.get(Cqc::PERIOD) as u16,
             max_count: c.get(Cqc::MAX_COUNT) as u16,
         };
-        let mut cq = Cq::new(ctx, ring);
-        if self.cfg.polled_doorbells {
-            cq.is_born_armed();
-        }
-        self.cqs.insert(cq, LIMIT).ok_or(CmdStatus::NoResources)
+        self.cqs.insert(Cq::new(ctx, ring, self.cfg.polled_doorbells), LIMIT).ok_or(CmdStatus::NoResources)
     }
 
     /// Moderation only: the period starts with the entry whatever `cq_period_mode` says.
