@@ -240,7 +240,7 @@ def side_by_side(binary, cache, work, initrd):
         time.sleep(3)
         best = {name: [0, 0, 0] for name in cards}
         seconds = 10 if LONG else 3
-        for _ in range(5 if LONG else 3):
+        for _ in range(5 if LONG else 2):
             for name, (_, tap, net) in cards.items():
                 mac = host(f"ip -o link show {tap}").split("link/ether ")[1].split()[0]
                 for way, flag in enumerate(("", "-R")):
