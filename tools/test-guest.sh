@@ -1,7 +1,7 @@
 #!/bin/sh
 # `make test-guest`: Linux's own drivers, in a guest under TCG, on our devices.
 #
-# TIER=short (default, some 6 minutes) or TIER=long. DEVICES="e1000 ..." and CHECKS="probe ping ..."
+# TIER=short (default, under 10 minutes) or TIER=long. DEVICES="e1000 ..." and CHECKS="probe ping ..."
 # choose. QEMU 11.1 and a Debian 13 kernel are fetched into a cache outside the repository once
 # (tools/test-guest/fetch.sh); logs, and the wire of what failed,
 # are in target/test-guest.
@@ -17,11 +17,12 @@ done
 [ -z "$missing" ] || { echo "test-guest: missing:$missing (tools/install-test-deps.sh)" >&2; exit 3; }
 cache=$(tools/test-guest/fetch.sh)
 cargo build --quiet --locked --package doorbell-cli
+cargo build --quiet --locked --release --package doorbell-cli
 cargo build --quiet --locked --package doorbell-attach --example bell
 work=$PWD/target/test-guest
 mkdir -p "$work"
 namespace=--net
 [ "$(id -u)" = 0 ] || namespace='--net --map-root-user'
 # shellcheck disable=SC2086 # words
-PATH=$PATH:/usr/sbin:/sbin exec unshare $namespace \
+RELEASE=$PWD/target/release/doorbell PATH=$PATH:/usr/sbin:/sbin exec unshare $namespace \
     python3 -B tools/test-guest/run.py target/debug/doorbell "$cache" "$work" ${DEVICES:-}

@@ -194,7 +194,7 @@ pub(crate) struct Transfer {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Serve {
-    /// e1000 (82540EM), e1000-82544gc or e1000-82545em
+    /// e1000 (82540EM), e1000-82544gc, e1000-82545em or mlx5
     pub(crate) device: String,
     /// Where the virtual machine connects; the socket is made, and removed at the end
     #[arg(long, value_name = "PATH")]
@@ -220,6 +220,9 @@ pub(crate) struct Serve {
     /// How the ledger is printed, at the end and on SIGUSR1
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    /// mlx5: every doorbell leaves the guest's CPU, and each is counted; without it they are memory that is looked at
+    #[arg(long)]
+    pub(crate) trap_doorbells: bool,
     /// Say nothing of clients
     #[arg(short, long)]
     pub(crate) quiet: bool,

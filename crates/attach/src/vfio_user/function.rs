@@ -52,9 +52,19 @@ pub struct Function<D, W> {
     device: D,
     port: GuestPort<W>,
     pub(super) pages: Option<Pages>,
+    ring: Ring<D, W>,
     /// The client has sent its version.
     greeted: bool,
     scratch: Vec<u8>,
+}
+
+/// What a word of a polled page does that the guest has written.
+pub type Ring<D, W> = fn(&mut D, &mut GuestPort<W>, Time, Reg, u64);
+
+/// It is a register write.
+fn write_register<D: Device<GuestPort<W>>, W: Watch>(d: &mut D, port: &mut GuestPort<W>, at: Time, r: Reg, v: u64) {
+    port.watch.register_write(at, r, 8, v, false);
+    d.mmio_write(port, at, r, 8, v);
 }
 
 /// How an answer goes out.
@@ -77,9 +87,17 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
             identity,
             device,
             pages,
+            ring: write_register,
             greeted: false,
             scratch: Vec::new(),
         })
+    }
+
+    /// Has words of polled pages dealt with in another way than as register writes.
+    #[must_use]
+    pub fn with_ring(mut self, ring: Ring<D, W>) -> Function<D, W> {
+        self.ring = ring;
+        self
     }
 
     /// The device.
@@ -161,7 +179,12 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
         for n in 0..BURST {
             let Some(channel) = &mut self.port.channel else { return Ok(n) };
             let done = match channel.request() {
-                Ok(Some(m)) => self.message(now(), m),
+                Ok(Some(m)) => {
+                    // What the guest rang before an access comes before it, as posted writes do.
+                    let at = now();
+                    self.poll_pages(at);
+                    self.message(at, m)
+                }
                 Ok(None) => return Ok(n),
                 Err(gone) => Err(gone),
             };
@@ -180,10 +203,8 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
             return false;
         }
         let (device, port) = (&mut self.device, &mut self.port);
-        let rung = pages.take(|r, v| {
-            port.watch.register_write(at, r, 8, v, false);
-            device.mmio_write(port, at, r, 8, v);
-        });
+        let ring = self.ring;
+        let rung = pages.take(|r, v| ring(device, port, at, r, v));
         if rung {
             self.device.advance(&mut self.port, at);
         }

@@ -44,7 +44,7 @@ mod port;
 mod wait;
 
 pub use channel::{Gone, send_with};
-pub use function::Function;
+pub use function::{Function, Ring};
 pub use pci::{Bar, Capability, Identity, InBar, Polled};
 pub use port::{GuestPort, Watch};
 pub use wait::{Listener, exact_timers, readable};

@@ -9,10 +9,12 @@
 use super::bill::{Bill, Bus};
 use super::turns::{Around, run};
 use crate::Error;
-use doorbell_attach::vfio_user::{Bar, Capability, Function, GuestPort, Identity};
+use doorbell_attach::vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Polled, Watch};
 use doorbell_bus::{pci, pcie};
 use doorbell_devices::e1000::{Config, E1000, Variant};
-use doorbell_seam::{Device, Time};
+use doorbell_devices::mlx5::Mlx5;
+use doorbell_layout::mlx5::uar;
+use doorbell_seam::{Device, Reg, Time};
 
 /// A model that can be served.
 pub(super) trait Served: Device<GuestPort<Bill>> {
@@ -20,6 +22,10 @@ pub(super) trait Served: Device<GuestPort<Bill>> {
     fn counters(&self) -> Vec<(&'static str, u64)>;
     /// The cable is pulled, or put in.
     fn set_cable(&mut self, port: &mut GuestPort<Bill>, at: Time, plugged: bool);
+    /// The `n`th thing that it was asked and does not know, each once.
+    fn unknown(&self, _n: usize) -> Option<String> {
+        None
+    }
 }
 
 /// A device that can be served.
@@ -97,7 +103,7 @@ impl Platform {
 }
 
 /// All of them.
-pub(super) static DEVICES: [Entry; 3] = [
+pub(super) static DEVICES: [Entry; 4] = [
     Entry {
         name: "e1000",
         bus: "pci32",
@@ -116,7 +122,83 @@ pub(super) static DEVICES: [Entry; 3] = [
         bits_per_second: 1_000_000_000,
         serve: |e, mac, bill, around| e1000(e, Config::I82545EM, mac, bill, around),
     },
+    Entry { name: "mlx5", bus: "pcie3x16", bits_per_second: 100_000_000_000, serve: mlx5 },
 ];
+
+// ---- mlx5 ----
+
+/// The first doorbell page that is handed out.
+const MLX5_DOORBELLS: u32 = uar::PAGE * Mlx5::FIRST_UAR;
+/// Arms of CQs, of EQs, EQ updates, and the four places of a send doorbell.
+const MLX5_WORDS: [u16; 7] = [0x20, 0x40, 0x48, 0x800, 0x900, 0xa00, 0xb00];
+
+/// A word of a doorbell page that is memory. Its value counts for event queues alone; the others' is in
+/// doorbell records, for all queues that share the word.
+fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<Bill>, at: Time, r: Reg, v: u64) {
+    if matches!(r.offset % uar::PAGE, uar::EQ_ARM | uar::EQ_UPDATE) {
+        port.watch.register_write(at, r, 4, v, false);
+        d.mmio_write(port, at, r, 4, v);
+        return;
+    }
+    let found = d.look_again(at, |record| {
+        let mut word = [0; 4];
+        port.peek(record, &mut word).then_some(word)
+    });
+    for _ in 0..found {
+        port.watch.register_write(at, r, 8, v, false);
+    }
+}
+
+fn mlx5(entry: &Entry, mac: Option<[u8; 6]>, bill: Bill, around: Around) -> Result<(), Error> {
+    use doorbell_devices::mlx5::Config;
+    let polled = !around.trap_doorbells;
+    let cfg = Config { mac: mac.unwrap_or(Config::CONNECTX.mac), polled_doorbells: polled, ..Config::CONNECTX };
+    let at = |offset| InBar { bar: 0, offset };
+    let identity = Identity {
+        vendor: 0x15b3,
+        device: 0x1017,
+        subsystem: (0x15b3, 0x0008),
+        revision: 0,
+        class: 0x02_0000,
+        bars: [Bar::Memory64(32 << 20), Bar::None, Bar::None, Bar::None, Bar::None, Bar::None],
+        line: false,
+        capabilities: vec![
+            Capability::Power { resets: false },
+            Capability::Express { speed: 3, width: 16 },
+            Capability::MsiX { vectors: 64, table: at(0x2000), pending: at(0x3000) },
+        ],
+        polled: polled.then_some(Polled { first: at(MLX5_DOORBELLS), pages: 4, words: &MLX5_WORDS }),
+    };
+    let function =
+        Function::new(identity, Mlx5::new(cfg), bill).map_err(|e| Error::input(e.to_string()))?.with_ring(mlx5_rung);
+    run(entry, function, around)
+}
+
+impl Served for Mlx5 {
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut all: Vec<_> = self.counters.entries().collect();
+        all.extend(self.received().entries());
+        let c = self.command_counters();
+        all.extend([
+            ("commands", c.commands),
+            ("refused_commands", c.refused),
+            ("unknown_commands", c.unknown),
+            ("undelivered_commands", c.undelivered),
+            ("lost_commands", c.lost),
+        ]);
+        all
+    }
+
+    fn unknown(&self, n: usize) -> Option<String> {
+        let u = self.unknown_commands().get(n)?;
+        Some(format!("command {:#x}, modifier {:#x}", u.opcode, u.modifier))
+    }
+
+    fn set_cable(&mut self, port: &mut GuestPort<Bill>, at: Time, plugged: bool) {
+        Device::advance(self, port, at);
+        self.set_carrier(port, at, plugged);
+    }
+}
 
 // ---- e1000 ----
 

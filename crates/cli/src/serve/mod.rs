@@ -60,7 +60,14 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
         entry,
         mac,
         bill,
-        turns::Around { socket, metrics, bus: platform.about, format: args.format, quiet: args.quiet },
+        turns::Around {
+            socket,
+            metrics,
+            bus: platform.about,
+            format: args.format,
+            quiet: args.quiet,
+            trap_doorbells: args.trap_doorbells,
+        },
     )?;
     Ok(DONE)
 }

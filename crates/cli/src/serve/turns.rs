@@ -39,6 +39,8 @@ pub(super) struct Around {
     pub(super) bus: &'static str,
     pub(super) format: Format,
     pub(super) quiet: bool,
+    /// Doorbell pages are registers like any other, and each ring leaves the guest's CPU.
+    pub(super) trap_doorbells: bool,
 }
 
 /// Preamble, FCS and gap.
@@ -52,7 +54,7 @@ const NAP: Duration = Duration::from_millis(200);
 /// How soon a frame is offered again that was not taken.
 const RETRY: Span = Span::from_us(500);
 /// Polled pages: how long after the last doorbell the loop looks without waiting, and how long it then waits.
-const AWAKE: Span = Span::from_ms(20);
+const AWAKE: Span = Span::from_us(50);
 const GLANCE: Duration = Duration::from_micros(50);
 
 /// Time since the server began.
@@ -99,6 +101,7 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
     let mut clients = 0;
     let mut plugged = true;
     let mut rang = Time::ZERO;
+    let mut told = 0;
     let mut ready: Vec<bool> = Vec::new();
     say(format_args!("{} is ready", entry.name));
     while !stop.came() {
@@ -126,13 +129,19 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
             say(format_args!("client {clients} has connected"));
             busy = true;
         }
+        if let Some(what) = f.device().unknown(told) {
+            told += 1;
+            say(format_args!("the driver asks what the device does not know: {what}"));
+        }
         let now = clock.now();
         if f.poll_pages(now) {
             rang = now;
             busy = true;
         }
         f.advance(now);
+        f.watch().uplink.flush();
         busy |= arrive(&mut f, &clock, &mut inbound);
+        f.watch().uplink.flush();
         if let Some(why) = f.watch().broken.take() {
             return Err(failed(why));
         }

@@ -11,12 +11,14 @@
 //!   are a cable.
 //! * `none`: nothing arrives, and what is sent is gone.
 
+mod large;
+
 use crate::Error;
 use crate::output::plain;
 use doorbell_attach::pcap;
-use doorbell_attach::tap::{Tap, VnetHeader};
 use doorbell_attach::vfio_user::Listener;
 use doorbell_seam::{Span, Time};
+use large::Kernel;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -43,7 +45,7 @@ pub(super) struct Uplink {
 #[derive(Debug)]
 enum Kind {
     None,
-    Tap(Tap),
+    Tap(Box<Kernel>),
     Replay(Box<Replay>),
     Reflect(VecDeque<Vec<u8>>),
     Stream(Box<Stream>),
@@ -76,7 +78,7 @@ impl Uplink {
             None if text == "reflect" => Kind::Reflect(VecDeque::new()),
             None if text == "none" => Kind::None,
             Some(("tap", name)) if !name.is_empty() => {
-                let tap = Tap::open(name, 0).and_then(|t| t.set_nonblocking(true).map(|()| t)).map_err(|e| {
+                let tap = Kernel::open(name).map_err(|e| {
                     wrong(match e.raw_os_error() {
                         Some(errno::EACCES) => format!("{e}: /dev/net/tun is not open to you"),
                         Some(errno::EPERM) => {
@@ -86,7 +88,7 @@ impl Uplink {
                         _ => plain(&e),
                     })
                 })?;
-                Kind::Tap(tap)
+                Kind::Tap(Box::new(tap))
             }
             Some(("pcap", file)) if !file.is_empty() => {
                 let frames = pcap::read(file).map_err(|e| Error::input(e.to_string()))?;
@@ -104,13 +106,8 @@ impl Uplink {
     pub(super) fn restart(&mut self) {
         match &mut self.kind {
             Kind::Tap(tap) => {
-                let mut away = [0; 2048];
                 // A TAP device's queue is no longer than that, and more may come meanwhile.
-                for _ in 0..KEPT {
-                    if tap.receive(&mut away).is_err() {
-                        break;
-                    }
-                }
+                tap.forget(KEPT);
             }
             Kind::Replay(r) => (r.next, r.began) = (0, None),
             Kind::Reflect(queue) => queue.clear(),
@@ -122,7 +119,10 @@ impl Uplink {
     pub(super) fn send(&mut self, frame: &[u8]) {
         let sent = match &mut self.kind {
             Kind::None | Kind::Replay(_) => true,
-            Kind::Tap(tap) => tap.send(&VnetHeader::default(), frame).is_ok(),
+            Kind::Tap(tap) => {
+                self.dropped += tap.send(frame);
+                true
+            }
             Kind::Reflect(queue) if queue.len() < KEPT => {
                 let mut back = frame.to_vec();
                 if let Some((a, b)) = back.get_mut(..12).map(|f| f.split_at_mut(6)) {
@@ -137,10 +137,17 @@ impl Uplink {
         self.dropped += u64::from(!sent);
     }
 
+    /// The turn is over: what was kept so that it might become larger goes now.
+    pub(super) fn flush(&mut self) {
+        if let Kind::Tap(tap) = &mut self.kind {
+            self.dropped += tap.flush();
+        }
+    }
+
     /// What to wait for.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.kind {
-            Kind::Tap(tap) => Some(tap.as_fd()),
+            Kind::Tap(tap) => Some(tap.fd()),
             Kind::Stream(s) => match (&s.peer, &s.listener) {
                 (Some(peer), _) => Some(peer.as_fd()),
                 (None, listener) => listener.as_ref().map(AsFd::as_fd),
@@ -153,6 +160,7 @@ impl Uplink {
     pub(super) fn due(&self) -> Option<Time> {
         match &self.kind {
             Kind::Reflect(queue) => (!queue.is_empty()).then_some(Time::ZERO),
+            Kind::Tap(tap) => tap.has_more().then_some(Time::ZERO),
             Kind::Replay(r) => r.due(),
             _ => None,
         }
@@ -168,7 +176,11 @@ impl Uplink {
         match &mut self.kind {
             Kind::None => None,
             Kind::Tap(tap) => match tap.receive(frame) {
-                Ok((_, n)) => Some(n),
+                Ok(n) => Some(n),
+                Err(e) if e.kind() == ErrorKind::InvalidData => {
+                    self.dropped += 1;
+                    None
+                }
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
                 // Somebody has deleted the interface.
                 Err(e) => {

@@ -83,7 +83,9 @@ fn sensible(which: u8, o: &Common, n: u32) -> (u16, Vec<u8>) {
 /// When it lets itself be harmed.
 pub fn attack(bytes: &[u8]) {
     let mut input = Input(bytes);
-    let mut c = Console::running(Config { boot_pages: 1, init_pages: 1, ..Config::CONNECTX });
+    // Doorbell pages are registers, or memory that is looked at.
+    let polled_doorbells = input.u8() & 1 == 1;
+    let mut c = Console::running(Config { boot_pages: 1, init_pages: 1, polled_doorbells, ..Config::CONNECTX });
     let o = c.common();
     for which in [0, 1] {
         let (opcode, bytes) = sensible(which, &o, 6);
@@ -160,6 +162,10 @@ pub fn attack(bytes: &[u8]) {
                 }
                 n => c.device.request_pages(&mut c.port, c.now, i16::from(n.cast_signed())),
             },
+        }
+        if polled_doorbells {
+            let memory = &c.port.memory;
+            c.device.look_again(c.now, |at| memory.get(usize::try_from(at.0).ok()?..)?.first_chunk().copied());
         }
         assert!(c.port.log.len() < BOUND, "{} accesses for one step", c.port.log.len());
         c.port.log.clear();

@@ -44,6 +44,9 @@ pub struct Config {
     pub boot_pages: u16,
     /// Pages more that it asks for to run.
     pub init_pages: u16,
+    /// Doorbell pages are memory that is looked at: of two rings of one word the first can be
+    /// gone ([`Mlx5::look_again`](super::Mlx5::look_again)). EQs are then armed at all times, since their arms are in no memory.
+    pub polled_doorbells: bool,
 }
 
 impl Config {
@@ -69,6 +72,7 @@ impl Config {
         mac: [0x02, 0x00, 0x00, 0x10, 0x17, 0x01],
         boot_pages: 16,
         init_pages: 32,
+        polled_doorbells: false,
     };
 
     /// The same with every value in its range, as hardware would round it.

@@ -8,7 +8,7 @@ use super::transmit::{Chunk, Pipe};
 use alloc::collections::VecDeque;
 use doorbell_layout::mlx5::command::init_segment;
 use doorbell_layout::mlx5::{Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, uar};
-use doorbell_seam::{Device, Iova, Port, Reg, Taken, Time, Timed};
+use doorbell_seam::{Device, Drop, Iova, Port, Reg, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -91,6 +91,8 @@ pub struct Mlx5 {
     pub(super) rx: Receiver,
     /// What came from it and was taken.
     pub(super) rx_kinds: Kinds,
+    /// What the port saw of it, also what was for nobody here.
+    pub(super) rx_wire: Kinds,
     /// CQEs to be written, in order of time.
     pub(super) effects: VecDeque<Effect>,
     /// When the next CQ's moderation ends.
@@ -126,6 +128,7 @@ impl Mlx5 {
             pipe: Pipe::new(&cfg),
             rx: Receiver::new(&cfg),
             rx_kinds: Kinds::default(),
+            rx_wire: Kinds::default(),
             effects: VecDeque::with_capacity(256),
             events_due: Time::NEVER,
             due: Time::NEVER,
@@ -163,11 +166,15 @@ impl Mlx5 {
         let idx = u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
         let qpn_ds = u32::from_be_bytes([b[4], b[5], b[6], b[7]]);
         let (pc, sqn, ds) = ((idx >> 8) as u16, qpn_ds >> 8, qpn_ds & 0x3f);
+        self.announce(at, sqn, pc.wrapping_add(ds.div_ceil(4).max(1) as u16));
+    }
+
+    /// WQEs up to `end` are to be executed.
+    pub(super) fn announce(&mut self, at: Time, sqn: u32, end: u16) {
         let Some(sq) = self.sqs.get_mut(sqn) else {
             self.counters.bad_doorbells += 1;
             return;
         };
-        let end = pc.wrapping_add(ds.div_ceil(4).max(1) as u16);
         let last = sq.announced.back().map_or(sq.fetched, |&(_, end)| end);
         let (new, ring) = (end.wrapping_sub(last), u32::from(sq.mask()) + 1);
         let outstanding = end.wrapping_sub(sq.executed);
@@ -204,7 +211,7 @@ impl Mlx5 {
             return;
         };
         eq.ci = v & 0xff_ffff;
-        if !arm {
+        if !arm || self.cfg.polled_doorbells {
             return;
         }
         if v & 0xff_ffff == eq.pi & 0xff_ffff {
@@ -351,7 +358,8 @@ impl Mlx5 {
         }
         eq.pi = eq.pi.wrapping_add(1);
         self.counters.eqes += 1;
-        if let Some(since) = eq.armed.take() {
+        let armed = if self.cfg.polled_doorbells { eq.armed } else { eq.armed.take() };
+        if let Some(since) = armed {
             p.message(at.max(since), eq.ctx.vector);
         }
     }
@@ -361,7 +369,7 @@ impl Mlx5 {
     pub(super) fn power_down(&mut self, phase: Phase) {
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
         self.counters = old.counters;
-        (self.rx.counters, self.rx_kinds) = (old.rx.counters, old.rx_kinds);
+        (self.rx.counters, self.rx_kinds, self.rx_wire) = (old.rx.counters, old.rx_kinds, old.rx_wire);
         self.pipe.inherit(&old.pipe);
         core::mem::swap(&mut self.firmware, &mut old.firmware);
         self.firmware.phase = phase;
@@ -416,6 +424,9 @@ impl<P: Port> Device<P> for Mlx5 {
         if taken == Taken::Yes {
             self.rx_kinds.count(frame);
         }
+        if !matches!(taken, Taken::Hold | Taken::Dropped(Drop::Off)) {
+            self.rx_wire.count(frame);
+        }
         taken
     }
 
@@ -437,7 +448,7 @@ impl<P: Port> Device<P> for Mlx5 {
     fn reset(&mut self, _p: &mut P, _at: Time) {
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
         (self.counters, self.rx.counters) = (old.counters, old.rx.counters);
-        self.rx_kinds = old.rx_kinds;
+        (self.rx_kinds, self.rx_wire) = (old.rx_kinds, old.rx_wire);
         self.pipe.inherit(&old.pipe);
         self.firmware.inherit(&mut old.firmware);
         self.apply_port();

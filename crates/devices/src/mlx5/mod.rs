@@ -47,6 +47,7 @@ mod frames;
 mod loopback;
 mod objects;
 mod offload;
+mod polled;
 mod queues;
 pub mod receive;
 mod registers;

@@ -50,7 +50,9 @@ impl Mlx5 {
     pub fn create_cq(&mut self, c: &CqContext) -> Result<u32, CmdStatus> {
         check(u32::from(c.log_size) <= LOG_MAX_CQ_SZ && c.ring.is_multiple_of(4096) && c.dbr.is_multiple_of(8))?;
         self.eqs.get(c.eqn).ok_or(CmdStatus::BadResource)?;
-        self.cqs.insert(Cq::new(*c, Ring::at_address(c.ring)), LIMIT).ok_or(CmdStatus::NoResources)
+        self.cqs
+            .insert(Cq::new(*c, Ring::at_address(c.ring), self.cfg.polled_doorbells), LIMIT)
+            .ok_or(CmdStatus::NoResources)
     }
 
     /// A send queue, in state RST.

@@ -32,6 +32,8 @@ pub(super) struct Sq {
     pub(super) wqes: Box<[u8]>,
     /// It stands in the fetch arbiter's round.
     pub(super) in_round: bool,
+    /// Its doorbell record as last looked at. A reset leaves it: the record is left over, too.
+    pub(super) seen: u16,
 }
 
 /// Bytes of the longest WQE.
@@ -52,6 +54,7 @@ impl Sq {
             segment: 0,
             wqes: alloc::vec![0; (64 << ctx.log_size) + LONGEST].into_boxed_slice(),
             in_round: false,
+            seen: 0,
         }
     }
 
@@ -101,11 +104,15 @@ pub(super) struct Cq {
     last_written: Time,
     /// It overran; nothing is written any more.
     pub(super) dead: bool,
+    /// The arm in its doorbell record as last looked at.
+    pub(super) seen: u32,
 }
 
 impl Cq {
-    pub(super) fn new(ctx: CqContext, ring: Ring) -> Cq {
-        Cq { ctx, ring, pi: 0, ci: 0, armed: None, report_by: None, last_written: Time::ZERO, dead: false }
+    /// Armed from its creation: see `polled`.
+    pub(super) fn new(ctx: CqContext, ring: Ring, armed: bool) -> Cq {
+        let armed = armed.then_some((0, Time::ZERO));
+        Cq { ctx, ring, pi: 0, ci: 0, armed, report_by: None, last_written: Time::ZERO, dead: false, seen: 0 }
     }
 
     /// An entry was written.
@@ -263,6 +270,14 @@ impl<T> Table<T> {
     }
     pub(super) fn remove(&mut self, n: u32) -> Option<T> {
         self.slots.get_mut(n.wrapping_sub(self.base) as usize)?.take()
+    }
+    /// How many numbers have been given out.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+    /// The object of the `i`th of them.
+    pub(super) fn nth_mut(&mut self, i: usize) -> Option<(u32, &mut T)> {
+        Some((self.base + i as u32, self.slots.get_mut(i)?.as_mut()?))
     }
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         let base = self.base;

@@ -5,7 +5,7 @@
 //! the driver's word alone.
 
 use super::super::device::Mlx5;
-use super::vport::Kinds;
+use super::vport::{Kinds, WireCounters};
 use super::{Answer, CmdStatus, Unknown, answer_prefix, check, input, tail};
 use alloc::boxed::Box;
 use doorbell_layout::mlx5::command::{AccessReg, Paos, Pmlp, Pmtu, Ppcnt, Ptys, op, paos, ppcnt, ptys, register};
@@ -168,7 +168,8 @@ impl Mlx5 {
     fn ppcnt(&self, content: &mut [u8; 0x100]) {
         let mut m = Ppcnt::ZERO;
         m.0.copy_from_slice(content);
-        let w = self.wire_counters();
+        // The port counts whatever came; `wire_counters` what was for somebody here.
+        let w = WireCounters { rx: self.rx_wire, ..self.wire_counters() };
         // The port counts what is on the wire, and so the FCS.
         let octets = |k: &Kinds| k.octets() + u64::from(FCS) * k.packets();
         let (tx_octets, rx_octets) = (octets(&w.tx), octets(&w.rx));

@@ -70,7 +70,7 @@ impl Mlx5 {
             period_us: c.get(Cqc::PERIOD) as u16,
             max_count: c.get(Cqc::MAX_COUNT) as u16,
         };
-        self.cqs.insert(Cq::new(ctx, ring), LIMIT).ok_or(CmdStatus::NoResources)
+        self.cqs.insert(Cq::new(ctx, ring, self.cfg.polled_doorbells), LIMIT).ok_or(CmdStatus::NoResources)
     }
 
     /// Moderation only: the period starts with the entry whatever `cq_period_mode` says.

@@ -69,7 +69,7 @@ impl Kinds {
         kind.0 += 1;
         kind.1 += frame.len().max(MIN_FRAME) as u64;
     }
-    pub(super) fn packets(&self) -> u64 {
+    pub(in super::super) fn packets(&self) -> u64 {
         self.unicast.0 + self.multicast.0 + self.broadcast.0
     }
     pub(super) fn octets(&self) -> u64 {

@@ -4,6 +4,7 @@ mod data;
 mod faults;
 mod hostile;
 mod loopback;
+mod polled;
 mod queues;
 
 use super::super::Config;

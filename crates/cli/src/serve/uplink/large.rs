@@ -1,0 +1,246 @@
+//! A TAP device whose kernel takes and gives large sends.
+//!
+//! Between the guest's device and here there are frames, as on a wire, and each is in the
+//! ledger. Between here and the kernel one system call for each would take longer than all
+//! the rest. So what a kernel's receive path would merge ([`Merge`], the rules of GRO) is merged
+//! before it is handed over, and a large send of the kernel's is cut here instead of there.
+//! Frames whose checksums do not hold are handed over as they are.
+
+use doorbell_attach::tap::{Tap, VnetHeader, offload};
+use doorbell_packet::headers::Layers;
+use doorbell_packet::merge::Merge;
+use doorbell_packet::segment::Segments;
+use doorbell_packet::{Gso, GsoKind, Partial, Todo};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Bytes of frames that are kept before they are handed over, whatever comes.
+const BATCH: usize = 256 << 10;
+/// TCP's flags, from its header's first byte, and one of them.
+const FLAGS: usize = 13;
+const CWR: u8 = 0x80;
+/// Anything without BIG TCP.
+const LARGEST: usize = 65_550;
+
+/// A TAP device, with frames on their way in either direction.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    tap: Tap,
+    out: Frames,
+    into: Frames,
+    whole: Box<[u8]>,
+}
+
+/// Frames, one behind another.
+#[derive(Debug, Default)]
+struct Frames {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// How many have been taken out.
+    taken: usize,
+}
+
+impl Frames {
+    fn push(&mut self, frame: &[u8]) {
+        self.bytes.extend_from_slice(frame);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn get(&self, n: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(n)?;
+        let start = n.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Some(&self.bytes[start..end])
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.taken = 0;
+    }
+}
+
+impl Kernel {
+    pub(super) fn open(name: &str) -> io::Result<Kernel> {
+        let tap = Tap::open(name, offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN)?;
+        tap.set_nonblocking(true)?;
+        Ok(Kernel { tap, out: Frames::default(), into: Frames::default(), whole: vec![0; LARGEST].into() })
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.tap.as_fd()
+    }
+
+    /// Throws away what has come.
+    pub(super) fn forget(&mut self, most: usize) {
+        self.into.clear();
+        for _ in 0..most {
+            if self.tap.receive(&mut self.whole).is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Takes a frame for the kernel; how many frames could not be handed over, of this and earlier ones.
+    pub(super) fn send(&mut self, frame: &[u8]) -> u64 {
+        self.out.push(frame);
+        if self.out.bytes.len() < BATCH { 0 } else { self.flush() }
+    }
+
+    /// Hands over what has been taken; how many frames the kernel did not want.
+    pub(super) fn flush(&mut self) -> u64 {
+        let Kernel { tap, out, whole, .. } = self;
+        let (mut lost, mut n) = (0, 0);
+        while let Some(first) = out.get(n) {
+            let mut merge = if is_tcp(first) { Merge::start(whole, first) } else { None };
+            let mut count = 1;
+            if let Some(m) = &mut merge {
+                while out.get(n + count).is_some_and(|next| m.add(next)) {
+                    count += 1;
+                }
+            }
+            let sent = match merge {
+                Some(m) if count > 1 => {
+                    // What CWR was set on is the first: only that one takes others with it.
+                    let (len, todo) = m.finish();
+                    tap.send(&header(&todo, &whole[..len]), &whole[..len])
+                }
+                _ => tap.send(&VnetHeader::default(), first),
+            };
+            lost += if sent.is_ok() { 0 } else { count as u64 };
+            n += count;
+        }
+        out.clear();
+        lost
+    }
+
+    /// Whether a frame is there without asking the kernel.
+    pub(super) fn has_more(&self) -> bool {
+        self.into.taken < self.into.ends.len()
+    }
+
+    /// The next frame from the kernel into `frame`, complete; its length.
+    ///
+    /// # Errors
+    /// Those of reading; a large send that cannot be cut is `InvalidData`.
+    pub(super) fn receive(&mut self, frame: &mut [u8]) -> io::Result<usize> {
+        if !self.has_more() {
+            let (header, len) = self.tap.receive(&mut self.whole)?;
+            self.into.clear();
+            let bytes = &mut self.whole[..len];
+            let uncut = || io::Error::from(io::ErrorKind::InvalidData);
+            if header.gso_type != VnetHeader::GSO_NONE {
+                cut(&header, bytes, &mut self.into).ok_or_else(uncut)?;
+            } else {
+                if header.flags & VnetHeader::NEEDS_CSUM != 0 {
+                    let partial = Partial { start: header.csum_start.get(), offset: header.csum_offset.get() };
+                    partial.complete(bytes).map_err(|_| uncut())?;
+                }
+                self.into.push(bytes);
+            }
+        }
+        let Some(next) = self.into.get(self.into.taken) else { return Err(io::ErrorKind::WouldBlock.into()) };
+        let n = next.len().min(frame.len());
+        frame[..n].copy_from_slice(&next[..n]);
+        self.into.taken += 1;
+        Ok(n)
+    }
+}
+
+/// Datagrams are left alone: not every kernel takes large sends of those from a TAP device.
+fn is_tcp(frame: &[u8]) -> bool {
+    match frame {
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x08, 0x00, ip @ ..] => ip.get(9) == Some(&6),
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, ip @ ..] => ip.get(6) == Some(&6),
+        _ => false,
+    }
+}
+
+/// Cuts a large send of the kernel's.
+fn cut(header: &VnetHeader, whole: &[u8], into: &mut Frames) -> Option<()> {
+    let kind = match header.gso_type & !VnetHeader::GSO_ECN {
+        VnetHeader::GSO_TCPV4 => GsoKind::Tcp4,
+        VnetHeader::GSO_TCPV6 => GsoKind::Tcp6,
+        _ => return None,
+    };
+    let gso = Gso { kind, size: header.gso_size.get(), header: Layers::of(whole).ok()?.end };
+    let mut segments = Segments::new(whole, gso).ok()?;
+    let mut one = vec![0; segments.cut().longest()];
+    while let Some(n) = segments.next_into(&mut one) {
+        into.push(&one[..n]);
+    }
+    Some(())
+}
+
+/// What is left to do to `frame`, as the kernel wants it told.
+fn header(todo: &Todo, frame: &[u8]) -> VnetHeader {
+    let mut h = VnetHeader::default();
+    let Some(p) = todo.checksum else { return h };
+    h.flags = VnetHeader::NEEDS_CSUM;
+    h.csum_start = p.start.into();
+    h.csum_offset = p.offset.into();
+    if let Some(g) = todo.gso {
+        let cwr = frame.get(usize::from(p.start) + FLAGS).is_some_and(|f| f & CWR != 0);
+        h.gso_type = match g.kind {
+            GsoKind::Tcp4 => VnetHeader::GSO_TCPV4,
+            GsoKind::Tcp6 => VnetHeader::GSO_TCPV6,
+            GsoKind::Udp4 | GsoKind::Udp6 => VnetHeader::GSO_UDP_L4,
+        } | if cwr { VnetHeader::GSO_ECN } else { 0 };
+        h.gso_size = g.size.into();
+        h.hdr_len = g.header.into();
+    }
+    h
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_packet::headers::{Check, verify};
+    use doorbell_packet::segment::prepare_gso;
+
+    /// A TCP segment whose checksum is not there yet.
+    fn large(payload: usize) -> (Vec<u8>, VnetHeader) {
+        let mut f = vec![0; 54 + payload];
+        f[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+        f[16..18].copy_from_slice(&((40 + payload) as u16).to_be_bytes());
+        f[22..24].copy_from_slice(&[64, 6]);
+        f[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        (f[46], f[47]) = (0x50, 0x10);
+        for (i, b) in f[54..].iter_mut().enumerate() {
+            *b = i as u8;
+        }
+        let todo = prepare_gso(&mut f, 1448).unwrap();
+        let h = header(&todo, &f);
+        (f, h)
+    }
+
+    #[test]
+    fn a_large_send_of_the_kernels_is_cut_and_merges_back_to_the_same() {
+        let (whole, h) = large(10_000);
+        assert_eq!((h.gso_type, h.gso_size.get(), h.csum_start.get(), h.csum_offset.get()), (1, 1448, 34, 16));
+        let mut frames = Frames::default();
+        cut(&h, &whole, &mut frames).unwrap();
+        assert_eq!(frames.ends.len(), 7);
+        let mut out = vec![0; LARGEST];
+        let mut merge = Merge::start(&mut out, frames.get(0).unwrap()).unwrap();
+        for n in 0..7 {
+            let f = frames.get(n).unwrap();
+            assert_eq!((verify(f).transport, is_tcp(f)), (Check::Good, true));
+            assert!(n == 0 || merge.add(f));
+        }
+        let (len, todo) = merge.finish();
+        let again = header(&todo, &out[..len]);
+        assert_eq!(again, h);
+        // The identification and the IPv4 checksum are the first's: all else is as it was.
+        assert_eq!((&out[..24], &out[26..len]), (&whole[..24], &whole[26..]));
+    }
+
+    #[test]
+    fn a_large_send_that_cannot_be_cut_is_refused() {
+        let (whole, h) = large(10_000);
+        let mut frames = Frames::default();
+        assert_eq!(cut(&VnetHeader { gso_size: 0.into(), ..h }, &whole, &mut frames), None);
+        assert_eq!(cut(&VnetHeader { gso_type: VnetHeader::GSO_UDP_L4, ..h }, &whole, &mut frames), None);
+        assert_eq!(cut(&h, &whole[..20], &mut frames), None);
+        assert!(frames.ends.is_empty());
+    }
+}

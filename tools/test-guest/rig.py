@@ -1,0 +1,410 @@
+"""A served device with a guest on it, and the checks: those of the e1000 family, and what all have in common."""
+
+import concurrent.futures
+import os
+import pathlib
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+from guest import Failed, Guest, Server, initramfs
+
+GUEST, HOST = "10.0.0.1", "10.0.0.2"
+MAC, TAP_MAC = "52:54:00:db:00:01", "52:54:00:db:00:02"
+OTHER = "52:54:00:db:00:99"
+LONG = os.environ.get("TIER", "short") == "long"
+
+
+def host(line, **more):
+    return subprocess.run(line.split(), check=True, capture_output=True, text=True, **more).stdout
+
+
+def expect(holds, what):
+    if not holds:
+        raise Failed(what)
+
+
+def wire():
+    """The TAP device and its addresses; it goes with the namespace."""
+    host("ip link set lo up")
+    host("ip tuntap add dev tap0 mode tap")
+    for name in ("tap0", "default"):
+        pathlib.Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
+    host(f"ip link set tap0 address {TAP_MAC} mtu 9000 up")
+    host(f"ip addr add {HOST}/24 dev tap0")
+
+
+def frame(to, vlan=None, size=100):
+    """A raw frame on the host's end, of a type that nobody answers."""
+    head = bytes.fromhex(to.replace(":", "") + TAP_MAC.replace(":", ""))
+    tag = b"" if vlan is None else b"\x81\x00" + vlan.to_bytes(2, "big")
+    return head + tag + b"\x88\xb5" + bytes(size - len(head) - len(tag) - 2)
+
+
+def send(frames):
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as s:
+        s.bind(("tap0", 0))
+        for f in frames:
+            s.send(f)
+            time.sleep(0.001)
+    time.sleep(0.3)
+
+
+def answer_tagged(vlan, count, seconds=10):
+    """Answers `count` pings that come with this VLAN tag; how many came. (The host's kernel may lack VLANs.)"""
+    ours = 0
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as s:
+        s.setsockopt(263, 8, 1)  # SOL_PACKET, PACKET_AUXDATA: the kernel takes the tag out and says so beside
+        s.bind(("tap0", 3))
+        s.settimeout(seconds)
+        while ours < count:
+            data, extra, _, _ = s.recvmsg(65536, 64)
+            status, _, _, _, _, tci, _ = struct.unpack("=IIIHHHH", extra[0][2][:20])
+            if not status & 16 or tci & 0xFFF != vlan or data[12:14] != b"\x08\0" or data[23] != 1 or data[34] != 8:
+                continue
+            ours += 1
+            icmp = bytearray(data[34:])
+            # Type 8 becomes 0, and the checksum follows.
+            icmp[0], was = 0, int.from_bytes(icmp[2:4], "big") + 0x0800
+            icmp[2:4] = ((was & 0xFFFF) + (was >> 16)).to_bytes(2, "big")
+            ip = data[14:26] + data[30:34] + data[26:30] + bytes(icmp)
+            s.send(data[6:12] + data[:6] + b"\x81\0" + tci.to_bytes(2, "big") + b"\x08\0" + ip)
+    return ours
+
+
+def packets(path):
+    """Packets in a pcapng file."""
+    at, n = 0, 0
+    with open(path, "rb") as f:
+        while head := f.read(8):
+            kind, length = struct.unpack("<II", head)
+            n += kind == 6
+            at += length
+            f.seek(at)
+    return n
+
+
+class Rig:
+    """A served device with a guest on it, and the checks, in the order of `all`."""
+
+    MODULE = "e1000"
+    # PCI Express, behind a root port.
+    EXPRESS = False
+    # Kernel warnings that a probe cannot avoid, by text.
+    KNOWN = ()
+
+    def __init__(self, binary, cache, work, initrd, device, cpus):
+        self.directory = work / f"{device}-{cpus}"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "socket").unlink(missing_ok=True)
+        # A gigabyte; kept only where a check fails. In a long run it would be ten.
+        for left in [*self.directory.glob(".capture-*"), *self.directory.glob("wire.pcapng")]:
+            left.unlink()
+        more = [] if LONG else ["--capture", self.directory / "wire.pcapng"]
+        self.server = Server(binary, device, "tap:tap0", self.directory, "--mac", MAC, *more)
+        self.guest = None
+        self.boot = lambda: Guest(cache, initrd, self.server.socket, self.directory, cpus, self.EXPRESS)
+        try:
+            self.guest = self.boot()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self):
+        for it in (self.guest, self.server):
+            if it:
+                it.kill()
+
+    # ---- helpers ----
+
+    def up(self, mtu=1500):
+        run = self.guest.run
+        run(f"ip link set eth0 mtu {mtu} up && ip addr replace {GUEST}/24 dev eth0")
+        self.carrier("1")
+        run(f"ip neigh replace {HOST} lladdr {TAP_MAC} dev eth0")
+        host(f"ip neigh replace {GUEST} lladdr {MAC} dev tap0")
+
+    def carrier(self, wanted, seconds=10):
+        self.guest.run(
+            f"for i in $(seq {seconds * 10}); do [ $(cat /sys/class/net/eth0/carrier) = {wanted} ] && break; sleep 0.1; "
+            f"done; [ $(cat /sys/class/net/eth0/carrier) = {wanted} ]",
+            seconds + 30,
+        )
+
+    def warnings(self):
+        """Kernel messages of warning level and worse, and the driver's own complaints, since the last look."""
+        said = self.guest.run("dmesg -r -c")
+        lines = [l for l in said.splitlines() if l.startswith("<")]
+        serious = [l for l in lines if int(l[1 : l.index(">")]) & 7 <= 4]
+        words = ("Hang", "hang", "Reset adapter", "timeout", "TIMEOUT", "BUG", "WARNING", "Call Trace")
+        found = serious + [l for l in lines if any(w in l for w in words) and l not in serious]
+        return [l for l in found if not any(k in l for k in self.KNOWN)]
+
+    def quiet(self):
+        found = self.warnings()
+        expect(not found, "the kernel warns: " + "; ".join(found))
+
+    def iperf(self, seconds, *more):
+        """Guest to host, or with -R the other way: Mbit/s at the receiver."""
+        server = subprocess.Popen(["iperf3", "-s", "-1", "-B", HOST], stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(0.3)
+            out = self.guest.run(f"iperf3 -c {HOST} -t {seconds} -f m {' '.join(more)}", seconds + 60)
+        finally:
+            server.kill()
+            server.wait()
+        line = [l for l in out.splitlines() if "receiver" in l][-1].split()
+        return float(line[line.index("Mbits/sec") - 1])
+
+    def statistics(self):
+        """The driver's counters, after its watchdog has read the device's (every two seconds)."""
+        out = self.guest.run("sleep 2.5; ethtool -S eth0", 30)
+        return {k.strip(): int(v) for k, v in (l.split(":") for l in out.splitlines() if ":" in l and l.split(":")[1].strip())}
+
+    # ---- checks ----
+
+    def probe(self):
+        """The driver binds and the kernel has nothing to complain about."""
+        self.guest.run("dmesg -c >/dev/null")
+        self.guest.run(f"insmod /m/{self.MODULE}.ko && [ -e /sys/class/net/eth0 ]")
+        expect(MAC in self.guest.run("cat /sys/class/net/eth0/address"), "the station address")
+        self.up()
+        self.quiet()
+
+    def ping(self):
+        """ICMP both ways, of all sizes."""
+        for size in (0, 18, 56, 1000, 1472):
+            self.guest.run(f"ping -q -c 5 -i 0.05 -W 2 -s {size} {HOST}")
+            host(f"ping -q -c 5 -i 0.05 -W 2 -s {size} {GUEST}")
+
+    def iperf_both_ways(self):
+        """TCP out of the guest and into it."""
+        seconds = 30 if LONG else 4
+        before = self.server.counts()
+        out, into = self.iperf(seconds), self.iperf(seconds, "-R")
+        after = self.server.counts()
+        sent = after["wire_frames"] - before["wire_frames"]
+        print(f"      {out:.0f} Mbit/s out, {into:.0f} in", end="")
+        print(f"; {(after['mmio_writes'] - before['mmio_writes']) / sent:.2f} register writes a frame sent")
+        expect(out > 20 and into > 20, f"too slow to be well: {out} and {into} Mbit/s")
+        self.quiet()
+
+    def statistics_equal_counters(self):
+        """`ethtool -S` is what the device counted, and what the ledger saw on the wire."""
+        def both():
+            s = self.statistics()
+            return s, self.server.counts()
+
+        s0, c0 = both()
+        self.guest.run(f"ping -q -c 20 -i 0.02 -s 700 {HOST}")
+        self.iperf(2)
+        self.iperf(2, "-R", "-u", "-b", "300M", "-l", "200")
+        send([frame(OTHER) for _ in range(7)])
+        s1, c1 = both()
+        d = lambda of, a, b: b[of] - a[of]
+        pairs = [
+            (("rx_packets",), "device_rx_packets"),
+            (("tx_packets",), "device_tx_packets"),
+            (("tx_packets", "tx_flow_control_xon", "tx_flow_control_xoff"), "wire_frames"),
+            (("tx_flow_control_xon", "tx_flow_control_xoff"), "device_pauses_sent"),
+            (("rx_missed_errors",), "device_rx_missed"),
+            (("rx_no_buffer_count",), "device_rx_waited"),
+            (("tx_tcp_seg_good",), "device_large_sends"),
+        ]
+        for stats, counter in pairs:
+            a = sum(d(n, s0, s1) for n in stats)
+            b = d(counter, c0, c1)
+            expect(a == b, f"ethtool's {'+'.join(stats)} is {a}, {counter} is {b}")
+        expect(d("tx_packets", s0, s1) > 20 and d("tx_tcp_seg_good", s0, s1) > 0, "there was traffic")
+        fcs, pauses = 4 * d("tx_packets", s0, s1), 60 * d("device_pauses_sent", c0, c1)
+        expect(d("tx_bytes", s0, s1) == d("wire_bytes", c0, c1) - pauses + fcs, "tx_bytes are the wire's, with FCS")
+        lost = sum(d(f"device_{n}", c0, c1) for n in ("rx_filtered", "rx_missed", "rx_dropped"))
+        expect(d("arrived_frames", c0, c1) - lost == d("rx_packets", s0, s1), "every frame arrived, or was dropped by name")
+        expect(d("device_rx_filtered", c0, c1) >= 7, "frames for others are filtered")
+
+    def self_test(self):
+        """`ethtool -t offline` passes, all parts."""
+        out = self.guest.run("ethtool -t eth0 offline", 120)
+        expect("result is PASS" in out, out)
+        self.carrier("1", 20)
+        self.warnings()
+
+    def ring_sizes(self):
+        """`ethtool -G` while up: the rings are built anew, and traffic goes on."""
+        for rx, tx in ((80, 80), (4096, 4096), (256, 256)):
+            self.guest.run(f"ethtool -G eth0 rx {rx} tx {tx}")
+            self.carrier("1", 20)
+            self.ping_once()
+
+    def ping_once(self):
+        self.guest.run(f"for i in 1 2 3 4 5; do ping -q -c 1 -W 1 {HOST} && break; done")
+
+    def speeds(self):
+        """Forced and advertised speeds: what ethtool shows is what was asked for, and frames pass."""
+        for ask, speed, duplex in (
+            ("speed 100 duplex full autoneg off", "100Mb/s", "Full"),
+            ("speed 10 duplex half autoneg off", "10Mb/s", "Half"),
+            ("autoneg on advertise 0x004", "100Mb/s", "Half"),
+            ("autoneg on advertise 0x02f", "1000Mb/s", "Full"),
+        ):
+            self.guest.run(f"ethtool -s eth0 {ask}; sleep 0.5")
+            self.carrier("1", 20)
+            shown = self.guest.run("ethtool eth0")
+            expect(f"Speed: {speed}" in shown and f"Duplex: {duplex}" in shown, f"{ask}: {shown}")
+            self.ping_once()
+        self.quiet()
+
+    def flow_control(self):
+        """A flood that the guest cannot keep up with: pause frames hold it off."""
+        # A pause lasts 33 ms and is not repeated, so a guest that is starved for longer does lose frames;
+        # without pauses it would be nearly all of them.
+        self.guest.run("ethtool -G eth0 rx 80")
+        self.up()
+        before = self.server.counts()
+        self.iperf(3, "-R", "-u", "-b", "900M", "-l", "1400")
+        after = self.server.counts()
+        d = lambda name: after[name] - before[name]
+        missed, arrived, pauses = d("device_rx_missed"), d("arrived_frames"), d("device_pauses_sent")
+        print(f"      {pauses} pause frames, {missed} of {arrived} frames missed")
+        expect(pauses > 0 and missed * 5 <= arrived, "pause frames are obeyed")
+        self.guest.run("ethtool -G eth0 rx 256")
+        self.up()
+        self.quiet()
+
+    def offloads_off_and_on(self):
+        """Without TSO, checksums and scatter-gather, and with them again."""
+        before = self.server.counts()
+        self.guest.run("ethtool -K eth0 tso off gso off tx off rx off sg off || ethtool -K eth0 tx off sg off")
+        self.iperf(2)
+        between = self.server.counts()
+        expect(before["device_large_sends"] == between["device_large_sends"], "no large sends without TSO")
+        self.guest.run("ethtool -K eth0 sg on tx on rx on tso on gso on || ethtool -K eth0 tx on sg on", check=False)
+        self.iperf(2)
+        self.quiet()
+
+    def vlan(self):
+        """A VLAN of the kernel's: tags inserted, stripped and filtered by the device."""
+        run = self.guest.run
+        run("for m in llc stp mrp garp 8021q; do [ -d /sys/module/$m ] || insmod /m/$m.ko; done")
+        run("ip link add link eth0 name eth0.5 type vlan id 5 && ip addr add 10.0.5.1/24 dev eth0.5 && ip link set eth0.5 up")
+        run(f"ip neigh replace 10.0.5.2 lladdr {TAP_MAC} dev eth0.5")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            answered = pool.submit(answer_tagged, 5, 5)
+            time.sleep(0.3)
+            run("ping -q -c 5 -i 0.1 -W 2 -s 1400 10.0.5.2")
+            expect(answered.result() == 5, "tagged pings came")
+        before = self.server.counts()
+        send([frame(MAC, vlan=5) for _ in range(5)])
+        between = self.server.counts()
+        send([frame(MAC, vlan=6) for _ in range(5)])
+        after = self.server.counts()
+        taken = lambda a, b: b["device_rx_packets"] - a["device_rx_packets"]
+        expect((taken(before, between), taken(between, after)) == (5, 0), "VLAN 5 arrives, VLAN 6 is filtered")
+        run("ip link del eth0.5")
+        self.quiet()
+
+    def jumbo(self):
+        """MTU 9000."""
+        self.up(mtu=9000)
+        self.guest.run(f"ping -q -c 5 -i 0.05 -W 2 -M do -s 8972 {HOST}")
+        host(f"ping -q -c 5 -i 0.05 -W 2 -M do -s 8972 {GUEST}")
+        self.iperf(2)
+        self.iperf(2, "-R")
+        self.up(mtu=1500)
+        self.quiet()
+
+    def promiscuous(self):
+        """Frames for others arrive in promiscuous mode alone; multicast by the table."""
+        def taken(to):
+            # A driver may set the filters a little later.
+            time.sleep(0.3)
+            before = self.server.counts()
+            send([frame(to) for _ in range(10)])
+            return self.server.counts()["device_rx_packets"] - before["device_rx_packets"]
+
+        run = self.guest.run
+        expect(taken(OTHER) == 0, "not for us")
+        run("ip link set eth0 promisc on")
+        expect(taken(OTHER) == 10, "promiscuous")
+        run("ip link set eth0 promisc off")
+        expect(taken(OTHER) == 0, "not any more")
+        expect(taken("ff:ff:ff:ff:ff:ff") == 10, "broadcast")
+        group = "01:00:5e:7f:01:02"
+        expect(taken(group) == 0, "a group that nobody has joined")
+        run(f"ip maddr add {group} dev eth0")
+        expect(taken(group) == 10, "the group has been joined")
+        run(f"ip maddr del {group} dev eth0")
+        run("ip link set eth0 allmulticast on")
+        expect(taken(group) == 10, "all groups")
+        run("ip link set eth0 allmulticast off")
+
+    def link_flaps(self):
+        """The interface down and up, and the cable out and in."""
+        for _ in range(30 if LONG else 5):
+            self.guest.run("ip link set eth0 down; ip link set eth0 up")
+            self.carrier("1")
+        self.up()
+        for _ in range(10 if LONG else 3):
+            self.server.pull_or_put_cable()
+            self.carrier("0")
+            self.server.pull_or_put_cable()
+            self.carrier("1")
+        self.up()
+        self.ping_once()
+        self.quiet()
+
+    def reload(self):
+        """Unload and reload, ten times, the last under traffic; no DMA fault, whatever the driver left behind."""
+        for n in range(50 if LONG else 10):
+            if n % 10 == 9:
+                self.guest.run(f"iperf3 -s -D -1 -B {GUEST}")
+                flood = subprocess.Popen(
+                    ["iperf3", "-c", GUEST, "-u", "-b", "50M", "-t", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
+                time.sleep(1)
+            self.guest.run(f"rmmod {self.MODULE} && [ ! -e /sys/class/net/eth0 ]")
+            if n % 10 == 9:
+                flood.kill()
+                flood.wait()
+            self.guest.run(f"killall -q iperf3; insmod /m/{self.MODULE}.ko && [ -e /sys/class/net/eth0 ]", check=True)
+            self.up()
+            self.ping_once()
+        self.quiet()
+
+    def another_guest(self):
+        """QEMU is killed under traffic; the next guest on the same server finds a fresh device."""
+        flood = subprocess.Popen(["ping", "-q", "-f", "-s", "1400", GUEST], stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(1)
+            self.guest.kill()
+            time.sleep(0.5)
+            expect(self.server.counts()["client_connected"] == 0, "the client has gone")
+        finally:
+            flood.kill()
+            flood.wait()
+        self.guest = self.boot()
+        self.probe()
+        self.ping()
+
+    def bill(self):
+        """At the end: nothing was lost without a name, and the capture holds the wire."""
+        self.guest.stop()
+        counts = self.server.stop()
+        ledger, device = counts["ledger"], counts["device_counters"]
+        expect(ledger["dma_faults"] == 0, f"{ledger['dma_faults']} DMA faults")
+        expect(ledger["uplink_dropped"] == 0, f"{ledger['uplink_dropped']} frames lost at the TAP")
+        expect(device["hangs"] == 0, f"the transmitter hung {device['hangs']} times")
+        frames = counts["frames"]
+        if not LONG:
+            captured = packets(self.directory / "wire.pcapng")
+            expect(captured == frames, f"{captured} frames in the capture, {frames} in the ledger")
+            (self.directory / "wire.pcapng").unlink()
+        for name in ("mmio_writes", "mmio_reads", "line_interrupts", "pci_read_bytes", "pci_write_bytes"):
+            print(f"      {name} {ledger[name] / frames:.3f} a frame", end=";" if name != "pci_write_bytes" else "\n")
+
+    all = [probe, ping, iperf_both_ways, statistics_equal_counters, self_test, ring_sizes, speeds]
+    all += [flow_control, offloads_off_and_on, vlan, jumbo, promiscuous, link_flaps, reload, another_guest, bill]
+
+
