@@ -11,6 +11,7 @@
 mod args;
 mod chart;
 mod compare;
+mod judge;
 mod list;
 mod output;
 mod plan;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Run(a) => run::run(&a),
         Command::Compare(a) => compare::compare(&a),
         Command::Sweep(a) => sweep::sweep(&a),
+        Command::Judge(a) => judge::judge(&a),
         Command::Transfer(a) => transfer::transfer(&a),
         Command::List(a) => list::list(&a),
     };
