@@ -32,7 +32,8 @@
 //! will be: one of 32 packets makes four interrupts.
 //! The way to saturation takes 400 interrupts in its 0.2 s; net_dim's straightest is 256.
 //!
-//! It costs less than net_dim inside an epoch does: no division, no table (`benches/instructions.rs`).
+//! A sample takes 64 instructions, 76 when the setting changes, with no division and no table. net_dim takes 32 inside
+//! an epoch, where it decides nothing, and 124 where it decides (`benches/instructions.rs`).
 
 use crate::controller::{Controller, Direction, Period, Sample, Setting};
 use crate::link::{Limits, Link};
