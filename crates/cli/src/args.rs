@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Compare(Compare),
     /// Run one scenario over all combinations of some keys' values
     Sweep(Sweep),
+    /// Judge one choice of settings against others, over scenarios or seeds
+    Judge(Judge),
     /// List the bus transactions of one DMA transfer
     Transfer(Transfer),
     /// Serve a device to a virtual machine over vfio-user, and count what its driver does
@@ -137,6 +139,41 @@ pub(crate) struct Sweep {
     /// pcie_down_tlp_bytes+pcie_down_dllp_bytes
     #[arg(long, value_name = "NAME[+NAME]", default_value = "pcie_down_tlp_bytes+pcie_down_dllp_bytes")]
     pub(crate) show: Vec<String>,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: SweepFormat,
+    /// No progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Judge {
+    /// Names of scenarios, or paths of .toml files
+    #[arg(required = true)]
+    pub(crate) scenario: Vec<String>,
+    /// Settings, with or without a name before them; the first side is judged against the others
+    #[arg(long, value_name = "[NAME: ]KEY=V,KEY=V,...", required = true)]
+    pub(crate) side: Vec<String>,
+    /// A number of the result that is better when smaller. Worse in all of them is dominated
+    #[arg(long, value_name = "NAME[+NAME]", required_unless_present = "series")]
+    pub(crate) by: Vec<String>,
+    /// A number that is shown beside them
+    #[arg(long, value_name = "NAME[+NAME]")]
+    pub(crate) show: Vec<String>,
+    /// Differences up to this are none, in percent. A latency is known to 3.1
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    pub(crate) noise: f64,
+    /// Run each scenario with each of these seeds, and show shares
+    #[arg(long, value_name = "FIRST-LAST")]
+    pub(crate) seeds: Option<String>,
+    /// Show a series of the result over time instead
+    #[arg(long, value_name = "NAME", conflicts_with = "seeds")]
+    pub(crate) series: Option<String>,
+    /// Series: the mean of so many of its points, which are a millisecond apart
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) every: usize,
     #[command(flatten)]
     pub(crate) changes: Changes,
     #[arg(long, value_enum, default_value_t)]

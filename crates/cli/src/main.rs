@@ -11,6 +11,7 @@
 mod args;
 mod chart;
 mod compare;
+mod judge;
 mod list;
 mod output;
 mod plan;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Run(a) => run::run(&a),
         Command::Compare(a) => compare::compare(&a),
         Command::Sweep(a) => sweep::sweep(&a),
+        Command::Judge(a) => judge::judge(&a),
         Command::Transfer(a) => transfer::transfer(&a),
         Command::Serve(a) => serve::serve(&a),
         Command::List(a) => list::list(&a),

@@ -41,11 +41,11 @@ impl Axis {
 
 /// A number of a run.
 #[derive(Clone)]
-struct Number {
+pub(crate) struct Number {
     name: String,
-    value: f64,
+    pub(crate) value: f64,
     /// For people, in their unit.
-    shown: f64,
+    pub(crate) shown: f64,
     unit: &'static str,
     /// What it is of.
     of: &'static str,
@@ -66,13 +66,22 @@ fn numbers(m: &Measured) -> Vec<Number> {
 }
 
 /// What is shown of a run: the sum of these.
-struct Shown<'a> {
-    text: &'a str,
+pub(crate) struct Shown<'a> {
+    pub(crate) text: &'a str,
     names: Vec<&'a str>,
 }
 
-impl Shown<'_> {
-    fn of(&self, m: &Measured) -> Result<Number, Error> {
+impl<'a> Shown<'a> {
+    pub(crate) fn parse(text: &'a str) -> Shown<'a> {
+        Shown { text, names: text.split('+').map(str::trim).collect() }
+    }
+
+    /// Whether it is a latency, of a run that has none.
+    pub(crate) fn is_absent(&self, m: &Measured) -> bool {
+        m.latency_ns().is_empty() && self.names.iter().any(|n| n.starts_with("latency_ns."))
+    }
+
+    pub(crate) fn of(&self, m: &Measured) -> Result<Number, Error> {
         let all = numbers(m);
         let mut sum: Option<Number> = None;
         for name in &self.names {
@@ -101,7 +110,7 @@ impl Shown<'_> {
     }
 
     /// With its unit.
-    fn with_unit(&self, n: &Number, what: &str) -> String {
+    pub(crate) fn with_unit(&self, n: &Number, what: &str) -> String {
         let space = if what.is_empty() { "" } else { " " };
         let comma = if n.unit.is_empty() { "" } else { ", " };
         format!("{}{space}{what}{comma}{}", self.name(n), n.unit)
@@ -120,8 +129,7 @@ fn combinations(axes: &[Axis]) -> Vec<Vec<&str>> {
 pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let over = args.over.iter().map(|t| Axis::parse(t)).collect::<Result<Vec<_>, _>>()?;
     let across = args.across.as_deref().map(Axis::parse).transpose()?;
-    let shown: Vec<Shown<'_>> =
-        args.show.iter().map(|text| Shown { text, names: text.split('+').map(str::trim).collect() }).collect();
+    let shown: Vec<Shown<'_>> = args.show.iter().map(|text| Shown::parse(text)).collect();
     let rows = combinations(&over);
     let columns = across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((&a.key, v))).collect());
     if args.format == SweepFormat::Svg {
@@ -282,7 +290,7 @@ fn picture(
 }
 
 /// Columns as wide as they need to be; keys to the left, numbers to the right.
-fn render(heads: &[String], keys: usize, rows: Vec<Vec<String>>, markdown: bool) -> String {
+pub(crate) fn render(heads: &[String], keys: usize, rows: Vec<Vec<String>>, markdown: bool) -> String {
     let cells = |i: usize| rows.iter().map(move |r| r[i].chars().count());
     let widths: Vec<usize> =
         heads.iter().enumerate().map(|(i, h)| cells(i).chain([h.chars().count()]).max().unwrap_or(0)).collect();

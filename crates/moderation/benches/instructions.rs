@@ -13,19 +13,30 @@
 //! | net_dim deciding | 64 events each: every sample ends or opens an epoch, and most epochs end with a step |
 //! | net_dim applying | ignored, a profile is on its way |
 //! | rdma_dim | one poll each |
+//! | trains | one poll each: a burst of full packets, or a small one, by turns |
+//! | trains changing | lone packets and long trains by turns, so that it changes as often as it can |
 //! | e1000 classes | a burst of full packets, or one small one, by turns: a new rate each time |
 //!
 //! `cargo bench -p doorbell-moderation --bench instructions` runs itself under
 //! valgrind; without valgrind it says so.
 
 use doorbell_moderation::{
-    Controller, Direction, Fixed, Flow, ItrClasses, ItrMode, NetDim, Period, RdmaDim, Sample, Setting, profiles,
+    Controller, Direction, Fixed, Flow, ItrClasses, ItrMode, Limits, Link, NetDim, Period, RdmaDim, Sample, Setting,
+    Trains, profiles,
 };
 use std::hint::black_box;
 use std::process::Command;
 
-const MODES: [&str; 6] =
-    ["fixed", "net_dim in an epoch", "net_dim deciding", "net_dim applying", "rdma_dim", "e1000 classes"];
+const MODES: [&str; 8] = [
+    "fixed",
+    "net_dim in an epoch",
+    "net_dim deciding",
+    "net_dim applying",
+    "rdma_dim",
+    "e1000 classes",
+    "trains",
+    "trains changing",
+];
 
 #[inline(never)]
 fn counted_sample<C: Controller>(c: &mut C, s: &Sample, apply: bool) -> bool {
@@ -54,6 +65,11 @@ fn take<C: Controller>(mut c: C, n: u64, events: u64, apply: bool) -> u64 {
     changes
 }
 
+fn trains() -> Trains {
+    let link = Link { mbit_s: 1_000, mtu: 1_500 };
+    Trains::new(Direction::Rx, link, Period::Completion, 1_000, Limits::AXIENET)
+}
+
 fn run(mode: &str, n: u64) -> u64 {
     let dim = NetDim::new(profiles::linux(Direction::Rx, Period::Event), Direction::Rx);
     match mode {
@@ -62,6 +78,8 @@ fn run(mode: &str, n: u64) -> u64 {
         "net_dim deciding" => take(dim, n, 64, true),
         "net_dim applying" => take(dim, n, 64, false),
         "rdma_dim" => take(RdmaDim::new(), n, 1, true),
+        "trains" => take(trains(), n, 1, true),
+        "trains changing" => take(trains(), n, 20, true),
         _ => take(ItrClasses::new(ItrMode::Dynamic, 1_000, &Sample::default()), n, 1, true),
     }
 }

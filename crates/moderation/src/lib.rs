@@ -10,6 +10,7 @@
 //! | [`NetDim`] | hill climbing over five profiles | Linux `lib/dim/net_dim.c` |
 //! | [`RdmaDim`] | the same idea for completion queues, nine profiles | Linux `lib/dim/rdma_dim.c` |
 //! | [`ItrClasses`] | three traffic classes, each a rate | Linux e1000, `e1000_set_itr` |
+//! | [`Trains`] | whether packets come one behind the other | ours: see [`trains`] |
 //! | [`Fixed`] | nothing | `ethtool -C` |
 //!
 //! The profiles that `NetDim` climbs are a table of their own ([`profiles`]):
@@ -46,6 +47,7 @@ mod link;
 mod net_dim;
 pub mod profiles;
 mod rdma_dim;
+pub mod trains;
 
 pub use controller::{Controller, Direction, Fixed, Flow, Period, Sample, Setting};
 pub use epoch::{EVENTS_PER_EPOCH, State, Tune};
@@ -53,3 +55,4 @@ pub use itr_classes::{Class, ItrClasses, ItrMode};
 pub use link::{Limits, Link};
 pub use net_dim::NetDim;
 pub use rdma_dim::RdmaDim;
+pub use trains::Trains;

@@ -1,7 +1,8 @@
 //! What holds for every controller, whatever the counters do.
 
 use doorbell_moderation::{
-    Controller, Direction, Flow, ItrClasses, ItrMode, Limits, Link, NetDim, Period, RdmaDim, Sample, State, profiles,
+    Controller, Direction, Flow, ItrClasses, ItrMode, Limits, Link, NetDim, Period, RdmaDim, Sample, State, Trains,
+    profiles,
 };
 use proptest::prelude::*;
 
@@ -165,3 +166,55 @@ trait CycleFew: Iterator<Item = (Sample, bool)> + Sized {
 }
 
 impl<I: Iterator<Item = (Sample, bool)>> CycleFew for I {}
+
+fn trains(mbit_s: u32, mtu: u32, period: Period, usec: u32, packets: u16) -> Trains {
+    Trains::new(Direction::Rx, Link { mbit_s, mtu }, period, 1_000, Limits { usec, packets })
+}
+
+proptest! {
+    #[test]
+    fn trains_stay_within_the_device(
+        start in start(), moves in moves(), mbit_s in 0u32..100_000, usec in 0u32..5_000, packets in 0u16..2_000,
+        period in prop_oneof![Just(Period::Event), Just(Period::Completion), Just(Period::Interval)]
+    ) {
+        let mut c = trains(mbit_s, 1_500, period, usec, packets);
+        for (sample, _) in samples(start, &moves) {
+            let before = c.setting();
+            let told = c.sample(&sample);
+            let s = c.setting();
+            prop_assert_eq!(told, (s != before).then_some(s));
+            prop_assert!(s.packets >= 1 && s.packets <= packets.max(1) && s.usec() <= usec && s.period == period);
+            // It waits for a count with a timer, or not at all.
+            prop_assert_eq!(s.packets == 1, s.delay_ns == 0);
+        }
+    }
+
+    #[test]
+    fn trains_know_differences_only(start in start(), moves in moves()) {
+        let origin = Sample { time_ns: 0, ..Sample::default() };
+        let (mut here, mut there) = (trains(1_000, 1_500, Period::Completion, 255, 255), trains(1_000, 1_500, Period::Completion, 255, 255));
+        here.sample(&start);
+        there.sample(&origin);
+        // From the first silence with packets on, the two have seen the same.
+        let quiet = Move { time_ns: 1 << 40, events: 1, packets: 1, bytes: 60, applied: true };
+        let moves: Vec<Move> = [quiet].into_iter().chain(moves).collect();
+        for ((a, _), (b, _)) in samples(start, &moves).zip(samples(origin, &moves)) {
+            here.sample(&a);
+            there.sample(&b);
+            prop_assert_eq!(here.setting(), there.setting());
+        }
+    }
+
+    #[test]
+    fn a_faster_even_load_is_never_waited_for_less(gap in 1_000u64..200_000, faster in 1u64..100, each in 1u64..32, n in 1u64..2_000) {
+        let settles = |gap: u64| {
+            let mut c = trains(1_000, 1_500, Period::Completion, 255, 255);
+            for i in 1..=n {
+                let rx = Flow { packets: i * each, bytes: 0 };
+                c.sample(&Sample { time_ns: (1 << 40) + i * each * gap, rx, ..Sample::default() });
+            }
+            c.setting().packets
+        };
+        prop_assert!(settles(gap * faster / 100) >= settles(gap));
+    }
+}

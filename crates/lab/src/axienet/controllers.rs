@@ -3,7 +3,7 @@
 use crate::key::Values;
 use doorbell_drivers::axienet::Adaptive;
 use doorbell_moderation::{
-    Controller, Direction, Fixed, ItrClasses, ItrMode, Limits, Link, NetDim, Period, Sample, Setting, profiles,
+    Controller, Direction, Fixed, ItrClasses, ItrMode, Limits, Link, NetDim, Period, Sample, Setting, Trains, profiles,
 };
 
 /// A controller.
@@ -15,6 +15,8 @@ pub enum Any {
     NetDim(NetDim),
     /// e1000's classes, each a rate.
     Classes(Classes),
+    /// Ours.
+    Trains(Trains),
 }
 
 impl Any {
@@ -38,6 +40,13 @@ impl Any {
                 let packet_ns = 8_000 * (v.number("driver.mtu") as u64 + 38) / v.number("link.rate") as u64;
                 (Any::Classes(Classes::new(packet_ns, v.number("link.rate") as u32)), Adaptive::CountAndDelay)
             }
+            "trains" => {
+                let link = Link { mbit_s: v.number("link.rate") as u32, mtu: v.number("driver.mtu") as u32 };
+                // What the driver takes a unit for.
+                let unit_ns = 125_000 / v.number("nic.clock") as u32;
+                let trains = Trains::new(Direction::Rx, link, Period::Completion, unit_ns, Limits::AXIENET);
+                (Any::Trains(trains), Adaptive::CountAndDelay)
+            }
             _ => (Any::Fixed(Fixed(Setting::usecs(usec, frames, Period::Completion))), Adaptive::Off),
         }
     }
@@ -49,6 +58,7 @@ impl Controller for Any {
             Any::Fixed(c) => c.sample(s),
             Any::NetDim(c) => c.sample(s),
             Any::Classes(c) => c.sample(s),
+            Any::Trains(c) => c.sample(s),
         }
     }
     fn applied(&mut self) {
@@ -56,6 +66,7 @@ impl Controller for Any {
             Any::Fixed(c) => c.applied(),
             Any::NetDim(c) => c.applied(),
             Any::Classes(c) => c.inner.applied(),
+            Any::Trains(c) => c.applied(),
         }
     }
     fn setting(&self) -> Setting {
@@ -63,6 +74,7 @@ impl Controller for Any {
             Any::Fixed(c) => c.setting(),
             Any::NetDim(c) => c.setting(),
             Any::Classes(c) => c.mapped(c.inner.setting()),
+            Any::Trains(c) => c.setting(),
         }
     }
 }

@@ -31,7 +31,7 @@ const SHORT: [&str; 3] = ["traffic.warmup=5", "traffic.duration=10", "traffic.pa
 
 #[test]
 fn every_controller_carries_every_kind_of_traffic() {
-    for controller in ["fixed", "dim", "dim_cqe", "dim_link", "classes"] {
+    for controller in ["fixed", "dim", "dim_cqe", "dim_link", "classes", "trains"] {
         for kind in ["receive", "send", "transactions", "pktgen", "pcap"] {
             let (c, k) = (format!("driver.controller={controller}"), format!("traffic.kind={kind}"));
             let sets = [&[&c[..], &k], &SHORT[..]].concat();

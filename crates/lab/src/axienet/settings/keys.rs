@@ -80,8 +80,8 @@ pub(in crate::axienet) static ARRIVALS: [Key; 8] = [
 pub(in crate::axienet) static DRIVER: [Key; 10] = [
     Key::choice(
         "driver.controller",
-        &["dim", "fixed", "dim_cqe", "dim_link", "classes"],
-        "the switch: net_dim over 4^i packets; `ethtool -C`; net_dim over Linux's CQE table, or times from link and MTU; e1000's",
+        &["dim", "fixed", "dim_cqe", "dim_link", "classes", "trains"],
+        "the switch: net_dim over 4^i packets; `ethtool -C`; net_dim over Linux's CQE table, or times from link and MTU; e1000's; ours",
     ),
     Key::whole("driver.rx_frames", "packets", 1.0, 255.0, "fixed: received packets an interrupt").default("1"),
     Key::whole("driver.rx_usecs", "us", 0.0, 1000.0, "fixed and dim: silence that ends the wait").default("16"),

@@ -1,0 +1,81 @@
+//! `doorbell judge`, and with it how our controller stands against the others.
+#![allow(missing_docs, reason = "tests")]
+
+mod common;
+
+use common::{good, wrong};
+use serde_json::Value;
+
+const SIDES: [&str; 6] = [
+    "trains: driver.controller=trains",
+    "fixed 1: driver.controller=fixed",
+    "fixed 64: driver.controller=fixed,driver.rx_frames=64",
+    "dim_cqe: driver.controller=dim_cqe",
+    "dim: driver.controller=dim",
+    "classes: driver.controller=classes",
+];
+
+fn judge(args: &[&str]) -> Value {
+    let sides = SIDES.iter().flat_map(|s| ["--side", s]);
+    let by = ["--by", "rx_interrupts_per_s", "--by", "latency_ns.p99", "--format", "json"];
+    let all: Vec<&str> = ["judge"].into_iter().chain(args.iter().copied()).chain(sides).chain(by).collect();
+    serde_json::from_str(&good(&all)).unwrap()
+}
+
+const NAMED: [&str; 8] = [
+    "axienet-saturated",
+    "axienet-bursts",
+    "axienet-sporadic",
+    "axienet-steps",
+    "axienet-on-off",
+    "axienet-receive",
+    "axienet-beside",
+    "axienet-jumbo",
+];
+
+#[test]
+fn trains_is_dominated_in_none_of_the_named_scenarios() {
+    let all = judge(&NAMED);
+    let rows = all["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), NAMED.len() * SIDES.len());
+    for r in rows {
+        assert_ne!(r["against_first"], "dominates", "{r}");
+    }
+    let of = |scenario: &str, side: &str, what: &str| {
+        let row = rows.iter().find(|r| r["scenario"] == scenario && r["side"] == side).unwrap();
+        row["values"][what].as_f64().unwrap()
+    };
+    for saturated in ["axienet-saturated", "axienet-receive"] {
+        let interrupts = |side| of(saturated, side, "rx_interrupts_per_s");
+        assert!(interrupts("trains") <= interrupts("dim"), "{saturated}");
+    }
+    // At low load, and over drops of load, better than DIM.
+    let p99 = |scenario, side| of(scenario, side, "latency_ns.p99");
+    assert_eq!(p99("axienet-sporadic", "trains"), p99("axienet-sporadic", "fixed 1"));
+    assert!(p99("axienet-sporadic", "trains") * 2.0 < p99("axienet-sporadic", "dim"));
+    assert!(p99("axienet-steps", "trains") * 2.0 < p99("axienet-steps", "dim"));
+}
+
+#[test]
+fn trains_is_dominated_in_few_random_scenarios() {
+    let all = judge(&["axienet-random", "--seeds", "1-60"]);
+    assert_eq!(all["runs"], 60);
+    // Of a thousand it is 1.4 %, of which one is here.
+    assert!(all["dominated"].as_array().unwrap().len() <= 1, "{}", all["dominated"]);
+    let count = |side: &str, what: &str| {
+        let row = all["sides"].as_array().unwrap().iter().find(|s| s["side"] == side).unwrap();
+        row[what].as_u64().unwrap()
+    };
+    assert!(count("dim", "dominated_by_first") > count("dim", "dominates_first"));
+}
+
+#[test]
+fn what_is_not_a_side_or_a_range_is_refused() {
+    let with = |args: &[&str]| wrong(&[&["judge", "axienet-sporadic", "--by", "rx_interrupts_per_s"], args].concat());
+    assert!(with(&["--side", "dim"]).contains("expected key=value"));
+    assert!(with(&["--side", "driver.controller=dimm"]).contains("driver.controller"));
+    assert!(with(&["--side", "driver.controller=dim", "--seeds", "9-1"]).contains("expected FIRST-LAST"));
+    assert!(with(&["--side", "driver.controller=dim", "--noise", "101"]).contains("0 to 100"));
+    let series = ["--side", "driver.controller=dim", "--series", "nothing"];
+    assert!(with(&series).contains("setting_packets"));
+}
