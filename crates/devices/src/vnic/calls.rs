@@ -30,9 +30,9 @@ impl VnicServer {
         }
         let p = &mut ports[from];
         self.flush(p, from, at);
-        let known = (hcall::REG_CRQ..=hcall::SEND_CRQ).contains(&c.0) && c.0 % 4 == 0
+        let known = (hcall::REG_CRQ..=hcall::SEND_CRQ).contains(&c.0) && c.0.is_multiple_of(4)
             || [hcall::VIOCTL, hcall::ENABLE_CRQ].contains(&c.0)
-            || (hcall::REG_SUB_CRQ..=hcall::SEND_SUB_CRQ_INDIRECT).contains(&c.0) && c.0 % 4 == 0;
+            || (hcall::REG_SUB_CRQ..=hcall::SEND_SUB_CRQ_INDIRECT).contains(&c.0) && c.0.is_multiple_of(4);
         if !known {
             return plain(status::FUNCTION);
         }
