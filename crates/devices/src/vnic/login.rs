@@ -71,7 +71,7 @@ impl VnicServer {
         let rx = numbers(&buffer, head.num_rxcomp_subcrqs, head.off_rxcomp_subcrqs).ok_or(rc::PARAMETER)?;
         let data = head.client_data_offset.get() as usize;
         let data = data.checked_add(head.client_data_len.get() as usize).and_then(|end| buffer.get(data..end));
-        let names = data.and_then(client_data).ok_or(rc::PARAMETER)?;
+        data.and_then(client_data).ok_or(rc::PARAMETER)?;
 
         let c = &mut self.clients[client];
         let (s, server) = (&mut c.session, &self.cfg.servers[c.active]);
@@ -121,7 +121,6 @@ impl VnicServer {
         let rx_queue = |n: u64| RxQueue { ring: n as usize, posted: VecDeque::new() };
         s.queues =
             Some(Queues { tx: tx.into_iter().map(tx_queue).collect(), rx: rx.into_iter().map(rx_queue).collect() });
-        s.names = names;
         Ok(())
     }
 }

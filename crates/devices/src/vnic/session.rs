@@ -101,8 +101,6 @@ pub(super) struct Session {
     pub(super) link_up: bool,
     pub(super) multicast: Vec<[u8; 6]>,
     pub(super) all_multicast: bool,
-    /// What the client calls itself at login.
-    pub(super) names: u32,
 }
 
 impl Session {
@@ -129,7 +127,6 @@ impl Session {
             link_up: false,
             multicast: Vec::new(),
             all_multicast: false,
-            names: 0,
         }
     }
 

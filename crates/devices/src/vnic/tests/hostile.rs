@@ -116,7 +116,7 @@ fn play(b: &mut Bench, a: Act) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
     fn any_message_length_and_order_is_answered(acts in prop::collection::vec(act(), 1..60), fresh in any::<bool>()) {
         let mut b = if fresh { Bench::new(Config::POWERVM) } else { Bench::up(Config::POWERVM, 2) };
