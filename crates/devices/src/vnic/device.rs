@@ -1,0 +1,574 @@
+//! The device: its clients, what is due when, and what happens to a session from outside.
+
+use super::Config;
+use super::queue::Ring;
+use super::session::Session;
+use super::transmit::Job;
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use doorbell_layout::ibmvnic::{
+    ERROR_FATAL, ErrorIndication, LinkStateIndication, MESSAGE, Message, RxAdd, cmd, first,
+};
+use doorbell_seam::{Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
+use zerocopy::byteorder::big_endian::{U16, U32};
+
+crate::counters::counters! {
+    /// What the device counted, over all clients. Of frames taken to be sent each is in the end
+    /// one of `tx_sent`, `tx_errors`, `tx_discarded` and `tx_lost`.
+    struct;
+    /// Direct sends taken.
+    direct_calls,
+    /// Indirect sends taken, receive buffers among them.
+    indirect_calls,
+    /// Indirect sends of receive buffers among them.
+    rx_add_calls,
+    /// Descriptors taken.
+    descriptors,
+    /// Bytes in header descriptors taken.
+    header_bytes,
+    /// Sends refused with H_CLOSED.
+    refused_closed,
+    /// Sends refused with H_PARAMETER.
+    refused_parameter,
+    /// Sends refused with H_RESOURCE: the queue is full.
+    refused_resource,
+    /// Frames taken to be sent.
+    tx_taken,
+    /// Of those, sent.
+    tx_sent,
+    /// Of those, given up with an error in the completion.
+    tx_errors,
+    /// Of those, thrown away for want of a link.
+    tx_discarded,
+    /// Of those, lost with their session.
+    tx_lost,
+    /// Frames on the wire: segments of large sends each.
+    tx_frames,
+    /// Bytes of those.
+    tx_bytes,
+    /// Checksums completed, segments not counted.
+    tx_checksums,
+    /// Large sends.
+    large_sends,
+    /// Packets without the headers that were asked for.
+    headers_missing,
+    /// Packets with other headers than were asked for.
+    headers_bad,
+    /// Packets with headers that nobody asked for.
+    headers_unasked,
+    /// Correlators reported.
+    completions,
+    /// Messages they were reported in.
+    completion_messages,
+    /// Correlators that were never reported: their session had ended.
+    completions_lost,
+    /// Receive buffers taken.
+    rx_buffers,
+    /// Receive buffers that went with their session.
+    rx_buffers_lost,
+    /// Frames from the wire, for each client that they were for.
+    rx_offered,
+    /// Of those, put into memory.
+    rx_packets,
+    /// Bytes of those.
+    rx_bytes,
+    /// Of those, without a buffer.
+    rx_no_buffer,
+    /// Of those, too long or too short.
+    rx_malformed,
+    /// Of those, with a buffer that could not be reached.
+    rx_faults,
+    /// Of those, for a client that is not up.
+    rx_off,
+    /// Of those, lost with their session.
+    rx_lost,
+    /// Frames for nobody.
+    rx_filtered,
+    /// Commands executed.
+    commands,
+    /// Commands answered with another code than success.
+    commands_refused,
+    /// Commands that their session did not see executed.
+    commands_lost,
+    /// Messages that the client sent as responses.
+    responses,
+    /// Queue entries that could not be written.
+    queue_faults,
+    /// Queue entries that their session did not see written.
+    entries_lost,
+    /// Reads of a partition's memory that failed.
+    dma_faults,
+    /// Long-term buffers mapped.
+    maps,
+    /// Long-term buffers unmapped, with their session or before.
+    unmaps,
+    /// Sessions begun.
+    sessions,
+    /// Sessions ended.
+    sessions_ended,
+    /// Failovers, those that clients asked for among them.
+    failovers,
+    /// Failovers that clients asked for.
+    client_failovers,
+    /// Migrations.
+    migrations,
+    /// Errors reported to clients.
+    errors_reported,
+}
+
+/// What one adapter counted, for its client.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    /// Unicast, multicast, broadcast.
+    pub(super) kinds: [u64; 3],
+    pub(super) errors: u64,
+}
+
+impl Totals {
+    pub(super) fn count(&mut self, frame: &[u8]) {
+        self.packets += 1;
+        self.bytes += frame.len() as u64;
+        let kind = if frame.starts_with(&[0xff; 6]) { 2 } else { usize::from(frame[0] & 1) };
+        self.kinds[kind] += 1;
+    }
+}
+
+/// One partition's adapter.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) crq: Option<Ring<MESSAGE>>,
+    /// By number.
+    pub(super) sub: Vec<Option<Ring<32>>>,
+    /// The CRQ is off since a migration.
+    pub(super) migrated: bool,
+    /// Which server works.
+    pub(super) active: usize,
+    /// It is up.
+    pub(super) ready: bool,
+    /// Failovers so far: a server that is not yet up when the next one happens never is.
+    pub(super) switches: u64,
+    /// Calls that have answered H_BUSY in a row.
+    pub(super) busy: u32,
+    /// No more queues than this: the servers have not got them any more.
+    pub(super) queue_limit: u64,
+    pub(super) mac: [u8; 6],
+    pub(super) carrier: bool,
+    /// Commands on their way.
+    pub(super) commands: u32,
+    /// When the server has done the last command.
+    pub(super) command_free: Time,
+    pub(super) session: Session,
+    /// Frames taken and not yet fetched.
+    pub(super) tx: VecDeque<Job>,
+    /// Frames fetched and not yet on the wire, large sends once.
+    pub(super) leaving: u64,
+    /// When the wire is free.
+    pub(super) wire_free: Time,
+    pub(super) errors: u32,
+    pub(super) sent: Totals,
+    pub(super) received: Totals,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Act {
+    Command([u8; MESSAGE]),
+    Respond([u8; MESSAGE]),
+    /// A frame's first bit leaves; `last`: of its packet.
+    Frame {
+        bytes: Vec<u8>,
+        last: bool,
+    },
+    Done {
+        queue: usize,
+        correlator: u32,
+        rc: u16,
+        entries: u64,
+        report: bool,
+    },
+    Report {
+        queue: usize,
+    },
+    Deliver {
+        queue: usize,
+        buffer: RxAdd,
+        frame: Vec<u8>,
+    },
+    /// From outside: whatever the session.
+    Failover,
+    Ready {
+        switch: u64,
+    },
+    Migrate,
+    Carrier(bool),
+    Error {
+        cause: u16,
+        fatal: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Due {
+    at: Time,
+    seq: u64,
+    client: usize,
+    session: u64,
+    act: Act,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, o: &Due) -> bool {
+        (self.at, self.seq) == (o.at, o.seq)
+    }
+}
+impl Eq for Due {}
+impl PartialOrd for Due {
+    fn partial_cmp(&self, o: &Due) -> Option<Ordering> {
+        Some(self.cmp(o))
+    }
+}
+/// The earliest is the greatest, as a heap wants it.
+impl Ord for Due {
+    fn cmp(&self, o: &Due) -> Ordering {
+        (o.at, o.seq).cmp(&(self.at, self.seq))
+    }
+}
+
+/// The hypervisor's part and both servers.
+#[derive(Debug)]
+pub struct VnicServer {
+    pub(super) cfg: Config,
+    /// What it counted since it was made.
+    pub counters: Counters,
+    pub(super) clients: Vec<Client>,
+    due: BinaryHeap<Due>,
+    seq: u64,
+    sessions: u64,
+    /// When the time line behind the calls is free.
+    pub(super) serial_free: Time,
+    /// Up to when everything has been done.
+    now: Time,
+    /// Frames' memory, to be used again.
+    pub(super) spare: Vec<Vec<u8>>,
+}
+
+impl VnicServer {
+    /// An adapter for each of `partitions` partitions. Values out of range are rounded into it.
+    pub fn new(cfg: Config, partitions: usize) -> VnicServer {
+        let cfg = cfg.sane();
+        let mut d = VnicServer {
+            cfg,
+            counters: Counters::default(),
+            clients: Vec::new(),
+            due: BinaryHeap::new(),
+            seq: 0,
+            sessions: 0,
+            serial_free: Time::ZERO,
+            now: Time::ZERO,
+            spare: Vec::new(),
+        };
+        d.clients = (0..partitions).map(|i| d.client(i)).collect();
+        d
+    }
+
+    fn client(&mut self, i: usize) -> Client {
+        let mut mac = self.cfg.mac;
+        mac[5] = mac[5].wrapping_add(i as u8);
+        self.sessions += 1;
+        Client {
+            crq: None,
+            sub: Vec::new(),
+            migrated: false,
+            active: 0,
+            ready: true,
+            switches: 0,
+            busy: 0,
+            queue_limit: u64::MAX,
+            mac,
+            carrier: true,
+            commands: 0,
+            command_free: Time::ZERO,
+            session: Session::new(self.sessions, &self.cfg.servers[0]),
+            tx: VecDeque::new(),
+            leaving: 0,
+            wire_free: Time::ZERO,
+            errors: 0,
+            sent: Totals::default(),
+            received: Totals::default(),
+        }
+    }
+
+    // ---- from outside ----
+
+    /// At `at`, the other server takes over partition `client`'s adapter.
+    ///
+    /// # Panics
+    /// Here and below: when there is no such partition.
+    pub fn fail_over(&mut self, client: usize, at: Time) {
+        self.later(client, at, Act::Failover);
+    }
+    /// At `at`, the partition is on another machine.
+    pub fn migrate(&mut self, client: usize, at: Time) {
+        self.later(client, at, Act::Migrate);
+    }
+    /// At `at`, the port's link goes up or down.
+    pub fn set_link(&mut self, client: usize, at: Time, up: bool) {
+        self.later(client, at, Act::Carrier(up));
+    }
+    /// At `at`, an error is reported: see [`doorbell_layout::ibmvnic::cause`]. A fatal one ends the session.
+    pub fn report_error(&mut self, client: usize, at: Time, cause: u16, fatal: bool) {
+        self.later(client, at, Act::Error { cause, fatal });
+    }
+    /// From now on the servers have only so many queues for the adapter. A login with
+    /// more, granted before, is a partial success.
+    pub fn limit_queues(&mut self, client: usize, most: u64) {
+        self.clients[client].queue_limit = most.max(1);
+    }
+    /// Frames taken to be sent of which nothing is decided yet.
+    pub fn in_flight(&self, client: usize) -> u64 {
+        self.clients[client].tx.len() as u64 + self.clients[client].leaving
+    }
+    /// Long-term buffers that the adapter's client has.
+    pub fn live_maps(&self, client: usize) -> usize {
+        self.clients[client].session.maps.len()
+    }
+
+    // ---- what is due ----
+
+    pub(super) fn later(&mut self, client: usize, at: Time, act: Act) {
+        self.seq += 1;
+        let session = self.clients[client].session.number;
+        self.due.push(Due { at: at.max(self.now), seq: self.seq, client, session, act });
+    }
+
+    /// When the next frame of a client can be fetched.
+    fn fetch_due(&self, c: &Client) -> Option<Time> {
+        let ahead = Time::from_ps(c.wire_free.ps().saturating_sub(self.cfg.fetch_ahead.ps()));
+        c.tx.front().map(|j| j.ready.max(ahead).max(self.now))
+    }
+
+    fn next(&self) -> Option<(Time, Option<usize>)> {
+        let heap = self.due.peek().map(|d| (d.at, None));
+        let fetch = (0..self.clients.len()).filter_map(|i| Some((self.fetch_due(&self.clients[i])?, Some(i))));
+        heap.into_iter().chain(fetch).min_by_key(|n| n.0)
+    }
+
+    fn run<P: Port>(&mut self, ports: &mut [P], until: Time) {
+        while let Some((at, fetch)) = self.next().filter(|n| n.0 <= until) {
+            self.now = self.now.max(at);
+            match fetch {
+                Some(c) => self.fetch(ports, c, at),
+                None => {
+                    let Some(d) = self.due.pop() else { break };
+                    if d.client < ports.len() {
+                        self.act(&mut ports[d.client], d);
+                    }
+                }
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn act<P: Port>(&mut self, p: &mut P, d: Due) {
+        let Due { at, client, session, act, .. } = d;
+        let live = self.clients[client].session.number == session;
+        match act {
+            Act::Command(m) => {
+                self.clients[client].commands -= 1;
+                if live {
+                    self.command(p, client, at, m);
+                } else {
+                    self.counters.commands_lost += 1;
+                }
+            }
+            Act::Respond(m) if live => self.tell(p, client, at, m),
+            Act::Respond(_) => self.counters.commands_lost += 1,
+            Act::Frame { bytes, last } => {
+                self.clients[client].leaving -= u64::from(last);
+                if live {
+                    p.emit(at, &bytes);
+                    self.counters.tx_frames += 1;
+                    self.counters.tx_bytes += bytes.len() as u64;
+                    self.clients[client].sent.count(&bytes);
+                    self.counters.tx_sent += u64::from(last);
+                } else {
+                    self.counters.tx_lost += u64::from(last);
+                }
+                self.recycle(bytes);
+            }
+            Act::Done { .. } | Act::Report { .. } if !live => {
+                self.counters.completions_lost += u64::from(matches!(act, Act::Done { report: true, .. }));
+            }
+            Act::Done { queue, correlator, rc, entries, report } => {
+                self.done(p, client, at, queue, (correlator, rc), entries, report);
+            }
+            Act::Report { queue } => self.report(p, client, at, queue),
+            Act::Deliver { queue, buffer, frame } => {
+                if live {
+                    self.deliver(p, client, at, queue, buffer, &frame);
+                } else {
+                    self.counters.rx_lost += 1;
+                    self.counters.rx_buffers_lost += 1;
+                }
+                self.recycle(frame);
+            }
+            Act::Failover => self.fail_over_now(p, client, at),
+            Act::Ready { switch } => self.ready(p, client, at, switch),
+            Act::Migrate => self.migrate_now(p, client, at),
+            Act::Carrier(up) => self.carrier(p, client, at, up),
+            Act::Error { cause, fatal } => self.error(p, client, at, cause, fatal),
+        }
+    }
+
+    pub(super) fn recycle(&mut self, mut bytes: Vec<u8>) {
+        if bytes.capacity() > 0 && self.spare.len() < 256 {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
+
+    // ---- messages of its own ----
+
+    /// Writes a message to the CRQ, if the client has one and it works.
+    pub(super) fn tell<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: [u8; MESSAGE]) {
+        let c = &mut self.clients[client];
+        match &mut c.crq {
+            Some(ring) if !c.migrated => self.counters.queue_faults += ring.put(p, at, m),
+            _ => self.counters.entries_lost += 1,
+        }
+    }
+
+    pub(super) fn signal<P: Port>(&mut self, p: &mut P, client: usize, at: Time, kind: u8, what: u8) {
+        self.tell(p, client, at, Message { first: kind, cmd: what, ..Message::zeroed() }.bytes());
+    }
+
+    /// Ends the session: everything that it had is gone, and counted.
+    pub(super) fn end_session(&mut self, client: usize) {
+        self.sessions += 1;
+        let c = &mut self.clients[client];
+        let old = core::mem::replace(&mut c.session, Session::new(self.sessions, &self.cfg.servers[c.active]));
+        let lost: u64 = c.sub.iter_mut().flatten().map(|r| r.forget() as u64).sum();
+        self.counters.entries_lost += lost + c.crq.as_mut().map_or(0, |r| r.forget() as u64);
+        self.counters.tx_lost += c.tx.len() as u64;
+        self.counters.unmaps += old.maps.len() as u64;
+        self.counters.sessions_ended += u64::from(old.initialised);
+        if let Some(q) = old.queues {
+            self.counters.completions_lost += q.tx.iter().map(|t| t.done.len() as u64).sum::<u64>();
+            self.counters.rx_buffers_lost += q.rx.iter().map(|r| r.posted.len() as u64).sum::<u64>();
+        }
+        while let Some(job) = self.clients[client].tx.pop_front() {
+            self.counters.completions_lost += u64::from(job.wants_report());
+            self.recycle(job.headers.data);
+        }
+    }
+
+    pub(super) fn fail_over_now<P: Port>(&mut self, p: &mut P, client: usize, at: Time) {
+        self.counters.failovers += 1;
+        self.clients[client].active ^= 1;
+        self.end_session(client);
+        let c = &mut self.clients[client];
+        c.ready = false;
+        c.switches += 1;
+        let switch = c.switches;
+        self.signal(p, client, at, first::TRANSPORT, first::FAILOVER);
+        self.later(client, at + self.cfg.failover, Act::Ready { switch });
+    }
+
+    /// The server is up, and says so to a client that waits for it.
+    fn ready<P: Port>(&mut self, p: &mut P, client: usize, at: Time, switch: u64) {
+        let c = &mut self.clients[client];
+        if c.switches != switch {
+            return;
+        }
+        c.ready = true;
+        if c.crq.is_some() && !c.migrated && !c.session.initialised {
+            self.signal(p, client, at, first::HANDSHAKE, first::INIT);
+        }
+    }
+
+    fn migrate_now<P: Port>(&mut self, p: &mut P, client: usize, at: Time) {
+        self.counters.migrations += 1;
+        self.end_session(client);
+        if self.clients[client].crq.is_some() {
+            self.signal(p, client, at, first::TRANSPORT, first::MIGRATED);
+            self.clients[client].migrated = true;
+        }
+    }
+
+    fn carrier<P: Port>(&mut self, p: &mut P, client: usize, at: Time, up: bool) {
+        let changed = core::mem::replace(&mut self.clients[client].carrier, up) != up;
+        if changed && self.clients[client].session.queues.is_some() {
+            self.indicate_link(p, client, at);
+        }
+    }
+
+    pub(super) fn indicate_link<P: Port>(&mut self, p: &mut P, client: usize, at: Time) {
+        let c = &self.clients[client];
+        let m = LinkStateIndication {
+            first: first::VALID,
+            cmd: cmd::LINK_STATE_INDICATION,
+            phys_link_state: c.carrier.into(),
+            logical_link_state: c.session.link_up.into(),
+            ..LinkStateIndication::zeroed()
+        };
+        self.tell(p, client, at, m.bytes());
+    }
+
+    /// Reports an error; a fatal one is the end of the session, whose queues answer H_CLOSED until
+    /// the client begins another.
+    pub(super) fn error<P: Port>(&mut self, p: &mut P, client: usize, at: Time, cause: u16, fatal: bool) {
+        if !self.clients[client].session.initialised {
+            return;
+        }
+        if fatal {
+            self.end_session(client);
+            self.clients[client].session.failed = true;
+        }
+        self.counters.errors_reported += 1;
+        self.clients[client].errors += 1;
+        let m = ErrorIndication {
+            first: first::VALID,
+            cmd: cmd::ERROR_INDICATION,
+            flags: if fatal { ERROR_FATAL } else { 0 },
+            error_id: U32::new(self.clients[client].errors),
+            error_cause: U16::new(cause),
+            ..ErrorIndication::zeroed()
+        };
+        self.tell(p, client, at, m.bytes());
+    }
+}
+
+impl Timed for VnicServer {
+    fn next_due(&self) -> Option<Time> {
+        self.next().map(|n| n.0)
+    }
+}
+
+impl<P: Port> HcallDevice<P> for VnicServer {
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+        HcallDevice::<P>::advance(self, ports, at);
+        self.call(ports, from, at, c, a)
+    }
+    fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> Taken {
+        self.run(ports, at);
+        self.arrive(at, frame)
+    }
+    fn advance(&mut self, ports: &mut [P], until: Time) {
+        self.run(ports, until);
+    }
+    fn reset(&mut self, _: &mut [P], _: Time) {
+        for c in 0..self.clients.len() {
+            self.end_session(c);
+            self.clients[c] = self.client(c);
+        }
+        // Frames that were fetched are lost, too, with all else that was to come.
+        let lost = self.due.iter().filter(|d| matches!(d.act, Act::Frame { last: true, .. })).count();
+        self.counters.tx_lost += lost as u64;
+        self.counters.rx_lost += self.due.iter().filter(|d| matches!(d.act, Act::Deliver { .. })).count() as u64;
+        self.due.clear();
+        self.serial_free = Time::ZERO;
+    }
+}

@@ -1,0 +1,202 @@
+//! Receiving: buffers from the client, frames from the wire.
+//!
+//! A frame takes the next buffer of its queue and lies in it whole, behind the server's offset. It
+//! is spread over queues by its addresses and ports. A buffer that is outside its long-term buffer,
+//! or cannot be reached, comes back with a return code and without the frame.
+//!
+//! Checksum flags say what was looked at and found right, and only of protocols that the client
+//! switched on. IPv6 has no header checksum, and its flag goes with the switch, for a driver
+//! trusts both flags or none. Frames with bad checksums are delivered without.
+
+use super::device::{Act, VnicServer};
+use doorbell_layout::ibmvnic::{DESCRIPTOR, RxAdd, RxComp, first, offload, rc, rx, status};
+use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
+use doorbell_packet::vlan;
+use doorbell_seam::{Drop, Port, Taken, Time};
+use zerocopy::byteorder::big_endian::{U16, U32};
+
+/// Two addresses and a type.
+const SHORTEST: usize = 14;
+
+impl VnicServer {
+    /// Takes an array of receive buffers.
+    pub(super) fn add_buffers(
+        &mut self,
+        client: usize,
+        at: Time,
+        queue: usize,
+        entries: &[[u8; DESCRIPTOR]],
+        direct: bool,
+    ) -> i64 {
+        let s = &mut self.clients[client].session;
+        let room = s.granted.rx_entries as usize;
+        let Some(q) = s.queues.as_mut().map(|q| &mut q.rx[queue]) else { return status::PARAMETER };
+        if entries.iter().any(|e| e[0] != first::VALID) {
+            return status::PARAMETER;
+        }
+        if q.posted.len() + entries.len() > room {
+            return status::RESOURCE;
+        }
+        q.posted.extend(entries.iter().map(|e| RxAdd::of(*e)));
+        self.counters.rx_buffers += entries.len() as u64;
+        self.counters.rx_add_calls += 1;
+        self.book(at, direct);
+        self.serial_free += self.cfg.serial.descriptor * entries.len() as u64;
+        status::SUCCESS
+    }
+
+    /// A frame from the wire, for every client that wants it.
+    pub(super) fn arrive(&mut self, at: Time, frame: &[u8]) -> Taken {
+        if frame.len() < SHORTEST {
+            return Taken::Dropped(Drop::Malformed);
+        }
+        let mut outcome = Taken::Dropped(Drop::Filter);
+        for client in 0..self.clients.len() {
+            if !self.wants(client, frame) {
+                continue;
+            }
+            self.counters.rx_offered += 1;
+            let taken = self.arrive_at(client, at, frame);
+            if outcome != Taken::Yes {
+                outcome = taken;
+            }
+        }
+        self.counters.rx_filtered += u64::from(outcome == Taken::Dropped(Drop::Filter));
+        outcome
+    }
+
+    fn wants(&self, client: usize, frame: &[u8]) -> bool {
+        let c = &self.clients[client];
+        let to = &frame[..6];
+        if c.session.granted.promisc != 0 || to == c.mac || to == [0xff; 6] {
+            return true;
+        }
+        to[0] & 1 == 1 && (c.session.all_multicast || c.session.multicast.iter().any(|a| a == to))
+    }
+
+    fn arrive_at(&mut self, client: usize, at: Time, frame: &[u8]) -> Taken {
+        let c = &mut self.clients[client];
+        let s = &mut c.session;
+        let up = c.carrier && s.link_up;
+        let Some(queues) = s.queues.as_mut().filter(|_| up) else {
+            self.counters.rx_off += 1;
+            return Taken::Dropped(Drop::Off);
+        };
+        let tag = if vlan::tag(frame).is_some() { vlan::TAG } else { 0 };
+        if frame.len() > s.granted.mtu as usize + tag {
+            self.counters.rx_malformed += 1;
+            c.received.errors += 1;
+            return Taken::Dropped(Drop::Malformed);
+        }
+        let queue = spread(frame, queues.rx.len());
+        let server = &self.cfg.servers[c.active];
+        let needed = frame.len() + usize::from(server.rx_offset);
+        let posted = &mut queues.rx[queue].posted;
+        let Some(buffer) = posted.front().copied().filter(|b| b.len() as usize >= needed) else {
+            self.counters.rx_no_buffer += 1;
+            c.received.errors += 1;
+            return Taken::Dropped(Drop::NoBuffer);
+        };
+        posted.pop_front();
+        self.serial_free = self.serial_free.max(at) + self.cfg.serial.receive;
+        let due = self.serial_free;
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(frame);
+        self.later(client, due, Act::Deliver { queue, buffer, frame: bytes });
+        Taken::Yes
+    }
+
+    /// Writes a frame and its completion.
+    pub(super) fn deliver<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        queue: usize,
+        buffer: RxAdd,
+        frame: &[u8],
+    ) {
+        let c = &mut self.clients[client];
+        let server = self.cfg.servers[c.active];
+        let mut untagged = None;
+        let tci = vlan::tag(frame).filter(|_| server.vlan_strip);
+        if tci.is_some() {
+            let mut f = self.spare.pop().unwrap_or_default();
+            f.clear();
+            f.extend_from_slice(&frame[..12]);
+            f.extend_from_slice(&frame[12 + vlan::TAG..]);
+            untagged = Some(f);
+        }
+        let data = untagged.as_deref().unwrap_or(frame);
+        let s = &c.session;
+        let offset = u64::from(server.rx_offset);
+        let len = data.len() as u64;
+        // Inside its buffer, which is inside the long-term buffer.
+        let place = s.maps.get(&buffer.map_id).and_then(|m| {
+            m.range(buffer.ioba.get().into(), buffer.len().into())?;
+            m.range(u64::from(buffer.ioba.get()) + offset, len)
+        });
+        let written = place.and_then(|to| p.write(at, to, data).ok());
+        let mut m = RxComp { first: first::VALID, correlator: buffer.correlator, ..RxComp::zeroed() };
+        if let Some(_arrival) = written {
+            let exact = s.multicast.iter().any(|a| a == &data[..6]);
+            m.flags = rx::END_FRAME | checked(data, &s.offloads) | if exact { rx::EXACT_MC } else { 0 };
+            m.off_frame_data = U16::new(server.rx_offset);
+            m.len = U32::new(data.len() as u32);
+            if let Some(tci) = tci {
+                m.flags |= rx::VLAN_STRIPPED;
+                m.vlan_tci = U16::new(tci);
+            }
+            self.counters.rx_packets += 1;
+            self.counters.rx_bytes += len;
+            c.received.count(data);
+        } else {
+            m.rc = U16::new(rc::INVALID_IOBA.into());
+            self.counters.rx_faults += 1;
+            c.received.errors += 1;
+        }
+        let ring = c.session.queues.as_ref().map(|q| q.rx[queue].ring);
+        match ring.and_then(|n| c.sub.get_mut(n)).and_then(Option::as_mut) {
+            Some(ring) => self.counters.queue_faults += ring.put(p, written.unwrap_or(at), m.bytes()),
+            None => self.counters.entries_lost += 1,
+        }
+        if let Some(f) = untagged {
+            self.recycle(f);
+        }
+    }
+}
+
+/// The checksum flags of a frame.
+fn checked(frame: &[u8], on: &[bool; 8]) -> u8 {
+    let Ok(layers) = Layers::of(frame) else { return 0 };
+    let verdict = verify(frame);
+    let v6 = layers.ip == Ip::V6;
+    let ip = if v6 { on[offload::IPV6] } else { on[offload::IPV4] && verdict.ip == Check::Good };
+    let switch = match (layers.transport, v6) {
+        (Some(Transport::Tcp), false) => on[offload::TCP4],
+        (Some(Transport::Tcp), true) => on[offload::TCP6],
+        (Some(Transport::Udp), false) => on[offload::UDP4],
+        (Some(Transport::Udp), true) => on[offload::UDP6],
+        (None, _) => false,
+    };
+    let transport = switch && verdict.transport == Check::Good;
+    (if ip { rx::IP_CHKSUM_GOOD } else { 0 }) | if transport { rx::TCP_UDP_CHKSUM_GOOD } else { 0 }
+}
+
+/// Which of `n` queues a frame goes to: one flow, one queue.
+fn spread(frame: &[u8], n: usize) -> usize {
+    if n <= 1 {
+        return 0;
+    }
+    let Ok(layers) = Layers::of(frame) else { return 0 };
+    let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
+    let addresses = if layers.ip == Ip::V6 { l3 + 8..l3 + 40 } else { l3 + 12..l3 + 20 };
+    let ports = if layers.transport.is_some() { l4..l4 + 4 } else { l4..l4 };
+    // FNV-1a: the servers' hash is not public.
+    let hash = frame[addresses]
+        .iter()
+        .chain(&frame[ports])
+        .fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
+    (hash ^ hash >> 16) as usize % n
+}

@@ -1,0 +1,135 @@
+//! Receiving.
+
+use super::super::{Config, Server};
+use super::*;
+use doorbell_seam::Drop;
+
+fn up() -> Bench {
+    let mut b = Bench::up(Config::POWERVM, 1);
+    let handle = b.rx[0];
+    assert_eq!(b.post(handle, 0, 16), status::SUCCESS);
+    b
+}
+
+fn arrived(b: &mut Bench, frame: &[u8]) -> RxComp {
+    assert_eq!(b.receive(frame), Taken::Yes);
+    b.settle();
+    RxComp::of(b.entry(1).unwrap())
+}
+
+#[test]
+fn a_frame_lies_in_the_next_buffer_with_its_correlator() {
+    let server = Server { rx_offset: 64, ..Server::POWERVM };
+    let mut b = Bench::up(Config { servers: [server; 2], ..Config::POWERVM }, 1);
+    let handle = b.rx[0];
+    b.post(handle, 4, 2);
+    b.p[0].messages.clear();
+    for slot in 4..6u64 {
+        let c = arrived(&mut b, &tcp(500));
+        assert_eq!((c.correlator.get(), c.len.get(), c.off_frame_data.get(), c.rc.get()), (slot, 554, 64, 0));
+        assert_eq!(b.p[0].memory[(LTB + slot * 2048 + 64) as usize..][..554], tcp(500));
+    }
+    assert_eq!(b.p[0].messages.len(), 2);
+    assert_eq!(b.receive(&tcp(500)), Taken::Dropped(Drop::NoBuffer));
+    assert_eq!((b.d.counters.rx_add_calls, b.d.counters.indirect_calls), (1, 1), "one call for them all");
+}
+
+#[test]
+fn checksum_flags_say_what_was_found_right() {
+    let mut b = up();
+    let both = rx::IP_CHKSUM_GOOD | rx::TCP_UDP_CHKSUM_GOOD;
+    assert_eq!(arrived(&mut b, &tcp(100)).flags, rx::END_FRAME | both);
+    let mut bad = tcp(100);
+    bad[60] ^= 1;
+    assert_eq!(arrived(&mut b, &bad).flags, rx::END_FRAME | rx::IP_CHKSUM_GOOD);
+    assert_eq!(b.control_offload([0; 8]), rc::SUCCESS);
+    assert_eq!(arrived(&mut b, &tcp(100)).flags, rx::END_FRAME);
+}
+
+#[test]
+fn a_tag_is_taken_out_and_told() {
+    let mut b = up();
+    let plain = tcp(100);
+    let mut tagged = vec![0; plain.len() + 4];
+    doorbell_packet::vlan::insert_into(&mut tagged, &plain, 0x2007);
+    let c = arrived(&mut b, &tagged);
+    assert_ne!(c.flags & rx::VLAN_STRIPPED, 0);
+    assert_eq!((c.vlan_tci.get(), c.len.get() as usize), (0x2007, plain.len()));
+    assert_eq!(b.p[0].memory[LTB as usize..][..plain.len()], plain);
+}
+
+#[test]
+fn a_buffer_outside_its_long_term_buffer_comes_back_with_a_code() {
+    let mut b = Bench::up(Config::POWERVM, 1);
+    let handle = b.rx[0];
+    let bad = [(1, LTB_LEN - 2047), (1, u32::MAX), (9, 0)];
+    for (map, ioba) in bad {
+        b.indirect(handle, &[RxAdd::new(7, map, ioba, 2048).bytes()]);
+        let c = arrived(&mut b, &tcp(100));
+        assert_eq!((c.correlator.get(), c.rc.get()), (7, rc::INVALID_IOBA.into()));
+    }
+    assert_eq!(b.d.counters.rx_faults, 3);
+    let end = (LTB + u64::from(LTB_LEN)) as usize;
+    assert!(b.p[0].memory[end - 4096..].iter().all(|x| *x == 0));
+}
+
+#[test]
+fn a_queue_takes_as_many_buffers_as_were_granted() {
+    let mut b = Bench::up(Config::POWERVM, 1);
+    let handle = b.rx[0];
+    for i in 0..4 {
+        assert_eq!(b.post(handle, i * 16, 16), status::SUCCESS);
+    }
+    assert_eq!(b.post(handle, 64, 1), status::RESOURCE);
+}
+
+#[test]
+fn the_filter_lets_through_what_was_asked_for() {
+    let mut b = up();
+    let to = |a: [u8; 6]| [&a[..], &tcp(100)[6..]].concat();
+    let group = [1, 0, 0x5e, 0, 0, 1];
+    assert_eq!(b.receive(&to([2, 0, 0, 0, 0, 9])), Taken::Dropped(Drop::Filter));
+    assert_eq!(b.receive(&to(group)), Taken::Dropped(Drop::Filter));
+    let m = |flags| MulticastCtrl {
+        first: 0x80,
+        cmd: cmd::MULTICAST_CTRL,
+        mac_addr: group,
+        flags,
+        ..MulticastCtrl::zeroed()
+    };
+    assert_eq!(code(b.ask(m(multicast::ENABLE).bytes())), rc::SUCCESS);
+    assert_ne!(arrived(&mut b, &to(group)).flags & rx::EXACT_MC, 0);
+    assert_eq!(code(b.ask(m(multicast::DISABLE).bytes())), rc::SUCCESS);
+    assert_eq!(b.receive(&to(group)), Taken::Dropped(Drop::Filter));
+    assert_eq!(code(b.ask(m(multicast::ENABLE_ALL).bytes())), rc::SUCCESS);
+    assert_eq!(arrived(&mut b, &to(group)).flags & rx::EXACT_MC, 0);
+    assert_eq!(code(b.ask(m(0).bytes())), rc::PARAMETER);
+    arrived(&mut b, &to([0xff; 6]));
+    b.d.set_link(0, b.now, false);
+    b.settle();
+    assert_eq!(b.receive(&to([0xff; 6])), Taken::Dropped(Drop::Off));
+}
+
+#[test]
+fn one_flow_stays_on_one_queue() {
+    let mut b = Bench::up(Config::POWERVM, 4);
+    for i in 0..4 {
+        let handle = b.rx[i];
+        b.post(handle, i as u32 * 16, 16);
+    }
+    let mut used = vec![];
+    for port in 0..16u8 {
+        let mut f = tcp(100);
+        f[35] = port;
+        for _ in 0..2 {
+            assert_eq!(b.receive(&f), Taken::Yes);
+            b.settle();
+            let here: Vec<usize> = (4..8).filter(|n| b.entry(*n).is_some()).collect();
+            used.push(here);
+        }
+    }
+    assert!(used.chunks(2).all(|u| u[0].len() == 1 && u[0] == u[1]));
+    used.sort();
+    used.dedup();
+    assert!(used.len() > 1);
+}
