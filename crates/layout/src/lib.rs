@@ -8,4 +8,5 @@
 
 pub mod axienet;
 pub mod e1000;
+pub mod ibmveth;
 pub mod mlx5;
