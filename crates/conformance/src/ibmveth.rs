@@ -25,8 +25,10 @@ use doorbell_seam::Hypervisor;
 pub enum Fact {
     /// H_ILLAN_ATTRIBUTES, with checksums and large sends to be negotiated.
     Attributes,
-    /// As many buffers of a size as the buffer list has room for.
-    WholeBufferList,
+    /// No more buffers are taken than the buffer-list page has places for.
+    BufferListEnds,
+    /// A frame that no buffer holds is lost, and others follow it.
+    Loses,
     /// Frames to other stations, and to groups that were not asked for, are not received.
     Filter,
 }

@@ -35,7 +35,8 @@ impl Arm<PseriesHost> for Qemu {
     fn lacks(&self) -> Lacks {
         &[
             (Fact::Attributes, "QEMU has no H_ILLAN_ATTRIBUTES, so neither checksum nor large send nor trunk"),
-            (Fact::WholeBufferList, "QEMU keeps five pools by size, with 32 buffers in each"),
+            (Fact::BufferListEnds, "QEMU keeps buffers in pools by size, and not in the page"),
+            (Fact::Loses, "QEMU counts a frame that no buffer holds, and keeps it to try again before all others"),
             (Fact::Filter, "QEMU receives all frames"),
         ]
     }

@@ -35,7 +35,8 @@ pub struct Pseries<'a> {
     pub wire: &'a Wire,
 }
 
-const MEMORY_MIB: u64 = 64;
+/// The machine has memory in multiples of this.
+const MEMORY_MIB: u64 = 256;
 /// Interrupt numbers of virtual devices begin here; the unit address's low byte is added.
 const VIO_INTERRUPTS: u64 = 0x1100;
 const PAGE: u64 = 4096;

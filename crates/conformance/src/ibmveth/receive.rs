@@ -82,9 +82,14 @@ pub fn no_buffer<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     }
     let mut b = Bench::open(h, a, &c);
     assert_eq!(b.receive(&plain(c.mac, 505)), Vec::<Vec<u8>>::new());
-    let fits = plain(c.mac, 504);
-    assert_eq!(b.receive(&fits), [fits]);
+    b.poll();
     assert_eq!(b.nic.stats().rx_no_buffer, 1);
+    if !b.a.has("no_buffer", Fact::Loses) {
+        b.close();
+        return;
+    }
+    let fits = plain(c.mac, 504);
+    assert_eq!(b.receive(&fits), std::slice::from_ref(&fits));
     // The count goes on when the page is a new one.
     b.nic.set_mtu(b.h, 402).unwrap();
     assert_eq!(b.receive(&plain(c.mac, 600)), Vec::<Vec<u8>>::new());
@@ -92,16 +97,19 @@ pub fn no_buffer<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     assert_eq!(b.close().rx_no_buffer, 2);
 }
 
-/// More buffers than the adapter takes are refused, and that is all.
+/// The buffers that Linux lends by default; where they are more than the adapter takes,
+/// that is all.
 pub fn default_pools<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, c);
     let failures = b.nic.stats().replenish_add_buff_failure;
-    let all = b.a.has("default_pools", Fact::WholeBufferList);
-    // A page has 509 places.
-    assert!(failures > 0, "1024 buffers are more than a page holds");
     let lent: u32 = b.nic.lent().iter().sum();
     assert_eq!(u64::from(lent), b.nic.stats().replenish_add_buff_success);
-    assert!(!all || (502..=509).contains(&lent), "{lent} lent");
+    if b.a.has("default_pools", Fact::BufferListEnds) {
+        // A page has 509 places; a call for eight that does not find them all lends none.
+        assert!(failures > 0 && (502..=509).contains(&lent), "{lent} lent, {failures} refused");
+    } else {
+        assert_eq!((lent, failures), (1024, 0));
+    }
     let frame = plain(c.mac, 200);
     for _ in 0..300 {
         assert_eq!(b.receive(&frame), std::slice::from_ref(&frame));
