@@ -87,7 +87,7 @@ pub(super) fn call(
             break;
         }
         // The guest has a core of its own, if there is one.
-        if turn % 1024 == 1023 {
+        if turn % 64 == 63 {
             yield_now();
             if asked_at.elapsed() > patience {
                 return Err(Error::Silent { asked: format!("hypervisor call {number:#x}"), waited: patience });
