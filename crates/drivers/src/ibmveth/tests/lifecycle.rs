@@ -235,3 +235,14 @@ fn interrupts_are_off_until_the_poll_has_ended_and_the_queue_is_looked_at_again(
     assert_eq!(nic.poll(&mut h, 1, &mut up), Poll::Idle);
     assert_eq!(signals(&mut h), [0, 1, 0, 1], "they are on already");
 }
+
+#[test]
+fn a_frame_between_the_last_look_and_the_enabling_call_is_found_by_the_second_look() {
+    let (mut h, mut nic) = open();
+    assert_eq!(nic.interrupt(&mut h, 0), Irq::Poll);
+    firmware(&mut h).late = true;
+    let up = poll(&mut h, &mut nic);
+    assert_eq!((up.received.len(), nic.stats().poll_rechecks), (1, 1));
+    let signals: Vec<u64> = firmware(&mut h).called(l::H_VIO_SIGNAL).iter().map(|a| a[1]).collect();
+    assert_eq!(signals, [0, 1, 0, 1, 0, 1], "on, off for the second look, and on");
+}

@@ -41,6 +41,9 @@ struct Firmware {
     toggle: bool,
     open: bool,
     sent: Vec<Sent>,
+    /// A frame arrives just when interrupts are being switched on: too late for the poll,
+    /// too early for an interrupt.
+    late: bool,
 }
 
 const MAC: [u8; 6] = [0x02, 0x11, 0x22, 0x33, 0x44, 0x55];
@@ -77,6 +80,13 @@ impl HcallDevice<Vio> for Firmware {
             l::H_FREE_LOGICAL_LAN => {
                 self.open = false;
                 self.lent.clear();
+            }
+            l::H_VIO_SIGNAL if a[1] == l::SIGNAL_ON && core::mem::take(&mut self.late) => {
+                let memory = &mut ports[0].platform_mut().memory;
+                let correlator: Vec<u8> = memory.cpu(self.lent.remove(0).ioba().into(), 8).to_vec();
+                let flags = Entry::TOGGLE | Entry::VALID | 8;
+                let entry = [&flags.to_be_bytes()[..], &300u32.to_be_bytes(), &correlator].concat();
+                memory.cpu(self.queue.ioba().into(), 16).copy_from_slice(&entry);
             }
             l::H_ADD_LOGICAL_LAN_BUFFER => self.lent.push(Descriptor(a[1])),
             l::H_ADD_LOGICAL_LAN_BUFFERS => {
