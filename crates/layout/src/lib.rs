@@ -8,5 +8,6 @@
 
 pub mod axienet;
 pub mod e1000;
+pub mod ibmveth;
 pub mod ibmvnic;
 pub mod mlx5;
