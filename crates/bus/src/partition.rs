@@ -14,7 +14,7 @@
 
 use crate::{Bus, Machine, Platform};
 use doorbell_seam::{
-    Device, DmaFault, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova, Port, Reg, Span, Taken, Time, Timed,
+    Device, Direction, DmaFault, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova, Port, Reg, Span, Taken, Time, Timed,
 };
 
 /// A device in the hypervisor, as a [`Machine`] holds it.
@@ -168,6 +168,9 @@ impl<B: Bus> Port for Partitions<B> {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.own().write(at, to, from)
     }
+    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        self.ports[self.entered].reaches(at, len, dir)
+    }
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
         self.own().set_line(at, n, high);
     }
@@ -181,6 +184,9 @@ impl<B: Bus> Port for Partitions<B> {
 
 /// How the hypervisor reaches a partition's memory: by the CPU it runs on, at so
 /// much time a byte, through what the partition has mapped.
+///
+/// What is mapped it may read, also a buffer that is lent to be written: an entry of
+/// the table never forbids reading, and the logical LAN reads a receive buffer's correlator.
 #[derive(Debug)]
 pub struct Vio {
     platform: Platform,
@@ -200,12 +206,15 @@ impl Vio {
 
 impl Port for Vio {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.platform.fetch(from, into)?;
+        self.platform.hypervisor_read(from, into)?;
         Ok(self.moved(at, into.len()))
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let arrival = self.moved(at, from.len());
         self.platform.post_write(arrival, to, from).inspect_err(|_| self.platform.ledger.dma_faults += 1)
+    }
+    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        self.platform.hypervisor_reaches(at, len as usize, dir)
     }
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
         self.platform.set_line(at, n, high);

@@ -15,3 +15,4 @@ mod counters;
 pub mod axi_ethernet;
 pub mod e1000;
 pub mod mlx5;
+pub mod veth;
