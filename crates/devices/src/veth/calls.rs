@@ -20,8 +20,8 @@ const COMMAND: u64 = {
 fn mapped<P: Port>(p: &P, ioba: u64, len: u32, align: u32) -> bool {
     let inside = ioba.checked_add(len.into()).is_some_and(|end| end <= 1 << 32);
     inside
-        && ioba % u64::from(align) == 0
-        && len % align == 0
+        && ioba.is_multiple_of(u64::from(align))
+        && len.is_multiple_of(align)
         && [Direction::ToDevice, Direction::FromDevice].iter().all(|d| p.reaches(Iova(ioba), len, *d).is_ok())
 }
 

@@ -220,7 +220,7 @@ proptest! {
         payload in 1usize..20_000, mss in 16u64..9000,
     ) {
         let csum = IPV4_TCP_CSUM | IPV6_TCP_CSUM;
-        let bits = |c: bool, l: bool| u64::from(c) * csum | u64::from(l) * LRG_SR_ENABLED;
+        let bits = |c: bool, l: bool| (u64::from(c) * csum) | (u64::from(l) * LRG_SR_ENABLED);
         let mut b = Bench::plain(2);
         b.own(0, H_ILLAN_ATTRIBUTES, &[0, bits(checksum, large)]);
         b.own(1, H_ILLAN_ATTRIBUTES, &[0, bits(receiver_checksum, receiver_large)]);

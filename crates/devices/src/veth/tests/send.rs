@@ -39,7 +39,7 @@ fn the_toggle_turns_with_each_lap_and_the_list_shows_it() {
         assert_eq!(b.send(0, &f), H_SUCCESS);
         let got = b.received(1).expect("by the toggle that is expected");
         let flags = b.p[1].memory[(QUEUE + i % ENTRIES * ENTRY) as usize];
-        assert_eq!(flags >> 7 == 1, i / ENTRIES % 2 == 0, "1 in the first lap");
+        assert_eq!(flags >> 7 == 1, (i / ENTRIES).is_multiple_of(2), "1 in the first lap");
         let turned = b.p[1].memory[LIST as usize] & 0x40 != 0;
         assert_eq!(turned, (i + 1) / ENTRIES % 2 == 1, "the descriptor has the inverse");
         assert_eq!(b.received(1), None, "the last lap's entries are not new");
