@@ -10,6 +10,7 @@ set -eu
 needs='
 qemu-system-x86 qemu-system-x86_64
 qemu-system-misc qemu-system-microblazeel
+qemu-system-ppc qemu-system-ppc64
 gcc gcc
 libc6-dev /usr/include/stdio.h
 make make

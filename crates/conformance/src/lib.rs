@@ -3,6 +3,7 @@
 
 pub mod axienet;
 pub mod e1000;
+pub mod ibmveth;
 pub mod mlx5;
 pub mod tshark;
 

@@ -15,6 +15,7 @@ extern crate alloc;
 
 pub mod axienet;
 pub mod e1000;
+pub mod ibmveth;
 pub mod mlx5;
 
 use doorbell_packet::Packet;

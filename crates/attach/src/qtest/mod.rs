@@ -24,6 +24,8 @@
 //!   not be repeated.
 //! * Debian's QEMU has no qtest accelerator; `tools/qtest-accel/build.sh` makes
 //!   it, and [`Launch`] finds it by the stamp in the QEMU binary.
+//! * A POWER partition's adapter has no registers. [`Pseries`] lets a guest run that makes
+//!   the hypervisor calls it finds in a mailbox.
 //! * Every wait has an end. A QEMU that died is an error that carries what it
 //!   said on stderr.
 //! * A frame sent to QEMU is taken by its main loop, not by a command; two
@@ -45,10 +47,12 @@ mod client;
 mod error;
 mod heap;
 mod host;
+mod mailbox;
 mod ml605;
 mod pc;
 mod pci;
 mod process;
+mod pseries;
 mod ram;
 mod wire;
 
@@ -59,5 +63,6 @@ pub use ml605::Ml605;
 pub use pc::Pc;
 pub use pci::{Apertures, Bar, Function};
 pub use process::Launch;
+pub use pseries::{Pseries, PseriesHost};
 pub use ram::{Backing, Ram};
 pub use wire::Wire;

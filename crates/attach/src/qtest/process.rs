@@ -30,6 +30,19 @@ impl Launch {
     /// # Errors
     /// When there is no such program, or no place for a temporary directory.
     pub fn new(target: &str) -> Result<Launch, Error> {
+        Launch::under("qtest", target)
+    }
+
+    /// As [`Launch::new`], but a guest runs on its CPU (`-accel tcg`): there is the qtest
+    /// socket, but virtual time cannot be stepped.
+    ///
+    /// # Errors
+    /// As [`Launch::new`].
+    pub fn with_guest(target: &str) -> Result<Launch, Error> {
+        Launch::under("tcg", target)
+    }
+
+    fn under(accelerator: &str, target: &str) -> Result<Launch, Error> {
         let named = env::var_os("DOORBELL_QEMU").filter(|n| target == "x86_64" && !n.is_empty());
         let name = named.unwrap_or_else(|| format!("qemu-system-{target}").into());
         let binary = find(&name).ok_or_else(|| Error::System {
@@ -42,7 +55,7 @@ impl Launch {
             .map_err(Error::system("making a temporary directory"))?;
         let mut launch =
             Launch { binary, target: target.into(), args: Vec::new(), dir, patience: Duration::from_secs(20) };
-        launch.args(["-accel", "qtest", "-nodefaults", "-display", "none", "-qtest-log", "none"]);
+        launch.args(["-accel", accelerator, "-nodefaults", "-display", "none", "-qtest-log", "none"]);
         let socket = option_path(&launch.socket());
         launch.args(["-qtest", &format!("unix:{socket}")]);
         Ok(launch)

@@ -1,0 +1,125 @@
+//! Hypervisor calls from outside: a guest that makes the calls it finds in a mailbox.
+//!
+//! A call is an instruction (`sc 1`) of the guest's CPU, so a guest has to run. This one
+//! is 27 instructions of firmware: it waits for a word in memory, loads the registers from the
+//! words behind it, calls, stores what came back, and clears the word.
+//!
+//! Source: Power ISA 2.07, book I (instruction forms), book III (`sc` with LEV = 1);
+//! PAPR (call number in R3, arguments from R4 on, status in R3, results from R4 on).
+//! QEMU starts a `pseries` CPU at 0x100, in 64-bit big-endian mode.
+
+use super::{Error, Qemu, Ram};
+use std::sync::atomic::{Ordering, fence};
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
+
+/// Where the mailbox is: a flag, call number and nine arguments, and from [`RESULTS`]
+/// status and seven results.
+const MAILBOX: u64 = 0x1_0000;
+/// Words of the call.
+const WORDS: usize = 10;
+/// Where the status is, from the mailbox's first byte.
+const RESULTS: u64 = 0x80;
+/// Return registers that are brought back.
+const RETURNS: usize = 6;
+/// The first byte that is nobody's.
+pub(super) const FREE_FROM: u64 = 0x10_0000;
+
+/// The CPU begins here.
+const ENTRY: usize = 0x100;
+
+/// The firmware image, to be loaded at 0.
+pub(super) fn firmware() -> Vec<u8> {
+    // D-form and DS-form: opcode, register, base, displacement.
+    let d = |op: u32, reg: u32, base: u32, at: u32| op << 26 | reg << 21 | base << 16 | at & 0xffff;
+    let lis = |reg, v| d(15, reg, 0, v);
+    let li = |reg, v| d(14, reg, 0, v);
+    let ld = |reg, at| d(58, reg, BASE, at);
+    let std = |reg, at| d(62, reg, BASE, at);
+    const BASE: u32 = 31;
+    const LWSYNC: u32 = 0x7c20_04ac;
+    const CMPDI_R0_0: u32 = 0x2c20_0000;
+    const SC_1: u32 = 0x4400_0022;
+    let words = |from: usize, to: usize| ((to as i64 - from as i64) * 4) as u32;
+
+    let mut code = vec![lis(BASE, (MAILBOX >> 16) as u32)];
+    let wait = code.len();
+    code.extend([ld(0, 0), CMPDI_R0_0]);
+    // beq wait
+    code.push(16 << 26 | 12 << 21 | 2 << 16 | words(code.len(), wait) & 0xfffc);
+    code.push(LWSYNC);
+    code.extend((0..WORDS as u32).map(|i| ld(3 + i, 8 + 8 * i)));
+    code.push(SC_1);
+    code.extend((0..1 + RETURNS as u32).map(|i| std(3 + i, RESULTS as u32 + 8 * i)));
+    code.extend([LWSYNC, li(0, 0), std(0, 0)]);
+    // b wait
+    code.push(18 << 26 | words(code.len(), wait) & 0x03ff_fffc);
+
+    let mut image = vec![0; ENTRY];
+    image.extend(code.into_iter().flat_map(u32::to_be_bytes));
+    image
+}
+
+/// Makes call `number` with arguments `a`; status and results.
+///
+/// # Errors
+/// When the guest does not answer in `patience`, of real time.
+pub(super) fn call(
+    qemu: &mut Qemu,
+    ram: &Ram,
+    number: u64,
+    a: &[u64],
+    patience: Duration,
+) -> Result<(i64, [u64; RETURNS]), Error> {
+    let mut bytes = [0; 8 * WORDS];
+    for (to, v) in bytes.chunks_exact_mut(8).zip([number].iter().chain(a)) {
+        to.copy_from_slice(&v.to_be_bytes());
+    }
+    ram.write(qemu, MAILBOX + 8, &bytes)?;
+    // The guest looks at the flag first; one byte of it changes, so it is never half written.
+    fence(Ordering::SeqCst);
+    ram.write(qemu, MAILBOX + 7, &[1])?;
+    let asked_at = Instant::now();
+    let mut flag = [1; 8];
+    for turn in 0u32.. {
+        ram.read(qemu, MAILBOX, &mut flag)?;
+        if flag == [0; 8] {
+            break;
+        }
+        // The guest has a core of its own, if there is one.
+        if turn % 1024 == 1023 {
+            yield_now();
+            if asked_at.elapsed() > patience {
+                return Err(Error::Silent { asked: format!("hypervisor call {number:#x}"), waited: patience });
+            }
+        }
+    }
+    fence(Ordering::SeqCst);
+    let mut results = [0; 8 * (1 + RETURNS)];
+    ram.read(qemu, MAILBOX + RESULTS, &mut results)?;
+    let mut words = results.chunks_exact(8).map(|w| u64::from_be_bytes(w.try_into().unwrap_or_default()));
+    let status = words.next().unwrap_or_default() as i64;
+    let mut ret = [0; RETURNS];
+    ret.iter_mut().zip(words).for_each(|(to, v)| *to = v);
+    Ok((status, ret))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words by the Power ISA's tables of instruction forms.
+    #[test]
+    fn the_firmware_is_27_instructions_in_a_loop() {
+        let image = firmware();
+        let word = |i: usize| u32::from_be_bytes(image[ENTRY + 4 * i..][..4].try_into().unwrap());
+        let code: Vec<u32> = (0..(image.len() - ENTRY) / 4).map(word).collect();
+        assert_eq!(code.len(), 27);
+        // lis r31,1; ld r0,0(r31); cmpdi r0,0; beq .-8; lwsync; ld r3,8(r31) ...
+        assert_eq!(code[..6], [0x3fe0_0001, 0xe81f_0000, 0x2c20_0000, 0x4182_fff8, 0x7c20_04ac, 0xe87f_0008]);
+        // ... ld r12,80(r31); sc 1; std r3,128(r31) ...
+        assert_eq!(code[14..17], [0xe99f_0050, 0x4400_0022, 0xf87f_0080]);
+        // ... std r9,176(r31); lwsync; li r0,0; std r0,0(r31); b .-100
+        assert_eq!(code[22..], [0xf93f_00b0, 0x7c20_04ac, 0x3800_0000, 0xf81f_0000, 0x4bff_ff9c]);
+    }
+}

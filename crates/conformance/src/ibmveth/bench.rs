@@ -1,0 +1,174 @@
+//! Driver, machine and arm at once; and frames.
+
+use super::Arm;
+use doorbell_drivers::ibmveth::{Config, Ibmveth, Stats};
+use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_packet::{More, Packet, Piece, Todo, checksum::Sum, headers};
+use doorbell_seam::{Buf, Hypervisor, Place};
+
+/// Receives what a driver hands up.
+#[derive(Debug, Default)]
+pub(super) struct Up {
+    pub(super) sent: Vec<(Buf, u32, bool)>,
+    pub(super) received: Vec<(Packet, bool)>,
+}
+
+impl Sink for Up {
+    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
+        self.sent.push((b, cookie, last));
+    }
+    fn received(&mut self, p: Packet, verified: bool) {
+        self.received.push((p, verified));
+    }
+}
+
+pub(super) struct Bench<'a, H: Hypervisor, A: Arm<H>> {
+    pub(super) h: &'a mut H,
+    pub(super) a: &'a mut A,
+    pub(super) nic: Ibmveth,
+    pub(super) up: Up,
+}
+
+/// Another station.
+pub(super) const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
+
+/// A configuration with so few buffers that any adapter takes them all.
+pub(super) fn small(c: &Config) -> Config {
+    let mut c = *c;
+    for p in &mut c.pools {
+        p.count = 16;
+    }
+    c
+}
+
+impl<'a, H: Hypervisor, A: Arm<H>> Bench<'a, H, A> {
+    pub(super) fn open(h: &'a mut H, a: &'a mut A, c: &Config) -> Self {
+        let nic = Ibmveth::open(h, c).unwrap();
+        Bench { h, a, nic, up: Up::default() }
+    }
+
+    pub(super) fn close(mut self) -> Stats {
+        self.sent();
+        assert!(self.up.received.is_empty());
+        let s = *self.nic.stats();
+        self.nic.close(self.h);
+        s
+    }
+
+    /// Interrupts and polls until there are no more; how many interrupts.
+    pub(super) fn run(&mut self) -> u32 {
+        for n in 0..1000 {
+            if !self.a.interrupt(self.h) {
+                return n;
+            }
+            let vector = self.nic.config().vector;
+            if self.nic.interrupt(self.h, vector) == Irq::Poll {
+                self.poll();
+            }
+        }
+        panic!("it interrupts for ever");
+    }
+
+    pub(super) fn poll(&mut self) {
+        while self.nic.poll(self.h, 16, &mut self.up) == Poll::Again {}
+    }
+
+    pub(super) fn packet(&mut self, bytes: &[u8], cuts: &[usize], listed: usize, todo: Todo) -> Packet {
+        let mut ends: Vec<usize> = cuts.to_vec();
+        ends.push(bytes.len());
+        let (mut from, mut pieces) = (0, Vec::new());
+        for end in ends {
+            // Anywhere but on a line.
+            let len = (end - from) as u32;
+            let buf = self.h.buffer(len + 10, Place { align: 64, offset: 41 }).unwrap();
+            self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
+            pieces.push(Piece { buf, start: 6, len });
+            from = end;
+        }
+        let list = pieces.split_off(pieces.len() - listed);
+        let mut pieces = pieces.into_iter();
+        let head = pieces.next().unwrap();
+        let frags: Vec<Piece> = pieces.collect();
+        let more = (!frags.is_empty() || !list.is_empty()).then(|| Box::new(More { frags, list }));
+        Packet { head, todo, more, cookie: 7 }
+    }
+
+    /// Sends a packet; what came out on the wire.
+    pub(super) fn send(&mut self, bytes: &[u8], cuts: &[usize], listed: usize, todo: Todo) -> Vec<Vec<u8>> {
+        let p = self.packet(bytes, cuts, listed, todo);
+        assert_eq!(self.nic.transmit(self.h, p, false), Tx::Ok);
+        self.wire()
+    }
+
+    pub(super) fn wire(&mut self) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| self.a.collect(self.h)).collect()
+    }
+
+    /// Releases what was sent: how many pieces of how many packets.
+    pub(super) fn sent(&mut self) -> (usize, usize) {
+        self.nic.reclaim(self.h, &mut self.up);
+        let sent = std::mem::take(&mut self.up.sent);
+        let n = (sent.len(), sent.iter().filter(|s| s.2).count());
+        for (b, ..) in sent {
+            self.h.release(b);
+        }
+        n
+    }
+
+    pub(super) fn came(&mut self) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        for (p, verified) in std::mem::take(&mut self.up.received) {
+            assert!(!verified, "nobody vouched for it");
+            let mut bytes = Vec::new();
+            for q in p.pieces() {
+                self.h.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
+            }
+            frames.push(bytes);
+            p.release(self.h);
+        }
+        frames
+    }
+
+    pub(super) fn receive(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
+        self.a.inject(self.h, frame);
+        self.run();
+        self.came()
+    }
+}
+
+pub(super) fn plain(to: [u8; 6], len: usize) -> Vec<u8> {
+    let mut frame = [&to[..], &PEER, &[0x88, 0xb5]].concat();
+    frame.extend((frame.len()..len).map(|i| (i * 7 + i / 256 + len) as u8));
+    frame
+}
+
+/// A frame of TCP or UDP over IPv4 or IPv6, with right checksums.
+pub(super) fn ip(to: [u8; 6], v4: bool, udp: bool, payload: usize) -> Vec<u8> {
+    let l4 = if udp { 8 } else { 20 } + payload;
+    let protocol = if udp { 17 } else { 6 };
+    let mut f = [&to[..], &PEER].concat();
+    if v4 {
+        f.extend([8, 0, 0x45, 0]);
+        f.extend(((20 + l4) as u16).to_be_bytes());
+        f.extend([0x12, 0x34, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        let check = Sum::of(&f[14..34]).checksum();
+        f[24..26].copy_from_slice(&check.to_be_bytes());
+    } else {
+        f.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+        f.extend((l4 as u16).to_be_bytes());
+        f.extend([protocol, 64]);
+        f.extend([[0xfd; 16], [0xfc; 16]].concat());
+    }
+    f.extend([0x30, 0x39, 0x16, 0x2e]);
+    if udp {
+        f.extend((l4 as u16).to_be_bytes());
+        // Anything but 0, which would say that there is none.
+        f.extend([1, 0]);
+    } else {
+        f.extend([0x01, 0x02, 0x03, 0x04, 0, 0, 0, 1, 0x50, 0x18, 0x20, 0, 0, 0, 0, 0]);
+    }
+    f.extend((0..payload).map(|i| (i * 13 + i / 256) as u8));
+    let partial = headers::prepare_partial(&mut f).unwrap();
+    partial.complete(&mut f).unwrap();
+    f
+}
