@@ -85,7 +85,7 @@ impl Marks {
         Plan {
             cut,
             // Each segment needs its own, whatever the sender made of the whole.
-            sum: !agreed && self.no_checksum || cut && !(agreed && self.no_checksum),
+            sum: if self.no_checksum { !agreed } else { cut },
             flags: bit(self.no_checksum, Entry::NO_CSUM) | bit(self.good, Entry::CSUM_GOOD),
             large,
         }

@@ -209,7 +209,8 @@ impl Veth {
             return Err((status::H_DROPPED, at));
         }
 
-        switch::learn(adapters, learned, Some(i), vlan, source);
+        let addresses = [address(frame, 0), source];
+        switch::learn(adapters, learned, Some(i), vlan, addresses);
         let to = switch::find(adapters, learned, cfg.uplink.is_some(), Some(i), vlan, address(frame, 0));
         let c = &mut adapters[i].counters;
         c.tx_packets += 1;
@@ -225,7 +226,7 @@ impl Veth {
         let Parts { adapters, learned, cfg, uplink, .. } = &mut self.parts;
         let Some(up) = cfg.uplink else { return frame };
         let Some((vlan, priority)) = untag(&mut frame, up.pvid, |_| true) else { return frame };
-        switch::learn(adapters, learned, None, vlan, address(&frame, 6));
+        switch::learn(adapters, learned, None, vlan, [address(&frame, 0), address(&frame, 6)]);
         let to = switch::find(adapters, learned, true, None, vlan, address(&frame, 0));
         uplink.tx_packets += 1;
         uplink.tx_bytes += frame.len() as u64;

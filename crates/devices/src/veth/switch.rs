@@ -98,9 +98,16 @@ fn owner(adapters: &[Adapter], vlan: u16, mac: [u8; 6]) -> Option<usize> {
     adapters.iter().position(|a| a.is_open() && a.mac == mac && a.is_on(vlan))
 }
 
-/// A frame from `source` came by: `from` an adapter or the uplink.
-pub(super) fn learn(adapters: &[Adapter], learned: &mut Learned, from: Option<usize>, vlan: u16, source: [u8; 6]) {
-    if source[0] & 1 != 0 || owner(adapters, vlan, source).is_some() {
+/// A frame to one address from another came by: `from` an adapter or the uplink. One to itself says
+/// nothing of where it is.
+pub(super) fn learn(
+    adapters: &[Adapter],
+    learned: &mut Learned,
+    from: Option<usize>,
+    vlan: u16,
+    [to, source]: [[u8; 6]; 2],
+) {
+    if source[0] & 1 != 0 || source == to || owner(adapters, vlan, source).is_some() {
         return;
     }
     match from {

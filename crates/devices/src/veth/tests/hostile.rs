@@ -178,7 +178,9 @@ struct Game {
 
 impl Game {
     fn mapped(&self, part: usize, at: u64, len: u32, align: u32) -> bool {
-        let sound = at.is_multiple_of(u64::from(align)) && len.is_multiple_of(align) && at.saturating_add(len.into()) <= 1 << 32;
+        let sound = at.is_multiple_of(u64::from(align))
+            && len.is_multiple_of(align)
+            && at.saturating_add(len.into()) <= 1 << 32;
         let p = &self.b.p[part];
         sound && [Direction::ToDevice, Direction::FromDevice].iter().all(|d| p.reaches(Iova(at), len, *d).is_ok())
     }
