@@ -312,8 +312,7 @@ impl Platform {
     /// The hypervisor reads what is mapped, whichever way it is lent
     /// ([`Memory::hypervisor_read`]). A fault is counted.
     pub(crate) fn hypervisor_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.hypervisor_reaches(from, into.len(), Direction::ToDevice)
-            .inspect_err(|_| self.ledger.dma_faults += 1)?;
+        self.hypervisor_reaches(from, into.len(), Direction::ToDevice).inspect_err(|_| self.ledger.dma_faults += 1)?;
         if !self.in_flight.is_empty() {
             let mut own = false;
             let _ = self.pages(from, into.len(), Direction::ToDevice, |at, range| {
