@@ -86,6 +86,13 @@ fn a_registered_address_cannot_be_taken_by_sending_from_it() {
 }
 
 #[test]
+fn a_frame_from_the_address_it_is_for_teaches_nothing() {
+    let mut b = Bench::plain(3).open();
+    assert_eq!(b.send(1, &plain(OUTSIDE, OUTSIDE, 60)), H_DROPPED);
+    assert_eq!(b.send(0, &plain(OUTSIDE, b.mac(0), 60)), H_DROPPED, "nobody's still");
+}
+
+#[test]
 fn vlans_stay_apart() {
     let mut b = lan(|i, a| a.pvid = [1, 1, 2, 2][i]);
     assert_eq!(b.send(0, &plain([0xff; 6], b.mac(0), 60)), H_SUCCESS);
