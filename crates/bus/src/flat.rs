@@ -129,6 +129,10 @@ impl Port for FlatPort {
         Ok(at)
     }
 
+    fn reaches(&self, at: Iova, len: u32, _: Direction) -> Result<(), DmaFault> {
+        self.check(at, len as usize).map(|_| ())
+    }
+
     fn set_line(&mut self, _at: Time, _n: u16, _high: bool) {}
 
     fn message(&mut self, _at: Time, vector: u16) {

@@ -213,6 +213,27 @@ impl Memory {
         Ok(())
     }
 
+    /// Somebody reads on the device's side who may read whatever is lent, in either direction: a
+    /// POWER hypervisor, whose table entries never forbid reading.
+    pub fn hypervisor_read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        let at = self.check_lent(from, into.len())?;
+        into.copy_from_slice(&self.bytes[at..at + into.len()]);
+        Ok(())
+    }
+
+    /// Where in memory `len` lent bytes are.
+    pub(crate) fn check_lent(&self, at: Iova, len: usize) -> Result<usize, DmaFault> {
+        let start = self.index(at.0);
+        if start.checked_add(len).is_none_or(|end| end > self.bytes.len()) {
+            return Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
+        }
+        let granules = start >> self.shift..(start + len).div_ceil(1 << self.shift);
+        match self.live[granules].iter().position(|g| *g == [0; 2]) {
+            Some(i) => Err(self.fault(start, i, &[0; 2])),
+            None => Ok(start),
+        }
+    }
+
     /// Whether the device may write there.
     #[inline(always)]
     pub fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {

@@ -14,7 +14,8 @@
 
 use crate::{Bus, Machine, Platform};
 use doorbell_seam::{
-    Device, DmaFault, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova, Port, Reg, Span, Taken, Time, Timed,
+    Device, Direction, DmaFault, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova, Port, Reg, Span, Taken, Time,
+    Timed,
 };
 
 /// A device in the hypervisor, as a [`Machine`] holds it.
@@ -168,6 +169,9 @@ impl<B: Bus> Port for Partitions<B> {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.own().write(at, to, from)
     }
+    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        self.ports[self.entered].reaches(at, len, dir)
+    }
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
         self.own().set_line(at, n, high);
     }
@@ -181,6 +185,9 @@ impl<B: Bus> Port for Partitions<B> {
 
 /// How the hypervisor reaches a partition's memory: by the CPU it runs on, at so
 /// much time a byte, through what the partition has mapped.
+///
+/// What is mapped it may read, also a buffer that is lent to be written: an entry of
+/// the table never forbids reading, and the logical LAN reads a receive buffer's correlator.
 #[derive(Debug)]
 pub struct Vio {
     platform: Platform,
@@ -200,12 +207,15 @@ impl Vio {
 
 impl Port for Vio {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.platform.fetch(from, into)?;
+        self.platform.hypervisor_read(from, into)?;
         Ok(self.moved(at, into.len()))
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let arrival = self.moved(at, from.len());
         self.platform.post_write(arrival, to, from).inspect_err(|_| self.platform.ledger.dma_faults += 1)
+    }
+    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        self.platform.hypervisor_reaches(at, len as usize, dir)
     }
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
         self.platform.set_line(at, n, high);
@@ -236,4 +246,51 @@ impl Bus for Vio {
         at
     }
     fn set_floor(&mut self, _: Time) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tce::{Prices, Table, Window};
+    use crate::{Guard, Mapping};
+    use doorbell_seam::Place;
+
+    /// A partition with a translation table, and a buffer of two pages lent to be written.
+    fn lent(dir: Direction) -> (Vio, Iova, u64) {
+        let window = Window { base: 0x1_0000, pages: 64, multi: true, prices: Prices::default() };
+        let mapping = Mapping::Tce(Box::new(Table::new(window)));
+        let mut p = Platform::new(1 << 32, 1 << 20, Guard::Byte).with_mapping(mapping);
+        let b = p.memory.buffer(5000, Place::ANY).unwrap();
+        let (at, _) = p.map(b.addr(), 5000, dir).unwrap();
+        (Vio::new(p, Span::ZERO), at, b.addr())
+    }
+
+    #[test]
+    fn the_hypervisor_reads_the_correlator_of_a_buffer_that_is_lent_to_be_written() {
+        let (mut v, at, addr) = lent(Direction::FromDevice);
+        v.platform.memory.cpu(addr + 4090, 8).copy_from_slice(b"the_mark");
+        let mut into = [0; 8];
+        assert_eq!(v.read(Time::ZERO, at + 4090, &mut into), Ok(Time::ZERO));
+        assert_eq!(&into, b"the_mark", "across a page");
+        v.write(Time::from_ps(5), at + 4092, b"NEW").unwrap();
+        v.read(Time::ZERO, at + 4090, &mut into).unwrap();
+        assert_eq!(&into, b"thNEWark", "what it wrote is there");
+        let mut beyond = [7; 8];
+        assert!(v.read(Time::ZERO, at + 4993, &mut beyond).is_err());
+        assert_eq!((beyond, v.platform.ledger.dma_faults), ([7; 8], 1), "nothing was transferred");
+    }
+
+    #[test]
+    fn a_port_says_what_can_be_reached() {
+        let (v, at, _) = lent(Direction::FromDevice);
+        for dir in [Direction::ToDevice, Direction::FromDevice] {
+            assert_eq!(v.reaches(at, 5000, dir), Ok(()));
+            assert!(v.reaches(at, 5001, dir).is_err());
+            assert!(v.reaches(at + 0x4000, 1, dir).is_err());
+        }
+        let (v, at, _) = lent(Direction::ToDevice);
+        assert_eq!(v.reaches(at, 5000, Direction::ToDevice), Ok(()));
+        assert!(v.reaches(at, 5000, Direction::FromDevice).is_err());
+        assert_eq!(v.platform.ledger.dma_faults, 0, "asking is no fault");
+    }
 }

@@ -309,6 +309,45 @@ impl Platform {
         by_page(table, from, into.len(), Direction::ToDevice, |at, range| self.memory.device_read(at, &mut into[range]))
     }
 
+    /// The hypervisor reads what is mapped, whichever way it is lent
+    /// ([`Memory::hypervisor_read`]). A fault is counted.
+    pub(crate) fn hypervisor_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        self.hypervisor_reaches(from, into.len(), Direction::ToDevice).inspect_err(|_| self.ledger.dma_faults += 1)?;
+        if !self.in_flight.is_empty() {
+            let mut own = false;
+            let _ = self.pages(from, into.len(), Direction::ToDevice, |at, range| {
+                own |= self.overlaps(at, range.len());
+                Ok(())
+            });
+            if own {
+                self.deliver(self.in_order(Time::ZERO));
+            }
+        }
+        self.pages(from, into.len(), Direction::ToDevice, |at, range| self.memory.hypervisor_read(at, &mut into[range]))
+    }
+
+    /// Whether the hypervisor could read or write there.
+    pub(crate) fn hypervisor_reaches(&self, at: Iova, len: usize, dir: Direction) -> Result<(), DmaFault> {
+        self.pages(at, len, dir, |at, range| match dir {
+            Direction::ToDevice => self.memory.check_lent(at, range.len()).map(|_| ()),
+            Direction::FromDevice => self.memory.device_may_write(at, range.len()),
+        })
+    }
+
+    /// Each part of a range that lies in one piece, by its physical address.
+    fn pages(
+        &self,
+        at: Iova,
+        len: usize,
+        dir: Direction,
+        mut f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
+    ) -> Result<(), DmaFault> {
+        match &self.mapping {
+            Mapping::Identity => f(at, 0..len),
+            Mapping::Tce(table) => by_page(table, at, len, dir, f),
+        }
+    }
+
     fn overlaps(&self, at: Iova, len: usize) -> bool {
         self.in_flight.iter().any(|p| match p.what {
             What::Write { to, len: l } => {

@@ -15,4 +15,5 @@ mod counters;
 pub mod axi_ethernet;
 pub mod e1000;
 pub mod mlx5;
+pub mod veth;
 pub mod vnic;

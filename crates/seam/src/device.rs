@@ -1,6 +1,6 @@
 //! The device's side: what a NIC model is, and its only way out.
 
-use crate::{Hcall, HcallReturn, Iova, Reg, Time};
+use crate::{Direction, Hcall, HcallReturn, Iova, Reg, Time};
 
 /// What has something to do later.
 pub trait Timed {
@@ -62,6 +62,12 @@ pub trait Port {
     /// Writes host memory, posted. The `Time` says when the last byte arrives in
     /// memory; writes of one port arrive in the order they were made.
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault>;
+    /// Whether `len` bytes there could be read (`ToDevice`) or written now: what a hypervisor
+    /// looks up before it accepts a partition's buffer. Moves nothing and takes no time. A port
+    /// that cannot tell says yes; the access itself will.
+    fn reaches(&self, _at: Iova, _len: u32, _dir: Direction) -> Result<(), DmaFault> {
+        Ok(())
+    }
     /// Raises or lowers interrupt line `n`, a level. Whether it is masked is
     /// looked up outside, when it matters.
     fn set_line(&mut self, at: Time, n: u16, high: bool);

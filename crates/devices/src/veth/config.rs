@@ -1,0 +1,115 @@
+//! Which adapters there are, and how the hypervisor deals with them.
+
+use alloc::vec::Vec;
+use doorbell_layout::ibmveth::attribute;
+use doorbell_seam::Span;
+
+/// An adapter, as the device tree of its partition has it, and its port of the switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adapter {
+    /// Which partition's it is: an index of the ports.
+    pub partition: usize,
+    /// Unit address (`reg`).
+    pub unit: u64,
+    /// `local-mac-address`; the driver gives one when it registers.
+    pub mac: [u8; 6],
+    /// Its interrupt, in its partition.
+    pub vector: u16,
+    /// The VLAN of frames without a tag (PVID).
+    pub pvid: u16,
+    /// VLANs that it may use with tags. Empty: a frame with a tag is refused.
+    pub tagged: Vec<u16>,
+    /// Priority as a trunk adapter, 1 (first) to 15; 0: it is none.
+    pub trunk: u8,
+    /// What H_ILLAN_ATTRIBUTES offers: the support bits, and the switches that may be set;
+    /// `None`: firmware without the call.
+    pub options: Option<u64>,
+    /// Entries of its multicast filter (`ibm,mac-address-filters`).
+    pub filters: u8,
+}
+
+impl Adapter {
+    /// Everything that a recent firmware offers.
+    pub const ALL: u64 = attribute::RX_MULTI_BUFF
+        | attribute::LRG_SND_SUPPORT
+        | attribute::PADDED_PKT_CSUM
+        | attribute::IPV4_TCP_CSUM
+        | attribute::IPV6_TCP_CSUM;
+
+    /// A plain adapter of `partition`, the `n`th of the LAN, on VLAN 1, with all that firmware offers.
+    pub fn new(partition: usize, n: u8) -> Adapter {
+        Adapter {
+            partition,
+            unit: 0x3000_0002 + 0x1000 * u64::from(n),
+            mac: [0x52, 0x54, 0, 0, 0, n],
+            vector: u16::from(n),
+            pvid: 1,
+            tagged: Vec::new(),
+            trunk: 0,
+            options: Some(Adapter::ALL),
+            filters: 255,
+        }
+    }
+}
+
+/// A physical network right behind the switch, for systems without a trunk's
+/// partition: it gets what has no owner, with all offloads done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uplink {
+    /// The port whose wire it is.
+    pub port: usize,
+    /// Its VLAN of frames without a tag; all others leave tagged.
+    pub pvid: u16,
+}
+
+/// What the hypervisor's LAN is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The adapters.
+    pub adapters: Vec<Adapter>,
+    /// A network without a partition in between, for VLANs without an active trunk.
+    pub uplink: Option<Uplink>,
+    /// Receive buffers that an adapter may lend.
+    pub max_buffers: u32,
+    /// Bytes of the largest frame; at most 64 KiB.
+    pub max_frame: u32,
+    /// Bytes that one H_SEND_LOGICAL_LAN copies, give or take a frame, before it answers
+    /// H_BUSY; at least 1024.
+    pub slice: u32,
+    /// Buffers that one H_FREE_LOGICAL_LAN clears before it answers H_BUSY.
+    pub release: u32,
+    /// What the hypervisor takes to sum 1 KiB, where a receiver has not agreed to do without.
+    pub sum_per_kib: Span,
+    /// From the end of a copy to the interrupt.
+    pub interrupt: Span,
+}
+
+impl Config {
+    /// A LAN of these adapters, without H_BUSY and without further costs.
+    pub fn new(adapters: Vec<Adapter>) -> Config {
+        Config {
+            adapters,
+            uplink: None,
+            max_buffers: 4096,
+            max_frame: 65536,
+            slice: u32::MAX,
+            release: u32::MAX,
+            sum_per_kib: Span::ZERO,
+            interrupt: Span::ZERO,
+        }
+    }
+
+    /// The same with every value in its range.
+    pub(super) fn sane(mut self) -> Config {
+        self.max_frame = self.max_frame.clamp(64, 65536);
+        self.slice = self.slice.max(1024);
+        self.release = self.release.max(1);
+        for a in &mut self.adapters {
+            a.trunk &= 15;
+            a.pvid &= 0xfff;
+            a.tagged.sort_unstable();
+            a.tagged.dedup();
+        }
+        self
+    }
+}

@@ -1,0 +1,202 @@
+//! The hypervisor's side as a whole: which call is for which adapter, and what is due when.
+
+use super::adapter::{Adapter, Counters};
+use super::config::Config;
+use super::send::HEADERS;
+use super::switch::Learned;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use doorbell_layout::ibmveth::*;
+use doorbell_seam::{Drop, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
+
+/// Done in part: what else was asked for cannot be changed, or has no room.
+pub const H_CONSTRAINED: i64 = 4;
+
+/// Frames from the uplink that wait for their time.
+const ARRIVALS: usize = 1024;
+
+/// What a frame on its way needs.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) cfg: Config,
+    pub(super) adapters: Vec<Adapter>,
+    pub(super) learned: Learned,
+    /// The uplink's, as of an adapter: sent is what came from the network.
+    pub(super) uplink: Counters,
+    /// A segment's header.
+    pub(super) head: Vec<u8>,
+    /// A frame for the uplink.
+    pub(super) out: Vec<u8>,
+}
+
+/// The logical LAN: all adapters of all partitions, and the switch.
+#[derive(Debug)]
+pub struct Veth {
+    pub(super) parts: Parts,
+    /// Memory of a frame, to be used again.
+    pub(super) spare: Vec<u8>,
+    pub(super) tokens: u64,
+    /// From the uplink, in order.
+    arrivals: VecDeque<(Time, Vec<u8>)>,
+    /// Calls with a unit address that is not the caller's.
+    strangers: u64,
+}
+
+impl Veth {
+    /// A LAN as when the hypervisor started. Of the trunks of a VLAN the first by priority is active.
+    pub fn new(cfg: Config) -> Veth {
+        let cfg = cfg.sane();
+        let mut order: Vec<usize> = (0..cfg.adapters.len()).filter(|i| cfg.adapters[*i].trunk != 0).collect();
+        order.sort_by_key(|i| cfg.adapters[*i].trunk);
+        let mut adapters: Vec<Adapter> = cfg.adapters.iter().map(|a| Adapter::new(a.clone(), false)).collect();
+        for i in order {
+            let taken = adapters.iter().any(|a| a.is_active_trunk() && a.meets(&adapters[i]));
+            if !taken {
+                adapters[i].attributes |= attribute::ACTIVE_TRUNK;
+            }
+        }
+        let parts = Parts {
+            cfg,
+            adapters,
+            learned: Learned::new(),
+            uplink: Counters::default(),
+            head: vec![0; HEADERS],
+            out: Vec::new(),
+        };
+        Veth { parts, spare: Vec::new(), tokens: 0, arrivals: VecDeque::new(), strangers: 0 }
+    }
+
+    /// What was counted for adapter `i` of the configuration.
+    pub fn counters(&self, i: usize) -> &Counters {
+        &self.parts.adapters[i].counters
+    }
+
+    /// What was counted for the uplink, as for an adapter: `tx` is what came from the network.
+    pub fn uplink_counters(&self) -> &Counters {
+        &self.parts.uplink
+    }
+
+    /// Calls with a unit address that is not the caller's.
+    pub fn strangers(&self) -> u64 {
+        self.strangers
+    }
+
+    /// The attributes of adapter `i`, as H_ILLAN_ATTRIBUTES tells them.
+    pub fn attributes(&self, i: usize) -> u64 {
+        self.parts.adapters[i].attributes
+    }
+
+    /// The caller's adapter with that unit address.
+    fn find(&self, partition: usize, unit: u64) -> Option<usize> {
+        self.parts.adapters.iter().position(|a| a.cfg.unit == unit && a.cfg.partition == partition)
+    }
+}
+
+impl Timed for Veth {
+    fn next_due(&self) -> Option<Time> {
+        let interrupts = self.parts.adapters.iter().filter_map(|a| a.notify);
+        interrupts.chain(self.arrivals.front().map(|a| a.0)).min()
+    }
+}
+
+impl<P: Port> HcallDevice<P> for Veth {
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+        let ours = matches!(
+            c.0,
+            H_VIO_SIGNAL
+                | H_REGISTER_LOGICAL_LAN
+                | H_FREE_LOGICAL_LAN
+                | H_ADD_LOGICAL_LAN_BUFFER
+                | H_ADD_LOGICAL_LAN_BUFFERS
+                | H_FREE_LOGICAL_LAN_BUFFER
+                | H_SEND_LOGICAL_LAN
+                | H_MULTICAST_CTRL
+                | H_CHANGE_LOGICAL_LAN_MAC
+                | H_ILLAN_ATTRIBUTES
+        );
+        if !ours {
+            return (HcallReturn::status(status::H_FUNCTION), at);
+        }
+        let Some((i, port)) = self.find(from, a[0]).zip(ports.get_mut(from)) else {
+            self.strangers += 1;
+            return (HcallReturn::status(status::H_PARAMETER), at);
+        };
+        if c.0 == H_SEND_LOGICAL_LAN {
+            return self.send(ports, i, at, a);
+        }
+        let (release, interrupt, max) = (self.parts.cfg.release, self.parts.cfg.interrupt, self.parts.cfg.max_buffers);
+        let ad = &mut self.parts.adapters[i];
+        let plain = |(code, at)| (HcallReturn::status(code), at);
+        let (answer, done) = match c.0 {
+            H_REGISTER_LOGICAL_LAN => plain(ad.register(port, at, a)),
+            H_FREE_LOGICAL_LAN => {
+                self.parts.learned.forget(i);
+                plain((ad.free(release), at))
+            }
+            H_ADD_LOGICAL_LAN_BUFFER => plain((ad.add(port, &a[1..2], max), at)),
+            H_ADD_LOGICAL_LAN_BUFFERS if ad.has(attribute::RX_MULTI_BUFF) => {
+                plain((ad.add(port, &a[1..1 + ADD_BUFFERS], max), at))
+            }
+            H_FREE_LOGICAL_LAN_BUFFER => plain(ad.give_back(port, at, a[1], interrupt)),
+            H_MULTICAST_CTRL => ad.control(port, at, a[1], a[2]),
+            H_CHANGE_LOGICAL_LAN_MAC => {
+                ad.mac = mac_bytes(a[1]);
+                plain((status::H_SUCCESS, at))
+            }
+            H_ILLAN_ATTRIBUTES => (self.change_attributes(i, a[1], a[2]), at),
+            H_VIO_SIGNAL => plain((ad.set_signal(a[1]), at)),
+            _ => plain((status::H_FUNCTION, at)),
+        };
+        if answer.status < 0 {
+            self.parts.adapters[i].counters.refused += 1;
+        }
+        (answer, done)
+    }
+
+    /// From the uplink.
+    fn receive(&mut self, _: &mut [P], at: Time, frame: &[u8]) -> Taken {
+        if self.parts.cfg.uplink.is_none() {
+            return Taken::Dropped(Drop::Off);
+        }
+        if frame.len() < doorbell_packet::headers::ETHERNET || frame.len() > self.parts.cfg.max_frame as usize {
+            return Taken::Dropped(Drop::Malformed);
+        }
+        if self.arrivals.len() == ARRIVALS {
+            return Taken::Dropped(Drop::Fifo);
+        }
+        let at = self.arrivals.back().map_or(at, |last| last.0.max(at));
+        let mut bytes = core::mem::take(&mut self.spare);
+        bytes.clear();
+        bytes.extend_from_slice(frame);
+        self.arrivals.push_back((at, bytes));
+        Taken::Yes
+    }
+
+    fn advance(&mut self, ports: &mut [P], until: Time) {
+        while let Some(due) = <Veth as Timed>::next_due(self).filter(|t| *t <= until) {
+            if self.arrivals.front().is_some_and(|a| a.0 == due)
+                && let Some((at, frame)) = self.arrivals.pop_front()
+            {
+                self.spare = self.inject(ports, at, frame);
+            }
+            for a in self.parts.adapters.iter_mut().filter(|a| a.notify == Some(due)) {
+                a.notify = None;
+                if let Some(port) = ports.get_mut(a.cfg.partition) {
+                    a.counters.interrupts += 1;
+                    port.message(due, a.cfg.vector);
+                }
+            }
+        }
+    }
+
+    fn reset(&mut self, _: &mut [P], _: Time) {
+        let counters: Vec<Counters> = self.parts.adapters.iter().map(|a| a.counters).collect();
+        let (uplink, strangers) = (self.parts.uplink, self.strangers);
+        *self = Veth::new(self.parts.cfg.clone());
+        for (a, c) in self.parts.adapters.iter_mut().zip(counters) {
+            a.counters = c;
+        }
+        (self.parts.uplink, self.strangers) = (uplink, strangers);
+    }
+}

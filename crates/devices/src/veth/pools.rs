@@ -1,0 +1,145 @@
+//! The receive buffers that a partition has lent: one pool for each size, the smallest
+//! first, each used in the order of its posting.
+//!
+//! PAPR lets a buffer list have 254 pools and chains the buffers of each through
+//! their own memory. Here the hypervisor keeps them, and so has a limit.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Descriptors of pools that fit the architected buffer list.
+const MAX_POOLS: usize = 254;
+
+#[derive(Debug)]
+struct Pool {
+    size: u32,
+    buffers: VecDeque<u32>,
+}
+
+/// A buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Buffer {
+    pub(super) ioba: u32,
+    pub(super) size: u32,
+}
+
+/// All of an adapter.
+#[derive(Debug, Default)]
+pub(super) struct Pools {
+    pools: Vec<Pool>,
+    count: u32,
+}
+
+impl Pools {
+    /// How many buffers there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Adds one; whether there was room among `max`.
+    pub(super) fn add(&mut self, b: Buffer, max: u32) -> bool {
+        if self.count >= max {
+            return false;
+        }
+        let i = match self.pools.binary_search_by_key(&b.size, |p| p.size) {
+            Ok(i) => i,
+            Err(_) => {
+                if self.pools.len() == MAX_POOLS {
+                    self.pools.retain(|p| !p.buffers.is_empty());
+                }
+                if self.pools.len() == MAX_POOLS {
+                    return false;
+                }
+                let i = self.pools.partition_point(|p| p.size < b.size);
+                self.pools.insert(i, Pool { size: b.size, buffers: VecDeque::new() });
+                i
+            }
+        };
+        self.pools[i].buffers.push_back(b.ioba);
+        self.count += 1;
+        true
+    }
+
+    /// Takes back the one added last to the pool of `size`.
+    pub(super) fn undo(&mut self, size: u32) {
+        if let Some(p) = self.pools.iter_mut().find(|p| p.size == size)
+            && p.buffers.pop_back().is_some()
+        {
+            self.count -= 1;
+        }
+    }
+
+    /// The oldest of the smallest that hold `need` bytes.
+    pub(super) fn take(&mut self, need: u64) -> Option<Buffer> {
+        let from = self.pools.partition_point(|p| u64::from(p.size) < need);
+        let p = self.pools[from..].iter_mut().find(|p| !p.buffers.is_empty())?;
+        let ioba = p.buffers.pop_front()?;
+        self.count -= 1;
+        Some(Buffer { ioba, size: p.size })
+    }
+
+    /// The oldest of exactly that size.
+    pub(super) fn take_of(&mut self, size: u64) -> Option<Buffer> {
+        let p = self.pools.iter_mut().find(|p| u64::from(p.size) == size)?;
+        let ioba = p.buffers.pop_front()?;
+        self.count -= 1;
+        Some(Buffer { ioba, size: p.size })
+    }
+
+    /// Forgets `n` at the most; whether none are left.
+    pub(super) fn release(&mut self, mut n: u32) -> bool {
+        while let Some(p) = self.pools.last_mut() {
+            let here = n.min(p.buffers.len() as u32);
+            p.buffers.drain(..here as usize);
+            (n, self.count) = (n - here, self.count - here);
+            if !p.buffers.is_empty() {
+                return false;
+            }
+            self.pools.pop();
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn b(size: u32, ioba: u32) -> Buffer {
+        Buffer { ioba, size }
+    }
+
+    #[test]
+    fn the_smallest_that_fits_is_taken_and_the_oldest_of_those() {
+        let mut p = Pools::default();
+        for x in [b(2048, 1), b(512, 2), b(65536, 3), b(512, 4)] {
+            assert!(p.add(x, 10));
+        }
+        assert_eq!(p.take(513), Some(b(2048, 1)));
+        assert_eq!([p.take(512), p.take(8), p.take(8)], [Some(b(512, 2)), Some(b(512, 4)), Some(b(65536, 3))]);
+        assert_eq!((p.take(0), p.len()), (None, 0));
+    }
+
+    #[test]
+    fn buffers_and_sizes_are_limited_and_an_empty_pool_makes_room() {
+        let mut p = Pools::default();
+        assert!(p.add(b(16, 0), 1) && !p.add(b(16, 0), 1));
+        for i in 1..254 {
+            assert!(p.add(b(16 + 4 * i, 0), 1000));
+        }
+        assert!(!p.add(b(8192, 0), 1000), "254 sizes");
+        assert_eq!(p.take_of(20), Some(b(20, 0)));
+        assert!(p.add(b(8192, 0), 1000));
+    }
+
+    #[test]
+    fn release_takes_its_turns() {
+        let mut p = Pools::default();
+        for i in 0..5 {
+            assert!(p.add(b(16 + 4 * (i % 2), i), 10));
+        }
+        assert_eq!([p.release(2), p.release(2), p.release(2)], [false, false, true]);
+        assert_eq!((p.len(), p.take(0)), (0, None));
+    }
+}

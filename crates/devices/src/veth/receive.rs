@@ -1,0 +1,132 @@
+//! Into a partition's memory: a buffer, an entry of the receive queue, an interrupt.
+//!
+//! The buffer's first 8 bytes are the driver's correlator: read, copied into the entry, never written. The
+//! frame lies at 8; of a large packet the mss lies there, as 64 bits, and the frame at 16. The entry's
+//! toggle and flags are written last, for a polling driver takes them as the sign that the rest is there.
+//!
+//! A buffer that was mapped when it was lent need not be when it is used. Then the driver gets it
+//! back without a frame, if the queue can be reached. A queue that cannot be reached keeps its
+//! place, as one that is overwritten does: whether there is room is the driver's affair (PAPR, "Receive Queue").
+
+use super::adapter::Adapter;
+use super::pools::Buffer;
+use doorbell_layout::ibmveth::{CORRELATOR, Descriptor, ENTRY, Entry, MSS_LEN, buffer_list};
+use doorbell_packet::vlan::{TAG, TPID};
+use doorbell_seam::{Iova, Port, Time};
+use zerocopy::IntoBytes;
+use zerocopy::big_endian::{U32, U64};
+
+/// Both addresses; a tag goes behind them.
+const ADDRESSES: usize = 12;
+
+/// A frame for one receiver, in two pieces, the first with both addresses at least.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    pub(super) head: &'a [u8],
+    pub(super) payload: &'a [u8],
+    /// A tag to be inserted (TCI).
+    pub(super) tag: Option<u16>,
+    /// [`Entry::NO_CSUM`], [`Entry::CSUM_GOOD`].
+    pub(super) flags: u32,
+    /// A large packet, and its mss.
+    pub(super) large: Option<u16>,
+}
+
+impl Frame<'_> {
+    /// Bytes with the tag.
+    pub(super) fn len(&self) -> usize {
+        self.head.len() + self.payload.len() + if self.tag.is_some() { TAG } else { 0 }
+    }
+
+    /// Where it lies in a buffer.
+    fn offset(&self) -> u32 {
+        CORRELATOR + if self.large.is_some() { MSS_LEN } else { 0 }
+    }
+
+    /// Its pieces, the tag among them.
+    pub(super) fn pieces<'a>(&'a self, tag: &'a mut [u8; TAG]) -> [&'a [u8]; 4] {
+        let Some(tci) = self.tag else { return [self.head, &[], &[], self.payload] };
+        let [a, b] = TPID.to_be_bytes();
+        let [c, d] = tci.to_be_bytes();
+        *tag = [a, b, c, d];
+        let (addresses, rest) = self.head.split_at(ADDRESSES.min(self.head.len()));
+        [addresses, tag, rest, self.payload]
+    }
+}
+
+/// Whether a frame reached its receiver, and when all is done.
+pub(super) type Taken = (bool, Time);
+
+impl Adapter {
+    /// Puts a frame into the partition's memory.
+    pub(super) fn take<P: Port>(&mut self, p: &mut P, at: Time, f: &Frame<'_>) -> Taken {
+        let need = u64::from(f.offset()) + f.len() as u64;
+        let Some(b) = self.pools.take(need) else {
+            self.counters.rx_no_buffer += 1;
+            self.no_buffer += 1;
+            let counter = Iova(u64::from(self.list) + u64::from(buffer_list::RX_NO_BUFFER));
+            // A buffer list that is gone has nobody to tell.
+            let _ = p.write(at, counter, U64::new(self.no_buffer).as_bytes());
+            return (false, at);
+        };
+        let Ok(done) = fill(p, at, b, f) else {
+            self.counters.rx_bad_buffer += 1;
+            return (false, self.enqueue(p, at, b, 0, 0).1);
+        };
+        let large = if f.large.is_some() { Entry::LRG_PKT } else { 0 };
+        let flags = Entry::VALID | f.flags | large | f.offset();
+        let (entered, done) = self.enqueue(p, done, b, flags, f.len() as u32);
+        if entered {
+            self.counters.rx_packets += 1;
+            self.counters.rx_bytes += f.len() as u64;
+            self.counters.rx_large += u64::from(f.large.is_some());
+        }
+        (entered, done)
+    }
+
+    /// Adds an entry to the receive queue, with the toggle's state and the buffer's correlator.
+    pub(super) fn enqueue<P: Port>(&mut self, p: &mut P, at: Time, b: Buffer, flags: u32, length: u32) -> Taken {
+        let mut correlator = [0; CORRELATOR as usize];
+        // A buffer that is gone has no correlator left to tell it by.
+        let read = p.read(at, Iova(b.ioba.into()), &mut correlator).unwrap_or(at);
+        let toggle = if self.queue.toggle { 0 } else { Entry::TOGGLE };
+        let entry = Entry {
+            flags: U32::new(flags | toggle),
+            length: U32::new(length),
+            correlator: U64::new(u64::from_be_bytes(correlator)),
+        };
+        let place = Iova(u64::from(self.queue.ioba) + u64::from(self.queue.at));
+        let (control, rest) = entry.as_bytes().split_at(1);
+        let written = p.write(read, place + 1, rest).and_then(|t| p.write(t, place, control));
+        let done = *written.as_ref().unwrap_or(&read);
+        self.queue.at += ENTRY;
+        if self.queue.at >= self.queue.len {
+            (self.queue.at, self.queue.toggle) = (0, !self.queue.toggle);
+            let _ = p.write(done, Iova(self.list.into()), self.queue_descriptor().as_bytes());
+        }
+        self.counters.rx_lost_entry += u64::from(written.is_err());
+        (written.is_ok(), done)
+    }
+
+    /// The receive queue's descriptor, as the buffer list has it.
+    pub(super) fn queue_descriptor(&self) -> U64 {
+        let toggle = if self.queue.toggle { Descriptor::TOGGLE } else { 0 };
+        U64::new(Descriptor::new(toggle, self.queue.len, self.queue.ioba).0)
+    }
+}
+
+/// Writes a frame, and the mss of a large one, behind the correlator.
+fn fill<P: Port>(p: &mut P, at: Time, b: Buffer, f: &Frame<'_>) -> Result<Time, doorbell_seam::DmaFault> {
+    let mut to = Iova(u64::from(b.ioba) + u64::from(CORRELATOR));
+    let mut done = at;
+    if let Some(mss) = f.large {
+        done = p.write(done, to, U64::new(mss.into()).as_bytes())?;
+        to = to + u64::from(MSS_LEN);
+    }
+    let mut tag = [0; TAG];
+    for piece in f.pieces(&mut tag).into_iter().filter(|p| !p.is_empty()) {
+        done = p.write(done, to, piece)?;
+        to = to + piece.len() as u64;
+    }
+    Ok(done)
+}

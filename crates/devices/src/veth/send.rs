@@ -1,0 +1,462 @@
+//! H_SEND_LOGICAL_LAN: gather, check, switch, copy to each receiver.
+//!
+//! The descriptors up to the first that is not valid are one frame; marks are
+//! those of the first. It is gathered once, by the sender's translations, so
+//! that what is checked is what is sent, whatever the sender writes meanwhile.
+//!
+//! **Busy.** Gathering and each copy count against the slice. When it is used up and receivers or
+//! segments are left, the frame waits here, and the call answers H_BUSY with a token. The same call with that token goes on
+//! with the next; with another token, or other arguments, it is H_PARAMETER and the frame waits on. A new
+//! call throws it away.
+
+use super::adapter::{Adapter, Counters};
+use super::device::{Parts, Veth};
+use super::offload::{self, Marks, checksum_attribute};
+use super::receive::Frame;
+use super::switch::{self, To};
+use alloc::vec::Vec;
+use doorbell_layout::ibmveth::{Descriptor, attribute, send, status};
+use doorbell_packet::checksum::Sum;
+use doorbell_packet::segment::Cut;
+use doorbell_packet::vlan::{self, TAG};
+use doorbell_packet::{Gso, headers};
+use doorbell_seam::{HcallReturn, Iova, Port, Span, Time};
+
+/// PAPR: all of TCP's header lies in the first bytes.
+pub(super) const HEADERS: usize = 4096;
+/// PAPR: the least mss.
+const MSS_MIN: u64 = 16;
+/// Both addresses of a frame.
+const ADDRESSES: usize = 12;
+
+/// A frame on its way to its receivers.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The sender; `None`: the uplink.
+    from: Option<usize>,
+    args: [u64; 9],
+    token: u64,
+    /// Without its tag.
+    frame: Vec<u8>,
+    vlan: u16,
+    /// Priority of the sender's tag, in its place.
+    priority: u16,
+    marks: Marks,
+    to: To,
+    /// The receiver that is next.
+    next: usize,
+    /// Segments that it has.
+    segment: u32,
+    /// Not everybody got it.
+    dropped: bool,
+}
+
+/// Somebody who gets it.
+#[derive(Clone, Copy, Debug)]
+enum Receiver {
+    Adapter(usize),
+    Uplink,
+}
+
+/// How far a job came.
+enum Progress {
+    Done(Time),
+    Busy(Time),
+}
+
+/// The VLAN of a frame, and the priority in its tag, which is taken out. `None`: not a VLAN of the port.
+fn untag(frame: &mut Vec<u8>, pvid: u16, allowed: impl Fn(u16) -> bool) -> Option<(u16, u16)> {
+    let Some(tci) = vlan::tag(frame) else { return Some((pvid, 0)) };
+    let vid = tci & 0xfff;
+    if vid != 0 && !allowed(vid) {
+        return None;
+    }
+    frame.drain(ADDRESSES..ADDRESSES + TAG);
+    Some((if vid == 0 { pvid } else { vid }, tci & 0xf000))
+}
+
+fn address(frame: &[u8], at: usize) -> [u8; 6] {
+    core::array::from_fn(|i| frame[at + i])
+}
+
+impl Veth {
+    /// H_SEND_LOGICAL_LAN of adapter `i`.
+    pub(super) fn send<P: Port>(&mut self, ports: &mut [P], i: usize, at: Time, a: &[u64; 9]) -> (HcallReturn, Time) {
+        let sender = &mut self.parts.adapters[i];
+        if !sender.is_open() {
+            sender.counters.drop_closed += 1;
+            sender.counters.tx_dropped += 1;
+            return (HcallReturn::status(status::H_DROPPED), at);
+        }
+        let (mut job, at, spent) = match a[send::CORRELATOR] {
+            0 => match self.gather(ports, i, at, a) {
+                Ok((job, at)) => {
+                    let spent = job.frame.len() as u64;
+                    (job, at, spent)
+                }
+                Err((code, at)) => {
+                    let c = &mut self.parts.adapters[i].counters;
+                    match code {
+                        status::H_SUCCESS => {}
+                        status::H_DROPPED => c.tx_dropped += 1,
+                        _ => c.tx_refused += 1,
+                    }
+                    return (HcallReturn::status(code), at);
+                }
+            },
+            token => {
+                let same = |j: &mut Job| j.token == token && j.args[..send::CORRELATOR] == a[..send::CORRELATOR];
+                match sender.suspended.take_if(same) {
+                    Some(job) => (job, at, 0),
+                    None => {
+                        sender.counters.tx_refused += 1;
+                        return (HcallReturn::status(status::H_PARAMETER), at);
+                    }
+                }
+            }
+        };
+        let progress = job.run(&mut self.parts, ports, at, spent);
+        let sender = &mut self.parts.adapters[i];
+        match progress {
+            Progress::Busy(at) => {
+                self.tokens += 1;
+                job.token = self.tokens;
+                let mut answer = HcallReturn::status(status::H_BUSY);
+                answer.ret[0] = job.token;
+                sender.counters.tx_busy += 1;
+                sender.suspended = Some(job);
+                (answer, at)
+            }
+            Progress::Done(at) => {
+                sender.counters.tx_dropped += u64::from(job.dropped);
+                let code = if job.dropped { status::H_DROPPED } else { status::H_SUCCESS };
+                self.spare = job.frame;
+                (HcallReturn::status(code), at)
+            }
+        }
+    }
+
+    /// Reads and checks a frame; what the call answers if it is none.
+    fn gather<P: Port>(
+        &mut self,
+        ports: &mut [P],
+        i: usize,
+        at: Time,
+        a: &[u64; 9],
+    ) -> Result<(Job, Time), (i64, Time)> {
+        let mut frame = core::mem::take(&mut self.spare);
+        if let Some(old) = self.parts.adapters[i].suspended.take() {
+            frame = old.frame;
+        }
+        let result = self.check(ports, i, at, a, &mut frame);
+        match result {
+            Ok((mut job, at)) => {
+                job.frame = frame;
+                Ok((job, at))
+            }
+            Err(e) => {
+                self.spare = frame;
+                Err(e)
+            }
+        }
+    }
+
+    fn check<P: Port>(
+        &mut self,
+        ports: &mut [P],
+        i: usize,
+        at: Time,
+        a: &[u64; 9],
+        frame: &mut Vec<u8>,
+    ) -> Result<(Job, Time), (i64, Time)> {
+        let Parts { adapters, learned, cfg, .. } = &mut self.parts;
+        let sender = &adapters[i];
+        let all = a[send::DESCRIPTORS..send::DESCRIPTORS + send::MAX].iter().map(|d| Descriptor(*d));
+        let descriptors = || all.clone().take_while(|d| d.is_valid());
+        let total: u64 = descriptors().map(|d| u64::from(d.len())).sum();
+        if total == 0 {
+            return Err((status::H_SUCCESS, at));
+        }
+        if total > u64::from(cfg.max_frame) {
+            return Err((status::H_RESOURCE, at));
+        }
+        let mut at = at;
+        let refused = |at: Time| (status::H_PARAMETER, at);
+        frame.clear();
+        frame.resize(total as usize, 0);
+        let port = ports.get_mut(sender.cfg.partition).ok_or(refused(at))?;
+        let mut start = 0;
+        for d in descriptors().filter(|d| !d.is_empty()) {
+            let piece = &mut frame[start..start + d.len() as usize];
+            if u64::from(d.ioba()) + u64::from(d.len()) > 1 << 32 {
+                return Err(refused(at));
+            }
+            at = port.read(at, Iova(d.ioba().into()), piece).map_err(|_| refused(at))?;
+            start += d.len() as usize;
+        }
+        if frame.len() < headers::ETHERNET {
+            return Err(refused(at));
+        }
+        let (pvid, tagged) = (sender.cfg.pvid, !sender.cfg.tagged.is_empty());
+        let (vlan, priority) = untag(frame, pvid, |v| tagged && sender.is_on(v)).ok_or(refused(at))?;
+
+        let flags = a[send::DESCRIPTORS];
+        let mss = if sender.has(attribute::LRG_SR_ENABLED) { a[send::MSS] } else { 0 };
+        let marks = marks(sender, flags, mss, frame).ok_or(refused(at))?;
+        let source = address(frame, 6);
+        if marks.no_checksum && !sender.is_trunk() && source != sender.mac {
+            adapters[i].counters.drop_source += 1;
+            return Err((status::H_DROPPED, at));
+        }
+
+        let addresses = [address(frame, 0), source];
+        switch::learn(adapters, learned, Some(i), vlan, addresses);
+        let to = switch::find(adapters, learned, cfg.uplink.is_some(), Some(i), vlan, address(frame, 0));
+        let c = &mut adapters[i].counters;
+        c.tx_packets += 1;
+        c.tx_bytes += total;
+        c.tx_large += u64::from(marks.large || marks.mss != 0);
+        c.tx_descriptors += descriptors().count() as u64;
+        let job = Job::new(Some(i), *a, vlan, priority, marks, to);
+        Ok((job, at))
+    }
+
+    /// A frame from the uplink.
+    pub(super) fn inject<P: Port>(&mut self, ports: &mut [P], at: Time, mut frame: Vec<u8>) -> Vec<u8> {
+        let Parts { adapters, learned, cfg, uplink, .. } = &mut self.parts;
+        let Some(up) = cfg.uplink else { return frame };
+        let Some((vlan, priority)) = untag(&mut frame, up.pvid, |_| true) else { return frame };
+        switch::learn(adapters, learned, None, vlan, [address(&frame, 0), address(&frame, 6)]);
+        let to = switch::find(adapters, learned, true, None, vlan, address(&frame, 0));
+        uplink.tx_packets += 1;
+        uplink.tx_bytes += frame.len() as u64;
+        let mut job = Job::new(None, [0; 9], vlan, priority, Marks::default(), to);
+        job.frame = frame;
+        // It is nobody's call, so nobody is told to come back.
+        let mut at = at;
+        while let Progress::Busy(t) = job.run(&mut self.parts, ports, at, 0) {
+            at = t;
+        }
+        self.parts.uplink.tx_dropped += u64::from(job.dropped);
+        job.frame
+    }
+}
+
+/// The marks of a frame, if the sender may set them. PAPR, "Summary of H_SEND_LOGICAL_LAN Semantics with
+/// Checksum Offload".
+fn marks(sender: &Adapter, flags: u64, mss: u64, frame: &[u8]) -> Option<Marks> {
+    if mss != 0 && !(MSS_MIN..=0xffff).contains(&mss) {
+        return None;
+    }
+    let mut m = Marks::of(flags, mss as u16);
+    if m.large && !sender.has(attribute::LRG_SND_SUPPORT) || m.no_checksum && !m.good {
+        return None;
+    }
+    if m.any() {
+        let layers = headers::Layers::of(frame).ok()?;
+        let bit = checksum_attribute(&layers)?;
+        if m.good && !sender.has(bit) || usize::from(layers.end) > HEADERS {
+            return None;
+        }
+        m.layers = Some(layers);
+    }
+    Some(m)
+}
+
+impl Job {
+    fn new(from: Option<usize>, args: [u64; 9], vlan: u16, priority: u16, marks: Marks, to: To) -> Job {
+        Job { from, args, token: 0, frame: Vec::new(), vlan, priority, marks, to, next: 0, segment: 0, dropped: false }
+    }
+
+    /// Counts for whoever sent it.
+    fn sender<'a>(&self, parts: &'a mut Parts) -> &'a mut Counters {
+        match self.from {
+            Some(i) => &mut parts.adapters[i].counters,
+            None => &mut parts.uplink,
+        }
+    }
+
+    /// The next to get it, if anybody is left.
+    fn receiver(&mut self, parts: &mut Parts) -> Option<Receiver> {
+        let first = self.next == 0;
+        match self.to {
+            To::One(i) => first.then_some(Receiver::Adapter(i)),
+            To::Uplink => first.then_some(Receiver::Uplink),
+            To::Nobody => {
+                if first {
+                    self.sender(parts).drop_unowned += 1;
+                    self.dropped = true;
+                    self.next = 1;
+                }
+                None
+            }
+            To::All => {
+                let mac = address(&self.frame, 0);
+                while let Some(a) = parts.adapters.get_mut(self.next) {
+                    if Some(self.next) != self.from && a.is_open() && a.is_on(self.vlan) {
+                        if mac == [0xff; 6] || a.multicast.admits(mac) {
+                            return Some(Receiver::Adapter(self.next));
+                        }
+                        a.counters.rx_filtered += 1;
+                    }
+                    self.next += 1;
+                }
+                let outside = parts.cfg.uplink.is_some()
+                    && self.from.is_some()
+                    && switch::trunk(&parts.adapters, self.vlan).is_none();
+                (self.next == parts.adapters.len() && outside).then_some(Receiver::Uplink)
+            }
+        }
+    }
+
+    /// Copies to one receiver after another, until all have it or the slice is used up.
+    fn run<P: Port>(&mut self, parts: &mut Parts, ports: &mut [P], at: Time, mut spent: u64) -> Progress {
+        let mut at = at;
+        while let Some(r) = self.receiver(parts) {
+            if spent >= parts.cfg.slice.into() {
+                return Progress::Busy(at);
+            }
+            let attributes = match r {
+                Receiver::Adapter(i) => parts.adapters[i].attributes,
+                Receiver::Uplink => 0,
+            };
+            let plan = self.marks.plan(attributes, self.frame.len());
+            if plan.cut {
+                match self.segments(parts, ports, r, at, plan, &mut spent) {
+                    Progress::Done(t) => at = t,
+                    busy => return busy,
+                }
+            } else {
+                let mut frame = core::mem::take(&mut self.frame);
+                let made = match self.marks.layers {
+                    Some(l) if plan.sum => offload::complete(&mut frame, &l).map(|(old, n)| (l, old, n)),
+                    _ => None,
+                };
+                if let Some((_, _, n)) = made {
+                    at += summing(parts.cfg.sum_per_kib, n);
+                }
+                let f = Frame { head: &frame, payload: &[], tag: None, flags: plan.flags, large: plan.large };
+                at = self.deliver(parts, ports, r, at, f, made.is_some());
+                spent += frame.len() as u64;
+                // The next receiver may want it as the sender left it.
+                if let Some((l, old, _)) = made {
+                    offload::restore(&mut frame, &l, old);
+                }
+                self.frame = frame;
+            }
+            self.next += 1;
+        }
+        Progress::Done(at)
+    }
+
+    /// Cuts a large send for a receiver that does not take it whole.
+    fn segments<P: Port>(
+        &mut self,
+        parts: &mut Parts,
+        ports: &mut [P],
+        r: Receiver,
+        at: Time,
+        plan: offload::Plan,
+        spent: &mut u64,
+    ) -> Progress {
+        let mut at = at;
+        let frame = core::mem::take(&mut self.frame);
+        let end = self.marks.layers.map_or(0, |l| l.end);
+        let (header, payload) = frame.split_at(usize::from(end).min(frame.len()));
+        let kind = self.marks.layers.and_then(|l| l.gso_kind());
+        let gso = kind.map(|kind| Gso { kind, size: self.marks.mss, header: end });
+        let Some(mut cut) = gso.and_then(|gso| Cut::new(header, payload.len() as u32, gso).ok()) else {
+            self.sender(parts).drop_uncut += 1;
+            self.dropped = true;
+            self.frame = frame;
+            return Progress::Done(at);
+        };
+        let mut head = core::mem::take(&mut parts.head);
+        let mut busy = false;
+        for _ in 0..self.segment {
+            cut.next_header(&mut head);
+        }
+        while !cut.next_payload().is_empty() {
+            if *spent >= parts.cfg.slice.into() {
+                busy = true;
+                break;
+            }
+            let Some(segment) = cut.next_header(&mut head) else { break };
+            let piece = &payload[segment.payload.start as usize..segment.payload.end as usize];
+            if plan.sum {
+                segment.finish(&mut head, Sum::of(piece));
+                at += summing(parts.cfg.sum_per_kib, piece.len());
+            } else {
+                let field = segment.partial.field();
+                head[field..field + 2].fill(0);
+            }
+            let f = Frame { head: &head[..header.len()], payload: piece, tag: None, flags: plan.flags, large: None };
+            at = self.deliver(parts, ports, r, at, f, plan.sum);
+            if let Receiver::Adapter(i) = r {
+                parts.adapters[i].counters.rx_segments += 1;
+            } else {
+                parts.uplink.rx_segments += 1;
+            }
+            *spent += (header.len() + piece.len()) as u64;
+            self.segment += 1;
+        }
+        parts.head = head;
+        self.frame = frame;
+        if busy {
+            return Progress::Busy(at);
+        }
+        self.segment = 0;
+        Progress::Done(at)
+    }
+
+    /// Gives a frame to one receiver, with the tag that its port wants; when that is done.
+    fn deliver<P: Port>(
+        &mut self,
+        parts: &mut Parts,
+        ports: &mut [P],
+        r: Receiver,
+        at: Time,
+        mut f: Frame<'_>,
+        summed: bool,
+    ) -> Time {
+        let tag = |pvid: u16| (self.vlan != pvid).then_some(self.priority | self.vlan);
+        match r {
+            Receiver::Adapter(i) => {
+                let a = &mut parts.adapters[i];
+                f.tag = tag(a.cfg.pvid);
+                let Some(port) = ports.get_mut(a.cfg.partition).filter(|_| a.is_open()) else {
+                    self.dropped = true;
+                    self.sender(parts).drop_gone += 1;
+                    return at;
+                };
+                a.counters.rx_checksums += u64::from(summed);
+                let before = (a.queue.at, a.queue.toggle);
+                let (taken, done) = a.take(port, at, &f);
+                if before != (a.queue.at, a.queue.toggle) {
+                    a.signal(port, done, parts.cfg.interrupt);
+                }
+                self.dropped |= !taken;
+                done
+            }
+            Receiver::Uplink => {
+                let Some((up, port)) = parts.cfg.uplink.and_then(|up| Some((up, ports.get_mut(up.port)?))) else {
+                    self.dropped = true;
+                    return at;
+                };
+                f.tag = tag(up.pvid);
+                let out = &mut parts.out;
+                out.clear();
+                f.pieces(&mut [0; TAG]).into_iter().for_each(|p| out.extend_from_slice(p));
+                parts.uplink.rx_checksums += u64::from(summed);
+                parts.uplink.rx_packets += 1;
+                parts.uplink.rx_bytes += out.len() as u64;
+                port.emit(at, out);
+                at
+            }
+        }
+    }
+}
+
+fn summing(per_kib: Span, bytes: usize) -> Span {
+    Span::from_ps(per_kib.ps().saturating_mul(bytes as u64) / 1024)
+}

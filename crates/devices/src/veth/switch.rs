@@ -1,0 +1,165 @@
+//! The switch: who gets a frame.
+//!
+//! An address belongs to the adapter that has registered it, or else to the one
+//! that has last sent from it; each VLAN by itself. A frame for nobody's address goes to the
+//! VLAN's active trunk, else to the uplink, else it is dropped: there is no flooding of
+//! unknown addresses. Broadcast and multicast go to all others on the VLAN.
+//!
+//! **Learning.** What comes from a trunk or the uplink is outside, and only unlearns. What an open adapter has
+//! registered nobody learns. The table is of fixed size: sets of four, the one replaced that
+//! was learned first.
+
+use super::adapter::Adapter;
+use alloc::boxed::Box;
+
+/// Who gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    One(usize),
+    /// All on the VLAN but the sender.
+    All,
+    Uplink,
+    Nobody,
+}
+
+const SETS: usize = 256;
+const WAYS: usize = 4;
+
+/// A station that has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Station {
+    mac: [u8; 6],
+    vlan: u16,
+    adapter: u16,
+}
+
+/// What was learned.
+#[derive(Debug)]
+pub(super) struct Learned {
+    sets: Box<[[Option<Station>; WAYS]]>,
+    /// Which of a set is replaced next.
+    next: Box<[u8]>,
+}
+
+impl Learned {
+    pub(super) fn new() -> Learned {
+        Learned { sets: Box::new([[None; WAYS]; SETS]), next: Box::new([0; SETS]) }
+    }
+
+    /// FNV-1a, so that neighbours' addresses spread.
+    fn set(vlan: u16, mac: [u8; 6]) -> usize {
+        let bytes = mac.into_iter().chain(vlan.to_be_bytes());
+        let h = bytes.fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
+        (h ^ h >> 16) as usize % SETS
+    }
+
+    fn slot(&mut self, vlan: u16, mac: [u8; 6]) -> Option<&mut Option<Station>> {
+        let set = &mut self.sets[Learned::set(vlan, mac)];
+        set.iter_mut().find(|s| s.is_some_and(|s| s.vlan == vlan && s.mac == mac))
+    }
+
+    fn find(&self, vlan: u16, mac: [u8; 6]) -> Option<usize> {
+        let set = &self.sets[Learned::set(vlan, mac)];
+        set.iter().flatten().find(|s| s.vlan == vlan && s.mac == mac).map(|s| s.adapter.into())
+    }
+
+    fn learn(&mut self, vlan: u16, mac: [u8; 6], adapter: usize) {
+        let station = Some(Station { mac, vlan, adapter: adapter as u16 });
+        if let Some(slot) = self.slot(vlan, mac) {
+            *slot = station;
+            return;
+        }
+        let i = Learned::set(vlan, mac);
+        let way = self.sets[i].iter().position(Option::is_none).unwrap_or_else(|| {
+            self.next[i] = (self.next[i] + 1) % WAYS as u8;
+            usize::from(self.next[i])
+        });
+        self.sets[i][way] = station;
+    }
+
+    fn unlearn(&mut self, vlan: u16, mac: [u8; 6]) {
+        if let Some(slot) = self.slot(vlan, mac) {
+            *slot = None;
+        }
+    }
+
+    /// All that was learned of an adapter, which closes.
+    pub(super) fn forget(&mut self, adapter: usize) {
+        for slot in self.sets.iter_mut().flatten() {
+            if slot.is_some_and(|s| usize::from(s.adapter) == adapter) {
+                *slot = None;
+            }
+        }
+    }
+}
+
+/// Who has registered the address.
+fn owner(adapters: &[Adapter], vlan: u16, mac: [u8; 6]) -> Option<usize> {
+    adapters.iter().position(|a| a.is_open() && a.mac == mac && a.is_on(vlan))
+}
+
+/// A frame to one address from another came by: `from` an adapter or the uplink. One to itself says
+/// nothing of where it is.
+pub(super) fn learn(
+    adapters: &[Adapter],
+    learned: &mut Learned,
+    from: Option<usize>,
+    vlan: u16,
+    [to, source]: [[u8; 6]; 2],
+) {
+    if source[0] & 1 != 0 || source == to || owner(adapters, vlan, source).is_some() {
+        return;
+    }
+    match from {
+        Some(i) if !adapters[i].is_trunk() => learned.learn(vlan, source, i),
+        _ => learned.unlearn(vlan, source),
+    }
+}
+
+/// Who gets a frame of `from` for `mac`.
+pub(super) fn find(
+    adapters: &[Adapter],
+    learned: &Learned,
+    uplink: bool,
+    from: Option<usize>,
+    vlan: u16,
+    mac: [u8; 6],
+) -> To {
+    if mac[0] & 1 != 0 {
+        return To::All;
+    }
+    let here = |i: &usize| adapters.get(*i).is_some_and(|a| a.is_open() && a.is_on(vlan));
+    if let Some(i) = owner(adapters, vlan, mac).or_else(|| learned.find(vlan, mac).filter(here)) {
+        return if from == Some(i) { To::Nobody } else { To::One(i) };
+    }
+    match trunk(adapters, vlan) {
+        Some(i) if from != Some(i) => To::One(i),
+        None if uplink && from.is_some() => To::Uplink,
+        _ => To::Nobody,
+    }
+}
+
+/// The VLAN's active trunk, if it is open.
+pub(super) fn trunk(adapters: &[Adapter], vlan: u16) -> Option<usize> {
+    adapters.iter().position(|a| a.is_active_trunk() && a.is_open() && a.is_on(vlan))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_bounded_and_the_newest_is_in_it() {
+        let mut l = Learned::new();
+        for i in 0..100_000u32 {
+            let [_, a, b, c] = i.to_be_bytes();
+            let mac = [2, 0, 0, a, b, c];
+            l.learn(1, mac, i as usize % 7);
+            assert_eq!(l.find(1, mac), Some(i as usize % 7));
+            assert_eq!(l.find(2, mac), None, "each VLAN by itself");
+        }
+        assert_eq!(l.sets.iter().flatten().flatten().count(), SETS * WAYS);
+        l.forget(3);
+        assert!(l.sets.iter().flatten().flatten().all(|s| s.adapter != 3));
+    }
+}
