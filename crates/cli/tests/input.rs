@@ -14,10 +14,10 @@ fn set(setting: &str) -> String {
 
 #[test]
 fn names_that_do_not_exist() {
-    assert_snapshot!(wrong(&["run", "mlx5-pktgen"]), @"doorbell: no scenario is called `mlx5-pktgen`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay, axienet-receive, axienet-receive-fixed, axienet-steps, e1000-send, e1000-send-aligned, e1000-receive, e1000-transactions, e1000-pktgen; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["run", "mlx5-pktgen"]), @"doorbell: no scenario is called `mlx5-pktgen`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay, axienet-receive, axienet-receive-fixed, axienet-steps, axienet-saturated, axienet-bursts, axienet-sporadic, axienet-on-off, axienet-beside, axienet-jumbo, axienet-random, e1000-send, e1000-send-aligned, e1000-receive, e1000-transactions, e1000-pktgen; a path that ends in .toml is read as a file");
     assert_snapshot!(wrong(&["transfer", "--profile", "mlx5", "--read", "--at", "0", "--bytes", "1"]), @"doorbell: no profile is called `mlx5`; the nearest is `mlx5-gen2`; there are: mlx5-gen2, mlx5-gen3, axienet-zynqmp, e1000-power4; a path that ends in .toml is read as a file");
     assert_snapshot!(wrong(&["run", "nowhere/x.toml"]), @"doorbell: nowhere/x.toml: No such file or directory (os error 2)");
-    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "mlx5-pktgen-65"]), @"doorbell: no scenario is called `mlx5-pktgen-65`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay, axienet-receive, axienet-receive-fixed, axienet-steps, e1000-send, e1000-send-aligned, e1000-receive, e1000-transactions, e1000-pktgen; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "mlx5-pktgen-65"]), @"doorbell: no scenario is called `mlx5-pktgen-65`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay, axienet-receive, axienet-receive-fixed, axienet-steps, axienet-saturated, axienet-bursts, axienet-sporadic, axienet-on-off, axienet-beside, axienet-jumbo, axienet-random, e1000-send, e1000-send-aligned, e1000-receive, e1000-transactions, e1000-pktgen; a path that ends in .toml is read as a file");
 }
 
 #[test]

@@ -222,7 +222,13 @@ impl<C: Controller> Axienet<C> {
             Adaptive::CountAndDelay => {
                 // With no time to wait there is nothing to wait for.
                 let frames = if setting.delay_ns == 0 { 1 } else { frames };
-                old & cr::RS | control(frames, setting.delay_ns.into(), clock)
+                let new = old & cr::RS | control(frames, setting.delay_ns.into(), clock);
+                if new & cr::DELAY == 0 {
+                    // What is done and below the old count is for the delay that runs to announce.
+                    new | old & (cr::DELAY | cr::DLY_IRQ_EN)
+                } else {
+                    new
+                }
             }
         };
         self.stats.moderations += 1;

@@ -121,8 +121,8 @@ fn a_controller_may_be_given_the_delay_as_well() {
         (Setting::usecs(40, 32, Period::Completion), 0x2820_7001),
         (Setting { delay_ns: 1, packets: 2, period: Period::Completion }, 0x0102_7001),
         (Setting::usecs(300, 0, Period::Completion), 0xffff_7001),
-        // No time at all is no waiting.
-        (Setting::usecs(0, 64, Period::Completion), 0x0001_5001),
+        // No time at all is no waiting; the delay stays, for what is done and below the old count.
+        (Setting::usecs(0, 64, Period::Completion), 0xff01_7001),
     ] {
         nic.controller().next.set(Some(setting));
         assert_eq!(receive(&mut h, &mut nic), Poll::Work);
