@@ -224,7 +224,8 @@ impl<C: Controller> Axienet<C> {
                 let frames = if setting.delay_ns == 0 { 1 } else { frames };
                 let new = old & cr::RS | control(frames, setting.delay_ns.into(), clock);
                 if new & cr::DELAY == 0 {
-                    // What is done and below the old count is for the delay that runs to announce.
+                    // What is done and below the old count is for the delay that runs to announce; the end of the
+                    // next poll takes it away.
                     new | old & (cr::DELAY | cr::DLY_IRQ_EN)
                 } else {
                     new
@@ -256,8 +257,13 @@ impl<C: Controller> Axienet<C> {
     /// The end of a channel's poll: interrupts are enabled again, and the packets to the
     /// next are counted anew. What is latched in SR meanwhile interrupts at once.
     fn complete<H: Host>(&mut self, h: &mut H, i: usize) {
+        let both = self.config.coalesce.adaptive_rx == Adaptive::CountAndDelay;
         let channel = &mut self.channels[i];
         if core::mem::take(&mut channel.scheduled) {
+            if i == RX && both && channel.cr & cr::THRESHOLD == 1 << cr::THRESHOLD_SHIFT {
+                // Each packet interrupts by now: there is nothing left for a delay.
+                channel.cr &= !(cr::DELAY | cr::DLY_IRQ_EN);
+            }
             dma_put(h, channel.at, dma::CR, channel.cr);
         }
     }

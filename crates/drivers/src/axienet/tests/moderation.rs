@@ -129,6 +129,9 @@ fn a_controller_may_be_given_the_delay_as_well() {
         nic.work(&mut h);
         assert_eq!(rx_cr(&mut h), word, "{setting:?}");
     }
+    // Until the next poll has seen to them.
+    receive(&mut h, &mut nic);
+    assert_eq!(rx_cr(&mut h), 0x0001_5001);
 }
 
 #[test]
