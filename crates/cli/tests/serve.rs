@@ -20,7 +20,7 @@ fn refused(args: &[&str]) -> String {
 #[test]
 fn wrong_arguments_are_told_with_what_is_allowed() {
     let socket = ["--socket", "/nowhere/s"];
-    assert_snapshot!(refused(&["e1001", socket[0], socket[1]]), @"doorbell: no device is called `e1001`; there are: e1000, e1000-82544gc, e1000-82545em");
+    assert_snapshot!(refused(&["e1001", socket[0], socket[1]]), @"doorbell: no device is called `e1001`; there are: e1000, e1000-82544gc, e1000-82545em, mlx5");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1]]), @"doorbell: --socket /nowhere/s: No such file or directory (os error 2)");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--uplink", "wifi"]), @"doorbell: --uplink wifi: allowed are tap:NAME, pcap:FILE, reflect, socket:PATH, none");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--mac", "1:2"]), @"doorbell: --mac 1:2: allowed are unicast addresses such as 52:54:00:db:00:01");
