@@ -83,11 +83,14 @@ pub fn no_buffer<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, &c);
     assert_eq!(b.receive(&plain(c.mac, 505)), Vec::<Vec<u8>>::new());
     b.poll();
-    assert_eq!(b.nic.stats().rx_no_buffer, 1);
+    let counted = b.nic.stats().rx_no_buffer;
     if !b.a.has("no_buffer", Fact::Loses) {
+        // What is kept is offered again, and counted again.
+        assert!(counted >= 1);
         b.close();
         return;
     }
+    assert_eq!(counted, 1);
     let fits = plain(c.mac, 504);
     assert_eq!(b.receive(&fits), std::slice::from_ref(&fits));
     // The count goes on when the page is a new one.
