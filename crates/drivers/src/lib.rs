@@ -13,6 +13,8 @@
 
 extern crate alloc;
 
+mod counters;
+
 pub mod axienet;
 pub mod e1000;
 pub mod ibmveth;

@@ -13,24 +13,9 @@ use alloc::vec::Vec;
 use doorbell_layout::axienet::{int, line};
 use doorbell_seam::{Device, Port, Reg, Span, Taken, Time, Timed};
 
-macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $field:ident,)*) => {
-        /// What the device counted. Unlike its statistics registers, no reset clears it.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Counters {
-            $($(#[doc = $doc])+ pub $field: u64,)*
-        }
-
-        impl Counters {
-            /// Every counter with its name.
-            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($field), self.$field)),*].into_iter()
-            }
-        }
-    };
-}
-
-counters! {
+crate::counters::counters! {
+    /// What the device counted. Unlike its statistics registers, no reset clears it.
+    struct;
     /// Frames sent.
     tx_packets,
     /// Bytes of those, padding among them, without FCS.

@@ -1,25 +1,9 @@
 //! Counters: the controller's, named as in `ethtool -S`, and the driver's own.
 
 use super::hw::get;
+use crate::counters::counters;
 use doorbell_layout::e1000::reg::stat;
 use doorbell_seam::Host;
-
-macro_rules! counters {
-    ($(#[$meta:meta])* $name:ident { $($(#[doc = $doc:literal])+ $field:ident,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name {
-            $($(#[doc = $doc])+ pub $field: u64,)*
-        }
-
-        impl $name {
-            /// Every counter with its name.
-            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($field), self.$field)),*].into_iter()
-            }
-        }
-    };
-}
 
 counters! {
     /// What the driver counts.
