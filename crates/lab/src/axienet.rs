@@ -16,14 +16,13 @@ pub use controllers::Any;
 pub use figures::Figures;
 pub use rig::RIG;
 
-use crate::clock::link::Wired;
+use crate::clock::link::{Wired, on_wire};
 use crate::clock::napi::{Busy, Cpu, Rules as Softirq, Station, Stuck, run as schedule};
 use crate::clock::{Core, Interrupt};
 use crate::closed::{self, Above, Entries};
 use crate::histogram::Histogram;
 use crate::open;
-use crate::result::{Series, Work};
-use crate::traffic::Source;
+use crate::result::{Failure, Series, Work, work_of};
 use crate::traffic::arrivals::{Arrivals as Peer, Meter, Phase};
 use crate::traffic::tcp::Prices;
 use crate::watch::Watch;
@@ -91,59 +90,20 @@ pub enum Load {
     Open(open::Load),
 }
 
-/// Why a run did not come to its end.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RunError {
-    /// A bus setting that does not exist.
-    Bus(String),
-    /// The core could not be opened.
-    Open(OpenError),
-    /// Host memory ran out while buffers were taken.
-    Memory,
-    /// TCP did not come to its end.
-    Closed(closed::RunError),
-    /// Packets did not.
-    Ended(open::Ended),
+/// The asker's to mend: a device that does not take its settings.
+fn refused(e: OpenError) -> Failure {
+    Failure::Input(match e {
+        OpenError::Setting(what) => format!("the driver does not take this: {what}"),
+        OpenError::Exhausted => NO_MEMORY.to_owned(),
+        e => format!("the core could not be opened: {e:?}"),
+    })
 }
 
-impl std::fmt::Display for RunError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            RunError::Bus(e) => f.write_str(e),
-            RunError::Open(OpenError::Setting(what)) => write!(f, "the driver does not take this: {what}"),
-            RunError::Open(OpenError::Exhausted) | RunError::Memory => {
-                f.write_str("the machine's memory does not hold it")
-            }
-            RunError::Open(e) => write!(f, "the core could not be opened: {e:?}"),
-            RunError::Closed(e) => e.fmt(f),
-            RunError::Ended(open::Ended::Stuck(s)) => {
-                write!(f, "core {} waits for an interrupt that cannot come, at {}", s.core, s.at)
-            }
-            RunError::Ended(open::Ended::Capture(why)) => f.write_str(why),
-            RunError::Ended(open::Ended::Stopped) => f.write_str("stopped"),
-        }
-    }
-}
-impl std::error::Error for RunError {}
-impl From<OpenError> for RunError {
-    fn from(e: OpenError) -> RunError {
-        RunError::Open(e)
-    }
-}
-impl From<Exhausted> for RunError {
-    fn from(_: Exhausted) -> RunError {
-        RunError::Memory
-    }
-}
-impl From<closed::RunError> for RunError {
-    fn from(e: closed::RunError) -> RunError {
-        RunError::Closed(e)
-    }
-}
-impl From<open::Ended> for RunError {
-    fn from(e: open::Ended) -> RunError {
-        RunError::Ended(e)
-    }
+const NO_MEMORY: &str = "the machine's memory does not hold it";
+
+/// The asker's to mend: buffers that the memory does not hold.
+fn no_memory(_: Exhausted) -> Failure {
+    Failure::Input(NO_MEMORY.to_owned())
 }
 
 /// What came of a run.
@@ -187,7 +147,7 @@ pub struct Outcome {
     pub audit: Vec<String>,
 }
 
-/// Where host memory lies: behind the first 2 GiB, as on a Zynq UltraScale+ it begins at 0.
+/// Where host memory lies: below 2 GiB, as on a Zynq UltraScale+.
 const MEMORY_BASE: u64 = 64 << 20;
 
 fn lines() -> Vec<Interrupt> {
@@ -199,9 +159,9 @@ fn lines() -> Vec<Interrupt> {
 /// # Errors
 /// When it cannot be set up or gets stuck. A run whose audit fails is not an
 /// error here: the outcome says so.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let platform = Platform::new(MEMORY_BASE, memory_size(setup, load), setup.guard);
-    let rules = Rules::new(setup.axi).map_err(|e| RunError::Bus(e.to_string()))?;
+    let rules = Rules::new(setup.axi).map_err(|e| Failure::Input(e.to_string()))?;
     let bus = Axi::new(platform, rules, setup.latencies);
     let mut o = match load {
         Load::Closed(load) => tcp(bus, setup, load, watch),
@@ -218,11 +178,11 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     Ok(o)
 }
 
-fn tcp(bus: Axi, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+fn tcp(bus: Axi, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let (connections, hosts) = load.connect(setup.driver.mac);
     let device = Wired::new(Device::new(setup.nic), hosts, setup.link_rate, setup.link_delay);
     let mut m = Machine::new(bus, device, setup.costs, 2);
-    let driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    let driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;
     let above = Above { lines: lines(), connections, prices: setup.prices, softirq: setup.softirq };
     let load = closed::Load { own_core: true, ..*load };
     let (seen, driver) = closed::run(&mut m, driver, above, &load, look, watch)?;
@@ -234,7 +194,7 @@ fn tcp(bus: Axi, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> R
         packets: seen.packets,
         elapsed: seen.elapsed,
         payload: seen.payload,
-        wire: (wire_bytes(seen.out), wire_bytes(seen.back)),
+        wire: (on_wire(seen.out), on_wire(seen.back)),
         ledger: seen.ledger,
         work: seen.work,
         stalled: seen.stalled,
@@ -278,11 +238,11 @@ struct Mark {
     latency: Histogram,
 }
 
-fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let peer = Peer::new(setup.driver.mac, load.phases.clone(), load.seed);
     let device = Wired::new(Device::new(setup.nic), peer, setup.link_rate, setup.link_delay);
     let mut m = Machine::new(bus, device, setup.costs, 2);
-    let driver: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    let driver: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;
     let meter = Meter::new(setup.prices, setup.link_rate, setup.link_delay);
     let mut cpus = [Cpu::default(), Cpu::default()];
     let mut stations = [Station::new(driver, meter, lines(), 0, 1)];
@@ -298,10 +258,10 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
         let until = goal.min(at + SLICE);
         advance(&mut m, &mut cpus, &mut stations, setup, until)?;
         at = until;
-        drain(&mut m, watch)?;
+        m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
         series.note(at.since(begin), &mut stations[0]);
         if !watch.progress(at.since(begin).ps(), ends[1].since(begin).ps()) {
-            return Err(RunError::Ended(open::Ended::Stopped));
+            return Err(open::Ended::Stopped.into());
         }
         if at == goal {
             let s = &stations[0];
@@ -311,7 +271,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
                 bytes: s.endpoint.bytes,
                 wire: [m.device.out.landed, m.device.back.landed],
                 ledger: m.ledger().clone(),
-                work: WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect(),
+                work: work_of(&m),
                 stalled: m.stalled(),
                 counters: look(&s.driver, &m.device.device),
                 taken: s.taken.clone(),
@@ -326,7 +286,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     // What is still on its way arrives.
     at += Span::from_ms(50);
     advance(&mut m, &mut cpus, &mut stations, setup, at)?;
-    drain(&mut m, watch)?;
+    m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
     let [station] = stations;
     let Station { driver, endpoint, .. } = station;
     let (stats, threshold) = (*driver.stats(), driver.coalesce().rx_frames);
@@ -335,7 +295,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     let unknown = endpoint.unknown;
     endpoint.release(&mut m);
     let [a, b] = &marks[..] else { unreachable!("two marks were made") };
-    let wire = |i: usize| wire_bytes((b.wire[i].0 - a.wire[i].0, b.wire[i].1 - a.wire[i].1));
+    let wire = |i: usize| on_wire((b.wire[i].0 - a.wire[i].0, b.wire[i].1 - a.wire[i].1));
     let less = |a: Span, b: Span| Span::from_ps(b.ps() - a.ps());
     let mut o = Outcome {
         packets: b.frames - a.frames,
@@ -374,19 +334,11 @@ fn advance(
     stations: &mut [Station<Driver, Meter>],
     setup: &Setup,
     until: Time,
-) -> Result<(), RunError> {
+) -> Result<(), Failure> {
     match schedule(m, cpus, stations, &setup.softirq, until) {
         Ok(_) | Err(Stuck::Nothing(_)) => Ok(()),
-        Err(e) => Err(RunError::Closed(closed::RunError::Stuck(e))),
+        Err(e) => Err(closed::RunError::Stuck(e).into()),
     }
-}
-
-fn drain(m: &mut ArrivalMachine, watch: &mut dyn Watch) -> Result<(), RunError> {
-    let Some(frames) = &mut m.device.capture else { return Ok(()) };
-    for (at, f) in frames.drain(..) {
-        watch.frame(at, &f).map_err(|why| RunError::Ended(open::Ended::Capture(why)))?;
-    }
-    Ok(())
 }
 
 /// What changes over a run, slice by slice.
@@ -424,15 +376,15 @@ impl Changing {
     }
 }
 
-fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let mut m: Machine<Axi, Device> = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
     if watch.wants_frames() {
         m.bus.platform_mut().capture();
     }
-    let driver: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    let driver: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;
     let buffers = setup.driver.tx_ring;
     let mut cores = Vec::with_capacity(1);
-    if let Some(source) = load.source(&mut m, 1, 0, buffers)? {
+    if let Some(source) = load.source(&mut m, 1, 0, buffers).map_err(no_memory)? {
         cores.push(Core::new(driver, source, lines(), buffers as usize));
     }
     let before = m.ledger().clone();
@@ -445,20 +397,17 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
         threshold = core.driver.coalesce().rx_frames;
         latency.add(&core.latency);
         core.driver.close(&mut m);
-        match core.traffic {
-            Source::Pktgen(s) => s.release(&mut m),
-            Source::Replay(s) => skipped += s.release(&mut m),
-        }
+        skipped += core.traffic.release(&mut m);
     }
     m.flush_posted();
-    let work: Work = WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect();
+    let work = work_of(&m);
     let stalled = m.stalled();
     let busy = work.iter().fold(stalled, |sum, w| sum + w.2);
     let mut o = Outcome {
         packets: ledger.wire_frames,
         elapsed: end.since(begin),
         payload: ledger.wire_bytes,
-        wire: (wire_bytes((ledger.wire_frames, ledger.wire_bytes)), 0),
+        wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
         work,
         stalled,
         busy: [busy, Span::ZERO],
@@ -482,11 +431,6 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
     Ok(o)
 }
 
-/// Frames with preamble, FCS and gap.
-fn wire_bytes((frames, bytes): (u64, u64)) -> u64 {
-    bytes + 24 * frames
-}
-
 /// Host memory for the rings and all that can be under way.
 fn memory_size(setup: &Setup, load: &Load) -> usize {
     let d = &setup.driver;
@@ -495,12 +439,7 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
     let traffic = match load {
         Load::Closed(l) => 2 * l.memory(),
         Load::Arrivals(_) => 0,
-        Load::Open(open::Load::Pktgen { size, burst, .. }) => {
-            (d.tx_ring + *burst) as usize * 2 * (*size).next_power_of_two() as usize
-        }
-        Load::Open(open::Load::Replay { frames, .. }) => {
-            d.tx_ring as usize * 4 * frames.longest().next_power_of_two() as usize
-        }
+        Load::Open(l) => l.memory(d.tx_ring),
     };
     (rings + traffic).next_multiple_of(1 << 20)
 }

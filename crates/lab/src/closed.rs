@@ -12,7 +12,7 @@ use crate::clock::link::Wired;
 use crate::clock::napi::{Busy, Cpu, End, Interrupt, Rules, Station, Stuck, run as schedule};
 use crate::histogram::Histogram;
 use crate::key::{Key, Values};
-use crate::result::{Series, Work};
+use crate::result::{Series, Work, work_of};
 use crate::traffic::tcp::{App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair};
 use crate::watch::Watch;
 use doorbell_bus::machine::Done;
@@ -323,7 +323,7 @@ where
         out: wire(&m.device.out),
         back: wire(&m.device.back),
         ledger: m.ledger().clone(),
-        work: WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect(),
+        work: work_of(m),
         stalled: m.stalled(),
         counters,
         interrupts: s.taken.clone(),
@@ -384,7 +384,7 @@ where
         let until = goal.min(at + SLICE);
         schedule(m, &mut cpus, &mut stations, &rules, until).map_err(RunError::Stuck)?;
         at = until;
-        drain(m, watch)?;
+        m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
         if !watch.progress(at.since(begin).ps(), all) {
             return Err(RunError::Stopped);
         }
@@ -415,7 +415,7 @@ where
             // The last acknowledgment may still be in the device.
             settle(m, at);
         }
-        drain(m, watch)?;
+        m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
         if end == End::Done && m.device.peer.all_closed() {
             break;
         }
@@ -433,7 +433,7 @@ where
     let latency = latency(&m.device.peer);
     let Station { driver, endpoint, .. } = station;
     settle(m, at + Span::from_ms(10));
-    drain(m, watch)?;
+    m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
     let (a, b) = (&marks[0], &marks[1]);
     let seen = Seen {
         elapsed: b.at.since(a.at),
@@ -464,15 +464,6 @@ where
     while m.next_event() <= until {
         m.run_device(m.next_event());
     }
-}
-
-/// Hands captured frames over.
-fn drain<B: Bus, D>(m: &mut Machine<B, Wired<D, Hosts>>, watch: &mut dyn Watch) -> Result<(), RunError> {
-    let Some(frames) = &mut m.device.capture else { return Ok(()) };
-    for (at, f) in frames.drain(..) {
-        watch.frame(at, &f).map_err(RunError::Capture)?;
-    }
-    Ok(())
 }
 
 fn latency(peers: &Hosts) -> Histogram {

@@ -13,14 +13,13 @@ pub mod settings;
 pub use figures::Figures;
 pub use rig::RIG;
 
-use crate::clock::link::Wired;
+use crate::clock::link::{Wired, on_wire};
 use crate::clock::napi::Rules as Softirq;
 use crate::clock::{Core, Interrupt};
 use crate::closed::{self, Above, Entries, Seen};
 use crate::histogram::Histogram;
 use crate::open;
-use crate::result::{Series, Work};
-use crate::traffic::Source;
+use crate::result::{Failure, Series, Work, work_of};
 use crate::traffic::tcp::{Hosts, Prices};
 use crate::watch::Watch;
 use doorbell_bus::tce::{Table, Window};
@@ -72,59 +71,20 @@ pub enum Load {
     Open(open::Load),
 }
 
-/// Why a run did not come to its end.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RunError {
-    /// A bus setting that does not exist.
-    Bus(String),
-    /// The controller could not be opened.
-    Open(OpenError),
-    /// Host memory ran out while buffers were taken.
-    Memory,
-    /// TCP did not come to its end.
-    Closed(closed::RunError),
-    /// Packets did not.
-    Ended(open::Ended),
+/// The asker's to mend: a device that does not take its settings.
+fn refused(e: OpenError) -> Failure {
+    Failure::Input(match e {
+        OpenError::Setting(what) => format!("the driver does not take this: {what}"),
+        OpenError::Exhausted => NO_MEMORY.to_owned(),
+        e => format!("the controller could not be opened: {e:?}"),
+    })
 }
 
-impl std::fmt::Display for RunError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            RunError::Bus(e) => f.write_str(e),
-            RunError::Open(OpenError::Setting(what)) => write!(f, "the driver does not take this: {what}"),
-            RunError::Open(OpenError::Exhausted) | RunError::Memory => {
-                f.write_str("the machine's memory, or its translation table, does not hold it")
-            }
-            RunError::Open(e) => write!(f, "the controller could not be opened: {e:?}"),
-            RunError::Closed(e) => e.fmt(f),
-            RunError::Ended(open::Ended::Stuck(s)) => {
-                write!(f, "core {} waits for an interrupt that cannot come, at {}", s.core, s.at)
-            }
-            RunError::Ended(open::Ended::Capture(why)) => f.write_str(why),
-            RunError::Ended(open::Ended::Stopped) => f.write_str("stopped"),
-        }
-    }
-}
-impl std::error::Error for RunError {}
-impl From<OpenError> for RunError {
-    fn from(e: OpenError) -> RunError {
-        RunError::Open(e)
-    }
-}
-impl From<Exhausted> for RunError {
-    fn from(_: Exhausted) -> RunError {
-        RunError::Memory
-    }
-}
-impl From<closed::RunError> for RunError {
-    fn from(e: closed::RunError) -> RunError {
-        RunError::Closed(e)
-    }
-}
-impl From<open::Ended> for RunError {
-    fn from(e: open::Ended) -> RunError {
-        RunError::Ended(e)
-    }
+const NO_MEMORY: &str = "the machine's memory, or its translation table, does not hold it";
+
+/// The asker's to mend: buffers that the memory does not hold.
+fn no_memory(_: Exhausted) -> Failure {
+    Failure::Input(NO_MEMORY.to_owned())
 }
 
 /// What came of a run.
@@ -179,14 +139,14 @@ const MOST_MEMORY: usize = 3 << 30;
 /// # Errors
 /// When it cannot be set up or gets stuck. A run whose audit fails is not an
 /// error here: the outcome says so.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let mut platform = Platform::new(MEMORY_BASE, memory_size(setup, load).min(MOST_MEMORY), setup.guard);
     if let Some(window) = setup.tce {
         platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
     }
     match setup.slot {
         Slot::Parallel(settings, latencies) => {
-            let rules = pci::Rules::new(settings).map_err(|e| RunError::Bus(e.to_string()))?;
+            let rules = pci::Rules::new(settings).map_err(|e| Failure::Input(e.to_string()))?;
             let mut o = on(Pci::new(platform, rules, latencies, BAR), setup, load, watch)?;
             let clocks = (o.elapsed.ps() / rules.period().ps()).max(1);
             o.bus_share = vec![o.ledger.pci_clocks as f64 / clocks as f64];
@@ -197,7 +157,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
             Ok(o)
         }
         Slot::Express(settings, latencies) => {
-            let rules = pcie::Rules::new(settings).map_err(|e| RunError::Bus(e.to_string()))?;
+            let rules = pcie::Rules::new(settings).map_err(|e| Failure::Input(e.to_string()))?;
             let mut o = on(Pcie::new(platform, rules, latencies, BAR), setup, load, watch)?;
             let capacity = rules.raw_byte_time().capacity(o.elapsed).max(1);
             let l = &o.ledger;
@@ -211,7 +171,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     }
 }
 
-fn on<B: Bus>(bus: B, setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+fn on<B: Bus>(bus: B, setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     match load {
         Load::Closed(load) => tcp(bus, setup, load, watch),
         Load::Open(load) => packets(bus, setup, load, watch),
@@ -221,11 +181,11 @@ fn on<B: Bus>(bus: B, setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Resu
 /// The line that the card's interrupt is wired to.
 const LINE: Interrupt = Interrupt::Line(0);
 
-fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let (connections, hosts) = load.connect(setup.nic.mac);
     let device = Wired::new(Device::new(setup.nic), hosts, setup.link_rate, setup.link_delay);
     let mut m: Machine<B, Wired<Device, Hosts>> = Machine::new(bus, device, setup.costs, load.cores());
-    let driver = Driver::open(&mut m, &setup.driver)?;
+    let driver = Driver::open(&mut m, &setup.driver).map_err(refused)?;
     let above = Above { lines: LINE.into(), connections, prices: setup.prices, softirq: setup.softirq };
     let look =
         |driver: &Driver, device: &Device| [driver.stats().entries().collect(), device.counters.entries().collect()];
@@ -254,7 +214,7 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
         packets,
         elapsed,
         payload,
-        wire: (wire_bytes(out), wire_bytes(back)),
+        wire: (on_wire(out), on_wire(back)),
         ledger,
         work,
         stalled,
@@ -276,15 +236,15 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
     Ok(o)
 }
 
-fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let mut m: Machine<B, Device> = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
     if watch.wants_frames() {
         m.bus.platform_mut().capture();
     }
-    let driver = Driver::open(&mut m, &setup.driver)?;
+    let driver = Driver::open(&mut m, &setup.driver).map_err(refused)?;
     let buffers = setup.driver.tx_ring;
     let mut cores = Vec::with_capacity(1);
-    if let Some(source) = load.source(&mut m, 1, 0, buffers)? {
+    if let Some(source) = load.source(&mut m, 1, 0, buffers).map_err(no_memory)? {
         cores.push(Core::new(driver, source, LINE, buffers as usize));
     }
     let before = m.ledger().clone();
@@ -296,19 +256,16 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
         stats = *core.driver.stats();
         latency.add(&core.latency);
         core.driver.close(&mut m);
-        match core.traffic {
-            Source::Pktgen(s) => s.release(&mut m),
-            Source::Replay(s) => skipped += s.release(&mut m),
-        }
+        skipped += core.traffic.release(&mut m);
     }
     m.flush_posted();
-    let work: Work = WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect();
+    let work = work_of(&m);
     let stalled = m.stalled();
     let mut o = Outcome {
         packets: ledger.wire_frames,
         elapsed: end.since(begin),
         payload: 0,
-        wire: (wire_bytes((ledger.wire_frames, ledger.wire_bytes)), 0),
+        wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
         busy: work.iter().fold(stalled, |sum, w| sum + w.2),
         work,
         stalled,
@@ -332,11 +289,6 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
     Ok(o)
 }
 
-/// Frames with preamble, FCS and gap; short ones are padded on the wire.
-fn wire_bytes((frames, bytes): (u64, u64)) -> u64 {
-    bytes + 24 * frames
-}
-
 /// Host memory for the rings and all that can be under way.
 fn memory_size(setup: &Setup, load: &Load) -> usize {
     let d = &setup.driver;
@@ -344,12 +296,7 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
     let rings = (d.rx_ring as usize) * 4 * slot + (d.tx_ring as usize) * 4096 + (4 << 20);
     let traffic = match load {
         Load::Closed(l) => 2 * l.memory(),
-        Load::Open(open::Load::Pktgen { size, burst, .. }) => {
-            (d.tx_ring + *burst) as usize * 2 * (*size).next_power_of_two() as usize
-        }
-        Load::Open(open::Load::Replay { frames, .. }) => {
-            d.tx_ring as usize * 4 * frames.longest().next_power_of_two() as usize
-        }
+        Load::Open(l) => l.memory(d.tx_ring),
     };
     (rings + traffic).next_multiple_of(1 << 20)
 }

@@ -12,6 +12,7 @@ pub use rig::RIG;
 use crate::clock::{Core, Interrupt, Stuck};
 use crate::histogram::Histogram;
 use crate::open;
+use crate::result::work_of;
 use crate::traffic::Source;
 use crate::watch::Watch;
 use doorbell_bus::machine::Done;
@@ -206,10 +207,7 @@ fn finish(
         driver.add(&core.driver.stats());
         latency.add(&core.latency);
         core.driver.close(&mut m);
-        match core.traffic {
-            Source::Pktgen(s) => s.release(&mut m),
-            Source::Replay(s) => skipped += s.release(&mut m),
-        }
+        skipped += core.traffic.release(&mut m);
     }
     if let Some(hca) = Rc::into_inner(hca) {
         hca.into_inner().close(&mut m);
@@ -218,7 +216,7 @@ fn finish(
     let mut outcome = Outcome {
         packets: driver.packets,
         elapsed,
-        work: WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect(),
+        work: work_of(&m),
         stalled,
         driver,
         device: m.device.counters,

@@ -92,6 +92,16 @@ impl Load {
         if v.word("traffic.kind") == "pcap" { replay(v, limits, frames) } else { pktgen(v, limits) }
     }
 
+    /// Host memory for what one queue of `ring` packets has under way.
+    pub fn memory(&self, ring: u32) -> usize {
+        let block = |bytes: u32| bytes.next_power_of_two() as usize;
+        match self {
+            Load::Pktgen { size, burst, .. } => (ring + burst) as usize * 2 * block(*size),
+            // Replayed frames differ in size, so that freed blocks do not always fit.
+            Load::Replay { frames, .. } => ring as usize * 4 * block(frames.longest()),
+        }
+    }
+
     /// The source of core `i` of `cores`, if it has one; `in_flight` packets fit its queue.
     ///
     /// # Errors
@@ -126,6 +136,7 @@ impl Load {
         }
     }
 }
+
 fn pktgen(v: &Values, limits: &Limits) -> Result<Load, String> {
     let size = v.number("traffic.size") as u32;
     let (most, key) = limits.frame;
@@ -218,6 +229,16 @@ pub enum Ended {
     Capture(String),
     /// Whoever watched did not want to go on.
     Stopped,
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ended::Stuck(s) => write!(f, "core {} waits for an interrupt that cannot come, at {}", s.core, s.at),
+            Ended::Capture(why) => f.write_str(why),
+            Ended::Stopped => f.write_str("stopped"),
+        }
+    }
 }
 
 /// Drives all cores to the end of their traffic, and what they sent out of the device. When the last thing happened.

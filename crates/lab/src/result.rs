@@ -5,10 +5,12 @@
 //! last bits of a division do not show.
 
 use crate::histogram::Histogram;
-use doorbell_bus::Ledger;
+use crate::{closed, open};
 use doorbell_bus::machine::Done;
-use doorbell_seam::{Span, WorkKind};
+use doorbell_bus::{Bus, Ledger, Machine};
+use doorbell_seam::{Device, Span, WorkKind};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::fmt;
 
 /// Why a run gave no result.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +19,28 @@ pub enum Failure {
     Input(String),
     /// It was begun and could not go on.
     Run(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Input(why) | Failure::Run(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<closed::RunError> for Failure {
+    fn from(e: closed::RunError) -> Failure {
+        Failure::Run(e.to_string())
+    }
+}
+
+impl From<open::Ended> for Failure {
+    fn from(e: open::Ended) -> Failure {
+        Failure::Run(e.to_string())
+    }
 }
 
 /// Where a count belongs in a table.
@@ -107,6 +131,15 @@ pub struct Series {
 
 /// What drivers did and what it cost, by kind.
 pub type Work = Vec<(WorkKind, Done, Span)>;
+
+/// The work of a machine's drivers so far.
+pub fn work_of<B, D>(m: &Machine<B, D>) -> Work
+where
+    B: Bus,
+    D: Device<B>,
+{
+    WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect()
+}
 
 impl Cost {
     /// The costs of `work`, and of so many register accesses and fences, at a clock of `ghz`.

@@ -26,6 +26,12 @@ const FCS: u64 = 4;
 const GAP: u64 = 12;
 /// The shortest frame without FCS.
 const SHORTEST: usize = 60;
+/// Bytes of the wire that so many frames of `bytes` in all take: preamble, FCS and gap come to each. Short frames count
+/// as they are, although the wire pads them.
+pub const fn on_wire((frames, bytes): (u64, u64)) -> u64 {
+    bytes + (PREAMBLE + FCS + GAP) * frames
+}
+
 /// A frame that was held back is offered again after this.
 const HOLD: Span = Span::from_us(1);
 
@@ -142,6 +148,16 @@ impl<D, Pr> Wired<D, Pr> {
     pub fn new(device: D, peer: Pr, bits_per_second: u64, delay: Span) -> Wired<D, Pr> {
         let wire = Wire::new(bits_per_second, delay);
         Wired { device, peer, out: wire.clone(), back: wire, dropped: 0, held: 0, capture: None, now: Time::ZERO }
+    }
+}
+
+impl<D, Pr> Wired<D, Pr> {
+    /// Hands over what was captured since the last time.
+    ///
+    /// # Errors
+    /// The first of `to`'s.
+    pub fn drain_capture<E>(&mut self, mut to: impl FnMut(Time, &[u8]) -> Result<(), E>) -> Result<(), E> {
+        self.capture.iter_mut().flat_map(|c| c.drain(..)).try_for_each(|(at, f)| to(at, &f))
     }
 }
 

@@ -1,7 +1,7 @@
 //! e1000 as the command line sees it.
 
 use super::settings::{self, BUS, CPU, DRIVER, KIND, NIC};
-use super::{Outcome, RunError, Setup, Slot};
+use super::{Outcome, Setup, Slot};
 use crate::key::Values;
 use crate::result::{Cost, Count, Failure, Group, HANDED, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
@@ -27,11 +27,8 @@ pub static RIG: Rig = Rig {
 fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
     let setup = settings::setup(v).map_err(Failure::Input)?;
     let load = settings::load(v, &setup, frames).map_err(Failure::Input)?;
-    match super::run(&setup, &load, watch) {
-        Ok(outcome) => Ok(measured(&setup, v.number("cpu.frequency"), outcome)),
-        Err(e @ (RunError::Closed(_) | RunError::Ended(_))) => Err(Failure::Run(e.to_string())),
-        Err(e) => Err(Failure::Input(e.to_string())),
-    }
+    let outcome = super::run(&setup, &load, watch)?;
+    Ok(measured(&setup, v.number("cpu.frequency"), outcome))
 }
 
 fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transactions, String> {

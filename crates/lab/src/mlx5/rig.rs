@@ -2,6 +2,7 @@
 
 use super::settings::{self, KIND, PLATFORM, RUN};
 use super::{Outcome, RunError, Setup};
+use crate::clock::link::on_wire;
 use crate::key::Values;
 use crate::open;
 use crate::result::{Cost, Count, Failure, Group, HANDED, Measured, Rate};
@@ -24,9 +25,6 @@ pub static RIG: Rig = Rig {
     port_rate: |v| (v.number("nic.port_rate") * 1e9) as u64,
 };
 
-/// Preamble, start delimiter, FCS and the gap between frames.
-const WIRE_OVERHEAD: u64 = 8 + 4 + 12;
-
 fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
     let setup = settings::setup(v).map_err(Failure::Input)?;
     let load = settings::load(v, &setup, frames).map_err(Failure::Input)?;
@@ -46,7 +44,7 @@ fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transact
 fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
     let seconds = o.elapsed.as_secs_f64();
     let by_time = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
-    let wire_bytes = o.ledger.wire_bytes + WIRE_OVERHEAD * o.ledger.wire_frames;
+    let wire_bytes = on_wire((o.ledger.wire_frames, o.ledger.wire_bytes));
     let busy = o.work.iter().map(|w| w.2).chain([o.stalled]).map(Span::as_secs_f64).sum::<f64>();
     let rate = |name, about, value| Rate { name, about, value };
     let rates = vec![

@@ -42,6 +42,19 @@ pub enum Source {
     Replay(Replay),
 }
 
+impl Source {
+    /// Gives all buffers back. How many frames were skipped for want of memory or form.
+    pub fn release<H: Host>(self, h: &mut H) -> u64 {
+        match self {
+            Source::Pktgen(s) => {
+                s.release(h);
+                0
+            }
+            Source::Replay(s) => s.release(h),
+        }
+    }
+}
+
 impl Sink for Source {
     #[inline(always)]
     fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
