@@ -17,6 +17,8 @@ make make
 tcpdump tcpdump
 tshark tshark
 iperf3 iperf3
+openvswitch-common ovsdb-tool
+openvswitch-switch ovs-vswitchd
 ethtool ethtool
 iproute2 ip
 iputils-ping ping
@@ -24,6 +26,12 @@ valgrind valgrind
 python3 python3
 xz-utils xz
 util-linux unshare
+nodejs node
+python3-pip pip3
+npm npm
+chromium chromium
+openssl openssl
+fonts-dejavu-core /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 '
 
 # ip, tcpdump and ethtool may be where only root's PATH looks.

@@ -1,9 +1,9 @@
 #!/bin/sh
 # `make test-guest`: Linux's own drivers, in a guest under TCG, on our devices.
 #
-# TIER=short (default, under 10 minutes) or TIER=long. DEVICES="e1000 ..." and CHECKS="probe ping ..."
-# choose. QEMU 11.1 and a Debian 13 kernel are fetched into a cache outside the repository once
-# (tools/test-guest/fetch.sh); logs, and the wire of what failed,
+# TIER=short (default, some 15 minutes) or TIER=long. DEVICES="e1000 ...", CHECKS="probe ping ..." and
+# CPUS="1 2" choose. QEMU 11.1 and a Debian 13 kernel are fetched into a cache outside the repository once
+# (tools/test-guest/fetch.sh; foreign.sh for arm64 and ppc64el, which axi-ethernet, vnic and veth need); logs, and the wire of what failed,
 # are in target/test-guest.
 #
 # The traffic stays in a network namespace without a name, which ends with the run. Root is not needed
@@ -16,7 +16,7 @@ for program in python3 xz iperf3 ip ping unshare; do
 done
 [ -z "$missing" ] || { echo "test-guest: missing:$missing (tools/install-test-deps.sh)" >&2; exit 3; }
 cache=$(tools/test-guest/fetch.sh)
-cargo build --quiet --locked --package doorbell-cli
+cargo build --quiet --locked --package doorbell-cli --package doorbell-plugin
 cargo build --quiet --locked --release --package doorbell-cli
 cargo build --quiet --locked --package doorbell-attach --example bell
 work=$PWD/target/test-guest

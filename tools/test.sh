@@ -23,13 +23,16 @@ if [ -z "$reasons" ]; then
     DOORBELL_FULL=1 cargo test --workspace "$@"
     # The tables and plots of the documents are what the commands above them print.
     cargo build --release --quiet --package doorbell-cli
-    exec tools/docs.py --check docs/*.md
+    tools/docs.py --check docs/*.md
+    exec tools/test-report.sh
 fi
 
 {
     echo "test: skipped, because $reasons:"
     # Each such test asks through this function, so this list is never out of date.
-    grep -l '\bfull(' crates/conformance/tests/*.rs | sed 's|.*/\(.*\)\.rs|    \1|'
+    grep -l '\bfull(' crates/*/tests/*.rs | sed 's|.*/\(.*\)\.rs|    \1|'
+    echo '    docs/*.md (tools/docs.py)'
+    echo '    the report in a browser (tools/test-report.sh)'
 } >&2
 if [ "${CI:-}" = true ]; then
     echo "test: in CI that is a failure" >&2

@@ -15,6 +15,8 @@ struct Memory {
     bytes: Vec<u8>,
     /// Addresses wrap instead of failing.
     wraps: bool,
+    /// Another CPU of the guest writes: what is read twice is not the same twice.
+    racing: Option<u8>,
     price: Span,
     latest: Time,
     line: bool,
@@ -37,6 +39,13 @@ impl Port for Memory {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         let start = self.place(at, from, into.len())?;
         into.copy_from_slice(&self.bytes[start..start + into.len()]);
+        if let Some(n) = &mut self.racing {
+            *n = n.wrapping_mul(29).wrapping_add(7);
+            let place = start + usize::from(*n) % into.len().max(1);
+            if let Some(b) = self.bytes.get_mut(place) {
+                *b ^= *n;
+            }
+        }
         Ok(at + self.price)
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
@@ -76,6 +85,7 @@ fuzz_target!(|input: &[u8]| {
     let mut p = Memory {
         bytes: vec![0; MEMORY],
         wraps: head & 4 != 0,
+        racing: (head & 16 != 0).then_some(head),
         price: Span::from_ns(if head & 8 != 0 { 700 } else { 0 }),
         latest: Time::ZERO,
         line: false,

@@ -15,7 +15,7 @@ class Failed(Exception):
     """A check that does not hold, or a step that did not come to an end."""
 
 
-def initramfs(cache, modules, out):
+def initramfs(cache, modules, out, triple="x86_64-linux-gnu", loader="lib64/ld-linux-x86-64.so.2"):
     """Writes the guest's initramfs: static busybox as the shell, Debian's own tools, kernel modules."""
     guest, entries, made = cache / "guest", [], set()
 
@@ -36,7 +36,7 @@ def initramfs(cache, modules, out):
             for lib in needed(wanted.pop()):
                 if f"lib/{lib}" in made:
                     continue
-                found = [p for d in ("usr/lib/x86_64-linux-gnu", "usr/lib64") if (p := guest / d / lib).exists()]
+                found = [p for d in (f"usr/lib/{triple}", "usr/lib64") if (p := guest / d / lib).exists()]
                 if not found:
                     raise Failed(f"{name} needs {lib}, which is not in the guest's packages")
                 library = found[0].resolve().read_bytes()
@@ -48,12 +48,17 @@ def initramfs(cache, modules, out):
     for path in ("usr/bin/iperf3", "usr/bin/ping", "usr/sbin/ethtool", "usr/bin/ip"):
         program(path, os.path.basename(path))
     # The loader is where programs look for it; iperf3 cancels threads, which needs libgcc.
-    put("lib64/ld-linux-x86-64.so.2", (guest / "usr/lib64/ld-linux-x86-64.so.2").resolve().read_bytes(), 0o100755)
-    for p in (guest / "usr/lib/x86_64-linux-gnu").glob("libgcc_s.so.1"):
+    libraries = guest / "usr/lib" / triple
+    put(loader, (libraries / os.path.basename(loader)).resolve().read_bytes(), 0o100755)
+    for p in libraries.glob("libgcc_s.so.1"):
         put("lib/libgcc_s.so.1", p.resolve().read_bytes(), 0o100755)
     tree = {p.name.split(".")[0]: p for p in (cache / "kernel").rglob("*.ko.xz")}
+    built = {p.stem: p for p in (cache / "drivers").glob("*.ko")}
     for module in modules:
-        raw = subprocess.run(["xz", "-dc", tree[module]], check=True, capture_output=True).stdout
+        if module in built:
+            raw = built[module].read_bytes()
+        else:
+            raw = subprocess.run(["xz", "-dc", tree[module]], check=True, capture_output=True).stdout
         put(f"m/{module}.ko", raw, 0o100644)
     with open(out, "wb") as f:
         for number, (name, data, mode) in enumerate([*entries, ("TRAILER!!!", b"", 0)]):
@@ -87,13 +92,14 @@ class Server:
     """`doorbell serve`, with its counts as they are."""
 
     PORT = 9101
+    SOCKET = "--socket"
 
     def __init__(self, binary, device, uplink, directory, *more):
         self.socket = directory / "socket"
         self.log = directory / "server.log"
         metrics = f"127.0.0.1:{self.PORT}"
         self.process = subprocess.Popen(
-            [binary, "serve", device, "--socket", self.socket, "--uplink", uplink]
+            [binary, "serve", device, self.SOCKET, self.socket, "--uplink", uplink]
             + ["--metrics", metrics, "--format", "json", *more],
             stdout=subprocess.PIPE,
             stderr=open(self.log, "w"),
@@ -131,20 +137,24 @@ class Guest:
 
     def __init__(self, cache, initrd, socket, directory, cpus=1, express=False, extra=()):
         bus = "rp1" if express else "pcie.0"
-        self.log = open(directory / "console.log", "wb")
         device = {"driver": "vfio-user-pci", "bus": bus, "socket": {"type": "unix", "path": str(socket)}}
+        options = "-M q35,memory-backend=ram -cpu max".split() + ["-smp", str(cpus), *extra]
+        options += ["-device", "pcie-root-port,id=rp1,chassis=1,slot=1", "-device", json.dumps(device)]
+        self.start(cache, initrd, directory, options, "ttyS0")
+
+    def start(self, cache, initrd, directory, options, console, emulator="qemu-system-x86_64"):
+        """Starts QEMU, with memory that is shared, and waits for the shell."""
+        self.log = open(directory / "console.log", "wb")
         self.process = subprocess.Popen(
-            [pathlib.Path(__file__).parent / "qemu.sh"]
-            + "-M q35,memory-backend=ram -accel tcg -cpu max -nodefaults -no-user-config -display none".split()
-            + "-no-reboot -object memory-backend-memfd,id=ram,size=512M,share=on -m 512M -serial stdio".split()
-            + ["-smp", str(cpus), *extra]
-            + ["-device", "pcie-root-port,id=rp1,chassis=1,slot=1", "-device", json.dumps(device)]
+            [pathlib.Path(__file__).parent / "qemu.sh", *options]
+            + "-accel tcg -nodefaults -no-user-config -display none -no-reboot".split()
+            + "-object memory-backend-memfd,id=ram,size=512M,share=on -m 512M -serial stdio".split()
             + ["-kernel", cache / "vmlinuz", "-initrd", initrd]
-            + ["-append", "console=ttyS0 quiet panic=-1 net.ifnames=0 ipv6.disable=1"],
+            + ["-append", f"console={console} quiet panic=-1 net.ifnames=0 ipv6.disable=1"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=open(directory / "qemu.log", "w"),
-            env={**os.environ, "DOORBELL_GUEST": str(cache)},
+            env={**os.environ, "DOORBELL_GUEST": str(cache), "DOORBELL_EMULATOR": emulator},
         )
         self.errors = directory / "qemu.log"
         self.pending = b""

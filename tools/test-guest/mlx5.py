@@ -4,7 +4,7 @@ import subprocess
 import time
 
 from guest import Failed, Guest, Server
-from rig import GUEST, HOST, LONG, MAC, TAP_MAC, Rig, expect, host, send, frame, OTHER
+from rig import GUEST, HOST, LONG, MAC, TAP_MAC, Rig, expect, host, send, frame, tap, OTHER
 
 NEEDED = ("pci-hyperv-intf", "mlxfw", "psample", "tls")
 PKTGEN = "/proc/net/pktgen"
@@ -155,6 +155,22 @@ class Mlx5(Rig):
         self.ping_once()
         self.quiet()
 
+    def tags_by_device(self):
+        s = numbers(self.guest)
+        return s["tx_added_vlan_packets"], s["rx_removed_vlan_packets"]
+
+    def no_traps(self):
+        """Doorbells leave no CPU: what traps is commands, and packets are seen by looking at the pages."""
+        before = self.server.counts()
+        _, sent = pktgen(self.guest, "eth0", HOST, TAP_MAC, 20000)
+        after = self.server.counts()
+        d = lambda n: after[n] - before[n]
+        print(f"      {sent} packets: {d('mmio_writes')} rings seen, {d('trapped_writes')} writes trapped")
+        expect(d("wire_frames") >= sent and d("mmio_writes") > 10, "rings are seen")
+        # The driver reads its counters every second: a command each.
+        expect(d("trapped_writes") <= d("device_commands"), f"{d('trapped_writes')} writes trapped")
+        self.quiet()
+
     def bill(self):
         """At the end: nothing was lost without a name, no command was unknown, and the capture holds the wire."""
         self.guest.stop()
@@ -164,12 +180,13 @@ class Mlx5(Rig):
         expect(ledger["uplink_dropped"] == 0, f"{ledger['uplink_dropped']} frames lost at the TAP")
         for name in ("bad_doorbells", "errors", "lost_entries", "unknown_commands", "undelivered_commands"):
             expect(device[name] == 0, f"{name}: {device[name]}")
+        self.budget(counts)
         frames = counts["frames"]
         print(f"      {frames} frames;", end="")
         for name in ("mmio_writes", "messages", "pcie_down_tlp_bytes", "pcie_up_tlp_bytes"):
             print(f" {name} {ledger[name] / frames:.3f} a frame", end=";" if name != "pcie_up_tlp_bytes" else "\n")
 
-    all = [probe, Rig.ping, asked, Rig.iperf_both_ways, counters, test, changes, multi_packet, Rig.vlan, Rig.jumbo]
+    all = [probe, Rig.ping, asked, Rig.iperf_both_ways, counters, test, changes, multi_packet, no_traps, Rig.vlan, Rig.jumbo]
     all += [Rig.promiscuous, Rig.link_flaps, unbind, Rig.reload, Rig.another_guest, bill]
 
 
@@ -219,16 +236,46 @@ def inbound_bytes(binary, cache, work, initrd):
         server.kill()
 
 
+def recovery(binary, cache, work, initrd):
+    """WQEs that the device refuses: mlx5_core takes the queue through reset each time, and goes on."""
+    server, guest = start(binary, cache, work, initrd, "recovery", ["--fault", "wqe@120"])
+    try:
+        for m in (*NEEDED, "mlx5_core"):
+            guest.run(f"insmod /m/{m}.ko")
+        guest.run(f"ip link set eth0 up; ip addr add {GUEST}/24 dev eth0; ip neigh replace {HOST} lladdr {TAP_MAC} dev eth0; sleep 2")
+        for flag in ("on", "off") if LONG else ("on",):
+            guest.run(f"ethtool --set-priv-flags eth0 skb_tx_mpwqe {flag}; sleep 1; dmesg -c >/dev/null")
+            s0, c0 = numbers(guest), server.counts()
+            # A WQE each. Not faster: an error within half a second of the last recovery is left alone by devlink, and
+            # the queue stands until the watchdog comes after 15 s.
+            guest.run(f"ping -q -c {2000 if LONG else 500} -i 0.01 -W 1 {HOST}", 90)
+            # Recovery is work that waits for its turn.
+            time.sleep(2)
+            s1, c1 = numbers(guest), server.counts()
+            failed, discarded = (c1[n] - c0[n] for n in ("device_errors", "device_discarded"))
+            s = lambda n: s1[n] - s0[n]
+            print(f"      skb_tx_mpwqe {flag}: {failed} WQEs failed, {s('tx_recover')} recoveries, {s('tx_cqe_err')} error "
+                  f"CQEs, {discarded} packets lost")
+            expect(failed >= 3 and s("tx_recover") == failed <= s("tx_cqe_err"), "each is recovered from")
+            guest.run(f"for i in 1 2 3 4 5; do ping -q -c 1 -W 1 {HOST} && break; done")
+            said = guest.run("dmesg -r")
+            expect("Error cqe on cqn" in said, "the driver says what it was told")
+            found = [l for l in said.splitlines() if any(w in l for w in ("BUG", "WARNING", "Call Trace", "TX timeout", "failed"))]
+            expect(not found, "; ".join(found))
+        expect(server.counts()["dma_faults"] == 0, "no DMA fault")
+    finally:
+        guest.kill()
+        server.kill()
+
+
 def side_by_side(binary, cache, work, initrd):
     """mlx5 over Doorbell beside QEMU's own e1000e and virtio-net: same guest, same TCG, in turns."""
-    extra, cards = [], {"mlx5": (MAC, "tap0", "10.0.0"), "e1000e": ("52:54:00:db:01:01", "tap1", "10.0.1")}
-    cards["virtio"] = ("52:54:00:db:02:01", "tap2", "10.0.2")
+    extra, cards = [], {"mlx5": (MAC, "tap0", "10.0.0"), "e1000e": ("52:54:00:db:01:01", "e1000e", "10.0.1")}
+    cards["virtio"] = ("52:54:00:db:02:01", "virtio", "10.0.2")
     for name, model in (("e1000e", "e1000e"), ("virtio", "virtio-net-pci,disable-legacy=on")):
-        mac, tap, net = cards[name]
-        host(f"ip tuntap add dev {tap} mode tap vnet_hdr")
-        host(f"ip link set {tap} up")
-        host(f"ip addr add {net}.2/24 dev {tap}")
-        extra += ["-netdev", f"tap,id={tap},ifname={tap},script=no,downscript=no,vhost=off", "-device", f"{model},netdev={tap},mac={mac}"]
+        mac, end, net = cards[name]
+        tap(end, f"{net}.2/24", "vnet_hdr")
+        extra += ["-netdev", f"tap,id={end},ifname={end},script=no,downscript=no,vhost=off", "-device", f"{model},netdev={end},mac={mac}"]
     server, guest = start(binary, cache, work, initrd, "side", extra=extra)
     try:
         for m in (*NEEDED, "mlx5_core", "e1000e", "failover", "net_failover", "virtio_net", "pktgen"):
@@ -241,8 +288,8 @@ def side_by_side(binary, cache, work, initrd):
         best = {name: [0, 0, 0] for name in cards}
         seconds = 10 if LONG else 3
         for _ in range(5 if LONG else 2):
-            for name, (_, tap, net) in cards.items():
-                mac = host(f"ip -o link show {tap}").split("link/ether ")[1].split()[0]
+            for name, (_, end, net) in cards.items():
+                mac = host(f"ip -o link show {end}").split("link/ether ")[1].split()[0]
                 for way, flag in enumerate(("", "-R")):
                     listening = subprocess.Popen(["iperf3", "-s", "-1", "-B", f"{net}.2"], stdout=subprocess.DEVNULL)
                     try:

@@ -1,8 +1,10 @@
 """A served device with a guest on it, and the checks: those of the e1000 family, and what all have in common."""
 
 import concurrent.futures
+import json
 import os
 import pathlib
+import re
 import socket
 import struct
 import subprocess
@@ -14,6 +16,9 @@ from guest import Failed, Guest, Server, initramfs
 GUEST, HOST = "10.0.0.1", "10.0.0.2"
 MAC, TAP_MAC = "52:54:00:db:00:01", "52:54:00:db:00:02"
 OTHER = "52:54:00:db:00:99"
+BUDGETS = pathlib.Path(__file__).parents[2] / "budgets"
+# What a kernel says of its clock when the emulated CPU was not run for a while.
+STARVED = ("hrtimer: interrupt took", "clocksource: Long readout interval", "sched: DL replenish lagged")
 LONG = os.environ.get("TIER", "short") == "long"
 
 
@@ -34,6 +39,13 @@ def wire():
         pathlib.Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
     host(f"ip link set tap0 address {TAP_MAC} mtu 9000 up")
     host(f"ip addr add {HOST}/24 dev tap0")
+
+
+def tap(name, address, more=""):
+    """One more TAP device; the name is the check's own, for it stays as long as the namespace."""
+    host(f"ip tuntap add dev {name} mode tap {more}")
+    host(f"ip link set {name} up")
+    host(f"ip addr add {address} dev {name}")
 
 
 def frame(to, vlan=None, size=100):
@@ -92,6 +104,9 @@ class Rig:
     MODULE = "e1000"
     # PCI Express, behind a root port.
     EXPRESS = False
+    SERVER = Server
+    # What the server is told besides.
+    SERVE = ("--mac", MAC)
     # Kernel warnings that a probe cannot avoid, by text.
     KNOWN = ()
 
@@ -103,14 +118,23 @@ class Rig:
         for left in [*self.directory.glob(".capture-*"), *self.directory.glob("wire.pcapng")]:
             left.unlink()
         more = [] if LONG else ["--capture", self.directory / "wire.pcapng"]
-        self.server = Server(binary, device, "tap:tap0", self.directory, "--mac", MAC, *more)
+        self.binary, self.device = binary, device
+        self.server = self.SERVER(binary, device, "tap:tap0", self.directory, *self.SERVE, *more)
         self.guest = None
-        self.boot = lambda: Guest(cache, initrd, self.server.socket, self.directory, cpus, self.EXPRESS)
+        self.boot = lambda: self.machine(cache, initrd, cpus)
         try:
             self.guest = self.boot()
         except BaseException:
             self.close()
             raise
+
+    @staticmethod
+    def parts(cache, initrd):
+        """Where its guest's QEMU and kernel are, and its initramfs."""
+        return cache, initrd
+
+    def machine(self, cache, initrd, cpus):
+        return Guest(cache, initrd, self.server.socket, self.directory, cpus, self.EXPRESS)
 
     def close(self):
         for it in (self.guest, self.server):
@@ -140,7 +164,7 @@ class Rig:
         serious = [l for l in lines if int(l[1 : l.index(">")]) & 7 <= 4]
         words = ("Hang", "hang", "Reset adapter", "timeout", "TIMEOUT", "BUG", "WARNING", "Call Trace")
         found = serious + [l for l in lines if any(w in l for w in words) and l not in serious]
-        return [l for l in found if not any(k in l for k in self.KNOWN)]
+        return [l for l in found if not any(k in l for k in (*self.KNOWN, *STARVED))]
 
     def quiet(self):
         found = self.warnings()
@@ -219,7 +243,10 @@ class Rig:
             expect(a == b, f"ethtool's {'+'.join(stats)} is {a}, {counter} is {b}")
         expect(d("tx_packets", s0, s1) > 20 and d("tx_tcp_seg_good", s0, s1) > 0, "there was traffic")
         fcs, pauses = 4 * d("tx_packets", s0, s1), 60 * d("device_pauses_sent", c0, c1)
-        expect(d("tx_bytes", s0, s1) == d("wire_bytes", c0, c1) - pauses + fcs, "tx_bytes are the wire's, with FCS")
+        # GOTC is read in two halves, the second of which clears both: what leaves between them is in neither. The driver's
+        # watchdog reads it under traffic, so that this happens now and then; it is at most a large send each time.
+        missing = d("wire_bytes", c0, c1) - pauses + fcs - d("tx_bytes", s0, s1)
+        expect(0 <= missing <= 1 << 17, f"tx_bytes are the wire's, with FCS; {missing} are missing")
         lost = sum(d(f"device_{n}", c0, c1) for n in ("rx_filtered", "rx_missed", "rx_dropped"))
         expect(d("arrived_frames", c0, c1) - lost == d("rx_packets", s0, s1), "every frame arrived, or was dropped by name")
         expect(d("device_rx_filtered", c0, c1) >= 7, "frames for others are filtered")
@@ -257,19 +284,29 @@ class Rig:
         self.quiet()
 
     def flow_control(self):
-        """A flood that the guest cannot keep up with: pause frames hold it off."""
-        # A pause lasts 33 ms and is not repeated, so a guest that is starved for longer does lose frames;
-        # without pauses it would be nearly all of them.
+        """A flood that the guest cannot keep up with: without pause frames it loses many, and with them none."""
+        # But for one thing: a pause lasts 33.5 ms and the 8254x does not repeat it, so while the guest's CPU is away for
+        # longer, frames are lost, with a card too. In a trace of a busy machine all losses were in such absences, of
+        # 34 to 387 ms. The server counts them apart, and there are to be no others.
+        def flood():
+            self.up()
+            before = self.server.counts()
+            self.iperf(3, "-R", "-u", "-b", "900M", "-l", "1400")
+            after = self.server.counts()
+            d = lambda name: after[name] - before[name]
+            return d("device_pauses_sent"), d("device_rx_missed"), d("arrived_frames"), d("missed_after_pause")
+
         self.guest.run("ethtool -G eth0 rx 80")
         self.up()
-        before = self.server.counts()
-        self.iperf(3, "-R", "-u", "-b", "900M", "-l", "1400")
-        after = self.server.counts()
-        d = lambda name: after[name] - before[name]
-        missed, arrived, pauses = d("device_rx_missed"), d("arrived_frames"), d("device_pauses_sent")
-        print(f"      {pauses} pause frames, {missed} of {arrived} frames missed")
-        expect(pauses > 0 and missed * 5 <= arrived, "pause frames are obeyed")
-        self.guest.run("ethtool -G eth0 rx 256")
+        self.guest.run("ethtool -A eth0 autoneg off rx off tx off; sleep 1")
+        none, missed, arrived, _ = flood()
+        expect(none == 0 and missed > arrived / 50, f"without flow control: {none} pauses, {missed} of {arrived} missed")
+        without = missed / arrived
+        self.guest.run("ethtool -A eth0 autoneg off rx on tx on; sleep 1")
+        pauses, missed, arrived, late = flood()
+        print(f"      without, {without:.1%} missed; with {pauses} pause frames {missed} of {arrived}, {late} after a pause ran out")
+        expect(pauses > 0 and missed == late, "pause frames are obeyed")
+        self.guest.run("ethtool -A eth0 autoneg on; ethtool -G eth0 rx 256", check=False)
         self.up()
         self.quiet()
 
@@ -284,17 +321,36 @@ class Rig:
         self.iperf(2)
         self.quiet()
 
-    def vlan(self):
-        """A VLAN of the kernel's: tags inserted, stripped and filtered by the device."""
-        run = self.guest.run
-        run("for m in llc stp mrp garp 8021q; do [ -d /sys/module/$m ] || insmod /m/$m.ko; done")
-        run("ip link add link eth0 name eth0.5 type vlan id 5 && ip addr add 10.0.5.1/24 dev eth0.5 && ip link set eth0.5 up")
-        run(f"ip neigh replace 10.0.5.2 lladdr {TAP_MAC} dev eth0.5")
+    def tagged_pings(self):
+        """Pings of VLAN 5, tagged on the wire both ways, whoever tags them."""
+        self.guest.run(f"ip neigh replace 10.0.5.2 lladdr {TAP_MAC} dev eth0.5")
         with concurrent.futures.ThreadPoolExecutor() as pool:
             answered = pool.submit(answer_tagged, 5, 5)
             time.sleep(0.3)
-            run("ping -q -c 5 -i 0.1 -W 2 -s 1400 10.0.5.2")
+            self.guest.run("ping -q -c 5 -i 0.1 -W 2 -s 1400 10.0.5.2")
             expect(answered.result() == 5, "tagged pings came")
+
+    def tags_by_device(self):
+        """Tags that the device inserted and took out, as far as it can be seen: none where it cannot."""
+        return None
+
+    def vlan(self):
+        """A VLAN of the kernel's: tags inserted, stripped and filtered by the device; or, when that is off, by the kernel."""
+        run = self.guest.run
+        run("for m in llc stp mrp garp 8021q; do [ -d /sys/module/$m ] || insmod /m/$m.ko; done")
+        run("ip link add link eth0 name eth0.5 type vlan id 5 && ip addr add 10.0.5.1/24 dev eth0.5 && ip link set eth0.5 up")
+        for rx, tx in (("off", "on"), ("off", "off"), ("on", "off"), ("on", "on")):
+            # The 8254x has one switch for both, and the driver keeps them alike.
+            run(f"ethtool -K eth0 rxvlan {rx} txvlan {tx}; true")
+            self.carrier("1", 20)
+            shown = run("ethtool -k eth0")
+            rx, tx = (f"{way}-vlan-offload: on" in shown for way in ("rx", "tx"))
+            before = self.tags_by_device()
+            self.tagged_pings()
+            if before is not None:
+                done = tuple(b - a for a, b in zip(before, self.tags_by_device()))
+                expect(done == (5 * tx, 5 * rx), f"tags inserted and taken out: {done}, with rxvlan {rx} and txvlan {tx}")
+        expect(rx and tx, "both are on again")
         before = self.server.counts()
         send([frame(MAC, vlan=5) for _ in range(5)])
         between = self.server.counts()
@@ -388,6 +444,20 @@ class Rig:
         self.probe()
         self.ping()
 
+    def budget(self, counts):
+        """`doorbell check` holds the device's budget against its report, and one of a frame for nothing does not hold."""
+        report = self.directory / "report.json"
+        report.write_text(json.dumps(counts))
+        name = self.device.split("-")[0]
+        text = (BUDGETS / f"{name}-guest.toml").read_text()
+        # The other cards of the family cost about the same, on other buses.
+        text = text.replace(f'device = "{name}"', f'device = "{self.device}"').replace("\nbus = ", "\n# ")
+        for what, code in ((text, 0), (text + '\n[budget.per_packet]\nmmio_writes = 0\n', 1)):
+            path = self.directory / "budget.toml"
+            path.write_text(re.sub(r'(?m)^"per_packet.mmio_writes".*$', "", what) if code else what)
+            done = subprocess.run([self.binary, "check", path, "--report", report], capture_output=True, text=True)
+            expect(done.returncode == code, f"check ended with {done.returncode}: {done.stdout}{done.stderr}")
+
     def bill(self):
         """At the end: nothing was lost without a name, and the capture holds the wire."""
         self.guest.stop()
@@ -396,6 +466,7 @@ class Rig:
         expect(ledger["dma_faults"] == 0, f"{ledger['dma_faults']} DMA faults")
         expect(ledger["uplink_dropped"] == 0, f"{ledger['uplink_dropped']} frames lost at the TAP")
         expect(device["hangs"] == 0, f"the transmitter hung {device['hangs']} times")
+        self.budget(counts)
         frames = counts["frames"]
         if not LONG:
             captured = packets(self.directory / "wire.pcapng")

@@ -2,7 +2,7 @@
 """Linux's own drivers on our devices: what a guest sees, and what the ledger counted, must agree.
 
 run.py BINARY CACHE WORK [DEVICE...]: the server's binary, what fetch.sh brought, a directory for logs.
-TIER=short (default) or long. Runs in a network namespace of its own: test-guest.sh makes it.
+TIER=short (default) or long; CPUS="2": guests of so many. Runs in a network namespace of its own: test-guest.sh makes it.
 """
 
 import os
@@ -11,11 +11,14 @@ import subprocess
 import sys
 import time
 
+from axienet import Axienet
 from guest import Failed, Guest, initramfs
-from mlx5 import Mlx5, inbound_bytes, side_by_side
+from mlx5 import Mlx5, inbound_bytes, recovery, side_by_side
+from papr import Ibmveth, Ibmvnic
 from rig import LONG, Rig, expect, wire
 
-DEVICES = ["e1000", "e1000-82544gc", "e1000-82545em", "mlx5"]
+DEVICES = ["e1000", "e1000-82544gc", "e1000-82545em", "mlx5", "axi-ethernet", "vnic", "veth"]
+KINDS = {"mlx5": Mlx5, "axi-ethernet": Axienet, "vnic": Ibmvnic, "veth": Ibmveth}
 MODULES = ["e1000", "llc", "stp", "mrp", "garp", "8021q"]
 MODULES += ["pci-hyperv-intf", "mlxfw", "psample", "tls", "mlx5_core", "pktgen", "e1000e", "failover", "net_failover", "virtio_net"]
 
@@ -53,7 +56,7 @@ def doorbell_pages(cache, work, initrd):
 
 
 def kind(device):
-    return Mlx5 if device == "mlx5" else Rig
+    return KINDS.get(device, Rig)
 
 
 def main():
@@ -61,7 +64,7 @@ def main():
     # Where rates are compared.
     release = pathlib.Path(os.environ.get("RELEASE", binary))
     only = sys.argv[4:] or DEVICES
-    checks = os.environ.get("CHECKS", "").split() or [c.__name__ for r in (Rig, Mlx5) for c in r.all]
+    checks = os.environ.get("CHECKS", "").split() or [c.__name__ for r in (Rig, *KINDS.values()) for c in r.all]
     wire()
     initrd = work / "initrd"
     initramfs(cache, MODULES, initrd)
@@ -74,7 +77,7 @@ def main():
             wrong += 1
             print(f"FAILED  doorbell_pages: {e}", flush=True)
     if "mlx5" in only:
-        for check in (inbound_bytes, side_by_side):
+        for check in (inbound_bytes, side_by_side, recovery):
             if os.environ.get("CHECKS") and check.__name__ not in checks:
                 continue
             since = time.monotonic()
@@ -84,11 +87,14 @@ def main():
             except (Failed, subprocess.CalledProcessError, subprocess.TimeoutExpired) as e:
                 wrong += 1
                 print(f"FAILED  {check.__name__}: {e}", flush=True)
-    for device, cpus in [(d, c) for c in ((1, 2) if LONG else (1,)) for d in only]:
+    guests = [int(n) for n in os.environ.get("CPUS", "1 2" if LONG else "1").split()]
+    for device, cpus in [(d, c) for c in guests for d in only]:
         began = time.monotonic()
         print(f"{device}, a guest of {cpus} CPU{'s' if cpus > 1 else ''}", flush=True)
         try:
-            rig = kind(device)(binary, cache, work, initrd, device, cpus)
+            made = kind(device)
+            cache_of, initrd_of = made.parts(cache, initrd)
+            rig = made(binary, cache_of, work, initrd_of, device, cpus)
         except Failed as e:
             print(f"  FAILED to start: {e}")
             wrong += 1

@@ -4,7 +4,7 @@
 //! own, so that nothing reaches the machine's own network. [`NetNs`] has a name
 //! (other programs can be started in it with `ip netns exec`), which carries the
 //! process id and a count, and is removed with all its interfaces when dropped.
-//! After a SIGKILL it is left over: `ip netns list` shows it.
+//! After a SIGKILL it is left over: `ip netns list` shows it, and [`NetNs::sweep`] removes it.
 //!
 //! A thread enters a namespace for good (setns(2) is per thread), so [`NetNs::within`]
 //! runs its closure on a thread of its own. Sockets, TAP devices and child
@@ -77,6 +77,29 @@ impl NetNs {
     }
 }
 
+impl NetNs {
+    /// A command line to be: `program`, in the namespace. The process is the program's own (`ip netns exec` becomes it).
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]);
+        command
+    }
+
+    /// Removes namespaces called `<prefix>-<pid>-<n>` whose process is no more: those of one that was killed. Says how many.
+    pub fn sweep(prefix: &str) -> usize {
+        let Ok(names) = std::fs::read_dir("/run/netns") else { return 0 };
+        let abandoned = |name: &String| {
+            let pid = name.strip_prefix(prefix).and_then(|n| n.strip_prefix('-')).and_then(|n| n.split_once('-'));
+            pid.is_some_and(|(pid, n)| {
+                let number = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
+                number(pid) && number(n) && !std::path::Path::new("/proc").join(pid).exists()
+            })
+        };
+        let names = names.filter_map(|e| e.ok()?.file_name().into_string().ok()).filter(abandoned);
+        names.inspect(|n| remove(n)).count()
+    }
+}
+
 impl Drop for NetNs {
     fn drop(&mut self) {
         remove(&self.name);
@@ -89,7 +112,7 @@ fn remove(name: &str) {
 }
 
 /// Runs a command, and makes an error of its failing.
-fn succeed(command: &mut Command) -> io::Result<Output> {
+pub(crate) fn succeed(command: &mut Command) -> io::Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|e| io::Error::new(e.kind(), format!("{program}: {e}")))?;
     if output.status.success() {

@@ -9,9 +9,10 @@
 //! acknowledgement moves nothing else.
 
 use crate::pcie::{ByteClock, ByteTime, Class, DllpState, Dllps, Rules, Toward};
-use crate::timeline::TimeLine;
+use crate::timeline::{Interval, TimeLine};
+use crate::trace::{Crossing, Link, What};
 use crate::{Bus, Platform};
-use doorbell_seam::{DmaFault, Iova, Port, Span, Time};
+use doorbell_seam::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time and place of things around the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +37,12 @@ impl Lane {
         Lane { line: TimeLine::new(), clock: ByteClock::new(rules.byte_time()), owed: 0 }
     }
 
-    /// Sends `bytes` at or after `at`; when the last of them has left.
+    /// Sends `bytes` at or after `at`; from when to when.
     #[inline(always)]
-    fn send(&mut self, at: Time, bytes: u64) -> Time {
+    fn send(&mut self, at: Time, bytes: u64) -> Interval {
         let duration = self.clock.take(bytes + core::mem::take(&mut self.owed));
-        self.line.book(at, duration) + duration
+        let start = self.line.book(at, duration);
+        Interval { start, end: start + duration }
     }
 }
 
@@ -115,16 +117,27 @@ impl Pcie {
         }
     }
 
+    /// Sends `count` packets of `bytes` in all toward the device or the host; when the last byte is usable there.
+    #[inline(always)]
+    fn send(&mut self, toward: Toward, at: Time, name: &'static str, (place, bytes, count): (u64, u64, u64)) -> Time {
+        let (lane, link) = match toward {
+            Toward::Host => (&mut self.up, Link::PcieUp),
+            Toward::Device => (&mut self.down, Link::PcieDown),
+        };
+        let Interval { start, end } = lane.send(at, bytes);
+        self.platform.note(start, end, What::Bus(link, Crossing { name, at: Iova(place), bytes, count }));
+        end + self.latencies.link
+    }
+
     /// Posted bytes toward the host.
     #[inline(always)]
     fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
         let bill = self.rules.write_bill(to.0, len);
-        let left = self.up.send(at, bill.request_bytes);
+        let arrival = self.send(Toward::Host, at, "MWr", (to.0, bill.request_bytes, bill.requests));
         let l = &mut self.platform.ledger;
         l.pcie_mwr_up += bill.requests;
         l.pcie_up_tlp_bytes += bill.request_bytes;
         l.pcie_write_bytes += u64::from(len);
-        let arrival = left + self.latencies.link;
         self.acknowledge(Toward::Host, Class::Posted, bill.requests, arrival);
         arrival
     }
@@ -138,9 +151,10 @@ impl Port for Pcie {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
         let bill = self.rules.read_bill(from.0, into.len() as u32);
-        let asked = self.up.send(at, bill.request_bytes) + self.latencies.link;
+        let asked = self.send(Toward::Host, at, "MRd", (from.0, bill.request_bytes, bill.requests));
         self.acknowledge(Toward::Host, Class::NonPosted, bill.requests, asked);
-        let answered = self.down.send(asked + self.latencies.memory, bill.completion_bytes) + self.latencies.link;
+        let data = (from.0, bill.completion_bytes, bill.completions);
+        let answered = self.send(Toward::Device, asked + self.latencies.memory, "CplD", data);
         self.acknowledge(Toward::Device, Class::Completion, bill.completions, answered);
         let l = &mut self.platform.ledger;
         l.pcie_mrd_up += bill.requests;
@@ -148,13 +162,14 @@ impl Port for Pcie {
         l.pcie_cpld_down += bill.completions;
         l.pcie_down_tlp_bytes += bill.completion_bytes;
         l.pcie_read_bytes += into.len() as u64;
+        self.platform.note_transfer(at, answered, from, into, Direction::ToDevice);
         Ok(answered)
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.platform.admit(to, from.len())?;
         let arrival = self.send_write(at, to, from.len() as u32);
-        self.platform.post_write(arrival, to, from)
+        self.platform.post_write_since(at, arrival, to, from)
     }
 
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
@@ -185,7 +200,7 @@ impl Bus for Pcie {
 
     fn register_write(&mut self, at: Time, size: u8) -> Time {
         let bill = self.rules.write_bill(self.bar, size.into());
-        let arrival = self.down.send(at, bill.request_bytes) + self.latencies.link;
+        let arrival = self.send(Toward::Device, at, "MWr", (self.bar, bill.request_bytes, bill.requests));
         self.platform.ledger.pcie_mwr_down += bill.requests;
         self.platform.ledger.pcie_down_tlp_bytes += bill.request_bytes;
         self.acknowledge(Toward::Device, Class::Posted, bill.requests, arrival);
@@ -194,7 +209,7 @@ impl Bus for Pcie {
 
     fn register_read(&mut self, at: Time, size: u8) -> Time {
         let bill = self.rules.read_bill(self.bar, size.into());
-        let arrival = self.down.send(at, bill.request_bytes) + self.latencies.link;
+        let arrival = self.send(Toward::Device, at, "MRd", (self.bar, bill.request_bytes, bill.requests));
         self.platform.ledger.pcie_mrd_down += bill.requests;
         self.platform.ledger.pcie_down_tlp_bytes += bill.request_bytes;
         self.acknowledge(Toward::Device, Class::NonPosted, bill.requests, arrival);
@@ -203,7 +218,7 @@ impl Bus for Pcie {
 
     fn register_answer(&mut self, at: Time, size: u8) -> Time {
         let bill = self.rules.read_bill(self.bar, size.into());
-        let arrival = self.up.send(at, bill.completion_bytes) + self.latencies.link;
+        let arrival = self.send(Toward::Host, at, "CplD", (self.bar, bill.completion_bytes, bill.completions));
         self.platform.ledger.pcie_cpld_up += bill.completions;
         self.platform.ledger.pcie_up_tlp_bytes += bill.completion_bytes;
         self.acknowledge(Toward::Host, Class::Completion, bill.completions, arrival);

@@ -21,6 +21,10 @@ macro_rules! ledger {
             pub fn about() -> impl Iterator<Item = (&'static str, &'static str)> {
                 [$((stringify!($field), concat!($($doc),+).trim_ascii_start_())),*].into_iter()
             }
+            /// This and another's together.
+            pub fn plus(&self, other: &Ledger) -> Ledger {
+                Ledger { $($field: self.$field + other.$field,)* }
+            }
             /// What was counted since `before`.
             pub fn since(&self, before: &Ledger) -> Ledger {
                 Ledger { $($field: self.$field - before.$field,)* }

@@ -31,6 +31,7 @@ pub mod reorder;
 mod slots;
 pub mod tce;
 pub mod timeline;
+pub mod trace;
 
 pub use axi::Axi;
 pub use express::{Latencies, Pcie};
@@ -40,7 +41,8 @@ pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Guard, Memory};
 pub use parallel::Pci;
-pub use partition::{Hypervised, Partitions, Vio};
+pub use partition::{Hypercalls, Hypervised, Partitions, Vio};
 pub use platform::{Mapping, Platform};
 pub use reorder::Reorder;
 pub use timeline::TimeLine;
+pub use trace::Trace;

@@ -7,6 +7,7 @@
 //! core could see one of its effects: before a register access and before a load
 //! from device-writable memory, if something is due by then.
 
+use crate::trace::{Call, Lent, Step, What};
 use crate::{Ledger, Memory, Platform};
 use core::ops::Range;
 use doorbell_seam::{
@@ -32,6 +33,19 @@ pub trait Bus: Port {
     /// The next accesses are core `n`'s.
     #[inline(always)]
     fn enter(&mut self, _n: usize) {}
+    /// The platform that core `n` sees: its memory and its interrupts.
+    #[inline(always)]
+    fn platform_of(&self, _n: usize) -> &Platform {
+        self.platform()
+    }
+    /// All platforms.
+    fn platforms(&mut self) -> impl Iterator<Item = &mut Platform> {
+        core::iter::once(self.platform_mut())
+    }
+    /// What was counted on all platforms.
+    fn ledger(&self) -> Ledger {
+        self.platform().ledger.clone()
+    }
     /// When the next thing in flight arrives; [`Time::NEVER`] if nothing is.
     #[inline(always)]
     fn next_arrival(&self) -> Time {
@@ -222,6 +236,19 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.stalled
     }
 
+    /// For the trace: the entered core made a call that began at `from` and is over.
+    #[inline(always)]
+    pub fn mark(&mut self, from: Time, call: Call) {
+        self.note(from, Step::Call(call));
+    }
+
+    /// For the trace: what the entered core has done since `from`.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, from: Time, step: Step) {
+        let what = What::Core(self.entered as u16, step);
+        self.bus.platform_mut().note(from, self.core.now, what);
+    }
+
     /// The entered core waits.
     #[inline(always)]
     fn stall(&mut self, took: Span) {
@@ -233,9 +260,11 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     #[cold]
     #[inline(never)]
     fn map_translated(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
+        let began = self.core.now;
         match self.bus.platform_mut().map(b.addr() + u64::from(range.start), range.end - range.start, dir) {
             Ok((iova, took)) => {
                 self.stall(took);
+                self.note(began, Step::Map(Lent { at: iova, len: range.end - range.start, dir }));
                 Ok(Mapped::new(b, range, iova, dir))
             }
             Err(why) => Err(MapError { buf: b, why }),
@@ -247,6 +276,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     }
 
     fn write_register(&mut self, r: Reg, size: u8, v: u64) {
+        let began = self.core.now;
         if let Some(last) = self.core.last_mmio_write {
             let earliest = last + self.costs.mmio_write_spacing;
             self.stalled += earliest.since(self.core.now);
@@ -259,12 +289,14 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.device.mmio_write(&mut self.bus, arrival, r, size, v);
         self.stalled += self.costs.mmio_write;
         self.core.now += self.costs.mmio_write;
+        self.note(began, Step::Write(r, size));
         self.look_ahead();
     }
 }
 
 impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     fn read32(&mut self, r: Reg) -> u32 {
+        let began = self.core.now;
         self.bus.platform_mut().ledger.mmio_reads += 1;
         let arrival = self.bus.register_read(self.core.now, 4);
         self.advance(arrival);
@@ -272,6 +304,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         let answered = self.bus.register_answer(arrival, 4);
         self.stalled += answered.since(self.core.now);
         self.core.now = self.core.now.max(answered);
+        self.note(began, Step::Read(r, 4));
         // The answer pushed the device's earlier writes before it.
         self.bus.deliver(self.core.now);
         self.look_ahead();
@@ -314,6 +347,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
             panic!("{range:?} of a buffer of {} bytes to {offset} of an area of {}", from.len(), to.len());
         };
         self.memory().cpu_copy(from.addr() + u64::from(range.start), to.addr() + u64::from(offset), len as usize);
+        self.note(self.core.now, Step::Copy(to.iova() + u64::from(offset), len));
     }
 
     #[inline]
@@ -326,7 +360,9 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         if !p.is_identity() {
             return self.map_translated(b, range, dir);
         }
-        Ok(Mapped::new(b, range.clone(), p.lend(addr, range.end - range.start, dir), dir))
+        let (at, len) = (p.lend(addr, range.end - range.start, dir), range.end - range.start);
+        self.note(self.core.now, Step::Map(Lent { at, len, dir }));
+        Ok(Mapped::new(b, range, at, dir))
     }
 
     #[inline]
@@ -334,10 +370,17 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         let addr = m.buf().addr() + u64::from(m.range().start);
         let p = self.bus.platform_mut();
         let took = p.unmap(addr, m.iova(), m.len(), m.direction());
+        let began = self.core.now;
         if !p.is_identity() {
             self.stall(took);
         }
+        self.note(began, Step::Unmap(Lent { at: m.iova(), len: m.len(), dir: m.direction() }));
         m.into_buf()
+    }
+
+    fn look<R>(&mut self, m: &Mapped, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+        self.note(self.core.now, Step::Look(Lent { at: m.iova(), len: m.len(), dir: m.direction() }));
+        self.bytes(m.buf(), range, f)
     }
 
     fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
@@ -370,7 +413,9 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     #[inline]
     fn fence(&mut self, _f: Fence) {
         self.bus.platform_mut().ledger.fences += 1;
+        let began = self.core.now;
         self.stall(self.costs.fence);
+        self.note(began, Step::Fence);
     }
 
     #[inline(always)]
@@ -380,7 +425,9 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         self.done[kind].times += 1;
         self.done[kind].units += n;
         let Price { each, per_unit } = self.costs.work[kind];
+        let began = self.core.now;
         self.core.now += each + per_unit * n;
+        self.note(began, Step::Work(w));
         match w {
             Work::Copy(_) => self.bus.platform_mut().ledger.copied_bytes += n,
             Work::Sum(_) => self.bus.platform_mut().ledger.summed_bytes += n,

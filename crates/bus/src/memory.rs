@@ -147,6 +147,16 @@ impl Memory {
         &mut self.bytes[at..at + len]
     }
 
+    /// The bytes at `addr`, for the CPU to look at.
+    ///
+    /// # Panics
+    /// As [`Memory::cpu`].
+    #[inline(always)]
+    pub fn look(&self, addr: u64, len: usize) -> &[u8] {
+        let at = self.index(addr);
+        &self.bytes[at..at + len]
+    }
+
     /// Copies within memory, for the CPU.
     ///
     /// # Panics

@@ -31,8 +31,9 @@
 use crate::pci::{Command, Protocol, Rules, Transaction};
 use crate::slots::Slots;
 use crate::timeline::TimeLine;
+use crate::trace::{Crossing, Link, What};
 use crate::{Bus, Ledger, Platform};
-use doorbell_seam::{DmaFault, Iova, Port, Span, Time};
+use doorbell_seam::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time and place of things around the bus, beside what [`Rules`] has of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,12 +100,15 @@ impl Pci {
         self.line.horizon()
     }
 
-    /// Takes the bus for `clocks` at or after `at`; when it is free again.
+    /// Takes the bus for `clocks` at or after `at`, for `t` as `name`; when it is free again.
     #[inline]
-    fn book(&mut self, at: Time, clocks: u64) -> Time {
+    fn book(&mut self, at: Time, clocks: u64, t: &Transaction, name: &'static str) -> Time {
         self.platform.ledger.pci_clocks += clocks;
         let duration = self.rules.period() * clocks;
-        self.line.book(at, duration) + duration
+        let start = self.line.book(at, duration);
+        let crossing = Crossing { name, at: Iova(t.addr), bytes: t.bytes.into(), count: 1 };
+        self.platform.note(start, start + duration, What::Bus(Link::Pci, crossing));
+        start + duration
     }
 
     /// One conventional read command; when its data is there.
@@ -115,11 +119,11 @@ impl Pci {
         let mut start = self.reads.free(at);
         if delayed {
             self.platform.ledger.pci_retries += 1;
-            start = self.book(start, self.rules.retry_clocks(&t)) + price.each;
+            start = self.book(start, self.rules.retry_clocks(&t), &t, "retry") + price.each;
         } else {
             wait += price.each;
         }
-        let done = self.book(start, self.rules.clocks(&t) + self.rules.clocks_in(wait));
+        let done = self.book(start, self.rules.clocks(&t) + self.rules.clocks_in(wait), &t, t.command.name());
         self.reads.take(done);
         done
     }
@@ -128,13 +132,13 @@ impl Pci {
     fn split_read(&mut self, at: Time, t: Transaction) -> Time {
         let price = self.rules.settings().read;
         count(&mut self.platform.ledger, t.command);
-        let asked = self.book(self.reads.free(at), self.rules.clocks(&t));
+        let asked = self.book(self.reads.free(at), self.rules.clocks(&t), &t, t.command.name());
         let mut ready = (asked + price.each).max(self.fetched);
         let mut done = ready;
         for c in self.rules.completions(t.addr, t.bytes) {
             count(&mut self.platform.ledger, c.command);
             ready += price.per_unit * c.bytes.into();
-            done = self.book(ready.max(done), self.rules.clocks(&c));
+            done = self.book(ready.max(done), self.rules.clocks(&c), &c, c.command.name());
         }
         self.fetched = ready;
         self.reads.take(done);
@@ -150,7 +154,7 @@ impl Pci {
             count(&mut self.platform.ledger, t.command);
             self.platform.ledger.pci_partial_lines += u64::from(t.partial_lines(line));
             let wait = price.each + price.per_unit * t.bytes.into();
-            done = self.book(done, self.rules.clocks(&t) + self.rules.clocks_in(wait));
+            done = self.book(done, self.rules.clocks(&t) + self.rules.clocks_in(wait), &t, t.command.name());
         }
         self.platform.ledger.pci_write_bytes += u64::from(len);
         self.posted = self.posted.max(done + self.latencies.memory);
@@ -192,13 +196,14 @@ impl Port for Pci {
             };
         }
         self.platform.ledger.pci_read_bytes += into.len() as u64;
+        self.platform.note_transfer(at, done, from, into, Direction::ToDevice);
         Ok(done)
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.platform.admit(to, from.len())?;
         let arrival = self.send_write(at, to, from.len() as u32);
-        self.platform.post_write(arrival, to, from)
+        self.platform.post_write_since(at, arrival, to, from)
     }
 
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
@@ -208,7 +213,8 @@ impl Port for Pci {
     fn message(&mut self, at: Time, vector: u16) {
         let t = Transaction { addr: MESSAGE_ADDRESS.0, command: self.write_command(), bytes: 4 };
         count(&mut self.platform.ledger, t.command);
-        self.posted = self.posted.max(self.book(at, self.rules.clocks(&t)) + self.latencies.memory);
+        let taken = self.book(at, self.rules.clocks(&t), &t, t.command.name());
+        self.posted = self.posted.max(taken + self.latencies.memory);
         self.platform.post_message(self.posted, vector);
     }
 
@@ -227,8 +233,8 @@ impl Pci {
         }
     }
 
-    /// Clocks from the address phase of a register read until the device has decoded it, and of all of it.
-    fn register_read_clocks(&self, size: u8) -> (u64, u64) {
+    /// A register read; its clocks from the address phase until the device has decoded it, and all of them.
+    fn register_read_clocks(&self, size: u8) -> (Transaction, u64, u64) {
         // On PCI-X the device answers at once, as the 8254x does with nearly all of its registers.
         let t = match self.rules.settings().protocol {
             Protocol::Conventional { .. } => self.access(Command::Mr, size),
@@ -236,7 +242,7 @@ impl Pci {
         };
         let all = self.rules.clocks(&t);
         // Data and idle come after.
-        (all - 2, all + self.rules.clocks_in(self.latencies.register))
+        (t, all - 2, all + self.rules.clocks_in(self.latencies.register))
     }
 }
 
@@ -252,20 +258,20 @@ impl Bus for Pci {
     }
 
     fn register_write(&mut self, at: Time, size: u8) -> Time {
-        let clocks = self.rules.clocks(&self.access(self.write_command(), size));
-        self.book(at + self.latencies.cpu, clocks)
+        let t = self.access(self.write_command(), size);
+        self.book(at + self.latencies.cpu, self.rules.clocks(&t), &t, t.command.name())
     }
 
     /// Books all of it: nobody else has the bus until the device has answered.
     fn register_read(&mut self, at: Time, size: u8) -> Time {
-        let (asking, all) = self.register_read_clocks(size);
-        let free = self.book(at + self.latencies.cpu, all);
+        let (t, asking, all) = self.register_read_clocks(size);
+        let free = self.book(at + self.latencies.cpu, all, &t, t.command.name());
         let after = self.rules.period() * (all - asking);
         Time::from_ps(free.ps() - after.ps())
     }
 
     fn register_answer(&mut self, at: Time, size: u8) -> Time {
-        let (asking, all) = self.register_read_clocks(size);
+        let (_, asking, all) = self.register_read_clocks(size);
         let free = at + self.rules.period() * (all - asking);
         (free + self.latencies.cpu).max(self.posted)
     }

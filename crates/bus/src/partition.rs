@@ -6,13 +6,14 @@
 //! partition, and interrupts that one (PAPR, "Logical LAN" and "Virtual I/O").
 //!
 //! [`Partitions`] is a [`Bus`] of several buses, one of which is the entered
-//! core's; [`Hypervised`] hands all of them to the device. So a machine of
+//! core's; [`Hypervised`] hands all of them to the device ([`Hypercalls`]). So a machine of
 //! partitions is a [`Machine`], with the same CPU, the same prices and the same
 //! memory as every other, and implements [`Hypervisor`] beside [`Host`].
 //!
 //! The same address in two partitions is two places.
 
-use crate::{Bus, Machine, Platform};
+use crate::trace::{Crossing, Link, Step, What};
+use crate::{Bus, Ledger, Machine, Platform, TimeLine};
 use doorbell_seam::{
     Device, Direction, DmaFault, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova, Port, Reg, Span, Taken, Time,
     Timed,
@@ -22,6 +23,13 @@ use doorbell_seam::{
 #[derive(Debug)]
 pub struct Hypervised<D>(pub D);
 
+/// What answers the hypervisor calls of a [`Machine`] of partitions: [`Hypervised`], and what
+/// wraps it.
+pub trait Hypercalls<B> {
+    /// As [`HcallDevice::hcall`]; the caller is the entered core's partition.
+    fn hcall(&mut self, p: &mut Partitions<B>, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time);
+}
+
 /// A hypervisor call, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calls {
@@ -29,9 +37,12 @@ pub struct Calls {
     pub call: Hcall,
     /// What it costs the caller, besides what the device does.
     pub price: Span,
+    /// For how much longer it has the hypervisor to itself: the same time line for the
+    /// calls of all partitions, on which the caller waits for its turn and its end.
+    pub serial: Span,
     /// How often it was made.
     pub times: u64,
-    /// CPU time that callers spent in it, price included.
+    /// CPU time that callers spent in it, price and waiting included.
     pub spent: Span,
 }
 
@@ -46,6 +57,8 @@ pub struct Partitions<B> {
     calls: Vec<Calls>,
     /// The price of a call that none was given for.
     other: Span,
+    /// What calls do one after another.
+    serial: TimeLine,
 }
 
 impl<B: Bus> Partitions<B> {
@@ -56,12 +69,27 @@ impl<B: Bus> Partitions<B> {
     /// When a core belongs to no partition, or there is no core.
     pub fn new(ports: Vec<B>, of_core: Vec<usize>, price: Span) -> Partitions<B> {
         assert!(!of_core.is_empty() && of_core.iter().all(|&p| p < ports.len()), "each core has a partition");
-        Partitions { ports, entered: of_core[0], of_core, calls: Vec::new(), other: price }
+        Partitions { ports, entered: of_core[0], of_core, calls: Vec::new(), other: price, serial: TimeLine::new() }
     }
 
     /// Gives call `call` a price of its own.
     pub fn price(&mut self, call: Hcall, price: Span) {
         self.entry(call).price = price;
+    }
+
+    /// Lets call `call` hold the hypervisor for `serial` ([`Calls::serial`]).
+    pub fn serialise(&mut self, call: Hcall, serial: Span) {
+        self.entry(call).serial = serial;
+    }
+
+    /// Time that the hypervisor was held.
+    pub fn held(&self) -> Span {
+        self.serial.busy()
+    }
+
+    /// The partition of core `n`.
+    pub fn partition_of(&self, n: usize) -> usize {
+        self.of_core[n]
     }
 
     /// The calls made or priced so far, in order of their first mention.
@@ -77,7 +105,7 @@ impl<B: Bus> Partitions<B> {
     /// A driver uses a handful of calls, so a search costs less than a table of all.
     fn entry(&mut self, call: Hcall) -> &mut Calls {
         let i = self.calls.iter().position(|c| c.call == call).unwrap_or_else(|| {
-            self.calls.push(Calls { call, price: self.other, times: 0, spent: Span::ZERO });
+            self.calls.push(Calls { call, price: self.other, serial: Span::ZERO, times: 0, spent: Span::ZERO });
             self.calls.len() - 1
         });
         &mut self.calls[i]
@@ -88,21 +116,32 @@ impl<B: Bus> Partitions<B> {
     }
 }
 
-impl<B: Bus, D: HcallDevice<B>> Hypervisor for Machine<Partitions<B>, Hypervised<D>> {
+impl<B: Bus, D: Device<Partitions<B>> + Hypercalls<B>> Hypervisor for Machine<Partitions<B>, D> {
     fn hcall(&mut self, call: Hcall, a: &[u64]) -> HcallReturn {
         let mut all = [0; 9];
         all[..a.len()].copy_from_slice(a);
         let called = self.now();
         self.bus.platform_mut().ledger.hcalls += 1;
-        let price = self.bus.entry(call).price;
+        let Calls { price, serial, .. } = *self.bus.entry(call);
         self.delay(price);
-        let (answer, back) = self.outside(|d, b, at| d.0.hcall(&mut b.ports, b.entered, at, call, &all));
+        if serial > Span::ZERO {
+            let turn = self.bus.serial.book(self.now(), serial);
+            self.idle_until(turn + serial);
+        }
+        let (answer, back) = self.outside(|d, b, at| d.hcall(b, at, call, &all));
         self.idle_until(back);
         let spent = self.now().since(called);
+        self.note(called, Step::Hcall(call));
         let entry = self.bus.entry(call);
         entry.times += 1;
         entry.spent += spent;
         answer
+    }
+}
+
+impl<B: Bus, D: HcallDevice<B>> Hypercalls<B> for Hypervised<D> {
+    fn hcall(&mut self, p: &mut Partitions<B>, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+        self.0.hcall(&mut p.ports, p.entered, at, c, a)
     }
 }
 
@@ -148,13 +187,23 @@ impl<B: Bus> Bus for Partitions<B> {
         self.own().register_answer(at, size)
     }
     fn set_floor(&mut self, floor: Time) {
+        self.serial.set_floor(floor);
         self.ports.iter_mut().for_each(|p| p.set_floor(floor));
+    }
+    fn platform_of(&self, n: usize) -> &Platform {
+        self.ports[self.of_core[n]].platform()
+    }
+    fn ledger(&self) -> Ledger {
+        self.ports.iter().fold(Ledger::default(), |sum, p| sum.plus(&p.platform().ledger))
     }
     fn enter(&mut self, n: usize) {
         self.entered = self.of_core[n];
     }
     fn next_arrival(&self) -> Time {
         self.ports.iter().map(B::next_arrival).min().unwrap_or(Time::NEVER)
+    }
+    fn platforms(&mut self) -> impl Iterator<Item = &mut Platform> {
+        self.ports.iter_mut().flat_map(B::platforms)
     }
     fn deliver(&mut self, until: Time) {
         self.ports.iter_mut().for_each(|p| p.deliver(until));
@@ -203,16 +252,32 @@ impl Vio {
     fn moved(&self, at: Time, bytes: usize) -> Time {
         at + Span::from_ps(self.per_kib.ps() * bytes as u64 / 1024)
     }
+
+    /// For the trace: the hypervisor copied.
+    fn copied(&mut self, (at, until): (Time, Time), place: Iova, bytes: &[u8], dir: Direction) {
+        let name = match dir {
+            Direction::ToDevice => "read",
+            Direction::FromDevice => "write",
+        };
+        let crossing = Crossing { name, at: place, bytes: bytes.len() as u64, count: 1 };
+        self.platform.note(at, until, What::Bus(Link::Hypervisor, crossing));
+        self.platform.note_transfer(at, until, place, bytes, dir);
+    }
 }
 
 impl Port for Vio {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.hypervisor_read(from, into)?;
-        Ok(self.moved(at, into.len()))
+        let until = self.moved(at, into.len());
+        self.copied((at, until), from, into, Direction::ToDevice);
+        Ok(until)
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let arrival = self.moved(at, from.len());
-        self.platform.post_write(arrival, to, from).inspect_err(|_| self.platform.ledger.dma_faults += 1)
+        let posted =
+            self.platform.post_write(arrival, to, from).inspect_err(|_| self.platform.ledger.dma_faults += 1)?;
+        self.copied((at, arrival), to, from, Direction::FromDevice);
+        Ok(posted)
     }
     fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.platform.hypervisor_reaches(at, len as usize, dir)

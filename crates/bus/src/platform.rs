@@ -12,6 +12,7 @@
 //! what is in flight has physical addresses.
 
 use crate::tce::{Bill, Table};
+use crate::trace::{Trace, What as Noted};
 use crate::{Guard, Ledger, Memory};
 use doorbell_seam::{Coherent, Direction, DmaFault, Exhausted, Iova, MapFault, Span, Time};
 use std::collections::VecDeque;
@@ -43,6 +44,9 @@ pub struct Platform {
     /// Lines that are high, with the time since when.
     lines: Vec<Option<Time>>,
     capture: Option<Capture>,
+    trace: Option<Box<Trace>>,
+    /// Coherent areas, by the device's addresses: rings, for the trace.
+    shared: Vec<(Iova, u32)>,
 }
 
 #[derive(Debug)]
@@ -80,6 +84,8 @@ impl Platform {
             raised: Vec::with_capacity(VECTORS),
             lines: vec![None; VECTORS],
             capture: None,
+            trace: None,
+            shared: Vec::new(),
         }
     }
 
@@ -136,10 +142,14 @@ impl Platform {
     pub fn coherent(&mut self, len: u32, align: u32) -> Result<(Coherent, Span), Exhausted> {
         let c = self.memory.coherent(len, align)?;
         if matches!(self.mapping, Mapping::Identity) {
+            self.shared.push((c.iova(), len));
             return Ok((c, Span::ZERO));
         }
         match self.enter(c.addr(), len, &[Direction::ToDevice, Direction::FromDevice]) {
-            Ok((at, took)) => Ok((Coherent::from_parts(c.addr(), at, len, c.token()), took)),
+            Ok((at, took)) => {
+                self.shared.push((at, len));
+                Ok((Coherent::from_parts(c.addr(), at, len, c.token()), took))
+            }
             Err(_) => {
                 self.memory.release_coherent(c);
                 Err(Exhausted)
@@ -149,6 +159,7 @@ impl Platform {
 
     /// Takes coherent memory back; how long that took.
     pub fn release_coherent(&mut self, c: Coherent) -> Span {
+        self.shared.retain(|s| s.0 != c.iova());
         let took = match self.mapping {
             Mapping::Identity => Span::ZERO,
             Mapping::Tce(_) => self.clear(c.iova(), c.len()),
@@ -265,6 +276,7 @@ impl Platform {
                     self.payload.drain(..len as usize);
                 }
                 What::Message(v) => {
+                    self.note(arrival, arrival, Noted::Message(v));
                     if let Some(m) = self.messages.get_mut(usize::from(v)).filter(|m| m.is_none()) {
                         *m = Some(arrival);
                         self.raised.push(v);
@@ -384,9 +396,12 @@ impl Platform {
 
     /// Sets the level of an interrupt line at `at`.
     pub fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        if let Some(l) = self.lines.get_mut(usize::from(n)) {
-            self.ledger.line_interrupts += u64::from(high && l.is_none());
-            *l = if high { l.or(Some(at)) } else { None };
+        let Some(l) = self.lines.get_mut(usize::from(n)) else { return };
+        self.ledger.line_interrupts += u64::from(high && l.is_none());
+        let was = *l;
+        *l = if high { was.or(Some(at)) } else { None };
+        if let (Some(since), false) = (was, high) {
+            self.note(since, at, Noted::Line(n));
         }
     }
 
@@ -402,6 +417,9 @@ impl Platform {
     pub fn emit(&mut self, at: Time, frame: &[u8]) {
         self.ledger.wire_frames += 1;
         self.ledger.wire_bytes += frame.len() as u64;
+        if let Some(t) = &mut self.trace {
+            t.frame(at, frame);
+        }
         if let Some(c) = &mut self.capture {
             c.bytes.extend_from_slice(frame);
             c.frames.push((at, c.bytes.len()));
@@ -424,6 +442,50 @@ impl Platform {
         }
         c.bytes.clear();
         result
+    }
+}
+
+/// The recorder's side.
+impl Platform {
+    /// Records what happens from now on, for so many packets.
+    pub fn record(&mut self, packets: u32) {
+        self.trace = Some(Box::new(Trace::new(packets)));
+    }
+
+    /// What was recorded, if anything was. A line that is still high is no event.
+    pub fn take_trace(&mut self) -> Option<Trace> {
+        self.trace.take().map(|t| *t)
+    }
+
+    /// Something happened.
+    #[inline(always)]
+    pub fn note(&mut self, from: Time, until: Time, what: Noted) {
+        if let Some(t) = &mut self.trace {
+            t.add(from, until, what);
+        }
+    }
+
+    /// The device asked at `at` for `bytes` at `from`, and has them at `until`; or it wrote them.
+    #[inline(always)]
+    pub(crate) fn note_transfer(&mut self, at: Time, until: Time, place: Iova, bytes: &[u8], dir: Direction) {
+        if let Some(t) = &mut self.trace {
+            let shared = self.shared.iter().any(|&(s, len)| (s.0..s.0 + u64::from(len)).contains(&place.0));
+            t.transfer((at, until), place, bytes, dir, shared);
+        }
+    }
+
+    /// The device writes: [`Platform::post_write`] of what it began at `at`.
+    #[inline]
+    pub(crate) fn post_write_since(
+        &mut self,
+        at: Time,
+        arrival: Time,
+        to: Iova,
+        from: &[u8],
+    ) -> Result<Time, DmaFault> {
+        let arrival = self.post_write(arrival, to, from)?;
+        self.note_transfer(at, arrival, to, from, Direction::FromDevice);
+        Ok(arrival)
     }
 }
 

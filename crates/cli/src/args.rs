@@ -21,6 +21,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Compute the published figures and say which hold
     Reproduce(Reproduce),
+    /// Make a page of what `reproduce --out` or `run --out` left: report.html, which opens offline
+    Report(Report),
     /// Run a scenario and show what crossed between CPU and wire
     Run(Run),
     /// Run two scenarios, or one with and without a change, side by side
@@ -29,12 +31,24 @@ pub(crate) enum Command {
     Sweep(Sweep),
     /// Judge one choice of settings against others, over scenarios or seeds
     Judge(Judge),
+    /// Hold a run, or the report of one, against a budget; exit 1 if it is broken
+    Check(Check),
     /// List the bus transactions of one DMA transfer
     Transfer(Transfer),
-    /// Serve a device to a virtual machine over vfio-user, and count what its driver does
+    /// Serve a device to virtual machines, and count what their drivers do
     Serve(Serve),
+    /// Run ibmveth live: real traffic through Open vSwitch, with and without offloads
+    Live(Live),
     /// List systems, scenarios, profiles and devices; with --keys, what can be set
     List(List),
+    /// Write a commented file to start from: a scenario, a profile or a budget
+    #[command(subcommand)]
+    New(New),
+    /// Print the JSON Schema of such a file, for editors
+    Schema {
+        /// Of which
+        what: Written,
+    },
 }
 
 /// How results are printed.
@@ -47,8 +61,20 @@ pub(crate) enum Format {
     Json,
 }
 
+/// How a budget is printed.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum CheckFormat {
+    /// For people
+    #[default]
+    Table,
+    /// For the summary of a CI run
+    Markdown,
+    /// For programs
+    Json,
+}
+
 /// What changes a scenario.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Default)]
 pub(crate) struct Changes {
     /// Set a key of the scenario or its profile; later ones win. `list --keys` lists them
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -73,6 +99,14 @@ pub(crate) struct Changes {
     pub(crate) rounds: Option<String>,
 }
 
+impl Changes {
+    /// Whether anything is.
+    pub(crate) fn any(&self) -> bool {
+        let of_capture = [&self.offload, &self.gso, &self.times, &self.rounds];
+        !self.sets.is_empty() || self.seed.is_some() || self.pcap.is_some() || of_capture.iter().any(|c| c.is_some())
+    }
+}
+
 #[derive(clap::Args, Debug)]
 pub(crate) struct Run {
     /// Name of a scenario, or path of a .toml file
@@ -82,6 +116,13 @@ pub(crate) struct Run {
     /// Write the frames on the wire to this file (pcapng). With --out, a bare name goes there
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
+    /// Write what the first packets go through to this file (Chrome's trace format, for ui.perfetto.dev).
+    /// With --out, a bare name goes there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Trace: so many packets
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000), requires = "trace")]
+    pub(crate) trace_packets: u32,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
     /// Write result.json into this directory; it is made if it does not exist
@@ -184,6 +225,28 @@ pub(crate) struct Judge {
 }
 
 #[derive(clap::Args, Debug)]
+pub(crate) struct Check {
+    /// The budget, a .toml file
+    pub(crate) budget: PathBuf,
+    /// Do not run anything: hold what `run` or `serve` printed with --format json; - is stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write what was measured into the budget, in place of what it allows
+    #[arg(long)]
+    pub(crate) update: bool,
+    /// With --update: ceilings and floors with so much room
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, requires = "update")]
+    pub(crate) room: f64,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: CheckFormat,
+    /// No progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(clap::Args, Debug)]
 pub(crate) struct Reproduce {
     /// Systems; without any, all
     #[arg(value_name = "SYSTEM")]
@@ -199,9 +262,18 @@ pub(crate) struct Reproduce {
     pub(crate) sets: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    /// Write reproduce.json and report.html, a page that opens offline, into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     /// No progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Report {
+    /// A directory with reproduce.json or result.json, or directories with such
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(clap::Args, Debug)]
@@ -231,15 +303,24 @@ pub(crate) struct Transfer {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Serve {
-    /// e1000 (82540EM), e1000-82544gc, e1000-82545em or mlx5
+    /// e1000 (82540EM), e1000-82544gc, e1000-82545em, mlx5, axi-ethernet; behind hypervisor calls: vnic, veth
     pub(crate) device: String,
     /// Where the virtual machine connects; the socket is made, and removed at the end
+    #[arg(long, value_name = "PATH", required_unless_present = "plugin_socket", conflicts_with = "plugin_socket")]
+    pub(crate) socket: Option<PathBuf>,
+    /// vnic, veth: where QEMU's plug-in connects
     #[arg(long, value_name = "PATH")]
-    pub(crate) socket: PathBuf,
+    pub(crate) plugin_socket: Option<PathBuf>,
+    /// vnic, veth: how many guests, each with an adapter
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) partitions: u8,
+    /// veth: partition 0's adapter is the LAN's trunk, the way out for all others; nothing is behind the switch then
+    #[arg(long)]
+    pub(crate) trunk: bool,
     /// The other end of the wire: tap:NAME, pcap:FILE, reflect, socket:PATH, none
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub(crate) uplink: String,
-    /// Count by another bus's rules than the card's own: pci32, pci64, pcix, pcie2x8, pcie3x16
+    /// Count by another bus's rules than the card's own: pci32, pci64, pcix, pcie2x8, pcie3x16, axi
     #[arg(long, value_name = "BUS")]
     pub(crate) bus: Option<String>,
     /// Station address, such as 52:54:00:db:00:01
@@ -260,7 +341,64 @@ pub(crate) struct Serve {
     /// mlx5: every doorbell leaves the guest's CPU, and each is counted; without it they are memory that is looked at
     #[arg(long)]
     pub(crate) trap_doorbells: bool,
+    /// mlx5: one WQE in N fails, to see the driver recover
+    #[arg(long, value_name = "wqe@N")]
+    pub(crate) fault: Option<String>,
     /// Say nothing of clients
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// How a packet gets to the hypervisor.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LiveTransmit {
+    /// Mapped for the time of the call (Linux until 6.0)
+    Map,
+    /// Copied to a buffer that is mapped for good (Linux since 6.1)
+    Copy,
+}
+
+/// How large sends go, where offloads are on.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LiveLargeSend {
+    /// The segment size is an argument of the call
+    Firmware,
+    /// The segment size is in the checksum fields
+    Old,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Live {
+    /// ibmveth: VM, logical LAN, trunk, Open vSwitch, NIC, network
+    #[arg(value_name = "SYSTEM", default_value = "ibmveth")]
+    pub(crate) system: String,
+    /// Seconds of traffic in each state, through ibmveth and bare each
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: u32,
+    /// The network sends, the VM receives
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// How a driver gets a packet to the hypervisor
+    #[arg(long, value_enum, default_value = "map")]
+    pub(crate) transmit: LiveTransmit,
+    /// How large sends go, where offloads are on
+    #[arg(long, value_enum, default_value = "firmware")]
+    pub(crate) large_send: LiveLargeSend,
+    /// Bytes that one H_SEND_LOGICAL_LAN copies before it answers H_BUSY; without it, all
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1024..))]
+    pub(crate) slice: Option<u32>,
+    /// Receive buffers of 64 KiB that each adapter lends
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(16..=256))]
+    pub(crate) large_buffers: u32,
+    /// Ask for the CPU before others, for all that is measured
+    #[arg(long)]
+    pub(crate) urgent: bool,
+    /// Write the frames that the network host was sent while they were looked at to this file (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// No progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -272,4 +410,41 @@ pub(crate) struct List {
     pub(crate) keys: bool,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+/// A file that people write.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Written {
+    /// What is run
+    Scenario,
+    /// A platform
+    Profile,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum New {
+    /// What is run: every key with its default, as a comment
+    Scenario {
+        /// The file, which must not exist; its name is the scenario's. Without it, stdout
+        file: Option<PathBuf>,
+        /// On this profile, whose system it is of
+        #[arg(long, value_name = "PROFILE", default_value = "mlx5-gen3")]
+        on: String,
+    },
+    /// What a packet may cost: what it costs now, for `doorbell check`
+    Budget {
+        /// The file, which must not exist. Without it, stdout
+        file: Option<PathBuf>,
+        /// Name of a scenario, or path of a .toml file; it is run
+        #[arg(long, value_name = "SCENARIO")]
+        of: String,
+    },
+    /// A platform: every key with the value and the source that an existing one has
+    Profile {
+        /// The file, which must not exist; its name is the profile's. Without it, stdout
+        file: Option<PathBuf>,
+        /// The profile to begin as
+        #[arg(long, value_name = "PROFILE", default_value = "mlx5-gen3")]
+        from: String,
+    },
 }

@@ -3,25 +3,33 @@
 //!
 //! Results go to stdout, progress and diagnostics to stderr. The exit code is 0
 //! when everything was done and holds, 1 when a figure was missed (but for a miss
-//! that is listed with its explanation), an audit failed or a run could not go on,
+//! that is listed with its explanation), a budget is broken, an audit failed or a run could not go on,
 //! 2 when the input was wrong, 130 when a run that writes files was interrupted:
 //! then none are left.
 #![forbid(unsafe_code)]
 
 mod args;
 mod chart;
+mod check;
+mod chrome;
 mod compare;
+mod headline;
 mod judge;
 mod list;
+mod live;
+mod new;
 mod output;
 mod plan;
 mod progress;
+mod report;
 mod reproduce;
 mod run;
 mod serve;
 mod sweep;
 mod text;
+mod trace;
 mod transfer;
+mod vnet;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -30,7 +38,7 @@ use std::process::ExitCode;
 
 /// Everything was done, and what was claimed holds.
 const DONE: u8 = 0;
-/// A figure was missed without explanation, an audit failed, or a run could not go on.
+/// A figure was missed without explanation, a budget is broken, an audit failed, or a run could not go on.
 const MISSED: u8 = 1;
 /// The input was wrong.
 const WRONG_INPUT: u8 = 2;
@@ -60,12 +68,17 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Reproduce(a) => reproduce::reproduce(&a),
         Command::Run(a) => run::run(&a),
+        Command::Report(a) => report::report(&a),
         Command::Compare(a) => compare::compare(&a),
         Command::Sweep(a) => sweep::sweep(&a),
         Command::Judge(a) => judge::judge(&a),
+        Command::Check(a) => check::check(&a),
         Command::Transfer(a) => transfer::transfer(&a),
         Command::Serve(a) => serve::serve(&a),
+        Command::Live(a) => live::live(&a),
         Command::List(a) => list::list(&a),
+        Command::New(a) => new::new(&a),
+        Command::Schema { what } => new::schema(what),
     };
     let code = done.unwrap_or_else(|e| {
         // Where even stderr is gone, the exit code has to do.

@@ -3,7 +3,7 @@
 use crate::Error;
 use doorbell_attach::pcap::{InterfaceId, Writer};
 use std::fs::Permissions;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -24,11 +24,80 @@ pub(crate) struct Capture {
     pub(crate) wire: InterfaceId,
 }
 
+/// A directory, made if it is not there.
+fn directory(dir: &Path) -> Result<Option<Made>, Error> {
+    match std::fs::create_dir(dir) {
+        Ok(()) => Ok(Some(Made(dir.to_owned()))),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Error::input(format!("{}: it exists and is not a directory", dir.display())))
+        }
+        Err(e) => Err(told(dir, &e)),
+    }
+}
+
+/// A file in the making, in the directory where it will be.
+fn begun(dir: &Path) -> Result<NamedTempFile, Error> {
+    tempfile::Builder::new()
+        .prefix(".result-")
+        .suffix(".partial")
+        .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
+        .tempfile_in(dir)
+        .map_err(|e| told(dir, &e))
+}
+
+/// A trace in the making, at `path`.
+fn begun_trace(path: PathBuf) -> Result<(NamedTempFile, PathBuf), Error> {
+    // A device or pipe would be replaced, not written to.
+    if path.metadata().is_ok_and(|m| !m.is_file()) {
+        let why = "a trace can only replace a regular file, which this is not";
+        return Err(Error::input(format!("{}: {why}", path.display())));
+    }
+    let real = path.canonicalize().unwrap_or(path.clone()); // keeps a symbolic link
+    let dir = real.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = begun(dir).map_err(|e| match dir.is_dir() {
+        true => e,
+        false => told(&path, &io::Error::from_raw_os_error(2)),
+    })?;
+    Ok((file, real))
+}
+
+/// A directory that results will be written to. Unless they are, it is removed again if it was made.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    dir: PathBuf,
+    made: Option<Made>,
+}
+
+impl Folder {
+    /// Makes sure that it is there and can be written to.
+    pub(crate) fn open(dir: &Path) -> Result<Folder, Error> {
+        let made = directory(dir)?;
+        begun(dir)?;
+        Ok(Folder { dir: dir.to_owned(), made })
+    }
+
+    /// Writes files, each whole or not at all.
+    pub(crate) fn write(mut self, files: &[(&str, &str)]) -> Result<(), Error> {
+        for (name, text) in files {
+            let path = self.dir.join(name);
+            let mut file = begun(&self.dir)?;
+            file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(|e| told(&path, &e))?;
+            file.persist(&path).map_err(|e| told(&path, &e.error))?;
+        }
+        if let Some(made) = self.made.take() {
+            std::mem::forget(made);
+        }
+        Ok(())
+    }
+}
+
 /// The files of a run, begun before it, so that what cannot be written is known
 /// before an hour has passed. Dropped without [`Files::finish`], nothing is left.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) capture: Option<Capture>,
+    trace: Option<(NamedTempFile, PathBuf)>,
     result: Option<(NamedTempFile, PathBuf)>,
     /// Made by us; removed if nothing comes of it. Dropped last, when it is empty.
     made: Option<Made>,
@@ -58,37 +127,40 @@ impl Drop for Made {
 
 impl Files {
     /// Begins them. `bits_per_second` is said of the wire in the capture.
-    pub(crate) fn begin(out: Option<&Path>, capture: Option<&Path>, bits_per_second: u64) -> Result<Files, Error> {
+    pub(crate) fn begin(
+        out: Option<&Path>,
+        capture: Option<&Path>,
+        trace: Option<&Path>,
+        bits_per_second: u64,
+    ) -> Result<Files, Error> {
         let mut made = None;
         let mut result = None;
         if let Some(dir) = out {
-            match std::fs::create_dir(dir) {
-                Ok(()) => made = Some(Made(dir.to_owned())),
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                    return Err(Error::input(format!("{}: it exists and is not a directory", dir.display())));
-                }
-                Err(e) => return Err(told(dir, &e)),
-            }
-            let file = tempfile::Builder::new()
-                .prefix(".result-")
-                .suffix(".partial")
-                .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
-                .tempfile_in(dir)
-                .map_err(|e| told(dir, &e))?;
-            result = Some((file, dir.join("result.json")));
+            made = directory(dir)?;
+            result = Some((begun(dir)?, dir.join("result.json")));
         }
+        let place = |named: &Path| {
+            let bare = named.parent().is_some_and(|p| p.as_os_str().is_empty());
+            out.filter(|_| bare).map_or(named.to_owned(), |dir| dir.join(named))
+        };
+        let trace = trace.map(place).map(begun_trace).transpose()?;
         let capture = match capture {
             None => None,
             Some(named) => {
-                let bare = named.parent().is_some_and(|p| p.as_os_str().is_empty());
-                let path = out.filter(|_| bare).map_or(named.to_owned(), |dir| dir.join(named));
+                let path = place(named);
                 let mut writer = Writer::create(&path).map_err(|e| Error::input(plain(&e)))?;
                 let wire = writer.interface("wire", bits_per_second).map_err(|e| told(&path, &e))?;
                 Some(Capture { writer, wire })
             }
         };
-        Ok(Files { capture, result, made })
+        Ok(Files { capture, trace, result, made })
+    }
+
+    /// Writes the trace, if there is to be one.
+    pub(crate) fn trace<R>(&mut self, f: impl FnOnce(&mut dyn Write) -> io::Result<R>) -> Result<Option<R>, Error> {
+        let Some((file, path)) = &mut self.trace else { return Ok(None) };
+        let mut out = BufWriter::with_capacity(1 << 16, file);
+        f(&mut out).and_then(|r| out.flush().map(|()| Some(r))).map_err(|e| told(path, &e))
     }
 
     /// Puts them in their places.
@@ -96,11 +168,11 @@ impl Files {
         if let Some((file, path)) = &mut self.result {
             file.write_all(json.as_bytes()).and_then(|()| file.flush()).map_err(|e| told(path, &e))?;
         }
-        // The result comes last: where it is, the capture is too.
+        // The result comes last: where it is, capture and trace are too.
         if let Some(capture) = self.capture.take() {
             capture.writer.finish().map_err(|e| Error::input(plain(&e)))?;
         }
-        if let Some((file, path)) = self.result.take() {
+        for (file, path) in [self.trace.take(), self.result.take()].into_iter().flatten() {
             file.persist(&path).map_err(|e| told(&path, &e.error))?;
         }
         if let Some(made) = self.made.take() {

@@ -2,10 +2,10 @@
 
 use crate::args::Changes;
 use crate::output::Capture;
-use crate::progress::{Interrupt, Observer, Progress};
+use crate::progress::{Interrupt, Observer, Progress, Recording};
 use crate::{Error, INTERRUPTED, MISSED};
 use doorbell_attach::pcap;
-use doorbell_lab::result::{Failure, RunResult};
+use doorbell_lab::result::{Failure, Measured, RunResult};
 use doorbell_lab::traffic::Frames;
 use doorbell_lab::{InputError, Plan, Scenario};
 use doorbell_seam::Span;
@@ -16,6 +16,12 @@ use std::sync::Arc;
 /// The scenario that `given` names, changed; `more` are settings of this one alone.
 pub(crate) fn plan(given: &str, changes: &Changes, more: &[String]) -> Result<Plan, Error> {
     let mut plan = Scenario::load(given)?.plan()?;
+    change(&mut plan, changes, more)?;
+    Ok(plan)
+}
+
+/// Changes a plan as the arguments say.
+pub(crate) fn change(plan: &mut Plan, changes: &Changes, more: &[String]) -> Result<(), Error> {
     if let Some(file) = &changes.pcap {
         let Some(file) = file.to_str() else {
             return Err(Error::input(format!("--pcap {}: the name is not UTF-8", file.display())));
@@ -45,7 +51,7 @@ pub(crate) fn plan(given: &str, changes: &Changes, more: &[String]) -> Result<Pl
     for with in more {
         plan.set(with).map_err(|e| InputError::new(e.place.replace("--set", "--with"), e.what))?;
     }
-    Ok(plan)
+    Ok(())
 }
 
 /// The frames of the plan's capture, if it sends one.
@@ -68,20 +74,26 @@ pub(crate) fn frames(plan: &Plan) -> Result<Option<Arc<Frames>>, Error> {
     Ok(Some(Arc::new(frames)))
 }
 
-/// Runs a plan that writes no file.
-pub(crate) fn execute(plan: &Plan, quiet: bool) -> Result<RunResult, Error> {
-    execute_with(plan, None, &Interrupt::ignored(), quiet)
+/// A plan with what it measured.
+pub(crate) fn result(plan: &Plan, measured: Measured) -> RunResult {
+    let (scenario, profile, set) = (plan.scenario.clone(), plan.profile.clone(), plan.set.clone());
+    RunResult { scenario, profile, set, seed: plan.seed(), measured }
 }
 
-/// Runs a plan, keeps its frames, and ends early when interrupted.
+/// Runs a plan that writes no file.
+pub(crate) fn execute(plan: &Plan, quiet: bool) -> Result<RunResult, Error> {
+    execute_with(plan, (None, None), &Interrupt::ignored(), quiet)
+}
+
+/// Runs a plan, keeps its frames or records it, and ends early when interrupted.
 pub(crate) fn execute_with(
     plan: &Plan,
-    capture: Option<&mut Capture>,
+    (capture, recording): (Option<&mut Capture>, Option<&mut Recording>),
     interrupt: &Interrupt,
     quiet: bool,
 ) -> Result<RunResult, Error> {
     let frames = frames(plan)?;
-    let mut observer = Observer { progress: Progress::new(&plan.scenario, quiet), capture, interrupt };
+    let mut observer = Observer { progress: Progress::new(&plan.scenario, quiet), capture, recording, interrupt };
     let measured = (plan.rig.run)(&plan.values, frames.as_ref(), &mut observer).map_err(|failure| match failure {
         Failure::Input(what) => Error::input(format!("{}: {what}", plan.scenario)),
         Failure::Run(_) if interrupt.came() => {
@@ -89,5 +101,5 @@ pub(crate) fn execute_with(
         }
         Failure::Run(what) => Error { code: MISSED, what: format!("{}: {what}", plan.scenario) },
     })?;
-    Ok(RunResult { scenario: plan.scenario.clone(), seed: plan.seed(), measured })
+    Ok(result(plan, measured))
 }

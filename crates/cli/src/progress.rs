@@ -2,8 +2,9 @@
 
 use crate::output::{Capture, plain};
 use doorbell_lab::Watch;
+use doorbell_lab::trace::Traced;
 use doorbell_seam::Time;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};
 use std::io::{self, IsTerminal, stderr};
@@ -17,10 +18,19 @@ pub(crate) struct Progress(Option<ProgressBar>);
 impl Progress {
     /// A line that starts with `what`.
     pub(crate) fn new(what: &str, quiet: bool) -> Progress {
+        Progress::line(what, quiet, ProgressBar::new(1))
+    }
+
+    /// Lines that stand below each other, one for each of `what`.
+    pub(crate) fn lines<'a>(what: impl Iterator<Item = &'a str>, quiet: bool) -> Vec<Progress> {
+        let all = MultiProgress::new();
+        what.map(|what| Progress::line(what, quiet, all.add(ProgressBar::new(1)))).collect()
+    }
+
+    fn line(what: &str, quiet: bool, bar: ProgressBar) -> Progress {
         if quiet || !stderr().is_terminal() {
             return Progress(None);
         }
-        let bar = ProgressBar::new(1);
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %") {
             bar.set_style(style);
         }
@@ -91,11 +101,19 @@ impl Drop for Interrupt {
     }
 }
 
+/// What is to be recorded, and what was.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    pub(crate) packets: u32,
+    pub(crate) traced: Option<Traced>,
+}
+
 /// Follows a run: shows how far it is, keeps its frames.
 #[derive(Debug)]
 pub(crate) struct Observer<'a> {
     pub(crate) progress: Progress,
     pub(crate) capture: Option<&'a mut Capture>,
+    pub(crate) recording: Option<&'a mut Recording>,
     pub(crate) interrupt: &'a Interrupt,
 }
 
@@ -110,6 +128,16 @@ impl Watch for Observer<'_> {
                 c.writer.frame(c.wire, at, frame).map_err(|e| format!("the capture cannot be written: {}", plain(&e)))
             }
             None => Ok(()),
+        }
+    }
+
+    fn wants_trace(&self) -> Option<u32> {
+        self.recording.as_ref().map(|r| r.packets)
+    }
+
+    fn trace(&mut self, traced: Traced) {
+        if let Some(r) = &mut self.recording {
+            r.traced = Some(traced);
         }
     }
 

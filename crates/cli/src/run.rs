@@ -2,23 +2,33 @@
 
 use crate::args::{Format, Run};
 use crate::output::{Files, print};
-use crate::progress::Interrupt;
+use crate::progress::{Interrupt, Recording};
 use crate::text::{Table, amount, count, heading, rate, rate_name};
-use crate::{DONE, Error, MISSED, plan};
+use crate::{DONE, Error, MISSED, plan, trace};
 use doorbell_lab::Plan;
 use doorbell_lab::result::{Group, RunResult};
+use std::io::Write;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     let plan = plan::plan(&args.scenario, &args.changes, &[])?;
     let port = (plan.rig.port_rate)(&plan.values);
     // Without files there is nothing to take away, and a signal ends the process as it always does.
-    let interrupt = if args.out.is_some() || args.capture.is_some() {
+    let interrupt = if args.out.is_some() || args.capture.is_some() || args.trace.is_some() {
         Interrupt::watched().map_err(|e| Error::input(format!("signals: {e}")))?
     } else {
         Interrupt::ignored()
     };
-    let mut files = Files::begin(args.out.as_deref(), args.capture.as_deref(), port)?;
-    let result = plan::execute_with(&plan, files.capture.as_mut(), &interrupt, args.quiet)?;
+    let mut files = Files::begin(args.out.as_deref(), args.capture.as_deref(), args.trace.as_deref(), port)?;
+    let mut recording = args.trace.as_ref().map(|_| Recording { packets: args.trace_packets, traced: None });
+    let result = plan::execute_with(&plan, (files.capture.as_mut(), recording.as_mut()), &interrupt, args.quiet)?;
+    if let Some(traced) = recording.and_then(|r| r.traced)
+        && let Some(written) = files.trace(|out| trace::write(&traced, port, out))?
+        && written.cut
+    {
+        let (packets, of) = (written.packets, args.trace_packets);
+        let why = "more happens between them than it has room for";
+        let _ = writeln!(std::io::stderr(), "doorbell: the trace ends early, with {packets} packets of {of}: {why}");
+    }
     let json = result.to_json() + "\n";
     files.finish(&json)?;
     match args.format {

@@ -14,10 +14,10 @@ fn set(setting: &str) -> String {
 
 #[test]
 fn names_that_do_not_exist() {
-    assert_snapshot!(wrong(&["run", "mlx5-pktgen"]), @"doorbell: no scenario is called `mlx5-pktgen`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay, axienet-receive, axienet-receive-fixed, axienet-steps, axienet-saturated, axienet-bursts, axienet-sporadic, axienet-on-off, axienet-beside, axienet-jumbo, axienet-random, e1000-send, e1000-send-aligned, e1000-receive, e1000-transactions, e1000-pktgen; a path that ends in .toml is read as a file");
-    assert_snapshot!(wrong(&["transfer", "--profile", "mlx5", "--read", "--at", "0", "--bytes", "1"]), @"doorbell: no profile is called `mlx5`; the nearest is `mlx5-gen2`; there are: mlx5-gen2, mlx5-gen3, axienet-zynqmp, e1000-power4; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["run", "mlx5-pktgen"]), @"doorbell: no scenario is called `mlx5-pktgen`; the nearest is `mlx5-pktgen-64`; `doorbell list` has all; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["transfer", "--profile", "mlx5", "--read", "--at", "0", "--bytes", "1"]), @"doorbell: no profile is called `mlx5`; the nearest is `mlx5-gen2`; `doorbell list` has all; a path that ends in .toml is read as a file");
     assert_snapshot!(wrong(&["run", "nowhere/x.toml"]), @"doorbell: nowhere/x.toml: No such file or directory (os error 2)");
-    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "mlx5-pktgen-65"]), @"doorbell: no scenario is called `mlx5-pktgen-65`; the nearest is `mlx5-pktgen-64`; there are: mlx5-pktgen-64, mlx5-pktgen-64-gen3, mlx5-full-rate, mlx5-single-stream, mlx5-replay, axienet-receive, axienet-receive-fixed, axienet-steps, axienet-saturated, axienet-bursts, axienet-sporadic, axienet-on-off, axienet-beside, axienet-jumbo, axienet-random, e1000-send, e1000-send-aligned, e1000-receive, e1000-transactions, e1000-pktgen; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "mlx5-pktgen-65"]), @"doorbell: no scenario is called `mlx5-pktgen-65`; the nearest is `mlx5-pktgen-64`; `doorbell list` has all; a path that ends in .toml is read as a file");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn usage_faults_exit_2_too() {
 
 #[test]
 fn reproductions_of_nothing_known() {
-    assert_snapshot!(wrong(&["reproduce", "mlx4"]), @"doorbell: no system is called `mlx4`; there are: mlx5, e1000, axienet");
+    assert_snapshot!(wrong(&["reproduce", "mlx4"]), @"doorbell: no system is called `mlx4`; there are: mlx5, e1000, axienet, ibmveth, ibmvnic");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latncy=3"]), @"doorbell: --set pcie.memory_latncy: no constant is called `pcie.memory_latncy`; the nearest is `pcie.memory_latency`");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latency=3 GHz"]), @"doorbell: --set pcie.memory_latency=3 GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp=timer"]), @"doorbell: --set pcie.dllp=timer: `pcie.dllp` chooses between models; it is no constant");
@@ -177,4 +177,17 @@ fn an_interrupted_run_leaves_no_files() {
         assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{signal}");
     }
+}
+
+#[test]
+fn a_file_that_is_there_is_not_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(doorbell_in(dir.path(), &["new", "scenario", "mine.toml"]).code, 0);
+    let written = std::fs::read_to_string(dir.path().join("mine.toml")).unwrap();
+    assert_snapshot!(wrong_in(dir.path(), &["new", "profile", "mine.toml"]), @"doorbell: mine.toml: it is there already, and is left as it is");
+    assert_eq!(std::fs::read_to_string(dir.path().join("mine.toml")).unwrap(), written);
+    assert_snapshot!(wrong_in(dir.path(), &["new", "scenario", "mine"]), @"doorbell: mine: the name has to end in .toml");
+    assert_snapshot!(wrong_in(dir.path(), &["new", "scenario", "no/mine.toml"]), @"doorbell: no/mine.toml: No such file or directory (os error 2)");
+    assert_snapshot!(wrong_in(dir.path(), &["new", "scenario", "yours.toml", "--on", "no.toml"]), @"doorbell: no.toml: No such file or directory (os error 2)");
+    assert_eq!(names(dir.path()), ["mine.toml"]);
 }

@@ -56,12 +56,26 @@ fn trains_is_dominated_in_none_of_the_named_scenarios() {
     assert!(p99("axienet-steps", "trains") * 2.0 < p99("axienet-steps", "dim"));
 }
 
+/// Behind a drop of load and at low load: worse in the median and in the 99th percentile.
+#[test]
+fn behind_a_drop_and_at_low_load_dim_is_dominated() {
+    let sides = ["--side", SIDES[0], "--side", SIDES[4], "--by", "latency_ns.p50", "--by", "latency_ns.p99"];
+    let time = ["--set", "traffic.warmup=100", "--set", "traffic.duration=100", "--format", "json"];
+    let all = [&["judge", "axienet-steps", "axienet-sporadic"], &sides[..], &time[..]].concat();
+    let all: Value = serde_json::from_str(&good(&all)).unwrap();
+    let rows = all["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for dim in rows.iter().filter(|r| r["side"] == "dim") {
+        assert_eq!(dim["against_first"], "dominated", "{dim}");
+    }
+}
+
 #[test]
 fn trains_is_dominated_in_few_random_scenarios() {
     let all = judge(&["axienet-random", "--seeds", "1-60"]);
     assert_eq!(all["runs"], 60);
-    // Of a thousand it is 1.4 %, of which one is here.
-    assert!(all["dominated"].as_array().unwrap().len() <= 1, "{}", all["dominated"]);
+    // Of a thousand it is 1.8 %, of which two are here.
+    assert!(all["dominated"].as_array().unwrap().len() <= 2, "{}", all["dominated"]);
     let count = |side: &str, what: &str| {
         let row = all["sides"].as_array().unwrap().iter().find(|s| s["side"] == side).unwrap();
         row[what].as_u64().unwrap()

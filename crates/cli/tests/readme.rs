@@ -1,5 +1,6 @@
-//! The README shows what the commands print: each `console` block is run, and its
-//! output must be what stands there. `DOORBELL_README=write` writes it anew.
+//! The README and the documents show what the commands print: each `console` block is run, those of
+//! a file one after another in one directory, and its output must be what stands there.
+//! `DOORBELL_README=write` writes it anew.
 #![allow(missing_docs, reason = "tests")]
 
 use std::path::Path;
@@ -13,10 +14,8 @@ fn shell(line: &str, dir: &Path) -> String {
     String::from_utf8(ran.unwrap().stdout).unwrap()
 }
 
-#[test]
-fn every_console_block_is_what_the_commands_print() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let text = std::fs::read_to_string(&file).unwrap();
+/// The file with its blocks made anew, and how many commands are in them.
+fn renewed(text: &str) -> (String, u32) {
     let dir = tempfile::tempdir().unwrap();
     let (mut new, mut in_block, mut commands) = (String::new(), false, 0);
     for line in text.lines() {
@@ -31,13 +30,36 @@ fn every_console_block_is_what_the_commands_print() {
         new += line;
         new.push('\n');
     }
-    assert!(commands > 4, "the README has examples");
+    (new, commands)
+}
+
+fn holds(file: &Path) -> u32 {
+    let text = std::fs::read_to_string(file).unwrap();
+    let (new, commands) = renewed(&text);
     if std::env::var("DOORBELL_README").is_ok_and(|v| v == "write") {
-        std::fs::write(&file, &new).unwrap();
-        return;
+        std::fs::write(file, &new).unwrap();
+        return commands;
     }
     for (have, want) in text.lines().zip(new.lines()) {
-        assert_eq!(have, want, "DOORBELL_README=write cargo test -p doorbell-cli --test readme writes it anew");
+        let file = file.display();
+        assert_eq!(have, want, "{file}: DOORBELL_README=write cargo test -p doorbell-cli --test readme writes it anew");
     }
     assert_eq!(text, new);
+    commands
+}
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+#[test]
+fn the_readme_shows_what_the_commands_print() {
+    assert!(holds(&root().join("README.md")) > 4, "the README has examples");
+}
+
+#[test]
+fn the_documents_show_what_the_commands_print() {
+    let files = std::fs::read_dir(root().join("docs")).unwrap().map(|e| e.unwrap().path());
+    let commands: u32 = files.filter(|f| f.extension().is_some_and(|e| e == "md")).map(|f| holds(&f)).sum();
+    assert!(commands > 4, "the documents have examples");
 }

@@ -8,7 +8,9 @@ use insta::assert_snapshot;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,14 +22,27 @@ fn refused(args: &[&str]) -> String {
 #[test]
 fn wrong_arguments_are_told_with_what_is_allowed() {
     let socket = ["--socket", "/nowhere/s"];
-    assert_snapshot!(refused(&["e1001", socket[0], socket[1]]), @"doorbell: no device is called `e1001`; there are: e1000, e1000-82544gc, e1000-82545em, mlx5");
+    assert_snapshot!(refused(&["e1001", socket[0], socket[1]]), @"doorbell: no device is called `e1001`; there are: e1000, e1000-82544gc, e1000-82545em, mlx5, axi-ethernet, vnic, veth");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1]]), @"doorbell: --socket /nowhere/s: No such file or directory (os error 2)");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--uplink", "wifi"]), @"doorbell: --uplink wifi: allowed are tap:NAME, pcap:FILE, reflect, socket:PATH, none");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--mac", "1:2"]), @"doorbell: --mac 1:2: allowed are unicast addresses such as 52:54:00:db:00:01");
-    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--bus", "isa"]), @"doorbell: --bus isa: allowed are pci32, pci64, pcix, pcie2x8, pcie3x16");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--bus", "isa"]), @"doorbell: --bus isa: allowed are pci32, pci64, pcix, pcie2x8, pcie3x16, axi");
+    assert_snapshot!(refused(&["axi-ethernet", socket[0], socket[1], "--bus", "pci32"]), @"doorbell: --bus pci32: AXI is axi-ethernet's, and no other is; axi-ethernet is on axi");
+    assert_snapshot!(refused(&["mlx5", socket[0], socket[1], "--bus", "axi"]), @"doorbell: --bus axi: AXI is axi-ethernet's, and no other is; mlx5 is on pcie3x16");
+    assert_snapshot!(refused(&["vnic", socket[0], socket[1]]), @"doorbell: vnic is reached by hypervisor calls: --plugin-socket, and the plug-in in QEMU");
+    assert_snapshot!(refused(&["veth", "--plugin-socket", "/nowhere/s", "--mac", "2:0:0:0:0:1"]), @"doorbell: --mac: veth has none");
+    assert_snapshot!(refused(&["veth", "--plugin-socket", "/nowhere/s"]), @"doorbell: --plugin-socket /nowhere/s: No such file or directory (os error 2)");
+    assert_snapshot!(refused(&["e1000", "--plugin-socket", "/nowhere/s"]), @"doorbell: e1000 is a PCI device: --socket, and vfio-user");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--metrics", "here"]), @"doorbell: --metrics here: invalid socket address; allowed is an address to listen on, such as 127.0.0.1:9100");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--capture", "/nowhere/c"]), @"doorbell: /nowhere/c: No such file or directory (os error 2)");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--trace", "/nowhere/t"]), @"doorbell: /nowhere/t: No such file or directory (os error 2)");
+}
+
+#[test]
+fn a_fault_that_the_device_does_not_have() {
+    let fault = |device, f| refused(&[device, "--socket", "/nowhere/s", "--fault", f]);
+    assert_snapshot!(fault("mlx5", "wqe@0"), @"doorbell: --fault wqe@0: allowed is wqe@N, of mlx5: one WQE in N fails");
+    assert_snapshot!(fault("e1000", "wqe@9"), @"doorbell: --fault wqe@9: allowed is wqe@N, of mlx5: one WQE in N fails");
 }
 
 /// A server, which is killed if the test fails.
@@ -96,7 +111,13 @@ fn ask(s: &mut UnixStream, command: u16, body: &[u8]) -> Vec<u8> {
 
 /// A client that has read the device's id and its STATUS register.
 fn client(dir: &Path) -> UnixStream {
-    let mut s = UnixStream::connect(dir.join("s")).unwrap();
+    // The socket is there a moment before it listens.
+    let mut found = None;
+    wait_for(|| {
+        found = UnixStream::connect(dir.join("s")).ok();
+        found.is_some()
+    });
+    let mut s = found.unwrap();
     ask(&mut s, 1, &[0, 0, 1, 0]);
     let read = |region: u8, offset: u8| [offset, 0, 0, 0, 0, 0, 0, 0, region, 0, 0, 0, 4, 0, 0, 0];
     assert_eq!(ask(&mut s, 9, &read(7, 0))[16..], [0x86, 0x80, 0x0e, 0x10]);
@@ -122,6 +143,84 @@ fn clients_come_and_go_and_the_ledger_goes_on() {
     let reads = trace.as_array().unwrap().iter().filter(|e| e["name"] == "register read").count();
     assert_eq!(reads, 4);
     assert!(dir.path().join("wire.pcapng").exists());
+}
+
+/// RDBAL, a register that a driver writes and a reset clears.
+const RDBAL: u16 = 0x2800;
+
+fn rdbal(s: &mut UnixStream) -> Vec<u8> {
+    let read = [RDBAL.to_ne_bytes().as_slice(), &[0; 6], &[0; 4], &4u32.to_ne_bytes()].concat();
+    ask(s, 9, &read)[16..].to_vec()
+}
+
+#[test]
+fn a_client_that_vanishes_leaves_no_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    for _ in 0..3 {
+        let mut s = client(dir.path());
+        assert_eq!(rdbal(&mut s), [0; 4], "as after power-on");
+        ask(&mut s, 10, &[RDBAL.to_ne_bytes().as_slice(), &[0; 6], &[0; 4], &4u32.to_ne_bytes(), &[0x80; 4]].concat());
+        assert_eq!(rdbal(&mut s), [0x80; 4]);
+        // Gone without a word, half of a message sent.
+        s.write_all(&[9, 9, 9]).unwrap();
+    }
+    let report: Value = serde_json::from_str(&server.stop("-TERM")).unwrap();
+    assert_eq!((&report["clients"], &report["ledger"]["dma_faults"]), (&3.into(), &0.into()));
+}
+
+/// Where these tests run as root, the user that owns nothing; a directory that is its own, with the program in it.
+fn as_nobody() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_doorbell"), dir.path().join("doorbell")).unwrap();
+    // Who is not root cannot give it away, and is an ordinary user already.
+    let _ = std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY));
+    dir
+}
+
+const NOBODY: u32 = 65534;
+
+#[test]
+fn an_ordinary_user_can_serve() {
+    let dir = as_nobody();
+    let mut command = Command::new(dir.path().join("doorbell"));
+    command.args(["serve", "e1000", "--socket", "s", "--uplink", "reflect", "--format", "json", "--quiet"]);
+    command.args(["--trace", "trace.json", "--capture", "wire.pcapng", "--metrics", "127.0.0.1:0"]);
+    if std::fs::metadata(dir.path()).unwrap().uid() == NOBODY {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let server = Server(command.current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap());
+    wait_for(|| dir.path().join("s").exists());
+    let owner = std::fs::metadata(dir.path().join("s")).unwrap().uid();
+    assert_ne!(owner, 0, "the server is not root");
+    drop(client(dir.path()));
+    let report: Value = serde_json::from_str(&server.stop("-TERM")).unwrap();
+    assert_eq!(report["clients"], 1);
+}
+
+/// Root makes the TAP device, once, and gives it to the user.
+#[test]
+fn an_ordinary_user_can_serve_a_tap_device_that_is_theirs() {
+    if std::env::var("DOORBELL_FULL").is_err() {
+        println!("skipped: DOORBELL_FULL=1 is not set, and a network namespace needs root");
+        return;
+    }
+    let dir = as_nobody();
+    // udev opens /dev/net/tun to all; here, for these processes alone.
+    let line = format!(
+        "mknod tun c 10 200 && chmod 666 tun && mount --bind tun /dev/net/tun && \
+         ip tuntap add dev tap0 mode tap user {NOBODY} && ip link set tap0 up && \
+         exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --bounding-set -all --no-new-privs \
+         ./doorbell serve e1000 --socket s --uplink tap:tap0 --format json --quiet"
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "sh", "-c", &line]).current_dir(dir.path()).stdout(Stdio::piped());
+    let server = Server(command.spawn().unwrap());
+    wait_for(|| dir.path().join("s").exists());
+    assert_eq!(std::fs::metadata(dir.path().join("s")).unwrap().uid(), NOBODY);
+    drop(client(dir.path()));
+    let report: Value = serde_json::from_str(&server.stop("-TERM")).unwrap();
+    assert_eq!(report["clients"], 1);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 mod list;
 pub mod model;
 
+use crate::frames::{PEER, ip, plain};
 use doorbell_drivers::e1000::{Bus, Config, E1000, Eeprom, Errata, Filter, Stats, Throttle};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_layout::e1000::{self as l, phy, reg};
@@ -102,8 +103,6 @@ struct Bench<'a, H: Host, A: Arm<H>> {
 
 /// The address in the EEPROM of all cards.
 pub const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
-/// Another station.
-const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 
 impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
     fn open(h: &'a mut H, a: &'a mut A, c: &Config) -> Self {
@@ -214,41 +213,6 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
     }
 }
 
-fn plain(to: [u8; 6], len: usize) -> Vec<u8> {
-    let mut frame = [&to[..], &PEER, &[0x88, 0xb5]].concat();
-    frame.extend((frame.len()..len).map(|i| (i * 7 + i / 256 + len) as u8));
-    frame
-}
-
-/// An IPv4 frame of UDP or TCP with right checksums.
-fn ip(to: [u8; 6], udp: bool, payload: usize) -> Vec<u8> {
-    let l4 = if udp { 8 } else { 20 } + payload;
-    let mut f = [&to[..], &PEER, &[8, 0, 0x45, 0]].concat();
-    // A large send's length field does not matter until it is cut.
-    f.extend(((20 + l4) as u16).to_be_bytes());
-    f.extend([0x12, 0x34, 0x40, 0, 64, if udp { 17 } else { 6 }, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    f.extend([0x30, 0x39, 0x16, 0x2e]);
-    if udp {
-        f.extend((l4 as u16).to_be_bytes());
-        f.extend([0, 0]);
-    } else {
-        f.extend([0x01, 0x02, 0x03, 0x04, 0, 0, 0, 1, 0x50, 0x18, 0x20, 0, 0, 0, 0, 0]);
-    }
-    f.extend((0..payload).map(|i| (i * 13 + i / 256) as u8));
-    let check = doorbell_packet::checksum::Sum::of(&f[14..34]).checksum();
-    f[24..26].copy_from_slice(&check.to_be_bytes());
-    // Anything but 0, which would say that there is none.
-    f[if udp { 40 } else { 50 }] = 1;
-    let partial = headers::prepare_partial(&mut f);
-    if let Some(partial) = partial {
-        let sum = doorbell_packet::checksum::Sum::of(&f[usize::from(partial.start)..]);
-        let check = if udp { sum.udp_checksum() } else { sum.checksum() };
-        let at = usize::from(partial.start + partial.offset);
-        f[at..at + 2].copy_from_slice(&check.to_be_bytes());
-    }
-    f
-}
-
 /// EEPROM in both ways, also on opening, and the PHY.
 pub fn eeprom_and_phy<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let nic = E1000::open(h, &Config { eeprom: Eeprom::Eerd, ..*c }).unwrap();
@@ -325,7 +289,7 @@ pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, c);
     for udp in [false, true] {
         for payload in [20, 33, 700, 1453] {
-            let whole = ip(PEER, udp, payload);
+            let whole = ip(PEER, true, udp, payload);
             assert_eq!(verify(&whole).transport, Check::Good);
             let mut f = whole.clone();
             let checksum = headers::prepare_partial(&mut f);
@@ -348,7 +312,7 @@ pub fn large_send<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, c);
     for (payload, mss) in [(14_600, 1460u16), (14_000, 1448), (2_921, 1460), (30_000, 536), (1461, 1460)] {
         for cuts in [&[][..], &[54], &[54, 1000], &[100]] {
-            let whole = ip(PEER, false, payload);
+            let whole = ip(PEER, true, false, payload);
             let mut f = whole.clone();
             let todo = prepare_gso(&mut f, mss).unwrap();
             let mut expected = Vec::new();
@@ -460,7 +424,7 @@ fn receive_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     }
     assert_eq!(came, frames);
     if b.a.has("receive", Fact::RxChecksum) {
-        let mut f = ip(mac, false, 300);
+        let mut f = ip(mac, true, false, 300);
         assert!(b.receive(&f)[0].verified);
         f[60] ^= 1;
         assert!(!b.receive(&f)[0].verified);

@@ -7,11 +7,13 @@
 
 mod bench;
 mod codes;
+mod lan;
 mod offload;
 mod receive;
 mod transmit;
 
 pub use codes::{codes, left_open, translation};
+pub use lan::{busy, trunk};
 pub use offload::{negotiation, software_offloads};
 pub use receive::{
     copybreak, default_pools, interrupts, mac_and_filter, mtu, no_buffer, pools_by_size, receive, reopen, toggle,
@@ -31,6 +33,11 @@ pub enum Fact {
     Loses,
     /// Frames to other stations, and to groups that were not asked for, are not received.
     Filter,
+    /// It is an active trunk, with another partition on its LAN: what has no owner comes to it, and it sends
+    /// from any address.
+    Trunk,
+    /// A send of more than a kilobyte is answered H_BUSY at least once.
+    Busy,
 }
 
 /// What an arm lacks, and why.

@@ -3,7 +3,10 @@
 
 pub mod axienet;
 pub mod e1000;
+mod frames;
+pub mod hcalls;
 pub mod ibmveth;
+pub mod ibmvnic;
 pub mod mlx5;
 pub mod tshark;
 pub mod vfio_user;

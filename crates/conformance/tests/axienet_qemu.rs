@@ -6,7 +6,7 @@
 use doorbell_attach::qtest::{Ml605, QtestHost, Wire};
 use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_conformance::axienet::{self as body, Arm, Fact, Lacks};
-use doorbell_conformance::full;
+use doorbell_conformance::{axienet_bodies, full};
 use doorbell_drivers::axienet::Config;
 use doorbell_layout::axienet::line;
 use doorbell_seam::{Host, Place, Span};
@@ -126,108 +126,25 @@ fn reordered(f: impl Fn(&mut Reorder<QtestHost>, &mut Qemu, &Config)) {
     }
 }
 
-#[test]
-fn transmit_with_stores_reordered() {
-    reordered(body::transmit);
-    reordered(body::scatter);
-    reordered(body::checksum_offload);
-}
-#[test]
-fn receive_with_stores_reordered() {
-    reordered(body::receive);
-    reordered(body::rx_exhaustion);
-}
-#[test]
-fn reset_and_small_rings_with_stores_reordered() {
-    reordered(body::reset);
-    reordered(body::ring_wrap_and_stop);
-}
+axienet_bodies!(on, reordered);
 
 #[test]
 fn mdio() {
     on(|h, a, c| body::mdio(h, a, c, PHY_ID));
 }
 #[test]
-fn transmit() {
-    on(body::transmit);
+fn threshold() {
+    on(body::threshold);
+}
+#[test]
+fn bus_error() {
+    on(body::bus_error);
 }
 #[test]
 fn transmit_with_addresses_of_64_bits() {
     on(|h, a, c| body::transmit(h, a, &Config { address_bits: 64, ..*c }));
 }
 #[test]
-fn scatter() {
-    on(body::scatter);
-}
-#[test]
-fn checksum_offload() {
-    on(body::checksum_offload);
-}
-#[test]
-fn receive() {
-    on(body::receive);
-}
-#[test]
-fn receive_checksum() {
-    on(body::receive_checksum);
-}
-#[test]
-fn jumbo() {
-    on(body::jumbo);
-}
-#[test]
-fn too_long() {
-    on(body::too_long);
-}
-#[test]
-fn ring_wrap_and_stop() {
-    on(body::ring_wrap_and_stop);
-}
-#[test]
-fn rx_exhaustion() {
-    on(body::rx_exhaustion);
-}
-#[test]
-fn threshold() {
-    on(body::threshold);
-}
-#[test]
-fn threshold_counts_packets() {
-    on(body::threshold_counts_packets);
-}
-#[test]
-fn delay() {
-    on(body::delay);
-}
-#[test]
-fn interrupt_levels() {
-    on(body::interrupt_levels);
-}
-#[test]
-fn adaptive() {
-    on(body::adaptive);
-}
-#[test]
-fn filter() {
-    on(body::filter);
-}
-#[test]
-fn statistics() {
-    on(body::statistics);
-}
-#[test]
-fn reset() {
-    on(body::reset);
-}
-#[test]
-fn done_descriptor() {
-    on(body::done_descriptor);
-}
-#[test]
 fn done_descriptor_with_addresses_of_64_bits() {
     on(|h, a, c| body::done_descriptor(h, a, &Config { address_bits: 64, ..*c }));
-}
-#[test]
-fn bus_error() {
-    on(body::bus_error);
 }

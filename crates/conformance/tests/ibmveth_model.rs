@@ -75,8 +75,10 @@ impl Arm<System> for Model {
 /// Runs a body on an adapter with the network behind it, on a page for 509 buffers and on
 /// pools without end; at leisure, and with the hypervisor busy after each kilobyte.
 fn on(f: impl Fn(&mut System, &mut Model, &Config)) {
-    const POOLS: Lacks = &[(Fact::BufferListEnds, "here the hypervisor keeps buffers in pools of its own")];
-    for (max_buffers, lacks, slice) in [(509, &[][..], u32::MAX), (4096, POOLS, 1024)] {
+    const ALONE: (Fact, &str) = (Fact::Trunk, "a trunk needs another partition: see the neighbours below");
+    const LEISURE: Lacks = &[ALONE, (Fact::Busy, "here it copies at once")];
+    const POOLS: Lacks = &[ALONE, (Fact::BufferListEnds, "here the hypervisor keeps buffers in pools of its own")];
+    for (max_buffers, lacks, slice) in [(509, LEISURE, u32::MAX), (4096, POOLS, 1024)] {
         let adapter = Adapter::new(0, 0);
         let c = Config { vector: adapter.vector, ..Config::new(adapter.unit as u32, adapter.mac) };
         let cfg = device::Config {
@@ -107,6 +109,102 @@ bodies! {
     negotiation software_offloads
     receive toggle pools_by_size copybreak no_buffer default_pools interrupts mtu reopen mac_and_filter
     codes left_open translation
+    busy trunk
+}
+
+/// A partition beside the adapter's, with a driver that agrees to nothing: what it sends arrives, and what it gets left.
+struct Neighbour {
+    nic: Ibmveth,
+    vector: u16,
+    lacks: Lacks,
+    got: Vec<Vec<u8>>,
+}
+
+impl Neighbour {
+    /// In the neighbour's partition, as late as it is here.
+    fn there<R>(&mut self, h: &mut System, f: impl FnOnce(&mut Ibmveth, &mut System) -> R) -> R {
+        let now = h.now();
+        h.enter(1);
+        h.idle_until(now);
+        let r = f(&mut self.nic, h);
+        let now = h.now();
+        h.enter(0);
+        h.idle_until(now);
+        r
+    }
+}
+
+impl Arm<System> for Neighbour {
+    fn inject(&mut self, h: &mut System, frame: &[u8]) {
+        self.there(h, |nic, h| {
+            let p = packet(h, frame, Todo::NONE);
+            assert_eq!(nic.transmit(h, p, false), Tx::Ok);
+            let mut up = Sent::default();
+            nic.reclaim(h, &mut up);
+            up.0.into_iter().for_each(|b| h.release(b));
+        });
+        h.delay(Span::from_us(50));
+    }
+    fn collect(&mut self, h: &mut System) -> Option<Vec<u8>> {
+        let came = self.there(h, |nic, h| {
+            let mut up = Up::default();
+            while nic.poll(h, 64, &mut up) == Poll::Again {}
+            let mut came = vec![];
+            for (p, _) in up.0 {
+                let mut bytes = vec![];
+                for q in p.pieces() {
+                    h.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
+                }
+                came.push(bytes);
+                p.release(h);
+            }
+            came
+        });
+        self.got.extend(came);
+        if self.got.is_empty() { None } else { Some(self.got.remove(0)) }
+    }
+    fn interrupt(&mut self, h: &mut System) -> bool {
+        h.bus.platform_mut().take_message(self.vector).is_some()
+    }
+    fn lacks(&self) -> Lacks {
+        self.lacks
+    }
+}
+
+#[derive(Default)]
+struct Sent(Vec<Buf>);
+
+impl Sink for Sent {
+    fn sent(&mut self, b: Buf, _: u32, _: bool) {
+        self.0.push(b);
+    }
+    fn received(&mut self, _: Packet, _: bool) {
+        panic!("nothing was polled");
+    }
+}
+
+/// The trunk's body, at leisure and with the hypervisor busy after each kilobyte.
+#[test]
+fn a_trunk_among_neighbours() {
+    use doorbell_drivers::ibmveth::LargeSend;
+    for slice in [u32::MAX, 1024] {
+        let adapters = vec![Adapter { trunk: 1, ..Adapter::new(0, 0) }, Adapter::new(1, 1)];
+        let config = |a: &Adapter| Config { vector: a.vector, ..Config::new(a.unit as u32, a.mac) };
+        let (c, other) = (config(&adapters[0]), config(&adapters[1]));
+        let mut h = system(device::Config { slice, ..device::Config::new(adapters) });
+        let mut small = Config { checksum: false, large_send: LargeSend::Off, ..other };
+        small.pools.iter_mut().for_each(|p| p.count = 64);
+        h.enter(1);
+        let nic = Ibmveth::open(&mut h, &small).unwrap();
+        let opened = h.now();
+        h.enter(0);
+        h.idle_until(opened);
+        let mut arm = Neighbour { nic, vector: c.vector, lacks: &[], got: vec![] };
+        body::trunk(&mut h, &mut arm, &c);
+        h.enter(1);
+        arm.nic.close(&mut h);
+        is_clean(&mut h);
+    }
 }
 
 #[derive(Default)]

@@ -38,6 +38,8 @@ impl Arm<PseriesHost> for Qemu {
             (Fact::BufferListEnds, "QEMU keeps buffers in pools by size, and not in the page"),
             (Fact::Loses, "QEMU counts a frame that no buffer holds, and keeps it to try again before all others"),
             (Fact::Filter, "QEMU receives all frames"),
+            (Fact::Trunk, "QEMU has one partition, and no attributes to say that it is a trunk"),
+            (Fact::Busy, "QEMU copies at once, and is never busy"),
         ]
     }
 }
@@ -69,4 +71,5 @@ bodies! {
     negotiation software_offloads
     receive toggle pools_by_size copybreak no_buffer default_pools interrupts mtu reopen mac_and_filter
     codes left_open translation
+    busy trunk
 }

@@ -1,10 +1,10 @@
 //! The mlx5 device alone: what it does with what hardware has to put up with.
 
-use doorbell_conformance::mlx5::{Access, Bench};
+use doorbell_conformance::mlx5::{Access, Bench, Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
+use doorbell_layout::mlx5::command::{Numbered, op};
 use doorbell_layout::mlx5::{
-    Caps, CmdStatus, CqContext, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, SqContext, SqState, event, opcode,
-    syndrome, uar,
+    Caps, CmdStatus, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, SqState, event, opcode, syndrome, uar,
 };
 use doorbell_seam::{Device, Reg, Span, Time, Timed};
 use zerocopy::IntoBytes;
@@ -232,7 +232,7 @@ fn ends_in(nic: Config, min_inline: u8, put: impl FnOnce(&mut Bench)) -> u8 {
     assert_eq!(b.frames().len(), 0, "nothing of it is sent");
     let c = b.device.counters;
     assert_eq!((c.packets, c.errors, c.discarded), (0, 1, 1));
-    assert_eq!(b.device.query_sq(b.sqn), Ok(SqState::Error));
+    assert_eq!(b.query_sq(), Ok(SqState::Error));
     let cqe = cqes(&mut b);
     assert_eq!(cqe.len(), 1);
     assert_eq!(cqe[0].1, 0);
@@ -507,7 +507,7 @@ fn a_queue_taken_to_err_in_the_middle_of_a_session_counts_each_packet_once() {
     b.until(ps(4_000 * 7));
     let sent = b.device.counters.packets;
     assert!((1..20).contains(&sent), "{sent}");
-    b.device.modify_sq(b.sqn, SqState::Ready, SqState::Error).unwrap();
+    b.modify_sq(SqState::Ready, SqState::Error).unwrap();
     b.settle();
     let c = b.device.counters;
     assert_eq!((c.packets, c.discarded), (sent, 20 - sent));
@@ -522,7 +522,7 @@ fn through_rst_to_rdy_a_queue_counts_from_zero() {
     b.put_send(0, 60, true);
     b.go();
     assert_eq!(cqes(&mut b), [(0, 0), (LENGTH, 1), (FLUSH, 2)]);
-    let modify = |b: &mut Bench, from, to| b.device.modify_sq(b.sqn, from, to);
+    let modify = |b: &mut Bench, from, to| b.modify_sq(from, to);
     assert_eq!(modify(&mut b, SqState::Ready, SqState::Reset), Err(CmdStatus::BadResourceState));
     assert_eq!(modify(&mut b, SqState::Error, SqState::Ready), Err(CmdStatus::BadResourceState));
     assert_eq!(modify(&mut b, SqState::Error, SqState::Reset), Ok(()));
@@ -540,7 +540,7 @@ fn a_queue_whose_ring_is_gone_says_so_by_an_event() {
     b.put_send(0, 60, true);
     b.go();
     assert_eq!(b.events(), [(event::WQ_CATAS, b.sqn)]);
-    assert_eq!(b.device.query_sq(b.sqn), Ok(SqState::Error));
+    assert_eq!(b.query_sq(), Ok(SqState::Error));
     assert_eq!(b.cqes(), []);
 }
 
@@ -549,12 +549,12 @@ fn a_queue_whose_ring_is_gone_says_so_by_an_event() {
 #[test]
 fn doorbells_in_rst_are_ignored() {
     let mut b = Bench::new(NIC);
-    b.device.modify_sq(b.sqn, SqState::Ready, SqState::Reset).unwrap();
+    b.modify_sq(SqState::Ready, SqState::Reset).unwrap();
     b.put_send(0, 60, true);
     b.port.forbidden = true;
     b.go();
     assert_eq!(b.device.counters.bad_doorbells, 1);
-    b.device.modify_sq(b.sqn, SqState::Reset, SqState::Ready).unwrap();
+    b.modify_sq(SqState::Reset, SqState::Ready).unwrap();
     b.settle();
     b.port.forbidden = false;
     b.go();
@@ -904,6 +904,24 @@ fn an_interrupt_is_not_older_than_the_arm_that_asked_for_it() {
     assert_eq!(b.messages()[1], us(3));
 }
 
+#[test]
+fn one_wqe_in_so_many_fails_when_that_is_asked_for() {
+    let mut b = Bench::new(Config { fail_every: 3, ..NIC });
+    b.put_send(0, 60, true);
+    b.put_send(0, 60, true);
+    b.put_session(5, true);
+    b.put_send(0, 60, true);
+    b.go();
+    assert_eq!(cqes(&mut b), [(0, 0), (0, 1), (QP_OP, 2), (FLUSH, 4)]);
+    assert_eq!((b.frames().len(), b.device.counters.discarded), (2, 6));
+    b.modify_sq(SqState::Error, SqState::Reset).unwrap();
+    b.modify_sq(SqState::Reset, SqState::Ready).unwrap();
+    b.pc = 0;
+    b.put_send(0, 60, true);
+    b.go();
+    assert_eq!(b.frames().len(), 3, "and the queue recovers");
+}
+
 // ---- ends ----
 
 /// A device in the middle of everything: WQEs announced, fetched, executed, CQEs
@@ -926,7 +944,7 @@ fn busy() -> Bench {
 #[test]
 fn after_a_reset_of_the_queue_nothing_of_it_is_touched() {
     let mut b = busy();
-    b.device.modify_sq(b.sqn, SqState::Ready, SqState::Reset).unwrap();
+    b.modify_sq(SqState::Ready, SqState::Reset).unwrap();
     b.port.forbidden = false;
     // One entry was written before; its event is the CQ's business.
     b.settle();
@@ -937,16 +955,17 @@ fn after_a_reset_of_the_queue_nothing_of_it_is_touched() {
 #[test]
 fn after_destruction_nothing_is_touched() {
     let mut b = busy();
-    assert_eq!(b.device.destroy_eq(b.eqn), Err(CmdStatus::BadResourceState));
-    assert_eq!(b.device.destroy_cq(b.cqn), Err(CmdStatus::BadResourceState));
-    b.device.destroy_sq(b.sqn).unwrap();
-    b.device.destroy_cq(b.cqn).unwrap();
-    b.device.destroy_eq(b.eqn).unwrap();
-    b.device.destroy_mkey(b.lkey).unwrap();
+    let (sqn, cqn, eqn, mkey) = (b.sqn, b.cqn, b.eqn, b.lkey >> 8);
+    assert_eq!(b.about(op::DESTROY_EQ, eqn), Err(CmdStatus::BadResourceState));
+    assert_eq!(b.about(op::DESTROY_CQ, cqn), Err(CmdStatus::BadResourceState));
+    let all = [(op::DESTROY_SQ, sqn), (op::DESTROY_CQ, cqn), (op::DESTROY_EQ, eqn), (op::DESTROY_MKEY, mkey)];
+    for (destroy, n) in all {
+        b.about(destroy, n).unwrap();
+    }
     b.until(us(1000));
     assert_eq!(b.device.next_due(), None);
-    for gone in [b.device.destroy_sq(b.sqn), b.device.destroy_cq(b.cqn), b.device.destroy_eq(b.eqn)] {
-        assert_eq!(gone, Err(CmdStatus::BadResource));
+    for (destroy, n) in all {
+        assert_eq!(b.about(destroy, n), Err(CmdStatus::BadResource));
     }
     b.ring();
     b.arm_cq(0);
@@ -965,7 +984,6 @@ fn after_a_function_reset_nothing_is_touched() {
     b.arm_eq(0);
     b.until(us(2000));
     assert_eq!(b.device.counters.packets, counted.packets, "counters stay");
-    assert_eq!(b.device.query_sq(b.sqn), Err(CmdStatus::BadResource));
 }
 
 #[test]
@@ -976,8 +994,9 @@ fn a_destroyed_cq_with_an_event_pending_is_forgotten() {
     b.ring();
     b.until(us(1));
     b.port.forbidden = true;
-    b.device.destroy_sq(b.sqn).unwrap();
-    b.device.destroy_cq(b.cqn).unwrap();
+    let (sqn, cqn) = (b.sqn, b.cqn);
+    b.about(op::DESTROY_SQ, sqn).unwrap();
+    b.about(op::DESTROY_CQ, cqn).unwrap();
     b.until(us(100));
 }
 
@@ -994,28 +1013,39 @@ fn the_end_of_time_is_reached() {
 
 #[test]
 fn objects_need_what_they_name() {
-    let mut b = Bench::new(NIC);
-    let cq = CqContext { log_size: 4, ring: 0x1000, dbr: 0x40, eqn: b.eqn, uar: 0x10, period_us: 0, max_count: 0 };
-    let sq = SqContext { log_size: 6, ring: 0x1000, dbr: 0x40, cqn: b.cqn, uar: 0x10, min_inline: 0 };
-    let d = &mut b.device;
-    assert_eq!(d.create_cq(&CqContext { eqn: 200, ..cq }), Err(CmdStatus::BadResource));
-    assert_eq!(d.create_sq(&SqContext { cqn: b.eqn, ..sq }), Err(CmdStatus::BadResource));
-    for bad in [SqContext { ring: 0x1010, ..sq }, SqContext { dbr: 4, ..sq }, SqContext { log_size: 16, ..sq }] {
-        assert_eq!(d.create_sq(&bad), Err(CmdStatus::BadParam));
+    let mut c = Console::running(NIC);
+    let o = c.common();
+    let page = Console::pas(&[Console::page(4)]);
+    let cq = |c: &mut Console, o: &Common, log, dbr, list: &[u8]| {
+        c.run(op::CREATE_CQ, 0, &Console::cq_message(o, log, dbr), list).status
+    };
+    let sq = |c: &mut Console, o: &Common, log, dbr, list: &[u8]| {
+        c.run(op::CREATE_SQ, 0, &Console::sq_message(o, log, dbr), list).status
+    };
+    let (resource, wrong) = (Some(CmdStatus::BadResource), Some(CmdStatus::BadParam));
+    assert_eq!((cq(&mut c, &o, 4, 0x40, &page), sq(&mut c, &o, 6, 0x40, &page)), (None, None));
+    assert_eq!(cq(&mut c, &Common { eq: 200, ..o }, 4, 0x40, &page), resource);
+    assert_eq!(sq(&mut c, &Common { cq: o.eq, ..o }, 6, 0x40, &page), resource);
+    for (log_cq, log_sq, dbr) in [(4, 6, 4), (23, 16, 0x40)] {
+        assert_eq!((cq(&mut c, &o, log_cq, dbr, &page), sq(&mut c, &o, log_sq, dbr, &page)), (wrong, wrong));
     }
-    for bad in [CqContext { ring: 0x1010, ..cq }, CqContext { dbr: 4, ..cq }, CqContext { log_size: 23, ..cq }] {
-        assert_eq!(d.create_cq(&bad), Err(CmdStatus::BadParam));
-    }
-    assert_eq!(d.destroy_mkey(77 << 8), Err(CmdStatus::BadResource));
+    assert_eq!(c.about(op::DESTROY_MKEY, 77), resource);
 }
 
 #[test]
 fn every_eq_can_be_armed_and_pages_end_with_the_bar() {
-    let mut d = Mlx5::new(NIC);
-    let c = doorbell_layout::mlx5::EqContext { log_size: 0, ring: 0x1000, vector: 0, uar: 0x10, events: 0 };
-    let eqs: Vec<u32> = std::iter::from_fn(|| d.create_eq(&c).ok()).collect();
+    let mut c = Console::running(NIC);
+    let uar = c.alloc(op::ALLOC_UAR);
+    let eqs: Vec<u32> = std::iter::from_fn(|| {
+        let a = c.eq(uar, 0, 0, 0, &[Console::page(4)]);
+        a.status.is_none().then(|| a.number())
+    })
+    .collect();
     assert!(eqs.len() >= 64);
     assert!(eqs.iter().all(|&n| n < 256), "an arm has eight bits for the number");
-    let pages = std::iter::from_fn(|| d.alloc_uar().ok()).take(1 << 20).last().unwrap();
-    assert!(pages < 8192, "the BAR has 32 MiB");
+    let pages = std::iter::from_fn(|| {
+        let a = c.run(op::ALLOC_UAR, 0, &Numbered::ZERO, &[]);
+        a.status.is_none().then(|| a.number())
+    });
+    assert!(pages.take(1 << 14).last().unwrap() < 8192, "the BAR has 32 MiB");
 }

@@ -17,3 +17,6 @@ pub mod e1000;
 pub mod mlx5;
 pub mod veth;
 pub mod vnic;
+
+#[cfg(test)]
+mod testing;

@@ -10,6 +10,10 @@ macro_rules! counters {
         }
 
         impl $name {
+            /// Adds another's counts.
+            pub fn add(&mut self, other: &$name) {
+                $(self.$field += other.$field;)*
+            }
             /// Every counter with its name.
             pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($field), self.$field)),*].into_iter()

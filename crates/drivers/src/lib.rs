@@ -18,6 +18,7 @@ mod counters;
 pub mod axienet;
 pub mod e1000;
 pub mod ibmveth;
+pub mod ibmvnic;
 pub mod mlx5;
 
 use doorbell_packet::Packet;

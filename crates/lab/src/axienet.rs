@@ -248,6 +248,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     let mut stations = [Station::new(driver, meter, lines(), 0, 1)];
     let begin = m.now();
     m.device.capture = watch.wants_frames().then(Vec::new);
+    crate::trace::begin_wired(&mut m, watch);
     m.outside(|device, _, at| device.peer.start(at));
     let ends = [begin + load.warmup, begin + load.warmup + load.duration];
     let mut at = begin;
@@ -287,6 +288,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     at += Span::from_ms(50);
     advance(&mut m, &mut cpus, &mut stations, setup, at)?;
     m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
+    crate::trace::end_wired(&mut m, watch);
     let [station] = stations;
     let Station { driver, endpoint, .. } = station;
     let (stats, threshold) = (*driver.stats(), driver.coalesce().rx_frames);
@@ -387,10 +389,13 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
     if let Some(source) = load.source(&mut m, 1, 0, buffers).map_err(no_memory)? {
         cores.push(Core::new(driver, source, lines(), buffers as usize));
     }
-    let before = m.ledger().clone();
+    let before = (m.ledger().clone(), work_of(&m), m.stalled());
     let begin = m.now();
     let end = open::drive(&mut m, &mut cores, load.packets(1), watch)?;
-    let ledger = m.ledger().since(&before);
+    // What opening and closing cost is not of the packets.
+    let ledger = m.ledger().since(&before.0);
+    let work = closed::differences(&before.1, &work_of(&m));
+    let stalled = Span::from_ps(m.stalled().ps() - before.2.ps());
     let (mut stats, mut latency, mut skipped, mut threshold) = (Stats::default(), Histogram::default(), 0, 0);
     for core in cores {
         stats = *core.driver.stats();
@@ -400,8 +405,6 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
         skipped += core.traffic.release(&mut m);
     }
     m.flush_posted();
-    let work = work_of(&m);
-    let stalled = m.stalled();
     let busy = work.iter().fold(stalled, |sum, w| sum + w.2);
     let mut o = Outcome {
         packets: ledger.wire_frames,

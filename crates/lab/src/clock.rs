@@ -17,6 +17,7 @@ pub use napi::Interrupt;
 
 use crate::histogram::Histogram;
 use crate::traffic::{Next, Traffic};
+use doorbell_bus::trace::Call;
 use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_packet::Packet;
@@ -206,7 +207,9 @@ where
     for k in 0..c.lines.len() {
         if c.lines[k].pending(m.bus.platform()).is_some_and(|at| at <= m.now()) {
             let vector = c.lines[k].take(m.bus.platform_mut());
+            let from = m.now();
             poll |= c.driver.interrupt(m, vector) == Irq::Poll;
+            m.mark(from, Call::Interrupt(vector));
         }
     }
     if poll {
@@ -214,11 +217,15 @@ where
             let now = m.now();
             let (traffic, latency) = (&mut c.traffic, &mut c.latency);
             let mut up = Metered { traffic, latency, handed: &c.handed, now };
-            match c.driver.poll(m, BUDGET, &mut up) {
+            let result = c.driver.poll(m, BUDGET, &mut up);
+            m.mark(now, Call::Poll);
+            match result {
                 Poll::Again => {}
                 Poll::Idle => break,
                 Poll::Work => {
+                    let from = m.now();
                     c.driver.work(m);
+                    m.mark(from, Call::Work);
                     break;
                 }
             }
@@ -242,7 +249,10 @@ where
                 Next::Done => return State::Finished,
             },
         };
-        match c.driver.transmit(m, packet, more) {
+        let from = m.now();
+        let result = c.driver.transmit(m, packet, more);
+        m.mark(from, Call::Transmit);
+        match result {
             Tx::Ok => {}
             Tx::Busy(p) => {
                 c.held = Some((p, more));

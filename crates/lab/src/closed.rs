@@ -7,12 +7,16 @@
 //!
 //! A packet is a frame with data on the wire: sent where the machine sends, received
 //! where it receives. In request-response traffic it is a transaction.
+//!
+//! Other stations may work beside the one with the connections ([`run_among`]): a machine of several
+//! partitions, one of which carries what another sends. Counts are then those of all of them.
 
 use crate::clock::link::Wired;
-use crate::clock::napi::{Busy, Cpu, End, Interrupt, Rules, Station, Stuck, run as schedule};
+use crate::clock::napi::{Busy, Cpu, End, Endpoint, Interrupt, Rules, Station, Stuck, run as schedule};
 use crate::histogram::Histogram;
 use crate::key::{Key, Values};
 use crate::result::{Series, Work, work_of};
+use crate::trace;
 use crate::traffic::tcp::{App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair};
 use crate::watch::Watch;
 use doorbell_bus::machine::Done;
@@ -287,14 +291,14 @@ struct Mark {
 }
 
 /// Packets and payload so far.
-fn arrived<B: Bus, D, Dr>(m: &Machine<B, Wired<D, Hosts>>, s: &Station<Dr, Stack>, kind: Kind) -> (u64, u64) {
+fn arrived<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack, kind: Kind) -> (u64, u64) {
     let peers = || m.device.peer.ends.iter();
     let sum = |f: &dyn Fn(&crate::traffic::tcp::End) -> u64| peers().map(f).sum::<u64>();
     match kind {
         Kind::Send => (sum(&|e| e.socket.counters.data_received), sum(&|e| e.socket.received())),
         Kind::Receive => (
-            s.endpoint.connections.iter().map(|c| c.socket.counters.data_received).sum(),
-            s.endpoint.connections.iter().map(|c| c.socket.received()).sum(),
+            stack.connections.iter().map(|c| c.socket.counters.data_received).sum(),
+            stack.connections.iter().map(|c| c.socket.received()).sum(),
         ),
         Kind::Serve => {
             let done = sum(&|e| if let App::Client(c) = &e.app { c.latency.count() } else { 0 });
@@ -303,9 +307,9 @@ fn arrived<B: Bus, D, Dr>(m: &Machine<B, Wired<D, Hosts>>, s: &Station<Dr, Stack
     }
 }
 
-fn mark<B: Bus, D, Dr>(
+fn mark<B: Bus, D, Dr, E: HasStack>(
     m: &Machine<B, Wired<D, Hosts>>,
-    s: &Station<Dr, Stack>,
+    stations: &[Station<Dr, E>],
     cpus: &[Cpu],
     at: Time,
     kind: Kind,
@@ -314,7 +318,7 @@ fn mark<B: Bus, D, Dr>(
 where
     Wired<D, Hosts>: Device<B>,
 {
-    let (packets, payload) = arrived(m, s, kind);
+    let (packets, payload) = stations.first().map_or((0, 0), |s| arrived(m, s.endpoint.stack(), kind));
     let wire = |w: &crate::clock::link::Wire| w.landed;
     Mark {
         at,
@@ -322,12 +326,12 @@ where
         payload,
         out: wire(&m.device.out),
         back: wire(&m.device.back),
-        ledger: m.ledger().clone(),
+        ledger: m.bus.ledger(),
         work: work_of(m),
         stalled: m.stalled(),
         counters,
-        interrupts: s.taken.clone(),
-        polls: s.polls,
+        interrupts: stations.iter().flat_map(|s| s.taken.iter().copied()).collect(),
+        polls: stations.iter().map(|s| s.polls).sum(),
         busy: cpus.iter().map(|c| c.busy).collect(),
     }
 }
@@ -350,6 +354,23 @@ pub(crate) fn counted(a: &[Entries; 2], b: &[Entries; 2]) -> [Entries; 2] {
 const SLICE: Span = Span::from_ms(1);
 const LONGEST_END: Span = Span::from_ms(60_000);
 
+/// The first station's endpoint, which has the connections.
+pub trait HasStack {
+    /// The connections of the first station; of others it is not asked for.
+    fn stack(&self) -> &Stack;
+    /// The same.
+    fn stack_mut(&mut self) -> &mut Stack;
+}
+
+impl HasStack for Stack {
+    fn stack(&self) -> &Stack {
+        self
+    }
+    fn stack_mut(&mut self) -> &mut Stack {
+        self
+    }
+}
+
 /// Runs `load` over `driver`, which is open. Gives the driver back. `look` reads the counters of driver and device.
 ///
 /// # Errors
@@ -369,9 +390,40 @@ where
 {
     let Above { lines, connections, prices, softirq: rules } = above;
     let stack = Stack::new(connections, load.offloads, prices, load.gro, rules.slice);
-    let mut cpus: Vec<Cpu> = (0..load.cores()).map(|_| Cpu::default()).collect();
-    let mut stations = [Station::new(driver, stack, lines, 0, load.cores() - 1)];
+    let stations = vec![Station::new(driver, stack, lines, 0, load.cores() - 1)];
+    let look = |s: &[Station<Dr, Stack>], m: &Machine<B, Wired<D, Hosts>>| look(&s[0].driver, &m.device.device);
+    let (seen, mut stations) = run_among(m, stations, load.cores(), &rules, load, look, watch)?;
+    let Station { driver, endpoint, .. } = stations.remove(0);
+    endpoint.release(m);
+    Ok((seen, driver))
+}
+
+/// Runs `load` over several stations on `cores` cores, the first of which has the connections. Gives
+/// them back, nothing in their queues.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// When there is no station.
+pub fn run_among<B, D, Dr, E>(
+    m: &mut Machine<B, Wired<D, Hosts>>,
+    mut stations: Vec<Station<Dr, E>>,
+    cores: usize,
+    rules: &Rules,
+    load: &Load,
+    look: impl Fn(&[Station<Dr, E>], &Machine<B, Wired<D, Hosts>>) -> [Entries; 2],
+    watch: &mut dyn Watch,
+) -> Result<(Seen, Vec<Station<Dr, E>>), RunError>
+where
+    B: Bus,
+    Wired<D, Hosts>: Device<B>,
+    Dr: Driver<Machine<B, Wired<D, Hosts>>>,
+    E: Endpoint<Machine<B, Wired<D, Hosts>>> + HasStack,
+{
+    let mut cpus: Vec<Cpu> = (0..cores).map(|_| Cpu::default()).collect();
     let begin = m.now();
+    trace::begin_wired(m, watch);
     m.outside(|device, _, at| device.peer.start(at));
     m.device.capture = watch.wants_frames().then(Vec::new);
     let (from, to) = (begin + load.warmup, begin + load.warmup + load.duration);
@@ -382,14 +434,14 @@ where
     while marks.len() < 2 {
         let goal = if marks.is_empty() { from } else { to };
         let until = goal.min(at + SLICE);
-        schedule(m, &mut cpus, &mut stations, &rules, until).map_err(RunError::Stuck)?;
+        schedule(m, &mut cpus, &mut stations, rules, until).map_err(RunError::Stuck)?;
         at = until;
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
         if !watch.progress(at.since(begin).ps(), all) {
             return Err(RunError::Stopped);
         }
-        let packets = arrived(m, &stations[0], load.kind).0;
-        let interrupts = stations[0].taken.first().copied().unwrap_or(0);
+        let packets = arrived(m, stations[0].endpoint.stack(), load.kind).0;
+        let interrupts = stations.iter().filter_map(|s| s.taken.first()).sum();
         let seconds = until.since(last.0).as_secs_f64().max(1e-12);
         let ms = at.since(begin).as_secs_f64() * 1e3;
         series[0].points.push((ms, (packets - last.1) as f64 / seconds));
@@ -397,11 +449,11 @@ where
         last = (until, packets, interrupts);
         if at == goal {
             // At an instant: what the cores did beyond it counts for the other side at both ends alike.
-            let counters = look(&stations[0].driver, &m.device.device);
-            marks.push(mark(m, &stations[0], &cpus, at, load.kind, counters));
+            let counters = look(&stations, m);
+            marks.push(mark(m, &stations, &cpus, at, load.kind, counters));
         }
     }
-    for c in &mut stations[0].endpoint.connections {
+    for c in &mut stations[0].endpoint.stack_mut().connections {
         c.app.finish();
     }
     for e in &mut m.device.peer.ends {
@@ -410,7 +462,7 @@ where
     let last = at + LONGEST_END;
     loop {
         at += SLICE;
-        let end = schedule(m, &mut cpus, &mut stations, &rules, at).map_err(RunError::Stuck)?;
+        let end = schedule(m, &mut cpus, &mut stations, rules, at).map_err(RunError::Stuck)?;
         if end == End::Done {
             // The last acknowledgment may still be in the device.
             settle(m, at);
@@ -423,16 +475,20 @@ where
             return Err(RunError::Open);
         }
     }
-    let [mut station] = stations;
-    let mut wrong = wrong(m, &station);
-    let rest: Vec<_> = station.drain_queue().collect();
-    if !rest.is_empty() {
-        wrong.push(format!("{} packets wait in the qdisc of closed connections", rest.len()));
+    let mut wrong = wrong(m, stations[0].endpoint.stack());
+    for s in &mut stations {
+        // Its buffers are its partition's.
+        m.enter(s.irq_core);
+        let rest: Vec<_> = s.drain_queue().collect();
+        if !rest.is_empty() {
+            wrong.push(format!("{} packets wait in the qdisc of closed connections", rest.len()));
+        }
+        rest.into_iter().for_each(|p| p.release(m));
     }
-    rest.into_iter().for_each(|p| p.release(m));
+    m.enter(stations[0].irq_core);
     let latency = latency(&m.device.peer);
-    let Station { driver, endpoint, .. } = station;
     settle(m, at + Span::from_ms(10));
+    trace::end_wired(m, watch);
     m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
     let (a, b) = (&marks[0], &marks[1]);
     let seen = Seen {
@@ -452,8 +508,7 @@ where
         series: series.into(),
         wrong,
     };
-    endpoint.release(m);
-    Ok((seen, driver))
+    Ok((seen, stations))
 }
 
 /// What is on its way to the wire leaves until `until`, and what was written arrives.
@@ -477,8 +532,8 @@ fn latency(peers: &Hosts) -> Histogram {
 }
 
 /// What both ends found wrong with each other's frames.
-fn wrong<B: Bus, D, Dr>(m: &Machine<B, Wired<D, Hosts>>, s: &Station<Dr, Stack>) -> Vec<String> {
-    let (here, there) = (s.endpoint.counters, &m.device.peer);
+fn wrong<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack) -> Vec<String> {
+    let (here, there) = (stack.counters, &m.device.peer);
     [
         ("frames with a bad checksum came", here.bad_checksums),
         ("frames with a bad payload came", here.bad_payloads),

@@ -247,10 +247,13 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
     if let Some(source) = load.source(&mut m, 1, 0, buffers).map_err(no_memory)? {
         cores.push(Core::new(driver, source, LINE, buffers as usize));
     }
-    let before = m.ledger().clone();
+    let before = (m.ledger().clone(), work_of(&m), m.stalled());
     let begin = m.now();
     let end = open::drive(&mut m, &mut cores, load.packets(1), watch)?;
-    let ledger = m.ledger().since(&before);
+    // What opening and closing cost is not of the packets.
+    let ledger = m.ledger().since(&before.0);
+    let work = closed::differences(&before.1, &work_of(&m));
+    let stalled = Span::from_ps(m.stalled().ps() - before.2.ps());
     let (mut stats, mut latency, mut skipped) = (Stats::default(), Histogram::default(), 0);
     for core in cores {
         stats = *core.driver.stats();
@@ -259,8 +262,6 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
         skipped += core.traffic.release(&mut m);
     }
     m.flush_posted();
-    let work = work_of(&m);
-    let stalled = m.stalled();
     let mut o = Outcome {
         packets: ledger.wire_frames,
         elapsed: end.since(begin),

@@ -56,6 +56,12 @@ impl Histogram {
         (self.total > 0).then_some(self.max)
     }
 
+    /// The buckets that are not empty: the longest span that each takes, and how many it has.
+    pub fn buckets(&self) -> impl Iterator<Item = (Span, u64)> {
+        let filled = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
+        filled.map(|(i, n)| (Span::from_ps(upper(i)).min(self.max), *n))
+    }
+
     /// The span that `per_mille` of 1000 do not exceed: the upper end of its
     /// bucket, but not above the longest.
     pub fn quantile(&self, per_mille: u64) -> Option<Span> {
@@ -122,6 +128,8 @@ mod tests {
         near(500, 500.0);
         near(990, 990.0);
         assert_eq!(h.quantile(1000), Some(Span::from_ns(1000)));
+        assert_eq!(h.buckets().map(|(_, n)| n).sum::<u64>(), 1000);
+        assert_eq!(h.buckets().last().map(|(upto, _)| upto), Some(Span::from_ns(1000)));
         assert_eq!(h.min(), Some(Span::from_ns(1)));
         assert_eq!(Histogram::default().quantile(500), None);
     }

@@ -59,11 +59,9 @@ pub(crate) fn open(given: &str, kind: &str, builtin: &[Builtin]) -> Result<(Stri
     match builtin.iter().find(|(name, _)| *name == given) {
         Some((name, text)) => Ok((format!("{kind}s/{name}.toml"), (*text).to_owned())),
         None => {
-            let names: Vec<&str> = builtin.iter().map(|b| b.0).collect();
+            let near = hint(given, builtin.iter().map(|b| b.0));
             let what = format!(
-                "no {kind} is called `{given}`{}; there are: {}; a path that ends in .toml is read as a file",
-                hint(given, names.iter().copied()),
-                names.join(", ")
+                "no {kind} is called `{given}`{near}; `doorbell list` has all; a path that ends in .toml is read as a file"
             );
             Err(InputError::new("", what))
         }

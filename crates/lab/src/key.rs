@@ -133,6 +133,21 @@ impl Key {
         self
     }
 
+    /// Values to try, as one would write them.
+    #[cfg(test)]
+    pub(crate) fn others(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.words.iter().map(|w| (*w).to_owned()).collect();
+        match self.kind {
+            Kind::Number { min, max, step, .. } => {
+                let step = if step > 0.0 { step } else { (max - min) / 1000.0 };
+                all.extend([min, min + step, min + 8.0 * step, min + 64.0 * step].map(|n| n.to_string()));
+            }
+            Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
+            Kind::Choice | Kind::File => {}
+        }
+        all
+    }
+
     /// The unit of its number; empty if it has none.
     pub fn unit(&self) -> &'static str {
         match self.kind {

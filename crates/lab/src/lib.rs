@@ -2,20 +2,28 @@
 #![forbid(unsafe_code)]
 
 pub mod axienet;
+pub mod bill;
 pub mod clock;
 pub mod closed;
 pub mod cpu;
 pub mod e1000;
 pub mod figures;
 pub mod histogram;
+pub mod ibmveth;
+pub mod ibmvnic;
 mod input;
 pub mod key;
 pub mod mlx5;
 pub mod open;
+pub mod own;
+pub mod papr;
 pub mod profile;
 pub mod result;
 pub mod rig;
 pub mod scenario;
+pub mod schema;
+pub mod start;
+pub mod trace;
 pub mod traffic;
 mod watch;
 
@@ -29,5 +37,11 @@ pub use watch::{Unwatched, Watch};
 /// # Errors
 /// A built-in profile that does not parse.
 pub fn systems() -> Result<Vec<Box<dyn figures::System>>, InputError> {
-    Ok(vec![Box::new(mlx5::Figures::new()?), Box::new(e1000::Figures::new()?), Box::new(axienet::Figures::new()?)])
+    Ok(vec![
+        Box::new(mlx5::Figures::new()?),
+        Box::new(e1000::Figures::new()?),
+        Box::new(axienet::Figures::new()?),
+        Box::new(ibmveth::Figures::new()?),
+        Box::new(ibmvnic::Figures::new()?),
+    ])
 }

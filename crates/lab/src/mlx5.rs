@@ -243,11 +243,7 @@ mod tests {
     /// A channel closed while a completion is on its way leaves nothing in flight.
     #[test]
     fn nothing_arrives_after_destroy() {
-        let mut values = crate::key::Values::defaults(&RIG.keys());
-        for (key, value) in Profile::load("mlx5-gen2").unwrap().values.iter() {
-            values.put(key, value.clone());
-        }
-        let setup = settings::setup(&values).unwrap();
+        let setup = settings::setup(&Profile::load("mlx5-gen2").unwrap().all_values()).unwrap();
         let platform = Platform::new(setup.memory_base, 4 << 20, Guard::Byte);
         let pcie = Pcie::new(platform, Rules::new(setup.pcie).unwrap(), setup.latencies, setup.bar);
         let mut m = Machine::new(pcie, Mlx5::new(setup.nic), setup.costs, 1);

@@ -5,6 +5,7 @@
 
 use crate::clock::{self, Core, Stuck};
 use crate::key::{Key, Values};
+use crate::trace;
 use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
 use crate::watch::Watch;
 use doorbell_bus::{Bus, Machine};
@@ -256,6 +257,7 @@ where
     D: Device<B>,
     Dr: Driver<Machine<B, D>>,
 {
+    trace::begin(m, watch);
     let (mut steps, mut failed) = (0u64, None);
     let ended = clock::run(m, cores, |m| {
         steps += 1;
@@ -280,5 +282,6 @@ where
     }
     m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).map_err(Ended::Capture)?;
     watch.progress(m.ledger().wire_frames, total);
+    trace::end(m, watch);
     Ok(last)
 }

@@ -18,7 +18,7 @@
 //! where the search goes; without it, all that the key allows). There is no fourth
 //! kind, and no value without one: what a model rests on should be readable.
 
-use crate::figures::{self, Constant};
+use crate::figures::{self, Constant, Constants};
 use crate::input::{Builtin, Document, Field, InputError, hint, number, open};
 use crate::key::{Key, Value, Values, find, units};
 use crate::rig::{self, Rig};
@@ -30,6 +30,8 @@ const BUILTIN: &[Builtin] = &[
     ("mlx5-gen3", include_str!("../../../profiles/mlx5-gen3.toml")),
     ("axienet-zynqmp", include_str!("../../../profiles/axienet-zynqmp.toml")),
     ("e1000-power4", include_str!("../../../profiles/e1000-power4.toml")),
+    ("ibmveth-power8", include_str!("../../../profiles/ibmveth-power8.toml")),
+    ("ibmvnic-power9", include_str!("../../../profiles/ibmvnic-power9.toml")),
 ];
 
 /// Names of the profiles that are part of the binary.
@@ -124,6 +126,22 @@ impl Profile {
     /// Where the value of a key comes from; `None` for one that nobody gave.
     pub fn source(&self, key: &str) -> Option<&Source> {
         self.sources.iter().find(|(k, _)| *k == key).map(|(_, s)| s)
+    }
+
+    /// A value for every key of its system: what a scenario would say is at its default.
+    pub fn all_values(&self) -> Values {
+        let mut all = Values::defaults(&self.rig.keys());
+        for (key, value) in self.values.iter() {
+            all.put(key, value.clone());
+        }
+        all
+    }
+
+    /// The same with these constants.
+    pub fn with(&self, constants: &Constants) -> Values {
+        let mut all = self.all_values();
+        all.apply(constants);
+        all
     }
 
     /// Its numbers as constants of a reproduction, in the system's order. Words
@@ -272,7 +290,7 @@ mod tests {
         let text = "name = \"x\"\nsystem = \"mlx5\"\nabout = \"x\"\n\n[pcie]\nmps = { value = 300, unit = \"B\", source = \"s\" }\n";
         insta::assert_snapshot!(Profile::parse("p/x.toml", text).unwrap_err(), @"p/x.toml:6: `pcie.mps` cannot be 300 B; allowed: 128, 256, 512, 1024, 2048, 4096 B");
         insta::assert_snapshot!(Profile::parse("p/x.toml", "name = \n").unwrap_err(), @"p/x.toml:1: string values must be quoted, expected literal string");
-        insta::assert_snapshot!(Profile::parse("p/x.toml", "name = \"x\"\nsystem = \"mlx4\"").unwrap_err(), @"p/x.toml:2: no system is called `mlx4`; the nearest is `mlx5`; there are: mlx5, e1000, axienet");
+        insta::assert_snapshot!(Profile::parse("p/x.toml", "name = \"x\"\nsystem = \"mlx4\"").unwrap_err(), @"p/x.toml:2: no system is called `mlx4`; the nearest is `mlx5`; there are: mlx5, e1000, axienet, ibmveth, ibmvnic");
     }
 
     #[test]

@@ -222,6 +222,10 @@ impl Measured {
 pub struct RunResult {
     /// The scenario.
     pub scenario: String,
+    /// The profile.
+    pub profile: String,
+    /// What was set on top of the two, as it was given.
+    pub set: Vec<String>,
     /// The seed.
     pub seed: u64,
     /// What came of it.
@@ -232,10 +236,11 @@ impl RunResult {
     /// One object:
     ///
     /// ```json
-    /// {"scenario", "seed", "packets", "seconds", "rates": {…}, "ledger": {…}, "per_packet": {…},
-    ///  "latency_ns": {…}, "series": {…}, "audit": "ok" | [why]}
+    /// {"scenario", "profile", "set": […], "seed", "packets", "seconds", "rates": {…}, "ledger": {…}, "per_packet": {…},
+    ///  "latency_ns": {…}, "latency_of", "latency_histogram_ns": [[upto, count], …], "series": {…}, "audit": "ok" | [why]}
     /// ```
     ///
+    /// `latency_histogram_ns` has the buckets that are not empty, each 1/32 of a power of two wide.
     /// `series` holds what changes over a run: name, and pairs of milliseconds and number.
     pub fn to_json(&self) -> String {
         // Strings and numbers have no way to fail, and neither has a String that is written to.
@@ -248,6 +253,8 @@ impl Serialize for RunResult {
         let m = &self.measured;
         let mut out = s.serialize_map(None)?;
         out.serialize_entry("scenario", &self.scenario)?;
+        out.serialize_entry("profile", &self.profile)?;
+        out.serialize_entry("set", &self.set)?;
         out.serialize_entry("seed", &self.seed)?;
         out.serialize_entry("packets", &m.packets)?;
         out.serialize_entry("seconds", &m.elapsed.as_secs_f64())?;
@@ -255,6 +262,9 @@ impl Serialize for RunResult {
         out.serialize_entry("ledger", &Object(m.counts.iter().map(|c| (&c.name, c.value))))?;
         out.serialize_entry("per_packet", &Object(m.per_packet().into_iter()))?;
         out.serialize_entry("latency_ns", &Object(m.latency_ns().into_iter()))?;
+        out.serialize_entry("latency_of", m.latency_of)?;
+        let buckets: Vec<(f64, u64)> = m.latency.buckets().map(|(upto, n)| (rounded(upto.as_ns_f64()), n)).collect();
+        out.serialize_entry("latency_histogram_ns", &buckets)?;
         let points = |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect::<Vec<_>>();
         out.serialize_entry("series", &Object(m.series.iter().map(|s| (s.name, points(s)))))?;
         if m.is_sound() {
@@ -298,10 +308,12 @@ mod tests {
             latency_of: HANDED,
             audit: vec!["one".into()],
         };
-        let r = RunResult { scenario: "x".into(), seed: 3, measured: m };
+        let r = RunResult { scenario: "x".into(), profile: "p".into(), set: vec![], seed: 3, measured: m };
         insta::assert_snapshot!(r.to_json(), @r#"
         {
           "scenario": "x",
+          "profile": "p",
+          "set": [],
           "seed": 3,
           "packets": 0,
           "seconds": 0.0,
@@ -313,6 +325,8 @@ mod tests {
           },
           "per_packet": {},
           "latency_ns": {},
+          "latency_of": "from the call of the driver to the buffer's return",
+          "latency_histogram_ns": [],
           "series": {
             "setting": [
               [

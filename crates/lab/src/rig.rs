@@ -116,7 +116,8 @@ pub static RUN: [Key; 2] = [
 ];
 
 /// All systems.
-pub static RIGS: [&Rig; 3] = [&crate::mlx5::RIG, &crate::e1000::RIG, &crate::axienet::RIG];
+pub static RIGS: [&Rig; 5] =
+    [&crate::mlx5::RIG, &crate::e1000::RIG, &crate::axienet::RIG, &crate::ibmveth::RIG, &crate::ibmvnic::RIG];
 
 /// The system called `name`.
 ///

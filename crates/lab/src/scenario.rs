@@ -43,6 +43,19 @@ const BUILTIN: &[Builtin] = &[
     ("e1000-receive", include_str!("../../../scenarios/e1000-receive.toml")),
     ("e1000-transactions", include_str!("../../../scenarios/e1000-transactions.toml")),
     ("e1000-pktgen", include_str!("../../../scenarios/e1000-pktgen.toml")),
+    ("ibmveth-send", include_str!("../../../scenarios/ibmveth-send.toml")),
+    ("ibmveth-send-trunk", include_str!("../../../scenarios/ibmveth-send-trunk.toml")),
+    ("ibmveth-receive", include_str!("../../../scenarios/ibmveth-receive.toml")),
+    ("ibmveth-receive-fraglist", include_str!("../../../scenarios/ibmveth-receive-fraglist.toml")),
+    ("ibmveth-transactions", include_str!("../../../scenarios/ibmveth-transactions.toml")),
+    ("ibmveth-packets", include_str!("../../../scenarios/ibmveth-packets.toml")),
+    ("ibmvnic-transactions", include_str!("../../../scenarios/ibmvnic-transactions.toml")),
+    ("ibmvnic-transactions-never", include_str!("../../../scenarios/ibmvnic-transactions-never.toml")),
+    ("ibmvnic-transactions-ignored", include_str!("../../../scenarios/ibmvnic-transactions-ignored.toml")),
+    ("ibmvnic-transactions-small", include_str!("../../../scenarios/ibmvnic-transactions-small.toml")),
+    ("ibmvnic-bulk", include_str!("../../../scenarios/ibmvnic-bulk.toml")),
+    ("ibmvnic-adaptive", include_str!("../../../scenarios/ibmvnic-adaptive.toml")),
+    ("ibmvnic-break-even", include_str!("../../../scenarios/ibmvnic-break-even.toml")),
 ];
 
 /// Names of the scenarios that are part of the binary.
@@ -147,10 +160,7 @@ impl Scenario {
             let what = format!("system {}, but profile {} is for {}", self.rig.name, profile.name, profile.rig.name);
             return Err(InputError::new(&*self.file, what));
         }
-        let mut values = Values::defaults(&self.rig.keys());
-        for (key, value) in profile.values.iter() {
-            values.put(key, value.clone());
-        }
+        let mut values = profile.all_values();
         for (key, value) in &self.settings {
             values.put(key, value.clone());
         }
@@ -238,7 +248,7 @@ mod tests {
         insta::assert_snapshot!(refused("[traffic]\nkind = true"), @"s/x.toml:6: `traffic.kind` cannot be a boolean; allowed: pktgen, pcap");
         insta::assert_snapshot!(refused("color = 3"), @"s/x.toml:5: `color` is not allowed here; allowed: name, about, system, profile, and tables");
         let lost = HEAD.replace("mlx5-gen2", "mlx5-gen9");
-        insta::assert_snapshot!(Scenario::parse("s/x.toml", &lost).unwrap().plan().unwrap_err(), @"s/x.toml:4: no profile is called `mlx5-gen9`; the nearest is `mlx5-gen2`; there are: mlx5-gen2, mlx5-gen3, axienet-zynqmp, e1000-power4; a path that ends in .toml is read as a file");
+        insta::assert_snapshot!(Scenario::parse("s/x.toml", &lost).unwrap().plan().unwrap_err(), @"s/x.toml:4: no profile is called `mlx5-gen9`; the nearest is `mlx5-gen2`; `doorbell list` has all; a path that ends in .toml is read as a file");
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Whoever follows a run from outside: a progress bar, a capture.
+//! Whoever follows a run from outside: a progress bar, a capture, a trace.
 
+use crate::trace::Traced;
 use doorbell_seam::Time;
 
 /// Follows a run from outside.
@@ -15,6 +16,14 @@ pub trait Watch {
     fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
         let _ = (at, frame);
         Ok(())
+    }
+    /// Of how many packets everything that happens is to be recorded, if it is.
+    fn wants_trace(&self) -> Option<u32> {
+        None
+    }
+    /// What was recorded, when the traffic is over.
+    fn trace(&mut self, traced: Traced) {
+        let _ = traced;
     }
     /// So much of all has been done. Whether to go on.
     fn progress(&mut self, done: u64, of: u64) -> bool {

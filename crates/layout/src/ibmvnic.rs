@@ -776,7 +776,7 @@ records! { 32:
         dma_reg: U16,
         /// Bytes of the frame.
         sge_len: U32,
-        /// Where it begins **in the long-term buffer**: no address.
+        /// Where it begins: an address inside the long-term buffer.
         ioba: U64,
     }
     /// The first bytes of a frame's headers.
@@ -868,7 +868,7 @@ records! { 32:
         reserved: [u8; 7],
         /// Comes back as it is in a [`RxComp`].
         correlator: U64,
-        /// Where it begins in the long-term buffer.
+        /// Where it begins: an address inside the long-term buffer.
         ioba: U32,
         /// Id of the long-term buffer.
         map_id: u8,

@@ -13,9 +13,9 @@
 //! | net_dim deciding | 64 events each: every sample ends or opens an epoch, and most epochs end with a step |
 //! | net_dim applying | ignored, a profile is on its way |
 //! | rdma_dim | one poll each |
-//! | trains | one poll each: a burst of full packets, or a small one, by turns |
-//! | trains changing | lone packets and long trains by turns, so that it changes as often as it can |
 //! | e1000 classes | a burst of full packets, or one small one, by turns: a new rate each time |
+//! | trains turning | lone packets and long trains by turns, so that each sample changes the setting: the worst there is |
+//! | net_dim mixed, trains mixed | the same samples for both: 1000 each of six kinds of traffic, see [`mixed`] |
 //!
 //! `cargo bench -p doorbell-moderation --bench instructions` runs itself under
 //! valgrind; without valgrind it says so.
@@ -27,15 +27,16 @@ use doorbell_moderation::{
 use std::hint::black_box;
 use std::process::Command;
 
-const MODES: [&str; 8] = [
+const MODES: [&str; 9] = [
     "fixed",
     "net_dim in an epoch",
     "net_dim deciding",
     "net_dim applying",
     "rdma_dim",
     "e1000 classes",
-    "trains",
-    "trains changing",
+    "trains turning",
+    "net_dim mixed",
+    "trains mixed",
 ];
 
 #[inline(never)]
@@ -65,6 +66,50 @@ fn take<C: Controller>(mut c: C, n: u64, events: u64, apply: bool) -> u64 {
     changes
 }
 
+/// Samples as a driver would take them, an interrupt each: so many packets after so many nanoseconds.
+///
+/// Saturated by full frames, at 64 packets an interrupt and at four; bursts of 32 each
+/// millisecond; lone packets at random, one a millisecond; one each 60 us, as of requests; and small frames that come while
+/// others are polled.
+fn mixed(i: u64) -> (u64, u64) {
+    // Any odd number does: the upper bits are as good as random.
+    let draw = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44;
+    match i / 1_000 % 6 {
+        0 => (787_456, 64),
+        1 => (49_216, 4),
+        2 => (if i.is_multiple_of(2) { 800_000 } else { 200_000 }, 16),
+        3 => (2 * draw, 1),
+        4 => (60_000, 1),
+        _ => (40_000 + draw / 100, 10 + draw % 20),
+    }
+}
+
+fn take_mixed<C: Controller>(mut c: C, n: u64) -> u64 {
+    let mut at = Sample::default();
+    let mut changes = 0;
+    for i in 0..n {
+        let (ns, packets) = mixed(i);
+        at.time_ns += ns;
+        at.events += 1;
+        at.rx = Flow { packets: at.rx.packets + packets, bytes: at.rx.bytes + packets * 1_514 };
+        changes += u64::from(counted_sample(black_box(&mut c), black_box(&at), true));
+    }
+    changes
+}
+
+/// A silence and eleven packets that came at once, by turns.
+fn take_turns(mut c: Trains, n: u64) -> u64 {
+    let mut at = Sample::default();
+    let mut changes = 0;
+    for i in 0..n {
+        let packets = if i % 2 == 0 { 11 } else { 1 };
+        at.time_ns += 1_000_000;
+        at.rx.packets += packets;
+        changes += u64::from(counted_sample(black_box(&mut c), black_box(&at), true));
+    }
+    changes
+}
+
 fn trains() -> Trains {
     let link = Link { mbit_s: 1_000, mtu: 1_500 };
     Trains::new(Direction::Rx, link, Period::Completion, 1_000, Limits::AXIENET)
@@ -78,8 +123,9 @@ fn run(mode: &str, n: u64) -> u64 {
         "net_dim deciding" => take(dim, n, 64, true),
         "net_dim applying" => take(dim, n, 64, false),
         "rdma_dim" => take(RdmaDim::new(), n, 1, true),
-        "trains" => take(trains(), n, 1, true),
-        "trains changing" => take(trains(), n, 20, true),
+        "trains turning" => take_turns(trains(), n),
+        "net_dim mixed" => take_mixed(dim, n),
+        "trains mixed" => take_mixed(trains(), n),
         _ => take(ItrClasses::new(ItrMode::Dynamic, 1_000, &Sample::default()), n, 1, true),
     }
 }
@@ -108,7 +154,7 @@ fn main() {
         println!("{}", run(mode, n));
         return;
     }
-    let (few, many) = (6_400u64, 70_400u64);
+    let (few, many) = (6_000u64, 66_000u64);
     println!("moderation: instructions a sample, and settings that came of {} samples", many - few);
     for mode in MODES {
         match (count(mode, few), count(mode, many)) {

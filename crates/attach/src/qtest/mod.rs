@@ -54,6 +54,7 @@ mod pci;
 mod process;
 mod pseries;
 mod ram;
+mod remote;
 mod wire;
 
 pub use client::{IrqEvent, Qemu};

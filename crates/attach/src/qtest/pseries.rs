@@ -12,17 +12,16 @@
 //! Mappings are real: the adapter reaches memory through its translation table, into
 //! which [`Host::map`] puts an entry a page, and QEMU refuses what is not in it.
 
-use super::heap::Heap;
 use super::process::option_path;
-use super::{Balance, Error, Launch, Qemu, Ram, Wire, mailbox};
+use super::remote::{Remote, remote_memory};
+use super::{Balance, Error, Launch, Ram, Wire, mailbox};
 use doorbell_seam::{
-    Buf, Coherent, Direction, Exhausted, Fence, Hcall, HcallReturn, Host, Hypervisor, Iova, MapError, MapFault, Mapped,
-    Place, Reg, Span, Time, Work,
+    Buf, Coherent, Direction, Exhausted, Fence, Hcall, HcallReturn, Host, Hypervisor, MapError, Mapped, Place, Reg,
+    Span, Time, Work,
 };
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
-use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -73,15 +72,10 @@ impl Pseries<'_> {
         let qemu = launch.start()?;
         let ram = Ram::mapped(&file, (MEMORY_MIB << 20) as usize)?;
         let mut h = PseriesHost {
-            qemu,
-            ram,
-            heap: Heap::new(mailbox::FREE_FROM..MEMORY_MIB << 20),
+            remote: Remote::new(qemu, ram, mailbox::FREE_FROM..MEMORY_MIB << 20),
             entries: BTreeMap::new(),
             now: Time::ZERO,
-            balance: Balance::default(),
             calls: 0,
-            scratch: Vec::new(),
-            failed: None,
         };
         h.enable_interrupt()?;
         Ok(h)
@@ -91,23 +85,18 @@ impl Pseries<'_> {
 /// A [`Host`] with hypervisor calls, whose memory and adapter are in QEMU.
 #[derive(Debug)]
 pub struct PseriesHost {
-    qemu: Qemu,
-    ram: Ram,
-    heap: Heap,
+    remote: Remote,
     /// Users of each page in the translation table: those that let the adapter read only,
     /// and those that let it write.
     entries: BTreeMap<u64, [u32; 2]>,
     now: Time,
-    balance: Balance,
     calls: u64,
-    scratch: Vec<u8>,
-    failed: Option<Error>,
 }
 
 impl PseriesHost {
     /// Lets QEMU take what is on the wire.
     pub fn settle(&mut self) {
-        self.attempt((), |qemu, _| qemu.settle());
+        self.remote.attempt((), |qemu, _| qemu.settle());
     }
 
     /// Whether the adapter has interrupted since this was last asked, frames on the wire
@@ -129,7 +118,7 @@ impl PseriesHost {
 
     /// What has been taken and given back so far.
     pub const fn balance(&self) -> Balance {
-        self.balance
+        self.remote.balance
     }
 
     /// Calls that a driver has made.
@@ -142,26 +131,13 @@ impl PseriesHost {
     /// # Errors
     /// The first thing that went wrong with it.
     pub fn finish(self) -> Result<Balance, Error> {
-        self.failed.map_or(Ok(self.balance), Err)
-    }
-
-    fn attempt<T>(&mut self, otherwise: T, f: impl FnOnce(&mut Qemu, &Ram) -> Result<T, Error>) -> T {
-        if self.failed.is_some() {
-            return otherwise;
-        }
-        match f(&mut self.qemu, &self.ram) {
-            Ok(v) => v,
-            Err(e) => {
-                self.failed = Some(e);
-                otherwise
-            }
-        }
+        self.remote.finish()
     }
 
     /// A call of the machine's own.
     fn raw(&mut self, number: u64, a: &[u64]) -> HcallReturn {
         // To a driver a QEMU that failed is hardware that did (H_HARDWARE).
-        self.attempt(HcallReturn::status(-1), |qemu, ram| {
+        self.remote.attempt(HcallReturn::status(-1), |qemu, ram| {
             let (status, results) = mailbox::call(qemu, ram, number, a, Duration::from_secs(20))?;
             let mut ret = [0; 9];
             ret[..results.len()].copy_from_slice(&results);
@@ -172,34 +148,22 @@ impl PseriesHost {
     /// What an operating system does at boot: the interrupt goes to CPU 0 with a priority,
     /// and the CPU takes all priorities.
     fn enable_interrupt(&mut self) -> Result<(), Error> {
-        let at = self.heap.take(64, 64, 0).unwrap_or_default();
+        let at = self.remote.heap.take(64, 64, 0).unwrap_or_default();
         // Token, three arguments, one result.
         let words = [SET_XIVE, 3, 1, interrupt() as u32, 0, 5, !0];
         let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
-        self.copy_in(at, &bytes);
+        self.remote.copy_in(at, &bytes);
         let answer = self.raw(H_RTAS, &[at]).status;
-        let result = self.copy_out(at + 24, 4);
-        self.heap.give(at, 64);
+        let result = self.remote.copy_out(at + 24, 4);
+        self.remote.heap.give(at, 64);
         self.raw(H_CPPR, &[0xff]);
-        if let Some(e) = self.failed.take() {
+        if let Some(e) = self.remote.failed.take() {
             return Err(e);
         }
         if answer != 0 || result != [0; 4] {
             return Err(Error::Device(format!("ibm,set-xive of {:#x} answered {answer}, {result:?}", interrupt())));
         }
         Ok(())
-    }
-
-    fn copy_out(&mut self, at: u64, len: usize) -> Vec<u8> {
-        let mut bytes = std::mem::take(&mut self.scratch);
-        bytes.clear();
-        bytes.resize(len, 0);
-        self.attempt((), |qemu, ram| ram.read(qemu, at, &mut bytes));
-        bytes
-    }
-
-    fn copy_in(&mut self, at: u64, from: &[u8]) {
-        self.attempt((), |qemu, ram| ram.write(qemu, at, from));
     }
 
     /// Changes who uses the pages of a range, and their entries where that matters.
@@ -218,8 +182,9 @@ impl PseriesHost {
             let after = rights(users);
             if after != before {
                 let entry = if after == 0 { 0 } else { page | after };
-                if self.raw(H_PUT_TCE, &[Pseries::UNIT.into(), page, entry]).status != 0 && self.failed.is_none() {
-                    self.failed = Some(Error::Device(format!("H_PUT_TCE of {page:#x} was refused")));
+                if self.raw(H_PUT_TCE, &[Pseries::UNIT.into(), page, entry]).status != 0 && self.remote.failed.is_none()
+                {
+                    self.remote.failed = Some(Error::Device(format!("H_PUT_TCE of {page:#x} was refused")));
                 }
             }
             page += PAGE;
@@ -248,94 +213,27 @@ impl Host for PseriesHost {
     fn write32(&mut self, _: Reg, _: u32) {}
     fn write64(&mut self, _: Reg, _: u64) {}
 
-    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
-        let at = self.heap.take(len.max(1).into(), place.align.into(), place.offset.into()).ok_or(Exhausted)?;
-        self.balance.buffers += 1;
-        Ok(Buf::from_parts(at, len, 0))
-    }
-
-    fn release(&mut self, b: Buf) {
-        self.heap.give(b.addr(), b.len().max(1).into());
-        self.balance.released += 1;
-    }
-
-    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
-        assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
-        let bytes = self.copy_out(b.addr() + u64::from(range.start), range.len());
-        let result = f(&bytes);
-        self.scratch = bytes;
-        result
-    }
-
-    fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
-        assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
-        let at = b.addr() + u64::from(range.start);
-        let mut bytes = self.copy_out(at, range.len());
-        let result = f(&mut bytes);
-        self.copy_in(at, &bytes);
-        self.scratch = bytes;
-        result
-    }
-
-    fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
-        assert!(range.start <= range.end && range.end <= from.len(), "{range:?} of a buffer of {} bytes", from.len());
-        assert!(u64::from(offset) + range.len() as u64 <= to.len().into(), "{range:?} to {offset} of {}", to.len());
-        let bytes = self.copy_out(from.addr() + u64::from(range.start), range.len());
-        self.copy_in(to.addr() + u64::from(offset), &bytes);
-        self.scratch = bytes;
-    }
-
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
-        if range.start > range.end || range.end > b.len() {
-            return Err(MapError { buf: b, why: MapFault::Range });
-        }
-        self.balance.maps += 1;
-        let at = b.addr() + u64::from(range.start);
-        self.translate(at, range.len() as u64, dir == Direction::FromDevice, true);
-        Ok(Mapped::new(b, range, Iova(at), dir))
+        let m = self.remote.map(b, range, dir)?;
+        self.translate(m.iova().0, m.len().into(), dir == Direction::FromDevice, true);
+        Ok(m)
     }
 
     fn unmap(&mut self, m: Mapped) -> Buf {
-        self.balance.unmaps += 1;
         self.translate(m.iova().0, m.len().into(), m.direction() == Direction::FromDevice, false);
-        m.into_buf()
+        self.remote.unmap(m)
     }
 
     fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
-        let at = self.heap.take(len.max(1).into(), align.into(), 0).ok_or(Exhausted)?;
-        self.copy_in(at, &vec![0; len as usize]);
-        self.translate(at, len.into(), true, true);
-        self.balance.coherent += 1;
-        Ok(Coherent::from_parts(at, Iova(at), len, 0))
+        let c = self.remote.coherent(len, align)?;
+        self.translate(c.addr(), len.into(), true, true);
+        Ok(c)
     }
 
     fn release_coherent(&mut self, c: Coherent) {
         self.translate(c.addr(), c.len().into(), true, false);
-        self.heap.give(c.addr(), c.len().max(1).into());
-        self.balance.coherent_released += 1;
+        self.remote.release_coherent(c);
     }
-
-    fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
-        let size = size_of::<T>();
-        assert!(offset as usize + size <= at.len() as usize, "load at {offset} of {} bytes", at.len());
-        let bytes = self.copy_out(at.addr() + u64::from(offset), size);
-        let v = T::read_from_bytes(&bytes).unwrap_or_else(|_| unreachable!("as many bytes as T has"));
-        self.scratch = bytes;
-        v
-    }
-
-    fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
-        let bytes = v.as_bytes();
-        assert!(offset as usize + bytes.len() <= at.len() as usize, "store at {offset} of {} bytes", at.len());
-        self.copy_in(at.addr() + u64::from(offset), bytes);
-    }
-
-    fn fence(&mut self, _: Fence) {
-        // QEMU works in another thread of another process.
-        fence(Ordering::SeqCst);
-    }
-
-    fn spend(&mut self, _: Work) {}
 
     fn relax(&mut self) {
         self.now += Span::from_us(1);
@@ -345,7 +243,5 @@ impl Host for PseriesHost {
         self.now += d;
     }
 
-    fn now(&self) -> Time {
-        self.now
-    }
+    remote_memory!();
 }

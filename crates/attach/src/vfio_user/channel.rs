@@ -327,7 +327,7 @@ struct Control([u8; 256]);
 const _: () = assert!(size_of::<Control>() >= 16 + 4 * (MAX_FDS + 1));
 
 /// `recvmsg`: bytes into `into`, descriptors onto `fds`.
-fn receive(socket: RawFd, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
+pub(crate) fn receive(socket: RawFd, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut control = Control([0; 256]);
     let mut io = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     // SAFETY: all zeros is a valid `msghdr`: no name, no buffers.

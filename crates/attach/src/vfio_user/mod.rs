@@ -43,11 +43,12 @@ mod polled;
 mod port;
 mod wait;
 
+pub(crate) use channel::receive;
 pub use channel::{Gone, send_with};
 pub use function::{Function, Ring};
 pub use pci::{Bar, Capability, Identity, InBar, Polled};
 pub use port::{GuestPort, Watch};
-pub use wait::{Listener, exact_timers, readable};
+pub use wait::{Listener, exact_timers, readable, ready};
 
 #[cfg(test)]
 mod tests;

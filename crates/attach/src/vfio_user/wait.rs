@@ -43,6 +43,16 @@ pub fn readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>, ready: &mut V
     Ok(())
 }
 
+/// As [`readable`], for a number of descriptors that is known: nothing is allocated.
+///
+/// # Errors
+/// As [`readable`].
+pub fn ready<const N: usize>(fds: [BorrowedFd<'_>; N], timeout: Option<Duration>) -> io::Result<[bool; N]> {
+    let mut all = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    poll(&mut all, timeout)?;
+    Ok(all.map(|fd| fd.revents != 0))
+}
+
 /// Makes this thread's timed waits end when they should, not up to 50 us later.
 pub fn exact_timers() {
     // SAFETY: the call takes plain values and changes this thread's timer slack alone.

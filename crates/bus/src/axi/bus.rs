@@ -18,8 +18,9 @@
 use super::{Burst, Rules};
 use crate::slots::Slots;
 use crate::timeline::TimeLine;
+use crate::trace::{Crossing, Link, What};
 use crate::{Bus, Platform};
-use doorbell_seam::{DmaFault, Iova, Port, Span, Time};
+use doorbell_seam::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time between things, beside what [`Rules`] has of beats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +96,10 @@ impl Axi {
     /// The device writes: when the last response is there.
     fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
         let mut response = at;
-        for Burst { beats, .. } in self.rules.bursts(to.0, len) {
+        for Burst { addr, bytes, beats } in self.rules.bursts(to.0, len) {
             let took = self.rules.clocks(beats.into());
             let done = self.write_data.book(self.writes.free(at), took) + took;
+            self.note(Link::AxiWrite, (done, took), "write", (addr, bytes, 1));
             response = response.max(done + self.latencies.write);
             self.writes.take(response);
             self.platform.ledger.axi_writes += 1;
@@ -107,10 +109,25 @@ impl Axi {
         response
     }
 
-    /// A register access from `at` on: when the slave has done it.
-    fn lite(&mut self, at: Time, accesses: u64) -> Time {
+    /// A register access of `size` bytes from `at` on: when the slave has done it.
+    fn lite(&mut self, at: Time, size: u8, accesses: u64, name: &'static str) -> Time {
         let took = self.rules.clocks(accesses * u64::from(self.rules.settings().lite_clocks));
-        self.registers.book(at, took) + took
+        let done = self.registers.book(at, took) + took;
+        self.note(Link::AxiLite, (done, took), name, (0, size.into(), accesses));
+        done
+    }
+
+    /// For the trace: what was over at `done` and `took` so long.
+    #[inline(always)]
+    fn note(
+        &mut self,
+        link: Link,
+        (done, took): (Time, Span),
+        name: &'static str,
+        (addr, bytes, count): (u64, u32, u64),
+    ) {
+        let crossing = Crossing { name, at: Iova(addr), bytes: bytes.into(), count };
+        self.platform.note(Time::from_ps(done.ps() - took.ps()), done, What::Bus(link, crossing));
     }
 }
 
@@ -121,23 +138,25 @@ impl Port for Axi {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
         let mut done = at;
-        for Burst { beats, .. } in self.rules.bursts(from.0, into.len() as u32) {
+        for Burst { addr, bytes, beats } in self.rules.bursts(from.0, into.len() as u32) {
             let took = self.rules.clocks(beats.into());
             let ready = self.reads.free(at) + self.latencies.read;
             // Data come in the order of the requests.
             done = self.read_data.book(ready.max(done), took) + took;
+            self.note(Link::AxiRead, (done, took), "read", (addr, bytes, 1));
             self.reads.take(done);
             self.platform.ledger.axi_reads += 1;
             self.platform.ledger.axi_read_beats += u64::from(beats);
         }
         self.platform.ledger.axi_read_bytes += into.len() as u64;
+        self.platform.note_transfer(at, done, from, into, Direction::ToDevice);
         Ok(done)
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.platform.admit(to, from.len())?;
         let arrival = self.send_write(at, to, from.len() as u32);
-        self.platform.post_write(arrival, to, from)
+        self.platform.post_write_since(at, arrival, to, from)
     }
 
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
@@ -169,14 +188,14 @@ impl Bus for Axi {
     fn register_write(&mut self, at: Time, size: u8) -> Time {
         let accesses = Rules::lite_accesses(size);
         self.platform.ledger.axi_lite_writes += accesses;
-        self.lite(at + self.latencies.cpu, accesses)
+        self.lite(at + self.latencies.cpu, size, accesses, "write")
     }
 
     /// The slave has it all done when it looks at the register: the answer only travels.
     fn register_read(&mut self, at: Time, size: u8) -> Time {
         let accesses = Rules::lite_accesses(size);
         self.platform.ledger.axi_lite_reads += accesses;
-        self.lite(at + self.latencies.cpu, accesses)
+        self.lite(at + self.latencies.cpu, size, accesses, "read")
     }
 
     fn register_answer(&mut self, at: Time, _size: u8) -> Time {

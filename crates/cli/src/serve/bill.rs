@@ -3,15 +3,17 @@
 //! The device's accesses to memory become the bus transactions that its rules say, by the
 //! same arithmetic as in the lab; nothing has a time but for the trace and the capture.
 
+use super::axi::is_core;
 use super::uplink::Uplink;
 use crate::Error;
+use crate::chrome::{Lane, Writer};
 use crate::output::{Capture, plain};
 use doorbell_attach::vfio_user::Watch;
 use doorbell_bus::pcie::{self, Class, DllpState, Toward};
-use doorbell_bus::{Ledger, pci};
+use doorbell_bus::{Ledger, axi, pci};
 use doorbell_seam::{DmaFault, Iova, Reg, Time};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 /// By which rules accesses become transactions.
@@ -21,6 +23,10 @@ pub(super) enum Bus {
     Pci(pci::Rules),
     /// PCI Express, with what its two ends owe each other in acknowledgements.
     Pcie(pcie::Rules, Box<DllpState>),
+    /// AXI, of cores that are behind a PCI function only so that a guest reaches them.
+    Axi(axi::Rules),
+    /// None: the hypervisor works on the guest's memory itself.
+    Calls,
 }
 
 /// Where registers are: below 4 GiB, where a request's header is short.
@@ -32,6 +38,10 @@ pub(super) struct Bill {
     pub(super) ledger: Ledger,
     /// Frames that arrived for the guest, and their bytes, without FCS.
     pub(super) arrived: (u64, u64),
+    /// Register writes that left the guest's CPU.
+    pub(super) trapped: u64,
+    /// Frames that the device had no room for after a pause of its own had run out.
+    pub(super) missed_after_pause: u64,
     /// A pause frame from the guest: for so many times 512 bits.
     pub(super) pause: Option<u16>,
     bus: Bus,
@@ -47,7 +57,18 @@ const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
 
 impl Bill {
     pub(super) fn new(bus: Bus, uplink: Uplink, capture: Option<Capture>, trace: Option<Trace>) -> Bill {
-        Bill { ledger: Ledger::default(), arrived: (0, 0), pause: None, bus, uplink, capture, trace, broken: None }
+        Bill {
+            ledger: Ledger::default(),
+            arrived: (0, 0),
+            trapped: 0,
+            missed_after_pause: 0,
+            pause: None,
+            bus,
+            uplink,
+            capture,
+            trace,
+            broken: None,
+        }
     }
 
     /// A frame arrives for the guest.
@@ -84,7 +105,7 @@ impl Bill {
         }
         if let Some(t) = self.trace.take() {
             let path = t.path.clone();
-            t.finish().map_err(|e| Error::input(format!("{}: {}", path.display(), plain(&e))))?;
+            t.out.finish().map_err(|e| Error::input(format!("{}: {}", path.display(), plain(&e))))?;
         }
         Ok(())
     }
@@ -114,6 +135,14 @@ impl Bill {
                 acknowledge(l, dllps, Toward::Host, Class::NonPosted, bill.requests, at);
                 acknowledge(l, dllps, Toward::Device, Class::Completion, bill.completions, at);
             }
+            Bus::Axi(rules) => {
+                for burst in rules.bursts(from, len) {
+                    l.axi_reads += 1;
+                    l.axi_read_beats += u64::from(burst.beats);
+                }
+                l.axi_read_bytes += u64::from(len);
+            }
+            Bus::Calls => {}
         }
     }
 
@@ -135,34 +164,52 @@ impl Bill {
                 l.pcie_write_bytes += u64::from(len);
                 acknowledge(l, dllps, Toward::Host, Class::Posted, bill.requests, at);
             }
+            Bus::Axi(rules) => {
+                for burst in rules.bursts(to, len) {
+                    l.axi_writes += 1;
+                    l.axi_write_beats += u64::from(burst.beats);
+                }
+                l.axi_write_bytes += u64::from(len);
+            }
+            Bus::Calls => {}
         }
     }
 
     /// The guest reads a register.
-    fn guest_reads(&mut self, at: Time, size: u8) {
+    fn guest_reads(&mut self, at: Time, r: Reg, size: u8) {
         let l = &mut self.ledger;
-        l.mmio_reads += 1;
-        if let Bus::Pcie(rules, dllps) = &mut self.bus {
-            let bill = rules.read_bill(REGISTERS, size.into());
-            l.pcie_mrd_down += bill.requests;
-            l.pcie_down_tlp_bytes += bill.request_bytes;
-            l.pcie_cpld_up += bill.completions;
-            l.pcie_up_tlp_bytes += bill.completion_bytes;
-            acknowledge(l, dllps, Toward::Device, Class::NonPosted, bill.requests, at);
-            acknowledge(l, dllps, Toward::Host, Class::Completion, bill.completions, at);
+        match &mut self.bus {
+            Bus::Pci(_) | Bus::Calls => {}
+            Bus::Pcie(rules, dllps) => {
+                let bill = rules.read_bill(REGISTERS, size.into());
+                l.pcie_mrd_down += bill.requests;
+                l.pcie_down_tlp_bytes += bill.request_bytes;
+                l.pcie_cpld_up += bill.completions;
+                l.pcie_up_tlp_bytes += bill.completion_bytes;
+                acknowledge(l, dllps, Toward::Device, Class::NonPosted, bill.requests, at);
+                acknowledge(l, dllps, Toward::Host, Class::Completion, bill.completions, at);
+            }
+            Bus::Axi(_) if is_core(r) => l.axi_lite_reads += axi::Rules::lite_accesses(size),
+            Bus::Axi(_) => return,
         }
+        l.mmio_reads += 1;
     }
 
     /// The guest writes a register.
-    fn guest_writes(&mut self, at: Time, size: u8) {
+    fn guest_writes(&mut self, at: Time, r: Reg, size: u8) {
         let l = &mut self.ledger;
-        l.mmio_writes += 1;
-        if let Bus::Pcie(rules, dllps) = &mut self.bus {
-            let bill = rules.write_bill(REGISTERS, size.into());
-            l.pcie_mwr_down += bill.requests;
-            l.pcie_down_tlp_bytes += bill.request_bytes;
-            acknowledge(l, dllps, Toward::Device, Class::Posted, bill.requests, at);
+        match &mut self.bus {
+            Bus::Pci(_) | Bus::Calls => {}
+            Bus::Pcie(rules, dllps) => {
+                let bill = rules.write_bill(REGISTERS, size.into());
+                l.pcie_mwr_down += bill.requests;
+                l.pcie_down_tlp_bytes += bill.request_bytes;
+                acknowledge(l, dllps, Toward::Device, Class::Posted, bill.requests, at);
+            }
+            Bus::Axi(_) if is_core(r) => l.axi_lite_writes += axi::Rules::lite_accesses(size),
+            Bus::Axi(_) => return,
         }
+        l.mmio_writes += 1;
     }
 }
 
@@ -208,7 +255,7 @@ impl Watch for Bill {
     }
 
     fn register_read(&mut self, at: Time, r: Reg, size: u8, v: u64) {
-        self.guest_reads(at, size);
+        self.guest_reads(at, r, size);
         self.trace(
             at,
             "register read",
@@ -216,8 +263,9 @@ impl Watch for Bill {
         );
     }
 
-    fn register_write(&mut self, at: Time, r: Reg, size: u8, v: u64, _trapped: bool) {
-        self.guest_writes(at, size);
+    fn register_write(&mut self, at: Time, r: Reg, size: u8, v: u64, trapped: bool) {
+        self.guest_writes(at, r, size);
+        self.trapped += u64::from(trapped);
         self.trace(
             at,
             "register write",
@@ -232,7 +280,10 @@ impl Watch for Bill {
 
     fn message(&mut self, at: Time, vector: u16) {
         self.ledger.messages += 1;
-        self.device_writes(at, MESSAGE_ADDRESS, 4);
+        // On AXI it is the bridge's: the cores have lines.
+        if !matches!(self.bus, Bus::Axi(_)) {
+            self.device_writes(at, MESSAGE_ADDRESS, 4);
+        }
         self.trace(at, "message", format_args!("\"vector\":{vector}"));
     }
 
@@ -250,51 +301,35 @@ impl Watch for Bill {
     }
 }
 
-/// Every crossing with its time, as Chrome's trace format has it (Perfetto reads it).
-///
-/// The array's closing bracket is optional there, so what a killed server leaves can be read.
+/// Every crossing with its time, for Perfetto.
 #[derive(Debug)]
 pub(super) struct Trace {
-    out: BufWriter<File>,
+    out: Writer<BufWriter<File>>,
     path: PathBuf,
 }
 
-/// The trace's tracks, from above.
-const TRACKS: [&str; 4] = ["registers", "DMA", "interrupts", "wire"];
+/// The trace's lanes, from above.
+const LANES: [&str; 4] = ["registers", "DMA", "interrupts", "wire"];
 
 impl Trace {
     pub(super) fn create(path: &Path) -> Result<Trace, Error> {
         let told = |e: std::io::Error| Error::input(format!("{}: {}", path.display(), plain(&e)));
-        let mut out = BufWriter::with_capacity(1 << 16, File::create(path).map_err(told)?);
-        out.write_all(b"[").map_err(told)?;
-        for (n, name) in TRACKS.iter().enumerate() {
-            let comma = if n > 0 { "," } else { "" };
-            write!(out, "{comma}\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":{n},\"args\":{{\"name\":\"{name}\"}}}}")
-                .map_err(told)?;
+        let file = File::create(path).map_err(told)?;
+        let mut out = Writer::begin(BufWriter::with_capacity(1 << 16, file)).map_err(told)?;
+        for (n, name) in LANES.iter().enumerate() {
+            out.lane(Lane { group: 1, number: n + 1 }, name).map_err(told)?;
         }
         Ok(Trace { out, path: path.to_owned() })
     }
 
-    /// An instant event; times are microseconds.
     fn event(&mut self, at: Time, what: &str, args: std::fmt::Arguments<'_>) -> std::io::Result<()> {
-        let track = match what.split(' ').next() {
-            Some("register") => 0,
-            Some("DMA") => 1,
-            Some("frame") => 3,
-            _ => 2,
+        let number = match what.split(' ').next() {
+            Some("register") => 1,
+            Some("DMA") => 2,
+            Some("frame") => 4,
+            _ => 3,
         };
-        let ns = at.ps() / 1000;
-        write!(
-            self.out,
-            ",\n{{\"name\":\"{what}\",\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"tid\":{track},\"ts\":{}.{:03},\"args\":{{{args}}}}}",
-            ns / 1000,
-            ns % 1000,
-        )
-    }
-
-    fn finish(mut self) -> std::io::Result<()> {
-        self.out.write_all(b"\n]\n")?;
-        self.out.flush()
+        self.out.instant(Lane { group: 1, number }, at.ps() / 1000, what, args)
     }
 }
 

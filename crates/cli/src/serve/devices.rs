@@ -6,11 +6,12 @@
 //! says so in its identity: [`Capability::Express`] and [`Capability::MsiX`], a
 //! [`Bar::Memory64`], and a [`Polled`](doorbell_attach::vfio_user::Polled) for the pages.
 
+use super::axi::axi_ethernet;
 use super::bill::{Bill, Bus};
 use super::turns::{Around, run};
 use crate::Error;
 use doorbell_attach::vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Polled, Watch};
-use doorbell_bus::{pci, pcie};
+use doorbell_bus::{axi, pci, pcie};
 use doorbell_devices::e1000::{Config, E1000, Variant};
 use doorbell_devices::mlx5::Mlx5;
 use doorbell_layout::mlx5::uar;
@@ -50,8 +51,8 @@ pub(super) struct Platform {
     rules: fn() -> Bus,
 }
 
-/// Those of PCs. Bridges read 512 bytes ahead; cache lines have 64.
-pub(super) static PLATFORMS: [Platform; 5] = [
+/// Those of PCs, whose bridges read 512 bytes ahead and whose cache lines have 64; and that of cores on a chip.
+pub(super) static PLATFORMS: [Platform; 6] = [
     Platform {
         name: "pci32",
         about: "PCI, 32 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B ahead",
@@ -76,6 +77,11 @@ pub(super) static PLATFORMS: [Platform; 5] = [
         name: "pcie3x16",
         about: "PCI Express 3.0 x16, MPS 256, MRRS 512, an Ack and an UpdateFC per request",
         rules: || pcie(3, 16),
+    },
+    Platform {
+        name: "axi",
+        about: "AXI4, 64 bits, bursts of up to 16 beats",
+        rules: || Bus::Axi(axi::Rules::new(axi::Settings::ZYNQMP).expect(WRITTEN_HERE)),
     },
 ];
 
@@ -103,7 +109,7 @@ impl Platform {
 }
 
 /// All of them.
-pub(super) static DEVICES: [Entry; 4] = [
+pub(super) static DEVICES: [Entry; 5] = [
     Entry {
         name: "e1000",
         bus: "pci32",
@@ -123,6 +129,7 @@ pub(super) static DEVICES: [Entry; 4] = [
         serve: |e, mac, bill, around| e1000(e, Config::I82545EM, mac, bill, around),
     },
     Entry { name: "mlx5", bus: "pcie3x16", bits_per_second: 100_000_000_000, serve: mlx5 },
+    Entry { name: "axi-ethernet", bus: "axi", bits_per_second: 1_000_000_000, serve: axi_ethernet },
 ];
 
 // ---- mlx5 ----
@@ -152,7 +159,8 @@ fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<Bill>, at: Time, r: Reg, v: u64)
 fn mlx5(entry: &Entry, mac: Option<[u8; 6]>, bill: Bill, around: Around) -> Result<(), Error> {
     use doorbell_devices::mlx5::Config;
     let polled = !around.trap_doorbells;
-    let cfg = Config { mac: mac.unwrap_or(Config::CONNECTX.mac), polled_doorbells: polled, ..Config::CONNECTX };
+    let (mac, fail_every) = (mac.unwrap_or(Config::CONNECTX.mac), around.fail_every);
+    let cfg = Config { mac, polled_doorbells: polled, fail_every, ..Config::CONNECTX };
     let at = |offset| InBar { bar: 0, offset };
     let identity = Identity {
         vendor: 0x15b3,

@@ -5,57 +5,75 @@
 //! machine's monotonic clock, effects are immediate, and there are counts but no rates.
 //!
 //! [`devices`] says what can be served, [`uplink`] where frames go, [`bill`] counts,
-//! [`metrics`] shows the counts while it runs, [`turns`] is the loop.
+//! [`metrics`] shows the counts while it runs, [`turns`] is the loop. [`virtual_io`] has the devices that are
+//! reached by hypervisor calls, and [`calls`] their loop.
 
+mod axi;
 mod bill;
+mod calls;
 mod devices;
 mod metrics;
 mod report;
 mod turns;
 mod uplink;
+mod virtual_io;
 
 use crate::args::Serve;
 use crate::output::{Capture, plain};
 use crate::{DONE, Error};
-use bill::Bill;
+use bill::{Bill, Bus};
 use devices::{DEVICES, PLATFORMS, Platform};
 use doorbell_attach::pcap::Writer;
 use doorbell_attach::vfio_user::Listener;
 use metrics::Metrics;
+use std::path::Path;
 use uplink::Uplink;
 
 /// Names of all devices that can be served, with a word about each.
 fn known() -> String {
-    DEVICES.iter().map(|d| d.name).collect::<Vec<_>>().join(", ")
+    DEVICES.iter().map(|d| d.name).chain(virtual_io::KINDS.iter().map(|k| k.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a device of this name can be served, or what can.
+pub(crate) fn device(name: &str) -> Result<(), String> {
+    let found = DEVICES.iter().any(|d| d.name == name);
+    if found { Ok(()) } else { Err(format!("no device is called `{name}`; there are: {}", known())) }
+}
+
+/// What a report says of the bus of this name, or which there are.
+pub(crate) fn bus(name: &str) -> Result<&'static str, String> {
+    let names = || PLATFORMS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+    Platform::find(name).map(|p| p.about).ok_or_else(|| format!("no bus is called `{name}`; there are: {}", names()))
 }
 
 pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
+    if let Some(kind) = virtual_io::KINDS.iter().find(|k| k.name == args.device) {
+        return behind_calls(args, kind);
+    }
     let entry = DEVICES
         .iter()
         .find(|d| d.name == args.device)
         .ok_or_else(|| Error::input(format!("no device is called `{}`; there are: {}", args.device, known())))?;
+    if args.trunk {
+        return Err(Error::input(format!("--trunk: {} has none", entry.name)));
+    }
+    let Some(path) = &args.socket else {
+        return Err(Error::input(format!("{} is a PCI device: --socket, and vfio-user", entry.name)));
+    };
     let mac = args.mac.as_deref().map(station).transpose()?;
     let named = args.bus.as_deref().unwrap_or(entry.bus);
     let platform = Platform::find(named).ok_or_else(|| {
         let names: Vec<&str> = PLATFORMS.iter().map(|p| p.name).collect();
         Error::input(format!("--bus {named}: allowed are {}", names.join(", ")))
     })?;
-    let uplink = Uplink::open(&args.uplink)?;
-    let capture = match &args.capture {
-        None => None,
-        Some(path) => {
-            let mut writer = Writer::create(path).map_err(|e| Error::input(plain(&e)))?;
-            let wire = writer
-                .interface("wire", entry.bits_per_second)
-                .map_err(|e| Error::input(format!("{}: {}", path.display(), plain(&e))))?;
-            Some(Capture { writer, wire })
-        }
-    };
-    let trace = args.trace.as_deref().map(bill::Trace::create).transpose()?;
-    let metrics = args.metrics.as_deref().map(Metrics::listen).transpose()?;
-    let socket = Listener::bind(&args.socket)
-        .map_err(|e| Error::input(format!("--socket {}: {}", args.socket.display(), plain(&e))))?;
-    let bill = Bill::new(platform.rules(), uplink, capture, trace);
+    if (named == "axi") != (entry.bus == "axi") {
+        return Err(Error::input(format!(
+            "--bus {named}: AXI is axi-ethernet's, and no other is; {} is on {}",
+            entry.name, entry.bus
+        )));
+    }
+    let fail_every = args.fault.as_deref().map_or(Ok(0), |f| fault(f, entry.name))?;
+    let (bill, metrics, socket) = outside(args, platform.rules(), entry.bits_per_second, "--socket", path)?;
     (entry.serve)(
         entry,
         mac,
@@ -67,9 +85,71 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
             format: args.format,
             quiet: args.quiet,
             trap_doorbells: args.trap_doorbells,
+            fail_every,
         },
     )?;
     Ok(DONE)
+}
+
+/// A device that guests reach by hypervisor calls.
+fn behind_calls(args: &Serve, kind: &virtual_io::Kind) -> Result<u8, Error> {
+    let Some(path) = &args.plugin_socket else {
+        return Err(Error::input(format!(
+            "{} is reached by hypervisor calls: --plugin-socket, and the plug-in in QEMU",
+            kind.name
+        )));
+    };
+    for (given, what) in [
+        (args.mac.is_some(), "--mac"),
+        (args.bus.is_some(), "--bus"),
+        (args.trap_doorbells, "--trap-doorbells"),
+        (args.fault.is_some(), "--fault"),
+        (args.trunk && kind.name != "veth", "--trunk"),
+    ] {
+        if given {
+            return Err(Error::input(format!("{what}: {} has none", kind.name)));
+        }
+    }
+    let (bill, metrics, socket) = outside(args, Bus::Calls, kind.bits_per_second, "--plugin-socket", path)?;
+    (kind.serve)(
+        kind,
+        virtual_io::Setup { partitions: args.partitions.into(), trunk: args.trunk },
+        bill,
+        calls::Around { socket, metrics, format: args.format, quiet: args.quiet },
+    )?;
+    Ok(DONE)
+}
+
+/// The bill with wire and files, the page, and the socket: in this order, so that what is wrong is told first.
+fn outside(
+    args: &Serve,
+    bus: Bus,
+    bits_per_second: u64,
+    option: &str,
+    path: &Path,
+) -> Result<(Bill, Option<Metrics>, Listener), Error> {
+    let uplink = Uplink::open(&args.uplink)?;
+    let capture = match &args.capture {
+        None => None,
+        Some(path) => {
+            let mut writer = Writer::create(path).map_err(|e| Error::input(plain(&e)))?;
+            let wire = writer
+                .interface("wire", bits_per_second)
+                .map_err(|e| Error::input(format!("{}: {}", path.display(), plain(&e))))?;
+            Some(Capture { writer, wire })
+        }
+    };
+    let trace = args.trace.as_deref().map(bill::Trace::create).transpose()?;
+    let metrics = args.metrics.as_deref().map(Metrics::listen).transpose()?;
+    let socket =
+        Listener::bind(path).map_err(|e| Error::input(format!("{option} {}: {}", path.display(), plain(&e))))?;
+    Ok((Bill::new(bus, uplink, capture, trace), metrics, socket))
+}
+
+/// `wqe@N`: one WQE in so many fails.
+fn fault(text: &str, device: &str) -> Result<u32, Error> {
+    let every = text.strip_prefix("wqe@").and_then(|n| n.parse().ok()).filter(|n| *n > 0 && device == "mlx5");
+    every.ok_or_else(|| Error::input(format!("--fault {text}: allowed is wqe@N, of mlx5: one WQE in N fails")))
 }
 
 /// A station address.

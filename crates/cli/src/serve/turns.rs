@@ -41,27 +41,29 @@ pub(super) struct Around {
     pub(super) quiet: bool,
     /// Doorbell pages are registers like any other, and each ring leaves the guest's CPU.
     pub(super) trap_doorbells: bool,
+    /// One WQE in so many fails; 0: none.
+    pub(super) fail_every: u32,
 }
 
 /// Preamble, FCS and gap.
-const WIRE_OVERHEAD: u64 = 8 + 4 + 12;
+pub(super) const WIRE_OVERHEAD: u64 = 8 + 4 + 12;
 /// How far the wire may lag behind.
-const CATCH_UP: Span = Span::from_us(128);
+pub(super) const CATCH_UP: Span = Span::from_us(128);
 /// Frames that arrive before anybody else has a turn.
-const BURST: usize = 32;
+pub(super) const BURST: usize = 32;
 /// The longest wait: signals are looked at so often.
-const NAP: Duration = Duration::from_millis(200);
+pub(super) const NAP: Duration = Duration::from_millis(200);
 /// How soon a frame is offered again that was not taken.
-const RETRY: Span = Span::from_us(500);
+pub(super) const RETRY: Span = Span::from_us(500);
 /// Polled pages: how long after the last doorbell the loop looks without waiting, and how long it then waits.
-const AWAKE: Span = Span::from_us(50);
+pub(super) const AWAKE: Span = Span::from_us(50);
 const GLANCE: Duration = Duration::from_micros(50);
 
 /// Time since the server began.
-struct Clock(Instant);
+pub(super) struct Clock(pub(super) Instant);
 
 impl Clock {
-    fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         Time::ZERO + Span::from_ns(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 }
@@ -73,6 +75,9 @@ struct Inbound {
     held: Option<usize>,
     /// When the next may arrive.
     free: Time,
+    /// The guest's last pause frame said to wait, and not yet to go on. A frame that arrives nevertheless
+    /// does so because the pause has run out.
+    paused: bool,
     byte: Span,
 }
 
@@ -96,6 +101,7 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
         frame: vec![0; MAX_FRAME].into(),
         held: None,
         free: Time::ZERO,
+        paused: false,
         byte: Span::from_ps(8_000_000_000_000 / entry.bits_per_second),
     };
     let mut clients = 0;
@@ -119,7 +125,7 @@ pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around
                 Ok(n) => busy |= n > 0,
                 Err(gone) => {
                     say(format_args!("client {clients}: {gone}"));
-                    inbound.held = None;
+                    (inbound.held, inbound.paused) = (None, false);
                 }
             }
         } else if let Some(client) = around.socket.accept().map_err(system)? {
@@ -209,6 +215,7 @@ fn arrive<D: Served>(f: &mut Function<D, Bill>, clock: &Clock, inbound: &mut Inb
         let now = clock.now();
         if let Some(quanta) = f.watch().pause.take() {
             inbound.free = now + inbound.byte * (u64::from(quanta) * 64);
+            inbound.paused = quanta > 0;
         }
         if inbound.free > now {
             return n > 0;
@@ -225,6 +232,9 @@ fn arrive<D: Served>(f: &mut Function<D, Bill>, clock: &Clock, inbound: &mut Inb
         let taken = f.receive(now, frame);
         let waits = f.watch().uplink.waits_for_receiver();
         let off = taken == Taken::Dropped(Drop::Off);
+        if inbound.paused && taken == Taken::Dropped(Drop::Fifo) {
+            f.watch().missed_after_pause += 1;
+        }
         if waits {
             f.watch().uplink.told(now, !off);
         }
@@ -247,8 +257,14 @@ fn snapshot<D: Served>(device: &'static str, bus: &'static str, f: &Function<D, 
     let bill = &f.port().watch;
     let mut ledger: Vec<_> =
         Ledger::about().zip(bill.ledger.entries()).map(|((n, about), (_, v))| (n, about, v)).collect();
+    ledger.push(("trapped_writes", "Of the register writes, those that left the guest's CPU.", bill.trapped));
     ledger.push(("arrived_frames", "Frames that arrived from the wire.", bill.arrived.0));
     ledger.push(("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1));
+    ledger.push((
+        "missed_after_pause",
+        "Frames that the device had no room for, its pause having run out.",
+        bill.missed_after_pause,
+    ));
     ledger.push(("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped));
     ledger.push(("lost_interrupts", "Interrupts that the guest had not asked for.", f.lost_interrupts()));
     Report { device, bus, connected: f.connected(), clients, ledger, counters: f.device().counters() }

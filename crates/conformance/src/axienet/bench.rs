@@ -1,11 +1,11 @@
-//! Driver, machine and arm at once; and frames.
+//! Driver, machine and arm at once.
 
 use super::Arm;
 use doorbell_drivers::axienet::{Adaptive, Axienet, Coalesce, Config, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_layout::axienet::{DMA, line};
 use doorbell_moderation::NetDim;
-use doorbell_packet::{More, Packet, Piece, Todo, checksum::Sum, headers};
+use doorbell_packet::{More, Packet, Piece, Todo};
 use doorbell_seam::{Buf, Host, Place, Reg, Span};
 
 /// Receives what a driver hands up.
@@ -38,9 +38,6 @@ pub(super) struct Bench<'a, H: Host, A: Arm<H>> {
     pub(super) up: Up,
     before: (u64, u64),
 }
-
-/// Another station.
-pub(super) const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 
 /// Every packet interrupts.
 pub(super) const AT_ONCE: Coalesce =
@@ -179,32 +176,4 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
         self.run();
         self.came()
     }
-}
-
-pub(super) fn plain(to: [u8; 6], len: usize) -> Vec<u8> {
-    let mut frame = [&to[..], &PEER, &[0x88, 0xb5]].concat();
-    frame.extend((frame.len()..len).map(|i| (i * 7 + i / 256 + len) as u8));
-    frame
-}
-
-/// An IPv4 frame of UDP or TCP with right checksums.
-pub(super) fn ip(to: [u8; 6], udp: bool, payload: usize) -> Vec<u8> {
-    let l4 = if udp { 8 } else { 20 } + payload;
-    let mut f = [&to[..], &PEER, &[8, 0, 0x45, 0]].concat();
-    f.extend(((20 + l4) as u16).to_be_bytes());
-    f.extend([0x12, 0x34, 0x40, 0, 64, if udp { 17 } else { 6 }, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    let check = Sum::of(&f[14..34]).checksum();
-    f[24..26].copy_from_slice(&check.to_be_bytes());
-    f.extend([0x30, 0x39, 0x16, 0x2e]);
-    if udp {
-        f.extend((l4 as u16).to_be_bytes());
-        // Anything but 0, which would say that there is none.
-        f.extend([1, 0]);
-    } else {
-        f.extend([0x01, 0x02, 0x03, 0x04, 0, 0, 0, 1, 0x50, 0x18, 0x20, 0, 0, 0, 0, 0]);
-    }
-    f.extend((0..payload).map(|i| (i * 13 + i / 256) as u8));
-    let partial = headers::prepare_partial(&mut f).unwrap();
-    partial.complete(&mut f).unwrap();
-    f
 }

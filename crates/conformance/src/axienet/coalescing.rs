@@ -1,7 +1,8 @@
 //! When the channels interrupt: threshold, delay, enables; and a controller on top.
 
 use super::Arm;
-use super::bench::{Bench, PEER, plain};
+use super::bench::Bench;
+use crate::frames::{PEER, plain};
 use doorbell_drivers::axienet::{Adaptive, Coalesce, Config};
 use doorbell_drivers::{Driver, Irq, Poll};
 use doorbell_layout::axienet::{MM2S, S2MM, cr, dma, line, sr};

@@ -1,7 +1,8 @@
 //! The cores without their rings: MDIO, filter, counters, reset, errors.
 
-use super::bench::{Bench, PEER, plain};
+use super::bench::Bench;
 use super::{Arm, Fact};
+use crate::frames::{PEER, plain};
 use doorbell_drivers::axienet::{Config, Filter, MdioError};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
 use doorbell_layout::axienet::{DESCRIPTOR, DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr};

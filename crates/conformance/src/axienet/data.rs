@@ -1,7 +1,8 @@
 //! Frames in both directions.
 
-use super::bench::{AT_ONCE, Bench, PEER, ip, plain};
+use super::bench::{AT_ONCE, Bench};
 use super::{Arm, Fact};
+use crate::frames::{PEER, ip, plain};
 use doorbell_drivers::axienet::{Checksum, Config};
 use doorbell_drivers::{Driver, Tx};
 use doorbell_layout::axienet::{S2MM, dma, sr};
@@ -83,7 +84,7 @@ pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         let mut b = Bench::open(h, a, &Config { tx_checksum: kind, ..*c });
         for udp in [false, true] {
             for payload in [20, 33, 700, 1453] {
-                let whole = ip(PEER, udp, payload);
+                let whole = ip(PEER, true, udp, payload);
                 assert_eq!(verify(&whole).transport, Check::Good);
                 let mut f = whole.clone();
                 let checksum = headers::prepare_partial(&mut f);
@@ -140,7 +141,7 @@ pub fn receive_checksum<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         let mac = b.nic.mac();
         for udp in [false, true] {
             for payload in [0, 1, 6, 7, 300, 1453] {
-                let mut f = ip(mac, udp, payload);
+                let mut f = ip(mac, true, udp, payload);
                 f.resize(f.len().max(60), 0);
                 assert!(b.receive(&f)[0].verified, "{kind:?}, udp {udp}, {payload}");
                 f[36] ^= 1;

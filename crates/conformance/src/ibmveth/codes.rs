@@ -1,7 +1,8 @@
 //! What the hypervisor answers to calls that no good driver makes.
 
 use super::Arm;
-use super::bench::{Bench, PEER, plain, small};
+use super::bench::{Bench, small};
+use crate::frames::{PEER, plain};
 use doorbell_drivers::ibmveth::Config;
 use doorbell_layout::ibmveth::{self as l, Descriptor, PAGE, status};
 use doorbell_packet::Todo;

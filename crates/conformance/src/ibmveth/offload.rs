@@ -1,7 +1,8 @@
 //! Negotiation, and what is done without it.
 
-use super::bench::{Bench, PEER, ip, small};
+use super::bench::{Bench, small};
 use super::{Arm, Fact};
+use crate::frames::{PEER, ip};
 use doorbell_drivers::ibmveth::{Config, LargeSend, Negotiated, Transmit};
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;

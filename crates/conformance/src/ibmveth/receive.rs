@@ -1,7 +1,8 @@
 //! Reception, interrupts, and changes in between.
 
-use super::bench::{Bench, PEER, plain, small};
+use super::bench::{Bench, small};
 use super::{Arm, Fact};
+use crate::frames::{PEER, plain};
 use doorbell_drivers::Driver;
 use doorbell_drivers::ibmveth::{Config, Filter, Ibmveth};
 use doorbell_seam::Hypervisor;

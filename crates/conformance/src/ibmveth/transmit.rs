@@ -1,7 +1,8 @@
 //! Transmission.
 
 use super::Arm;
-use super::bench::{Bench, PEER, plain, small};
+use super::bench::{Bench, small};
+use crate::frames::{PEER, plain};
 use doorbell_drivers::ibmveth::{Config, Transmit};
 use doorbell_drivers::{Driver, Tx};
 use doorbell_packet::Todo;

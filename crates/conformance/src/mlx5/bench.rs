@@ -1,9 +1,11 @@
-//! The device alone: a port that records, and WQEs written by hand.
+//! The device alone: a port that records, and WQEs written by hand. Its objects are made, changed and
+//! ended by commands ([`Console`]), which take no time here.
 
+use super::console::{Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
+use doorbell_layout::mlx5::command::{Cqc, CreateCqIn, CreateSqIn, Numbered, QuerySqOut, Sqc, op};
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CQE_INITIAL, CqContext, Cqe, CtrlSeg, DataSeg, EQE_CQN, EQE_ERROR_CQN, EqContext, Eqe, EthSeg,
-    SqContext, SqState, event, uar,
+    CQ_UPDATE, CQE_INITIAL, CmdStatus, Cqe, CtrlSeg, DataSeg, EQE_CQN, EQE_ERROR_CQN, Eqe, EthSeg, SqState, event, uar,
 };
 use doorbell_seam::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Time, Timed};
 use zerocopy::byteorder::big_endian::{U32, U64};
@@ -33,12 +35,14 @@ pub struct Recorder {
     pub log: Vec<Access>,
     /// Any access fails the test.
     pub forbidden: bool,
+    /// What is read changes right after; where in it and how follows from this.
+    pub racing: Option<u8>,
 }
 
 impl Recorder {
     /// `size` bytes of zeroes.
     pub fn new(size: usize) -> Recorder {
-        Recorder { memory: vec![0; size], holes: Vec::new(), log: Vec::new(), forbidden: false }
+        Recorder { memory: vec![0; size], holes: Vec::new(), log: Vec::new(), forbidden: false, racing: None }
     }
     fn check(&self, at: Iova, len: usize) -> Result<usize, DmaFault> {
         assert!(!self.forbidden, "the device touched {len} bytes at {:#x}", at.0);
@@ -53,6 +57,10 @@ impl Port for Recorder {
         let start = self.check(from, into.len())?;
         into.copy_from_slice(&self.memory[start..start + into.len()]);
         self.log.push(Access::Read(at, from.0, into.len()));
+        if let Some(n) = self.racing.as_mut().filter(|_| !into.is_empty()) {
+            *n = n.wrapping_mul(29).wrapping_add(7);
+            self.memory[start + usize::from(*n) % into.len()] ^= *n;
+        }
         Ok(at)
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
@@ -72,6 +80,11 @@ impl Port for Recorder {
         assert!(!self.forbidden, "a frame of {} bytes left", frame.len());
         self.log.push(Access::Frame(at, frame.to_vec()));
     }
+}
+
+/// The pages of a ring of `1 << log` entries of 64 bytes.
+fn pages(at: u64, log: u8) -> Vec<u64> {
+    (0..(64u64 << log).div_ceil(4096)).map(|n| at + n * 4096).collect()
 }
 
 /// A device with one EQ, one CQ and one ready SQ, and what a test needs to drive it.
@@ -104,11 +117,11 @@ impl Bench {
     /// Where the SQ's ring is.
     pub const SQ: u64 = 0x10_0000;
     /// The CQ's.
-    pub const CQ: u64 = 0x8_0000;
+    pub const CQ: u64 = 0xe_0000;
     /// The EQ's.
-    pub const EQ: u64 = 0x7_0000;
+    pub const EQ: u64 = 0xd_0000;
     /// Doorbell records: the SQ's, and 64 bytes further the CQ's.
-    pub const DBR: u64 = 0x6_0000;
+    pub const DBR: u64 = 0xc_0000;
     /// Where packets are.
     pub const DATA: u64 = 0x20_0000;
     /// The vector.
@@ -121,28 +134,34 @@ impl Bench {
 
     /// A device with rings of these sizes (log2), CQ moderation and minimum inline mode.
     pub fn sized(config: Config, log_sq: u8, log_cq: u8, period_us: u16, max_count: u16, min_inline: u8) -> Bench {
-        let mut device = Mlx5::new(config);
-        let mut port = Recorder::new(0x22_0000);
-        for (i, b) in port.memory[Bench::DATA as usize..].iter_mut().enumerate() {
+        let mut c = Console::told(Console::around(Mlx5::new(config), Recorder::new(0x22_0000), Time::ZERO));
+        for (i, b) in c.port.memory[Bench::DATA as usize..].iter_mut().enumerate() {
             *b = (i % 251) as u8;
         }
-        for i in 0..1usize << log_cq {
-            port.memory[Bench::CQ as usize + i * 64 + 63] = CQE_INITIAL;
-        }
-        for i in 0..128 {
-            port.memory[Bench::EQ as usize + i * 64 + 63] = 1;
-        }
-        let ok = "the firmware agrees";
-        let uar = device.alloc_uar().expect(ok);
-        let lkey = device.create_mkey().expect(ok);
+        c.bring_up();
+        let (uar, pd, td) = (c.alloc(op::ALLOC_UAR), c.alloc(op::ALLOC_PD), c.alloc(op::ALLOC_TRANSPORT_DOMAIN));
+        assert_eq!(uar, Mlx5::FIRST_UAR);
+        let mkey = c.ok(op::CREATE_MKEY, 0, &Console::mkey_message(pd), &[]).number();
+        let tis = c.tis(td).number();
         let events = 1 << event::CQ_ERROR | 1 << event::WQ_CATAS;
-        let eqc = EqContext { log_size: 7, ring: Bench::EQ, vector: Bench::VECTOR, uar, events };
-        let eqn = device.create_eq(&eqc).expect(ok);
-        let cqc = CqContext { log_size: log_cq, ring: Bench::CQ, dbr: Bench::DBR + 64, eqn, uar, period_us, max_count };
-        let cqn = device.create_cq(&cqc).expect(ok);
-        let sqc = SqContext { log_size: log_sq, ring: Bench::SQ, dbr: Bench::DBR, cqn, uar, min_inline };
-        let sqn = device.create_sq(&sqc).expect(ok);
-        device.modify_sq(sqn, SqState::Reset, SqState::Ready).expect(ok);
+        let eqn = c.eq(uar, 7, u32::from(Bench::VECTOR), events, &pages(Bench::EQ, 7)).number();
+        let mut of = Common { uar, pd, td, mkey, tis, eq: eqn, cq: 0 };
+        for page in pages(Bench::CQ, log_cq) {
+            for e in 0..64 {
+                c.port.memory[page as usize + e * 64 + 63] = CQE_INITIAL;
+            }
+        }
+        let mut m = Console::cq_message(&of, log_cq.into(), Bench::DBR + 64);
+        m.part_mut(CreateCqIn::CQC).set(Cqc::PERIOD, period_us.into()).set(Cqc::MAX_COUNT, max_count.into());
+        of.cq = c.ok(op::CREATE_CQ, 0, &m, &Console::pas(&pages(Bench::CQ, log_cq))).number();
+        let mut m = Console::sq_message(&of, log_sq.into(), Bench::DBR);
+        m.part_mut(CreateSqIn::SQC).set(Sqc::MIN_INLINE, min_inline.into());
+        let sqn = c.ok(op::CREATE_SQ, 0, &m, &Console::pas(&pages(Bench::SQ, log_sq))).number();
+        assert_eq!(c.modify_sq(sqn, 0, 1), None);
+        assert_eq!(c.now, Time::ZERO, "commands take no time");
+        let Console { device, mut port, .. } = c;
+        port.log.clear();
+        let (cqn, lkey) = (of.cq, mkey << 8);
         Bench {
             device,
             port,
@@ -158,6 +177,50 @@ impl Bench {
             eq_seen: 0,
             last: [0; 8],
         }
+    }
+
+    /// Has a command done at once. What it itself does to memory is not in the log.
+    pub fn command<R>(&mut self, f: impl FnOnce(&mut Console) -> R) -> R {
+        let device = std::mem::replace(&mut self.device, Mlx5::new(Config::CONNECTX));
+        let mut port = std::mem::replace(&mut self.port, Recorder::new(0));
+        let (forbidden, before) = (std::mem::take(&mut port.forbidden), port.log.len());
+        let mut c = Console::around(device, port, self.now);
+        let done = f(&mut c);
+        assert_eq!(c.now, self.now, "a command takes no time");
+        let mut n = 0;
+        c.port.log.retain(|a| {
+            n += 1;
+            n <= before || !matches!(a, Access::Read(_, at, _) | Access::Write(_, at, _) if Console::is_command(*at))
+        });
+        assert!(!forbidden || c.port.log.len() == before, "{:?}", &c.port.log[before..]);
+        c.port.forbidden = forbidden;
+        (self.device, self.port) = (c.device, c.port);
+        done
+    }
+
+    /// `MODIFY_SQ`.
+    pub fn modify_sq(&mut self, from: SqState, to: SqState) -> Result<(), CmdStatus> {
+        let sqn = self.sqn;
+        self.command(|c| c.modify_sq(sqn, from as u32, to as u32)).map_or(Ok(()), Err)
+    }
+
+    /// `QUERY_SQ`: its state.
+    pub fn query_sq(&mut self) -> Result<SqState, CmdStatus> {
+        let sqn = self.sqn;
+        let mut m = Numbered::ZERO;
+        m.set(Numbered::NUMBER, sqn);
+        let a = self.command(|c| c.run(op::QUERY_SQ, 0, &m, &[]));
+        match a.status {
+            Some(why) => Err(why),
+            None => {
+                Ok(SqState::from_bits(a.out_as::<QuerySqOut>().part(QuerySqOut::SQC).get(Sqc::STATE)).expect("a state"))
+            }
+        }
+    }
+
+    /// A command about an object, such as `DESTROY_SQ`.
+    pub fn about(&mut self, opcode: u16, n: u32) -> Result<(), CmdStatus> {
+        self.command(|c| c.about(opcode, n)).map_or(Ok(()), Err)
     }
 
     /// A control segment for the next WQE, which asks for a CQE.

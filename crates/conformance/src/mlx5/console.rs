@@ -100,16 +100,25 @@ impl Console {
 
     /// A device after power-on, told where the queue is.
     pub fn new(config: Config) -> Console {
-        let mut c = Console {
-            device: Mlx5::new(config),
-            port: Recorder::new(0x20_0000),
-            now: Time::ZERO,
-            signed: false,
-            token: 0,
-        };
+        Console::told(Console::around(Mlx5::new(config), Recorder::new(0x20_0000), Time::ZERO))
+    }
+
+    /// The same device, told where the queue is.
+    pub(super) fn told(mut c: Console) -> Console {
         c.register(init_segment::CMDQ_HI, 0);
         c.register(init_segment::CMDQ_LO, Console::CMDQ as u32);
         c
+    }
+
+    /// A device that somebody else has, and its way out; for as long as a command takes.
+    pub(super) fn around(device: Mlx5, port: Recorder, now: Time) -> Console {
+        Console { device, port, now, signed: false, token: 0 }
+    }
+
+    /// Whether an access is of the command interface.
+    pub(super) fn is_command(at: u64) -> bool {
+        (Console::CMDQ..Console::CMDQ + 0x800).contains(&at)
+            || (Console::INPUTS..Console::INPUTS + 0x5_0000).contains(&at)
     }
 
     /// A device that runs.

@@ -110,9 +110,9 @@ pub fn attack(bytes: &[u8]) {
             }
             _ => {
                 let states = [SqState::Reset, SqState::Ready, SqState::Error];
-                let from = b.device.query_sq(b.sqn).expect("an SQ");
+                let from = b.query_sq().expect("an SQ");
                 let to = states[usize::from(input.u8()) % 3];
-                if b.device.modify_sq(b.sqn, from, to).is_ok() && to == SqState::Reset {
+                if b.modify_sq(from, to).is_ok() && to == SqState::Reset {
                     b.pc = 0;
                 }
                 // The consumer reads, or says that it did.
@@ -126,9 +126,9 @@ pub fn attack(bytes: &[u8]) {
     check(&mut b);
     assert_eq!(b.device.next_due(), None);
 
-    let from = b.device.query_sq(b.sqn).expect("an SQ");
-    b.device.modify_sq(b.sqn, from, SqState::Reset).expect("any state may be reset");
-    b.device.modify_sq(b.sqn, SqState::Reset, SqState::Ready).expect("a reset queue may be made ready");
+    let from = b.query_sq().expect("an SQ");
+    b.modify_sq(from, SqState::Reset).expect("any state may be reset");
+    b.modify_sq(SqState::Reset, SqState::Ready).expect("a reset queue may be made ready");
     b.pc = 0;
     let sent = b.device.counters.packets;
     if min_inline == 0 {

@@ -1,5 +1,5 @@
-//! Any bytes as a guest: registers, its whole memory, firmware commands whole and
-//! spoilt, frames, time. The device does a bounded amount of work for each, and after
+//! Any bytes as a guest: registers, its whole memory, also while the device reads it,
+//! firmware commands whole and spoilt, frames, time. The device does a bounded amount of work for each, and after
 //! a reset of the function it touches nothing.
 
 use super::console::{Common, Console};
@@ -84,7 +84,8 @@ fn sensible(which: u8, o: &Common, n: u32) -> (u16, Vec<u8>) {
 pub fn attack(bytes: &[u8]) {
     let mut input = Input(bytes);
     // Doorbell pages are registers, or memory that is looked at.
-    let polled_doorbells = input.u8() & 1 == 1;
+    let shape = input.u8();
+    let polled_doorbells = shape & 1 == 1;
     let mut c = Console::running(Config { boot_pages: 1, init_pages: 1, polled_doorbells, ..Config::CONNECTX });
     let o = c.common();
     for which in [0, 1] {
@@ -94,6 +95,8 @@ pub fn attack(bytes: &[u8]) {
         assert_eq!(ready, None);
     }
     c.port.log.clear();
+    // Another CPU of the guest writes while the device reads.
+    c.port.racing = (shape & 2 != 0).then_some(shape);
     while !input.0.is_empty() {
         match input.u8() % 12 {
             0 | 1 => {

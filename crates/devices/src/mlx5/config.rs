@@ -47,6 +47,8 @@ pub struct Config {
     /// Doorbell pages are memory that is looked at: of two rings of one word the first can be
     /// gone ([`Mlx5::look_again`](super::Mlx5::look_again)). EQs are then armed at all times, since their arms are in no memory.
     pub polled_doorbells: bool,
+    /// One WQE in so many fails as if its opcode were unknown, to see a driver recover; 0: none does.
+    pub fail_every: u32,
 }
 
 impl Config {
@@ -73,6 +75,7 @@ impl Config {
         boot_pages: 16,
         init_pages: 32,
         polled_doorbells: false,
+        fail_every: 0,
     };
 
     /// The same with every value in its range, as hardware would round it.

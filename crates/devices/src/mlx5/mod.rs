@@ -43,6 +43,8 @@ mod command;
 mod config;
 mod device;
 #[cfg(test)]
+mod direct;
+#[cfg(test)]
 mod frames;
 mod loopback;
 mod objects;

@@ -188,6 +188,7 @@ pub(super) struct Mkey {
 
 impl Mkey {
     /// All of memory, for all.
+    #[cfg(test)]
     pub(super) const EVERYTHING: Mkey = Mkey {
         pd: 0,
         key: 0,

@@ -376,8 +376,9 @@ impl Receiver {
 }
 
 impl Mlx5 {
-    /// The receive side: for commands, and for tests that build tables themselves.
-    pub fn receiver(&mut self) -> &mut Receiver {
+    /// The receive side, for tests that build tables themselves.
+    #[cfg(test)]
+    pub(crate) fn receiver(&mut self) -> &mut Receiver {
         &mut self.rx
     }
 

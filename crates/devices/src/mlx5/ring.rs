@@ -22,6 +22,7 @@ pub(super) const LOG_PAGE: u32 = 12;
 
 impl Ring {
     /// In one piece.
+    #[cfg(test)]
     pub(super) fn at_address(first: u64) -> Ring {
         Ring { first, pages: Box::default(), log_page: LOG_PAGE }
     }

@@ -6,6 +6,7 @@ mod pipe;
 
 pub(super) use pipe::Pipe;
 
+use super::Config;
 use super::device::{Counters, Effect, Mlx5};
 use super::queues::{Mkey, Sq, Table};
 use alloc::collections::VecDeque;
@@ -137,7 +138,7 @@ impl Mlx5 {
                 let stop = until.min(fetch);
                 let Mlx5 { sqs, pipe, counters, effects, mkeys, cfg, .. } = self;
                 let finished = match sqs.get_mut(chunk.sqn) {
-                    Some(sq) => Execution { p, pipe, counters, effects, mkeys, caps: &cfg.caps, sq, chunk }.run(stop),
+                    Some(sq) => Execution { p, pipe, counters, effects, mkeys, cfg, sq, chunk }.run(stop),
                     None => true,
                 };
                 if finished {
@@ -173,7 +174,7 @@ struct Execution<'a, P> {
     counters: &'a mut Counters,
     effects: &'a mut VecDeque<Effect>,
     mkeys: &'a Table<Mkey>,
-    caps: &'a doorbell_layout::mlx5::Caps,
+    cfg: &'a Config,
     sq: &'a mut Sq,
     chunk: Chunk,
 }
@@ -224,14 +225,15 @@ impl<P: Port> Execution<'_, P> {
             let sane = ctrl.pc() == self.sq.executed && ctrl.opmod() == 0 && ctrl.ds() > 0;
             let outcome = match ctrl.opcode() {
                 _ if !sane => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
+                _ if self.spoilt() => Outcome::Failed(syndrome::LOCAL_QP_OP, self.packets_of(&ctrl, at)),
                 opcode::NOP => {
                     self.counters.nops += 1;
                     Outcome::Done(t)
                 }
                 _ if self.sq.tis.is_none() => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
                 opcode::SEND => self.send(t, at, ctrl.ds()),
-                opcode::ENHANCED_MPSW if self.caps.enhanced_mpw => self.multi_packet(until, at, ctrl.ds()),
-                opcode::LSO if self.caps.log_max_lso > 0 => self.large_send(t, at, ctrl.ds()),
+                opcode::ENHANCED_MPSW if self.cfg.caps.enhanced_mpw => self.multi_packet(until, at, ctrl.ds()),
+                opcode::LSO if self.cfg.caps.log_max_lso > 0 => self.large_send(t, at, ctrl.ds()),
                 _ => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
             };
             match outcome {
@@ -278,14 +280,27 @@ impl<P: Port> Execution<'_, P> {
     #[cold]
     fn flush(&mut self, t: Time, ctrl: &CtrlSeg, at: usize) {
         self.counters.wqes += 1;
-        self.counters.discarded += match ctrl.opcode() {
+        self.counters.discarded += self.packets_of(ctrl, at);
+        if ctrl.fm_ce_se & CQ_UPDATE != 0 {
+            self.complete(t, ctrl, syndrome::WR_FLUSH);
+        }
+    }
+
+    /// Whether this WQE is one of those that are to fail ([`Config::fail_every`]).
+    #[inline]
+    fn spoilt(&self) -> bool {
+        let every = u64::from(self.cfg.fail_every);
+        every != 0 && (self.counters.wqes + 1).is_multiple_of(every)
+    }
+
+    /// Packets of a WQE that will not be sent.
+    #[cold]
+    fn packets_of(&self, ctrl: &CtrlSeg, at: usize) -> u64 {
+        match ctrl.opcode() {
             opcode::NOP => 0,
             opcode::ENHANCED_MPSW => self.session_left(at, ctrl.ds()),
             opcode::LSO => self.segments_of(at, ctrl.ds()),
             _ => 1,
-        };
-        if ctrl.fm_ce_se & CQ_UPDATE != 0 {
-            self.complete(t, ctrl, syndrome::WR_FLUSH);
         }
     }
 

@@ -6,6 +6,7 @@ use super::multicast::Multicast;
 use super::pools::Pools;
 use super::send::Job;
 use crate::counters::counters;
+use alloc::collections::VecDeque;
 use doorbell_layout::ibmveth::attribute;
 use doorbell_seam::Time;
 
@@ -97,6 +98,10 @@ pub(super) struct Adapter {
     pub(super) signal: bool,
     /// An interrupt to come.
     pub(super) notify: Option<Time>,
+    /// When entries will be there that no interrupt speaks of yet: they were made while interrupts were off, or
+    /// come after the one that another is on its way for. If interrupts are on by then, there is one: who turned
+    /// them on has looked at the queue before.
+    pub(super) late: VecDeque<Time>,
     /// The buffer list page.
     pub(super) list: u32,
     /// The filter list page.
@@ -120,6 +125,7 @@ impl Adapter {
             state: State::Closed,
             signal: false,
             notify: None,
+            late: VecDeque::new(),
             list: 0,
             filter: 0,
             queue: Queue::default(),

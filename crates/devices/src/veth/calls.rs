@@ -67,6 +67,7 @@ impl Adapter {
         self.state = State::Closing;
         self.signal = false;
         self.notify = None;
+        self.late.clear();
         self.suspended = None;
         if !self.pools.release(buffers) {
             return status::H_BUSY;
@@ -134,25 +135,48 @@ impl Adapter {
     }
 
     /// H_VIO_SIGNAL.
-    pub(super) fn set_signal(&mut self, mode: u64) -> i64 {
+    pub(super) fn set_signal(&mut self, at: Time, mode: u64, after: Span) -> i64 {
         match mode {
-            SIGNAL_OFF => (self.signal, self.notify) = (false, None),
+            SIGNAL_OFF => {
+                self.signal = false;
+                // An interrupt of an entry that is there is called off. Of one that is not there yet nobody can say.
+                if let Some(due) = self.notify.take().filter(|due| *due > at + after) {
+                    self.late.push_front(Time::from_ps(due.ps() - after.ps()));
+                }
+            }
             SIGNAL_ON => self.signal = true,
             _ => return status::H_PARAMETER,
         }
         status::H_SUCCESS
     }
 
-    /// An entry has been added at `at`: an interrupt, if the driver wants any.
+    /// An entry will be there at `at`: an interrupt, if the driver wants any then. The copy takes its time
+    /// on another CPU, in which the driver may turn interrupts on, or off and on, or be done with one that is on
+    /// its way: so an entry is judged when it is there.
     pub(super) fn signal<P: Port>(&mut self, p: &mut P, at: Time, after: Span) {
-        if !self.signal {
+        // Not later than the entry that the interrupt on its way is of.
+        let covered = self.notify.is_some_and(|due| at + after <= due);
+        if self.signal && after == Span::ZERO {
+            self.counters.interrupts += 1;
+            p.message(at, self.cfg.vector);
+        } else if self.signal && self.notify.is_none() && self.late.is_empty() {
+            self.notify = Some(at + after);
+        } else if !(self.signal && covered) && self.late.back().is_none_or(|last| *last < at) {
+            self.late.push_back(at);
+        }
+    }
+
+    /// An entry is there now. While interrupts are off the driver finds it by itself; while one is on its way,
+    /// with the other.
+    pub(super) fn arrived<P: Port>(&mut self, p: &mut P, now: Time, after: Span) {
+        if !self.signal || self.notify.is_some() {
             return;
         }
         if after == Span::ZERO {
             self.counters.interrupts += 1;
-            p.message(at, self.cfg.vector);
-        } else if self.notify.is_none() {
-            self.notify = Some(at + after);
+            p.message(now, self.cfg.vector);
+        } else {
+            self.notify = Some(now + after);
         }
     }
 }

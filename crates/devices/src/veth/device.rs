@@ -95,7 +95,7 @@ impl Veth {
 
 impl Timed for Veth {
     fn next_due(&self) -> Option<Time> {
-        let interrupts = self.parts.adapters.iter().filter_map(|a| a.notify);
+        let interrupts = self.parts.adapters.iter().flat_map(|a| a.notify.into_iter().chain(a.late.front().copied()));
         interrupts.chain(self.arrivals.front().map(|a| a.0)).min()
     }
 }
@@ -145,7 +145,7 @@ impl<P: Port> HcallDevice<P> for Veth {
                 plain((status::H_SUCCESS, at))
             }
             H_ILLAN_ATTRIBUTES => (self.change_attributes(i, a[1], a[2]), at),
-            H_VIO_SIGNAL => plain((ad.set_signal(a[1]), at)),
+            H_VIO_SIGNAL => plain((ad.set_signal(at, a[1], interrupt), at)),
             _ => plain((status::H_FUNCTION, at)),
         };
         if answer.status < 0 {
@@ -179,6 +179,14 @@ impl<P: Port> HcallDevice<P> for Veth {
                 && let Some((at, frame)) = self.arrivals.pop_front()
             {
                 self.spare = self.inject(ports, at, frame);
+            }
+            let after = self.parts.cfg.interrupt;
+            for a in &mut self.parts.adapters {
+                if a.late.pop_front_if(|t| *t <= due).is_some()
+                    && let Some(port) = ports.get_mut(a.cfg.partition)
+                {
+                    a.arrived(port, due, after);
+                }
             }
             for a in self.parts.adapters.iter_mut().filter(|a| a.notify == Some(due)) {
                 a.notify = None;

@@ -182,7 +182,7 @@ impl Veth {
         }
         let mut at = at;
         let refused = |at: Time| (status::H_PARAMETER, at);
-        frame.clear();
+        // What was there is overwritten by the reads: only what is new is zeroed.
         frame.resize(total as usize, 0);
         let port = ports.get_mut(sender.cfg.partition).ok_or(refused(at))?;
         let mut start = 0;

@@ -52,6 +52,9 @@ impl VnicServer {
         // After the answer that says so.
         if m[1] == cmd::LOGICAL_LINK_STATE && code == rc::SUCCESS && m[2] != link::QUERY {
             self.indicate_link(p, client, at);
+            if m[2] == link::DOWN {
+                self.return_buffers(p, client, at);
+            }
         }
     }
 

@@ -65,6 +65,8 @@ crate::counters::counters! {
     completions_lost,
     /// Receive buffers taken.
     rx_buffers,
+    /// Receive buffers given back when the client took its link down.
+    rx_buffers_returned,
     /// Receive buffers that went with their session.
     rx_buffers_lost,
     /// Frames from the wire, for each client that they were for.

@@ -20,10 +20,10 @@ impl Map {
     pub(super) fn pages(self) -> u32 {
         (((self.ioba & 4095) + u64::from(self.len)).div_ceil(4096)) as u32
     }
-    /// The address of `len` bytes at `offset`, if all of them are in it.
-    pub(super) fn range(self, offset: u64, len: u64) -> Option<Iova> {
-        let end = offset.checked_add(len)?;
-        (end <= u64::from(self.len)).then_some(Iova(self.ioba + offset))
+    /// The address, if all of `len` bytes there are in it.
+    pub(super) fn range(self, ioba: u64, len: u64) -> Option<Iova> {
+        let end = ioba.checked_sub(self.ioba)?.checked_add(len)?;
+        (end <= u64::from(self.len)).then_some(Iova(ioba))
     }
 }
 

@@ -21,7 +21,6 @@ pub(super) fn audit<D: Device<Axi>>(o: &Outcome, m: &Machine<Axi, D>, wire: (u64
     same("frames in", ("device took or lost", n.rx_packets + gone), ("wire brought", wire.1));
     let unread = d.rx_errors + d.rx_malformed;
     same("frames in", ("driver handed up or refused", d.rx_packets + unread), ("device wrote", n.rx_packets));
-    same("RX interrupts", ("driver took at the most", d.rx_irqs.min(n.rx_interrupts)), ("and did", d.rx_irqs));
     same("transmit", ("given up by the device", n.tx_discarded + n.tx_garbled + n.hangs), ("allowed", 0));
     same("transmit", ("dropped by the driver", d.tx_dropped), ("allowed", 0));
     same("errors", ("of DMA", n.dma_errors), ("allowed", 0));
@@ -33,5 +32,9 @@ pub(super) fn audit<D: Device<Axi>>(o: &Outcome, m: &Machine<Axi, D>, wire: (u64
     let (readable, writable) = m.bus.platform().memory.lent();
     same("pages still lent to the device", ("to read", readable as u64), ("expected", 0));
     same("pages still lent to the device", ("to write", writable as u64), ("expected", 0));
+    // One that rises while a poll is under way may find its cause gone, so some are not taken.
+    if d.rx_irqs > n.rx_interrupts {
+        wrong.push(format!("RX interrupts: device raised {}, driver took {}", n.rx_interrupts, d.rx_irqs));
+    }
     wrong
 }

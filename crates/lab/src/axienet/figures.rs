@@ -11,7 +11,7 @@
 use super::settings::setup;
 use super::{Load, Outcome, run};
 use crate::closed;
-use crate::figures::{Constant, Constants, KnownMiss, MeasureError, Row, Runs, System, published};
+use crate::figures::{Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Row, Runs, System, published};
 use crate::input::InputError;
 use crate::key::Values;
 use crate::profile::Profile;
@@ -67,11 +67,7 @@ impl Figures {
 
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
         let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).collect();
-        let mut values = Values::defaults(&self.profile.rig.keys());
-        for (key, value) in self.profile.values.iter() {
-            values.put(key, value.clone());
-        }
-        values.apply(c);
+        let values = self.profile.with(c);
         self.runs.get(name, c, &reads, |_| measure(values, sets)).copied()
     }
 }
@@ -121,6 +117,18 @@ impl System for Figures {
             "cpu_after" => self.seen(c, "after", &[])?.cpu,
             _ => return Err(MeasureError::unknown_figure(figure)),
         })
+    }
+
+    fn headline(&self) -> Option<Headline> {
+        let curve = Curve {
+            title: "CPU cycles a frame",
+            scenario: "axienet-saturated",
+            key: "traffic.load",
+            values: &[1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0],
+            show: "cycles",
+        };
+        let headline = Headline::of("axienet-receive", "driver.controller=fixed", "driver.controller=dim");
+        Some(headline.over(curve).moving("axienet-steps").waiting("axienet-steps"))
     }
 
     fn jitter(&self) -> f64 {

@@ -131,26 +131,11 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         let silent = ["traffic.file", "run.application", "traffic.large_send"].contains(&key.name);
         let moves = bases.iter().any(|base| {
             let before = fingerprint(base).unwrap();
-            others(key).into_iter().any(|text| {
+            key.others().into_iter().any(|text| {
                 let mut plan = base.clone();
                 plan.set(&format!("{}={text}", key.name)).is_ok() && fingerprint(&plan).is_ok_and(|now| now != before)
             })
         });
         assert!(moves || silent, "{}", key.name);
     }
-}
-
-/// Values to try.
-fn others(key: &crate::key::Key) -> Vec<String> {
-    use crate::key::Kind;
-    let mut all: Vec<String> = key.words.iter().map(|w| (*w).to_owned()).collect();
-    match key.kind {
-        Kind::Number { min, max, step, .. } => {
-            let step = if step > 0.0 { step } else { (max - min) / 1000.0 };
-            all.extend([min, min + step, min + 8.0 * step, min + 64.0 * step].map(|n| n.to_string()));
-        }
-        Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
-        Kind::Choice | Kind::File => {}
-    }
-    all
 }

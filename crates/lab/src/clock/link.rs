@@ -12,10 +12,14 @@
 //! one instant happens in this order: the device, then the peer, then arrivals
 //! at the peer, then arrivals at the device. Nothing else decides.
 //!
+//! A device in the hypervisor ([`Hypervised`]) is wired in the same way: what it emits on any partition's port
+//! goes to the one wire, and a [`Wired`] one answers its calls ([`Hypercalls`]).
+//!
 //! Not modelled: bit errors, pause frames, a switch with a queue of its own. A
 //! device that holds a frame back ([`Taken::Hold`]) stops what is behind it.
 
-use doorbell_seam::{Device, DmaFault, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_bus::{Bus, Hypercalls, Hypervised, Partitions};
+use doorbell_seam::{Device, DmaFault, Hcall, HcallDevice, HcallReturn, Iova, Port, Reg, Span, Taken, Time, Timed};
 use std::collections::VecDeque;
 
 /// Preamble and start delimiter, in front of the frame.
@@ -32,8 +36,34 @@ pub const fn on_wire((frames, bytes): (u64, u64)) -> u64 {
     bytes + (PREAMBLE + FCS + GAP) * frames
 }
 
+/// How long a frame takes on a wire of so many bits a second, rounded down.
+pub fn takes(bits_per_second: u64, frame: usize) -> Span {
+    let bits = 8 * (PREAMBLE + frame.max(SHORTEST) as u64 + FCS);
+    Span::from_ps((u128::from(bits) * 1_000_000_000_000 / u128::from(bits_per_second.max(1))) as u64)
+}
+
 /// A frame that was held back is offered again after this.
 const HOLD: Span = Span::from_us(1);
+
+/// A frame that was on a wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flown {
+    /// When its preamble left.
+    pub left: Time,
+    /// When its FCS arrived.
+    pub arrived: Time,
+    /// How long the wire carried it, at any one place.
+    pub took: Span,
+    /// Without FCS.
+    pub frame: Vec<u8>,
+}
+
+/// The first frames that are sent, for a trace.
+#[derive(Clone, Debug)]
+struct Record {
+    most: usize,
+    frames: Vec<Flown>,
+}
 
 /// One direction: a wire and the frames on it.
 #[derive(Clone, Debug)]
@@ -52,6 +82,7 @@ pub struct Wire {
     pub bytes: u64,
     /// Frames that have arrived, and their bytes.
     pub landed: (u64, u64),
+    record: Option<Record>,
 }
 
 impl Wire {
@@ -62,7 +93,18 @@ impl Wire {
     pub fn new(bits_per_second: u64, delay: Span) -> Wire {
         assert!(bits_per_second > 0, "a wire without a rate");
         let (flying, spare) = (VecDeque::new(), Vec::new());
-        Wire { bits_per_second, delay, free: Time::ZERO, rest: 0, flying, spare, frames: 0, bytes: 0, landed: (0, 0) }
+        let (free, landed, record) = (Time::ZERO, (0, 0), None);
+        Wire { bits_per_second, delay, free, rest: 0, flying, spare, frames: 0, bytes: 0, landed, record }
+    }
+
+    /// Keeps the next `most` frames.
+    pub fn record(&mut self, most: u32) {
+        self.record = Some(Record { most: most as usize, frames: Vec::new() });
+    }
+
+    /// What was kept.
+    pub fn take_record(&mut self) -> Vec<Flown> {
+        self.record.take().map_or_else(Vec::new, |r| r.frames)
     }
 
     /// How long so many bytes take, less what is left over.
@@ -80,6 +122,10 @@ impl Wire {
         let last = start + self.takes(PREAMBLE + len + FCS);
         self.free = last + self.takes(GAP);
         let arrival = last + self.delay;
+        if let Some(r) = self.record.as_mut().filter(|r| r.frames.len() < r.most) {
+            let took = last.since(start);
+            r.frames.push(Flown { left: start, arrived: arrival, took, frame: frame.to_vec() });
+        }
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(frame);
@@ -164,8 +210,8 @@ impl<D, Pr> Wired<D, Pr> {
 /// The device's port with the wire tapped: all else goes through.
 #[derive(Debug)]
 pub struct Tapped<'a, P> {
-    port: &'a mut P,
-    wire: &'a mut Wire,
+    pub(crate) port: &'a mut P,
+    pub(crate) wire: &'a mut Wire,
 }
 
 impl<P: Port> Port for Tapped<'_, P> {
@@ -252,6 +298,50 @@ where
 
     fn reset(&mut self, p: &mut P, at: Time) {
         self.device.reset(&mut Tapped { port: p, wire: &mut self.out }, at);
+    }
+}
+
+/// What left on the partitions' ports goes to the wire: a device in the hypervisor gets all ports, so none of them
+/// can be tapped by itself.
+pub(crate) fn gather<B: Bus>(p: &mut Partitions<B>, wire: &mut Wire) {
+    for port in &mut p.ports {
+        let sent = port.platform_mut().drain_capture(|at, frame| {
+            wire.send(at, frame);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        match sent {
+            Ok(()) => {}
+            Err(never) => match never {},
+        }
+    }
+}
+
+impl<B: Bus, D: HcallDevice<B>> Device<Tapped<'_, Partitions<B>>> for Hypervised<D> {
+    fn mmio_read(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time, r: Reg, size: u8) -> u64 {
+        self.mmio_read(p.port, at, r, size)
+    }
+    fn mmio_write(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time, r: Reg, size: u8, v: u64) {
+        self.mmio_write(p.port, at, r, size, v);
+    }
+    fn receive(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time, frame: &[u8]) -> Taken {
+        let taken = self.receive(p.port, at, frame);
+        gather(p.port, p.wire);
+        taken
+    }
+    fn advance(&mut self, p: &mut Tapped<'_, Partitions<B>>, until: Time) {
+        self.advance(p.port, until);
+        gather(p.port, p.wire);
+    }
+    fn reset(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time) {
+        self.reset(p.port, at);
+    }
+}
+
+impl<B: Bus, D: Hypercalls<B>, Pr> Hypercalls<B> for Wired<D, Pr> {
+    fn hcall(&mut self, p: &mut Partitions<B>, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+        let answer = self.device.hcall(p, at, c, a);
+        gather(p, &mut self.out);
+        answer
     }
 }
 

@@ -24,6 +24,7 @@
 //! end); locks between cores; preemption on wake-up; RPS/RFS; idle states. With two cores, one
 //! may see what the other did within a step that ends later: at most one poll ahead.
 
+use doorbell_bus::trace::Call;
 use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_packet::Packet;
@@ -40,6 +41,10 @@ pub trait Endpoint<H: Host>: Sink {
     fn next_timer(&self) -> Time;
     /// The next packet for the driver.
     fn output(&mut self, h: &mut H) -> Option<Packet>;
+    /// Whether another packet follows that one at once.
+    fn more(&self) -> bool {
+        false
+    }
     /// The driver dropped a packet.
     fn dropped(&mut self, h: &mut H, p: Packet);
     /// Whether an application has something to do.
@@ -142,6 +147,17 @@ impl<Dr, E> Station<Dr, E> {
             polls: 0,
             received: 0,
         }
+    }
+
+    /// Hands the driver what there is to send, as after a poll.
+    pub fn send<B, D>(&mut self, m: &mut Machine<B, D>)
+    where
+        B: Bus,
+        D: Device<B>,
+        Dr: Driver<Machine<B, D>>,
+        E: Endpoint<Machine<B, D>>,
+    {
+        send(m, self);
     }
 
     /// Gives back what still waits in the qdisc: for taking a system down.
@@ -306,16 +322,18 @@ where
     }
     let mut steps = 0u64;
     loop {
-        // Looked at now and then: it walks over all connections.
-        if steps.is_multiple_of(64) && stations.iter().all(|s| s.endpoint.is_done()) {
-            return Ok(End::Done);
-        }
         let mut next = (Time::NEVER, 0);
         for (i, c) in cpus.iter().enumerate() {
             let at = ready(m, c, i, stations);
             if at < next.0 {
                 next = (at, i);
             }
+        }
+        // Looked at now and then: it walks over all connections. One station may still have to carry
+        // what another has sent.
+        let carried = stations.len() == 1 || next.0 > until;
+        if carried && steps.is_multiple_of(64) && stations.iter().all(|s| s.endpoint.is_done()) {
+            return Ok(End::Done);
         }
         let event = m.next_event();
         if event < next.0 && event <= until {
@@ -344,7 +362,7 @@ where
 
 /// Since when a station asks for attention.
 fn asked<B: Bus, D, Dr, E>(m: &Machine<B, D>, s: &Station<Dr, E>) -> Time {
-    s.lines.iter().filter_map(|i| i.pending(m.bus.platform())).min().unwrap_or(Time::NEVER)
+    s.lines.iter().filter_map(|i| i.pending(m.bus.platform_of(s.irq_core))).min().unwrap_or(Time::NEVER)
 }
 
 /// When a core has something to do.
@@ -392,7 +410,9 @@ where
             let vector = s.lines[k].take(m.bus.platform_mut());
             s.interrupts += 1;
             s.taken[k] += 1;
+            let from = m.now();
             let irq = s.driver.interrupt(m, vector);
+            m.mark(from, Call::Interrupt(vector));
             s.unhandled = if irq == Irq::None { s.unhandled + 1 } else { 0 };
             if s.unhandled > NOBODY_CARED {
                 return Err(Stuck::Line(vector));
@@ -410,7 +430,9 @@ where
     let mut timers = false;
     for s in stations.iter_mut().filter(|s| s.irq_core == i && s.endpoint.next_timer() <= began) {
         timers = true;
+        let from = m.now();
         s.endpoint.timers(m);
+        m.mark(from, Call::Timers);
         send(m, s);
         s.wake(m);
     }
@@ -456,7 +478,9 @@ where
                 }
                 Thread::Application(n) => {
                     let s = &mut stations[n];
+                    let from = m.now();
                     s.endpoint.run(m);
+                    m.mark(from, Call::Application);
                     send(m, s);
                     s.awake = s.endpoint.is_ready().then_some(m.now());
                     c.busy.application += m.now().since(began);
@@ -515,10 +539,14 @@ where
     let s = &mut stations[n];
     s.polls += 1;
     let mut up = Counted { up: &mut s.endpoint, received: 0 };
+    let from = m.now();
     let result = s.driver.poll(m, rules.weight, &mut up);
     let received = up.received;
+    m.mark(from, Call::Poll);
     s.received += u64::from(received);
+    let from = m.now();
     s.endpoint.softirq(m);
+    m.mark(from, Call::Stack);
     send(m, s);
     s.wake(m);
     match result {
@@ -526,7 +554,11 @@ where
             list.push_back(n);
             return rules.weight;
         }
-        Poll::Work => s.driver.work(m),
+        Poll::Work => {
+            let from = m.now();
+            s.driver.work(m);
+            m.mark(from, Call::Work);
+        }
         Poll::Idle => {}
     }
     s.scheduled = false;
@@ -563,8 +595,11 @@ where
         }
         let Some(p) = s.queue.pop_front().or_else(|| s.endpoint.output(m)) else { return };
         m.spend(Work::Stack);
-        let more = !s.queue.is_empty();
-        match s.driver.transmit(m, p, more) {
+        let more = !s.queue.is_empty() || s.endpoint.more();
+        let from = m.now();
+        let result = s.driver.transmit(m, p, more);
+        m.mark(from, Call::Transmit);
+        match result {
             Tx::Ok => {}
             Tx::Busy(p) => {
                 s.queue.push_front(p);

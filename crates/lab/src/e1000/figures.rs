@@ -12,7 +12,7 @@
 use super::settings::{pci, setup};
 use super::{BAR, Load, MEMORY_BASE, Slot, run};
 use crate::closed;
-use crate::figures::{Constant, Constants, MeasureError, Row, Runs, System, published};
+use crate::figures::{Constant, Constants, Curve, Headline, MeasureError, Row, Runs, System, published};
 use crate::input::InputError;
 use crate::key::Values;
 use crate::profile::Profile;
@@ -68,11 +68,21 @@ const RATE: [&str; 14] = [
     "driver.rx_buffer_offset=16",
 ];
 
+/// The switch.
+const ALIGNED: [&str; 1] = ["driver.copy_align=on"];
+
 /// The e1000 figures.
 #[derive(Debug)]
 pub struct Figures {
     profile: Profile,
-    runs: Runs<f64>,
+    runs: Runs<Seen>,
+}
+
+/// What the figures need of a run.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    mbits: f64,
+    maps_a_packet: f64,
 }
 
 impl Figures {
@@ -84,24 +94,14 @@ impl Figures {
         Ok(Figures { profile: Profile::load(PROFILE)?, runs: Runs::default() })
     }
 
-    fn values(&self, constants: &Constants) -> Values {
-        let mut values = Values::defaults(&self.profile.rig.keys());
-        for (key, value) in self.profile.values.iter() {
-            values.put(key, value.clone());
-        }
-        values.apply(constants);
-        values
-    }
-
-    fn rate(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<f64, MeasureError> {
+    fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
         let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).collect();
-        let values = self.values(c);
-        self.runs.get(name, c, &reads, |_| measure_rate(&values, sets)).copied()
+        let values = self.profile.with(c);
+        self.runs.get(name, c, &reads, |_| measure(values, sets)).copied()
     }
 }
 
-fn measure_rate(values: &Values, sets: &[&str]) -> Result<f64, MeasureError> {
-    let mut values = values.clone();
+fn measure(mut values: Values, sets: &[&str]) -> Result<Seen, MeasureError> {
     for s in RATE.iter().chain(sets) {
         values.set(s).map_err(|e| MeasureError::new(e.to_string()))?;
     }
@@ -111,7 +111,10 @@ fn measure_rate(values: &Values, sets: &[&str]) -> Result<f64, MeasureError> {
     if let Some(why) = o.audit.first() {
         return Err(MeasureError::new(format!("the audit failed: {why}")));
     }
-    Ok(8.0 * o.payload as f64 / o.elapsed.as_secs_f64() * 1e-6)
+    Ok(Seen {
+        mbits: 8.0 * o.payload as f64 / o.elapsed.as_secs_f64() * 1e-6,
+        maps_a_packet: o.ledger.maps as f64 / o.packets as f64,
+    })
 }
 
 /// What the rules make of a frame at the trace's address.
@@ -180,18 +183,6 @@ fn entries_at_open(values: &Values, copy: bool) -> Result<(u64, u32), MeasureErr
     Ok((puts, setup.driver.tx_ring))
 }
 
-/// Maps a packet in a steady run.
-fn maps(values: &Values) -> Result<f64, MeasureError> {
-    let mut values = values.clone();
-    for s in RATE.iter().chain(&["driver.copy_align=on"]) {
-        values.set(s).map_err(|e| MeasureError::new(e.to_string()))?;
-    }
-    let setup = setup(&values).map_err(MeasureError::new)?;
-    let load = closed::Load::of(&values, 1460).map_err(MeasureError::new)?;
-    let o = run(&setup, &Load::Closed(load), &mut Unwatched).map_err(|e| MeasureError::new(e.to_string()))?;
-    Ok(o.ledger.maps as f64 / o.packets as f64)
-}
-
 impl System for Figures {
     fn name(&self) -> &str {
         "e1000"
@@ -221,7 +212,7 @@ impl System for Figures {
     }
 
     fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
-        let values = self.values(c);
+        let values = self.profile.with(c);
         let s = pci(&values);
         let name = figure.strip_prefix("e1000.").unwrap_or(figure);
         let count = |what, trace| made(s, what, trace).map(|t| t.len() as f64);
@@ -237,7 +228,7 @@ impl System for Figures {
             "old_firmware_commands" => {
                 made(Settings { boundary: 256, ..s }, Operation::Read, TX_ALIGNED).map(|t| t.len() as f64)
             }
-            "copy_maps" => maps(&values),
+            "copy_maps" => Ok(self.seen(c, "aligned", &ALIGNED)?.maps_a_packet),
             "copy_entries" => {
                 let (with, ring) = entries_at_open(&values, true)?;
                 let (without, _) = entries_at_open(&values, false)?;
@@ -246,12 +237,27 @@ impl System for Figures {
             }
             "bus_time_tx" => bus_time(&values, Operation::Read, TX_UNALIGNED[0].0),
             "bus_time_rx" => bus_time(&values, Operation::Write, RX_UNALIGNED[0].0),
-            "rate_unaligned" => self.rate(c, "unaligned", &[]),
-            "rate_aligned" => self.rate(c, "aligned", &["driver.copy_align=on"]),
-            "rate_large_send" => self.rate(c, "large", &["traffic.large_send=64240"]),
+            "rate_unaligned" => Ok(self.seen(c, "unaligned", &[])?.mbits),
+            "rate_aligned" => Ok(self.seen(c, "aligned", &ALIGNED)?.mbits),
+            "rate_large_send" => Ok(self.seen(c, "large", &["traffic.large_send=64240"])?.mbits),
             "line_rate" => Ok(values.number("link.rate") * 1460.0 / 1538.0),
             _ => Err(MeasureError::unknown_figure(figure)),
         }
+    }
+
+    fn headline(&self) -> Option<Headline> {
+        let curve = Curve {
+            title: "TCP payload, Gbit/s",
+            scenario: "e1000-send",
+            key: "traffic.mss",
+            values: &[
+                64.0, 128.0, 192.0, 256.0, 320.0, 384.0, 448.0, 512.0, 576.0, 640.0, 704.0, 768.0, 832.0, 896.0, 960.0,
+                1024.0, 1088.0, 1152.0, 1216.0, 1280.0, 1344.0, 1408.0, 1460.0,
+            ],
+            show: "payload_bits_per_s",
+        };
+        let headline = Headline::of("e1000-send", "driver.copy_align=off", "driver.copy_align=on");
+        Some(headline.over(curve).waiting("e1000-transactions"))
     }
 
     fn jitter(&self) -> f64 {

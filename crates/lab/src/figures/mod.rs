@@ -25,7 +25,7 @@
 //! [`reproduce`] checks the sheet, applies `--swap` and `--set`, solves the fits ([`fit`] on top of [`solve`]), measures
 //! every row at the constants found, judges, and, if asked, moves each constant ([`sensitivity`]). The [`Report`] renders
 //! as JSON ([`Report::to_json`]) and as text ([`Report::to_table`]). The same sheet gives the same bytes: nothing here
-//! looks at a clock or iterates over a hash map, and measured values are rounded before they are judged or printed, so
+//! looks at a clock or iterates over a hash map (systems run in parallel and share nothing), and measured values are rounded before they are judged or printed, so
 //! that the last bits of a platform's `libm` do not show.
 //!
 //! Published rows are data, so they live in TOML beside the code; see [`published`].
@@ -33,6 +33,7 @@
 mod bench;
 mod constant;
 pub mod fit;
+mod headline;
 mod json;
 pub mod published;
 mod report;
@@ -49,6 +50,7 @@ mod tests;
 pub use bench::{Doing, Progress};
 pub use constant::{Constant, Constants, Nudge, SetError, Setting, Source, UnknownConstant};
 pub use fit::{Fit, FitError};
+pub use headline::{Curve, Headline};
 pub use report::{Freedom, Outcome, Report, SystemReport, Verdict};
 pub use reproduce::{Options, Refused, reproduce};
 pub use row::{Citation, Derived, Published, Role, Row, Rule, Side, Tolerance};

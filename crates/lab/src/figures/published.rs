@@ -51,6 +51,22 @@ pub fn axienet() -> Result<Vec<Row>, PublishedError> {
     parse("published/axienet.toml", include_str!("published/axienet.toml"))
 }
 
+/// The rows of the ibmveth experiment: large send and checksums through a trunk.
+///
+/// # Errors
+/// None as the file stands; a test sees to it.
+pub fn ibmveth() -> Result<Vec<Row>, PublishedError> {
+    parse("published/ibmveth.toml", include_str!("published/ibmveth.toml"))
+}
+
+/// The rows of the ibmvnic experiment: checksums made in the driver for direct sends.
+///
+/// # Errors
+/// None as the file stands; a test sees to it.
+pub fn ibmvnic() -> Result<Vec<Row>, PublishedError> {
+    parse("published/ibmvnic.toml", include_str!("published/ibmvnic.toml"))
+}
+
 /// The row called `figure`, to be completed by the system that measures it.
 pub fn find<'a>(rows: &'a mut [Row], figure: &str) -> Option<&'a mut Row> {
     rows.iter_mut().find(|row| row.figure == figure)

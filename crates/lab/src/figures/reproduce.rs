@@ -5,6 +5,7 @@ use super::report::{Freedom, Outcome, Report, SystemReport, round_significant, s
 use super::{Fit, MeasureError, SetError, Setting, Sheet, SheetError, System, UnknownConstant, fit, sensitivity};
 use crate::input::nearest;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 /// What `doorbell reproduce` was asked for, beside the systems.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -37,7 +38,8 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Measures every row of every system and says which hold. `progress` hears what is about to be done.
+/// Measures every row of every system and says which hold, all systems in parallel. `progress` hears what is about to be
+/// done; of one system in order.
 ///
 /// # Errors
 /// An inconsistent sheet or an unknown constant, before anything runs. What goes wrong later (a fit that fails, a figure
@@ -45,7 +47,7 @@ impl std::error::Error for Refused {}
 pub fn reproduce(
     systems: &mut [Box<dyn System>],
     options: &Options,
-    progress: &mut dyn FnMut(Progress<'_>),
+    progress: &mut (dyn FnMut(Progress<'_>) + Send),
 ) -> Result<Report, Refused> {
     let mut sheets = systems.iter().map(|s| Sheet::of(&**s)).collect::<Result<Vec<_>, _>>().map_err(Refused::Sheet)?;
     if options.swap {
@@ -64,8 +66,18 @@ pub fn reproduce(
             return Err(Refused::Set(SetError::Unknown(UnknownConstant { key: key.clone(), nearest })));
         }
     }
-    let runs = sheets.iter().zip(systems);
-    Ok(Report { systems: runs.map(|(sheet, system)| run(sheet, &mut **system, options, progress)).collect() })
+    // A system shares nothing with another, so what it measures does not depend on who else runs.
+    let heard = Mutex::new(progress);
+    let tell = |p: Progress<'_>| (heard.lock().unwrap_or_else(PoisonError::into_inner))(p);
+    let systems = std::thread::scope(|threads| {
+        let runs: Vec<_> = sheets
+            .iter()
+            .zip(systems)
+            .map(|(sheet, system)| threads.spawn(|| run(sheet, &mut **system, options, &mut |p| tell(p))))
+            .collect();
+        runs.into_iter().map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    Ok(Report { systems })
 }
 
 fn run(

@@ -1,12 +1,12 @@
 //! What a system brings: its constants, its rows, and the means to measure.
 
-use super::{Constant, Constants, Row, STILL, UnknownConstant};
+use super::{Constant, Constants, Headline, Row, STILL, UnknownConstant};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// A system whose published figures can be reproduced.
 ///
-/// The order of constants and rows is the order of the tables.
+/// The order of constants and rows is the order of the tables. Systems are measured in parallel, each on a thread of its own.
 ///
 /// ```
 /// use doorbell_lab::figures::*;
@@ -47,7 +47,7 @@ use std::fmt;
 /// assert_eq!(report.verdict(), Verdict::AllHold);
 /// # Ok::<(), Refused>(())
 /// ```
-pub trait System {
+pub trait System: Send {
     /// Short name, the first part of each figure's name: `mlx5`.
     fn name(&self) -> &str;
 
@@ -80,6 +80,11 @@ pub trait System {
     /// nothing to say below some part of it, and each step closer is a run.
     fn precision(&self) -> f64 {
         super::fit::RESIDUAL
+    }
+
+    /// What shows its switch best; `None` if there is no such scenario.
+    fn headline(&self) -> Option<Headline> {
+        None
     }
 
     /// Rows that are known to miss, and why. `swapped` asks for those of a `--swap` run, where other rows are predicted.

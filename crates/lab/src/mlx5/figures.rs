@@ -13,7 +13,9 @@
 
 use super::settings::setup;
 use super::{Load, Setup, System as Machine, run};
-use crate::figures::{Constant, Constants, KnownMiss, MeasureError, Role, Row, Rule, Runs, System, published};
+use crate::figures::{
+    Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Role, Row, Rule, Runs, System, published,
+};
 use crate::input::InputError;
 use crate::key::Values;
 use crate::profile::Profile;
@@ -78,25 +80,16 @@ impl Figures {
         Ok(Figures { profile: Profile::load(PROFILE)?, runs: Runs::default() })
     }
 
-    fn values(&self, constants: &Constants) -> Values {
-        let mut values = Values::defaults(&self.profile.rig.keys());
-        for (key, value) in self.profile.values.iter() {
-            values.put(key, value.clone());
-        }
-        values.apply(constants);
-        values
-    }
-
     fn seen(&mut self, c: &Constants, case: Case) -> Result<Seen, MeasureError> {
         let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).filter(|k| !k.starts_with("native.")).collect();
-        let values = self.values(c);
+        let values = self.profile.with(c);
         let name = format!("{case:?}");
         self.runs.get(&name, c, &reads, |_| measure(&values, case)).copied()
     }
 
     /// Sessions opened by packets of a kind: 64 in one batch, or a small one alone.
     fn sessions(&self, c: &Constants, kind: Kind) -> Result<f64, MeasureError> {
-        let setup = setup(&self.values(c)).map_err(MeasureError::new)?;
+        let setup = setup(&self.profile.with(c)).map_err(MeasureError::new)?;
         count_sessions(&setup, kind).ok_or_else(|| MeasureError::new("the packets could not be queued"))
     }
 }
@@ -291,6 +284,18 @@ impl System for Figures {
 
     fn jitter(&self) -> f64 {
         2e-3
+    }
+
+    fn headline(&self) -> Option<Headline> {
+        let curve = Curve {
+            title: "bytes toward the device, a packet",
+            scenario: "mlx5-pktgen-64",
+            key: "traffic.burst",
+            values: &[1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0],
+            show: "pcie_down_tlp_bytes+pcie_down_dllp_bytes",
+        };
+        let headline = Headline::of("mlx5-pktgen-64", "driver.mpwqe=off", "driver.mpwqe=on");
+        Some(headline.over(curve).waiting("mlx5-pktgen-64"))
     }
 
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {

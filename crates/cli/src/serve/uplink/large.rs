@@ -6,19 +6,17 @@
 //! before it is handed over, and a large send of the kernel's is cut here instead of there.
 //! Frames whose checksums do not hold are handed over as they are.
 
+use crate::vnet::header;
 use doorbell_attach::tap::{Tap, VnetHeader, offload};
 use doorbell_packet::headers::Layers;
 use doorbell_packet::merge::Merge;
 use doorbell_packet::segment::Segments;
-use doorbell_packet::{Gso, GsoKind, Partial, Todo};
+use doorbell_packet::{Gso, GsoKind, Partial};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes of frames that are kept before they are handed over, whatever comes.
 const BATCH: usize = 256 << 10;
-/// TCP's flags, from its header's first byte, and one of them.
-const FLAGS: usize = 13;
-const CWR: u8 = 0x80;
 /// Anything without BIG TCP.
 const LARGEST: usize = 65_550;
 
@@ -169,26 +167,6 @@ fn cut(header: &VnetHeader, whole: &[u8], into: &mut Frames) -> Option<()> {
         into.push(&one[..n]);
     }
     Some(())
-}
-
-/// What is left to do to `frame`, as the kernel wants it told.
-fn header(todo: &Todo, frame: &[u8]) -> VnetHeader {
-    let mut h = VnetHeader::default();
-    let Some(p) = todo.checksum else { return h };
-    h.flags = VnetHeader::NEEDS_CSUM;
-    h.csum_start = p.start.into();
-    h.csum_offset = p.offset.into();
-    if let Some(g) = todo.gso {
-        let cwr = frame.get(usize::from(p.start) + FLAGS).is_some_and(|f| f & CWR != 0);
-        h.gso_type = match g.kind {
-            GsoKind::Tcp4 => VnetHeader::GSO_TCPV4,
-            GsoKind::Tcp6 => VnetHeader::GSO_TCPV6,
-            GsoKind::Udp4 | GsoKind::Udp6 => VnetHeader::GSO_UDP_L4,
-        } | if cwr { VnetHeader::GSO_ECN } else { 0 };
-        h.gso_size = g.size.into();
-        h.hdr_len = g.header.into();
-    }
-    h
 }
 
 #[cfg(test)]

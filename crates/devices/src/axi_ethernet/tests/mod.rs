@@ -10,13 +10,13 @@ mod registers;
 mod transmit;
 
 use super::{AxiEthernet, Checksum, Config, Speed};
+pub(super) use crate::testing::{MEMORY, Record, frame, ns, us};
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_layout::axienet::{DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, fmi, int, line, mac, rcw1, sr, stat, tc};
-use doorbell_seam::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_seam::{Device, DmaFaultKind, Reg, Span, Taken, Time, Timed};
 use zerocopy::{FromBytes, IntoBytes};
 
-pub(super) const MEMORY: usize = 1 << 20;
 pub(super) const TX_RING: u64 = 0x1000;
 pub(super) const RX_RING: u64 = 0x4000;
 /// Descriptors in either ring.
@@ -24,68 +24,6 @@ pub(super) const RING: u64 = 64;
 pub(super) const BUFFERS: u64 = 0x10000;
 /// A threshold that is not reached.
 pub(super) const PATIENT: u32 = 255;
-
-/// Memory, wire and lines; with a price for each read and write.
-pub(super) struct Record {
-    pub(super) memory: Vec<u8>,
-    pub(super) read_time: Span,
-    pub(super) write_time: Span,
-    pub(super) reads: Vec<(Time, u64, usize)>,
-    pub(super) writes: Vec<(Time, u64, usize)>,
-    pub(super) lines: Vec<(Time, u16, bool)>,
-    pub(super) frames: Vec<(Time, Vec<u8>)>,
-    /// Every address is somewhere, instead of a fault.
-    pub(super) wraps: bool,
-    /// An access that touches this address fails so.
-    pub(super) trap: Option<(u64, DmaFaultKind)>,
-    latest: Time,
-}
-
-impl Record {
-    fn check(&mut self, at: Time, a: Iova, len: usize) -> Result<usize, DmaFault> {
-        assert!(at >= self.latest, "time goes back");
-        assert!(len > 0, "an access to nothing");
-        self.latest = at;
-        if let Some((bad, kind)) = self.trap
-            && (a.0..a.0.saturating_add(len as u64)).contains(&bad)
-        {
-            return Err(DmaFault { at: Iova(bad), kind });
-        }
-        if self.wraps {
-            return Ok(a.0 as usize % (MEMORY - len));
-        }
-        match (a.0 as usize).checked_add(len) {
-            Some(end) if end <= self.memory.len() => Ok(a.0 as usize),
-            _ => Err(DmaFault { at: a, kind: DmaFaultKind::Unmapped }),
-        }
-    }
-}
-
-impl Port for Record {
-    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        let start = self.check(at, from, into.len())?;
-        into.copy_from_slice(&self.memory[start..start + into.len()]);
-        self.reads.push((at, from.0, into.len()));
-        Ok(at + self.read_time)
-    }
-    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        let start = self.check(at, to, from.len())?;
-        self.memory[start..start + from.len()].copy_from_slice(from);
-        self.writes.push((at, to.0, from.len()));
-        Ok(at + self.write_time)
-    }
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        let last = self.lines.iter().rev().find(|l| l.1 == n);
-        assert!(last.map_or(high, |l| l.0 <= at && l.2 != high), "line {n} changes, and forward");
-        self.lines.push((at, n, high));
-    }
-    fn message(&mut self, _: Time, _: u16) {
-        panic!("it has no message interrupts");
-    }
-    fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.frames.push((at, frame.to_vec()));
-    }
-}
 
 pub(super) struct Bench {
     pub(super) d: AxiEthernet,
@@ -95,14 +33,6 @@ pub(super) struct Bench {
     tx_at: u64,
 }
 
-pub(super) fn ns(n: u64) -> Time {
-    Time::ZERO + Span::from_ns(n)
-}
-
-pub(super) fn us(n: u64) -> Time {
-    Time::ZERO + Span::from_us(n)
-}
-
 /// A control word: threshold, delay, all interrupts, run.
 pub(super) const fn run(threshold: u32, delay: u32) -> u32 {
     delay << cr::DELAY_SHIFT | threshold << cr::THRESHOLD_SHIFT | cr::IRQ_ALL | cr::RS
@@ -110,19 +40,7 @@ pub(super) const fn run(threshold: u32, delay: u32) -> u32 {
 
 impl Bench {
     pub(super) fn new(cfg: Config) -> Bench {
-        let p = Record {
-            memory: vec![0; MEMORY],
-            read_time: Span::ZERO,
-            write_time: Span::ZERO,
-            reads: vec![],
-            writes: vec![],
-            lines: vec![],
-            frames: vec![],
-            wraps: false,
-            trap: None,
-            latest: Time::ZERO,
-        };
-        Bench { d: AxiEthernet::new(cfg), p, now: Time::ZERO, tx_at: 0 }
+        Bench { d: AxiEthernet::new(cfg), p: Record::new(), now: Time::ZERO, tx_at: 0 }
     }
 
     /// Promiscuous, both rings of 64 empty descriptors and running with threshold 1; no receive buffers.
@@ -272,7 +190,7 @@ impl Bench {
         at
     }
     pub(super) fn sent(&self) -> Vec<Vec<u8>> {
-        self.p.frames.iter().map(|f| f.1.clone()).collect()
+        self.p.sent()
     }
 
     // ---- receive ----
@@ -300,16 +218,6 @@ impl Bench {
 
     /// When line `n` rose.
     pub(super) fn rises(&self, n: u16) -> Vec<Time> {
-        self.p.lines.iter().filter(|l| l.1 == n && l.2).map(|l| l.0).collect()
+        self.p.rises(n)
     }
-}
-
-/// A broadcast frame of `len` bytes, filled with a pattern.
-pub(super) fn frame(len: usize) -> Vec<u8> {
-    let mut f: Vec<u8> = (0..len.max(14)).map(|i| (i * 7) as u8).collect();
-    f[..6].fill(0xff);
-    f[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-    f[12..14].copy_from_slice(&[0x88, 0xb5]);
-    f.truncate(len);
-    f
 }

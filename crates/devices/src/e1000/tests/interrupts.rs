@@ -17,10 +17,10 @@ fn reading_icr_clears_it_and_lowers_the_line() {
     b.write(reg::ICS, INT_LSC);
     assert!(b.p.lines.is_empty(), "masked");
     b.write(reg::IMS, INT_LSC);
-    assert_eq!(b.p.lines, [(ns(0), true)]);
+    assert_eq!(b.p.lines, [(ns(0), 0, true)]);
     b.at(ns(50));
     assert_eq!(b.read(reg::ICR), INT_LSC);
-    assert_eq!(b.p.lines[1..], [(ns(50), false)]);
+    assert_eq!(b.p.lines[1..], [(ns(50), 0, false)]);
     assert_eq!(b.read(reg::ICR), 0, "a second reader on a shared line sees nothing: not mine");
 }
 
@@ -41,7 +41,7 @@ fn ims_adds_and_imc_takes_away() {
     b.write(reg::ICS, INT_RXO);
     b.write(reg::IMC, INT_RXO);
     assert_eq!(b.read(reg::IMS), 0x9d);
-    assert_eq!(b.p.lines.last().map(|l| l.1), Some(false), "masking lowers the line");
+    assert_eq!(b.p.lines.last().map(|l| l.2), Some(false), "masking lowers the line");
     b.write(reg::IMC, !0);
     assert_eq!(b.read(reg::IMS), 0);
     assert_eq!(b.read(reg::ICR), INT_RXO, "but the cause stays");
@@ -87,7 +87,7 @@ fn a_throttled_rise_is_announced_and_exact() {
     b.at(ns(600)).write(reg::ICS, INT_LSC);
     assert_eq!(b.d.next_due(), Some(ns(500 + 256_000)));
     b.settle();
-    assert_eq!(b.p.lines.last(), Some(&(ns(256_500), true)));
+    assert_eq!(b.p.lines.last(), Some(&(ns(256_500), 0, true)));
 }
 
 #[test]

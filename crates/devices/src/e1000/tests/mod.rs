@@ -1,5 +1,6 @@
 //! The device against a port that records what it does, and when.
 
+mod ends;
 mod hostile;
 mod interrupts;
 mod offloads;
@@ -8,69 +9,14 @@ mod registers;
 mod transmit;
 
 use super::{Config, E1000};
-use alloc::vec;
+pub(super) use crate::testing::{MEMORY, Record, frame, ns};
 use alloc::vec::Vec;
 use doorbell_layout::e1000::{CTRL_SLU, RCTL_BAM, RCTL_EN, RCTL_SECRC, RCTL_UPE, Rx, TCTL_EN, TCTL_PSP, reg};
-use doorbell_seam::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_seam::{Device, Reg, Taken, Time, Timed};
 
-pub(super) const MEMORY: usize = 1 << 20;
 pub(super) const TX_RING: u64 = 0x1000;
 pub(super) const RX_RING: u64 = 0x4000;
 pub(super) const BUFFERS: u64 = 0x10000;
-
-/// Memory, wire and line; with a price for each read and write.
-pub(super) struct Record {
-    pub(super) memory: Vec<u8>,
-    pub(super) read_time: Span,
-    pub(super) write_time: Span,
-    pub(super) reads: Vec<(Time, u64, usize)>,
-    pub(super) writes: Vec<(Time, u64, usize)>,
-    pub(super) lines: Vec<(Time, bool)>,
-    pub(super) frames: Vec<(Time, Vec<u8>)>,
-    /// Every address is somewhere, instead of a fault.
-    pub(super) wraps: bool,
-    latest: Time,
-}
-
-impl Record {
-    fn check(&mut self, at: Time, a: Iova, len: usize) -> Result<usize, DmaFault> {
-        assert!(at >= self.latest, "time goes back");
-        self.latest = at;
-        if self.wraps {
-            return Ok(a.0 as usize % (MEMORY - len));
-        }
-        match (a.0 as usize).checked_add(len) {
-            Some(end) if end <= self.memory.len() => Ok(a.0 as usize),
-            _ => Err(DmaFault { at: a, kind: DmaFaultKind::Unmapped }),
-        }
-    }
-}
-
-impl Port for Record {
-    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        let start = self.check(at, from, into.len())?;
-        into.copy_from_slice(&self.memory[start..start + into.len()]);
-        self.reads.push((at, from.0, into.len()));
-        Ok(at + self.read_time)
-    }
-    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        let start = self.check(at, to, from.len())?;
-        self.memory[start..start + from.len()].copy_from_slice(from);
-        self.writes.push((at, to.0, from.len()));
-        Ok(at + self.write_time)
-    }
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        assert_eq!(n, 0);
-        assert!(self.lines.last().is_none_or(|&(t, h)| t <= at && h != high), "the line changes, and forward");
-        self.lines.push((at, high));
-    }
-    fn message(&mut self, _: Time, _: u16) {
-        panic!("it has no message interrupts");
-    }
-    fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.frames.push((at, frame.to_vec()));
-    }
-}
 
 pub(super) struct Bench {
     pub(super) d: E1000,
@@ -79,24 +25,9 @@ pub(super) struct Bench {
     tx_tail: u32,
 }
 
-pub(super) fn ns(n: u64) -> Time {
-    Time::ZERO + Span::from_ns(n)
-}
-
 impl Bench {
     pub(super) fn new(cfg: Config) -> Bench {
-        let p = Record {
-            memory: vec![0; MEMORY],
-            read_time: Span::ZERO,
-            write_time: Span::ZERO,
-            reads: vec![],
-            writes: vec![],
-            lines: vec![],
-            frames: vec![],
-            wraps: false,
-            latest: Time::ZERO,
-        };
-        Bench { d: E1000::new(cfg), p, now: Time::ZERO, tx_tail: 0 }
+        Bench { d: E1000::new(cfg), p: Record::new(), now: Time::ZERO, tx_tail: 0 }
     }
 
     /// Link up, both rings of 64, receiver for broadcast and all unicast without FCS.
@@ -169,7 +100,7 @@ impl Bench {
         self.p.memory[TX_RING as usize + i * 16 + 12] & 1 == 1
     }
     pub(super) fn sent(&self) -> Vec<Vec<u8>> {
-        self.p.frames.iter().map(|f| f.1.clone()).collect()
+        self.p.sent()
     }
 
     // ---- receive ----
@@ -192,13 +123,4 @@ impl Bench {
         use zerocopy::FromBytes;
         Rx::read_from_bytes(&self.p.memory[RX_RING as usize + i * 16..][..16]).unwrap()
     }
-}
-
-/// A broadcast frame of `len` bytes, filled with a pattern.
-pub(super) fn frame(len: usize) -> Vec<u8> {
-    let mut f: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
-    f[..6].fill(0xff);
-    f[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-    f[12..14].copy_from_slice(&[0x88, 0xb5]);
-    f
 }

@@ -147,7 +147,7 @@ fn reset_clears_itself_and_everything_but_the_eeprom() {
         let mac = cfg.mac;
         assert_eq!(b.read(reg::RAL0), u32::from_le_bytes([mac[0], mac[1], mac[2], mac[3]]));
         assert_eq!(b.read(reg::RAH0), u32::from(mac[4]) | u32::from(mac[5]) << 8 | RAH_AV);
-        assert_eq!(b.p.lines.last().map(|l| l.1), Some(false), "the line is low");
+        assert_eq!(b.p.lines.last().map(|l| l.2), Some(false), "the line is low");
         b.bring_up();
         b.send(0x8000, &frame(60), 0);
         b.kick();

@@ -20,7 +20,8 @@ pub(in super::super) const LOG_MAX_STRIDE: u8 = 10;
 
 impl Mlx5 {
     /// `CREATE_RQ`, in state RST.
-    pub fn create_rq(&mut self, c: &RqContext) -> Result<u32, CmdStatus> {
+    #[cfg(test)]
+    pub(crate) fn create_rq(&mut self, c: &RqContext) -> Result<u32, CmdStatus> {
         check(c.log_size <= LOG_MAX_RQ && (4..=LOG_MAX_STRIDE).contains(&c.log_stride))?;
         check(c.ring.is_multiple_of(4096) && c.dbr.is_multiple_of(4))?;
         self.cqs.get(c.cqn).ok_or(CmdStatus::BadResource)?;
@@ -34,7 +35,7 @@ impl Mlx5 {
     }
 
     /// `MODIFY_RQ`: RST to RDY, anything to ERR or RST.
-    pub fn modify_rq(&mut self, rqn: u32, from: RqState, to: RqState) -> Result<(), CmdStatus> {
+    pub(crate) fn modify_rq(&mut self, rqn: u32, from: RqState, to: RqState) -> Result<(), CmdStatus> {
         let rq = self.rx.rqs.get_mut(rqn).ok_or(CmdStatus::BadResource)?;
         if rq.state != from || (from == RqState::Error && to == RqState::Ready) {
             return Err(CmdStatus::BadResourceState);
@@ -55,18 +56,20 @@ impl Mlx5 {
     }
 
     /// `MODIFY_RQ` with `modify_bitmask` `vsd`: whether tags stay in the frame.
-    pub fn keep_vlan(&mut self, rqn: u32, keep: bool) -> Result<(), CmdStatus> {
+    #[cfg(test)]
+    pub(crate) fn keep_vlan(&mut self, rqn: u32, keep: bool) -> Result<(), CmdStatus> {
         self.rx.rqs.get_mut(rqn).ok_or(CmdStatus::BadResource)?.ctx.keep_vlan = keep;
         Ok(())
     }
 
     /// `QUERY_RQ`.
-    pub fn query_rq(&self, rqn: u32) -> Result<RqState, CmdStatus> {
+    #[cfg(test)]
+    pub(crate) fn query_rq(&self, rqn: u32) -> Result<RqState, CmdStatus> {
         Ok(self.rx.rqs.get(rqn).ok_or(CmdStatus::BadResource)?.state)
     }
 
     /// `DESTROY_RQ`; no TIR or RQT may name it. What is in flight for it is dropped.
-    pub fn destroy_rq(&mut self, rqn: u32) -> Result<(), CmdStatus> {
+    pub(crate) fn destroy_rq(&mut self, rqn: u32) -> Result<(), CmdStatus> {
         self.rx.rqs.get(rqn).ok_or(CmdStatus::BadResource)?;
         let direct = self.rx.tirs.iter().any(|(_, t)| t.ctx.dispatch == Dispatch::Direct(rqn));
         unused(direct || self.rx.rqts.iter().any(|(_, t)| t.rqns.contains(&rqn)))?;
@@ -77,27 +80,27 @@ impl Mlx5 {
     }
 
     /// `CREATE_RQT`: an indirection table of these receive queues.
-    pub fn create_rqt(&mut self, rqns: Vec<u32>) -> Result<u32, CmdStatus> {
+    pub(crate) fn create_rqt(&mut self, rqns: Vec<u32>) -> Result<u32, CmdStatus> {
         check(is_table(&rqns))?;
         self.rx.rqts.insert(Rqt { rqns }, LIMIT).ok_or(CmdStatus::NoResources)
     }
 
     /// `MODIFY_RQT`: other queues.
-    pub fn modify_rqt(&mut self, rqtn: u32, rqns: Vec<u32>) -> Result<(), CmdStatus> {
+    pub(crate) fn modify_rqt(&mut self, rqtn: u32, rqns: Vec<u32>) -> Result<(), CmdStatus> {
         check(is_table(&rqns))?;
         self.rx.rqts.get_mut(rqtn).ok_or(CmdStatus::BadResource)?.rqns = rqns;
         Ok(())
     }
 
     /// `DESTROY_RQT`; no TIR may use it.
-    pub fn destroy_rqt(&mut self, rqtn: u32) -> Result<(), CmdStatus> {
+    pub(crate) fn destroy_rqt(&mut self, rqtn: u32) -> Result<(), CmdStatus> {
         self.rx.rqts.get(rqtn).ok_or(CmdStatus::BadResource)?;
         unused(self.rx.tirs.iter().any(|(_, t)| t.ctx.dispatch == Dispatch::Indirect(rqtn)))?;
         self.rx.rqts.remove(rqtn).map(|_| ()).ok_or(CmdStatus::BadResource)
     }
 
     /// `CREATE_TIR`.
-    pub fn create_tir(&mut self, c: &TirContext) -> Result<u32, CmdStatus> {
+    pub(crate) fn create_tir(&mut self, c: &TirContext) -> Result<u32, CmdStatus> {
         self.has_target(c)?;
         let n = self.rx.tirs.insert(Tir::new(*c), LIMIT).ok_or(CmdStatus::NoResources)?;
         self.find_own_addresses();
@@ -105,12 +108,12 @@ impl Mlx5 {
     }
 
     /// `QUERY_TIR`: what a modification starts from.
-    pub fn query_tir(&self, tirn: u32) -> Result<TirContext, CmdStatus> {
+    pub(crate) fn query_tir(&self, tirn: u32) -> Result<TirContext, CmdStatus> {
         Ok(self.rx.tirs.get(tirn).ok_or(CmdStatus::BadResource)?.ctx)
     }
 
     /// `MODIFY_TIR`: as the context says.
-    pub fn modify_tir(&mut self, tirn: u32, c: &TirContext) -> Result<(), CmdStatus> {
+    pub(crate) fn modify_tir(&mut self, tirn: u32, c: &TirContext) -> Result<(), CmdStatus> {
         self.has_target(c)?;
         *self.rx.tirs.get_mut(tirn).ok_or(CmdStatus::BadResource)? = Tir::new(*c);
         self.find_own_addresses();
@@ -118,7 +121,7 @@ impl Mlx5 {
     }
 
     /// `DESTROY_TIR`; no entry may name it.
-    pub fn destroy_tir(&mut self, tirn: u32) -> Result<(), CmdStatus> {
+    pub(crate) fn destroy_tir(&mut self, tirn: u32) -> Result<(), CmdStatus> {
         self.rx.tirs.get(tirn).ok_or(CmdStatus::BadResource)?;
         unused(self.rx.steering.names(Destination::Tir(tirn)))?;
         self.rx.tirs.remove(tirn).ok_or(CmdStatus::BadResource)?;

@@ -62,7 +62,7 @@ impl<P: Port> Execution<'_, P> {
     fn try_large_send(&mut self, t: Time, at: usize, ds: u32) -> Result<Time, Failed> {
         let (eth, header, first, payload) = self.large(at, ds)?;
         let mss = eth.mss.get();
-        if payload > 1 << self.caps.log_max_lso || header + usize::from(mss) > self.pipe.max_frame {
+        if payload > 1 << self.cfg.caps.log_max_lso || header + usize::from(mss) > self.pipe.max_frame {
             return Err(syndrome::LOCAL_LENGTH);
         }
         self.copy_inline(at, &eth, header);

@@ -240,6 +240,29 @@ fn firmware_without_options_has_no_such_call() {
     assert_eq!(b.own(0, H_ILLAN_ATTRIBUTES, &[0, 0]), H_FUNCTION);
 }
 
+/// The toggle is the hypervisor's: a driver that gives one with its queue, or writes one into the buffer list, turns
+/// nothing and reaches nothing.
+#[test]
+fn a_toggle_from_the_driver_turns_nothing() {
+    let mut b = Bench::plain(2).open();
+    while b.own(1, H_FREE_LOGICAL_LAN, &[]) == H_BUSY {}
+    let m = mac(b.mac(1));
+    let queue = Descriptor::new(Descriptor::TOGGLE, ENTRIES * ENTRY, QUEUE).0;
+    b.p[1].memory[QUEUE as usize..(QUEUE + ENTRIES * ENTRY) as usize].fill(0);
+    assert_eq!(b.own(1, H_REGISTER_LOGICAL_LAN, &[LIST.into(), queue, FILTER.into(), m]), H_SUCCESS);
+    for i in 0..ENTRIES {
+        assert_eq!(b.post(1, 2048, BUFFERS + 2048 * i), H_SUCCESS);
+    }
+    b.p[1].memory[LIST as usize] |= 0x40;
+    let f = plain(b.mac(1), b.mac(0), 60);
+    b.send(0, &f);
+    let first = b.p[1].memory[QUEUE as usize];
+    assert_eq!(first & 0x80, 0x80, "the first lap's toggle is 1");
+    // A buffer with the queue's bit is a buffer.
+    let d = Descriptor::new(Descriptor::TOGGLE, 2048, BUFFERS + 2048 * ENTRIES).0;
+    assert_eq!(b.own(1, H_ADD_LOGICAL_LAN_BUFFER, &[d]), H_SUCCESS);
+}
+
 #[test]
 fn an_interrupt_comes_for_each_frame_while_enabled() {
     let mut b = Bench::plain(2).open();
@@ -272,4 +295,77 @@ fn an_interrupt_takes_its_time_and_is_called_off() {
     b.own(1, H_VIO_SIGNAL, &[SIGNAL_OFF]);
     b.settle();
     assert_eq!(b.p[1].messages.len(), 1);
+}
+
+/// A copy takes time on the sender's CPU, and the receiver's goes on meanwhile.
+#[test]
+fn an_entry_that_is_not_there_yet_interrupts_when_it_is() {
+    for interrupt in [Span::ZERO, Span::from_us(1)] {
+        let adapters = vec![Adapter::new(0, 0), Adapter::new(1, 1)];
+        let mut b = Bench::new(Config { interrupt, ..Config::new(adapters) }).open();
+        b.p[1].price = Span::from_us(10);
+        let f = plain(b.mac(1), b.mac(0), 60);
+        b.send(0, &f);
+        let there = b.d.next_due().unwrap();
+        assert!(there > Time::ZERO, "it is on its way, and interrupts are off");
+        // The receiver looks, finds nothing, and enables them: too early for a look, in time for the entry.
+        b.now = Time::ZERO + Span::from_us(5);
+        b.own(1, H_VIO_SIGNAL, &[SIGNAL_ON]);
+        b.settle();
+        assert_eq!(b.p[1].messages, [(there + interrupt, 1)]);
+    }
+}
+
+#[test]
+fn an_interrupt_of_an_entry_to_come_is_not_called_off() {
+    let adapters = vec![Adapter::new(0, 0), Adapter::new(1, 1)];
+    let mut b = Bench::new(Config { interrupt: Span::from_us(1), ..Config::new(adapters) }).open();
+    b.own(1, H_VIO_SIGNAL, &[SIGNAL_ON]);
+    b.p[1].price = Span::from_us(10);
+    let f = plain(b.mac(1), b.mac(0), 60);
+    b.send(0, &f);
+    let due = b.d.next_due().unwrap();
+    // The receiver is busy with something else, off and on again, before the entry is there.
+    b.now = Time::ZERO + Span::from_us(5);
+    b.own(1, H_VIO_SIGNAL, &[SIGNAL_OFF]);
+    b.own(1, H_VIO_SIGNAL, &[SIGNAL_ON]);
+    b.settle();
+    assert_eq!(b.p[1].messages, [(due, 1)]);
+}
+
+/// Two entries, one interrupt on its way: the driver is polling already when the first is there, and done before the second.
+#[test]
+fn an_interrupt_that_is_called_off_was_for_one_entry_only() {
+    let adapters = vec![Adapter::new(0, 0), Adapter::new(1, 1)];
+    let mut b = Bench::new(Config { interrupt: Span::from_us(50), ..Config::new(adapters) }).open();
+    b.own(1, H_VIO_SIGNAL, &[SIGNAL_ON]);
+    b.p[1].price = Span::from_us(10);
+    let f = plain(b.mac(1), b.mac(0), 60);
+    b.send(0, &f);
+    let first = Time::from_ps(b.d.next_due().unwrap().ps() - 50_000_000);
+    b.send(0, &f);
+    let second = b.now;
+    assert!(second < first + Span::from_us(50), "within the first one's interrupt");
+    for mode in [SIGNAL_OFF, SIGNAL_ON] {
+        b.now = first + Span::from_us(1);
+        b.own(1, H_VIO_SIGNAL, &[mode]);
+    }
+    b.settle();
+    assert_eq!(b.p[1].messages, [(second + Span::from_us(50), 1)]);
+}
+
+#[test]
+fn an_entry_behind_an_interrupt_on_its_way_has_one_of_its_own() {
+    let adapters = vec![Adapter::new(0, 0), Adapter::new(1, 1)];
+    let mut b = Bench::new(Config { interrupt: Span::from_us(1), ..Config::new(adapters) }).open();
+    b.own(1, H_VIO_SIGNAL, &[SIGNAL_ON]);
+    b.p[1].price = Span::from_us(10);
+    let f = plain(b.mac(1), b.mac(0), 60);
+    b.send(0, &f);
+    let first = b.d.next_due().unwrap();
+    // Sent before the first one's interrupt, it is there after it.
+    b.now = Time::from_ps(first.ps() - 5_000_000);
+    b.send(0, &f);
+    b.settle();
+    assert_eq!(b.p[1].messages.len(), 2);
 }

@@ -84,7 +84,7 @@ fn play(b: &mut Bench, a: Act) {
                     let d = b.desc(0, &frame, flags1);
                     let n_crq_elem = if n < 4 { 1 } else { n };
                     let kind = if n == 5 { desc::HDR } else { desc::TX };
-                    let (mss, sge_len, ioba) = (U16::new(mss * 700), U32::new(len), U64::new(ioba.into()));
+                    let (mss, sge_len, ioba) = (U16::new(mss * 700), U32::new(len), U64::new(LTB + u64::from(ioba)));
                     Tx { kind, flags2, n_crq_elem, mss, sge_len, ioba, ..d }.bytes()
                 })
                 .collect();
@@ -97,7 +97,7 @@ fn play(b: &mut Bench, a: Act) {
         }
         Act::Post(n, slot, len) => {
             let to = handle(&b.rx);
-            let entry = RxAdd::new(len.into(), 1, slot * 2048, len).bytes();
+            let entry = RxAdd::new(len.into(), 1, LTB as u32 + slot * 2048, len).bytes();
             b.indirect(to, &vec![entry; n.into()]);
         }
         Act::Memory(i, bytes) => b.put(u64::from(i) * 16, &bytes),

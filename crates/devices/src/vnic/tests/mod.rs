@@ -358,7 +358,7 @@ impl Bench {
             correlator: U32::new(i),
             dma_reg: U16::new(1),
             sge_len: U32::new(frame.len() as u32),
-            ioba: U64::new(slot),
+            ioba: U64::new(LTB + slot),
             ..Tx::zeroed()
         }
     }
@@ -375,7 +375,8 @@ impl Bench {
 
     /// Posts `n` receive buffers of 2048 bytes from `slot` on.
     pub(super) fn post(&mut self, handle: u64, slot: u32, n: u32) -> i64 {
-        let entries: Vec<_> = (slot..slot + n).map(|i| RxAdd::new(i.into(), 1, i * 2048, 2048).bytes()).collect();
+        let entries: Vec<_> =
+            (slot..slot + n).map(|i| RxAdd::new(i.into(), 1, LTB as u32 + i * 2048, 2048).bytes()).collect();
         self.indirect(handle, &entries)
     }
 

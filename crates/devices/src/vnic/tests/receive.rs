@@ -62,7 +62,8 @@ fn a_tag_is_taken_out_and_told() {
 fn a_buffer_outside_its_long_term_buffer_comes_back_with_a_code() {
     let mut b = Bench::up(Config::POWERVM, 1);
     let handle = b.rx[0];
-    let bad = [(1, LTB_LEN - 2047), (1, u32::MAX), (9, 0)];
+    let base = LTB as u32;
+    let bad = [(1, base + LTB_LEN - 2047), (1, u32::MAX), (9, base)];
     for (map, ioba) in bad {
         b.indirect(handle, &[RxAdd::new(7, map, ioba, 2048).bytes()]);
         let c = arrived(&mut b, &tcp(100));
@@ -132,4 +133,23 @@ fn one_flow_stays_on_one_queue() {
     used.sort();
     used.dedup();
     assert!(used.len() > 1);
+}
+
+#[test]
+fn buffers_come_back_when_the_client_takes_its_link_down() {
+    let mut b = Bench::up(Config::POWERVM, 1);
+    let handle = b.rx[0];
+    b.post(handle, 0, 3);
+    b.ask(b.plain(cmd::LOGICAL_LINK_STATE, |m| m[2] = link::DOWN));
+    // The indication of it.
+    b.message();
+    for i in 0..3 {
+        let c = RxComp::of(b.entry(1).unwrap());
+        assert_eq!((c.correlator.get(), c.rc.get()), (i, rc::ABORTED.into()));
+    }
+    assert!(b.entry(1).is_none());
+    assert_eq!(b.d.counters.rx_buffers_returned, 3);
+    b.ask(b.plain(cmd::LOGICAL_LINK_STATE, |m| m[2] = link::UP));
+    b.post(handle, 3, 1);
+    assert_eq!(arrived(&mut b, &tcp(100)).correlator.get(), 3, "the old ones are forgotten");
 }

@@ -170,7 +170,7 @@ fn no_figure_is_measured_twice_at_the_same_constants() {
     let system = queue();
     let asked = system.asked.clone();
     run_with(system, &Options { sensitivity: true, ..Options::default() });
-    let mut asked = asked.borrow().clone();
+    let mut asked = asked.lock().unwrap().clone();
     let all = asked.len();
     asked.sort();
     asked.dedup();

@@ -1,13 +1,12 @@
 //! Systems that are closures.
 
 use crate::figures::*;
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
-type Measure = Box<dyn Fn(&Constants) -> Result<f64, MeasureError>>;
+type Measure = Box<dyn Fn(&Constants) -> Result<f64, MeasureError> + Send>;
 
 /// What was asked of a system: figure, and the constants' values.
-pub(super) type Asked = Rc<RefCell<Vec<(String, Vec<u64>)>>>;
+pub(super) type Asked = Arc<Mutex<Vec<(String, Vec<u64>)>>>;
 
 pub(super) struct Toy {
     pub(super) constants: Vec<Constant>,
@@ -22,7 +21,7 @@ impl Toy {
         Toy { constants, rows: Vec::new(), misses: Vec::new(), asked: Asked::default(), name }
     }
 
-    pub(super) fn add(&mut self, row: Row, measure: impl Fn(&Constants) -> Result<f64, MeasureError> + 'static) {
+    pub(super) fn add(&mut self, row: Row, measure: impl Fn(&Constants) -> Result<f64, MeasureError> + Send + 'static) {
         self.rows.push((row, Box::new(measure)));
     }
 
@@ -49,7 +48,7 @@ impl System for Toy {
     }
 
     fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
-        self.asked.borrow_mut().push((figure.into(), constants.fingerprint()));
+        self.asked.lock().unwrap().push((figure.into(), constants.fingerprint()));
         let (_, measure) =
             self.rows.iter().find(|(r, _)| r.figure == figure).ok_or_else(|| MeasureError::unknown_figure(figure))?;
         measure(constants)

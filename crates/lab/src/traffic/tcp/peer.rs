@@ -3,6 +3,9 @@
 //!
 //! A peer acknowledges each frame as it comes, without GRO, and checks all of it:
 //! both checksums and the payload's pattern. What is wrong is counted and not taken.
+//!
+//! With [`Hosts::gro`] a peer is a host with interrupt moderation and GRO: what follows each other is handed
+//! to TCP as one when that time is over, or when something else comes, and acknowledged so.
 
 use super::app::App;
 use super::frame::{self, Header, LONGEST, Station};
@@ -11,7 +14,8 @@ use super::timers::Timers;
 use crate::clock::link::{Peer, Wire};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, verify};
-use doorbell_seam::{Time, Timed};
+use doorbell_seam::{Span, Time, Timed};
+use std::collections::VecDeque;
 
 /// One connection's end.
 #[derive(Clone, Debug)]
@@ -26,12 +30,20 @@ pub struct End {
     pub there: Station,
     asleep: bool,
     id: u16,
+    /// Frames that were merged so far, and when they are handed up.
+    run: Option<(Run, Time)>,
 }
+
+/// Frames that follow each other: the first one's header, with the last one's flags and window; payload; how many.
+type Run = (Header, u32, u32);
+
+/// The most payload that is merged.
+const MERGED: u32 = 64_000;
 
 impl End {
     /// A connection's end.
     pub fn new(socket: Socket, app: App, here: Station, there: Station) -> End {
-        End { socket, app, here, there, asleep: false, id: 0 }
+        End { socket, app, here, there, asleep: false, id: 0, run: None }
     }
 }
 
@@ -42,6 +54,10 @@ pub struct Hosts {
     pub ends: Vec<End>,
     timers: Timers,
     frame: Vec<u8>,
+    /// For how long frames with data are merged; `None`: not at all.
+    pub gro: Option<Span>,
+    /// When runs are handed up, in order; of some that went earlier, too.
+    runs: VecDeque<(Time, usize)>,
     /// Frames that were for nobody here.
     pub unknown: u64,
     /// Frames with a bad checksum, of IP or TCP.
@@ -69,6 +85,35 @@ impl Hosts {
     /// Whether all connections are closed.
     pub fn all_closed(&self) -> bool {
         self.ends.iter().all(|e| e.socket.is_closed())
+    }
+
+    /// Hands up what was merged for connection `i`.
+    fn hand_up(&mut self, i: usize, now: Time) {
+        if let Some(((header, len, count), _)) = self.ends[i].run.take() {
+            self.ends[i].socket.segment(now, &header, len, count);
+        }
+    }
+
+    /// Keeps a frame with data for later, if it may be merged with what comes. Whether it was kept.
+    fn merge(&mut self, i: usize, at: Time, header: &Header, len: u32) -> bool {
+        let Some(wait) = self.gro else { return false };
+        let plain = len > 0 && header.flags & !frame::PSH == frame::ACK;
+        if let Some(((first, so_far, count), _)) = &mut self.ends[i].run
+            && plain
+            && header.seq == first.seq.wrapping_add(*so_far)
+            && header.ack == first.ack
+            && *so_far + len <= MERGED
+        {
+            (first.flags, first.window) = (first.flags | header.flags, header.window);
+            (*so_far, *count) = (*so_far + len, *count + 1);
+            return true;
+        }
+        self.hand_up(i, at);
+        if plain {
+            self.ends[i].run = Some(((*header, len, 1), at + wait));
+            self.runs.push_back((at + wait, i));
+        }
+        plain
     }
 
     fn serve(&mut self, i: usize, now: Time, wire: &mut Wire) {
@@ -100,7 +145,8 @@ impl Hosts {
 
 impl Timed for Hosts {
     fn next_due(&self) -> Option<Time> {
-        Some(self.timers.next()).filter(|t| *t < Time::NEVER)
+        let runs = self.runs.front().map_or(Time::NEVER, |r| r.0);
+        Some(self.timers.next().min(runs)).filter(|t| *t < Time::NEVER)
     }
 }
 
@@ -126,18 +172,27 @@ impl Peer for Hosts {
             return;
         }
         let payload = &bytes[r.payload];
-        let socket = &mut self.ends[i].socket;
+        let socket = &self.ends[i].socket;
         if payload != frame::payload(socket.place(&r.header), payload.len()) {
             self.bad_payloads += 1;
             return;
         }
-        socket.segment(at, &r.header, payload.len() as u32, 1);
+        let len = payload.len() as u32;
+        if !self.merge(i, at, &r.header, len) {
+            self.ends[i].socket.segment(at, &r.header, len, 1);
+        }
         self.serve(i, at, wire);
     }
 
     fn advance(&mut self, until: Time, wire: &mut Wire) {
         while let Some(i) = self.timers.due(until) {
             self.serve(i, until, wire);
+        }
+        while let Some((due, i)) = self.runs.pop_front_if(|r| r.0 <= until) {
+            if self.ends[i].run.is_some_and(|r| r.1 == due) {
+                self.hand_up(i, until);
+                self.serve(i, until, wire);
+            }
         }
     }
 }

@@ -393,8 +393,11 @@ impl<H: Host> Endpoint<H> for Stack {
         let mut run: Option<(usize, frame::Header, u32, u32)> = None;
         for (p, verified) in backlog.drain(..) {
             h.delay(self.prices.gro);
+            // One that came whole is as many frames as it would have been.
+            let size = p.todo.gso.map(|g| u32::from(g.size));
             let Some((i, read, p)) = self.one(h, p, verified) else { continue };
             let (header, len) = (read.header, read.payload.len() as u32);
+            let frames = size.map_or(1, |size| len.div_ceil(size).max(1));
             let follows = run.is_some_and(|(j, first, so_far, _)| {
                 let plain = |f: u8| f & !frame::PSH == frame::ACK;
                 self.gro && i == j && len > 0 && so_far > 0 && plain(first.flags) && plain(header.flags)
@@ -414,13 +417,13 @@ impl<H: Host> Endpoint<H> for Stack {
             run = match run {
                 Some((j, first, so_far, n)) if follows => {
                     let flags = first.flags | header.flags;
-                    Some((j, frame::Header { flags, window: header.window, ..first }, so_far + len, n + 1))
+                    Some((j, frame::Header { flags, window: header.window, ..first }, so_far + len, n + frames))
                 }
                 other => {
                     if let Some((j, first, so_far, n)) = other {
                         self.up(h, j, &first, so_far, n);
                     }
-                    Some((i, header, len, 1))
+                    Some((i, header, len, frames))
                 }
             };
         }

@@ -1,0 +1,262 @@
+//! The board: a place for each CPU of the guest, where it puts its call and finds the answer.
+//!
+//! | state | the next is written by |
+//! |---|---|
+//! | idle | the CPU, which takes its place |
+//! | taken | the CPU, when it has put its call |
+//! | asked | the server, when it has put the answer; or the CPU, when it goes to sleep |
+//! | waited | the server, which then wakes the CPU |
+//! | answered | the CPU, when it has read it |
+//!
+//! A CPU looks for its answer for some microseconds before it sleeps (`futex`). The server says when it sleeps, and
+//! then a bell (an eventfd) wakes it; whoever writes a state and then reads the other's sleep has a full fence between.
+//!
+//! A CPU waits no longer than ten seconds. Its place is then never idle again, and whatever it asks there is not.
+//!
+//! Whatever is in a place, the server takes at most one call from it, and writes nothing but that place's answer.
+
+use crate::shared::memfd;
+use doorbell_seam::{Hcall, HcallReturn};
+use memmap2::{MmapOptions, MmapRaw};
+use std::fs::File;
+use std::hint::spin_loop;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// CPUs of a guest, at the most.
+pub const CPUS: usize = 64;
+
+const IDLE: u32 = 0;
+const ASKED: u32 = 1;
+const WAITED: u32 = 2;
+const ANSWERED: u32 = 3;
+const TAKEN: u32 = 4;
+
+/// Bytes before the places, and of each.
+const HEAD: usize = 4096;
+const PLACE: usize = 256;
+const BYTES: usize = HEAD + CPUS * PLACE;
+/// In the head.
+const SLEEPS: usize = 0;
+const TABLE_CALLS: usize = 8;
+const TABLE_ENTRIES: usize = 16;
+/// In a place.
+const STATE: usize = 0;
+const CALL: usize = 8;
+const ARGUMENTS: usize = 16;
+const STATUS: usize = 88;
+const RETURNED: usize = 96;
+
+/// How long a CPU looks before it sleeps, and how long it sleeps before it looks whether the server is gone.
+const LOOKS: Duration = Duration::from_micros(30);
+const SLEEP: Duration = Duration::from_millis(50);
+/// How long it waits in all.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Shared memory of a guest's calls.
+#[derive(Debug)]
+pub struct Board(MmapRaw);
+
+impl Board {
+    /// A new one, and the file to share.
+    ///
+    /// # Errors
+    /// When the system has no more memory or descriptors.
+    pub fn create() -> io::Result<(Board, File)> {
+        let file = memfd(c"hcalls", BYTES as u64)?;
+        Ok((Board::open(&file)?, file))
+    }
+
+    /// Somebody else's.
+    ///
+    /// # Errors
+    /// When it is not as long as a board, or cannot be mapped.
+    pub fn open(file: &File) -> io::Result<Board> {
+        if file.metadata()?.len() < BYTES as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a board that is too short"));
+        }
+        Ok(Board(MmapOptions::new().len(BYTES).map_raw(file)?))
+    }
+
+    fn word32(&self, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4) && at < BYTES);
+        // SAFETY: aligned and inside the mapping, which lives as long as `self`; all accesses of all sides are atomic.
+        unsafe { &*self.0.as_mut_ptr().add(at).cast() }
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at < BYTES);
+        // SAFETY: as in `word32`.
+        unsafe { &*self.0.as_mut_ptr().add(at).cast() }
+    }
+
+    const fn place(cpu: usize) -> usize {
+        HEAD + cpu % CPUS * PLACE
+    }
+
+    // ---- the guest's side ----
+
+    /// CPU `cpu` makes a call and waits. `ring` wakes the server; `None` when `gone` says that there is none any
+    /// more, or it does not answer, or another CPU has the place (from the 65th on they share).
+    pub fn ask(
+        &self,
+        cpu: usize,
+        call: u64,
+        arguments: &[u64; 9],
+        ring: impl Fn(),
+        gone: impl Fn() -> bool,
+    ) -> Option<HcallReturn> {
+        let at = Board::place(cpu);
+        let state = self.word32(at + STATE);
+        if gone() || state.compare_exchange(IDLE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return None;
+        }
+        self.word(at + CALL).store(call, Ordering::Relaxed);
+        for (i, a) in arguments.iter().enumerate() {
+            self.word(at + ARGUMENTS + 8 * i).store(*a, Ordering::Relaxed);
+        }
+        state.store(ASKED, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if self.word32(SLEEPS).load(Ordering::Relaxed) != 0 {
+            ring();
+        }
+        let since = Instant::now();
+        let mut looked = 0u32;
+        while state.load(Ordering::Acquire) != ANSWERED {
+            spin_loop();
+            looked = looked.wrapping_add(1);
+            if !looked.is_multiple_of(64) || since.elapsed() < LOOKS {
+                continue;
+            }
+            let slept = state.compare_exchange(ASKED, WAITED, Ordering::AcqRel, Ordering::Acquire);
+            if slept != Err(ANSWERED) {
+                wait(state, WAITED, SLEEP);
+                if gone() || since.elapsed() > PATIENCE {
+                    return None;
+                }
+            }
+        }
+        let mut answer = HcallReturn::status(self.word(at + STATUS).load(Ordering::Relaxed).cast_signed());
+        for (i, r) in answer.ret.iter_mut().enumerate() {
+            *r = self.word(at + RETURNED + 8 * i).load(Ordering::Relaxed);
+        }
+        state.store(IDLE, Ordering::Release);
+        Some(answer)
+    }
+
+    /// A call that wrote so many translation entries has been answered without the server.
+    pub fn count_table(&self, entries: u64) {
+        self.word(TABLE_CALLS).fetch_add(1, Ordering::Relaxed);
+        self.word(TABLE_ENTRIES).fetch_add(entries, Ordering::Relaxed);
+    }
+
+    // ---- the server's side ----
+
+    /// The call of CPU `cpu`, if it has made one that nobody has taken.
+    pub fn asked(&self, cpu: usize) -> Option<(Hcall, [u64; 9])> {
+        let at = Board::place(cpu);
+        if !matches!(self.word32(at + STATE).load(Ordering::Acquire), ASKED | WAITED) {
+            return None;
+        }
+        let arguments = std::array::from_fn(|i| self.word(at + ARGUMENTS + 8 * i).load(Ordering::Relaxed));
+        Some((Hcall(self.word(at + CALL).load(Ordering::Relaxed)), arguments))
+    }
+
+    /// Answers it.
+    pub fn answer(&self, cpu: usize, answer: &HcallReturn) {
+        let at = Board::place(cpu);
+        self.word(at + STATUS).store(answer.status.cast_unsigned(), Ordering::Relaxed);
+        for (i, r) in answer.ret.iter().enumerate() {
+            self.word(at + RETURNED + 8 * i).store(*r, Ordering::Relaxed);
+        }
+        let state = self.word32(at + STATE);
+        if state.swap(ANSWERED, Ordering::AcqRel) == WAITED {
+            wake(state);
+        }
+    }
+
+    /// The server is about to sleep, or is awake. After saying that it is it looks once more for calls.
+    pub fn say_asleep(&self, sleeps: bool) {
+        self.word32(SLEEPS).store(sleeps.into(), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Calls that wrote translation entries, and how many entries.
+    pub fn table_counts(&self) -> (u64, u64) {
+        (self.word(TABLE_CALLS).load(Ordering::Relaxed), self.word(TABLE_ENTRIES).load(Ordering::Relaxed))
+    }
+}
+
+/// Sleeps as long as the word is `expected`, but no longer than `limit`.
+fn wait(word: &AtomicU32, expected: u32, limit: Duration) {
+    let limit = libc::timespec { tv_sec: 0, tv_nsec: i64::from(limit.subsec_nanos()) };
+    // SAFETY: word and time live past the call. It may end for any reason: the caller looks again.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const limit, 0, 0) };
+}
+
+fn wake(word: &AtomicU32) {
+    // SAFETY: the word is only an address here.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1, 0, 0, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn each_cpu_gets_its_own_answer() {
+        let (board, file) = Board::create().unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let server = Board::open(&file).unwrap();
+                let mut n = 0u32;
+                while !stop.load(Ordering::Relaxed) {
+                    for cpu in 0..4 {
+                        let Some((call, a)) = server.asked(cpu) else { continue };
+                        n += 1;
+                        // Now and then so late that the CPU sleeps.
+                        if n.is_multiple_of(50) {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                        let mut ret = [0; 9];
+                        (ret[0], ret[8]) = (a[0] + a[8], cpu as u64);
+                        server.answer(cpu, &HcallReturn { status: call.0 as i64, ret });
+                    }
+                }
+            });
+            let askers: Vec<_> = (0..4u64)
+                .map(|cpu| {
+                    let board = &board;
+                    s.spawn(move || {
+                        for i in 0..500 {
+                            let a = [i, 0, 0, 0, 0, 0, 0, 0, cpu];
+                            let r = board.ask(cpu as usize, i, &a, || (), || false).unwrap();
+                            assert_eq!((r.status, r.ret[0], r.ret[8]), (i as i64, i + cpu, cpu));
+                        }
+                    })
+                })
+                .collect();
+            askers.into_iter().for_each(|a| a.join().unwrap());
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn a_sleeping_server_is_rung_and_one_that_is_gone_is_not_waited_for() {
+        let (board, _) = Board::create().unwrap();
+        board.say_asleep(true);
+        let rung = AtomicBool::new(false);
+        let gone = AtomicBool::new(false);
+        let ring = || {
+            rung.store(true, Ordering::Relaxed);
+            gone.store(true, Ordering::Relaxed);
+        };
+        assert_eq!(board.ask(3, 4, &[0; 9], ring, || gone.load(Ordering::Relaxed)), None);
+        assert!(rung.load(Ordering::Relaxed));
+        assert_eq!(board.asked(3), Some((Hcall(4), [0; 9])), "it stays, and nobody answers it");
+        assert_eq!(board.ask(3, 4, &[0; 9], || (), || false), None, "nor is another put on it");
+    }
+}

@@ -1,0 +1,128 @@
+//! An adapter's translation entries (TCEs), as the guest has them written.
+//!
+//! An entry is for a page of 4 KiB: its address in the guest's memory, bit 0 that the device may read, bit
+//! 1 that it may write. An entry with neither maps nothing. The guest's calls write entries while the server looks at
+//! others; each is one atomic word. Source: PAPR, H_PUT_TCE, H_STUFF_TCE, H_PUT_TCE_INDIRECT and H_GET_TCE.
+
+use crate::shared::{Window, memfd};
+use std::fs::File;
+use std::io;
+
+/// Entries of an adapter's window: 256 MiB, what QEMU gives a logical LAN.
+pub const ENTRIES: u64 = 65_536;
+const READ: u64 = 1;
+const WRITE: u64 = 2;
+const PAGE: u64 = 4096;
+/// Entries that one H_PUT_TCE_INDIRECT may bring: a page of them.
+const LIST: u64 = 512;
+
+/// H_SUCCESS and H_PARAMETER.
+const SUCCESS: i64 = 0;
+const PARAMETER: i64 = -4;
+
+/// The entries, shared.
+#[derive(Debug)]
+pub struct Table(Window);
+
+impl Table {
+    /// An empty one, and the file to share.
+    ///
+    /// # Errors
+    /// When the system has no more memory or descriptors.
+    pub fn create() -> io::Result<(Table, File)> {
+        let file = memfd(c"tces", ENTRIES * 8)?;
+        Ok((Table::open(&file)?, file))
+    }
+
+    /// Somebody else's.
+    ///
+    /// # Errors
+    /// When it is too short, or cannot be mapped.
+    pub fn open(file: &File) -> io::Result<Table> {
+        Ok(Table(Window::map(file, 0, (ENTRIES * 8) as usize, true)?))
+    }
+
+    fn get(&self, n: u64) -> u64 {
+        let mut b = [0; 8];
+        self.0.read((n * 8) as usize, &mut b);
+        u64::from_ne_bytes(b)
+    }
+
+    fn set(&self, n: u64, v: u64) {
+        self.0.write((n * 8) as usize, &v.to_ne_bytes());
+    }
+
+    /// The first entry of `count` that are all there.
+    fn inside(ioba: u64, count: u64) -> Option<u64> {
+        let first = ioba / PAGE;
+        first.checked_add(count).is_some_and(|end| end <= ENTRIES).then_some(first)
+    }
+
+    /// H_PUT_TCE, and with a count H_STUFF_TCE: so many entries get this value.
+    pub fn put(&self, ioba: u64, v: u64, count: u64) -> i64 {
+        let Some(first) = Table::inside(ioba, count) else { return PARAMETER };
+        (first..first + count).for_each(|n| self.set(n, v));
+        SUCCESS
+    }
+
+    /// H_PUT_TCE_INDIRECT: values from a page of the guest's memory, big-endian.
+    pub fn put_list(&self, memory: &Window, ioba: u64, list: u64, count: u64) -> i64 {
+        let there = list.is_multiple_of(PAGE) && list.checked_add(PAGE).is_some_and(|end| end <= memory.len() as u64);
+        let Some(first) = Table::inside(ioba, count).filter(|_| there && count <= LIST) else { return PARAMETER };
+        for i in 0..count {
+            let mut b = [0; 8];
+            memory.read((list + i * 8) as usize, &mut b);
+            self.set(first + i, u64::from_be_bytes(b));
+        }
+        SUCCESS
+    }
+
+    /// H_GET_TCE.
+    pub fn entry(&self, ioba: u64) -> Option<u64> {
+        Table::inside(ioba, 1).map(|n| self.get(n))
+    }
+
+    /// Where in the guest's memory an access to `ioba` goes, and how far it stays on that page. What may be written may
+    /// be read too: a hypervisor reads a lent buffer's correlator.
+    pub(super) fn translate(&self, ioba: u64, write: bool) -> Option<(u64, u64)> {
+        let entry = self.entry(ioba)?;
+        let wanted = if write { WRITE } else { READ | WRITE };
+        let offset = ioba % PAGE;
+        (entry & wanted != 0).then_some(((entry & !(PAGE - 1)) + offset, PAGE - offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_written_one_by_one_in_a_row_and_from_a_list() {
+        let (t, _) = Table::create().unwrap();
+        assert_eq!(t.put(0x3000, 0x10003, 1), SUCCESS);
+        assert_eq!(t.put(0x4000, 0x20001, 2), SUCCESS);
+        let memory = Window::map(&memfd(c"m", 8192).unwrap(), 0, 8192, true).unwrap();
+        memory.write(4096, &0x30002u64.to_be_bytes());
+        assert_eq!(t.put_list(&memory, 0x8000, 4096, 2), SUCCESS);
+        let seen: Vec<_> = [0x3000, 0x4000, 0x5000, 0x6000, 0x8000, 0x9000].map(|a| t.entry(a).unwrap()).into();
+        assert_eq!(seen, [0x10003, 0x20001, 0x20001, 0, 0x30002, 0]);
+        assert_eq!(t.translate(0x3ffc, true), Some((0x10ffc, 4)));
+        assert_eq!(t.translate(0x4000, true), None, "to be read only");
+        assert_eq!(t.translate(0x8010, false), Some((0x30010, 4080)), "what may be written may be read");
+        assert_eq!(t.translate(0x6000, false), None);
+    }
+
+    #[test]
+    fn what_is_outside_is_refused_and_changes_nothing() {
+        let (t, _) = Table::create().unwrap();
+        let memory = Window::map(&memfd(c"m", 8192).unwrap(), 0, 8192, true).unwrap();
+        let last = (ENTRIES - 1) * PAGE;
+        assert_eq!(t.put(last, 3, 2), PARAMETER);
+        assert_eq!(t.put(u64::MAX, 3, u64::MAX), PARAMETER);
+        assert_eq!(t.put_list(&memory, 0, 8192, 1), PARAMETER);
+        assert_eq!(t.put_list(&memory, 0, 8, 1), PARAMETER);
+        assert_eq!(t.put_list(&memory, 0, u64::MAX - 4095, 1), PARAMETER);
+        assert_eq!(t.put_list(&memory, 0, 0, 513), PARAMETER);
+        assert_eq!((t.entry(last), t.entry(last + PAGE)), (Some(0), None));
+    }
+}

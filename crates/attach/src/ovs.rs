@@ -1,0 +1,175 @@
+//! An Open vSwitch of our own: its two daemons, with a database and sockets in a private
+//! directory, in a network namespace, beside and unknown to any that the machine runs.
+//!
+//! The datapath is the one in userspace (`datapath_type=netdev`), which needs no kernel
+//! module. It carries large sends and checksums that are left out only with
+//! `userspace-tso-enable`, which is read once, before the first port is there (OVS,
+//! "Userspace Datapath - TSO").
+//!
+//! The daemons are our children and end with us ([`Kept`]); the directory is removed
+//! when the switch is dropped.
+
+use crate::child::Kept;
+use crate::netns::NetNs;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Where Debian and others keep the database's schema.
+const SCHEMA: [&str; 2] =
+    ["/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema"];
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running switch without ports.
+#[derive(Debug)]
+pub struct Ovs {
+    // In this order: the daemon before its database, both before their files.
+    switch: Kept,
+    database: Kept,
+    dir: TempDir,
+    /// As it says itself.
+    version: String,
+}
+
+impl Ovs {
+    /// Starts one in `ns`, with one bridge, `br0`, that learns. `offloads`: large sends and missing
+    /// checksums are carried. The thread that calls has to live as long as the switch.
+    ///
+    /// # Errors
+    /// When a program is missing or fails, with what it said.
+    pub fn start(ns: &NetNs, offloads: bool) -> io::Result<Ovs> {
+        let dir = tempfile::Builder::new().prefix("doorbell-ovs-").tempdir()?;
+        let at = dir.path();
+        let schema = SCHEMA.iter().find(|p| Path::new(p).exists()).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, format!("Open vSwitch's schema is not in {}", SCHEMA.join(" or ")))
+        })?;
+        let db = at.join("conf.db");
+        output(private(Command::new("ovsdb-tool").arg("create").arg(&db).arg(schema), at))?;
+        let socket = at.join("db.sock");
+        let mut command = ns.command("ovsdb-server");
+        command.arg(&db).arg(format!("--remote=punix:{}", socket.display()));
+        let mut database = daemon("ovsdb-server", command, at)?;
+        wait(&mut database, &socket, at)?;
+        let remote = format!("unix:{}", socket.display());
+        // Nobody is there yet to say that it is done.
+        vsctl(at, &["--no-wait", "init"])?;
+        let tso = format!("other_config:userspace-tso-enable={offloads}");
+        vsctl(at, &["--no-wait", "set", "Open_vSwitch", ".", &tso])?;
+        let mut command = ns.command("ovs-vswitchd");
+        command.arg(&remote);
+        let mut switch = daemon("ovs-vswitchd", command, at)?;
+        wait(&mut switch, &at.join("ovs-vswitchd.ctl"), at)?;
+        let said = output(Command::new("ovs-vswitchd").arg("--version"))?;
+        let version = said.split_whitespace().nth(3).unwrap_or("of unknown version").to_owned();
+        let ovs = Ovs { switch, database, dir, version };
+        let bridge = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail-mode=standalone"];
+        ovs.vsctl(&bridge)?;
+        Ok(ovs)
+    }
+
+    /// Runs `ovs-vsctl` and waits until the switch has done it. Returns what it printed.
+    ///
+    /// # Errors
+    /// What it said.
+    pub fn vsctl(&self, args: &[&str]) -> io::Result<String> {
+        vsctl(self.dir.path(), args)
+    }
+
+    /// Adds an interface of the switch's namespace as a port.
+    ///
+    /// # Errors
+    /// As [`Ovs::vsctl`].
+    pub fn add_port(&self, interface: &str) -> io::Result<()> {
+        self.vsctl(&["add-port", "br0", interface]).map(drop)
+    }
+
+    /// Adds a TAP device that the switch makes and holds: `interface` is its other end, in the switch's
+    /// namespace until somebody moves it.
+    ///
+    /// # Errors
+    /// As [`Ovs::vsctl`].
+    pub fn add_tap(&self, interface: &str) -> io::Result<()> {
+        let port = ["add-port", "br0", interface, "--", "set", "interface", interface, "type=internal"];
+        self.vsctl(&port).map(drop)
+    }
+
+    /// An error if a daemon has ended.
+    pub fn alive(&mut self) -> io::Result<()> {
+        let dir = self.dir.path();
+        let told = |e: io::Error, name: &str| io::Error::other(format!("{e}{}", last_words(dir, name)));
+        self.switch.alive().map_err(|e| told(e, "ovs-vswitchd"))?;
+        self.database.alive().map_err(|e| told(e, "ovsdb-server"))
+    }
+
+    /// Process ids of switch and database.
+    pub fn ids(&self) -> [u32; 2] {
+        [self.switch.id(), self.database.id()]
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Its version, such as `3.1.0`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// With all of its files in `dir`, whatever the machine's own use.
+fn private<'a>(command: &'a mut Command, dir: &Path) -> &'a mut Command {
+    for name in ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"] {
+        command.env(name, dir);
+    }
+    command.stdin(Stdio::null())
+}
+
+fn daemon(name: &str, mut command: Command, dir: &Path) -> io::Result<Kept> {
+    let log = File::create(log(dir, name))?;
+    let file = |kind: &str| format!("--{kind}={}", dir.join(format!("{name}.{kind}")).display());
+    command.arg(file("pidfile")).arg(format!("--unixctl={}", dir.join(format!("{name}.ctl")).display()));
+    // Warnings on stderr, which is the file.
+    command.args(["-vconsole:warn", "-vsyslog:off", "-vfile:off"]);
+    command.stdout(Stdio::null()).stderr(log);
+    Kept::spawn(name, private(&mut command, dir))
+}
+
+fn log(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}.err"))
+}
+
+/// The last line that a daemon wrote, for a message.
+fn last_words(dir: &Path, name: &str) -> String {
+    let text = fs::read_to_string(log(dir, name)).unwrap_or_default();
+    text.lines().next_back().map(|l| format!("; it said: {l}")).unwrap_or_default()
+}
+
+/// Until the daemon has made its socket.
+fn wait(daemon: &mut Kept, socket: &Path, dir: &Path) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while !socket.exists() {
+        let name = socket.file_stem().unwrap_or_default().to_string_lossy();
+        let name = if name == "db" { "ovsdb-server" } else { &name };
+        daemon.alive().map_err(|e| io::Error::other(format!("{e}{}", last_words(dir, name))))?;
+        if Instant::now() > until {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{name} does not start")));
+        }
+        sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn vsctl(dir: &Path, args: &[&str]) -> io::Result<String> {
+    let mut command = Command::new("ovs-vsctl");
+    command.arg(format!("--db=unix:{}", dir.join("db.sock").display()));
+    output(private(command.args(["-t", "20"]).args(args), dir))
+}
+
+fn output(command: &mut Command) -> io::Result<String> {
+    crate::netns::succeed(command).map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
+}

@@ -1,0 +1,317 @@
+//! A recorder: what happened to the first packets, each thing with its time.
+//!
+//! The ledger counts; this remembers. It hangs on the [`Platform`](crate::Platform), where CPU, bus and
+//! device meet, and is absent but when asked for: then each place that could note something looks once
+//! whether it is there. What is noted changes nothing, so a run with it and a run without it are the same.
+//!
+//! # What is noted, and where
+//!
+//! | by | what |
+//! |---|---|
+//! | the lab's clocks ([`Machine::mark`](crate::Machine::mark)) | a call of the driver, from its begin to its end |
+//! | [`Machine`](crate::Machine) | work, register accesses, fences, mappings, copies to shared memory, hypervisor calls |
+//! | the buses | how long which transfer held which direction |
+//! | the device's [`Port`](doorbell_seam::Port) | reads and writes, from the request to the last byte |
+//! | [`Platform`](crate::Platform) | messages, interrupt lines, frames that leave |
+//!
+//! What a device does with a transfer it does not say, but where the bytes lie does ([`Stage`]): a ring is in coherent
+//! memory, a packet in a mapped buffer or in a slot that the driver copied it to. The bytes of packets are
+//! kept, so that a frame on the wire can be found again in the buffer that it came from.
+//!
+//! The memory for all this is bounded by the number of packets that were asked for; what comes later is not noted.
+
+use doorbell_seam::{Direction, Hcall, Iova, Reg, Time, Work};
+use std::ops::Range;
+
+/// Something that happened, from one time to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When it began.
+    pub from: Time,
+    /// When it was over; the same where it takes no time.
+    pub until: Time,
+    /// What it was.
+    pub what: What,
+}
+
+/// What happened, by where.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// On a core of this number.
+    Core(u16, Step),
+    /// On the bus.
+    Bus(Link, Crossing),
+    /// In the device: this part of its work, on so many bytes at an address of its own.
+    Device(Stage, Iova, Bytes),
+    /// An interrupt line of this number was high.
+    Line(u16),
+    /// A message of this vector arrived.
+    Message(u16),
+    /// A frame's first bit left.
+    Frame(Bytes),
+}
+
+/// What a core does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A call, which the other steps are part of.
+    Call(Call),
+    /// Work that the driver declared, or what is above it.
+    Work(Work),
+    /// A register is read: `size` bytes.
+    Read(Reg, u8),
+    /// A register is written.
+    Write(Reg, u8),
+    /// A fence.
+    Fence,
+    /// A buffer is lent to the device.
+    Map(Lent),
+    /// And given back.
+    Unmap(Lent),
+    /// The driver looks into a buffer that stays lent: a small frame is copied out.
+    Look(Lent),
+    /// Bytes are copied to so many at an address that the device may always use.
+    Copy(Iova, u32),
+    /// A hypervisor call.
+    Hcall(Hcall),
+}
+
+/// Calls of a driver, and of what is above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `Driver::transmit`.
+    Transmit,
+    /// `Driver::poll`.
+    Poll,
+    /// `Driver::interrupt`, for this line or vector.
+    Interrupt(u16),
+    /// `Driver::work`.
+    Work,
+    /// What was received goes up the stack.
+    Stack,
+    /// Timers of the stack.
+    Timers,
+    /// An application's system call.
+    Application,
+}
+
+/// Bytes lent to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// Where the device finds the first.
+    pub at: Iova,
+    /// How many.
+    pub len: u32,
+    /// Which way.
+    pub dir: Direction,
+}
+
+/// A direction of a bus, or all of it where it has but one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Link {
+    /// PCI Express toward the device.
+    PcieDown,
+    /// PCI Express toward the host.
+    PcieUp,
+    /// PCI and PCI-X.
+    Pci,
+    /// AXI, data that the device reads.
+    AxiRead,
+    /// AXI, data that it writes.
+    AxiWrite,
+    /// AXI4-Lite: registers.
+    AxiLite,
+    /// The hypervisor's copies.
+    Hypervisor,
+}
+
+/// A transfer that held a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crossing {
+    /// The bus's name for it: `MRd`, `MWI`.
+    pub name: &'static str,
+    /// Of the first byte.
+    pub at: Iova,
+    /// Bytes on the link; of PCI Express with framing and headers.
+    pub bytes: u64,
+    /// Packets, commands or bursts.
+    pub count: u64,
+}
+
+/// A part of a device's work, as its transfers show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Reads rings and contexts.
+    FetchDescriptors,
+    /// Reads a packet.
+    FetchData,
+    /// Writes rings: completions.
+    WriteBack,
+    /// Writes a packet.
+    DeliverData,
+}
+
+/// Bytes that were moved: how many, and where they are kept if they are a packet's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    /// How many.
+    pub len: u32,
+    kept: Option<u32>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Trace {
+    events: Vec<Event>,
+    data: Vec<u8>,
+    /// Copies to shared memory: what the device reads there is a packet.
+    slots: Vec<Range<u64>>,
+    frames: u32,
+    packets: u32,
+    full: bool,
+}
+
+/// Events besides those of packets: what goes on before the first.
+const EVENTS: usize = 4096;
+/// Events of a packet; a packet of TCP on a slow bus has some 100.
+const EVENTS_A_PACKET: usize = 256;
+/// Bytes that are kept, likewise: large sends are 64 KiB.
+const BYTES: usize = 1 << 20;
+const BYTES_A_PACKET: usize = 64 << 10;
+
+impl Trace {
+    /// For `packets` packets.
+    pub fn new(packets: u32) -> Trace {
+        let (events, data, slots) = (Vec::new(), Vec::new(), Vec::new());
+        Trace { events, data, slots, frames: 0, packets, full: false }
+    }
+
+    /// What happened, in the order in which it was noted; a call comes after its steps.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// The bytes of a packet; `None` for those of rings.
+    pub fn bytes(&self, b: Bytes) -> Option<&[u8]> {
+        let start = b.kept? as usize;
+        self.data.get(start..start + b.len as usize)
+    }
+
+    /// Whether there was more than it holds.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    fn has_room(&mut self) -> bool {
+        let packets = self.packets as usize;
+        self.full |= self.events.len() >= EVENTS + EVENTS_A_PACKET * packets
+            || self.data.len() >= BYTES + BYTES_A_PACKET * packets;
+        !self.full
+    }
+
+    /// Notes something.
+    #[cold]
+    #[inline(never)]
+    pub fn add(&mut self, from: Time, until: Time, what: What) {
+        match what {
+            // Free work is no event.
+            What::Core(_, Step::Work(_)) if from == until => return,
+            What::Core(_, Step::Copy(at, len)) => {
+                let slot = at.0..at.0.saturating_add(len.into());
+                self.slots.retain(|s| s.end <= slot.start || slot.end <= s.start);
+                self.slots.push(slot);
+            }
+            _ => {}
+        }
+        if self.has_room() {
+            self.events.push(Event { from, until, what });
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Bytes {
+        // The bound on what is kept is far below 4 GiB.
+        let kept = Some(self.data.len() as u32);
+        self.data.extend_from_slice(bytes);
+        Bytes { len: bytes.len() as u32, kept }
+    }
+
+    /// The device moved `bytes`; `shared` says whether they lie in coherent memory.
+    #[cold]
+    #[inline(never)]
+    pub fn transfer(&mut self, (from, until): (Time, Time), at: Iova, bytes: &[u8], dir: Direction, shared: bool) {
+        if !self.has_room() {
+            return;
+        }
+        let packet = !shared || self.slots.iter().any(|s| s.contains(&at.0));
+        let stage = match (dir, packet) {
+            (Direction::ToDevice, false) => Stage::FetchDescriptors,
+            (Direction::ToDevice, true) => Stage::FetchData,
+            (Direction::FromDevice, false) => Stage::WriteBack,
+            (Direction::FromDevice, true) => Stage::DeliverData,
+        };
+        let bytes = if packet { self.keep(bytes) } else { Bytes { len: bytes.len() as u32, kept: None } };
+        self.add(from, until, What::Device(stage, at, bytes));
+    }
+
+    /// A frame leaves. More than were asked for are not noted.
+    #[cold]
+    #[inline(never)]
+    pub fn frame(&mut self, at: Time, frame: &[u8]) {
+        if self.frames < self.packets && self.has_room() {
+            self.frames += 1;
+            let bytes = self.keep(frame);
+            self.add(at, at, What::Frame(bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn t(ps: u64) -> Time {
+        Time::from_ps(ps)
+    }
+
+    #[test]
+    fn what_lies_in_a_ring_is_a_descriptor_and_what_was_copied_there_a_packet() {
+        let mut trace = Trace::new(1);
+        trace.add(t(0), t(0), What::Core(0, Step::Copy(Iova(0x1000), 64)));
+        for (at, shared) in [(0x1000, true), (0x1040, true), (0x2000, false)] {
+            trace.transfer((t(1), t(2)), Iova(at), b"bytes", Direction::ToDevice, shared);
+        }
+        let stages: Vec<_> = trace
+            .events()
+            .iter()
+            .filter_map(|e| match &e.what {
+                What::Device(stage, _, b) => Some((*stage, trace.bytes(*b))),
+                _ => None,
+            })
+            .collect();
+        let packet = Some(&b"bytes"[..]);
+        use Stage::{FetchData, FetchDescriptors};
+        assert_eq!(stages, [(FetchData, packet), (FetchDescriptors, None), (FetchData, packet)]);
+    }
+
+    #[test]
+    fn it_is_bounded_and_says_so() {
+        let mut trace = Trace::new(2);
+        for i in 0..EVENTS + 2 * EVENTS_A_PACKET {
+            assert!(!trace.is_full(), "{i}");
+            trace.add(t(0), t(0), What::Message(0));
+        }
+        trace.add(t(0), t(0), What::Message(0));
+        assert!(trace.is_full());
+        assert_eq!(trace.events().len(), EVENTS + 2 * EVENTS_A_PACKET);
+        let mut trace = Trace::new(1);
+        (0..200).for_each(|_| trace.transfer((t(0), t(0)), Iova(0), &[0; 64 << 10], Direction::ToDevice, false));
+        assert!(trace.is_full() && trace.data.len() < BYTES + BYTES_A_PACKET + (64 << 10));
+    }
+
+    #[test]
+    fn free_work_is_no_event() {
+        let mut trace = Trace::new(1);
+        trace.add(t(5), t(5), What::Core(0, Step::Work(Work::Poll)));
+        assert!(trace.events().is_empty());
+    }
+}

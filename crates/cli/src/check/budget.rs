@@ -1,0 +1,332 @@
+//! The file that says what a packet may cost.
+//!
+//! ```toml
+//! about = "one line"                  # may be left out
+//! scenario = "mlx5-pktgen-64"         # a name, or a .toml file beside this one; or: device = "e1000"
+//! profile = "mlx5-gen3"               # instead of the scenario's own; or, of a device: bus = "pci32"
+//! seed = 3
+//!
+//! [set]                               # as --set; later ones win
+//! "driver.mpwqe" = "on"
+//!
+//! [budget]
+//! "per_packet.pcie_read_bytes" = 128              # at the most
+//! "rates.packets_per_s" = { min = 36_864_000 }
+//! "ledger.dma_faults" = { exact = 0 }
+//! "per_packet.pcie_down_tlp_bytes+pcie_down_dllp_bytes" = { min = 120, max = 130 }     # a sum
+//! ```
+//!
+//! A dotted key may be written as a table too (`[budget.ledger]`). `--update` changes the numbers
+//! in place, so that comments and order stay as they are.
+
+use crate::Error;
+use crate::output::plain;
+use crate::serve;
+use doorbell_lab::result::rounded;
+use doorbell_lab::{InputError, Plan, Profile, Scenario, nearest};
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+use tempfile::NamedTempFile;
+use toml_edit::{Document, Item, TableLike, Value};
+
+/// Parts of a result that have numbers.
+pub(super) const GROUPS: [&str; 5] = ["per_packet", "ledger", "rates", "latency_ns", "device_counters"];
+
+/// What a number may be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Bounds {
+    /// This and no other.
+    Exactly(f64),
+    /// At least, at the most; one of the two is there.
+    Between { min: Option<f64>, max: Option<f64> },
+}
+
+/// A line of the budget.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Line {
+    /// `per_packet.pcie_read_bytes`; a sum has more names after it, with `+` between.
+    pub(super) name: String,
+    /// Where it stands.
+    pub(super) at: usize,
+    /// Keys that lead to it, from `[budget]`.
+    pub(super) path: Vec<String>,
+    pub(super) bounds: Bounds,
+}
+
+/// What a budget is about.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Of {
+    /// A run in the lab.
+    Scenario { scenario: Box<Scenario>, profile: Option<(String, usize)>, set: Vec<(String, usize)> },
+    /// A device that was served, counted by the rules of this bus, in words.
+    Device { device: String, bus: Option<&'static str> },
+}
+
+/// A budget.
+#[derive(Debug)]
+pub(super) struct Budget {
+    pub(super) file: String,
+    text: String,
+    pub(super) of: Of,
+    pub(super) lines: Vec<Line>,
+}
+
+/// The text while it is read: what messages need.
+struct Reader<'t> {
+    file: &'t str,
+    text: &'t str,
+}
+
+impl Reader<'_> {
+    fn line(&self, at: Option<Range<usize>>) -> usize {
+        let start = at.map_or(0, |r| r.start.min(self.text.len()));
+        self.text.as_bytes()[..start].iter().filter(|b| **b == b'\n').count() + 1
+    }
+    fn error(&self, line: usize, what: impl Into<String>) -> InputError {
+        InputError::new(format!("{}:{line}", self.file), what)
+    }
+    fn key_line(&self, table: &dyn TableLike, key: &str) -> usize {
+        self.line(table.key(key).and_then(|k| k.span()))
+    }
+}
+
+impl Budget {
+    /// Reads the file.
+    pub(super) fn read(file: &str) -> Result<Budget, Error> {
+        let text = std::fs::read_to_string(file).map_err(|e| InputError::new(file, plain(&e)))?;
+        Ok(Budget::parse(file, text)?)
+    }
+
+    fn parse(file: &str, text: String) -> Result<Budget, InputError> {
+        const HEADS: [&str; 8] = ["about", "scenario", "device", "profile", "bus", "seed", "set", "budget"];
+        let r = Reader { file, text: &text };
+        let d = Document::parse(text.as_str()).map_err(|e| r.error(r.line(e.span()), e.message()))?;
+        for (name, _) in d.iter() {
+            if !HEADS.contains(&name) {
+                let near = nearest(name, HEADS.into_iter()).unwrap_or_default();
+                let what =
+                    format!("`{name}` is not allowed here; the nearest is `{near}`; allowed: {}", HEADS.join(", "));
+                return Err(r.error(r.key_line(d.as_table(), name), what));
+            }
+        }
+        let head = |name: &str| -> Result<Option<(String, usize)>, InputError> {
+            let Some(item) = d.get(name) else { return Ok(None) };
+            let line = r.key_line(d.as_table(), name);
+            match item.as_str() {
+                Some(s) if !s.trim().is_empty() => Ok(Some((s.to_owned(), line))),
+                _ => Err(r.error(line, format!("`{name}` must be a string that says something"))),
+            }
+        };
+        head("about")?;
+        let not_with = |names: &[&str], with: &str| match names.iter().find(|n| d.contains_key(n)) {
+            Some(n) => Err(r.error(r.key_line(d.as_table(), n), format!("`{n}` cannot stand beside `{with}`"))),
+            None => Ok(()),
+        };
+        let of = match (head("scenario")?, head("device")?) {
+            (Some((given, line)), None) => {
+                not_with(&["bus"], "scenario")?;
+                let scenario = Scenario::load(&beside(file, &given))
+                    .map_err(|e| if e.place.is_empty() { r.error(line, e.what) } else { e })?;
+                let profile = head("profile")?.map(|(name, line)| (beside(file, &name), line));
+                Of::Scenario { scenario: Box::new(scenario), profile, set: settings(&r, d.as_table())? }
+            }
+            (None, Some((device, line))) => {
+                not_with(&["profile", "seed", "set"], "device")?;
+                serve::device(&device).map_err(|what| r.error(line, what))?;
+                let bus = head("bus")?.map(|(bus, line)| serve::bus(&bus).map_err(|what| r.error(line, what)));
+                Of::Device { device, bus: bus.transpose()? }
+            }
+            _ => {
+                let what = "one of `scenario = \"…\"` and `device = \"…\"` must say what the budget is about";
+                return Err(InputError::new(file, what));
+            }
+        };
+        let lines = lines(&r, &d)?;
+        Ok(Budget { file: file.to_owned(), of, lines, text })
+    }
+
+    /// The scenario with the budget's profile and settings.
+    pub(super) fn plan(&self) -> Result<Plan, InputError> {
+        let Of::Scenario { scenario, profile, set } = &self.of else {
+            return Err(InputError::new(&*self.file, "it is about no scenario"));
+        };
+        let here = |line: usize| move |what: String| InputError::new(format!("{}:{line}", self.file), what);
+        let mut plan = match profile {
+            None => scenario.plan()?,
+            Some((name, line)) => Profile::load(name)
+                .and_then(|p| scenario.plan_on(&p))
+                .map_err(|e| if e.place.is_empty() || e.place == scenario.file { here(*line)(e.what) } else { e })?,
+        };
+        for (setting, line) in set {
+            plan.set(setting).map_err(|e| here(*line)(e.what))?;
+        }
+        Ok(plan)
+    }
+
+    /// Writes the measured numbers in place of the allowed ones; ceilings and floors with so much room,
+    /// as a share of them.
+    pub(super) fn update(&self, measured: &[f64], room: f64) -> Result<(), Error> {
+        let mut d = Document::parse(self.text.as_str())
+            .map_err(|e| Error::input(format!("{}: {}", self.file, e.message())))?
+            .into_mut();
+        let mut put = |path: &[String], v: f64| {
+            let mut item = d.get_mut("budget");
+            for key in path {
+                item = item.and_then(|i| i.as_table_like_mut()).and_then(|t| t.get_mut(key));
+            }
+            // Not the table that a bound stands in.
+            if let Some(old) = item.and_then(Item::as_value_mut).filter(|v| v.is_integer() || v.is_float()) {
+                let mut new = number(rounded(v));
+                *new.decor_mut() = old.decor().clone();
+                *old = new;
+            }
+        };
+        for (line, &m) in self.lines.iter().zip(measured) {
+            let slack = m.abs() * room;
+            let part = |name: &str| [&line.path[..], &[name.to_owned()]].concat();
+            match line.bounds {
+                Bounds::Exactly(_) => put(&part("exact"), m),
+                Bounds::Between { min, max } => {
+                    if min.is_some() {
+                        put(&part("min"), m - slack);
+                    }
+                    if max.is_some() {
+                        // A ceiling is a table's, or stands alone.
+                        put(&part("max"), m + slack);
+                        put(&line.path, m + slack);
+                    }
+                }
+            }
+        }
+        replace(Path::new(&self.file), &d.to_string())
+            .map_err(|e| Error::input(format!("{}: {}", self.file, plain(&e))))
+    }
+}
+
+/// A file whole or not at all, as readable as before.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = NamedTempFile::new_in(dir)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().set_permissions(std::fs::metadata(path)?.permissions())?;
+    file.persist(path).map(|_| ()).map_err(|e| e.error)
+}
+
+/// Names of files are beside the budget.
+fn beside(file: &str, given: &str) -> String {
+    match Path::new(file).parent() {
+        Some(dir) if given.ends_with(".toml") => dir.join(given).to_string_lossy().into_owned(),
+        _ => given.to_owned(),
+    }
+}
+
+/// As people write it: whole where it is.
+fn number(v: f64) -> Value {
+    if v.fract() == 0.0 && v.abs() < 9e15 { Value::from(v as i64) } else { Value::from(v) }
+}
+
+/// The number that stands there, if it is one.
+fn as_number(item: &Item) -> Option<f64> {
+    item.as_integer().map(|n| n as f64).or(item.as_float()).filter(|n| n.is_finite())
+}
+
+/// `seed`, and `key=value` of `[set]` with their lines.
+fn settings(r: &Reader<'_>, root: &dyn TableLike) -> Result<Vec<(String, usize)>, InputError> {
+    let mut all = Vec::new();
+    if let Some(seed) = root.get("seed") {
+        let line = r.key_line(root, "seed");
+        match seed.as_integer() {
+            Some(n) if n >= 0 => all.push((format!("run.seed={n}"), line)),
+            _ => return Err(r.error(line, "`seed` must be a whole number")),
+        }
+    }
+    let Some(set) = root.get("set") else { return Ok(all) };
+    let Some(table) = set.as_table_like() else {
+        return Err(r.error(r.key_line(root, "set"), "`set` must be a table of keys and values"));
+    };
+    let mut found = Vec::new();
+    flatten(r, table, "", &mut found)?;
+    // The file's order is the order in which they are set.
+    found.sort_by_key(|&(_, line)| line);
+    all.extend(found);
+    Ok(all)
+}
+
+fn flatten(r: &Reader<'_>, t: &dyn TableLike, before: &str, to: &mut Vec<(String, usize)>) -> Result<(), InputError> {
+    for (key, item) in t.iter() {
+        let name = if before.is_empty() { key.to_owned() } else { format!("{before}.{key}") };
+        let line = r.key_line(t, key);
+        let value = match item {
+            Item::Value(Value::String(s)) => s.value().clone(),
+            Item::Value(Value::Boolean(b)) => if *b.value() { "on" } else { "off" }.to_owned(),
+            _ => match (item.as_table_like(), as_number(item)) {
+                (Some(inner), _) => {
+                    flatten(r, inner, &name, to)?;
+                    continue;
+                }
+                (None, Some(n)) => n.to_string(),
+                (None, None) => return Err(r.error(line, format!("`{name}` cannot be a {}", item.type_name()))),
+            },
+        };
+        to.push((format!("{name}={value}"), line));
+    }
+    Ok(())
+}
+
+/// The lines of `[budget]`, in their order.
+fn lines(r: &Reader<'_>, d: &Document<&str>) -> Result<Vec<Line>, InputError> {
+    let nothing = || InputError::new(r.file, "`[budget]` must name what is held: \"per_packet.pcie_read_bytes\" = 128");
+    let table = d.get("budget").ok_or_else(nothing)?.as_table_like().ok_or_else(nothing)?;
+    let mut all = Vec::new();
+    for (key, item) in table.iter() {
+        // A part of the result as a table: its keys are names.
+        if let (true, Some(group)) = (GROUPS.contains(&key), item.as_table_like()) {
+            for (name, item) in group.iter() {
+                all.push(line(r, group, name, item, vec![key.to_owned(), name.to_owned()])?);
+            }
+        } else {
+            all.push(line(r, table, key, item, vec![key.to_owned()])?);
+        }
+    }
+    if all.is_empty() {
+        return Err(nothing());
+    }
+    all.sort_by_key(|l| l.at);
+    if let Some(w) = all.iter().find(|l| all.iter().any(|m| m.name == l.name && m.at < l.at)) {
+        return Err(r.error(w.at, format!("`{}` is there twice", w.name)));
+    }
+    Ok(all)
+}
+
+fn line(r: &Reader<'_>, of: &dyn TableLike, key: &str, item: &Item, path: Vec<String>) -> Result<Line, InputError> {
+    const FORMS: [&str; 3] = ["max", "min", "exact"];
+    let at = r.key_line(of, key);
+    let name: String = path.join(".").chars().filter(|c| !c.is_whitespace()).collect();
+    let wrong = |what: String| r.error(at, format!("`{name}` {what}"));
+    let form = "must be a number (a ceiling) or { max = N }, { min = N }, { min = N, max = M }, { exact = N }";
+    let bounds = match (as_number(item), item.as_table_like()) {
+        (Some(max), _) => Bounds::Between { min: None, max: Some(max) },
+        (None, None) => return Err(wrong(form.to_owned())),
+        (None, Some(parts)) => {
+            if let Some((odd, _)) = parts.iter().find(|(k, _)| !FORMS.contains(k)) {
+                let near = nearest(odd, FORMS.into_iter()).unwrap_or_default();
+                return Err(wrong(format!("has `{odd}`; the nearest is `{near}`; allowed: {}", FORMS.join(", "))));
+            }
+            let part = |k: &str| match parts.get(k) {
+                None => Ok(None),
+                Some(i) => as_number(i).map(Some).ok_or_else(|| wrong(format!("has a `{k}` that is no number"))),
+            };
+            match (part("exact")?, part("min")?, part("max")?) {
+                (Some(n), None, None) => Bounds::Exactly(n),
+                (Some(_), ..) => return Err(wrong("has `exact` beside another bound".to_owned())),
+                (None, None, None) => return Err(wrong(form.to_owned())),
+                (None, Some(min), Some(max)) if min > max => {
+                    return Err(wrong(format!("has min {min}, which is more than max {max}")));
+                }
+                (None, min, max) => Bounds::Between { min, max },
+            }
+        }
+    };
+    Ok(Line { name, at, path, bounds })
+}

@@ -1,0 +1,131 @@
+//! What a system's headline shows: its bill before and after, and the runs that a page
+//! draws besides.
+//!
+//! These runs are those of `doorbell run`: a scenario on its profile, with the switch
+//! set, and with every `--set` that the scenario's system knows.
+
+use crate::plan;
+use crate::progress::Progress;
+use crate::sweep::Shown;
+use crate::text::{Table, amount};
+use crate::{Error, MISSED};
+use doorbell_lab::bill::PARTS;
+use doorbell_lab::figures::{Headline, Setting};
+use doorbell_lab::result::{Failure, RunResult};
+use doorbell_lab::{Plan, Scenario, Unwatched};
+
+/// A run, and of what.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) plan: Plan,
+    pub(crate) result: RunResult,
+}
+
+/// A curve's numbers.
+#[derive(Debug)]
+pub(crate) struct Points {
+    /// The unit of the key.
+    pub(crate) unit: &'static str,
+    /// What the key is.
+    pub(crate) about: &'static str,
+    /// Whether more of it is better.
+    pub(crate) more_is_better: bool,
+    /// For each value of the key, before and after.
+    pub(crate) at: Vec<(f64, [f64; 2])>,
+}
+
+/// Both sides of a headline.
+#[derive(Debug)]
+pub(crate) struct Sides {
+    pub(crate) headline: Headline,
+    pub(crate) bill: [Ran; 2],
+    pub(crate) curve: Option<Points>,
+    pub(crate) moving: Option<[Ran; 2]>,
+    pub(crate) waiting: Option<[Ran; 2]>,
+}
+
+/// Runs a headline; `all`: with its curve and its other scenarios.
+pub(crate) fn run(headline: Headline, sets: &[Setting], all: bool, progress: &Progress) -> Result<Sides, Error> {
+    let points = headline.curve.filter(|_| all).map_or(0, |c| c.values.len());
+    let (mut done, runs) = (0, 2 * (1 + points + 2 * usize::from(all)));
+    let mut both = |scenario: &str, more: &str| -> Result<[Ran; 2], Error> {
+        let [off, on] = headline.sides().map(|side| {
+            progress.at(done, runs as u64);
+            done += 1;
+            ran(scenario, side, more, sets)
+        });
+        Ok([off?, on?])
+    };
+    let bill = both(headline.scenario, "")?;
+    let moving = headline.moving.filter(|_| all).map(|s| both(s, "")).transpose()?;
+    let waiting = headline.waiting.filter(|_| all).map(|s| both(s, "")).transpose()?;
+    let mut curve = None;
+    if let Some(c) = headline.curve.filter(|_| all) {
+        let shown = Shown::parse(c.show);
+        let (mut at, mut key) = (Vec::new(), ("", ""));
+        for value in c.values {
+            let sides = both(c.scenario, &format!("{}={value}", c.key))?;
+            let [off, on] = [shown.of(&sides[0].result.measured)?, shown.of(&sides[1].result.measured)?];
+            at.push((*value, [off.shown, on.shown]));
+            key = sides[0].plan.values.iter().find(|(k, _)| k.name == c.key).map_or(key, |(k, _)| (k.unit(), k.about));
+        }
+        let more_is_better = c.show.ends_with("_per_s");
+        curve = Some(Points { unit: key.0, about: key.1, more_is_better, at });
+    }
+    Ok(Sides { headline, bill, curve, moving, waiting })
+}
+
+fn ran(scenario: &str, side: &str, more: &str, sets: &[Setting]) -> Result<Ran, Error> {
+    let mut plan = Scenario::load(scenario)?.plan()?;
+    for set in sets.iter().filter(|s| plan.values.keys().iter().any(|k| k.name == s.key)).collect::<Vec<_>>() {
+        plan.set(&format!("{}={}", set.key, set.value))?;
+    }
+    plan.set(side)?;
+    if !more.is_empty() {
+        plan.set(more)?;
+    }
+    let measured = (plan.rig.run)(&plan.values, None, &mut Unwatched).map_err(|failure| match failure {
+        Failure::Input(what) => Error::input(format!("{scenario}: {what}")),
+        Failure::Run(what) => Error { code: MISSED, what: format!("{scenario}: {what}") },
+    })?;
+    Ok(Ran { result: plan::result(&plan, measured), plan })
+}
+
+impl Sides {
+    /// Whether all counts of all its runs agree.
+    pub(crate) fn unsound(&self) -> Option<String> {
+        let more = self.moving.iter().chain(&self.waiting).flatten();
+        self.bill.iter().chain(more).find(|r| !r.result.measured.is_sound()).map(|r| {
+            let why = r.result.measured.audit.first().map_or("", String::as_str);
+            format!("{} with {}: the audit failed: {why}", r.plan.scenario, r.plan.set.join(", "))
+        })
+    }
+
+    /// The bill for people.
+    pub(crate) fn table(&self, system: &str) -> String {
+        let [off, on] = self.bill.each_ref().map(|r| r.result.measured.per_packet());
+        let value = |side: &[(String, f64)], name: &str| side.iter().find(|(n, _)| n == name).map_or(0.0, |(_, v)| *v);
+        let [before, after] = self.headline.sides();
+        let title = format!("{system}: a packet's bill in {}: {before}, then {after}", self.headline.scenario);
+        let mut text = crate::text::heading(&title);
+        for part in &PARTS {
+            let mut items = part.of(&off);
+            items.extend(part.of(&on).into_iter().filter(|(n, _, _)| value(&off, n) == 0.0));
+            let mut table = Table::new(part.title, &["before", "after", "difference"], &[]);
+            let mut row = |name: &str, [a, b]: [f64; 2]| {
+                table.row(name, &[amount(a), amount(b), if a == b { "same".into() } else { amount(b - a) }], "");
+            };
+            let mut sums = [0.0; 2];
+            for (name, title, _) in &items {
+                let both = [value(&off, name), value(&on, name)];
+                sums = [sums[0] + both[0], sums[1] + both[1]];
+                row(title, both);
+            }
+            if items.len() > 1 {
+                row("all", sums);
+            }
+            text += &table.finish();
+        }
+        text
+    }
+}

@@ -1,0 +1,147 @@
+//! What is counted where a partition meets its hypervisor. There is no virtual time here, so
+//! these are counts and bytes, never rates.
+
+use doorbell_layout::ibmveth as l;
+use doorbell_seam::{Hcall, Work, WorkKind};
+use std::ops::{AddAssign, Sub};
+
+/// The adapter's calls, in the order they are shown.
+const CALLS: [(u64, &str, &str); 10] = [
+    (l::H_SEND_LOGICAL_LAN, "h_send_logical_lan", "A frame each"),
+    (l::H_ADD_LOGICAL_LAN_BUFFER, "h_add_logical_lan_buffer", "One receive buffer"),
+    (l::H_ADD_LOGICAL_LAN_BUFFERS, "h_add_logical_lan_buffers", "Up to eight of them"),
+    (l::H_VIO_SIGNAL, "h_vio_signal", "Interrupts on or off"),
+    (l::H_ILLAN_ATTRIBUTES, "h_illan_attributes", "Offloads negotiated"),
+    (l::H_REGISTER_LOGICAL_LAN, "h_register_logical_lan", "Adapters opened"),
+    (l::H_FREE_LOGICAL_LAN, "h_free_logical_lan", "Adapters closed"),
+    (l::H_MULTICAST_CTRL, "h_multicast_ctrl", "Multicast filters"),
+    (l::H_CHANGE_LOGICAL_LAN_MAC, "h_change_logical_lan_mac", "Addresses changed"),
+    (l::H_FREE_LOGICAL_LAN_BUFFER, "h_free_logical_lan_buffer", "Buffers taken back"),
+];
+
+/// The counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ledger {
+    hcalls: [u64; CALLS.len()],
+    /// How often, and how much.
+    work: [[u64; 2]; WorkKind::ALL.len()],
+    /// Frames that came from outside, bytes of those, and segments they are on a wire.
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+    pub(super) segments: u64,
+    pub(super) maps: u64,
+    pub(super) unmaps: u64,
+    /// Table entries written, cleared ones included, and calls for them.
+    pub(super) tces: u64,
+    pub(super) tce_hcalls: u64,
+    pub(super) hypervisor_read_bytes: u64,
+    pub(super) hypervisor_write_bytes: u64,
+    pub(super) dma_faults: u64,
+    /// Frames for outside that the kernel did not take, and frames from there that could not be handed on.
+    pub(super) refused: u64,
+    /// Frames that the receiving partition had no buffer for.
+    pub(super) no_buffer: u64,
+    pub(super) dropped: u64,
+}
+
+impl Ledger {
+    #[inline]
+    pub(super) fn call(&mut self, c: Hcall) {
+        if let Some(i) = CALLS.iter().position(|known| known.0 == c.0) {
+            self.hcalls[i] += 1;
+        }
+    }
+
+    #[inline]
+    pub(super) fn work(&mut self, w: Work) {
+        let [times, amount] = &mut self.work[w.kind() as usize];
+        *times += 1;
+        *amount += u64::from(w.amount());
+    }
+
+    /// All counts, with names and a word about each.
+    pub(super) fn entries(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let work = |kind: WorkKind| self.work[kind as usize];
+        let mut all = vec![
+            ("frames", "From VM and bridge", self.frames),
+            ("frame_bytes", "Of those", self.bytes),
+            ("segments", "On a wire of this MTU", self.segments),
+            ("hcalls", "All, those for TCEs too", self.hcalls.iter().sum::<u64>() + self.tce_hcalls),
+        ];
+        all.extend(CALLS.iter().zip(self.hcalls).map(|(&(_, name, about), n)| (name, about, n)));
+        all.extend([
+            ("tce_hcalls", "H_PUT_TCE, H_STUFF_TCE", self.tce_hcalls),
+            ("tces", "Written or cleared", self.tces),
+            ("maps", "Buffers mapped", self.maps),
+            ("unmaps", "Mappings ended", self.unmaps),
+            ("copies", "By drivers", work(WorkKind::Copy)[0]),
+            ("copied_bytes", "By drivers", work(WorkKind::Copy)[1]),
+            ("summed_bytes", "By drivers, for checksums", work(WorkKind::Sum)[1]),
+            ("tx_descriptors", "Given with sends", work(WorkKind::TxDescriptor)[1]),
+            ("rx_posts", "Receive buffers lent", work(WorkKind::RxPost)[0]),
+            ("polls", "", work(WorkKind::Poll)[0]),
+            ("interrupts", "Taken by drivers", work(WorkKind::Interrupt)[0]),
+            ("hypervisor_read_bytes", "From partitions", self.hypervisor_read_bytes),
+            ("hypervisor_write_bytes", "To partitions", self.hypervisor_write_bytes),
+            ("dma_faults", "No TCE allowed it", self.dma_faults),
+            ("no_buffer", "No receive buffer fitted", self.no_buffer),
+            ("refused", "By the kernel", self.refused),
+            ("dropped", "By a driver", self.dropped),
+        ]);
+        all
+    }
+}
+
+/// Applies `f` to each pair of counts.
+fn each(a: &mut Ledger, b: &Ledger, f: impl Fn(&mut u64, u64)) {
+    let pairs = a.hcalls.iter_mut().zip(b.hcalls);
+    let pairs = pairs.chain(a.work.as_flattened_mut().iter_mut().zip(b.work.as_flattened().iter().copied()));
+    let pairs = pairs.chain([
+        (&mut a.frames, b.frames),
+        (&mut a.bytes, b.bytes),
+        (&mut a.segments, b.segments),
+        (&mut a.maps, b.maps),
+        (&mut a.unmaps, b.unmaps),
+        (&mut a.tces, b.tces),
+        (&mut a.tce_hcalls, b.tce_hcalls),
+        (&mut a.hypervisor_read_bytes, b.hypervisor_read_bytes),
+        (&mut a.hypervisor_write_bytes, b.hypervisor_write_bytes),
+        (&mut a.dma_faults, b.dma_faults),
+        (&mut a.no_buffer, b.no_buffer),
+        (&mut a.refused, b.refused),
+        (&mut a.dropped, b.dropped),
+    ]);
+    pairs.for_each(|(a, b)| f(a, b));
+}
+
+impl AddAssign<&Ledger> for Ledger {
+    fn add_assign(&mut self, other: &Ledger) {
+        each(self, other, |a, b| *a += b);
+    }
+}
+
+/// What was counted since `before`.
+impl Sub<&Ledger> for Ledger {
+    type Output = Ledger;
+    fn sub(mut self, before: &Ledger) -> Ledger {
+        each(&mut self, before, |a, b| *a -= b);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_is_added_and_taken_away() {
+        let mut one = Ledger::default();
+        each(&mut one, &Ledger::default(), |a, _| *a = 1);
+        // Two adapters' calls, and the table's.
+        assert_eq!(one.entries().iter().find(|e| e.0 == "hcalls").unwrap().2, CALLS.len() as u64 + 1);
+        assert!(one.entries().iter().all(|e| e.2 > 0), "none is forgotten");
+        let mut two = one;
+        two += &one;
+        assert!((two - &one).entries().iter().zip(one.entries()).all(|(a, b)| *a == b));
+    }
+}

@@ -1,0 +1,136 @@
+//! One slice of traffic by iperf3, watched while it runs.
+//!
+//! A slice is a TCP stream of whole seconds between a host and the network's. The rate is iperf3's own,
+//! of what the receiver got. Meanwhile the network host's interface is looked at five times a
+//! second, for the progress; and every daemon, so that a run whose switch has died ends at once and says so.
+
+use super::site::{Arm, SERVER, Site};
+use super::{State, Watcher, urgent};
+use doorbell_attach::child::Kept;
+use serde_json::Value;
+use std::io::{self, Read, Seek};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// How long a slice may take beyond its time.
+const GRACE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(40);
+/// How often a server that is still busy is asked again.
+const BUSY: u32 = 25;
+const SHOW: Duration = Duration::from_millis(200);
+
+/// What a slice is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Amount {
+    /// So many seconds, from the network if `reverse`.
+    Seconds { seconds: u32, reverse: bool },
+    /// So many bytes to the network.
+    Bytes(u64),
+}
+
+/// What iperf3 says of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slice {
+    /// Bits that were received.
+    pub(super) bits: f64,
+    pub(super) seconds: f64,
+    pub(super) retransmits: u64,
+}
+
+/// Runs one.
+///
+/// # Errors
+/// `Interrupted` when a signal came; what iperf3 or a daemon said.
+pub(super) fn slice(site: &mut Site, arm: Arm, amount: Amount, watch: &Watcher<'_>, state: State) -> io::Result<Slice> {
+    // The server may not have seen the end of the one before.
+    for _ in 0..BUSY {
+        match attempt(site, arm, amount, watch, state) {
+            Err(e) if e.to_string().contains("the server is busy") => std::thread::sleep(SHOW),
+            other => return other,
+        }
+    }
+    attempt(site, arm, amount, watch, state)
+}
+
+fn attempt(site: &mut Site, arm: Arm, amount: Amount, watch: &Watcher<'_>, state: State) -> io::Result<Slice> {
+    let mut command = site.host(arm).command("iperf3");
+    command.args(["-c", SERVER, "-J", "-i", "0", "--connect-timeout", "10000"]);
+    let limit = match amount {
+        Amount::Seconds { seconds, reverse } => {
+            command.args(["-t", &seconds.to_string()]);
+            if reverse {
+                command.arg("-R");
+            }
+            Duration::from_secs(seconds.into())
+        }
+        Amount::Bytes(n) => {
+            command.args(["-n", &n.to_string()]);
+            Duration::ZERO
+        }
+    };
+    let mut out = tempfile::tempfile()?;
+    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(Stdio::null());
+    let began = Instant::now();
+    let mut client = Kept::spawn("iperf3", &mut command)?;
+    if watch.urgent {
+        urgent::hurry(client.id());
+    }
+    let direction = usize::from(matches!(amount, Amount::Seconds { reverse: true, .. }));
+    let mut seen = (Instant::now(), site.bytes()?[direction]);
+    let status = loop {
+        if let Some(status) = client.ended()? {
+            break status;
+        }
+        if watch.interrupted() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        site.alive()?;
+        if began.elapsed() > limit + GRACE {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "iperf3 does not end"));
+        }
+        if watch.shows() && seen.0.elapsed() >= SHOW {
+            let now = (Instant::now(), site.bytes()?[direction]);
+            let bits = now.1.saturating_sub(seen.1) as f64 * 8.0;
+            watch.rate(state, arm, bits / now.0.duration_since(seen.0).as_secs_f64());
+            seen = now;
+        }
+        std::thread::sleep(LOOK);
+    };
+    let mut text = String::new();
+    out.rewind()?;
+    out.read_to_string(&mut text)?;
+    if text.is_empty() {
+        return Err(io::Error::other(format!("iperf3 has ended: {status}")));
+    }
+    parse(&text)
+}
+
+fn parse(text: &str) -> io::Result<Slice> {
+    let unclear = |e: &dyn std::fmt::Display| io::Error::other(format!("iperf3 printed what is no result: {e}"));
+    let v: Value = serde_json::from_str(text).map_err(|e| unclear(&e))?;
+    if let Some(e) = v["error"].as_str() {
+        return Err(io::Error::other(format!("iperf3: {e}")));
+    }
+    let received = &v["end"]["sum_received"];
+    let number = |of: &Value, name: &str| of[name].as_f64().ok_or_else(|| unclear(&format!("no {name}")));
+    Ok(Slice {
+        bits: number(received, "bytes")? * 8.0,
+        seconds: number(received, "seconds")?,
+        retransmits: v["end"]["sum_sent"]["retransmits"].as_u64().unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_and_an_error_is_told() {
+        let good = r#"{"end":{"sum_sent":{"retransmits":3},"sum_received":{"bytes":1000,"seconds":2.5}}}"#;
+        let s = parse(good).unwrap();
+        assert_eq!((s.bits, s.seconds, s.retransmits), (8000.0, 2.5, 3));
+        let of = |text: &str| parse(text).unwrap_err().to_string();
+        assert_eq!(of(r#"{"error":"unable to connect"}"#), "iperf3: unable to connect");
+        assert_eq!(of("{}"), "iperf3 printed what is no result: no bytes");
+    }
+}

@@ -1,0 +1,288 @@
+//! A partition in real time: plain memory, a translation table, and counts.
+//!
+//! The driver's side is [`Cpu`], the hypervisor's is the [`Partition`] as a [`Port`]. Nothing is priced
+//! and nothing waits: a call works at once, on the thread that makes it, as a hypervisor's does.
+//! The table guards as the lab's does, by page, so that a driver that forgets a mapping fails here
+//! too; the memory behind it is an array.
+
+use super::ledger::Ledger;
+use doorbell_bus::tce::{self, Table};
+use doorbell_bus::{Guard, Memory};
+use doorbell_devices::veth::Veth;
+use doorbell_seam::{
+    Buf, Coherent, Direction, DmaFault, Exhausted, Fence, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova,
+    MapError, MapFault, Mapped, Place, Port, Reg, Span, Time, Work,
+};
+use std::hint;
+use std::ops::Range;
+use std::time::Instant;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Where memory begins, and how much there is.
+const BASE: u64 = 1 << 32;
+const SIZE: usize = 48 << 20;
+/// The table's window: 128 MiB of bus addresses.
+const WINDOW: tce::Window = tce::Window {
+    base: 0x1000_0000,
+    pages: 32 << 10,
+    multi: true,
+    prices: tce::Prices { put: Span::ZERO, put_indirect: Span::ZERO, stuff: Span::ZERO, entry: Span::ZERO },
+};
+
+/// One partition's memory and interrupt.
+#[derive(Debug)]
+pub(super) struct Partition {
+    pub(super) memory: Memory,
+    table: Table,
+    pub(super) ledger: Ledger,
+    /// The adapter's interrupt is pending.
+    pub(super) interrupt: bool,
+    began: Instant,
+}
+
+impl Partition {
+    pub(super) fn new() -> Partition {
+        Partition {
+            memory: Memory::new(BASE, SIZE, Guard::Page),
+            table: Table::new(WINDOW),
+            ledger: Ledger::default(),
+            interrupt: false,
+            began: Instant::now(),
+        }
+    }
+
+    /// Table entries that are in use.
+    pub(super) fn live_entries(&self) -> u32 {
+        self.table.live()
+    }
+
+    fn billed(&mut self, bill: tce::Bill) {
+        self.ledger.tces += bill.entries;
+        self.ledger.tce_hcalls += bill.calls;
+    }
+
+    /// Whether all of `len` bytes may be accessed.
+    fn allowed(&self, at: Iova, len: usize, dir: Direction) -> Result<(), DmaFault> {
+        let mut done = 0;
+        while done < len {
+            done += self.table.translate(at + done as u64, dir)?.1;
+        }
+        Ok(())
+    }
+
+    /// Where in memory each part of an access is, once it is allowed.
+    fn parts(
+        &mut self,
+        at: Iova,
+        len: usize,
+        dir: Direction,
+        mut f: impl FnMut(&mut Memory, u64, Range<usize>),
+    ) -> Result<(), DmaFault> {
+        if let Err(e) = self.allowed(at, len, dir) {
+            self.ledger.dma_faults += 1;
+            return Err(e);
+        }
+        let mut done = 0;
+        while done < len {
+            let (addr, room) = self.table.translate(at + done as u64, dir)?;
+            let n = room.min(len - done);
+            f(&mut self.memory, addr, done..done + n);
+            done += n;
+        }
+        Ok(())
+    }
+}
+
+impl Port for Partition {
+    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        self.parts(from, into.len(), Direction::ToDevice, |m, addr, r| {
+            let n = r.len();
+            into[r].copy_from_slice(m.look(addr, n));
+        })?;
+        self.ledger.hypervisor_read_bytes += into.len() as u64;
+        Ok(at)
+    }
+
+    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        self.parts(to, from.len(), Direction::FromDevice, |m, addr, r| {
+            m.cpu(addr, r.len()).copy_from_slice(&from[r]);
+        })?;
+        self.ledger.hypervisor_write_bytes += from.len() as u64;
+        Ok(at)
+    }
+
+    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        self.allowed(at, len as usize, dir)
+    }
+
+    /// The adapter has no line.
+    fn set_line(&mut self, _: Time, _: u16, _: bool) {}
+
+    fn message(&mut self, _: Time, _: u16) {
+        self.interrupt = true;
+    }
+
+    /// A logical LAN without an uplink has no wire.
+    fn emit(&mut self, _: Time, _: &[u8]) {}
+}
+
+/// Partition `me`'s CPU, under the hypervisor that holds the LAN and all partitions.
+#[derive(Debug)]
+pub(super) struct Cpu<'a> {
+    pub(super) lan: &'a mut Veth,
+    pub(super) partitions: &'a mut [Partition],
+    pub(super) me: usize,
+}
+
+impl Cpu<'_> {
+    #[inline(always)]
+    fn own(&mut self) -> &mut Partition {
+        &mut self.partitions[self.me]
+    }
+}
+
+fn inside(range: &Range<u32>, len: u32) -> bool {
+    range.start <= range.end && range.end <= len
+}
+
+impl Host for Cpu<'_> {
+    // No registers: reads are ones and writes are lost, as where no device answers.
+    fn read32(&mut self, _: Reg) -> u32 {
+        u32::MAX
+    }
+    fn write32(&mut self, _: Reg, _: u32) {}
+    fn write64(&mut self, _: Reg, _: u64) {}
+
+    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+        self.own().memory.buffer(len, place)
+    }
+    fn release(&mut self, b: Buf) {
+        self.own().memory.release(b);
+    }
+    #[inline]
+    fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+        assert!(inside(&range, b.len()), "{range:?} of a buffer of {} bytes", b.len());
+        f(self.own().memory.look(b.addr() + u64::from(range.start), range.len()))
+    }
+    #[inline]
+    fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        assert!(inside(&range, b.len()), "{range:?} of a buffer of {} bytes", b.len());
+        f(self.own().memory.cpu(b.addr() + u64::from(range.start), range.len()))
+    }
+    fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
+        let fits = inside(&range, from.len()) && offset as usize + range.len() <= to.len() as usize;
+        assert!(fits, "{range:?} of {} bytes to {offset} of {}", from.len(), to.len());
+        let at = from.addr() + u64::from(range.start);
+        self.own().memory.cpu_copy(at, to.addr() + u64::from(offset), range.len());
+    }
+
+    fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
+        if !inside(&range, b.len()) {
+            return Err(MapError { buf: b, why: MapFault::Range });
+        }
+        let p = self.own();
+        match p.table.map(b.addr() + u64::from(range.start), range.len() as u32, &[dir]) {
+            Ok((iova, bill)) => {
+                p.billed(bill);
+                p.ledger.maps += 1;
+                Ok(Mapped::new(b, range, iova, dir))
+            }
+            Err(why) => Err(MapError { buf: b, why }),
+        }
+    }
+    fn unmap(&mut self, m: Mapped) -> Buf {
+        let p = self.own();
+        let bill = p.table.unmap(m.iova(), m.len());
+        p.billed(bill);
+        p.ledger.unmaps += 1;
+        m.into_buf()
+    }
+
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+        let p = self.own();
+        let c = p.memory.coherent(len, align)?;
+        match p.table.map(c.addr(), len, &[Direction::ToDevice, Direction::FromDevice]) {
+            Ok((iova, bill)) => {
+                p.billed(bill);
+                Ok(Coherent::from_parts(c.addr(), iova, c.len(), c.token()))
+            }
+            Err(_) => {
+                p.memory.release_coherent(c);
+                Err(Exhausted)
+            }
+        }
+    }
+    fn release_coherent(&mut self, c: Coherent) {
+        let p = self.own();
+        let bill = p.table.unmap(c.iova(), c.len());
+        p.billed(bill);
+        p.memory.release_coherent(c);
+    }
+    #[inline]
+    fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
+        let bytes = self.own().memory.look(at.addr() + u64::from(offset), size_of::<T>());
+        T::read_from_bytes(bytes).unwrap_or_else(|_| unreachable!("as many bytes as the type has"))
+    }
+    #[inline]
+    fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
+        let v = v.as_bytes();
+        self.own().memory.cpu(at.addr() + u64::from(offset), v.len()).copy_from_slice(v);
+    }
+    /// The hypervisor works on this very thread.
+    fn fence(&mut self, _: Fence) {}
+
+    #[inline]
+    fn spend(&mut self, w: Work) {
+        self.own().ledger.work(w);
+    }
+    fn relax(&mut self) {
+        hint::spin_loop();
+    }
+    fn delay(&mut self, d: Span) {
+        std::thread::sleep(std::time::Duration::from_nanos(d.ps() / 1000));
+    }
+    fn now(&self) -> Time {
+        Time::from_ps(self.partitions[self.me].began.elapsed().as_nanos() as u64 * 1000)
+    }
+}
+
+impl Hypervisor for Cpu<'_> {
+    #[inline]
+    fn hcall(&mut self, call: Hcall, a: &[u64]) -> HcallReturn {
+        let mut all = [0; 9];
+        all[..a.len()].copy_from_slice(a);
+        self.own().ledger.call(call);
+        // Without delays of its own the LAN has no use for a time.
+        self.lan.hcall(self.partitions, self.me, Time::ZERO, call, &all).0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_devices::veth;
+    use doorbell_seam::DmaFaultKind;
+
+    #[test]
+    fn a_mapping_lets_the_hypervisor_in_and_its_end_keeps_it_out() {
+        let mut lan = Veth::new(veth::Config::new(vec![]));
+        let mut partitions = [Partition::new(), Partition::new()];
+        let mut cpu = Cpu { lan: &mut lan, partitions: &mut partitions, me: 0 };
+        let b = cpu.buffer(9000, Place { align: 4096, offset: 4000 }).unwrap();
+        cpu.bytes_mut(&b, 0..9000, |b| b.iter_mut().enumerate().for_each(|(i, b)| *b = i as u8));
+        let m = cpu.map(b, 0..9000, Direction::ToDevice).unwrap();
+        let (at, mut into) = (m.iova(), [0; 9000]);
+        partitions[0].read(Time::ZERO, at, &mut into).unwrap();
+        assert!(into.iter().enumerate().all(|(i, b)| *b == i as u8), "over four pages");
+        let kind = |r: Result<Time, DmaFault>| r.unwrap_err().kind;
+        assert_eq!(kind(partitions[0].write(Time::ZERO, at, &[1])), DmaFaultKind::Direction);
+        assert_eq!(kind(partitions[1].read(Time::ZERO, at, &mut [0])), DmaFaultKind::Unmapped, "another's");
+        assert_eq!(partitions[0].live_entries(), 4);
+        let mut cpu = Cpu { lan: &mut lan, partitions: &mut partitions, me: 0 };
+        let b = cpu.unmap(m);
+        cpu.release(b);
+        assert_eq!(kind(partitions[0].read(Time::ZERO, at, &mut into)), DmaFaultKind::Unmapped);
+        let l = &partitions[0].ledger;
+        assert_eq!((l.tces, l.tce_hcalls, l.dma_faults, l.hypervisor_read_bytes), (8, 2, 2, 9000));
+    }
+}

@@ -1,0 +1,75 @@
+//! What has to be there before anything is begun: rights, devices, programs.
+
+use crate::{Error, MISSED};
+use std::path::{Path, PathBuf};
+
+/// Programs, and the Debian packages that they come with.
+const PROGRAMS: [(&str, &str); 8] = [
+    ("ip", "iproute2"),
+    ("ping", "iputils-ping"),
+    ("ethtool", "ethtool"),
+    ("iperf3", "iperf3"),
+    ("ovsdb-tool", "openvswitch-common"),
+    ("ovsdb-server", "openvswitch-switch"),
+    ("ovs-vswitchd", "openvswitch-switch"),
+    ("ovs-vsctl", "openvswitch-switch"),
+];
+
+/// Capabilities that are needed, by their number (linux/capability.h).
+const CAPABILITIES: [(u32, &str); 3] = [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (21, "CAP_SYS_ADMIN")];
+
+/// Nothing is wrong with the input, yet it cannot be done here.
+fn cannot(what: String) -> Error {
+    Error { code: MISSED, what }
+}
+
+/// Says what is missing, all of it at once.
+pub(super) fn check() -> Result<(), Error> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let lacking = lacking(&status);
+    if !lacking.is_empty() {
+        return Err(cannot(format!(
+            "live makes network namespaces, TAP devices and raw sockets, for which it needs root (missing: {}); \
+             everything stays in namespaces of its own",
+            lacking.join(", ")
+        )));
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return Err(cannot("live needs /dev/net/tun (the kernel's module tun)".to_owned()));
+    }
+    let missing: Vec<&(&str, &str)> = PROGRAMS.iter().filter(|(program, _)| find(program).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.dedup();
+    Err(cannot(format!(
+        "live needs {}, not found in PATH; on Debian: apt-get install {}",
+        programs.join(", "),
+        packages.join(" ")
+    )))
+}
+
+/// Capabilities that the process does not have in effect, of those needed.
+fn lacking(status: &str) -> Vec<&'static str> {
+    let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+    let effective = line.and_then(|l| u64::from_str_radix(l.trim(), 16).ok()).unwrap_or(0);
+    CAPABILITIES.iter().filter(|(bit, _)| effective >> bit & 1 == 0).map(|c| c.1).collect()
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(program)).find(|p| p.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_lacks_is_read_from_its_status() {
+        assert_eq!(lacking("Name:\tx\nCapEff:\t000001ffffffffff\n"), [""; 0]);
+        assert_eq!(lacking("CapEff:\t0000000000003000\n"), ["CAP_SYS_ADMIN"]);
+        assert_eq!(lacking(""), ["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN"]);
+    }
+}

@@ -1,0 +1,60 @@
+//! How LAN and drivers are set up in each state.
+
+use super::State;
+use crate::args::{LiveLargeSend, LiveTransmit};
+use doorbell_devices::veth;
+use doorbell_drivers::ibmveth::{Config, LargeSend, Transmit};
+use doorbell_layout::ibmveth::attribute;
+
+/// The VM's address: its interface's and its adapter's.
+pub(super) const VM_MAC: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 1];
+const TRUNK_MAC: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 2];
+
+/// What can be chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) transmit: LiveTransmit,
+    pub(super) large_send: LiveLargeSend,
+    /// Bytes that a send copies before the hypervisor says that it is busy.
+    pub(super) slice: u32,
+    /// 64-KiB receive buffers of each adapter.
+    pub(super) large_buffers: u32,
+}
+
+impl Setup {
+    /// The hypervisor's LAN, and the drivers of VM and trunk.
+    pub(super) fn configs(&self, state: State) -> (veth::Config, [Config; 2]) {
+        let old = self.large_send == LiveLargeSend::Old;
+        let mut adapters = [VM_MAC, TRUNK_MAC].map(|mac| {
+            let n = mac[5] - 1;
+            let mut a = veth::Adapter::new(usize::from(n), n);
+            a.mac = mac;
+            if old {
+                // Firmware that does not know large sends.
+                a.options = a.options.map(|o| o & !attribute::LRG_SND_SUPPORT);
+            }
+            a
+        });
+        adapters[1].trunk = 1;
+        let drivers = adapters.each_ref().map(|a| {
+            let mut c = Config::new(a.unit as u32, a.mac);
+            c.vector = a.vector;
+            c.transmit = match self.transmit {
+                LiveTransmit::Map => Transmit::Map { copybreak: 128 },
+                LiveTransmit::Copy => Transmit::Copy,
+            };
+            c.pools[4].count = self.large_buffers;
+            let on = state == State::On;
+            c.checksum = on;
+            c.large_send = match on {
+                false => LargeSend::Off,
+                true if old => LargeSend::Old,
+                true => LargeSend::Firmware,
+            };
+            c
+        });
+        let mut lan = veth::Config::new(adapters.into());
+        lan.slice = self.slice;
+        (lan, drivers)
+    }
+}

@@ -1,0 +1,239 @@
+//! The namespaces and what is in them, in one state of the switch.
+//!
+//! ```text
+//!  vm: eth0 (TAP) = Doorbell = trunk (TAP) ┐
+//!                                          ├ sw: Open vSwitch ─ nic (veth, MTU 1500) ─ net: eth0
+//!  bare: eth0 (TAP) ───────────────────────┘
+//! ```
+//!
+//! `bare` is the measure: the same switch, the same kind of port, the same NIC, and nothing of ours. What
+//! both share cannot tell them apart.
+//!
+//! **The NIC's stand-in** leaves nothing to its other end: its checksum and segmentation
+//! offloads are off, so the kernel, in the NIC's place, makes checksums and segments before a frame
+//! leaves; at the far side frames are as on a wire. **Off** means that nobody leaves anything to anybody: the hosts'
+//! TAP devices take neither checksums nor large sends, nor does the switch.
+//!
+//! **Queues** are so long that a TCP window fits, on both sides of the comparison: a TAP device whose queue
+//! is full drops, and then loss is measured. **Large frames** end below 64 KiB, so that with mss and
+//! correlator they fit a receive buffer.
+
+use super::State;
+use super::path::{Path, Shared};
+use super::setup::{self, Setup};
+use doorbell_attach::child::Kept;
+use doorbell_attach::netns::NetNs;
+use doorbell_attach::ovs::Ovs;
+use doorbell_attach::packet_socket::{Oversize, PacketSocket};
+use doorbell_attach::tap::{Tap, offload};
+use std::io;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The NIC's MTU, and all others'.
+pub(super) const MTU: u32 = 1500;
+/// With the Ethernet header.
+pub(super) const LONGEST: u32 = MTU + 14;
+/// The largest frame that is left whole.
+const LARGE: u32 = 65_000;
+/// Frames in a device's queue.
+const QUEUE: u32 = 10_000;
+/// The network host.
+pub(super) const SERVER: &str = "10.77.0.2";
+const NAMES: [&str; 4] = ["doorbell-sw", "doorbell-vm", "doorbell-bare", "doorbell-net"];
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Which host speaks with the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arm {
+    /// The VM, by way of ibmveth.
+    Ibmveth,
+    /// The one at the switch itself.
+    Bare,
+}
+
+/// Everything that runs in one state. Dropped, all of it is gone.
+#[derive(Debug)]
+pub(super) struct Site {
+    // In this order: programs, then the path, then the switch, then the namespaces they are in.
+    server: Kept,
+    path: Running,
+    pub(super) oversize: Oversize,
+    pub(super) ovs: Ovs,
+    vm: NetNs,
+    bare: NetNs,
+    pub(super) net: NetNs,
+    sw: NetNs,
+}
+
+/// The path's thread.
+#[derive(Debug)]
+struct Running {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Running {
+    /// Stops it; what it died of, or what it left.
+    fn stop(&mut self) -> io::Result<()> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(end)) => end,
+            Some(Err(_)) => Err(io::Error::other("the path's thread has panicked")),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Whoever wants to know has stopped it before.
+        let _ = self.stop();
+    }
+}
+
+impl Site {
+    /// Builds all of it, and waits until both hosts reach the network. The thread that calls has to
+    /// live as long as the site.
+    pub(super) fn build(state: State, setup: &Setup) -> io::Result<Site> {
+        for name in NAMES {
+            NetNs::sweep(name);
+        }
+        let on = state == State::On;
+        let [sw, vm, bare, net] = NAMES.map(NetNs::new);
+        let (sw, vm, bare, net) = (sw?, vm?, bare?, net?);
+        for ns in [&sw, &vm, &bare, &net] {
+            // No frames but ours.
+            ns.within(|| {
+                ["all", "default"].iter().try_for_each(|which| {
+                    let file = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
+                    if std::path::Path::new(&file).exists() { std::fs::write(file, "1") } else { Ok(()) }
+                })
+            })??;
+        }
+        sw.run(&format!("ip link add nic mtu {MTU} type veth peer name eth0 mtu {MTU} netns {}", net.name()))?;
+        let merge = if on { "on" } else { "off" };
+        sw.run(&format!("ethtool -K nic tso off tx off gro {merge}"))?;
+        net.run("ethtool -K eth0 tso off tx off gro on")?;
+        sw.run(&format!("ip link set nic gro_max_size {LARGE} up"))?;
+        up(&net, "eth0", 2)?;
+        let oversize = sw.within(|| Oversize::open("nic", LONGEST))??;
+
+        let ovs = Ovs::start(&sw, on)?;
+        for port in ["trunk", "bare0"] {
+            ovs.add_tap(port)?;
+        }
+        ovs.add_port("nic")?;
+        sw.run(&format!("ip link set trunk txqueuelen {QUEUE} up"))?;
+        sw.run(&format!("ip link set bare0 netns {} name eth0", bare.name()))?;
+        up(&bare, "eth0", 3)?;
+
+        let wanted = if on { offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN } else { 0 };
+        let tap = vm.within(|| Tap::open("eth0", wanted))??;
+        tap.set_nonblocking(true)?;
+        let mac = setup::VM_MAC.map(|b| format!("{b:02x}")).join(":");
+        vm.run(&format!("ip link set eth0 address {mac} mtu {MTU}"))?;
+        up(&vm, "eth0", 1)?;
+        let trunk = sw.within(|| PacketSocket::open("trunk"))??;
+        let (lan, drivers) = setup.configs(state);
+        let path = Path::open(lan, drivers, tap, trunk)
+            .map_err(|e| io::Error::other(format!("the adapters cannot be opened: {e:?}")))?;
+        if path.large_send() != on {
+            return Err(io::Error::other("what firmware and driver agreed on is not this state"));
+        }
+        let shared = Arc::new(Shared::default());
+        let told = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("path".to_owned()).spawn(move || path.run(&told))?;
+        let path = Running { shared, thread: Some(thread) };
+
+        let mut command = net.command("iperf3");
+        command.args(["-s", "-B", SERVER]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Kept::spawn("iperf3 -s", &mut command)?;
+        let mut site = Site { server, path, oversize, ovs, vm, bare, net, sw };
+        site.wait()?;
+        Ok(site)
+    }
+
+    /// Until both hosts reach the network and the server listens.
+    fn wait(&mut self) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        for arm in [Arm::Ibmveth, Arm::Bare] {
+            while let Err(e) = self.host(arm).run(&format!("ping -c 1 -W 1 {SERVER}")) {
+                self.alive()?;
+                if Instant::now() > until {
+                    return Err(io::Error::other(format!("{arm:?} does not reach the network: {e}")));
+                }
+            }
+        }
+        loop {
+            let sockets = self.net.within(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))??;
+            // Port 5201, state LISTEN.
+            if sockets.lines().any(|l| l.contains(":1451 00000000:0000 0A")) {
+                return Ok(());
+            }
+            self.alive()?;
+            if Instant::now() > until {
+                return Err(io::Error::other("iperf3 -s does not listen"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// All that runs beside us.
+    pub(super) fn programs(&self) -> [u32; 3] {
+        let [switch, database] = self.ovs.ids();
+        [switch, database, self.server.id()]
+    }
+
+    /// The switch's namespace, for people who want to look inside.
+    pub(super) fn switch_name(&self) -> &str {
+        self.sw.name()
+    }
+
+    /// The host of an arm.
+    pub(super) fn host(&self, arm: Arm) -> &NetNs {
+        match arm {
+            Arm::Ibmveth => &self.vm,
+            Arm::Bare => &self.bare,
+        }
+    }
+
+    /// An error if something that should run has ended.
+    pub(super) fn alive(&mut self) -> io::Result<()> {
+        self.ovs.alive()?;
+        self.server.alive()?;
+        if self.path.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.path.stop()?;
+            return Err(io::Error::other("the path has ended"));
+        }
+        Ok(())
+    }
+
+    /// Bytes that the network host has received and sent.
+    pub(super) fn bytes(&self) -> io::Result<[u64; 2]> {
+        let text = self.net.within(|| std::fs::read_to_string("/proc/thread-self/net/dev"))??;
+        let fields = text.lines().find_map(|l| l.trim().strip_prefix("eth0:"));
+        let number = |n: usize| fields.and_then(|f| f.split_whitespace().nth(n)?.parse().ok()).unwrap_or(0);
+        Ok([number(0), number(8)])
+    }
+
+    /// The path's counts so far.
+    pub(super) fn counts(&self) -> io::Result<super::ledger::Ledger> {
+        self.path.shared.counts().ok_or_else(|| io::Error::other("the path does not answer"))
+    }
+
+    /// Ends all of it, in order. An error if the path had one.
+    pub(super) fn end(mut self) -> io::Result<()> {
+        self.path.stop()
+    }
+}
+
+/// Gives an interface its address and brings it up.
+fn up(ns: &NetNs, interface: &str, host: u8) -> io::Result<()> {
+    ns.run(&format!("ip addr add 10.77.0.{host}/24 dev {interface}"))?;
+    let sizes = format!("gso_max_size {LARGE} gro_max_size {LARGE}");
+    ns.run(&format!("ip link set {interface} txqueuelen {QUEUE} {sizes} up")).map(drop)
+}

@@ -1,0 +1,220 @@
+//! What a page is made of.
+//!
+//! One object: the systems with their rows, constants and runs, each run as `run --format json` prints it; runs of the
+//! user's own; and what names stand for (the parts of a bill, counts), so that the page knows no NIC.
+
+use crate::headline::{Ran, Sides};
+use doorbell_bus::Ledger;
+use doorbell_lab::bill::PARTS;
+use doorbell_lab::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
+use doorbell_lab::result::rounded;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The shape's number: a page is not made of another's files.
+const SHAPE: u32 = 1;
+
+/// What a page needs of a run, to say where a file has it otherwise.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "read by the page, from the same text")]
+pub(super) struct Run {
+    scenario: String,
+    profile: String,
+    set: Vec<String>,
+    packets: u64,
+    seconds: f64,
+    rates: BTreeMap<String, f64>,
+    per_packet: BTreeMap<String, f64>,
+    latency_ns: BTreeMap<String, f64>,
+    latency_of: String,
+    latency_histogram_ns: Vec<(f64, u64)>,
+    series: BTreeMap<String, Vec<(f64, f64)>>,
+    audit: Value,
+}
+
+/// What it needs of a reproduction.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "read by the page, from the same text")]
+pub(super) struct Reproduced {
+    shape: u32,
+    version: String,
+    systems: Vec<BTreeMap<String, Value>>,
+    parts: Vec<Value>,
+    about: BTreeMap<String, String>,
+}
+
+/// No system yet.
+pub(super) fn empty() -> Value {
+    let parts = PARTS.iter().map(|p| json!({ "name": p.name, "title": p.title, "unit": p.unit }));
+    json!({
+        "shape": SHAPE,
+        "version": env!("CARGO_PKG_VERSION"),
+        "systems": [],
+        "runs": [],
+        "parts": parts.collect::<Vec<_>>(),
+        "items": items(),
+        "about": Ledger::about().collect::<BTreeMap<_, _>>(),
+    })
+}
+
+/// Which counts of a packet belong to which part of a bill, and what people call them; cycles have `cycles_` before
+/// their cause.
+fn items() -> Value {
+    let mut all = Map::new();
+    for part in &PARTS {
+        let named = Ledger::about().filter_map(|(name, _)| Some((name.to_owned(), json!(part.item(name)?))));
+        all.insert(part.name.to_owned(), Value::Object(named.collect()));
+    }
+    Value::Object(all)
+}
+
+/// A reproduction, with each system's runs beside it.
+pub(crate) fn of_reproduction(report: &Report, sides: &[Option<Sides>]) -> Value {
+    let mut all = empty();
+    all["systems"] = report.systems.iter().zip(sides).map(|(s, sides)| system(s, sides.as_ref())).collect();
+    all
+}
+
+fn system(s: &SystemReport, sides: Option<&Sides>) -> Value {
+    let short = |figure: &str| {
+        figure.strip_prefix(&s.name).and_then(|f| f.strip_prefix('.')).unwrap_or(figure).replace('_', " ")
+    };
+    let constants = s.constants.iter().map(|c| {
+        json!({
+            "key": c.key, "value": rounded(c.value), "unit": c.unit, "source": c.source.to_string(),
+            "fitted": c.fit_row().is_some(),
+        })
+    });
+    json!({
+        "name": s.name,
+        "about": s.about,
+        "swapped": s.swapped,
+        "freedom": { "predicted": s.freedom.predicted, "derived": s.freedom.derived, "fitted": s.freedom.fitted },
+        "rows": s.rows.iter().map(|r| row(r, &short(&r.row.figure))).collect::<Vec<_>>(),
+        "constants": constants.collect::<Vec<_>>(),
+        "sensitivity": s.sensitivity.as_ref().map(sensitivity),
+        "headline": sides.map(headline),
+    })
+}
+
+fn row(o: &Outcome, short: &str) -> Value {
+    let r = &o.row;
+    json!({
+        "figure": r.figure,
+        "name": short,
+        "unit": r.unit,
+        "published": r.published.value,
+        "spread": r.published.spread,
+        "measured": o.measured.as_ref().ok(),
+        "off_by": o.off_by().map(rounded),
+        "role": r.role.name(),
+        "side": match r.role {
+            Role::Bound(side) => json!(format!("{side:?}")),
+            _ => Value::Null,
+        },
+        "tolerance": r.tolerance,
+        "tolerance_text": r.tolerance.map(|t| t.to_string()),
+        "holds": o.holds,
+        "known": o.known_miss.is_some(),
+        "document": r.source.document,
+        "passage": r.source.passage,
+        "inputs": o.inputs,
+        "remarks": o.remarks(),
+    })
+}
+
+/// For each constant, the change of each row in percent with the fits re-run: `null` where a fit was lost, 0 at rest.
+fn sensitivity(found: &Sensitivity) -> Value {
+    let moved = found.constants.iter().map(|c| {
+        let change = |at: usize| match c.rests(at) {
+            Some(true) => Some(0.0),
+            _ => c.refitted[at].map(|x| rounded(x * 100.0)),
+        };
+        let changes: Vec<Option<f64>> = (0..found.figures.len()).map(change).collect();
+        json!({ "key": c.key, "by": c.nudge.to_string(), "fitted": c.fitted, "changes": changes })
+    });
+    json!({ "constants": moved.collect::<Vec<_>>() })
+}
+
+fn headline(s: &Sides) -> Value {
+    let both = |runs: &[Ran; 2]| runs.each_ref().map(run).to_vec();
+    let h = &s.headline;
+    let curve = h.curve.zip(s.curve.as_ref()).map(|(c, points)| {
+        let at = points.at.iter().map(|(x, [off, on])| [*x, *off, *on]).collect::<Vec<_>>();
+        json!({
+            "scenario": c.scenario, "key": c.key, "unit": points.unit, "about": points.about, "show": c.show,
+            "shown": c.title, "more_is_better": points.more_is_better, "at": at,
+        })
+    });
+    json!({
+        "scenario": h.scenario,
+        "sides": h.sides(),
+        "bill": both(&s.bill),
+        "moving": s.moving.as_ref().map(both),
+        "waiting": s.waiting.as_ref().map(both),
+        "curve": curve,
+    })
+}
+
+/// A run as it is printed, with what a page needs to name it.
+fn run(r: &Ran) -> Value {
+    let mut value = serde_json::to_value(&r.result).unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"));
+    value["about"] = json!(r.plan.about);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_lab::figures::{self, Constant, Constants, MeasureError, Options, Row, System, Tolerance};
+
+    /// Passengers an hour, full.
+    struct Ferry;
+
+    impl System for Ferry {
+        fn name(&self) -> &str {
+            "ferry"
+        }
+        fn about(&self) -> &str {
+            "one boat"
+        }
+        fn constants(&self) -> Vec<Constant> {
+            vec![
+                Constant::cited("boat.seats", 20.0, "seats", "plate on the bridge"),
+                Constant::cited("boat.crossing", 15.0, "minutes", "timetable"),
+                Constant::cited("boat.colour", 3.0, "", "looked at"),
+            ]
+        }
+        fn rows(&self) -> Vec<Row> {
+            let row = Row::new("ferry.all_full", 78.0, "passengers/hour", Role::Predicted);
+            vec![row.within(Tolerance::Rel(0.05)).source("harbour master", "page 3")]
+        }
+        fn measure(&mut self, c: &Constants, _: &str) -> Result<f64, MeasureError> {
+            Ok(c.get("boat.seats")? * 60.0 / c.get("boat.crossing")?)
+        }
+    }
+
+    #[test]
+    fn a_row_carries_its_source_and_what_moves_it() {
+        let options = Options { sensitivity: true, ..Options::default() };
+        let report = figures::reproduce(&mut [Box::new(Ferry)], &options, &mut |_| {}).unwrap();
+        let all = of_reproduction(&report, &[None]);
+        let row = &all["systems"][0]["rows"][0];
+        let text = |name: &str| row[name].as_str().unwrap().to_owned();
+        assert_eq!(
+            (text("name"), text("document"), text("passage")),
+            ("all full".into(), "harbour master".into(), "page 3".into())
+        );
+        assert_eq!(
+            (&row["measured"], &row["holds"], &row["inputs"]),
+            (&json!(80.0), &json!(true), &json!(["boat.seats", "boat.crossing"]))
+        );
+        let moved = &all["systems"][0]["sensitivity"]["constants"];
+        assert_eq!(
+            (&moved[0]["key"], &moved[0]["changes"], &moved[2]["changes"]),
+            (&json!("boat.seats"), &json!([1.0]), &json!([0.0]))
+        );
+        serde_json::from_value::<Reproduced>(all).expect("what is written can be read");
+    }
+}

@@ -1,0 +1,225 @@
+// Lines: series over time, latencies, curves; and the bars of a sensitivity run.
+
+const NAMES = {
+  setting_packets: ["Setting: packets an interrupt", "packets"],
+  setting_delay_us: ["Setting: longest wait", "µs"],
+  packets_per_s: ["Packets a second", "packets/s"],
+  interrupts_per_s: ["Interrupts a second", "interrupts/s"],
+  latency_p99_us: ["Latency, 99th percentile of each millisecond", "µs"],
+};
+
+const frame = (width) => ({ width, height: width < 420 ? 210 : 240, marginTop: 14, marginRight: 18, marginBottom: 34 });
+const grid = () => Plot.gridY({ stroke: "var(--rule)", strokeOpacity: 1, ticks: 5 });
+const axis = (ticks) => ({ label: null, ticks, tickFormat: (v) => num(v, 3), nice: true, zero: true, insetTop: 4 });
+
+/** One series of several runs over time. */
+function seriesChart(name, runs, labels) {
+  const [title, unit] = NAMES[name] ?? [words(name), ""];
+  const colours = sideColours(runs.length);
+  const lines = runs.map((r, s) => (r.series[name] ?? []).map(([x, y]) => ({ x, y, s })));
+  const all = lines.flat();
+  if (!all.length) return null;
+  // A mark every so often: the line has every point.
+  const step = Math.max(1, Math.ceil(Math.max(...lines.map((l) => l.length)) / 50));
+  const some = lines.flatMap((l) => l.filter((_, i) => i % step === 0));
+  const marginLeft = room([num(d3.max(all, (d) => d.y), 3)], 44);
+  return el("div", { class: "panel" }, chart({
+    title,
+    about: unit ? `${unit}, over the run's time in ms` : "over the run's time in ms",
+    draw: (width) => Plot.plot({
+      ...frame(width), marginLeft,
+      x: { label: "ms", labelArrow: "none", ticks: width < 420 ? 4 : 7 },
+      y: axis(5),
+      color: { type: "identity" },
+      marks: [
+        grid(),
+        ...lines.map((l, s) => Plot.line(l, { x: "x", y: "y", stroke: colours[s], strokeWidth: 1.7, curve: "step-after" })),
+        Plot.dot(some, { x: "x", y: "y", r: 4, fill: (d) => colours[d.s], fillOpacity: 0, strokeOpacity: 0, stroke: (d) => colours[d.s] }),
+      ],
+    }),
+    marks: (svg) => elements(svg, "dot", "circle").map((node) => {
+      const d = some[node.__data__];
+      return {
+        node, label: `${labels[d.s]}, ${num(d.x)} ms: ${num(d.y)} ${unit}`,
+        what: () => pairs(title, [[labels[d.s], `${num(d.y, 5)} ${unit}`], ["at", `${num(d.x)} ms`], ["source", `the run's series ${name}`]]),
+      };
+    }),
+    row: () => Math.ceil(some.length / runs.length),
+    table: {
+      heads: ["ms", ...labels],
+      rows: () => lines.find((l) => l.length).map((d, i) => [num(d.x), ...lines.map((l) => (l[i] ? num(l[i].y) : ""))]),
+    },
+  }));
+}
+
+const SERIES_FIRST = ["setting_packets", "interrupts_per_s", "packets_per_s", "latency_p99_us"];
+
+/** Every series that moves at all. */
+function seriesOf(runs, labels) {
+  const there = [...new Set(runs.flatMap((r) => Object.keys(r.series)))];
+  const moves = (n) => runs.some((r) => new Set((r.series[n] ?? []).slice(1).map((p) => p[1])).size > 1);
+  const rank = (n) => (SERIES_FIRST.indexOf(n) + 99) % 99;
+  const names = there.filter(moves).sort((a, b) => rank(a) - rank(b));
+  if (!names.length) return null;
+  return [key(labels, sideColours(runs.length)), el("div", { class: "grid" }, names.map((n) => seriesChart(n, runs, labels)))];
+}
+
+const QUANTILES = { min: "shortest", p50: "50 %", p90: "90 %", p99: "99 %", p999: "99.9 %", max: "longest" };
+const SHARES = { p50: 50, p90: 90, p99: 99, p999: 99.9, max: 100 };
+
+/** How many packets take no longer than so long. */
+function latencyOf(runs, labels) {
+  const colours = sideColours(runs.length);
+  const has = runs.map((r) => r.latency_histogram_ns.length > 0);
+  if (!has.some(Boolean)) return null;
+  const least = d3.min(runs.flatMap((r) => r.latency_histogram_ns.map((b) => b[0]).filter((ns) => ns > 0)));
+  const lines = runs.map((r, s) => {
+    const all = d3.sum(r.latency_histogram_ns, (b) => b[1]);
+    let seen = 0;
+    const steps = r.latency_histogram_ns.map(([ns, n]) => ({ us: Math.max(ns, least) / 1000, share: (100 * (seen += n)) / all, s }));
+    const start = Math.max(r.latency_ns.min ?? 0, least) / 1000;
+    return steps.length ? [{ us: start, share: 0, s }, ...steps] : [];
+  });
+  const dots = runs.flatMap((r, s) => Object.keys(SHARES).filter((q) => r.latency_ns[q] !== undefined)
+    .map((q) => ({ q, s, us: Math.max(r.latency_ns[q], least) / 1000, share: SHARES[q] })));
+  const of = runs[has.indexOf(true)].latency_of;
+  const spread = d3.extent(lines.flat(), (d) => d.us);
+  const wide = spread[1] / spread[0] > 8;
+  return el("div", { class: "panel" }, chart({
+    title: "Latency",
+    about: `${of}: share of packets that take at most so many µs`,
+    draw: (width) => Plot.plot({
+      ...frame(width), marginLeft: 48,
+      x: { type: wide ? "log" : "linear", label: "µs", labelArrow: "none", ticks: width < 420 ? 3 : 6, tickFormat: (x) => num(x, 3), nice: true },
+      y: { label: null, domain: [0, 100], ticks: 5, tickFormat: (y) => `${y} %` },
+      color: { type: "identity" },
+      marks: [
+        grid(),
+        ...lines.map((l, s) => Plot.line(l, { x: "us", y: "share", stroke: colours[s], strokeWidth: 1.8, curve: "step-after" })),
+        Plot.dot(dots, { x: "us", y: "share", r: 4.2, fill: (d) => colours[d.s], stroke: "var(--card)" }),
+      ],
+    }),
+    marks: (svg) => elements(svg, "dot", "circle").map((node) => {
+      const d = dots[node.__data__];
+      return {
+        node, label: `${labels[d.s]}: ${QUANTILES[d.q]} take at most ${num(d.us)} µs`,
+        what: () => pairs(`${labels[d.s]}: ${QUANTILES[d.q]}`, [["at most", `${num(d.us, 5)} µs`], ["is", of], ["source", `measured in the run of ${runs[d.s].scenario}; known to 3 %`]]),
+      };
+    }),
+    row: () => 5,
+    table: {
+      heads: ["share, in µs", ...labels],
+      rows: () => Object.entries(QUANTILES).map(([q, name]) => [name, ...runs.map((r) => (r.latency_ns[q] === undefined ? "" : num(r.latency_ns[q] / 1000, 5)))]),
+    },
+  }));
+}
+
+/** Where the switch pays: what differs by less than a percent is the same. */
+function paying(curve, names) {
+  const better = curve.at.map(([, off, on]) => {
+    const gain = ((curve.more_is_better ? on - off : off - on) / Math.abs(off || 1));
+    return gain > 0.01 ? 1 : gain < -0.01 ? -1 : 0;
+  });
+  const n = (what) => better.filter((b) => b === what).length;
+  const parts = [[1, "better"], [-1, "worse"], [0, "the same within 1 %"]].filter(([b]) => n(b)).map(([b, t]) => `${t} at ${n(b)}`);
+  return `“${names[1]}” is ${parts.join(", ")} of ${curve.at.length} values.`;
+}
+
+/** Values of the key at which the two lines cross. */
+function crossings(at) {
+  const found = [];
+  for (let i = 1; i < at.length; i++) {
+    const [a, b] = [at[i - 1], at[i]].map(([, off, on]) => (on - off) / Math.abs(off || 1));
+    if (a * b < 0 && Math.max(Math.abs(a), Math.abs(b)) > 0.01) found.push(at[i - 1][0] + ((at[i][0] - at[i - 1][0]) * a) / (a - b));
+  }
+  return found;
+}
+
+/** A number of both sides over a key's values. */
+function curveOf(curve, labels) {
+  const points = labels.map((_, s) => curve.at.map((p) => ({ x: p[0], y: p[s + 1], s })));
+  const all = points.flat();
+  const cross = crossings(curve.at);
+  // The scale on which the values lie more evenly.
+  const gap = (f) => d3.max(d3.pairs(curve.at, (a, b) => f(b[0]) - f(a[0]))) / (f(curve.at.at(-1)[0]) - f(curve.at[0][0]));
+  const log = curve.at[0][0] > 0 && gap(Math.log) < gap(Number);
+  const marginLeft = room([num(d3.max(all, (d) => d.y), 3)], 44);
+  const unit = curve.unit ? ` ${curve.unit}` : "";
+  return el("div", { class: "panel" }, chart({
+    title: `${curve.shown[0].toUpperCase()}${curve.shown.slice(1)}`,
+    about: `over ${curve.key} (${curve.about}${curve.unit ? `, ${curve.unit}` : ""}). ${paying(curve, labels)}`,
+    draw: (width) => Plot.plot({
+      ...frame(width), marginLeft,
+      x: { type: log ? "log" : "linear", label: curve.unit || null, labelArrow: "none", ticks: width < 420 ? 4 : 7, tickFormat: (x) => num(x, 4) },
+      y: axis(5),
+      color: { type: "identity" },
+      marks: [
+        grid(),
+        Plot.ruleX(cross.length === 1 ? cross : [], { stroke: "var(--soft)", strokeDasharray: "3 3" }),
+        Plot.text(cross.length === 1 ? cross : [], { x: (d) => d, frameAnchor: "top", dy: -12, text: (d) => `even at ${num(d, 2)}`, fill: "var(--soft)" }),
+        ...points.map((l, s) => Plot.line(l, { x: "x", y: "y", stroke: SIDES[s], strokeWidth: 1.8 })),
+        Plot.dot(all, { x: "x", y: "y", r: 3.6, fill: (d) => SIDES[d.s], stroke: "var(--card)" }),
+      ],
+    }),
+    marks: (svg) => elements(svg, "dot", "circle").map((node) => {
+      const d = all[node.__data__];
+      const other = points[1 - d.s].find((o) => o.x === d.x);
+      return {
+        node, label: `${labels[d.s]}, ${curve.key} ${num(d.x)}${unit}: ${num(d.y)}`,
+        what: () => pairs(`${curve.key} = ${num(d.x)}${unit}`, [[labels[d.s], num(d.y, 5)], [labels[1 - d.s], num(other.y, 5)], ["source", `runs of ${curve.scenario}`]]),
+      };
+    }),
+    row: () => curve.at.length,
+    table: { heads: [curve.key, ...labels], rows: () => curve.at.map((p) => p.map((v) => num(v, 5))) },
+  }));
+}
+
+/** What moves a figure: a bar for each constant, the strongest first. */
+function sensitivityOf(system, id) {
+  const found = system.sensitivity;
+  const judged = system.rows.map((r, at) => ({ r, at })).filter(({ at }) => found.constants.some((c) => c.changes[at]));
+  if (!judged.length) return null;
+  const select = el("select", { id }, judged.map(({ r, at }) => el("option", { value: at, text: r.name })));
+  const wanted = judged.find(({ r }) => r.role === "predicted") ?? judged[0];
+  select.value = String(wanted.at);
+  const list = () => {
+    const at = Number(select.value);
+    return found.constants.filter((c) => c.changes[at]).map((c) => ({ c, by: c.changes[at] })).sort((a, b) => Math.abs(b.by) - Math.abs(a.by)).slice(0, 14);
+  };
+  const figure = chart({
+    title: "What a figure follows",
+    about: "change of the figure in %, when one constant is moved a little and the fits are run again",
+    draw: (width) => {
+      const bars = list();
+      const most = d3.max(bars, (b) => Math.abs(b.by)) || 1;
+      return Plot.plot({
+        width, height: 44 + 22 * bars.length, marginLeft: Math.min(room(bars.map((b) => b.c.key)), width * 0.45), marginRight: 52, marginTop: 4, marginBottom: 26,
+        x: { label: null, ticks: 4, domain: [Math.min(0, ...bars.map((b) => b.by)), Math.max(0, ...bars.map((b) => b.by)) || (bars.some((b) => b.by < 0) ? 0 : most)] },
+        y: { label: null, domain: bars.map((b) => b.c.key), padding: 0.3, tickSize: 0 },
+        color: { type: "identity" },
+        marks: [
+          Plot.gridX({ stroke: "var(--rule)", strokeOpacity: 1, ticks: 4 }),
+          Plot.barX(bars, { x: "by", y: (b) => b.c.key, fill: (b) => (b.by < 0 ? "var(--c1)" : "var(--c0)"), rx: 1.5 }),
+          Plot.ruleX([0], { stroke: "var(--soft)" }),
+        ],
+      });
+    },
+    marks: (svg) => {
+      const bars = list();
+      return elements(svg, "bar", "rect").map((node) => {
+        const { c, by } = bars[node.__data__];
+        const constant = system.constants.find((k) => k.key === c.key);
+        return {
+          node, label: `${c.key} moved by ${c.by}: ${percent(by / 100, 3)}`,
+          what: () => pairs(c.key, [["moved by", c.by], ["figure", percent(by / 100, 3)], ["how", c.fitted ? "fitted, so moved alone" : "fits run again"], ["source", constant?.source]]),
+        };
+      });
+    },
+    table: { heads: ["constant", "moved by", "figure, %"], rows: () => list().map(({ c, by }) => [c.key, c.by, num(by)]) },
+  });
+  select.addEventListener("change", () => {
+    figure.querySelector("details")?.replaceWith(asTable("What a figure follows", { heads: ["constant", "moved by", "figure, %"], rows: () => list().map(({ c, by }) => [c.key, c.by, num(by)]) }));
+    figure.redraw();
+  });
+  return el("div", { class: "panel" }, el("p", {}, el("label", { for: id, text: "Figure " }), select), figure);
+}

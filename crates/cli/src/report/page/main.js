@@ -1,0 +1,146 @@
+// The page: what holds, the figures, a section for each system, one's own runs.
+
+const main = document.getElementById("main");
+const nav = document.getElementById("nav");
+
+function link(id, text) {
+  nav.append(el("a", { href: `#${id}`, text }));
+}
+
+/** How much of a system holds, in a tile. */
+function tile(s) {
+  const judged = s.rows.filter((r) => r.holds !== null);
+  const held = judged.filter((r) => r.holds).length;
+  const known = judged.filter((r) => !r.holds && r.known).length;
+  const missed = judged.length - held - known;
+  const f = s.freedom;
+  const word = (n, text, kind) => (n ? el("span", { class: `verdict ${kind}`, text: `${n} ${text} ` }) : null);
+  return el("li", { class: "tile" },
+    el("a", { href: `#${s.name}`, text: s.name }),
+    el("div", { class: "big" }, `${held} of ${judged.length}`, el("small", { text: " judged figures hold" })),
+    el("div", {}, word(known, known === 1 ? "known miss" : "known misses", "known"), word(missed, missed === 1 ? "miss" : "misses", "miss")),
+    el("div", { class: "soft small", text: `${count(f.predicted, "predicted figure")}${f.derived ? `, ${f.derived} of them arithmetic` : ""}, against ${count(f.fitted, "fitted constant")}` }));
+}
+
+function constantsOf(s) {
+  const row = (c) => el("tr", {}, el("th", { scope: "row" }, el("code", { text: c.key })), el("td", { class: "n", text: num(c.value, 6) }), el("td", { text: c.unit }), el("td", { text: c.source }));
+  const head = el("tr", {}, ["constant", "value", "unit", "from"].map((h, i) => el("th", { scope: "col", class: i === 1 ? "n" : null, text: h })));
+  const table = el("table", {}, el("thead", {}, head), el("tbody", {}, s.constants.map(row)));
+  return el("details", {}, el("summary", { text: `${count(s.constants.length, "constant")} that ${s.name} rests on, each with its source` }),
+    el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Constants of ${s.name}` }, table));
+}
+
+/** Which scenario was run, and with what. */
+const twice = (r, sides) => el("p", { class: "soft" }, el("code", { text: r.scenario }), ` on ${r.profile}, run twice: `, el("code", { text: sides[0] }), ", then ", el("code", { text: sides[1] }), ".");
+const sceneOf = (what, r) => el("p", { class: "soft" }, `${what} `, el("code", { text: r.scenario }), `: ${r.about}.`);
+
+function systemSection(s) {
+  link(s.name, s.name);
+  const section = el("section", { id: s.name, "aria-labelledby": `${s.name}-h` }, el("h2", { id: `${s.name}-h`, text: s.name }), el("p", { class: "soft", text: s.about }));
+  for (const r of s.rows.filter((r) => r.holds === false)) {
+    const why = r.remarks.find((t) => t.startsWith("known miss: "));
+    const text = why ? why.slice(12) : r.remarks.join("; ");
+    section.append(el("p", { class: `miss-note${r.known ? "" : " bad"}` }, el("strong", { text: `${r.name}: ${r.known ? "known miss" : "miss"}. ` }), text ? `${text[0].toUpperCase()}${text.slice(1)}.` : ""));
+  }
+  const h = s.headline;
+  if (h) {
+    const labels = h.sides.map(setting);
+    section.append(el("h3", { text: "A packet’s bill, before and after" }), twice(h.bill[0], h.sides), billOf(h.bill, labels));
+    const lines = [];
+    if (h.curve) lines.push(curveOf(h.curve, labels));
+    if (h.waiting) lines.push(latencyOf(h.waiting, labels));
+    if (lines.filter(Boolean).length) {
+      const what = h.waiting && h.waiting[0].scenario !== h.scenario ? sceneOf("Latencies are of", h.waiting[0]) : null;
+      section.append(el("h3", { text: h.curve ? "Where it pays, and who waits" : "Latency" }), what ?? "", key(labels, SIDES), el("div", { class: "grid" }, lines));
+    }
+    if (h.moving) {
+      const series = seriesOf(h.moving, labels);
+      if (series) section.append(el("h3", { text: "Over time" }), sceneOf("The series are of", h.moving[0]), ...series);
+    }
+  }
+  if (s.sensitivity) section.append(el("h3", { text: "Sensitivity" }), sensitivityOf(s, `${s.name}-figure`) ?? "");
+  section.append(constantsOf(s));
+  return section;
+}
+
+const RATE_UNITS = (name, value) =>
+  name.endsWith("_share") ? [value * 100, "%"] : name.endsWith("bits_per_s") ? [value / 1e9, "Gbit/s"] : name.startsWith("packets") ? [value / 1e6, "Mpps"] : [value, ""];
+
+/** One's own runs, side by side. */
+function runsSection(runs) {
+  link("runs", "runs");
+  const labels = runs.map((r, i) => (runs.findIndex((o) => o.label === r.label) === i ? r.label : `${r.label} (${i + 1})`));
+  const section = el("section", { id: "runs", "aria-labelledby": "runs-h" }, el("h2", { id: "runs-h", text: runs.length > 1 ? "Runs" : `Run: ${runs[0].scenario}` }));
+  for (const [i, r] of runs.entries()) {
+    const what = `${r.scenario} on ${r.profile}${r.set.length ? `, with ${r.set.join(", ")}` : ""}: ${count(r.packets, "packet").replace(/^\d+/, num(r.packets, 12))} in ${num(r.seconds * 1000)} ms`;
+    section.append(el("p", {}, el("strong", { text: `${labels[i]} ` }), el("span", { class: "soft", text: what })));
+    if (r.audit !== "ok") section.append(el("p", { class: "miss-note bad" }, el("strong", { text: "The audit failed. " }), [r.audit].flat().join("; ")));
+  }
+  const names = [...new Set(runs.flatMap((r) => Object.keys(r.rates)))];
+  const row = (n) => el("tr", {}, el("th", { scope: "row", text: words(n).replace(/ share$| bits per s$/, "") }),
+    runs.map((r) => {
+      if (r.rates[n] === undefined) return el("td", { class: "n" });
+      const [value, unit] = RATE_UNITS(n, r.rates[n]);
+      return el("td", { class: "n", text: `${num(value, 5)} ${unit}` });
+    }));
+  const head = el("tr", {}, el("th", { scope: "col", text: "Rate" }), labels.map((l) => el("th", { scope: "col", class: "n", text: l })));
+  section.append(el("div", { class: "panel" }, el("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Rates" }, el("table", {}, el("thead", {}, head), el("tbody", {}, names.map(row))))));
+  section.append(el("h3", { text: "A packet’s bill" }), billOf(runs, labels));
+  const latency = latencyOf(runs, labels);
+  if (latency) section.append(el("h3", { text: "Latency" }), key(labels, sideColours(runs.length)), latency);
+  const series = seriesOf(runs, labels);
+  if (series) section.append(el("h3", { text: "Over time" }), ...series);
+  return section;
+}
+
+function page() {
+  const rows = data.systems.flatMap((s) => s.rows);
+  const judged = rows.filter((r) => r.holds !== null);
+  const held = judged.filter((r) => r.holds).length;
+  const known = judged.filter((r) => !r.holds && r.known).length;
+  const missed = judged.length - held - known;
+  if (data.systems.length) {
+    const rest = [known && `${count(known, "miss").replace(/misss/, "misses")} with an explanation`, missed && `${missed} without`].filter(Boolean).join(", ");
+    const title = missed ? `${missed} of ${judged.length} judged figures missed` : `${held} of ${judged.length} judged figures hold`;
+    main.append(el("h1", { text: title }),
+      el("p", { class: "soft", text: `${missed ? `${held} hold; ` : ""}${rest ? `${rest}; ` : ""}${rows.length - judged.length} more are fitted or shown and claim nothing. Every number says where it comes from: point at it, or go to it with the keyboard.` }),
+      el("ul", { class: "tiles" }, data.systems.map(tile)));
+    link("figures", "figures");
+    main.append(figuresSection(data.systems), ...data.systems.map(systemSection));
+  } else {
+    main.append(el("h1", { text: data.runs.length > 1 ? "Runs side by side" : "What every packet costs" }));
+  }
+  if (data.runs.length) main.append(runsSection(data.runs));
+  main.append(el("footer", {}, el("p", { text: `Made by doorbell ${data.version}. This file holds all of it: it opens offline and fetches nothing. Charts: Observable Plot and D3, ISC licence, © Mike Bostock and Observable, Inc.` })));
+}
+
+// --- Light and dark: as the system has it, until somebody chooses.
+
+const theme = document.getElementById("theme");
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const stored = () => {
+  try {
+    return localStorage.getItem("doorbell-theme");
+  } catch {
+    return null;
+  }
+};
+function setTheme(name) {
+  if (name) document.documentElement.dataset.theme = name;
+  const now = document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
+  theme.textContent = now === "dark" ? "Light" : "Dark";
+  theme.setAttribute("aria-label", `Change to ${now === "dark" ? "light" : "dark"} colours`);
+}
+theme.addEventListener("click", () => {
+  const now = document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
+  const next = now === "dark" ? "light" : "dark";
+  setTheme(next);
+  try {
+    localStorage.setItem("doorbell-theme", next);
+  } catch {
+    // A file without storage keeps no choice.
+  }
+});
+dark.addEventListener("change", () => setTheme());
+setTheme(stored());
+page();

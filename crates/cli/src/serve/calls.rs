@@ -1,0 +1,314 @@
+//! The loop of a device that guests reach by hypervisor calls: as [`turns`](super::turns), for several guests.
+//!
+//! A guest's CPU waits while its call is answered, so calls come first, and the loop looks for the next one for
+//! some microseconds before it sleeps. All guests, the device and the wire are on this one thread.
+
+use super::bill::Bill;
+use super::metrics::Metrics;
+use super::report::Report;
+use super::turns::{AWAKE, BURST, CATCH_UP, Clock, NAP, RETRY, WIRE_OVERHEAD};
+use super::uplink::MAX_FRAME;
+use super::virtual_io::{Behind, Kind, Name};
+use crate::args::Format;
+use crate::output::print;
+use crate::progress::Interrupt;
+use crate::{Error, MISSED};
+use doorbell_attach::hcalls::{CPUS, Guest, Partition};
+use doorbell_attach::vfio_user::{Listener, Watch, exact_timers, readable};
+use doorbell_bus::Ledger;
+use doorbell_seam::{DmaFault, Drop, Iova, Reg, Span, Taken, Time};
+use signal_hook::consts::{SIGUSR1, SIGUSR2};
+use signal_hook::flag;
+use std::cell::RefCell;
+use std::io::{Write, stderr};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is around the device.
+#[derive(Debug)]
+pub(super) struct Around {
+    pub(super) socket: Listener,
+    pub(super) metrics: Option<Metrics>,
+    pub(super) format: Format,
+    pub(super) quiet: bool,
+}
+
+/// One bill for all partitions.
+#[derive(Clone, Debug)]
+pub(super) struct Shared(Rc<RefCell<Bill>>);
+
+/// The port of a partition.
+pub(super) type Port = Partition<Shared>;
+
+impl Watch for Shared {
+    fn dma_read(&mut self, at: Time, from: Iova, len: u32) {
+        self.0.borrow_mut().dma_read(at, from, len);
+    }
+    fn dma_write(&mut self, at: Time, to: Iova, len: u32) {
+        self.0.borrow_mut().dma_write(at, to, len);
+    }
+    fn fault(&mut self, at: Time, fault: &DmaFault) {
+        self.0.borrow_mut().fault(at, fault);
+    }
+    fn register_read(&mut self, at: Time, r: Reg, size: u8, v: u64) {
+        self.0.borrow_mut().register_read(at, r, size, v);
+    }
+    fn register_write(&mut self, at: Time, r: Reg, size: u8, v: u64, trapped: bool) {
+        self.0.borrow_mut().register_write(at, r, size, v, trapped);
+    }
+    fn line(&mut self, at: Time, high: bool) {
+        self.0.borrow_mut().line(at, high);
+    }
+    fn message(&mut self, at: Time, vector: u16) {
+        self.0.borrow_mut().message(at, vector);
+    }
+    fn frame(&mut self, at: Time, frame: &[u8]) {
+        self.0.borrow_mut().frame(at, frame);
+    }
+}
+
+/// All that takes turns.
+struct Served<'a, D> {
+    kind: &'a Kind,
+    device: D,
+    ports: Vec<Port>,
+    bill: Shared,
+    clock: Clock,
+    /// How often each of the kind's calls was made; the last is any other.
+    made: Vec<u64>,
+    /// Guests so far.
+    guests: u64,
+    frame: Box<[u8]>,
+    /// A frame of so many bytes is to be offered again.
+    held: Option<usize>,
+    /// When the wire toward the guests is free.
+    free: Time,
+}
+
+impl<D: Behind> Served<'_, D> {
+    /// Answers the calls that are there; whether there were any.
+    fn calls(&mut self) -> bool {
+        let mut any = false;
+        for i in 0..self.ports.len() {
+            let mut cpu = 0;
+            while cpu < CPUS
+                && let Some((from, call, arguments)) = self.ports[i].call(cpu)
+            {
+                any = true;
+                if !self.ports[i].has_memory() {
+                    // Said before the call, but on another way. If the guest is gone, that is seen later.
+                    let _ = self.ports[i].listen();
+                }
+                let now = self.clock.now();
+                self.device.advance(&mut self.ports, now);
+                let n = self.kind.calls.iter().position(|(c, _)| *c == call.0).unwrap_or(self.kind.calls.len());
+                self.made[n] += 1;
+                let (answer, _) = self.device.hcall(&mut self.ports, i, now, call, &arguments);
+                self.ports[i].answer(from, &answer);
+                self.device.advance(&mut self.ports, now);
+                cpu = from + 1;
+            }
+        }
+        any
+    }
+
+    /// Frames from the uplink, as the wire brings them; whether there were any.
+    fn arrive(&mut self) -> bool {
+        if !self.ports.iter().any(Port::connected) {
+            return false;
+        }
+        for n in 0..BURST {
+            let now = self.clock.now();
+            if self.free > now {
+                return n > 0;
+            }
+            let held = self.held.take();
+            let Some(len) = held.or_else(|| self.bill.0.borrow_mut().uplink.receive(now, &mut self.frame)) else {
+                return n > 0;
+            };
+            let frame = &self.frame[..len];
+            self.device.advance(&mut self.ports, now);
+            let taken = self.device.receive(&mut self.ports, now, frame);
+            self.device.advance(&mut self.ports, now);
+            let mut bill = self.bill.0.borrow_mut();
+            let (waits, off) = (bill.uplink.waits_for_receiver(), taken == Taken::Dropped(Drop::Off));
+            if waits {
+                bill.uplink.told(now, !off);
+            }
+            if taken == Taken::Hold || (off && waits) {
+                self.held = (taken == Taken::Hold).then_some(len);
+                self.free = now + if off { RETRY * 20 } else { RETRY };
+                return n > 0;
+            }
+            bill.arrives(now, frame);
+            let least = Time::from_ps(now.ps().saturating_sub(CATCH_UP.ps()));
+            let byte = Span::from_ps(8_000_000_000_000 / self.kind.bits_per_second);
+            self.free = self.free.max(least) + byte * (len.max(60) as u64 + WIRE_OVERHEAD);
+        }
+        true
+    }
+
+    /// When something is due without anybody saying so.
+    fn due(&self) -> Option<Time> {
+        let frame = if self.held.is_some() || self.free > self.clock.now() {
+            Some(self.free)
+        } else {
+            self.bill.0.borrow().uplink.due()
+        };
+        let frame = frame.filter(|_| self.ports.iter().any(Port::connected));
+        [self.device.next_due(), frame].into_iter().flatten().min()
+    }
+
+    fn report(&self) -> Report {
+        let bill = self.bill.0.borrow();
+        let mut l = bill.ledger.clone();
+        (l.tce_hcalls, l.tce_puts) =
+            self.ports.iter().map(Port::table_counts).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        l.hcalls = self.made.iter().sum::<u64>() + l.tce_hcalls;
+        let mut ledger: Vec<_> = Ledger::about().zip(l.entries()).map(|((n, about), (_, v))| (n, about, v)).collect();
+        let names =
+            self.kind.calls.iter().map(|c| c.1).chain([Name("hcall_other", "Calls that the device does not know.")]);
+        ledger.extend(names.zip(&self.made).map(|(Name(name, about), v)| (name, about, *v)));
+        ledger.push(("arrived_frames", "Frames that arrived from the wire.", bill.arrived.0));
+        ledger.push(("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1));
+        ledger.push(("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped));
+        Report {
+            device: self.kind.name,
+            bus: "hypervisor calls",
+            connected: self.ports.iter().any(Port::connected),
+            clients: self.guests,
+            ledger,
+            counters: self.device.counters(self.ports.len()),
+        }
+    }
+}
+
+/// Serves until a signal says to stop; then prints the ledger.
+pub(super) fn run<D: Behind>(
+    kind: &Kind,
+    device: D,
+    partitions: usize,
+    bill: Bill,
+    mut around: Around,
+) -> Result<(), Error> {
+    let failed = |what: String| Error { code: MISSED, what };
+    let system = |e: std::io::Error| failed(e.to_string());
+    exact_timers();
+    let stop = Interrupt::watched().map_err(system)?;
+    let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    flag::register(SIGUSR1, Arc::clone(&show)).map_err(system)?;
+    flag::register(SIGUSR2, Arc::clone(&cable)).map_err(system)?;
+    let say = |what: std::fmt::Arguments<'_>| {
+        if !around.quiet {
+            // Where even stderr is gone, nobody is told.
+            let _ = writeln!(stderr(), "doorbell: {what}");
+        }
+    };
+    let bill = Shared(Rc::new(RefCell::new(bill)));
+    let mut s = Served {
+        kind,
+        device,
+        ports: (0..partitions).map(|_| Partition::new(bill.clone())).collect(),
+        bill,
+        clock: Clock(Instant::now()),
+        made: vec![0; kind.calls.len() + 1],
+        guests: 0,
+        frame: vec![0; MAX_FRAME].into(),
+        held: None,
+        free: Time::ZERO,
+    };
+    let (mut plugged, mut called) = (true, Time::ZERO);
+    let mut ready = Vec::new();
+    say(format_args!("{} is ready, for {partitions} partition{}", kind.name, if partitions == 1 { "" } else { "s" }));
+    while !stop.came() {
+        if show.swap(false, Ordering::Relaxed) {
+            print(&s.report().show(around.format))?;
+        }
+        if cable.swap(false, Ordering::Relaxed) {
+            plugged = !plugged;
+            s.device.set_cable(partitions, s.clock.now(), plugged);
+            say(format_args!("the cable is {}", if plugged { "in" } else { "pulled" }));
+        }
+        if let Some(socket) = around.socket.accept().map_err(system)? {
+            match s.ports.iter().position(|p| !p.connected()) {
+                None => say(format_args!("a guest more than there are partitions is turned away")),
+                Some(i) => match Guest::greet(socket, (kind.unit)(i)) {
+                    Err(gone) => say(format_args!("a guest that is none: {gone}")),
+                    Ok(guest) => {
+                        s.guests += 1;
+                        if !s.ports.iter().any(Port::connected) {
+                            s.bill.0.borrow_mut().uplink.restart();
+                        }
+                        s.ports[i].connect(guest);
+                        say(format_args!("partition {i} has a guest"));
+                    }
+                },
+            }
+        }
+        let mut busy = s.calls();
+        let now = s.clock.now();
+        if busy {
+            called = now;
+        }
+        s.device.advance(&mut s.ports, now);
+        busy |= s.arrive();
+        s.bill.0.borrow_mut().uplink.flush();
+        for i in 0..s.ports.len() {
+            let there = s.ports[i].connected();
+            if let Err(gone) = s.ports[i].flush().and_then(|()| if busy { Ok(()) } else { s.ports[i].listen() }) {
+                say(format_args!("partition {i}: {gone}"));
+            }
+            if there && !s.ports[i].connected() {
+                s.device.let_go(&mut s.ports, i, now);
+            }
+        }
+        if let Some(why) = s.bill.0.borrow_mut().broken.take() {
+            return Err(failed(why));
+        }
+        if let Some(why) = s.bill.0.borrow_mut().uplink.lost.take() {
+            say(format_args!("the uplink is gone: {why}"));
+        }
+        if busy && around.metrics.is_none() {
+            continue;
+        }
+        let now = s.clock.now();
+        let awake = busy || now.since(called) < AWAKE;
+        let mut wait = if awake { Duration::ZERO } else { NAP };
+        if let Some(due) = s.due() {
+            wait = wait.min(Duration::from_nanos(due.since(now).ps().div_ceil(1000)));
+        }
+        let sleeps = wait > Duration::ZERO;
+        if sleeps {
+            s.ports.iter().for_each(|p| p.say_asleep(true));
+            // One may have come before it was told.
+            if s.ports.iter().any(|p| p.call(0).is_some()) {
+                wait = Duration::ZERO;
+            }
+        }
+        let takes_frames = s.free <= now && s.held.is_none() && s.ports.iter().any(Port::connected);
+        let bill = s.bill.0.borrow();
+        let mut fds: Vec<_> = around.metrics.iter().flat_map(Metrics::fds).collect();
+        let metrics = fds.len();
+        fds.push(around.socket.as_fd());
+        fds.extend(s.ports.iter().flat_map(Port::fds));
+        if takes_frames {
+            fds.extend(bill.uplink.fd());
+        }
+        readable(&fds, Some(wait), &mut ready).map_err(system)?;
+        drop(fds);
+        drop(bill);
+        if sleeps {
+            s.ports.iter().for_each(|p| p.say_asleep(false));
+        }
+        if let Some(m) = &mut around.metrics
+            && (ready[..metrics].contains(&true) || metrics > 1)
+        {
+            m.serve(|| s.report());
+        }
+    }
+    print(&s.report().show(around.format))?;
+    s.bill.0.borrow_mut().finish()
+}

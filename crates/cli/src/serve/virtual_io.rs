@@ -1,0 +1,174 @@
+//! What can be served behind hypervisor calls: one entry a kind of adapter.
+//!
+//! Each guest is a partition with one adapter. All adapters are on one hypervisor, which is this process, and their
+//! network is the uplink: the wire of the vNICs' servers, or what is behind the logical LAN's switch.
+
+use super::bill::Bill;
+use super::calls::{Around, Port, run};
+use crate::Error;
+use doorbell_attach::hcalls::{SUB_CRQ_INTERRUPTS, Unit, VETH, VNIC, unit_interrupt};
+use doorbell_devices::veth::{self, Veth};
+use doorbell_devices::vnic::{self, VnicServer};
+use doorbell_layout::{ibmveth, ibmvnic::hcall, ibmvnic::status};
+use doorbell_seam::{Hcall, HcallDevice, Span, Time};
+
+/// A device model that can be served so.
+pub(super) trait Behind: HcallDevice<Port> {
+    /// What it counted itself, of so many partitions together, by name.
+    fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)>;
+    /// The cable is pulled, or put in.
+    fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool);
+    /// A partition's guest has gone: what it had registered is taken back, as a hypervisor does.
+    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time);
+}
+
+/// A count's name, and what it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name(pub(super) &'static str, pub(super) &'static str);
+
+/// A kind of adapter.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) bits_per_second: u64,
+    /// The adapter of a partition.
+    pub(super) unit: fn(usize) -> Unit,
+    /// Its calls, as they are counted.
+    pub(super) calls: &'static [(u64, Name)],
+    pub(super) serve: fn(&Kind, Setup, Bill, Around) -> Result<(), Error>,
+}
+
+/// What is on the hypervisor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    /// Guests, each with an adapter.
+    pub(super) partitions: usize,
+    /// The first has the logical LAN's trunk.
+    pub(super) trunk: bool,
+}
+
+/// All of them.
+pub(super) static KINDS: [Kind; 2] = [
+    Kind {
+        name: "vnic",
+        bits_per_second: 100_000_000_000,
+        unit: |_| Unit { address: VNIC_UNIT, kind: VNIC },
+        calls: &VNIC_CALLS,
+        serve: |kind, setup, bill, around| {
+            run(kind, VnicServer::new(VNIC_CONFIG, setup.partitions), setup.partitions, bill, around)
+        },
+    },
+    Kind {
+        name: "veth",
+        bits_per_second: 10_000_000_000,
+        unit: |_| Unit { address: VETH_UNIT, kind: VETH },
+        calls: &VETH_CALLS,
+        serve: |kind, setup, bill, around| run(kind, Veth::new(lan(setup)), setup.partitions, bill, around),
+    },
+];
+
+// ---- vnic ----
+
+/// Each partition has its own device tree, so that all may have the same.
+const VNIC_UNIT: u32 = 0x3000_0003;
+
+const VNIC_CONFIG: vnic::Config = vnic::Config {
+    unit_address: VNIC_UNIT as u64,
+    crq_vector: unit_interrupt(VNIC_UNIT),
+    first_vector: SUB_CRQ_INTERRUPTS,
+    // A failover takes seconds in life; a client gives up after some more.
+    failover: Span::from_ms(100),
+    ..vnic::Config::POWERVM
+};
+
+const VNIC_CALLS: [(u64, Name); 11] = [
+    (hcall::REG_CRQ, Name("hcall_reg_crq", "H_REG_CRQ.")),
+    (hcall::FREE_CRQ, Name("hcall_free_crq", "H_FREE_CRQ.")),
+    (hcall::ENABLE_CRQ, Name("hcall_enable_crq", "H_ENABLE_CRQ.")),
+    (hcall::SEND_CRQ, Name("hcall_send_crq", "H_SEND_CRQ.")),
+    (hcall::VIO_SIGNAL, Name("hcall_vio_signal", "H_VIO_SIGNAL.")),
+    (hcall::VIOCTL, Name("hcall_vioctl", "H_VIOCTL.")),
+    (hcall::REG_SUB_CRQ, Name("hcall_reg_sub_crq", "H_REG_SUB_CRQ.")),
+    (hcall::FREE_SUB_CRQ, Name("hcall_free_sub_crq", "H_FREE_SUB_CRQ.")),
+    (hcall::SEND_SUB_CRQ, Name("hcall_send_sub_crq", "H_SEND_SUB_CRQ: the direct path.")),
+    (hcall::SEND_SUB_CRQ_INDIRECT, Name("hcall_send_sub_crq_indirect", "H_SEND_SUB_CRQ_INDIRECT.")),
+    (hcall::EOI, Name("hcall_eoi", "H_EOI.")),
+];
+
+/// Calls of a hypervisor's own until one is not busy.
+fn insist<D: HcallDevice<Port>>(d: &mut D, ports: &mut [Port], partition: usize, at: Time, call: u64, unit: u32) {
+    let mut a = [0; 9];
+    a[0] = unit.into();
+    // Busy calls are bounded by the devices' settings.
+    for _ in 0..10_000 {
+        if d.hcall(ports, partition, at, Hcall(call), &a).0.status != status::BUSY {
+            return;
+        }
+    }
+}
+
+impl Behind for VnicServer {
+    fn counters(&self, _: usize) -> Vec<(&'static str, u64)> {
+        self.counters.entries().collect()
+    }
+
+    fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool) {
+        for client in 0..partitions {
+            self.set_link(client, at, plugged);
+        }
+    }
+
+    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time) {
+        insist(self, ports, partition, at, hcall::FREE_CRQ, VNIC_UNIT);
+    }
+}
+
+// ---- veth ----
+
+const VETH_UNIT: u32 = 0x3000_0002;
+
+const VETH_CALLS: [(u64, Name); 10] = [
+    (ibmveth::H_REGISTER_LOGICAL_LAN, Name("hcall_register", "H_REGISTER_LOGICAL_LAN.")),
+    (ibmveth::H_FREE_LOGICAL_LAN, Name("hcall_free", "H_FREE_LOGICAL_LAN.")),
+    (ibmveth::H_ADD_LOGICAL_LAN_BUFFER, Name("hcall_add_buffer", "H_ADD_LOGICAL_LAN_BUFFER.")),
+    (ibmveth::H_ADD_LOGICAL_LAN_BUFFERS, Name("hcall_add_buffers", "H_ADD_LOGICAL_LAN_BUFFERS.")),
+    (ibmveth::H_FREE_LOGICAL_LAN_BUFFER, Name("hcall_free_buffer", "H_FREE_LOGICAL_LAN_BUFFER.")),
+    (ibmveth::H_SEND_LOGICAL_LAN, Name("hcall_send", "H_SEND_LOGICAL_LAN.")),
+    (ibmveth::H_MULTICAST_CTRL, Name("hcall_multicast", "H_MULTICAST_CTRL.")),
+    (ibmveth::H_CHANGE_LOGICAL_LAN_MAC, Name("hcall_change_mac", "H_CHANGE_LOGICAL_LAN_MAC.")),
+    (ibmveth::H_ILLAN_ATTRIBUTES, Name("hcall_attributes", "H_ILLAN_ATTRIBUTES.")),
+    (ibmveth::H_VIO_SIGNAL, Name("hcall_vio_signal", "H_VIO_SIGNAL.")),
+];
+
+/// An adapter for each partition, on one VLAN; the way out is the uplink behind the switch, or a partition's trunk.
+fn lan(setup: Setup) -> veth::Config {
+    let adapter = |i: usize| veth::Adapter {
+        unit: VETH_UNIT.into(),
+        vector: unit_interrupt(VETH_UNIT),
+        trunk: u8::from(setup.trunk && i == 0),
+        ..veth::Adapter::new(i, i as u8)
+    };
+    let mut config = veth::Config::new((0..setup.partitions).map(adapter).collect());
+    config.uplink = (!setup.trunk).then_some(veth::Uplink { port: 0, pvid: 1 });
+    config
+}
+
+impl Behind for Veth {
+    fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)> {
+        let mut all: Vec<(&'static str, u64)> = Veth::counters(self, 0).entries().collect();
+        for i in 1..partitions {
+            for (sum, (_, v)) in all.iter_mut().zip(Veth::counters(self, i).entries()) {
+                sum.1 += v;
+            }
+        }
+        all.push(("strangers", self.strangers()));
+        all
+    }
+
+    /// A logical LAN has no link.
+    fn set_cable(&mut self, _: usize, _: Time, _: bool) {}
+
+    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time) {
+        insist(self, ports, partition, at, ibmveth::H_FREE_LOGICAL_LAN, VETH_UNIT);
+    }
+}

@@ -1,0 +1,402 @@
+//! A recorded run as Perfetto shows it: what happened to the first packets, a lane for each place.
+//!
+//! Lanes are grouped: cores, the directions of the bus, the stages of the device's work, interrupts, the wire. On a
+//! core, steps nest in the call that made them. Elsewhere things may be under way together, so that a lane becomes
+//! as many as are needed, each thing on the first that is free. A [flow](flows) ties the places of one packet together.
+//!
+//! Perfetto counts nanoseconds. Begin and end are both rounded down, never the length, so that what nested still
+//! does; what lasts less may have no length there. The exact picoseconds are with each slice.
+
+mod flows;
+
+use crate::chrome::{Flow, Lane, Writer};
+use doorbell_bus::trace::{Call, Crossing, Event, Lent, Link, Stage, Step, What};
+use doorbell_lab::trace::Traced;
+use doorbell_seam::{Direction, Time};
+use flows::Place;
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io;
+
+/// A frame on the wire.
+#[derive(Debug)]
+struct Flight<'a> {
+    /// From the machine, not to it.
+    out: bool,
+    from: Time,
+    until: Time,
+    bytes: &'a [u8],
+}
+
+/// Where a slice is: the parts' order is the lanes'.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Key {
+    group: Group,
+    platform: usize,
+    number: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Group {
+    Cpu,
+    Bus,
+    Device,
+    Interrupts,
+    Wire,
+}
+
+/// Something on a lane.
+#[derive(Debug)]
+struct Slice {
+    key: Key,
+    from: Time,
+    until: Time,
+    name: Cow<'static, str>,
+    /// The inside of a JSON object, with a comma before it.
+    args: String,
+    /// A call, which steps nest in.
+    call: bool,
+}
+
+/// A slice in its place: its number, its row in the lane, from when to when in nanoseconds.
+type Placed = (usize, usize, (u64, u64));
+
+/// What of a recorded run is in the trace.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// Packets: frames on the wire, or what went between partitions.
+    pub(crate) packets: usize,
+    /// Whether the record ended before so many packets as were asked for.
+    pub(crate) cut: bool,
+}
+
+/// Writes the first packets of a run; the port carries so many bits a second.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn write(traced: &Traced, bits_per_second: u64, out: impl io::Write) -> io::Result<Written> {
+    let frames = frames(traced, bits_per_second);
+    let mut flows = flows::find(traced, &frames);
+    let span = |place: &Place| match *place {
+        Place::Event(platform, i) => {
+            let e = &traced.platforms[platform].events()[i];
+            (e.from, e.until)
+        }
+        Place::Frame(i) => (frames[i].from, frames[i].until),
+    };
+    flows.sort_by_key(|f| f.iter().map(span).min());
+    if frames.is_empty() {
+        // Between partitions there is no wire to count on.
+        flows.truncate(traced.packets as usize);
+    }
+    let last = flows.iter().flatten().map(|p| span(p).1).chain(frames.iter().map(|f| f.until)).max();
+    let crossed = if frames.is_empty() { flows.len() } else { frames.len() };
+    let cut = crossed < traced.packets as usize && traced.platforms.iter().any(|t| t.is_full());
+    // Fewer than were asked for: then it is all that there was.
+    let end = last.filter(|_| crossed >= traced.packets as usize).unwrap_or(Time::NEVER);
+    let mut slices: Vec<Slice> = Vec::new();
+    let mut at: Vec<Vec<Option<usize>>> = Vec::new();
+    for (platform, trace) in traced.platforms.iter().enumerate() {
+        at.push(vec![None; trace.events().len()]);
+        for (i, e) in trace.events().iter().enumerate().filter(|(_, e)| e.from <= end) {
+            if let Some(slice) = slice(platform, e, &trace.events()[i..]) {
+                at[platform][i] = Some(slices.len());
+                slices.push(slice);
+            }
+        }
+    }
+    let wire = slices.len();
+    slices.extend(frames.iter().map(|f| Slice {
+        key: Key { group: Group::Wire, platform: 0, number: u32::from(!f.out) },
+        from: f.from,
+        until: f.until,
+        name: "frame".into(),
+        args: format!(",\"bytes\":{}", f.bytes.len()),
+        call: false,
+    }));
+    let lanes = lay(&slices);
+    // When, and as which, a slice is written.
+    let mut met = vec![(0, 0); slices.len()];
+    for (n, (slice, _, (begin, _))) in lanes.values().flatten().enumerate() {
+        met[*slice] = (*begin, n);
+    }
+    let mut flow_of: Vec<Option<Flow>> = vec![None; slices.len()];
+    for (n, flow) in flows.iter().enumerate() {
+        let mut on: Vec<usize> = flow
+            .iter()
+            .filter_map(|p| match *p {
+                Place::Event(platform, i) => at[platform][i],
+                Place::Frame(i) => Some(wire + i),
+            })
+            .collect();
+        // As Perfetto will meet them.
+        on.sort_by_key(|s| met[*s]);
+        on.dedup();
+        for (k, s) in on.iter().enumerate().filter(|_| on.len() > 1) {
+            flow_of[*s] = Some(Flow { id: n + 1, comes: k > 0, goes: k + 1 < on.len() });
+        }
+    }
+    emit(&slices, &lanes, &flow_of, traced.platforms.len(), out)?;
+    Ok(Written { packets: crossed, cut })
+}
+
+/// The first frames on the wire, in the order in which they left.
+fn frames(traced: &Traced, bits_per_second: u64) -> Vec<Flight<'_>> {
+    let mut all: Vec<Flight<'_>> = match &traced.wires {
+        Some(wires) => [true, false]
+            .into_iter()
+            .zip(wires)
+            .flat_map(|(out, wire)| {
+                wire.iter().map(move |f| {
+                    // At the machine's end of the link: where it leaves, where it arrives.
+                    let from = if out { f.left } else { Time::from_ps(f.arrived.ps().saturating_sub(f.took.ps())) };
+                    Flight { out, from, until: from + f.took, bytes: &f.frame }
+                })
+            })
+            .collect(),
+        None => traced
+            .platforms
+            .iter()
+            .flat_map(|t| {
+                t.events().iter().filter_map(move |e| match e.what {
+                    What::Frame(b) => Some(Flight {
+                        out: true,
+                        from: e.from,
+                        until: e.from + doorbell_lab::clock::link::takes(bits_per_second, t.bytes(b)?.len()),
+                        bytes: t.bytes(b)?,
+                    }),
+                    _ => None,
+                })
+            })
+            .collect(),
+    };
+    all.sort_by_key(|f| f.from);
+    all.truncate(traced.packets as usize);
+    all
+}
+
+/// An event as a slice; `then` are the events from it on. A frame is none here: it is the wire's.
+fn slice(platform: usize, e: &Event, then: &[Event]) -> Option<Slice> {
+    let (group, number, name, args): (_, u32, Cow<'static, str>, String) = match &e.what {
+        What::Core(n, step) => {
+            let (name, args) = core(step);
+            (Group::Cpu, u32::from(*n), name, args)
+        }
+        What::Bus(link, Crossing { name, at, bytes, count }) => {
+            let args = format!(",\"address\":\"{:#x}\",\"bytes\":{bytes},\"count\":{count}", at.0);
+            (Group::Bus, *link as u32, (*name).into(), args)
+        }
+        What::Device(stage, at, b) => {
+            let args = format!(",\"address\":\"{:#x}\",\"bytes\":{}", at.0, b.len);
+            (Group::Device, *stage as u32, stage_name(*stage).into(), args)
+        }
+        What::Line(n) => (Group::Interrupts, 2 * u32::from(*n), "high".into(), String::new()),
+        What::Message(n) => (Group::Interrupts, 2 * u32::from(*n) + 1, "pending".into(), String::new()),
+        What::Frame(_) => return None,
+    };
+    let until = match e.what {
+        // Until its handler runs.
+        What::Message(n) => then
+            .iter()
+            .find(|t| t.from >= e.from && matches!(t.what, What::Core(_, Step::Call(Call::Interrupt(v))) if v == n))
+            .map_or(e.until, |t| t.from),
+        _ => e.until,
+    };
+    let call = matches!(e.what, What::Core(_, Step::Call(_)));
+    Some(Slice { key: Key { group, platform, number }, from: e.from, until, name, args, call })
+}
+
+fn stage_name(s: Stage) -> &'static str {
+    match s {
+        Stage::FetchDescriptors => "fetch descriptors",
+        Stage::FetchData => "fetch data",
+        Stage::WriteBack => "write back",
+        Stage::DeliverData => "deliver data",
+    }
+}
+
+fn core(step: &Step) -> (Cow<'static, str>, String) {
+    let lent = |l: &Lent| {
+        let dir = if l.dir == Direction::ToDevice { "to the device" } else { "from the device" };
+        format!(",\"address\":\"{:#x}\",\"bytes\":{},\"direction\":\"{dir}\"", l.at.0, l.len)
+    };
+    let register =
+        |r: &doorbell_seam::Reg, size: u8| format!(",\"register\":\"{}+{:#x}\",\"bytes\":{size}", r.region, r.offset);
+    match step {
+        Step::Call(call) => match call {
+            Call::Transmit => ("transmit".into(), String::new()),
+            Call::Poll => ("poll".into(), String::new()),
+            Call::Interrupt(n) => ("interrupt".into(), format!(",\"number\":{n}")),
+            Call::Work => ("work".into(), String::new()),
+            Call::Stack => ("stack".into(), String::new()),
+            Call::Timers => ("timers".into(), String::new()),
+            Call::Application => ("application".into(), String::new()),
+        },
+        // As the profile's prices are called.
+        Step::Work(w) => (format!("cpu.{}", w.kind().name()).into(), format!(",\"amount\":{}", w.amount())),
+        Step::Read(r, size) => ("register read".into(), register(r, *size)),
+        Step::Write(r, size) => ("register write".into(), register(r, *size)),
+        Step::Fence => ("fence".into(), String::new()),
+        Step::Map(l) => ("map".into(), lent(l)),
+        Step::Unmap(l) => ("unmap".into(), lent(l)),
+        Step::Look(l) => ("look".into(), lent(l)),
+        Step::Copy(at, len) => ("copy".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0)),
+        Step::Hcall(c) => ("hcall".into(), format!(",\"call\":\"{:#x}\"", c.0)),
+    }
+}
+
+/// Gives each slice its place; a lane's slices are in the order in which they are to be written.
+fn lay(slices: &[Slice]) -> BTreeMap<Key, Vec<Placed>> {
+    let mut lanes: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+    for (i, s) in slices.iter().enumerate() {
+        lanes.entry(s.key).or_default().push(i);
+    }
+    lanes
+        .into_iter()
+        .map(|(key, all)| (key, if key.group == Group::Cpu { nest(slices, &all) } else { rows(slices, all) }))
+        .collect()
+}
+
+fn ns(t: Time) -> u64 {
+    t.ps() / 1000
+}
+
+/// On a core: a call, which is noted when it is over, has made the steps noted since it began.
+fn nest(slices: &[Slice], all: &[usize]) -> Vec<Placed> {
+    let span = |s: &usize| (ns(slices[*s].from), ns(slices[*s].until));
+    let mut placed: Vec<Placed> = Vec::with_capacity(all.len());
+    let mut done = 0;
+    for (k, &call) in all.iter().enumerate().filter(|(_, s)| slices[**s].call) {
+        let before = &all[done..k];
+        let own = before.iter().rposition(|s| slices[*s].from < slices[call].from).map_or(0, |n| n + 1);
+        let (outside, inside) = before.split_at(own);
+        placed.extend(outside.iter().map(|s| (*s, 0, span(s))));
+        placed.push((call, 0, span(&call)));
+        steps(slices, inside, span(&call), &mut placed);
+        done = k + 1;
+    }
+    placed.extend(all[done..].iter().map(|s| (*s, 0, span(s))));
+    placed
+}
+
+/// The steps of a call. What takes no time of its own, such as a mapping where the driver's work for it was
+/// declared apart, could not be told apart when there is much of it: it shares the time of the work beside it.
+fn steps(slices: &[Slice], steps: &[usize], (from, until): (u64, u64), placed: &mut Vec<Placed>) {
+    let first = placed.len();
+    let span = |s: &usize| (ns(slices[*s].from), ns(slices[*s].until));
+    let instant = |s: &usize| slices[*s].from == slices[*s].until;
+    let mut k = 0;
+    while k < steps.len() {
+        let at = slices[steps[k]].from;
+        let n = steps[k..].iter().take_while(|s| instant(s) && slices[**s].from == at).count();
+        if n == 0 {
+            placed.push((steps[k], 0, span(&steps[k])));
+            k += 1;
+            continue;
+        }
+        let before = steps[..k].last().filter(|s| slices[**s].until == at && !instant(s));
+        let after = steps.get(k + n).filter(|s| slices[**s].from == at);
+        let priced = before.filter(|s| slices[**s].name == "cpu.map");
+        let beside = priced.or(after).or(before).map(span);
+        for (i, s) in steps[k..k + n].iter().enumerate() {
+            let part = |(a, b): (u64, u64), i: usize| a + (b - a) * i as u64 / n as u64;
+            // With nothing beside it, at a call's very end it would be seen after it.
+            let alone = ns(at).min(until.saturating_sub(1).max(from));
+            placed.push((*s, 1, beside.map_or((alone, alone), |b| (part(b, i), part(b, i + 1)))));
+        }
+        k += n;
+    }
+    // The work before what shares its time.
+    placed[first..].sort_by_key(|p| (p.2.0, Reverse(p.2.1), p.1));
+    placed[first..].iter_mut().for_each(|p| p.1 = 0);
+}
+
+/// Elsewhere: each on the first row that is free.
+fn rows(slices: &[Slice], mut all: Vec<usize>) -> Vec<Placed> {
+    all.sort_by_key(|s| (ns(slices[*s].from), ns(slices[*s].until)));
+    let mut free: Vec<u64> = Vec::new();
+    let mut placed: Vec<Placed> = Vec::with_capacity(all.len());
+    for s in all {
+        let (from, until) = (ns(slices[s].from), ns(slices[s].until));
+        let row = free.iter().position(|f| *f <= from).unwrap_or_else(|| {
+            free.push(0);
+            free.len() - 1
+        });
+        free[row] = until;
+        placed.push((s, row, (from, until)));
+    }
+    placed.sort_by_key(|p| (p.1, p.2.0, Reverse(p.2.1)));
+    placed
+}
+
+fn emit(
+    slices: &[Slice],
+    lanes: &BTreeMap<Key, Vec<Placed>>,
+    flows: &[Option<Flow>],
+    platforms: usize,
+    out: impl io::Write,
+) -> io::Result<()> {
+    let mut w = Writer::begin(out)?;
+    let (mut group, mut number, mut last) = (0, 0, None);
+    for (key, placed) in lanes {
+        if last != Some((key.group, key.platform)) {
+            last = Some((key.group, key.platform));
+            group += 1;
+            w.group(group, &group_name(key, platforms))?;
+        }
+        let first = number + 1;
+        let count = placed.iter().map(|p| p.1 + 1).max().unwrap_or(0);
+        for row in 0..count {
+            number += 1;
+            let name = lane_name(key);
+            let name = if row == 0 { name } else { format!("{name} ({})", row + 1) };
+            w.lane(Lane { group, number }, &name)?;
+        }
+        for (s, row, span) in placed {
+            let Slice { from, until, name, args, .. } = &slices[*s];
+            let (start, lasts) = (from.ps(), until.since(*from).ps());
+            let packet = flows[*s].map_or(String::new(), |f| format!(",\"packet\":{}", f.id));
+            let lane = Lane { group, number: first + row };
+            let args = format_args!("\"start_ps\":{start},\"lasts_ps\":{lasts}{args}{packet}");
+            w.slice(lane, *span, name, flows[*s], args)?;
+        }
+    }
+    w.finish()
+}
+
+fn group_name(key: &Key, platforms: usize) -> String {
+    let name = match key.group {
+        Group::Cpu => "CPU",
+        Group::Bus => "bus",
+        Group::Device => "device",
+        Group::Interrupts => "interrupts",
+        Group::Wire => return "wire".to_owned(),
+    };
+    if platforms > 1 { format!("{name} of partition {}", key.platform) } else { name.to_owned() }
+}
+
+fn lane_name(key: &Key) -> String {
+    let n = key.number;
+    let links = [
+        (Link::PcieDown, "PCIe toward the device"),
+        (Link::PcieUp, "PCIe toward the host"),
+        (Link::Pci, "PCI"),
+        (Link::AxiRead, "AXI read data"),
+        (Link::AxiWrite, "AXI write data"),
+        (Link::AxiLite, "AXI4-Lite registers"),
+        (Link::Hypervisor, "hypervisor's copies"),
+    ];
+    let stages = [Stage::FetchDescriptors, Stage::FetchData, Stage::WriteBack, Stage::DeliverData];
+    match key.group {
+        Group::Cpu => format!("core {n}"),
+        Group::Bus => links.iter().find(|l| l.0 as u32 == n).map_or("bus", |l| l.1).to_owned(),
+        Group::Device => stages.iter().find(|s| **s as u32 == n).map_or("", |s| stage_name(*s)).to_owned(),
+        Group::Interrupts if n.is_multiple_of(2) => format!("line {}", n / 2),
+        Group::Interrupts => format!("message {}", n / 2),
+        Group::Wire => if n == 0 { "wire out" } else { "wire in" }.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

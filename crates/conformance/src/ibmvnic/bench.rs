@@ -1,0 +1,282 @@
+//! Driver, server and machine at once.
+
+use super::spy::Spy;
+use doorbell_bus::reorder::{Order, Reorder};
+use doorbell_bus::tce::{Prices, Table, Window};
+use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Mapping, Partitions, Platform, Vio};
+use doorbell_devices::vnic::{self, VnicServer};
+use doorbell_drivers::ibmvnic::{Config, Ibmvnic};
+use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_packet::{More, Packet, Piece, Todo};
+use doorbell_seam::{Buf, Fence, Hypervisor, Place, Span, Taken, Time, WorkKind};
+use std::collections::VecDeque;
+
+/// One partition and its hypervisor.
+pub type System = Machine<Partitions<Vio>, Hypervised<Spy>>;
+
+/// A host that has such a machine beneath.
+pub trait Model: Hypervisor {
+    /// It.
+    fn system(&mut self) -> &mut System;
+}
+
+impl Model for System {
+    fn system(&mut self) -> &mut System {
+        self
+    }
+}
+
+impl Model for Reorder<System> {
+    fn system(&mut self) -> &mut System {
+        &mut self.inner
+    }
+}
+
+/// A machine with this adapter.
+pub fn system(cfg: vnic::Config) -> System {
+    let prices = Prices { put: Span::from_ns(300), ..Prices::default() };
+    let window = Window { base: 0x8000_0000, pages: 1 << 15, multi: true, prices };
+    let platform = Platform::new(1 << 32, 96 << 20, Guard::Byte);
+    let port = Vio::new(platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))), Span::from_ns(50));
+    let mut costs = Costs::FREE;
+    costs.relax = Span::from_us(1);
+    // While a packet is handed up, others land.
+    costs.work[WorkKind::RxPacket as usize].each = Span::from_us(1);
+    let partitions = Partitions::new(vec![port], vec![0], Span::from_ns(600));
+    let mut h = Machine::new(partitions, Hypervised(Spy::new(VnicServer::new(cfg, 1))), costs, 1);
+    h.bus.platform_mut().capture();
+    h
+}
+
+/// The same with a CPU that reorders, on which a fence that is `ignored` does nothing.
+pub fn reordered(order: Order, ignored: Option<Fence>) -> impl Fn(vnic::Config) -> Reorder<System> {
+    move |cfg| {
+        let mut h = Reorder::new(system(cfg), order);
+        h.ignored = ignored;
+        h
+    }
+}
+
+/// Receives what a driver hands up.
+#[derive(Debug, Default)]
+pub(super) struct Up {
+    pub(super) sent: Vec<(Buf, u32, bool)>,
+    pub(super) received: Vec<(Packet, bool)>,
+}
+
+impl Sink for Up {
+    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
+        self.sent.push((b, cookie, last));
+    }
+    fn received(&mut self, p: Packet, verified: bool) {
+        self.received.push((p, verified));
+    }
+}
+
+pub(super) struct Bench<M: Model> {
+    pub(super) h: M,
+    pub(super) nic: Ibmvnic,
+    pub(super) up: Up,
+    pub(super) wire: VecDeque<Vec<u8>>,
+}
+
+/// What the driver is set up with, small.
+pub(super) fn small() -> Config {
+    let d = vnic::Config::POWERVM;
+    Config {
+        tx_entries: 64,
+        rx_entries: 64,
+        tso_buffers: 4,
+        crq_vector: d.crq_vector,
+        ..Config::new(d.unit_address, d.mac)
+    }
+}
+
+impl<M: Model> Bench<M> {
+    pub(super) fn new(mut h: M, c: &Config) -> Bench<M> {
+        let nic = Ibmvnic::open(&mut h, c).unwrap();
+        let mut b = Bench { h, nic, up: Up::default(), wire: VecDeque::new() };
+        b.settle();
+        b
+    }
+
+    /// Open, with carrier.
+    pub(super) fn up(make: impl Fn(vnic::Config) -> M, cfg: vnic::Config, c: &Config) -> Bench<M> {
+        let b = Bench::new(make(cfg), c);
+        assert!(b.nic.is_running(), "{:?}", b.nic.stats());
+        b
+    }
+
+    pub(super) fn spy(&mut self) -> &mut Spy {
+        &mut self.h.system().device.0
+    }
+
+    /// Something happens to the server, from outside, now.
+    pub(super) fn event(&mut self, f: impl FnOnce(&mut VnicServer, Time)) {
+        self.h.system().outside(|d, _, at| f(&mut d.0.server, at));
+    }
+
+    pub(super) fn counters(&mut self) -> vnic::Counters {
+        self.spy().server.counters
+    }
+
+    /// The next interrupt that is there.
+    fn vector(&mut self) -> Option<u16> {
+        let now = self.h.now();
+        let m = self.h.system();
+        m.catch_up();
+        let p = m.bus.platform_mut();
+        let v = (0..64).find(|v| p.message_pending(*v).is_some_and(|t| t <= now))?;
+        p.take_message(v);
+        Some(v)
+    }
+
+    /// Takes interrupts, polls and works until there is nothing for now.
+    pub(super) fn run(&mut self) {
+        for _ in 0..10_000 {
+            let Some(v) = self.vector() else { return };
+            if self.nic.interrupt(&mut self.h, v) == Irq::Poll {
+                self.poll();
+            }
+        }
+        panic!("it interrupts for ever");
+    }
+
+    pub(super) fn poll(&mut self) {
+        for q in 0..self.nic.queue_stats().len() {
+            loop {
+                match self.nic.poll_on(&mut self.h, q, 16, &mut self.up) {
+                    Poll::Again => {}
+                    Poll::Idle => break,
+                    Poll::Work => self.nic.work(&mut self.h),
+                }
+            }
+        }
+    }
+
+    /// Some time passes, with all that happens in it.
+    pub(super) fn wait(&mut self, span: Span) {
+        let until = self.h.now() + span;
+        while self.h.now() < until {
+            self.h.delay(Span::from_us(5));
+            self.run();
+        }
+    }
+
+    pub(super) fn settle(&mut self) {
+        self.wait(Span::from_us(300));
+    }
+
+    pub(super) fn packet(&mut self, bytes: &[u8], cuts: &[usize], todo: Todo, cookie: u32) -> Packet {
+        let mut ends: Vec<usize> = cuts.to_vec();
+        ends.push(bytes.len());
+        let (mut from, mut pieces) = (0, Vec::new());
+        for end in ends {
+            let len = (end - from) as u32;
+            let buf = self.h.buffer(len + 10, Place { align: 64, offset: 41 }).unwrap();
+            self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
+            pieces.push(Piece { buf, start: 6, len });
+            from = end;
+        }
+        let mut pieces = pieces.into_iter();
+        let head = pieces.next().unwrap();
+        let frags: Vec<Piece> = pieces.collect();
+        let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: vec![] }));
+        Packet { head, todo, more, cookie }
+    }
+
+    pub(super) fn transmit(&mut self, bytes: &[u8], todo: Todo, more: bool) -> Tx {
+        let p = self.packet(bytes, &[], todo, 7);
+        self.nic.transmit(&mut self.h, p, more)
+    }
+
+    /// Sends one packet; what came out on the wire.
+    pub(super) fn send(&mut self, bytes: &[u8], todo: Todo) -> Vec<Vec<u8>> {
+        assert_eq!(self.transmit(bytes, todo, false), Tx::Ok);
+        self.settle();
+        self.wire()
+    }
+
+    /// Sends a packet that is dropped, and releases it.
+    pub(super) fn refused(&mut self, bytes: &[u8], todo: Todo) {
+        match self.transmit(bytes, todo, false) {
+            Tx::Dropped(p) => p.release(&mut self.h),
+            t => panic!("{t:?}"),
+        }
+    }
+
+    pub(super) fn wire(&mut self) -> Vec<Vec<u8>> {
+        let mut all: Vec<Vec<u8>> = self.wire.drain(..).collect();
+        let drained = self.h.system().bus.platform_mut().drain_capture(|_, f| {
+            all.push(f.to_vec());
+            Ok::<(), ()>(())
+        });
+        assert_eq!(drained, Ok(()));
+        all
+    }
+
+    pub(super) fn inject(&mut self, frame: &[u8]) -> Taken {
+        self.h.system().outside(|d, bus, at| {
+            use doorbell_seam::HcallDevice;
+            d.0.receive(&mut bus.ports, at, frame)
+        })
+    }
+
+    /// What was handed up, and whether it was vouched for.
+    pub(super) fn came(&mut self) -> Vec<(Vec<u8>, bool, Todo)> {
+        let mut frames = Vec::new();
+        for (p, verified) in std::mem::take(&mut self.up.received) {
+            let mut bytes = Vec::new();
+            for q in p.pieces() {
+                self.h.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
+            }
+            frames.push((bytes, verified, p.todo));
+            p.release(&mut self.h);
+        }
+        frames
+    }
+
+    pub(super) fn receive(&mut self, frame: &[u8]) -> Vec<(Vec<u8>, bool, Todo)> {
+        assert_eq!(self.inject(frame), Taken::Yes);
+        self.settle();
+        self.came()
+    }
+
+    /// Releases what came back; how many packets.
+    pub(super) fn reclaim(&mut self) -> usize {
+        let sent = std::mem::take(&mut self.up.sent);
+        let n = sent.iter().filter(|s| s.2).count();
+        for (b, ..) in sent {
+            self.h.release(b);
+        }
+        n
+    }
+
+    /// Closes the adapter, and sees that nothing is left and every packet accounted for.
+    pub(super) fn close(mut self) {
+        self.settle();
+        self.poll();
+        self.reclaim();
+        assert!(self.nic.is_drained());
+        self.came();
+        let (s, q, d) = (self.nic.stats(), self.nic.totals(), self.counters());
+        assert_eq!(q.tx_packets, d.tx_taken, "what the driver gave is what the server took");
+        assert_eq!(q.tx_packets, q.tx_completed + q.tx_errors + q.tx_lost);
+        assert_eq!(d.tx_taken, d.tx_sent + d.tx_errors + d.tx_discarded + d.tx_lost);
+        assert_eq!(q.tx_completed + q.tx_errors, d.completions, "every report was taken");
+        assert_eq!(d.rx_packets, q.rx_packets + q.rx_unread + q.rx_no_memory);
+        assert_eq!((q.tx_bad_correlator, q.rx_bad_correlator, q.rx_malformed), (0, 0, 0));
+        assert_eq!(q.rx_added, d.rx_buffers);
+        self.nic.close(&mut self.h);
+        let d = self.h.system().device.0.server.counters;
+        assert_eq!((d.maps, self.h.system().device.0.server.live_maps(0)), (d.unmaps, 0), "maps");
+        assert_eq!(d.maps, s.maps);
+        assert_eq!((d.queue_faults, d.dma_faults), (0, 0));
+        let m = self.h.system();
+        m.flush_posted();
+        let p = m.bus.platform_mut();
+        let l = &p.ledger;
+        assert_eq!((l.buffers_taken, l.dma_faults), (l.buffers_released, 0));
+        assert_eq!((p.memory.lent(), p.live_entries()), ((0, 0), 0), "all that was taken comes back");
+    }
+}

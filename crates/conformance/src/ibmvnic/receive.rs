@@ -1,0 +1,189 @@
+//! Receiving: buffers in arrays, frames out of them, and interrupts.
+
+use super::bench::{Bench, Model, small};
+use crate::frames::{ip, tagged};
+use doorbell_devices::vnic::{Config, Serial, Server};
+use doorbell_drivers::ibmvnic::Config as Driver;
+use doorbell_layout::ibmvnic::{hcall, status, vioctl};
+use doorbell_packet::headers::Layers;
+use doorbell_seam::{Drop, Span, Taken};
+
+const PVM: Config = Config::POWERVM;
+
+/// Frames of all lengths, wherever the server puts them in the buffer.
+pub fn frames_come_up<M: Model>(make: impl Fn(Config) -> M) {
+    for rx_offset in [0, 2, 127] {
+        let server = Server { rx_offset, ..Server::POWERVM };
+        let mut b = Bench::up(&make, Config { servers: [server; 2], ..PVM }, &small());
+        let to = b.nic.config().mac;
+        for payload in [0, 1, 63, 64, 65, 500, 1400, 1460] {
+            let frame = ip(to, true, false, payload);
+            let came = b.receive(&frame);
+            assert_eq!(came.len(), 1);
+            assert!(came[0].0 == frame && came[0].1);
+        }
+        assert_eq!(b.inject(&ip(to, true, false, 1475)), Taken::Dropped(Drop::Malformed));
+        b.close();
+    }
+}
+
+/// A frame is vouched for with both flags, never with one.
+pub fn verified_takes_both_flags<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b = Bench::up(&make, PVM, &small());
+    let to = b.nic.config().mac;
+    let good = ip(to, true, false, 100);
+    let mut bad_transport = good.clone();
+    bad_transport[80] ^= 1;
+    let mut bad_ip = good.clone();
+    bad_ip[24] ^= 1;
+    for (f, verified) in [(good, true), (bad_transport, false), (bad_ip, false), (ip(to, false, true, 9), true)] {
+        assert_eq!(b.receive(&f)[0].1, verified);
+    }
+    b.close();
+    let mut b = Bench::up(&make, PVM, &Driver { checksum: false, ..small() });
+    assert!(!b.receive(&ip(to, true, false, 100))[0].1, "not asked for");
+    b.close();
+}
+
+/// A tag that the server took out comes beside the packet.
+pub fn a_stripped_tag_comes_beside<M: Model>(make: impl Fn(Config) -> M) {
+    for vlan_strip in [true, false] {
+        let server = Server { vlan_strip, ..Server::POWERVM };
+        let mut b = Bench::up(&make, Config { servers: [server; 2], ..PVM }, &small());
+        let frame = ip(b.nic.config().mac, true, false, 100);
+        let came = b.receive(&tagged(&frame, 0x6004));
+        if vlan_strip {
+            assert_eq!((&came[0].0, came[0].2.vlan), (&frame, Some(0x6004)));
+        } else {
+            assert_eq!((&came[0].0, came[0].2.vlan), (&tagged(&frame, 0x6004), None));
+        }
+        b.close();
+    }
+}
+
+/// Sixteen buffers a call, one call for sixteen frames; a rest only when less than half are out.
+pub fn buffers_in_arrays_of_sixteen<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b = Bench::up(&make, PVM, &small());
+    let counts =
+        |b: &mut Bench<M>| -> Vec<u64> { b.spy().called(hcall::SEND_SUB_CRQ_INDIRECT).iter().map(|a| a[3]).collect() };
+    assert_eq!(counts(&mut b), [16; 4], "64 at first");
+    let frame = ip(b.nic.config().mac, true, false, 100);
+    for _ in 0..160 {
+        assert_eq!(b.receive(&frame).len(), 1);
+    }
+    assert_eq!(counts(&mut b), [16; 14], "one call for sixteen frames");
+    b.close();
+    let mut b = Bench::up(&make, PVM, &Driver { rx_entries: 20, ..small() });
+    assert_eq!(counts(&mut b), [16], "the rest waits: more than half are out");
+    assert_eq!(b.nic.lent(), 16);
+    for _ in 0..100 {
+        assert_eq!(b.receive(&frame).len(), 1);
+    }
+    b.close();
+}
+
+/// A refused array stays with the driver, which gives it again.
+pub fn a_refused_array_is_given_again<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b = Bench::up(make, PVM, &small());
+    b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, status::HARDWARE, 2));
+    let frame = ip(b.nic.config().mac, true, false, 100);
+    for _ in 0..20 {
+        assert_eq!(b.receive(&frame).len(), 1);
+    }
+    let q = b.nic.totals();
+    assert_eq!((q.rx_add_failed, q.rx_add_arrays, b.nic.lent()), (2, 5, 60));
+    b.close();
+}
+
+/// Without buffers frames are lost, and counted by the server.
+pub fn without_buffers_frames_are_lost<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b = Bench::up(make, PVM, &small());
+    let frame = ip(b.nic.config().mac, true, false, 100);
+    let mut lost = 0;
+    for _ in 0..70 {
+        match b.inject(&frame) {
+            Taken::Yes => {}
+            Taken::Dropped(Drop::NoBuffer) => lost += 1,
+            t => panic!("{t:?}"),
+        }
+    }
+    assert_eq!(lost, 6);
+    b.settle();
+    assert_eq!(b.came().len(), 64);
+    assert_eq!(b.receive(&frame).len(), 1, "and then again");
+    b.close();
+}
+
+/// A handler switches its own interrupt off, the poll on; what comes between the last look and that is found by
+/// looking again.
+pub fn interrupts<M: Model>(make: impl Fn(Config) -> M) {
+    use doorbell_drivers::Driver as _;
+    let mut b = Bench::up(make, PVM, &small());
+    let v = b.nic.vectors(0);
+    assert_eq!(v.len(), 2);
+    b.spy().calls.clear();
+    let frame = ip(b.nic.config().mac, true, false, 100);
+    b.inject(&frame);
+    b.h.delay(Span::from_us(5));
+    assert_eq!(b.nic.interrupt(&mut b.h, v[1]), doorbell_drivers::Irq::Poll);
+    let vioctl =
+        |b: &mut Bench<M>| -> Vec<(u64, u64)> { b.spy().called(hcall::VIOCTL).iter().map(|a| (a[1], a[2])).collect() };
+    let off = (vioctl::DISABLE_VIO_INTERRUPT, u64::from(v[1]));
+    let on = (vioctl::ENABLE_VIO_INTERRUPT, u64::from(v[1]));
+    assert_eq!(vioctl(&mut b), [off]);
+    b.poll();
+    assert_eq!(vioctl(&mut b), [off, on]);
+    assert_eq!(b.came().len(), 1);
+    // A frame that lands while the interrupt is being switched on: too late for the poll.
+    b.inject(&frame);
+    b.h.delay(Span::from_us(5));
+    assert_eq!(b.nic.interrupt(&mut b.h, v[1]), doorbell_drivers::Irq::Poll);
+    b.inject(&frame);
+    b.poll();
+    b.settle();
+    assert_eq!(b.came().len(), 2);
+    assert_eq!(b.nic.interrupt(&mut b.h, 60), doorbell_drivers::Irq::None);
+    assert_eq!(b.nic.stats().stray_irqs, 1);
+    b.run();
+    b.close();
+}
+
+/// Frames that land while earlier ones are handed up: byte 0 is looked at before the rest.
+pub fn receive_during_a_poll<M: Model>(make: impl Fn(Config) -> M) {
+    let serial = Serial { receive: Span::from_ns(900), ..Serial::FREE };
+    let mut b = Bench::up(make, Config { serial, ..PVM }, &small());
+    let to = b.nic.config().mac;
+    for round in 0..100usize {
+        for i in 0..12 {
+            b.inject(&ip(to, true, false, 100 + i * 50 + round));
+        }
+        // The poll begins when the first is there.
+        b.h.delay(Span::from_ns(950));
+        b.run();
+        b.settle();
+        let came = b.came();
+        assert_eq!(came.len(), 12, "landed during a poll");
+        for (i, (f, verified, _)) in came.iter().enumerate() {
+            assert!(*verified && *f == ip(to, true, false, 100 + i * 50 + round), "landed during a poll");
+        }
+    }
+    b.close();
+}
+
+/// One flow stays on one queue, and several queues share the flows.
+pub fn queues_share_the_flows<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b = Bench::up(make, PVM, &Driver { queues: 4, ..small() });
+    let to = b.nic.config().mac;
+    for port in 0..64u8 {
+        let mut f = ip(to, true, false, 100);
+        let l4 = usize::from(Layers::of(&f).unwrap().l4);
+        f[l4 + 1] = port;
+        for _ in 0..2 {
+            b.receive(&f);
+        }
+    }
+    let each: Vec<u64> = b.nic.queue_stats().iter().map(|q| q.rx_packets).collect();
+    assert_eq!(each.iter().sum::<u64>(), 128);
+    assert!(each.iter().all(|n| *n > 8 && n.is_multiple_of(2)), "{each:?}");
+    b.close();
+}

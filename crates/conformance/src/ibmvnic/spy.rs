@@ -1,0 +1,69 @@
+//! A server behind somebody who keeps every call, and refuses what a test says.
+
+use doorbell_devices::vnic::VnicServer;
+use doorbell_seam::{Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
+
+/// A call: number, arguments, answer.
+pub type Call = (u64, [u64; 9], i64);
+
+/// The hypervisor as a driver sees it.
+#[derive(Debug)]
+pub struct Spy {
+    /// The server behind it.
+    pub server: VnicServer,
+    /// What was called, while `keep` is set.
+    pub calls: Vec<Call>,
+    /// Whether calls are kept.
+    pub keep: bool,
+    /// A call, a value that one of its arguments has, its answer, and how often it is given.
+    pub refuse: Vec<(u64, Option<u64>, i64, u32)>,
+    /// When this call is first made, the servers have only so many queues left.
+    pub limit_at: Option<(u64, u64)>,
+}
+
+impl Spy {
+    /// In front of `server`; calls are kept.
+    pub fn new(server: VnicServer) -> Spy {
+        Spy { server, calls: vec![], keep: true, refuse: vec![], limit_at: None }
+    }
+
+    /// The calls with this number, so far.
+    pub fn called(&self, number: u64) -> Vec<[u64; 9]> {
+        self.calls.iter().filter(|c| c.0 == number).map(|c| c.1).collect()
+    }
+}
+
+impl Timed for Spy {
+    fn next_due(&self) -> Option<Time> {
+        self.server.next_due()
+    }
+}
+
+impl<P: Port> HcallDevice<P> for Spy {
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+        if let Some((_, most)) = self.limit_at.take_if(|l| l.0 == c.0) {
+            self.server.limit_queues(from, most);
+        }
+        let refused = self.refuse.iter_mut().find(|r| r.0 == c.0 && r.3 > 0 && r.1.is_none_or(|v| a[1..].contains(&v)));
+        let answer = match refused {
+            Some(r) => {
+                r.3 -= 1;
+                (HcallReturn::status(r.2), at)
+            }
+            None => self.server.hcall(ports, from, at, c, a),
+        };
+        if self.keep {
+            self.calls.push((c.0, *a, answer.0.status));
+        }
+        answer
+    }
+    fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> Taken {
+        self.server.receive(ports, at, frame)
+    }
+    fn advance(&mut self, ports: &mut [P], until: Time) {
+        HcallDevice::<P>::advance(&mut self.server, ports, until);
+    }
+    fn reset(&mut self, ports: &mut [P], at: Time) {
+        HcallDevice::<P>::reset(&mut self.server, ports, at);
+    }
+}

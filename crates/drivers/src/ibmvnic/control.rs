@@ -1,0 +1,319 @@
+//! The command/response queue: the handshake, commands and their answers, and what the server says
+//! unasked.
+//!
+//! Source: ibmvnic.c `init_crq_queue`, `ibmvnic_send_crq`, `ibmvnic_send_crq_init`, `ibmvnic_handle_crq`,
+//! `ibmvnic_wait_for_completion`.
+//!
+//! One command at a time waits for its answer, but for capability queries, which all go at once. Whatever
+//! comes meanwhile is noted; what ends the session ends the wait.
+
+use super::call;
+use super::config::{Config, OpenError};
+use super::ring::{Ring, coherent};
+use super::stats::Stats;
+use doorbell_layout::ibmvnic::{
+    CRQ_BYTES, ERROR_FATAL, ErrorIndication, LinkStateIndication, MESSAGE, Message, RESPONSE, cmd, first, status,
+};
+use doorbell_seam::{Coherent, Hypervisor, Span, Time};
+
+/// Tries of INIT while the server is not up, and the pause between them.
+const INITS: u32 = 100;
+const INIT_PAUSE: Span = Span::from_ms(50);
+
+/// Why the adapter has to be brought up again (`enum ibmvnic_reset_reason`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reset {
+    Failover,
+    Mobility,
+    Fatal,
+    NonFatal,
+    Timeout,
+    ChangeParam,
+    PassiveInit,
+}
+
+/// Why a step of the bring-up did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The session ended meanwhile: begin again.
+    Again,
+    Error(OpenError),
+}
+
+impl From<OpenError> for Fault {
+    fn from(e: OpenError) -> Fault {
+        Fault::Error(e)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Control {
+    unit: u64,
+    crq: Ring<Message>,
+    /// What messages point at: [`SCRATCH`] bytes.
+    pub(super) scratch: Coherent,
+    init_timeout: Span,
+    command_timeout: Span,
+    /// The session is over, or has to be.
+    pub(super) reset: Option<Reset>,
+    /// A failover has begun; the other server has not yet said INIT.
+    pub(super) failover_pending: bool,
+    /// The server has said INIT.
+    init: bool,
+    /// It has answered ours.
+    complete: bool,
+    /// The link, as it was last told.
+    pub(super) link: Option<bool>,
+}
+
+/// Two pages: the longest login buffer, and its answer.
+pub(super) const SCRATCH: u32 = 2 * 4096;
+
+impl Control {
+    pub(super) fn allocate<H: Hypervisor>(h: &mut H, c: &Config) -> Result<Control, OpenError> {
+        let crq = Ring::allocate(h, CRQ_BYTES as u32)?;
+        match coherent(h, SCRATCH, 4096) {
+            Ok(scratch) => Ok(Control {
+                unit: c.unit,
+                crq,
+                scratch,
+                init_timeout: c.init_timeout,
+                command_timeout: c.command_timeout,
+                reset: None,
+                failover_pending: false,
+                init: false,
+                complete: false,
+                link: None,
+            }),
+            Err(e) => {
+                crq.release(h);
+                Err(e)
+            }
+        }
+    }
+
+    pub(super) fn release<H: Hypervisor>(self, h: &mut H) {
+        h.release_coherent(self.scratch);
+        self.crq.release(h);
+    }
+
+    fn forget(&mut self) {
+        (self.reset, self.failover_pending, self.init, self.complete, self.link) = (None, false, false, false, None);
+    }
+
+    /// Registers the CRQ anew. That the server is not up is no error.
+    pub(super) fn register<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+        let mut answer = status::RESOURCE;
+        for _ in 0..2 {
+            // Whoever had it before may have left it registered.
+            call::free_crq(h, self.unit);
+            self.crq.clear(h);
+            self.forget();
+            answer = call::register_crq(h, self.unit, self.crq.ioba());
+            if answer != status::RESOURCE {
+                break;
+            }
+        }
+        if answer != status::SUCCESS && answer != status::CLOSED {
+            return Err(OpenError::Call("H_REG_CRQ", answer).into());
+        }
+        call::signal(h, self.unit, true);
+        Ok(())
+    }
+
+    /// The CRQ works again after a migration; it goes on where it was.
+    pub(super) fn enable<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+        self.forget();
+        match call::enable_crq(h, self.unit) {
+            status::SUCCESS => Ok(()),
+            e => Err(OpenError::Call("H_ENABLE_CRQ", e).into()),
+        }
+    }
+
+    pub(super) fn close<H: Hypervisor>(&mut self, h: &mut H) {
+        call::signal(h, self.unit, false);
+        call::free_crq(h, self.unit);
+        self.forget();
+    }
+
+    // ---- what comes ----
+
+    /// Takes the next message: an answer, or `Some(None)` for what is noted here.
+    pub(super) fn next<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats) -> Option<Option<Message>> {
+        let m = self.crq.next(h)?;
+        s.messages += 1;
+        match (m.first, m.cmd) {
+            (first::HANDSHAKE, first::INIT) => self.init = true,
+            (first::HANDSHAKE, first::INIT_COMPLETE) => self.complete = true,
+            (first::TRANSPORT, first::MIGRATED) => {
+                s.migrations += 1;
+                self.failover_pending = false;
+                self.reset = Some(Reset::Mobility);
+            }
+            (first::TRANSPORT, first::FAILOVER) => {
+                s.failovers += 1;
+                // What the old server said is of no interest any more.
+                (self.failover_pending, self.init, self.complete) = (true, false, false);
+                if self.reset != Some(Reset::Mobility) {
+                    self.reset = None;
+                }
+            }
+            (first::TRANSPORT, _) => self.reset = Some(Reset::Fatal),
+            (first::VALID, cmd::LINK_STATE_INDICATION) => {
+                let l = LinkStateIndication::of(m.bytes());
+                self.link = Some(l.phys_link_state != 0 && l.logical_link_state != 0);
+            }
+            (first::VALID, cmd::ERROR_INDICATION) => {
+                let fatal = ErrorIndication::of(m.bytes()).flags & ERROR_FATAL != 0;
+                s.errors += 1;
+                s.fatal_errors += u64::from(fatal);
+                if fatal {
+                    self.reset = Some(Reset::Fatal);
+                } else if self.reset.is_none() {
+                    self.reset = Some(Reset::NonFatal);
+                }
+            }
+            (first::VALID, c) if c & RESPONSE != 0 => return Some(Some(m)),
+            _ => {}
+        }
+        Some(None)
+    }
+
+    /// Takes all there is, between commands.
+    pub(super) fn drain<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats) {
+        while let Some(m) = self.next(h, s) {
+            s.stale_answers += u64::from(m.is_some());
+        }
+        // The other server is up; or this one has begun again.
+        if core::mem::take(&mut self.init) {
+            let why = if self.failover_pending { Reset::Failover } else { Reset::PassiveInit };
+            self.failover_pending = false;
+            self.reset.get_or_insert(why);
+        }
+    }
+
+    fn over(&self) -> bool {
+        self.failover_pending || self.init || self.reset.is_some_and(|r| r != Reset::NonFatal)
+    }
+
+    // ---- what is sent ----
+
+    pub(super) fn handshake<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats) -> Result<(), Fault> {
+        (self.init, self.complete) = (false, false);
+        for _ in 0..INITS {
+            match call::send_crq(h, self.unit, say(first::INIT)) {
+                status::SUCCESS => {
+                    let limit = h.now() + self.init_timeout;
+                    return self.greeted(h, s, limit)?.then_some(()).ok_or(OpenError::Timeout("INIT").into());
+                }
+                // The server is not up. It says INIT when it is.
+                status::CLOSED => {
+                    s.init_retries += 1;
+                    let limit = h.now() + INIT_PAUSE;
+                    if self.greeted(h, s, limit)? {
+                        return Ok(());
+                    }
+                }
+                e => return Err(OpenError::Call("H_SEND_CRQ", e).into()),
+            }
+        }
+        Err(OpenError::Timeout("INIT").into())
+    }
+
+    /// Waits until both sides know of each other: the server has answered, or has said INIT and is answered.
+    fn greeted<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats, limit: Time) -> Result<bool, Fault> {
+        loop {
+            while let Some(m) = self.next(h, s) {
+                s.stale_answers += u64::from(m.is_some());
+                if self.reset.is_some() {
+                    return Err(Fault::Again);
+                }
+                if core::mem::take(&mut self.init) {
+                    self.failover_pending = false;
+                    match call::send_crq(h, self.unit, say(first::INIT_COMPLETE)) {
+                        status::SUCCESS => return Ok(true),
+                        status::CLOSED => {}
+                        e => return Err(OpenError::Call("H_SEND_CRQ", e).into()),
+                    }
+                }
+                if core::mem::take(&mut self.complete) {
+                    return Ok(true);
+                }
+            }
+            if h.now() >= limit {
+                return Ok(false);
+            }
+            h.relax();
+        }
+    }
+
+    pub(super) fn send<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats, m: [u8; MESSAGE]) -> Result<(), Fault> {
+        s.commands += 1;
+        match call::send_crq(h, self.unit, m) {
+            status::SUCCESS => Ok(()),
+            status::CLOSED => {
+                // An event says why, now or soon.
+                self.drain(h, s);
+                self.reset.get_or_insert(Reset::Failover);
+                Err(Fault::Again)
+            }
+            e => Err(OpenError::Call("H_SEND_CRQ", e).into()),
+        }
+    }
+
+    /// Waits for the answer to command `c`.
+    pub(super) fn wait<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats, c: u8) -> Result<Message, Fault> {
+        let limit = h.now() + self.command_timeout;
+        loop {
+            while let Some(m) = self.next(h, s) {
+                match m {
+                    Some(m) if m.cmd == c | RESPONSE => return Ok(m),
+                    Some(_) => s.stale_answers += 1,
+                    None if self.over() => {
+                        if core::mem::take(&mut self.init) {
+                            self.reset.get_or_insert(Reset::PassiveInit);
+                        }
+                        return Err(Fault::Again);
+                    }
+                    None => {}
+                }
+            }
+            if h.now() >= limit {
+                return Err(OpenError::Timeout(name(c)).into());
+            }
+            h.relax();
+        }
+    }
+
+    /// Sends a command and waits for its answer.
+    pub(super) fn ask<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats, m: [u8; MESSAGE]) -> Result<Message, Fault> {
+        self.send(h, s, m)?;
+        self.wait(h, s, m[1])
+    }
+}
+
+fn say(what: u8) -> [u8; MESSAGE] {
+    Message { first: first::HANDSHAKE, cmd: what, ..Message::zeroed() }.bytes()
+}
+
+/// A command's name, for errors.
+pub(super) const fn name(c: u8) -> &'static str {
+    match c {
+        cmd::VERSION_EXCHANGE => "VERSION_EXCHANGE",
+        cmd::QUERY_CAPABILITY => "QUERY_CAPABILITY",
+        cmd::REQUEST_CAPABILITY => "REQUEST_CAPABILITY",
+        cmd::LOGIN => "LOGIN",
+        cmd::LOGICAL_LINK_STATE => "LOGICAL_LINK_STATE",
+        cmd::REQUEST_STATISTICS => "REQUEST_STATISTICS",
+        cmd::CHANGE_MAC_ADDR => "CHANGE_MAC_ADDR",
+        cmd::MULTICAST_CTRL => "MULTICAST_CTRL",
+        cmd::GET_VPD_SIZE => "GET_VPD_SIZE",
+        cmd::GET_VPD => "GET_VPD",
+        cmd::QUERY_IP_OFFLOAD => "QUERY_IP_OFFLOAD",
+        cmd::CONTROL_IP_OFFLOAD => "CONTROL_IP_OFFLOAD",
+        cmd::QUERY_MAP => "QUERY_MAP",
+        cmd::REQUEST_MAP => "REQUEST_MAP",
+        cmd::REQUEST_UNMAP => "REQUEST_UNMAP",
+        _ => "a command",
+    }
+}

@@ -1,0 +1,110 @@
+//! Login: which sub-CRQs the driver reads completions from, and where it may send to.
+//!
+//! Source: ibmvnic.c `send_login`, `vnic_add_client_data`, `handle_login_rsp`.
+//!
+//! The answer's arrays are found by offsets, all of which are checked. Handles are the server's to choose, and
+//! are not looked into.
+
+use super::config::OpenError;
+use super::control::{Control, Fault, SCRATCH};
+use super::stats::Stats;
+use alloc::vec::Vec;
+use doorbell_layout::ibmvnic::{Login, LoginBuffer, LoginResponse, VERSION, client_data, cmd, first, rc};
+use doorbell_seam::{Coherent, Fence, Hypervisor};
+use zerocopy::byteorder::big_endian::{U32, U64};
+
+/// Where the answer goes: the scratch memory's second page.
+const ANSWER: u32 = SCRATCH / 2;
+
+/// What a login gave.
+#[derive(Debug, Default)]
+pub(super) struct Handles {
+    pub(super) tx: Vec<u64>,
+    pub(super) rx: Vec<u64>,
+    /// Bytes of a receive buffer, for each receive queue.
+    pub(super) sizes: Vec<u32>,
+}
+
+/// Logs in with these sub-CRQs; `None` when there are fewer queues than were granted.
+pub(super) fn login<H: Hypervisor>(
+    h: &mut H,
+    k: &mut Control,
+    s: &mut Stats,
+    tx: &[u64],
+    rx: &[u64],
+) -> Result<Option<Handles>, Fault> {
+    let names = names();
+    let off_rx = size_of::<LoginBuffer>() + 8 * tx.len();
+    let off_names = off_rx + 8 * rx.len();
+    let len = off_names + names.len();
+    let word = |n: usize| U32::new(n as u32);
+    let base = k.scratch.iova().0 as u32;
+    let buffer = LoginBuffer {
+        len: word(len),
+        version: U32::new(VERSION.into()),
+        num_txcomp_subcrqs: word(tx.len()),
+        off_txcomp_subcrqs: word(size_of::<LoginBuffer>()),
+        num_rxcomp_subcrqs: word(rx.len()),
+        off_rxcomp_subcrqs: word(off_rx),
+        login_rsp_ioba: U32::new(base + ANSWER),
+        login_rsp_len: U32::new(SCRATCH - ANSWER),
+        client_data_offset: word(off_names),
+        client_data_len: word(names.len()),
+    };
+    h.store(&k.scratch, 0, buffer);
+    for (i, n) in tx.iter().chain(rx).enumerate() {
+        h.store(&k.scratch, (size_of::<LoginBuffer>() + 8 * i) as u32, U64::new(*n));
+    }
+    for (i, b) in names.iter().enumerate() {
+        h.store(&k.scratch, (off_names + i) as u32, *b);
+    }
+    h.store(&k.scratch, ANSWER, LoginResponse::zeroed());
+    h.fence(Fence::DmaWrite);
+    let m = Login { first: first::VALID, cmd: cmd::LOGIN, ioba: U32::new(base), len: word(len), ..Login::zeroed() };
+    let answer = k.ask(h, s, m.bytes())?;
+    match answer.rc.code {
+        rc::SUCCESS => {}
+        rc::PARTIAL_SUCCESS => return Ok(None),
+        code => return Err(OpenError::Refused("LOGIN", code).into()),
+    }
+    let r: LoginResponse = h.load(&k.scratch, ANSWER);
+    let handles = Handles {
+        tx: numbers(h, &k.scratch, r.num_txsubm_subcrqs, r.off_txsubm_subcrqs, tx.len())?,
+        rx: numbers(h, &k.scratch, r.num_rxadd_subcrqs, r.off_rxadd_subcrqs, rx.len())?,
+        sizes: numbers(h, &k.scratch, r.num_rxadd_subcrqs, r.off_rxadd_buff_size, rx.len())?
+            .into_iter()
+            .map(|n| u32::try_from(n).unwrap_or(0))
+            .collect(),
+    };
+    // Descriptors of version 1 are all that this driver has.
+    let (versions, at) = (r.num_supp_tx_desc.get(), r.off_supp_tx_desc.get());
+    let fits = at.checked_add(versions).is_some_and(|end| end <= SCRATCH - ANSWER);
+    let known = fits && (0..versions).any(|i| h.load::<u8>(&k.scratch, ANSWER + at + i) == 1);
+    if !known || handles.sizes.iter().any(|n| !(64..=128 << 10).contains(n)) {
+        return Err(OpenError::Answer("LOGIN").into());
+    }
+    Ok(Some(handles))
+}
+
+/// `n` numbers of 64 bits of the answer, as many as were asked for.
+fn numbers<H: Hypervisor>(h: &mut H, at: &Coherent, n: U32, offset: U32, asked: usize) -> Result<Vec<u64>, Fault> {
+    let start = offset.get();
+    let fits = start.checked_add(8 * asked as u32).is_some_and(|end| end <= SCRATCH - ANSWER);
+    if n.get() as usize != asked || !fits {
+        return Err(OpenError::Answer("LOGIN").into());
+    }
+    Ok((0..asked as u32).map(|i| h.load::<U64>(at, ANSWER + start + 8 * i).get()).collect())
+}
+
+/// Type, length, string; a type of 0 ends them.
+fn names() -> Vec<u8> {
+    let mut all = Vec::new();
+    for (kind, name) in [(client_data::OS, "Doorbell"), (client_data::NODE, "lab"), (client_data::NETDEV, "vnic0")] {
+        all.push(kind);
+        all.extend((name.len() as u16 + 1).to_be_bytes());
+        all.extend(name.bytes());
+        all.push(0);
+    }
+    all.push(0);
+    all
+}

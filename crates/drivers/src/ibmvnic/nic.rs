@@ -1,0 +1,649 @@
+//! An adapter from open to close: bringing it up, its interrupts and polls, and what may be changed in
+//! between.
+//!
+//! Source: ibmvnic.c `ibmvnic_probe`, `ibmvnic_open`, `ibmvnic_login`, `ibmvnic_close`, `ibmvnic_poll`,
+//! `ibmvnic_interrupt_tx`, `ibmvnic_change_mtu`, `ibmvnic_set_multi`.
+
+use super::adaptive::Adaptive;
+use super::config::{Config, Direct, OpenError};
+use super::control::{Control, Fault, Reset};
+use super::login;
+use super::ltb::{Ids, Ltb};
+use super::negotiate::{self, Negotiated, accepted};
+use super::rx::Receiver;
+use super::stats::{QueueStats, Stats};
+use super::tx::{Context, Sender};
+use super::{call, control};
+use crate::{Driver, Irq, Poll, Sink, Tx};
+use alloc::vec::Vec;
+use doorbell_layout::ibmvnic::{
+    AddressLength, ChangeMac, LogicalLinkState, MESSAGE, Message, MulticastCtrl, QueryMap, RequestMap,
+    RequestStatistics, Statistics, VpdSize, cmd, first, link, multicast,
+};
+use doorbell_packet::Packet;
+use doorbell_seam::{Hypervisor, Span, Time, Work};
+use zerocopy::byteorder::big_endian::U32;
+
+/// A queue that is stopped for so long has hung.
+const WATCHDOG: Span = Span::from_ms(5_000);
+/// Sessions begun one after another before an adapter is given up that loses each at once.
+const SESSIONS: u32 = 64;
+
+/// What is received besides unicast to the own address and broadcast.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// All multicast; also when there are more groups than the server filters.
+    pub all_multicast: bool,
+    /// These groups.
+    pub multicast: Vec<[u8; 6]>,
+}
+
+/// A virtual NIC, with all its queues.
+#[derive(Debug)]
+pub struct Ibmvnic {
+    pub(super) config: Config,
+    pub(super) negotiated: Negotiated,
+    pub(super) control: Control,
+    pub(super) ids: Ids,
+    /// At least as many as were granted.
+    pub(super) tx: Vec<Sender>,
+    pub(super) rx: Vec<Receiver>,
+    pub(super) queues: Vec<QueueStats>,
+    /// When each queue last took a packet.
+    taken: Vec<Time>,
+    pub(super) stats: Stats,
+    adaptive: Adaptive,
+    filter: Option<Filter>,
+    /// Logged in.
+    pub(super) up: bool,
+    /// A send said that the server is gone; an event will say why.
+    pub(super) closed: bool,
+    pub(super) carrier: bool,
+    /// The frame that was granted before.
+    previous: Option<u64>,
+    /// Why it could not be brought up again, if it could not.
+    failed: Option<OpenError>,
+}
+
+impl Ibmvnic {
+    /// Brings the adapter up: handshake, capabilities, login, long-term buffers, receive buffers, link.
+    /// That the link is up an interrupt of the CRQ tells.
+    ///
+    /// # Errors
+    /// When a setting is out of range, memory runs out, the hypervisor or the server refuse, or no server
+    /// stays. Nothing is left behind then.
+    pub fn open<H: Hypervisor>(h: &mut H, c: &Config) -> Result<Ibmvnic, OpenError> {
+        c.check()?;
+        let mut nic = Ibmvnic {
+            config: *c,
+            negotiated: Negotiated::default(),
+            control: Control::allocate(h, c)?,
+            ids: Ids::new(),
+            tx: Vec::new(),
+            rx: Vec::new(),
+            queues: Vec::new(),
+            taken: Vec::new(),
+            stats: Stats::default(),
+            adaptive: Adaptive::new(c.mtu),
+            filter: None,
+            up: false,
+            closed: false,
+            carrier: false,
+            previous: None,
+            failed: None,
+        };
+        for _ in 0..SESSIONS {
+            let done = match nic.control.register(h) {
+                Ok(()) => nic.connect(h, false),
+                Err(e) => Err(e),
+            };
+            match done {
+                Ok(()) => return Ok(nic),
+                Err(Fault::Again) => nic.end_session(h),
+                Err(Fault::Error(e)) => {
+                    nic.abandon(h);
+                    return Err(e);
+                }
+            }
+        }
+        nic.abandon(h);
+        Err(OpenError::Unsteady)
+    }
+
+    /// Takes the link down, unmaps, and gives all memory back. What was on its way to the server and is not
+    /// done is released.
+    pub fn close<H: Hypervisor>(mut self, h: &mut H) {
+        if self.up && self.link_state(h, link::DOWN).is_ok() {
+            self.unmap_all(h);
+        }
+        self.abandon(h);
+    }
+
+    fn abandon<H: Hypervisor>(mut self, h: &mut H) {
+        self.end_session(h);
+        self.control.close(h);
+        for t in self.tx {
+            t.release(h, &mut self.ids);
+        }
+        for r in self.rx {
+            r.release(h, &mut self.ids);
+        }
+        self.control.release(h);
+    }
+
+    // ---- bringing it up ----
+
+    /// From the handshake to the link.
+    fn connect<H: Hypervisor>(&mut self, h: &mut H, migrated: bool) -> Result<(), Fault> {
+        self.control.handshake(h, &mut self.stats)?;
+        let version = negotiate::version(h, &mut self.control, &mut self.stats)?;
+        self.log_in(h)?;
+        self.negotiated.version = version;
+        self.previous = Some(self.negotiated.frame);
+        self.vital_product_data(h)?;
+        self.map_all(h)?;
+        let unit = self.config.unit;
+        let tx = self.tx[..self.negotiated.tx_queues as usize].iter().map(|t| t.crq.irq);
+        for irq in tx.chain(self.rx[..self.negotiated.rx_queues as usize].iter().map(|r| r.crq.irq)) {
+            if migrated {
+                call::end_interrupt(h, irq);
+            }
+            call::interrupt(h, unit, irq, true);
+        }
+        for q in 0..self.negotiated.rx_queues as usize {
+            self.rx[q].replenish(h, unit, &mut self.queues[q]);
+        }
+        self.apply_filter(h)?;
+        (self.up, self.closed) = (true, false);
+        self.link_state(h, link::UP)
+    }
+
+    /// Capabilities, queues, login: again with what is offered then, while there are fewer queues than were granted.
+    fn log_in<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+        for _ in 0..16 {
+            let (k, s, c) = (&mut self.control, &mut self.stats, &self.config);
+            let mut n = negotiate::capabilities(h, k, s, c, self.previous)?;
+            negotiate::offloads(h, k, s, c, &mut n)?;
+            self.negotiated = n;
+            self.register_queues(h)?;
+            let tx: Vec<u64> = self.tx.iter().filter_map(|t| t.crq.number).collect();
+            let rx: Vec<u64> = self.rx.iter().filter_map(|r| r.crq.number).collect();
+            match login::login(h, &mut self.control, &mut self.stats, &tx, &rx)? {
+                Some(handles) => {
+                    for (t, handle) in self.tx.iter_mut().zip(handles.tx) {
+                        t.handle = handle;
+                    }
+                    for ((r, handle), size) in self.rx.iter_mut().zip(handles.rx).zip(handles.sizes) {
+                        (r.handle, r.size) = (handle, size);
+                    }
+                    return Ok(());
+                }
+                None => {
+                    self.stats.login_retries += 1;
+                    self.free_queues(h);
+                }
+            }
+        }
+        Err(OpenError::Answer("LOGIN").into())
+    }
+
+    fn register_queues<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+        let (tx, rx) = (self.negotiated.tx_queues as usize, self.negotiated.rx_queues as usize);
+        while self.tx.len() < tx {
+            self.tx.push(Sender::allocate(h)?);
+        }
+        while self.rx.len() < rx {
+            self.rx.push(Receiver::allocate(h)?);
+        }
+        let most = self.tx.len().max(self.rx.len());
+        self.queues.resize(most, QueueStats::default());
+        self.taken.resize(most, Time::ZERO);
+        for t in &mut self.tx[..tx] {
+            t.crq.register(h, self.config.unit)?;
+        }
+        for r in &mut self.rx[..rx] {
+            r.crq.register(h, self.config.unit)?;
+        }
+        Ok(())
+    }
+
+    fn free_queues<H: Hypervisor>(&mut self, h: &mut H) {
+        self.tx.iter_mut().for_each(|t| t.crq.free(h, self.config.unit));
+        self.rx.iter_mut().for_each(|r| r.crq.free(h, self.config.unit));
+    }
+
+    /// Linux looks for the firmware's version in it.
+    fn vital_product_data<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+        let (k, s) = (&mut self.control, &mut self.stats);
+        let m = accepted(k.ask(h, s, plain(cmd::GET_VPD_SIZE))?, control::name(cmd::GET_VPD_SIZE))?;
+        let len = (VpdSize::of(m.bytes()).len.get() as u32).min(control::SCRATCH);
+        let m = AddressLength {
+            ioba: U32::new(k.scratch.iova().0 as u32),
+            len: U32::new(len),
+            ..AddressLength::of(plain(cmd::GET_VPD))
+        };
+        accepted(k.ask(h, s, m.bytes())?, control::name(cmd::GET_VPD))?;
+        let m = accepted(k.ask(h, s, plain(cmd::QUERY_MAP))?, control::name(cmd::QUERY_MAP))?;
+        self.negotiated.free_pages = QueryMap::of(m.bytes()).free_pages.get();
+        Ok(())
+    }
+
+    /// Makes the pools, and maps their long-term buffers one after another.
+    fn map_all<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+        let n = self.negotiated;
+        let (tx, rx) = (n.tx_queues as usize, n.rx_queues as usize);
+        for t in &mut self.tx[..tx] {
+            t.prepare(h, &mut self.ids, &self.config, &n)?;
+        }
+        for r in &mut self.rx[..rx] {
+            r.prepare(h, &mut self.ids, n.rx_entries as u32)?;
+        }
+        let sets = self.tx[..tx].iter_mut().flat_map(Sender::sets);
+        for ltb in sets.chain(self.rx[..rx].iter_mut().flat_map(Receiver::sets)).flat_map(|s| &mut s.ltbs) {
+            let m = request_map(cmd::REQUEST_MAP, ltb);
+            accepted(self.control.ask(h, &mut self.stats, m)?, control::name(cmd::REQUEST_MAP))?;
+            ltb.mapped = true;
+            self.stats.maps += 1;
+        }
+        Ok(())
+    }
+
+    /// Asks for each long-term buffer to be unmapped, until the server is gone.
+    fn unmap_all<H: Hypervisor>(&mut self, h: &mut H) {
+        let sets = self.tx.iter_mut().flat_map(Sender::sets).chain(self.rx.iter_mut().flat_map(Receiver::sets));
+        for ltb in sets.flat_map(|s| &mut s.ltbs).filter(|l| l.mapped) {
+            let Ok(_) = self.control.ask(h, &mut self.stats, request_map(cmd::REQUEST_UNMAP, ltb)) else { return };
+            ltb.mapped = false;
+            self.stats.unmaps += 1;
+        }
+    }
+
+    pub(super) fn link_state<H: Hypervisor>(&mut self, h: &mut H, state: u8) -> Result<(), Fault> {
+        let m = LogicalLinkState { link_state: state, ..LogicalLinkState::of(plain(cmd::LOGICAL_LINK_STATE)) };
+        let answer = self.control.ask(h, &mut self.stats, m.bytes())?;
+        accepted(answer, control::name(cmd::LOGICAL_LINK_STATE)).map(|_| ())
+    }
+
+    /// Nothing of the session is there any more: what it had is counted, and its queues are freed.
+    pub(super) fn end_session<H: Hypervisor>(&mut self, h: &mut H) {
+        (self.up, self.closed, self.carrier) = (false, false, false);
+        for (t, s) in self.tx.iter_mut().zip(&mut self.queues) {
+            t.forget(h, s);
+        }
+        for (r, s) in self.rx.iter_mut().zip(&mut self.queues) {
+            r.forget(h, s);
+        }
+        let sets = self.tx.iter_mut().flat_map(Sender::sets).chain(self.rx.iter_mut().flat_map(Receiver::sets));
+        for ltb in sets.flat_map(|s| &mut s.ltbs) {
+            // The server unmaps what its client had.
+            self.stats.unmaps += u64::from(core::mem::take(&mut ltb.mapped));
+        }
+        self.free_queues(h);
+    }
+
+    // ---- what happens to it ----
+
+    fn reset<H: Hypervisor>(&mut self, h: &mut H, why: Reset) -> Result<(), Fault> {
+        self.stats.resets += 1;
+        match why {
+            // The session stays.
+            Reset::NonFatal if self.up => {
+                self.link_state(h, link::DOWN)?;
+                return self.link_state(h, link::UP);
+            }
+            Reset::ChangeParam | Reset::Timeout if self.up => {
+                self.link_state(h, link::DOWN)?;
+                if why == Reset::ChangeParam {
+                    self.unmap_all(h);
+                }
+            }
+            _ => {}
+        }
+        self.end_session(h);
+        if why == Reset::Mobility {
+            self.control.enable(h)?;
+        } else {
+            self.control.register(h)?;
+        }
+        self.connect(h, why == Reset::Mobility)
+    }
+
+    /// Resets until there is nothing to reset for any more.
+    fn recover<H: Hypervisor>(&mut self, h: &mut H) {
+        let mut failed = 0;
+        for _ in 0..SESSIONS {
+            let Some(why) = self.control.reset.take() else { return };
+            match self.reset(h, why) {
+                Ok(()) => self.failed = None,
+                Err(Fault::Again) => {
+                    self.control.reset.get_or_insert(Reset::Failover);
+                }
+                Err(Fault::Error(e)) => {
+                    self.stats.resets_failed += 1;
+                    self.failed = Some(e);
+                    failed += 1;
+                    if failed == 3 {
+                        break;
+                    }
+                    self.control.reset.get_or_insert(Reset::Fatal);
+                }
+            }
+        }
+        // Down, until a server says INIT.
+        self.end_session(h);
+        self.control.reset = None;
+    }
+
+    /// Looks at the CRQ, and at what it says of the link.
+    fn look<H: Hypervisor>(&mut self, h: &mut H) {
+        self.control.drain(h, &mut self.stats);
+        let over = self.control.reset.is_some_and(|r| r != Reset::NonFatal) || self.control.failover_pending;
+        let on = match self.control.link.take() {
+            _ if over => false,
+            Some(on) => on,
+            None => self.carrier,
+        };
+        self.stats.link_changes += u64::from(self.carrier != on);
+        self.carrier = on;
+    }
+
+    /// Whether packets are taken.
+    pub fn is_running(&self) -> bool {
+        self.up && self.carrier && !self.closed && self.control.reset.is_none() && !self.control.failover_pending
+    }
+
+    /// As the stack's watchdog does: a queue that has been stopped for five seconds has hung. Whether
+    /// [`Driver::work`] has something to do.
+    pub fn watchdog<H: Hypervisor>(&mut self, h: &mut H) -> bool {
+        let now = h.now();
+        let hung = |q: usize| self.tx[q].stopped() && now.since(self.taken[q]) >= WATCHDOG;
+        let gone =
+            self.closed && !self.control.failover_pending && self.taken.iter().all(|t| now.since(*t) >= WATCHDOG);
+        let hangs = self.is_running() && (0..self.negotiated.tx_queues as usize).any(hung);
+        if hangs || self.up && gone {
+            self.stats.timeouts += 1;
+            self.control.reset.get_or_insert(Reset::Timeout);
+        }
+        self.control.reset.is_some()
+    }
+
+    // ---- changes ----
+
+    /// Another MTU. The adapter is brought up again with new pools; where the server refuses the size, with
+    /// the one before.
+    ///
+    /// # Errors
+    /// As [`Ibmvnic::open`]. The adapter is down then, until a server says INIT or another change.
+    pub fn set_mtu<H: Hypervisor>(&mut self, h: &mut H, mtu: u32) -> Result<(), OpenError> {
+        Config { mtu, ..self.config }.check()?;
+        self.config.mtu = mtu;
+        self.adaptive = Adaptive::new(mtu);
+        self.control.reset.get_or_insert(Reset::ChangeParam);
+        self.recover(h);
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    /// Another rule for direct sends. What is learned is forgotten.
+    pub fn set_direct(&mut self, direct: Direct) {
+        self.config.direct = direct;
+        self.adaptive = Adaptive::new(self.config.mtu);
+    }
+
+    /// Another own address.
+    ///
+    /// # Errors
+    /// When the server refuses, or goes away; the address stays then.
+    pub fn set_mac<H: Hypervisor>(&mut self, h: &mut H, mac: [u8; 6]) -> Result<(), OpenError> {
+        let m = ChangeMac { mac_addr: mac, ..ChangeMac::of(plain(cmd::CHANGE_MAC_ADDR)) };
+        self.command(h, m.bytes())?;
+        self.config.mac = mac;
+        Ok(())
+    }
+
+    /// What else to receive; it outlives a reset.
+    ///
+    /// # Errors
+    /// When the server refuses, or goes away.
+    pub fn set_filter<H: Hypervisor>(&mut self, h: &mut H, f: Filter) -> Result<(), OpenError> {
+        self.filter = Some(f);
+        self.apply_filter(h).map_err(error)
+    }
+
+    fn apply_filter<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+        let Some(f) = &self.filter else { return Ok(()) };
+        let say = |flags, mac_addr| MulticastCtrl { flags, mac_addr, ..MulticastCtrl::of(plain(cmd::MULTICAST_CTRL)) };
+        let mut all = alloc::vec![say(multicast::DISABLE_ALL, [0; 6])];
+        if f.all_multicast || f.multicast.len() as u64 > self.negotiated.multicast_filters {
+            all.push(say(multicast::ENABLE_ALL, [0; 6]));
+        } else {
+            all.extend(f.multicast.iter().map(|g| say(multicast::ENABLE, *g)));
+        }
+        for m in all {
+            accepted(self.control.ask(h, &mut self.stats, m.bytes())?, control::name(cmd::MULTICAST_CTRL))?;
+        }
+        Ok(())
+    }
+
+    /// What the server counted.
+    ///
+    /// # Errors
+    /// When it refuses, or goes away.
+    pub fn server_statistics<H: Hypervisor>(&mut self, h: &mut H) -> Result<Statistics, OpenError> {
+        let m = RequestStatistics {
+            ioba: U32::new(self.control.scratch.iova().0 as u32),
+            len: U32::new(size_of::<Statistics>() as u32),
+            ..RequestStatistics::of(plain(cmd::REQUEST_STATISTICS))
+        };
+        self.command(h, m.bytes())?;
+        Ok(h.load(&self.control.scratch, 0))
+    }
+
+    /// Asks for a failover: the session that the token names is in error.
+    ///
+    /// # Errors
+    /// When the hypervisor refuses.
+    pub fn fail_over<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), OpenError> {
+        let unit = self.config.unit;
+        let token = call::token(h, unit).ok_or(OpenError::Call("H_VIOCTL", 0))?;
+        match call::session_error(h, unit, token) {
+            0 => Ok(()),
+            e => Err(OpenError::Call("H_VIOCTL", e)),
+        }
+    }
+
+    fn command<H: Hypervisor>(&mut self, h: &mut H, m: [u8; MESSAGE]) -> Result<Message, OpenError> {
+        let answer = self.control.ask(h, &mut self.stats, m).map_err(error)?;
+        accepted(answer, control::name(m[1])).map_err(error)
+    }
+
+    // ---- what else there is to ask ----
+
+    /// What it was set up with, as changed since.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+    /// What the server agreed to.
+    pub const fn negotiated(&self) -> &Negotiated {
+        &self.negotiated
+    }
+    /// What the adapter has counted.
+    pub fn stats(&self) -> Stats {
+        Stats { adaptive_moves: self.adaptive.moves, adaptive_trials: self.adaptive.trials, ..self.stats }
+    }
+    /// What each queue pair has counted.
+    pub fn queue_stats(&self) -> &[QueueStats] {
+        &self.queues
+    }
+    /// All queue pairs together.
+    pub fn totals(&self) -> QueueStats {
+        self.queues.iter().fold(QueueStats::default(), |mut sum, q| {
+            sum.add(q);
+            sum
+        })
+    }
+    /// With [`Direct::Adaptive`], the most bytes that are summed here so that a packet can go directly;
+    /// `None`: nothing goes directly.
+    pub fn break_even(&self) -> Option<u32> {
+        self.adaptive.break_even()
+    }
+    /// Interrupts of queue pair `q`, those that it has.
+    pub fn vectors(&self, q: usize) -> Vec<u16> {
+        let tx = self.tx.get(q).and_then(|t| t.crq.number.map(|_| t.crq.irq as u16));
+        let rx = self.rx.get(q).and_then(|r| r.crq.number.map(|_| r.crq.irq as u16));
+        tx.into_iter().chain(rx).collect()
+    }
+    /// Receive buffers that the server has.
+    pub fn lent(&self) -> u32 {
+        self.rx.iter().map(Receiver::lent).sum()
+    }
+    /// Everything sent has been handed back.
+    pub fn is_drained(&self) -> bool {
+        self.tx.iter().all(Sender::is_drained)
+    }
+    /// Why it could not be brought up again, when it is down for good.
+    pub const fn failure(&self) -> Option<OpenError> {
+        self.failed
+    }
+
+    // ---- by queue ----
+
+    /// As [`Driver::transmit`], on queue pair `q`; more queues than were granted share those.
+    pub fn transmit_on<H: Hypervisor>(&mut self, h: &mut H, q: usize, p: Packet, more: bool) -> Tx {
+        let q = q % (self.negotiated.tx_queues as usize).max(1);
+        if !self.is_running() {
+            if let Some(s) = self.queues.get_mut(q) {
+                s.tx_dropped += 1;
+            }
+            return Tx::Dropped(p);
+        }
+        if self.tx[q].stopped() {
+            return Tx::Busy(p);
+        }
+        let began = h.now();
+        self.taken[q] = began;
+        let mut x = Context { config: &self.config, negotiated: &self.negotiated, adaptive: &mut self.adaptive };
+        let (t, gone) = self.tx[q].transmit(h, &mut x, &mut self.queues[q], p, more);
+        if gone.is_err() {
+            // All queues stop; an event on the CRQ says what it was.
+            self.stats.closed_sends += 1;
+            (self.closed, self.carrier) = (true, false);
+            self.stats.link_changes += 1;
+        }
+        if self.config.direct == Direct::Adaptive {
+            let under_way = self.tx.iter().map(Sender::under_way).sum();
+            self.adaptive.packet(began, h.now(), under_way);
+        }
+        t
+    }
+
+    /// As [`Driver::poll`], for queue pair `q`.
+    pub fn poll_on<H: Hypervisor, S: Sink>(&mut self, h: &mut H, q: usize, budget: u32, up: &mut S) -> Poll {
+        h.spend(Work::Poll);
+        let unit = self.config.unit;
+        let mut frames = 0;
+        loop {
+            self.look(h);
+            if let Some(t) = self.tx.get_mut(q) {
+                t.hand_back(up);
+            }
+            if self.control.reset.is_some() {
+                return Poll::Work;
+            }
+            if !self.up || self.control.failover_pending {
+                return Poll::Idle;
+            }
+            let Some(s) = self.queues.get_mut(q) else { return Poll::Idle };
+            if let Some(t) = self.tx.get_mut(q).filter(|t| t.crq.number.is_some()) {
+                t.complete(h, s, up);
+            }
+            let mut again = false;
+            if let Some(r) = self.rx.get_mut(q).filter(|r| r.crq.number.is_some()) {
+                while frames < budget {
+                    let Some(frame) = r.next(h, s) else { break };
+                    // What is no packet counts too, so that a poll has an end.
+                    frames += 1;
+                    if let Some((p, good)) = frame {
+                        up.received(p, good);
+                    }
+                }
+                r.replenish(h, unit, s);
+                if frames == budget {
+                    return Poll::Again;
+                }
+                again |= r.crq.rearm(h, unit);
+            }
+            if let Some(t) = self.tx.get_mut(q).filter(|t| t.crq.number.is_some()) {
+                again |= t.crq.rearm(h, unit);
+            }
+            if !again {
+                return Poll::Idle;
+            }
+            s.poll_rechecks += 1;
+        }
+    }
+
+    /// As [`Driver::stopped`], for queue pair `q`.
+    pub fn stopped_on(&self, q: usize) -> bool {
+        let q = q % (self.negotiated.tx_queues as usize).max(1);
+        !self.is_running() || self.tx[q].stopped()
+    }
+}
+
+fn error(f: Fault) -> OpenError {
+    match f {
+        Fault::Again => OpenError::Unsteady,
+        Fault::Error(e) => e,
+    }
+}
+
+/// A command with nothing in it.
+fn plain(c: u8) -> [u8; MESSAGE] {
+    Message { first: first::VALID, cmd: c, ..Message::zeroed() }.bytes()
+}
+
+fn request_map(c: u8, ltb: &Ltb) -> [u8; MESSAGE] {
+    let (ioba, len) = (U32::new(ltb.area.iova().0 as u32), U32::new(ltb.area.len()));
+    RequestMap { map_id: ltb.id, ioba, len, ..RequestMap::of(plain(c)) }.bytes()
+}
+
+/// With one queue pair, which is queue pair 0.
+impl<H: Hypervisor> Driver<H> for Ibmvnic {
+    fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+        self.transmit_on(h, 0, p, more)
+    }
+
+    fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
+        self.poll_on(h, 0, budget, up)
+    }
+
+    /// Interrupts of any queue pair.
+    fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
+        h.spend(Work::Interrupt);
+        if vector == self.config.crq_vector {
+            self.stats.crq_irqs += 1;
+            return Irq::Poll;
+        }
+        let unit = self.config.unit;
+        let tx = self.tx.iter_mut().position(|t| t.crq.take_interrupt(h, unit, vector));
+        let q = tx.or_else(|| self.rx.iter_mut().position(|r| r.crq.take_interrupt(h, unit, vector)));
+        match q {
+            Some(q) => {
+                self.queues[q].irqs += 1;
+                Irq::Poll
+            }
+            None => {
+                self.stats.stray_irqs += 1;
+                Irq::None
+            }
+        }
+    }
+
+    /// The reset that is due.
+    fn work(&mut self, h: &mut H) {
+        self.recover(h);
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopped_on(0)
+    }
+}

@@ -1,0 +1,78 @@
+//! A queue that the hypervisor writes: the CRQ, and the sub-CRQs of completions.
+//!
+//! An entry is there when its first byte is not zero. That byte is looked at alone, and the rest
+//! behind a fence; then it is cleared, which gives the slot back. There is no producer index.
+
+use super::config::OpenError;
+use doorbell_seam::{Coherent, Fence, Host};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// The queue; `T` is an entry.
+#[derive(Debug)]
+pub(super) struct Ring<T> {
+    area: Coherent,
+    next: u32,
+    entries: u32,
+    _entry: core::marker::PhantomData<T>,
+}
+
+impl<T: FromBytes + IntoBytes + Immutable> Ring<T> {
+    const SIZE: u32 = size_of::<T>() as u32;
+
+    /// # Errors
+    /// When there is no memory, or not where a message can name it.
+    pub(super) fn allocate<H: Host>(h: &mut H, bytes: u32) -> Result<Ring<T>, OpenError> {
+        let area = coherent(h, bytes, 4096)?;
+        Ok(Ring { area, next: 0, entries: bytes / Self::SIZE, _entry: core::marker::PhantomData })
+    }
+
+    pub(super) fn release<H: Host>(self, h: &mut H) {
+        h.release_coherent(self.area);
+    }
+
+    pub(super) fn ioba(&self) -> u64 {
+        self.area.iova().0
+    }
+
+    pub(super) fn bytes(&self) -> u32 {
+        self.area.len()
+    }
+
+    /// Empty, as it has to be when it is registered.
+    pub(super) fn clear<H: Host>(&mut self, h: &mut H) {
+        for i in 0..self.area.len() / 8 {
+            h.store(&self.area, i * 8, 0u64);
+        }
+        h.fence(Fence::Write);
+        self.next = 0;
+    }
+
+    /// Whether there is an entry.
+    pub(super) fn pending<H: Host>(&self, h: &mut H) -> bool {
+        h.load::<u8>(&self.area, self.next * Self::SIZE) != 0
+    }
+
+    /// Takes the next entry, if there is one.
+    #[inline]
+    pub(super) fn next<H: Host>(&mut self, h: &mut H) -> Option<T> {
+        if !self.pending(h) {
+            return None;
+        }
+        h.fence(Fence::DmaRead);
+        let at = self.next * Self::SIZE;
+        let entry = h.load::<T>(&self.area, at);
+        h.store(&self.area, at, 0u8);
+        self.next = (self.next + 1) % self.entries;
+        Some(entry)
+    }
+}
+
+/// Memory that both sides use, where a message can name it: below 4 GiB.
+pub(super) fn coherent<H: Host>(h: &mut H, len: u32, align: u32) -> Result<Coherent, OpenError> {
+    let area = h.coherent(len, align)?;
+    if area.iova().0.checked_add(len.into()).is_none_or(|end| end > 1 << 32) {
+        h.release_coherent(area);
+        return Err(OpenError::Address);
+    }
+    Ok(area)
+}

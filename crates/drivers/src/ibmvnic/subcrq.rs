@@ -1,0 +1,75 @@
+//! A completion queue, as it is registered with the hypervisor.
+
+use super::call;
+use super::config::OpenError;
+use super::ring::Ring;
+use doorbell_layout::ibmvnic::SUB_CRQ_BYTES;
+use doorbell_seam::{Host, Hypervisor};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+#[derive(Debug)]
+pub(super) struct SubCrq<T> {
+    pub(super) ring: Ring<T>,
+    /// As the login names it; `None` when it is not registered.
+    pub(super) number: Option<u64>,
+    pub(super) irq: u64,
+    /// Its interrupt is off, and a poll is to follow.
+    pub(super) masked: bool,
+}
+
+impl<T: FromBytes + IntoBytes + Immutable> SubCrq<T> {
+    pub(super) fn allocate<H: Host>(h: &mut H) -> Result<SubCrq<T>, OpenError> {
+        let ring = Ring::allocate(h, SUB_CRQ_BYTES as u32)?;
+        Ok(SubCrq { ring, number: None, irq: 0, masked: false })
+    }
+
+    pub(super) fn release<H: Host>(self, h: &mut H) {
+        self.ring.release(h);
+    }
+
+    pub(super) fn register<H: Hypervisor>(&mut self, h: &mut H, unit: u64) -> Result<(), OpenError> {
+        self.ring.clear(h);
+        match call::register_sub_crq(h, unit, self.ring.ioba(), self.ring.bytes().into()) {
+            Ok((number, irq)) => {
+                (self.number, self.irq, self.masked) = (Some(number), irq, false);
+                Ok(())
+            }
+            Err(e) => Err(OpenError::Call("H_REG_SUB_CRQ", e)),
+        }
+    }
+
+    /// Frees it, as far as the hypervisor still knows it: after a migration it may not.
+    pub(super) fn free<H: Hypervisor>(&mut self, h: &mut H, unit: u64) {
+        if let Some(number) = self.number.take() {
+            call::free_sub_crq(h, unit, number);
+        }
+    }
+
+    /// Whether the interrupt is its own; it is off then.
+    pub(super) fn take_interrupt<H: Hypervisor>(&mut self, h: &mut H, unit: u64, vector: u16) -> bool {
+        if self.number.is_none() || self.irq != u64::from(vector) {
+            return false;
+        }
+        self.mask(h, unit);
+        true
+    }
+
+    pub(super) fn mask<H: Hypervisor>(&mut self, h: &mut H, unit: u64) {
+        if !core::mem::replace(&mut self.masked, true) {
+            call::interrupt(h, unit, self.irq, false);
+        }
+    }
+
+    /// The interrupt is on again. What came between the last look and that interrupts nobody; whether
+    /// there is such.
+    pub(super) fn rearm<H: Hypervisor>(&mut self, h: &mut H, unit: u64) -> bool {
+        if core::mem::take(&mut self.masked) {
+            call::interrupt(h, unit, self.irq, true);
+        }
+        if self.ring.pending(h) {
+            self.mask(h, unit);
+            return true;
+        }
+        false
+    }
+}

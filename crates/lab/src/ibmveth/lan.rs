@@ -1,0 +1,216 @@
+//! What the partitions share: the logical LAN, and the physical port of the I/O server.
+//!
+//! The port is no NIC's model: which one it was is not published, and nothing hangs on it. It takes
+//! large sends and checksums or does not, as told, and puts what it gets on the wire; what comes
+//! from there waits in its ring until the driver fetches it, announced by an interrupt at most so often. Its
+//! memory accesses cost nobody anything: a direct-mapped DMA window needs no call for each packet.
+
+use crate::clock::link::{Tapped, Wire, gather};
+use doorbell_bus::{Hypercalls, Hypervised, Partitions, Vio};
+use doorbell_devices::veth::Veth;
+use doorbell_packet::Todo;
+use doorbell_packet::segment::Segments;
+use doorbell_seam::{Device, Drop, Hcall, HcallReturn, Port as _, Reg, Span, Taken, Time, Timed};
+use std::collections::VecDeque;
+
+/// The client's partition, and its core.
+pub(super) const CLIENT: usize = 0;
+/// The I/O server's.
+pub(super) const SERVER: usize = 1;
+/// The interrupt of the physical port, in the server's partition.
+pub(super) const PORT_VECTOR: u16 = 200;
+
+/// What the physical port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Large sends are cut by the port; otherwise the bridge has to.
+    pub tso: bool,
+    /// TCP checksums are made by it.
+    pub checksum: bool,
+    /// Frames that wait for the driver.
+    pub ring: usize,
+    /// The least time between two interrupts.
+    pub interrupt_gap: Span,
+    /// Longest frame without FCS, either way.
+    pub longest: usize,
+}
+
+/// What the port counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames put on the wire.
+    pub tx_frames: u64,
+    /// Large sends that it cut.
+    pub tx_large: u64,
+    /// Checksums that it made, segments not counted.
+    pub tx_checksums: u64,
+    /// Frames refused: longer than the wire takes.
+    pub tx_too_long: u64,
+    /// Frames that came.
+    pub rx_frames: u64,
+    /// Frames lost because the ring was full.
+    pub rx_missed: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+}
+
+/// The physical port.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) cfg: PortConfig,
+    waiting: VecDeque<(Time, Vec<u8>)>,
+    /// Interrupts are enabled.
+    armed: bool,
+    notify: Option<Time>,
+    last: Time,
+    out: Vec<u8>,
+    pub(super) counters: PortCounters,
+}
+
+impl Port {
+    fn new(cfg: PortConfig) -> Port {
+        Port {
+            cfg,
+            waiting: VecDeque::new(),
+            armed: true,
+            notify: None,
+            last: Time::ZERO,
+            out: Vec::new(),
+            counters: PortCounters::default(),
+        }
+    }
+
+    fn announce(&mut self, at: Time) {
+        if self.armed && self.notify.is_none() {
+            let first = if self.counters.interrupts == 0 { at } else { at.max(self.last + self.cfg.interrupt_gap) };
+            self.notify = Some(first);
+        }
+    }
+
+    fn take(&mut self, at: Time, frame: &[u8]) -> Taken {
+        if self.waiting.len() >= self.cfg.ring {
+            self.counters.rx_missed += 1;
+            return Taken::Dropped(Drop::NoBuffer);
+        }
+        self.counters.rx_frames += 1;
+        self.waiting.push_back((at, frame.to_vec()));
+        self.announce(at);
+        Taken::Yes
+    }
+
+    /// The next frame that has come, by `now`.
+    pub(super) fn fetch(&mut self, now: Time) -> Option<Vec<u8>> {
+        self.waiting.pop_front_if(|f| f.0 <= now).map(|f| f.1)
+    }
+
+    /// Interrupts are on again; what waits is announced.
+    pub(super) fn arm(&mut self, now: Time) {
+        self.armed = true;
+        if let Some(first) = self.waiting.front() {
+            let at = first.0.max(now);
+            self.announce(at);
+        }
+    }
+
+    /// A frame with what is left to do, all of which this port can. What goes on the wire is
+    /// handed to `wire` one after the other.
+    pub(super) fn send(&mut self, frame: &mut [u8], todo: Todo, mut wire: impl FnMut(&[u8])) {
+        if let Some(gso) = todo.gso {
+            let Ok(mut segments) = Segments::new(frame, gso) else {
+                self.counters.tx_too_long += 1;
+                return;
+            };
+            self.out.resize(segments.cut().longest(), 0);
+            self.counters.tx_large += 1;
+            while let Some(n) = segments.next_into(&mut self.out) {
+                self.counters.tx_frames += 1;
+                wire(&self.out[..n]);
+            }
+            return;
+        }
+        if frame.len() > self.cfg.longest {
+            self.counters.tx_too_long += 1;
+            return;
+        }
+        if let Some(partial) = todo.checksum
+            && partial.complete(frame).is_ok()
+        {
+            self.counters.tx_checksums += 1;
+        }
+        self.counters.tx_frames += 1;
+        wire(frame);
+    }
+}
+
+/// The LAN and the port.
+#[derive(Debug)]
+pub struct Lan {
+    pub(super) veth: Hypervised<Veth>,
+    pub(super) port: Port,
+}
+
+impl Lan {
+    pub(super) fn new(veth: Veth, port: PortConfig) -> Lan {
+        Lan { veth: Hypervised(veth), port: Port::new(port) }
+    }
+}
+
+impl Timed for Lan {
+    fn next_due(&self) -> Option<Time> {
+        self.veth.next_due().into_iter().chain(self.port.notify).min()
+    }
+}
+
+type Ports<'a> = Tapped<'a, Partitions<Vio>>;
+
+impl Device<Ports<'_>> for Lan {
+    fn mmio_read(&mut self, p: &mut Ports<'_>, at: Time, r: Reg, size: u8) -> u64 {
+        self.veth.mmio_read(p, at, r, size)
+    }
+    fn mmio_write(&mut self, p: &mut Ports<'_>, at: Time, r: Reg, size: u8, v: u64) {
+        self.veth.mmio_write(p, at, r, size, v);
+    }
+    /// From the wire: the port's.
+    fn receive(&mut self, _: &mut Ports<'_>, at: Time, frame: &[u8]) -> Taken {
+        self.port.take(at, frame)
+    }
+    fn advance(&mut self, p: &mut Ports<'_>, until: Time) {
+        while let Some(due) = self.next_due().filter(|t| *t <= until) {
+            self.veth.advance(p, due);
+            if self.port.notify == Some(due) {
+                self.port.notify = None;
+                // NAPI turns interrupts off in the handler; here they go off by themselves.
+                self.port.armed = false;
+                self.port.last = due;
+                self.port.counters.interrupts += 1;
+                p.port.ports[SERVER].message(due, PORT_VECTOR);
+            }
+        }
+        self.veth.advance(p, until);
+    }
+    fn reset(&mut self, p: &mut Ports<'_>, at: Time) {
+        self.veth.reset(p, at);
+        let counters = self.port.counters;
+        self.port = Port { counters, ..Port::new(self.port.cfg) };
+    }
+}
+
+impl Hypercalls<Vio> for Lan {
+    fn hcall(&mut self, p: &mut Partitions<Vio>, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+        self.veth.hcall(p, at, c, a)
+    }
+}
+
+/// A frame leaves the server's partition through the port.
+pub(super) fn transmit(
+    lan: &mut Lan,
+    p: &mut Partitions<Vio>,
+    wire: &mut Wire,
+    at: Time,
+    frame: &mut [u8],
+    todo: Todo,
+) {
+    let server = &mut p.ports[SERVER];
+    lan.port.send(frame, todo, |f| server.emit(at, f));
+    gather(p, wire);
+}

@@ -1,0 +1,336 @@
+//! The ibmvnic system: a partition with a virtual NIC, the vNIC server behind it, and a run of it.
+//!
+//! ```text
+//! application - ibmvnic driver -> hypervisor call -> [time line: hypervisor, server] -> wire -> peers
+//! a core for each queue pair      the caller's CPU     one for all calls
+//! ```
+//!
+//! A call costs its caller what the profile says of its kind ([`crate::papr`]). Behind it hypervisor and server work one
+//! thing after another: each call, each descriptor, each byte of headers, each frame received. The caller does not wait for
+//! that, but it is what limits the rate of transactions in the published runs: there the time in `ibmvnic_xmit` stays, and
+//! the rate rises by a third.
+//!
+//! The loads are transactions with many peers, and frames in bulk ([`traffic`]).
+
+mod audit;
+mod figures;
+mod queue;
+mod rig;
+pub mod settings;
+#[cfg(test)]
+mod tests;
+pub mod traffic;
+
+pub use figures::Figures;
+pub use rig::RIG;
+pub use traffic::{Kind, Load};
+
+use crate::clock::Interrupt;
+use crate::clock::link::{Wired, on_wire};
+use crate::clock::napi::{Cpu, Rules as Softirq, Station, Stuck, run as schedule};
+use crate::closed::{self, Entries};
+use crate::histogram::Histogram;
+use crate::open::Ended;
+use crate::papr::{self, Call, Papr};
+use crate::result::{Failure, Series, Work, work_of};
+use crate::watch::Watch;
+use doorbell_bus::{Bus, Costs, Guard, Hypervised, Ledger, Machine};
+use doorbell_devices::vnic::{Config as Nic, VnicServer};
+use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, OpenError, QueueStats, Stats};
+use doorbell_layout::ibmvnic::hcall;
+use doorbell_seam::{Host, Span, Time};
+use queue::Queue;
+use std::cell::RefCell;
+use std::rc::Rc;
+use traffic::{Askers, Server};
+
+const fn call(number: u64, name: &'static str, key: &'static str) -> Call {
+    Call { number, name, key, serial: "" }
+}
+
+/// The calls of the driver.
+static CALLS: [Call; 11] = [
+    call(hcall::SEND_SUB_CRQ, "hcall_send_sub_crq", "hcall.send_sub_crq"),
+    call(hcall::SEND_SUB_CRQ_INDIRECT, "hcall_send_sub_crq_indirect", "hcall.send_sub_crq_indirect"),
+    call(hcall::VIOCTL, "hcall_vioctl", "hcall.vioctl"),
+    call(hcall::SEND_CRQ, "hcall_send_crq", ""),
+    call(hcall::VIO_SIGNAL, "hcall_vio_signal", ""),
+    call(hcall::REG_CRQ, "hcall_reg_crq", ""),
+    call(hcall::FREE_CRQ, "hcall_free_crq", ""),
+    call(hcall::ENABLE_CRQ, "hcall_enable_crq", ""),
+    call(hcall::REG_SUB_CRQ, "hcall_reg_sub_crq", ""),
+    call(hcall::FREE_SUB_CRQ, "hcall_free_sub_crq", ""),
+    call(hcall::EOI, "hcall_eoi", ""),
+];
+
+/// Everything that a run is a function of, but its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// What the CPU charges for the driver's work.
+    pub costs: Costs,
+    /// And for what an application does, besides copying.
+    pub application: Span,
+    /// How softirq is scheduled.
+    pub softirq: Softirq,
+    /// What calls and translation cost.
+    pub papr: Papr,
+    /// How exactly accesses to memory are checked.
+    pub guard: Guard,
+    /// The adapter, its servers, and what they do one after another.
+    pub nic: Nic,
+    /// The driver; a core for each of its queue pairs.
+    pub driver: DriverConfig,
+    /// Bits a second of the link.
+    pub link_rate: u64,
+    /// Its delay, one way.
+    pub link_delay: Span,
+}
+
+/// The asker's to mend: an adapter that does not take its settings.
+fn refused(e: OpenError) -> Failure {
+    Failure::Input(match e {
+        OpenError::Setting(what) => format!("the driver does not take this: {what}"),
+        OpenError::Exhausted => {
+            "the partition's memory, its translation table or its map ids do not hold it".to_owned()
+        }
+        e => format!("the adapter could not be opened: {e:?}"),
+    })
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Transactions, or frames.
+    pub packets: u64,
+    /// The time they took.
+    pub elapsed: Span,
+    /// Bytes of frames that were sent.
+    pub payload: u64,
+    /// Bytes on the wire, from the machine and to it, with preamble, FCS and gap.
+    pub wire: (u64, u64),
+    /// Every crossing in that time.
+    pub ledger: Ledger,
+    /// The driver's work in that time.
+    pub work: Work,
+    /// Waiting for fences and mappings in that time.
+    pub stalled: Span,
+    /// Time that each core was busy.
+    pub busy: Vec<Span>,
+    /// Time in the driver's transmit, all queues.
+    pub transmit: Span,
+    /// Counters in that time: of the driver; of the device, with the calls made.
+    pub counters: [Entries; 2],
+    /// Interrupts taken.
+    pub interrupts: u64,
+    /// Polls made.
+    pub polls: u64,
+    /// With `adaptive`, the bytes up to which a checksum is worth it, at the end.
+    pub break_even: Option<u32>,
+    /// From request to response.
+    pub latency: Histogram,
+    /// What changed over the run.
+    pub series: Vec<Series>,
+    /// What does not add up; empty when all does.
+    pub audit: Vec<String>,
+}
+
+impl Outcome {
+    /// A counter of the measured time: 0 the driver's, 1 the device's.
+    pub fn counted(&self, of: usize, name: &str) -> u64 {
+        self.counters[of].iter().find(|c| c.0 == name).map_or(0, |c| c.1)
+    }
+    /// Transactions or frames a second.
+    pub fn rate(&self) -> f64 {
+        self.packets as f64 / self.elapsed.as_secs_f64().max(1e-12)
+    }
+}
+
+type Partition = papr::Hosted<Hypervised<VnicServer>, Askers>;
+
+/// One look at a run, and how long what is under way takes at the most.
+const SLICE: Span = Span::from_ms(1);
+const REST: Span = Span::from_ms(50);
+
+/// Counts at an instant.
+struct Mark {
+    at: Time,
+    frames: u64,
+    bytes: u64,
+    wire: [(u64, u64); 2],
+    ledger: Ledger,
+    work: Work,
+    stalled: Span,
+    busy: Vec<Span>,
+    transmit: Span,
+    counters: [Entries; 2],
+    interrupts: u64,
+    polls: u64,
+}
+
+/// Memory of the partition: long-term buffers, rings, and frames under way.
+pub(super) fn memory(setup: &Setup, load: &Load) -> usize {
+    let d = &setup.driver;
+    let slot = (d.mtu as usize + 700).next_multiple_of(256);
+    let queue = (d.tx_entries + d.rx_entries) as usize * slot + d.tso_buffers as usize * 65_536 + (256 << 10);
+    let frame = (load.request.max(load.response).max(load.other) as usize + 128).next_power_of_two();
+    let flying = usize::from(load.peers) * 4 + d.queues as usize * (load.window as usize + d.rx_entries as usize + 64);
+    // Areas are rounded up to powers of two.
+    2 * d.queues as usize * queue + flying * frame + (8 << 20)
+}
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// When it cannot be set up or gets stuck. A run whose audit fails is not an error here: the outcome says
+/// so.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
+    let queues = setup.driver.queues as usize;
+    let device = Hypervised(VnicServer::new(setup.nic, 1));
+    let device = Wired::new(device, Askers::new(load, setup.driver.mac), setup.link_rate, setup.link_delay);
+    let partitions = setup.papr.partitions(&[memory(setup, load)], vec![0; queues], setup.guard);
+    let mut m: Partition = Machine::new(partitions, device, setup.costs, queues);
+    let nic = Rc::new(RefCell::new(Ibmvnic::open(&mut m, &setup.driver).map_err(refused)?));
+    let begin = m.now();
+    let granted = nic.borrow().negotiated().tx_queues.min(nic.borrow().negotiated().rx_queues) as usize;
+    if granted < queues {
+        return Err(Failure::Input(format!("the server grants {granted} queues of {queues}")));
+    }
+    let mut stations: Vec<Station<Queue, Server>> = (0..queues)
+        .map(|q| {
+            m.enter(q);
+            m.idle_until(begin);
+            let control = (q == 0).then_some(setup.driver.crq_vector);
+            let vectors = control.into_iter().chain(nic.borrow().vectors(q));
+            let lines: Vec<Interrupt> = vectors.map(Interrupt::Message).collect();
+            let driver = Queue { nic: Rc::clone(&nic), number: q, spent: Span::ZERO };
+            Station::new(driver, Server::new(load, setup.driver.mac, setup.application, q), lines, q, q)
+        })
+        .collect();
+    let mut cpus: Vec<Cpu> = (0..queues).map(|_| Cpu::default()).collect();
+    m.device.capture = watch.wants_frames().then(Vec::new);
+    crate::trace::begin_wired(&mut m, watch);
+    m.outside(|device, _, at| device.peer.start(at));
+    let ends = [begin + load.warmup, begin + load.warmup + load.duration];
+    let mut at = begin;
+    let mut marks = Vec::with_capacity(2);
+    let mut series = ["packets_per_s", "break_even_bytes"].map(|name| Series { name, points: Vec::new() });
+    let mut before = 0;
+    while marks.len() < 2 {
+        let goal = ends[marks.len()];
+        let until = goal.min(at + SLICE);
+        advance(&mut m, &mut cpus, &mut stations, setup, until)?;
+        m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
+        let (ms, seconds) = (until.since(begin).as_secs_f64() * 1e3, until.since(at).as_secs_f64().max(1e-12));
+        series[0].points.push((ms, (m.device.peer.frames - before) as f64 / seconds));
+        series[1].points.push((ms, nic.borrow().break_even().map_or(-1.0, f64::from)));
+        before = m.device.peer.frames;
+        at = until;
+        if !watch.progress(at.since(begin).ps(), ends[1].since(begin).ps()) {
+            return Err(Ended::Stopped.into());
+        }
+        if at == goal {
+            marks.push(mark(&m, &cpus, &stations, &nic.borrow(), at));
+            if marks.len() == 1 {
+                // What came before is not of the measured time.
+                m.device.peer.latency = Histogram::default();
+            }
+        }
+    }
+    let latency = m.device.peer.latency.clone();
+    m.device.peer.stopping = true;
+    for s in &mut stations {
+        s.endpoint.stop();
+    }
+    // What is under way ends, and what was held back goes.
+    let last = at + REST;
+    while at < last {
+        at += SLICE;
+        for (q, s) in stations.iter_mut().enumerate() {
+            m.enter(q);
+            s.send(&mut m);
+        }
+        advance(&mut m, &mut cpus, &mut stations, setup, at)?;
+        m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
+    }
+    crate::trace::end_wired(&mut m, watch);
+    let [a, b] = &marks[..] else { unreachable!("two marks were made") };
+    let less = |a: Span, b: Span| Span::from_ps(b.ps() - a.ps());
+    let wire = |i: usize| on_wire((b.wire[i].0 - a.wire[i].0, b.wire[i].1 - a.wire[i].1));
+    let mut o = Outcome {
+        packets: b.frames - a.frames,
+        elapsed: b.at.since(a.at),
+        payload: b.bytes - a.bytes,
+        wire: (wire(0), wire(1)),
+        ledger: b.ledger.since(&a.ledger),
+        work: closed::differences(&a.work, &b.work),
+        stalled: less(a.stalled, b.stalled),
+        busy: a.busy.iter().zip(&b.busy).map(|(a, b)| less(*a, *b)).collect(),
+        transmit: less(a.transmit, b.transmit),
+        counters: closed::counted(&a.counters, &b.counters),
+        interrupts: b.interrupts - a.interrupts,
+        polls: b.polls - a.polls,
+        break_even: nic.borrow().break_even(),
+        latency,
+        series: series.into(),
+        audit: Vec::new(),
+    };
+    o.audit = close(m, stations, nic);
+    Ok(o)
+}
+
+fn mark(m: &Partition, cpus: &[Cpu], stations: &[Station<Queue, Server>], nic: &Ibmvnic, at: Time) -> Mark {
+    let driver = nic.totals().entries().chain(nic.stats().entries()).collect();
+    let calls = papr::made(&m.bus, &CALLS);
+    let device = m.device.device.0.counters.entries().chain(calls).collect();
+    Mark {
+        at,
+        frames: m.device.peer.frames,
+        bytes: m.device.peer.bytes,
+        wire: [m.device.out.landed, m.device.back.landed],
+        ledger: m.bus.ledger(),
+        work: work_of(m),
+        stalled: m.stalled(),
+        busy: cpus.iter().map(|c| c.busy.total()).collect(),
+        transmit: stations.iter().fold(Span::ZERO, |sum, s| sum + s.driver.spent),
+        counters: [driver, device],
+        interrupts: stations.iter().map(|s| s.interrupts).sum(),
+        polls: stations.iter().map(|s| s.polls).sum(),
+    }
+}
+
+/// Runs until `until`; silence is no fault here.
+fn advance(
+    m: &mut Partition,
+    cpus: &mut [Cpu],
+    stations: &mut [Station<Queue, Server>],
+    setup: &Setup,
+    until: Time,
+) -> Result<(), Failure> {
+    match schedule(m, cpus, stations, &setup.softirq, until) {
+        Ok(_) | Err(Stuck::Nothing(_)) => Ok(()),
+        Err(e) => Err(closed::RunError::Stuck(e).into()),
+    }
+}
+
+/// Closes and releases everything; what does not add up.
+fn close(mut m: Partition, stations: Vec<Station<Queue, Server>>, nic: Rc<RefCell<Ibmvnic>>) -> Vec<String> {
+    let mut above = audit::Above::default();
+    let now = m.now();
+    m.enter(0);
+    m.idle_until(now);
+    for mut s in stations {
+        let rest: Vec<_> = s.drain_queue().collect();
+        above.waiting += rest.len() as u64;
+        rest.into_iter().for_each(|p| p.release(&mut m));
+        above.dropped += s.endpoint.dropped;
+        above.unverified += s.endpoint.unverified;
+        above.exhausted += s.endpoint.exhausted;
+        s.endpoint.release(&mut m);
+    }
+    let Some(nic) = Rc::into_inner(nic) else { unreachable!("all stations are gone") };
+    let nic = nic.into_inner();
+    let (stats, queues) = (nic.stats(), nic.totals());
+    nic.close(&mut m);
+    m.flush_posted();
+    audit::audit(&m, &above, (&stats, &queues))
+}

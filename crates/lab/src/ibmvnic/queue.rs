@@ -1,0 +1,43 @@
+//! One queue pair of an adapter, as a station has it.
+//!
+//! The queue pairs of an adapter share a session, so the driver is one value; here each of its cores holds it, in
+//! turn.
+
+use doorbell_drivers::ibmvnic::Ibmvnic;
+use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_packet::Packet;
+use doorbell_seam::{Hypervisor, Span};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A queue pair.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    /// The adapter's driver.
+    pub(super) nic: Rc<RefCell<Ibmvnic>>,
+    /// Which.
+    pub(super) number: usize,
+    /// Time in the driver's transmit.
+    pub(super) spent: Span,
+}
+
+impl<H: Hypervisor> Driver<H> for Queue {
+    fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+        let began = h.now();
+        let t = self.nic.borrow_mut().transmit_on(h, self.number, p, more);
+        self.spent += h.now().since(began);
+        t
+    }
+    fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
+        self.nic.borrow_mut().poll_on(h, self.number, budget, up)
+    }
+    fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
+        self.nic.borrow_mut().interrupt(h, vector)
+    }
+    fn work(&mut self, h: &mut H) {
+        self.nic.borrow_mut().work(h);
+    }
+    fn stopped(&self) -> bool {
+        self.nic.borrow().stopped_on(self.number)
+    }
+}

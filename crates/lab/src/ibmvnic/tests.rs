@@ -1,0 +1,98 @@
+//! Runs of every kind: sound, repeatable, and as the source's three cases say.
+
+use super::settings::{load, setup};
+use super::*;
+use crate::{Scenario, Unwatched};
+
+const SHORT: [&str; 5] =
+    ["traffic.warmup=1", "traffic.duration=3", "driver.queues=4", "traffic.peers=96", "driver.tx_entries=128"];
+
+fn unaudited(scenario: &str, sets: &[&str]) -> Outcome {
+    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    for s in SHORT.iter().chain(sets) {
+        plan.set(s).unwrap_or_else(|e| panic!("{e}"));
+    }
+    let s = setup(&plan.values);
+    let l = load(&plan.values, &s).unwrap();
+    run(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"))
+}
+
+fn outcome(scenario: &str, sets: &[&str]) -> Outcome {
+    let o = unaudited(scenario, sets);
+    assert!(o.audit.is_empty(), "{scenario} {sets:?}: {:?}", o.audit);
+    o
+}
+
+#[test]
+fn every_state_carries_every_kind_of_traffic() {
+    for direct in ["never", "ignore_headers", "software_checksum", "inspect", "adaptive"] {
+        let d = format!("driver.direct={direct}");
+        for kind in ["traffic.kind=transactions", "traffic.kind=bulk"] {
+            for sets in
+                [&["nic.headers=checksum"][..], &["nic.headers=never"], &["traffic.other=66", "traffic.other_share=40"]]
+            {
+                let o = outcome("ibmvnic-transactions", &[&[&d[..], kind], sets].concat());
+                assert!(o.packets > 300, "{direct} {kind} {sets:?}: {}", o.packets);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_three_cases_count_as_the_source_says() {
+    // All queues, or their cores would be what limits.
+    let all = ["driver.queues=16", "traffic.peers=512"];
+    let case = |direct| outcome("ibmvnic-transactions", &[all[0], all[1], &format!("driver.direct={direct}")]);
+    let of = |o: &Outcome, name: &str| o.counted(0, name);
+    let [one, two, three] = ["never", "ignore_headers", "software_checksum"].map(case);
+    assert_eq!((of(&one, "tx_direct"), of(&one, "tx_csum_direct")), (0, 0));
+    assert_eq!(of(&one, "tx_csum"), of(&one, "tx_packets"), "all are left to the server");
+    assert_eq!(of(&two, "tx_csum"), of(&two, "tx_packets"));
+    assert_eq!(of(&two, "tx_csum_direct"), 0);
+    assert_eq!(of(&three, "tx_csum_direct"), of(&three, "tx_direct"), "one for each direct send");
+    for o in [&one, &two, &three] {
+        // One call for sixteen buffers, whatever is sent how.
+        assert!(of(o, "rx_packets").abs_diff(16 * of(o, "rx_add_arrays")) <= 16 * 16, "{:?}", o.counters[0]);
+        let calls = of(o, "tx_direct") + of(o, "tx_arrays") + of(o, "rx_add_arrays");
+        let made = o.counted(1, "hcall_send_sub_crq") + o.counted(1, "hcall_send_sub_crq_indirect");
+        assert_eq!(calls, made, "the hypervisor saw as many");
+    }
+    assert!(two.rate() > 1.2 * one.rate() && (three.rate() / two.rate() - 1.0).abs() < 0.03);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let once = |seed: &str| {
+        let o = outcome("ibmvnic-transactions", &["driver.direct=adaptive", seed]);
+        (o.packets, o.counters, o.latency.max())
+    };
+    assert_eq!(once("run.seed=1"), once("run.seed=1"));
+    assert_ne!(once("run.seed=1"), once("run.seed=2"), "what goes out together is drawn");
+}
+
+#[test]
+fn ignoring_what_a_server_needs_shows_in_the_audit() {
+    let o = unaudited("ibmvnic-transactions", &["driver.direct=ignore_headers", "nic.needs_headers=on"]);
+    assert!(!o.audit.is_empty());
+    outcome("ibmvnic-transactions", &["driver.direct=inspect", "nic.needs_headers=on"]);
+}
+
+#[test]
+fn a_slow_checksum_moves_the_break_even() {
+    let found = |sum: &str| {
+        let sets = ["driver.queues=1", "traffic.peers=64", "traffic.warmup=800", "traffic.duration=10", sum];
+        outcome("ibmvnic-break-even", &sets).break_even.unwrap_or(0)
+    };
+    let (fast, slow) = (found("cpu.sum=0.2"), found("cpu.sum=8"));
+    assert!(fast > 3 * slow, "{fast} {slow}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let refused = |sets: &[&str]| {
+        let mut plan = Scenario::load("ibmvnic-transactions").unwrap().plan().unwrap();
+        sets.iter().for_each(|s| plan.set(s).unwrap());
+        load(&plan.values, &setup(&plan.values)).unwrap_err()
+    };
+    insta::assert_snapshot!(refused(&["driver.mtu=1500"]), @"`traffic.request` is 9014 B, but `driver.mtu` allows 1514");
+}

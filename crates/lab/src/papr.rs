@@ -1,0 +1,225 @@
+//! POWER partitions under one hypervisor, as profiles describe them.
+//!
+//! What systems with a device in the hypervisor have in common: what its calls cost, by kind; the
+//! partitions with their translation tables; and what must be true of them at the end of a run. The
+//! machine is a [`Hosted`] one: partitions beneath, a device of theirs, a link with a peer.
+//!
+//! | what a call costs | key | who pays |
+//! |---|---|---|
+//! | getting in and out of the hypervisor | `hypervisor.call` | the caller |
+//! | what a kind of call does besides | [`Call::key`] | the caller |
+//! | what all partitions' calls do one after another | [`Call::serial`] | the caller, who also waits for its turn |
+//! | each KiB copied between partitions | `hypervisor.copy` | the caller |
+//! | a translation entry written | `tce.*` | the caller |
+//!
+//! A time line that the caller does not wait for (a server behind the call) is the device's own.
+
+use crate::clock::link::Wired;
+use crate::closed::Entries;
+use crate::cpu::span;
+use crate::key::{Key, Values};
+use doorbell_bus::tce::{Prices, Table, Window};
+use doorbell_bus::{Bus, Guard, Machine, Mapping, Partitions, Platform, Vio};
+use doorbell_seam::{Hcall, Span};
+
+/// A machine of partitions: `D` is the device that they share, `Pr` what is on the other end of the link.
+pub type Hosted<D, Pr> = Machine<Partitions<Vio>, Wired<D, Pr>>;
+
+/// A hypervisor call that a system's drivers make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its number.
+    pub number: u64,
+    /// What it is counted as: `hcall_send`.
+    pub name: &'static str,
+    /// The key of what it costs beside `hypervisor.call`; empty: nothing.
+    pub key: &'static str,
+    /// The key of what it does one after another with all partitions' calls; empty: nothing.
+    pub serial: &'static str,
+}
+
+/// What a profile says of the hypervisor and of translation.
+pub static KEYS: [Key; 9] = [
+    Key::ns("hypervisor.call", "getting in and out of the hypervisor, whatever the call"),
+    Key::number("hypervisor.copy", "ns/KiB", 0.0, 1e5, "copying from one partition to another, in the caller's time"),
+    Key::ns("hypervisor.interrupt", "from the end of a copy to the other partition's interrupt"),
+    Key::ns("tce.put", "H_PUT_TCE: one translation entry, the call included"),
+    Key::ns("tce.put_indirect", "H_PUT_TCE_INDIRECT: up to 512 entries, the call included"),
+    Key::ns("tce.stuff", "H_STUFF_TCE: entries cleared, the call included"),
+    Key::number("tce.entry", "ns", 0.0, 1e5, "each entry of the latter two"),
+    Key::choice("tce.multi", &["on", "off"], "whether the hypervisor takes several entries in a call").default("on"),
+    Key::whole("tce.pages", "pages", 1024.0, 262_144.0, "the window of a partition's adapter").default("65536"),
+];
+
+/// The hypervisor of these values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Papr {
+    /// Any call.
+    pub call: Span,
+    /// Calls with a price of their own: all that the caller pays, and the serial part beside it.
+    pub calls: Vec<(Hcall, Span, Span)>,
+    /// A KiB copied between partitions.
+    pub copy: Span,
+    /// From the end of a copy to an interrupt.
+    pub interrupt: Span,
+    /// A partition's translation window.
+    pub window: Window,
+}
+
+/// Where each partition's memory and window begin: the same in all, for they are different places.
+const MEMORY_BASE: u64 = 1 << 32;
+const WINDOW_BASE: u64 = 1 << 28;
+
+impl Papr {
+    /// The hypervisor of these values, for a system that makes `calls`.
+    pub fn of(v: &Values, calls: &[Call]) -> Papr {
+        let call = span(v, "hypervisor.call");
+        let prices = Prices {
+            put: span(v, "tce.put"),
+            put_indirect: span(v, "tce.put_indirect"),
+            stuff: span(v, "tce.stuff"),
+            entry: span(v, "tce.entry"),
+        };
+        Papr {
+            call,
+            calls: calls.iter().map(|c| (Hcall(c.number), call + span(v, c.key), span(v, c.serial))).collect(),
+            copy: span(v, "hypervisor.copy"),
+            interrupt: span(v, "hypervisor.interrupt"),
+            window: Window {
+                base: WINDOW_BASE,
+                pages: v.number("tce.pages") as u32,
+                multi: v.is_on("tce.multi"),
+                prices,
+            },
+        }
+    }
+
+    /// Partitions with so many bytes of memory each; core `i` belongs to partition `of_core[i]`. What their device
+    /// emits is kept for the wire.
+    pub fn partitions(&self, memory: &[usize], of_core: Vec<usize>, guard: Guard) -> Partitions<Vio> {
+        // A copy is a read and a write.
+        let half = Span::from_ps(self.copy.ps() / 2);
+        let ports = memory.iter().map(|bytes| {
+            let table = Mapping::Tce(Box::new(Table::new(self.window)));
+            let mut platform = Platform::new(MEMORY_BASE, *bytes, guard).with_mapping(table);
+            platform.capture();
+            Vio::new(platform, half)
+        });
+        let mut all = Partitions::new(ports.collect(), of_core, self.call);
+        for (call, price, serial) in &self.calls {
+            all.price(*call, *price);
+            all.serialise(*call, *serial);
+        }
+        all
+    }
+}
+
+/// How often each of `calls` was made so far, under its name.
+pub fn made<B: Bus>(p: &Partitions<B>, calls: &[Call]) -> Entries {
+    let times = |number| p.calls().iter().find(|c| c.call == Hcall(number)).map_or(0, |c| c.times);
+    calls.iter().map(|c| (c.name, times(c.number))).collect()
+}
+
+/// What does not add up in the partitions, when everything has been closed and released.
+pub fn audit(p: &Partitions<Vio>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (i, port) in p.ports.iter().enumerate() {
+        let (all, platform) = (&port.platform().ledger, port.platform());
+        let mut same = |what: &str, a: (&str, u64), b: (&str, u64)| {
+            if a.1 != b.1 {
+                wrong.push(format!("partition {i}: {what}: {} {}, {} {}", a.0, a.1, b.0, b.1));
+            }
+        };
+        same("mappings", ("made", all.maps), ("ended", all.unmaps));
+        same("translation entries", ("live", platform.live_entries().into()), ("expected", 0));
+        same("buffers", ("taken", all.buffers_taken), ("released", all.buffers_released));
+        let (readable, writable) = platform.memory.lent();
+        same("pages still lent", ("to read", readable as u64), ("expected", 0));
+        same("pages still lent", ("to write", writable as u64), ("expected", 0));
+        same("DMA", ("faults", all.dma_faults), ("allowed", 0));
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::link::Peer;
+    use doorbell_bus::{Costs, Hypervised};
+    use doorbell_devices::veth::{Adapter, Config, Uplink, Veth};
+    use doorbell_drivers::ibmveth::{Config as Settings, Ibmveth};
+    use doorbell_drivers::{Driver, Tx};
+    use doorbell_layout::ibmveth::{H_SEND_LOGICAL_LAN, H_VIO_SIGNAL};
+    use doorbell_packet::{Packet, Piece};
+    use doorbell_seam::{Host, Hypervisor, Place, Time, Timed};
+
+    static SEND: [Call; 2] = [
+        Call { number: H_SEND_LOGICAL_LAN, name: "hcall_send", key: "hcall.send", serial: "hcall.send_serial" },
+        Call { number: H_VIO_SIGNAL, name: "hcall_signal", key: "", serial: "" },
+    ];
+
+    static PRICES: [Key; 2] = [Key::ns("hcall.send", ""), Key::ns("hcall.send_serial", "")];
+
+    #[derive(Debug, Default)]
+    struct Far(Vec<(Time, usize)>);
+    impl Timed for Far {
+        fn next_due(&self) -> Option<Time> {
+            None
+        }
+    }
+    impl Peer for Far {
+        fn receive(&mut self, at: Time, frame: &[u8], _: &mut crate::clock::link::Wire) {
+            self.0.push((at, frame.len()));
+        }
+        fn advance(&mut self, _: Time, _: &mut crate::clock::link::Wire) {}
+    }
+
+    /// Two partitions, each with a core, on one LAN with a wire of 1 Gbit/s.
+    fn hosted(sets: &[&str]) -> (Hosted<Hypervised<Veth>, Far>, [Adapter; 2]) {
+        let keys: Vec<&'static Key> = KEYS.iter().chain(&PRICES).collect();
+        let mut v = Values::defaults(&keys);
+        sets.iter().for_each(|s| v.set(s).unwrap());
+        let p = Papr::of(&v, &SEND);
+        let adapters = [Adapter::new(0, 0), Adapter::new(1, 1)];
+        let lan = Config { uplink: Some(Uplink { port: 0, pvid: 1 }), ..Config::new(adapters.to_vec()) };
+        let partitions = p.partitions(&[48 << 20; 2], vec![0, 1], Guard::Byte);
+        let device = Wired::new(Hypervised(Veth::new(lan)), Far::default(), 1_000_000_000, Span::from_us(5));
+        (Machine::new(partitions, device, Costs::FREE, 2), adapters)
+    }
+
+    #[test]
+    fn a_call_costs_what_its_kind_does_and_frames_reach_the_wire() {
+        let sets = ["hypervisor.call=100", "hcall.send=400", "hypervisor.copy=1024", "tce.put=50", "tce.stuff=60"];
+        let (mut m, [a, _]) = hosted(&sets);
+        let mut driver = Ibmveth::open(&mut m, &Settings::new(a.unit as u32, a.mac)).unwrap();
+        let b = m.buffer(1000, Place::ANY).unwrap();
+        let to = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8];
+        m.bytes_mut(&b, 0..12, |f| f.copy_from_slice(&to));
+        let before = m.now();
+        assert_eq!(driver.transmit(&mut m, Packet::linear(Piece::whole(b)), false), Tx::Ok);
+        // The call, what a send does, and the gathering of 1000 bytes at 0.5 ns each.
+        assert_eq!(m.now().since(before), Span::from_ns(100 + 400 + 500));
+        assert_eq!(made(&m.bus, &SEND)[0], ("hcall_send", 1));
+        driver.close(&mut m);
+        while m.next_event() < Time::NEVER {
+            m.run_device(m.next_event());
+        }
+        assert_eq!(m.device.peer.0.iter().map(|f| f.1).collect::<Vec<_>>(), [1000]);
+        assert_eq!(audit(&m.bus), Vec::<String>::new());
+        assert!(m.bus.ledger().tce_hcalls > 0);
+    }
+
+    #[test]
+    fn calls_of_two_partitions_wait_for_each_other_where_they_are_serial() {
+        let (mut m, [a, b]) = hosted(&["hypervisor.call=100", "hcall.send_serial=1000"]);
+        let call = |m: &mut Hosted<Hypervised<Veth>, Far>, core: usize, unit: u64, n: u64| {
+            m.enter(core);
+            m.hcall(Hcall(n), &[unit]);
+            m.now().since(Time::ZERO).ps() / 1000
+        };
+        assert_eq!(call(&mut m, 0, a.unit, H_SEND_LOGICAL_LAN), 1100);
+        assert_eq!(call(&mut m, 1, b.unit, H_SEND_LOGICAL_LAN), 2100, "after the other's");
+        assert_eq!(call(&mut m, 1, b.unit, H_VIO_SIGNAL), 2200, "one that is not serial waits for nobody");
+        assert_eq!(m.bus.held(), Span::from_ns(2000));
+    }
+}

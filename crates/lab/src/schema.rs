@@ -1,0 +1,295 @@
+//! JSON Schemas of what people write, out of the keys themselves.
+//!
+//! An editor that knows JSON Schema for TOML completes names, shows what they are, and marks
+//! what is not allowed while one writes; other programs check files they generate. What a schema
+//! cannot say (a number inside a string such as `"64 B"`, checked against a range; a
+//! profile of the same system) is said by the command when it reads the file. So
+//! everything that the command takes fits the schema, and most of what it refuses does not.
+//!
+//! Draft 7, which is what editors understand.
+
+use crate::key::{Key, Kind, units};
+use crate::profile;
+use crate::rig::{RIGS, Rig};
+use serde_json::{Map, Value, json};
+
+const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
+
+/// The schema of scenario files.
+pub fn of_scenarios() -> Value {
+    let about = "What is run, on which platform: doorbell run FILE";
+    let profiles: Vec<&str> = profile::builtin().collect();
+    let profile = json!({
+        "type": "string", "minLength": 1, "examples": profiles,
+        "description": "Name of a profile, or path of a .toml file beside this one",
+    });
+    document("Doorbell scenario", about, &["name", "about", "system", "profile"], &profile, |rig| {
+        tables(&rig.keys(), &|key| setting(key), &[])
+    })
+}
+
+/// The schema of profile files.
+pub fn of_profiles() -> Value {
+    document("Doorbell profile", "A platform", &["name", "about", "system"], &Value::Null, |rig| {
+        let keys = rig.platform();
+        let must: Vec<&str> = keys.iter().filter(|k| k.default.is_none()).map(|k| k.name).collect();
+        tables(&keys, &|key| entry(key), &must)
+    })
+}
+
+/// Heads, and the tables of the system that is named among them.
+fn document(
+    title: &str,
+    about: &str,
+    heads: &[&str],
+    profile: &Value,
+    tables: impl Fn(&Rig) -> (Map<String, Value>, Vec<String>),
+) -> Value {
+    let names: Vec<&str> = RIGS.iter().map(|r| r.name).collect();
+    let systems = RIGS.iter().map(|rig| {
+        let (mut properties, mut required) = tables(rig);
+        for head in heads {
+            properties.insert((*head).to_owned(), Value::Bool(true));
+        }
+        required.extend(heads.iter().map(|h| (*h).to_owned()));
+        json!({
+            "if": { "properties": { "system": { "const": rig.name } }, "required": ["system"] },
+            "then": { "properties": properties, "required": required, "additionalProperties": false },
+        })
+    });
+    let systems: Vec<Value> = systems.collect();
+    let mut properties = json!({
+        "name": { "type": "string", "minLength": 1, "description": "What tables and results call it" },
+        "about": { "type": "string", "minLength": 1, "description": "One line" },
+        "system": { "enum": names, "description": "Whose driver and device" },
+    });
+    if !profile.is_null() {
+        properties["profile"] = profile.clone();
+    }
+    json!({
+        "$schema": DRAFT, "title": title, "description": about, "type": "object",
+        "properties": properties, "required": heads, "allOf": systems,
+    })
+}
+
+/// The keys by their tables, and the tables that must be there for the keys that must.
+fn tables(keys: &[&'static Key], of: &dyn Fn(&Key) -> Value, must: &[&str]) -> (Map<String, Value>, Vec<String>) {
+    let mut all = Map::new();
+    for key in keys {
+        let Some((table, name)) = key.name.split_once('.') else { unreachable!("a key is in a table") };
+        let empty = || json!({ "type": "object", "properties": {}, "additionalProperties": false });
+        let at = all.entry(table).or_insert_with(empty);
+        at["properties"][name] = of(key);
+        if must.contains(&key.name) {
+            let required = at.as_object_mut().map(|o| o.entry("required").or_insert_with(|| json!([])));
+            required.and_then(Value::as_array_mut).into_iter().for_each(|r| r.push(json!(name)));
+        }
+    }
+    let required = all.iter().filter(|(_, t)| t.get("required").is_some()).map(|(name, _)| name.clone()).collect();
+    (all, required)
+}
+
+/// `"64 B"`, `24`, `"full"`, `true`.
+fn setting(key: &Key) -> Value {
+    let mut any = Vec::new();
+    if !key.words.is_empty() {
+        any.push(json!({ "enum": key.words }));
+    }
+    if key.words.contains(&"on") && key.words.contains(&"off") {
+        any.push(json!({ "type": "boolean" }));
+    }
+    match key.kind {
+        Kind::Number { .. } | Kind::Among { .. } => {
+            any.push(json!({ "type": "string", "pattern": quantity(key.unit()) }));
+            if key.unit().is_empty() || key.is_count() {
+                any.push(plain_number(key));
+            }
+        }
+        Kind::Choice => {}
+        Kind::File => any.push(json!({ "type": "string" })),
+    }
+    described(key, json!({ "anyOf": any }))
+}
+
+/// `{ value = 250, unit = "ns", source = "…" }`.
+fn entry(key: &Key) -> Value {
+    let unit = key.unit();
+    let mut value = vec![json!({ "enum": key.words })];
+    if key.kind != Kind::Choice {
+        value.push(json!({ "type": "string", "pattern": quantity(unit) }));
+        value.push(if unit.is_empty() { plain_number(key) } else { json!({ "type": "number" }) });
+    }
+    if key.words.is_empty() {
+        value.remove(0);
+    }
+    let mut properties = json!({
+        "value": { "anyOf": value },
+        "source": {
+            "type": "string", "minLength": 1,
+            "description": "A URL or data sheet with its figure; `assumed: why`; or `fit:ROW`, solved for",
+        },
+        "range": {
+            "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2,
+            "description": "Of a fitted constant: where the search goes",
+        },
+    });
+    // A number in a unit names it.
+    let mut whole = json!({ "type": "object", "required": ["value", "source"], "additionalProperties": false });
+    if !unit.is_empty() {
+        properties["unit"] = json!({ "enum": units(unit) });
+        whole["if"] = json!({ "properties": { "value": { "type": "number" } } });
+        whole["then"] = json!({ "required": ["unit"] });
+    }
+    whole["properties"] = properties;
+    described(key, whole)
+}
+
+fn described(key: &Key, mut schema: Value) -> Value {
+    schema["description"] = json!(format!("{}. Allowed: {}", key.about, key.allowed()));
+    if let Some(default) = key.default.filter(|d| !d.is_empty()) {
+        schema["default"] = json!(default);
+    }
+    schema
+}
+
+/// A number that stands alone is in the key's own unit, so that its range can be said.
+fn plain_number(key: &Key) -> Value {
+    match key.kind {
+        Kind::Among { values, .. } => json!({ "enum": values.iter().map(|v| whole(*v)).collect::<Vec<_>>() }),
+        Kind::Number { min, max, step, .. } if step > 0.0 => {
+            json!({ "type": "number", "minimum": whole(min), "maximum": whole(max), "multipleOf": whole(step) })
+        }
+        Kind::Number { min, max, .. } => json!({ "type": "number", "minimum": whole(min), "maximum": whole(max) }),
+        Kind::Choice | Kind::File => Value::Bool(false),
+    }
+}
+
+/// 64 rather than 64.0.
+fn whole(n: f64) -> Value {
+    if n.fract() == 0.0 && n.abs() < 9e15 { json!(n as i64) } else { json!(n) }
+}
+
+/// A number in a string, with or without one of its units.
+fn quantity(unit: &'static str) -> String {
+    let mut names: Vec<String> = units(unit).iter().map(|u| u.replace('/', "\\/").replace('.', "\\.")).collect();
+    if names.iter().any(|n| n == "us") {
+        names.push("µs".to_owned());
+    }
+    format!(
+        "^\\s*(0x[0-9a-fA-F]+|[+-]?[0-9._]+([eE][+-]?[0-9]+)?\\s*{})\\s*$",
+        if names.is_empty() { String::new() } else { format!("({})?", names.join("|")) }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Values;
+    use proptest::prelude::*;
+
+    fn checker(schema: &Value) -> jsonschema::Validator {
+        jsonschema::draft7::new(schema).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn files(dir: &str) -> Vec<(String, String)> {
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(dir);
+        let paths = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+        let mut all: Vec<_> = paths.map(|p| (p.display().to_string(), std::fs::read_to_string(&p).unwrap())).collect();
+        all.sort();
+        assert!(!all.is_empty());
+        all
+    }
+
+    fn json_of(text: &str) -> Value {
+        toml::from_str(text).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn schemas_are_schemas() {
+        for schema in [of_scenarios(), of_profiles()] {
+            jsonschema::draft7::meta::validate(&schema).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+
+    #[test]
+    fn every_scenario_and_profile_here_fits() {
+        for (schema, dir) in [(of_scenarios(), "scenarios"), (of_profiles(), "profiles")] {
+            let checker = checker(&schema);
+            for (name, text) in files(dir) {
+                let all: Vec<String> =
+                    checker.iter_errors(&json_of(&text)).map(|e| format!("{} at {}", e, e.instance_path())).collect();
+                assert!(all.is_empty(), "{name}: {all:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_command_refuses_does_not_fit() {
+        let (scenarios, profiles) = (checker(&of_scenarios()), checker(&of_profiles()));
+        let head = "name = \"x\"\nabout = \"x\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n";
+        assert!(scenarios.is_valid(&json_of(head)));
+        for wrong in [
+            "[traffic]\nsise = \"64 B\"",
+            "[traffic]\nsize = 64",
+            "[traffic]\nsize = \"64 ns\"",
+            "[traffic]\nkind = true",
+            "[traffic]\nkind = \"pktgn\"",
+            "[traffic]\nburst = 0.5",
+            "[driver]\nmpwqe = \"maybe\"",
+            "[pcie]\nmps = 100",
+            "color = 3",
+            "[colors]\nred = 3",
+        ] {
+            let text = format!("{head}{wrong}");
+            assert!(crate::Scenario::parse("x", &text).is_err(), "{wrong}");
+            assert!(!scenarios.is_valid(&json_of(&text)), "{wrong}");
+        }
+        let whole = files("profiles").into_iter().find(|(name, _)| name.ends_with("mlx5-gen2.toml")).unwrap().1;
+        for (from, to) in [
+            ("unit = \"GHz\"", "unit = \"ns\""),
+            ("unit = \"GHz\", ", ""),
+            ("frequency", "frequncy"),
+            ("system = \"mlx5\"", "system = \"mlx4\""),
+            ("[pcie]", "[pcix]"),
+            ("source = ", "sauce = "),
+        ] {
+            let text = whole.replacen(from, to, 1);
+            assert_ne!(text, whole);
+            assert!(crate::Profile::parse("x", &text).is_err(), "{from}");
+            assert!(!profiles.is_valid(&json_of(&text)), "{from}");
+        }
+    }
+
+    proptest! {
+        /// A value as a person may write it: what the command takes, fits.
+        #[test]
+        fn what_the_command_takes_fits(rig in 0..RIGS.len(), at in any::<prop::sample::Index>(), n in 0.0f64..1e4,
+                                       form in "[0-9_]{1,3}(\\.[0-9]{1,2})?(e[0-9])?[ ]?(ns|us|µs|B|KiB|Mpps|GHz)?", pick in 0usize..3) {
+            let rig = RIGS[rig];
+            let keys = rig.keys();
+            let key = at.get(&keys);
+            let own = key.unit();
+            let text = match pick {
+                0 => form,
+                1 => format!("{} {own}", n.floor()),
+                _ => key.default.filter(|d| !d.is_empty()).unwrap_or("1").to_owned(),
+            };
+            prop_assume!(key.parse(&text).is_ok());
+            let (table, name) = key.name.split_once('.').unwrap();
+            let mut file = json!({ "name": "x", "about": "x", "system": rig.name, "profile": "p" });
+            file[table] = json!({ name: text });
+            static CHECKER: std::sync::LazyLock<jsonschema::Validator> = std::sync::LazyLock::new(|| checker(&of_scenarios()));
+            prop_assert!(CHECKER.is_valid(&file), "{}", file);
+        }
+    }
+
+    #[test]
+    fn defaults_fit_their_own_schema() {
+        for rig in RIGS {
+            for (key, _) in Values::defaults(&rig.keys()).iter() {
+                let Some(default) = key.default.filter(|d| !d.is_empty()) else { continue };
+                assert!(checker(&setting(key)).is_valid(&json!(default)), "{}: {default}", key.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Files to start from: every key with what it is, what is allowed, and what holds if nobody says.
+//!
+//! A scenario starts with its traffic and nothing else set; all that could be is there as a
+//! comment. A profile starts as one that exists, with its sources: who measures a value
+//! anew replaces both.
+
+use crate::key::{Key, Value};
+use crate::profile::{Profile, Source};
+use crate::rig::Rig;
+use std::fmt::Write;
+
+/// A scenario of this system on this profile, that runs as it is.
+pub fn scenario(rig: &Rig, name: &str, profile: &str) -> String {
+    let mut text = format!(
+        "# A scenario: doorbell run FILE. A line such as `# burst = 32` says what holds without it; take the `# ` away to\n\
+         # change it. A number with a unit is a string, in any unit of its kind; a count is a number. What the profile says\n\
+         # of the platform may be set here too, in its own tables ([cpu], …): doorbell list --keys.\n\n\
+         name = {}\nabout = \"one line of what it shows\"\nsystem = \"{}\"\nprofile = {}\n",
+        quoted(name),
+        rig.name,
+        quoted(profile)
+    );
+    tables(&mut text, &rig.scenario(), |text, key| {
+        let value = key.default.unwrap_or(key.words.first().copied().unwrap_or("0"));
+        // What is sent is where one begins.
+        let hidden = if key.name == "traffic.kind" { "" } else { "# " };
+        _ = writeln!(text, "{hidden}{} = {}", own_name(key), literal(key, value));
+    });
+    text
+}
+
+/// A profile that says what `from` says.
+pub fn profile(from: &Profile, name: &str) -> String {
+    let mut text = format!(
+        "# A profile: `profile = \"this file\"` in a scenario beside it. Begun as {}; change a value together with its source,\n\
+         # which is a URL or data sheet with its figure, `assumed: why`, or `fit:ROW` with a range.\n\n\
+         name = {}\nsystem = \"{}\"\nabout = \"one line of what it is\"\n",
+        from.name,
+        quoted(name),
+        from.rig.name
+    );
+    tables(&mut text, &from.rig.platform(), |text, key| {
+        let hidden = if from.source(key.name).is_some() { "" } else { "# " };
+        let unit = if key.unit().is_empty() { String::new() } else { format!(", unit = \"{}\"", key.unit()) };
+        let (value, unit) = match from.values.get(key.name) {
+            Value::Number(n) => (n.to_string(), unit),
+            other => (quoted(&other.to_string()), String::new()),
+        };
+        let (range, source) = match from.source(key.name) {
+            Some(Source::Fit { row, range: (low, high) }) => {
+                (format!(", range = [{low}, {high}]"), format!("fit:{row}"))
+            }
+            Some(other) => (String::new(), other.to_string()),
+            None => (String::new(), "assumed: the default".to_owned()),
+        };
+        _ = writeln!(
+            text,
+            "{hidden}{} = {{ value = {value}{unit}{range}, source = {} }}",
+            own_name(key),
+            quoted(&source)
+        );
+    });
+    text
+}
+
+/// A table for each prefix of the keys, each key under what is said of it.
+fn tables(text: &mut String, keys: &[&'static Key], mut line: impl FnMut(&mut String, &'static Key)) {
+    let mut seen: Vec<&str> = Vec::new();
+    for table in keys.iter().map(|k| table_of(k)) {
+        if seen.contains(&table) {
+            continue;
+        }
+        seen.push(table);
+        _ = write!(text, "\n[{table}]");
+        for key in keys.iter().filter(|k| table_of(k) == table) {
+            _ = writeln!(text, "\n# {}. Allowed: {}", key.about, key.allowed());
+            line(text, key);
+        }
+    }
+}
+
+fn table_of(key: &Key) -> &'static str {
+    key.name.split_once('.').map_or("", |(table, _)| table)
+}
+
+fn own_name(key: &Key) -> &'static str {
+    key.name.split_once('.').map_or(key.name, |(_, name)| name)
+}
+
+/// A value as a scenario has it: a count or a pure number stands alone, all else is a string.
+fn literal(key: &Key, value: &str) -> String {
+    match key.parse(value) {
+        Ok(Value::Number(n)) if key.unit().is_empty() || key.is_count() => n.to_string(),
+        Ok(Value::Number(n)) => quoted(&format!("{n} {}", key.unit())),
+        _ => quoted(value),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::RIGS;
+    use crate::{Scenario, profile as profiles};
+
+    fn a_profile(rig: &Rig) -> Profile {
+        let mut all = profiles::builtin().map(|name| Profile::load(name).unwrap());
+        all.find(|p| p.rig.name == rig.name).expect("each system has one")
+    }
+
+    #[test]
+    fn a_started_scenario_is_the_defaults_and_every_comment_may_be_uncommented() {
+        for rig in RIGS {
+            let profile = a_profile(rig);
+            let text = scenario(rig, "mine", &profile.name);
+            let plan = Scenario::parse("x.toml", &text).unwrap_or_else(|e| panic!("{e}")).plan().unwrap();
+            assert_eq!(plan.values, profile.all_values(), "{}", rig.name);
+            let all: String = text
+                .lines()
+                .map(|l| {
+                    l.strip_prefix("# ")
+                        .filter(|l| l.contains(" = ") && !l.contains(". ") && !l.contains('`'))
+                        .unwrap_or(l)
+                })
+                .map(|l| format!("{l}\n"))
+                .collect();
+            let set = Scenario::parse("x.toml", &all).unwrap_or_else(|e| panic!("{e}\n{all}"));
+            assert_eq!(set.settings.len(), rig.scenario().len(), "{}", rig.name);
+            assert_eq!(set.plan().unwrap().values, plan.values, "{}", rig.name);
+        }
+    }
+
+    #[test]
+    fn a_started_profile_is_the_one_it_began_as() {
+        for name in profiles::builtin() {
+            let from = Profile::load(name).unwrap();
+            let text = profile(&from, "mine \"quoted\"");
+            let mine = Profile::parse("x.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            assert_eq!(mine.values, from.values);
+            assert_eq!(mine.name, "mine \"quoted\"");
+            for key in from.rig.platform() {
+                assert_eq!(mine.source(key.name), from.source(key.name), "{}", key.name);
+            }
+        }
+    }
+}

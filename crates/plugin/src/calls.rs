@@ -1,0 +1,199 @@
+//! The calls: which are ours, and what becomes of them.
+
+use crate::qemu::{self, ByteArray};
+use crate::{PLUGIN, Plugin};
+use doorbell_attach::hcalls::VNIC;
+use doorbell_layout::{ibmveth, ibmvnic::hcall};
+use std::cell::Cell;
+use std::ffi::{CStr, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
+
+/// `sc 1`, in either byte order.
+const SC1: [[u8; 4]; 2] = [[0x22, 0, 0, 0x44], [0x44, 0, 0, 0x22]];
+/// MSR: little-endian, and problem state.
+const MSR_LE: u64 = 1;
+const MSR_PR: u64 = 1 << 14;
+
+const H_GET_TCE: u64 = 0x1c;
+const H_PUT_TCE: u64 = 0x20;
+const H_STUFF_TCE: u64 = 0x138;
+const H_PUT_TCE_INDIRECT: u64 = 0x13c;
+const H_PARAMETER: i64 = -4;
+const H_CLOSED: i64 = 2;
+
+/// QEMU has translated a block: before each `sc 1` in it we are called.
+pub(crate) extern "C" fn translated(block: *mut c_void, _: *mut c_void) {
+    // SAFETY: the block is QEMU's for the length of this call, and `n` one of its instructions.
+    unsafe {
+        for n in 0..qemu::qemu_plugin_tb_n_insns(block) {
+            let insn = qemu::qemu_plugin_tb_get_insn(block, n);
+            let mut bytes = [0u8; 4];
+            let got = qemu::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), 4);
+            if got == 4 && SC1.contains(&bytes) {
+                let at = std::ptr::without_provenance_mut(qemu::qemu_plugin_insn_vaddr(insn) as usize);
+                qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, called, qemu::CB_RW_REGS_PC, at);
+            }
+        }
+    }
+}
+
+/// A CPU is at `sc 1`.
+extern "C" fn called(cpu: u32, at: *mut c_void) {
+    let done = PLUGIN.get().is_some_and(|p| REGISTERS.with(|r| call(p, r, cpu as usize)));
+    if done {
+        // SAFETY: this is a callback that may. It jumps out of here over this frame, in which nothing is to be dropped.
+        unsafe { qemu::qemu_plugin_set_pc(at.addr() as u64 + 4) };
+    }
+}
+
+/// Answers the call if it is ours; whether it was.
+fn call(p: &Plugin, r: &Registers, cpu: usize) -> bool {
+    let Some(msr) = r.look() else { return false };
+    if msr & MSR_PR != 0 {
+        return false;
+    }
+    let little = msr & MSR_LE != 0;
+    let (number, first) = (r.get(3, little), r.get(4, little));
+    if first != u64::from(p.unit) {
+        return false;
+    }
+    let answer = match number {
+        // The window's number is the unit's.
+        H_GET_TCE | H_PUT_TCE | H_STUFF_TCE | H_PUT_TCE_INDIRECT => {
+            let (ioba, value) = (r.get(5, little), r.get(6, little));
+            let count = if number >= H_STUFF_TCE { r.get(7, little) } else { 1 };
+            let status = match number {
+                H_GET_TCE => match p.table.entry(ioba) {
+                    Some(entry) => {
+                        r.set(4, little, entry);
+                        0
+                    }
+                    None => H_PARAMETER,
+                },
+                H_PUT_TCE_INDIRECT => match p.memory() {
+                    Some(memory) => p.table.put_list(memory, ioba, value, count),
+                    None => H_PARAMETER,
+                },
+                _ => p.table.put(ioba, value, count),
+            };
+            p.board.count_table(if status == 0 && number != H_GET_TCE { count } else { 0 });
+            r.set(3, little, status.cast_unsigned());
+            return true;
+        }
+        _ if is_adapters(p.kind, number) => {
+            // The server has to have the guest's memory before its first call.
+            p.memory();
+            let arguments = std::array::from_fn(|i| r.get(4 + i, little));
+            p.board.ask(cpu, number, &arguments, || p.bell.signal(), || p.gone.load(Ordering::Relaxed))
+        }
+        _ => return false,
+    };
+    let Some(answer) = answer else {
+        r.set(3, little, H_CLOSED.cast_unsigned());
+        return true;
+    };
+    r.set(3, little, answer.status.cast_unsigned());
+    for (i, v) in answer.ret.iter().enumerate() {
+        r.set(4 + i, little, *v);
+    }
+    true
+}
+
+/// Whether such an adapter has that call.
+fn is_adapters(kind: u32, number: u64) -> bool {
+    if kind == VNIC {
+        return [hcall::VIOCTL, hcall::ENABLE_CRQ].contains(&number)
+            || (hcall::REG_CRQ..=hcall::SEND_CRQ).contains(&number)
+            || (hcall::REG_SUB_CRQ..=hcall::SEND_SUB_CRQ_INDIRECT).contains(&number);
+    }
+    matches!(
+        number,
+        ibmveth::H_VIO_SIGNAL
+            | ibmveth::H_REGISTER_LOGICAL_LAN
+            | ibmveth::H_FREE_LOGICAL_LAN
+            | ibmveth::H_ADD_LOGICAL_LAN_BUFFER
+            | ibmveth::H_ADD_LOGICAL_LAN_BUFFERS
+            | ibmveth::H_FREE_LOGICAL_LAN_BUFFER
+            | ibmveth::H_SEND_LOGICAL_LAN
+            | ibmveth::H_MULTICAST_CTRL
+            | ibmveth::H_CHANGE_LOGICAL_LAN_MAC
+            | ibmveth::H_ILLAN_ATTRIBUTES
+    )
+}
+
+/// A CPU thread's way to the registers: their handles, and GLib's array through which values go.
+struct Registers {
+    buffer: Cell<*mut ByteArray>,
+    general: [Cell<*mut c_void>; 32],
+    msr: Cell<*mut c_void>,
+}
+
+thread_local! {
+    static REGISTERS: Registers = const {
+        Registers {
+            buffer: Cell::new(null_mut()),
+            general: [const { Cell::new(null_mut()) }; 32],
+            msr: Cell::new(null_mut()),
+        }
+    };
+}
+
+impl Registers {
+    /// MSR, and with it that everything else can be read.
+    fn look(&self) -> Option<u64> {
+        if self.buffer.get().is_null() {
+            self.find();
+        }
+        // QEMU gives every register in the byte order that the guest is in, which this one says: its lowest bit is LE, and the
+        // lowest of its first byte when it is big-endian is always 0.
+        let b = self.bytes(self.msr.get())?;
+        Some(if b[0] & 1 != 0 { u64::from_le_bytes(b) } else { u64::from_be_bytes(b) })
+    }
+
+    fn find(&self) {
+        // SAFETY: this runs in a CPU's callback, where QEMU allows it; the array is ours and is freed.
+        unsafe {
+            let all = qemu::qemu_plugin_get_registers();
+            for i in 0..(*all).len as usize {
+                let r = &*(*all).data.add(i);
+                let name = CStr::from_ptr(r.name).to_bytes();
+                if name == b"msr" {
+                    self.msr.set(r.handle);
+                }
+                let number = name.strip_prefix(b"r").and_then(|n| std::str::from_utf8(n).ok()?.parse::<usize>().ok());
+                if let Some(cell) = number.and_then(|n| self.general.get(n)) {
+                    cell.set(r.handle);
+                }
+            }
+            qemu::g_array_free(all, 1);
+            self.buffer.set(qemu::g_byte_array_new());
+        }
+    }
+
+    fn bytes(&self, register: *mut c_void) -> Option<[u8; 8]> {
+        let buffer = self.buffer.get();
+        // SAFETY: the buffer is this thread's; QEMU appends the register's bytes to it.
+        unsafe {
+            qemu::g_byte_array_set_size(buffer, 0);
+            let read = qemu::qemu_plugin_read_register(register, buffer);
+            (read && (*buffer).len >= 8).then(|| (*buffer).data.cast::<[u8; 8]>().read_unaligned())
+        }
+    }
+
+    fn get(&self, n: usize, little: bool) -> u64 {
+        let b = self.bytes(self.general[n].get()).unwrap_or_default();
+        if little { u64::from_le_bytes(b) } else { u64::from_be_bytes(b) }
+    }
+
+    fn set(&self, n: usize, little: bool, v: u64) {
+        let b = if little { v.to_le_bytes() } else { v.to_be_bytes() };
+        let buffer = self.buffer.get();
+        // SAFETY: as in `bytes`; the array has eight bytes when they are written.
+        unsafe {
+            qemu::g_byte_array_set_size(buffer, 8);
+            (*buffer).data.cast::<[u8; 8]>().write_unaligned(b);
+            qemu::qemu_plugin_write_register(self.general[n].get(), buffer);
+        }
+    }
+}

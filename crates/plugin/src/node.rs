@@ -1,0 +1,129 @@
+//! The adapters' device types, and so their nodes in the device tree.
+//!
+//! `doorbell-vnic` and `doorbell-veth` are children of QEMU's `spapr-vlan`: node, unit address, station address, DMA
+//! window and interrupt are its. Other are only the node's name and what it is compatible with (vNIC), and one property,
+//! `ibm,illan-options`, without which ibmveth offers no checksums (veth).
+//!
+//! The class has these as pointers. QEMU's headers are not here, so they are found in the class by what they point
+//! at: the strings `l-lan` and `IBM,l-lan`. If they are not found the type says so, and QEMU ends.
+
+use crate::internals::{Internals, SetProperty};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+/// `TypeInfo` of QEMU 11.1 (include/qom/object.h).
+#[repr(C)]
+struct TypeInfo {
+    name: *const c_char,
+    parent: *const c_char,
+    instance_size: usize,
+    instance_align: usize,
+    instance_init: Option<extern "C" fn(*mut c_void)>,
+    instance_post_init: Option<extern "C" fn(*mut c_void)>,
+    instance_finalize: Option<extern "C" fn(*mut c_void)>,
+    is_abstract: bool,
+    class_size: usize,
+    class_init: Option<extern "C" fn(*mut c_void, *const c_void)>,
+    class_base_init: Option<extern "C" fn(*mut c_void, *const c_void)>,
+    class_data: *const c_void,
+    interfaces: *const c_void,
+}
+
+/// Its pointers are to constants.
+struct Types([TypeInfo; 2]);
+// SAFETY: nothing in it is ever changed.
+unsafe impl Sync for Types {}
+
+const fn child(name: &'static CStr, init: extern "C" fn(*mut c_void, *const c_void)) -> TypeInfo {
+    TypeInfo {
+        name: name.as_ptr(),
+        parent: c"spapr-vlan".as_ptr(),
+        instance_size: 0,
+        instance_align: 0,
+        instance_init: None,
+        instance_post_init: None,
+        instance_finalize: None,
+        is_abstract: false,
+        class_size: 0,
+        class_init: Some(init),
+        class_base_init: None,
+        class_data: std::ptr::null(),
+        interfaces: std::ptr::null(),
+    }
+}
+
+static TYPES: Types = Types([child(c"doorbell-vnic", vnic_class), child(c"doorbell-veth", veth_class)]);
+
+/// What the class functions need, which QEMU calls without any argument of ours.
+struct Known {
+    near: usize,
+    set_property: SetProperty,
+}
+
+type Node = extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int;
+
+static KNOWN: OnceLock<Known> = OnceLock::new();
+/// What `spapr-vlan` itself puts into its node.
+static NODE: OnceLock<Node> = OnceLock::new();
+
+/// Makes the types known to QEMU.
+pub(crate) fn register(internals: &Internals) {
+    KNOWN.get_or_init(|| Known { near: internals.near, set_property: internals.set_property });
+    for t in &TYPES.0 {
+        (internals.register_type)(std::ptr::from_ref(t).cast());
+    }
+}
+
+/// QEMU's program is not longer: what points further from its text than this is no string of it.
+const FAR: usize = 64 << 20;
+/// Words of the class to look at; a device class alone has more.
+const WORDS: usize = 64;
+/// From the compatible string to the function that fills the node: signal mask, window, realize, reset, devnode.
+const TO_NODE: usize = 5;
+
+/// The first word of a class that points at this string.
+fn find(class: *mut c_void, text: &CStr) -> Option<*mut *const c_char> {
+    let near = KNOWN.get()?.near;
+    let words = class.cast::<*const c_char>();
+    (0..WORDS).map(|i| words.wrapping_add(i)).find(|w| {
+        // SAFETY: the search ends at the string, which the class of QEMU 11.1's `spapr-vlan` has in itself; in another
+        // build it may look a little past the class, into QEMU's heap, before it says so and ends.
+        let to = unsafe { **w };
+        // SAFETY: it points into QEMU's own program, which is mapped there: text, constants, or data.
+        to.addr().abs_diff(near) < FAR && unsafe { CStr::from_ptr(to) } == text
+    })
+}
+
+fn missing() -> ! {
+    crate::say!("the class of `spapr-vlan` is not as in QEMU 11.1");
+    std::process::exit(1);
+}
+
+extern "C" fn vnic_class(class: *mut c_void, _: *const c_void) {
+    let (Some(name), Some(compatible)) = (find(class, c"l-lan"), find(class, c"IBM,l-lan")) else { missing() };
+    // SAFETY: both are words of the class, which is the new type's own.
+    unsafe {
+        *name = c"vnic".as_ptr();
+        *compatible = c"IBM,vnic".as_ptr();
+    }
+}
+
+extern "C" fn veth_class(class: *mut c_void, _: *const c_void) {
+    let Some(compatible) = find(class, c"IBM,l-lan") else { missing() };
+    let slot = compatible.wrapping_add(TO_NODE).cast::<Option<Node>>();
+    // SAFETY: as above, and that word is `devnode`.
+    let Some(inherited) = (unsafe { slot.replace(Some(veth_node)) }) else { missing() };
+    if inherited as usize != 0 && (inherited as usize).abs_diff(KNOWN.get().map_or(0, |k| k.near)) >= FAR {
+        missing();
+    }
+    NODE.get_or_init(|| inherited);
+}
+
+extern "C" fn veth_node(device: *mut c_void, tree: *mut c_void, node: c_int) -> c_int {
+    let (Some(inherited), Some(known)) = (NODE.get(), KNOWN.get()) else { return -1 };
+    let done = inherited(device, tree, node);
+    if done < 0 {
+        return done;
+    }
+    (known.set_property)(tree, node, c"ibm,illan-options".as_ptr(), std::ptr::null(), 0)
+}

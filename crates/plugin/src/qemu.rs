@@ -1,0 +1,61 @@
+//! QEMU's plug-in interface, version 7, as far as it is used. Source: QEMU 11.1, include/plugins/qemu-plugin.h, and GLib's
+//! two array types, which it hands out.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// `qemu_info_t`, its first part.
+#[repr(C)]
+pub struct Info {
+    /// The emulated architecture.
+    pub(crate) target_name: *const c_char,
+}
+
+/// GLib's, as its header has it.
+#[repr(C)]
+pub(crate) struct ByteArray {
+    pub(crate) data: *mut u8,
+    pub(crate) len: u32,
+}
+
+/// GLib's array of [`Register`].
+#[repr(C)]
+pub(crate) struct Array {
+    pub(crate) data: *const Register,
+    pub(crate) len: u32,
+}
+
+/// `qemu_plugin_reg_descriptor`.
+#[repr(C)]
+pub(crate) struct Register {
+    pub(crate) handle: *mut c_void,
+    pub(crate) name: *const c_char,
+    pub(crate) feature: *const c_char,
+    pub(crate) read_only: bool,
+}
+
+/// `QEMU_PLUGIN_CB_RW_REGS_PC`: the callback reads and writes registers, and may set the program counter.
+pub(crate) const CB_RW_REGS_PC: c_int = 3;
+
+pub(crate) type Translated = extern "C" fn(block: *mut c_void, data: *mut c_void);
+pub(crate) type Executed = extern "C" fn(cpu: u32, data: *mut c_void);
+
+unsafe extern "C" {
+    pub(crate) fn g_byte_array_new() -> *mut ByteArray;
+    pub(crate) fn g_byte_array_set_size(array: *mut ByteArray, length: u32) -> *mut ByteArray;
+    pub(crate) fn g_array_free(array: *mut Array, free_segment: c_int) -> *mut c_char;
+    pub(crate) fn qemu_plugin_get_registers() -> *mut Array;
+    pub(crate) fn qemu_plugin_read_register(handle: *mut c_void, into: *mut ByteArray) -> bool;
+    pub(crate) fn qemu_plugin_write_register(handle: *mut c_void, from: *mut ByteArray) -> bool;
+    pub(crate) fn qemu_plugin_set_pc(to: u64) -> !;
+    pub(crate) fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, f: Translated, data: *mut c_void);
+    pub(crate) fn qemu_plugin_register_vcpu_insn_exec_cb(
+        insn: *mut c_void,
+        f: Executed,
+        flags: c_int,
+        data: *mut c_void,
+    );
+    pub(crate) fn qemu_plugin_tb_n_insns(block: *mut c_void) -> usize;
+    pub(crate) fn qemu_plugin_tb_get_insn(block: *mut c_void, n: usize) -> *mut c_void;
+    pub(crate) fn qemu_plugin_insn_data(insn: *mut c_void, into: *mut c_void, length: usize) -> usize;
+    pub(crate) fn qemu_plugin_insn_vaddr(insn: *mut c_void) -> u64;
+}

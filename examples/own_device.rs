@@ -1,0 +1,183 @@
+//! A NIC of one's own with the driver for it, and what each packet costs between them.
+//!
+//! `cargo run --release --example own_device`
+//!
+//! The idea to be tried: the device writes no status into descriptors. It writes how far it
+//! has come into one word of memory, once for all packets that a doorbell announced, and sends its
+//! interrupt then. The bill shows what that saves, beside the same with a write and an interrupt for each packet.
+
+use doorbell_bus::{Costs, Guard, Machine, Pcie, Platform, express, pcie};
+use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_lab::clock::Interrupt;
+use doorbell_lab::result::Measured;
+use doorbell_lab::{Unwatched, open, own};
+use doorbell_packet::Packet;
+use doorbell_seam::{
+    Coherent, Device, Direction, Drop, Fence, Host, Iova, Mapped, Port, Reg, Span, Taken, Time, Timed, Work,
+};
+use std::collections::VecDeque;
+
+/// Registers: where the ring is, where the word is, and the doorbell.
+const BASE: Reg = Reg::at(0x00);
+const WORD: Reg = Reg::at(0x08);
+const TAIL: Reg = Reg::at(0x10);
+
+/// Descriptors of 16 bytes: address, length.
+const RING: u32 = 256;
+
+/// The device. What it has begun and not finished is in `wire`, by the time it ends.
+#[derive(Default)]
+pub(crate) struct Nic {
+    base: Iova,
+    word: Iova,
+    head: u32,
+    per_doorbell: bool,
+    wire: VecDeque<(Time, u32, Vec<u8>, bool)>,
+    bad_reads: u64,
+}
+
+impl Timed for Nic {
+    fn next_due(&self) -> Option<Time> {
+        self.wire.front().map(|(at, ..)| *at)
+    }
+}
+
+impl<P: Port> Device<P> for Nic {
+    fn mmio_read(&mut self, _: &mut P, _: Time, _: Reg, _: u8) -> u64 {
+        0
+    }
+
+    fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, _: u8, v: u64) {
+        match r {
+            BASE => self.base = Iova(v),
+            WORD => self.word = Iova(v),
+            TAIL => {
+                let tail = v as u32 % RING;
+                while self.head != tail {
+                    let mut d = [0; 16];
+                    let from = self.base + u64::from(self.head * 16);
+                    self.head = (self.head + 1) % RING;
+                    let Ok(ready) = p.read(at, from, &mut d) else {
+                        self.bad_reads += 1;
+                        return;
+                    };
+                    let [address, length] =
+                        [&d[..8], &d[8..]].map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
+                    let mut frame = vec![0; (length & 0xffff) as usize];
+                    let Ok(ready) = p.read(ready, Iova(address), &mut frame) else {
+                        self.bad_reads += 1;
+                        return;
+                    };
+                    // In order: what is ready earlier than the packet before it waits for it.
+                    let ready = self.wire.back().map_or(ready, |(before, ..)| ready.max(*before));
+                    self.wire.push_back((ready, self.head, frame, !self.per_doorbell || self.head == tail));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn advance(&mut self, p: &mut P, until: Time) {
+        while let Some((at, head, frame, tell)) = self.wire.pop_front_if(|(at, ..)| *at <= until) {
+            p.emit(at, &frame);
+            if tell && p.write(at, self.word, &head.to_le_bytes()).is_ok() {
+                p.message(at, 0);
+            }
+        }
+    }
+
+    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
+        Taken::Dropped(Drop::NoBuffer)
+    }
+
+    fn reset(&mut self, _: &mut P, _: Time) {
+        *self = Nic { per_doorbell: self.per_doorbell, ..Nic::default() };
+    }
+}
+
+/// Its driver.
+pub(crate) struct Mine {
+    ring: Coherent,
+    word: Coherent,
+    tail: u32,
+    head: u32,
+    under_way: VecDeque<(Mapped, u32)>,
+}
+
+impl Mine {
+    pub(crate) fn open<H: Host>(h: &mut H) -> Mine {
+        let (ring, word) = (h.coherent(RING * 16, 64), h.coherent(64, 64));
+        let (ring, word) = (ring.expect("memory"), word.expect("memory"));
+        h.write64(BASE, ring.iova().0);
+        h.write64(WORD, word.iova().0);
+        Mine { ring, word, tail: 0, head: 0, under_way: VecDeque::new() }
+    }
+
+    fn close<H: Host>(self, h: &mut H) {
+        h.release_coherent(self.ring);
+        h.release_coherent(self.word);
+    }
+}
+
+impl<H: Host> Driver<H> for Mine {
+    fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+        let piece = p.head;
+        let range = piece.start..piece.start + piece.len;
+        let mapped = h.map(piece.buf, range, Direction::ToDevice).expect("this machine translates nothing");
+        h.spend(Work::TxDescriptor(1));
+        h.store(&self.ring, self.tail * 16, mapped.iova().0);
+        h.store(&self.ring, self.tail * 16 + 8, u64::from(piece.len));
+        self.under_way.push_back((mapped, p.cookie));
+        self.tail = (self.tail + 1) % RING;
+        if !more || Driver::<H>::stopped(self) {
+            h.fence(Fence::Write);
+            h.write32(TAIL, self.tail);
+        }
+        Tx::Ok
+    }
+
+    fn poll<S: Sink>(&mut self, h: &mut H, _: u32, up: &mut S) -> Poll {
+        h.spend(Work::Poll);
+        let done = h.load::<u32>(&self.word, 0);
+        while self.head != done
+            && let Some((mapped, cookie)) = self.under_way.pop_front()
+        {
+            self.head = (self.head + 1) % RING;
+            up.sent(h.unmap(mapped), cookie, true);
+            h.spend(Work::TxDone(1));
+        }
+        Poll::Idle
+    }
+
+    fn interrupt(&mut self, h: &mut H, _: u16) -> Irq {
+        h.spend(Work::Interrupt);
+        Irq::Poll
+    }
+
+    fn work(&mut self, _: &mut H) {}
+
+    fn stopped(&self) -> bool {
+        self.under_way.len() as u32 + 1 == RING
+    }
+}
+
+fn bill(per_doorbell: bool) -> Result<Measured, Box<dyn std::error::Error>> {
+    let rules = pcie::Rules::new(pcie::Settings::link(3, 4))?;
+    let latencies = express::Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
+    let bus = Pcie::new(Platform::new(1 << 32, 16 << 20, Guard::Byte), rules, latencies, 0xfeb0_0000);
+    let mut machine = Machine::new(bus, Nic { per_doorbell, ..Nic::default() }, Costs::FREE, 1);
+    let driver = Mine::open(&mut machine);
+    let load = open::Load::Pktgen { size: 60, burst: 8, rate: None, packets: 10_000, checksum: false };
+    let on = (Interrupt::Message(0), RING);
+    Ok(own::meter(&mut machine, driver, Mine::close, on, &load, 1.0, &mut Unwatched)?)
+}
+
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (each, shared) = (bill(false)?, bill(true)?);
+    println!("{:24}{:>12}{:>12}", "a packet", "each", "shared");
+    for ((name, a), (_, b)) in each.per_packet().into_iter().zip(shared.per_packet()).filter(|((_, a), _)| *a > 0.0) {
+        println!("{name:24}{a:12.3}{b:12.3}");
+    }
+    assert!(each.is_sound() && shared.is_sound(), "{:#?}{:#?}", each.audit, shared.audit);
+    Ok(())
+}

@@ -1,0 +1,230 @@
+"""Linux's axienet on the served AXI Ethernet, in an arm64 guest: its checks, and interrupts as coalescing was set."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import time
+
+import axi_tree
+import fdt
+from guest import Guest, initramfs
+from rig import GUEST, HOST, LONG, MAC, Rig, expect, frame, host, packets
+
+# In the order in which they are needed; the last two are built from Debian's kernel source (foreign.sh).
+MODULES = ("phylink", "rp1_pci", "xilinx_dma", "xilinx_emac")
+SLOT = 8
+
+
+class Arm(Guest):
+    """QEMU's `virt` machine, with a device tree that has the served device."""
+
+    EMULATOR = "qemu-system-aarch64"
+
+    def __init__(self, cache, initrd, socket, directory, cpus=1):
+        # MSI-X wants an ITS, which came with GICv3.
+        machine = "-M virt,gic-version=3,memory-backend=ram{} -cpu cortex-a57"
+        options = ["-smp", str(cpus)]
+        device = {"driver": "vfio-user-pci", "bus": "pcie.0", "addr": f"{SLOT:02x}.0", "socket": {"type": "unix", "path": str(socket)}}
+        tree, plain = directory / "guest.dtb", directory / "virt.dtb"
+        subprocess.run(
+            [pathlib.Path(__file__).parent / "qemu.sh", *machine.format(f",dumpdtb={plain}").split(), *options]
+            + "-m 512M -object memory-backend-memfd,id=ram,size=512M,share=on -display none".split(),
+            check=True,
+            capture_output=True,
+            env={**os.environ, "DOORBELL_GUEST": str(cache), "DOORBELL_EMULATOR": self.EMULATOR},
+        )
+        root = fdt.read(plain.read_bytes())
+        axi_tree.add(root, MAC, SLOT)
+        tree.write_bytes(fdt.write(root))
+        options += ["-dtb", tree, "-device", json.dumps(device)]
+        self.start(cache, initrd, directory, machine.format("").split() + options, "ttyAMA0", self.EMULATOR)
+
+
+class Axienet(Rig):
+    """axienet."""
+
+    MODULE = "xilinx_emac"
+    SERVE = ()
+    KNOWN = (
+        # Its module is not Debian's own build, and not signed by Debian.
+        "loading out-of-tree module taints kernel",
+        "module verification failed",
+    )
+
+    @staticmethod
+    def parts(cache, initrd):
+        tool = pathlib.Path(__file__).parent / "foreign.sh"
+        cache = pathlib.Path(subprocess.run([tool, "arm64"], check=True, capture_output=True, text=True).stdout.strip())
+        initrd = initrd.with_name("initrd-arm64")
+        initramfs(cache, MODULES, initrd, "aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1")
+        return cache, initrd
+
+    def machine(self, cache, initrd, cpus):
+        return Arm(cache, initrd, self.server.socket, self.directory, cpus)
+
+    def probe(self):
+        """The unmodified driver binds, and the kernel has nothing to complain about."""
+        self.guest.run("dmesg -c >/dev/null")
+        for module in MODULES[:-1]:
+            self.guest.run(f"insmod /m/{module}.ko")
+        self.guest.run(f"insmod /m/{self.MODULE}.ko; for i in $(seq 50); do [ -e /sys/class/net/eth0 ] && break; sleep 0.1; done")
+        self.guest.run("[ -e /sys/class/net/eth0 ]")
+        expect(MAC in self.guest.run("cat /sys/class/net/eth0/address"), "the station address")
+        expect("driver: xaxienet" in (i := self.guest.run("ethtool -i eth0")), i)
+        self.up()
+        self.quiet()
+
+    def up(self, mtu=1500):
+        # This driver takes another MTU only while it is down.
+        self.guest.run(f"[ $(cat /sys/class/net/eth0/mtu) = {mtu} ] || ip link set eth0 down")
+        super().up(mtu)
+
+    def registers(self):
+        """`ethtool -d`: the DMA engine's CR, transmit and receive, as the device has them."""
+        out = self.guest.run("ethtool -d eth0 raw on | od -A n -v -t u4", 30)
+        words = [int(w) for w in out.split()]
+        # axienet_ethtools_get_regs: two descriptors' worth of MAC registers first.
+        return words[self.CR[0]], words[self.CR[1]]
+
+    # Where they are in the dump.
+    CR = (32, 36)
+
+    def coalescing(self):
+        """`ethtool -C`: frames and microseconds are in the registers, of both channels."""
+        for rx, tx in (((16, 40), (8, 20)), ((1, 0), (24, 50)), ((255, 255), (255, 255))):
+            self.coalesce(rx, tx)
+            seen = [(cr >> 16 & 255, cr >> 24) for cr in reversed(self.registers())]
+            expect(seen == [rx, tx], f"asked for {rx} and {tx}, in CR is {seen}")
+        self.ping_once()
+
+    def coalesce(self, rx, tx):
+        self.guest.run(
+            f"ethtool -C eth0 adaptive-rx off rx-frames {rx[0]} rx-usecs {rx[1]} tx-frames {tx[0]} tx-usecs {tx[1]}"
+        )
+
+    def interrupts_as_set(self):
+        """Interrupts per frame are what was set: groups of as many frames as the threshold, each one interrupt."""
+        for frames in (1, 4, 16, 64):
+            self.coalesce((frames, 255 if frames > 1 else 0), (24, 50))
+            before = self.server.counts()
+            groups = 100
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as s:
+                s.bind(("tap0", 0))
+                full = frame(MAC, size=1514)
+                for _ in range(groups):
+                    for _ in range(frames):
+                        s.send(full)
+                    # By then the driver has polled, and waits for the next interrupt.
+                    time.sleep(0.01)
+            time.sleep(0.3)
+            after = self.server.counts()
+            d = lambda name: after[name] - before[name]
+            taken, interrupts = d("device_rx_packets"), d("device_rx_interrupts")
+            print(f"      {frames:3} frames: {interrupts / taken:.4f} interrupts a frame, of {taken} frames")
+            # A sender held up for more than the delay makes two of a group; a guest held up makes one of two groups.
+            expect(taken >= groups * frames, f"{taken} of {groups * frames} frames came")
+            expect(0.7 * groups <= interrupts <= 1.3 * groups, f"{interrupts} interrupts for {groups} groups of {frames}")
+        self.quiet()
+
+    def threshold(self):
+        return self.registers()[1] >> 16 & 255
+
+    def watched(self, seconds):
+        """The threshold of RX, now and again for so long."""
+        seen, until = [self.threshold()], time.monotonic() + seconds
+        while time.monotonic() < until:
+            if (now := self.threshold()) != seen[-1]:
+                seen.append(now)
+        return seen
+
+    def adaptive(self):
+        """`ethtool -C adaptive-rx on`: the kernel's DIM moves the threshold with the load, and back."""
+        self.coalesce((4, 16), (24, 50))
+        self.guest.run("ethtool -C eth0 adaptive-rx on")
+        seen = {}
+        with subprocess.Popen(["ping", "-q", "-i", "0.002", "-c", "4000", GUEST], stdout=subprocess.DEVNULL) as sparse:
+            seen["sparse"] = self.watched(5)
+            sparse.kill()
+        server = subprocess.Popen(["iperf3", "-s", "-1", "-B", HOST], stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(0.3)
+            self.guest.run(f"iperf3 -c {HOST} -t 6 -R >/dev/null &")
+            seen["bulk"] = self.watched(5)
+        finally:
+            server.kill()
+            server.wait()
+        self.guest.run("killall -q iperf3; true")
+        with subprocess.Popen(["ping", "-q", "-i", "0.002", "-c", "4000", GUEST], stdout=subprocess.DEVNULL) as sparse:
+            seen["sparse again"] = self.watched(5)
+            sparse.kill()
+        for what, thresholds in seen.items():
+            print(f"      {what}: {' '.join(map(str, thresholds))}")
+        every = [t for s in seen.values() for t in s]
+        # 3 = 1 | 2: the driver's own dummy count shines through for a while.
+        expect(set(every) <= {1, 3, 4, 16, 64, 255}, f"DIM's profiles: {every}")
+        expect(len(set(every)) > 1, "the threshold moved")
+        self.quiet()
+
+    def checksums(self):
+        """TCP of the guest has its checksum made by the device, by application words, and it is right on the wire."""
+        features = self.guest.run("ethtool -k eth0")
+        expect("tx-checksum-ip-generic: on" in features and "rx-checksumming: on" in features, features)
+        self.iperf(1)
+        captures = list(self.directory.glob(".capture-*"))
+        if not captures:
+            return
+        # It is still being written. tshark says that the part is cut short, and has read what is there.
+        part, made = self.directory / "part.pcapng", "ip.src == 10.0.0.1 && tcp.len > 0"
+        with open(captures[0], "rb") as f:
+            part.write_bytes(f.read(20 << 20))
+        line = ["tshark", "-r", part, "-o", "tcp.check_checksum:TRUE", "-Y", made]
+        line += ["-T", "fields", "-e", "tcp.checksum.status"]
+        status = subprocess.run(line, capture_output=True, text=True).stdout.split()
+        part.unlink()
+        expect(len(status) > 100 and set(status) == {"1"}, f"{len(status)} segments, of which {status.count('1')} right")
+        print(f"      {len(status)} segments, all right")
+
+    def statistics_equal_counters(self):
+        """The driver's counters are the device's, and what the ledger saw on the wire."""
+        def both():
+            names = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes")
+            out = self.guest.run("cd /sys/class/net/eth0/statistics; cat " + " ".join(names) + "; cd /")
+            return dict(zip(names, map(int, out.split()))), self.server.counts()
+
+        s0, c0 = both()
+        self.guest.run(f"ping -q -c 20 -i 0.02 -s 700 {HOST}")
+        self.iperf(2)
+        time.sleep(0.5)
+        s1, c1 = both()
+        d = lambda of, a, b: b[of] - a[of]
+        for stat, counter in (
+            ("rx_packets", "device_rx_packets"),
+            ("tx_packets", "device_tx_packets"),
+            ("tx_packets", "wire_frames"),
+            ("rx_bytes", "device_rx_bytes"),
+        ):
+            a, b = d(stat, s0, s1), d(counter, c0, c1)
+            expect(a == b, f"{stat} is {a}, {counter} is {b}")
+        lost = sum(d(f"device_{n}", c0, c1) for n in ("rx_filtered", "rx_missed", "rx_dropped"))
+        expect(d("arrived_frames", c0, c1) - lost == d("rx_packets", s0, s1), "every frame arrived, or was dropped by name")
+
+    def bill(self):
+        """At the end: nothing was lost without a name, and the capture holds the wire."""
+        self.guest.stop()
+        counts = self.server.stop()
+        ledger, device = counts["ledger"], counts["device_counters"]
+        expect(ledger["dma_faults"] == 0, f"{ledger['dma_faults']} DMA faults")
+        expect(ledger["uplink_dropped"] == 0, f"{ledger['uplink_dropped']} frames lost at the TAP")
+        expect(device["hangs"] == 0 and device["dma_errors"] == 0, f"{device['hangs']} hangs, {device['dma_errors']} DMA errors")
+        frames = counts["frames"]
+        if not LONG:
+            captured = packets(self.directory / "wire.pcapng")
+            expect(captured == frames, f"{captured} frames in the capture, {frames} in the ledger")
+            (self.directory / "wire.pcapng").unlink()
+        names = ("axi_lite_writes", "axi_lite_reads", "line_interrupts", "messages", "axi_reads", "axi_writes")
+        print("      " + "; ".join(f"{n} {ledger[n] / frames:.3f} a frame" for n in names))
+
+    all = [probe, Rig.ping, Rig.iperf_both_ways, statistics_equal_counters, coalescing, interrupts_as_set, adaptive]
+    all += [checksums, Rig.jumbo, Rig.link_flaps, Rig.reload, Rig.another_guest, bill]

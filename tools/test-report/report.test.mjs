@@ -1,0 +1,234 @@
+// Opens a report in Debian's Chromium and looks at it as people do: with a mouse, with the keyboard, on a phone, in the dark.
+//
+//   DOORBELL=target/release/doorbell node --test
+//
+// CHROMIUM names another browser, SHOTS a directory for pictures.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, renameSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const doorbell = resolve(process.env.DOORBELL ?? "../../target/release/doorbell");
+const dir = mkdtempSync(join(tmpdir(), "doorbell-report-"));
+const EVIL = "</script><script>window.pwned = 1</script><img src=x onerror=window.pwned=2>";
+const pages = {};
+let browser;
+
+before(async () => {
+  const run = (...args) => execFileSync(doorbell, [...args, "--quiet"], { encoding: "utf8" });
+  run("reproduce", "--out", join(dir, "all"));
+  pages.all = join(dir, "all", "report.html");
+  // A sensitivity run takes minutes; what it would have left is put into the file.
+  mkdirSync(join(dir, "moved"));
+  const all = JSON.parse(readFileSync(join(dir, "all", "reproduce.json"), "utf8"));
+  const one = all.systems.find((s) => s.name === "axienet");
+  const changes = (i) => one.rows.map((_, at) => [0, 0.31, -1.2, null][(i + at) % 4]);
+  one.sensitivity = { constants: one.constants.slice(0, 6).map((c, i) => ({ key: c.key, by: "+1 %", fitted: false, changes: changes(i) })) };
+  writeFileSync(join(dir, "moved", "reproduce.json"), JSON.stringify({ ...all, systems: [one] }));
+  execFileSync(doorbell, ["report", join(dir, "moved")]);
+  pages.moved = join(dir, "moved", "report.html");
+  // One's own runs, two of them side by side, and one with a name that would like to be markup.
+  for (const side of ["on", "off"]) run("run", "mlx5-pktgen-64", "--set", "traffic.packets=24000", "--set", `driver.mpwqe=${side}`, "--out", join(dir, side));
+  const file = join(dir, "off", "result.json");
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), scenario: EVIL }));
+  mkdirSync(join(dir, "own"));
+  for (const side of ["on", "off"]) renameSync(join(dir, side), join(dir, "own", side));
+  assert.equal(execFileSync(doorbell, ["report", join(dir, "own")], { encoding: "utf8" }), `${join(dir, "own", "report.html")}\n`);
+  pages.own = join(dir, "own", "report.html");
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+});
+
+after(async () => {
+  await browser?.close();
+  rmSync(dir, { recursive: true });
+});
+
+/** A page; what it says on the console and asks of the network must be nothing. */
+async function open(name, { width = 1200, colorScheme = "light" } = {}, look) {
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, reducedMotion: "reduce" });
+  const page = await context.newPage();
+  const said = [];
+  page.on("console", (m) => said.push(`${m.type()}: ${m.text()}`));
+  page.on("pageerror", (e) => said.push(String(e)));
+  const own = pathToFileURL(pages[name]).href;
+  page.on("request", (r) => r.url() === own || said.push(`request: ${r.url()}`));
+  await page.goto(own);
+  await page.waitForFunction(() => [...document.querySelectorAll("figure.chart")].every((f) => f.querySelector("svg")));
+  try {
+    await look(page);
+    if (process.env.SHOTS) await page.screenshot({ path: join(process.env.SHOTS, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+    assert.deepEqual(said, []);
+  } finally {
+    await context.close();
+  }
+}
+
+const tip = (page) => page.locator("#tip").innerText();
+
+describe("the page of a reproduction", () => {
+  test("is one file of at most 2 MB", () => assert.ok(statSync(pages.all).size < 2e6));
+
+  test("has a system's section for each system, and marks in each chart", () =>
+    open("all", {}, async (page) => {
+      const systems = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).systems.map((s) => s.name));
+      assert.ok(systems.length >= 3);
+      for (const name of systems) assert.equal(await page.locator(`section#${name} h2`).innerText(), name);
+      const charts = await page.$$eval("figure.chart", (all) => all.map((f) => [f.querySelector("h4").textContent, f.querySelectorAll(".mark").length]));
+      assert.ok(charts.length >= 20, `${charts.length} charts`);
+      for (const [title, marks] of charts) assert.ok(marks > 0, `${title} has no marks`);
+      const titles = charts.map(([t]) => t).join("|");
+      for (const what of ["CPU cycles", "Bytes on the bus", "Calls", "Interrupts", "Latency", "Setting: packets", "bytes toward the device"]) {
+        assert.ok(titles.toLowerCase().includes(what.toLowerCase()), `no chart of ${what}: ${titles}`);
+      }
+    }));
+
+  test("bars stack up to the run's sum", () =>
+    open("all", {}, async (page) => {
+      const [drawn, wanted] = await page.evaluate(() => {
+        const rects = [...document.querySelectorAll("section#mlx5 figure.chart")][0].querySelectorAll("rect.mark");
+        const wide = [...rects].map((r) => ({ y: r.getAttribute("y"), w: Number(r.getAttribute("width")) + 1 }));
+        const sum = (y) => wide.filter((r) => r.y === y).reduce((a, r) => a + r.w, 0);
+        const ys = [...new Set(wide.map((r) => r.y))];
+        const bill = JSON.parse(document.getElementById("data").textContent).systems.find((s) => s.name === "mlx5").headline.bill;
+        return [sum(ys[1]) / sum(ys[0]), bill[1].per_packet.cycles / bill[0].per_packet.cycles];
+      });
+      assert.ok(Math.abs(drawn / wanted - 1) < 0.02, `${drawn} ${wanted}`);
+    }));
+
+  test("a click on a filter leaves the rows it names, and a second one brings all back", () =>
+    open("all", {}, async (page) => {
+      const rows = () => page.$$eval(".rows tbody tr:not([hidden]):not(.group)", (all) => all.map((r) => r.querySelector(".r").textContent));
+      const all = (await rows()).length;
+      await page.click("[data-filter='role:predicted']");
+      const predicted = await rows();
+      assert.ok(predicted.length > 0 && predicted.length < all && predicted.every((r) => r === "predicted"));
+      await page.click("[data-filter='system:axienet']");
+      assert.ok((await rows()).length < predicted.length);
+      assert.match(await page.locator("[role=status]").innerText(), new RegExp(`^${(await rows()).length} figure`));
+      await page.click("[data-filter='system:axienet']");
+      await page.click("[data-filter='role:predicted']");
+      assert.equal((await rows()).length, all);
+    }));
+
+  test("a click in a legend takes an item out of the bars, and its share out of the sum", () =>
+    open("all", {}, async (page) => {
+      const panel = page.locator("section#mlx5 .panel").first();
+      const [marks, sum] = [await panel.locator(".mark").count(), await panel.locator(".change strong").innerText()];
+      await panel.locator(".legend button").first().click();
+      assert.equal(await panel.locator(".mark").count(), marks - 2);
+      assert.notEqual(await panel.locator(".change strong").innerText(), sum);
+    }));
+
+  test("every number says source and role under the mouse", () =>
+    open("all", {}, async (page) => {
+      await page.locator(".rows .number").first().hover();
+      assert.match(await tip(page), /role[\s\S]*predicted[\s\S]*source[\s\S]*linux commit/i);
+      await page.locator("section#e1000 figure.chart .mark").first().hover();
+      assert.match(await tip(page), /source/);
+      await page.mouse.move(5, 300);
+      await page.waitForFunction(() => document.getElementById("tip").hidden);
+    }));
+
+  test("the same by keyboard alone", () =>
+    open("all", {}, async (page) => {
+      const at = () => page.evaluate(() => document.activeElement.className || document.activeElement.id || document.activeElement.tagName);
+      await page.keyboard.press("Tab");
+      assert.equal(await at(), "skip");
+      await page.keyboard.press("Enter");
+      let stops = 0;
+      while ((await at()) !== "number") {
+        await page.keyboard.press("Tab");
+        assert.ok(++stops < 40, "the table's numbers are far away");
+      }
+      assert.match(await tip(page), /published[\s\S]*source/);
+      await page.keyboard.press("ArrowRight");
+      assert.match(await tip(page), /ours[\s\S]*computed by this run/);
+      const before = await tip(page);
+      await page.keyboard.press("ArrowDown");
+      assert.notEqual(await tip(page), before);
+      assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-describedby")), "tip");
+      await page.keyboard.press("Escape");
+      assert.ok(await page.locator("#tip").isHidden());
+      // The next stops are charts: one for each, and its legend.
+      for (stops = 0; !(await page.evaluate(() => document.activeElement.classList.contains("mark"))); ) {
+        await page.keyboard.press("Tab");
+        assert.ok(++stops < 10, "the table is one stop, not one for each number");
+      }
+      const first = await tip(page);
+      await page.keyboard.press("ArrowRight");
+      assert.notEqual(await tip(page), first);
+      await page.keyboard.press("End");
+      assert.match(await tip(page), /a packet/);
+    }));
+
+  test("a chart's numbers are there as a table too", () =>
+    open("all", {}, async (page) => {
+      const figure = page.locator("section#mlx5 figure.chart").first();
+      await figure.locator("summary").click();
+      assert.match(await figure.locator("table").innerText(), /stack[\s\S]*all/);
+    }));
+
+  test("the button changes the colours", () =>
+    open("all", {}, async (page) => {
+      const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      const light = await paper();
+      await page.click("#theme");
+      assert.notEqual(await paper(), light);
+      await page.click("#theme");
+      assert.equal(await paper(), light);
+    }));
+});
+
+describe("a sensitivity run", () => {
+  test("shows what each figure follows", () =>
+    open("moved", {}, async (page) => {
+      const figure = page.locator("figure.chart", { hasText: "What a figure follows" });
+      const bars = () => figure.locator(".mark").evaluateAll((all) => all.map((m) => m.getAttribute("aria-label")).join());
+      const first = await bars();
+      assert.ok(first);
+      const select = page.locator("select");
+      await select.selectOption({ index: (await select.locator("option").count()) - 1 });
+      assert.notEqual(await bars(), first);
+    }));
+});
+
+describe("one's own runs", () => {
+  test("stand side by side, and a name stays a name", () =>
+    open("own", {}, async (page) => {
+      assert.equal(await page.evaluate(() => window.pwned), undefined);
+      assert.equal(await page.locator("img").count(), 0);
+      assert.ok((await page.locator("#runs").innerText()).includes(EVIL));
+      assert.deepEqual(await page.locator("#runs .bill figure.chart").first().locator("summary").count(), 1);
+      const labels = await page.locator("#runs .bill .mark").evaluateAll((all) => all.map((m) => m.getAttribute("aria-label").split(",")[0]));
+      assert.deepEqual([...new Set(labels)].sort(), ["off", "on"]);
+    }));
+});
+
+for (const name of ["all", "moved", "own"]) {
+  for (const colorScheme of ["light", "dark"]) {
+    test(`${name}: axe finds nothing (${colorScheme})`, () =>
+      open(name, { colorScheme }, async (page) => {
+        // Through the debugger: the page's own policy would not let it in.
+        await page.evaluate(`(() => { ${axe} })()`);
+        for (const summary of await page.locator("summary").all()) await summary.evaluate((s) => (s.parentElement.open = true));
+        const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+        assert.deepEqual(found.violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 200)} ${v.nodes[0].failureSummary}`), []);
+      }));
+  }
+  test(`${name}: 390 pixels are enough`, () =>
+    open(name, { width: 390 }, async (page) => {
+      const [wide, over] = await page.evaluate(() => [
+        document.documentElement.scrollWidth,
+        [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > 391 && !e.closest(".scroll, .wide, .hide, thead")).map((e) => e.outerHTML.slice(0, 120)),
+      ]);
+      assert.equal(wide, 390);
+      assert.deepEqual(over, []);
+    }));
+}
