@@ -282,7 +282,7 @@ class Ibmveth(Papr):
 
     def trunk(self):
         """A guest whose adapter is the trunk bridges the LAN to a wire of its own; another guest reaches the host through it."""
-        tap("outside", "10.0.1.2/24")
+        tap("outside", "10.0.7.2/24")
         guests = []
         directory, server = self.serve("trunk", "--partitions", "2", "--trunk")
         try:
@@ -297,9 +297,9 @@ class Ibmveth(Papr):
             trunk, inside = guests
             trunk.run("for m in failover net_failover virtio_net llc stp bridge; do insmod /m/$m.ko; done")
             trunk.run("ip link add br0 type bridge && ip link set br0 up && for i in eth0 eth1; do ip link set $i up master br0; done")
-            inside.run("ip addr add 10.0.1.3/24 dev eth0")
-            inside.run("for i in 1 2 3 4 5 6 7 8 9 10; do ping -q -c 1 -W 1 10.0.1.2 && break; sleep 1; done", 60)
-            inside.run("ping -q -c 20 -i 0.05 -W 2 -s 1400 10.0.1.2")
+            inside.run("ip addr add 10.0.7.3/24 dev eth0")
+            inside.run("for i in 1 2 3 4 5 6 7 8 9 10; do ping -q -c 1 -W 1 10.0.7.2 && break; sleep 1; done", 60)
+            inside.run("ping -q -c 20 -i 0.05 -W 2 -s 1400 10.0.7.2")
             for g in guests:
                 g.stop()
             server.terminate()
@@ -309,6 +309,7 @@ class Ibmveth(Papr):
         finally:
             for it in (*guests, server):
                 it.kill()
+            host("ip link del outside")
 
     def link_flaps(self):
         """The interface down and up."""

@@ -42,7 +42,7 @@ def wire():
 
 
 def tap(name, address, more=""):
-    """One more TAP device; the name is the check's own, for it stays as long as the namespace."""
+    """One more TAP device, which the check removes."""
     host(f"ip tuntap add dev {name} mode tap {more}")
     host(f"ip link set {name} up")
     host(f"ip addr add {address} dev {name}")

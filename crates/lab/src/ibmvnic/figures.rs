@@ -2,8 +2,8 @@
 //!
 //! The three cases are three states of one driver: `never`, `ignore_headers`, `software_checksum`. All rows come from one
 //! platform, the profile `ibmvnic-power9`. Three numbers are fitted: the serial cost of an indirect call and that of a
-//! received frame on the rates of the first two cases, and how often responses go out together on the share of calls in the
-//! first.
+//! received frame on the rates of the first two cases, and how often responses go out together on the share of arrays in the
+//! second.
 
 use super::settings::{load, setup};
 use super::{Outcome, run};
