@@ -21,11 +21,11 @@ use crate::clock::napi::{Busy, Cpu, Rules as Softirq, Station, Stuck, run as sch
 use crate::clock::{Core, Interrupt};
 use crate::closed::{self, Above, Entries};
 use crate::histogram::Histogram;
-use crate::{open, paced};
 use crate::result::{Failure, Series, Work, work_of};
 use crate::traffic::arrivals::{Arrivals as Peer, Meter, Phase};
 use crate::traffic::tcp::Prices;
 use crate::watch::Watch;
+use crate::{open, paced};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::{Axi, Bus, Costs, Guard, Ledger, Machine, Platform};
 use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};

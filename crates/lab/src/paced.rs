@@ -64,10 +64,12 @@ pub static KEYS: [Key; 6] = [
     )
     .default("send"),
     Key::whole("paced.size", "B", 60.0, 9014.0, "paced: frame without FCS").default("60"),
-    Key::whole("paced.burst", "packets", 1.0, 4096.0, "paced: frames of a burst, one right behind the other").default("1"),
+    Key::whole("paced.burst", "packets", 1.0, 4096.0, "paced: frames of a burst, one right behind the other")
+        .default("1"),
     Key::number("paced.every", "us", 1.0, 1e6, "paced: from one burst to the next").default("1000"),
     Key::whole("paced.bursts", "bursts", 1.0, 1e6, "paced: how many").default("400"),
-    Key::choice("paced.checksum", &["off", "on"], "paced: UDP checksums of what is sent are left to the driver").default("off"),
+    Key::choice("paced.checksum", &["off", "on"], "paced: UDP checksums of what is sent are left to the driver")
+        .default("off"),
 ];
 
 /// Frames under way at the most, beside the driver's own: a burst, and what nobody took back yet.
@@ -428,9 +430,21 @@ impl Seen {
         let seconds = self.elapsed.as_secs_f64().max(1e-12);
         let rate = |name, about, value| Rate { name, about, value };
         let rates = vec![
-            rate("packets_per_s", "frames, of which each is answered where that is asked for", self.packets as f64 / seconds),
-            rate("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", 8.0 * on_wire(self.wire[0]) as f64 / seconds),
-            rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", 8.0 * on_wire(self.wire[1]) as f64 / seconds),
+            rate(
+                "packets_per_s",
+                "frames, of which each is answered where that is asked for",
+                self.packets as f64 / seconds,
+            ),
+            rate(
+                "wire_out_bits_per_s",
+                "frames sent, with preamble, FCS and gap",
+                8.0 * on_wire(self.wire[0]) as f64 / seconds,
+            ),
+            rate(
+                "wire_in_bits_per_s",
+                "frames received, with preamble, FCS and gap",
+                8.0 * on_wire(self.wire[1]) as f64 / seconds,
+            ),
             rate("interrupts_per_s", "interrupts taken", self.interrupts as f64 / seconds),
             rate("polls_per_s", "polls made", self.polls as f64 / seconds),
             rate("cpu_busy_share", "of the core's time", self.busy.as_secs_f64() / seconds),
@@ -438,7 +452,8 @@ impl Seen {
         let [driver, device] = self.counters;
         let (calls, device): (Entries, Entries) = device.into_iter().partition(|c| c.0.starts_with("hcall_"));
         let mut counts = Count::of_ledger(&self.ledger);
-        let call = |(name, value): (&'static str, u64)| Count { group: Group::Bus, name: name.to_owned(), about: "", value };
+        let call =
+            |(name, value): (&'static str, u64)| Count { group: Group::Bus, name: name.to_owned(), about: "", value };
         counts.extend(calls.into_iter().map(call));
         counts.extend(Count::of(Group::Driver, driver.into_iter()));
         counts.extend(Count::of(Group::Device, device.into_iter()));
@@ -447,7 +462,11 @@ impl Seen {
             elapsed: self.elapsed,
             rates,
             counts,
-            costs: Cost::of(&self.work, (self.ledger.mmio_writes + self.ledger.mmio_reads + self.ledger.fences, self.stalled), ghz),
+            costs: Cost::of(
+                &self.work,
+                (self.ledger.mmio_writes + self.ledger.mmio_reads + self.ledger.fences, self.stalled),
+                ghz,
+            ),
             series: Vec::new(),
             latency_of: "nothing of it is measured",
             latency: Histogram::default(),

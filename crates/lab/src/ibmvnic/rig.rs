@@ -3,11 +3,11 @@
 use super::Outcome;
 use super::settings::{self, CPU, DRIVER, HYPERVISOR, NIC, TRAFFIC};
 use crate::key::Values;
-use crate::{paced, papr};
 use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
 use crate::traffic::Frames;
 use crate::watch::Watch;
+use crate::{paced, papr};
 use doorbell_bus::pcie::Operation;
 use std::sync::Arc;
 
