@@ -68,7 +68,12 @@ def real(rig, case):
         )
     time.sleep(0.5)
     after = rig.server.counts()
-    return frames, {**{k: after[k] - before.get(k, 0) for k in after}, TAKEN: interrupts(rig.guest, rig.INTERRUPTS) - taken}
+    added = {**{k: after[k] - before.get(k, 0) for k in after}, TAKEN: interrupts(rig.guest, rig.INTERRUPTS) - taken}
+    if case.way != "send":
+        # A busy machine may lose one before it is here.
+        expect(added["device_rx_packets"] >= 0.95 * frames, f"{case.name}: {added['device_rx_packets']} of {frames} came")
+        frames = added["device_rx_packets"]
+    return frames, added
 
 
 def ours(rig, scenario, sets, case):
@@ -103,7 +108,7 @@ def beside(rig, scenario, cases, rows, **sets):
             of = [sum(sign * c.get(name, 0) for name, sign in row.counts.items()) for c in (a, b)]
             if of == [0, 0]:
                 continue
-            apart = row.slack is not None and abs(of[0] - of[1] * sent / frames) > row.slack + (sent - frames)
+            apart = row.slack is not None and abs(of[0] - of[1] * sent / frames) > row.slack + abs(sent - frames)
             print(f"        {row.name:48}{shown(of[0] / sent):>10}{shown(of[1] / frames):>8}{' !' if apart else ''}")
             if apart:
                 wrong.append(f"{case.name}, {row.name}: {of[0]} of {sent} frames, ours {of[1]} of {frames}")
