@@ -3,17 +3,21 @@
 import json
 import os
 import pathlib
+import random
+import re
 import socket
 import subprocess
 import time
 
 import axi_tree
 import fdt
+from beside import TAKEN, Case, Row, beside
 from guest import Guest, initramfs
-from rig import GUEST, HOST, LONG, MAC, Rig, expect, frame, host, packets
+from rig import GUEST, HOST, LONG, MAC, Rig, expect, frame, host, packets, tap
 
 # In the order in which they are needed; the last two are built from Debian's kernel source (foreign.sh).
 MODULES = ("phylink", "rp1_pci", "xilinx_dma", "xilinx_emac")
+LOADED_LATER = ("pktgen",)
 SLOT = 8
 
 
@@ -46,11 +50,14 @@ class Axienet(Rig):
     """axienet."""
 
     MODULE = "xilinx_emac"
+    INTERRUPTS = ("ethernet", "eth0", "axienet")
     SERVE = ()
     KNOWN = (
         # Its module is not Debian's own build, and not signed by Debian.
         "loading out-of-tree module taints kernel",
         "module verification failed",
+        # axienet_tx_poll returns all that it found sent, which may be more than its budget; the kernel says so once.
+        "NAPI poll function axienet_tx_poll",
     )
 
     @staticmethod
@@ -58,10 +65,11 @@ class Axienet(Rig):
         tool = pathlib.Path(__file__).parent / "foreign.sh"
         cache = pathlib.Path(subprocess.run([tool, "arm64"], check=True, capture_output=True, text=True).stdout.strip())
         initrd = initrd.with_name("initrd-arm64")
-        initramfs(cache, MODULES, initrd, "aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1")
+        initramfs(cache, MODULES + LOADED_LATER, initrd, "aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1")
         return cache, initrd
 
     def machine(self, cache, initrd, cpus):
+        self.made_of = cache, initrd
         return Arm(cache, initrd, self.server.socket, self.directory, cpus)
 
     def probe(self):
@@ -167,6 +175,110 @@ class Axienet(Rig):
         expect(len(set(every)) > 1, "the threshold moved")
         self.quiet()
 
+    # DIM's thresholds; 255 stands for 256, which the register does not hold.
+    PROFILES = (1, 4, 16, 64, 255)
+    # Seconds of each load, and what comes: share of the link, frames of 1514 bytes, at random.
+    HOLD, LOADS = 3, (5.0, 0.5, 5.0)
+
+    def random_frames(self, interface):
+        """Loads one after another; when each began."""
+        began, full = [], frame(MAC, size=1514)
+        draw = random.Random(1)
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as s:
+            s.bind((interface, 0))
+            for load in self.LOADS:
+                a_second = load / 100 / (8 * (1514 + 24) / 1e9)
+                began.append(time.monotonic())
+                due = began[-1] + draw.expovariate(a_second)
+                while due < began[-1] + self.HOLD:
+                    if (wait := due - time.monotonic()) > 0:
+                        time.sleep(wait)
+                    s.send(full)
+                    due += draw.expovariate(a_second)
+        return began + [time.monotonic()]
+
+    def real_profile(self):
+        """Seconds from the first load on, and the threshold of RX that the driver wrote then: from the trace of a server of its own."""
+        directory = self.directory / "dim"
+        directory.mkdir(exist_ok=True)
+        for name in ("socket", "trace.json"):
+            (directory / name).unlink(missing_ok=True)
+        tap(f"dim{directory.parent.name[-1]}", "10.0.7.2/24")
+        line = [self.server.process.args[0], "serve", "axi-ethernet", "--socket", directory / "socket", "--quiet"]
+        line += ["--uplink", f"tap:dim{directory.parent.name[-1]}", "--trace", directory / "trace.json", "--format", "json"]
+        server, guest = subprocess.Popen(line, stdout=subprocess.PIPE, text=True), None
+        try:
+            until = time.monotonic() + 10
+            while not (directory / "socket").exists() and time.monotonic() < until:
+                time.sleep(0.02)
+            guest = Arm(*self.made_of, directory / "socket", directory)
+            for module in MODULES:
+                guest.run(f"insmod /m/{module}.ko")
+            guest.run("for i in $(seq 50); do [ -e /sys/class/net/eth0 ] && break; sleep 0.1; done; ip link set eth0 up; sleep 1")
+            guest.run("ethtool -C eth0 adaptive-rx on")
+            began = self.random_frames(f"dim{directory.parent.name[-1]}")
+            time.sleep(0.3)
+            guest.stop()
+            server.terminate()
+            counts = json.loads(server.communicate(timeout=30)[0])
+        finally:
+            for it in (guest, server):
+                if it:
+                    it.kill()
+        seen, first = [], None
+        with open(directory / "trace.json") as f:
+            for line in f:
+                if first is None and '"frame in"' in line:
+                    first = float(re.search(r'"ts":([0-9.]+)', line)[1])
+                if '"register write"' in line and self.RX_CR in line:
+                    cr = int(re.search(r'"value":"(0x[0-9a-f]+)"', line)[1], 16)
+                    seen.append((float(re.search(r'"ts":([0-9.]+)', line)[1]), cr >> 16 & 255))
+        (directory / "trace.json").unlink()
+        return [((at - first) / 1e6, t) for at, t in seen], [b - began[0] for b in began], counts
+
+    # Where the trace has the receive channel's CR: in BAR 1, behind the MAC.
+    RX_CR = '"1+0x40030"'
+
+    def our_profile(self):
+        """The same of our own driver, in the lab; and the ledger."""
+        high, low, _ = self.LOADS
+        line = [self.binary, "run", "axienet-steps", "--quiet", "--format", "json", "--set", f"traffic.load={high}"]
+        line += ["--set", f"traffic.low={low}", "--set", f"traffic.hold={1000 * self.HOLD}"]
+        line += ["--set", f"traffic.duration={1000 * self.HOLD * len(self.LOADS)}"]
+        result = json.loads(host(" ".join(map(str, line))))
+        return [(ms / 1000, int(t)) for ms, t in result["series"]["setting_packets"]], result["ledger"]
+
+    def profile_over_time(self):
+        """DIM's thresholds over time, Linux's driver and ours under the same load: high, low, high."""
+        (linux, began, counts), (ours, ledger) = self.real_profile(), self.our_profile()
+        ends = [began, [self.HOLD * i for i in range(len(self.LOADS) + 1)]]
+        changes = []
+        for seen in (linux, ours):
+            every = [(at, t) for i, (at, t) in enumerate(seen) if i == 0 or seen[i - 1][1] != t]
+            expect({t for at, t in every if at > 0.5} <= {*self.PROFILES}, f"DIM's profiles: {every}")
+            changes.append(every)
+
+        def share(every, start, end):
+            """Of that time, at each threshold."""
+            spans = [(max(start, at), min(end, after), t) for (at, t), (after, _) in zip(every, [*every[1:], (1e9, 0)])]
+            all = {t: sum(max(0, b - a) for a, b, u in spans if u == t) for t in self.PROFILES}
+            return {t: v / (end - start) for t, v in all.items()}
+
+        where = lambda every, at: [t for begin, t in every if begin <= at or begin == every[0][0]][-1]
+        for n, load in enumerate(self.LOADS):
+            for who, every, end in zip(("Linux", "ours"), changes, ends):
+                shares = share(every, end[n], end[n + 1])
+                steps = sum(end[n] <= at < end[n + 1] for at, _ in every)
+                # A look twice a second.
+                series = [where(every, end[n] + (end[n + 1] - end[n]) * (i + 0.5) / (2 * self.HOLD)) for i in range(2 * self.HOLD)]
+                said = " ".join(f"{t}: {v:.0%}" for t, v in shares.items())
+                print(f"      {load:4} % of the link, {who:5}  {' '.join(f'{t:3}' for t in series)}   {said}   {steps} changes")
+        for who, every in zip(("Linux", "ours"), changes):
+            expect(len(every) > 3, f"{who}: the threshold does not move: {every}")
+        for who, device in (("Linux", counts["device_counters"]), ("ours", {n.removeprefix("device_"): v for n, v in ledger.items()})):
+            print(f"      {who:5} {device['rx_packets']} frames, {device['rx_interrupts'] / device['rx_packets']:.3f} interrupts a frame")
+            expect(device["rx_packets"] > 1000, f"{who}: {device['rx_packets']} frames")
+
     def checksums(self):
         """TCP of the guest has its checksum made by the device, by application words, and it is right on the wire."""
         features = self.guest.run("ethtool -k eth0")
@@ -210,6 +322,36 @@ class Axienet(Rig):
         lost = sum(d(f"device_{n}", c0, c1) for n in ("rx_filtered", "rx_missed", "rx_dropped"))
         expect(d("arrived_frames", c0, c1) - lost == d("rx_packets", s0, s1), "every frame arrived, or was dropped by name")
 
+    def beside_ours(self):
+        """What a frame costs, beside our own driver's on the same traffic."""
+        # As the lab's scenario has it, which is what the driver sets when it is loaded.
+        self.coalesce((1, 0), (24, 50))
+        cases = [
+            Case("sent one at a time, 60 bytes", "send", 60, 1),
+            Case("1514 bytes, checksum left to the driver", "send", 1514, 1, True),
+            Case("sent in bursts of 32", "send", 60, 32),
+            Case("received one at a time, 60 bytes", "receive", 60, 1),
+            Case("received in bursts of 16, 1514 bytes", "receive", 1514, 16),
+            Case("answered one by one, 98 bytes", "answer", 98, 1),
+        ]
+        plus = lambda *names: {n: 1 for n in names}
+        rows = [
+            Row("descriptors sent", plus("device_tx_descriptors")),
+            Row("descriptors received into", plus("device_rx_descriptors")),
+            Row("doorbells (TAILDESC), transmit", plus("device_tx_doorbells")),
+            Row("doorbells, receive", plus("device_rx_doorbells"), None),
+            Row("bytes of frames read", plus("device_data_read_bytes")),
+            Row("bytes of frames written", plus("device_data_write_bytes")),
+            Row("AXI-Lite writes", plus("axi_lite_writes"), None),
+            Row("AXI-Lite reads", plus("axi_lite_reads"), None),
+            Row("interrupts taken", plus(TAKEN), None),
+            Row("interrupts, transmit", plus("device_tx_interrupts"), None),
+            Row("interrupts, receive", plus("device_rx_interrupts"), None),
+            Row("AXI reads", plus("axi_reads"), None),
+            Row("AXI writes", plus("axi_writes"), None),
+        ]
+        beside(self, "axienet-paced", cases, rows)
+
     def bill(self):
         """At the end: nothing was lost without a name, and the capture holds the wire."""
         self.guest.stop()
@@ -226,5 +368,5 @@ class Axienet(Rig):
         names = ("axi_lite_writes", "axi_lite_reads", "line_interrupts", "messages", "axi_reads", "axi_writes")
         print("      " + "; ".join(f"{n} {ledger[n] / frames:.3f} a frame" for n in names))
 
-    all = [probe, Rig.ping, Rig.iperf_both_ways, statistics_equal_counters, coalescing, interrupts_as_set, adaptive]
+    all = [probe, Rig.ping, Rig.iperf_both_ways, statistics_equal_counters, coalescing, interrupts_as_set, adaptive, beside_ours, profile_over_time]
     all += [checksums, Rig.jumbo, Rig.link_flaps, Rig.reload, Rig.another_guest, bill]

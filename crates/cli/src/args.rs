@@ -317,6 +317,10 @@ pub(crate) struct Serve {
     /// veth: partition 0's adapter is the LAN's trunk, the way out for all others; nothing is behind the switch then
     #[arg(long)]
     pub(crate) trunk: bool,
+    /// vnic: a named pipe that takes a command a line: failover, migrate, error, link up, link down; then, if not 0, the
+    /// partition's number
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
     /// The other end of the wire: tap:NAME, pcap:FILE, reflect, socket:PATH, none
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub(crate) uplink: String,

@@ -31,6 +31,10 @@ fn wrong_arguments_are_told_with_what_is_allowed() {
     assert_snapshot!(refused(&["mlx5", socket[0], socket[1], "--bus", "axi"]), @"doorbell: --bus axi: AXI is axi-ethernet's, and no other is; mlx5 is on pcie3x16");
     assert_snapshot!(refused(&["vnic", socket[0], socket[1]]), @"doorbell: vnic is reached by hypervisor calls: --plugin-socket, and the plug-in in QEMU");
     assert_snapshot!(refused(&["veth", "--plugin-socket", "/nowhere/s", "--mac", "2:0:0:0:0:1"]), @"doorbell: --mac: veth has none");
+    assert_snapshot!(refused(&["veth", "--plugin-socket", "/nowhere/s", "--control", "/nowhere/c"]), @"doorbell: --control: veth has none");
+    assert_snapshot!(refused(&["e1000", "--socket", "/nowhere/s", "--control", "/nowhere/c"]), @"doorbell: --control: e1000 has none");
+    assert_snapshot!(refused(&["vnic", "--plugin-socket", "/nowhere/s", "--control", "/nowhere/c"]), @"doorbell: --control /nowhere/c: No such file or directory (os error 2); allowed is a named pipe, which `mkfifo /nowhere/c` makes");
+    assert_snapshot!(refused(&["vnic", "--plugin-socket", "/nowhere/s", "--control", "/dev/null"]), @"doorbell: --control /dev/null: it is no named pipe; allowed is a named pipe, which `mkfifo /dev/null` makes");
     assert_snapshot!(refused(&["veth", "--plugin-socket", "/nowhere/s"]), @"doorbell: --plugin-socket /nowhere/s: No such file or directory (os error 2)");
     assert_snapshot!(refused(&["e1000", "--plugin-socket", "/nowhere/s"]), @"doorbell: e1000 is a PCI device: --socket, and vfio-user");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--metrics", "here"]), @"doorbell: --metrics here: invalid socket address; allowed is an address to listen on, such as 127.0.0.1:9100");

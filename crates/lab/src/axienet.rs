@@ -21,11 +21,11 @@ use crate::clock::napi::{Busy, Cpu, Rules as Softirq, Station, Stuck, run as sch
 use crate::clock::{Core, Interrupt};
 use crate::closed::{self, Above, Entries};
 use crate::histogram::Histogram;
-use crate::open;
 use crate::result::{Failure, Series, Work, work_of};
 use crate::traffic::arrivals::{Arrivals as Peer, Meter, Phase};
 use crate::traffic::tcp::Prices;
 use crate::watch::Watch;
+use crate::{open, paced};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::{Axi, Bus, Costs, Guard, Ledger, Machine, Platform};
 use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
@@ -217,6 +217,32 @@ fn tcp(bus: Axi, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> R
 
 fn look(driver: &Driver, device: &Device) -> [Entries; 2] {
     [driver.stats().entries().collect(), device.counters.entries().collect()]
+}
+
+/// Runs frames at a pace.
+///
+/// # Errors
+/// As [`run`].
+pub fn at_a_pace(setup: &Setup, load: &paced::Load, watch: &mut dyn Watch) -> Result<paced::Seen, Failure> {
+    type Board = Machine<Axi, Wired<Device, paced::Peer>>;
+    let memory = rings(setup) + load.memory();
+    let platform = Platform::new(MEMORY_BASE, memory.next_multiple_of(1 << 20), setup.guard);
+    let rules = Rules::new(setup.axi).map_err(|e| Failure::Input(e.to_string()))?;
+    let peer = paced::Peer::new(load, setup.driver.mac);
+    let device = Wired::new(Device::new(setup.nic), peer, setup.link_rate, setup.link_delay);
+    let mut m: Board = Machine::new(Axi::new(platform, rules, setup.latencies), device, setup.costs, 1);
+    let driven = paced::Driven {
+        driver: Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?,
+        mac: setup.driver.mac,
+        lines: lines(),
+        look: |driver: &Driver, m: &Board| look(driver, &m.device.device),
+        reclaim: |_: &mut Driver, _: &mut Board, _: &mut paced::Above| {},
+    };
+    let (mut seen, driver) = paced::run(&mut m, driven, load, &setup.softirq, watch)?;
+    driver.close(&mut m);
+    m.flush_posted();
+    seen.audit(&m);
+    Ok(seen)
 }
 
 /// One look at a run.
@@ -434,17 +460,21 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
     Ok(o)
 }
 
-/// Host memory for the rings and all that can be under way.
-fn memory_size(setup: &Setup, load: &Load) -> usize {
+/// Host memory for the rings.
+fn rings(setup: &Setup) -> usize {
     let d = &setup.driver;
     let slot = (d.rx_buffer() + 64).next_power_of_two() as usize;
-    let rings = d.rx_ring as usize * 4 * slot + d.tx_ring as usize * 4096 + (4 << 20);
+    d.rx_ring as usize * 4 * slot + d.tx_ring as usize * 4096 + (4 << 20)
+}
+
+/// Host memory for the rings and all that can be under way.
+fn memory_size(setup: &Setup, load: &Load) -> usize {
     let traffic = match load {
         Load::Closed(l) => 2 * l.memory(),
         Load::Arrivals(_) => 0,
-        Load::Open(l) => l.memory(d.tx_ring),
+        Load::Open(l) => l.memory(setup.driver.tx_ring),
     };
-    (rings + traffic).next_multiple_of(1 << 20)
+    (rings(setup) + traffic).next_multiple_of(1 << 20)
 }
 
 #[cfg(test)]

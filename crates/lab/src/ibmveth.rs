@@ -34,13 +34,15 @@ use crate::clock::link::{Wired, on_wire};
 use crate::clock::napi::{Rules as Softirq, Station};
 use crate::closed::{self, Entries};
 use crate::histogram::Histogram;
+use crate::paced;
 use crate::papr::{self, Call, Papr};
 use crate::result::{Failure, Series, Work};
 use crate::traffic::tcp::{Hosts, Prices, Stack};
 use crate::watch::Watch;
 use bridge::{Bridge, Top};
+use doorbell_bus::Hypervised;
 use doorbell_bus::{Costs, Guard, Ledger, Machine};
-use doorbell_devices::veth::{Config as LanConfig, Counters, Veth};
+use doorbell_devices::veth::{Config as LanConfig, Counters, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, Ibmveth, OpenError, Stats};
 use doorbell_layout::ibmveth as layout;
 use doorbell_seam::{Host, Span};
@@ -275,6 +277,36 @@ fn tcp(setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outc
     o.audit.extend(audit::audit(setup, &o, &m));
     o.audit.extend(papr::audit(&m.bus));
     Ok(o)
+}
+
+/// Runs frames at a pace between the client alone and a network right behind the switch.
+///
+/// # Errors
+/// As [`run`].
+pub fn at_a_pace(setup: &Setup, load: &paced::Load, watch: &mut dyn Watch) -> Result<paced::Seen, Failure> {
+    type Client = papr::Hosted<Hypervised<Veth>, paced::Peer>;
+    let d = &setup.drivers[CLIENT];
+    let adapters = setup.lan.adapters[..=CLIENT].to_vec();
+    let lan = LanConfig { adapters, uplink: Some(Uplink { port: CLIENT, pvid: 1 }), ..setup.lan.clone() };
+    let device = Hypervised(Veth::new(lan));
+    let device = Wired::new(device, paced::Peer::new(load, d.mac), setup.link_rate, setup.link_delay);
+    let partitions = setup.papr.partitions(&[memory(setup, None)[CLIENT] + load.memory()], vec![CLIENT], setup.guard);
+    let mut m: Client = Machine::new(partitions, device, setup.costs, 1);
+    let driven = paced::Driven {
+        driver: Ibmveth::open(&mut m, d).map_err(refused)?,
+        mac: d.mac,
+        lines: vec![Interrupt::Message(d.vector)],
+        look: |nic: &Ibmveth, m: &Client| {
+            let adapter = m.device.device.0.counters(CLIENT).entries();
+            [nic.stats().entries().collect(), adapter.chain(papr::made(&m.bus, &CALLS)).collect()]
+        },
+        reclaim: |nic: &mut Ibmveth, m: &mut Client, above: &mut paced::Above| nic.reclaim(m, above),
+    };
+    let (mut seen, nic) = paced::run(&mut m, driven, load, &setup.softirq, watch)?;
+    nic.close(&mut m);
+    m.flush_posted();
+    seen.wrong.extend(papr::audit(&m.bus));
+    Ok(seen)
 }
 
 /// Closes a partition's driver, in its own partition, and keeps what it counted.

@@ -31,6 +31,7 @@ use crate::clock::napi::{Cpu, Rules as Softirq, Station, Stuck, run as schedule}
 use crate::closed::{self, Entries};
 use crate::histogram::Histogram;
 use crate::open::Ended;
+use crate::paced;
 use crate::papr::{self, Call, Papr};
 use crate::result::{Failure, Series, Work, work_of};
 use crate::watch::Watch;
@@ -276,6 +277,44 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     };
     o.audit = close(m, stations, nic);
     Ok(o)
+}
+
+/// Runs frames at a pace over one queue pair: counts, and none of the other queues' interrupts among them.
+///
+/// # Errors
+/// As [`run`].
+pub fn at_a_pace(setup: &Setup, load: &paced::Load, watch: &mut dyn Watch) -> Result<paced::Seen, Failure> {
+    let driver = DriverConfig { queues: 1, ..setup.driver };
+    let d = &driver;
+    let slot = (d.mtu as usize + 700).next_multiple_of(256);
+    let rings = (d.tx_entries + d.rx_entries) as usize * slot + d.tso_buffers as usize * 65_536 + (256 << 10);
+    let memory = 2 * rings + load.memory() + (8 << 20);
+    let device = Hypervised(VnicServer::new(setup.nic, 1));
+    let device = Wired::new(device, paced::Peer::new(load, d.mac), setup.link_rate, setup.link_delay);
+    let partitions = setup.papr.partitions(&[memory], vec![0], setup.guard);
+    let mut m: papr::Hosted<Hypervised<VnicServer>, paced::Peer> = Machine::new(partitions, device, setup.costs, 1);
+    let nic = Rc::new(RefCell::new(Ibmvnic::open(&mut m, d).map_err(refused)?));
+    let lines = [d.crq_vector].into_iter().chain(nic.borrow().vectors(0)).map(Interrupt::Message).collect();
+    let driven = paced::Driven {
+        driver: Queue { nic, number: 0, spent: Span::ZERO },
+        mac: d.mac,
+        lines,
+        look: |q: &Queue, m: &papr::Hosted<Hypervised<VnicServer>, paced::Peer>| {
+            let nic = q.nic.borrow();
+            let calls = papr::made(&m.bus, &CALLS);
+            [
+                nic.totals().entries().chain(nic.stats().entries()).collect(),
+                m.device.device.0.counters.entries().chain(calls).collect(),
+            ]
+        },
+        reclaim: |_: &mut Queue, _: &mut papr::Hosted<Hypervised<VnicServer>, paced::Peer>, _: &mut paced::Above| {},
+    };
+    let (mut seen, queue) = paced::run(&mut m, driven, load, &setup.softirq, watch)?;
+    let Some(nic) = Rc::into_inner(queue.nic) else { unreachable!("the queue was its only holder") };
+    nic.into_inner().close(&mut m);
+    m.flush_posted();
+    seen.wrong.extend(papr::audit(&m.bus));
+    Ok(seen)
 }
 
 fn mark(m: &Partition, cpus: &[Cpu], stations: &[Station<Queue, Server>], nic: &Ibmvnic, at: Time) -> Mark {

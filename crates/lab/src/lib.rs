@@ -16,6 +16,7 @@ pub mod key;
 pub mod mlx5;
 pub mod open;
 pub mod own;
+pub mod paced;
 pub mod papr;
 pub mod profile;
 pub mod result;

@@ -4,6 +4,7 @@
 //! some microseconds before it sleeps. All guests, the device and the wire are on this one thread.
 
 use super::bill::Bill;
+use super::control::Control;
 use super::metrics::Metrics;
 use super::report::Report;
 use super::turns::{AWAKE, BURST, CATCH_UP, Clock, NAP, RETRY, WIRE_OVERHEAD};
@@ -32,6 +33,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Around {
     pub(super) socket: Listener,
     pub(super) metrics: Option<Metrics>,
+    pub(super) control: Option<Control>,
     pub(super) format: Format,
     pub(super) quiet: bool,
 }
@@ -201,8 +203,9 @@ pub(super) fn run<D: Behind>(
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     flag::register(SIGUSR1, Arc::clone(&show)).map_err(system)?;
     flag::register(SIGUSR2, Arc::clone(&cable)).map_err(system)?;
+    let quiet = around.quiet;
     let say = |what: std::fmt::Arguments<'_>| {
-        if !around.quiet {
+        if !quiet {
             // Where even stderr is gone, nobody is told.
             let _ = writeln!(stderr(), "doorbell: {what}");
         }
@@ -231,6 +234,13 @@ pub(super) fn run<D: Behind>(
             plugged = !plugged;
             s.device.set_cable(partitions, s.clock.now(), plugged);
             say(format_args!("the cable is {}", if plugged { "in" } else { "pulled" }));
+        }
+        while let Some(line) = around.control.as_mut().and_then(Control::line) {
+            let now = s.clock.now();
+            match s.device.command(partitions, now, &line) {
+                Ok(()) => say(format_args!("{line}")),
+                Err(why) => say(format_args!("{why}")),
+            }
         }
         if let Some(socket) = around.socket.accept().map_err(system)? {
             match s.ports.iter().position(|p| !p.connected()) {
@@ -294,6 +304,7 @@ pub(super) fn run<D: Behind>(
         let metrics = fds.len();
         fds.push(around.socket.as_fd());
         fds.extend(s.ports.iter().flat_map(Port::fds));
+        fds.extend(around.control.iter().map(Control::fd));
         if takes_frames {
             fds.extend(bill.uplink.fd());
         }

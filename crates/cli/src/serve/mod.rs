@@ -6,11 +6,12 @@
 //!
 //! [`devices`] says what can be served, [`uplink`] where frames go, [`bill`] counts,
 //! [`metrics`] shows the counts while it runs, [`turns`] is the loop. [`virtual_io`] has the devices that are
-//! reached by hypervisor calls, and [`calls`] their loop.
+//! reached by hypervisor calls, [`calls`] their loop, and [`control`] what can be asked of them meanwhile.
 
 mod axi;
 mod bill;
 mod calls;
+mod control;
 mod devices;
 mod metrics;
 mod report;
@@ -22,6 +23,7 @@ use crate::args::Serve;
 use crate::output::{Capture, plain};
 use crate::{DONE, Error};
 use bill::{Bill, Bus};
+use control::Control;
 use devices::{DEVICES, PLATFORMS, Platform};
 use doorbell_attach::pcap::Writer;
 use doorbell_attach::vfio_user::Listener;
@@ -54,8 +56,10 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
         .iter()
         .find(|d| d.name == args.device)
         .ok_or_else(|| Error::input(format!("no device is called `{}`; there are: {}", args.device, known())))?;
-    if args.trunk {
-        return Err(Error::input(format!("--trunk: {} has none", entry.name)));
+    for (given, what) in [(args.trunk, "--trunk"), (args.control.is_some(), "--control")] {
+        if given {
+            return Err(Error::input(format!("{what}: {} has none", entry.name)));
+        }
     }
     let Some(path) = &args.socket else {
         return Err(Error::input(format!("{} is a PCI device: --socket, and vfio-user", entry.name)));
@@ -105,17 +109,19 @@ fn behind_calls(args: &Serve, kind: &virtual_io::Kind) -> Result<u8, Error> {
         (args.trap_doorbells, "--trap-doorbells"),
         (args.fault.is_some(), "--fault"),
         (args.trunk && kind.name != "veth", "--trunk"),
+        (args.control.is_some() && kind.name != "vnic", "--control"),
     ] {
         if given {
             return Err(Error::input(format!("{what}: {} has none", kind.name)));
         }
     }
+    let control = args.control.as_deref().map(Control::open).transpose()?;
     let (bill, metrics, socket) = outside(args, Bus::Calls, kind.bits_per_second, "--plugin-socket", path)?;
     (kind.serve)(
         kind,
         virtual_io::Setup { partitions: args.partitions.into(), trunk: args.trunk },
         bill,
-        calls::Around { socket, metrics, format: args.format, quiet: args.quiet },
+        calls::Around { socket, metrics, control, format: args.format, quiet: args.quiet },
     )?;
     Ok(DONE)
 }

@@ -9,7 +9,7 @@ use crate::Error;
 use doorbell_attach::hcalls::{SUB_CRQ_INTERRUPTS, Unit, VETH, VNIC, unit_interrupt};
 use doorbell_devices::veth::{self, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
-use doorbell_layout::{ibmveth, ibmvnic::hcall, ibmvnic::status};
+use doorbell_layout::{ibmveth, ibmvnic::cause, ibmvnic::hcall, ibmvnic::status};
 use doorbell_seam::{Hcall, HcallDevice, Span, Time};
 
 /// A device model that can be served so.
@@ -20,6 +20,11 @@ pub(super) trait Behind: HcallDevice<Port> {
     fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool);
     /// A partition's guest has gone: what it had registered is taken back, as a hypervisor does.
     fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time);
+    /// A line of `--control`.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what is allowed.
+    fn command(&mut self, partitions: usize, at: Time, line: &str) -> Result<(), String>;
 }
 
 /// A count's name, and what it is.
@@ -121,6 +126,32 @@ impl Behind for VnicServer {
     fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time) {
         insist(self, ports, partition, at, hcall::FREE_CRQ, VNIC_UNIT);
     }
+
+    fn command(&mut self, partitions: usize, at: Time, line: &str) -> Result<(), String> {
+        let mut words = line.split_whitespace();
+        let (verb, mut rest) = (words.next().unwrap_or(""), words.collect::<Vec<_>>());
+        let up = if verb == "link" { (!rest.is_empty()).then(|| rest.remove(0)) } else { None };
+        let client = match rest[..] {
+            [] => Some(0),
+            [n] => n.parse().ok().filter(|n| *n < partitions),
+            _ => None,
+        };
+        match (verb, up, client) {
+            ("failover", None, Some(n)) => self.fail_over(n, at),
+            ("migrate", None, Some(n)) => self.migrate(n, at),
+            ("error", None, Some(n)) => self.report_error(n, at, cause::ADAPTER, true),
+            ("link", Some("up"), Some(n)) => self.set_link(n, at, true),
+            ("link", Some("down"), Some(n)) => self.set_link(n, at, false),
+            _ => {
+                return Err(format!(
+                    "`{line}` is no command; there are failover, migrate, error, link up and link down, each with a \
+                     partition's number behind it if it is not 0, up to {}",
+                    partitions - 1
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 // ---- veth ----
@@ -170,5 +201,29 @@ impl Behind for Veth {
 
     fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time) {
         insist(self, ports, partition, at, ibmveth::H_FREE_LOGICAL_LAN, VETH_UNIT);
+    }
+
+    fn command(&mut self, _: usize, _: Time, line: &str) -> Result<(), String> {
+        Err(format!("`{line}`: a logical LAN has no commands"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_a_verb_and_a_partition() {
+        let mut d = VnicServer::new(VNIC_CONFIG, 2);
+        let mut said = |line| Behind::command(&mut d, 2, Time::ZERO, line);
+        for line in ["failover", "failover 1", " migrate  0 ", "error 1", "link up", "link down 1"] {
+            assert_eq!(said(line), Ok(()), "{line}");
+        }
+        for line in
+            ["", "failover 2", "failover 0 1", "failover x", "link", "link 1", "link sideways", "fail", "migrate up"]
+        {
+            let why = said(line).expect_err(line);
+            assert!(why.starts_with(&format!("`{line}` is no command; there are failover, ")), "{why}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::result::{Cost, Count, Failure, Group, HANDED, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
 use crate::traffic::Frames;
 use crate::watch::Watch;
-use crate::{closed, cpu, open};
+use crate::{closed, cpu, open, paced};
 use doorbell_bus::axi::Rules;
 use doorbell_bus::pcie::Operation;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub static RIG: Rig = Rig {
     about: "AXI Ethernet with AXI DMA: interrupts coalesced by a controller, or not",
     devices: &["axi-ethernet"],
     platform_keys: &[&CPU, &cpu::TCP, &BUS, &NIC],
-    run_keys: &[&KIND, &closed::KEYS, &ARRIVALS, &open::KEYS, &DRIVER, &rig::RUN],
+    run_keys: &[&KIND, &closed::KEYS, &ARRIVALS, &open::KEYS, &paced::KEYS, &DRIVER, &rig::RUN],
     run,
     transfer,
     port_rate: |v| (v.number("link.rate") * 1e6) as u64,
@@ -26,6 +26,10 @@ pub static RIG: Rig = Rig {
 
 fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
     let setup = settings::setup(v).map_err(Failure::Input)?;
+    if v.word("traffic.kind") == paced::KIND {
+        let load = paced::Load::of(v, setup.driver.mtu, "driver.mtu").map_err(Failure::Input)?;
+        return Ok(super::at_a_pace(&setup, &load, watch)?.measured(v.number("cpu.frequency")));
+    }
     let load = settings::load(v, &setup, frames).map_err(Failure::Input)?;
     let outcome = super::run(&setup, &load, watch)?;
     Ok(measured(&setup, v, outcome))

@@ -8,7 +8,7 @@ use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
 use crate::traffic::Frames;
 use crate::watch::Watch;
-use crate::{closed, cpu, papr};
+use crate::{closed, cpu, paced, papr};
 use doorbell_bus::pcie::Operation;
 use doorbell_drivers::ibmveth::Stats;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub static RIG: Rig = Rig {
     about: "IBM logical LAN of POWER partitions: large send and checksums through a trunk and a bridge, or not",
     devices: &["veth"],
     platform_keys: &[&CPU, &cpu::TCP, &papr::KEYS, &CALLS, &PORT],
-    run_keys: &[&TRAFFIC, &closed::KEYS, &DRIVER, &rig::RUN],
+    run_keys: &[&TRAFFIC, &closed::KEYS, &paced::KEYS, &DRIVER, &rig::RUN],
     run,
     transfer,
     port_rate: |v| (v.number("link.rate") * 1e9) as u64,
@@ -27,6 +27,10 @@ pub static RIG: Rig = Rig {
 
 fn run(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
     let setup = settings::setup(v).map_err(Failure::Input)?;
+    if v.word("traffic.kind") == paced::KIND {
+        let load = paced::Load::of(v, setup.drivers[CLIENT].mtu, "the adapter's MTU").map_err(Failure::Input)?;
+        return Ok(super::at_a_pace(&setup, &load, watch)?.measured(v.number("cpu.frequency")));
+    }
     let load = settings::load(v, &setup).map_err(Failure::Input)?;
     let outcome = super::run(&setup, &load, watch)?;
     Ok(measured(v.number("cpu.frequency"), outcome))

@@ -3,11 +3,11 @@
 use super::Outcome;
 use super::settings::{self, CPU, DRIVER, HYPERVISOR, NIC, TRAFFIC};
 use crate::key::Values;
-use crate::papr;
 use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
 use crate::traffic::Frames;
 use crate::watch::Watch;
+use crate::{paced, papr};
 use doorbell_bus::pcie::Operation;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub static RIG: Rig = Rig {
     about: "IBM virtual NIC: a descriptor in registers or an array with headers, and the checksum that buys the former",
     devices: &["vnic"],
     platform_keys: &[&CPU, &papr::KEYS, &HYPERVISOR, &NIC],
-    run_keys: &[&TRAFFIC, &DRIVER, &rig::RUN],
+    run_keys: &[&TRAFFIC, &paced::KEYS, &DRIVER, &rig::RUN],
     run,
     transfer,
     port_rate: |v| (v.number("link.rate") * 1e9) as u64,
@@ -25,6 +25,10 @@ pub static RIG: Rig = Rig {
 
 fn run(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
     let setup = settings::setup(v);
+    if v.word("traffic.kind") == paced::KIND {
+        let load = paced::Load::of(v, setup.driver.mtu, "driver.mtu").map_err(Failure::Input)?;
+        return Ok(super::at_a_pace(&setup, &load, watch)?.measured(v.number("cpu.frequency")));
+    }
     let load = settings::load(v, &setup).map_err(Failure::Input)?;
     let outcome = super::run(&setup, &load, watch)?;
     Ok(measured(v, outcome))

@@ -72,8 +72,8 @@ pub(super) static NIC: [Key; 5] = [
 pub(super) static TRAFFIC: [Key; 10] = [
     Key::choice(
         "traffic.kind",
-        &["transactions", "bulk"],
-        "transactions that the machine serves, or frames that it sends",
+        &["transactions", "bulk", "paced"],
+        "transactions that the machine serves; frames that it sends; frames at a pace",
     ),
     Key::whole("traffic.peers", "peers", 1.0, 4096.0, "transactions: peers that ask, one request each at a time")
         .default("512"),

@@ -5,7 +5,7 @@ mod pktgen;
 mod replay;
 pub mod tcp;
 
-pub use pktgen::{Pktgen, Rate};
+pub use pktgen::{Pktgen, Rate, udp};
 pub use replay::{Frames, Replay, ReplayOptions};
 
 use doorbell_drivers::Sink;

@@ -90,6 +90,16 @@ impl Pktgen {
     }
 }
 
+/// A frame of so many bytes between these two, as the generator makes it: with `partial` the checksum field has the
+/// pseudo-header's sum, else nothing.
+pub fn udp(to: [u8; 6], from: [u8; 6], size: u32, partial: bool) -> Vec<u8> {
+    let mut frame = vec![0; size.max(HEADERS) as usize];
+    fill(&mut frame, 0, partial);
+    frame[..6].copy_from_slice(&to);
+    frame[6..12].copy_from_slice(&from);
+    frame
+}
+
 /// Writes the packet.
 fn fill(bytes: &mut [u8], flow: u16, partial: bool) {
     let len = bytes.len();

@@ -55,8 +55,9 @@ pub(in crate::axienet) static NIC: [Key; 8] = [
 /// What is sent or received.
 pub(in crate::axienet) static KIND: [Key; 1] = [Key::choice(
     "traffic.kind",
-    &["receive", "send", "transactions", "arrivals", "pktgen", "pcap"],
-    "TCP in bulk, either way; TCP transactions that the machine serves; frames that come by a pattern; frames sent",
+    &["receive", "send", "transactions", "arrivals", "pktgen", "pcap", "paced"],
+    "TCP in bulk, either way; TCP transactions that the machine serves; frames that come by a pattern; frames sent; \
+     frames at a pace",
 )];
 
 /// What a scenario says of arrivals.

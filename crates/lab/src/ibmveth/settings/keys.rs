@@ -59,8 +59,9 @@ pub(in crate::ibmveth) static PORT: [Key; 8] = [
 pub(in crate::ibmveth) static TRAFFIC: [Key; 5] = [
     Key::choice(
         "traffic.kind",
-        &["send", "receive", "transactions", "packets"],
-        "TCP in bulk from or to the client; TCP transactions that it serves; single large sends from server to client",
+        &["send", "receive", "transactions", "packets", "paced"],
+        "TCP in bulk from or to the client; TCP transactions that it serves; single large sends from server to client; \
+         frames at a pace, the client alone behind the switch",
     ),
     Key::whole("traffic.size", "B", 1.0, 65_481.0, "packets: payload of a large send").default("65160"),
     Key::whole("traffic.pieces", "pieces", 1.0, 64.0, "packets: pieces of that payload, of equal size").default("17"),

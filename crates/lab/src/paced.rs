@@ -1,0 +1,545 @@
+//! Frames at a pace, for one driver alone with its wire: what each costs, whatever the machine's speed.
+//!
+//! Bursts of equal UDP frames at equal distances are sent, or come, or come and are answered one by one. What is sent
+//! in a burst is announced with "more" on all but its last packet, as the kernel's pktgen does it; an answer is not,
+//! for each comes down from its socket by itself. The frames are in one piece.
+//!
+//! A guest's own driver can be given the same traffic, by pktgen in the guest and by frames that the host sends. So what
+//! both cost by the frame can be held against each other (docs/guests.md), and this is what it is for. Copies in the
+//! ledger are the driver's alone: whoever makes a frame here copies nothing.
+
+use crate::clock::link::{Peer as Other, Wire, Wired, on_wire};
+use crate::clock::napi::{Cpu, Endpoint, Interrupt, Rules, Station, Stuck, run as schedule};
+use crate::closed::{self, Entries, RunError};
+use crate::histogram::Histogram;
+use crate::key::{Key, Values};
+use crate::open::Ended;
+use crate::result::{Cost, Count, Failure, Group, Measured, Rate, Work, work_of};
+use crate::trace;
+use crate::traffic::udp;
+use crate::watch::Watch;
+use doorbell_bus::{Bus, Ledger, Machine};
+use doorbell_drivers::{Driver, Sink};
+use doorbell_packet::{Packet, Partial, Piece, Todo};
+use doorbell_seam::{Buf, Device, Host, Place, Span, Time, Timed};
+use std::collections::VecDeque;
+
+/// Which way frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Bursts are sent.
+    Send,
+    /// Bursts come.
+    Receive,
+    /// Bursts come, and each frame is answered by one.
+    Answer,
+}
+
+/// The traffic of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Which way.
+    pub way: Way,
+    /// Bytes of a frame without FCS.
+    pub size: u32,
+    /// Frames of a burst.
+    pub burst: u32,
+    /// From one burst to the next.
+    pub every: Span,
+    /// How many bursts.
+    pub bursts: u64,
+    /// UDP checksums of what is sent are left to the driver; else there is none.
+    pub checksum: bool,
+}
+
+/// What `traffic.kind` says of it.
+pub const KIND: &str = "paced";
+
+/// What a scenario says of it.
+pub static KEYS: [Key; 6] = [
+    Key::choice(
+        "paced.way",
+        &["send", "receive", "answer"],
+        "paced: frames are sent; or come; or come and are answered, one by one",
+    )
+    .default("send"),
+    Key::whole("paced.size", "B", 60.0, 9014.0, "paced: frame without FCS").default("60"),
+    Key::whole("paced.burst", "packets", 1.0, 4096.0, "paced: frames of a burst, one right behind the other")
+        .default("1"),
+    Key::number("paced.every", "us", 1.0, 1e6, "paced: from one burst to the next").default("1000"),
+    Key::whole("paced.bursts", "bursts", 1.0, 1e6, "paced: how many").default("400"),
+    Key::choice("paced.checksum", &["off", "on"], "paced: UDP checksums of what is sent are left to the driver")
+        .default("off"),
+];
+
+/// Frames under way at the most, beside the driver's own: a burst, and what nobody took back yet.
+const UNDER_WAY: usize = 4096;
+
+impl Load {
+    /// The load of these values, for a driver whose longest IP packet is `mtu`, which is called `key`.
+    ///
+    /// # Errors
+    /// A frame that is too long.
+    pub fn of(v: &Values, mtu: u32, key: &str) -> Result<Load, String> {
+        let size = v.number("paced.size") as u32;
+        if size > mtu + 14 {
+            return Err(format!("`paced.size` is {size} B, but `{key}` allows {}", mtu + 14));
+        }
+        Ok(Load {
+            way: match v.word("paced.way") {
+                "receive" => Way::Receive,
+                "answer" => Way::Answer,
+                _ => Way::Send,
+            },
+            size,
+            burst: v.number("paced.burst") as u32,
+            every: Span::from_ps((v.number("paced.every") * 1e6).round() as u64),
+            bursts: v.number("paced.bursts") as u64,
+            checksum: v.is_on("paced.checksum"),
+        })
+    }
+
+    /// Host memory for its frames.
+    pub fn memory(&self) -> usize {
+        (UNDER_WAY + self.burst as usize) * (self.size as usize).next_power_of_two()
+    }
+
+    /// How long all of it takes, and what is then under way comes to its end.
+    fn lasts(&self) -> Span {
+        self.every * self.bursts + REST
+    }
+}
+
+/// One look at a run; and how long what is under way takes at the most.
+const SLICE: Span = Span::from_ms(1);
+const REST: Span = Span::from_ms(20);
+const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
+
+/// A burst, again and again.
+#[derive(Clone, Copy, Debug)]
+struct Beat {
+    next: Time,
+    left: u64,
+    every: Span,
+}
+
+impl Beat {
+    fn new(load: &Load, beats: bool) -> Beat {
+        Beat { next: Time::NEVER, left: if beats { load.bursts } else { 0 }, every: load.every }
+    }
+    fn start(&mut self, at: Time) {
+        self.next = if self.left > 0 { at } else { Time::NEVER };
+    }
+    /// When the burst that is due by `now` was due.
+    fn due(&mut self, now: Time) -> Option<Time> {
+        let at = Some(self.next).filter(|at| *at <= now && self.left > 0)?;
+        self.left -= 1;
+        self.start(at + self.every);
+        Some(at)
+    }
+}
+
+/// What is on the other end of the wire.
+#[derive(Debug)]
+pub struct Peer {
+    frame: Vec<u8>,
+    burst: u32,
+    beat: Beat,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames that came.
+    pub came: u64,
+    /// Of those, not of the size that all have.
+    pub strange: u64,
+}
+
+impl Peer {
+    /// The peer of a station.
+    pub fn new(load: &Load, mac: [u8; 6]) -> Peer {
+        let mut frame = udp(mac, PEER, load.size, true);
+        // Both are in the frame.
+        let _ = CHECKSUM.complete(&mut frame);
+        let beat = Beat::new(load, load.way != Way::Send);
+        Peer { frame, burst: load.burst, beat, sent: 0, came: 0, strange: 0 }
+    }
+}
+
+/// Where the UDP checksum is.
+const CHECKSUM: Partial = Partial { start: 34, offset: 6 };
+
+impl Timed for Peer {
+    fn next_due(&self) -> Option<Time> {
+        Some(self.beat.next).filter(|t| *t < Time::NEVER)
+    }
+}
+
+impl Other for Peer {
+    fn receive(&mut self, _: Time, frame: &[u8], _: &mut Wire) {
+        self.came += 1;
+        self.strange += u64::from(frame.len() != self.frame.len());
+    }
+    fn advance(&mut self, until: Time, wire: &mut Wire) {
+        while let Some(at) = self.beat.due(until) {
+            for _ in 0..self.burst {
+                wire.send(at, &self.frame);
+                self.sent += 1;
+            }
+        }
+    }
+}
+
+/// What is above the driver.
+#[derive(Debug)]
+pub struct Above {
+    load: Load,
+    frame: Vec<u8>,
+    beat: Beat,
+    ready: VecDeque<Packet>,
+    came: Vec<Packet>,
+    spare: Vec<Buf>,
+    made: u64,
+    received: u64,
+    dropped: u64,
+    exhausted: u64,
+}
+
+impl Above {
+    fn new(load: &Load, mac: [u8; 6]) -> Above {
+        Above {
+            load: *load,
+            frame: udp(PEER, mac, load.size, load.checksum),
+            beat: Beat::new(load, load.way == Way::Send),
+            ready: VecDeque::new(),
+            came: Vec::new(),
+            spare: Vec::new(),
+            made: 0,
+            received: 0,
+            dropped: 0,
+            exhausted: 0,
+        }
+    }
+
+    fn make<H: Host>(&mut self, h: &mut H) {
+        let Ok(buf) = h.buffer(self.load.size, Place::ANY) else {
+            self.exhausted += 1;
+            return;
+        };
+        h.bytes_mut(&buf, 0..self.load.size, |b| b.copy_from_slice(&self.frame));
+        let checksum = self.load.checksum.then_some(CHECKSUM);
+        self.made += 1;
+        self.ready.push_back(Packet { todo: Todo { checksum, ..Todo::NONE }, ..Packet::linear(Piece::whole(buf)) });
+    }
+}
+
+impl Sink for Above {
+    fn sent(&mut self, b: Buf, _: u32, _: bool) {
+        self.spare.push(b);
+    }
+    fn received(&mut self, p: Packet, _: bool) {
+        self.came.push(p);
+    }
+}
+
+impl<H: Host> Endpoint<H> for Above {
+    fn softirq(&mut self, h: &mut H) {
+        self.spare.drain(..).for_each(|b| h.release(b));
+        for p in std::mem::take(&mut self.came) {
+            p.release(h);
+            self.received += 1;
+            if self.load.way == Way::Answer {
+                self.make(h);
+            }
+        }
+    }
+    fn timers(&mut self, h: &mut H) {
+        if self.beat.due(h.now()).is_some() {
+            for _ in 0..self.load.burst {
+                self.make(h);
+            }
+        }
+    }
+    fn next_timer(&self) -> Time {
+        self.beat.next
+    }
+    fn output(&mut self, _: &mut H) -> Option<Packet> {
+        self.ready.pop_front()
+    }
+    fn more(&self) -> bool {
+        self.load.way == Way::Send && !self.ready.is_empty()
+    }
+    fn dropped(&mut self, h: &mut H, p: Packet) {
+        self.dropped += 1;
+        p.release(h);
+    }
+    fn is_ready(&self) -> bool {
+        false
+    }
+    fn run(&mut self, _: &mut H) {}
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    packets: u64,
+    elapsed: Span,
+    wire: [(u64, u64); 2],
+    ledger: Ledger,
+    work: Work,
+    stalled: Span,
+    busy: Span,
+    counters: [Entries; 2],
+    interrupts: u64,
+    polls: u64,
+    /// What does not add up.
+    pub wrong: Vec<String>,
+}
+
+/// What a system brings: its driver, open, and how to deal with it.
+#[derive(Debug)]
+pub struct Driven<Dr, L, R> {
+    /// The driver.
+    pub driver: Dr,
+    /// Its station's address.
+    pub mac: [u8; 6],
+    /// Its interrupts.
+    pub lines: Vec<Interrupt>,
+    /// Reads the counters of driver and device.
+    pub look: L,
+    /// Has the driver hand back what was sent, where no interrupt makes it.
+    pub reclaim: R,
+}
+
+/// Runs `load` over a driver that is open, and gives it back. Counts begin when it is open, and end before it is closed.
+///
+/// # Errors
+/// When it gets stuck, or whoever watches ends it.
+pub fn run<B, D, Dr>(
+    m: &mut Machine<B, Wired<D, Peer>>,
+    driven: Driven<
+        Dr,
+        impl Fn(&Dr, &Machine<B, Wired<D, Peer>>) -> [Entries; 2],
+        impl Fn(&mut Dr, &mut Machine<B, Wired<D, Peer>>, &mut Above),
+    >,
+    load: &Load,
+    rules: &Rules,
+    watch: &mut dyn Watch,
+) -> Result<(Seen, Dr), Failure>
+where
+    B: Bus,
+    Wired<D, Peer>: Device<B>,
+    Dr: Driver<Machine<B, Wired<D, Peer>>>,
+{
+    let Driven { driver, mac, lines, look, reclaim } = driven;
+    let mut stations = [Station::new(driver, Above::new(load, mac), lines, 0, 0)];
+    let mut cpus = [Cpu::default()];
+    m.device.capture = watch.wants_frames().then(Vec::new);
+    // What opening set going is not of the traffic.
+    let begin = advance(m, &mut cpus, &mut stations, rules, m.now() + REST)?;
+    trace::begin_wired(m, watch);
+    let before = (m.bus.ledger(), work_of(m), m.stalled(), look(&stations[0].driver, m));
+    let (wire, taken) = ([m.device.out.landed, m.device.back.landed], (stations[0].interrupts, stations[0].polls));
+    let busy = cpus[0].busy.total();
+    m.outside(|device, _, at| device.peer.beat.start(at.max(begin)));
+    stations[0].endpoint.beat.start(begin);
+    let (mut at, end) = (begin, begin + load.lasts());
+    while at < end {
+        at = advance(m, &mut cpus, &mut stations, rules, at + SLICE)?;
+        let s = &mut stations[0];
+        reclaim(&mut s.driver, m, &mut s.endpoint);
+        s.endpoint.spare.drain(..).for_each(|b| m.release(b));
+        s.send(m);
+        m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
+        if !watch.progress(at.since(begin).ps(), end.since(begin).ps()) {
+            return Err(Ended::Stopped.into());
+        }
+    }
+    trace::end_wired(m, watch);
+    let [mut s] = stations;
+    let waiting: Vec<_> = s.drain_queue().collect();
+    let (above, peer) = (&s.endpoint, &m.device.peer);
+    let mut wrong = Vec::new();
+    let mut same = |what: &str, a: (&str, u64), b: (&str, u64)| {
+        if a.1 != b.1 {
+            wrong.push(format!("{what}: {} {}, {} {}", a.0, a.1, b.0, b.1));
+        }
+    };
+    same("frames sent", ("made", above.made), ("peer took", peer.came));
+    same("frames sent", ("of another size", peer.strange), ("allowed", 0));
+    same("frames received", ("peer sent", peer.sent), ("driver handed up", above.received));
+    same("frames", ("for which there was no memory", above.exhausted), ("allowed", 0));
+    same("frames", ("dropped by the driver or waiting", above.dropped + waiting.len() as u64), ("allowed", 0));
+    let all = load.bursts * u64::from(load.burst);
+    same("frames", ("made or received", above.made.max(above.received)), ("asked for", all));
+    let less = |a: (u64, u64), b: (u64, u64)| (b.0 - a.0, b.1 - a.1);
+    let seen = Seen {
+        packets: all,
+        elapsed: end.since(begin),
+        wire: [less(wire[0], m.device.out.landed), less(wire[1], m.device.back.landed)],
+        ledger: m.bus.ledger().since(&before.0),
+        work: closed::differences(&before.1, &work_of(m)),
+        stalled: Span::from_ps(m.stalled().ps() - before.2.ps()),
+        busy: Span::from_ps(cpus[0].busy.total().ps() - busy.ps()),
+        counters: closed::counted(&before.3, &look(&s.driver, m)),
+        interrupts: s.interrupts - taken.0,
+        polls: s.polls - taken.1,
+        wrong,
+    };
+    waiting.into_iter().for_each(|p| p.release(m));
+    Ok((seen, s.driver))
+}
+
+/// Runs until `until`; silence is no fault here.
+fn advance<B, D, Dr>(
+    m: &mut Machine<B, Wired<D, Peer>>,
+    cpus: &mut [Cpu],
+    stations: &mut [Station<Dr, Above>],
+    rules: &Rules,
+    until: Time,
+) -> Result<Time, Failure>
+where
+    B: Bus,
+    Wired<D, Peer>: Device<B>,
+    Dr: Driver<Machine<B, Wired<D, Peer>>>,
+{
+    match schedule(m, cpus, stations, rules, until) {
+        Ok(_) | Err(Stuck::Nothing(_)) => Ok(until),
+        Err(e) => Err(RunError::Stuck(e).into()),
+    }
+}
+
+impl Seen {
+    /// What does not add up on the machine, when everything has been closed and released.
+    pub fn audit<B: Bus, D>(&mut self, m: &Machine<B, D>) {
+        let l = m.bus.ledger();
+        for (what, a, b) in [
+            ("mappings made and ended", l.maps, l.unmaps),
+            ("buffers taken and released", l.buffers_taken, l.buffers_released),
+            ("DMA faults, of which are allowed", l.dma_faults, 0),
+        ] {
+            if a != b {
+                self.wrong.push(format!("{what}: {a}, {b}"));
+            }
+        }
+    }
+
+    /// Under the names of results; the clock is of so many GHz. Calls (`hcall_`) have the names that `serve` gives them.
+    pub fn measured(self, ghz: f64) -> Measured {
+        let seconds = self.elapsed.as_secs_f64().max(1e-12);
+        let rate = |name, about, value| Rate { name, about, value };
+        let rates = vec![
+            rate(
+                "packets_per_s",
+                "frames, of which each is answered where that is asked for",
+                self.packets as f64 / seconds,
+            ),
+            rate(
+                "wire_out_bits_per_s",
+                "frames sent, with preamble, FCS and gap",
+                8.0 * on_wire(self.wire[0]) as f64 / seconds,
+            ),
+            rate(
+                "wire_in_bits_per_s",
+                "frames received, with preamble, FCS and gap",
+                8.0 * on_wire(self.wire[1]) as f64 / seconds,
+            ),
+            rate("interrupts_per_s", "interrupts taken", self.interrupts as f64 / seconds),
+            rate("polls_per_s", "polls made", self.polls as f64 / seconds),
+            rate("cpu_busy_share", "of the core's time", self.busy.as_secs_f64() / seconds),
+        ];
+        let [driver, device] = self.counters;
+        let (calls, device): (Entries, Entries) = device.into_iter().partition(|c| c.0.starts_with("hcall_"));
+        let mut counts = Count::of_ledger(&self.ledger);
+        let call =
+            |(name, value): (&'static str, u64)| Count { group: Group::Bus, name: name.to_owned(), about: "", value };
+        counts.extend(calls.into_iter().map(call));
+        counts.extend(Count::of(Group::Driver, driver.into_iter()));
+        counts.extend(Count::of(Group::Device, device.into_iter()));
+        Measured {
+            packets: self.packets,
+            elapsed: self.elapsed,
+            rates,
+            counts,
+            costs: Cost::of(
+                &self.work,
+                (self.ledger.mmio_writes + self.ledger.mmio_reads + self.ledger.fences, self.stalled),
+                ghz,
+            ),
+            series: Vec::new(),
+            latency_of: "nothing of it is measured",
+            latency: Histogram::default(),
+            audit: self.wrong,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Scenario, Unwatched};
+
+    fn run(scenario: &str, sets: &[&str]) -> Measured {
+        let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+        for s in sets {
+            plan.set(s).unwrap_or_else(|e| panic!("{e}"));
+        }
+        let m =
+            (plan.rig.run)(&plan.values, None, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
+        assert!(m.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.audit);
+        m
+    }
+
+    fn count(m: &Measured, name: &str) -> u64 {
+        m.counts.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("{name}")).value
+    }
+
+    #[test]
+    fn every_way_is_audited_on_every_system() {
+        for scenario in ["ibmvnic-paced", "ibmveth-paced", "axienet-paced"] {
+            for way in ["send", "receive", "answer"] {
+                for (burst, size) in [(1, 60), (7, 1514), (40, 590)] {
+                    for checksum in ["on", "off"] {
+                        let sets = [
+                            format!("paced.way={way}"),
+                            format!("paced.burst={burst}"),
+                            format!("paced.size={size}"),
+                            format!("paced.checksum={checksum}"),
+                            "paced.bursts=20".to_owned(),
+                            "run.guard=byte".to_owned(),
+                        ];
+                        let m = run(scenario, &sets.each_ref().map(String::as_str));
+                        assert_eq!(m.packets, 20 * burst, "{scenario} {way}");
+                        let sent = if way == "receive" { 0 } else { m.packets };
+                        assert_eq!(count(&m, "wire_frames"), sent, "{scenario} {way}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a guest's driver does, too (docs/guests.md).
+    #[test]
+    fn what_a_frame_costs_is_known() {
+        let vnic = |sets: &[&str], name| count(&run("ibmvnic-paced", &[sets, &["paced.bursts=10"]].concat()), name);
+        assert_eq!(vnic(&["paced.checksum=on"], "hcall_send_sub_crq"), 10, "alone: directly, with its checksum made");
+        assert_eq!(vnic(&["paced.checksum=on", "paced.burst=32"], "driver_tx_descriptors"), 3 * 320);
+        assert_eq!(vnic(&["paced.checksum=on", "paced.burst=32"], "driver_tx_arrays"), 10 * 7, "five fit an array");
+        assert_eq!(vnic(&["paced.burst=32"], "driver_tx_arrays"), 10 * 2, "sixteen do without headers");
+        let veth = |way, name| count(&run("ibmveth-paced", &[way, "paced.bursts=10", "paced.size=1514"]), name);
+        assert_eq!(veth("paced.way=send", "tce_puts"), 0);
+        assert_eq!(veth("paced.way=send", "hcall_send"), 10);
+        assert_eq!(veth("paced.way=receive", "hcall_send"), 0);
+        let axi = |name| count(&run("axienet-paced", &["paced.bursts=10"]), name);
+        assert_eq!((axi("device_tx_doorbells"), axi("device_tx_interrupts")), (10, 10));
+    }
+
+    #[test]
+    fn a_frame_over_the_mtu_is_refused() {
+        let mut plan = Scenario::load("ibmvnic-paced").unwrap().plan().unwrap();
+        plan.set("paced.size=1515").unwrap();
+        let e = (plan.rig.run)(&plan.values, None, &mut Unwatched).unwrap_err();
+        assert_eq!(e.to_string(), "`paced.size` is 1515 B, but `driver.mtu` allows 1514");
+    }
+}

@@ -1,0 +1,115 @@
+"""The real driver's counts beside ours on the same traffic: frames at a pace, sent, received, answered one by one.
+
+The guest's driver gets them from pktgen and from the host; ours in the lab (`doorbell run ...-paced`). What each frame costs is
+a difference of the ledger on one side, and the lab's ledger on the other, under the same names.
+"""
+
+import collections
+import json
+import socket
+import subprocess
+import time
+
+from mlx5 import PKTGEN
+from rig import GUEST, MAC, TAP_MAC, expect, frame
+
+# What it is, which way, bytes without FCS, frames of a burst, whether checksums are left to the driver.
+Case = collections.namedtuple("Case", "name way size burst checksum", defaults=(False,))
+# Bursts of a case, and from one to the next.
+BURSTS, EVERY = 200, 0.004
+
+# A row: its name, which counts are added up, and how far they may be apart: 0 where both drivers do the same, some where one only begins at
+# another place (a pool that is filled up at a mark), and None where it hangs on when an interrupt is taken.
+Row = collections.namedtuple("Row", "name counts slack", defaults=(0,))
+# Interrupts that the driver took. The guest's kernel counts the real one's.
+TAKEN = "taken"
+
+
+def send_from_guest(guest, case):
+    run, device = guest.run, f"{PKTGEN}/eth0"
+    run(f"echo rem_device_all >{PKTGEN}/kpktgend_0 && echo add_device eth0 >{PKTGEN}/kpktgend_0")
+    settings = [f"count {BURSTS * case.burst}", f"burst {case.burst}", f"pkt_size {case.size}", f"delay {EVERY * 1e9:.0f}"]
+    # An address that nobody has, so that nobody says so.
+    settings += ["dst 10.9.9.9", f"dst_mac {TAP_MAC}", f"flag {'' if case.checksum else '!'}UDPCSUM"]
+    for s in settings:
+        run(f"echo '{s}' >{device}")
+    out = run(f"echo start >{PKTGEN}/pgctrl; grep pkts-sofar {device}; echo rem_device_all >{PKTGEN}/kpktgend_0", 120)
+    # A queue that was full within a burst makes a burst more.
+    return int(out.split("pkts-sofar:")[1].split()[0])
+
+
+def send_from_host(case):
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as s:
+        s.bind(("tap0", 0))
+        one = frame(MAC, size=case.size)
+        for _ in range(BURSTS):
+            for _ in range(case.burst):
+                s.send(one)
+            time.sleep(EVERY)
+
+
+def interrupts(guest, names):
+    """All that the guest's kernel took under one of these names."""
+    lines = [l.split() for l in guest.run("cat /proc/interrupts").splitlines() if any(n in l for n in names)]
+    return sum(int(f) for l in lines for f in l[1:] if f.isdigit() and len(f) < 12 and l.index(f) <= 2)
+
+
+def real(rig, case):
+    """How many frames, and what they add to the ledger."""
+    frames = BURSTS * case.burst
+    before, taken = rig.server.counts(), interrupts(rig.guest, rig.INTERRUPTS)
+    if case.way == "send":
+        frames = send_from_guest(rig.guest, case)
+    elif case.way == "receive":
+        send_from_host(case)
+    else:
+        subprocess.run(
+            ["ping", "-q", "-c", str(BURSTS), "-i", str(EVERY), "-s", str(case.size - 42), GUEST], check=True, capture_output=True
+        )
+    time.sleep(0.5)
+    after = rig.server.counts()
+    added = {**{k: after[k] - before.get(k, 0) for k in after}, TAKEN: interrupts(rig.guest, rig.INTERRUPTS) - taken}
+    if case.way != "send":
+        # A busy machine may lose one before it is here.
+        expect(added["device_rx_packets"] >= 0.95 * frames, f"{case.name}: {added['device_rx_packets']} of {frames} came")
+        frames = added["device_rx_packets"]
+    return frames, added
+
+
+def ours(rig, scenario, sets, case):
+    own = {
+        "way": case.way, "size": case.size, "burst": case.burst, "every": EVERY * 1e6, "bursts": BURSTS,
+        "checksum": "on" if case.checksum else "off",
+    }
+    line = [rig.binary, "run", scenario, "--quiet", "--format", "json"]
+    for key, value in [(f"paced.{k}", v) for k, v in own.items()] + list(sets.items()):
+        line += ["--set", f"{key}={value}"]
+    done = subprocess.run(line, capture_output=True, text=True)
+    expect(done.returncode == 0, f"{' '.join(map(str, line))}: {done.stderr}")
+    counts = json.loads(done.stdout)["ledger"]
+    return {**counts, TAKEN: sum(counts.get(f"driver_{n}", 0) for n in ("irqs", "tx_irqs", "rx_irqs"))}
+
+
+def shown(v):
+    return f"{v:.3f}".rstrip("0").rstrip(".")
+
+
+def beside(rig, scenario, cases, rows, **sets):
+    """A table of all cases. What is further apart than it may be is said at the end, all of it."""
+    if "pktgen" not in rig.guest.run("cat /proc/modules"):
+        rig.guest.run("insmod /m/pktgen.ko")
+    sets = {k.replace("__", "."): v for k, v in sets.items()}
+    wrong = []
+    for case in cases:
+        (sent, a), b = real(rig, case), ours(rig, scenario, sets, case)
+        frames = BURSTS * case.burst
+        print(f"      {case.name + ', a frame':52}   Linux    ours")
+        for row in rows:
+            of = [sum(sign * c.get(name, 0) for name, sign in row.counts.items()) for c in (a, b)]
+            if of == [0, 0]:
+                continue
+            apart = row.slack is not None and abs(of[0] - of[1] * sent / frames) > row.slack + abs(sent - frames)
+            print(f"        {row.name:48}{shown(of[0] / sent):>10}{shown(of[1] / frames):>8}{' !' if apart else ''}")
+            if apart:
+                wrong.append(f"{case.name}, {row.name}: {of[0]} of {sent} frames, ours {of[1]} of {frames}")
+    expect(not wrong, "; ".join(wrong))
