@@ -9,7 +9,8 @@
 //! | `THERE` | the queue, or the adapter, is registered | the server |
 //! | `ON` | interrupts are sent | the plug-in |
 //! | `KEEPS` | one that comes while they are off is kept | the server |
-//! | `PENDING` | one is kept | the server; taken by the plug-in, which then raises it |
+//! | `PENDING` | one is kept | both; taken by the plug-in, which then raises it |
+//! | `SENT` | one is on its way to the plug-in | the server; taken by the plug-in when it has come |
 //!
 //! **No wake-up is lost.** A vNIC's interrupt is kept: keeping it, and switching on with a look for it, are each one atomic
 //! step on one word, so one of the two sides sends it. A logical LAN's is not kept (PAPR: it tells of an entry at the
@@ -18,7 +19,8 @@
 //! sees the other.
 //!
 //! An interrupt passes twice: at the server, and at the plug-in when it has come there. One that the guest has switched off meanwhile is
-//! kept, or not, as if the device had sent it then; many are of one burst, and the first of them switches off. They are in no count.
+//! kept, or not, as if the device had sent it then, and is in no count. While one is on its way no other is sent: it will be
+//! judged after what the other would tell of is there.
 //!
 //! **Queues that are full.** A device that has entries for which a queue had no room writes them when the guest next makes
 //! a call, and a call that switches an interrupt is often the only one. So the server says that entries wait
@@ -35,6 +37,12 @@ const THERE: u64 = 1;
 const ON: u64 = 2;
 const KEEPS: u64 = 4;
 const PENDING: u64 = 8;
+const SENT: u64 = 16;
+
+/// A word after an interrupt that came while it was off.
+const fn kept(m: u64) -> u64 {
+    if m & KEEPS != 0 { m | PENDING } else { m }
+}
 
 /// Interrupts of an adapter: its own (a vNIC's CRQ, a logical LAN's), then those of its sub-CRQs.
 pub(super) const INTERRUPTS: usize = 1 + SUB_CRQS as usize;
@@ -103,9 +111,10 @@ impl Board {
 
     /// An interrupt that the server has sent has come: whether the guest gets it.
     pub(super) fn comes(&self, n: usize) -> bool {
-        let admitted = self.admits(n);
-        self.word(HELD).fetch_add(u64::from(!admitted), Ordering::Relaxed);
-        admitted
+        let come = |m: u64| Some(if m & ON != 0 { m } else { kept(m) } & !SENT);
+        let old = self.mask(n).fetch_update(Ordering::SeqCst, Ordering::SeqCst, come).unwrap_or_default();
+        self.word(HELD).fetch_add(u64::from(old & ON == 0), Ordering::Relaxed);
+        old & ON != 0
     }
 
     /// Such a call was answered here.
@@ -135,8 +144,8 @@ impl Board {
     /// The device has an interrupt, for what is in the guest's memory already: whether it is to be sent.
     pub(super) fn admits(&self, n: usize) -> bool {
         fence(Ordering::SeqCst);
-        let keep = |m: u64| (m & ON == 0).then_some(if m & KEEPS != 0 { m | PENDING } else { m });
-        self.mask(n).fetch_update(Ordering::SeqCst, Ordering::SeqCst, keep).is_err()
+        let send = |m: u64| if m & ON == 0 { Some(kept(m)) } else { (m & SENT == 0).then_some(m | SENT) };
+        self.mask(n).fetch_update(Ordering::SeqCst, Ordering::SeqCst, send).is_ok_and(|old| old & ON != 0)
     }
 
     /// Says whether the device has entries that wait for room. After saying that it has it is to try once more.
@@ -171,6 +180,8 @@ mod tests {
         assert_eq!(raised(Switch::One(3, true)), Some(vec![]));
         assert_eq!(raised(Switch::One(0, true)), Some(vec![]), "a logical LAN's is not kept");
         assert!(b.admits(3) && b.admits(0));
+        assert!(!b.admits(3), "one is on its way");
+        assert!(b.comes(3) && b.admits(3) && b.comes(3) && b.comes(0));
         assert_eq!(raised(Switch::AllOff), Some(vec![]));
         assert!(!b.admits(3) && !b.admits(0));
         b.disarm(3);
@@ -205,7 +216,7 @@ mod tests {
         const ALL: u64 = 20_000;
         let (b, _) = Board::create().unwrap();
         b.arm(0, keeps);
-        let [entries, told, taken] = [const { AtomicU64::new(0) }; 3];
+        let [entries, sent, told, taken] = [const { AtomicU64::new(0) }; 4];
         let since = Instant::now();
         let lost = |at| assert!(since.elapsed().as_secs() < 60, "a wake-up is lost at {at}");
         std::thread::scope(|s| {
@@ -213,12 +224,22 @@ mod tests {
                 for n in 1..=ALL {
                     entries.store(n, Ordering::Release);
                     if b.admits(0) {
-                        told.fetch_add(1, Ordering::Release);
+                        sent.fetch_add(1, Ordering::Release);
                     }
                     while n % 3 == 0 && taken.load(Ordering::Acquire) < n {
                         lost(n);
                         std::thread::yield_now();
                     }
+                }
+            });
+            s.spawn(|| {
+                let mut come = 0;
+                while taken.load(Ordering::Acquire) < ALL {
+                    if come < sent.load(Ordering::Acquire) {
+                        come += 1;
+                        told.fetch_add(b.comes(0).into(), Ordering::Release);
+                    }
+                    std::thread::yield_now();
                 }
             });
             let (mut seen, mut heard) = (0, 0);
