@@ -18,14 +18,14 @@ use doorbell_devices::veth::{self, Config, Uplink, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_layout::ibmveth;
 use doorbell_layout::ibmvnic::{
-    DESCRIPTOR, Login, LoginBuffer, MESSAGE, RequestMap, VersionExchange, cmd, desc, first, hcall, link, vioctl,
+    DESCRIPTOR, Login, LoginBuffer, MESSAGE, RequestMap, Tx, VersionExchange, cmd, desc, first, hcall, link, vioctl,
 };
 use doorbell_seam::{DmaFault, HcallDevice, Iova, Reg, Span, Time};
 use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use zerocopy::byteorder::big_endian::{U16, U32};
+use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 /// Bytes of the guest's memory that entries may name, and of the rest.
 const MAPPED: usize = 1 << 18;
@@ -213,7 +213,11 @@ pub fn attack(bytes: &[u8]) {
             let mut bench = Bench::new(VNIC, &mut d, &knows, honest);
             if how & 4 == 0 {
                 bench.log_in();
-                assert_eq!(bench.d.open_queues(0).count(), 2, "the script ends with a session that is up");
+                let handles: Vec<u64> = bench.d.open_queues(0).map(|q| q.handle).collect();
+                assert_eq!(handles.len(), 2, "the script ends with a session that is up");
+                let first = u64::from_be_bytes([first::VALID, desc::TX, 1, 1, 0, 0, 0, 0]);
+                handles.iter().for_each(|h| bench.must(hcall::SEND_SUB_CRQ, &[*h, first, 0, 0, 0]));
+                assert_eq!(bench.theirs.posted, 2, "whose queues can be posted to");
             }
             let ended = bench.d.counters.sessions_ended;
             let handles = |d: &VnicServer, n: u8| {
@@ -370,11 +374,21 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
                     let shape = input.u8();
                     let handle = handle(self.d, shape);
                     let n = u64::from(shape >> 1) % 17;
-                    let mut d = [0; DESCRIPTOR];
                     // Of a frame in the buffer; of buffers the same bytes are as good.
-                    (d[0], d[1], d[2], d[3]) = (first::VALID, desc::TX, 1, input.u8());
-                    d[4..].copy_from_slice(&input.take::<28>());
-                    d[input.u8() as usize % DESCRIPTOR] ^= input.u8() & 1;
+                    let frame = Tx {
+                        first: first::VALID,
+                        kind: desc::TX,
+                        n_crq_elem: 1,
+                        n_sge: 1,
+                        flags1: input.u8(),
+                        flags2: input.u8(),
+                        dma_reg: U16::new(1),
+                        sge_len: U32::new(input.u16().into()),
+                        ioba: U64::new(u64::from(BUFFER) + u64::from(input.u16())),
+                        ..Tx::zeroed()
+                    };
+                    let mut d = frame.bytes();
+                    d[usize::from(input.u8()) % DESCRIPTOR] ^= input.u8();
                     let at = LOGIN as usize + 0x400;
                     for i in 0..n.min(16) as usize {
                         self.theirs.memory.write(at + i * DESCRIPTOR, &d);
@@ -393,7 +407,7 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
                 }
                 // Anything on the board.
                 5 if !self.honest => {
-                    let at = (usize::from(input.u16()) << (input.u8() % 5)) % (BOARD - 8) & !7;
+                    let at = ((usize::from(input.u16()) << (input.u8() % 5)) % (BOARD - 8)) & !7;
                     self.theirs.board.write(at, &input.take::<8>());
                 }
                 // Memory.

@@ -93,7 +93,11 @@ struct Served<'a, D> {
 impl<D: Behind> Served<'_, D> {
     /// Answers the calls that are there; whether there were any.
     fn calls(&mut self) -> bool {
-        (0..self.ports.len()).fold(false, |any, i| self.calls_of(i) || any)
+        let mut any = false;
+        for i in 0..self.ports.len() {
+            any |= self.calls_of(i);
+        }
+        any
     }
 
     /// Those of one partition, once each CPU's.
