@@ -86,12 +86,12 @@ class Papr(Rig):
         expect(len(status) > 100 and set(status) == {"1"}, f"{len(status)} segments, of which {status.count('1')} right")
         print(f"      {len(status)} segments, all right")
 
-    def serve(self, name, *more):
+    def serve(self, name, *more, device=None):
         """A server of its own, so that this one's ledger goes on: its directory and process."""
         directory = self.directory / name
         directory.mkdir(exist_ok=True)
         (directory / "socket").unlink(missing_ok=True)
-        line = [self.server.process.args[0], "serve", self.DEVICE, "--plugin-socket", directory / "socket"]
+        line = [self.server.process.args[0], "serve", device or self.DEVICE, "--plugin-socket", directory / "socket"]
         server = subprocess.Popen([*line, "--quiet", "--format", "json", *more], stdout=subprocess.PIPE, text=True)
         until = time.monotonic() + 10
         while not (directory / "socket").exists() and time.monotonic() < until:
@@ -323,6 +323,41 @@ class Ibmvnic(Papr):
                 return time.monotonic() - since
         raise Failed(f"no traffic 30 s after `{event}`: {self.guest.run('dmesg | tail -20; cat /sys/class/net/eth0/carrier', check=False)}")
 
+    def several_adapters(self):
+        """Two vNICs and a logical LAN in one guest of two CPUs, each with a server and a wire of its own, all busy at once."""
+        kinds = [("vnic", 0x30000003), ("vnic", 0x30001003), ("veth", 0x30002002)]
+        guest, servers, more = None, [], []
+        try:
+            for n, (kind, unit) in enumerate(kinds):
+                tap(f"wire{n}", f"10.0.{4 + n}.2/24")
+                servers.append(self.serve(f"several-{n}", "--unit", hex(unit), "--uplink", f"tap:wire{n}", device=kind))
+                if n:
+                    more += ["-plugin", f"file={PLUGIN},socket={servers[n][0] / 'socket'}"]
+                    more += ["-device", f"doorbell-{kind},reg={unit:#x},mac={MAC[:-1]}{n + 1}"]
+            here = servers[0][0]
+            guest = Power(*self.made_of, here / "socket", here, *kinds[0], cpus=2, extra=more)
+            guest.run("insmod /m/ibmvnic.ko && insmod /m/ibmveth.ko && cat /sys/class/net/eth2/address")
+            for n in range(3):
+                guest.run(f"ip link set eth{n} up && ip addr add 10.0.{4 + n}.1/24 dev eth{n}")
+                guest.run(f"for i in $(seq 20); do ping -q -c 1 -W 1 10.0.{4 + n}.2 && break; done", 60)
+            busy = [f"ping -q -c 100 -i 0.02 -s 1400 10.0.{4 + n}.2 >/tmp/ping{n} &" for n in range(3)]
+            guest.run(" ".join(busy) + " wait", 60)
+            lost = guest.run("cat /tmp/ping*")
+            expect(lost.count(" 0% packet loss") == 3, lost)
+            guest.stop()
+            for n, (_, server) in enumerate(servers):
+                server.terminate()
+                ledger = json.loads(server.communicate(timeout=10)[0])["ledger"]
+                sends = ledger["hcall_send" if kinds[n][0] == "veth" else "hcall_send_sub_crq"]
+                expect(sends >= 100 and ledger["dma_faults"] == 0, f"{kinds[n]}: {sends} sends, {ledger['dma_faults']} faults")
+                print(f"      {kinds[n][0]} {kinds[n][1]:#x}: {sends} sends, {ledger['posted']} of them posted, {ledger['messages']} interrupts")
+        finally:
+            for it in (guest, *(s for _, s in servers)):
+                if it:
+                    it.kill()
+            for n in range(len(servers)):
+                host(f"ip link del wire{n}")
+
     def link_flaps(self):
         """The interface down and up, and the cable out and in."""
         for _ in range(3):
@@ -349,6 +384,9 @@ class Ibmvnic(Papr):
     all = [Rig.probe, Rig.ping, Rig.iperf_both_ways, direct_and_batched, beside_ours, offloads, queues, link_flaps, jumbo, failover]
     all += [failover_and_migration]
     all += [Rig.reload, Papr.server_dies, Rig.another_guest, Papr.bill]
+
+    all = [Rig.probe, Rig.ping, Rig.iperf_both_ways, direct_and_batched, offloads, queues, link_flaps, jumbo, failover]
+    all += [Rig.reload, several_adapters, Papr.server_dies, Rig.another_guest, Papr.bill]
 
 
 class Ibmveth(Papr):

@@ -2,25 +2,17 @@
 
 use crate::qemu::{self, ByteArray};
 use crate::{PLUGIN, Plugin};
-use doorbell_attach::hcalls::VNIC;
-use doorbell_layout::{ibmveth, ibmvnic::hcall};
+use doorbell_attach::hcalls::{self, Answer, Known};
+use doorbell_layout::ibmvnic::status;
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering;
 
 /// `sc 1`, in either byte order.
 const SC1: [[u8; 4]; 2] = [[0x22, 0, 0, 0x44], [0x44, 0, 0, 0x22]];
 /// MSR: little-endian, and problem state.
 const MSR_LE: u64 = 1;
 const MSR_PR: u64 = 1 << 14;
-
-const H_GET_TCE: u64 = 0x1c;
-const H_PUT_TCE: u64 = 0x20;
-const H_STUFF_TCE: u64 = 0x138;
-const H_PUT_TCE_INDIRECT: u64 = 0x13c;
-const H_PARAMETER: i64 = -4;
-const H_CLOSED: i64 = 2;
 
 /// QEMU has translated a block: before each `sc 1` in it we are called.
 pub(crate) extern "C" fn translated(block: *mut c_void, _: *mut c_void) {
@@ -47,7 +39,7 @@ extern "C" fn called(cpu: u32, at: *mut c_void) {
     }
 }
 
-/// Answers the call if it is ours; whether it was.
+/// Answers the call if it is for one of our adapters; whether it was.
 fn call(p: &Plugin, r: &Registers, cpu: usize) -> bool {
     let Some(msr) = r.look() else { return false };
     if msr & MSR_PR != 0 {
@@ -55,71 +47,31 @@ fn call(p: &Plugin, r: &Registers, cpu: usize) -> bool {
     }
     let little = msr & MSR_LE != 0;
     let (number, first) = (r.get(3, little), r.get(4, little));
-    if first != u64::from(p.unit) {
-        return false;
-    }
-    let answer = match number {
-        // The window's number is the unit's.
-        H_GET_TCE | H_PUT_TCE | H_STUFF_TCE | H_PUT_TCE_INDIRECT => {
-            let (ioba, value) = (r.get(5, little), r.get(6, little));
-            let count = if number >= H_STUFF_TCE { r.get(7, little) } else { 1 };
-            let status = match number {
-                H_GET_TCE => match p.table.entry(ioba) {
-                    Some(entry) => {
-                        r.set(4, little, entry);
-                        0
-                    }
-                    None => H_PARAMETER,
-                },
-                H_PUT_TCE_INDIRECT => match p.memory() {
-                    Some(memory) => p.table.put_list(memory, ioba, value, count),
-                    None => H_PARAMETER,
-                },
-                _ => p.table.put(ioba, value, count),
-            };
-            p.board.count_table(if status == 0 && number != H_GET_TCE { count } else { 0 });
-            r.set(3, little, status.cast_unsigned());
-            return true;
-        }
-        _ if is_adapters(p.kind, number) => {
-            // The server has to have the guest's memory before its first call.
-            p.memory();
-            let arguments = std::array::from_fn(|i| r.get(4 + i, little));
-            p.board.ask(cpu, number, &arguments, || p.bell.signal(), || p.gone.load(Ordering::Relaxed))
-        }
-        _ => return false,
+    let Some(c) = p.connections.iter().find(|c| u64::from(c.adapter.unit) == first) else { return false };
+    let known = hcalls::arguments(number);
+    let arguments = std::array::from_fn(|i| if i < known { r.get(4 + i, little) } else { 0 });
+    // The server has to have the guest's memory before its first call.
+    let memory = || c.memory(&p.internals);
+    let answer = match c.adapter.know(number, &arguments, memory, |vector| p.internals.pulse(vector.into())) {
+        Known::NotOurs => return false,
+        Known::Answer(answer) => answer,
+        Known::Nothing => c.adapter.ask(cpu, number, &arguments).map_or(Answer::Status(status::CLOSED), Answer::All),
     };
-    let Some(answer) = answer else {
-        r.set(3, little, H_CLOSED.cast_unsigned());
-        return true;
+    let code = match answer {
+        Answer::Status(code) => code,
+        Answer::Value(v) => {
+            r.set(4, little, v);
+            status::SUCCESS
+        }
+        Answer::All(answer) => {
+            for (i, v) in answer.ret.iter().enumerate() {
+                r.set(4 + i, little, *v);
+            }
+            answer.status
+        }
     };
-    r.set(3, little, answer.status.cast_unsigned());
-    for (i, v) in answer.ret.iter().enumerate() {
-        r.set(4 + i, little, *v);
-    }
+    r.set(3, little, code.cast_unsigned());
     true
-}
-
-/// Whether such an adapter has that call.
-fn is_adapters(kind: u32, number: u64) -> bool {
-    if kind == VNIC {
-        return [hcall::VIOCTL, hcall::ENABLE_CRQ].contains(&number)
-            || (hcall::REG_CRQ..=hcall::SEND_CRQ).contains(&number)
-            || (hcall::REG_SUB_CRQ..=hcall::SEND_SUB_CRQ_INDIRECT).contains(&number);
-    }
-    matches!(
-        number,
-        ibmveth::H_VIO_SIGNAL
-            | ibmveth::H_REGISTER_LOGICAL_LAN
-            | ibmveth::H_FREE_LOGICAL_LAN
-            | ibmveth::H_ADD_LOGICAL_LAN_BUFFER
-            | ibmveth::H_ADD_LOGICAL_LAN_BUFFERS
-            | ibmveth::H_FREE_LOGICAL_LAN_BUFFER
-            | ibmveth::H_SEND_LOGICAL_LAN
-            | ibmveth::H_MULTICAST_CTRL
-            | ibmveth::H_CHANGE_LOGICAL_LAN_MAC
-            | ibmveth::H_ILLAN_ATTRIBUTES
-    )
 }
 
 /// A CPU thread's way to the registers: their handles, and GLib's array through which values go.

@@ -4,7 +4,7 @@
 //! signatures are those of QEMU 11.1; another version may have the name with another meaning, which is
 //! why the interface's version is checked by QEMU before this runs, and why nothing here is used that 11.1 does not have.
 
-use doorbell_attach::hcalls::{SUB_CRQ_INTERRUPTS, SUB_CRQS, VNIC};
+use doorbell_attach::hcalls::{SUB_CRQS, VNIC, sub_crq_interrupts};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 type Lock = extern "C" fn(*const c_char, c_int);
@@ -72,12 +72,13 @@ impl Internals {
     }
 
     /// Claims the interrupts of a vNIC's sub-CRQs. A unit's own is QEMU's doing.
-    pub(crate) fn claim(&self, kind: u32) {
+    pub(crate) fn claim(&self, kind: u32, unit: u32) {
         if kind != VNIC {
             return;
         }
         self.locked(|machine| {
-            for n in SUB_CRQ_INTERRUPTS..SUB_CRQ_INTERRUPTS + SUB_CRQS {
+            let first = sub_crq_interrupts(unit);
+            for n in first..first + SUB_CRQS {
                 if (self.claim)(machine, n.into(), false, std::ptr::null_mut()) < 0 {
                     crate::say!("interrupt {n:#x} is taken");
                 }

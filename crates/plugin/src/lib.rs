@@ -4,17 +4,19 @@
 //! qemu-system-ppc64 -M pseries,... -plugin file=libdoorbell_plugin.so,socket=S -device doorbell-vnic,reg=0x30000003
 //! ```
 //!
-//! At translation it finds `sc 1`, and has itself called before each. If the call is for our unit, it is answered, and
-//! the CPU goes on behind it; any other is QEMU's. Calls that write translation entries are answered here, all
-//! others by the server, for which the CPU waits ([`doorbell_attach::hcalls`]). If the server is gone, the answer is
-//! H_CLOSED.
+//! At translation it finds `sc 1`, and has itself called before each. If the call is for a unit of ours, it is answered, and
+//! the CPU goes on behind it; any other is QEMU's. Which calls are answered here, and for which the CPU waits until the server
+//! has, is [`doorbell_attach::hcalls::Adapter`]'s to say. If the server is gone, the answer is H_CLOSED.
+//!
+//! **Several adapters**: `socket=A,socket=B`, each a server with a unit of its own (`doorbell serve --unit`). QEMU loads a file once,
+//! also when `-plugin` names it twice, and then hands over all arguments together.
 //!
 //! **What is public and what is not.** Calls, registers and the program counter are QEMU's plug-in interface, version 7. It
 //! has no interrupts and no devices, so these are QEMU's own functions, which it exports and promises nobody: they
 //! are looked up by name at load, and what is missing is said and ends the start ([`internals`]).
 //!
-//! **Several CPUs** call at once, each on its own thread: a CPU has its own place on the board, its own register
-//! buffer, and nothing here is locked but the setting-up.
+//! **Several CPUs** call at once, each on its own thread: a CPU has its own place on the board and its own register
+//! buffer. Locked are the setting-up and the writing of a posted send, a few hundred bytes.
 //!
 //! `qemu_plugin_set_pc` does not return: it jumps out over our frames. Those have nothing to be dropped by then.
 
@@ -23,9 +25,10 @@ mod internals;
 mod node;
 mod qemu;
 
-use doorbell_attach::hcalls::{self, Board, HELLO, INTERRUPT, MEMORY, Table, VERSION, VETH, VNIC, WELCOME};
-use doorbell_attach::shared::{EventFd, Window};
+use doorbell_attach::hcalls::{self, Adapter, INTERRUPT, MEMORY, Offer};
+use doorbell_attach::shared::Window;
 use doorbell_attach::vfio_user::send_with;
+use doorbell_devices::vnic;
 use internals::Internals;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -33,7 +36,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The interface that this is written for.
 #[unsafe(no_mangle)]
@@ -42,15 +44,15 @@ pub static qemu_plugin_version: c_int = 7;
 /// All that there is, set once.
 #[derive(Debug)]
 struct Plugin {
-    unit: u32,
-    kind: u32,
-    board: Board,
-    table: Table,
-    bell: EventFd,
-    socket: UnixStream,
-    /// The server has gone.
-    gone: AtomicBool,
     internals: Internals,
+    connections: Vec<Connection>,
+}
+
+/// An adapter and its server.
+#[derive(Debug)]
+struct Connection {
+    adapter: Adapter,
+    socket: UnixStream,
     /// The guest's memory, and that the interrupts are claimed: at the first call, when the machine is there.
     memory: OnceLock<Option<Window>>,
 }
@@ -63,34 +65,23 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-impl Plugin {
+impl Connection {
     /// Connects to the server.
-    fn connect(path: &str, internals: Internals) -> io::Result<Plugin> {
+    fn open(path: &str) -> io::Result<Connection> {
         let socket = UnixStream::connect(path)?;
-        let (board, board_file) = Board::create()?;
-        let (table, table_file) = Table::create()?;
-        let bell = EventFd::new()?;
-        let hello = hcalls::message(HELLO, VERSION);
-        send_with(&socket, &hello, &[board_file.as_fd(), table_file.as_fd(), bell.as_fd()])?;
-        let (what, unit) = hcalls::read_message(&socket)
-            .map_err(|_| io::Error::other("the server has no partition left, or is of another version"))?;
-        let (unit, kind) = (unit as u32, (unit >> 32) as u32);
-        if what != WELCOME || !matches!(kind, VNIC | VETH) {
-            return Err(io::Error::other("the server says what this plug-in does not know"));
-        }
-        let gone = AtomicBool::new(false);
-        Ok(Plugin { unit, kind, board, table, bell, socket, gone, internals, memory: OnceLock::new() })
+        let adapter = Offer::send(&socket)?.accepted(&socket, vnic::well_formed)?;
+        Ok(Connection { adapter, socket, memory: OnceLock::new() })
     }
 
     /// The guest's memory. The first to ask sends it to the server, and has the interrupts made ready.
-    fn memory(&self) -> Option<&Window> {
+    fn memory(&self, internals: &Internals) -> Option<&Window> {
         let set_up = || {
-            self.internals.claim(self.kind);
+            internals.claim(self.adapter.kind, self.adapter.unit);
             match self.find_memory() {
                 Ok(memory) => Some(memory),
                 Err(e) => {
                     say!("{e}");
-                    self.gone.store(true, Ordering::Relaxed);
+                    self.adapter.lost();
                     None
                 }
             }
@@ -117,27 +108,45 @@ impl Plugin {
     }
 
     /// Waits for interrupts, as long as the server is there.
-    fn listen(&self) {
+    fn listen(&self, internals: &Internals) {
         while let Ok((what, argument)) = hcalls::read_message(&self.socket) {
-            if what == INTERRUPT {
-                self.internals.pulse(argument as c_int);
+            if what == INTERRUPT && self.adapter.comes(argument as u16) {
+                internals.pulse(argument as c_int);
             }
         }
-        self.gone.store(true, Ordering::Relaxed);
-        say!("the server is gone; calls are answered H_CLOSED");
+        self.adapter.lost();
+        say!("the server of unit {:#x} is gone; calls are answered H_CLOSED", self.adapter.unit);
     }
 }
 
-/// The value of `key=value` among the plug-in's arguments.
+/// The paths of `socket=PATH,socket=PATH`; an argument that is none is the error.
 ///
 /// # Safety
 /// `argv` has `argc` strings.
-unsafe fn argument<'a>(argc: c_int, argv: *const *const c_char, key: &str) -> Option<&'a str> {
-    (0..argc as usize).find_map(|i| {
+unsafe fn sockets<'a>(argc: c_int, argv: *const *const c_char) -> Result<Vec<&'a str>, String> {
+    let argument = |i: usize| {
         // SAFETY: QEMU hands over `argc` strings, which live as long as the call.
-        let text = unsafe { CStr::from_ptr(*argv.add(i)) }.to_str().ok()?;
-        text.strip_prefix(key)?.strip_prefix('=')
-    })
+        let text = unsafe { CStr::from_ptr(*argv.add(i)) };
+        let path = text.to_str().ok().and_then(|t| t.strip_prefix("socket="));
+        path.ok_or_else(|| text.to_string_lossy().into_owned())
+    };
+    (0..argc as usize).map(argument).collect()
+}
+
+/// Connects to each server.
+fn connect(paths: &[&str]) -> Result<Vec<Connection>, String> {
+    let mut all: Vec<Connection> = Vec::new();
+    for path in paths {
+        let new = Connection::open(path).map_err(|e| format!("{path}: {e}"))?;
+        let unit = new.adapter.unit;
+        // The interrupt's number is in these bits.
+        if let Some(old) = all.iter().find(|c| (c.adapter.unit ^ unit) & 0xf000 == 0) {
+            let why = "units of one guest differ in bits 12 to 15: doorbell serve --unit";
+            return Err(format!("{path}: its unit {unit:#x} is beside {:#x}; {why}", old.adapter.unit));
+        }
+        all.push(new);
+    }
+    Ok(all)
 }
 
 /// What QEMU calls when it has loaded the plug-in.
@@ -158,9 +167,16 @@ pub unsafe extern "C" fn qemu_plugin_install(
         return -1;
     }
     // SAFETY: as above.
-    let Some(path) = (unsafe { argument(argc, argv, "socket") }) else {
-        say!("it wants socket=PATH, where `doorbell serve vnic|veth --plugin-socket PATH` listens");
-        return -1;
+    let paths = match unsafe { sockets(argc, argv) } {
+        Ok(paths) if !paths.is_empty() => paths,
+        Ok(_) => {
+            say!("it wants socket=PATH, where `doorbell serve vnic|veth --plugin-socket PATH` listens");
+            return -1;
+        }
+        Err(other) => {
+            say!("`{other}` is not known; allowed is socket=PATH, once for each adapter");
+            return -1;
+        }
     };
     let internals = match Internals::find() {
         Ok(found) => found,
@@ -169,16 +185,18 @@ pub unsafe extern "C" fn qemu_plugin_install(
             return -1;
         }
     };
-    let plugin = match Plugin::connect(path, internals) {
-        Ok(p) => p,
+    let connections = match connect(&paths) {
+        Ok(all) => all,
         Err(e) => {
-            say!("{path}: {e}");
+            say!("{e}");
             return -1;
         }
     };
-    node::register(&plugin.internals);
-    let plugin = PLUGIN.get_or_init(|| plugin);
-    std::thread::spawn(|| plugin.listen());
+    node::register(&internals);
+    let plugin = PLUGIN.get_or_init(|| Plugin { internals, connections });
+    for connection in &plugin.connections {
+        std::thread::spawn(|| connection.listen(&plugin.internals));
+    }
     // SAFETY: the callback is of the type that the interface has, and lives as long as the process.
     unsafe { qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, calls::translated, std::ptr::null_mut::<c_void>()) };
     0

@@ -1,5 +1,8 @@
 //! The board: a place for each CPU of the guest, where it puts its call and finds the answer.
 //!
+//! The same piece of memory has the interrupts' masks ([`masks`](super::masks)) and the ring of posted sends
+//! ([`posts`](super::posts)) behind the places.
+//!
 //! | state | the next is written by |
 //! |---|---|
 //! | idle | the CPU, which takes its place |
@@ -36,11 +39,24 @@ const TAKEN: u32 = 4;
 /// Bytes before the places, and of each.
 const HEAD: usize = 4096;
 const PLACE: usize = 256;
-const BYTES: usize = HEAD + CPUS * PLACE;
+/// Behind them: masks, queues, the ring.
+pub(super) const MASKS: usize = HEAD + CPUS * PLACE;
+pub(super) const QUEUES: usize = MASKS + 4096;
+pub(super) const RING: usize = QUEUES + 4096;
+/// Bytes of the whole.
+pub const BOARD: usize = RING + super::posts::RING_BYTES;
 /// In the head.
 const SLEEPS: usize = 0;
 const TABLE_CALLS: usize = 8;
 const TABLE_ENTRIES: usize = 16;
+pub(super) const SIGNAL_CALLS: usize = 24;
+pub(super) const VIOCTL_CALLS: usize = 32;
+pub(super) const RAISED: usize = 40;
+pub(super) const WAITS: usize = 48;
+pub(super) const HELD: usize = 56;
+/// Each side of the ring writes one of these, on a cache line of its own.
+pub(super) const TAIL: usize = 128;
+pub(super) const HEAD_OF_RING: usize = 192;
 /// In a place.
 const STATE: usize = 0;
 const CALL: usize = 8;
@@ -64,7 +80,7 @@ impl Board {
     /// # Errors
     /// When the system has no more memory or descriptors.
     pub fn create() -> io::Result<(Board, File)> {
-        let file = memfd(c"hcalls", BYTES as u64)?;
+        let file = memfd(c"hcalls", BOARD as u64)?;
         Ok((Board::open(&file)?, file))
     }
 
@@ -73,20 +89,20 @@ impl Board {
     /// # Errors
     /// When it is not as long as a board, or cannot be mapped.
     pub fn open(file: &File) -> io::Result<Board> {
-        if file.metadata()?.len() < BYTES as u64 {
+        if file.metadata()?.len() < BOARD as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a board that is too short"));
         }
-        Ok(Board(MmapOptions::new().len(BYTES).map_raw(file)?))
+        Ok(Board(MmapOptions::new().len(BOARD).map_raw(file)?))
     }
 
     fn word32(&self, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(4) && at < BYTES);
+        assert!(at.is_multiple_of(4) && at < BOARD);
         // SAFETY: aligned and inside the mapping, which lives as long as `self`; all accesses of all sides are atomic.
         unsafe { &*self.0.as_mut_ptr().add(at).cast() }
     }
 
-    fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at < BYTES);
+    pub(super) fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at < BOARD);
         // SAFETY: as in `word32`.
         unsafe { &*self.0.as_mut_ptr().add(at).cast() }
     }
@@ -107,20 +123,11 @@ impl Board {
         ring: impl Fn(),
         gone: impl Fn() -> bool,
     ) -> Option<HcallReturn> {
-        let at = Board::place(cpu);
-        let state = self.word32(at + STATE);
-        if gone() || state.compare_exchange(IDLE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if gone() || !self.put(cpu, call, arguments) {
             return None;
         }
-        self.word(at + CALL).store(call, Ordering::Relaxed);
-        for (i, a) in arguments.iter().enumerate() {
-            self.word(at + ARGUMENTS + 8 * i).store(*a, Ordering::Relaxed);
-        }
-        state.store(ASKED, Ordering::Release);
-        fence(Ordering::SeqCst);
-        if self.word32(SLEEPS).load(Ordering::Relaxed) != 0 {
-            ring();
-        }
+        self.ring_if_asleep(ring);
+        let state = self.word32(Board::place(cpu) + STATE);
         let since = Instant::now();
         let mut looked = 0u32;
         while state.load(Ordering::Acquire) != ANSWERED {
@@ -137,12 +144,45 @@ impl Board {
                 }
             }
         }
+        self.take_answer(cpu)
+    }
+
+    /// CPU `cpu` puts a call in its place; whether it could.
+    pub(super) fn put(&self, cpu: usize, call: u64, arguments: &[u64; 9]) -> bool {
+        let at = Board::place(cpu);
+        let state = self.word32(at + STATE);
+        if state.compare_exchange(IDLE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        self.word(at + CALL).store(call, Ordering::Relaxed);
+        for (i, a) in arguments.iter().enumerate() {
+            self.word(at + ARGUMENTS + 8 * i).store(*a, Ordering::Relaxed);
+        }
+        state.store(ASKED, Ordering::Release);
+        true
+    }
+
+    /// The answer, if it is there. The place is free then.
+    pub(super) fn take_answer(&self, cpu: usize) -> Option<HcallReturn> {
+        let at = Board::place(cpu);
+        let state = self.word32(at + STATE);
+        if state.load(Ordering::Acquire) != ANSWERED {
+            return None;
+        }
         let mut answer = HcallReturn::status(self.word(at + STATUS).load(Ordering::Relaxed).cast_signed());
         for (i, r) in answer.ret.iter_mut().enumerate() {
             *r = self.word(at + RETURNED + 8 * i).load(Ordering::Relaxed);
         }
         state.store(IDLE, Ordering::Release);
         Some(answer)
+    }
+
+    /// Wakes the server, if it sleeps, for what was written before.
+    pub(super) fn ring_if_asleep(&self, ring: impl Fn()) {
+        fence(Ordering::SeqCst);
+        if self.word32(SLEEPS).load(Ordering::Relaxed) != 0 {
+            ring();
+        }
     }
 
     /// A call that wrote so many translation entries has been answered without the server.

@@ -6,12 +6,16 @@
 //!
 //! ```text
 //! guest driver -> sc 1 -> plug-in -> Board -> Partition -> HcallDevice (doorbell_seam)
-//!                           | Table <- DMA -----+-> interrupts over the socket
-//!                           guest memory <------+
+//!                         Adapter    posts       |  |
+//!                           |        masks <-----|--+-> interrupts over the socket
+//!                           | Table <- DMA ------+
+//!                           guest memory <-------+
 //! ```
 //!
 //! * **[`Board`]**, shared memory: a place for each CPU of the guest. A CPU puts its call there and waits, as it
-//!   would for a hypervisor; the server looks for calls, and sleeps when there are none.
+//!   would for a hypervisor; the server looks for calls, and sleeps when there are none. On it are also the [masks] of interrupts,
+//!   which the guest switches without asking anybody, and the ring of [posted sends](posts), whose answer is known before they
+//!   are done.
 //! * **[`Table`]**, shared memory: the adapter's translation entries (TCEs). The plug-in writes them as the
 //!   guest asks, without asking anybody; the server reads them at each access.
 //! * **A socket**: who is who at the start, the guest's memory, then interrupts. When it closes,
@@ -23,12 +27,17 @@
 //!
 //! **Messages** have 16 bytes: what it is, as a little-endian word of 8 bytes, and its argument. Descriptors come with them.
 
+mod adapter;
 mod board;
+pub mod masks;
 mod partition;
+pub mod posts;
 mod table;
 
-pub use board::{Board, CPUS};
-pub use partition::{Guest, Partition, Unit};
+pub use adapter::{Adapter, Answer, Known, Offer, WellFormed, arguments};
+pub use board::{BOARD, Board, CPUS};
+pub use partition::{Guest, Inside, Knows, Look, Partition, Unit, step, tell};
+pub use posts::PostQueue;
 pub use table::{ENTRIES, Table};
 
 use std::io::{self, Read, Write};
@@ -39,7 +48,7 @@ pub const MESSAGE: usize = 16;
 /// Plug-in to server, first: version of all this, with the descriptors of board, table and bell.
 pub const HELLO: u64 = 0x6c6c_6562_726f_6f44;
 /// Which this is.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Server to plug-in, its answer: unit address, and in the upper half the kind, [`VNIC`] or [`VETH`].
 pub const WELCOME: u64 = 1;
 /// Plug-in to server: how many bytes the guest's memory has, with its descriptor.
@@ -50,10 +59,14 @@ pub const INTERRUPT: u64 = 3;
 pub const VNIC: u32 = 1;
 /// Kind: ibmveth's adapter.
 pub const VETH: u32 = 2;
-/// A vNIC's sub-CRQs interrupt from here on; QEMU has the numbers below for units that it numbers itself.
-pub const SUB_CRQ_INTERRUPTS: u16 = 0x1140;
-/// So many.
+/// Sub-CRQs of a vNIC, at the most.
 pub const SUB_CRQS: u16 = 64;
+
+/// A vNIC's sub-CRQs interrupt from here on; QEMU has the numbers below for units that it numbers itself. Two vNICs of one guest
+/// have units that differ in bit 12.
+pub const fn sub_crq_interrupts(unit: u32) -> u16 {
+    0x1140 + SUB_CRQS * (unit >> 12 & 1) as u16
+}
 
 /// The interrupt of a unit below 0x7100_0000, as QEMU numbers it (hw/ppc/spapr_vio.c, `spapr_vio_reg_to_irq`).
 pub const fn unit_interrupt(unit: u32) -> u16 {

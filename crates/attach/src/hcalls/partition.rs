@@ -1,14 +1,22 @@
-//! A guest at the server: the port of its partition.
+//! A guest at the server: the port of its partition, and its calls.
 //!
 //! An access goes through the table page by page, and is checked whole before any of it is made. A partition
 //! without a guest reaches nothing.
+//!
+//! [`step`] makes one call of the guest's to the device: first what was posted, then what the CPUs ask. It also keeps
+//! the device's own masks open, whose work [`masks`] do here: where the guest would switch an interrupt off the device is told to switch
+//! it on, and after a registration it is told so too.
 
 use super::board::{Board, CPUS};
+use super::masks::{self, INTERRUPTS, Switch};
+use super::posts::{self, Array, POST_QUEUES, POSTS, PostQueue};
 use super::table::Table;
-use super::{HELLO, INTERRUPT, MEMORY, MESSAGE, VERSION, WELCOME, message, parse};
+use super::{HELLO, INTERRUPT, MEMORY, MESSAGE, VERSION, VNIC, WELCOME, message, parse};
 use crate::shared::{EventFd, Window};
 use crate::vfio_user::{Gone, Watch, receive};
-use doorbell_seam::{Direction, DmaFault, DmaFaultKind, Hcall, HcallReturn, Iova, Port, Time};
+use doorbell_layout::ibmveth;
+use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall, status, vioctl};
+use doorbell_seam::{Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Time};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
@@ -27,6 +35,7 @@ pub struct Unit {
 /// A connected guest.
 #[derive(Debug)]
 pub struct Guest {
+    unit: Unit,
     socket: UnixStream,
     board: Board,
     table: Table,
@@ -37,6 +46,15 @@ pub struct Guest {
     fds: VecDeque<OwnedFd>,
     /// Interrupts that the socket had no room for.
     unsent: VecDeque<u16>,
+    /// The array of the posted send that is worked off, and where the guest had it.
+    array: Array,
+    copied: Option<(Iova, usize)>,
+    /// Of each row's handle, how many descriptors of posted sends have been worked off.
+    worked: [(u64, u64); POST_QUEUES],
+    /// The device has entries that wait for room.
+    waits: bool,
+    /// Posted sends worked off, and of those refused.
+    posted: (u64, u64),
 }
 
 impl Guest {
@@ -60,7 +78,30 @@ impl Guest {
         socket.set_nonblocking(true)?;
         let bell = EventFd::from(bell);
         let (input, fds, unsent) = Default::default();
-        Ok(Guest { socket, board, table, bell, memory: None, input, fds, unsent })
+        let array = [[0; DESCRIPTOR]; MAX_INDIRECT as usize];
+        let worked = [(0, 0); POST_QUEUES];
+        let (memory, copied, waits, posted) = (None, None, false, (0, 0));
+        let g = Guest {
+            unit,
+            socket,
+            board,
+            table,
+            bell,
+            memory,
+            input,
+            fds,
+            unsent,
+            array,
+            copied,
+            worked,
+            waits,
+            posted,
+        };
+        if unit.kind != VNIC {
+            // It can be switched before anything is registered.
+            g.board.arm(0, false);
+        }
+        Ok(g)
     }
 
     /// Sends interrupts.
@@ -108,31 +149,270 @@ impl Guest {
         }
     }
 
-    /// The pieces of the guest's memory that an access goes to.
     fn walk(
         &self,
         at: Iova,
         len: usize,
         write: bool,
-        mut f: impl FnMut(&Window, usize, std::ops::Range<usize>),
+        f: impl FnMut(&Window, usize, std::ops::Range<usize>),
     ) -> Result<(), DmaFault> {
-        let mut done = 0;
-        while done < len {
-            let here = at.0.checked_add(done as u64);
-            let fault = |kind| DmaFault { at: Iova(at.0.wrapping_add(done as u64)), kind };
-            let found = here.and_then(|ioba| self.table.translate(ioba, write));
-            let Some((to, on_page)) = found else {
-                let readable = here.and_then(|ioba| self.table.translate(ioba, false)).is_some();
-                return Err(fault(if readable { DmaFaultKind::Direction } else { DmaFaultKind::Unmapped }));
-            };
-            let n = on_page.min((len - done) as u64) as usize;
-            let memory =
-                self.memory.as_ref().filter(|m| to.checked_add(n as u64).is_some_and(|end| end <= m.len() as u64));
-            let Some(memory) = memory else { return Err(fault(DmaFaultKind::Unmapped)) };
-            f(memory, to as usize, done..done + n);
-            done += n;
+        self.table.walk(self.memory.as_ref(), at, len, write, f)
+    }
+
+    /// What an access finds of the posted array, which was read when it was posted.
+    fn copy(&self, at: Iova, len: usize) -> Option<&[u8]> {
+        let (start, all) = self.copied?;
+        let offset = usize::try_from(at.0.checked_sub(start.0)?).ok()?;
+        self.array.as_flattened()[..all].get(offset..offset.checked_add(len)?)
+    }
+
+    fn inside(&self) -> Inside {
+        let (table_calls, table_entries) = self.board.table_counts();
+        let [signal_calls, vioctl_calls, raised, held] = self.board.switch_counts();
+        let (posted, posted_refused) = self.posted;
+        Inside { table_calls, table_entries, signal_calls, vioctl_calls, raised, held, posted, posted_refused }
+    }
+
+    /// The next call, and the CPU that asks; none: it was posted.
+    fn next(&mut self, look: &mut Look) -> Option<(Option<usize>, Hcall, [u64; 9])> {
+        let asked = |g: &Guest, from| (from..CPUS).find_map(|cpu| g.board.asked(cpu).map(|(c, a)| (cpu, c, a)));
+        let found = if self.board.any_posted() { None } else { asked(self, look.cpu) };
+        // What had been posted before that CPU asked is seen now, if it was not before.
+        if self.board.any_posted() {
+            look.posts = look.posts.checked_sub(1)?;
+            let (call, a) = self.board.posted(&mut self.array)?;
+            let n = posts::descriptors(call.0, &a).unwrap_or(0);
+            if let Some(w) = self.worked.iter_mut().find(|w| w.0 == a[1] && w.0 != 0) {
+                w.1 = w.1.wrapping_add(n as u64);
+            }
+            self.copied = (call.0 == hcall::SEND_SUB_CRQ_INDIRECT).then_some((Iova(a[2]), n * DESCRIPTOR));
+            return Some((None, call, a));
         }
-        Ok(())
+        let (cpu, call, a) = found?;
+        look.cpu = cpu + 1;
+        Some((Some(cpu), call, a))
+    }
+
+    /// What a call that the device has answered means for the masks; what the device is to be told then.
+    fn registered(&self, call: Hcall, a: &[u64; 9], answer: &HcallReturn) -> Option<(Hcall, [u64; 9])> {
+        let done = answer.status == status::SUCCESS;
+        let unit = u64::from(self.unit.address);
+        let on = |call, what: &[u64]| {
+            let mut a = [0; 9];
+            a[0] = unit;
+            a[1..=what.len()].copy_from_slice(what);
+            Some((Hcall(call), a))
+        };
+        if a[0] != unit {
+            return None;
+        }
+        let vnic = self.unit.kind == VNIC;
+        match call.0 {
+            // It is registered when the partner is not up yet, too.
+            hcall::REG_CRQ if vnic && (done || answer.status == status::CLOSED) => {
+                self.board.arm(0, true);
+                on(hcall::VIO_SIGNAL, &[1])
+            }
+            hcall::FREE_CRQ if vnic && done => {
+                (0..INTERRUPTS).for_each(|n| self.board.disarm(n));
+                None
+            }
+            hcall::REG_SUB_CRQ if vnic && done => {
+                self.board.arm(1 + answer.ret[0] as usize, true);
+                on(hcall::VIOCTL, &[vioctl::ENABLE_VIO_INTERRUPT, answer.ret[1]])
+            }
+            hcall::FREE_SUB_CRQ if vnic && done => {
+                self.board.disarm(1 + a[1] as usize);
+                None
+            }
+            ibmveth::H_REGISTER_LOGICAL_LAN if !vnic && done => {
+                self.board.arm(0, false);
+                on(ibmveth::H_VIO_SIGNAL, &[ibmveth::SIGNAL_ON])
+            }
+            _ => None,
+        }
+    }
+
+    /// A call that switches interrupts: what it switches, and the call that the device is to see.
+    fn switch(&self, call: Hcall, a: &[u64; 9]) -> Option<(Switch, [u64; 9])> {
+        let what = masks::switch(self.unit.kind, self.unit.address, call.0, a)?;
+        let mut seen = *a;
+        seen[1] = match what {
+            // Nothing comes of this one but what comes of any call: entries that waited are written.
+            Switch::AllOff => vioctl::GET_SESSION_TOKEN,
+            Switch::One(..) if call.0 == hcall::VIOCTL => vioctl::ENABLE_VIO_INTERRUPT,
+            Switch::One(..) => ibmveth::SIGNAL_ON,
+        };
+        Some((what, seen))
+    }
+
+    /// Says what may be posted, and whether entries wait; true: they do, and did not before.
+    fn tell<D>(&mut self, d: &D, i: usize, knows: &Knows<D>) -> bool {
+        let (mut n, worked, board) = (0, &mut self.worked, &self.board);
+        (knows.queues)(d, i, &mut |q: PostQueue| {
+            let Some(w) = worked.get_mut(n) else { return };
+            if w.0 != q.handle {
+                *w = (q.handle, 0);
+            }
+            board.say_queue(n, Some((q, w.1.saturating_add(q.room))));
+            n += 1;
+        });
+        while let Some(w) = worked.get_mut(n).filter(|w| w.0 != 0) {
+            *w = (0, 0);
+            board.say_queue(n, None);
+            n += 1;
+        }
+        let waits = (knows.waits)(d, i);
+        let before = std::mem::replace(&mut self.waits, waits);
+        if waits != before {
+            self.board.say_waits(waits);
+        }
+        waits && !before
+    }
+}
+
+/// How far one look at a guest's calls has come: each CPU has one turn, and the ring as many as it has places.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    posts: usize,
+    cpu: usize,
+}
+
+impl Default for Look {
+    fn default() -> Look {
+        Look { posts: POSTS, cpu: 0 }
+    }
+}
+
+/// What a device lets the plug-in know, of a partition.
+#[derive(Debug)]
+pub struct Knows<D> {
+    /// The queues that sends are taken for, a row each.
+    pub queues: fn(&D, usize, &mut dyn FnMut(PostQueue)),
+    /// Whether it has entries for which the guest's queues had no room. Any call makes it try again.
+    pub waits: fn(&D, usize) -> bool,
+}
+
+/// Makes the next call of partition `i`'s guest to the device, and answers it; which it was.
+pub fn step<W: Watch, D: HcallDevice<Partition<W>>>(
+    d: &mut D,
+    ports: &mut [Partition<W>],
+    i: usize,
+    now: Time,
+    look: &mut Look,
+    knows: &Knows<D>,
+) -> Option<Hcall> {
+    let g = ports.get_mut(i)?.guest.as_mut()?;
+    let (cpu, call, a) = g.next(look)?;
+    if g.memory.is_none() {
+        // Said before the call, but on another way. If the guest is gone, that is seen later.
+        let _ = g.listen();
+    }
+    let switch = g.switch(call, &a);
+    let copied = g.copied.take();
+    d.advance(ports, now);
+    if let Some(g) = &mut ports[i].guest {
+        g.copied = copied;
+    }
+    let seen = switch.map_or(a, |s| s.1);
+    let (mut answer, _) = d.hcall(ports, i, now, call, &seen);
+    let g = ports[i].guest.as_mut()?;
+    g.copied = None;
+    match switch {
+        Some((what, _)) => {
+            answer = HcallReturn::status(answer.status);
+            if answer.status == status::SUCCESS && a[0] == u64::from(g.unit.address) {
+                let (unit, mut raised) = (g.unit.address, Vec::new());
+                let _ = g.board.switch(what, |n| raised.push(masks::vector(unit, n)));
+                raised.into_iter().for_each(|v| g.interrupt(v));
+            }
+        }
+        None => {
+            if let Some((call, a)) = g.registered(call, &a, &answer) {
+                d.hcall(ports, i, now, call, &a);
+            }
+        }
+    }
+    match cpu {
+        Some(cpu) => {
+            // What it may not post any more it does not post once it has the answer.
+            tell(d, ports, i, now, knows);
+            let g = ports[i].guest.as_mut()?;
+            g.board.answer(cpu, &answer);
+        }
+        None => {
+            let g = ports[i].guest.as_mut()?;
+            g.posted.0 += 1;
+            g.posted.1 += u64::from(answer.status != status::SUCCESS);
+        }
+    }
+    d.advance(ports, now);
+    Some(call)
+}
+
+/// Lets the plug-in of partition `i`'s guest know what the device lets it.
+pub fn tell<W: Watch, D: HcallDevice<Partition<W>>>(
+    d: &mut D,
+    ports: &mut [Partition<W>],
+    i: usize,
+    now: Time,
+    knows: &Knows<D>,
+) {
+    let Some(g) = ports.get_mut(i).and_then(|p| p.guest.as_mut()) else { return };
+    if g.tell(d, i, knows) {
+        // Once more, now that it is said.
+        let mut a = [0; 9];
+        (a[0], a[1]) = (g.unit.address.into(), vioctl::GET_SESSION_TOKEN);
+        d.hcall(ports, i, now, Hcall(hcall::VIOCTL), &a);
+    }
+}
+
+/// What the plug-ins of a partition's guests have answered, and raised, by themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inside {
+    /// Calls that wrote or read translation entries.
+    pub table_calls: u64,
+    /// Entries written.
+    pub table_entries: u64,
+    /// H_VIO_SIGNAL.
+    pub signal_calls: u64,
+    /// H_VIOCTL.
+    pub vioctl_calls: u64,
+    /// Interrupts that had been kept, raised when they were switched on.
+    pub raised: u64,
+    /// Interrupts that came when they had been switched off.
+    pub held: u64,
+    /// Sends posted, as far as they are worked off.
+    pub posted: u64,
+    /// Of those, refused by the device.
+    pub posted_refused: u64,
+}
+
+const NOTHING: Inside = Inside {
+    table_calls: 0,
+    table_entries: 0,
+    signal_calls: 0,
+    vioctl_calls: 0,
+    raised: 0,
+    held: 0,
+    posted: 0,
+    posted_refused: 0,
+};
+
+impl std::ops::Add for Inside {
+    type Output = Inside;
+
+    fn add(self, o: Inside) -> Inside {
+        Inside {
+            table_calls: self.table_calls + o.table_calls,
+            table_entries: self.table_entries + o.table_entries,
+            signal_calls: self.signal_calls + o.signal_calls,
+            vioctl_calls: self.vioctl_calls + o.vioctl_calls,
+            raised: self.raised + o.raised,
+            held: self.held + o.held,
+            posted: self.posted + o.posted,
+            posted_refused: self.posted_refused + o.posted_refused,
+        }
     }
 }
 
@@ -140,8 +420,8 @@ impl Guest {
 #[derive(Debug)]
 pub struct Partition<W> {
     guest: Option<Guest>,
-    /// Table calls and entries of guests that have gone.
-    past: (u64, u64),
+    /// Of guests that have gone.
+    past: Inside,
     /// Sees everything.
     pub watch: W,
 }
@@ -149,7 +429,7 @@ pub struct Partition<W> {
 impl<W: Watch> Partition<W> {
     /// Without a guest.
     pub const fn new(watch: W) -> Partition<W> {
-        Partition { guest: None, past: (0, 0), watch }
+        Partition { guest: None, past: NOTHING, watch }
     }
 
     /// Whether a guest is there.
@@ -165,14 +445,13 @@ impl<W: Watch> Partition<W> {
 
     /// It is gone: nothing is reached any more.
     pub fn disconnect(&mut self) {
-        self.past = self.table_counts();
+        self.past = self.inside();
         self.guest = None;
     }
 
-    /// Calls that wrote translation entries, and how many entries, of all guests.
-    pub fn table_counts(&self) -> (u64, u64) {
-        let (calls, entries) = self.guest.as_ref().map_or((0, 0), |g| g.board.table_counts());
-        (self.past.0 + calls, self.past.1 + entries)
+    /// What was answered without asking, of all guests.
+    pub fn inside(&self) -> Inside {
+        self.guest.as_ref().map_or(NOTHING, Guest::inside) + self.past
     }
 
     /// What to wait for.
@@ -183,9 +462,9 @@ impl<W: Watch> Partition<W> {
     /// Reads what the guest's plug-in says.
     ///
     /// # Errors
-    /// When it is gone. It is let go then.
+    /// When it is gone. What it had posted can be worked off yet; then it is to be disconnected.
     pub fn listen(&mut self) -> Result<(), Gone> {
-        self.unless_gone(Guest::listen)
+        self.guest.as_mut().map_or(Ok(()), Guest::listen)
     }
 
     /// Sends the guest its interrupts.
@@ -193,33 +472,12 @@ impl<W: Watch> Partition<W> {
     /// # Errors
     /// As [`Partition::listen`].
     pub fn flush(&mut self) -> Result<(), Gone> {
-        self.unless_gone(Guest::flush)
+        self.guest.as_mut().map_or(Ok(()), Guest::flush)
     }
 
-    fn unless_gone(&mut self, f: impl FnOnce(&mut Guest) -> Result<(), Gone>) -> Result<(), Gone> {
-        let said = self.guest.as_mut().map_or(Ok(()), f);
-        if said.is_err() {
-            self.disconnect();
-        }
-        said
-    }
-
-    /// Whether its memory is known. The plug-in says so before its first call.
-    pub fn has_memory(&self) -> bool {
-        self.guest.as_ref().is_some_and(|g| g.memory.is_some())
-    }
-
-    /// The guest's next call, of CPU `from` or a later one.
-    pub fn call(&self, from: usize) -> Option<(usize, Hcall, [u64; 9])> {
-        let board = &self.guest.as_ref()?.board;
-        (from..CPUS).find_map(|cpu| board.asked(cpu).map(|(c, a)| (cpu, c, a)))
-    }
-
-    /// Answers it.
-    pub fn answer(&mut self, cpu: usize, answer: &HcallReturn) {
-        if let Some(g) = &self.guest {
-            g.board.answer(cpu, answer);
-        }
+    /// Whether the guest has made a call that nobody has taken.
+    pub fn has_calls(&self) -> bool {
+        self.guest.as_ref().is_some_and(|g| g.board.any_posted() || (0..CPUS).any(|cpu| g.board.asked(cpu).is_some()))
     }
 
     /// The server sleeps, or is awake.
@@ -240,6 +498,11 @@ impl<W: Watch> Partition<W> {
 
 impl<W: Watch> Port for Partition<W> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        if let Some(copy) = self.guest.as_ref().and_then(|g| g.copy(from, into.len())) {
+            into.copy_from_slice(copy);
+            self.watch.dma_read(at, from, into.len() as u32);
+            return Ok(at);
+        }
         let done = self.access(from, into.len(), false).and_then(|g| {
             g.walk(from, into.len(), false, |memory, offset, bytes| memory.read(offset, &mut into[bytes]))
         });
@@ -271,13 +534,202 @@ impl<W: Watch> Port for Partition<W> {
     fn set_line(&mut self, _: Time, _: u16, _: bool) {}
 
     fn message(&mut self, at: Time, vector: u16) {
-        self.watch.message(at, vector);
-        if let Some(g) = &mut self.guest {
+        if let Some(g) = self.guest.as_mut().filter(|g| g.board.admits(masks::index(g.unit.address, vector))) {
             g.interrupt(vector);
+            self.watch.message(at, vector);
         }
     }
 
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.watch.frame(at, frame);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Adapter, Answer, Known, Offer, VETH};
+    use super::*;
+    use doorbell_seam::{Drop, Reg, Taken, Timed};
+    use std::cell::RefCell;
+
+    const UNIT: u32 = 0x3000_0003;
+    const HANDLE: u64 = 0x17000;
+
+    struct Nobody;
+
+    impl Watch for Nobody {
+        fn dma_read(&mut self, _: Time, _: Iova, _: u32) {}
+        fn dma_write(&mut self, _: Time, _: Iova, _: u32) {}
+        fn fault(&mut self, _: Time, _: &DmaFault) {}
+        fn register_read(&mut self, _: Time, _: Reg, _: u8, _: u64) {}
+        fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, _: bool) {}
+        fn line(&mut self, _: Time, _: bool) {}
+        fn message(&mut self, _: Time, _: u16) {}
+        fn frame(&mut self, _: Time, _: &[u8]) {}
+    }
+
+    /// Writes down its calls, with the first byte of an indirect send's array.
+    #[derive(Default)]
+    struct Pen {
+        calls: Vec<(u64, u64, u8)>,
+        answer: i64,
+        waits: bool,
+        /// What it takes.
+        room: Option<u64>,
+    }
+
+    impl Timed for Pen {
+        fn next_due(&self) -> Option<Time> {
+            None
+        }
+    }
+
+    impl<P: Port> HcallDevice<P> for Pen {
+        fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+            let mut array = [0; DESCRIPTOR];
+            if c.0 == hcall::SEND_SUB_CRQ_INDIRECT {
+                let _ = ports[from].read(at, Iova(a[2]), &mut array);
+            }
+            self.calls.push((c.0, a[1], array[0]));
+            (HcallReturn::status(self.answer), at)
+        }
+        fn receive(&mut self, _: &mut [P], _: Time, _: &[u8]) -> Taken {
+            Taken::Dropped(Drop::Off)
+        }
+        fn advance(&mut self, _: &mut [P], _: Time) {}
+        fn reset(&mut self, _: &mut [P], _: Time) {}
+    }
+
+    const KNOWS: Knows<Pen> = Knows {
+        queues: |d, _, each| d.room.iter().for_each(|r| each(PostQueue { handle: HANDLE, buffers: false, room: *r })),
+        waits: |d, _| d.waits,
+    };
+
+    struct Bench {
+        d: Pen,
+        ports: [Partition<Nobody>; 1],
+        adapter: Adapter,
+        memory: Window,
+        _socket: UnixStream,
+        raised: RefCell<Vec<u16>>,
+    }
+
+    impl Bench {
+        fn new(kind: u32) -> Bench {
+            let (socket, ours) = UnixStream::pair().unwrap();
+            let offer = Offer::send(&socket).unwrap();
+            let guest = Guest::greet(ours, Unit { address: UNIT, kind }).unwrap();
+            let adapter = offer.accepted(&socket, |entries, _| entries.iter().all(|e| e[0] != 0)).unwrap();
+            let memory = Window::map(&crate::shared::memfd(c"m", 8192).unwrap(), 0, 8192, true).unwrap();
+            let mut ports = [Partition::new(Nobody)];
+            ports[0].connect(guest);
+            Bench { d: Pen::default(), ports, adapter, memory, _socket: socket, raised: RefCell::default() }
+        }
+
+        fn know(&self, call: u64, a: &[u64]) -> Known {
+            let mut all = [0; 9];
+            all[0] = UNIT.into();
+            all[1..=a.len()].copy_from_slice(a);
+            let known = self.adapter.know(call, &all, || Some(&self.memory), |v| self.raised.borrow_mut().push(v));
+            if known == Known::Nothing {
+                assert!(self.adapter.put(a.len(), call, &all), "each number of arguments is a CPU here");
+            }
+            known
+        }
+
+        /// What the device saw in a look of the server.
+        fn look(&mut self) -> Vec<(u64, u64, u8)> {
+            let mut look = Look::default();
+            while step(&mut self.d, &mut self.ports, 0, Time::ZERO, &mut look, &KNOWS).is_some() {}
+            tell(&mut self.d, &mut self.ports, 0, Time::ZERO, &KNOWS);
+            std::mem::take(&mut self.d.calls)
+        }
+    }
+
+    const DONE: Known = Known::Answer(Answer::Status(0));
+
+    #[test]
+    fn what_was_posted_comes_before_what_is_asked_with_its_array_as_it_was() {
+        let mut b = Bench::new(VNIC);
+        b.d.room = Some(3);
+        b.look();
+        assert_eq!(b.know(0x20, &[0x1000, 3]), DONE, "a translation entry");
+        let (direct, indirect) = (hcall::SEND_SUB_CRQ, hcall::SEND_SUB_CRQ_INDIRECT);
+        b.memory.write(64, &[7; 64]);
+        assert_eq!(b.know(indirect, &[HANDLE, 0x1040, 2]), DONE);
+        b.memory.write(64, &[9; 64]);
+        assert_eq!(b.know(hcall::FREE_CRQ, &[]), Known::Nothing);
+        assert_eq!(b.know(direct, &[HANDLE, u64::MAX, 0, 0, 0]), DONE);
+        assert_eq!(b.know(direct, &[HANDLE, u64::MAX, 0, 0, 0]), Known::Nothing, "no room");
+        let seen = b.look();
+        assert_eq!(seen, [(indirect, HANDLE, 7), (direct, HANDLE, 0), (hcall::FREE_CRQ, 0, 0), (direct, HANDLE, 0)]);
+        assert_eq!((b.ports[0].inside().posted, b.ports[0].inside().posted_refused), (2, 0));
+        assert!(b.adapter.take_answer(0).is_some() && b.adapter.take_answer(5).is_some());
+        // What is refused, or not known to be taken, is asked.
+        for wrong in [
+            [HANDLE + 1, 0x1040, 1],
+            [HANDLE, 0x2040, 1],
+            [HANDLE, 0x1040, 0],
+            [HANDLE, 0x1040, 17],
+            [HANDLE, 0x1080, 1],
+        ] {
+            assert_eq!(b.know(indirect, &wrong), Known::Nothing, "{wrong:x?}");
+            b.look();
+            assert!(b.adapter.take_answer(3).is_some());
+        }
+        // And what is refused after all is counted.
+        assert_eq!(b.know(indirect, &[HANDLE, 0x1040, 1]), DONE);
+        (b.d.answer, b.d.room) = (status::CLOSED, None);
+        assert_eq!(b.look(), [(indirect, HANDLE, 9)]);
+        assert_eq!(b.ports[0].inside().posted_refused, 1);
+        assert_eq!(b.know(indirect, &[HANDLE, 0x1040, 1]), Known::Nothing, "its session has ended");
+    }
+
+    #[test]
+    fn interrupts_are_switched_without_the_server_unless_entries_wait() {
+        let mut b = Bench::new(VNIC);
+        assert_eq!(b.know(hcall::VIO_SIGNAL, &[1]), Known::Nothing, "nothing is registered");
+        b.d.answer = status::PARAMETER;
+        b.look();
+        assert_eq!(b.adapter.take_answer(1).map(|r| r.status), Some(status::PARAMETER));
+        b.d.answer = status::SUCCESS;
+        assert_eq!(b.know(hcall::REG_CRQ, &[0x1000, 4096]), Known::Nothing);
+        assert_eq!(b.look(), [(hcall::REG_CRQ, 0x1000, 0), (hcall::VIO_SIGNAL, 1, 0)], "the device's own mask is open");
+        assert!(b.adapter.take_answer(2).is_some());
+        let vector = super::super::unit_interrupt(UNIT);
+        b.ports[0].message(Time::ZERO, vector);
+        assert_eq!(b.know(hcall::VIO_SIGNAL, &[1]), DONE);
+        assert_eq!(*b.raised.borrow(), [vector], "kept, and raised");
+        assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), DONE);
+        assert!(b.look().is_empty());
+        // Entries wait: said once, tried once more, and from then on the device hears of each call.
+        b.d.waits = true;
+        assert_eq!(b.look(), [(hcall::VIOCTL, vioctl::GET_SESSION_TOKEN, 0)]);
+        b.ports[0].message(Time::ZERO, vector);
+        assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), Known::Nothing);
+        assert_eq!(b.look(), [(hcall::VIO_SIGNAL, 1, 0)], "off is the mask's affair");
+        assert!(b.adapter.take_answer(1).is_some());
+        assert_eq!(b.know(hcall::VIO_SIGNAL, &[1]), Known::Nothing);
+        assert_eq!(*b.raised.borrow(), [vector; 2]);
+        b.d.waits = false;
+        b.look();
+        assert!(b.adapter.take_answer(1).is_some());
+        assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), DONE);
+        let inside = b.ports[0].inside();
+        assert_eq!((inside.signal_calls, inside.raised), (3, 2));
+    }
+
+    #[test]
+    fn when_the_server_is_gone_only_entries_are_answered() {
+        let b = Bench::new(VETH);
+        assert_eq!(b.know(ibmveth::H_VIO_SIGNAL, &[1]), DONE);
+        b.adapter.lost();
+        assert_eq!(b.know(ibmveth::H_VIO_SIGNAL, &[0]), Known::Nothing);
+        assert_eq!(b.adapter.ask(9, ibmveth::H_VIO_SIGNAL, &[UNIT.into(), 0, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(b.know(0x20, &[0x1000, 3]), DONE);
+        assert_eq!(b.know(0x1c, &[0x1000]), Known::Answer(Answer::Value(3)));
+        assert_eq!(b.know(0x1c, &[u64::MAX]), Known::Answer(Answer::Status(status::PARAMETER)));
+        assert_eq!(b.adapter.know(0x20, &[1; 9], || None, |_| ()), Known::NotOurs);
+        assert_eq!(b.know(hcall::REG_CRQ, &[]), Known::NotOurs, "a vNIC's");
     }
 }

@@ -5,8 +5,10 @@
 //! others; each is one atomic word. Source: PAPR, H_PUT_TCE, H_STUFF_TCE, H_PUT_TCE_INDIRECT and H_GET_TCE.
 
 use crate::shared::{Window, memfd};
+use doorbell_seam::{DmaFault, DmaFaultKind, Iova};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 
 /// Entries of an adapter's window: 256 MiB, what QEMU gives a logical LAN.
 pub const ENTRIES: u64 = 65_536;
@@ -84,11 +86,49 @@ impl Table {
 
     /// Where in the guest's memory an access to `ioba` goes, and how far it stays on that page. What may be written may
     /// be read too: a hypervisor reads a lent buffer's correlator.
-    pub(super) fn translate(&self, ioba: u64, write: bool) -> Option<(u64, u64)> {
+    fn translate(&self, ioba: u64, write: bool) -> Option<(u64, u64)> {
         let entry = self.entry(ioba)?;
         let wanted = if write { WRITE } else { READ | WRITE };
         let offset = ioba % PAGE;
         (entry & wanted != 0).then_some(((entry & !(PAGE - 1)) + offset, PAGE - offset))
+    }
+
+    /// The pieces of the guest's memory that an access goes to, where they are in it and in the access.
+    ///
+    /// # Errors
+    /// The first address that cannot be reached.
+    pub(super) fn walk(
+        &self,
+        memory: Option<&Window>,
+        at: Iova,
+        len: usize,
+        write: bool,
+        mut f: impl FnMut(&Window, usize, Range<usize>),
+    ) -> Result<(), DmaFault> {
+        let mut done = 0;
+        while done < len {
+            let here = at.0.checked_add(done as u64);
+            let fault = |kind| DmaFault { at: Iova(at.0.wrapping_add(done as u64)), kind };
+            let found = here.and_then(|ioba| self.translate(ioba, write));
+            let Some((to, on_page)) = found else {
+                let readable = here.and_then(|ioba| self.translate(ioba, false)).is_some();
+                return Err(fault(if readable { DmaFaultKind::Direction } else { DmaFaultKind::Unmapped }));
+            };
+            let n = on_page.min((len - done) as u64) as usize;
+            let memory = memory.filter(|m| to.checked_add(n as u64).is_some_and(|end| end <= m.len() as u64));
+            let Some(memory) = memory else { return Err(fault(DmaFaultKind::Unmapped)) };
+            f(memory, to as usize, done..done + n);
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Reads as the device may.
+    ///
+    /// # Errors
+    /// As [`Table::walk`].
+    pub(super) fn read(&self, memory: &Window, at: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        self.walk(Some(memory), at, into.len(), false, |m, offset, bytes| m.read(offset, &mut into[bytes]))
     }
 }
 

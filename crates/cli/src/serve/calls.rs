@@ -14,9 +14,10 @@ use crate::args::Format;
 use crate::output::print;
 use crate::progress::Interrupt;
 use crate::{Error, MISSED};
-use doorbell_attach::hcalls::{CPUS, Guest, Partition};
+use doorbell_attach::hcalls::{Guest, Inside, Look, Partition, Unit, step, tell};
 use doorbell_attach::vfio_user::{Listener, Watch, exact_timers, readable};
 use doorbell_bus::Ledger;
+use doorbell_layout::ibmvnic::hcall;
 use doorbell_seam::{DmaFault, Drop, Iova, Reg, Span, Taken, Time};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use signal_hook::flag;
@@ -75,6 +76,7 @@ impl Watch for Shared {
 /// All that takes turns.
 struct Served<'a, D> {
     kind: &'a Kind,
+    unit: Unit,
     device: D,
     ports: Vec<Port>,
     bill: Shared,
@@ -95,26 +97,29 @@ impl<D: Behind> Served<'_, D> {
     fn calls(&mut self) -> bool {
         let mut any = false;
         for i in 0..self.ports.len() {
-            let mut cpu = 0;
-            while cpu < CPUS
-                && let Some((from, call, arguments)) = self.ports[i].call(cpu)
-            {
-                any = true;
-                if !self.ports[i].has_memory() {
-                    // Said before the call, but on another way. If the guest is gone, that is seen later.
-                    let _ = self.ports[i].listen();
-                }
-                let now = self.clock.now();
-                self.device.advance(&mut self.ports, now);
-                let n = self.kind.calls.iter().position(|(c, _)| *c == call.0).unwrap_or(self.kind.calls.len());
-                self.made[n] += 1;
-                let (answer, _) = self.device.hcall(&mut self.ports, i, now, call, &arguments);
-                self.ports[i].answer(from, &answer);
-                self.device.advance(&mut self.ports, now);
-                cpu = from + 1;
-            }
+            any |= self.calls_of(i);
         }
         any
+    }
+
+    /// Those of one partition, once each CPU's.
+    fn calls_of(&mut self, i: usize) -> bool {
+        let (mut any, mut look) = (false, Look::default());
+        loop {
+            let now = self.clock.now();
+            let Some(call) = step(&mut self.device, &mut self.ports, i, now, &mut look, &D::KNOWS) else { return any };
+            any = true;
+            let n = self.kind.calls.iter().position(|(c, _)| *c == call.0).unwrap_or(self.kind.calls.len());
+            self.made[n] += 1;
+        }
+    }
+
+    /// A guest has gone: what it had posted is worked off, and then it reaches nothing.
+    fn let_go(&mut self, i: usize) {
+        self.calls_of(i);
+        self.ports[i].disconnect();
+        let (now, unit) = (self.clock.now(), self.unit.address);
+        self.device.let_go(&mut self.ports, i, now, unit);
     }
 
     /// Frames from the uplink, as the wire brings them; whether there were any.
@@ -167,13 +172,27 @@ impl<D: Behind> Served<'_, D> {
     fn report(&self) -> Report {
         let bill = self.bill.0.borrow();
         let mut l = bill.ledger.clone();
-        (l.tce_hcalls, l.tce_puts) =
-            self.ports.iter().map(Port::table_counts).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
-        l.hcalls = self.made.iter().sum::<u64>() + l.tce_hcalls;
+        let inside = self.ports.iter().map(Port::inside).fold(Inside::default(), |a, b| a + b);
+        (l.tce_hcalls, l.tce_puts) = (inside.table_calls, inside.table_entries);
+        // Those that are on their way yet are counted.
+        l.messages = (l.messages + inside.raised).saturating_sub(inside.held);
+        let mut made = self.made.clone();
+        for (n, (call, _)) in self.kind.calls.iter().enumerate() {
+            made[n] += match *call {
+                hcall::VIO_SIGNAL => inside.signal_calls,
+                hcall::VIOCTL => inside.vioctl_calls,
+                _ => 0,
+            };
+        }
+        l.hcalls = made.iter().sum::<u64>() + l.tce_hcalls;
         let mut ledger: Vec<_> = Ledger::about().zip(l.entries()).map(|((n, about), (_, v))| (n, about, v)).collect();
         let names =
             self.kind.calls.iter().map(|c| c.1).chain([Name("hcall_other", "Calls that the device does not know.")]);
-        ledger.extend(names.zip(&self.made).map(|(Name(name, about), v)| (name, about, *v)));
+        ledger.extend(names.zip(&made).map(|(Name(name, about), v)| (name, about, *v)));
+        ledger.push(("posted", "Sends among those that the guest did not wait for.", inside.posted));
+        ledger.push(("posted_refused", "Of those, refused after all: their session had ended.", inside.posted_refused));
+        let switches = inside.signal_calls + inside.vioctl_calls;
+        ledger.push(("switches", "H_VIO_SIGNAL and H_VIOCTL that were answered in the plug-in.", switches));
         ledger.push(("arrived_frames", "Frames that arrived from the wire.", bill.arrived.0));
         ledger.push(("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1));
         ledger.push(("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped));
@@ -191,6 +210,7 @@ impl<D: Behind> Served<'_, D> {
 /// Serves until a signal says to stop; then prints the ledger.
 pub(super) fn run<D: Behind>(
     kind: &Kind,
+    unit: Unit,
     device: D,
     partitions: usize,
     bill: Bill,
@@ -213,6 +233,7 @@ pub(super) fn run<D: Behind>(
     let bill = Shared(Rc::new(RefCell::new(bill)));
     let mut s = Served {
         kind,
+        unit,
         device,
         ports: (0..partitions).map(|_| Partition::new(bill.clone())).collect(),
         bill,
@@ -245,7 +266,7 @@ pub(super) fn run<D: Behind>(
         if let Some(socket) = around.socket.accept().map_err(system)? {
             match s.ports.iter().position(|p| !p.connected()) {
                 None => say(format_args!("a guest more than there are partitions is turned away")),
-                Some(i) => match Guest::greet(socket, (kind.unit)(i)) {
+                Some(i) => match Guest::greet(socket, unit) {
                     Err(gone) => say(format_args!("a guest that is none: {gone}")),
                     Ok(guest) => {
                         s.guests += 1;
@@ -267,12 +288,10 @@ pub(super) fn run<D: Behind>(
         busy |= s.arrive();
         s.bill.0.borrow_mut().uplink.flush();
         for i in 0..s.ports.len() {
-            let there = s.ports[i].connected();
+            tell(&mut s.device, &mut s.ports, i, now, &D::KNOWS);
             if let Err(gone) = s.ports[i].flush().and_then(|()| if busy { Ok(()) } else { s.ports[i].listen() }) {
                 say(format_args!("partition {i}: {gone}"));
-            }
-            if there && !s.ports[i].connected() {
-                s.device.let_go(&mut s.ports, i, now);
+                s.let_go(i);
             }
         }
         if let Some(why) = s.bill.0.borrow_mut().broken.take() {
@@ -294,7 +313,7 @@ pub(super) fn run<D: Behind>(
         if sleeps {
             s.ports.iter().for_each(|p| p.say_asleep(true));
             // One may have come before it was told.
-            if s.ports.iter().any(|p| p.call(0).is_some()) {
+            if s.ports.iter().any(Partition::has_calls) {
                 wait = Duration::ZERO;
             }
         }
@@ -320,6 +339,7 @@ pub(super) fn run<D: Behind>(
             m.serve(|| s.report());
         }
     }
+    s.calls();
     print(&s.report().show(around.format))?;
     s.bill.0.borrow_mut().finish()
 }

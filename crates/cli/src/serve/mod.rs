@@ -25,6 +25,7 @@ use crate::{DONE, Error};
 use bill::{Bill, Bus};
 use control::Control;
 use devices::{DEVICES, PLATFORMS, Platform};
+use doorbell_attach::hcalls::Unit;
 use doorbell_attach::pcap::Writer;
 use doorbell_attach::vfio_user::Listener;
 use metrics::Metrics;
@@ -56,7 +57,9 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
         .iter()
         .find(|d| d.name == args.device)
         .ok_or_else(|| Error::input(format!("no device is called `{}`; there are: {}", args.device, known())))?;
-    for (given, what) in [(args.trunk, "--trunk"), (args.control.is_some(), "--control")] {
+    for (given, what) in
+        [(args.trunk, "--trunk"), (args.control.is_some(), "--control"), (args.unit.is_some(), "--unit")]
+    {
         if given {
             return Err(Error::input(format!("{what}: {} has none", entry.name)));
         }
@@ -116,10 +119,12 @@ fn behind_calls(args: &Serve, kind: &virtual_io::Kind) -> Result<u8, Error> {
         }
     }
     let control = args.control.as_deref().map(Control::open).transpose()?;
+    let unit = args.unit.as_deref().map_or(Ok(kind.unit.address), unit_address)?;
+    let unit = Unit { address: unit, ..kind.unit };
     let (bill, metrics, socket) = outside(args, Bus::Calls, kind.bits_per_second, "--plugin-socket", path)?;
     (kind.serve)(
         kind,
-        virtual_io::Setup { partitions: args.partitions.into(), trunk: args.trunk },
+        virtual_io::Setup { partitions: args.partitions.into(), trunk: args.trunk, unit },
         bill,
         calls::Around { socket, metrics, control, format: args.format, quiet: args.quiet },
     )?;
@@ -158,6 +163,14 @@ fn fault(text: &str, device: &str) -> Result<u32, Error> {
     every.ok_or_else(|| Error::input(format!("--fault {text}: allowed is wqe@N, of mlx5: one WQE in N fails")))
 }
 
+/// A unit address. Those above are QEMU's own to give.
+fn unit_address(text: &str) -> Result<u32, Error> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let unit =
+        u32::from_str_radix(digits, 16).ok().filter(|u| (1..0x7100_0000).contains(u) && !digits.starts_with('+'));
+    unit.ok_or_else(|| Error::input(format!("--unit {text}: allowed are hexadecimal numbers from 1 to 70ffffff")))
+}
+
 /// A station address.
 fn station(text: &str) -> Result<[u8; 6], Error> {
     let wrong = || Error::input(format!("--mac {text}: allowed are unicast addresses such as 52:54:00:db:00:01"));
@@ -173,6 +186,14 @@ fn station(text: &str) -> Result<[u8; 6], Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_unit_address_is_hexadecimal_and_below_those_that_qemu_gives() {
+        assert_eq!(["0x30001003", "30001003"].map(|t| unit_address(t).ok()), [Some(0x3000_1003); 2]);
+        for wrong in ["", "0x", "0", "71000000", "100000000", "+1", "-1", "unit", "0x0x1"] {
+            assert!(unit_address(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_station_address_is_unicast() {

@@ -6,20 +6,22 @@
 use super::bill::Bill;
 use super::calls::{Around, Port, run};
 use crate::Error;
-use doorbell_attach::hcalls::{SUB_CRQ_INTERRUPTS, Unit, VETH, VNIC, unit_interrupt};
+use doorbell_attach::hcalls::{Knows, PostQueue, Unit, VETH, VNIC, sub_crq_interrupts, unit_interrupt};
 use doorbell_devices::veth::{self, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_layout::{ibmveth, ibmvnic::cause, ibmvnic::hcall, ibmvnic::status};
 use doorbell_seam::{Hcall, HcallDevice, Span, Time};
 
 /// A device model that can be served so.
-pub(super) trait Behind: HcallDevice<Port> {
+pub(super) trait Behind: HcallDevice<Port> + Sized {
+    /// What it lets a plug-in know.
+    const KNOWS: Knows<Self>;
     /// What it counted itself, of so many partitions together, by name.
     fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)>;
     /// The cable is pulled, or put in.
     fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool);
     /// A partition's guest has gone: what it had registered is taken back, as a hypervisor does.
-    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time);
+    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time, unit: u32);
     /// A line of `--control`.
     ///
     /// # Errors
@@ -36,8 +38,9 @@ pub(super) struct Name(pub(super) &'static str, pub(super) &'static str);
 pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) bits_per_second: u64,
-    /// The adapter of a partition.
-    pub(super) unit: fn(usize) -> Unit,
+    /// The adapter of each partition, unless another unit address is asked for. Each partition has its own device tree, so
+    /// that all may have the same.
+    pub(super) unit: Unit,
     /// Its calls, as they are counted.
     pub(super) calls: &'static [(u64, Name)],
     pub(super) serve: fn(&Kind, Setup, Bill, Around) -> Result<(), Error>,
@@ -50,6 +53,8 @@ pub(super) struct Setup {
     pub(super) partitions: usize,
     /// The first has the logical LAN's trunk.
     pub(super) trunk: bool,
+    /// Their adapters' unit address.
+    pub(super) unit: Unit,
 }
 
 /// All of them.
@@ -57,34 +62,35 @@ pub(super) static KINDS: [Kind; 2] = [
     Kind {
         name: "vnic",
         bits_per_second: 100_000_000_000,
-        unit: |_| Unit { address: VNIC_UNIT, kind: VNIC },
+        unit: Unit { address: 0x3000_0003, kind: VNIC },
         calls: &VNIC_CALLS,
         serve: |kind, setup, bill, around| {
-            run(kind, VnicServer::new(VNIC_CONFIG, setup.partitions), setup.partitions, bill, around)
+            let device = VnicServer::new(adapters(setup), setup.partitions);
+            run(kind, setup.unit, device, setup.partitions, bill, around)
         },
     },
     Kind {
         name: "veth",
         bits_per_second: 10_000_000_000,
-        unit: |_| Unit { address: VETH_UNIT, kind: VETH },
+        unit: Unit { address: 0x3000_0002, kind: VETH },
         calls: &VETH_CALLS,
-        serve: |kind, setup, bill, around| run(kind, Veth::new(lan(setup)), setup.partitions, bill, around),
+        serve: |kind, setup, bill, around| run(kind, setup.unit, Veth::new(lan(setup)), setup.partitions, bill, around),
     },
 ];
 
 // ---- vnic ----
 
-/// Each partition has its own device tree, so that all may have the same.
-const VNIC_UNIT: u32 = 0x3000_0003;
-
-const VNIC_CONFIG: vnic::Config = vnic::Config {
-    unit_address: VNIC_UNIT as u64,
-    crq_vector: unit_interrupt(VNIC_UNIT),
-    first_vector: SUB_CRQ_INTERRUPTS,
-    // A failover takes seconds in life; a client gives up after some more.
-    failover: Span::from_ms(100),
-    ..vnic::Config::POWERVM
-};
+fn adapters(setup: Setup) -> vnic::Config {
+    let unit = setup.unit.address;
+    vnic::Config {
+        unit_address: unit.into(),
+        crq_vector: unit_interrupt(unit),
+        first_vector: sub_crq_interrupts(unit),
+        // A failover takes seconds in life; a client gives up after some more.
+        failover: Span::from_ms(100),
+        ..vnic::Config::POWERVM
+    }
+}
 
 const VNIC_CALLS: [(u64, Name); 11] = [
     (hcall::REG_CRQ, Name("hcall_reg_crq", "H_REG_CRQ.")),
@@ -113,6 +119,13 @@ fn insist<D: HcallDevice<Port>>(d: &mut D, ports: &mut [Port], partition: usize,
 }
 
 impl Behind for VnicServer {
+    const KNOWS: Knows<VnicServer> = Knows {
+        queues: |d, client, each| {
+            d.open_queues(client).for_each(|q| each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room }));
+        },
+        waits: VnicServer::has_waiting,
+    };
+
     fn counters(&self, _: usize) -> Vec<(&'static str, u64)> {
         self.counters.entries().collect()
     }
@@ -123,8 +136,8 @@ impl Behind for VnicServer {
         }
     }
 
-    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time) {
-        insist(self, ports, partition, at, hcall::FREE_CRQ, VNIC_UNIT);
+    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time, unit: u32) {
+        insist(self, ports, partition, at, hcall::FREE_CRQ, unit);
     }
 
     fn command(&mut self, partitions: usize, at: Time, line: &str) -> Result<(), String> {
@@ -156,8 +169,6 @@ impl Behind for VnicServer {
 
 // ---- veth ----
 
-const VETH_UNIT: u32 = 0x3000_0002;
-
 const VETH_CALLS: [(u64, Name); 10] = [
     (ibmveth::H_REGISTER_LOGICAL_LAN, Name("hcall_register", "H_REGISTER_LOGICAL_LAN.")),
     (ibmveth::H_FREE_LOGICAL_LAN, Name("hcall_free", "H_FREE_LOGICAL_LAN.")),
@@ -174,8 +185,8 @@ const VETH_CALLS: [(u64, Name); 10] = [
 /// An adapter for each partition, on one VLAN; the way out is the uplink behind the switch, or a partition's trunk.
 fn lan(setup: Setup) -> veth::Config {
     let adapter = |i: usize| veth::Adapter {
-        unit: VETH_UNIT.into(),
-        vector: unit_interrupt(VETH_UNIT),
+        unit: setup.unit.address.into(),
+        vector: unit_interrupt(setup.unit.address),
         trunk: u8::from(setup.trunk && i == 0),
         ..veth::Adapter::new(i, i as u8)
     };
@@ -185,6 +196,9 @@ fn lan(setup: Setup) -> veth::Config {
 }
 
 impl Behind for Veth {
+    /// Nothing: what becomes of a frame is known when it has been switched.
+    const KNOWS: Knows<Veth> = Knows { queues: |_, _, _| (), waits: |_, _| false };
+
     fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)> {
         let mut all: Vec<(&'static str, u64)> = Veth::counters(self, 0).entries().collect();
         for i in 1..partitions {
@@ -192,6 +206,8 @@ impl Behind for Veth {
                 sum.1 += v;
             }
         }
+        // The mask is not the device's here, and it cannot know which of them were sent: the ledger's `messages` are.
+        all.retain(|(name, _)| *name != "interrupts");
         all.push(("strangers", self.strangers()));
         all
     }
@@ -199,8 +215,8 @@ impl Behind for Veth {
     /// A logical LAN has no link.
     fn set_cable(&mut self, _: usize, _: Time, _: bool) {}
 
-    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time) {
-        insist(self, ports, partition, at, ibmveth::H_FREE_LOGICAL_LAN, VETH_UNIT);
+    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time, unit: u32) {
+        insist(self, ports, partition, at, ibmveth::H_FREE_LOGICAL_LAN, unit);
     }
 
     fn command(&mut self, _: usize, _: Time, line: &str) -> Result<(), String> {
@@ -214,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_command_is_a_verb_and_a_partition() {
-        let mut d = VnicServer::new(VNIC_CONFIG, 2);
+        let mut d = VnicServer::new(vnic::Config::POWERVM, 2);
         let mut said = |line| Behind::command(&mut d, 2, Time::ZERO, line);
         for line in ["failover", "failover 1", " migrate  0 ", "error 1", "link up", "link down 1"] {
             assert_eq!(said(line), Ok(()), "{line}");

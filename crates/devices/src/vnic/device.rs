@@ -8,7 +8,7 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use doorbell_layout::ibmvnic::{
-    ERROR_FATAL, ErrorIndication, LinkStateIndication, MESSAGE, Message, RxAdd, cmd, first,
+    ERROR_FATAL, ErrorIndication, LinkStateIndication, MAX_INDIRECT, MESSAGE, Message, RxAdd, cmd, first,
 };
 use doorbell_seam::{Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
@@ -239,6 +239,17 @@ impl Ord for Due {
     }
 }
 
+/// A queue that a client's sends are taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenQueue {
+    /// Its handle.
+    pub handle: u64,
+    /// It takes receive buffers; otherwise frames.
+    pub buffers: bool,
+    /// Descriptors that it has room for.
+    pub room: u64,
+}
+
 /// The hypervisor's part and both servers.
 #[derive(Debug)]
 pub struct VnicServer {
@@ -336,6 +347,30 @@ impl VnicServer {
     /// Long-term buffers that the adapter's client has.
     pub fn live_maps(&self, client: usize) -> usize {
         self.clients[client].session.maps.len()
+    }
+
+    /// Queues that sends are taken for now: a client's session that is up has them.
+    pub fn open_queues(&self, client: usize) -> impl Iterator<Item = OpenQueue> {
+        let c = &self.clients[client];
+        let up = c.crq.is_some() && !c.migrated && c.ready && !c.session.failed;
+        let (s, queues) = (&c.session, c.session.queues.as_ref().filter(|_| up));
+        let tx = queues.into_iter().flat_map(|q| q.tx.iter().enumerate()).map(|(i, q)| OpenQueue {
+            handle: s.tx_handle(i),
+            buffers: false,
+            room: (s.granted.tx_entries + MAX_INDIRECT).saturating_sub(q.outstanding),
+        });
+        let rx = queues.into_iter().flat_map(|q| q.rx.iter().enumerate()).map(|(i, q)| OpenQueue {
+            handle: s.rx_handle(i),
+            buffers: true,
+            room: s.granted.rx_entries.saturating_sub(q.posted.len() as u64),
+        });
+        tx.chain(rx)
+    }
+
+    /// Whether there are entries for which the client's queues had no room. They are written when it next makes a call.
+    pub fn has_waiting(&self, client: usize) -> bool {
+        let c = &self.clients[client];
+        c.crq.as_ref().is_some_and(|r| r.waiting() > 0) || c.sub.iter().flatten().any(|r| r.waiting() > 0)
     }
 
     // ---- what is due ----

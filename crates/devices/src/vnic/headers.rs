@@ -35,6 +35,17 @@ pub(super) fn demanded(wanted: u8, frame: &[u8]) -> Option<usize> {
     (wanted & desc_req::WANTED != 0).then_some(sum.min(frame.len()))
 }
 
+/// Whether the descriptors behind a transmit descriptor can be header descriptors.
+pub(super) fn are_headers(entries: &[[u8; DESCRIPTOR]]) -> bool {
+    let Some((head, more)) = entries.split_first() else { return true };
+    let h = Hdr::of(*head);
+    let next = |e: &[u8; DESCRIPTOR]| {
+        let x = HdrExt::of(*e);
+        x.first == first::VALID && x.kind == desc::HDR_EXT && usize::from(x.len) <= HDR_EXT_DATA
+    };
+    h.first == first::VALID && h.kind == desc::HDR && usize::from(h.len) <= HDR_DATA && more.iter().all(next)
+}
+
 /// The header descriptors of one frame, together.
 #[derive(Debug, Default)]
 pub(super) struct Headers {
@@ -53,18 +64,15 @@ impl Headers {
     /// `None` when they cannot be header descriptors.
     pub(super) fn parse(entries: &[[u8; DESCRIPTOR]], mut data: Vec<u8>) -> Option<Headers> {
         let Some((head, more)) = entries.split_first() else { return Some(Headers::default()) };
-        let h = Hdr::of(*head);
-        if h.first != first::VALID || h.kind != desc::HDR || usize::from(h.len) > HDR_DATA {
+        if !are_headers(entries) {
             return None;
         }
+        let h = Hdr::of(*head);
         data.extend_from_slice(&h.data[..usize::from(h.len)]);
         let mut packed = true;
         let mut full = usize::from(h.len) == HDR_DATA;
         for e in more {
             let x = HdrExt::of(*e);
-            if x.first != first::VALID || x.kind != desc::HDR_EXT || usize::from(x.len) > HDR_EXT_DATA {
-                return None;
-            }
             packed &= full;
             full = usize::from(x.len) == HDR_EXT_DATA;
             data.extend_from_slice(&x.data[..usize::from(x.len)]);

@@ -53,7 +53,8 @@ mod session;
 mod transmit;
 
 pub use config::{Config, Serial, Server};
-pub use device::{Counters, VnicServer};
+pub use device::{Counters, OpenQueue, VnicServer};
+pub use transmit::well_formed;
 
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@
 //! trusts both flags or none. Frames with bad checksums are delivered without.
 
 use super::device::{Act, VnicServer};
+use super::transmit::well_formed;
 use doorbell_layout::ibmvnic::{DESCRIPTOR, RxAdd, RxComp, first, offload, rc, rx, status};
 use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
 use doorbell_packet::vlan;
@@ -35,7 +36,7 @@ impl VnicServer {
         let s = &mut self.clients[client].session;
         let room = s.granted.rx_entries as usize;
         let Some(q) = s.queues.as_mut().map(|q| &mut q.rx[queue]) else { return status::PARAMETER };
-        if entries.iter().any(|e| e[0] != first::VALID) {
+        if !well_formed(entries, true) {
             return status::PARAMETER;
         }
         if q.posted.len() + entries.len() > room {

@@ -13,7 +13,7 @@
 //! only after it has added to it.
 
 use super::device::{Act, VnicServer};
-use super::headers::Headers;
+use super::headers::{Headers, are_headers};
 use alloc::vec::Vec;
 use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, Tx, TxComp, cause, desc, desc_req, first, offload, rc, status, tx,
@@ -61,19 +61,21 @@ impl Job {
     }
 }
 
-/// How many entries the frames of an array have; `None` when it is not one.
-fn shape(entries: &[[u8; DESCRIPTOR]]) -> Option<()> {
+/// Whether an array is one that a queue takes: of receive buffers, or else of frames.
+pub fn well_formed(entries: &[[u8; DESCRIPTOR]], buffers: bool) -> bool {
+    if buffers {
+        return entries.iter().all(|e| e[0] == first::VALID);
+    }
     let mut rest = entries;
     while let Some(&d) = rest.first() {
         let d = Tx::of(d);
         let n = usize::from(d.n_crq_elem);
-        if d.first != first::VALID || d.kind != desc::TX || n == 0 || n > rest.len() {
-            return None;
+        if d.first != first::VALID || d.kind != desc::TX || n == 0 || n > rest.len() || !are_headers(&rest[1..n]) {
+            return false;
         }
-        Headers::parse(&rest[1..n], Vec::new())?;
         rest = &rest[n..];
     }
-    Some(())
+    true
 }
 
 impl VnicServer {
@@ -86,7 +88,7 @@ impl VnicServer {
         entries: &[[u8; DESCRIPTOR]],
         direct: bool,
     ) -> i64 {
-        if shape(entries).is_none() {
+        if !well_formed(entries, false) {
             return status::PARAMETER;
         }
         let session = &mut self.clients[client].session;
