@@ -42,7 +42,8 @@ def wire():
 
 
 def tap(name, address, more=""):
-    """One more TAP device; the name is the check's own, for it stays as long as the namespace."""
+    """One more TAP device; the name is the check's own. One of a run before, with another guest, goes."""
+    subprocess.run(["ip", "link", "del", name], stderr=subprocess.DEVNULL)
     host(f"ip tuntap add dev {name} mode tap {more}")
     host(f"ip link set {name} up")
     host(f"ip addr add {address} dev {name}")
