@@ -203,9 +203,9 @@ class Axienet(Rig):
         directory.mkdir(exist_ok=True)
         for name in ("socket", "trace.json"):
             (directory / name).unlink(missing_ok=True)
-        tap(f"dim{directory.parent.name[-1]}", "10.0.7.2/24")
+        tap("dim", "10.0.7.2/24")
         line = [self.server.process.args[0], "serve", "axi-ethernet", "--socket", directory / "socket", "--quiet"]
-        line += ["--uplink", f"tap:dim{directory.parent.name[-1]}", "--trace", directory / "trace.json", "--format", "json"]
+        line += ["--uplink", "tap:dim", "--trace", directory / "trace.json", "--format", "json"]
         server, guest = subprocess.Popen(line, stdout=subprocess.PIPE, text=True), None
         try:
             until = time.monotonic() + 10
@@ -216,7 +216,7 @@ class Axienet(Rig):
                 guest.run(f"insmod /m/{module}.ko")
             guest.run("for i in $(seq 50); do [ -e /sys/class/net/eth0 ] && break; sleep 0.1; done; ip link set eth0 up; sleep 1")
             guest.run("ethtool -C eth0 adaptive-rx on")
-            began = self.random_frames(f"dim{directory.parent.name[-1]}")
+            began = self.random_frames("dim")
             time.sleep(0.3)
             guest.stop()
             server.terminate()

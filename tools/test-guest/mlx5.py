@@ -311,5 +311,3 @@ def side_by_side(binary, cache, work, initrd):
     finally:
         guest.kill()
         server.kill()
-        for name in ("e1000e", "virtio"):
-            host(f"ip link del {name}")

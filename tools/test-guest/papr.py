@@ -355,8 +355,6 @@ class Ibmvnic(Papr):
             for it in (guest, *(s for _, s in servers)):
                 if it:
                     it.kill()
-            for n in range(len(servers)):
-                host(f"ip link del wire{n}")
 
     def link_flaps(self):
         """The interface down and up, and the cable out and in."""
@@ -484,7 +482,6 @@ class Ibmveth(Papr):
         finally:
             for it in (*guests, server):
                 it.kill()
-            host("ip link del outside")
 
     def link_flaps(self):
         """The interface down and up."""

@@ -41,11 +41,20 @@ def wire():
     host(f"ip addr add {HOST}/24 dev tap0")
 
 
+TAPS = []
+
+
 def tap(name, address, more=""):
-    """One more TAP device, which the check removes."""
+    """One more TAP device; it goes when the check has ended."""
+    TAPS.append(name)
     host(f"ip tuntap add dev {name} mode tap {more}")
     host(f"ip link set {name} up")
     host(f"ip addr add {address} dev {name}")
+
+
+def untap():
+    while TAPS:
+        subprocess.run(["ip", "link", "del", TAPS.pop()], stderr=subprocess.DEVNULL)
 
 
 def frame(to, vlan=None, size=100):

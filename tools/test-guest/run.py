@@ -15,7 +15,7 @@ from axienet import Axienet
 from guest import Failed, Guest, initramfs
 from mlx5 import Mlx5, inbound_bytes, recovery, side_by_side
 from papr import Ibmveth, Ibmvnic
-from rig import LONG, Rig, expect, wire
+from rig import LONG, Rig, expect, untap, wire
 
 DEVICES = ["e1000", "e1000-82544gc", "e1000-82545em", "mlx5", "axi-ethernet", "vnic", "veth"]
 KINDS = {"mlx5": Mlx5, "axi-ethernet": Axienet, "vnic": Ibmvnic, "veth": Ibmveth}
@@ -87,6 +87,8 @@ def main():
             except (Failed, subprocess.CalledProcessError, subprocess.TimeoutExpired) as e:
                 wrong += 1
                 print(f"FAILED  {check.__name__}: {e}", flush=True)
+            finally:
+                untap()
     guests = [int(n) for n in os.environ.get("CPUS", "1 2" if LONG else "1").split()]
     for device, cpus in [(d, c) for c in guests for d in only]:
         began = time.monotonic()
@@ -113,6 +115,8 @@ def main():
                     print(f"  FAILED  {check.__name__}: {e} {said}", flush=True)
                     if rig.guest.process.poll() is not None:
                         break
+                finally:
+                    untap()
         finally:
             rig.close()
         print(f"  {time.monotonic() - began:.0f} s; logs in {rig.directory}")

@@ -113,7 +113,8 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let frames = Arc::new(frames);
     let fingerprint = |plan: &Plan| {
         let s = setup(&plan.values)?;
-        load(&plan.values, &s, Some(&frames)).map(|l| format!("{s:?} {l:?}"))
+        let paced = crate::paced::Load::of(&plan.values, s.driver.mtu, "");
+        load(&plan.values, &s, Some(&frames)).map(|l| format!("{s:?} {l:?} {paced:?}"))
     };
     let kinds = ["send", "receive", "transactions", "pktgen", "pcap"].map(|k| vec![format!("traffic.kind={k}")]);
     let patterns = ["even", "poisson", "bursts", "steps", "on_off", "random"]

@@ -146,7 +146,8 @@ fn which_form_is_better_when() {
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let fingerprint = |plan: &Plan| {
         let s = setup(&plan.values)?;
-        load(&plan.values, &s).map(|l| format!("{s:?} {l:?}"))
+        let paced = crate::paced::Load::of(&plan.values, s.drivers[0].mtu, "");
+        load(&plan.values, &s).map(|l| format!("{s:?} {l:?} {paced:?}"))
     };
     let large = [("send", "auto"), ("send", "off"), ("receive", "off"), ("transactions", "off"), ("packets", "off")];
     let bases: Vec<Plan> = large
