@@ -6,15 +6,9 @@
 //! has come into one word of memory, once for all packets that a doorbell announced, and sends its
 //! interrupt then. The bill shows what that saves, beside the same with a write and an interrupt for each packet.
 
-use doorbell_bus::{Costs, Guard, Machine, Pcie, Platform, express, pcie};
-use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_lab::clock::Interrupt;
+use doorbell_lab::own::{self, prelude::*};
 use doorbell_lab::result::Measured;
-use doorbell_lab::{Unwatched, open, own};
-use doorbell_packet::Packet;
-use doorbell_seam::{
-    Coherent, Device, Direction, Drop, Fence, Host, Iova, Mapped, Port, Reg, Span, Taken, Time, Timed, Work,
-};
+use doorbell_seam::{Device, Drop, Iova, Port, Taken, Time, Timed};
 use std::collections::VecDeque;
 
 /// Registers: where the ring is, where the word is, and the doorbell.
@@ -95,85 +89,64 @@ impl<P: Port> Device<P> for Nic {
     }
 }
 
-/// Its driver.
+/// Its driver. The device has come as far as the word says.
 pub(crate) struct Mine {
-    ring: Coherent,
+    ring: TxRing,
     word: Coherent,
-    tail: u32,
-    head: u32,
-    under_way: VecDeque<(Mapped, u32)>,
 }
 
 impl Mine {
     pub(crate) fn open<H: Host>(h: &mut H) -> Mine {
-        let (ring, word) = (h.coherent(RING * 16, 64), h.coherent(64, 64));
-        let (ring, word) = (ring.expect("memory"), word.expect("memory"));
+        let ring = TxRing::new(h, RING, 16).expect("memory for the ring");
+        let word = h.coherent(64, 64).expect("memory for the word");
         h.write64(BASE, ring.iova().0);
         h.write64(WORD, word.iova().0);
-        Mine { ring, word, tail: 0, head: 0, under_way: VecDeque::new() }
+        Mine { ring, word }
     }
 
     fn close<H: Host>(self, h: &mut H) {
-        h.release_coherent(self.ring);
+        self.ring.release(h);
         h.release_coherent(self.word);
     }
 }
 
 impl<H: Host> Driver<H> for Mine {
     fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
-        let piece = p.head;
-        let range = piece.start..piece.start + piece.len;
-        let mapped = h.map(piece.buf, range, Direction::ToDevice).expect("this machine translates nothing");
         h.spend(Work::TxDescriptor(1));
-        h.store(&self.ring, self.tail * 16, mapped.iova().0);
-        h.store(&self.ring, self.tail * 16 + 8, u64::from(piece.len));
-        self.under_way.push_back((mapped, p.cookie));
-        self.tail = (self.tail + 1) % RING;
-        if !more || Driver::<H>::stopped(self) {
+        let queued = self.ring.push(h, p, |to| [to.iova().0, u64::from(to.len())]);
+        if !more || self.ring.is_full() {
             h.fence(Fence::Write);
-            h.write32(TAIL, self.tail);
+            h.write32(TAIL, self.ring.tail());
         }
-        Tx::Ok
+        queued
     }
 
-    fn poll<S: Sink>(&mut self, h: &mut H, _: u32, up: &mut S) -> Poll {
+    fn poll<S: Sink>(&mut self, h: &mut H, _budget: u32, up: &mut S) -> Poll {
         h.spend(Work::Poll);
-        let done = h.load::<u32>(&self.word, 0);
-        while self.head != done
-            && let Some((mapped, cookie)) = self.under_way.pop_front()
-        {
-            self.head = (self.head + 1) % RING;
-            up.sent(h.unmap(mapped), cookie, true);
-            h.spend(Work::TxDone(1));
-        }
+        let head = h.load::<u32>(&self.word, 0);
+        let done = self.ring.reclaim(h, up, |_, _, at| at != head * 16);
+        h.spend(Work::TxDone(done));
         Poll::Idle
     }
 
-    fn interrupt(&mut self, h: &mut H, _: u16) -> Irq {
+    fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
         h.spend(Work::Interrupt);
         Irq::Poll
     }
 
-    fn work(&mut self, _: &mut H) {}
-
     fn stopped(&self) -> bool {
-        self.under_way.len() as u32 + 1 == RING
+        self.ring.is_full()
     }
 }
 
-fn bill(per_doorbell: bool) -> Result<Measured, Box<dyn std::error::Error>> {
-    let rules = pcie::Rules::new(pcie::Settings::link(3, 4))?;
-    let latencies = express::Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
-    let bus = Pcie::new(Platform::new(1 << 32, 16 << 20, Guard::Byte), rules, latencies, 0xfeb0_0000);
-    let mut machine = Machine::new(bus, Nic { per_doorbell, ..Nic::default() }, Costs::FREE, 1);
-    let driver = Mine::open(&mut machine);
-    let load = open::Load::Pktgen { size: 60, burst: 8, rate: None, packets: 10_000, checksum: false };
-    let on = (Interrupt::Message(0), RING);
-    Ok(own::meter(&mut machine, driver, Mine::close, on, &load, 1.0, &mut Unwatched)?)
+fn metered(per_doorbell: bool) -> Result<Measured, Box<dyn std::error::Error>> {
+    let mut machine = own::on_pcie(3, 4, Nic { per_doorbell, ..Nic::default() })?;
+    let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 10_000, checksum: false };
+    Ok(own::meter(&mut machine, Mine::open, Mine::close, (Interrupt::Message(0), RING - 1), &load)?)
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (each, shared) = (bill(false)?, bill(true)?);
+    let (each, shared) = (metered(false)?, metered(true)?);
     println!("{:24}{:>12}{:>12}", "a packet", "each", "shared");
     for ((name, a), (_, b)) in each.per_packet().into_iter().zip(shared.per_packet()).filter(|((_, a), _)| *a > 0.0) {
         println!("{name:24}{a:12.3}{b:12.3}");

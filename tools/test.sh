@@ -24,6 +24,7 @@ if [ -z "$reasons" ]; then
     # The tables and plots of the documents are what the commands above them print.
     cargo build --release --quiet --package doorbell-cli
     tools/docs.py --check docs/*.md
+    tools/test-book.sh
     exec tools/test-report.sh
 fi
 
@@ -31,7 +32,7 @@ fi
     echo "test: skipped, because $reasons:"
     # Each such test asks through this function, so this list is never out of date.
     grep -l '\bfull(' crates/*/tests/*.rs | sed 's|.*/\(.*\)\.rs|    \1|'
-    echo '    docs/*.md (tools/docs.py)'
+    echo '    docs/*.md (tools/docs.py), and the book (tools/test-book.sh)'
     echo '    the report in a browser (tools/test-report.sh)'
 } >&2
 if [ "${CI:-}" = true ]; then

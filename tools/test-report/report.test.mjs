@@ -20,6 +20,7 @@ const dir = mkdtempSync(join(tmpdir(), "doorbell-report-"));
 const EVIL = "</script><script>window.pwned = 1</script><img src=x onerror=window.pwned=2>";
 const pages = {};
 let browser;
+let step;
 
 before(async () => {
   const run = (...args) => execFileSync(doorbell, [...args, "--quiet"], { encoding: "utf8" });
@@ -30,7 +31,8 @@ before(async () => {
   const all = JSON.parse(readFileSync(join(dir, "all", "reproduce.json"), "utf8"));
   const one = all.systems.find((s) => s.name === "axienet");
   const changes = (i) => one.rows.map((_, at) => [0, 0.31, -1.2, null][(i + at) % 4]);
-  one.sensitivity = { constants: one.constants.slice(0, 6).map((c, i) => ({ key: c.key, by: "+1 %", fitted: false, changes: changes(i) })) };
+  one.sensitivity = { constants: one.constants.slice(0, 6).map((c, i) => ({ key: c.key, by: i === 1 ? "+2" : "+1 %", fitted: false, changes: changes(i) })) };
+  step = `${one.constants[1].key} +2 ${one.constants[1].unit}`.trim();
   writeFileSync(join(dir, "moved", "reproduce.json"), JSON.stringify({ ...all, systems: [one] }));
   execFileSync(doorbell, ["report", join(dir, "moved")]);
   pages.moved = join(dir, "moved", "report.html");
@@ -196,6 +198,15 @@ describe("a sensitivity run", () => {
       const select = page.locator("select");
       await select.selectOption({ index: (await select.locator("option").count()) - 1 });
       assert.notEqual(await bars(), first);
+      // A constant that goes by steps says by how much; all others are moved by the same share.
+      const seen = [];
+      for (const option of await select.locator("option").all()) {
+        await select.selectOption(await option.getAttribute("value"));
+        const bars = await figure.locator(".mark").count();
+        assert.ok((await page.locator(".panel", { has: select }).innerText()).includes(`${bars} of 6 constants move${bars === 1 ? "s" : ""} it.`));
+        seen.push(await figure.locator("svg").innerHTML());
+      }
+      assert.ok(seen.some((svg) => svg.includes(`>${step}<`)), step);
     }));
 });
 

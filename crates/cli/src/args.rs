@@ -426,6 +426,8 @@ pub(crate) enum Written {
     Scenario,
     /// A platform
     Profile,
+    /// What a packet may cost
+    Budget,
 }
 
 #[derive(Subcommand, Debug)]

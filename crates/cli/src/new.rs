@@ -2,7 +2,7 @@
 
 use crate::args::{Changes, New, Written};
 use crate::output::{plain, print};
-use crate::{DONE, Error, MISSED, plan};
+use crate::{DONE, Error, MISSED, check, plan};
 use doorbell_lab::result::{Group, RunResult, rounded};
 use doorbell_lab::{Profile, schema as schemas, start};
 use std::fs::Permissions;
@@ -38,6 +38,7 @@ pub(crate) fn schema(what: Written) -> Result<u8, Error> {
     let schema = match what {
         Written::Scenario => schemas::of_scenarios(),
         Written::Profile => schemas::of_profiles(),
+        Written::Budget => check::schema(),
     };
     print(&format!("{schema:#}\n"))?;
     Ok(DONE)

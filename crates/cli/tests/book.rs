@@ -13,11 +13,12 @@ fn pages() -> BTreeSet<String> {
     names.filter(|n| n.ends_with(".md")).collect()
 }
 
-/// The targets of `[text](target)`, and of `{{#include target}}`.
+/// The targets of `[text](target)`, of `[label]: target`, and of `{{#include target}}`.
 fn targets(text: &str) -> Vec<&str> {
     let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
     let includes = text.split("{{#include ").skip(1).filter_map(|rest| rest.split_once("}}").map(|(target, _)| target));
-    links.chain(includes).collect()
+    let labels = text.lines().filter(|l| l.starts_with('[')).filter_map(|l| l.split_once("]: "));
+    links.chain(includes).chain(labels.map(|(_, target)| target)).collect()
 }
 
 #[test]

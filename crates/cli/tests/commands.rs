@@ -362,9 +362,22 @@ fn what_new_writes_runs() {
     );
     run(&["new", "budget", "sub/budget.toml", "--of", "case.toml"]);
     run(&["check", "sub/budget.toml", "--quiet"]);
-    for what in ["scenario", "profile"] {
-        let schema: serde_json::Value = serde_json::from_str(&run(&["schema", what])).unwrap();
+    // And what is begun fits the schema of its kind.
+    run(&["new", "budget", "veth.toml", "--of", "ibmveth-packets"]);
+    run(&["new", "budget", "vnic.toml", "--of", "ibmvnic-transactions-small"]);
+    for (what, files) in [
+        ("scenario", &["case.toml", "sub/other.toml"][..]),
+        ("profile", &["machine.toml"]),
+        ("budget", &["sub/budget.toml", "veth.toml", "vnic.toml"]),
+    ] {
+        let schema: Value = serde_json::from_str(&run(&["schema", what])).unwrap();
         assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+        let checker = jsonschema::draft7::new(&schema).unwrap();
+        for file in files {
+            let text: Value = toml::from_str(&std::fs::read_to_string(dir.path().join(file)).unwrap()).unwrap();
+            let wrong: Vec<String> = checker.iter_errors(&text).map(|e| e.to_string()).collect();
+            assert_eq!(wrong, [""; 0], "{file}");
+        }
     }
 }
 

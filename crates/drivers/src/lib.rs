@@ -35,7 +35,7 @@ pub trait Driver<H: Host> {
     fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq;
     /// Deferred work: recovery, moderation changes. Called when [`Poll::Work`]
     /// asked for it, outside interrupt and poll.
-    fn work(&mut self, h: &mut H);
+    fn work(&mut self, _h: &mut H) {}
     /// Whether the transmit queue is stopped: `transmit` is not to be called
     /// until a poll has woken it.
     fn stopped(&self) -> bool;

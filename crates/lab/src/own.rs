@@ -3,29 +3,78 @@
 //! The systems of the command line are machines with a profile, many keys and an audit of
 //! their own. Somebody who writes a driver wants less: this driver, on this device, so
 //! many packets, what did each of them cost at each crossing. [`meter`] is that: packets of the
-//! generator through a driver on a machine that one puts together out of `doorbell_bus`. It
-//! counts with the same ledger, and it looks for the same leaks.
+//! generator through a driver on a machine that one puts together out of `doorbell_bus`, or that
+//! [`on_pcie`] has put together. It counts with the same ledger, and it looks for the same leaks. [`bill`] prints what
+//! it counted; [`TxRing`] is the account of descriptors that every such driver keeps.
 //!
 //! `examples/own_driver.rs` is a driver written for it, `examples/own_device.rs` a device with its driver.
 
-use crate::clock::{Core, Interrupt};
-use crate::open::{self, Load};
-use crate::result::{Cost, Count, Failure, HANDED, Measured, work_of};
-use crate::watch::Watch;
-use doorbell_bus::{Bus, Machine};
-use doorbell_drivers::Driver;
-use doorbell_seam::{Device, Host};
+mod ring;
 
-/// Sends `load` through `driver`, whose interrupt is `line` and whose ring has room for `in_flight` packets, on core 0.
-/// `close` takes the driver down afterwards; what it leaves behind is in the audit.
+pub use ring::TxRing;
+
+use crate::clock::{Core, Interrupt};
+use crate::open::Load;
+use crate::result::{Cost, Count, Failure, HANDED, Measured, work_of};
+use crate::watch::{Unwatched, Watch};
+use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform, pcie};
+use doorbell_drivers::Driver;
+use doorbell_seam::{Device, Host, Span};
+use std::fmt::Write;
+
+/// What the file of a driver speaks of: the traits, their types, and what runs it.
+pub mod prelude {
+    pub use super::TxRing;
+    pub use crate::Unwatched;
+    pub use crate::clock::Interrupt;
+    pub use crate::open::Load;
+    pub use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+    pub use doorbell_packet::Packet;
+    pub use doorbell_seam::{Coherent, Direction, Fence, Host, Mapped, Reg, Span, Work};
+}
+
+/// A machine with one core and `device` on a link of PCI Express: 64 MiB of memory, each access checked to the byte,
+/// 150 ns each way over the link and 250 ns to memory. The CPU's work is counted and costs nothing.
 ///
-/// The work is priced by the machine's [`Costs`](doorbell_bus::Costs), and shown in cycles of a clock of `ghz`.
+/// # Errors
+/// A generation or a number of lanes that there is not.
+pub fn on_pcie<D: Device<Pcie>>(generation: u32, lanes: u32, device: D) -> Result<Machine<Pcie, D>, pcie::RulesError> {
+    let rules = pcie::Rules::new(pcie::Settings::link(generation, lanes))?;
+    let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
+    let bus = Pcie::new(Platform::new(1 << 26, 64 << 20, Guard::Byte), rules, latencies, 0xfeb0_0000);
+    Ok(Machine::new(bus, device, Costs::FREE, 1))
+}
+
+/// Sends `load` through the driver that `open` makes, whose interrupt is `line` and whose ring has room for `in_flight`
+/// packets, on core 0. `close` takes the driver down afterwards; what it leaves behind is in the audit. What `open`
+/// costs is not counted.
+///
+/// The work is priced by the machine's [`Costs`], and shown in cycles of a clock of 1 GHz: nanoseconds.
 ///
 /// # Errors
 /// When the memory is too small, or the run gets stuck: the driver waits for an interrupt that cannot come.
 pub fn meter<B, D, Dr>(
     m: &mut Machine<B, D>,
-    driver: Dr,
+    open: impl FnOnce(&mut Machine<B, D>) -> Dr,
+    close: impl Fn(Dr, &mut Machine<B, D>),
+    on: (Interrupt, u32),
+    load: &Load,
+) -> Result<Measured, Failure>
+where
+    B: Bus,
+    D: Device<B>,
+    Dr: Driver<Machine<B, D>>,
+{
+    meter_watched(m, open, close, on, load, 1.0, &mut Unwatched)
+}
+
+/// As [`meter`], with a clock of `ghz`, and somebody who sees the frames or the progress.
+///
+/// # Errors
+/// As [`meter`].
+pub fn meter_watched<B, D, Dr>(
+    m: &mut Machine<B, D>,
+    open: impl FnOnce(&mut Machine<B, D>) -> Dr,
     close: impl Fn(Dr, &mut Machine<B, D>),
     (line, in_flight): (Interrupt, u32),
     load: &Load,
@@ -37,6 +86,7 @@ where
     D: Device<B>,
     Dr: Driver<Machine<B, D>>,
 {
+    let driver = open(m);
     if watch.wants_frames() {
         m.bus.platform_mut().capture();
     }
@@ -46,7 +96,7 @@ where
         cores.push(Core::new(driver, source, line, in_flight as usize));
     }
     let (before, begin) = (m.ledger().clone(), m.now());
-    let end = open::drive(m, &mut cores, load.packets(1), watch)?;
+    let end = crate::open::drive(m, &mut cores, load.packets(1), watch)?;
     let ledger = m.ledger().since(&before);
     let costs = Cost::of(&work_of(m), (ledger.mmio_writes + ledger.mmio_reads + ledger.fences, m.stalled()), ghz);
     let mut audit = Vec::new();
@@ -72,6 +122,21 @@ where
         latency,
         audit,
     })
+}
+
+/// Each count of a packet that is not zero, a line each.
+///
+/// # Errors
+/// What does not add up: then it is no bill.
+pub fn bill(m: &Measured) -> Result<String, Failure> {
+    if !m.is_sound() {
+        return Err(Failure::Run(m.audit.join("\n")));
+    }
+    let mut text = format!("{} packets in {}\n", m.packets, m.elapsed);
+    for (name, each) in m.per_packet().into_iter().filter(|(_, each)| *each > 0.0) {
+        let _ = writeln!(text, "{name:24}{each:10.3}");
+    }
+    Ok(text)
 }
 
 /// What was taken and not given back, and packets that did not leave.

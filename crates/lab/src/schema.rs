@@ -24,7 +24,7 @@ pub fn of_scenarios() -> Value {
         "description": "Name of a profile, or path of a .toml file beside this one",
     });
     document("Doorbell scenario", about, &["name", "about", "system", "profile"], &profile, |rig| {
-        tables(&rig.keys(), &|key| setting(key), &[])
+        tables(&rig.keys(), &|key| setting(key, false), &[])
     })
 }
 
@@ -35,6 +35,15 @@ pub fn of_profiles() -> Value {
         let must: Vec<&str> = keys.iter().filter(|k| k.default.is_none()).map(|k| k.name).collect();
         tables(&keys, &|key| entry(key), &must)
     })
+}
+
+/// What may be set of `rig` where a number that stands alone is in its key's own unit, as with `--set`: a table of
+/// `"traffic.burst" = 8`, or of tables with `burst = 8` in `[traffic]`.
+pub fn of_settings(rig: &Rig) -> Value {
+    let keys = rig.keys();
+    let (mut properties, _) = tables(&keys, &|key| setting(key, true), &[]);
+    properties.extend(keys.iter().map(|key| (key.name.to_owned(), setting(key, true))));
+    json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
 /// Heads, and the tables of the system that is named among them.
@@ -89,8 +98,8 @@ fn tables(keys: &[&'static Key], of: &dyn Fn(&Key) -> Value, must: &[&str]) -> (
     (all, required)
 }
 
-/// `"64 B"`, `24`, `"full"`, `true`.
-fn setting(key: &Key) -> Value {
+/// `"64 B"`, `24`, `"full"`, `true`; and any number without its unit, if it may stand alone.
+fn setting(key: &Key, alone: bool) -> Value {
     let mut any = Vec::new();
     if !key.words.is_empty() {
         any.push(json!({ "enum": key.words }));
@@ -101,11 +110,13 @@ fn setting(key: &Key) -> Value {
     match key.kind {
         Kind::Number { .. } | Kind::Among { .. } => {
             any.push(json!({ "type": "string", "pattern": quantity(key.unit()) }));
-            if key.unit().is_empty() || key.is_count() {
+            if alone || key.unit().is_empty() || key.is_count() {
                 any.push(plain_number(key));
             }
         }
         Kind::Choice => {}
+        // What stands alone is taken as it is written, so `7` is a file's name, too.
+        Kind::File if alone => any.push(json!({ "type": ["string", "number", "boolean"] })),
         Kind::File => any.push(json!({ "type": "string" })),
     }
     described(key, json!({ "anyOf": any }))
@@ -288,7 +299,7 @@ mod tests {
         for rig in RIGS {
             for (key, _) in Values::defaults(&rig.keys()).iter() {
                 let Some(default) = key.default.filter(|d| !d.is_empty()) else { continue };
-                assert!(checker(&setting(key)).is_valid(&json!(default)), "{}: {default}", key.name);
+                assert!(checker(&setting(key, false)).is_valid(&json!(default)), "{}: {default}", key.name);
             }
         }
     }

@@ -7,9 +7,20 @@ mod own_device;
 mod own_driver;
 
 use doorbell_bus::{Costs, Fixed, Guard, Machine, Platform};
-use doorbell_lab::clock::Interrupt;
-use doorbell_lab::{Unwatched, open, own};
-use doorbell_seam::Span;
+use doorbell_lab::own::{self, prelude::*};
+use doorbell_packet::{More, Piece};
+use doorbell_seam::{Buf, Place};
+
+/// A sink that keeps what it gets.
+#[derive(Default)]
+struct Kept(Vec<(Buf, u32)>);
+
+impl Sink for Kept {
+    fn sent(&mut self, b: Buf, cookie: u32, _last: bool) {
+        self.0.push((b, cookie));
+    }
+    fn received(&mut self, _: Packet, _: bool) {}
+}
 
 #[test]
 fn the_examples_run() {
@@ -17,23 +28,70 @@ fn the_examples_run() {
     own_device::main().unwrap();
 }
 
-/// What a careless driver leaves behind is told.
+/// What it shows a newcomer fits on a page, comments and blank lines among it.
+#[test]
+fn a_driver_is_sixty_lines() {
+    let lines = include_str!("../../../examples/own_driver.rs").lines();
+    assert!(lines.clone().count() <= 60 && lines.clone().all(|l| l.chars().count() <= 120), "{}", lines.count());
+}
+
+/// What a careless driver leaves behind is told, and is no bill.
 #[test]
 fn a_leak_is_told() {
     let bus = Fixed::new(Platform::new(1 << 32, 16 << 20, Guard::Byte), Span::from_ns(100));
     let mut m = Machine::new(bus, own_device::Nic::default(), Costs::FREE, 1);
-    let driver = own_device::Mine::open(&mut m);
-    let load = open::Load::Pktgen { size: 60, burst: 8, rate: None, packets: 100, checksum: false };
-    let m = own::meter(
-        &mut m,
-        driver,
-        |_, m| drop(doorbell_seam::Host::buffer(m, 64, doorbell_seam::Place::ANY)),
-        (Interrupt::Message(0), 256),
-        &load,
-        1.0,
-        &mut Unwatched,
-    );
-    let m = m.unwrap();
+    let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 100, checksum: false };
+    let careless = |_, m: &mut Machine<_, _>| drop(m.buffer(64, Place::ANY));
+    let m = own::meter(&mut m, own_device::Mine::open, careless, (Interrupt::Message(0), 255), &load).unwrap();
     assert_eq!(m.packets, 100);
     assert!(m.audit.iter().any(|w| w.starts_with("buffers taken and released")), "{:?}", m.audit);
+    let why = own::bill(&m).unwrap_err().to_string();
+    assert!(why.contains("buffers taken and released"), "{why}");
+}
+
+/// What a ring does not take comes back whole; what it takes comes back in order, as far as it is done.
+#[test]
+fn a_ring_loses_no_packet() {
+    let bus = Fixed::new(Platform::new(1 << 32, 1 << 20, Guard::Byte), Span::from_ns(100));
+    let mut m = Machine::new(bus, own_device::Nic::default(), Costs::FREE, 1);
+    let mut ring = TxRing::new(&mut m, 4, 16).unwrap();
+    let made = |m: &mut Machine<_, _>, start, cookie| {
+        let piece = Piece { buf: m.buffer(64, Place::ANY).unwrap(), start, len: 60 };
+        Packet { cookie, ..Packet::linear(piece) }
+    };
+    // Beyond its buffer, and not linear.
+    let beyond = made(&mut m, 8, 9);
+    let back = ring.push(&mut m, beyond, |_| 0u64);
+    let Tx::Dropped(Packet { head: Piece { buf, start: 8, len: 60 }, cookie: 9, .. }) = back else {
+        panic!("{back:?}")
+    };
+    m.release(buf);
+    let mut pieces = made(&mut m, 0, 10);
+    pieces.more = Some(Box::new(More { frags: vec![Piece::whole(m.buffer(64, Place::ANY).unwrap())], list: vec![] }));
+    let Tx::Dropped(back) = ring.push(&mut m, pieces, |_| 0u64) else { panic!() };
+    assert_eq!(back.len(), 124);
+    back.release(&mut m);
+    assert_eq!((ring.tail(), ring.is_full()), (0, false));
+    let send = |m: &mut Machine<_, _>, ring: &mut TxRing, cookie| {
+        let p = made(m, 2, cookie);
+        ring.push(m, p, |to| [to.iova().0, u64::from(to.len())])
+    };
+    for cookie in 0..3 {
+        assert_eq!(send(&mut m, &mut ring, cookie), Tx::Ok);
+    }
+    assert_eq!((ring.tail(), ring.is_full()), (3, true));
+    let Tx::Busy(back) = send(&mut m, &mut ring, 3) else { panic!() };
+    back.release(&mut m);
+    let mut up = Kept::default();
+    let n = ring.reclaim(&mut m, &mut up, |h, area, at| {
+        assert_eq!(h.load::<u64>(area, at + 8), 60, "a descriptor stands there");
+        at < 32
+    });
+    assert_eq!((n, up.0.iter().map(|s| s.1).collect::<Vec<_>>()), (2, vec![0, 1]));
+    assert_eq!(send(&mut m, &mut ring, 4), Tx::Ok);
+    assert_eq!(ring.tail(), 0, "around");
+    up.0.into_iter().for_each(|(buf, _)| m.release(buf));
+    ring.release(&mut m);
+    let l = m.ledger();
+    assert_eq!((l.maps, l.buffers_taken), (l.unmaps, l.buffers_released));
 }

@@ -583,7 +583,7 @@ pub const STATUS_AT: u32 = 12;
 pub const DD: u8 = 1 << 0;
 
 /// The legacy transmit descriptor (section 3.3.3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct LegacyTx {
     /// Where the data are.
@@ -604,6 +604,10 @@ pub struct LegacyTx {
 const _: () = assert!(size_of::<LegacyTx>() == DESCRIPTOR as usize);
 
 impl LegacyTx {
+    /// So many bytes at `address`, to be sent with `cmd` alone.
+    pub fn new(address: u64, length: u16, cmd: u8) -> LegacyTx {
+        LegacyTx { address: address.into(), length: length.into(), cmd, ..LegacyTx::default() }
+    }
     /// Command: the packet ends here.
     pub const EOP: u8 = 1 << 0;
     /// Command: append the FCS.

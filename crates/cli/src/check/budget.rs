@@ -33,6 +33,22 @@ use toml_edit::{Document, Item, TableLike, Value};
 /// Parts of a result that have numbers.
 pub(super) const GROUPS: [&str; 5] = ["per_packet", "ledger", "rates", "latency_ns", "device_counters"];
 
+/// What a budget may begin with, and what that is.
+pub(super) const HEADS: [(&str, &str); 8] = [
+    ("about", "One line"),
+    ("scenario", "What is run in the lab: a name, or a .toml file beside this one"),
+    ("device", "Or the device that was served, whose report is held"),
+    ("profile", "Instead of the scenario's own: a name, or a .toml file beside this one"),
+    ("bus", "By which bus's rules the served device was counted"),
+    ("seed", "As --seed"),
+    ("set", "As --set; later ones win"),
+    ("budget", "What is held: a number of the result, and what it may be"),
+];
+
+/// The forms of a bound, and what each is. A number alone is the first.
+pub(super) const FORMS: [(&str, &str); 3] =
+    [("max", "At the most"), ("min", "At least"), ("exact", "This and no other, on nine digits")];
+
 /// What a number may be.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Bounds {
@@ -98,15 +114,15 @@ impl Budget {
         Ok(Budget::parse(file, text)?)
     }
 
-    fn parse(file: &str, text: String) -> Result<Budget, InputError> {
-        const HEADS: [&str; 8] = ["about", "scenario", "device", "profile", "bus", "seed", "set", "budget"];
+    pub(super) fn parse(file: &str, text: String) -> Result<Budget, InputError> {
+        let heads = HEADS.map(|(name, _)| name);
         let r = Reader { file, text: &text };
         let d = Document::parse(text.as_str()).map_err(|e| r.error(r.line(e.span()), e.message()))?;
         for (name, _) in d.iter() {
-            if !HEADS.contains(&name) {
-                let near = nearest(name, HEADS.into_iter()).unwrap_or_default();
+            if !heads.contains(&name) {
+                let near = nearest(name, heads.into_iter()).unwrap_or_default();
                 let what =
-                    format!("`{name}` is not allowed here; the nearest is `{near}`; allowed: {}", HEADS.join(", "));
+                    format!("`{name}` is not allowed here; the nearest is `{near}`; allowed: {}", heads.join(", "));
                 return Err(r.error(r.key_line(d.as_table(), name), what));
             }
         }
@@ -300,18 +316,19 @@ fn lines(r: &Reader<'_>, d: &Document<&str>) -> Result<Vec<Line>, InputError> {
 }
 
 fn line(r: &Reader<'_>, of: &dyn TableLike, key: &str, item: &Item, path: Vec<String>) -> Result<Line, InputError> {
-    const FORMS: [&str; 3] = ["max", "min", "exact"];
+    let forms = FORMS.map(|(name, _)| name);
     let at = r.key_line(of, key);
-    let name: String = path.join(".").chars().filter(|c| !c.is_whitespace()).collect();
+    let whole = path.join(".");
+    let name = whole.split('+').map(str::trim).collect::<Vec<_>>().join("+");
     let wrong = |what: String| r.error(at, format!("`{name}` {what}"));
     let form = "must be a number (a ceiling) or { max = N }, { min = N }, { min = N, max = M }, { exact = N }";
     let bounds = match (as_number(item), item.as_table_like()) {
         (Some(max), _) => Bounds::Between { min: None, max: Some(max) },
         (None, None) => return Err(wrong(form.to_owned())),
         (None, Some(parts)) => {
-            if let Some((odd, _)) = parts.iter().find(|(k, _)| !FORMS.contains(k)) {
-                let near = nearest(odd, FORMS.into_iter()).unwrap_or_default();
-                return Err(wrong(format!("has `{odd}`; the nearest is `{near}`; allowed: {}", FORMS.join(", "))));
+            if let Some((odd, _)) = parts.iter().find(|(k, _)| !forms.contains(k)) {
+                let near = nearest(odd, forms.into_iter()).unwrap_or_default();
+                return Err(wrong(format!("has `{odd}`; the nearest is `{near}`; allowed: {}", forms.join(", "))));
             }
             let part = |k: &str| match parts.get(k) {
                 None => Ok(None),

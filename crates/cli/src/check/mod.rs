@@ -10,6 +10,7 @@
 
 mod budget;
 mod measured;
+mod schema;
 mod show;
 
 use crate::args::{Check, CheckFormat};
@@ -19,6 +20,7 @@ use crate::{DONE, Error, MISSED, plan};
 use budget::{Bounds, Budget, Line, Of};
 use doorbell_lab::result::rounded;
 use measured::Measured;
+pub(crate) use schema::schema;
 use std::io::Write;
 
 /// A line of a budget, beside what was measured.

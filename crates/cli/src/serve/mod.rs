@@ -32,20 +32,32 @@ use metrics::Metrics;
 use std::path::Path;
 use uplink::Uplink;
 
-/// Names of all devices that can be served, with a word about each.
+/// Names of all devices that can be served.
+pub(crate) fn devices() -> impl Iterator<Item = &'static str> {
+    DEVICES.iter().map(|d| d.name).chain(virtual_io::KINDS.iter().map(|k| k.name))
+}
+
+/// Names of the buses by whose rules they can be counted.
+pub(crate) fn buses() -> impl Iterator<Item = &'static str> {
+    PLATFORMS.iter().map(|p| p.name)
+}
+
 fn known() -> String {
-    DEVICES.iter().map(|d| d.name).chain(virtual_io::KINDS.iter().map(|k| k.name)).collect::<Vec<_>>().join(", ")
+    devices().collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a device of this name can be served, or what can.
 pub(crate) fn device(name: &str) -> Result<(), String> {
-    let found = DEVICES.iter().any(|d| d.name == name);
-    if found { Ok(()) } else { Err(format!("no device is called `{name}`; there are: {}", known())) }
+    if devices().any(|d| d == name) {
+        Ok(())
+    } else {
+        Err(format!("no device is called `{name}`; there are: {}", known()))
+    }
 }
 
 /// What a report says of the bus of this name, or which there are.
 pub(crate) fn bus(name: &str) -> Result<&'static str, String> {
-    let names = || PLATFORMS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+    let names = || buses().collect::<Vec<_>>().join(", ");
     Platform::find(name).map(|p| p.about).ok_or_else(|| format!("no bus is called `{name}`; there are: {}", names()))
 }
 
@@ -70,8 +82,7 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
     let mac = args.mac.as_deref().map(station).transpose()?;
     let named = args.bus.as_deref().unwrap_or(entry.bus);
     let platform = Platform::find(named).ok_or_else(|| {
-        let names: Vec<&str> = PLATFORMS.iter().map(|p| p.name).collect();
-        Error::input(format!("--bus {named}: allowed are {}", names.join(", ")))
+        Error::input(format!("--bus {named}: allowed are {}", buses().collect::<Vec<_>>().join(", ")))
     })?;
     if (named == "axi") != (entry.bus == "axi") {
         return Err(Error::input(format!(
@@ -211,4 +222,13 @@ mod tests {
             assert!(station(wrong).is_err(), "{wrong}");
         }
     }
+}
+
+/// A report with one of everything, as a program reads it.
+#[cfg(test)]
+pub(crate) fn a_report() -> String {
+    let ledger = vec![("wire_frames", "", 1)];
+    let report =
+        report::Report { device: "e1000", bus: "", connected: true, clients: 1, ledger, counters: vec![("x", 1)] };
+    report.show(crate::args::Format::Json)
 }

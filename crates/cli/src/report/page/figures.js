@@ -26,7 +26,7 @@ function both(row) {
   const published = String(row.published);
   const decimals = published.includes(".") ? published.split(".")[1].length : 0;
   if (row.measured === null) return [published, "?"];
-  if (row.role === "exact") return [num(row.published, 15), num(row.measured, 15)];
+  if (row.role === "exact" && !row.tolerance) return [num(row.published, 15), num(row.measured, 15)];
   const whole = Math.abs(row.measured) < 1 ? 1 : Math.floor(Math.log10(Math.abs(row.measured))) + 1;
   const shown = row.measured.toLocaleString("en-US", {
     minimumFractionDigits: decimals,

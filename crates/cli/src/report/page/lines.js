@@ -12,6 +12,14 @@ const frame = (width) => ({ width, height: width < 420 ? 210 : 240, marginTop: 1
 const grid = () => Plot.gridY({ stroke: "var(--rule)", strokeOpacity: 1, ticks: 5 });
 const axis = (ticks) => ({ label: null, ticks, tickFormat: (v) => num(v, 3), nice: true, zero: true, insetTop: 4 });
 
+/** The ticks of a scale of powers, as many as have room: 1, 2 and 5 of each, or 1 alone. */
+function powers([least, most], room) {
+  const of = (digits) => d3.range(Math.floor(Math.log10(least)), Math.ceil(Math.log10(most)) + 1)
+    .flatMap((power) => digits.map((digit) => digit * 10 ** power)).filter((x) => x >= least * 0.999 && x <= most * 1.001);
+  const all = of([1, 2, 5]);
+  return all.length <= room ? all : of([1]);
+}
+
 /** One series of several runs over time. */
 function seriesChart(name, runs, labels) {
   const [title, unit] = NAMES[name] ?? [words(name), ""];
@@ -85,12 +93,13 @@ function latencyOf(runs, labels) {
   const of = runs[has.indexOf(true)].latency_of;
   const spread = d3.extent(lines.flat(), (d) => d.us);
   const wide = spread[1] / spread[0] > 8;
+  const same = runs.every((r) => Object.entries(runs[0].latency_ns).every(([q, ns]) => Math.abs(r.latency_ns[q] - ns) <= ns / 100));
   return el("div", { class: "panel" }, chart({
     title: "Latency",
-    about: `${of}: share of packets that take at most so many µs`,
+    about: `${of}: share of packets that take at most so many µs${runs.length > 1 && same ? "; the same within 1 %" : ""}`,
     draw: (width) => Plot.plot({
       ...frame(width), marginLeft: 48,
-      x: { type: wide ? "log" : "linear", label: "µs", labelArrow: "none", ticks: width < 420 ? 3 : 6, tickFormat: (x) => num(x, 3), nice: true },
+      x: { type: wide ? "log" : "linear", label: "µs", labelArrow: "none", ticks: wide ? powers(spread, width < 420 ? 4 : 7) : width < 420 ? 3 : 6, tickFormat: (x) => num(x, 3), nice: !wide },
       y: { label: null, domain: [0, 100], ticks: 5, tickFormat: (y) => `${y} %` },
       color: { type: "identity" },
       marks: [
@@ -150,7 +159,7 @@ function curveOf(curve, labels) {
     about: `over ${curve.key} (${curve.about}${curve.unit ? `, ${curve.unit}` : ""}). ${paying(curve, labels)}`,
     draw: (width) => Plot.plot({
       ...frame(width), marginLeft,
-      x: { type: log ? "log" : "linear", label: curve.unit || null, labelArrow: "none", ticks: width < 420 ? 4 : 7, tickFormat: (x) => num(x, 4) },
+      x: { type: log ? "log" : "linear", label: curve.unit || null, labelArrow: "none", ticks: log ? powers(d3.extent(all, (d) => d.x), width < 420 ? 4 : 7) : width < 420 ? 4 : 7, tickFormat: (x) => num(x, 4) },
       y: axis(5),
       color: { type: "identity" },
       marks: [
@@ -186,20 +195,30 @@ function sensitivityOf(system, id) {
     const at = Number(select.value);
     return found.constants.filter((c) => c.changes[at]).map((c) => ({ c, by: c.changes[at] })).sort((a, b) => Math.abs(b.by) - Math.abs(a.by)).slice(0, 14);
   };
+  const constant = (c) => system.constants.find((k) => k.key === c.key);
+  // A share of the value, or what it takes to the next value that is allowed.
+  const moved = (c) => (c.by.endsWith("%") ? c.by : `${c.by} ${constant(c)?.unit ?? ""}`.trim());
+  const name = (c) => (c.by.endsWith("%") ? c.key : `${c.key} ${moved(c)}`);
+  const told = () => {
+    const all = found.constants.filter((c) => c.changes[Number(select.value)]).length;
+    const shown = list().length;
+    return `${all} of ${count(found.constants.length, "constant")} move${all === 1 ? "s" : ""} it${shown < all ? `; the ${shown} that move it most` : ""}.`;
+  };
+  const how = el("p", { class: "soft small", text: told() });
   const figure = chart({
     title: "What a figure follows",
-    about: "change of the figure in %, when one constant is moved a little and the fits are run again",
+    about: "change of the figure in %, when one constant is moved by 1 %, or by what stands behind its name, and the fits are run again",
     draw: (width) => {
       const bars = list();
       const most = d3.max(bars, (b) => Math.abs(b.by)) || 1;
       return Plot.plot({
-        width, height: 44 + 22 * bars.length, marginLeft: Math.min(room(bars.map((b) => b.c.key)), width * 0.45), marginRight: 52, marginTop: 4, marginBottom: 26,
+        width, height: 44 + 22 * bars.length, marginLeft: Math.min(room(bars.map((b) => name(b.c))), width * 0.5), marginRight: 52, marginTop: 4, marginBottom: 26,
         x: { label: null, ticks: 4, domain: [Math.min(0, ...bars.map((b) => b.by)), Math.max(0, ...bars.map((b) => b.by)) || (bars.some((b) => b.by < 0) ? 0 : most)] },
-        y: { label: null, domain: bars.map((b) => b.c.key), padding: 0.3, tickSize: 0 },
+        y: { label: null, domain: bars.map((b) => name(b.c)), padding: 0.3, tickSize: 0 },
         color: { type: "identity" },
         marks: [
           Plot.gridX({ stroke: "var(--rule)", strokeOpacity: 1, ticks: 4 }),
-          Plot.barX(bars, { x: "by", y: (b) => b.c.key, fill: (b) => (b.by < 0 ? "var(--c1)" : "var(--c0)"), rx: 1.5 }),
+          Plot.barX(bars, { x: "by", y: (b) => name(b.c), fill: (b) => (b.by < 0 ? "var(--c1)" : "var(--c0)"), rx: 1.5 }),
           Plot.ruleX([0], { stroke: "var(--soft)" }),
         ],
       });
@@ -208,18 +227,19 @@ function sensitivityOf(system, id) {
       const bars = list();
       return elements(svg, "bar", "rect").map((node) => {
         const { c, by } = bars[node.__data__];
-        const constant = system.constants.find((k) => k.key === c.key);
+        const from = constant(c);
         return {
-          node, label: `${c.key} moved by ${c.by}: ${percent(by / 100, 3)}`,
-          what: () => pairs(c.key, [["moved by", c.by], ["figure", percent(by / 100, 3)], ["how", c.fitted ? "fitted, so moved alone" : "fits run again"], ["source", constant?.source]]),
+          node, label: `${c.key} moved by ${moved(c)}: ${percent(by / 100, 3)}`,
+          what: () => pairs(c.key, [["is", from && `${num(from.value)} ${from.unit}`.trim()], ["moved by", moved(c)], ["figure", percent(by / 100, 3)], ["how", c.fitted ? "fitted, so moved alone" : "fits run again"], ["source", from?.source]]),
         };
       });
     },
-    table: { heads: ["constant", "moved by", "figure, %"], rows: () => list().map(({ c, by }) => [c.key, c.by, num(by)]) },
+    table: { heads: ["constant", "moved by", "figure, %"], rows: () => list().map(({ c, by }) => [c.key, moved(c), num(by)]) },
   });
   select.addEventListener("change", () => {
-    figure.querySelector("details")?.replaceWith(asTable("What a figure follows", { heads: ["constant", "moved by", "figure, %"], rows: () => list().map(({ c, by }) => [c.key, c.by, num(by)]) }));
+    how.textContent = told();
+    figure.querySelector("details")?.replaceWith(asTable("What a figure follows", { heads: ["constant", "moved by", "figure, %"], rows: () => list().map(({ c, by }) => [c.key, moved(c), num(by)]) }));
     figure.redraw();
   });
-  return el("div", { class: "panel" }, el("p", {}, el("label", { for: id, text: "Figure " }), select), figure);
+  return el("div", { class: "panel" }, el("p", {}, el("label", { for: id, text: "Figure " }), select), how, figure);
 }
