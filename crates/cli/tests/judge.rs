@@ -74,8 +74,8 @@ fn behind_a_drop_and_at_low_load_dim_is_dominated() {
 fn trains_is_dominated_in_few_random_scenarios() {
     let all = judge(&["axienet-random", "--seeds", "1-60"]);
     assert_eq!(all["runs"], 60);
-    // Of a thousand it is 1.8 %, of which two are here.
-    assert!(all["dominated"].as_array().unwrap().len() <= 2, "{}", all["dominated"]);
+    // Of a thousand it is 0.7 %, of which one is here.
+    assert!(all["dominated"].as_array().unwrap().len() <= 1, "{}", all["dominated"]);
     let count = |side: &str, what: &str| {
         let row = all["sides"].as_array().unwrap().iter().find(|s| s["side"] == side).unwrap();
         row[what].as_u64().unwrap()

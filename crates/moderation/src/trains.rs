@@ -12,10 +12,11 @@
 //! for. And a chance of few packets close together does not fill it: at 10 packets a millisecond, at random,
 //! that happens to one in some millions.
 //!
-//! **How many.** [`SHORT`] packets. Each 2048 ([`LONG`]) packets the count is judged: if the interrupts were as many as it says, it becomes
-//! four times as much, up to all that the device can count: three steps, 75 ms of full packets at 1 Gbit/s. If they were more, by an eighth,
-//! the timer ended waits: no train is so long, or a sender has no more under way (a window
-//! of TCP below the count) and would wait for acknowledgments that wait for its packets. Then it is a quarter, for four times as long.
+//! **How many.** [`SHORT`] packets. After every 1024 packets ([`JUDGED`]) and eight waits the count is judged. If the interrupts were as many as it says,
+//! it holds; and when it has held for 3072 waits ([`HOLD`]), it becomes four times as much, up to all that the device can count: three steps, 150 ms
+//! at 1 Gbit/s. A high count takes few interrupts from a load that lasts, and makes the packets late of one that does not; so a
+//! load has to last. If the interrupts were more, by an eighth, the timer ended waits: no train is so long, or a sender has no more under way (a window
+//! of TCP below the count) and would wait for acknowledgments that wait for its packets. Then it is a quarter, and has to hold four times as long.
 //!
 //! **How long.** With a timer that each packet restarts ([`Period::Completion`]) the silence that ends a train
 //! is one full packet of the link and one unit of the timer, in whole units: shorter, and a saturated link looks silent;
@@ -26,7 +27,8 @@
 //! **What it cannot do.** Evenly spaced packets that are further apart than the silence but nearer than
 //! `REACH` cannot be joined with such a timer, and wait for it in vain. Around that distance, 25 packets a millisecond at 1 Gbit/s,
 //! random traffic takes it to and fro between one packet and four. It does not know how long a burst will be: one of 32
-//! takes eight interrupts at a count of four. The way to saturation takes 700 interrupts; net_dim's
+//! takes eight interrupts at a count of four. Of a burst of six small packets the fourth interrupts, and all are there when the poll
+//! begins; the timer that runs behind them interrupts again, for nothing. The way to saturation takes 1400 interrupts; net_dim's
 //! straightest is 256.
 //!
 //! The constants were chosen on random loads (`docs/moderation.md`), and held against others that had no part in the choice.
@@ -37,8 +39,10 @@ use crate::link::{Limits, Link};
 
 /// Packets for which a train is waited for that is not yet a long one.
 pub const SHORT: u16 = 4;
-/// Packets after which four times as many are waited for.
-pub const LONG: u64 = 2048;
+/// Packets after which the count is judged, and eight waits more.
+pub const JUDGED: u64 = 1024;
+/// How long a load fills a count until four times as many are waited for, in waits.
+pub const HOLD: u64 = 3072;
 /// What a packet pays into the account, in waits.
 pub const REACH: u64 = 3;
 /// Packets' worth with which waiting begins.
@@ -61,6 +65,8 @@ pub struct Trains {
     mark: u64,
     /// Packets and interrupts since when it is.
     from: (u64, u64),
+    /// When it will have held for long enough to become more.
+    grows_ns: u64,
     setting: Setting,
     direction: Direction,
     /// The most packets that the device counts.
@@ -95,6 +101,7 @@ impl Trains {
             threshold_ns: if most > 1 { ENTER * reach_ns } else { u64::MAX },
             mark: 0,
             from: (0, 0),
+            grows_ns: 0,
             setting: Setting { period, ..Setting::IMMEDIATE },
             direction,
             most,
@@ -123,23 +130,29 @@ impl Trains {
         Setting { delay_ns, packets, period }
     }
 
-    /// What is not for every sample: waiting begins or ends, or for another number. So much is in the account.
+    /// What is not for every sample: waiting begins or ends, or its count is judged. So much is in the account.
     #[cold]
     #[inline(never)]
     fn turn(&mut self, events: u64, credit_ns: u64) -> Option<Setting> {
-        let count = self.setting.packets;
+        let (count, now) = (self.setting.packets, self.until_ns.wrapping_sub(credit_ns));
         let (packets, interrupts) = (self.packets.wrapping_sub(self.from.0), events.wrapping_sub(self.from.1));
+        let full = packets.saturating_mul(8) >= interrupts.saturating_mul(7 * u64::from(count));
         let next = match count {
             1 => SHORT,
             _ if credit_ns < self.threshold_ns => 1,
-            n if packets.saturating_mul(8) >= interrupts.saturating_mul(7 * u64::from(n)) => n.saturating_mul(4),
-            n => n.div_ceil(4).max(SHORT),
+            n if !full => n.div_ceil(4).max(SHORT),
+            n if now < self.grows_ns => n,
+            n => n.saturating_mul(4),
         };
         let next = next.min(self.most);
         self.threshold_ns = if next > 1 { LEAVE } else { ENTER } * self.reach_ns;
         self.from = (self.packets, events);
-        // What was too much is not tried again soon.
-        self.mark = self.packets.saturating_add(if next < count { 4 * LONG } else { LONG });
+        self.mark = self.packets.saturating_add(JUDGED + 8 * u64::from(next));
+        if next != count || !full {
+            // What was too much is not tried again soon.
+            let times = if next < count { 4 } else { 1 };
+            self.grows_ns = now.saturating_add(times * HOLD * u64::from(self.wait_ns));
+        }
         if next == count {
             return None;
         }
@@ -248,17 +261,18 @@ mod tests {
         let mut r = Run::new();
         r.after(0, 32);
         for _ in 0..100 {
-            assert_eq!(r.after(10_000_000, 4), SHORT);
+            r.after(10_000_000, 4);
+            assert_eq!(r.after(20_000, 2), SHORT);
         }
     }
 
     #[test]
     fn saturation_ends_with_all_that_the_device_counts() {
         let mut r = Run::new();
-        assert_eq!(r.saturate(600), SHORT);
-        assert_eq!(r.saturate(2_000), 16);
-        assert_eq!(r.saturate(2_048), 64);
-        assert_eq!(r.saturate(2_048), 255);
+        // Each count holds for 40 ms, 3250 packets, and until it is judged.
+        for (packets, count) in [(3_200, SHORT), (1_200, 16), (2_000, 16), (2_500, 64), (500, 64), (4_500, 255)] {
+            assert_eq!(r.saturate(packets), count);
+        }
         assert_eq!(r.saturate(1_000_000), 255);
     }
 
@@ -270,8 +284,8 @@ mod tests {
         let samples = (1..).find(|_| r.after(181 * 12_304 + 13_000, 181) == 64).unwrap();
         assert!(samples <= 24, "{samples}");
         // And not again soon.
-        assert_eq!(r.saturate(8_000), 64);
-        assert_eq!(r.saturate(300), 255);
+        assert_eq!(r.saturate(12_000), 64);
+        assert_eq!(r.saturate(3_000), 255);
     }
 
     #[test]

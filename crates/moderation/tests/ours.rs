@@ -210,7 +210,7 @@ fn saturation_takes_no_more_interrupts_than_net_dims() {
 }
 
 #[test]
-fn the_way_to_saturation_takes_700_interrupts_and_net_dims_256_at_least() {
+fn the_way_to_saturation_takes_1400_interrupts_and_net_dims_256_at_least() {
     let interrupts_until_255 = |changes: &[(u64, Setting)], served: &[(u64, u64)]| {
         let end = changes.iter().find(|c| c.1.packets == 255).unwrap().0;
         let mut all: Vec<u64> = served.iter().map(|s| s.1).filter(|at| *at < end).collect();
@@ -220,7 +220,9 @@ fn the_way_to_saturation_takes_700_interrupts_and_net_dims_256_at_least() {
     let mut ours = Queue::new(trains(GIGABIT));
     ours.run(even(0, 2_000 * MS, FULL_NS));
     let n = interrupts_until_255(&ours.changes, &ours.served);
-    assert!((650..720).contains(&n), "{n}");
+    assert!((1_300..1_400).contains(&n), "{n}");
+    let at = ours.changes.iter().find(|c| c.1.packets == 255).unwrap().0;
+    assert!((140 * MS..160 * MS).contains(&at), "{at} ns");
     let mut theirs = Queue::new(dim());
     theirs.run(even(0, 2_000 * MS, FULL_NS));
     assert!(interrupts_until_255(&theirs.changes, &theirs.served) >= 192);
