@@ -125,7 +125,7 @@ impl Pcie {
             Toward::Device => (&mut self.down, Link::PcieDown),
         };
         let Interval { start, end } = lane.send(at, bytes);
-        self.platform.note(start, end, What::Bus(link, Crossing { name, at: Iova(place), bytes, count }));
+        self.platform.note(start, end, || What::Bus(link, Crossing { name, at: Iova(place), bytes, count }));
         end + self.latencies.link
     }
 

@@ -239,14 +239,14 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     /// For the trace: the entered core made a call that began at `from` and is over.
     #[inline(always)]
     pub fn mark(&mut self, from: Time, call: Call) {
-        self.note(from, Step::Call(call));
+        self.note(from, || Step::Call(call));
     }
 
     /// For the trace: what the entered core has done since `from`.
     #[inline(always)]
-    pub(crate) fn note(&mut self, from: Time, step: Step) {
-        let what = What::Core(self.entered as u16, step);
-        self.bus.platform_mut().note(from, self.core.now, what);
+    pub(crate) fn note(&mut self, from: Time, step: impl FnOnce() -> Step) {
+        let (core, until) = (self.entered as u16, self.core.now);
+        self.bus.platform_mut().note(from, until, || What::Core(core, step()));
     }
 
     /// The entered core waits.
@@ -264,7 +264,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         match self.bus.platform_mut().map(b.addr() + u64::from(range.start), range.end - range.start, dir) {
             Ok((iova, took)) => {
                 self.stall(took);
-                self.note(began, Step::Map(Lent { at: iova, len: range.end - range.start, dir }));
+                self.note(began, || Step::Map(Lent { at: iova, len: range.end - range.start, dir }));
                 Ok(Mapped::new(b, range, iova, dir))
             }
             Err(why) => Err(MapError { buf: b, why }),
@@ -289,7 +289,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.device.mmio_write(&mut self.bus, arrival, r, size, v);
         self.stalled += self.costs.mmio_write;
         self.core.now += self.costs.mmio_write;
-        self.note(began, Step::Write(r, size));
+        self.note(began, || Step::Write(r, size));
         self.look_ahead();
     }
 }
@@ -304,7 +304,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         let answered = self.bus.register_answer(arrival, 4);
         self.stalled += answered.since(self.core.now);
         self.core.now = self.core.now.max(answered);
-        self.note(began, Step::Read(r, 4));
+        self.note(began, || Step::Read(r, 4));
         // The answer pushed the device's earlier writes before it.
         self.bus.deliver(self.core.now);
         self.look_ahead();
@@ -347,7 +347,17 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
             panic!("{range:?} of a buffer of {} bytes to {offset} of an area of {}", from.len(), to.len());
         };
         self.memory().cpu_copy(from.addr() + u64::from(range.start), to.addr() + u64::from(offset), len as usize);
-        self.note(self.core.now, Step::Copy(to.iova() + u64::from(offset), len));
+        self.note(self.core.now, || Step::Copy(to.iova() + u64::from(offset), len));
+    }
+
+    fn copy_out(&mut self, from: &Coherent, offset: u32, to: &Buf, range: Range<u32>) {
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= to.len());
+        let Some(len) = len.filter(|n| offset.checked_add(*n).is_some_and(|end| end <= from.len())) else {
+            panic!("{offset} of an area of {} to {range:?} of a buffer of {} bytes", from.len(), to.len());
+        };
+        self.catch_up();
+        self.memory().cpu_copy(from.addr() + u64::from(offset), to.addr() + u64::from(range.start), len as usize);
+        self.note(self.core.now, || Step::CopyOut(from.iova() + u64::from(offset), len));
     }
 
     #[inline]
@@ -361,7 +371,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
             return self.map_translated(b, range, dir);
         }
         let (at, len) = (p.lend(addr, range.end - range.start, dir), range.end - range.start);
-        self.note(self.core.now, Step::Map(Lent { at, len, dir }));
+        self.note(self.core.now, || Step::Map(Lent { at, len, dir }));
         Ok(Mapped::new(b, range, at, dir))
     }
 
@@ -374,12 +384,12 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         if !p.is_identity() {
             self.stall(took);
         }
-        self.note(began, Step::Unmap(Lent { at: m.iova(), len: m.len(), dir: m.direction() }));
+        self.note(began, || Step::Unmap(Lent { at: m.iova(), len: m.len(), dir: m.direction() }));
         m.into_buf()
     }
 
     fn look<R>(&mut self, m: &Mapped, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
-        self.note(self.core.now, Step::Look(Lent { at: m.iova(), len: m.len(), dir: m.direction() }));
+        self.note(self.core.now, || Step::Look(Lent { at: m.iova(), len: m.len(), dir: m.direction() }));
         self.bytes(m.buf(), range, f)
     }
 
@@ -415,7 +425,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         self.bus.platform_mut().ledger.fences += 1;
         let began = self.core.now;
         self.stall(self.costs.fence);
-        self.note(began, Step::Fence);
+        self.note(began, || Step::Fence);
     }
 
     #[inline(always)]
@@ -427,7 +437,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         let Price { each, per_unit } = self.costs.work[kind];
         let began = self.core.now;
         self.core.now += each + per_unit * n;
-        self.note(began, Step::Work(w));
+        self.note(began, || Step::Work(w));
         match w {
             Work::Copy(_) => self.bus.platform_mut().ledger.copied_bytes += n,
             Work::Sum(_) => self.bus.platform_mut().ledger.summed_bytes += n,

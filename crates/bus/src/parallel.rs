@@ -106,8 +106,8 @@ impl Pci {
         self.platform.ledger.pci_clocks += clocks;
         let duration = self.rules.period() * clocks;
         let start = self.line.book(at, duration);
-        let crossing = Crossing { name, at: Iova(t.addr), bytes: t.bytes.into(), count: 1 };
-        self.platform.note(start, start + duration, What::Bus(Link::Pci, crossing));
+        let crossing = || Crossing { name, at: Iova(t.addr), bytes: t.bytes.into(), count: 1 };
+        self.platform.note(start, start + duration, || What::Bus(Link::Pci, crossing()));
         start + duration
     }
 

@@ -131,7 +131,7 @@ impl<B: Bus, D: Device<Partitions<B>> + Hypercalls<B>> Hypervisor for Machine<Pa
         let (answer, back) = self.outside(|d, b, at| d.hcall(b, at, call, &all));
         self.idle_until(back);
         let spent = self.now().since(called);
-        self.note(called, Step::Hcall(call));
+        self.note(called, || Step::Hcall(call));
         let entry = self.bus.entry(call);
         entry.times += 1;
         entry.spent += spent;
@@ -255,12 +255,13 @@ impl Vio {
 
     /// For the trace: the hypervisor copied.
     fn copied(&mut self, (at, until): (Time, Time), place: Iova, bytes: &[u8], dir: Direction) {
-        let name = match dir {
-            Direction::ToDevice => "read",
-            Direction::FromDevice => "write",
-        };
-        let crossing = Crossing { name, at: place, bytes: bytes.len() as u64, count: 1 };
-        self.platform.note(at, until, What::Bus(Link::Hypervisor, crossing));
+        self.platform.note(at, until, || {
+            let name = match dir {
+                Direction::ToDevice => "read",
+                Direction::FromDevice => "write",
+            };
+            What::Bus(Link::Hypervisor, Crossing { name, at: place, bytes: bytes.len() as u64, count: 1 })
+        });
         self.platform.note_transfer(at, until, place, bytes, dir);
     }
 }

@@ -276,7 +276,7 @@ impl Platform {
                     self.payload.drain(..len as usize);
                 }
                 What::Message(v) => {
-                    self.note(arrival, arrival, Noted::Message(v));
+                    self.note(arrival, arrival, || Noted::Message(v));
                     if let Some(m) = self.messages.get_mut(usize::from(v)).filter(|m| m.is_none()) {
                         *m = Some(arrival);
                         self.raised.push(v);
@@ -401,7 +401,7 @@ impl Platform {
         let was = *l;
         *l = if high { was.or(Some(at)) } else { None };
         if let (Some(since), false) = (was, high) {
-            self.note(since, at, Noted::Line(n));
+            self.note(since, at, || Noted::Line(n));
         }
     }
 
@@ -457,11 +457,12 @@ impl Platform {
         self.trace.take().map(|t| *t)
     }
 
-    /// Something happened.
+    /// Something happened. What it was is put together only where somebody records it: a value that is handed over
+    /// would be made on every path.
     #[inline(always)]
-    pub fn note(&mut self, from: Time, until: Time, what: Noted) {
+    pub fn note(&mut self, from: Time, until: Time, what: impl FnOnce() -> Noted) {
         if let Some(t) = &mut self.trace {
-            t.add(from, until, what);
+            t.add(from, until, what());
         }
     }
 

@@ -15,12 +15,14 @@
 //! | [`Platform`](crate::Platform) | messages, interrupt lines, frames that leave |
 //!
 //! What a device does with a transfer it does not say, but where the bytes lie does ([`Stage`]): a ring is in coherent
-//! memory, a packet in a mapped buffer or in a slot that the driver copied it to. The bytes of packets are
+//! memory, a packet in a mapped buffer, in a slot that the driver copied it to, or in one that the driver copies it out of:
+//! that is known only then, and what was noted as written to a ring becomes a packet's. The bytes of packets are
 //! kept, so that a frame on the wire can be found again in the buffer that it came from.
 //!
 //! The memory for all this is bounded by the number of packets that were asked for; what comes later is not noted.
 
 use doorbell_seam::{Direction, Hcall, Iova, Reg, Time, Work};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Something that happened, from one time to another.
@@ -72,6 +74,8 @@ pub enum Step {
     Look(Lent),
     /// Bytes are copied to so many at an address that the device may always use.
     Copy(Iova, u32),
+    /// And out of there.
+    CopyOut(Iova, u32),
     /// A hypervisor call.
     Hcall(Hcall),
 }
@@ -166,6 +170,8 @@ pub struct Trace {
     data: Vec<u8>,
     /// Copies to shared memory: what the device reads there is a packet.
     slots: Vec<Range<u64>>,
+    /// What the device wrote last to shared memory, by address: its event.
+    written: BTreeMap<u64, usize>,
     frames: u32,
     packets: u32,
     full: bool,
@@ -182,8 +188,8 @@ const BYTES_A_PACKET: usize = 64 << 10;
 impl Trace {
     /// For `packets` packets.
     pub fn new(packets: u32) -> Trace {
-        let (events, data, slots) = (Vec::new(), Vec::new(), Vec::new());
-        Trace { events, data, slots, frames: 0, packets, full: false }
+        let (events, data, slots, written) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        Trace { events, data, slots, written, frames: 0, packets, full: false }
     }
 
     /// What happened, in the order in which it was noted; a call comes after its steps.
@@ -191,7 +197,7 @@ impl Trace {
         &self.events
     }
 
-    /// The bytes of a packet; `None` for those of rings.
+    /// The bytes of a packet; `None` for those that were read from rings.
     pub fn bytes(&self, b: Bytes) -> Option<&[u8]> {
         let start = b.kept? as usize;
         self.data.get(start..start + b.len as usize)
@@ -221,6 +227,14 @@ impl Trace {
                 self.slots.retain(|s| s.end <= slot.start || slot.end <= s.start);
                 self.slots.push(slot);
             }
+            What::Core(_, Step::CopyOut(at, len)) => {
+                let slot = at.0..at.0.saturating_add(len.into());
+                for (_, event) in self.written.extract_if(slot, |_, _| true) {
+                    if let What::Device(stage, ..) = &mut self.events[event].what {
+                        *stage = Stage::DeliverData;
+                    }
+                }
+            }
             _ => {}
         }
         if self.has_room() {
@@ -249,7 +263,12 @@ impl Trace {
             (Direction::FromDevice, false) => Stage::WriteBack,
             (Direction::FromDevice, true) => Stage::DeliverData,
         };
-        let bytes = if packet { self.keep(bytes) } else { Bytes { len: bytes.len() as u32, kept: None } };
+        if stage == Stage::WriteBack {
+            self.written.insert(at.0, self.events.len());
+        }
+        // What is written to a ring may turn out to be a packet.
+        let kept = packet || stage == Stage::WriteBack;
+        let bytes = if kept { self.keep(bytes) } else { Bytes { len: bytes.len() as u32, kept: None } };
         self.add(from, until, What::Device(stage, at, bytes));
     }
 
@@ -291,6 +310,27 @@ mod tests {
         let packet = Some(&b"bytes"[..]);
         use Stage::{FetchData, FetchDescriptors};
         assert_eq!(stages, [(FetchData, packet), (FetchDescriptors, None), (FetchData, packet)]);
+    }
+
+    #[test]
+    fn what_is_copied_out_of_a_ring_was_a_packet() {
+        let mut trace = Trace::new(1);
+        for (at, bytes) in [(0x1000, &b"frame"[..]), (0x2000, b"done"), (0x1000, b"again")] {
+            trace.transfer((t(1), t(2)), Iova(at), bytes, Direction::FromDevice, true);
+            if at == 0x2000 {
+                trace.add(t(3), t(3), What::Core(0, Step::CopyOut(Iova(0x0ffe), 5)));
+            }
+        }
+        let stages: Vec<_> = trace
+            .events()
+            .iter()
+            .filter_map(|e| match &e.what {
+                What::Device(stage, _, b) => Some((*stage, trace.bytes(*b).unwrap())),
+                _ => None,
+            })
+            .collect();
+        use Stage::{DeliverData, WriteBack};
+        assert_eq!(stages, [(DeliverData, &b"frame"[..]), (WriteBack, b"done"), (WriteBack, b"again")]);
     }
 
     #[test]

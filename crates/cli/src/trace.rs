@@ -242,6 +242,7 @@ fn core(step: &Step) -> (Cow<'static, str>, String) {
         Step::Unmap(l) => ("unmap".into(), lent(l)),
         Step::Look(l) => ("look".into(), lent(l)),
         Step::Copy(at, len) => ("copy".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0)),
+        Step::CopyOut(at, len) => ("copy out".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0)),
         Step::Hcall(c) => ("hcall".into(), format!(",\"call\":\"{:#x}\"", c.0)),
     }
 }

@@ -134,6 +134,7 @@ fn perfetto_finds_each_lane_and_every_packets_way() {
     let perfetto = Perfetto::fetch();
     let sent = &["transmit", "fetch data", "frame", "unmap in poll"][..];
     let got = &["frame", "deliver data", "unmap in poll"][..];
+    let copied = &["frame", "deliver data", "copy out in poll"][..];
     let across = &["transmit", "fetch data", "deliver data", "unmap in poll"][..];
     // How many of the 100 packets must have a whole way; with TCP they go both ways.
     for (scenario, lanes, kinds, ways) in [
@@ -183,6 +184,12 @@ fn perfetto_finds_each_lane_and_every_packets_way() {
             &["CPU of partition 0: core 0", "CPU of partition 1: core 1", "bus of partition 1: hypervisor's copies"],
             &["hcall", "map", "read", "write"],
             &[(across, 100)],
+        ),
+        (
+            "ibmvnic-transactions",
+            &["CPU: core 0", "bus: hypervisor's copies", "interrupts: message 1", "wire: wire in"],
+            &["hcall", "copy", "copy out", "deliver data", "write back"],
+            &[(copied, 60), (&["transmit", "fetch data", "frame"], 25)],
         ),
     ] {
         let dir = tempfile::tempdir().unwrap();

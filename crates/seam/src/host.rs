@@ -41,6 +41,32 @@ pub trait Host {
     /// When either range is not inside its memory.
     fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32);
 
+    /// Copies from a coherent area to the bytes `range` of `to`: a frame out of a slot of a permanently mapped ring.
+    /// Declares no work, as [`Host::copy`]. Seen as [`Host::load`]; what is copied has no order among itself.
+    ///
+    /// # Panics
+    /// When either range is not inside its memory.
+    fn copy_out(&mut self, from: &Coherent, offset: u32, to: &Buf, range: Range<u32>) {
+        const BLOCK: u32 = 128;
+        let (mut at, end) = (offset, offset + (range.end - range.start));
+        assert!(end <= from.len(), "{offset} to {end} of an area of {}", from.len());
+        while at < end {
+            // As many at once as the area's memory is sure to have.
+            let (block, into) = (at / BLOCK * BLOCK, range.start + (at - offset));
+            if block + BLOCK <= from.len() {
+                let stop = (block + BLOCK).min(end);
+                let bytes: [u8; BLOCK as usize] = self.load(from, block);
+                let part = &bytes[(at - block) as usize..(stop - block) as usize];
+                self.bytes_mut(to, into..into + (stop - at), |b| b.copy_from_slice(part));
+                at = stop;
+            } else {
+                let byte: u8 = self.load(from, at);
+                self.bytes_mut(to, into..into + 1, |b| b[0] = byte);
+                at += 1;
+            }
+        }
+    }
+
     /// Makes `range` of `b` reachable for the device, until `unmap`.
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError>;
     /// Ends the device's access and gives the buffer back.

@@ -126,8 +126,8 @@ impl Axi {
         name: &'static str,
         (addr, bytes, count): (u64, u32, u64),
     ) {
-        let crossing = Crossing { name, at: Iova(addr), bytes: bytes.into(), count };
-        self.platform.note(Time::from_ps(done.ps() - took.ps()), done, What::Bus(link, crossing));
+        let crossing = || Crossing { name, at: Iova(addr), bytes: bytes.into(), count };
+        self.platform.note(Time::from_ps(done.ps() - took.ps()), done, || What::Bus(link, crossing()));
     }
 }
 

@@ -3,14 +3,14 @@
 //! Nobody stamps a packet: what is known is what an onlooker at the machine would know. On the way out, the driver's
 //! call that mapped a buffer (or copied into a slot) owns it; a device that reads there fetches that packet; a
 //! frame that ends as those bytes end is that packet on the wire; and the unmapping gives it back. On the way in, what the
-//! device writes to a buffer is the frame that begins so, and whoever looks into that buffer or unmaps it has
-//! received it. Between partitions there is no wire: what is written to one was read from the other.
+//! device writes to a buffer is the frame that begins so, and whoever looks into that buffer, copies out of it or unmaps
+//! it has received it. Between partitions there is no wire: what is written to one was read from the other.
 //!
 //! Equal packets are told apart by their order. A device may change bytes on the way (checksums, the headers of segments,
 //! padding), so of several candidates the one with the fewest differences wins, the first among equals.
 
 use super::Flight;
-use doorbell_bus::trace::{Stage, Step, What};
+use doorbell_bus::trace::{Lent, Stage, Step, What};
 use doorbell_lab::trace::Traced;
 use doorbell_seam::{Direction, Time};
 use std::collections::BTreeMap;
@@ -177,10 +177,8 @@ fn received(
                     }
                 }
             }
-            What::Core(_, Step::Unmap(l)) if l.dir == Direction::FromDevice => {
-                let range = l.at.0..l.at.0 + u64::from(l.len);
-                while let Some((&at, &(packet, _))) = waiting.range(range.clone()).next() {
-                    waiting.remove(&at);
+            What::Core(_, Step::Unmap(Lent { at, len, dir: Direction::FromDevice }) | Step::CopyOut(at, len)) => {
+                for (_, (packet, _)) in waiting.extract_if(at.0..at.0 + u64::from(*len), |_, _| true) {
                     packets[packet].places.push(place);
                 }
             }

@@ -141,6 +141,19 @@ fn a_received_frame_in_two_buffers_is_one_packet() {
 }
 
 #[test]
+fn a_frame_that_is_copied_out_of_a_ring_was_received() {
+    let f = frame(b"in a slot that is mapped for good");
+    let mut r = Record::new();
+    r.0.transfer((t(21), t(24)), Iova(0x1040), &f, FromDevice, true);
+    r.0.transfer((t(24), t(25)), Iova(0x9000), &[1; 16], FromDevice, true);
+    let r = r.step(30, 30, Step::CopyOut(Iova(0x1040), f.len() as u32)).step(28, 40, Step::Call(Call::Poll));
+    let traced = Traced { packets: 1, platforms: vec![r.0], wires: Some([Vec::new(), vec![flown(10, f)]]) };
+    let events = written(&traced);
+    assert_eq!(ways(&events), [["frame", "deliver data", "copy out"]]);
+    assert_eq!(spans(&events, "write back"), [(24, 25, 2)]);
+}
+
+#[test]
 fn between_partitions_what_one_gets_the_other_sent() {
     let f = frame(b"from one to the other");
     let from = Record::new()

@@ -103,26 +103,4 @@ impl Set {
     pub(super) fn at(&self, index: u32) -> (&Ltb, u32) {
         (&self.ltbs[(index / self.per) as usize], index % self.per * self.slot)
     }
-
-    /// The bytes `from..from + len` of slot `index`, block by block, to `put`, with the offset of each.
-    pub(super) fn read<H: Host>(
-        &self,
-        h: &mut H,
-        index: u32,
-        from: u32,
-        len: u32,
-        mut put: impl FnMut(&mut H, u32, &[u8]),
-    ) {
-        const BLOCK: u32 = LINE;
-        let (ltb, slot) = self.at(index);
-        let (mut at, end) = (from, from + len);
-        while at < end {
-            // Slots are whole lines, and lines lie in them.
-            let line = at / BLOCK * BLOCK;
-            let stop = (line + BLOCK).min(end);
-            let bytes: [u8; BLOCK as usize] = h.load(&ltb.area, slot + line);
-            put(h, at - from, &bytes[(at - line) as usize..(stop - line) as usize]);
-            at = stop;
-        }
-    }
 }

@@ -81,12 +81,14 @@ fn figures(system: &SystemReport, documents: &[&str]) -> Table {
 }
 
 /// Published and measured, as text. The measured value shows four digits, and no fewer decimals than the published one;
-/// where it has to be equal, all that results keep.
+/// where it has to be equal, a count is whole and a quotient shows all that results keep.
 fn numbers(row: &Outcome) -> (String, String) {
     let published = row.row.published.value.to_string();
     let measured = match row.measured {
         Err(_) => "?".to_owned(),
-        Ok(m) if row.row.role == Role::Exact && row.row.tolerance.is_none() => round_significant(m, 9).to_string(),
+        Ok(m) if row.row.role == Role::Exact && row.row.tolerance.is_none() => {
+            if m.fract() == 0.0 { m } else { round_significant(m, 9) }.to_string()
+        }
         Ok(m) => {
             let decimals = published.split_once('.').map_or(0, |(_, fraction)| fraction.len());
             let before = if m.abs() < 1.0 { 1 } else { m.abs().log10().floor() as usize + 1 };

@@ -215,6 +215,21 @@ fn the_last_bits_of_a_computation_do_not_show() {
 }
 
 #[test]
+fn a_table_shows_the_digits_that_a_reader_can_use() {
+    let mut system = queue();
+    system.add(Row::new("queue.near", 15.9, "", Role::Exact).within(Tolerance::Rel(0.02)), |_| Ok(15.9493670886));
+    system.add(Row::new("queue.third", 0.333, "", Role::Exact), |_| Ok(1.0 / 3.0));
+    system.add(Row::new("queue.many", 1_234_567_890_123.0, "", Role::Exact), |_| Ok(1_234_567_890_123.0));
+    let report = run(system);
+    let table = report.to_table();
+    let ours = |name: &str| {
+        let row = table.lines().find(|l| l.trim_start().starts_with(name)).unwrap();
+        row.split_whitespace().nth(2).unwrap().to_owned()
+    };
+    assert_eq!([ours("near"), ours("third"), ours("many")], ["15.95", "0.333333333", "1234567890123"]);
+}
+
+#[test]
 fn progress_names_every_stage() {
     let mut heard = Vec::new();
     let mut systems: [Box<dyn System>; 1] = [Box::new(queue())];
