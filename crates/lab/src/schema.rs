@@ -106,7 +106,7 @@ fn setting(key: &Key) -> Value {
             }
         }
         Kind::Choice => {}
-        Kind::File => any.push(json!({ "type": "string" })),
+        Kind::File | Kind::Faults => any.push(json!({ "type": "string" })),
     }
     described(key, json!({ "anyOf": any }))
 }
@@ -160,7 +160,7 @@ fn plain_number(key: &Key) -> Value {
             json!({ "type": "number", "minimum": whole(min), "maximum": whole(max), "multipleOf": whole(step) })
         }
         Kind::Number { min, max, .. } => json!({ "type": "number", "minimum": whole(min), "maximum": whole(max) }),
-        Kind::Choice | Kind::File => Value::Bool(false),
+        Kind::Choice | Kind::File | Kind::Faults => Value::Bool(false),
     }
 }
 
