@@ -172,6 +172,11 @@ impl Port for Pcie {
         self.platform.post_write_since(at, arrival, to, from)
     }
 
+    #[inline(always)]
+    fn completes(&mut self, at: Time) -> bool {
+        self.platform.completes(at)
+    }
+
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
         self.platform.set_line(at, n, high);
     }
@@ -222,7 +227,7 @@ impl Bus for Pcie {
         self.platform.ledger.pcie_cpld_up += bill.completions;
         self.platform.ledger.pcie_up_tlp_bytes += bill.completion_bytes;
         self.acknowledge(Toward::Host, Class::Completion, bill.completions, arrival);
-        arrival
+        self.platform.answer_behind_posted(arrival)
     }
 
     fn set_floor(&mut self, floor: Time) {

@@ -23,10 +23,14 @@ impl Fixed {
 
 impl Port for Fixed {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.platform.device_read(from, into).map(|()| at + self.link * 2)
+        self.platform.fetch(from, into).map(|()| at + self.link * 2)
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        self.platform.admit(to, from.len())?;
         self.platform.post_write(at + self.link, to, from)
+    }
+    fn completes(&mut self, at: Time) -> bool {
+        self.platform.completes(at)
     }
     /// A wire of its own: a line overtakes the data.
     fn set_line(&mut self, at: Time, n: u16, high: bool) {

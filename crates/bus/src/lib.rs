@@ -17,6 +17,7 @@
 
 pub mod axi;
 pub mod express;
+pub mod fault;
 pub mod fixed;
 pub mod flat;
 pub mod ledger;

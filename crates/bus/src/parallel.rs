@@ -206,6 +206,11 @@ impl Port for Pci {
         self.platform.post_write_since(at, arrival, to, from)
     }
 
+    #[inline(always)]
+    fn completes(&mut self, at: Time) -> bool {
+        self.platform.completes(at)
+    }
+
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
         self.platform.set_line(at, n, high);
     }
@@ -273,7 +278,7 @@ impl Bus for Pci {
     fn register_answer(&mut self, at: Time, size: u8) -> Time {
         let (_, asking, all) = self.register_read_clocks(size);
         let free = at + self.rules.period() * (all - asking);
-        (free + self.latencies.cpu).max(self.posted)
+        self.platform.answer_behind_posted((free + self.latencies.cpu).max(self.posted))
     }
 
     fn set_floor(&mut self, floor: Time) {

@@ -221,6 +221,9 @@ impl<B: Bus> Port for Partitions<B> {
     fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.ports[self.entered].reaches(at, len, dir)
     }
+    fn completes(&mut self, at: Time) -> bool {
+        self.own().completes(at)
+    }
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
         self.own().set_line(at, n, high);
     }
@@ -275,13 +278,16 @@ impl Port for Vio {
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let arrival = self.moved(at, from.len());
-        let posted =
-            self.platform.post_write(arrival, to, from).inspect_err(|_| self.platform.ledger.dma_faults += 1)?;
+        self.platform.admit(to, from.len())?;
+        let posted = self.platform.post_write(arrival, to, from)?;
         self.copied((at, arrival), to, from, Direction::FromDevice);
         Ok(posted)
     }
     fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.platform.hypervisor_reaches(at, len as usize, dir)
+    }
+    fn completes(&mut self, at: Time) -> bool {
+        self.platform.completes(at)
     }
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
         self.platform.set_line(at, n, high);

@@ -11,6 +11,7 @@
 //! table. A device's address is translated when it uses it, as a bridge does, so
 //! what is in flight has physical addresses.
 
+use crate::fault::{Faults, Struck};
 use crate::tce::{Bill, Table};
 use crate::trace::{Trace, What as Noted};
 use crate::{Guard, Ledger, Memory};
@@ -45,6 +46,8 @@ pub struct Platform {
     lines: Vec<Option<Time>>,
     capture: Option<Capture>,
     trace: Option<Box<Trace>>,
+    /// What goes wrong, if anything is to.
+    faults: Option<Box<Faults>>,
     /// Coherent areas, by the device's addresses: rings, for the trace.
     shared: Vec<(Iova, u32)>,
 }
@@ -85,6 +88,7 @@ impl Platform {
             lines: vec![None; VECTORS],
             capture: None,
             trace: None,
+            faults: None,
             shared: Vec::new(),
         }
     }
@@ -215,7 +219,7 @@ impl Platform {
     /// [`Platform::device_may_write`] as a bus asks it: a fault is counted.
     #[inline(always)]
     pub(crate) fn admit(&mut self, to: Iova, len: usize) -> Result<(), DmaFault> {
-        self.device_may_write(to, len).inspect_err(|_| self.ledger.dma_faults += 1)
+        self.struck_at(to).and_then(|()| self.device_may_write(to, len)).inspect_err(|_| self.ledger.dma_faults += 1)
     }
 
     // ---- posted writes and messages ----
@@ -236,6 +240,10 @@ impl Platform {
     #[inline]
     pub fn post_write(&mut self, arrival: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.device_may_write(to, from.len())?;
+        let arrival = match &mut self.faults {
+            None => arrival,
+            Some(f) => f.delay(arrival),
+        };
         let arrival = self.in_order(arrival);
         self.payload.extend(from);
         if self.is_identity() {
@@ -259,6 +267,11 @@ impl Platform {
     /// A message-signalled interrupt leaves.
     pub fn post_message(&mut self, arrival: Time, vector: u16) {
         self.ledger.messages += 1;
+        if let Some(f) = &mut self.faults
+            && f.loses_message()
+        {
+            return;
+        }
         let arrival = self.in_order(arrival);
         self.in_flight.push_back(Posted { arrival, what: What::Message(vector) });
     }
@@ -302,7 +315,7 @@ impl Platform {
     /// [`Platform::device_read`] as a bus makes it: a fault is counted.
     #[inline(always)]
     pub(crate) fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.device_read(from, into).inspect_err(|_| self.ledger.dma_faults += 1)
+        self.struck_at(from).and_then(|()| self.device_read(from, into)).inspect_err(|_| self.ledger.dma_faults += 1)
     }
 
     #[cold]
@@ -324,7 +337,9 @@ impl Platform {
     /// The hypervisor reads what is mapped, whichever way it is lent
     /// ([`Memory::hypervisor_read`]). A fault is counted.
     pub(crate) fn hypervisor_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.hypervisor_reaches(from, into.len(), Direction::ToDevice).inspect_err(|_| self.ledger.dma_faults += 1)?;
+        self.struck_at(from)
+            .and_then(|()| self.hypervisor_reaches(from, into.len(), Direction::ToDevice))
+            .inspect_err(|_| self.ledger.dma_faults += 1)?;
         if !self.in_flight.is_empty() {
             let mut own = false;
             let _ = self.pages(from, into.len(), Direction::ToDevice, |at, range| {
@@ -396,6 +411,13 @@ impl Platform {
 
     /// Sets the level of an interrupt line at `at`.
     pub fn set_line(&mut self, at: Time, n: u16, high: bool) {
+        if let Some(f) = &mut self.faults {
+            if !high {
+                f.line_is_low(n);
+            } else if self.lines.get(usize::from(n)).is_some_and(Option::is_none) && f.misses_line(n) {
+                return;
+            }
+        }
         let Some(l) = self.lines.get_mut(usize::from(n)) else { return };
         self.ledger.line_interrupts += u64::from(high && l.is_none());
         let was = *l;
@@ -442,6 +464,67 @@ impl Platform {
         }
         c.bytes.clear();
         result
+    }
+}
+
+/// Faults that are asked for.
+impl Platform {
+    /// From now on this goes wrong.
+    pub fn inject(&mut self, faults: Faults) {
+        self.faults = Some(Box::new(faults));
+    }
+
+    /// Coherent areas that there are, by the device's addresses.
+    pub fn areas(&self) -> Vec<(Iova, u32)> {
+        self.shared.clone()
+    }
+
+    /// From now on nothing does; what has.
+    pub fn end_faults(&mut self) -> Struck {
+        self.faults.take().map_or(Struck::default(), |f| f.struck)
+    }
+
+    /// What has gone wrong so far.
+    pub fn struck(&self) -> Struck {
+        self.faults.as_ref().map_or(Struck::default(), |f| f.struck)
+    }
+
+    /// An access by the device, or for it.
+    #[inline(always)]
+    pub(crate) fn struck_at(&mut self, at: Iova) -> Result<(), DmaFault> {
+        match &mut self.faults {
+            None => Ok(()),
+            Some(f) => f.access(at),
+        }
+    }
+
+    /// The device's next write reports something at `at`; whether the report is to be of a failure.
+    #[inline(always)]
+    pub(crate) fn completes(&mut self, at: Time) -> bool {
+        self.faults.is_some() && self.completes_with_faults(at)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn completes_with_faults(&mut self, at: Time) -> bool {
+        let Some(f) = &mut self.faults else { return false };
+        let (missed, spoiled) = f.completes();
+        for n in missed {
+            if let Some(l) = self.lines.get_mut(usize::from(n)) {
+                self.ledger.line_interrupts += 1;
+                *l = Some(at);
+            }
+        }
+        spoiled
+    }
+
+    /// When an answer that may not pass posted writes arrives, if it would at `at`.
+    #[inline(always)]
+    pub(crate) fn answer_behind_posted(&self, at: Time) -> Time {
+        match &self.faults {
+            None => at,
+            Some(f) => at.max(f.stuck_until()),
+        }
     }
 }
 

@@ -97,13 +97,21 @@ pub(crate) struct Changes {
     /// Capture: send it so often
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<String>,
+    /// What goes wrong meanwhile; may be repeated: lost-interrupt@N, late-completion@N:SPAN, poisoned-completion@N,
+    /// dma-fault@N, link-flap@TIME:SPAN; N may be every=N or random=N (one in N), TIME every=TIME
+    #[arg(long, value_name = "KIND@WHEN[:SPAN]")]
+    pub(crate) fault: Vec<String>,
 }
 
 impl Changes {
     /// Whether anything is.
     pub(crate) fn any(&self) -> bool {
         let of_capture = [&self.offload, &self.gso, &self.times, &self.rounds];
-        !self.sets.is_empty() || self.seed.is_some() || self.pcap.is_some() || of_capture.iter().any(|c| c.is_some())
+        !self.sets.is_empty()
+            || !self.fault.is_empty()
+            || self.seed.is_some()
+            || self.pcap.is_some()
+            || of_capture.iter().any(|c| c.is_some())
     }
 }
 

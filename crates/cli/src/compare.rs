@@ -114,7 +114,7 @@ fn table(plans: &[Plan; 2], results: &[RunResult; 2]) -> String {
     let counted = pairs(a.per_packet(), b.per_packet());
     // Cycles by cause are in no group of counts.
     let group = |name: &str| a.counts.iter().chain(&b.counts).find(|c| c.name == name).map_or(Group::Cpu, |c| c.group);
-    for (of, title) in Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire"]) {
+    for (of, title) in Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire", "faults"]) {
         let mut table = Table::new(title, &["A", "B", "B - A", "B / A"], &[NUMBER]);
         let mut same = Vec::new();
         for (name, p) in counted.iter().filter(|(name, p)| group(name) == of && (p.a != 0.0 || p.b != 0.0)) {

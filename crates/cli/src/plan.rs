@@ -45,6 +45,11 @@ pub(crate) fn change(plan: &mut Plan, changes: &Changes, more: &[String]) -> Res
     if let Some(seed) = changes.seed {
         plan.set(&format!("run.seed={seed}")).map_err(|e| InputError::new(format!("--seed {seed}"), e.what))?;
     }
+    if !changes.fault.is_empty() {
+        let faults = changes.fault.join(",");
+        let place = format!("--fault {}", changes.fault.join(" --fault "));
+        plan.set(&format!("run.fault={faults}")).map_err(|e| InputError::new(place, e.what))?;
+    }
     for set in &changes.sets {
         plan.set(set)?;
     }

@@ -56,10 +56,15 @@ fn table(plan: &Plan, result: &RunResult) -> String {
     text += &rates.finish();
 
     let packets = m.packets.max(1) as f64;
-    for (group, title) in Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire"]) {
+    for (group, title) in Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire", "faults"]) {
         let mut table = Table::new(title, &["total", "a packet"], &[]);
         for c in m.counts.iter().filter(|c| c.group == group && c.value > 0) {
-            let name = c.name.strip_prefix("driver_").or(c.name.strip_prefix("device_")).unwrap_or(&c.name);
+            let name = c
+                .name
+                .strip_prefix("driver_")
+                .or(c.name.strip_prefix("device_"))
+                .or(c.name.strip_prefix("fault_"))
+                .unwrap_or(&c.name);
             table.row(name, &[count(c.value), amount(c.value as f64 / packets)], c.about);
         }
         text += &table.finish();

@@ -8,6 +8,7 @@ use doorbell_conformance::{full, tshark};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config, Sizing};
 use doorbell_lab::Watch;
+use doorbell_lab::fault::Plan;
 use doorbell_lab::mlx5::{Load, Outcome, Setup, run};
 use doorbell_lab::traffic::{Frames, ReplayOptions};
 use doorbell_packet::checksum::Sum;
@@ -26,6 +27,7 @@ fn setup(mpwqe: bool, sizing: Sizing) -> Setup {
         guard: Guard::Byte,
         nic: Nic::CONNECTX,
         driver: Config { mpwqe, sizing, ..Config::DEFAULT },
+        faults: Plan::default(),
     }
 }
 

@@ -39,6 +39,23 @@ pub trait Driver<H: Host> {
     /// Whether the transmit queue is stopped: `transmit` is not to be called
     /// until a poll has woken it.
     fn stopped(&self) -> bool;
+    /// Somebody looks after the queue. [`Irq::Poll`] when a poll is to follow; so it goes on as after an interrupt.
+    fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
+        let _ = why;
+        self.work(h);
+        Irq::None
+    }
+}
+
+/// Why somebody looks after a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// The driver's own periodic work is due: every two seconds or so.
+    Tick,
+    /// The transmit queue has been stopped for too long (`ndo_tx_timeout`).
+    TxTimeout,
+    /// The platform saw accesses of the device fail (`pci_error_handlers`).
+    IoError,
 }
 
 /// What became of a packet.

@@ -10,6 +10,7 @@ use doorbell_bus::{Costs, Guard, Latencies};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::Config;
 use doorbell_lab::Unwatched;
+use doorbell_lab::fault::Plan;
 use doorbell_lab::mlx5::{Load, Setup, run};
 use doorbell_seam::{Span, WorkKind};
 use std::time::Instant;
@@ -27,6 +28,7 @@ fn setup(cores: u16, mpwqe: bool) -> Setup {
         guard: Guard::Page,
         nic: Nic::CONNECTX,
         driver: Config { mpwqe, ..Config::DEFAULT },
+        faults: Plan::default(),
     }
 }
 

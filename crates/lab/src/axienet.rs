@@ -20,6 +20,7 @@ use crate::clock::link::{Wired, on_wire};
 use crate::clock::napi::{Busy, Cpu, Rules as Softirq, Station, Stuck, run as schedule};
 use crate::clock::{Core, Interrupt};
 use crate::closed::{self, Above, Entries};
+use crate::fault::{self, Alarms, Trouble};
 use crate::histogram::Histogram;
 use crate::result::{Failure, Series, Work, work_of};
 use crate::traffic::arrivals::{Arrivals as Peer, Meter, Phase};
@@ -64,6 +65,8 @@ pub struct Setup {
     pub link_delay: Span,
     /// Cores of the platform.
     pub cores: usize,
+    /// What goes wrong.
+    pub faults: fault::Plan,
 }
 
 /// Frames that come by phases.
@@ -143,6 +146,8 @@ pub struct Outcome {
     pub series: Vec<Series>,
     /// Share of the bus's read and write data beats.
     pub bus_share: [f64; 2],
+    /// What went wrong, if it was asked to.
+    pub faults: Option<fault::Report>,
     /// What does not add up; empty when all does.
     pub audit: Vec<String>,
 }
@@ -185,7 +190,9 @@ fn tcp(bus: Axi, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> R
     let driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;
     let above = Above { lines: lines(), connections, prices: setup.prices, softirq: setup.softirq };
     let load = closed::Load { own_core: true, ..*load };
+    setup.faults.begin_wired(&mut m, |d, at, up| d.set_cable(at, up));
     let (seen, driver) = closed::run(&mut m, driver, above, &load, look, watch)?;
+    let faults = setup.faults.end_wired(&mut m, seen.alarms);
     let (stats, threshold) = (*driver.stats(), driver.coalesce().rx_frames);
     driver.close(&mut m);
     m.flush_posted();
@@ -208,9 +215,10 @@ fn tcp(bus: Axi, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> R
         latency: seen.latency,
         series: seen.series,
         bus_share: [0.0; 2],
+        faults,
         audit: seen.wrong,
     };
-    let (sent, received) = (m.device.out.frames, m.device.back.frames);
+    let (sent, received) = (m.device.out.frames, m.device.back.frames - m.device.back.cut);
     o.audit.extend(audit::audit(&o, &m, (sent, received)));
     Ok(o)
 }
@@ -275,6 +283,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     let begin = m.now();
     m.device.capture = watch.wants_frames().then(Vec::new);
     crate::trace::begin_wired(&mut m, watch);
+    setup.faults.begin_wired(&mut m, |d, at, up| d.set_cable(at, up));
     m.outside(|device, _, at| device.peer.start(at));
     let ends = [begin + load.warmup, begin + load.warmup + load.duration];
     let mut at = begin;
@@ -315,6 +324,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     advance(&mut m, &mut cpus, &mut stations, setup, at)?;
     m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
     crate::trace::end_wired(&mut m, watch);
+    let faults = setup.faults.end_wired(&mut m, closed::alarms(&stations));
     let [station] = stations;
     let Station { driver, endpoint, .. } = station;
     let (stats, threshold) = (*driver.stats(), driver.coalesce().rx_frames);
@@ -343,12 +353,13 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
         latency: b.latency.clone(),
         series: series.finish(),
         bus_share: [0.0; 2],
+        faults,
         audit: Vec::new(),
     };
     if unknown > 0 {
         o.audit.push(format!("{unknown} frames were handed up that nobody sent"));
     }
-    let (sent, received) = (m.device.out.frames, m.device.back.frames);
+    let (sent, received) = (m.device.out.frames, m.device.back.frames - m.device.back.cut);
     o.audit.extend(audit::audit(&o, &m, (sent, received)));
     Ok(o)
 }
@@ -417,7 +428,10 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
     }
     let before = (m.ledger().clone(), work_of(&m), m.stalled());
     let begin = m.now();
-    let end = open::drive(&mut m, &mut cores, load.packets(1), watch)?;
+    let mut trouble = Trouble::begin(&setup.faults, &mut m, Vec::new(), |d, _, at, up| d.set_cable(at, up));
+    let end = open::drive(&mut m, &mut cores, load.packets(1), trouble.as_mut(), watch)?;
+    let alarms = Alarms::of(&cores);
+    let faults = trouble.map(|t| t.end(&mut m, alarms));
     // What opening and closing cost is not of the packets.
     let ledger = m.ledger().since(&before.0);
     let work = closed::differences(&before.1, &work_of(&m));
@@ -450,6 +464,7 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
         latency,
         series: Vec::new(),
         bus_share: [0.0; 2],
+        faults,
         audit: Vec::new(),
     };
     if skipped > 0 {

@@ -15,11 +15,12 @@ pub mod napi;
 
 pub use napi::Interrupt;
 
+use crate::fault::{Alarms, Trouble, Watchdog, failed};
 use crate::histogram::Histogram;
 use crate::traffic::{Next, Traffic};
 use doorbell_bus::trace::Call;
 use doorbell_bus::{Bus, Machine, Platform};
-use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_packet::Packet;
 use doorbell_seam::{Buf, Device, Host, Span, Time, Work};
 
@@ -39,6 +40,10 @@ pub struct Core<Dr, Tr> {
     pub latency: Histogram,
     /// When the packet with a cookie was handed to the driver.
     handed: Box<[Time]>,
+    /// Who looks after it, if faults are asked for.
+    watchdog: Option<Watchdog>,
+    /// What that found, for the driver.
+    alarm: Option<Alarm>,
 }
 
 /// Notes latencies on the way of buffers to their source.
@@ -72,6 +77,11 @@ enum State {
 }
 
 impl<Dr, Tr> Core<Dr, Tr> {
+    /// What its watchdog has raised.
+    pub fn alarms(&self) -> Alarms {
+        self.watchdog.as_ref().map_or(Alarms::default(), |w| w.alarms)
+    }
+
     /// Since when one of its interrupts asks for attention.
     fn pending(&self, p: &Platform) -> Option<Time> {
         self.lines.iter().filter_map(|i| i.pending(p)).min()
@@ -88,6 +98,8 @@ impl<Dr, Tr> Core<Dr, Tr> {
             held: None,
             latency: Histogram::default(),
             handed: vec![Time::ZERO; in_flight.next_power_of_two()].into_boxed_slice(),
+            watchdog: None,
+            alarm: None,
         }
     }
 }
@@ -107,6 +119,8 @@ const TURN: u32 = 64;
 const QUANTUM: Span = Span::from_ns(100);
 /// Completions handled in one poll (NAPI's weight).
 const BUDGET: u32 = 64;
+/// Looks of all watchdogs together, without a frame between them, after which nothing comes any more.
+const LOOKS: u64 = 4096;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +140,7 @@ pub enum Ended {
 pub fn run<B, D, Dr, Tr>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Tr>],
+    mut trouble: Option<&mut Trouble<B, D>>,
     mut after_step: impl FnMut(&mut Machine<B, D>) -> bool,
 ) -> Result<Ended, Stuck>
 where
@@ -134,6 +149,12 @@ where
     Dr: Driver<Machine<B, D>>,
     Tr: Traffic<Machine<B, D>>,
 {
+    if let Some(t) = &trouble {
+        for c in cores.iter_mut() {
+            c.watchdog = Some(Watchdog::new(t.limit, m.now()));
+        }
+    }
+    let (mut looks, mut frames) = (0, 0);
     loop {
         let mut next = None;
         let mut parked = None;
@@ -145,6 +166,38 @@ where
             }
         }
         let event = m.next_event();
+        if let Some(t) = &mut trouble {
+            let first = event.min(next.map_or(Time::NEVER, |n| n.1));
+            if t.flaps.next() <= first && t.flaps.next() < Time::NEVER && (next, parked) != (None, None) {
+                t.flap(m);
+                wake(cores, m.bus.platform_mut());
+                continue;
+            }
+            let watched = |c: &Core<Dr, Tr>| match c.state {
+                State::Finished => Time::NEVER,
+                _ => c.watchdog.as_ref().map_or(Time::NEVER, |w| w.next),
+            };
+            let due = cores.iter().map(watched).min().unwrap_or(Time::NEVER);
+            if due <= first && due < Time::NEVER {
+                let sent = m.ledger().wire_frames;
+                looks = if sent == frames { looks + 1 } else { 0 };
+                frames = sent;
+                if let (Some(i), true) = (parked, looks > LOOKS) {
+                    return Err(Stuck { core: i, at: m.now() });
+                }
+                m.run_device(due);
+                let failed = failed(&mut m.bus);
+                for c in cores.iter_mut().filter(|c| watched(c) <= due) {
+                    // One that waits for its buffers waits as one does whose queue is full.
+                    let stopped = c.state == State::Parked || c.driver.stopped();
+                    c.alarm = c.watchdog.as_mut().map(|w| w.look(due, stopped, failed));
+                    if c.state == State::Parked {
+                        c.state = State::Runnable(due);
+                    }
+                }
+                continue;
+            }
+        }
         match (next, parked) {
             (None, None) => return Ok(Ended::Done),
             // A parked core's interrupt may come before the next core's turn.
@@ -204,6 +257,9 @@ where
 {
     m.catch_up();
     let mut poll = false;
+    if let Some(alarm) = c.alarm.take() {
+        poll = c.driver.alarm(m, alarm) == Irq::Poll;
+    }
     for k in 0..c.lines.len() {
         if c.lines[k].pending(m.bus.platform()).is_some_and(|at| at <= m.now()) {
             let vector = c.lines[k].take(m.bus.platform_mut());
@@ -253,7 +309,11 @@ where
         let result = c.driver.transmit(m, packet, more);
         m.mark(from, Call::Transmit);
         match result {
-            Tx::Ok => {}
+            Tx::Ok => {
+                if let Some(w) = &mut c.watchdog {
+                    w.sent = m.now();
+                }
+            }
             Tx::Busy(p) => {
                 c.held = Some((p, more));
                 return State::Parked;

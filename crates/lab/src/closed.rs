@@ -13,6 +13,7 @@
 
 use crate::clock::link::Wired;
 use crate::clock::napi::{Busy, Cpu, End, Endpoint, Interrupt, Rules, Station, Stuck, run as schedule};
+use crate::fault::Alarms;
 use crate::histogram::Histogram;
 use crate::key::{Key, Values};
 use crate::result::{Series, Work, work_of};
@@ -257,6 +258,8 @@ pub struct Seen {
     pub latency: Histogram,
     /// What changed over the run: interrupts and packets of each look.
     pub series: Vec<Series>,
+    /// What the stations' watchdogs have raised.
+    pub alarms: Alarms,
     /// What does not add up above the driver.
     pub wrong: Vec<String>,
 }
@@ -506,9 +509,17 @@ where
         busy: a.busy.iter().zip(&b.busy).map(|(a, b)| b.since(a)).collect(),
         latency,
         series: series.into(),
+        alarms: alarms(&stations),
         wrong,
     };
     Ok((seen, stations))
+}
+
+/// What all stations' watchdogs have raised.
+pub(crate) fn alarms<Dr, E>(stations: &[Station<Dr, E>]) -> Alarms {
+    let mut all = Alarms::default();
+    stations.iter().filter_map(|s| s.watchdog.as_ref()).for_each(|w| all.add(w.alarms));
+    all
 }
 
 /// What is on its way to the wire leaves until `until`, and what was written arrives.

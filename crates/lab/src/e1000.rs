@@ -17,6 +17,7 @@ use crate::clock::link::{Wired, on_wire};
 use crate::clock::napi::Rules as Softirq;
 use crate::clock::{Core, Interrupt};
 use crate::closed::{self, Above, Entries, Seen};
+use crate::fault::{self, Alarms, Trouble};
 use crate::histogram::Histogram;
 use crate::open;
 use crate::result::{Failure, Series, Work, work_of};
@@ -60,6 +61,8 @@ pub struct Setup {
     pub link_rate: u64,
     /// Its delay, one way.
     pub link_delay: Span,
+    /// What goes wrong.
+    pub faults: fault::Plan,
 }
 
 /// What is sent or received.
@@ -124,6 +127,8 @@ pub struct Outcome {
     pub series: Vec<Series>,
     /// Share of the bus that was in use; of a PCI Express link, toward the device and toward the host.
     pub bus_share: Vec<f64>,
+    /// What went wrong, if it was asked to.
+    pub faults: Option<fault::Report>,
     /// What does not add up; empty when all does.
     pub audit: Vec<String>,
 }
@@ -189,7 +194,9 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
     let above = Above { lines: LINE.into(), connections, prices: setup.prices, softirq: setup.softirq };
     let look =
         |driver: &Driver, device: &Device| [driver.stats().entries().collect(), device.counters.entries().collect()];
+    setup.faults.begin_wired(&mut m, |d, at, up| d.set_cable(at, up));
     let (seen, driver) = closed::run(&mut m, driver, above, load, look, watch)?;
+    let faults = setup.faults.end_wired(&mut m, seen.alarms);
     let stats = *driver.stats();
     driver.close(&mut m);
     m.flush_posted();
@@ -209,6 +216,7 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
         latency,
         series,
         wrong,
+        ..
     } = seen;
     let mut o = Outcome {
         packets,
@@ -228,10 +236,11 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
         latency,
         series,
         bus_share: Vec::new(),
+        faults,
         audit: wrong,
     };
     let lost = m.device.dropped;
-    let (sent, received) = (m.device.out.frames, m.device.back.frames - lost);
+    let (sent, received) = (m.device.out.frames, m.device.back.frames - m.device.back.cut - lost);
     o.audit.extend(audit::audit(&o, &m, (sent, received)));
     Ok(o)
 }
@@ -249,7 +258,10 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
     }
     let before = (m.ledger().clone(), work_of(&m), m.stalled());
     let begin = m.now();
-    let end = open::drive(&mut m, &mut cores, load.packets(1), watch)?;
+    let mut trouble = Trouble::begin(&setup.faults, &mut m, Vec::new(), |d, _, at, up| d.set_cable(at, up));
+    let end = open::drive(&mut m, &mut cores, load.packets(1), trouble.as_mut(), watch)?;
+    let alarms = Alarms::of(&cores);
+    let faults = trouble.map(|t| t.end(&mut m, alarms));
     // What opening and closing cost is not of the packets.
     let ledger = m.ledger().since(&before.0);
     let work = closed::differences(&before.1, &work_of(&m));
@@ -280,6 +292,7 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
         latency,
         series: Vec::new(),
         bus_share: Vec::new(),
+        faults,
         audit: Vec::new(),
     };
     if skipped > 0 {

@@ -33,6 +33,7 @@ use crate::clock::Interrupt;
 use crate::clock::link::{Wired, on_wire};
 use crate::clock::napi::{Rules as Softirq, Station};
 use crate::closed::{self, Entries};
+use crate::fault;
 use crate::histogram::Histogram;
 use crate::paced;
 use crate::papr::{self, Call, Papr};
@@ -95,6 +96,8 @@ pub struct Setup {
     pub link_rate: u64,
     /// Its delay, one way.
     pub link_delay: Span,
+    /// What goes wrong.
+    pub faults: fault::Plan,
 }
 
 /// What is sent or received.
@@ -157,6 +160,8 @@ pub struct Outcome {
     pub latency: Histogram,
     /// What changed over the run.
     pub series: Vec<Series>,
+    /// What went wrong, if it was asked to.
+    pub faults: Option<fault::Report>,
     /// What does not add up; empty when all does.
     pub audit: Vec<String>,
 }
@@ -240,7 +245,10 @@ fn tcp(setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outc
         ),
     ];
     let look = |s: &[Station<Side, Top>], m: &Lpars| [driver_counters(s), device_counters(m)];
+    // The LAN has no link to lose: the port behind it has.
+    setup.faults.begin_wired(&mut m, |_, _, _| {});
     let (seen, stations) = closed::run_among(&mut m, stations, 1 + load.cores(), &setup.softirq, load, look, watch)?;
+    let faults = setup.faults.end_wired(&mut m, seen.alarms);
     let busy = |i: usize| seen.busy.get(i).map_or(Span::ZERO, |b| b.total());
     let mut o = Outcome {
         packets: seen.packets,
@@ -261,6 +269,7 @@ fn tcp(setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outc
         bridge: BridgeCounters::default(),
         latency: seen.latency,
         series: seen.series,
+        faults,
         audit: seen.wrong,
     };
     for s in stations {
@@ -275,7 +284,7 @@ fn tcp(setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outc
     }
     m.flush_posted();
     o.audit.extend(audit::audit(setup, &o, &m));
-    o.audit.extend(papr::audit(&m.bus));
+    o.audit.extend(papr::audit(&m.bus, o.faults.as_ref()));
     Ok(o)
 }
 
@@ -305,7 +314,7 @@ pub fn at_a_pace(setup: &Setup, load: &paced::Load, watch: &mut dyn Watch) -> Re
     let (mut seen, nic) = paced::run(&mut m, driven, load, &setup.softirq, watch)?;
     nic.close(&mut m);
     m.flush_posted();
-    seen.wrong.extend(papr::audit(&m.bus));
+    seen.wrong.extend(papr::audit(&m.bus, None));
     Ok(seen)
 }
 

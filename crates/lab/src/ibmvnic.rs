@@ -29,6 +29,7 @@ use crate::clock::Interrupt;
 use crate::clock::link::{Wired, on_wire};
 use crate::clock::napi::{Cpu, Rules as Softirq, Station, Stuck, run as schedule};
 use crate::closed::{self, Entries};
+use crate::fault;
 use crate::histogram::Histogram;
 use crate::open::Ended;
 use crate::paced;
@@ -38,6 +39,7 @@ use crate::watch::Watch;
 use doorbell_bus::{Bus, Costs, Guard, Hypervised, Ledger, Machine};
 use doorbell_devices::vnic::{Config as Nic, VnicServer};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, OpenError, QueueStats, Stats};
+use doorbell_drivers::{Driver, Poll};
 use doorbell_layout::ibmvnic::hcall;
 use doorbell_seam::{Host, Span, Time};
 use queue::Queue;
@@ -85,6 +87,8 @@ pub struct Setup {
     pub link_rate: u64,
     /// Its delay, one way.
     pub link_delay: Span,
+    /// What goes wrong.
+    pub faults: fault::Plan,
 }
 
 /// The asker's to mend: an adapter that does not take its settings.
@@ -131,6 +135,8 @@ pub struct Outcome {
     pub latency: Histogram,
     /// What changed over the run.
     pub series: Vec<Series>,
+    /// What went wrong, if it was asked to.
+    pub faults: Option<fault::Report>,
     /// What does not add up; empty when all does.
     pub audit: Vec<String>,
 }
@@ -151,6 +157,8 @@ type Partition = papr::Hosted<Hypervised<VnicServer>, Askers>;
 /// One look at a run, and how long what is under way takes at the most.
 const SLICE: Span = Span::from_ms(1);
 const REST: Span = Span::from_ms(50);
+/// Where something may be lost, a peer asks again after so long without an answer.
+const PATIENCE: Span = Span::from_ms(10);
 
 /// Counts at an instant.
 struct Mark {
@@ -210,6 +218,10 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     let mut cpus: Vec<Cpu> = (0..queues).map(|_| Cpu::default()).collect();
     m.device.capture = watch.wants_frames().then(Vec::new);
     crate::trace::begin_wired(&mut m, watch);
+    setup.faults.begin_wired(&mut m, |d, at, up| d.0.set_link(0, at, up));
+    if !setup.faults.is_empty() {
+        m.device.peer.insist(PATIENCE);
+    }
     m.outside(|device, _, at| device.peer.start(at));
     let ends = [begin + load.warmup, begin + load.warmup + load.duration];
     let mut at = begin;
@@ -254,6 +266,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
     }
     crate::trace::end_wired(&mut m, watch);
+    let faults = setup.faults.end_wired(&mut m, closed::alarms(&stations));
     let [a, b] = &marks[..] else { unreachable!("two marks were made") };
     let less = |a: Span, b: Span| Span::from_ps(b.ps() - a.ps());
     let wire = |i: usize| on_wire((b.wire[i].0 - a.wire[i].0, b.wire[i].1 - a.wire[i].1));
@@ -273,9 +286,10 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         break_even: nic.borrow().break_even(),
         latency,
         series: series.into(),
+        faults,
         audit: Vec::new(),
     };
-    o.audit = close(m, stations, nic);
+    o.audit = close(m, stations, nic, faults);
     Ok(o)
 }
 
@@ -313,7 +327,7 @@ pub fn at_a_pace(setup: &Setup, load: &paced::Load, watch: &mut dyn Watch) -> Re
     let Some(nic) = Rc::into_inner(queue.nic) else { unreachable!("the queue was its only holder") };
     nic.into_inner().close(&mut m);
     m.flush_posted();
-    seen.wrong.extend(papr::audit(&m.bus));
+    seen.wrong.extend(papr::audit(&m.bus, None));
     Ok(seen)
 }
 
@@ -352,12 +366,19 @@ fn advance(
 }
 
 /// Closes and releases everything; what does not add up.
-fn close(mut m: Partition, stations: Vec<Station<Queue, Server>>, nic: Rc<RefCell<Ibmvnic>>) -> Vec<String> {
+fn close(
+    mut m: Partition,
+    stations: Vec<Station<Queue, Server>>,
+    nic: Rc<RefCell<Ibmvnic>>,
+    faults: Option<fault::Report>,
+) -> Vec<String> {
     let mut above = audit::Above::default();
     let now = m.now();
     m.enter(0);
     m.idle_until(now);
     for mut s in stations {
+        // What came with an interrupt that was lost.
+        while faults.is_some() && s.driver.poll(&mut m, 64, &mut s.endpoint) == Poll::Again {}
         let rest: Vec<_> = s.drain_queue().collect();
         above.waiting += rest.len() as u64;
         rest.into_iter().for_each(|p| p.release(&mut m));
@@ -371,5 +392,5 @@ fn close(mut m: Partition, stations: Vec<Station<Queue, Server>>, nic: Rc<RefCel
     let (stats, queues) = (nic.stats(), nic.totals());
     nic.close(&mut m);
     m.flush_posted();
-    audit::audit(&m, &above, (&stats, &queues))
+    audit::audit(&m, &above, (&stats, &queues), faults.as_ref())
 }

@@ -7,6 +7,7 @@
 //! A number is kept in its key's unit. It may be given in any unit that converts
 //! ([`convert`]); a unit of another dimension is refused, never guessed at.
 
+use crate::fault;
 use crate::figures::{Constants, Nudge};
 use crate::input::{InputError, hint};
 use std::fmt;
@@ -67,6 +68,8 @@ pub enum Kind {
     Choice,
     /// The path of a file.
     File,
+    /// Faults, as [`crate::fault`] has them.
+    Faults,
 }
 
 /// A key of a system.
@@ -122,6 +125,10 @@ impl Key {
     pub const fn file(name: &'static str, about: &'static str) -> Key {
         Key { name, about, kind: Kind::File, words: &[], default: Some("") }
     }
+    /// Faults.
+    pub const fn faults(name: &'static str, about: &'static str) -> Key {
+        Key { name, about, kind: Kind::Faults, words: &[], default: Some("") }
+    }
     /// Or one of these words.
     pub const fn or(mut self, words: &'static [&'static str]) -> Key {
         self.words = words;
@@ -143,7 +150,7 @@ impl Key {
                 all.extend([min, min + step, min + 8.0 * step, min + 64.0 * step].map(|n| n.to_string()));
             }
             Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
-            Kind::Choice | Kind::File => {}
+            Kind::Choice | Kind::File | Kind::Faults => {}
         }
         all
     }
@@ -152,7 +159,7 @@ impl Key {
     pub fn unit(&self) -> &'static str {
         match self.kind {
             Kind::Number { unit, .. } | Kind::Among { unit, .. } => unit,
-            Kind::Choice | Kind::File => "",
+            Kind::Choice | Kind::File | Kind::Faults => "",
         }
     }
 
@@ -178,6 +185,7 @@ impl Key {
             }
             Kind::Choice => Vec::new(),
             Kind::File => vec!["the path of a file".to_owned()],
+            Kind::Faults => vec![fault::ALLOWED.to_owned()],
         };
         all.extend(self.words.iter().map(|w| (*w).to_owned()));
         all.join(", ")
@@ -191,6 +199,9 @@ impl Key {
         let text = text.trim();
         if self.kind == Kind::File {
             return Ok(Value::Text(text.to_owned()));
+        }
+        if self.kind == Kind::Faults {
+            return fault::parse(text).map(|_| Value::Text(text.to_owned()));
         }
         if let Some(word) = self.words.iter().find(|w| **w == text) {
             return Ok(Value::Word(word));
@@ -210,7 +221,7 @@ impl Key {
     pub fn quantity(&self, given: f64, unit: &str) -> Result<Value, String> {
         let own = self.unit();
         let refuse = |why: &str| Err(format!("`{}` {why}; allowed: {}", self.name, self.allowed()));
-        if matches!(self.kind, Kind::Choice | Kind::File) {
+        if matches!(self.kind, Kind::Choice | Kind::File | Kind::Faults) {
             return refuse(&format!("cannot be {given}"));
         }
         let Some(value) = convert(given, unit, own) else {
@@ -226,7 +237,7 @@ impl Key {
                 (min..=max).contains(&value) && (step == 0.0 || (value / step).fract() == 0.0)
             }
             Kind::Among { values, .. } => values.contains(&value),
-            Kind::Choice | Kind::File => false,
+            Kind::Choice | Kind::File | Kind::Faults => false,
         };
         if fits { Ok(Value::Number(value)) } else { refuse(format!("cannot be {given} {unit}").trim_end()) }
     }
@@ -405,7 +416,7 @@ fn default_of(key: &Key) -> Value {
         (None, Kind::Number { min, .. }) => Value::Number(min),
         (None, Kind::Among { values, .. }) => Value::Number(values[0]),
         (None, Kind::Choice) => Value::Word(key.words[0]),
-        (None, Kind::File) => Value::Text(String::new()),
+        (None, Kind::File | Kind::Faults) => Value::Text(String::new()),
     }
 }
 

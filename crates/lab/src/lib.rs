@@ -7,6 +7,7 @@ pub mod clock;
 pub mod closed;
 pub mod cpu;
 pub mod e1000;
+pub mod fault;
 pub mod figures;
 pub mod histogram;
 pub mod ibmveth;

@@ -10,6 +10,7 @@ pub use figures::{Figures, MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 pub use rig::RIG;
 
 use crate::clock::{Core, Interrupt, Stuck};
+use crate::fault::{self, Alarms, Trouble};
 use crate::histogram::Histogram;
 use crate::open;
 use crate::result::work_of;
@@ -48,6 +49,8 @@ pub struct Setup {
     pub nic: Nic,
     /// Each channel; the vector is the core's number.
     pub driver: DriverConfig,
+    /// What goes wrong.
+    pub faults: fault::Plan,
 }
 
 /// Why a run did not come to its end.
@@ -128,6 +131,8 @@ pub struct Outcome {
     pub latency: Histogram,
     /// Share of the link that was in use: (toward the device, toward the host).
     pub link_share: (f64, f64),
+    /// What went wrong, if it was asked to.
+    pub faults: Option<fault::Report>,
     /// What does not add up; empty when all does.
     pub audit: Vec<String>,
 }
@@ -147,6 +152,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         m.bus.platform_mut().capture();
     }
     let hca = Rc::new(RefCell::new(Hca::open(&mut m)?));
+    let functions = m.bus.platform().areas();
     let mut running = Vec::with_capacity(cores);
     for i in 0..cores {
         m.enter(i);
@@ -165,8 +171,11 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         core.driver.start(&mut m);
     }
     let before = m.ledger().clone();
-    open::drive(&mut m, &mut running, load.packets(setup.cores), watch)?;
-    Ok(finish(m, running, hca, &before))
+    let mut trouble = Trouble::begin(&setup.faults, &mut m, functions, |d, b, at, up| d.set_carrier(b, at, up));
+    open::drive(&mut m, &mut running, load.packets(setup.cores), trouble.as_mut(), watch)?;
+    let alarms = Alarms::of(&running);
+    let faults = trouble.map(|t| t.end(&mut m, alarms));
+    Ok(finish(m, running, hca, &before, faults))
 }
 
 /// Packets of one channel between driver and device at the most: one per data
@@ -194,6 +203,7 @@ fn finish(
     cores: Vec<Core<Channel<Rc<RefCell<Hca>>>, Source>>,
     hca: Rc<RefCell<Hca>>,
     before: &Ledger,
+    faults: Option<fault::Report>,
 ) -> Outcome {
     let elapsed = m.bus.booked_until().max(m.device.wire_free()).since(Time::ZERO);
     let ledger = m.ledger().since(before);
@@ -226,6 +236,7 @@ fn finish(
             share(ledger.pcie_up_tlp_bytes + ledger.pcie_up_dllp_bytes),
         ),
         ledger,
+        faults,
         audit: Vec::new(),
     };
     outcome.audit = audit::audit(&outcome, &m, skipped);

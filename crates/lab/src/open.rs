@@ -4,6 +4,7 @@
 //! loop that drives it to its end, for any system.
 
 use crate::clock::{self, Core, Stuck};
+use crate::fault::Trouble;
 use crate::key::{Key, Values};
 use crate::trace;
 use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
@@ -243,6 +244,7 @@ impl std::fmt::Display for Ended {
 }
 
 /// Drives all cores to the end of their traffic, and what they sent out of the device. When the last thing happened.
+/// `trouble` is what goes wrong meanwhile, if anything is asked for.
 ///
 /// # Errors
 /// When it gets stuck, or whoever watches ends it.
@@ -250,6 +252,7 @@ pub fn drive<B, D, Dr>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Source>],
     total: u64,
+    mut trouble: Option<&mut Trouble<B, D>>,
     watch: &mut dyn Watch,
 ) -> Result<Time, Ended>
 where
@@ -259,7 +262,7 @@ where
 {
     trace::begin(m, watch);
     let (mut steps, mut failed) = (0u64, None);
-    let ended = clock::run(m, cores, |m| {
+    let ended = clock::run(m, cores, trouble.as_deref_mut(), |m| {
         steps += 1;
         if failed.is_none() {
             failed = m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).err();
@@ -276,9 +279,16 @@ where
     }
     // Moderated events may still be on their way.
     let mut last = m.now();
-    while m.next_event() < Time::NEVER {
-        last = last.max(m.next_event());
-        m.run_device(m.next_event());
+    loop {
+        while m.next_event() < Time::NEVER {
+            last = last.max(m.next_event());
+            m.run_device(m.next_event());
+        }
+        // What waits for a link leaves when it is up again.
+        match &mut trouble {
+            Some(t) if t.flaps.is_down() => t.mend(m),
+            _ => break,
+        }
     }
     m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).map_err(Ended::Capture)?;
     watch.progress(m.ledger().wire_frames, total);

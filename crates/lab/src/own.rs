@@ -96,7 +96,7 @@ where
         cores.push(Core::new(driver, source, line, in_flight as usize));
     }
     let (before, begin) = (m.ledger().clone(), m.now());
-    let end = crate::open::drive(m, &mut cores, load.packets(1), watch)?;
+    let end = crate::open::drive(m, &mut cores, load.packets(1), None, watch)?;
     let ledger = m.ledger().since(&before);
     let costs = Cost::of(&work_of(m), (ledger.mmio_writes + ledger.mmio_reads + ledger.fences, m.stalled()), ghz);
     let mut audit = Vec::new();

@@ -11,6 +11,7 @@
 use crate::clock::link::{Peer as Other, Wire, Wired, on_wire};
 use crate::clock::napi::{Cpu, Endpoint, Interrupt, Rules, Station, Stuck, run as schedule};
 use crate::closed::{self, Entries, RunError};
+use crate::fault::Plan;
 use crate::histogram::Histogram;
 use crate::key::{Key, Values};
 use crate::open::Ended;
@@ -84,6 +85,11 @@ impl Load {
         let size = v.number("paced.size") as u32;
         if size > mtu + 14 {
             return Err(format!("`paced.size` is {size} B, but `{key}` allows {}", mtu + 14));
+        }
+        if !Plan::of(v, Span::ZERO).is_empty() {
+            return Err(format!(
+                "`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, without faults"
+            ));
         }
         Ok(Load {
             way: match v.word("paced.way") {

@@ -56,11 +56,13 @@ pub enum Group {
     Device,
     /// Frames that left.
     Wire,
+    /// What went wrong because it was asked to.
+    Fault,
 }
 
 impl Group {
     /// All, in the order of a table.
-    pub const ALL: [Group; 5] = [Group::Bus, Group::Cpu, Group::Driver, Group::Device, Group::Wire];
+    pub const ALL: [Group; 6] = [Group::Bus, Group::Cpu, Group::Driver, Group::Device, Group::Wire, Group::Fault];
 }
 
 /// A count.

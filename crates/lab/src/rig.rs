@@ -102,7 +102,7 @@ impl Rig {
 }
 
 /// What a scenario of any system says.
-pub static RUN: [Key; 2] = [
+pub static RUN: [Key; 4] = [
     Key::choice("run.guard", &["page", "byte"], "how exactly the device's accesses to memory are checked")
         .default("page"),
     Key::whole(
@@ -113,6 +113,10 @@ pub static RUN: [Key; 2] = [
         "recorded; pktgen, captures and TCP draw nothing at random",
     )
     .default("0"),
+    Key::faults("run.fault", "what goes wrong while the traffic lasts"),
+    Key::number("run.watchdog", "ms", 0.01, 60_000.0, "with faults: how long a queue is stopped before it has hung")
+        .or(&["linux"])
+        .default("linux"),
 ];
 
 /// All systems.

@@ -16,7 +16,7 @@
 //! on its profile, ready to run.
 
 use crate::input::{Builtin, Document, InputError, number, open};
-use crate::key::{Key, Value, Values, find, parse_setting};
+use crate::key::{Key, Kind, Value, Values, find, parse_setting};
 use crate::profile::Profile;
 use crate::rig::{self, Rig};
 use std::path::Path;
@@ -99,8 +99,8 @@ impl Scenario {
             if scenario.profile.ends_with(".toml") {
                 scenario.profile = beside(&scenario.profile);
             }
-            for (_, value) in &mut scenario.settings {
-                if let Value::Text(name) = value {
+            for (key, value) in &mut scenario.settings {
+                if let (Kind::File, Value::Text(name)) = (key.kind, value) {
                     *name = beside(name);
                 }
             }

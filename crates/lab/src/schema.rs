@@ -117,7 +117,7 @@ fn setting(key: &Key, alone: bool) -> Value {
         Kind::Choice => {}
         // What stands alone is taken as it is written, so `7` is a file's name, too.
         Kind::File if alone => any.push(json!({ "type": ["string", "number", "boolean"] })),
-        Kind::File => any.push(json!({ "type": "string" })),
+        Kind::File | Kind::Faults => any.push(json!({ "type": "string" })),
     }
     described(key, json!({ "anyOf": any }))
 }
@@ -171,7 +171,7 @@ fn plain_number(key: &Key) -> Value {
             json!({ "type": "number", "minimum": whole(min), "maximum": whole(max), "multipleOf": whole(step) })
         }
         Kind::Number { min, max, .. } => json!({ "type": "number", "minimum": whole(min), "maximum": whole(max) }),
-        Kind::Choice | Kind::File => Value::Bool(false),
+        Kind::Choice | Kind::File | Kind::Faults => Value::Bool(false),
     }
 }
 

@@ -626,6 +626,8 @@ impl LegacyTx {
     pub const IDE: u8 = 1 << 7;
     /// Status: done.
     pub const DD: u8 = DD;
+    /// Status: given up after too many collisions.
+    pub const EC: u8 = 1 << 1;
     /// Where the status is in the descriptor.
     pub const STATUS: u32 = core::mem::offset_of!(LegacyTx, status) as u32;
     /// The longest buffer (section 3.3.3).

@@ -68,6 +68,11 @@ pub trait Port {
     fn reaches(&self, _at: Iova, _len: u32, _dir: Direction) -> Result<(), DmaFault> {
         Ok(())
     }
+    /// The device is about to write a report: a completion, or a descriptor as done. Whether the report
+    /// is to be of a failure, by a fault that was asked for.
+    fn completes(&mut self, _at: Time) -> bool {
+        false
+    }
     /// Raises or lowers interrupt line `n`, a level. Whether it is masked is
     /// looked up outside, when it matters.
     fn set_line(&mut self, at: Time, n: u16, high: bool);

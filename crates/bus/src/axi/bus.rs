@@ -159,6 +159,11 @@ impl Port for Axi {
         self.platform.post_write_since(at, arrival, to, from)
     }
 
+    #[inline(always)]
+    fn completes(&mut self, at: Time) -> bool {
+        self.platform.completes(at)
+    }
+
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
         self.platform.set_line(at, n, high);
     }

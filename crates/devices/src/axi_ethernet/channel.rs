@@ -282,10 +282,11 @@ impl Channel {
     }
 
     /// Writes a descriptor's status, and the application words if there are any. An error halts the
-    /// channel.
+    /// channel, and so does a report that is to be of a failure.
     pub(super) fn update<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, r: Report<'_>) -> Result<(), Halted> {
         let mut d = Descriptor::default();
-        d.status.set(r.status);
+        let spoilt = p.completes(t);
+        d.status.set(r.status | if spoilt { Descriptor::SLV_ERR } else { 0 });
         for (to, from) in d.app.iter_mut().zip(r.app.into_iter().flatten()) {
             to.set(*from);
         }
@@ -295,6 +296,9 @@ impl Channel {
             Ok(landed) => {
                 let at = self.updates.back().map_or(t, |u| u.at).max(landed);
                 self.updates.push_back(Update { at, next: self.next_of(&f.d), eof: r.eof });
+                if spoilt && !self.has_failed() {
+                    self.fail(t, f.place, sr::DMA_SLV_ERR);
+                }
                 Ok(())
             }
             Err(fault) => {

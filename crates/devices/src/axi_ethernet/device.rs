@@ -66,6 +66,12 @@ crate::counters::counters! {
     rx_interrupts,
     /// Times that the MAC's line rose.
     mac_interrupts,
+    /// Frames that were on the chip, to be sent, when it was reset.
+    tx_lost,
+    /// Frames that were on the chip, received, when it was reset.
+    rx_lost,
+    /// Frames put into memory and never reported: an error or a reset came before.
+    rx_unreported,
     /// Errors that halted a channel.
     dma_errors,
     /// Packets without SOF: each stops transmission.
@@ -219,6 +225,13 @@ impl AxiEthernet {
         self.filter = Filter::new();
         self.stats = Stats::new();
         let busy = self.tx.sending.unwrap_or(Time::ZERO).max(self.tx.quiet);
+        let on_wire = usize::from(self.tx.sending.is_some());
+        self.counters.tx_packets += on_wire as u64;
+        self.counters.tx_bytes += self.tx.fifo.iter().take(on_wire).map(|f| f.bytes.len() as u64).sum::<u64>();
+        self.counters.tx_lost += (self.tx.fifo.len() - on_wire) as u64;
+        let (waiting, landing) = self.rx.unfinished();
+        self.counters.rx_lost += waiting;
+        self.counters.rx_unreported += landing;
         self.tx = Transmitter::new(&self.cfg);
         self.tx.quiet = busy;
         self.rx = Receiver::new(&self.cfg);

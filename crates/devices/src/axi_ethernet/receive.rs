@@ -75,6 +75,11 @@ impl Receiver {
         }
     }
 
+    /// Frames that wait, and those whose data are on their way.
+    pub(super) fn unfinished(&self) -> (u64, u64) {
+        (self.fifo.len() as u64, self.landing.iter().filter(|l| l.app.is_some()).count() as u64)
+    }
+
     /// Whether data are on their way to memory.
     pub(super) fn is_busy(&self) -> bool {
         !self.landing.is_empty()
@@ -293,6 +298,7 @@ impl AxiEthernet {
         let report = Report { status: l.status, app: l.app.as_ref(), eof: l.app.is_some() };
         if self.rx.ch.update(p, t, &l.fetched, report).is_err() {
             self.counters.dma_errors += 1;
+            self.counters.rx_unreported += u64::from(l.app.is_some());
             self.rx_stopped();
         }
     }

@@ -70,6 +70,12 @@ crate::counters::counters! {
     data_writes,
     /// Bytes of those.
     data_write_bytes,
+    /// Frames that were on the chip, to be sent, when it was reset.
+    tx_lost,
+    /// Frames that were on the chip, received, when it was reset.
+    rx_lost,
+    /// Frames put into memory and never reported: the reset came before.
+    rx_unreported,
     /// Times that the interrupt line rose.
     interrupts,
     /// Accesses to memory that failed; each stops DMA.
@@ -221,6 +227,13 @@ impl E1000 {
         self.filter.set_address(self.eeprom.mac());
         self.irq = Interrupts::new();
         let until = self.tx.sending_until();
+        let on_wire = usize::from(self.tx.sending.is_some());
+        self.counters.tx_packets += on_wire as u64;
+        self.counters.tx_bytes += self.tx.fifo.iter().take(on_wire).map(|f| f.bytes.len() as u64).sum::<u64>();
+        self.counters.tx_lost += (self.tx.fifo.len() - on_wire) as u64;
+        let (waiting, unreported) = self.rx.unfinished();
+        self.counters.rx_lost += waiting;
+        self.counters.rx_unreported += unreported;
         self.tx = Transmitter::new(&self.cfg);
         self.tx.quiet_until(until);
         self.rx = Receiver::new(&self.cfg);

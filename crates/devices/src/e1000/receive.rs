@@ -40,6 +40,8 @@ const MIN_FRAME: usize = 60;
 /// Longest frame with FCS, unless RCTL.LPE; and with it.
 const MAX_FRAME: usize = 1522;
 const MAX_LONG: usize = 16384;
+/// Errors of a frame with a wrong FCS, in a descriptor's upper half.
+const SPOILT: u64 = (Rx::CE as u64) << 40;
 /// Writes of data under way at the most.
 const IN_FLIGHT: usize = 2;
 
@@ -91,6 +93,12 @@ impl Receiver {
             landing: VecDeque::with_capacity(IN_FLIGHT),
             held_off: false,
         }
+    }
+
+    /// Frames that are not in memory, and those that are and are not reported.
+    pub(super) fn unfinished(&self) -> (u64, u64) {
+        let landing = self.landing.iter().filter(|l| l.frame.is_some()).count();
+        (self.fifo.len() as u64 + landing as u64, self.ring.unreported(u64::from(Rx::EOP) << 32))
     }
 
     /// Bytes in the FIFO.
@@ -330,7 +338,7 @@ impl E1000 {
     }
 
     fn rx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
-        match self.rx.ring.flush(p, t) {
+        match self.rx.ring.flush(p, t, SPOILT) {
             Ok((writes, descriptors)) => {
                 self.counters.write_backs += writes;
                 self.counters.written_descriptors += descriptors;

@@ -215,31 +215,43 @@ impl Ring {
         self.waiting.len() as u32
     }
 
+    /// How many wait whose upper half has this bit.
+    pub(super) fn unreported(&self, bit: u64) -> u64 {
+        self.waiting.iter().filter(|w| w.1.high & bit != 0).count() as u64
+    }
+
     /// Whether any waits.
     pub(super) fn any_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Writes all that wait, neighbours in one piece. A single receive descriptor is
-    /// written without its address. How many writes, and descriptors in them.
-    pub(super) fn flush<P: Port>(&mut self, p: &mut P, at: Time) -> Result<(u64, u64), DmaFault> {
+    /// written without its address. How many writes, and descriptors in them. `spoilt` is what the upper half of
+    /// the first says in a write that is to report a failure.
+    pub(super) fn flush<P: Port>(&mut self, p: &mut P, at: Time, spoilt: u64) -> Result<(u64, u64), DmaFault> {
         let mut done = (0, 0);
         while let Some(&(start, _)) = self.waiting.front() {
             let mut bytes = [0; ON_CHIP * DESC];
             let mut n = 0;
-            while let Some(&(place, d)) = self.waiting.front()
+            while let Some(&(place, d)) = self.waiting.get(n)
                 && n < ON_CHIP
                 && place == start + (n * DESC) as u64
             {
                 bytes[n * DESC..][..DESC].copy_from_slice(&d.to_bytes());
-                self.waiting.pop_front();
                 n += 1;
             }
             done = (done.0 + 1, done.1 + n as u64);
+            if p.completes(at) {
+                for (b, s) in bytes[8..DESC].iter_mut().zip(spoilt.to_le_bytes()) {
+                    *b |= s;
+                }
+            }
             match n {
                 1 => p.write(at, start + 8, &bytes[8..DESC])?,
                 _ => p.write(at, start, &bytes[..n * DESC])?,
             };
+            // What could not be written waits on.
+            self.waiting.drain(..n);
         }
         Ok(done)
     }

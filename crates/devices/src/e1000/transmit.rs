@@ -39,6 +39,8 @@ use zerocopy::FromBytes;
 const MAX: usize = LegacyTx::MAX as usize;
 /// Erratum 10: the longest first buffer in PCI-X.
 const MAX_FIRST_PCIX: u32 = 2015;
+/// Status of a packet that collided too often, in a descriptor's upper half.
+const SPOILT: u64 = (LegacyTx::EC as u64) << 32;
 /// Shortest frame, without FCS.
 const MIN_FRAME: usize = 60;
 /// A data descriptor's length, in its own word.
@@ -465,7 +467,8 @@ impl E1000 {
     pub(super) fn tx_report_now<P: Port>(&mut self, p: &mut P, t: Time, place: Iova, d: Desc) {
         self.counters.write_backs += 1;
         self.counters.written_descriptors += 1;
-        if p.write(t, place + 12, &((d.high >> 32) as u32).to_le_bytes()).is_err() {
+        let spoilt = if p.completes(t) { SPOILT } else { 0 };
+        if p.write(t, place + 12, &(((d.high | spoilt) >> 32) as u32).to_le_bytes()).is_err() {
             self.fault();
         }
         if !self.delays(t, d.high as u32) {
@@ -475,7 +478,7 @@ impl E1000 {
     }
 
     fn tx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
-        match self.tx.ring.flush(p, t) {
+        match self.tx.ring.flush(p, t, SPOILT) {
             Ok((writes, descriptors)) => {
                 self.counters.write_backs += writes;
                 self.counters.written_descriptors += descriptors;

@@ -7,7 +7,9 @@ use super::receive::Receiver;
 use super::transmit::{Chunk, Pipe};
 use alloc::collections::VecDeque;
 use doorbell_layout::mlx5::command::init_segment;
-use doorbell_layout::mlx5::{Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, uar};
+use doorbell_layout::mlx5::{
+    Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, syndrome, uar,
+};
 use doorbell_seam::{Device, Drop, Iova, Port, Reg, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
@@ -251,15 +253,29 @@ impl Mlx5 {
         let mut cqe = Cqe::new_zeroed();
         cqe.sop_drop_qpn = U32::new(u32::from(e.opcode) << 24 | e.sqn);
         cqe.wqe_counter = U16::new(e.wqe_counter);
-        let opcode = if e.syndrome == 0 {
+        let mut syndrome = e.syndrome;
+        if p.completes(e.at) && syndrome == 0 {
+            syndrome = self.spoil(e.sqn);
+        }
+        let opcode = if syndrome == 0 {
             cqe.timestamp = (e.at.ps() / 1000).to_be_bytes();
             cqe_opcode::REQ
         } else {
-            cqe.timestamp[7] = e.syndrome;
+            cqe.timestamp[7] = syndrome;
             cqe_opcode::REQ_ERR
         };
         cqe.op_own = opcode << 4;
         self.put_cqe(p, e.at, e.cqn, cqe);
+    }
+
+    /// A WQE that was executed is reported as failed: its queue is in error. With which syndrome.
+    #[cold]
+    fn spoil(&mut self, sqn: u32) -> u8 {
+        if let Some(sq) = self.sqs.get_mut(sqn).filter(|sq| sq.state == SqState::Ready) {
+            sq.state = SqState::Error;
+        }
+        self.counters.errors += 1;
+        syndrome::LOCAL_QP_OP
     }
 
     /// Writes a CQE that says all but who owns it.

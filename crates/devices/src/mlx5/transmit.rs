@@ -213,7 +213,10 @@ impl<P: Port> Execution<'_, P> {
                 if self.sq.fetched != self.chunk.end || !self.sq.announced.is_empty() {
                     return true;
                 }
-                self.fail(t, &ctrl, syndrome::LOCAL_QP_OP, 1);
+                // Of one whose rest could not be fetched its head says how many packets it was to be.
+                let cut_off = self.sq.state == SqState::Error;
+                let packets = if cut_off { self.packets_of(&ctrl, at) } else { 1 };
+                self.fail(t, &ctrl, syndrome::LOCAL_QP_OP, packets);
                 self.sq.executed = self.chunk.end;
                 continue;
             }

@@ -73,9 +73,15 @@ impl Adapter {
             self.counters.rx_bad_buffer += 1;
             return (false, self.enqueue(p, at, b, 0, 0).1);
         };
+        if p.completes(done) {
+            self.counters.rx_bad_buffer += 1;
+            return (false, self.enqueue(p, done, b, 0, 0).1);
+        }
         let large = if f.large.is_some() { Entry::LRG_PKT } else { 0 };
         let flags = Entry::VALID | f.flags | large | f.offset();
+        let lost = self.counters.rx_lost_entry;
         let (entered, done) = self.enqueue(p, done, b, flags, f.len() as u32);
+        self.counters.rx_bad_buffer += u64::from(!entered && lost == self.counters.rx_lost_entry);
         if entered {
             self.counters.rx_packets += 1;
             self.counters.rx_bytes += f.len() as u64;
@@ -87,8 +93,15 @@ impl Adapter {
     /// Adds an entry to the receive queue, with the toggle's state and the buffer's correlator.
     pub(super) fn enqueue<P: Port>(&mut self, p: &mut P, at: Time, b: Buffer, flags: u32, length: u32) -> Taken {
         let mut correlator = [0; CORRELATOR as usize];
-        // A buffer that is gone has no correlator left to tell it by.
-        let read = p.read(at, Iova(b.ioba.into()), &mut correlator).unwrap_or(at);
+        // A buffer that cannot be read has no correlator to tell it by: none that a driver can have given.
+        let known = p.read(at, Iova(b.ioba.into()), &mut correlator);
+        let (read, flags, length) = match known {
+            Ok(read) => (read, flags, length),
+            Err(_) => {
+                correlator = [0xff; CORRELATOR as usize];
+                (at, 0, 0)
+            }
+        };
         let toggle = if self.queue.toggle { 0 } else { Entry::TOGGLE };
         let entry = Entry {
             flags: U32::new(flags | toggle),
@@ -105,7 +118,7 @@ impl Adapter {
             let _ = p.write(done, Iova(self.list.into()), self.queue_descriptor().as_bytes());
         }
         self.counters.rx_lost_entry += u64::from(written.is_err());
-        (written.is_ok(), done)
+        (written.is_ok() && known.is_ok(), done)
     }
 
     /// The receive queue's descriptor, as the buffer list has it.

@@ -143,6 +143,8 @@ impl VnicServer {
             m.range(u64::from(buffer.ioba.get()) + offset, len)
         });
         let written = place.and_then(|to| p.write(at, to, data).ok());
+        let spoilt = p.completes(at);
+        let written = written.filter(|_| !spoilt);
         let mut m = RxComp { first: first::VALID, correlator: buffer.correlator, ..RxComp::zeroed() };
         if let Some(_arrival) = written {
             let exact = s.multicast.iter().any(|a| a == &data[..6]);

@@ -329,6 +329,9 @@ impl VnicServer {
         }
         match c.sub.get_mut(q.ring).and_then(Option::as_mut) {
             Some(ring) => {
+                if p.completes(at) && m.rcs[0].get() == rc::SUCCESS.into() {
+                    m.rcs[0] = U16::new(rc::PARAMETER.into());
+                }
                 self.counters.queue_faults += ring.put(p, at, m.bytes());
                 self.counters.completions += n as u64;
                 self.counters.completion_messages += 1;

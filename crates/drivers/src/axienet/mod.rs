@@ -31,10 +31,11 @@
 //! both rings anew; what was queued is dropped.
 //!
 //! Where it differs from Linux: a delay that rounds to zero units is one unit, for zero
-//! would be none; space in the ring is counted and not read from control words, which at
+//! would be none; an interrupt that was lost and a queue that hangs are found by [`Driver::alarm`]; space in the ring is counted and not read from control words, which at
 //! the least ring Linux allows may name a descriptor in use.
 //!
 //! [`Controller`]: doorbell_moderation::Controller
+//! [`Driver::alarm`]: crate::Driver::alarm
 //! [`Driver::work`]: crate::Driver::work
 
 mod coalesce;

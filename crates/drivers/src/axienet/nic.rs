@@ -11,7 +11,7 @@ use super::mdio::{self, Link, MdioError};
 use super::rx::RxRing;
 use super::stats::{Counted, Hardware, Stats};
 use super::tx::TxRing;
-use crate::{Driver, Irq, Poll, Sink, Tx};
+use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
 use doorbell_layout::axienet::{MM2S, S2MM, ability, cr, dma, int, line, mac, sr};
 use doorbell_moderation::{Controller, Flow, NetDim, Sample, Setting};
@@ -321,7 +321,7 @@ impl<C: Controller> Axienet<C> {
         hw::options(h, &self.config, false);
         let reset = hw::stop(h);
         self.tx.clear(h, &mut self.stats);
-        let fed = self.rx.rearm(h, &self.config);
+        let fed = self.rx.rearm(h, &self.config, &mut self.stats);
         reset?;
         if let Some(counted) = &mut self.counted {
             counted.restarted();
@@ -418,6 +418,7 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
     /// each had its own NAPI; when none does, both.
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
         h.spend(Work::Poll);
+        self.tx.hand_back(up);
         if self.failed {
             return Poll::Work;
         }
@@ -478,6 +479,29 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
             self.looked_at_link = Some(h.now());
             self.look_at_link(h, phy);
         }
+    }
+
+    /// Not Linux's, which has no timeout: an interrupt that nobody heard is found in SR, and a queue that
+    /// hangs all the same has its core reset.
+    fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
+        let mut found = Irq::None;
+        for i in [TX, RX] {
+            let status = dma_get(h, self.channels[i].at, dma::SR);
+            let idle = hw::gone(status) || self.channels[i].scheduled || self.failed;
+            if !idle && status & self.channels[i].cr & sr::IRQ_ALL != 0 && self.channel_irq(h, i) == Irq::Poll {
+                self.stats.missed_irqs += 1;
+                found = Irq::Poll;
+            }
+        }
+        if why == Alarm::TxTimeout && found == Irq::None {
+            self.stats.tx_timeouts += u64::from(!self.failed);
+            self.failed = true;
+            return Irq::Poll;
+        }
+        if found == Irq::None {
+            self.work(h);
+        }
+        if self.tx.holds_dropped() { Irq::Poll } else { found }
     }
 
     #[inline]

@@ -66,6 +66,12 @@ counters! {
         mac_irqs,
         /// Interrupts that were not ours.
         stray_irqs,
+        /// Interrupts that nobody had heard, found by a look.
+        missed_irqs,
+        /// Hangs found.
+        tx_timeouts,
+        /// Frames in the ring that a reset came before.
+        rx_lost,
         /// Errors of the DMA engine.
         dma_errors,
         /// Resets after those.

@@ -13,6 +13,7 @@ use super::hw;
 use super::stats::Stats;
 use crate::{Sink, Tx};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, tx_app};
 use doorbell_packet::{MAX_FRAGS, Packet, Piece, Todo};
 use doorbell_seam::{Buf, Coherent, Direction, Fence, Host, Mapped, Place, Work};
@@ -41,6 +42,8 @@ pub(super) struct TxRing {
     /// Packets since TAILDESC was written.
     unannounced: bool,
     pub(super) stopped: bool,
+    /// Dropped by a reset, and to be given back.
+    dropped: Vec<(Buf, u32, bool)>,
 }
 
 /// A ring of `count` descriptors, each linked to the one behind it and the last to the
@@ -76,6 +79,7 @@ impl TxRing {
             used: 0,
             unannounced: false,
             stopped: false,
+            dropped: Vec::new(),
         })
     }
 
@@ -275,14 +279,25 @@ impl TxRing {
         packets
     }
 
-    /// Gives back all that was queued, done or not; the device is off.
+    /// Whether there is something for the next poll to give back.
+    pub(super) fn holds_dropped(&self) -> bool {
+        !self.dropped.is_empty()
+    }
+
+    /// Gives back what a reset has dropped.
+    pub(super) fn hand_back<S: Sink>(&mut self, up: &mut S) {
+        if !self.dropped.is_empty() {
+            self.dropped.drain(..).for_each(|(b, cookie, last)| up.sent(b, cookie, last));
+        }
+    }
+
+    /// Drops all that was queued, done or not; the device is off.
     pub(super) fn clear<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
-        for i in 0..self.count {
+        for i in (self.clean..self.count).chain(0..self.clean) {
             let slot = &mut self.info[i as usize];
             if let Some(m) = slot.held.take() {
                 s.tx_dropped += u64::from(slot.last);
-                let b = h.unmap(m);
-                h.release(b);
+                self.dropped.push((h.unmap(m), slot.cookie, slot.last));
             }
             h.store(&self.ring, i * DESCRIPTOR + Descriptor::CONTROL_AT, [U32::ZERO; 2]);
         }
@@ -291,6 +306,7 @@ impl TxRing {
     }
 
     pub(super) fn release<H: Host>(self, h: &mut H) {
+        self.dropped.into_iter().for_each(|(b, ..)| h.release(b));
         h.release_coherent(self.ring);
     }
 }

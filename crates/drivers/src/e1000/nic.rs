@@ -9,7 +9,7 @@ use super::itr::{self, Dynamic};
 use super::rx::RxRing;
 use super::stats::{self, Hardware, Stats};
 use super::tx::TxRing;
-use crate::{Driver, Irq, Poll, Sink, Tx};
+use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_layout::e1000::{self as l, reg};
 use doorbell_packet::Packet;
 use doorbell_seam::{Host, Work};
@@ -92,7 +92,7 @@ impl E1000 {
         // A card that is gone has nothing to stop.
         let _ = hw::reset(h, &self.config);
         self.tx.clear(h, &mut self.stats);
-        self.rx.clear(h);
+        self.rx.clear(h, &mut self.stats);
         self.tx.release(h);
         self.rx.release(h);
     }
@@ -168,7 +168,7 @@ impl E1000 {
         self.hardware.collect(h);
         let reset = hw::reset(h, &self.config);
         self.tx.clear(h, &mut self.stats);
-        self.rx.clear(h);
+        self.rx.clear(h, &mut self.stats);
         reset?;
         self.link = None;
         self.failed = false;
@@ -310,6 +310,29 @@ impl<H: Host> Driver<H> for E1000 {
             // If it does not come back, it is tried again.
             self.failed = self.restart(h).is_err();
         }
+    }
+
+    /// `e1000_watchdog` also causes an interrupt by software, so that a lost one is made good. A hang, and accesses that failed
+    /// (`e1000_io_error_detected`), end with a reset.
+    fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
+        match why {
+            Alarm::Tick => {
+                self.look_at_link = true;
+                self.work(h);
+                // Masked and unmasked, so that the line rises anew if nobody has seen it.
+                put(h, reg::IMC, !0);
+                put(h, reg::ICS, l::INT_RXDMT0);
+                put(h, reg::IMS, CAUSES);
+                flush(h);
+                return Irq::None;
+            }
+            // A queue that waits for its link does not hang.
+            Alarm::TxTimeout if self.link.is_none() => return Irq::None,
+            Alarm::TxTimeout => self.stats.tx_timeout_count += 1,
+            Alarm::IoError => self.stats.io_errors += 1,
+        }
+        self.failed = self.restart(h).is_err();
+        Irq::Poll
     }
 
     #[inline]

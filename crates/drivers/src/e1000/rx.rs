@@ -274,8 +274,17 @@ impl RxRing {
         }
     }
 
-    /// Gives all buffers back; the device is off.
-    pub(super) fn clear<H: Host>(&mut self, h: &mut H) {
+    /// Gives all buffers back; the device is off. Frames that are in the ring are lost.
+    pub(super) fn clear<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
+        let mut i = self.clean;
+        while i != self.next {
+            let status = h.load::<u8>(&self.ring, i * DESCRIPTOR + Rx::STATUS);
+            if status & Rx::DD == 0 {
+                break;
+            }
+            s.rx_lost += u64::from(status & Rx::EOP != 0);
+            i = if i + 1 == self.count { 0 } else { i + 1 };
+        }
         self.drop_chain(h);
         for m in self.info.iter_mut().filter_map(Option::take) {
             let b = h.unmap(m);

@@ -34,6 +34,8 @@ counters! {
         tx_dropped,
         /// Hangs found.
         tx_timeout_count,
+        /// Restarts after the platform saw accesses fail.
+        io_errors,
         /// Packets handed up.
         rx_packets,
         /// Bytes of those.
@@ -44,6 +46,8 @@ counters! {
         rx_errors,
         /// Frames with more descriptors than a packet has pieces, or without data.
         rx_malformed,
+        /// Frames in the ring that a restart came before.
+        rx_lost,
         /// Buffers that could not be had.
         alloc_rx_buff_failed,
         /// Checksums that the device found good.

@@ -13,6 +13,7 @@ use super::split::{Cut, MAX_PIECE};
 use super::stats::Stats;
 use crate::{Sink, Tx};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use doorbell_layout::e1000::{ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, reg, tx_word as w};
 use doorbell_packet::headers::{Ip, Layers};
 use doorbell_packet::{Gso, GsoKind, MAX_FRAGS, Packet, Piece};
@@ -64,6 +65,8 @@ pub(super) struct TxRing {
     keep: u32,
     /// Packets and bytes reaped since the last look.
     pub(super) reaped: (u32, u32),
+    /// Dropped by a restart, and to be given back.
+    dropped: Vec<(Buf, u32, bool)>,
 }
 
 /// What is the same in all data descriptors of a packet.
@@ -103,6 +106,7 @@ impl TxRing {
             last_cmd: w::EOP | w::IFCS | w::RS | delayed,
             keep: MAX_FRAGS as u32 + 7 + more,
             reaped: (0, 0),
+            dropped: Vec::new(),
             ring,
         };
         let slots = tx.slots.as_ref();
@@ -429,6 +433,9 @@ impl TxRing {
 
     /// Gives back what the device has done; whether it was all in one turn of the ring.
     pub(super) fn reap<H: Host, S: Sink>(&mut self, h: &mut H, s: &mut Stats, up: &mut S) -> bool {
+        if !self.dropped.is_empty() {
+            self.dropped.drain(..).for_each(|(b, cookie, last)| up.sent(b, cookie, last));
+        }
         let (mut packets, mut done) = (0, 0);
         while self.clean != self.next && done < self.count {
             let last = self.info[self.clean as usize].watch;
@@ -484,15 +491,19 @@ impl TxRing {
         (self.clean != self.next).then(|| self.info[self.clean as usize].since)
     }
 
-    /// Gives back all that was queued, done or not; the device is off.
+    /// Drops all that was queued, done or not; the device is off. The next look gives it back.
     pub(super) fn clear<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
-        for slot in &mut self.info {
+        for i in (self.clean..self.count).chain(0..self.clean) {
+            let slot = &mut self.info[i as usize];
             match slot.held.take() {
-                Some(Held::Mapped(m)) => {
-                    let b = h.unmap(m);
-                    h.release(b);
+                Some(Held::Mapped(m)) => self.dropped.push((h.unmap(m), slot.cookie, slot.last)),
+                Some(Held::Copied(Packet { head, more, cookie, .. })) => {
+                    let frags = more.map(|m| m.frags).unwrap_or_default();
+                    self.dropped.push((head.buf, cookie, frags.is_empty()));
+                    let n = frags.len();
+                    let rest = frags.into_iter().enumerate();
+                    self.dropped.extend(rest.map(|(i, q)| (q.buf, cookie, i + 1 == n)));
                 }
-                Some(Held::Copied(p)) => p.release(h),
                 None => continue,
             }
             s.tx_dropped += u64::from(slot.last);
@@ -504,6 +515,7 @@ impl TxRing {
     }
 
     pub(super) fn release<H: Host>(self, h: &mut H) {
+        self.dropped.into_iter().for_each(|(b, ..)| h.release(b));
         h.release_coherent(self.ring);
         if let Some(slots) = self.slots {
             h.release_coherent(slots);

@@ -12,12 +12,15 @@ use super::pool::{POOLS, Pools, reachable};
 use super::rx::{self, Queue};
 use super::stats::Stats;
 use super::tx::Sender;
-use crate::{Driver, Irq, Poll, Sink, Tx};
+use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
 use doorbell_layout::ibmveth::{PAGE, buffer_list, status};
 use doorbell_packet::Packet;
-use doorbell_seam::{Coherent, Hypervisor, Work};
+use doorbell_seam::{Coherent, Hypervisor, Span, Work};
 use zerocopy::big_endian::U64;
+
+/// From the end of H_FREE_LOGICAL_LAN to when nothing of it is on its way any more.
+const SETTLE: Span = Span::from_ms(1);
 
 /// What an open adapter has.
 #[derive(Debug)]
@@ -151,6 +154,11 @@ impl Ibmveth {
         call::signal(h, self.config.unit, false);
         // Of a hypervisor that does not let go no more can be asked.
         let _ = call::free(h, self.config.unit);
+        // What is on its way arrives.
+        h.delay(SETTLE);
+        if let Some(o) = &self.open {
+            self.stats.rx_unread += o.queue.unread(h);
+        }
         self.count_no_buffer(h);
         self.no_buffer_before = self.stats.rx_no_buffer;
         self.release(h);
@@ -373,6 +381,19 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
         if let Some(o) = &mut self.open {
             o.pools.replenish(h, self.config.unit, &mut self.stats);
         }
+    }
+
+    /// Linux has no timeout, for nothing that is sent is waited for; buffers that nobody took back, a poll does. Where accesses
+    /// have failed an entry of the receive queue may be missing, which stops it for good: the adapter is closed and opened
+    /// (`ibmveth_reset`), and again while that fails.
+    fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
+        match why {
+            Alarm::TxTimeout => return Irq::Poll,
+            Alarm::Tick if self.open.is_some() => self.work(h),
+            // The next alarm tries again.
+            Alarm::Tick | Alarm::IoError => _ = self.reopen(h),
+        }
+        Irq::None
     }
 
     /// After a thousand buffers that nobody took back ([`Ibmveth::reclaim`]).

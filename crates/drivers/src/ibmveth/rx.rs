@@ -63,6 +63,16 @@ impl Queue {
         (self.flags(h) & Entry::TOGGLE != 0) == self.toggle
     }
 
+    /// How many entries are new, also behind one that was lost.
+    pub(super) fn unread<H: Host>(&self, h: &mut H) -> u64 {
+        let new = |i: u32| {
+            let (at, lap) = ((self.index + i) % self.slots, self.index + i >= self.slots);
+            let flags = h.load::<U32>(&self.entries, at * ENTRY + Entry::FLAGS_AT).get();
+            (flags & Entry::TOGGLE != 0) == (self.toggle != lap)
+        };
+        (0..self.slots).map(new).filter(|new| *new).count() as u64
+    }
+
     /// Takes the next entry, if it is new.
     #[inline]
     pub(super) fn next<H: Host>(&mut self, h: &mut H) -> Option<New> {

@@ -23,6 +23,8 @@ counters! {
         rx_bad_correlator,
         /// Entries whose frame cannot be.
         rx_malformed,
+        /// Frames in the receive queue when the adapter was closed.
+        rx_unread,
         /// Packets handed up.
         rx_packets,
         /// Bytes of those.

@@ -14,7 +14,7 @@ use super::rx::Receiver;
 use super::stats::{QueueStats, Stats};
 use super::tx::{Context, Sender};
 use super::{call, control};
-use crate::{Driver, Irq, Poll, Sink, Tx};
+use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
 use doorbell_layout::ibmvnic::{
     AddressLength, ChangeMac, LogicalLinkState, MESSAGE, Message, MulticastCtrl, QueryMap, RequestMap,
@@ -582,6 +582,23 @@ impl Ibmvnic {
         }
     }
 
+    /// As [`Driver::alarm`], for queue pair `q`. A queue that hangs has the adapter reset (`ibmvnic_tx_timeout`). Linux leaves an adapter
+    /// that could not be brought up again until a server says INIT; here it is tried again.
+    pub fn alarm_on<H: Hypervisor>(&mut self, h: &mut H, q: usize, why: Alarm) -> Irq {
+        let hangs = why == Alarm::TxTimeout && self.is_running() && self.tx.get(q).is_some_and(Sender::stopped);
+        if hangs {
+            self.stats.timeouts += 1;
+            self.control.reset.get_or_insert(Reset::Timeout);
+        } else if self.failed.is_some() {
+            self.control.reset.get_or_insert(Reset::Fatal);
+        }
+        if self.control.reset.is_some() {
+            self.recover(h);
+        }
+        // What was lost is given back.
+        if self.tx.get(q).is_some_and(Sender::holds_lost) { Irq::Poll } else { Irq::None }
+    }
+
     /// As [`Driver::stopped`], for queue pair `q`.
     pub fn stopped_on(&self, q: usize) -> bool {
         let q = q % (self.negotiated.tx_queues as usize).max(1);
@@ -641,6 +658,10 @@ impl<H: Hypervisor> Driver<H> for Ibmvnic {
     /// The reset that is due.
     fn work(&mut self, h: &mut H) {
         self.recover(h);
+    }
+
+    fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
+        self.alarm_on(h, 0, why)
     }
 
     fn stopped(&self) -> bool {

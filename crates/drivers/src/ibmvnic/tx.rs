@@ -203,6 +203,11 @@ impl Sender {
         (self.batched, self.used) = (0, 0);
     }
 
+    /// Whether there is something to hand back.
+    pub(super) fn holds_lost(&self) -> bool {
+        !self.done.is_empty()
+    }
+
     /// Hands back what was not sent, or lost.
     pub(super) fn hand_back<S: Sink>(&mut self, up: &mut S) {
         while let Some(p) = self.done.pop_front() {

@@ -5,7 +5,7 @@ use super::firmware::{Firmware, Objects};
 use super::session::max_wqebbs;
 use super::settings::{Config, OpenError, Stats};
 use super::sq::Sq;
-use crate::{Driver, Irq, Poll, Sink, Tx};
+use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, cqe_opcode, event, uar,
 };
@@ -20,6 +20,9 @@ pub struct Channel<F> {
     cq: Cq,
     eq: Eq,
     fw: F,
+    config: Config,
+    /// Its objects are gone, and are to be made anew.
+    reopening: bool,
 }
 
 /// CQEs handled in one poll at the most (en.h `MLX5E_TX_CQ_POLL_BUDGET`).
@@ -75,7 +78,7 @@ impl<F> Channel<F> {
                 return Err(e.into());
             }
         };
-        let mut channel = Channel { sq, cq, eq, fw };
+        let mut channel = Channel { sq, cq, eq, fw, config: *c, reopening: false };
         channel.make_objects(h, c, caps.min_inline)?;
         Ok(channel)
     }
@@ -92,7 +95,7 @@ impl<F> Channel<F> {
     where
         F: Firmware<H>,
     {
-        let Channel { sq, cq, eq, fw } = self;
+        let Channel { sq, cq, eq, fw, .. } = self;
         let uar = fw.alloc_uar(h)?;
         sq.page = uar * uar::PAGE;
         sq.lkey = U32::new(fw.create_mkey(h)?);
@@ -127,6 +130,18 @@ impl<F> Channel<F> {
     where
         F: Firmware<H>,
     {
+        if !self.reopening {
+            self.destroy(h);
+        }
+        self.sq.release(h);
+        self.cq.release(h);
+        self.eq.release(h);
+    }
+
+    fn destroy<H: Host>(&mut self, h: &mut H)
+    where
+        F: Firmware<H>,
+    {
         let objects = Objects {
             uar: self.sq.page / uar::PAGE,
             lkey: self.sq.lkey.get(),
@@ -135,9 +150,50 @@ impl<F> Channel<F> {
             sqn: self.sq.sqn,
         };
         self.fw.destroy(h, &objects);
-        self.sq.release(h);
-        self.cq.release(h);
-        self.eq.release(h);
+    }
+
+    /// After a hang (reporter_tx.c `mlx5e_tx_reporter_timeout_recover`): events that no interrupt spoke of are
+    /// looked for (`mlx5_eq_poll_irq_disabled`); without any, the queues are ended, and [`Driver::work`] makes them anew
+    /// when a poll has given back what they had.
+    #[cold]
+    fn hung<H: Host>(&mut self, h: &mut H) -> Irq
+    where
+        F: Firmware<H>,
+    {
+        let (events, _) = self.eq.drain(h);
+        self.sq.stats.eqes += u64::from(events);
+        if events > 0 {
+            self.sq.stats.eq_rearm += 1;
+            self.cq.event();
+            return Irq::Poll;
+        }
+        if !self.reopening {
+            self.sq.stats.timeouts += 1;
+            self.destroy(h);
+            self.reopening = true;
+            self.sq.set_recovering(true);
+        }
+        Irq::Poll
+    }
+
+    /// Makes the queues anew; if that fails, the next alarm tries again.
+    #[cold]
+    fn reopen<H: Host>(&mut self, h: &mut H)
+    where
+        F: Firmware<H>,
+    {
+        self.sq.restart_all(h);
+        self.cq.restart(h);
+        self.eq.restart(h);
+        let min_inline = self.fw.caps(h).min_inline;
+        let config = self.config;
+        if self.make_objects(h, &config, min_inline).is_ok() {
+            self.reopening = false;
+            self.start(h);
+            self.sq.set_recovering(false);
+            self.sq.stats.recover += 1;
+            self.sq.wake_if_room(h);
+        }
     }
 
     /// What it has counted.
@@ -204,6 +260,11 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         if cqes == budget {
             return Poll::Again;
         }
+        if self.reopening {
+            self.sq.give_up();
+            self.sq.abandon(h, up);
+            return Poll::Work;
+        }
         self.eq.arm(h, self.sq.page);
         self.cq.arm(h, self.sq.page);
         if !self.sq.recovering() {
@@ -238,6 +299,9 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         if !self.sq.recovering() || !self.sq.is_empty() {
             return;
         }
+        if self.reopening {
+            return self.reopen(h);
+        }
         // Anything but ERR means that somebody else is at it.
         if self.fw.query_sq(h, self.sq.sqn) != Ok(SqState::Error) {
             return;
@@ -252,6 +316,17 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
             self.sq.set_recovering(false);
             self.sq.stats.recover += 1;
             self.sq.wake_if_room(h);
+        }
+    }
+
+    fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
+        match why {
+            Alarm::TxTimeout => self.hung(h),
+            // Each error has its CQE or its event.
+            Alarm::Tick | Alarm::IoError => {
+                self.work(h);
+                Irq::None
+            }
         }
     }
 

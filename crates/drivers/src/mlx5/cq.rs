@@ -30,10 +30,19 @@ impl Cq {
                 return Err(e);
             }
         };
-        for i in 0..1u32 << log_size {
-            h.store(&ring, i * ENTRY + ENTRY - 1, CQE_INITIAL);
+        let mut cq = Cq { ring, dbr, cqn: 0, log_size, ci: 0, arm_sn: 0 };
+        cq.restart(h);
+        Ok(cq)
+    }
+
+    /// As it has to be when it is made: nothing in it.
+    pub(super) fn restart<H: Host>(&mut self, h: &mut H) {
+        for i in 0..1u32 << self.log_size {
+            h.store(&self.ring, i * ENTRY + ENTRY - 1, CQE_INITIAL);
         }
-        Ok(Cq { ring, dbr, cqn: 0, log_size, ci: 0, arm_sn: 0 })
+        h.store(&self.dbr, dbr::CQ_CI, U32::ZERO);
+        h.store(&self.dbr, dbr::CQ_ARM, U32::ZERO);
+        (self.ci, self.arm_sn) = (0, 0);
     }
 
     /// The next completion, if the device has written one.
@@ -97,10 +106,17 @@ pub(super) struct Eq {
 impl Eq {
     pub(super) fn allocate<H: Host>(h: &mut H, log_size: u8) -> Result<Eq, Exhausted> {
         let ring = h.coherent(ENTRY << log_size, 4096)?;
-        for i in 0..1u32 << log_size {
-            h.store(&ring, i * ENTRY + ENTRY - 1, 1u8);
+        let mut eq = Eq { ring, eqn: 0, log_size, ci: 0 };
+        eq.restart(h);
+        Ok(eq)
+    }
+
+    /// As it has to be when it is made: nothing in it.
+    pub(super) fn restart<H: Host>(&mut self, h: &mut H) {
+        for i in 0..1u32 << self.log_size {
+            h.store(&self.ring, i * ENTRY + ENTRY - 1, 1u8);
         }
-        Ok(Eq { ring, eqn: 0, log_size, ci: 0 })
+        self.ci = 0;
     }
 
     /// Takes all events that are there; whether one was a completion.

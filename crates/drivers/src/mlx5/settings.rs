@@ -122,6 +122,10 @@ stats! {
     dropped,
     /// Recoveries completed.
     recover,
+    /// Hangs that a look at the EQ ended: its interrupt was lost.
+    eq_rearm,
+    /// Hangs that it did not, after which the queues were made anew.
+    timeouts,
     /// Interrupts that were ours.
     interrupts,
     /// Events taken from the EQ.

@@ -2,6 +2,7 @@
 
 use super::settings::{self, ARRIVALS, BUS, CPU, DRIVER, KIND, NIC};
 use super::{Outcome, Setup};
+use crate::fault;
 use crate::key::Values;
 use crate::result::{Cost, Count, Failure, Group, HANDED, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
@@ -68,6 +69,7 @@ fn measured(setup: &Setup, v: &Values, o: Outcome) -> Measured {
     counts.extend(Count::of(Group::Driver, driver.into_iter()));
     counts.extend(Count::of(Group::Device, device.into_iter()));
     let stores = o.ledger.mmio_writes + o.ledger.mmio_reads + o.ledger.fences;
+    counts.extend(o.faults.iter().flat_map(fault::Report::counts));
     Measured {
         packets: o.packets,
         elapsed: o.elapsed,

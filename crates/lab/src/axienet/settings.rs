@@ -8,6 +8,7 @@ use super::controllers::Any;
 use super::{Load, Setup};
 use crate::clock::napi::Rules as Softirq;
 use crate::cpu::{costs, span, tcp_prices};
+use crate::fault;
 use crate::key::Values;
 use crate::open::Limits;
 use crate::traffic::Frames;
@@ -48,10 +49,11 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         adaptive_rx,
     };
     let rate = whole("link.rate");
+    let faults = fault::Plan::of(v, Span::from_ms(5_000));
     Ok(Setup {
         costs: costs(v),
         prices: tcp_prices(v),
-        softirq: Softirq { budget: whole("run.budget"), ..Softirq::LINUX },
+        softirq: Softirq { budget: whole("run.budget"), watchdog: faults.watchdog(), ..Softirq::LINUX },
         axi,
         latencies,
         guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
@@ -92,6 +94,7 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         controller,
         link_rate: u64::from(rate) * 1_000_000,
         link_delay: span(v, "link.delay"),
+        faults,
         cores: v.number("cpu.cores") as usize,
     })
 }

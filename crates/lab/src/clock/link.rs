@@ -15,9 +15,13 @@
 //! A device in the hypervisor ([`Hypervised`]) is wired in the same way: what it emits on any partition's port
 //! goes to the one wire, and a [`Wired`] one answers its calls ([`Hypercalls`]).
 //!
+//! A link may go down and up ([`Wired::flap`]): the device is told, what is on its way is cut off, and what is sent meanwhile
+//! goes nowhere.
+//!
 //! Not modelled: bit errors, pause frames, a switch with a queue of its own. A
 //! device that holds a frame back ([`Taken::Hold`]) stops what is behind it.
 
+use crate::fault::{Flaps, Plan};
 use doorbell_bus::{Bus, Hypercalls, Hypervised, Partitions};
 use doorbell_seam::{Device, DmaFault, Hcall, HcallDevice, HcallReturn, Iova, Port, Reg, Span, Taken, Time, Timed};
 use std::collections::VecDeque;
@@ -82,6 +86,9 @@ pub struct Wire {
     pub bytes: u64,
     /// Frames that have arrived, and their bytes.
     pub landed: (u64, u64),
+    /// Frames that were cut off, or sent while the wire was.
+    pub cut: u64,
+    down: bool,
     record: Option<Record>,
 }
 
@@ -94,7 +101,20 @@ impl Wire {
         assert!(bits_per_second > 0, "a wire without a rate");
         let (flying, spare) = (VecDeque::new(), Vec::new());
         let (free, landed, record) = (Time::ZERO, (0, 0), None);
-        Wire { bits_per_second, delay, free, rest: 0, flying, spare, frames: 0, bytes: 0, landed, record }
+        Wire {
+            bits_per_second,
+            delay,
+            free,
+            rest: 0,
+            flying,
+            spare,
+            frames: 0,
+            bytes: 0,
+            landed,
+            cut: 0,
+            down: false,
+            record,
+        }
     }
 
     /// Keeps the next `most` frames.
@@ -126,13 +146,26 @@ impl Wire {
             let took = last.since(start);
             r.frames.push(Flown { left: start, arrived: arrival, took, frame: frame.to_vec() });
         }
+        self.frames += 1;
+        self.bytes += frame.len() as u64;
+        if self.down {
+            self.cut += 1;
+            return arrival;
+        }
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(frame);
         self.flying.push_back((arrival, copy));
-        self.frames += 1;
-        self.bytes += frame.len() as u64;
         arrival
+    }
+
+    /// It is cut, or whole again.
+    fn set_down(&mut self, down: bool) {
+        self.down = down;
+        if down {
+            self.cut += self.flying.len() as u64;
+            self.spare.extend(self.flying.drain(..).map(|f| f.1));
+        }
     }
 
     /// When the next frame arrives; [`Time::NEVER`] if none is under way.
@@ -185,19 +218,56 @@ pub struct Wired<D, Pr> {
     pub held: u64,
     /// All frames of both directions, with the time of their arrival, if they are kept.
     pub capture: Option<Vec<(Time, Vec<u8>)>>,
+    /// When the link goes down and up, and how the device is told.
+    flaps: Option<(Flaps, Tell<D>)>,
     /// The latest time that was seen.
     now: Time,
 }
+
+/// Tells a device that its link is up from a time on, or down.
+pub type Tell<D> = fn(&mut D, Time, bool);
 
 impl<D, Pr> Wired<D, Pr> {
     /// A device on an idle link of one rate both ways; `delay` is one way's.
     pub fn new(device: D, peer: Pr, bits_per_second: u64, delay: Span) -> Wired<D, Pr> {
         let wire = Wire::new(bits_per_second, delay);
-        Wired { device, peer, out: wire.clone(), back: wire, dropped: 0, held: 0, capture: None, now: Time::ZERO }
+        Wired {
+            device,
+            peer,
+            out: wire.clone(),
+            back: wire,
+            dropped: 0,
+            held: 0,
+            capture: None,
+            flaps: None,
+            now: Time::ZERO,
+        }
     }
 }
 
 impl<D, Pr> Wired<D, Pr> {
+    /// The link goes down and up as the plan says, of traffic that begins at `at`.
+    pub fn flap(&mut self, plan: &Plan, at: Time, tell: Tell<D>) {
+        let flaps = plan.flaps(at);
+        self.flaps = (flaps.next() < Time::NEVER).then_some((flaps, tell));
+    }
+
+    fn set_up(&mut self, at: Time, up: bool) {
+        self.out.set_down(!up);
+        self.back.set_down(!up);
+        if let Some((_, tell)) = &self.flaps {
+            tell(&mut self.device, at, up);
+        }
+    }
+
+    /// It goes down no more, and is up. How often it went down, and the frames that were lost so.
+    pub fn mend(&mut self, at: Time) -> (u64, u64) {
+        if self.flaps.as_mut().is_some_and(|f| f.0.end()) {
+            self.set_up(at, true);
+        }
+        (self.flaps.take().map_or(0, |f| f.0.times), self.out.cut + self.back.cut)
+    }
+
     /// Hands over what was captured since the last time.
     ///
     /// # Errors
@@ -223,6 +293,10 @@ impl<P: Port> Port for Tapped<'_, P> {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.port.write(at, to, from)
     }
+    #[inline(always)]
+    fn completes(&mut self, at: Time) -> bool {
+        self.port.completes(at)
+    }
     fn set_line(&mut self, at: Time, n: u16, high: bool) {
         self.port.set_line(at, n, high);
     }
@@ -238,6 +312,7 @@ impl<P: Port> Port for Tapped<'_, P> {
 impl<D: Timed, Pr: Peer> Timed for Wired<D, Pr> {
     fn next_due(&self) -> Option<Time> {
         let wires = self.out.next_arrival().min(self.back.next_arrival());
+        let wires = wires.min(self.flaps.as_ref().map_or(Time::NEVER, |f| f.0.next()));
         let ends = self.device.next_due().into_iter().chain(self.peer.next_due()).min();
         Some(ends.unwrap_or(Time::NEVER).min(wires)).filter(|t| *t < Time::NEVER)
     }
@@ -268,6 +343,9 @@ where
             let at = at.max(self.now);
             self.now = at;
             self.device.advance(&mut Tapped { port: p, wire: &mut self.out }, at);
+            if let Some(up) = self.flaps.as_mut().and_then(|f| f.0.step(at)) {
+                self.set_up(at, up);
+            }
             if self.peer.next_due().is_some_and(|t| t <= at) {
                 self.peer.advance(at, &mut self.back);
             }

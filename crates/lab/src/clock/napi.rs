@@ -20,10 +20,13 @@
 //! What is sent goes to the driver at once (an empty qdisc is bypassed, no "more"); while the
 //! queue is stopped it waits, and goes out after the poll that woke it, with "more" on all but the last.
 //!
+//! With faults ([`crate::fault`]) each station has a watchdog, whose time comes right after interrupts.
+//!
 //! Not modelled: interrupts in the middle of a poll or a system call (they wait for its
 //! end); locks between cores; preemption on wake-up; RPS/RFS; idle states. With two cores, one
 //! may see what the other did within a step that ends later: at most one poll ahead.
 
+use crate::fault::{Watchdog, failed};
 use doorbell_bus::trace::Call;
 use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
@@ -120,6 +123,8 @@ pub struct Station<Dr, E> {
     pub polls: u64,
     /// Packets received.
     pub received: u64,
+    /// Who looks after it, if faults are asked for.
+    pub watchdog: Option<Watchdog>,
 }
 
 impl<Dr, E> Station<Dr, E> {
@@ -146,6 +151,7 @@ impl<Dr, E> Station<Dr, E> {
             interrupts: 0,
             polls: 0,
             received: 0,
+            watchdog: None,
         }
     }
 
@@ -181,6 +187,8 @@ pub struct Rules {
     pub slice: Span,
     /// A change from one thread to another.
     pub switch: Span,
+    /// How long a queue may be stopped, if anybody looks.
+    pub watchdog: Option<Span>,
 }
 
 impl Rules {
@@ -192,6 +200,7 @@ impl Rules {
         restarts: 10,
         slice: Span::from_ms(3),
         switch: Span::ZERO,
+        watchdog: None,
     };
 }
 
@@ -320,6 +329,11 @@ where
     for s in stations.iter() {
         assert!(s.irq_core < cpus.len() && s.app_core < cpus.len(), "a station on a core that is not there");
     }
+    if let Some(limit) = rules.watchdog {
+        for s in stations.iter_mut().filter(|s| s.watchdog.is_none()) {
+            s.watchdog = Some(Watchdog::new(limit, m.now()));
+        }
+    }
     let mut steps = 0u64;
     loop {
         let mut next = (Time::NEVER, 0);
@@ -332,7 +346,9 @@ where
         // Looked at now and then: it walks over all connections. One station may still have to carry
         // what another has sent.
         let carried = stations.len() == 1 || next.0 > until;
-        if carried && steps.is_multiple_of(64) && stations.iter().all(|s| s.endpoint.is_done()) {
+        // A watchdog always has something to do: then it is looked at also when nobody else has.
+        let look = steps.is_multiple_of(64) || rules.watchdog.is_some() && m.next_event() == Time::NEVER;
+        if carried && look && stations.iter().all(|s| s.endpoint.is_done()) {
             return Ok(End::Done);
         }
         let event = m.next_event();
@@ -377,6 +393,7 @@ where
     for s in stations {
         if s.irq_core == i {
             at = at.min(asked(m, s)).min(s.endpoint.next_timer());
+            at = at.min(s.watchdog.as_ref().map_or(Time::NEVER, |w| w.next));
         }
         if s.app_core == i {
             at = at.min(s.awake.unwrap_or(Time::NEVER));
@@ -425,6 +442,10 @@ where
     }
     if interrupted {
         c.busy.hardirq += m.now().since(began);
+        return Ok(());
+    }
+    if rules.watchdog.is_some() && look_after(m, c, i, stations) {
+        c.busy.softirq += m.now().since(began);
         return Ok(());
     }
     let mut timers = false;
@@ -490,6 +511,29 @@ where
         None => c.current = None,
     }
     Ok(())
+}
+
+/// The watchdogs of core `i`'s stations look, as far as their time has come. Whether one's had.
+#[cold]
+fn look_after<B, D, Dr, E>(m: &mut Machine<B, D>, c: &mut Cpu, i: usize, stations: &mut [Station<Dr, E>]) -> bool
+where
+    B: Bus,
+    D: Device<B>,
+    Dr: Driver<Machine<B, D>>,
+    E: Endpoint<Machine<B, D>>,
+{
+    let mut any = false;
+    for (n, s) in stations.iter_mut().enumerate().filter(|(_, s)| s.irq_core == i) {
+        let Some(w) = s.watchdog.as_mut().filter(|w| w.next <= m.now()) else { continue };
+        any = true;
+        let alarm = w.look(m.now(), s.driver.stopped(), failed(&mut m.bus));
+        if s.driver.alarm(m, alarm) == Irq::Poll && !s.scheduled {
+            s.scheduled = true;
+            c.list.push_back(n);
+        }
+        send(m, s);
+    }
+    any
 }
 
 /// The thread whose turn it is, and whether that is a change.
@@ -600,7 +644,11 @@ where
         let result = s.driver.transmit(m, p, more);
         m.mark(from, Call::Transmit);
         match result {
-            Tx::Ok => {}
+            Tx::Ok => {
+                if let Some(w) = &mut s.watchdog {
+                    w.sent = m.now();
+                }
+            }
             Tx::Busy(p) => {
                 s.queue.push_front(p);
                 return;

@@ -8,6 +8,7 @@ pub(super) use keys::{BUS, CPU, DRIVER, KIND, NIC};
 use super::{Load, Setup, Slot};
 use crate::clock::napi::Rules as Softirq;
 use crate::cpu::{costs, span, tcp_prices};
+use crate::fault;
 use crate::key::Values;
 use crate::open::Limits;
 use crate::traffic::Frames;
@@ -54,10 +55,11 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         prices,
     });
     let nic = nic(v, kind);
+    let faults = fault::Plan::of(v, Span::from_ms(5_000));
     Ok(Setup {
         costs: costs(v),
         prices: tcp_prices(v),
-        softirq: Softirq { budget: v.number("run.budget") as u32, ..Softirq::LINUX },
+        softirq: Softirq { budget: v.number("run.budget") as u32, watchdog: faults.watchdog(), ..Softirq::LINUX },
         slot,
         tce,
         guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
@@ -65,6 +67,7 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         driver: driver(v, kind)?,
         link_rate: (v.number("link.rate") * 1e6) as u64,
         link_delay: span(v, "link.delay"),
+        faults,
     })
 }
 

@@ -198,6 +198,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
         bridge: BridgeCounters::default(),
         latency: Histogram::default(),
         series: Vec::new(),
+        faults: None,
         audit: Vec::new(),
     };
     close(&mut m, Side::Client(client), &mut o);
@@ -207,6 +208,6 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
         o.audit.push(format!("payload: {} bytes sent, {payload} arrived", load.packets * u64::from(load.size)));
     }
     o.audit.extend(audit::audit(setup, &o, &m));
-    o.audit.extend(papr::audit(&m.bus));
+    o.audit.extend(papr::audit(&m.bus, None));
     Ok(o)
 }

@@ -3,6 +3,7 @@
 use super::lan::{CLIENT, SERVER};
 use super::settings::{self, CALLS, CPU, DRIVER, PORT, TRAFFIC};
 use super::{BridgeCounters, Outcome, PortStats};
+use crate::fault;
 use crate::key::Values;
 use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
@@ -81,6 +82,7 @@ fn measured(ghz: f64, o: Outcome) -> Measured {
     counts.extend(sides(Group::Driver, (drivers.len() - others) / 2, drivers));
     let adapter = o.adapters[CLIENT].entries().count();
     counts.extend(sides(Group::Device, adapter, devices));
+    counts.extend(o.faults.iter().flat_map(fault::Report::counts));
     Measured {
         packets: o.packets,
         elapsed: o.elapsed,

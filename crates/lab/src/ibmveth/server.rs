@@ -10,7 +10,7 @@ use super::lan::{Lan, PORT_VECTOR, transmit};
 use crate::papr::Hosted;
 use crate::traffic::tcp::Hosts;
 use doorbell_drivers::ibmveth::Ibmveth;
-use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_packet::{Packet, Piece};
 use doorbell_seam::{Buf, Host, Place, Work};
 
@@ -188,6 +188,11 @@ impl Driver<Lpars> for Server {
         self.veth.work(m);
     }
 
+    fn alarm(&mut self, m: &mut Lpars, why: Alarm) -> Irq {
+        // What fails is the client's.
+        if why == Alarm::IoError { Irq::None } else { self.veth.alarm(m, why) }
+    }
+
     fn stopped(&self) -> bool {
         <Ibmveth as Driver<Lpars>>::stopped(&self.veth)
     }
@@ -233,6 +238,12 @@ impl Driver<Lpars> for Side {
         match self {
             Side::Client(d) => d.work(m),
             Side::Server(s) => s.work(m),
+        }
+    }
+    fn alarm(&mut self, m: &mut Lpars, why: Alarm) -> Irq {
+        match self {
+            Side::Client(d) => d.alarm(m, why),
+            Side::Server(s) => s.alarm(m, why),
         }
     }
     fn stopped(&self) -> bool {

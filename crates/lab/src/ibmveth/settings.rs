@@ -10,6 +10,7 @@ use super::{BridgePrices, Form, Load, PacketsLoad, PortConfig, Setup};
 use crate::clock::napi::Rules as Softirq;
 use crate::closed;
 use crate::cpu::{costs, span, tcp_prices};
+use crate::fault;
 use crate::key::Values;
 use crate::papr::Papr;
 use doorbell_bus::Guard;
@@ -38,11 +39,17 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         interrupt: papr.interrupt,
         ..LanConfig::new(adapters)
     };
+    let faults = fault::Plan::of(v, doorbell_seam::Span::from_ms(5_000));
+    if !faults.is_empty() && v.word("traffic.kind") == "packets" {
+        return Err(
+            "`run.fault` is for connections, which send again what is lost; `traffic.kind` is packets".to_owned()
+        );
+    }
     Ok(Setup {
         costs: costs(v),
         prices: tcp_prices(v),
         bridge: BridgePrices { forward: cycles("cpu.bridge"), gro: cycles("cpu.tcp_gro") },
-        softirq: Softirq { budget: v.number("run.budget") as u32, ..Softirq::LINUX },
+        softirq: Softirq { budget: v.number("run.budget") as u32, watchdog: faults.watchdog(), ..Softirq::LINUX },
         papr,
         guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
         lan,
@@ -58,6 +65,7 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         network_gro: Some(span(v, "network.gro")).filter(|t| *t > doorbell_seam::Span::ZERO),
         link_rate: (v.number("link.rate") * 1e9) as u64,
         link_delay: span(v, "link.delay"),
+        faults,
     })
 }
 

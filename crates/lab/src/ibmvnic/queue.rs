@@ -4,7 +4,7 @@
 //! turn.
 
 use doorbell_drivers::ibmvnic::Ibmvnic;
-use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_packet::Packet;
 use doorbell_seam::{Hypervisor, Span};
 use std::cell::RefCell;
@@ -36,6 +36,9 @@ impl<H: Hypervisor> Driver<H> for Queue {
     }
     fn work(&mut self, h: &mut H) {
         self.nic.borrow_mut().work(h);
+    }
+    fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
+        self.nic.borrow_mut().alarm_on(h, self.number, why)
     }
     fn stopped(&self) -> bool {
         self.nic.borrow().stopped_on(self.number)

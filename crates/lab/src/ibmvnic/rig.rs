@@ -2,6 +2,7 @@
 
 use super::Outcome;
 use super::settings::{self, CPU, DRIVER, HYPERVISOR, NIC, TRAFFIC};
+use crate::fault;
 use crate::key::Values;
 use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
@@ -77,6 +78,7 @@ fn measured(v: &Values, o: Outcome) -> Measured {
     let mut counts = Count::of_ledger(&o.ledger);
     counts.extend(Count::of(Group::Driver, driver.into_iter()));
     counts.extend(Count::of(Group::Device, device.into_iter()));
+    counts.extend(o.faults.iter().flat_map(fault::Report::counts));
     Measured {
         packets: o.packets,
         elapsed: o.elapsed,

@@ -3,6 +3,7 @@
 use super::{CALLS, Kind, Load, Setup};
 use crate::clock::napi::Rules as Softirq;
 use crate::cpu::{costs, span};
+use crate::fault;
 use crate::key::{Key, Values};
 use crate::papr::Papr;
 use doorbell_bus::Guard;
@@ -135,10 +136,11 @@ pub fn setup(v: &Values) -> Setup {
         wire_byte: Span::from_ps((8e3 / rate).round() as u64),
         ..device::Config::POWERVM
     };
+    let faults = fault::Plan::of(v, Span::from_ms(5_000));
     Setup {
         costs,
         application: cycles("cpu.application"),
-        softirq: Softirq::LINUX,
+        softirq: Softirq { watchdog: faults.watchdog(), ..Softirq::LINUX },
         papr: Papr::of(v, &CALLS),
         guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
         nic,
@@ -156,6 +158,7 @@ pub fn setup(v: &Values) -> Setup {
         },
         link_rate: (rate * 1e9) as u64,
         link_delay: span(v, "link.delay"),
+        faults,
     }
 }
 

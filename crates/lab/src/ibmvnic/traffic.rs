@@ -116,6 +116,14 @@ pub struct Askers {
     pub waiting: u64,
     /// Frames that are not what they should be.
     pub bad: u64,
+    /// Answers to requests that had one already, or were given up.
+    pub again: u64,
+    /// Requests given up, and asked again: the one or its answer was lost.
+    pub lost: u64,
+    /// When a request is given up, in order; only where something may be lost.
+    deadlines: VecDeque<(Time, usize)>,
+    /// After how long.
+    patience: Option<Span>,
     /// From a request's first bit to its answer's last.
     pub latency: Histogram,
     sizes: Vec<u32>,
@@ -134,9 +142,18 @@ impl Askers {
             bytes: 0,
             waiting: 0,
             bad: 0,
+            again: 0,
+            lost: 0,
+            deadlines: VecDeque::new(),
+            patience: None,
             latency: Histogram::default(),
             sizes: (0..n).map(|i| load.size(i.into())).collect(),
         }
+    }
+
+    /// They ask again after so long without an answer.
+    pub(super) fn insist(&mut self, patience: Span) {
+        self.patience = Some(patience);
     }
 
     /// All ask for the first time, not all at the same instant.
@@ -147,13 +164,17 @@ impl Askers {
     fn ask(&mut self, i: usize, at: Time, wire: &mut Wire) {
         self.asked[i] = at;
         self.waiting += 1;
+        if let Some(patience) = self.patience {
+            self.deadlines.push_back((at + patience, i));
+        }
         wire.send(at, &self.requests[i]);
     }
 }
 
 impl Timed for Askers {
     fn next_due(&self) -> Option<Time> {
-        self.start.front().map(|s| s.0)
+        let deadline = self.deadlines.front().map(|s| s.0);
+        self.start.front().map(|s| s.0).into_iter().chain(deadline).min()
     }
 }
 
@@ -164,9 +185,9 @@ impl Peer for Askers {
             self.bad += 1;
             return;
         }
-        self.frames += 1;
-        self.bytes += f.len() as u64;
         if self.requests.is_empty() {
+            self.frames += 1;
+            self.bytes += f.len() as u64;
             return;
         }
         let i = usize::from(u16::from_be_bytes([f[36], f[37]]).wrapping_sub(FIRST));
@@ -174,8 +195,15 @@ impl Peer for Askers {
             self.bad += 1;
             return;
         }
+        if self.asked[i] == Time::NEVER {
+            self.again += 1;
+            return;
+        }
+        self.frames += 1;
+        self.bytes += f.len() as u64;
         self.waiting -= 1;
         self.latency.record(at.since(self.asked[i]));
+        self.asked[i] = Time::NEVER;
         if !self.stopping {
             self.ask(i, at, wire);
         }
@@ -184,6 +212,16 @@ impl Peer for Askers {
     fn advance(&mut self, until: Time, wire: &mut Wire) {
         while let Some((at, i)) = self.start.front().copied().filter(|s| s.0 <= until) {
             self.start.pop_front();
+            self.ask(i, at, wire);
+        }
+        while let Some((at, i)) = self.deadlines.front().copied().filter(|s| s.0 <= until) {
+            self.deadlines.pop_front();
+            // Answered since, or asked again since.
+            if self.asked[i] == Time::NEVER || self.patience.is_none_or(|p| self.asked[i] + p != at) || self.stopping {
+                continue;
+            }
+            self.lost += 1;
+            self.waiting -= 1;
             self.ask(i, at, wire);
         }
     }

@@ -3,6 +3,7 @@
 use super::settings::{self, KIND, PLATFORM, RUN};
 use super::{Outcome, RunError, Setup};
 use crate::clock::link::on_wire;
+use crate::fault;
 use crate::key::Values;
 use crate::open;
 use crate::result::{Cost, Count, Failure, Group, HANDED, Measured, Rate};
@@ -61,6 +62,7 @@ fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
     counts.extend(Count::of(Group::Device, o.device.entries()));
     let stores = o.ledger.mmio_writes + o.ledger.mmio_reads + o.ledger.fences;
     let costs = Cost::of(&o.work, (stores, o.stalled), ghz);
+    counts.extend(o.faults.iter().flat_map(fault::Report::counts));
     Measured {
         packets: o.packets,
         elapsed: o.elapsed,

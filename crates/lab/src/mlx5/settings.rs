@@ -7,6 +7,7 @@ pub(super) use keys::{KIND, PLATFORM, RUN};
 
 use super::{Load, Setup};
 use crate::cpu::{costs, span};
+use crate::fault;
 use crate::key::Values;
 use crate::open::Limits;
 use crate::traffic::Frames;
@@ -15,6 +16,7 @@ use doorbell_bus::{Guard, Latencies};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config as DriverConfig, Sizing};
 use doorbell_layout::mlx5::Caps;
+use doorbell_seam::Span;
 use std::sync::Arc;
 
 /// Simulated memory that a run may take, with its guard, in bytes.
@@ -56,6 +58,7 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
             cq_max_count: v.number("driver.moderation_count") as u16,
             vector: 0,
         },
+        faults: fault::Plan::of(v, Span::from_ms(15_000)),
     })
 }
 

@@ -3,7 +3,9 @@
 use super::{Slot, Sq};
 use crate::Sink;
 use core::mem;
+use doorbell_layout::mlx5::dbr;
 use doorbell_seam::{Buf, Host, Work};
+use zerocopy::byteorder::big_endian::U32;
 
 impl Sq {
     /// Retires all WQEs up to and including the one at `wqe_counter`; how many
@@ -106,6 +108,18 @@ impl Sq {
         self.pc = 0;
         self.cc = 0;
         self.announced = 0;
+    }
+
+    /// What was announced is not waited for any more: the queue is gone.
+    pub(in crate::mlx5) fn give_up(&mut self) {
+        self.announced = self.pc;
+        self.cc = self.pc;
+    }
+
+    /// As [`Sq::restart`], for a queue that is made anew: nobody remembers its doorbell record.
+    pub(in crate::mlx5) fn restart_all<H: Host>(&mut self, h: &mut H) {
+        self.restart();
+        h.store(&self.dbr, dbr::SEND, U32::ZERO);
     }
 
     pub(in crate::mlx5) fn release<H: Host>(mut self, h: &mut H) {

@@ -128,6 +128,7 @@ fn pick(key: &crate::key::Key, x: f64) -> String {
             if step > 0.0 { ((n / step).floor() * step).max(min) } else { n }.to_string()
         }
         Kind::File => "a.pcap".to_owned(),
+        Kind::Faults => String::new(),
     }
 }
 

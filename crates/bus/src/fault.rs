@@ -1,0 +1,302 @@
+//! Faults that are asked for: what goes wrong between a device and its host, and when.
+//!
+//! They strike where everything passes, in the [`Platform`](crate::Platform), so that each means the same on
+//! every bus and no driver or device knows where it comes from:
+//!
+//! * **An interrupt is lost.** A message does not arrive; the rise of a line is not seen. Either is as if its cause had
+//!   not come: a line is looked at again when the device next reports something or drives it again.
+//! * **A completion is late.** The write that carries it stays on its way for so long, and everything posted behind
+//!   it waits, for order is kept; on PCI so does the answer to a register read.
+//! * **A completion is spoiled.** The device is told ([`Port::completes`](doorbell_seam::Port::completes)), and
+//!   reports the failure that its kind of completion knows.
+//! * **An access to memory fails**, with [`DmaFaultKind::Injected`]. Nothing was transferred.
+//!
+//! Each kind counts its own occasions from when it is installed: the nth, each nth, or one in n, drawn
+//! from a seed.
+
+use doorbell_seam::{DmaFault, DmaFaultKind, Iova, Span, Time};
+
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// An interrupt is lost.
+    LostInterrupt,
+    /// A completion is late, by so much.
+    LateCompletion(Span),
+    /// A completion is spoiled.
+    PoisonedCompletion,
+    /// An access to memory fails.
+    DmaFault,
+}
+
+/// Which of all occasions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// This one, from 1.
+    Nth(u64),
+    /// Each nth.
+    Every(u64),
+    /// One in so many, drawn.
+    OneIn(u64),
+}
+
+/// A fault that is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// What.
+    pub kind: Kind,
+    /// When.
+    pub when: When,
+}
+
+/// What has struck.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Struck {
+    /// Interrupts lost.
+    pub interrupts: u64,
+    /// Completions that came late.
+    pub late: u64,
+    /// Completions spoiled.
+    pub poisoned: u64,
+    /// Accesses to memory that failed.
+    pub dma: u64,
+}
+
+impl Struck {
+    /// Of all kinds.
+    pub fn total(&self) -> u64 {
+        self.interrupts + self.late + self.poisoned + self.dma
+    }
+}
+
+/// The faults of one platform.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    rules: Vec<Rule>,
+    draws: u64,
+    /// Occasions so far: interrupts, completions, accesses.
+    interrupts: u64,
+    completions: u64,
+    accesses: u64,
+    /// What has struck.
+    pub struck: Struck,
+    /// By how much the next write is late.
+    late: Span,
+    /// When the last late write arrives.
+    stuck: Time,
+    /// Lines whose rise was not seen.
+    missed: Vec<u16>,
+    /// Memory where no access fails.
+    spared: Vec<(Iova, u32)>,
+}
+
+impl Faults {
+    /// These, drawing from `seed`.
+    pub fn new(rules: Vec<Rule>, seed: u64) -> Faults {
+        Faults {
+            rules,
+            draws: seed,
+            interrupts: 0,
+            completions: 0,
+            accesses: 0,
+            struck: Struck::default(),
+            late: Span::ZERO,
+            stuck: Time::ZERO,
+            missed: Vec::new(),
+            spared: Vec::new(),
+        }
+    }
+
+    /// Accesses to these areas do not fail, and are not counted.
+    pub fn sparing(mut self, areas: Vec<(Iova, u32)>) -> Faults {
+        self.spared = areas;
+        self
+    }
+
+    /// Whether a rule of this kind is for occasion `n`; and which.
+    fn strikes(&mut self, n: u64, kind: impl Fn(Kind) -> bool) -> Option<Kind> {
+        let mut found = None;
+        for r in self.rules.iter().filter(|r| kind(r.kind)) {
+            let now = match r.when {
+                When::Nth(m) => n == m,
+                When::Every(m) => n.is_multiple_of(m.max(1)),
+                When::OneIn(m) => {
+                    // SplitMix64.
+                    self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                    let z = (self.draws ^ self.draws >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+                    (z ^ z >> 31).is_multiple_of(m.max(1))
+                }
+            };
+            found = found.or(now.then_some(r.kind));
+        }
+        found
+    }
+
+    fn loses_interrupt(&mut self) -> bool {
+        self.interrupts += 1;
+        let lost = self.strikes(self.interrupts, |k| k == Kind::LostInterrupt).is_some();
+        self.struck.interrupts += u64::from(lost);
+        lost
+    }
+
+    /// A message is lost.
+    #[cold]
+    pub(crate) fn loses_message(&mut self) -> bool {
+        self.loses_interrupt()
+    }
+
+    /// Line `n` is driven high, and was not seen high before: whether that is not seen either.
+    #[cold]
+    pub(crate) fn misses_line(&mut self, n: u16) -> bool {
+        if let Some(i) = self.missed.iter().position(|m| *m == n) {
+            self.missed.swap_remove(i);
+            return false;
+        }
+        let lost = self.loses_interrupt();
+        if lost {
+            self.missed.push(n);
+        }
+        lost
+    }
+
+    /// Line `n` is low.
+    #[cold]
+    pub(crate) fn line_is_low(&mut self, n: u16) {
+        self.missed.retain(|m| *m != n);
+    }
+
+    /// The device reports something with its next write: the lines to be looked at again, and whether the report is spoiled.
+    #[cold]
+    pub(crate) fn completes(&mut self) -> (Vec<u16>, bool) {
+        self.completions += 1;
+        let n = self.completions;
+        if let Some(Kind::LateCompletion(by)) = self.strikes(n, |k| matches!(k, Kind::LateCompletion(_))) {
+            self.late = by;
+            self.struck.late += 1;
+        }
+        let spoiled = self.strikes(n, |k| k == Kind::PoisonedCompletion).is_some();
+        self.struck.poisoned += u64::from(spoiled);
+        (core::mem::take(&mut self.missed), spoiled)
+    }
+
+    /// When a write that would have arrived at `arrival` does.
+    #[cold]
+    pub(crate) fn delay(&mut self, arrival: Time) -> Time {
+        let late = core::mem::take(&mut self.late);
+        if late == Span::ZERO {
+            return arrival;
+        }
+        self.stuck = arrival + late;
+        self.stuck
+    }
+
+    /// Until when what may not pass a posted write waits.
+    pub(crate) fn stuck_until(&self) -> Time {
+        self.stuck
+    }
+
+    /// An access to memory.
+    #[cold]
+    pub(crate) fn access(&mut self, at: Iova) -> Result<(), DmaFault> {
+        if self.spared.iter().any(|&(a, len)| (a.0..a.0 + u64::from(len)).contains(&at.0)) {
+            return Ok(());
+        }
+        self.accesses += 1;
+        if self.strikes(self.accesses, |k| k == Kind::DmaFault).is_none() {
+            return Ok(());
+        }
+        self.struck.dma += 1;
+        Err(DmaFault { at, kind: DmaFaultKind::Injected })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Guard, Platform};
+    use doorbell_seam::{Direction, Place};
+
+    fn t(ns: u64) -> Time {
+        Time::from_ps(ns * 1000)
+    }
+
+    fn platform(rules: &[(Kind, When)], seed: u64) -> (Platform, Iova) {
+        let mut p = Platform::new(1 << 32, 1 << 20, Guard::Page);
+        let b = p.memory.buffer(256, Place::ANY).unwrap();
+        let at = Iova(b.addr());
+        p.memory.lend(at, 256, Direction::FromDevice);
+        p.memory.lend(at, 256, Direction::ToDevice);
+        let rules = rules.iter().map(|&(kind, when)| Rule { kind, when }).collect();
+        p.inject(Faults::new(rules, seed));
+        (p, at)
+    }
+
+    #[test]
+    fn the_second_message_is_lost_and_the_third_arrives() {
+        let (mut p, _) = platform(&[(Kind::LostInterrupt, When::Nth(2))], 0);
+        let seen: Vec<bool> = (1..4)
+            .map(|i| {
+                p.post_message(t(i), 3);
+                p.deliver(t(i));
+                p.take_message(3).is_some()
+            })
+            .collect();
+        assert_eq!(seen, [true, false, true]);
+        assert_eq!((p.struck().interrupts, p.ledger.messages), (1, 3));
+    }
+
+    #[test]
+    fn a_line_that_was_missed_is_seen_with_the_next_completion_or_when_it_is_driven_again() {
+        for completion in [true, false] {
+            let (mut p, _) = platform(&[(Kind::LostInterrupt, When::Nth(1))], 0);
+            p.set_line(t(1), 2, true);
+            assert_eq!(p.line(2), None);
+            if completion {
+                assert!(!p.completes(t(5)));
+            } else {
+                p.set_line(t(5), 2, true);
+            }
+            assert_eq!(p.line(2), Some(t(5)));
+        }
+        let (mut p, _) = platform(&[(Kind::LostInterrupt, When::Nth(1))], 0);
+        p.set_line(t(1), 2, true);
+        p.set_line(t(2), 2, false);
+        p.completes(t(3));
+        assert_eq!(p.line(2), None, "its cause is gone");
+    }
+
+    #[test]
+    fn a_late_completion_keeps_what_is_behind_it() {
+        let (mut p, at) = platform(&[(Kind::LateCompletion(Span::from_us(1)), When::Nth(1))], 0);
+        p.completes(t(0));
+        assert_eq!(p.post_write(t(100), at, &[1]), Ok(t(1100)));
+        p.post_message(t(200), 0);
+        p.completes(t(300));
+        assert_eq!(p.post_write(t(300), at, &[2]), Ok(t(1100)));
+        p.deliver(t(1099));
+        assert_eq!(p.take_message(0), None);
+        assert_eq!((p.struck().late, p.answer_behind_posted(t(400))), (1, t(1100)));
+    }
+
+    #[test]
+    fn each_fourth_access_fails_and_moves_nothing() {
+        let (mut p, at) = platform(&[(Kind::DmaFault, When::Every(4))], 0);
+        let failed: Vec<bool> = (0..8).map(|_| p.fetch(at, &mut [0]).is_err()).collect();
+        assert_eq!(failed, [false, false, false, true, false, false, false, true]);
+        assert_eq!((p.struck().dma, p.ledger.dma_faults), (2, 2));
+    }
+
+    #[test]
+    fn the_seed_decides_and_the_share_is_as_asked() {
+        let run = |seed| {
+            let (mut p, at) = platform(&[(Kind::DmaFault, When::OneIn(10))], seed);
+            (0..10_000).map(|_| p.fetch(at, &mut [0]).is_err()).collect::<Vec<_>>()
+        };
+        let all = run(7);
+        assert_eq!(all, run(7));
+        assert_ne!(all, run(8));
+        let n = all.iter().filter(|f| **f).count();
+        assert!((900..1100).contains(&n), "{n}");
+    }
+}
