@@ -79,7 +79,7 @@ pub(crate) struct Changes {
     /// Set a key of the scenario or its profile; later ones win. `list --keys` lists them
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
-    /// Seed, recorded with the result. pktgen and captures draw nothing at random
+    /// Seed, recorded with the result, and for faults drawn at random. pktgen and captures draw nothing
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Send the frames of this pcap or pcapng file

@@ -124,6 +124,9 @@ impl Plan {
     pub fn of(v: &Values, watchdog: Span) -> Plan {
         // The key has looked at it.
         let plan = parse(v.text("run.fault")).unwrap_or_default();
+        if plan.is_empty() {
+            return plan;
+        }
         let ms = v.number_or_word("run.watchdog").map(|ms| Span::from_ps((ms * 1e9).round() as u64));
         Plan { seed: v.number("run.seed") as u64, watchdog: ms.unwrap_or(watchdog), ..plan }
     }

@@ -150,7 +150,8 @@ impl Key {
                 all.extend([min, min + step, min + 8.0 * step, min + 64.0 * step].map(|n| n.to_string()));
             }
             Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
-            Kind::Choice | Kind::File | Kind::Faults => {}
+            Kind::Faults => all.push("dma-fault@1".to_owned()),
+            Kind::Choice | Kind::File => {}
         }
         all
     }

@@ -110,7 +110,7 @@ pub static RUN: [Key; 4] = [
         "",
         0.0,
         9_007_199_254_740_991.0,
-        "recorded; pktgen, captures and TCP draw nothing at random",
+        "recorded, and for faults drawn at random; pktgen, captures and TCP draw nothing",
     )
     .default("0"),
     Key::faults("run.fault", "what goes wrong while the traffic lasts"),

@@ -123,7 +123,13 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         .iter()
         .chain(&patterns)
         .map(|sets| {
-            let rest = ["traffic.mss=1000", "traffic.offset=1", "traffic.gso=500", "traffic.arrival_size=100"];
+            let rest = [
+                "traffic.mss=1000",
+                "traffic.offset=1",
+                "traffic.gso=500",
+                "traffic.arrival_size=100",
+                "run.fault=lost-interrupt@1",
+            ];
             plan("axienet-receive", &sets.iter().map(String::as_str).chain(rest).collect::<Vec<_>>())
         })
         .collect();

@@ -154,12 +154,12 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         .iter()
         .map(|(kind, large)| {
             let (kind, large) = (format!("traffic.kind={kind}"), format!("traffic.large_send={large}"));
-            let sets = [&kind[..], &large, "traffic.mss=1000", "traffic.offset=1"];
+            let faults = if kind == "traffic.kind=packets" { "run.fault=" } else { "run.fault=lost-interrupt@1" };
+            let sets = [&kind[..], &large, "traffic.mss=1000", "traffic.offset=1", faults];
             plan("ibmveth-send", &sets)
         })
         .collect();
     for key in bases[0].values.keys() {
-        let silent = ["run.seed"].contains(&key.name);
         let moves = bases.iter().any(|base| {
             let before = fingerprint(base).unwrap();
             key.others().into_iter().any(|text| {
@@ -167,7 +167,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
                 plan.set(&format!("{}={text}", key.name)).is_ok() && fingerprint(&plan).is_ok_and(|now| now != before)
             })
         });
-        assert_eq!(moves, !silent, "{}", key.name);
+        assert!(moves, "{}", key.name);
     }
 }
 

@@ -41,7 +41,7 @@ fn the_profile_is_the_machine_of_the_published_figures() {
 /// A key that is declared and not read would be a knob that turns nothing.
 #[test]
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
-    let mut base = plan(&["cpu.cores=8", "run.cores=4", "pcie.usable_share=0.5"]);
+    let mut base = plan(&["cpu.cores=8", "run.cores=4", "pcie.usable_share=0.5", "run.fault=lost-interrupt@1"]);
     let frame = [0u8; 60];
     let mut frames = Frames::default();
     frames.push(Span::ZERO, &frame);
@@ -58,7 +58,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             let about_kind = key.about.split(':').next().unwrap_or("");
             let silent = match key.name {
                 // Bounds of others, and names.
-                "cpu.cores" | "traffic.file" | "run.seed" => true,
+                "cpu.cores" | "traffic.file" => true,
                 "run.cores" => kind == "pcap",
                 _ => ["pktgen", "pcap"].contains(&about_kind) && about_kind != kind,
             };
