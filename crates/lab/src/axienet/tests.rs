@@ -77,6 +77,20 @@ fn the_same_plan_gives_the_same_counts() {
     }
 }
 
+/// Its buffer fills, and it sleeps until there is much room: it is not woken again and again at one instant.
+#[test]
+fn a_source_that_would_write_more_than_the_link_carries_fills_the_link() {
+    let packets = |rate: &str| {
+        let sets = ["traffic.kind=receive", "traffic.window=256", "traffic.warmup=20", "traffic.duration=20", rate];
+        outcome("axienet-receive", &sets).packets
+    };
+    let free = packets("traffic.source_rate=full");
+    for rate in ["traffic.source_rate=1000", "traffic.source_rate=10000"] {
+        let n = packets(rate);
+        assert!(n.abs_diff(free) * 50 <= free, "{rate}: {n}, and {free} without");
+    }
+}
+
 #[test]
 fn the_seed_decides_what_comes_at_random() {
     let packets = |seed: &str| {

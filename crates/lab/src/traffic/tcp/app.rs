@@ -135,7 +135,7 @@ impl App {
     /// When it becomes ready by itself.
     pub fn deadline(&self, s: &Socket) -> Option<Time> {
         match self {
-            App::Source { left: 1.., rate: Some(_), next, .. } => (s.room() > 0).then_some(*next),
+            App::Source { left: 1.., rate: Some(_), next, .. } => s.is_writable().then_some(*next),
             App::Drain { next, .. } => (s.readable() > 0).then_some(*next),
             App::Client(c) if c.left > 0 && s.room() >= c.request => c.next,
             _ => None,
