@@ -175,6 +175,15 @@ fn station(text: &str) -> Result<[u8; 6], Error> {
     if parts.next().is_some() || mac[0] & 1 == 1 || mac == [0; 6] { Err(wrong()) } else { Ok(mac) }
 }
 
+/// A report with one of everything, as a program reads it.
+#[cfg(test)]
+pub(crate) fn a_report() -> String {
+    let ledger = vec![("wire_frames", "", 1)];
+    let report =
+        report::Report { device: "e1000", bus: "", connected: true, clients: 1, ledger, counters: vec![("x", 1)] };
+    report.show(crate::args::Format::Json)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,13 +204,4 @@ mod tests {
             assert!(station(wrong).is_err(), "{wrong}");
         }
     }
-}
-
-/// A report with one of everything, as a program reads it.
-#[cfg(test)]
-pub(crate) fn a_report() -> String {
-    let ledger = vec![("wire_frames", "", 1)];
-    let report =
-        report::Report { device: "e1000", bus: "", connected: true, clients: 1, ledger, counters: vec![("x", 1)] };
-    report.show(crate::args::Format::Json)
 }
