@@ -392,7 +392,7 @@ impl Changing {
         Changing { before: (0.0, 0, 0), all: names.map(|name| Series { name, points: Vec::new() }) }
     }
     fn note(&mut self, at: Span, s: &mut Station<Driver, Meter>) {
-        let ms = at.as_secs_f64() * 1e3;
+        let ms = at.ps() as f64 / 1e9;
         let setting = s.driver.controller().setting();
         let (frames, interrupts) = (s.endpoint.frames, s.taken[0]);
         let seconds = (ms - self.before.0).max(1e-9) * 1e-3;

@@ -446,7 +446,7 @@ where
         let packets = arrived(m, stations[0].endpoint.stack(), load.kind).0;
         let interrupts = stations.iter().filter_map(|s| s.taken.first()).sum();
         let seconds = until.since(last.0).as_secs_f64().max(1e-12);
-        let ms = at.since(begin).as_secs_f64() * 1e3;
+        let ms = at.since(begin).ps() as f64 / 1e9;
         series[0].points.push((ms, (packets - last.1) as f64 / seconds));
         series[1].points.push((ms, (interrupts - last.2) as f64 / seconds));
         last = (until, packets, interrupts);

@@ -233,7 +233,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         let until = goal.min(at + SLICE);
         advance(&mut m, &mut cpus, &mut stations, setup, until)?;
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
-        let (ms, seconds) = (until.since(begin).as_secs_f64() * 1e3, until.since(at).as_secs_f64().max(1e-12));
+        let (ms, seconds) = (until.since(begin).ps() as f64 / 1e9, until.since(at).as_secs_f64().max(1e-12));
         series[0].points.push((ms, (m.device.peer.frames - before) as f64 / seconds));
         series[1].points.push((ms, nic.borrow().break_even().map_or(-1.0, f64::from)));
         before = m.device.peer.frames;
