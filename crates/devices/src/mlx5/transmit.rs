@@ -217,7 +217,8 @@ impl<P: Port> Execution<'_, P> {
                 let cut_off = self.sq.state == SqState::Error;
                 let packets = if cut_off { self.packets_of(&ctrl, at) } else { 1 };
                 self.fail(t, &ctrl, syndrome::LOCAL_QP_OP, packets);
-                self.sq.executed = self.chunk.end;
+                // What follows begins behind it, whenever the rest of it is read.
+                self.next_wqe(if cut_off { wqebbs } else { left });
                 continue;
             }
             if self.sq.state == SqState::Error {
