@@ -104,8 +104,12 @@ fn setting(key: &Key, alone: bool) -> Value {
     if !key.words.is_empty() {
         any.push(json!({ "enum": key.words }));
     }
-    if key.words.contains(&"on") && key.words.contains(&"off") {
-        any.push(json!({ "type": "boolean" }));
+    // A file says `true` for `on` and `false` for `off`.
+    match ["on", "off"].map(|word| key.words.contains(&word)) {
+        [true, true] => any.push(json!({ "type": "boolean" })),
+        [true, false] => any.push(json!({ "const": true })),
+        [false, true] => any.push(json!({ "const": false })),
+        [false, false] => {}
     }
     match key.kind {
         Kind::Number { .. } | Kind::Among { .. } => {
