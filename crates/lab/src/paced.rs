@@ -76,6 +76,17 @@ pub static KEYS: [Key; 6] = [
 /// Frames under way at the most, beside the driver's own: a burst, and what nobody took back yet.
 const UNDER_WAY: usize = 4096;
 
+/// Whether nothing is to go wrong: what a frame costs is counted without faults.
+///
+/// # Errors
+/// When something is.
+pub fn undisturbed(v: &Values) -> Result<(), String> {
+    if Plan::of(v, Span::ZERO).is_empty() {
+        return Ok(());
+    }
+    Err(format!("`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, without faults"))
+}
+
 impl Load {
     /// The load of these values, for a driver whose longest IP packet is `mtu`, which is called `key`.
     ///
@@ -85,11 +96,6 @@ impl Load {
         let size = v.number("paced.size") as u32;
         if size > mtu + 14 {
             return Err(format!("`paced.size` is {size} B, but `{key}` allows {}", mtu + 14));
-        }
-        if !Plan::of(v, Span::ZERO).is_empty() {
-            return Err(format!(
-                "`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, without faults"
-            ));
         }
         Ok(Load {
             way: match v.word("paced.way") {

@@ -129,8 +129,11 @@ impl Report {
 }
 
 /// A measured value as it is judged and printed: six significant digits, so that the last bits of a platform's `libm`
-/// do not show; a count that must be exact keeps twelve.
+/// do not show; what must be exact keeps twelve, and all of them if it is whole.
 pub(super) fn settle(measured: f64, role: Role) -> f64 {
+    if role == Role::Exact && measured.fract() == 0.0 {
+        return measured;
+    }
     round_significant(measured, if role == Role::Exact { 12 } else { 6 })
 }
 
