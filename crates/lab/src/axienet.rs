@@ -193,8 +193,8 @@ fn tcp(bus: Axi, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> R
     setup.faults.begin_wired(&mut m, |d, at, up| d.set_cable(at, up));
     let (seen, driver) = closed::run(&mut m, driver, above, &load, look, watch)?;
     let faults = setup.faults.end_wired(&mut m, seen.alarms);
-    let (stats, threshold) = (*driver.stats(), driver.coalesce().rx_frames);
-    driver.close(&mut m);
+    let threshold = driver.coalesce().rx_frames;
+    let stats = driver.close(&mut m);
     m.flush_posted();
     let total = |i: usize| seen.busy.get(i).map_or(Span::ZERO, Busy::total);
     let mut o = Outcome {
@@ -327,8 +327,8 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     let faults = setup.faults.end_wired(&mut m, closed::alarms(&stations));
     let [station] = stations;
     let Station { driver, endpoint, .. } = station;
-    let (stats, threshold) = (*driver.stats(), driver.coalesce().rx_frames);
-    driver.close(&mut m);
+    let threshold = driver.coalesce().rx_frames;
+    let stats = driver.close(&mut m);
     m.flush_posted();
     let unknown = endpoint.unknown;
     endpoint.release(&mut m);
@@ -438,10 +438,9 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
     let stalled = Span::from_ps(m.stalled().ps() - before.2.ps());
     let (mut stats, mut latency, mut skipped, mut threshold) = (Stats::default(), Histogram::default(), 0, 0);
     for core in cores {
-        stats = *core.driver.stats();
         threshold = core.driver.coalesce().rx_frames;
         latency.add(&core.latency);
-        core.driver.close(&mut m);
+        stats = core.driver.close(&mut m);
         skipped += core.traffic.release(&mut m);
     }
     m.flush_posted();

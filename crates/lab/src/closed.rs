@@ -463,15 +463,18 @@ where
         e.app.finish();
     }
     let last = at + LONGEST_END;
+    // The last acknowledgment may be lost, and the peer asks for it.
+    let rules = &Rules { lingers: rules.watchdog.is_some(), ..*rules };
     loop {
         at += SLICE;
         let end = schedule(m, &mut cpus, &mut stations, rules, at).map_err(RunError::Stuck)?;
-        if end == End::Done {
-            // The last acknowledgment may still be in the device.
+        let done = end == End::Done || stations.iter().all(|s| s.endpoint.is_done());
+        if done {
+            // It may still be in the device.
             settle(m, at);
         }
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
-        if end == End::Done && m.device.peer.all_closed() {
+        if done && m.device.peer.all_closed() {
             break;
         }
         if at >= last {

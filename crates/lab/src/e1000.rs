@@ -197,8 +197,7 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
     setup.faults.begin_wired(&mut m, |d, at, up| d.set_cable(at, up));
     let (seen, driver) = closed::run(&mut m, driver, above, load, look, watch)?;
     let faults = setup.faults.end_wired(&mut m, seen.alarms);
-    let stats = *driver.stats();
-    driver.close(&mut m);
+    let stats = driver.close(&mut m);
     m.flush_posted();
     let Seen {
         packets,
@@ -268,9 +267,8 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
     let stalled = Span::from_ps(m.stalled().ps() - before.2.ps());
     let (mut stats, mut latency, mut skipped) = (Stats::default(), Histogram::default(), 0);
     for core in cores {
-        stats = *core.driver.stats();
         latency.add(&core.latency);
-        core.driver.close(&mut m);
+        stats = core.driver.close(&mut m);
         skipped += core.traffic.release(&mut m);
     }
     m.flush_posted();

@@ -323,14 +323,11 @@ fn close(m: &mut Lpars, driver: Side, o: &mut Outcome) {
     match driver {
         Side::Client(d) => {
             m.enter(CLIENT);
-            o.drivers[CLIENT] = *d.stats();
-            d.close(m);
+            o.drivers[CLIENT] = d.close(m);
         }
         Side::Server(s) => {
             m.enter(SERVER);
-            o.drivers[SERVER] = *s.veth.stats();
-            o.port_driver = s.stats;
-            s.close(m);
+            (o.drivers[SERVER], o.port_driver) = s.close(m);
         }
     }
 }

@@ -312,6 +312,11 @@ impl Channel {
         self.updates.front().map_or(Time::NEVER, |u| u.at)
     }
 
+    /// When every status that was written is in memory.
+    pub(super) fn reported(&self) -> Time {
+        self.updates.back().map_or(Time::ZERO, |u| u.at)
+    }
+
     /// A status is in memory: whether a packet is done.
     pub(super) fn updated(&mut self, t: Time) -> bool {
         let Some(u) = self.updates.pop_front() else { return false };

@@ -217,10 +217,12 @@ impl AxiEthernet {
         at < self.resetting
     }
 
-    /// Either channel's reset bit: both channels, the MAC, and the PHY behind it.
+    /// Either channel's reset bit: both channels, the MAC, and the PHY behind it. It is graceful (PG021): reports that
+    /// are on their way to memory arrive before it is over.
     pub(super) fn reset_core(&mut self, at: Time) {
         self.counters.resets += 1;
-        self.resetting = at + self.cfg.clocks(RESET_CLOCKS);
+        let reported = self.rx.ch.reported().max(self.tx.ch.reported());
+        self.resetting = (at + self.cfg.clocks(RESET_CLOCKS)).max(reported);
         self.mac = Mac::in_reset();
         self.filter = Filter::new();
         self.stats = Stats::new();

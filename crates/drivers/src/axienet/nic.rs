@@ -104,14 +104,17 @@ impl<C: Controller> Axienet<C> {
         Ok(nic)
     }
 
-    /// Stops the core and gives all memory back; packets still queued are released.
-    pub fn close<H: Host>(mut self, h: &mut H) {
+    /// Stops the core and gives all memory back; packets still queued are released. What the driver has counted,
+    /// with what was lost at the end.
+    pub fn close<H: Host>(mut self, h: &mut H) -> Stats {
         hw::options(h, &self.config, false);
         // A core that is gone has nothing to stop.
         let _ = hw::stop(h);
         self.tx.clear(h, &mut self.stats);
+        self.rx.count_lost(h, &mut self.stats);
         self.tx.release(h);
         self.rx.release(h);
+        self.stats
     }
 
     /// Takes a core that is reset to receiving and sending.

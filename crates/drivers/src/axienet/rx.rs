@@ -183,17 +183,17 @@ impl RxRing {
         true
     }
 
-    /// After a reset: all descriptors are the device's again, as far as they have buffers.
-    /// Frames that are in them are lost.
-    pub(super) fn rearm<H: Host>(&mut self, h: &mut H, c: &Config, s: &mut Stats) -> bool {
-        for n in 0..self.count {
-            let i = (self.clean + n) % self.count;
+    /// The device is off: frames that are in the ring are lost. One whose report failed may lie between others.
+    pub(super) fn count_lost<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
+        for i in 0..self.count {
             let status = h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get();
-            if status & Descriptor::CMPLT == 0 {
-                break;
-            }
-            s.rx_lost += u64::from(status & Descriptor::EOF != 0);
+            s.rx_lost += u64::from(status & Descriptor::CMPLT != 0 && status & Descriptor::EOF != 0);
         }
+    }
+
+    /// After a reset: all descriptors are the device's again, as far as they have buffers.
+    pub(super) fn rearm<H: Host>(&mut self, h: &mut H, c: &Config, s: &mut Stats) -> bool {
+        self.count_lost(h, s);
         (self.clean, self.discarding) = (0, false);
         for i in 0..self.count {
             h.store(&self.ring, i * DESCRIPTOR + Descriptor::APP_AT, [U32::ZERO; 5]);

@@ -291,12 +291,14 @@ impl TxRing {
         }
     }
 
-    /// Drops all that was queued, done or not; the device is off.
+    /// Takes all back that was queued; the device is off. What it has not done is dropped.
     pub(super) fn clear<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
         for i in (self.clean..self.count).chain(0..self.clean) {
             let slot = &mut self.info[i as usize];
             if let Some(m) = slot.held.take() {
-                s.tx_dropped += u64::from(slot.last);
+                let status = h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get();
+                s.tx_errors += u64::from(status & Descriptor::ERRORS != 0);
+                s.tx_dropped += u64::from(slot.last && status & Descriptor::CMPLT == 0);
                 self.dropped.push((h.unmap(m), slot.cookie, slot.last));
             }
             h.store(&self.ring, i * DESCRIPTOR + Descriptor::CONTROL_AT, [U32::ZERO; 2]);

@@ -87,14 +87,16 @@ impl E1000 {
         }
     }
 
-    /// Stops the controller and gives all memory back; packets still queued are released.
-    pub fn close<H: Host>(mut self, h: &mut H) {
+    /// Stops the controller and gives all memory back; packets still queued are released. What the driver has
+    /// counted, with what was lost at the end.
+    pub fn close<H: Host>(mut self, h: &mut H) -> Stats {
         // A card that is gone has nothing to stop.
         let _ = hw::reset(h, &self.config);
         self.tx.clear(h, &mut self.stats);
         self.rx.clear(h, &mut self.stats);
         self.tx.release(h);
         self.rx.release(h);
+        self.stats
     }
 
     /// Takes a controller that is reset to receiving and sending.

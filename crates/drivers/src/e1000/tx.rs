@@ -491,10 +491,15 @@ impl TxRing {
         (self.clean != self.next).then(|| self.info[self.clean as usize].since)
     }
 
-    /// Drops all that was queued, done or not; the device is off. The next look gives it back.
+    /// Takes all back that was queued; the device is off. What it has not done is dropped. The next look gives it back.
     pub(super) fn clear<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
+        let mut done = false;
         for i in (self.clean..self.count).chain(0..self.clean) {
             let slot = &mut self.info[i as usize];
+            let last = core::mem::replace(&mut slot.watch, NONE);
+            if last != NONE {
+                done = h.load::<u8>(&self.ring, last * DESCRIPTOR + STATUS_AT) & DD != 0;
+            }
             match slot.held.take() {
                 Some(Held::Mapped(m)) => self.dropped.push((h.unmap(m), slot.cookie, slot.last)),
                 Some(Held::Copied(Packet { head, more, cookie, .. })) => {
@@ -506,10 +511,7 @@ impl TxRing {
                 }
                 None => continue,
             }
-            s.tx_dropped += u64::from(slot.last);
-        }
-        for slot in &mut self.info {
-            slot.watch = NONE;
+            s.tx_dropped += u64::from(slot.last && !done);
         }
         (self.next, self.clean, self.announced, self.stopped, self.after_tso) = (0, 0, 0, false, false);
     }

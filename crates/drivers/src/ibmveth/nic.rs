@@ -88,10 +88,11 @@ impl Ibmveth {
     }
 
     /// Closes the adapter and gives all memory back; what was sent and not yet handed
-    /// back is released.
-    pub fn close<H: Hypervisor>(mut self, h: &mut H) {
+    /// back is released. What the driver has counted, with what was lost at the end.
+    pub fn close<H: Hypervisor>(mut self, h: &mut H) -> Stats {
         self.down(h);
         self.tx.release(h);
+        self.stats
     }
 
     fn up<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), OpenError> {

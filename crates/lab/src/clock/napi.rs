@@ -189,6 +189,8 @@ pub struct Rules {
     pub switch: Span,
     /// How long a queue may be stopped, if anybody looks.
     pub watchdog: Option<Span>,
+    /// Whether interrupts are served and queues looked after when all endpoints are done: others may still ask for what was lost.
+    pub lingers: bool,
 }
 
 impl Rules {
@@ -201,6 +203,7 @@ impl Rules {
         slice: Span::from_ms(3),
         switch: Span::ZERO,
         watchdog: None,
+        lingers: false,
     };
 }
 
@@ -345,7 +348,7 @@ where
         }
         // Looked at now and then: it walks over all connections. One station may still have to carry
         // what another has sent.
-        let carried = stations.len() == 1 || next.0 > until;
+        let carried = !rules.lingers && (stations.len() == 1 || next.0 > until);
         // A watchdog always has something to do: then it is looked at also when nobody else has.
         let look = steps.is_multiple_of(64) || rules.watchdog.is_some() && m.next_event() == Time::NEVER;
         if carried && look && stations.iter().all(|s| s.endpoint.is_done()) {

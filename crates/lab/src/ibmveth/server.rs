@@ -9,7 +9,7 @@
 use super::lan::{Lan, PORT_VECTOR, transmit};
 use crate::papr::Hosted;
 use crate::traffic::tcp::Hosts;
-use doorbell_drivers::ibmveth::Ibmveth;
+use doorbell_drivers::ibmveth::{self as veth, Ibmveth};
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_packet::{Packet, Piece};
 use doorbell_seam::{Buf, Host, Place, Work};
@@ -75,10 +75,11 @@ impl Server {
         Server { veth, stats: Stats::default(), done: Vec::new(), scratch: Vec::new() }
     }
 
-    /// Closes the adapter; buffers that were sent are released.
-    pub(super) fn close(self, m: &mut Lpars) {
-        self.veth.close(m);
+    /// Closes the adapter; buffers that were sent are released. What both drivers have counted.
+    pub(super) fn close(self, m: &mut Lpars) -> (veth::Stats, Stats) {
+        let veth = self.veth.close(m);
         self.done.into_iter().for_each(|(b, _)| m.release(b));
+        (veth, self.stats)
     }
 
     /// Out by the physical port.
