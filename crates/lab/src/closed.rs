@@ -216,7 +216,7 @@ impl std::fmt::Display for RunError {
                 write!(f, "connections wait for something that cannot come, at {at}")
             }
             RunError::Stuck(Stuck::Line(n)) => write!(f, "interrupt line {n} is high, and nobody cares"),
-            RunError::Open => f.write_str("connections were still open a minute after their end"),
+            RunError::Open => f.write_str("connections were still open ten minutes after their end"),
             RunError::Capture(why) => f.write_str(why),
             RunError::Stopped => f.write_str("stopped"),
         }
@@ -355,7 +355,7 @@ pub(crate) fn counted(a: &[Entries; 2], b: &[Entries; 2]) -> [Entries; 2] {
 
 /// How long one look at the run takes, and the longest end.
 const SLICE: Span = Span::from_ms(1);
-const LONGEST_END: Span = Span::from_ms(60_000);
+const LONGEST_END: Span = Span::from_ms(600_000);
 
 /// The first station's endpoint, which has the connections.
 pub trait HasStack {

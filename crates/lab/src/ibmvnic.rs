@@ -385,7 +385,7 @@ fn close(
         above.dropped += s.endpoint.dropped;
         above.unverified += s.endpoint.unverified;
         above.exhausted += s.endpoint.exhausted;
-        s.endpoint.release(&mut m);
+        above.waiting += s.endpoint.release(&mut m);
     }
     let Some(nic) = Rc::into_inner(nic) else { unreachable!("all stations are gone") };
     let nic = nic.into_inner();

@@ -384,17 +384,17 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
         }
     }
 
-    /// Linux has no timeout, for nothing that is sent is waited for; buffers that nobody took back, a poll does. Where accesses
-    /// have failed an entry of the receive queue may be missing, which stops it for good: the adapter is closed and opened
-    /// (`ibmveth_reset`), and again while that fails.
+    /// Linux has no timeout, for nothing that is sent is waited for; here a poll takes the buffers back, and a sender may wait
+    /// for them. Where accesses have failed an entry of the receive queue may be missing, which stops it for good: the
+    /// adapter is closed and opened (`ibmveth_reset`), and again while that fails.
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
         match why {
-            Alarm::TxTimeout => return Irq::Poll,
+            Alarm::TxTimeout => {}
             Alarm::Tick if self.open.is_some() => self.work(h),
             // The next alarm tries again.
             Alarm::Tick | Alarm::IoError => _ = self.reopen(h),
         }
-        Irq::None
+        Irq::Poll
     }
 
     /// After a thousand buffers that nobody took back ([`Ibmveth::reclaim`]).

@@ -337,11 +337,15 @@ impl Server {
         self.ready.extend(self.held.drain(..));
     }
 
-    pub(super) fn release<H: Host>(self, h: &mut H) {
+    /// Gives all back; how many requests and answers it had.
+    pub(super) fn release<H: Host>(self, h: &mut H) -> u64 {
+        let mut had = 0;
         for p in self.requests.into_iter().chain(self.ready).chain(self.held) {
+            had += 1;
             p.release(h);
         }
         self.returned.into_iter().for_each(|b| h.release(b));
+        had
     }
 }
 
