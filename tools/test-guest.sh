@@ -16,9 +16,9 @@ for program in python3 xz iperf3 ip ping unshare; do
 done
 [ -z "$missing" ] || { echo "test-guest: missing:$missing (tools/install-test-deps.sh)" >&2; exit 3; }
 cache=$(tools/test-guest/fetch.sh)
-cargo build --quiet --locked --package doorbell-cli --package doorbell-plugin
+# The binary, the plug-in, and an example; all of the workspace, so that they are what its tests were built with.
+cargo build --quiet --locked --workspace --lib --bins --examples
 cargo build --quiet --locked --release --package doorbell-cli
-cargo build --quiet --locked --package doorbell-attach --example bell
 work=$PWD/target/test-guest
 mkdir -p "$work"
 namespace=--net

@@ -187,7 +187,8 @@ impl Faults {
         if late == Span::ZERO {
             return arrival;
         }
-        self.stuck = arrival + late;
+        // One that is less late waits for the other.
+        self.stuck = self.stuck.max(arrival + late);
         self.stuck
     }
 
@@ -207,6 +208,8 @@ impl Faults {
             return Ok(());
         }
         self.struck.dma += 1;
+        // If it was to carry a completion, nothing comes.
+        self.late = Span::ZERO;
         Err(DmaFault { at, kind: DmaFaultKind::Injected })
     }
 }

@@ -269,7 +269,8 @@ impl Trace {
         // What is written to a ring may turn out to be a packet.
         let kept = packet || stage == Stage::WriteBack;
         let bytes = if kept { self.keep(bytes) } else { Bytes { len: bytes.len() as u32, kept: None } };
-        self.add(from, until, What::Device(stage, at, bytes));
+        // There was room, and what is kept of it is the last that there may be.
+        self.events.push(Event { from, until, what: What::Device(stage, at, bytes) });
     }
 
     /// A frame leaves. More than were asked for are not noted.
@@ -279,7 +280,7 @@ impl Trace {
         if self.frames < self.packets && self.has_room() {
             self.frames += 1;
             let bytes = self.keep(frame);
-            self.add(at, at, What::Frame(bytes));
+            self.events.push(Event { from: at, until: at, what: What::Frame(bytes) });
         }
     }
 }
@@ -310,6 +311,18 @@ mod tests {
         let packet = Some(&b"bytes"[..]);
         use Stage::{FetchData, FetchDescriptors};
         assert_eq!(stages, [(FetchData, packet), (FetchDescriptors, None), (FetchData, packet)]);
+    }
+
+    #[test]
+    fn the_transfer_that_fills_it_may_be_a_packet() {
+        let mut trace = Trace::new(0);
+        let bytes = [0; 64 << 10];
+        while !trace.is_full() {
+            trace.transfer((t(1), t(2)), Iova(0x1000), &bytes, Direction::FromDevice, true);
+        }
+        assert_eq!(trace.events().len(), BYTES / bytes.len());
+        trace.add(t(3), t(3), What::Core(0, Step::CopyOut(Iova(0x1000), 5)));
+        assert!(matches!(trace.events().last().unwrap().what, What::Device(Stage::DeliverData, ..)));
     }
 
     #[test]

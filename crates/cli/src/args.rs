@@ -322,7 +322,8 @@ pub(crate) struct Serve {
     /// vnic, veth: how many guests, each with an adapter
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) partitions: u8,
-    /// vnic, veth: the adapters' unit address in place of 30000003 and 30000002. Those of one guest differ in bits 12 to 15
+    /// vnic, veth: the adapters' unit address in place of 30000003 and 30000002. Those of one guest differ in bits 12 to 15,
+    /// those of its vNICs in bit 12
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) unit: Option<String>,
     /// veth: partition 0's adapter is the LAN's trunk, the way out for all others; nothing is behind the switch then

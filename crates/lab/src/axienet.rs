@@ -17,7 +17,7 @@ pub use figures::Figures;
 pub use rig::RIG;
 
 use crate::clock::link::{Wired, on_wire};
-use crate::clock::napi::{Busy, Cpu, Rules as Softirq, Station, Stuck, run as schedule};
+use crate::clock::napi::{Busy, Cpu, Rules as Softirq, Station, run_until};
 use crate::clock::{Core, Interrupt};
 use crate::closed::{self, Above, Entries};
 use crate::fault::{self, Alarms, Trouble};
@@ -292,7 +292,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     while marks.len() < 2 {
         let goal = ends[marks.len()];
         let until = goal.min(at + SLICE);
-        advance(&mut m, &mut cpus, &mut stations, setup, until)?;
+        run_until(&mut m, &mut cpus, &mut stations, &setup.softirq, until)?;
         at = until;
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
         series.note(at.since(begin), &mut stations[0]);
@@ -321,7 +321,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     }
     // What is still on its way arrives.
     at += Span::from_ms(50);
-    advance(&mut m, &mut cpus, &mut stations, setup, at)?;
+    run_until(&mut m, &mut cpus, &mut stations, &setup.softirq, at)?;
     m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
     crate::trace::end_wired(&mut m, watch);
     let faults = setup.faults.end_wired(&mut m, closed::alarms(&stations));
@@ -362,22 +362,6 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     let (sent, received) = (m.device.out.frames, m.device.back.frames - m.device.back.cut);
     o.audit.extend(audit::audit(&o, &m, (sent, received)));
     Ok(o)
-}
-
-type ArrivalMachine = Machine<Axi, Wired<Device, Peer>>;
-
-/// Runs until `until`; silence is no fault here.
-fn advance(
-    m: &mut ArrivalMachine,
-    cpus: &mut [Cpu],
-    stations: &mut [Station<Driver, Meter>],
-    setup: &Setup,
-    until: Time,
-) -> Result<(), Failure> {
-    match schedule(m, cpus, stations, &setup.softirq, until) {
-        Ok(_) | Err(Stuck::Nothing(_)) => Ok(()),
-        Err(e) => Err(closed::RunError::Stuck(e).into()),
-    }
 }
 
 /// What changes over a run, slice by slice.

@@ -27,7 +27,7 @@ pub use traffic::{Kind, Load};
 
 use crate::clock::Interrupt;
 use crate::clock::link::{Wired, on_wire};
-use crate::clock::napi::{Cpu, Rules as Softirq, Station, Stuck, run as schedule};
+use crate::clock::napi::{Cpu, Rules as Softirq, Station, run_until};
 use crate::closed::{self, Entries};
 use crate::fault;
 use crate::histogram::Histogram;
@@ -231,7 +231,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     while marks.len() < 2 {
         let goal = ends[marks.len()];
         let until = goal.min(at + SLICE);
-        advance(&mut m, &mut cpus, &mut stations, setup, until)?;
+        run_until(&mut m, &mut cpus, &mut stations, &setup.softirq, until)?;
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
         let (ms, seconds) = (until.since(begin).ps() as f64 / 1e9, until.since(at).as_secs_f64().max(1e-12));
         series[0].points.push((ms, (m.device.peer.frames - before) as f64 / seconds));
@@ -262,7 +262,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
             m.enter(q);
             s.send(&mut m);
         }
-        advance(&mut m, &mut cpus, &mut stations, setup, at)?;
+        run_until(&mut m, &mut cpus, &mut stations, &setup.softirq, at)?;
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
     }
     crate::trace::end_wired(&mut m, watch);
@@ -351,20 +351,6 @@ fn mark(m: &Partition, cpus: &[Cpu], stations: &[Station<Queue, Server>], nic: &
     }
 }
 
-/// Runs until `until`; silence is no fault here.
-fn advance(
-    m: &mut Partition,
-    cpus: &mut [Cpu],
-    stations: &mut [Station<Queue, Server>],
-    setup: &Setup,
-    until: Time,
-) -> Result<(), Failure> {
-    match schedule(m, cpus, stations, &setup.softirq, until) {
-        Ok(_) | Err(Stuck::Nothing(_)) => Ok(()),
-        Err(e) => Err(closed::RunError::Stuck(e).into()),
-    }
-}
-
 /// Closes and releases everything; what does not add up.
 fn close(
     mut m: Partition,
@@ -389,8 +375,7 @@ fn close(
     }
     let Some(nic) = Rc::into_inner(nic) else { unreachable!("all stations are gone") };
     let nic = nic.into_inner();
-    let (stats, queues) = (nic.stats(), nic.totals());
-    nic.close(&mut m);
+    let (stats, queues) = nic.close(&mut m);
     m.flush_posted();
     audit::audit(&m, &above, (&stats, &queues), faults.as_ref())
 }

@@ -14,6 +14,7 @@ mod ring;
 pub use ring::TxRing;
 
 use crate::clock::{Core, Interrupt};
+use crate::closed::differences;
 use crate::open::Load;
 use crate::result::{Cost, Count, Failure, HANDED, Measured, work_of};
 use crate::watch::{Unwatched, Watch};
@@ -95,10 +96,11 @@ where
     if let Some(source) = load.source(m, 1, 0, in_flight).map_err(no_memory)? {
         cores.push(Core::new(driver, source, line, in_flight as usize));
     }
-    let (before, begin) = (m.ledger().clone(), m.now());
+    let (before, work, stalled, begin) = (m.ledger().clone(), work_of(m), m.stalled(), m.now());
     let end = crate::open::drive(m, &mut cores, load.packets(1), None, watch)?;
     let ledger = m.ledger().since(&before);
-    let costs = Cost::of(&work_of(m), (ledger.mmio_writes + ledger.mmio_reads + ledger.fences, m.stalled()), ghz);
+    let (work, stalled) = (differences(&work, &work_of(m)), Span::from_ps(m.stalled().ps() - stalled.ps()));
+    let costs = Cost::of(&work, (ledger.mmio_writes + ledger.mmio_reads + ledger.fences, stalled), ghz);
     let mut audit = Vec::new();
     let mut latency = Default::default();
     for core in cores {

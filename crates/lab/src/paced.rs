@@ -9,8 +9,8 @@
 //! ledger are the driver's alone: whoever makes a frame here copies nothing.
 
 use crate::clock::link::{Peer as Other, Wire, Wired, on_wire};
-use crate::clock::napi::{Cpu, Endpoint, Interrupt, Rules, Station, Stuck, run as schedule};
-use crate::closed::{self, Entries, RunError};
+use crate::clock::napi::{Cpu, Endpoint, Interrupt, Rules, Station, run_until};
+use crate::closed::{self, Entries};
 use crate::fault::Plan;
 use crate::histogram::Histogram;
 use crate::key::{Key, Values};
@@ -76,23 +76,17 @@ pub static KEYS: [Key; 6] = [
 /// Frames under way at the most, beside the driver's own: a burst, and what nobody took back yet.
 const UNDER_WAY: usize = 4096;
 
-/// Whether nothing is to go wrong: what a frame costs is counted without faults.
-///
-/// # Errors
-/// When something is.
-pub fn undisturbed(v: &Values) -> Result<(), String> {
-    if Plan::of(v, Span::ZERO).is_empty() {
-        return Ok(());
-    }
-    Err(format!("`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, without faults"))
-}
-
 impl Load {
     /// The load of these values, for a driver whose longest IP packet is `mtu`, which is called `key`.
     ///
     /// # Errors
-    /// A frame that is too long.
+    /// A frame that is too long, or faults that are asked for.
     pub fn of(v: &Values, mtu: u32, key: &str) -> Result<Load, String> {
+        if !Plan::of(v, Span::ZERO).is_empty() {
+            return Err(format!(
+                "`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, without faults"
+            ));
+        }
         let size = v.number("paced.size") as u32;
         if size > mtu + 14 {
             return Err(format!("`paced.size` is {size} B, but `{key}` allows {}", mtu + 14));
@@ -349,7 +343,8 @@ where
     let mut cpus = [Cpu::default()];
     m.device.capture = watch.wants_frames().then(Vec::new);
     // What opening set going is not of the traffic.
-    let begin = advance(m, &mut cpus, &mut stations, rules, m.now() + REST)?;
+    let begin = m.now() + REST;
+    run_until(m, &mut cpus, &mut stations, rules, begin)?;
     trace::begin_wired(m, watch);
     let before = (m.bus.ledger(), work_of(m), m.stalled(), look(&stations[0].driver, m));
     let (wire, taken) = ([m.device.out.landed, m.device.back.landed], (stations[0].interrupts, stations[0].polls));
@@ -358,7 +353,8 @@ where
     stations[0].endpoint.beat.start(begin);
     let (mut at, end) = (begin, begin + load.lasts());
     while at < end {
-        at = advance(m, &mut cpus, &mut stations, rules, at + SLICE)?;
+        at += SLICE;
+        run_until(m, &mut cpus, &mut stations, rules, at)?;
         let s = &mut stations[0];
         reclaim(&mut s.driver, m, &mut s.endpoint);
         s.endpoint.spare.drain(..).for_each(|b| m.release(b));
@@ -403,25 +399,6 @@ where
     Ok((seen, s.driver))
 }
 
-/// Runs until `until`; silence is no fault here.
-fn advance<B, D, Dr>(
-    m: &mut Machine<B, Wired<D, Peer>>,
-    cpus: &mut [Cpu],
-    stations: &mut [Station<Dr, Above>],
-    rules: &Rules,
-    until: Time,
-) -> Result<Time, Failure>
-where
-    B: Bus,
-    Wired<D, Peer>: Device<B>,
-    Dr: Driver<Machine<B, Wired<D, Peer>>>,
-{
-    match schedule(m, cpus, stations, rules, until) {
-        Ok(_) | Err(Stuck::Nothing(_)) => Ok(until),
-        Err(e) => Err(RunError::Stuck(e).into()),
-    }
-}
-
 impl Seen {
     /// What does not add up on the machine, when everything has been closed and released.
     pub fn audit<B: Bus, D>(&mut self, m: &Machine<B, D>) {
@@ -437,7 +414,7 @@ impl Seen {
         }
     }
 
-    /// Under the names of results; the clock is of so many GHz. Calls (`hcall_`) have the names that `serve` gives them.
+    /// Under the names of results; the clock is of so many GHz.
     pub fn measured(self, ghz: f64) -> Measured {
         let seconds = self.elapsed.as_secs_f64().max(1e-12);
         let rate = |name, about, value| Rate { name, about, value };
@@ -462,11 +439,7 @@ impl Seen {
             rate("cpu_busy_share", "of the core's time", self.busy.as_secs_f64() / seconds),
         ];
         let [driver, device] = self.counters;
-        let (calls, device): (Entries, Entries) = device.into_iter().partition(|c| c.0.starts_with("hcall_"));
         let mut counts = Count::of_ledger(&self.ledger);
-        let call =
-            |(name, value): (&'static str, u64)| Count { group: Group::Bus, name: name.to_owned(), about: "", value };
-        counts.extend(calls.into_iter().map(call));
         counts.extend(Count::of(Group::Driver, driver.into_iter()));
         counts.extend(Count::of(Group::Device, device.into_iter()));
         Measured {

@@ -4,6 +4,7 @@
 //! plan gives the same bytes. Quotients are rounded to nine digits, so that the
 //! last bits of a division do not show.
 
+use crate::clock::napi::Stuck;
 use crate::histogram::Histogram;
 use crate::{closed, open};
 use doorbell_bus::machine::Done;
@@ -34,6 +35,12 @@ impl std::error::Error for Failure {}
 impl From<closed::RunError> for Failure {
     fn from(e: closed::RunError) -> Failure {
         Failure::Run(e.to_string())
+    }
+}
+
+impl From<Stuck> for Failure {
+    fn from(e: Stuck) -> Failure {
+        closed::RunError::Stuck(e).into()
     }
 }
 
@@ -91,10 +98,14 @@ impl Count {
             .collect()
     }
 
-    /// A driver's counters, or a device's.
+    /// A driver's counters, or a device's. Calls of the hypervisor among them (`hcall_`) are crossings, by the names that
+    /// `serve` has for them.
     pub fn of(group: Group, entries: impl Iterator<Item = (&'static str, u64)>) -> impl Iterator<Item = Count> {
         let prefix = if group == Group::Device { "device" } else { "driver" };
-        entries.map(move |(name, value)| Count { group, name: format!("{prefix}_{name}"), about: "", value })
+        entries.map(move |(name, value)| match name.starts_with("hcall_") {
+            true => Count { group: Group::Bus, name: name.to_owned(), about: "", value },
+            false => Count { group, name: format!("{prefix}_{name}"), about: "", value },
+        })
     }
 }
 

@@ -25,7 +25,7 @@ mod internals;
 mod node;
 mod qemu;
 
-use doorbell_attach::hcalls::{self, Adapter, INTERRUPT, MEMORY, Offer};
+use doorbell_attach::hcalls::{self, Adapter, INTERRUPT, MEMORY, Offer, VNIC};
 use doorbell_attach::shared::Window;
 use doorbell_attach::vfio_user::send_with;
 use doorbell_devices::vnic;
@@ -61,7 +61,10 @@ static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
 /// Says what is wrong, as QEMU does.
 macro_rules! say {
-    ($($what:tt)*) => { eprintln!("doorbell plug-in: {}", format_args!($($what)*)) };
+    // A stderr that nobody reads is no reason for a panic, which would end the guest.
+    ($($what:tt)*) => {
+        _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("doorbell plug-in: {}\n", format_args!($($what)*)))
+    };
 }
 pub(crate) use say;
 
@@ -139,9 +142,11 @@ fn connect(paths: &[&str]) -> Result<Vec<Connection>, String> {
     for path in paths {
         let new = Connection::open(path).map_err(|e| format!("{path}: {e}"))?;
         let unit = new.adapter.unit;
-        // The interrupt's number is in these bits.
-        if let Some(old) = all.iter().find(|c| (c.adapter.unit ^ unit) & 0xf000 == 0) {
-            let why = "units of one guest differ in bits 12 to 15: doorbell serve --unit";
+        // The interrupt's number is in these bits; the interrupts of a vNIC's queues are found by the lowest of them.
+        let vnic = |c: &Connection| c.adapter.kind == VNIC;
+        let bits = |c: &Connection| if vnic(c) && vnic(&new) { 0x1000 } else { 0xf000 };
+        if let Some(old) = all.iter().find(|c| (c.adapter.unit ^ unit) & bits(c) == 0) {
+            let why = "units of one guest differ in bits 12 to 15, and two vNICs in bit 12: doorbell serve --unit";
             return Err(format!("{path}: its unit {unit:#x} is beside {:#x}; {why}", old.adapter.unit));
         }
         all.push(new);

@@ -220,8 +220,9 @@ impl Budget {
     }
 }
 
-/// A file whole or not at all, as readable as before.
+/// A file whole or not at all, as readable as before. A symbolic link stays one.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let path = &path.canonicalize()?;
     let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = NamedTempFile::new_in(dir)?;
     file.write_all(text.as_bytes())?;

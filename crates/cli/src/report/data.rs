@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// The shape's number: a page is not made of another's files.
-const SHAPE: u32 = 1;
+pub(super) const SHAPE: u32 = 1;
 
 /// What a page needs of a run, to say where a file has it otherwise.
 #[derive(Deserialize)]

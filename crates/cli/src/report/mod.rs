@@ -55,7 +55,12 @@ fn collected(dir: &Path) -> Result<Value, Error> {
         if let Some(file) = read(&place.join("reproduce.json"))?
             && reproduced.is_none()
         {
-            reproduced = Some(file.checked::<data::Reproduced>()?);
+            let found = file.checked::<data::Reproduced>()?;
+            if found["shape"] != json!(data::SHAPE) {
+                let what = format!("it has shape {}, and this doorbell reads {}", found["shape"], data::SHAPE);
+                return Err(Error::input(format!("{}: {what}", file.path.display())));
+            }
+            reproduced = Some(found);
         }
         if let Some(file) = read(&place.join("result.json"))? {
             let mut run = file.checked::<data::Run>()?;
@@ -104,6 +109,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let e = collected(dir.path()).unwrap_err();
         assert!(e.code == crate::WRONG_INPUT && e.what.contains("reproduce.json or result.json"), "{}", e.what);
+    }
+
+    #[test]
+    fn a_reproduction_of_another_shape_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut all = data::empty();
+        let path = dir.path().join("reproduce.json");
+        std::fs::write(&path, all.to_string()).unwrap();
+        assert!(collected(dir.path()).is_ok());
+        all["shape"] = json!(data::SHAPE + 1);
+        std::fs::write(&path, all.to_string()).unwrap();
+        let e = collected(dir.path()).unwrap_err();
+        assert!(e.what.contains("reproduce.json: it has shape 2, and this doorbell reads 1"), "{}", e.what);
     }
 
     #[test]

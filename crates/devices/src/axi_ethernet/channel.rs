@@ -75,7 +75,7 @@ pub(super) struct Report<'a> {
 }
 
 /// An error has halted the channel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Halted;
 
 #[derive(Debug)]
@@ -282,8 +282,8 @@ impl Channel {
     }
 
     /// Writes a descriptor's status, and the application words if there are any. An error halts the
-    /// channel, and so does a report that is to be of a failure.
-    pub(super) fn update<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, r: Report<'_>) -> Result<(), Halted> {
+    /// channel, and so does a report that is to be of a failure: whether this one was.
+    pub(super) fn update<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, r: Report<'_>) -> Result<bool, Halted> {
         let mut d = Descriptor::default();
         let spoilt = p.completes(t);
         d.status.set(r.status | if spoilt { Descriptor::SLV_ERR } else { 0 });
@@ -296,10 +296,11 @@ impl Channel {
             Ok(landed) => {
                 let at = self.updates.back().map_or(t, |u| u.at).max(landed);
                 self.updates.push_back(Update { at, next: self.next_of(&f.d), eof: r.eof });
-                if spoilt && !self.has_failed() {
+                let halts = spoilt && !self.has_failed();
+                if halts {
                     self.fail(t, f.place, sr::DMA_SLV_ERR);
                 }
-                Ok(())
+                Ok(halts)
             }
             Err(fault) => {
                 self.fail(t, f.place, descriptor_error(fault));

@@ -296,11 +296,14 @@ impl AxiEthernet {
         let Some(l) = self.rx.landing.pop_front() else { return };
         self.rx.used -= l.bytes;
         let report = Report { status: l.status, app: l.app.as_ref(), eof: l.app.is_some() };
-        if self.rx.ch.update(p, t, &l.fetched, report).is_err() {
-            self.counters.dma_errors += 1;
-            self.counters.rx_unreported += u64::from(l.app.is_some());
-            self.rx_stopped();
+        match self.rx.ch.update(p, t, &l.fetched, report) {
+            Ok(false) => return,
+            // The report of an error arrives.
+            Ok(true) => {}
+            Err(_) => self.counters.rx_unreported += u64::from(l.app.is_some()),
         }
+        self.counters.dma_errors += 1;
+        self.rx_stopped();
     }
 
     pub(super) fn rx_updated(&mut self, t: Time) {

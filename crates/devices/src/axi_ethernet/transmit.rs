@@ -206,7 +206,7 @@ impl AxiEthernet {
             // Stopped in the middle of a packet: the stream ends early.
             self.tx_drop_packet();
         }
-        if self.tx.ch.update(p, t, &f, Report { status, app: None, eof: ends }).is_err() {
+        if self.tx.ch.update(p, t, &f, Report { status, app: None, eof: ends }) != Ok(false) {
             self.counters.dma_errors += 1;
             self.tx_drop_packet();
         }

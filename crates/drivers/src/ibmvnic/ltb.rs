@@ -3,8 +3,8 @@
 //! Source: ibmvnic.c `alloc_long_term_buff`, `alloc_ltb_set`, `map_rxpool_buf_to_ltb`.
 //!
 //! One buffer is contiguous and has 8 MiB at most, rounded down to whole slots; a set of them
-//! makes a pool. The server knows a buffer by its map id, 1 to 254, and a slot by its offset in
-//! the buffer, **never by an address**.
+//! makes a pool. The server knows a buffer by its map id, 1 to 254, and a slot by
+//! its address, which must lie in that buffer.
 
 use super::config::OpenError;
 use super::ring::coherent;

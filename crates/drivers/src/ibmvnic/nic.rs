@@ -111,16 +111,17 @@ impl Ibmvnic {
     }
 
     /// Takes the link down, unmaps, and gives all memory back. What was on its way to the server and is not
-    /// done is released.
-    pub fn close<H: Hypervisor>(mut self, h: &mut H) {
+    /// done is released. What the driver and its queues have counted, with what was lost at the end.
+    pub fn close<H: Hypervisor>(mut self, h: &mut H) -> (Stats, QueueStats) {
         if self.up && self.link_state(h, link::DOWN).is_ok() {
             self.unmap_all(h);
         }
-        self.abandon(h);
+        self.abandon(h)
     }
 
-    fn abandon<H: Hypervisor>(mut self, h: &mut H) {
+    fn abandon<H: Hypervisor>(mut self, h: &mut H) -> (Stats, QueueStats) {
         self.end_session(h);
+        let counted = (self.stats(), self.totals());
         self.control.close(h);
         for t in self.tx {
             t.release(h, &mut self.ids);
@@ -129,6 +130,7 @@ impl Ibmvnic {
             r.release(h, &mut self.ids);
         }
         self.control.release(h);
+        counted
     }
 
     // ---- bringing it up ----

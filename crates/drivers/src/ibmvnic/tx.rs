@@ -266,15 +266,13 @@ impl Sender {
     ) -> (Tx, Result<(), Gone>) {
         let mut waiting: Option<Packet> = None;
         let mut gone = Ok(());
-        let mut sent = 0;
         let cut = p.segment(h, Place::ANY, |h, segment| {
             s.tx_segments += 1;
             if let Some(before) = waiting.replace(segment) {
                 let (t, g) = self.send(h, x, s, before, true);
                 gone = gone.and(g);
-                match t {
-                    Tx::Ok => sent += 1,
-                    Tx::Busy(p) | Tx::Dropped(p) => p.release(h),
+                if let Tx::Busy(p) | Tx::Dropped(p) = t {
+                    p.release(h);
                 }
             }
         });

@@ -28,7 +28,6 @@ pub static RIG: Rig = Rig {
 fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
     let setup = settings::setup(v).map_err(Failure::Input)?;
     if v.word("traffic.kind") == paced::KIND {
-        paced::undisturbed(v).map_err(Failure::Input)?;
         let load = paced::Load::of(v, setup.driver.mtu, "driver.mtu").map_err(Failure::Input)?;
         return Ok(super::at_a_pace(&setup, &load, watch)?.measured(v.number("cpu.frequency")));
     }

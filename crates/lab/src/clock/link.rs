@@ -23,7 +23,9 @@
 
 use crate::fault::{Flaps, Plan};
 use doorbell_bus::{Bus, Hypercalls, Hypervised, Partitions};
-use doorbell_seam::{Device, DmaFault, Hcall, HcallDevice, HcallReturn, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_seam::{
+    Device, Direction, DmaFault, Hcall, HcallDevice, HcallReturn, Iova, Port, Reg, Span, Taken, Time, Timed,
+};
 use std::collections::VecDeque;
 
 /// Preamble and start delimiter, in front of the frame.
@@ -292,6 +294,9 @@ impl<P: Port> Port for Tapped<'_, P> {
     #[inline(always)]
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.port.write(at, to, from)
+    }
+    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        self.port.reaches(at, len, dir)
     }
     #[inline(always)]
     fn completes(&mut self, at: Time) -> bool {

@@ -379,6 +379,29 @@ where
     }
 }
 
+/// Runs until `until`, whether or not anything happens: where those outside decide how long it goes on.
+///
+/// # Errors
+/// When a line is high and nobody cares.
+pub fn run_until<B, D, Dr, E>(
+    m: &mut Machine<B, D>,
+    cpus: &mut [Cpu],
+    stations: &mut [Station<Dr, E>],
+    rules: &Rules,
+    until: Time,
+) -> Result<(), Stuck>
+where
+    B: Bus,
+    D: Device<B>,
+    Dr: Driver<Machine<B, D>>,
+    E: Endpoint<Machine<B, D>>,
+{
+    match run(m, cpus, stations, rules, until) {
+        Ok(_) | Err(Stuck::Nothing(_)) => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
 /// Since when a station asks for attention.
 fn asked<B: Bus, D, Dr, E>(m: &Machine<B, D>, s: &Station<Dr, E>) -> Time {
     s.lines.iter().filter_map(|i| i.pending(m.bus.platform_of(s.irq_core))).min().unwrap_or(Time::NEVER)

@@ -29,7 +29,6 @@ pub static RIG: Rig = Rig {
 fn run(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
     let setup = settings::setup(v).map_err(Failure::Input)?;
     if v.word("traffic.kind") == paced::KIND {
-        paced::undisturbed(v).map_err(Failure::Input)?;
         let load = paced::Load::of(v, setup.drivers[CLIENT].mtu, "the adapter's MTU").map_err(Failure::Input)?;
         return Ok(super::at_a_pace(&setup, &load, watch)?.measured(v.number("cpu.frequency")));
     }
@@ -46,15 +45,12 @@ fn transfer(_: &Values, _: Operation, _: u64, _: u32) -> Result<Transactions, St
 /// The counts of `entries`, the first `n` of which are the client's, the next `n` the server's.
 fn sides(group: Group, n: usize, entries: &[(&'static str, u64)]) -> impl Iterator<Item = Count> {
     let prefix = if group == Group::Driver { "driver" } else { "device" };
-    entries.iter().enumerate().map(move |(i, (name, value))| {
-        let (group, name) = match i {
-            _ if name.starts_with("hcall_") => (Group::Bus, (*name).to_owned()),
-            _ if i < n => (group, format!("{prefix}_client_{name}")),
-            _ if i < 2 * n => (group, format!("{prefix}_server_{name}")),
-            _ => (group, format!("{prefix}_{name}")),
-        };
-        Count { group, name, about: "", value: *value }
-    })
+    let (of, others) = entries.split_at(2 * n);
+    let of = of.iter().enumerate().map(move |(i, (name, value))| {
+        let side = if i < n { "client" } else { "server" };
+        Count { group, name: format!("{prefix}_{side}_{name}"), about: "", value: *value }
+    });
+    of.chain(Count::of(group, others.iter().copied()))
 }
 
 /// The outcome, under the names of results.

@@ -27,7 +27,6 @@ pub static RIG: Rig = Rig {
 fn run(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
     let setup = settings::setup(v);
     if v.word("traffic.kind") == paced::KIND {
-        paced::undisturbed(v).map_err(Failure::Input)?;
         let load = paced::Load::of(v, setup.driver.mtu, "driver.mtu").map_err(Failure::Input)?;
         return Ok(super::at_a_pace(&setup, &load, watch)?.measured(v.number("cpu.frequency")));
     }

@@ -231,7 +231,6 @@ impl Peer for Askers {
 #[derive(Debug)]
 pub struct Server {
     load: Load,
-    mac: [u8; 6],
     /// What the application does for a transaction, besides copying.
     application: Span,
     requests: VecDeque<Packet>,
@@ -267,7 +266,6 @@ impl Server {
         };
         Server {
             load: *load,
-            mac,
             application,
             requests: VecDeque::new(),
             ready: VecDeque::new(),
@@ -291,7 +289,6 @@ impl Server {
 
     /// A response: an application has written it, and TCP made a segment of it.
     fn make<H: Host>(&mut self, h: &mut H, bytes: u32, port: u16) -> Option<Packet> {
-        debug_assert_ne!(self.mac, PEER);
         let Ok(buf) = h.buffer(bytes, Place::ANY) else {
             self.exhausted += 1;
             return None;
