@@ -73,6 +73,10 @@ const TRAPS: &[Trap] = &[
             "one_step_back_after_a_single_step_is_not_the_top",
         ],
     ),
+    (
+        "a turn forgets the steps that were made in its new direction",
+        &["one_step_back_that_is_no_better_is_not_the_top", "at_the_edge_too_it_is_tired_first"],
+    ),
     ("at the end of the table it parks on top", &["better_goes_on_to_the_edge_and_parks_there"]),
     (
         "parked on top it leaves when the rates are not the same as those it parked with: drift adds up there",

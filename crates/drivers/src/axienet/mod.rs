@@ -14,7 +14,7 @@
 //! the enables. The handler clears the enables of its channel; the end of the poll
 //! writes CR again, which arms the interrupt; what was latched meanwhile interrupts at once. What
 //! is below the threshold is for the delay to announce, which is why a threshold above one without
-//! a delay is refused: QEMU's model even counts anew from that write on.
+//! a delay is refused. The core keeps its count at that write; QEMU's model begins anew.
 //!
 //! **Adaptive reception.** At the end of each poll that an interrupt began and that
 //! ran dry, a [`Controller`] sees the counters. What it decides is brought to the
