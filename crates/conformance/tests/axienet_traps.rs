@@ -263,8 +263,9 @@ const TRAPS: &[Trap] = &[
             "user_settings_are_checked_as_the_driver_does",
         ],
     ),
+    // QEMU's model counts anew with any write of CR.
     (
-        "the count begins anew at 0, with Dly, and with another threshold; the same one again keeps it (the core's source; QEMU's model counts anew)",
+        "the count begins anew at 0, with Dly, and with another threshold; the same one again keeps it",
         &[
             "the_threshold_reloads_when_it_is_reached",
             "the_end_of_a_poll_writes_the_same_cr_and_loses_no_count",
