@@ -94,6 +94,20 @@ mod tests {
     }
 
     #[test]
+    fn the_four_tables_are_linuxs() {
+        for (direction, period, rows) in [
+            (Direction::Rx, Period::Event, [(1, 256), (8, 256), (64, 256), (128, 256), (256, 256)]),
+            (Direction::Rx, Period::Completion, [(2, 256), (8, 128), (16, 64), (32, 64), (64, 64)]),
+            (Direction::Tx, Period::Event, [(1, 128), (8, 128), (32, 128), (64, 128), (128, 128)]),
+            (Direction::Tx, Period::Completion, [(5, 128), (8, 64), (16, 32), (32, 32), (64, 32)]),
+        ] {
+            assert_eq!(linux(direction, period).map(|s| (s.usec(), s.packets)), rows, "{direction:?} {period:?}");
+        }
+        let interval = linux(Direction::Rx, Period::Interval).map(|s| s.usec());
+        assert_eq!(interval, [1, 8, 64, 128, 256], "a timer of the third kind takes the first's");
+    }
+
+    #[test]
     fn times_never_fall_with_the_index() {
         for direction in [Direction::Rx, Direction::Tx] {
             for period in [Period::Event, Period::Completion, Period::Interval] {

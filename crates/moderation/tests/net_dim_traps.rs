@@ -47,6 +47,26 @@ fn an_epoch_ends_at_64_events_and_not_before() {
 }
 
 #[test]
+fn an_epoch_over_the_wrap_of_16_bits_has_64_events_too() {
+    for start in [0xffff - 63, 0xffff - 62, 0xffff - 20, 0xffff] {
+        let mut q = Queue::new(1);
+        q.at.events = start;
+        q.dim.restart();
+        assert_eq!(q.call(0, 0, 0, 0), None);
+        assert_eq!(q.call(1_000, 63, 1_000, 1_000_000), None, "{start}");
+        assert_eq!((q.dim.index(), q.dim.tune()), (1, ParkingOnTop));
+        assert_eq!(q.call(1_000, 1, 0, 0), Some(Setting::usecs(1, 256, Period::Event)), "{start}");
+    }
+}
+
+#[test]
+fn more_events_than_16_bits_hold_look_like_few() {
+    let mut q = Queue::new(1);
+    assert_eq!(q.call(1_000, 65_536 + 63, 1_000, 1_000_000), None);
+    assert_eq!(q.call(1_000, 1, 0, 0), Some(Setting::usecs(1, 256, Period::Event)));
+}
+
+#[test]
 fn polls_without_interrupts_never_end_an_epoch() {
     let mut q = Queue::new(1);
     for _ in 0..10_000 {
@@ -159,6 +179,22 @@ fn bytes_rule_over_packets_and_packets_over_interrupts() {
 }
 
 #[test]
+fn the_first_of_bytes_and_the_first_of_packets_are_better_and_end_the_look() {
+    // No bytes before: the packets are not looked at.
+    let mut q = Queue::new(3);
+    assert_eq!(q.epoch(1, 100, 0), (3, ParkingOnTop), "packets without bytes are no change");
+    assert_eq!(q.epoch(1, 200, 0), (3, ParkingOnTop));
+    assert_eq!(q.epoch(1, 0, 1), (2, GoingLeft), "bytes are");
+    // No packets before: the interrupts are not looked at. Four times as many of them would be worse.
+    let mut q = Queue::new(3);
+    assert_eq!(q.epoch(4, 0, 100_000), (2, GoingLeft));
+    assert_eq!(q.epoch(1, 1, 100_000), (1, GoingLeft), "a packet is better than none");
+    let mut q = Queue::new(3);
+    assert_eq!(q.epoch(1, 0, 100_000), (2, GoingLeft));
+    assert_eq!(q.epoch(4, 0, 100_000), (3, GoingRight), "a quarter of the interrupts, and it is the same");
+}
+
+#[test]
 fn the_event_rate_is_of_64_events_however_many_came() {
     // Twice the events in the same time: by the constant, the rate is the same.
     let mut q = Queue::new(1);
@@ -185,6 +221,43 @@ fn ten_steps_tire_it_and_ten_epochs_rest_it() {
     }
     assert_eq!(q.epoch(1, 100, 100_000), (index - 1, GoingLeft));
     assert_eq!(q.dim.tired(), 1);
+}
+
+/// Ten steps that end at index 0 on the way left: there, with more bytes, is the edge.
+#[test]
+fn at_the_edge_too_it_is_tired_first() {
+    let mut q = Queue::new(2);
+    for index in [1, 2, 1, 2, 1, 2, 1, 2, 1] {
+        assert_eq!(q.epoch(1, 100, 100_000).0, index);
+    }
+    assert_eq!(q.epoch(1, 100, 120_000), (0, GoingLeft));
+    assert_eq!(q.dim.tired(), 10);
+    assert_eq!(q.epoch(1, 100, 144_000), (0, ParkingTired), "and not on top");
+    assert_eq!((q.dim.tired(), q.dim.steps_left(), q.dim.steps_right()), (10, 0, 0));
+    for _ in 0..9 {
+        assert_eq!(q.epoch(1, 100, 144_000), (0, ParkingTired));
+    }
+    assert_eq!(q.epoch(1, 100, 144_000), (1, GoingRight), "from 0 there is one way");
+}
+
+#[test]
+fn an_epoch_parked_tired_is_the_measure_of_the_next() {
+    let tired = || {
+        let mut q = Queue::new(2);
+        for _ in 0..20 {
+            q.epoch(1, 100, 100_000);
+        }
+        assert_eq!((q.dim.index(), q.dim.tune(), q.dim.tired()), (2, ParkingTired, 1));
+        q
+    };
+    // It leaves with twice the bytes, and then they are the same, though twice those it parked with.
+    let mut q = tired();
+    assert_eq!(q.epoch(1, 100, 200_000), (1, GoingLeft));
+    assert_eq!(q.epoch(1, 100, 200_000), (2, GoingRight));
+    // It leaves with half of them, and as many as it parked with are better.
+    let mut q = tired();
+    assert_eq!(q.epoch(1, 100, 50_000), (1, GoingLeft));
+    assert_eq!(q.epoch(1, 100, 100_000), (0, GoingLeft));
 }
 
 #[test]

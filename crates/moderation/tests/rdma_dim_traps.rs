@@ -99,6 +99,20 @@ fn completions_an_event_decide_when_their_rate_does_not() {
     assert_eq!(q.epoch(400, 10), (1, GoingLeft));
 }
 
+/// Unlike net_dim's parked baseline.
+#[test]
+fn drift_is_never_seen_for_each_epoch_is_measured_by_the_one_before() {
+    let mut q = Queue::new();
+    q.epoch(100, 1_000);
+    assert_eq!(q.epoch(100, 1_200).0, 1);
+    let mut n = 1_200;
+    for _ in 0..10 {
+        n += n / 12;
+        assert_eq!(q.epoch(100, n), (1, GoingRight), "{n}: eight percent more");
+    }
+    assert!(n > 2 * 1_200);
+}
+
 #[test]
 fn it_never_parks_nor_tires() {
     let mut q = Queue::new();

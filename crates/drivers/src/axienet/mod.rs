@@ -12,9 +12,9 @@
 //! **Interrupts** come when so many packets are done (the threshold), or when after
 //! the last of them nothing happens for a while (the delay). Both are in CR, beside
 //! the enables. The handler clears the enables of its channel; the end of the poll
-//! writes CR again, which arms the interrupt and starts the count anew. What was done
-//! before that and is below the threshold is for the delay to announce, which is why
-//! a threshold above one without a delay is refused.
+//! writes CR again, which arms the interrupt; what was latched meanwhile interrupts at once. What
+//! is below the threshold is for the delay to announce, which is why a threshold above one without
+//! a delay is refused. The core keeps its count at that write; QEMU's model begins anew.
 //!
 //! **Adaptive reception.** At the end of each poll that an interrupt began and that
 //! ran dry, a [`Controller`] sees the counters. What it decides is brought to the

@@ -257,8 +257,8 @@ impl<C: Controller> Axienet<C> {
         }
     }
 
-    /// The end of a channel's poll: interrupts are enabled again, and the packets to the
-    /// next are counted anew. What is latched in SR meanwhile interrupts at once.
+    /// The end of a channel's poll: interrupts are enabled again. What is latched in SR meanwhile
+    /// interrupts at once.
     fn complete<H: Host>(&mut self, h: &mut H, i: usize) {
         let both = self.config.coalesce.adaptive_rx == Adaptive::CountAndDelay;
         let channel = &mut self.channels[i];

@@ -131,6 +131,20 @@ fn the_delay_is_125_clocks_a_unit() {
     }
 }
 
+/// C_DLYTMR_RESOLUTION. Drivers count on 125.
+#[test]
+fn a_core_may_be_built_with_another_unit_of_the_delay() {
+    for (clocks, time) in [(1, 400), (125, 50_000), (1000, 400_000)] {
+        let mut b = Bench::new(Config { delay_clocks: clocks, ..Config::ZYNQMP });
+        b.bring_up(run(1, 0), run(PATIENT, 50));
+        b.post(0, 4, 1600);
+        b.after(Span::from_us(1));
+        let done = frames(&mut b, 1);
+        b.after(Span::from_ms(1));
+        assert_eq!(b.rises(line::RX), [done + Span::from_ns(time)], "{clocks}");
+    }
+}
+
 #[test]
 fn the_delay_restarts_with_each_packet_so_steady_traffic_postpones_it() {
     let mut b = bench(run(20, 5));

@@ -41,12 +41,31 @@ fn idle_is_the_normal_no_work_state_and_a_tail_clears_it() {
     assert_eq!((b.status(MM2S) & sr::IDLE, b.sent().len()), (sr::IDLE, 2));
 }
 
+/// As at the end of each poll. QEMU's model takes Idle away.
+#[test]
+fn a_control_word_written_to_an_idle_channel_leaves_it_idle() {
+    let mut b = Bench::up(QUICK);
+    b.send(&frame(60));
+    b.settle();
+    b.put(MM2S + dma::SR, sr::IRQ_ALL);
+    let fetched = b.d.counters.tx_fetches;
+    for word in [run(1, 0) & !(cr::IOC_IRQ_EN | cr::DLY_IRQ_EN), run(1, 0), run(24, 50)] {
+        b.put(MM2S + dma::CR, word);
+        b.after(Span::from_us(100));
+        assert_eq!((b.status(MM2S), b.d.counters.tx_fetches), (sr::IDLE, fetched), "{word:#x}");
+    }
+    b.send(&frame(61));
+    b.settle();
+    assert_eq!(b.sent(), [frame(60), frame(61)]);
+}
+
 #[test]
 fn a_tail_written_to_a_halted_channel_starts_nothing() {
     let mut b = Bench::new(QUICK);
     b.rings();
     b.put(MM2S + dma::CURDESC, TX_RING as u32);
     b.send(&frame(60));
+    assert_eq!(b.status(MM2S), sr::HALTED, "nor does it take Halted away");
     b.put(MM2S + dma::CR, run(1, 0));
     b.settle();
     assert_eq!((b.p.reads.len(), b.d.counters.lost_doorbells), (0, 1));
@@ -64,6 +83,21 @@ fn curdesc_latches_only_while_halted() {
     b.put(MM2S + dma::CR, 0);
     b.put(MM2S + dma::CURDESC, 0x7013);
     assert_eq!(b.get(MM2S + dma::CURDESC), 0x7000, "descriptors are 64 bytes apart");
+}
+
+/// It is the descriptor whose status is not in memory yet, whatever was fetched and worked on behind it.
+#[test]
+fn curdesc_moves_with_the_status_and_not_with_the_work() {
+    let mut b = Bench::up(QUICK);
+    b.p.write_time = Span::from_us(5);
+    for i in 0..3 {
+        b.queue_frame(0x8000 + i * 0x100, &frame(60), [0; 3]);
+    }
+    b.kick();
+    b.after(Span::from_us(4));
+    assert_eq!((b.d.counters.tx_descriptors, b.get(MM2S + dma::CURDESC)), (3, Bench::tx(0) as u32));
+    b.settle();
+    assert_eq!(b.get(MM2S + dma::CURDESC), Bench::tx(3) as u32);
 }
 
 #[test]

@@ -35,6 +35,18 @@ fn a_long_frame_takes_several_buffers_and_the_last_has_the_words() {
 }
 
 #[test]
+fn reception_takes_the_length_of_a_control_word_and_nothing_else() {
+    let mut b = Bench::up(Config::ZYNQMP);
+    // What a transmit descriptor would have there.
+    b.post(0, 4, 128 | Descriptor::SOF | Descriptor::EOF | 7 << 23);
+    b.receive(&frame(200));
+    b.settle();
+    let status = [0, 1].map(|i| b.status_of(Bench::rx(i)) & !Descriptor::CMPLT);
+    assert_eq!(status, [Descriptor::SOF | 128, Descriptor::EOF | 72]);
+    assert_eq!(b.d.counters.rx_completions, 1);
+}
+
+#[test]
 fn status_follows_the_data_and_the_interrupt_follows_the_status() {
     let mut b = Bench::up(Config::ZYNQMP);
     b.p.write_time = Span::from_ns(500);
@@ -67,7 +79,9 @@ fn the_fcs_is_passed_up_when_asked_for() {
     b.receive(&frame(100));
     b.settle();
     assert_eq!(b.received(0, 104)[100..], fcs::of(&frame(100)));
-    assert_eq!(b.desc(Bench::rx(0)).app[4].get(), 104, "the exact byte count");
+    let d = b.desc(Bench::rx(0));
+    assert_eq!(d.app[4].get(), 104, "the exact byte count");
+    assert_eq!(d.status.get(), Descriptor::CMPLT | Descriptor::SOF | Descriptor::EOF | 104, "and so has the status");
 }
 
 #[test]

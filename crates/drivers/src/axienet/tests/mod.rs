@@ -22,6 +22,8 @@ struct Board {
     dma: Vec<u32>,
     /// (region, offset, value); a 64-bit write is one.
     writes: Vec<(u8, u32, u64)>,
+    /// (region, offset).
+    reads: Vec<(u8, u32)>,
     /// MDIO's clock was on when the core was reset.
     mdio_in_reset: bool,
     gone: bool,
@@ -40,6 +42,7 @@ impl Board {
             mac: alloc::vec![0; 0x800 / 4],
             dma: alloc::vec![0; 0x60 / 4],
             writes: Vec::new(),
+            reads: Vec::new(),
             mdio_in_reset: false,
             gone: false,
             reset_hangs: false,
@@ -72,6 +75,7 @@ impl Timed for Board {
 
 impl<P: Port> Device<P> for Board {
     fn mmio_read(&mut self, _: &mut P, _: Time, r: Reg, _: u8) -> u64 {
+        self.reads.push((r.region, r.offset));
         if self.gone {
             return u64::MAX;
         }

@@ -59,7 +59,8 @@ fn the_controller_sees_interrupts_and_packets_at_the_end_of_each_poll() {
     assert_eq!(nic.poll(&mut h, 1, &mut Up::default()), Poll::Again);
     assert_eq!(nic.controller().samples.len(), 1);
     assert_eq!(nic.poll(&mut h, 1, &mut Up::default()), Poll::Idle);
-    assert_eq!(nic.controller().samples.len(), 2);
+    let s = nic.controller().samples[1];
+    assert_eq!((nic.controller().samples.len(), s.events, s.rx.packets), (2, 2, 3), "interrupts, of four polls");
     *h.device.dma(MM2S, dma::SR) |= sr::IOC_IRQ;
     nic.interrupt(&mut h, line::TX);
     let _ = nic.poll(&mut h, 64, &mut Up::default());
