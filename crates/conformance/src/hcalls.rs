@@ -222,7 +222,7 @@ pub fn attack(bytes: &[u8]) {
             let ended = bench.d.counters.sessions_ended;
             let handles = |d: &VnicServer, n: u8| {
                 let mut all = d.open_queues(0).map(|q| q.handle);
-                all.nth(usize::from(n % 2)).unwrap_or(u64::from(n) << 16 | 0x7000)
+                all.nth(usize::from(n % 2)).unwrap_or(u64::from(n) << 32 | 0x7_0000)
             };
             let (refused, crossed) = bench.run(&mut input, outside, handles);
             if honest && !crossed && d.counters.sessions_ended == ended {

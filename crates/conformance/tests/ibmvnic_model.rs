@@ -1,35 +1,5 @@
 //! The ibmvnic driver on our own vNIC server, and on a CPU that reorders stores and loads.
-//!
-//! | trap of the sheet | test |
-//! |---|---|
-//! | CRQ handshake, H_CLOSED of the registration is no error, INIT retried, the server may say it first | `partner_comes_up_later`, `partner_never_comes` |
-//! | bring-up order, 25 pipelined queries, requests | `bring_up_in_order` |
-//! | PARTIALSUCCESS: adopt, and request all again; MTU goes back | `partial_success_asks_for_all_again` |
-//! | MTU capabilities count the Ethernet header | `mtu_counts_the_ethernet_header` |
-//! | IP offload query and control have opposite orders | `ip_offload_has_both_orders` |
-//! | login handles are opaque, fewer queues are PARTIALSUCCESS | `login_with_fewer_queues` |
-//! | an ioba in a descriptor is an address in a long-term buffer; 8 MiB, whole slots, ids 1 to 254 | `long_term_buffers` |
-//! | bit 31 of a correlator is data | `large_sends` |
-//! | the header bitstring is bytes 0, 2, 4; descriptors byte for byte | `headers_byte_for_byte` |
-//! | the four states of direct sends | `the_four_states`, `direct_only_when_alone`, `ignoring_headers_ends_the_session_where_they_are_needed` |
-//! | direct is four words, indirect an address and a count | `a_direct_send_is_four_words` |
-//! | the software checksum may fail | `a_checksum_that_fails_goes_in_an_array` |
-//! | arrays of 16, flush on no more coming | `arrays_of_sixteen` |
-//! | stop at the granted entries, wake at half | `stop_and_wake` |
-//! | empty pool: drop and flush | `an_empty_pool_drops_and_flushes` |
-//! | no status for one entry; H_CLOSED stops all queues, H_PARAMETER is not logged | `a_refused_send_drops_its_batch` |
-//! | a completion with an error returns its slot | `an_error_in_a_completion_gives_the_slot_back` |
-//! | CRQ entries have 16 bytes, descriptors 32; byte 0 alone says what is new | `rings_wrap`, and the reordered arm |
-//! | verified takes both flags | `verified_takes_both_flags` |
-//! | receive buffers in arrays of 16; a refused array stays | `buffers_in_arrays_of_sixteen`, `a_refused_array_is_given_again` |
-//! | interrupt off, poll, on, look again | `interrupts` |
-//! | indications and answers share the CRQ | `the_link`, `errors`, `a_failover_during_a_failover` |
-//! | failover: event, H_CLOSED, INIT; no unmapping | `a_failover`, `failover_under_load` |
-//! | the token changes with a failover | `a_failover_that_the_client_asked_for` |
-//! | H_ENABLE_CRQ after a migration, busy and long busy; H_EOI | `a_migration` |
-//! | error indication: fatal, not fatal | `errors` |
-//! | the watchdog's TIMEOUT | `a_hung_queue_is_reset` |
-//! | any message, length and order is answered | `doorbell-devices`, `vnic::tests::hostile` |
+//! Which trap is held by which of these tests stands in `ibmvnic_traps.rs`.
 
 use doorbell_bus::reorder::Order;
 use doorbell_conformance::ibmvnic::{self as body, reordered, system};
@@ -47,18 +17,24 @@ macro_rules! bodies {
 }
 
 bodies! {
-    bring_up_in_order ip_offload_has_both_orders partial_success_asks_for_all_again mtu_counts_the_ethernet_header
+    bring_up_in_order queries_are_pipelined_and_all_else_waits promiscuous_is_not_requested_where_it_cannot_be_had
+    a_silent_server_is_given_up a_busy_hypervisor_is_asked_again a_pool_has_38_mib_at_the_most
+    ip_offload_has_both_orders partial_success_asks_for_all_again mtu_counts_the_ethernet_header
     login_with_fewer_queues partner_comes_up_later partner_never_comes rings_wrap long_term_buffers
     a_refusal_leaves_nothing address_filter_and_statistics
-    frames_arrive_intact short_frames_are_padded tags large_sends arrays_of_sixteen stop_and_wake
+    frames_arrive_intact short_frames_are_padded tags large_sends
+    large_sends_need_the_bit_a_length_and_a_slot arrays_of_sixteen stop_and_wake
+    a_queue_that_stops_flushes_and_counts_descriptors completions_come_in_any_order
     an_empty_pool_drops_and_flushes a_refused_send_drops_its_batch an_error_in_a_completion_gives_the_slot_back
     checksums_the_server_cannot_make a_hung_queue_is_reset
     the_four_states direct_only_when_alone a_direct_send_is_four_words a_checksum_that_fails_goes_in_an_array
-    headers_byte_for_byte ignoring_headers_ends_the_session_where_they_are_needed adaptive_reads_the_request
+    headers_byte_for_byte without_bit_7_there_are_no_headers header_lengths_follow_ihl_and_data_offset
+    ignoring_headers_ends_the_session_where_they_are_needed adaptive_reads_the_request
     frames_come_up verified_takes_both_flags a_stripped_tag_comes_beside buffers_in_arrays_of_sixteen
     a_refused_array_is_given_again without_buffers_frames_are_lost interrupts receive_during_a_poll
-    queues_share_the_flows
+    what_lands_before_the_interrupt_is_on_is_found a_buffer_with_a_code_has_no_frame queues_share_the_flows
     a_failover a_failover_during_a_failover a_failover_that_the_client_asked_for a_migration errors the_link
+    an_unknown_event_is_fatal an_indication_during_a_command_is_not_its_answer
 }
 
 /// A simulated minute, and in it some five thousand failovers.

@@ -1151,6 +1151,54 @@ mod tests {
     }
 
     #[test]
+    fn all_numbers_are_big_endian() {
+        let query = Capability {
+            capability: U16::new(0x0102),
+            number: U64::new(0x0304_0506_0708_090a),
+            ..Capability::zeroed()
+        };
+        assert_eq!(query.bytes(), [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 0, 0, 0]);
+        let login = Login { ioba: U32::new(0x0102_0304), len: U32::new(0x0506_0708), ..Login::zeroed() };
+        assert_eq!(login.bytes()[8..], [1, 2, 3, 4, 5, 6, 7, 8]);
+        let size = VpdSize { len: U64::new(0x0102_0304_0506_0708), rc: Rc::new(9), ..VpdSize::zeroed() };
+        assert_eq!(size.bytes(), [0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 0]);
+        let sent = Tx {
+            first: 1,
+            kind: 2,
+            n_crq_elem: 3,
+            n_sge: 4,
+            flags1: 5,
+            flags2: 6,
+            mss: U16::new(0x0708),
+            reserved: [0; 4],
+            correlator: U32::new(0x0d0e_0f10),
+            vlan_id: U16::new(0x1112),
+            dma_reg: U16::new(0x1314),
+            sge_len: U32::new(0x1516_1718),
+            ioba: U64::new(0x191a_1b1c_1d1e_1f20),
+        };
+        let mut counting: [u8; 32] = core::array::from_fn(|i| i as u8 + 1);
+        counting[8..12].fill(0);
+        assert_eq!(sent.bytes(), counting);
+        let mut done = TxComp { num_comps: 5, ..TxComp::zeroed() };
+        done.rcs[1] = U16::new(0x0102);
+        done.correlators[4] = U32::new(0x8000_0003);
+        assert_eq!((&done.bytes()[4..6], &done.bytes()[28..]), (&[1, 2][..], &[0x80, 0, 0, 3][..]));
+        let came = RxComp {
+            off_frame_data: U16::new(0x0102),
+            len: U32::new(0x0304_0506),
+            correlator: U64::new(7),
+            vlan_tci: U16::new(0x0809),
+            rc: U16::new(0x0a0b),
+            ..RxComp::zeroed()
+        };
+        let first = [0, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 0, 7, 8, 9, 10, 11];
+        assert_eq!(came.bytes()[..20], first);
+        let l3 = Hdr { l3_len: U16::new(0x0102), ..Hdr::zeroed() };
+        assert_eq!(l3.bytes()[4..6], [1, 2]);
+    }
+
+    #[test]
     fn a_buffers_length_has_24_bits_and_a_correlator_all_of_its_own() {
         let d = RxAdd::new(0x8000_0000_0000_0001, 7, 0x20, 0x12_3456);
         assert_eq!(d.len(), 0x12_3456);

@@ -7,7 +7,8 @@ use doorbell_devices::vnic::{Config, Server};
 use doorbell_drivers::Tx;
 use doorbell_drivers::ibmvnic::{Config as Driver, Direct};
 use doorbell_layout::ibmvnic::{cmd, hcall, tx};
-use doorbell_packet::Todo;
+use doorbell_packet::checksum::Sum;
+use doorbell_packet::{Todo, headers};
 use doorbell_seam::Span;
 
 const PVM: Config = Config::POWERVM;
@@ -145,6 +146,56 @@ pub fn headers_byte_for_byte<M: Model>(make: impl Fn(Config) -> M) {
                 b.close();
             }
         }
+    }
+}
+
+/// Without bit 7 no headers are wanted, whichever are named.
+pub fn without_bit_7_there_are_no_headers<M: Model>(make: impl Fn(Config) -> M) {
+    for (direct, directly) in [(Direct::Never, 0), (Direct::Inspect, 2)] {
+        let mut b = Bench::up(&make, with([0x70; 8], true), &Driver { direct, ..small() });
+        let whole = ip(TO, true, false, 600);
+        let (bytes, todo) = partial(&whole);
+        assert_eq!(b.send(&whole, Todo::NONE), std::slice::from_ref(&whole));
+        assert_eq!(b.send(&bytes, todo), std::slice::from_ref(&whole));
+        let (bytes, todo) = large(&ip(TO, true, false, 3000), 1400);
+        assert_eq!(b.send(&bytes, todo).len(), 3);
+        let (q, d) = (b.nic.totals(), b.counters());
+        assert_eq!((q.tx_direct, q.tx_header_descriptors, d.headers_unasked), (directly, 0, 0), "{direct:?}");
+        b.close();
+    }
+}
+
+/// A TCP frame with so many bytes of IP options and of TCP options, all of them padding.
+fn with_options(f: &[u8], ip: usize, tcp: usize) -> Vec<u8> {
+    let mut f = f.to_vec();
+    f.splice(54..54, std::iter::repeat_n(1, tcp));
+    f.splice(34..34, std::iter::repeat_n(1, ip));
+    f[14] += (ip / 4) as u8;
+    f[46 + ip] += (tcp as u8 / 4) << 4;
+    let total = (f.len() - 14) as u16;
+    f[16..18].copy_from_slice(&total.to_be_bytes());
+    f[24..26].fill(0);
+    let check = Sum::of(&f[14..34 + ip]).checksum();
+    f[24..26].copy_from_slice(&check.to_be_bytes());
+    headers::prepare_partial(&mut f).unwrap().complete(&mut f).unwrap();
+    f
+}
+
+/// Lengths of headers are those of the frame: IHL and data offset count. Descriptors that are just full have none behind them.
+pub fn header_lengths_follow_ihl_and_data_offset<M: Model>(make: impl Fn(Config) -> M) {
+    //  options of IP and TCP, selection, header bytes, descriptors: 24 bytes in the first, 29 in others
+    for (ip_options, tcp_options, selection, bytes, descriptors) in
+        [(8, 20, 0xf0, 14 + 28 + 40, 3), (4, 0, 0xa0, 24, 1), (0, 12, 0x90, 32, 2), (40, 40, 0xf0, 14 + 60 + 60, 5)]
+    {
+        let cfg = with([0, 0, selection, 0, 0, 0, 0, 0], true);
+        let mut b = Bench::up(&make, cfg, &Driver { direct: Direct::Never, ..small() });
+        let whole = with_options(&ip(TO, true, false, 300), ip_options, tcp_options);
+        let (f, todo) = partial(&whole);
+        assert_eq!(b.send(&f, todo), [whole]);
+        let (q, d) = (b.nic.totals(), b.counters());
+        assert_eq!((q.tx_csum, q.tx_header_bytes, q.tx_header_descriptors), (1, bytes, descriptors));
+        assert_eq!((d.headers_missing, d.headers_bad), (0, 0));
+        b.close();
     }
 }
 

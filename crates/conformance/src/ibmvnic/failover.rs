@@ -1,14 +1,15 @@
 //! What happens to a session: failover, migration, errors, under load.
 
 use super::bench::{Bench, Model, small};
+use super::session::unmaps;
 use crate::frames::{ip, partial};
 use doorbell_devices::vnic::{Config, Serial};
 use doorbell_drivers::Tx;
 use doorbell_drivers::ibmvnic::{Config as Driver, Direct};
-use doorbell_layout::ibmvnic::{cause, cmd, hcall};
+use doorbell_layout::ibmvnic::{cause, first, hcall};
 use doorbell_packet::headers;
 use doorbell_packet::{Todo, headers::Layers};
-use doorbell_seam::{Span, Time};
+use doorbell_seam::{Iova, Port, Span, Time};
 
 const PVM: Config = Config::POWERVM;
 const TO: [u8; 6] = [2; 6];
@@ -28,9 +29,7 @@ pub fn a_failover<M: Model>(make: impl Fn(Config) -> M) {
     b.wait(Span::from_ms(2));
     assert!(b.nic.is_running());
     assert_eq!(b.spy().called(hcall::FREE_CRQ).len(), 1);
-    let unmaps =
-        b.spy().called(hcall::SEND_CRQ).iter().filter(|a| a[1] >> 48 == 0x8000 | u64::from(cmd::REQUEST_UNMAP)).count();
-    assert_eq!(unmaps, 0);
+    assert_eq!(unmaps(&mut b), 0);
     assert_eq!(b.send(&frame, Todo::NONE), [frame]);
     let s = b.nic.stats();
     assert_eq!((s.failovers, s.resets), (1, 1));
@@ -76,6 +75,7 @@ pub fn a_migration<M: Model>(make: impl Fn(Config) -> M) {
     assert_eq!(b.spy().called(hcall::ENABLE_CRQ).len(), 5, "long busy, three times busy, done");
     assert!(b.spy().called(hcall::REG_CRQ).is_empty());
     assert_eq!(b.spy().called(hcall::EOI).len(), 2, "what was pending on the other machine");
+    assert_eq!(unmaps(&mut b), 0);
     let frame = ip(TO, true, false, 100);
     assert_eq!(b.send(&frame, Todo::NONE), std::slice::from_ref(&frame));
     assert_eq!(b.receive(&ip(b.nic.config().mac, true, false, 100)).len(), 1);
@@ -93,6 +93,38 @@ pub fn errors<M: Model>(make: impl Fn(Config) -> M) {
         assert!(b.nic.is_running());
         assert_eq!(b.counters().sessions - sessions, begun);
         assert_eq!(b.send(&frame, Todo::NONE).len(), 1);
+    }
+    b.close();
+}
+
+/// A transport event that is neither of two is fatal.
+pub fn an_unknown_event_is_fatal<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b = Bench::up(make, PVM, &small());
+    let (sessions, taken) = (b.counters().sessions, b.nic.stats().messages);
+    let at = Iova(b.spy().called(hcall::REG_CRQ)[0][1]) + taken % 256 * 16;
+    let event = [first::TRANSPORT, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    b.h.system().outside(|_, bus, now| bus.ports[0].write(now, at, &event)).unwrap();
+    b.h.delay(Span::from_us(1));
+    b.poll();
+    b.settle();
+    assert_eq!((b.counters().sessions, b.nic.stats().resets), (sessions + 1, 1));
+    let frame = ip(TO, true, false, 100);
+    assert_eq!(b.send(&frame, Todo::NONE), [frame]);
+    b.close();
+}
+
+/// What the server says unasked is on the same queue as an answer that is waited for, and before it.
+pub fn an_indication_during_a_command_is_not_its_answer<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b = Bench::new(make(Config { command: Span::from_us(50), ..PVM }), &small());
+    b.wait(Span::from_ms(1));
+    let frame = ip(TO, true, false, 100);
+    assert_eq!(b.send(&frame, Todo::NONE), [frame]);
+    for up in [false, true] {
+        b.event(|s, now| s.set_link(0, now + Span::from_us(20), up));
+        let s = b.nic.server_statistics(&mut b.h).unwrap();
+        assert_eq!(s.tx_packets.get(), 1);
+        b.poll();
+        assert_eq!((b.nic.is_running(), b.nic.stats().stale_answers), (up, 0), "it is noted");
     }
     b.close();
 }

@@ -2,6 +2,8 @@
 
 use super::bench::{Bench, Model, small};
 use crate::frames::{ip, tagged};
+use doorbell_bus::Bus as _;
+use doorbell_bus::fault::{Faults, Kind, Rule, When};
 use doorbell_devices::vnic::{Config, Serial, Server};
 use doorbell_drivers::ibmvnic::Config as Driver;
 use doorbell_layout::ibmvnic::{hcall, status, vioctl};
@@ -145,6 +147,43 @@ pub fn interrupts<M: Model>(make: impl Fn(Config) -> M) {
     assert_eq!(b.nic.interrupt(&mut b.h, 60), doorbell_drivers::Irq::None);
     assert_eq!(b.nic.stats().stray_irqs, 1);
     b.run();
+    b.close();
+}
+
+/// A frame that lands between the poll's last look and the interrupt's being on is found by that poll, which looks again and
+/// switches the interrupt off once more.
+pub fn what_lands_before_the_interrupt_is_on_is_found<M: Model>(make: impl Fn(Config) -> M) {
+    use doorbell_drivers::Driver as _;
+    let mut b = Bench::up(make, PVM, &small());
+    let v = b.nic.vectors(0)[1];
+    let frame = ip(b.nic.config().mac, true, false, 100);
+    b.inject(&frame);
+    b.h.delay(Span::from_us(5));
+    assert_eq!(b.nic.interrupt(&mut b.h, v), doorbell_drivers::Irq::Poll);
+    b.spy().calls.clear();
+    b.spy().frame_at = Some((hcall::VIOCTL, v.into(), frame.clone()));
+    b.poll();
+    let came = b.came();
+    assert!(came.len() == 2 && came.iter().all(|f| f.0 == frame), "{}", came.len());
+    let what: Vec<u64> = b.spy().called(hcall::VIOCTL).iter().map(|a| a[1]).collect();
+    use vioctl::{DISABLE_VIO_INTERRUPT as OFF, ENABLE_VIO_INTERRUPT as ON};
+    assert_eq!((what, b.nic.totals().poll_rechecks), (vec![ON, OFF, ON], 1));
+    b.settle();
+    b.close();
+}
+
+/// A buffer that comes back with a return code has no frame in it, and may be given again.
+pub fn a_buffer_with_a_code_has_no_frame<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b = Bench::up(make, PVM, &small());
+    let frame = ip(b.nic.config().mac, true, false, 100);
+    let rules = vec![Rule { kind: Kind::PoisonedCompletion, when: When::Every(2) }];
+    b.h.system().bus.platform_mut().inject(Faults::new(rules, 0));
+    for n in 1..=200 {
+        assert_eq!(b.receive(&frame).len(), n % 2, "{n}");
+    }
+    b.h.system().bus.platform_mut().end_faults();
+    let q = b.nic.totals();
+    assert_eq!((q.rx_errors, q.rx_packets, q.rx_malformed, b.nic.lent()), (100, 100, 0, 64 - 200 % 16));
     b.close();
 }
 

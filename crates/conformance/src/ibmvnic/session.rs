@@ -16,10 +16,16 @@ pub(super) fn commands<M: Model>(b: &mut Bench<M>) -> Vec<(u8, u64, u64)> {
     sent.iter().filter(|a| a[1] >> 56 == 0x80).map(|a| ((a[1] >> 48) as u8, a[1], a[2])).collect()
 }
 
+/// Requests to unmap.
+pub(super) fn unmaps<M: Model>(b: &mut Bench<M>) -> usize {
+    commands(b).iter().filter(|c| c.0 == cmd::REQUEST_UNMAP).count()
+}
+
 /// Handshake, version, 25 queries at once in Linux's order, seven requests, offloads, login, VPD, maps, link.
 pub fn bring_up_in_order<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, PVM, &small());
     let all = commands(&mut b);
+    assert_eq!((all[0].1, b.nic.negotiated().version), (0x8001_0001_0000_0000, 1), "version 1 is offered");
     let queries: Vec<u16> = all.iter().filter(|c| c.0 == cmd::QUERY_CAPABILITY).map(|c| (c.1 >> 32) as u16).collect();
     assert_eq!(queries, cap::QUERIES);
     let requests: Vec<u16> =
@@ -49,6 +55,92 @@ pub fn bring_up_in_order<M: Model>(make: impl Fn(Config) -> M) {
     let login = b.spy().calls.iter().position(|c| c.0 == hcall::SEND_CRQ && c.1[1] >> 48 == 0x8004).unwrap();
     assert!(queues < login, "completion queues are registered before the login that names them");
     b.close();
+}
+
+/// All queries are sent before the first is answered, and requests too. Any other command waits for the answer to the one
+/// before it.
+pub fn queries_are_pipelined_and_all_else_waits<M: Model>(make: impl Fn(Config) -> M) {
+    let command = Span::from_us(100);
+    let mut b = Bench::new(make(Config { command, ..PVM }), &small());
+    b.wait(Span::from_ms(1));
+    assert!(b.nic.is_running());
+    let sent = b.spy().calls.iter().filter(|c| c.0 == hcall::SEND_CRQ && c.1[1] >> 56 == 0x80);
+    let sent: Vec<_> = sent.map(|c| ((c.1[1] >> 48) as u8, c.3)).collect();
+    assert!(sent.iter().filter(|c| c.0 == cmd::REQUEST_MAP).count() > 2);
+    for w in sent.windows(2) {
+        let pipelined = w[0].0 == w[1].0 && [cmd::QUERY_CAPABILITY, cmd::REQUEST_CAPABILITY].contains(&w[0].0);
+        let gap = w[1].1.since(w[0].1);
+        assert_eq!(gap < Span::from_us(10), pipelined, "{w:?}");
+        assert_eq!(gap >= command, !pipelined, "{w:?}");
+    }
+    let all = |c| sent.iter().filter(move |s| s.0 == c).map(|s| s.1);
+    let answered = all(cmd::REQUEST_CAPABILITY).next().unwrap().since(all(cmd::QUERY_CAPABILITY).next().unwrap());
+    assert!(answered >= command * 25, "requests wait for every query: {answered}");
+    b.close();
+}
+
+/// Promiscuous reception is requested with 0 or 1, and not at all where it is wanted and cannot be had.
+pub fn promiscuous_is_not_requested_where_it_cannot_be_had<M: Model>(make: impl Fn(Config) -> M) {
+    for (promisc, wanted, expected) in
+        [(true, true, Some(1)), (true, false, Some(0)), (false, false, Some(0)), (false, true, None)]
+    {
+        let server = Server { promisc, ..Server::POWERVM };
+        let mut b = Bench::up(&make, Config { servers: [server; 2], ..PVM }, &Driver { promisc: wanted, ..small() });
+        let is = |c: &(u8, u64, u64)| c.0 == cmd::REQUEST_CAPABILITY && c.1 >> 32 & 0xffff == 17;
+        let asked = commands(&mut b).into_iter().find(is).map(|c| (c.1 << 32) | c.2 >> 32);
+        assert_eq!((asked, b.nic.stats().partial_requests), (expected, 0));
+        let taken = b.inject(&frames::ip([2, 0, 0, 0, 0, 0x55], true, false, 10));
+        assert_eq!(taken == doorbell_seam::Taken::Yes, asked == Some(1));
+        b.close();
+    }
+}
+
+/// INIT may take 20 s to be answered and any other command 10 s; then it is given up, and nothing is left.
+pub fn a_silent_server_is_given_up<M: Model>(make: impl Fn(Config) -> M) {
+    let (init, command) = (Span::from_ms(2), Span::from_ms(1));
+    let linux = Driver::new(PVM.unit_address, PVM.mac);
+    assert_eq!((linux.init_timeout, linux.command_timeout), (init * 10_000, command * 10_000));
+    let c = Driver { init_timeout: init, command_timeout: command, ..small() };
+    for (message, name, limit) in [(0xc001u64, "INIT", init), (0x8004, "LOGIN", command)] {
+        let mut h = make(PVM);
+        h.system().device.0.refuse.push((hcall::SEND_CRQ, Some(message << 48), status::SUCCESS, 1));
+        assert_eq!(Ibmvnic::open(&mut h, &c).unwrap_err(), OpenError::Timeout(name));
+        let calls = &h.system().device.0.calls;
+        let at = calls.iter().rposition(|c| c.1[1] == message << 48).unwrap();
+        let waited = calls[at + 1].3.since(calls[at].3);
+        assert!(waited >= limit && waited < limit + Span::from_us(50), "{name} {waited}");
+        let p = h.system();
+        p.flush_posted();
+        assert_eq!(doorbell_bus::Bus::platform(&p.bus).memory.lent(), (0, 0));
+    }
+}
+
+/// H_FREE_CRQ is repeated while it is busy, and after a long busy's time.
+pub fn a_busy_hypervisor_is_asked_again<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b = Bench::up(make, PVM, &small());
+    let answers = [status::BUSY, status::IN_PROGRESS, status::LONG_BUSY_1_MS + 1, status::SUCCESS];
+    b.spy().refuse.extend(answers[..3].iter().map(|a| (hcall::FREE_CRQ, None, *a, 1)));
+    b.spy().calls.clear();
+    b.nic.close(&mut b.h);
+    let calls = &b.h.system().device.0.calls;
+    let freed: Vec<_> = calls.iter().filter(|c| c.0 == hcall::FREE_CRQ).collect();
+    assert_eq!(freed.iter().map(|c| c.2).collect::<Vec<_>>(), answers);
+    let waited = freed[3].3.since(freed[2].3);
+    assert!(waited >= Span::from_ms(10) && waited < Span::from_ms(11), "{waited}");
+}
+
+/// A pool has 38 MiB at the most: what would need more is refused, and nothing is left.
+pub fn a_pool_has_38_mib_at_the_most<M: Model>(make: impl Fn(Config) -> M) {
+    let server = Server { mtu: (60, 40_014), ..Server::POWERVM };
+    let cfg = Config { servers: [server; 2], ..PVM };
+    // 40 000 bytes and 500 more, in lines: 982 of them are 39 845 632 bytes, and 38 MiB 39 845 888.
+    let c = Driver { mtu: 40_000, tx_entries: 982, ..small() };
+    Bench::up(&make, cfg, &c).close();
+    let mut h = make(cfg);
+    assert_eq!(Ibmvnic::open(&mut h, &Driver { tx_entries: 983, ..c }).unwrap_err(), OpenError::Exhausted);
+    let p = h.system();
+    p.flush_posted();
+    assert_eq!(doorbell_bus::Bus::platform(&p.bus).memory.lent(), (0, 0));
 }
 
 /// Query has length and address, control address and length; the server took both.

@@ -1,10 +1,10 @@
 //! A server behind somebody who keeps every call, and refuses what a test says.
 
 use doorbell_devices::vnic::VnicServer;
-use doorbell_seam::{Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
+use doorbell_seam::{Hcall, HcallDevice, HcallReturn, Port, Span, Taken, Time, Timed};
 
-/// A call: number, arguments, answer.
-pub type Call = (u64, [u64; 9], i64);
+/// A call: number, arguments, answer, when it was made.
+pub type Call = (u64, [u64; 9], i64, Time);
 
 /// The hypervisor as a driver sees it.
 #[derive(Debug)]
@@ -19,12 +19,14 @@ pub struct Spy {
     pub refuse: Vec<(u64, Option<u64>, i64, u32)>,
     /// When this call is first made, the servers have only so many queues left.
     pub limit_at: Option<(u64, u64)>,
+    /// When this call is next made with this value, a frame comes just before it, and is in memory when it returns.
+    pub frame_at: Option<(u64, u64, Vec<u8>)>,
 }
 
 impl Spy {
     /// In front of `server`; calls are kept.
     pub fn new(server: VnicServer) -> Spy {
-        Spy { server, calls: vec![], keep: true, refuse: vec![], limit_at: None }
+        Spy { server, calls: vec![], keep: true, refuse: vec![], limit_at: None, frame_at: None }
     }
 
     /// The calls with this number, so far.
@@ -44,16 +46,23 @@ impl<P: Port> HcallDevice<P> for Spy {
         if let Some((_, most)) = self.limit_at.take_if(|l| l.0 == c.0) {
             self.server.limit_queues(from, most);
         }
+        let frame = self.frame_at.take_if(|f| f.0 == c.0 && a[1..].contains(&f.1));
+        if let Some((_, _, frame)) = &frame {
+            self.server.receive(ports, at, frame);
+        }
         let refused = self.refuse.iter_mut().find(|r| r.0 == c.0 && r.3 > 0 && r.1.is_none_or(|v| a[1..].contains(&v)));
-        let answer = match refused {
+        let mut answer = match refused {
             Some(r) => {
                 r.3 -= 1;
                 (HcallReturn::status(r.2), at)
             }
             None => self.server.hcall(ports, from, at, c, a),
         };
+        if frame.is_some() {
+            answer.1 += Span::from_us(1);
+        }
         if self.keep {
-            self.calls.push((c.0, *a, answer.0.status));
+            self.calls.push((c.0, *a, answer.0.status, at));
         }
         answer
     }

@@ -1,15 +1,17 @@
 //! Sending: pools, arrays, stop and wake, and what a refused call means.
 
 use super::bench::{Bench, Model, small};
+use super::session::unmaps;
 use crate::frames::{ip, large, partial, tagged};
 use doorbell_devices::vnic::{Config, Server};
 use doorbell_drivers::Tx;
 use doorbell_drivers::ibmvnic::{Config as Driver, Direct};
-use doorbell_layout::ibmvnic::{hcall, status, tx};
+use doorbell_layout::ibmvnic::{TSO_POOL, TxComp, first, hcall, status, tx};
 use doorbell_packet::Todo;
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::Segments;
-use doorbell_seam::Span;
+use doorbell_seam::{Iova, Port, Span};
+use zerocopy::byteorder::big_endian::U32;
 
 const PVM: Config = Config::POWERVM;
 const TO: [u8; 6] = [2; 6];
@@ -106,6 +108,40 @@ pub fn large_sends<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
+/// A large send is left to the server if its bit and a length were offered. Longer than its slot it is cut here, whatever the
+/// server would take.
+pub fn large_sends_need_the_bit_a_length_and_a_slot<M: Model>(make: impl Fn(Config) -> M) {
+    let pvm = Server { max_large_tx: 200_000, ..Server::POWERVM };
+    let mut offloads = pvm.offloads;
+    offloads[6..].fill(false);
+    let mss = 8000;
+    // 54 bytes of headers; a slot has 65 536.
+    for (server, payload, left) in [
+        (pvm, 65_482, true),
+        (pvm, 65_483, false),
+        (Server { offloads, ..pvm }, 30_000, false),
+        (Server { max_large_tx: 0, ..pvm }, 30_000, false),
+    ] {
+        let mut b = Bench::up(&make, Config { servers: [server; 2], ..PVM }, &Driver { mtu: 9000, ..small() });
+        assert_eq!(b.nic.negotiated().offloads[6..], [server.offloads[6] && server.max_large_tx > 0; 2]);
+        // All slots of the pool, so that one that is overrun shows.
+        for n in 0..4 {
+            let (mut bytes, todo) = large(&ip(TO, true, false, payload), mss);
+            bytes[60..].iter_mut().for_each(|x| *x ^= n);
+            let mut expected = vec![];
+            let mut segments = Segments::new(&bytes, todo.gso.unwrap()).unwrap();
+            let mut s = vec![0; 9014];
+            while let Some(n) = segments.next_into(&mut s) {
+                expected.push(s[..n].to_vec());
+            }
+            assert!(b.send(&bytes, todo) == expected, "{payload} {n}");
+        }
+        let q = b.nic.totals();
+        assert_eq!((q.tx_large, q.tx_segmented), if left { (4, 0) } else { (0, 4) }, "{payload}");
+        b.close();
+    }
+}
+
 /// Sixteen descriptors an array, never more; a packet that does not fit flushes first; nothing more coming flushes.
 pub fn arrays_of_sixteen<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(&make, PVM, &small());
@@ -162,6 +198,61 @@ pub fn stop_and_wake<M: Model>(make: impl Fn(Config) -> M) {
     let q = b.nic.totals();
     assert_eq!((q.tx_stopped, q.tx_wakes, q.tx_completed), (1, 1, 64));
     b.close();
+}
+
+/// The limit counts descriptors, those of headers too; a queue that stops sends what it has, also when its array is not full.
+pub fn a_queue_that_stops_flushes_and_counts_descriptors<M: Model>(make: impl Fn(Config) -> M) {
+    let slow = Config { wire_byte: Span::from_ns(100), ..PVM };
+    let mut b = Bench::up(make, slow, &Driver { direct: Direct::Never, tx_entries: 40, ..small() });
+    let whole = ip(TO, true, false, 10);
+    let mut sent = 0;
+    for (f, todo, packets) in [
+        (whole.clone(), Todo::NONE, 40),
+        // Three more descriptors each, for 54 bytes of headers.
+        (partial(&whole).0, partial(&whole).1, 10),
+        (whole.clone(), Todo::NONE, 40),
+    ] {
+        let mut n = 0;
+        while !b.nic.stopped_on(0) {
+            assert_eq!(b.transmit(&f, todo, true), Tx::Ok);
+            n += 1;
+        }
+        sent += n;
+        assert_eq!((n, b.nic.totals().tx_packets), (packets, sent), "all that was granted, and none is left behind");
+        b.wait(Span::from_ms(1));
+        assert_eq!(b.nic.totals().tx_completed, sent);
+    }
+    b.close();
+}
+
+/// The order of completions is the server's: each goes by its correlator, and bit 31 of that says which pool.
+pub fn completions_come_in_any_order<M: Model>(make: impl Fn(Config) -> M) {
+    // The server reports nothing; what it could have reported is written here.
+    let hung = Config { wire_byte: Span::from_ms(10_000), ..PVM };
+    let mut b = Bench::up(make, hung, &Driver { direct: Direct::Never, ..small() });
+    let queue = Iova(b.spy().called(hcall::REG_SUB_CRQ)[0][1]);
+    let small = ip(TO, true, false, 10);
+    let big = large(&ip(TO, true, false, 3000), 1400);
+    for cookie in 0..4 {
+        let (bytes, todo) = if cookie < 3 { (&small, Todo::NONE) } else { (&big.0, big.1) };
+        let p = b.packet(bytes, &[], todo, cookie);
+        assert_eq!(b.nic.transmit(&mut b.h, p, false), Tx::Ok);
+    }
+    // Slots 0 to 2 of the one pool, slot 0 of the other.
+    let report = |b: &mut Bench<M>, at: u64, all: &[u32]| {
+        let mut m = TxComp { first: first::VALID, num_comps: all.len() as u8, ..TxComp::zeroed() };
+        all.iter().zip(&mut m.correlators).for_each(|(from, to)| *to = U32::new(*from));
+        b.h.system().outside(|_, bus, now| bus.ports[0].write(now, queue + at * 32, &m.bytes())).unwrap();
+        b.h.delay(Span::from_us(1));
+        b.poll();
+        std::mem::take(&mut b.up.sent).into_iter().map(|(buf, cookie, _)| (b.h.release(buf), cookie).1).collect()
+    };
+    let first: Vec<u32> = report(&mut b, 0, &[2, TSO_POOL, 0]);
+    assert_eq!(first, [2, 3, 0]);
+    let rest: Vec<u32> = report(&mut b, 1, &[1]);
+    assert_eq!((rest, b.nic.totals().tx_bad_correlator), (vec![1], 0));
+    assert!(b.nic.is_drained());
+    b.nic.close(&mut b.h);
 }
 
 /// Without a free slot a packet is dropped, and what is batched goes.
@@ -287,5 +378,6 @@ pub fn a_hung_queue_is_reset<M: Model>(make: impl Fn(Config) -> M) {
     b.settle();
     assert!(b.nic.is_running() && !b.nic.stopped_on(0));
     assert_eq!((b.nic.stats().timeouts, b.nic.totals().tx_lost), (1, 64));
+    assert_eq!(unmaps(&mut b), 0, "the server unmaps");
     b.close();
 }

@@ -30,12 +30,15 @@ impl Found {
             return;
         }
         let text = fs::read_to_string(at).unwrap_or_else(|e| panic!("{}: {e}", at.display()));
-        if at.ends_with("list.rs") {
-            self.listed.extend(text.split(|c: char| !c.is_alphanumeric() && c != '_').map(word));
-        }
+        let mut is_list = at.ends_with("list.rs");
         let mut is_test = false;
         for line in text.lines().map(str::trim_start) {
-            if let Some(l) = line.strip_prefix("pub fn ").filter(|l| l.contains("<H: Host, A: Arm<H>>")) {
+            if is_list {
+                self.listed.extend(line.split(|c: char| !c.is_alphanumeric() && c != '_').map(word));
+            }
+            is_list = at.ends_with("list.rs") || line == "bodies! {" || is_list && line != "}";
+            let generic = |l: &&str| l.contains("<H: Host, A: Arm<H>>") || l.contains("<M: Model>");
+            if let Some(l) = line.strip_prefix("pub fn ").filter(generic) {
                 self.bodies.insert(word(l));
             } else if let Some(l) = line.strip_prefix("fn ").filter(|_| is_test) {
                 self.tests.insert(word(l));

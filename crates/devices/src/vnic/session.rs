@@ -130,13 +130,14 @@ impl Session {
         }
     }
 
-    /// Handle of transmit queue `i`.
+    /// Handle of transmit queue `i`. It has more than 32 bits and follows from no other, so that who makes anything of it is
+    /// found out.
     pub(super) fn tx_handle(&self, i: usize) -> u64 {
-        self.number << 16 | 0x7000 | i as u64
+        self.number << 32 | 0x7_0000 | scattered(i)
     }
     /// Handle of the buffer queue of receive queue `i`.
     pub(super) fn rx_handle(&self, i: usize) -> u64 {
-        self.number << 16 | 0x8000 | i as u64
+        self.number << 32 | 0x8_0000 | scattered(i)
     }
     /// What a handle stands for: `Ok` a transmit queue, `Err` a receive queue.
     pub(super) fn handle(&self, handle: u64) -> Option<Result<usize, usize>> {
@@ -155,4 +156,10 @@ impl Session {
     pub(super) fn buffer_size(&self, s: &Server) -> u64 {
         (self.granted.mtu + 4 + u64::from(s.rx_offset)).next_multiple_of(128)
     }
+}
+
+/// A queue's number in the lowest byte, and something that does not go up by one above it.
+fn scattered(i: usize) -> u64 {
+    let i = i as u64;
+    (i * 0x1d & 0xff) << 8 | i
 }

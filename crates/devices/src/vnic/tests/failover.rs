@@ -57,6 +57,7 @@ fn after_a_migration_the_crq_is_off_until_it_is_enabled() {
     b.d.migrate(0, b.now);
     b.settle();
     assert_eq!(b.message().map(|m| (m[0], m[1])), Some((first::TRANSPORT, first::MIGRATED)));
+    assert_eq!(b.d.live_maps(0), 0, "unmapped without being asked");
     assert_eq!(b.init(), status::CLOSED);
     assert_eq!(b.call(hcall::ENABLE_CRQ, &[]).status, status::SUCCESS);
     // The hypervisor kept the sub-CRQs.

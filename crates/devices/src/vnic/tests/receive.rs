@@ -63,13 +63,14 @@ fn a_buffer_outside_its_long_term_buffer_comes_back_with_a_code() {
     let mut b = Bench::up(Config::POWERVM, 1);
     let handle = b.rx[0];
     let base = LTB as u32;
-    let bad = [(1, base + LTB_LEN - 2047), (1, u32::MAX), (9, base)];
+    // The second is an offset, where an address belongs.
+    let bad = [(1, base + LTB_LEN - 2047), (1, 0), (1, base - 1), (1, u32::MAX), (9, base)];
     for (map, ioba) in bad {
         b.indirect(handle, &[RxAdd::new(7, map, ioba, 2048).bytes()]);
         let c = arrived(&mut b, &tcp(100));
         assert_eq!((c.correlator.get(), c.rc.get()), (7, rc::INVALID_IOBA.into()));
     }
-    assert_eq!(b.d.counters.rx_faults, 3);
+    assert_eq!(b.d.counters.rx_faults, 5);
     let end = (LTB + u64::from(LTB_LEN)) as usize;
     assert!(b.p[0].memory[end - 4096..].iter().all(|x| *x == 0));
 }
