@@ -37,7 +37,7 @@ impl Found {
                 self.listed.extend(line.split(|c: char| !c.is_alphanumeric() && c != '_').map(word));
             }
             is_list = at.ends_with("list.rs") || line == "bodies! {" || is_list && line != "}";
-            let generic = |l: &&str| l.contains("<H: Host, A: Arm<H>>") || l.contains("<M: Model>");
+            let generic = |l: &&str| l.contains("A: Arm<H>>(") || l.contains("<M: Model>");
             if let Some(l) = line.strip_prefix("pub fn ").filter(generic) {
                 self.bodies.insert(word(l));
             } else if let Some(l) = line.strip_prefix("fn ").filter(|_| is_test) {

@@ -161,5 +161,5 @@ impl Session {
 /// A queue's number in the lowest byte, and something that does not go up by one above it.
 fn scattered(i: usize) -> u64 {
     let i = i as u64;
-    (i * 0x1d & 0xff) << 8 | i
+    ((i * 0x1d) & 0xff) << 8 | i
 }
