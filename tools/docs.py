@@ -15,7 +15,9 @@ of its own, beside a comment that names command and file:
 written, and the exit code is 1 if anything would change.
 """
 
+import concurrent.futures
 import difflib
+import os
 import pathlib
 import re
 import shlex
@@ -27,16 +29,16 @@ BLOCK = re.compile(r"(<!-- made by: doorbell (.*?) -->\n).*?(<!-- end -->)", re.
 PLOT = re.compile(r"<!-- plot made by: doorbell (.*?) > (docs/[\w.-]+\.svg) -->", re.S)
 
 
-def output(arguments):
+def run(arguments):
     command = [str(ROOT / "target/release/doorbell"), *shlex.split(arguments.replace("\n", " ")), "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     if done.returncode != 0:
-        sys.exit(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr}")
+        raise SystemExit(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr}")
     return done.stdout
 
 
-def made(match):
-    text = output(match[2])
+def made(match, output):
+    text = output[match[2]]
     body = text if "markdown" in match[2] else f"```\n{text.strip(chr(10))}\n```\n"
     return f"{match[1]}\n{body}\n{match[3]}"
 
@@ -57,14 +59,18 @@ def renew(path, name, new, what, check):
 def main():
     check = "--check" in sys.argv[1:]
     stale = False
-    for name in (a for a in sys.argv[1:] if a != "--check"):
+    texts = {name: pathlib.Path(name).read_text() for name in sys.argv[1:] if name != "--check"}
+    commands = [m[2] for text in texts.values() for m in BLOCK.finditer(text)]
+    commands += [m[1] for text in texts.values() for m in PLOT.finditer(text)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        output = dict(zip(commands, pool.map(run, commands)))
+    for name, text in texts.items():
         path = pathlib.Path(name)
-        text = path.read_text()
-        stale |= renew(path, name, BLOCK.sub(made, text), "tables", check)
+        stale |= renew(path, name, BLOCK.sub(lambda match: made(match, output), text), "tables", check)
         for plot in PLOT.finditer(text):
             if "--format svg" not in plot[1]:
                 sys.exit(f"{name}: {plot[2]}: its command lacks --format svg")
-            stale |= renew(ROOT / plot[2], plot[2], output(plot[1]), "plot", check)
+            stale |= renew(ROOT / plot[2], plot[2], output[plot[1]], "plot", check)
     sys.exit(1 if check and stale else 0)
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # `make test-guest`: Linux's own drivers, in a guest under TCG, on our devices.
 #
-# TIER=short (default, some 15 minutes) or TIER=long. DEVICES="e1000 ...", CHECKS="probe ping ..." and
+# TIER=short (default, some 10 minutes) or TIER=long. DEVICES="e1000 ...", CHECKS="probe ping ..." and
 # CPUS="1 2" choose. QEMU 11.1 and a Debian 13 kernel are fetched into a cache outside the repository once
 # (tools/test-guest/fetch.sh; foreign.sh for arm64 and ppc64el, which axi-ethernet, vnic and veth need); logs, and the wire of what failed,
 # are in target/test-guest.

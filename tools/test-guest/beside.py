@@ -55,7 +55,16 @@ def interrupts(guest, names):
 
 
 def real(rig, case):
-    """How many frames, and what they add to the ledger."""
+    """How many frames, and what they add to the ledger. A guest whose CPU is away while they come loses some: then again."""
+    for _ in range(4):
+        frames, added = once(rig, case)
+        came = frames if case.way == "send" else added["device_rx_packets"]
+        if came >= 0.95 * frames:
+            return came, added
+    expect(False, f"{case.name}: {came} of {frames} came")
+
+
+def once(rig, case):
     frames = BURSTS * case.burst
     before, taken = rig.server.counts(), interrupts(rig.guest, rig.INTERRUPTS)
     if case.way == "send":
@@ -68,12 +77,7 @@ def real(rig, case):
         )
     time.sleep(0.5)
     after = rig.server.counts()
-    added = {**{k: after[k] - before.get(k, 0) for k in after}, TAKEN: interrupts(rig.guest, rig.INTERRUPTS) - taken}
-    if case.way != "send":
-        # A busy machine may lose one before it is here.
-        expect(added["device_rx_packets"] >= 0.95 * frames, f"{case.name}: {added['device_rx_packets']} of {frames} came")
-        frames = added["device_rx_packets"]
-    return frames, added
+    return frames, {**{k: after[k] - before.get(k, 0) for k in after}, TAKEN: interrupts(rig.guest, rig.INTERRUPTS) - taken}
 
 
 def ours(rig, scenario, sets, case):
