@@ -19,6 +19,16 @@ fn with(desc_req: [u8; 8], backing_needs_headers: bool) -> Config {
     Config { servers: [server; 2], ..PVM }
 }
 
+/// Sends a plain packet, one with its checksum left, and a large send.
+fn send_one_of_each<M: Model>(b: &mut Bench<M>) {
+    let whole = ip(TO, true, false, 600);
+    let (bytes, todo) = partial(&whole);
+    assert_eq!(b.send(&whole, Todo::NONE), std::slice::from_ref(&whole));
+    assert_eq!(b.send(&bytes, todo), std::slice::from_ref(&whole));
+    let (bytes, todo) = large(&ip(TO, true, false, 3000), 1400);
+    assert_eq!(b.send(&bytes, todo).len(), 3);
+}
+
 /// The four states of the driver's history, on a server that asks for headers with checksums and one that asks for none:
 /// how many of a plain packet, one with its checksum left, and a large send went directly, with what checksum.
 pub fn the_four_states<M: Model>(make: impl Fn(Config) -> M) {
@@ -37,12 +47,7 @@ pub fn the_four_states<M: Model>(make: impl Fn(Config) -> M) {
     ];
     for (direct, cfg, expected) in cases {
         let mut b = Bench::up(&make, cfg, &Driver { direct, ..small() });
-        let whole = ip(TO, true, false, 600);
-        let (bytes, todo) = partial(&whole);
-        assert_eq!(b.send(&whole, Todo::NONE), std::slice::from_ref(&whole));
-        assert_eq!(b.send(&bytes, todo), std::slice::from_ref(&whole));
-        let (bytes, todo) = large(&ip(TO, true, false, 3000), 1400);
-        assert_eq!(b.send(&bytes, todo).len(), 3);
+        send_one_of_each(&mut b);
         let q = b.nic.totals();
         let found = (q.tx_direct, q.tx_csum, q.tx_csum_direct, q.tx_header_bytes);
         assert_eq!(found, expected, "{direct:?} {:?}", cfg.servers[0].desc_req);
@@ -153,12 +158,7 @@ pub fn headers_byte_for_byte<M: Model>(make: impl Fn(Config) -> M) {
 pub fn without_bit_7_there_are_no_headers<M: Model>(make: impl Fn(Config) -> M) {
     for (direct, directly) in [(Direct::Never, 0), (Direct::Inspect, 2)] {
         let mut b = Bench::up(&make, with([0x70; 8], true), &Driver { direct, ..small() });
-        let whole = ip(TO, true, false, 600);
-        let (bytes, todo) = partial(&whole);
-        assert_eq!(b.send(&whole, Todo::NONE), std::slice::from_ref(&whole));
-        assert_eq!(b.send(&bytes, todo), std::slice::from_ref(&whole));
-        let (bytes, todo) = large(&ip(TO, true, false, 3000), 1400);
-        assert_eq!(b.send(&bytes, todo).len(), 3);
+        send_one_of_each(&mut b);
         let (q, d) = (b.nic.totals(), b.counters());
         assert_eq!((q.tx_direct, q.tx_header_descriptors, d.headers_unasked), (directly, 0, 0), "{direct:?}");
         b.close();

@@ -348,10 +348,10 @@ where
         }
         // Looked at now and then: it walks over all connections. One station may still have to carry
         // what another has sent.
-        let carried = !rules.lingers && (stations.len() == 1 || next.0 > until);
+        let carried = stations.len() == 1 || next.0 > until;
         // A watchdog always has something to do: then it is looked at also when nobody else has.
         let look = steps.is_multiple_of(64) || rules.watchdog.is_some() && m.next_event() == Time::NEVER;
-        if carried && look && stations.iter().all(|s| s.endpoint.is_done()) {
+        if !rules.lingers && carried && look && stations.iter().all(|s| s.endpoint.is_done()) {
             return Ok(End::Done);
         }
         let event = m.next_event();
