@@ -4,7 +4,7 @@
 # TIER=short (default, some 10 minutes) or TIER=long. DEVICES="e1000 ...", CHECKS="probe ping ..." and
 # CPUS="1 2" choose. QEMU 11.1 and a Debian 13 kernel are fetched into a cache outside the repository once
 # (tools/test-guest/fetch.sh; foreign.sh for arm64 and ppc64el, which axi-ethernet, vnic and veth need); logs, and the wire of what failed,
-# are in target/test-guest.
+# are in target/test-guest. In the short tier what fails is tried once more in a fresh guest, and said to be unsteady.
 #
 # The traffic stays in a network namespace without a name, which ends with the run. Root is not needed
 # where users may make namespaces.

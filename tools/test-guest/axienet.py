@@ -91,7 +91,7 @@ class Axienet(Rig):
 
     def registers(self):
         """`ethtool -d`: the DMA engine's CR, transmit and receive, as the device has them."""
-        out = self.guest.run("ethtool -d eth0 raw on | od -A n -v -t u4", 30)
+        out = self.guest.run("ethtool -d eth0 raw on | od -A n -v -t u4", 120)
         words = [int(w) for w in out.split()]
         # axienet_ethtools_get_regs: two descriptors' worth of MAC registers first.
         return words[self.CR[0]], words[self.CR[1]]
@@ -220,7 +220,7 @@ class Axienet(Rig):
             time.sleep(0.3)
             guest.stop()
             server.terminate()
-            counts = json.loads(server.communicate(timeout=30)[0])
+            counts = json.loads(server.communicate(timeout=60)[0])
         finally:
             for it in (guest, server):
                 if it:

@@ -104,7 +104,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=open(self.log, "w"),
         )
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not self.socket.exists():
             if self.process.poll() is not None or time.monotonic() > until:
                 raise Failed(f"the server did not start: {self.log.read_text()}")
@@ -112,7 +112,7 @@ class Server:
 
     def counts(self):
         """Ledger and device counters by name."""
-        page = urllib.request.urlopen(f"http://127.0.0.1:{self.PORT}/metrics", timeout=5).read().decode()
+        page = urllib.request.urlopen(f"http://127.0.0.1:{self.PORT}/metrics", timeout=60).read().decode()
         return {m[1]: int(m[2]) for m in re.finditer(r"^doorbell_(\w+?)(?:_total)?\{.*\} (\d+)$", page, re.M)}
 
     def pull_or_put_cable(self):
@@ -121,7 +121,7 @@ class Server:
     def stop(self):
         """Ends it; the report that it prints."""
         self.process.send_signal(signal.SIGTERM)
-        out, _ = self.process.communicate(timeout=10)
+        out, _ = self.process.communicate(timeout=60)
         if self.process.returncode != 0:
             raise Failed(f"the server ended with {self.process.returncode}: {self.log.read_text()}")
         return json.loads(out)
@@ -177,7 +177,7 @@ class Guest:
         before, self.pending = self.pending[: m.start()], self.pending[m.end() :]
         return before.decode(errors="replace").replace("\r", ""), m
 
-    def run(self, line, seconds=60, check=True):
+    def run(self, line, seconds=120, check=True):
         """Does a line of shell in the guest; what it printed."""
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
@@ -190,7 +190,7 @@ class Guest:
         if self.process.poll() is None:
             self.process.stdin.write(b"poweroff -f\n")
             self.process.stdin.flush()
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=60)
 
     def kill(self):
         if self.process.poll() is None:

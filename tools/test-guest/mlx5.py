@@ -1,5 +1,6 @@
 """Linux's mlx5_core on the served mlx5: its checks, the bytes of a packet, and how it compares with QEMU's own devices."""
 
+import re
 import subprocess
 import time
 
@@ -18,13 +19,14 @@ def pktgen(guest, interface, to, mac, count, burst=32, seconds=60):
         guest.run(f"echo {s} >{PKTGEN}/{interface}")
     out = guest.run(f"echo start >{PKTGEN}/pgctrl; tail -3 {PKTGEN}/{interface}", seconds)
     # `Result: OK: 166998(c163849+d3148) usec, 50016 (60byte,0frags)`, then `299500pps 143Mb/sec ...`
-    sent = int(out.split("usec, ")[1].split()[0])
-    return int(out.split("pps")[0].split()[-1]), sent
+    found = re.search(r"OK: .* usec, (\d+) .*?(\d+)pps", out, re.S)
+    expect(found, f"pktgen on {interface} says: {out}")
+    return int(found[2]), int(found[1])
 
 
 def numbers(guest):
     """`ethtool -S`."""
-    out = guest.run("ethtool -S eth0", 30)
+    out = guest.run("ethtool -S eth0", 120)
     return {k.strip(): int(v) for k, v in (l.split(":") for l in out.splitlines() if ":" in l and l.split(":")[1].strip())}
 
 
@@ -248,7 +250,7 @@ def recovery(binary, cache, work, initrd):
             s0, c0 = numbers(guest), server.counts()
             # A WQE each. Not faster: an error within half a second of the last recovery is left alone by devlink, and
             # the queue stands until the watchdog comes after 15 s.
-            guest.run(f"ping -q -c {2000 if LONG else 500} -i 0.01 -W 1 {HOST}", 90)
+            guest.run(f"ping -q -c {2000 if LONG else 500} -i 0.01 -W 1 {HOST}", 120)
             # Recovery is work that waits for its turn.
             time.sleep(2)
             s1, c1 = numbers(guest), server.counts()

@@ -137,7 +137,7 @@ class Papr(Rig):
 
 def numbers(guest):
     """`ethtool -S`."""
-    out = guest.run("ethtool -S eth0", 30)
+    out = guest.run("ethtool -S eth0", 120)
     return {k.strip(): int(v) for k, v in (l.split(":") for l in out.splitlines() if ":" in l and l.split(":")[1].strip())}
 
 
@@ -199,7 +199,7 @@ class Ibmvnic(Papr):
         """Channels: fewer and more of them."""
         shown = self.guest.run("ethtool -l eth0")
         for n in (1, 2, 4):
-            self.guest.run(f"ethtool -L eth0 rx {n} tx {n}", 60)
+            self.guest.run(f"ethtool -L eth0 rx {n} tx {n}", 120)
             self.settled()
         self.warnings()
         expect("RX" in shown, shown)
@@ -241,15 +241,15 @@ class Ibmvnic(Papr):
         # The served server waits for no other completion, and the lab's profile has one that does.
         beside(self, "ibmvnic-paced", cases, rows, nic__completion_wait=0, driver__rx_entries=pool)
         # Buffers of sixteen queues at this MTU are more than such a guest has in one piece.
-        self.guest.run("ethtool -L eth0 rx 1 tx 1", 60)
+        self.guest.run("ethtool -L eth0 rx 1 tx 1", 120)
         self.settled()
-        self.guest.run("ip link set eth0 mtu 9000", 60)
+        self.guest.run("ip link set eth0 mtu 9000", 120)
         self.carrier("1", 30)
         self.up(mtu=9000)
         beside(self, "ibmvnic-paced", jumbo, rows, nic__completion_wait=0, driver__rx_entries=pool, driver__mtu=9000)
-        self.guest.run("ip link set eth0 mtu 1500", 60)
+        self.guest.run("ip link set eth0 mtu 1500", 120)
         self.settled()
-        self.guest.run("ethtool -L eth0 rx 16 tx 16", 60)
+        self.guest.run("ethtool -L eth0 rx 16 tx 16", 120)
         self.settled()
         self.warnings()
 
@@ -257,7 +257,7 @@ class Ibmvnic(Papr):
         """The client asks for a failover under load; the other server takes over, and the load goes on."""
         before = self.server.counts()
         for _ in range(3):
-            self.guest.run(f"ping -q -i 0.01 -c 400 {HOST} >/tmp/ping & sleep 1; echo 1 >/sys/devices/vio/{self.UNIT:x}/failover; wait", 60)
+            self.guest.run(f"ping -q -i 0.01 -c 400 {HOST} >/tmp/ping & sleep 1; echo 1 >/sys/devices/vio/{self.UNIT:x}/failover; wait", 120)
             self.settled()
         after = self.server.counts()
         done = after["device_client_failovers"] - before["device_client_failovers"]
@@ -339,15 +339,15 @@ class Ibmvnic(Papr):
             guest.run("insmod /m/ibmvnic.ko && insmod /m/ibmveth.ko && cat /sys/class/net/eth2/address")
             for n in range(3):
                 guest.run(f"ip link set eth{n} up && ip addr add 10.0.{4 + n}.1/24 dev eth{n}")
-                guest.run(f"for i in $(seq 20); do ping -q -c 1 -W 1 10.0.{4 + n}.2 && break; done", 60)
+                guest.run(f"for i in $(seq 20); do ping -q -c 1 -W 1 10.0.{4 + n}.2 && break; done", 120)
             busy = [f"ping -q -c 100 -i 0.02 -s 1400 10.0.{4 + n}.2 >/tmp/ping{n} &" for n in range(3)]
-            guest.run(" ".join(busy) + " wait", 60)
+            guest.run(" ".join(busy) + " wait", 120)
             lost = guest.run("cat /tmp/ping*")
             expect(lost.count(" 0% packet loss") == 3, lost)
             guest.stop()
             for n, (_, server) in enumerate(servers):
                 server.terminate()
-                ledger = json.loads(server.communicate(timeout=10)[0])["ledger"]
+                ledger = json.loads(server.communicate(timeout=60)[0])["ledger"]
                 sends = ledger["hcall_send" if kinds[n][0] == "veth" else "hcall_send_sub_crq"]
                 expect(sends >= 100 and ledger["dma_faults"] == 0, f"{kinds[n]}: {sends} sends, {ledger['dma_faults']} faults")
                 print(f"      {kinds[n][0]} {kinds[n][1]:#x}: {sends} sends, {ledger['posted']} of them posted, {ledger['messages']} interrupts")
@@ -370,12 +370,12 @@ class Ibmvnic(Papr):
 
     def jumbo(self):
         """MTU 9000, for which the driver logs in anew."""
-        self.guest.run("ip link set eth0 mtu 9000", 60)
+        self.guest.run("ip link set eth0 mtu 9000", 120)
         self.carrier("1", 30)
         self.up(mtu=9000)
         self.guest.run(f"ping -q -c 5 -i 0.05 -W 2 -M do -s 8900 {HOST}")
         self.iperf(2)
-        self.guest.run("ip link set eth0 mtu 1500", 60)
+        self.guest.run("ip link set eth0 mtu 1500", 120)
         self.settled()
         self.warnings()
 
@@ -409,11 +409,11 @@ class Ibmveth(Papr):
             a.run("ping -q -c 20 -i 0.02 -W 2 -s 1400 10.0.0.3")
             a.run("ethtool -K eth0 tso on")
             b.run("iperf3 -s -D -1")
-            out = a.run("sleep 0.5; iperf3 -c 10.0.0.3 -t 3 -f m", 60)
+            out = a.run("sleep 0.5; iperf3 -c 10.0.0.3 -t 3 -f m", 120)
             for g in guests:
                 g.stop()
             server.terminate()
-            counts = json.loads(server.communicate(timeout=10)[0])
+            counts = json.loads(server.communicate(timeout=60)[0])
             device, ledger = counts["device_counters"], counts["ledger"]
             rate = [l for l in out.splitlines() if "receiver" in l][-1].split("Mbits")[0].split()[-1]
             print(f"      {rate} Mbit/s between them; {ledger['hcall_send']} sends, {ledger['wire_frames']} frames out of the switch")
@@ -431,7 +431,7 @@ class Ibmveth(Papr):
             expect(wanted in shown, shown)
         sent = {}
         for large in ("on", "off"):
-            self.guest.run(f"ethtool -K eth0 tso {large}", 60)
+            self.guest.run(f"ethtool -K eth0 tso {large}", 120)
             self.up()
             before = self.server.counts()
             rate = self.iperf(2)
@@ -471,12 +471,12 @@ class Ibmveth(Papr):
             trunk.run("for m in failover net_failover virtio_net llc stp bridge; do insmod /m/$m.ko; done")
             trunk.run("ip link add br0 type bridge && ip link set br0 up && for i in eth0 eth1; do ip link set $i up master br0; done")
             inside.run("ip addr add 10.0.7.3/24 dev eth0")
-            inside.run("for i in 1 2 3 4 5 6 7 8 9 10; do ping -q -c 1 -W 1 10.0.7.2 && break; sleep 1; done", 60)
+            inside.run("for i in 1 2 3 4 5 6 7 8 9 10; do ping -q -c 1 -W 1 10.0.7.2 && break; sleep 1; done", 120)
             inside.run("ping -q -c 20 -i 0.05 -W 2 -s 1400 10.0.7.2")
             for g in guests:
                 g.stop()
             server.terminate()
-            counts = json.loads(server.communicate(timeout=10)[0])
+            counts = json.loads(server.communicate(timeout=60)[0])
             expect(counts["ledger"]["dma_faults"] == 0, "DMA faults")
             print(f"      {counts['ledger']['hcall_send']} sends, {counts['device_counters']['rx_packets']} received")
         finally:

@@ -159,7 +159,7 @@ class Rig:
         run(f"ip neigh replace {HOST} lladdr {TAP_MAC} dev eth0")
         host(f"ip neigh replace {GUEST} lladdr {MAC} dev tap0")
 
-    def carrier(self, wanted, seconds=10):
+    def carrier(self, wanted, seconds=30):
         self.guest.run(
             f"for i in $(seq {seconds * 10}); do [ $(cat /sys/class/net/eth0/carrier) = {wanted} ] && break; sleep 0.1; "
             f"done; [ $(cat /sys/class/net/eth0/carrier) = {wanted} ]",
@@ -202,7 +202,7 @@ class Rig:
 
     def statistics(self):
         """The driver's counters, after its watchdog has read the device's (every two seconds)."""
-        out = self.guest.run("sleep 2.5; ethtool -S eth0", 30)
+        out = self.guest.run("sleep 2.5; ethtool -S eth0", 120)
         return {k.strip(): int(v) for k, v in (l.split(":") for l in out.splitlines() if ":" in l and l.split(":")[1].strip())}
 
     # ---- checks ----

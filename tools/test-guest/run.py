@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import time
+import traceback
 
 from axienet import Axienet
 from guest import Failed, Guest, initramfs
@@ -48,7 +49,7 @@ def doorbell_pages(cache, work, initrd):
             expect(int(guest.run(f"devmem $((B + {at})) 64"), 16) == 0, "the server has taken it")
         guest.run("devmem $((B + 0x10808)) 64 1; usleep 20000")
         guest.stop()
-        rung = bell.communicate(timeout=10)[0].split()
+        rung = bell.communicate(timeout=60)[0].split()
         expect(rung == ["4", "0"], f"rung and trapped: {rung}")
     finally:
         for it in (guest, bell):
@@ -60,68 +61,91 @@ def kind(device):
     return KINDS.get(device, Rig)
 
 
+def held(check, *on):
+    """Whether it holds; says so. What it made goes."""
+    since = time.monotonic()
+    try:
+        check(*on)
+        print(f"  ok  {check.__doc__.strip().splitlines()[0]} ({time.monotonic() - since:.1f} s)", flush=True)
+        return True
+    except (Failed, subprocess.CalledProcessError, subprocess.TimeoutExpired) as e:
+        print(f"  FAILED  {check.__name__}: {e} {getattr(e, 'stderr', None) or ''}", flush=True)
+        return False
+    except Exception:  # A program has said something else than it does.
+        print(f"  FAILED  {check.__name__}: {traceback.format_exc()}", flush=True)
+        return False
+    finally:
+        untap()
+
+
+def alone(checks, *on):
+    """Those of `checks`, each with guests of its own, that do not hold."""
+    return [c for c in checks if not held(c, *on)]
+
+
+def in_a_guest(device, cpus, checks, binary, cache, work, initrd):
+    """Those of `checks`, one after another in one guest, that do not hold."""
+    began = time.monotonic()
+    print(f"{device}, a guest of {cpus} CPU{'s' if cpus > 1 else ''}", flush=True)
+    made = kind(device)
+    try:
+        cache, initrd = made.parts(cache, initrd)
+        rig = made(binary, cache, work, initrd, device, cpus)
+    except Failed as e:
+        print(f"  FAILED to start: {e}", flush=True)
+        return checks
+    failed = []
+    try:
+        for n, check in enumerate(checks):
+            if held(check, rig):
+                continue
+            failed.append(check)
+            if rig.guest.process.poll() is not None:
+                failed += checks[n + 1 :]
+                break
+    finally:
+        rig.close()
+    print(f"  {time.monotonic() - began:.0f} s; logs in {rig.directory}", flush=True)
+    return failed
+
+
 def main():
     binary, cache, work = (pathlib.Path(p) for p in sys.argv[1:4])
     # Where rates are compared.
     release = pathlib.Path(os.environ.get("RELEASE", binary))
-    only = sys.argv[4:] or DEVICES
-    checks = os.environ.get("CHECKS", "").split() or [c.__name__ for r in (Rig, *KINDS.values()) for c in r.all]
+    devices = sys.argv[4:] or DEVICES
+    asked = os.environ.get("CHECKS", "").split()
+    chosen = lambda checks: [c for c in checks if not asked or c.__name__ in asked]
     wire()
     initrd = work / "initrd"
     initramfs(cache, MODULES, initrd)
-    wrong = 0
-    if not os.environ.get("CHECKS"):
-        try:
-            doorbell_pages(cache, work, initrd)
-            print(f"ok  {doorbell_pages.__doc__}", flush=True)
-        except (Failed, subprocess.TimeoutExpired) as e:
-            wrong += 1
-            print(f"FAILED  doorbell_pages: {e}", flush=True)
-    if "mlx5" in only:
-        for check in (inbound_bytes, side_by_side, recovery):
-            if os.environ.get("CHECKS") and check.__name__ not in checks:
-                continue
-            since = time.monotonic()
-            try:
-                check(release, cache, work, initrd)
-                print(f"ok  {check.__doc__.strip().splitlines()[0]} ({time.monotonic() - since:.1f} s)", flush=True)
-            except (Failed, subprocess.CalledProcessError, subprocess.TimeoutExpired) as e:
-                wrong += 1
-                print(f"FAILED  {check.__name__}: {e}", flush=True)
-            finally:
-                untap()
-    few = not LONG and not os.environ.get("CHECKS")
-    guests = [int(n) for n in os.environ.get("CPUS", "1 2" if LONG else "1").split()]
-    for device, cpus in [(d, c) for c in guests for d in only]:
-        began = time.monotonic()
-        print(f"{device}, a guest of {cpus} CPU{'s' if cpus > 1 else ''}", flush=True)
-        try:
-            made = kind(device)
-            cache_of, initrd_of = made.parts(cache, initrd)
-            rig = made(binary, cache_of, work, initrd_of, device, cpus)
-        except Failed as e:
-            print(f"  FAILED to start: {e}")
-            wrong += 1
-            continue
-        try:
-            for check in Rig.few if few and device in FEW else kind(device).all:
-                if check.__name__ not in checks:
-                    continue
-                since = time.monotonic()
-                try:
-                    check(rig)
-                    print(f"  ok  {check.__doc__.strip().splitlines()[0]} ({time.monotonic() - since:.1f} s)", flush=True)
-                except (Failed, subprocess.CalledProcessError, subprocess.TimeoutExpired) as e:
-                    wrong += 1
-                    said = getattr(e, "stderr", None) or ""
-                    print(f"  FAILED  {check.__name__}: {e} {said}", flush=True)
-                    if rig.guest.process.poll() is not None:
-                        break
-                finally:
-                    untap()
-        finally:
-            rig.close()
-        print(f"  {time.monotonic() - began:.0f} s; logs in {rig.directory}")
+
+    parts = [("doorbell pages", lambda checks: alone(checks, cache, work, initrd), chosen([doorbell_pages]))]
+    if "mlx5" in devices:
+        beside = chosen([inbound_bytes, side_by_side, recovery])
+        parts.append(("mlx5 beside others", lambda checks: alone(checks, release, cache, work, initrd), beside))
+    for cpus in map(int, os.environ.get("CPUS", "1 2" if LONG else "1").split()):
+        for device in devices:
+            checks = Rig.few if device in FEW and not LONG and not asked else kind(device).all
+            run = lambda checks, device=device, cpus=cpus: in_a_guest(device, cpus, checks, binary, cache, work, initrd)
+            parts.append((f"{device}, {cpus} CPU", run, chosen(checks)))
+
+    # A machine that others use may leave a guest without a CPU for seconds, and kernel and TCP act on that as they
+    # should. What fails is tried once more in a fresh guest: a fault of ours fails again. Where one is hunted, not.
+    wrong = []
+    for name, run, checks in parts:
+        failed = run(checks) if checks else []
+        if failed and not LONG:
+            print(f"{name}: once more, {' '.join(c.__name__ for c in failed)}", flush=True)
+            # What the first check brings up the others need.
+            again = run(failed if checks[0] in failed else [checks[0], *failed])
+            for c in failed:
+                if c not in again:
+                    print(f"UNSTEADY  {name}: {c.__name__} failed, and held in a fresh guest", flush=True)
+            failed = again
+        wrong += [f"{name}: {c.__name__}" for c in failed]
+    for what in wrong:
+        print(f"FAILED  {what}", flush=True)
     sys.exit(1 if wrong else 0)
 
 

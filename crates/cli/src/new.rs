@@ -1,13 +1,11 @@
 //! `doorbell new` and `doorbell schema`: to write a file of one's own.
 
 use crate::args::{Changes, New, Written};
-use crate::output::{plain, print};
+use crate::output::{begun_beside, plain, print};
 use crate::{DONE, Error, MISSED, check, plan};
 use doorbell_lab::result::{Group, RunResult, rounded};
 use doorbell_lab::{Profile, schema as schemas, start};
-use std::fs::Permissions;
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io;
 use std::path::Path;
 
 pub(crate) fn new(args: &New) -> Result<u8, Error> {
@@ -92,10 +90,7 @@ fn beside(file: Option<&Path>, given: &str) -> String {
 /// All of it, or nothing; never over what is there.
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     let told = |e: &io::Error| Error::input(format!("{}: {}", path.display(), plain(e)));
-    let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mode = Permissions::from_mode(0o666); // less the umask, as for any new file
-    let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(dir).map_err(|e| told(&e))?;
-    file.write_all(text.as_bytes()).map_err(|e| told(&e))?;
+    let file = begun_beside(path, text).map_err(|e| told(&e))?;
     match file.persist_noclobber(path) {
         Ok(_) => Ok(()),
         Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => {

@@ -36,14 +36,29 @@ fn directory(dir: &Path) -> Result<Option<Made>, Error> {
     }
 }
 
+/// The directory that a file is in.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A file in the making, in the directory where it will be.
-fn begun(dir: &Path) -> Result<NamedTempFile, Error> {
+fn begun_in(dir: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
         .prefix(".result-")
         .suffix(".partial")
         .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
         .tempfile_in(dir)
-        .map_err(|e| told(dir, &e))
+}
+
+fn begun(dir: &Path) -> Result<NamedTempFile, Error> {
+    begun_in(dir).map_err(|e| told(dir, &e))
+}
+
+/// A file in the making, with its text, that is to be `path`.
+pub(crate) fn begun_beside(path: &Path, text: &str) -> io::Result<NamedTempFile> {
+    let mut file = begun_in(parent(path))?;
+    file.write_all(text.as_bytes())?;
+    Ok(file)
 }
 
 /// A trace in the making, at `path`.
@@ -54,7 +69,7 @@ fn begun_trace(path: PathBuf) -> Result<(NamedTempFile, PathBuf), Error> {
         return Err(Error::input(format!("{}: {why}", path.display())));
     }
     let real = path.canonicalize().unwrap_or(path.clone()); // keeps a symbolic link
-    let dir = real.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = parent(&real);
     let file = begun(dir).map_err(|e| match dir.is_dir() {
         true => e,
         false => told(&path, &io::Error::from_raw_os_error(2)),

@@ -54,7 +54,7 @@ fn large(payload: usize) -> (VnetHeader, Vec<u8>) {
 
 /// The next frame whose first address is ours.
 fn next(mut receive: impl FnMut(&mut [u8]) -> std::io::Result<(VnetHeader, usize)>) -> (VnetHeader, Vec<u8>) {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     let mut f = vec![0; 70_000];
     loop {
         match receive(&mut f) {
@@ -109,7 +109,7 @@ fn what_the_other_end_writes_is_received_with_its_header_and_ones_own_is_not() {
     assert!(got == f);
     tap.send(&VnetHeader::default(), &frame(1, 2000)).expect("the kernel takes it");
     let mut small = [0; 100];
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     loop {
         match socket.receive(&mut small) {
             Err(e) if e.kind() == std::io::ErrorKind::InvalidData => break,
@@ -145,7 +145,7 @@ fn frames_that_leave_and_are_too_long_are_counted_after_segmentation() {
     }
     let mut leaving = ns.within(|| Oversize::open("v0", 1514)).unwrap().expect("a count");
     let mut whole = ns.within(|| Oversize::open("v0", 0)).unwrap().expect("a count");
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     while whole.count().unwrap() == 0 {
         tap.send(&VnetHeader::default(), &frame(0, 60)).expect("the kernel takes it");
         assert!(Instant::now() < until, "the bridge forwards nothing");
@@ -153,7 +153,7 @@ fn frames_that_leave_and_are_too_long_are_counted_after_segmentation() {
     }
     // The bridge may hand a frame on a little later.
     let settled = |of: &mut Oversize, before: u64, least: u64| {
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         while of.count().unwrap() < before + least && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }

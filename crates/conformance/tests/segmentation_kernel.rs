@@ -74,7 +74,7 @@ impl Judge {
     /// Carrier comes up some time after the links; until then frames are lost.
     fn wait_for_the_bridge(&self) {
         let probe = [&[0xff; 6][..], &SOURCE, &[0x88, 0xb5], &[0; 46]].concat();
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         loop {
             self.tap.send(&VnetHeader::default(), &probe).expect("the probe is taken");
             if self.next(Duration::from_millis(50)).is_some() {
@@ -99,7 +99,7 @@ impl Judge {
     /// What the kernel makes of it, when `count` frames are to be expected.
     fn makes(&self, frame: &[u8], todo: &Todo, count: usize) -> Vec<Vec<u8>> {
         self.tap.send(&vnet_header(frame, todo), frame).expect("the kernel takes the frame");
-        (0..count).map_while(|_| self.next(Duration::from_secs(2))).collect()
+        (0..count).map_while(|_| self.next(Duration::from_secs(10))).collect()
     }
 
     /// Compares the kernel's frames with ours.

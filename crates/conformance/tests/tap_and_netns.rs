@@ -92,7 +92,7 @@ fn a_large_send_crosses_the_kernel_uncut_when_the_reader_takes_it() {
     let ours = |f: &[u8]| f[..12] == frame[..12];
     // Until the bridge has carrier, frames are lost.
     let mut got = None;
-    for _ in 0..5 {
+    for _ in 0..15 {
         a.send(&header, &frame).expect("the kernel takes it");
         got = next(&b, ours);
         if got.is_some() {

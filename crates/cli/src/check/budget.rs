@@ -20,14 +20,12 @@
 //! in place, so that comments and order stay as they are.
 
 use crate::Error;
-use crate::output::plain;
+use crate::output::{begun_beside, plain};
 use crate::serve;
 use doorbell_lab::result::rounded;
 use doorbell_lab::{InputError, Plan, Profile, Scenario, nearest};
-use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
-use tempfile::NamedTempFile;
 use toml_edit::{Document, Item, TableLike, Value};
 
 /// Parts of a result that have numbers.
@@ -223,9 +221,7 @@ impl Budget {
 /// A file whole or not at all, as readable as before. A symbolic link stays one.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let path = &path.canonicalize()?;
-    let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = NamedTempFile::new_in(dir)?;
-    file.write_all(text.as_bytes())?;
+    let file = begun_beside(path, text)?;
     file.as_file().set_permissions(std::fs::metadata(path)?.permissions())?;
     file.persist(path).map(|_| ()).map_err(|e| e.error)
 }
