@@ -522,10 +522,10 @@ class Ibmveth(Papr):
         rows = [
             Row("H_SEND_LOGICAL_LAN", plus("hcall_send")),
             Row("descriptors sent", plus("device_tx_descriptors")),
-            # A pool is filled up when an eighth of it is gone, and the guest's was not full at the beginning.
-            Row("receive buffers lent", plus("device_buffers_added"), 64),
-            Row("H_ADD_LOGICAL_LAN_BUFFER", plus("hcall_add_buffer", "hcall_add_buffers"), 64),
-            Row("calls for TCEs", plus("tce_hcalls"), 2 * 64),
+            # A pool of 512 is filled up when more than an eighth of it is gone, and the guest's was not full at the beginning.
+            Row("receive buffers lent", plus("device_buffers_added"), 65),
+            Row("H_ADD_LOGICAL_LAN_BUFFER", plus("hcall_add_buffer", "hcall_add_buffers"), 65),
+            Row("calls for TCEs", plus("tce_hcalls"), 2 * 65),
             # Where the kernel puts a buffer of 2 KiB, a page of 4 KiB ends in every other one; the lab's are aligned.
             Row("TCE entries written or cleared", plus("tce_puts"), None),
             Row("H_VIO_SIGNAL", plus("hcall_vio_signal", "hcall_signal"), None),
