@@ -158,12 +158,12 @@ class Axienet(Rig):
         server = subprocess.Popen(["iperf3", "-s", "-1", "-B", HOST], stdout=subprocess.DEVNULL)
         try:
             time.sleep(0.3)
-            self.guest.run(f"iperf3 -c {HOST} -t 6 -R >/dev/null &")
+            self.guest.run(f"iperf3 -c {HOST} -t 6 -R >/dev/null 2>&1 &")
             seen["bulk"] = self.watched(5)
         finally:
             server.kill()
             server.wait()
-        self.guest.run("killall -q iperf3; true")
+        self.guest.run("killall -q iperf3; wait; true")
         with subprocess.Popen(["ping", "-q", "-i", "0.002", "-c", "4000", GUEST], stdout=subprocess.DEVNULL) as sparse:
             seen["sparse again"] = self.watched(5)
             sparse.kill()

@@ -28,7 +28,9 @@
 //! failover and a migration, until H_FREE_CRQ frees all of them. The server keeps the session: capabilities,
 //! login, handles, long-term buffers. It ends with a failover, a migration, a fatal error, a second INIT and H_FREE_CRQ;
 //! the buffers are then unmapped without being asked, and what was under way is lost and counted.
-//! A handle of an ended session is never valid again.
+//! A handle of an ended session is never valid again, and who asks for the unmapping of such a session's buffer is told
+//! that there is none (PARAMETER). Linux's driver does after a change of MTU, and prints `Error 4 in REQUEST_UNMAP_RSP`, as it did
+//! under PowerVM for resets by its watchdog until it learnt not to ask there (`free_long_term_buff`).
 //!
 //! **Failover.** The client gets a transport event; sends answer H_CLOSED; after a time the other server is up and sends
 //! INIT. A client that registers its CRQ anew before that gets H_CLOSED, which means "registered, partner not
