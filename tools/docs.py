@@ -63,6 +63,7 @@ def main():
     commands = [m[2] for text in texts.values() for m in BLOCK.finditer(text)]
     commands += [m[1] for text in texts.values() for m in PLOT.finditer(text)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        commands = list(dict.fromkeys(commands))
         output = dict(zip(commands, pool.map(run, commands)))
     for name, text in texts.items():
         path = pathlib.Path(name)

@@ -91,7 +91,7 @@ class Axienet(Rig):
 
     def registers(self):
         """`ethtool -d`: the DMA engine's CR, transmit and receive, as the device has them."""
-        out = self.guest.run("ethtool -d eth0 raw on | od -A n -v -t u4", 120)
+        out = self.guest.run("ethtool -d eth0 raw on | od -A n -v -t u4")
         words = [int(w) for w in out.split()]
         # axienet_ethtools_get_regs: two descriptors' worth of MAC registers first.
         return words[self.CR[0]], words[self.CR[1]]

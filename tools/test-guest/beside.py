@@ -33,7 +33,7 @@ def send_from_guest(guest, case):
     settings += ["dst 10.9.9.9", f"dst_mac {TAP_MAC}", f"flag {'' if case.checksum else '!'}UDPCSUM"]
     for s in settings:
         run(f"echo '{s}' >{device}")
-    out = run(f"echo start >{PKTGEN}/pgctrl; grep pkts-sofar {device}; echo rem_device_all >{PKTGEN}/kpktgend_0", 120)
+    out = run(f"echo start >{PKTGEN}/pgctrl; grep pkts-sofar {device}; echo rem_device_all >{PKTGEN}/kpktgend_0")
     # A queue that was full within a burst makes a burst more.
     return int(out.split("pkts-sofar:")[1].split()[0])
 

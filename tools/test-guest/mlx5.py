@@ -5,7 +5,7 @@ import subprocess
 import time
 
 from guest import Failed, Guest, Server
-from rig import GUEST, HOST, LONG, MAC, TAP_MAC, Rig, expect, host, send, frame, tap, OTHER
+from rig import GUEST, HOST, LONG, MAC, TAP_MAC, Rig, expect, host, numbers, send, frame, tap, OTHER
 
 NEEDED = ("pci-hyperv-intf", "mlxfw", "psample", "tls")
 PKTGEN = "/proc/net/pktgen"
@@ -22,12 +22,6 @@ def pktgen(guest, interface, to, mac, count, burst=32, seconds=60):
     found = re.search(r"OK: .* usec, (\d+) .*?(\d+)pps", out, re.S)
     expect(found, f"pktgen on {interface} says: {out}")
     return int(found[2]), int(found[1])
-
-
-def numbers(guest):
-    """`ethtool -S`."""
-    out = guest.run("ethtool -S eth0", 120)
-    return {k.strip(): int(v) for k, v in (l.split(":") for l in out.splitlines() if ":" in l and l.split(":")[1].strip())}
 
 
 class Mlx5(Rig):
@@ -95,7 +89,7 @@ class Mlx5(Rig):
 
     def test(self):
         """`ethtool -t offline`."""
-        out = self.guest.run("ethtool -t eth0 offline; true", 120)
+        out = self.guest.run("ethtool -t eth0 offline; true")
         expect("result is PASS" in out, out)
         self.carrier("1", 20)
         self.warnings()
@@ -250,7 +244,7 @@ def recovery(binary, cache, work, initrd):
             s0, c0 = numbers(guest), server.counts()
             # A WQE each. Not faster: an error within half a second of the last recovery is left alone by devlink, and
             # the queue stands until the watchdog comes after 15 s.
-            guest.run(f"ping -q -c {2000 if LONG else 500} -i 0.01 -W 1 {HOST}", 120)
+            guest.run(f"ping -q -c {2000 if LONG else 500} -i 0.01 -W 1 {HOST}")
             # Recovery is work that waits for its turn.
             time.sleep(2)
             s1, c1 = numbers(guest), server.counts()

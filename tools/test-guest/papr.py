@@ -8,7 +8,7 @@ import time
 
 from beside import TAKEN, Case, Row, beside
 from guest import Failed, Guest, Server, initramfs
-from rig import GUEST, HOST, LONG, MAC, OTHER, Rig, expect, host, packets, tap
+from rig import GUEST, HOST, LONG, MAC, OTHER, Rig, expect, host, numbers, packets, tap
 
 PLUGIN = pathlib.Path("target/debug/libdoorbell_plugin.so").absolute()
 # ibmvnic is built from Debian's kernel source (foreign.sh); ibmveth is Debian's.
@@ -107,7 +107,7 @@ class Papr(Rig):
             guest.run(f"insmod /m/{self.MODULE}.ko; ip link set eth0 up; sleep 1; cat /sys/class/net/eth0/carrier")
             server.kill()
             server.wait()
-            guest.run(f"ping -c 2 -i 0.1 -W 1 {HOST}; ip link set eth0 down; sleep 1; true", 120)
+            guest.run(f"ping -c 2 -i 0.1 -W 1 {HOST}; ip link set eth0 down; sleep 1; true")
             expect("alive" in guest.run("echo alive"), "the guest lives on")
             expect("H_CLOSED" in guest.errors.read_text(), "the plug-in says so")
             guest.stop()
@@ -135,12 +135,6 @@ class Papr(Rig):
             print(f"      {name} {ledger[name] / frames:.3f} a frame")
 
 
-def numbers(guest):
-    """`ethtool -S`."""
-    out = guest.run("ethtool -S eth0", 120)
-    return {k.strip(): int(v) for k, v in (l.split(":") for l in out.splitlines() if ":" in l and l.split(":")[1].strip())}
-
-
 def total(numbers, kind):
     """The sum of all queues' counters of that name."""
     return sum(v for k, v in numbers.items() if k.startswith("tx") and k.endswith(kind))
@@ -155,7 +149,7 @@ class Ibmvnic(Papr):
 
     def settled(self):
         """Link up, after whatever reset the driver does by itself."""
-        self.carrier("1", 30)
+        self.carrier("1")
         self.up()
         self.ping_once()
 
@@ -199,7 +193,7 @@ class Ibmvnic(Papr):
         """Channels: fewer and more of them."""
         shown = self.guest.run("ethtool -l eth0")
         for n in (1, 2, 4):
-            self.guest.run(f"ethtool -L eth0 rx {n} tx {n}", 120)
+            self.guest.run(f"ethtool -L eth0 rx {n} tx {n}")
             self.settled()
         self.warnings()
         expect("RX" in shown, shown)
@@ -241,15 +235,15 @@ class Ibmvnic(Papr):
         # The served server waits for no other completion, and the lab's profile has one that does.
         beside(self, "ibmvnic-paced", cases, rows, nic__completion_wait=0, driver__rx_entries=pool)
         # Buffers of sixteen queues at this MTU are more than such a guest has in one piece.
-        self.guest.run("ethtool -L eth0 rx 1 tx 1", 120)
+        self.guest.run("ethtool -L eth0 rx 1 tx 1")
         self.settled()
-        self.guest.run("ip link set eth0 mtu 9000", 120)
-        self.carrier("1", 30)
+        self.guest.run("ip link set eth0 mtu 9000")
+        self.carrier("1")
         self.up(mtu=9000)
         beside(self, "ibmvnic-paced", jumbo, rows, nic__completion_wait=0, driver__rx_entries=pool, driver__mtu=9000)
-        self.guest.run("ip link set eth0 mtu 1500", 120)
+        self.guest.run("ip link set eth0 mtu 1500")
         self.settled()
-        self.guest.run("ethtool -L eth0 rx 16 tx 16", 120)
+        self.guest.run("ethtool -L eth0 rx 16 tx 16")
         self.settled()
         self.warnings()
 
@@ -257,7 +251,7 @@ class Ibmvnic(Papr):
         """The client asks for a failover under load; the other server takes over, and the load goes on."""
         before = self.server.counts()
         for _ in range(3):
-            self.guest.run(f"ping -q -i 0.01 -c 400 {HOST} >/tmp/ping & sleep 1; echo 1 >/sys/devices/vio/{self.UNIT:x}/failover; wait", 120)
+            self.guest.run(f"ping -q -i 0.01 -c 400 {HOST} >/tmp/ping & sleep 1; echo 1 >/sys/devices/vio/{self.UNIT:x}/failover; wait")
             self.settled()
         after = self.server.counts()
         done = after["device_client_failovers"] - before["device_client_failovers"]
@@ -339,9 +333,9 @@ class Ibmvnic(Papr):
             guest.run("insmod /m/ibmvnic.ko && insmod /m/ibmveth.ko && cat /sys/class/net/eth2/address")
             for n in range(3):
                 guest.run(f"ip link set eth{n} up && ip addr add 10.0.{4 + n}.1/24 dev eth{n}")
-                guest.run(f"for i in $(seq 20); do ping -q -c 1 -W 1 10.0.{4 + n}.2 && break; done", 120)
+                guest.run(f"for i in $(seq 20); do ping -q -c 1 -W 1 10.0.{4 + n}.2 && break; done")
             busy = [f"ping -q -c 100 -i 0.02 -s 1400 10.0.{4 + n}.2 >/tmp/ping{n} &" for n in range(3)]
-            guest.run(" ".join(busy) + " wait", 120)
+            guest.run(" ".join(busy) + " wait")
             lost = guest.run("cat /tmp/ping*")
             expect(lost.count(" 0% packet loss") == 3, lost)
             guest.stop()
@@ -371,14 +365,14 @@ class Ibmvnic(Papr):
     def jumbo(self):
         """MTU 9000, for which the driver logs in anew."""
         # Buffers of sixteen queues at this MTU are more than such a guest has in one piece.
-        self.guest.run("ethtool -L eth0 rx 4 tx 4 || true", 120)
+        self.guest.run("ethtool -L eth0 rx 4 tx 4 || true")
         self.settled()
-        self.guest.run("ip link set eth0 mtu 9000", 120)
-        self.carrier("1", 30)
+        self.guest.run("ip link set eth0 mtu 9000")
+        self.carrier("1")
         self.up(mtu=9000)
         self.guest.run(f"ping -q -c 5 -i 0.05 -W 2 -M do -s 8900 {HOST}")
         self.iperf(2)
-        self.guest.run("ip link set eth0 mtu 1500", 120)
+        self.guest.run("ip link set eth0 mtu 1500")
         self.settled()
         self.warnings()
 
@@ -412,7 +406,7 @@ class Ibmveth(Papr):
             a.run("ping -q -c 20 -i 0.02 -W 2 -s 1400 10.0.0.3")
             a.run("ethtool -K eth0 tso on")
             b.run("iperf3 -s -D -1")
-            out = a.run("sleep 0.5; iperf3 -c 10.0.0.3 -t 3 -f m", 120)
+            out = a.run("sleep 0.5; iperf3 -c 10.0.0.3 -t 3 -f m")
             for g in guests:
                 g.stop()
             server.terminate()
@@ -434,7 +428,7 @@ class Ibmveth(Papr):
             expect(wanted in shown, shown)
         sent = {}
         for large in ("on", "off"):
-            self.guest.run(f"ethtool -K eth0 tso {large}", 120)
+            self.guest.run(f"ethtool -K eth0 tso {large}")
             self.up()
             before = self.server.counts()
             rate = self.iperf(2)
@@ -474,7 +468,7 @@ class Ibmveth(Papr):
             trunk.run("for m in failover net_failover virtio_net llc stp bridge; do insmod /m/$m.ko; done")
             trunk.run("ip link add br0 type bridge && ip link set br0 up && for i in eth0 eth1; do ip link set $i up master br0; done")
             inside.run("ip addr add 10.0.7.3/24 dev eth0")
-            inside.run("for i in 1 2 3 4 5 6 7 8 9 10; do ping -q -c 1 -W 1 10.0.7.2 && break; sleep 1; done", 120)
+            inside.run("for i in 1 2 3 4 5 6 7 8 9 10; do ping -q -c 1 -W 1 10.0.7.2 && break; sleep 1; done")
             inside.run("ping -q -c 20 -i 0.05 -W 2 -s 1400 10.0.7.2")
             for g in guests:
                 g.stop()

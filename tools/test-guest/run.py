@@ -131,7 +131,8 @@ def main():
             parts.append((f"{device}, {cpus} CPU", run, chosen(checks)))
 
     # A machine that others use may leave a guest without a CPU for seconds, and kernel and TCP act on that as they
-    # should. What fails is tried once more in a fresh guest: a fault of ours fails again. Where one is hunted, not.
+    # should. What fails is tried once more in a fresh guest, and what then holds is named: a fault of ours may be behind it.
+    # In the long run, where such are hunted, it is a failure.
     wrong = []
     for name, run, checks in parts:
         failed = run(checks) if checks else []

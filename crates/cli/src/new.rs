@@ -1,7 +1,7 @@
 //! `doorbell new` and `doorbell schema`: to write a file of one's own.
 
 use crate::args::{Changes, New, Written};
-use crate::output::{begun_beside, plain, print};
+use crate::output::{begun_beside, print, told};
 use crate::{DONE, Error, MISSED, check, plan};
 use doorbell_lab::result::{Group, RunResult, rounded};
 use doorbell_lab::{Profile, schema as schemas, start};
@@ -89,13 +89,12 @@ fn beside(file: Option<&Path>, given: &str) -> String {
 
 /// All of it, or nothing; never over what is there.
 fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let told = |e: &io::Error| Error::input(format!("{}: {}", path.display(), plain(e)));
-    let file = begun_beside(path, text).map_err(|e| told(&e))?;
+    let file = begun_beside(path, text).map_err(|e| told(path, &e))?;
     match file.persist_noclobber(path) {
         Ok(_) => Ok(()),
         Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => {
             Err(Error::input(format!("{}: it is there already, and is left as it is", path.display())))
         }
-        Err(e) => Err(told(&e.error)),
+        Err(e) => Err(told(path, &e.error)),
     }
 }

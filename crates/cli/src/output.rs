@@ -119,7 +119,7 @@ pub(crate) struct Files {
 }
 
 /// What went wrong, at the path that was asked for.
-fn told(path: &Path, e: &io::Error) -> Error {
+pub(crate) fn told(path: &Path, e: &io::Error) -> Error {
     Error::input(format!("{}: {}", path.display(), plain(e)))
 }
 

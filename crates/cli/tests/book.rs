@@ -1,5 +1,4 @@
 //! The book's pages: each is in its table of contents, and what they point at is there.
-#![allow(missing_docs, reason = "tests")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! `doorbell check`: budgets that hold, that are broken, and that make no sense.
-#![allow(missing_docs, reason = "tests")]
 
 mod common;
 

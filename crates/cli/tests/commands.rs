@@ -1,5 +1,4 @@
 //! What the commands print, and leave behind.
-#![allow(missing_docs, reason = "tests")]
 
 mod common;
 

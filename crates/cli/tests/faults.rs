@@ -1,6 +1,5 @@
 //! Each fault on each system: the run comes to its end, nothing leaks, every loss has a name, traffic goes on, and the same
 //! seed gives the same bytes. `DOORBELL_FULL=1` takes more of the random ones.
-#![allow(missing_docs, reason = "tests")]
 
 mod common;
 

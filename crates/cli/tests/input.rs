@@ -1,5 +1,4 @@
 //! Wrong input: exit 2, nothing on stdout, a message that says what is allowed.
-#![allow(missing_docs, reason = "tests")]
 
 mod common;
 

@@ -1,5 +1,4 @@
 //! `doorbell judge`, and with it how our controller stands against the others.
-#![allow(missing_docs, reason = "tests")]
 
 mod common;
 

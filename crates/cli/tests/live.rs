@@ -1,5 +1,4 @@
 //! `doorbell live`: what it measures, and that nothing of it stays.
-#![allow(missing_docs, reason = "tests")]
 
 mod common;
 

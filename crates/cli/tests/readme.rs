@@ -1,7 +1,6 @@
 //! The README and the documents show what the commands print: each `console` block is run, those of
 //! a file one after another in one directory, and its output must be what stands there.
 //! `DOORBELL_README=write` writes it anew.
-#![allow(missing_docs, reason = "tests")]
 
 use std::path::Path;
 use std::process::Command;

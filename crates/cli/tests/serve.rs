@@ -1,5 +1,4 @@
 //! `doorbell serve`: its arguments, and a server that clients come to and leave.
-#![allow(missing_docs, reason = "tests")]
 
 mod common;
 

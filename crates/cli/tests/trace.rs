@@ -1,5 +1,4 @@
 //! `run --trace`: what is written, and that Perfetto's own engine finds in it what is there.
-#![allow(missing_docs, reason = "tests")]
 
 mod common;
 
