@@ -12,7 +12,8 @@
 //!   does a register read.
 //! * Two stores to the same bytes stay in order, and the CPU sees its own stores.
 //! * A store of more than eight bytes, or across their boundary, is several.
-//! * A hypervisor runs on the same CPU: it sees all stores.
+//! * A hypervisor runs on the same CPU: it sees all stores. For a call of [`Reorder::distant`] another
+//!   processor reads the memory: it sees the stores ahead of the last fence, and others perhaps.
 //! * No store buffer keeps a store for ever: after [`Reorder::LIMIT`] it goes.
 //!
 //! In [`Order::Random`] a load may have been made early, with one before it of the
@@ -91,6 +92,10 @@ pub struct Reorder<H> {
     pub inner: H,
     /// A fence of this kind does nothing: what a driver that lacks it would do.
     pub ignored: Option<Fence>,
+    /// Hypervisor calls that hand memory to another processor, as a message to another partition does.
+    pub distant: &'static [Hcall],
+    /// Called whenever a store has reached memory: a device that looks there without being told.
+    pub reached: Option<fn(&mut H)>,
     order: Order,
     random: u64,
     /// Oldest first.
@@ -114,6 +119,8 @@ impl<H: Host> Reorder<H> {
         Reorder {
             inner,
             ignored: None,
+            distant: &[],
+            reached: None,
             order,
             random,
             held: VecDeque::new(),
@@ -174,6 +181,9 @@ impl<H: Host> Reorder<H> {
                 l.bytes[(address - l.start) as usize] = b;
             }
         }
+        if let Some(look) = self.reached {
+            look(&mut self.inner);
+        }
     }
 
     /// The CPU loads `bytes.len()` bytes, each now or, if it may, when its line was loaded from before.
@@ -228,7 +238,12 @@ impl<H: Host> Reorder<H> {
     /// What the last [`Fence::Write`] orders goes before a register write.
     fn before_register_write(&mut self) {
         self.turn();
-        while self.held.front().is_some_and(|h| h.epoch < self.before_register) {
+        self.release_before(self.before_register);
+    }
+
+    /// Stores of earlier epochs go to memory.
+    fn release_before(&mut self, epoch: u64) {
+        while self.held.front().is_some_and(|h| h.epoch < epoch) {
             self.release_at(0);
         }
     }
@@ -354,7 +369,12 @@ impl<H: Host> Host for Reorder<H> {
 
 impl<H: Hypervisor> Hypervisor for Reorder<H> {
     fn hcall(&mut self, call: Hcall, a: &[u64]) -> HcallReturn {
-        self.drain();
+        if self.distant.contains(&call) {
+            self.turn();
+            self.release_before(self.epoch);
+        } else {
+            self.drain();
+        }
         self.loaded.clear();
         self.inner.hcall(call, a)
     }

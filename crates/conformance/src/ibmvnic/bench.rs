@@ -7,8 +7,9 @@ use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Mapping, Partitions, 
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_drivers::ibmvnic::{Config, Ibmvnic};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_layout::ibmvnic::hcall;
 use doorbell_packet::{More, Packet, Piece, Todo};
-use doorbell_seam::{Buf, Fence, Hypervisor, Place, Span, Taken, Time, WorkKind};
+use doorbell_seam::{Buf, Fence, Hcall, Hypervisor, Place, Span, Taken, Time, WorkKind};
 use std::collections::VecDeque;
 
 /// One partition and its hypervisor.
@@ -53,6 +54,8 @@ pub fn reordered(order: Order, ignored: Option<Fence>) -> impl Fn(vnic::Config) 
     move |cfg| {
         let mut h = Reorder::new(system(cfg), order);
         h.ignored = ignored;
+        // The server is a partition of its own, on another processor.
+        h.distant = &[Hcall(hcall::SEND_CRQ), Hcall(hcall::SEND_SUB_CRQ), Hcall(hcall::SEND_SUB_CRQ_INDIRECT)];
         h
     }
 }

@@ -300,6 +300,18 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
         assert_eq!(b.reclaim(), 4, "{answer}: all are handed back");
         b.close();
     }
+    // A packet with headers has several descriptors, and gives all of them back.
+    let asks = Config { servers: [Server { desc_req: [0xf0; 8], ..Server::POWERVM }; 2], ..PVM };
+    let mut b = Bench::up(&make, asks, &Driver { direct: Direct::Never, ..small() });
+    b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, status::DROPPED, 64));
+    for _ in 0..64 {
+        assert_eq!(b.transmit(&frame, Todo::NONE, false), Tx::Ok);
+    }
+    let q = b.nic.totals();
+    assert_eq!((q.tx_descriptors, q.tx_refused, q.tx_stopped), (64 * 4, 64, 0));
+    b.poll();
+    assert_eq!(b.reclaim(), 64);
+    b.close();
     for direct in [false, true] {
         let mut b = Bench::up(&make, PVM, &Driver { queues: 2, ..small() });
         b.event(|s, now| s.fail_over(0, now));

@@ -1,7 +1,10 @@
 //! The adapter's calls, one function each.
+//!
+//! A call that sends a message, a descriptor or an array has a fence in front: the server is a
+//! partition of its own and reads the memory that they name from another processor.
 
 use doorbell_layout::ibmvnic::{CRQ_BYTES, DESCRIPTOR, MESSAGE, hcall, status, vioctl};
-use doorbell_seam::{Hcall, HcallReturn, Hypervisor, Span};
+use doorbell_seam::{Fence, Hcall, HcallReturn, Hypervisor, Span};
 
 /// Tries before a call that stays busy is given up.
 const TRIES: u32 = 1024;
@@ -43,6 +46,7 @@ pub(super) fn signal<H: Hypervisor>(h: &mut H, unit: u64, on: bool) -> i64 {
 }
 
 pub(super) fn send_crq<H: Hypervisor>(h: &mut H, unit: u64, m: [u8; MESSAGE]) -> i64 {
+    h.fence(Fence::DmaWrite);
     let words: &[[u8; 8]; 2] = zerocopy::transmute_ref!(&m);
     call(h, hcall::SEND_CRQ, &[unit, u64::from_be_bytes(words[0]), u64::from_be_bytes(words[1])]).status
 }
@@ -81,6 +85,7 @@ pub(super) fn session_error<H: Hypervisor>(h: &mut H, unit: u64, token: u64) -> 
 
 /// Sends one descriptor, in registers.
 pub(super) fn send<H: Hypervisor>(h: &mut H, unit: u64, handle: u64, d: [u8; DESCRIPTOR]) -> i64 {
+    h.fence(Fence::DmaWrite);
     let w: &[[u8; 8]; 4] = zerocopy::transmute_ref!(&d);
     let [a, b, c, d] = w.map(u64::from_be_bytes);
     call(h, hcall::SEND_SUB_CRQ, &[unit, handle, a, b, c, d]).status
@@ -88,5 +93,6 @@ pub(super) fn send<H: Hypervisor>(h: &mut H, unit: u64, handle: u64, d: [u8; DES
 
 /// Sends `n` descriptors, in memory.
 pub(super) fn send_indirect<H: Hypervisor>(h: &mut H, unit: u64, handle: u64, ioba: u64, n: u32) -> i64 {
+    h.fence(Fence::DmaWrite);
     call(h, hcall::SEND_SUB_CRQ_INDIRECT, &[unit, handle, ioba, n.into()]).status
 }

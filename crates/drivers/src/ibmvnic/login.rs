@@ -10,7 +10,7 @@ use super::control::{Control, Fault, SCRATCH};
 use super::stats::Stats;
 use alloc::vec::Vec;
 use doorbell_layout::ibmvnic::{Login, LoginBuffer, LoginResponse, VERSION, client_data, cmd, first, rc};
-use doorbell_seam::{Coherent, Fence, Hypervisor};
+use doorbell_seam::{Coherent, Hypervisor};
 use zerocopy::byteorder::big_endian::{U32, U64};
 
 /// Where the answer goes: the scratch memory's second page.
@@ -59,7 +59,6 @@ pub(super) fn login<H: Hypervisor>(
         h.store(&k.scratch, (off_names + i) as u32, *b);
     }
     h.store(&k.scratch, ANSWER, LoginResponse::zeroed());
-    h.fence(Fence::DmaWrite);
     let m = Login { first: first::VALID, cmd: cmd::LOGIN, ioba: U32::new(base), len: word(len), ..Login::zeroed() };
     let answer = k.ask(h, s, m.bytes())?;
     match answer.rc.code {

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, RxAdd, RxComp, rc, rx, status};
 use doorbell_packet::headers::ETHERNET;
 use doorbell_packet::{Packet, Piece, Todo};
-use doorbell_seam::{Coherent, Fence, Host, Hypervisor, Place, Work};
+use doorbell_seam::{Coherent, Host, Hypervisor, Place, Work};
 
 const ARRAY: u32 = MAX_INDIRECT as u32;
 
@@ -108,7 +108,6 @@ impl Receiver {
                 h.store(&self.array, (i * DESCRIPTOR) as u32, d.bytes());
                 h.spend(Work::RxPost);
             }
-            h.fence(Fence::DmaWrite);
             if call::send_indirect(h, unit, self.handle, self.array.iova().0, n as u32) != status::SUCCESS {
                 // They stay here; the next poll tries again.
                 s.rx_add_failed += 1;

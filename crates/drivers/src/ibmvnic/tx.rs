@@ -27,7 +27,7 @@ use doorbell_layout::ibmvnic::{
 };
 use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
 use doorbell_packet::{Gso, GsoKind, MAX_HEADER, Packet, vlan};
-use doorbell_seam::{Coherent, Fence, Host, Hypervisor, Place, Work};
+use doorbell_seam::{Coherent, Host, Hypervisor, Place, Work};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 /// Bytes of a large send's slot.
@@ -458,7 +458,6 @@ impl Sender {
         if self.batched == 0 {
             return Ok(());
         }
-        h.fence(Fence::DmaWrite);
         h.spend(Work::TxNotify);
         s.tx_flushes += 1;
         s.tx_arrays += 1;
