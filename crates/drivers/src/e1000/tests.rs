@@ -6,6 +6,7 @@ mod traps;
 use super::*;
 use crate::{Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_bus::Flat;
 use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
@@ -30,7 +31,7 @@ struct Board {
 impl Board {
     fn new() -> Board {
         Board {
-            regs: alloc::vec![0; (l::REGION_LEN / 4) as usize],
+            regs: vec![0; (l::REGION_LEN / 4) as usize],
             writes: Vec::new(),
             reads_before: Vec::new(),
             reads: 0,
@@ -162,7 +163,7 @@ fn done(h: &mut Host, i: u32) {
     h.port.at(at, 1)[0] |= l::DD;
 }
 fn tcp(payload: usize) -> Vec<u8> {
-    let mut f = alloc::vec![0u8; 54 + payload];
+    let mut f = vec![0u8; 54 + payload];
     f[12..14].copy_from_slice(&[8, 0]);
     f[14..24].copy_from_slice(&[0x45, 0, 0x12, 0x34, 0, 0, 0x40, 0, 64, 6]);
     f[24..26].copy_from_slice(&[0xaa, 0xbb]);
@@ -251,7 +252,7 @@ fn a_short_frame_is_padded_in_its_buffer_or_in_another() {
     let at = p.head.buf.addr();
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
     assert_eq!(descriptor(&mut h, reg::TDBAL, 0)[..9], with_address(at, [60, 0, 0, 0, 0, 0, 0, 0])[..9]);
-    assert_eq!((h.port.at(at, 60)[19..21].to_vec(), h.port.at(at, 80)[60]), (alloc::vec![7, 0], 7));
+    assert_eq!((h.port.at(at, 60)[19..21].to_vec(), h.port.at(at, 80)[60]), (vec![7, 0], 7));
     let p = packet(&mut h, &[7; 20]);
     let old = p.head.buf.addr();
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
@@ -281,11 +282,40 @@ fn copy_align_sends_from_a_2048_byte_slot_and_maps_nothing() {
 }
 
 #[test]
+fn copy_align_takes_frames_of_up_to_2048_bytes() {
+    let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| (c.copy_align, c.max_frame) = (true, 9014));
+    for (len, copied) in [(2047, 1), (2048, 2), (2049, 2)] {
+        let p = packet(&mut h, &vec![7; len]);
+        assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+        assert_eq!(nic.stats().tx_copied, copied, "{len}");
+    }
+}
+
+/// Each slot is used again with every turn of the ring.
+#[test]
+fn a_padded_copy_shows_nothing_of_the_frame_before() {
+    let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| (c.copy_align, c.tx_ring) = (true, 48));
+    let mut up = Up::default();
+    for i in 0..96 {
+        let frame = if i < 48 { vec![0xaa; 1514] } else { vec![7; 20] };
+        let p = packet(&mut h, &frame);
+        assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+        let at = u64::from_le_bytes(descriptor(&mut h, reg::TDBAL, i % 48)[..8].try_into().unwrap());
+        if i >= 48 {
+            assert_eq!(h.port.at(at, 60), [[7; 20], [0; 20], [0; 20]].concat(), "{i}");
+        }
+        done(&mut h, i % 48);
+        let _ = nic.poll(&mut h, 64, &mut up);
+    }
+    assert_eq!(nic.stats().tx_padded, 48);
+}
+
+#[test]
 fn a_packet_is_done_when_its_last_descriptor_is() {
     let (mut h, mut nic) = open();
     let mut p = packet(&mut h, &[1; 100]);
     let frag = packet(&mut h, &[2; 9]).head;
-    p.more = Some(Box::new(More { frags: alloc::vec![frag], list: Vec::new() }));
+    p.more = Some(Box::new(More { frags: vec![frag], list: Vec::new() }));
     p.cookie = 5;
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
     let mut up = Up::default();
@@ -514,7 +544,7 @@ proptest::proptest! {
     #[test]
     fn descriptors_name_the_packets_bytes_once(
         lens in proptest::collection::vec(1u32..1500, 1..6),
-        part in proptest::sample::select(alloc::vec![Part::I82544, Part::I82540, Part::I82545]),
+        part in proptest::sample::select(vec![Part::I82544, Part::I82540, Part::I82545]),
         pcix in proptest::bool::ANY, copy_align in proptest::bool::ANY,
     ) {
         use doorbell_seam::Host as _;

@@ -128,6 +128,18 @@ fn a_large_packet_has_its_mss_in_front_and_the_mark() {
 }
 
 #[test]
+fn a_payload_of_one_mss_is_not_cut() {
+    for (payload, frames, checksums) in [(1448, 1, 0), (1449, 2, 2)] {
+        let mut b = agreed(LRG_SR_ENABLED, 0);
+        let f = tcp(b.mac(1), b.mac(0), false, payload);
+        assert_eq!(b.send_marked(0, &f, Descriptor::LRG_SND, 1448), H_SUCCESS);
+        let c = b.d.counters(1);
+        assert_eq!((c.rx_packets, c.rx_checksums), (frames, checksums), "{payload}");
+        assert_eq!(b.bytes(1).unwrap() == f, frames == 1);
+    }
+}
+
+#[test]
 fn a_large_packet_needs_room_for_the_mss_too() {
     let all = IPV4_TCP_CSUM | LRG_SR_ENABLED;
     let mut b = agreed(all, all);

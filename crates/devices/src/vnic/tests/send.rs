@@ -139,7 +139,7 @@ fn an_array_of_the_wrong_shape_is_refused_whole() {
 fn checksums_are_completed_and_padding_is_not_summed() {
     let mut b = Bench::up(Config::POWERVM, 1);
     let mut padded = partial(2);
-    padded.resize(60, 0);
+    padded.resize(60, 0xee);
     for f in [partial(101), padded] {
         let d = b.desc(0, &f, CSUM);
         one(&mut b, d);
