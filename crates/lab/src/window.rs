@@ -7,13 +7,15 @@
 //!   for the window: the end is the last departure before the first source ran dry, the start is what
 //!   MSER finds (K. P. White, "An effective truncation heuristic", Simulation 69:6, 1997).
 //! * A closed-loop run is measured between `traffic.warmup` and the end of `traffic.duration`. Its
-//!   marks are looks at that time, and [`Window::given`] takes all of them.
+//!   marks are looks at that time, and [`Window::given`] takes all of them: the warm-up is the asker's.
 //!
 //! The error comes from batch means: the window is cut into 10 to 20 batches, and the half width of the
 //! 95 % interval is Student's t times the standard error of the ratio of packets to time. A run is not
 //! sampled, so the interval says how far the rate would move with a longer run, and no more.
 
+use crate::clock::link::on_wire;
 use crate::result::rounded;
+use doorbell_bus::Ledger;
 use doorbell_seam::{Span, Time};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -34,6 +36,8 @@ pub type Marks = Vec<(Time, u64)>;
 /// Why a rate is not one of a steady state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lack {
+    /// No packet was counted.
+    Nothing,
     /// Too few departures between start and end: the rate is that of the whole run.
     Short,
     /// The measured time has no warm-up in front of it.
@@ -48,10 +52,11 @@ impl Lack {
     /// The sentence for people.
     pub const fn about(self) -> &'static str {
         match self {
-            Lack::Short => "too short for a steady rate: start and end are in it",
-            Lack::Start => "no warm-up: the start is in it",
+            Lack::Nothing => "no packets",
+            Lack::Short => "too short: start and end are in the rates",
+            Lack::Start => "no warm-up: the start is in the rates",
             Lack::Few => "too short for an error",
-            Lack::Changing => "not steady: it still changes",
+            Lack::Changing => "not steady: the rate still changes",
         }
     }
 }
@@ -71,6 +76,58 @@ pub struct Window {
     pub error: Option<f64>,
     /// Why the rate is not a steady one, if it is not.
     pub lacks: Option<Lack>,
+}
+
+/// What rates are made of: what was counted in the window, and how long that took.
+#[derive(Clone, Debug)]
+pub struct Steady {
+    /// The window.
+    pub window: Window,
+    /// The time of the counts: the window's, or close to it.
+    pub elapsed: Span,
+    /// Packets in that time.
+    pub packets: u64,
+    /// Payload bytes.
+    pub payload: u64,
+    /// Bytes on the wire, from the machine and to it, with preamble, FCS and gap.
+    pub wire: (u64, u64),
+    /// Crossings.
+    pub ledger: Ledger,
+    /// Time that cores were busy: those of the driver, and the application's own.
+    pub busy: [Span; 2],
+    /// Interrupts: all of them, or of reception and of transmission.
+    pub interrupts: [u64; 2],
+    /// Polls made.
+    pub polls: u64,
+}
+
+impl Steady {
+    /// A whole run of packets that were sent, which was too short for a window.
+    pub fn whole(elapsed: Span, ledger: &Ledger, busy: Span, interrupts: u64, polls: u64) -> Steady {
+        let sent = (ledger.wire_frames, ledger.wire_bytes);
+        Steady {
+            window: Window::whole(elapsed, sent.0),
+            elapsed,
+            packets: sent.0,
+            payload: 0,
+            wire: (on_wire(sent), 0),
+            ledger: ledger.clone(),
+            busy: [busy, Span::ZERO],
+            interrupts: [interrupts, 0],
+            polls,
+        }
+    }
+
+    /// So much in the window, a second.
+    pub fn by_time(&self, n: f64) -> f64 {
+        let seconds = self.elapsed.as_secs_f64();
+        if seconds > 0.0 { n / seconds } else { 0.0 }
+    }
+
+    /// Busy time of all cores, of one core's time.
+    pub fn busy_share(&self) -> f64 {
+        self.by_time((self.busy[0] + self.busy[1]).as_secs_f64())
+    }
 }
 
 impl Window {
@@ -98,9 +155,9 @@ impl Window {
         match errors(marks) {
             Some((error, batches)) => {
                 (w.error, w.batches) = (Some(error), batches);
-                let settled = marks.len() <= 2 * FEWEST || truncation(marks).1;
-                w.lacks = if !warm { Some(Lack::Start) } else { (!settled).then_some(Lack::Changing) };
+                w.lacks = (!warm).then_some(Lack::Start);
             }
+            None if w.packets == 0 => w.lacks = Some(Lack::Nothing),
             None => w.lacks = Some(if warm { Lack::Few } else { Lack::Start }),
         }
         w
@@ -108,7 +165,8 @@ impl Window {
 
     /// All of a run that is too short.
     pub fn whole(elapsed: Span, packets: u64) -> Window {
-        Window { start: Span::ZERO, end: elapsed, packets, batches: 0, error: None, lacks: Some(Lack::Short) }
+        let lacks = Some(if packets > 0 { Lack::Short } else { Lack::Nothing });
+        Window { start: Span::ZERO, end: elapsed, packets, batches: 0, error: None, lacks }
     }
 
     fn between(began: Time, marks: &[(Time, u64)]) -> Option<Window> {
@@ -261,7 +319,7 @@ mod tests {
     fn a_rate_that_keeps_falling_is_not_steady() {
         let w = Window::found(Time::ZERO, &marks((0..100).map(|i| 800.0 + 20.0 * f64::from(i))), u64::MAX).unwrap();
         assert_eq!(w.lacks, Some(Lack::Changing));
-        assert!(w.certainty().ends_with("it still changes"), "{}", w.certainty());
+        assert!(w.certainty().ends_with("the rate still changes"), "{}", w.certainty());
     }
 
     /// Of runs that differ by the seed alone, 95 of 100 have the mean in their interval.
@@ -286,6 +344,6 @@ mod tests {
         assert_eq!(lacks(5, true), Some(Lack::Few));
         let silent: Marks = (0..50).map(|i| (Time::from_ps(i * 1000), 7)).collect();
         let w = Window::given(Time::ZERO, &silent, true);
-        assert_eq!((w.rate(), w.error, w.lacks), (0.0, None, Some(Lack::Few)));
+        assert_eq!((w.rate(), w.error, w.lacks), (0.0, None, Some(Lack::Nothing)));
     }
 }
