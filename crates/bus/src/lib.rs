@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod axi;
+mod departures;
 pub mod express;
 pub mod fault;
 pub mod fixed;

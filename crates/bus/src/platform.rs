@@ -11,6 +11,7 @@
 //! table. A device's address is translated when it uses it, as a bridge does, so
 //! what is in flight has physical addresses.
 
+use crate::departures::Departures;
 use crate::fault::{Faults, Struck};
 use crate::tce::{Bill, Table};
 use crate::trace::{Trace, What as Noted};
@@ -44,6 +45,7 @@ pub struct Platform {
     raised: Vec<u16>,
     /// Lines that are high, with the time since when.
     lines: Vec<Option<Time>>,
+    departures: Departures,
     capture: Option<Capture>,
     trace: Option<Box<Trace>>,
     /// What goes wrong, if anything is to.
@@ -86,6 +88,7 @@ impl Platform {
             messages: vec![None; VECTORS],
             raised: Vec::with_capacity(VECTORS),
             lines: vec![None; VECTORS],
+            departures: Departures::none(),
             capture: None,
             trace: None,
             faults: None,
@@ -434,11 +437,26 @@ impl Platform {
         self.capture.get_or_insert_default();
     }
 
+    /// Notes from now on when every `stride`-th frame leaves; of many frames, every other of these,
+    /// and so on.
+    pub fn mark_departures(&mut self, stride: u64) {
+        self.departures = Departures::every(stride, self.ledger.wire_frames);
+    }
+
+    /// The times of departure that were noted, in order, each with the frames that had left since
+    /// [`Platform::mark_departures`].
+    pub fn departures(&self) -> Vec<(Time, u64)> {
+        self.departures.marks()
+    }
+
     /// A frame leaves.
     #[inline]
     pub fn emit(&mut self, at: Time, frame: &[u8]) {
         self.ledger.wire_frames += 1;
         self.ledger.wire_bytes += frame.len() as u64;
+        if self.ledger.wire_frames == self.departures.next {
+            self.departures.mark(at);
+        }
         if let Some(t) = &mut self.trace {
             t.frame(at, frame);
         }

@@ -6,7 +6,8 @@ use crate::progress::{Interrupt, Recording};
 use crate::text::{Table, amount, count, heading, rate, rate_name};
 use crate::{DONE, Error, MISSED, plan, trace};
 use doorbell_lab::Plan;
-use doorbell_lab::result::{Group, RunResult};
+use doorbell_lab::result::{CountsOf, Group, RunResult};
+use doorbell_lab::window::Window;
 use std::io::Write;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
@@ -49,13 +50,20 @@ fn table(plan: &Plan, result: &RunResult) -> String {
     let mut rates = Table::new("rates", &[""], &[24]);
     rates.row("packets", &[count(m.packets)], "");
     rates.row("simulated time", &[m.elapsed.to_string()], "");
+    let holds = match m.counts_of {
+        CountsOf::Run => "of the rates; counts are of the whole run",
+        CountsOf::Window => "of rates, counts and costs",
+    };
+    rates.row("window", &[m.window.length().to_string()], holds);
     for r in &m.rates {
         let (value, unit) = rate(r.name, r.value);
-        rates.row(&rate_name(r.name), &[format!("{value} {unit}")], r.about);
+        let about = if r.name == "packets_per_s" { certain(&m.window, &r.about) } else { r.about.to_string() };
+        rates.row(&rate_name(r.name), &[format!("{value} {unit}")], &about);
     }
     text += &rates.finish();
 
-    let packets = m.packets.max(1) as f64;
+    // Of no packets there is no share.
+    let each = |all: f64| if m.packets > 0 { amount(all / m.packets as f64) } else { "-".to_owned() };
     for (group, title) in Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire", "faults"]) {
         let mut table = Table::new(title, &["total", "a packet"], &[]);
         for c in m.counts.iter().filter(|c| c.group == group && c.value > 0) {
@@ -65,16 +73,16 @@ fn table(plan: &Plan, result: &RunResult) -> String {
                 .or(c.name.strip_prefix("device_"))
                 .or(c.name.strip_prefix("fault_"))
                 .unwrap_or(&c.name);
-            table.row(name, &[count(c.value), amount(c.value as f64 / packets)], c.about);
+            table.row(name, &[count(c.value), each(c.value as f64)], c.about);
         }
         text += &table.finish();
         if group == Group::Cpu {
             let mut table = Table::new("CPU time", &["times", "cycles a packet"], &[]);
             for c in m.costs.iter().filter(|c| c.times > 0) {
-                table.row(c.name, &[count(c.times), amount(c.cycles / packets)], "");
+                table.row(c.name, &[count(c.times), each(c.cycles)], "");
             }
-            let all = m.costs.iter().map(|c| c.cycles).sum::<f64>() / packets;
-            table.row("all", &[String::new(), amount(all)], "modelled from the profile's prices");
+            let all = m.costs.iter().map(|c| c.cycles).sum::<f64>();
+            table.row("all", &[String::new(), each(all)], "modelled from the profile's prices");
             text += &table.finish();
         }
     }
@@ -86,6 +94,11 @@ fn table(plan: &Plan, result: &RunResult) -> String {
     text += &latency.finish();
     text += &audit(&result.scenario, result);
     text
+}
+
+/// How sure the packet rate is, and what it is of; or what a steady rate lacks.
+fn certain(window: &Window, about: &str) -> String {
+    if window.is_steady() { format!("{}, {about}", window.certainty()) } else { window.certainty() }
 }
 
 /// The audit's verdict on a run, as the last lines.

@@ -129,6 +129,7 @@ fn run_json_has_its_shape_and_counts_agree() {
     let r = json(&["run", "mlx5-pktgen-64", "--set", "traffic.packets=24000", "--seed", "7"]);
     let members = [
         "audit",
+        "counts_of",
         "latency_histogram_ns",
         "latency_ns",
         "latency_of",
@@ -137,13 +138,19 @@ fn run_json_has_its_shape_and_counts_agree() {
         "per_packet",
         "profile",
         "rates",
+        "rates_error",
         "scenario",
         "seconds",
         "seed",
         "series",
         "set",
+        "window",
     ];
     assert_eq!(keys(&r), members);
+    let (window, error) = (&r["window"], r["rates_error"]["packets_per_s"].as_f64().unwrap());
+    assert_eq!((&window["steady"], &window["note"], &r["counts_of"]), (&true.into(), &Value::Null, &"run".into()));
+    assert!(window["packets"].as_u64().unwrap() < 24_000 && window["start_ns"].as_f64().unwrap() > 0.0, "{window}");
+    assert!((r["rates"]["packets_per_s"].as_f64().unwrap() - 36.864e6).abs() < error, "{error}");
     assert_eq!((&r["scenario"], &r["seed"], &r["audit"]), (&"mlx5-pktgen-64".into(), &7.into(), &"ok".into()));
     assert_eq!(r["packets"], 24_000);
     assert_eq!(r["ledger"]["wire_frames"], 24_000);
@@ -155,6 +162,20 @@ fn run_json_has_its_shape_and_counts_agree() {
     let causes = r["per_packet"].as_object().unwrap().iter().filter(|(k, _)| k.starts_with("cycles_"));
     let sum: f64 = causes.map(|(_, v)| v.as_f64().unwrap()).sum();
     assert!((sum - r["per_packet"]["cycles"].as_f64().unwrap()).abs() < 1e-6);
+}
+
+#[test]
+fn a_run_too_short_says_so_everywhere() {
+    let run = ["run", "mlx5-pktgen-64", "--set", "traffic.packets=240"];
+    let table = good(&run);
+    let line = table.lines().find(|l| l.contains("packet rate")).unwrap();
+    assert!(line.ends_with("too short: start and end are in the rates"), "{line}");
+    let r = json(&run);
+    assert_eq!((&r["window"]["steady"], r["rates_error"].as_object().unwrap().len()), (&false.into(), 0));
+    assert_eq!(r["window"]["note"], "too short: start and end are in the rates");
+    let steady = good(&["run", "mlx5-pktgen-64", "--set", "traffic.packets=24000"]);
+    let line = steady.lines().find(|l| l.contains("packet rate")).unwrap();
+    assert!(line.contains("±0.") && line.ends_with("%, packets sent"), "{line}");
 }
 
 #[test]

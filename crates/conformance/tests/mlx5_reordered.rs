@@ -28,7 +28,7 @@ fn run(order: Order, mpwqe: bool, nic: Nic, reached: Option<fn(&mut System)>) ->
     let config = Config { mpwqe, log_sq: 6, log_cq: 6, ..Config::DEFAULT };
     let hca = Rc::new(RefCell::new(Hca::open(&mut h).unwrap()));
     let mut channel = Channel::open(&mut h, Rc::clone(&hca), &config).unwrap();
-    let mut source = Pktgen::new(&mut h, 60, 8, PACKETS, Rate::Full, Time::ZERO, 600, 0, false).unwrap();
+    let mut source = Pktgen::new(&mut h, 60, 8, PACKETS, Rate::Full, Span::ZERO, 600, 0, false).unwrap();
     let mut held = None;
     let limit = Time::ZERO + Span::from_ms(20);
     loop {

@@ -26,6 +26,7 @@ use crate::result::{Failure, Series, Work, work_of};
 use crate::traffic::arrivals::{Arrivals as Peer, Meter, Phase};
 use crate::traffic::tcp::Prices;
 use crate::watch::Watch;
+use crate::window::{Marks, Steady, Window};
 use crate::{open, paced};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::{Axi, Bus, Costs, Guard, Ledger, Machine, Platform};
@@ -118,6 +119,8 @@ pub struct Outcome {
     pub elapsed: Span,
     /// Payload bytes of TCP, or bytes of frames.
     pub payload: u64,
+    /// What rates are made of.
+    pub steady: Steady,
     /// Bytes of frames on the wire, from the machine and to it, with preamble, FCS and gap.
     pub wire: (u64, u64),
     /// Every crossing.
@@ -173,9 +176,10 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         Load::Arrivals(load) => arrivals(bus, setup, load, watch),
         Load::Open(load) => packets(bus, setup, load, watch),
     }?;
-    let clocks = (o.elapsed.ps() as u128 * u128::from(setup.axi.mhz) / 1_000_000).max(1) as u64;
-    let beats = [o.ledger.axi_read_beats, o.ledger.axi_write_beats];
-    o.bus_share = beats.map(|b| b as f64 / clocks as f64);
+    let clocks = |time: Span| (u128::from(time.ps()) * u128::from(setup.axi.mhz) / 1_000_000).max(1) as u64;
+    let beats = |l: &Ledger| [l.axi_read_beats, l.axi_write_beats];
+    o.bus_share = beats(&o.steady.ledger).map(|b| b as f64 / clocks(o.steady.elapsed) as f64);
+    let (clocks, beats) = (clocks(o.elapsed), beats(&o.ledger));
     // What is under way at either end of the measured time counts for the side it began on.
     for beats in beats.into_iter().filter(|b| *b > clocks + 4096) {
         o.audit.push(format!("bus: {beats} beats in a time of {clocks} clocks"));
@@ -198,6 +202,7 @@ fn tcp(bus: Axi, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> R
     m.flush_posted();
     let total = |i: usize| seen.busy.get(i).map_or(Span::ZERO, Busy::total);
     let mut o = Outcome {
+        steady: seen.steady([total(0), total(1)], [seen.interrupts[0], seen.interrupts[1]]),
         packets: seen.packets,
         elapsed: seen.elapsed,
         payload: seen.payload,
@@ -289,6 +294,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     let mut at = begin;
     let mut marks = Vec::with_capacity(2);
     let mut series = Changing::new();
+    let mut looks = Marks::new();
     while marks.len() < 2 {
         let goal = ends[marks.len()];
         let until = goal.min(at + SLICE);
@@ -318,6 +324,9 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
             // What came before is not of the measured time.
             stations[0].endpoint.latency = Histogram::default();
         }
+        if !marks.is_empty() {
+            looks.push((at, stations[0].endpoint.frames));
+        }
     }
     // What is still on its way arrives.
     at += Span::from_ms(50);
@@ -335,17 +344,29 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     let [a, b] = &marks[..] else { unreachable!("two marks were made") };
     let wire = |i: usize| on_wire((b.wire[i].0 - a.wire[i].0, b.wire[i].1 - a.wire[i].1));
     let less = |a: Span, b: Span| Span::from_ps(b.ps() - a.ps());
-    let mut o = Outcome {
-        packets: b.frames - a.frames,
+    let steady = Steady {
+        window: Window::given(begin, &looks, load.warmup > Span::ZERO),
         elapsed: b.at.since(a.at),
+        packets: b.frames - a.frames,
         payload: b.bytes - a.bytes,
         wire: (wire(0), wire(1)),
         ledger: b.ledger.since(&a.ledger),
-        work: closed::differences(&a.work, &b.work),
-        stalled: less(a.stalled, b.stalled),
         busy: [less(a.busy[0], b.busy[0]), less(a.busy[1], b.busy[1])],
         interrupts: [b.taken[0] - a.taken[0], b.taken[1] - a.taken[1]],
         polls: b.polls - a.polls,
+    };
+    let mut o = Outcome {
+        packets: steady.packets,
+        elapsed: steady.elapsed,
+        payload: steady.payload,
+        wire: steady.wire,
+        ledger: steady.ledger.clone(),
+        work: closed::differences(&a.work, &b.work),
+        stalled: less(a.stalled, b.stalled),
+        busy: steady.busy,
+        interrupts: steady.interrupts,
+        polls: steady.polls,
+        steady,
         counters: closed::counted(&a.counters, &b.counters),
         driver: stats,
         device: m.device.device.counters,
@@ -413,7 +434,7 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
     let before = (m.ledger().clone(), work_of(&m), m.stalled());
     let begin = m.now();
     let mut trouble = Trouble::begin(&setup.faults, &mut m, Vec::new(), |d, _, at, up| d.set_cable(at, up));
-    let end = open::drive(&mut m, &mut cores, load.packets(1), trouble.as_mut(), watch)?;
+    let open::Driven { end, steady } = open::drive(&mut m, &mut cores, load, trouble.as_mut(), watch)?;
     let alarms = Alarms::of(&cores);
     let faults = trouble.map(|t| t.end(&mut m, alarms));
     // What opening and closing cost is not of the packets.
@@ -429,16 +450,20 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
     }
     m.flush_posted();
     let busy = work.iter().fold(stalled, |sum, w| sum + w.2);
+    let (elapsed, polls) = (end.since(begin), m.done(WorkKind::Poll).times);
+    let steady = steady.unwrap_or_else(|| Steady::whole(elapsed, &ledger, busy, stats.tx_irqs, polls));
     let mut o = Outcome {
         packets: ledger.wire_frames,
-        elapsed: end.since(begin),
+        elapsed,
         payload: ledger.wire_bytes,
+        // Nothing comes: all interrupts are of transmission.
+        steady: Steady { payload: steady.ledger.wire_bytes, interrupts: [0, steady.interrupts[0]], ..steady },
         wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
         work,
         stalled,
         busy: [busy, Span::ZERO],
         interrupts: [stats.rx_irqs, stats.tx_irqs],
-        polls: m.done(WorkKind::Poll).times,
+        polls,
         counters: [stats.entries().collect(), m.device.counters.entries().collect()],
         ledger,
         driver: stats,

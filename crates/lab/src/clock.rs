@@ -132,8 +132,8 @@ pub enum Ended {
 }
 
 /// Runs all cores until their traffic has ended and everything sent has been
-/// reclaimed. `after_step` is called after every turn of a core, and says whether
-/// to go on.
+/// reclaimed. `after_step` is called after every turn of a core, with its traffic,
+/// and says whether to go on.
 ///
 /// # Errors
 /// When it gets stuck.
@@ -141,7 +141,7 @@ pub fn run<B, D, Dr, Tr>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Tr>],
     mut trouble: Option<&mut Trouble<B, D>>,
-    mut after_step: impl FnMut(&mut Machine<B, D>) -> bool,
+    mut after_step: impl FnMut(&mut Machine<B, D>, &Tr) -> bool,
 ) -> Result<Ended, Stuck>
 where
     B: Bus,
@@ -216,7 +216,7 @@ where
                 {
                     c.state = State::Runnable(at.max(m.now()));
                 }
-                if !after_step(m) {
+                if !after_step(m, &cores[i].traffic) {
                     return Ok(Ended::Stopped);
                 }
             }

@@ -11,7 +11,7 @@
 //! Other stations may work beside the one with the connections ([`run_among`]): a machine of several
 //! partitions, one of which carries what another sends. Counts are then those of all of them.
 
-use crate::clock::link::Wired;
+use crate::clock::link::{Wired, on_wire};
 use crate::clock::napi::{Busy, Cpu, End, Endpoint, Interrupt, Rules, Station, Stuck, run as schedule};
 use crate::fault::Alarms;
 use crate::histogram::Histogram;
@@ -20,6 +20,7 @@ use crate::result::{Series, Work, work_of};
 use crate::trace;
 use crate::traffic::tcp::{App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair};
 use crate::watch::Watch;
+use crate::window::{Marks, Steady, Window};
 use doorbell_bus::machine::Done;
 use doorbell_bus::{Bus, Ledger, Machine};
 use doorbell_drivers::Driver;
@@ -232,6 +233,8 @@ pub type Entries = Vec<(&'static str, u64)>;
 pub struct Seen {
     /// How long it was.
     pub elapsed: Span,
+    /// The same time, and how sure the rate in it is.
+    pub window: Window,
     /// Frames with data, or transactions.
     pub packets: u64,
     /// Payload that reached the other end's application, or its TCP.
@@ -262,6 +265,23 @@ pub struct Seen {
     pub alarms: Alarms,
     /// What does not add up above the driver.
     pub wrong: Vec<String>,
+}
+
+impl Seen {
+    /// What rates are made of: the measured time, in which two cores were so long busy.
+    pub fn steady(&self, busy: [Span; 2], interrupts: [u64; 2]) -> Steady {
+        Steady {
+            window: self.window.clone(),
+            elapsed: self.elapsed,
+            packets: self.packets,
+            payload: self.payload,
+            wire: (on_wire(self.out), on_wire(self.back)),
+            ledger: self.ledger.clone(),
+            busy,
+            interrupts,
+            polls: self.polls,
+        }
+    }
 }
 
 /// What is above a driver.
@@ -434,6 +454,7 @@ where
     let (mut at, all) = (begin, to.since(begin).ps());
     let mut series = ["packets_per_s", "interrupts_per_s"].map(|name| Series { name, points: Vec::new() });
     let mut last = (begin, 0, 0);
+    let mut looks = Marks::new();
     while marks.len() < 2 {
         let goal = if marks.is_empty() { from } else { to };
         let until = goal.min(at + SLICE);
@@ -454,6 +475,9 @@ where
             // At an instant: what the cores did beyond it counts for the other side at both ends alike.
             let counters = look(&stations, m);
             marks.push(mark(m, &stations, &cpus, at, load.kind, counters));
+        }
+        if !marks.is_empty() {
+            looks.push((at, packets));
         }
     }
     for c in &mut stations[0].endpoint.stack_mut().connections {
@@ -499,6 +523,7 @@ where
     let (a, b) = (&marks[0], &marks[1]);
     let seen = Seen {
         elapsed: b.at.since(a.at),
+        window: Window::given(begin, &looks, load.warmup > Span::ZERO),
         packets: b.packets - a.packets,
         payload: b.payload - a.payload,
         out: (b.out.0 - a.out.0, b.out.1 - a.out.1),

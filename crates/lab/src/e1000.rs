@@ -23,6 +23,7 @@ use crate::open;
 use crate::result::{Failure, Series, Work, work_of};
 use crate::traffic::tcp::{Hosts, Prices};
 use crate::watch::Watch;
+use crate::window::Steady;
 use doorbell_bus::tce::{Table, Window};
 use doorbell_bus::{Bus, Costs, Guard, Ledger, Machine, Mapping, Pci, Pcie, Platform, express, parallel, pci, pcie};
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
@@ -97,6 +98,8 @@ pub struct Outcome {
     pub packets: u64,
     /// The time they took.
     pub elapsed: Span,
+    /// What rates are made of.
+    pub steady: Steady,
     /// Payload bytes of TCP; 0 for other packets.
     pub payload: u64,
     /// Bytes of frames on the wire in both directions, with preamble, FCS and gap.
@@ -153,8 +156,9 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         Slot::Parallel(settings, latencies) => {
             let rules = pci::Rules::new(settings).map_err(|e| Failure::Input(e.to_string()))?;
             let mut o = on(Pci::new(platform, rules, latencies, BAR), setup, load, watch)?;
-            let clocks = (o.elapsed.ps() / rules.period().ps()).max(1);
-            o.bus_share = vec![o.ledger.pci_clocks as f64 / clocks as f64];
+            let clocks = |time: Span| (time.ps() / rules.period().ps()).max(1);
+            o.bus_share = vec![o.steady.ledger.pci_clocks as f64 / clocks(o.steady.elapsed) as f64];
+            let clocks = clocks(o.elapsed);
             // A transaction under way at either end of the measured time counts for the side it began on.
             if o.ledger.pci_clocks > clocks + 4096 {
                 o.audit.push(format!("bus: {} clocks in a time that has {clocks}", o.ledger.pci_clocks));
@@ -164,11 +168,14 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         Slot::Express(settings, latencies) => {
             let rules = pcie::Rules::new(settings).map_err(|e| Failure::Input(e.to_string()))?;
             let mut o = on(Pcie::new(platform, rules, latencies, BAR), setup, load, watch)?;
-            let capacity = rules.raw_byte_time().capacity(o.elapsed).max(1);
-            let l = &o.ledger;
-            let bytes = [l.pcie_down_tlp_bytes + l.pcie_down_dllp_bytes, l.pcie_up_tlp_bytes + l.pcie_up_dllp_bytes];
-            o.bus_share = bytes.iter().map(|b| *b as f64 / capacity as f64).collect();
-            for bytes in bytes.into_iter().filter(|b| *b > capacity + 65_536) {
+            let capacity = |time: Span| rules.raw_byte_time().capacity(time).max(1);
+            let bytes = |l: &Ledger| {
+                [l.pcie_down_tlp_bytes + l.pcie_down_dllp_bytes, l.pcie_up_tlp_bytes + l.pcie_up_dllp_bytes]
+            };
+            let steady = capacity(o.steady.elapsed) as f64;
+            o.bus_share = bytes(&o.steady.ledger).iter().map(|b| *b as f64 / steady).collect();
+            let capacity = capacity(o.elapsed);
+            for bytes in bytes(&o.ledger).into_iter().filter(|b| *b > capacity + 65_536) {
                 o.audit.push(format!("link: {bytes} bytes in a time that carries {capacity}"));
             }
             Ok(o)
@@ -199,6 +206,8 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
     let faults = setup.faults.end_wired(&mut m, seen.alarms);
     let stats = driver.close(&mut m);
     m.flush_posted();
+    let busy = seen.busy.iter().fold(Span::ZERO, |sum, b| sum + b.total());
+    let steady = seen.steady([busy, Span::ZERO], [seen.interrupts.iter().sum(), 0]);
     let Seen {
         packets,
         elapsed,
@@ -211,7 +220,6 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
         counters,
         interrupts,
         polls,
-        busy,
         latency,
         series,
         wrong,
@@ -220,12 +228,13 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
     let mut o = Outcome {
         packets,
         elapsed,
+        steady,
         payload,
         wire: (on_wire(out), on_wire(back)),
         ledger,
         work,
         stalled,
-        busy: busy.iter().fold(Span::ZERO, |sum, b| sum + b.total()),
+        busy,
         cores: load.cores(),
         counters,
         interrupts: interrupts.iter().sum(),
@@ -258,7 +267,7 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
     let before = (m.ledger().clone(), work_of(&m), m.stalled());
     let begin = m.now();
     let mut trouble = Trouble::begin(&setup.faults, &mut m, Vec::new(), |d, _, at, up| d.set_cable(at, up));
-    let end = open::drive(&mut m, &mut cores, load.packets(1), trouble.as_mut(), watch)?;
+    let open::Driven { end, steady } = open::drive(&mut m, &mut cores, load, trouble.as_mut(), watch)?;
     let alarms = Alarms::of(&cores);
     let faults = trouble.map(|t| t.end(&mut m, alarms));
     // What opening and closing cost is not of the packets.
@@ -272,18 +281,23 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
         skipped += core.traffic.release(&mut m);
     }
     m.flush_posted();
+    let (elapsed, busy) = (end.since(begin), work.iter().fold(stalled, |sum, w| sum + w.2));
+    let wire = (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0);
+    let polls = m.done(WorkKind::Poll).times;
+    let steady = steady.unwrap_or_else(|| Steady::whole(elapsed, &ledger, busy, stats.interrupts, polls));
     let mut o = Outcome {
         packets: ledger.wire_frames,
-        elapsed: end.since(begin),
+        elapsed,
+        steady,
         payload: 0,
-        wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
-        busy: work.iter().fold(stalled, |sum, w| sum + w.2),
+        wire,
+        busy,
         work,
         stalled,
         cores: 1,
         counters: [stats.entries().collect(), m.device.counters.entries().collect()],
         interrupts: stats.interrupts,
-        polls: m.done(WorkKind::Poll).times,
+        polls,
         ledger,
         driver: stats,
         device: m.device.counters,

@@ -40,6 +40,7 @@ use crate::papr::{self, Call, Papr};
 use crate::result::{Failure, Series, Work};
 use crate::traffic::tcp::{Hosts, Prices, Stack};
 use crate::watch::Watch;
+use crate::window::Window;
 use bridge::{Bridge, Top};
 use doorbell_bus::Hypervised;
 use doorbell_bus::{Costs, Guard, Ledger, Machine};
@@ -127,6 +128,8 @@ pub struct Outcome {
     pub packets: u64,
     /// The time they took.
     pub elapsed: Span,
+    /// The same time, and how sure the rate in it is.
+    pub window: Window,
     /// Payload bytes.
     pub payload: u64,
     /// Bytes of frames on the wire in both directions, with preamble, FCS and gap.
@@ -253,6 +256,7 @@ fn tcp(setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outc
     let mut o = Outcome {
         packets: seen.packets,
         elapsed: seen.elapsed,
+        window: seen.window,
         payload: seen.payload,
         wire: (on_wire(seen.out), on_wire(seen.back)),
         ledger: seen.ledger,

@@ -36,6 +36,7 @@ use crate::paced;
 use crate::papr::{self, Call, Papr};
 use crate::result::{Failure, Series, Work, work_of};
 use crate::watch::Watch;
+use crate::window::{Marks, Window};
 use doorbell_bus::{Bus, Costs, Guard, Hypervised, Ledger, Machine};
 use doorbell_devices::vnic::{Config as Nic, VnicServer};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, OpenError, QueueStats, Stats};
@@ -109,6 +110,8 @@ pub struct Outcome {
     pub packets: u64,
     /// The time they took.
     pub elapsed: Span,
+    /// The same time, and how sure the rate in it is.
+    pub window: Window,
     /// Bytes of frames that were sent.
     pub payload: u64,
     /// Bytes on the wire, from the machine and to it, with preamble, FCS and gap.
@@ -228,6 +231,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     let mut marks = Vec::with_capacity(2);
     let mut series = ["packets_per_s", "break_even_bytes"].map(|name| Series { name, points: Vec::new() });
     let mut before = 0;
+    let mut looks = Marks::new();
     while marks.len() < 2 {
         let goal = ends[marks.len()];
         let until = goal.min(at + SLICE);
@@ -247,6 +251,9 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
                 // What came before is not of the measured time.
                 m.device.peer.latency = Histogram::default();
             }
+        }
+        if !marks.is_empty() {
+            looks.push((at, before));
         }
     }
     let latency = m.device.peer.latency.clone();
@@ -273,6 +280,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     let mut o = Outcome {
         packets: b.frames - a.frames,
         elapsed: b.at.since(a.at),
+        window: Window::given(begin, &looks, load.warmup > Span::ZERO),
         payload: b.bytes - a.bytes,
         wire: (wire(0), wire(1)),
         ledger: b.ledger.since(&a.ledger),

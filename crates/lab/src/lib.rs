@@ -28,6 +28,7 @@ pub mod start;
 pub mod trace;
 pub mod traffic;
 mod watch;
+pub mod window;
 
 pub use input::{InputError, nearest};
 pub use profile::Profile;

@@ -16,6 +16,7 @@ use crate::open;
 use crate::result::work_of;
 use crate::traffic::Source;
 use crate::watch::Watch;
+use crate::window::Steady;
 use doorbell_bus::machine::Done;
 use doorbell_bus::pcie::{Rules, RulesError, Settings};
 use doorbell_bus::{Bus, Costs, Guard, Latencies, Ledger, Machine, Pcie, Platform};
@@ -113,10 +114,12 @@ impl From<Exhausted> for RunError {
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Packets handed to the driver and sent, large sends counted as their segments.
+    /// Packets that left on the wire, large sends counted as their segments.
     pub packets: u64,
     /// From the start to the last packet on the link or wire.
     pub elapsed: Span,
+    /// What rates are made of.
+    pub steady: Steady,
     /// Every crossing.
     pub ledger: Ledger,
     /// What drivers did and what it cost, by kind.
@@ -172,10 +175,10 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     }
     let before = m.ledger().clone();
     let mut trouble = Trouble::begin(&setup.faults, &mut m, functions, |d, b, at, up| d.set_carrier(b, at, up));
-    open::drive(&mut m, &mut running, load.packets(setup.cores), trouble.as_mut(), watch)?;
+    let driven = open::drive(&mut m, &mut running, load, trouble.as_mut(), watch)?;
     let alarms = Alarms::of(&running);
     let faults = trouble.map(|t| t.end(&mut m, alarms));
-    Ok(finish(m, running, hca, &before, faults))
+    Ok(finish(m, running, hca, &before, driven.steady, faults))
 }
 
 /// Packets of one channel between driver and device at the most: one per data
@@ -203,6 +206,7 @@ fn finish(
     cores: Vec<Core<Channel<Rc<RefCell<Hca>>>, Source>>,
     hca: Rc<RefCell<Hca>>,
     before: &Ledger,
+    steady: Option<Steady>,
     faults: Option<fault::Report>,
 ) -> Outcome {
     let elapsed = m.bus.booked_until().max(m.device.wire_free()).since(Time::ZERO);
@@ -222,19 +226,24 @@ fn finish(
     if let Some(hca) = Rc::into_inner(hca) {
         hca.into_inner().close(&mut m);
     }
-    let share = |bytes: u64| bytes as f64 / m.bus.raw_capacity(elapsed).max(1) as f64;
+    let work = work_of(&m);
+    let busy = work.iter().fold(stalled, |sum, w| sum + w.2);
+    let [interrupts, polls] = [WorkKind::Interrupt, WorkKind::Poll].map(|k| m.done(k).times);
+    let steady = steady.unwrap_or_else(|| Steady::whole(elapsed, &ledger, busy, interrupts, polls));
+    let capacity = m.bus.raw_capacity(steady.elapsed).max(1) as f64;
+    let of = &steady.ledger;
+    let inbound = of.pcie_down_tlp_bytes + of.pcie_down_dllp_bytes;
+    let outbound = of.pcie_up_tlp_bytes + of.pcie_up_dllp_bytes;
     let mut outcome = Outcome {
-        packets: driver.packets,
+        packets: ledger.wire_frames,
         elapsed,
-        work: work_of(&m),
+        work,
         stalled,
         driver,
         device: m.device.counters,
         latency,
-        link_share: (
-            share(ledger.pcie_down_tlp_bytes + ledger.pcie_down_dllp_bytes),
-            share(ledger.pcie_up_tlp_bytes + ledger.pcie_up_dllp_bytes),
-        ),
+        link_share: (inbound as f64 / capacity, outbound as f64 / capacity),
+        steady,
         ledger,
         faults,
         audit: Vec::new(),

@@ -3,15 +3,17 @@
 //! What a scenario says of it ([`KEYS`]), the [`Load`] that comes of it, and the
 //! loop that drives it to its end, for any system.
 
+use crate::clock::link::on_wire;
 use crate::clock::{self, Core, Stuck};
 use crate::fault::Trouble;
 use crate::key::{Key, Values};
 use crate::trace;
 use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
 use crate::watch::Watch;
-use doorbell_bus::{Bus, Machine};
+use crate::window::{Steady, Window};
+use doorbell_bus::{Bus, Ledger, Machine};
 use doorbell_drivers::Driver;
-use doorbell_seam::{Device, Exhausted, Host, Span, Time};
+use doorbell_seam::{Device, Exhausted, Host, Span, Time, WorkKind};
 use std::sync::Arc;
 
 /// Simulated time that a run may take: 10^18 ps are well inside a `Time`.
@@ -86,6 +88,16 @@ impl Load {
         }
     }
 
+    /// Packets that leave together: departures are looked at in multiples of them, so that a pace is seen between
+    /// bursts and not within one.
+    fn beat(&self) -> u64 {
+        match self {
+            Load::Pktgen { burst, .. } => u64::from(*burst),
+            Load::Replay { options, .. } if options.own_times => 1,
+            Load::Replay { options, .. } => u64::from(options.burst),
+        }
+    }
+
     /// The load of these values; `frames` are those of the capture they name.
     ///
     /// # Errors
@@ -123,12 +135,12 @@ impl Load {
                 let cores = u64::from(cores.max(1));
                 let packets = self.packets(cores as u16) / cores;
                 let (rate, first) = match rate {
-                    None => (Rate::Full, Time::ZERO),
+                    None => (Rate::Full, Span::ZERO),
                     Some(pps) => {
                         // Each core starts at its own share of the distance between bursts.
                         let every = f64::from(burst) * cores as f64 / pps * 1e12;
                         let first = every * i as f64 / cores as f64;
-                        (Rate::Burst(Span::from_ps(every.round() as u64)), Time::from_ps(first.round() as u64))
+                        (Rate::Burst(Span::from_ps(every.round() as u64)), Span::from_ps(first.round() as u64))
                     }
                 };
                 let buffers = in_flight + burst;
@@ -243,27 +255,125 @@ impl std::fmt::Display for Ended {
     }
 }
 
-/// Drives all cores to the end of their traffic, and what they sent out of the device. When the last thing happened.
-/// `trouble` is what goes wrong meanwhile, if anything is asked for.
+/// What came of a load that was driven to its end.
+#[derive(Clone, Debug)]
+pub struct Driven {
+    /// When the last thing happened.
+    pub end: Time,
+    /// What rates are made of. `None`: the run was too short for a steady window.
+    pub steady: Option<Steady>,
+}
+
+/// Counts when so many frames had left.
+#[derive(Clone, Debug)]
+struct Look {
+    frames: u64,
+    ledger: Ledger,
+    busy: Span,
+    interrupts: u64,
+    polls: u64,
+}
+
+/// Looks at a run, at about equal numbers of frames; of a long run, every other of these, and so on.
+#[derive(Debug)]
+struct Looks {
+    sent: u64,
+    next: u64,
+    stride: u64,
+    all: Vec<Look>,
+    /// Frames that had left when the first source had handed over everything.
+    dry: Option<u64>,
+}
+
+/// Looks at which every other goes.
+const MOST_LOOKS: usize = 128;
+
+impl Looks {
+    fn new<B: Bus, D: Device<B>>(m: &Machine<B, D>, stride: u64) -> Looks {
+        let sent = m.ledger().wire_frames;
+        Looks { sent, next: sent + stride, stride, all: Vec::with_capacity(MOST_LOOKS), dry: None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look<B: Bus, D: Device<B>>(&mut self, m: &Machine<B, D>) {
+        let ledger = m.ledger().clone();
+        self.next = ledger.wire_frames + self.stride;
+        self.all.push(Look {
+            frames: ledger.wire_frames - self.sent,
+            ledger,
+            busy: WorkKind::ALL.iter().fold(m.stalled(), |sum, k| sum + m.spent(*k)),
+            interrupts: m.done(WorkKind::Interrupt).times,
+            polls: m.done(WorkKind::Poll).times,
+        });
+        if self.all.len() == MOST_LOOKS {
+            let mut odd = false;
+            self.all.retain(|_| {
+                odd = !odd;
+                !odd
+            });
+            self.stride *= 2;
+        }
+    }
+
+    /// What was counted in the steady window of a run that began at `began`, whose departures were these. A device
+    /// counts ahead of the wire. So counts are those between two looks, and the time that they took is that of as
+    /// many departures in the window.
+    fn steady(&self, began: Time, departures: &[(Time, u64)]) -> Option<Steady> {
+        let dry = self.dry.unwrap_or(u64::MAX);
+        let window = Window::found(began, departures, dry)?;
+        let last = departures[..departures.partition_point(|d| d.1 <= dry)].last()?.1;
+        let first = last - window.packets;
+        let a = self.all.iter().find(|l| l.frames >= first)?;
+        let b = self.all.iter().rfind(|l| l.frames <= last).filter(|b| b.frames > a.frames)?;
+        let (ledger, packets) = (b.ledger.since(&a.ledger), b.frames - a.frames);
+        Some(Steady {
+            elapsed: Span::from_ps((packets as f64 / window.rate() * 1e12).round() as u64),
+            packets,
+            payload: 0,
+            wire: (on_wire((packets, ledger.wire_bytes)), 0),
+            ledger,
+            busy: [Span::from_ps(b.busy.ps() - a.busy.ps()), Span::ZERO],
+            interrupts: [b.interrupts - a.interrupts, 0],
+            polls: b.polls - a.polls,
+            window,
+        })
+    }
+}
+
+/// Drives all cores to the end of their traffic, and what they sent out of the device. The traffic begins now: what
+/// is sent at a pace is due from here on. `trouble` is what goes wrong meanwhile, if anything is asked for.
 ///
 /// # Errors
 /// When it gets stuck, or whoever watches ends it.
 pub fn drive<B, D, Dr>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Source>],
-    total: u64,
+    load: &Load,
     mut trouble: Option<&mut Trouble<B, D>>,
     watch: &mut dyn Watch,
-) -> Result<Time, Ended>
+) -> Result<Driven, Ended>
 where
     B: Bus,
     D: Device<B>,
     Dr: Driver<Machine<B, D>>,
 {
     trace::begin(m, watch);
+    let (began, total) = (m.now(), load.packets(cores.len() as u16));
+    for core in cores.iter_mut() {
+        core.traffic.start(began);
+    }
+    m.bus.platform_mut().mark_departures(load.beat());
+    let mut looks = Looks::new(m, load.beat());
     let (mut steps, mut failed) = (0u64, None);
-    let ended = clock::run(m, cores, trouble.as_deref_mut(), |m| {
+    let ended = clock::run(m, cores, trouble.as_deref_mut(), |m, traffic| {
         steps += 1;
+        if m.ledger().wire_frames >= looks.next {
+            looks.look(m);
+        }
+        if looks.dry.is_none() && traffic.is_dry() {
+            looks.dry = Some(m.ledger().wire_frames - looks.sent);
+        }
         if failed.is_none() {
             failed = m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).err();
         }
@@ -293,5 +403,5 @@ where
     m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).map_err(Ended::Capture)?;
     watch.progress(m.ledger().wire_frames, total);
     trace::end(m, watch);
-    Ok(last)
+    Ok(Driven { end: last, steady: looks.steady(began, &m.bus.platform().departures()) })
 }

@@ -15,9 +15,11 @@ pub use ring::TxRing;
 
 use crate::clock::{Core, Interrupt};
 use crate::closed::differences;
+use crate::open::Driven;
 use crate::open::Load;
-use crate::result::{Cost, Count, Failure, HANDED, Measured, work_of};
+use crate::result::{Cost, Count, CountsOf, Failure, HANDED, Measured, Rate, work_of};
 use crate::watch::{Unwatched, Watch};
+use crate::window::Window;
 use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform, pcie};
 use doorbell_drivers::Driver;
 use doorbell_seam::{Device, Host, Span};
@@ -48,7 +50,7 @@ pub fn on_pcie<D: Device<Pcie>>(generation: u32, lanes: u32, device: D) -> Resul
 
 /// Sends `load` through the driver that `open` makes, whose interrupt is `line` and whose ring has room for `in_flight`
 /// packets, on core 0. `close` takes the driver down afterwards; what it leaves behind is in the audit. What `open`
-/// costs is not counted.
+/// costs is not counted. A pace counts from when it has returned.
 ///
 /// The work is priced by the machine's [`Costs`], and shown in cycles of a clock of 1 GHz: nanoseconds.
 ///
@@ -97,7 +99,7 @@ where
         cores.push(Core::new(driver, source, line, in_flight as usize));
     }
     let (before, work, stalled, begin) = (m.ledger().clone(), work_of(m), m.stalled(), m.now());
-    let end = crate::open::drive(m, &mut cores, load.packets(1), None, watch)?;
+    let Driven { end, steady } = crate::open::drive(m, &mut cores, load, None, watch)?;
     let ledger = m.ledger().since(&before);
     let (work, stalled) = (differences(&work, &work_of(m)), Span::from_ps(m.stalled().ps() - stalled.ps()));
     let costs = Cost::of(&work, (ledger.mmio_writes + ledger.mmio_reads + ledger.fences, stalled), ghz);
@@ -113,10 +115,14 @@ where
     }
     m.flush_posted();
     audit.extend(leaks(m, load.packets(1)));
+    let elapsed = end.since(begin);
+    let window = steady.map_or_else(|| Window::whole(elapsed, ledger.wire_frames), |s| s.window);
     Ok(Measured {
         packets: ledger.wire_frames,
-        elapsed: end.since(begin),
-        rates: Vec::new(),
+        elapsed,
+        rates: vec![Rate { name: "packets_per_s", about: "packets sent".into(), value: window.rate() }],
+        window,
+        counts_of: CountsOf::Run,
         counts: Count::of_ledger(&ledger),
         costs,
         series: Vec::new(),

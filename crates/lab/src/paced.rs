@@ -15,10 +15,11 @@ use crate::fault::Plan;
 use crate::histogram::Histogram;
 use crate::key::{Key, Values};
 use crate::open::Ended;
-use crate::result::{Cost, Count, Failure, Group, Measured, Rate, Work, work_of};
+use crate::result::{Cost, Count, CountsOf, Failure, Group, Measured, Rate, Work, work_of};
 use crate::trace;
 use crate::traffic::udp;
 use crate::watch::Watch;
+use crate::window::{Marks, Window};
 use doorbell_bus::{Bus, Ledger, Machine};
 use doorbell_drivers::{Driver, Sink};
 use doorbell_packet::{Packet, Partial, Piece, Todo};
@@ -291,6 +292,7 @@ impl<H: Host> Endpoint<H> for Above {
 pub struct Seen {
     packets: u64,
     elapsed: Span,
+    window: Window,
     wire: [(u64, u64); 2],
     ledger: Ledger,
     work: Work,
@@ -352,6 +354,7 @@ where
     m.outside(|device, _, at| device.peer.beat.start(at.max(begin)));
     stations[0].endpoint.beat.start(begin);
     let (mut at, end) = (begin, begin + load.lasts());
+    let (mut looks, mut seen) = (Marks::new(), 0);
     while at < end {
         at += SLICE;
         run_until(m, &mut cpus, &mut stations, rules, at)?;
@@ -359,6 +362,13 @@ where
         reclaim(&mut s.driver, m, &mut s.endpoint);
         s.endpoint.spare.drain(..).for_each(|b| m.release(b));
         s.send(m);
+        // A frame is done where it goes: with the peer, or handed up. Looks without any are left out, so that the rate
+        // is that from the first burst to the last.
+        let done = if load.way == Way::Receive { s.endpoint.received } else { m.device.peer.came };
+        if done > seen {
+            looks.push((at, done));
+            seen = done;
+        }
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
         if !watch.progress(at.since(begin).ps(), end.since(begin).ps()) {
             return Err(Ended::Stopped.into());
@@ -385,6 +395,10 @@ where
     let seen = Seen {
         packets: all,
         elapsed: end.since(begin),
+        window: match Window::given(begin, &looks, true) {
+            w if w.error.is_some() => w,
+            _ => Window::whole(load.every * load.bursts, all),
+        },
         wire: [less(wire[0], m.device.out.landed), less(wire[1], m.device.back.landed)],
         ledger: m.bus.ledger().since(&before.0),
         work: closed::differences(&before.1, &work_of(m)),
@@ -416,14 +430,11 @@ impl Seen {
 
     /// Under the names of results; the clock is of so many GHz.
     pub fn measured(self, ghz: f64) -> Measured {
-        let seconds = self.elapsed.as_secs_f64().max(1e-12);
-        let rate = |name, about, value| Rate { name, about, value };
+        // What was counted is of all frames, and those took so long: rest and end are not of the pace.
+        let seconds = self.packets as f64 / self.window.rate().max(1e-12);
+        let rate = |name, about: &'static str, value| Rate { name, about: about.into(), value };
         let rates = vec![
-            rate(
-                "packets_per_s",
-                "frames, of which each is answered where that is asked for",
-                self.packets as f64 / seconds,
-            ),
+            rate("packets_per_s", "frames, of which each is answered where that is asked for", self.window.rate()),
             rate(
                 "wire_out_bits_per_s",
                 "frames sent, with preamble, FCS and gap",
@@ -436,7 +447,7 @@ impl Seen {
             ),
             rate("interrupts_per_s", "interrupts taken", self.interrupts as f64 / seconds),
             rate("polls_per_s", "polls made", self.polls as f64 / seconds),
-            rate("cpu_busy_share", "of the core's time", self.busy.as_secs_f64() / seconds),
+            Rate::of_cores("of its one core", self.busy.as_secs_f64() / seconds),
         ];
         let [driver, device] = self.counters;
         let mut counts = Count::of_ledger(&self.ledger);
@@ -445,6 +456,8 @@ impl Seen {
         Measured {
             packets: self.packets,
             elapsed: self.elapsed,
+            window: self.window,
+            counts_of: CountsOf::Run,
             rates,
             counts,
             costs: Cost::of(

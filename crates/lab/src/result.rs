@@ -6,11 +6,13 @@
 
 use crate::clock::napi::Stuck;
 use crate::histogram::Histogram;
+use crate::window::Window;
 use crate::{closed, open};
 use doorbell_bus::machine::Done;
 use doorbell_bus::{Bus, Ledger, Machine};
 use doorbell_seam::{Device, Span, WorkKind};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a run gave no result.
@@ -115,9 +117,35 @@ pub struct Rate {
     /// Its name, with the unit.
     pub name: &'static str,
     /// What it is.
-    pub about: &'static str,
+    pub about: Cow<'static, str>,
     /// How much.
     pub value: f64,
+}
+
+impl Rate {
+    /// The share of time that cores were busy. `whose`: which cores, and how many.
+    pub fn of_cores(whose: impl Into<Cow<'static, str>>, value: f64) -> Rate {
+        Rate { name: "cpu_busy_share", about: whose.into(), value }
+    }
+}
+
+/// The part of a run that counts and costs are of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CountsOf {
+    /// All of it, start and end included: nothing that was begun is left out.
+    Run,
+    /// The window of the rates.
+    Window,
+}
+
+impl CountsOf {
+    /// The word for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CountsOf::Run => "run",
+            CountsOf::Window => "window",
+        }
+    }
 }
 
 /// CPU time spent on one kind of work.
@@ -179,6 +207,10 @@ pub struct Measured {
     pub packets: u64,
     /// Virtual time from the start to the last packet on link or wire.
     pub elapsed: Span,
+    /// The time over which rates are taken.
+    pub window: Window,
+    /// What counts, costs and quotients by packet are of.
+    pub counts_of: CountsOf,
     /// Rates and shares.
     pub rates: Vec<Rate>,
     /// Every count.
@@ -249,10 +281,13 @@ impl RunResult {
     /// One object:
     ///
     /// ```json
-    /// {"scenario", "profile", "set": […], "seed", "packets", "seconds", "rates": {…}, "ledger": {…}, "per_packet": {…},
-    ///  "latency_ns": {…}, "latency_of", "latency_histogram_ns": [[upto, count], …], "series": {…}, "audit": "ok" | [why]}
+    /// {"scenario", "profile", "set": […], "seed", "packets", "seconds", "rates": {…}, "rates_error": {…},
+    ///  "window": {"start_ns", "end_ns", "packets", "batches", "steady", "note"}, "counts_of": "run" | "window",
+    ///  "ledger": {…}, "per_packet": {…}, "latency_ns": {…}, "latency_of", "latency_histogram_ns": [[upto, count], …], "series": {…}, "audit": "ok" | [why]}
     /// ```
     ///
+    /// `rates` are those of the window, and `rates_error` half of their 95 % interval in the same unit. It is empty where
+    /// the run is too short for one, and `note` says what a window that is not `steady` lacks.
     /// `latency_histogram_ns` has the buckets that are not empty, each 1/32 of a power of two wide.
     /// `series` holds what changes over a run: name, and pairs of milliseconds and number.
     pub fn to_json(&self) -> String {
@@ -272,6 +307,11 @@ impl Serialize for RunResult {
         out.serialize_entry("packets", &m.packets)?;
         out.serialize_entry("seconds", &m.elapsed.as_secs_f64())?;
         out.serialize_entry("rates", &Object(m.rates.iter().map(|r| (r.name, rounded(r.value)))))?;
+        let errors = m.rates.iter().filter(|r| r.name == "packets_per_s");
+        let errors = errors.filter_map(|r| Some((r.name, rounded(m.window.error? * r.value))));
+        out.serialize_entry("rates_error", &Object(errors))?;
+        out.serialize_entry("window", &m.window)?;
+        out.serialize_entry("counts_of", m.counts_of.name())?;
         out.serialize_entry("ledger", &Object(m.counts.iter().map(|c| (&c.name, c.value))))?;
         out.serialize_entry("per_packet", &Object(m.per_packet().into_iter()))?;
         out.serialize_entry("latency_ns", &Object(m.latency_ns().into_iter()))?;
@@ -313,7 +353,9 @@ mod tests {
         let m = Measured {
             packets: 0,
             elapsed: Span::ZERO,
-            rates: vec![Rate { name: "packets_per_s", about: "", value: 0.0 }],
+            window: Window::whole(Span::ZERO, 0),
+            counts_of: CountsOf::Run,
+            rates: vec![Rate { name: "packets_per_s", about: "".into(), value: 0.0 }],
             counts: vec![Count { group: Group::Bus, name: "maps".into(), about: "", value: 1 }],
             costs: vec![],
             series: vec![Series { name: "setting", points: vec![(0.0, 1.0)] }],
@@ -333,6 +375,16 @@ mod tests {
           "rates": {
             "packets_per_s": 0.0
           },
+          "rates_error": {},
+          "window": {
+            "start_ns": 0.0,
+            "end_ns": 0.0,
+            "packets": 0,
+            "batches": 0,
+            "steady": false,
+            "note": "no packets"
+          },
+          "counts_of": "run",
           "ledger": {
             "maps": 1
           },

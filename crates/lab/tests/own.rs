@@ -49,6 +49,21 @@ fn a_leak_is_told() {
     assert!(why.contains("buffers taken and released"), "{why}");
 }
 
+/// Its link takes five seconds; a pace begins behind that.
+#[test]
+fn an_own_drivers_pace_counts_from_open() {
+    let bus = Fixed::new(Platform::new(1 << 32, 16 << 20, Guard::Byte), Span::from_ns(100));
+    let mut m = Machine::new(bus, own_device::Nic::default(), Costs::FREE, 1);
+    let load = Load::Pktgen { size: 60, burst: 8, rate: Some(10_000.0), packets: 1000, checksum: false };
+    let open = |m: &mut Machine<_, _>| {
+        m.delay(Span::from_ms(5000));
+        own_device::Mine::open(m)
+    };
+    let m = own::meter(&mut m, open, |_, _| (), (Interrupt::Message(0), 255), &load).unwrap();
+    assert!((0.0991..0.0995).contains(&m.elapsed.as_secs_f64()), "{}", m.elapsed);
+    assert!((m.rates[0].value / 10_000.0 - 1.0).abs() < 1e-3 && m.window.is_steady(), "{:?}", m.window);
+}
+
 /// What a ring does not take comes back whole; what it takes comes back in order, as far as it is done.
 #[test]
 fn a_ring_loses_no_packet() {

@@ -4,7 +4,7 @@ use super::settings::{self, ARRIVALS, BUS, CPU, DRIVER, KIND, NIC};
 use super::{Outcome, Setup};
 use crate::fault;
 use crate::key::Values;
-use crate::result::{Cost, Count, Failure, Group, HANDED, Measured, Rate};
+use crate::result::{Cost, Count, CountsOf, Failure, Group, HANDED, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
 use crate::traffic::Frames;
 use crate::watch::Watch;
@@ -46,19 +46,19 @@ fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transact
 
 /// The outcome, under the names of results.
 fn measured(setup: &Setup, v: &Values, o: Outcome) -> Measured {
-    let seconds = o.elapsed.as_secs_f64();
-    let by_time = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
-    let rate = |name, about, value| Rate { name, about, value };
-    let busy = o.busy.map(|b| by_time(b.as_secs_f64()));
+    let s = &o.steady;
+    let by_time = |n: f64| s.by_time(n);
+    let rate = |name, about: &'static str, value| Rate { name, about: about.into(), value };
+    let busy = s.busy.map(|b| by_time(b.as_secs_f64()));
     let rates = vec![
-        rate("packets_per_s", "frames received or sent, or transactions", by_time(o.packets as f64)),
-        rate("payload_bits_per_s", "TCP payload, or frames", by_time(8.0 * o.payload as f64)),
-        rate("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", by_time(8.0 * o.wire.0 as f64)),
-        rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", by_time(8.0 * o.wire.1 as f64)),
-        rate("rx_interrupts_per_s", "interrupts of reception", by_time(o.interrupts[0] as f64)),
-        rate("tx_interrupts_per_s", "interrupts of transmission", by_time(o.interrupts[1] as f64)),
-        rate("polls_per_s", "polls made", by_time(o.polls as f64)),
-        rate("cpu_busy_share", "of all the platform's cores", (busy[0] + busy[1]) / setup.cores as f64),
+        rate("packets_per_s", "frames received or sent, or transactions", s.window.rate()),
+        rate("payload_bits_per_s", "TCP payload, or frames", by_time(8.0 * s.payload as f64)),
+        rate("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", by_time(8.0 * s.wire.0 as f64)),
+        rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", by_time(8.0 * s.wire.1 as f64)),
+        rate("rx_interrupts_per_s", "interrupts of reception", by_time(s.interrupts[0] as f64)),
+        rate("tx_interrupts_per_s", "interrupts of transmission", by_time(s.interrupts[1] as f64)),
+        rate("polls_per_s", "polls made", by_time(s.polls as f64)),
+        Rate::of_cores(format!("of the platform's {} cores", setup.cores), s.busy_share() / setup.cores as f64),
         rate("irq_core_busy_share", "of the core with interrupts and softirq", busy[0]),
         rate("app_core_busy_share", "of the core with applications", busy[1]),
         rate("read_bus_busy_share", "of the clocks of read data", o.bus_share[0]),
@@ -73,6 +73,11 @@ fn measured(setup: &Setup, v: &Values, o: Outcome) -> Measured {
     Measured {
         packets: o.packets,
         elapsed: o.elapsed,
+        window: o.steady.window,
+        counts_of: match v.word("traffic.kind") {
+            "pktgen" | "pcap" => CountsOf::Run,
+            _ => CountsOf::Window,
+        },
         rates,
         counts,
         costs: Cost::of(&o.work, (stores, o.stalled), v.number("cpu.frequency")),

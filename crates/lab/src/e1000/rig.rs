@@ -4,7 +4,7 @@ use super::settings::{self, BUS, CPU, DRIVER, KIND, NIC};
 use super::{Outcome, Setup, Slot};
 use crate::fault;
 use crate::key::Values;
-use crate::result::{Cost, Count, Failure, Group, HANDED, Measured, Rate};
+use crate::result::{Cost, Count, CountsOf, Failure, Group, HANDED, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
 use crate::traffic::Frames;
 use crate::watch::Watch;
@@ -43,17 +43,21 @@ fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transact
 
 /// The outcome, under the names of results.
 fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
-    let seconds = o.elapsed.as_secs_f64();
-    let by_time = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
-    let rate = |name, about, value| Rate { name, about, value };
+    let s = &o.steady;
+    let by_time = |n: f64| s.by_time(n);
+    let rate = |name, about: &'static str, value| Rate { name, about: about.into(), value };
+    let what = if o.payload > 0 { "frames with data, or transactions" } else { "packets sent" };
     let mut rates = vec![
-        rate("packets_per_s", "frames with data, transactions, or packets sent", by_time(o.packets as f64)),
-        rate("payload_bits_per_s", "TCP payload that arrived", by_time(8.0 * o.payload as f64)),
-        rate("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", by_time(8.0 * o.wire.0 as f64)),
-        rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", by_time(8.0 * o.wire.1 as f64)),
-        rate("interrupts_per_s", "interrupts taken", by_time(o.interrupts as f64)),
-        rate("polls_per_s", "polls made", by_time(o.polls as f64)),
-        rate("cpu_busy_share", "of all cores' time", by_time(o.busy.as_secs_f64()) / o.cores as f64),
+        rate("packets_per_s", what, s.window.rate()),
+        rate("payload_bits_per_s", "TCP payload that arrived", by_time(8.0 * s.payload as f64)),
+        rate("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", by_time(8.0 * s.wire.0 as f64)),
+        rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", by_time(8.0 * s.wire.1 as f64)),
+        rate("interrupts_per_s", "interrupts taken", by_time(s.interrupts[0] as f64)),
+        rate("polls_per_s", "polls made", by_time(s.polls as f64)),
+        Rate::of_cores(
+            if o.cores > 1 { "of the core with interrupts and that with applications" } else { "of its one core" },
+            s.busy_share() / o.cores as f64,
+        ),
     ];
     match (&setup.slot, &o.bus_share[..]) {
         (Slot::Express(..), [down, up]) => {
@@ -71,6 +75,9 @@ fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
     Measured {
         packets: o.packets,
         elapsed: o.elapsed,
+        window: o.steady.window,
+        // A load of packets is counted from its first to its last.
+        counts_of: if o.payload > 0 { CountsOf::Window } else { CountsOf::Run },
         rates,
         counts,
         costs: Cost::of(&o.work, (stores, o.stalled), ghz),

@@ -17,12 +17,13 @@ use crate::result::{Failure, work_of};
 use crate::traffic::tcp::Hosts;
 use crate::traffic::tcp::frame::{ACK, Header, Station, TCP};
 use crate::watch::Watch;
+use crate::window::{Marks, Window};
 use doorbell_bus::Bus;
 use doorbell_bus::trace::Call;
 use doorbell_drivers::ibmveth::{Ibmveth, Stats, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
 use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece, Todo};
-use doorbell_seam::{Buf, Exhausted, Host, Place, Span};
+use doorbell_seam::{Buf, Exhausted, Host, Place, Span, Time};
 
 /// How a large send leaves its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +143,8 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
     let before = (m.bus.ledger(), work_of(&m), m.stalled(), look(&client, &server.veth, &m));
     crate::trace::begin(&mut m, watch);
     let (mut busy, mut polls, mut interrupts, mut payload) = ([Span::ZERO; 2], 0, 0, 0);
+    // Each send is measured by itself: its sender's time is all the time there is.
+    let mut looks: Marks = vec![(Time::ZERO, 0)];
     let mut at = m.now();
     for i in 0..load.packets {
         m.enter(SERVER);
@@ -155,6 +158,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
             Tx::Busy(p) | Tx::Dropped(p) => p.release(&mut m),
         }
         busy[SERVER] += m.now().since(begin);
+        looks.push((Time::ZERO + busy[SERVER], i + 1));
         let mut up = Up::default();
         server.veth.reclaim(&mut m, &mut up);
         up.sent.into_iter().for_each(|b| m.release(b));
@@ -182,6 +186,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
     let mut o = Outcome {
         packets: load.packets,
         elapsed: busy[SERVER],
+        window: Window::given(Time::ZERO, &looks, true),
         payload,
         wire: (0, 0),
         ledger: m.bus.ledger().since(&before.0),

@@ -5,7 +5,7 @@ use super::settings::{self, CALLS, CPU, DRIVER, PORT, TRAFFIC};
 use super::{BridgeCounters, Outcome, PortStats};
 use crate::fault;
 use crate::key::Values;
-use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
+use crate::result::{Cost, Count, CountsOf, Failure, Group, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
 use crate::traffic::Frames;
 use crate::watch::Watch;
@@ -58,7 +58,7 @@ fn measured(ghz: f64, o: Outcome) -> Measured {
     let seconds = o.elapsed.as_secs_f64();
     let by_time = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
     let by_packet = |n: f64| if o.packets > 0 { n / o.packets as f64 } else { 0.0 };
-    let rate = |name, about, value| Rate { name, about, value };
+    let rate = |name, about: &'static str, value| Rate { name, about: about.into(), value };
     let interrupts: u64 = o.interrupts.iter().sum();
     let rates = vec![
         rate("packets_per_s", "frames with data on the wire, transactions, or large sends", by_time(o.packets as f64)),
@@ -67,7 +67,11 @@ fn measured(ghz: f64, o: Outcome) -> Measured {
         rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", by_time(8.0 * o.wire.1 as f64)),
         rate("interrupts_per_s", "interrupts taken, of both partitions", by_time(interrupts as f64)),
         rate("polls_per_s", "polls made", by_time(o.polls as f64)),
-        rate("client_busy_share", "of one core's time", by_time(o.busy[CLIENT].as_secs_f64())),
+        rate(
+            "client_busy_share",
+            "of one core's time, of the client's one or two",
+            by_time(o.busy[CLIENT].as_secs_f64()),
+        ),
         rate("server_busy_share", "of its core's time", by_time(o.busy[SERVER].as_secs_f64())),
         rate("client_ns_a_packet", "time of its cores, calls included", by_packet(o.busy[CLIENT].as_ns_f64())),
         rate("server_ns_a_packet", "time of its core, calls included", by_packet(o.busy[SERVER].as_ns_f64())),
@@ -83,6 +87,8 @@ fn measured(ghz: f64, o: Outcome) -> Measured {
     Measured {
         packets: o.packets,
         elapsed: o.elapsed,
+        window: o.window,
+        counts_of: CountsOf::Window,
         rates,
         counts,
         costs: Cost::of(&o.work, (o.ledger.fences, o.stalled), ghz),

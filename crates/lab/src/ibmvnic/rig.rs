@@ -4,7 +4,7 @@ use super::Outcome;
 use super::settings::{self, CPU, DRIVER, HYPERVISOR, NIC, TRAFFIC};
 use crate::fault;
 use crate::key::Values;
-use crate::result::{Cost, Count, Failure, Group, Measured, Rate};
+use crate::result::{Cost, Count, CountsOf, Failure, Group, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
 use crate::traffic::Frames;
 use crate::watch::Watch;
@@ -43,7 +43,7 @@ fn transfer(_: &Values, _: Operation, _: u64, _: u32) -> Result<Transactions, St
 fn measured(v: &Values, o: Outcome) -> Measured {
     let seconds = o.elapsed.as_secs_f64();
     let by_time = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
-    let rate = |name, about, value| Rate { name, about, value };
+    let rate = |name, about: &'static str, value| Rate { name, about: about.into(), value };
     let of = |a: u64, b: u64| if b > 0 { a as f64 / b as f64 } else { 0.0 };
     let sent = o.counted(0, "tx_packets");
     let busy: f64 = o.busy.iter().map(|b| by_time(b.as_secs_f64())).sum();
@@ -72,7 +72,13 @@ fn measured(v: &Values, o: Outcome) -> Measured {
         ),
         rate("interrupts_per_s", "interrupts taken", by_time(o.interrupts as f64)),
         rate("polls_per_s", "polls made", by_time(o.polls as f64)),
-        rate("cpu_busy_share", "of all cores", busy / o.busy.len().max(1) as f64),
+        Rate::of_cores(
+            match o.busy.len() {
+                0..=1 => "of its one core".to_owned(),
+                n => format!("of the {n} cores, one for each queue"),
+            },
+            busy / o.busy.len().max(1) as f64,
+        ),
     ];
     let [driver, device] = o.counters;
     let mut counts = Count::of_ledger(&o.ledger);
@@ -82,6 +88,8 @@ fn measured(v: &Values, o: Outcome) -> Measured {
     Measured {
         packets: o.packets,
         elapsed: o.elapsed,
+        window: o.window,
+        counts_of: CountsOf::Window,
         rates,
         counts,
         costs: Cost::of(&o.work, (o.ledger.fences, o.stalled), v.number("cpu.frequency")),

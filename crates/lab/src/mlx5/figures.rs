@@ -7,7 +7,7 @@
 //! * Inbound bytes a packet are the ledger's, TLPs and DLLPs toward the device,
 //!   over the packets of a run at the published fixed rate; a utilization is those
 //!   bytes at that rate over the raw link.
-//! * Rates are packets over time of runs at full speed.
+//! * Rates are packets over time in the steady window of runs at full speed.
 //! * Instructions are those of our own driver alone, as Callgrind counts them;
 //!   the source's are of the whole kernel path, so only the differences compare.
 
@@ -115,7 +115,7 @@ fn measure(values: &Values, case: Case) -> Result<Seen, MeasureError> {
     let second = Span::from_ms(1000);
     Ok(Seen {
         inbound_bytes: (o.ledger.pcie_down_tlp_bytes + o.ledger.pcie_down_dllp_bytes) as f64 / o.packets as f64,
-        mpps: o.packets as f64 / o.elapsed.as_secs_f64() * 1e-6,
+        mpps: o.steady.window.rate() * 1e-6,
         raw_bytes_per_s: rules.raw_byte_time().capacity(second) as f64,
     })
 }

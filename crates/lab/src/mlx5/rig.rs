@@ -2,16 +2,14 @@
 
 use super::settings::{self, KIND, PLATFORM, RUN};
 use super::{Outcome, RunError, Setup};
-use crate::clock::link::on_wire;
 use crate::fault;
 use crate::key::Values;
 use crate::open;
-use crate::result::{Cost, Count, Failure, Group, HANDED, Measured, Rate};
+use crate::result::{Cost, Count, CountsOf, Failure, Group, HANDED, Measured, Rate};
 use crate::rig::{self, Rig, Transactions};
 use crate::traffic::Frames;
 use crate::watch::Watch;
 use doorbell_bus::pcie::{Operation, Rules, transactions};
-use doorbell_seam::Span;
 use std::sync::Arc;
 
 /// ConnectX on PCI Express.
@@ -43,18 +41,20 @@ fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transact
 
 /// The outcome, under the names of results.
 fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
-    let seconds = o.elapsed.as_secs_f64();
-    let by_time = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
-    let wire_bytes = on_wire((o.ledger.wire_frames, o.ledger.wire_bytes));
-    let busy = o.work.iter().map(|w| w.2).chain([o.stalled]).map(Span::as_secs_f64).sum::<f64>();
-    let rate = |name, about, value| Rate { name, about, value };
+    let s = &o.steady;
+    let by_time = |n: f64| s.by_time(n);
+    let rate = |name, about: &'static str, value| Rate { name, about: about.into(), value };
+    let whose = match setup.cores {
+        0..=1 => "of the one core that sends".to_owned(),
+        n => format!("of the {n} cores that send"),
+    };
     let rates = vec![
-        rate("packets_per_s", "packets sent", by_time(o.packets as f64)),
-        rate("frame_bits_per_s", "frames, without FCS", by_time(8.0 * o.ledger.wire_bytes as f64)),
-        rate("wire_bits_per_s", "frames with preamble, FCS and gap", by_time(8.0 * wire_bytes as f64)),
+        rate("packets_per_s", "packets sent", s.window.rate()),
+        rate("frame_bits_per_s", "frames, without FCS", by_time(8.0 * s.ledger.wire_bytes as f64)),
+        rate("wire_bits_per_s", "frames with preamble, FCS and gap", by_time(8.0 * s.wire.0 as f64)),
         rate("inbound_link_share", "bus toward the device, of the raw link", o.link_share.0),
         rate("outbound_link_share", "bus toward the host, of the raw link", o.link_share.1),
-        rate("cpu_busy_share", "of all cores' time", by_time(busy) / f64::from(setup.cores)),
+        Rate::of_cores(whose, s.busy_share() / f64::from(setup.cores.max(1))),
     ];
 
     let mut counts = Count::of_ledger(&o.ledger);
@@ -66,6 +66,8 @@ fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
     Measured {
         packets: o.packets,
         elapsed: o.elapsed,
+        window: o.steady.window,
+        counts_of: CountsOf::Run,
         rates,
         counts,
         costs,

@@ -43,6 +43,23 @@ pub enum Source {
 }
 
 impl Source {
+    /// The traffic begins at `at`: what is sent at a pace is due from then on.
+    pub fn start(&mut self, at: Time) {
+        match self {
+            Source::Pktgen(s) => s.start(at),
+            Source::Replay(s) => s.start(at),
+        }
+    }
+
+    /// Returns whether everything has been handed over.
+    #[inline(always)]
+    pub fn is_dry(&self) -> bool {
+        match self {
+            Source::Pktgen(s) => s.is_dry(),
+            Source::Replay(s) => s.is_dry(),
+        }
+    }
+
     /// Gives all buffers back. How many frames were skipped for want of memory or form.
     pub fn release<H: Host>(self, h: &mut H) -> u64 {
         match self {

@@ -1,8 +1,8 @@
 //! The packet generator: one UDP packet, over and over, as Linux's pktgen sends it.
 //!
 //! A burst is announced to the driver with "more" on all but its last packet. At
-//! a rate, bursts start at equal distances, and each core's first one at its own
-//! share of that distance, so that cores do not beat in step. At full speed the
+//! a rate, bursts start at equal distances from when the driver is open, and each core's first one at its
+//! own share of that distance, so that cores do not beat in step. At full speed the
 //! next burst starts when the last one has been queued.
 
 use super::{Next, Traffic};
@@ -29,6 +29,8 @@ pub struct Pktgen {
     in_burst: u32,
     left: u64,
     rate: Rate,
+    /// From the start of the traffic to the first burst.
+    first_burst: Span,
     next_burst: Time,
     cookie: u32,
     todo: Todo,
@@ -52,7 +54,7 @@ impl Pktgen {
         burst: u32,
         packets: u64,
         rate: Rate,
-        first_burst: Time,
+        first_burst: Span,
         buffers: u32,
         flow: u16,
         partial: bool,
@@ -76,10 +78,22 @@ impl Pktgen {
             in_burst: 0,
             left: packets,
             rate,
-            next_burst: first_burst,
+            first_burst,
+            next_burst: Time::ZERO + first_burst,
             cookie: 0,
             todo,
         })
+    }
+
+    /// The traffic begins at `at`: bursts are due from then on.
+    pub fn start(&mut self, at: Time) {
+        self.next_burst = at + self.first_burst;
+    }
+
+    /// Returns whether every packet has been handed over.
+    #[inline(always)]
+    pub fn is_dry(&self) -> bool {
+        self.left == 0
     }
 
     /// Gives the buffers back.

@@ -111,6 +111,8 @@ impl ReplayOptions {
 pub struct Replay {
     frames: Arc<Frames>,
     options: ReplayOptions,
+    /// When the traffic began: the first frame's time.
+    began: Time,
     /// Length of a round.
     span: Span,
     next: usize,
@@ -127,6 +129,7 @@ impl Replay {
     /// From the first frame.
     pub fn new(frames: Arc<Frames>, options: ReplayOptions) -> Replay {
         Replay {
+            began: Time::ZERO,
             span: frames.span(),
             frames,
             options,
@@ -140,6 +143,16 @@ impl Replay {
         }
     }
 
+    /// The traffic begins at `at`: at its own times, the first frame is due then.
+    pub fn start(&mut self, at: Time) {
+        self.began = at;
+    }
+
+    /// Returns whether every frame of every round has been handed over.
+    pub fn is_dry(&self) -> bool {
+        self.round >= self.options.rounds
+    }
+
     /// Gives the buffers back; how many frames were skipped.
     pub fn release<H: Host>(self, h: &mut H) -> u64 {
         for b in self.returned {
@@ -150,7 +163,7 @@ impl Replay {
 
     fn due(&self, i: usize, round: u32) -> Option<Time> {
         let (at, _) = self.frames.get(i)?;
-        Some(Time::ZERO + at + self.span * u64::from(round))
+        Some(self.began + at + self.span * u64::from(round))
     }
 
     /// What is sent after the frame at `next` in `round`.

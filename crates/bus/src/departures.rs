@@ -1,0 +1,72 @@
+//! When frames leave, at equal numbers of frames.
+
+use doorbell_seam::Time;
+
+/// Marks at which every other goes and their distance doubles.
+const MOST: usize = 256;
+
+/// The times of every so many-th frame's departure: a run of any length in a few hundred marks.
+#[derive(Debug)]
+pub(crate) struct Departures {
+    /// The frame whose departure is marked next.
+    pub(crate) next: u64,
+    stride: u64,
+    /// Frames before the marks began.
+    sent: u64,
+    marks: Vec<(Time, u64)>,
+}
+
+impl Departures {
+    /// No frame is marked.
+    pub(crate) const fn none() -> Departures {
+        Departures { next: u64::MAX, stride: 0, sent: 0, marks: Vec::new() }
+    }
+
+    /// Marks every `stride`-th frame after the first `sent`.
+    pub(crate) fn every(stride: u64, sent: u64) -> Departures {
+        let stride = stride.max(1);
+        Departures { next: sent + stride, stride, sent, marks: Vec::with_capacity(MOST) }
+    }
+
+    /// The times so far, each with the frames that had left since the marks began.
+    pub(crate) fn marks(&self) -> Vec<(Time, u64)> {
+        self.marks.iter().map(|(at, n)| (*at, n - self.sent)).collect()
+    }
+
+    /// The frame that is due leaves.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn mark(&mut self, at: Time) {
+        self.marks.push((at, self.next));
+        if self.marks.len() == MOST {
+            let mut odd = false;
+            self.marks.retain(|_| {
+                odd = !odd;
+                !odd
+            });
+            self.stride *= 2;
+        }
+        self.next += self.stride;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_stay_even_however_many_frames_leave() {
+        for frames in [1u64, 31, 32, 8191, 8192, 8193, 8224, 100_000] {
+            let mut d = Departures::every(32, 5);
+            for n in 6..=5 + frames {
+                if n == d.next {
+                    d.mark(Time::from_ps(n * 10));
+                }
+            }
+            let marks = d.marks();
+            assert!(marks.len() < MOST && marks.len() as u64 >= (frames / 32).min(MOST as u64 / 2), "{frames}");
+            assert!(marks.iter().all(|(at, n)| *at == Time::from_ps((n + 5) * 10)), "{frames}");
+            assert!(marks.windows(2).all(|m| m[1].1 - m[0].1 == d.stride), "{frames}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What is asked for at a pace is sent at that pace, counted from when the driver is open; and a rate is
+//! that of the steady part of a run, whatever its length.
+
+use doorbell_lab::result::Measured;
+use doorbell_lab::traffic::Frames;
+use doorbell_lab::window::Lack;
+use doorbell_lab::{Scenario, Unwatched};
+use doorbell_seam::Span;
+use std::sync::Arc;
+
+fn run_with(scenario: &str, sets: &[String], frames: Option<&Arc<Frames>>) -> Measured {
+    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    for s in sets {
+        plan.set(s).unwrap_or_else(|e| panic!("{e}"));
+    }
+    let m = (plan.rig.run)(&plan.values, frames, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
+    assert!(m.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.audit);
+    m
+}
+
+fn run(scenario: &str, sets: &[String]) -> Measured {
+    run_with(scenario, sets, None)
+}
+
+fn rate(m: &Measured, name: &str) -> f64 {
+    m.rates.iter().find(|r| r.name == name).unwrap_or_else(|| panic!("{name}")).value
+}
+
+fn near(got: f64, asked: f64, within: f64, what: &str) {
+    assert!((got / asked - 1.0).abs() < within, "{what}: {got} instead of {asked}");
+}
+
+/// Scenarios whose system has the packet generator.
+const GENERATORS: [&str; 3] = ["mlx5-pktgen-64", "e1000-pktgen", "axienet-saturated"];
+
+#[test]
+fn the_generator_keeps_its_rate_on_every_system() {
+    for scenario in GENERATORS {
+        for burst in [1, 8, 32] {
+            let asked = 10_000.0;
+            let mut sets: Vec<String> =
+                ["traffic.kind=pktgen", "traffic.rate=0.01", "traffic.packets=1000", "traffic.size=64"]
+                    .map(str::to_owned)
+                    .into();
+            sets.push(format!("traffic.burst={burst}"));
+            if scenario.starts_with("mlx5") {
+                sets.push("run.cores=2".to_owned());
+            }
+            let m = run(scenario, &sets);
+            let what = format!("{scenario}, bursts of {burst}");
+            near(rate(&m, "packets_per_s"), asked, 2e-3, &what);
+            assert!(m.window.is_steady() && m.window.error.unwrap() < 2e-3, "{what}: {:?}", m.window);
+            // From the first burst to the last; two cores' last bursts may be short.
+            let seconds = m.elapsed.as_secs_f64();
+            let least = (1000.0 - 2.0 * f64::from(burst)) / asked;
+            assert!((least..0.101).contains(&seconds), "{what}: {seconds} s");
+        }
+    }
+}
+
+#[test]
+fn a_capture_keeps_its_own_times_on_every_system() {
+    let mut frames = Frames::default();
+    let mut frame = [0; 100];
+    frame[12] = 0x08;
+    (0..200).for_each(|i| frames.push(Span::from_ms(i), &frame));
+    let frames = Arc::new(frames);
+    for scenario in GENERATORS {
+        let sets = ["traffic.kind=pcap", "traffic.times=own"].map(str::to_owned);
+        let m = run_with(scenario, &sets, Some(&frames));
+        near(rate(&m, "packets_per_s"), 1000.0, 1e-3, scenario);
+        near(m.elapsed.as_secs_f64(), 0.199, 5e-3, scenario);
+    }
+}
+
+#[test]
+fn paced_bursts_keep_their_distance_on_every_system() {
+    for scenario in ["axienet-paced", "ibmveth-paced", "ibmvnic-paced"] {
+        for way in ["send", "receive", "answer"] {
+            for every in [300, 1000] {
+                let sets = [format!("paced.way={way}"), format!("paced.every={every}"), "paced.burst=3".to_owned()];
+                let m = run(scenario, &sets);
+                near(rate(&m, "packets_per_s"), 3e6 / f64::from(every), 5e-3, &format!("{scenario} {way} {every}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tcp_source_keeps_its_rate_on_every_system() {
+    for (scenario, mbits) in [("e1000-send", 50.0), ("axienet-receive", 200.0), ("ibmveth-send", 100.0)] {
+        let m = run(scenario, &[format!("traffic.source_rate={mbits}")]);
+        near(rate(&m, "payload_bits_per_s"), mbits * 1e6, 0.01, scenario);
+    }
+}
+
+#[test]
+fn arrivals_load_the_wire_as_asked() {
+    let m = run("axienet-saturated", &["traffic.load=20".to_owned()]);
+    near(rate(&m, "wire_in_bits_per_s"), 2e8, 0.01, "a fifth of a gigabit");
+}
+
+#[test]
+fn a_rate_does_not_depend_on_the_length() {
+    for packets in [2_400, 24_000, 240_000] {
+        let m = run("mlx5-pktgen-64", &[format!("traffic.packets={packets}")]);
+        let error = m.window.error.unwrap();
+        near(rate(&m, "packets_per_s"), 36.864e6, error.min(0.02), &format!("{packets} packets, {error}"));
+        assert!(m.window.is_steady());
+    }
+}
+
+#[test]
+fn a_run_too_short_for_a_rate_says_so() {
+    let m = run("mlx5-pktgen-64", &["traffic.packets=240".to_owned()]);
+    assert_eq!((m.window.lacks, m.window.error, m.window.length()), (Some(Lack::Short), None, m.elapsed));
+    let m = run("e1000-send", &["traffic.duration=5".to_owned()]);
+    assert_eq!((m.window.lacks, m.window.error), (Some(Lack::Few), None));
+    let m = run("e1000-send", &["traffic.warmup=0".to_owned()]);
+    assert_eq!(m.window.lacks, Some(Lack::Start));
+}
+
+#[test]
+fn discarded_packets_were_not_sent() {
+    let m = run("mlx5-pktgen-64", &["traffic.packets=4800".to_owned(), "run.fault=link-flap@1us:100s".to_owned()]);
+    let count = |name: &str| m.counts.iter().find(|c| c.name == name).map_or(0, |c| c.value);
+    assert_eq!((m.packets, rate(&m, "packets_per_s"), m.window.lacks), (0, 0.0, Some(Lack::Nothing)));
+    assert_eq!((count("driver_packets"), count("device_discarded")), (4800, 4800));
+}
+
+#[test]
+fn a_busy_share_says_of_which_cores() {
+    let about = |scenario: &str, sets: &[&str]| {
+        let m = run(scenario, &sets.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
+        m.rates.iter().find(|r| r.name == "cpu_busy_share").unwrap().about.to_string()
+    };
+    let few = "traffic.packets=240";
+    assert_eq!(about("mlx5-pktgen-64", &[few]), "of the 24 cores that send");
+    assert_eq!(about("mlx5-single-stream", &[few]), "of the one core that sends");
+    assert_eq!(about("e1000-pktgen", &[few]), "of its one core");
+    assert_eq!(about("axienet-saturated", &[]), "of the platform's 4 cores");
+    assert_eq!(about("ibmvnic-transactions", &[]), "of the 16 cores, one for each queue");
+    assert_eq!(about("ibmveth-paced", &[]), "of its one core");
+}
