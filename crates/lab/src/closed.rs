@@ -17,6 +17,7 @@ use crate::fault::Alarms;
 use crate::histogram::Histogram;
 use crate::key::{Key, Values};
 use crate::result::{Series, Work, work_of};
+use crate::standstill::Cause;
 use crate::trace;
 use crate::traffic::tcp::{App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair};
 use crate::watch::Watch;
@@ -199,8 +200,8 @@ impl Load {
 /// Why a run did not come to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunError {
-    /// Nothing was under way, or an interrupt line that nobody serves.
-    Stuck(Stuck),
+    /// Nothing was under way, or an interrupt line that nobody serves; and what is known of the cause.
+    Stuck(Stuck, Cause),
     /// The connections did not close.
     Open,
     /// The receiver of the captured frames gave up.
@@ -212,10 +213,12 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            RunError::Stuck(Stuck::Nothing(at)) => {
-                write!(f, "connections wait for something that cannot come, at {at}")
+            RunError::Stuck(Stuck::Nothing(at), cause) => {
+                write!(f, "connections wait for something that cannot come, at {at}{cause}")
             }
-            RunError::Stuck(Stuck::Line(n)) => write!(f, "interrupt line {n} is high, and nobody cares"),
+            RunError::Stuck(Stuck::Line(n), cause) => {
+                write!(f, "interrupt line {n} is high, and nobody cares{cause}")
+            }
             RunError::Open => f.write_str("connections were still open ten minutes after their end"),
             RunError::Capture(why) => f.write_str(why),
             RunError::Stopped => f.write_str("stopped"),
@@ -437,7 +440,7 @@ where
     while marks.len() < 2 {
         let goal = if marks.is_empty() { from } else { to };
         let until = goal.min(at + SLICE);
-        schedule(m, &mut cpus, &mut stations, rules, until).map_err(RunError::Stuck)?;
+        schedule(m, &mut cpus, &mut stations, rules, until).map_err(|s| stuck(m, s, watch))?;
         at = until;
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
         if !watch.progress(at.since(begin).ps(), all) {
@@ -467,7 +470,7 @@ where
     let rules = &Rules { lingers: rules.watchdog.is_some(), ..*rules };
     loop {
         at += SLICE;
-        let end = schedule(m, &mut cpus, &mut stations, rules, at).map_err(RunError::Stuck)?;
+        let end = schedule(m, &mut cpus, &mut stations, rules, at).map_err(|s| stuck(m, s, watch))?;
         let done = end == End::Done || stations.iter().all(|s| s.endpoint.is_done());
         if done {
             // It may still be in the device.
@@ -523,6 +526,15 @@ pub(crate) fn alarms<Dr, E>(stations: &[Station<Dr, E>]) -> Alarms {
     let mut all = Alarms::default();
     stations.iter().filter_map(|s| s.watchdog.as_ref()).for_each(|w| all.add(w.alarms));
     all
+}
+
+/// A run that is stuck: what is known of the cause, and what led to it for whoever records.
+fn stuck<B: Bus, D>(m: &mut Machine<B, Wired<D, Hosts>>, s: Stuck, watch: &mut dyn Watch) -> RunError
+where
+    Wired<D, Hosts>: Device<B>,
+{
+    trace::end_wired(m, watch);
+    RunError::Stuck(s, Cause::of(m, None))
 }
 
 /// What is on its way to the wire leaves until `until`, and what was written arrives.

@@ -24,6 +24,7 @@ pub mod result;
 pub mod rig;
 pub mod scenario;
 pub mod schema;
+pub mod standstill;
 pub mod start;
 pub mod trace;
 pub mod traffic;

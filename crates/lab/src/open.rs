@@ -262,15 +262,19 @@ where
 {
     trace::begin(m, watch);
     let (mut steps, mut failed) = (0u64, None);
-    let ended = clock::run(m, cores, trouble.as_deref_mut(), |m| {
+    let stuck_or_ended = clock::run(m, cores, trouble.as_deref_mut(), |m| {
         steps += 1;
         if failed.is_none() {
             failed = m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).err();
         }
         let go_on = !steps.is_multiple_of(4096) || watch.progress(m.ledger().wire_frames, total);
         go_on && failed.is_none()
-    })
-    .map_err(Ended::Stuck)?;
+    });
+    if stuck_or_ended.is_err() {
+        // What led to it is what one wants to see.
+        trace::end(m, watch);
+    }
+    let ended = stuck_or_ended.map_err(Ended::Stuck)?;
     if let Some(why) = failed {
         return Err(Ended::Capture(why));
     }

@@ -6,6 +6,7 @@
 
 use crate::clock::napi::Stuck;
 use crate::histogram::Histogram;
+use crate::standstill::Cause;
 use crate::{closed, open};
 use doorbell_bus::machine::Done;
 use doorbell_bus::{Bus, Ledger, Machine};
@@ -40,7 +41,7 @@ impl From<closed::RunError> for Failure {
 
 impl From<Stuck> for Failure {
     fn from(e: Stuck) -> Failure {
-        closed::RunError::Stuck(e).into()
+        closed::RunError::Stuck(e, Cause::default()).into()
     }
 }
 
