@@ -97,11 +97,65 @@ fn places_that_cannot_be_written() {
     let run = |args: &[&str]| wrong_in(at, &RUN.iter().chain(args).copied().collect::<Vec<_>>());
     assert_snapshot!(run(&["--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
     assert_snapshot!(run(&["--capture", "d"]), @"doorbell: d: a capture can only replace a regular file, which this is not");
-    assert_snapshot!(run(&["--out", "nowhere/deep"]), @"doorbell: nowhere/deep: No such file or directory (os error 2)");
+    assert_snapshot!(run(&["--out", "file/deep"]), @"doorbell: file/deep: Not a directory (os error 20)");
     assert_snapshot!(run(&["--out", "file"]), @"doorbell: file: it exists and is not a directory");
-    assert_snapshot!(run(&["--out", "new", "--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
+    assert_snapshot!(run(&["--out", "new/and/deep", "--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
     assert_eq!(names(at), ["d", "file"]);
     assert_eq!(names(&at.join("d")), [""; 0]);
+    let made = doorbell_in(at, &[&RUN[..], &["--set", "traffic.packets=2400", "--out", "new/and/deep"]].concat());
+    assert_eq!((made.code, names(&at.join("new/and/deep"))), (0, vec!["result.json".to_owned()]), "{}", made.err);
+}
+
+/// What is set and has no effect is a mistake of whoever set it, however it was set.
+#[test]
+fn a_setting_without_effect_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    std::fs::write(at.join("f.pcap"), pcap(1, &[tcp(100), tcp(200)])).unwrap();
+    let replay = |args: &[&str]| wrong_in(at, &[args, &["--pcap", "f.pcap"]].concat());
+    assert_snapshot!(replay(&["sweep", "mlx5-replay", "--over", "run.cores=1,8"]), @"");
+    assert_snapshot!(replay(&["run", "mlx5-replay", "--set", "traffic.size=100"]), @"");
+    assert_snapshot!(replay(&["run", "e1000-pktgen", "--set", "traffic.rate=1"]), @"");
+    assert_snapshot!(replay(&["compare", "mlx5-replay", "--with", "traffic.packets=10"]), @"");
+    assert_snapshot!(replay(&["sweep", "mlx5-replay", "--over", "traffic.rounds=1,2", "--across", "traffic.checksum=on,off"]), @"");
+    assert_snapshot!(replay(&["judge", "mlx5-replay", "--by", "cycles", "--side", "a:traffic.packets=3", "--side", "b:driver.mpwqe=on"]), @"");
+    assert_snapshot!(set("traffic.gso=1448"), @"");
+    assert_snapshot!(set("run.watchdog=5"), @"");
+    assert_snapshot!(wrong(&["run", "e1000-send", "--set", "pcie.mps=256"]), @"");
+    assert_snapshot!(wrong(&["run", "axienet-receive", "--set", "driver.rx_frames=4"]), @"");
+    assert_snapshot!(wrong(&["run", "axienet-saturated", "--set", "traffic.hold=4"]), @"");
+    assert_snapshot!(wrong(&["run", "ibmveth-send", "--set", "traffic.pieces=4"]), @"");
+    assert_snapshot!(wrong(&["run", "ibmvnic-transactions", "--set", "traffic.other=100"]), @"");
+    let scenario = "name = \"s\"\nabout = \"s\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n\n[traffic]\nrounds = 3\n";
+    std::fs::write(at.join("s.toml"), scenario).unwrap();
+    assert_snapshot!(wrong_in(at, &["run", "s.toml"]), @"");
+    let budget = "scenario = \"mlx5-pktgen-64\"\n[set]\n\"traffic.mtu\" = 9000\n[budget]\npackets = 1\n";
+    std::fs::write(at.join("b.toml"), budget).unwrap();
+    assert_snapshot!(wrong_in(at, &["check", "b.toml"]), @"");
+    // The file's own, which a capture replaces; and one that has its effect on some of several runs.
+    assert_eq!(doorbell_in(at, &["run", "e1000-pktgen", "--pcap", "f.pcap"]).code, 0);
+    let some = [
+        "compare",
+        "mlx5-single-stream",
+        "--set",
+        "traffic.packets=640",
+        "--set",
+        "driver.sizing=fit",
+        "--with",
+        "driver.mpwqe=off",
+    ];
+    assert_eq!(doorbell(&some).code, 0);
+}
+
+#[test]
+fn a_sweep_takes_each_key_once() {
+    let sweep = |more: &[&str]| wrong(&[&["sweep", "mlx5-pktgen-64", "--over", "traffic.burst=1,2"], more].concat());
+    assert_snapshot!(sweep(&["--across", "traffic.burst=3,4"]), @"");
+    assert_snapshot!(sweep(&["--over", "traffic.burst=3,4"]), @"");
+    assert_snapshot!(sweep(&["--set", "traffic.burst=3"]), @"");
+    assert_snapshot!(sweep(&["--across", "driver.mpwqe"]), @"");
+    assert_snapshot!(sweep(&["--across", "driver.mpwqe=1..2"]), @"");
+    assert_snapshot!(sweep(&["--show", "speed_of_light"]), @"");
 }
 
 #[test]
@@ -109,7 +163,7 @@ fn transfers_that_have_no_meaning() {
     let t =
         |args: &[&str]| wrong(&["transfer", "--profile", "mlx5-gen3"].iter().chain(args).copied().collect::<Vec<_>>());
     assert_snapshot!(t(&["--read", "--at", "0x", "--bytes", "1"]), @"doorbell: --at 0x: allowed are 64-bit addresses, such as 0x100001e02");
-    assert_snapshot!(t(&["--read", "--at", "0xffffffffffffffff", "--bytes", "1"]), @"doorbell: --at 0xffffffffffffffff: allowed are 64-bit addresses, such as 0x100001e02");
+    assert_snapshot!(t(&["--read", "--at", "0xffffffffffffffff", "--bytes", "1"]), @"doorbell: --at 0xffffffffffffffff: 1 bytes from there end beyond the last 64-bit address; allowed is up to 0xfffffffffffffffe");
     assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "0"]), @"doorbell: `--bytes` cannot be 0 B; allowed: whole numbers from 1 to 16777216 B");
     assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "1ns"]), @"doorbell: `--bytes` cannot be in `ns`; allowed units: B, KiB, MiB");
     assert!(t(&["--at", "0", "--bytes", "1"]).contains("--read"), "one of the two is needed");

@@ -30,9 +30,9 @@ pub mod trace;
 pub mod traffic;
 mod watch;
 
-pub use input::{InputError, nearest};
+pub use input::{InputError, hint, nearest};
 pub use profile::Profile;
-pub use scenario::{Plan, Scenario};
+pub use scenario::{Plan, Scenario, Setting};
 pub use watch::{Unwatched, Watch};
 
 /// Every system whose published figures can be reproduced.

@@ -238,8 +238,14 @@ pub struct RunResult {
     pub scenario: String,
     /// The profile.
     pub profile: String,
+    /// SHA-256 of what the profile says, in hexadecimal.
+    pub profile_sha256: String,
     /// What was set on top of the two, as it was given.
     pub set: Vec<String>,
+    /// The value of every key in the end, with its unit.
+    pub settings: Vec<(&'static str, String)>,
+    /// SHA-256 of the capture that was sent, in hexadecimal, if one was.
+    pub capture_sha256: Option<String>,
     /// The seed.
     pub seed: u64,
     /// What came of it.
@@ -250,7 +256,7 @@ impl RunResult {
     /// One object:
     ///
     /// ```json
-    /// {"scenario", "profile", "set": […], "seed", "packets", "seconds", "rates": {…}, "ledger": {…}, "per_packet": {…},
+    /// {"scenario", "profile", "profile_sha256", "set": […], "settings": {…}, "capture_sha256", "seed", "packets", "seconds", "rates": {…}, "ledger": {…}, "per_packet": {…},
     ///  "latency_ns": {…}, "latency_of", "latency_histogram_ns": [[upto, count], …], "series": {…}, "audit": "ok" | [why]}
     /// ```
     ///
@@ -268,7 +274,10 @@ impl Serialize for RunResult {
         let mut out = s.serialize_map(None)?;
         out.serialize_entry("scenario", &self.scenario)?;
         out.serialize_entry("profile", &self.profile)?;
+        out.serialize_entry("profile_sha256", &self.profile_sha256)?;
         out.serialize_entry("set", &self.set)?;
+        out.serialize_entry("settings", &Object(self.settings.iter().map(|(k, v)| (k, v))))?;
+        out.serialize_entry("capture_sha256", &self.capture_sha256)?;
         out.serialize_entry("seed", &self.seed)?;
         out.serialize_entry("packets", &m.packets)?;
         out.serialize_entry("seconds", &m.elapsed.as_secs_f64())?;
@@ -322,12 +331,26 @@ mod tests {
             latency_of: HANDED,
             audit: vec!["one".into()],
         };
-        let r = RunResult { scenario: "x".into(), profile: "p".into(), set: vec![], seed: 3, measured: m };
+        let r = RunResult {
+            scenario: "x".into(),
+            profile: "p".into(),
+            profile_sha256: "ab".into(),
+            set: vec![],
+            settings: vec![("pcie.mps", "128 B".into())],
+            capture_sha256: None,
+            seed: 3,
+            measured: m,
+        };
         insta::assert_snapshot!(r.to_json(), @r#"
         {
           "scenario": "x",
           "profile": "p",
+          "profile_sha256": "ab",
           "set": [],
+          "settings": {
+            "pcie.mps": "128 B"
+          },
+          "capture_sha256": null,
           "seed": 3,
           "packets": 0,
           "seconds": 0.0,
