@@ -212,7 +212,7 @@ fn what_makes_no_sense_is_told_with_its_line() {
 fn an_update_with_settings_of_its_own_is_refused() {
     let budget = format!("{MLX5}[budget]\npackets = 4800\n");
     let message = refused(&budget, &["--update", "--set", "driver.mpwqe=off"]);
-    assert_snapshot!(message, @"");
+    assert_snapshot!(message, @"doorbell: --update: `driver.mpwqe` is off on the command line, but not in b.toml, whose next run would break what is written; put it under [set] there");
     // What the file says already may be said again.
     assert_eq!(check(&budget, &["--update", "--set", "run.cores=1"]).code, 0);
 }
@@ -233,12 +233,14 @@ fn a_report_of_another_run_is_refused() {
         doorbell_in(at, &["check", "b.toml", "--report", "r.json"])
     };
     assert_eq!(held(&["--pcap", "the-same.pcap"]).code, 0, "where it lies does not count");
-    assert_snapshot!(held(&["--pcap", "b.pcap"]).err, @"");
-    assert_snapshot!(held(&["--pcap", "a.pcap", "--rounds", "20"]).err, @"");
-    assert_snapshot!(held(&["--pcap", "a.pcap", "--set", "pcie.mps=128"]).err, @"");
+    let other = held(&["--pcap", "b.pcap"]);
+    assert_eq!(other.code, 2);
+    assert!(other.err.starts_with("doorbell: --report r.json: its capture is another: SHA-256 "), "{}", other.err);
+    assert_snapshot!(held(&["--pcap", "a.pcap", "--rounds", "20"]).err, @"doorbell: --report r.json: `traffic.rounds` was 20 rounds, but b.toml is about a run with 1 rounds");
+    assert_snapshot!(held(&["--pcap", "a.pcap", "--set", "pcie.mps=128"]).err, @"doorbell: --report r.json: `pcie.mps` was 128 B, but b.toml is about a run with 256 B");
     let text = std::fs::read_to_string(at.join("r.json")).unwrap();
     std::fs::write(at.join("r.json"), text.replace("\"mlx5-gen3\"", "\"mlx5-gen2\"")).unwrap();
-    assert_snapshot!(wrong_in(at, &["check", "b.toml", "--report", "r.json"]), @"");
+    assert_snapshot!(wrong_in(at, &["check", "b.toml", "--report", "r.json"]), @"doorbell: --report r.json: it is of a run on mlx5-gen2, but b.toml is about mlx5-gen3");
 }
 
 #[test]

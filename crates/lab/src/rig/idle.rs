@@ -1,6 +1,7 @@
 //! A key that is said to have no effect has none: nothing that a run measures follows it.
 
 use super::RIGS;
+use crate::key::Key;
 use crate::profile::{self, Profile};
 use crate::result::Measured;
 use crate::traffic::Frames;
@@ -66,21 +67,19 @@ fn a_key_without_effect_changes_nothing() {
     let (mut tried, mut wrong) = (0, Vec::new());
     for base in &plans {
         let before = measured(base, &frames).unwrap_or_else(|| panic!("{:?}", base.set));
-        for key in base.values.keys() {
-            if base.values.idle(key).is_none() || key.name == "traffic.file" {
-                continue;
-            }
-            for text in key.others().into_iter().rev().take(2) {
-                let mut plan = base.clone();
-                if plan.set(&format!("{}={text}", key.name)).is_err() {
-                    continue;
-                }
-                tried += 1;
-                // Some values do not go together with others, whether they have an effect or not.
-                if measured(&plan, &frames).is_some_and(|m| m != before) {
-                    wrong.push(format!("{} {:?}", plan.rig.name, plan.set));
-                }
-            }
+        let idle = |key: &&Key| base.values.idle(key).is_some() && key.name != "traffic.file";
+        let other = |key: &Key| Some(format!("{}={}", key.name, key.others().last()?));
+        let others: Vec<String> = base.values.keys().into_iter().filter(idle).filter_map(other).collect();
+        let after = |sets: &[String]| {
+            let mut plan = base.clone();
+            sets.iter().for_each(|s| plan.set(s).unwrap_or_else(|e| panic!("{e}")));
+            measured(&plan, &frames)
+        };
+        tried += others.len();
+        // All at once. If that is another run, or is refused, one by one.
+        if after(&others).as_ref() != Some(&before) {
+            let moves = |s: &&String| after(std::slice::from_ref(*s)).is_none_or(|m| m != before);
+            wrong.extend(others.iter().filter(moves).map(|s| format!("{} {:?}: {s}", base.rig.name, base.set)));
         }
     }
     assert!(tried > 500, "{tried}");
