@@ -221,6 +221,7 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
 
     #[inline(always)]
     fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
+        assert!(u64::from(offset) + size_of::<T>() as u64 <= u64::from(at.len()), "load outside the area");
         let bytes = self.port.at(at.addr() + u64::from(offset), size_of::<T>());
         match T::read_from_bytes(bytes) {
             Ok(v) => v,
@@ -230,7 +231,7 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
 
     #[inline(always)]
     fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
-        debug_assert!(offset as usize + size_of::<T>() <= at.len() as usize, "store outside the area");
+        assert!(u64::from(offset) + size_of::<T>() as u64 <= u64::from(at.len()), "store outside the area");
         self.port.at(at.addr() + u64::from(offset), size_of::<T>()).copy_from_slice(v.as_bytes());
     }
 

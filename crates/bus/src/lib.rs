@@ -44,7 +44,7 @@ pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Guard, Memory};
 pub use parallel::Pci;
 pub use partition::{Hypercalls, Hypervised, Partitions, Vio};
-pub use platform::{Mapping, Platform};
+pub use platform::{Mapping, Platform, Refused, Stray, Strays};
 pub use reorder::Reorder;
 pub use timeline::TimeLine;
 pub use trace::Trace;

@@ -7,6 +7,7 @@
 //! core could see one of its effects: before a register access and before a load
 //! from device-writable memory, if something is due by then.
 
+use crate::platform::Stray;
 use crate::trace::{Call, Lent, Step, What};
 use crate::{Ledger, Memory, Platform};
 use core::ops::Range;
@@ -271,6 +272,13 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         }
     }
 
+    /// The driver reaches beyond an area that is its own.
+    #[cold]
+    #[inline(never)]
+    fn stray(&mut self, store: bool, at: &Coherent, offset: u32, bytes: usize) {
+        self.bus.platform_mut().stray(Stray { store, offset, bytes, area: at.len() });
+    }
+
     fn memory(&mut self) -> &mut Memory {
         &mut self.bus.platform_mut().memory
     }
@@ -292,6 +300,12 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.note(began, || Step::Write(r, size));
         self.look_ahead();
     }
+}
+
+/// Whether so many bytes at `offset` are inside the area.
+#[inline(always)]
+fn holds(at: &Coherent, offset: u32, bytes: usize) -> bool {
+    u64::from(offset) + bytes as u64 <= u64::from(at.len())
 }
 
 impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
@@ -407,6 +421,10 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     #[inline]
     fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
         self.catch_up();
+        if !holds(at, offset, size_of::<T>()) {
+            self.stray(false, at, offset, size_of::<T>());
+            return T::new_zeroed();
+        }
         let bytes = self.memory().cpu(at.addr() + u64::from(offset), size_of::<T>());
         match T::read_from_bytes(bytes) {
             Ok(v) => v,
@@ -416,7 +434,9 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
 
     #[inline]
     fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
-        debug_assert!(offset as usize + size_of::<T>() <= at.len() as usize, "store outside the area");
+        if !holds(at, offset, size_of::<T>()) {
+            return self.stray(true, at, offset, size_of::<T>());
+        }
         self.memory().cpu(at.addr() + u64::from(offset), size_of::<T>()).copy_from_slice(v.as_bytes());
     }
 

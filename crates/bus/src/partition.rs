@@ -15,8 +15,8 @@
 use crate::trace::{Crossing, Link, Step, What};
 use crate::{Bus, Ledger, Machine, Platform, TimeLine};
 use doorbell_seam::{
-    Device, Direction, DmaFault, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova, Port, Reg, Span, Taken, Time,
-    Timed,
+    Device, Direction, DmaFault, Fact, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova, Port, Reg, Span, Taken,
+    Time, Timed,
 };
 
 /// A device in the hypervisor, as a [`Machine`] holds it.
@@ -148,6 +148,9 @@ impl<B: Bus, D: HcallDevice<B>> Hypercalls<B> for Hypervised<D> {
 impl<D: Timed> Timed for Hypervised<D> {
     fn next_due(&self) -> Option<Time> {
         self.0.next_due()
+    }
+    fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
+        self.0.diagnose(tell);
     }
 }
 

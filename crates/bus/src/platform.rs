@@ -16,8 +16,9 @@ use crate::fault::{Faults, Struck};
 use crate::tce::{Bill, Table};
 use crate::trace::{Trace, What as Noted};
 use crate::{Guard, Ledger, Memory};
-use doorbell_seam::{Coherent, Direction, DmaFault, Exhausted, Iova, MapFault, Span, Time};
+use doorbell_seam::{Coherent, Direction, DmaFault, DmaFaultKind, Exhausted, Iova, MapFault, Span, Time};
 use std::collections::VecDeque;
+use std::fmt;
 
 /// Where a mapped buffer lies for the device.
 #[derive(Debug)]
@@ -50,8 +51,69 @@ pub struct Platform {
     trace: Option<Box<Trace>>,
     /// What goes wrong, if anything is to.
     faults: Option<Box<Faults>>,
-    /// Coherent areas, by the device's addresses: rings, for the trace.
+    /// Coherent areas, by the device's addresses: rings, for the trace and the audit.
     shared: Vec<(Iova, u32)>,
+    /// The device's last access that was refused.
+    refused: Option<Refused>,
+    /// The CPU's accesses outside coherent areas.
+    strays: Strays,
+}
+
+/// An access of the device that was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// Its first byte.
+    pub at: Iova,
+    /// How many.
+    pub len: usize,
+    /// Which way.
+    pub dir: Direction,
+    /// Why.
+    pub fault: DmaFault,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.dir {
+            Direction::ToDevice => "a read",
+            Direction::FromDevice => "a write",
+        };
+        write!(f, "{what} of {} B at {:#x}: ", self.len, self.at.0)?;
+        match self.fault.kind {
+            DmaFaultKind::Unmapped => write!(f, "nothing is mapped at {:#x}", self.fault.at.0),
+            DmaFaultKind::Direction => write!(f, "{:#x} is mapped for the other direction only", self.fault.at.0),
+            DmaFaultKind::Injected => f.write_str("a fault that was asked for"),
+        }
+    }
+}
+
+/// An access of the CPU outside a coherent area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stray {
+    /// A store, or a load.
+    pub store: bool,
+    /// From the area's start.
+    pub offset: u32,
+    /// How many bytes.
+    pub bytes: usize,
+    /// Bytes of the area.
+    pub area: u32,
+}
+
+impl fmt::Display for Stray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.store { "a store" } else { "a load" };
+        write!(f, "{what} of {} B at offset {} of an area of {} B", self.bytes, self.offset, self.area)
+    }
+}
+
+/// Accesses of the CPU outside coherent areas. Nothing was read or written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Strays {
+    /// How many.
+    pub times: u64,
+    /// The first.
+    pub first: Option<Stray>,
 }
 
 #[derive(Debug)]
@@ -93,6 +155,8 @@ impl Platform {
             trace: None,
             faults: None,
             shared: Vec::new(),
+            refused: None,
+            strays: Strays::default(),
         }
     }
 
@@ -222,7 +286,34 @@ impl Platform {
     /// [`Platform::device_may_write`] as a bus asks it: a fault is counted.
     #[inline(always)]
     pub(crate) fn admit(&mut self, to: Iova, len: usize) -> Result<(), DmaFault> {
-        self.struck_at(to).and_then(|()| self.device_may_write(to, len)).inspect_err(|_| self.ledger.dma_faults += 1)
+        let admitted = self.struck_at(to).and_then(|()| self.device_may_write(to, len));
+        admitted.inspect_err(|fault| self.refuse(to, len, Direction::FromDevice, *fault))
+    }
+
+    /// An access of the device is refused.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, at: Iova, len: usize, dir: Direction, fault: DmaFault) {
+        self.ledger.dma_faults += 1;
+        self.refused = Some(Refused { at, len, dir, fault });
+    }
+
+    /// The device's last access that was refused, if one was.
+    pub fn refused(&self) -> Option<Refused> {
+        self.refused
+    }
+
+    /// The CPU reaches beyond a coherent area.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn stray(&mut self, stray: Stray) {
+        self.strays.times += 1;
+        self.strays.first.get_or_insert(stray);
+    }
+
+    /// The CPU's accesses outside coherent areas.
+    pub fn strays(&self) -> Strays {
+        self.strays
     }
 
     // ---- posted writes and messages ----
@@ -318,7 +409,9 @@ impl Platform {
     /// [`Platform::device_read`] as a bus makes it: a fault is counted.
     #[inline(always)]
     pub(crate) fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.struck_at(from).and_then(|()| self.device_read(from, into)).inspect_err(|_| self.ledger.dma_faults += 1)
+        let len = into.len();
+        let fetched = self.struck_at(from).and_then(|()| self.device_read(from, into));
+        fetched.inspect_err(|fault| self.refuse(from, len, Direction::ToDevice, *fault))
     }
 
     #[cold]
@@ -342,7 +435,7 @@ impl Platform {
     pub(crate) fn hypervisor_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         self.struck_at(from)
             .and_then(|()| self.hypervisor_reaches(from, into.len(), Direction::ToDevice))
-            .inspect_err(|_| self.ledger.dma_faults += 1)?;
+            .inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))?;
         if !self.in_flight.is_empty() {
             let mut own = false;
             let _ = self.pages(from, into.len(), Direction::ToDevice, |at, range| {

@@ -308,6 +308,9 @@ impl<H: Host> Host for Reorder<H> {
 
     fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
         self.turn();
+        if u64::from(offset) + size_of::<T>() as u64 > u64::from(at.len()) {
+            return self.inner.load(at, offset);
+        }
         let mut bytes = vec![0; size_of::<T>()];
         self.look(at, offset, &mut bytes);
         let start = at.addr() + u64::from(offset);
@@ -326,6 +329,9 @@ impl<H: Host> Host for Reorder<H> {
     }
 
     fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
+        if u64::from(offset) + size_of::<T>() as u64 > u64::from(at.len()) {
+            return self.inner.store(at, offset, v);
+        }
         self.hold(at, offset, v.as_bytes());
     }
 

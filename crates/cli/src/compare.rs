@@ -2,10 +2,11 @@
 
 use crate::args::{Compare, Format};
 use crate::output::print;
+use crate::plan::Plans;
 use crate::text::{Table, amount, heading, rate, rate_name, wrapped};
 use crate::{DONE, Error, MISSED, plan};
-use doorbell_lab::Plan;
 use doorbell_lab::result::{Group, Measured, Object, RunResult, rounded};
+use doorbell_lab::{Plan, Setting};
 use serde::Serialize;
 
 /// One number in both runs.
@@ -29,8 +30,12 @@ type Pairs = Vec<(String, Pair)>;
 
 pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
     let b = args.b.as_ref().unwrap_or(&args.a);
-    let plans = [plan::plan(&args.a, &args.changes, &[])?, plan::plan(b, &args.changes, &args.with)?];
-    let [a, b] = &plans;
+    let with: Vec<Setting> = args.with.iter().map(|w| Setting::given("--with", w)).collect();
+    let mut plans = Plans::default();
+    plans.add(&args.a, &args.changes, &[])?;
+    plans.add(b, &args.changes, &with)?;
+    let plans = plans.finish()?;
+    let [a, b] = &plans[..] else { unreachable!("two were added") };
     let results = [plan::execute(a, args.quiet)?, plan::execute(b, args.quiet)?];
     print(&match args.format {
         Format::Json => json(&plans, &results),
@@ -53,7 +58,7 @@ fn rates(m: &Measured) -> Vec<(&'static str, f64)> {
     m.rates.iter().map(|r| (r.name, rounded(r.value))).collect()
 }
 
-fn json(plans: &[Plan; 2], results: &[RunResult; 2]) -> String {
+fn json(plans: &[Plan], results: &[RunResult; 2]) -> String {
     #[derive(Serialize)]
     struct Side<'a> {
         scenario: &'a str,
@@ -93,7 +98,7 @@ fn json(plans: &[Plan; 2], results: &[RunResult; 2]) -> String {
 
 const NUMBER: usize = 12;
 
-fn table(plans: &[Plan; 2], results: &[RunResult; 2]) -> String {
+fn table(plans: &[Plan], results: &[RunResult; 2]) -> String {
     let mut text = heading("A and B, a packet");
     for (name, plan) in ["A", "B"].into_iter().zip(plans) {
         text += &format!(" {name}  {} on {}\n", plan.scenario, plan.profile);

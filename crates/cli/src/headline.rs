@@ -88,7 +88,7 @@ fn ran(scenario: &str, side: &str, more: &str, sets: &[Setting]) -> Result<Ran, 
         Failure::Input(what) => Error::input(format!("{scenario}: {what}")),
         Failure::Run(what) => Error { code: MISSED, what: format!("{scenario}: {what}") },
     })?;
-    Ok(Ran { result: plan::result(&plan, measured), plan })
+    Ok(Ran { result: plan::result(&plan, measured)?, plan })
 }
 
 impl Sides {

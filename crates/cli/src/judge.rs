@@ -12,12 +12,13 @@
 use crate::args::{Judge, SweepFormat};
 use crate::chart::{self, Chart, Line, Places};
 use crate::output::print;
+use crate::plan::{self, Plans};
 use crate::progress::Progress;
 use crate::sweep::{Number, Shown, render};
 use crate::text::amount;
-use crate::{DONE, Error, MISSED, plan};
-use doorbell_lab::Plan;
+use crate::{DONE, Error, MISSED};
 use doorbell_lab::result::{RunResult, rounded};
+use doorbell_lab::{Plan, Setting};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +31,8 @@ struct Side {
 
 impl Side {
     fn parse(text: &str) -> Result<Side, Error> {
-        let (name, sets) = text.split_once(": ").unwrap_or((text, text));
+        // What stands before a colon is a name where it sets nothing; a time span behind one is part of a value.
+        let (name, sets) = text.split_once(':').filter(|(name, _)| !name.contains('=')).unwrap_or((text, text));
         let sets: Vec<String> = sets.split(',').map(|s| s.trim().to_owned()).collect();
         if sets.iter().any(|s| !s.contains('=')) {
             let form = "expected key=value,… or a name before them, such as fixed: driver.controller=fixed";
@@ -76,16 +78,17 @@ pub(crate) fn judge(args: &Judge) -> Result<u8, Error> {
     let show: Vec<Shown<'_>> = args.show.iter().map(|t| Shown::parse(t)).collect();
     let seeds = args.seeds.as_deref().map(seeds).transpose()?;
     // Scenario by scenario, seed by seed, side by side.
-    let mut plans = Vec::new();
+    let mut plans = Plans::default();
     for scenario in &args.scenario {
         for seed in seeds.as_ref().map_or(vec![None], |s| s.iter().copied().map(Some).collect()) {
             for side in &sides {
-                let seed = seed.map(|n| format!("run.seed={n}"));
-                let sets: Vec<String> = side.sets.iter().cloned().chain(seed).collect();
-                plans.push(plan::plan(scenario, &args.changes, &sets)?);
+                let seed = seed.map(|n| Setting::at(format!("--seeds {n}"), format!("run.seed={n}")));
+                let sets = side.sets.iter().map(|s| Setting::given("--side", s));
+                plans.add(scenario, &args.changes, &sets.chain(seed).collect::<Vec<_>>())?;
             }
         }
     }
+    let plans = plans.finish()?;
     let progress = Progress::new(&args.scenario[0], args.quiet);
     let take = |r: &RunResult| -> Result<Seen, Error> {
         let m = &r.measured;

@@ -3,7 +3,7 @@
 use crate::args::{Format, List};
 use crate::output::print;
 use crate::{DONE, Error};
-use doorbell_lab::rig::RIGS;
+use doorbell_lab::rig::{RIGS, Rig};
 use doorbell_lab::{Profile, Scenario, profile, scenario};
 use serde::Serialize;
 
@@ -32,6 +32,9 @@ struct Setting {
     of: &'static str,
     allowed: String,
     default: Option<&'static str>,
+    /// Under which conditions it has an effect.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    needs: String,
     about: &'static str,
 }
 
@@ -74,20 +77,22 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
 }
 
 fn settings() -> Vec<Setting> {
-    let of = |keys: Vec<&'static doorbell_lab::key::Key>, of, system| {
+    let of = |keys: Vec<&'static doorbell_lab::key::Key>, of, rig: &'static Rig| {
+        let all = rig.keys();
         keys.into_iter().map(move |k| Setting {
-            system,
+            system: rig.name,
             key: k.name,
             of,
             allowed: k.allowed(),
             default: k.default.filter(|d| !d.is_empty()),
+            needs: k.conditions(&all),
             about: k.about,
         })
     };
-    RIGS.iter().flat_map(|r| of(r.scenario(), "scenario", r.name).chain(of(r.platform(), "profile", r.name))).collect()
+    RIGS.iter().flat_map(|r| of(r.scenario(), "scenario", r).chain(of(r.platform(), "profile", r))).collect()
 }
 
-/// Two lines a key: what it is, and what may stand there.
+/// Two lines a key: what it is, and what may stand there. A third, if it has an effect under conditions only.
 fn keys() -> String {
     let mut text = String::new();
     let mut section = ("", "");
@@ -99,6 +104,9 @@ fn keys() -> String {
         }
         let default = k.default.map_or(String::new(), |d| format!(" (default {d})"));
         text += &format!(" {:<25} {}\n {:25} {}{default}\n", k.key, k.about, "", k.allowed);
+        if !k.needs.is_empty() {
+            text += &format!(" {:25} where {}\n", "", k.needs);
+        }
     }
     text
 }

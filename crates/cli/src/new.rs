@@ -17,7 +17,7 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
         New::Budget { file, of } => {
             name(file.as_deref(), "")?;
             let of = beside(file.as_deref(), of);
-            let plan = plan::plan(&of, &Changes::default(), &[])?;
+            let plan = plan::plan(&of, &Changes::default())?;
             (file, budget(&of, &plan::execute(&plan, true)?)?)
         }
         New::Profile { file, from } => {

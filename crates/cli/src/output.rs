@@ -24,11 +24,12 @@ pub(crate) struct Capture {
     pub(crate) wire: InterfaceId,
 }
 
-/// A directory, made if it is not there.
+/// A directory, made with all above it that is not there.
 fn directory(dir: &Path) -> Result<Option<Made>, Error> {
-    match std::fs::create_dir(dir) {
-        Ok(()) => Ok(Some(Made(dir.to_owned()))),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(None),
+    let missing = dir.ancestors().take_while(|d| !d.as_os_str().is_empty() && !d.exists());
+    let made = Made(missing.map(Path::to_owned).collect());
+    match std::fs::create_dir_all(dir) {
+        Ok(()) => Ok(Some(made).filter(|m| !m.0.is_empty())),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             Err(Error::input(format!("{}: it exists and is not a directory", dir.display())))
         }
@@ -129,14 +130,16 @@ pub(crate) fn plain(e: &io::Error) -> String {
     text.split(" at path \"").next().unwrap_or(&text).to_owned()
 }
 
-/// A directory that was not there before.
+/// Directories that were not there before, the innermost first.
 #[derive(Debug)]
-struct Made(PathBuf);
+struct Made(Vec<PathBuf>);
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // Not empty, or gone: then it is somebody else's.
-        let _ = std::fs::remove_dir(&self.0);
+        for dir in &self.0 {
+            // Not empty, or gone: then it is somebody else's.
+            let _ = std::fs::remove_dir(dir);
+        }
     }
 }
 
@@ -176,6 +179,16 @@ impl Files {
         let Some((file, path)) = &mut self.trace else { return Ok(None) };
         let mut out = BufWriter::with_capacity(1 << 16, file);
         f(&mut out).and_then(|r| out.flush().map(|()| Some(r))).map_err(|e| told(path, &e))
+    }
+
+    /// Puts the trace alone in its place, of a run that has no result.
+    pub(crate) fn keep_trace(mut self) -> Result<(), Error> {
+        let Some((file, path)) = self.trace.take() else { return Ok(()) };
+        file.persist(&path).map_err(|e| told(&path, &e.error))?;
+        if let Some(made) = self.made.take().filter(|m| m.0.iter().any(|dir| path.starts_with(dir))) {
+            std::mem::forget(made);
+        }
+        Ok(())
     }
 
     /// Puts them in their places.

@@ -7,27 +7,70 @@ use crate::{Error, INTERRUPTED, MISSED};
 use doorbell_attach::pcap;
 use doorbell_lab::result::{Failure, Measured, RunResult};
 use doorbell_lab::traffic::Frames;
-use doorbell_lab::{InputError, Plan, Scenario};
+use doorbell_lab::{InputError, Plan, Scenario, Setting};
 use doorbell_seam::Span;
-use std::io::Write;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The scenario that `given` names, changed; `more` are settings of this one alone.
-pub(crate) fn plan(given: &str, changes: &Changes, more: &[String]) -> Result<Plan, Error> {
+/// The scenario that `given` names, changed.
+pub(crate) fn plan(given: &str, changes: &Changes) -> Result<Plan, Error> {
     let mut plan = Scenario::load(given)?.plan()?;
-    change(&mut plan, changes, more)?;
+    change(&mut plan, changes)?;
     Ok(plan)
 }
 
 /// Changes a plan as the arguments say.
-pub(crate) fn change(plan: &mut Plan, changes: &Changes, more: &[String]) -> Result<(), Error> {
+pub(crate) fn change(plan: &mut Plan, changes: &Changes) -> Result<(), Error> {
+    Ok(plan.layer(&settings(plan, changes)?)?)
+}
+
+/// The plans of several runs. A setting has to have an effect on at least one of those that it is given for.
+#[derive(Default)]
+pub(crate) struct Plans {
+    plans: Vec<Plan>,
+    /// Where a setting stands, and why it has had no effect so far; none where it has one.
+    idle: Vec<(String, Option<InputError>)>,
+}
+
+impl Plans {
+    /// The scenario that `given` names, changed; `more` are settings of this one alone.
+    pub(crate) fn add(&mut self, given: &str, changes: &Changes, more: &[Setting]) -> Result<(), Error> {
+        let mut plan = Scenario::load(given)?.plan()?;
+        let all = [settings(&plan, changes)?, more.to_vec()].concat();
+        let idle = plan.lay(&all)?;
+        for s in &all {
+            let why = idle.iter().find(|e| e.place == s.place);
+            match self.idle.iter_mut().find(|(place, _)| *place == s.place) {
+                Some((_, so_far)) => *so_far = so_far.take().filter(|_| why.is_some()),
+                None => self.idle.push((s.place.clone(), why.cloned())),
+            }
+        }
+        self.plans.push(plan);
+        Ok(())
+    }
+
+    /// All of them, in their order.
+    pub(crate) fn finish(self) -> Result<Vec<Plan>, Error> {
+        match self.idle.into_iter().find_map(|(_, why)| why) {
+            Some(why) => Err(why.into()),
+            None => Ok(self.plans),
+        }
+    }
+}
+
+/// What the arguments set, in its order.
+fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
+    let mut all = Vec::new();
     if let Some(file) = &changes.pcap {
-        let Some(file) = file.to_str() else {
+        let Some(name) = file.to_str() else {
             return Err(Error::input(format!("--pcap {}: the name is not UTF-8", file.display())));
         };
-        plan.set("traffic.kind=pcap")?;
-        plan.set(&format!("traffic.file={file}"))?;
+        let place = format!("--pcap {name}");
+        all.push(Setting::at(&*place, "traffic.kind=pcap"));
+        all.push(Setting::at(place, format!("traffic.file={name}")));
     }
     let flags = [
         ("--offload", "traffic.offload", &changes.offload),
@@ -37,26 +80,18 @@ pub(crate) fn change(plan: &mut Plan, changes: &Changes, more: &[String]) -> Res
     ];
     for (flag, key, value) in flags {
         let Some(value) = value else { continue };
-        if plan.capture().is_none() {
+        if plan.capture().is_none() && changes.pcap.is_none() {
             return Err(Error::input(format!("{flag} {value}: it is for captures; give one with --pcap FILE")));
         }
-        plan.set(&format!("{key}={value}")).map_err(|e| InputError::new(format!("{flag} {value}"), e.what))?;
+        all.push(Setting::at(format!("{flag} {value}"), format!("{key}={value}")));
     }
-    if let Some(seed) = changes.seed {
-        plan.set(&format!("run.seed={seed}")).map_err(|e| InputError::new(format!("--seed {seed}"), e.what))?;
-    }
+    all.extend(changes.seed.map(|seed| Setting::at(format!("--seed {seed}"), format!("run.seed={seed}"))));
     if !changes.fault.is_empty() {
-        let faults = changes.fault.join(",");
         let place = format!("--fault {}", changes.fault.join(" --fault "));
-        plan.set(&format!("run.fault={faults}")).map_err(|e| InputError::new(place, e.what))?;
+        all.push(Setting::at(place, format!("run.fault={}", changes.fault.join(","))));
     }
-    for set in &changes.sets {
-        plan.set(set)?;
-    }
-    for with in more {
-        plan.set(with).map_err(|e| InputError::new(e.place.replace("--set", "--with"), e.what))?;
-    }
-    Ok(())
+    all.extend(changes.sets.iter().map(|set| Setting::given("--set", set)));
+    Ok(all)
 }
 
 /// The frames of the plan's capture, if it sends one.
@@ -79,10 +114,45 @@ pub(crate) fn frames(plan: &Plan) -> Result<Option<Arc<Frames>>, Error> {
     Ok(Some(Arc::new(frames)))
 }
 
+/// SHA-256 of the capture that the plan sends, if it sends one.
+pub(crate) fn capture_sha256(plan: &Plan) -> Result<Option<String>, Error> {
+    let Some(file) = plan.capture().filter(|f| !f.is_empty()) else { return Ok(None) };
+    let told = |e: io::Error| Error::input(format!("{file}: {e}"));
+    let (mut from, mut block, mut hash) = (File::open(file).map_err(told)?, vec![0; 1 << 16], Sha256::new());
+    loop {
+        match from.read(&mut block).map_err(told)? {
+            0 => return Ok(Some(format!("{:x}", hash.finalize()))),
+            n => hash.update(&block[..n]),
+        }
+    }
+}
+
+/// SHA-256 of what the plan's profile says: a line `key=value` for each of its keys.
+fn profile_sha256(plan: &Plan) -> String {
+    let mut hash = Sha256::new();
+    for key in plan.rig.platform() {
+        hash.update(format!("{}={}\n", key.name, plan.platform.get(key.name)));
+    }
+    format!("{:x}", hash.finalize())
+}
+
+/// The value of every key, with its unit.
+pub(crate) fn values(plan: &Plan) -> Vec<(&'static str, String)> {
+    plan.values.iter().map(|(key, value)| (key.name, key.said(value))).collect()
+}
+
 /// A plan with what it measured.
-pub(crate) fn result(plan: &Plan, measured: Measured) -> RunResult {
-    let (scenario, profile, set) = (plan.scenario.clone(), plan.profile.clone(), plan.set.clone());
-    RunResult { scenario, profile, set, seed: plan.seed(), measured }
+pub(crate) fn result(plan: &Plan, measured: Measured) -> Result<RunResult, Error> {
+    Ok(RunResult {
+        scenario: plan.scenario.clone(),
+        profile: plan.profile.clone(),
+        profile_sha256: profile_sha256(plan),
+        set: plan.set.clone(),
+        settings: values(plan),
+        capture_sha256: capture_sha256(plan)?,
+        seed: plan.seed(),
+        measured,
+    })
 }
 
 /// Runs a plan that writes no file.
@@ -97,14 +167,17 @@ pub(crate) fn execute_with(
     interrupt: &Interrupt,
     quiet: bool,
 ) -> Result<RunResult, Error> {
-    let frames = frames(plan)?;
+    let (frames, recorded) = (frames(plan)?, recording.is_some());
     let mut observer = Observer { progress: Progress::new(&plan.scenario, quiet), capture, recording, interrupt };
     let measured = (plan.rig.run)(&plan.values, frames.as_ref(), &mut observer).map_err(|failure| match failure {
         Failure::Input(what) => Error::input(format!("{}: {what}", plan.scenario)),
         Failure::Run(_) if interrupt.came() => {
             Error { code: INTERRUPTED, what: "interrupted; nothing was written".to_owned() }
         }
-        Failure::Run(what) => Error { code: MISSED, what: format!("{}: {what}", plan.scenario) },
+        Failure::Run(what) => {
+            let hint = if recorded { "" } else { "\n  `doorbell run` with --trace FILE shows what led to it" };
+            Error { code: MISSED, what: format!("{}: {what}{hint}", plan.scenario) }
+        }
     })?;
-    Ok(result(plan, measured))
+    result(plan, measured)
 }

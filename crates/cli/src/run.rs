@@ -11,7 +11,7 @@ use doorbell_lab::window::Window;
 use std::io::Write;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
-    let plan = plan::plan(&args.scenario, &args.changes, &[])?;
+    let plan = plan::plan(&args.scenario, &args.changes)?;
     let port = (plan.rig.port_rate)(&plan.values);
     // Without files there is nothing to take away, and a signal ends the process as it always does.
     let interrupt = if args.out.is_some() || args.capture.is_some() || args.trace.is_some() {
@@ -21,8 +21,10 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     };
     let mut files = Files::begin(args.out.as_deref(), args.capture.as_deref(), args.trace.as_deref(), port)?;
     let mut recording = args.trace.as_ref().map(|_| Recording { packets: args.trace_packets, traced: None });
-    let result = plan::execute_with(&plan, (files.capture.as_mut(), recording.as_mut()), &interrupt, args.quiet)?;
-    if let Some(traced) = recording.and_then(|r| r.traced)
+    let result = plan::execute_with(&plan, (files.capture.as_mut(), recording.as_mut()), &interrupt, args.quiet);
+    let traced = recording.and_then(|r| r.traced);
+    let has_trace = traced.is_some();
+    if let Some(traced) = traced
         && let Some(written) = files.trace(|out| trace::write(&traced, port, out))?
         && written.cut
     {
@@ -30,6 +32,15 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
         let why = "more happens between them than it has room for";
         let _ = writeln!(std::io::stderr(), "doorbell: the trace ends early, with {packets} packets of {of}: {why}");
     }
+    let result = match result {
+        Ok(result) => result,
+        // A run that got stuck has no result, and what led to it is all there is to look at.
+        Err(e) if e.code == MISSED && has_trace => {
+            files.keep_trace()?;
+            return Err(e);
+        }
+        Err(e) => return Err(e),
+    };
     let json = result.to_json() + "\n";
     files.finish(&json)?;
     match args.format {

@@ -1,36 +1,43 @@
 //! `doorbell sweep`: one scenario over all combinations of some keys' values.
 //!
 //! Each combination of the `--over` keys is a row. With `--across` one more key's
-//! values stand side by side in a row; two of them also with their difference. What
+//! values stand side by side in a row; two of them also with their difference, the second less the first as in `compare`. What
 //! is shown is any number of a run's result, or a sum of such. People get rates in
 //! the units of `run`; programs get them as they are.
 
 use crate::args::{Sweep, SweepFormat};
 use crate::chart::{self, Chart, Line, Places};
 use crate::output::print;
+use crate::plan::{self, Plans};
 use crate::progress::Progress;
 use crate::text::{amount, people, rate_name};
-use crate::{DONE, Error, MISSED, plan};
+use crate::{DONE, Error, MISSED};
 use doorbell_lab::key::Value as Set;
 use doorbell_lab::result::{Measured, rounded};
-use doorbell_lab::{Plan, nearest};
+use doorbell_lab::{Plan, Setting, hint};
 use serde_json::{Map, Value, json};
 
 /// A key and the values that it takes.
 struct Axis {
+    /// How it was given.
+    option: &'static str,
     key: String,
     values: Vec<String>,
 }
 
 impl Axis {
-    fn parse(text: &str) -> Result<Axis, Error> {
-        let wrong = || Error::input(format!("`{text}`: expected key=value,value,… such as pcie.mps=128,256"));
+    fn parse(option: &'static str, text: &str) -> Result<Axis, Error> {
+        let wrong = || Error::input(format!("{option} {text}: expected key=value,value,… such as pcie.mps=128,256"));
         let (key, values) = text.split_once('=').ok_or_else(wrong)?;
         let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
         if key.trim().is_empty() || values.iter().any(String::is_empty) {
             return Err(wrong());
         }
-        Ok(Axis { key: key.trim().to_owned(), values })
+        Ok(Axis { option, key: key.trim().to_owned(), values })
+    }
+
+    fn setting(&self, value: &str) -> Setting {
+        Setting::given(self.option, &format!("{}={value}", self.key))
     }
 
     /// The key without its table, for a column's head.
@@ -86,8 +93,7 @@ impl<'a> Shown<'a> {
         let mut sum: Option<Number> = None;
         for name in &self.names {
             let Some(n) = all.iter().find(|n| n.name == *name).cloned() else {
-                let hint = nearest(name, all.iter().map(|n| n.name.as_str()));
-                let hint = hint.map_or(String::new(), |n| format!("; the nearest is `{n}`"));
+                let hint = hint(name, all.iter().map(|n| n.name.as_str()));
                 return Err(Error::input(format!("--show {}: a run has no number `{name}`{hint}", self.text)));
             };
             sum = Some(match sum {
@@ -127,25 +133,27 @@ fn combinations(axes: &[Axis]) -> Vec<Vec<&str>> {
 }
 
 pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
-    let over = args.over.iter().map(|t| Axis::parse(t)).collect::<Result<Vec<_>, _>>()?;
-    let across = args.across.as_deref().map(Axis::parse).transpose()?;
+    let over = args.over.iter().map(|t| Axis::parse("--over", t)).collect::<Result<Vec<_>, _>>()?;
+    let across = args.across.as_deref().map(|t| Axis::parse("--across", t)).transpose()?;
+    once(over.iter().chain(&across), &args.changes.sets)?;
     let shown: Vec<Shown<'_>> = args.show.iter().map(|text| Shown::parse(text)).collect();
     let rows = combinations(&over);
-    let columns = across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((&a.key, v))).collect());
+    let columns = across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((a, v))).collect());
     if args.format == SweepFormat::Svg {
         drawable(shown.len(), rows.len() / over.last().map_or(1, |a| a.values.len()) * columns.len())?;
     }
     let (mut done, total) = (0, (rows.len() * columns.len()) as u64);
 
     // All plans first: a wrong value in the last combination is known before the first has run.
-    let mut plans = Vec::new();
+    let mut plans = Plans::default();
     for row in &rows {
         for column in &columns {
-            let mut sets: Vec<String> = over.iter().zip(row).map(|(a, v)| format!("{}={v}", a.key)).collect();
-            sets.extend(column.iter().map(|(k, v)| format!("{k}={v}")));
-            plans.push(plan::plan(&args.scenario, &args.changes, &sets)?);
+            let mut sets: Vec<Setting> = over.iter().zip(row).map(|(a, v)| a.setting(v)).collect();
+            sets.extend(column.iter().map(|(a, v)| a.setting(v)));
+            plans.add(&args.scenario, &args.changes, &sets)?;
         }
     }
+    let plans = plans.finish()?;
     let progress = Progress::new(&args.scenario, args.quiet);
     let mut sound = true;
     let mut table = Vec::new();
@@ -202,8 +210,8 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
                             if shown.len() == 1 { format!("{} {v}", a.short()) } else { what.with_unit(n, v) }
                         };
                         heads.extend(a.values.iter().map(|v| label(v)));
-                        if a.values.len() == 2 {
-                            heads.push("difference".to_owned());
+                        if let [first, second] = &a.values[..] {
+                            heads.push(format!("{second} - {first}"));
                         }
                     }
                 }
@@ -214,7 +222,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
                     let values = cells(i, s);
                     line.extend(values.iter().map(|n| amount(n.shown)));
                     if let ([a, b], Some(_)) = (values.as_slice(), &across) {
-                        line.push(amount(rounded(a.shown - b.shown)));
+                        line.push(amount(rounded(b.shown - a.shown)));
                     }
                 }
                 line
@@ -230,6 +238,23 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     };
     print(&text)?;
     Ok(if sound { DONE } else { MISSED })
+}
+
+/// A key that is set twice would have only its last value, and the table would name the others too.
+fn once<'a>(axes: impl Iterator<Item = &'a Axis>, sets: &[String]) -> Result<(), Error> {
+    let mut seen: Vec<&Axis> = Vec::new();
+    for axis in axes {
+        let key = &axis.key;
+        if let Some(before) = seen.iter().find(|a| a.key == *key) {
+            let what = format!("{} has it already, and a run has one value of it", before.option);
+            return Err(Error::input(format!("{} {key}={}: {what}", axis.option, axis.values.join(","))));
+        }
+        if let Some(set) = sets.iter().find(|s| s.split_once('=').is_some_and(|(name, _)| name.trim() == key)) {
+            return Err(Error::input(format!("--set {set}: {} gives every run a value of it", axis.option)));
+        }
+        seen.push(axis);
+    }
+    Ok(())
 }
 
 /// Whether a chart has room for so much.

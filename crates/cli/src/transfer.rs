@@ -32,8 +32,15 @@ pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
         Value::Word(_) | Value::Text(_) => return Err(Error::input("--bytes: not a number")),
     };
     let at = address(&args.at)
-        .filter(|at| at.checked_add(u64::from(bytes)).is_some())
         .ok_or_else(|| Error::input(format!("--at {}: allowed are 64-bit addresses, such as 0x100001e02", args.at)))?;
+    if at.checked_add(u64::from(bytes)).is_none() {
+        let what = format!("{bytes} bytes from there end beyond the last 64-bit address");
+        return Err(Error::input(format!(
+            "--at {}: {what}; allowed is up to {:#x}",
+            args.at,
+            u64::MAX - u64::from(bytes)
+        )));
+    }
     let what = if args.read { Operation::Read } else { Operation::Write };
     let lines = (profile.rig.transfer)(&profile.values, what, at, bytes).map_err(Error::input)?.map(|t| Line {
         address: format!("{:#x}", t.addr),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Ran, doorbell, doorbell_in, wrong_in};
+use common::{Ran, doorbell, doorbell_in, pcap, tcp, wrong_in};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -171,7 +171,7 @@ fn what_makes_no_sense_is_told_with_its_line() {
     assert_snapshot!(b("pcie_read_bytes = 1"), @"doorbell: b.toml:6: a result of mlx5-pktgen-64 has no number `pcie_read_bytes`; the nearest is `per_packet.pcie_read_bytes`");
     assert_snapshot!(b("\"per_packet.pcie_down_tlp_bytes+pcie_down_dlp_bytes\" = 1"), @"doorbell: b.toml:6: a result of mlx5-pktgen-64 has no number `per_packet.pcie_down_dlp_bytes`; the nearest is `per_packet.pcie_down_dllp_bytes`");
     assert_snapshot!(b("\"per_packet.maps\" = \"few\""), @"doorbell: b.toml:6: `per_packet.maps` must be a number (a ceiling) or { max = N }, { min = N }, { min = N, max = M }, { exact = N }");
-    assert_snapshot!(b("\"per_packet.maps\" = { most = 3 }"), @"doorbell: b.toml:6: `per_packet.maps` has `most`; the nearest is `max`; allowed: max, min, exact");
+    assert_snapshot!(b("\"per_packet.maps\" = { most = 3 }"), @"doorbell: b.toml:6: `per_packet.maps` has `most`; allowed: max, min, exact");
     assert_snapshot!(b("\"per_packet.maps\" = { min = 3, max = 2 }"), @"doorbell: b.toml:6: `per_packet.maps` has min 3, which is more than max 2");
     assert_snapshot!(b("\"per_packet.maps\" = { exact = 3, max = 2 }"), @"doorbell: b.toml:6: `per_packet.maps` has `exact` beside another bound");
     assert_snapshot!(b("\"per_packet.maps\" = {}"), @"doorbell: b.toml:6: `per_packet.maps` must be a number (a ceiling) or { max = N }, { min = N }, { min = N, max = M }, { exact = N }");
@@ -206,6 +206,41 @@ fn what_makes_no_sense_is_told_with_its_line() {
     assert_snapshot!(refused(&fine, &["--report", "r.json"]), @"doorbell: --report r.json: No such file or directory (os error 2)");
     assert_snapshot!(refused(&fine, &["--report", "r.json", "--seed", "1"]), @"doorbell: --report: what has been measured can no longer be changed by --set, --seed, --pcap");
     assert_snapshot!(wrong_in(Path::new("."), &["check", "nowhere.toml"]), @"doorbell: nowhere.toml: No such file or directory (os error 2)");
+}
+
+#[test]
+fn an_update_with_settings_of_its_own_is_refused() {
+    let budget = format!("{MLX5}[budget]\npackets = 4800\n");
+    let message = refused(&budget, &["--update", "--set", "driver.mpwqe=off"]);
+    assert_snapshot!(message, @"doorbell: --update: `driver.mpwqe` is off on the command line, but not in b.toml, whose next run would break what is written; put it under [set] there");
+    // What the file says already may be said again.
+    assert_eq!(check(&budget, &["--update", "--set", "run.cores=1"]).code, 0);
+}
+
+#[test]
+fn a_report_of_another_run_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    std::fs::write(at.join("a.pcap"), pcap(1, &[tcp(100), tcp(200)])).unwrap();
+    std::fs::write(at.join("b.pcap"), pcap(1, &[tcp(100), tcp(201)])).unwrap();
+    std::fs::copy(at.join("a.pcap"), at.join("the-same.pcap")).unwrap();
+    let budget = "scenario = \"mlx5-replay\"\n[set]\ntraffic.file = \"a.pcap\"\n[budget]\npackets = 2\n";
+    std::fs::write(at.join("b.toml"), budget).unwrap();
+    let held = |more: &[&str]| {
+        let ran = doorbell_in(at, &[&["run", "mlx5-replay", "--format", "json", "--quiet"], more].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        std::fs::write(at.join("r.json"), ran.out).unwrap();
+        doorbell_in(at, &["check", "b.toml", "--report", "r.json"])
+    };
+    assert_eq!(held(&["--pcap", "the-same.pcap"]).code, 0, "where it lies does not count");
+    let other = held(&["--pcap", "b.pcap"]);
+    assert_eq!(other.code, 2);
+    assert!(other.err.starts_with("doorbell: --report r.json: its capture is another: SHA-256 "), "{}", other.err);
+    assert_snapshot!(held(&["--pcap", "a.pcap", "--rounds", "20"]).err, @"doorbell: --report r.json: `traffic.rounds` was 20 rounds, but b.toml is about a run with 1 rounds");
+    assert_snapshot!(held(&["--pcap", "a.pcap", "--set", "pcie.mps=128"]).err, @"doorbell: --report r.json: `pcie.mps` was 128 B, but b.toml is about a run with 256 B");
+    let text = std::fs::read_to_string(at.join("r.json")).unwrap();
+    std::fs::write(at.join("r.json"), text.replace("\"mlx5-gen3\"", "\"mlx5-gen2\"")).unwrap();
+    assert_snapshot!(wrong_in(at, &["check", "b.toml", "--report", "r.json"]), @"doorbell: --report r.json: it is of a run on mlx5-gen2, but b.toml is about mlx5-gen3");
 }
 
 #[test]

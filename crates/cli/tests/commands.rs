@@ -129,6 +129,7 @@ fn run_json_has_its_shape_and_counts_agree() {
     let r = json(&["run", "mlx5-pktgen-64", "--set", "traffic.packets=24000", "--seed", "7"]);
     let members = [
         "audit",
+        "capture_sha256",
         "counts_of",
         "latency_histogram_ns",
         "latency_ns",
@@ -137,6 +138,7 @@ fn run_json_has_its_shape_and_counts_agree() {
         "packets",
         "per_packet",
         "profile",
+        "profile_sha256",
         "rates",
         "rates_error",
         "scenario",
@@ -144,6 +146,7 @@ fn run_json_has_its_shape_and_counts_agree() {
         "seed",
         "series",
         "set",
+        "settings",
         "window",
     ];
     assert_eq!(keys(&r), members);
@@ -151,6 +154,7 @@ fn run_json_has_its_shape_and_counts_agree() {
     assert_eq!((&window["steady"], &window["note"], &r["counts_of"]), (&true.into(), &Value::Null, &"run".into()));
     assert!(window["packets"].as_u64().unwrap() < 24_000 && window["start_ns"].as_f64().unwrap() > 0.0, "{window}");
     assert!((r["rates"]["packets_per_s"].as_f64().unwrap() - 36.864e6).abs() < error, "{error}");
+    assert_eq!((&r["settings"]["pcie.mps"], &r["settings"]["run.seed"]), (&"256 B".into(), &"7".into()));
     assert_eq!((&r["scenario"], &r["seed"], &r["audit"]), (&"mlx5-pktgen-64".into(), &7.into(), &"ok".into()));
     assert_eq!(r["packets"], 24_000);
     assert_eq!(r["ledger"]["wire_frames"], 24_000);
@@ -226,10 +230,7 @@ const SWEEP: [&str; 8] = [
 fn a_sweep_shows_rates_in_the_units_of_run_and_gives_programs_the_number() {
     let show = ["--show", "payload_bits_per_s", "--show", "maps"];
     let text = good(&[&SWEEP[..], &show].concat());
-    assert!(
-        text.starts_with(" mss    payload on, Gbit/s  payload off, Gbit/s  difference  maps on  maps off"),
-        "{text}"
-    );
+    assert!(text.starts_with(" mss    payload on, Gbit/s  payload off, Gbit/s  off - on  maps on  maps off"), "{text}");
     let rows = json(&[&SWEEP[..], &show[..2]].concat());
     let (on, off) = (|v: &Value| v["on"].as_f64().unwrap(), |v: &Value| v["off"].as_f64().unwrap());
     let rate = &rows["rows"][2]["values"]["payload_bits_per_s"];
@@ -237,6 +238,11 @@ fn a_sweep_shows_rates_in_the_units_of_run_and_gives_programs_the_number() {
     let line: Vec<&str> = text.lines().nth(4).unwrap().split_whitespace().collect();
     let shown = |x: f64| format!("{:.3}", x / 1e9);
     assert_eq!(line[..3], ["1460", &shown(on(rate)), &shown(off(rate))]);
+    // The second less the first, as in a comparison.
+    let difference: f64 = line[3].parse().unwrap();
+    assert!(difference < 0.0 && (difference - (off(rate) - on(rate)) / 1e9).abs() < 2e-3, "{text}");
+    let compared = json(&["compare", "e1000-send", "--set", "traffic.duration=2", "--with", "driver.copy_align=on"]);
+    assert!(compared["rates"]["payload_bits_per_s"]["difference"].as_f64().unwrap() > 0.0, "on less off");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn settings_that_do_not_exist_or_fit() {
     assert_snapshot!(set("run.cores=25"), @"doorbell: mlx5-pktgen-64: `run.cores` is 25, but the platform has 24 (`cpu.cores`)");
     assert_snapshot!(set("nonsense"), @"doorbell: --set nonsense: expected key=value, such as pcie.memory_latency=300ns");
     assert_snapshot!(set("nic.max_wqe=512"), @"doorbell: mlx5-pktgen-64: the device lacks max_wqe_sz_sq, which the driver needs");
-    assert_snapshot!(wrong(&["run", "mlx5-pktgen-64", "--seed", "18446744073709551615"]), @"doorbell: --seed 18446744073709551615: `run.seed` cannot be 18446744073709552000; allowed: whole numbers from 0 to 9007199254740991");
+    assert_snapshot!(wrong(&["run", "mlx5-pktgen-64", "--seed", "18446744073709551615"]), @"doorbell: --seed 18446744073709551615: `run.seed` cannot be 1.8446744073709552e19; allowed: whole numbers from 0 to 9007199254740991");
     assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "--with", "driver.mpwq=off"]), @"doorbell: --with driver.mpwq=off: no key is called `driver.mpwq`; the nearest is `driver.mpwqe`");
 }
 
@@ -97,11 +97,65 @@ fn places_that_cannot_be_written() {
     let run = |args: &[&str]| wrong_in(at, &RUN.iter().chain(args).copied().collect::<Vec<_>>());
     assert_snapshot!(run(&["--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
     assert_snapshot!(run(&["--capture", "d"]), @"doorbell: d: a capture can only replace a regular file, which this is not");
-    assert_snapshot!(run(&["--out", "nowhere/deep"]), @"doorbell: nowhere/deep: No such file or directory (os error 2)");
+    assert_snapshot!(run(&["--out", "file/deep"]), @"doorbell: file/deep: Not a directory (os error 20)");
     assert_snapshot!(run(&["--out", "file"]), @"doorbell: file: it exists and is not a directory");
-    assert_snapshot!(run(&["--out", "new", "--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
+    assert_snapshot!(run(&["--out", "new/and/deep", "--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
     assert_eq!(names(at), ["d", "file"]);
     assert_eq!(names(&at.join("d")), [""; 0]);
+    let made = doorbell_in(at, &[&RUN[..], &["--set", "traffic.packets=2400", "--out", "new/and/deep"]].concat());
+    assert_eq!((made.code, names(&at.join("new/and/deep"))), (0, vec!["result.json".to_owned()]), "{}", made.err);
+}
+
+/// What is set and has no effect is a mistake of whoever set it, however it was set.
+#[test]
+fn a_setting_without_effect_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    std::fs::write(at.join("f.pcap"), pcap(1, &[tcp(100), tcp(200)])).unwrap();
+    let replay = |args: &[&str]| wrong_in(at, &[args, &["--pcap", "f.pcap"]].concat());
+    assert_snapshot!(replay(&["sweep", "mlx5-replay", "--over", "run.cores=1,8"]), @"doorbell: --over run.cores=1: `run.cores` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+    assert_snapshot!(replay(&["run", "mlx5-replay", "--set", "traffic.size=100"]), @"doorbell: --set traffic.size=100: `traffic.size` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+    assert_snapshot!(replay(&["run", "e1000-pktgen", "--set", "traffic.rate=1"]), @"doorbell: --set traffic.rate=1: `traffic.rate` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+    assert_snapshot!(replay(&["compare", "mlx5-replay", "--with", "traffic.packets=10"]), @"doorbell: --with traffic.packets=10: `traffic.packets` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+    assert_snapshot!(replay(&["sweep", "mlx5-replay", "--over", "traffic.rounds=1,2", "--across", "traffic.checksum=on,off"]), @"doorbell: --across traffic.checksum=on: `traffic.checksum` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+    assert_snapshot!(replay(&["judge", "mlx5-replay", "--by", "cycles", "--side", "a:traffic.packets=3", "--side", "b:driver.mpwqe=on"]), @"doorbell: --side traffic.packets=3: `traffic.packets` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+    assert_snapshot!(set("traffic.gso=1448"), @"doorbell: --set traffic.gso=1448: `traffic.gso` has no effect on this run: it has an effect where `traffic.kind` is pcap, and here `traffic.kind` is pktgen");
+    assert_snapshot!(set("run.watchdog=5"), @"doorbell: --set run.watchdog=5: `run.watchdog` has no effect on this run: it has an effect where `run.fault` is given, and here `run.fault` is not given");
+    assert_snapshot!(wrong(&["run", "e1000-send", "--set", "pcie.mps=256"]), @"doorbell: --set pcie.mps=256: `pcie.mps` has no effect on this run: it has an effect where `bus.kind` is pcie, and here `bus.kind` is pci");
+    assert_snapshot!(wrong(&["run", "axienet-receive", "--set", "driver.rx_frames=4"]), @"doorbell: --set driver.rx_frames=4: `driver.rx_frames` has no effect on this run: it has an effect where `driver.controller` is fixed, and here `driver.controller` is dim");
+    assert_snapshot!(wrong(&["run", "axienet-saturated", "--set", "traffic.hold=4"]), @"doorbell: --set traffic.hold=4: `traffic.hold` has no effect on this run: it has an effect where `traffic.pattern` is steps or on_off, and here `traffic.pattern` is even");
+    assert_snapshot!(wrong(&["run", "ibmveth-send", "--set", "traffic.pieces=4"]), @"doorbell: --set traffic.pieces=4: `traffic.pieces` has no effect on this run: it has an effect where `traffic.kind` is packets, and here `traffic.kind` is send");
+    assert_snapshot!(wrong(&["run", "ibmvnic-transactions", "--set", "traffic.other=100"]), @"doorbell: --set traffic.other=100: `traffic.other` has no effect on this run: it has an effect where `traffic.other_share` is above 0 or `traffic.spread` is on, and here `traffic.other_share` is 0 % and `traffic.spread` is off");
+    let scenario = "name = \"s\"\nabout = \"s\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n\n[traffic]\nrounds = 3\n";
+    std::fs::write(at.join("s.toml"), scenario).unwrap();
+    assert_snapshot!(wrong_in(at, &["run", "s.toml"]), @"doorbell: s.toml:7: `traffic.rounds` has no effect on this run: it has an effect where `traffic.kind` is pcap, and here `traffic.kind` is pktgen");
+    let budget = "scenario = \"mlx5-pktgen-64\"\n[set]\n\"traffic.mtu\" = 9000\n[budget]\npackets = 1\n";
+    std::fs::write(at.join("b.toml"), budget).unwrap();
+    assert_snapshot!(wrong_in(at, &["check", "b.toml"]), @"doorbell: b.toml:3: `traffic.mtu` has no effect on this run: it has an effect where `traffic.kind` is pcap, and here `traffic.kind` is pktgen");
+    // The file's own, which a capture replaces; and one that has its effect on some of several runs.
+    assert_eq!(doorbell_in(at, &["run", "e1000-pktgen", "--pcap", "f.pcap"]).code, 0);
+    let some = [
+        "compare",
+        "mlx5-single-stream",
+        "--set",
+        "traffic.packets=640",
+        "--set",
+        "driver.sizing=fit",
+        "--with",
+        "driver.mpwqe=off",
+    ];
+    assert_eq!(doorbell(&some).code, 0);
+}
+
+#[test]
+fn a_sweep_takes_each_key_once() {
+    let sweep = |more: &[&str]| wrong(&[&["sweep", "mlx5-pktgen-64", "--over", "traffic.burst=1,2"], more].concat());
+    assert_snapshot!(sweep(&["--across", "traffic.burst=3,4"]), @"doorbell: --across traffic.burst=3,4: --over has it already, and a run has one value of it");
+    assert_snapshot!(sweep(&["--over", "traffic.burst=3,4"]), @"doorbell: --over traffic.burst=3,4: --over has it already, and a run has one value of it");
+    assert_snapshot!(sweep(&["--set", "traffic.burst=3"]), @"doorbell: --set traffic.burst=3: --over gives every run a value of it");
+    assert_snapshot!(sweep(&["--across", "driver.mpwqe"]), @"doorbell: --across driver.mpwqe: expected key=value,value,… such as pcie.mps=128,256");
+    assert_snapshot!(sweep(&["--across", "driver.mpwqe=1..2"]), @"doorbell: --across driver.mpwqe=1..2: `driver.mpwqe` cannot be `1..2`; allowed: on, off");
+    assert_snapshot!(sweep(&["--show", "speed_of_light"]), @"doorbell: --show speed_of_light: a run has no number `speed_of_light`");
 }
 
 #[test]
@@ -109,7 +163,7 @@ fn transfers_that_have_no_meaning() {
     let t =
         |args: &[&str]| wrong(&["transfer", "--profile", "mlx5-gen3"].iter().chain(args).copied().collect::<Vec<_>>());
     assert_snapshot!(t(&["--read", "--at", "0x", "--bytes", "1"]), @"doorbell: --at 0x: allowed are 64-bit addresses, such as 0x100001e02");
-    assert_snapshot!(t(&["--read", "--at", "0xffffffffffffffff", "--bytes", "1"]), @"doorbell: --at 0xffffffffffffffff: allowed are 64-bit addresses, such as 0x100001e02");
+    assert_snapshot!(t(&["--read", "--at", "0xffffffffffffffff", "--bytes", "1"]), @"doorbell: --at 0xffffffffffffffff: 1 bytes from there end beyond the last 64-bit address; allowed is up to 0xfffffffffffffffe");
     assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "0"]), @"doorbell: `--bytes` cannot be 0 B; allowed: whole numbers from 1 to 16777216 B");
     assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "1ns"]), @"doorbell: `--bytes` cannot be in `ns`; allowed units: B, KiB, MiB");
     assert!(t(&["--at", "0", "--bytes", "1"]).contains("--read"), "one of the two is needed");

@@ -17,6 +17,7 @@ pub use napi::Interrupt;
 
 use crate::fault::{Alarms, Trouble, Watchdog, failed};
 use crate::histogram::Histogram;
+use crate::standstill::Cause;
 use crate::traffic::{Next, Traffic};
 use doorbell_bus::trace::Call;
 use doorbell_bus::{Bus, Machine, Platform};
@@ -111,6 +112,23 @@ pub struct Stuck {
     pub core: usize,
     /// When the last thing happened.
     pub at: Time,
+    /// What is known of the cause.
+    pub cause: Cause,
+}
+
+impl Stuck {
+    /// Core `core` of a machine that stands still.
+    fn of<B: Bus, D: Device<B>, Dr, Tr>(m: &mut Machine<B, D>, cores: &[Core<Dr, Tr>], core: usize) -> Stuck {
+        let back = cores.iter().map(|c| c.latency.count()).sum();
+        Stuck { core, at: m.now(), cause: Cause::of(m, Some(back)) }
+    }
+}
+
+impl std::fmt::Display for Stuck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Stuck { core, at, cause } = self;
+        write!(f, "core {core} waits for an interrupt that cannot come, at {at}{cause}")
+    }
 }
 
 /// Packets a core sends, at the most, before the next core gets its turn.
@@ -183,7 +201,7 @@ where
                 looks = if sent == frames { looks + 1 } else { 0 };
                 frames = sent;
                 if let (Some(i), true) = (parked, looks > LOOKS) {
-                    return Err(Stuck { core: i, at: m.now() });
+                    return Err(Stuck::of(m, cores, i));
                 }
                 m.run_device(due);
                 let failed = failed(&mut m.bus);
@@ -220,7 +238,7 @@ where
                     return Ok(Ended::Stopped);
                 }
             }
-            (None, Some(i)) if event == Time::NEVER => return Err(Stuck { core: i, at: m.now() }),
+            (None, Some(i)) if event == Time::NEVER => return Err(Stuck::of(m, cores, i)),
             (None, Some(_)) => m.run_device(event + QUANTUM),
         }
         wake(cores, m.bus.platform_mut());

@@ -15,8 +15,9 @@ use crate::clock::link::{Wired, on_wire};
 use crate::clock::napi::{Busy, Cpu, End, Endpoint, Interrupt, Rules, Station, Stuck, run as schedule};
 use crate::fault::Alarms;
 use crate::histogram::Histogram;
-use crate::key::{Key, Values};
+use crate::key::{Is, Key, Needs, Values};
 use crate::result::{Series, Work, work_of};
+use crate::standstill::Cause;
 use crate::trace;
 use crate::traffic::tcp::{App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair};
 use crate::watch::Watch;
@@ -64,37 +65,57 @@ pub struct Load {
     pub beside: u16,
 }
 
+const TCP: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
+const BULK: &[Needs] = &[Needs::kind(&["send", "receive"])];
+const TIMED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "arrivals"])];
+const SEGMENTS: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "packets"])];
+const SCHEDULED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "arrivals", "paced"])];
+const SERVES: &[Needs] = &[Needs::kind(&["transactions"]).or("traffic.beside", Is::Positive)];
+
 /// What a scenario says of it.
-pub static KEYS: [Key; 17] = [
+pub static KEYS: [Key; 16] = [
     Key::whole("traffic.connections", "connections", 1.0, 4096.0, "TCP: connections, each with a peer of its own")
-        .default("1"),
-    Key::number("traffic.warmup", "ms", 0.0, 1e5, "TCP: time before anything is counted").default("10"),
-    Key::number("traffic.duration", "ms", 0.001, 1e5, "TCP: time that is measured").default("50"),
-    Key::whole("traffic.mss", "B", 64.0, 9148.0, "TCP: payload of a full segment").default("1448"),
-    Key::choice("traffic.timestamps", &["on", "off"], "TCP: the timestamp option, 12 bytes").default("on"),
+        .default("1")
+        .when(TCP),
+    Key::number("traffic.warmup", "ms", 0.0, 1e5, "TCP: time before anything is counted").default("10").when(TIMED),
+    Key::number("traffic.duration", "ms", 0.001, 1e5, "TCP: time that is measured").default("50").when(TIMED),
+    Key::whole("traffic.mss", "B", 64.0, 9148.0, "TCP: payload of a full segment").default("1448").when(SEGMENTS),
+    Key::choice("traffic.timestamps", &["on", "off"], "TCP: the timestamp option, 12 bytes").default("on").when(TCP),
     Key::whole("traffic.large_send", "B", 1.0, 65455.0, "TCP: payload handed to the driver at a time")
         .or(&["off", "auto"])
-        .default("off"),
-    Key::whole("traffic.window", "KiB", 4.0, 65536.0, "TCP: buffer of a socket, each way").default("256"),
-    Key::choice("traffic.scatter", &["on", "off"], "TCP: payload in fragments, or all in one buffer").default("on"),
-    Key::choice("traffic.tx_checksum", &["on", "off"], "TCP: checksums left to the device").default("on"),
+        .default("off")
+        .when(TCP),
+    Key::whole("traffic.window", "KiB", 4.0, 65536.0, "TCP: buffer of a socket, each way").default("256").when(TCP),
+    Key::choice("traffic.scatter", &["on", "off"], "TCP: payload in fragments, or all in one buffer")
+        .default("on")
+        .when(TCP),
+    Key::choice("traffic.tx_checksum", &["on", "off"], "TCP: checksums left to the device").default("on").when(TCP),
     Key::among(
         "traffic.align",
         "B",
         &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0],
         "TCP: a buffer that holds all of a frame starts at a multiple of this",
     )
-    .default("64"),
-    Key::whole("traffic.offset", "B", 0.0, 8191.0, "TCP: and this many bytes after it").default("0"),
-    Key::choice("traffic.gro", &["on", "off"], "TCP: received segments merged").default("on"),
-    Key::whole("traffic.request", "B", 1.0, 65536.0, "transactions: bytes of a request").default("1"),
-    Key::whole("traffic.response", "B", 1.0, 65536.0, "transactions: bytes of a response").default("1"),
+    .default("64")
+    .when(TCP),
+    Key::whole("traffic.offset", "B", 0.0, 8191.0, "TCP: and this many bytes after it").default("0").when(TCP),
+    Key::choice("traffic.gro", &["on", "off"], "TCP: received segments merged").default("on").when(TCP),
+    Key::whole("traffic.request", "B", 1.0, 65536.0, "transactions: bytes of a request").default("1").when(SERVES),
+    Key::whole("traffic.response", "B", 1.0, 65536.0, "transactions: bytes of a response").default("1").when(SERVES),
     Key::number("traffic.source_rate", "Mbit/s", 0.001, 1e5, "bulk: what each source writes at the most, evenly")
         .or(&["full"])
-        .default("full"),
-    Key::choice("run.application", &["same_core", "own_core"], "TCP: where applications run").default("same_core"),
-    Key::whole("run.budget", "packets", 1.0, 1e6, "TCP: packets in one softirq action (netdev_budget)").default("300"),
+        .default("full")
+        .when(BULK),
+    Key::whole("run.budget", "packets", 1.0, 1e6, "TCP: packets in one softirq action (netdev_budget)")
+        .default("300")
+        .when(SCHEDULED),
 ];
+
+/// The same of systems that have a choice.
+pub static APPLICATION: [Key; 1] =
+    [Key::choice("run.application", &["same_core", "own_core"], "TCP: where applications run")
+        .default("same_core")
+        .when(TCP)];
 
 impl Load {
     /// The load of these values, whose `traffic.kind` is `send`, `receive` or `transactions`.
@@ -147,7 +168,7 @@ impl Load {
             },
             gro: v.is_on("traffic.gro"),
             transaction: (v.number("traffic.request") as u32, v.number("traffic.response") as u32),
-            own_core: v.word("run.application") == "own_core",
+            own_core: v.word_if_any("run.application") == Some("own_core"),
             source_rate: v.number_or_word("traffic.source_rate").map(|mbits| (mbits * 1e6) as u64),
             beside: 0,
         })
@@ -200,8 +221,8 @@ impl Load {
 /// Why a run did not come to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunError {
-    /// Nothing was under way, or an interrupt line that nobody serves.
-    Stuck(Stuck),
+    /// Nothing was under way, or an interrupt line that nobody serves; and what is known of the cause.
+    Stuck(Stuck, Cause),
     /// The connections did not close.
     Open,
     /// The receiver of the captured frames gave up.
@@ -213,10 +234,12 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            RunError::Stuck(Stuck::Nothing(at)) => {
-                write!(f, "connections wait for something that cannot come, at {at}")
+            RunError::Stuck(Stuck::Nothing(at), cause) => {
+                write!(f, "connections wait for something that cannot come, at {at}{cause}")
             }
-            RunError::Stuck(Stuck::Line(n)) => write!(f, "interrupt line {n} is high, and nobody cares"),
+            RunError::Stuck(Stuck::Line(n), cause) => {
+                write!(f, "interrupt line {n} is high, and nobody cares{cause}")
+            }
             RunError::Open => f.write_str("connections were still open ten minutes after their end"),
             RunError::Capture(why) => f.write_str(why),
             RunError::Stopped => f.write_str("stopped"),
@@ -458,7 +481,7 @@ where
     while marks.len() < 2 {
         let goal = if marks.is_empty() { from } else { to };
         let until = goal.min(at + SLICE);
-        schedule(m, &mut cpus, &mut stations, rules, until).map_err(RunError::Stuck)?;
+        schedule(m, &mut cpus, &mut stations, rules, until).map_err(|s| stuck(m, s, watch))?;
         at = until;
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
         if !watch.progress(at.since(begin).ps(), all) {
@@ -491,7 +514,7 @@ where
     let rules = &Rules { lingers: rules.watchdog.is_some(), ..*rules };
     loop {
         at += SLICE;
-        let end = schedule(m, &mut cpus, &mut stations, rules, at).map_err(RunError::Stuck)?;
+        let end = schedule(m, &mut cpus, &mut stations, rules, at).map_err(|s| stuck(m, s, watch))?;
         let done = end == End::Done || stations.iter().all(|s| s.endpoint.is_done());
         if done {
             // It may still be in the device.
@@ -548,6 +571,15 @@ pub(crate) fn alarms<Dr, E>(stations: &[Station<Dr, E>]) -> Alarms {
     let mut all = Alarms::default();
     stations.iter().filter_map(|s| s.watchdog.as_ref()).for_each(|w| all.add(w.alarms));
     all
+}
+
+/// A run that is stuck: what is known of the cause, and what led to it for whoever records.
+fn stuck<B: Bus, D>(m: &mut Machine<B, Wired<D, Hosts>>, s: Stuck, watch: &mut dyn Watch) -> RunError
+where
+    Wired<D, Hosts>: Device<B>,
+{
+    trace::end_wired(m, watch);
+    RunError::Stuck(s, Cause::of(m, None))
 }
 
 /// What is on its way to the wire leaves until `until`, and what was written arrives.

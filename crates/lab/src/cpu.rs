@@ -4,7 +4,7 @@
 //! it does not declare is free. Prices of work are in cycles, so that a faster
 //! core makes all of them shorter.
 
-use crate::key::{Key, Values};
+use crate::key::{Key, Needs, Values};
 use crate::traffic::tcp;
 use doorbell_bus::{Costs, Price};
 use doorbell_seam::{Span, WorkKind};
@@ -60,16 +60,18 @@ pub fn tcp_prices(v: &Values) -> tcp::Prices {
     }
 }
 
+const CARRIED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
+
 /// What a profile says of the TCP above a driver.
 pub static TCP: [Key; 8] = [
-    Key::cycles("cpu.tcp_gro", "a received frame through GRO"),
-    Key::cycles("cpu.tcp_receive", "a segment, merged or not, through IP and TCP on receive"),
-    Key::cycles("cpu.tcp_ack", "an acknowledgment without data that came"),
-    Key::cycles("cpu.tcp_send", "a segment or large send made by TCP and IP"),
-    Key::cycles("cpu.tcp_wake", "an application woken"),
-    Key::cycles("cpu.call", "a system call"),
-    Key::number("cpu.call_byte", "cycles/B", 0.0, 1e3, "each byte that a system call copies"),
-    Key::cycles("cpu.switch", "a change from one application to another"),
+    Key::cycles("cpu.tcp_gro", "a received frame through GRO").when(CARRIED),
+    Key::cycles("cpu.tcp_receive", "a segment, merged or not, through IP and TCP on receive").when(CARRIED),
+    Key::cycles("cpu.tcp_ack", "an acknowledgment without data that came").when(CARRIED),
+    Key::cycles("cpu.tcp_send", "a segment or large send made by TCP and IP").when(CARRIED),
+    Key::cycles("cpu.tcp_wake", "an application woken").when(CARRIED),
+    Key::cycles("cpu.call", "a system call").when(CARRIED),
+    Key::number("cpu.call_byte", "cycles/B", 0.0, 1e3, "each byte that a system call copies").when(CARRIED),
+    Key::cycles("cpu.switch", "a change from one application to another").when(CARRIED),
 ];
 
 /// A price in cycles; free where the system has no such key.

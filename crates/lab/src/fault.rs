@@ -107,7 +107,9 @@ pub fn parse(text: &str) -> Result<Plan, String> {
             Some(("random", n)) => number(n).map(When::OneIn),
             Some(_) => None,
         };
-        let Some(when) = when else { return wrong("it does not say which: @3, @every=3 or @random=3".to_owned()) };
+        let Some(when) = when else {
+            return wrong("it does not say which, counted from 1: @3, @every=3 or @random=3".to_owned());
+        };
         let kind = match kind {
             "lost-interrupt" => Kind::LostInterrupt,
             "late-completion" => Kind::LateCompletion(lasts),
@@ -465,9 +467,9 @@ mod tests {
             e.strip_suffix(&format!("; allowed: {ALLOWED}")).unwrap().to_owned()
         };
         insta::assert_snapshot!(e("lost-irq@3"), @"`lost-irq@3`: no fault is called `lost-irq`; the nearest is `lost-interrupt`");
-        insta::assert_snapshot!(e("lost-interrupt"), @"`lost-interrupt`: it does not say which: @3, @every=3 or @random=3");
-        insta::assert_snapshot!(e("lost-interrupt@0"), @"`lost-interrupt@0`: it does not say which: @3, @every=3 or @random=3");
-        insta::assert_snapshot!(e("lost-interrupt@often=3"), @"`lost-interrupt@often=3`: it does not say which: @3, @every=3 or @random=3");
+        insta::assert_snapshot!(e("lost-interrupt"), @"`lost-interrupt`: it does not say which, counted from 1: @3, @every=3 or @random=3");
+        insta::assert_snapshot!(e("lost-interrupt@0"), @"`lost-interrupt@0`: it does not say which, counted from 1: @3, @every=3 or @random=3");
+        insta::assert_snapshot!(e("lost-interrupt@often=3"), @"`lost-interrupt@often=3`: it does not say which, counted from 1: @3, @every=3 or @random=3");
         insta::assert_snapshot!(e("dma-fault@3:1us"), @"`dma-fault@3:1us`: dma-fault takes no time");
         insta::assert_snapshot!(e("late-completion@3"), @"`late-completion@3`: late-completion takes a time behind a colon, such as :200us");
         insta::assert_snapshot!(e("late-completion@3:200"), @"`late-completion@3:200`: `200` is no time such as 200us");

@@ -36,13 +36,21 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// The name closest to `wanted` by edit distance; the first of equals.
+/// The name that `wanted` was probably meant to be: one that it is a part of, or the closest by edit distance if it is
+/// similar at all: a third of its letters wrong, or a Jaro-Winkler similarity of 0.8. The first of equals.
 pub fn nearest<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    among.min_by_key(|name| strsim::damerau_levenshtein(wanted, name))
+    let distance = |name: &str| {
+        let edits = strsim::damerau_levenshtein(wanted, name);
+        let is_part = wanted.chars().count() > 2 && name.contains(wanted);
+        let letters = wanted.chars().count().max(name.chars().count());
+        let is_similar = 3 * edits <= letters || strsim::jaro_winkler(wanted, name) >= 0.8;
+        (is_part || is_similar).then_some((!is_part, edits))
+    };
+    among.filter_map(|name| Some((distance(name)?, name))).min_by_key(|(d, _)| *d).map(|(_, name)| name)
 }
 
-/// ``; the nearest is `x` ``, if there is anything.
-pub(crate) fn hint<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> String {
+/// ``; the nearest is `x` ``, if something is near.
+pub fn hint<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> String {
     nearest(wanted, among).map_or(String::new(), |n| format!("; the nearest is `{n}`"))
 }
 
@@ -159,5 +167,22 @@ pub(crate) fn number(v: &DeValue<'_>) -> Option<f64> {
         DeValue::Integer(i) => i64::from_str_radix(&i.as_str().replace('_', ""), i.radix()).ok().map(|n| n as f64),
         DeValue::Float(f) => f.as_str().replace('_', "").parse().ok().filter(|x: &f64| x.is_finite()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn only_what_is_near_is_proposed() {
+        let of = |wanted| {
+            nearest(wanted, ["cpu.poll", "pcie.mps", "pcie.mrrs", "cpu_busy_share", "pci_mr", "max"].into_iter())
+        };
+        assert_eq!(of("pcie.mpss"), Some("pcie.mps"));
+        assert_eq!(of("cpu_busy"), Some("cpu_busy_share"), "a part of it");
+        assert_eq!(of("mxa"), Some("max"));
+        assert_eq!(of("cpu.pl"), Some("cpu.poll"), "much is missing, and the beginning is right");
+        assert_eq!([of("profile"), of(""), of("/tmp/dir"), of("x")], [None; 4]);
     }
 }

@@ -72,6 +72,89 @@ pub enum Kind {
     Faults,
 }
 
+/// A condition on the value of one key.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Is {
+    /// It is one of these words.
+    Word(&'static [&'static str]),
+    /// It is a number above zero.
+    Positive,
+    /// It is a number, not a word.
+    Number,
+    /// It is not empty.
+    Given,
+}
+
+impl Is {
+    fn holds(self, v: &Value) -> bool {
+        match (self, v) {
+            (Is::Word(words), Value::Word(w)) => words.contains(w),
+            (Is::Positive, Value::Number(n)) => *n > 0.0,
+            (Is::Number, Value::Number(_)) => true,
+            (Is::Given, Value::Text(t)) => !t.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+impl Is {
+    /// The condition in words, of a key that may not have all of its words.
+    fn said(self, key: &Key) -> String {
+        match self {
+            Is::Word(words) => {
+                let own: Vec<&str> = words.iter().copied().filter(|w| key.words.contains(w)).collect();
+                match own.split_last() {
+                    Some((last, all)) if !all.is_empty() => format!("{} or {last}", all.join(", ")),
+                    _ => own.join(""),
+                }
+            }
+            Is::Positive => "above 0".to_owned(),
+            Is::Number => "a number".to_owned(),
+            Is::Given => "given".to_owned(),
+        }
+    }
+}
+
+/// A condition under which a key has an effect: a value of another key, or of a second one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Needs {
+    key: &'static str,
+    is: Is,
+    or: Option<(&'static str, Is)>,
+}
+
+impl Needs {
+    /// The value of `key`.
+    pub const fn new(key: &'static str, is: Is) -> Needs {
+        Needs { key, is, or: None }
+    }
+    /// One of these words as the value of `key`.
+    pub const fn word(key: &'static str, words: &'static [&'static str]) -> Needs {
+        Needs::new(key, Is::Word(words))
+    }
+    /// One of these kinds of traffic.
+    pub const fn kind(words: &'static [&'static str]) -> Needs {
+        Needs::word("traffic.kind", words)
+    }
+    /// Or this value of `key`.
+    pub const fn or(self, key: &'static str, is: Is) -> Needs {
+        Needs { or: Some((key, is)), ..self }
+    }
+
+    fn conditions(&self) -> impl Iterator<Item = (&'static str, Is)> {
+        [(self.key, self.is)].into_iter().chain(self.or)
+    }
+
+    /// The condition in words, as far as these keys are concerned.
+    fn said(&self, keys: &[&'static Key]) -> String {
+        let one = |(name, is): (&str, Is)| {
+            let key = keys.iter().find(|k| k.name == name)?;
+            Some(format!("`{name}` is {}", is.said(key))).filter(|_| key.can_meet(is))
+        };
+        self.conditions().filter_map(one).collect::<Vec<_>>().join(" or ")
+    }
+}
+
 /// A key of a system.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Key {
@@ -85,12 +168,14 @@ pub struct Key {
     pub words: &'static [&'static str],
     /// The value of a key that nobody gave, as one would write it. `None`: it must be given.
     pub default: Option<&'static str>,
+    /// Conditions under which it has an effect: all of them. None: it always has.
+    pub needs: &'static [Needs],
 }
 
 impl Key {
     /// A number in `unit` (empty: a pure number) from `min` to `max`.
     pub const fn number(name: &'static str, unit: &'static str, min: f64, max: f64, about: &'static str) -> Key {
-        Key { name, about, kind: Kind::Number { unit, min, max, step: 0.0 }, words: &[], default: None }
+        Key { name, about, kind: Kind::Number { unit, min, max, step: 0.0 }, words: &[], default: None, needs: &[] }
     }
     /// A price of CPU work.
     pub const fn cycles(name: &'static str, about: &'static str) -> Key {
@@ -111,23 +196,23 @@ impl Key {
         (min, max, step): (f64, f64, f64),
         about: &'static str,
     ) -> Key {
-        Key { name, about, kind: Kind::Number { unit, min, max, step }, words: &[], default: None }
+        Key { name, about, kind: Kind::Number { unit, min, max, step }, words: &[], default: None, needs: &[] }
     }
     /// One of these numbers.
     pub const fn among(name: &'static str, unit: &'static str, values: &'static [f64], about: &'static str) -> Key {
-        Key { name, about, kind: Kind::Among { unit, values }, words: &[], default: None }
+        Key { name, about, kind: Kind::Among { unit, values }, words: &[], default: None, needs: &[] }
     }
     /// One of these words.
     pub const fn choice(name: &'static str, words: &'static [&'static str], about: &'static str) -> Key {
-        Key { name, about, kind: Kind::Choice, words, default: None }
+        Key { name, about, kind: Kind::Choice, words, default: None, needs: &[] }
     }
     /// A file.
     pub const fn file(name: &'static str, about: &'static str) -> Key {
-        Key { name, about, kind: Kind::File, words: &[], default: Some("") }
+        Key { name, about, kind: Kind::File, words: &[], default: Some(""), needs: &[] }
     }
     /// Faults.
     pub const fn faults(name: &'static str, about: &'static str) -> Key {
-        Key { name, about, kind: Kind::Faults, words: &[], default: Some("") }
+        Key { name, about, kind: Kind::Faults, words: &[], default: Some(""), needs: &[] }
     }
     /// Or one of these words.
     pub const fn or(mut self, words: &'static [&'static str]) -> Key {
@@ -138,6 +223,30 @@ impl Key {
     pub const fn default(mut self, text: &'static str) -> Key {
         self.default = Some(text);
         self
+    }
+
+    /// Has an effect only under all of these conditions.
+    ///
+    /// # Panics
+    /// When it has some already.
+    pub const fn when(mut self, needs: &'static [Needs]) -> Key {
+        assert!(self.needs.is_empty(), "all conditions are given at once");
+        self.needs = needs;
+        self
+    }
+
+    /// The conditions under which it has an effect, for tables, where these are all keys; empty if it always has.
+    pub fn conditions(&self, keys: &[&'static Key]) -> String {
+        let all = self.needs.iter().map(|n| n.said(keys)).filter(|n| !n.is_empty());
+        all.collect::<Vec<_>>().join(" and ")
+    }
+
+    /// Whether some value of it meets the condition.
+    fn can_meet(&self, is: Is) -> bool {
+        match is {
+            Is::Word(words) => words.iter().any(|w| self.words.contains(w)),
+            _ => true,
+        }
     }
 
     /// Values to try, as one would write them.
@@ -168,6 +277,15 @@ impl Key {
     pub fn is_count(&self) -> bool {
         let unit = self.unit();
         !unit.is_empty() && units(unit) == [unit] && !unit.contains("cycles")
+    }
+
+    /// A value of this key with its unit.
+    pub fn said(&self, v: &Value) -> String {
+        match v {
+            Value::Number(n) if !self.unit().is_empty() => format!("{n} {}", self.unit()),
+            Value::Text(t) if t.is_empty() => "not given".to_owned(),
+            other => other.to_string(),
+        }
     }
 
     /// What may stand there, for messages and tables.
@@ -223,7 +341,7 @@ impl Key {
         let own = self.unit();
         let refuse = |why: &str| Err(format!("`{}` {why}; allowed: {}", self.name, self.allowed()));
         if matches!(self.kind, Kind::Choice | Kind::File | Kind::Faults) {
-            return refuse(&format!("cannot be {given}"));
+            return refuse(&format!("cannot be {}", written(given)));
         }
         let Some(value) = convert(given, unit, own) else {
             let units = units(own);
@@ -240,7 +358,7 @@ impl Key {
             Kind::Among { values, .. } => values.contains(&value),
             Kind::Choice | Kind::File | Kind::Faults => false,
         };
-        if fits { Ok(Value::Number(value)) } else { refuse(format!("cannot be {given} {unit}").trim_end()) }
+        if fits { Ok(Value::Number(value)) } else { refuse(format!("cannot be {} {unit}", written(given)).trim_end()) }
     }
 
     /// How far a sensitivity run moves a value of this key: 1 %, or to the next
@@ -258,6 +376,11 @@ impl Key {
             _ => Nudge::Rel(0.01),
         }
     }
+}
+
+/// A number as a person would write it: with an exponent where it has very many digits.
+fn written(n: f64) -> String {
+    if n != 0.0 && !(1e-9..1e16).contains(&n.abs()) { format!("{n:e}") } else { n.to_string() }
 }
 
 /// A number at the start of a text, and the rest. Underscores may group digits.
@@ -369,6 +492,11 @@ impl Values {
         }
     }
 
+    /// The word of a choice; `None` if the system has no such key.
+    pub fn word_if_any(&self, name: &str) -> Option<&'static str> {
+        self.0.iter().any(|(k, _)| k.name == name).then(|| self.word(name))
+    }
+
     /// Whether an on/off or yes/no key is on.
     pub fn is_on(&self, name: &str) -> bool {
         matches!(self.word(name), "on" | "yes")
@@ -380,6 +508,31 @@ impl Values {
             Value::Text(t) => t,
             Value::Number(_) | Value::Word(_) => "",
         }
+    }
+
+    /// The condition of `key` that these values do not meet, in words; `None` if the key has an effect. A condition on
+    /// a key that has no effect itself is not met. One on a key that the system does not have is no condition.
+    pub fn idle(&self, key: &Key) -> Option<String> {
+        let value = |name: &str| self.0.iter().find(|(k, _)| k.name == name);
+        for needs in key.needs {
+            let mut open = needs.conditions().filter_map(|(name, is)| Some((is, value(name)?))).peekable();
+            if open.peek().is_none() || needs.conditions().any(|(name, is)| self.meets(name, is)) {
+                continue;
+            }
+            let found = open.map(|(_, (k, v))| match self.idle(k) {
+                Some(_) if !matches!(v, Value::Text(t) if t.is_empty()) => format!("`{}` has no effect either", k.name),
+                _ => format!("`{}` is {}", k.name, k.said(v)),
+            });
+            let found: Vec<String> = found.collect();
+            let (wanted, found) = (needs.said(&self.keys()), found.join(" and "));
+            return Some(format!("it has an effect where {wanted}, and here {found}"));
+        }
+        None
+    }
+
+    /// Whether the key called `name` has an effect and meets a condition.
+    fn meets(&self, name: &str, is: Is) -> bool {
+        self.0.iter().any(|(k, v)| k.name == name && is.holds(v) && self.idle(k).is_none())
     }
 
     /// Puts a value that was made by this key.
@@ -421,12 +574,24 @@ fn default_of(key: &Key) -> Value {
     }
 }
 
-/// Understands one `key=value`.
+/// Understands one `key=value` that was given with `--set`.
 ///
 /// # Errors
 /// Not of this form, no such key, or a value that is not allowed.
 pub fn parse_setting(keys: &[&'static Key], setting: &str) -> Result<(&'static Key, Value), InputError> {
-    let wrong = |what: String| InputError::new(format!("--set {setting}"), what);
+    parse_setting_at(keys, setting, &format!("--set {setting}"))
+}
+
+/// Understands one `key=value` that stands at `place`.
+///
+/// # Errors
+/// As [`parse_setting`].
+pub(crate) fn parse_setting_at(
+    keys: &[&'static Key],
+    setting: &str,
+    place: &str,
+) -> Result<(&'static Key, Value), InputError> {
+    let wrong = |what: String| InputError::new(place, what);
     let Some((name, value)) = setting.split_once('=') else {
         return Err(wrong("expected key=value, such as pcie.memory_latency=300ns".to_owned()));
     };
@@ -491,6 +656,36 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_number_of_many_digits_is_short() {
+        insta::assert_snapshot!(LATENCY.parse("1e308").unwrap_err(), @"`pcie.memory_latency` cannot be 1e308 ns; allowed: 0 to 100000 ns");
+    }
+
+    #[test]
+    fn conditions_follow_each_other() {
+        static KIND: Key = Key::choice("traffic.kind", &["pktgen", "pcap"], "");
+        static RATE: Key = Key::number("traffic.rate", "Mpps", 0.0, 1e4, "").or(&["full"]).default("full").when(PKTGEN);
+        static PAUSE: Key = Key::number("traffic.pause", "ns", 0.0, 1e4, "").when(PACED);
+        static SHARE: Key = Key::number("traffic.share", "%", 0.0, 100.0, "").when(EITHER);
+        static OTHER: Key = Key::number("other.key", "", 0.0, 1.0, "").when(ELSEWHERE);
+        const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
+        const PACED: &[Needs] = &[Needs::new("traffic.rate", Is::Number)];
+        const EITHER: &[Needs] = &[Needs::new("traffic.pause", Is::Positive).or("traffic.kind", Is::Word(&["pcap"]))];
+        const ELSEWHERE: &[Needs] = &[Needs::word("of.another_system", &["on"])];
+        let mut v = Values::defaults(&[&KIND, &RATE, &PAUSE, &SHARE, &OTHER]);
+        let idle = |v: &Values, key| v.idle(key).unwrap_or_default();
+        insta::assert_snapshot!(idle(&v, &RATE), @"");
+        insta::assert_snapshot!(idle(&v, &PAUSE), @"it has an effect where `traffic.rate` is a number, and here `traffic.rate` is full");
+        insta::assert_snapshot!(idle(&v, &SHARE), @"it has an effect where `traffic.pause` is above 0 or `traffic.kind` is pcap, and here `traffic.pause` has no effect either and `traffic.kind` is pktgen");
+        insta::assert_snapshot!(idle(&v, &OTHER), @"");
+        v.set("traffic.rate=3").unwrap();
+        insta::assert_snapshot!(idle(&v, &PAUSE), @"");
+        v.set("traffic.kind=pcap").unwrap();
+        insta::assert_snapshot!(idle(&v, &RATE), @"it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+        insta::assert_snapshot!(idle(&v, &PAUSE), @"it has an effect where `traffic.rate` is a number, and here `traffic.rate` has no effect either");
+        insta::assert_snapshot!(idle(&v, &SHARE), @"");
     }
 
     #[test]

@@ -24,15 +24,16 @@ pub mod result;
 pub mod rig;
 pub mod scenario;
 pub mod schema;
+pub mod standstill;
 pub mod start;
 pub mod trace;
 pub mod traffic;
 mod watch;
 pub mod window;
 
-pub use input::{InputError, nearest};
+pub use input::{InputError, hint, nearest};
 pub use profile::Profile;
-pub use scenario::{Plan, Scenario};
+pub use scenario::{Plan, Scenario, Setting};
 pub use watch::{Unwatched, Watch};
 
 /// Every system whose published figures can be reproduced.

@@ -84,7 +84,7 @@ impl std::fmt::Display for RunError {
             RunError::Open(OpenError::Size) => {
                 f.write_str("a queue size is out of range: 64 to 8192 blocks, CQ 2 to 65536")
             }
-            RunError::Stuck(s) => write!(f, "core {} waits for an interrupt that cannot come, at {}", s.core, s.at),
+            RunError::Stuck(s) => s.fmt(f),
             RunError::Capture(why) => f.write_str(why),
             RunError::Stopped => f.write_str("stopped"),
         }

@@ -6,7 +6,7 @@
 use crate::clock::link::on_wire;
 use crate::clock::{self, Core, Stuck};
 use crate::fault::Trouble;
-use crate::key::{Key, Values};
+use crate::key::{Is, Key, Needs, Values};
 use crate::trace;
 use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
 use crate::watch::Watch;
@@ -19,21 +19,34 @@ use std::sync::Arc;
 /// Simulated time that a run may take: 10^18 ps are well inside a `Time`.
 const MAX_SECONDS: f64 = 1e6;
 
+const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
+const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
+/// Frames at their own times are not announced together.
+const IN_BURSTS: &[Needs] =
+    &[Needs::kind(&["pktgen", "pcap"]), Needs::kind(&["pktgen"]).or("traffic.times", Is::Word(&["full"]))];
+
 /// What a scenario says, beside `traffic.kind`: `pktgen` or `pcap`.
 pub static KEYS: [Key; 11] = [
-    Key::steps("traffic.size", "B", (42.0, 16384.0, 1.0), "pktgen: packet without FCS").default("64"),
-    Key::whole("traffic.burst", "packets", 1.0, 4096.0, "packets announced together").default("32"),
-    Key::number("traffic.rate", "Mpps", 0.001, 1e4, "pktgen: over all cores").or(&["full"]).default("full"),
+    Key::steps("traffic.size", "B", (42.0, 16384.0, 1.0), "pktgen: packet without FCS").default("64").when(PKTGEN),
+    Key::whole("traffic.burst", "packets", 1.0, 4096.0, "packets announced together").default("32").when(IN_BURSTS),
+    Key::number("traffic.rate", "Mpps", 0.001, 1e4, "pktgen: over all cores")
+        .or(&["full"])
+        .default("full")
+        .when(PKTGEN),
     Key::whole("traffic.packets", "packets", 1.0, 1e9, "pktgen: in all; rounded up to a multiple of the cores")
-        .default("240000"),
+        .default("240000")
+        .when(PKTGEN),
     Key::choice("traffic.checksum", &["off", "on"], "pktgen: whether the UDP checksum is left to the device")
-        .default("off"),
-    Key::file("traffic.file", "pcap: the capture"),
+        .default("off")
+        .when(PKTGEN),
+    Key::file("traffic.file", "pcap: the capture").when(PCAP),
     Key::choice("traffic.times", &["full", "own"], "pcap: as fast as the queue takes frames, or at their own times")
-        .default("full"),
-    Key::whole("traffic.rounds", "rounds", 1.0, 1e6, "pcap: how often it is sent").default("1"),
+        .default("full")
+        .when(PCAP),
+    Key::whole("traffic.rounds", "rounds", 1.0, 1e6, "pcap: how often it is sent").default("1").when(PCAP),
     Key::choice("traffic.offload", &["csum", "none"], "pcap: whether TCP and UDP checksums are left to the device")
-        .default("csum"),
+        .default("csum")
+        .when(PCAP),
     Key::steps(
         "traffic.gso",
         "B",
@@ -41,8 +54,9 @@ pub static KEYS: [Key; 11] = [
         "pcap: frames over the MTU are large sends with segments of this payload",
     )
     .or(&["none"])
-    .default("none"),
-    Key::steps("traffic.mtu", "B", (68.0, 65535.0, 1.0), "pcap: the largest IP packet").default("1500"),
+    .default("none")
+    .when(PCAP),
+    Key::steps("traffic.mtu", "B", (68.0, 65535.0, 1.0), "pcap: the largest IP packet").default("1500").when(PCAP),
 ];
 
 /// What driver and device can send: bytes, and the key that says so.
@@ -248,7 +262,7 @@ pub enum Ended {
 impl std::fmt::Display for Ended {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Ended::Stuck(s) => write!(f, "core {} waits for an interrupt that cannot come, at {}", s.core, s.at),
+            Ended::Stuck(s) => s.fmt(f),
             Ended::Capture(why) => f.write_str(why),
             Ended::Stopped => f.write_str("stopped"),
         }
@@ -366,7 +380,7 @@ where
     m.bus.platform_mut().mark_departures(load.beat());
     let mut looks = Looks::new(m, load.beat());
     let (mut steps, mut failed) = (0u64, None);
-    let ended = clock::run(m, cores, trouble.as_deref_mut(), |m, traffic| {
+    let stuck_or_ended = clock::run(m, cores, trouble.as_deref_mut(), |m, traffic| {
         steps += 1;
         if m.ledger().wire_frames >= looks.next {
             looks.look(m);
@@ -379,8 +393,12 @@ where
         }
         let go_on = !steps.is_multiple_of(4096) || watch.progress(m.ledger().wire_frames, total);
         go_on && failed.is_none()
-    })
-    .map_err(Ended::Stuck)?;
+    });
+    if stuck_or_ended.is_err() {
+        // What led to it is what one wants to see.
+        trace::end(m, watch);
+    }
+    let ended = stuck_or_ended.map_err(Ended::Stuck)?;
     if let Some(why) = failed {
         return Err(Ended::Capture(why));
     }

@@ -18,6 +18,7 @@ use crate::closed::differences;
 use crate::open::Driven;
 use crate::open::Load;
 use crate::result::{Cost, Count, CountsOf, Failure, HANDED, Measured, Rate, work_of};
+use crate::standstill;
 use crate::watch::{Unwatched, Watch};
 use crate::window::Window;
 use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform, pcie};
@@ -55,7 +56,8 @@ pub fn on_pcie<D: Device<Pcie>>(generation: u32, lanes: u32, device: D) -> Resul
 /// The work is priced by the machine's [`Costs`], and shown in cycles of a clock of 1 GHz: nanoseconds.
 ///
 /// # Errors
-/// When the memory is too small, or the run gets stuck: the driver waits for an interrupt that cannot come.
+/// When the memory is too small, or the run gets stuck: the driver waits for an interrupt that cannot come. Then the
+/// error has all that is known of the cause ([`crate::standstill`]).
 pub fn meter<B, D, Dr>(
     m: &mut Machine<B, D>,
     open: impl FnOnce(&mut Machine<B, D>) -> Dr,
@@ -147,7 +149,7 @@ pub fn bill(m: &Measured) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// What was taken and not given back, and packets that did not leave.
+/// What was taken and not given back, packets that did not leave, and accesses outside of what may be reached.
 fn leaks<B: Bus, D: Device<B>>(m: &Machine<B, D>, packets: u64) -> Vec<String> {
     let l = m.ledger();
     let mut all = Vec::new();
@@ -159,6 +161,8 @@ fn leaks<B: Bus, D: Device<B>>(m: &Machine<B, D>, packets: u64) -> Vec<String> {
     unlike("maps and unmaps", l.maps, l.unmaps);
     unlike("buffers taken and released", l.buffers_taken, l.buffers_released);
     unlike("packets handed over and frames on the wire", packets, l.wire_frames);
-    unlike("accesses outside of what is mapped, and none", l.dma_faults, 0);
+    let p = m.bus.platform();
+    all.extend(p.refused().map(|last| standstill::failed(l.dma_faults, &last)));
+    all.extend(standstill::of_coherent(p));
     all
 }

@@ -13,7 +13,7 @@ use crate::clock::napi::{Cpu, Endpoint, Interrupt, Rules, Station, run_until};
 use crate::closed::{self, Entries};
 use crate::fault::Plan;
 use crate::histogram::Histogram;
-use crate::key::{Key, Values};
+use crate::key::{Key, Needs, Values};
 use crate::open::Ended;
 use crate::result::{Cost, Count, CountsOf, Failure, Group, Measured, Rate, Work, work_of};
 use crate::trace;
@@ -57,6 +57,9 @@ pub struct Load {
 /// What `traffic.kind` says of it.
 pub const KIND: &str = "paced";
 
+const PACED: &[Needs] = &[Needs::kind(&[KIND])];
+const SENT: &[Needs] = &[Needs::kind(&[KIND]), Needs::word("paced.way", &["send", "answer"])];
+
 /// What a scenario says of it.
 pub static KEYS: [Key; 6] = [
     Key::choice(
@@ -64,14 +67,17 @@ pub static KEYS: [Key; 6] = [
         &["send", "receive", "answer"],
         "paced: frames are sent; or come; or come and are answered, one by one",
     )
-    .default("send"),
-    Key::whole("paced.size", "B", 60.0, 9014.0, "paced: frame without FCS").default("60"),
+    .default("send")
+    .when(PACED),
+    Key::whole("paced.size", "B", 60.0, 9014.0, "paced: frame without FCS").default("60").when(PACED),
     Key::whole("paced.burst", "packets", 1.0, 4096.0, "paced: frames of a burst, one right behind the other")
-        .default("1"),
-    Key::number("paced.every", "us", 1.0, 1e6, "paced: from one burst to the next").default("1000"),
-    Key::whole("paced.bursts", "bursts", 1.0, 1e6, "paced: how many").default("400"),
+        .default("1")
+        .when(PACED),
+    Key::number("paced.every", "us", 1.0, 1e6, "paced: from one burst to the next").default("1000").when(PACED),
+    Key::whole("paced.bursts", "bursts", 1.0, 1e6, "paced: how many").default("400").when(PACED),
     Key::choice("paced.checksum", &["off", "on"], "paced: UDP checksums of what is sent are left to the driver")
-        .default("off"),
+        .default("off")
+        .when(SENT),
 ];
 
 /// Frames under way at the most, beside the driver's own: a burst, and what nobody took back yet.

@@ -19,6 +19,7 @@ use crate::closed::Entries;
 use crate::cpu::span;
 use crate::fault::Report;
 use crate::key::{Key, Values};
+use crate::standstill;
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{Bus, Guard, Machine, Mapping, Partitions, Platform, Vio};
 use doorbell_seam::{Hcall, Span};
@@ -140,6 +141,7 @@ pub fn audit(p: &Partitions<Vio>, faults: Option<&Report>) -> Vec<String> {
         same("pages still lent", ("to write", writable as u64), ("expected", 0));
         let struck = faults.filter(|_| i == 0).map_or(0, |f| f.struck.dma);
         same("DMA", ("faults", all.dma_faults), ("allowed", struck));
+        wrong.extend(standstill::of_coherent(platform).map(|w| format!("partition {i}: {w}")));
     }
     wrong
 }

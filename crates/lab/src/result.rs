@@ -6,6 +6,7 @@
 
 use crate::clock::napi::Stuck;
 use crate::histogram::Histogram;
+use crate::standstill::Cause;
 use crate::window::Window;
 use crate::{closed, open};
 use doorbell_bus::machine::Done;
@@ -42,7 +43,7 @@ impl From<closed::RunError> for Failure {
 
 impl From<Stuck> for Failure {
     fn from(e: Stuck) -> Failure {
-        closed::RunError::Stuck(e).into()
+        closed::RunError::Stuck(e, Cause::default()).into()
     }
 }
 
@@ -269,8 +270,14 @@ pub struct RunResult {
     pub scenario: String,
     /// The profile.
     pub profile: String,
+    /// SHA-256 of what the profile says, in hexadecimal.
+    pub profile_sha256: String,
     /// What was set on top of the two, as it was given.
     pub set: Vec<String>,
+    /// The value of every key in the end, with its unit.
+    pub settings: Vec<(&'static str, String)>,
+    /// SHA-256 of the capture that was sent, in hexadecimal, if one was.
+    pub capture_sha256: Option<String>,
     /// The seed.
     pub seed: u64,
     /// What came of it.
@@ -281,9 +288,11 @@ impl RunResult {
     /// One object:
     ///
     /// ```json
-    /// {"scenario", "profile", "set": […], "seed", "packets", "seconds", "rates": {…}, "rates_error": {…},
-    ///  "window": {"start_ns", "end_ns", "packets", "batches", "steady", "note"}, "counts_of": "run" | "window",
-    ///  "ledger": {…}, "per_packet": {…}, "latency_ns": {…}, "latency_of", "latency_histogram_ns": [[upto, count], …], "series": {…}, "audit": "ok" | [why]}
+    /// {"scenario", "profile", "profile_sha256", "set": […], "settings": {…}, "capture_sha256", "seed",
+    ///  "packets", "seconds", "rates": {…}, "rates_error": {…},
+    ///  "window": {"start_ns", "end_ns", "packets", "batches", "steady", "note"},
+    ///  "counts_of": "run" | "window", "ledger": {…}, "per_packet": {…}, "latency_ns": {…}, "latency_of",
+    ///  "latency_histogram_ns": [[upto, count], …], "series": {…}, "audit": "ok" | [why]}
     /// ```
     ///
     /// `rates` are those of the window, and `rates_error` half of their 95 % interval in the same unit. It is empty where
@@ -302,7 +311,10 @@ impl Serialize for RunResult {
         let mut out = s.serialize_map(None)?;
         out.serialize_entry("scenario", &self.scenario)?;
         out.serialize_entry("profile", &self.profile)?;
+        out.serialize_entry("profile_sha256", &self.profile_sha256)?;
         out.serialize_entry("set", &self.set)?;
+        out.serialize_entry("settings", &Object(self.settings.iter().map(|(k, v)| (k, v))))?;
+        out.serialize_entry("capture_sha256", &self.capture_sha256)?;
         out.serialize_entry("seed", &self.seed)?;
         out.serialize_entry("packets", &m.packets)?;
         out.serialize_entry("seconds", &m.elapsed.as_secs_f64())?;
@@ -363,12 +375,26 @@ mod tests {
             latency_of: HANDED,
             audit: vec!["one".into()],
         };
-        let r = RunResult { scenario: "x".into(), profile: "p".into(), set: vec![], seed: 3, measured: m };
+        let r = RunResult {
+            scenario: "x".into(),
+            profile: "p".into(),
+            profile_sha256: "ab".into(),
+            set: vec![],
+            settings: vec![("pcie.mps", "128 B".into())],
+            capture_sha256: None,
+            seed: 3,
+            measured: m,
+        };
         insta::assert_snapshot!(r.to_json(), @r#"
         {
           "scenario": "x",
           "profile": "p",
+          "profile_sha256": "ab",
           "set": [],
+          "settings": {
+            "pcie.mps": "128 B"
+          },
+          "capture_sha256": null,
           "seed": 3,
           "packets": 0,
           "seconds": 0.0,

@@ -5,7 +5,7 @@
 //! only, so that a new system is one more entry of [`RIGS`].
 
 use crate::input::hint;
-use crate::key::{Key, Values};
+use crate::key::{Is, Key, Needs, Values};
 use crate::result::{Failure, Measured};
 use crate::traffic::Frames;
 use crate::watch::Watch;
@@ -101,6 +101,8 @@ impl Rig {
     }
 }
 
+const FAULTS: &[Needs] = &[Needs::new("run.fault", Is::Given)];
+
 /// What a scenario of any system says.
 pub static RUN: [Key; 4] = [
     Key::choice("run.guard", &["page", "byte"], "how exactly the device's accesses to memory are checked")
@@ -116,7 +118,8 @@ pub static RUN: [Key; 4] = [
     Key::faults("run.fault", "what goes wrong while the traffic lasts"),
     Key::number("run.watchdog", "ms", 0.01, 60_000.0, "with faults: how long a queue is stopped before it has hung")
         .or(&["linux"])
-        .default("linux"),
+        .default("linux")
+        .when(FAULTS),
 ];
 
 /// All systems.
@@ -133,6 +136,9 @@ pub fn find(name: &str) -> Result<&'static Rig, String> {
         format!("no system is called `{name}`{}; there are: {}", hint(name, names.iter().copied()), names.join(", "))
     })
 }
+
+#[cfg(test)]
+mod idle;
 
 #[cfg(test)]
 mod tests {

@@ -14,9 +14,14 @@
 //! A scenario may set platform keys too; they then hold instead of the profile's.
 //! Keys that it does not name have the system's defaults. A [`Plan`] is a scenario
 //! on its profile, ready to run.
+//!
+//! What changes a run comes in layers: the scenario's file, then perhaps a budget's, then the command line. A setting
+//! of a layer has to have an effect on the run as that layer leaves it ([`Values::idle`]), or it is refused. So a
+//! scenario may name the size of generated packets, and `--pcap` may replace them by a capture, but whoever asks for a
+//! capture cannot ask for a size too.
 
 use crate::input::{Builtin, Document, InputError, number, open};
-use crate::key::{Key, Kind, Value, Values, find, parse_setting};
+use crate::key::{Key, Kind, Value, Values, find, parse_setting_at};
 use crate::profile::Profile;
 use crate::rig::{self, Rig};
 use std::path::Path;
@@ -81,6 +86,8 @@ pub struct Scenario {
     pub profile: String,
     /// What it sets, in its order.
     pub settings: Vec<(&'static Key, Value)>,
+    /// File and line of each.
+    places: Vec<String>,
     /// File and line where the profile is named.
     profile_at: String,
 }
@@ -117,7 +124,7 @@ impl Scenario {
         let d = Document::parse(file, text)?;
         let rig = rig::find(&d.head("system")?).map_err(|e| d.error(d.head_span("system"), e))?;
         let keys = rig.keys();
-        let mut settings = Vec::new();
+        let (mut settings, mut places) = (Vec::new(), Vec::new());
         for field in d.fields(&HEADS)? {
             let key = find(&keys, &field.name).map_err(|e| d.error(field.span.clone(), e))?;
             let given = field.value.get_ref();
@@ -132,6 +139,7 @@ impl Scenario {
                 _ => Err(format!("`{}` cannot be a {}; allowed: {}", key.name, given.type_str(), key.allowed())),
             };
             settings.push((key, value.map_err(|e| d.error(field.value.span(), e))?));
+            places.push(d.error(field.span, "").place);
         }
         Ok(Scenario {
             name: d.head("name")?,
@@ -141,6 +149,7 @@ impl Scenario {
             profile: d.head("profile")?,
             profile_at: d.error(d.head_span("profile"), "").place,
             settings,
+            places,
         })
     }
 
@@ -157,7 +166,7 @@ impl Scenario {
     /// The scenario on a profile.
     ///
     /// # Errors
-    /// When it is another system's.
+    /// When it is another system's, or a setting has no effect on it.
     pub fn plan_on(&self, profile: &Profile) -> Result<Plan, InputError> {
         if profile.rig.name != self.rig.name {
             let what = format!("system {}, but profile {} is for {}", self.rig.name, profile.name, profile.rig.name);
@@ -167,8 +176,46 @@ impl Scenario {
         for (key, value) in &self.settings {
             values.put(key, value.clone());
         }
+        for ((key, _), place) in self.settings.iter().zip(&self.places) {
+            effective(&values, key, place)?;
+        }
         let (name, about) = (self.name.clone(), self.about.clone());
-        Ok(Plan { scenario: name, about, profile: profile.name.clone(), rig: self.rig, values, set: Vec::new() })
+        Ok(Plan {
+            scenario: name,
+            about,
+            profile: profile.name.clone(),
+            platform: profile.all_values(),
+            rig: self.rig,
+            values,
+            set: Vec::new(),
+        })
+    }
+}
+
+/// One `key=value` of a layer, and where it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// An option such as `--set pcie.mps=3`, or file and line: for messages.
+    pub place: String,
+    /// `key=value`.
+    pub text: String,
+}
+
+impl Setting {
+    /// What an option was given: `option` is `--set`.
+    pub fn given(option: &str, text: &str) -> Setting {
+        Setting { place: format!("{option} {text}"), text: text.to_owned() }
+    }
+    /// `text`, which stands at `place` in other words.
+    pub fn at(place: impl Into<String>, text: impl Into<String>) -> Setting {
+        Setting { place: place.into(), text: text.into() }
+    }
+}
+
+fn effective(values: &Values, key: &Key, place: &str) -> Result<(), InputError> {
+    match values.idle(key) {
+        None => Ok(()),
+        Some(why) => Err(InputError::new(place, format!("`{}` has no effect on this run: {why}", key.name))),
     }
 }
 
@@ -181,6 +228,8 @@ pub struct Plan {
     pub about: String,
     /// The profile's name.
     pub profile: String,
+    /// What the profile says, and the defaults of what it does not.
+    pub platform: Values,
     /// The system.
     pub rig: &'static Rig,
     /// A value for every key.
@@ -190,15 +239,38 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Takes one `key=value`; later ones win.
+    /// Takes one `key=value`, whether it has an effect or not; later ones win.
     ///
     /// # Errors
     /// Not of this form, no such key, or a value that is not allowed.
     pub fn set(&mut self, setting: &str) -> Result<(), InputError> {
-        let (key, value) = parse_setting(&self.values.keys(), setting)?;
+        self.take(&Setting::given("--set", setting)).map(|_| ())
+    }
+
+    fn take(&mut self, setting: &Setting) -> Result<&'static Key, InputError> {
+        let (key, value) = parse_setting_at(&self.values.keys(), &setting.text, &setting.place)?;
         self.values.put(key, value);
-        self.set.push(setting.to_owned());
-        Ok(())
+        self.set.push(setting.text.clone());
+        Ok(key)
+    }
+
+    /// Takes all settings of a layer; later ones win. Each has to have an effect on what they make of the run together.
+    ///
+    /// # Errors
+    /// As [`Plan::set`], and a setting without effect.
+    pub fn layer(&mut self, settings: &[Setting]) -> Result<(), InputError> {
+        self.lay(settings)?.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// The same, for one of several runs: a setting may have its effect on another of them. Returns why each of those
+    /// without one here has none.
+    ///
+    /// # Errors
+    /// As [`Plan::set`].
+    pub fn lay(&mut self, settings: &[Setting]) -> Result<Vec<InputError>, InputError> {
+        let keys = settings.iter().map(|s| self.take(s)).collect::<Result<Vec<_>, _>>()?;
+        let idle = keys.iter().zip(settings).filter_map(|(key, s)| effective(&self.values, key, &s.place).err());
+        Ok(idle.collect())
     }
 
     /// The capture file that its traffic comes from, if it does.
@@ -252,6 +324,19 @@ mod tests {
         insta::assert_snapshot!(refused("color = 3"), @"s/x.toml:5: `color` is not allowed here; allowed: name, about, system, profile, and tables");
         let lost = HEAD.replace("mlx5-gen2", "mlx5-gen9");
         insta::assert_snapshot!(Scenario::parse("s/x.toml", &lost).unwrap().plan().unwrap_err(), @"s/x.toml:4: no profile is called `mlx5-gen9`; the nearest is `mlx5-gen2`; `doorbell list` has all; a path that ends in .toml is read as a file");
+    }
+
+    #[test]
+    fn a_setting_without_effect_is_refused() {
+        let e = refused("[traffic]\nkind = \"pcap\"\nsize = \"64 B\"");
+        insta::assert_snapshot!(e, @"s/x.toml:7: `traffic.size` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+        let layer = |sets: &[&str]| {
+            let sets: Vec<Setting> = sets.iter().map(|s| Setting::given("--over", s)).collect();
+            Scenario::load("mlx5-full-rate").unwrap().plan().unwrap().layer(&sets).map_err(|e| e.to_string())
+        };
+        insta::assert_snapshot!(layer(&["run.cores=8", "traffic.kind=pcap"]).unwrap_err(), @"--over run.cores=8: `run.cores` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+        // What a file said of generated packets is replaced with them.
+        assert_eq!(layer(&["traffic.kind=pcap"]), Ok(()));
     }
 
     #[test]

@@ -2,11 +2,26 @@
 
 use crate::{Direction, Hcall, HcallReturn, Iova, Reg, Time};
 
+/// A value of a device, for a person who looks for the cause of a standstill.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fact {
+    /// A number: a ring's head.
+    Number(u64),
+    /// A register of bits: an interrupt mask.
+    Bits(u64),
+    /// A state that is or is not.
+    State(bool),
+}
+
 /// What has something to do later.
 pub trait Timed {
     /// When it next has something to do; `None` when nothing is pending. A timer
     /// that restarts is a time that moves.
     fn next_due(&self) -> Option<Time>;
+    /// Tells what a person would look at first when nothing moves any more: the rings' heads and tails, interrupt
+    /// causes and masks, the link. Each value has the name of its register or a plain noun. Never called while
+    /// packets move.
+    fn diagnose(&self, _tell: &mut dyn FnMut(&'static str, Fact)) {}
 }
 
 /// A NIC model.

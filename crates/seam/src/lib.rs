@@ -35,7 +35,7 @@ mod host;
 mod time;
 mod work;
 
-pub use device::{Device, DmaFault, DmaFaultKind, Drop, HcallDevice, Port, Taken, Timed};
+pub use device::{Device, DmaFault, DmaFaultKind, Drop, Fact, HcallDevice, Port, Taken, Timed};
 pub use hcall::{Hcall, HcallReturn, Hypervisor};
 pub use host::{Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place};
 pub use time::{Span, Time};

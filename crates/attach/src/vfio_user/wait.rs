@@ -59,6 +59,9 @@ pub fn exact_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
+/// Bytes that Linux has for a socket's path, with the zero behind it (unix(7)).
+const SUN_PATH: usize = 108;
+
 /// A socket at a path, which is gone when it is dropped.
 #[derive(Debug)]
 pub struct Listener {
@@ -73,6 +76,11 @@ impl Listener {
     /// # Errors
     /// `AddrInUse` when somebody listens there, or the path is something else than a socket.
     pub fn bind(path: &Path) -> io::Result<Listener> {
+        let (length, most) = (path.as_os_str().len(), SUN_PATH - 1);
+        if length > most {
+            let what = format!("a socket's path has at most {most} bytes, and this one has {length}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         match path.symlink_metadata() {
             Ok(m) if !m.file_type().is_socket() => {
                 return Err(io::Error::new(io::ErrorKind::AddrInUse, "it exists and is not a socket"));

@@ -23,7 +23,7 @@ use crate::Error;
 use crate::output::{begun_beside, plain};
 use crate::serve;
 use doorbell_lab::result::rounded;
-use doorbell_lab::{InputError, Plan, Profile, Scenario, nearest};
+use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, hint};
 use std::ops::Range;
 use std::path::Path;
 use toml_edit::{Document, Item, TableLike, Value};
@@ -118,9 +118,8 @@ impl Budget {
         let d = Document::parse(text.as_str()).map_err(|e| r.error(r.line(e.span()), e.message()))?;
         for (name, _) in d.iter() {
             if !heads.contains(&name) {
-                let near = nearest(name, heads.into_iter()).unwrap_or_default();
-                let what =
-                    format!("`{name}` is not allowed here; the nearest is `{near}`; allowed: {}", heads.join(", "));
+                let near = hint(name, heads.into_iter());
+                let what = format!("`{name}` is not allowed here{near}; allowed: {}", heads.join(", "));
                 return Err(r.error(r.key_line(d.as_table(), name), what));
             }
         }
@@ -172,9 +171,9 @@ impl Budget {
                 .and_then(|p| scenario.plan_on(&p))
                 .map_err(|e| if e.place.is_empty() || e.place == scenario.file { here(*line)(e.what) } else { e })?,
         };
-        for (setting, line) in set {
-            plan.set(setting).map_err(|e| here(*line)(e.what))?;
-        }
+        let set: Vec<Setting> =
+            set.iter().map(|(text, line)| Setting::at(format!("{}:{line}", self.file), text)).collect();
+        plan.layer(&set)?;
         Ok(plan)
     }
 
@@ -324,8 +323,8 @@ fn line(r: &Reader<'_>, of: &dyn TableLike, key: &str, item: &Item, path: Vec<St
         (None, None) => return Err(wrong(form.to_owned())),
         (None, Some(parts)) => {
             if let Some((odd, _)) = parts.iter().find(|(k, _)| !forms.contains(k)) {
-                let near = nearest(odd, forms.into_iter()).unwrap_or_default();
-                return Err(wrong(format!("has `{odd}`; the nearest is `{near}`; allowed: {}", forms.join(", "))));
+                let near = hint(odd, forms.into_iter());
+                return Err(wrong(format!("has `{odd}`{near}; allowed: {}", forms.join(", "))));
             }
             let part = |k: &str| match parts.get(k) {
                 None => Ok(None),

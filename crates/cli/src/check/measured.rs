@@ -3,9 +3,9 @@
 use super::budget::{Budget, Line, Of};
 use crate::output::plain;
 use crate::text::count;
-use crate::{Error, MISSED};
-use doorbell_lab::nearest;
+use crate::{Error, MISSED, plan};
 use doorbell_lab::result::rounded;
+use doorbell_lab::{Plan, hint};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -22,6 +22,10 @@ pub(super) struct Measured {
     of: String,
     is_run: bool,
     bus: Option<String>,
+    /// Its profile, and the value of every key.
+    profile: Option<String>,
+    settings: Option<BTreeMap<String, String>>,
+    capture: Option<String>,
     /// `frames`, `ledger.mmio_writes`.
     numbers: BTreeMap<String, f64>,
     /// Why it is not to be trusted.
@@ -85,6 +89,12 @@ impl Measured {
             of,
             is_run: scenario.is_some(),
             bus: word("bus"),
+            profile: word("profile"),
+            settings: last
+                .get("settings")
+                .and_then(Value::as_object)
+                .map(|all| all.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect()),
+            capture: word("capture_sha256"),
             numbers,
             unsound: audit,
         })
@@ -109,6 +119,33 @@ impl Measured {
         }
     }
 
+    /// Whether it is a result of a run of this plan, which is the budget's.
+    pub(super) fn is_of(&self, plan: &Plan, budget: &str) -> Result<(), Error> {
+        let wrong = |what: String| Err(Error::input(format!("{}: {what}", self.from)));
+        if self.profile.as_ref() != Some(&plan.profile) {
+            let profile = self.profile.as_deref().unwrap_or("no profile");
+            return wrong(format!("it is of a run on {profile}, but {budget} is about {}", plan.profile));
+        }
+        let Some(settings) = &self.settings else {
+            return wrong("it does not say with which settings it ran; make it anew".to_owned());
+        };
+        let none = "no value".to_owned();
+        for (key, ours) in plan::values(plan) {
+            // Of a capture its content counts, and not where it lies.
+            let theirs = settings.get(key).unwrap_or(&none);
+            if *theirs != ours && key != "traffic.file" {
+                return wrong(format!("`{key}` was {theirs}, but {budget} is about a run with {ours}"));
+            }
+        }
+        let capture = plan::capture_sha256(plan)?;
+        if self.capture != capture {
+            let said = |hash: &Option<String>| hash.as_ref().map_or("none".to_owned(), |h| format!("SHA-256 {h}"));
+            let (theirs, ours) = (said(&self.capture), said(&capture));
+            return wrong(format!("its capture is another: {theirs}, but that of {budget} is {ours}"));
+        }
+        Ok(())
+    }
+
     /// The number that a line of the budget names, or the sum of those that it names.
     ///
     /// # Errors
@@ -122,13 +159,12 @@ impl Measured {
             let Some(v) = self.numbers.get(&whole) else {
                 // Most likely only the part is missing.
                 let bare = self.numbers.get_key_value(&format!("per_packet.{whole}")).map(|(name, _)| name.as_str());
-                let near =
-                    bare.or_else(|| nearest(&whole, self.numbers.keys().map(String::as_str))).unwrap_or_default();
+                let near = match bare {
+                    Some(name) => format!("; the nearest is `{name}`"),
+                    None => hint(&whole, self.numbers.keys().map(String::as_str)),
+                };
                 let of = &self.of;
-                return Err(format!(
-                    "{file}:{}: a result of {of} has no number `{whole}`; the nearest is `{near}`",
-                    line.at
-                ));
+                return Err(format!("{file}:{}: a result of {of} has no number `{whole}`{near}", line.at));
             };
             sum += v;
         }

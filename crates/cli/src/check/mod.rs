@@ -125,8 +125,17 @@ fn measure(args: &Check, budget: &Budget) -> Result<(String, Vec<String>, Measur
             let what = "it is about a served device; give what `serve --format json` printed with --report FILE";
             return Err(Error::input(format!("{}: {what}", budget.file)));
         };
-        let mut plan = budget.plan()?;
-        plan::change(&mut plan, &args.changes, &[])?;
+        let own = budget.plan()?;
+        let mut plan = own.clone();
+        plan::change(&mut plan, &args.changes)?;
+        if args.update
+            && let Some((key, value)) = plan.values.iter().find(|(key, v)| own.values.get(key.name) != *v)
+        {
+            let (name, value) = (key.name, key.said(value));
+            let what =
+                format!("`{name}` is {value} on the command line, but not in {}, whose next run would", budget.file);
+            return Err(Error::input(format!("--update: {what} break what is written; put it under [set] there")));
+        }
         let result = plan::execute(&plan, args.quiet)?;
         let title = format!("{} on {}, {} packets", plan.scenario, plan.profile, count(result.measured.packets));
         let measured = Measured::parse("the result", &result.to_json())?;
@@ -137,6 +146,10 @@ fn measure(args: &Check, budget: &Budget) -> Result<(String, Vec<String>, Measur
     }
     let measured = Measured::read(report)?;
     measured.is_about(budget)?;
+    if let Of::Scenario { .. } = &budget.of {
+        let plan = budget.plan()?;
+        measured.is_of(&plan, &budget.file)?;
+    }
     Ok((measured.title.clone(), Vec::new(), measured))
 }
 

@@ -208,7 +208,10 @@ mod tests {
         let result = doorbell_lab::result::RunResult {
             scenario: plan.scenario.clone(),
             profile: plan.profile.clone(),
+            profile_sha256: String::new(),
             set: vec![],
+            settings: crate::plan::values(&plan),
+            capture_sha256: None,
             seed: 0,
             measured,
         };

@@ -21,7 +21,7 @@ use super::coalesce::Coalescer;
 use super::config::Config;
 use alloc::collections::VecDeque;
 use doorbell_layout::axienet::{Descriptor, cr, sr};
-use doorbell_seam::{DmaFault, DmaFaultKind, Iova, Port, Time};
+use doorbell_seam::{DmaFault, DmaFaultKind, Fact, Iova, Port, Time};
 use zerocopy::IntoBytes;
 
 /// Descriptors fetched ahead, or being updated (axi_dma.vhd, SG_FTCH_DESC2QUEUE and SG_UPDT_DESC2QUEUE).
@@ -141,6 +141,12 @@ impl Channel {
 
     pub(super) fn read_control(&self) -> u32 {
         self.control | CR_ONE
+    }
+
+    /// Control, status, current and tail descriptor, by these names.
+    pub(super) fn diagnose(&self, at: Time, names: [&'static str; 4], tell: &mut dyn FnMut(&'static str, Fact)) {
+        let values = [self.control.into(), self.read_status(at).into(), self.current, self.tail];
+        names.into_iter().zip(values).for_each(|(name, v)| tell(name, Fact::Bits(v)));
     }
 
     pub(super) fn read_status(&self, at: Time) -> u32 {

@@ -11,7 +11,7 @@ use super::stats::Stats;
 use super::transmit::Transmitter;
 use alloc::vec::Vec;
 use doorbell_layout::axienet::{int, line};
-use doorbell_seam::{Device, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_seam::{Device, Fact, Port, Reg, Span, Taken, Time, Timed};
 
 crate::counters::counters! {
     /// What the device counted. Unlike its statistics registers, no reset clears it.
@@ -403,6 +403,12 @@ impl Timed for AxiEthernet {
     #[inline]
     fn next_due(&self) -> Option<Time> {
         (self.due < Time::NEVER).then_some(self.due)
+    }
+
+    fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
+        tell("link up", Fact::State(self.link));
+        self.tx.ch.diagnose(self.now, ["MM2S_DMACR", "MM2S_DMASR", "MM2S_CURDESC", "MM2S_TAILDESC"], tell);
+        self.rx.ch.diagnose(self.now, ["S2MM_DMACR", "S2MM_DMASR", "S2MM_CURDESC", "S2MM_TAILDESC"], tell);
     }
 }
 

@@ -11,7 +11,7 @@ use super::stats::Stats;
 use super::transmit::Transmitter;
 use alloc::vec::Vec;
 use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC, TIMER_FPD};
-use doorbell_seam::{Device, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_seam::{Device, Fact, Port, Reg, Span, Taken, Time, Timed};
 
 crate::counters::counters! {
     /// What the device counted. Unlike its statistics registers, nothing clears it.
@@ -330,6 +330,21 @@ impl Timed for E1000 {
     #[inline]
     fn next_due(&self) -> Option<Time> {
         (self.due < Time::NEVER).then_some(self.due)
+    }
+
+    fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
+        tell("link up", Fact::State(self.link));
+        tell("stopped by a DMA fault", Fact::State(self.halted));
+        tell("hung by a packet beyond its FIFO or by an erratum", Fact::State(self.counters.hangs > 0));
+        for (names, ring) in
+            [(["TX descriptors", "TDH", "TDT"], &self.tx.ring), (["RX descriptors", "RDH", "RDT"], &self.rx.ring)]
+        {
+            let values = [ring.size(), ring.head, ring.tail];
+            names.into_iter().zip(values).for_each(|(name, v)| tell(name, Fact::Number(v.into())));
+        }
+        tell("ICR", Fact::Bits(self.irq.causes.into()));
+        tell("IMS", Fact::Bits(self.irq.mask.into()));
+        tell("interrupt line high", Fact::State(self.irq.high));
     }
 }
 

@@ -10,7 +10,7 @@ use doorbell_layout::mlx5::command::init_segment;
 use doorbell_layout::mlx5::{
     Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, syndrome, uar,
 };
-use doorbell_seam::{Device, Drop, Iova, Port, Reg, Taken, Time, Timed};
+use doorbell_seam::{Device, Drop, Fact, Iova, Port, Reg, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -407,6 +407,32 @@ impl Timed for Mlx5 {
     #[inline]
     fn next_due(&self) -> Option<Time> {
         (self.due < Time::NEVER).then_some(self.due)
+    }
+
+    fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
+        let failed = self.sqs.iter().filter(|(_, sq)| sq.state != SqState::Ready).count();
+        tell("SQs", Fact::Number(self.sqs.iter().count() as u64));
+        tell("SQs not in state RDY", Fact::Number(failed as u64));
+        tell("doorbells", Fact::Number(self.counters.doorbells));
+        tell("doorbells refused", Fact::Number(self.counters.bad_doorbells));
+        // Of queues that are many: the first with something left to do, or the first.
+        let busy = |sq: &Sq| sq.state != SqState::Ready || !sq.announced.is_empty() || sq.fetched != sq.executed;
+        let Some((number, sq)) = self.sqs.iter().find(|(_, sq)| busy(sq)).or_else(|| self.sqs.iter().next()) else {
+            return;
+        };
+        let told = sq.announced.back().map_or(sq.fetched, |a| a.1);
+        tell("SQ", Fact::Number(number.into()));
+        tell("its WQEs announced up to", Fact::Number(told.into()));
+        tell("fetched up to", Fact::Number(sq.fetched.into()));
+        tell("executed up to", Fact::Number(sq.executed.into()));
+        let Some(cq) = self.cqs.get(sq.ctx.cqn) else { return };
+        tell("its CQEs written", Fact::Number(cq.pi.into()));
+        tell("CQEs consumed", Fact::Number(cq.ci.into()));
+        tell("CQ armed", Fact::State(cq.armed.is_some()));
+        let Some(eq) = self.eqs.get(cq.ctx.eqn) else { return };
+        tell("its EQEs written", Fact::Number(eq.pi.into()));
+        tell("EQEs consumed", Fact::Number(eq.ci.into()));
+        tell("EQ armed", Fact::State(eq.armed.is_some()));
     }
 }
 

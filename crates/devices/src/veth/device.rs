@@ -8,7 +8,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_layout::ibmveth::*;
-use doorbell_seam::{Drop, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
+use doorbell_seam::{Drop, Fact, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
 
 /// Done in part: what else was asked for cannot be changed, or has no room.
 pub const H_CONSTRAINED: i64 = 4;
@@ -97,6 +97,19 @@ impl Timed for Veth {
     fn next_due(&self) -> Option<Time> {
         let interrupts = self.parts.adapters.iter().flat_map(|a| a.notify.into_iter().chain(a.late.front().copied()));
         interrupts.chain(self.arrivals.front().map(|a| a.0)).min()
+    }
+
+    fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
+        for a in &self.parts.adapters {
+            tell("adapter, unit address", Fact::Bits(a.cfg.unit));
+            tell("registered", Fact::State(matches!(a.state, super::adapter::State::Open)));
+            tell("interrupts on", Fact::State(a.signal));
+            tell("receive buffers added", Fact::Number(a.counters.buffers_added));
+            tell("frames taken to send", Fact::Number(a.counters.tx_packets));
+            tell("frames received", Fact::Number(a.counters.rx_packets));
+            tell("frames without a buffer", Fact::Number(a.counters.rx_no_buffer));
+            tell("calls refused", Fact::Number(a.counters.refused + a.counters.tx_refused));
+        }
     }
 }
 

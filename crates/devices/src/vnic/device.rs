@@ -10,7 +10,7 @@ use core::cmp::Ordering;
 use doorbell_layout::ibmvnic::{
     ERROR_FATAL, ErrorIndication, LinkStateIndication, MAX_INDIRECT, MESSAGE, Message, RxAdd, cmd, first,
 };
-use doorbell_seam::{Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
+use doorbell_seam::{Fact, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 
 crate::counters::counters! {
@@ -581,6 +581,21 @@ impl VnicServer {
 impl Timed for VnicServer {
     fn next_due(&self) -> Option<Time> {
         self.next().map(|n| n.0)
+    }
+
+    fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
+        let c = &self.counters;
+        for client in &self.clients {
+            tell("server ready", Fact::State(client.ready));
+            tell("carrier", Fact::State(client.carrier));
+            tell("commands under way", Fact::Number(client.commands.into()));
+            tell("frames taken and not fetched", Fact::Number(client.tx.len() as u64));
+            tell("frames leaving", Fact::Number(client.leaving));
+        }
+        tell("receive buffers given", Fact::Number(c.rx_buffers));
+        tell("frames without a buffer", Fact::Number(c.rx_no_buffer));
+        tell("queue entries not written", Fact::Number(c.queue_faults + c.entries_lost));
+        tell("calls refused", Fact::Number(c.refused_parameter + c.refused_closed + c.refused_resource));
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::Outcome;
 use crate::fault::{ANY, Balance};
+use crate::standstill;
 use doorbell_bus::{Axi, Bus, Machine};
 use doorbell_seam::Device;
 
@@ -47,5 +48,6 @@ pub(super) fn audit<D: Device<Axi>>(o: &Outcome, m: &Machine<Axi, D>, wire: (u64
     if d.rx_irqs > n.rx_interrupts {
         b.wrong.push(format!("RX interrupts: device raised {}, driver took {}", n.rx_interrupts, d.rx_irqs));
     }
+    b.wrong.extend(standstill::of_coherent(m.bus.platform()));
     b.wrong
 }

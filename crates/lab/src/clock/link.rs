@@ -24,7 +24,7 @@
 use crate::fault::{Flaps, Plan};
 use doorbell_bus::{Bus, Hypercalls, Hypervised, Partitions};
 use doorbell_seam::{
-    Device, Direction, DmaFault, Hcall, HcallDevice, HcallReturn, Iova, Port, Reg, Span, Taken, Time, Timed,
+    Device, Direction, DmaFault, Fact, Hcall, HcallDevice, HcallReturn, Iova, Port, Reg, Span, Taken, Time, Timed,
 };
 use std::collections::VecDeque;
 
@@ -315,6 +315,9 @@ impl<P: Port> Port for Tapped<'_, P> {
 }
 
 impl<D: Timed, Pr: Peer> Timed for Wired<D, Pr> {
+    fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
+        self.device.diagnose(tell);
+    }
     fn next_due(&self) -> Option<Time> {
         let wires = self.out.next_arrival().min(self.back.next_arrival());
         let wires = wires.min(self.flaps.as_ref().map_or(Time::NEVER, |f| f.0.next()));

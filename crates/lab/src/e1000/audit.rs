@@ -5,6 +5,7 @@
 
 use super::Outcome;
 use crate::fault::{ANY, Balance};
+use crate::standstill;
 use doorbell_bus::{Bus, Machine};
 use doorbell_seam::Device;
 
@@ -45,5 +46,6 @@ pub(super) fn audit<B: Bus, D: Device<B>>(o: &Outcome, m: &Machine<B, D>, wire: 
     b.same("pages still lent to the device", ("to read", readable as u64), ("expected", 0));
     b.same("pages still lent to the device", ("to write", writable as u64), ("expected", 0));
     b.same("translation entries", ("live", m.bus.platform().live_entries().into()), ("expected", 0));
+    b.wrong.extend(standstill::of_coherent(m.bus.platform()));
     b.wrong
 }

@@ -19,7 +19,7 @@ pub static RIG: Rig = Rig {
     about: "Intel 8254x on PCI, PCI-X or PCI Express: frames copied to aligned buffers, or not",
     devices: &["e1000", "e1000-82544gc", "e1000-82545em"],
     platform_keys: &[&CPU, &cpu::TCP, &BUS, &NIC],
-    run_keys: &[&KIND, &closed::KEYS, &open::KEYS, &DRIVER, &rig::RUN],
+    run_keys: &[&KIND, &closed::KEYS, &closed::APPLICATION, &open::KEYS, &DRIVER, &rig::RUN],
     run,
     transfer,
     port_rate: |v| (v.number("link.rate") * 1e6) as u64,

@@ -10,7 +10,7 @@ use doorbell_bus::{Hypercalls, Hypervised, Partitions, Vio};
 use doorbell_devices::veth::Veth;
 use doorbell_packet::Todo;
 use doorbell_packet::segment::Segments;
-use doorbell_seam::{Device, Drop, Hcall, HcallReturn, Port as _, Reg, Span, Taken, Time, Timed};
+use doorbell_seam::{Device, Drop, Fact, Hcall, HcallReturn, Port as _, Reg, Span, Taken, Time, Timed};
 use std::collections::VecDeque;
 
 /// The client's partition, and its core.
@@ -158,6 +158,9 @@ impl Lan {
 impl Timed for Lan {
     fn next_due(&self) -> Option<Time> {
         self.veth.next_due().into_iter().chain(self.port.notify).min()
+    }
+    fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
+        self.veth.diagnose(tell);
     }
 }
 

@@ -20,7 +20,7 @@ pub static RIG: Rig = Rig {
     about: "IBM logical LAN of POWER partitions: large send and checksums through a trunk and a bridge, or not",
     devices: &["veth"],
     platform_keys: &[&CPU, &cpu::TCP, &papr::KEYS, &CALLS, &PORT],
-    run_keys: &[&TRAFFIC, &closed::KEYS, &paced::KEYS, &DRIVER, &rig::RUN],
+    run_keys: &[&TRAFFIC, &closed::KEYS, &closed::APPLICATION, &paced::KEYS, &DRIVER, &rig::RUN],
     run,
     transfer,
     port_rate: |v| (v.number("link.rate") * 1e9) as u64,

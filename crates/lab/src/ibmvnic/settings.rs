@@ -4,12 +4,18 @@ use super::{CALLS, Kind, Load, Setup};
 use crate::clock::napi::Rules as Softirq;
 use crate::cpu::{costs, span};
 use crate::fault;
-use crate::key::{Key, Values};
+use crate::key::{Is, Key, Needs, Values};
 use crate::papr::Papr;
 use doorbell_bus::Guard;
 use doorbell_devices::vnic::{self as device, Serial};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct};
 use doorbell_seam::Span;
+
+const ASKED: &[Needs] = &[Needs::kind(&["transactions"])];
+const BULK: &[Needs] = &[Needs::kind(&["bulk"])];
+const CARRIED: &[Needs] = &[Needs::kind(&["transactions", "bulk"])];
+const SHARED: &[Needs] = &[Needs::kind(&["transactions", "bulk"]), Needs::word("traffic.spread", &["off"])];
+const MIXED: &[Needs] = &[Needs::new("traffic.other_share", Is::Positive).or("traffic.spread", Is::Word(&["on"]))];
 
 /// What a profile says of its CPU and of what runs on it.
 pub(super) static CPU: [Key; 19] = [
@@ -37,7 +43,8 @@ pub(super) static CPU: [Key; 19] = [
         0.0,
         90.0,
         "responses that find their queue's lock taken and go out four at a time",
-    ),
+    )
+    .when(ASKED),
 ];
 
 /// What a profile says of calls and of what is behind them.
@@ -77,16 +84,25 @@ pub(super) static TRAFFIC: [Key; 10] = [
         "transactions that the machine serves; frames that it sends; frames at a pace",
     ),
     Key::whole("traffic.peers", "peers", 1.0, 4096.0, "transactions: peers that ask, one request each at a time")
-        .default("512"),
-    Key::whole("traffic.request", "B", 60.0, 9014.0, "transactions: a request's frame without FCS").default("9014"),
-    Key::whole("traffic.response", "B", 60.0, 9014.0, "a response's frame, or one in bulk").default("9014"),
+        .default("512")
+        .when(ASKED),
+    Key::whole("traffic.request", "B", 60.0, 9014.0, "transactions: a request's frame without FCS")
+        .default("9014")
+        .when(ASKED),
+    Key::whole("traffic.response", "B", 60.0, 9014.0, "a response's frame, or one in bulk")
+        .default("9014")
+        .when(CARRIED),
     Key::whole("traffic.other", "B", 60.0, 9014.0, "the same of other peers, or of other frames in bulk")
-        .default("9014"),
-    Key::number("traffic.other_share", "%", 0.0, 100.0, "how many those are").default("0"),
-    Key::choice("traffic.spread", &["off", "on"], "sizes spread evenly from the one to the other instead, 16 of them"),
-    Key::whole("traffic.window", "packets", 16.0, 4096.0, "bulk: frames under way for each queue").default("64"),
-    Key::number("traffic.warmup", "ms", 0.0, 1e5, "before anything is counted").default("3"),
-    Key::number("traffic.duration", "ms", 0.1, 1e5, "how long is counted").default("12"),
+        .default("9014")
+        .when(MIXED),
+    Key::number("traffic.other_share", "%", 0.0, 100.0, "how many those are").default("0").when(SHARED),
+    Key::choice("traffic.spread", &["off", "on"], "sizes spread evenly from the one to the other instead, 16 of them")
+        .when(CARRIED),
+    Key::whole("traffic.window", "packets", 16.0, 4096.0, "bulk: frames under way for each queue")
+        .default("64")
+        .when(BULK),
+    Key::number("traffic.warmup", "ms", 0.0, 1e5, "before anything is counted").default("3").when(CARRIED),
+    Key::number("traffic.duration", "ms", 0.1, 1e5, "how long is counted").default("12").when(CARRIED),
 ];
 
 /// What a scenario says of the driver.

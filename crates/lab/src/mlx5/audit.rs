@@ -5,6 +5,7 @@
 
 use super::{Outcome, System};
 use crate::fault::{ANY, Balance};
+use crate::standstill;
 use doorbell_bus::Bus;
 
 /// What does not add up.
@@ -48,5 +49,6 @@ pub(super) fn audit(o: &Outcome, m: &System, skipped: u64) -> Vec<String> {
             b.wrong.push(format!("link {way}: {bytes} bytes in a time that carries {capacity}"));
         }
     }
+    b.wrong.extend(standstill::of_coherent(m.bus.platform()));
     b.wrong
 }

@@ -1,6 +1,16 @@
 //! The keys of an axienet run.
 
-use crate::key::Key;
+use crate::key::{Key, Needs};
+
+const TCP: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
+const ARRIVE: &[Needs] = &[Needs::kind(&["arrivals"])];
+const AT_A_LOAD: &[Needs] = &[Needs::word("traffic.pattern", &["even", "poisson", "steps", "on_off"])];
+const IN_TURN: &[Needs] = &[Needs::word("traffic.pattern", &["steps", "on_off"])];
+const STEPS: &[Needs] = &[Needs::word("traffic.pattern", &["steps"])];
+const BURSTS: &[Needs] = &[Needs::word("traffic.pattern", &["bursts"])];
+const ONE_SIZE: &[Needs] = &[Needs::word("traffic.pattern", &["even", "poisson", "bursts", "steps", "on_off"])];
+const FIXED: &[Needs] = &[Needs::word("driver.controller", &["fixed"])];
+const FIXED_OR_DIM: &[Needs] = &[Needs::word("driver.controller", &["fixed", "dim"])];
 
 /// What a profile says of its CPU; [`crate::cpu::TCP`] has the rest.
 pub(in crate::axienet) static CPU: [Key; 20] = [
@@ -66,15 +76,15 @@ pub(in crate::axienet) static ARRIVALS: [Key; 8] = [
         "traffic.pattern",
         &["even", "poisson", "bursts", "steps", "on_off", "random"],
         "arrivals: evenly; at random; in bursts; high and low load in turn; load and silence in turn; phases by the seed",
-    ),
-    Key::number("traffic.load", "%", 0.001, 100.0, "arrivals: of the link").default("100"),
-    Key::number("traffic.low", "%", 0.001, 100.0, "steps: of the link, in between").default("1"),
-    Key::number("traffic.hold", "ms", 0.01, 1e4, "steps and on_off: how long each lasts").default("20"),
-    Key::whole("traffic.frames", "packets", 1.0, 100_000.0, "bursts: frames back to back").default("32"),
-    Key::number("traffic.every", "us", 1.0, 1e6, "bursts: from one to the next").default("1000"),
-    Key::whole("traffic.arrival_size", "B", 60.0, 9014.0, "arrivals: frame without FCS").default("1514"),
+    ).when(ARRIVE),
+    Key::number("traffic.load", "%", 0.001, 100.0, "arrivals: of the link").default("100").when(AT_A_LOAD),
+    Key::number("traffic.low", "%", 0.001, 100.0, "steps: of the link, in between").default("1").when(STEPS),
+    Key::number("traffic.hold", "ms", 0.01, 1e4, "steps and on_off: how long each lasts").default("20").when(IN_TURN),
+    Key::whole("traffic.frames", "packets", 1.0, 100_000.0, "bursts: frames back to back").default("32").when(BURSTS),
+    Key::number("traffic.every", "us", 1.0, 1e6, "bursts: from one to the next").default("1000").when(BURSTS),
+    Key::whole("traffic.arrival_size", "B", 60.0, 9014.0, "arrivals: frame without FCS").default("1514").when(ONE_SIZE),
     Key::whole("traffic.beside", "connections", 0.0, 64.0, "receive: connections beside it that the machine serves")
-        .default("0"),
+        .default("0").when(TCP),
 ];
 
 /// What a scenario says of the driver. Defaults are Linux's.
@@ -84,8 +94,12 @@ pub(in crate::axienet) static DRIVER: [Key; 10] = [
         &["dim", "fixed", "dim_cqe", "dim_link", "classes", "trains"],
         "the switch: net_dim over 4^i packets; `ethtool -C`; net_dim over Linux's CQE table, or times from link and MTU; e1000's; ours",
     ),
-    Key::whole("driver.rx_frames", "packets", 1.0, 255.0, "fixed: received packets an interrupt").default("1"),
-    Key::whole("driver.rx_usecs", "us", 0.0, 1000.0, "fixed and dim: silence that ends the wait").default("16"),
+    Key::whole("driver.rx_frames", "packets", 1.0, 255.0, "fixed: received packets an interrupt")
+        .default("1")
+        .when(FIXED),
+    Key::whole("driver.rx_usecs", "us", 0.0, 1000.0, "fixed and dim: silence that ends the wait")
+        .default("16")
+        .when(FIXED_OR_DIM),
     Key::whole("driver.tx_frames", "packets", 1.0, 255.0, "sent packets an interrupt").default("24"),
     Key::whole("driver.tx_usecs", "us", 0.0, 1000.0, "silence that ends that wait").default("50"),
     Key::whole("driver.rx_ring", "descriptors", 1.0, 4096.0, "RX ring").default("1024"),

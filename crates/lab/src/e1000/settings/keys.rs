@@ -1,10 +1,17 @@
 //! The keys of an e1000 run.
 
-use crate::key::Key;
+use crate::key::{Is, Key, Needs};
 
 const CLOCKS: &[f64] = &[33.0, 66.0, 100.0, 133.0];
 const POWERS: &[f64] = &[16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 const PCIE_SIZES: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
+
+const PARALLEL: &[Needs] = &[Needs::word("bus.kind", &["pci", "pcix"])];
+const PCI: &[Needs] = &[Needs::word("bus.kind", &["pci"])];
+const PCIX: &[Needs] = &[Needs::word("bus.kind", &["pcix"])];
+const EXPRESS: &[Needs] = &[Needs::word("bus.kind", &["pcie"])];
+const TCE: &[Needs] = &[Needs::word("iommu.kind", &["tce"])];
+const OWN_RX: &[Needs] = &[Needs::new("driver.rx_prefetch", Is::Number)];
 
 /// What a profile says of its CPU; [`crate::cpu::TCP`] has the rest.
 pub(in crate::e1000) static CPU: [Key; 19] = [
@@ -32,50 +39,72 @@ pub(in crate::e1000) static CPU: [Key; 19] = [
 /// What a profile says of its bus. What another kind of bus needs has a default.
 pub(in crate::e1000) static BUS: [Key; 31] = [
     Key::choice("bus.kind", &["pci", "pcix", "pcie"], "what the card is plugged into"),
-    Key::among("pci.clock", "MHz", CLOCKS, "PCI: 33 or 66; PCI-X: 66, 100 or 133").default("66"),
-    Key::among("pci.width", "bits", &[32.0, 64.0], "data in a clock").default("64"),
-    Key::among("pci.line", "B", &[16.0, 32.0, 64.0, 128.0, 256.0], "cache line, as configured").default("128"),
+    Key::among("pci.clock", "MHz", CLOCKS, "PCI: 33 or 66; PCI-X: 66, 100 or 133").default("66").when(PARALLEL),
+    Key::among("pci.width", "bits", &[32.0, 64.0], "data in a clock").default("64").when(PARALLEL),
+    Key::among("pci.line", "B", &[16.0, 32.0, 64.0, 128.0, 256.0], "cache line, as configured")
+        .default("128")
+        .when(PARALLEL),
     Key::among("pci.boundary", "B", POWERS, "the bridge ends a burst at multiples of this: how far it reads ahead")
-        .default("512"),
+        .default("512")
+        .when(PARALLEL),
     Key::choice("pci.devsel", &["medium", "fast", "slow", "subtractive"], "how soon a target decodes")
-        .default("medium"),
+        .default("medium")
+        .when(PARALLEL),
     Key::whole("pci.latency_timer", "clocks", 16.0, 255.0, "clocks of a tenure when others want the bus")
         .or(&["alone"])
-        .default("alone"),
-    Key::choice("pci.mwi", &["on", "off"], "Memory Write and Invalidate allowed").default("on"),
+        .default("alone")
+        .when(PARALLEL),
+    Key::choice("pci.mwi", &["on", "off"], "Memory Write and Invalidate allowed").default("on").when(PCI),
     Key::choice("pci.delayed_reads", &["yes", "no"], "PCI: a read is answered with Retry until its data are there")
-        .default("yes"),
+        .default("yes")
+        .when(PCI),
     Key::among("pci.mmrbc", "B", &[512.0, 1024.0, 2048.0, 4096.0], "PCI-X: maximum memory read byte count")
-        .default("2048"),
+        .default("2048")
+        .when(PCIX),
     Key::among(
         "pci.outstanding",
         "reads",
         &[1.0, 2.0, 3.0, 4.0, 8.0, 12.0, 16.0, 32.0],
         "PCI-X: split reads under way",
     )
-    .default("1"),
-    Key::ns("pci.read_command", "a read command, beside its clocks").default("0"),
-    Key::number("pci.read_byte", "ns/B", 0.0, 100.0, "each byte read, beside its clocks").default("0"),
-    Key::ns("pci.write_command", "a write command, beside its clocks").default("0"),
-    Key::number("pci.write_byte", "ns/B", 0.0, 100.0, "each byte written, beside its clocks").default("0"),
-    Key::ns("pci.cpu_latency", "between CPU and bus, one way").default("0"),
-    Key::ns("pci.memory_latency", "from a write's last data on the bus to memory").default("0"),
-    Key::ns("pci.register_latency", "of the device, to answer a register read").default("0"),
-    Key::whole("pcie.generation", "", 1.0, 5.0, "PCIe: 1 to 5").default("1"),
-    Key::among("pcie.lanes", "lanes", &[1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 32.0], "PCIe: width").default("1"),
-    Key::among("pcie.mps", "B", PCIE_SIZES, "PCIe: maximum payload size").default("128"),
-    Key::among("pcie.mrrs", "B", PCIE_SIZES, "PCIe: maximum read request size").default("512"),
+    .default("1")
+    .when(PCIX),
+    Key::ns("pci.read_command", "a read command, beside its clocks").default("0").when(PARALLEL),
+    Key::number("pci.read_byte", "ns/B", 0.0, 100.0, "each byte read, beside its clocks").default("0").when(PARALLEL),
+    Key::ns("pci.write_command", "a write command, beside its clocks").default("0").when(PARALLEL),
+    Key::number("pci.write_byte", "ns/B", 0.0, 100.0, "each byte written, beside its clocks")
+        .default("0")
+        .when(PARALLEL),
+    Key::ns("pci.cpu_latency", "between CPU and bus, one way").default("0").when(PARALLEL),
+    Key::ns("pci.memory_latency", "from a write's last data on the bus to memory").default("0").when(PARALLEL),
+    Key::ns("pci.register_latency", "of the device, to answer a register read").default("0").when(PARALLEL),
+    Key::whole("pcie.generation", "", 1.0, 5.0, "PCIe: 1 to 5").default("1").when(EXPRESS),
+    Key::among("pcie.lanes", "lanes", &[1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 32.0], "PCIe: width")
+        .default("1")
+        .when(EXPRESS),
+    Key::among("pcie.mps", "B", PCIE_SIZES, "PCIe: maximum payload size").default("128").when(EXPRESS),
+    Key::among("pcie.mrrs", "B", PCIE_SIZES, "PCIe: maximum read request size").default("512").when(EXPRESS),
     Key::choice("pcie.completions", &["rcb64", "rcb128", "merged"], "PCIe: where the host cuts completions")
-        .default("rcb64"),
+        .default("rcb64")
+        .when(EXPRESS),
     Key::choice("pcie.dllp", &["per_request", "none", "timer", "flat"], "PCIe: which Acks and UpdateFCs are booked")
-        .default("per_request"),
-    Key::choice("pcie.ecrc", &["off", "on"], "PCIe: whether TLPs carry the optional digest").default("off"),
-    Key::number("pcie.usable_share", "", 0.01, 1.0, "PCIe: share of the link that traffic can use").default("1"),
-    Key::ns("pcie.link_latency", "PCIe: from the last bit sent to the packet being usable").default("150"),
-    Key::ns("pcie.memory_latency", "PCIe: from a read request at the root complex to its data").default("250"),
+        .default("per_request")
+        .when(EXPRESS),
+    Key::choice("pcie.ecrc", &["off", "on"], "PCIe: whether TLPs carry the optional digest")
+        .default("off")
+        .when(EXPRESS),
+    Key::number("pcie.usable_share", "", 0.01, 1.0, "PCIe: share of the link that traffic can use")
+        .default("1")
+        .when(EXPRESS),
+    Key::ns("pcie.link_latency", "PCIe: from the last bit sent to the packet being usable")
+        .default("150")
+        .when(EXPRESS),
+    Key::ns("pcie.memory_latency", "PCIe: from a read request at the root complex to its data")
+        .default("250")
+        .when(EXPRESS),
     Key::choice("iommu.kind", &["identity", "tce"], "how the device's addresses are translated").default("identity"),
-    Key::ns("iommu.call", "TCE: a hypervisor call that writes an entry").default("0"),
-    Key::choice("iommu.multi", &["on", "off"], "TCE: whether a call takes several entries").default("on"),
+    Key::ns("iommu.call", "TCE: a hypervisor call that writes an entry").default("0").when(TCE),
+    Key::choice("iommu.multi", &["on", "off"], "TCE: whether a call takes several entries").default("on").when(TCE),
 ];
 
 /// What a profile says of the controller and its link.
@@ -135,6 +164,6 @@ pub(in crate::e1000) static DRIVER: [Key; 20] = [
     threshold("driver.tx_host", "TXDCTL.HTHRESH: and so many are in memory").default("0"),
     threshold("driver.tx_write_back", "TXDCTL.WTHRESH: write back when so many are done").or(&["part"]).default("part"),
     threshold("driver.rx_prefetch", "RXDCTL.PTHRESH").or(&["part"]).default("part"),
-    threshold("driver.rx_host", "RXDCTL.HTHRESH, where rx_prefetch is given").default("0"),
-    threshold("driver.rx_write_back", "RXDCTL.WTHRESH, where rx_prefetch is given").default("1"),
+    threshold("driver.rx_host", "RXDCTL.HTHRESH, where rx_prefetch is given").default("0").when(OWN_RX),
+    threshold("driver.rx_write_back", "RXDCTL.WTHRESH, where rx_prefetch is given").default("1").when(OWN_RX),
 ];

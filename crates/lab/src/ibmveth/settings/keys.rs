@@ -1,6 +1,9 @@
 //! The keys of an ibmveth run.
 
-use crate::key::Key;
+use crate::key::{Key, Needs};
+
+const PACKETS: &[Needs] = &[Needs::kind(&["packets"])];
+const MAP: &[Needs] = &[Needs::word("driver.transmit", &["map"])];
 
 /// What a profile says of its CPU; [`crate::cpu::TCP`] has the rest.
 pub(in crate::ibmveth) static CPU: [Key; 18] = [
@@ -63,16 +66,16 @@ pub(in crate::ibmveth) static TRAFFIC: [Key; 5] = [
         "TCP in bulk from or to the client; TCP transactions that it serves; single large sends from server to client; \
          frames at a pace, the client alone behind the switch",
     ),
-    Key::whole("traffic.size", "B", 1.0, 65_481.0, "packets: payload of a large send").default("65160"),
-    Key::whole("traffic.pieces", "pieces", 1.0, 64.0, "packets: pieces of that payload, of equal size").default("17"),
+    Key::whole("traffic.size", "B", 1.0, 65_481.0, "packets: payload of a large send").default("65160").when(PACKETS),
+    Key::whole("traffic.pieces", "pieces", 1.0, 64.0, "packets: pieces of that payload, of equal size").default("17").when(PACKETS),
     Key::choice(
         "traffic.form",
         &["linearise", "scatter", "segment", "copy"],
         "packets: how it leaves: copied to one buffer and mapped; up to five pieces mapped, each for itself; as segments; \
          or copied to a buffer that is mapped for good",
     )
-    .default("linearise"),
-    Key::whole("traffic.packets", "packets", 1.0, 1e6, "packets: how many").default("100"),
+    .default("linearise").when(PACKETS),
+    Key::whole("traffic.packets", "packets", 1.0, 1e6, "packets: how many").default("100").when(PACKETS),
 ];
 
 /// What a scenario says of the drivers and the firmware. Defaults are those of Linux since 4.13.
@@ -101,7 +104,7 @@ pub(in crate::ibmveth) static DRIVER: [Key; 10] = [
         "each piece mapped, up to six; or all copied to a buffer that is mapped for good",
     )
     .default("map"),
-    Key::whole("driver.copybreak", "B", 0.0, 65536.0, "map: shorter linear frames are copied").default("128"),
+    Key::whole("driver.copybreak", "B", 0.0, 65536.0, "map: shorter linear frames are copied").default("128").when(MAP),
     Key::whole("driver.rx_copybreak", "B", 0.0, 2048.0, "received frames below it are copied out").default("128"),
     Key::choice("driver.multi_buffer", &["on", "off"], "receive buffers are lent up to eight in a call").default("off"),
     Key::whole("driver.pool_2k", "buffers", 16.0, 4096.0, "receive buffers of 2 KiB").default("512"),

@@ -3,12 +3,16 @@
 //! Prices of CPU work are in cycles, so that a faster core makes all of them
 //! shorter; what a bus or a device takes is in nanoseconds.
 
-use crate::key::Key;
+use crate::key::{Key, Needs};
 
 /// Each core has an EQ; EQ numbers have 8 bits, and the device keeps the first four.
 const MAX_CORES: f64 = 252.0;
 
 const PCIE_SIZES: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
+
+const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
+/// Packets share a WQE.
+const SESSIONS: &[Needs] = &[Needs::word("driver.mpwqe", &["on"]), Needs::word("nic.enhanced_mpw", &["on"])];
 
 /// What a profile says.
 pub(in crate::mlx5) static PLATFORM: [Key; 47] = [
@@ -24,8 +28,8 @@ pub(in crate::mlx5) static PLATFORM: [Key; 47] = [
     Key::number("cpu.sum", "cycles/B", 0.0, 1e3, "one byte summed").default("0"),
     Key::cycles("cpu.tx_descriptor", "a send WQE for one packet, beside its entries"),
     Key::number("cpu.tx_descriptor_entry", "cycles/entry", 0.0, 1e6, "each data segment of it"),
-    Key::cycles("cpu.tx_shared", "a packet added to a session"),
-    Key::cycles("cpu.tx_session", "a session opened and closed"),
+    Key::cycles("cpu.tx_shared", "a packet added to a session").when(SESSIONS),
+    Key::cycles("cpu.tx_session", "a session opened and closed").when(SESSIONS),
     Key::cycles("cpu.tx_pad", "ring space filled with NOPs, beside its blocks"),
     Key::number("cpu.tx_pad_entry", "cycles/entry", 0.0, 1e6, "each block of it"),
     Key::cycles("cpu.tx_notify", "a doorbell, without the register write itself"),
@@ -95,7 +99,8 @@ pub(in crate::mlx5) static RUN: [Key; 7] = [
         &["padded", "fit"],
         "sessions padded to their longest (linux 5.10), or fit to what is left of a page",
     )
-    .default("padded"),
+    .default("padded")
+    .when(SESSIONS),
     Key::among("driver.queue", "blocks", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0], "send queue")
         .default("1024"),
     Key::among(
@@ -109,5 +114,6 @@ pub(in crate::mlx5) static RUN: [Key; 7] = [
     Key::whole("driver.moderation_count", "CQEs", 0.0, 65535.0, "or for so many completions").default("32"),
     Key::whole("run.cores", "cores", 1.0, MAX_CORES, "cores that send; a capture goes through one")
         .or(&["all"])
-        .default("all"),
+        .default("all")
+        .when(PKTGEN),
 ];

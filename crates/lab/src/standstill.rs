@@ -1,0 +1,92 @@
+//! A machine that stands still: what is known of the cause.
+//!
+//! A run is stuck when its cores wait and nothing is under way. By then driver and device have each other's words in
+//! front of them: what the device was refused, what the driver reached for outside its memory, how far the rings are,
+//! which interrupt is masked. [`Cause`] puts it side by side, so that different mistakes of a driver read differently.
+
+use doorbell_bus::{Bus, Ledger, Machine, Platform, Refused};
+use doorbell_seam::{Device, Fact, WorkKind};
+use std::fmt;
+
+/// What is known when nothing moves any more, a line each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cause(Vec<String>);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+impl Cause {
+    /// Asks a machine that stands still. `back`: packets whose buffers have come back, where that is known.
+    pub fn of<B: Bus, D: Device<B>>(m: &mut Machine<B, D>, back: Option<u64>) -> Cause {
+        let mut lines = Vec::new();
+        let l = m.bus.ledger();
+        let (handed, back_of_them) = (m.done(WorkKind::Stack).times, back);
+        let back = back.map_or(String::new(), |n| format!(", {n} came back"));
+        lines.push(format!("packets: {handed} handed to the driver{back}, {} left on the wire", l.wire_frames));
+        lines.push(lent(&l));
+        let kept = packets_kept(handed, back_of_them, l.maps.saturating_sub(l.unmaps));
+        lines.extend(kept.map(|n| format!("{n} of the packets are with the driver, neither mapped nor given back")));
+        lines.push(format!(
+            "registers: {} writes, {} reads; hypervisor calls: {}; interrupts: {} messages, {} rises of a line",
+            l.mmio_writes, l.mmio_reads, l.hcalls, l.messages, l.line_interrupts
+        ));
+        let mut facts = Vec::new();
+        m.device.diagnose(&mut |name, fact| {
+            facts.push(match fact {
+                Fact::Number(n) => format!("{name} {n}"),
+                Fact::Bits(b) => format!("{name} {b:#x}"),
+                Fact::State(s) => format!("{name}: {}", if s { "yes" } else { "no" }),
+            });
+        });
+        if !facts.is_empty() {
+            lines.push(format!("device: {}", facts.join(", ")));
+        }
+        for p in m.bus.platforms() {
+            if let Some(last) = p.refused() {
+                lines.push(failed(p.ledger.dma_faults, &last));
+            }
+            lines.extend(strays(p));
+        }
+        Cause(lines)
+    }
+}
+
+/// Packets that the driver has and the device cannot reach. A packet has one mapping or more.
+fn packets_kept(handed: u64, back: Option<u64>, mapped: u64) -> Option<u64> {
+    let there = handed.checked_sub(back?)?;
+    there.checked_sub(mapped).filter(|n| *n > 0)
+}
+
+/// What the driver has lent to the device.
+fn lent(l: &Ledger) -> String {
+    let live = |taken: u64, given: u64| taken.saturating_sub(given);
+    let (maps, buffers) = (live(l.maps, l.unmaps), live(l.buffers_taken, l.buffers_released));
+    format!("memory: {maps} buffers are mapped for the device, of {buffers} in use")
+}
+
+/// Accesses of the device that failed.
+pub(crate) fn failed(times: u64, last: &Refused) -> String {
+    format!("DMA: accesses that failed: {times}, the last {last}")
+}
+
+/// The driver's accesses outside its coherent areas, for a run's audit.
+pub(crate) fn strays(p: &Platform) -> Option<String> {
+    let s = p.strays();
+    let first = s.first?;
+    Some(format!("coherent memory: accesses of the driver outside of it: {}, the first {first}", s.times))
+}
+
+/// What is wrong with a platform's coherent memory at the end of a run: areas that were not released, and accesses
+/// outside of them.
+pub(crate) fn of_coherent(p: &Platform) -> impl Iterator<Item = String> {
+    let areas = p.areas();
+    let bytes: u64 = areas.iter().map(|a| u64::from(a.1)).sum();
+    let first = areas.first().map(|(at, len)| {
+        let n = areas.len();
+        format!("coherent memory: {bytes} bytes in {n} areas not released, the first at {:#x} of {len} bytes", at.0)
+    });
+    first.into_iter().chain(strays(p))
+}
