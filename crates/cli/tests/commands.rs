@@ -328,8 +328,19 @@ fn reproduce_prints_rows_and_exits_1_exactly_when_one_misses_unexplained() {
     };
     let rows = of(&[]);
     let members = [
-        "choices", "combinations", "figure", "holds", "inputs", "measured", "note", "published", "role", "source", "system",
-        "tolerance", "unit",
+        "choices",
+        "combinations",
+        "figure",
+        "holds",
+        "inputs",
+        "measured",
+        "note",
+        "published",
+        "role",
+        "source",
+        "system",
+        "tolerance",
+        "unit",
     ];
     assert!(rows.as_array().unwrap().iter().all(|row| keys(row) == members));
     assert_eq!(rows[0]["combinations"]["of"], 192);

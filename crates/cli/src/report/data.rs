@@ -233,7 +233,10 @@ mod tests {
         );
         let system = &all["systems"][0];
         assert_eq!(system["combinations"], json!({ "hold": 1, "of": 2 }));
-        assert_eq!((&system["choices"][0]["value"], &system["choices"][0]["rows"]), (&json!("full"), &json!(["all full"])));
+        assert_eq!(
+            (&system["choices"][0]["value"], &system["choices"][0]["rows"]),
+            (&json!("full"), &json!(["all full"]))
+        );
         serde_json::from_value::<Reproduced>(all).expect("what is written can be read");
     }
 }

@@ -290,8 +290,9 @@ fn inputs(figure: &str) -> Option<&'static [&'static str]> {
         "rx_unaligned_as_traced" => &["pci.boundary"],
         "bus_time_tx" => &["pci.width", "pci.line", "pci.boundary", "pci.read_command", "pci.read_byte"],
         "bus_time_rx" => &["pci.width", "pci.boundary", "pci.write_command", "pci.write_byte"],
-        "rate_unaligned" => &["pci.width", "pci.line", "pci.boundary", "pci.read_byte"],
+        "rate_unaligned" => &["pci.width", "pci.line", "pci.boundary", "pci.read_byte", "pci.read_command"],
         "rate_aligned" => &["pci.width", "pci.line", "pci.boundary", "pci.read_command", "pci.read_byte"],
+        "rate_large_send" => &["pci.width", "pci.boundary", "pci.read_byte", "nic.read_across", "pci.read_command"],
         _ => return None,
     })
 }

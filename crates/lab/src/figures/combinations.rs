@@ -5,9 +5,8 @@
 //! rests on a fit that fails does not hold.
 //!
 //! Every combination is tried. What keeps that short is that a combination is given up at its first row that does not
-//! hold, and that a fit is solved only when a row is looked at that rests on it by its declared inputs: rows that rest on
-//! no fit come first, and among equals the row that gave up a combination before. The order decides how long it takes and
-//! not what is counted.
+//! hold. Rows that declare no fitted constant among their inputs come first, before anything is fitted; among equals, the
+//! row that gave up a combination before. The order decides how long it takes and not what is counted.
 
 use super::bench::{Bench, Doing};
 use super::reproduce::judge;
@@ -22,9 +21,10 @@ pub struct Combinations {
     pub of: usize,
 }
 
-/// Rows that rest on the same fits.
+/// Rows that are looked at together.
 struct Stage {
-    fits: Vec<(usize, usize)>,
+    /// After the fits were solved.
+    fitted: bool,
     rows: Vec<usize>,
 }
 
@@ -52,18 +52,13 @@ pub(super) fn count(bench: &mut Bench<'_>, base: &Constants, rows: &[Outcome]) -
     Some(Combinations { hold, of })
 }
 
-/// The rows that hold, by the fits that they rest on, the fewest first.
+/// The rows that hold: those that rest on no fit, then the others. An input is what moves a row when it moves a little;
+/// a fit may move its constant far, so the others wait for all fits.
 fn stages(sheet: &Sheet, rows: &[Outcome]) -> Vec<Stage> {
-    let mut stages: Vec<Stage> = Vec::new();
-    for at in (0..rows.len()).filter(|at| rows[*at].holds == Some(true)) {
-        let fits = sheet.fits_under(&sheet.rows[at]);
-        match stages.iter_mut().find(|stage| stage.fits == fits) {
-            Some(stage) => stage.rows.push(at),
-            None => stages.push(Stage { fits, rows: vec![at] }),
-        }
-    }
-    stages.sort_by_key(|stage| stage.fits.len());
-    stages
+    let held = (0..rows.len()).filter(|at| rows[*at].holds == Some(true));
+    let (fitted, free): (Vec<usize>, Vec<usize>) = held.partition(|at| sheet.rests_on_a_fit(&sheet.rows[*at]));
+    let stages = [Stage { fitted: false, rows: free }, Stage { fitted: true, rows: fitted }];
+    stages.into_iter().filter(|stage| !stage.rows.is_empty()).collect()
 }
 
 impl Stage {
@@ -71,7 +66,7 @@ impl Stage {
     /// next combination too.
     fn holds(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) -> bool {
         let sheet = bench.sheet;
-        let fits = fit::solve_only(bench, constants, &self.fits);
+        let fits = if self.fitted { fit::solve(bench, constants) } else { Vec::new() };
         let failed = self.rows.iter().position(|row| {
             let measured = bench.measure(constants, *row);
             judge(sheet, *row, measured, sheet.declared_inputs(&sheet.rows[*row]), &fits).holds != Some(true)

@@ -113,13 +113,7 @@ fn short(x: f64) -> f64 {
 
 /// Solves all fits of the bench's sheet. `constants` are left at the values found.
 pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
-    let all = bench.sheet.fits();
-    solve_only(bench, constants, &all)
-}
-
-/// Solves some of them, and leaves the other constants where they are.
-pub(super) fn solve_only(bench: &mut Bench<'_>, constants: &mut Constants, fits: &[(usize, usize)]) -> Vec<Fit> {
-    let mut fits: Vec<Search> = fits.iter().filter_map(|fit| Search::new(*fit, constants)).collect();
+    let mut fits: Vec<Search> = bench.sheet.fits().into_iter().filter_map(|fit| Search::new(fit, constants)).collect();
     let mut sweeps = 0;
     while sweeps < SWEEPS && !fits.is_empty() {
         sweeps += 1;

@@ -103,24 +103,11 @@ impl Sheet {
         Some(self.constants.keys().filter(|k| keys.contains(*k)).map(str::to_owned).collect())
     }
 
-    /// The fits that a row rests on: of the constants among its declared inputs, and of those that their fits' rows depend
-    /// on in turn. All of them where somebody has not said.
-    pub(super) fn fits_under(&self, row: &Row) -> Vec<(usize, usize)> {
-        let all = self.fits();
-        let mut under: Vec<(usize, usize)> = Vec::new();
-        let mut open = vec![row];
-        while let Some(row) = open.pop() {
-            let Some(keys) = self.declared_inputs(row) else { return all };
-            let found = all.iter().filter(|(constant, _)| keys.contains(&self.constants.at(*constant).key));
-            for fit in found {
-                if !under.contains(fit) {
-                    under.push(*fit);
-                    open.push(&self.rows[fit.1]);
-                }
-            }
-        }
-        under.sort_unstable();
-        under
+    /// Whether a row declares a fitted constant among its inputs, or declares nothing.
+    pub(super) fn rests_on_a_fit(&self, row: &Row) -> bool {
+        let fits = self.fits();
+        let fitted = |keys: Vec<String>| fits.iter().any(|(c, _)| keys.contains(&self.constants.at(*c).key));
+        !fits.is_empty() && self.declared_inputs(row).is_none_or(fitted)
     }
 
     /// Exchanges fitted rows with their partners: the fit consumes the partner, and the fitted row is predicted with the

@@ -39,7 +39,8 @@ fn combinations_are_counted_with_their_own_fits() {
 fn a_row_that_rests_on_a_lost_fit_does_not_hold() {
     let mut system = transfer();
     system.constants[0] = Constant::fitted("share", 2.0, "", "toy.base", (0.9, 10.0));
-    // At a cost of 4 the share would have to be 0.5.
+    system.row("toy.total").tolerance = Some(Tolerance::Rel(1.0));
+    // At a cost of 4 the share would have to be 0.5: only the lost fit keeps its total from holding.
     assert_eq!(combinations(&run(system)), (2, 6));
 }
 
