@@ -8,7 +8,7 @@ use crate::headline::{self, Sides};
 use crate::output::{Folder, print};
 use crate::progress::Progress;
 use crate::{DONE, Error, MISSED, report};
-use doorbell_lab::figures::{self, Doing, Options, SetError, Setting, System, Verdict};
+use doorbell_lab::figures::{self, Doing, Given, Options, SetError, Setting, System, Verdict};
 use doorbell_lab::key::{Value, parse_setting};
 use doorbell_lab::rig::RIGS;
 
@@ -23,7 +23,9 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
         let Some(line) = names.iter().position(|n| n == p.system).and_then(|at| lines.get(at)) else { return };
         line.doing(p.to_string());
         match p.doing {
-            Doing::Row { done, total, .. } | Doing::Sensitivity { done, total, .. } => {
+            Doing::Row { done, total, .. }
+            | Doing::Combination { done, total }
+            | Doing::Sensitivity { done, total, .. } => {
                 line.at(done as u64, total as u64);
             }
             Doing::Fit { .. } => {}
@@ -55,7 +57,11 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     // A miss that is listed with its explanation is a finding, and is printed as a miss; any other is a failure.
     Ok(match found.verdict() {
         Verdict::AllHold => DONE,
-        Verdict::Misses { unknown, failed_fits, .. } if unknown.is_empty() && failed_fits.is_empty() => DONE,
+        Verdict::Misses { unknown, broken, failed_fits, .. }
+            if unknown.is_empty() && broken.is_empty() && failed_fits.is_empty() =>
+        {
+            DONE
+        }
         Verdict::Misses { .. } => MISSED,
     })
 }
@@ -82,17 +88,17 @@ fn headlines(
     })
 }
 
-/// One `--set`: in any unit that fits where the constant is a key of a profile, else a bare number.
+/// One `--set`: in any unit that fits where the constant or choice is a key of a system, else a bare number.
 fn setting(text: &str) -> Result<Setting, Error> {
-    let keys = RIGS.iter().flat_map(|r| r.platform()).collect::<Vec<_>>();
+    let keys = RIGS.iter().flat_map(|r| r.keys()).collect::<Vec<_>>();
     let name = text.split('=').next().unwrap_or("").trim();
     if keys.iter().any(|k| k.name == name) {
-        return match parse_setting(&keys, text)? {
-            (key, Value::Number(value)) => Ok(Setting { key: key.name.to_owned(), value }),
-            (key, _) => {
-                Err(Error::input(format!("--set {text}: `{}` chooses between models; it is no constant", key.name)))
-            }
+        let (key, value) = parse_setting(&keys, text)?;
+        let value = match value {
+            Value::Number(number) => Given::Number(number),
+            word => Given::Word(word.to_string()),
         };
+        return Ok(Setting { key: key.name.to_owned(), value });
     }
     text.parse().map_err(|e: SetError| Error::input(e.to_string()))
 }

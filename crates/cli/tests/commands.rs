@@ -354,9 +354,23 @@ fn reproduce_prints_rows_and_exits_1_exactly_when_one_misses_unexplained() {
         rows
     };
     let rows = of(&[]);
-    let members =
-        ["figure", "holds", "inputs", "measured", "note", "published", "role", "source", "system", "tolerance", "unit"];
+    let members = [
+        "choices",
+        "combinations",
+        "figure",
+        "holds",
+        "inputs",
+        "measured",
+        "note",
+        "published",
+        "role",
+        "source",
+        "system",
+        "tolerance",
+        "unit",
+    ];
     assert!(rows.as_array().unwrap().iter().all(|row| keys(row) == members));
+    assert_eq!(rows[0]["combinations"]["of"], 192);
     let find = |rows: &Value, figure: &str| {
         let row = rows.as_array().unwrap().iter().find(|r| r["figure"] == figure).unwrap().clone();
         row["measured"].as_f64().unwrap()
@@ -364,6 +378,10 @@ fn reproduce_prints_rows_and_exits_1_exactly_when_one_misses_unexplained() {
     let set = of(&["--set", "pcie.mps=0.5 KiB"]);
     let name = "mlx5.pcie_inbound_gen2_off";
     assert!(find(&set, name) < find(&rows, name), "fewer completions");
+    let set = of(&["--set", "pcie.completions=rcb64"]);
+    assert!(find(&set, name) > find(&rows, name), "more completions");
+    let taken = set[0]["choices"].as_array().unwrap().iter().find(|c| c["key"] == "pcie.completions").unwrap();
+    assert_eq!((&taken["value"], &taken["set"]), (&"rcb64".into(), &true.into()));
 }
 
 /// The two files that a newcomer writes, as they are begun: they run together.

@@ -188,9 +188,10 @@ fn usage_faults_exit_2_too() {
 #[test]
 fn reproductions_of_nothing_known() {
     assert_snapshot!(wrong(&["reproduce", "mlx4"]), @"doorbell: no system is called `mlx4`; there are: mlx5, e1000, axienet, ibmveth, ibmvnic");
-    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latncy=3"]), @"doorbell: --set pcie.memory_latncy: no constant is called `pcie.memory_latncy`; the nearest is `pcie.memory_latency`");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latncy=3"]), @"doorbell: --set pcie.memory_latncy: no constant or choice is called `pcie.memory_latncy`; the nearest is `pcie.memory_latency`");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latency=3 GHz"]), @"doorbell: --set pcie.memory_latency=3 GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s");
-    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp=timer"]), @"doorbell: --set pcie.dllp=timer: `pcie.dllp` chooses between models; it is no constant");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp=timers"]), @"doorbell: --set pcie.dllp=timers: `pcie.dllp` cannot be `timers`; allowed: none, per_request, timer, flat");
+    assert_snapshot!(wrong(&["reproduce", "--set", "driver.mpwqe=off"]), @"doorbell: --set driver.mpwqe: no constant or choice is called `driver.mpwqe`; the nearest is `native.mpwqe`");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp"]), @"doorbell: --set pcie.dllp: expected key=value, such as pcie.memory_latency=300ns");
 }
 

@@ -552,10 +552,18 @@ impl Values {
         Ok(())
     }
 
-    /// Takes every constant that has a key here. Numbers are taken as they are:
-    /// what solves for a constant, or moves one, may leave a step that a person
-    /// would have to keep.
+    /// Takes every constant and every choice that has a key here. Numbers are taken as
+    /// they are: what solves for a constant, or moves one, may leave a step that a
+    /// person would have to keep.
+    ///
+    /// # Panics
+    /// When a choice's alternative is not allowed: a fault of its author.
     pub fn apply(&mut self, constants: &Constants) {
+        for choice in constants.choices() {
+            if let Some((key, v)) = self.0.iter_mut().find(|(k, _)| k.name == choice.key) {
+                *v = key.parse(choice.value()).unwrap_or_else(|e| panic!("{e}"));
+            }
+        }
         for c in constants.iter() {
             if let Some((_, v)) = self.0.iter_mut().find(|(k, _)| k.name == c.key) {
                 *v = Value::Number(c.value);

@@ -18,7 +18,7 @@
 //! where the search goes; without it, all that the key allows). There is no fourth
 //! kind, and no value without one: what a model rests on should be readable.
 
-use crate::figures::{self, Constant, Constants};
+use crate::figures::{self, Choice, Constant, Constants};
 use crate::input::{Builtin, Document, Field, InputError, hint, number, open};
 use crate::key::{Key, Value, Values, find, units};
 use crate::rig::{self, Rig};
@@ -142,6 +142,17 @@ impl Profile {
         let mut all = self.all_values();
         all.apply(constants);
         all
+    }
+
+    /// One of its values as a choice between models, made by looking at `rows`.
+    ///
+    /// # Panics
+    /// When its system has no such key: a fault of the author of the choice.
+    pub fn choice(&self, key: &str, alternatives: &[&str], rows: &[&str]) -> Choice {
+        let all = self.all_values();
+        let unit = all.keys().iter().find(|k| k.name == key).map_or("", |k| k.unit());
+        let source = self.source(key).map_or("default".to_owned(), Source::to_string);
+        Choice::new(key, &all.get(key).to_string(), alternatives, &source, rows).unit(unit)
     }
 
     /// Its numbers as constants of a reproduction, in the system's order. Words

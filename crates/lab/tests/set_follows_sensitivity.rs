@@ -63,7 +63,7 @@ fn compare(constants: Option<&'static [&'static str]>, set: &[Setting]) -> usize
     for c in found.constants.iter().filter(|c| !set.iter().any(|s| s.key == c.key)) {
         let value = c.nudge.apply(base.constants.get(&c.key).expect("a constant"));
         let mut set = set.to_vec();
-        set.push(Setting { key: c.key.clone(), value });
+        set.push(Setting { key: c.key.clone(), value: value.into() });
         let by_hand = reproduce(constants, false, set);
         for (at, figure) in found.figures.iter().enumerate() {
             let what = format!("{figure} when {} is set to {value}", c.key);
@@ -88,7 +88,7 @@ fn compare(constants: Option<&'static [&'static str]>, set: &[Setting]) -> usize
 #[test]
 fn every_constant_set_by_hand_moves_what_sensitivity_says() {
     // The fitted constant is held, so that nothing takes up part of a change.
-    let held = Setting { key: "pcie.usable_share".into(), value: 0.837 };
+    let held = Setting { key: "pcie.usable_share".into(), value: 0.837.into() };
     let moved = compare(None, &[held]);
     assert!(moved > 40, "only {moved} cells move");
 }

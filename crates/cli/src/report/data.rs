@@ -80,6 +80,12 @@ fn system(s: &SystemReport, sides: Option<&Sides>) -> Value {
     let short = |figure: &str| {
         figure.strip_prefix(&s.name).and_then(|f| f.strip_prefix('.')).unwrap_or(figure).replace('_', " ")
     };
+    let choices = s.constants.choices().iter().map(|c| {
+        json!({
+            "key": c.key, "value": c.value(), "unit": c.unit, "alternatives": c.alternatives, "source": c.from(),
+            "set": !c.is_free(), "rows": c.rows.iter().map(|row| short(row)).collect::<Vec<_>>(),
+        })
+    });
     let constants = s.constants.iter().map(|c| {
         json!({
             "key": c.key, "value": rounded(c.value), "unit": c.unit, "source": c.source.to_string(),
@@ -89,10 +95,15 @@ fn system(s: &SystemReport, sides: Option<&Sides>) -> Value {
     json!({
         "name": s.name,
         "about": s.about,
-        "swapped": s.swapped,
-        "freedom": { "predicted": s.freedom.predicted, "derived": s.freedom.derived, "fitted": s.freedom.fitted },
+        "swapped": s.swapped.is_some_and(|fits| fits > 0),
+        "freedom": {
+            "predicted": s.freedom.predicted, "derived": s.freedom.derived, "looked_at": s.freedom.looked_at,
+            "fitted": s.freedom.fitted, "choices": s.freedom.choices,
+        },
+        "combinations": s.combinations.map(|c| json!({ "hold": c.hold, "of": c.of })),
         "rows": s.rows.iter().map(|r| row(r, &short(&r.row.figure))).collect::<Vec<_>>(),
         "constants": constants.collect::<Vec<_>>(),
+        "choices": choices.collect::<Vec<_>>(),
         "sensitivity": s.sensitivity.as_ref().map(sensitivity),
         "headline": sides.map(headline),
     })
@@ -114,6 +125,7 @@ fn row(o: &Outcome, short: &str) -> Value {
             _ => Value::Null,
         },
         "tolerance": r.tolerance,
+        "broken": o.is_broken(),
         "tolerance_text": r.tolerance.map(|t| t.to_string()),
         "holds": o.holds,
         "known": o.known_miss.is_some(),
@@ -167,7 +179,7 @@ fn run(r: &Ran) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_lab::figures::{self, Constant, Constants, MeasureError, Options, Row, System, Tolerance};
+    use doorbell_lab::figures::{self, Choice, Constant, Constants, MeasureError, Options, Row, System, Tolerance};
 
     /// Passengers an hour, full.
     struct Ferry;
@@ -186,12 +198,16 @@ mod tests {
                 Constant::cited("boat.colour", 3.0, "", "looked at"),
             ]
         }
+        fn choices(&self) -> Vec<Choice> {
+            vec![Choice::new("boat.rule", "full", &["full", "half"], "nobody wrote it down", &["ferry.all_full"])]
+        }
         fn rows(&self) -> Vec<Row> {
             let row = Row::new("ferry.all_full", 78.0, "passengers/hour", Role::Predicted);
             vec![row.within(Tolerance::Rel(0.05)).source("harbour master", "page 3")]
         }
         fn measure(&mut self, c: &Constants, _: &str) -> Result<f64, MeasureError> {
-            Ok(c.get("boat.seats")? * 60.0 / c.get("boat.crossing")?)
+            let taken = if c.choice("boat.rule")? == "full" { 1.0 } else { 0.5 };
+            Ok(taken * c.get("boat.seats")? * 60.0 / c.get("boat.crossing")?)
         }
     }
 
@@ -208,12 +224,18 @@ mod tests {
         );
         assert_eq!(
             (&row["measured"], &row["holds"], &row["inputs"]),
-            (&json!(80.0), &json!(true), &json!(["boat.seats", "boat.crossing"]))
+            (&json!(80.0), &json!(true), &json!(["boat.seats", "boat.crossing", "boat.rule"]))
         );
         let moved = &all["systems"][0]["sensitivity"]["constants"];
         assert_eq!(
             (&moved[0]["key"], &moved[0]["changes"], &moved[2]["changes"]),
             (&json!("boat.seats"), &json!([1.0]), &json!([0.0]))
+        );
+        let system = &all["systems"][0];
+        assert_eq!(system["combinations"], json!({ "hold": 1, "of": 2 }));
+        assert_eq!(
+            (&system["choices"][0]["value"], &system["choices"][0]["rows"]),
+            (&json!("full"), &json!(["all full"]))
         );
         serde_json::from_value::<Reproduced>(all).expect("what is written can be read");
     }

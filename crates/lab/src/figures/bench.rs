@@ -32,6 +32,13 @@ pub enum Doing<'a> {
         /// Rows in all.
         total: usize,
     },
+    /// Trying a combination of choices.
+    Combination {
+        /// Combinations done.
+        done: usize,
+        /// Combinations in all.
+        total: usize,
+    },
     /// Moving a constant.
     Sensitivity {
         /// The constant.
@@ -49,6 +56,7 @@ impl fmt::Display for Progress<'_> {
         match self.doing {
             Doing::Fit { constant, evaluations } => write!(f, "fitting {constant}, evaluation {evaluations}"),
             Doing::Row { figure, done, total } => write!(f, "measuring {figure} ({} of {total})", done + 1),
+            Doing::Combination { done, total } => write!(f, "trying combinations of choices ({} of {total})", done + 1),
             Doing::Sensitivity { constant, done, total } => write!(f, "moving {constant} ({} of {total})", done + 1),
         }
     }

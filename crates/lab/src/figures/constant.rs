@@ -1,8 +1,9 @@
 //! Constants: a number, its unit, and where it comes from.
 //!
-//! A [`Constants`] is the ordered set that one system computes with. The order is the author's; it is the order in which
+//! A [`Constants`] is the ordered set that one system computes with, its choices between models included. The order is the author's; it is the order in which
 //! fits are solved and tables are printed.
 
+use super::{Choice, NoAlternative};
 use crate::input::nearest;
 use std::fmt;
 
@@ -121,46 +122,92 @@ impl Constant {
     }
 }
 
-/// The constants of one system, in their author's order.
+/// The constants of one system, in their author's order, and its choices between models.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Constants(Vec<Constant>);
+pub struct Constants {
+    numbers: Vec<Constant>,
+    choices: Vec<Choice>,
+}
 
 impl Constants {
     /// The constants, in this order. [`super::Sheet`] refuses duplicates.
     pub fn new(constants: Vec<Constant>) -> Constants {
-        Constants(constants)
+        Constants { numbers: constants, choices: Vec::new() }
     }
 
-    /// The value of `key`. An error is a fault of the system's author, and is reported as such.
+    /// The same with these choices. A constant of the same key is no constant then.
+    pub fn choosing(mut self, choices: Vec<Choice>) -> Constants {
+        self.numbers.retain(|c| choices.iter().all(|choice| choice.key != c.key));
+        self.choices = choices;
+        self
+    }
+
+    /// The value of the constant `key`. An error is a fault of the system's author, and is reported as such.
     pub fn get(&self, key: &str) -> Result<f64, UnknownConstant> {
         match self.position(key) {
-            Some(at) => Ok(self.0[at].value),
-            None => Err(UnknownConstant { key: key.into(), nearest: self.nearest(key).map(str::to_owned) }),
+            Some(at) => Ok(self.numbers[at].value),
+            None => Err(self.unknown(key)),
         }
     }
 
-    /// All of them, in order.
-    pub fn iter(&self) -> std::slice::Iter<'_, Constant> {
-        self.0.iter()
+    /// The alternative that the choice `key` takes. An error is a fault of the system's author.
+    pub fn choice(&self, key: &str) -> Result<&str, UnknownConstant> {
+        let choice = self.choices.iter().find(|c| c.key == key);
+        choice.map(Choice::value).ok_or_else(|| self.unknown(key))
     }
 
-    /// Only the constants named, in the order of `self`. A run that is cached by these alone cannot read another.
+    /// All constants, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Constant> {
+        self.numbers.iter()
+    }
+
+    /// All choices, in order.
+    pub fn choices(&self) -> &[Choice] {
+        &self.choices
+    }
+
+    /// The keys of constants and choices, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(|c| c.key.as_str()).chain(self.choices.iter().map(|c| c.key.as_str()))
+    }
+
+    /// Only the constants named, in the order of `self`, and all choices: every run is made by some model. A run that is
+    /// cached by these alone cannot read another.
     pub fn only(&self, keys: &[&str]) -> Result<Constants, UnknownConstant> {
         for key in keys {
-            self.get(key)?;
+            self.known(key)?;
         }
-        Ok(Constants(self.0.iter().filter(|c| keys.contains(&c.key.as_str())).cloned().collect()))
+        let numbers = self.iter().filter(|c| keys.contains(&c.key.as_str())).cloned().collect();
+        Ok(Constants { numbers, choices: self.choices.clone() })
     }
 
-    /// The values' bits: equal exactly when the same system would compute the same.
+    /// The same without these choices: for a run that they cannot reach.
+    pub fn without(&self, choices: &[&str]) -> Constants {
+        let mut rest = self.clone();
+        rest.choices.retain(|c| !choices.contains(&c.key.as_str()));
+        rest
+    }
+
+    /// The values' bits and the choices' alternatives: equal exactly when the same system would compute the same.
     pub fn fingerprint(&self) -> Vec<u64> {
-        self.0.iter().map(|c| c.value.to_bits()).collect()
+        let taken = self.choices.iter().map(|c| c.taken() as u64);
+        self.iter().map(|c| c.value.to_bits()).chain(taken).collect()
     }
 
-    /// Overrides a constant by hand. A fitted constant is no longer fitted.
-    pub fn set(&mut self, key: &str, value: f64) -> Result<(), UnknownConstant> {
-        self.get(key)?;
-        for c in self.0.iter_mut().filter(|c| c.key == key) {
+    /// Overrides a constant or takes an alternative by hand. A fitted constant is no longer fitted, and a choice no longer
+    /// chosen.
+    ///
+    /// # Errors
+    /// No such key, or a value that it cannot have.
+    pub fn set(&mut self, key: &str, given: &Given) -> Result<(), SetError> {
+        self.known(key).map_err(SetError::Unknown)?;
+        if let Some(choice) = self.choices.iter_mut().find(|c| c.key == key) {
+            return choice.set(given).map_err(SetError::NoAlternative);
+        }
+        let Given::Number(value) = *given else {
+            return Err(SetError::NotANumber { key: key.into(), value: given.to_string() });
+        };
+        for c in self.numbers.iter_mut().filter(|c| c.key == key) {
             c.value = value;
             // Setting it twice must not bury the source that the sheet gave.
             if !matches!(c.source, Source::Set { .. }) {
@@ -173,27 +220,41 @@ impl Constants {
 
     /// The key that `key` was most likely meant to be.
     pub fn nearest(&self, key: &str) -> Option<&str> {
-        nearest(key, self.0.iter().map(|c| c.key.as_str()))
+        nearest(key, self.keys())
+    }
+
+    /// Whether `key` is a constant or a choice; the error says what it may have been meant to be.
+    pub(super) fn known(&self, key: &str) -> Result<(), UnknownConstant> {
+        if self.keys().any(|k| k == key) { Ok(()) } else { Err(self.unknown(key)) }
+    }
+
+    fn unknown(&self, key: &str) -> UnknownConstant {
+        UnknownConstant { key: key.into(), nearest: self.nearest(key).map(str::to_owned) }
     }
 
     pub(super) fn position(&self, key: &str) -> Option<usize> {
-        self.0.iter().position(|c| c.key == key)
+        self.iter().position(|c| c.key == key)
     }
 
     pub(super) fn at(&self, index: usize) -> &Constant {
-        &self.0[index]
+        &self.numbers[index]
     }
 
     pub(super) fn put(&mut self, index: usize, value: f64) {
-        self.0[index].value = value;
+        self.numbers[index].value = value;
+    }
+
+    /// Takes an alternative of a choice.
+    pub(super) fn take(&mut self, choice: usize, alternative: usize) {
+        self.choices[choice].take(alternative);
     }
 
     pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Constant> {
-        self.0.iter_mut()
+        self.numbers.iter_mut()
     }
 }
 
-/// A key that no constant has.
+/// A key that is neither a constant nor a choice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownConstant {
     /// What was asked for.
@@ -204,7 +265,7 @@ pub struct UnknownConstant {
 
 impl fmt::Display for UnknownConstant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no constant is called `{}`", self.key)?;
+        write!(f, "no constant or choice is called `{}`", self.key)?;
         match &self.nearest {
             Some(nearest) => write!(f, "; the nearest is `{nearest}`"),
             None => Ok(()),
@@ -217,10 +278,34 @@ impl std::error::Error for UnknownConstant {}
 /// One `--set key=value`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
-    /// The constant's key.
+    /// The key of a constant or a choice.
     pub key: String,
     /// Its new value.
-    pub value: f64,
+    pub value: Given,
+}
+
+/// The value of a [`Setting`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum Given {
+    /// A number in the constant's unit.
+    Number(f64),
+    /// An alternative that is no number.
+    Word(String),
+}
+
+impl From<f64> for Given {
+    fn from(number: f64) -> Given {
+        Given::Number(number)
+    }
+}
+
+impl fmt::Display for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Given::Number(number) => number.fmt(f),
+            Given::Word(word) => f.write_str(word),
+        }
+    }
 }
 
 impl std::str::FromStr for Setting {
@@ -233,7 +318,7 @@ impl std::str::FromStr for Setting {
             return Err(SetError::NotKeyValue(text.into()));
         }
         match value.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(Setting { key: key.into(), value: number }),
+            Ok(number) if number.is_finite() => Ok(Setting { key: key.into(), value: number.into() }),
             _ => Err(SetError::NotANumber { key: key.into(), value: value.into() }),
         }
     }
@@ -251,7 +336,9 @@ pub enum SetError {
         /// What stood behind the `=`.
         value: String,
     },
-    /// None of the systems in the run has this constant.
+    /// The value is none of a choice's alternatives.
+    NoAlternative(NoAlternative),
+    /// None of the systems in the run has this constant or choice.
     Unknown(UnknownConstant),
 }
 
@@ -260,6 +347,7 @@ impl fmt::Display for SetError {
         match self {
             SetError::NotKeyValue(text) => write!(f, "--set {text}: expected key=value, such as pcie.usable_share=0.9"),
             SetError::NotANumber { key, value } => write!(f, "--set {key}: `{value}` is not a finite number"),
+            SetError::NoAlternative(refused) => write!(f, "--set {}={}: {refused}", refused.key, refused.value),
             SetError::Unknown(unknown) => write!(f, "--set {}: {unknown}", unknown.key),
         }
     }

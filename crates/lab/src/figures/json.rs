@@ -1,7 +1,7 @@
 //! The report as JSON: an array of rows, as other programs read them.
 
 use super::sensitivity::Moved;
-use super::{Outcome, Report, Sensitivity, Tolerance};
+use super::{Choice, Outcome, Report, Sensitivity, SystemReport, Tolerance};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -17,28 +17,65 @@ struct JsonRow<'a> {
     holds: Option<bool>,
     source: String,
     inputs: &'a [String],
+    choices: Vec<JsonChoice<'a>>,
+    combinations: Option<JsonCombinations>,
     note: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sensitivity: Option<BTreeMap<&'a str, Option<f64>>>,
+    sensitivity: Option<BTreeMap<String, Option<f64>>>,
+}
+
+/// A choice of the row's system.
+#[derive(Serialize)]
+struct JsonChoice<'a> {
+    key: &'a str,
+    value: &'a str,
+    alternatives: &'a [String],
+    rows: &'a [String],
+    source: String,
+    set: bool,
+}
+
+impl<'a> JsonChoice<'a> {
+    fn of(choice: &'a Choice) -> JsonChoice<'a> {
+        JsonChoice {
+            key: &choice.key,
+            value: choice.value(),
+            alternatives: &choice.alternatives,
+            rows: &choice.rows,
+            source: choice.from(),
+            set: !choice.is_free(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonCombinations {
+    hold: usize,
+    of: usize,
 }
 
 impl Report {
     /// An array with one object a row:
     ///
     /// ```json
-    /// {"system", "figure", "unit", "published", "measured", "role": "exact|predicted|bound|fit|shown",
-    ///  "tolerance": {"rel": x} | {"abs": x} | null, "holds": bool | null, "source", "inputs": [constants], "note"}
+    /// {"system", "figure", "unit", "published", "measured", "role": "exact|predicted|bound|definition|fit|shown",
+    ///  "tolerance": {"rel": x} | {"abs": x} | null, "holds": bool | null, "source", "inputs": [constants and choices],
+    ///  "choices": [{"key", "value", "alternatives", "rows": [figures], "source", "set": bool}],
+    ///  "combinations": {"hold", "of"} | null, "note"}
     /// ```
     ///
+    /// `choices` and `combinations` are those of the row's system.
+    ///
     /// `measured` is null if the figure could not be measured. After a sensitivity run there is also `"sensitivity"`: for
-    /// each constant the row's relative change when it is moved and the fits are re-run.
+    /// each constant the row's relative change when it is moved and the fits are re-run, and for each `choice=alternative` the
+    /// change when that is taken.
     pub fn to_json(&self) -> String {
         let rows: Vec<JsonRow<'_>> = self
             .systems
             .iter()
             .flat_map(|s| {
                 let rows = s.rows.iter().enumerate();
-                rows.map(|(at, row)| json_row(&s.name, row, s.sensitivity.as_ref().map(|found| column(found, at))))
+                rows.map(|(at, row)| json_row(s, row, s.sensitivity.as_ref().map(|found| column(found, at))))
             })
             .collect();
         // The only failures serde_json knows for plain structs are those of the writer; a String has none.
@@ -47,12 +84,12 @@ impl Report {
 }
 
 fn json_row<'a>(
-    system: &'a str,
+    system: &'a SystemReport,
     outcome: &'a Outcome,
-    sensitivity: Option<BTreeMap<&'a str, Option<f64>>>,
+    sensitivity: Option<BTreeMap<String, Option<f64>>>,
 ) -> JsonRow<'a> {
     JsonRow {
-        system,
+        system: &system.name,
         figure: &outcome.row.figure,
         unit: &outcome.row.unit,
         published: outcome.row.published.value,
@@ -62,15 +99,20 @@ fn json_row<'a>(
         holds: outcome.holds,
         source: outcome.row.source.to_string(),
         inputs: &outcome.inputs,
+        choices: system.constants.choices().iter().map(JsonChoice::of).collect(),
+        combinations: system.combinations.map(|c| JsonCombinations { hold: c.hold, of: c.of }),
         note: outcome.remarks().join("; "),
         sensitivity,
     }
 }
 
-fn column(found: &Sensitivity, at: usize) -> BTreeMap<&str, Option<f64>> {
+fn column(found: &Sensitivity, at: usize) -> BTreeMap<String, Option<f64>> {
+    let short = |change: f64| super::report::round_significant(change, 4);
     let cell = |c: &Moved| match c.rests(at)? {
         true => Some(0.0),
-        false => c.refitted[at].map(|change| super::report::round_significant(change, 4)),
+        false => c.refitted[at].map(short),
     };
-    found.constants.iter().map(|c| (c.key.as_str(), cell(c))).collect()
+    let constants = found.constants.iter().map(|c| (c.key.clone(), cell(c)));
+    let choices = found.choices.iter().map(|c| (format!("{}={}", c.key, c.alternative), c.alone[at].map(short)));
+    constants.chain(choices).collect()
 }

@@ -14,8 +14,8 @@
 //! unit = "Mpps"
 //! published = 49.0
 //! spread = 0.3                      # optional: as published, ± in the row's unit
-//! role = "predicted"                # exact, predicted, at_or_below, at_or_above, fit, shown
-//! tolerance = { rel = 0.06 }        # or { abs = 1.0 }; predicted rows need one, exact rows may have one
+//! role = "predicted"                # exact, predicted, at_or_below, at_or_above, definition, fit, shown
+//! tolerance = { rel = 0.06 }        # or { abs = 1.0 }; predicted rows need one, exact rows and definitions may have one
 //! document = "mpwqe"
 //! passage = "the sentence"
 //! note = "what a reader should know"               # optional
@@ -125,6 +125,7 @@ enum FileRole {
     Predicted,
     AtOrBelow,
     AtOrAbove,
+    Definition,
     Fit,
     Shown,
 }
@@ -166,6 +167,7 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Row>, PublishedError> {
                     FileRole::Predicted => Role::Predicted,
                     FileRole::AtOrBelow => Role::Bound(Side::AtOrBelow),
                     FileRole::AtOrAbove => Role::Bound(Side::AtOrAbove),
+                    FileRole::Definition => Role::Definition,
                     FileRole::Fit => Role::Fit,
                     FileRole::Shown => Role::Shown,
                 },

@@ -1,6 +1,6 @@
 //! The report of a run: every row with its verdict, the constants it rests on, and the degrees of freedom.
 
-use super::{Constants, Fit, MeasureError, Role, Row, Sensitivity, Sheet};
+use super::{Combinations, Constants, Fit, MeasureError, Role, Row, Sensitivity, Sheet};
 
 /// What a run found, system by system.
 #[derive(Clone, PartialEq, Debug)]
@@ -16,14 +16,16 @@ pub struct SystemReport {
     pub name: String,
     /// What was measured, on what.
     pub about: String,
-    /// Whether the fits were made on the swap partners.
-    pub swapped: bool,
+    /// How many fits were made on the swap partners; `None` if that was not asked for.
+    pub swapped: Option<usize>,
     /// The rows, in the sheet's order.
     pub rows: Vec<Outcome>,
     /// The constants as the rows were computed with: fitted, or set by hand, where they were.
     pub constants: Constants,
-    /// Predicted rows against fitted constants.
+    /// Predicted rows against fitted constants and choices.
     pub freedom: Freedom,
+    /// How many combinations of the choices do as well; `None` without choices.
+    pub combinations: Option<Combinations>,
     /// How each fit went.
     pub fits: Vec<Fit>,
     /// The sensitivity run, if it was asked for.
@@ -37,11 +39,11 @@ pub struct Outcome {
     pub row: Row,
     /// What was computed, rounded as it is printed.
     pub measured: Result<f64, MeasureError>,
-    /// Whether it holds; `None` for fitted and shown rows.
+    /// Whether it holds; `None` for definitions, fitted and shown rows.
     pub holds: Option<bool>,
     /// For a miss that has one: the explanation.
     pub known_miss: Option<String>,
-    /// Constants that it depends on directly: found, if there was a sensitivity run; else as declared.
+    /// Constants and choices that it depends on directly: found, if there was a sensitivity run; else as declared.
     pub inputs: Vec<String>,
     /// What else must be said beside it.
     pub notes: Vec<String>,
@@ -53,6 +55,11 @@ impl Outcome {
         let published = self.row.published.value;
         let measured = *self.measured.as_ref().ok()?;
         (published != 0.0).then(|| (measured - published) / published.abs())
+    }
+
+    /// Whether it is a definition that came out otherwise, or did not come out at all.
+    pub fn is_broken(&self) -> bool {
+        self.row.role == Role::Definition && self.measured.as_ref().map_or(true, |m| self.row.departs(*m))
     }
 
     /// The row's own note, the explanation of a miss, and all remarks of the run: sentence after sentence.
@@ -79,17 +86,25 @@ pub struct Freedom {
     pub predicted: usize,
     /// How many of these are only arithmetic on other rows: no evidence of their own.
     pub derived: usize,
+    /// How many of the others were looked at when a choice was made.
+    pub looked_at: usize,
     /// Constants that were fitted.
     pub fitted: usize,
+    /// Choices between models, those set by hand left out.
+    pub choices: usize,
 }
 
 impl Freedom {
     pub(super) fn of(sheet: &Sheet) -> Freedom {
         let predicted = sheet.rows.iter().filter(|r| r.role == Role::Predicted);
+        let choices = sheet.constants.choices().iter().filter(|c| c.is_free());
+        let looked_at = |r: &&Row| r.derived.is_none() && choices.clone().any(|c| c.rows.contains(&r.figure));
         Freedom {
             predicted: predicted.clone().count(),
-            derived: predicted.filter(|r| r.derived.is_some()).count(),
+            derived: predicted.clone().filter(|r| r.derived.is_some()).count(),
+            looked_at: predicted.filter(looked_at).count(),
             fitted: sheet.fits().len(),
+            choices: choices.clone().count(),
         }
     }
 }
@@ -97,7 +112,7 @@ impl Freedom {
 /// The end of a run, for its exit code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Every exact, predicted and bounded row holds, and every fit was found.
+    /// Every exact, predicted and bounded row holds, every definition is kept, and every fit was found.
     AllHold,
     /// Something does not.
     Misses {
@@ -105,6 +120,8 @@ pub enum Verdict {
         known: Vec<String>,
         /// Rows that miss and have none.
         unknown: Vec<String>,
+        /// Definitions that came out otherwise.
+        broken: Vec<String>,
         /// Rows that a fit should have reproduced, but could not.
         failed_fits: Vec<String>,
     },
@@ -117,13 +134,15 @@ impl Report {
             let rows = self.systems.iter().flat_map(|s| &s.rows).filter(|r| r.holds == Some(false));
             rows.filter(|r| r.known_miss.is_some() == explained).map(|r| r.row.figure.clone()).collect()
         };
+        let rows = self.systems.iter().flat_map(|s| &s.rows);
+        let broken: Vec<String> = rows.filter(|r| r.is_broken()).map(|r| r.row.figure.clone()).collect();
         let fits = self.systems.iter().flat_map(|s| &s.fits).filter(|f| f.failed.is_some());
         let (known, unknown, failed_fits) =
             (missed(true), missed(false), fits.map(|f| f.row.clone()).collect::<Vec<_>>());
-        if known.is_empty() && unknown.is_empty() && failed_fits.is_empty() {
+        if [&known, &unknown, &broken, &failed_fits].iter().all(|rows| rows.is_empty()) {
             Verdict::AllHold
         } else {
-            Verdict::Misses { known, unknown, failed_fits }
+            Verdict::Misses { known, unknown, broken, failed_fits }
         }
     }
 }
@@ -131,7 +150,7 @@ impl Report {
 /// A measured value as it is judged and printed: six significant digits, so that the last bits of a platform's `libm`
 /// do not show; what must be exact keeps twelve, and all of them if it is whole.
 pub(super) fn settle(measured: f64, role: Role) -> f64 {
-    if role == Role::Exact && measured.fract() == 0.0 {
+    if matches!(role, Role::Exact | Role::Definition) && measured.fract() == 0.0 {
         return measured;
     }
     round_significant(measured, if role == Role::Exact { 12 } else { 6 })

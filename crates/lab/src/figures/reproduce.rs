@@ -2,7 +2,8 @@
 
 use super::bench::{Bench, Doing, Progress};
 use super::report::{Freedom, Outcome, Report, SystemReport, round_significant, settle};
-use super::{Fit, MeasureError, SetError, Setting, Sheet, SheetError, System, UnknownConstant, fit, sensitivity};
+use super::{Fit, MeasureError, SetError, Setting, Sheet, SheetError, System, UnknownConstant};
+use super::{combinations, fit, sensitivity};
 use crate::input::nearest;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +15,7 @@ pub struct Options {
     pub swap: bool,
     /// Move each constant and see which rows follow.
     pub sensitivity: bool,
-    /// Constants set by hand, in order. A key applies to every system that has it.
+    /// Constants and choices set by hand, in order. A key applies to every system that has it.
     pub set: Vec<Setting>,
 }
 
@@ -55,13 +56,18 @@ pub fn reproduce(
             sheet.swap(&**system).map_err(Refused::Sheet)?;
         }
     }
-    for Setting { key, value } in &options.set {
+    for setting in &options.set {
+        let key = &setting.key;
         let mut known = false;
         for sheet in &mut sheets {
-            known |= sheet.set(key, *value);
+            match sheet.set(setting) {
+                Ok(()) => known = true,
+                Err(SetError::Unknown(_)) => {}
+                Err(refused) => return Err(Refused::Set(refused)),
+            }
         }
         if !known {
-            let keys = sheets.iter().flat_map(|s| s.constants.iter()).map(|c| c.key.as_str());
+            let keys = sheets.iter().flat_map(|s| s.constants.keys());
             let nearest = nearest(key, keys).map(str::to_owned);
             return Err(Refused::Set(SetError::Unknown(UnknownConstant { key: key.clone(), nearest })));
         }
@@ -104,13 +110,16 @@ fn run(
         };
         judge(sheet, at, measured, inputs, &fits)
     });
+    let rows: Vec<Outcome> = rows.collect();
+    let combinations = combinations::count(&mut bench, &constants, &rows);
     SystemReport {
         name: sheet.system.clone(),
         about: sheet.about.clone(),
         swapped: sheet.swapped,
-        rows: rows.collect(),
+        rows,
         constants,
         freedom: Freedom::of(sheet),
+        combinations,
         fits,
         sensitivity,
     }
@@ -128,7 +137,7 @@ fn fitted(fit: &Fit) -> String {
 }
 
 /// One row's verdict, and everything that must be said beside it.
-fn judge(
+pub(super) fn judge(
     sheet: &Sheet,
     at: usize,
     measured: Result<f64, MeasureError>,
@@ -148,6 +157,11 @@ fn judge(
     }
     if let Some(derived) = &row.derived {
         notes.push(format!("computed: {} {} {}", derived.from[0], derived.rule.sign(), derived.from[1]));
+    }
+    let chosen = sheet.constants.choices().iter().filter(|c| c.is_free() && c.rows.contains(&row.figure));
+    let chosen: Vec<&str> = chosen.map(|c| c.key.as_str()).collect();
+    if !chosen.is_empty() {
+        notes.push(format!("looked at to choose {}", chosen.join(", ")));
     }
     let remarks = sheet.remarks.iter().filter(|(figure, _)| *figure == row.figure);
     notes.extend(remarks.map(|(_, remark)| remark.clone()));

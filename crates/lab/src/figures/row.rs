@@ -11,6 +11,9 @@ pub enum Role {
     Predicted,
     /// The published figure must lie on this side of what is computed.
     Bound(Side),
+    /// Cannot come out otherwise: it restates a switch, another row, or what was fed in. Not judged, but a departure is a
+    /// fault of the model.
+    Definition,
     /// Calibrates one constant. Never a success.
     Fit,
     /// Printed side by side; nothing is claimed.
@@ -24,12 +27,13 @@ impl Role {
             Role::Exact => "exact",
             Role::Predicted => "predicted",
             Role::Bound(_) => "bound",
+            Role::Definition => "definition",
             Role::Fit => "fit",
             Role::Shown => "shown",
         }
     }
 
-    /// Whether rows of this role hold or miss. Fitted and shown rows do neither.
+    /// Whether rows of this role hold or miss. Definitions, fitted and shown rows do neither.
     pub const fn judged(self) -> bool {
         matches!(self, Role::Exact | Role::Predicted | Role::Bound(_))
     }
@@ -158,7 +162,7 @@ pub struct Row {
     pub published: Published,
     /// What a run claims.
     pub role: Role,
-    /// How close is close enough. Predicted rows have one, exact rows may, the others do not.
+    /// How close is close enough. Predicted rows have one, exact rows and definitions may, the others do not.
     pub tolerance: Option<Tolerance>,
     /// Where it was published.
     pub source: Citation,
@@ -230,13 +234,19 @@ impl Row {
     pub fn judge(&self, measured: f64) -> Option<bool> {
         let published = self.published.value;
         match self.role {
-            Role::Fit | Role::Shown => None,
+            Role::Definition | Role::Fit | Role::Shown => None,
             // Equal up to what floating point does to a count that was divided and multiplied again.
             Role::Exact => Some(self.tolerance.unwrap_or(Tolerance::Rel(1e-9)).admits(published, measured)),
             Role::Predicted => Some(self.tolerance.is_some_and(|t| t.admits(published, measured))),
             Role::Bound(Side::AtOrBelow) => Some(published <= measured),
             Role::Bound(Side::AtOrAbove) => Some(published >= measured),
         }
+    }
+
+    /// Whether a definition came out otherwise. One without a tolerance is compared with nothing.
+    pub fn departs(&self, measured: f64) -> bool {
+        let compared = self.tolerance.filter(|_| self.role == Role::Definition);
+        compared.is_some_and(|t| !t.admits(self.published.value, measured))
     }
 
     /// What residuals and relative changes of this row are relative to: the published value, or 1 where that is 0.

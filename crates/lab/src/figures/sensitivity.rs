@@ -11,6 +11,8 @@
 //! proportion to how it follows that constant. Below that a change with the fits re-run says nothing. Rows that do not
 //! rest on a fitted constant have no such floor.
 //!
+//! A choice has no direction to be moved in. Each of its other alternatives is taken, alone, and shows which rows it moves.
+//!
 //! The effects are local: a constant behind a limit that is not reached does not show.
 
 use super::bench::{Bench, Doing};
@@ -49,6 +51,17 @@ impl Moved {
     }
 }
 
+/// What another alternative of a choice does to the rows, everything else held.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Taken {
+    /// The choice.
+    pub key: String,
+    /// The alternative.
+    pub alternative: String,
+    /// Relative change of each row, in the rows' order; `None` where it could not be measured.
+    pub alone: Vec<Option<f64>>,
+}
+
 /// Rows against constants.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sensitivity {
@@ -56,6 +69,8 @@ pub struct Sensitivity {
     pub figures: Vec<String>,
     /// The constants, each with its effects.
     pub constants: Vec<Moved>,
+    /// Each alternative of each choice that is not taken, with its effects.
+    pub choices: Vec<Taken>,
     /// Rows that no constant moves though they should: constants in disguise.
     pub disguised: Vec<String>,
     declared: Vec<Option<Vec<String>>>,
@@ -74,10 +89,15 @@ pub struct Disagreement {
 }
 
 impl Sensitivity {
-    /// Keys of the constants that move row `at` directly.
+    /// Keys of the constants and choices that move row `at` directly.
     pub fn inputs(&self, at: usize) -> Vec<String> {
-        let movers = self.constants.iter().filter(|c| c.alone[at].is_none_or(|change| change.abs() > self.jitter));
-        movers.map(|c| c.key.clone()).collect()
+        let constants = self.constants.iter().map(|c| (&c.key, c.alone[at]));
+        let moves = |change: Option<f64>| change.is_none_or(|change| change.abs() > self.jitter);
+        let choices = self.choices.iter().map(|c| (&c.key, c.alone[at]));
+        let movers = constants.chain(choices).filter(|(_, change)| moves(*change));
+        let mut keys: Vec<String> = movers.map(|(key, _)| key.clone()).collect();
+        keys.dedup();
+        keys
     }
 
     /// Rows that declare other inputs than were found. Rows that say nothing are left out; so is a derived row that
@@ -135,6 +155,16 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
         moved.push(Moved { key: constant.key.clone(), nudge: constant.nudge, fitted, alone, refitted, noise });
         residuals.push(left);
     }
+    let mut choices = Vec::new();
+    for (at, choice) in base.choices().iter().enumerate() {
+        for (alternative, name) in choice.alternatives.iter().enumerate().filter(|(_, name)| *name != choice.value()) {
+            let mut constants = base.clone();
+            constants.take(at, alternative);
+            let each = rows.clone().zip(&still);
+            let alone = each.map(|(row, still)| change((*still)?, bench.measure(&constants, row).ok()?)).collect();
+            choices.push(Taken { key: choice.key.clone(), alternative: name.clone(), alone });
+        }
+    }
     let follows: Vec<Vec<f64>> = fits.iter().map(|fit| following(sheet, fit, &moved)).collect();
     for (constant, left) in moved.iter_mut().zip(&residuals) {
         let floor = |at| follows.iter().zip(left).map(|(follows, left)| follows[at] * left).sum::<f64>();
@@ -143,19 +173,22 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
 
     let motionless = |at: &usize| {
         let rests = |change: Option<f64>| change.is_some_and(|c| c.abs() <= STILL);
-        moved.iter().all(|c| rests(c.alone[*at]) && c.rests(*at) == Some(true))
+        let by_constants = moved.iter().all(|c| rests(c.alone[*at]) && c.rests(*at) == Some(true));
+        by_constants && choices.iter().all(|c: &Taken| rests(c.alone[*at]))
     };
     let accountable = |at: &usize| {
         let row = &sheet.rows[*at];
         // A shown row may be counted or measured natively, and says so by declaring that it has no inputs.
         let counted = row.role == Role::Shown && row.inputs.as_ref().is_some_and(Vec::is_empty);
-        row.role != Role::Exact && row.derived.is_none() && !counted
+        !matches!(row.role, Role::Exact | Role::Definition) && row.derived.is_none() && !counted
     };
     let name = |at: usize| sheet.rows[at].figure.clone();
+    let disguised = rows.clone().filter(accountable).filter(motionless).map(name).collect();
     Sensitivity {
-        disguised: rows.clone().filter(accountable).filter(motionless).map(name).collect(),
+        disguised,
         figures: rows.map(name).collect(),
         constants: moved,
+        choices,
         declared: sheet.rows.iter().map(|row| row.inputs.clone()).collect(),
         jitter: sheet.jitter,
     }

@@ -3,7 +3,7 @@
 //! Everything that would let a model look better than it is, or a name point nowhere, is refused here, before anything
 //! runs: a constant fitted on two rows or two on one, a tolerance on a fitted row, a derived row in a circle.
 
-use super::{Constants, KnownMiss, Role, Row, Source, System};
+use super::{Constants, KnownMiss, Role, Row, SetError, Setting, Source, System};
 use crate::input::nearest;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,7 +18,8 @@ pub struct Sheet {
     pub(super) known_misses: Vec<KnownMiss>,
     /// What `--swap` and `--set` did to a row, by figure.
     pub(super) remarks: Vec<(String, String)>,
-    pub(super) swapped: bool,
+    /// How many fits `--swap` moved to the partner; `None` if it was not asked for.
+    pub(super) swapped: Option<usize>,
     pub(super) set_by_hand: bool,
     pub(super) jitter: f64,
     pub(super) precision: f64,
@@ -51,11 +52,11 @@ impl Sheet {
         let sheet = Sheet {
             system: system.name().into(),
             about: system.about().into(),
-            constants: Constants::new(system.constants()),
+            constants: Constants::new(system.constants()).choosing(system.choices()),
             rows: system.rows(),
             known_misses: system.known_misses(false),
             remarks: Vec::new(),
-            swapped: false,
+            swapped: None,
             set_by_hand: false,
             jitter: system.jitter(),
             precision: system.precision(),
@@ -89,7 +90,7 @@ impl Sheet {
         fits.filter_map(|(c, constant)| Some((c, self.index(constant.fit_row()?)?))).collect()
     }
 
-    /// Constants that a row says it depends on: its own declaration, or that of the rows it is derived from. `None` if one
+    /// Constants and choices that a row says it depends on: its own declaration, or that of the rows it is derived from. `None` if one
     /// of these says nothing.
     pub(super) fn declared_inputs(&self, row: &Row) -> Option<Vec<String>> {
         if row.inputs.is_some() {
@@ -99,14 +100,20 @@ impl Sheet {
         for parent in &row.derived.as_ref()?.from {
             keys.extend(self.declared_inputs(self.row(parent)?)?);
         }
-        Some(self.constants.iter().map(|c| c.key.clone()).filter(|k| keys.contains(k)).collect())
+        Some(self.constants.keys().filter(|k| keys.contains(*k)).map(str::to_owned).collect())
+    }
+
+    /// Whether a row declares a fitted constant among its inputs, or declares nothing.
+    pub(super) fn rests_on_a_fit(&self, row: &Row) -> bool {
+        let fits = self.fits();
+        let fitted = |keys: Vec<String>| fits.iter().any(|(c, _)| keys.contains(&self.constants.at(*c).key));
+        !fits.is_empty() && self.declared_inputs(row).is_none_or(fitted)
     }
 
     /// Exchanges fitted rows with their partners: the fit consumes the partner, and the fitted row is predicted with the
     /// partner's tolerance.
     pub(super) fn swap(&mut self, system: &dyn System) -> Result<(), SheetError> {
-        self.swapped = true;
-        self.known_misses = system.known_misses(true);
+        let mut swapped = 0;
         for (constant, fitted) in self.fits() {
             let was = self.rows[fitted].figure.clone();
             let Some(partner) = self.partner(fitted) else {
@@ -125,24 +132,30 @@ impl Sheet {
             if let Some(Source::Fit { row, .. }) = self.constants.iter_mut().nth(constant).map(|c| &mut c.source) {
                 *row = becomes;
             }
+            swapped += 1;
+        }
+        self.swapped = Some(swapped);
+        if swapped > 0 {
+            self.known_misses = system.known_misses(true);
         }
         let faults = self.faults();
         if faults.is_empty() { Ok(()) } else { Err(SheetError { system: self.system.clone(), faults }) }
     }
 
-    /// Sets a constant by hand. Returns whether this system has it. The row that it was fitted on is then only shown.
-    pub(super) fn set(&mut self, key: &str, value: f64) -> bool {
-        let row = self.constants.iter().find(|c| c.key == key).and_then(|c| c.fit_row().map(str::to_owned));
-        if self.constants.set(key, value).is_err() {
-            return false;
-        }
+    /// Sets a constant or takes an alternative by hand. The row that the constant was fitted on is then only shown.
+    ///
+    /// # Errors
+    /// This system has no such key, or the value is none that it can have.
+    pub(super) fn set(&mut self, Setting { key, value }: &Setting) -> Result<(), SetError> {
+        let row = self.constants.iter().find(|c| c.key == *key).and_then(|c| c.fit_row().map(str::to_owned));
+        self.constants.set(key, value)?;
         self.set_by_hand = true;
         if let Some(at) = row.and_then(|figure| self.index(&figure)) {
             self.rows[at].role = Role::Shown;
             let remark = format!("not fitted: {key} was set to {value} by hand");
             self.remarks.push((self.rows[at].figure.clone(), remark));
         }
-        true
+        Ok(())
     }
 
     /// The swap partner of a row, whichever of the two declares it.
@@ -156,6 +169,7 @@ impl Sheet {
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         self.check_constants(&mut faults);
+        self.check_choices(&mut faults);
         self.check_rows(&mut faults);
         self.check_references(&mut faults);
         faults
@@ -200,6 +214,29 @@ impl Sheet {
         }
         for row in self.rows.iter().filter(|r| r.role == Role::Fit && !consumed.contains(&r.figure)) {
             faults.push(format!("the row {} says it is a fit, but no constant is fitted on it", row.figure));
+        }
+    }
+
+    fn check_choices(&self, faults: &mut Vec<String>) {
+        let mut keys = BTreeSet::new();
+        for choice in self.constants.choices() {
+            let key = &choice.key;
+            if !keys.insert(key) {
+                faults.push(format!("the choice {key} is declared twice"));
+            }
+            if choice.source.trim().is_empty() {
+                faults.push(format!("the choice {key} does not say why"));
+            }
+            let alternatives: BTreeSet<&String> = choice.alternatives.iter().collect();
+            if alternatives.len() < 2 || alternatives.len() < choice.alternatives.len() {
+                faults.push(format!("the choice {key} is between {}", choice.alternatives.join(", ")));
+            }
+            if choice.rows.is_empty() {
+                faults.push(format!("the choice {key} was made by looking at no row: it is an assumption"));
+            }
+            for row in choice.rows.iter().filter(|row| self.row(row).is_none()) {
+                faults.push(format!("the choice {key} {}", self.no_such_row(row)));
+            }
         }
     }
 
@@ -250,7 +287,7 @@ impl Sheet {
                 }
             }
             for key in row.inputs.iter().flatten() {
-                if let Err(unknown) = self.constants.get(key) {
+                if let Err(unknown) = self.constants.known(key) {
                     faults.push(format!("the row {figure}: {unknown}"));
                 }
             }

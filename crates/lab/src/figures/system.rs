@@ -1,6 +1,6 @@
 //! What a system brings: its constants, its rows, and the means to measure.
 
-use super::{Constant, Constants, Headline, Row, STILL, UnknownConstant};
+use super::{Choice, Constant, Constants, Headline, Row, STILL, UnknownConstant};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -56,6 +56,11 @@ pub trait System: Send {
 
     /// The constants that [`System::measure`] reads.
     fn constants(&self) -> Vec<Constant>;
+
+    /// The choices between models that were made by looking at rows. A constant of the same key is the choice's then.
+    fn choices(&self) -> Vec<Choice> {
+        Vec::new()
+    }
 
     /// The published figures.
     fn rows(&self) -> Vec<Row>;
@@ -142,8 +147,8 @@ impl From<UnknownConstant> for MeasureError {
 
 /// Finished runs, so that the figures of one run cost one run.
 ///
-/// A run is known by its name and by the values of the constants that it reads. Name only those: then moving another
-/// constant does not repeat the run. The run gets to see no others, so the list cannot be too short unnoticed. Results are
+/// A run is known by its name, by the values of the constants that it reads, and by all choices. Name only the constants
+/// that it reads: then moving another does not repeat the run. The run gets to see no others, so the list cannot be too short unnoticed. Results are
 /// kept as long as the system, so `T` should be what the figures need, not the whole run.
 #[derive(Debug)]
 pub struct Runs<T> {

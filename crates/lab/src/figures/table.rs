@@ -1,7 +1,7 @@
 //! The report as text: a section a system, for a terminal of 120 columns.
 
 use super::report::round_significant;
-use super::{Freedom, Outcome, Report, Role, Sensitivity, Side, SystemReport, Verdict};
+use super::{Combinations, Freedom, Outcome, Report, Role, STILL, Sensitivity, Side, SystemReport, Verdict};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
 use std::fmt::Write as _;
 
@@ -23,12 +23,19 @@ impl Report {
 }
 
 fn section(text: &mut String, system: &SystemReport) {
-    let swapped = if system.swapped { "  (swapped)" } else { "" };
+    let swapped = match system.swapped {
+        None => "",
+        Some(0) => "  (nothing to swap)",
+        Some(_) => "  (swapped)",
+    };
     let title = format!("{}{swapped}  {}", system.name, system.about);
     heading(text, &title, '═');
     let documents = documents(&system.rows);
     put(text, figures(system, &documents));
-    let _ = writeln!(text, "\n {}\n {}", tally(&system.rows), freedom(system.freedom));
+    text.push('\n');
+    for line in tally(&system.rows).into_iter().chain(freedom(system)) {
+        let _ = writeln!(text, " {line}");
+    }
 
     let mut remarks = table();
     for row in &system.rows {
@@ -39,6 +46,9 @@ fn section(text: &mut String, system: &SystemReport) {
     }
     block(text, "Remarks", remarks);
     block(text, "Constants", constants(system));
+    if !system.constants.choices().is_empty() {
+        block(text, "Choices between models", choices(system));
+    }
     if let Some(found) = &system.sensitivity {
         sensitivity(text, system, found);
     }
@@ -86,6 +96,7 @@ fn numbers(row: &Outcome) -> (String, String) {
     let published = row.row.published.value.to_string();
     let measured = match row.measured {
         Err(_) => "?".to_owned(),
+        Ok(m) if row.row.role == Role::Definition && m.fract() == 0.0 => m.to_string(),
         Ok(m) if row.row.role == Role::Exact && row.row.tolerance.is_none() => {
             if m.fract() == 0.0 { m } else { round_significant(m, 9) }.to_string()
         }
@@ -138,28 +149,48 @@ fn verdict(system: &SystemReport, row: &Outcome) -> &'static str {
         (Some(false), _) => "MISS",
         (None, Role::Fit) if system.fits.iter().any(|f| f.row == row.row.figure && f.failed.is_some()) => "FIT FAILED",
         (None, Role::Fit) => "(fitted)",
+        (None, Role::Definition) if row.is_broken() => "BROKEN",
         (None, _) => "",
     }
 }
 
-fn tally(rows: &[Outcome]) -> String {
+/// What holds, and what claims nothing.
+fn tally(rows: &[Outcome]) -> Vec<String> {
     let judged: Vec<bool> = rows.iter().filter_map(|r| r.holds).collect();
     let held = judged.iter().filter(|h| **h).count();
-    let unjudged = rows.len() - judged.len();
-    format!("{held} of {} judged rows hold; {unjudged} more are fitted or shown and claim nothing.", judged.len())
+    let defined = rows.iter().filter(|r| r.row.role == Role::Definition);
+    let (definitions, broken) = (defined.clone().count(), defined.filter(|r| r.is_broken()).count());
+    let unjudged = rows.len() - judged.len() - definitions;
+    let claims = format!("{unjudged} more are fitted or shown and claim nothing");
+    let mut lines = vec![format!("{held} of {} judged rows hold; {claims}.", judged.len())];
+    if definitions > 0 {
+        let how = match broken {
+            0 => "which cannot come out otherwise and are not judged".to_owned(),
+            n => format!("of which {n} came out otherwise: a fault of the model"),
+        };
+        lines.push(format!("{}, {how}.", count(definitions, "definition")));
+    }
+    lines
 }
 
-fn freedom(freedom: Freedom) -> String {
-    let Freedom { predicted, derived, fitted } = freedom;
-    let of_them = match derived {
-        0 => String::new(),
-        n => format!(" ({n} of them arithmetic on other rows)"),
-    };
-    format!(
-        "Degrees of freedom: {}{of_them} against {}.",
+/// Degrees of freedom, and how many combinations of the choices do as well.
+fn freedom(system: &SystemReport) -> Vec<String> {
+    let Freedom { predicted, derived, looked_at, fitted, choices } = system.freedom;
+    let parts = [(derived, "arithmetic on other rows"), (looked_at, "looked at to choose a model")];
+    let of_them: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} of them {what}")).collect();
+    let of_them = if of_them.is_empty() { String::new() } else { format!(" ({})", of_them.join(", ")) };
+    let between =
+        if choices == 0 { String::new() } else { format!(" and {} between models", count(choices, "choice")) };
+    let mut lines = vec![format!(
+        "Degrees of freedom: {}{of_them} against {}{between}.",
         count(predicted, "predicted row"),
         count(fitted, "fitted constant")
-    )
+    )];
+    if let Some(Combinations { hold, of }) = system.combinations {
+        lines.push(format!("{hold} of {of} combinations hold, the chosen one included: every row that it holds."));
+    }
+    lines
 }
 
 fn count(n: usize, what: &str) -> String {
@@ -178,6 +209,24 @@ fn constants(system: &SystemReport) -> Table {
     out
 }
 
+fn choices(system: &SystemReport) -> Table {
+    let mut out = table();
+    out.set_header(["choice", "chosen", "unit", "or", "looking at", "from"]);
+    underline(&mut out);
+    for choice in system.constants.choices() {
+        let rows: Vec<&str> = choice.rows.iter().map(|row| short_name(system, row)).collect();
+        out.add_row([
+            choice.key.clone(),
+            choice.value().to_owned(),
+            choice.unit.clone(),
+            choice.others().collect::<Vec<_>>().join(", "),
+            rows.join(", "),
+            choice.from(),
+        ]);
+    }
+    out
+}
+
 /// The matrix, a block of columns at a time, and what the columns stand for.
 fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
     heading(text, "Sensitivity: change of each row in % when one constant is moved", '─');
@@ -187,25 +236,23 @@ fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
         legend.add_row([&format!("[{}]", at + 1), &c.key, &c.nudge.to_string(), how]);
     }
     put(text, legend);
-    for (block, columns) in found.constants.chunks(MATRIX_COLUMNS).enumerate() {
-        let mut matrix = table();
-        let numbers = (1..=columns.len()).map(|n| format!("[{}]", block * MATRIX_COLUMNS + n));
-        let header = std::iter::once(String::new())
-            .chain(numbers)
-            .map(|name| Cell::new(name).set_alignment(CellAlignment::Right));
-        matrix.set_header(header);
-        underline(&mut matrix);
-        for (at, figure) in found.figures.iter().enumerate() {
-            let cells = columns.iter().map(|c| match c.refitted[at] {
-                None => "lost".to_owned(),
-                Some(_) if c.rests(at) == Some(true) => "·".to_owned(),
-                Some(change) => format!("{:+.3}", change * 100.0),
-            });
-            matrix.add_row(std::iter::once(short_name(system, figure).to_owned()).chain(cells));
+    let constants = found.constants.iter().map(|c| {
+        let cell = |at: usize| match c.rests(at) {
+            Some(true) => "·".to_owned(),
+            _ => change(c.refitted[at], 0.0),
+        };
+        (0..found.figures.len()).map(cell).collect()
+    });
+    matrix(text, system, found, &constants.collect::<Vec<_>>());
+    if !found.choices.is_empty() {
+        heading(text, "Choices: change of each row in % when another alternative is taken", '─');
+        let mut legend = table();
+        for (at, c) in found.choices.iter().enumerate() {
+            legend.add_row([&format!("[{}]", at + 1), &c.key, &c.alternative, "alone"]);
         }
-        right(&mut matrix, &(1..=columns.len()).collect::<Vec<_>>());
-        text.push('\n');
-        put(text, matrix);
+        put(text, legend);
+        let choices = found.choices.iter().map(|c| c.alone.iter().map(|moved| change(*moved, STILL)).collect());
+        matrix(text, system, found, &choices.collect::<Vec<_>>());
     }
     for figure in &found.disguised {
         let _ = writeln!(text, "\n {} moves with nothing: a constant in disguise.", short_name(system, figure));
@@ -221,12 +268,46 @@ fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
     }
 }
 
+/// A change in percent; a dot for one of `still` or below.
+fn change(moved: Option<f64>, still: f64) -> String {
+    match moved {
+        None => "lost".to_owned(),
+        Some(change) if change.abs() <= still && still > 0.0 => "·".to_owned(),
+        Some(change) => format!("{:+.3}", change * 100.0),
+    }
+}
+
+/// Columns of cells, a block at a time, a line for each figure.
+fn matrix(text: &mut String, system: &SystemReport, found: &Sensitivity, cells: &[Vec<String>]) {
+    for (block, columns) in cells.chunks(MATRIX_COLUMNS).enumerate() {
+        let mut matrix = table();
+        let numbers = (1..=columns.len()).map(|n| format!("[{}]", block * MATRIX_COLUMNS + n));
+        let header = std::iter::once(String::new())
+            .chain(numbers)
+            .map(|name| Cell::new(name).set_alignment(CellAlignment::Right));
+        matrix.set_header(header);
+        underline(&mut matrix);
+        for (at, figure) in found.figures.iter().enumerate() {
+            let cells = columns.iter().map(|column| column[at].clone());
+            matrix.add_row(std::iter::once(short_name(system, figure).to_owned()).chain(cells));
+        }
+        right(&mut matrix, &(1..=columns.len()).collect::<Vec<_>>());
+        text.push('\n');
+        put(text, matrix);
+    }
+}
+
 fn closing(verdict: &Verdict) -> String {
-    let Verdict::Misses { known, unknown, failed_fits } = verdict else {
+    let Verdict::Misses { known, unknown, broken, failed_fits } = verdict else {
         return "Everything that was claimed holds.\n".into();
     };
     let mut text = String::new();
-    let lines = [("Missed", unknown), ("Missed, with an explanation", known), ("Fits that failed", failed_fits)];
+    let lines = [
+        ("Missed", unknown),
+        ("Missed, with an explanation", known),
+        ("Definitions that came out otherwise", broken),
+        ("Fits that failed", failed_fits),
+    ];
     for (what, figures) in lines.into_iter().filter(|(_, figures)| !figures.is_empty()) {
         let _ = writeln!(text, "{what}: {}.", figures.join(", "));
     }

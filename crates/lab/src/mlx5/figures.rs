@@ -14,7 +14,7 @@
 use super::settings::setup;
 use super::{Load, Setup, System as Machine, run};
 use crate::figures::{
-    Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Role, Row, Rule, Runs, System, published,
+    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Role, Row, Rule, Runs, System, published,
 };
 use crate::input::InputError;
 use crate::key::Values;
@@ -81,6 +81,8 @@ impl Figures {
     }
 
     fn seen(&mut self, c: &Constants, case: Case) -> Result<Seen, MeasureError> {
+        // Without sessions there is none to size.
+        let c = &if case.mpwqe { c.clone() } else { c.without(&["driver.sizing"]) };
         let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).filter(|k| !k.starts_with("native.")).collect();
         let values = self.profile.with(c);
         let name = format!("{case:?}");
@@ -179,22 +181,34 @@ fn tcp_packet(m: &mut Machine, kind: Kind) -> Option<Packet> {
     Some(p)
 }
 
+/// Rules that nobody published, chosen as docs/mlx5.md compares them: by the bytes of Gen2.
+fn choices(profile: &Profile) -> Vec<Choice> {
+    const ROWS: [&str; 3] = ["mlx5.pcie_inbound_gen2_off", "mlx5.pcie_inbound_gen2_on", "mlx5.saved_bytes_gen2"];
+    let mut sizing = profile.choice("driver.sizing", &["padded", "fit"], &ROWS);
+    sizing.source = "linux v5.10 pads; the comparison in docs/mlx5.md decided for it".into();
+    vec![
+        profile.choice("pcie.dllp", &["none", "timer", "per_request", "flat"], &ROWS),
+        profile.choice("pcie.completions", &["merged", "rcb128", "rcb64"], &ROWS),
+        profile.choice("nic.fetch_chunk", &["64", "256", "512", "1024"], &ROWS),
+        sizing,
+        profile.choice("nic.refetch", &["no", "yes"], &ROWS),
+    ]
+}
+
 /// What a row rests on: the constants that move it by more than the jitter when
 /// they are moved by 1 %, or by their next step. `--sensitivity` says where this list is wrong.
 fn inputs(figure: &str) -> Option<&'static [&'static str]> {
     Some(match figure.strip_prefix("mlx5.")? {
-        "pcie_inbound_gen2_off" | "inbound_bytes_gen2_off" => {
-            &["cpu.cores", "pcie.lanes", "pcie.mps", "pcie.mrrs", "nic.fetch_chunk"]
-        }
+        "pcie_inbound_gen2_off" | "inbound_bytes_gen2_off" => &["cpu.cores", "pcie.lanes", "pcie.mps", "pcie.mrrs"],
         "pcie_inbound_gen2_on" | "pcie_inbound_gen3_on" => &["pcie.lanes", "pcie.mps", "pcie.mrrs"],
         "inbound_bytes_gen2_on" | "inbound_bytes_gen3_on" => &["pcie.mps", "pcie.mrrs"],
-        "pcie_inbound_gen3_off" => &["pcie.lanes", "pcie.mps", "pcie.mrrs", "nic.fetch_chunk"],
-        "inbound_bytes_gen3_off" => &["pcie.mps", "pcie.mrrs", "nic.fetch_chunk"],
-        "saved_bytes_gen2" => &["cpu.cores", "pcie.lanes", "pcie.mps", "pcie.usable_share", "nic.fetch_chunk"],
-        "saved_bytes_gen3" => &["pcie.mps", "nic.fetch_chunk"],
-        "rate_gen2_off" => &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs", "nic.fetch_chunk"],
+        "pcie_inbound_gen3_off" => &["pcie.lanes", "pcie.mps", "pcie.mrrs"],
+        "inbound_bytes_gen3_off" => &["pcie.mps", "pcie.mrrs"],
+        "saved_bytes_gen2" => &["cpu.cores", "pcie.lanes", "pcie.mps", "pcie.usable_share"],
+        "saved_bytes_gen3" => &["pcie.mps"],
+        "rate_gen2_off" => &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs"],
         "rate_gen2_on" | "rate_gen3_on" => &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs"],
-        "rate_gen3_off" => &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs", "nic.fetch_chunk"],
+        "rate_gen3_off" => &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs"],
         "single_stream_off" => &["cpu.frequency", "cpu.stack", "cpu.map", "cpu.tx_descriptor"],
         "single_stream_on" => &["cpu.frequency", "cpu.stack", "cpu.map", "cpu.tx_shared"],
         "cycles_off" | "ipc_off" => &["cpu.stack", "cpu.map", "cpu.tx_descriptor"],
@@ -202,8 +216,24 @@ fn inputs(figure: &str) -> Option<&'static [&'static str]> {
         "instructions_off" => &["native.send"],
         "instructions_on" => &["native.mpwqe"],
         "instructions_saved" => &["native.send", "native.mpwqe"],
+        "tso_sessions" | "nonlinear_sessions" | "small_linear_tcp_sessions" => &[],
         _ => return None,
     })
+}
+
+/// The choices that it rests on, in the same sense. Without sessions there is none to size or to read again.
+fn chosen(figure: &str) -> &'static [&'static str] {
+    let name = figure.strip_prefix("mlx5.").unwrap_or(figure);
+    match name.split('_').next() {
+        Some("pcie" | "inbound" | "rate") if name.ends_with("_off") => {
+            &["pcie.dllp", "pcie.completions", "nic.fetch_chunk"]
+        }
+        Some("pcie" | "inbound" | "rate" | "saved") => {
+            &["pcie.dllp", "pcie.completions", "nic.fetch_chunk", "driver.sizing", "nic.refetch"]
+        }
+        Some("single" | "cycles" | "ipc") if name.ends_with("_on") => &["driver.sizing"],
+        _ => &[],
+    }
 }
 
 impl System for Figures {
@@ -225,6 +255,10 @@ impl System for Figures {
         all
     }
 
+    fn choices(&self) -> Vec<Choice> {
+        choices(&self.profile)
+    }
+
     fn rows(&self) -> Vec<Row> {
         let mut rows = published::mlx5().unwrap_or_default();
         let saved = Row::new("mlx5.instructions_saved", 100.0, "instr/packet", Role::Shown)
@@ -235,7 +269,10 @@ impl System for Figures {
         rows.insert(at, saved);
         rows.into_iter()
             .map(|r| match inputs(&r.figure) {
-                Some(keys) => r.depends_on(keys),
+                Some(keys) => {
+                    let all = [keys, chosen(&r.figure)].concat();
+                    r.depends_on(&all)
+                }
                 None => r,
             })
             .collect()

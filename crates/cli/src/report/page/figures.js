@@ -4,6 +4,7 @@ const ROLES = {
   exact: "must come out equal",
   predicted: "computed from constants that other rows or data sheets fixed; within a tolerance",
   bound: "the published figure must lie on this side of ours",
+  definition: "cannot come out otherwise: it restates a switch, another figure, or what was fed in",
   fit: "one constant was fitted on it, so that it comes out says nothing",
   shown: "side by side; nothing is claimed",
 };
@@ -11,6 +12,7 @@ const ROLES = {
 function verdict(row) {
   if (row.holds === true) return ["holds", "✓ holds"];
   if (row.holds === false) return row.known ? ["known", "! known miss"] : ["miss", "✗ miss"];
+  if (row.broken) return ["miss", "✗ came out otherwise"];
   return ["none", row.role === "fit" ? "fitted" : "not judged"];
 }
 
@@ -60,9 +62,11 @@ function aboutPublished(row) {
   ]);
 }
 
-function aboutMeasured(row, constants) {
-  const rests = row.inputs.map((k) => constants.find((c) => c.key === k)).filter(Boolean);
-  const inputs = rests.slice(0, 6).map((c) => `${c.key} ${num(c.value)} ${c.unit}`.trim()).join(", ");
+function aboutMeasured(row, s) {
+  const all = [...s.constants, ...(s.choices ?? [])];
+  const rests = row.inputs.map((k) => all.find((c) => c.key === k)).filter(Boolean);
+  const value = (c) => (typeof c.value === "number" ? num(c.value) : c.value);
+  const inputs = rests.slice(0, 6).map((c) => `${c.key} ${value(c)} ${c.unit}`.trim()).join(", ");
   const more = rests.length > 6 ? `, and ${rests.length - 6} more` : "";
   return pairs(`${row.figure}, ours`, [
     ["value", row.measured === null ? "not measured" : `${num(row.measured, 6)} ${row.unit}`],
@@ -91,7 +95,7 @@ function figuresSection(systems) {
       const tr = el("tr", { role: "row" },
         el("th", { scope: "row", role: "rowheader", text: row.name }),
         el("td", { class: "n p", role: "cell", "data-head": "published" }, number(published, () => aboutPublished(row), "published")),
-        el("td", { class: "n o", role: "cell", "data-head": "ours" }, number(measured, () => aboutMeasured(row, s.constants), "ours")),
+        el("td", { class: "n o", role: "cell", "data-head": "ours" }, number(measured, () => aboutMeasured(row, s), "ours")),
         el("td", { class: "u soft", role: "cell", text: row.unit }),
         el("td", { class: "d", role: "cell" }, el("span", { class: "off" }, el("b", { text: row.off_by === 0 ? "=" : row.off_by === null ? (row.measured === row.published ? "=" : "") : percent(row.off_by) }), gauge(row))),
         el("td", { class: "t", role: "cell", text: toleranceText(row) }),

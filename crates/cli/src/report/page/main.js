@@ -19,7 +19,17 @@ function tile(s) {
     el("a", { href: `#${s.name}`, text: s.name }),
     el("div", { class: "big" }, `${held} of ${judged.length}`, el("small", { text: " judged figures hold" })),
     el("div", {}, word(known, known === 1 ? "known miss" : "known misses", "known"), word(missed, missed === 1 ? "miss" : "misses", "miss")),
-    el("div", { class: "soft small", text: `${count(f.predicted, "predicted figure")}${f.derived ? `, ${f.derived} of them arithmetic` : ""}, against ${count(f.fitted, "fitted constant")}` }));
+    el("div", { class: "soft small", text: `${count(f.predicted, "predicted figure")}${f.derived ? `, ${f.derived} of them arithmetic` : ""}, against ${count(f.fitted, "fitted constant")}${f.choices ? ` and ${count(f.choices, "choice")} between models` : ""}` }),
+    s.combinations && el("div", { class: "soft small", text: `${s.combinations.hold} of ${s.combinations.of} combinations of choices hold as much` }));
+}
+
+function choicesOf(s) {
+  const row = (c) => el("tr", {}, el("th", { scope: "row" }, el("code", { text: c.key })), el("td", { text: `${c.value} ${c.unit}`.trim() }),
+    el("td", { text: c.alternatives.filter((a) => a !== c.value).join(", ") }), el("td", { text: c.rows.join(", ") }), el("td", { text: c.source }));
+  const head = el("tr", {}, ["choice", "chosen", "or", "looking at", "from"].map((h) => el("th", { scope: "col", text: h })));
+  const table = el("table", {}, el("thead", {}, head), el("tbody", {}, s.choices.map(row)));
+  return el("details", {}, el("summary", { text: `${count(s.choices.length, "choice")} between models, made by looking at figures of ${s.name}` }),
+    el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Choices of ${s.name}` }, table));
 }
 
 function constantsOf(s) {
@@ -60,6 +70,7 @@ function systemSection(s) {
   }
   if (s.sensitivity) section.append(el("h3", { text: "Sensitivity" }), sensitivityOf(s, `${s.name}-figure`) ?? "");
   section.append(constantsOf(s));
+  if (s.choices?.length) section.append(choicesOf(s));
   return section;
 }
 
@@ -103,7 +114,7 @@ function page() {
     const rest = [known && `${count(known, "miss").replace(/misss/, "misses")} with an explanation`, missed && `${missed} without`].filter(Boolean).join(", ");
     const title = missed ? `${missed} of ${judged.length} judged figures missed` : `${held} of ${judged.length} judged figures hold`;
     main.append(el("h1", { text: title }),
-      el("p", { class: "soft", text: `${missed ? `${held} hold; ` : ""}${rest ? `${rest}; ` : ""}${rows.length - judged.length} more are fitted or shown and claim nothing. Every number says where it comes from: point at it, or go to it with the keyboard.` }),
+      el("p", { class: "soft", text: `${missed ? `${held} hold; ` : ""}${rest ? `${rest}; ` : ""}${rows.length - judged.length} more are definitions, fitted or shown, and claim nothing. Every number says where it comes from: point at it, or go to it with the keyboard.` }),
       el("ul", { class: "tiles" }, data.systems.map(tile)));
     link("figures", "figures");
     main.append(figuresSection(data.systems), ...data.systems.map(systemSection));

@@ -1,5 +1,6 @@
 //! The machine on synthetic systems: a batching queue whose answers can be worked out by hand, and toys for each trap.
 
+mod choices;
 mod fits;
 mod printed;
 mod published;
@@ -49,7 +50,7 @@ fn a_fitted_row_never_counts_as_success() {
     let report = run(queue());
     assert_eq!(outcome(&report, "queue.rate_off").holds, None);
     assert_eq!(outcome(&report, "queue.rate_off").row.role, Role::Fit);
-    assert_eq!(report.systems[0].freedom, Freedom { predicted: 3, derived: 1, fitted: 1 });
+    assert_eq!(report.systems[0].freedom, Freedom { predicted: 3, derived: 1, looked_at: 0, fitted: 1, choices: 0 });
     assert!(report.to_table().contains("5 of 5 judged rows hold; 2 more are fitted or shown"));
 }
 
@@ -112,7 +113,7 @@ fn a_known_miss_is_a_miss_with_its_explanation() {
     assert_eq!(row.holds, Some(false));
     assert_eq!(row.known_miss.as_deref(), Some("the queue also serves its neighbour"));
     let known = vec!["queue.busy_on".to_owned()];
-    assert_eq!(report.verdict(), Verdict::Misses { known, unknown: vec![], failed_fits: vec![] });
+    assert_eq!(report.verdict(), Verdict::Misses { known, unknown: vec![], broken: vec![], failed_fits: vec![] });
     assert!(report.to_table().contains("MISS (known)"));
     assert!(report.to_json().contains("known miss: the queue also serves its neighbour"));
 }
@@ -123,7 +124,7 @@ fn a_miss_without_explanation_is_unknown() {
     system.row("queue.calls_on").published.value = 0.25;
     let report = run(system);
     let unknown = vec!["queue.calls_on".to_owned()];
-    assert_eq!(report.verdict(), Verdict::Misses { known: vec![], unknown, failed_fits: vec![] });
+    assert_eq!(report.verdict(), Verdict::Misses { known: vec![], unknown, broken: vec![], failed_fits: vec![] });
 }
 
 #[test]
@@ -194,12 +195,12 @@ fn figures_of_one_run_share_it_and_cannot_read_what_they_do_not_name() {
         (*runs.get("sum", constants, &["a", "b"], run).unwrap(), started)
     };
     assert_eq!(get(&constants), (3.0, 1));
-    constants.set("c", 4.0).unwrap();
+    constants.set("c", &4.0.into()).unwrap();
     assert_eq!(get(&constants), (3.0, 1));
-    constants.set("b", 5.0).unwrap();
+    constants.set("b", &5.0.into()).unwrap();
     assert_eq!(get(&constants), (6.0, 2));
     let hidden = Runs::<f64>::default().get("sly", &constants, &["a"], |seen| Ok(seen.get("c")?)).cloned();
-    assert_eq!(hidden, Err(MeasureError::new("no constant is called `c`")));
+    assert_eq!(hidden, Err(MeasureError::new("no constant or choice is called `c`")));
 }
 
 #[test]

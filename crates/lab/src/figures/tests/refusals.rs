@@ -91,7 +91,7 @@ fn names_lead_somewhere() {
         [
             "the constant free names no source",
             "the row other.figure must be called queue.something",
-            "the row queue.line: no constant is called `line.rat`; the nearest is `line.rate`",
+            "the row queue.line: no constant or choice is called `line.rat`; the nearest is `line.rate`",
             "the row queue.latency names the row queue.latency_on, which does not exist; the nearest is queue.latency",
             "queue.rate_off is fit: it cannot miss",
         ]
@@ -110,7 +110,10 @@ fn a_row_is_not_derived_from_itself() {
 #[test]
 fn an_unknown_constant_names_the_nearest() {
     let refused = refuse(queue(), &setting("call.tiem=1")).unwrap_err();
-    assert_eq!(refused.to_string(), "--set call.tiem: no constant is called `call.tiem`; the nearest is `call.time`");
+    assert_eq!(
+        refused.to_string(),
+        "--set call.tiem: no constant or choice is called `call.tiem`; the nearest is `call.time`"
+    );
 }
 
 #[test]
@@ -120,5 +123,5 @@ fn a_setting_is_a_key_and_a_finite_number() {
     assert_eq!(refusal("=1"), "--set =1: expected key=value, such as pcie.usable_share=0.9");
     assert_eq!(refusal("call.time=fast"), "--set call.time: `fast` is not a finite number");
     assert_eq!(refusal("call.time=inf"), "--set call.time: `inf` is not a finite number");
-    assert_eq!("call.time = 0.5".parse(), Ok(Setting { key: "call.time".into(), value: 0.5 }));
+    assert_eq!("call.time = 0.5".parse(), Ok(Setting { key: "call.time".into(), value: 0.5.into() }));
 }

@@ -10,6 +10,7 @@ pub(super) type Asked = Arc<Mutex<Vec<(String, Vec<u64>)>>>;
 
 pub(super) struct Toy {
     pub(super) constants: Vec<Constant>,
+    pub(super) choices: Vec<Choice>,
     rows: Vec<(Row, Measure)>,
     pub(super) misses: Vec<KnownMiss>,
     pub(super) asked: Asked,
@@ -18,11 +19,15 @@ pub(super) struct Toy {
 
 impl Toy {
     pub(super) fn new(name: &'static str, constants: Vec<Constant>) -> Toy {
-        Toy { constants, rows: Vec::new(), misses: Vec::new(), asked: Asked::default(), name }
+        Toy { constants, choices: Vec::new(), rows: Vec::new(), misses: Vec::new(), asked: Asked::default(), name }
     }
 
     pub(super) fn add(&mut self, row: Row, measure: impl Fn(&Constants) -> Result<f64, MeasureError> + Send + 'static) {
         self.rows.push((row, Box::new(measure)));
+    }
+
+    pub(super) fn drop_row(&mut self, figure: &str) {
+        self.rows.retain(|(row, _)| row.figure != figure);
     }
 
     pub(super) fn row(&mut self, figure: &str) -> &mut Row {
@@ -41,6 +46,10 @@ impl System for Toy {
 
     fn constants(&self) -> Vec<Constant> {
         self.constants.clone()
+    }
+
+    fn choices(&self) -> Vec<Choice> {
+        self.choices.clone()
     }
 
     fn rows(&self) -> Vec<Row> {

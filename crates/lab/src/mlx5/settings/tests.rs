@@ -87,7 +87,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
 fn constants_reach_the_setup() {
     let profile = Profile::load("mlx5-gen2").unwrap();
     let mut constants = crate::figures::Constants::new(profile.constants());
-    constants.set("pcie.usable_share", 0.25).unwrap();
+    constants.set("pcie.usable_share", &0.25.into()).unwrap();
     let mut plan = plan(&[]);
     plan.values.apply(&constants);
     assert_eq!(setup(&plan.values).unwrap().pcie.usable_ppm, 250_000);
