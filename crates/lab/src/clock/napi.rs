@@ -115,6 +115,8 @@ pub struct Station<Dr, E> {
     scheduled: bool,
     /// From when the applications may run; `None` while they sleep.
     awake: Option<Time>,
+    /// A system call has ended, and what it has to send has not been sent.
+    ended: bool,
     /// Handlers that found nothing to do, one after another.
     unhandled: u32,
     /// Interrupts taken.
@@ -147,6 +149,7 @@ impl<Dr, E> Station<Dr, E> {
             queue: VecDeque::new(),
             scheduled: false,
             awake: Some(Time::ZERO),
+            ended: false,
             unhandled: 0,
             interrupts: 0,
             polls: 0,
@@ -526,10 +529,22 @@ where
                 Thread::Application(n) => {
                     let s = &mut stations[n];
                     let from = m.now();
-                    s.endpoint.run(m);
-                    m.mark(from, Call::Application);
-                    send(m, s);
-                    s.awake = s.endpoint.is_ready().then_some(m.now());
+                    if core::mem::take(&mut s.ended) {
+                        send(m, s);
+                    } else {
+                        // Neither the call nor its sends take the device ahead of the core with the
+                        // interrupts, whose polls would find frames that have not come yet.
+                        s.ended = s.app_core != s.irq_core;
+                        if s.ended {
+                            m.ahead(|m| s.endpoint.run(m));
+                            m.mark(from, Call::Application);
+                        } else {
+                            s.endpoint.run(m);
+                            m.mark(from, Call::Application);
+                            send(m, s);
+                        }
+                    }
+                    s.awake = (s.ended || s.endpoint.is_ready()).then_some(m.now());
                     c.busy.application += m.now().since(began);
                 }
             }
