@@ -23,8 +23,9 @@
 //! With faults ([`crate::fault`]) each station has a watchdog, whose time comes right after interrupts.
 //!
 //! Not modelled: interrupts in the middle of a poll or a system call (they wait for its
-//! end); locks between cores; preemption on wake-up; RPS/RFS; idle states. With two cores, one
-//! may see what the other did within a step that ends later: at most one poll ahead.
+//! end); locks between cores, but for a socket's owner; preemption on wake-up; RPS/RFS; idle states.
+//! With two cores, one may see what the other did within a step that ends later: at most one poll ahead.
+//! A system call on a core of its own does not take the device along, and sends when it has ended.
 
 use crate::fault::{Watchdog, failed};
 use doorbell_bus::trace::Call;
