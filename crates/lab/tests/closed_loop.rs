@@ -219,10 +219,11 @@ fn a_late_reader_pays_for_each_backlog_entry() {
     let frames = 16_000_000.0 / 1448.0;
     near(s.endpoint.counters.owned as f64, frames, 0.03);
     near(cpus[1].busy.application.as_secs_f64(), frames * 15.9e-6, 0.03);
-    // Up to 18 are one: the reader is early, and mostly it is softirq that hands them up.
+    // Where they become one, as many do as it takes to keep up: 10 us for what the line's 12.3 leave.
     let (m, _, s, _) = bulk(&late);
     near(measured(&m, false).0, 941.5e6, 0.001);
-    assert!((s.endpoint.counters.owned as f64) < frames / 2.0);
+    let share = (1448.0 + 90.0) * 8e-3 - 5.79 - 0.11;
+    near(s.endpoint.counters.owned as f64, frames * share / 10.0, 0.05);
 }
 
 /// A socket that nobody owns is softirq's: its core and the reader's are busy side by side.
