@@ -63,6 +63,8 @@ pub struct Load {
     pub source_rate: Option<u64>,
     /// Connections beside bulk traffic that the machine serves.
     pub beside: u16,
+    /// Segments that wait for a socket's owner are merged.
+    pub merges_backlog: bool,
 }
 
 const TCP: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
@@ -171,6 +173,7 @@ impl Load {
             own_core: v.word_if_any("run.application") == Some("own_core"),
             source_rate: v.number_or_word("traffic.source_rate").map(|mbits| (mbits * 1e6) as u64),
             beside: 0,
+            merges_backlog: true,
         })
     }
 
@@ -435,7 +438,8 @@ where
     Dr: Driver<Machine<B, Wired<D, Hosts>>>,
 {
     let Above { lines, connections, prices, softirq: rules } = above;
-    let stack = Stack::new(connections, load.offloads, prices, load.gro, rules.slice);
+    let mut stack = Stack::new(connections, load.offloads, prices, load.gro, rules.slice);
+    stack.merges_backlog = load.merges_backlog;
     let stations = vec![Station::new(driver, stack, lines, 0, load.cores() - 1)];
     let look = |s: &[Station<Dr, Stack>], m: &Machine<B, Wired<D, Hosts>>| look(&s[0].driver, &m.device.device);
     let (seen, mut stations) = run_among(m, stations, load.cores(), &rules, load, look, watch)?;

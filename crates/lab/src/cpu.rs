@@ -55,6 +55,7 @@ pub fn tcp_prices(v: &Values) -> tcp::Prices {
         send: cycles("cpu.tcp_send"),
         sum: cycles("cpu.sum"),
         wake: cycles("cpu.tcp_wake"),
+        sleep: cycles("cpu.tcp_sleep"),
         call: Price { each: cycles("cpu.call"), per_unit: cycles("cpu.call_byte") },
         switch: cycles("cpu.switch"),
     }

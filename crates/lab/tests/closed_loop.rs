@@ -26,6 +26,7 @@ struct Setup {
     prices: Prices,
     cores: usize,
     gro: bool,
+    merges: bool,
     until: Time,
 }
 
@@ -45,11 +46,13 @@ const SETUP: Setup = Setup {
         send: Span::ZERO,
         sum: Span::ZERO,
         wake: Span::ZERO,
+        sleep: Span::ZERO,
         call: Price { each: Span::ZERO, per_unit: Span::ZERO },
         switch: Span::ZERO,
     },
     cores: 1,
     gro: false,
+    merges: true,
     until: Time::from_ps(60_000_000_000_000),
 };
 
@@ -71,7 +74,8 @@ fn bulk(s: &Setup) -> (System, Vec<Cpu>, Queue, End) {
     m.device.capture = Some(vec![]);
     m.device.device.lose_every = s.lose_every;
     let driver = ToyDriver::open(&mut m, s.line);
-    let stack = Stack::new(ours, Offloads::ALL, s.prices, s.gro, Span::from_ms(3));
+    let mut stack = Stack::new(ours, Offloads::ALL, s.prices, s.gro, Span::from_ms(3));
+    stack.merges_backlog = s.merges;
     let mut cpus: Vec<Cpu> = (0..s.cores).map(|_| Cpu::default()).collect();
     let mut stations = [Station::new(driver, stack, interrupt(s.line), 0, s.cores - 1)];
     let end = run(&mut m, &mut cpus, &mut stations, &Rules::LINUX, s.until).unwrap();
@@ -197,6 +201,43 @@ fn a_cpu_that_is_slow_limits_and_says_where_its_time_went() {
     // With a core for the application, softirq alone is the limit.
     let (m, ..) = bulk(&Setup { config, sends: false, costs, prices, bytes: 8_000_000, cores: 2, ..SETUP });
     near(measured(&m, false).0, 1448.0 * 8.0 / 16e-6, 0.05);
+}
+
+/// The reader is late and owns its socket, so TCP's 10 us a segment are its core's, beside 5.8 us of copying.
+#[test]
+fn a_late_reader_pays_for_each_backlog_entry() {
+    let prices = Prices {
+        receive: Span::from_us(10),
+        call: Price { each: Span::from_us(10), per_unit: Span::from_ns(4) },
+        ..SETUP.prices
+    };
+    let config = Config { receive_buffer: 1 << 20, ..SETUP.config };
+    let late = Setup { config, sends: false, prices, bytes: 16_000_000, cores: 2, ..SETUP };
+    let (m, cpus, s, _) = bulk(&Setup { merges: false, ..late });
+    // And 10 us for a call of 128 KiB.
+    near(measured(&m, false).0, 1448.0 * 8.0 / 15.9e-6, 0.01);
+    let frames = 16_000_000.0 / 1448.0;
+    near(s.endpoint.counters.owned as f64, frames, 0.03);
+    near(cpus[1].busy.application.as_secs_f64(), frames * 15.9e-6, 0.03);
+    // Where they become one, as many do as it takes to keep up: 10 us for what the line's 12.3 leave.
+    let (m, _, s, _) = bulk(&late);
+    near(measured(&m, false).0, 941.5e6, 0.001);
+    let share = (1448.0 + 90.0) * 8e-3 - 5.79 - 0.11;
+    near(s.endpoint.counters.owned as f64, frames * share / 10.0, 0.05);
+}
+
+/// A socket that nobody owns is softirq's: its core and the reader's are busy side by side.
+#[test]
+fn a_woken_reader_owns_nothing_until_it_runs() {
+    let us = Span::from_us;
+    let prices = Prices { receive: us(3), sleep: us(4), ..SETUP.prices };
+    let (m, cpus, s, _) = bulk(&Setup { sends: false, prices, cores: 2, ..SETUP });
+    near(measured(&m, false).0, 941.5e6, 0.001);
+    let frames = SETUP.bytes as f64 / 1448.0;
+    assert_eq!(s.endpoint.counters.owned, 0);
+    near(s.endpoint.counters.wakes as f64, frames, 0.02);
+    near(cpus[0].busy.softirq.as_secs_f64(), frames * 3e-6, 0.03);
+    near(cpus[1].busy.application.as_secs_f64(), frames * 8e-6, 0.02);
 }
 
 #[test]

@@ -79,6 +79,14 @@ pub const fn control(frames: u32, delay_ns: u64, clock_hz: u32) -> u32 {
     word | delay_units(delay_ns, clock_hz) << cr::DELAY_SHIFT | cr::DLY_IRQ_EN
 }
 
+/// What a control register waits for, as `ethtool -c` shows it: packets, and microseconds, the nearest
+/// (`axienet_coalesce_params`).
+pub(super) const fn waits(control: u32, clock_hz: u32) -> (u32, u32) {
+    let units = ((control & cr::DELAY) >> cr::DELAY_SHIFT) as u64;
+    let usecs = (units * DELAY_UNIT_CLOCKS as u64 * 1_000_000 + clock_hz as u64 / 2) / clock_hz as u64;
+    ((control & cr::THRESHOLD) >> cr::THRESHOLD_SHIFT, usecs as u32)
+}
+
 /// A number of packets that the register takes.
 pub(super) const fn clamp(frames: u32) -> u32 {
     match frames {
@@ -120,6 +128,16 @@ mod tests {
     fn threshold_one_has_no_delay_and_no_delay_interrupt() {
         assert_eq!(control(1, 16_000, 125_000_000) | cr::RS, 0x0001_5001);
         assert_eq!(control(0, 16_000, 125_000_000), control(1, 0, 1), "zero is illegal, and becomes one");
+    }
+
+    #[test]
+    fn what_is_read_back_is_what_the_register_holds() {
+        let back =
+            |frames, usecs: u64, mhz: u32| waits(control(frames, usecs * 1_000, mhz * 1_000_000), mhz * 1_000_000);
+        assert_eq!(back(16, 40, 125), (16, 40));
+        assert_eq!(back(16, 1_000, 125), (16, 255), "cut to 255 units of a microsecond");
+        assert_eq!(back(16, 7, 100), (16, 8), "six units of 1.25 us, to the nearest");
+        assert_eq!(back(1, 50, 125), (1, 0), "a count of one has no delay");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! `axienet_device_reset`, `axienet_tx_irq`, `axienet_rx_irq`, `axienet_eth_irq`,
 //! `axienet_rx_dim_work`, `axienet_update_coalesce_rx`, `axienet_dma_err_handler`.
 
-use super::coalesce::{Adaptive, Coalesce, clamp, control, delay_units};
+use super::coalesce::{Adaptive, Coalesce, clamp, control, delay_units, waits};
 use super::config::{Config, OpenError};
 use super::hw::{self, Filter, dma_get, dma_put, get, put};
 use super::mdio::{self, Link, MdioError};
@@ -189,10 +189,12 @@ impl<C: Controller> Axienet<C> {
         Ok(())
     }
 
-    /// What the channels wait for; the count of reception is the device's.
+    /// Returns what the channels wait for, read back from their control words: delays are rounded to the
+    /// device's units and cut to 255 of them, and a count of one has none (`axienet_ethtools_get_coalesce`).
     pub fn coalesce(&self) -> Coalesce {
-        let rx_frames = (self.channels[RX].cr & cr::THRESHOLD) >> cr::THRESHOLD_SHIFT;
-        Coalesce { rx_frames, ..self.config.coalesce }
+        let of = |i: usize| waits(self.channels[i].cr, self.config.clock_hz);
+        let ((rx_frames, rx_usecs), (tx_frames, tx_usecs)) = (of(RX), of(TX));
+        Coalesce { rx_frames, rx_usecs, tx_frames, tx_usecs, ..self.config.coalesce }
     }
 
     /// Ends what the controller waits for.
@@ -420,15 +422,16 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
     /// Serves the channels whose interrupts wait for it, with a budget for each, as if
     /// each had its own NAPI; when none does, both.
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
-        h.spend(Work::Poll);
         self.tx.hand_back(up);
         if self.failed {
+            h.spend(Work::Poll);
             return Poll::Work;
         }
         let asked = [TX, RX].map(|i| self.channels[i].scheduled);
         let both = asked == [false; 2];
         let mut again = false;
         if asked[TX] || both {
+            h.spend(Work::Poll);
             if self.tx.reap(h, &mut self.stats, budget, up) < budget {
                 self.complete(h, TX);
             } else {
@@ -436,6 +439,7 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
             }
         }
         if asked[RX] || both {
+            h.spend(Work::Poll);
             if self.rx.poll(h, &self.config, &mut self.stats, budget, up) < budget {
                 if asked[RX] {
                     self.sample(h);

@@ -4,6 +4,7 @@
 //! fitted, on the two shares of CPU: what an interrupt costs and what a packet costs on
 //! the core that takes them. What the application's core pays, to be woken and to copy, is
 //! assumed: with both on one core the published 43 % of four would be more than there is.
+//! The fit of the first is made at the published 840 Mbit/s, which its runs are given; no other row is.
 //!
 //! "Before" is an interrupt for every packet; "after" is net_dim over 4^i packets and a
 //! silence of 16 us.
@@ -31,8 +32,6 @@ const RUN: [&str; 5] = [
     "traffic.warmup=120",
     "traffic.duration=250",
 ];
-/// What the source sends before: fed in, since the model's own rate is a miss.
-const SOURCE: &str = "traffic.source_rate";
 /// Nothing has to settle: a shorter run does.
 const BEFORE: [&str; 4] =
     ["driver.controller=fixed", "driver.rx_frames=1", "traffic.warmup=20", "traffic.duration=100"];
@@ -120,18 +119,17 @@ impl System for Figures {
     }
 
     fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
-        let source = format!("{SOURCE}={}", c.choice(SOURCE)?);
-        let given = [&BEFORE[..], &[&source]].concat();
-        let all = c;
-        // Only the runs at a given rate have a source that is held back.
-        let c = &c.without(&[SOURCE]);
         Ok(match figure.strip_prefix("axienet.").unwrap_or(figure) {
             "threshold_after" => self.seen(c, "after", &[])?.threshold,
-            "interrupts_before" => self.seen(all, "given", &given)?.interrupts,
+            "interrupts_before" => self.seen(c, "before", &BEFORE)?.interrupts,
+            "packets_an_interrupt_before" => {
+                let seen = self.seen(c, "before", &BEFORE)?;
+                seen.mbits * 1e6 / (8.0 * 1448.0) / seen.interrupts
+            }
             "interrupts_after" => self.seen(c, "after", &[])?.interrupts,
             "throughput_before" => self.seen(c, "before", &BEFORE)?.mbits,
             "throughput_after" => self.seen(c, "after", &[])?.mbits,
-            "cpu_before" => self.seen(all, "given", &given)?.cpu,
+            "cpu_before" => self.seen(c, "before", &BEFORE)?.cpu,
             "cpu_after" => self.seen(c, "after", &[])?.cpu,
             _ => return Err(MeasureError::unknown_figure(figure)),
         })
@@ -158,21 +156,22 @@ impl System for Figures {
     }
 
     fn known_misses(&self, _swapped: bool) -> Vec<KnownMiss> {
-        vec![KnownMiss::new(
-            "axienet.throughput_before",
-            "a poll takes what came while the interrupt was served, so a core that is too slow for one packet an interrupt \
-             coalesces by itself and reaches the line rate; what kept the published run at 840 with 1.04 packets an \
-             interrupt is not in these costs",
-        )]
+        vec![
+            KnownMiss::new(
+                "axienet.throughput_before",
+                "by the published 9 % no packet costs more than 4.4 us that it does not share with others, and the line \
+                 brings one in 12.3; what falls behind shares the rest: polls, GRO, the socket's backlog, the reader's \
+                 calls. So no prices of these cores give 840 (docs/moderation.md); its cause is not in the source",
+            ),
+            KnownMiss::new(
+                "axienet.interrupts_before",
+                "as throughput_before: 12 % more packets come, each with its interrupt, as in the published run",
+            ),
+        ]
     }
 }
 
-/// What was chosen so that 43 % of four cores are within reach of a fit, and what is fed in.
+/// What was chosen so that 43 % of four cores are within reach of a fit.
 fn choices(profile: &Profile) -> Vec<Choice> {
-    let given = "the published 840 Mbit/s, fed in: the model's own rate before is a miss (throughput_before)";
-    let rows = ["axienet.interrupts_before", "axienet.cpu_before"];
-    vec![
-        profile.choice("cpu.call", &["5000", "10000", "15000", "20000"], &["axienet.cpu_before"]),
-        Choice::new(SOURCE, "840", &["840", "full"], given, &rows).unit("Mbit/s"),
-    ]
+    vec![profile.choice("cpu.tcp_sleep", &["4000", "5500", "7000", "8500"], &["axienet.cpu_before"])]
 }

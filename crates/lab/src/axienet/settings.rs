@@ -139,6 +139,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
                 return Err("AXI Ethernet cannot cut large sends; set `traffic.large_send` off".to_owned());
             }
             load.beside = v.number("traffic.beside") as u16;
+            load.merges_backlog = v.word("traffic.backlog") == "merged";
             Load::Closed(load)
         }
     };

@@ -91,6 +91,15 @@ fn a_source_that_would_write_more_than_the_link_carries_fills_the_link() {
     }
 }
 
+/// Two NAPI instances: where both wait for one turn, each is entered.
+#[test]
+fn a_turn_for_both_channels_is_two_polls() {
+    let o = outcome("axienet-receive", &[&SHORT[..], &["driver.controller=fixed", "driver.tx_frames=1"]].concat());
+    let entered = o.work.iter().find(|w| w.0 == WorkKind::Poll).unwrap().1.times;
+    assert!(o.interrupts[1] > 100);
+    assert!(entered > o.polls, "{entered} of {}", o.polls);
+}
+
 #[test]
 fn the_seed_decides_what_comes_at_random() {
     let packets = |seed: &str| {

@@ -23,8 +23,9 @@
 //! With faults ([`crate::fault`]) each station has a watchdog, whose time comes right after interrupts.
 //!
 //! Not modelled: interrupts in the middle of a poll or a system call (they wait for its
-//! end); locks between cores; preemption on wake-up; RPS/RFS; idle states. With two cores, one
-//! may see what the other did within a step that ends later: at most one poll ahead.
+//! end); locks between cores, but for a socket's owner; preemption on wake-up; RPS/RFS; idle states.
+//! With two cores, one may see what the other did within a step that ends later: at most one poll ahead.
+//! A system call on a core of its own does not take the device along, and sends when it has ended.
 
 use crate::fault::{Watchdog, failed};
 use doorbell_bus::trace::Call;
@@ -115,6 +116,8 @@ pub struct Station<Dr, E> {
     scheduled: bool,
     /// From when the applications may run; `None` while they sleep.
     awake: Option<Time>,
+    /// A system call has ended, and what it has to send has not been sent.
+    ended: bool,
     /// Handlers that found nothing to do, one after another.
     unhandled: u32,
     /// Interrupts taken.
@@ -147,6 +150,7 @@ impl<Dr, E> Station<Dr, E> {
             queue: VecDeque::new(),
             scheduled: false,
             awake: Some(Time::ZERO),
+            ended: false,
             unhandled: 0,
             interrupts: 0,
             polls: 0,
@@ -526,10 +530,22 @@ where
                 Thread::Application(n) => {
                     let s = &mut stations[n];
                     let from = m.now();
-                    s.endpoint.run(m);
-                    m.mark(from, Call::Application);
-                    send(m, s);
-                    s.awake = s.endpoint.is_ready().then_some(m.now());
+                    if core::mem::take(&mut s.ended) {
+                        send(m, s);
+                    } else {
+                        // Neither the call nor its sends take the device ahead of the core with the
+                        // interrupts, whose polls would find frames that have not come yet.
+                        s.ended = s.app_core != s.irq_core;
+                        if s.ended {
+                            m.ahead(|m| s.endpoint.run(m));
+                            m.mark(from, Call::Application);
+                        } else {
+                            s.endpoint.run(m);
+                            m.mark(from, Call::Application);
+                            send(m, s);
+                        }
+                    }
+                    s.awake = (s.ended || s.endpoint.is_ready()).then_some(m.now());
                     c.busy.application += m.now().since(began);
                 }
             }

@@ -320,7 +320,9 @@ impl<H: Host> Endpoint<H> for Meter {
     }
     fn run(&mut self, h: &mut H) {
         let bytes = std::mem::take(&mut self.unread);
-        h.delay(self.prices.call.each + self.prices.call.per_unit * bytes);
+        // It waits whenever it has read all there is.
+        let Prices { sleep, call, .. } = self.prices;
+        h.delay(sleep * 2 + call.each + call.per_unit * bytes);
     }
     fn is_done(&self) -> bool {
         false

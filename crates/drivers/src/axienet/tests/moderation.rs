@@ -173,6 +173,14 @@ fn a_count_set_by_hand_is_ignored_while_adaptation_is_on_and_the_delay_is_not() 
 }
 
 #[test]
+fn settings_are_read_back_as_the_registers_hold_them() {
+    let (mut h, mut nic) = open();
+    let asked = Coalesce { rx_frames: 1, rx_usecs: 40, tx_frames: 8, tx_usecs: 300, adaptive_rx: Adaptive::Off };
+    nic.set_coalesce(&mut h, &asked).unwrap();
+    assert_eq!(nic.coalesce(), Coalesce { rx_usecs: 0, tx_usecs: 255, ..asked });
+}
+
+#[test]
 fn settings_that_are_refused_change_nothing() {
     let (mut h, mut nic) = open();
     let before = h.device.writes.len();

@@ -13,7 +13,7 @@ const FIXED: &[Needs] = &[Needs::word("driver.controller", &["fixed"])];
 const FIXED_OR_DIM: &[Needs] = &[Needs::word("driver.controller", &["fixed", "dim"])];
 
 /// What a profile says of its CPU; [`crate::cpu::TCP`] has the rest.
-pub(in crate::axienet) static CPU: [Key; 20] = [
+pub(in crate::axienet) static CPU: [Key; 21] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
     Key::whole("cpu.cores", "cores", 2.0, 64.0, "cores there are, of which a run uses two"),
     Key::cycles("cpu.stack", "one packet handed to the driver: qdisc and the way there"),
@@ -29,6 +29,10 @@ pub(in crate::axienet) static CPU: [Key; 20] = [
     Key::cycles("cpu.interrupt", "an interrupt taken, its handler and the way to the poll, without register accesses"),
     Key::cycles("cpu.poll", "a poll routine entered"),
     Key::cycles("cpu.wake", "a stopped queue started again"),
+    Key::cycles(
+        "cpu.tcp_sleep",
+        "an application that waits: its core to idle; and as much again out of it when it is woken",
+    ),
     Key::cycles("cpu.map", "a buffer mapped: cache maintenance where memory is not coherent"),
     Key::cycles("cpu.mmio_write", "a register write"),
     Key::ns("cpu.mmio_write_spacing", "least time between two register writes"),
@@ -71,7 +75,7 @@ pub(in crate::axienet) static KIND: [Key; 1] = [Key::choice(
 )];
 
 /// What a scenario says of arrivals.
-pub(in crate::axienet) static ARRIVALS: [Key; 8] = [
+pub(in crate::axienet) static ARRIVALS: [Key; 9] = [
     Key::choice(
         "traffic.pattern",
         &["even", "poisson", "bursts", "steps", "on_off", "random"],
@@ -85,6 +89,12 @@ pub(in crate::axienet) static ARRIVALS: [Key; 8] = [
     Key::whole("traffic.arrival_size", "B", 60.0, 9014.0, "arrivals: frame without FCS").default("1514").when(ONE_SIZE),
     Key::whole("traffic.beside", "connections", 0.0, 64.0, "receive: connections beside it that the machine serves")
         .default("0").when(TCP),
+    Key::choice(
+        "traffic.backlog",
+        &["merged", "single"],
+        "TCP: segments that come while the application owns the socket become one (Linux 5.0), or stay what they were",
+    )
+    .default("merged").when(TCP),
 ];
 
 /// What a scenario says of the driver. Defaults are Linux's.

@@ -132,6 +132,11 @@ impl App {
         }
     }
 
+    /// Whether a call that has copied `copied` bytes goes on with what comes.
+    pub fn reads_on(&self, copied: u32) -> bool {
+        matches!(self, App::Drain { read, .. } if copied > 0 && copied < *read)
+    }
+
     /// When it becomes ready by itself.
     pub fn deadline(&self, s: &Socket) -> Option<Time> {
         match self {

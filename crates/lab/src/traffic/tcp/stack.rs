@@ -6,6 +6,11 @@
 //! connection that follow each other in one poll count as one for TCP above. Buffers stay with
 //! the socket until the application has read them.
 //!
+//! A system call owns its socket while it lasts. What softirq on another core brings meanwhile waits in
+//! the socket's backlog, and TCP's work on it is the application's core's (`sock_owned_by_user`,
+//! `tcp_add_backlog`, `release_sock`). Segments that follow each other there become one, as since Linux
+//! 5.0, unless [`Stack::merges_backlog`] is off.
+//!
 //! What goes down are real packets: linear, or headers and fragments of up to 32 KiB,
 //! checksum and segmentation left undone as far as [`Offloads`] says. Buffers that come back
 //! are used again.
@@ -55,6 +60,8 @@ pub struct Prices {
     pub sum: Span,
     /// An application woken, in softirq.
     pub wake: Span,
+    /// An application that waited, on its core: out of idle and to it, and as long again back.
+    pub sleep: Span,
     /// A system call, and each byte it copies.
     pub call: Price,
     /// A change from one application of this stack to another.
@@ -74,6 +81,14 @@ pub struct Connection {
     pub there: Station,
     /// Whether the application waits in a call.
     asleep: bool,
+    /// Whether it was woken and its core has not yet turned to it.
+    woken: bool,
+    /// The last system call owned the socket from then until then.
+    owned: (Time, Time),
+    /// Bytes that this system call has copied.
+    copied: u32,
+    /// Segments that came while the socket was owned: header, payload, frames.
+    backlog: VecDeque<(frame::Header, u32, u32)>,
     queued: bool,
     dirty: bool,
     id: u16,
@@ -84,6 +99,26 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Keeps a segment for the socket's owner; part of the last one if it `merges` with that (`tcp_add_backlog`).
+    fn postpone(&mut self, header: &frame::Header, len: u32, count: u32, merges: bool) {
+        let plain = |f: u8| f & !frame::PSH == frame::ACK;
+        if merges
+            && let Some((last, so_far, n)) = self.backlog.back_mut()
+            && len > 0
+            && *so_far > 0
+            && plain(last.flags)
+            && plain(header.flags)
+            && header.seq == last.seq.wrapping_add(*so_far)
+            && header.timestamps == last.timestamps
+            && *n + count <= MERGED
+        {
+            (last.flags, last.ack, last.window) = (last.flags | header.flags, header.ack, header.window);
+            (*so_far, *n) = (*so_far + len, *n + count);
+            return;
+        }
+        self.backlog.push_back((*header, len, count));
+    }
+
     /// A connection.
     pub fn new(socket: Socket, app: App, here: Station, there: Station) -> Connection {
         Connection {
@@ -92,6 +127,10 @@ impl Connection {
             here,
             there,
             asleep: false,
+            woken: false,
+            owned: (Time::ZERO, Time::ZERO),
+            copied: 0,
+            backlog: VecDeque::new(),
             queued: false,
             dirty: false,
             id: 0,
@@ -120,7 +159,12 @@ pub struct Counters {
     pub wakes: u64,
     /// System calls.
     pub calls: u64,
+    /// Segments, merged or not, that a socket's owner handled.
+    pub owned: u64,
 }
+
+/// Frames that one entry of a backlog holds: MAX_SKB_FRAGS behind the first.
+const MERGED: u32 = 18;
 
 /// Size of a fragment: what `skb_page_frag_refill` takes at a time.
 const FRAGMENT: u32 = 32 << 10;
@@ -147,6 +191,8 @@ pub struct Stack {
     heads: Vec<Buf>,
     fragments: Vec<Buf>,
     back: Vec<Buf>,
+    /// Segments in a socket's backlog are merged.
+    pub merges_backlog: bool,
     /// What was counted.
     pub counters: Counters,
 }
@@ -171,6 +217,7 @@ impl Stack {
             heads: Vec::new(),
             fragments: Vec::new(),
             back: Vec::new(),
+            merges_backlog: true,
             counters: Counters::default(),
         };
         for i in 0..s.connections.len() {
@@ -201,9 +248,11 @@ impl Stack {
             c.dirty = true;
             self.dirty.push_back(i);
         }
-        if !c.queued && c.app.is_ready(&c.socket, now, c.asleep) {
+        if !c.queued && (!c.backlog.is_empty() || c.app.is_ready(&c.socket, now, c.asleep)) {
             c.queued = true;
-            self.counters.wakes += u64::from(c.asleep);
+            // A call that has not returned yet looks once more before it waits.
+            c.woken = c.asleep && now >= c.owned.1;
+            self.counters.wakes += u64::from(c.woken);
             c.asleep = false;
             self.turns.push_back(i);
         }
@@ -293,13 +342,35 @@ impl Stack {
 
     /// Hands a run of `count` frames with `len` bytes to connection `i`.
     fn up<H: Host>(&mut self, h: &mut H, i: usize, header: &frame::Header, len: u32, count: u32) {
-        h.delay(if len > 0 { self.prices.receive } else { self.prices.acknowledgment });
-        let sleeping = self.connections[i].asleep;
-        self.connections[i].socket.segment(h.now(), header, len, count);
+        let c = &mut self.connections[i];
+        if (c.owned.0..c.owned.1).contains(&h.now()) {
+            c.postpone(header, len, count, self.merges_backlog);
+            self.touched(i, h.now());
+            return;
+        }
+        self.segment(h, i, header, len, count);
+        let woken = self.connections[i].woken;
         self.touched(i, h.now());
-        if sleeping && !self.connections[i].asleep {
+        if !woken && self.connections[i].woken {
             h.delay(self.prices.wake);
         }
+    }
+
+    /// Hands a segment to connection `i`'s socket.
+    fn segment<H: Host>(&mut self, h: &mut H, i: usize, header: &frame::Header, len: u32, count: u32) {
+        h.delay(if len > 0 { self.prices.receive } else { self.prices.acknowledgment });
+        self.connections[i].socket.segment(h.now(), header, len, count);
+    }
+
+    /// The owner of connection `i`'s socket handles what came meanwhile. Returns whether there was any.
+    fn release_backlog<H: Host>(&mut self, h: &mut H, i: usize) -> bool {
+        let mut any = false;
+        while let Some((header, len, count)) = self.connections[i].backlog.pop_front() {
+            any = true;
+            self.counters.owned += 1;
+            self.segment(h, i, &header, len, count);
+        }
+        any
     }
 
     /// A packet for `s`.
@@ -480,6 +551,11 @@ impl<H: Host> Endpoint<H> for Stack {
 
     fn run(&mut self, h: &mut H) {
         let Some(&i) = self.turns.front() else { return };
+        if core::mem::take(&mut self.connections[i].woken) && self.prices.sleep > Span::ZERO {
+            // Not in the call: the socket is nobody's meanwhile.
+            h.delay(self.prices.sleep);
+            return;
+        }
         let now = h.now();
         match self.turn {
             Some((j, _)) if j == i => {}
@@ -490,18 +566,28 @@ impl<H: Host> Endpoint<H> for Stack {
                 self.turn = Some((i, now));
             }
         }
+        let began = h.now();
+        let late = self.release_backlog(h, i);
         let c = &mut self.connections[i];
+        // A read goes on with what came while it copied, up to what was asked for.
+        let goes_on = late && c.app.reads_on(c.copied);
         let step = c.app.step(&mut c.socket, h.now());
-        self.counters.calls += 1;
         let Price { each, per_unit } = self.prices.call;
-        h.delay(each + per_unit * u64::from(step.read + step.written));
+        if !goes_on {
+            self.counters.calls += 1;
+            c.copied = 0;
+            h.delay(each);
+        }
+        c.copied += step.read;
+        h.delay(per_unit * u64::from(step.read + step.written));
+        c.owned = (began, h.now());
         let read = c.socket.consumed();
         while let Some((p, _)) = c.held.pop_front_if(|(_, end)| *end <= read) {
             p.release(h);
         }
         self.turns.pop_front();
         c.queued = false;
-        if c.app.is_ready(&c.socket, h.now(), false) {
+        if !c.backlog.is_empty() || c.app.is_ready(&c.socket, h.now(), false) {
             c.queued = true;
             if h.now().since(self.turn.map_or(now, |t| t.1)) >= self.slice {
                 self.turns.push_back(i);
@@ -511,6 +597,7 @@ impl<H: Host> Endpoint<H> for Stack {
             }
         } else {
             c.asleep = true;
+            h.delay(self.prices.sleep);
         }
         self.touched(i, h.now());
     }
