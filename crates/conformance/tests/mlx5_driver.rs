@@ -3,8 +3,8 @@
 //! linux; section numbers of comments are the mlx5 fact sheet's.
 
 use doorbell_conformance::mlx5::{CAPS, Desk, Paper};
-use doorbell_drivers::mlx5::{Config, OpenError, Sizing};
-use doorbell_drivers::{Poll, Tx};
+use doorbell_drivers::mlx5::{Config, Cqs, OpenError, Sizing};
+use doorbell_drivers::{Irq, Poll, Tx};
 use doorbell_layout::mlx5::{Caps, CmdStatus, SqState, opcode};
 use doorbell_packet::{Gso, GsoKind, Partial};
 use doorbell_seam::{Host, Work};
@@ -780,16 +780,17 @@ fn seventeen_fragments_fit() {
 
 #[test]
 fn a_channel_without_memory_leaves_none_behind() {
-    for n in 0..5 {
+    // A ring and a record for each of five CQs and the SQ, and the EQ's ring.
+    for n in 0..13 {
         let (why, host) = Desk::with_failures(Config::DEFAULT, CAPS, Some(n), None).unwrap_err();
         assert_eq!((why, host.coherent), (OpenError::Exhausted, 0), "area {n}");
     }
-    assert!(Desk::with_failures(Config::DEFAULT, CAPS, Some(5), None).is_ok());
+    assert!(Desk::with_failures(Config::DEFAULT, CAPS, Some(13), None).is_ok());
 }
 
 #[test]
 fn what_the_firmware_refuses_is_said() {
-    for n in 0..6 {
+    for n in 0..10 {
         let (why, _) = Desk::with_failures(Config::DEFAULT, CAPS, None, Some(n)).unwrap_err();
         assert_eq!(why, OpenError::Firmware(CmdStatus::NoResources), "command {n}");
     }
@@ -859,10 +860,60 @@ fn a_poll_ends_at_its_budget_and_does_not_arm() {
     assert_eq!(d.poll(), Poll::Again);
     assert_eq!(d.arms(), []);
     assert_eq!(d.poll(), Poll::Idle);
-    // The EQ, read up to 0; the CQ, up to 65.
+    // The EQ, read up to 0; the send queue's CQ, up to 65; the others, up to 0.
     let eq = (0x40, vec![Paper::EQN as u8, 0, 0, 0]);
-    let cq = (0x20, [&[0, 0, 0, 65][..], &Paper::CQN.to_be_bytes()].concat());
-    assert_eq!(d.arms(), [eq, cq]);
+    let others = (1..5).map(|n| arm(0, Paper::CQN + n));
+    assert_eq!(d.arms(), [eq, arm(65, Paper::CQN)].into_iter().chain(others).collect::<Vec<_>>());
+}
+
+/// The register write that arms a CQ which was read up to `ci`.
+fn arm(ci: u8, cqn: u32) -> (u32, Vec<u8>) {
+    (0x20, [&[0, 0, 0, ci][..], &cqn.to_be_bytes()].concat())
+}
+
+#[test]
+fn a_poll_arms_every_cq_of_the_channel() {
+    for (cqs, n) in [(Cqs::Send, 1), (Cqs::Three, 3), (Cqs::Five, 5)] {
+        let mut d = Desk::new(Config { cqs, ..Config::DEFAULT }, CAPS);
+        assert_eq!(d.cqs().len(), n as usize);
+        d.poll();
+        let armed: Vec<_> = d.arms().into_iter().filter(|a| a.0 == 0x20).collect();
+        assert_eq!(armed, (0..n).map(|i| arm(0, Paper::CQN + i)).collect::<Vec<_>>());
+        d.close();
+    }
+}
+
+#[test]
+fn each_cq_has_its_own_ring_and_record() {
+    let mut d = Desk::default_channel();
+    let cqs = d.cqs();
+    assert_eq!(cqs.iter().map(|c| c.log_size).collect::<Vec<_>>(), [10, 10, 6, 6, 10]);
+    let mut places: Vec<u64> = cqs.iter().flat_map(|c| [c.ring, c.dbr]).collect();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), 10);
+    // The arm stands in each record's second word, with the sequence number of the event that came.
+    d.event(Paper::CQN + 3);
+    assert_eq!(d.interrupt(), Irq::Poll);
+    d.poll();
+    for (i, cq) in cqs.iter().enumerate() {
+        let word = d.host.host.port.at(cq.dbr + 4, 4).to_vec();
+        assert_eq!(word, [if i == 3 { 0x10 } else { 0 }, 0, 0, 0], "CQ {i}");
+    }
+}
+
+#[test]
+fn a_completion_of_an_empty_queue_is_stray() {
+    let mut d = Desk::default_channel();
+    d.batch(1);
+    for n in 1..5 {
+        d.stray(n);
+    }
+    assert_eq!(d.poll(), Poll::Idle);
+    assert_eq!((d.stats().cqe_stray, d.returned.packets().len()), (4, 0));
+    d.complete_all();
+    assert_eq!((d.stats().cqe_stray, d.returned.packets().len()), (4, 1));
+    d.close();
 }
 
 #[test]

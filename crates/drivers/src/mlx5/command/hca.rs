@@ -319,6 +319,11 @@ impl<H: Host> Firmware<H> for Hca {
         SqState::from_bits(out.part(QuerySqOut::SQC).get(Sqc::STATE)).ok_or(CmdStatus::Internal)
     }
 
+    fn destroy_cq(&mut self, h: &mut H, cqn: u32) {
+        let gone = self.number(h, op::DESTROY_CQ, cqn);
+        debug_assert_eq!(gone, Ok(()), "CQ {cqn:#x}");
+    }
+
     fn destroy(&mut self, h: &mut H, o: &Objects) {
         let all = [
             (op::DESTROY_SQ, o.sqn),
