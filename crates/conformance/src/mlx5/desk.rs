@@ -410,6 +410,11 @@ impl Desk {
         self.channel.stats()
     }
 
+    /// Bytes that the stack may still queue.
+    pub fn byte_room(&self) -> i32 {
+        Driver::<DeskHost>::byte_room(&self.channel)
+    }
+
     /// Whether the driver's queue is stopped.
     pub fn stopped(&self) -> bool {
         Driver::<DeskHost>::stopped(&self.channel)

@@ -328,6 +328,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
             self.sq.stats.cqes += u64::from(cqes);
             h.spend(Work::TxDone(packets));
             self.cq.publish_ci(h);
+            self.sq.complete_bytes(h);
             self.sq.wake_if_room(h);
         }
         self.poll_others(h);
@@ -380,7 +381,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         let sqn = self.sq.sqn;
         let reset = self.fw.modify_sq(h, sqn, SqState::Error, SqState::Reset);
         let ready = reset.and_then(|()| {
-            self.sq.restart();
+            self.sq.restart(h);
             self.fw.modify_sq(h, sqn, SqState::Reset, SqState::Ready)
         });
         if ready.is_ok() {
@@ -404,5 +405,10 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
     #[inline]
     fn stopped(&self) -> bool {
         self.sq.halted()
+    }
+
+    #[inline]
+    fn byte_room(&self) -> i32 {
+        self.sq.bql.room()
     }
 }

@@ -49,6 +49,8 @@ pub struct Config {
     pub cq_max_count: u16,
     /// Which completion queues there are.
     pub cqs: Cqs,
+    /// Whether the stack limits the bytes in the send queue (BQL).
+    pub bql: bool,
     /// MSI-X vector of the channel.
     pub vector: u16,
 }
@@ -63,6 +65,7 @@ impl Config {
         cq_period_us: 16,
         cq_max_count: 32,
         cqs: Cqs::Five,
+        bql: true,
         vector: 0,
     };
 }

@@ -61,6 +61,7 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
                 3 => Cqs::Three,
                 _ => Cqs::Five,
             },
+            bql: v.is_on(crate::bql::KEY.name),
             vector: 0,
         },
         faults: fault::Plan::of(v, Span::from_ms(15_000)),
