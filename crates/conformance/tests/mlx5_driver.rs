@@ -3,10 +3,10 @@
 //! linux; section numbers of comments are the mlx5 fact sheet's.
 
 use doorbell_conformance::mlx5::{CAPS, Desk, Paper};
-use doorbell_drivers::mlx5::{Config, OpenError, Sizing};
-use doorbell_drivers::{Poll, Tx};
+use doorbell_drivers::mlx5::{Config, Cqs, OpenError, Sizing};
+use doorbell_drivers::{Irq, Poll, Tx};
 use doorbell_layout::mlx5::{Caps, CmdStatus, SqState, opcode};
-use doorbell_packet::{Gso, GsoKind, Partial};
+use doorbell_packet::{Gso, GsoKind, Packet, Partial};
 use doorbell_seam::{Host, Work};
 
 /// Bytes in hexadecimal, 16 to a line.
@@ -780,16 +780,17 @@ fn seventeen_fragments_fit() {
 
 #[test]
 fn a_channel_without_memory_leaves_none_behind() {
-    for n in 0..5 {
+    // A ring and a record for each of five CQs and the SQ, and the EQ's ring.
+    for n in 0..13 {
         let (why, host) = Desk::with_failures(Config::DEFAULT, CAPS, Some(n), None).unwrap_err();
         assert_eq!((why, host.coherent), (OpenError::Exhausted, 0), "area {n}");
     }
-    assert!(Desk::with_failures(Config::DEFAULT, CAPS, Some(5), None).is_ok());
+    assert!(Desk::with_failures(Config::DEFAULT, CAPS, Some(13), None).is_ok());
 }
 
 #[test]
 fn what_the_firmware_refuses_is_said() {
-    for n in 0..6 {
+    for n in 0..10 {
         let (why, _) = Desk::with_failures(Config::DEFAULT, CAPS, None, Some(n)).unwrap_err();
         assert_eq!(why, OpenError::Firmware(CmdStatus::NoResources), "command {n}");
     }
@@ -859,10 +860,60 @@ fn a_poll_ends_at_its_budget_and_does_not_arm() {
     assert_eq!(d.poll(), Poll::Again);
     assert_eq!(d.arms(), []);
     assert_eq!(d.poll(), Poll::Idle);
-    // The EQ, read up to 0; the CQ, up to 65.
+    // The EQ, read up to 0; the send queue's CQ, up to 65; the others, up to 0.
     let eq = (0x40, vec![Paper::EQN as u8, 0, 0, 0]);
-    let cq = (0x20, [&[0, 0, 0, 65][..], &Paper::CQN.to_be_bytes()].concat());
-    assert_eq!(d.arms(), [eq, cq]);
+    let others = (1..5).map(|n| arm(0, Paper::CQN + n));
+    assert_eq!(d.arms(), [eq, arm(65, Paper::CQN)].into_iter().chain(others).collect::<Vec<_>>());
+}
+
+/// The register write that arms a CQ which was read up to `ci`.
+fn arm(ci: u8, cqn: u32) -> (u32, Vec<u8>) {
+    (0x20, [&[0, 0, 0, ci][..], &cqn.to_be_bytes()].concat())
+}
+
+#[test]
+fn a_poll_arms_every_cq_of_the_channel() {
+    for (cqs, n) in [(Cqs::Send, 1), (Cqs::Three, 3), (Cqs::Five, 5)] {
+        let mut d = Desk::new(Config { cqs, ..Config::DEFAULT }, CAPS);
+        assert_eq!(d.cqs().len(), n as usize);
+        d.poll();
+        let armed: Vec<_> = d.arms().into_iter().filter(|a| a.0 == 0x20).collect();
+        assert_eq!(armed, (0..n).map(|i| arm(0, Paper::CQN + i)).collect::<Vec<_>>());
+        d.close();
+    }
+}
+
+#[test]
+fn each_cq_has_its_own_ring_and_record() {
+    let mut d = Desk::default_channel();
+    let cqs = d.cqs();
+    assert_eq!(cqs.iter().map(|c| c.log_size).collect::<Vec<_>>(), [10, 10, 6, 6, 10]);
+    let mut places: Vec<u64> = cqs.iter().flat_map(|c| [c.ring, c.dbr]).collect();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), 10);
+    // The arm stands in each record's second word, with the sequence number of the event that came.
+    d.event(Paper::CQN + 3);
+    assert_eq!(d.interrupt(), Irq::Poll);
+    d.poll();
+    for (i, cq) in cqs.iter().enumerate() {
+        let word = d.host.host.port.at(cq.dbr + 4, 4).to_vec();
+        assert_eq!(word, [if i == 3 { 0x10 } else { 0 }, 0, 0, 0], "CQ {i}");
+    }
+}
+
+#[test]
+fn a_completion_of_an_empty_queue_is_stray() {
+    let mut d = Desk::default_channel();
+    d.batch(1);
+    for n in 1..5 {
+        d.stray(n);
+    }
+    assert_eq!(d.poll(), Poll::Idle);
+    assert_eq!((d.stats().cqe_stray, d.returned.packets().len()), (4, 0));
+    d.complete_all();
+    assert_eq!((d.stats().cqe_stray, d.returned.packets().len()), (4, 1));
+    d.close();
 }
 
 #[test]
@@ -938,6 +989,195 @@ fn a_queue_that_somebody_else_moved_is_left_alone() {
     d.work();
     assert_eq!(d.states(), [SqState::Ready], "it was not in ERR");
     assert_eq!(d.stats().recover, 0);
+}
+
+// ---- the byte limit ----
+
+#[test]
+fn bytes_count_from_transmit_to_completion() {
+    let mut d = Desk::default_channel();
+    assert_eq!(d.byte_room(), 0, "one packet may go");
+    d.batch(1);
+    assert_eq!(d.byte_room(), -60);
+    d.complete_all();
+    assert_eq!(d.byte_room(), 60, "it ran dry with 60");
+    d.batch(5);
+    assert_eq!(d.byte_room(), 60 - 300);
+    d.close();
+}
+
+#[test]
+fn a_packet_counts_as_long_as_linux_counts_it() {
+    // en_tx.c: in a session as it is, else no less than a frame, a large send with all its headers.
+    let room = |d: &mut Desk, p| {
+        d.send(p, false);
+        d.byte_room()
+    };
+    let mut d = Desk::default_channel();
+    let short = d.packet(50);
+    assert_eq!(room(&mut d, short), -50);
+    let mut d = Desk::without_mpwqe();
+    let short = d.packet(50);
+    assert_eq!(room(&mut d, short), -60);
+    let mut large = d.packet(54 + 3000);
+    large.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1460, header: 54 });
+    assert_eq!(room(&mut d, large), -60 - (3054 + 2 * 54));
+    let mut tagged = d.packet(100);
+    tagged.todo.vlan = Some(5);
+    assert_eq!(room(&mut d, tagged), -60 - 3162 - 100);
+    d.complete_all();
+    assert_eq!(d.byte_room(), 60 + 3162 + 100);
+}
+
+#[test]
+fn the_byte_limit_ends_no_batch_of_the_drivers() {
+    // netdevice.h __netdev_tx_sent_queue: with more to come only the driver's own stop rings.
+    for mut d in [Desk::default_channel(), Desk::without_mpwqe()] {
+        d.batch(32);
+        assert!(d.byte_room() < 0);
+        assert_eq!(d.doorbells().len(), 1);
+        d.close();
+    }
+}
+
+#[test]
+fn only_what_was_retired_is_given_back() {
+    let mut d = Desk::without_mpwqe();
+    d.batch(2);
+    d.batch(3);
+    let wqes = d.announced();
+    d.complete(wqes[1].pc, 0);
+    d.poll();
+    // Not dry: the limit stays, and two of five packets are gone.
+    assert_eq!(d.byte_room(), -180);
+    d.complete(wqes[4].pc, 0);
+    d.poll();
+    assert!(d.byte_room() > 0);
+    d.close();
+}
+
+#[test]
+fn a_queue_that_recovered_owes_no_bytes() {
+    let mut d = Desk::default_channel();
+    d.batch(3);
+    let open = d.packet(60);
+    d.send(open, true);
+    let wqes = d.announced();
+    d.set_state(SqState::Error);
+    d.complete(wqes[0].pc, 4);
+    assert_eq!(d.poll(), Poll::Work);
+    d.work();
+    assert_eq!((d.stats().recover, d.byte_room()), (1, 0));
+    d.close();
+}
+
+#[test]
+fn without_a_limit_there_is_always_room() {
+    let mut d = Desk::new(Config { bql: false, ..Config::DEFAULT }, CAPS);
+    d.batch(100);
+    d.complete_all();
+    d.batch(100);
+    assert!(d.byte_room() > 1 << 30);
+}
+
+// ---- tunnels ----
+
+/// A frame in GENEVE with so many bytes of options: an IPv4 packet with `protocol` in Ethernet in UDP.
+fn geneve(d: &mut Desk, options: usize, protocol: u8) -> Packet {
+    let inner = frame(0, 0x0800, &ipv4(protocol, 20 + 40), &[0; 40], 0);
+    let udp_len = 8 + 8 + options + inner.len();
+    let mut udp = vec![0x99, 0x99, 0x17, 0xc1];
+    udp.extend((udp_len as u16).to_be_bytes());
+    udp.extend([0, 0, (options / 4) as u8, 0, 0x65, 0x58, 0, 0, 1, 0]);
+    udp.resize(16 + options, 0);
+    udp.extend(&inner);
+    let f = frame(0, 0x0800, &ipv4(17, 20 + udp_len), &udp, 0);
+    let mut p = d.packet(f.len() as u32);
+    d.host.bytes_mut(&p.head.buf, 0..f.len() as u32, |b| b.copy_from_slice(&f));
+    let inner_network = (14 + 20 + 16 + options + 14) as u16;
+    p.todo.encapsulated = true;
+    p.todo.inner_network = inner_network;
+    p.todo.checksum = Some(Partial { start: inner_network + 20, offset: if protocol == 6 { 16 } else { 6 } });
+    p
+}
+
+fn ipv4(protocol: u8, total: usize) -> [u8; 20] {
+    let [hi, lo] = (total as u16).to_be_bytes();
+    [0x45, 0, hi, lo, 0, 1, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]
+}
+
+/// The part of the Ethernet segment that a session shares.
+fn shared(w: &doorbell_conformance::mlx5::Wqe) -> &[u8] {
+    &w.segment(1)[..6]
+}
+
+#[test]
+fn a_geneve_packet_says_where_its_headers_are() {
+    let mut d = Desk::default_channel();
+    let udp = geneve(&mut d, 8, 17);
+    d.send(udp, false);
+    let tcp = geneve(&mut d, 8, 6);
+    d.send(tcp, false);
+    let wqes = d.announced();
+    // Outer L4 at 34, outer L3 at 14, inner L4 at 92, inner L3 at 72.
+    assert_eq!(shared(&wqes[0]), [17, 7, 46, 36, 0x70, 0x22]);
+    assert_eq!(shared(&wqes[1]), [17, 7, 46, 36, 0x70, 0x20]);
+}
+
+#[test]
+fn a_session_holds_one_layout_of_headers() {
+    let mut d = Desk::default_channel();
+    for (i, options) in [8, 8, 4, 8].into_iter().enumerate() {
+        let p = geneve(&mut d, options, 6);
+        d.send(p, i < 3);
+    }
+    let got: Vec<_> = d.announced().iter().map(|w| (w.opcode, w.ds, w.segment(1)[3])).collect();
+    assert_eq!(got, [(MPSW, 4, 36), (MPSW, 3, 34), (MPSW, 3, 36)]);
+    assert_eq!((d.stats().mpwqe_pkts, d.stats().csum_partial), (4, 4));
+}
+
+#[test]
+fn geneve_without_a_checksum_is_told_apart_too() {
+    // en_accel.h looks at skb->encapsulation alone.
+    let mut d = Desk::default_channel();
+    for i in 0..4 {
+        let mut p = geneve(&mut d, 8, 6);
+        p.todo.checksum = None;
+        if i % 2 == 1 {
+            p.todo = doorbell_packet::Todo::NONE;
+        }
+        d.send(p, i < 3);
+    }
+    let got: Vec<_> = d.announced().iter().map(|w| shared(w).to_vec()).collect();
+    assert_eq!(got, [[17, 7, 46, 36, 0, 0x20], [0; 6], [17, 7, 46, 36, 0, 0x20], [0; 6]]);
+    assert_eq!(d.stats().csum_partial, 0);
+}
+
+#[test]
+fn other_tunnels_leave_the_parser_alone() {
+    let mut d = Desk::default_channel();
+    let mut vxlan = geneve(&mut d, 0, 6);
+    d.host.bytes_mut(&vxlan.head.buf, 36..38, |b| b.copy_from_slice(&4789u16.to_be_bytes()));
+    d.send(vxlan, false);
+    vxlan = geneve(&mut d, 0, 6);
+    vxlan.todo.inner_network = 0;
+    d.send(vxlan, false);
+    for w in d.announced() {
+        assert_eq!(shared(&w), [0, 0, 0, 0, 0x70, 0]);
+    }
+}
+
+#[test]
+fn a_tag_in_the_inline_header_moves_the_offsets() {
+    let mut d = Desk::new(Config::DEFAULT, Caps { min_inline: 1, ..CAPS });
+    for vlan in [None, Some(5)] {
+        let mut p = geneve(&mut d, 8, 6);
+        p.todo.vlan = vlan;
+        d.send(p, false);
+    }
+    let wqes = d.announced();
+    assert_eq!(shared(&wqes[0]), [17, 7, 46, 36, 0x70, 0x20]);
+    assert_eq!(shared(&wqes[1]), [19, 9, 48, 38, 0x70, 0x20]);
 }
 
 // ---- the numbers of the real driver ----

@@ -46,7 +46,10 @@ impl<H: Host> Firmware<H> for Yes {
         Ok(4)
     }
     fn create_cq(&mut self, _: &mut H, c: &CqContext) -> Result<u32, CmdStatus> {
-        self.cq.set(c.ring);
+        // The send queue's is the first.
+        if self.cq.get() == 0 {
+            self.cq.set(c.ring);
+        }
         Ok(0x400)
     }
     fn create_sq(&mut self, _: &mut H, _: &SqContext) -> Result<u32, CmdStatus> {
@@ -58,6 +61,7 @@ impl<H: Host> Firmware<H> for Yes {
     fn query_sq(&mut self, _: &mut H, _: u32) -> Result<SqState, CmdStatus> {
         Ok(SqState::Ready)
     }
+    fn destroy_cq(&mut self, _: &mut H, _: u32) {}
     fn destroy(&mut self, _: &mut H, _: &Objects) {}
 }
 

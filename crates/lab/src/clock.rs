@@ -15,6 +15,7 @@ pub mod napi;
 
 pub use napi::Interrupt;
 
+use crate::bql::Batch;
 use crate::fault::{Alarms, Trouble, Watchdog, failed};
 use crate::histogram::Histogram;
 use crate::standstill::Cause;
@@ -37,6 +38,8 @@ pub struct Core<Dr, Tr> {
     state: State,
     /// A packet that the queue had no room for.
     held: Option<(Packet, bool)>,
+    /// The batch that a stack is handing over.
+    batch: Batch,
     /// From the call of the driver to the buffer's return.
     pub latency: Histogram,
     /// When the packet with a cookie was handed to the driver.
@@ -88,6 +91,12 @@ impl<Dr, Tr> Core<Dr, Tr> {
         self.lines.iter().filter_map(|i| i.pending(p)).min()
     }
 
+    /// Nothing is to be sent now: a batch that has begun ends.
+    fn rest(&mut self, state: State) -> State {
+        self.batch.end();
+        state
+    }
+
     /// A core that starts at time zero, with at most `in_flight` packets between
     /// driver and device (rounded up to a power of two).
     pub fn new(driver: Dr, traffic: Tr, lines: impl Into<Vec<Interrupt>>, in_flight: usize) -> Core<Dr, Tr> {
@@ -97,6 +106,7 @@ impl<Dr, Tr> Core<Dr, Tr> {
             lines: lines.into(),
             state: State::Runnable(Time::ZERO),
             held: None,
+            batch: Batch::default(),
             latency: Histogram::default(),
             handed: vec![Time::ZERO; in_flight.next_power_of_two()].into_boxed_slice(),
             watchdog: None,
@@ -311,16 +321,19 @@ where
         }
         let (packet, more) = match c.held.take() {
             Some(held) => held,
+            // Over the byte limit, something is in the queue whose completion ends the wait.
+            None if !c.traffic.is_generator() && !c.batch.may_go(c.driver.byte_room()) => return State::Parked,
             None => match c.traffic.next(m) {
                 Next::Packet(packet, more) => {
                     let slot = packet.cookie as usize & (c.handed.len() - 1);
                     c.handed[slot] = m.now();
                     m.spend(Work::Stack);
+                    let more = if c.traffic.is_generator() { more } else { c.batch.goes(packet.len(), more) };
                     (packet, more)
                 }
-                Next::At(t) => return State::Runnable(t),
-                Next::Reclaim => return State::Parked,
-                Next::Done => return State::Finished,
+                Next::At(t) => return c.rest(State::Runnable(t)),
+                Next::Reclaim => return c.rest(State::Parked),
+                Next::Done => return c.rest(State::Finished),
             },
         };
         let from = m.now();

@@ -3,6 +3,7 @@
 
 pub mod axienet;
 pub mod bill;
+pub mod bql;
 pub mod clock;
 pub mod closed;
 pub mod cpu;

@@ -196,7 +196,8 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
         // Replayed frames differ in size, so that freed blocks do not always fit.
         Load::Replay { frames, .. } => in_flight(setup).min(2 * frames.len() + 64) * 2 * block(frames.longest()),
     };
-    let rings = cores * ((64 << setup.driver.log_sq) + (64 << setup.driver.log_cq) + (64 << 10));
+    let others: usize = setup.driver.cqs.others().iter().map(|log| (64 << log) + 4096).sum();
+    let rings = cores * ((64 << setup.driver.log_sq) + (64 << setup.driver.log_cq) + others + (64 << 10));
     (packets + rings + (4 << 20)).next_multiple_of(1 << 20)
 }
 

@@ -4,7 +4,7 @@
 use super::{Returned, Watched};
 use doorbell_bus::flat::{Flat, FlatPort};
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects, OpenError, Stats};
-use doorbell_drivers::{Driver, Poll, Tx};
+use doorbell_drivers::{Driver, Irq, Poll, Tx};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CtrlSeg, EqContext, SqContext, SqState, WQEBB, cqe_opcode, dbr, uar,
 };
@@ -22,7 +22,9 @@ pub struct Paper(Rc<RefCell<Told>>);
 struct Told {
     caps: Caps,
     eq: Option<EqContext>,
-    cq: Option<CqContext>,
+    /// The send queue's is the first.
+    cqs: Vec<CqContext>,
+    destroyed_cqs: Vec<u32>,
     sq: Option<SqContext>,
     states: Vec<SqState>,
     destroyed: u32,
@@ -33,7 +35,7 @@ struct Told {
 impl Paper {
     /// The SQ's number; the one in the sheets' examples.
     pub const SQN: u32 = 0x133;
-    /// The CQ's.
+    /// The send queue's CQ's. Those of the others follow it.
     pub const CQN: u32 = 0x12e;
     /// The EQ's.
     pub const EQN: u32 = 4;
@@ -43,7 +45,16 @@ impl Paper {
     pub const LKEY: u32 = 0x1234 << 8;
 
     fn new(caps: Caps) -> Paper {
-        let told = Told { caps, eq: None, cq: None, sq: None, states: vec![], destroyed: 0, refuse_after: None };
+        let told = Told {
+            caps,
+            eq: None,
+            cqs: vec![],
+            destroyed_cqs: vec![],
+            sq: None,
+            states: vec![],
+            destroyed: 0,
+            refuse_after: None,
+        };
         Paper(Rc::new(RefCell::new(told)))
     }
     fn grant(&self, n: u32) -> Result<u32, CmdStatus> {
@@ -75,8 +86,9 @@ impl<H: Host> Firmware<H> for Paper {
         self.grant(Paper::EQN)
     }
     fn create_cq(&mut self, _h: &mut H, c: &CqContext) -> Result<u32, CmdStatus> {
-        self.0.borrow_mut().cq = Some(*c);
-        self.grant(Paper::CQN)
+        self.0.borrow_mut().cqs.push(*c);
+        let n = self.0.borrow().cqs.len() as u32 - 1;
+        self.grant(Paper::CQN + n)
     }
     fn create_sq(&mut self, _h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
         self.0.borrow_mut().sq = Some(*c);
@@ -93,6 +105,9 @@ impl<H: Host> Firmware<H> for Paper {
     fn query_sq(&mut self, _h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
         assert_eq!(sqn, Paper::SQN);
         Ok(self.0.borrow().states.last().copied().unwrap_or(SqState::Reset))
+    }
+    fn destroy_cq(&mut self, _h: &mut H, cqn: u32) {
+        self.0.borrow_mut().destroyed_cqs.push(cqn);
     }
     fn destroy(&mut self, _h: &mut H, o: &Objects) {
         let all = Objects { uar: Paper::UAR, lkey: Paper::LKEY, eqn: Paper::EQN, cqn: Paper::CQN, sqn: Paper::SQN };
@@ -166,6 +181,7 @@ pub struct Desk {
     paper: Paper,
     seen: u16,
     cqes: u32,
+    eqes: u32,
     cookie: u32,
 }
 
@@ -194,7 +210,7 @@ impl Desk {
         match Channel::open(&mut host, paper.clone(), &config) {
             Ok(channel) => {
                 host.host.device.0.clear();
-                Ok(Desk { host, channel, returned: Returned::default(), paper, seen: 0, cqes: 0, cookie: 0 })
+                Ok(Desk { host, channel, returned: Returned::default(), paper, seen: 0, cqes: 0, eqes: 0, cookie: 0 })
             }
             Err(why) => Err((why, Box::new(host))),
         }
@@ -315,7 +331,7 @@ impl Desk {
 
     /// Writes a CQE for the WQE at `wqe_counter`; with a syndrome, an error CQE.
     pub fn complete(&mut self, wqe_counter: u16, syndrome: u8) {
-        let cq = self.paper.0.borrow().cq.expect("a CQ");
+        let cq = self.paper.0.borrow().cqs[0];
         let index = self.cqes & ((1 << cq.log_size) - 1);
         let at = cq.ring + u64::from(index) * 64;
         let cqe = self.host.host.port.at(at, 64);
@@ -326,6 +342,33 @@ impl Desk {
         let opcode = if syndrome == 0 { cqe_opcode::REQ } else { cqe_opcode::REQ_ERR };
         cqe[0x3f] = opcode << 4 | (self.cqes >> cq.log_size & 1) as u8;
         self.cqes += 1;
+    }
+
+    /// Writes the first CQE of CQ `n`, beside the send queue's.
+    pub fn stray(&mut self, n: usize) {
+        let cq = self.paper.0.borrow().cqs[n];
+        self.host.host.port.at(cq.ring, 64).fill(0);
+    }
+
+    /// Writes the event that CQ `cqn` has a completion.
+    pub fn event(&mut self, cqn: u32) {
+        let eq = self.paper.0.borrow().eq.expect("an EQ");
+        let at = eq.ring + u64::from(self.eqes & ((1 << eq.log_size) - 1)) * 64;
+        let eqe = self.host.host.port.at(at, 64);
+        eqe.fill(0);
+        eqe[0x38..0x3c].copy_from_slice(&cqn.to_be_bytes());
+        eqe[0x3f] = (self.eqes >> eq.log_size & 1) as u8;
+        self.eqes += 1;
+    }
+
+    /// The channel's interrupt.
+    pub fn interrupt(&mut self) -> Irq {
+        self.channel.interrupt(&mut self.host, 0)
+    }
+
+    /// What the CQs were created from, in order.
+    pub fn cqs(&self) -> Vec<CqContext> {
+        self.paper.0.borrow().cqs.clone()
     }
 
     /// Completes everything announced since the last call, as hardware does: one
@@ -367,6 +410,11 @@ impl Desk {
         self.channel.stats()
     }
 
+    /// Bytes that the stack may still queue.
+    pub fn byte_room(&self) -> i32 {
+        Driver::<DeskHost>::byte_room(&self.channel)
+    }
+
     /// Whether the driver's queue is stopped.
     pub fn stopped(&self) -> bool {
         Driver::<DeskHost>::stopped(&self.channel)
@@ -378,6 +426,8 @@ impl Desk {
         channel.close(&mut host);
         returned.release(&mut host);
         assert_eq!(paper.0.borrow().destroyed, 1);
+        let others = 1..paper.0.borrow().cqs.len() as u32;
+        assert_eq!(paper.0.borrow().destroyed_cqs, others.map(|n| Paper::CQN + n).collect::<Vec<_>>());
         assert_eq!((host.mapped.len(), host.buffers, host.coherent), (0, 0, 0));
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct Sq {
     pub(super) pd: u32,
     /// Without one it sends nothing.
     pub(super) tis: Option<u32>,
+    /// Its WQEs may say where the headers are (`allow_swp`).
+    pub(super) swp: bool,
     /// As it was created.
     pub(super) context: Box<Sqc>,
     pub(super) state: SqState,
@@ -46,6 +48,7 @@ impl Sq {
             ring,
             pd,
             tis,
+            swp: context.get(Sqc::ALLOW_SWP) == 1,
             context: Box::new(*context),
             state: SqState::Reset,
             announced: VecDeque::with_capacity(16),

@@ -1,16 +1,19 @@
-//! A channel: SQ, CQ and EQ with one interrupt, and its life from open to close.
+//! A channel: SQ, CQs and EQ with one interrupt, and its life from open to close.
 
 use super::cq::{Cq, Eq};
 use super::firmware::{Firmware, Objects};
 use super::session::max_wqebbs;
-use super::settings::{Config, OpenError, Stats};
+use super::settings::{Config, Cqs, OpenError, Stats};
 use super::sq::Sq;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::hint::cold_path;
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, cqe_opcode, event, uar,
 };
 use doorbell_packet::Packet;
-use doorbell_seam::{Host, Work};
+use doorbell_seam::{Exhausted, Host, Work};
 use zerocopy::byteorder::big_endian::U32;
 
 /// One channel of the NIC, for transmit. `F` is the way to the firmware.
@@ -18,6 +21,8 @@ use zerocopy::byteorder::big_endian::U32;
 pub struct Channel<F> {
     sq: Sq,
     cq: Cq,
+    /// The CQs of queues that stay empty.
+    others: Box<[Cq]>,
     eq: Eq,
     fw: F,
     config: Config,
@@ -70,23 +75,57 @@ impl<F> Channel<F> {
                 return Err(e.into());
             }
         };
-        let sq = match Sq::allocate(h, c, caps.min_inline, mpw_wqebbs) {
-            Ok(sq) => sq,
+        let others = match allocate_others(h, c.cqs) {
+            Ok(others) => others,
             Err(e) => {
                 cq.release(h);
                 eq.release(h);
                 return Err(e.into());
             }
         };
-        let mut channel = Channel { sq, cq, eq, fw, config: *c, reopening: false };
+        let sq = match Sq::allocate(h, c, caps.min_inline, mpw_wqebbs) {
+            Ok(sq) => sq,
+            Err(e) => {
+                others.into_iter().for_each(|cq| cq.release(h));
+                cq.release(h);
+                eq.release(h);
+                return Err(e.into());
+            }
+        };
+        let mut channel = Channel { sq, cq, others, eq, fw, config: *c, reopening: false };
         channel.make_objects(h, c, caps.min_inline)?;
         Ok(channel)
     }
 
     /// The second half: asks for interrupts.
     pub fn start<H: Host>(&mut self, h: &mut H) {
-        self.eq.arm(h, self.sq.page);
-        self.cq.arm(h, self.sq.page);
+        self.arm(h);
+    }
+
+    /// Arms the EQ and every CQ. Linux does it for each CQ of the channel, whether anything came to it
+    /// or not: its doorbell record, and a register write.
+    fn arm<H: Host>(&mut self, h: &mut H) {
+        let page = self.sq.page;
+        self.eq.arm(h, page);
+        self.cq.arm(h, page);
+        for cq in &mut self.others {
+            cq.arm(h, page);
+        }
+    }
+
+    /// Takes all events, and lets each CQ count its own. Returns how many there were, and whether one
+    /// was a completion.
+    fn take_events<H: Host>(&mut self, h: &mut H) -> (u32, bool) {
+        let Channel { eq, cq, others, .. } = self;
+        let mut completion = false;
+        let events = eq.drain(h, |cqn| {
+            completion = true;
+            if let Some(cq) = core::iter::once(&mut *cq).chain(others.iter_mut()).find(|cq| cq.cqn == cqn) {
+                cq.event();
+            }
+        });
+        self.sq.stats.eqes += u64::from(events);
+        (events, completion)
     }
 
     /// Has the firmware make the objects. Where it refuses one, those before it
@@ -95,7 +134,7 @@ impl<F> Channel<F> {
     where
         F: Firmware<H>,
     {
-        let Channel { sq, cq, eq, fw, .. } = self;
+        let Channel { sq, cq, others, eq, fw, .. } = self;
         let uar = fw.alloc_uar(h)?;
         sq.page = uar * uar::PAGE;
         sq.lkey = U32::new(fw.create_mkey(h)?);
@@ -112,6 +151,10 @@ impl<F> Channel<F> {
             max_count: c.cq_max_count,
         };
         cq.cqn = fw.create_cq(h, &cqc)?;
+        for (cq, &log_size) in others.iter_mut().zip(c.cqs.others()) {
+            let (ring, dbr) = (cq.ring.iova().0, cq.dbr.iova().0);
+            cq.cqn = fw.create_cq(h, &CqContext { log_size, ring, dbr, ..cqc })?;
+        }
         let sqc = SqContext {
             log_size: c.log_sq,
             ring: sq.ring.iova().0,
@@ -135,6 +178,7 @@ impl<F> Channel<F> {
         }
         self.sq.release(h);
         self.cq.release(h);
+        self.others.into_iter().for_each(|cq| cq.release(h));
         self.eq.release(h);
     }
 
@@ -149,6 +193,9 @@ impl<F> Channel<F> {
             cqn: self.cq.cqn,
             sqn: self.sq.sqn,
         };
+        for cq in &self.others {
+            self.fw.destroy_cq(h, cq.cqn);
+        }
         self.fw.destroy(h, &objects);
     }
 
@@ -160,11 +207,9 @@ impl<F> Channel<F> {
     where
         F: Firmware<H>,
     {
-        let (events, _) = self.eq.drain(h);
-        self.sq.stats.eqes += u64::from(events);
+        let (events, _) = self.take_events(h);
         if events > 0 {
             self.sq.stats.eq_rearm += 1;
-            self.cq.event();
             return Irq::Poll;
         }
         if !self.reopening {
@@ -184,6 +229,7 @@ impl<F> Channel<F> {
     {
         self.sq.restart_all(h);
         self.cq.restart(h);
+        self.others.iter_mut().for_each(|cq| cq.restart(h));
         self.eq.restart(h);
         let min_inline = self.fw.caps(h).min_inline;
         let config = self.config;
@@ -212,6 +258,18 @@ impl<F> Channel<F> {
         self.sq.is_drained()
     }
 
+    /// Looks at the CQs of empty queues, as each poll in Linux does. An entry there is a stray one.
+    fn poll_others<H: Host>(&mut self, h: &mut H) {
+        for cq in &mut self.others {
+            if cq.next(h).is_some() {
+                cold_path();
+                self.sq.stats.cqes += 1;
+                self.sq.stats.cqe_stray += 1;
+                cq.publish_ci(h);
+            }
+        }
+    }
+
     fn retire_one<H: Host, S: Sink>(&mut self, h: &mut H, tail: CqeTail, up: &mut S) -> u32 {
         if tail.op_own >> 4 == cqe_opcode::REQ_ERR {
             let syndrome = self.cq.whole(h).syndrome();
@@ -225,6 +283,21 @@ impl<F> Channel<F> {
         h.spend(Work::Completion);
         self.sq.retire(h, tail.wqe_counter.get(), up)
     }
+}
+
+/// Allocates the CQs beside the send queue's.
+fn allocate_others<H: Host>(h: &mut H, cqs: Cqs) -> Result<Box<[Cq]>, Exhausted> {
+    let mut others = Vec::with_capacity(cqs.others().len());
+    for &log_size in cqs.others() {
+        match Cq::allocate(h, log_size) {
+            Ok(cq) => others.push(cq),
+            Err(e) => {
+                others.into_iter().for_each(|cq: Cq| cq.release(h));
+                return Err(e);
+            }
+        }
+    }
+    Ok(others.into_boxed_slice())
 }
 
 fn check(caps: &Caps) -> Result<(), OpenError> {
@@ -255,8 +328,10 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
             self.sq.stats.cqes += u64::from(cqes);
             h.spend(Work::TxDone(packets));
             self.cq.publish_ci(h);
+            self.sq.complete_bytes(h);
             self.sq.wake_if_room(h);
         }
+        self.poll_others(h);
         if cqes == budget {
             return Poll::Again;
         }
@@ -265,8 +340,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
             self.sq.abandon(h, up);
             return Poll::Work;
         }
-        self.eq.arm(h, self.sq.page);
-        self.cq.arm(h, self.sq.page);
+        self.arm(h);
         if !self.sq.recovering() {
             return Poll::Idle;
         }
@@ -278,14 +352,12 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
 
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
         h.spend(Work::Interrupt);
-        let (events, completion) = self.eq.drain(h);
-        self.sq.stats.eqes += u64::from(events);
+        let (events, completion) = self.take_events(h);
         if events == 0 {
             return Irq::None;
         }
         self.sq.stats.interrupts += 1;
         if completion {
-            self.cq.event();
             Irq::Poll
         } else {
             self.eq.arm(h, self.sq.page);
@@ -309,7 +381,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         let sqn = self.sq.sqn;
         let reset = self.fw.modify_sq(h, sqn, SqState::Error, SqState::Reset);
         let ready = reset.and_then(|()| {
-            self.sq.restart();
+            self.sq.restart(h);
             self.fw.modify_sq(h, sqn, SqState::Reset, SqState::Ready)
         });
         if ready.is_ok() {
@@ -333,5 +405,10 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
     #[inline]
     fn stopped(&self) -> bool {
         self.sq.halted()
+    }
+
+    #[inline]
+    fn byte_room(&self) -> i32 {
+        self.sq.bql.room()
     }
 }

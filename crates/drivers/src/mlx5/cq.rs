@@ -1,7 +1,7 @@
 //! Completion and event queues as the driver sees them: rings with an owner bit
 //! that flips each time round.
 
-use doorbell_layout::mlx5::{CQE_INITIAL, CQE_TAIL, Cqe, CqeTail, Eqe, cqe_opcode, dbr, event, uar};
+use doorbell_layout::mlx5::{CQE_INITIAL, CQE_TAIL, Cqe, CqeTail, EQE_CQN, Eqe, cqe_opcode, dbr, event, uar};
 use doorbell_seam::{Coherent, Exhausted, Fence, Host, Reg};
 use zerocopy::byteorder::big_endian::U32;
 
@@ -119,9 +119,10 @@ impl Eq {
         self.ci = 0;
     }
 
-    /// Takes all events that are there; whether one was a completion.
-    pub(super) fn drain<H: Host>(&mut self, h: &mut H) -> (u32, bool) {
-        let (mut events, mut completion) = (0, false);
+    /// Takes all events that are there, and tells `completed` which CQ each completion is of. Returns
+    /// how many events there were.
+    pub(super) fn drain<H: Host>(&mut self, h: &mut H, mut completed: impl FnMut(u32)) -> u32 {
+        let mut events = 0;
         // As long as the ring at the most: the device may go on writing.
         while events < 1 << self.log_size {
             let index = self.ci & ((1 << self.log_size) - 1);
@@ -131,11 +132,13 @@ impl Eq {
             }
             h.fence(Fence::DmaRead);
             let eqe: Eqe = h.load(&self.ring, index * ENTRY);
-            completion |= eqe.event_type == event::COMPLETION;
+            if eqe.event_type == event::COMPLETION {
+                completed(eqe.data[EQE_CQN].get() & 0xff_ffff);
+            }
             self.ci = self.ci.wrapping_add(1);
             events += 1;
         }
-        (events, completion)
+        events
     }
 
     /// Tells the device how far the queue has been read, and asks for an

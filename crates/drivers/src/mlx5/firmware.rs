@@ -17,7 +17,7 @@ pub struct Objects {
     pub lkey: u32,
     /// Event queue.
     pub eqn: u32,
-    /// Completion queue.
+    /// Completion queue of the send queue.
     pub cqn: u32,
     /// Send queue.
     pub sqn: u32,
@@ -41,6 +41,8 @@ pub trait Firmware<H: Host> {
     fn modify_sq(&mut self, h: &mut H, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus>;
     /// `QUERY_SQ`.
     fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus>;
+    /// `DESTROY_CQ`, of one that no queue refers to.
+    fn destroy_cq(&mut self, h: &mut H, cqn: u32);
     /// Ends one channel's objects, those that refer to others first. The device
     /// touches none of them afterwards.
     fn destroy(&mut self, h: &mut H, o: &Objects);
@@ -71,6 +73,9 @@ impl<H: Host, F: Firmware<H>> Firmware<H> for Rc<RefCell<F>> {
     }
     fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
         self.borrow_mut().query_sq(h, sqn)
+    }
+    fn destroy_cq(&mut self, h: &mut H, cqn: u32) {
+        self.borrow_mut().destroy_cq(h, cqn);
     }
     fn destroy(&mut self, h: &mut H, o: &Objects) {
         self.borrow_mut().destroy(h, o);

@@ -8,7 +8,8 @@
 //! trait [`Firmware`], so that a test can answer instead.
 //!
 //! A channel is a send queue (SQ), the completion queue (CQ) that retires it and
-//! the event queue (EQ) behind its interrupt.
+//! the event queue (EQ) behind its interrupt. Beside them it has the other CQs of
+//! Linux's channel ([`Cqs`]), which nothing completes to and each poll arms.
 //!
 //! ```text
 //! transmit -> session open? add a data segment : WQE of its own
@@ -53,4 +54,4 @@ pub use channel::Channel;
 pub use command::Hca;
 pub use firmware::{Firmware, Objects};
 pub use session::Sizing;
-pub use settings::{Config, OpenError, Stats};
+pub use settings::{Config, Cqs, OpenError, Stats};

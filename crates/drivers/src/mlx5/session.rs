@@ -1,7 +1,9 @@
 //! A multi-packet session: one Enhanced MPWQE while packets are being added.
 
-use doorbell_layout::mlx5::{DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB, cs_flags};
-use doorbell_packet::Todo;
+use doorbell_layout::mlx5::{DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB, cs_flags, swp_flags};
+use doorbell_packet::Packet;
+use doorbell_packet::headers::{Ip, Layers, Transport};
+use doorbell_seam::Host;
 
 /// How much ring a session is given when it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +17,8 @@ pub enum Sizing {
     Fit,
 }
 
-/// The first bytes of an Ethernet segment, which packets of a session share; in
+/// The first bytes of an Ethernet segment, which packets of a session share (en_tx.c
+/// `mlx5e_tx_mpwqe_same_eseg`): the parser's offsets, the checksum flags and the parser's flags. They are
 /// the low bytes of a word, so that a comparison is one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EsegKey(u64);
@@ -28,18 +31,46 @@ impl EsegKey {
     /// Nothing asked of the device.
     pub(super) const NONE: EsegKey = EsegKey(0);
 
-    /// What a packet with `todo` asks for. Most ask for the same, so the test is
-    /// a branch, and the rest is out of the way.
+    /// What `p` asks for. Most packets ask for the same, so the test is a branch, and the rest is out of
+    /// the way.
     #[inline(always)]
-    pub(super) fn of(todo: &Todo) -> EsegKey {
-        if todo.checksum.is_none() { EsegKey::NONE } else { EsegKey::checksum(todo.encapsulated) }
+    pub(super) fn of<H: Host>(h: &mut H, p: &Packet) -> EsegKey {
+        if p.todo.checksum.is_none() && !p.todo.encapsulated { EsegKey::NONE } else { EsegKey::asked(h, p) }
     }
 
     #[inline(never)]
-    fn checksum(encapsulated: bool) -> EsegKey {
-        let outer = cs_flags::L3 | cs_flags::L4;
-        let inner = cs_flags::L3 | cs_flags::L3_INNER | cs_flags::L4_INNER;
-        EsegKey(u64::from(if encapsulated { inner } else { outer }) << 32)
+    fn asked<H: Host>(h: &mut H, p: &Packet) -> EsegKey {
+        let encapsulated = p.todo.encapsulated;
+        let checks = match p.todo.checksum {
+            None => 0,
+            Some(_) if encapsulated => cs_flags::L3 | cs_flags::L3_INNER | cs_flags::L4_INNER,
+            Some(_) => cs_flags::L3 | cs_flags::L4,
+        };
+        let mut key = [0; 8];
+        key[4] = checks;
+        if encapsulated {
+            let inner = usize::from(p.todo.inner_network);
+            let swp = h.bytes(&p.head.buf, p.head.start..p.head.start + p.head.len, |b| geneve(b, inner));
+            if let Some(swp) = swp {
+                key[..4].copy_from_slice(&swp.offsets);
+                key[5] = swp.flags;
+            }
+        }
+        EsegKey(u64::from_le_bytes(key))
+    }
+
+    /// Returns whether a checksum is left to the device.
+    #[inline(always)]
+    pub(super) fn has_checksum(self) -> bool {
+        self.0 >> 32 & 0xff != 0
+    }
+
+    /// Moves the parser's offsets behind a tag that the driver writes into the inline header (en_accel.h
+    /// `mlx5e_eseg_swp_offsets_add_vlan`, a fix of 5.11 that 5.10.y has).
+    pub(super) fn shift_by_tag(self, eth: &mut EthSeg) {
+        if eth.swp_flags != 0 {
+            eth.swp_offsets = eth.swp_offsets.map(|o| o.wrapping_add(TAG_WORDS));
+        }
     }
 
     #[inline(always)]
@@ -49,6 +80,51 @@ impl EsegKey {
         zerocopy::transmute!([self.0.to_le_bytes(), [0; 8]])
     }
 }
+
+/// A VLAN tag in the parser's units of two bytes.
+const TAG_WORDS: u8 = 2;
+
+/// What the device's parser is told of a packet (`swp_*`).
+struct Swp {
+    /// Outer L4, outer L3, inner L4, inner L3, in units of two bytes.
+    offsets: [u8; 4],
+    flags: u8,
+}
+
+/// The parser's offsets for a GENEVE packet, whose inner IP header is at `inner`: the device does not know
+/// this tunnel (en_accel.h `mlx5e_tx_tunnel_accel`, txrx.h `mlx5e_set_eseg_swp`). `None` for all else.
+#[cold]
+fn geneve(b: &[u8], inner: usize) -> Option<Swp> {
+    let outer = Layers::of(b).ok()?;
+    let (l3, l4) = (usize::from(outer.l3), usize::from(outer.l4));
+    let port = b.get(l4 + 2..l4 + 4)?;
+    if outer.transport != Some(Transport::Udp) || port != GENEVE_PORT || inner < l4 + GENEVE_HEADERS {
+        return None;
+    }
+    let mut flags = swp_flags::OUTER_L4_UDP;
+    if outer.ip == Ip::V6 {
+        flags |= swp_flags::OUTER_L3_IPV6;
+    }
+    let first = *b.get(inner)?;
+    let (protocol, header) = if first >> 4 == 6 {
+        flags |= swp_flags::INNER_L3_IPV6;
+        (*b.get(inner + 6)?, 40)
+    } else {
+        (*b.get(inner + 9)?, usize::from(first & 0xf) * 4)
+    };
+    if protocol == Transport::Udp.protocol() {
+        flags |= swp_flags::INNER_L4_UDP;
+    }
+    let known = protocol == Transport::Udp.protocol() || protocol == Transport::Tcp.protocol();
+    let words = |bytes: usize| (bytes / 2) as u8;
+    let inner_l4 = if known { words(inner + header) } else { 0 };
+    Some(Swp { offsets: [words(l4), words(l3), inner_l4, words(inner)], flags })
+}
+
+/// GENEVE's UDP port, 6081.
+const GENEVE_PORT: [u8; 2] = [0x17, 0xc1];
+/// UDP's header and GENEVE's without options.
+const GENEVE_HEADERS: usize = 8 + 8;
 
 /// An open session, or, with `next` zero, none.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,33 @@ use super::session::Sizing;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_seam::Exhausted;
 
+/// Completion queues of a channel, each with an arm at the end of every poll (en_txrx.c
+/// `mlx5e_napi_poll`). Those beside the send queue's stay empty: nothing is received, and no internal
+/// operation is posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cqs {
+    /// The send queue's alone. No Linux does this.
+    Send,
+    /// Also the receive queue's and the internal operations' (ICOSQ): Linux since it makes the other
+    /// two on demand.
+    Three,
+    /// Also the asynchronous internal operations' and the XDP send queue's: linux 5.10.
+    Five,
+}
+
+impl Cqs {
+    /// log2 of the entries of those beside the send queue's, in the order in which they are armed: RQ,
+    /// ICOSQ, asynchronous ICOSQ, XDP SQ. Sizes are those of their queues in Linux (en.h
+    /// `MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE`, `MLX5E_PARAMS_MINIMUM_LOG_SQ_SIZE`).
+    pub const fn others(self) -> &'static [u8] {
+        match self {
+            Cqs::Send => &[],
+            Cqs::Three => &[10, 6],
+            Cqs::Five => &[10, 6, 6, 10],
+        }
+    }
+}
+
 /// How a channel is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -20,6 +47,10 @@ pub struct Config {
     pub cq_period_us: u16,
     /// CQ moderation: completions (32 in Linux).
     pub cq_max_count: u16,
+    /// Which completion queues there are.
+    pub cqs: Cqs,
+    /// Whether the stack limits the bytes in the send queue (BQL).
+    pub bql: bool,
     /// MSI-X vector of the channel.
     pub vector: u16,
 }
@@ -33,6 +64,8 @@ impl Config {
         log_cq: 10,
         cq_period_us: 16,
         cq_max_count: 32,
+        cqs: Cqs::Five,
+        bql: true,
         vector: 0,
     };
 }
@@ -112,7 +145,7 @@ stats! {
     cqes,
     /// Error CQEs taken.
     cqe_err,
-    /// CQEs that named no outstanding WQE.
+    /// CQEs that named no outstanding WQE, or came to a CQ whose queue is empty.
     cqe_stray,
     /// Times the queue stopped.
     stopped,

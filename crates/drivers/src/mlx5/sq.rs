@@ -16,7 +16,7 @@ use doorbell_seam::{Buf, Coherent, Direction, Exhausted, Fence, Host, Mapped, Re
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::Tx;
+use crate::{Bql, Tx};
 
 /// What stands in the ring at a WQE's first block.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,12 +25,14 @@ struct WqeInfo {
     more_wqebbs: u8,
     /// Entries of the FIFO that it owns.
     pieces: u8,
+    /// [`Bql::queued`] with its packets: when it is done, so many bytes are.
+    queued: u32,
 }
 
 impl WqeInfo {
     #[inline(always)]
-    fn new(wqebbs: u32, pieces: u32) -> WqeInfo {
-        WqeInfo { more_wqebbs: (wqebbs - 1) as u8, pieces: pieces as u8 }
+    fn new(wqebbs: u32, pieces: u32, queued: u32) -> WqeInfo {
+        WqeInfo { more_wqebbs: (wqebbs - 1) as u8, pieces: pieces as u8, queued }
     }
 }
 
@@ -87,6 +89,11 @@ pub(super) struct Sq {
     /// Blocks that may be in use while there is room for any WQE.
     room: u16,
     session: Session,
+    /// The stack's limit of this queue. A session's packets count as they are; one with a WQE of its own
+    /// counts as no shorter than the wire makes it (en_tx.c).
+    pub(super) bql: Bql,
+    /// [`Bql::queued`] of what was retired.
+    done: u32,
     sizing: Sizing,
     /// Longest session in blocks; 0 when the switch is off.
     mpw_wqebbs: u32,
@@ -106,6 +113,9 @@ struct Head {
     eth: EthSeg,
 }
 const HEAD: u32 = size_of::<Head>() as u32;
+
+/// The shortest frame without FCS (if_ether.h).
+const ETH_ZLEN: u32 = 60;
 
 /// The WQE of a linear packet with nothing inlined.
 #[derive(IntoBytes, Immutable)]
@@ -150,6 +160,8 @@ impl Sq {
             last_wqe: 0,
             room: (blocks - stop_room) as u16,
             session: Session::CLOSED,
+            bql: Bql::new(c.bql),
+            done: 0,
             sizing: c.sizing,
             mpw_wqebbs,
             min_inline,
@@ -225,7 +237,7 @@ impl Sq {
         if let Some(q) = &p
             && is_simple(q)
         {
-            let key = EsegKey::of(&q.todo);
+            let key = EsegKey::of(h, q);
             if self.quick == Quick::Join {
                 let mut more = more;
                 // A closed session has nobody's key.
@@ -271,6 +283,7 @@ impl Sq {
         h.spend(Work::Map);
         h.spend(Work::TxShared);
         self.stats.bytes += u64::from(head.len);
+        self.bql.queue(head.len);
         h.store(&self.ring, self.session.next, self.data_seg(&m));
         self.session.next += DS;
         self.push(Slot::Mapped(m, cookie, true));
@@ -320,10 +333,9 @@ impl Sq {
         };
         h.spend(Work::Map);
         h.spend(Work::TxDescriptor(1));
-        if key != EsegKey::NONE {
-            self.stats.csum_partial += 1;
-        }
+        self.stats.csum_partial += u64::from(key.has_checksum());
         self.stats.bytes += u64::from(head.len);
+        self.bql.queue(head.len.max(ETH_ZLEN));
         self.quick_sends += 1;
         // Looked up once: the compiler must take a store to the ring for a store
         // to anything.
@@ -332,7 +344,7 @@ impl Sq {
         let data = self.data_seg(&m);
         h.store(&self.ring, u32::from(index) * WQEBB, Plain { head: Head { ctrl, eth: key.eseg() }, data });
         self.push(Slot::Mapped(m, cookie, true));
-        self.info[usize::from(index)] = WqeInfo::new(1, 1);
+        self.info[usize::from(index)] = WqeInfo::new(1, 1, self.bql.queued());
         self.pc = pc.wrapping_add(1);
         Ok(())
     }
@@ -355,7 +367,7 @@ impl Sq {
         }
         self.stats.xmit_more += u64::from(more);
         self.stats.csum_partial += u64::from(p.todo.checksum.is_some());
-        let key = EsegKey::of(&p.todo);
+        let key = EsegKey::of(h, &p);
         if self.session.is_open() {
             self.close_session(h, false);
         }
@@ -421,6 +433,7 @@ impl Sq {
         h.spend(Work::TxDescriptor(1));
         self.stats.packets += 1;
         self.stats.bytes += u64::from(head.len);
+        self.bql.queue(head.len.max(ETH_ZLEN));
         let notify = !more || !self.has_room_after(1);
         let mut ctrl = CtrlSeg::new(self.pc, opcode::SEND, self.sqn, 3);
         if notify {
@@ -489,7 +502,7 @@ impl Sq {
 
     #[inline(always)]
     fn post(&mut self, wqebbs: u32, pieces: u32) {
-        self.info[usize::from(self.pc & self.mask)] = WqeInfo::new(wqebbs, pieces);
+        self.info[usize::from(self.pc & self.mask)] = WqeInfo::new(wqebbs, pieces, self.bql.queued());
         self.pc = self.pc.wrapping_add(wqebbs as u16);
         self.stats.wqes += 1;
     }
@@ -569,7 +582,7 @@ fn count_joined(session: &Session, at: u32, s: &mut Stats) {
         s.mpwqe_pkts += joined;
         s.packets += joined;
         s.xmit_more += joined;
-        if session.key != EsegKey::NONE {
+        if session.key.has_checksum() {
             s.csum_partial += joined;
         }
     }

@@ -18,7 +18,8 @@
 //! wake-up. The device, and with it the link and the peer, runs up to a step before it is made.
 //!
 //! What is sent goes to the driver at once (an empty qdisc is bypassed, no "more"); while the
-//! queue is stopped it waits, and goes out after the poll that woke it, with "more" on all but the last.
+//! queue is stopped, or over its byte limit, it waits, and goes out after the poll that woke it, in batches
+//! with "more" on all but the last ([`crate::bql`]).
 //!
 //! With faults ([`crate::fault`]) each station has a watchdog, whose time comes right after interrupts.
 //!
@@ -27,6 +28,7 @@
 //! With two cores, one may see what the other did within a step that ends later: at most one poll ahead.
 //! A system call on a core of its own does not take the device along, and sends when it has ended.
 
+use crate::bql::Batch;
 use crate::fault::{Watchdog, failed};
 use doorbell_bus::trace::Call;
 use doorbell_bus::{Bus, Machine, Platform};
@@ -112,6 +114,8 @@ pub struct Station<Dr, E> {
     pub app_core: usize,
     /// The qdisc.
     queue: VecDeque<Packet>,
+    /// The batch that is being handed over.
+    batch: Batch,
     /// Whether it is on a poll list.
     scheduled: bool,
     /// From when the applications may run; `None` while they sleep.
@@ -148,6 +152,7 @@ impl<Dr, E> Station<Dr, E> {
             irq_core,
             app_core,
             queue: VecDeque::new(),
+            batch: Batch::default(),
             scheduled: false,
             awake: Some(Time::ZERO),
             ended: false,
@@ -672,16 +677,20 @@ where
     E: Endpoint<Machine<B, D>>,
 {
     loop {
-        if s.driver.stopped() {
+        if s.driver.stopped() || !s.batch.may_go(s.driver.byte_room()) {
             // New packets wait too; how many is limited by their sockets.
             while let Some(p) = s.endpoint.output(m) {
                 s.queue.push_back(p);
             }
             return;
         }
-        let Some(p) = s.queue.pop_front().or_else(|| s.endpoint.output(m)) else { return };
+        let Some(p) = s.queue.pop_front().or_else(|| s.endpoint.output(m)) else {
+            s.batch.end();
+            return;
+        };
         m.spend(Work::Stack);
-        let more = !s.queue.is_empty() || s.endpoint.more();
+        let waiting = !s.queue.is_empty() || s.endpoint.more();
+        let more = s.batch.goes(p.len(), waiting);
         let from = m.now();
         let result = s.driver.transmit(m, p, more);
         m.mark(from, Call::Transmit);

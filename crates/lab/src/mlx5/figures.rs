@@ -42,9 +42,9 @@ const BURST: u32 = 32;
 
 /// Our own driver's instructions a packet at this size and burst, by
 /// `cargo bench -p doorbell-drivers --bench instructions`.
-pub const SEND_INSTRUCTIONS: f64 = 173.7;
+pub const SEND_INSTRUCTIONS: f64 = 197.0;
 /// The same with sessions.
-pub const MPWQE_INSTRUCTIONS: f64 = 133.2;
+pub const MPWQE_INSTRUCTIONS: f64 = 145.8;
 
 /// The mlx5 figures.
 #[derive(Debug)]
@@ -338,11 +338,20 @@ impl System for Figures {
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
         // The same miss, on whichever side is not fitted.
         let figure = if swapped { "mlx5.rate_gen2_off" } else { "mlx5.rate_gen2_on" };
-        vec![KnownMiss::new(
-            figure,
-            "the source's own bytes a packet (174.3 and 128.0) make the rates of a full link differ by 1.36, its rates \
+        let saved = KnownMiss::new(
+            "mlx5.saved_bytes_gen2",
+            "a poll arms five completion queues, as linux 5.10 does; in the model the nearly full Gen2 link makes two bursts \
+             share an interrupt with the switch off, and none with it on, so that the arms fall on the one side twice as \
+             often (3.3 of 46.2 bytes); with driver.armed_cqs=1, which no Linux does, the row would hold",
+        );
+        vec![
+            saved,
+            KnownMiss::new(
+                figure,
+                "the source's own bytes a packet (174.3 and 128.0) make the rates of a full link differ by 1.36, its rates \
              differ by 1.31: with the switch on something besides the link limits, and a model of the link alone makes \
              too much of the switch",
-        )]
+            ),
+        ]
     }
 }

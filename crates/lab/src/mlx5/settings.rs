@@ -14,7 +14,7 @@ use crate::traffic::Frames;
 use doorbell_bus::pcie::{Completions, DllpRule, Settings};
 use doorbell_bus::{Guard, Latencies};
 use doorbell_devices::mlx5::Config as Nic;
-use doorbell_drivers::mlx5::{Config as DriverConfig, Sizing};
+use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, Sizing};
 use doorbell_layout::mlx5::Caps;
 use doorbell_seam::Span;
 use std::sync::Arc;
@@ -56,6 +56,12 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
             log_cq: log2(v.number("driver.cq")),
             cq_period_us: v.number("driver.moderation_period") as u16,
             cq_max_count: v.number("driver.moderation_count") as u16,
+            cqs: match v.number("driver.armed_cqs") as u32 {
+                1 => Cqs::Send,
+                3 => Cqs::Three,
+                _ => Cqs::Five,
+            },
+            bql: v.is_on(crate::bql::KEY.name),
             vector: 0,
         },
         faults: fault::Plan::of(v, Span::from_ms(15_000)),

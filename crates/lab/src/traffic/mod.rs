@@ -16,6 +16,11 @@ use doorbell_seam::{Buf, Host, Time};
 pub trait Traffic<H: Host>: Sink {
     /// What to do next.
     fn next(&mut self, h: &mut H) -> Next;
+    /// Whether it calls the driver past the stack, as pktgen does. What goes through the stack keeps to
+    /// the queue's byte limit.
+    fn is_generator(&self) -> bool {
+        false
+    }
     /// The driver dropped a packet; its buffers come back.
     fn dropped(&mut self, h: &mut H, p: Packet);
 }
@@ -95,6 +100,10 @@ impl<H: Host> Traffic<H> for Source {
             Source::Pktgen(s) => s.next(h),
             Source::Replay(s) => s.next(h),
         }
+    }
+    #[inline(always)]
+    fn is_generator(&self) -> bool {
+        matches!(self, Source::Pktgen(_))
     }
     fn dropped(&mut self, h: &mut H, p: Packet) {
         match self {

@@ -3,7 +3,9 @@
 //! A burst is announced to the driver with "more" on all but its last packet. At
 //! a rate, bursts start at equal distances from when the driver is open, and each core's first one at its
 //! own share of that distance, so that cores do not beat in step. At full speed the
-//! next burst starts when the last one has been queued.
+//! next burst starts when the last one has been queued. The byte limit of the queue
+//! (BQL) does not hold it back: pktgen looks at the driver's own stop alone
+//! (net/core/pktgen.c `pktgen_xmit`).
 
 use super::{Next, Traffic};
 use doorbell_drivers::Sink;
@@ -185,6 +187,10 @@ impl<H: Host> Traffic<H> for Pktgen {
         self.cookie = self.cookie.wrapping_add(1);
         let head = Piece { buf, start: 0, len: self.size };
         Next::Packet(Packet { head, todo: self.todo, more: None, cookie: self.cookie }, more)
+    }
+
+    fn is_generator(&self) -> bool {
+        true
     }
 
     fn dropped(&mut self, _h: &mut H, p: Packet) {

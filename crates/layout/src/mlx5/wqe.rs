@@ -94,7 +94,7 @@ pub struct EthSeg {
     pub swp_offsets: [u8; 4],
     /// Checksums to insert: [`cs_flags`].
     pub cs_flags: u8,
-    /// Software parser: what the offsets point at.
+    /// Software parser: what the offsets point at: [`swp_flags`].
     pub swp_flags: u8,
     /// Payload bytes a segment, for LSO.
     pub mss: U16,
@@ -126,6 +126,18 @@ pub mod cs_flags {
     pub const L3: u8 = 0x40;
     /// Transport checksum.
     pub const L4: u8 = 0x80;
+}
+
+/// Software parser flags of the Ethernet segment.
+pub mod swp_flags {
+    /// The inner IP header is IPv6's.
+    pub const INNER_L3_IPV6: u8 = 0x01;
+    /// The inner transport is UDP, else TCP.
+    pub const INNER_L4_UDP: u8 = 0x02;
+    /// The outer IP header is IPv6's.
+    pub const OUTER_L3_IPV6: u8 = 0x10;
+    /// The outer transport is UDP, else TCP.
+    pub const OUTER_L4_UDP: u8 = 0x20;
 }
 
 /// Data segment: a piece of a packet in host memory (qp.h `mlx5_wqe_data_seg`).

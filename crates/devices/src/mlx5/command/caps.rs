@@ -2,7 +2,7 @@
 //!
 //! The values are those with which an unmodified driver comes up, less what this
 //! device does not do: no striding receive queues, no UMR, no LRO, no tunnels, no
-//! RDMA, no embedded switch.
+//! RDMA, no embedded switch. The software parser serves checksums alone.
 
 use super::super::device::Mlx5;
 use super::super::registers::CLOCK_KHZ;
@@ -49,6 +49,8 @@ impl Mlx5 {
         c.set(E::SELF_LB_MODIFIABLE, 1)
             .set(E::MAX_LSO, u32::from(caps.log_max_lso))
             .set(E::RSS_IND_TBL, u32::from(LOG_MAX_RQT));
+        // Not for large sends, so Linux does not offer GENEVE's offloads on it.
+        c.set(E::SWP, 1).set(E::SWP_CSUM, 1);
         c.set(E::CHECKSUM_FULL, u32::from(self.cfg.checksum_full));
         c.set(E::ENHANCED_MPW, u32::from(caps.enhanced_mpw));
         let mode = match caps.min_inline {

@@ -90,7 +90,7 @@ impl<P: Port> Execution<'_, P> {
             };
             self.pipe.start(t);
             if eth.cs_flags != 0 {
-                offload::insert_checksums(&mut self.pipe.frame[..len], eth.cs_flags);
+                offload::insert_checksums(&mut self.pipe.frame[..len], &eth, self.sq.swp);
             }
             done = self.sent(whole_at, len);
             self.counters.mpwqe_packets += 1;
@@ -185,13 +185,14 @@ impl<P: Port> Execution<'_, P> {
             return Err(syndrome::LOCAL_LENGTH);
         }
         self.pipe.start(t);
+        // Before a tag moves the headers that the WQE may speak of.
+        if eth.cs_flags != 0 {
+            offload::insert_checksums(&mut self.pipe.frame[..len], &eth, self.sq.swp);
+        }
         let insert = eth.inline_hdr_sz.get();
         if insert & ETH_WQE_INSERT_VLAN != 0 {
             let tpid = if insert & ETH_WQE_SVLAN != 0 { offload::S_TAG } else { offload::C_TAG };
             len = offload::insert_vlan(&mut self.pipe.frame, len, tpid, eth.inline_hdr_start);
-        }
-        if eth.cs_flags != 0 {
-            offload::insert_checksums(&mut self.pipe.frame[..len], eth.cs_flags);
         }
         Ok(self.sent(whole_at, len))
     }

@@ -23,6 +23,8 @@ pub struct Hca {
     /// Pages in them.
     pages: u32,
     caps: Caps,
+    /// The device takes a WQE's word for where headers are, for checksums.
+    swp: bool,
     mac: [u8; 6],
     pd: u32,
     transport_domain: u32,
@@ -60,8 +62,17 @@ impl Hca {
         let queue = Queue::open(h)?;
         let caps =
             Caps { enhanced_mpw: false, max_wqe_sz_sq: 0, min_inline: 0, log_max_lso: 0, csum: false, vlan: false };
-        let mut hca =
-            Hca { queue, granted: Vec::new(), pages: 0, caps, mac: [0; 6], pd: 0, transport_domain: 0, tisn: 0 };
+        let mut hca = Hca {
+            queue,
+            granted: Vec::new(),
+            pages: 0,
+            caps,
+            swp: false,
+            mac: [0; 6],
+            pd: 0,
+            transport_domain: 0,
+            tisn: 0,
+        };
         match hca.start(h).and_then(|()| Ok(hca.make_common(h)?)) {
             Ok(()) => Ok(hca),
             Err(why) => {
@@ -169,6 +180,7 @@ impl Hca {
         }
         let mut eth = Box::new(EthCaps::ZERO);
         copy(&mut eth.0, &self.capability(h, cap_type::ETH, CURRENT)?);
+        self.swp = eth.get(EthCaps::SWP) == 1 && eth.get(EthCaps::SWP_CSUM) == 1;
         let (vport, _): (QueryNicVportOut, _) =
             self.queue.execute(h, (op::QUERY_NIC_VPORT_CONTEXT, 0), &QueryNicVportIn::ZERO, &[], 0)?;
         let vport = vport.part(QueryNicVportOut::CONTEXT);
@@ -298,6 +310,7 @@ impl<H: Host> Firmware<H> for Hca {
         let mut m = CreateSqIn::ZERO;
         let sqc = m.part_mut(CreateSqIn::SQC);
         sqc.set(Sqc::FLUSH_IN_ERROR, 1).set(Sqc::MIN_INLINE, u32::from(c.min_inline)).set(Sqc::CQN, c.cqn);
+        sqc.set(Sqc::ALLOW_SWP, u32::from(self.swp));
         sqc.set(Sqc::TIS_LIST_SIZE, 1).set(Sqc::TIS, self.tisn);
         let wq = sqc.part_mut(Sqc::WQ);
         wq.set(Wq::TYPE, wq_type::CYCLIC).set(Wq::PD, self.pd).set(Wq::UAR, c.uar).set_quad(Wq::DBR, c.dbr);
@@ -317,6 +330,11 @@ impl<H: Host> Firmware<H> for Hca {
         m.set(Numbered::NUMBER, sqn);
         let (out, _): (QuerySqOut, _) = self.queue.execute(h, (op::QUERY_SQ, 0), &m, &[], 0)?;
         SqState::from_bits(out.part(QuerySqOut::SQC).get(Sqc::STATE)).ok_or(CmdStatus::Internal)
+    }
+
+    fn destroy_cq(&mut self, h: &mut H, cqn: u32) {
+        let gone = self.number(h, op::DESTROY_CQ, cqn);
+        debug_assert_eq!(gone, Ok(()), "CQ {cqn:#x}");
     }
 
     fn destroy(&mut self, h: &mut H, o: &Objects) {

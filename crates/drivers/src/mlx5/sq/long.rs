@@ -1,13 +1,13 @@
 //! The long way through transmit: a WQE with everything that one can have, an
 //! inline header, a tag, a cut into segments, fragments.
 
-use super::{CtrlSeg, HEAD, Head, Slot, Sq};
+use super::{CtrlSeg, ETH_ZLEN, HEAD, Head, Slot, Sq};
 use crate::Tx;
 use crate::mlx5::session::{EsegKey, contiguous};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::{CQ_UPDATE, DS, DS_PER_WQEBB, ETH_WQE_INSERT_VLAN, MAX_WQEBBS, opcode};
-use doorbell_packet::{MAX_FRAGS, More, Packet, Piece};
+use doorbell_packet::{Gso, MAX_FRAGS, More, Packet, Piece};
 use doorbell_seam::{Direction, Host, Work};
 use zerocopy::byteorder::big_endian::U16;
 
@@ -49,6 +49,7 @@ impl Sq {
             if inline >= 12 {
                 tag = Some(tci);
                 inline += 4;
+                key.shift_by_tag(&mut eth);
             } else {
                 eth.inline_hdr_sz = U16::new(ETH_WQE_INSERT_VLAN);
                 eth.inline_hdr_start = tci.to_be_bytes();
@@ -89,17 +90,18 @@ impl Sq {
                 h.store(&self.ring, at + HEAD + i as u32 * DS, ds);
             }
         }
-        let gso = p.todo.gso.is_some();
+        let (gso, len) = (p.todo.gso, p.len());
         let pieces = match self.map_pieces(h, p, taken, at + HEAD + inline_ds * DS) {
             Ok(pieces) => pieces,
             Err(p) => return self.drop_packet(h, p, more),
         };
         h.spend(Work::TxDescriptor(pieces));
-        self.stats.tso_packets += u64::from(gso);
+        self.stats.tso_packets += u64::from(gso.is_some());
         self.stats.packets += segments;
         self.stats.bytes += bytes;
+        self.bql.queue(limited_bytes(len, gso, segments));
         let notify = !more || !self.has_room_after(wqebbs);
-        let op = if gso { opcode::LSO } else { opcode::SEND };
+        let op = if gso.is_some() { opcode::LSO } else { opcode::SEND };
         let mut ctrl = CtrlSeg::new(self.pc, op, self.sqn, ds);
         if notify {
             ctrl.fm_ce_se = CQ_UPDATE;
@@ -190,6 +192,15 @@ fn min_inline<H: Host>(h: &mut H, head: &Piece, mode: u8) -> u32 {
         }
     });
     (want as u32).min(head.len)
+}
+
+/// Bytes that count against the byte limit: of a large send the headers of all segments, else no fewer
+/// than a frame has (en_tx.c `mlx5e_sq_prepare_wqe`).
+fn limited_bytes(len: u32, gso: Option<Gso>, segments: u64) -> u32 {
+    match gso {
+        Some(g) => len + (segments as u32 - 1) * u32::from(g.header),
+        None => len.max(ETH_ZLEN),
+    }
 }
 
 /// Packets and bytes that the wire will see of `p`.

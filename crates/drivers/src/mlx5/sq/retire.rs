@@ -18,14 +18,16 @@ impl Sq {
             self.stats.cqe_stray += 1;
             return 0;
         }
-        let (mut passed, mut pieces) = (0u16, 0u32);
+        let (mut passed, mut pieces, mut done) = (0u16, 0u32, self.done);
         // `target` may lie inside a WQE only if the device is wrong; passing it
         // ends the walk all the same.
         while passed <= target {
             let wi = self.info[usize::from(from.wrapping_add(passed) & self.mask)];
             passed += 1 + u16::from(wi.more_wqebbs);
             pieces += u32::from(wi.pieces);
+            done = wi.queued;
         }
+        self.done = done;
         self.cc = from.wrapping_add(passed);
         self.give_back(h, pieces, |_, buf, cookie, last| up.sent(buf, cookie, last))
     }
@@ -102,9 +104,17 @@ impl Sq {
         self.forget_session();
     }
 
+    /// Tells the byte limit what was retired. Once a poll.
+    #[inline(always)]
+    pub(in crate::mlx5) fn complete_bytes<H: Host>(&mut self, h: &mut H) {
+        self.bql.complete_to(h.now(), self.done);
+    }
+
     /// For recovery: all counters start again at zero. Nothing is queued.
-    pub(in crate::mlx5) fn restart(&mut self) {
+    pub(in crate::mlx5) fn restart<H: Host>(&mut self, h: &mut H) {
         debug_assert!(self.is_empty());
+        self.bql.reset(h.now());
+        self.done = 0;
         self.pc = 0;
         self.cc = 0;
         self.announced = 0;
@@ -118,7 +128,7 @@ impl Sq {
 
     /// As [`Sq::restart`], for a queue that is made anew: nobody remembers its doorbell record.
     pub(in crate::mlx5) fn restart_all<H: Host>(&mut self, h: &mut H) {
-        self.restart();
+        self.restart(h);
         h.store(&self.dbr, dbr::SEND, U32::ZERO);
     }
 

@@ -92,7 +92,7 @@ pub(in crate::mlx5) static KIND: [Key; 1] =
     [Key::choice("traffic.kind", &["pktgen", "pcap"], "the packet generator, or a capture")];
 
 /// What a scenario says beside its traffic. Defaults are Linux's where it has them.
-pub(in crate::mlx5) static RUN: [Key; 7] = [
+pub(in crate::mlx5) static RUN: [Key; 9] = [
     Key::choice("driver.mpwqe", &["on", "off"], "the switch: ethtool --set-priv-flags skb_tx_mpwqe").default("on"),
     Key::choice(
         "driver.sizing",
@@ -110,6 +110,15 @@ pub(in crate::mlx5) static RUN: [Key; 7] = [
         "completion queue",
     )
     .default("1024"),
+    Key::among(
+        "driver.armed_cqs",
+        "CQs",
+        &[1.0, 3.0, 5.0],
+        "completion queues of a channel, all armed when a poll ends: the send queue's alone; with receive and internal \
+         operations (newest Linux); with XDP and asynchronous operations too (linux 5.10)",
+    )
+    .default("5"),
+    crate::bql::KEY,
     Key::steps("driver.moderation_period", "us", (0.0, 4095.0, 1.0), "an event waits for this long").default("16"),
     Key::whole("driver.moderation_count", "CQEs", 0.0, 65535.0, "or for so many completions").default("32"),
     Key::whole("run.cores", "cores", 1.0, MAX_CORES, "cores that send; a capture goes through one")

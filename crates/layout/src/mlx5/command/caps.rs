@@ -44,7 +44,8 @@ messages! {
     EthCaps[0x1000] {
         CSUM = bits(0x00, 31, 31), VLAN = bits(0x00, 30, 30), SELF_LB_MODIFIABLE = bits(0x00, 23, 23),
         MAX_LSO = bits(0x00, 20, 16), MULTI_PACKET_SEND = bits(0x00, 15, 14), INLINE_MODE = bits(0x00, 13, 12),
-        RSS_IND_TBL = bits(0x00, 11, 8), ENHANCED_MPW = bits(0x00, 5, 5), CHECKSUM_FULL = bits(0x04, 28, 28),
+        RSS_IND_TBL = bits(0x00, 11, 8), ENHANCED_MPW = bits(0x00, 5, 5), SWP = bits(0x04, 31, 31), SWP_CSUM = bits(0x04, 30, 30),
+        CHECKSUM_FULL = bits(0x04, 28, 28),
     }
     /// Flow tables: what the NIC's receive tables can do.
     FlowTableCaps[0x1000] {

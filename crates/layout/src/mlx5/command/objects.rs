@@ -107,7 +107,7 @@ messages! {
     /// Send queue context.
     Sqc[0xf0] {
         FLUSH_IN_ERROR = bits(0x00, 28, 28), MULTI_PACKET = bits(0x00, 27, 27), MIN_INLINE = bits(0x00, 26, 24),
-        STATE = bits(0x00, 23, 20), CQN = bits(0x08, 23, 0), TIS_LIST_SIZE = bits(0x20, 31, 16),
+        STATE = bits(0x00, 23, 20), ALLOW_SWP = bits(0x00, 18, 18), CQN = bits(0x08, 23, 0), TIS_LIST_SIZE = bits(0x20, 31, 16),
         TIS = bits(0x2c, 23, 0), WQ = part(0x30, Wq),
     }
     /// Receive queue context.
