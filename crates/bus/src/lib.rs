@@ -42,7 +42,7 @@ pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Guard, Memory};
 pub use parallel::Pci;
-pub use partition::{Hypercalls, Hypervised, Partitions, Vio};
+pub use partition::{Each, Hypercalls, Hypervised, Partitions, Vio};
 pub use platform::{Mapping, Platform};
 pub use reorder::Reorder;
 pub use timeline::TimeLine;
