@@ -216,7 +216,7 @@ class Ibmvnic(Papr):
             Case("MTU 9000, answered one by one, 9014 bytes", "answer", 9014, 1),
         ]
         plus = lambda *names: {n: 1 for n in names}
-        # Linux fills up its pool when less than half of it is out, ours whenever an array is full.
+        # Both fill up a pool when less than half of it is out, each from where it stands.
         pool = int(self.guest.run("ethtool -g eth0 | grep '^RX:' | tail -1").split()[1])
         rows = [
             Row("H_SEND_SUB_CRQ", plus("hcall_send_sub_crq")),

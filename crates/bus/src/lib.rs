@@ -43,7 +43,7 @@ pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Guard, Memory};
 pub use parallel::Pci;
-pub use partition::{Hypercalls, Hypervised, Partitions, Vio};
+pub use partition::{Each, Hypercalls, Hypervised, Partitions, Vio};
 pub use platform::{Mapping, Platform, Refused, Stray, Strays};
 pub use reorder::Reorder;
 pub use timeline::TimeLine;

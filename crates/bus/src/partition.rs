@@ -35,8 +35,10 @@ pub trait Hypercalls<B> {
 pub struct Calls {
     /// Which.
     pub call: Hcall,
-    /// What it costs the caller, besides what the device does.
+    /// What it costs the caller, besides what the device does and [`Calls::each`].
     pub price: Span,
+    /// What each thing costs that the call is told to take.
+    pub each: Each,
     /// For how much longer it has the hypervisor to itself: the same time line for the
     /// calls of all partitions, on which the caller waits for its turn and its end.
     pub serial: Span,
@@ -44,6 +46,27 @@ pub struct Calls {
     pub times: u64,
     /// CPU time that callers spent in it, price and waiting included.
     pub spent: Span,
+}
+
+/// What a call costs its caller by the number of things that an argument says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Each {
+    /// Which argument says how many, from 0.
+    pub argument: usize,
+    /// More than these are refused, and cost nothing more.
+    pub most: u64,
+    /// The price of one.
+    pub price: Span,
+}
+
+impl Each {
+    /// The call costs the same whatever its arguments are.
+    pub const NOTHING: Each = Each { argument: 0, most: 0, price: Span::ZERO };
+
+    fn of(self, arguments: &[u64; 9]) -> Span {
+        let n = arguments.get(self.argument).map_or(0, |n| *n.min(&self.most));
+        Span::from_ps(self.price.ps() * n)
+    }
 }
 
 /// The memories and interrupts of several partitions.
@@ -77,6 +100,11 @@ impl<B: Bus> Partitions<B> {
         self.entry(call).price = price;
     }
 
+    /// Lets call `call` cost by what it is told to take, too.
+    pub fn price_each(&mut self, call: Hcall, each: Each) {
+        self.entry(call).each = each;
+    }
+
     /// Lets call `call` hold the hypervisor for `serial` ([`Calls::serial`]).
     pub fn serialise(&mut self, call: Hcall, serial: Span) {
         self.entry(call).serial = serial;
@@ -105,7 +133,14 @@ impl<B: Bus> Partitions<B> {
     /// A driver uses a handful of calls, so a search costs less than a table of all.
     fn entry(&mut self, call: Hcall) -> &mut Calls {
         let i = self.calls.iter().position(|c| c.call == call).unwrap_or_else(|| {
-            self.calls.push(Calls { call, price: self.other, serial: Span::ZERO, times: 0, spent: Span::ZERO });
+            self.calls.push(Calls {
+                call,
+                price: self.other,
+                each: Each::NOTHING,
+                serial: Span::ZERO,
+                times: 0,
+                spent: Span::ZERO,
+            });
             self.calls.len() - 1
         });
         &mut self.calls[i]
@@ -122,8 +157,8 @@ impl<B: Bus, D: Device<Partitions<B>> + Hypercalls<B>> Hypervisor for Machine<Pa
         all[..a.len()].copy_from_slice(a);
         let called = self.now();
         self.bus.platform_mut().ledger.hcalls += 1;
-        let Calls { price, serial, .. } = *self.bus.entry(call);
-        self.delay(price);
+        let Calls { price, each, serial, .. } = *self.bus.entry(call);
+        self.delay(price + each.of(&all));
         if serial > Span::ZERO {
             let turn = self.bus.serial.book(self.now(), serial);
             self.idle_until(turn + serial);
@@ -367,5 +402,13 @@ mod tests {
         assert_eq!(v.reaches(at, 5000, Direction::ToDevice), Ok(()));
         assert!(v.reaches(at, 5000, Direction::FromDevice).is_err());
         assert_eq!(v.platform.ledger.dma_faults, 0, "asking is no fault");
+    }
+
+    #[test]
+    fn a_price_by_an_argument_ends_at_the_most() {
+        let each = Each { argument: 3, most: 16, price: Span::from_ns(10) };
+        let cost = |n: u64| each.of(&[0, 0, 0, n, 0, 0, 0, 0, 0]);
+        assert_eq!([0, 1, 16, 17, u64::MAX].map(cost), [0, 10, 160, 160, 160].map(Span::from_ns));
+        assert_eq!(Each::NOTHING.of(&[u64::MAX; 9]), Span::ZERO);
     }
 }

@@ -192,7 +192,7 @@ const TRAPS: &[Trap] = &[
             "a_refused_attribute_is_rolled_back_and_the_other_stays",
         ],
     ),
-    ("before 4.5 a trunk did not ask for checksums", &["before_4_5_a_trunk_did_not_ask_for_checksums"]),
+    ("until 4.12 a trunk did not ask for checksums", &["until_4_12_a_trunk_did_not_ask_for_checksums"]),
     (
         "without the firmware's support large sends go the old way, over IPv4 only",
         &["without_firmware_support_large_sends_go_the_old_way_over_ipv4_only"],

@@ -30,7 +30,9 @@ bodies! {
     the_four_states direct_only_when_alone a_direct_send_is_four_words a_checksum_that_fails_goes_in_an_array
     headers_byte_for_byte without_bit_7_there_are_no_headers header_lengths_follow_ihl_and_data_offset
     ignoring_headers_ends_the_session_where_they_are_needed adaptive_reads_the_request
-    frames_come_up verified_takes_both_flags a_stripped_tag_comes_beside buffers_in_arrays_of_sixteen
+    inspect_wants_a_byte_of_nothing
+    frames_come_up verified_takes_both_flags a_stripped_tag_comes_beside
+    a_pool_is_filled_below_half the_older_rule_fills_at_each_poll whole_arrays_of_sixteen
     a_refused_array_is_given_again without_buffers_frames_are_lost interrupts receive_during_a_poll
     what_lands_before_the_interrupt_is_on_is_found a_buffer_with_a_code_has_no_frame queues_share_the_flows
     a_failover a_failover_during_a_failover a_failover_that_the_client_asked_for a_migration errors the_link
@@ -59,7 +61,7 @@ mod reordering {
 
     in_every_order! {
         bring_up_in_order frames_arrive_intact tags large_sends arrays_of_sixteen a_refused_send_drops_its_batch
-        the_four_states frames_come_up buffers_in_arrays_of_sixteen interrupts receive_during_a_poll
+        the_four_states frames_come_up a_pool_is_filled_below_half interrupts receive_during_a_poll
         a_failover a_migration errors
     }
 

@@ -178,7 +178,7 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "bit 7 says whether any are wanted, whatever the others say",
-        &["without_bit_7_there_are_no_headers", "adaptive_reads_the_request"],
+        &["without_bit_7_there_are_no_headers", "adaptive_reads_the_request", "inspect_wants_a_byte_of_nothing"],
     ),
     (
         "selected lengths are added up and so many bytes sent from the first on: 24, then 29 each",
@@ -272,9 +272,11 @@ const TRAPS: &[Trap] = &[
         &["a_buffers_length_has_24_bits_and_a_correlator_all_of_its_own"],
     ),
     (
-        "buffers go by the call of indirect sends, which its count includes: one call for sixteen frames",
+        "buffers go by the call of indirect sends, which its count includes: below half a pool, up to sixteen a call",
         &[
-            "buffers_in_arrays_of_sixteen",
+            "a_pool_is_filled_below_half",
+            "the_older_rule_fills_at_each_poll",
+            "whole_arrays_of_sixteen",
             "a_frame_lies_in_the_next_buffer_with_its_correlator",
             "the_three_cases_count_as_the_source_says",
         ],

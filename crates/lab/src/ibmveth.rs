@@ -52,7 +52,7 @@ use lan::{CLIENT, PORT_VECTOR, SERVER};
 use server::{Lpars, Server, Side};
 
 const fn call(number: u64, name: &'static str, key: &'static str, serial: &'static str) -> Call {
-    Call { number, name, key, serial }
+    Call { number, name, key, serial, each: None }
 }
 
 /// The calls of the drivers, in the order of a packet's life.

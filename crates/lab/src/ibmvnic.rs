@@ -41,7 +41,7 @@ use doorbell_bus::{Bus, Costs, Guard, Hypervised, Ledger, Machine};
 use doorbell_devices::vnic::{Config as Nic, VnicServer};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, OpenError, QueueStats, Stats};
 use doorbell_drivers::{Driver, Poll};
-use doorbell_layout::ibmvnic::hcall;
+use doorbell_layout::ibmvnic::{MAX_INDIRECT, hcall};
 use doorbell_seam::{Host, Span, Time};
 use queue::Queue;
 use std::cell::RefCell;
@@ -49,13 +49,19 @@ use std::rc::Rc;
 use traffic::{Askers, Server};
 
 const fn call(number: u64, name: &'static str, key: &'static str) -> Call {
-    Call { number, name, key, serial: "" }
+    Call { number, name, key, serial: "", each: None }
 }
+
+/// The call that takes an array, with the argument that says of how many descriptors.
+const INDIRECT: Call = Call {
+    each: Some((3, MAX_INDIRECT as u64, "hcall.indirect_descriptor")),
+    ..call(hcall::SEND_SUB_CRQ_INDIRECT, "hcall_send_sub_crq_indirect", "hcall.send_sub_crq_indirect")
+};
 
 /// The calls of the driver.
 static CALLS: [Call; 11] = [
     call(hcall::SEND_SUB_CRQ, "hcall_send_sub_crq", "hcall.send_sub_crq"),
-    call(hcall::SEND_SUB_CRQ_INDIRECT, "hcall_send_sub_crq_indirect", "hcall.send_sub_crq_indirect"),
+    INDIRECT,
     call(hcall::VIOCTL, "hcall_vioctl", "hcall.vioctl"),
     call(hcall::SEND_CRQ, "hcall_send_crq", ""),
     call(hcall::VIO_SIGNAL, "hcall_vio_signal", ""),
@@ -126,6 +132,8 @@ pub struct Outcome {
     pub busy: Vec<Span>,
     /// Time in the driver's transmit, all queues.
     pub transmit: Span,
+    /// The callers' time in H_SEND_SUB_CRQ_INDIRECT.
+    pub indirect: Span,
     /// Counters in that time: of the driver; of the device, with the calls made.
     pub counters: [Entries; 2],
     /// Interrupts taken.
@@ -174,6 +182,7 @@ struct Mark {
     stalled: Span,
     busy: Vec<Span>,
     transmit: Span,
+    indirect: Span,
     counters: [Entries; 2],
     interrupts: u64,
     polls: u64,
@@ -288,6 +297,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         stalled: less(a.stalled, b.stalled),
         busy: a.busy.iter().zip(&b.busy).map(|(a, b)| less(*a, *b)).collect(),
         transmit: less(a.transmit, b.transmit),
+        indirect: less(a.indirect, b.indirect),
         counters: closed::counted(&a.counters, &b.counters),
         interrupts: b.interrupts - a.interrupts,
         polls: b.polls - a.polls,
@@ -353,6 +363,7 @@ fn mark(m: &Partition, cpus: &[Cpu], stations: &[Station<Queue, Server>], nic: &
         stalled: m.stalled(),
         busy: cpus.iter().map(|c| c.busy.total()).collect(),
         transmit: stations.iter().fold(Span::ZERO, |sum, s| sum + s.driver.spent),
+        indirect: papr::spent(&m.bus, &INDIRECT),
         counters: [driver, device],
         interrupts: stations.iter().map(|s| s.interrupts).sum(),
         polls: stations.iter().map(|s| s.polls).sum(),

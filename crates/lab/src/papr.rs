@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | getting in and out of the hypervisor | `hypervisor.call` | the caller |
 //! | what a kind of call does besides | [`Call::key`] | the caller |
+//! | what it does for each thing that it is told to take | [`Call::each`] | the caller |
 //! | what all partitions' calls do one after another | [`Call::serial`] | the caller, who also waits for its turn |
 //! | each KiB copied between partitions | `hypervisor.copy` | the caller |
 //! | a translation entry written | `tce.*` | the caller |
@@ -21,7 +22,7 @@ use crate::fault::Report;
 use crate::key::{Key, Values};
 use crate::standstill;
 use doorbell_bus::tce::{Prices, Table, Window};
-use doorbell_bus::{Bus, Guard, Machine, Mapping, Partitions, Platform, Vio};
+use doorbell_bus::{Bus, Each, Guard, Machine, Mapping, Partitions, Platform, Vio};
 use doorbell_seam::{Hcall, Span};
 
 /// A machine of partitions: `D` is the device that they share, `Pr` what is on the other end of the link.
@@ -38,6 +39,21 @@ pub struct Call {
     pub key: &'static str,
     /// The key of what it does one after another with all partitions' calls; empty: nothing.
     pub serial: &'static str,
+    /// What it does for each thing that an argument counts: the argument, the most that the call takes, the key.
+    pub each: Option<(usize, u64, &'static str)>,
+}
+
+/// A call's prices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priced {
+    /// Which call.
+    pub call: Hcall,
+    /// All that the caller pays, whatever the arguments.
+    pub price: Span,
+    /// What the caller pays by an argument.
+    pub each: Each,
+    /// The serial part beside these.
+    pub serial: Span,
 }
 
 /// What a profile says of the hypervisor and of translation.
@@ -58,8 +74,8 @@ pub static KEYS: [Key; 9] = [
 pub struct Papr {
     /// Any call.
     pub call: Span,
-    /// Calls with a price of their own: all that the caller pays, and the serial part beside it.
-    pub calls: Vec<(Hcall, Span, Span)>,
+    /// Calls with prices of their own.
+    pub calls: Vec<Priced>,
     /// A KiB copied between partitions.
     pub copy: Span,
     /// From the end of a copy to an interrupt.
@@ -84,7 +100,19 @@ impl Papr {
         };
         Papr {
             call,
-            calls: calls.iter().map(|c| (Hcall(c.number), call + span(v, c.key), span(v, c.serial))).collect(),
+            calls: calls
+                .iter()
+                .map(|c| Priced {
+                    call: Hcall(c.number),
+                    price: call + span(v, c.key),
+                    each: c.each.map_or(Each::NOTHING, |(argument, most, key)| Each {
+                        argument,
+                        most,
+                        price: span(v, key),
+                    }),
+                    serial: span(v, c.serial),
+                })
+                .collect(),
             copy: span(v, "hypervisor.copy"),
             interrupt: span(v, "hypervisor.interrupt"),
             window: Window {
@@ -108,9 +136,10 @@ impl Papr {
             Vio::new(platform, half)
         });
         let mut all = Partitions::new(ports.collect(), of_core, self.call);
-        for (call, price, serial) in &self.calls {
-            all.price(*call, *price);
-            all.serialise(*call, *serial);
+        for c in &self.calls {
+            all.price(c.call, c.price);
+            all.price_each(c.call, c.each);
+            all.serialise(c.call, c.serial);
         }
         all
     }
@@ -120,6 +149,11 @@ impl Papr {
 pub fn made<B: Bus>(p: &Partitions<B>, calls: &[Call]) -> Entries {
     let times = |number| p.calls().iter().find(|c| c.call == Hcall(number)).map_or(0, |c| c.times);
     calls.iter().map(|c| (c.name, times(c.number))).collect()
+}
+
+/// The callers' time in a call so far.
+pub fn spent<B: Bus>(p: &Partitions<B>, call: &Call) -> Span {
+    p.calls().iter().find(|c| c.call == Hcall(call.number)).map_or(Span::ZERO, |c| c.spent)
 }
 
 /// What does not add up in the partitions, when everything has been closed and released.
@@ -159,8 +193,14 @@ mod tests {
     use doorbell_seam::{Host, Hypervisor, Place, Time, Timed};
 
     static SEND: [Call; 2] = [
-        Call { number: H_SEND_LOGICAL_LAN, name: "hcall_send", key: "hcall.send", serial: "hcall.send_serial" },
-        Call { number: H_VIO_SIGNAL, name: "hcall_signal", key: "", serial: "" },
+        Call {
+            number: H_SEND_LOGICAL_LAN,
+            name: "hcall_send",
+            key: "hcall.send",
+            serial: "hcall.send_serial",
+            each: None,
+        },
+        Call { number: H_VIO_SIGNAL, name: "hcall_signal", key: "", serial: "", each: None },
     ];
 
     static PRICES: [Key; 2] = [Key::ns("hcall.send", ""), Key::ns("hcall.send_serial", "")];

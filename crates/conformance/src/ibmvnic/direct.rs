@@ -156,7 +156,7 @@ pub fn headers_byte_for_byte<M: Model>(make: impl Fn(Config) -> M) {
 
 /// Without bit 7 no headers are wanted, whichever are named.
 pub fn without_bit_7_there_are_no_headers<M: Model>(make: impl Fn(Config) -> M) {
-    for (direct, directly) in [(Direct::Never, 0), (Direct::Inspect, 2)] {
+    for (direct, directly) in [(Direct::Never, 0), (Direct::Inspect, 0), (Direct::SoftwareChecksum, 2)] {
         let mut b = Bench::up(&make, with([0x70; 8], true), &Driver { direct, ..small() });
         send_one_of_each(&mut b);
         let (q, d) = (b.nic.totals(), b.counters());
@@ -234,4 +234,17 @@ pub fn adaptive_reads_the_request<M: Model>(make: impl Fn(Config) -> M) {
     let q = b.nic.totals();
     assert_eq!((q.tx_direct, q.tx_csum, q.tx_csum_direct), (1, 1, 0));
     b.close();
+}
+
+/// A byte for plain packets that names layers without bit 7 makes no headers, and forbids a direct send as in Linux.
+pub fn inspect_wants_a_byte_of_nothing<M: Model>(make: impl Fn(Config) -> M) {
+    for (byte, direct, headers) in [(0, 1, false), (0x70, 0, false), (0xf0, 0, true)] {
+        let c = Driver { direct: Direct::Inspect, ..small() };
+        let mut b = Bench::up(&make, with([byte, 0, 0, 0, 0, 0, 0, 0], true), &c);
+        let whole = ip(TO, true, false, 600);
+        assert_eq!(b.send(&whole, Todo::NONE), [whole]);
+        let q = b.nic.totals();
+        assert_eq!((q.tx_direct, q.tx_header_descriptors > 0), (direct, headers), "{byte:#x}");
+        b.close();
+    }
 }

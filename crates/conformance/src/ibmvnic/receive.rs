@@ -5,7 +5,7 @@ use crate::frames::{ip, tagged};
 use doorbell_bus::Bus as _;
 use doorbell_bus::fault::{Faults, Kind, Rule, When};
 use doorbell_devices::vnic::{Config, Serial, Server};
-use doorbell_drivers::ibmvnic::Config as Driver;
+use doorbell_drivers::ibmvnic::{Config as Driver, Replenish};
 use doorbell_layout::ibmvnic::{hcall, status, vioctl};
 use doorbell_packet::headers::Layers;
 use doorbell_seam::{Drop, Span, Taken};
@@ -63,25 +63,61 @@ pub fn a_stripped_tag_comes_beside<M: Model>(make: impl Fn(Config) -> M) {
     }
 }
 
-/// Sixteen buffers a call, one call for sixteen frames; a rest only when less than half are out.
-pub fn buffers_in_arrays_of_sixteen<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(&make, PVM, &small());
-    let counts =
-        |b: &mut Bench<M>| -> Vec<u64> { b.spy().called(hcall::SEND_SUB_CRQ_INDIRECT).iter().map(|a| a[3]).collect() };
-    assert_eq!(counts(&mut b), [16; 4], "64 at first");
+/// The arrays of buffers that `frames` received one after another cost a pool of `rx_entries`, by `replenish`.
+fn arrays<M: Model>(make: impl Fn(Config) -> M, replenish: Replenish, rx_entries: u64, frames: usize) -> Vec<u64> {
+    let mut b = Bench::up(make, PVM, &Driver { replenish, rx_entries, ..small() });
+    assert_eq!(u64::from(b.nic.lent()), rx_entries, "opening fills the pool");
+    b.spy().calls.clear();
     let frame = ip(b.nic.config().mac, true, false, 100);
-    for _ in 0..160 {
+    for _ in 0..frames {
         assert_eq!(b.receive(&frame).len(), 1);
     }
-    assert_eq!(counts(&mut b), [16; 14], "one call for sixteen frames");
+    let arrays: Vec<u64> = b.spy().called(hcall::SEND_SUB_CRQ_INDIRECT).iter().map(|a| a[3]).collect();
+    let q = b.nic.totals();
+    assert_eq!(
+        (q.rx_add_arrays - rx_entries.div_ceil(16), q.rx_added - rx_entries),
+        (arrays.len() as u64, arrays.iter().sum())
+    );
     b.close();
-    let mut b = Bench::up(&make, PVM, &Driver { rx_entries: 20, ..small() });
-    assert_eq!(counts(&mut b), [16], "the rest waits: more than half are out");
-    assert_eq!(b.nic.lent(), 16);
-    for _ in 0..100 {
-        assert_eq!(b.receive(&frame).len(), 1);
-    }
+    arrays
+}
+
+/// Nothing until less than half of the pool is out, and then all that is missing.
+pub fn a_pool_is_filled_below_half<M: Model>(make: impl Fn(Config) -> M) {
+    let arrays = |entries, frames| arrays(&make, Replenish::BelowHalf, entries, frames);
+    assert_eq!(arrays(64, 32), [0; 0], "half is not below half");
+    assert_eq!(arrays(64, 33), [16, 16, 1]);
+    assert_eq!(arrays(64, 65), [16, 16, 1], "the next time after as many");
+    assert_eq!(arrays(64, 66), [16, 16, 1, 16, 16, 1]);
+    assert_eq!(arrays(20, 10), [0; 0]);
+    assert_eq!(arrays(20, 11), [11]);
+}
+
+/// The older rule of Linux gives at the end of each poll that had budget left.
+pub fn the_older_rule_fills_at_each_poll<M: Model>(make: impl Fn(Config) -> M) {
+    assert_eq!(arrays(&make, Replenish::EachPoll, 64, 40), [1; 40]);
+    // Two polls that use their budget up, and one that does not.
+    let mut b = Bench::up(&make, PVM, &Driver { replenish: Replenish::EachPoll, ..small() });
+    let frame = ip(b.nic.config().mac, true, false, 100);
+    (0..9).for_each(|_| assert_eq!(b.inject(&frame), Taken::Yes));
+    b.h.delay(Span::from_us(50));
+    b.spy().calls.clear();
+    let given: Vec<u32> = (0..3)
+        .map(|_| {
+            b.nic.poll_on(&mut b.h, 0, 4, &mut b.up);
+            b.nic.lent()
+        })
+        .collect();
+    assert_eq!(given, [60, 56, 64]);
     b.close();
+}
+
+/// The rule of whole arrays makes one call for sixteen frames; a rest is given only below half.
+pub fn whole_arrays_of_sixteen<M: Model>(make: impl Fn(Config) -> M) {
+    let arrays = |entries, frames| arrays(&make, Replenish::WholeArrays, entries, frames);
+    assert_eq!(arrays(64, 160), [16; 10], "one call for sixteen frames");
+    assert_eq!(arrays(20, 10), [0; 0]);
+    assert_eq!(arrays(20, 11), [11], "less than half are out");
 }
 
 /// A refused array stays with the driver, which gives it again.
@@ -89,11 +125,12 @@ pub fn a_refused_array_is_given_again<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, PVM, &small());
     b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, status::HARDWARE, 2));
     let frame = ip(b.nic.config().mac, true, false, 100);
-    for _ in 0..20 {
+    for _ in 0..40 {
         assert_eq!(b.receive(&frame).len(), 1);
     }
+    // Refused at the 33rd and 34th frame, given at the 35th.
     let q = b.nic.totals();
-    assert_eq!((q.rx_add_failed, q.rx_add_arrays, b.nic.lent()), (2, 5, 60));
+    assert_eq!((q.rx_add_failed, q.rx_add_arrays, b.nic.lent()), (2, 4 + 3, 64 - 5));
     b.close();
 }
 
@@ -183,7 +220,7 @@ pub fn a_buffer_with_a_code_has_no_frame<M: Model>(make: impl Fn(Config) -> M) {
     }
     b.h.system().bus.platform_mut().end_faults();
     let q = b.nic.totals();
-    assert_eq!((q.rx_errors, q.rx_packets, q.rx_malformed, b.nic.lent()), (100, 100, 0, 64 - 200 % 16));
+    assert_eq!((q.rx_errors, q.rx_packets, q.rx_malformed, b.nic.lent()), (100, 100, 0, 64 - 200 % 33));
     b.close();
 }
 

@@ -68,10 +68,10 @@ pub struct Config {
     pub checksum: bool,
     /// Large sends.
     pub large_send: LargeSend,
-    /// A trunk adapter too may leave checksums out; before Linux 4.5 it did not ask.
+    /// A trunk adapter too may leave checksums out; up to Linux 4.12 it did not ask (66aa0678efc2).
     pub trunk_checksum: bool,
-    /// An active trunk with firmware large send takes large sends with a fragment list
-    /// (`NETIF_F_FRAGLIST`); otherwise they are segmented.
+    /// An active trunk takes large sends with a fragment list (`NETIF_F_FRAGLIST`); otherwise they are
+    /// segmented.
     pub fraglist: bool,
 }
 

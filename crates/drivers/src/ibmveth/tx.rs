@@ -381,6 +381,6 @@ fn map_all<H: Hypervisor>(h: &mut H, o: Offload, p: Packet) -> Result<Whole, Pac
 impl Negotiated {
     /// Whether large sends with a fragment list are taken.
     const fn fraglist(&self, c: &Config) -> bool {
-        c.fraglist && self.large_send && self.active_trunk
+        c.fraglist && self.active_trunk
     }
 }

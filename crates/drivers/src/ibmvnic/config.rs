@@ -17,7 +17,8 @@ pub enum Direct {
     /// The checksum is made here first, and then no headers are due (e633e32b60fd). Whether
     /// plain packets want headers is not looked at.
     SoftwareChecksum,
-    /// As before, if plain packets want no headers (de390657b5d6).
+    /// As before, if the server's byte for plain packets is 0 (de390657b5d6). A byte that names header
+    /// layers without the bit that asks for them forbids it too, as in Linux.
     Inspect,
     /// What the server asked for is honoured, and of what that leaves the cheaper is taken, as it is
     /// measured: see [`super::Ibmvnic::break_even`].
@@ -37,6 +38,31 @@ impl Direct {
             Direct::SoftwareChecksum => "software_checksum",
             Direct::Inspect => "inspect",
             Direct::Adaptive => "adaptive",
+        }
+    }
+}
+
+/// When a poll gives the server receive buffers. Opening fills the pool in every case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replenish {
+    /// When the server has less than half of the pool: all that are missing (Linux since 6.12).
+    BelowHalf,
+    /// When a poll has not used its budget up, too: all that are missing (Linux before 6.12).
+    EachPoll,
+    /// When sixteen are missing, in whole arrays; a rest only below half of the pool. Not a rule of Linux.
+    WholeArrays,
+}
+
+impl Replenish {
+    /// All of them, the default first.
+    pub const ALL: [Replenish; 3] = [Replenish::BelowHalf, Replenish::EachPoll, Replenish::WholeArrays];
+
+    /// Its name in scenarios and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Replenish::BelowHalf => "below_half",
+            Replenish::EachPoll => "each_poll",
+            Replenish::WholeArrays => "whole_arrays",
         }
     }
 }
@@ -68,6 +94,8 @@ pub struct Config {
     pub promisc: bool,
     /// When to send directly.
     pub direct: Direct,
+    /// When to give receive buffers.
+    pub replenish: Replenish,
     /// How long an answer to INIT may take.
     pub init_timeout: Span,
     /// How long an answer to another command may take.
@@ -90,6 +118,7 @@ impl Config {
             large_send: true,
             promisc: false,
             direct: Direct::Inspect,
+            replenish: Replenish::BelowHalf,
             init_timeout: Span::from_ms(20_000),
             command_timeout: Span::from_ms(10_000),
         }

@@ -6,7 +6,7 @@
 //! ```text
 //! transmit -> slot of a long-term buffer -> descriptor, headers -> array of 16 -> H_SEND_SUB_CRQ_INDIRECT
 //!                                        \-> lone, and no headers due ----------> H_SEND_SUB_CRQ
-//! sub-CRQ  -> interrupt -> poll: completions, frames -> buffers again, 16 a call
+//! sub-CRQ  -> interrupt -> poll: completions, frames -> buffers again, up to 16 a call
 //! CRQ      -> interrupt -> poll: link, errors, failover -> work: all of it again
 //! ```
 //!
@@ -28,8 +28,7 @@
 //! server may have sent it; what it had only batched is counted as dropped.
 //!
 //! **Where it differs from Linux.** A slot is not cleared before the copy (Linux fills all of it with zeros); a short packet is padded to the
-//! server's shortest frame, and what is behind it is cleared. Receive buffers are given in whole arrays
-//! (Linux gives at each poll's end what is missing). The Ethernet header's length is that of the frame in the buffer,
+//! server's shortest frame, and what is behind it is cleared. The Ethernet header's length is that of the frame in the buffer,
 //! without a tag that is still to be inserted. Completions are polled with received frames, not in a handler of their
 //! own. What the server cannot do (a tag, a checksum, a large send) is done here, as a stack above Linux's driver would.
 //! Packets of a queue pair are copied by one CPU; queue pairs of an adapter share a session, and so one value has all of them.
@@ -49,7 +48,7 @@ mod stats;
 mod subcrq;
 mod tx;
 
-pub use config::{Config, Direct, OpenError};
+pub use config::{Config, Direct, OpenError, Replenish};
 pub use negotiate::Negotiated;
 pub use nic::{Filter, Ibmvnic};
 pub use stats::{QueueStats, Stats};

@@ -153,7 +153,7 @@ impl Ibmvnic {
             call::interrupt(h, unit, irq, true);
         }
         for q in 0..self.negotiated.rx_queues as usize {
-            self.rx[q].replenish(h, unit, &mut self.queues[q]);
+            self.rx[q].fill(h, unit, &mut self.queues[q]);
         }
         self.apply_filter(h)?;
         (self.up, self.closed) = (true, false);
@@ -568,7 +568,7 @@ impl Ibmvnic {
                         up.received(p, good);
                     }
                 }
-                r.replenish(h, unit, s);
+                r.replenish(h, unit, self.config.replenish, frames < budget, s);
                 if frames == budget {
                     return Poll::Again;
                 }

@@ -424,7 +424,7 @@ impl Sender {
             Direct::Never => return false,
             Direct::IgnoreHeaders => return true,
             Direct::SoftwareChecksum => {}
-            Direct::Inspect if wants(desc_req::PLAIN) => return false,
+            Direct::Inspect if x.negotiated.desc_req[desc_req::PLAIN] != 0 => return false,
             Direct::Inspect => {}
             Direct::Adaptive => {
                 let plain = summed > 0 && free || !wants(desc_req::PLAIN);

@@ -8,7 +8,8 @@ use crate::key::{Is, Key, Needs, Values};
 use crate::papr::Papr;
 use doorbell_bus::Guard;
 use doorbell_devices::vnic::{self as device, Serial};
-use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct};
+use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct, Replenish};
+use doorbell_layout::ibmvnic::MAX_ENTRIES;
 use doorbell_seam::Span;
 
 const ASKED: &[Needs] = &[Needs::kind(&["transactions"])];
@@ -42,15 +43,16 @@ pub(super) static CPU: [Key; 19] = [
         "%",
         0.0,
         90.0,
-        "responses that find their queue's lock taken and go out four at a time",
+        "responses that find their queue's lock taken and go out `traffic.burst` at a time",
     )
     .when(ASKED),
 ];
 
 /// What a profile says of calls and of what is behind them.
-pub(super) static HYPERVISOR: [Key; 8] = [
+pub(super) static HYPERVISOR: [Key; 9] = [
     Key::ns("hcall.send_sub_crq", "a direct send, besides `hypervisor.call`: its caller's time"),
-    Key::ns("hcall.send_sub_crq_indirect", "an array sent: its caller's time"),
+    Key::ns("hcall.send_sub_crq_indirect", "an array sent, besides its descriptors: its caller's time"),
+    Key::ns("hcall.indirect_descriptor", "each descriptor of an array: its caller's time"),
     Key::ns("hcall.vioctl", "an interrupt switched on or off: its caller's time"),
     Key::ns("serial.direct", "behind the calls, one after another: a direct send"),
     Key::ns("serial.indirect", "an array, of packets or receive buffers"),
@@ -77,7 +79,7 @@ pub(super) static NIC: [Key; 5] = [
 ];
 
 /// What a scenario says of traffic.
-pub(super) static TRAFFIC: [Key; 10] = [
+pub(super) static TRAFFIC: [Key; 11] = [
     Key::choice(
         "traffic.kind",
         &["transactions", "bulk", "paced"],
@@ -98,6 +100,9 @@ pub(super) static TRAFFIC: [Key; 10] = [
     Key::number("traffic.other_share", "%", 0.0, 100.0, "how many those are").default("0").when(SHARED),
     Key::choice("traffic.spread", &["off", "on"], "sizes spread evenly from the one to the other instead, 16 of them")
         .when(CARRIED),
+    Key::whole("traffic.burst", "packets", 1.0, 64.0, "responses that go out together where they do")
+        .default("4")
+        .when(ASKED),
     Key::whole("traffic.window", "packets", 16.0, 4096.0, "bulk: frames under way for each queue")
         .default("64")
         .when(BULK),
@@ -106,7 +111,7 @@ pub(super) static TRAFFIC: [Key; 10] = [
 ];
 
 /// What a scenario says of the driver.
-pub(super) static DRIVER: [Key; 6] = [
+pub(super) static DRIVER: [Key; 7] = [
     Key::choice(
         "driver.direct",
         &["inspect", "never", "ignore_headers", "software_checksum", "adaptive"],
@@ -114,7 +119,13 @@ pub(super) static DRIVER: [Key; 6] = [
     ),
     Key::whole("driver.queues", "queues", 1.0, 16.0, "queue pairs, each with a core").default("16"),
     Key::whole("driver.tx_entries", "descriptors", 16.0, 1024.0, "of a transmit queue").default("256"),
-    Key::whole("driver.rx_entries", "descriptors", 16.0, 1024.0, "of a receive queue").default("256"),
+    Key::whole("driver.rx_entries", "descriptors", 16.0, 4096.0, "of a receive queue").default("256"),
+    Key::choice(
+        "driver.replenish",
+        &["below_half", "each_poll", "whole_arrays"],
+        "when buffers are given: below half of the pool, all that are missing (Linux since 6.12); at each poll that had \
+         budget left, too (before); sixteen at a time",
+    ),
     Key::whole("driver.mtu", "B", 576.0, 9000.0, "longest IP packet").default("9000"),
     Key::choice("driver.checksum", &["on", "off"], "checksums are left to the server").default("on"),
 ];
@@ -133,6 +144,8 @@ pub fn setup(v: &Values) -> Setup {
     let server = device::Server {
         desc_req: headers,
         backing_needs_headers: v.is_on("nic.needs_headers"),
+        // As many as Linux has room for: what a queue gets is the driver's wish.
+        entries: (16, MAX_ENTRIES),
         ..device::Server::POWERVM
     };
     let rate = v.number("link.rate");
@@ -170,6 +183,10 @@ pub fn setup(v: &Values) -> Setup {
             checksum: v.is_on("driver.checksum"),
             large_send: false,
             direct: Direct::ALL.into_iter().find(|d| d.name() == v.word("driver.direct")).unwrap_or(Direct::Inspect),
+            replenish: Replenish::ALL
+                .into_iter()
+                .find(|r| r.name() == v.word("driver.replenish"))
+                .unwrap_or(Replenish::BelowHalf),
             ..DriverConfig::new(nic.unit_address, nic.mac)
         },
         link_rate: (rate * 1e9) as u64,
@@ -206,6 +223,7 @@ pub fn load(v: &Values, setup: &Setup) -> Result<Load, String> {
         other_share: v.number("traffic.other_share") / 100.0,
         spread: v.is_on("traffic.spread"),
         together: v.number("host.together") / 100.0,
+        burst: whole("traffic.burst") as usize,
         window: whole("traffic.window"),
         warmup: ms("traffic.warmup"),
         duration: ms("traffic.duration"),

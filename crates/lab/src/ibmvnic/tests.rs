@@ -42,7 +42,10 @@ fn every_state_carries_every_kind_of_traffic() {
 fn the_three_cases_count_as_the_source_says() {
     // All queues, or their cores would be what limits.
     let all = ["driver.queues=16", "traffic.peers=512"];
-    let case = |direct| outcome("ibmvnic-transactions", &[all[0], all[1], &format!("driver.direct={direct}")]);
+    let case = |direct| {
+        let direct = format!("driver.direct={direct}");
+        outcome("ibmvnic-transactions", &[all[0], all[1], "driver.replenish=whole_arrays", &direct])
+    };
     let of = |o: &Outcome, name: &str| o.counted(0, name);
     let [one, two, three] = ["never", "ignore_headers", "software_checksum"].map(case);
     assert_eq!((of(&one, "tx_direct"), of(&one, "tx_csum_direct")), (0, 0));
@@ -95,4 +98,48 @@ fn what_does_not_fit_is_refused() {
         load(&plan.values, &setup(&plan.values)).unwrap_err()
     };
     insta::assert_snapshot!(refused(&["driver.mtu=1500"]), @"`traffic.request` is 9014 B, but `driver.mtu` allows 1514");
+}
+
+#[test]
+fn a_pool_is_refilled_by_its_rule() {
+    let filled = |rule: &str, entries: &str| {
+        let sets = ["driver.queues=1", "traffic.peers=32", "traffic.duration=12", rule, entries];
+        let o = outcome("ibmvnic-transactions", &sets);
+        (o.counted(0, "rx_added"), o.counted(0, "rx_add_arrays"), o.counted(0, "rx_packets"))
+    };
+    // Filled up below half: 257 buffers in 17 arrays, or none.
+    let (added, arrays, _) = filled("driver.replenish=below_half", "driver.rx_entries=512");
+    assert!(added > 0 && added % 257 == 0 && arrays == added / 257 * 17, "{added} {arrays}");
+    let (added, arrays, packets) = filled("driver.replenish=each_poll", "driver.rx_entries=512");
+    assert!(added.abs_diff(packets) < 64 && added < 2 * arrays, "{added} {arrays} {packets}");
+    let (added, arrays, _) = filled("driver.replenish=whole_arrays", "driver.rx_entries=512");
+    assert_eq!(added, 16 * arrays);
+}
+
+#[test]
+fn an_array_costs_by_its_descriptors() {
+    let (price, each) = (700 + 300, 50);
+    let sets = ["hcall.send_sub_crq_indirect=700", "hcall.indirect_descriptor=50", "hypervisor.copy=0"];
+    for direct in ["driver.direct=never", "driver.direct=ignore_headers"] {
+        let o = outcome("ibmvnic-transactions", &[&sets[..], &[direct]].concat());
+        let n = |name: &str| o.counted(0, name);
+        let arrays = n("tx_arrays") + n("rx_add_arrays");
+        let descriptors = n("tx_descriptors") - n("tx_direct") + n("rx_added");
+        assert_eq!(o.counted(1, "hcall_send_sub_crq_indirect"), arrays);
+        assert_eq!(o.indirect, Span::from_ns(price * arrays + each * descriptors), "{direct}");
+    }
+}
+
+#[test]
+fn bursts_go_out_together() {
+    let direct = |burst: &str| {
+        let o = outcome("ibmvnic-transactions", &["driver.direct=ignore_headers", "host.together=40", burst]);
+        let batched = o.counted(0, "tx_batched") as f64;
+        (batched / o.counted(0, "tx_packets") as f64, batched / o.counted(0, "tx_arrays").max(1) as f64)
+    };
+    let [one, two, four] = ["traffic.burst=1", "traffic.burst=2", "traffic.burst=4"].map(direct);
+    assert_eq!(one, (0.0, 0.0));
+    for ((share, each), burst) in [(two, 2.0), (four, 4.0)] {
+        assert!((share - 0.4).abs() < 0.05 && (each - burst).abs() < 0.1, "{burst}: {share} {each}");
+    }
 }

@@ -5,7 +5,7 @@
 //! answered.
 //!
 //! A response is handed to the driver alone, as an application that writes it does. Some find their queue's lock taken by
-//! another CPU, and go out with what comes behind them: `host.together` of them, [`BURST`] at a time.
+//! another CPU, and go out with what comes behind them: `host.together` of them, `traffic.burst` at a time.
 
 use crate::clock::link::{Peer, Wire};
 use crate::clock::napi::Endpoint;
@@ -19,8 +19,6 @@ use std::collections::VecDeque;
 
 /// Ethernet, IPv4, TCP.
 pub(super) const HEADERS: usize = 54;
-/// Responses that go out together: with their headers they fill an array.
-const BURST: usize = 4;
 /// Sizes of a spread.
 const SIZES: u64 = 16;
 /// Frames that an application in bulk writes at a time.
@@ -59,6 +57,8 @@ pub struct Load {
     pub spread: bool,
     /// Share of responses that go out together, 0 to 1.
     pub together: f64,
+    /// How many of those go out at a time. With their headers four fill an array.
+    pub burst: usize,
     /// Frames in bulk under way for each queue.
     pub window: u32,
     /// Time before anything is counted.
@@ -312,7 +312,8 @@ impl Server {
         let bytes = self.load.size(port.wrapping_sub(FIRST).into());
         let Some(p) = self.make(h, bytes, port) else { return };
         // One of so many begins a group; the others of the group are not asked.
-        let starts = self.load.together / (BURST as f64 - (BURST as f64 - 1.0) * self.load.together);
+        let burst = self.load.burst as f64;
+        let starts = self.load.together / (burst - (burst - 1.0) * self.load.together);
         if !self.holding && !self.stopping && self.draw.unit() < starts {
             self.holding = true;
         }
@@ -321,7 +322,7 @@ impl Server {
             return;
         }
         self.held.push(p);
-        if self.held.len() >= BURST || self.stopping {
+        if self.held.len() >= self.load.burst || self.stopping {
             self.holding = false;
             self.ready.extend(self.held.drain(..));
         }

@@ -134,7 +134,7 @@ fn checksums_need_padded_packets_to_be_right() {
 }
 
 #[test]
-fn before_4_5_a_trunk_did_not_ask_for_checksums() {
+fn until_4_12_a_trunk_did_not_ask_for_checksums() {
     for trunk in [attribute::ACTIVE_TRUNK, 1 << attribute::TRUNK_PRI_SHIFT] {
         let (_, nic) = open_with(Some(ALL | trunk), |c| c.trunk_checksum = false);
         assert!(!nic.negotiated().ipv4_checksum && !nic.negotiated().tso(true));
