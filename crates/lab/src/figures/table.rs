@@ -165,7 +165,7 @@ fn tally(rows: &[Outcome]) -> Vec<String> {
     let mut lines = vec![format!("{held} of {} judged rows hold; {claims}.", judged.len())];
     if definitions > 0 {
         let how = match broken {
-            0 => "which cannot come out otherwise and are not judged".to_owned(),
+            0 => "which cannot come out otherwise: not judged".to_owned(),
             n => format!("of which {n} came out otherwise: a fault of the model"),
         };
         lines.push(format!("{}, {how}.", count(definitions, "definition")));
