@@ -135,16 +135,11 @@ impl Window {
     /// `None`: there is none.
     pub fn found(began: Time, marks: &[(Time, u64)], dry: u64) -> Option<Window> {
         let marks = &marks[..marks.partition_point(|m| m.1 <= dry)];
-        if marks.len() <= FEWEST {
-            return None;
-        }
         let (skipped, settled) = truncation(marks);
         let marks = &marks[skipped..];
         let mut w = Window::between(began, marks)?;
-        match errors(marks) {
-            Some((error, batches)) => (w.error, w.batches) = (Some(error), batches),
-            None => return None,
-        }
+        let (error, batches) = errors(marks)?;
+        (w.error, w.batches) = (Some(error), batches);
         w.lacks = (!settled).then_some(Lack::Changing);
         Some(w)
     }
@@ -287,6 +282,9 @@ mod tests {
         let w = Window::found(Time::ZERO, &marks(vec![800.0; 100]), u64::MAX).unwrap();
         assert_eq!((w.rate(), w.packets, w.batches, w.is_steady()), (40e6, 99 * 32, 19, true));
         assert!(w.error.unwrap() < 1e-9, "{:?}", w.error);
+        // Some picoseconds of jitter, less and less of it, are no start.
+        let jitter = (0..100).map(|i| 800.0 + 0.06 * f64::from(i % 2) * (1.0 - f64::from(i) / 100.0));
+        assert_eq!(Window::found(Time::ZERO, &marks(jitter), u64::MAX).unwrap().packets, 99 * 32);
         assert_eq!(w.certainty(), "±0.01 %");
     }
 
