@@ -68,7 +68,10 @@ fn a_key_without_effect_changes_nothing() {
     for base in &plans {
         let before = measured(base, &frames).unwrap_or_else(|| panic!("{:?}", base.set));
         let idle = |key: &&Key| base.values.idle(key).is_some() && key.name != "traffic.file";
-        let other = |key: &Key| Some(format!("{}={}", key.name, key.others().last()?));
+        let other = |key: &'static Key| {
+            let allowed = key.others().into_iter().rev().find(|text| key.parse(text).is_ok())?;
+            Some(format!("{}={allowed}", key.name))
+        };
         let others: Vec<String> = base.values.keys().into_iter().filter(idle).filter_map(other).collect();
         let after = |sets: &[String]| {
             let mut plan = base.clone();
