@@ -8,7 +8,7 @@ import time
 
 from beside import TAKEN, Case, Row, beside
 from guest import Failed, Guest, Server, initramfs
-from rig import GUEST, HOST, LONG, MAC, OTHER, Rig, expect, host, numbers, packets, tap
+from rig import GUEST, HOST, LONG, MAC, OTHER, Rig, expect, numbers, packets, tap
 
 PLUGIN = pathlib.Path("target/debug/libdoorbell_plugin.so").absolute()
 # ibmvnic is built from Debian's kernel source (foreign.sh); ibmveth is Debian's.
