@@ -4,7 +4,8 @@
 # TIER=short (default, some 10 minutes) or TIER=long. DEVICES="e1000 ...", CHECKS="probe ping ..." and
 # CPUS="1 2" choose. Programs that are missing are installed if root, or else listed. QEMU 11.1 and a Debian 13 kernel are
 # fetched into a cache outside the repository once (tools/test-guest/fetch.sh; foreign.sh for arm64 and ppc64el, which
-# axi-ethernet, vnic and veth need); logs, and the wire of what failed, are in target/test-guest.
+# axi-ethernet, vnic and veth need), from the mirror of the machine's own apt or from DEBIAN_MIRROR. Logs, and the wire of
+# what failed, are in target/test-guest.
 #
 # The traffic stays in a network namespace without a name, which ends with the run. Nothing is fetched from inside of it: it
 # has no network. Root is not needed where users may make namespaces.

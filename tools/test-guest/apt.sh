@@ -40,7 +40,7 @@ begin() {
         exit 0
     fi
     if [ "${DOORBELL_OFFLINE:-}" = 1 ]; then
-        say "$2 is to be fetched into $final before the network namespace is entered (tools/test-guest.sh)"
+        say "$2: has to be fetched into $final before the network namespace is entered (tools/test-guest.sh)"
         exit 4
     fi
     missing=
