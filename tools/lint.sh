@@ -21,7 +21,7 @@ files() { git ls-files --cached --others --exclude-standard -- "$@"; }
 } | sort -u | xargs shellcheck --external-sources || code=1
 
 # Where packages come from is the machine's matter: its apt, pip, npm and cargo know their registries. Lock files name them.
-registries='(debian|ubuntu|crates|pypi|pythonhosted|npmjs|nodesource|golang|rustup|maven)[.](org|io|com|net|rs|debian)'
+registries='(debian|ubuntu|crates|pypi|pythonhosted|npm[j]s|nodesource|golang|rustup|maven)[.](org|io|com|net|rs|debian)'
 if git grep -nEI "$registries" -- ':!*.lock' ':!*package-lock.json' >&2; then
     echo "lint: a package registry is named (above)" >&2
     code=1
