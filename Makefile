@@ -5,19 +5,21 @@
 test:
 	tools/test.sh
 
-# Linux's own drivers on our devices, in a guest (QEMU 11.1 is fetched once); TIER=long for more.
+# Linux's own drivers on our devices, in a guest (QEMU 11.1 is fetched once); TIER=long for more. Installs what it needs, too.
 test-guest:
 	tools/test-guest.sh
 
-# Form and lints, without running anything.
+# Form and lints of Rust, Python and the shell scripts, without running anything. Installs what it needs, too.
 check:
+	tools/install-test-deps.sh check
 	cargo fmt --all --check
+	tools/lint.sh
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 build:
 	cargo build --workspace --release --locked
 
-# Printed, never asserted: instructions by Callgrind, ratios within one process.
+# Printed, never asserted: instructions by Callgrind, ratios within one process, rates of `doorbell live`.
 bench:
 	cargo bench --workspace
 

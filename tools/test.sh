@@ -6,9 +6,11 @@
 # here with the reason; where CI=true, that is a failure.
 set -eu
 cd "$(dirname "$0")/.."
+# shellcheck source=tools/lib.sh
+. tools/lib.sh
 
 reasons=
-tools/install-test-deps.sh || reasons="programs are missing (above)"
+tools/install-test-deps.sh test || reasons="programs are missing (above)"
 [ "$(id -u)" = 0 ] || reasons="${reasons:+$reasons; }network namespaces need root"
 if [ -z "$reasons" ]; then
     for target in x86_64 microblazeel; do
@@ -20,12 +22,16 @@ if [ -z "$reasons" ]; then
 fi
 
 if [ -z "$reasons" ]; then
-    DOORBELL_FULL=1 cargo test --workspace "$@"
+    export DOORBELL_FULL=1
+    step "tools" tools/test-tools.sh
+    step "cargo test, built" cargo test --workspace --no-run "$@"
+    step "cargo test" cargo test --workspace "$@"
     # The tables and plots of the documents are what the commands above them print.
-    cargo build --release --quiet --package doorbell-cli
-    tools/docs.py --check docs/*.md
-    tools/test-book.sh
-    exec tools/test-report.sh
+    step "cargo build --release" cargo build --release --quiet --package doorbell-cli
+    step "documents" tools/docs.py --check docs/*.md
+    step "book" tools/test-book.sh
+    step "report" tools/test-report.sh
+    exit
 fi
 
 {

@@ -7,6 +7,8 @@
 # A package is known by its version and its SHA-512, as npm's lock files have it: another file
 # under the same name is refused. Needs npm, and the network once.
 set -eu
+# shellcheck source=tools/lib.sh
+. "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../crates/cli/src/report/vendor"
 
 # directory  package  version  integrity  files
@@ -23,7 +25,7 @@ trap 'exit 143' TERM HUP
 echo "$packages" | while read -r directory package version integrity files; do
     [ -n "$directory" ] || continue
     mkdir "$work/$directory"
-    npm pack --silent --pack-destination "$work/$directory" "$package@$version" >/dev/null
+    retry "vendor: $package" npm pack --pack-destination "$work/$directory" "$package@$version"
     for archive in "$work/$directory"/*.tgz; do
         have=sha512-$(openssl dgst -sha512 -binary "$archive" | base64 -w 0)
         if [ "$have" != "$integrity" ]; then

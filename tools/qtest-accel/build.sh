@@ -41,6 +41,7 @@ stamp=$(grep -aom1 'qemu_stamp_[0-9a-f]\{40\}' "$qemu" | head -n 1) || true
 dir=${XDG_CACHE_HOME:-$HOME/.cache}/doorbell/qtest-accel/${stamp#qemu_stamp_}
 module=$dir/accel-qtest-$target.so
 
+# shellcheck disable=SC3013 # every sh that Debian has knows it
 [ "$module" -nt "$source" ] && exit 0
 works "" && exit 0
 

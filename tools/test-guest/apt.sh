@@ -1,12 +1,34 @@
+# shellcheck shell=sh
 # What fetch.sh and foreign.sh have in common: a cache directory, filled by an apt of its own. Sourced, with `sh` and `set -eu`.
 #
 # apt-get resolves the dependencies against an empty system of its own in that directory, and verifies
 # what it downloads; `dpkg -x` unpacks. Nothing is installed or changed, and root is not needed.
+# The mirror, proxies and the like are those of the machine's own apt. DEBIAN_MIRROR names another mirror.
 umask 022
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+# shellcheck source=tools/lib.sh
+. "$(dirname "$0")/../lib.sh"
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 say() { echo "test-guest: $*" >&2; }
+
+# The mirror of Debian itself, not of its security suite or of another vendor: known by the Release file that apt has
+# fetched, or where it has fetched none yet by the suite's name.
+mirror() {
+    if [ -n "${DEBIAN_MIRROR:-}" ]; then
+        echo "$DEBIAN_MIRROR"
+        return
+    fi
+    # shellcheck disable=SC2016 # apt's fields
+    found=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(REPO_URI)' 'Created-By: Packages' |
+        sed -n 's/^Debian|Debian|main|//p' | head -n 1)
+    if [ -z "$found" ]; then
+        # shellcheck source=/dev/null
+        suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
+        found=$(apt-get update --print-uris |
+            sed -nE "s,^'(.*/)dists/($suite|oldstable|stable|testing|unstable|sid)/main/binary-[^/]*/Packages.*,\\1,p" | head -n 1)
+    fi
+    echo "${found%/}"
+}
 
 # begin DIRECTORY WHAT: ends here, with the path, when all is there; else $dir is a new directory beside it, which
 # finish renames: an interrupted run leaves nothing that looks complete.
@@ -17,10 +39,20 @@ begin() {
         echo "$final"
         exit 0
     fi
-    for program in apt-get dpkg-deb unshare; do
-        command -v "$program" >/dev/null || { say "missing: $program (a Debian system is needed)"; exit 3; }
+    if [ "${DOORBELL_OFFLINE:-}" = 1 ]; then
+        say "$2: has to be fetched into $final before the network namespace is entered (tools/test-guest.sh)"
+        exit 4
+    fi
+    missing=
+    for thing in apt-get apt-config dpkg-deb unshare xz "$keyring"; do
+        command -v "$thing" >/dev/null || [ -f "$thing" ] || missing="$missing $thing"
     done
-    [ -f "$keyring" ] || { say "missing: $keyring (package debian-archive-keyring)"; exit 3; }
+    [ -z "$missing" ] || { say "missing:$missing (a Debian system with debian-archive-keyring is needed)"; exit 3; }
+    mirror=$(mirror)
+    if [ -z "$mirror" ]; then
+        say "this machine's apt has no mirror of Debian (apt-get indextargets); name one in DEBIAN_MIRROR"
+        exit 3
+    fi
     say "fetching $2 into $final"
     mkdir -p "$(dirname "$final")"
     dir=$(mktemp -d "$final.partial-XXXXXX")
@@ -28,6 +60,9 @@ begin() {
     apt=$dir/apt
     mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/etc/preferences.d" "$apt/etc/apt.conf.d"
     : >"$apt/status"
+    # APT_CONFIG goes before the machine's configuration, of which nothing is read once it names other directories.
+    machine=$(apt-config dump Acquire | grep -vE '^Acquire::(Languages|Retries)')
+    eval "$(apt-config shell netrc Dir::Etc::netrc/f netrcs Dir::Etc::netrcparts/d)"
 }
 
 # suite NAME ARCHITECTURES: a suite of Debian to take packages from.
@@ -40,9 +75,12 @@ update() {
     architectures=
     for a in "$@"; do architectures="$architectures \"$a\";"; done
     cat >"$apt/etc/apt.conf" <<END
+$machine
 Dir::Etc "$apt/etc";
 Dir::Etc::sourcelist "$apt/etc/sources.list";
 Dir::Etc::sourceparts "-";
+Dir::Etc::netrc "${netrc:-}";
+Dir::Etc::netrcparts "${netrcs:-}";
 Dir::Etc::trustedparts "/usr/share/keyrings";
 Dir::State "$apt";
 Dir::State::status "$apt/status";
@@ -52,12 +90,12 @@ APT::Architectures {$architectures };
 APT::Install-Recommends "false";
 APT::Sandbox::User "";
 Acquire::Languages "none";
-Acquire::Retries "3";
+Acquire::Retries "0";
 Dpkg::Use-Pty "0";
 END
     APT_CONFIG=$apt/etc/apt.conf
     export APT_CONFIG
-    apt-get -qq update >&2
+    retry "test-guest: apt-get update" apt-get -q update --error-on=any
 }
 
 unpack() {
@@ -71,7 +109,7 @@ get() {
     into=$1
     shift
     rm -f "$apt"/archives/*.deb
-    apt-get -qq -y --download-only install "$@" >&2
+    retry "test-guest: apt-get" apt-get -q -y --download-only install "$@"
     unpack "$into"
 }
 # only DIRECTORY PACKAGE...: the packages alone.
@@ -79,7 +117,7 @@ only() {
     into=$1
     shift
     rm -f "$apt"/archives/*.deb
-    (cd "$apt/archives" && apt-get -qq download "$@" >&2)
+    (cd "$apt/archives" && retry "test-guest: apt-get" apt-get -q download "$@")
     unpack "$into"
 }
 # Merged /usr: what packages put into /lib lands in /usr/lib.

@@ -63,7 +63,7 @@ class Axienet(Rig):
     @staticmethod
     def parts(cache, initrd):
         tool = pathlib.Path(__file__).parent / "foreign.sh"
-        cache = pathlib.Path(subprocess.run([tool, "arm64"], check=True, capture_output=True, text=True).stdout.strip())
+        cache = pathlib.Path(subprocess.run([tool, "arm64"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
         initrd = initrd.with_name("initrd-arm64")
         initramfs(cache, MODULES + LOADED_LATER, initrd, "aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1")
         return cache, initrd

@@ -11,7 +11,7 @@
 set -eu
 # shellcheck source=tools/test-guest/apt.sh
 . "$(dirname "$0")/apt.sh"
-begin "${1:-${XDG_CACHE_HOME:-$HOME/.cache}/doorbell/guest}" "QEMU 11.1 and a Debian 13 kernel"
+begin "${1:-$kept/guest}" "QEMU 11.1 and a Debian 13 kernel"
 suite trixie amd64
 suite trixie-backports amd64
 update amd64

@@ -21,7 +21,7 @@ case $arch in
     ppc64el) release=trixie emulator=qemu-system-ppc triple=powerpc64le-linux-gnu kernel_arch=powerpc image=linux-image-powerpc64le ;;
     *) echo "foreign.sh: allowed are arm64 and ppc64el" >&2; exit 2 ;;
 esac
-begin "${2:-${XDG_CACHE_HOME:-$HOME/.cache}/doorbell/guest-$arch}" "QEMU 11.1, a kernel and a cross compiler for $arch"
+begin "${2:-$kept/guest-$arch}" "QEMU 11.1, a kernel and a cross compiler for $arch"
 suite trixie "amd64,$arch"
 # Only what is used of the backports: the emulator, and for some the kernel.
 backports=amd64,$arch

@@ -4,7 +4,7 @@ import re
 import subprocess
 import time
 
-from guest import Failed, Guest, Server
+from guest import Guest, Server
 from rig import GUEST, HOST, LONG, MAC, TAP_MAC, Rig, expect, host, numbers, send, frame, tap, OTHER
 
 NEEDED = ("pci-hyperv-intf", "mlxfw", "psample", "tls")

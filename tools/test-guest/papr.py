@@ -8,7 +8,7 @@ import time
 
 from beside import TAKEN, Case, Row, beside
 from guest import Failed, Guest, Server, initramfs
-from rig import GUEST, HOST, LONG, MAC, OTHER, Rig, expect, host, numbers, packets, tap
+from rig import GUEST, HOST, LONG, MAC, OTHER, Rig, expect, numbers, packets, tap
 
 PLUGIN = pathlib.Path("target/debug/libdoorbell_plugin.so").absolute()
 # ibmvnic is built from Debian's kernel source (foreign.sh); ibmveth is Debian's.
@@ -62,7 +62,7 @@ class Papr(Rig):
     @staticmethod
     def parts(cache, initrd):
         tool = pathlib.Path(__file__).parent / "foreign.sh"
-        cache = pathlib.Path(subprocess.run([tool, "ppc64el"], check=True, capture_output=True, text=True).stdout.strip())
+        cache = pathlib.Path(subprocess.run([tool, "ppc64el"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
         initrd = initrd.with_name("initrd-ppc64el")
         initramfs(cache, MODULES, initrd, "powerpc64le-linux-gnu", "lib64/ld64.so.2")
         return cache, initrd

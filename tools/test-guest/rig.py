@@ -8,10 +8,9 @@ import re
 import socket
 import struct
 import subprocess
-import sys
 import time
 
-from guest import Failed, Guest, Server, initramfs
+from guest import Failed, Guest, Server
 
 GUEST, HOST = "10.0.0.1", "10.0.0.2"
 MAC, TAP_MAC = "52:54:00:db:00:01", "52:54:00:db:00:02"

@@ -55,70 +55,89 @@ fn a_program_that_is_missing_is_named_with_its_package() {
     assert!(r.err.contains("ovs-vswitchd") && r.err.contains("apt-get install iproute2 iputils-ping"), "{}", r.err);
 }
 
-/// What the command itself asks of a ratio, and what is asked here: a machine with other things to do gives the same two
-/// paths rates that differ by a factor within a second, in which a slow path still shows.
+/// The least ratio that the command asks of each state. It decides the exit code, which is all that is judged of it here:
+/// ratios and gains depend on what else the machine does, and `make bench` has their judgement.
 const HELD: f64 = 0.7;
-const LEAST: f64 = 0.4;
-/// With the offloads, as many times as fast: one state is measured behind the other.
-const GAIN: f64 = 1.2;
 
-/// All that is claimed of one run. Of the ratios and the gain the best of a few tries is asked, everything else in each.
+/// Runs it in `dir` with `more` arguments, captured in `far.pcapng`. Its exit code has to be what its own ratios say.
+fn measured(dir: &Path, more: &[&str]) -> (Value, common::Ran) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.args(["live", "--seconds", "2", "--format", "json", "--capture", "far.pcapng"]).args(more);
+    let r = common::Ran::from(command.current_dir(dir).env("TMPDIR", dir).stdin(Stdio::null()).output().unwrap());
+    let v: Value = serde_json::from_str(&r.out).unwrap_or_else(|e| panic!("{e}: {}{}", r.out, r.err));
+    let states = v["states"].as_array().unwrap();
+    assert_eq!(states.iter().map(|s| s["offloads"].as_str().unwrap()).collect::<Vec<_>>(), ["off", "on"]);
+    let ratios = [0, 1].map(|i| states[i]["ratio"].as_f64().unwrap());
+    println!("{}: ratios off and on {ratios:.2?}, gain {:.2}", v["direction"], v["gain"]["ibmveth"].as_f64().unwrap());
+    assert_eq!(r.code, i32::from(ratios.iter().any(|r| *r < HELD)), "{}", r.err);
+    (v, r)
+}
+
+/// All counts of one state that do not depend on how fast the machine is.
+fn counts_are_right(s: &Value) {
+    let n = |path: &str| s.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {path}: {s}"));
+    let l = |name: &str| n(&format!("/ledger/{name}"));
+    assert!(l("frames") > 100, "{s}");
+    assert_eq!(["dma_faults", "dropped", "no_buffer", "refused"].map(l), [0; 4], "{s}");
+    // Every frame is one send of one descriptor, and is read once, with the correlator of the buffer it goes to.
+    assert_eq!([l("h_send_logical_lan"), l("tx_descriptors")], [l("frames"); 2], "{s}");
+    assert_eq!(l("hypervisor_read_bytes"), l("frame_bytes") + 8 * l("frames"), "{s}");
+    // A frame is mapped or copied where it is sent, and again where it is received; so is what a poll of 64 at either
+    // end has taken and not given back yet.
+    let moved = l("maps") + l("copies");
+    assert!(moved.abs_diff(2 * l("frames")) <= 128, "{moved} maps and copies: {s}");
+    // Calls: one each to map and to unmap, two an interrupt, one for up to eight buffers, and no others.
+    assert_eq!(l("tce_hcalls"), l("maps") + l("unmaps"), "{s}");
+    assert!(l("h_vio_signal").abs_diff(2 * l("interrupts")) <= 2, "{s}");
+    let posts = l("h_add_logical_lan_buffer") + l("h_add_logical_lan_buffers");
+    assert!((l("rx_posts").div_ceil(8)..=l("rx_posts")).contains(&posts), "{posts} calls lend buffers: {s}");
+    assert_eq!(l("hcalls"), l("frames") + l("tce_hcalls") + l("h_vio_signal") + posts, "{s}");
+
+    let wire = |name: &str| n(&format!("/wire/{name}"));
+    assert_eq!([wire("over_mtu"), wire("wrong_checksums")], [0; 2], "{s}");
+    let transfer = |name: &str| n(&format!("/transfer/{name}"));
+    assert_eq!([transfer("whole_to_network"), transfer("whole_to_vm")], [4 << 20; 2], "{s}");
+    // What the VM sent is on the wire, segment by segment; a full one has 1448 bytes. Open vSwitch 3.1 does not pass on
+    // the size that a large send asks for: it cuts at the MTU less 54, 1446 bytes, which makes at most one
+    // segment more of each.
+    assert!(transfer("segments") >= (4_u64 << 20).div_ceil(1448), "{s}");
+    let (more, longest) = if s["offloads"] == "on" { (transfer("sends"), 1512) } else { (0, 1514) };
+    assert!((longest..=1514).contains(&wire("longest")), "{s}");
+    let segments = transfer("segments");
+    assert!((segments..=segments + more).contains(&transfer("arrived")), "{} arrived: {s}", transfer("arrived"));
+    assert!(wire("right_checksums") > transfer("segments") - 20, "{s}");
+}
+
 #[test]
-fn both_states_keep_up_with_the_bare_pair_and_the_wire_is_right() {
+fn counts_bytes_and_wire_are_right_in_both_states() {
     if !full(NEEDS) {
         return;
     }
     let _alone = ALONE.lock();
-    let (mut best, mut most) = ([0.0; 2], 0.0);
-    for attempt in 0..8 {
-        let direction: &[&str] = if attempt == 1 { &["--reverse"] } else { &[] };
+    for direction in [&[][..], &["--reverse"]] {
         let dir = tempfile::tempdir().unwrap();
-        let args = ["live", "--seconds", "2", "--urgent", "--format", "json", "--capture", "far.pcapng"];
-        let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
-        command.args(args).args(direction).current_dir(dir.path()).env("TMPDIR", dir.path());
-        let r = common::Ran::from(command.stdin(Stdio::null()).output().unwrap());
-        let v: Value = serde_json::from_str(&r.out).unwrap_or_else(|e| panic!("{e}: {}{}", r.out, r.err));
+        let (v, r) = measured(dir.path(), direction);
         let states = v["states"].as_array().unwrap();
-        assert_eq!(states.iter().map(|s| s["offloads"].as_str().unwrap()).collect::<Vec<_>>(), ["off", "on"]);
-        for s in states {
-            let n = |path: &str| s.pointer(path).unwrap().as_f64().unwrap();
-            assert!(n("/bits_per_s") > 0.0 && n("/bare_bits_per_s") > 0.0, "{s}");
-            assert_eq!(
-                [n("/wire/over_mtu"), n("/wire/wrong_checksums"), n("/wire/longest")],
-                [0.0, 0.0, 1514.0],
-                "{s}"
-            );
-            assert!(n("/wire/right_checksums") > 1000.0 && n("/ledger/frames") > 1000.0, "{s}");
-            assert_eq!(["dma_faults", "dropped", "no_buffer"].map(|c| n(&format!("/ledger/{c}"))), [0.0; 3], "{s}");
-            // Every frame is one send, and one receive buffer.
-            assert_eq!(n("/ledger/frames"), n("/ledger/h_send_logical_lan"), "{s}");
-        }
-        let per_kib = |i: usize, name: &str| states[i]["per_kib"][name].as_f64().unwrap();
+        states.iter().for_each(counts_are_right);
+        let transfer = |i: usize, name: &str| states[i]["transfer"][name].as_u64().unwrap();
+        assert_eq!(transfer(0, "sends"), transfer(0, "segments"), "off, a send is a segment: {v}");
+        assert!(transfer(1, "sends") * 3 < transfer(1, "segments"), "on, a send is many: {v}");
+        // A large send or receive costs the calls of a small one.
         for name in ["hcalls", "h_send_logical_lan", "frames", "maps"] {
-            assert!(per_kib(1, name) * 3.0 < per_kib(0, name), "{name}: {v}");
+            let per_kib = |i: usize| states[i]["per_kib"][name].as_f64().unwrap();
+            assert!(per_kib(1) * 3.0 < per_kib(0), "{name}: {v}");
         }
-        assert!((per_kib(0, "segments") / per_kib(1, "segments") - 1.0).abs() < 0.5, "the same on the wire: {v}");
+        let segments = |i: usize| states[i]["per_kib"]["segments"].as_f64().unwrap();
+        assert!((segments(0) / segments(1) - 1.0).abs() < 0.5, "the same on the wire: {v}");
         assert!(r.err.contains("offloads on, ibmveth: ") && r.err.contains(" Gbit/s"), "{}", r.err);
 
         let far = dir.path().join("far.pcapng");
         assert_eq!(tshark::bad_checksums(&far).expect("tshark"), [0; 0]);
         let frames = tshark::frames(&far).expect("tshark");
-        assert!(frames.len() > 2000 && frames.iter().all(|f| f.len <= 1514), "{} frames", frames.len());
+        assert!(frames.len() > 5000 && frames.iter().all(|f| f.len <= 1514), "{} frames", frames.len());
         assert_eq!(names(dir.path()), ["far.pcapng"], "its directories are gone");
         assert_eq!(left_over(&r.err), [""; 0]);
-
-        let ratios = [0, 1].map(|i| states[i]["ratio"].as_f64().unwrap());
-        let gain = v["gain"]["ibmveth"].as_f64().unwrap();
-        println!("ratios off and on {ratios:.2?}, gain {gain:.2}");
-        assert_eq!(r.code, i32::from(ratios.iter().any(|r| *r < HELD)), "{}", r.err);
-        best = [0, 1].map(|i| ratios[i].max(best[i]));
-        most = gain.max(most);
-        if best.iter().all(|r| *r >= HELD) && most > GAIN {
-            return;
-        }
     }
-    assert!(best.iter().all(|r| *r >= LEAST), "the best of the bare pair, off and on: {best:.2?}");
-    assert!(most > GAIN, "with the offloads {most:.2} times as fast at best");
 }
 
 /// A run that has begun to measure.

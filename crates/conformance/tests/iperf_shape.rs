@@ -4,6 +4,11 @@
 //! of full-sized segments among data segments, and data segments to an acknowledgment. Offloads
 //! are off on both ends, so that segments are seen as they would be on a wire. Needs
 //! root, iproute2, ethtool, iperf3, tcpdump and tshark.
+//!
+//! **A busy machine.** Linux acknowledges at the second full segment that the receiver has read, so the count follows
+//! when the receiving process runs: one that waits for a CPU acknowledges up to 64 segments at once, or each by
+//! itself. Both iperf3 have a real-time priority (SCHED_FIFO) therefore. With it, segments to an acknowledgment were 1.91
+//! to 1.96 beside 30 runnable processes on two cores; without it 1.28 to 4.86.
 
 #[path = "../../lab/tests/toy/mod.rs"]
 #[expect(unreachable_pub, dead_code, reason = "shared with the lab's tests")]
@@ -18,6 +23,9 @@ use doorbell_seam::{Span, Time};
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// The priority of both iperf3; any other process waits for them.
+const AHEAD: [&str; 3] = ["chrt", "--fifo", "50"];
 
 /// Of one run: share of full segments, data segments to an acknowledgment.
 #[derive(Debug)]
@@ -72,17 +80,16 @@ fn theirs() -> Shape {
     a.run("tc qdisc add dev va root tbf rate 200mbit burst 1600 limit 4m").expect("sch_tbf");
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("iperf.pcap");
-    let start = |ns: &NetNs, program: &str, args: &[&str]| {
+    let start = |ns: &NetNs, line: &[&str]| {
         let mut c = Command::new("ip");
-        c.args(["netns", "exec", ns.name(), "timeout", "120", program]).args(args);
-        c.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap_or_else(|e| panic!("{program}: {e}"))
+        c.args(["netns", "exec", ns.name(), "timeout", "120"]).args(line);
+        c.stdout(Stdio::null()).spawn().unwrap_or_else(|e| panic!("{line:?}: {e}"))
     };
-    let mut server = start(&b, "iperf3", &["-s", "-1"]);
+    let mut server = start(&b, &[&AHEAD[..], &["iperf3", "-s", "-1"]].concat());
     let path = file.display().to_string();
     let mut dump = start(
         &a,
-        "tcpdump",
-        &["-i", "va", "-s", "96", "-B", "65536", "-U", "-Z", "root", "-w", &path, "tcp port 5201"],
+        &["tcpdump", "-i", "va", "-s", "96", "-B", "65536", "-U", "-Z", "root", "-w", &path, "tcp port 5201"],
     );
     // Both are there, on a slow machine too: a port (5201) that listens, and a file with its header.
     let ready = || {
@@ -96,7 +103,7 @@ fn theirs() -> Shape {
         assert!(Instant::now() < until, "iperf3 or tcpdump does not start");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let client = a.run("timeout 60 iperf3 -c 10.9.8.2 -n 16M");
+    let client = a.run(&format!("timeout 60 {} iperf3 -c 10.9.8.2 -n 16M", AHEAD.join(" ")));
     let _ = server.wait();
     std::thread::sleep(Duration::from_millis(500));
     let ended = Command::new("kill").arg(dump.id().to_string()).status();
@@ -122,15 +129,9 @@ fn segments_and_acknowledgments_are_shaped_as_iperf3s() {
     if !full("root, for network namespaces, and iperf3") {
         return;
     }
-    let ours = ours();
-    // A receiver that waits for a CPU acknowledges more at once.
-    for last in [false, false, true] {
-        let theirs = theirs();
-        println!("ours {ours:?}, iperf3's {theirs:?}");
-        let held = [(ours.full - theirs.full).abs() < 0.05, (ours.per_ack / theirs.per_ack - 1.0).abs() < 0.15];
-        if held == [true; 2] {
-            return;
-        }
-        assert!(!last, "full segments, and segments to an acknowledgment: {held:?}");
-    }
+    let (ours, theirs) = (ours(), theirs());
+    println!("ours {ours:?}, iperf3's {theirs:?}");
+    assert!((ours.full - theirs.full).abs() < 0.05, "full segments: ours {ours:?}, iperf3's {theirs:?}");
+    let ratio = ours.per_ack / theirs.per_ack;
+    assert!((ratio - 1.0).abs() < 0.15, "segments to an acknowledgment: ours {ours:?}, iperf3's {theirs:?}");
 }

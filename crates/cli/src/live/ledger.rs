@@ -52,6 +52,11 @@ impl Ledger {
         }
     }
 
+    /// Calls of H_SEND_LOGICAL_LAN.
+    pub(super) fn sends(&self) -> u64 {
+        self.hcalls[0]
+    }
+
     #[inline]
     pub(super) fn work(&mut self, w: Work) {
         let [times, amount] = &mut self.work[w.kind() as usize];

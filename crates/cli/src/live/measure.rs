@@ -19,13 +19,12 @@ const LOOK: Duration = Duration::from_millis(40);
 const BUSY: u32 = 25;
 const SHOW: Duration = Duration::from_millis(200);
 
-/// What a slice is.
+/// The length and the direction of a slice.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Amount {
-    /// So many seconds, from the network if `reverse`.
-    Seconds { seconds: u32, reverse: bool },
-    /// So many bytes to the network.
-    Bytes(u64),
+pub(super) struct Amount {
+    pub(super) seconds: u32,
+    /// From the network.
+    pub(super) reverse: bool,
 }
 
 /// What iperf3 says of it.
@@ -54,20 +53,11 @@ pub(super) fn slice(site: &mut Site, arm: Arm, amount: Amount, watch: &Watcher<'
 
 fn attempt(site: &mut Site, arm: Arm, amount: Amount, watch: &Watcher<'_>, state: State) -> io::Result<Slice> {
     let mut command = site.host(arm).command("iperf3");
-    command.args(["-c", SERVER, "-J", "-i", "0", "--connect-timeout", "10000"]);
-    let limit = match amount {
-        Amount::Seconds { seconds, reverse } => {
-            command.args(["-t", &seconds.to_string()]);
-            if reverse {
-                command.arg("-R");
-            }
-            Duration::from_secs(seconds.into())
-        }
-        Amount::Bytes(n) => {
-            command.args(["-n", &n.to_string()]);
-            Duration::ZERO
-        }
-    };
+    command.args(["-c", SERVER, "-J", "-i", "0", "--connect-timeout", "10000", "-t", &amount.seconds.to_string()]);
+    if amount.reverse {
+        command.arg("-R");
+    }
+    let limit = Duration::from_secs(amount.seconds.into());
     let mut out = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(Stdio::null());
     let began = Instant::now();
@@ -75,7 +65,7 @@ fn attempt(site: &mut Site, arm: Arm, amount: Amount, watch: &Watcher<'_>, state
     if watch.urgent {
         urgent::hurry(client.id());
     }
-    let direction = usize::from(matches!(amount, Amount::Seconds { reverse: true, .. }));
+    let direction = usize::from(amount.reverse);
     let mut seen = (Instant::now(), site.bytes()?[direction]);
     let status = loop {
         if let Some(status) = client.ended()? {

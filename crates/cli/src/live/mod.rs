@@ -11,7 +11,7 @@
 //!
 //! [`rights`] says what is needed, [`site`] makes namespaces and switch, [`path`] runs drivers and
 //! devices, [`partition`] is a driver's machine, [`measure`] sends, [`wire`] looks at what
-//! arrives, [`report`] prints, [`urgent`] is for machines that others use.
+//! arrives of a [`transfer`], [`report`] prints, [`urgent`] is for machines that others use.
 
 mod ledger;
 mod measure;
@@ -21,6 +21,7 @@ mod report;
 mod rights;
 mod setup;
 mod site;
+mod transfer;
 mod urgent;
 mod wire;
 
@@ -114,6 +115,9 @@ impl Measured {
         let mut faults = Vec::new();
         if self.ratio() < LEAST {
             faults.push(format!("{state}: {:.2} of the bare pair, less than {LEAST}", self.ratio()));
+        }
+        for (n, end) in s.whole.iter().zip(["network", "VM"]).filter(|(n, _)| **n != wire::AMOUNT) {
+            faults.push(format!("{state}: {n} of {} bytes are whole at the {end}", wire::AMOUNT));
         }
         if self.oversize + s.over > 0 {
             faults.push(format!("{state}: {} frames over the MTU left by the NIC", self.oversize.max(s.over)));
@@ -253,7 +257,7 @@ fn one(
             arms.reverse();
         }
         for arm in arms {
-            let amount = Amount::Seconds { seconds, reverse: args.reverse };
+            let amount = Amount { seconds, reverse: args.reverse };
             let s = measure::slice(&mut site, arm, amount, watch, state)?;
             let rate = s.bits / s.seconds.max(f64::MIN_POSITIVE) / 1e9;
             watch.said(&format!("offloads {}, {}: {rate:.2} Gbit/s", state.name(), arm_name(arm)));
@@ -262,6 +266,8 @@ fn one(
     }
     let ledger = site.counts()? - &before;
     let sample = wire::sample(&mut site, state, watch, began, recording)?;
+    let n = sample.whole;
+    watch.said(&format!("offloads {}: whole are {} bytes at the network and {} at the VM", state.name(), n[0], n[1]));
     let oversize = site.oversize.count()?;
     site.end()?;
     Ok(Measured { state, rounds: slices, ledger, oversize, sample })

@@ -125,12 +125,12 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     /// Somebody waits for the counts.
     asked: AtomicBool,
-    counts: Mutex<Option<Ledger>>,
+    counts: Mutex<Option<[Ledger; 2]>>,
 }
 
 impl Shared {
-    /// The counts of both partitions as they are; `None` when the path has ended.
-    pub(super) fn counts(&self) -> Option<Ledger> {
+    /// The counts of the VM's partition and the trunk's as they are; `None` when the path has ended.
+    pub(super) fn counts(&self) -> Option<[Ledger; 2]> {
         self.asked.store(true, Ordering::Release);
         for _ in 0..500 {
             std::thread::sleep(IDLE / 4);
@@ -191,7 +191,7 @@ impl Path {
             if shared.asked.swap(false, Ordering::Acquire)
                 && let Ok(mut counts) = shared.counts.lock()
             {
-                *counts = Some(self.ledger());
+                *counts = Some(self.ledgers());
             }
             let wait = if self.ends.iter().any(|e| e.more) { Duration::ZERO } else { IDLE };
             let ready = ready([self.ends[VM].outside.fd(), self.ends[TRUNK].outside.fd()], Some(wait))?;
@@ -206,11 +206,10 @@ impl Path {
         self.close()
     }
 
-    fn ledger(&self) -> Ledger {
-        let mut all = self.partitions[VM].ledger;
-        all += &self.partitions[TRUNK].ledger;
-        all.no_buffer = [VM, TRUNK].iter().map(|i| self.lan.counters(*i).rx_no_buffer).sum();
-        all
+    fn ledgers(&self) -> [Ledger; 2] {
+        let mut both = [VM, TRUNK].map(|i| self.partitions[i].ledger);
+        both.iter_mut().zip([VM, TRUNK]).for_each(|(l, i)| l.no_buffer = self.lan.counters(i).rx_no_buffer);
+        both
     }
 
     fn close(self) -> io::Result<()> {

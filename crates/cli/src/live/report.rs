@@ -1,6 +1,7 @@
 //! What came of it, for people and for programs.
 
 use super::ledger::Ledger;
+use super::wire::AMOUNT;
 use super::{LEAST, Measured};
 use crate::args::{Format, Live};
 use crate::text::{Table, amount, count, heading};
@@ -63,6 +64,11 @@ fn table(all: &[Measured], args: &Live, version: &str) -> String {
     row("longest", &|m| m.sample.longest.into(), "Bytes of the longest of those");
     row("right_checksums", &|m| m.sample.right, "TCP, with right checksums");
     row("wrong_checksums", &|m| m.sample.wrong, "Any, with a wrong one");
+    row("sends", &|m| m.sample.sends, "By the VM, in that transfer");
+    row("segments", &|m| m.sample.segments, "Of those, on a wire of this MTU");
+    row("arrived", &|m| m.sample.arrived, "Of the VM's, at the network host");
+    row("whole_to_network", &|m| m.sample.whole[0], "Bytes that came as they were sent");
+    row("whole_to_vm", &|m| m.sample.whole[1], "The same, on the way back");
     row("retransmits", &|m| m.retransmits(0), "By TCP, through ibmveth");
     text += &t.finish();
 
@@ -129,6 +135,14 @@ fn state(m: &Measured) -> Value {
             "longest": m.sample.longest,
             "right_checksums": m.sample.right,
             "wrong_checksums": m.sample.wrong,
+        },
+        "transfer": {
+            "bytes": AMOUNT,
+            "whole_to_network": m.sample.whole[0],
+            "whole_to_vm": m.sample.whole[1],
+            "sends": m.sample.sends,
+            "segments": m.sample.segments,
+            "arrived": m.sample.arrived,
         },
         "ledger": totals,
         "per_frame": divided(frames),

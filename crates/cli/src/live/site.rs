@@ -19,6 +19,7 @@
 //! correlator they fit a receive buffer.
 
 use super::State;
+use super::ledger::Ledger;
 use super::path::{Path, Shared};
 use super::setup::{self, Setup};
 use doorbell_attach::child::Kept;
@@ -182,6 +183,27 @@ impl Site {
         }
     }
 
+    /// Waits until nothing of an earlier transfer is on its way between the VM and the network: no TCP connection of
+    /// either host may send any more, and a ping, which overtakes nothing, has come back.
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let sockets = |ns: &NetNs| ns.within(|| std::fs::read_to_string("/proc/thread-self/net/tcp"));
+            let tables = [sockets(&self.vm)??, sockets(&self.net)??];
+            // Listening (0A) and TIME_WAIT (06) send nothing; the first line has names.
+            let state = |l: &str| l.split_whitespace().nth(3).is_some_and(|s| s != "0A" && s != "06");
+            if !tables.iter().any(|t| t.lines().skip(1).any(state)) {
+                break;
+            }
+            self.alive()?;
+            if Instant::now() > until {
+                return Err(io::Error::other(format!("a TCP connection does not end:\n{}", tables.concat())));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.vm.run(&format!("ping -c 1 -W {} {SERVER}", PATIENCE.as_secs())).map(drop)
+    }
+
     /// All that runs beside us.
     pub(super) fn programs(&self) -> [u32; 3] {
         let [switch, database] = self.ovs.ids();
@@ -220,9 +242,16 @@ impl Site {
         Ok([number(0), number(8)])
     }
 
-    /// The path's counts so far.
-    pub(super) fn counts(&self) -> io::Result<super::ledger::Ledger> {
+    /// The path's counts so far: the VM's partition and the trunk's.
+    pub(super) fn both_counts(&self) -> io::Result<[Ledger; 2]> {
         self.path.shared.counts().ok_or_else(|| io::Error::other("the path does not answer"))
+    }
+
+    /// The path's counts so far, of both partitions.
+    pub(super) fn counts(&self) -> io::Result<Ledger> {
+        let [mut all, trunk] = self.both_counts()?;
+        all += &trunk;
+        Ok(all)
     }
 
     /// Ends all of it, in order. An error if the path had one.

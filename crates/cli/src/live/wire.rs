@@ -3,9 +3,9 @@
 //! The far side's GRO is off while it is looked at, or frames would be merged before anybody
 //! sees them. The NIC's stand-in leaves nothing undone, so a checksum that nobody made is a wrong one here.
 
-use super::measure::{self, Amount};
-use super::site::{Arm, LONGEST, Site};
-use super::{Recording, State, Watcher};
+use super::setup::VM_MAC;
+use super::site::{LONGEST, Site};
+use super::{Recording, State, Watcher, transfer};
 use doorbell_attach::netns;
 use doorbell_packet::headers::{Check, verify};
 use doorbell_seam::Time;
@@ -13,11 +13,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that are sent to be looked at: a few hundred full frames, after TCP's slow start.
-const SAMPLE: u64 = 4 << 20;
-/// No frames for so long is silence, for which is waited so often.
-const QUIET: Duration = Duration::from_millis(60);
-const QUIET_TRIES: u32 = 50;
+/// Bytes that are sent each way to be looked at: some thousands of full frames, after TCP's slow start.
+pub(super) const AMOUNT: u64 = 4 << 20;
 /// More than any frame.
 const ROOM: usize = 70_000;
 
@@ -33,6 +30,13 @@ pub(super) struct Sample {
     pub(super) wrong: u64,
     /// With right checksums, and TCP among them.
     pub(super) right: u64,
+    /// From the VM.
+    pub(super) arrived: u64,
+    /// What the VM sent meanwhile: calls, and the segments that those are on a wire.
+    pub(super) sends: u64,
+    pub(super) segments: u64,
+    /// Bytes that came as they were sent: at the network, and at the VM.
+    pub(super) whole: [u64; 2],
 }
 
 impl Sample {
@@ -44,10 +48,11 @@ impl Sample {
         let bad = v.ip == Check::Bad || v.transport == Check::Bad;
         self.wrong += u64::from(bad);
         self.right += u64::from(!bad && v.transport == Check::Good);
+        self.arrived += u64::from(frame.get(6..12) == Some(&VM_MAC));
     }
 }
 
-/// Sends a few megabytes from the VM to the network, and looks at every frame there.
+/// Sends a few megabytes from the VM to the network and back, and looks at every frame that comes to the network.
 pub(super) fn sample(
     site: &mut Site,
     state: State,
@@ -56,16 +61,10 @@ pub(super) fn sample(
     mut recording: Option<&mut Recording>,
 ) -> io::Result<Sample> {
     site.net.run("ethtool -K eth0 gro off")?;
-    // What is on its way from before may have been merged already.
-    let mut seen = site.bytes()?;
-    for _ in 0..QUIET_TRIES {
-        std::thread::sleep(QUIET);
-        let before = std::mem::replace(&mut seen, site.bytes()?);
-        if before == seen {
-            break;
-        }
-    }
+    // What is on its way from before may have been merged already, and is not of this transfer.
+    site.settle()?;
     let socket = site.net.within(|| netns::Capture::open("eth0"))??;
+    let [before, _] = site.both_counts()?;
     let done = AtomicBool::new(false);
     let (sent, sample) = std::thread::scope(|s| {
         let looking = s.spawn(|| -> io::Result<Sample> {
@@ -86,12 +85,15 @@ pub(super) fn sample(
                 }
             }
         });
-        let sent = measure::slice(site, Arm::Ibmveth, Amount::Bytes(SAMPLE), watch, state);
+        let sent = transfer::exchange(site, AMOUNT, watch).and_then(|whole| {
+            site.settle()?;
+            Ok((whole, site.both_counts()?[0] - &before))
+        });
         done.store(true, Ordering::Release);
         let sample = looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (sent, sample)
     });
-    sent?;
+    let (whole, ledger) = sent?;
     site.net.run("ethtool -K eth0 gro on")?;
-    sample
+    Ok(Sample { whole, sends: ledger.sends(), segments: ledger.segments, ..sample? })
 }

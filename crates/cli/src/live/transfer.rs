@@ -1,0 +1,109 @@
+//! A transfer whose every byte is known at the other end.
+//!
+//! One TCP connection from the VM to the network host: a fixed amount there, then as much back. No byte of it is iperf3's,
+//! whose payload nobody compares. Each byte follows from its direction and its place, so that bytes
+//! that are altered, doubled, left out or in another order are seen.
+
+use super::Watcher;
+use super::site::{Arm, SERVER, Site};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// The network host's port; iperf3 has 5201.
+const PORT: u16 = 5202;
+/// How long a connection may stand still.
+const STILL: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+/// Bytes that are written and read at once.
+const CHUNK: usize = 64 << 10;
+
+/// The byte at a place of the stream, of the way there (0) or back (1).
+fn byte(way: u8, at: u64) -> u8 {
+    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8 ^ way
+}
+
+fn send(mut to: &TcpStream, way: u8, amount: u64) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK];
+    let mut at = 0;
+    while at < amount {
+        let n = CHUNK.min((amount - at) as usize);
+        chunk[..n].iter_mut().zip(at..).for_each(|(b, at)| *b = byte(way, at));
+        to.write_all(&chunk[..n])?;
+        at += n as u64;
+    }
+    Ok(())
+}
+
+/// Reads `amount` bytes, or what there is. Returns how many are as they were sent.
+fn receive(mut from: impl Read, way: u8, amount: u64) -> io::Result<u64> {
+    let mut chunk = vec![0; CHUNK];
+    let (mut at, mut whole) = (0, 0);
+    while at < amount {
+        let n = from.read(&mut chunk)?;
+        if n == 0 {
+            break;
+        }
+        whole += chunk[..n].iter().zip(at..).filter(|(b, at)| **b == byte(way, *at)).count() as u64;
+        at += n as u64;
+    }
+    Ok(whole)
+}
+
+/// Sends `amount` bytes from the VM to the network host, and as many back. Returns how many arrived whole at each.
+///
+/// # Errors
+/// `Interrupted` when a signal came; what a socket or a daemon said.
+pub(super) fn exchange(site: &mut Site, amount: u64, watch: &Watcher<'_>) -> io::Result<[u64; 2]> {
+    let address = SocketAddr::new(SERVER.parse().map_err(io::Error::other)?, PORT);
+    let listener = site.net.within(|| TcpListener::bind(address))??;
+    let vm = site.host(Arm::Ibmveth).within(|| TcpStream::connect_timeout(&address, STILL))??;
+    let (net, _) = listener.accept()?;
+    for stream in [&vm, &net] {
+        stream.set_read_timeout(Some(STILL))?;
+        stream.set_write_timeout(Some(STILL))?;
+    }
+    std::thread::scope(|s| {
+        let at_vm = s.spawn(|| send(&vm, 0, amount).and_then(|()| receive(&vm, 1, amount)));
+        let at_net = s.spawn(|| receive(&net, 0, amount).and_then(|n| send(&net, 1, amount).map(|()| n)));
+        let mut ended = Ok(());
+        while ended.is_ok() && !(at_vm.is_finished() && at_net.is_finished()) {
+            std::thread::sleep(LOOK);
+            ended = if watch.interrupted() { Err(io::ErrorKind::Interrupted.into()) } else { site.alive() };
+        }
+        if ended.is_err() {
+            // Then both threads end.
+            for stream in [&vm, &net] {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+        let join = |thread: std::thread::ScopedJoinHandle<'_, io::Result<u64>>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        let (at_vm, at_net) = (join(at_vm), join(at_net));
+        ended?;
+        Ok([at_net?, at_vm?])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn altered_lost_and_moved_bytes_are_not_whole() {
+        let good: Vec<u8> = (0..5000).map(|at| byte(0, at)).collect();
+        let whole = |bytes: &[u8]| receive(bytes, 0, 5000).unwrap();
+        assert_eq!(whole(&good), 5000);
+        let mut altered = good.clone();
+        altered[17] ^= 4;
+        assert_eq!(whole(&altered), 4999);
+        assert_eq!(whole(&good[..4990]), 4990);
+        let mut moved = good.clone();
+        moved.remove(100);
+        moved.push(0);
+        assert!(whole(&moved) < 300, "{}", whole(&moved));
+        let back: Vec<u8> = (0..5000).map(|at| byte(1, at)).collect();
+        assert_eq!(whole(&back), 0);
+    }
+}

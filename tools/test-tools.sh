@@ -1,0 +1,73 @@
+#!/bin/sh
+# The functions by which the other scripts download. Part of `make test`. Needs no network.
+set -eu
+cd "$(dirname "$0")/.."
+# shellcheck source=tools/lib.sh
+. tools/lib.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# is NAME WANTED FOUND
+is() {
+    [ "$2" = "$3" ] || { printf 'test-tools: %s: not\n%s\nbut\n%s\n' "$1" "$2" "$3" >&2; exit 1; }
+}
+
+# Fails until it has been called $1 times, each time in its own words.
+# shellcheck disable=SC2317 # called by retry
+nth() {
+    echo x >>"$work/calls"
+    echo "call $(wc -l <"$work/calls")"
+    [ "$(wc -l <"$work/calls")" -ge "$1" ]
+}
+RETRY_PAUSES='0 0 0'
+code=0
+retry what nth 3 2>"$work/said" || code=$?
+is "the third call's success" 0 $code
+is "each failure in its own words, with the pause" "what failed; \`nth 3\` said:
+    call 1
+what: again in 0 s
+what failed; \`nth 3\` said:
+    call 2
+what: again in 0 s" "$(cat "$work/said")"
+rm "$work/calls"
+code=0
+retry what nth 9 2>/dev/null || code=$?
+is "calls, when all fail" 4 "$(wc -l <"$work/calls")"
+is "code, when all fail" 1 $code
+code=0
+step name sh -c 'exit 7' 2>"$work/said" || code=$?
+is "a step's code" 7 $code
+is "a step's end" "== name: 0 s, failed (7)" "$(tail -n 1 "$work/said")"
+
+# The mirror of an apt whose sources are $1, which has fetched nothing.
+mirror_of() {
+    mkdir -p "$work/apt/lists/partial" "$work/etc/apt.conf.d"
+    echo "$1" >"$work/etc/sources.list"
+    cat >"$work/apt.conf" <<END
+Dir::Etc "$work/etc";
+Dir::Etc::sourcelist "$work/etc/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::State::lists "$work/apt/lists";
+END
+    APT_CONFIG=$work/apt.conf sh -eu -c '. tools/test-guest/apt.sh; mirror' tools/test-guest/x
+}
+# shellcheck source=/dev/null
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+is "Debian's mirror among others" http://one.example/debian "$(mirror_of "deb http://vendor.example/x $suite stable
+deb http://security.example/debian-security $suite-security main
+deb http://one.example/debian $suite main")"
+is "a mirror by a suite's role" http://one.example/debian "$(mirror_of 'deb http://one.example/debian/ stable main')"
+is "no mirror" '' "$(mirror_of 'deb http://vendor.example/x other main')"
+is "DEBIAN_MIRROR" http://other.example "$(DEBIAN_MIRROR=http://other.example mirror_of 'deb http://one.example/debian stable main')"
+
+# In the namespace nothing is fetched, and it is said what is not there.
+code=0
+said=$(DOORBELL_OFFLINE=1 tools/test-guest/fetch.sh "$work/guest" 2>&1) || code=$?
+is "offline, the code" 4 $code
+case $said in
+    *"into $work/guest before the network namespace is entered"*) ;;
+    *) is "offline, the words" "…" "$said" ;;
+esac
+echo "tools: retry, step, mirror and offline hold" >&2
