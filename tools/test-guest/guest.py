@@ -88,6 +88,12 @@ def needed(elf):
     return []
 
 
+def counts(port):
+    """Ledger and device counters by name, of the server whose metrics are at this port."""
+    page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60).read().decode()
+    return {m[1]: int(m[2]) for m in re.finditer(r"^doorbell_(\w+?)(?:_total)?\{.*\} (\d+)$", page, re.M)}
+
+
 class Server:
     """`doorbell serve`, with its counts as they are."""
 
@@ -111,9 +117,7 @@ class Server:
             time.sleep(0.02)
 
     def counts(self):
-        """Ledger and device counters by name."""
-        page = urllib.request.urlopen(f"http://127.0.0.1:{self.PORT}/metrics", timeout=60).read().decode()
-        return {m[1]: int(m[2]) for m in re.finditer(r"^doorbell_(\w+?)(?:_total)?\{.*\} (\d+)$", page, re.M)}
+        return counts(self.PORT)
 
     def pull_or_put_cable(self):
         self.process.send_signal(signal.SIGUSR2)
