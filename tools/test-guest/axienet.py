@@ -302,7 +302,7 @@ class Axienet(Rig):
         s0, c0 = both()
         self.guest.run(f"ping -q -c 20 -i 0.02 -s 700 {HOST}")
         self.iperf(2)
-        time.sleep(0.5)
+        self.at_rest()
         s1, c1 = both()
         d = lambda of, a, b: b[of] - a[of]
         for stat, counter in (

@@ -18,8 +18,8 @@ from rig import GUEST, MAC, TAP_MAC, expect, frame, until
 Case = collections.namedtuple("Case", "name way size burst checksum", defaults=(False,))
 # Bursts of a case, and from one to the next.
 BURSTS, EVERY = 200, 0.004
-# Frames that may be in the guest's memory before its driver has read them: less than half of any pool.
-UNREAD = 64
+# Frames that may be in the guest's memory before its driver has read them: less than half of any pool, and a poll takes no more.
+UNREAD = 16
 
 # A row: its name, which counts are added up, and how far they may be apart: 0 where both drivers do the same, some where one only begins at
 # another place (a pool that is filled up at a mark), and None where it hangs on when an interrupt is taken.

@@ -9,10 +9,11 @@ import random
 import socket
 import subprocess
 import time
+import urllib.request
 
 from beside import TAKEN, Case, Row, beside
 from guest import Failed, Guest, Server, counts, initramfs
-from rig import GUEST, HOST, LONG, MAC, OTHER, Rig, expect, numbers, packets, tap, tcp_checksums, timing
+from rig import GUEST, HOST, LONG, MAC, OTHER, Rig, expect, numbers, packets, tap, tcp_checksums
 
 PLUGIN = pathlib.Path("target/debug/libdoorbell_plugin.so").absolute()
 # ibmvnic is built from Debian's kernel source (foreign.sh); ibmveth is Debian's.
@@ -135,17 +136,6 @@ class Papr(Rig):
 TRUNK_BYTES = 8 << 20
 
 
-def received(listening):
-    """The hash of all that the first to connect sends."""
-    listening.settimeout(120)
-    connection, _ = listening.accept()
-    seen = hashlib.sha256()
-    with connection:
-        while data := connection.recv(1 << 16):
-            seen.update(data)
-    return seen.hexdigest()
-
-
 def given(listening, data):
     """Sends it to the first to connect, who then closes."""
     listening.settimeout(120)
@@ -154,9 +144,9 @@ def given(listening, data):
         connection.sendall(data)
 
 
-def sent(guest):
-    """The packets that its first interface has sent and received."""
-    names = ("tx_packets", "rx_packets")
+def moved(guest):
+    """The packets of its first interface."""
+    names = ("tx_packets", "rx_packets", "tx_dropped")
     out = guest.run("cd /sys/class/net/eth0/statistics; cat " + " ".join(names) + "; cd /")
     return dict(zip(names, map(int, out.split())))
 
@@ -193,10 +183,9 @@ class Ibmvnic(Papr):
         n0, c0 = numbers(self.guest), self.server.counts()
         # One at a time, nothing to share a call with: the direct path.
         self.guest.run(f"ping -q -c 300 -i 0.002 {HOST}")
-        n1, c1 = numbers(self.guest), self.server.counts()
+        c1, n1 = self.at_rest(), numbers(self.guest)
         self.iperf(2)
-        time.sleep(0.5)
-        n2, c2 = numbers(self.guest), self.server.counts()
+        c2, n2 = self.at_rest(), numbers(self.guest)
         for what, (na, ca), (nb, cb) in (("ping", (n0, c0), (n1, c1)), ("iperf", (n1, c1), (n2, c2))):
             d = lambda name: cb.get(name, 0) - ca.get(name, 0)
             direct = total(nb, "_direct_packets") - total(na, "_direct_packets")
@@ -251,7 +240,8 @@ class Ibmvnic(Papr):
             Case("MTU 9000, answered one by one, 9014 bytes", "answer", 9014, 1),
         ]
         plus = lambda *names: {n: 1 for n in names}
-        # Linux fills up its pool when less than half of it is out, ours whenever an array is full.
+        # Linux since 6.12 fills up its pool when more than half of it is gone, and the guest's was not full at the beginning: so many may
+        # lie between the two, and a poll's.
         pool = int(self.guest.run("ethtool -g eth0 | grep '^RX:' | tail -1").split()[1])
         rows = [
             Row("H_SEND_SUB_CRQ", plus("hcall_send_sub_crq")),
@@ -318,8 +308,7 @@ class Ibmvnic(Papr):
             said = self.guest.run("cat /tmp/load")
             expect("receiver" in said, f"the load did not come to its end: {said[-500:]}")
             rate = [l for l in said.splitlines() if "receiver" in l][-1].split("Mbits")[0].split()[-1]
-            time.sleep(0.5)
-            after = self.server.counts()
+            after = self.at_rest()
             d = lambda name: after[f"device_{name}"] - before[f"device_{name}"]
             known = [("failovers", "failover"), ("migrations", "migrate"), ("errors_reported", "error")]
             for counter, event in known:
@@ -368,13 +357,15 @@ class Ibmvnic(Papr):
                 guest.run(f"for i in $(seq 20); do ping -q -c 1 -W 1 10.0.{4 + n}.2 && break; done")
             busy = [f"ping -q -c 100 -i 0.02 -s 1400 10.0.{4 + n}.2 >/tmp/ping{n} &" for n in range(3)]
             guest.run(" ".join(busy) + " wait")
-            lost = guest.run("cat /tmp/ping*")
-            expect(lost.count(" 0% packet loss") == 3, lost)
             guest.stop()
             for n, (_, server) in enumerate(servers):
                 server.terminate()
-                ledger = json.loads(server.communicate(timeout=60)[0])["ledger"]
+                counts = json.loads(server.communicate(timeout=60)[0])
+                ledger, device = counts["ledger"], counts["device_counters"]
                 sends = ledger["hcall_send" if kinds[n][0] == "veth" else "hcall_send_sub_crq"]
+                # `ping` counts as lost what comes late; the device knows what it did not pass on.
+                lost = {k: v for k, v in device.items() if v and k.removeprefix("rx_") in ("no_buffer", "dropped", "malformed", "faults", "lost")}
+                expect(device["rx_packets"] >= 100 and not lost, f"{kinds[n]}: {device['rx_packets']} received, {lost}")
                 expect(sends >= 100 and ledger["dma_faults"] == 0, f"{kinds[n]}: {sends} sends, {ledger['dma_faults']} faults")
                 print(f"      {kinds[n][0]} {kinds[n][1]:#x}: {sends} sends, {ledger['posted']} of them posted, {ledger['messages']} interrupts")
         finally:
@@ -502,17 +493,25 @@ class Ibmveth(Papr):
             trunk.run("ethtool -L eth1 rx 1 tx 1")
             inside.run("ip addr add 10.0.7.3/24 dev eth0")
             inside.run(f"dd if=/dev/urandom of=/tmp/out bs=64k count={TRUNK_BYTES >> 16} 2>/dev/null")
-            for large in ("off", "on"):
+            # TCP makes its sends smaller where it is slow, down to two segments; here as many as this.
+            inside.run("echo 16 >/proc/sys/net/ipv4/tcp_min_tso_segs && httpd -p 5301 -h /tmp")
+            reached = lambda: inside.run("for i in $(seq 30); do ping -q -c 1 -W 1 10.0.7.2 && break; sleep 1; done; ping -q -c 1 -W 5 10.0.7.2")
+            # What the kernel merges of more than 17 segments is a list, and this driver's copy leaves lists out: the last case. Before
+            # that no more are merged.
+            for large, merged, ways in (("off", 16384, "out in"), ("on", 16384, "out in"), ("on", 65536, "in")):
                 for guest in guests:
-                    guest.run(f"ethtool -K eth0 tso {large}")
-                inside.run("for i in $(seq 30); do ping -q -c 1 -W 1 10.0.7.2 && break; sleep 1; done; ping -q -c 1 -W 5 10.0.7.2")
-                for way in (self.trunk_out, self.trunk_in):
-                    seen = lambda: (*map(numbers, guests), *(sent(g) for g in guests), counts(lan_metrics), counts(nic_metrics))
+                    guest.run(f"ethtool -K eth0 tso {large}; dmesg -c >/dev/null")
+                trunk.run(f"ip link set eth1 gro_max_size {merged}")
+                reached()
+                for way in ways.split():
+                    seen = lambda: (*map(numbers, guests), *map(moved, guests), counts(lan_metrics), counts(nic_metrics))
                     before = seen()
-                    way(inside)
-                    after = seen()
-                    d = [{k: b[k] - a.get(k, 0) for k in b} for a, b in zip(before, after)]
-                    self.trunk_holds(way is self.trunk_out, large == "on", *d)
+                    (self.trunk_out if way == "out" else self.trunk_in)(inside)
+                    added = [{k: b[k] - a.get(k, 0) for k in b} for a, b in zip(before, seen())]
+                    print(f"      {way}, large send {large}, merged up to {merged} B: ", end="")
+                    self.trunk_holds(way == "out", large == "on", *added)
+                    for guest in guests:
+                        print(guest.run("dmesg -r -c | tail -5"))
             for g in guests:
                 g.stop()
             for server in (lan, nic):
@@ -528,10 +527,9 @@ class Ibmveth(Papr):
 
     def trunk_out(self, inside):
         """Sends a file to the host, which gets the same."""
-        with socket.create_server(("10.0.7.2", 5301)) as listening, concurrent.futures.ThreadPoolExecutor() as pool:
-            got = pool.submit(received, listening)
-            said = inside.run("nc 10.0.7.2 5301 </tmp/out; sha256sum </tmp/out", 300).split()[0]
-            expect(got.result() == said, "the host has what the guest sent")
+        got = urllib.request.urlopen("http://10.0.7.3:5301/out", timeout=300).read()
+        said = inside.run("sha256sum </tmp/out").split()[0]
+        expect(hashlib.sha256(got).hexdigest() == said and len(got) == TRUNK_BYTES, f"{len(got)} bytes, not what the guest has")
 
     def trunk_in(self, inside):
         """Has a file from the host, and it is the same."""
@@ -544,16 +542,15 @@ class Ibmveth(Papr):
     def trunk_holds(self, out, large, trunk, inside, trunk_sent, inside_sent, lan, nic):
         """What one way added to the counters of both guests and both servers."""
         sender, receiver, calls = (inside, trunk, inside_sent) if out else (trunk, inside, trunk_sent)
-        calls = calls["tx_packets"]
+        calls, dropped = calls["tx_packets"], calls["tx_dropped"]
         frames = nic["wire_frames"] if out else nic["arrived_frames"]
         whole, came = sender["tx_large_packets"], receiver["rx_large_packets"]
         each = TRUNK_BYTES / calls
         print(
-            f"      {'out' if out else 'in'}, large send {'on' if large else 'off'}: {each:.0f} B a call; {frames} frames on the wire; "
-            f"{whole} large sends, {came} arrived large; {nic['device_large_sends']} left large to the NIC, {nic['device_tx_taken']} frames taken by it"
+            f"{each:.0f} B a call, {frames} frames on the wire; {whole} large sends, {came} came whole, "
+            f"{dropped} dropped by the driver; the NIC took {nic['device_tx_taken']}, {nic['device_large_sends']} of them large"
         )
         print("     ", {k: v for k, v in lan.items() if v and k.startswith(("device", "hcall"))})
-        expect(calls >= TRUNK_BYTES / 65536 and frames >= TRUNK_BYTES / 1460, f"{calls} calls, {frames} frames")
 
     def link_flaps(self):
         """The interface down and up."""
@@ -573,7 +570,7 @@ class Ibmveth(Papr):
 
         s0, c0 = both()
         self.guest.run(f"ping -q -c 50 -i 0.01 -s 700 {HOST}")
-        time.sleep(0.3)
+        self.at_rest()
         s1, c1 = both()
         sent, taken = s1["tx_packets"] - s0["tx_packets"], s1["rx_packets"] - s0["rx_packets"]
         expect(sent == c1["hcall_send"] - c0["hcall_send"], f"{sent} packets, {c1['hcall_send'] - c0['hcall_send']} calls")
