@@ -205,18 +205,18 @@ class Rig:
             seconds + 30,
         )
 
-    def warnings(self):
+    def warnings(self, guest=None):
         """Kernel messages of warning level and worse, and the driver's own complaints, since the last look."""
-        said = self.guest.run("dmesg -r -c")
+        said = (guest or self.guest).run("dmesg -r -c")
         lines = [l for l in said.splitlines() if l.startswith("<")]
         serious = [l for l in lines if int(l[1 : l.index(">")]) & 7 <= 4]
         words = ("Hang", "hang", "Reset adapter", "timeout", "TIMEOUT", "BUG", "WARNING", "Call Trace")
         found = serious + [l for l in lines if any(w in l for w in words) and l not in serious]
         return [l for l in found if not any(k in l for k in (*self.KNOWN, *STARVED))]
 
-    def quiet(self, *expected):
+    def quiet(self, *expected, guest=None):
         """The kernel has warned of nothing since the last look, but of what is `expected`, by its text."""
-        found = [l for l in self.warnings() if not any(e in l for e in expected)]
+        found = [l for l in self.warnings(guest) if not any(e in l for e in expected)]
         expect(not found, "the kernel warns: " + "; ".join(found))
 
     def iperf(self, seconds, *more):
