@@ -130,7 +130,7 @@ def judged(name, run, checks):
             print(f"TRIED TWICE  {name}: {c.__name__}, since {c.timing}", flush=True)
             print(f"  first: {failures[c]}\n  then: {second.get(c, 'it held')}", flush=True)
         failures = second
-    return [f"{name}: {c.__name__}" for c in failures]
+    return [f"{name}: {c.__name__}" + f" ({NOT_RUN})" * (why == NOT_RUN) for c, why in failures.items()]
 
 
 def main():
@@ -163,4 +163,5 @@ def main():
     sys.exit(1 if wrong else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
