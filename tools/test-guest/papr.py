@@ -80,6 +80,7 @@ class Papr(Rig):
         """TCP checksums of what the guest sent, in the capture as far as it has come."""
         captures = list(self.directory.glob(".capture-*"))
         if not captures:
+            print("      the wire was not looked at: a long run keeps no capture")
             return
         print(f"      {tcp_checksums(captures[0], GUEST, self.directory)} segments, all right")
 
