@@ -13,7 +13,7 @@ import time
 import axi_tree
 import fdt
 from beside import TAKEN, Case, Row, beside
-from guest import Guest, initramfs
+from guest import PATIENCE, Guest, initramfs
 from rig import GUEST, HOST, LONG, MAC, Rig, expect, frame, host, packets, tap, tcp_checksums, timing, until
 
 # In the order in which they are needed; the last two are built from Debian's kernel source (foreign.sh).
@@ -209,7 +209,7 @@ class Axienet(Rig):
         line += ["--uplink", "tap:dim", "--trace", directory / "trace.json", "--format", "json"]
         server, guest = subprocess.Popen(line, stdout=subprocess.PIPE, text=True), None
         try:
-            until = time.monotonic() + 10
+            until = time.monotonic() + PATIENCE
             while not (directory / "socket").exists() and time.monotonic() < until:
                 time.sleep(0.02)
             guest = Arm(*self.made_of, directory / "socket", directory)
@@ -221,7 +221,7 @@ class Axienet(Rig):
             time.sleep(0.3)
             guest.stop()
             server.terminate()
-            counts = json.loads(server.communicate(timeout=60)[0])
+            counts = json.loads(server.communicate(timeout=PATIENCE)[0])
         finally:
             for it in (guest, server):
                 if it:

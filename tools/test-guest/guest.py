@@ -11,6 +11,10 @@ import time
 import urllib.request
 
 
+# Seconds after which something hangs. Nothing is measured by it: a guest that shares its CPU with twenty others boots in minutes.
+PATIENCE = 600
+
+
 class Failed(Exception):
     """A check that does not hold, or a step that did not come to an end."""
 
@@ -90,7 +94,7 @@ def needed(elf):
 
 def counts(port):
     """Ledger and device counters by name, of the server whose metrics are at this port."""
-    page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60).read().decode()
+    page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE).read().decode()
     return {m[1]: int(m[2]) for m in re.finditer(r"^doorbell_(\w+?)(?:_total)?\{.*\} (\d+)$", page, re.M)}
 
 
@@ -110,7 +114,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=open(self.log, "w"),
         )
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while not self.socket.exists():
             if self.process.poll() is not None or time.monotonic() > until:
                 raise Failed(f"the server did not start: {self.log.read_text()}")
@@ -125,7 +129,7 @@ class Server:
     def stop(self):
         """Ends it; the report that it prints."""
         self.process.send_signal(signal.SIGTERM)
-        out, _ = self.process.communicate(timeout=60)
+        out, _ = self.process.communicate(timeout=PATIENCE)
         if self.process.returncode != 0:
             raise Failed(f"the server ended with {self.process.returncode}: {self.log.read_text()}")
         return json.loads(out)
@@ -162,7 +166,7 @@ class Guest:
         )
         self.errors = directory / "qemu.log"
         self.pending = b""
-        self.until(rb"<<<up ([0-9.]+)>>>", 120)
+        self.until(rb"<<<up ([0-9.]+)>>>", PATIENCE)
 
     def until(self, pattern, seconds):
         """Reads the console up to a pattern: what was before it, and the match."""
@@ -181,7 +185,7 @@ class Guest:
         before, self.pending = self.pending[: m.start()], self.pending[m.end() :]
         return before.decode(errors="replace").replace("\r", ""), m
 
-    def run(self, line, seconds=120, check=True):
+    def run(self, line, seconds=PATIENCE, check=True):
         """Does a line of shell in the guest; what it printed."""
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
@@ -194,7 +198,7 @@ class Guest:
         if self.process.poll() is None:
             self.process.stdin.write(b"poweroff -f\n")
             self.process.stdin.flush()
-            self.process.wait(timeout=60)
+            self.process.wait(timeout=PATIENCE)
 
     def kill(self):
         if self.process.poll() is None:

@@ -12,7 +12,7 @@ import time
 import urllib.request
 
 from beside import TAKEN, Case, Row, beside
-from guest import Failed, Guest, Server, counts, initramfs
+from guest import PATIENCE, Failed, Guest, Server, counts, initramfs
 from rig import GUEST, HOST, LONG, MAC, OTHER, Rig, expect, numbers, packets, tap, tcp_checksums
 
 PLUGIN = pathlib.Path("target/debug/libdoorbell_plugin.so").absolute()
@@ -91,7 +91,7 @@ class Papr(Rig):
         (directory / "socket").unlink(missing_ok=True)
         line = [self.server.process.args[0], "serve", device or self.DEVICE, "--plugin-socket", directory / "socket"]
         server = subprocess.Popen([*line, "--quiet", "--format", "json", *more], stdout=subprocess.PIPE, text=True)
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while not (directory / "socket").exists() and time.monotonic() < until:
             time.sleep(0.02)
         return directory, server
@@ -113,9 +113,6 @@ class Papr(Rig):
             for it in (guest, server):
                 if it:
                     it.kill()
-
-    def ping_once(self):
-        self.guest.run(f"for i in 1 2 3 4 5; do ping -q -c 1 -W 1 {HOST} && break; done")
 
     def bill(self):
         """At the end: nothing was lost without a name, and the capture holds the wire."""
@@ -142,7 +139,7 @@ LIST_DROPPED = "tx: incorrect packet len copied into ltb"
 
 def given(listening, data):
     """Sends it to the first to connect, who then closes."""
-    listening.settimeout(120)
+    listening.settimeout(PATIENCE)
     connection, _ = listening.accept()
     with connection:
         connection.sendall(data)
@@ -304,7 +301,7 @@ class Ibmvnic(Papr):
                 for event in events:
                     time.sleep(1.5)
                     took.append(self.recovers(event))
-                self.guest.run("while kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.2; done", 90 + 4 * len(events))
+                self.guest.run("while kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.2; done")
             finally:
                 for it in (pings, server):
                     it.kill()
@@ -335,12 +332,12 @@ class Ibmvnic(Papr):
         """Has it happen: seconds until frames go through a session that began after it."""
         start, since = self.server.counts(), time.monotonic()
         self.server.command(event)
-        while time.monotonic() < since + 30:
+        while time.monotonic() < since + PATIENCE:
             time.sleep(0.1)
             now = self.server.counts()
             if now["device_sessions"] > start["device_sessions"] and now["device_rx_packets"] > start["device_rx_packets"] + 20:
                 return time.monotonic() - since
-        raise Failed(f"no traffic 30 s after `{event}`: {self.guest.run('dmesg | tail -20; cat /sys/class/net/eth0/carrier', check=False)}")
+        raise Failed(f"no traffic {PATIENCE} s after `{event}`: {self.guest.run('dmesg | tail -20; cat /sys/class/net/eth0/carrier', check=False)}")
 
     def several_adapters(self):
         """Two vNICs and a logical LAN in one guest of two CPUs, each with a server and a wire of its own, all busy at once."""
@@ -364,7 +361,7 @@ class Ibmvnic(Papr):
             guest.stop()
             for n, (_, server) in enumerate(servers):
                 server.terminate()
-                counts = json.loads(server.communicate(timeout=60)[0])
+                counts = json.loads(server.communicate(timeout=PATIENCE)[0])
                 ledger, device = counts["ledger"], counts["device_counters"]
                 sends = ledger["hcall_send" if kinds[n][0] == "veth" else "hcall_send_sub_crq"]
                 # `ping` counts as lost what comes late; the device knows what it did not pass on.
@@ -433,7 +430,7 @@ class Ibmveth(Papr):
             for g in guests:
                 g.stop()
             server.terminate()
-            counts = json.loads(server.communicate(timeout=60)[0])
+            counts = json.loads(server.communicate(timeout=PATIENCE)[0])
             device, ledger = counts["device_counters"], counts["ledger"]
             rate = [l for l in out.splitlines() if "receiver" in l][-1].split("Mbits")[0].split()[-1]
             print(f"      {rate} Mbit/s between them; {ledger['hcall_send']} sends, {ledger['wire_frames']} frames out of the switch")
@@ -523,7 +520,7 @@ class Ibmveth(Papr):
                 g.stop()
             for server in (lan, nic):
                 server.terminate()
-                ledger = json.loads(server.communicate(timeout=60)[0])["ledger"]
+                ledger = json.loads(server.communicate(timeout=PATIENCE)[0])["ledger"]
                 expect(ledger["dma_faults"] == 0, f"{ledger['dma_faults']} DMA faults")
             for source in ("10.0.7.3", "10.0.7.2"):
                 print(f"      {tcp_checksums(capture, source, self.directory)} segments from {source} on the wire, all right")
@@ -535,7 +532,7 @@ class Ibmveth(Papr):
     @staticmethod
     def trunk_out(inside):
         """Sends a file to the host, which gets the same."""
-        got = urllib.request.urlopen("http://10.0.7.3:5301/out", timeout=300).read()
+        got = urllib.request.urlopen("http://10.0.7.3:5301/out", timeout=PATIENCE).read()
         said = inside.run("sha256sum </tmp/out").split()[0]
         expect(hashlib.sha256(got).hexdigest() == said and len(got) == TRUNK_BYTES, f"{len(got)} bytes, not what the guest has")
 
@@ -545,7 +542,7 @@ class Ibmveth(Papr):
         data = random.Random(1).randbytes(TRUNK_BYTES)
         with socket.create_server(("10.0.7.2", 5302)) as listening, concurrent.futures.ThreadPoolExecutor() as pool:
             pool.submit(given, listening, data)
-            said = inside.run("nc 10.0.7.2 5302 </dev/null | sha256sum", 300).split()[0]
+            said = inside.run("nc 10.0.7.2 5302 </dev/null | sha256sum").split()[0]
         expect(said == hashlib.sha256(data).hexdigest(), "the guest has what the host sent")
 
     @staticmethod

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import time
 
-from guest import Failed, Guest, Server
+from guest import PATIENCE, Failed, Guest, Server
 
 GUEST, HOST = "10.0.0.1", "10.0.0.2"
 MAC, TAP_MAC = "52:54:00:db:00:01", "52:54:00:db:00:02"
@@ -39,7 +39,7 @@ def timing(why):
     return mark
 
 
-def until(holds, seconds=30):
+def until(holds, seconds=PATIENCE):
     """Waits until it holds. Returns whether it does: how long that takes is the machine's."""
     end = time.monotonic() + seconds
     while not (done := holds()) and time.monotonic() < end:
@@ -91,13 +91,13 @@ def send(server, frames):
     expect(until(lambda: arrived() >= len(frames)), f"{len(frames)} frames sent by the host, {arrived()} arrived")
 
 
-def answer_tagged(vlan, count, seconds=10):
+def answer_tagged(vlan, count):
     """Answers `count` pings that come with this VLAN tag; how many came. (The host's kernel may lack VLANs.)"""
     ours = 0
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as s:
         s.setsockopt(263, 8, 1)  # SOL_PACKET, PACKET_AUXDATA: the kernel takes the tag out and says so beside
         s.bind(("tap0", 3))
-        s.settimeout(seconds)
+        s.settimeout(PATIENCE)
         while ours < count:
             data, extra, _, _ = s.recvmsg(65536, 64)
             status, _, _, _, _, tci, _ = struct.unpack("=IIIHHHH", extra[0][2][:20])
@@ -198,11 +198,11 @@ class Rig:
         run(f"ip neigh replace {HOST} lladdr {TAP_MAC} dev eth0")
         host(f"ip neigh replace {GUEST} lladdr {MAC} dev tap0")
 
-    def carrier(self, wanted, seconds=30):
+    def carrier(self, wanted):
         self.guest.run(
-            f"for i in $(seq {seconds * 10}); do [ $(cat /sys/class/net/eth0/carrier) = {wanted} ] && break; sleep 0.1; "
+            f"for i in $(seq {10 * PATIENCE}); do [ $(cat /sys/class/net/eth0/carrier) = {wanted} ] && break; sleep 0.1; "
             f"done; [ $(cat /sys/class/net/eth0/carrier) = {wanted} ]",
-            seconds + 30,
+            2 * PATIENCE,
         )
 
     def warnings(self, guest=None):
@@ -224,7 +224,7 @@ class Rig:
         server = subprocess.Popen(["iperf3", "-s", "-1", "-B", HOST], stdout=subprocess.DEVNULL)
         try:
             time.sleep(0.3)
-            out = self.guest.run(f"iperf3 -c {HOST} -t {seconds} -f m {' '.join(more)}", seconds + 60)
+            out = self.guest.run(f"iperf3 -c {HOST} -t {seconds} -f m {' '.join(more)}")
         finally:
             server.kill()
             server.wait()
@@ -250,7 +250,7 @@ class Rig:
             seen.append(self.server.counts())
             return frames(seen[-1]) == frames(seen[-2])
 
-        expect(until(unchanged, 60), "frames go on without end")
+        expect(until(unchanged), "frames go on without end")
         return seen[-1]
 
     def statistics(self):
@@ -331,18 +331,18 @@ class Rig:
         """`ethtool -t offline` passes, all parts."""
         out = self.guest.run("ethtool -t eth0 offline")
         expect("result is PASS" in out, out)
-        self.carrier("1", 20)
+        self.carrier("1")
         self.quiet()
 
     def ring_sizes(self):
         """`ethtool -G` while up: the rings are built anew, and traffic goes on."""
         for rx, tx in ((80, 80), (4096, 4096), (256, 256)):
             self.guest.run(f"ethtool -G eth0 rx {rx} tx {tx}")
-            self.carrier("1", 20)
+            self.carrier("1")
             self.ping_once()
 
     def ping_once(self):
-        self.guest.run(f"for i in 1 2 3 4 5; do ping -q -c 1 -W 1 {HOST} && break; done")
+        self.guest.run(f"for i in $(seq 60); do ping -q -c 1 -W 1 {HOST} && break; done")
 
     def speeds(self):
         """Forced and advertised speeds: what ethtool shows is what was asked for, and frames pass."""
@@ -353,7 +353,7 @@ class Rig:
             ("autoneg on advertise 0x02f", "1000Mb/s", "Full"),
         ):
             self.guest.run(f"ethtool -s eth0 {ask}; sleep 0.5")
-            self.carrier("1", 20)
+            self.carrier("1")
             shown = self.guest.run("ethtool eth0")
             expect(f"Speed: {speed}" in shown and f"Duplex: {duplex}" in shown, f"{ask}: {shown}")
             self.ping_once()
@@ -419,7 +419,7 @@ class Rig:
         for rx, tx in (("off", "on"), ("off", "off"), ("on", "off"), ("on", "on")):
             # The 8254x has one switch for both, and the driver keeps them alike.
             run(f"ethtool -K eth0 rxvlan {rx} txvlan {tx}; true")
-            self.carrier("1", 20)
+            self.carrier("1")
             shown = run("ethtool -k eth0")
             rx, tx = (f"{way}-vlan-offload: on" in shown for way in ("rx", "tx"))
             before = self.tags_by_device()

@@ -13,7 +13,7 @@ import time
 import traceback
 
 from axienet import Axienet
-from guest import Failed, Guest, initramfs
+from guest import PATIENCE, Failed, Guest, initramfs
 from mlx5 import Mlx5, inbound_bytes, recovery, side_by_side
 from papr import Ibmveth, Ibmvnic
 from rig import LONG, Rig, expect, untap, wire
@@ -34,7 +34,7 @@ def doorbell_pages(cache, work, initrd):
     bell = subprocess.Popen(["target/debug/examples/bell", directory / "socket"], stdout=subprocess.PIPE, text=True)
     guest = None
     try:
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while not (directory / "socket").exists() and time.monotonic() < until:
             time.sleep(0.02)
         guest = Guest(cache, initrd, directory / "socket", directory, express=True)
@@ -52,7 +52,7 @@ def doorbell_pages(cache, work, initrd):
             expect(int(guest.run(f"devmem $((B + {at})) 64"), 16) == 0, "the server has taken it")
         guest.run("devmem $((B + 0x10808)) 64 1; usleep 20000")
         guest.stop()
-        rung = bell.communicate(timeout=60)[0].split()
+        rung = bell.communicate(timeout=PATIENCE)[0].split()
         expect(rung == ["4", "0"], f"rung and trapped: {rung}")
     finally:
         for it in (guest, bell):
