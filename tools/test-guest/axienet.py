@@ -117,7 +117,7 @@ class Axienet(Rig):
     THRESHOLDS, GROUPS = (1, 4, 16, 64), 30
 
     def groups(self, guest):
-        """Sends groups of as many frames as the threshold, each when the guest has read the last."""
+        """Sends groups of as many frames as the threshold, each once the last is read."""
         full = frame(MAC, size=1514)
         read = lambda: int(guest.run("cat /sys/class/net/eth0/statistics/rx_packets"))
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as s:
@@ -131,7 +131,7 @@ class Axienet(Rig):
                     expect(until(lambda: read() - first >= n * frames), f"{read() - first} of {n * frames} frames were read")
 
     def interrupts_as_set(self):
-        """No interrupt for a count comes before so many frames: in the order of the server's trace, whoever is late."""
+        """Interrupts for a count come after so many frames, in the server's trace."""
         _, events, _ = self.traced(self.groups)
         came, counted, late, now = {}, collections.Counter(), collections.Counter(), None
         for _, what, value in events:
@@ -142,14 +142,16 @@ class Axienet(Rig):
             elif what == "frame in" and now:
                 came[now] += 1
             elif what == "RX SR" and now:
-                # The driver acknowledges what was raised: for the count (IOC), or the delay after a frame that no other followed.
+                # The driver acknowledges what was raised: for the count (IOC), or the delay after a
+                # frame that no other followed.
                 counted[now] += value >> 12 & 1
                 late[now] += value >> 13 & 1
                 expect(came[now] >= counted[now] * now, f"threshold {now}: {counted[now]} interrupts for the count after {came[now]} frames")
         for frames in self.THRESHOLDS:
             print(f"      {frames:3} frames: {self.GROUPS} groups, {counted[frames]} interrupts for the count, {late[frames]} for the delay")
             expect(came[frames] >= self.GROUPS * frames, f"{came[frames]} frames in the trace")
-            # Without a delay nothing else can come; with it a group that is held up within has one for that, and perhaps none for the count.
+            # Without a delay nothing else can come; with it a group that is held up within has one
+            # for that, and perhaps none for the count.
             wanted = self.GROUPS if frames == 1 else 1
             expect(counted[frames] >= wanted, f"threshold {frames}: {counted[frames]} interrupts for the count")
 
@@ -216,8 +218,11 @@ class Axienet(Rig):
         return began + [time.monotonic()]
 
     def traced(self, work):
-        """Does `work` with a guest on a server of its own, whose wire is the TAP device `traced`. Returns what it returned, the
-        server's trace as (seconds, what, value) of frames in and writes of the receive channel's registers, and its counts."""
+        """Does `work` with a guest on a server of its own, whose wire is the TAP device `traced`.
+
+        Returns its result, the server's trace, and the server's counts. Of the trace it keeps frames
+        in and writes of the receive channel's registers, as (seconds, kind, value).
+        """
         directory = self.directory / "traced"
         directory.mkdir(exist_ok=True)
         for name in ("socket", "trace.json"):
@@ -256,7 +261,7 @@ class Axienet(Rig):
     RECEIVE = {'"1+0x40030"': "RX CR", '"1+0x40034"': "RX SR"}
 
     def real_profile(self):
-        """Seconds from the first load on, and the threshold of RX that the driver wrote then; when each load began; and the counts."""
+        """Returns (seconds, threshold written) of RX, when each load began, and the counts."""
         def loads(guest):
             guest.run("ethtool -C eth0 adaptive-rx on")
             began = self.random_frames("traced")
@@ -303,7 +308,8 @@ class Axienet(Rig):
                 series = [where(every, end[n] + (end[n + 1] - end[n]) * (i + 0.5) / (2 * self.HOLD)) for i in range(2 * self.HOLD)]
                 said = " ".join(f"{t}: {v:.0%}" for t, v in shares.items())
                 print(f"      {load:4} % of the link, {who:5}  {' '.join(f'{t:3}' for t in series)}   {said}   {steps} changes")
-        # How often is up to the machine; but DIM goes from one profile to the next above or below, and never further.
+        # How often is up to the machine; but DIM goes from one profile to the next above or below,
+        # and never further.
         for who, every in zip(("Linux", "ours"), changes):
             steps = [(self.PROFILES.index(a), self.PROFILES.index(b)) for (_, a), (at, b) in zip(every, every[1:]) if at > 0.5]
             expect(steps and all(abs(a - b) == 1 for a, b in steps), f"{who}: no step, or one that is not DIM's: {every}")

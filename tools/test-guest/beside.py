@@ -18,7 +18,8 @@ from rig import GUEST, MAC, TAP_MAC, expect, frame, until
 Case = collections.namedtuple("Case", "name way size burst checksum", defaults=(False,))
 # Bursts of a case, and from one to the next.
 BURSTS, EVERY = 200, 0.004
-# Frames that may be in the guest's memory before its driver has read them: less than half of any pool, and a poll takes no more.
+# Frames that may be in the guest's memory before its driver has read them: less than half of any
+# pool, and a poll takes no more.
 UNREAD = 16
 
 # A row: its name, which counts are added up, and how far they may be apart: 0 where both drivers do the same, some where one only begins at
@@ -42,8 +43,10 @@ def send_from_guest(guest, case):
 
 
 def send_from_host(rig, case):
-    """The bursts of a case. None is sent before the last is in the guest's memory, nor so many that the guest, whose CPU may be
-    away, could run out of buffers: no frame is lost on any machine."""
+    """Sends the bursts of a case, and waits for the guest, so that no machine loses a frame.
+
+    A burst goes when the last is in the guest's memory and no more than `UNREAD` frames are unread.
+    """
     taken = lambda: int(rig.guest.run("cat /sys/class/net/eth0/statistics/rx_packets"))
     first, driver = rig.server.counts()["device_rx_packets"], taken()
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as s:
@@ -60,7 +63,10 @@ def send_from_host(rig, case):
 
 
 def ask(case):
-    """Echo requests, each after the answer to the last: `ping` does not wait for it, and a guest that was away answers two at once."""
+    """Sends echo requests, each after the answer to the last.
+
+    `ping` does not wait for the answer, and a guest that was away then answers two at once.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as s:
         s.connect((GUEST, 0))
         s.settimeout(30)
@@ -81,7 +87,7 @@ def interrupts(guest, names):
 
 
 def real(rig, case):
-    """How many frames, and what they add to the ledger."""
+    """Returns how many frames went, and what they add to the ledger."""
     frames = BURSTS * case.burst
     before, taken = rig.at_rest(), interrupts(rig.guest, rig.INTERRUPTS)
     if case.way == "send":

@@ -11,7 +11,8 @@ import time
 import urllib.request
 
 
-# Seconds after which something hangs. Nothing is measured by it: a guest that shares its CPU with twenty others boots in minutes.
+# Seconds after which something hangs. Nothing is measured by it: a guest that shares its CPU with
+# twenty others boots in minutes.
 PATIENCE = 600
 
 

@@ -8,11 +8,13 @@ import time
 from guest import Guest, Server
 from rig import GUEST, HOST, LONG, MAC, OTHER, TAP_MAC, Rig, expect, frame, host, numbers, send, tap, until
 
-# What an interrupt adds to the bytes toward the device: five CQs and the EQ are armed at the end of a poll, each a write that is a TLP of
-# 32 bytes, and the device's EQE and message have an Ack and an UpdateFC of 8 bytes each. How many packets one is for is the machine's.
+# What an interrupt adds to the bytes toward the device: five CQs and the EQ are armed at the end of
+# a poll, each a write that is a TLP of 32 bytes, and the device's EQE and message have an Ack and
+# an UpdateFC of 8 bytes each. How many packets one is for is the machine's.
 INTERRUPT = 6 * 32 + 2 * 16
-# The bytes of a packet without that, in bursts of 32: the driver's and the model's, on any machine. Published are 174.3 and 128.0, with the
-# interrupts of a machine that nobody describes: "on" is 1.1 % below, and 0.6 to 0.8 % with the 50 to 80 interrupts that 30,000 packets have here.
+# The bytes of a packet without that, in bursts of 32: the driver's and the model's, on any machine.
+# Published are 174.3 and 128.0, with the interrupts of a machine that nobody describes: "on" is 1.1
+# % below, and 0.6 to 0.8 % with the 50 to 80 interrupts that 30,000 packets have here.
 STEADY = {"off": 173.6, "on": 126.6}
 
 NEEDED = ("pci-hyperv-intf", "mlxfw", "psample", "tls")
@@ -263,15 +265,16 @@ def recovery(binary, cache, work, initrd):
             now = lambda name: numbers(guest)[name] - s0[name]
             failed = lambda: server.counts()["device_errors"] - c0["device_errors"]
             for n in range(1, 17 if LONG else 5):
-                # A WQE each, until one fails. What is sent after it is lost, until the queue has been recovered.
+                # A WQE each, until one fails. What is sent after it is lost, until the queue has
+                # been recovered.
                 for _ in range(8):
                     if failed() >= n:
                         break
                     guest.run(f"ping -q -c 40 -i 0.002 -W 1 {HOST}", check=False)
                 expect(failed() == n, f"{failed()} WQEs failed, not {n}")
                 expect(until(lambda: now("tx_recover") == n), f"{now('tx_recover')} recoveries of {n}")
-                # An error within half a second of the last recovery is left alone by devlink, and the queue stands until the
-                # watchdog comes after 15 s.
+                # An error within half a second of the last recovery is left alone by devlink, and
+                # the queue stands until the watchdog comes after 15 s.
                 guest.run("sleep 1")
             discarded = server.counts()["device_discarded"] - c0["device_discarded"]
             print(f"      skb_tx_mpwqe {flag}: {failed()} WQEs failed, {now('tx_recover')} recoveries, {now('tx_cqe_err')} error "
@@ -302,7 +305,7 @@ def tcp(guest, net, seconds, flag):
 
 
 def side_by_side(binary, cache, work, initrd):
-    """mlx5 over Doorbell beside QEMU's own e1000e and virtio-net in one guest: every frame that is sent arrives. Rates are printed."""
+    """Every frame of mlx5, e1000e and virtio-net in one guest arrives; rates are printed."""
     extra, cards = [], {"mlx5": (MAC, "tap0", "10.0.0"), "e1000e": ("52:54:00:db:01:01", "e1000e", "10.0.1")}
     cards["virtio"] = ("52:54:00:db:02:01", "virtio", "10.0.2")
     for name, model in (("e1000e", "e1000e"), ("virtio", "virtio-net-pci,disable-legacy=on")):
@@ -329,7 +332,8 @@ def side_by_side(binary, cache, work, initrd):
                 came = lambda end=end: json.loads(host(f"ip -j -s link show {end}"))[0]["stats64"]["rx"]["packets"]
                 before = came()
                 rate, sent = pktgen(guest, interfaces[name], f"{net}.2", mac, count)
-                # On the host's end is what was sent, to the last frame: TCP's last words may come in between.
+                # On the host's end is what was sent, to the last frame: TCP's last words may come
+                # in between.
                 expect(until(lambda: came() - before >= sent) and came() - before < sent + 10, f"{name}: {came() - before} of {sent} came")
                 best[name][2] = max(best[name][2], rate)
         # For information: rates are the machine's.

@@ -163,14 +163,15 @@ class Ibmvnic(Papr):
     MODULE, DEVICE, UNIT = "ibmvnic", "vnic", 0x30000003
     INTERRUPTS = ("ibmvnic",)
     SERVER = VnicServer
-    # Warnings of the driver that are due. After a change of queues, MTU or rings it asks for the buffers of the session that it has
-    # ended to be unmapped, which the server has done by itself.
+    # Warnings of the driver that are due. After a change of queues, MTU or rings it asks for the
+    # buffers of the session that it has ended to be unmapped, which the server has done by itself.
     UNMAPPED = ("Error 4 in REQUEST_UNMAP_RSP",)
     # A send between the end of a session and the transport event that says so.
     CLOSED = tuple(
         f"send_subcrq_{path} failed: Backing queue closed. Adapter is down or failover pending. (rc=2)" for path in ("direct", "indirect")
     )
-    # A fatal error of the adapter; and that the link of a session that this has ended cannot be set down (INVALIDSTATE).
+    # A fatal error of the adapter; and that the link of a session that this has ended cannot be set
+    # down (INVALIDSTATE).
     FATAL = ("Firmware reports FATAL error, cause: adapter problem. Starting recovery...", "Unable to set link state, rc=7")
 
     def settled(self):
@@ -241,8 +242,8 @@ class Ibmvnic(Papr):
             Case("MTU 9000, answered one by one, 9014 bytes", "answer", 9014, 1),
         ]
         plus = lambda *names: {n: 1 for n in names}
-        # Linux since 6.12 fills up its pool when more than half of it is gone, and the guest's was not full at the beginning: so many may
-        # lie between the two, and a poll's.
+        # Linux since 6.12 fills up its pool when more than half of it is gone, and the guest's was
+        # not full at the beginning: so many may lie between the two, and a poll's.
         pool = int(self.guest.run("ethtool -g eth0 | grep '^RX:' | tail -1").split()[1])
         rows = [
             Row("H_SEND_SUB_CRQ", plus("hcall_send_sub_crq")),
@@ -446,6 +447,8 @@ class Ibmveth(Papr):
         shown = self.guest.run("ethtool -k eth0")
         for wanted in ("tx-checksum-ipv4: on", "tx-checksum-ipv6: on", "rx-checksumming: on", "scatter-gather: on"):
             expect(wanted in shown, shown)
+        # TCP makes its sends smaller where it is slow, down to two segments; here as many as this.
+        self.guest.run("echo 16 >/proc/sys/net/ipv4/tcp_min_tso_segs")
         sent = {}
         for large in ("on", "off"):
             self.guest.run(f"ethtool -K eth0 tso {large}")
@@ -471,7 +474,7 @@ class Ibmveth(Papr):
         self.quiet()
 
     def trunk(self):
-        """TCP from a guest through another, which bridges its trunk to a vNIC, to the network and back: with large sends, and without."""
+        """TCP over a trunk that is bridged to a vNIC, both ways, with large sends and without."""
         tap("outside", "10.0.7.2/24")
         guests, lan_metrics, nic_metrics = [], 9102, 9103
         directory, lan = self.serve("trunk", "--partitions", "2", "--trunk", "--metrics", f"127.0.0.1:{lan_metrics}")
@@ -490,17 +493,20 @@ class Ibmveth(Papr):
             trunk, inside = guests
             trunk.run("for m in ibmvnic llc stp bridge; do insmod /m/$m.ko; done")
             trunk.run("ip link add br0 type bridge && ip link set br0 up && for i in eth0 eth1; do ip link set $i up master br0; done")
-            # The bridge makes its ports promiscuous, and ibmvnic asks for that when it logs in, which it has: a change has it do so anew.
+            # The bridge makes its ports promiscuous, and ibmvnic asks for that when it logs in,
+            # which it has: a change has it do so anew.
             trunk.run("ethtool -L eth1 rx 1 tx 1")
             inside.run("ip addr add 10.0.7.3/24 dev eth0")
             inside.run(f"dd if=/dev/urandom of=/tmp/out bs=64k count={TRUNK_BYTES >> 16} 2>/dev/null")
-            # TCP makes its sends smaller where it is slow, down to two segments; here as many as this.
+            # TCP makes its sends smaller where it is slow, down to two segments; here as many as
+            # this.
             inside.run("echo 16 >/proc/sys/net/ipv4/tcp_min_tso_segs && httpd -p 5301 -h /tmp")
             reached = lambda: inside.run("for i in $(seq 30); do ping -q -c 1 -W 1 10.0.7.2 && break; sleep 1; done; ping -q -c 1 -W 5 10.0.7.2")
             for guest in guests:
                 guest.run("dmesg -c >/dev/null")
-            # The kernel merges what it receives. Of more than 17 segments it makes a list, which this driver says that it takes, and
-            # drops: the last case. Before that no more are merged.
+            # The kernel merges what it receives. Of more than 17 segments it makes a list, which
+            # this driver says that it takes, and drops: the last case. Before that no more are
+            # merged.
             for large, merged, ways in (("off", 16384, "out in"), ("on", 16384, "out in"), ("on", 65536, "in")):
                 for guest in guests:
                     guest.run(f"ethtool -K eth0 tso {large}")
@@ -531,14 +537,14 @@ class Ibmveth(Papr):
 
     @staticmethod
     def trunk_out(inside):
-        """Sends a file to the host, which gets the same."""
+        """Sends a file to the host, and compares."""
         got = urllib.request.urlopen("http://10.0.7.3:5301/out", timeout=PATIENCE).read()
         said = inside.run("sha256sum </tmp/out").split()[0]
         expect(hashlib.sha256(got).hexdigest() == said and len(got) == TRUNK_BYTES, f"{len(got)} bytes, not what the guest has")
 
     @staticmethod
     def trunk_in(inside):
-        """Has a file from the host, and it is the same."""
+        """Gets a file from the host, and compares."""
         data = random.Random(1).randbytes(TRUNK_BYTES)
         with socket.create_server(("10.0.7.2", 5302)) as listening, concurrent.futures.ThreadPoolExecutor() as pool:
             pool.submit(given, listening, data)
@@ -547,7 +553,7 @@ class Ibmveth(Papr):
 
     @staticmethod
     def trunk_holds(out, large, lists, trunk, inside, trunk_moved, inside_moved, lan, nic):
-        """What one way added to the counters of both guests and both servers, where the sending driver named so many lists."""
+        """Judges what one way added to all counters, and to the log's dropped `lists`."""
         sender, receiver, sent = (inside, trunk, inside_moved) if out else (trunk, inside, trunk_moved)
         calls, dropped = sent["tx_packets"], sent["tx_dropped"]
         frames = nic["wire_frames"] if out else nic["arrived_frames"]

@@ -31,7 +31,7 @@ def expect(holds, what):
 
 
 def timing(why):
-    """Marks a check whose result can depend on how fast the machine is, and says why. No other is tried a second time."""
+    """Marks a check that can see how fast the machine is, and says why. No other is tried twice."""
     def mark(check):
         check.timing = why
         return check
@@ -40,7 +40,7 @@ def timing(why):
 
 
 def until(holds, seconds=PATIENCE):
-    """Waits until it holds. Returns whether it does: how long that takes is the machine's."""
+    """Waits until it holds. Returns whether it does."""
     end = time.monotonic() + seconds
     while not (done := holds()) and time.monotonic() < end:
         time.sleep(0.02)
@@ -114,7 +114,10 @@ def answer_tagged(vlan, count):
 
 
 def tcp_checksums(capture, source, directory):
-    """How many segments with payload from there are in a capture, as far as it has come (20 MB at the most): all their checksums are right."""
+    """Returns how many TCP segments from `source` a capture has; all their checksums are right.
+
+    Of a capture that is still written, it is what is there, up to 20 MB.
+    """
     # tshark says that the part is cut short, and has read what is there.
     part = directory / "part.pcapng"
     with open(capture, "rb") as f:
@@ -215,7 +218,7 @@ class Rig:
         return [l for l in found if not any(k in l for k in (*self.KNOWN, *STARVED))]
 
     def quiet(self, *expected, guest=None):
-        """The kernel has warned of nothing since the last look, but of what is `expected`, by its text."""
+        """Fails on kernel warnings since the last look, but for those `expected`, by their text."""
         found = [l for l in self.warnings(guest) if not any(e in l for e in expected)]
         expect(not found, "the kernel warns: " + "; ".join(found))
 
@@ -241,7 +244,7 @@ class Rig:
         return of(self.guest.run(f"cat {snmp}")), of(pathlib.Path(snmp).read_text())
 
     def at_rest(self):
-        """The server's counts when no frame is on its way any more: the same on two looks."""
+        """Returns the server's counts once no frame is on its way: the same on two looks."""
         seen = [{}]
         frames = lambda counts: [v for k, v in counts.items() if k.endswith(("_frames", "_packets", "tx_taken", "tx_sent"))]
 

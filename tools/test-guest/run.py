@@ -65,7 +65,7 @@ def kind(device):
 
 
 def failure(check, *on):
-    """Why it does not hold, or None if it does; printed. What it made goes."""
+    """Runs a check and removes what it made. Returns why it does not hold, or None; printed."""
     since = time.monotonic()
     try:
         check(*on)
@@ -82,12 +82,12 @@ def failure(check, *on):
 
 
 def alone(checks, *on):
-    """Why those of `checks` that do not hold do not, each with guests of its own."""
+    """Returns why checks do not hold, by check. Each has guests of its own."""
     return {c: why for c in checks if (why := failure(c, *on))}
 
 
 def in_a_guest(device, cpus, checks, binary, cache, work, initrd):
-    """The same of `checks`, one after another in one guest. When it ends, those that come after are not run."""
+    """The same, of checks in one guest. When it ends, those that come after are not run."""
     began = time.monotonic()
     print(f"{device}, a guest of {cpus} CPU{'s' if cpus > 1 else ''}", flush=True)
     made = kind(device)
@@ -113,11 +113,12 @@ def in_a_guest(device, cpus, checks, binary, cache, work, initrd):
 
 
 def judged(name, run, checks):
-    """Runs them, and once more those that may be: names what does not hold.
+    """Runs checks, some of them once more. Returns the names of those that do not hold.
 
-    A machine that others use may leave a guest without a CPU for seconds, and kernel and TCP act on that as they should. A check that
-    can see this says so (`timing`), and is tried once more in a fresh guest; both results are printed. Every other fails
-    at once, and so does all in the long run, where faults are hunted that show now and then.
+    A machine that others use may leave a guest without a CPU for seconds, and kernel and TCP act on
+    that as they should. A check that can see this says so (`timing`), and is tried once more in a
+    fresh guest; both results are printed. Every other fails at once, and so does all in the long
+    run, where faults are hunted that show now and then.
     """
     failures = run(checks)
     tried = [c for c, why in failures.items() if why != NOT_RUN]
