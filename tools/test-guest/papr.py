@@ -166,9 +166,15 @@ class Ibmvnic(Papr):
     # Warnings of the driver that are due. After a change of queues, MTU or rings it asks for the
     # buffers of the session that it has ended to be unmapped, which the server has done by itself.
     UNMAPPED = ("Error 4 in REQUEST_UNMAP_RSP",)
-    # A send between the end of a session and the transport event that says so.
+    # A send between the end of a session and the transport event that says so: there is no session
+    # (H_CLOSED), or one that the handle is not of (H_PARAMETER).
     CLOSED = tuple(
-        f"send_subcrq_{path} failed: Backing queue closed. Adapter is down or failover pending. (rc=2)" for path in ("direct", "indirect")
+        f"send_subcrq_{path} failed: {why}"
+        for path in ("direct", "indirect")
+        for why in (
+            "Backing queue closed. Adapter is down or failover pending. (rc=2)",
+            "Send request is malformed or adapter failover pending. (rc=-4)",
+        )
     )
     # A fatal error of the adapter; and that the link of a session that this has ended cannot be set
     # down (INVALIDSTATE).
