@@ -113,15 +113,30 @@ def answer_tagged(vlan, count):
     return ours
 
 
-def tcp_checksums(capture, source, directory):
+def copy_blocks(capture, part, since):
+    """Copies a capture, which may still be written: its head, and the frames from `since` on."""
+    at, left = 0, 20 << 20
+    while head := capture.read(8):
+        kind, length = struct.unpack("<II", head)
+        if kind != 6 or at >= since:
+            block = head + capture.read(length - 8)
+            part.write(block)
+            left -= len(block)
+            if left < 0 or len(block) < length:
+                break
+        at += length
+        capture.seek(at)
+
+
+def tcp_checksums(capture, source, directory, since=0):
     """Returns how many TCP segments from `source` a capture has; all their checksums are right.
 
-    Of a capture that is still written, it is what is there, up to 20 MB.
+    Of a capture that is still written, it is what is there from byte `since` on, up to 20 MB.
     """
     # tshark says that the part is cut short, and has read what is there.
     part = directory / "part.pcapng"
-    with open(capture, "rb") as f:
-        part.write_bytes(f.read(20 << 20))
+    with open(capture, "rb") as f, open(part, "wb") as of:
+        copy_blocks(f, of, since)
     line = ["tshark", "-r", part, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
     line += ["-Y", f"ip.src == {source} && tcp.len > 0", "-T", "fields", "-e", "tcp.checksum.status", "-e", "ip.checksum.status"]
     status = subprocess.run(line, capture_output=True, text=True).stdout.splitlines()
