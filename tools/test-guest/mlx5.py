@@ -1,23 +1,33 @@
 """Linux's mlx5_core on the served mlx5: its checks, the bytes of a packet, and how it compares with QEMU's own devices."""
 
+import json
 import re
 import subprocess
 import time
 
 from guest import Guest, Server
-from rig import GUEST, HOST, LONG, MAC, TAP_MAC, Rig, expect, host, numbers, send, frame, tap, OTHER
+from rig import GUEST, HOST, LONG, MAC, OTHER, TAP_MAC, Rig, expect, frame, host, numbers, send, tap, until
+
+# What an interrupt adds to the bytes toward the device: five CQs and the EQ are armed at the end of
+# a poll, each a write that is a TLP of 32 bytes, and the device's EQE and message have an Ack and
+# an UpdateFC of 8 bytes each. How many packets one is for is the machine's.
+INTERRUPT = 6 * 32 + 2 * 16
+# The bytes of a packet without that, in bursts of 32: the driver's and the model's, on any machine.
+# Published are 174.3 and 128.0, with the interrupts of a machine that nobody describes: "on" is 1.1
+# % below, and 0.6 to 0.8 % with the 50 to 80 interrupts that 30,000 packets have here.
+STEADY = {"off": 173.6, "on": 126.6}
 
 NEEDED = ("pci-hyperv-intf", "mlxfw", "psample", "tls")
 PKTGEN = "/proc/net/pktgen"
 
 
-def pktgen(guest, interface, to, mac, count, burst=32, seconds=60):
+def pktgen(guest, interface, to, mac, count, burst=32):
     """The kernel's own generator: 64-byte frames; packets a second, and how many were sent."""
     settings = (f"count {count}", f"burst {burst}", "pkt_size 60", "delay 0", f"dst {to}", f"dst_mac {mac}")
     guest.run(f"echo rem_device_all >{PKTGEN}/kpktgend_0 && echo add_device {interface} >{PKTGEN}/kpktgend_0")
     for s in settings:
         guest.run(f"echo {s} >{PKTGEN}/{interface}")
-    out = guest.run(f"echo start >{PKTGEN}/pgctrl; tail -3 {PKTGEN}/{interface}", seconds)
+    out = guest.run(f"echo start >{PKTGEN}/pgctrl; tail -3 {PKTGEN}/{interface}")
     # `Result: OK: 166998(c163849+d3148) usec, 50016 (60byte,0frags)`, then `299500pps 143Mb/sec ...`
     found = re.search(r"OK: .* usec, (\d+) .*?(\d+)pps", out, re.S)
     expect(found, f"pktgen on {interface} says: {out}")
@@ -62,14 +72,16 @@ class Mlx5(Rig):
     def counters(self):
         """`ethtool -S` is what the device counted, and what was on the wire."""
         def both():
-            # Counters of the device are read every second.
-            return (time.sleep(1.5), numbers(self.guest), self.server.counts())[1:]
+            self.at_rest()
+            # Counters of the device are read every second, by the guest's clock.
+            self.guest.run("sleep 1.5")
+            return numbers(self.guest), self.server.counts()
 
         s0, c0 = both()
         self.guest.run(f"ping -q -c 20 -i 0.02 -s 700 {HOST}")
         self.iperf(2)
         self.iperf(2, "-R", "-u", "-b", "30M", "-l", "200")
-        send([frame(OTHER) for _ in range(7)])
+        send(self.server, [frame(OTHER) for _ in range(7)])
         s1, c1 = both()
         s, c = (lambda n: s1[n] - s0[n]), (lambda n: c1[n] - c0[n])
         pairs = [
@@ -91,8 +103,8 @@ class Mlx5(Rig):
         """`ethtool -t offline`."""
         out = self.guest.run("ethtool -t eth0 offline; true")
         expect("result is PASS" in out, out)
-        self.carrier("1", 20)
-        self.warnings()
+        self.carrier("1")
+        self.quiet()
 
     def changes(self):
         """Rings, channels, moderation and offloads change, and traffic goes on."""
@@ -107,7 +119,7 @@ class Mlx5(Rig):
             "--set-priv-flags eth0 skb_tx_mpwqe on",
         ):
             self.guest.run(f"ethtool {change}")
-            self.carrier("1", 20)
+            self.carrier("1")
             self.ping_once()
         cpus = int(self.guest.run("nproc"))
         for n in (1, cpus) if cpus > 1 else ():
@@ -129,11 +141,11 @@ class Mlx5(Rig):
         expect(packets >= sent and packets - sent < 10, "every packet of the generator came in a session")
         expect(sent / 32 <= blocks <= 2.1 * sent / 32, "a session or two for a burst")
         self.guest.run("ethtool --set-priv-flags eth0 skb_tx_mpwqe off")
-        self.carrier("1", 20)
+        self.carrier("1")
         sent, blocks, packets = blocks_and_packets()
         expect(sent >= 20000 and (blocks, packets) == (0, 0), f"{blocks} sessions with the flag off")
         self.guest.run("ethtool --set-priv-flags eth0 skb_tx_mpwqe on")
-        self.carrier("1", 20)
+        self.carrier("1")
         self.quiet()
 
     def unbind(self):
@@ -207,8 +219,8 @@ def inbound_bytes(binary, cache, work, initrd):
         for m in (*NEEDED, "mlx5_core", "pktgen"):
             guest.run(f"insmod /m/{m}.ko")
         guest.run("ip link set eth0 up; sleep 2")
-        found = {}
-        for mpwqe, flag, published in ((False, "off", 174.3), (True, "on", 128.0)):
+        whole, steady = {}, {}
+        for flag, published, wqes in (("off", 174.3, 64), ("on", 128.0, 64 * 64 / (6 * 32))):
             guest.run(f"ethtool --set-priv-flags eth0 skb_tx_mpwqe {flag}; sleep 1")
             before = server.counts()
             _, sent = pktgen(guest, "eth0", HOST, TAP_MAC, 100_000 if LONG else 30_000)
@@ -216,17 +228,25 @@ def inbound_bytes(binary, cache, work, initrd):
             d = lambda n: after[n] - before[n]
             n = d("wire_frames")
             expect(n >= sent and n < sent + 50, f"{sent} packets, {n} frames on the wire")
-            found[mpwqe] = (d("pcie_down_tlp_bytes") + d("pcie_down_dllp_bytes")) / n
+            whole[flag] = (d("pcie_down_tlp_bytes") + d("pcie_down_dllp_bytes")) / n
+            steady[flag] = whole[flag] - INTERRUPT * d("messages") / n
+            off = lambda of: f"{of:.1f} B ({of / published - 1:+.2%})"
             print(
-                f"      skb_tx_mpwqe {flag}: {found[mpwqe]:.1f} B a packet toward the device (published {published}): "
-                f"{d('pcie_down_tlp_bytes') / n:.1f} TLPs, {d('pcie_down_dllp_bytes') / n:.1f} DLLPs; "
-                f"{d('device_fetched_bytes') / n:.1f} B of WQEs fetched in {d('device_fetches') / n:.3f} reads; "
-                f"{d('mmio_writes') / n:.3f} doorbells and arms"
+                f"      skb_tx_mpwqe {flag}, a packet toward the device: {off(whole[flag])}, published {published}; "
+                f"without its {d('messages')} interrupts {off(steady[flag])}\n"
+                f"        {d('pcie_down_tlp_bytes') / n:.1f} B of TLPs, {d('pcie_down_dllp_bytes') / n:.1f} B of DLLPs; "
+                f"{d('device_fetched_bytes') / n:.2f} B of WQEs fetched in {d('device_fetches') / n:.3f} reads; "
+                f"{d('device_doorbells') / n:.4f} doorbells, {d('mmio_writes') / n:.4f} writes in all"
             )
-        saved = found[False] - found[True]
+            fetched = d("device_fetched_bytes") / n
+            expect(abs(fetched / wqes - 1) < 0.002, f"skb_tx_mpwqe {flag}: {fetched} B of WQEs a packet, not {wqes}")
+            at = steady[flag] / STEADY[flag] - 1
+            expect(abs(at) <= 0.01, f"skb_tx_mpwqe {flag}: {steady[flag]:.2f} B without interrupts is {at:+.2%} of {STEADY[flag]}")
+        at = steady["off"] / 174.3 - 1
+        expect(abs(at) <= 0.01, f"skb_tx_mpwqe off: {steady['off']:.2f} B is {at:+.2%} of what was published")
+        saved = steady["off"] - steady["on"]
         print(f"      saved: {saved:.1f} B a packet (published 46.2); fetch: up to 1024 B a read, no WQE read twice; "
               "DLLPs: an Ack and an UpdateFC for each request; completions of up to 256 B, Gen2 framing; bursts of 32, one queue")
-        expect(saved > 0, "multi-packet WQEs save bytes")
     finally:
         guest.kill()
         server.kill()
@@ -242,17 +262,24 @@ def recovery(binary, cache, work, initrd):
         for flag in ("on", "off") if LONG else ("on",):
             guest.run(f"ethtool --set-priv-flags eth0 skb_tx_mpwqe {flag}; sleep 1; dmesg -c >/dev/null")
             s0, c0 = numbers(guest), server.counts()
-            # A WQE each. Not faster: an error within half a second of the last recovery is left alone by devlink, and
-            # the queue stands until the watchdog comes after 15 s.
-            guest.run(f"ping -q -c {2000 if LONG else 500} -i 0.01 -W 1 {HOST}")
-            # Recovery is work that waits for its turn.
-            time.sleep(2)
-            s1, c1 = numbers(guest), server.counts()
-            failed, discarded = (c1[n] - c0[n] for n in ("device_errors", "device_discarded"))
-            s = lambda n: s1[n] - s0[n]
-            print(f"      skb_tx_mpwqe {flag}: {failed} WQEs failed, {s('tx_recover')} recoveries, {s('tx_cqe_err')} error "
+            now = lambda name: numbers(guest)[name] - s0[name]
+            failed = lambda: server.counts()["device_errors"] - c0["device_errors"]
+            for n in range(1, 17 if LONG else 5):
+                # A WQE each, until one fails. What is sent after it is lost, until the queue has
+                # been recovered.
+                for _ in range(8):
+                    if failed() >= n:
+                        break
+                    guest.run(f"ping -q -c 40 -i 0.002 -W 1 {HOST}", check=False)
+                expect(failed() == n, f"{failed()} WQEs failed, not {n}")
+                expect(until(lambda: now("tx_recover") == n), f"{now('tx_recover')} recoveries of {n}")
+                # An error within half a second of the last recovery is left alone by devlink, and
+                # the queue stands until the watchdog comes after 15 s.
+                guest.run("sleep 1")
+            discarded = server.counts()["device_discarded"] - c0["device_discarded"]
+            print(f"      skb_tx_mpwqe {flag}: {failed()} WQEs failed, {now('tx_recover')} recoveries, {now('tx_cqe_err')} error "
                   f"CQEs, {discarded} packets lost")
-            expect(failed >= 3 and s("tx_recover") == failed <= s("tx_cqe_err"), "each is recovered from")
+            expect(now("tx_recover") == failed() <= now("tx_cqe_err"), "each is recovered from")
             guest.run(f"for i in 1 2 3 4 5; do ping -q -c 1 -W 1 {HOST} && break; done")
             said = guest.run("dmesg -r")
             expect("Error cqe on cqn" in said, "the driver says what it was told")
@@ -264,8 +291,21 @@ def recovery(binary, cache, work, initrd):
         server.kill()
 
 
+def tcp(guest, net, seconds, flag):
+    """Mbit/s at the receiver, guest to host or with -R the other way."""
+    listening = subprocess.Popen(["iperf3", "-s", "-1", "-B", f"{net}.2"], stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(0.3)
+        out = guest.run(f"iperf3 -c {net}.2 -t {seconds} -f m {flag}")
+    finally:
+        listening.kill()
+        listening.wait()
+    line = [l for l in out.splitlines() if "receiver" in l][-1].split()
+    return float(line[line.index("Mbits/sec") - 1])
+
+
 def side_by_side(binary, cache, work, initrd):
-    """mlx5 over Doorbell beside QEMU's own e1000e and virtio-net: same guest, same TCG, in turns."""
+    """Every frame of mlx5, e1000e and virtio-net in one guest arrives; rates are printed."""
     extra, cards = [], {"mlx5": (MAC, "tap0", "10.0.0"), "e1000e": ("52:54:00:db:01:01", "e1000e", "10.0.1")}
     cards["virtio"] = ("52:54:00:db:02:01", "virtio", "10.0.2")
     for name, model in (("e1000e", "e1000e"), ("virtio", "virtio-net-pci,disable-legacy=on")):
@@ -283,27 +323,24 @@ def side_by_side(binary, cache, work, initrd):
         time.sleep(3)
         best = {name: [0, 0, 0] for name in cards}
         seconds = 10 if LONG else 3
-        for _ in range(5 if LONG else 2):
+        for _ in range(5 if LONG else 1):
             for name, (_, end, net) in cards.items():
                 mac = host(f"ip -o link show {end}").split("link/ether ")[1].split()[0]
                 for way, flag in enumerate(("", "-R")):
-                    listening = subprocess.Popen(["iperf3", "-s", "-1", "-B", f"{net}.2"], stdout=subprocess.DEVNULL)
-                    try:
-                        time.sleep(0.3)
-                        out = guest.run(f"iperf3 -c {net}.2 -t {seconds} -f m {flag}", seconds + 30)
-                    finally:
-                        listening.kill()
-                        listening.wait()
-                    line = [l for l in out.splitlines() if "receiver" in l][-1].split()
-                    best[name][way] = max(best[name][way], float(line[line.index("Mbits/sec") - 1]))
-                rate, _ = pktgen(guest, interfaces[name], f"{net}.2", mac, 100_000 if LONG else 50_000)
+                    best[name][way] = max(best[name][way], tcp(guest, net, seconds, flag))
+                count = 100_000 if LONG else 50_000
+                came = lambda end=end: json.loads(host(f"ip -j -s link show {end}"))[0]["stats64"]["rx"]["packets"]
+                before = came()
+                rate, sent = pktgen(guest, interfaces[name], f"{net}.2", mac, count)
+                # On the host's end is what was sent, to the last frame: TCP's last words may come
+                # in between.
+                expect(until(lambda: came() - before >= sent) and came() - before < sent + 10, f"{name}: {came() - before} of {sent} came")
                 best[name][2] = max(best[name][2], rate)
+        # For information: rates are the machine's.
         what = ("TCP out, Mbit/s", "TCP in, Mbit/s", "pktgen 64 B, packets/s")
         for n, title in enumerate(what):
             ours, e1000e, virtio = (best[k][n] for k in ("mlx5", "e1000e", "virtio"))
-            print(f"      {title:24}mlx5 {ours:9.0f}   e1000e {e1000e:9.0f} (x{ours / e1000e:.2f})   virtio-net {virtio:9.0f} (x{ours / virtio:.2f})")
-        # A goal and not a check: two cores are shared by whatever else runs.
-        expect(all(best["mlx5"]), "each of them ran")
+            print(f"      {title:24}mlx5 {ours:9.0f}   e1000e {e1000e:9.0f}   virtio-net {virtio:9.0f}")
     finally:
         guest.kill()
         server.kill()
