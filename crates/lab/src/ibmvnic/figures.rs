@@ -11,7 +11,7 @@
 
 use super::settings::{load, setup};
 use super::{Outcome, run};
-use crate::figures::{Constant, Constants, Headline, KnownMiss, MeasureError, Row, Runs, System, published};
+use crate::figures::{Choice, Constant, Constants, Headline, KnownMiss, MeasureError, Row, Runs, System, published};
 use crate::input::InputError;
 use crate::key::Values;
 use crate::profile::Profile;
@@ -30,7 +30,11 @@ pub struct Figures {
 
 /// The largest pool that there is. With less than half of it out, a poll fills it up with 2049 buffers in 129 arrays, and
 /// that is the published quotient; 2048 would give 15.77.
-const POOL: &str = "driver.rx_entries=4096";
+const POOL: &str = "driver.rx_entries";
+/// When buffers are given.
+const RULE: &str = "driver.replenish";
+/// Packets that go out together where they do.
+const BURST: &str = "traffic.burst";
 
 /// Sixteen buffers a call, where a pool of 4096 has 15.88.
 const LONG_RUN: &str = "driver.replenish=whole_arrays";
@@ -102,6 +106,8 @@ impl Figures {
     }
 
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
+        // The long run's rule of giving buffers is its own.
+        let c = &c.without(&[POOL, RULE]);
         let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).collect();
         let values = self.profile.with(c);
         self.runs.get(name, c, &reads, |_| measure(values, sets)).copied()
@@ -112,15 +118,16 @@ impl Figures {
     fn counted(&mut self, c: &Constants, direct: &str) -> Result<Seen, MeasureError> {
         let sets = [LONG_RUN, direct];
         let profile = &self.profile;
+        let c = &c.without(&[POOL, RULE]);
         self.runs.get(&format!("counts {direct}"), c, &["host.together"], |c| measure(profile.with(c), &sets)).copied()
     }
 
     /// The frames received for each array of buffers.
     fn replenish(&mut self, c: &Constants) -> Result<f64, MeasureError> {
-        let sets: Vec<&str> = ONE_QUEUE.into_iter().chain([POOL]).collect();
         // What is given when is counted, and no price has a part in it.
         let profile = &self.profile;
-        Ok(self.runs.get("replenish", c, &[], |none| measure(profile.with(none), &sets))?.replenish)
+        let c = &c.without(&[BURST]);
+        Ok(self.runs.get("replenish", c, &[], |none| measure(profile.with(none), &ONE_QUEUE))?.replenish)
     }
 
     /// What direct sends give where frames are small, in percent.
@@ -162,8 +169,24 @@ impl System for Figures {
         all
     }
 
+    fn choices(&self) -> Vec<Choice> {
+        let together = "four packets of four descriptors fill an array; not published";
+        let rule = "linux since 6.12, \"Only replenish rx pool when resources are getting low\"";
+        let pool = "the largest that there is; not published";
+        let buffers = ["ibmvnic.receives_per_replenish_1"];
+        vec![
+            Choice::new(BURST, "4", &["2", "3", "4", "6", "8"], together, &["ibmvnic.call_share_1"]),
+            Choice::new(RULE, "below_half", &["below_half", "each_poll", "whole_arrays"], rule, &buffers),
+            Choice::new(POOL, "4096", &["512", "1024", "2048", "4096"], pool, &buffers).unit("buffers"),
+        ]
+    }
+
     fn rows(&self) -> Vec<Row> {
-        published::ibmvnic().unwrap_or_default()
+        let mut rows = published::ibmvnic().unwrap_or_default();
+        if let Some(row) = published::find(&mut rows, "ibmvnic.receives_per_replenish_1") {
+            row.inputs = Some(vec![RULE.into(), POOL.into()]);
+        }
+        rows
     }
 
     fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
