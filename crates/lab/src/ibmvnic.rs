@@ -53,7 +53,7 @@ const fn call(number: u64, name: &'static str, key: &'static str) -> Call {
 
 /// The call that takes an array, with the argument that says of how many descriptors.
 const INDIRECT: Call = Call {
-    each: Some((3, MAX_INDIRECT as u64, "hcall.indirect_descriptor")),
+    each: Some((3, MAX_INDIRECT, "hcall.indirect_descriptor")),
     ..call(hcall::SEND_SUB_CRQ_INDIRECT, "hcall_send_sub_crq_indirect", "hcall.send_sub_crq_indirect")
 };
 
