@@ -222,7 +222,11 @@ impl System for Figures {
         })
     }
 
-    fn known_misses(&self, _: bool) -> Vec<KnownMiss> {
+    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
+        // Fitted on the first case, which batches more, the share of the third comes out.
+        if swapped {
+            return Vec::new();
+        }
         vec![KnownMiss::new(
             "ibmvnic.indirect_share_3",
             "the share of responses that find their queue's lock taken is the same in all cases here. In the source it grows \
