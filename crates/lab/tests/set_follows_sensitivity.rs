@@ -43,7 +43,9 @@ impl System for Part {
         self.whole.measure(constants, figure)
     }
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
-        self.whole.known_misses(swapped)
+        let mut all = self.whole.known_misses(swapped);
+        all.retain(|miss| ROWS.contains(&miss.figure.as_str()));
+        all
     }
 }
 

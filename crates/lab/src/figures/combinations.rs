@@ -5,8 +5,9 @@
 //! rests on a fit that fails does not hold.
 //!
 //! Every combination is tried. What keeps that short is that a combination is given up at its first row that does not
-//! hold. Rows that declare no fitted constant among their inputs come first, before anything is fitted; among equals, the
-//! row that gave up a combination before. The order decides how long it takes and not what is counted.
+//! hold. Rows that declare no fitted constant among their inputs come first, before anything is fitted; then rows that
+//! depend on their inputs alone ([`Row::alone`](super::Row::alone)), with the fits on such rows; among equals, the row that
+//! gave up a combination before. The order decides how long it takes and not what is counted.
 
 use super::bench::{Bench, Doing};
 use super::reproduce::judge;
@@ -23,9 +24,17 @@ pub struct Combinations {
 
 /// Rows that are looked at together.
 struct Stage {
-    /// After the fits were solved.
-    fitted: bool,
+    fits: Fits,
     rows: Vec<usize>,
+}
+
+/// The fits that are solved before.
+#[derive(Clone, Copy, PartialEq)]
+enum Fits {
+    None,
+    /// Those on rows that depend on their inputs alone.
+    Alone,
+    All,
 }
 
 /// Tries every combination of the choices that are not set by hand. `None` if there is no choice, or if nothing holds.
@@ -52,13 +61,18 @@ pub(super) fn count(bench: &mut Bench<'_>, base: &Constants, rows: &[Outcome]) -
     Some(Combinations { hold, of })
 }
 
-/// The rows that hold: those that rest on no fit, then the others. An input is what moves a row when it moves a little;
-/// a fit may move its constant far, so the others wait for all fits.
+/// The rows that hold: those that rest on no fit, those that depend on their inputs alone, then the others. An input is
+/// what moves a row when it moves a little; a fit may move its constant far, so the others wait for all fits.
 fn stages(sheet: &Sheet, rows: &[Outcome]) -> Vec<Stage> {
     let held = (0..rows.len()).filter(|at| rows[*at].holds == Some(true));
-    let (fitted, free): (Vec<usize>, Vec<usize>) = held.partition(|at| sheet.rests_on_a_fit(&sheet.rows[*at]));
-    let stages = [Stage { fitted: false, rows: free }, Stage { fitted: true, rows: fitted }];
-    stages.into_iter().filter(|stage| !stage.rows.is_empty()).collect()
+    let needs = |at: &usize| match &sheet.rows[*at] {
+        row if !sheet.rests_on_a_fit(row) => Fits::None,
+        row if row.alone => Fits::Alone,
+        _ => Fits::All,
+    };
+    let held: Vec<usize> = held.collect();
+    let stage = |fits| Stage { fits, rows: held.iter().copied().filter(|at| needs(at) == fits).collect() };
+    [Fits::None, Fits::Alone, Fits::All].map(stage).into_iter().filter(|stage| !stage.rows.is_empty()).collect()
 }
 
 impl Stage {
@@ -66,7 +80,11 @@ impl Stage {
     /// next combination too.
     fn holds(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) -> bool {
         let sheet = bench.sheet;
-        let fits = if self.fitted { fit::solve(bench, constants) } else { Vec::new() };
+        let fits = match self.fits {
+            Fits::None => Vec::new(),
+            Fits::Alone => fit::solve_those(bench, constants, |row| row.alone),
+            Fits::All => fit::solve(bench, constants),
+        };
         let failed = self.rows.iter().position(|row| {
             let measured = bench.measure(constants, *row);
             judge(sheet, *row, measured, sheet.declared_inputs(&sheet.rows[*row]), &fits).holds != Some(true)

@@ -13,7 +13,7 @@
 
 use super::bench::{Bench, Doing};
 use super::solve::{Found, Precision, linear, root};
-use super::{Constants, MeasureError, Source};
+use super::{Constants, MeasureError, Row, Source};
 use std::fmt;
 
 /// A fit is done at this residual, relative to the published value, unless the system says less
@@ -113,7 +113,14 @@ fn short(x: f64) -> f64 {
 
 /// Solves all fits of the bench's sheet. `constants` are left at the values found.
 pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
-    let mut fits: Vec<Search> = bench.sheet.fits().into_iter().filter_map(|fit| Search::new(fit, constants)).collect();
+    solve_those(bench, constants, |_| true)
+}
+
+/// Solves the fits on the rows that `wanted` takes. The others' constants stay where they are.
+pub(super) fn solve_those(bench: &mut Bench<'_>, constants: &mut Constants, wanted: impl Fn(&Row) -> bool) -> Vec<Fit> {
+    let rows = &bench.sheet.rows;
+    let those = bench.sheet.fits().into_iter().filter(|(_, row)| wanted(&rows[*row]));
+    let mut fits: Vec<Search> = those.filter_map(|fit| Search::new(fit, constants)).collect();
     let mut sweeps = 0;
     while sweeps < SWEEPS && !fits.is_empty() {
         sweeps += 1;

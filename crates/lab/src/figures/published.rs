@@ -175,6 +175,7 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Row>, PublishedError> {
                 source: Citation { document: document.clone(), passage: row.passage },
                 note: row.note,
                 inputs: None,
+                alone: false,
                 derived: row.derived.map(|d| Derived { rule: d.rule, from: d.from }),
                 swap: row.swap,
             })

@@ -171,6 +171,8 @@ pub struct Row {
     /// Keys of the constants that it depends on directly; `None` while nobody has said. A sensitivity run finds them, and
     /// [`super::Sensitivity::disagreements`] holds the two against each other.
     pub inputs: Option<Vec<String>>,
+    /// Depends on its inputs and on nothing else however far they move: its run is given no other constant.
+    pub alone: bool,
     /// Set for a row that is computed from other rows instead of being measured.
     pub derived: Option<Derived>,
     /// The row of the same experiment in the other state (off and on). `--swap` exchanges their roles.
@@ -189,6 +191,7 @@ impl Row {
             source: Citation::default(),
             note: String::new(),
             inputs: None,
+            alone: false,
             derived: None,
             swap: None,
         }
@@ -216,6 +219,11 @@ impl Row {
     pub fn depends_on(mut self, keys: &[&str]) -> Row {
         self.inputs = Some(keys.iter().map(|k| (*k).to_owned()).collect());
         self
+    }
+
+    /// Depends on these constants and on nothing else, however far they move.
+    pub fn depends_alone_on(self, keys: &[&str]) -> Row {
+        Row { alone: true, ..self.depends_on(keys) }
     }
 
     /// Computed from two other rows.

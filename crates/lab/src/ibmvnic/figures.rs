@@ -30,7 +30,7 @@ pub struct Figures {
 
 /// The largest pool that there is. With less than half of it out, a poll fills it up with 2049 buffers in 129 arrays, and
 /// that is the published quotient; 2048 would give 15.77.
-const POOL: &str = "driver.rx_entries";
+const POOL: &str = "pool.entries";
 /// When buffers are given.
 const RULE: &str = "driver.replenish";
 /// Packets that go out together where they do.
@@ -126,8 +126,10 @@ impl Figures {
     fn replenish(&mut self, c: &Constants) -> Result<f64, MeasureError> {
         // What is given when is counted, and no price has a part in it.
         let profile = &self.profile;
+        let pool = format!("driver.rx_entries={}", c.choice(POOL)?);
+        let sets = [&ONE_QUEUE[..], &[&pool]].concat();
         let c = &c.without(&[BURST]);
-        Ok(self.runs.get("replenish", c, &[], |none| measure(profile.with(none), &ONE_QUEUE))?.replenish)
+        Ok(self.runs.get("replenish", c, &[], |none| measure(profile.with(none), &sets))?.replenish)
     }
 
     /// What direct sends give where frames are small, in percent.
@@ -185,6 +187,12 @@ impl System for Figures {
         let mut rows = published::ibmvnic().unwrap_or_default();
         if let Some(row) = published::find(&mut rows, "ibmvnic.receives_per_replenish_1") {
             row.inputs = Some(vec![RULE.into(), POOL.into()]);
+        }
+        for row in ["ibmvnic.call_share_1", "ibmvnic.indirect_share_2"] {
+            if let Some(row) = published::find(&mut rows, row) {
+                row.inputs = Some(vec!["host.together".into(), BURST.into()]);
+                row.alone = true;
+            }
         }
         rows
     }

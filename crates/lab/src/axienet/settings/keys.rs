@@ -10,7 +10,7 @@ const STEPS: &[Needs] = &[Needs::word("traffic.pattern", &["steps"])];
 const BURSTS: &[Needs] = &[Needs::word("traffic.pattern", &["bursts"])];
 const ONE_SIZE: &[Needs] = &[Needs::word("traffic.pattern", &["even", "poisson", "bursts", "steps", "on_off"])];
 const FIXED: &[Needs] = &[Needs::word("driver.controller", &["fixed"])];
-const FIXED_OR_DIM: &[Needs] = &[Needs::word("driver.controller", &["fixed", "dim"])];
+const TIMED: &[Needs] = &[Needs::word("driver.controller", &["fixed", "dim", "classes"])];
 
 /// What a profile says of its CPU; [`crate::cpu::TCP`] has the rest.
 pub(in crate::axienet) static CPU: [Key; 21] = [
@@ -107,9 +107,9 @@ pub(in crate::axienet) static DRIVER: [Key; 10] = [
     Key::whole("driver.rx_frames", "packets", 1.0, 255.0, "fixed: received packets an interrupt")
         .default("1")
         .when(FIXED),
-    Key::whole("driver.rx_usecs", "us", 0.0, 1000.0, "fixed and dim: silence that ends the wait")
+    Key::whole("driver.rx_usecs", "us", 0.0, 1000.0, "fixed, dim and classes: silence that ends the wait")
         .default("16")
-        .when(FIXED_OR_DIM),
+        .when(TIMED),
     Key::whole("driver.tx_frames", "packets", 1.0, 255.0, "sent packets an interrupt").default("24"),
     Key::whole("driver.tx_usecs", "us", 0.0, 1000.0, "silence that ends that wait").default("50"),
     Key::whole("driver.rx_ring", "descriptors", 1.0, 4096.0, "RX ring").default("1024"),

@@ -41,9 +41,7 @@ pub(in crate::e1000) static BUS: [Key; 31] = [
     Key::choice("bus.kind", &["pci", "pcix", "pcie"], "what the card is plugged into"),
     Key::among("pci.clock", "MHz", CLOCKS, "PCI: 33 or 66; PCI-X: 66, 100 or 133").default("66").when(PARALLEL),
     Key::among("pci.width", "bits", &[32.0, 64.0], "data in a clock").default("64").when(PARALLEL),
-    Key::among("pci.line", "B", &[16.0, 32.0, 64.0, 128.0, 256.0], "cache line, as configured")
-        .default("128")
-        .when(PARALLEL),
+    Key::among("pci.line", "B", &[16.0, 32.0, 64.0, 128.0, 256.0], "cache line, as configured").default("128"),
     Key::among("pci.boundary", "B", POWERS, "the bridge ends a burst at multiples of this: how far it reads ahead")
         .default("512")
         .when(PARALLEL),

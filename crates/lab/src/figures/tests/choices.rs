@@ -78,6 +78,27 @@ fn a_combination_is_given_up_before_it_is_fitted() {
 }
 
 #[test]
+fn a_row_of_its_own_waits_for_no_other_fit() {
+    let asked_late = |alone: bool| {
+        let mut system = transfer();
+        system.constants.push(Constant::fitted("late", 1.0, "", "toy.late", (0.1, 10.0)));
+        system.add(Row::new("toy.late", 2.0, "us", Role::Fit).depends_on(&["late", "bus.wait"]), |c| {
+            Ok(c.get("late")? * if c.choice("bus.wait")? == "short" { 1.0 } else { 2.0 })
+        });
+        // Else it is seen before anything is fitted.
+        system.row("toy.wait").inputs = Some(vec!["share".into(), "bus.wait".into()]);
+        ["toy.base", "toy.total", "toy.wait"].map(|row| system.row(row).alone = alone);
+        let asked = system.asked.clone();
+        let report = run(system);
+        let late = asked.lock().unwrap().iter().filter(|(f, _)| f == "toy.late").count();
+        (combinations(&report), late)
+    };
+    let ((all, of_all), (first, of_first)) = (asked_late(false), asked_late(true));
+    assert_eq!((all, first), ((3, 6), (3, 6)));
+    assert!(of_first < of_all, "{of_first} of {of_all}");
+}
+
+#[test]
 fn choices_are_degrees_of_freedom() {
     let report = run(transfer());
     let freedom = Freedom { predicted: 2, derived: 0, looked_at: 2, fitted: 1, choices: 2 };
