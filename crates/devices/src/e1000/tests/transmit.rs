@@ -391,6 +391,28 @@ fn tctl_off_finishes_the_frame_and_keeps_the_rest() {
 }
 
 #[test]
+fn a_tail_before_link_and_enable_is_not_lost() {
+    // The order of Linux's e1000 after a reset: rings first, then the link, and TCTL.EN when it is up.
+    let mut b = Bench::up(Config::I82540EM);
+    b.write(reg::CTRL, CTRL_RST);
+    b.d.set_cable(b.now, false);
+    for (r, v) in [(reg::TDLEN, 64 * 16), (reg::TDBAL, TX_RING as u32), (reg::TDT, 0), (reg::TDH, 0)] {
+        b.write(r, v);
+    }
+    b.write(reg::TCTL, TCTL_PSP);
+    b.write(reg::CTRL, CTRL_SLU);
+    b.send(AT, &frame(60), RS);
+    b.kick();
+    b.settle();
+    b.d.set_cable(b.now, true);
+    b.settle();
+    assert_eq!((b.read(reg::TDH), b.read(reg::TDT), b.p.reads.len()), (0, 1, 0), "not enabled");
+    b.write(reg::TCTL, TCTL_EN | TCTL_PSP);
+    b.settle();
+    assert_eq!((b.sent(), b.read(reg::TDH)), (vec![frame(60)], 1));
+}
+
+#[test]
 fn moving_the_head_forgets_what_was_fetched() {
     let mut b = Bench::up(Config::I82540EM);
     b.write(reg::TCTL, 0);
