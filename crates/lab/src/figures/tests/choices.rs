@@ -87,7 +87,9 @@ fn a_row_of_its_own_waits_for_no_other_fit() {
         });
         // Else it is seen before anything is fitted.
         system.row("toy.wait").inputs = Some(vec!["share".into(), "bus.wait".into()]);
-        ["toy.base", "toy.total", "toy.wait"].map(|row| system.row(row).alone = alone);
+        for row in ["toy.base", "toy.total", "toy.wait"] {
+            system.row(row).alone = alone;
+        }
         let asked = system.asked.clone();
         let report = run(system);
         let late = asked.lock().unwrap().iter().filter(|(f, _)| f == "toy.late").count();
