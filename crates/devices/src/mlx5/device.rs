@@ -196,14 +196,14 @@ impl Mlx5 {
         let b = v.to_le_bytes();
         let request = u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
         let cqn = u32::from_be_bytes([b[4], b[5], b[6], b[7]]) & 0xff_ffff;
-        match self.cqs.get_mut(cqn) {
-            Some(cq) => {
-                let ci = request & 0xff_ffff;
-                cq.arm(at, ci);
-            }
-            None => self.counters.bad_doorbells += 1,
-        }
-        self.find_events();
+        let Some(cq) = self.cqs.get_mut(cqn) else {
+            self.counters.bad_doorbells += 1;
+            return;
+        };
+        let before = cq.event_due();
+        cq.arm(at, request & 0xff_ffff);
+        let now = cq.event_due();
+        self.event_moved(before, now);
     }
 
     pub(super) fn arm_eq<P: Port>(&mut self, p: &mut P, at: Time, v: u32, arm: bool) {
@@ -222,6 +222,15 @@ impl Mlx5 {
             // Events came in between: the interrupt is owed at once.
             eq.armed = None;
             p.message(at, eq.ctx.vector);
+        }
+    }
+
+    /// One CQ's next event is due at another time. All are looked at only if it was the first.
+    fn event_moved(&mut self, before: Time, now: Time) {
+        if now <= self.events_due {
+            self.events_due = now;
+        } else if before <= self.events_due {
+            self.find_events();
         }
     }
 
@@ -309,10 +318,12 @@ impl Mlx5 {
             );
             return;
         }
+        let before = cq.event_due();
         cq.pi = cq.pi.wrapping_add(1);
         cq.written(at);
+        let now = cq.event_due();
         self.counters.cqes += 1;
-        self.find_events();
+        self.event_moved(before, now);
     }
 
     /// Writes the event that is due next.
