@@ -185,7 +185,7 @@ fn tcp_packet(m: &mut Machine, kind: Kind) -> Option<Packet> {
 fn choices(profile: &Profile) -> Vec<Choice> {
     const ROWS: [&str; 3] = ["mlx5.pcie_inbound_gen2_off", "mlx5.pcie_inbound_gen2_on", "mlx5.saved_bytes_gen2"];
     let mut sizing = profile.choice("driver.sizing", &["padded", "fit"], &ROWS);
-    sizing.source = "linux v5.10 pads; the comparison in docs/mlx5.md decided for it".into();
+    sizing.source = "linux v5.10 pads; docs/mlx5.md compares".into();
     vec![
         profile.choice("pcie.dllp", &["none", "timer", "per_request", "flat"], &ROWS),
         profile.choice("pcie.completions", &["merged", "rcb128", "rcb64"], &ROWS),
