@@ -1,4 +1,4 @@
-//! When frames leave, at equal numbers of frames.
+//! Times at which frames leave, at equal numbers of frames.
 
 use doorbell_seam::Time;
 
@@ -39,15 +39,20 @@ impl Departures {
     pub(crate) fn mark(&mut self, at: Time) {
         self.marks.push((at, self.next));
         if self.marks.len() == MOST {
-            let mut odd = false;
-            self.marks.retain(|_| {
-                odd = !odd;
-                !odd
-            });
+            keep_every_other(&mut self.marks);
             self.stride *= 2;
         }
         self.next += self.stride;
     }
+}
+
+/// Keeps the second of all, the fourth, and so on: marks at twice the distance.
+pub fn keep_every_other<T>(marks: &mut Vec<T>) {
+    let mut odd = false;
+    marks.retain(|_| {
+        odd = !odd;
+        !odd
+    });
 }
 
 #[cfg(test)]

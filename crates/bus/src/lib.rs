@@ -36,6 +36,7 @@ pub mod timeline;
 pub mod trace;
 
 pub use axi::Axi;
+pub use departures::keep_every_other;
 pub use express::{Latencies, Pcie};
 pub use fixed::Fixed;
 pub use flat::{Flat, NoDevice};

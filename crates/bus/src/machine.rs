@@ -313,7 +313,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     }
 }
 
-/// Whether so many bytes at `offset` are inside the area.
+/// Returns true if so many bytes at `offset` are inside the area.
 #[inline(always)]
 fn holds(at: &Coherent, offset: u32, bytes: usize) -> bool {
     u64::from(offset) + bytes as u64 <= u64::from(at.len())

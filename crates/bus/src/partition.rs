@@ -35,9 +35,9 @@ pub trait Hypercalls<B> {
 pub struct Calls {
     /// Which.
     pub call: Hcall,
-    /// What it costs the caller, besides what the device does and [`Calls::each`].
+    /// The price to the caller, besides what the device does and [`Calls::each`].
     pub price: Span,
-    /// What each thing costs that the call is told to take.
+    /// The price of each thing that the call is told to take.
     pub each: Each,
     /// For how much longer it has the hypervisor to itself: the same time line for the
     /// calls of all partitions, on which the caller waits for its turn and its end.
@@ -48,7 +48,7 @@ pub struct Calls {
     pub spent: Span,
 }
 
-/// What a call costs its caller by the number of things that an argument says.
+/// The price of a call by the number of things that an argument says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Each {
     /// Which argument says how many, from 0.

@@ -64,7 +64,7 @@ pub struct Platform {
 pub struct Refused {
     /// Its first byte.
     pub at: Iova,
-    /// How many.
+    /// Its length in bytes.
     pub len: usize,
     /// Which way.
     pub dir: Direction,
@@ -94,7 +94,7 @@ pub struct Stray {
     pub store: bool,
     /// From the area's start.
     pub offset: u32,
-    /// How many bytes.
+    /// Its length.
     pub bytes: usize,
     /// Bytes of the area.
     pub area: u32,
@@ -110,7 +110,7 @@ impl fmt::Display for Stray {
 /// Accesses of the CPU outside coherent areas. Nothing was read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Strays {
-    /// How many.
+    /// Their number.
     pub times: u64,
     /// The first.
     pub first: Option<Stray>,

@@ -11,7 +11,7 @@ use crate::trace;
 use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
 use crate::watch::Watch;
 use crate::window::{Steady, Window};
-use doorbell_bus::{Bus, Ledger, Machine};
+use doorbell_bus::{Bus, Ledger, Machine, keep_every_other};
 use doorbell_drivers::Driver;
 use doorbell_seam::{Device, Exhausted, Host, Span, Time, WorkKind};
 use std::sync::Arc;
@@ -321,11 +321,7 @@ impl Looks {
             polls: m.done(WorkKind::Poll).times,
         });
         if self.all.len() == MOST_LOOKS {
-            let mut odd = false;
-            self.all.retain(|_| {
-                odd = !odd;
-                !odd
-            });
+            keep_every_other(&mut self.all);
             self.stride *= 2;
         }
     }

@@ -543,10 +543,11 @@ where
                         s.ended = s.app_core != s.irq_core;
                         if s.ended {
                             m.ahead(|m| s.endpoint.run(m));
-                            m.mark(from, Call::Application);
                         } else {
                             s.endpoint.run(m);
-                            m.mark(from, Call::Application);
+                        }
+                        m.mark(from, Call::Application);
+                        if !s.ended {
                             send(m, s);
                         }
                     }
