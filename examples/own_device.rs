@@ -4,7 +4,8 @@
 //!
 //! The idea to be tried: the device writes no status into descriptors. It writes how far it
 //! has come into one word of memory, once for all packets that a doorbell announced, and sends its
-//! interrupt then. The bill shows what that saves, beside the same with a write and an interrupt for each packet.
+//! interrupt then. The bill shows what that saves, beside the same with a write and an interrupt
+//! for each packet.
 
 use doorbell_lab::own::{self, prelude::*};
 use doorbell_lab::result::Measured;
@@ -55,8 +56,8 @@ impl<P: Port> Device<P> for Nic {
                         self.bad_reads += 1;
                         return;
                     };
-                    let [address, length] =
-                        [&d[..8], &d[8..]].map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
+                    let [address, length] = [&d[..8], &d[8..]]
+                        .map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
                     let mut frame = vec![0; (length & 0xffff) as usize];
                     let Ok(ready) = p.read(ready, Iova(address), &mut frame) else {
                         self.bad_reads += 1;
@@ -64,7 +65,12 @@ impl<P: Port> Device<P> for Nic {
                     };
                     // In order: what is ready earlier than the packet before it waits for it.
                     let ready = self.wire.back().map_or(ready, |(before, ..)| ready.max(*before));
-                    self.wire.push_back((ready, self.head, frame, !self.per_doorbell || self.head == tail));
+                    self.wire.push_back((
+                        ready,
+                        self.head,
+                        frame,
+                        !self.per_doorbell || self.head == tail,
+                    ));
                 }
             }
             _ => {}
@@ -148,7 +154,9 @@ fn metered(per_doorbell: bool) -> Result<Measured, Box<dyn std::error::Error>> {
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (each, shared) = (metered(false)?, metered(true)?);
     println!("{:24}{:>12}{:>12}", "a packet", "each", "shared");
-    for ((name, a), (_, b)) in each.per_packet().into_iter().zip(shared.per_packet()).filter(|((_, a), _)| *a > 0.0) {
+    for ((name, a), (_, b)) in
+        each.per_packet().into_iter().zip(shared.per_packet()).filter(|((_, a), _)| *a > 0.0)
+    {
         println!("{name:24}{a:12.3}{b:12.3}");
     }
     assert!(each.is_sound() && shared.is_sound(), "{:#?}{:#?}", each.audit, shared.audit);

@@ -1,6 +1,8 @@
-//! A driver of one's own, and what each of its packets costs: `cargo run --release --example own_driver`
+//! A driver of one's own, and what each of its packets costs: `cargo run --release --example
+//! own_driver`
 //!
-//! An Intel 82545 sends by its simplest descriptors. Announce each packet, ask for every eighth status, see what moves.
+//! An Intel 82545 sends by its simplest descriptors. Announce each packet, ask for every eighth
+//! status, see what moves.
 
 use doorbell_devices::e1000::{Config, E1000};
 use doorbell_lab::own::{self, prelude::*};
@@ -34,7 +36,9 @@ impl<H: Host> Driver<H> for Mine {
 
     fn poll<S: Sink>(&mut self, h: &mut H, _budget: u32, up: &mut S) -> Poll {
         h.spend(Work::Poll);
-        let done = self.0.reclaim(h, up, |h, ring, at| h.load::<u8>(ring, at + LegacyTx::STATUS) & DD != 0);
+        let done = self
+            .0
+            .reclaim(h, up, |h, ring, at| h.load::<u8>(ring, at + LegacyTx::STATUS) & DD != 0);
         h.spend(Work::TxDone(done));
         h.write32(Reg::at(reg::IMS), nic::INT_TXDW);
         Poll::Idle
@@ -54,7 +58,13 @@ impl<H: Host> Driver<H> for Mine {
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut machine = own::on_pcie(1, 4, E1000::new(Config::I82545EM))?;
     let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 10_000, checksum: false };
-    let metered = own::meter(&mut machine, open, |mine, m| mine.0.release(m), (Interrupt::Line(0), 255), &load)?;
+    let metered = own::meter(
+        &mut machine,
+        open,
+        |mine, m| mine.0.release(m),
+        (Interrupt::Line(0), 255),
+        &load,
+    )?;
     print!("{}", own::bill(&metered)?);
     Ok(())
 }

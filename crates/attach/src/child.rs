@@ -1,8 +1,8 @@
 //! Programs that end when we do.
 //!
 //! A daemon that outlives whoever started it has to be found and ended by hand. So each
-//! child gets a parent-death signal (prctl(2), `PR_SET_PDEATHSIG`): it is killed also where we are, by
-//! a signal that nobody can catch. A session of its own keeps a terminal's Ctrl-C from it, so
+//! child gets a parent-death signal (prctl(2), `PR_SET_PDEATHSIG`): it is killed also where we are,
+//! by a signal that nobody can catch. A session of its own keeps a terminal's Ctrl-C from it, so
 //! that we end it when its time has come, and gives it a share of the CPU that is not ours
 //! (sched(7), "The autogroup feature"), as a daemon has.
 //!
@@ -24,17 +24,23 @@ impl Kept {
     /// Starts `command`, which people know as `name`.
     pub fn spawn(name: &str, command: &mut Command) -> io::Result<Kept> {
         let parent = std::process::id();
-        // SAFETY: between fork and exec only async-signal-safe functions are called: setsid, prctl and getppid.
+        // SAFETY: between fork and exec only async-signal-safe functions are called: setsid, prctl
+        // and getppid.
         unsafe {
             command.pre_exec(move || {
                 if libc::setsid() < 0 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                     return Err(io::Error::last_os_error());
                 }
                 // The parent may have ended before it was asked for; then nobody will send it.
-                if libc::getppid() as u32 != parent { Err(io::ErrorKind::NotFound.into()) } else { Ok(()) }
+                if libc::getppid() as u32 != parent {
+                    Err(io::ErrorKind::NotFound.into())
+                } else {
+                    Ok(())
+                }
             });
         }
-        let child = command.spawn().map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))?;
+        let child =
+            command.spawn().map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))?;
         Ok(Kept { child, name: name.to_owned() })
     }
 
@@ -66,44 +72,4 @@ impl Drop for Kept {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::{Duration, Instant};
-
-    #[test]
-    fn a_child_that_is_dropped_is_gone() {
-        let child = Kept::spawn("sleep", Command::new("sleep").arg("60")).unwrap();
-        let proc = format!("/proc/{}", child.id());
-        assert!(std::path::Path::new(&proc).exists());
-        drop(child);
-        assert!(!std::path::Path::new(&proc).exists());
-    }
-
-    #[test]
-    fn a_child_that_ended_is_told_with_how() {
-        let mut child = Kept::spawn("false", &mut Command::new("false")).unwrap();
-        let until = Instant::now() + Duration::from_secs(20);
-        let error = loop {
-            match child.alive() {
-                Err(e) => break e.to_string(),
-                Ok(()) => assert!(Instant::now() < until),
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        assert_eq!(error, "false has ended: exit status: 1");
-    }
-
-    #[test]
-    fn a_child_ends_with_the_thread_that_started_it() {
-        let child = std::thread::spawn(|| Kept::spawn("sleep", Command::new("sleep").arg("60")).unwrap());
-        while !child.is_finished() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let until = Instant::now() + Duration::from_secs(20);
-        let mut kept = child.join().unwrap();
-        while kept.ended().unwrap().is_none() {
-            assert!(Instant::now() < until, "nobody killed it");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! The outside world, as far as Doorbell touches it: capture files, TAP devices,
-//! network namespaces, raw sockets, Open vSwitch, QEMU's qtest, memory shared with another process, vfio-user.
+//! network namespaces, raw sockets, Open vSwitch, QEMU's qtest, memory shared with another process,
+//! vfio-user.
 //!
 //! Nothing here knows a NIC. What implements a side of the seam (a
 //! [`Host`](doorbell_seam::Host) or a [`Port`](doorbell_seam::Port)) does so for

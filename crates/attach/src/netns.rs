@@ -57,7 +57,8 @@ impl NetNs {
     pub fn within<T: Send>(&self, f: impl FnOnce() -> T + Send) -> io::Result<T> {
         std::thread::scope(|s| {
             let thread = s.spawn(|| {
-                // SAFETY: setns takes a descriptor, which `self` holds open, and changes this thread alone.
+                // SAFETY: setns takes a descriptor, which `self` holds open, and changes this
+                // thread alone.
                 match unsafe { libc::setns(self.handle.as_raw_fd(), libc::CLONE_NEWNET) } {
                     0 => Ok(f()),
                     _ => Err(io::Error::last_os_error()),
@@ -78,18 +79,23 @@ impl NetNs {
 }
 
 impl NetNs {
-    /// A command line to be: `program`, in the namespace. The process is the program's own (`ip netns exec` becomes it).
+    /// A command line to be: `program`, in the namespace. The process is the program's own (`ip
+    /// netns exec` becomes it).
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
         command
     }
 
-    /// Removes namespaces called `<prefix>-<pid>-<n>` whose process is no more: those of one that was killed. Says how many.
+    /// Removes namespaces called `<prefix>-<pid>-<n>` whose process is no more: those of one that
+    /// was killed. Says how many.
     pub fn sweep(prefix: &str) -> usize {
         let Ok(names) = std::fs::read_dir("/run/netns") else { return 0 };
         let abandoned = |name: &String| {
-            let pid = name.strip_prefix(prefix).and_then(|n| n.strip_prefix('-')).and_then(|n| n.split_once('-'));
+            let pid = name
+                .strip_prefix(prefix)
+                .and_then(|n| n.strip_prefix('-'))
+                .and_then(|n| n.split_once('-'));
             pid.is_some_and(|(pid, n)| {
                 let number = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
                 number(pid) && number(n) && !std::path::Path::new("/proc").join(pid).exists()
@@ -114,7 +120,8 @@ fn remove(name: &str) {
 /// Runs a command, and makes an error of its failing.
 pub(crate) fn succeed(command: &mut Command) -> io::Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|e| io::Error::new(e.kind(), format!("{program}: {e}")))?;
+    let output =
+        command.output().map_err(|e| io::Error::new(e.kind(), format!("{program}: {e}")))?;
     if output.status.success() {
         return Ok(output);
     }
@@ -205,7 +212,8 @@ impl Capture {
     /// Returns its length, `None` when the time is over. A frame that does not fit,
     /// with four bytes to spare for a tag, is an error (`InvalidData`).
     pub fn receive(&self, frame: &mut [u8], wait: Duration) -> io::Result<Option<usize>> {
-        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll =
+            libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let ms = wait.as_millis().min(i32::MAX as u128) as libc::c_int;
         // SAFETY: poll reads and writes the one `pollfd` it is told of.
         let ready = unsafe { libc::poll(&raw mut poll, 1, ms) };
@@ -221,14 +229,18 @@ impl Capture {
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control) as _;
-        // SAFETY: recvmsg writes to `frame` and `control` within the lengths given; both live past the call.
+        // SAFETY: recvmsg writes to `frame` and `control` within the lengths given; both live past
+        // the call.
         let n = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, 0) };
         if n < 0 {
             return Err(io::Error::last_os_error());
         }
         let (mut len, tag) = (n as usize, tag_beside(&message));
         if message.msg_flags & libc::MSG_TRUNC != 0 || (tag.is_some() && len + 4 > frame.len()) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame longer than the buffer"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a frame longer than the buffer",
+            ));
         }
         if let Some((tpid, tci)) = tag {
             frame.copy_within(12..len, 16);
@@ -242,7 +254,8 @@ impl Capture {
 
 /// The tag that the kernel took out: type and TCI.
 fn tag_beside(message: &libc::msghdr) -> Option<(u16, u16)> {
-    // SAFETY: the kernel filled `msg_control` with well-formed control messages as far as `msg_controllen` says.
+    // SAFETY: the kernel filled `msg_control` with well-formed control messages as far as
+    // `msg_controllen` says.
     let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !at.is_null() {
         // SAFETY: not null, so it points to a whole header inside the buffer.

@@ -45,7 +45,10 @@ impl Ovs {
         let dir = tempfile::Builder::new().prefix("doorbell-ovs-").tempdir()?;
         let at = dir.path();
         let schema = SCHEMA.iter().find(|p| Path::new(p).exists()).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, format!("Open vSwitch's schema is not in {}", SCHEMA.join(" or ")))
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("Open vSwitch's schema is not in {}", SCHEMA.join(" or ")),
+            )
         })?;
         let db = at.join("conf.db");
         output(private(Command::new("ovsdb-tool").arg("create").arg(&db).arg(schema), at))?;
@@ -66,7 +69,16 @@ impl Ovs {
         let said = output(Command::new("ovs-vswitchd").arg("--version"))?;
         let version = said.split_whitespace().nth(3).unwrap_or("of unknown version").to_owned();
         let ovs = Ovs { switch, database, dir, version };
-        let bridge = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail-mode=standalone"];
+        let bridge = [
+            "add-br",
+            "br0",
+            "--",
+            "set",
+            "bridge",
+            "br0",
+            "datapath_type=netdev",
+            "fail-mode=standalone",
+        ];
         ovs.vsctl(&bridge)?;
         Ok(ovs)
     }
@@ -87,20 +99,22 @@ impl Ovs {
         self.vsctl(&["add-port", "br0", interface]).map(drop)
     }
 
-    /// Adds a TAP device that the switch makes and holds: `interface` is its other end, in the switch's
-    /// namespace until somebody moves it.
+    /// Adds a TAP device that the switch makes and holds: `interface` is its other end, in the
+    /// switch's namespace until somebody moves it.
     ///
     /// # Errors
     /// As [`Ovs::vsctl`].
     pub fn add_tap(&self, interface: &str) -> io::Result<()> {
-        let port = ["add-port", "br0", interface, "--", "set", "interface", interface, "type=internal"];
+        let port =
+            ["add-port", "br0", interface, "--", "set", "interface", interface, "type=internal"];
         self.vsctl(&port).map(drop)
     }
 
     /// An error if a daemon has ended.
     pub fn alive(&mut self) -> io::Result<()> {
         let dir = self.dir.path();
-        let told = |e: io::Error, name: &str| io::Error::other(format!("{e}{}", last_words(dir, name)));
+        let told =
+            |e: io::Error, name: &str| io::Error::other(format!("{e}{}", last_words(dir, name)));
         self.switch.alive().map_err(|e| told(e, "ovs-vswitchd"))?;
         self.database.alive().map_err(|e| told(e, "ovsdb-server"))
     }
@@ -132,7 +146,9 @@ fn private<'a>(command: &'a mut Command, dir: &Path) -> &'a mut Command {
 fn daemon(name: &str, mut command: Command, dir: &Path) -> io::Result<Kept> {
     let log = File::create(log(dir, name))?;
     let file = |kind: &str| format!("--{kind}={}", dir.join(format!("{name}.{kind}")).display());
-    command.arg(file("pidfile")).arg(format!("--unixctl={}", dir.join(format!("{name}.ctl")).display()));
+    command
+        .arg(file("pidfile"))
+        .arg(format!("--unixctl={}", dir.join(format!("{name}.ctl")).display()));
     // Warnings on stderr, which is the file.
     command.args(["-vconsole:warn", "-vsyslog:off", "-vfile:off"]);
     command.stdout(Stdio::null()).stderr(log);

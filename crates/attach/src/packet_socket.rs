@@ -8,8 +8,8 @@
 //! switch reads, header and all, and what the switch writes is received here. Frames go out
 //! many in one system call (sendmmsg(2)), past the interface's qdisc, into the device's own queue.
 //!
-//! The header is in the machine's byte order, which [`VnetHeader`] has to agree with: little. A VLAN
-//! tag that the kernel takes out of a frame is not put back.
+//! The header is in the machine's byte order, which [`VnetHeader`] has to agree with: little. A
+//! VLAN tag that the kernel takes out of a frame is not put back.
 //!
 //! [`Oversize`] counts the frames that leave an interface and are longer than they may be, in
 //! the kernel, so that it can look at all of them.
@@ -45,7 +45,10 @@ impl PacketSocket {
     /// received again. Needs CAP_NET_RAW and CAP_NET_ADMIN.
     pub fn open(interface: &str) -> io::Result<PacketSocket> {
         if cfg!(target_endian = "big") {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "the header is in the machine's byte order"));
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the header is in the machine's byte order",
+            ));
         }
         let socket = raw_socket()?;
         set(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
@@ -62,7 +65,10 @@ impl PacketSocket {
     ///
     /// # Errors
     /// When the interface is down or gone.
-    pub fn send<'a>(&self, frames: impl IntoIterator<Item = (VnetHeader, &'a [u8])>) -> io::Result<u64> {
+    pub fn send<'a>(
+        &self,
+        frames: impl IntoIterator<Item = (VnetHeader, &'a [u8])>,
+    ) -> io::Result<u64> {
         let mut frames = frames.into_iter();
         let mut refused = 0;
         loop {
@@ -75,8 +81,14 @@ impl PacketSocket {
             for (header, frame) in frames.by_ref().take(BATCH) {
                 headers[n] = header;
                 pieces[n] = [
-                    libc::iovec { iov_base: headers[n].as_mut_bytes().as_mut_ptr().cast(), iov_len: VnetHeader::LEN },
-                    libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() },
+                    libc::iovec {
+                        iov_base: headers[n].as_mut_bytes().as_mut_ptr().cast(),
+                        iov_len: VnetHeader::LEN,
+                    },
+                    libc::iovec {
+                        iov_base: frame.as_ptr().cast_mut().cast(),
+                        iov_len: frame.len(),
+                    },
                 ];
                 messages[n].msg_hdr.msg_iov = pieces[n].as_mut_ptr();
                 messages[n].msg_hdr.msg_iovlen = 2;
@@ -85,8 +97,9 @@ impl PacketSocket {
             let mut done = 0;
             while done < n {
                 let left = &mut messages[done..n];
-                // SAFETY: sendmmsg reads the messages, their pieces and what these point to (headers and frames, which
-                // all live past the call), and writes the messages' lengths.
+                // SAFETY: sendmmsg reads the messages, their pieces and what these point to
+                // (headers and frames, which all live past the call), and writes
+                // the messages' lengths.
                 let sent = unsafe {
                     libc::sendmmsg(
                         self.socket.as_raw_fd(),
@@ -117,24 +130,33 @@ impl PacketSocket {
     /// Reads one frame, and what is left to do to it. Returns its length.
     ///
     /// # Errors
-    /// `WouldBlock` when there is none; `InvalidData` for one that does not fit `frame`, which is lost.
+    /// `WouldBlock` when there is none; `InvalidData` for one that does not fit `frame`, which is
+    /// lost.
     pub fn receive(&self, frame: &mut [u8]) -> io::Result<(VnetHeader, usize)> {
         let mut header = VnetHeader::default();
         let mut pieces = [
-            libc::iovec { iov_base: header.as_mut_bytes().as_mut_ptr().cast(), iov_len: VnetHeader::LEN },
+            libc::iovec {
+                iov_base: header.as_mut_bytes().as_mut_ptr().cast(),
+                iov_len: VnetHeader::LEN,
+            },
             libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() },
         ];
         // SAFETY: all zeros is a valid `msghdr`.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = pieces.as_mut_ptr();
         message.msg_iovlen = 2;
-        // SAFETY: recvmsg writes to `header` and `frame` within the lengths given; both live past the call.
-        let n = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        // SAFETY: recvmsg writes to `header` and `frame` within the lengths given; both live past
+        // the call.
+        let n =
+            unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
         if n < 0 {
             return Err(io::Error::last_os_error());
         }
         if message.msg_flags & libc::MSG_TRUNC != 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame longer than the buffer"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a frame longer than the buffer",
+            ));
         }
         let len = (n as usize).checked_sub(VnetHeader::LEN).ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok((header, len))
@@ -149,8 +171,8 @@ impl AsFd for PacketSocket {
 
 /// Counts frames that leave an interface and are longer than a limit.
 ///
-/// The kernel's own filter looks at each after segmentation, as the interface's driver gets it, and keeps a
-/// count; nothing is copied here but the first bytes of what is too long.
+/// The kernel's own filter looks at each after segmentation, as the interface's driver gets it, and
+/// keeps a count; nothing is copied here but the first bytes of what is too long.
 #[derive(Debug)]
 pub struct Oversize {
     socket: OwnedFd,
@@ -175,8 +197,10 @@ impl Oversize {
             step(libc::BPF_RET | libc::BPF_K, 0, 0, HEAD),
         ];
         let socket = raw_socket()?;
-        let filter = libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
-        // SAFETY: setsockopt reads one `sock_fprog` and the program it points to; both live past the call.
+        let filter =
+            libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
+        // SAFETY: setsockopt reads one `sock_fprog` and the program it points to; both live past
+        // the call.
         check(unsafe {
             libc::setsockopt(
                 socket.as_raw_fd(),
@@ -192,11 +216,12 @@ impl Oversize {
 
     /// How many there were, so far.
     pub fn count(&mut self) -> io::Result<u64> {
-        // `struct tpacket_stats`: packets that the filter let pass, and those of them that the queue had no room for;
-        // the first has both. Reading them clears them.
+        // `struct tpacket_stats`: packets that the filter let pass, and those of them that the
+        // queue had no room for; the first has both. Reading them clears them.
         let mut counts = [0u32; 2];
         let mut len = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: getsockopt writes at most `len` bytes to `counts`, and the length; both live past the call.
+        // SAFETY: getsockopt writes at most `len` bytes to `counts`, and the length; both live past
+        // the call.
         check(unsafe {
             libc::getsockopt(
                 self.socket.as_raw_fd(),
@@ -240,10 +265,17 @@ fn bind(socket: &OwnedFd, interface: &str) -> io::Result<()> {
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-fn set(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+fn set(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     let len = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: setsockopt reads one int, which lives past the call.
-    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len) })
+    check(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len)
+    })
 }
 
 fn check(status: libc::c_int) -> io::Result<()> {

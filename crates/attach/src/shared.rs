@@ -9,15 +9,13 @@
 //!
 //! Decisions:
 //!
-//! * An access may span several maps that touch: a guest with an I/O MMU maps
-//!   page by page. It is checked as a whole first, so a fault transfers nothing.
-//! * There is no virtual time here. What the device does takes effect at once,
-//!   and every access answers the `at` it was given. Whoever owns the device
-//!   calls `advance` with its own clock.
-//! * A map that the client gave no file descriptor for (it would take messages
-//!   to reach) cannot be added, so it faults like any address outside.
-//! * The guest runs meanwhile, so memory is only ever copied, never borrowed:
-//!   see [`Window`].
+//! * An access may span several maps that touch: a guest with an I/O MMU maps page by page. It is
+//!   checked as a whole first, so a fault transfers nothing.
+//! * There is no virtual time here. What the device does takes effect at once, and every access
+//!   answers the `at` it was given. Whoever owns the device calls `advance` with its own clock.
+//! * A map that the client gave no file descriptor for (it would take messages to reach) cannot be
+//!   added, so it faults like any address outside.
+//! * The guest runs meanwhile, so memory is only ever copied, never borrowed: see [`Window`].
 
 mod interrupts;
 mod window;
@@ -150,7 +148,10 @@ impl Regions {
     /// When no region is there, or the range would cut one in two. Nothing is
     /// unmapped then.
     pub fn unmap(&mut self, iova: Iova, len: u64) -> Result<usize, RegionError> {
-        let last = iova.0.checked_add(len.checked_sub(1).ok_or(RegionError::Empty)?).ok_or(RegionError::PastTheEnd)?;
+        let last = iova
+            .0
+            .checked_add(len.checked_sub(1).ok_or(RegionError::Empty)?)
+            .ok_or(RegionError::PastTheEnd)?;
         let from = self.by_address.partition_point(|r| r.last < iova.0);
         let to = self.by_address.partition_point(|r| r.first <= last);
         let hit = &self.by_address[from..to];
@@ -185,7 +186,9 @@ impl Regions {
     /// A fault, and then nothing is read.
     pub fn read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         let first = self.check(from, into.len(), |a| a.read)?;
-        self.each_part(first, from, into.len(), |window, offset, part| window.read(offset, &mut into[part]));
+        self.each_part(first, from, into.len(), |window, offset, part| {
+            window.read(offset, &mut into[part])
+        });
         Ok(())
     }
 
@@ -195,7 +198,9 @@ impl Regions {
     /// A fault, and then nothing is written.
     pub fn write(&self, to: Iova, from: &[u8]) -> Result<(), DmaFault> {
         let first = self.check(to, from.len(), |a| a.write)?;
-        self.each_part(first, to, from.len(), |window, offset, part| window.write(offset, &from[part]));
+        self.each_part(first, to, from.len(), |window, offset, part| {
+            window.write(offset, &from[part])
+        });
         Ok(())
     }
 
@@ -210,12 +215,18 @@ impl Regions {
     /// Whether any region has one of the `len` bytes at `at`.
     pub fn touches(&self, at: Iova, len: u64) -> bool {
         let next = self.by_address.partition_point(|r| r.last < at.0);
-        len > 0 && self.by_address.get(next).is_some_and(|r| r.first <= at.0.saturating_add(len - 1))
+        len > 0
+            && self.by_address.get(next).is_some_and(|r| r.first <= at.0.saturating_add(len - 1))
     }
 
     /// Checks all of an access before any of it is made; gives the index of the
     /// region it starts in.
-    fn check(&self, at: Iova, len: usize, allowed: impl Fn(Access) -> bool) -> Result<usize, DmaFault> {
+    fn check(
+        &self,
+        at: Iova,
+        len: usize,
+        allowed: impl Fn(Access) -> bool,
+    ) -> Result<usize, DmaFault> {
         let first = self.by_address.partition_point(|r| r.last < at.0);
         let mut next = at.0;
         let mut left = len as u64;
@@ -230,7 +241,11 @@ impl Regions {
             // An access does not wrap: past the last address there is no region.
             next = region.last.wrapping_add(1);
         }
-        if left == 0 { Ok(first) } else { Err(DmaFault { at: Iova(next), kind: DmaFaultKind::Unmapped }) }
+        if left == 0 {
+            Ok(first)
+        } else {
+            Err(DmaFault { at: Iova(next), kind: DmaFaultKind::Unmapped })
+        }
     }
 
     /// Calls `f` with the window, the offset in it, and the range of the caller's

@@ -34,7 +34,9 @@ pub mod offload {
 }
 
 /// `struct virtio_net_hdr`: what is left to do to the frame after it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct VnetHeader {
     /// [`VnetHeader::NEEDS_CSUM`], [`VnetHeader::DATA_VALID`].
@@ -85,10 +87,12 @@ impl Tap {
     pub fn open(name: &str, offloads: u32) -> io::Result<Tap> {
         let file = File::options().read(true).write(true).open("/dev/net/tun")?;
         let mut request = interface_request(name)?;
-        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+        request.ifr_ifru.ifru_flags =
+            (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
         // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives past the call.
         check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
-        let name = request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect();
+        let name =
+            request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect();
         let (len, little): (libc::c_int, libc::c_int) = (VnetHeader::LEN as _, 1);
         // SAFETY: both calls read one int, which lives past the call.
         unsafe {
@@ -96,7 +100,9 @@ impl Tap {
             check(libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETLE, &raw const little))?;
         }
         // SAFETY: TUNSETOFFLOAD takes its argument by value.
-        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })?;
+        check(unsafe {
+            libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads))
+        })?;
         Ok(Tap { file, name })
     }
 
@@ -116,15 +122,21 @@ impl Tap {
     /// refuses a header that does not fit the frame (`InvalidInput`), and any frame
     /// while the interface is down (EIO).
     pub fn send(&self, header: &VnetHeader, frame: &[u8]) -> io::Result<()> {
-        let n = (&self.file).write_vectored(&[IoSlice::new(header.as_bytes()), IoSlice::new(frame)])?;
-        if n == VnetHeader::LEN + frame.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+        let n =
+            (&self.file).write_vectored(&[IoSlice::new(header.as_bytes()), IoSlice::new(frame)])?;
+        if n == VnetHeader::LEN + frame.len() {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::WriteZero.into())
+        }
     }
 
     /// Reads one frame that the kernel sends. Returns its length; what does not fit
     /// `frame` is cut off (65550 bytes hold anything without BIG TCP).
     pub fn receive(&self, frame: &mut [u8]) -> io::Result<(VnetHeader, usize)> {
         let mut header = VnetHeader::default();
-        let n = (&self.file).read_vectored(&mut [IoSliceMut::new(header.as_mut_bytes()), IoSliceMut::new(frame)])?;
+        let n = (&self.file)
+            .read_vectored(&mut [IoSliceMut::new(header.as_mut_bytes()), IoSliceMut::new(frame)])?;
         let len = n.checked_sub(VnetHeader::LEN).ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok((header, len))
     }
@@ -143,7 +155,8 @@ fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let bytes = c.as_bytes_with_nul();
     if bytes.len() > request.ifr_name.len() {
-        let why = format!("interface name `{name}` is longer than {} bytes", request.ifr_name.len() - 1);
+        let why =
+            format!("interface name `{name}` is longer than {} bytes", request.ifr_name.len() - 1);
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
@@ -157,27 +170,4 @@ fn check(status: libc::c_int) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_header_is_laid_out_as_virtio_says() {
-        let h = VnetHeader {
-            flags: VnetHeader::NEEDS_CSUM,
-            gso_type: VnetHeader::GSO_TCPV6 | VnetHeader::GSO_ECN,
-            hdr_len: 0x0102.into(),
-            gso_size: 0x0304.into(),
-            csum_start: 0x0506.into(),
-            csum_offset: 0x0708.into(),
-        };
-        assert_eq!(h.as_bytes(), [1, 0x84, 2, 1, 4, 3, 6, 5, 8, 7]);
-    }
-
-    #[test]
-    fn a_name_that_is_too_long_or_has_a_nul_is_refused() {
-        assert!(interface_request("fifteen-bytes-1").is_ok());
-        for name in ["sixteen-bytes-12", "a\0b"] {
-            assert_eq!(interface_request(name).err().map(|e| e.kind()), Some(io::ErrorKind::InvalidInput), "{name}");
-        }
-    }
-}
+mod tests;

@@ -24,8 +24,8 @@ fn best(count: usize, mut round: impl FnMut() -> u64) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-/// What a link sees: `every` ps a packet asks for its time, each `ahead`-th for some 500 ns later; the
-/// floor follows `lag` behind.
+/// What a link sees: `every` ps a packet asks for its time, each `ahead`-th for some 500 ns later;
+/// the floor follows `lag` behind.
 fn bookings(every: u64, ahead: usize) -> Vec<(u64, u64)> {
     let mut seed = 1u64;
     (0..BOOKINGS)
@@ -38,8 +38,8 @@ fn bookings(every: u64, ahead: usize) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// What many cores make of it: each runs a burst of 32 packets, the slowest core next, so that times
-/// sweep forward and fall back; each packet books now and 500 ns ahead.
+/// What many cores make of it: each runs a burst of 32 packets, the slowest core next, so that
+/// times sweep forward and fall back; each packet books now and 500 ns ahead.
 fn bursts(cores: u64, every: u64) -> Vec<(u64, u64)> {
     let packets = BOOKINGS as u64 / 2;
     let mut all = Vec::new();
@@ -86,14 +86,16 @@ fn compare(name: &str, bookings: &[(u64, u64)], lag: u64) {
 
 fn bills() {
     let rules = black_box(Rules::new(Settings::link(3, 16)).unwrap());
-    let ranges: Vec<(u64, u32)> =
-        (0..1024u64).map(|i| (0x1_0000_0000 + i * 0x942, [64, 256, 1514, 16][i as usize % 4])).collect();
+    let ranges: Vec<(u64, u32)> = (0..1024u64)
+        .map(|i| (0x1_0000_0000 + i * 0x942, [64, 256, 1514, 16][i as usize % 4]))
+        .collect();
     let closed = best(ranges.len() * 100, || {
         let mut sum = 0;
         for _ in 0..100 {
             for &(addr, len) in black_box(&ranges) {
                 let bill = rules.read_bill(addr, len);
-                sum += bill.requests + bill.request_bytes + bill.completions + bill.completion_bytes;
+                sum +=
+                    bill.requests + bill.request_bytes + bill.completions + bill.completion_bytes;
             }
         }
         sum
@@ -112,7 +114,11 @@ fn bills() {
         }
         sum
     });
-    println!("{:34} {closed:7.2} ns a bill,    walked {walked:8.2}, ratio {:7.1}", "read_bill", walked / closed);
+    println!(
+        "{:34} {closed:7.2} ns a bill,    walked {walked:8.2}, ratio {:7.1}",
+        "read_bill",
+        walked / closed
+    );
 }
 
 fn main() {

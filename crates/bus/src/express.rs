@@ -117,15 +117,23 @@ impl Pcie {
         }
     }
 
-    /// Sends `count` packets of `bytes` in all toward the device or the host; when the last byte is usable there.
+    /// Sends `count` packets of `bytes` in all toward the device or the host; when the last byte is
+    /// usable there.
     #[inline(always)]
-    fn send(&mut self, toward: Toward, at: Time, name: &'static str, (place, bytes, count): (u64, u64, u64)) -> Time {
+    fn send(
+        &mut self,
+        toward: Toward,
+        at: Time,
+        name: &'static str,
+        (place, bytes, count): (u64, u64, u64),
+    ) -> Time {
         let (lane, link) = match toward {
             Toward::Host => (&mut self.up, Link::PcieUp),
             Toward::Device => (&mut self.down, Link::PcieDown),
         };
         let Interval { start, end } = lane.send(at, bytes);
-        self.platform.note(start, end, || What::Bus(link, Crossing { name, at: Iova(place), bytes, count }));
+        self.platform
+            .note(start, end, || What::Bus(link, Crossing { name, at: Iova(place), bytes, count }));
         end + self.latencies.link
     }
 
@@ -205,7 +213,8 @@ impl Bus for Pcie {
 
     fn register_write(&mut self, at: Time, size: u8) -> Time {
         let bill = self.rules.write_bill(self.bar, size.into());
-        let arrival = self.send(Toward::Device, at, "MWr", (self.bar, bill.request_bytes, bill.requests));
+        let arrival =
+            self.send(Toward::Device, at, "MWr", (self.bar, bill.request_bytes, bill.requests));
         self.platform.ledger.pcie_mwr_down += bill.requests;
         self.platform.ledger.pcie_down_tlp_bytes += bill.request_bytes;
         self.acknowledge(Toward::Device, Class::Posted, bill.requests, arrival);
@@ -214,7 +223,8 @@ impl Bus for Pcie {
 
     fn register_read(&mut self, at: Time, size: u8) -> Time {
         let bill = self.rules.read_bill(self.bar, size.into());
-        let arrival = self.send(Toward::Device, at, "MRd", (self.bar, bill.request_bytes, bill.requests));
+        let arrival =
+            self.send(Toward::Device, at, "MRd", (self.bar, bill.request_bytes, bill.requests));
         self.platform.ledger.pcie_mrd_down += bill.requests;
         self.platform.ledger.pcie_down_tlp_bytes += bill.request_bytes;
         self.acknowledge(Toward::Device, Class::NonPosted, bill.requests, arrival);
@@ -223,7 +233,12 @@ impl Bus for Pcie {
 
     fn register_answer(&mut self, at: Time, size: u8) -> Time {
         let bill = self.rules.read_bill(self.bar, size.into());
-        let arrival = self.send(Toward::Host, at, "CplD", (self.bar, bill.completion_bytes, bill.completions));
+        let arrival = self.send(
+            Toward::Host,
+            at,
+            "CplD",
+            (self.bar, bill.completion_bytes, bill.completions),
+        );
         self.platform.ledger.pcie_cpld_up += bill.completions;
         self.platform.ledger.pcie_up_tlp_bytes += bill.completion_bytes;
         self.acknowledge(Toward::Host, Class::Completion, bill.completions, arrival);

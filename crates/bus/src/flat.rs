@@ -12,8 +12,8 @@
 use core::hint::cold_path;
 use core::ops::Range;
 use doorbell_seam::{
-    Buf, Coherent, Device, Direction, DmaFault, DmaFaultKind, Drop, Exhausted, Fence, Host, Iova, MapError, MapFault,
-    Mapped, Place, Port, Reg, Span, Taken, Time, Timed, Work,
+    Buf, Coherent, Device, Direction, DmaFault, DmaFaultKind, Drop, Exhausted, Fence, Host, Iova,
+    MapError, MapFault, Mapped, Place, Port, Reg, Span, Taken, Time, Timed, Work,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -94,12 +94,17 @@ impl FlatPort {
     }
 
     fn take(&mut self, len: u32, place: Place) -> Result<u64, Exhausted> {
-        let fits = |&(at, l): &(u64, u32)| l == len && at % u64::from(place.align) == u64::from(place.offset);
+        let fits = |&(at, l): &(u64, u32)| {
+            l == len && at % u64::from(place.align) == u64::from(place.offset)
+        };
         if let Some(i) = self.free.iter().rposition(fits) {
             return Ok(self.free.swap_remove(i).0);
         }
         let start = self.fresh.next_multiple_of(place.align as usize) + place.offset as usize;
-        let end = start.checked_add(len as usize).filter(|&end| end <= self.memory.len()).ok_or(Exhausted)?;
+        let end = start
+            .checked_add(len as usize)
+            .filter(|&end| end <= self.memory.len())
+            .ok_or(Exhausted)?;
         self.fresh = end;
         Ok(start as u64)
     }
@@ -179,16 +184,29 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
     }
 
     fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
-        assert!(range.start <= range.end && range.end <= from.len(), "{range:?} of a buffer of {} bytes", from.len());
-        let (from, len) = (from.addr() + u64::from(range.start), (range.end - range.start) as usize);
-        assert!(offset as usize + len <= to.len() as usize, "{len} bytes to {offset} of an area of {}", to.len());
+        assert!(
+            range.start <= range.end && range.end <= from.len(),
+            "{range:?} of a buffer of {} bytes",
+            from.len()
+        );
+        let (from, len) =
+            (from.addr() + u64::from(range.start), (range.end - range.start) as usize);
+        assert!(
+            offset as usize + len <= to.len() as usize,
+            "{len} bytes to {offset} of an area of {}",
+            to.len()
+        );
         let (from, to) = (from as usize, to.addr() as usize + offset as usize);
         self.port.memory.copy_within(from..from + len, to);
     }
 
     #[inline(always)]
     fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
-        assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
+        assert!(
+            range.start <= range.end && range.end <= b.len(),
+            "{range:?} of a buffer of {} bytes",
+            b.len()
+        );
         f(self.port.at(b.addr() + u64::from(range.start), (range.end - range.start) as usize))
     }
 
@@ -222,7 +240,10 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
     #[inline(always)]
     fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
         // In release builds it counts a driver's instructions, and these are not a driver's.
-        debug_assert!(u64::from(offset) + size_of::<T>() as u64 <= u64::from(at.len()), "load outside the area");
+        debug_assert!(
+            u64::from(offset) + size_of::<T>() as u64 <= u64::from(at.len()),
+            "load outside the area"
+        );
         let bytes = self.port.at(at.addr() + u64::from(offset), size_of::<T>());
         match T::read_from_bytes(bytes) {
             Ok(v) => v,
@@ -232,7 +253,10 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
 
     #[inline(always)]
     fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
-        debug_assert!(u64::from(offset) + size_of::<T>() as u64 <= u64::from(at.len()), "store outside the area");
+        debug_assert!(
+            u64::from(offset) + size_of::<T>() as u64 <= u64::from(at.len()),
+            "store outside the area"
+        );
         self.port.at(at.addr() + u64::from(offset), size_of::<T>()).copy_from_slice(v.as_bytes());
     }
 
@@ -285,38 +309,4 @@ impl<P: Port> Device<P> for NoDevice {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_are_placed_used_again_and_end() {
-        let mut h = Flat::new(16 << 10, NoDevice);
-        let b = h.buffer(100, Place { align: 64, offset: 2 }).unwrap();
-        assert_eq!(b.addr() % 64, 2);
-        let at = b.addr();
-        h.release(b);
-        assert_eq!(h.buffer(100, Place { align: 64, offset: 2 }).unwrap().addr(), at);
-        assert_eq!(h.buffer(1 << 20, Place::ANY), Err(Exhausted));
-    }
-
-    #[test]
-    fn cpu_and_device_see_the_same_bytes() {
-        let mut h = Flat::new(16 << 10, NoDevice);
-        let c = h.coherent(64, 64).unwrap();
-        h.store(&c, 8, 0x1122_3344u32);
-        let mut seen = [0; 4];
-        assert_eq!(h.port.read(Time::ZERO, c.iova() + 8, &mut seen), Ok(Time::ZERO));
-        assert_eq!(u32::from_ne_bytes(seen), 0x1122_3344);
-        h.port.write(Time::ZERO, c.iova() + 8, &[7; 4]).unwrap();
-        assert_eq!(h.load::<[u8; 4]>(&c, 8), [7; 4]);
-    }
-
-    #[test]
-    fn a_device_reaches_neither_address_zero_nor_past_the_end() {
-        let mut h = Flat::new(16 << 10, NoDevice);
-        for at in [0, 4095, (16 << 10) - 3, u64::MAX - 1] {
-            assert!(h.port.read(Time::ZERO, Iova(at), &mut [0; 4]).is_err());
-            assert!(h.port.write(Time::ZERO, Iova(at), &[0; 4]).is_err());
-        }
-    }
-}
+mod tests;

@@ -12,8 +12,8 @@ use crate::trace::{Call, Lent, Step, What};
 use crate::{Ledger, Memory, Platform};
 use core::ops::Range;
 use doorbell_seam::{
-    Buf, Coherent, Device, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place, Port, Reg, Span, Time,
-    Work, WorkKind,
+    Buf, Coherent, Device, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place,
+    Port, Reg, Span, Time, Work, WorkKind,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -169,8 +169,8 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         }
     }
 
-    /// Runs `f`, whose delays do not take the device along: another core, whose time is behind, has not yet
-    /// seen what the device does in them.
+    /// Runs `f`, whose delays do not take the device along: another core, whose time is behind, has
+    /// not yet seen what the device does in them.
     pub fn ahead<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
         self.ahead = true;
         let r = f(self);
@@ -271,12 +271,23 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     /// Mapping takes hypervisor calls; out of the way of machines where it does not.
     #[cold]
     #[inline(never)]
-    fn map_translated(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
+    fn map_translated(
+        &mut self,
+        b: Buf,
+        range: Range<u32>,
+        dir: Direction,
+    ) -> Result<Mapped, MapError> {
         let began = self.core.now;
-        match self.bus.platform_mut().map(b.addr() + u64::from(range.start), range.end - range.start, dir) {
+        match self.bus.platform_mut().map(
+            b.addr() + u64::from(range.start),
+            range.end - range.start,
+            dir,
+        ) {
             Ok((iova, took)) => {
                 self.stall(took);
-                self.note(began, || Step::Map(Lent { at: iova, len: range.end - range.start, dir }));
+                self.note(began, || {
+                    Step::Map(Lent { at: iova, len: range.end - range.start, dir })
+                });
                 Ok(Mapped::new(b, range, iova, dir))
             }
             Err(why) => Err(MapError { buf: b, why }),
@@ -362,26 +373,48 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
 
     #[inline]
     fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
-        assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
+        assert!(
+            range.start <= range.end && range.end <= b.len(),
+            "{range:?} of a buffer of {} bytes",
+            b.len()
+        );
         f(self.memory().cpu(b.addr() + u64::from(range.start), (range.end - range.start) as usize))
     }
 
     fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
         let len = range.end.checked_sub(range.start).filter(|_| range.end <= from.len());
-        let Some(len) = len.filter(|n| offset.checked_add(*n).is_some_and(|end| end <= to.len())) else {
-            panic!("{range:?} of a buffer of {} bytes to {offset} of an area of {}", from.len(), to.len());
+        let Some(len) = len.filter(|n| offset.checked_add(*n).is_some_and(|end| end <= to.len()))
+        else {
+            panic!(
+                "{range:?} of a buffer of {} bytes to {offset} of an area of {}",
+                from.len(),
+                to.len()
+            );
         };
-        self.memory().cpu_copy(from.addr() + u64::from(range.start), to.addr() + u64::from(offset), len as usize);
+        self.memory().cpu_copy(
+            from.addr() + u64::from(range.start),
+            to.addr() + u64::from(offset),
+            len as usize,
+        );
         self.note(self.core.now, || Step::Copy(to.iova() + u64::from(offset), len));
     }
 
     fn copy_out(&mut self, from: &Coherent, offset: u32, to: &Buf, range: Range<u32>) {
         let len = range.end.checked_sub(range.start).filter(|_| range.end <= to.len());
-        let Some(len) = len.filter(|n| offset.checked_add(*n).is_some_and(|end| end <= from.len())) else {
-            panic!("{offset} of an area of {} to {range:?} of a buffer of {} bytes", from.len(), to.len());
+        let Some(len) = len.filter(|n| offset.checked_add(*n).is_some_and(|end| end <= from.len()))
+        else {
+            panic!(
+                "{offset} of an area of {} to {range:?} of a buffer of {} bytes",
+                from.len(),
+                to.len()
+            );
         };
         self.catch_up();
-        self.memory().cpu_copy(from.addr() + u64::from(offset), to.addr() + u64::from(range.start), len as usize);
+        self.memory().cpu_copy(
+            from.addr() + u64::from(offset),
+            to.addr() + u64::from(range.start),
+            len as usize,
+        );
         self.note(self.core.now, || Step::CopyOut(from.iova() + u64::from(offset), len));
     }
 
@@ -414,7 +447,9 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     }
 
     fn look<R>(&mut self, m: &Mapped, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
-        self.note(self.core.now, || Step::Look(Lent { at: m.iova(), len: m.len(), dir: m.direction() }));
+        self.note(self.core.now, || {
+            Step::Look(Lent { at: m.iova(), len: m.len(), dir: m.direction() })
+        });
         self.bytes(m.buf(), range, f)
     }
 
@@ -448,7 +483,9 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         if !holds(at, offset, size_of::<T>()) {
             return self.stray(true, at, offset, size_of::<T>());
         }
-        self.memory().cpu(at.addr() + u64::from(offset), size_of::<T>()).copy_from_slice(v.as_bytes());
+        self.memory()
+            .cpu(at.addr() + u64::from(offset), size_of::<T>())
+            .copy_from_slice(v.as_bytes());
     }
 
     #[inline]

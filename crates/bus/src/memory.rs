@@ -93,7 +93,8 @@ impl Memory {
     }
 
     fn class(bytes: u32, align: u32) -> Result<u32, Exhausted> {
-        let size = bytes.max(align).max(1 << MIN_CLASS).checked_next_power_of_two().ok_or(Exhausted)?;
+        let size =
+            bytes.max(align).max(1 << MIN_CLASS).checked_next_power_of_two().ok_or(Exhausted)?;
         let class = size.trailing_zeros();
         if class > MAX_CLASS { Err(Exhausted) } else { Ok(class) }
     }
@@ -265,84 +266,4 @@ impl Memory {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn memory(guard: Guard) -> Memory {
-        Memory::new(1 << 32, 1 << 20, guard)
-    }
-
-    #[test]
-    fn a_buffer_starts_where_it_was_asked_to() {
-        let mut m = memory(Guard::Page);
-        for (align, offset) in [(64, 0), (64, 2), (512, 168), (4096, 18)] {
-            let b = m.buffer(1514, Place { align, offset }).unwrap();
-            assert_eq!(b.addr() % u64::from(align), u64::from(offset));
-            assert_eq!(b.len(), 1514);
-        }
-    }
-
-    #[test]
-    fn released_blocks_are_used_again() {
-        let mut m = memory(Guard::Page);
-        let a = m.buffer(1000, Place::ANY).unwrap();
-        let addr = a.addr();
-        m.release(a);
-        assert_eq!(m.buffer(900, Place::ANY).unwrap().addr(), addr);
-    }
-
-    #[test]
-    fn alignment_gaps_are_not_lost() {
-        let mut m = memory(Guard::Page);
-        let small = m.buffer(64, Place::ANY).unwrap();
-        let large = m.buffer(4096, Place { align: 4096, offset: 0 }).unwrap();
-        assert_eq!(large.addr() - small.addr(), 4096);
-        for _ in 0..63 {
-            assert!(m.buffer(64, Place::ANY).unwrap().addr() < large.addr());
-        }
-    }
-
-    #[test]
-    fn memory_ends() {
-        let mut m = memory(Guard::Page);
-        assert_eq!(m.buffer(2 << 20, Place::ANY), Err(Exhausted));
-        assert_eq!(m.buffer(u32::MAX, Place::ANY), Err(Exhausted));
-    }
-
-    #[test]
-    fn a_device_reads_only_what_is_lent_to_be_read() {
-        let mut m = memory(Guard::Page);
-        let b = m.buffer(100, Place::ANY).unwrap();
-        let at = Iova(b.addr());
-        let unmapped = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
-        let mut into = [0; 100];
-        assert_eq!(m.device_read(at, &mut into), unmapped);
-        m.lend(at, 100, Direction::ToDevice);
-        assert_eq!(m.device_read(at, &mut into), Ok(()));
-        assert_eq!(m.device_may_write(at, 1), Err(DmaFault { at, kind: DmaFaultKind::Direction }));
-        m.unlend(at, 100, Direction::ToDevice);
-        assert_eq!(m.device_read(at, &mut into), unmapped);
-    }
-
-    #[test]
-    fn the_byte_guard_sees_one_byte_too_many() {
-        let mut m = memory(Guard::Byte);
-        let b = m.buffer(100, Place::ANY).unwrap();
-        let at = Iova(b.addr());
-        m.lend(at, 100, Direction::ToDevice);
-        assert_eq!(m.device_read(at, &mut [0; 100]), Ok(()));
-        let fault = DmaFault { at: at + 100, kind: DmaFaultKind::Unmapped };
-        assert_eq!(m.device_read(at, &mut [0; 101]), Err(fault));
-    }
-
-    #[test]
-    fn addresses_outside_memory_fault() {
-        let m = memory(Guard::Page);
-        for at in [0, (1 << 32) - 1, (1 << 32) + (1 << 20), u64::MAX] {
-            assert_eq!(
-                m.device_read(Iova(at), &mut [0; 4]),
-                Err(DmaFault { at: Iova(at), kind: DmaFaultKind::Unmapped })
-            );
-        }
-    }
-}
+mod tests;

@@ -123,7 +123,12 @@ impl Pci {
         } else {
             wait += price.each;
         }
-        let done = self.book(start, self.rules.clocks(&t) + self.rules.clocks_in(wait), &t, t.command.name());
+        let done = self.book(
+            start,
+            self.rules.clocks(&t) + self.rules.clocks_in(wait),
+            &t,
+            t.command.name(),
+        );
         self.reads.take(done);
         done
     }
@@ -154,7 +159,12 @@ impl Pci {
             count(&mut self.platform.ledger, t.command);
             self.platform.ledger.pci_partial_lines += u64::from(t.partial_lines(line));
             let wait = price.each + price.per_unit * t.bytes.into();
-            done = self.book(done, self.rules.clocks(&t) + self.rules.clocks_in(wait), &t, t.command.name());
+            done = self.book(
+                done,
+                self.rules.clocks(&t) + self.rules.clocks_in(wait),
+                &t,
+                t.command.name(),
+            );
         }
         self.platform.ledger.pci_write_bytes += u64::from(len);
         self.posted = self.posted.max(done + self.latencies.memory);
@@ -238,7 +248,8 @@ impl Pci {
         }
     }
 
-    /// A register read; its clocks from the address phase until the device has decoded it, and all of them.
+    /// A register read; its clocks from the address phase until the device has decoded it, and all
+    /// of them.
     fn register_read_clocks(&self, size: u8) -> (Transaction, u64, u64) {
         // On PCI-X the device answers at once, as the 8254x does with nearly all of its registers.
         let t = match self.rules.settings().protocol {

@@ -16,7 +16,9 @@ use crate::fault::{Faults, Struck};
 use crate::tce::{Bill, Table};
 use crate::trace::{Trace, What as Noted};
 use crate::{Guard, Ledger, Memory};
-use doorbell_seam::{Coherent, Direction, DmaFault, DmaFaultKind, Exhausted, Iova, MapFault, Span, Time};
+use doorbell_seam::{
+    Coherent, Direction, DmaFault, DmaFaultKind, Exhausted, Iova, MapFault, Span, Time,
+};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -81,7 +83,9 @@ impl fmt::Display for Refused {
         write!(f, "{what} of {} B at {:#x}: ", self.len, self.at.0)?;
         match self.fault.kind {
             DmaFaultKind::Unmapped => write!(f, "nothing is mapped at {:#x}", self.fault.at.0),
-            DmaFaultKind::Direction => write!(f, "{:#x} is mapped for the other direction only", self.fault.at.0),
+            DmaFaultKind::Direction => {
+                write!(f, "{:#x} is mapped for the other direction only", self.fault.at.0)
+            }
             DmaFaultKind::Injected => f.write_str("a fault that was asked for"),
         }
     }
@@ -103,7 +107,11 @@ pub struct Stray {
 impl fmt::Display for Stray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.store { "a store" } else { "a load" };
-        write!(f, "{what} of {} B at offset {} of an area of {} B", self.bytes, self.offset, self.area)
+        write!(
+            f,
+            "{what} of {} B at offset {} of an area of {} B",
+            self.bytes, self.offset, self.area
+        )
     }
 }
 
@@ -172,20 +180,24 @@ impl Platform {
 
     // ---- mapping ----
 
-    /// Whether the device uses physical addresses. Asked before anything else on the packet path, so that
-    /// the code for translation stays out of it.
+    /// Whether the device uses physical addresses. Asked before anything else on the packet path,
+    /// so that the code for translation stays out of it.
     #[inline(always)]
     pub fn is_identity(&self) -> bool {
         matches!(self.mapping, Mapping::Identity)
     }
 
-    /// Lends `len` bytes at physical address `addr` to the device: where it finds them, and how long
-    /// that took the caller.
+    /// Lends `len` bytes at physical address `addr` to the device: where it finds them, and how
+    /// long that took the caller.
     ///
     /// # Errors
     /// [`MapFault::NoEntries`].
     pub fn map(&mut self, addr: u64, len: u32, dir: Direction) -> Result<(Iova, Span), MapFault> {
-        let (at, took) = if self.is_identity() { (Iova(addr), Span::ZERO) } else { self.enter(addr, len, &[dir])? };
+        let (at, took) = if self.is_identity() {
+            (Iova(addr), Span::ZERO)
+        } else {
+            self.enter(addr, len, &[dir])?
+        };
         self.lend(addr, len, dir);
         Ok((at, took))
     }
@@ -248,9 +260,15 @@ impl Platform {
 
     #[cold]
     #[inline(never)]
-    fn enter(&mut self, addr: u64, len: u32, allows: &[Direction]) -> Result<(Iova, Span), MapFault> {
+    fn enter(
+        &mut self,
+        addr: u64,
+        len: u32,
+        allows: &[Direction],
+    ) -> Result<(Iova, Span), MapFault> {
         let Mapping::Tce(table) = &mut self.mapping else { return Ok((Iova(addr), Span::ZERO)) };
-        let (at, bill) = table.map(addr, len, allows).inspect_err(|_| self.ledger.tce_refused += 1)?;
+        let (at, bill) =
+            table.map(addr, len, allows).inspect_err(|_| self.ledger.tce_refused += 1)?;
         Ok((at, self.count_entries(bill)))
     }
 
@@ -273,14 +291,20 @@ impl Platform {
     /// Whether the device may write there.
     #[inline(always)]
     pub fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
-        if self.is_identity() { self.memory.device_may_write(to, len) } else { self.may_write_translated(to, len) }
+        if self.is_identity() {
+            self.memory.device_may_write(to, len)
+        } else {
+            self.may_write_translated(to, len)
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn may_write_translated(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
         let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
-        by_page(table, to, len, Direction::FromDevice, |at, range| self.memory.device_may_write(at, range.len()))
+        by_page(table, to, len, Direction::FromDevice, |at, range| {
+            self.memory.device_may_write(at, range.len())
+        })
     }
 
     /// [`Platform::device_may_write`] as a bus asks it: a fault is counted.
@@ -341,7 +365,8 @@ impl Platform {
         let arrival = self.in_order(arrival);
         self.payload.extend(from);
         if self.is_identity() {
-            self.in_flight.push_back(Posted { arrival, what: What::Write { to, len: from.len() as u32 } });
+            self.in_flight
+                .push_back(Posted { arrival, what: What::Write { to, len: from.len() as u32 } });
         } else {
             self.post_translated(arrival, to, from.len())?;
         }
@@ -353,7 +378,8 @@ impl Platform {
     fn post_translated(&mut self, arrival: Time, to: Iova, len: usize) -> Result<(), DmaFault> {
         let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
         by_page(table, to, len, Direction::FromDevice, |to, range| {
-            self.in_flight.push_back(Posted { arrival, what: What::Write { to, len: range.len() as u32 } });
+            self.in_flight
+                .push_back(Posted { arrival, what: What::Write { to, len: range.len() as u32 } });
             Ok(())
         })
     }
@@ -427,7 +453,9 @@ impl Platform {
             self.deliver(self.in_order(Time::ZERO));
         }
         let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
-        by_page(table, from, into.len(), Direction::ToDevice, |at, range| self.memory.device_read(at, &mut into[range]))
+        by_page(table, from, into.len(), Direction::ToDevice, |at, range| {
+            self.memory.device_read(at, &mut into[range])
+        })
     }
 
     /// The hypervisor reads what is mapped, whichever way it is lent
@@ -446,11 +474,18 @@ impl Platform {
                 self.deliver(self.in_order(Time::ZERO));
             }
         }
-        self.pages(from, into.len(), Direction::ToDevice, |at, range| self.memory.hypervisor_read(at, &mut into[range]))
+        self.pages(from, into.len(), Direction::ToDevice, |at, range| {
+            self.memory.hypervisor_read(at, &mut into[range])
+        })
     }
 
     /// Whether the hypervisor could read or write there.
-    pub(crate) fn hypervisor_reaches(&self, at: Iova, len: usize, dir: Direction) -> Result<(), DmaFault> {
+    pub(crate) fn hypervisor_reaches(
+        &self,
+        at: Iova,
+        len: usize,
+        dir: Direction,
+    ) -> Result<(), DmaFault> {
         self.pages(at, len, dir, |at, range| match dir {
             Direction::ToDevice => self.memory.check_lent(at, range.len()).map(|_| ()),
             Direction::FromDevice => self.memory.device_may_write(at, range.len()),
@@ -510,7 +545,9 @@ impl Platform {
         if let Some(f) = &mut self.faults {
             if !high {
                 f.line_is_low(n);
-            } else if self.lines.get(usize::from(n)).is_some_and(Option::is_none) && f.misses_line(n) {
+            } else if self.lines.get(usize::from(n)).is_some_and(Option::is_none)
+                && f.misses_line(n)
+            {
                 return;
             }
         }
@@ -563,7 +600,10 @@ impl Platform {
     ///
     /// # Errors
     /// The first error of `to`; frames behind it are lost.
-    pub fn drain_capture<E>(&mut self, mut to: impl FnMut(Time, &[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub fn drain_capture<E>(
+        &mut self,
+        mut to: impl FnMut(Time, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let Some(c) = &mut self.capture else { return Ok(()) };
         let mut start = 0;
         let mut result = Ok(());
@@ -651,8 +691,8 @@ impl Platform {
         self.trace.take().map(|t| *t)
     }
 
-    /// Something happened. What it was is put together only where somebody records it: a value that is handed over
-    /// would be made on every path.
+    /// Something happened. What it was is put together only where somebody records it: a value that
+    /// is handed over would be made on every path.
     #[inline(always)]
     pub fn note(&mut self, from: Time, until: Time, what: impl FnOnce() -> Noted) {
         if let Some(t) = &mut self.trace {
@@ -662,9 +702,17 @@ impl Platform {
 
     /// The device asked at `at` for `bytes` at `from`, and has them at `until`; or it wrote them.
     #[inline(always)]
-    pub(crate) fn note_transfer(&mut self, at: Time, until: Time, place: Iova, bytes: &[u8], dir: Direction) {
+    pub(crate) fn note_transfer(
+        &mut self,
+        at: Time,
+        until: Time,
+        place: Iova,
+        bytes: &[u8],
+        dir: Direction,
+    ) {
         if let Some(t) = &mut self.trace {
-            let shared = self.shared.iter().any(|&(s, len)| (s.0..s.0 + u64::from(len)).contains(&place.0));
+            let shared =
+                self.shared.iter().any(|&(s, len)| (s.0..s.0 + u64::from(len)).contains(&place.0));
             t.transfer((at, until), place, bytes, dir, shared);
         }
     }
@@ -684,8 +732,8 @@ impl Platform {
     }
 }
 
-/// Calls `f` with the physical address of each page's part of `len` bytes at `at`, and the part's place
-/// among them. A fault in `f` is one at the device's address.
+/// Calls `f` with the physical address of each page's part of `len` bytes at `at`, and the part's
+/// place among them. A fault in `f` is one at the device's address.
 fn by_page(
     table: &Table,
     at: Iova,
@@ -698,84 +746,14 @@ fn by_page(
         let here = at + done as u64;
         let (physical, in_page) = table.translate(here, dir)?;
         let end = len.min(done + in_page);
-        f(Iova(physical), done..end)
-            .map_err(|fault| DmaFault { at: here + fault.at.0.wrapping_sub(physical), kind: fault.kind })?;
+        f(Iova(physical), done..end).map_err(|fault| DmaFault {
+            at: here + fault.at.0.wrapping_sub(physical),
+            kind: fault.kind,
+        })?;
         done = end;
     }
     Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use doorbell_seam::{Direction, Place};
-
-    fn platform() -> (Platform, Iova) {
-        let mut p = Platform::new(1 << 32, 1 << 20, Guard::Page);
-        let b = p.memory.buffer(256, Place::ANY).unwrap();
-        let at = Iova(b.addr());
-        p.memory.lend(at, 256, Direction::FromDevice);
-        p.memory.lend(at, 256, Direction::ToDevice);
-        (p, at)
-    }
-
-    fn t(ns: u64) -> Time {
-        Time::from_ps(ns * 1000)
-    }
-
-    #[test]
-    fn a_write_is_not_seen_before_it_arrives() {
-        let (mut p, at) = platform();
-        p.post_write(t(100), at, &[7; 4]).unwrap();
-        p.deliver(t(99));
-        assert_eq!(p.memory.cpu(at.0, 4), [0; 4]);
-        p.deliver(t(100));
-        assert_eq!(p.memory.cpu(at.0, 4), [7; 4]);
-    }
-
-    #[test]
-    fn a_message_does_not_overtake_the_write_before_it() {
-        let (mut p, at) = platform();
-        p.post_write(t(100), at, &[7; 4]).unwrap();
-        p.post_message(t(50), 3);
-        p.deliver(t(99));
-        assert_eq!(p.take_message(3), None);
-        p.deliver(t(100));
-        assert_eq!(p.take_message(3), Some(t(100)));
-        assert_eq!(p.take_message(3), None);
-    }
-
-    #[test]
-    fn a_line_is_high_since_its_first_rise() {
-        let (mut p, _) = platform();
-        p.set_line(t(10), 2, true);
-        p.set_line(t(20), 2, true);
-        assert_eq!((p.line(2), p.ledger.line_interrupts), (Some(t(10)), 1));
-        p.set_line(t(30), 2, false);
-        assert_eq!((p.line(2), p.line(u16::MAX)), (None, None));
-    }
-
-    #[test]
-    fn a_device_reads_what_it_wrote() {
-        let (mut p, at) = platform();
-        p.post_write(t(100), at, &[7; 4]).unwrap();
-        let mut into = [0; 2];
-        p.device_read(at + 2, &mut into).unwrap();
-        assert_eq!(into, [7; 2]);
-    }
-
-    #[test]
-    fn the_capture_comes_out_in_order() {
-        let (mut p, _) = platform();
-        p.capture();
-        p.emit(t(1), b"one");
-        p.emit(t(2), b"three");
-        let mut got = vec![];
-        p.drain_capture(|at, f| {
-            got.push((at, f.to_vec()));
-            Ok::<(), ()>(())
-        })
-        .unwrap();
-        assert_eq!(got, [(t(1), b"one".to_vec()), (t(2), b"three".to_vec())]);
-    }
-}
+mod tests;

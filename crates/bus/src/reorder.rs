@@ -5,15 +5,15 @@
 //! buffer between its stores and memory. What the fences of the seam promise is
 //! kept, and nothing else:
 //!
-//! * [`Fence::DmaWrite`] and [`Fence::Write`]: no store after the fence reaches
-//!   memory before all stores ahead of it have.
-//! * [`Fence::Write`]: moreover, all stores ahead of it are in memory when the
-//!   next register write arrives. A register write alone flushes nothing, nor
-//!   does a register read.
+//! * [`Fence::DmaWrite`] and [`Fence::Write`]: no store after the fence reaches memory before all
+//!   stores ahead of it have.
+//! * [`Fence::Write`]: moreover, all stores ahead of it are in memory when the next register write
+//!   arrives. A register write alone flushes nothing, nor does a register read.
 //! * Two stores to the same bytes stay in order, and the CPU sees its own stores.
 //! * A store of more than eight bytes, or across their boundary, is several.
-//! * A hypervisor runs on the same CPU: it sees all stores. For a call of [`Reorder::distant`] another
-//!   processor reads the memory: it sees the stores ahead of the last fence, and others perhaps.
+//! * A hypervisor runs on the same CPU: it sees all stores. For a call of [`Reorder::distant`]
+//!   another processor reads the memory: it sees the stores ahead of the last fence, and others
+//!   perhaps.
 //! * No store buffer keeps a store for ever: after [`Reorder::LIMIT`] it goes.
 //!
 //! In [`Order::Random`] a load may have been made early, with one before it of the
@@ -27,8 +27,8 @@
 
 use core::ops::Range;
 use doorbell_seam::{
-    Buf, Coherent, Direction, Exhausted, Fence, Hcall, HcallReturn, Host, Hypervisor, MapError, Mapped, Place, Reg,
-    Span, Time, Work,
+    Buf, Coherent, Direction, Exhausted, Fence, Hcall, HcallReturn, Host, Hypervisor, MapError,
+    Mapped, Place, Reg, Span, Time, Work,
 };
 use std::collections::VecDeque;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -92,7 +92,8 @@ pub struct Reorder<H> {
     pub inner: H,
     /// A fence of this kind does nothing: what a driver that lacks it would do.
     pub ignored: Option<Fence>,
-    /// Hypervisor calls that hand memory to another processor, as a message to another partition does.
+    /// Hypervisor calls that hand memory to another processor, as a message to another partition
+    /// does.
     pub distant: &'static [Hcall],
     /// Called whenever a store has reached memory: a device that looks there without being told.
     pub reached: Option<fn(&mut H)>,
@@ -159,7 +160,13 @@ impl<H: Host> Reorder<H> {
             let (piece, rest) = bytes.split_at(bytes.len().min(to_boundary as usize));
             let area = Coherent::from_parts(to.addr(), to.iova(), to.len(), to.token());
             let at = self.inner.now();
-            self.held.push_back(Held { area, offset, bytes: piece.to_vec(), epoch: self.epoch, at });
+            self.held.push_back(Held {
+                area,
+                offset,
+                bytes: piece.to_vec(),
+                epoch: self.epoch,
+                at,
+            });
             let newest = self.held.len() - 1;
             if self.order == Order::Overtaken && newest > 0 && self.may_go(newest) {
                 self.release_at(newest);
@@ -186,9 +193,13 @@ impl<H: Host> Reorder<H> {
         }
     }
 
-    /// The CPU loads `bytes.len()` bytes, each now or, if it may, when its line was loaded from before.
+    /// The CPU loads `bytes.len()` bytes, each now or, if it may, when its line was loaded from
+    /// before.
     fn look(&mut self, at: &Coherent, offset: u32, bytes: &mut [u8]) {
-        let (now, early) = (self.inner.now(), matches!(self.order, Order::Random(_)) && self.next_random() & 1 == 1);
+        let (now, early) = (
+            self.inner.now(),
+            matches!(self.order, Order::Random(_)) && self.next_random() & 1 == 1,
+        );
         self.loaded.retain(|l| now.since(l.at) < Self::LIMIT);
         for (o, byte) in (offset..).zip(bytes) {
             let address = at.addr() + u64::from(o);
@@ -200,9 +211,18 @@ impl<H: Host> Reorder<H> {
                     if early && !again { l.bytes[i] } else { self.inner.load(at, o) }
                 }
                 None => {
-                    let mut line = Loaded { area: at.addr(), start, bytes: [0; LINE as usize], had: 1 << i, at: now };
-                    for a in start.max(at.addr())..(start + LINE).min(at.addr() + u64::from(at.len())) {
-                        line.bytes[(a - start) as usize] = self.inner.load(at, (a - at.addr()) as u32);
+                    let mut line = Loaded {
+                        area: at.addr(),
+                        start,
+                        bytes: [0; LINE as usize],
+                        had: 1 << i,
+                        at: now,
+                    };
+                    for a in
+                        start.max(at.addr())..(start + LINE).min(at.addr() + u64::from(at.len()))
+                    {
+                        line.bytes[(a - start) as usize] =
+                            self.inner.load(at, (a - at.addr()) as u32);
                     }
                     let b = line.bytes[i];
                     self.loaded.push(line);

@@ -65,7 +65,11 @@ impl TimeLine {
         TimeLine {
             floor: Time::ZERO,
             last: Interval { start: Time::ZERO, end: Time::ZERO },
-            older: Sorted { leaves: VecDeque::new(), finger: Place { leaf: 0, item: 0 }, spare: Vec::new() },
+            older: Sorted {
+                leaves: VecDeque::new(),
+                finger: Place { leaf: 0, item: 0 },
+                spare: Vec::new(),
+            },
             busy: Span::ZERO,
         }
     }
@@ -88,8 +92,8 @@ impl TimeLine {
         start
     }
 
-    /// Forgets what ends at or before `floor` and books nothing before it from now on. A floor below
-    /// the present one changes nothing.
+    /// Forgets what ends at or before `floor` and books nothing before it from now on. A floor
+    /// below the present one changes nothing.
     #[inline]
     pub fn set_floor(&mut self, floor: Time) {
         self.floor = self.floor.max(floor);
@@ -142,7 +146,10 @@ impl TimeLine {
             return next.end;
         }
         // Join the neighbours that it touches.
-        let previous = self.older.preceding(place).filter(|&p| self.older.get(p).is_some_and(|i| i.end == start));
+        let previous = self
+            .older
+            .preceding(place)
+            .filter(|&p| self.older.get(p).is_some_and(|i| i.end == start));
         let mut from = start;
         if let Some(interval) = previous.and_then(|p| self.older.get(p)) {
             from = interval.start;
@@ -178,8 +185,8 @@ const NEAR: usize = 6;
 struct Leaf {
     /// The end of the last of them, here for the bisection.
     end: Time,
-    /// No gap before any of them is wider. Gaps only shrink, so this stays true; a search that finds
-    /// nothing here lowers it, and later ones pass by.
+    /// No gap before any of them is wider. Gaps only shrink, so this stays true; a search that
+    /// finds nothing here lowers it, and later ones pass by.
     gap: Span,
     items: Vec<Interval>,
 }
@@ -221,12 +228,13 @@ impl Sorted {
             }
         }
         let leaf = self.leaves.partition_point(|leaf| leaf.end <= at);
-        let item = self.leaves.get(leaf).map_or(0, |leaf| leaf.items.partition_point(|i| i.end <= at));
+        let item =
+            self.leaves.get(leaf).map_or(0, |leaf| leaf.items.partition_point(|i| i.end <= at));
         Place { leaf, item }
     }
 
-    /// Where a booking of `duration` at or after `at` starts, and the interval that follows it. If no
-    /// gap before the last interval fits, the earliest start after that interval.
+    /// Where a booking of `duration` at or after `at` starts, and the interval that follows it. If
+    /// no gap before the last interval fits, the earliest start after that interval.
     fn first_fit(&mut self, at: Time, duration: Span) -> (Time, Place) {
         let Place { leaf: first, item: from } = self.ends_after(at);
         let mut start = at;
@@ -334,84 +342,4 @@ impl Sorted {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ps(ps: u64) -> Time {
-        Time::from_ps(ps)
-    }
-
-    fn book(line: &mut TimeLine, at: u64, duration: u64) -> u64 {
-        line.book(ps(at), Span::from_ps(duration)).ps()
-    }
-
-    fn intervals(line: &TimeLine) -> Vec<(u64, u64)> {
-        line.intervals().map(|i| (i.start.ps(), i.end.ps())).collect()
-    }
-
-    #[test]
-    fn a_completion_booked_ahead_does_not_delay_a_doorbell_due_now() {
-        let mut line = TimeLine::new();
-        assert_eq!(book(&mut line, 1000, 84), 1000);
-        assert_eq!(book(&mut line, 100, 28), 100);
-        assert_eq!(book(&mut line, 990, 28), 1084, "does not fit before the completion");
-        assert_eq!(book(&mut line, 972, 28), 972, "fits exactly");
-        assert_eq!(intervals(&line), [(100, 128), (972, 1112)]);
-        assert_eq!((line.busy().ps(), line.horizon()), (168, ps(1112)));
-    }
-
-    #[test]
-    fn a_filled_gap_joins_its_neighbours() {
-        let mut line = TimeLine::new();
-        for at in [0, 20, 40, 60] {
-            book(&mut line, at, 10);
-        }
-        assert_eq!(book(&mut line, 0, 10), 10);
-        assert_eq!(intervals(&line), [(0, 30), (40, 50), (60, 70)]);
-        assert_eq!(book(&mut line, 45, 10), 50);
-        assert_eq!(intervals(&line), [(0, 30), (40, 70)]);
-        assert_eq!(book(&mut line, 0, 10), 30);
-        assert_eq!(intervals(&line), [(0, 70)]);
-    }
-
-    #[test]
-    fn nothing_is_booked_before_the_floor_and_the_past_is_forgotten() {
-        let mut line = TimeLine::new();
-        for at in 0..1000 {
-            book(&mut line, at * 10, 5);
-            line.set_floor(ps((at * 10).saturating_sub(50)));
-            assert!(line.intervals().count() <= 7 + LEAF);
-        }
-        assert_eq!(line.busy().ps(), 5000);
-        line.set_floor(ps(20_000));
-        assert_eq!(book(&mut line, 3, 5), 20_000);
-        assert_eq!(intervals(&line), [(20_000, 20_005)]);
-        line.set_floor(ps(0));
-        assert_eq!(line.floor(), ps(20_000));
-    }
-
-    #[test]
-    fn a_gap_stays_known_when_intervals_of_two_leaves_join() {
-        let mut line = TimeLine::new();
-        let last_of_first_leaf = (LEAF as u64 - 1) * 100;
-        for i in 0..LEAF as u64 {
-            book(&mut line, i * 100, 10);
-        }
-        for i in 1..LEAF as u64 + 2 {
-            book(&mut line, last_of_first_leaf + i * 30, 10);
-        }
-        let end = line.horizon().ps();
-        assert_eq!(book(&mut line, last_of_first_leaf, 50), end, "passes by the gaps of 20");
-        assert_eq!(book(&mut line, last_of_first_leaf, 20), last_of_first_leaf + 10);
-        assert_eq!(book(&mut line, last_of_first_leaf - 90, 60), last_of_first_leaf - 90);
-    }
-
-    #[test]
-    fn an_empty_booking_takes_no_gap() {
-        let mut line = TimeLine::new();
-        book(&mut line, 10, 10);
-        assert_eq!(book(&mut line, 15, 0), 15);
-        assert_eq!(book(&mut line, 90, 0), 90);
-        assert_eq!(intervals(&line), [(10, 20)]);
-    }
-}
+mod tests;

@@ -1,8 +1,9 @@
 //! A recorder: what happened to the first packets, each thing with its time.
 //!
-//! The ledger counts; this remembers. It hangs on the [`Platform`](crate::Platform), where CPU, bus and
-//! device meet, and is absent but when asked for: then each place that could note something looks once
-//! whether it is there. What is noted changes nothing, so a run with it and a run without it are the same.
+//! The ledger counts; this remembers. It hangs on the [`Platform`](crate::Platform), where CPU, bus
+//! and device meet, and is absent but when asked for: then each place that could note something
+//! looks once whether it is there. What is noted changes nothing, so a run with it and a run
+//! without it are the same.
 //!
 //! # What is noted, and where
 //!
@@ -14,12 +15,14 @@
 //! | the device's [`Port`](doorbell_seam::Port) | reads and writes, from the request to the last byte |
 //! | [`Platform`](crate::Platform) | messages, interrupt lines, frames that leave |
 //!
-//! What a device does with a transfer it does not say, but where the bytes lie does ([`Stage`]): a ring is in coherent
-//! memory, a packet in a mapped buffer, in a slot that the driver copied it to, or in one that the driver copies it out of:
-//! that is known only then, and what was noted as written to a ring becomes a packet's. The bytes of packets are
-//! kept, so that a frame on the wire can be found again in the buffer that it came from.
+//! What a device does with a transfer it does not say, but where the bytes lie does ([`Stage`]): a
+//! ring is in coherent memory, a packet in a mapped buffer, in a slot that the driver copied it to,
+//! or in one that the driver copies it out of: that is known only then, and what was noted as
+//! written to a ring becomes a packet's. The bytes of packets are kept, so that a frame on the wire
+//! can be found again in the buffer that it came from.
 //!
-//! The memory for all this is bounded by the number of packets that were asked for; what comes later is not noted.
+//! The memory for all this is bounded by the number of packets that were asked for; what comes
+//! later is not noted.
 
 use doorbell_seam::{Direction, Hcall, Iova, Reg, Time, Work};
 use std::collections::BTreeMap;
@@ -252,7 +255,14 @@ impl Trace {
     /// The device moved `bytes`; `shared` says whether they lie in coherent memory.
     #[cold]
     #[inline(never)]
-    pub fn transfer(&mut self, (from, until): (Time, Time), at: Iova, bytes: &[u8], dir: Direction, shared: bool) {
+    pub fn transfer(
+        &mut self,
+        (from, until): (Time, Time),
+        at: Iova,
+        bytes: &[u8],
+        dir: Direction,
+        shared: bool,
+    ) {
         if !self.has_room() {
             return;
         }
@@ -268,7 +278,8 @@ impl Trace {
         }
         // What is written to a ring may turn out to be a packet.
         let kept = packet || stage == Stage::WriteBack;
-        let bytes = if kept { self.keep(bytes) } else { Bytes { len: bytes.len() as u32, kept: None } };
+        let bytes =
+            if kept { self.keep(bytes) } else { Bytes { len: bytes.len() as u32, kept: None } };
         // There was room, and what is kept of it is the last that there may be.
         self.events.push(Event { from, until, what: What::Device(stage, at, bytes) });
     }
@@ -286,85 +297,4 @@ impl Trace {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn t(ps: u64) -> Time {
-        Time::from_ps(ps)
-    }
-
-    #[test]
-    fn what_lies_in_a_ring_is_a_descriptor_and_what_was_copied_there_a_packet() {
-        let mut trace = Trace::new(1);
-        trace.add(t(0), t(0), What::Core(0, Step::Copy(Iova(0x1000), 64)));
-        for (at, shared) in [(0x1000, true), (0x1040, true), (0x2000, false)] {
-            trace.transfer((t(1), t(2)), Iova(at), b"bytes", Direction::ToDevice, shared);
-        }
-        let stages: Vec<_> = trace
-            .events()
-            .iter()
-            .filter_map(|e| match &e.what {
-                What::Device(stage, _, b) => Some((*stage, trace.bytes(*b))),
-                _ => None,
-            })
-            .collect();
-        let packet = Some(&b"bytes"[..]);
-        use Stage::{FetchData, FetchDescriptors};
-        assert_eq!(stages, [(FetchData, packet), (FetchDescriptors, None), (FetchData, packet)]);
-    }
-
-    #[test]
-    fn the_transfer_that_fills_it_may_be_a_packet() {
-        let mut trace = Trace::new(0);
-        let bytes = [0; 64 << 10];
-        while !trace.is_full() {
-            trace.transfer((t(1), t(2)), Iova(0x1000), &bytes, Direction::FromDevice, true);
-        }
-        assert_eq!(trace.events().len(), BYTES / bytes.len());
-        trace.add(t(3), t(3), What::Core(0, Step::CopyOut(Iova(0x1000), 5)));
-        assert!(matches!(trace.events().last().unwrap().what, What::Device(Stage::DeliverData, ..)));
-    }
-
-    #[test]
-    fn what_is_copied_out_of_a_ring_was_a_packet() {
-        let mut trace = Trace::new(1);
-        for (at, bytes) in [(0x1000, &b"frame"[..]), (0x2000, b"done"), (0x1000, b"again")] {
-            trace.transfer((t(1), t(2)), Iova(at), bytes, Direction::FromDevice, true);
-            if at == 0x2000 {
-                trace.add(t(3), t(3), What::Core(0, Step::CopyOut(Iova(0x0ffe), 5)));
-            }
-        }
-        let stages: Vec<_> = trace
-            .events()
-            .iter()
-            .filter_map(|e| match &e.what {
-                What::Device(stage, _, b) => Some((*stage, trace.bytes(*b).unwrap())),
-                _ => None,
-            })
-            .collect();
-        use Stage::{DeliverData, WriteBack};
-        assert_eq!(stages, [(DeliverData, &b"frame"[..]), (WriteBack, b"done"), (WriteBack, b"again")]);
-    }
-
-    #[test]
-    fn it_is_bounded_and_says_so() {
-        let mut trace = Trace::new(2);
-        for i in 0..EVENTS + 2 * EVENTS_A_PACKET {
-            assert!(!trace.is_full(), "{i}");
-            trace.add(t(0), t(0), What::Message(0));
-        }
-        trace.add(t(0), t(0), What::Message(0));
-        assert!(trace.is_full());
-        assert_eq!(trace.events().len(), EVENTS + 2 * EVENTS_A_PACKET);
-        let mut trace = Trace::new(1);
-        (0..200).for_each(|_| trace.transfer((t(0), t(0)), Iova(0), &[0; 64 << 10], Direction::ToDevice, false));
-        assert!(trace.is_full() && trace.data.len() < BYTES + BYTES_A_PACKET + (64 << 10));
-    }
-
-    #[test]
-    fn free_work_is_no_event() {
-        let mut trace = Trace::new(1);
-        trace.add(t(5), t(5), What::Core(0, Step::Work(Work::Poll)));
-        assert!(trace.events().is_empty());
-    }
-}
+mod tests;

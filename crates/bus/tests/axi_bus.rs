@@ -31,7 +31,8 @@ fn clocks(n: u64) -> Time {
     Time::from_ps(8000 * n)
 }
 
-const SLOW: Latencies = Latencies { read: Span::from_ns(800), write: Span::from_ns(400), cpu: Span::from_ns(40) };
+const SLOW: Latencies =
+    Latencies { read: Span::from_ns(800), write: Span::from_ns(400), cpu: Span::from_ns(40) };
 
 #[test]
 fn reads_and_writes_do_not_share_wires() {
@@ -59,7 +60,11 @@ fn bursts_overlap_up_to_the_issuing_capability() {
 fn a_write_is_over_with_its_response() {
     let mut p = bus(Settings { writes: 1, ..Settings::ZYNQMP }, SLOW);
     assert_eq!(write(&mut p, Time::ZERO, 0, 128), clocks(16 + 50));
-    assert_eq!(write(&mut p, Time::ZERO, 0, 256), clocks(3 * (16 + 50)), "each waits for the one before");
+    assert_eq!(
+        write(&mut p, Time::ZERO, 0, 256),
+        clocks(3 * (16 + 50)),
+        "each waits for the one before"
+    );
     let mut p = bus(Settings { writes: 2, ..Settings::ZYNQMP }, SLOW);
     assert_eq!(write(&mut p, Time::ZERO, 0, 256), clocks(32 + 50));
 }

@@ -24,7 +24,10 @@ use Command::{Mr, Mrl, Mrm, Mw, Mwi};
 
 #[test]
 fn a_frame_sent_from_a_512_byte_boundary_takes_three_commands() {
-    assert_eq!(list(&power4(), Operation::Read, 0x4800, FRAME), [(Mrm, 512), (Mrm, 512), (Mrm, 490)]);
+    assert_eq!(
+        list(&power4(), Operation::Read, 0x4800, FRAME),
+        [(Mrm, 512), (Mrm, 512), (Mrm, 490)]
+    );
 }
 
 #[test]
@@ -37,7 +40,10 @@ fn a_frame_sent_from_420a8_takes_five_commands() {
 
 #[test]
 fn a_frame_received_on_a_line_ends_in_one_partial_line() {
-    assert_eq!(list(&power4(), Operation::Write, 0xEE800, FRAME), [(Mwi, 512), (Mwi, 512), (Mwi, 384), (Mw, 106)]);
+    assert_eq!(
+        list(&power4(), Operation::Write, 0xEE800, FRAME),
+        [(Mwi, 512), (Mwi, 512), (Mwi, 384), (Mw, 106)]
+    );
     assert_eq!(partial_lines(0xEE800), 1);
 }
 
@@ -56,7 +62,8 @@ fn a_frame_on_a_line_takes_3_4_5_or_4_commands() {
     }
 }
 
-/// The note has 10 commands with the old firmware. The rule gives 7 on every line, and never more than 8.
+/// The note has 10 commands with the old firmware. The rule gives 7 on every line, and never more
+/// than 8.
 #[test]
 fn read_ahead_of_256_takes_seven_commands_on_a_line() {
     let old = Rules::new(Settings { boundary: 256, ..Settings::POWER4 }).unwrap();
@@ -91,8 +98,8 @@ fn settings() -> impl Strategy<Value = Settings> {
     let conventional = any::<bool>().prop_map(|delayed| (Protocol::Conventional { delayed }, 66));
     let x = (9u32..=12).prop_map(|mmrbc| (Protocol::X { mmrbc: 1 << mmrbc, outstanding: 1 }, 133));
     let timer = prop_oneof![Just(None), (16u32..=255).prop_map(Some)];
-    (prop_oneof![conventional, x], any::<bool>(), 4u32..=8, 7u32..=12, timer, any::<bool>()).prop_map(
-        |((protocol, mhz), wide, line, boundary, latency_timer, mwi)| Settings {
+    (prop_oneof![conventional, x], any::<bool>(), 4u32..=8, 7u32..=12, timer, any::<bool>())
+        .prop_map(|((protocol, mhz), wide, line, boundary, latency_timer, mwi)| Settings {
             protocol,
             mhz,
             bits: if wide { 64 } else { 32 },
@@ -101,11 +108,11 @@ fn settings() -> impl Strategy<Value = Settings> {
             latency_timer,
             mwi,
             ..Settings::POWER4
-        },
-    )
+        })
 }
 
-/// Ranges of a packet's size, of several pages, around 4 GiB and around the end of the address space.
+/// Ranges of a packet's size, of several pages, around 4 GiB and around the end of the address
+/// space.
 fn range() -> impl Strategy<Value = (u64, u32)> {
     let near = prop_oneof![Just(0u64), Just(1 << 32), Just(0x4800), Just(u64::MAX - 4095)];
     let len = prop_oneof![0u32..200, 0u32..2_000, 0u32..70_000];

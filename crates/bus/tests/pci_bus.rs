@@ -6,7 +6,8 @@ use doorbell_bus::{Bus, Guard, Ledger, Pci, Platform, Price};
 use doorbell_seam::{Direction, DmaFaultKind, Iova, Place, Port, Span, Time};
 use proptest::prelude::*;
 
-const NO_LATENCY: Latencies = Latencies { cpu: Span::ZERO, memory: Span::ZERO, register: Span::ZERO };
+const NO_LATENCY: Latencies =
+    Latencies { cpu: Span::ZERO, memory: Span::ZERO, register: Span::ZERO };
 const BASE: u64 = 1 << 30;
 const LENT: u32 = 1 << 20;
 
@@ -41,8 +42,10 @@ fn clocks(n: u64) -> Time {
     ns(15 * n)
 }
 
-const HELD: Settings = Settings { protocol: Protocol::Conventional { delayed: false }, ..Settings::POWER4 };
-const X: Settings = Settings { protocol: Protocol::X { mmrbc: 512, outstanding: 1 }, mhz: 133, ..Settings::POWER4 };
+const HELD: Settings =
+    Settings { protocol: Protocol::Conventional { delayed: false }, ..Settings::POWER4 };
+const X: Settings =
+    Settings { protocol: Protocol::X { mmrbc: 512, outstanding: 1 }, mhz: 133, ..Settings::POWER4 };
 
 #[test]
 fn a_burst_takes_its_clocks() {
@@ -119,7 +122,11 @@ fn a_larger_mmrbc_saves_waits() {
 
 #[test]
 fn a_register_read_pushes_the_devices_writes() {
-    let slow_memory = Latencies { cpu: Span::from_ns(100), memory: Span::from_us(5), register: Span::from_ns(150) };
+    let slow_memory = Latencies {
+        cpu: Span::from_ns(100),
+        memory: Span::from_us(5),
+        register: Span::from_ns(150),
+    };
     let mut p = bus(Settings::POWER4, slow_memory);
     let asked = p.register_read(Time::ZERO, 4);
     assert_eq!(asked, ns(100) + clocks(3).since(Time::ZERO));
@@ -208,7 +215,11 @@ proptest! {
 /// Time of a frame of 1514 bytes read or written alone, in us.
 fn frame(settings: Settings, offset: u64, reads: bool) -> f64 {
     let mut p = bus(settings, NO_LATENCY);
-    let done = if reads { read(&mut p, Time::ZERO, offset, 1514) } else { write(&mut p, Time::ZERO, offset, 1514) };
+    let done = if reads {
+        read(&mut p, Time::ZERO, offset, 1514)
+    } else {
+        write(&mut p, Time::ZERO, offset, 1514)
+    };
     done.ps() as f64 * 1e-6
 }
 
@@ -216,8 +227,8 @@ const fn price(each_ns: u64, per_byte_ps: u64) -> Price {
     Price { each: Span::from_ns(each_ns), per_unit: Span::from_ps(per_byte_ps) }
 }
 
-/// One cost per command, and one per byte for what the bus does not explain. A read command in all, from
-/// its first attempt, is `each` and 9 clocks.
+/// One cost per command, and one per byte for what the bus does not explain. A read command in all,
+/// from its first attempt, is `each` and 9 clocks.
 const FITTED: [Settings; 2] = [
     Settings { mhz: 66, read: price(583, 5_040), write: price(100, 2_120), ..Settings::POWER4 },
     Settings { mhz: 33, read: price(448, 3_145), write: price(170, 0), ..Settings::POWER4 },
@@ -241,8 +252,8 @@ fn one_set_of_costs_serves_both_bus_times_and_the_two_rates() {
     }
 }
 
-/// If commands alone are to explain 14.108 us, two fewer save so much that the aligned frame, with the
-/// same rest, would pass the line rate of 949 Mbit/s: 859 is then not the bus's.
+/// If commands alone are to explain 14.108 us, two fewer save so much that the aligned frame, with
+/// the same rest, would pass the line rate of 949 Mbit/s: 859 is then not the bus's.
 #[test]
 fn commands_alone_would_make_the_aligned_case_faster_than_the_wire() {
     for (mhz, each_ns) in [(66, 2117), (33, 1412)] {
@@ -254,8 +265,8 @@ fn commands_alone_would_make_the_aligned_case_faster_than_the_wire() {
     }
 }
 
-/// A large send read in one go takes fewer commands a byte, so 943 Mbit/s is within reach of the bus; read a
-/// segment at a time, from wherever that starts, it is not.
+/// A large send read in one go takes fewer commands a byte, so 943 Mbit/s is within reach of the
+/// bus; read a segment at a time, from wherever that starts, it is not.
 #[test]
 fn a_large_send_reaches_943_if_it_is_read_across_segments() {
     for s in FITTED {

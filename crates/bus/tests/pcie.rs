@@ -1,21 +1,28 @@
 //! Properties of cutting: the pieces keep PCI Express's rules, and the closed form is their sum.
 
 use doorbell_bus::pcie::{
-    Class, Completions, Operation, Piece, Pieces, ReadBill, Rules, Settings, Toward, WriteBill, transactions,
+    Class, Completions, Operation, Piece, Pieces, ReadBill, Rules, Settings, Toward, WriteBill,
+    transactions,
 };
 use proptest::prelude::*;
 
 fn rules() -> impl Strategy<Value = Rules> {
-    let completions = prop_oneof![Just(Completions::Rcb(64)), Just(Completions::Rcb(128)), Just(Completions::Merged)];
+    let completions = prop_oneof![
+        Just(Completions::Rcb(64)),
+        Just(Completions::Rcb(128)),
+        Just(Completions::Merged)
+    ];
     (1u32..=5, 0u32..=5, 7u32..=12, 7u32..=12, completions, any::<bool>()).prop_map(
         |(generation, lanes, mps, mrrs, completions, ecrc)| {
             let link = Settings::link(generation, 1 << lanes);
-            Rules::new(Settings { mps: 1 << mps, mrrs: 1 << mrrs, completions, ecrc, ..link }).unwrap()
+            Rules::new(Settings { mps: 1 << mps, mrrs: 1 << mrrs, completions, ecrc, ..link })
+                .unwrap()
         },
     )
 }
 
-/// Ranges of a packet's size, of several pages, around 4 GiB and around the end of the address space.
+/// Ranges of a packet's size, of several pages, around 4 GiB and around the end of the address
+/// space.
 fn range() -> impl Strategy<Value = (u64, u32)> {
     let near = prop_oneof![Just(0u64), Just(1 << 32), Just(0x12_3456_7000), Just(u64::MAX - 4095)];
     let offset = prop_oneof![0u64..64, 0u64..20_000];

@@ -3,15 +3,23 @@
 use doorbell_bus::pci::{Rules, Settings};
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{Bus, Costs, Guard, Machine, Mapping, NoDevice, Pci, Platform, parallel};
-use doorbell_seam::{Direction, DmaFault, DmaFaultKind, Host, Iova, MapError, MapFault, Place, Port, Span, Time};
+use doorbell_seam::{
+    Direction, DmaFault, DmaFaultKind, Host, Iova, MapError, MapFault, Place, Port, Span, Time,
+};
 
-const US: Prices =
-    Prices { put: Span::from_us(1), put_indirect: Span::from_us(2), stuff: Span::from_us(3), entry: Span::ZERO };
+const US: Prices = Prices {
+    put: Span::from_us(1),
+    put_indirect: Span::from_us(2),
+    stuff: Span::from_us(3),
+    entry: Span::ZERO,
+};
 
 fn machine(pages: u32, multi: bool, guard: Guard) -> Machine<Pci, NoDevice> {
     let table = Table::new(Window { base: 0x8000_0000, pages, multi, prices: US });
-    let platform = Platform::new(1 << 32, 1 << 20, guard).with_mapping(Mapping::Tce(Box::new(table)));
-    let none = parallel::Latencies { cpu: Span::ZERO, memory: Span::from_ns(100), register: Span::ZERO };
+    let platform =
+        Platform::new(1 << 32, 1 << 20, guard).with_mapping(Mapping::Tce(Box::new(table)));
+    let none =
+        parallel::Latencies { cpu: Span::ZERO, memory: Span::from_ns(100), register: Span::ZERO };
     let bus = Pci::new(platform, Rules::new(Settings::POWER4).unwrap(), none, 0xC000_0000);
     Machine::new(bus, NoDevice, Costs::FREE, 1)
 }
@@ -24,18 +32,29 @@ fn a_device_finds_a_buffer_by_its_bus_address_alone() {
     let mut m = machine(64, false, Guard::Byte);
     let b = m.buffer(1514, ACROSS).unwrap();
     let physical = b.addr();
-    m.bytes_mut(&b, 0..1514, |bytes| bytes.iter_mut().zip(0..).for_each(|(b, i): (&mut u8, u32)| *b = i as u8));
+    m.bytes_mut(&b, 0..1514, |bytes| {
+        bytes.iter_mut().zip(0..).for_each(|(b, i): (&mut u8, u32)| *b = i as u8)
+    });
     let mapped = m.map(b, 0..1514, Direction::ToDevice).unwrap();
     assert_eq!(mapped.iova().0, 0x8000_0E00);
     let mut into = [0; 1514];
     m.bus.read(Time::ZERO, mapped.iova(), &mut into).unwrap();
     assert!(into.iter().zip(0u32..).all(|(b, i)| *b == i as u8));
     let fault = |at, kind| Err(DmaFault { at, kind });
-    assert_eq!(m.bus.read(Time::ZERO, Iova(physical), &mut [0; 4]), fault(Iova(physical), DmaFaultKind::Unmapped));
+    assert_eq!(
+        m.bus.read(Time::ZERO, Iova(physical), &mut [0; 4]),
+        fault(Iova(physical), DmaFaultKind::Unmapped)
+    );
     // The guard behind the table counts bytes, and speaks of the device's address.
     let past = mapped.iova() + 1514;
-    assert_eq!(m.bus.read(Time::ZERO, mapped.iova(), &mut [0; 1515]), fault(past, DmaFaultKind::Unmapped));
-    assert_eq!(m.bus.write(Time::ZERO, mapped.iova(), &[0; 4]), fault(mapped.iova(), DmaFaultKind::Direction));
+    assert_eq!(
+        m.bus.read(Time::ZERO, mapped.iova(), &mut [0; 1515]),
+        fault(past, DmaFaultKind::Unmapped)
+    );
+    assert_eq!(
+        m.bus.write(Time::ZERO, mapped.iova(), &[0; 4]),
+        fault(mapped.iova(), DmaFaultKind::Direction)
+    );
     let at = mapped.iova();
     let b = m.unmap(mapped);
     assert_eq!(m.bus.read(Time::ZERO, at, &mut [0; 4]), fault(at, DmaFaultKind::Unmapped));
@@ -82,7 +101,8 @@ fn a_write_in_flight_is_not_seen_before_it_arrives() {
     assert_eq!(m.load::<[u8; 4]>(&c, 0), [9; 4]);
 }
 
-/// facts, TCE: a frame in one page is two calls a packet, across a page four; a slot that stays mapped none.
+/// facts, TCE: a frame in one page is two calls a packet, across a page four; a slot that stays
+/// mapped none.
 #[test]
 fn calls_and_entries_are_counted_and_take_the_callers_time() {
     let mut m = machine(64, false, Guard::Page);
@@ -91,10 +111,16 @@ fn calls_and_entries_are_counted_and_take_the_callers_time() {
     let start = m.now();
     let mapped = m.map(one, 0..1514, Direction::ToDevice).unwrap();
     let _one = m.unmap(mapped);
-    assert_eq!((m.ledger().tce_puts, m.ledger().tce_hcalls, m.now().since(start)), (2, 2, Span::from_us(2)));
+    assert_eq!(
+        (m.ledger().tce_puts, m.ledger().tce_hcalls, m.now().since(start)),
+        (2, 2, Span::from_us(2))
+    );
     let mapped = m.map(two, 0..1514, Direction::ToDevice).unwrap();
     let _two = m.unmap(mapped);
-    assert_eq!((m.ledger().tce_puts, m.ledger().tce_hcalls, m.now().since(start)), (6, 6, Span::from_us(6)));
+    assert_eq!(
+        (m.ledger().tce_puts, m.ledger().tce_hcalls, m.now().since(start)),
+        (6, 6, Span::from_us(6))
+    );
     assert_eq!((m.ledger().hcalls, m.stalled()), (6, Span::from_us(6)));
     assert_eq!((m.ledger().maps, m.ledger().unmaps), (2, 2));
 }

@@ -14,8 +14,8 @@ enum Call {
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
-    // Small numbers, so that gaps fit, almost fit, and touch; crowded lines, and long ones of several
-    // leaves that fill up while the durations vary.
+    // Small numbers, so that gaps fit, almost fit, and touch; crowded lines, and long ones of
+    // several leaves that fill up while the durations vary.
     let line = prop_oneof![Just((400u64, 150usize)), Just((4_000, 700))];
     line.prop_flat_map(|(until, count)| {
         let call = prop_oneof![

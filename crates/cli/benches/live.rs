@@ -1,8 +1,9 @@
 //! The rates of `doorbell live`, with their judgement: printed, never asserted.
 //!
-//! Each direction runs three times, ten rounds each. A round is one second through ibmveth beside one second bare,
-//! so its ratio has little of what else the machine does. What is judged is the median of all thirty. The ratio that each
-//! state has to reach is the command's own (`least_ratio`).
+//! Each direction runs three times, ten rounds each. A round is one second through ibmveth beside
+//! one second bare, so its ratio has little of what else the machine does. What is judged is the
+//! median of all thirty. The ratio that each state has to reach is the command's own
+//! (`least_ratio`).
 
 #![expect(clippy::print_stdout, reason = "it prints what it measures")]
 
@@ -14,7 +15,9 @@ const RUNS: usize = 3;
 /// One run as JSON, or its words where there is none.
 fn run(direction: &[&str]) -> Result<Value, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
-    command.args(["live", "--seconds", "10", "--urgent", "--quiet", "--format", "json"]).args(direction);
+    command
+        .args(["live", "--seconds", "10", "--urgent", "--quiet", "--format", "json"])
+        .args(direction);
     let output = command.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
     let said = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
     serde_json::from_slice(&output.stdout).map_err(|_| said())

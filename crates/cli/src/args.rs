@@ -79,7 +79,8 @@ pub(crate) struct Changes {
     /// Set a key of the scenario or its profile; later ones win. `list --keys` lists them
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
-    /// Seed, recorded with the result, and for faults drawn at random. pktgen and captures draw nothing
+    /// Seed, recorded with the result, and for faults drawn at random. pktgen and captures draw
+    /// nothing
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Send the frames of this pcap or pcapng file
@@ -97,8 +98,9 @@ pub(crate) struct Changes {
     /// Capture: send it so often
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<String>,
-    /// What goes wrong meanwhile; may be repeated: lost-interrupt@N, late-completion@N:SPAN, poisoned-completion@N,
-    /// dma-fault@N, link-flap@TIME:SPAN; N may be every=N or random=N (one in N), TIME every=TIME
+    /// What goes wrong meanwhile; may be repeated: lost-interrupt@N, late-completion@N:SPAN,
+    /// poisoned-completion@N, dma-fault@N, link-flap@TIME:SPAN; N may be every=N or random=N
+    /// (one in N), TIME every=TIME
     #[arg(long, value_name = "KIND@WHEN[:SPAN]")]
     pub(crate) fault: Vec<String>,
 }
@@ -124,8 +126,8 @@ pub(crate) struct Run {
     /// Write the frames on the wire to this file (pcapng). With --out, a bare name goes there
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
-    /// Write what the first packets go through to this file (Chrome's trace format, for ui.perfetto.dev).
-    /// With --out, a bare name goes there
+    /// Write what the first packets go through to this file (Chrome's trace format, for
+    /// ui.perfetto.dev). With --out, a bare name goes there
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Trace: so many packets
@@ -186,7 +188,11 @@ pub(crate) struct Sweep {
     pub(crate) across: Option<String>,
     /// A number of the result (of a packet, a rate, latency_ns.p99), or a sum such as
     /// pcie_down_tlp_bytes+pcie_down_dllp_bytes
-    #[arg(long, value_name = "NAME[+NAME]", default_value = "pcie_down_tlp_bytes+pcie_down_dllp_bytes")]
+    #[arg(
+        long,
+        value_name = "NAME[+NAME]",
+        default_value = "pcie_down_tlp_bytes+pcie_down_dllp_bytes"
+    )]
     pub(crate) show: Vec<String>,
     #[command(flatten)]
     pub(crate) changes: Changes,
@@ -311,10 +317,16 @@ pub(crate) struct Transfer {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Serve {
-    /// e1000 (82540EM), e1000-82544gc, e1000-82545em, mlx5, axi-ethernet; behind hypervisor calls: vnic, veth
+    /// e1000 (82540EM), e1000-82544gc, e1000-82545em, mlx5, axi-ethernet; behind hypervisor calls:
+    /// vnic, veth
     pub(crate) device: String,
     /// Where the virtual machine connects; the socket is made, and removed at the end
-    #[arg(long, value_name = "PATH", required_unless_present = "plugin_socket", conflicts_with = "plugin_socket")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        required_unless_present = "plugin_socket",
+        conflicts_with = "plugin_socket"
+    )]
     pub(crate) socket: Option<PathBuf>,
     /// vnic, veth: where QEMU's plug-in connects
     #[arg(long, value_name = "PATH")]
@@ -322,21 +334,23 @@ pub(crate) struct Serve {
     /// vnic, veth: how many guests, each with an adapter
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) partitions: u8,
-    /// vnic, veth: the adapters' unit address in place of 30000003 and 30000002. Those of one guest differ in bits 12 to 15,
-    /// those of its vNICs in bit 12
+    /// vnic, veth: the adapters' unit address in place of 30000003 and 30000002. Those of one
+    /// guest differ in bits 12 to 15, those of its vNICs in bit 12
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) unit: Option<String>,
-    /// veth: partition 0's adapter is the LAN's trunk, the way out for all others; nothing is behind the switch then
+    /// veth: partition 0's adapter is the LAN's trunk, the way out for all others; nothing is
+    /// behind the switch then
     #[arg(long)]
     pub(crate) trunk: bool,
-    /// vnic: a named pipe that takes a command a line: failover, migrate, error, link up, link down; then, if not 0, the
-    /// partition's number
+    /// vnic: a named pipe that takes a command a line: failover, migrate, error, link up, link
+    /// down; then, if not 0, the partition's number
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
     /// The other end of the wire: tap:NAME, pcap:FILE, reflect, socket:PATH, none
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub(crate) uplink: String,
-    /// Count by another bus's rules than the card's own: pci32, pci64, pcix, pcie2x8, pcie3x16, axi
+    /// Count by another bus's rules than the card's own: pci32, pci64, pcix, pcie2x8, pcie3x16,
+    /// axi
     #[arg(long, value_name = "BUS")]
     pub(crate) bus: Option<String>,
     /// Station address, such as 52:54:00:db:00:01
@@ -354,7 +368,8 @@ pub(crate) struct Serve {
     /// How the ledger is printed, at the end and on SIGUSR1
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
-    /// mlx5: every doorbell leaves the guest's CPU, and each is counted; without it they are memory that is looked at
+    /// mlx5: every doorbell leaves the guest's CPU, and each is counted; without it they are
+    /// memory that is looked at
     #[arg(long)]
     pub(crate) trap_doorbells: bool,
     /// mlx5: one WQE in N fails, to see the driver recover
@@ -409,7 +424,8 @@ pub(crate) struct Live {
     /// Ask for the CPU before others, for all that is measured
     #[arg(long)]
     pub(crate) urgent: bool,
-    /// Write the frames that the network host was sent while they were looked at to this file (pcapng)
+    /// Write the frames that the network host was sent while they were looked at to this file
+    /// (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t)]

@@ -68,7 +68,9 @@ impl Places {
     fn tick(&self, x: f64) -> String {
         match self {
             Places::Numbers(_) => number(x),
-            Places::Words(w) if x.fract() == 0.0 && x >= 0.0 => w.get(x as usize).cloned().unwrap_or_default(),
+            Places::Words(w) if x.fract() == 0.0 && x >= 0.0 => {
+                w.get(x as usize).cloned().unwrap_or_default()
+            }
             Places::Words(_) => String::new(),
         }
     }
@@ -77,7 +79,11 @@ impl Places {
 /// A tick's number without zeros at its end.
 fn number(x: f64) -> String {
     let text = if x.fract() == 0.0 { format!("{x:.0}") } else { amount(x) };
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 /// From the least to the greatest, with a margin; from zero, unless all lies far above it.
@@ -95,7 +101,8 @@ fn range(values: impl Iterator<Item = f64>, zero: bool) -> (f64, f64) {
 /// What the drawing says: a string takes everything, so nothing is expected.
 pub(crate) fn svg(chart: &Chart) -> Result<String, String> {
     let mut text = String::new();
-    draw(chart, &SVGBackend::with_string(&mut text, SIZE).into_drawing_area()).map_err(|e| e.to_string())?;
+    draw(chart, &SVGBackend::with_string(&mut text, SIZE).into_drawing_area())
+        .map_err(|e| e.to_string())?;
     Ok(text.trim_end().to_owned() + "\n")
 }
 
@@ -180,58 +187,4 @@ fn mark(area: &Area<'_>, i: usize, (x, y): (i32, i32)) -> Result<(), Box<dyn std
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chart(places: Places) -> Chart {
-        let line = |label: &str, values: &[f64]| Line { label: label.to_owned(), values: values.to_vec() };
-        Chart {
-            title: "a run".to_owned(),
-            x: "traffic.mss, B".to_owned(),
-            y: "payload, Gbit/s".to_owned(),
-            places,
-            lines: vec![line("copy_align on", &[0.5, 0.25, 0.9]), line("copy_align off", &[0.4, 0.3, 0.8])],
-        }
-    }
-
-    #[test]
-    fn the_same_numbers_give_the_same_bytes() {
-        let of = |_| svg(&chart(Places::Numbers(vec![64.0, 512.0, 1460.0]))).unwrap();
-        assert_eq!(of(0), of(1));
-    }
-
-    #[test]
-    fn axes_and_lines_are_named_and_no_background_is_drawn() {
-        let text = svg(&chart(Places::Numbers(vec![64.0, 512.0, 1460.0]))).unwrap();
-        for word in ["a run", "traffic.mss, B", "payload, Gbit/s", "copy_align on", "copy_align off", "1000"] {
-            assert!(text.contains(&format!("\n{word}\n")), "{word}:\n{text}");
-        }
-        for colour in ["#D66214", "#267ED6"] {
-            let line = text.lines().rfind(|l| l.starts_with("<polyline") && l.contains(colour)).unwrap();
-            assert_eq!(line.matches(',').count(), 3, "three points: {line}");
-        }
-        assert!(!text.contains("#FFFFFF") && !text.contains("#000000"), "{text}");
-    }
-
-    #[test]
-    fn words_stand_side_by_side() {
-        let words = ["off", "auto", "64240"].map(str::to_owned).to_vec();
-        let text = svg(&chart(Places::Words(words))).unwrap();
-        for word in ["off", "auto", "64240"] {
-            assert_eq!(text.matches(&format!("\n{word}\n")).count(), 1, "{word}");
-        }
-    }
-
-    #[test]
-    fn the_axis_starts_at_zero_unless_all_lies_far_above() {
-        assert_eq!(range([0.1, 0.9].into_iter(), true).0, 0.0);
-        assert!(range([0.8, 0.9].into_iter(), true).0 > 0.7);
-        assert!(range([5.0, 5.0].into_iter(), true).1 > 5.0);
-        assert!(range([-1.0, 1.0].into_iter(), true).0 < -1.0);
-    }
-
-    #[test]
-    fn ticks_have_no_zeros_at_their_end() {
-        assert_eq!([0.0, 0.25, 1460.0, 0.5].map(number), ["0", "0.25", "1460", "0.5"]);
-    }
-}
+mod tests;

@@ -1,9 +1,10 @@
 //! Chrome's trace event format (JSON), as far as Perfetto wants it.
 //!
-//! Sources: "Trace Event Format" (Chromium's catapult project). An event belongs to a process and a thread; here these
-//! are a group of lanes and a lane. Times are microseconds with three decimals, so whole nanoseconds: that is
-//! what Perfetto keeps. Flows are tied to slices themselves (`bind_id`, "flow events v2"); the older flow events
-//! bind to whatever slice is open at their time, which is the wrong one where two begin together.
+//! Sources: "Trace Event Format" (Chromium's catapult project). An event belongs to a process and a
+//! thread; here these are a group of lanes and a lane. Times are microseconds with three decimals,
+//! so whole nanoseconds: that is what Perfetto keeps. Flows are tied to slices themselves
+//! (`bind_id`, "flow events v2"); the older flow events bind to whatever slice is open at their
+//! time, which is the wrong one where two begin together.
 //!
 //! The array's closing bracket is optional there, so what a killed server leaves can be read.
 
@@ -17,7 +18,8 @@ pub(crate) struct Writer<W> {
     begun: bool,
 }
 
-/// A lane: its group and its own number, unique over all groups. Neither is 0, which is Perfetto's idle task.
+/// A lane: its group and its own number, unique over all groups. Neither is 0, which is Perfetto's
+/// idle task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lane {
     pub(crate) group: usize,
@@ -66,18 +68,27 @@ impl<W: Write> Writer<W> {
     pub(crate) fn lane(&mut self, Lane { group, number }: Lane, name: &str) -> io::Result<()> {
         let at = format_args!("\"ph\":\"M\",\"pid\":{group},\"tid\":{number}").to_string();
         self.event(format_args!("\"name\":\"thread_name\",{at},\"args\":{{\"name\":\"{name}\"}}"))?;
-        self.event(format_args!("\"name\":\"thread_sort_index\",{at},\"args\":{{\"sort_index\":{number}}}"))
+        self.event(format_args!(
+            "\"name\":\"thread_sort_index\",{at},\"args\":{{\"sort_index\":{number}}}"
+        ))
     }
 
     /// Something at an instant. `args` are the inside of a JSON object.
-    pub(crate) fn instant(&mut self, on: Lane, ns: u64, name: &str, args: Arguments<'_>) -> io::Result<()> {
+    pub(crate) fn instant(
+        &mut self,
+        on: Lane,
+        ns: u64,
+        name: &str,
+        args: Arguments<'_>,
+    ) -> io::Result<()> {
         let (Lane { group, number }, at) = (on, Micros(ns));
         self.event(format_args!(
             "\"name\":\"{name}\",\"ph\":\"i\",\"s\":\"t\",\"pid\":{group},\"tid\":{number},\"ts\":{at},\"args\":{{{args}}}"
         ))
     }
 
-    /// Something that takes time, `ns` from and until. Slices of a lane that overlap must nest, the outer one first.
+    /// Something that takes time, `ns` from and until. Slices of a lane that overlap must nest, the
+    /// outer one first.
     pub(crate) fn slice(
         &mut self,
         on: Lane,

@@ -46,9 +46,13 @@ pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
 
 /// Names of both, in the order of the first; what only one has is zero in the other.
 fn pairs<N: Into<String>>(a: Vec<(N, f64)>, b: Vec<(N, f64)>) -> Pairs {
-    let owned = |v: Vec<(N, f64)>| v.into_iter().map(|(n, x)| (n.into(), x)).collect::<Vec<(String, f64)>>();
+    let owned = |v: Vec<(N, f64)>| {
+        v.into_iter().map(|(n, x)| (n.into(), x)).collect::<Vec<(String, f64)>>()
+    };
     let (a, b) = (owned(a), owned(b));
-    let find = |v: &[(String, f64)], name: &str| v.iter().find(|(n, _)| n == name).map_or(0.0, |(_, x)| *x);
+    let find = |v: &[(String, f64)], name: &str| {
+        v.iter().find(|(n, _)| n == name).map_or(0.0, |(_, x)| *x)
+    };
     let only_b = b.iter().filter(|(n, _)| a.iter().all(|(m, _)| m != n));
     let names: Vec<&String> = a.iter().chain(only_b).map(|(n, _)| n).collect();
     names.into_iter().map(|n| (n.clone(), Pair::new(find(&a, n), find(&b, n)))).collect()
@@ -93,7 +97,9 @@ fn json(plans: &[Plan], results: &[RunResult; 2]) -> String {
         per_packet: Object(pairs(a.per_packet(), b.per_packet()).into_iter()),
         latency_ns: Object(pairs(a.latency_ns(), b.latency_ns()).into_iter()),
     };
-    serde_json::to_string_pretty(&all).unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}")) + "\n"
+    serde_json::to_string_pretty(&all)
+        .unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}"))
+        + "\n"
 }
 
 const NUMBER: usize = 12;
@@ -112,18 +118,29 @@ fn table(plans: &[Plan], results: &[RunResult; 2]) -> String {
     for (name, p) in pairs(rates(a), rates(b)) {
         let shown = |x: f64| rate(&name, x).0;
         let unit = rate(&name, 0.0).1;
-        table.row(&rate_name(&name), &[shown(p.a), shown(p.b), shown(p.difference), ratio(&p)], unit);
+        table.row(
+            &rate_name(&name),
+            &[shown(p.a), shown(p.b), shown(p.difference), ratio(&p)],
+            unit,
+        );
     }
     text += &table.finish();
 
     let counted = pairs(a.per_packet(), b.per_packet());
     // Cycles by cause are in no group of counts.
-    let group = |name: &str| a.counts.iter().chain(&b.counts).find(|c| c.name == name).map_or(Group::Cpu, |c| c.group);
-    for (of, title) in Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire", "faults"]) {
+    let group = |name: &str| {
+        a.counts.iter().chain(&b.counts).find(|c| c.name == name).map_or(Group::Cpu, |c| c.group)
+    };
+    for (of, title) in
+        Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire", "faults"])
+    {
         let mut table = Table::new(title, &["A", "B", "B - A", "B / A"], &[NUMBER]);
         let mut same = Vec::new();
-        for (name, p) in counted.iter().filter(|(name, p)| group(name) == of && (p.a != 0.0 || p.b != 0.0)) {
-            let short = name.strip_prefix("driver_").or(name.strip_prefix("device_")).unwrap_or(name);
+        for (name, p) in
+            counted.iter().filter(|(name, p)| group(name) == of && (p.a != 0.0 || p.b != 0.0))
+        {
+            let short =
+                name.strip_prefix("driver_").or(name.strip_prefix("device_")).unwrap_or(name);
             if p.a == p.b {
                 same.push(format!("{short} {}", amount(p.a)));
             } else {
@@ -133,8 +150,11 @@ fn table(plans: &[Plan], results: &[RunResult; 2]) -> String {
         let differs = table.finish();
         text += &differs;
         if !same.is_empty() {
-            let title =
-                if differs.is_empty() { format!("{title}, the same in both:") } else { "the same in both:".to_owned() };
+            let title = if differs.is_empty() {
+                format!("{title}, the same in both:")
+            } else {
+                "the same in both:".to_owned()
+            };
             text += if differs.is_empty() { "\n" } else { "" };
             text += &wrapped(&title, &same);
         }

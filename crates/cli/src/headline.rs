@@ -45,7 +45,12 @@ pub(crate) struct Sides {
 }
 
 /// Runs a headline; `all`: with its curve and its other scenarios.
-pub(crate) fn run(headline: Headline, sets: &[Setting], all: bool, progress: &Progress) -> Result<Sides, Error> {
+pub(crate) fn run(
+    headline: Headline,
+    sets: &[Setting],
+    all: bool,
+    progress: &Progress,
+) -> Result<Sides, Error> {
     let points = headline.curve.filter(|_| all).map_or(0, |c| c.values.len());
     let (mut done, runs) = (0, 2 * (1 + points + 2 * usize::from(all)));
     let mut both = |scenario: &str, more: &str| -> Result<[Ran; 2], Error> {
@@ -65,9 +70,15 @@ pub(crate) fn run(headline: Headline, sets: &[Setting], all: bool, progress: &Pr
         let (mut at, mut key) = (Vec::new(), ("", ""));
         for value in c.values {
             let sides = both(c.scenario, &format!("{}={value}", c.key))?;
-            let [off, on] = [shown.of(&sides[0].result.measured)?, shown.of(&sides[1].result.measured)?];
+            let [off, on] =
+                [shown.of(&sides[0].result.measured)?, shown.of(&sides[1].result.measured)?];
             at.push((*value, [off.shown, on.shown]));
-            key = sides[0].plan.values.iter().find(|(k, _)| k.name == c.key).map_or(key, |(k, _)| (k.unit(), k.about));
+            key = sides[0]
+                .plan
+                .values
+                .iter()
+                .find(|(k, _)| k.name == c.key)
+                .map_or(key, |(k, _)| (k.unit(), k.about));
         }
         let more_is_better = c.show.ends_with("_per_s");
         curve = Some(Points { unit: key.0, about: key.1, more_is_better, at });
@@ -77,17 +88,22 @@ pub(crate) fn run(headline: Headline, sets: &[Setting], all: bool, progress: &Pr
 
 fn ran(scenario: &str, side: &str, more: &str, sets: &[Setting]) -> Result<Ran, Error> {
     let mut plan = Scenario::load(scenario)?.plan()?;
-    for set in sets.iter().filter(|s| plan.values.keys().iter().any(|k| k.name == s.key)).collect::<Vec<_>>() {
+    for set in sets
+        .iter()
+        .filter(|s| plan.values.keys().iter().any(|k| k.name == s.key))
+        .collect::<Vec<_>>()
+    {
         plan.set(&format!("{}={}", set.key, set.value))?;
     }
     plan.set(side)?;
     if !more.is_empty() {
         plan.set(more)?;
     }
-    let measured = (plan.rig.run)(&plan.values, None, &mut Unwatched).map_err(|failure| match failure {
-        Failure::Input(what) => Error::input(format!("{scenario}: {what}")),
-        Failure::Run(what) => Error { code: MISSED, what: format!("{scenario}: {what}") },
-    })?;
+    let measured =
+        (plan.rig.run)(&plan.values, None, &mut Unwatched).map_err(|failure| match failure {
+            Failure::Input(what) => Error::input(format!("{scenario}: {what}")),
+            Failure::Run(what) => Error { code: MISSED, what: format!("{scenario}: {what}") },
+        })?;
     Ok(Ran { result: plan::result(&plan, measured)?, plan })
 }
 
@@ -104,16 +120,25 @@ impl Sides {
     /// The bill for people.
     pub(crate) fn table(&self, system: &str) -> String {
         let [off, on] = self.bill.each_ref().map(|r| r.result.measured.per_packet());
-        let value = |side: &[(String, f64)], name: &str| side.iter().find(|(n, _)| n == name).map_or(0.0, |(_, v)| *v);
+        let value = |side: &[(String, f64)], name: &str| {
+            side.iter().find(|(n, _)| n == name).map_or(0.0, |(_, v)| *v)
+        };
         let [before, after] = self.headline.sides();
-        let title = format!("{system}: a packet's bill in {}: {before}, then {after}", self.headline.scenario);
+        let title = format!(
+            "{system}: a packet's bill in {}: {before}, then {after}",
+            self.headline.scenario
+        );
         let mut text = crate::text::heading(&title);
         for part in &PARTS {
             let mut items = part.of(&off);
             items.extend(part.of(&on).into_iter().filter(|(n, _, _)| value(&off, n) == 0.0));
             let mut table = Table::new(part.title, &["before", "after", "difference"], &[]);
             let mut row = |name: &str, [a, b]: [f64; 2]| {
-                table.row(name, &[amount(a), amount(b), if a == b { "same".into() } else { amount(b - a) }], "");
+                table.row(
+                    name,
+                    &[amount(a), amount(b), if a == b { "same".into() } else { amount(b - a) }],
+                    "",
+                );
             };
             let mut sums = [0.0; 2];
             for (name, title, _) in &items {

@@ -31,8 +31,10 @@ struct Side {
 
 impl Side {
     fn parse(text: &str) -> Result<Side, Error> {
-        // What stands before a colon is a name where it sets nothing; a time span behind one is part of a value.
-        let (name, sets) = text.split_once(':').filter(|(name, _)| !name.contains('=')).unwrap_or((text, text));
+        // What stands before a colon is a name where it sets nothing; a time span behind one is
+        // part of a value.
+        let (name, sets) =
+            text.split_once(':').filter(|(name, _)| !name.contains('=')).unwrap_or((text, text));
         let sets: Vec<String> = sets.split(',').map(|s| s.trim().to_owned()).collect();
         if sets.iter().any(|s| !s.contains('=')) {
             let form = "expected key=value,… or a name before them, such as fixed: driver.controller=fixed";
@@ -65,7 +67,9 @@ fn seeds(text: &str) -> Result<Vec<u64>, Error> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.trim().parse(), last.trim().parse()) {
         (Ok(a), Ok(b)) if a <= b && b - a < 1_000_000 => Ok((a..=b).collect()),
-        _ => Err(Error::input(format!("--seeds {text}: expected FIRST-LAST such as 1-1000, of a million at most"))),
+        _ => Err(Error::input(format!(
+            "--seeds {text}: expected FIRST-LAST such as 1-1000, of a million at most"
+        ))),
     }
 }
 
@@ -82,7 +86,8 @@ pub(crate) fn judge(args: &Judge) -> Result<u8, Error> {
     for scenario in &args.scenario {
         for seed in seeds.as_ref().map_or(vec![None], |s| s.iter().copied().map(Some).collect()) {
             for side in &sides {
-                let seed = seed.map(|n| Setting::at(format!("--seeds {n}"), format!("run.seed={n}")));
+                let seed =
+                    seed.map(|n| Setting::at(format!("--seeds {n}"), format!("run.seed={n}")));
                 let sets = side.sets.iter().map(|s| Setting::given("--side", s));
                 plans.add(scenario, &args.changes, &sets.chain(seed).collect::<Vec<_>>())?;
             }
@@ -92,14 +97,19 @@ pub(crate) fn judge(args: &Judge) -> Result<u8, Error> {
     let progress = Progress::new(&args.scenario[0], args.quiet);
     let take = |r: &RunResult| -> Result<Seen, Error> {
         let m = &r.measured;
-        // A load without transactions has no latency; any other name that is not there is a mistake.
+        // A load without transactions has no latency; any other name that is not there is a
+        // mistake.
         let of = |s: &Shown<'_>| if s.is_absent(m) { Ok(None) } else { s.of(m).map(Some) };
         let series = match &args.series {
             None => Vec::new(),
-            Some(name) => m.series.iter().find(|s| s.name == *name).map(|s| s.points.clone()).ok_or_else(|| {
-                let all: Vec<&str> = m.series.iter().map(|s| s.name).collect();
-                Error::input(format!("--series {name}: a run has {}", all.join(", ")))
-            })?,
+            Some(name) => {
+                m.series.iter().find(|s| s.name == *name).map(|s| s.points.clone()).ok_or_else(
+                    || {
+                        let all: Vec<&str> = m.series.iter().map(|s| s.name).collect();
+                        Error::input(format!("--series {name}: a run has {}", all.join(", ")))
+                    },
+                )?
+            }
         };
         Ok(Seen {
             by: by.iter().map(of).collect::<Result<_, _>>()?,
@@ -125,7 +135,10 @@ pub(crate) fn judge(args: &Judge) -> Result<u8, Error> {
 }
 
 /// What `f` makes of each, in their order. The first error, in that order too.
-fn in_parallel<T: Send>(plans: &[Plan], f: impl Fn(usize, &Plan) -> Result<T, Error> + Sync) -> Result<Vec<T>, Error> {
+fn in_parallel<T: Send>(
+    plans: &[Plan],
+    f: impl Fn(usize, &Plan) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
     let next = AtomicUsize::new(0);
     let all = Mutex::new((0..plans.len()).map(|_| None).collect::<Vec<Option<Result<T, Error>>>>());
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
@@ -179,8 +192,9 @@ impl Table<'_> {
                 .enumerate()
                 .map(|(i, s)| {
                     let all = self.by.iter().zip(&s.by).chain(self.show.iter().zip(&s.show));
-                    let values: serde_json::Map<String, Value> =
-                        all.map(|(what, n)| (what.text.to_owned(), json!(n.as_ref().map(|n| n.value)))).collect();
+                    let values: serde_json::Map<String, Value> = all
+                        .map(|(what, n)| (what.text.to_owned(), json!(n.as_ref().map(|n| n.value))))
+                        .collect();
                     let against_first = if i % n == 0 { "" } else { verdict(&seen[i - i % n], s) };
                     json!({
                         "scenario": self.args.scenario[i / n],
@@ -203,11 +217,16 @@ impl Table<'_> {
         heads.push(format!("against {}", self.sides[0].name));
         let rows = seen.iter().enumerate().map(|(i, s)| {
             // A scenario's name stands once.
-            let scenario = if i % n == 0 { self.args.scenario[i / n].clone() } else { String::new() };
+            let scenario =
+                if i % n == 0 { self.args.scenario[i / n].clone() } else { String::new() };
             let numbers = s.by.iter().chain(&s.show);
             let cells = numbers.map(|n| n.as_ref().map_or("-".to_owned(), |n| amount(n.shown)));
             let against = if i % n == 0 { "" } else { verdict(&seen[i - i % n], s) };
-            [scenario, self.sides[i % n].name.clone()].into_iter().chain(cells).chain([against.to_owned()]).collect()
+            [scenario, self.sides[i % n].name.clone()]
+                .into_iter()
+                .chain(cells)
+                .chain([against.to_owned()])
+                .collect()
         });
         Ok(render(&heads, 2, rows.collect(), markdown))
     }
@@ -222,11 +241,14 @@ impl Table<'_> {
         };
         let lost = |run: &[Seen], i: usize| dominates(&run[i], &run[0], self.noise);
         let won = |run: &[Seen], i: usize| dominates(&run[0], &run[i], self.noise);
-        let any: Vec<String> = (0..runs.len()).filter(|&r| (1..n).any(|i| lost(runs[r], i))).map(label).collect();
+        let any: Vec<String> =
+            (0..runs.len()).filter(|&r| (1..n).any(|i| lost(runs[r], i))).map(label).collect();
         // The middle one of the quotients, of runs that have both.
         let median = |i: usize, k: usize| {
-            let quotient = |r: &&[Seen]| Some(r[0].by[k].as_ref()?.value / r[i].by[k].as_ref()?.value);
-            let mut all: Vec<f64> = runs.iter().filter_map(quotient).filter(|q| q.is_finite()).collect();
+            let quotient =
+                |r: &&[Seen]| Some(r[0].by[k].as_ref()?.value / r[i].by[k].as_ref()?.value);
+            let mut all: Vec<f64> =
+                runs.iter().filter_map(quotient).filter(|q| q.is_finite()).collect();
             all.sort_by(f64::total_cmp);
             all.get(all.len() / 2).copied().map(rounded)
         };
@@ -243,15 +265,19 @@ impl Table<'_> {
                     })
                 })
                 .collect();
-            return Ok(pretty(&json!({ "judged": first, "runs": runs.len(), "dominated": any, "sides": rows })));
+            return Ok(pretty(
+                &json!({ "judged": first, "runs": runs.len(), "dominated": any, "sides": rows }),
+            ));
         }
         let markdown = self.format("what is judged")?;
         let percent = |k: usize| format!("{:.1} %", 100.0 * k as f64 / runs.len() as f64);
-        let mut heads = vec!["other".to_owned(), format!("dominates {first}"), format!("dominated by {first}")];
+        let mut heads =
+            vec!["other".to_owned(), format!("dominates {first}"), format!("dominated by {first}")];
         heads.extend(self.by.iter().map(|what| format!("{}, {first} / other", what.text)));
         let mut rows: Vec<Vec<String>> = (1..n)
             .map(|i| {
-                let ratios = (0..self.by.len()).map(|k| median(i, k).map_or("-".to_owned(), amount));
+                let ratios =
+                    (0..self.by.len()).map(|k| median(i, k).map_or("-".to_owned(), amount));
                 let shares = [percent(count(&|r| lost(r, i))), percent(count(&|r| won(r, i)))];
                 [self.sides[i].name.clone()].into_iter().chain(shares).chain(ratios).collect()
             })
@@ -262,7 +288,9 @@ impl Table<'_> {
         let mut text = render(&heads, 1, rows, markdown);
         let which = match any.len() {
             0 => String::new(),
-            k if k > 20 => format!("; the first 20 where {first} is dominated: {}", any[..20].join(", ")),
+            k if k > 20 => {
+                format!("; the first 20 where {first} is dominated: {}", any[..20].join(", "))
+            }
             _ => format!("; {first} is dominated in: {}", any.join(", ")),
         };
         text += &format!("\n{}{} runs{which}\n", if markdown { "" } else { " " }, runs.len());
@@ -277,21 +305,32 @@ impl Table<'_> {
         // Several slices become one: their mean.
         let every = self.args.every.max(1);
         let thin = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
-            let mean = |c: &[(f64, f64)]| (c[c.len() - 1].0, c.iter().map(|p| p.1).sum::<f64>() / c.len() as f64);
+            let mean = |c: &[(f64, f64)]| {
+                (c[c.len() - 1].0, c.iter().map(|p| p.1).sum::<f64>() / c.len() as f64)
+            };
             points.chunks(every).map(mean).collect()
         };
         let all: Vec<Vec<(f64, f64)>> = seen.iter().map(|s| thin(&s.series)).collect();
-        let times: Vec<f64> =
-            all.iter().min_by_key(|s| s.len()).map_or(Vec::new(), |s| s.iter().map(|p| p.0).collect());
+        let times: Vec<f64> = all
+            .iter()
+            .min_by_key(|s| s.len())
+            .map_or(Vec::new(), |s| s.iter().map(|p| p.0).collect());
         match self.args.format {
             SweepFormat::Json => {
-                let sides: serde_json::Map<String, Value> =
-                    self.sides.iter().zip(&all).map(|(s, points)| (s.name.clone(), json!(points))).collect();
+                let sides: serde_json::Map<String, Value> = self
+                    .sides
+                    .iter()
+                    .zip(&all)
+                    .map(|(s, points)| (s.name.clone(), json!(points)))
+                    .collect();
                 Ok(pretty(&json!({ "series": name, "sides": sides })))
             }
             SweepFormat::Svg => {
                 if self.sides.len() > chart::MOST {
-                    return Err(Error::input(format!("--format svg: a chart has room for {} sides", chart::MOST)));
+                    return Err(Error::input(format!(
+                        "--format svg: a chart has room for {} sides",
+                        chart::MOST
+                    )));
                 }
                 let lines = self.sides.iter().zip(&all).map(|(s, points)| Line {
                     label: s.name.clone(),
@@ -299,13 +338,20 @@ impl Table<'_> {
                 });
                 let (lines, plan) = (lines.collect(), &plans[0]);
                 let title = format!("{} on {}", plan.scenario, plan.profile);
-                let chart =
-                    Chart { title, x: "ms".to_owned(), y: name.to_owned(), places: Places::Numbers(times), lines };
+                let chart = Chart {
+                    title,
+                    x: "ms".to_owned(),
+                    y: name.to_owned(),
+                    places: Places::Numbers(times),
+                    lines,
+                };
                 chart::svg(&chart).map_err(|what| Error { code: MISSED, what })
             }
             _ => {
-                let heads: Vec<String> =
-                    [format!("{name} at ms")].into_iter().chain(self.sides.iter().map(|s| s.name.clone())).collect();
+                let heads: Vec<String> = [format!("{name} at ms")]
+                    .into_iter()
+                    .chain(self.sides.iter().map(|s| s.name.clone()))
+                    .collect();
                 let rows = times.iter().enumerate().map(|(i, ms)| {
                     let cells = all.iter().map(|points| amount(rounded(points[i].1)));
                     [format!("{ms}")].into_iter().chain(cells).collect()
@@ -321,5 +367,6 @@ fn head(what: &Shown<'_>, n: Option<&Number>) -> String {
 }
 
 fn pretty(v: &Value) -> String {
-    serde_json::to_string_pretty(v).unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}")) + "\n"
+    serde_json::to_string_pretty(v).unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}"))
+        + "\n"
 }

@@ -47,13 +47,20 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
                 systems: RIGS.iter().map(|r| r.name).collect(),
                 scenarios: scenarios
                     .into_iter()
-                    .map(|s| Named { name: s.name, system: s.rig.name, profile: s.profile, about: s.about })
+                    .map(|s| Named {
+                        name: s.name,
+                        system: s.rig.name,
+                        profile: s.profile,
+                        about: s.about,
+                    })
                     .collect(),
                 profiles: profiles.into_iter().map(|p| p.name).collect(),
                 devices: RIGS.iter().flat_map(|r| r.devices).copied().collect(),
                 keys: args.keys.then(settings),
             };
-            serde_json::to_string_pretty(&all).unwrap_or_else(|e| unreachable!("plain names serialise: {e}")) + "\n"
+            serde_json::to_string_pretty(&all)
+                .unwrap_or_else(|e| unreachable!("plain names serialise: {e}"))
+                + "\n"
         }
         Format::Table if args.keys => keys(),
         Format::Table => {
@@ -64,11 +71,15 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
                     text += &format!(" {name:<22} {about}\n");
                 }
             };
-            block("systems", RIGS.iter().map(|r| (r.name.to_owned(), r.about.to_owned())).collect());
+            block(
+                "systems",
+                RIGS.iter().map(|r| (r.name.to_owned(), r.about.to_owned())).collect(),
+            );
             block("scenarios", scenarios.into_iter().map(|s| (s.name, s.about)).collect());
             block("profiles", profiles.into_iter().map(|p| (p.name, p.about)).collect());
-            let devices =
-                RIGS.iter().flat_map(|r| r.devices.iter().map(|d| ((*d).to_owned(), format!("of {}", r.name))));
+            let devices = RIGS.iter().flat_map(|r| {
+                r.devices.iter().map(|d| ((*d).to_owned(), format!("of {}", r.name)))
+            });
             block("devices", devices.collect());
             text
         }
@@ -89,10 +100,13 @@ fn settings() -> Vec<Setting> {
             about: k.about,
         })
     };
-    RIGS.iter().flat_map(|r| of(r.scenario(), "scenario", r).chain(of(r.platform(), "profile", r))).collect()
+    RIGS.iter()
+        .flat_map(|r| of(r.scenario(), "scenario", r).chain(of(r.platform(), "profile", r)))
+        .collect()
 }
 
-/// Two lines a key: what it is, and what may stand there. A third, if it has an effect under conditions only.
+/// Two lines a key: what it is, and what may stand there. A third, if it has an effect under
+/// conditions only.
 fn keys() -> String {
     let mut text = String::new();
     let mut section = ("", "");

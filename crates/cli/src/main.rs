@@ -3,8 +3,8 @@
 //!
 //! Results go to stdout, progress and diagnostics to stderr. The exit code is 0
 //! when everything was done and holds, 1 when a figure was missed (but for a miss
-//! that is listed with its explanation), a budget is broken, an audit failed or a run could not go on,
-//! 2 when the input was wrong, 130 when a run that writes files was interrupted:
+//! that is listed with its explanation), a budget is broken, an audit failed or a run could not go
+//! on, 2 when the input was wrong, 130 when a run that writes files was interrupted:
 //! then none are left.
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,8 @@ use std::process::ExitCode;
 
 /// Everything was done, and what was claimed holds.
 const DONE: u8 = 0;
-/// A figure was missed without explanation, a budget is broken, an audit failed, or a run could not go on.
+/// A figure was missed without explanation, a budget is broken, an audit failed, or a run could not
+/// go on.
 const MISSED: u8 = 1;
 /// The input was wrong.
 const WRONG_INPUT: u8 = 2;

@@ -12,7 +12,14 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
     let (file, text) = match args {
         New::Scenario { file, on } => {
             let profile = Profile::load(on)?;
-            (file, start::scenario(profile.rig, &name(file.as_deref(), "my-scenario")?, &beside(file.as_deref(), on)))
+            (
+                file,
+                start::scenario(
+                    profile.rig,
+                    &name(file.as_deref(), "my-scenario")?,
+                    &beside(file.as_deref(), on),
+                ),
+            )
         }
         New::Budget { file, of } => {
             name(file.as_deref(), "")?;
@@ -42,10 +49,14 @@ pub(crate) fn schema(what: Written) -> Result<u8, Error> {
     Ok(DONE)
 }
 
-/// What a file says of itself: its name without the ending, which has to be the one that is read as a file.
+/// What a file says of itself: its name without the ending, which has to be the one that is read as
+/// a file.
 fn name(file: Option<&Path>, otherwise: &str) -> Result<String, Error> {
     let Some(path) = file else { return Ok(otherwise.to_owned()) };
-    let stem = path.file_stem().and_then(|s| s.to_str()).filter(|_| path.extension().is_some_and(|e| e == "toml"));
+    let stem = path
+        .file_stem()
+        .and_then(|s| s.to_str())
+        .filter(|_| path.extension().is_some_and(|e| e == "toml"));
     let wrong = || Error::input(format!("{}: the name has to end in .toml", path.display()));
     stem.map(str::to_owned).ok_or_else(wrong)
 }
@@ -68,12 +79,21 @@ fn budget(of: &str, result: &RunResult) -> Result<String, Error> {
     );
     let each = m.per_packet();
     let of_packet = |name: &str| each.iter().find(|(n, _)| n == name).map_or(0.0, |(_, v)| *v);
-    for c in m.counts.iter().filter(|c| [Group::Bus, Group::Cpu].contains(&c.group) && c.value > 0) {
-        text += &format!("# {}\n\"per_packet.{}\" = {{ exact = {} }}\n", c.about, c.name, of_packet(&c.name));
+    for c in m.counts.iter().filter(|c| [Group::Bus, Group::Cpu].contains(&c.group) && c.value > 0)
+    {
+        text += &format!(
+            "# {}\n\"per_packet.{}\" = {{ exact = {} }}\n",
+            c.about,
+            c.name,
+            of_packet(&c.name)
+        );
     }
     let cycles = of_packet("cycles");
     if cycles > 0.0 {
-        text += &format!("# CPU time, by the profile's prices\n\"per_packet.cycles\" = {}\n", rounded(cycles * 1.01));
+        text += &format!(
+            "# CPU time, by the profile's prices\n\"per_packet.cycles\" = {}\n",
+            rounded(cycles * 1.01)
+        );
     }
     Ok(text)
 }
@@ -92,9 +112,10 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     let file = begun_beside(path, text).map_err(|e| told(path, &e))?;
     match file.persist_noclobber(path) {
         Ok(_) => Ok(()),
-        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(Error::input(format!("{}: it is there already, and is left as it is", path.display())))
-        }
+        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Err(Error::input(format!(
+            "{}: it is there already, and is left as it is",
+            path.display()
+        ))),
         Err(e) => Err(told(path, &e.error)),
     }
 }

@@ -78,7 +78,8 @@ fn begun_trace(path: PathBuf) -> Result<(NamedTempFile, PathBuf), Error> {
     Ok((file, real))
 }
 
-/// A directory that results will be written to. Unless they are, it is removed again if it was made.
+/// A directory that results will be written to. Unless they are, it is removed again if it was
+/// made.
 #[derive(Debug)]
 pub(crate) struct Folder {
     dir: PathBuf,
@@ -98,7 +99,9 @@ impl Folder {
         for (name, text) in files {
             let path = self.dir.join(name);
             let mut file = begun(&self.dir)?;
-            file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(|e| told(&path, &e))?;
+            file.write_all(text.as_bytes())
+                .and_then(|()| file.flush())
+                .map_err(|e| told(&path, &e))?;
             file.persist(&path).map_err(|e| told(&path, &e.error))?;
         }
         if let Some(made) = self.made.take() {
@@ -167,7 +170,8 @@ impl Files {
             Some(named) => {
                 let path = place(named);
                 let mut writer = Writer::create(&path).map_err(|e| Error::input(plain(&e)))?;
-                let wire = writer.interface("wire", bits_per_second).map_err(|e| told(&path, &e))?;
+                let wire =
+                    writer.interface("wire", bits_per_second).map_err(|e| told(&path, &e))?;
                 Some(Capture { writer, wire })
             }
         };
@@ -175,7 +179,10 @@ impl Files {
     }
 
     /// Writes the trace, if there is to be one.
-    pub(crate) fn trace<R>(&mut self, f: impl FnOnce(&mut dyn Write) -> io::Result<R>) -> Result<Option<R>, Error> {
+    pub(crate) fn trace<R>(
+        &mut self,
+        f: impl FnOnce(&mut dyn Write) -> io::Result<R>,
+    ) -> Result<Option<R>, Error> {
         let Some((file, path)) = &mut self.trace else { return Ok(None) };
         let mut out = BufWriter::with_capacity(1 << 16, file);
         f(&mut out).and_then(|r| out.flush().map(|()| Some(r))).map_err(|e| told(path, &e))
@@ -185,7 +192,8 @@ impl Files {
     pub(crate) fn keep_trace(mut self) -> Result<(), Error> {
         let Some((file, path)) = self.trace.take() else { return Ok(()) };
         file.persist(&path).map_err(|e| told(&path, &e.error))?;
-        if let Some(made) = self.made.take().filter(|m| m.0.iter().any(|dir| path.starts_with(dir))) {
+        if let Some(made) = self.made.take().filter(|m| m.0.iter().any(|dir| path.starts_with(dir)))
+        {
             std::mem::forget(made);
         }
         Ok(())
@@ -194,7 +202,9 @@ impl Files {
     /// Puts them in their places.
     pub(crate) fn finish(mut self, json: &str) -> Result<(), Error> {
         if let Some((file, path)) = &mut self.result {
-            file.write_all(json.as_bytes()).and_then(|()| file.flush()).map_err(|e| told(path, &e))?;
+            file.write_all(json.as_bytes())
+                .and_then(|()| file.flush())
+                .map_err(|e| told(path, &e))?;
         }
         // The result comes last: where it is, capture and trace are too.
         if let Some(capture) = self.capture.take() {

@@ -27,7 +27,8 @@ pub(crate) fn change(plan: &mut Plan, changes: &Changes) -> Result<(), Error> {
     Ok(plan.layer(&settings(plan, changes)?)?)
 }
 
-/// The plans of several runs. A setting has to have an effect on at least one of those that it is given for.
+/// The plans of several runs. A setting has to have an effect on at least one of those that it is
+/// given for.
 #[derive(Default)]
 pub(crate) struct Plans {
     plans: Vec<Plan>,
@@ -37,7 +38,12 @@ pub(crate) struct Plans {
 
 impl Plans {
     /// The scenario that `given` names, changed; `more` are settings of this one alone.
-    pub(crate) fn add(&mut self, given: &str, changes: &Changes, more: &[Setting]) -> Result<(), Error> {
+    pub(crate) fn add(
+        &mut self,
+        given: &str,
+        changes: &Changes,
+        more: &[Setting],
+    ) -> Result<(), Error> {
         let mut plan = Scenario::load(given)?.plan()?;
         let all = [settings(&plan, changes)?, more.to_vec()].concat();
         let idle = plan.lay(&all)?;
@@ -81,11 +87,15 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
     for (flag, key, value) in flags {
         let Some(value) = value else { continue };
         if plan.capture().is_none() && changes.pcap.is_none() {
-            return Err(Error::input(format!("{flag} {value}: it is for captures; give one with --pcap FILE")));
+            return Err(Error::input(format!(
+                "{flag} {value}: it is for captures; give one with --pcap FILE"
+            )));
         }
         all.push(Setting::at(format!("{flag} {value}"), format!("{key}={value}")));
     }
-    all.extend(changes.seed.map(|seed| Setting::at(format!("--seed {seed}"), format!("run.seed={seed}"))));
+    all.extend(
+        changes.seed.map(|seed| Setting::at(format!("--seed {seed}"), format!("run.seed={seed}"))),
+    );
     if !changes.fault.is_empty() {
         let place = format!("--fault {}", changes.fault.join(" --fault "));
         all.push(Setting::at(place, format!("run.fault={}", changes.fault.join(","))));
@@ -102,8 +112,13 @@ pub(crate) fn frames(plan: &Plan) -> Result<Option<Arc<Frames>>, Error> {
         return Ok(None);
     }
     let capture = pcap::read(Path::new(file)).map_err(|e| Error::input(e.to_string()))?;
-    let odd = [(capture.backwards, "earlier than the one before"), (capture.untimed, "without a time of their own")];
-    for (n, what) in odd.into_iter().filter(|(n, _)| *n > 0 && plan.values.word("traffic.times") == "own") {
+    let odd = [
+        (capture.backwards, "earlier than the one before"),
+        (capture.untimed, "without a time of their own"),
+    ];
+    for (n, what) in
+        odd.into_iter().filter(|(n, _)| *n > 0 && plan.values.word("traffic.times") == "own")
+    {
         let _ = writeln!(std::io::stderr(), "doorbell: {file}: {n} frames are {what}");
     }
     let mut frames = Frames::default();
@@ -118,7 +133,8 @@ pub(crate) fn frames(plan: &Plan) -> Result<Option<Arc<Frames>>, Error> {
 pub(crate) fn capture_sha256(plan: &Plan) -> Result<Option<String>, Error> {
     let Some(file) = plan.capture().filter(|f| !f.is_empty()) else { return Ok(None) };
     let told = |e: io::Error| Error::input(format!("{file}: {e}"));
-    let (mut from, mut block, mut hash) = (File::open(file).map_err(told)?, vec![0; 1 << 16], Sha256::new());
+    let (mut from, mut block, mut hash) =
+        (File::open(file).map_err(told)?, vec![0; 1 << 16], Sha256::new());
     loop {
         match from.read(&mut block).map_err(told)? {
             0 => return Ok(Some(format!("{:x}", hash.finalize()))),
@@ -168,16 +184,24 @@ pub(crate) fn execute_with(
     quiet: bool,
 ) -> Result<RunResult, Error> {
     let (frames, recorded) = (frames(plan)?, recording.is_some());
-    let mut observer = Observer { progress: Progress::new(&plan.scenario, quiet), capture, recording, interrupt };
-    let measured = (plan.rig.run)(&plan.values, frames.as_ref(), &mut observer).map_err(|failure| match failure {
-        Failure::Input(what) => Error::input(format!("{}: {what}", plan.scenario)),
-        Failure::Run(_) if interrupt.came() => {
-            Error { code: INTERRUPTED, what: "interrupted; nothing was written".to_owned() }
-        }
-        Failure::Run(what) => {
-            let hint = if recorded { "" } else { "\n  `doorbell run` with --trace FILE shows what led to it" };
-            Error { code: MISSED, what: format!("{}: {what}{hint}", plan.scenario) }
-        }
-    })?;
+    let mut observer =
+        Observer { progress: Progress::new(&plan.scenario, quiet), capture, recording, interrupt };
+    let measured =
+        (plan.rig.run)(&plan.values, frames.as_ref(), &mut observer).map_err(|failure| {
+            match failure {
+                Failure::Input(what) => Error::input(format!("{}: {what}", plan.scenario)),
+                Failure::Run(_) if interrupt.came() => {
+                    Error { code: INTERRUPTED, what: "interrupted; nothing was written".to_owned() }
+                }
+                Failure::Run(what) => {
+                    let hint = if recorded {
+                        ""
+                    } else {
+                        "\n  `doorbell run` with --trace FILE shows what led to it"
+                    };
+                    Error { code: MISSED, what: format!("{}: {what}{hint}", plan.scenario) }
+                }
+            }
+        })?;
     result(plan, measured)
 }

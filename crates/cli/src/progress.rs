@@ -124,9 +124,10 @@ impl Watch for Observer<'_> {
 
     fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
         match &mut self.capture {
-            Some(c) => {
-                c.writer.frame(c.wire, at, frame).map_err(|e| format!("the capture cannot be written: {}", plain(&e)))
-            }
+            Some(c) => c
+                .writer
+                .frame(c.wire, at, frame)
+                .map_err(|e| format!("the capture cannot be written: {}", plain(&e))),
             None => Ok(()),
         }
     }

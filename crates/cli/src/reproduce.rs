@@ -1,7 +1,7 @@
 //! `doorbell reproduce`: the published figures, then each system's bill before and after.
 //!
-//! Systems are measured in parallel, with a bar of progress each; so are their headlines. With `--out` there are more
-//! runs (curves, series, latencies), and a page shows all of it.
+//! Systems are measured in parallel, with a bar of progress each; so are their headlines. With
+//! `--out` there are more runs (curves, series, latencies), and a page shows all of it.
 
 use crate::args::{Format, Reproduce};
 use crate::headline::{self, Sides};
@@ -20,7 +20,10 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     let lines = Progress::lines(systems.iter().map(|s| s.name()), args.quiet);
     let names: Vec<String> = systems.iter().map(|s| s.name().to_owned()).collect();
     let found = figures::reproduce(&mut systems, &options, &mut |p| {
-        let Some(line) = names.iter().position(|n| n == p.system).and_then(|at| lines.get(at)) else { return };
+        let Some(line) = names.iter().position(|n| n == p.system).and_then(|at| lines.get(at))
+        else {
+            return;
+        };
         line.doing(p.to_string());
         match p.doing {
             Doing::Row { done, total, .. }
@@ -47,14 +50,18 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     print(&match args.format {
         Format::Json => found.to_json() + "\n",
         Format::Table => {
-            let bills = names.iter().zip(&sides).filter_map(|(name, sides)| Some(sides.as_ref()?.table(name)));
+            let bills = names
+                .iter()
+                .zip(&sides)
+                .filter_map(|(name, sides)| Some(sides.as_ref()?.table(name)));
             found.to_table() + &bills.collect::<String>()
         }
     })?;
     if let Some(why) = sides.iter().flatten().find_map(Sides::unsound) {
         return Err(Error { code: MISSED, what: why });
     }
-    // A miss that is listed with its explanation is a finding, and is printed as a miss; any other is a failure.
+    // A miss that is listed with its explanation is a finding, and is printed as a miss; any other
+    // is a failure.
     Ok(match found.verdict() {
         Verdict::AllHold => DONE,
         Verdict::Misses { unknown, broken, failed_fits, .. }
@@ -84,11 +91,14 @@ fn headlines(
             })
         };
         let runs: Vec<_> = headlines.iter().zip(lines).map(begin).collect();
-        runs.into_iter().map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        runs.into_iter()
+            .map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     })
 }
 
-/// One `--set`: in any unit that fits where the constant or choice is a key of a system, else a bare number.
+/// One `--set`: in any unit that fits where the constant or choice is a key of a system, else a
+/// bare number.
 fn setting(text: &str) -> Result<Setting, Error> {
     let keys = RIGS.iter().flat_map(|r| r.keys()).collect::<Vec<_>>();
     let name = text.split('=').next().unwrap_or("").trim();

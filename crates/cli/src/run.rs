@@ -19,9 +19,16 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     } else {
         Interrupt::ignored()
     };
-    let mut files = Files::begin(args.out.as_deref(), args.capture.as_deref(), args.trace.as_deref(), port)?;
-    let mut recording = args.trace.as_ref().map(|_| Recording { packets: args.trace_packets, traced: None });
-    let result = plan::execute_with(&plan, (files.capture.as_mut(), recording.as_mut()), &interrupt, args.quiet);
+    let mut files =
+        Files::begin(args.out.as_deref(), args.capture.as_deref(), args.trace.as_deref(), port)?;
+    let mut recording =
+        args.trace.as_ref().map(|_| Recording { packets: args.trace_packets, traced: None });
+    let result = plan::execute_with(
+        &plan,
+        (files.capture.as_mut(), recording.as_mut()),
+        &interrupt,
+        args.quiet,
+    );
     let traced = recording.and_then(|r| r.traced);
     let has_trace = traced.is_some();
     if let Some(traced) = traced
@@ -30,7 +37,10 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     {
         let (packets, of) = (written.packets, args.trace_packets);
         let why = "more happens between them than it has room for";
-        let _ = writeln!(std::io::stderr(), "doorbell: the trace ends early, with {packets} packets of {of}: {why}");
+        let _ = writeln!(
+            std::io::stderr(),
+            "doorbell: the trace ends early, with {packets} packets of {of}: {why}"
+        );
     }
     let result = match result {
         Ok(result) => result,
@@ -68,14 +78,21 @@ fn table(plan: &Plan, result: &RunResult) -> String {
     rates.row("window", &[m.window.length().to_string()], holds);
     for r in &m.rates {
         let (value, unit) = rate(r.name, r.value);
-        let about = if r.name == "packets_per_s" { certain(&m.window, &r.about) } else { r.about.to_string() };
+        let about = if r.name == "packets_per_s" {
+            certain(&m.window, &r.about)
+        } else {
+            r.about.to_string()
+        };
         rates.row(&rate_name(r.name), &[format!("{value} {unit}")], &about);
     }
     text += &rates.finish();
 
     // Of no packets there is no share.
-    let each = |all: f64| if m.packets > 0 { amount(all / m.packets as f64) } else { "-".to_owned() };
-    for (group, title) in Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire", "faults"]) {
+    let each =
+        |all: f64| if m.packets > 0 { amount(all / m.packets as f64) } else { "-".to_owned() };
+    for (group, title) in
+        Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire", "faults"])
+    {
         let mut table = Table::new(title, &["total", "a packet"], &[]);
         for c in m.counts.iter().filter(|c| c.group == group && c.value > 0) {
             let name = c

@@ -1,9 +1,9 @@
 //! `doorbell sweep`: one scenario over all combinations of some keys' values.
 //!
 //! Each combination of the `--over` keys is a row. With `--across` one more key's
-//! values stand side by side in a row; two of them also with their difference, the second less the first as in `compare`. What
-//! is shown is any number of a run's result, or a sum of such. People get rates in
-//! the units of `run`; programs get them as they are.
+//! values stand side by side in a row; two of them also with their difference, the second less the
+//! first as in `compare`. What is shown is any number of a run's result, or a sum of such. People
+//! get rates in the units of `run`; programs get them as they are.
 
 use crate::args::{Sweep, SweepFormat};
 use crate::chart::{self, Chart, Line, Places};
@@ -27,7 +27,11 @@ struct Axis {
 
 impl Axis {
     fn parse(option: &'static str, text: &str) -> Result<Axis, Error> {
-        let wrong = || Error::input(format!("{option} {text}: expected key=value,value,… such as pcie.mps=128,256"));
+        let wrong = || {
+            Error::input(format!(
+                "{option} {text}: expected key=value,value,… such as pcie.mps=128,256"
+            ))
+        };
         let (key, values) = text.split_once('=').ok_or_else(wrong)?;
         let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
         if key.trim().is_empty() || values.iter().any(String::is_empty) {
@@ -64,12 +68,20 @@ fn numbers(m: &Measured) -> Vec<Number> {
         let (shown, unit) = people(r.name, r.value);
         // As many digits as `run` shows: more are the measured time's.
         let digits = if unit == "%" { 1e2 } else { 1e3 };
-        let shown = if unit.is_empty() { rounded(shown) } else { (shown * digits).round() / digits };
+        let shown =
+            if unit.is_empty() { rounded(shown) } else { (shown * digits).round() / digits };
         Number { name: r.name.to_owned(), value: rounded(r.value), shown, unit, of: "" }
     });
-    let plain = |(name, value): (String, f64), unit, of| Number { name, value, shown: value, unit, of };
-    let latencies = m.latency_ns().into_iter().map(|(n, v)| plain((format!("latency_ns.{n}"), v), "ns", ""));
-    m.per_packet().into_iter().map(|n| plain(n, "", " a packet")).chain(rates).chain(latencies).collect()
+    let plain =
+        |(name, value): (String, f64), unit, of| Number { name, value, shown: value, unit, of };
+    let latencies =
+        m.latency_ns().into_iter().map(|(n, v)| plain((format!("latency_ns.{n}"), v), "ns", ""));
+    m.per_packet()
+        .into_iter()
+        .map(|n| plain(n, "", " a packet"))
+        .chain(rates)
+        .chain(latencies)
+        .collect()
 }
 
 /// What is shown of a run: the sum of these.
@@ -94,7 +106,10 @@ impl<'a> Shown<'a> {
         for name in &self.names {
             let Some(n) = all.iter().find(|n| n.name == *name).cloned() else {
                 let hint = hint(name, all.iter().map(|n| n.name.as_str()));
-                return Err(Error::input(format!("--show {}: a run has no number `{name}`{hint}", self.text)));
+                return Err(Error::input(format!(
+                    "--show {}: a run has no number `{name}`{hint}",
+                    self.text
+                )));
             };
             sum = Some(match sum {
                 None => n,
@@ -112,7 +127,11 @@ impl<'a> Shown<'a> {
 
     /// For a head: rates by the names that `run` gives them.
     fn name(&self, n: &Number) -> String {
-        if n.unit.is_empty() || n.unit == "ns" { self.text.to_owned() } else { rate_name(self.text) }
+        if n.unit.is_empty() || n.unit == "ns" {
+            self.text.to_owned()
+        } else {
+            rate_name(self.text)
+        }
     }
 
     /// With its unit.
@@ -127,7 +146,10 @@ impl<'a> Shown<'a> {
 fn combinations(axes: &[Axis]) -> Vec<Vec<&str>> {
     let mut all = vec![Vec::new()];
     for axis in axes {
-        all = all.iter().flat_map(|c| axis.values.iter().map(|v| [c.as_slice(), &[v.as_str()]].concat())).collect();
+        all = all
+            .iter()
+            .flat_map(|c| axis.values.iter().map(|v| [c.as_slice(), &[v.as_str()]].concat()))
+            .collect();
     }
     all
 }
@@ -138,9 +160,13 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     once(over.iter().chain(&across), &args.changes.sets)?;
     let shown: Vec<Shown<'_>> = args.show.iter().map(|text| Shown::parse(text)).collect();
     let rows = combinations(&over);
-    let columns = across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((a, v))).collect());
+    let columns =
+        across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((a, v))).collect());
     if args.format == SweepFormat::Svg {
-        drawable(shown.len(), rows.len() / over.last().map_or(1, |a| a.values.len()) * columns.len())?;
+        drawable(
+            shown.len(),
+            rows.len() / over.last().map_or(1, |a| a.values.len()) * columns.len(),
+        )?;
     }
     let (mut done, total) = (0, (rows.len() * columns.len()) as u64);
 
@@ -197,7 +223,9 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
                 })
                 .collect();
             let all = json!({ "scenario": args.scenario, "rows": rows });
-            serde_json::to_string_pretty(&all).unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}")) + "\n"
+            serde_json::to_string_pretty(&all)
+                .unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}"))
+                + "\n"
         }
         SweepFormat::Table | SweepFormat::Markdown => {
             let mut heads: Vec<String> = over.iter().map(|a| a.short().to_owned()).collect();
@@ -207,7 +235,11 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
                     None => heads.push(what.with_unit(n, "")),
                     Some(a) => {
                         let label = |v: &str| {
-                            if shown.len() == 1 { format!("{} {v}", a.short()) } else { what.with_unit(n, v) }
+                            if shown.len() == 1 {
+                                format!("{} {v}", a.short())
+                            } else {
+                                what.with_unit(n, v)
+                            }
                         };
                         heads.extend(a.values.iter().map(|v| label(v)));
                         if let [first, second] = &a.values[..] {
@@ -232,7 +264,9 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
         SweepFormat::Svg => {
             let n = cells(0, 0)[0];
             let y = format!("{}{}", shown[0].with_unit(n, ""), n.of);
-            let lines = lines(&over, across.as_ref(), &rows, |row| cells(row, 0).iter().map(|n| n.shown).collect());
+            let lines = lines(&over, across.as_ref(), &rows, |row| {
+                cells(row, 0).iter().map(|n| n.shown).collect()
+            });
             picture(&plans, &args.changes.sets, &over, columns.len(), y, lines)?
         }
     };
@@ -247,10 +281,19 @@ fn once<'a>(axes: impl Iterator<Item = &'a Axis>, sets: &[String]) -> Result<(),
         let key = &axis.key;
         if let Some(before) = seen.iter().find(|a| a.key == *key) {
             let what = format!("{} has it already, and a run has one value of it", before.option);
-            return Err(Error::input(format!("{} {key}={}: {what}", axis.option, axis.values.join(","))));
+            return Err(Error::input(format!(
+                "{} {key}={}: {what}",
+                axis.option,
+                axis.values.join(",")
+            )));
         }
-        if let Some(set) = sets.iter().find(|s| s.split_once('=').is_some_and(|(name, _)| name.trim() == key)) {
-            return Err(Error::input(format!("--set {set}: {} gives every run a value of it", axis.option)));
+        if let Some(set) =
+            sets.iter().find(|s| s.split_once('=').is_some_and(|(name, _)| name.trim() == key))
+        {
+            return Err(Error::input(format!(
+                "--set {set}: {} gives every run a value of it",
+                axis.option
+            )));
         }
         seen.push(axis);
     }
@@ -261,9 +304,13 @@ fn once<'a>(axes: impl Iterator<Item = &'a Axis>, sets: &[String]) -> Result<(),
 fn drawable(shown: usize, lines: usize) -> Result<(), Error> {
     let most = chart::MOST;
     let what = match () {
-        () if shown > 1 => "a chart shows one number, but --show is given more than once".to_owned(),
+        () if shown > 1 => {
+            "a chart shows one number, but --show is given more than once".to_owned()
+        }
         () if lines > most => {
-            format!("{lines} lines, but a chart has room for {most}; the last --over key is the horizontal axis")
+            format!(
+                "{lines} lines, but a chart has room for {most}; the last --over key is the horizontal axis"
+            )
         }
         () => return Ok(()),
     };
@@ -271,17 +318,29 @@ fn drawable(shown: usize, lines: usize) -> Result<(), Error> {
 }
 
 /// A chart's lines: one for each combination of the earlier axes and column.
-fn lines(over: &[Axis], across: Option<&Axis>, rows: &[Vec<&str>], cells: impl Fn(usize) -> Vec<f64>) -> Vec<Line> {
+fn lines(
+    over: &[Axis],
+    across: Option<&Axis>,
+    rows: &[Vec<&str>],
+    cells: impl Fn(usize) -> Vec<f64>,
+) -> Vec<Line> {
     let points = over.last().map_or(1, |a| a.values.len());
     let mut lines = Vec::new();
     for first in (0..rows.len()).step_by(points) {
         let table: Vec<Vec<f64>> = (first..first + points).map(&cells).collect();
-        let earlier = over.iter().zip(&rows[first]).take(over.len() - 1).map(|(a, v)| format!("{} {v}", a.short()));
+        let earlier = over
+            .iter()
+            .zip(&rows[first])
+            .take(over.len() - 1)
+            .map(|(a, v)| format!("{} {v}", a.short()));
         let earlier: Vec<String> = earlier.collect();
         for column in 0..table[0].len() {
             let across = across.map(|a| format!("{} {}", a.short(), a.values[column]));
             let label: Vec<String> = earlier.iter().cloned().chain(across).collect();
-            lines.push(Line { label: label.join(", "), values: table.iter().map(|cells| cells[column]).collect() });
+            lines.push(Line {
+                label: label.join(", "),
+                values: table.iter().map(|cells| cells[column]).collect(),
+            });
         }
     }
     lines
@@ -300,8 +359,10 @@ fn picture(
         return Err(Error::input("--format svg: there is no --over key".to_owned()));
     };
     // The values as the system understood them: with `0.5 KiB` beside `1024`, both are bytes.
-    let set = plans.iter().step_by(columns).take(axis.values.len()).map(|p| p.values.get(&axis.key));
-    let numbers: Option<Vec<f64>> = set.map(|v| if let Set::Number(n) = v { Some(*n) } else { None }).collect();
+    let set =
+        plans.iter().step_by(columns).take(axis.values.len()).map(|p| p.values.get(&axis.key));
+    let numbers: Option<Vec<f64>> =
+        set.map(|v| if let Set::Number(n) = v { Some(*n) } else { None }).collect();
     let unit = plan.values.iter().find(|(k, _)| k.name == axis.key).map_or("", |(k, _)| k.unit());
     let (places, unit) = match numbers {
         Some(n) => (Places::Numbers(n), unit),
@@ -315,23 +376,39 @@ fn picture(
 }
 
 /// Columns as wide as they need to be; keys to the left, numbers to the right.
-pub(crate) fn render(heads: &[String], keys: usize, rows: Vec<Vec<String>>, markdown: bool) -> String {
+pub(crate) fn render(
+    heads: &[String],
+    keys: usize,
+    rows: Vec<Vec<String>>,
+    markdown: bool,
+) -> String {
     let cells = |i: usize| rows.iter().map(move |r| r[i].chars().count());
-    let widths: Vec<usize> =
-        heads.iter().enumerate().map(|(i, h)| cells(i).chain([h.chars().count()]).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = heads
+        .iter()
+        .enumerate()
+        .map(|(i, h)| cells(i).chain([h.chars().count()]).max().unwrap_or(0))
+        .collect();
     let line = |cells: &[String]| -> String {
         let aligned = cells.iter().zip(&widths).enumerate();
-        let cells: Vec<String> =
-            aligned.map(|(i, (c, w))| if i < keys { format!("{c:<w$}") } else { format!("{c:>w$}") }).collect();
-        if markdown { format!("| {} |\n", cells.join(" | ")) } else { format!(" {}\n", cells.join("  ").trim_end()) }
+        let cells: Vec<String> = aligned
+            .map(|(i, (c, w))| if i < keys { format!("{c:<w$}") } else { format!("{c:>w$}") })
+            .collect();
+        if markdown {
+            format!("| {} |\n", cells.join(" | "))
+        } else {
+            format!(" {}\n", cells.join("  ").trim_end())
+        }
     };
     let mut text = line(heads);
     if markdown {
-        let rule =
-            widths.iter().enumerate().map(|(i, w)| if i < keys { "-".repeat(*w) } else { "-".repeat(w - 1) + ":" });
+        let rule = widths
+            .iter()
+            .enumerate()
+            .map(|(i, w)| if i < keys { "-".repeat(*w) } else { "-".repeat(w - 1) + ":" });
         text += &format!("| {} |\n", rule.collect::<Vec<_>>().join(" | "));
     } else {
-        text += &format!(" {}\n", "─".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)));
+        text +=
+            &format!(" {}\n", "─".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)));
     }
     rows.iter().for_each(|r| text += &line(r));
     text

@@ -1,11 +1,13 @@
 //! A recorded run as Perfetto shows it: what happened to the first packets, a lane for each place.
 //!
-//! Lanes are grouped: cores, the directions of the bus, the stages of the device's work, interrupts, the wire. On a
-//! core, steps nest in the call that made them. Elsewhere things may be under way together, so that a lane becomes
-//! as many as are needed, each thing on the first that is free. A [flow](flows) ties the places of one packet together.
+//! Lanes are grouped: cores, the directions of the bus, the stages of the device's work,
+//! interrupts, the wire. On a core, steps nest in the call that made them. Elsewhere things may be
+//! under way together, so that a lane becomes as many as are needed, each thing on the first that
+//! is free. A [flow](flows) ties the places of one packet together.
 //!
-//! Perfetto counts nanoseconds. Begin and end are both rounded down, never the length, so that what nested still
-//! does; what lasts less may have no length there. The exact picoseconds are with each slice.
+//! Perfetto counts nanoseconds. Begin and end are both rounded down, never the length, so that what
+//! nested still does; what lasts less may have no length there. The exact picoseconds are with each
+//! slice.
 
 mod flows;
 
@@ -75,7 +77,11 @@ pub(crate) struct Written {
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(traced: &Traced, bits_per_second: u64, out: impl io::Write) -> io::Result<Written> {
+pub(crate) fn write(
+    traced: &Traced,
+    bits_per_second: u64,
+    out: impl io::Write,
+) -> io::Result<Written> {
     let frames = frames(traced, bits_per_second);
     let mut flows = flows::find(traced, &frames);
     let span = |place: &Place| match *place {
@@ -90,7 +96,8 @@ pub(crate) fn write(traced: &Traced, bits_per_second: u64, out: impl io::Write) 
         // Between partitions there is no wire to count on.
         flows.truncate(traced.packets as usize);
     }
-    let last = flows.iter().flatten().map(|p| span(p).1).chain(frames.iter().map(|f| f.until)).max();
+    let last =
+        flows.iter().flatten().map(|p| span(p).1).chain(frames.iter().map(|f| f.until)).max();
     let crossed = if frames.is_empty() { flows.len() } else { frames.len() };
     let cut = crossed < traced.packets as usize && traced.platforms.iter().any(|t| t.is_full());
     // Fewer than were asked for: then it is all that there was.
@@ -150,7 +157,11 @@ fn frames(traced: &Traced, bits_per_second: u64) -> Vec<Flight<'_>> {
             .flat_map(|(out, wire)| {
                 wire.iter().map(move |f| {
                     // At the machine's end of the link: where it leaves, where it arrives.
-                    let from = if out { f.left } else { Time::from_ps(f.arrived.ps().saturating_sub(f.took.ps())) };
+                    let from = if out {
+                        f.left
+                    } else {
+                        Time::from_ps(f.arrived.ps().saturating_sub(f.took.ps()))
+                    };
                     Flight { out, from, until: from + f.took, bytes: &f.frame }
                 })
             })
@@ -163,7 +174,8 @@ fn frames(traced: &Traced, bits_per_second: u64) -> Vec<Flight<'_>> {
                     What::Frame(b) => Some(Flight {
                         out: true,
                         from: e.from,
-                        until: e.from + doorbell_lab::clock::link::takes(bits_per_second, t.bytes(b)?.len()),
+                        until: e.from
+                            + doorbell_lab::clock::link::takes(bits_per_second, t.bytes(b)?.len()),
                         bytes: t.bytes(b)?,
                     }),
                     _ => None,
@@ -192,14 +204,19 @@ fn slice(platform: usize, e: &Event, then: &[Event]) -> Option<Slice> {
             (Group::Device, *stage as u32, stage_name(*stage).into(), args)
         }
         What::Line(n) => (Group::Interrupts, 2 * u32::from(*n), "high".into(), String::new()),
-        What::Message(n) => (Group::Interrupts, 2 * u32::from(*n) + 1, "pending".into(), String::new()),
+        What::Message(n) => {
+            (Group::Interrupts, 2 * u32::from(*n) + 1, "pending".into(), String::new())
+        }
         What::Frame(_) => return None,
     };
     let until = match e.what {
         // Until its handler runs.
         What::Message(n) => then
             .iter()
-            .find(|t| t.from >= e.from && matches!(t.what, What::Core(_, Step::Call(Call::Interrupt(v))) if v == n))
+            .find(|t| {
+                t.from >= e.from
+                    && matches!(t.what, What::Core(_, Step::Call(Call::Interrupt(v))) if v == n)
+            })
             .map_or(e.until, |t| t.from),
         _ => e.until,
     };
@@ -221,8 +238,9 @@ fn core(step: &Step) -> (Cow<'static, str>, String) {
         let dir = if l.dir == Direction::ToDevice { "to the device" } else { "from the device" };
         format!(",\"address\":\"{:#x}\",\"bytes\":{},\"direction\":\"{dir}\"", l.at.0, l.len)
     };
-    let register =
-        |r: &doorbell_seam::Reg, size: u8| format!(",\"register\":\"{}+{:#x}\",\"bytes\":{size}", r.region, r.offset);
+    let register = |r: &doorbell_seam::Reg, size: u8| {
+        format!(",\"register\":\"{}+{:#x}\",\"bytes\":{size}", r.region, r.offset)
+    };
     match step {
         Step::Call(call) => match call {
             Call::Transmit => ("transmit".into(), String::new()),
@@ -234,15 +252,21 @@ fn core(step: &Step) -> (Cow<'static, str>, String) {
             Call::Application => ("application".into(), String::new()),
         },
         // As the profile's prices are called.
-        Step::Work(w) => (format!("cpu.{}", w.kind().name()).into(), format!(",\"amount\":{}", w.amount())),
+        Step::Work(w) => {
+            (format!("cpu.{}", w.kind().name()).into(), format!(",\"amount\":{}", w.amount()))
+        }
         Step::Read(r, size) => ("register read".into(), register(r, *size)),
         Step::Write(r, size) => ("register write".into(), register(r, *size)),
         Step::Fence => ("fence".into(), String::new()),
         Step::Map(l) => ("map".into(), lent(l)),
         Step::Unmap(l) => ("unmap".into(), lent(l)),
         Step::Look(l) => ("look".into(), lent(l)),
-        Step::Copy(at, len) => ("copy".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0)),
-        Step::CopyOut(at, len) => ("copy out".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0)),
+        Step::Copy(at, len) => {
+            ("copy".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0))
+        }
+        Step::CopyOut(at, len) => {
+            ("copy out".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0))
+        }
         Step::Hcall(c) => ("hcall".into(), format!(",\"call\":\"{:#x}\"", c.0)),
     }
 }
@@ -255,7 +279,9 @@ fn lay(slices: &[Slice]) -> BTreeMap<Key, Vec<Placed>> {
     }
     lanes
         .into_iter()
-        .map(|(key, all)| (key, if key.group == Group::Cpu { nest(slices, &all) } else { rows(slices, all) }))
+        .map(|(key, all)| {
+            (key, if key.group == Group::Cpu { nest(slices, &all) } else { rows(slices, all) })
+        })
         .collect()
 }
 
@@ -270,7 +296,8 @@ fn nest(slices: &[Slice], all: &[usize]) -> Vec<Placed> {
     let mut done = 0;
     for (k, &call) in all.iter().enumerate().filter(|(_, s)| slices[**s].call) {
         let before = &all[done..k];
-        let own = before.iter().rposition(|s| slices[*s].from < slices[call].from).map_or(0, |n| n + 1);
+        let own =
+            before.iter().rposition(|s| slices[*s].from < slices[call].from).map_or(0, |n| n + 1);
         let (outside, inside) = before.split_at(own);
         placed.extend(outside.iter().map(|s| (*s, 0, span(s))));
         placed.push((call, 0, span(&call)));
@@ -281,8 +308,9 @@ fn nest(slices: &[Slice], all: &[usize]) -> Vec<Placed> {
     placed
 }
 
-/// The steps of a call. What takes no time of its own, such as a mapping where the driver's work for it was
-/// declared apart, could not be told apart when there is much of it: it shares the time of the work beside it.
+/// The steps of a call. What takes no time of its own, such as a mapping where the driver's work
+/// for it was declared apart, could not be told apart when there is much of it: it shares the time
+/// of the work beside it.
 fn steps(slices: &[Slice], steps: &[usize], (from, until): (u64, u64), placed: &mut Vec<Placed>) {
     let first = placed.len();
     let span = |s: &usize| (ns(slices[*s].from), ns(slices[*s].until));
@@ -392,7 +420,9 @@ fn lane_name(key: &Key) -> String {
     match key.group {
         Group::Cpu => format!("core {n}"),
         Group::Bus => links.iter().find(|l| l.0 as u32 == n).map_or("bus", |l| l.1).to_owned(),
-        Group::Device => stages.iter().find(|s| **s as u32 == n).map_or("", |s| stage_name(*s)).to_owned(),
+        Group::Device => {
+            stages.iter().find(|s| **s as u32 == n).map_or("", |s| stage_name(*s)).to_owned()
+        }
         Group::Interrupts if n.is_multiple_of(2) => format!("line {}", n / 2),
         Group::Interrupts => format!("message {}", n / 2),
         Group::Wire => if n == 0 { "wire out" } else { "wire in" }.to_owned(),

@@ -31,8 +31,9 @@ pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
         Value::Number(n) => n as u32,
         Value::Word(_) | Value::Text(_) => return Err(Error::input("--bytes: not a number")),
     };
-    let at = address(&args.at)
-        .ok_or_else(|| Error::input(format!("--at {}: allowed are 64-bit addresses, such as 0x100001e02", args.at)))?;
+    let at = address(&args.at).ok_or_else(|| {
+        Error::input(format!("--at {}: allowed are 64-bit addresses, such as 0x100001e02", args.at))
+    })?;
     if at.checked_add(u64::from(bytes)).is_none() {
         let what = format!("{bytes} bytes from there end beyond the last 64-bit address");
         return Err(Error::input(format!(
@@ -42,21 +43,27 @@ pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
         )));
     }
     let what = if args.read { Operation::Read } else { Operation::Write };
-    let lines = (profile.rig.transfer)(&profile.values, what, at, bytes).map_err(Error::input)?.map(|t| Line {
-        address: format!("{:#x}", t.addr),
-        command: t.command,
-        bytes: t.bytes,
-        wire_bytes: t.packet.map(|p| p.wire_bytes),
-        toward: t.packet.map(|p| match p.toward {
-            Toward::Host => "host",
-            Toward::Device => "device",
-        }),
-    });
+    let lines = (profile.rig.transfer)(&profile.values, what, at, bytes)
+        .map_err(Error::input)?
+        .map(|t| Line {
+            address: format!("{:#x}", t.addr),
+            command: t.command,
+            bytes: t.bytes,
+            wire_bytes: t.packet.map(|p| p.wire_bytes),
+            toward: t.packet.map(|p| match p.toward {
+                Toward::Host => "host",
+                Toward::Device => "device",
+            }),
+        });
     print(&match args.format {
-        Format::Table => lines.map(|l| format!("{} {} {}\n", l.address, l.command, l.bytes)).collect(),
+        Format::Table => {
+            lines.map(|l| format!("{} {} {}\n", l.address, l.command, l.bytes)).collect()
+        }
         Format::Json => {
             let all: Vec<Line> = lines.collect();
-            serde_json::to_string_pretty(&all).unwrap_or_else(|e| unreachable!("plain lines serialise: {e}")) + "\n"
+            serde_json::to_string_pretty(&all)
+                .unwrap_or_else(|e| unreachable!("plain lines serialise: {e}"))
+                + "\n"
         }
     })?;
     Ok(DONE)

@@ -8,14 +8,19 @@ fn docs() -> PathBuf {
 }
 
 fn pages() -> BTreeSet<String> {
-    let names = std::fs::read_dir(docs()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let names =
+        std::fs::read_dir(docs()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
     names.filter(|n| n.ends_with(".md")).collect()
 }
 
 /// The targets of `[text](target)`, of `[label]: target`, and of `{{#include target}}`.
 fn targets(text: &str) -> Vec<&str> {
-    let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
-    let includes = text.split("{{#include ").skip(1).filter_map(|rest| rest.split_once("}}").map(|(target, _)| target));
+    let links =
+        text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
+    let includes = text
+        .split("{{#include ")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("}}").map(|(target, _)| target));
     let labels = text.lines().filter(|l| l.starts_with('[')).filter_map(|l| l.split_once("]: "));
     links.chain(includes).chain(labels.map(|(_, target)| target)).collect()
 }
@@ -32,7 +37,8 @@ fn the_table_of_contents_has_every_page_once() {
 
 #[test]
 fn what_pages_point_at_is_there() {
-    let files = pages().into_iter().map(|name| docs().join(name)).chain([docs().join("../README.md")]);
+    let files =
+        pages().into_iter().map(|name| docs().join(name)).chain([docs().join("../README.md")]);
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         for target in targets(&text) {

@@ -7,7 +7,8 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use std::path::Path;
 
-const MLX5: &str = "scenario = \"mlx5-pktgen-64\"\n[set]\n\"traffic.packets\" = 4800\n\"run.cores\" = 1\n";
+const MLX5: &str =
+    "scenario = \"mlx5-pktgen-64\"\n[set]\n\"traffic.packets\" = 4800\n\"run.cores\" = 1\n";
 
 fn check_in(dir: &Path, budget: &str, more: &[&str]) -> Ran {
     std::fs::write(dir.join("b.toml"), budget).unwrap();
@@ -49,31 +50,36 @@ fn a_driver_that_costs_more_breaks_it_and_the_difference_is_shown() {
     assert_eq!((&json["holds"], &json["broken"]), (&json!(false), &json!(2)));
     assert_eq!(json["rows"][1]["allowed"], json!({ "exact": 1.0 }));
     assert_eq!(json["rows"][1]["measured"], 0.0);
-    assert_eq!((&json["rows"][1]["difference"], &json["rows"][1]["percent"]), (&json!(-1.0), &json!(-100.0)));
+    assert_eq!(
+        (&json["rows"][1]["difference"], &json["rows"][1]["percent"]),
+        (&json!(-1.0), &json!(-100.0))
+    );
     assert_eq!(json["rows"][1]["line"], 7);
 }
 
 #[test]
 fn the_same_input_gives_the_same_counts_to_the_last_bit() {
-    let budget =
-        format!("{MLX5}[budget]\n\"per_packet.cycles\" = {{ exact = 0 }}\n\"latency_ns.p99\" = {{ exact = 0 }}\n");
+    let budget = format!(
+        "{MLX5}[budget]\n\"per_packet.cycles\" = {{ exact = 0 }}\n\"latency_ns.p99\" = {{ exact = 0 }}\n"
+    );
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(check_in(dir.path(), &budget, &["--update"]).code, 0);
     let again = doorbell_in(dir.path(), &["check", "b.toml", "--quiet"]);
     assert_eq!(again.code, 0, "{}", again.out);
-    let other = doorbell_in(dir.path(), &["check", "b.toml", "--quiet", "--set", "driver.mpwqe=off"]);
+    let other =
+        doorbell_in(dir.path(), &["check", "b.toml", "--quiet", "--set", "driver.mpwqe=off"]);
     assert_ne!(other.code, 0, "another driver has other numbers");
 }
 
 #[test]
 fn files_lie_beside_the_budget_and_a_profile_stands_in_for_the_scenarios() {
     let dir = tempfile::tempdir().unwrap();
-    let scenario =
-        "name = \"mine\"\nabout = \"mine\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n[traffic]\npackets = 4800\n";
+    let scenario = "name = \"mine\"\nabout = \"mine\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n[traffic]\npackets = 4800\n";
     std::fs::write(dir.path().join("mine.toml"), scenario).unwrap();
     let on = |head: &str| {
-        let budget =
-            format!("scenario = \"mine.toml\"\n{head}seed = 7\n[budget]\npackets = {{ exact = 4800 }}\nseed = 7\n");
+        let budget = format!(
+            "scenario = \"mine.toml\"\n{head}seed = 7\n[budget]\npackets = {{ exact = 4800 }}\nseed = 7\n"
+        );
         std::fs::write(dir.path().join("b.toml"), budget).unwrap();
         // From elsewhere.
         let ran = doorbell(&["check", dir.path().join("b.toml").to_str().unwrap(), "--quiet"]);
@@ -97,12 +103,17 @@ fn an_update_keeps_comments_and_order() {
     assert_eq!(doorbell_in(dir.path(), &["check", "b.toml", "--quiet"]).code, 0, "now it holds");
     assert_eq!(check_in(dir.path(), budget, &["--update", "--room", "50"]).code, 0);
     let written = std::fs::read_to_string(dir.path().join("b.toml")).unwrap();
-    assert!(written.contains("=   1.5   # too many") && written.contains("{exact=3216}# exactly"), "{written}");
+    assert!(
+        written.contains("=   1.5   # too many") && written.contains("{exact=3216}# exactly"),
+        "{written}"
+    );
 }
 
 /// What `serve --format json` prints, shortened.
 fn report(frames: u64) -> Value {
-    let of = |n: u64| if frames == 0 { json!({}) } else { json!({ "mmio_writes": n as f64 / frames as f64 }) };
+    let of = |n: u64| {
+        if frames == 0 { json!({}) } else { json!({ "mmio_writes": n as f64 / frames as f64 }) }
+    };
     json!({
         "device": "e1000", "bus": "PCI, 32 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B ahead",
         "clients": 1, "frames": frames, "ledger": { "mmio_writes": 2500, "dma_faults": 0 },
@@ -114,7 +125,8 @@ fn report(frames: u64) -> Value {
 fn a_guests_report_is_held_like_a_run() {
     let dir = tempfile::tempdir().unwrap();
     // SIGUSR1 had it printed before the end; the last is the whole.
-    std::fs::write(dir.path().join("r.json"), format!("{}\n{}\n", report(1), report(10_000))).unwrap();
+    std::fs::write(dir.path().join("r.json"), format!("{}\n{}\n", report(1), report(10_000)))
+        .unwrap();
     let budget = |most: &str| {
         format!(
             "device = \"e1000\"\nbus = \"pci32\"\n[budget]\nframes = {{ min = 1000 }}\n\"per_packet.mmio_writes\" = {most}\n\
@@ -156,9 +168,16 @@ fn a_run_may_have_been_done_before() {
     std::fs::write(dir.path().join("r.json"), &result).unwrap();
     let ran = check_in(dir.path(), &budget, &["--report", "r.json"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.out.contains("NOTHING HOLDS") && ran.out.contains("audit: one packet is missing"), "{}", ran.out);
+    assert!(
+        ran.out.contains("NOTHING HOLDS") && ran.out.contains("audit: one packet is missing"),
+        "{}",
+        ran.out
+    );
     let ran = check_in(dir.path(), &budget, &["--report", "r.json", "--update"]);
-    assert_eq!((ran.code, std::fs::read_to_string(dir.path().join("b.toml")).unwrap()), (1, budget));
+    assert_eq!(
+        (ran.code, std::fs::read_to_string(dir.path().join("b.toml")).unwrap()),
+        (1, budget)
+    );
 }
 
 #[test]
@@ -188,14 +207,24 @@ fn what_makes_no_sense_is_told_with_its_line() {
     assert_snapshot!(refused("device = \"e1000\"\nseed = 3\n[budget]\npackets = 1", &[]), @"doorbell: b.toml:2: `seed` cannot stand beside `device`");
     assert_snapshot!(refused("[budget]\npackets = 1", &[]), @r#"doorbell: b.toml: one of `scenario = "…"` and `device = "…"` must say what the budget is about"#);
     assert_snapshot!(refused("scenario = \"mlx5-pktgen-64\"\nprofil = \"x\"\n[budget]\npackets = 1", &[]), @"doorbell: b.toml:2: `profil` is not allowed here; the nearest is `profile`; allowed: about, scenario, device, profile, bus, seed, set, budget");
-    let lost = refused("scenario = \"mlx5-pktgen-64\"\nprofile = \"mlx5-gen4\"\n[budget]\npackets = 1", &[]);
+    let lost = refused(
+        "scenario = \"mlx5-pktgen-64\"\nprofile = \"mlx5-gen4\"\n[budget]\npackets = 1",
+        &[],
+    );
     assert!(
-        lost.starts_with("doorbell: b.toml:2: no profile is called `mlx5-gen4`; the nearest is `mlx5-gen2`"),
+        lost.starts_with(
+            "doorbell: b.toml:2: no profile is called `mlx5-gen4`; the nearest is `mlx5-gen2`"
+        ),
         "{lost}"
     );
     assert_snapshot!(refused("scenario = \"mlx5-pktgen-64\"\n[set]\n\"driver.mpwq\" = true\n[budget]\npackets = 1", &[]), @"doorbell: b.toml:3: no key is called `driver.mpwq`; the nearest is `driver.mpwqe`");
     let on = |profile| {
-        refused(&format!("scenario = \"mlx5-pktgen-64\"\nprofile = \"{profile}\"\n[budget]\npackets = 1"), &[])
+        refused(
+            &format!(
+                "scenario = \"mlx5-pktgen-64\"\nprofile = \"{profile}\"\n[budget]\npackets = 1"
+            ),
+            &[],
+        )
     };
     assert_snapshot!(on("e1000-power4"), @"doorbell: b.toml:2: system mlx5, but profile e1000-power4 is for e1000");
     assert_snapshot!(on("mine.toml"), @"doorbell: mine.toml: No such file or directory (os error 2)");
@@ -224,10 +253,14 @@ fn a_report_of_another_run_is_refused() {
     std::fs::write(at.join("a.pcap"), pcap(1, &[tcp(100), tcp(200)])).unwrap();
     std::fs::write(at.join("b.pcap"), pcap(1, &[tcp(100), tcp(201)])).unwrap();
     std::fs::copy(at.join("a.pcap"), at.join("the-same.pcap")).unwrap();
-    let budget = "scenario = \"mlx5-replay\"\n[set]\ntraffic.file = \"a.pcap\"\n[budget]\npackets = 2\n";
+    let budget =
+        "scenario = \"mlx5-replay\"\n[set]\ntraffic.file = \"a.pcap\"\n[budget]\npackets = 2\n";
     std::fs::write(at.join("b.toml"), budget).unwrap();
     let held = |more: &[&str]| {
-        let ran = doorbell_in(at, &[&["run", "mlx5-replay", "--format", "json", "--quiet"], more].concat());
+        let ran = doorbell_in(
+            at,
+            &[&["run", "mlx5-replay", "--format", "json", "--quiet"], more].concat(),
+        );
         assert_eq!(ran.code, 0, "{}", ran.err);
         std::fs::write(at.join("r.json"), ran.out).unwrap();
         doorbell_in(at, &["check", "b.toml", "--report", "r.json"])
@@ -235,7 +268,11 @@ fn a_report_of_another_run_is_refused() {
     assert_eq!(held(&["--pcap", "the-same.pcap"]).code, 0, "where it lies does not count");
     let other = held(&["--pcap", "b.pcap"]);
     assert_eq!(other.code, 2);
-    assert!(other.err.starts_with("doorbell: --report r.json: its capture is another: SHA-256 "), "{}", other.err);
+    assert!(
+        other.err.starts_with("doorbell: --report r.json: its capture is another: SHA-256 "),
+        "{}",
+        other.err
+    );
     assert_snapshot!(held(&["--pcap", "a.pcap", "--rounds", "20"]).err, @"doorbell: --report r.json: `traffic.rounds` was 20 rounds, but b.toml is about a run with 1 rounds");
     assert_snapshot!(held(&["--pcap", "a.pcap", "--set", "pcie.mps=128"]).err, @"doorbell: --report r.json: `pcie.mps` was 128 B, but b.toml is about a run with 256 B");
     let text = std::fs::read_to_string(at.join("r.json")).unwrap();

@@ -20,7 +20,10 @@ fn keys(v: &Value) -> Vec<&str> {
 fn list_has_the_shape_that_programs_know() {
     let list = json(&["list"]);
     assert_eq!(keys(&list), ["devices", "profiles", "scenarios", "systems"]);
-    assert_eq!(list["systems"], serde_json::json!(["mlx5", "e1000", "axienet", "ibmveth", "ibmvnic"]));
+    assert_eq!(
+        list["systems"],
+        serde_json::json!(["mlx5", "e1000", "axienet", "ibmveth", "ibmvnic"])
+    );
     assert_eq!(
         list["profiles"],
         serde_json::json!([
@@ -50,7 +53,11 @@ fn list_has_the_shape_that_programs_know() {
         let runs = [short, &[]].map(|short| [&["run", name, "--format", "json"], short].concat());
         let taken = |args: &Vec<&str>| {
             let r = doorbell_in(std::path::Path::new("."), args);
-            assert!(r.code == 0 || (r.code == 2 && r.err.contains("has no effect on this run")), "{args:?}: {}", r.err);
+            assert!(
+                r.code == 0 || (r.code == 2 && r.err.contains("has no effect on this run")),
+                "{args:?}: {}",
+                r.err
+            );
             (r.code == 0).then_some(r.out)
         };
         let out = runs.iter().find_map(taken).unwrap();
@@ -62,7 +69,9 @@ fn list_has_the_shape_that_programs_know() {
 fn list_keys_names_all_that_set_takes() {
     let text = good(&["list", "--keys"]);
     for k in json(&["list", "--keys"])["keys"].as_array().unwrap() {
-        assert!(text.contains(k["key"].as_str().unwrap()) && !k["allowed"].as_str().unwrap().is_empty());
+        assert!(
+            text.contains(k["key"].as_str().unwrap()) && !k["allowed"].as_str().unwrap().is_empty()
+        );
     }
 }
 
@@ -159,19 +168,34 @@ fn run_json_has_its_shape_and_counts_agree() {
     ];
     assert_eq!(keys(&r), members);
     let (window, error) = (&r["window"], r["rates_error"]["packets_per_s"].as_f64().unwrap());
-    assert_eq!((&window["steady"], &window["note"], &r["counts_of"]), (&true.into(), &Value::Null, &"run".into()));
-    assert!(window["packets"].as_u64().unwrap() < 24_000 && window["start_ns"].as_f64().unwrap() > 0.0, "{window}");
+    assert_eq!(
+        (&window["steady"], &window["note"], &r["counts_of"]),
+        (&true.into(), &Value::Null, &"run".into())
+    );
+    assert!(
+        window["packets"].as_u64().unwrap() < 24_000 && window["start_ns"].as_f64().unwrap() > 0.0,
+        "{window}"
+    );
     assert!((r["rates"]["packets_per_s"].as_f64().unwrap() - 36.864e6).abs() < error, "{error}");
-    assert_eq!((&r["settings"]["pcie.mps"], &r["settings"]["run.seed"]), (&"256 B".into(), &"7".into()));
-    assert_eq!((&r["scenario"], &r["seed"], &r["audit"]), (&"mlx5-pktgen-64".into(), &7.into(), &"ok".into()));
+    assert_eq!(
+        (&r["settings"]["pcie.mps"], &r["settings"]["run.seed"]),
+        (&"256 B".into(), &"7".into())
+    );
+    assert_eq!(
+        (&r["scenario"], &r["seed"], &r["audit"]),
+        (&"mlx5-pktgen-64".into(), &7.into(), &"ok".into())
+    );
     assert_eq!(r["packets"], 24_000);
     assert_eq!(r["ledger"]["wire_frames"], 24_000);
-    let of = |name: &str| (r["per_packet"][name].as_f64().unwrap(), r["ledger"][name].as_f64().unwrap() / 24_000.0);
+    let of = |name: &str| {
+        (r["per_packet"][name].as_f64().unwrap(), r["ledger"][name].as_f64().unwrap() / 24_000.0)
+    };
     for name in keys(&r["ledger"]) {
         let (a, b) = of(name);
         assert!((a - b).abs() <= 1e-8 * b, "{name}: {a} {b}");
     }
-    let causes = r["per_packet"].as_object().unwrap().iter().filter(|(k, _)| k.starts_with("cycles_"));
+    let causes =
+        r["per_packet"].as_object().unwrap().iter().filter(|(k, _)| k.starts_with("cycles_"));
     let sum: f64 = causes.map(|(_, v)| v.as_f64().unwrap()).sum();
     assert!((sum - r["per_packet"]["cycles"].as_f64().unwrap()).abs() < 1e-6);
 }
@@ -183,7 +207,10 @@ fn a_run_too_short_says_so_everywhere() {
     let line = table.lines().find(|l| l.contains("packet rate")).unwrap();
     assert!(line.ends_with("too short: start and end are in the rates"), "{line}");
     let r = json(&run);
-    assert_eq!((&r["window"]["steady"], r["rates_error"].as_object().unwrap().len()), (&false.into(), 0));
+    assert_eq!(
+        (&r["window"]["steady"], r["rates_error"].as_object().unwrap().len()),
+        (&false.into(), 0)
+    );
     assert_eq!(r["window"]["note"], "too short: start and end are in the rates");
     let steady = good(&["run", "mlx5-pktgen-64", "--set", "traffic.packets=24000"]);
     let line = steady.lines().find(|l| l.contains("packet rate")).unwrap();
@@ -206,7 +233,10 @@ fn the_table_stays_in_100_columns() {
     for line in all.iter().flat_map(|t| t.lines()) {
         assert!(line.chars().count() <= 100, "{line}");
     }
-    assert!(all[0].contains("with driver.mpwqe=off") && !all[0].contains("mpwqe_blks"), "what is zero is left out");
+    assert!(
+        all[0].contains("with driver.mpwqe=off") && !all[0].contains("mpwqe_blks"),
+        "what is zero is left out"
+    );
 }
 
 #[test]
@@ -238,7 +268,12 @@ const SWEEP: [&str; 8] = [
 fn a_sweep_shows_rates_in_the_units_of_run_and_gives_programs_the_number() {
     let show = ["--show", "payload_bits_per_s", "--show", "maps"];
     let text = good(&[&SWEEP[..], &show].concat());
-    assert!(text.starts_with(" mss    payload on, Gbit/s  payload off, Gbit/s  off - on  maps on  maps off"), "{text}");
+    assert!(
+        text.starts_with(
+            " mss    payload on, Gbit/s  payload off, Gbit/s  off - on  maps on  maps off"
+        ),
+        "{text}"
+    );
     let rows = json(&[&SWEEP[..], &show[..2]].concat());
     let (on, off) = (|v: &Value| v["on"].as_f64().unwrap(), |v: &Value| v["off"].as_f64().unwrap());
     let rate = &rows["rows"][2]["values"]["payload_bits_per_s"];
@@ -249,13 +284,24 @@ fn a_sweep_shows_rates_in_the_units_of_run_and_gives_programs_the_number() {
     // The second less the first, as in a comparison.
     let difference: f64 = line[3].parse().unwrap();
     assert!(difference < 0.0 && (difference - (off(rate) - on(rate)) / 1e9).abs() < 2e-3, "{text}");
-    let compared = json(&["compare", "e1000-send", "--set", "traffic.duration=2", "--with", "driver.copy_align=on"]);
-    assert!(compared["rates"]["payload_bits_per_s"]["difference"].as_f64().unwrap() > 0.0, "on less off");
+    let compared = json(&[
+        "compare",
+        "e1000-send",
+        "--set",
+        "traffic.duration=2",
+        "--with",
+        "driver.copy_align=on",
+    ]);
+    assert!(
+        compared["rates"]["payload_bits_per_s"]["difference"].as_f64().unwrap() > 0.0,
+        "on less off"
+    );
 }
 
 #[test]
 fn a_sweep_draws_a_chart_that_names_its_axes_and_lines() {
-    let chart = || good(&[&SWEEP[..], &["--show", "payload_bits_per_s", "--format", "svg"]].concat());
+    let chart =
+        || good(&[&SWEEP[..], &["--show", "payload_bits_per_s", "--format", "svg"]].concat());
     let text = chart();
     assert_eq!(text, chart(), "the same bytes");
     assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{text}");
@@ -269,8 +315,15 @@ fn a_sweep_draws_a_chart_that_names_its_axes_and_lines() {
         assert!(text.contains(&format!("\n{word}\n")), "{word}: {text}");
     }
     // Earlier keys are lines too; 1 KiB lies between 512 and 1460.
-    let text = good(&[&SWEEP[..6], &["--over", "driver.tx_ring=64,256", "--format", "svg", "--show", "maps"]].concat());
-    assert_eq!(["mss 512", "mss 1 KiB", "mss 1460"].map(|l| text.contains(&format!("\n{l}\n"))), [true; 3], "{text}");
+    let text = good(
+        &[&SWEEP[..6], &["--over", "driver.tx_ring=64,256", "--format", "svg", "--show", "maps"]]
+            .concat(),
+    );
+    assert_eq!(
+        ["mss 512", "mss 1 KiB", "mss 1460"].map(|l| text.contains(&format!("\n{l}\n"))),
+        [true; 3],
+        "{text}"
+    );
     assert!(text.contains("\nmaps a packet\n"), "{text}");
 }
 
@@ -281,7 +334,16 @@ fn a_capture_goes_through_and_comes_out_the_same() {
     let frames: Vec<Vec<u8>> = (0..200).map(|i| tcp(i * 7 + 6)).collect();
     std::fs::write(at.join("in.pcap"), pcap(1, &frames)).unwrap();
     for extra in [&["--times", "own"][..], &["--offload", "none"], &["--set", "driver.mpwqe=off"]] {
-        let mut args = vec!["run", "mlx5-replay", "--pcap", "in.pcap", "--capture", "wire.pcapng", "--out", "o"];
+        let mut args = vec![
+            "run",
+            "mlx5-replay",
+            "--pcap",
+            "in.pcap",
+            "--capture",
+            "wire.pcapng",
+            "--out",
+            "o",
+        ];
         args.extend(["--format", "json"].iter().chain(extra));
         let r = doorbell_in(at, &args);
         assert_eq!((r.code, r.err.as_str()), (0, ""), "{extra:?}");
@@ -298,7 +360,18 @@ fn a_capture_goes_through_and_comes_out_the_same() {
 fn a_large_frame_leaves_as_segments() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("in.pcap"), pcap(1, &[tcp(4000)])).unwrap();
-    let args = ["run", "mlx5-replay", "--pcap", "in.pcap", "--gso", "1448", "--rounds", "3", "--capture", "w.pcapng"];
+    let args = [
+        "run",
+        "mlx5-replay",
+        "--pcap",
+        "in.pcap",
+        "--gso",
+        "1448",
+        "--rounds",
+        "3",
+        "--capture",
+        "w.pcapng",
+    ];
     let r = doorbell_in(dir.path(), &args);
     assert_eq!((r.code, r.err.as_str()), (0, ""));
     let wire = doorbell_attach::pcap::read(dir.path().join("w.pcapng")).unwrap();
@@ -319,7 +392,11 @@ fn a_closed_pipe_is_no_error() {
         let mut child = command(args).spawn().unwrap();
         drop(child.stdout.take());
         let o = child.wait_with_output().unwrap();
-        assert_eq!((o.status.code(), String::from_utf8_lossy(&o.stderr).as_ref()), (Some(0), ""), "{args:?}");
+        assert_eq!(
+            (o.status.code(), String::from_utf8_lossy(&o.stderr).as_ref()),
+            (Some(0), ""),
+            "{args:?}"
+        );
     }
 }
 
@@ -344,7 +421,9 @@ fn help_names_only_what_exists() {
     for command in all {
         assert!(help.contains(&format!("\n  {command} ")), "{command}");
     }
-    let is_command = |l: &&str| l.strip_prefix("  ").is_some_and(|l| l.starts_with(|c: char| c.is_ascii_lowercase()));
+    let is_command = |l: &&str| {
+        l.strip_prefix("  ").is_some_and(|l| l.starts_with(|c: char| c.is_ascii_lowercase()))
+    };
     let listed = help.lines().filter(is_command).count();
     assert_eq!(listed, all.len() + 1, "and help; README and tests know no other:\n{help}");
 }
@@ -352,12 +431,15 @@ fn help_names_only_what_exists() {
 #[test]
 fn reproduce_prints_rows_and_exits_1_exactly_when_one_misses_unexplained() {
     let of = |args: &[&str]| {
-        let all: Vec<&str> = ["reproduce", "mlx5", "--format", "json"].iter().chain(args).copied().collect();
+        let all: Vec<&str> =
+            ["reproduce", "mlx5", "--format", "json"].iter().chain(args).copied().collect();
         let r = doorbell_in(std::path::Path::new("."), &all);
         let rows: Value = serde_json::from_str(&r.out).unwrap();
         // The misses that are listed with their explanations.
         let listed = ["mlx5.rate_gen2_on", "mlx5.saved_bytes_gen2"];
-        let unexplained = |row: &Value| row["holds"] == false && !listed.contains(&row["figure"].as_str().unwrap());
+        let unexplained = |row: &Value| {
+            row["holds"] == false && !listed.contains(&row["figure"].as_str().unwrap())
+        };
         let missed = rows.as_array().unwrap().iter().any(unexplained);
         assert_eq!(r.code, i32::from(missed), "{args:?}: {}", r.err);
         rows
@@ -389,7 +471,12 @@ fn reproduce_prints_rows_and_exits_1_exactly_when_one_misses_unexplained() {
     assert!(find(&set, name) < find(&rows, name), "fewer completions");
     let set = of(&["--set", "pcie.completions=rcb64"]);
     assert!(find(&set, name) > find(&rows, name), "more completions");
-    let taken = set[0]["choices"].as_array().unwrap().iter().find(|c| c["key"] == "pcie.completions").unwrap();
+    let taken = set[0]["choices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|c| c["key"] == "pcie.completions")
+        .unwrap();
     assert_eq!((&taken["value"], &taken["set"]), (&"rcb64".into(), &true.into()));
 }
 
@@ -408,7 +495,9 @@ fn what_new_writes_runs() {
     run(&["new", "scenario", "sub/other.toml", "--on", "machine.toml"]);
     let short = ["--set", "traffic.duration=5", "--quiet"];
     assert!(run(&[&["run", "case.toml"], &short[..]].concat()).contains(" case on machine\n"));
-    assert!(run(&[&["run", "sub/other.toml"], &short[..]].concat()).contains(" other on machine\n"));
+    assert!(
+        run(&[&["run", "sub/other.toml"], &short[..]].concat()).contains(" other on machine\n")
+    );
     assert_eq!(
         run(&["new", "scenario", "--on", "e1000-power4"]).lines().find(|l| l.starts_with("name")),
         Some("name = \"my-scenario\"")
@@ -427,7 +516,8 @@ fn what_new_writes_runs() {
         assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
         let checker = jsonschema::draft7::new(&schema).unwrap();
         for file in files {
-            let text: Value = toml::from_str(&std::fs::read_to_string(dir.path().join(file)).unwrap()).unwrap();
+            let text: Value =
+                toml::from_str(&std::fs::read_to_string(dir.path().join(file)).unwrap()).unwrap();
             let wrong: Vec<String> = checker.iter_errors(&text).map(|e| e.to_string()).collect();
             assert_eq!(wrong, [""; 0], "{file}");
         }
@@ -441,12 +531,18 @@ fn a_capture_and_its_page_take_two_commands() {
     let at = dir.path();
     let frames: Vec<Vec<u8>> = (0..50).map(|i| tcp(i * 7 + 6)).collect();
     std::fs::write(at.join("mine.pcap"), pcap(1, &frames)).unwrap();
-    assert_eq!(doorbell_in(at, &["run", "mlx5-replay", "--pcap", "mine.pcap", "--out", "mine"]).code, 0);
+    assert_eq!(
+        doorbell_in(at, &["run", "mlx5-replay", "--pcap", "mine.pcap", "--out", "mine"]).code,
+        0
+    );
     let r = doorbell_in(at, &["report", "mine"]);
     assert_eq!((r.code, r.out.as_str(), r.err.as_str()), (0, "mine/report.html\n", ""));
     assert_eq!(names(&at.join("mine")), ["report.html", "result.json"]);
     let page = std::fs::read_to_string(at.join("mine/report.html")).unwrap();
     assert!(page.contains("default-src 'none'") && page.contains(r#""scenario":"mlx5-replay""#));
     assert!(!page.contains("<script src") && !page.contains("<link"));
-    assert_eq!(wrong_in(at, &["report", "nowhere"]), "doorbell: nowhere: No such file or directory (os error 2)");
+    assert_eq!(
+        wrong_in(at, &["report", "nowhere"]),
+        "doorbell: nowhere: No such file or directory (os error 2)"
+    );
 }

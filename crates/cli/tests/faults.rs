@@ -1,5 +1,6 @@
-//! Each fault on each system: the run comes to its end, nothing leaks, every loss has a name, traffic goes on, and the same
-//! seed gives the same bytes. `DOORBELL_FULL=1` takes more of the random ones.
+//! Each fault on each system: the run comes to its end, nothing leaks, every loss has a name,
+//! traffic goes on, and the same seed gives the same bytes. `DOORBELL_FULL=1` takes more of the
+//! random ones.
 
 mod common;
 
@@ -22,28 +23,42 @@ const MLX5: Case = Case {
     sets: &["traffic.packets=24000", "run.cores=4"],
     flaps: ["link-flap@50us:100us", "link-flap@every=60us:20us"],
 };
-const MLX5_PLAIN: Case =
-    Case { scenario: "mlx5-full-rate", sets: &["traffic.packets=24000", "run.cores=3", "driver.mpwqe=off"], ..MLX5 };
+const MLX5_PLAIN: Case = Case {
+    scenario: "mlx5-full-rate",
+    sets: &["traffic.packets=24000", "run.cores=3", "driver.mpwqe=off"],
+    ..MLX5
+};
 const E1000_SEND: Case = Case { scenario: "e1000-send", sets: SHORT, flaps: FLAPS };
 const E1000_RECEIVE: Case = Case { scenario: "e1000-receive", ..E1000_SEND };
-const E1000_PACKETS: Case = Case { scenario: "e1000-pktgen", sets: &["traffic.packets=4000"], flaps: FLAPS };
+const E1000_PACKETS: Case =
+    Case { scenario: "e1000-pktgen", sets: &["traffic.packets=4000"], flaps: FLAPS };
 const AXIENET: Case = Case { scenario: "axienet-receive", ..E1000_SEND };
 const AXIENET_BURSTS: Case = Case { scenario: "axienet-bursts", ..E1000_SEND };
 const IBMVETH_SEND: Case = Case { scenario: "ibmveth-send", ..E1000_SEND };
 const IBMVETH_RECEIVE: Case = Case { scenario: "ibmveth-receive", ..E1000_SEND };
-const IBMVNIC: Case =
-    Case { scenario: "ibmvnic-transactions", sets: &["traffic.warmup=2ms", "traffic.duration=10ms"], flaps: FLAPS };
+const IBMVNIC: Case = Case {
+    scenario: "ibmvnic-transactions",
+    sets: &["traffic.warmup=2ms", "traffic.duration=10ms"],
+    flaps: FLAPS,
+};
 const IBMVNIC_BULK: Case = Case { scenario: "ibmvnic-bulk", ..IBMVNIC };
 
 /// What a run prints with `faults`; its exit status is 0, and its audit is sound.
 fn run(case: &Case, faults: &str, seed: u64) -> Value {
     let seed = seed.to_string();
-    let mut args = vec!["run", case.scenario, "-q", "--format", "json", "--seed", &seed, "--fault", faults];
+    let mut args =
+        vec!["run", case.scenario, "-q", "--format", "json", "--seed", &seed, "--fault", faults];
     let sets = case.sets.iter().chain(&["run.watchdog=4ms"]);
     args.extend(sets.flat_map(|set| ["--set", set]));
     let ran = doorbell(&args);
-    let result: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{faults}: {}", ran.err));
-    assert_eq!((&result["audit"], ran.code, ran.err.as_str()), (&"ok".into(), 0, ""), "{}: {faults}", case.scenario);
+    let result: Value =
+        serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{faults}: {}", ran.err));
+    assert_eq!(
+        (&result["audit"], ran.code, ran.err.as_str()),
+        (&"ok".into(), 0, ""),
+        "{}: {faults}",
+        case.scenario
+    );
     result
 }
 
@@ -51,16 +66,23 @@ fn count(result: &Value, name: &str) -> u64 {
     result["ledger"][name].as_u64().unwrap_or_else(|| panic!("there is no {name}"))
 }
 
-/// A fault once and again and again; that it struck each time. A connection that could not go on would not have
-/// come to its end, which is an error; an open-loop run says how much it has sent.
+/// A fault once and again and again; that it struck each time. A connection that could not go on
+/// would not have come to its end, which is an error; an open-loop run says how much it has sent.
 fn strikes(cases: &[Case], kinds: [&str; 2], name: &str) {
     for case in cases {
         for (faults, least) in kinds.into_iter().zip([1, 2]) {
             let result = run(case, faults, 0);
-            assert!(count(&result, name) >= least, "{}: {faults}: {}", case.scenario, count(&result, name));
+            assert!(
+                count(&result, name) >= least,
+                "{}: {faults}: {}",
+                case.scenario,
+                count(&result, name)
+            );
             if case.sets.iter().any(|s| s.starts_with("traffic.packets")) {
-                let (sent, of) =
-                    (count(&result, "wire_frames"), if case.scenario.starts_with("e1000") { 4000 } else { 24000 });
+                let (sent, of) = (
+                    count(&result, "wire_frames"),
+                    if case.scenario.starts_with("e1000") { 4000 } else { 24000 },
+                );
                 assert!(sent > of / 2, "{}: {faults}: {sent} packets of {of}", case.scenario);
             }
         }
@@ -139,7 +161,12 @@ fn the_same_seed_gives_the_same_bytes_and_another_draws_others() {
     let faults = "dma-fault@random=900,lost-interrupt@random=20,late-completion@random=50:30us";
     for case in [MLX5, E1000_PACKETS, IBMVNIC] {
         assert_eq!(run(&case, faults, 7), run(&case, faults, 7), "{}", case.scenario);
-        assert_ne!(run(&case, faults, 7)["ledger"], run(&case, faults, 8)["ledger"], "{}", case.scenario);
+        assert_ne!(
+            run(&case, faults, 7)["ledger"],
+            run(&case, faults, 8)["ledger"],
+            "{}",
+            case.scenario
+        );
     }
 }
 
@@ -149,11 +176,21 @@ fn random_faults_on_every_system() {
     let full = std::env::var("DOORBELL_FULL").is_ok_and(|v| v == "1");
     let mut state = 1u64;
     let mut draw = |from: u64, to: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         from + (state >> 33) % (to - from)
     };
     for seed in 0..if full { 40 } else { 1 } {
-        for case in [MLX5, E1000_SEND, E1000_PACKETS, AXIENET, AXIENET_BURSTS, IBMVETH_SEND, IBMVETH_RECEIVE, IBMVNIC] {
+        for case in [
+            MLX5,
+            E1000_SEND,
+            E1000_PACKETS,
+            AXIENET,
+            AXIENET_BURSTS,
+            IBMVETH_SEND,
+            IBMVETH_RECEIVE,
+            IBMVNIC,
+        ] {
             let all = [
                 format!("lost-interrupt@random={}", draw(3, 60)),
                 format!("late-completion@random={}:{}us", draw(10, 200), draw(1, 400)),
@@ -162,7 +199,8 @@ fn random_faults_on_every_system() {
                 format!("link-flap@{}us:{}us", draw(10, 9000), draw(1, 2000)),
             ];
             let n = draw(1, 32);
-            let some: Vec<String> = all.into_iter().enumerate().filter(|(i, _)| n >> i & 1 == 1).map(|a| a.1).collect();
+            let some: Vec<String> =
+                all.into_iter().enumerate().filter(|(i, _)| n >> i & 1 == 1).map(|a| a.1).collect();
             run(&case, &some.join(","), seed);
         }
     }
@@ -179,7 +217,15 @@ fn wrong_faults_say_what_is_allowed() {
 
 #[test]
 fn a_run_says_what_went_wrong_and_one_without_faults_does_not() {
-    let faulty = good(&["run", "mlx5-pktgen-64", "-q", "--set", "traffic.packets=2400", "--fault", "lost-interrupt@1"]);
+    let faulty = good(&[
+        "run",
+        "mlx5-pktgen-64",
+        "-q",
+        "--set",
+        "traffic.packets=2400",
+        "--fault",
+        "lost-interrupt@1",
+    ]);
     assert!(faulty.contains("\n faults ") && faulty.contains("lost_interrupts"), "{faulty}");
     let sound = good(&["run", "mlx5-pktgen-64", "-q", "--set", "traffic.packets=2400"]);
     assert!(!sound.contains("fault_"), "{sound}");

@@ -49,7 +49,11 @@ fn files_are_refused_with_their_line() {
     std::fs::write(dir.path().join("p.toml"), &profile).unwrap();
     assert_eq!(doorbell_in(dir.path(), &["run", "s.toml"]).code, 0, "both files are right now");
     let from_afar = dir.path().join("s.toml");
-    assert_eq!(doorbell(&["run", from_afar.to_str().unwrap()]).code, 0, "a profile lies beside its scenario");
+    assert_eq!(
+        doorbell(&["run", from_afar.to_str().unwrap()]).code,
+        0,
+        "a profile lies beside its scenario"
+    );
     std::fs::write(dir.path().join("p.toml"), [0xff, 0xfe]).unwrap();
     assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml: stream did not contain valid UTF-8");
 }
@@ -69,8 +73,11 @@ fn captures_that_cannot_be_replayed() {
     udp[23] = 47; // GRE
     write("gre.pcap", &pcap(1, &[udp]));
     let replay = |args: &[&str]| {
-        let all: Vec<&str> =
-            ["run", "mlx5-replay", "--out", "out", "--capture", "wire.pcapng"].iter().chain(args).copied().collect();
+        let all: Vec<&str> = ["run", "mlx5-replay", "--out", "out", "--capture", "wire.pcapng"]
+            .iter()
+            .chain(args)
+            .copied()
+            .collect();
         wrong_in(at, &all)
     };
     assert_snapshot!(replay(&["--pcap", "cut.pcap"]), @"doorbell: cut.pcap: byte 194, packet 2: the file is cut short: 263 bytes are left of 270");
@@ -102,8 +109,16 @@ fn places_that_cannot_be_written() {
     assert_snapshot!(run(&["--out", "new/and/deep", "--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
     assert_eq!(names(at), ["d", "file"]);
     assert_eq!(names(&at.join("d")), [""; 0]);
-    let made = doorbell_in(at, &[&RUN[..], &["--set", "traffic.packets=2400", "--out", "new/and/deep"]].concat());
-    assert_eq!((made.code, names(&at.join("new/and/deep"))), (0, vec!["result.json".to_owned()]), "{}", made.err);
+    let made = doorbell_in(
+        at,
+        &[&RUN[..], &["--set", "traffic.packets=2400", "--out", "new/and/deep"]].concat(),
+    );
+    assert_eq!(
+        (made.code, names(&at.join("new/and/deep"))),
+        (0, vec!["result.json".to_owned()]),
+        "{}",
+        made.err
+    );
 }
 
 /// What is set and has no effect is a mistake of whoever set it, however it was set.
@@ -129,10 +144,12 @@ fn a_setting_without_effect_is_refused() {
     let scenario = "name = \"s\"\nabout = \"s\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n\n[traffic]\nrounds = 3\n";
     std::fs::write(at.join("s.toml"), scenario).unwrap();
     assert_snapshot!(wrong_in(at, &["run", "s.toml"]), @"doorbell: s.toml:7: `traffic.rounds` has no effect on this run: it has an effect where `traffic.kind` is pcap, and here `traffic.kind` is pktgen");
-    let budget = "scenario = \"mlx5-pktgen-64\"\n[set]\n\"traffic.mtu\" = 9000\n[budget]\npackets = 1\n";
+    let budget =
+        "scenario = \"mlx5-pktgen-64\"\n[set]\n\"traffic.mtu\" = 9000\n[budget]\npackets = 1\n";
     std::fs::write(at.join("b.toml"), budget).unwrap();
     assert_snapshot!(wrong_in(at, &["check", "b.toml"]), @"doorbell: b.toml:3: `traffic.mtu` has no effect on this run: it has an effect where `traffic.kind` is pcap, and here `traffic.kind` is pktgen");
-    // The file's own, which a capture replaces; and one that has its effect on some of several runs.
+    // The file's own, which a capture replaces; and one that has its effect on some of several
+    // runs.
     assert_eq!(doorbell_in(at, &["run", "e1000-pktgen", "--pcap", "f.pcap"]).code, 0);
     let some = [
         "compare",
@@ -149,7 +166,9 @@ fn a_setting_without_effect_is_refused() {
 
 #[test]
 fn a_sweep_takes_each_key_once() {
-    let sweep = |more: &[&str]| wrong(&[&["sweep", "mlx5-pktgen-64", "--over", "traffic.burst=1,2"], more].concat());
+    let sweep = |more: &[&str]| {
+        wrong(&[&["sweep", "mlx5-pktgen-64", "--over", "traffic.burst=1,2"], more].concat())
+    };
     assert_snapshot!(sweep(&["--across", "traffic.burst=3,4"]), @"doorbell: --across traffic.burst=3,4: --over has it already, and a run has one value of it");
     assert_snapshot!(sweep(&["--over", "traffic.burst=3,4"]), @"doorbell: --over traffic.burst=3,4: --over has it already, and a run has one value of it");
     assert_snapshot!(sweep(&["--set", "traffic.burst=3"]), @"doorbell: --set traffic.burst=3: --over gives every run a value of it");
@@ -160,8 +179,11 @@ fn a_sweep_takes_each_key_once() {
 
 #[test]
 fn transfers_that_have_no_meaning() {
-    let t =
-        |args: &[&str]| wrong(&["transfer", "--profile", "mlx5-gen3"].iter().chain(args).copied().collect::<Vec<_>>());
+    let t = |args: &[&str]| {
+        wrong(
+            &["transfer", "--profile", "mlx5-gen3"].iter().chain(args).copied().collect::<Vec<_>>(),
+        )
+    };
     assert_snapshot!(t(&["--read", "--at", "0x", "--bytes", "1"]), @"doorbell: --at 0x: allowed are 64-bit addresses, such as 0x100001e02");
     assert_snapshot!(t(&["--read", "--at", "0xffffffffffffffff", "--bytes", "1"]), @"doorbell: --at 0xffffffffffffffff: 1 bytes from there end beyond the last 64-bit address; allowed is up to 0xfffffffffffffffe");
     assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "0"]), @"doorbell: `--bytes` cannot be 0 B; allowed: whole numbers from 1 to 16777216 B");
@@ -172,7 +194,8 @@ fn transfers_that_have_no_meaning() {
 
 #[test]
 fn charts_that_cannot_be_drawn() {
-    let sweep = |more: &[&str]| wrong(&[&["sweep", "e1000-send", "--format", "svg"], more].concat());
+    let sweep =
+        |more: &[&str]| wrong(&[&["sweep", "e1000-send", "--format", "svg"], more].concat());
     let maps = ["--show", "maps"];
     assert_snapshot!(sweep(&[&["--over", "traffic.mss=64,128", "--show", "unmaps"], &maps[..]].concat()), @"doorbell: --format svg: a chart shows one number, but --show is given more than once");
     assert_snapshot!(sweep(&[&["--over", "traffic.mss=64,65,66,67,68,69,70,71,72", "--over", "driver.copy_align=on,off"], &maps[..]].concat()), @"doorbell: --format svg: 9 lines, but a chart has room for 8; the last --over key is the horizontal axis");
@@ -226,7 +249,9 @@ fn an_interrupted_run_leaves_no_files() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         assert!(begun());
-        let kill = std::process::Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
+        let kill = std::process::Command::new("kill")
+            .args([format!("-{signal}"), child.id().to_string()])
+            .status();
         assert!(kill.unwrap().success());
         assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{signal}");

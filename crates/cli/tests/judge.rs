@@ -17,7 +17,8 @@ const SIDES: [&str; 6] = [
 fn judge(args: &[&str]) -> Value {
     let sides = SIDES.iter().flat_map(|s| ["--side", s]);
     let by = ["--by", "rx_interrupts_per_s", "--by", "latency_ns.p99", "--format", "json"];
-    let all: Vec<&str> = ["judge"].into_iter().chain(args.iter().copied()).chain(sides).chain(by).collect();
+    let all: Vec<&str> =
+        ["judge"].into_iter().chain(args.iter().copied()).chain(sides).chain(by).collect();
     serde_json::from_str(&good(&all)).unwrap()
 }
 
@@ -58,7 +59,16 @@ fn trains_is_dominated_in_none_of_the_named_scenarios() {
 /// Behind a drop of load and at low load: worse in the median and in the 99th percentile.
 #[test]
 fn behind_a_drop_and_at_low_load_dim_is_dominated() {
-    let sides = ["--side", SIDES[0], "--side", SIDES[4], "--by", "latency_ns.p50", "--by", "latency_ns.p99"];
+    let sides = [
+        "--side",
+        SIDES[0],
+        "--side",
+        SIDES[4],
+        "--by",
+        "latency_ns.p50",
+        "--by",
+        "latency_ns.p99",
+    ];
     let time = ["--set", "traffic.warmup=100", "--set", "traffic.duration=100", "--format", "json"];
     let all = [&["judge", "axienet-steps", "axienet-sporadic"], &sides[..], &time[..]].concat();
     let all: Value = serde_json::from_str(&good(&all)).unwrap();
@@ -84,10 +94,15 @@ fn trains_is_dominated_in_few_random_scenarios() {
 
 #[test]
 fn what_is_not_a_side_or_a_range_is_refused() {
-    let with = |args: &[&str]| wrong(&[&["judge", "axienet-sporadic", "--by", "rx_interrupts_per_s"], args].concat());
+    let with = |args: &[&str]| {
+        wrong(&[&["judge", "axienet-sporadic", "--by", "rx_interrupts_per_s"], args].concat())
+    };
     assert!(with(&["--side", "dim"]).contains("expected key=value"));
     assert!(with(&["--side", "driver.controller=dimm"]).contains("driver.controller"));
-    assert!(with(&["--side", "driver.controller=dim", "--seeds", "9-1"]).contains("expected FIRST-LAST"));
+    assert!(
+        with(&["--side", "driver.controller=dim", "--seeds", "9-1"])
+            .contains("expected FIRST-LAST")
+    );
     assert!(with(&["--side", "driver.controller=dim", "--noise", "101"]).contains("0 to 100"));
     let series = ["--side", "driver.controller=dim", "--series", "nothing"];
     assert!(with(&series).contains("setting_packets"));

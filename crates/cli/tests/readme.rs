@@ -9,7 +9,11 @@ use std::process::Command;
 fn shell(line: &str, dir: &Path) -> String {
     let bin = Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-    let ran = Command::new("sh").args(["-c", &format!("{line} 2>&1")]).current_dir(dir).env("PATH", path).output();
+    let ran = Command::new("sh")
+        .args(["-c", &format!("{line} 2>&1")])
+        .current_dir(dir)
+        .env("PATH", path)
+        .output();
     String::from_utf8(ran.unwrap().stdout).unwrap()
 }
 
@@ -41,7 +45,10 @@ fn holds(file: &Path) -> u32 {
     }
     for (have, want) in text.lines().zip(new.lines()) {
         let file = file.display();
-        assert_eq!(have, want, "{file}: DOORBELL_README=write cargo test -p doorbell-cli --test readme writes it anew");
+        assert_eq!(
+            have, want,
+            "{file}: DOORBELL_README=write cargo test -p doorbell-cli --test readme writes it anew"
+        );
     }
     assert_eq!(text, new);
     commands
@@ -59,6 +66,7 @@ fn the_readme_shows_what_the_commands_print() {
 #[test]
 fn the_documents_show_what_the_commands_print() {
     let files = std::fs::read_dir(root().join("docs")).unwrap().map(|e| e.unwrap().path());
-    let commands: u32 = files.filter(|f| f.extension().is_some_and(|e| e == "md")).map(|f| holds(&f)).sum();
+    let commands: u32 =
+        files.filter(|f| f.extension().is_some_and(|e| e == "md")).map(|f| holds(&f)).sum();
     assert!(commands > 4, "the documents have examples");
 }

@@ -142,7 +142,8 @@ fn clients_come_and_go_and_the_ledger_goes_on() {
     assert_eq!((&report["clients"], &report["ledger"]["mmio_reads"]), (&4.into(), &4.into()));
     assert_eq!(report["ledger"]["dma_faults"], 0);
     assert!(!dir.path().join("s").exists(), "the socket is gone");
-    let trace: Value = serde_json::from_slice(&std::fs::read(dir.path().join("trace.json")).unwrap()).unwrap();
+    let trace: Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("trace.json")).unwrap()).unwrap();
     let reads = trace.as_array().unwrap().iter().filter(|e| e["name"] == "register read").count();
     assert_eq!(reads, 4);
     assert!(dir.path().join("wire.pcapng").exists());
@@ -163,7 +164,12 @@ fn a_client_that_vanishes_leaves_no_state() {
     for _ in 0..3 {
         let mut s = client(dir.path());
         assert_eq!(rdbal(&mut s), [0; 4], "as after power-on");
-        ask(&mut s, 10, &[RDBAL.to_ne_bytes().as_slice(), &[0; 6], &[0; 4], &4u32.to_ne_bytes(), &[0x80; 4]].concat());
+        ask(
+            &mut s,
+            10,
+            &[RDBAL.to_ne_bytes().as_slice(), &[0; 6], &[0; 4], &4u32.to_ne_bytes(), &[0x80; 4]]
+                .concat(),
+        );
         assert_eq!(rdbal(&mut s), [0x80; 4]);
         // Gone without a word, half of a message sent.
         s.write_all(&[9, 9, 9]).unwrap();
@@ -172,7 +178,8 @@ fn a_client_that_vanishes_leaves_no_state() {
     assert_eq!((&report["clients"], &report["ledger"]["dma_faults"]), (&3.into(), &0.into()));
 }
 
-/// Where these tests run as root, the user that owns nothing; a directory that is its own, with the program in it.
+/// Where these tests run as root, the user that owns nothing; a directory that is its own, with the
+/// program in it.
 fn as_nobody() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_doorbell"), dir.path().join("doorbell")).unwrap();
@@ -187,7 +194,9 @@ const NOBODY: u32 = 65534;
 fn an_ordinary_user_can_serve() {
     let dir = as_nobody();
     let mut command = Command::new(dir.path().join("doorbell"));
-    command.args(["serve", "e1000", "--socket", "s", "--uplink", "reflect", "--format", "json", "--quiet"]);
+    command.args([
+        "serve", "e1000", "--socket", "s", "--uplink", "reflect", "--format", "json", "--quiet",
+    ]);
     command.args(["--trace", "trace.json", "--capture", "wire.pcapng", "--metrics", "127.0.0.1:0"]);
     if std::fs::metadata(dir.path()).unwrap().uid() == NOBODY {
         command.uid(NOBODY).gid(NOBODY);
@@ -217,7 +226,10 @@ fn an_ordinary_user_can_serve_a_tap_device_that_is_theirs() {
          ./doorbell serve e1000 --socket s --uplink tap:tap0 --format json --quiet"
     );
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "sh", "-c", &line]).current_dir(dir.path()).stdout(Stdio::piped());
+    command
+        .args(["--net", "--mount", "sh", "-c", &line])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped());
     let server = Server(command.spawn().unwrap());
     wait_for(|| dir.path().join("s").exists());
     assert_eq!(std::fs::metadata(dir.path().join("s")).unwrap().uid(), NOBODY);
@@ -230,7 +242,8 @@ fn an_ordinary_user_can_serve_a_tap_device_that_is_theirs() {
 fn the_counts_are_shown_while_it_runs() {
     let dir = tempfile::tempdir().unwrap();
     // A port that is free now, and most likely in a moment.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let server = Server::start(dir.path(), &["--metrics", &port]);
     let page = || {
         let mut s = TcpStream::connect(&port).unwrap();
@@ -243,14 +256,16 @@ fn the_counts_are_shown_while_it_runs() {
     let s = client(dir.path());
     let shown = page();
     assert!(shown.starts_with("HTTP/1.1 200 OK\r\n"));
-    for line in ["client_connected{device=\"e1000\"} 1\n", "mmio_reads_total{device=\"e1000\"} 1\n"] {
+    for line in ["client_connected{device=\"e1000\"} 1\n", "mmio_reads_total{device=\"e1000\"} 1\n"]
+    {
         assert!(shown.contains(&format!("doorbell_{line}")), "{line} in {shown}");
     }
     server.signal("-USR1");
     drop(s);
     wait_for(|| page().contains("client_connected{device=\"e1000\"} 0\n"));
     let out = server.stop("-INT");
-    let reports: Vec<Value> = serde_json::Deserializer::from_str(&out).into_iter().map(Result::unwrap).collect();
+    let reports: Vec<Value> =
+        serde_json::Deserializer::from_str(&out).into_iter().map(Result::unwrap).collect();
     assert_eq!(reports.len(), 2, "one on SIGUSR1, one at the end");
     assert_eq!(reports[0]["ledger"]["mmio_reads"], 1);
 }

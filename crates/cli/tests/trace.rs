@@ -24,9 +24,12 @@ fn a_trace_changes_no_result_and_is_the_same_every_time() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     let short = ["--set", "traffic.packets=480"];
-    for (scenario, more) in
-        [("mlx5-pktgen-64", &short[..]), ("e1000-pktgen", &short), ("e1000-receive", &[]), ("axienet-sporadic", &[])]
-    {
+    for (scenario, more) in [
+        ("mlx5-pktgen-64", &short[..]),
+        ("e1000-pktgen", &short),
+        ("e1000-receive", &[]),
+        ("axienet-sporadic", &[]),
+    ] {
         let plain = [&["run", scenario, "--format", "json"], more].concat();
         let out = traced(at, scenario, more);
         assert_eq!(out, doorbell_in(at, &plain).out, "{scenario}");
@@ -42,7 +45,8 @@ fn it_holds_so_many_frames_and_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let frames = |n: &str| {
         traced(dir.path(), "e1000-pktgen", &["--set", "traffic.packets=480", "--trace-packets", n]);
-        let all: Value = serde_json::from_slice(&std::fs::read(dir.path().join("t.json")).unwrap()).unwrap();
+        let all: Value =
+            serde_json::from_slice(&std::fs::read(dir.path().join("t.json")).unwrap()).unwrap();
         all.as_array().unwrap().iter().filter(|e| e["name"] == "frame").count()
     };
     assert_eq!([frames("1"), frames("7"), frames("1000")], [1, 7, 480]);
@@ -86,7 +90,10 @@ struct Perfetto {
 impl Perfetto {
     fn fetch() -> Perfetto {
         let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/test-trace");
-        let o = Command::new(tools.join("fetch.sh")).stderr(Stdio::inherit()).output().expect("fetch.sh starts");
+        let o = Command::new(tools.join("fetch.sh"))
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("fetch.sh starts");
         assert!(o.status.success(), "the engine could not be fetched");
         Perfetto { tools, engine: String::from_utf8(o.stdout).unwrap().trim().to_owned() }
     }
@@ -103,7 +110,8 @@ impl Perfetto {
         let o = node.wait_with_output().unwrap();
         assert!(o.status.success(), "{o:?}");
         let lines = String::from_utf8(o.stdout).unwrap();
-        let rows: Vec<Vec<Value>> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let rows: Vec<Vec<Value>> =
+            lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         assert_eq!(rows.len(), statements.len());
         rows
     }
@@ -121,7 +129,9 @@ const EDGES: &str = "select f.trace_id as flow, o.name as a, i.name as b, i.ts -
                      from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id";
 
 fn words(rows: &[Value], keys: &[&str]) -> BTreeSet<String> {
-    let word = |r: &Value| keys.iter().map(|k| r[k].as_str().unwrap_or("").to_owned()).collect::<Vec<_>>().join(": ");
+    let word = |r: &Value| {
+        keys.iter().map(|k| r[k].as_str().unwrap_or("").to_owned()).collect::<Vec<_>>().join(": ")
+    };
     rows.iter().map(word).collect()
 }
 
@@ -174,13 +184,23 @@ fn perfetto_finds_each_lane_and_every_packets_way() {
         ),
         (
             "axienet-receive",
-            &["CPU: core 1", "bus: AXI read data", "bus: AXI write data", "bus: AXI4-Lite registers", "wire: wire in"],
+            &[
+                "CPU: core 1",
+                "bus: AXI read data",
+                "bus: AXI write data",
+                "bus: AXI4-Lite registers",
+                "wire: wire in",
+            ],
             &["read", "write", "cpu.sum", "deliver data"],
             &[(got, 75), (sent, 18)],
         ),
         (
             "ibmveth-packets",
-            &["CPU of partition 0: core 0", "CPU of partition 1: core 1", "bus of partition 1: hypervisor's copies"],
+            &[
+                "CPU of partition 0: core 0",
+                "CPU of partition 1: core 1",
+                "bus of partition 1: hypervisor's copies",
+            ],
             &["hcall", "map", "read", "write"],
             &[(across, 100)],
         ),
@@ -200,7 +220,11 @@ fn perfetto_finds_each_lane_and_every_packets_way() {
         };
         assert_eq!((wrong.len(), outside.len()), (0, 0), "{scenario}: {wrong:?} {outside:?}");
         let there = words(there, &["lanes", "lane"]);
-        for lane in lanes.iter().copied().chain(["wire: wire out"].into_iter().filter(|_| ways[0].0 != across)) {
+        for lane in lanes
+            .iter()
+            .copied()
+            .chain(["wire: wire out"].into_iter().filter(|_| ways[0].0 != across))
+        {
             assert!(there.contains(lane), "{scenario}: {lane} in {there:?}");
         }
         let slices = words(slices, &["kind"]);
@@ -214,10 +238,15 @@ fn perfetto_finds_each_lane_and_every_packets_way() {
             let flow = flows.entry(e["flow"].as_u64().unwrap()).or_default();
             flow.insert(e["a"].as_str().unwrap().to_owned());
             let within = e["within"].as_str().is_some_and(|w| w.split(',').any(|w| w == "poll"));
-            flow.insert(format!("{}{}", e["b"].as_str().unwrap(), if within { " in poll" } else { "" }));
+            flow.insert(format!(
+                "{}{}",
+                e["b"].as_str().unwrap(),
+                if within { " in poll" } else { "" }
+            ));
         }
         for (way, least) in ways {
-            let whole = flows.values().filter(|f| way.iter().all(|place| f.contains(*place))).count();
+            let whole =
+                flows.values().filter(|f| way.iter().all(|place| f.contains(*place))).count();
             assert!(whole >= *least, "{scenario}: {whole} of {} flows go {way:?}", flows.len());
         }
     }

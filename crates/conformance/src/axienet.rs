@@ -17,7 +17,8 @@ mod list;
 pub use self::core::{bus_error, done_descriptor, filter, mdio, reset, statistics};
 pub use coalescing::{adaptive, delay, interrupt_levels, threshold, threshold_counts_packets};
 pub use data::{
-    checksum_offload, jumbo, receive, receive_checksum, ring_wrap_and_stop, rx_exhaustion, scatter, too_long, transmit,
+    checksum_offload, jumbo, receive, receive_checksum, ring_wrap_and_stop, rx_exhaustion, scatter,
+    too_long, transmit,
 };
 
 use doorbell_seam::{Host, Span};

@@ -46,8 +46,8 @@ pub trait Arm<H: Host> {
     fn wait(&mut self, h: &mut H, span: Span);
     /// Since when the device's interrupt line is high, now that all has arrived; `None`: it is low.
     fn rose(&mut self, h: &mut H) -> Option<Time>;
-    /// How much later than it was an event may seem: zero where the line itself says when it rose, else the longest
-    /// time between two looks of a body that waits for it.
+    /// How much later than it was an event may seem: zero where the line itself says when it rose,
+    /// else the longest time between two looks of a body that waits for it.
     fn slack(&self) -> Span;
     /// Whether the device's interrupt line is high.
     fn interrupt(&mut self, h: &mut H) -> bool {
@@ -142,7 +142,8 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
         let mut pieces = Vec::new();
         for end in ends {
             // Anywhere but on a line.
-            let buf = self.h.buffer((end - from) as u32 + 10, Place { align: 64, offset: 42 }).unwrap();
+            let buf =
+                self.h.buffer((end - from) as u32 + 10, Place { align: 64, offset: 42 }).unwrap();
             let len = (end - from) as u32;
             self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
             pieces.push(Piece { buf, start: 6, len });
@@ -270,8 +271,14 @@ pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 /// Packets in pieces.
 pub fn scatter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, c);
-    let cases: [(usize, &[usize]); 6] =
-        [(1514, &[14]), (1514, &[54, 700]), (60, &[14, 20]), (20, &[14]), (1514, &[1, 2, 3, 4, 5]), (1000, &[999])];
+    let cases: [(usize, &[usize]); 6] = [
+        (1514, &[14]),
+        (1514, &[54, 700]),
+        (60, &[14, 20]),
+        (20, &[14]),
+        (1514, &[1, 2, 3, 4, 5]),
+        (1000, &[999]),
+    ];
     for (len, cuts) in cases {
         let f = plain(PEER, len);
         b.send(&f, cuts, Todo::NONE);
@@ -310,7 +317,9 @@ pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 /// Large sends, of 14 kB and others, and the packet after each.
 pub fn large_send<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, c);
-    for (payload, mss) in [(14_600, 1460u16), (14_000, 1448), (2_921, 1460), (30_000, 536), (1461, 1460)] {
+    for (payload, mss) in
+        [(14_600, 1460u16), (14_000, 1448), (2_921, 1460), (30_000, 536), (1461, 1460)]
+    {
         for cuts in [&[][..], &[54], &[54, 1000], &[100]] {
             let whole = ip(PEER, true, false, payload);
             let mut f = whole.clone();
@@ -347,8 +356,18 @@ pub fn large_send<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// All workarounds at once, whatever the part needs, and where it may live without, none.
-pub fn large_send_with_the_workarounds_of_pcix_and_of_all_parts<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let all = Errata { even_dword: true, short_first: true, tso_sentinel: true, after_tso: true, bound_64k: true };
+pub fn large_send_with_the_workarounds_of_pcix_and_of_all_parts<H: Host, A: Arm<H>>(
+    h: &mut H,
+    a: &mut A,
+    c: &Config,
+) {
+    let all = Errata {
+        even_dword: true,
+        short_first: true,
+        tso_sentinel: true,
+        after_tso: true,
+        bound_64k: true,
+    };
     let none = (c.bus == Bus::Pci).then_some(Errata::NONE);
     for errata in [Some(all), none].into_iter().flatten() {
         large_send(h, a, &Config { errata, ..*c });
@@ -388,7 +407,8 @@ pub fn vlan<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     b.close();
 }
 
-/// Frames of all lengths, three times round the ring; small ones copied out. With `NET_IP_ALIGN` and without.
+/// Frames of all lengths, three times round the ring; small ones copied out. With `NET_IP_ALIGN`
+/// and without.
 pub fn receive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     for rx_align in [0, 2] {
         receive_at(h, a, &Config { rx_align, ..*c });
@@ -398,7 +418,8 @@ pub fn receive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 fn receive_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, c);
     let mac = b.nic.mac();
-    let lengths: Vec<usize> = (60..160).chain([254, 255, 256, 257, 512, 1000, 1513, 1514]).collect();
+    let lengths: Vec<usize> =
+        (60..160).chain([254, 255, 256, 257, 512, 1000, 1513, 1514]).collect();
     let mut small = 0;
     for _ in 0..3 {
         for len in &lengths {
@@ -432,7 +453,8 @@ fn receive_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     b.close();
 }
 
-/// Frames that land while the driver polls: two at a time, looked for at each moment of their landing.
+/// Frames that land while the driver polls: two at a time, looked for at each moment of their
+/// landing.
 pub fn receive_during_a_poll<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, c);
     let mac = b.nic.mac();
@@ -456,7 +478,9 @@ pub fn receive_several_buffers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Con
     let c = Config { rx_buffer: 512, max_frame: 9014, ..*c };
     let mut b = Bench::open(h, a, &c);
     let mac = b.nic.mac();
-    for len in [505, 506, 507, 508, 509, 510, 511, 512, 513, 1020, 1021, 1024, 1025, 1514, 4000, 8000] {
+    for len in
+        [505, 506, 507, 508, 509, 510, 511, 512, 513, 1020, 1021, 1024, 1025, 1514, 4000, 8000]
+    {
         let f = plain(mac, len);
         let came = b.receive(&f);
         assert_eq!(came.len(), 1, "{len}");
@@ -474,12 +498,22 @@ pub fn filter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let groups: Vec<[u8; 6]> = (1..=20).map(group).collect();
     let other = [0x02, 0, 0, 0, 0, 0x55];
     let stranger = [0x01, 0, 0x5e, 0x7f, 0x11, 0xfb];
-    assert!(groups[15..].iter().all(|g| doorbell_drivers::e1000::hash(*g) != doorbell_drivers::e1000::hash(stranger)));
+    assert!(
+        groups[15..]
+            .iter()
+            .all(|g| doorbell_drivers::e1000::hash(*g) != doorbell_drivers::e1000::hash(stranger))
+    );
     let passes = |b: &mut Bench<'_, H, A>, to: [u8; 6]| !b.receive(&plain(to, 100)).is_empty();
     let cases = [
         (Filter::default(), [true, true, false, false, false, false]),
-        (Filter { multicast: &groups, ..Filter::default() }, [true, true, false, true, true, false]),
-        (Filter { all_multicast: true, ..Filter::default() }, [true, true, false, true, true, true]),
+        (
+            Filter { multicast: &groups, ..Filter::default() },
+            [true, true, false, true, true, false],
+        ),
+        (
+            Filter { all_multicast: true, ..Filter::default() },
+            [true, true, false, true, true, true],
+        ),
         (Filter { promiscuous: true, ..Filter::default() }, [true; 6]),
         (Filter::default(), [true, true, false, false, false, false]),
     ];
@@ -570,7 +604,8 @@ fn interrupts_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, rate: u32
             b.came();
         }
     }
-    // There is always a frame that waits for an interrupt: they come as early as ITR lets them, and no earlier.
+    // There is always a frame that waits for an interrupt: they come as early as ITR lets them, and
+    // no earlier.
     let slack = b.a.slack();
     for w in times.windows(2).skip(1) {
         let d = w[1].since(w[0]);
@@ -604,7 +639,8 @@ pub fn delay_timers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         let rose = b.a.rose(b.h).expect("an interrupt");
         let (from, units) = if caps { (came[0], 150) } else { (came[4], 100) };
         let due = from + Span::from_ns(1024) * units;
-        // The timer starts when the packet is in memory: a packet of 100 bytes and its descriptor are in 5 us.
+        // The timer starts when the packet is in memory: a packet of 100 bytes and its descriptor
+        // are in 5 us.
         let late = Span::from_us(5) + b.a.slack();
         assert!(rose > due && rose < due + late, "{rose}, due {due}, RADV {rx_absolute}");
         b.run();

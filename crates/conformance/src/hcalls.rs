@@ -1,16 +1,16 @@
-//! Any bytes as a guest of the vNIC and of the logical LAN behind the plug-in: calls of any number with any
-//! arguments from any CPU through the plug-in's own code ([`Adapter`]), whatever stands on the board and in the ring, translation
-//! entries, memory, frames, failovers, time.
+//! Any bytes as a guest of the vNIC and of the logical LAN behind the plug-in: calls of any number
+//! with any arguments from any CPU through the plug-in's own code ([`Adapter`]), whatever stands on
+//! the board and in the ring, translation entries, memory, frames, failovers, time.
 //!
-//! Neither side panics, and the server takes a bounded number of calls a look. It reaches only what the table maps: the guest's
-//! memory has a second half that no entry names, which stays as it was.
+//! Neither side panics, and the server takes a bounded number of calls a look. It reaches only what
+//! the table maps: the guest's memory has a second half that no entry names, which stays as it was.
 //!
-//! Half of the guests have an honest plug-in: nobody but it writes the board. Of those every call is counted, and of what it posted
-//! nothing is refused while the session lives.
+//! Half of the guests have an honest plug-in: nobody but it writes the board. Of those every call
+//! is counted, and of what it posted nothing is refused while the session lives.
 
 use doorbell_attach::hcalls::{
-    self, Adapter, Answer, BOARD, CPUS, Guest, Known, Knows, Look, MEMORY, Offer, Partition, PostQueue, Unit, VETH,
-    VNIC, posts::POSTS, step, sub_crq_interrupts, tell, unit_interrupt,
+    self, Adapter, Answer, BOARD, CPUS, Guest, Known, Knows, Look, MEMORY, Offer, Partition,
+    PostQueue, Unit, VETH, VNIC, posts::POSTS, step, sub_crq_interrupts, tell, unit_interrupt,
 };
 use doorbell_attach::shared::{Window, memfd};
 use doorbell_attach::vfio_user::{Watch, send_with};
@@ -18,7 +18,8 @@ use doorbell_devices::veth::{self, Config, Uplink, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_layout::ibmveth;
 use doorbell_layout::ibmvnic::{
-    DESCRIPTOR, Login, LoginBuffer, MESSAGE, RequestMap, Tx, VersionExchange, cmd, desc, first, hcall, link, vioctl,
+    DESCRIPTOR, Login, LoginBuffer, MESSAGE, RequestMap, Tx, VersionExchange, cmd, desc, first,
+    hcall, link, vioctl,
 };
 use doorbell_seam::{DmaFault, HcallDevice, Iova, Reg, Span, Time};
 use std::cell::Cell;
@@ -174,12 +175,23 @@ fn connect(kind: u32) -> (Theirs, Guest) {
     let guest = Guest::greet(ours, Unit { address: UNIT, kind }).expect("it is one of ours");
     let adapter = offer.accepted(&socket, vnic::well_formed).expect("the server knows it");
     let memory: File = memfd(c"memory", (MAPPED + REST) as u64).expect(made);
-    send_with(&socket, &hcalls::message(MEMORY, (MAPPED + REST) as u64), &[memory.as_fd()]).expect(made);
+    send_with(&socket, &hcalls::message(MEMORY, (MAPPED + REST) as u64), &[memory.as_fd()])
+        .expect(made);
     let memory = Window::map(&memory, 0, MAPPED + REST, true).expect(made);
     memory.write(MAPPED, &[CANARY; REST]);
     let (raised, waiting) = (Cell::new(0), [false; 8]);
-    let theirs =
-        Theirs { board, adapter, memory, socket, raised, switched: 0, posted: 0, crossed: false, waiting, answers: 0 };
+    let theirs = Theirs {
+        board,
+        adapter,
+        memory,
+        socket,
+        raised,
+        switched: 0,
+        posted: 0,
+        crossed: false,
+        waiting,
+        answers: 0,
+    };
     (theirs, guest)
 }
 
@@ -198,8 +210,9 @@ pub fn attack(bytes: &[u8]) {
             };
             let knows = Knows {
                 queues: |d: &VnicServer, client, each| {
-                    d.open_queues(client)
-                        .for_each(|q| each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room }));
+                    d.open_queues(client).for_each(|q| {
+                        each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room })
+                    });
                 },
                 waits: VnicServer::has_waiting,
             };
@@ -301,7 +314,8 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
         self.look();
     }
 
-    /// What a driver does until its link is up, answers unread: one queue of each direction, sub-CRQs 0 and 1.
+    /// What a driver does until its link is up, answers unread: one queue of each direction,
+    /// sub-CRQs 0 and 1.
     fn log_in(&mut self) {
         self.must(hcall::REG_CRQ, &[CRQ, 4096]);
         self.must(hcall::VIO_SIGNAL, &[1]);
@@ -335,11 +349,26 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
             client_data_len: w(0),
         };
         self.theirs.memory.write(LOGIN as usize, &login.bytes());
-        self.theirs.memory.write(LOGIN as usize + 40, [0u64.to_be_bytes(), 1u64.to_be_bytes()].as_flattened());
-        let m = Login { first: 0x80, cmd: cmd::LOGIN, reserved: [0; 6], ioba: w(LOGIN as u32), len: w(56) };
+        self.theirs
+            .memory
+            .write(LOGIN as usize + 40, [0u64.to_be_bytes(), 1u64.to_be_bytes()].as_flattened());
+        let m = Login {
+            first: 0x80,
+            cmd: cmd::LOGIN,
+            reserved: [0; 6],
+            ioba: w(LOGIN as u32),
+            len: w(56),
+        };
         self.command(m.bytes());
         let (ioba, len) = (w(BUFFER), w(0x10000));
-        let m = RequestMap { first: 0x80, cmd: cmd::REQUEST_MAP, map_id: 1, ioba, len, ..RequestMap::zeroed() };
+        let m = RequestMap {
+            first: 0x80,
+            cmd: cmd::REQUEST_MAP,
+            map_id: 1,
+            ioba,
+            len,
+            ..RequestMap::zeroed()
+        };
         self.command(m.bytes());
         let mut m = [0; MESSAGE];
         (m[0], m[1], m[2]) = (first::VALID, cmd::LOGICAL_LINK_STATE, link::UP);
@@ -400,7 +429,9 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
                         // What is there when the call is back is the guest's.
                         self.theirs.memory.write(at, &[0; 512]);
                     } else {
-                        let word = |i: usize| d[8 * i..8 * i + 8].iter().fold(0, |v, b| v << 8 | u64::from(*b));
+                        let word = |i: usize| {
+                            d[8 * i..8 * i + 8].iter().fold(0, |v, b| v << 8 | u64::from(*b))
+                        };
                         let a = [UNIT.into(), handle, word(0), word(1), word(2), word(3), 0, 0, 0];
                         self.theirs.call(cpu, hcall::SEND_SUB_CRQ, &a);
                     }
@@ -417,9 +448,14 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
                 }
                 // Entries: none names the other half.
                 6 => {
-                    let (at, entry) = (u64::from(input.u16()) << 12, input.number() & (MAPPED as u64 - 1));
+                    let (at, entry) =
+                        (u64::from(input.u16()) << 12, input.number() & (MAPPED as u64 - 1));
                     let count = u64::from(input.u8());
-                    self.theirs.call(0, H_STUFF_TCE, &[UNIT.into(), at, entry, count, 0, 0, 0, 0, 0]);
+                    self.theirs.call(
+                        0,
+                        H_STUFF_TCE,
+                        &[UNIT.into(), at, entry, count, 0, 0, 0, 0, 0],
+                    );
                 }
                 7 => {
                     let mut frame = vec![0; usize::from(input.u16() % 2000)];
@@ -440,10 +476,17 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
         self.look();
         let inside = self.ports[0].inside();
         if self.honest {
-            assert!(!self.theirs.waiting.contains(&true) && !self.ports[0].has_calls(), "every call has its answer");
+            assert!(
+                !self.theirs.waiting.contains(&true) && !self.ports[0].has_calls(),
+                "every call has its answer"
+            );
             assert_eq!(inside.posted, self.theirs.posted);
             assert_eq!(inside.signal_calls + inside.vioctl_calls, self.theirs.switched);
-            assert_eq!(self.taken, self.theirs.answers + self.theirs.posted, "every call is counted once");
+            assert_eq!(
+                self.taken,
+                self.theirs.answers + self.theirs.posted,
+                "every call is counted once"
+            );
         }
         // The guest goes, and nothing is reached any more.
         let Theirs { memory, socket, crossed, .. } = self.theirs;

@@ -16,7 +16,8 @@ pub use codes::{codes, left_open, translation};
 pub use lan::{busy, trunk};
 pub use offload::{negotiation, software_offloads};
 pub use receive::{
-    copybreak, default_pools, interrupts, mac_and_filter, mtu, no_buffer, pools_by_size, receive, reopen, toggle,
+    copybreak, default_pools, interrupts, mac_and_filter, mtu, no_buffer, pools_by_size, receive,
+    reopen, toggle,
 };
 pub use transmit::{bounce, loopback, scatter, too_long, transmit};
 
@@ -33,8 +34,8 @@ pub enum Fact {
     Loses,
     /// Frames to other stations, and to groups that were not asked for, are not received.
     Filter,
-    /// It is an active trunk, with another partition on its LAN: what has no owner comes to it, and it sends
-    /// from any address.
+    /// It is an active trunk, with another partition on its LAN: what has no owner comes to it, and
+    /// it sends from any address.
     Trunk,
     /// A send of more than a kilobyte is answered H_BUSY at least once.
     Busy,

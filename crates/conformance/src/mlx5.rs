@@ -2,15 +2,14 @@
 //!
 //! Four ways to look:
 //!
-//! * [`Desk`]: the driver alone. Its firmware is [`Paper`], its register writes are
-//!   written down, and completions are written by the test. What it put into its
-//!   rings is compared byte by byte with the manual.
-//! * [`Bench`]: the device alone, with a port that records every access and fails
-//!   the test on one that it has forbidden. WQEs are written by the test.
+//! * [`Desk`]: the driver alone. Its firmware is [`Paper`], its register writes are written down,
+//!   and completions are written by the test. What it put into its rings is compared byte by byte
+//!   with the manual.
+//! * [`Bench`]: the device alone, with a port that records every access and fails the test on one
+//!   that it has forbidden. WQEs are written by the test.
 //! * [`Console`]: the device's firmware alone. Commands are written byte by byte.
-//! * [`Arm`]: driver and device together, on any host. The bodies in [`bodies`] are
-//!   written once and run on each arm: the bare one, and the lab's machine with
-//!   its guard by page and by byte.
+//! * [`Arm`]: driver and device together, on any host. The bodies in [`bodies`] are written once
+//!   and run on each arm: the bare one, and the lab's machine with its guard by page and by byte.
 
 mod bench;
 pub mod bodies;

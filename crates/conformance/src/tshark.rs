@@ -15,8 +15,8 @@ use tempfile::TempPath;
 /// IPv4, TCP, UDP, ICMP or ICMPv6 checksums that Wireshark finds wrong (0 is
 /// "bad"; a checksum that cannot be judged, as of a fragment, is 2).
 ///
-/// Linux writes a TCP checksum that comes out as 0 as 0xffff where it computes it in software. Both verify; Wireshark
-/// calls the second bad ("should be 0x0000, see RFC 1624").
+/// Linux writes a TCP checksum that comes out as 0 as 0xffff where it computes it in software. Both
+/// verify; Wireshark calls the second bad ("should be 0x0000, see RFC 1624").
 const BAD_CHECKSUM: &str = "ip.checksum.status==0 || (tcp.checksum.status==0 && tcp.checksum!=0xffff) || \
                             udp.checksum.status==0 || icmp.checksum.status==0 || icmpv6.checksum.status==0";
 
@@ -65,12 +65,17 @@ pub fn matching(path: impl AsRef<Path>, filter: &str) -> Result<Vec<u64>, String
 /// # Errors
 /// As [`bad_checksums`].
 pub fn frames(path: impl AsRef<Path>) -> Result<Vec<Seen>, String> {
-    rows(path.as_ref(), "", &["frame.number", "frame.len", "frame.time_epoch"], |[number, len, time]| {
-        // Always nine digits: 1700000000.123456789.
-        let (seconds, ns) = time.split_once('.').filter(|(_, ns)| ns.len() == 9)?;
-        let epoch_ns = seconds.parse::<u64>().ok()? * 1_000_000_000 + ns.parse::<u64>().ok()?;
-        Some(Seen { number: number.parse().ok()?, len: len.parse().ok()?, epoch_ns })
-    })
+    rows(
+        path.as_ref(),
+        "",
+        &["frame.number", "frame.len", "frame.time_epoch"],
+        |[number, len, time]| {
+            // Always nine digits: 1700000000.123456789.
+            let (seconds, ns) = time.split_once('.').filter(|(_, ns)| ns.len() == 9)?;
+            let epoch_ns = seconds.parse::<u64>().ok()? * 1_000_000_000 + ns.parse::<u64>().ok()?;
+            Some(Seen { number: number.parse().ok()?, len: len.parse().ok()?, epoch_ns })
+        },
+    )
 }
 
 /// One value per frame that `filter` selects, from `N` of its fields.
@@ -102,7 +107,8 @@ fn run(command: &mut Command) -> Result<String, String> {
     let out = command.output().map_err(|e| format!("{name}: {e}"))?;
     let said = String::from_utf8_lossy(&out.stderr);
     // tshark's remark on its user is not about the file.
-    let complaint: Vec<&str> = said.lines().filter(|l| !l.starts_with("Running as user ") && !l.is_empty()).collect();
+    let complaint: Vec<&str> =
+        said.lines().filter(|l| !l.starts_with("Running as user ") && !l.is_empty()).collect();
     if !out.status.success() || !complaint.is_empty() {
         return Err(format!("{name}: {}: {}", out.status, complaint.join("; ")));
     }

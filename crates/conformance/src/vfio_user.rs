@@ -3,7 +3,9 @@
 //! keeps nothing of a client that has gone, and does no DMA once it has.
 
 use doorbell_attach::shared::{EventFd, Window, memfd};
-use doorbell_attach::vfio_user::{Bar, Capability, Function, Identity, InBar, Polled, Watch, send_with};
+use doorbell_attach::vfio_user::{
+    Bar, Capability, Function, Identity, InBar, Polled, Watch, send_with,
+};
 use doorbell_devices::e1000::{Config, E1000};
 use doorbell_seam::{DmaFault, Iova, Reg, Span, Time, Timed};
 use std::io::{Read, Write};
@@ -80,7 +82,14 @@ fn identity() -> Identity {
         subsystem: (0x8086, 0),
         revision: 0,
         class: 0x02_0000,
-        bars: [Bar::Memory(128 << 10), Bar::None, Bar::Io(64), Bar::None, Bar::Memory64(1 << 16), Bar::None],
+        bars: [
+            Bar::Memory(128 << 10),
+            Bar::None,
+            Bar::Io(64),
+            Bar::None,
+            Bar::Memory64(1 << 16),
+            Bar::None,
+        ],
         line: true,
         capabilities: vec![
             Capability::Power { resets: true },
@@ -148,7 +157,8 @@ fn body(parts: &[&[u8]]) -> Vec<u8> {
 pub fn attack(bytes: &[u8]) {
     let mut input = Input(bytes);
     let cfg = [Config::I82540EM, Config::I82544GC, Config::I82545EM][usize::from(input.u8() % 3)];
-    let f = Function::new(identity(), E1000::new(cfg), Guard { alone: true, frames: 0 }).expect("a function");
+    let f = Function::new(identity(), E1000::new(cfg), Guard { alone: true, frames: 0 })
+        .expect("a function");
     let file = memfd(c"guest", MEMORY as u64).expect("memory");
     let memory = Window::map(&file, 0, MEMORY, true).expect("memory");
     let mut b = Bench { f, client: None, now: Time::ZERO };
@@ -156,8 +166,18 @@ pub fn attack(bytes: &[u8]) {
     // Most inputs begin with memory at address 0, and bus mastering.
     if input.u8() & 7 != 0 {
         let size = (MEMORY as u64).to_ne_bytes();
-        b.message(2, 0, &body(&[&32u32.to_ne_bytes(), &3u32.to_ne_bytes(), &[0; 16], &size]), &[file.as_fd()]);
-        b.message(10, 0, &body(&[&4u64.to_ne_bytes(), &7u32.to_ne_bytes(), &2u32.to_ne_bytes(), &[7, 0]]), &[]);
+        b.message(
+            2,
+            0,
+            &body(&[&32u32.to_ne_bytes(), &3u32.to_ne_bytes(), &[0; 16], &size]),
+            &[file.as_fd()],
+        );
+        b.message(
+            10,
+            0,
+            &body(&[&4u64.to_ne_bytes(), &7u32.to_ne_bytes(), &2u32.to_ne_bytes(), &[7, 0]]),
+            &[],
+        );
     }
     while !input.0.is_empty() {
         match input.u8() % 16 {
@@ -175,30 +195,52 @@ pub fn attack(bytes: &[u8]) {
                 b.message(2, 0, &body(&parts), &[file.as_fd()]);
             }
             1 => {
-                let (flags, address, size) = (input.u8() & 3, u64::from(input.u16()) << 8, u64::from(input.u16()) << 4);
+                let (flags, address, size) =
+                    (input.u8() & 3, u64::from(input.u16()) << 8, u64::from(input.u16()) << 4);
                 let flags = u32::from(flags).to_ne_bytes();
-                b.message(3, 0, &body(&[&[0; 4], &flags, &address.to_ne_bytes(), &size.to_ne_bytes()]), &[]);
+                b.message(
+                    3,
+                    0,
+                    &body(&[&[0; 4], &flags, &address.to_ne_bytes(), &size.to_ne_bytes()]),
+                    &[],
+                );
             }
             2..=6 => {
                 // A register, often one of the rings.
                 let offset = u64::from(input.u16() & 0x7fff) * 4;
                 let v = input.u32().to_ne_bytes();
                 let flags = u32::from(input.u8() & 1) << 4;
-                b.message(10, flags, &body(&[&offset.to_ne_bytes(), &[0; 4], &4u32.to_ne_bytes(), &v]), &[]);
+                b.message(
+                    10,
+                    flags,
+                    &body(&[&offset.to_ne_bytes(), &[0; 4], &4u32.to_ne_bytes(), &v]),
+                    &[],
+                );
             }
             7 => {
                 let (region, count) = (u32::from(input.u8() % 10), u32::from(input.u16() & 0x1fff));
                 let offset = u64::from(input.u16()).to_ne_bytes();
-                b.message(9, 0, &body(&[&offset, &region.to_ne_bytes(), &count.to_ne_bytes()]), &[]);
+                b.message(
+                    9,
+                    0,
+                    &body(&[&offset, &region.to_ne_bytes(), &count.to_ne_bytes()]),
+                    &[],
+                );
             }
             8 => {
                 let (region, offset) = (u32::from(input.u8() % 10), u64::from(input.u16()));
                 let data = input.bytes(64);
                 let count = (data.len() as u32).to_ne_bytes();
-                b.message(10, 0, &body(&[&offset.to_ne_bytes(), &region.to_ne_bytes(), &count, &data]), &[]);
+                b.message(
+                    10,
+                    0,
+                    &body(&[&offset.to_ne_bytes(), &region.to_ne_bytes(), &count, &data]),
+                    &[],
+                );
             }
             9 => {
-                let fds: Vec<EventFd> = (0..input.u8() & 7).map(|_| EventFd::new().expect("an eventfd")).collect();
+                let fds: Vec<EventFd> =
+                    (0..input.u8() & 7).map(|_| EventFd::new().expect("an eventfd")).collect();
                 let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
                 let (flags, index) = (u32::from(input.u8()), u32::from(input.u8() % 6));
                 let (start, count) = (u32::from(input.u8() & 15), u32::from(input.u8() & 15));

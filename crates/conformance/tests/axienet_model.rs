@@ -100,8 +100,11 @@ impl Arm<Reorder<System>> for Model {
 /// Partial checksums.
 const CORE: device::Config = device::Config { phy: Some(PHY), ..device::Config::ZYNQMP };
 /// Full ones.
-const FULL: device::Config =
-    device::Config { tx_checksum: device::Checksum::Full, rx_checksum: device::Checksum::Full, ..CORE };
+const FULL: device::Config = device::Config {
+    tx_checksum: device::Checksum::Full,
+    rx_checksum: device::Checksum::Full,
+    ..CORE
+};
 
 /// The machine, with a core of so many address bits.
 fn system(address_bits: u32, core: device::Config) -> System {
@@ -135,17 +138,24 @@ fn audit(h: &mut System, faults: u64) {
     assert_eq!(l.axi_read_bytes, c.data_read_bytes + 52 * c.tx_fetches + 32 * c.rx_fetches);
     let status = l.axi_write_bytes - c.data_write_bytes;
     assert!(
-        status >= 4 * (c.tx_descriptors + c.rx_descriptors) && status <= 24 * (c.tx_descriptors + c.rx_descriptors)
+        status >= 4 * (c.tx_descriptors + c.rx_descriptors)
+            && status <= 24 * (c.tx_descriptors + c.rx_descriptors)
     );
     assert_eq!(l.line_interrupts, c.tx_interrupts + c.rx_interrupts + c.mac_interrupts);
     assert!(l.axi_lite_writes >= l.mmio_writes && l.axi_lite_reads == l.mmio_reads);
 }
 
-fn on(widths: &[u32], core: device::Config, faults: u64, f: impl Fn(&mut System, &mut Model, &Config)) {
+fn on(
+    widths: &[u32],
+    core: device::Config,
+    faults: u64,
+    f: impl Fn(&mut System, &mut Model, &Config),
+) {
     for &bits in widths {
         for offset in [0, 2] {
             let mut h = system(bits, core);
-            let mut a = Model { full: core.tx_checksum == device::Checksum::Full, ..Model::default() };
+            let mut a =
+                Model { full: core.tx_checksum == device::Checksum::Full, ..Model::default() };
             f(&mut h, &mut a, &config(bits, offset));
             audit(&mut h, faults);
         }
@@ -226,14 +236,19 @@ fn frame(len: usize) -> Vec<u8> {
     f
 }
 
-/// A packet of n pieces is n descriptors read, n pieces read, n words written back, and one doorbell;
-/// a received frame is a descriptor read, its data, and a status with application words.
+/// A packet of n pieces is n descriptors read, n pieces read, n words written back, and one
+/// doorbell; a received frame is a descriptor read, its data, and a status with application words.
 #[test]
 fn crossings_of_a_packet() {
     let mut h = system(32, CORE);
     let mut a = Model::default();
-    let coalesce =
-        Coalesce { rx_frames: 255, rx_usecs: 255, tx_frames: 255, tx_usecs: 255, adaptive_rx: Adaptive::Off };
+    let coalesce = Coalesce {
+        rx_frames: 255,
+        rx_usecs: 255,
+        tx_frames: 255,
+        tx_usecs: 255,
+        adaptive_rx: Adaptive::Off,
+    };
     let c = Config { coalesce, ..config(32, 0) };
     let mut nic = Axienet::open(&mut h, &c, c.net_dim()).unwrap();
     let mut up = Up::default();
@@ -305,7 +320,13 @@ fn transmission_keeps_the_link_busy() {
 fn a_saturated_link_interrupts_every_255_packets() {
     let mut h = system(64, CORE);
     let mut a = Model::default();
-    let coalesce = Coalesce { rx_frames: 255, rx_usecs: 16, tx_frames: 1, tx_usecs: 0, adaptive_rx: Adaptive::Off };
+    let coalesce = Coalesce {
+        rx_frames: 255,
+        rx_usecs: 16,
+        tx_frames: 1,
+        tx_usecs: 0,
+        adaptive_rx: Adaptive::Off,
+    };
     let c = Config { rx_ring: 1024, coalesce, ..config(64, 2) };
     let mut nic = Axienet::open(&mut h, &c, c.net_dim()).unwrap();
     let mut up = Up::default();

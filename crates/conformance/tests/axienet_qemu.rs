@@ -46,7 +46,10 @@ impl Arm<QtestHost> for Qemu {
     fn lacks(&self) -> Lacks {
         &[
             (Fact::Padding, "QEMU sends a short frame as it is"),
-            (Fact::TxStatusLength, "QEMU writes a length of 0 into a transmitted descriptor's status"),
+            (
+                Fact::TxStatusLength,
+                "QEMU writes a length of 0 into a transmitted descriptor's status",
+            ),
             (Fact::FullChecksum, "QEMU knows partial checksums only"),
             (Fact::ResetOfAll, "QEMU resets the one channel"),
             (Fact::StopHalts, "QEMU leaves SR alone when RS is cleared"),

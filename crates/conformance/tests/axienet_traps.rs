@@ -14,7 +14,11 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "RESET of either channel resets both and the MAC, and clears itself",
-        &["a_reset_of_either_channel_resets_both_and_the_mac", "reset", "the_phy_is_reset_with_the_core"],
+        &[
+            "a_reset_of_either_channel_resets_both_and_the_mac",
+            "reset",
+            "the_phy_is_reset_with_the_core",
+        ],
     ),
     (
         "so one reset is enough, and address, options, filter, speed and enables are written again",
@@ -77,7 +81,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "CURDESC of a channel that runs says nothing that software could rely on",
-        &["curdesc_moves_with_the_status_and_not_with_the_work", "where_the_device_is_is_never_read_from_a_register"],
+        &[
+            "curdesc_moves_with_the_status_and_not_with_the_work",
+            "where_the_device_is_is_never_read_from_a_register",
+        ],
     ),
     (
         "addresses of 64 bits: the low half first; of TAILDESC the upper half starts (PG034), so one access has both",
@@ -88,7 +95,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "a core of 32 bits has no upper halves, and what it cannot reach is not given to it",
-        &["a_channel_of_32_bits_has_no_upper_halves", "an_address_beyond_the_cores_bits_is_not_reachable"],
+        &[
+            "a_channel_of_32_bits_has_no_upper_halves",
+            "an_address_beyond_the_cores_bits_is_not_reachable",
+        ],
     ),
     (
         "an error halts, both channels at that, and a reset alone helps",
@@ -110,11 +120,20 @@ const TRAPS: &[Trap] = &[
     // Descriptors.
     (
         "descriptors are 64 bytes apart, and the last names the first",
-        &["descriptors_are_on_64_bytes_and_the_last_names_the_first", "curdesc_latches_only_while_halted"],
+        &[
+            "descriptors_are_on_64_bytes_and_the_last_names_the_first",
+            "curdesc_latches_only_while_halted",
+        ],
     ),
     ("a length has 23 bits", &["a_descriptor_of_8_megabytes_is_read_in_pages_and_dropped"]),
-    ("a length of 0 is an error", &["a_length_of_zero", "what_the_core_cannot_send_is_dropped_and_given_back"]),
-    ("a buffer off a word needs a core with realignment", &["an_unaligned_buffer_without_realignment"]),
+    (
+        "a length of 0 is an error",
+        &["a_length_of_zero", "what_the_core_cannot_send_is_dropped_and_given_back"],
+    ),
+    (
+        "a buffer off a word needs a core with realignment",
+        &["an_unaligned_buffer_without_realignment"],
+    ),
     (
         "the device halts at a descriptor that is done already",
         &["a_descriptor_that_is_done_already", "done_descriptor"],
@@ -180,7 +199,10 @@ const TRAPS: &[Trap] = &[
             "a_core_without_checksums_is_not_believed",
         ],
     ),
-    ("every packet rings", &["every_packet_rings_though_more_follows_unless_it_is_a_batch", "transmit"]),
+    (
+        "every packet rings",
+        &["every_packet_rings_though_more_follows_unless_it_is_a_batch", "transmit"],
+    ),
     (
         "descriptors are looked at in order, and the first without Cmplt ends the look",
         &["descriptors_are_taken_in_order_and_the_first_without_cmplt_ends_it"],
@@ -204,7 +226,10 @@ const TRAPS: &[Trap] = &[
         "at the least ring, a control word of 0 is no sign of room for the largest packet",
         &["the_least_ring_takes_the_largest_packet_when_it_is_empty"],
     ),
-    ("rings are 18 and 1 to 4096 descriptors", &["settings_out_of_range_are_refused_with_what_is_allowed"]),
+    (
+        "rings are 18 and 1 to 4096 descriptors",
+        &["settings_out_of_range_are_refused_with_what_is_allowed"],
+    ),
     // Reception.
     (
         "APP4's lower half is the exact length, without FCS unless the MAC was told to leave it there; so is the status's",
@@ -216,7 +241,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "the MAC strips and makes the FCS because it is told to",
-        &["options_follow_the_mtu_and_the_mac_makes_and_strips_the_fcs", "a_frame_with_its_own_fcs"],
+        &[
+            "options_follow_the_mtu_and_the_mac_makes_and_strips_the_fcs",
+            "a_frame_with_its_own_fcs",
+        ],
     ),
     (
         "application words are valid in the EOF descriptor alone",
@@ -291,10 +319,16 @@ const TRAPS: &[Trap] = &[
             "delay",
         ],
     ),
-    ("no Dly without a packet; a delay of 0 is none", &["no_delay_without_a_packet_and_none_when_it_is_zero", "delay"]),
+    (
+        "no Dly without a packet; a delay of 0 is none",
+        &["no_delay_without_a_packet_and_none_when_it_is_zero", "delay"],
+    ),
     (
         "so a delay that is asked for never rounds to 0, and a threshold above 1 needs one",
-        &["a_delay_that_was_asked_for_never_becomes_none", "user_settings_are_checked_as_the_driver_does"],
+        &[
+            "a_delay_that_was_asked_for_never_becomes_none",
+            "user_settings_are_checked_as_the_driver_does",
+        ],
     ),
     (
         "while Dly is set no delay runs",
@@ -349,11 +383,17 @@ const TRAPS: &[Trap] = &[
     // The MAC.
     (
         "IS is cleared by ones, IP is IS and IE",
-        &["interrupts_of_the_mac_are_written_one_to_clear", "the_macs_interrupts_are_counted_and_cleared"],
+        &[
+            "interrupts_of_the_mac_are_written_one_to_clear",
+            "the_macs_interrupts_are_counted_and_cleared",
+        ],
     ),
     (
         "the address is little-endian, bytes 0 to 3 and then 4 and 5",
-        &["the_station_address_is_bytes_little_endian", "options_follow_the_mtu_and_the_mac_makes_and_strips_the_fcs"],
+        &[
+            "the_station_address_is_bytes_little_endian",
+            "options_follow_the_mtu_and_the_mac_makes_and_strips_the_fcs",
+        ],
     ),
     (
         "four entries filter; more groups are all multicast",
@@ -361,7 +401,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "statistics are two halves, their low one wraps, and a reset clears them",
-        &["the_low_half_keeps_the_high_one", "counters_go_on_over_a_wrap_of_32_bits_and_over_a_reset"],
+        &[
+            "the_low_half_keeps_the_high_one",
+            "counters_go_on_over_a_wrap_of_32_bits_and_over_a_reset",
+        ],
     ),
     (
         "the MAC has to be told the link's speed",

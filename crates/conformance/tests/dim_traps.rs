@@ -1,5 +1,5 @@
-//! What is easily got wrong about DIM, and the tests that hold it: of the controllers, of the drivers that ask
-//! them, and of the devices whose timers they set.
+//! What is easily got wrong about DIM, and the tests that hold it: of the controllers, of the
+//! drivers that ask them, and of the devices whose timers they set.
 
 mod traps;
 
@@ -27,7 +27,10 @@ const TRAPS: &[Trap] = &[
     ("packets, bytes and completions have 32 bits", &["counters_wrap_at_32_bits"]),
     (
         "an epoch has microseconds: below one there is no rate, no decision, and the epoch stays open",
-        &["an_epoch_shorter_than_a_microsecond_has_no_rates", "an_epoch_below_a_microsecond_stays_open"],
+        &[
+            "an_epoch_shorter_than_a_microsecond_has_no_rates",
+            "an_epoch_below_a_microsecond_stays_open",
+        ],
     ),
     (
         "rates round up, completions an event down",
@@ -35,7 +38,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "the rate of events is of 64, however many came",
-        &["the_event_rate_is_of_64_events_however_many_came", "completions_per_event_round_down_and_use_64_events"],
+        &[
+            "the_event_rate_is_of_64_events_however_many_came",
+            "completions_per_event_round_down_and_use_64_events",
+        ],
     ),
     (
         "an idle queue's epoch is stale: ice drops it after a second",
@@ -56,7 +62,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "no bytes before: bytes are better, else the same; then packets likewise",
-        &["the_first_of_bytes_and_the_first_of_packets_are_better_and_end_the_look", "an_idle_queue_stays_parked"],
+        &[
+            "the_first_of_bytes_and_the_first_of_packets_are_better_and_end_the_look",
+            "an_idle_queue_stays_parked",
+        ],
     ),
     // Moves.
     ("the same turns as worse does: only better goes on", &["the_same_turns_as_worse_does"]),
@@ -89,7 +98,10 @@ const TRAPS: &[Trap] = &[
     ("it is tired before it is at the end of the table", &["at_the_edge_too_it_is_tired_first"]),
     (
         "epochs parked tired are not looked at, but the last is the measure of the next",
-        &["ten_steps_tire_it_and_ten_epochs_rest_it", "an_epoch_parked_tired_is_the_measure_of_the_next"],
+        &[
+            "ten_steps_tire_it_and_ten_epochs_rest_it",
+            "an_epoch_parked_tired_is_the_measure_of_the_next",
+        ],
     ),
     (
         "one step an epoch; profile 0 moderates least",
@@ -97,7 +109,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "all of it, as Linux's own code does it",
-        &["every_column_of_every_sequence_is_linuxs", "the_sequences_visit_all_that_net_dim_can_be"],
+        &[
+            "every_column_of_every_sequence_is_linuxs",
+            "the_sequences_visit_all_that_net_dim_can_be",
+        ],
     ),
     // Around it.
     (
@@ -112,7 +127,10 @@ const TRAPS: &[Trap] = &[
         "it is asked once at the end of each poll that an interrupt began and that ran dry",
         &["the_controller_sees_interrupts_and_packets_at_the_end_of_each_poll"],
     ),
-    ("each direction is its own", &["a_queue_looks_at_its_own_direction_only", "transmission_decides_the_same"]),
+    (
+        "each direction is its own",
+        &["a_queue_looks_at_its_own_direction_only", "transmission_decides_the_same"],
+    ),
     (
         "what is set by hand is ignored while it is on",
         &[
@@ -121,10 +139,16 @@ const TRAPS: &[Trap] = &[
         ],
     ),
     // Tables.
-    ("four tables: two kinds of timer, two directions", &["the_four_tables_are_linuxs", "there_is_no_sixth_profile"]),
+    (
+        "four tables: two kinds of timer, two directions",
+        &["the_four_tables_are_linuxs", "there_is_no_sixth_profile"],
+    ),
     (
         "they begin at index 1",
-        &["the_default_is_eight_microseconds_in_every_family", "linux_starts_with_net_dim_at_four_packets"],
+        &[
+            "the_default_is_eight_microseconds_in_every_family",
+            "linux_starts_with_net_dim_at_four_packets",
+        ],
     ),
     (
         "a table for a timer that restarts lowers the count as the time rises: axienet has its own",
@@ -140,7 +164,10 @@ const TRAPS: &[Trap] = &[
             "the_delay_restarts_with_each_packet_and_stands_still_during_one",
         ],
     ),
-    ("moderation changes while a CQ lives, by MODIFY_CQ", &["moderation_can_be_changed_while_the_queue_lives"]),
+    (
+        "moderation changes while a CQ lives, by MODIFY_CQ",
+        &["moderation_can_be_changed_while_the_queue_lives"],
+    ),
     // rdma_dim.
     ("nine profiles, from index 0", &["the_table_is_linuxs"]),
     ("each poll is an event", &["polls_are_the_events_and_the_rest_of_a_sample_does_not_matter"]),
@@ -148,7 +175,10 @@ const TRAPS: &[Trap] = &[
         "events have 16 bits and their difference 32: the epoch over the wrap is short",
         &["the_epoch_over_the_wrap_of_the_event_counter_is_short"],
     ),
-    ("completions, and then completions an event", &["completions_an_event_decide_when_their_rate_does_not"]),
+    (
+        "completions, and then completions an event",
+        &["completions_an_event_decide_when_their_rate_does_not"],
+    ),
     (
         "the same with few completions an event is index 0; else it stays",
         &["the_same_with_few_completions_an_event_falls_to_zero"],

@@ -20,7 +20,8 @@ fn a_driver_without_the_workarounds_of_pcix_hangs() {
     });
 }
 
-/// Whatever was under way: the card is not heard of again, and no access is refused, since none is made.
+/// Whatever was under way: the card is not heard of again, and no access is refused, since none is
+/// made.
 #[test]
 fn no_dma_after_the_driver_has_closed() {
     model::on_each(|h, a, c| {
@@ -30,12 +31,22 @@ fn no_dma_after_the_driver_has_closed() {
         Driver::<model::System>::work(&mut nic, h);
         for cookie in 0..8 {
             let head = Piece::whole(h.buffer(1500, Place::ANY).expect("memory"));
-            assert_eq!(nic.transmit(h, Packet { head, todo: Todo::NONE, more: None, cookie }, false), Tx::Ok);
+            assert_eq!(
+                nic.transmit(h, Packet { head, todo: Todo::NONE, more: None, cookie }, false),
+                Tx::Ok
+            );
             a.inject(h, &[0xff; 600]);
         }
         let dma = |h: &model::System| {
             let l = h.ledger();
-            (l.pci_read_bytes, l.pci_write_bytes, l.pcix_reads, l.pcix_writes, l.wire_frames, l.dma_faults)
+            (
+                l.pci_read_bytes,
+                l.pci_write_bytes,
+                l.pcix_reads,
+                l.pcix_writes,
+                l.wire_frames,
+                l.dma_faults,
+            )
         };
         assert_ne!(dma(h).0, 0, "it was at work");
         nic.close(h);

@@ -61,7 +61,8 @@ fn on_each(f: impl Fn(&mut QtestHost, &mut Qemu, &Config)) {
             println!("{nic}, copy_align {copy_align}");
             let mut arm = Qemu { wire: Wire::new().unwrap() };
             let mac = MAC.map(|b| format!("{b:02x}")).join(":");
-            let pc = Pc { nic: &format!("{nic},mac={mac}"), wire: &arm.wire, backing: Backing::Mapped };
+            let pc =
+                Pc { nic: &format!("{nic},mac={mac}"), wire: &arm.wire, backing: Backing::Mapped };
             let mut h = pc.start().unwrap();
             let c = Config { copy_align, io: None, ..Config::new(part, Bus::Pci) };
             f(&mut h, &mut arm, &c);

@@ -6,8 +6,14 @@ use doorbell_conformance::e1000::{self as body, model};
 use doorbell_seam::Fence;
 
 /// Late finds a missing fence before a tail, Overtaken and the seeds one between descriptors.
-const ORDERS: [Order; 6] =
-    [Order::Late, Order::Overtaken, Order::Random(1), Order::Random(2), Order::Random(3), Order::Random(4)];
+const ORDERS: [Order; 6] = [
+    Order::Late,
+    Order::Overtaken,
+    Order::Random(1),
+    Order::Random(2),
+    Order::Random(3),
+    Order::Random(4),
+];
 
 /// Runs a body in each order, with and without the copy of small frames: the copies are stores too.
 macro_rules! in_every_order {
@@ -31,7 +37,8 @@ in_every_order! {
     reset_and_reopen,
 }
 
-/// The tail is written, and the descriptor before it is still the CPU's own: the device takes an old one.
+/// The tail is written, and the descriptor before it is still the CPU's own: the device takes an
+/// old one.
 #[test]
 #[should_panic(expected = "sent, and not done")]
 fn a_transmit_tail_without_its_fence_announces_an_old_descriptor() {

@@ -15,7 +15,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "TDT is one past the last prepared descriptor",
-        &["tdt_is_one_past_the_last_prepared_descriptor", "tail_is_one_past_the_last_and_equal_is_empty"],
+        &[
+            "tdt_is_one_past_the_last_prepared_descriptor",
+            "tail_is_one_past_the_last_and_equal_is_empty",
+        ],
     ),
     (
         "TDLEN and RDLEN are multiples of 128 bytes; other bits are ignored",
@@ -32,9 +35,18 @@ const TRAPS: &[Trap] = &[
             "a_receive_tail_without_its_fence_announces_an_old_descriptor",
         ],
     ),
-    ("nothing is fetched past the tail", &["an_empty_chip_takes_what_the_tail_shows_and_never_more"]),
-    ("thresholds in cache lines are 31 descriptors at most", &["thresholds_count_lines_or_descriptors"]),
-    ("a cache line that the chip does not know is 32 bytes", &["an_unsupported_cache_line_counts_as_32_bytes"]),
+    (
+        "nothing is fetched past the tail",
+        &["an_empty_chip_takes_what_the_tail_shows_and_never_more"],
+    ),
+    (
+        "thresholds in cache lines are 31 descriptors at most",
+        &["thresholds_count_lines_or_descriptors"],
+    ),
+    (
+        "a cache line that the chip does not know is 32 bytes",
+        &["an_unsupported_cache_line_counts_as_32_bytes"],
+    ),
     (
         "a packet is done when its last descriptor is",
         &[
@@ -51,15 +63,27 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "the timer's end writes back too",
-        &["the_end_of_tidv_writes_back_what_was_collected", "the_end_of_rdtr_writes_back_what_waits"],
+        &[
+            "the_end_of_tidv_writes_back_what_was_collected",
+            "the_end_of_rdtr_writes_back_what_waits",
+        ],
     ),
     // Interrupts.
     (
         "reading ICR clears it",
-        &["reading_icr_clears_it_and_lowers_the_line", "icr_is_read_first_then_all_is_masked_and_the_mask_has_arrived"],
+        &[
+            "reading_icr_clears_it_and_lowers_the_line",
+            "icr_is_read_first_then_all_is_masked_and_the_mask_has_arrived",
+        ],
     ),
-    ("an ICR of 0 is another device's interrupt", &["icr_of_zero_is_another_devices_and_nothing_is_masked"]),
-    ("ITR is in 256 ns, and 0 is off", &["itr_spaces_interrupts_by_exactly_256_ns_times_n", "intervals_are_in_256_ns"]),
+    (
+        "an ICR of 0 is another device's interrupt",
+        &["icr_of_zero_is_another_devices_and_nothing_is_masked"],
+    ),
+    (
+        "ITR is in 256 ns, and 0 is off",
+        &["itr_spaces_interrupts_by_exactly_256_ns_times_n", "intervals_are_in_256_ns"],
+    ),
     (
         "the 82544 has neither ITR nor RADV and TADV",
         &["the_82544_has_no_throttle", "itr_radv_tadv_are_written_on_82540_and_later_only"],
@@ -75,7 +99,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "TIDV and TADV likewise, for descriptors with IDE",
-        &["tidv_is_restarted_and_tadv_caps_it", "tidv_zero_is_off_and_without_ide_there_is_no_delay"],
+        &[
+            "tidv_is_restarted_and_tadv_caps_it",
+            "tidv_zero_is_off_and_without_ide_there_is_no_delay",
+        ],
     ),
     // Packets.
     (
@@ -94,7 +121,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "PAYLEN is without the header",
-        &["large_send_has_a_context_a_sentinel_and_prepared_headers", "what_comes_after_paylen_is_not_sent"],
+        &[
+            "large_send_has_a_context_a_sentinel_and_prepared_headers",
+            "what_comes_after_paylen_is_not_sent",
+        ],
     ),
     (
         "TCP's field has the pseudo-header's sum without length, which the chip adds",
@@ -141,7 +171,10 @@ const TRAPS: &[Trap] = &[
         "so is that of the packet after it",
         &["packet_after_a_large_send_loses_4_bytes_to_a_second_descriptor_except_on_82544"],
     ),
-    ("the chip's own padding may corrupt", &["a_short_frame_is_padded_in_its_buffer_or_in_another"]),
+    (
+        "the chip's own padding may corrupt",
+        &["a_short_frame_is_padded_in_its_buffer_or_in_another"],
+    ),
     (
         "82545: nothing crosses 64 KiB",
         &[
@@ -150,18 +183,31 @@ const TRAPS: &[Trap] = &[
             "writes_across_64_kib_are_counted_on_the_82545",
         ],
     ),
-    ("conventional PCI: no dual address cycles", &["conventional_pci_is_given_no_address_above_4_gib"]),
+    (
+        "conventional PCI: no dual address cycles",
+        &["conventional_pci_is_given_no_address_above_4_gib"],
+    ),
     (
         "reset is a write that the chip cannot acknowledge: by the I/O ports",
-        &["reset_goes_through_the_io_ports_where_there_are_any", "the_io_window_and_the_shadow_register_reset_too"],
+        &[
+            "reset_goes_through_the_io_ports_where_there_are_any",
+            "the_io_window_and_the_shadow_register_reset_too",
+        ],
     ),
     (
         "bursts of register writes are lost",
-        &["writes_of_tables_and_addresses_are_pushed_one_by_one", "every_register_write_is_of_32_bits"],
+        &[
+            "writes_of_tables_and_addresses_are_pushed_one_by_one",
+            "every_register_write_is_of_32_bits",
+        ],
     ),
     (
         "the EEPROM's words sum to 0xbaba",
-        &["words_sum_to_baba_and_begin_with_the_address", "eerd_reads_what_sums_to_baba", "eeprom_and_phy"],
+        &[
+            "words_sum_to_baba_and_begin_with_the_address",
+            "eerd_reads_what_sums_to_baba",
+            "eeprom_and_phy",
+        ],
     ),
 ];
 

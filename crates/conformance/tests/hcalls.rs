@@ -1,4 +1,5 @@
-//! Any bytes as a guest behind the plug-in: see `doorbell_conformance::hcalls`. The fuzz target does the same for longer.
+//! Any bytes as a guest behind the plug-in: see `doorbell_conformance::hcalls`. The fuzz target
+//! does the same for longer.
 
 use doorbell_conformance::hcalls::attack;
 use proptest::prelude::*;

@@ -75,9 +75,11 @@ impl Arm<System> for Model {
 /// Runs a body on an adapter with the network behind it, on a page for 509 buffers and on
 /// pools without end; at leisure, and with the hypervisor busy after each kilobyte.
 fn on(f: impl Fn(&mut System, &mut Model, &Config)) {
-    const ALONE: (Fact, &str) = (Fact::Trunk, "a trunk needs another partition: see the neighbours below");
+    const ALONE: (Fact, &str) =
+        (Fact::Trunk, "a trunk needs another partition: see the neighbours below");
     const LEISURE: Lacks = &[ALONE, (Fact::Busy, "here it copies at once")];
-    const POOLS: Lacks = &[ALONE, (Fact::BufferListEnds, "here the hypervisor keeps buffers in pools of its own")];
+    const POOLS: Lacks =
+        &[ALONE, (Fact::BufferListEnds, "here the hypervisor keeps buffers in pools of its own")];
     for (max_buffers, lacks, slice) in [(509, LEISURE, u32::MAX), (4096, POOLS, 1024)] {
         let adapter = Adapter::new(0, 0);
         let c = Config { vector: adapter.vector, ..Config::new(adapter.unit as u32, adapter.mac) };
@@ -91,7 +93,11 @@ fn on(f: impl Fn(&mut System, &mut Model, &Config)) {
         h.bus.platform_mut().capture();
         f(&mut h, &mut Model { sent: vec![], vector: c.vector, lacks }, &c);
         let p = h.bus.platform_mut();
-        assert_eq!((p.memory.lent(), p.live_entries()), ((0, 0), 0), "all that was taken comes back");
+        assert_eq!(
+            (p.memory.lent(), p.live_entries()),
+            ((0, 0), 0),
+            "all that was taken comes back"
+        );
     }
 }
 
@@ -112,7 +118,8 @@ bodies! {
     busy trunk
 }
 
-/// A partition beside the adapter's, with a driver that agrees to nothing: what it sends arrives, and what it gets left.
+/// A partition beside the adapter's, with a driver that agrees to nothing: what it sends arrives,
+/// and what it gets left.
 struct Neighbour {
     nic: Ibmveth,
     vector: u16,
@@ -237,12 +244,21 @@ fn packet(m: &mut System, bytes: &[u8], todo: Todo) -> Packet {
     Packet { todo, ..Packet::linear(Piece::whole(buf)) }
 }
 
-/// A driver in each partition, the second a trunk if asked for; 20,000 bytes from the first to somebody.
-fn large_send(receiver: impl Fn(&Config) -> Config, trunk: bool, to: [u8; 6]) -> (Vec<Vec<u8>>, Vec<Todo>, u64) {
+/// A driver in each partition, the second a trunk if asked for; 20,000 bytes from the first to
+/// somebody.
+fn large_send(
+    receiver: impl Fn(&Config) -> Config,
+    trunk: bool,
+    to: [u8; 6],
+) -> (Vec<Vec<u8>>, Vec<Todo>, u64) {
     let adapters = vec![Adapter::new(0, 0), Adapter { trunk: trunk.into(), ..Adapter::new(1, 1) }];
     let config = |a: &Adapter| {
         let c = Config::new(a.unit as u32, a.mac);
-        Config { vector: a.vector, pools: c.pools.map(|p| doorbell_drivers::ibmveth::Pool { count: 32, ..p }), ..c }
+        Config {
+            vector: a.vector,
+            pools: c.pools.map(|p| doorbell_drivers::ibmveth::Pool { count: 32, ..p }),
+            ..c
+        }
     };
     let configs = [config(&adapters[0]), receiver(&config(&adapters[1]))];
     let from = adapters[0].mac;
@@ -303,7 +319,9 @@ fn the_hypervisor_cuts_it_for_a_partition_that_did_not() {
     let (frames, todos, calls) = large_send(plain, false, B);
     assert_eq!((frames.len(), calls), (14, 1));
     assert!(todos.iter().all(|t| *t == Todo::NONE));
-    assert!(frames.iter().all(|f| verify(f).ip == Check::Good && verify(f).transport == Check::Good));
+    assert!(
+        frames.iter().all(|f| verify(f).ip == Check::Good && verify(f).transport == Check::Good)
+    );
 }
 
 #[test]

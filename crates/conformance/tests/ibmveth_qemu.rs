@@ -34,9 +34,15 @@ impl Arm<PseriesHost> for Qemu {
     }
     fn lacks(&self) -> Lacks {
         &[
-            (Fact::Attributes, "QEMU has no H_ILLAN_ATTRIBUTES, so neither checksum nor large send nor trunk"),
+            (
+                Fact::Attributes,
+                "QEMU has no H_ILLAN_ATTRIBUTES, so neither checksum nor large send nor trunk",
+            ),
             (Fact::BufferListEnds, "QEMU keeps buffers in pools by size, and not in the page"),
-            (Fact::Loses, "QEMU counts a frame that no buffer holds, and keeps it to try again before all others"),
+            (
+                Fact::Loses,
+                "QEMU counts a frame that no buffer holds, and keeps it to try again before all others",
+            ),
             (Fact::Filter, "QEMU receives all frames"),
             (Fact::Trunk, "QEMU has one partition, and no attributes to say that it is a trunk"),
             (Fact::Busy, "QEMU copies at once, and is never busy"),

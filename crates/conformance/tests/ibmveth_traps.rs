@@ -13,10 +13,16 @@ const TRAPS: &[Trap] = &[
             "a_single_buffer_goes_by_the_single_call_and_the_correlator_names_its_place",
         ],
     ),
-    ("an entry is big-endian, a descriptor one register", &["an_entry_is_big_endian", "a_descriptor_is_one_register"]),
+    (
+        "an entry is big-endian, a descriptor one register",
+        &["an_entry_is_big_endian", "a_descriptor_is_one_register"],
+    ),
     (
         "the toggle begins as 1 and turns at each wrap: what is old stays old, and zeros are nothing for one lap only",
-        &["the_toggle_begins_as_one_and_turns_at_each_wrap", "the_toggle_turns_with_each_lap_and_the_list_shows_it"],
+        &[
+            "the_toggle_begins_as_one_and_turns_at_each_wrap",
+            "the_toggle_turns_with_each_lap_and_the_list_shows_it",
+        ],
     ),
     (
         "the toggle is the hypervisor's: one that the driver registers turns nothing",
@@ -32,7 +38,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "slots are one and those of all five pools, the inactive too",
-        &["slots_count_all_five_pools_the_inactive_too", "an_mtu_activates_pools_up_to_the_first_that_holds_it"],
+        &[
+            "slots_count_all_five_pools_the_inactive_too",
+            "an_mtu_activates_pools_up_to_the_first_that_holds_it",
+        ],
     ),
     (
         "the list's last word counts frames without a buffer, and begins anew with a registration",
@@ -42,7 +51,10 @@ const TRAPS: &[Trap] = &[
             "a_page_holds_509_buffers_and_the_drop_counter",
         ],
     ),
-    ("the list begins with queue and filter", &["the_buffer_list_begins_with_queue_and_filter_and_is_otherwise_empty"]),
+    (
+        "the list begins with queue and filter",
+        &["the_buffer_list_begins_with_queue_and_filter_and_is_otherwise_empty"],
+    ),
     (
         "the smallest buffer that holds the frame and 8 bytes is taken",
         &[
@@ -68,7 +80,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "pools are filled again below seven eighths; a refused buffer is counted, and given again",
-        &["pools_are_filled_again_below_seven_eighths", "a_refused_buffer_is_counted_and_given_back"],
+        &[
+            "pools_are_filled_again_below_seven_eighths",
+            "a_refused_buffer_is_counted_and_given_back",
+        ],
     ),
     (
         "below 128 bytes a frame is copied and its buffer stays",
@@ -89,7 +104,10 @@ const TRAPS: &[Trap] = &[
             "a_good_checksum_is_passed_on_as_good_to_who_has_agreed",
         ],
     ),
-    ("padding is not summed", &["a_padded_frame_is_cut_to_its_datagram_before_its_checksum_is_left_to_others"]),
+    (
+        "padding is not summed",
+        &["a_padded_frame_is_cut_to_its_datagram_before_its_checksum_is_left_to_others"],
+    ),
     (
         "a large packet has its mss at byte 8, and the offset leads behind it",
         &[
@@ -122,7 +140,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "a modern driver copies a fragment list too; an old one makes it linear",
-        &["a_copied_packet_keeps_its_fragment_list", "more_than_six_pieces_are_linearised_and_so_is_a_list"],
+        &[
+            "a_copied_packet_keeps_its_fragment_list",
+            "more_than_six_pieces_are_linearised_and_so_is_a_list",
+        ],
     ),
     (
         "a frame of an old driver below 128 bytes takes no mapping, and one that cannot be mapped is copied",
@@ -149,7 +170,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "H_DROPPED counts as sent; a closed adapter answers so",
-        &["h_dropped_counts_as_sent_and_any_other_error_does_not", "a_closed_adapter_sends_nothing"],
+        &[
+            "h_dropped_counts_as_sent_and_any_other_error_does_not",
+            "a_closed_adapter_sends_nothing",
+        ],
     ),
     (
         "the mss is an argument only where large send was agreed on, and what is there otherwise is nothing",
@@ -168,7 +192,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "marks that were not agreed on are refused",
-        &["marks_that_were_not_agreed_to_are_refused", "a_large_send_without_firmwares_support_is_refused"],
+        &[
+            "marks_that_were_not_agreed_to_are_refused",
+            "a_large_send_without_firmwares_support_is_refused",
+        ],
     ),
     ("what goes to the own address is dropped", &["a_frame_to_the_own_address_is_dropped"]),
     // Opening and agreeing.
@@ -182,7 +209,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "a buffer is aligned to 4, has 16 bytes at least, and is mapped; a full list lacks a resource",
-        &["a_buffer_is_aligned_to_four_and_has_sixteen_bytes_and_is_mapped", "a_full_list_is_a_resource_that_lacks"],
+        &[
+            "a_buffer_is_aligned_to_four_and_has_sixteen_bytes_and_is_mapped",
+            "a_full_list_is_a_resource_that_lacks",
+        ],
     ),
     (
         "checksums need PADDED_PKT_CSUM; IPv4 and IPv6 are two calls, each rolled back by itself",
@@ -192,7 +222,10 @@ const TRAPS: &[Trap] = &[
             "a_refused_attribute_is_rolled_back_and_the_other_stays",
         ],
     ),
-    ("until 4.12 a trunk did not ask for checksums", &["until_4_12_a_trunk_did_not_ask_for_checksums"]),
+    (
+        "until 4.12 a trunk did not ask for checksums",
+        &["until_4_12_a_trunk_did_not_ask_for_checksums"],
+    ),
     (
         "without the firmware's support large sends go the old way, over IPv4 only",
         &["without_firmware_support_large_sends_go_the_old_way_over_ipv4_only"],

@@ -1,8 +1,10 @@
-//! `direct = adaptive` against every fixed state that the server's request allows, on a set of machines and traffic
-//! drawn by seed: checksum speed, what calls cost their callers and what they cost behind, and what the server asks for.
+//! `direct = adaptive` against every fixed state that the server's request allows, on a set of
+//! machines and traffic drawn by seed: checksum speed, what calls cost their callers and what they
+//! cost behind, and what the server asks for.
 //!
-//! Servers here are honest: those that ask for headers need them. So a state that sends without them ends the session, and is no
-//! competitor there; where no headers are asked for all four states are. What is left is within 2 % of the best.
+//! Servers here are honest: those that ask for headers need them. So a state that sends without
+//! them ends the session, and is no competitor there; where no headers are asked for all four
+//! states are. What is left is within 2 % of the best.
 
 use doorbell_lab::ibmvnic::{Outcome, run, settings};
 use doorbell_lab::traffic::arrivals::Draw;
@@ -70,7 +72,8 @@ fn adaptive_is_within_two_per_cent_of_the_best_fixed_state() {
         // So many packets take about so long, in ms.
         let pace = outcome(&sets, "never", 3.0, 10.0).rate() * 1e-3;
         let time = |packets: f64| packets / pace;
-        let rates: Vec<f64> = states.iter().map(|s| outcome(&sets, s, time(1_000.0), time(8_000.0)).rate()).collect();
+        let rates: Vec<f64> =
+            states.iter().map(|s| outcome(&sets, s, time(1_000.0), time(8_000.0)).rate()).collect();
         let best = rates.iter().copied().fold(0.0, f64::max);
         // With a trial in the measured time: they are part of what it costs.
         let a = outcome(&sets, "adaptive", time(20_000.0), time(32_000.0));

@@ -17,7 +17,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "H_CLOSED of the registration says registered, with the partner not up yet, and is no error",
-        &["partner_comes_up_later", "a_failover_is_an_event_then_h_closed_then_the_other_servers_init"],
+        &[
+            "partner_comes_up_later",
+            "a_failover_is_an_event_then_h_closed_then_the_other_servers_init",
+        ],
     ),
     (
         "H_FREE_CRQ and H_ENABLE_CRQ are repeated while they are busy, after a long busy's time",
@@ -52,21 +55,36 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "the server may be the first to say INIT, and is answered INIT_COMPLETE",
-        &["partner_comes_up_later", "a_failover_is_an_event_then_h_closed_then_the_other_servers_init"],
+        &[
+            "partner_comes_up_later",
+            "a_failover_is_an_event_then_h_closed_then_the_other_servers_init",
+        ],
     ),
     (
         "INIT is tried 100 times, 50 ms apart, while the partner is not up",
         &["partner_comes_up_later", "partner_never_comes"],
     ),
-    ("INIT is answered within 20 s, any other command within 10 s, or given up", &["a_silent_server_is_given_up"]),
+    (
+        "INIT is answered within 20 s, any other command within 10 s, or given up",
+        &["a_silent_server_is_given_up"],
+    ),
     (
         "an answer is the command with bit 7 set; its code is at offset 12",
-        &["return_codes_are_at_offset_12", "all_numbers_are_big_endian", "what_comes_out_of_order_is_answered_so"],
+        &[
+            "return_codes_are_at_offset_12",
+            "all_numbers_are_big_endian",
+            "what_comes_out_of_order_is_answered_so",
+        ],
     ),
     ("a transport event that is neither 6 nor 8 is fatal", &["an_unknown_event_is_fatal"]),
     (
         "answers and what the server says unasked share the CRQ",
-        &["an_indication_during_a_command_is_not_its_answer", "a_failover_during_a_failover", "the_link", "errors"],
+        &[
+            "an_indication_during_a_command_is_not_its_answer",
+            "a_failover_during_a_failover",
+            "the_link",
+            "errors",
+        ],
     ),
     (
         "one command at a time waits for its answer, but queries are pipelined, and all are waited for",
@@ -91,11 +109,17 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "the client offers version 1 and takes what comes back",
-        &["bring_up_in_order", "queries_come_back_in_order_and_the_bitstring_is_bytes_not_a_number"],
+        &[
+            "bring_up_in_order",
+            "queries_come_back_in_order_and_the_bitstring_is_bytes_not_a_number",
+        ],
     ),
     (
         "a request granted in part is adopted, and all requests are made again; the MTU goes back to what it was",
-        &["partial_success_asks_for_all_again", "what_cannot_be_granted_is_a_partial_success_with_what_can"],
+        &[
+            "partial_success_asks_for_all_again",
+            "what_cannot_be_granted_is_a_partial_success_with_what_can",
+        ],
     ),
     (
         "promiscuous reception is not requested where it is wanted and cannot be had",
@@ -103,7 +127,10 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "capabilities of MTUs count the Ethernet header",
-        &["mtu_counts_the_ethernet_header", "queries_come_back_in_order_and_the_bitstring_is_bytes_not_a_number"],
+        &[
+            "mtu_counts_the_ethernet_header",
+            "queries_come_back_in_order_and_the_bitstring_is_bytes_not_a_number",
+        ],
     ),
     (
         "QUERY_IP_OFFLOAD has length and address, CONTROL_IP_OFFLOAD address and length",
@@ -121,11 +148,21 @@ const TRAPS: &[Trap] = &[
             "checksums_the_server_cannot_make",
         ],
     ),
-    ("large sends take their bit and a length that is not 0", &["large_sends_need_the_bit_a_length_and_a_slot"]),
-    ("a login names each registered queue once, as many as were granted", &["login_names_registered_queues_once_each"]),
+    (
+        "large sends take their bit and a length that is not 0",
+        &["large_sends_need_the_bit_a_length_and_a_slot"],
+    ),
+    (
+        "a login names each registered queue once, as many as were granted",
+        &["login_names_registered_queues_once_each"],
+    ),
     (
         "handles are opaque and have 64 bits, one for each queue of the login",
-        &["login_returns_a_handle_for_each_queue", "login_with_fewer_queues", "queues_share_the_flows"],
+        &[
+            "login_returns_a_handle_for_each_queue",
+            "login_with_fewer_queues",
+            "queues_share_the_flows",
+        ],
     ),
     (
         "a login for more queues than there are is PARTIALSUCCESS: queues are freed, capabilities requested again with fewer",
@@ -141,12 +178,21 @@ const TRAPS: &[Trap] = &[
     // Descriptors and headers.
     (
         "fields lie where Linux has them",
-        &["descriptors_lie_as_linux_has_them", "offload_buffers_lie_as_linux_has_them", "all_numbers_are_big_endian"],
+        &[
+            "descriptors_lie_as_linux_has_them",
+            "offload_buffers_lie_as_linux_has_them",
+            "all_numbers_are_big_endian",
+        ],
     ),
-    // The sheet has it that an ioba is an offset. Linux sends an address, that of the long-term buffer and the offset.
+    // The sheet has it that an ioba is an offset. Linux sends an address, that of the long-term
+    // buffer and the offset.
     (
         "an ioba in a descriptor to send is an address in the long-term buffer that the map id names",
-        &["the_address_is_inside_the_long_term_buffer", "a_direct_send_is_four_words", "long_term_buffers"],
+        &[
+            "the_address_is_inside_the_long_term_buffer",
+            "a_direct_send_is_four_words",
+            "long_term_buffers",
+        ],
     ),
     (
         "so it is in a receive buffer's",
@@ -154,15 +200,27 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "what is sent stays in its slot, and what comes in its buffer",
-        &["large_sends_need_the_bit_a_length_and_a_slot", "mtu_counts_the_ethernet_header", "frames_come_up"],
+        &[
+            "large_sends_need_the_bit_a_length_and_a_slot",
+            "mtu_counts_the_ethernet_header",
+            "frames_come_up",
+        ],
     ),
     (
         "bit 31 of a correlator is data to the server; to the driver it is the pool of large sends",
-        &["bit_31_of_a_correlator_comes_back_as_it_was", "large_sends", "completions_come_in_any_order"],
+        &[
+            "bit_31_of_a_correlator_comes_back_as_it_was",
+            "large_sends",
+            "completions_come_in_any_order",
+        ],
     ),
     (
         "n_crq_elem counts the descriptor and its header descriptors, which follow at once",
-        &["an_array_of_the_wrong_shape_is_refused_whole", "headers_byte_for_byte", "arrays_of_sixteen"],
+        &[
+            "an_array_of_the_wrong_shape_is_refused_whole",
+            "headers_byte_for_byte",
+            "arrays_of_sixteen",
+        ],
     ),
     (
         "the flag of a header descriptor is the request's byte shifted left by one",
@@ -178,11 +236,19 @@ const TRAPS: &[Trap] = &[
     ),
     (
         "bit 7 says whether any are wanted, whatever the others say",
-        &["without_bit_7_there_are_no_headers", "adaptive_reads_the_request", "inspect_wants_a_byte_of_nothing"],
+        &[
+            "without_bit_7_there_are_no_headers",
+            "adaptive_reads_the_request",
+            "inspect_wants_a_byte_of_nothing",
+        ],
     ),
     (
         "selected lengths are added up and so many bytes sent from the first on: 24, then 29 each",
-        &["headers_are_compared_byte_for_byte", "headers_byte_for_byte", "header_lengths_follow_ihl_and_data_offset"],
+        &[
+            "headers_are_compared_byte_for_byte",
+            "headers_byte_for_byte",
+            "header_lengths_follow_ihl_and_data_offset",
+        ],
     ),
     (
         "lengths follow IHL and data offset; a tag counts, and ARP has 28",
@@ -193,8 +259,14 @@ const TRAPS: &[Trap] = &[
         "a frame is copied whole, whatever its pieces; a short one is padded, and not with what was there before",
         &["frames_arrive_intact", "short_frames_are_padded"],
     ),
-    ("padding is not in the checksum", &["checksums_are_completed_and_padding_is_not_summed", "frames_arrive_intact"]),
-    ("without a free slot a packet is dropped, and what is batched goes", &["an_empty_pool_drops_and_flushes"]),
+    (
+        "padding is not in the checksum",
+        &["checksums_are_completed_and_padding_is_not_summed", "frames_arrive_intact"],
+    ),
+    (
+        "without a free slot a packet is dropped, and what is batched goes",
+        &["an_empty_pool_drops_and_flushes"],
+    ),
     (
         "an array has 16 descriptors; what does not fit flushes first, nothing more coming flushes",
         &["arrays_of_sixteen", "an_array_of_the_wrong_shape_is_refused_whole"],
@@ -207,10 +279,16 @@ const TRAPS: &[Trap] = &[
         "the driver looks only afterwards, so the server takes one array more",
         &["a_queue_takes_what_was_granted_and_one_array_more"],
     ),
-    ("a tag is inserted by a server that does it, told when it is in the frame", &["tags", "a_tag_is_inserted"]),
+    (
+        "a tag is inserted by a server that does it, told when it is in the frame",
+        &["tags", "a_tag_is_inserted"],
+    ),
     (
         "a direct send is four words and nothing is read for it; an indirect one is an address and a count",
-        &["a_direct_send_reads_no_descriptor_and_an_indirect_one_reads_its_array", "a_direct_send_is_four_words"],
+        &[
+            "a_direct_send_reads_no_descriptor_and_an_indirect_one_reads_its_array",
+            "a_direct_send_is_four_words",
+        ],
     ),
     (
         "a packet goes directly when nothing is batched, no more is coming, and it is no large send",
@@ -224,7 +302,10 @@ const TRAPS: &[Trap] = &[
         "the software checksum is made before the copy, and CHKSUM_OFFLOAD stays clear",
         &["a_direct_send_is_four_words", "frames_arrive_intact"],
     ),
-    ("when it cannot be made the packet goes in an array", &["a_checksum_that_fails_goes_in_an_array"]),
+    (
+        "when it cannot be made the packet goes in an array",
+        &["a_checksum_that_fails_goes_in_an_array"],
+    ),
     (
         "a server that is over-cautious works without headers; one that needs them ends the session",
         &[
@@ -261,7 +342,10 @@ const TRAPS: &[Trap] = &[
             "every_frame_is_reported_once",
         ],
     ),
-    ("an error in a completion is counted, and the slot comes back", &["an_error_in_a_completion_gives_the_slot_back"]),
+    (
+        "an error in a completion is counted, and the slot comes back",
+        &["an_error_in_a_completion_gives_the_slot_back"],
+    ),
     (
         "interrupt off, poll, on, and look again: what came in between is polled",
         &["interrupts", "what_lands_before_the_interrupt_is_on_is_found"],
@@ -284,7 +368,10 @@ const TRAPS: &[Trap] = &[
     ("a refused array of buffers stays with the driver", &["a_refused_array_is_given_again"]),
     (
         "a completion with a code has no frame",
-        &["a_buffer_with_a_code_has_no_frame", "a_buffer_outside_its_long_term_buffer_comes_back_with_a_code"],
+        &[
+            "a_buffer_with_a_code_has_no_frame",
+            "a_buffer_outside_its_long_term_buffer_comes_back_with_a_code",
+        ],
     ),
     (
         "a frame begins at off_frame_data of its buffer",
@@ -303,7 +390,10 @@ const TRAPS: &[Trap] = &[
         "a long-term buffer has 8 MiB at the most, in whole slots, and a pool 38 MiB",
         &["long_term_buffers", "a_pool_has_38_mib_at_the_most"],
     ),
-    ("map ids are 1 to 254", &["map_ids_are_1_to_254_and_come_back", "a_long_term_buffer_is_walked_page_by_page"]),
+    (
+        "map ids are 1 to 254",
+        &["map_ids_are_1_to_254_and_come_back", "a_long_term_buffer_is_walked_page_by_page"],
+    ),
     ("each map is waited for", &["queries_are_pipelined_and_all_else_waits"]),
     (
         "the server unmaps at a failover, a migration, a timeout, and is not asked to",

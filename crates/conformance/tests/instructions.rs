@@ -24,7 +24,10 @@ fn bench(package: &str) -> String {
 
 /// Column `n` of the row `mode`.
 fn counted(table: &str, mode: &str, n: usize) -> f64 {
-    let row = table.lines().find_map(|l| l.strip_prefix(mode)).unwrap_or_else(|| panic!("no row {mode} in:\n{table}"));
+    let row = table
+        .lines()
+        .find_map(|l| l.strip_prefix(mode))
+        .unwrap_or_else(|| panic!("no row {mode} in:\n{table}"));
     let column = row.split_whitespace().nth(n).and_then(|c| c.parse().ok());
     column.unwrap_or_else(|| panic!("no column {n} in:\n{table}"))
 }
@@ -38,7 +41,10 @@ fn recorded_instructions_are_those_of_the_bench_within_2_percent() {
     for (mode, recorded) in [("SEND", SEND_INSTRUCTIONS), ("MPWQE", MPWQE_INSTRUCTIONS)] {
         // A burst of 32.
         let counted = counted(&table, mode, 2);
-        assert!((counted / recorded - 1.0).abs() < 0.02, "{mode}: {counted} counted, {recorded} recorded");
+        assert!(
+            (counted / recorded - 1.0).abs() < 0.02,
+            "{mode}: {counted} counted, {recorded} recorded"
+        );
     }
 }
 

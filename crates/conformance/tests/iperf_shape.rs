@@ -5,10 +5,11 @@
 //! are off on both ends, so that segments are seen as they would be on a wire. Needs
 //! root, iproute2, ethtool, iperf3, tcpdump and tshark.
 //!
-//! **A busy machine.** Linux acknowledges at the second full segment that the receiver has read, so the count follows
-//! when the receiving process runs: one that waits for a CPU acknowledges up to 64 segments at once, or each by
-//! itself. Both iperf3 have a real-time priority (SCHED_FIFO) therefore. With it, segments to an acknowledgment were 1.91
-//! to 1.96 beside 30 runnable processes on two cores; without it 1.28 to 4.86.
+//! **A busy machine.** Linux acknowledges at the second full segment that the receiver has read, so
+//! the count follows when the receiving process runs: one that waits for a CPU acknowledges up to
+//! 64 segments at once, or each by itself. Both iperf3 have a real-time priority (SCHED_FIFO)
+//! therefore. With it, segments to an acknowledgment were 1.91 to 1.96 beside 30 runnable processes
+//! on two cores; without it 1.28 to 4.86.
 
 #[path = "../../lab/tests/toy/mod.rs"]
 #[expect(unreachable_pub, dead_code, reason = "shared with the lab's tests")]
@@ -46,14 +47,18 @@ fn shape(segments: impl Iterator<Item = (bool, u32)>) -> Shape {
             _ => {}
         }
     }
-    assert!(data > 1000 && acks > 100, "{data} data segments and {acks} acknowledgments are too few");
+    assert!(
+        data > 1000 && acks > 100,
+        "{data} data segments and {acks} acknowledgments are too few"
+    );
     Shape { full: f64::from(full) / f64::from(data), per_ack: f64::from(data) / f64::from(acks) }
 }
 
 fn ours() -> Shape {
     let mac = [2, 0, 0, 0, 0, 1];
-    let (connections, hosts) =
-        pair(mac, 1, false, |_| ((Config::LINUX, App::source(8_000_000)), (Config::LINUX, App::drain())));
+    let (connections, hosts) = pair(mac, 1, false, |_| {
+        ((Config::LINUX, App::source(8_000_000)), (Config::LINUX, App::drain()))
+    });
     let mut m = toy::machine(hosts, Costs::FREE, 1, 200_000_000, Span::from_us(10), true);
     m.device.capture = Some(vec![]);
     let driver = toy::ToyDriver::open(&mut m, true);
@@ -69,8 +74,12 @@ fn ours() -> Shape {
 }
 
 fn theirs() -> Shape {
-    let (a, b) = (NetNs::new("doorbell-ip").expect("a namespace"), NetNs::new("doorbell-ip").expect("a namespace"));
-    a.run(&format!("ip link add va type veth peer name vb netns {}", b.name())).expect("a veth pair");
+    let (a, b) = (
+        NetNs::new("doorbell-ip").expect("a namespace"),
+        NetNs::new("doorbell-ip").expect("a namespace"),
+    );
+    a.run(&format!("ip link add va type veth peer name vb netns {}", b.name()))
+        .expect("a veth pair");
     for (ns, dev, ip) in [(&a, "va", "10.9.8.1/24"), (&b, "vb", "10.9.8.2/24")] {
         ns.run(&format!("ethtool -K {dev} tso off gso off gro off tx off")).expect("offloads off");
         ns.run(&format!("ip addr add {ip} dev {dev}")).expect("an address");
@@ -89,12 +98,29 @@ fn theirs() -> Shape {
     let path = file.display().to_string();
     let mut dump = start(
         &a,
-        &["tcpdump", "-i", "va", "-s", "96", "-B", "65536", "-U", "-Z", "root", "-w", &path, "tcp port 5201"],
+        &[
+            "tcpdump",
+            "-i",
+            "va",
+            "-s",
+            "96",
+            "-B",
+            "65536",
+            "-U",
+            "-Z",
+            "root",
+            "-w",
+            &path,
+            "tcp port 5201",
+        ],
     );
-    // Both are there, on a slow machine too: a port (5201) that listens, and a file with its header.
+    // Both are there, on a slow machine too: a port (5201) that listens, and a file with its
+    // header.
     let ready = || {
-        let sockets =
-            |of| fs::read_to_string(format!("/proc/thread-self/net/{of}")).is_ok_and(|s| s.contains(":1451 "));
+        let sockets = |of| {
+            fs::read_to_string(format!("/proc/thread-self/net/{of}"))
+                .is_ok_and(|s| s.contains(":1451 "))
+        };
         let listens = b.within(|| sockets("tcp") || sockets("tcp6")).expect("into the namespace");
         listens && fs::metadata(&file).is_ok_and(|m| m.len() >= 24)
     };
@@ -131,7 +157,13 @@ fn segments_and_acknowledgments_are_shaped_as_iperf3s() {
     }
     let (ours, theirs) = (ours(), theirs());
     println!("ours {ours:?}, iperf3's {theirs:?}");
-    assert!((ours.full - theirs.full).abs() < 0.05, "full segments: ours {ours:?}, iperf3's {theirs:?}");
+    assert!(
+        (ours.full - theirs.full).abs() < 0.05,
+        "full segments: ours {ours:?}, iperf3's {theirs:?}"
+    );
     let ratio = ours.per_ack / theirs.per_ack;
-    assert!((ratio - 1.0).abs() < 0.15, "segments to an acknowledgment: ours {ours:?}, iperf3's {theirs:?}");
+    assert!(
+        (ratio - 1.0).abs() < 0.15,
+        "segments to an acknowledgment: ours {ours:?}, iperf3's {theirs:?}"
+    );
 }

@@ -3,14 +3,16 @@
 use doorbell_conformance::mlx5::{Access, Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
 use doorbell_layout::mlx5::command::{
-    AccessReg, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateFlowGroupIn, CreateFlowTableIn, CreateMkeyIn,
-    CreateRqIn, CreateSqIn, CreateTirIn, Eqc, EthCaps, FlowContext, FlowGroupIn, FlowTableCaps, FlowTableContext,
-    FlowTableIn, FteIn, FunctionIn, GeneralCaps, ManagePagesIn, ManagePagesOut, Mkc, ModifyCqIn, ModifyNicVportIn,
-    ModifyTirIn, NicVport, Numbered, Paos, Pmlp, Pmtu, Ppcnt, Ptys, QueryAdapterOut, QueryCqOut, QueryEqOut,
-    QueryFteOut, QueryIssiOut, QueryMkeyOut, QueryNicVportIn, QueryNicVportOut, QueryPagesOut, QueryQCounterIn,
-    QueryQCounterOut, QueryRqOut, QuerySqOut, QueryTirOut, QueryTisOut, Rqc, RqtIn, SetFteIn, SetIssiIn, Sqc, Tirc,
-    TisIn, Tisc, VportCounters, VportState, Wq, access, access_mode, cap_type, destination, flow_action, init_segment,
-    list_type, modify_cq, modify_tir, op, pages, paos, ppcnt, ptys, register, vport_field,
+    AccessReg, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateFlowGroupIn, CreateFlowTableIn,
+    CreateMkeyIn, CreateRqIn, CreateSqIn, CreateTirIn, Eqc, EthCaps, FlowContext, FlowGroupIn,
+    FlowTableCaps, FlowTableContext, FlowTableIn, FteIn, FunctionIn, GeneralCaps, ManagePagesIn,
+    ManagePagesOut, Mkc, ModifyCqIn, ModifyNicVportIn, ModifyTirIn, NicVport, Numbered, Paos, Pmlp,
+    Pmtu, Ppcnt, Ptys, QueryAdapterOut, QueryCqOut, QueryEqOut, QueryFteOut, QueryIssiOut,
+    QueryMkeyOut, QueryNicVportIn, QueryNicVportOut, QueryPagesOut, QueryQCounterIn,
+    QueryQCounterOut, QueryRqOut, QuerySqOut, QueryTirOut, QueryTisOut, Rqc, RqtIn, SetFteIn,
+    SetIssiIn, Sqc, Tirc, TisIn, Tisc, VportCounters, VportState, Wq, access, access_mode,
+    cap_type, destination, flow_action, init_segment, list_type, modify_cq, modify_tir, op, pages,
+    paos, ppcnt, ptys, register, vport_field,
 };
 use doorbell_layout::mlx5::{CmdStatus, CtrlSeg, DataSeg, EthSeg, event, port_change, uar};
 use doorbell_seam::{Device, Reg, Span, Taken, Timed};
@@ -28,7 +30,9 @@ const OUTSIDE: Option<CmdStatus> = Some(CmdStatus::BadSystemState);
 #[test]
 fn nothing_is_done_before_the_function_is_enabled() {
     let mut c = Console::new(NIC);
-    for opcode in [op::QUERY_ISSI, op::QUERY_PAGES, op::QUERY_HCA_CAP, op::INIT_HCA, op::ALLOC_PD, 0x829] {
+    for opcode in
+        [op::QUERY_ISSI, op::QUERY_PAGES, op::QUERY_HCA_CAP, op::INIT_HCA, op::ALLOC_PD, 0x829]
+    {
         assert_eq!(c.run(opcode, 0, &Numbered::ZERO, &[]).status, OUTSIDE, "{opcode:#x}");
     }
 }
@@ -98,7 +102,8 @@ fn pages_that_cannot_be_are_refused() {
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
     let mut m = ManagePagesIn::ZERO;
     m.set(ManagePagesIn::ENTRIES, 2);
-    let mut give = |list: &[u64]| c.run(op::MANAGE_PAGES, pages::GIVE, &m, &Console::pas(list)).status;
+    let mut give =
+        |list: &[u64]| c.run(op::MANAGE_PAGES, pages::GIVE, &m, &Console::pas(list)).status;
     assert_eq!(give(&[0x1000]), Some(CmdStatus::BadInputLength));
     assert_eq!(give(&[0x1000, 0]), PARAM);
     assert_eq!(give(&[0x1000, 0x2004]), PARAM);
@@ -116,7 +121,10 @@ fn page_requests_are_events_both_ways() {
         let now = c.now;
         c.device.request_pages(&mut c.port, now, n);
         let e = c.eqe(ring, i);
-        assert_eq!((e.event_type, e.data[0].get(), e.data[1].get() as i32), (event::PAGE_REQUEST, 0, i32::from(n)));
+        assert_eq!(
+            (e.event_type, e.data[0].get(), e.data[1].get() as i32),
+            (event::PAGE_REQUEST, 0, i32::from(n))
+        );
         if n > 0 {
             assert_eq!(wanted(&mut c, pages::REGULAR), 8);
             c.give(48, 8);
@@ -146,9 +154,19 @@ fn the_capabilities_that_an_unmodified_driver_needs_are_there() {
     let mut f = FlowTableCaps::ZERO;
     f.0.copy_from_slice(&c.caps(cap_type::FLOW_TABLE, CURRENT));
     assert_eq!(f.get(FlowTableCaps::RX_SUPPORT), 1);
-    assert!(f.get(FlowTableCaps::RX_MAX_LEVEL) >= 58 && f.get(FlowTableCaps::RX_LOG_MAX_SIZE) >= 16);
-    assert_eq!(c.run(op::QUERY_HCA_CAP, 0x20 << 1, &Numbered::ZERO, &[]).status, PARAM, "no such group");
-    assert_eq!(c.run(op::SET_HCA_CAP, 0, &Numbered::ZERO, &[0; CAP_LEN]).status, OUTSIDE, "it runs");
+    assert!(
+        f.get(FlowTableCaps::RX_MAX_LEVEL) >= 58 && f.get(FlowTableCaps::RX_LOG_MAX_SIZE) >= 16
+    );
+    assert_eq!(
+        c.run(op::QUERY_HCA_CAP, 0x20 << 1, &Numbered::ZERO, &[]).status,
+        PARAM,
+        "no such group"
+    );
+    assert_eq!(
+        c.run(op::SET_HCA_CAP, 0, &Numbered::ZERO, &[0; CAP_LEN]).status,
+        OUTSIDE,
+        "it runs"
+    );
 }
 
 #[test]
@@ -185,7 +203,10 @@ fn domains_and_pages_are_allocated_and_gone() {
         let (a, b) = (c.alloc(alloc), c.alloc(alloc));
         assert_ne!(a, b);
         assert_ne!(a, 0, "0 is none");
-        assert_eq!((c.about(dealloc, a), c.about(dealloc, a), c.about(dealloc, b)), (None, BAD_RES, None));
+        assert_eq!(
+            (c.about(dealloc, a), c.about(dealloc, a), c.about(dealloc, b)),
+            (None, BAD_RES, None)
+        );
     }
 }
 
@@ -204,7 +225,12 @@ fn doorbell_pages_begin_behind_the_registers_and_msix_tables() {
 fn an_object_in_use_stays() {
     let mut c = Console::running(NIC);
     let o = c.common();
-    let sq = c.ok(op::CREATE_SQ, 0, &Console::sq_message(&o, 6, Console::DBR), &Console::pas(&[Console::page(2)]));
+    let sq = c.ok(
+        op::CREATE_SQ,
+        0,
+        &Console::sq_message(&o, 6, Console::DBR),
+        &Console::pas(&[Console::page(2)]),
+    );
     let set = c.alloc(op::ALLOC_Q_COUNTER);
     let mut m = Console::rq_message(&o, 4, 4, Console::DBR);
     m.part_mut(CreateRqIn::RQC).set(Rqc::COUNTER_SET, set);
@@ -215,7 +241,10 @@ fn an_object_in_use_stays() {
     let table = flow_table(&mut c, 0, 4).number();
     let next = flow_table(&mut c, 1, 4).number();
     let group = flow_group(&mut c, table, 0, 3, 0).number();
-    assert_eq!(set_entry(&mut c, table, group, 0, &[(destination::TIR, tir), (destination::TABLE, next)]), None);
+    assert_eq!(
+        set_entry(&mut c, table, group, 0, &[(destination::TIR, tir), (destination::TABLE, next)]),
+        None
+    );
     let all = [
         (op::DEALLOC_UAR, o.uar),
         (op::DEALLOC_PD, o.pd),
@@ -272,13 +301,22 @@ fn queues_need_what_they_name() {
         Common { tis: nowhere, ..o },
         Common { cq: nowhere, ..o },
     ] {
-        assert_eq!(c.run(op::CREATE_SQ, 0, &Console::sq_message(&bad, 6, Console::DBR), &list).status, BAD_RES);
+        assert_eq!(
+            c.run(op::CREATE_SQ, 0, &Console::sq_message(&bad, 6, Console::DBR), &list).status,
+            BAD_RES
+        );
     }
     for bad in [Common { pd: nowhere, ..o }, Common { cq: nowhere, ..o }] {
-        assert_eq!(c.run(op::CREATE_RQ, 0, &Console::rq_message(&bad, 4, 4, Console::DBR), &list).status, BAD_RES);
+        assert_eq!(
+            c.run(op::CREATE_RQ, 0, &Console::rq_message(&bad, 4, 4, Console::DBR), &list).status,
+            BAD_RES
+        );
     }
     for bad in [Common { uar: nowhere, ..o }, Common { eq: 99, ..o }] {
-        assert_eq!(c.run(op::CREATE_CQ, 0, &Console::cq_message(&bad, 6, Console::DBR), &list).status, BAD_RES);
+        assert_eq!(
+            c.run(op::CREATE_CQ, 0, &Console::cq_message(&bad, 6, Console::DBR), &list).status,
+            BAD_RES
+        );
     }
     assert_eq!(c.eq(nowhere, 6, 0, 0, &[Console::page(4)]).status, BAD_RES);
     assert_eq!(c.tis(nowhere).status, BAD_RES);
@@ -311,12 +349,18 @@ fn contexts_that_make_no_sense_are_refused() {
     linked.part_mut(CreateSqIn::SQC).part_mut(Sqc::WQ).set(Wq::TYPE, 0);
     let mut ready = Console::sq_message(&o, 6, Console::DBR);
     ready.part_mut(CreateSqIn::SQC).set(Sqc::STATE, 1);
-    for m in [linked, ready, Console::sq_message(&o, 16, Console::DBR), Console::sq_message(&o, 6, 4)] {
+    for m in
+        [linked, ready, Console::sq_message(&o, 16, Console::DBR), Console::sq_message(&o, 6, 4)]
+    {
         assert_eq!(c.run(op::CREATE_SQ, 0, &m, &list).status, PARAM);
     }
     let mut striding = Console::rq_message(&o, 4, 5, Console::DBR);
     striding.part_mut(CreateRqIn::RQC).part_mut(Rqc::WQ).set(Wq::TYPE, 2);
-    for m in [striding, Console::rq_message(&o, 4, 3, Console::DBR), Console::rq_message(&o, 16, 4, Console::DBR)] {
+    for m in [
+        striding,
+        Console::rq_message(&o, 4, 3, Console::DBR),
+        Console::rq_message(&o, 16, 4, Console::DBR),
+    ] {
         assert_eq!(c.run(op::CREATE_RQ, 0, &m, &list).status, PARAM);
     }
     let mut m = CreateEqIn::ZERO;
@@ -404,8 +448,14 @@ fn an_input_too_short_is_refused() {
 fn queries_say_what_was_created_and_the_state() {
     let mut c = Console::running(NIC);
     let o = c.common();
-    let sq =
-        c.ok(op::CREATE_SQ, 0, &Console::sq_message(&o, 6, Console::DBR), &Console::pas(&[Console::page(2)])).number();
+    let sq = c
+        .ok(
+            op::CREATE_SQ,
+            0,
+            &Console::sq_message(&o, 6, Console::DBR),
+            &Console::pas(&[Console::page(2)]),
+        )
+        .number();
     let about = |n| {
         let mut m = Numbered::ZERO;
         m.set(Numbered::NUMBER, n);
@@ -419,11 +469,20 @@ fn queries_say_what_was_created_and_the_state() {
         (1, o.cq, o.tis, 6)
     );
     let q: QueryCqOut = c.ok(op::QUERY_CQ, 0, &about(o.cq), &[]).out_as();
-    assert_eq!((q.part(QueryCqOut::CQC).get(Cqc::EQN), q.part(QueryCqOut::CQC).get(Cqc::LOG_SIZE)), (o.eq, 6));
+    assert_eq!(
+        (q.part(QueryCqOut::CQC).get(Cqc::EQN), q.part(QueryCqOut::CQC).get(Cqc::LOG_SIZE)),
+        (o.eq, 6)
+    );
     let q: QueryEqOut = c.ok(op::QUERY_EQ, 0, &about(o.eq), &[]).out_as();
-    assert_eq!((q.part(QueryEqOut::EQC).get(Eqc::INTR), q.part(QueryEqOut::EQC).get(Eqc::LOG_SIZE)), (3, 6));
+    assert_eq!(
+        (q.part(QueryEqOut::EQC).get(Eqc::INTR), q.part(QueryEqOut::EQC).get(Eqc::LOG_SIZE)),
+        (3, 6)
+    );
     let q: QueryMkeyOut = c.ok(op::QUERY_MKEY, 0, &about(o.mkey), &[]).out_as();
-    assert_eq!((q.part(QueryMkeyOut::MKC).get(Mkc::PD), q.part(QueryMkeyOut::MKC).get(Mkc::LENGTH64)), (o.pd, 1));
+    assert_eq!(
+        (q.part(QueryMkeyOut::MKC).get(Mkc::PD), q.part(QueryMkeyOut::MKC).get(Mkc::LENGTH64)),
+        (o.pd, 1)
+    );
     let mut m = TisIn::ZERO;
     m.set(TisIn::TISN, o.tis).part_mut(TisIn::TISC).set(Tisc::PRIO, 6);
     c.ok(op::MODIFY_TIS, 0, &m, &[]);
@@ -431,21 +490,35 @@ fn queries_say_what_was_created_and_the_state() {
     let t = q.part(QueryTisOut::TISC);
     assert_eq!((t.get(Tisc::TRANSPORT_DOMAIN), t.get(Tisc::PRIO)), (o.td, 6));
     let rq = c
-        .ok(op::CREATE_RQ, 0, &Console::rq_message(&o, 4, 4, Console::DBR), &Console::pas(&[Console::page(3)]))
+        .ok(
+            op::CREATE_RQ,
+            0,
+            &Console::rq_message(&o, 4, 4, Console::DBR),
+            &Console::pas(&[Console::page(3)]),
+        )
         .number();
     assert_eq!(c.modify_rq(rq, 0, 1), None);
     let q: QueryRqOut = c.ok(op::QUERY_RQ, 0, &about(rq), &[]).out_as();
     let q = q.part(QueryRqOut::RQC);
-    assert_eq!((q.get(Rqc::STATE), q.get(Rqc::CQN), q.part(Rqc::WQ).get(Wq::LOG_STRIDE)), (1, o.cq, 4));
+    assert_eq!(
+        (q.get(Rqc::STATE), q.get(Rqc::CQN), q.part(Rqc::WQ).get(Wq::LOG_STRIDE)),
+        (1, o.cq, 4)
+    );
     let rqt = c.rqt(&[rq, rq]).number();
     let tir = c.tir(&o, rqt, true).number();
     let mut m = ModifyTirIn::ZERO;
     m.set(ModifyTirIn::TIRN, tir).set_quad(ModifyTirIn::FIELDS, modify_tir::HASH);
-    m.part_mut(ModifyTirIn::TIRC).set(Tirc::HASH_FN, 2).set(Tirc::FIELDS, 3).set(Tirc::INLINE_RQN, 9);
+    m.part_mut(ModifyTirIn::TIRC)
+        .set(Tirc::HASH_FN, 2)
+        .set(Tirc::FIELDS, 3)
+        .set(Tirc::INLINE_RQN, 9);
     c.ok(op::MODIFY_TIR, 0, &m, &[]);
     let q: QueryTirOut = c.ok(op::QUERY_TIR, 0, &about(tir), &[]).out_as();
     let t = q.part(QueryTirOut::TIRC);
-    assert_eq!((t.get(Tirc::DISPATCH), t.get(Tirc::RQTN), t.get(Tirc::HASH_FN), t.get(Tirc::FIELDS)), (1, rqt, 2, 3));
+    assert_eq!(
+        (t.get(Tirc::DISPATCH), t.get(Tirc::RQTN), t.get(Tirc::HASH_FN), t.get(Tirc::FIELDS)),
+        (1, rqt, 2, 3)
+    );
     assert_eq!(t.get(Tirc::TRANSPORT_DOMAIN), o.td);
 }
 
@@ -453,10 +526,21 @@ fn queries_say_what_was_created_and_the_state() {
 fn a_queue_changes_state_only_from_the_state_it_is_in() {
     let mut c = Console::running(NIC);
     let o = c.common();
-    let sq =
-        c.ok(op::CREATE_SQ, 0, &Console::sq_message(&o, 6, Console::DBR), &Console::pas(&[Console::page(2)])).number();
+    let sq = c
+        .ok(
+            op::CREATE_SQ,
+            0,
+            &Console::sq_message(&o, 6, Console::DBR),
+            &Console::pas(&[Console::page(2)]),
+        )
+        .number();
     let rq = c
-        .ok(op::CREATE_RQ, 0, &Console::rq_message(&o, 4, 4, Console::DBR), &Console::pas(&[Console::page(3)]))
+        .ok(
+            op::CREATE_RQ,
+            0,
+            &Console::rq_message(&o, 4, 4, Console::DBR),
+            &Console::pas(&[Console::page(3)]),
+        )
         .number();
     for (from, to, status) in [
         (1, 3, IN_USE),
@@ -519,7 +603,8 @@ impl Sender {
     fn put(&mut self, addr: u64, len: u32) {
         let mut ctrl = CtrlSeg::new(self.pc, 0x0a, self.sqn, 3);
         ctrl.fm_ce_se = 8;
-        let data = DataSeg { byte_count: U32::new(len), lkey: U32::new(self.lkey), addr: U64::new(addr) };
+        let data =
+            DataSeg { byte_count: U32::new(len), lkey: U32::new(self.lkey), addr: U64::new(addr) };
         let wqe = [ctrl.as_bytes(), EthSeg::default().as_bytes(), data.as_bytes()].concat();
         let at = usize::from(self.pc) * 64 % (self.pages.len() * 4096);
         let at = self.pages[at / 4096] as usize + at % 4096;
@@ -529,7 +614,13 @@ impl Sender {
     fn ring(&mut self) {
         let ctrl = CtrlSeg::new(self.pc - 1, 0x0a, self.sqn, 3);
         let v = u64::from_le_bytes(ctrl.as_bytes()[..8].try_into().unwrap());
-        self.c.device.mmio_write(&mut self.c.port, self.c.now, Reg::at(self.o.uar * uar::PAGE + uar::SEND), 8, v);
+        self.c.device.mmio_write(
+            &mut self.c.port,
+            self.c.now,
+            Reg::at(self.o.uar * uar::PAGE + uar::SEND),
+            8,
+            v,
+        );
     }
     /// 40 packets, announced and not yet sent.
     fn announce(&mut self) {
@@ -585,7 +676,8 @@ fn a_send_queue_in_scattered_pages_is_read_where_it_is() {
 fn completions_and_events_go_to_scattered_pages() {
     let mut c = Console::running(NIC);
     let o = c.common();
-    let (cq_pages, eq_pages) = ([Console::page(12), Console::page(10)], [Console::page(16), Console::page(14)]);
+    let (cq_pages, eq_pages) =
+        ([Console::page(12), Console::page(10)], [Console::page(16), Console::page(14)]);
     let eqn = c.eq(o.uar, 7, 5, 1 << event::PAGE_REQUEST, &eq_pages).number();
     let o = Common { eq: eqn, ..o };
     let cqn = c.cq(&o, 7, Console::DBR, &cq_pages).number();
@@ -599,12 +691,18 @@ fn completions_and_events_go_to_scattered_pages() {
         s.ring();
         s.c.settle();
         let at = cq_pages[i / 64] + (i % 64) as u64 * 64;
-        assert!(s.c.port.log.iter().any(|a| matches!(a, Access::Write(_, w, 64) if *w == at)), "CQE {i}");
+        assert!(
+            s.c.port.log.iter().any(|a| matches!(a, Access::Write(_, w, 64) if *w == at)),
+            "CQE {i}"
+        );
         s.c.port.log.clear();
         let now = s.c.now;
         s.c.device.request_pages(&mut s.c.port, now, 0);
         let at = eq_pages[i / 64] + (i % 64) as u64 * 64;
-        assert!(s.c.port.log.iter().any(|a| matches!(a, Access::Write(_, w, 64) if *w == at)), "EQE {i}");
+        assert!(
+            s.c.port.log.iter().any(|a| matches!(a, Access::Write(_, w, 64) if *w == at)),
+            "EQE {i}"
+        );
     }
 }
 
@@ -623,7 +721,10 @@ fn mtt_key(c: &mut Console, o: &Common, start: u64, length: u64, pages: &[u64]) 
     let mut m = Console::mkey_message(o.pd);
     m.set(CreateMkeyIn::OCTWORDS, pages.len().div_ceil(2) as u32);
     let mkc = m.part_mut(CreateMkeyIn::MKC);
-    mkc.set(Mkc::ACCESS_MODE, access_mode::MTT).set(Mkc::LENGTH64, 0).set(Mkc::KEY, 0x5a).set(Mkc::LOG_PAGE_SIZE, 12);
+    mkc.set(Mkc::ACCESS_MODE, access_mode::MTT)
+        .set(Mkc::LENGTH64, 0)
+        .set(Mkc::KEY, 0x5a)
+        .set(Mkc::LOG_PAGE_SIZE, 12);
     mkc.set_quad(Mkc::START, start).set_quad(Mkc::LENGTH, length);
     assert!(c.device.next_due().is_none());
     m
@@ -735,7 +836,8 @@ fn receiver(s: &mut Sender, table: bool) -> (u32, u32) {
 fn touched(c: &mut Console) -> Vec<Access> {
     let commands = |a: &Access| match a {
         Access::Read(_, at, _) | Access::Write(_, at, _) => {
-            (Console::CMDQ..Console::CMDQ + 0x800).contains(at) || (Console::INPUTS..Console::PAGES).contains(at)
+            (Console::CMDQ..Console::CMDQ + 0x800).contains(at)
+                || (Console::INPUTS..Console::PAGES).contains(at)
         }
         _ => false,
     };
@@ -760,7 +862,10 @@ fn a_busy_device_would_touch_memory() {
     let (mut s, _) = busy();
     s.c.settle();
     let all = touched(&mut s.c);
-    assert!(all.iter().any(|a| matches!(a, Access::Frame(..))) && all.iter().any(|a| matches!(a, Access::Write(..))));
+    assert!(
+        all.iter().any(|a| matches!(a, Access::Frame(..)))
+            && all.iter().any(|a| matches!(a, Access::Write(..)))
+    );
 }
 
 #[test]
@@ -839,12 +944,15 @@ fn no_dma_after_a_receive_queue_is_reset() {
 #[test]
 fn no_dma_after_destroy_cq_and_eq() {
     let mut s = sending();
-    for (opcode, n) in [(op::DESTROY_SQ, s.sqn), (op::DESTROY_CQ, s.o.cq), (op::DESTROY_EQ, s.o.eq)] {
+    for (opcode, n) in [(op::DESTROY_SQ, s.sqn), (op::DESTROY_CQ, s.o.cq), (op::DESTROY_EQ, s.o.eq)]
+    {
         assert_eq!(s.c.about(opcode, n), None);
         quiet(&mut s.c);
     }
     let page = s.o.uar * uar::PAGE;
-    for (offset, size, v) in [(uar::CQ_ARM, 8, u64::from(s.o.cq)), (uar::EQ_ARM, 4, u64::from(s.o.eq) << 24)] {
+    for (offset, size, v) in
+        [(uar::CQ_ARM, 8, u64::from(s.o.cq)), (uar::EQ_ARM, 4, u64::from(s.o.eq) << 24)]
+    {
         let v = if size == 8 { v.swap_bytes() } else { u64::from((v as u32).swap_bytes()) };
         s.c.device.mmio_write(&mut s.c.port, s.c.now, Reg::at(page + offset), size, v);
     }
@@ -938,7 +1046,10 @@ fn the_port_goes_down_and_up_by_its_driver_and_by_its_carrier() {
         let p: Ptys = access(c, register::PTYS, access::READ, &Ptys::ZERO).unwrap();
         let v: VportState = c.ok(op::QUERY_VPORT_STATE, 0, &Numbered::ZERO, &[]).out_as();
         let up = m.get(Paos::OPER) == paos::UP;
-        assert_eq!((p.get(Ptys::ETH_OPER) == ptys::CR4_100G, v.get(VportState::STATE) == 1), (up, up));
+        assert_eq!(
+            (p.get(Ptys::ETH_OPER) == ptys::CR4_100G, v.get(VportState::STATE) == 1),
+            (up, up)
+        );
         assert_eq!(c.device.link_is_up(), up);
         let e = c.eqe(ring, seen);
         let event = (e.owner == 0).then(|| (e.event_type, e.sub_type, e.data[2].get() >> 28));
@@ -992,7 +1103,9 @@ fn registers_that_say_nothing_echo_and_unknown_ones_are_refused() {
     let mut c = Console::running(NIC);
     let m: Pmlp = access(&mut c, register::PMLP, access::READ, &Pmlp::ZERO).unwrap();
     assert_eq!(m.get(Pmlp::WIDTH), 4);
-    for r in [register::HOST_ENDIANNESS, register::PFCC, register::PCAM, register::MCAM, register::PPLM] {
+    for r in
+        [register::HOST_ENDIANNESS, register::PFCC, register::PCAM, register::MCAM, register::PPLM]
+    {
         assert_eq!(access(&mut c, r, access::READ, &[7u8; 16]), Ok([7; 16]), "{r:#x}");
     }
     assert_eq!(access(&mut c, 0x4321, access::READ, &[7u8; 16]), Err(CmdStatus::BadParam));
@@ -1001,7 +1114,8 @@ fn registers_that_say_nothing_echo_and_unknown_ones_are_refused() {
 }
 
 fn nic_vport(c: &mut Console) -> NicVport {
-    let q: QueryNicVportOut = c.ok(op::QUERY_NIC_VPORT_CONTEXT, 0, &QueryNicVportIn::ZERO, &[]).out_as();
+    let q: QueryNicVportOut =
+        c.ok(op::QUERY_NIC_VPORT_CONTEXT, 0, &QueryNicVportIn::ZERO, &[]).out_as();
     *q.part(QueryNicVportOut::CONTEXT)
 }
 
@@ -1011,7 +1125,10 @@ fn the_virtual_port_keeps_address_mtu_lists_and_modes() {
     let v = nic_vport(&mut c);
     assert_eq!((&v.0[NicVport::ADDRESS..][..6], v.get(NicVport::MTU)), (&NIC.mac[..], 1522));
     let mut m = ModifyNicVportIn::ZERO;
-    m.set(ModifyNicVportIn::FIELDS, vport_field::MTU | vport_field::PROMISC | vport_field::ADDRESSES);
+    m.set(
+        ModifyNicVportIn::FIELDS,
+        vport_field::MTU | vport_field::PROMISC | vport_field::ADDRESSES,
+    );
     let x = m.part_mut(ModifyNicVportIn::CONTEXT);
     x.set(NicVport::MTU, 9022)
         .set(NicVport::PROMISC_ALL, 1)
@@ -1020,18 +1137,34 @@ fn the_virtual_port_keeps_address_mtu_lists_and_modes() {
     let list = [[0, 0, 1, 0, 0x5e, 0, 0, 1], [0, 0, 0x33, 0x33, 0, 0, 0, 1]].concat();
     c.ok(op::MODIFY_NIC_VPORT_CONTEXT, 0, &m, &list);
     let v = nic_vport(&mut c);
-    assert_eq!((v.get(NicVport::MTU), v.get(NicVport::PROMISC_ALL), v.get(NicVport::LIST_SIZE)), (9022, 1, 0));
+    assert_eq!(
+        (v.get(NicVport::MTU), v.get(NicVport::PROMISC_ALL), v.get(NicVport::LIST_SIZE)),
+        (9022, 1, 0)
+    );
     let mut q = QueryNicVportIn::ZERO;
     q.set(QueryNicVportIn::LIST_TYPE, list_type::MULTICAST);
     let a = c.ok(op::QUERY_NIC_VPORT_CONTEXT, 0, &q, &[]);
-    assert_eq!(a.out_as::<QueryNicVportOut>().part(QueryNicVportOut::CONTEXT).get(NicVport::LIST_SIZE), 2);
+    assert_eq!(
+        a.out_as::<QueryNicVportOut>().part(QueryNicVportOut::CONTEXT).get(NicVport::LIST_SIZE),
+        2
+    );
     assert_eq!(a.out[0x110..0x120], list);
     m.part_mut(ModifyNicVportIn::CONTEXT).set(NicVport::LIST_SIZE, 3);
-    assert_eq!(c.run(op::MODIFY_NIC_VPORT_CONTEXT, 0, &m, &list).status, Some(CmdStatus::BadInputLength));
+    assert_eq!(
+        c.run(op::MODIFY_NIC_VPORT_CONTEXT, 0, &m, &list).status,
+        Some(CmdStatus::BadInputLength)
+    );
     m.part_mut(ModifyNicVportIn::CONTEXT).set(NicVport::LIST_SIZE, 0xfff);
-    assert_eq!(c.run(op::MODIFY_NIC_VPORT_CONTEXT, 0, &m, &list).status, Some(CmdStatus::ExceedLimit));
+    assert_eq!(
+        c.run(op::MODIFY_NIC_VPORT_CONTEXT, 0, &m, &list).status,
+        Some(CmdStatus::ExceedLimit)
+    );
     m.set(ModifyNicVportIn::OTHER, 1);
-    assert_eq!(c.run(op::MODIFY_NIC_VPORT_CONTEXT, 0, &m, &list).status, PARAM, "there is no other port");
+    assert_eq!(
+        c.run(op::MODIFY_NIC_VPORT_CONTEXT, 0, &m, &list).status,
+        PARAM,
+        "there is no other port"
+    );
 }
 
 #[test]
@@ -1078,9 +1211,17 @@ fn flow_table(c: &mut Console, level: u32, log_size: u32) -> doorbell_conformanc
 }
 
 /// A group that compares the destination address, or nothing.
-fn flow_group(c: &mut Console, table: u32, start: u32, end: u32, criteria: u32) -> doorbell_conformance::mlx5::Answer {
+fn flow_group(
+    c: &mut Console,
+    table: u32,
+    start: u32,
+    end: u32,
+    criteria: u32,
+) -> doorbell_conformance::mlx5::Answer {
     let mut m = CreateFlowGroupIn::ZERO;
-    m.set(CreateFlowGroupIn::TABLE, table).set(CreateFlowGroupIn::START, start).set(CreateFlowGroupIn::END, end);
+    m.set(CreateFlowGroupIn::TABLE, table)
+        .set(CreateFlowGroupIn::START, start)
+        .set(CreateFlowGroupIn::END, end);
     m.set(CreateFlowGroupIn::CRITERIA, criteria);
     let mut mask = [0; 0x200];
     if criteria == 1 {
@@ -1089,17 +1230,39 @@ fn flow_group(c: &mut Console, table: u32, start: u32, end: u32, criteria: u32) 
     c.run(op::CREATE_FLOW_GROUP, 0, &m, &mask)
 }
 
-fn fte(table: u32, group: u32, index: u32, address: [u8; 6], to: &[(u32, u32)]) -> (SetFteIn, Vec<u8>) {
+fn fte(
+    table: u32,
+    group: u32,
+    index: u32,
+    address: [u8; 6],
+    to: &[(u32, u32)],
+) -> (SetFteIn, Vec<u8>) {
     let mut m = SetFteIn::ZERO;
     m.set(SetFteIn::TABLE, table).set(SetFteIn::INDEX, index);
     let x = m.part_mut(SetFteIn::CONTEXT);
-    x.set(FlowContext::GROUP, group).set(FlowContext::TAG, 0x1234).set(FlowContext::DESTINATIONS, to.len() as u32);
-    x.set(FlowContext::ACTION, if to.is_empty() { flow_action::DROP } else { flow_action::FORWARD });
+    x.set(FlowContext::GROUP, group)
+        .set(FlowContext::TAG, 0x1234)
+        .set(FlowContext::DESTINATIONS, to.len() as u32);
+    x.set(
+        FlowContext::ACTION,
+        if to.is_empty() { flow_action::DROP } else { flow_action::FORWARD },
+    );
     x.0[FlowContext::MATCH + 8..][..6].copy_from_slice(&address);
-    (m, to.iter().flat_map(|(kind, n)| u64::from(kind << 24 | n).rotate_left(32).to_be_bytes()).collect())
+    (
+        m,
+        to.iter()
+            .flat_map(|(kind, n)| u64::from(kind << 24 | n).rotate_left(32).to_be_bytes())
+            .collect(),
+    )
 }
 
-fn set_entry(c: &mut Console, table: u32, group: u32, index: u32, to: &[(u32, u32)]) -> Option<CmdStatus> {
+fn set_entry(
+    c: &mut Console,
+    table: u32,
+    group: u32,
+    index: u32,
+    to: &[(u32, u32)],
+) -> Option<CmdStatus> {
     let (m, list) = fte(table, group, index, [0; 6], to);
     c.run(op::SET_FLOW_TABLE_ENTRY, 0, &m, &list).status
 }
@@ -1128,19 +1291,27 @@ fn entries_steer_by_address_and_are_said_again() {
     let message = Console::rq_message(&s.o, 4, 4, Console::DBR + 128);
     let rqn = s.c.ok(op::CREATE_RQ, 0, &message, &Console::pas(&[Console::page(6)])).number();
     let tir = s.c.tir(&s.o, rqn, false).number();
-    let (first, second) = (flow_table(&mut s.c, 0, 2).number(), flow_table(&mut s.c, 1, 0).number());
+    let (first, second) =
+        (flow_table(&mut s.c, 0, 2).number(), flow_table(&mut s.c, 1, 0).number());
     let by_address = flow_group(&mut s.c, first, 0, 2, 1).number();
     let all = flow_group(&mut s.c, second, 0, 0, 0).number();
     let (m, list) = fte(first, by_address, 2, [2, 0, 0, 0, 0, 9], &[(destination::TABLE, second)]);
     s.c.ok(op::SET_FLOW_TABLE_ENTRY, 0, &m, &list);
     assert_eq!(set_entry(&mut s.c, second, all, 0, &[(destination::TIR, tir)]), None);
-    let d = DataSeg { byte_count: U32::new(2048), lkey: U32::new(s.o.mkey << 8), addr: U64::new(Console::DATA) };
+    let d = DataSeg {
+        byte_count: U32::new(2048),
+        lkey: U32::new(s.o.mkey << 8),
+        addr: U64::new(Console::DATA),
+    };
     s.c.port.memory[Console::page(6) as usize..][..16].copy_from_slice(d.as_bytes());
     s.c.port.memory[Console::DBR as usize + 131] = 1;
     assert_eq!(s.c.modify_rq(rqn, 0, 1), None);
     let mut frame = [[2, 0, 0, 0, 0, 8].as_slice(), &[7; 60]].concat();
     let now = s.c.now;
-    assert!(matches!(s.c.device.receive(&mut s.c.port, now, &frame), Taken::Dropped(doorbell_seam::Drop::Filter)));
+    assert!(matches!(
+        s.c.device.receive(&mut s.c.port, now, &frame),
+        Taken::Dropped(doorbell_seam::Drop::Filter)
+    ));
     frame[5] = 9;
     assert_eq!(s.c.device.receive(&mut s.c.port, now, &frame), Taken::Yes);
     s.c.settle();
@@ -1151,7 +1322,10 @@ fn entries_steer_by_address_and_are_said_again() {
     let a = s.c.ok(op::QUERY_FLOW_TABLE_ENTRY, 0, &q, &[]);
     let e = a.out_as::<QueryFteOut>();
     let e = e.part(QueryFteOut::CONTEXT);
-    assert_eq!((e.get(FlowContext::TAG), e.get(FlowContext::DESTINATIONS), e.get(FlowContext::ACTION)), (0x1234, 1, 4));
+    assert_eq!(
+        (e.get(FlowContext::TAG), e.get(FlowContext::DESTINATIONS), e.get(FlowContext::ACTION)),
+        (0x1234, 1, 4)
+    );
     assert_eq!(a.out[0x340..0x344], (destination::TABLE << 24 | second).to_be_bytes());
     q.set(FteIn::INDEX, 1);
     assert_eq!(s.c.run(op::QUERY_FLOW_TABLE_ENTRY, 0, &q, &[]).status, BAD_RES);
@@ -1175,7 +1349,10 @@ fn flow_objects_that_make_no_sense_are_refused() {
     assert_eq!(set_entry(&mut c, table, group, 0, &[(9, 0)]), PARAM);
     let (mut m, list) = fte(table, group, 0, [0; 6], &[(destination::TABLE, table)]);
     m.part_mut(SetFteIn::CONTEXT).set(FlowContext::DESTINATIONS, 2);
-    assert_eq!(c.run(op::SET_FLOW_TABLE_ENTRY, 0, &m, &list).status, Some(CmdStatus::BadInputLength));
+    assert_eq!(
+        c.run(op::SET_FLOW_TABLE_ENTRY, 0, &m, &list).status,
+        Some(CmdStatus::BadInputLength)
+    );
     assert_eq!(delete_entry(&mut c, table, 3), BAD_RES);
 }
 
@@ -1189,7 +1366,8 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
     let n = |c: &mut Console, opcode| c.alloc(opcode);
     let uar = n(&mut c, op::ALLOC_UAR);
     let page = Console::page;
-    let cmd_eq = c.eq(uar, 8, 0, 1 << event::CMD, &[page(40), page(41), page(42), page(43)]).number();
+    let cmd_eq =
+        c.eq(uar, 8, 0, 1 << event::CMD, &[page(40), page(41), page(42), page(43)]).number();
     let many: Vec<u64> = (44..44 + 128).map(page).collect();
     c.port.memory.resize(0x40_0000, 0);
     let async_eq = c.eq(uar, 13, 0, 0x1f_02be, &many).number();
@@ -1202,16 +1380,24 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
     let eq = c.eq(uar, 11, 1, 0, &many[..32]).number();
     let mut o = Common { uar, pd, td, mkey, tis: tis[0], eq, cq: 0 };
     // The drop queue: one entry, no domain.
-    let drop_cq = c.ok(op::CREATE_CQ, 0, &Console::cq_message(&o, 0, Console::DBR), &Console::pas(&[page(1)])).number();
-    let mut m = Console::rq_message(&Common { cq: drop_cq, pd: 0, uar: 0, ..o }, 0, 4, Console::DBR);
+    let drop_cq = c
+        .ok(op::CREATE_CQ, 0, &Console::cq_message(&o, 0, Console::DBR), &Console::pas(&[page(1)]))
+        .number();
+    let mut m =
+        Console::rq_message(&Common { cq: drop_cq, pd: 0, uar: 0, ..o }, 0, 4, Console::DBR);
     m.part_mut(CreateRqIn::RQC).set(Rqc::COUNTER_SET, drop_set);
     let drop_rq = c.ok(op::CREATE_RQ, 0, &m, &Console::pas(&[page(2)])).number();
     assert_eq!(c.modify_rq(drop_rq, 0, 1), None);
-    let rqts: Vec<u32> = [vec![drop_rq; 256], vec![drop_rq], vec![drop_rq]].iter().map(|q| c.rqt(q).number()).collect();
+    let rqts: Vec<u32> = [vec![drop_rq; 256], vec![drop_rq], vec![drop_rq]]
+        .iter()
+        .map(|q| c.rqt(q).number())
+        .collect();
     let mut tirs: Vec<u32> = (0..10).map(|_| c.tir(&o, rqts[0], true).number()).collect();
     tirs.extend([c.tir(&o, rqts[1], true).number(), c.tir(&o, rqts[2], true).number()]);
-    let tables: Vec<u32> =
-        [(12, 7), (11, 16), (10, 16)].iter().map(|&(l, s)| flow_table(&mut c, l, s).number()).collect();
+    let tables: Vec<u32> = [(12, 7), (11, 16), (10, 16)]
+        .iter()
+        .map(|&(l, s)| flow_table(&mut c, l, s).number())
+        .collect();
     let ttc = flow_group(&mut c, tables[0], 0, 15, 0).number();
     assert_eq!(set_entry(&mut c, tables[0], ttc, 0, &[(destination::TIR, tirs[0])]), None);
     let l2 = flow_group(&mut c, tables[1], 0, 32767, 1).number();
@@ -1223,25 +1409,42 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
     let mut cqs = Vec::new();
     for log in [6, 6, 10, 10, 10] {
         let list: Vec<u64> = many[..1 << (log - 6)].to_vec();
-        cqs.push(c.ok(op::CREATE_CQ, 0, &Console::cq_message(&o, log, Console::DBR), &Console::pas(&list)).number());
+        cqs.push(
+            c.ok(
+                op::CREATE_CQ,
+                0,
+                &Console::cq_message(&o, log, Console::DBR),
+                &Console::pas(&list),
+            )
+            .number(),
+        );
     }
     let mut sqs = Vec::new();
-    for (i, (log, with_tis)) in [(6, false), (6, false), (10, true), (10, true)].into_iter().enumerate() {
+    for (i, (log, with_tis)) in
+        [(6, false), (6, false), (10, true), (10, true)].into_iter().enumerate()
+    {
         o.cq = cqs[i];
         let mut m = Console::sq_message(&o, log, Console::DBR);
-        m.part_mut(CreateSqIn::SQC).set(Sqc::TIS_LIST_SIZE, u32::from(with_tis)).set(Sqc::FLUSH_IN_ERROR, 1);
+        m.part_mut(CreateSqIn::SQC)
+            .set(Sqc::TIS_LIST_SIZE, u32::from(with_tis))
+            .set(Sqc::FLUSH_IN_ERROR, 1);
         let sq = c.ok(op::CREATE_SQ, 0, &m, &Console::pas(&many[..1 << (log - 6)])).number();
         assert_eq!(c.modify_sq(sq, 0, 1), None);
         sqs.push(sq);
     }
     o.cq = cqs[4];
     let mut m = Console::rq_message(&o, 10, 4, Console::DBR);
-    m.part_mut(CreateRqIn::RQC).set(Rqc::COUNTER_SET, set).part_mut(Rqc::WQ).set(Wq::END_PADDING, 1);
+    m.part_mut(CreateRqIn::RQC)
+        .set(Rqc::COUNTER_SET, set)
+        .part_mut(Rqc::WQ)
+        .set(Wq::END_PADDING, 1);
     let rq = c.ok(op::CREATE_RQ, 0, &m, &Console::pas(&many[..4])).number();
     assert_eq!(c.modify_rq(rq, 0, 1), None);
     let point = |c: &mut Console, rqt: u32, rqns: &[u32]| {
         let mut m = RqtIn::ZERO;
-        m.set(RqtIn::RQTN, rqt).set_quad(RqtIn::FIELDS, 1).set(RqtIn::ACTUAL_SIZE, rqns.len() as u32);
+        m.set(RqtIn::RQTN, rqt)
+            .set_quad(RqtIn::FIELDS, 1)
+            .set(RqtIn::ACTUAL_SIZE, rqns.len() as u32);
         let list: Vec<u8> = rqns.iter().flat_map(|n| n.to_be_bytes()).collect();
         c.ok(op::MODIFY_RQT, 0, &m, &list);
     };

@@ -3,8 +3,8 @@
 use doorbell_conformance::mlx5::{Access, Console, Written};
 use doorbell_devices::mlx5::{Config, Unknown};
 use doorbell_layout::mlx5::command::{
-    CURRENT, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Numbered, QueryIssiOut, cap_type, checksum,
-    delivery, init_segment as seg, op, own, pages, xor,
+    CURRENT, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Numbered, QueryIssiOut,
+    cap_type, checksum, delivery, init_segment as seg, op, own, pages, xor,
 };
 use doorbell_layout::mlx5::{CmdStatus, event, uar};
 use doorbell_seam::{Device, Reg, Span, Time, Timed};
@@ -58,7 +58,10 @@ fn a_wrong_mailbox_signature_is_seen_when_mailboxes_are_checked() {
     let control = |w: &mut Written| w.inputs[1].control_signature ^= 1;
     assert_eq!(delivered(checksum::ENABLED, data), delivery::SIGNATURE);
     assert_eq!(delivered(checksum::ENABLED, control), delivery::SIGNATURE);
-    assert_eq!(delivered(checksum::ENABLED, |w| w.outputs[2].control_signature ^= 4), delivery::SIGNATURE);
+    assert_eq!(
+        delivered(checksum::ENABLED, |w| w.outputs[2].control_signature ^= 4),
+        delivery::SIGNATURE
+    );
     assert_eq!(delivered(checksum::ENTRY, control), delivery::OK);
 }
 
@@ -76,10 +79,19 @@ fn a_mailbox_with_another_number_is_refused() {
 
 #[test]
 fn crooked_mailbox_pointers_are_refused() {
-    assert_eq!(delivered(0, |w| w.entry.input_mailbox = U64::new(Console::INPUTS + 512)), delivery::INPUT_POINTER);
+    assert_eq!(
+        delivered(0, |w| w.entry.input_mailbox = U64::new(Console::INPUTS + 512)),
+        delivery::INPUT_POINTER
+    );
     assert_eq!(delivered(0, |w| w.inputs[0].next = U64::new(1)), delivery::INPUT_POINTER);
-    assert_eq!(delivered(0, |w| w.entry.output_mailbox = U64::new(Console::OUTPUTS + 64)), delivery::OUTPUT_POINTER);
-    assert_eq!(delivered(0, |w| w.outputs[1].next = U64::new(Console::OUTPUTS | 8)), delivery::OUTPUT_POINTER);
+    assert_eq!(
+        delivered(0, |w| w.entry.output_mailbox = U64::new(Console::OUTPUTS + 64)),
+        delivery::OUTPUT_POINTER
+    );
+    assert_eq!(
+        delivered(0, |w| w.outputs[1].next = U64::new(Console::OUTPUTS | 8)),
+        delivery::OUTPUT_POINTER
+    );
 }
 
 #[test]
@@ -91,8 +103,16 @@ fn mailboxes_that_memory_does_not_give_are_a_firmware_error() {
 #[test]
 fn lengths_that_cannot_be_are_refused() {
     for n in [0, 7, (64 << 10) + 1, u32::MAX] {
-        assert_eq!(delivered(0, |w| w.entry.input_length = U32::new(n)), delivery::INPUT_LENGTH, "{n}");
-        assert_eq!(delivered(0, |w| w.entry.output_length = U32::new(n)), delivery::OUTPUT_LENGTH, "{n}");
+        assert_eq!(
+            delivered(0, |w| w.entry.input_length = U32::new(n)),
+            delivery::INPUT_LENGTH,
+            "{n}"
+        );
+        assert_eq!(
+            delivered(0, |w| w.entry.output_length = U32::new(n)),
+            delivery::OUTPUT_LENGTH,
+            "{n}"
+        );
     }
 }
 
@@ -112,7 +132,10 @@ fn chains_longer_than_the_length_are_as_good() {
 
 #[test]
 fn a_chain_that_loops_ends() {
-    assert_eq!(delivered(0, |w| w.inputs[2].next = U64::new(Console::INPUTS)), delivery::BLOCK_NUMBER);
+    assert_eq!(
+        delivered(0, |w| w.inputs[2].next = U64::new(Console::INPUTS)),
+        delivery::BLOCK_NUMBER
+    );
     assert_eq!(delivered(0, |w| w.outputs[3].next = U64::new(Console::OUTPUTS)), delivery::OK);
 }
 
@@ -253,7 +276,11 @@ fn the_initialization_segment_says_what_a_driver_looks_for() {
     let mut c = Console::new(NIC);
     assert_eq!(c.read_register(seg::FW_REV), 35 << 16 | 16);
     assert_eq!(c.read_register(seg::CMDIF_REV), 5 << 16 | 3000);
-    assert_eq!(c.read_register(seg::CMDQ_LO), Console::CMDQ as u32 | 0x56, "32 entries of 64 bytes");
+    assert_eq!(
+        c.read_register(seg::CMDQ_LO),
+        Console::CMDQ as u32 | 0x56,
+        "32 entries of 64 bytes"
+    );
     assert_eq!(c.read_register(seg::INITIALIZING), 0);
     assert_eq!(c.read_register(seg::HEALTH + 0x3c), 0, "no syndrome");
     // Bytes and words of it are those of the big-endian whole.
@@ -280,7 +307,8 @@ fn the_internal_timer_runs_at_the_frequency_that_the_capability_says() {
     caps.0.copy_from_slice(&c.caps(cap_type::GENERAL, CURRENT));
     let khz = caps.get(GeneralCaps::FREQUENCY_KHZ);
     c.now = Time::ZERO + Span::from_ms(60_000);
-    let ticks = u64::from(c.read_register(seg::TIMER_HI)) << 32 | u64::from(c.read_register(seg::TIMER_LO));
+    let ticks =
+        u64::from(c.read_register(seg::TIMER_HI)) << 32 | u64::from(c.read_register(seg::TIMER_LO));
     assert_eq!(ticks, u64::from(khz) * 60_000);
 }
 
@@ -288,7 +316,16 @@ fn the_internal_timer_runs_at_the_frequency_that_the_capability_says() {
 fn writes_that_mean_nothing_are_counted_and_harmless() {
     let mut c = Console::new(NIC);
     c.port.forbidden = true;
-    let writes = [(0, 4), (0x10, 8), (0x14, 2), (0x18, 8), (0x200, 4), (0x1010, 4), (0x2000, 4), (0x10_800, 8)];
+    let writes = [
+        (0, 4),
+        (0x10, 8),
+        (0x14, 2),
+        (0x18, 8),
+        (0x200, 4),
+        (0x1010, 4),
+        (0x2000, 4),
+        (0x10_800, 8),
+    ];
     for (at, size) in writes {
         c.device.mmio_write(&mut c.port, Time::ZERO, Reg::at(at), size, u64::MAX);
     }
@@ -305,7 +342,8 @@ fn an_unknown_command_is_answered_and_remembered_once() {
         assert_eq!(c.run(0x829, 0, &Numbered::ZERO, &[]).status, Some(CmdStatus::BadOp));
     }
     assert_eq!(c.run(op::MODIFY_CQ, 1, &Numbered::ZERO, &[]).status, Some(CmdStatus::BadOp));
-    let seen = [Unknown { opcode: 0x829, modifier: 0 }, Unknown { opcode: op::MODIFY_CQ, modifier: 1 }];
+    let seen =
+        [Unknown { opcode: 0x829, modifier: 0 }, Unknown { opcode: op::MODIFY_CQ, modifier: 1 }];
     assert_eq!(c.device.unknown_commands(), seen);
     let counted = c.device.command_counters();
     assert_eq!((counted.unknown, counted.refused), (4, 4));
@@ -331,8 +369,12 @@ fn the_event_of_a_command_comes_from_the_next_one_on() {
     assert_eq!(c.ring(31).unwrap().status, None);
     let e = c.eqe(ring, 0);
     assert_eq!((e.event_type, e.owner, e.data[0].get()), (event::CMD, 0, 1 << 31));
-    let writes: Vec<u64> =
-        c.port.log.iter().filter_map(|a| if let Access::Write(_, at, _) = a { Some(*at) } else { None }).collect();
+    let writes: Vec<u64> = c
+        .port
+        .log
+        .iter()
+        .filter_map(|a| if let Access::Write(_, at, _) = a { Some(*at) } else { None })
+        .collect();
     assert_eq!(writes.last(), Some(&ring), "the event comes behind the answer");
     assert!(matches!(c.port.log.last(), Some(Access::Message(_, 2))));
     // One message an arm.

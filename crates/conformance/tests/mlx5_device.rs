@@ -4,7 +4,8 @@ use doorbell_conformance::mlx5::{Access, Bench, Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
 use doorbell_layout::mlx5::command::{Numbered, op};
 use doorbell_layout::mlx5::{
-    Caps, CmdStatus, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, SqState, event, opcode, syndrome, uar,
+    Caps, CmdStatus, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, SqState, event, opcode,
+    syndrome, uar,
 };
 use doorbell_seam::{Device, Reg, Span, Time, Timed};
 use zerocopy::IntoBytes;
@@ -42,7 +43,10 @@ const NEXT: u64 = 84 * 80;
 
 /// Syndromes and counters of the CQEs since the last call.
 fn cqes(b: &mut Bench) -> Vec<(u8, u16)> {
-    b.cqes().iter().map(|c| (if c.opcode() == 13 { c.syndrome() } else { 0 }, c.wqe_counter.get())).collect()
+    b.cqes()
+        .iter()
+        .map(|c| (if c.opcode() == 13 { c.syndrome() } else { 0 }, c.wqe_counter.get()))
+        .collect()
 }
 
 /// An inline segment's first dword.
@@ -88,7 +92,8 @@ fn frames_leave_in_the_order_of_the_wqes_and_of_the_segments_in_them() {
     b.put_send(1000, 100, false);
     b.put_session(2, true);
     b.go();
-    let starts: Vec<&[u8]> = [0, 64, 128, 192, 256, 1000, 0, 64].iter().map(|&o| b.payload(o, 60)).collect();
+    let starts: Vec<&[u8]> =
+        [0, 64, 128, 192, 256, 1000, 0, 64].iter().map(|&o| b.payload(o, 60)).collect();
     let frames: Vec<&[u8]> = b.frames().iter().map(|f| &f[..60]).collect();
     assert_eq!(frames, starts);
     assert_eq!(cqes(&mut b), [(0, 3)], "one CQE, for the WQE that asked");
@@ -108,7 +113,9 @@ fn a_packet_is_gathered_from_its_segments() {
     let ctrl = b.ctrl(SEND, 7);
     b.put(&ctrl, &rest);
     b.go();
-    let expected = [&(1..21u8).collect::<Vec<_>>()[..], b.payload(100, 7), &[9; 5], b.payload(300, 50)].concat();
+    let expected =
+        [&(1..21u8).collect::<Vec<_>>()[..], b.payload(100, 7), &[9; 5], b.payload(300, 50)]
+            .concat();
     assert_eq!(b.frames(), [&expected[..]]);
 }
 
@@ -129,7 +136,11 @@ fn a_session_may_have_packets_inline() {
 #[test]
 fn a_tag_is_inserted_behind_the_addresses() {
     let mut b = Bench::new(NIC);
-    let eth = EthSeg { inline_hdr_sz: U16::new(ETH_WQE_INSERT_VLAN), inline_hdr_start: [0x20, 0x05], ..NO_ETH };
+    let eth = EthSeg {
+        inline_hdr_sz: U16::new(ETH_WQE_INSERT_VLAN),
+        inline_hdr_start: [0x20, 0x05],
+        ..NO_ETH
+    };
     let rest = [eth.as_bytes(), b.data(0, 60).as_bytes()].concat();
     let ctrl = b.ctrl(SEND, 3);
     b.put(&ctrl, &rest);
@@ -323,7 +334,10 @@ fn sends_without_data_are_refused() {
 fn keys_that_do_not_exist_are_refused() {
     for op in [SEND, MPSW] {
         for key in [0, 1, 0xff, 0x10_0100, u32::MAX] {
-            let seg = move |b: &Bench| DataSeg { lkey: U32::new(b.lkey ^ key ^ u32::from(key == 0)), ..b.data(0, 60) };
+            let seg = move |b: &Bench| DataSeg {
+                lkey: U32::new(b.lkey ^ key ^ u32::from(key == 0)),
+                ..b.data(0, 60)
+            };
             assert_eq!(ends_in(NIC, 0, wqe(op, 3, one(NO_ETH, seg))), PROT, "key ^ {key:#x}");
         }
     }
@@ -360,7 +374,11 @@ fn lengths_of_nothing_and_of_too_much_are_refused() {
 fn inline_lengths_beyond_the_wqe_are_refused() {
     for n in [19, 100, 978, 0x7fff] {
         let eth = EthSeg { inline_hdr_sz: U16::new(n), ..NO_ETH };
-        assert_eq!(ends_in(NIC, 0, wqe(SEND, 2, |_| eth.as_bytes().to_vec())), QP_OP, "header of {n}");
+        assert_eq!(
+            ends_in(NIC, 0, wqe(SEND, 2, |_| eth.as_bytes().to_vec())),
+            QP_OP,
+            "header of {n}"
+        );
     }
     for op in [SEND, MPSW] {
         for n in [13, 100, 0x3ff] {
@@ -394,7 +412,11 @@ fn a_session_needs_the_capability() {
 fn a_queue_that_wants_headers_inlined_gets_them() {
     for mode in 1..=3 {
         assert_eq!(ends_in(NIC, mode, wqe(SEND, 3, one(NO_ETH, good))), QP_OP);
-        assert_eq!(ends_in(NIC, mode, wqe(MPSW, 3, one(NO_ETH, good))), QP_OP, "a session has no header to inline");
+        assert_eq!(
+            ends_in(NIC, mode, wqe(MPSW, 3, one(NO_ETH, good))),
+            QP_OP,
+            "a session has no header to inline"
+        );
     }
 }
 
@@ -408,7 +430,10 @@ fn large_sends_that_cannot_be_cut_are_refused() {
             let eth = EthSeg {
                 mss: U16::new(mss),
                 inline_hdr_sz: U16::new(header.len() as u16),
-                inline_hdr_start: [header.first().copied().unwrap_or(0), header.get(1).copied().unwrap_or(0)],
+                inline_hdr_start: [
+                    header.first().copied().unwrap_or(0),
+                    header.get(1).copied().unwrap_or(0),
+                ],
                 ..NO_ETH
             };
             let mut rest = eth.as_bytes().to_vec();
@@ -573,9 +598,9 @@ fn the_doorbell_record_is_not_read() {
     b.write(uar::SEND, 8, u64::from_le_bytes(bell));
     b.settle();
     assert_eq!(b.frames().len(), 2);
-    assert!(
-        !b.port.log.iter().any(|a| matches!(a, Access::Read(_, at, _) if *at < Bench::DBR + 64 && *at >= Bench::DBR))
-    );
+    assert!(!b.port.log.iter().any(
+        |a| matches!(a, Access::Read(_, at, _) if *at < Bench::DBR + 64 && *at >= Bench::DBR)
+    ));
 }
 
 #[test]
@@ -590,8 +615,13 @@ fn doorbells_that_make_no_sense_are_counted_and_do_nothing() {
     let (sqn, page) = (b.sqn, Mlx5::FIRST_UAR * uar::PAGE);
     let before = b.device.counters;
     // No such queue; nothing new; further than the ring is long; backwards.
-    let senseless =
-        [bell(1, sqn + 1, 3), bell(1, 0xff_ffff, 3), bell(0, sqn, 3), bell(65, sqn, 3), bell(65535, sqn, 3)];
+    let senseless = [
+        bell(1, sqn + 1, 3),
+        bell(1, 0xff_ffff, 3),
+        bell(0, sqn, 3),
+        bell(65, sqn, 3),
+        bell(65535, sqn, 3),
+    ];
     for v in senseless {
         b.write(uar::SEND, 8, v);
     }
@@ -617,7 +647,15 @@ fn doorbells_that_make_no_sense_are_counted_and_do_nothing() {
 #[test]
 fn a_doorbell_page_register_reads_as_zero() {
     let mut b = Bench::new(NIC);
-    assert_eq!(b.device.mmio_read(&mut b.port, Time::ZERO, Reg::at(Mlx5::FIRST_UAR * uar::PAGE + uar::SEND), 4), 0);
+    assert_eq!(
+        b.device.mmio_read(
+            &mut b.port,
+            Time::ZERO,
+            Reg::at(Mlx5::FIRST_UAR * uar::PAGE + uar::SEND),
+            4
+        ),
+        0
+    );
 }
 
 #[test]
@@ -835,13 +873,16 @@ fn entries_and_events_are_written_in_the_order_of_their_times() {
         for &t in steps {
             b.until(us(t));
         }
-        let writes = b.port.log.into_iter().filter(|a| matches!(a, Access::Write(..) | Access::Message(..)));
+        let writes =
+            b.port.log.into_iter().filter(|a| matches!(a, Access::Write(..) | Access::Message(..)));
         writes.collect::<Vec<_>>()
     };
     let at_once = run(&[1000]);
     let times: Vec<Time> = at_once
         .iter()
-        .map(|a| if let Access::Write(t, ..) | Access::Message(t, _) = a { *t } else { Time::NEVER })
+        .map(
+            |a| if let Access::Write(t, ..) | Access::Message(t, _) = a { *t } else { Time::NEVER },
+        )
         .collect();
     assert!(times.is_sorted(), "{times:?}");
     assert_eq!(times[1], ps(LEFT) + Span::from_us(16), "the event precedes the second entry");
@@ -958,7 +999,12 @@ fn after_destruction_nothing_is_touched() {
     let (sqn, cqn, eqn, mkey) = (b.sqn, b.cqn, b.eqn, b.lkey >> 8);
     assert_eq!(b.about(op::DESTROY_EQ, eqn), Err(CmdStatus::BadResourceState));
     assert_eq!(b.about(op::DESTROY_CQ, cqn), Err(CmdStatus::BadResourceState));
-    let all = [(op::DESTROY_SQ, sqn), (op::DESTROY_CQ, cqn), (op::DESTROY_EQ, eqn), (op::DESTROY_MKEY, mkey)];
+    let all = [
+        (op::DESTROY_SQ, sqn),
+        (op::DESTROY_CQ, cqn),
+        (op::DESTROY_EQ, eqn),
+        (op::DESTROY_MKEY, mkey),
+    ];
     for (destroy, n) in all {
         b.about(destroy, n).unwrap();
     }
@@ -1027,7 +1073,10 @@ fn objects_need_what_they_name() {
     assert_eq!(cq(&mut c, &Common { eq: 200, ..o }, 4, 0x40, &page), resource);
     assert_eq!(sq(&mut c, &Common { cq: o.eq, ..o }, 6, 0x40, &page), resource);
     for (log_cq, log_sq, dbr) in [(4, 6, 4), (23, 16, 0x40)] {
-        assert_eq!((cq(&mut c, &o, log_cq, dbr, &page), sq(&mut c, &o, log_sq, dbr, &page)), (wrong, wrong));
+        assert_eq!(
+            (cq(&mut c, &o, log_cq, dbr, &page), sq(&mut c, &o, log_sq, dbr, &page)),
+            (wrong, wrong)
+        );
     }
     assert_eq!(c.about(op::DESTROY_MKEY, 77), resource);
 }

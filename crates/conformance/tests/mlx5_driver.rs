@@ -231,7 +231,11 @@ fn the_statistics_are_exact_after_every_packet() {
                 assert_eq!((own, s.mpwqe_pkts), (packets, 0));
             } else {
                 assert_eq!(s.mpwqe_pkts, packets);
-                assert_eq!(s.mpwqe_blks - own, u64::from(more), "one is open unless the batch has ended");
+                assert_eq!(
+                    s.mpwqe_blks - own,
+                    u64::from(more),
+                    "one is open unless the batch has ended"
+                );
             }
         }
     }
@@ -267,7 +271,11 @@ fn a_tunnels_checksum_differs_from_a_plain_ones() {
 
 /// Opens a session with two packets, then sends `p` with more to come, then ends
 /// the batch with a plain packet.
-fn around(config: Config, caps: Caps, p: impl FnOnce(&mut Desk) -> doorbell_packet::Packet) -> Vec<(u8, u32, bool)> {
+fn around(
+    config: Config,
+    caps: Caps,
+    p: impl FnOnce(&mut Desk) -> doorbell_packet::Packet,
+) -> Vec<(u8, u32, bool)> {
     let mut d = Desk::new(config, caps);
     for _ in 0..2 {
         let p = d.packet(60);
@@ -304,7 +312,11 @@ fn no_session_opens_where_headers_must_be_inlined() {
     for mode in 1..=3 {
         let mut d = Desk::new(Config::DEFAULT, Caps { min_inline: mode, ..CAPS });
         d.batch(3);
-        assert_eq!(shapes(&mut d), [(SEND, 4, false), (SEND, 4, false), (SEND, 4, true)], "mode {mode}");
+        assert_eq!(
+            shapes(&mut d),
+            [(SEND, 4, false), (SEND, 4, false), (SEND, 4, true)],
+            "mode {mode}"
+        );
         assert_eq!(d.stats().mpwqe_blks, 0);
     }
 }
@@ -507,7 +519,11 @@ fn a_batch_has_one_doorbell_and_only_its_last_wqe_asks_for_a_cqe() {
     assert!(last.asks);
     assert_eq!(d.record(), 32, "the record is the counter after the last block");
     let rung = d.doorbells();
-    assert_eq!(rung, [<[u8; 8]>::try_from(&last.bytes[..8]).unwrap()], "the first 8 bytes of the last WQE");
+    assert_eq!(
+        rung,
+        [<[u8; 8]>::try_from(&last.bytes[..8]).unwrap()],
+        "the first 8 bytes of the last WQE"
+    );
     assert_eq!(hex(&rung[0]), "00 00 1f 0a 00 01 33 03");
 }
 
@@ -549,7 +565,10 @@ fn with_sessions_it_stops_with_less_than_60_left() {
     let mut d = Desk::default_channel();
     fill(&mut d, false);
     let left = 1024 - d.record();
-    assert!((46..60).contains(&left), "{left} blocks left: a session or its padding before it were the last");
+    assert!(
+        (46..60).contains(&left),
+        "{left} blocks left: a session or its padding before it were the last"
+    );
 }
 
 #[test]
@@ -1082,7 +1101,8 @@ fn without_a_limit_there_is_always_room() {
 
 // ---- tunnels ----
 
-/// A frame in GENEVE with so many bytes of options: an IPv4 packet with `protocol` in Ethernet in UDP.
+/// A frame in GENEVE with so many bytes of options: an IPv4 packet with `protocol` in Ethernet in
+/// UDP.
 fn geneve(d: &mut Desk, options: usize, protocol: u8) -> Packet {
     let inner = frame(0, 0x0800, &ipv4(protocol, 20 + 40), &[0; 40], 0);
     let udp_len = 8 + 8 + options + inner.len();
@@ -1097,7 +1117,8 @@ fn geneve(d: &mut Desk, options: usize, protocol: u8) -> Packet {
     let inner_network = (14 + 20 + 16 + options + 14) as u16;
     p.todo.encapsulated = true;
     p.todo.inner_network = inner_network;
-    p.todo.checksum = Some(Partial { start: inner_network + 20, offset: if protocol == 6 { 16 } else { 6 } });
+    p.todo.checksum =
+        Some(Partial { start: inner_network + 20, offset: if protocol == 6 { 16 } else { 6 } });
     p
 }
 
@@ -1217,7 +1238,10 @@ fn sessions_nops_and_bytes_are_those_of_the_real_driver() {
         assert_eq!(blks, sessions, "burst {burst}");
         assert!(nop.abs_diff(nops) <= padding, "burst {burst}: {nop} NOPs, measured {nops}");
         let tolerance = 0.05 + padding as f64 * 64.0 / 20_000.0;
-        assert!((fetched - bytes).abs() <= tolerance, "burst {burst}: {fetched} B, measured {bytes}");
+        assert!(
+            (fetched - bytes).abs() <= tolerance,
+            "burst {burst}: {fetched} B, measured {bytes}"
+        );
     }
 }
 

@@ -172,8 +172,9 @@ fn it_comes_up_again_and_again() {
     let mut h = Odd::host(NIC, Wrong::Nothing);
     for _ in 0..10 {
         let hca = Rc::new(RefCell::new(Hca::open(&mut h).unwrap()));
-        let channels: Vec<_> =
-            (0..4).map(|_| Channel::open(&mut h, Rc::clone(&hca), &Config::DEFAULT).unwrap()).collect();
+        let channels: Vec<_> = (0..4)
+            .map(|_| Channel::open(&mut h, Rc::clone(&hca), &Config::DEFAULT).unwrap())
+            .collect();
         channels.into_iter().for_each(|c| c.close(&mut h));
         Rc::into_inner(hca).unwrap().into_inner().close(&mut h);
         assert_eq!(h.coherent, 0);
@@ -219,7 +220,12 @@ fn a_device_that_is_not_there_is_given_up_in_time() {
 
 #[test]
 fn what_is_no_connectx_is_not_driven() {
-    for (register, v) in [(seg::CMDIF_REV, 4 << 16), (seg::CMDQ_LO, 0x66), (seg::CMDQ_LO, 0x53), (seg::CMDQ_LO, 0x5f)] {
+    for (register, v) in [
+        (seg::CMDIF_REV, 4 << 16),
+        (seg::CMDQ_LO, 0x66),
+        (seg::CMDQ_LO, 0x53),
+        (seg::CMDQ_LO, 0x5f),
+    ] {
         let (why, left) = fails(Wrong::Reads(register, v));
         assert!(matches!(why, OpenError::Device(_)), "{register:#x} reads {v:#x}: {why:?}");
         assert_eq!(left, 0);
@@ -289,7 +295,10 @@ fn a_refused_object_says_so() {
     let mut h = Odd::host(NIC, Wrong::Nothing);
     let mut hca = Hca::open(&mut h).unwrap();
     assert_eq!(hca.query_sq(&mut h, 0x100), Err(CmdStatus::BadResource));
-    assert_eq!(hca.modify_sq(&mut h, 0x100, SqState::Reset, SqState::Ready), Err(CmdStatus::BadResource));
+    assert_eq!(
+        hca.modify_sq(&mut h, 0x100, SqState::Reset, SqState::Ready),
+        Err(CmdStatus::BadResource)
+    );
     hca.close(&mut h);
 }
 

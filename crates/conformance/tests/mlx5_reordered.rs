@@ -16,10 +16,16 @@ use std::rc::Rc;
 const PACKETS: u64 = 3000;
 
 /// Sends packets through a small queue, with interrupts; frames and what was counted.
-fn run(order: Order, mpwqe: bool, nic: Nic, reached: Option<fn(&mut System)>) -> (u64, u64, u64, u64) {
+fn run(
+    order: Order,
+    mpwqe: bool,
+    nic: Nic,
+    reached: Option<fn(&mut System)>,
+) -> (u64, u64, u64, u64) {
     let platform = Platform::new(1 << 32, 64 << 20, Guard::Byte);
     let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
-    let pcie = Pcie::new(platform, Rules::new(Settings::link(3, 16)).unwrap(), latencies, 0x3c_0000_0000);
+    let pcie =
+        Pcie::new(platform, Rules::new(Settings::link(3, 16)).unwrap(), latencies, 0x3c_0000_0000);
     let mut costs = Costs::FREE;
     costs.work[WorkKind::Stack as usize].each = Span::from_ns(60);
     costs.work[WorkKind::TxDescriptor as usize].each = Span::from_ns(30);
@@ -28,26 +34,34 @@ fn run(order: Order, mpwqe: bool, nic: Nic, reached: Option<fn(&mut System)>) ->
     let config = Config { mpwqe, log_sq: 6, log_cq: 6, ..Config::DEFAULT };
     let hca = Rc::new(RefCell::new(Hca::open(&mut h).unwrap()));
     let mut channel = Channel::open(&mut h, Rc::clone(&hca), &config).unwrap();
-    let mut source = Pktgen::new(&mut h, 60, 8, PACKETS, Rate::Full, Span::ZERO, 600, 0, false).unwrap();
+    let mut source =
+        Pktgen::new(&mut h, 60, 8, PACKETS, Rate::Full, Span::ZERO, 600, 0, false).unwrap();
     let mut held = None;
     let limit = Time::ZERO + Span::from_ms(20);
     loop {
-        assert!(h.now() < limit, "{order:?}, mpwqe {mpwqe}: stuck after {} frames", h.inner.ledger().wire_frames);
-        if h.inner.bus.platform_mut().take_message(0).is_some() && channel.interrupt(&mut h, 0) == Irq::Poll {
+        assert!(
+            h.now() < limit,
+            "{order:?}, mpwqe {mpwqe}: stuck after {} frames",
+            h.inner.ledger().wire_frames
+        );
+        if h.inner.bus.platform_mut().take_message(0).is_some()
+            && channel.interrupt(&mut h, 0) == Irq::Poll
+        {
             while channel.poll(&mut h, 64, &mut source) == Poll::Again {}
         }
         if Driver::<Reorder<System>>::stopped(&channel) {
             h.relax();
             continue;
         }
-        let (packet, more) = match held.take().map_or_else(|| source.next(&mut h), |(p, m)| Next::Packet(p, m)) {
-            Next::Packet(p, more) => (p, more),
-            Next::Done => break,
-            Next::At(_) | Next::Reclaim => {
-                h.relax();
-                continue;
-            }
-        };
+        let (packet, more) =
+            match held.take().map_or_else(|| source.next(&mut h), |(p, m)| Next::Packet(p, m)) {
+                Next::Packet(p, more) => (p, more),
+                Next::Done => break,
+                Next::At(_) | Next::Reclaim => {
+                    h.relax();
+                    continue;
+                }
+            };
         h.spend(Work::Stack);
         match channel.transmit(&mut h, packet, more) {
             Tx::Ok => {}
@@ -66,7 +80,11 @@ fn run(order: Order, mpwqe: bool, nic: Nic, reached: Option<fn(&mut System)>) ->
     let c = m.device.counters;
     // A doorbell that comes behind a look at its record announces nothing new.
     let bad_doorbells = if reached.is_some() { 0 } else { c.bad_doorbells };
-    assert_eq!((c.errors, bad_doorbells, c.lost_entries, m.ledger().dma_faults), (0, 0, 0, 0), "{order:?}");
+    assert_eq!(
+        (c.errors, bad_doorbells, c.lost_entries, m.ledger().dma_faults),
+        (0, 0, 0, 0),
+        "{order:?}"
+    );
     (m.ledger().wire_frames, m.ledger().wire_bytes, c.mpwqes, passed)
 }
 

@@ -1,4 +1,5 @@
-//! Raw sockets with virtio-net headers, and the count of frames that are too long, on a kernel's interfaces.
+//! Raw sockets with virtio-net headers, and the count of frames that are too long, on a kernel's
+//! interfaces.
 
 use doorbell_attach::netns::NetNs;
 use doorbell_attach::packet_socket::{Oversize, PacketSocket};
@@ -14,7 +15,9 @@ const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 /// A namespace with a TAP device that takes large sends, and no IPv6 that would send by itself.
 fn tap() -> (Tap, NetNs) {
     let ns = NetNs::new("doorbell-raw").expect("a network namespace");
-    ns.within(|| std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")).unwrap().expect("IPv6 off");
+    ns.within(|| std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"))
+        .unwrap()
+        .expect("IPv6 off");
     let offloads = offload::CSUM | offload::TSO4 | offload::TSO6;
     let tap = ns.within(|| Tap::open("tap0", offloads)).unwrap().expect("a TAP device");
     tap.set_nonblocking(true).unwrap();
@@ -53,7 +56,9 @@ fn large(payload: usize) -> (VnetHeader, Vec<u8>) {
 }
 
 /// The next frame whose first address is ours.
-fn next(mut receive: impl FnMut(&mut [u8]) -> std::io::Result<(VnetHeader, usize)>) -> (VnetHeader, Vec<u8>) {
+fn next(
+    mut receive: impl FnMut(&mut [u8]) -> std::io::Result<(VnetHeader, usize)>,
+) -> (VnetHeader, Vec<u8>) {
     let until = Instant::now() + Duration::from_secs(60);
     let mut f = vec![0; 70_000];
     loop {
@@ -74,7 +79,8 @@ fn many_frames_go_out_in_order_and_a_large_one_keeps_its_header() {
     let (tap, ns) = tap();
     let socket = ns.within(|| PacketSocket::open("tap0")).unwrap().expect("a socket");
     let frames: Vec<Vec<u8>> = (0..200).map(|n| frame(n, 60 + n as usize)).collect();
-    let refused = socket.send(frames.iter().map(|f| (VnetHeader::default(), &f[..]))).expect("sent");
+    let refused =
+        socket.send(frames.iter().map(|f| (VnetHeader::default(), &f[..]))).expect("sent");
     assert_eq!(refused, 0);
     for f in &frames {
         assert_eq!(next(|b| tap.receive(b)), (VnetHeader::default(), f.clone()));
@@ -82,7 +88,11 @@ fn many_frames_go_out_in_order_and_a_large_one_keeps_its_header() {
     let (header, f) = large(30_000);
     // In the middle one that the kernel refuses: longer than the MTU, and not said to be large.
     let long = frame(1, 9000);
-    let three = [(VnetHeader::default(), &frames[0][..]), (VnetHeader::default(), &long[..]), (header, &f[..])];
+    let three = [
+        (VnetHeader::default(), &frames[0][..]),
+        (VnetHeader::default(), &long[..]),
+        (header, &f[..]),
+    ];
     assert_eq!(socket.send(three).expect("sent"), 1);
     assert_eq!(next(|b| tap.receive(b)).1, frames[0]);
     let (h, got) = next(|b| tap.receive(b));
@@ -105,7 +115,10 @@ fn what_the_other_end_writes_is_received_with_its_header_and_ones_own_is_not() {
     let (header, f) = large(20_000);
     tap.send(&header, &f).expect("the kernel takes it");
     let (h, got) = next(|b| socket.receive(b));
-    assert_eq!((h.gso_type, h.gso_size, h.csum_offset), (header.gso_type, header.gso_size, header.csum_offset));
+    assert_eq!(
+        (h.gso_type, h.gso_size, h.csum_offset),
+        (header.gso_type, header.gso_size, header.csum_offset)
+    );
     assert!(got == f);
     tap.send(&VnetHeader::default(), &frame(1, 2000)).expect("the kernel takes it");
     let mut small = [0; 100];
@@ -181,7 +194,9 @@ fn namespaces_of_a_process_that_is_no_more_are_swept() {
     let mut gone = std::process::Command::new("true").spawn().unwrap();
     gone.wait().unwrap();
     let abandoned = format!("doorbell-swept-{}-0", gone.id());
-    let ip = |what: &str, name: &str| std::process::Command::new("ip").args(["netns", what, name]).status().unwrap();
+    let ip = |what: &str, name: &str| {
+        std::process::Command::new("ip").args(["netns", what, name]).status().unwrap()
+    };
     assert!(ip("add", &abandoned).success());
     assert_eq!(NetNs::sweep("doorbell-swept"), 1);
     let there = |name: &str| std::path::Path::new("/run/netns").join(name).exists();

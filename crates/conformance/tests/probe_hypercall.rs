@@ -9,8 +9,8 @@
 use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Partitions, Platform, Vio};
 use doorbell_seam::{
-    Buf, Coherent, Direction, Drop, Fence, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova, Mapped, Place,
-    Port, Reg, Span, Taken, Time, Timed,
+    Buf, Coherent, Direction, Drop, Fence, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova,
+    Mapped, Place, Port, Reg, Span, Taken, Time, Timed,
 };
 
 /// (slot) -> status. The slot is [`SLOT`] bytes: status word, length, frame.
@@ -54,13 +54,25 @@ struct Exchange {
 
 impl Exchange {
     /// Copies bytes `range` of the frame; when that is done.
-    fn copy<P: Port>(ports: &mut [P], at: Time, h: Half, slot: Iova, range: core::ops::Range<u64>) -> Option<Time> {
+    fn copy<P: Port>(
+        ports: &mut [P],
+        at: Time,
+        h: Half,
+        slot: Iova,
+        range: core::ops::Range<u64>,
+    ) -> Option<Time> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let read = ports[h.from].read(at, h.frame + range.start, &mut bytes).ok()?;
         ports[h.to].write(read, slot + u64::from(FRAME) + range.start, &bytes).ok()
     }
 
-    fn send<P: Port>(&mut self, ports: &mut [P], from: usize, at: Time, a: &[u64; 9]) -> (HcallReturn, Time) {
+    fn send<P: Port>(
+        &mut self,
+        ports: &mut [P],
+        from: usize,
+        at: Time,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         let [frame, len, to, token, ..] = *a;
         let refused = (HcallReturn::status(H_PARAMETER), at);
         let to = to as usize;
@@ -99,7 +111,14 @@ impl Timed for Exchange {
 }
 
 impl<P: Port> HcallDevice<P> for Exchange {
-    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+    fn hcall(
+        &mut self,
+        ports: &mut [P],
+        from: usize,
+        at: Time,
+        c: Hcall,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         match c {
             H_REGISTER => {
                 self.slots[from] = Some(Iova(a[0]));
@@ -338,7 +357,11 @@ fn the_receiver_is_interrupted_at_the_devices_own_time() {
     let pending = |m: &System, i: usize| m.bus.ports[i].platform().message_pending(VECTOR);
     m.run_device(Time::from_ps(due.ps() - 1));
     assert_eq!(pending(&m, 1), None);
-    assert_eq!(m.next_event(), due, "the sender's machine knows of it, though nobody is entered there");
+    assert_eq!(
+        m.next_event(),
+        due,
+        "the sender's machine knows of it, though nobody is entered there"
+    );
     m.run_device(due);
     assert_eq!((pending(&m, 0), pending(&m, 1)), (None, Some(due)));
 }

@@ -9,7 +9,9 @@ use doorbell_bus::flat::{Flat, NoDevice};
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Costs, Guard, Latencies, Machine, Pcie, Platform};
-use doorbell_seam::{Coherent, Device, Drop, Fence, Host, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_seam::{
+    Coherent, Device, Drop, Fence, Host, Iova, Port, Reg, Span, Taken, Time, Timed,
+};
 
 // ---- the device ----
 
@@ -146,7 +148,8 @@ const TURN: Span = Span::from_ns(100);
 fn machine(takes: Option<Span>) -> Machine<Pcie, Slow> {
     let latencies = Latencies { link: LINK, memory: Span::from_ns(250) };
     let platform = Platform::new(1 << 32, 1 << 20, Guard::Byte);
-    let pcie = Pcie::new(platform, Rules::new(Settings::link(1, 4)).unwrap(), latencies, 0xf000_0000);
+    let pcie =
+        Pcie::new(platform, Rules::new(Settings::link(1, 4)).unwrap(), latencies, 0xf000_0000);
     Machine::new(pcie, Slow::new(takes), Costs { relax: TURN, ..Costs::FREE }, 1)
 }
 
@@ -169,7 +172,10 @@ fn a_read_costs_a_round_trip_and_a_write_does_not() {
         assert!(took > LINK * 2 && took < READ, "{took}");
         assert_eq!(m.stalled(), m.now().since(Time::ZERO), "the core waits for it");
     }
-    assert_eq!((m.ledger().mmio_reads, m.ledger().pcie_mrd_down, m.ledger().pcie_cpld_up), (5, 5, 5));
+    assert_eq!(
+        (m.ledger().mmio_reads, m.ledger().pcie_mrd_down, m.ledger().pcie_cpld_up),
+        (5, 5, 5)
+    );
 }
 
 #[test]

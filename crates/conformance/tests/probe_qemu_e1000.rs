@@ -38,7 +38,8 @@ const RX_BYTES: u32 = 2048;
 
 impl Mini {
     fn open<H: Host>(h: &mut H) -> Result<Mini, Stuck> {
-        let (tx, rx) = (h.coherent(RING * SLOT, 128).unwrap(), h.coherent(RING * SLOT, 128).unwrap());
+        let (tx, rx) =
+            (h.coherent(RING * SLOT, 128).unwrap(), h.coherent(RING * SLOT, 128).unwrap());
         let mini = Mini { tx, rx, tx_next: 0, rx_next: 0 };
         match mini.start(h) {
             Ok(()) => Ok(mini),
@@ -62,12 +63,15 @@ impl Mini {
         for (base, ring) in [(reg::TDBAL, &self.tx), (reg::RDBAL, &self.rx)] {
             let iova = ring.iova().0;
             // Address low and high, length, head, tail.
-            for (n, v) in [(0, iova as u32), (1, (iova >> 32) as u32), (2, ring.len()), (4, 0), (6, 0)] {
+            for (n, v) in
+                [(0, iova as u32), (1, (iova >> 32) as u32), (2, ring.len()), (4, 0), (6, 0)]
+            {
                 h.write32(Reg::at(base + 4 * n), v);
             }
         }
         h.write32(Reg::at(reg::TCTL), hw::TCTL_EN | hw::TCTL_PSP);
-        let [low, high] = [&MAC[..4], &[MAC[4], MAC[5], 0, 0]].map(|b| u32::from_le_bytes(b.try_into().unwrap()));
+        let [low, high] =
+            [&MAC[..4], &[MAC[4], MAC[5], 0, 0]].map(|b| u32::from_le_bytes(b.try_into().unwrap()));
         h.write32(Reg::at(reg::RAL0), low);
         h.write32(Reg::at(reg::RAH0), high | hw::RAH_AV);
         h.write32(Reg::at(reg::RCTL), hw::RCTL_EN | hw::RCTL_BAM | hw::RCTL_SECRC);
@@ -98,14 +102,20 @@ impl Mini {
         h.fence(Fence::Write);
         self.tx_next = (self.tx_next + 1) % RING;
         h.write32(Reg::at(reg::TDT), self.tx_next);
-        let done = wait(h, "transmission", |h| h.load::<u8>(&self.tx, slot + LegacyTx::STATUS) & LegacyTx::DD != 0);
+        let done = wait(h, "transmission", |h| {
+            h.load::<u8>(&self.tx, slot + LegacyTx::STATUS) & LegacyTx::DD != 0
+        });
         let buf = h.unmap(mapped);
         h.release(buf);
         done
     }
 
     /// Posts one buffer, lets `arrive` bring a frame, and gives what came.
-    fn receive<H: Host>(&mut self, h: &mut H, arrive: impl FnOnce(&mut H)) -> Result<Vec<u8>, Stuck> {
+    fn receive<H: Host>(
+        &mut self,
+        h: &mut H,
+        arrive: impl FnOnce(&mut H),
+    ) -> Result<Vec<u8>, Stuck> {
         let buf: Buf = h.buffer(RX_BYTES, Place::ANY).unwrap();
         let mapped = h.map(buf, 0..RX_BYTES, Direction::FromDevice).unwrap();
         let slot = self.rx_next * SLOT;
@@ -122,7 +132,8 @@ impl Mini {
         self.rx_next = (self.rx_next + 1) % RING;
         h.write32(Reg::at(reg::RDT), self.rx_next);
         arrive(h);
-        let done = wait(h, "reception", |h| h.load::<u8>(&self.rx, slot + Rx::STATUS) & Rx::DD != 0);
+        let done =
+            wait(h, "reception", |h| h.load::<u8>(&self.rx, slot + Rx::STATUS) & Rx::DD != 0);
         h.fence(Fence::DmaRead);
         let written: Rx = h.load(&self.rx, slot);
         let buf = h.unmap(mapped);
@@ -143,7 +154,11 @@ impl Mini {
 }
 
 /// Polls until `done`, for 10 ms of the host's time at most.
-fn wait<H: Host>(h: &mut H, what: &'static str, mut done: impl FnMut(&mut H) -> bool) -> Result<(), Stuck> {
+fn wait<H: Host>(
+    h: &mut H,
+    what: &'static str,
+    mut done: impl FnMut(&mut H) -> bool,
+) -> Result<(), Stuck> {
     let limit = h.now() + Span::from_ms(10);
     while !done(h) {
         if h.now() >= limit {
@@ -341,6 +356,7 @@ fn a_device_that_qemu_does_not_know_is_an_error_in_qemus_words() {
         return;
     }
     let wire = Wire::new().unwrap();
-    let refused = Pc { nic: "e1001", wire: &wire, backing: Backing::Mapped }.start().unwrap_err().to_string();
+    let refused =
+        Pc { nic: "e1001", wire: &wire, backing: Backing::Mapped }.start().unwrap_err().to_string();
     assert!(refused.contains("'e1001' is not a valid device model name"), "{refused}");
 }

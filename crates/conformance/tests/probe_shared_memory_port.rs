@@ -5,8 +5,12 @@
 //! mapping of the same memory and nothing else. What is checked is the order in
 //! which that guest sees things, and what becomes of addresses out of reach.
 
-use doorbell_attach::shared::{Access, EventFd, EventFds, FrameSink, Interrupts, SharedPort, Window, memfd};
-use doorbell_seam::{Device, DmaFault, DmaFaultKind, Drop as Dropped, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_attach::shared::{
+    Access, EventFd, EventFds, FrameSink, Interrupts, SharedPort, Window, memfd,
+};
+use doorbell_seam::{
+    Device, DmaFault, DmaFaultKind, Drop as Dropped, Iova, Port, Reg, Span, Taken, Time, Timed,
+};
 use std::cell::RefCell;
 use std::fs::File;
 use std::rc::Rc;
@@ -177,9 +181,15 @@ fn memory() -> File {
 }
 
 /// A port to all of the guest's memory, and a toy with its ring there.
-fn attach<I: Interrupts, W: FrameSink>(file: &File, interrupts: I, wire: W) -> (Toy, SharedPort<I, W>) {
+fn attach<I: Interrupts, W: FrameSink>(
+    file: &File,
+    interrupts: I,
+    wire: W,
+) -> (Toy, SharedPort<I, W>) {
     let mut port = SharedPort::new(interrupts, wire);
-    port.memory.map(Iova(GUEST), Window::map(file, 0, BYTES, true).unwrap(), Access::READ_WRITE).unwrap();
+    port.memory
+        .map(Iova(GUEST), Window::map(file, 0, BYTES, true).unwrap(), Access::READ_WRITE)
+        .unwrap();
     let mut toy = Toy::default();
     write(&mut toy, &mut port, RING, GUEST + RING_AT as u64);
     write(&mut toy, &mut port, SIZE, 16);

@@ -7,7 +7,9 @@
 //! when there are no more it unmasks, and looks once more.
 
 use doorbell_bus::{Bus, Costs, Fixed, Guard, Machine, Platform};
-use doorbell_seam::{Coherent, Device, Drop, Fence, Host, Iova, Port, Reg, Span, Taken, Time, Timed, Work, WorkKind};
+use doorbell_seam::{
+    Coherent, Device, Drop, Fence, Host, Iova, Port, Reg, Span, Taken, Time, Timed, Work, WorkKind,
+};
 use std::collections::VecDeque;
 
 const LINK: Span = Span::from_ns(100);
@@ -62,7 +64,17 @@ struct Coalescer {
 impl Coalescer {
     fn new(signal: Signal) -> Coalescer {
         let (fifo, ring, edges) = (VecDeque::new(), Iova(0), vec![]);
-        Coalescer { signal, ring, next: 0, fifo, count: 0, timer: None, cause: false, enabled: false, edges }
+        Coalescer {
+            signal,
+            ring,
+            next: 0,
+            fifo,
+            count: 0,
+            timer: None,
+            cause: false,
+            enabled: false,
+            edges,
+        }
     }
 
     fn frame<P: Port>(&mut self, p: &mut P, at: Time, number: u32) {
@@ -129,7 +141,9 @@ impl<P: Port> Device<P> for Coalescer {
         self.tell(p, at);
     }
     fn receive(&mut self, _: &mut P, at: Time, frame: &[u8]) -> Taken {
-        let Ok(number) = frame.try_into().map(u32::from_le_bytes) else { return Taken::Dropped(Drop::Malformed) };
+        let Ok(number) = frame.try_into().map(u32::from_le_bytes) else {
+            return Taken::Dropped(Drop::Malformed);
+        };
         self.fifo.push_back((at, number));
         Taken::Yes
     }
@@ -278,9 +292,11 @@ fn us(n: u64) -> Time {
 
 fn system(signal: Signal, frames: impl IntoIterator<Item = Time>) -> System {
     let bus = Fixed::new(Platform::new(1 << 32, 1 << 20, Guard::Byte), LINK);
-    let wired = Wired { device: Coalescer::new(signal), frames: frames.into_iter().collect(), arrived: 0 };
+    let wired =
+        Wired { device: Coalescer::new(signal), frames: frames.into_iter().collect(), arrived: 0 };
     let mut costs = Costs { mmio_write: Span::from_ns(40), ..Costs::FREE };
-    for (kind, ns) in [(WorkKind::Interrupt, 500), (WorkKind::Poll, 50), (WorkKind::RxPacket, 200)] {
+    for (kind, ns) in [(WorkKind::Interrupt, 500), (WorkKind::Poll, 50), (WorkKind::RxPacket, 200)]
+    {
         costs.work[kind as usize].each = Span::from_ns(ns);
     }
     Machine::new(bus, wired, costs, 1)
@@ -353,7 +369,10 @@ fn a_line_is_high_until_its_cause_is_read() {
     let mut napi = Napi::open(&mut m, Signal::Line, Recheck::Nothing);
     run(&mut m, &mut napi);
     // The handler spends 500 ns, then its read travels.
-    assert_eq!(m.device.device.edges, [(us(11), true), (us(11) + Span::from_ns(500) + LINK, false)]);
+    assert_eq!(
+        m.device.device.edges,
+        [(us(11), true), (us(11) + Span::from_ns(500) + LINK, false)]
+    );
     assert_eq!((napi.interrupts, napi.got), (1, all(1)));
     assert_eq!(m.ledger().line_interrupts, 1);
 }

@@ -78,7 +78,11 @@ fn we_and_wireshark_read_the_same_and_the_copy_is_the_same() {
     assert_eq!(named.len(), ours.frames.len());
 
     copy(&ours, &again, |_, _| ());
-    assert_eq!(std::fs::read(copied).unwrap(), std::fs::read(again).unwrap(), "same frames, same bytes");
+    assert_eq!(
+        std::fs::read(copied).unwrap(),
+        std::fs::read(again).unwrap(),
+        "same frames, same bytes"
+    );
 }
 
 #[test]
@@ -89,7 +93,9 @@ fn a_flipped_bit_is_a_bad_checksum() {
     let path = tshark::make_capture().unwrap();
     let dir = TempDir::new().unwrap();
     let damaged = dir.path().join("damaged.pcapng");
-    let first = |filter| *tshark::matching(&path, filter).unwrap().first().unwrap_or_else(|| panic!("no {filter}"));
+    let first = |filter| {
+        *tshark::matching(&path, filter).unwrap().first().unwrap_or_else(|| panic!("no {filter}"))
+    };
     let mut victims = [
         "ip && tcp.len > 1400",
         "ipv6 && tcp.len > 1400",
@@ -123,13 +129,18 @@ fn a_capture_that_does_not_fit_on_the_disk_leaves_nothing() {
         }
     }
     let dir = TempDir::new().unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "doorbell"]).arg(dir.path()).status();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64k", "doorbell"])
+        .arg(dir.path())
+        .status();
     assert!(mounted.unwrap().success());
     let dir = Small(dir);
 
     let mut w = Writer::create(dir.0.path().join("x.pcapng")).unwrap();
     let wire = w.interface("wire", 10_000_000_000).unwrap();
-    let failed = (0..200).find_map(|_| w.frame(wire, Time::ZERO, &[0; 1514]).err()).expect("64 KiB are full");
+    let failed = (0..200)
+        .find_map(|_| w.frame(wire, Time::ZERO, &[0; 1514]).err())
+        .expect("64 KiB are full");
     assert_eq!(failed.kind(), std::io::ErrorKind::StorageFull);
     let e = w.finish().unwrap_err();
     assert!(e.to_string().ends_with("an earlier write to this capture failed"), "{e}");

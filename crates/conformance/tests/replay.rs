@@ -45,12 +45,20 @@ impl Watch for Wire {
     }
 }
 
-fn replay(frames: &Arc<Frames>, options: ReplayOptions, mpwqe: bool) -> (Outcome, Vec<(Time, Vec<u8>)>) {
+fn replay(
+    frames: &Arc<Frames>,
+    options: ReplayOptions,
+    mpwqe: bool,
+) -> (Outcome, Vec<(Time, Vec<u8>)>) {
     let sizing = if mpwqe { Sizing::Padded } else { Sizing::Fit };
     replay_on(&setup(mpwqe, sizing), frames, options)
 }
 
-fn replay_on(setup: &Setup, frames: &Arc<Frames>, options: ReplayOptions) -> (Outcome, Vec<(Time, Vec<u8>)>) {
+fn replay_on(
+    setup: &Setup,
+    frames: &Arc<Frames>,
+    options: ReplayOptions,
+) -> (Outcome, Vec<(Time, Vec<u8>)>) {
     let mut wire = Wire::default();
     let load = Load::Replay { frames: Arc::clone(frames), options };
     let outcome = run(setup, &load, &mut wire).unwrap();
@@ -79,7 +87,9 @@ fn one_form(mut frame: Vec<u8>) -> Vec<u8> {
 /// Every frame once, in order, identical but for padding.
 fn assert_same(sent: &[(Time, Vec<u8>)], frames: &Frames, rounds: usize) {
     assert_eq!(sent.len(), frames.len() * rounds);
-    for (i, ((_, out), (_, frame))) in sent.iter().zip((0..rounds).flat_map(|_| frames.iter())).enumerate() {
+    for (i, ((_, out), (_, frame))) in
+        sent.iter().zip((0..rounds).flat_map(|_| frames.iter())).enumerate()
+    {
         assert_eq!(one_form(out.clone()), one_form(padded(frame)), "frame {i}");
     }
     assert!(sent.is_sorted_by_key(|(at, _)| *at));
@@ -88,7 +98,28 @@ fn assert_same(sent: &[(Time, Vec<u8>)], frames: &Frames, rounds: usize) {
 fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
     let len = (20 + payload.len()) as u16;
-    f.extend([0x45, 0, (len >> 8) as u8, len as u8, 0x12, 0x34, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    f.extend([
+        0x45,
+        0,
+        (len >> 8) as u8,
+        len as u8,
+        0x12,
+        0x34,
+        0x40,
+        0,
+        64,
+        protocol,
+        0,
+        0,
+        10,
+        0,
+        0,
+        1,
+        10,
+        0,
+        0,
+        2,
+    ]);
     let check = Sum::of(&f[14..34]).checksum();
     f[24..26].copy_from_slice(&check.to_be_bytes());
     f.extend(payload);
@@ -97,7 +128,8 @@ fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
 
 /// A complete TCP frame with this much payload.
 fn tcp(payload: usize) -> Vec<u8> {
-    let mut segment = vec![0x30, 0x39, 0, 80, 0, 0, 1, 0, 0, 0, 0, 7, 0x50, 0x18, 0x20, 0, 0, 0, 0, 0];
+    let mut segment =
+        vec![0x30, 0x39, 0, 80, 0, 0, 1, 0, 0, 0, 0, 7, 0x50, 0x18, 0x20, 0, 0, 0, 0, 0];
     segment.extend((0..payload).map(|i| (i * 31 + 7) as u8));
     let mut f = ipv4(6, &segment);
     let partial = prepare_partial(&mut f).unwrap();
@@ -131,7 +163,8 @@ fn tagged(mut frame: Vec<u8>, tci: u16) -> Vec<u8> {
 
 fn mixed() -> Arc<Frames> {
     let mut frames = Frames::default();
-    let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1], &[0; 20]].concat();
+    let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1], &[0; 20]]
+        .concat();
     for i in 0..200usize {
         let frame = match i % 5 {
             0 => tcp(i * 7),
@@ -151,7 +184,8 @@ fn frames_leave_once_in_order_and_unchanged() {
     for mpwqe in [false, true] {
         for checksum_offload in [false, true] {
             for (own_times, rounds) in [(false, 1), (true, 1), (false, 3), (true, 2)] {
-                let o = ReplayOptions { own_times, rounds, checksum_offload, ..ReplayOptions::DEFAULT };
+                let o =
+                    ReplayOptions { own_times, rounds, checksum_offload, ..ReplayOptions::DEFAULT };
                 let (outcome, sent) = replay(&frames, o, mpwqe);
                 assert_same(&sent, &frames, rounds as usize);
                 let expected = if checksum_offload { 120 * u64::from(rounds) } else { 0 };
@@ -168,7 +202,8 @@ fn at_its_own_times_a_frame_leaves_when_it_did() {
     let mut setup = setup(true, Sizing::Padded);
     // A byte limit begins at nothing: the second frame would wait for the first one's completion.
     setup.driver.bql = false;
-    let (_, sent) = replay_on(&setup, &frames, ReplayOptions { own_times: true, ..ReplayOptions::DEFAULT });
+    let (_, sent) =
+        replay_on(&setup, &frames, ReplayOptions { own_times: true, ..ReplayOptions::DEFAULT });
     for ((at, _), (due, _)) in sent.iter().zip(frames.iter()) {
         let late = at.since(Time::ZERO + due);
         assert!(*at >= Time::ZERO + due && late < Span::from_us(2), "due {due}, {late} late");
@@ -218,7 +253,10 @@ fn a_real_capture_survives_the_way_through() {
                 let o = ReplayOptions { own_times, checksum_offload, ..ReplayOptions::DEFAULT };
                 let (outcome, sent) = replay(&frames, o, mpwqe);
                 assert_same(&sent, &frames, 1);
-                assert_eq!(outcome.driver.csum_partial, if checksum_offload { with_transport } else { 0 });
+                assert_eq!(
+                    outcome.driver.csum_partial,
+                    if checksum_offload { with_transport } else { 0 }
+                );
                 let out = dir.path().join("out.pcapng");
                 let mut w = Writer::create(&out).unwrap();
                 let wire = w.interface("wire", 100_000_000_000).unwrap();
@@ -227,7 +265,8 @@ fn a_real_capture_survives_the_way_through() {
                 }
                 w.finish().unwrap();
                 let bad = tshark::bad_checksums(&out).unwrap();
-                let hex: Vec<_> = bad.iter().map(|&n| format!("{n}: {:02x?}", sent[n as usize - 1].1)).collect();
+                let hex: Vec<_> =
+                    bad.iter().map(|&n| format!("{n}: {:02x?}", sent[n as usize - 1].1)).collect();
                 assert_eq!(hex, Vec::<String>::new(), "mpwqe {mpwqe}, offload {checksum_offload}");
             }
         }

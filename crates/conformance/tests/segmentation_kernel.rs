@@ -12,7 +12,8 @@
 //! ```
 //!
 //! All of it is in a namespace without addresses and without IPv6 of its own, so
-//! that no other frame is about. Needs root, /dev/net/tun, iproute2, ethtool and, for UDP, Linux 6.2.
+//! that no other frame is about. Needs root, /dev/net/tun, iproute2, ethtool and, for UDP, Linux
+//! 6.2.
 
 use doorbell_attach::netns::{Capture, NetNs};
 use doorbell_attach::tap::{Tap, VnetHeader};
@@ -42,15 +43,18 @@ fn judge() -> Option<Judge> {
     let ns = NetNs::new("doorbell-gso").expect("a network namespace");
     ns.within(|| {
         for which in ["all", "default"] {
-            std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1").expect("IPv6 off");
+            std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1")
+                .expect("IPv6 off");
         }
         // Absent without br_netfilter; with it, no rule is to see bridged packets.
         for family in ["ip", "ip6"] {
-            let _ = std::fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{family}tables"), "0");
+            let _ =
+                std::fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{family}tables"), "0");
         }
     })
     .expect("into the namespace");
-    let tap = ns.within(|| Tap::open("tap0", 0)).expect("into the namespace").expect("a TAP device");
+    let tap =
+        ns.within(|| Tap::open("tap0", 0)).expect("into the namespace").expect("a TAP device");
     for line in [
         "ip link add br0 type bridge stp_state 0 mcast_snooping 0",
         "ip link add v0 type veth peer name v1",
@@ -64,7 +68,8 @@ fn judge() -> Option<Judge> {
     for interface in ["tap0", "v0", "v1", "br0"] {
         ns.run(&format!("ip link set {interface} mtu {MTU} up")).expect(interface);
     }
-    let capture = ns.within(|| Capture::open("v1")).expect("into the namespace").expect("a capture socket");
+    let capture =
+        ns.within(|| Capture::open("v1")).expect("into the namespace").expect("a capture socket");
     let judge = Judge { tap, capture, _ns: ns };
     judge.wait_for_the_bridge();
     Some(judge)
@@ -108,7 +113,10 @@ impl Judge {
         let kernels = self.makes(frame, todo, ours.len());
         assert_eq!(kernels.len(), ours.len(), "frames, of {what:?}");
         for (i, (kernel, our)) in kernels.iter().zip(&ours).enumerate() {
-            assert!(kernel == our, "segment {i} of {what:?}:\nkernel {kernel:02x?}\nours   {our:02x?}");
+            assert!(
+                kernel == our,
+                "segment {i} of {what:?}:\nkernel {kernel:02x?}\nours   {our:02x?}"
+            );
         }
     }
 
@@ -215,7 +223,9 @@ impl Case {
             f.extend([0x86, 0xdd]);
             f.extend((0x6000_0000 | r.below(1 << 28) as u32).to_be_bytes());
             f.extend(((l4_len + 8 * self.extensions) as u16).to_be_bytes());
-            let next = |i: usize| if i == self.extensions { protocol } else { [0, 60][usize::from(i > 0)] };
+            let next = |i: usize| {
+                if i == self.extensions { protocol } else { [0, 60][usize::from(i > 0)] }
+            };
             f.extend([next(0), 1 + r.below(255) as u8]);
             f.extend([[0x20, 0x01, 0x0d, 0xb8], [0; 4], [0; 4], r.word()].concat());
             f.extend([[0x20, 0x01, 0x0d, 0xb8], [0; 4], [0; 4], r.word()].concat());
@@ -227,7 +237,14 @@ impl Case {
             f.extend([0x45 + self.ip_options.len() as u8 / 4, r.next() as u8]);
             f.extend(((20 + self.ip_options.len() + l4_len) as u16).to_be_bytes());
             f.extend(&r.word()[..2]);
-            f.extend([[0x00, 0x40][r.below(2) as usize], 0, 1 + r.below(255) as u8, protocol, 0, 0]);
+            f.extend([
+                [0x00, 0x40][r.below(2) as usize],
+                0,
+                1 + r.below(255) as u8,
+                protocol,
+                0,
+                0,
+            ]);
             f.extend([[10, 0, 0, r.next() as u8], [10, 1, r.next() as u8, 9]].concat());
             f.extend(&self.ip_options);
             let check = Sum::of(&f[l3..]).checksum();
@@ -240,7 +257,10 @@ impl Case {
         } else {
             f.extend(r.word());
             f.extend(r.word());
-            f.extend([(5 + self.tcp_options.len() as u8 / 4) << 4 | r.below(2) as u8, self.tcp_flags]);
+            f.extend([
+                (5 + self.tcp_options.len() as u8 / 4) << 4 | r.below(2) as u8,
+                self.tcp_flags,
+            ]);
             f.extend(r.word());
             f.extend(&r.word()[..2]);
             f.extend(&self.tcp_options);
@@ -313,7 +333,12 @@ fn flags_go_to_the_segments_that_the_kernel_gives_them() {
     let mut r = Random(7);
     for flags in 0..=0xff {
         let tcp_flags: u8 = flags;
-        let case = Case { tcp_flags, payload: vec![3; 250], size: 100, ..Case::draw(&mut r, GsoKind::Tcp4) };
+        let case = Case {
+            tcp_flags,
+            payload: vec![3; 250],
+            size: 100,
+            ..Case::draw(&mut r, GsoKind::Tcp4)
+        };
         let mut frame = case.frame();
         let todo = prepare_gso(&mut frame, case.size).expect("TCP");
         judge.agrees(&frame, &todo, &case);
@@ -328,7 +353,8 @@ fn a_sum_of_zero_is_written_as_the_kernel_writes_it() {
     for kind in [GsoKind::Tcp4, GsoKind::Tcp6, GsoKind::Udp4, GsoKind::Udp6] {
         let mut case = Case { payload: vec![0; 350], size: 100, ..Case::draw(&mut r, kind) };
         // What makes each segment sum to zero is the checksum it has with zeros there.
-        let field = |frame: &[u8]| Layers::of(frame).expect("IP").partial().expect("TCP or UDP").field();
+        let field =
+            |frame: &[u8]| Layers::of(frame).expect("IP").partial().expect("TCP or UDP").field();
         let prepared = |case: &Case| {
             let mut frame = case.frame();
             let todo = prepare_gso(&mut frame, case.size).expect("TCP or UDP");
@@ -339,7 +365,8 @@ fn a_sum_of_zero_is_written_as_the_kernel_writes_it() {
             case.payload[i * 100..i * 100 + 2].copy_from_slice(&s[field(s)..field(s) + 2]);
         }
         let (frame, todo) = prepared(&case);
-        let expected = if matches!(kind, GsoKind::Udp4 | GsoKind::Udp6) { [0xff; 2] } else { [0; 2] };
+        let expected =
+            if matches!(kind, GsoKind::Udp4 | GsoKind::Udp6) { [0xff; 2] } else { [0; 2] };
         for s in ours(&frame, &todo) {
             assert_eq!(s[field(&s)..field(&s) + 2], expected, "{kind:?}");
         }
@@ -370,7 +397,8 @@ fn a_checksum_left_undone_is_completed_as_the_kernel_does() {
 #[test]
 fn a_lone_tcp_frame_that_sums_to_zero_is_all_ones_from_the_kernel_and_zero_from_us() {
     let Some(judge) = judge() else { return };
-    let mut case = Case { payload: vec![0; 40], tags: vec![], ..Case::draw(&mut Random(17), GsoKind::Tcp4) };
+    let mut case =
+        Case { payload: vec![0; 40], tags: vec![], ..Case::draw(&mut Random(17), GsoKind::Tcp4) };
     let field = |frame: &[u8]| Layers::of(frame).expect("IP").partial().expect("TCP").field();
     let whole = case.frame();
     case.payload[..2].copy_from_slice(&whole[field(&whole)..field(&whole) + 2]);

@@ -15,7 +15,12 @@ use std::io;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-const ALL: u32 = offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN | offload::USO4 | offload::USO6;
+const ALL: u32 = offload::CSUM
+    | offload::TSO4
+    | offload::TSO6
+    | offload::TSO_ECN
+    | offload::USO4
+    | offload::USO6;
 
 fn namespace() -> Option<NetNs> {
     if !full("root, for a network namespace") {
@@ -29,7 +34,8 @@ fn namespace() -> Option<NetNs> {
 }
 
 fn tap(ns: &NetNs, name: &str, offloads: u32) -> Tap {
-    let tap = ns.within(|| Tap::open(name, offloads)).expect("into the namespace").expect("a TAP device");
+    let tap =
+        ns.within(|| Tap::open(name, offloads)).expect("into the namespace").expect("a TAP device");
     tap.set_nonblocking(true).expect("nonblocking");
     tap
 }
@@ -45,7 +51,9 @@ fn next(tap: &Tap, wanted: impl Fn(&[u8]) -> bool) -> Option<(VnetHeader, Vec<u8
                 return Some((header, frame));
             }
             Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(1)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
             Err(e) => panic!("reading the TAP: {e}"),
         }
     }
@@ -54,7 +62,9 @@ fn next(tap: &Tap, wanted: impl Fn(&[u8]) -> bool) -> Option<(VnetHeader, Vec<u8
 
 /// A large send of UDP over IPv4 from 10.9.0.1, 3 segments of 500 bytes, in a sender's form.
 fn large_send() -> (VnetHeader, Vec<u8>) {
-    let mut f = [&[0x02, 0xdb, 0, 0, 0, 2, 0x02, 0xdb, 0, 0, 0, 1, 8, 0][..], &[0x45, 0, 0x05, 0xf8]].concat();
+    let mut f =
+        [&[0x02, 0xdb, 0, 0, 0, 2, 0x02, 0xdb, 0, 0, 0, 1, 8, 0][..], &[0x45, 0, 0x05, 0xf8]]
+            .concat();
     f.extend([0, 1, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2]);
     let check = Sum::of(&f[14..]).checksum();
     f[24..26].copy_from_slice(&check.to_be_bytes());
@@ -119,7 +129,10 @@ fn a_checksum_that_the_kernel_left_is_completed_to_its_satisfaction() {
     ] {
         ns.run(line).expect(line);
     }
-    let socket = ns.within(|| UdpSocket::bind("10.9.0.1:5000")).expect("into the namespace").expect("a socket");
+    let socket = ns
+        .within(|| UdpSocket::bind("10.9.0.1:5000"))
+        .expect("into the namespace")
+        .expect("a socket");
     socket.connect("10.9.0.2:6000").expect("a destination");
     socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
     for (round, len) in [0usize, 1, 17, 200, 1472].into_iter().enumerate() {
@@ -127,7 +140,11 @@ fn a_checksum_that_the_kernel_left_is_completed_to_its_satisfaction() {
         socket.send(&sent).expect("sent");
         let (header, mut frame) = next(&tap, |f| f.get(23) == Some(&17)).expect("on the TAP");
         assert_eq!(header.flags, VnetHeader::NEEDS_CSUM);
-        assert_eq!(verify(&frame).transport, Check::Bad, "only the pseudo-header's sum is there yet");
+        assert_eq!(
+            verify(&frame).transport,
+            Check::Bad,
+            "only the pseudo-header's sum is there yet"
+        );
         let partial = Partial { start: header.csum_start.get(), offset: header.csum_offset.get() };
         partial.complete(&mut frame).expect("inside the frame");
         assert_eq!(verify(&frame).transport, Check::Good);

@@ -15,7 +15,9 @@
 use doorbell_bus::{Flat, NoDevice};
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects};
 use doorbell_drivers::{Driver, Sink, Tx};
-use doorbell_layout::mlx5::{CQE_TAIL, Caps, CmdStatus, CqContext, CqeTail, EqContext, SqContext, SqState, cqe_opcode};
+use doorbell_layout::mlx5::{
+    CQE_TAIL, Caps, CmdStatus, CqContext, CqeTail, EqContext, SqContext, SqState, cqe_opcode,
+};
 use doorbell_packet::{Packet, Piece};
 use doorbell_seam::{Buf, Host, Place};
 use std::cell::Cell;
@@ -34,7 +36,14 @@ struct Yes {
 
 impl<H: Host> Firmware<H> for Yes {
     fn caps(&mut self, _: &mut H) -> Caps {
-        Caps { enhanced_mpw: true, max_wqe_sz_sq: 1024, min_inline: 0, log_max_lso: 18, csum: true, vlan: true }
+        Caps {
+            enhanced_mpw: true,
+            max_wqe_sz_sq: 1024,
+            min_inline: 0,
+            log_max_lso: 18,
+            csum: true,
+            vlan: true,
+        }
     }
     fn alloc_uar(&mut self, _: &mut H) -> Result<u32, CmdStatus> {
         Ok(0x10)
@@ -107,7 +116,8 @@ fn send(mpwqe: bool, burst: u32, packets: u32) -> Option<u64> {
     }
     let mut batch = Vec::with_capacity(burst as usize);
     for cqe in 0..packets / burst {
-        batch.extend(pool.0.drain(..).map(|buf| Packet::linear(Piece { buf, start: 0, len: SIZE })));
+        batch
+            .extend(pool.0.drain(..).map(|buf| Packet::linear(Piece { buf, start: 0, len: SIZE })));
         if !counted_transmit(&mut channel, &mut h, &mut batch) {
             return None;
         }
@@ -150,7 +160,9 @@ fn main() {
         assert_eq!(sent, Some(u64::from(packets / burst * burst)));
         return;
     }
-    println!("mlx5 transmit on the bare host: instructions a {SIZE}-byte packet, transmit, doorbell and completion");
+    println!(
+        "mlx5 transmit on the bare host: instructions a {SIZE}-byte packet, transmit, doorbell and completion"
+    );
     println!("{:<8} {:>8} {:>8} {:>8} {:>8}", "burst", "1", "8", "32", "128");
     for mode in ["SEND", "MPWQE"] {
         print!("{mode:<8}");

@@ -41,13 +41,14 @@ pub trait Driver<H: Host> {
     /// Whether the transmit queue is stopped: `transmit` is not to be called
     /// until a poll has woken it.
     fn stopped(&self) -> bool;
-    /// Bytes that the stack may queue before the byte limit of this queue ([`Bql`]) holds it back; below
-    /// zero it starts no batch. A driver without such a limit leaves this as it is. The driver refuses
-    /// nothing for it: a sender past the stack, such as pktgen, may go on.
+    /// Bytes that the stack may queue before the byte limit of this queue ([`Bql`]) holds it back;
+    /// below zero it starts no batch. A driver without such a limit leaves this as it is. The
+    /// driver refuses nothing for it: a sender past the stack, such as pktgen, may go on.
     fn byte_room(&self) -> i32 {
         i32::MAX
     }
-    /// Somebody looks after the queue. [`Irq::Poll`] when a poll is to follow; so it goes on as after an interrupt.
+    /// Somebody looks after the queue. [`Irq::Poll`] when a poll is to follow; so it goes on as
+    /// after an interrupt.
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
         let _ = why;
         self.work(h);

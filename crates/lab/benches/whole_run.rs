@@ -35,7 +35,9 @@ fn setup(cores: u16, mpwqe: bool) -> Setup {
 fn main() {
     let count = std::env::args().any(|a| a == "count");
     let (packets, rounds) = if count { (200_000, 1) } else { (4_000_000, 3) };
-    println!("whole run, 64-byte packets in bursts of 32; millions of simulated packets a second, best of {rounds}");
+    println!(
+        "whole run, 64-byte packets in bursts of 32; millions of simulated packets a second, best of {rounds}"
+    );
     for (cores, rate, what) in [
         (1, None, "1 queue, full speed"),
         (24, Some(36.864e6), "24 queues, fixed rate"),

@@ -176,7 +176,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         Load::Arrivals(load) => arrivals(bus, setup, load, watch),
         Load::Open(load) => packets(bus, setup, load, watch),
     }?;
-    let clocks = |time: Span| (u128::from(time.ps()) * u128::from(setup.axi.mhz) / 1_000_000).max(1) as u64;
+    let clocks =
+        |time: Span| (u128::from(time.ps()) * u128::from(setup.axi.mhz) / 1_000_000).max(1) as u64;
     let beats = |l: &Ledger| [l.axi_read_beats, l.axi_write_beats];
     o.bus_share = beats(&o.steady.ledger).map(|b| b as f64 / clocks(o.steady.elapsed) as f64);
     let (clocks, beats) = (clocks(o.elapsed), beats(&o.ledger));
@@ -187,7 +188,12 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     Ok(o)
 }
 
-fn tcp(bus: Axi, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
+fn tcp(
+    bus: Axi,
+    setup: &Setup,
+    load: &closed::Load,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, Failure> {
     let (connections, hosts) = load.connect(setup.driver.mac);
     let device = Wired::new(Device::new(setup.nic), hosts, setup.link_rate, setup.link_delay);
     let mut m = Machine::new(bus, device, setup.costs, 2);
@@ -236,14 +242,19 @@ fn look(driver: &Driver, device: &Device) -> [Entries; 2] {
 ///
 /// # Errors
 /// As [`run`].
-pub fn at_a_pace(setup: &Setup, load: &paced::Load, watch: &mut dyn Watch) -> Result<paced::Seen, Failure> {
+pub fn at_a_pace(
+    setup: &Setup,
+    load: &paced::Load,
+    watch: &mut dyn Watch,
+) -> Result<paced::Seen, Failure> {
     type Board = Machine<Axi, Wired<Device, paced::Peer>>;
     let memory = rings(setup) + load.memory();
     let platform = Platform::new(MEMORY_BASE, memory.next_multiple_of(1 << 20), setup.guard);
     let rules = Rules::new(setup.axi).map_err(|e| Failure::Input(e.to_string()))?;
     let peer = paced::Peer::new(load, setup.driver.mac);
     let device = Wired::new(Device::new(setup.nic), peer, setup.link_rate, setup.link_delay);
-    let mut m: Board = Machine::new(Axi::new(platform, rules, setup.latencies), device, setup.costs, 1);
+    let mut m: Board =
+        Machine::new(Axi::new(platform, rules, setup.latencies), device, setup.costs, 1);
     let driven = paced::Driven {
         driver: Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?,
         mac: setup.driver.mac,
@@ -277,11 +288,17 @@ struct Mark {
     latency: Histogram,
 }
 
-fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
+fn arrivals(
+    bus: Axi,
+    setup: &Setup,
+    load: &Arrivals,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, Failure> {
     let peer = Peer::new(setup.driver.mac, load.phases.clone(), load.seed);
     let device = Wired::new(Device::new(setup.nic), peer, setup.link_rate, setup.link_delay);
     let mut m = Machine::new(bus, device, setup.costs, 2);
-    let driver: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;
+    let driver: Driver =
+        Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;
     let meter = Meter::new(setup.prices, setup.link_rate, setup.link_delay);
     let mut cpus = [Cpu::default(), Cpu::default()];
     let mut stations = [Station::new(driver, meter, lines(), 0, 1)];
@@ -393,7 +410,13 @@ struct Changing {
 
 impl Changing {
     fn new() -> Changing {
-        let names = ["setting_packets", "setting_delay_us", "packets_per_s", "interrupts_per_s", "latency_p99_us"];
+        let names = [
+            "setting_packets",
+            "setting_delay_us",
+            "packets_per_s",
+            "interrupts_per_s",
+            "latency_p99_us",
+        ];
         Changing { before: (0.0, 0, 0), all: names.map(|name| Series { name, points: Vec::new() }) }
     }
     fn note(&mut self, at: Span, s: &mut Station<Driver, Meter>) {
@@ -420,12 +443,18 @@ impl Changing {
     }
 }
 
-fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
+fn packets(
+    bus: Axi,
+    setup: &Setup,
+    load: &open::Load,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, Failure> {
     let mut m: Machine<Axi, Device> = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
     if watch.wants_frames() {
         m.bus.platform_mut().capture();
     }
-    let driver: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;
+    let driver: Driver =
+        Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;
     let buffers = setup.driver.tx_ring;
     let mut cores = Vec::with_capacity(1);
     if let Some(source) = load.source(&mut m, 1, 0, buffers).map_err(no_memory)? {
@@ -433,15 +462,18 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
     }
     let before = (m.ledger().clone(), work_of(&m), m.stalled());
     let begin = m.now();
-    let mut trouble = Trouble::begin(&setup.faults, &mut m, Vec::new(), |d, _, at, up| d.set_cable(at, up));
-    let open::Driven { end, steady } = open::drive(&mut m, &mut cores, load, trouble.as_mut(), watch)?;
+    let mut trouble =
+        Trouble::begin(&setup.faults, &mut m, Vec::new(), |d, _, at, up| d.set_cable(at, up));
+    let open::Driven { end, steady } =
+        open::drive(&mut m, &mut cores, load, trouble.as_mut(), watch)?;
     let alarms = Alarms::of(&cores);
     let faults = trouble.map(|t| t.end(&mut m, alarms));
     // What opening and closing cost is not of the packets.
     let ledger = m.ledger().since(&before.0);
     let work = closed::differences(&before.1, &work_of(&m));
     let stalled = Span::from_ps(m.stalled().ps() - before.2.ps());
-    let (mut stats, mut latency, mut skipped, mut threshold) = (Stats::default(), Histogram::default(), 0, 0);
+    let (mut stats, mut latency, mut skipped, mut threshold) =
+        (Stats::default(), Histogram::default(), 0, 0);
     for core in cores {
         threshold = core.driver.coalesce().rx_frames;
         latency.add(&core.latency);
@@ -451,13 +483,18 @@ fn packets(bus: Axi, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) ->
     m.flush_posted();
     let busy = work.iter().fold(stalled, |sum, w| sum + w.2);
     let (elapsed, polls) = (end.since(begin), m.done(WorkKind::Poll).times);
-    let steady = steady.unwrap_or_else(|| Steady::whole(elapsed, &ledger, busy, stats.tx_irqs, polls));
+    let steady =
+        steady.unwrap_or_else(|| Steady::whole(elapsed, &ledger, busy, stats.tx_irqs, polls));
     let mut o = Outcome {
         packets: ledger.wire_frames,
         elapsed,
         payload: ledger.wire_bytes,
         // Nothing comes: all interrupts are of transmission.
-        steady: Steady { payload: steady.ledger.wire_bytes, interrupts: [0, steady.interrupts[0]], ..steady },
+        steady: Steady {
+            payload: steady.ledger.wire_bytes,
+            interrupts: [0, steady.interrupts[0]],
+            ..steady
+        },
         wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
         work,
         stalled,

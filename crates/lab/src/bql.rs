@@ -1,16 +1,17 @@
 //! The byte limit of a transmit queue (BQL), as a stack keeps to it.
 //!
-//! A queueing discipline hands over packets in batches (linux net/sched/sch_generic.c). It begins none
-//! while the queue is over its limit (`netif_xmit_frozen_or_stopped`), and it ends one when the bytes of it
-//! reach what the limit had left at its beginning (`try_bulk_dequeue_skb`). The limit itself is kept by
-//! the driver's calls ([`doorbell_drivers::Bql`]).
+//! A queueing discipline hands over packets in batches (linux net/sched/sch_generic.c). It begins
+//! none while the queue is over its limit (`netif_xmit_frozen_or_stopped`), and it ends one when
+//! the bytes of it reach what the limit had left at its beginning (`try_bulk_dequeue_skb`). The
+//! limit itself is kept by the driver's calls ([`doorbell_drivers::Bql`]).
 //!
-//! pktgen is no such stack: it calls the driver directly and looks at nothing but the driver's own stop
-//! (net/core/pktgen.c, `netif_xmit_frozen_or_drv_stopped`).
+//! pktgen is no such stack: it calls the driver directly and looks at nothing but the driver's own
+//! stop (net/core/pktgen.c, `netif_xmit_frozen_or_drv_stopped`).
 
 use crate::key::{Key, Needs};
 
-/// The switch. It is one of the stack, so it has the same name for every driver that reports its bytes.
+/// The switch. It is one of the stack, so it has the same name for every driver that reports its
+/// bytes.
 pub const KEY: Key = Key::choice(
     "stack.bql",
     &["on", "off"],
@@ -27,8 +28,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Returns whether the next packet may go to a driver whose byte limit leaves `room`: one of a batch
-    /// that has begun always may.
+    /// Returns whether the next packet may go to a driver whose byte limit leaves `room`: one of a
+    /// batch that has begun always may.
     pub fn may_go(&mut self, room: i32) -> bool {
         if self.room.is_none() && room >= 0 {
             self.room = Some(i64::from(room));
@@ -41,8 +42,8 @@ impl Batch {
         self.room = None;
     }
 
-    /// Counts a packet of `len` bytes that goes, with `more` waiting behind it. Returns whether the next
-    /// one belongs to the same batch.
+    /// Counts a packet of `len` bytes that goes, with `more` waiting behind it. Returns whether the
+    /// next one belongs to the same batch.
     pub fn goes(&mut self, len: u32, more: bool) -> bool {
         let left = self.room.unwrap_or(0) - i64::from(len);
         self.room = (more && left > 0).then_some(left);
@@ -51,39 +52,4 @@ impl Batch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_batch_ends_with_the_bytes_it_began_with() {
-        let mut b = Batch::default();
-        assert!(b.may_go(3000));
-        assert!(b.goes(1500, true));
-        assert!(b.may_go(-1), "it has begun");
-        assert!(!b.goes(1500, true), "nothing is left of 3000");
-        assert!(!b.may_go(-1));
-    }
-
-    #[test]
-    fn a_packet_longer_than_the_room_goes_alone() {
-        let mut b = Batch::default();
-        assert!(b.may_go(0));
-        assert!(!b.goes(65_000, true));
-    }
-
-    #[test]
-    fn a_batch_without_a_packet_is_none() {
-        let mut b = Batch::default();
-        assert!(b.may_go(0));
-        b.end();
-        assert!(!b.may_go(-1));
-    }
-
-    #[test]
-    fn a_batch_ends_with_the_last_packet_that_waits() {
-        let mut b = Batch::default();
-        assert!(b.may_go(i32::MAX));
-        assert!(!b.goes(60, false));
-        assert!(!b.may_go(-1));
-    }
-}
+mod tests;

@@ -62,7 +62,8 @@ impl<Tr: Sink> Sink for Metered<'_, Tr> {
     #[inline(always)]
     fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
         if last {
-            self.latency.record(self.now.since(self.handed[cookie as usize & (self.handed.len() - 1)]));
+            self.latency
+                .record(self.now.since(self.handed[cookie as usize & (self.handed.len() - 1)]));
         }
         self.traffic.sent(b, cookie, last);
     }
@@ -99,7 +100,12 @@ impl<Dr, Tr> Core<Dr, Tr> {
 
     /// A core that starts at time zero, with at most `in_flight` packets between
     /// driver and device (rounded up to a power of two).
-    pub fn new(driver: Dr, traffic: Tr, lines: impl Into<Vec<Interrupt>>, in_flight: usize) -> Core<Dr, Tr> {
+    pub fn new(
+        driver: Dr,
+        traffic: Tr,
+        lines: impl Into<Vec<Interrupt>>,
+        in_flight: usize,
+    ) -> Core<Dr, Tr> {
         Core {
             driver,
             traffic,
@@ -128,7 +134,11 @@ pub struct Stuck {
 
 impl Stuck {
     /// Core `core` of a machine that stands still.
-    fn of<B: Bus, D: Device<B>, Dr, Tr>(m: &mut Machine<B, D>, cores: &[Core<Dr, Tr>], core: usize) -> Stuck {
+    fn of<B: Bus, D: Device<B>, Dr, Tr>(
+        m: &mut Machine<B, D>,
+        cores: &[Core<Dr, Tr>],
+        core: usize,
+    ) -> Stuck {
         let back = cores.iter().map(|c| c.latency.count()).sum();
         Stuck { core, at: m.now(), cause: Cause::of(m, Some(back)) }
     }
@@ -147,7 +157,8 @@ const TURN: u32 = 64;
 const QUANTUM: Span = Span::from_ns(100);
 /// Completions handled in one poll (NAPI's weight).
 const BUDGET: u32 = 64;
-/// Looks of all watchdogs together, without a frame between them, after which nothing comes any more.
+/// Looks of all watchdogs together, without a frame between them, after which nothing comes any
+/// more.
 const LOOKS: u64 = 4096;
 
 /// How a run ended.
@@ -196,7 +207,10 @@ where
         let event = m.next_event();
         if let Some(t) = &mut trouble {
             let first = event.min(next.map_or(Time::NEVER, |n| n.1));
-            if t.flaps.next() <= first && t.flaps.next() < Time::NEVER && (next, parked) != (None, None) {
+            if t.flaps.next() <= first
+                && t.flaps.next() < Time::NEVER
+                && (next, parked) != (None, None)
+            {
                 t.flap(m);
                 wake(cores, m.bus.platform_mut());
                 continue;
@@ -322,13 +336,19 @@ where
         let (packet, more) = match c.held.take() {
             Some(held) => held,
             // Over the byte limit, something is in the queue whose completion ends the wait.
-            None if !c.traffic.is_generator() && !c.batch.may_go(c.driver.byte_room()) => return State::Parked,
+            None if !c.traffic.is_generator() && !c.batch.may_go(c.driver.byte_room()) => {
+                return State::Parked;
+            }
             None => match c.traffic.next(m) {
                 Next::Packet(packet, more) => {
                     let slot = packet.cookie as usize & (c.handed.len() - 1);
                     c.handed[slot] = m.now();
                     m.spend(Work::Stack);
-                    let more = if c.traffic.is_generator() { more } else { c.batch.goes(packet.len(), more) };
+                    let more = if c.traffic.is_generator() {
+                        more
+                    } else {
+                        c.batch.goes(packet.len(), more)
+                    };
                     (packet, more)
                 }
                 Next::At(t) => return c.rest(State::Runnable(t)),

@@ -8,18 +8,23 @@
 //! A packet is a frame with data on the wire: sent where the machine sends, received
 //! where it receives. In request-response traffic it is a transaction.
 //!
-//! Other stations may work beside the one with the connections ([`run_among`]): a machine of several
-//! partitions, one of which carries what another sends. Counts are then those of all of them.
+//! Other stations may work beside the one with the connections ([`run_among`]): a machine of
+//! several partitions, one of which carries what another sends. Counts are then those of all of
+//! them.
 
 use crate::clock::link::{Wired, on_wire};
-use crate::clock::napi::{Busy, Cpu, End, Endpoint, Interrupt, Rules, Station, Stuck, run as schedule};
+use crate::clock::napi::{
+    Busy, Cpu, End, Endpoint, Interrupt, Rules, Station, Stuck, run as schedule,
+};
 use crate::fault::Alarms;
 use crate::histogram::Histogram;
 use crate::key::{Is, Key, Needs, Values};
 use crate::result::{Series, Work, work_of};
 use crate::standstill::Cause;
 use crate::trace;
-use crate::traffic::tcp::{App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair};
+use crate::traffic::tcp::{
+    App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair,
+};
 use crate::watch::Watch;
 use crate::window::{Marks, Steady, Window};
 use doorbell_bus::machine::Done;
@@ -71,27 +76,56 @@ const TCP: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
 const BULK: &[Needs] = &[Needs::kind(&["send", "receive"])];
 const TIMED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "arrivals"])];
 const SEGMENTS: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "packets"])];
-const SCHEDULED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "arrivals", "paced"])];
+const SCHEDULED: &[Needs] =
+    &[Needs::kind(&["send", "receive", "transactions", "arrivals", "paced"])];
 const SERVES: &[Needs] = &[Needs::kind(&["transactions"]).or("traffic.beside", Is::Positive)];
 
 /// What a scenario says of it.
 pub static KEYS: [Key; 16] = [
-    Key::whole("traffic.connections", "connections", 1.0, 4096.0, "TCP: connections, each with a peer of its own")
-        .default("1")
-        .when(TCP),
-    Key::number("traffic.warmup", "ms", 0.0, 1e5, "TCP: time before anything is counted").default("10").when(TIMED),
-    Key::number("traffic.duration", "ms", 0.001, 1e5, "TCP: time that is measured").default("50").when(TIMED),
-    Key::whole("traffic.mss", "B", 64.0, 9148.0, "TCP: payload of a full segment").default("1448").when(SEGMENTS),
-    Key::choice("traffic.timestamps", &["on", "off"], "TCP: the timestamp option, 12 bytes").default("on").when(TCP),
-    Key::whole("traffic.large_send", "B", 1.0, 65455.0, "TCP: payload handed to the driver at a time")
-        .or(&["off", "auto"])
-        .default("off")
-        .when(TCP),
-    Key::whole("traffic.window", "KiB", 4.0, 65536.0, "TCP: buffer of a socket, each way").default("256").when(TCP),
-    Key::choice("traffic.scatter", &["on", "off"], "TCP: payload in fragments, or all in one buffer")
+    Key::whole(
+        "traffic.connections",
+        "connections",
+        1.0,
+        4096.0,
+        "TCP: connections, each with a peer of its own",
+    )
+    .default("1")
+    .when(TCP),
+    Key::number("traffic.warmup", "ms", 0.0, 1e5, "TCP: time before anything is counted")
+        .default("10")
+        .when(TIMED),
+    Key::number("traffic.duration", "ms", 0.001, 1e5, "TCP: time that is measured")
+        .default("50")
+        .when(TIMED),
+    Key::whole("traffic.mss", "B", 64.0, 9148.0, "TCP: payload of a full segment")
+        .default("1448")
+        .when(SEGMENTS),
+    Key::choice("traffic.timestamps", &["on", "off"], "TCP: the timestamp option, 12 bytes")
         .default("on")
         .when(TCP),
-    Key::choice("traffic.tx_checksum", &["on", "off"], "TCP: checksums left to the device").default("on").when(TCP),
+    Key::whole(
+        "traffic.large_send",
+        "B",
+        1.0,
+        65455.0,
+        "TCP: payload handed to the driver at a time",
+    )
+    .or(&["off", "auto"])
+    .default("off")
+    .when(TCP),
+    Key::whole("traffic.window", "KiB", 4.0, 65536.0, "TCP: buffer of a socket, each way")
+        .default("256")
+        .when(TCP),
+    Key::choice(
+        "traffic.scatter",
+        &["on", "off"],
+        "TCP: payload in fragments, or all in one buffer",
+    )
+    .default("on")
+    .when(TCP),
+    Key::choice("traffic.tx_checksum", &["on", "off"], "TCP: checksums left to the device")
+        .default("on")
+        .when(TCP),
     Key::among(
         "traffic.align",
         "B",
@@ -100,17 +134,37 @@ pub static KEYS: [Key; 16] = [
     )
     .default("64")
     .when(TCP),
-    Key::whole("traffic.offset", "B", 0.0, 8191.0, "TCP: and this many bytes after it").default("0").when(TCP),
-    Key::choice("traffic.gro", &["on", "off"], "TCP: received segments merged").default("on").when(TCP),
-    Key::whole("traffic.request", "B", 1.0, 65536.0, "transactions: bytes of a request").default("1").when(SERVES),
-    Key::whole("traffic.response", "B", 1.0, 65536.0, "transactions: bytes of a response").default("1").when(SERVES),
-    Key::number("traffic.source_rate", "Mbit/s", 0.001, 1e5, "bulk: what each source writes at the most, evenly")
-        .or(&["full"])
-        .default("full")
-        .when(BULK),
-    Key::whole("run.budget", "packets", 1.0, 1e6, "TCP: packets in one softirq action (netdev_budget)")
-        .default("300")
-        .when(SCHEDULED),
+    Key::whole("traffic.offset", "B", 0.0, 8191.0, "TCP: and this many bytes after it")
+        .default("0")
+        .when(TCP),
+    Key::choice("traffic.gro", &["on", "off"], "TCP: received segments merged")
+        .default("on")
+        .when(TCP),
+    Key::whole("traffic.request", "B", 1.0, 65536.0, "transactions: bytes of a request")
+        .default("1")
+        .when(SERVES),
+    Key::whole("traffic.response", "B", 1.0, 65536.0, "transactions: bytes of a response")
+        .default("1")
+        .when(SERVES),
+    Key::number(
+        "traffic.source_rate",
+        "Mbit/s",
+        0.001,
+        1e5,
+        "bulk: what each source writes at the most, evenly",
+    )
+    .or(&["full"])
+    .default("full")
+    .when(BULK),
+    Key::whole(
+        "run.budget",
+        "packets",
+        1.0,
+        1e6,
+        "TCP: packets in one softirq action (netdev_budget)",
+    )
+    .default("300")
+    .when(SCHEDULED),
 ];
 
 /// The same of systems that have a choice.
@@ -130,19 +184,27 @@ impl Load {
         let timestamps = v.is_on("traffic.timestamps");
         let most = max_mss - if timestamps { 12 } else { 0 };
         if mss > most {
-            return Err(format!("`traffic.mss` is {mss} B, but the device's longest frame holds {most}"));
+            return Err(format!(
+                "`traffic.mss` is {mss} B, but the device's longest frame holds {most}"
+            ));
         }
         let (align, offset) = (v.number("traffic.align") as u32, v.number("traffic.offset") as u32);
         if offset >= align {
-            return Err(format!("`traffic.offset` is {offset} B, which is not below `traffic.align`, {align}"));
+            return Err(format!(
+                "`traffic.offset` is {offset} B, which is not below `traffic.align`, {align}"
+            ));
         }
-        let large_send = match (v.number_or_word("traffic.large_send"), v.word("traffic.large_send")) {
-            (Some(bytes), _) => LargeSend::Fixed(bytes as u32),
-            (None, "auto") => LargeSend::Auto(65_455),
-            (None, _) => LargeSend::Off,
-        };
+        let large_send =
+            match (v.number_or_word("traffic.large_send"), v.word("traffic.large_send")) {
+                (Some(bytes), _) => LargeSend::Fixed(bytes as u32),
+                (None, "auto") => LargeSend::Auto(65_455),
+                (None, _) => LargeSend::Off,
+            };
         if large_send != LargeSend::Off && !v.is_on("traffic.tx_checksum") {
-            return Err("a large send leaves its checksums to the device; set `traffic.tx_checksum` on".to_owned());
+            return Err(
+                "a large send leaves its checksums to the device; set `traffic.tx_checksum` on"
+                    .to_owned(),
+            );
         }
         let kind = match v.word("traffic.kind") {
             "receive" => Kind::Receive,
@@ -185,7 +247,9 @@ impl Load {
     /// Host memory for what the connections can have under way.
     pub fn memory(&self) -> usize {
         // A segment in a window takes a buffer of its own, at the least a power of two.
-        let frame = (self.socket.mss as usize + 128).next_power_of_two().max(self.offloads.place.align as usize);
+        let frame = (self.socket.mss as usize + 128)
+            .next_power_of_two()
+            .max(self.offloads.place.align as usize);
         let window = self.socket.receive_buffer.max(self.socket.send_buffer) as usize;
         let each = (window / self.socket.mss as usize + 64) * frame + 4 * window.max(64 << 10);
         usize::from(self.connections + self.beside) * each
@@ -195,7 +259,9 @@ impl Load {
         match self.source_rate {
             None => App::source(u64::MAX),
             // Two segments at a time: as evenly as a paced sender.
-            rate => App::Source { left: u64::MAX, write: 2 * self.socket.mss, rate, next: Time::ZERO },
+            rate => {
+                App::Source { left: u64::MAX, write: 2 * self.socket.mss, rate, next: Time::ZERO }
+            }
         }
     }
 
@@ -212,7 +278,10 @@ impl Load {
                     let (request, response) = self.transaction;
                     // Not all at the same instant.
                     let first = Time::ZERO + Span::from_us(u64::from(i));
-                    (App::server(request, response), App::client(request, response, Span::ZERO, u64::MAX, first))
+                    (
+                        App::server(request, response),
+                        App::client(request, response, Span::ZERO, u64::MAX, first),
+                    )
                 }
             };
             let socket = Config { no_delay: kind == Kind::Serve, ..self.socket };
@@ -224,7 +293,8 @@ impl Load {
 /// Why a run did not come to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunError {
-    /// Nothing was under way, or an interrupt line that nobody serves; and what is known of the cause.
+    /// Nothing was under way, or an interrupt line that nobody serves; and what is known of the
+    /// cause.
     Stuck(Stuck, Cause),
     /// The connections did not close.
     Open,
@@ -243,7 +313,9 @@ impl std::fmt::Display for RunError {
             RunError::Stuck(Stuck::Line(n), cause) => {
                 write!(f, "interrupt line {n} is high, and nobody cares{cause}")
             }
-            RunError::Open => f.write_str("connections were still open ten minutes after their end"),
+            RunError::Open => {
+                f.write_str("connections were still open ten minutes after their end")
+            }
             RunError::Capture(why) => f.write_str(why),
             RunError::Stopped => f.write_str("stopped"),
         }
@@ -367,7 +439,8 @@ fn mark<B: Bus, D, Dr, E: HasStack>(
 where
     Wired<D, Hosts>: Device<B>,
 {
-    let (packets, payload) = stations.first().map_or((0, 0), |s| arrived(m, s.endpoint.stack(), kind));
+    let (packets, payload) =
+        stations.first().map_or((0, 0), |s| arrived(m, s.endpoint.stack(), kind));
     let wire = |w: &crate::clock::link::Wire| w.landed;
     Mark {
         at,
@@ -396,7 +469,9 @@ pub(crate) fn differences(a: &Work, b: &Work) -> Work {
 
 /// What was counted between two looks.
 pub(crate) fn counted(a: &[Entries; 2], b: &[Entries; 2]) -> [Entries; 2] {
-    std::array::from_fn(|i| a[i].iter().zip(&b[i]).map(|(a, b)| (b.0, b.1.saturating_sub(a.1))).collect())
+    std::array::from_fn(|i| {
+        a[i].iter().zip(&b[i]).map(|(a, b)| (b.0, b.1.saturating_sub(a.1))).collect()
+    })
 }
 
 /// How long one look at the run takes, and the longest end.
@@ -420,7 +495,8 @@ impl HasStack for Stack {
     }
 }
 
-/// Runs `load` over `driver`, which is open. Gives the driver back. `look` reads the counters of driver and device.
+/// Runs `load` over `driver`, which is open. Gives the driver back. `look` reads the counters of
+/// driver and device.
 ///
 /// # Errors
 /// When it gets stuck, or whoever watches ends it.
@@ -441,15 +517,17 @@ where
     let mut stack = Stack::new(connections, load.offloads, prices, load.gro, rules.slice);
     stack.merges_backlog = load.merges_backlog;
     let stations = vec![Station::new(driver, stack, lines, 0, load.cores() - 1)];
-    let look = |s: &[Station<Dr, Stack>], m: &Machine<B, Wired<D, Hosts>>| look(&s[0].driver, &m.device.device);
+    let look = |s: &[Station<Dr, Stack>], m: &Machine<B, Wired<D, Hosts>>| {
+        look(&s[0].driver, &m.device.device)
+    };
     let (seen, mut stations) = run_among(m, stations, load.cores(), &rules, load, look, watch)?;
     let Station { driver, endpoint, .. } = stations.remove(0);
     endpoint.release(m);
     Ok((seen, driver))
 }
 
-/// Runs `load` over several stations on `cores` cores, the first of which has the connections. Gives
-/// them back, nothing in their queues.
+/// Runs `load` over several stations on `cores` cores, the first of which has the connections.
+/// Gives them back, nothing in their queues.
 ///
 /// # Errors
 /// As [`run`].
@@ -479,7 +557,8 @@ where
     let (from, to) = (begin + load.warmup, begin + load.warmup + load.duration);
     let mut marks: Vec<Mark> = Vec::with_capacity(2);
     let (mut at, all) = (begin, to.since(begin).ps());
-    let mut series = ["packets_per_s", "interrupts_per_s"].map(|name| Series { name, points: Vec::new() });
+    let mut series =
+        ["packets_per_s", "interrupts_per_s"].map(|name| Series { name, points: Vec::new() });
     let mut last = (begin, 0, 0);
     let mut looks = Marks::new();
     while marks.len() < 2 {
@@ -499,7 +578,8 @@ where
         series[1].points.push((ms, (interrupts - last.2) as f64 / seconds));
         last = (until, packets, interrupts);
         if at == goal {
-            // At an instant: what the cores did beyond it counts for the other side at both ends alike.
+            // At an instant: what the cores did beyond it counts for the other side at both ends
+            // alike.
             let counters = look(&stations, m);
             marks.push(mark(m, &stations, &cpus, at, load.kind, counters));
         }
@@ -518,7 +598,8 @@ where
     let rules = &Rules { lingers: rules.watchdog.is_some(), ..*rules };
     loop {
         at += SLICE;
-        let end = schedule(m, &mut cpus, &mut stations, rules, at).map_err(|s| stuck(m, s, watch))?;
+        let end =
+            schedule(m, &mut cpus, &mut stations, rules, at).map_err(|s| stuck(m, s, watch))?;
         let done = end == End::Done || stations.iter().all(|s| s.endpoint.is_done());
         if done {
             // It may still be in the device.
@@ -578,7 +659,11 @@ pub(crate) fn alarms<Dr, E>(stations: &[Station<Dr, E>]) -> Alarms {
 }
 
 /// A run that is stuck: what is known of the cause, and what led to it for whoever records.
-fn stuck<B: Bus, D>(m: &mut Machine<B, Wired<D, Hosts>>, s: Stuck, watch: &mut dyn Watch) -> RunError
+fn stuck<B: Bus, D>(
+    m: &mut Machine<B, Wired<D, Hosts>>,
+    s: Stuck,
+    watch: &mut dyn Watch,
+) -> RunError
 where
     Wired<D, Hosts>: Device<B>,
 {
@@ -625,21 +710,4 @@ fn wrong<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack) -> Vec<Strin
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_that_do_not_go_together_are_refused() {
-        let keys: Vec<&'static Key> = KEYS.iter().chain(&KIND).collect();
-        let with = |sets: &[&str]| {
-            let mut v = Values::defaults(&keys);
-            sets.iter().for_each(|s| v.set(s).unwrap());
-            Load::of(&v, 1460)
-        };
-        assert!(with(&[]).is_ok());
-        insta::assert_snapshot!(with(&["traffic.mss=1460"]).unwrap_err(), @"`traffic.mss` is 1460 B, but the device's longest frame holds 1448");
-        insta::assert_snapshot!(with(&["traffic.offset=64"]).unwrap_err(), @"`traffic.offset` is 64 B, which is not below `traffic.align`, 64");
-        insta::assert_snapshot!(with(&["traffic.large_send=auto", "traffic.tx_checksum=off"]).unwrap_err(), @"a large send leaves its checksums to the device; set `traffic.tx_checksum` on");
-        static KIND: [Key; 1] = [Key::choice("traffic.kind", &["send", "receive", "transactions"], "")];
-    }
-}
+mod tests;

@@ -25,7 +25,9 @@ use crate::traffic::tcp::{Hosts, Prices};
 use crate::watch::Watch;
 use crate::window::Steady;
 use doorbell_bus::tce::{Table, Window};
-use doorbell_bus::{Bus, Costs, Guard, Ledger, Machine, Mapping, Pci, Pcie, Platform, express, parallel, pci, pcie};
+use doorbell_bus::{
+    Bus, Costs, Guard, Ledger, Machine, Mapping, Pci, Pcie, Platform, express, parallel, pci, pcie,
+};
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
 use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, OpenError, Stats};
 use doorbell_seam::{Exhausted, Host, Span, WorkKind};
@@ -128,7 +130,8 @@ pub struct Outcome {
     pub latency: Histogram,
     /// What changed over the run.
     pub series: Vec<Series>,
-    /// Share of the bus that was in use; of a PCI Express link, toward the device and toward the host.
+    /// Share of the bus that was in use; of a PCI Express link, toward the device and toward the
+    /// host.
     pub bus_share: Vec<f64>,
     /// What went wrong, if it was asked to.
     pub faults: Option<fault::Report>,
@@ -148,7 +151,8 @@ const MOST_MEMORY: usize = 3 << 30;
 /// When it cannot be set up or gets stuck. A run whose audit fails is not an
 /// error here: the outcome says so.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
-    let mut platform = Platform::new(MEMORY_BASE, memory_size(setup, load).min(MOST_MEMORY), setup.guard);
+    let mut platform =
+        Platform::new(MEMORY_BASE, memory_size(setup, load).min(MOST_MEMORY), setup.guard);
     if let Some(window) = setup.tce {
         platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
     }
@@ -159,9 +163,13 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
             let clocks = |time: Span| (time.ps() / rules.period().ps()).max(1);
             o.bus_share = vec![o.steady.ledger.pci_clocks as f64 / clocks(o.steady.elapsed) as f64];
             let clocks = clocks(o.elapsed);
-            // A transaction under way at either end of the measured time counts for the side it began on.
+            // A transaction under way at either end of the measured time counts for the side it
+            // began on.
             if o.ledger.pci_clocks > clocks + 4096 {
-                o.audit.push(format!("bus: {} clocks in a time that has {clocks}", o.ledger.pci_clocks));
+                o.audit.push(format!(
+                    "bus: {} clocks in a time that has {clocks}",
+                    o.ledger.pci_clocks
+                ));
             }
             Ok(o)
         }
@@ -170,7 +178,10 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
             let mut o = on(Pcie::new(platform, rules, latencies, BAR), setup, load, watch)?;
             let capacity = |time: Span| rules.raw_byte_time().capacity(time).max(1);
             let bytes = |l: &Ledger| {
-                [l.pcie_down_tlp_bytes + l.pcie_down_dllp_bytes, l.pcie_up_tlp_bytes + l.pcie_up_dllp_bytes]
+                [
+                    l.pcie_down_tlp_bytes + l.pcie_down_dllp_bytes,
+                    l.pcie_up_tlp_bytes + l.pcie_up_dllp_bytes,
+                ]
             };
             let steady = capacity(o.steady.elapsed) as f64;
             o.bus_share = bytes(&o.steady.ledger).iter().map(|b| *b as f64 / steady).collect();
@@ -183,7 +194,12 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     }
 }
 
-fn on<B: Bus>(bus: B, setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
+fn on<B: Bus>(
+    bus: B,
+    setup: &Setup,
+    load: &Load,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, Failure> {
     match load {
         Load::Closed(load) => tcp(bus, setup, load, watch),
         Load::Open(load) => packets(bus, setup, load, watch),
@@ -193,14 +209,22 @@ fn on<B: Bus>(bus: B, setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Resu
 /// The line that the card's interrupt is wired to.
 const LINE: Interrupt = Interrupt::Line(0);
 
-fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
+fn tcp<B: Bus>(
+    bus: B,
+    setup: &Setup,
+    load: &closed::Load,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, Failure> {
     let (connections, hosts) = load.connect(setup.nic.mac);
     let device = Wired::new(Device::new(setup.nic), hosts, setup.link_rate, setup.link_delay);
-    let mut m: Machine<B, Wired<Device, Hosts>> = Machine::new(bus, device, setup.costs, load.cores());
+    let mut m: Machine<B, Wired<Device, Hosts>> =
+        Machine::new(bus, device, setup.costs, load.cores());
     let driver = Driver::open(&mut m, &setup.driver).map_err(refused)?;
-    let above = Above { lines: LINE.into(), connections, prices: setup.prices, softirq: setup.softirq };
-    let look =
-        |driver: &Driver, device: &Device| [driver.stats().entries().collect(), device.counters.entries().collect()];
+    let above =
+        Above { lines: LINE.into(), connections, prices: setup.prices, softirq: setup.softirq };
+    let look = |driver: &Driver, device: &Device| {
+        [driver.stats().entries().collect(), device.counters.entries().collect()]
+    };
     setup.faults.begin_wired(&mut m, |d, at, up| d.set_cable(at, up));
     let (seen, driver) = closed::run(&mut m, driver, above, load, look, watch)?;
     let faults = setup.faults.end_wired(&mut m, seen.alarms);
@@ -253,7 +277,12 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &closed::Load, watch: &mut dyn Watch
     Ok(o)
 }
 
-fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
+fn packets<B: Bus>(
+    bus: B,
+    setup: &Setup,
+    load: &open::Load,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, Failure> {
     let mut m: Machine<B, Device> = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
     if watch.wants_frames() {
         m.bus.platform_mut().capture();
@@ -266,8 +295,10 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
     }
     let before = (m.ledger().clone(), work_of(&m), m.stalled());
     let begin = m.now();
-    let mut trouble = Trouble::begin(&setup.faults, &mut m, Vec::new(), |d, _, at, up| d.set_cable(at, up));
-    let open::Driven { end, steady } = open::drive(&mut m, &mut cores, load, trouble.as_mut(), watch)?;
+    let mut trouble =
+        Trouble::begin(&setup.faults, &mut m, Vec::new(), |d, _, at, up| d.set_cable(at, up));
+    let open::Driven { end, steady } =
+        open::drive(&mut m, &mut cores, load, trouble.as_mut(), watch)?;
     let alarms = Alarms::of(&cores);
     let faults = trouble.map(|t| t.end(&mut m, alarms));
     // What opening and closing cost is not of the packets.
@@ -284,7 +315,8 @@ fn packets<B: Bus>(bus: B, setup: &Setup, load: &open::Load, watch: &mut dyn Wat
     let (elapsed, busy) = (end.since(begin), work.iter().fold(stalled, |sum, w| sum + w.2));
     let wire = (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0);
     let polls = m.done(WorkKind::Poll).times;
-    let steady = steady.unwrap_or_else(|| Steady::whole(elapsed, &ledger, busy, stats.interrupts, polls));
+    let steady =
+        steady.unwrap_or_else(|| Steady::whole(elapsed, &ledger, busy, stats.interrupts, polls));
     let mut o = Outcome {
         packets: ledger.wire_frames,
         elapsed,

@@ -4,14 +4,16 @@
 //! KIND@WHEN[:SPAN][,…]       lost-interrupt@3   late-completion@every=50:200us   dma-fault@random=1000   link-flap@2ms:1ms
 //! ```
 //!
-//! What goes wrong between device and host strikes in [`doorbell_bus::fault`], on the machine's first platform: of two
-//! partitions it is the client's. A link goes down here: the device is told, and what is on the wire is cut off and counted.
-//! Faults strike from the start of the traffic until it is over, so that everything is opened and closed in peace.
+//! What goes wrong between device and host strikes in [`doorbell_bus::fault`], on the machine's
+//! first platform: of two partitions it is the client's. A link goes down here: the device is told,
+//! and what is on the wire is cut off and counted. Faults strike from the start of the traffic
+//! until it is over, so that everything is opened and closed in peace.
 //!
-//! **The watchdog.** A stack looks after its queues (`dev_watchdog`): one that has been stopped for `run.watchdog`
-//! without a packet taken has hung, and its driver is told ([`Alarm::TxTimeout`]). A driver's own periodic work runs twice as
-//! often ([`Alarm::Tick`]), and a platform that saw an access fail tells the driver so ([`Alarm::IoError`]), as EEH
-//! and AER do. Without faults nobody looks: a run that gets stuck says so at once.
+//! **The watchdog.** A stack looks after its queues (`dev_watchdog`): one that has been stopped for
+//! `run.watchdog` without a packet taken has hung, and its driver is told ([`Alarm::TxTimeout`]). A
+//! driver's own periodic work runs twice as often ([`Alarm::Tick`]), and a platform that saw an
+//! access fail tells the driver so ([`Alarm::IoError`]), as EEH and AER do. Without faults nobody
+//! looks: a run that gets stuck says so at once.
 
 use crate::clock::Core;
 use crate::clock::link::{Tell, Wired};
@@ -76,7 +78,10 @@ pub fn parse(text: &str) -> Result<Plan, String> {
         let wrong = |why: String| Err(format!("`{one}`: {why}; allowed: {ALLOWED}"));
         let (kind, rest) = one.split_once('@').unwrap_or((one, ""));
         let Some((kind, spans)) = KINDS.iter().find(|k| k.0 == kind).copied() else {
-            return wrong(format!("no fault is called `{kind}`{}", hint(kind, KINDS.iter().map(|k| k.0))));
+            return wrong(format!(
+                "no fault is called `{kind}`{}",
+                hint(kind, KINDS.iter().map(|k| k.0))
+            ));
         };
         let (when, lasts) = match rest.split_once(':') {
             Some((when, lasts)) => (when, Some(lasts)),
@@ -87,13 +92,17 @@ pub fn parse(text: &str) -> Result<Plan, String> {
                 Some(s) => s,
                 None => return wrong(format!("`{text}` is no time such as 200us")),
             },
-            (true, None) => return wrong(format!("{kind} takes a time behind a colon, such as :200us")),
+            (true, None) => {
+                return wrong(format!("{kind} takes a time behind a colon, such as :200us"));
+            }
             (false, Some(_)) => return wrong(format!("{kind} takes no time")),
             (false, None) => Span::ZERO,
         };
         if kind == "link-flap" {
             let (text, again) = when.strip_prefix("every=").map_or((when, false), |t| (t, true));
-            let Some(after) = span(text) else { return wrong(format!("`{when}` is no time such as 2ms")) };
+            let Some(after) = span(text) else {
+                return wrong(format!("`{when}` is no time such as 2ms"));
+            };
             if again && after <= lasts {
                 return wrong("the link would never be up".to_owned());
             }
@@ -108,7 +117,9 @@ pub fn parse(text: &str) -> Result<Plan, String> {
             Some(_) => None,
         };
         let Some(when) = when else {
-            return wrong("it does not say which, counted from 1: @3, @every=3 or @random=3".to_owned());
+            return wrong(
+                "it does not say which, counted from 1: @3, @every=3 or @random=3".to_owned(),
+            );
         };
         let kind = match kind {
             "lost-interrupt" => Kind::LostInterrupt,
@@ -129,7 +140,8 @@ impl Plan {
         if plan.is_empty() {
             return plan;
         }
-        let ms = v.number_or_word("run.watchdog").map(|ms| Span::from_ps((ms * 1e9).round() as u64));
+        let ms =
+            v.number_or_word("run.watchdog").map(|ms| Span::from_ps((ms * 1e9).round() as u64));
         Plan { seed: v.number("run.seed") as u64, watchdog: ms.unwrap_or(watchdog), ..plan }
     }
 
@@ -143,8 +155,9 @@ impl Plan {
         (!self.is_empty()).then_some(self.watchdog)
     }
 
-    /// From now on what is asked for goes wrong on the machine's first platform. Accesses to `spared` areas do not fail:
-    /// a function whose command queue cannot be reached is lost with all that it has.
+    /// From now on what is asked for goes wrong on the machine's first platform. Accesses to
+    /// `spared` areas do not fail: a function whose command queue cannot be reached is lost
+    /// with all that it has.
     pub fn begin<B: Bus>(&self, bus: &mut B, spared: Vec<(Iova, u32)>) {
         if !self.rules.is_empty()
             && let Some(p) = bus.platforms().next()
@@ -164,8 +177,13 @@ impl Plan {
         }
     }
 
-    /// It is over: nothing goes wrong any more, and the link is up. What has gone wrong, if anything was to.
-    pub fn end_wired<B: Bus, D, Pr>(&self, m: &mut Machine<B, Wired<D, Pr>>, alarms: Alarms) -> Option<Report>
+    /// It is over: nothing goes wrong any more, and the link is up. What has gone wrong, if
+    /// anything was to.
+    pub fn end_wired<B: Bus, D, Pr>(
+        &self,
+        m: &mut Machine<B, Wired<D, Pr>>,
+        alarms: Alarms,
+    ) -> Option<Report>
     where
         Wired<D, Pr>: Device<B>,
     {
@@ -286,7 +304,8 @@ impl Watchdog {
         self.next += Span::from_ps((self.limit.ps() / 2).max(1));
     }
 
-    /// It looks, at `now`: at a queue that is stopped or not, and at the accesses that have failed so far.
+    /// It looks, at `now`: at a queue that is stopped or not, and at the accesses that have failed
+    /// so far.
     pub fn look(&mut self, now: Time, stopped: bool, failed: u64) -> Alarm {
         while self.next <= now {
             self.wait();
@@ -389,15 +408,25 @@ impl Report {
             ("fault_link_flaps", "Times that the link went down", self.flaps),
             ("fault_frames_cut", "Frames lost on the wire with it", self.cut),
             ("fault_tx_timeouts", "Queues that the watchdog found hung", self.alarms.timeouts),
-            ("fault_io_errors", "Times that a driver was told of failed accesses", self.alarms.io_errors),
+            (
+                "fault_io_errors",
+                "Times that a driver was told of failed accesses",
+                self.alarms.io_errors,
+            ),
         ]
         .into_iter()
-        .map(|(name, about, value)| Count { group: Group::Fault, name: name.to_owned(), about, value })
+        .map(|(name, about, value)| Count {
+            group: Group::Fault,
+            name: name.to_owned(),
+            about,
+            value,
+        })
         .collect()
     }
 }
 
-/// Holds counts of two parties against each other: alike, or, where something was to go wrong, apart by what has a name.
+/// Holds counts of two parties against each other: alike, or, where something was to go wrong,
+/// apart by what has a name.
 #[derive(Debug)]
 pub(crate) struct Balance {
     lossy: bool,
@@ -422,7 +451,8 @@ impl Balance {
         if !self.lossy {
             self.same(what, a, b);
         } else if a.1 < b.1 || a.1 - b.1 > lost.1 {
-            self.wrong.push(format!("{what}: {} {}, {} {}, {} {}", a.0, a.1, b.0, b.1, lost.0, lost.1));
+            self.wrong
+                .push(format!("{what}: {} {}, {} {}, {} {}", a.0, a.1, b.0, b.1, lost.0, lost.1));
         }
     }
 
@@ -439,71 +469,4 @@ impl Balance {
 pub(crate) const ANY: u64 = u64::MAX;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_asked_for_is_understood() {
-        let p =
-            parse("lost-interrupt@3, late-completion@every=50:200us,dma-fault@random=1000,link-flap@every=2ms:0.5 ms")
-                .unwrap();
-        let kinds: Vec<_> = p.rules.iter().map(|r| (r.kind, r.when)).collect();
-        assert_eq!(
-            kinds,
-            [
-                (Kind::LostInterrupt, When::Nth(3)),
-                (Kind::LateCompletion(Span::from_us(200)), When::Every(50)),
-                (Kind::DmaFault, When::OneIn(1000)),
-            ]
-        );
-        assert_eq!(p.flaps, [Flap { after: Span::from_ms(2), lasts: Span::from_us(500), again: true }]);
-        assert!(parse("").unwrap().is_empty());
-    }
-
-    #[test]
-    fn refusals_say_what_is_allowed() {
-        let e = |t: &str| {
-            let e = parse(t).unwrap_err();
-            e.strip_suffix(&format!("; allowed: {ALLOWED}")).unwrap().to_owned()
-        };
-        insta::assert_snapshot!(e("lost-irq@3"), @"`lost-irq@3`: no fault is called `lost-irq`; the nearest is `lost-interrupt`");
-        insta::assert_snapshot!(e("lost-interrupt"), @"`lost-interrupt`: it does not say which, counted from 1: @3, @every=3 or @random=3");
-        insta::assert_snapshot!(e("lost-interrupt@0"), @"`lost-interrupt@0`: it does not say which, counted from 1: @3, @every=3 or @random=3");
-        insta::assert_snapshot!(e("lost-interrupt@often=3"), @"`lost-interrupt@often=3`: it does not say which, counted from 1: @3, @every=3 or @random=3");
-        insta::assert_snapshot!(e("dma-fault@3:1us"), @"`dma-fault@3:1us`: dma-fault takes no time");
-        insta::assert_snapshot!(e("late-completion@3"), @"`late-completion@3`: late-completion takes a time behind a colon, such as :200us");
-        insta::assert_snapshot!(e("late-completion@3:200"), @"`late-completion@3:200`: `200` is no time such as 200us");
-        insta::assert_snapshot!(e("link-flap@3:1ms"), @"`link-flap@3:1ms`: `3` is no time such as 2ms");
-        insta::assert_snapshot!(e("link-flap@every=1ms:1ms"), @"`link-flap@every=1ms:1ms`: the link would never be up");
-    }
-
-    #[test]
-    fn a_link_is_down_while_any_flap_lasts() {
-        let at = |us: u64| Time::ZERO + Span::from_us(us);
-        let p = parse("link-flap@10us:5us,link-flap@12us:9us,link-flap@every=40us:1us").unwrap();
-        let mut f = p.flaps(Time::ZERO);
-        let mut seen = Vec::new();
-        while f.next() <= at(85) {
-            let t = f.next();
-            seen.extend(f.step(t).map(|up| (t, up)));
-        }
-        let all = [(10, false), (21, true), (40, false), (41, true), (80, false), (81, true)];
-        assert_eq!(seen, all.map(|(t, up)| (at(t), up)));
-        assert_eq!(f.times, 3);
-    }
-
-    #[test]
-    fn a_watchdog_waits_for_its_time_and_then_as_long_again() {
-        let ms = |n: u64| Time::ZERO + Span::from_ms(n);
-        let mut w = Watchdog::new(Span::from_ms(10), Time::ZERO);
-        assert_eq!(w.next, ms(5));
-        w.sent = ms(2);
-        assert_eq!(w.look(ms(5), true, 0), Alarm::Tick);
-        assert_eq!(w.look(ms(10), true, 0), Alarm::Tick);
-        assert_eq!(w.look(ms(15), true, 0), Alarm::TxTimeout);
-        assert_eq!(w.look(ms(20), true, 0), Alarm::Tick);
-        assert_eq!(w.look(ms(25), false, 2), Alarm::IoError);
-        assert_eq!(w.look(ms(30), false, 2), Alarm::Tick);
-        assert_eq!((w.next, w.alarms), (ms(35), Alarms { timeouts: 1, io_errors: 1 }));
-    }
-}
+mod tests;

@@ -17,7 +17,12 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: vec![0; 64 << FINE], total: 0, min: Span::from_ps(u64::MAX), max: Span::ZERO }
+        Histogram {
+            counts: vec![0; 64 << FINE],
+            total: 0,
+            min: Span::from_ps(u64::MAX),
+            max: Span::ZERO,
+        }
     }
 }
 
@@ -102,35 +107,4 @@ fn upper(bucket: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_bucket_holds_its_values_and_is_narrow(ps in 0u64..u64::MAX / 2) {
-            let top = upper(bucket(ps));
-            prop_assert!(ps <= top && top - ps <= ps / 31);
-            prop_assert!(bucket(top) == bucket(ps) && bucket(top + 1) == bucket(ps) + 1);
-        }
-    }
-
-    #[test]
-    fn quantiles_of_a_ramp() {
-        let mut h = Histogram::default();
-        for ns in 1..=1000 {
-            h.record(Span::from_ns(ns));
-        }
-        let near = |per_mille, ns: f64| {
-            let q = h.quantile(per_mille).unwrap().as_ns_f64();
-            assert!((q / ns - 1.0).abs() < 0.04, "{per_mille}: {q}");
-        };
-        near(500, 500.0);
-        near(990, 990.0);
-        assert_eq!(h.quantile(1000), Some(Span::from_ns(1000)));
-        assert_eq!(h.buckets().map(|(_, n)| n).sum::<u64>(), 1000);
-        assert_eq!(h.buckets().last().map(|(upto, _)| upto), Some(Span::from_ns(1000)));
-        assert_eq!(h.min(), Some(Span::from_ns(1)));
-        assert_eq!(Histogram::default().quantile(500), None);
-    }
-}
+mod tests;

@@ -5,13 +5,15 @@
 //! TCP - ibmveth driver -> logical LAN, switch -> ibmveth driver (trunk) - bridge - physical port -> network
 //! ```
 //!
-//! Each partition has one core (the client may have two) and its own memory behind a translation table. The
-//! hypervisor copies on the sender's core while that waits. The bridge forwards what it gets; what the outgoing port does not
-//! take is brought into a form that it takes, by the CPU: for the logical LAN by its driver (a large send
-//! with a fragment list is the case in point), for the physical port by [`server`].
+//! Each partition has one core (the client may have two) and its own memory behind a translation
+//! table. The hypervisor copies on the sender's core while that waits. The bridge forwards what it
+//! gets; what the outgoing port does not take is brought into a form that it takes, by the CPU: for
+//! the logical LAN by its driver (a large send with a fragment list is the case in point), for the
+//! physical port by [`server`].
 //!
-//! Loads are closed-loop TCP ([`crate::closed`]) between the client and hosts on the network, and single
-//! large sends from the server to the client, one at a time ([`packets`]), to see what each costs either side.
+//! Loads are closed-loop TCP ([`crate::closed`]) between the client and hosts on the network, and
+//! single large sends from the server to the client, one at a time ([`packets`]), to see what each
+//! costs either side.
 
 mod audit;
 mod bridge;
@@ -142,8 +144,9 @@ pub struct Outcome {
     pub stalled: Span,
     /// Time that the client's cores and the server's were busy.
     pub busy: [Span; 2],
-    /// Counters in that time: of both drivers and what is beside the server's ([`driver_counters`]), and of both
-    /// adapters, the port and the hypervisor ([`device_counters`]).
+    /// Counters in that time: of both drivers and what is beside the server's
+    /// ([`driver_counters`]), and of both adapters, the port and the hypervisor
+    /// ([`device_counters`]).
     pub counters: [Entries; 2],
     /// Interrupts of the client's adapter, the server's and the port.
     pub interrupts: [u64; 3],
@@ -186,9 +189,10 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         Load::Closed(load) => tcp(setup, load, watch),
         Load::Packets(load) => packets::run(setup, load, watch),
     }?;
-    let capacity = (u128::from(setup.link_rate) * o.elapsed.ps() as u128 / 8_000_000_000_000) as u64;
-    // What is under way at either end of the measured time counts for the side it began on: the device runs as far as a
-    // core's step, and one may send a handful of large packets.
+    let capacity =
+        (u128::from(setup.link_rate) * o.elapsed.ps() as u128 / 8_000_000_000_000) as u64;
+    // What is under way at either end of the measured time counts for the side it began on: the
+    // device runs as far as a core's step, and one may send a handful of large packets.
     for bytes in [o.wire.0, o.wire.1].into_iter().filter(|b| *b > capacity + 262_144) {
         o.audit.push(format!("link: {bytes} bytes in a time that carries {capacity}"));
     }
@@ -198,7 +202,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
 /// The client's second core, if it has one.
 const SECOND: usize = 2;
 
-/// A machine with both adapters open, all cores at the same time. With `own_core` the client has a second one.
+/// A machine with both adapters open, all cores at the same time. With `own_core` the client has a
+/// second one.
 fn machine(
     setup: &Setup,
     hosts: Hosts,
@@ -238,7 +243,13 @@ fn tcp(setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outc
     let applications = if load.own_core { SECOND } else { CLIENT };
     let line = |i: usize| Interrupt::Message(setup.drivers[i].vector);
     let stations = vec![
-        Station::new(Side::Client(client), Top::Stack(Box::new(stack)), line(CLIENT), CLIENT, applications),
+        Station::new(
+            Side::Client(client),
+            Top::Stack(Box::new(stack)),
+            line(CLIENT),
+            CLIENT,
+            applications,
+        ),
         Station::new(
             Side::Server(server),
             Top::Bridge(Box::new(bridge)),
@@ -250,7 +261,8 @@ fn tcp(setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outc
     let look = |s: &[Station<Side, Top>], m: &Lpars| [driver_counters(s), device_counters(m)];
     // The LAN has no link to lose: the port behind it has.
     setup.faults.begin_wired(&mut m, |_, _, _| {});
-    let (seen, stations) = closed::run_among(&mut m, stations, 1 + load.cores(), &setup.softirq, load, look, watch)?;
+    let (seen, stations) =
+        closed::run_among(&mut m, stations, 1 + load.cores(), &setup.softirq, load, look, watch)?;
     let faults = setup.faults.end_wired(&mut m, seen.alarms);
     let busy = |i: usize| seen.busy.get(i).map_or(Span::ZERO, |b| b.total());
     let mut o = Outcome {
@@ -296,14 +308,24 @@ fn tcp(setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outc
 ///
 /// # Errors
 /// As [`run`].
-pub fn at_a_pace(setup: &Setup, load: &paced::Load, watch: &mut dyn Watch) -> Result<paced::Seen, Failure> {
+pub fn at_a_pace(
+    setup: &Setup,
+    load: &paced::Load,
+    watch: &mut dyn Watch,
+) -> Result<paced::Seen, Failure> {
     type Client = papr::Hosted<Hypervised<Veth>, paced::Peer>;
     let d = &setup.drivers[CLIENT];
     let adapters = setup.lan.adapters[..=CLIENT].to_vec();
-    let lan = LanConfig { adapters, uplink: Some(Uplink { port: CLIENT, pvid: 1 }), ..setup.lan.clone() };
+    let lan =
+        LanConfig { adapters, uplink: Some(Uplink { port: CLIENT, pvid: 1 }), ..setup.lan.clone() };
     let device = Hypervised(Veth::new(lan));
-    let device = Wired::new(device, paced::Peer::new(load, d.mac), setup.link_rate, setup.link_delay);
-    let partitions = setup.papr.partitions(&[memory(setup, None)[CLIENT] + load.memory()], vec![CLIENT], setup.guard);
+    let device =
+        Wired::new(device, paced::Peer::new(load, d.mac), setup.link_rate, setup.link_delay);
+    let partitions = setup.papr.partitions(
+        &[memory(setup, None)[CLIENT] + load.memory()],
+        vec![CLIENT],
+        setup.guard,
+    );
     let mut m: Client = Machine::new(partitions, device, setup.costs, 1);
     let driven = paced::Driven {
         driver: Ibmveth::open(&mut m, d).map_err(refused)?,
@@ -313,7 +335,9 @@ pub fn at_a_pace(setup: &Setup, load: &paced::Load, watch: &mut dyn Watch) -> Re
             let adapter = m.device.device.0.counters(CLIENT).entries();
             [nic.stats().entries().collect(), adapter.chain(papr::made(&m.bus, &CALLS)).collect()]
         },
-        reclaim: |nic: &mut Ibmveth, m: &mut Client, above: &mut paced::Above| nic.reclaim(m, above),
+        reclaim: |nic: &mut Ibmveth, m: &mut Client, above: &mut paced::Above| {
+            nic.reclaim(m, above)
+        },
     };
     let (mut seen, nic) = paced::run(&mut m, driven, load, &setup.softirq, watch)?;
     nic.close(&mut m);
@@ -354,7 +378,8 @@ fn driver_counters(stations: &[Station<Side, Top>]) -> Entries {
 /// The devices': both adapters', the port's, and the calls made by kind.
 fn device_counters(m: &Lpars) -> Entries {
     let lan = &m.device.device;
-    let mut all: Entries = [CLIENT, SERVER].into_iter().flat_map(|i| lan.veth.0.counters(i).entries()).collect();
+    let mut all: Entries =
+        [CLIENT, SERVER].into_iter().flat_map(|i| lan.veth.0.counters(i).entries()).collect();
     all.extend(lan.port.counters.entries());
     all.extend(papr::made(&m.bus, &CALLS));
     all
@@ -407,14 +432,19 @@ impl PortCounters {
 /// Memory of both partitions: receive buffers, queues, and what can be under way.
 fn memory(setup: &Setup, load: Option<&closed::Load>) -> [usize; 2] {
     let rings = |d: &DriverConfig| {
-        let pools: usize = d.pools.iter().map(|p| (p.size.next_power_of_two() * p.count) as usize).sum();
+        let pools: usize =
+            d.pools.iter().map(|p| (p.size.next_power_of_two() * p.count) as usize).sum();
         2 * pools + (8 << 20)
     };
     let (client, server) = load.map_or((8 << 20, 8 << 20), |l| {
         let window = l.socket.receive_buffer.max(l.socket.send_buffer) as usize;
         let connections = usize::from(l.connections + l.beside);
-        // Frames of a window, each in a buffer of its own, once more as segments; in the client also as they wait to be read.
-        (4 * l.memory() + connections * 4 * window, connections * 8 * window.max(64 << 10) + (4096 << 11))
+        // Frames of a window, each in a buffer of its own, once more as segments; in the client
+        // also as they wait to be read.
+        (
+            4 * l.memory() + connections * 4 * window,
+            connections * 8 * window.max(64 << 10) + (4096 << 11),
+        )
     });
     let up = |n: usize| n.next_multiple_of(1 << 20);
     [up(rings(&setup.drivers[CLIENT]) + client), up(rings(&setup.drivers[SERVER]) + server)]

@@ -5,9 +5,10 @@
 //! a core for each queue pair      the caller's CPU     one for all calls
 //! ```
 //!
-//! A call costs its caller what the profile says of its kind ([`crate::papr`]). Behind it hypervisor and server work one
-//! thing after another: each call, each descriptor, each byte of headers, each frame received. The caller does not wait for
-//! that, but it is what limits the rate of transactions in the published runs: there the time in `ibmvnic_xmit` stays, and
+//! A call costs its caller what the profile says of its kind ([`crate::papr`]). Behind it
+//! hypervisor and server work one thing after another: each call, each descriptor, each byte of
+//! headers, each frame received. The caller does not wait for that, but it is what limits the rate
+//! of transactions in the published runs: there the time in `ibmvnic_xmit` stays, and
 //! the rate rises by a third.
 //!
 //! The loads are transactions with many peers, and frames in bulk ([`traffic`]).
@@ -55,7 +56,11 @@ const fn call(number: u64, name: &'static str, key: &'static str) -> Call {
 /// The call that takes an array, with the argument that says of how many descriptors.
 const INDIRECT: Call = Call {
     each: Some((3, MAX_INDIRECT, "hcall.indirect_descriptor")),
-    ..call(hcall::SEND_SUB_CRQ_INDIRECT, "hcall_send_sub_crq_indirect", "hcall.send_sub_crq_indirect")
+    ..call(
+        hcall::SEND_SUB_CRQ_INDIRECT,
+        "hcall_send_sub_crq_indirect",
+        "hcall.send_sub_crq_indirect",
+    )
 };
 
 /// The calls of the driver.
@@ -192,9 +197,13 @@ struct Mark {
 pub(super) fn memory(setup: &Setup, load: &Load) -> usize {
     let d = &setup.driver;
     let slot = (d.mtu as usize + 700).next_multiple_of(256);
-    let queue = (d.tx_entries + d.rx_entries) as usize * slot + d.tso_buffers as usize * 65_536 + (256 << 10);
-    let frame = (load.request.max(load.response).max(load.other) as usize + 128).next_power_of_two();
-    let flying = usize::from(load.peers) * 4 + d.queues as usize * (load.window as usize + d.rx_entries as usize + 64);
+    let queue = (d.tx_entries + d.rx_entries) as usize * slot
+        + d.tso_buffers as usize * 65_536
+        + (256 << 10);
+    let frame =
+        (load.request.max(load.response).max(load.other) as usize + 128).next_power_of_two();
+    let flying = usize::from(load.peers) * 4
+        + d.queues as usize * (load.window as usize + d.rx_entries as usize + 64);
     // Areas are rounded up to powers of two.
     2 * d.queues as usize * queue + flying * frame + (8 << 20)
 }
@@ -202,17 +211,19 @@ pub(super) fn memory(setup: &Setup, load: &Load) -> usize {
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
-/// When it cannot be set up or gets stuck. A run whose audit fails is not an error here: the outcome says
-/// so.
+/// When it cannot be set up or gets stuck. A run whose audit fails is not an error here: the
+/// outcome says so.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let queues = setup.driver.queues as usize;
     let device = Hypervised(VnicServer::new(setup.nic, 1));
-    let device = Wired::new(device, Askers::new(load, setup.driver.mac), setup.link_rate, setup.link_delay);
+    let device =
+        Wired::new(device, Askers::new(load, setup.driver.mac), setup.link_rate, setup.link_delay);
     let partitions = setup.papr.partitions(&[memory(setup, load)], vec![0; queues], setup.guard);
     let mut m: Partition = Machine::new(partitions, device, setup.costs, queues);
     let nic = Rc::new(RefCell::new(Ibmvnic::open(&mut m, &setup.driver).map_err(refused)?));
     let begin = m.now();
-    let granted = nic.borrow().negotiated().tx_queues.min(nic.borrow().negotiated().rx_queues) as usize;
+    let granted =
+        nic.borrow().negotiated().tx_queues.min(nic.borrow().negotiated().rx_queues) as usize;
     if granted < queues {
         return Err(Failure::Input(format!("the server grants {granted} queues of {queues}")));
     }
@@ -224,7 +235,13 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
             let vectors = control.into_iter().chain(nic.borrow().vectors(q));
             let lines: Vec<Interrupt> = vectors.map(Interrupt::Message).collect();
             let driver = Queue { nic: Rc::clone(&nic), number: q, spent: Span::ZERO };
-            Station::new(driver, Server::new(load, setup.driver.mac, setup.application, q), lines, q, q)
+            Station::new(
+                driver,
+                Server::new(load, setup.driver.mac, setup.application, q),
+                lines,
+                q,
+                q,
+            )
         })
         .collect();
     let mut cpus: Vec<Cpu> = (0..queues).map(|_| Cpu::default()).collect();
@@ -238,7 +255,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     let ends = [begin + load.warmup, begin + load.warmup + load.duration];
     let mut at = begin;
     let mut marks = Vec::with_capacity(2);
-    let mut series = ["packets_per_s", "break_even_bytes"].map(|name| Series { name, points: Vec::new() });
+    let mut series =
+        ["packets_per_s", "break_even_bytes"].map(|name| Series { name, points: Vec::new() });
     let mut before = 0;
     let mut looks = Marks::new();
     while marks.len() < 2 {
@@ -246,7 +264,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         let until = goal.min(at + SLICE);
         run_until(&mut m, &mut cpus, &mut stations, &setup.softirq, until)?;
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
-        let (ms, seconds) = (until.since(begin).ps() as f64 / 1e9, until.since(at).as_secs_f64().max(1e-12));
+        let (ms, seconds) =
+            (until.since(begin).ps() as f64 / 1e9, until.since(at).as_secs_f64().max(1e-12));
         series[0].points.push((ms, (m.device.peer.frames - before) as f64 / seconds));
         series[1].points.push((ms, nic.borrow().break_even().map_or(-1.0, f64::from)));
         before = m.device.peer.frames;
@@ -311,22 +330,32 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     Ok(o)
 }
 
-/// Runs frames at a pace over one queue pair: counts, and none of the other queues' interrupts among them.
+/// Runs frames at a pace over one queue pair: counts, and none of the other queues' interrupts
+/// among them.
 ///
 /// # Errors
 /// As [`run`].
-pub fn at_a_pace(setup: &Setup, load: &paced::Load, watch: &mut dyn Watch) -> Result<paced::Seen, Failure> {
+pub fn at_a_pace(
+    setup: &Setup,
+    load: &paced::Load,
+    watch: &mut dyn Watch,
+) -> Result<paced::Seen, Failure> {
     let driver = DriverConfig { queues: 1, ..setup.driver };
     let d = &driver;
     let slot = (d.mtu as usize + 700).next_multiple_of(256);
-    let rings = (d.tx_entries + d.rx_entries) as usize * slot + d.tso_buffers as usize * 65_536 + (256 << 10);
+    let rings = (d.tx_entries + d.rx_entries) as usize * slot
+        + d.tso_buffers as usize * 65_536
+        + (256 << 10);
     let memory = 2 * rings + load.memory() + (8 << 20);
     let device = Hypervised(VnicServer::new(setup.nic, 1));
-    let device = Wired::new(device, paced::Peer::new(load, d.mac), setup.link_rate, setup.link_delay);
+    let device =
+        Wired::new(device, paced::Peer::new(load, d.mac), setup.link_rate, setup.link_delay);
     let partitions = setup.papr.partitions(&[memory], vec![0], setup.guard);
-    let mut m: papr::Hosted<Hypervised<VnicServer>, paced::Peer> = Machine::new(partitions, device, setup.costs, 1);
+    let mut m: papr::Hosted<Hypervised<VnicServer>, paced::Peer> =
+        Machine::new(partitions, device, setup.costs, 1);
     let nic = Rc::new(RefCell::new(Ibmvnic::open(&mut m, d).map_err(refused)?));
-    let lines = [d.crq_vector].into_iter().chain(nic.borrow().vectors(0)).map(Interrupt::Message).collect();
+    let lines =
+        [d.crq_vector].into_iter().chain(nic.borrow().vectors(0)).map(Interrupt::Message).collect();
     let driven = paced::Driven {
         driver: Queue { nic, number: 0, spent: Span::ZERO },
         mac: d.mac,
@@ -339,17 +368,27 @@ pub fn at_a_pace(setup: &Setup, load: &paced::Load, watch: &mut dyn Watch) -> Re
                 m.device.device.0.counters.entries().chain(calls).collect(),
             ]
         },
-        reclaim: |_: &mut Queue, _: &mut papr::Hosted<Hypervised<VnicServer>, paced::Peer>, _: &mut paced::Above| {},
+        reclaim: |_: &mut Queue,
+                  _: &mut papr::Hosted<Hypervised<VnicServer>, paced::Peer>,
+                  _: &mut paced::Above| {},
     };
     let (mut seen, queue) = paced::run(&mut m, driven, load, &setup.softirq, watch)?;
-    let Some(nic) = Rc::into_inner(queue.nic) else { unreachable!("the queue was its only holder") };
+    let Some(nic) = Rc::into_inner(queue.nic) else {
+        unreachable!("the queue was its only holder")
+    };
     nic.into_inner().close(&mut m);
     m.flush_posted();
     seen.wrong.extend(papr::audit(&m.bus, None));
     Ok(seen)
 }
 
-fn mark(m: &Partition, cpus: &[Cpu], stations: &[Station<Queue, Server>], nic: &Ibmvnic, at: Time) -> Mark {
+fn mark(
+    m: &Partition,
+    cpus: &[Cpu],
+    stations: &[Station<Queue, Server>],
+    nic: &Ibmvnic,
+    at: Time,
+) -> Mark {
     let driver = nic.totals().entries().chain(nic.stats().entries()).collect();
     let calls = papr::made(&m.bus, &CALLS);
     let device = m.device.device.0.counters.entries().chain(calls).collect();

@@ -36,8 +36,9 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// The name that `wanted` was probably meant to be: one that it is a part of, or the closest by edit distance if it is
-/// similar at all: a third of its letters wrong, or a Jaro-Winkler similarity of 0.8. The first of equals.
+/// The name that `wanted` was probably meant to be: one that it is a part of, or the closest by
+/// edit distance if it is similar at all: a third of its letters wrong, or a Jaro-Winkler
+/// similarity of 0.8. The first of equals.
 pub fn nearest<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |name: &str| {
         let edits = strsim::damerau_levenshtein(wanted, name);
@@ -46,7 +47,10 @@ pub fn nearest<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> Option
         let is_similar = 3 * edits <= letters || strsim::jaro_winkler(wanted, name) >= 0.8;
         (is_part || is_similar).then_some((!is_part, edits))
     };
-    among.filter_map(|name| Some((distance(name)?, name))).min_by_key(|(d, _)| *d).map(|(_, name)| name)
+    among
+        .filter_map(|name| Some((distance(name)?, name)))
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, name)| name)
 }
 
 /// ``; the nearest is `x` ``, if something is near.
@@ -59,9 +63,14 @@ pub(crate) type Builtin = (&'static str, &'static str);
 
 /// The text that `given` names: a file if it ends in `.toml`, else one of the
 /// built-in ones. Returns what messages call it, and the text.
-pub(crate) fn open(given: &str, kind: &str, builtin: &[Builtin]) -> Result<(String, String), InputError> {
+pub(crate) fn open(
+    given: &str,
+    kind: &str,
+    builtin: &[Builtin],
+) -> Result<(String, String), InputError> {
     if given.ends_with(".toml") {
-        let text = std::fs::read_to_string(given).map_err(|e| InputError::new(given, e.to_string()))?;
+        let text =
+            std::fs::read_to_string(given).map_err(|e| InputError::new(given, e.to_string()))?;
         return Ok((given.to_owned(), text));
     }
     match builtin.iter().find(|(name, _)| *name == given) {
@@ -112,7 +121,11 @@ impl<'t> Document<'t> {
     }
 
     fn line(&self, at: Range<usize>) -> usize {
-        self.text.as_bytes()[..at.start.min(self.text.len())].iter().filter(|b| **b == b'\n').count() + 1
+        self.text.as_bytes()[..at.start.min(self.text.len())]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1
     }
 
     /// A string of the head.
@@ -122,7 +135,10 @@ impl<'t> Document<'t> {
         };
         match value.get_ref().as_str() {
             Some(s) if !s.trim().is_empty() => Ok(s.to_owned()),
-            _ => Err(self.error(value.span(), format!("`{name}` must be a string that says something"))),
+            _ => {
+                Err(self
+                    .error(value.span(), format!("`{name}` must be a string that says something")))
+            }
         }
     }
 
@@ -139,8 +155,11 @@ impl<'t> Document<'t> {
         for (name, value) in &self.root {
             let DeValue::Table(table) = value.get_ref() else {
                 if !heads.contains(&name.get_ref().as_ref()) {
-                    let what =
-                        format!("`{}` is not allowed here; allowed: {}, and tables", name.get_ref(), heads.join(", "));
+                    let what = format!(
+                        "`{}` is not allowed here; allowed: {}, and tables",
+                        name.get_ref(),
+                        heads.join(", ")
+                    );
                     if stray.as_ref().is_none_or(|(at, _)| name.span().start < at.start) {
                         stray = Some((name.span(), what));
                     }
@@ -164,25 +183,15 @@ impl<'t> Document<'t> {
 /// The number that a TOML value is, if it is one.
 pub(crate) fn number(v: &DeValue<'_>) -> Option<f64> {
     match v {
-        DeValue::Integer(i) => i64::from_str_radix(&i.as_str().replace('_', ""), i.radix()).ok().map(|n| n as f64),
-        DeValue::Float(f) => f.as_str().replace('_', "").parse().ok().filter(|x: &f64| x.is_finite()),
+        DeValue::Integer(i) => {
+            i64::from_str_radix(&i.as_str().replace('_', ""), i.radix()).ok().map(|n| n as f64)
+        }
+        DeValue::Float(f) => {
+            f.as_str().replace('_', "").parse().ok().filter(|x: &f64| x.is_finite())
+        }
         _ => None,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::nearest;
-
-    #[test]
-    fn only_what_is_near_is_proposed() {
-        let of = |wanted| {
-            nearest(wanted, ["cpu.poll", "pcie.mps", "pcie.mrrs", "cpu_busy_share", "pci_mr", "max"].into_iter())
-        };
-        assert_eq!(of("pcie.mpss"), Some("pcie.mps"));
-        assert_eq!(of("cpu_busy"), Some("cpu_busy_share"), "a part of it");
-        assert_eq!(of("mxa"), Some("max"));
-        assert_eq!(of("cpu.pl"), Some("cpu.poll"), "much is missing, and the beginning is right");
-        assert_eq!([of("profile"), of(""), of("/tmp/dir"), of("x")], [None; 4]);
-    }
-}
+mod tests;

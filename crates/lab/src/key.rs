@@ -37,9 +37,12 @@ pub fn convert(value: f64, from: &str, to: &str) -> Option<f64> {
         return Some(value);
     }
     let from = if from == "µs" { "us" } else { from };
-    let size = |d: &[(&str, f64)], unit: &str| d.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size);
+    let size = |d: &[(&str, f64)], unit: &str| {
+        d.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size)
+    };
     let (from, to) = DIMENSIONS.iter().find_map(|d| Some((size(d, from)?, size(d, to)?)))?;
-    // Sizes are whole multiples of each other: multiplied or divided once, the result is as exact as it can be.
+    // Sizes are whole multiples of each other: multiplied or divided once, the result is as exact
+    // as it can be.
     Some(if from >= to { value * (from / to) } else { value / (to / from) })
 }
 
@@ -102,7 +105,8 @@ impl Is {
     fn said(self, key: &Key) -> String {
         match self {
             Is::Word(words) => {
-                let own: Vec<&str> = words.iter().copied().filter(|w| key.words.contains(w)).collect();
+                let own: Vec<&str> =
+                    words.iter().copied().filter(|w| key.words.contains(w)).collect();
                 match own.split_last() {
                     Some((last, all)) if !all.is_empty() => format!("{} or {last}", all.join(", ")),
                     _ => own.join(""),
@@ -174,8 +178,21 @@ pub struct Key {
 
 impl Key {
     /// A number in `unit` (empty: a pure number) from `min` to `max`.
-    pub const fn number(name: &'static str, unit: &'static str, min: f64, max: f64, about: &'static str) -> Key {
-        Key { name, about, kind: Kind::Number { unit, min, max, step: 0.0 }, words: &[], default: None, needs: &[] }
+    pub const fn number(
+        name: &'static str,
+        unit: &'static str,
+        min: f64,
+        max: f64,
+        about: &'static str,
+    ) -> Key {
+        Key {
+            name,
+            about,
+            kind: Kind::Number { unit, min, max, step: 0.0 },
+            words: &[],
+            default: None,
+            needs: &[],
+        }
     }
     /// A price of CPU work.
     pub const fn cycles(name: &'static str, about: &'static str) -> Key {
@@ -186,7 +203,13 @@ impl Key {
         Key::number(name, "ns", 0.0, 1e6, about)
     }
     /// A whole number of something.
-    pub const fn whole(name: &'static str, unit: &'static str, min: f64, max: f64, about: &'static str) -> Key {
+    pub const fn whole(
+        name: &'static str,
+        unit: &'static str,
+        min: f64,
+        max: f64,
+        about: &'static str,
+    ) -> Key {
         Key::steps(name, unit, (min, max, 1.0), about)
     }
     /// A number that is a multiple of `step`.
@@ -196,14 +219,37 @@ impl Key {
         (min, max, step): (f64, f64, f64),
         about: &'static str,
     ) -> Key {
-        Key { name, about, kind: Kind::Number { unit, min, max, step }, words: &[], default: None, needs: &[] }
+        Key {
+            name,
+            about,
+            kind: Kind::Number { unit, min, max, step },
+            words: &[],
+            default: None,
+            needs: &[],
+        }
     }
     /// One of these numbers.
-    pub const fn among(name: &'static str, unit: &'static str, values: &'static [f64], about: &'static str) -> Key {
-        Key { name, about, kind: Kind::Among { unit, values }, words: &[], default: None, needs: &[] }
+    pub const fn among(
+        name: &'static str,
+        unit: &'static str,
+        values: &'static [f64],
+        about: &'static str,
+    ) -> Key {
+        Key {
+            name,
+            about,
+            kind: Kind::Among { unit, values },
+            words: &[],
+            default: None,
+            needs: &[],
+        }
     }
     /// One of these words.
-    pub const fn choice(name: &'static str, words: &'static [&'static str], about: &'static str) -> Key {
+    pub const fn choice(
+        name: &'static str,
+        words: &'static [&'static str],
+        about: &'static str,
+    ) -> Key {
         Key { name, about, kind: Kind::Choice, words, default: None, needs: &[] }
     }
     /// A file.
@@ -235,7 +281,8 @@ impl Key {
         self
     }
 
-    /// The conditions under which it has an effect, for tables, where these are all keys; empty if it always has.
+    /// The conditions under which it has an effect, for tables, where these are all keys; empty if
+    /// it always has.
     pub fn conditions(&self, keys: &[&'static Key]) -> String {
         let all = self.needs.iter().map(|n| n.said(keys)).filter(|n| !n.is_empty());
         all.collect::<Vec<_>>().join(" and ")
@@ -256,7 +303,9 @@ impl Key {
         match self.kind {
             Kind::Number { min, max, step, .. } => {
                 let step = if step > 0.0 { step } else { (max - min) / 1000.0 };
-                all.extend([min, min + step, min + 8.0 * step, min + 64.0 * step].map(|n| n.to_string()));
+                all.extend(
+                    [min, min + step, min + 8.0 * step, min + 64.0 * step].map(|n| n.to_string()),
+                );
             }
             Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
             Kind::Faults => all.push("dma-fault@1".to_owned()),
@@ -346,9 +395,16 @@ impl Key {
         let Some(value) = convert(given, unit, own) else {
             let units = units(own);
             return Err(if units.is_empty() {
-                format!("`{}` is a pure number, but the unit is `{unit}`; allowed: no unit", self.name)
+                format!(
+                    "`{}` is a pure number, but the unit is `{unit}`; allowed: no unit",
+                    self.name
+                )
             } else {
-                format!("`{}` cannot be in `{unit}`; allowed units: {}", self.name, units.join(", "))
+                format!(
+                    "`{}` cannot be in `{unit}`; allowed units: {}",
+                    self.name,
+                    units.join(", ")
+                )
             });
         };
         let fits = match self.kind {
@@ -358,7 +414,11 @@ impl Key {
             Kind::Among { values, .. } => values.contains(&value),
             Kind::Choice | Kind::File | Kind::Faults => false,
         };
-        if fits { Ok(Value::Number(value)) } else { refuse(format!("cannot be {} {unit}", written(given)).trim_end()) }
+        if fits {
+            Ok(Value::Number(value))
+        } else {
+            refuse(format!("cannot be {} {unit}", written(given)).trim_end())
+        }
     }
 
     /// How far a sensitivity run moves a value of this key: 1 %, or to the next
@@ -370,8 +430,12 @@ impl Key {
                 let next = values.get(at + 1).or_else(|| values.get(at.wrapping_sub(1)));
                 Nudge::Abs(next.map_or(0.0, |n| n - value))
             }
-            Kind::Number { max, step, .. } if step > 0.0 => Nudge::Abs(if value + step <= max { step } else { -step }),
-            Kind::Number { min, max, .. } if value == 0.0 => Nudge::Abs(((max - min) * 0.01).min(1.0)),
+            Kind::Number { max, step, .. } if step > 0.0 => {
+                Nudge::Abs(if value + step <= max { step } else { -step })
+            }
+            Kind::Number { min, max, .. } if value == 0.0 => {
+                Nudge::Abs(((max - min) * 0.01).min(1.0))
+            }
             Kind::Number { max, .. } if value * 1.01 > max => Nudge::Rel(-0.01),
             _ => Nudge::Rel(0.01),
         }
@@ -425,10 +489,9 @@ impl fmt::Display for Value {
 /// # Errors
 /// The nearest name that exists.
 pub fn find(keys: &[&'static Key], name: &str) -> Result<&'static Key, String> {
-    keys.iter()
-        .find(|k| k.name == name)
-        .copied()
-        .ok_or_else(|| format!("no key is called `{name}`{}", hint(name, keys.iter().map(|k| k.name))))
+    keys.iter().find(|k| k.name == name).copied().ok_or_else(|| {
+        format!("no key is called `{name}`{}", hint(name, keys.iter().map(|k| k.name)))
+    })
 }
 
 /// A value for every key of a system.
@@ -510,17 +573,21 @@ impl Values {
         }
     }
 
-    /// The condition of `key` that these values do not meet, in words; `None` if the key has an effect. A condition on
-    /// a key that has no effect itself is not met. One on a key that the system does not have is no condition.
+    /// The condition of `key` that these values do not meet, in words; `None` if the key has an
+    /// effect. A condition on a key that has no effect itself is not met. One on a key that the
+    /// system does not have is no condition.
     pub fn idle(&self, key: &Key) -> Option<String> {
         let value = |name: &str| self.0.iter().find(|(k, _)| k.name == name);
         for needs in key.needs {
-            let mut open = needs.conditions().filter_map(|(name, is)| Some((is, value(name)?))).peekable();
+            let mut open =
+                needs.conditions().filter_map(|(name, is)| Some((is, value(name)?))).peekable();
             if open.peek().is_none() || needs.conditions().any(|(name, is)| self.meets(name, is)) {
                 continue;
             }
             let found = open.map(|(_, (k, v))| match self.idle(k) {
-                Some(_) if !matches!(v, Value::Text(t) if t.is_empty()) => format!("`{}` has no effect either", k.name),
+                Some(_) if !matches!(v, Value::Text(t) if t.is_empty()) => {
+                    format!("`{}` has no effect either", k.name)
+                }
                 _ => format!("`{}` is {}", k.name, k.said(v)),
             });
             let found: Vec<String> = found.collect();
@@ -586,7 +653,10 @@ fn default_of(key: &Key) -> Value {
 ///
 /// # Errors
 /// Not of this form, no such key, or a value that is not allowed.
-pub fn parse_setting(keys: &[&'static Key], setting: &str) -> Result<(&'static Key, Value), InputError> {
+pub fn parse_setting(
+    keys: &[&'static Key],
+    setting: &str,
+) -> Result<(&'static Key, Value), InputError> {
     parse_setting_at(keys, setting, &format!("--set {setting}"))
 }
 
@@ -608,101 +678,4 @@ pub(crate) fn parse_setting_at(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const LATENCY: Key = Key::number("pcie.memory_latency", "ns", 0.0, 1e5, "");
-    const MPS: Key = Key::among("pcie.mps", "B", &[128.0, 256.0, 512.0], "");
-    const RATE: Key = Key::number("traffic.rate", "Mpps", 1e-6, 1e4, "").or(&["full"]);
-    const CHUNK: Key = Key::steps("nic.fetch_chunk", "B", (64.0, 4096.0, 64.0), "");
-    const SHARE: Key = Key::number("pcie.usable_share", "", 0.01, 1.0, "");
-    const SWITCH: Key = Key::choice("driver.mpwqe", &["on", "off"], "");
-
-    #[test]
-    fn units_convert_and_numbers_may_stand_alone() {
-        for text in ["300", "300 ns", "300ns", "0.3 us", "0.3µs", "3e-4 ms", "300_000 ps"] {
-            assert_eq!(LATENCY.parse(text), Ok(Value::Number(300.0)), "{text}");
-        }
-        assert_eq!(RATE.parse("36864000 pps"), Ok(Value::Number(36.864)));
-        assert_eq!(RATE.parse("full"), Ok(Value::Word("full")));
-        assert_eq!(CHUNK.parse("1 KiB"), Ok(Value::Number(1024.0)));
-    }
-
-    #[test]
-    fn refusals_say_what_is_allowed() {
-        let e = |k: &Key, text| k.parse(text).unwrap_err();
-        insta::assert_snapshot!(e(&LATENCY, "300 MHz"), @"`pcie.memory_latency` cannot be in `MHz`; allowed units: ps, ns, us, ms, s");
-        insta::assert_snapshot!(e(&LATENCY, "-1 ns"), @"`pcie.memory_latency` cannot be -1 ns; allowed: 0 to 100000 ns");
-        insta::assert_snapshot!(e(&LATENCY, "soon"), @"`pcie.memory_latency` cannot be `soon`; allowed: 0 to 100000 ns");
-        insta::assert_snapshot!(e(&LATENCY, "nan"), @"`pcie.memory_latency` cannot be `nan`; allowed: 0 to 100000 ns");
-        insta::assert_snapshot!(e(&MPS, "300 B"), @"`pcie.mps` cannot be 300 B; allowed: 128, 256, 512 B");
-        insta::assert_snapshot!(e(&RATE, "fast"), @"`traffic.rate` cannot be `fast`; allowed: 0.000001 to 10000 Mpps, full");
-        insta::assert_snapshot!(e(&CHUNK, "100 B"), @"`nic.fetch_chunk` cannot be 100 B; allowed: multiples of 64 from 64 to 4096 B");
-        insta::assert_snapshot!(e(&SHARE, "0.9 ns"), @"`pcie.usable_share` is a pure number, but the unit is `ns`; allowed: no unit");
-        insta::assert_snapshot!(e(&SWITCH, "1"), @"`driver.mpwqe` cannot be `1`; allowed: on, off");
-    }
-
-    proptest! {
-        #[test]
-        fn a_number_means_the_same_in_every_unit(ns in 0.0f64..1e5, unit in 0usize..5) {
-            let unit = units("ns")[unit];
-            let there = convert(ns, "ns", unit).unwrap();
-            let back = LATENCY.parse(&format!("{there} {unit}"));
-            prop_assert!(matches!(back, Ok(Value::Number(n)) if (n - ns).abs() <= ns * 1e-12), "{there} {unit}: {back:?}");
-        }
-
-        #[test]
-        fn no_text_makes_a_key_panic(text in "\\PC{0,12}", number in any::<f64>()) {
-            for key in [LATENCY, MPS, RATE, CHUNK, SHARE, SWITCH] {
-                for text in [text.clone(), format!("{number}{text}")] {
-                    match key.parse(&text) {
-                        Ok(Value::Number(n)) => prop_assert!(n.is_finite()),
-                        Ok(_) => {}
-                        Err(why) => prop_assert!(why.contains("allowed")),
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_number_of_many_digits_is_short() {
-        insta::assert_snapshot!(LATENCY.parse("1e308").unwrap_err(), @"`pcie.memory_latency` cannot be 1e308 ns; allowed: 0 to 100000 ns");
-    }
-
-    #[test]
-    fn conditions_follow_each_other() {
-        static KIND: Key = Key::choice("traffic.kind", &["pktgen", "pcap"], "");
-        static RATE: Key = Key::number("traffic.rate", "Mpps", 0.0, 1e4, "").or(&["full"]).default("full").when(PKTGEN);
-        static PAUSE: Key = Key::number("traffic.pause", "ns", 0.0, 1e4, "").when(PACED);
-        static SHARE: Key = Key::number("traffic.share", "%", 0.0, 100.0, "").when(EITHER);
-        static OTHER: Key = Key::number("other.key", "", 0.0, 1.0, "").when(ELSEWHERE);
-        const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
-        const PACED: &[Needs] = &[Needs::new("traffic.rate", Is::Number)];
-        const EITHER: &[Needs] = &[Needs::new("traffic.pause", Is::Positive).or("traffic.kind", Is::Word(&["pcap"]))];
-        const ELSEWHERE: &[Needs] = &[Needs::word("of.another_system", &["on"])];
-        let mut v = Values::defaults(&[&KIND, &RATE, &PAUSE, &SHARE, &OTHER]);
-        let idle = |v: &Values, key| v.idle(key).unwrap_or_default();
-        insta::assert_snapshot!(idle(&v, &RATE), @"");
-        insta::assert_snapshot!(idle(&v, &PAUSE), @"it has an effect where `traffic.rate` is a number, and here `traffic.rate` is full");
-        insta::assert_snapshot!(idle(&v, &SHARE), @"it has an effect where `traffic.pause` is above 0 or `traffic.kind` is pcap, and here `traffic.pause` has no effect either and `traffic.kind` is pktgen");
-        insta::assert_snapshot!(idle(&v, &OTHER), @"");
-        v.set("traffic.rate=3").unwrap();
-        insta::assert_snapshot!(idle(&v, &PAUSE), @"");
-        v.set("traffic.kind=pcap").unwrap();
-        insta::assert_snapshot!(idle(&v, &RATE), @"it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-        insta::assert_snapshot!(idle(&v, &PAUSE), @"it has an effect where `traffic.rate` is a number, and here `traffic.rate` has no effect either");
-        insta::assert_snapshot!(idle(&v, &SHARE), @"");
-    }
-
-    #[test]
-    fn a_nudged_value_is_allowed_again() {
-        for (key, value) in
-            [(LATENCY, 250.0), (LATENCY, 0.0), (MPS, 256.0), (MPS, 512.0), (SHARE, 1.0), (CHUNK, 4096.0)]
-        {
-            let moved = key.nudge(value).apply(value);
-            assert!(moved != value && key.quantity(moved, key.unit()).is_ok(), "{}: {value} -> {moved}", key.name);
-        }
-    }
-}
+mod tests;

@@ -78,9 +78,15 @@ impl std::fmt::Display for RunError {
             RunError::Open(OpenError::Exhausted) | RunError::Memory => {
                 f.write_str("the machine's memory does not hold it")
             }
-            RunError::Open(OpenError::Device(why)) => write!(f, "the driver does not find its device: {why}"),
-            RunError::Open(OpenError::Firmware(s)) => write!(f, "the firmware refused a command: {s:?}"),
-            RunError::Open(OpenError::Capability(c)) => write!(f, "the device lacks {c}, which the driver needs"),
+            RunError::Open(OpenError::Device(why)) => {
+                write!(f, "the driver does not find its device: {why}")
+            }
+            RunError::Open(OpenError::Firmware(s)) => {
+                write!(f, "the firmware refused a command: {s:?}")
+            }
+            RunError::Open(OpenError::Capability(c)) => {
+                write!(f, "the device lacks {c}, which the driver needs")
+            }
             RunError::Open(OpenError::Size) => {
                 f.write_str("a queue size is out of range: 64 to 8192 blocks, CQ 2 to 65536")
             }
@@ -159,7 +165,9 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     let mut running = Vec::with_capacity(cores);
     for i in 0..cores {
         m.enter(i);
-        let Some(source) = load.source(&mut m, setup.cores, i, in_flight(setup) as u32)? else { continue };
+        let Some(source) = load.source(&mut m, setup.cores, i, in_flight(setup) as u32)? else {
+            continue;
+        };
         let config = DriverConfig { vector: i as u16, ..setup.driver };
         let channel = Channel::create(&mut m, Rc::clone(&hca), &config)?;
         running.push(Core::new(channel, source, Interrupt::Message(i as u16), in_flight(setup)));
@@ -174,7 +182,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
         core.driver.start(&mut m);
     }
     let before = m.ledger().clone();
-    let mut trouble = Trouble::begin(&setup.faults, &mut m, functions, |d, b, at, up| d.set_carrier(b, at, up));
+    let mut trouble =
+        Trouble::begin(&setup.faults, &mut m, functions, |d, b, at, up| d.set_carrier(b, at, up));
     let driven = open::drive(&mut m, &mut running, load, trouble.as_mut(), watch)?;
     let alarms = Alarms::of(&running);
     let faults = trouble.map(|t| t.end(&mut m, alarms));
@@ -192,12 +201,17 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
     let block = |bytes: u32| (bytes.max(64) as usize).next_power_of_two();
     let cores = usize::from(setup.cores.max(1));
     let packets = match load {
-        Load::Pktgen { size, burst, .. } => cores * (in_flight(setup) + *burst as usize) * block(*size),
+        Load::Pktgen { size, burst, .. } => {
+            cores * (in_flight(setup) + *burst as usize) * block(*size)
+        }
         // Replayed frames differ in size, so that freed blocks do not always fit.
-        Load::Replay { frames, .. } => in_flight(setup).min(2 * frames.len() + 64) * 2 * block(frames.longest()),
+        Load::Replay { frames, .. } => {
+            in_flight(setup).min(2 * frames.len() + 64) * 2 * block(frames.longest())
+        }
     };
     let others: usize = setup.driver.cqs.others().iter().map(|log| (64 << log) + 4096).sum();
-    let rings = cores * ((64 << setup.driver.log_sq) + (64 << setup.driver.log_cq) + others + (64 << 10));
+    let rings =
+        cores * ((64 << setup.driver.log_sq) + (64 << setup.driver.log_cq) + others + (64 << 10));
     (packets + rings + (4 << 20)).next_multiple_of(1 << 20)
 }
 
@@ -254,33 +268,4 @@ fn finish(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::profile::Profile;
-    use doorbell_drivers::Driver;
-    use doorbell_packet::{Packet, Piece};
-    use doorbell_seam::{Host, Place};
-
-    /// A channel closed while a completion is on its way leaves nothing in flight.
-    #[test]
-    fn nothing_arrives_after_destroy() {
-        let setup = settings::setup(&Profile::load("mlx5-gen2").unwrap().all_values()).unwrap();
-        let platform = Platform::new(setup.memory_base, 4 << 20, Guard::Byte);
-        let pcie = Pcie::new(platform, Rules::new(setup.pcie).unwrap(), setup.latencies, setup.bar);
-        let mut m = Machine::new(pcie, Mlx5::new(setup.nic), setup.costs, 1);
-        let hca = Rc::new(RefCell::new(Hca::open(&mut m).unwrap()));
-        let mut channel = Channel::open(&mut m, Rc::clone(&hca), &setup.driver).unwrap();
-        let before = m.ledger().pcie_mwr_up;
-        let p = m.buffer(64, Place::ANY).unwrap();
-        assert!(matches!(channel.transmit(&mut m, Packet::linear(Piece::whole(p)), false), doorbell_drivers::Tx::Ok));
-        // The device has written the CQE; it has not arrived.
-        while m.ledger().pcie_mwr_up == before {
-            m.relax();
-        }
-        assert!(m.bus.platform().next_arrival() < Time::NEVER);
-        channel.close(&mut m);
-        assert_eq!(m.bus.platform().next_arrival(), Time::NEVER);
-        Rc::into_inner(hca).unwrap().into_inner().close(&mut m);
-        assert_eq!(m.bus.platform().memory.lent(), (0, 0));
-    }
-}
+mod tests;

@@ -22,31 +22,57 @@ const MAX_SECONDS: f64 = 1e6;
 const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
 const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
 /// Frames at their own times are not announced together.
-const IN_BURSTS: &[Needs] =
-    &[Needs::kind(&["pktgen", "pcap"]), Needs::kind(&["pktgen"]).or("traffic.times", Is::Word(&["full"]))];
+const IN_BURSTS: &[Needs] = &[
+    Needs::kind(&["pktgen", "pcap"]),
+    Needs::kind(&["pktgen"]).or("traffic.times", Is::Word(&["full"])),
+];
 
 /// What a scenario says, beside `traffic.kind`: `pktgen` or `pcap`.
 pub static KEYS: [Key; 11] = [
-    Key::steps("traffic.size", "B", (42.0, 16384.0, 1.0), "pktgen: packet without FCS").default("64").when(PKTGEN),
-    Key::whole("traffic.burst", "packets", 1.0, 4096.0, "packets announced together").default("32").when(IN_BURSTS),
+    Key::steps("traffic.size", "B", (42.0, 16384.0, 1.0), "pktgen: packet without FCS")
+        .default("64")
+        .when(PKTGEN),
+    Key::whole("traffic.burst", "packets", 1.0, 4096.0, "packets announced together")
+        .default("32")
+        .when(IN_BURSTS),
     Key::number("traffic.rate", "Mpps", 0.001, 1e4, "pktgen: over all cores")
         .or(&["full"])
         .default("full")
         .when(PKTGEN),
-    Key::whole("traffic.packets", "packets", 1.0, 1e9, "pktgen: in all; rounded up to a multiple of the cores")
-        .default("240000")
-        .when(PKTGEN),
-    Key::choice("traffic.checksum", &["off", "on"], "pktgen: whether the UDP checksum is left to the device")
-        .default("off")
-        .when(PKTGEN),
+    Key::whole(
+        "traffic.packets",
+        "packets",
+        1.0,
+        1e9,
+        "pktgen: in all; rounded up to a multiple of the cores",
+    )
+    .default("240000")
+    .when(PKTGEN),
+    Key::choice(
+        "traffic.checksum",
+        &["off", "on"],
+        "pktgen: whether the UDP checksum is left to the device",
+    )
+    .default("off")
+    .when(PKTGEN),
     Key::file("traffic.file", "pcap: the capture").when(PCAP),
-    Key::choice("traffic.times", &["full", "own"], "pcap: as fast as the queue takes frames, or at their own times")
-        .default("full")
+    Key::choice(
+        "traffic.times",
+        &["full", "own"],
+        "pcap: as fast as the queue takes frames, or at their own times",
+    )
+    .default("full")
+    .when(PCAP),
+    Key::whole("traffic.rounds", "rounds", 1.0, 1e6, "pcap: how often it is sent")
+        .default("1")
         .when(PCAP),
-    Key::whole("traffic.rounds", "rounds", 1.0, 1e6, "pcap: how often it is sent").default("1").when(PCAP),
-    Key::choice("traffic.offload", &["csum", "none"], "pcap: whether TCP and UDP checksums are left to the device")
-        .default("csum")
-        .when(PCAP),
+    Key::choice(
+        "traffic.offload",
+        &["csum", "none"],
+        "pcap: whether TCP and UDP checksums are left to the device",
+    )
+    .default("csum")
+    .when(PCAP),
     Key::steps(
         "traffic.gso",
         "B",
@@ -56,7 +82,9 @@ pub static KEYS: [Key; 11] = [
     .or(&["none"])
     .default("none")
     .when(PCAP),
-    Key::steps("traffic.mtu", "B", (68.0, 65535.0, 1.0), "pcap: the largest IP packet").default("1500").when(PCAP),
+    Key::steps("traffic.mtu", "B", (68.0, 65535.0, 1.0), "pcap: the largest IP packet")
+        .default("1500")
+        .when(PCAP),
 ];
 
 /// What driver and device can send: bytes, and the key that says so.
@@ -97,13 +125,15 @@ impl Load {
     /// Frames that it will send, as far as that is known beforehand: large sends count once.
     pub fn packets(&self, cores: u16) -> u64 {
         match self {
-            Load::Pktgen { packets, .. } => packets.div_ceil(u64::from(cores.max(1))) * u64::from(cores.max(1)),
+            Load::Pktgen { packets, .. } => {
+                packets.div_ceil(u64::from(cores.max(1))) * u64::from(cores.max(1))
+            }
             Load::Replay { frames, options } => frames.len() as u64 * u64::from(options.rounds),
         }
     }
 
-    /// Packets that leave together: departures are looked at in multiples of them, so that a pace is seen between
-    /// bursts and not within one.
+    /// Packets that leave together: departures are looked at in multiples of them, so that a pace
+    /// is seen between bursts and not within one.
     fn beat(&self) -> u64 {
         match self {
             Load::Pktgen { burst, .. } => u64::from(*burst),
@@ -154,11 +184,15 @@ impl Load {
                         // Each core starts at its own share of the distance between bursts.
                         let every = f64::from(burst) * cores as f64 / pps * 1e12;
                         let first = every * i as f64 / cores as f64;
-                        (Rate::Burst(Span::from_ps(every.round() as u64)), Span::from_ps(first.round() as u64))
+                        (
+                            Rate::Burst(Span::from_ps(every.round() as u64)),
+                            Span::from_ps(first.round() as u64),
+                        )
                     }
                 };
                 let buffers = in_flight + burst;
-                let p = Pktgen::new(h, size, burst, packets, rate, first, buffers, i as u16, checksum)?;
+                let p =
+                    Pktgen::new(h, size, burst, packets, rate, first, buffers, i as u16, checksum)?;
                 Ok(Some(Source::Pktgen(p)))
             }
         }
@@ -169,7 +203,9 @@ fn pktgen(v: &Values, limits: &Limits) -> Result<Load, String> {
     let size = v.number("traffic.size") as u32;
     let (most, key) = limits.frame;
     if size > most {
-        return Err(format!("`traffic.size` is {size} B, but the device sends {most} at the most (`{key}`)"));
+        return Err(format!(
+            "`traffic.size` is {size} B, but the device sends {most} at the most (`{key}`)"
+        ));
     }
     Ok(Load::Pktgen {
         size,
@@ -182,7 +218,8 @@ fn pktgen(v: &Values, limits: &Limits) -> Result<Load, String> {
 
 fn replay(v: &Values, limits: &Limits, frames: Option<&Arc<Frames>>) -> Result<Load, String> {
     let Some(frames) = frames.filter(|f| !f.is_empty()) else {
-        return Err("the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`".to_owned());
+        return Err("the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`"
+            .to_owned());
     };
     let file = v.text("traffic.file");
     let options = ReplayOptions {
@@ -210,7 +247,12 @@ fn replay(v: &Values, limits: &Limits, frames: Option<&Arc<Frames>>) -> Result<L
 }
 
 /// Whether driver and device can send a frame; if not, why, and what to do.
-fn sendable(frame: &[u8], options: &ReplayOptions, limits: &Limits, scratch: &mut Vec<u8>) -> Result<(), String> {
+fn sendable(
+    frame: &[u8],
+    options: &ReplayOptions,
+    limits: &Limits,
+    scratch: &mut Vec<u8>,
+) -> Result<(), String> {
     let mtu = options.mtu;
     if !options.is_over(frame) {
         let (most, key) = limits.frame;
@@ -236,10 +278,14 @@ fn sendable(frame: &[u8], options: &ReplayOptions, limits: &Limits, scratch: &mu
     let payload = frame.len() - usize::from(gso.header);
     let (most, key) = limits.large_send;
     if payload > most as usize {
-        return Err(format!("and its payload is over the device's limit of {most} for a large send (`{key}`)"));
+        return Err(format!(
+            "and its payload is over the device's limit of {most} for a large send (`{key}`)"
+        ));
     }
     let segment = usize::from(gso.header) + usize::from(size);
-    let header = scratch.get(12..14).map_or(14, |t| if matches!(t, [0x81, 0x00] | [0x88, 0xa8]) { 18 } else { 14 });
+    let header = scratch
+        .get(12..14)
+        .map_or(14, |t| if matches!(t, [0x81, 0x00] | [0x88, 0xa8]) { 18 } else { 14 });
     if segment > mtu as usize + header {
         return Err(format!(
             "and segments of {size} (--gso) make frames of {segment}, more than an MTU of {mtu} allows"
@@ -288,7 +334,8 @@ struct Look {
     polls: u64,
 }
 
-/// Looks at a run, at about equal numbers of frames; of a long run, every other of these, and so on.
+/// Looks at a run, at about equal numbers of frames; of a long run, every other of these, and so
+/// on.
 #[derive(Debug)]
 struct Looks {
     sent: u64,
@@ -326,9 +373,9 @@ impl Looks {
         }
     }
 
-    /// What was counted in the steady window of a run that began at `began`, whose departures were these. A device
-    /// counts ahead of the wire. So counts are those between two looks, and the time that they took is that of as
-    /// many departures in the window.
+    /// What was counted in the steady window of a run that began at `began`, whose departures were
+    /// these. A device counts ahead of the wire. So counts are those between two looks, and the
+    /// time that they took is that of as many departures in the window.
     fn steady(&self, began: Time, departures: &[(Time, u64)]) -> Option<Steady> {
         let dry = self.dry.unwrap_or(u64::MAX);
         let window = Window::found(began, departures, dry)?;
@@ -351,8 +398,9 @@ impl Looks {
     }
 }
 
-/// Drives all cores to the end of their traffic, and what they sent out of the device. The traffic begins now: what
-/// is sent at a pace is due from here on. `trouble` is what goes wrong meanwhile, if anything is asked for.
+/// Drives all cores to the end of their traffic, and what they sent out of the device. The traffic
+/// begins now: what is sent at a pace is due from here on. `trouble` is what goes wrong meanwhile,
+/// if anything is asked for.
 ///
 /// # Errors
 /// When it gets stuck, or whoever watches ends it.

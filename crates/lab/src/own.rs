@@ -4,10 +4,12 @@
 //! their own. Somebody who writes a driver wants less: this driver, on this device, so
 //! many packets, what did each of them cost at each crossing. [`meter`] is that: packets of the
 //! generator through a driver on a machine that one puts together out of `doorbell_bus`, or that
-//! [`on_pcie`] has put together. It counts with the same ledger, and it looks for the same leaks. [`bill`] prints what
-//! it counted; [`TxRing`] is the account of descriptors that every such driver keeps.
+//! [`on_pcie`] has put together. It counts with the same ledger, and it looks for the same leaks.
+//! [`bill`] prints what it counted; [`TxRing`] is the account of descriptors that every such driver
+//! keeps.
 //!
-//! `examples/own_driver.rs` is a driver written for it, `examples/own_device.rs` a device with its driver.
+//! `examples/own_driver.rs` is a driver written for it, `examples/own_device.rs` a device with its
+//! driver.
 
 mod ring;
 
@@ -37,27 +39,35 @@ pub mod prelude {
     pub use doorbell_seam::{Coherent, Direction, Fence, Host, Mapped, Reg, Span, Work};
 }
 
-/// A machine with one core and `device` on a link of PCI Express: 64 MiB of memory, each access checked to the byte,
-/// 150 ns each way over the link and 250 ns to memory. The CPU's work is counted and costs nothing.
+/// A machine with one core and `device` on a link of PCI Express: 64 MiB of memory, each access
+/// checked to the byte, 150 ns each way over the link and 250 ns to memory. The CPU's work is
+/// counted and costs nothing.
 ///
 /// # Errors
 /// A generation or a number of lanes that there is not.
-pub fn on_pcie<D: Device<Pcie>>(generation: u32, lanes: u32, device: D) -> Result<Machine<Pcie, D>, pcie::RulesError> {
+pub fn on_pcie<D: Device<Pcie>>(
+    generation: u32,
+    lanes: u32,
+    device: D,
+) -> Result<Machine<Pcie, D>, pcie::RulesError> {
     let rules = pcie::Rules::new(pcie::Settings::link(generation, lanes))?;
     let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
-    let bus = Pcie::new(Platform::new(1 << 26, 64 << 20, Guard::Byte), rules, latencies, 0xfeb0_0000);
+    let bus =
+        Pcie::new(Platform::new(1 << 26, 64 << 20, Guard::Byte), rules, latencies, 0xfeb0_0000);
     Ok(Machine::new(bus, device, Costs::FREE, 1))
 }
 
-/// Sends `load` through the driver that `open` makes, whose interrupt is `line` and whose ring has room for `in_flight`
-/// packets, on core 0. `close` takes the driver down afterwards; what it leaves behind is in the audit. What `open`
-/// costs is not counted. A pace counts from when it has returned.
+/// Sends `load` through the driver that `open` makes, whose interrupt is `line` and whose ring has
+/// room for `in_flight` packets, on core 0. `close` takes the driver down afterwards; what it
+/// leaves behind is in the audit. What `open` costs is not counted. A pace counts from when it has
+/// returned.
 ///
-/// The work is priced by the machine's [`Costs`], and shown in cycles of a clock of 1 GHz: nanoseconds.
+/// The work is priced by the machine's [`Costs`], and shown in cycles of a clock of 1 GHz:
+/// nanoseconds.
 ///
 /// # Errors
-/// When the memory is too small, or the run gets stuck: the driver waits for an interrupt that cannot come. Then the
-/// error has all that is known of the cause ([`crate::standstill`]).
+/// When the memory is too small, or the run gets stuck: the driver waits for an interrupt that
+/// cannot come. Then the error has all that is known of the cause ([`crate::standstill`]).
 pub fn meter<B, D, Dr>(
     m: &mut Machine<B, D>,
     open: impl FnOnce(&mut Machine<B, D>) -> Dr,
@@ -96,15 +106,18 @@ where
         m.bus.platform_mut().capture();
     }
     let mut cores = Vec::with_capacity(1);
-    let no_memory = |_| Failure::Input("the machine's memory does not hold the traffic's buffers".to_owned());
+    let no_memory =
+        |_| Failure::Input("the machine's memory does not hold the traffic's buffers".to_owned());
     if let Some(source) = load.source(m, 1, 0, in_flight).map_err(no_memory)? {
         cores.push(Core::new(driver, source, line, in_flight as usize));
     }
     let (before, work, stalled, begin) = (m.ledger().clone(), work_of(m), m.stalled(), m.now());
     let Driven { end, steady } = crate::open::drive(m, &mut cores, load, None, watch)?;
     let ledger = m.ledger().since(&before);
-    let (work, stalled) = (differences(&work, &work_of(m)), Span::from_ps(m.stalled().ps() - stalled.ps()));
-    let costs = Cost::of(&work, (ledger.mmio_writes + ledger.mmio_reads + ledger.fences, stalled), ghz);
+    let (work, stalled) =
+        (differences(&work, &work_of(m)), Span::from_ps(m.stalled().ps() - stalled.ps()));
+    let costs =
+        Cost::of(&work, (ledger.mmio_writes + ledger.mmio_reads + ledger.fences, stalled), ghz);
     let mut audit = Vec::new();
     let mut latency = Default::default();
     for core in cores {
@@ -122,7 +135,11 @@ where
     Ok(Measured {
         packets: ledger.wire_frames,
         elapsed,
-        rates: vec![Rate { name: "packets_per_s", about: "packets sent".into(), value: window.rate() }],
+        rates: vec![Rate {
+            name: "packets_per_s",
+            about: "packets sent".into(),
+            value: window.rate(),
+        }],
         window,
         counts_of: CountsOf::Run,
         counts: Count::of_ledger(&ledger),
@@ -149,7 +166,8 @@ pub fn bill(m: &Measured) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// What was taken and not given back, packets that did not leave, and accesses outside of what may be reached.
+/// What was taken and not given back, packets that did not leave, and accesses outside of what may
+/// be reached.
 fn leaks<B: Bus, D: Device<B>>(m: &Machine<B, D>, packets: u64) -> Vec<String> {
     let l = m.ledger();
     let mut all = Vec::new();

@@ -1,12 +1,15 @@
-//! Frames at a pace, for one driver alone with its wire: what each costs, whatever the machine's speed.
+//! Frames at a pace, for one driver alone with its wire: what each costs, whatever the machine's
+//! speed.
 //!
-//! Bursts of equal UDP frames at equal distances are sent, or come, or come and are answered one by one. What is sent
-//! in a burst is announced with "more" on all but its last packet, as the kernel's pktgen does it; an answer is not,
-//! for each comes down from its socket by itself. The frames are in one piece.
+//! Bursts of equal UDP frames at equal distances are sent, or come, or come and are answered one by
+//! one. What is sent in a burst is announced with "more" on all but its last packet, as the
+//! kernel's pktgen does it; an answer is not, for each comes down from its socket by itself. The
+//! frames are in one piece.
 //!
-//! A guest's own driver can be given the same traffic, by pktgen in the guest and by frames that the host sends. So what
-//! both cost by the frame can be held against each other (docs/guests.md), and this is what it is for. Copies in the
-//! ledger are the driver's alone: whoever makes a frame here copies nothing.
+//! A guest's own driver can be given the same traffic, by pktgen in the guest and by frames that
+//! the host sends. So what both cost by the frame can be held against each other (docs/guests.md),
+//! and this is what it is for. Copies in the ledger are the driver's alone: whoever makes a frame
+//! here copies nothing.
 
 use crate::clock::link::{Peer as Other, Wire, Wired, on_wire};
 use crate::clock::napi::{Cpu, Endpoint, Interrupt, Rules, Station, run_until};
@@ -69,22 +72,37 @@ pub static KEYS: [Key; 6] = [
     )
     .default("send")
     .when(PACED),
-    Key::whole("paced.size", "B", 60.0, 9014.0, "paced: frame without FCS").default("60").when(PACED),
-    Key::whole("paced.burst", "packets", 1.0, 4096.0, "paced: frames of a burst, one right behind the other")
-        .default("1")
+    Key::whole("paced.size", "B", 60.0, 9014.0, "paced: frame without FCS")
+        .default("60")
         .when(PACED),
-    Key::number("paced.every", "us", 1.0, 1e6, "paced: from one burst to the next").default("1000").when(PACED),
+    Key::whole(
+        "paced.burst",
+        "packets",
+        1.0,
+        4096.0,
+        "paced: frames of a burst, one right behind the other",
+    )
+    .default("1")
+    .when(PACED),
+    Key::number("paced.every", "us", 1.0, 1e6, "paced: from one burst to the next")
+        .default("1000")
+        .when(PACED),
     Key::whole("paced.bursts", "bursts", 1.0, 1e6, "paced: how many").default("400").when(PACED),
-    Key::choice("paced.checksum", &["off", "on"], "paced: UDP checksums of what is sent are left to the driver")
-        .default("off")
-        .when(SENT),
+    Key::choice(
+        "paced.checksum",
+        &["off", "on"],
+        "paced: UDP checksums of what is sent are left to the driver",
+    )
+    .default("off")
+    .when(SENT),
 ];
 
 /// Frames under way at the most, beside the driver's own: a burst, and what nobody took back yet.
 const UNDER_WAY: usize = 4096;
 
 impl Load {
-    /// The load of these values, for a driver whose longest IP packet is `mtu`, which is called `key`.
+    /// The load of these values, for a driver whose longest IP packet is `mtu`, which is called
+    /// `key`.
     ///
     /// # Errors
     /// A frame that is too long, or faults that are asked for.
@@ -240,7 +258,10 @@ impl Above {
         h.bytes_mut(&buf, 0..self.load.size, |b| b.copy_from_slice(&self.frame));
         let checksum = self.load.checksum.then_some(CHECKSUM);
         self.made += 1;
-        self.ready.push_back(Packet { todo: Todo { checksum, ..Todo::NONE }, ..Packet::linear(Piece::whole(buf)) });
+        self.ready.push_back(Packet {
+            todo: Todo { checksum, ..Todo::NONE },
+            ..Packet::linear(Piece::whole(buf))
+        });
     }
 }
 
@@ -326,7 +347,8 @@ pub struct Driven<Dr, L, R> {
     pub reclaim: R,
 }
 
-/// Runs `load` over a driver that is open, and gives it back. Counts begin when it is open, and end before it is closed.
+/// Runs `load` over a driver that is open, and gives it back. Counts begin when it is open, and end
+/// before it is closed.
 ///
 /// # Errors
 /// When it gets stuck, or whoever watches ends it.
@@ -355,7 +377,8 @@ where
     run_until(m, &mut cpus, &mut stations, rules, begin)?;
     trace::begin_wired(m, watch);
     let before = (m.bus.ledger(), work_of(m), m.stalled(), look(&stations[0].driver, m));
-    let (wire, taken) = ([m.device.out.landed, m.device.back.landed], (stations[0].interrupts, stations[0].polls));
+    let (wire, taken) =
+        ([m.device.out.landed, m.device.back.landed], (stations[0].interrupts, stations[0].polls));
     let busy = cpus[0].busy.total();
     m.outside(|device, _, at| device.peer.beat.start(at.max(begin)));
     stations[0].endpoint.beat.start(begin);
@@ -368,8 +391,8 @@ where
         reclaim(&mut s.driver, m, &mut s.endpoint);
         s.endpoint.spare.drain(..).for_each(|b| m.release(b));
         s.send(m);
-        // A frame is done where it goes: with the peer, or handed up. Looks without any are left out, so that the rate
-        // is that from the first burst to the last.
+        // A frame is done where it goes: with the peer, or handed up. Looks without any are left
+        // out, so that the rate is that from the first burst to the last.
         let done = if load.way == Way::Receive { s.endpoint.received } else { m.device.peer.came };
         if done > seen {
             looks.push((at, done));
@@ -394,7 +417,11 @@ where
     same("frames sent", ("of another size", peer.strange), ("allowed", 0));
     same("frames received", ("peer sent", peer.sent), ("driver handed up", above.received));
     same("frames", ("for which there was no memory", above.exhausted), ("allowed", 0));
-    same("frames", ("dropped by the driver or waiting", above.dropped + waiting.len() as u64), ("allowed", 0));
+    same(
+        "frames",
+        ("dropped by the driver or waiting", above.dropped + waiting.len() as u64),
+        ("allowed", 0),
+    );
     let all = load.bursts * u64::from(load.burst);
     same("frames", ("made or received", above.made.max(above.received)), ("asked for", all));
     let less = |a: (u64, u64), b: (u64, u64)| (b.0 - a.0, b.1 - a.1);
@@ -436,11 +463,16 @@ impl Seen {
 
     /// Under the names of results; the clock is of so many GHz.
     pub fn measured(self, ghz: f64) -> Measured {
-        // What was counted is of all frames, and those took so long: rest and end are not of the pace.
+        // What was counted is of all frames, and those took so long: rest and end are not of the
+        // pace.
         let seconds = self.packets as f64 / self.window.rate().max(1e-12);
         let rate = |name, about: &'static str, value| Rate { name, about: about.into(), value };
         let rates = vec![
-            rate("packets_per_s", "frames, of which each is answered where that is asked for", self.window.rate()),
+            rate(
+                "packets_per_s",
+                "frames, of which each is answered where that is asked for",
+                self.window.rate(),
+            ),
             rate(
                 "wire_out_bits_per_s",
                 "frames sent, with preamble, FCS and gap",
@@ -468,7 +500,10 @@ impl Seen {
             counts,
             costs: Cost::of(
                 &self.work,
-                (self.ledger.mmio_writes + self.ledger.mmio_reads + self.ledger.fences, self.stalled),
+                (
+                    self.ledger.mmio_writes + self.ledger.mmio_reads + self.ledger.fences,
+                    self.stalled,
+                ),
                 ghz,
             ),
             series: Vec::new(),
@@ -480,70 +515,4 @@ impl Seen {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Scenario, Unwatched};
-
-    fn run(scenario: &str, sets: &[&str]) -> Measured {
-        let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
-        for s in sets {
-            plan.set(s).unwrap_or_else(|e| panic!("{e}"));
-        }
-        let m =
-            (plan.rig.run)(&plan.values, None, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
-        assert!(m.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.audit);
-        m
-    }
-
-    fn count(m: &Measured, name: &str) -> u64 {
-        m.counts.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("{name}")).value
-    }
-
-    #[test]
-    fn every_way_is_audited_on_every_system() {
-        for scenario in ["ibmvnic-paced", "ibmveth-paced", "axienet-paced"] {
-            for way in ["send", "receive", "answer"] {
-                for (burst, size) in [(1, 60), (7, 1514), (40, 590)] {
-                    for checksum in ["on", "off"] {
-                        let sets = [
-                            format!("paced.way={way}"),
-                            format!("paced.burst={burst}"),
-                            format!("paced.size={size}"),
-                            format!("paced.checksum={checksum}"),
-                            "paced.bursts=20".to_owned(),
-                            "run.guard=byte".to_owned(),
-                        ];
-                        let m = run(scenario, &sets.each_ref().map(String::as_str));
-                        assert_eq!(m.packets, 20 * burst, "{scenario} {way}");
-                        let sent = if way == "receive" { 0 } else { m.packets };
-                        assert_eq!(count(&m, "wire_frames"), sent, "{scenario} {way}");
-                    }
-                }
-            }
-        }
-    }
-
-    /// What a guest's driver does, too (docs/guests.md).
-    #[test]
-    fn what_a_frame_costs_is_known() {
-        let vnic = |sets: &[&str], name| count(&run("ibmvnic-paced", &[sets, &["paced.bursts=10"]].concat()), name);
-        assert_eq!(vnic(&["paced.checksum=on"], "hcall_send_sub_crq"), 10, "alone: directly, with its checksum made");
-        assert_eq!(vnic(&["paced.checksum=on", "paced.burst=32"], "driver_tx_descriptors"), 3 * 320);
-        assert_eq!(vnic(&["paced.checksum=on", "paced.burst=32"], "driver_tx_arrays"), 10 * 7, "five fit an array");
-        assert_eq!(vnic(&["paced.burst=32"], "driver_tx_arrays"), 10 * 2, "sixteen do without headers");
-        let veth = |way, name| count(&run("ibmveth-paced", &[way, "paced.bursts=10", "paced.size=1514"]), name);
-        assert_eq!(veth("paced.way=send", "tce_puts"), 0);
-        assert_eq!(veth("paced.way=send", "hcall_send"), 10);
-        assert_eq!(veth("paced.way=receive", "hcall_send"), 0);
-        let axi = |name| count(&run("axienet-paced", &["paced.bursts=10"]), name);
-        assert_eq!((axi("device_tx_doorbells"), axi("device_tx_interrupts")), (10, 10));
-    }
-
-    #[test]
-    fn a_frame_over_the_mtu_is_refused() {
-        let mut plan = Scenario::load("ibmvnic-paced").unwrap().plan().unwrap();
-        plan.set("paced.size=1515").unwrap();
-        let e = (plan.rig.run)(&plan.values, None, &mut Unwatched).unwrap_err();
-        assert_eq!(e.to_string(), "`paced.size` is 1515 B, but `driver.mtu` allows 1514");
-    }
-}
+mod tests;

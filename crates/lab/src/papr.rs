@@ -25,7 +25,8 @@ use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{Bus, Each, Guard, Machine, Mapping, Partitions, Platform, Vio};
 use doorbell_seam::{Hcall, Span};
 
-/// A machine of partitions: `D` is the device that they share, `Pr` what is on the other end of the link.
+/// A machine of partitions: `D` is the device that they share, `Pr` what is on the other end of the
+/// link.
 pub type Hosted<D, Pr> = Machine<Partitions<Vio>, Wired<D, Pr>>;
 
 /// A hypervisor call that a system's drivers make.
@@ -39,7 +40,8 @@ pub struct Call {
     pub key: &'static str,
     /// The key of what it does one after another with all partitions' calls; empty: nothing.
     pub serial: &'static str,
-    /// What it does for each thing that an argument counts: the argument, the most that the call takes, the key.
+    /// What it does for each thing that an argument counts: the argument, the most that the call
+    /// takes, the key.
     pub each: Option<(usize, u64, &'static str)>,
 }
 
@@ -59,14 +61,26 @@ pub struct Priced {
 /// What a profile says of the hypervisor and of translation.
 pub static KEYS: [Key; 9] = [
     Key::ns("hypervisor.call", "getting in and out of the hypervisor, whatever the call"),
-    Key::number("hypervisor.copy", "ns/KiB", 0.0, 1e5, "copying from one partition to another, in the caller's time"),
+    Key::number(
+        "hypervisor.copy",
+        "ns/KiB",
+        0.0,
+        1e5,
+        "copying from one partition to another, in the caller's time",
+    ),
     Key::ns("hypervisor.interrupt", "from the end of a copy to the other partition's interrupt"),
     Key::ns("tce.put", "H_PUT_TCE: one translation entry, the call included"),
     Key::ns("tce.put_indirect", "H_PUT_TCE_INDIRECT: up to 512 entries, the call included"),
     Key::ns("tce.stuff", "H_STUFF_TCE: entries cleared, the call included"),
     Key::number("tce.entry", "ns", 0.0, 1e5, "each entry of the latter two"),
-    Key::choice("tce.multi", &["on", "off"], "whether the hypervisor takes several entries in a call").default("on"),
-    Key::whole("tce.pages", "pages", 1024.0, 262_144.0, "the window of a partition's adapter").default("65536"),
+    Key::choice(
+        "tce.multi",
+        &["on", "off"],
+        "whether the hypervisor takes several entries in a call",
+    )
+    .default("on"),
+    Key::whole("tce.pages", "pages", 1024.0, 262_144.0, "the window of a partition's adapter")
+        .default("65536"),
 ];
 
 /// The hypervisor of these values.
@@ -124,9 +138,14 @@ impl Papr {
         }
     }
 
-    /// Partitions with so many bytes of memory each; core `i` belongs to partition `of_core[i]`. What their device
-    /// emits is kept for the wire.
-    pub fn partitions(&self, memory: &[usize], of_core: Vec<usize>, guard: Guard) -> Partitions<Vio> {
+    /// Partitions with so many bytes of memory each; core `i` belongs to partition `of_core[i]`.
+    /// What their device emits is kept for the wire.
+    pub fn partitions(
+        &self,
+        memory: &[usize],
+        of_core: Vec<usize>,
+        guard: Guard,
+    ) -> Partitions<Vio> {
         // A copy is a read and a write.
         let half = Span::from_ps(self.copy.ps() / 2);
         let ports = memory.iter().map(|bytes| {
@@ -181,90 +200,4 @@ pub fn audit(p: &Partitions<Vio>, faults: Option<&Report>) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::link::Peer;
-    use doorbell_bus::{Costs, Hypervised};
-    use doorbell_devices::veth::{Adapter, Config, Uplink, Veth};
-    use doorbell_drivers::ibmveth::{Config as Settings, Ibmveth};
-    use doorbell_drivers::{Driver, Tx};
-    use doorbell_layout::ibmveth::{H_SEND_LOGICAL_LAN, H_VIO_SIGNAL};
-    use doorbell_packet::{Packet, Piece};
-    use doorbell_seam::{Host, Hypervisor, Place, Time, Timed};
-
-    static SEND: [Call; 2] = [
-        Call {
-            number: H_SEND_LOGICAL_LAN,
-            name: "hcall_send",
-            key: "hcall.send",
-            serial: "hcall.send_serial",
-            each: None,
-        },
-        Call { number: H_VIO_SIGNAL, name: "hcall_signal", key: "", serial: "", each: None },
-    ];
-
-    static PRICES: [Key; 2] = [Key::ns("hcall.send", ""), Key::ns("hcall.send_serial", "")];
-
-    #[derive(Debug, Default)]
-    struct Far(Vec<(Time, usize)>);
-    impl Timed for Far {
-        fn next_due(&self) -> Option<Time> {
-            None
-        }
-    }
-    impl Peer for Far {
-        fn receive(&mut self, at: Time, frame: &[u8], _: &mut crate::clock::link::Wire) {
-            self.0.push((at, frame.len()));
-        }
-        fn advance(&mut self, _: Time, _: &mut crate::clock::link::Wire) {}
-    }
-
-    /// Two partitions, each with a core, on one LAN with a wire of 1 Gbit/s.
-    fn hosted(sets: &[&str]) -> (Hosted<Hypervised<Veth>, Far>, [Adapter; 2]) {
-        let keys: Vec<&'static Key> = KEYS.iter().chain(&PRICES).collect();
-        let mut v = Values::defaults(&keys);
-        sets.iter().for_each(|s| v.set(s).unwrap());
-        let p = Papr::of(&v, &SEND);
-        let adapters = [Adapter::new(0, 0), Adapter::new(1, 1)];
-        let lan = Config { uplink: Some(Uplink { port: 0, pvid: 1 }), ..Config::new(adapters.to_vec()) };
-        let partitions = p.partitions(&[48 << 20; 2], vec![0, 1], Guard::Byte);
-        let device = Wired::new(Hypervised(Veth::new(lan)), Far::default(), 1_000_000_000, Span::from_us(5));
-        (Machine::new(partitions, device, Costs::FREE, 2), adapters)
-    }
-
-    #[test]
-    fn a_call_costs_what_its_kind_does_and_frames_reach_the_wire() {
-        let sets = ["hypervisor.call=100", "hcall.send=400", "hypervisor.copy=1024", "tce.put=50", "tce.stuff=60"];
-        let (mut m, [a, _]) = hosted(&sets);
-        let mut driver = Ibmveth::open(&mut m, &Settings::new(a.unit as u32, a.mac)).unwrap();
-        let b = m.buffer(1000, Place::ANY).unwrap();
-        let to = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8];
-        m.bytes_mut(&b, 0..12, |f| f.copy_from_slice(&to));
-        let before = m.now();
-        assert_eq!(driver.transmit(&mut m, Packet::linear(Piece::whole(b)), false), Tx::Ok);
-        // The call, what a send does, and the gathering of 1000 bytes at 0.5 ns each.
-        assert_eq!(m.now().since(before), Span::from_ns(100 + 400 + 500));
-        assert_eq!(made(&m.bus, &SEND)[0], ("hcall_send", 1));
-        driver.close(&mut m);
-        while m.next_event() < Time::NEVER {
-            m.run_device(m.next_event());
-        }
-        assert_eq!(m.device.peer.0.iter().map(|f| f.1).collect::<Vec<_>>(), [1000]);
-        assert_eq!(audit(&m.bus, None), Vec::<String>::new());
-        assert!(m.bus.ledger().tce_hcalls > 0);
-    }
-
-    #[test]
-    fn calls_of_two_partitions_wait_for_each_other_where_they_are_serial() {
-        let (mut m, [a, b]) = hosted(&["hypervisor.call=100", "hcall.send_serial=1000"]);
-        let call = |m: &mut Hosted<Hypervised<Veth>, Far>, core: usize, unit: u64, n: u64| {
-            m.enter(core);
-            m.hcall(Hcall(n), &[unit]);
-            m.now().since(Time::ZERO).ps() / 1000
-        };
-        assert_eq!(call(&mut m, 0, a.unit, H_SEND_LOGICAL_LAN), 1100);
-        assert_eq!(call(&mut m, 1, b.unit, H_SEND_LOGICAL_LAN), 2100, "after the other's");
-        assert_eq!(call(&mut m, 1, b.unit, H_VIO_SIGNAL), 2200, "one that is not serial waits for nobody");
-        assert_eq!(m.bus.held(), Span::from_ns(2000));
-    }
-}
+mod tests;

@@ -114,8 +114,11 @@ impl Profile {
             profile.values.put(key, value);
             profile.sources.push((key.name, source));
         }
-        let missing: Vec<&str> =
-            keys.iter().filter(|k| k.default.is_none() && profile.source(k.name).is_none()).map(|k| k.name).collect();
+        let missing: Vec<&str> = keys
+            .iter()
+            .filter(|k| k.default.is_none() && profile.source(k.name).is_none())
+            .map(|k| k.name)
+            .collect();
         if !missing.is_empty() {
             let s = if missing.len() == 1 { "a key is" } else { "keys are" };
             return Err(d.missing(format!("{s} missing: {}", missing.join(", "))));
@@ -180,15 +183,25 @@ impl Profile {
 }
 
 /// `{ value = …, unit = "…", source = "…", range = […] }`.
-fn entry(d: &Document<'_>, key: &'static Key, field: &Field<'_, '_>) -> Result<(Value, Source), InputError> {
+fn entry(
+    d: &Document<'_>,
+    key: &'static Key,
+    field: &Field<'_, '_>,
+) -> Result<(Value, Source), InputError> {
     const PARTS: [&str; 4] = ["value", "unit", "source", "range"];
     let name = key.name;
     let DeValue::Table(table) = field.value.get_ref() else {
-        let unit = if key.unit().is_empty() { String::new() } else { format!(", unit = \"{}\"", key.unit()) };
+        let unit = if key.unit().is_empty() {
+            String::new()
+        } else {
+            format!(", unit = \"{}\"", key.unit())
+        };
         let what = format!("`{name}` needs a source: {{ value = …{unit}, source = \"…\" }}");
         return Err(d.error(field.span.clone(), what));
     };
-    if let Some((part, _)) = table.iter().find(|(part, _)| !PARTS.contains(&part.get_ref().as_ref())) {
+    if let Some((part, _)) =
+        table.iter().find(|(part, _)| !PARTS.contains(&part.get_ref().as_ref()))
+    {
         let what = format!(
             "`{name}` has no `{}`{}; allowed: {}",
             part.get_ref(),
@@ -202,36 +215,52 @@ fn entry(d: &Document<'_>, key: &'static Key, field: &Field<'_, '_>) -> Result<(
     };
     let unit = match table.get("unit") {
         None => None,
-        Some(u) => Some(u.get_ref().as_str().ok_or_else(|| d.error(u.span(), "a unit is a string"))?),
+        Some(u) => {
+            Some(u.get_ref().as_str().ok_or_else(|| d.error(u.span(), "a unit is a string"))?)
+        }
     };
     let value = match (number(given.get_ref()), given.get_ref().as_str()) {
         (Some(_), _) if unit.is_none() && !key.unit().is_empty() => {
-            let what = format!("`{name}` needs a unit; allowed units: {}", units(key.unit()).join(", "));
+            let what =
+                format!("`{name}` needs a unit; allowed units: {}", units(key.unit()).join(", "));
             return Err(d.error(field.span.clone(), what));
         }
         (Some(n), _) => key.quantity(n, unit.unwrap_or("")),
         (None, Some(word)) => key.parse(word),
-        (None, None) => {
-            Err(format!("the value of `{name}` is a {}; allowed: {}", given.get_ref().type_str(), key.allowed()))
-        }
+        (None, None) => Err(format!(
+            "the value of `{name}` is a {}; allowed: {}",
+            given.get_ref().type_str(),
+            key.allowed()
+        )),
     };
     let value = value.map_err(|e| d.error(given.span(), e))?;
     let Some(said) = table.get("source") else {
-        let what =
-            format!("`{name}` has no source; allowed: a URL or data sheet with its figure, `assumed: why`, `fit:ROW`");
+        let what = format!(
+            "`{name}` has no source; allowed: a URL or data sheet with its figure, `assumed: why`, `fit:ROW`"
+        );
         return Err(d.error(field.span.clone(), what));
     };
     let text = said.get_ref().as_str().unwrap_or("").trim();
     let source = if let Some(row) = text.strip_prefix("fit:") {
         let all = match key.kind {
             crate::key::Kind::Number { min, max, .. } => (min, max),
-            _ => return Err(d.error(said.span(), format!("`{name}` cannot be fitted: it is not a number of a range"))),
+            _ => {
+                return Err(d.error(
+                    said.span(),
+                    format!("`{name}` cannot be fitted: it is not a number of a range"),
+                ));
+            }
         };
         let range = match table.get("range") {
             None => all,
             Some(r) => {
-                let ends: Vec<f64> =
-                    r.get_ref().as_array().into_iter().flatten().filter_map(|v| number(v.get_ref())).collect();
+                let ends: Vec<f64> = r
+                    .get_ref()
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|v| number(v.get_ref()))
+                    .collect();
                 let ends: Vec<f64> = ends
                     .iter()
                     .filter_map(|n| match key.quantity(*n, unit.unwrap_or("")) {
@@ -242,7 +271,10 @@ fn entry(d: &Document<'_>, key: &'static Key, field: &Field<'_, '_>) -> Result<(
                 match ends[..] {
                     [low, high] if low < high => (low, high),
                     _ => {
-                        let what = format!("a range is [low, high] in the value's unit, within {}", key.allowed());
+                        let what = format!(
+                            "a range is [low, high] in the value's unit, within {}",
+                            key.allowed()
+                        );
                         return Err(d.error(r.span(), what));
                     }
                 }
@@ -268,79 +300,4 @@ fn entry(d: &Document<'_>, key: &'static Key, field: &Field<'_, '_>) -> Result<(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// The Gen2 profile, with the line that starts with `key` replaced.
-    fn with(key: &str, line: &str) -> String {
-        let text = BUILTIN[0].1;
-        assert!(text.lines().any(|l| l.starts_with(key)), "{key}");
-        let text: Vec<&str> = text.lines().map(|l| if l.starts_with(key) { line } else { l }).collect();
-        // Line numbers move with every edit of the profile; the test is about the rest.
-        match Profile::parse("x.toml", &text.join("\n")) {
-            Ok(_) => "accepted".to_owned(),
-            Err(e) => {
-                let place = e.place.split(':').next().unwrap_or("").to_owned();
-                let numbered = e.place.contains(':');
-                format!("{place}{}: {}", if numbered { ":N" } else { "" }, e.what)
-            }
-        }
-    }
-
-    #[test]
-    fn built_in_profiles_are_whole_and_named_as_their_files() {
-        for (name, _) in BUILTIN {
-            let p = Profile::load(name).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(&p.name, name);
-        }
-    }
-
-    #[test]
-    fn faults_are_told_with_their_line() {
-        let text = "name = \"x\"\nsystem = \"mlx5\"\nabout = \"x\"\n\n[pcie]\nmps = { value = 300, unit = \"B\", source = \"s\" }\n";
-        insta::assert_snapshot!(Profile::parse("p/x.toml", text).unwrap_err(), @"p/x.toml:6: `pcie.mps` cannot be 300 B; allowed: 128, 256, 512, 1024, 2048, 4096 B");
-        insta::assert_snapshot!(Profile::parse("p/x.toml", "name = \n").unwrap_err(), @"p/x.toml:1: string values must be quoted, expected literal string");
-        insta::assert_snapshot!(Profile::parse("p/x.toml", "name = \"x\"\nsystem = \"mlx4\"").unwrap_err(), @"p/x.toml:2: no system is called `mlx4`; the nearest is `mlx5`; there are: mlx5, e1000, axienet, ibmveth, ibmvnic");
-    }
-
-    #[test]
-    fn wrong_entries_are_refused_with_what_is_allowed() {
-        insta::assert_snapshot!(with("mps", "mpx = { value = 256, unit = \"B\", source = \"s\" }"), @"x.toml:N: no key is called `pcie.mpx`; the nearest is `pcie.mps`");
-        insta::assert_snapshot!(with("mps", ""), @"x.toml: a key is missing: pcie.mps");
-        insta::assert_snapshot!(with("memory_latency", "memory_latency = 250"), @r#"x.toml:N: `pcie.memory_latency` needs a source: { value = …, unit = "ns", source = "…" }"#);
-        insta::assert_snapshot!(with("memory_latency", "memory_latency = { value = 250, source = \"s\" }"), @"x.toml:N: `pcie.memory_latency` needs a unit; allowed units: ps, ns, us, ms, s");
-        insta::assert_snapshot!(with("memory_latency", "memory_latency = { value = 250, unit = \"GHz\", source = \"s\" }"), @"x.toml:N: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s");
-        insta::assert_snapshot!(with("memory_latency", "memory_latency = { value = 250, unit = \"ns\" }"), @"x.toml:N: `pcie.memory_latency` has no source; allowed: a URL or data sheet with its figure, `assumed: why`, `fit:ROW`");
-        insta::assert_snapshot!(with("memory_latency", "memory_latency = { value = 250, unit = \"ns\", source = \"assumed:\" }"), @"x.toml:N: the source of `pcie.memory_latency` says nothing");
-        insta::assert_snapshot!(with("completions", "completions = { value = \"odd\", source = \"s\" }"), @"x.toml:N: `pcie.completions` cannot be `odd`; allowed: merged, rcb64, rcb128");
-        insta::assert_snapshot!(with("usable_share", "usable_share = { value = 1, sauce = \"s\" }"), @"x.toml:N: `pcie.usable_share` has no `sauce`; the nearest is `source`; allowed: value, unit, source, range");
-    }
-
-    proptest! {
-        /// Cut, or with some characters in the middle replaced: told with a place, or taken.
-        #[test]
-        fn a_damaged_profile_is_refused_and_nothing_worse(at in 0usize..6000, gone in 0usize..40, put in "[\\[\\]{}=\"'a0.\n#-]{0,4}") {
-            let text = BUILTIN[0].1;
-            let floor = |mut i: usize| { i = i.min(text.len()); while !text.is_char_boundary(i) { i -= 1; } i };
-            let damaged = format!("{}{put}{}", &text[..floor(at)], &text[floor(at + gone)..]);
-            if let Err(e) = Profile::parse("x.toml", &damaged) {
-                prop_assert!(e.place.starts_with("x.toml"), "{e}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_fit_becomes_a_fitted_constant_with_its_range() {
-        let text = BUILTIN[0].1.lines().map(|l| match l.starts_with("usable_share") {
-            true => "usable_share = { value = 0.9, range = [0.5, 1.0], source = \"fit:mlx5.rate_gen2_off\" }",
-            false => l,
-        });
-        let p = Profile::parse("x.toml", &text.collect::<Vec<_>>().join("\n")).unwrap();
-        let constants = p.constants();
-        let share = constants.iter().find(|c| c.key == "pcie.usable_share").unwrap();
-        assert_eq!(share.fit_row(), Some("mlx5.rate_gen2_off"));
-        assert!(matches!(share.source, figures::Source::Fit { low: 0.5, high: 1.0, .. }));
-        assert_eq!(constants.iter().filter(|c| c.fit_row().is_some()).count(), 1);
-    }
-}
+mod tests;

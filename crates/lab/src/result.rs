@@ -72,7 +72,8 @@ pub enum Group {
 
 impl Group {
     /// All, in the order of a table.
-    pub const ALL: [Group; 6] = [Group::Bus, Group::Cpu, Group::Driver, Group::Device, Group::Wire, Group::Fault];
+    pub const ALL: [Group; 6] =
+        [Group::Bus, Group::Cpu, Group::Driver, Group::Device, Group::Wire, Group::Fault];
 }
 
 /// A count.
@@ -93,17 +94,27 @@ impl Count {
     pub fn of_ledger(l: &Ledger) -> Vec<Count> {
         let group = |name| match name {
             "wire_frames" | "wire_bytes" => Group::Wire,
-            "fences" | "copied_bytes" | "summed_bytes" | "buffers_taken" | "buffers_released" => Group::Cpu,
+            "fences" | "copied_bytes" | "summed_bytes" | "buffers_taken" | "buffers_released" => {
+                Group::Cpu
+            }
             _ => Group::Bus,
         };
         let all = l.entries().zip(Ledger::about());
-        all.map(|((name, value), (_, about))| Count { group: group(name), name: name.to_owned(), about, value })
-            .collect()
+        all.map(|((name, value), (_, about))| Count {
+            group: group(name),
+            name: name.to_owned(),
+            about,
+            value,
+        })
+        .collect()
     }
 
-    /// A driver's counters, or a device's. Calls of the hypervisor among them (`hcall_`) are crossings, by the names that
-    /// `serve` has for them.
-    pub fn of(group: Group, entries: impl Iterator<Item = (&'static str, u64)>) -> impl Iterator<Item = Count> {
+    /// A driver's counters, or a device's. Calls of the hypervisor among them (`hcall_`) are
+    /// crossings, by the names that `serve` has for them.
+    pub fn of(
+        group: Group,
+        entries: impl Iterator<Item = (&'static str, u64)>,
+    ) -> impl Iterator<Item = Count> {
         let prefix = if group == Group::Device { "device" } else { "driver" };
         entries.map(move |(name, value)| match name.starts_with("hcall_") {
             true => Count { group: Group::Bus, name: name.to_owned(), about: "", value },
@@ -193,7 +204,12 @@ impl Cost {
             units: done.units,
             cycles: cycles(*spent),
         });
-        let stalled = Cost { name: "registers_and_fences", times: stores, units: stores, cycles: cycles(stalled) };
+        let stalled = Cost {
+            name: "registers_and_fences",
+            times: stores,
+            units: stores,
+            cycles: cycles(stalled),
+        };
         work.chain([stalled]).collect()
     }
 }
@@ -239,7 +255,11 @@ impl Measured {
         let counts = self.counts.iter().map(|c| (c.name.clone(), c.value as f64 / packets));
         let causes = self.costs.iter().map(|c| (format!("cycles_{}", c.name), c.cycles / packets));
         let all = self.costs.iter().map(|c| c.cycles).sum::<f64>() / packets;
-        counts.chain([("cycles".to_owned(), all)]).chain(causes).map(|(name, v)| (name, rounded(v))).collect()
+        counts
+            .chain([("cycles".to_owned(), all)])
+            .chain(causes)
+            .map(|(name, v)| (name, rounded(v)))
+            .collect()
     }
 
     /// Quantiles of the latency, in nanoseconds.
@@ -295,13 +315,15 @@ impl RunResult {
     ///  "latency_histogram_ns": [[upto, count], …], "series": {…}, "audit": "ok" | [why]}
     /// ```
     ///
-    /// `rates` are those of the window, and `rates_error` half of their 95 % interval in the same unit. It is empty where
-    /// the run is too short for one, and `note` says what a window that is not `steady` lacks.
-    /// `latency_histogram_ns` has the buckets that are not empty, each 1/32 of a power of two wide.
-    /// `series` holds what changes over a run: name, and pairs of milliseconds and number.
+    /// `rates` are those of the window, and `rates_error` half of their 95 % interval in the same
+    /// unit. It is empty where the run is too short for one, and `note` says what a window that
+    /// is not `steady` lacks. `latency_histogram_ns` has the buckets that are not empty, each
+    /// 1/32 of a power of two wide. `series` holds what changes over a run: name, and pairs of
+    /// milliseconds and number.
     pub fn to_json(&self) -> String {
         // Strings and numbers have no way to fail, and neither has a String that is written to.
-        serde_json::to_string_pretty(self).unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"))
+        serde_json::to_string_pretty(self)
+            .unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"))
     }
 }
 
@@ -328,9 +350,11 @@ impl Serialize for RunResult {
         out.serialize_entry("per_packet", &Object(m.per_packet().into_iter()))?;
         out.serialize_entry("latency_ns", &Object(m.latency_ns().into_iter()))?;
         out.serialize_entry("latency_of", m.latency_of)?;
-        let buckets: Vec<(f64, u64)> = m.latency.buckets().map(|(upto, n)| (rounded(upto.as_ns_f64()), n)).collect();
+        let buckets: Vec<(f64, u64)> =
+            m.latency.buckets().map(|(upto, n)| (rounded(upto.as_ns_f64()), n)).collect();
         out.serialize_entry("latency_histogram_ns", &buckets)?;
-        let points = |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect::<Vec<_>>();
+        let points =
+            |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect::<Vec<_>>();
         out.serialize_entry("series", &Object(m.series.iter().map(|s| (s.name, points(s)))))?;
         if m.is_sound() {
             out.serialize_entry("audit", "ok")?;
@@ -357,79 +381,4 @@ pub fn rounded(x: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_without_packets_divides_by_nothing() {
-        let m = Measured {
-            packets: 0,
-            elapsed: Span::ZERO,
-            window: Window::whole(Span::ZERO, 0),
-            counts_of: CountsOf::Run,
-            rates: vec![Rate { name: "packets_per_s", about: "".into(), value: 0.0 }],
-            counts: vec![Count { group: Group::Bus, name: "maps".into(), about: "", value: 1 }],
-            costs: vec![],
-            series: vec![Series { name: "setting", points: vec![(0.0, 1.0)] }],
-            latency: Histogram::default(),
-            latency_of: HANDED,
-            audit: vec!["one".into()],
-        };
-        let r = RunResult {
-            scenario: "x".into(),
-            profile: "p".into(),
-            profile_sha256: "ab".into(),
-            set: vec![],
-            settings: vec![("pcie.mps", "128 B".into())],
-            capture_sha256: None,
-            seed: 3,
-            measured: m,
-        };
-        insta::assert_snapshot!(r.to_json(), @r#"
-        {
-          "scenario": "x",
-          "profile": "p",
-          "profile_sha256": "ab",
-          "set": [],
-          "settings": {
-            "pcie.mps": "128 B"
-          },
-          "capture_sha256": null,
-          "seed": 3,
-          "packets": 0,
-          "seconds": 0.0,
-          "rates": {
-            "packets_per_s": 0.0
-          },
-          "rates_error": {},
-          "window": {
-            "start_ns": 0.0,
-            "end_ns": 0.0,
-            "packets": 0,
-            "batches": 0,
-            "steady": false,
-            "note": "no packets"
-          },
-          "counts_of": "run",
-          "ledger": {
-            "maps": 1
-          },
-          "per_packet": {},
-          "latency_ns": {},
-          "latency_of": "from the call of the driver to the buffer's return",
-          "latency_histogram_ns": [],
-          "series": {
-            "setting": [
-              [
-                0.0,
-                1.0
-              ]
-            ]
-          },
-          "audit": [
-            "one"
-          ]
-        }
-        "#);
-    }
-}
+mod tests;

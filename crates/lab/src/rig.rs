@@ -105,8 +105,12 @@ const FAULTS: &[Needs] = &[Needs::new("run.fault", Is::Given)];
 
 /// What a scenario of any system says.
 pub static RUN: [Key; 4] = [
-    Key::choice("run.guard", &["page", "byte"], "how exactly the device's accesses to memory are checked")
-        .default("page"),
+    Key::choice(
+        "run.guard",
+        &["page", "byte"],
+        "how exactly the device's accesses to memory are checked",
+    )
+    .default("page"),
     Key::whole(
         "run.seed",
         "",
@@ -116,15 +120,26 @@ pub static RUN: [Key; 4] = [
     )
     .default("0"),
     Key::faults("run.fault", "what goes wrong while the traffic lasts"),
-    Key::number("run.watchdog", "ms", 0.01, 60_000.0, "with faults: how long a queue is stopped before it has hung")
-        .or(&["linux"])
-        .default("linux")
-        .when(FAULTS),
+    Key::number(
+        "run.watchdog",
+        "ms",
+        0.01,
+        60_000.0,
+        "with faults: how long a queue is stopped before it has hung",
+    )
+    .or(&["linux"])
+    .default("linux")
+    .when(FAULTS),
 ];
 
 /// All systems.
-pub static RIGS: [&Rig; 5] =
-    [&crate::mlx5::RIG, &crate::e1000::RIG, &crate::axienet::RIG, &crate::ibmveth::RIG, &crate::ibmvnic::RIG];
+pub static RIGS: [&Rig; 5] = [
+    &crate::mlx5::RIG,
+    &crate::e1000::RIG,
+    &crate::axienet::RIG,
+    &crate::ibmveth::RIG,
+    &crate::ibmvnic::RIG,
+];
 
 /// The system called `name`.
 ///
@@ -133,7 +148,11 @@ pub static RIGS: [&Rig; 5] =
 pub fn find(name: &str) -> Result<&'static Rig, String> {
     RIGS.iter().find(|r| r.name == name).copied().ok_or_else(|| {
         let names: Vec<&str> = RIGS.iter().map(|r| r.name).collect();
-        format!("no system is called `{name}`{}; there are: {}", hint(name, names.iter().copied()), names.join(", "))
+        format!(
+            "no system is called `{name}`{}; there are: {}",
+            hint(name, names.iter().copied()),
+            names.join(", ")
+        )
     })
 }
 
@@ -141,36 +160,4 @@ pub fn find(name: &str) -> Result<&'static Rig, String> {
 mod idle;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rows<T: Into<Transaction>>(all: impl Iterator<Item = T>) -> Vec<(u64, &'static str, u32)> {
-        all.map(Into::into).map(|t: Transaction| (t.addr, t.command, t.bytes)).collect()
-    }
-
-    /// The same transfer, cut by each bus's own rules, in the same row. The PCI rows are the trace
-    /// of the POWER4 note from 0x2012.
-    #[test]
-    fn rows_of_both_buses_read_alike() {
-        let express = pcie::Rules::new(pcie::Settings::link(2, 8)).unwrap();
-        assert_eq!(
-            rows(pcie::transactions(&express, Operation::Write, 0x2012, 700)),
-            [(0x2012, "MWr", 238), (0x2100, "MWr", 256), (0x2200, "MWr", 206)],
-        );
-        let parallel = pci::Rules::new(pci::Settings::POWER4).unwrap();
-        assert_eq!(
-            rows(pci::transactions(&parallel, Operation::Write, 0x2012, 1514)),
-            [(0x2012, "MW", 494), (0x2200, "MW", 512), (0x2400, "MW", 508)],
-        );
-    }
-
-    #[test]
-    fn only_a_packet_has_wire_bytes_and_a_direction() {
-        let express = pcie::Rules::new(pcie::Settings::link(2, 8)).unwrap();
-        let parallel = pci::Rules::new(pci::Settings::POWER4).unwrap();
-        let read = |t: Transaction| t.packet;
-        let packets: Vec<_> = pcie::transactions(&express, Operation::Read, 0, 64).map(Into::into).map(read).collect();
-        assert_eq!(packets.iter().map(|p| p.unwrap().toward).collect::<Vec<_>>(), [Toward::Host, Toward::Device]);
-        assert!(pci::transactions(&parallel, Operation::Read, 0, 64).map(Into::into).map(read).all(|p| p.is_none()));
-    }
-}
+mod tests;

@@ -15,10 +15,11 @@
 //! Keys that it does not name have the system's defaults. A [`Plan`] is a scenario
 //! on its profile, ready to run.
 //!
-//! What changes a run comes in layers: the scenario's file, then perhaps a budget's, then the command line. A setting
-//! of a layer has to have an effect on the run as that layer leaves it ([`Values::idle`]), or it is refused. So a
-//! scenario may name the size of generated packets, and `--pcap` may replace them by a capture, but whoever asks for a
-//! capture cannot ask for a size too.
+//! What changes a run comes in layers: the scenario's file, then perhaps a budget's, then the
+//! command line. A setting of a layer has to have an effect on the run as that layer leaves it
+//! ([`Values::idle`]), or it is refused. So a scenario may name the size of generated packets, and
+//! `--pcap` may replace them by a capture, but whoever asks for a capture cannot ask for a size
+//! too.
 
 use crate::input::{Builtin, Document, InputError, number, open};
 use crate::key::{Key, Kind, Value, Values, find, parse_setting_at};
@@ -57,10 +58,19 @@ const BUILTIN: &[Builtin] = &[
     ("ibmveth-transactions", include_str!("../../../scenarios/ibmveth-transactions.toml")),
     ("ibmveth-packets", include_str!("../../../scenarios/ibmveth-packets.toml")),
     ("ibmvnic-transactions", include_str!("../../../scenarios/ibmvnic-transactions.toml")),
-    ("ibmvnic-transactions-never", include_str!("../../../scenarios/ibmvnic-transactions-never.toml")),
+    (
+        "ibmvnic-transactions-never",
+        include_str!("../../../scenarios/ibmvnic-transactions-never.toml"),
+    ),
     ("ibmvnic-paced", include_str!("../../../scenarios/ibmvnic-paced.toml")),
-    ("ibmvnic-transactions-ignored", include_str!("../../../scenarios/ibmvnic-transactions-ignored.toml")),
-    ("ibmvnic-transactions-small", include_str!("../../../scenarios/ibmvnic-transactions-small.toml")),
+    (
+        "ibmvnic-transactions-ignored",
+        include_str!("../../../scenarios/ibmvnic-transactions-ignored.toml"),
+    ),
+    (
+        "ibmvnic-transactions-small",
+        include_str!("../../../scenarios/ibmvnic-transactions-small.toml"),
+    ),
     ("ibmvnic-bulk", include_str!("../../../scenarios/ibmvnic-bulk.toml")),
     ("ibmvnic-adaptive", include_str!("../../../scenarios/ibmvnic-adaptive.toml")),
     ("ibmvnic-break-even", include_str!("../../../scenarios/ibmvnic-break-even.toml")),
@@ -93,8 +103,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The built-in scenario of this name, or the file at this path if it ends in `.toml`. Files that it names lie
-    /// beside it.
+    /// The built-in scenario of this name, or the file at this path if it ends in `.toml`. Files
+    /// that it names lie beside it.
     ///
     /// # Errors
     /// What is wrong, with file and line.
@@ -136,7 +146,12 @@ impl Scenario {
                 (DeValue::String(text), _) => key.parse(text),
                 (DeValue::Boolean(true), _) if key.words.contains(&"on") => key.parse("on"),
                 (DeValue::Boolean(false), _) if key.words.contains(&"off") => key.parse("off"),
-                _ => Err(format!("`{}` cannot be a {}; allowed: {}", key.name, given.type_str(), key.allowed())),
+                _ => Err(format!(
+                    "`{}` cannot be a {}; allowed: {}",
+                    key.name,
+                    given.type_str(),
+                    key.allowed()
+                )),
             };
             settings.push((key, value.map_err(|e| d.error(field.value.span(), e))?));
             places.push(d.error(field.span, "").place);
@@ -158,8 +173,9 @@ impl Scenario {
     /// # Errors
     /// A profile that cannot be used, or is another system's.
     pub fn plan(&self) -> Result<Plan, InputError> {
-        let profile = Profile::load(&self.profile)
-            .map_err(|e| if e.place.is_empty() { InputError::new(&*self.profile_at, e.what) } else { e })?;
+        let profile = Profile::load(&self.profile).map_err(|e| {
+            if e.place.is_empty() { InputError::new(&*self.profile_at, e.what) } else { e }
+        })?;
         self.plan_on(&profile)
     }
 
@@ -169,7 +185,10 @@ impl Scenario {
     /// When it is another system's, or a setting has no effect on it.
     pub fn plan_on(&self, profile: &Profile) -> Result<Plan, InputError> {
         if profile.rig.name != self.rig.name {
-            let what = format!("system {}, but profile {} is for {}", self.rig.name, profile.name, profile.rig.name);
+            let what = format!(
+                "system {}, but profile {} is for {}",
+                self.rig.name, profile.name, profile.rig.name
+            );
             return Err(InputError::new(&*self.file, what));
         }
         let mut values = profile.all_values();
@@ -215,7 +234,9 @@ impl Setting {
 fn effective(values: &Values, key: &Key, place: &str) -> Result<(), InputError> {
     match values.idle(key) {
         None => Ok(()),
-        Some(why) => Err(InputError::new(place, format!("`{}` has no effect on this run: {why}", key.name))),
+        Some(why) => {
+            Err(InputError::new(place, format!("`{}` has no effect on this run: {why}", key.name)))
+        }
     }
 }
 
@@ -254,7 +275,8 @@ impl Plan {
         Ok(key)
     }
 
-    /// Takes all settings of a layer; later ones win. Each has to have an effect on what they make of the run together.
+    /// Takes all settings of a layer; later ones win. Each has to have an effect on what they make
+    /// of the run together.
     ///
     /// # Errors
     /// As [`Plan::set`], and a setting without effect.
@@ -262,14 +284,17 @@ impl Plan {
         self.lay(settings)?.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// The same, for one of several runs: a setting may have its effect on another of them. Returns why each of those
-    /// without one here has none.
+    /// The same, for one of several runs: a setting may have its effect on another of them. Returns
+    /// why each of those without one here has none.
     ///
     /// # Errors
     /// As [`Plan::set`].
     pub fn lay(&mut self, settings: &[Setting]) -> Result<Vec<InputError>, InputError> {
         let keys = settings.iter().map(|s| self.take(s)).collect::<Result<Vec<_>, _>>()?;
-        let idle = keys.iter().zip(settings).filter_map(|(key, s)| effective(&self.values, key, &s.place).err());
+        let idle = keys
+            .iter()
+            .zip(settings)
+            .filter_map(|(key, s)| effective(&self.values, key, &s.place).err());
         Ok(idle.collect())
     }
 
@@ -286,65 +311,4 @@ impl Plan {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HEAD: &str = "name = \"x\"\nabout = \"x\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n";
-
-    fn refused(rest: &str) -> String {
-        Scenario::parse("s/x.toml", &format!("{HEAD}{rest}")).and_then(|s| s.plan()).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn built_in_scenarios_have_profiles_and_are_named_as_their_files() {
-        for (name, _) in BUILTIN {
-            let s = Scenario::load(name).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(&s.name, name);
-            s.plan().unwrap_or_else(|e| panic!("{e}"));
-        }
-    }
-
-    #[test]
-    fn later_layers_win() {
-        let s = Scenario::parse("x", &format!("{HEAD}[pcie]\nmps = \"512 B\"\nusable_share = 0.5\n")).unwrap();
-        let mut plan = s.plan().unwrap();
-        assert_eq!(plan.values.number("pcie.mps"), 512.0);
-        assert_eq!(plan.values.number("pcie.mrrs"), 512.0, "the profile's");
-        plan.set("pcie.mps=128").unwrap();
-        plan.set("pcie.mps=1KiB").unwrap();
-        assert_eq!(plan.values.number("pcie.mps"), 1024.0);
-    }
-
-    #[test]
-    fn faults_are_told_with_their_line() {
-        insta::assert_snapshot!(refused("[traffic]\nsise = \"64 B\""), @"s/x.toml:6: no key is called `traffic.sise`; the nearest is `traffic.size`");
-        insta::assert_snapshot!(refused("[traffic]\n\nsize = 64"), @r#"s/x.toml:7: `traffic.size` needs a unit, such as "64 B""#);
-        insta::assert_snapshot!(refused("[traffic]\nsize = \"64 ns\""), @"s/x.toml:6: `traffic.size` cannot be in `ns`; allowed units: B, KiB, MiB");
-        insta::assert_snapshot!(refused("[traffic]\nkind = true"), @"s/x.toml:6: `traffic.kind` cannot be a boolean; allowed: pktgen, pcap");
-        insta::assert_snapshot!(refused("color = 3"), @"s/x.toml:5: `color` is not allowed here; allowed: name, about, system, profile, and tables");
-        let lost = HEAD.replace("mlx5-gen2", "mlx5-gen9");
-        insta::assert_snapshot!(Scenario::parse("s/x.toml", &lost).unwrap().plan().unwrap_err(), @"s/x.toml:4: no profile is called `mlx5-gen9`; the nearest is `mlx5-gen2`; `doorbell list` has all; a path that ends in .toml is read as a file");
-    }
-
-    #[test]
-    fn a_setting_without_effect_is_refused() {
-        let e = refused("[traffic]\nkind = \"pcap\"\nsize = \"64 B\"");
-        insta::assert_snapshot!(e, @"s/x.toml:7: `traffic.size` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-        let layer = |sets: &[&str]| {
-            let sets: Vec<Setting> = sets.iter().map(|s| Setting::given("--over", s)).collect();
-            Scenario::load("mlx5-full-rate").unwrap().plan().unwrap().layer(&sets).map_err(|e| e.to_string())
-        };
-        insta::assert_snapshot!(layer(&["run.cores=8", "traffic.kind=pcap"]).unwrap_err(), @"--over run.cores=8: `run.cores` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-        // What a file said of generated packets is replaced with them.
-        assert_eq!(layer(&["traffic.kind=pcap"]), Ok(()));
-    }
-
-    #[test]
-    fn settings_are_checked_like_files() {
-        let mut plan = Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
-        let mut e = |s| plan.set(s).unwrap_err().to_string();
-        insta::assert_snapshot!(e("pcie.mps"), @"--set pcie.mps: expected key=value, such as pcie.memory_latency=300ns");
-        insta::assert_snapshot!(e("pcie.mpss=3"), @"--set pcie.mpss=3: no key is called `pcie.mpss`; the nearest is `pcie.mps`");
-        insta::assert_snapshot!(e("traffic.rate=3 ns"), @"--set traffic.rate=3 ns: `traffic.rate` cannot be in `ns`; allowed units: pps, kpps, Mpps");
-    }
-}
+mod tests;

@@ -37,8 +37,8 @@ pub fn of_profiles() -> Value {
     })
 }
 
-/// What may be set of `rig` where a number that stands alone is in its key's own unit, as with `--set`: a table of
-/// `"traffic.burst" = 8`, or of tables with `burst = 8` in `[traffic]`.
+/// What may be set of `rig` where a number that stands alone is in its key's own unit, as with
+/// `--set`: a table of `"traffic.burst" = 8`, or of tables with `burst = 8` in `[traffic]`.
 pub fn of_settings(rig: &Rig) -> Value {
     let keys = rig.keys();
     let (mut properties, _) = tables(&keys, &|key| setting(key, true), &[]);
@@ -82,19 +82,30 @@ fn document(
 }
 
 /// The keys by their tables, and the tables that must be there for the keys that must.
-fn tables(keys: &[&'static Key], of: &dyn Fn(&Key) -> Value, must: &[&str]) -> (Map<String, Value>, Vec<String>) {
+fn tables(
+    keys: &[&'static Key],
+    of: &dyn Fn(&Key) -> Value,
+    must: &[&str],
+) -> (Map<String, Value>, Vec<String>) {
     let mut all = Map::new();
     for key in keys {
-        let Some((table, name)) = key.name.split_once('.') else { unreachable!("a key is in a table") };
+        let Some((table, name)) = key.name.split_once('.') else {
+            unreachable!("a key is in a table")
+        };
         let empty = || json!({ "type": "object", "properties": {}, "additionalProperties": false });
         let at = all.entry(table).or_insert_with(empty);
         at["properties"][name] = of(key);
         if must.contains(&key.name) {
-            let required = at.as_object_mut().map(|o| o.entry("required").or_insert_with(|| json!([])));
+            let required =
+                at.as_object_mut().map(|o| o.entry("required").or_insert_with(|| json!([])));
             required.and_then(Value::as_array_mut).into_iter().for_each(|r| r.push(json!(name)));
         }
     }
-    let required = all.iter().filter(|(_, t)| t.get("required").is_some()).map(|(name, _)| name.clone()).collect();
+    let required = all
+        .iter()
+        .filter(|(_, t)| t.get("required").is_some())
+        .map(|(name, _)| name.clone())
+        .collect();
     (all, required)
 }
 
@@ -149,7 +160,8 @@ fn entry(key: &Key) -> Value {
         },
     });
     // A number in a unit names it.
-    let mut whole = json!({ "type": "object", "required": ["value", "source"], "additionalProperties": false });
+    let mut whole =
+        json!({ "type": "object", "required": ["value", "source"], "additionalProperties": false });
     if !unit.is_empty() {
         properties["unit"] = json!({ "enum": units(unit) });
         whole["if"] = json!({ "properties": { "value": { "type": "number" } } });
@@ -170,11 +182,15 @@ fn described(key: &Key, mut schema: Value) -> Value {
 /// A number that stands alone is in the key's own unit, so that its range can be said.
 fn plain_number(key: &Key) -> Value {
     match key.kind {
-        Kind::Among { values, .. } => json!({ "enum": values.iter().map(|v| whole(*v)).collect::<Vec<_>>() }),
+        Kind::Among { values, .. } => {
+            json!({ "enum": values.iter().map(|v| whole(*v)).collect::<Vec<_>>() })
+        }
         Kind::Number { min, max, step, .. } if step > 0.0 => {
             json!({ "type": "number", "minimum": whole(min), "maximum": whole(max), "multipleOf": whole(step) })
         }
-        Kind::Number { min, max, .. } => json!({ "type": "number", "minimum": whole(min), "maximum": whole(max) }),
+        Kind::Number { min, max, .. } => {
+            json!({ "type": "number", "minimum": whole(min), "maximum": whole(max) })
+        }
         Kind::Choice | Kind::File | Kind::Faults => Value::Bool(false),
     }
 }
@@ -186,7 +202,8 @@ fn whole(n: f64) -> Value {
 
 /// A number in a string, with or without one of its units.
 fn quantity(unit: &'static str) -> String {
-    let mut names: Vec<String> = units(unit).iter().map(|u| u.replace('/', "\\/").replace('.', "\\.")).collect();
+    let mut names: Vec<String> =
+        units(unit).iter().map(|u| u.replace('/', "\\/").replace('.', "\\.")).collect();
     if names.iter().any(|n| n == "us") {
         names.push("µs".to_owned());
     }
@@ -197,114 +214,4 @@ fn quantity(unit: &'static str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::key::Values;
-    use proptest::prelude::*;
-
-    fn checker(schema: &Value) -> jsonschema::Validator {
-        jsonschema::draft7::new(schema).unwrap_or_else(|e| panic!("{e}"))
-    }
-
-    fn files(dir: &str) -> Vec<(String, String)> {
-        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(dir);
-        let paths = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
-        let mut all: Vec<_> = paths.map(|p| (p.display().to_string(), std::fs::read_to_string(&p).unwrap())).collect();
-        all.sort();
-        assert!(!all.is_empty());
-        all
-    }
-
-    fn json_of(text: &str) -> Value {
-        toml::from_str(text).unwrap_or_else(|e| panic!("{e}"))
-    }
-
-    #[test]
-    fn schemas_are_schemas() {
-        for schema in [of_scenarios(), of_profiles()] {
-            jsonschema::draft7::meta::validate(&schema).unwrap_or_else(|e| panic!("{e}"));
-        }
-    }
-
-    #[test]
-    fn every_scenario_and_profile_here_fits() {
-        for (schema, dir) in [(of_scenarios(), "scenarios"), (of_profiles(), "profiles")] {
-            let checker = checker(&schema);
-            for (name, text) in files(dir) {
-                let all: Vec<String> =
-                    checker.iter_errors(&json_of(&text)).map(|e| format!("{} at {}", e, e.instance_path())).collect();
-                assert!(all.is_empty(), "{name}: {all:#?}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_the_command_refuses_does_not_fit() {
-        let (scenarios, profiles) = (checker(&of_scenarios()), checker(&of_profiles()));
-        let head = "name = \"x\"\nabout = \"x\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n";
-        assert!(scenarios.is_valid(&json_of(head)));
-        for wrong in [
-            "[traffic]\nsise = \"64 B\"",
-            "[traffic]\nsize = 64",
-            "[traffic]\nsize = \"64 ns\"",
-            "[traffic]\nkind = true",
-            "[traffic]\nkind = \"pktgn\"",
-            "[traffic]\nburst = 0.5",
-            "[driver]\nmpwqe = \"maybe\"",
-            "[pcie]\nmps = 100",
-            "color = 3",
-            "[colors]\nred = 3",
-        ] {
-            let text = format!("{head}{wrong}");
-            assert!(crate::Scenario::parse("x", &text).is_err(), "{wrong}");
-            assert!(!scenarios.is_valid(&json_of(&text)), "{wrong}");
-        }
-        let whole = files("profiles").into_iter().find(|(name, _)| name.ends_with("mlx5-gen2.toml")).unwrap().1;
-        for (from, to) in [
-            ("unit = \"GHz\"", "unit = \"ns\""),
-            ("unit = \"GHz\", ", ""),
-            ("frequency", "frequncy"),
-            ("system = \"mlx5\"", "system = \"mlx4\""),
-            ("[pcie]", "[pcix]"),
-            ("source = ", "sauce = "),
-        ] {
-            let text = whole.replacen(from, to, 1);
-            assert_ne!(text, whole);
-            assert!(crate::Profile::parse("x", &text).is_err(), "{from}");
-            assert!(!profiles.is_valid(&json_of(&text)), "{from}");
-        }
-    }
-
-    proptest! {
-        /// A value as a person may write it: what the command takes, fits.
-        #[test]
-        fn what_the_command_takes_fits(rig in 0..RIGS.len(), at in any::<prop::sample::Index>(), n in 0.0f64..1e4,
-                                       form in "[0-9_]{1,3}(\\.[0-9]{1,2})?(e[0-9])?[ ]?(ns|us|µs|B|KiB|Mpps|GHz)?", pick in 0usize..3) {
-            let rig = RIGS[rig];
-            let keys = rig.keys();
-            let key = at.get(&keys);
-            let own = key.unit();
-            let text = match pick {
-                0 => form,
-                1 => format!("{} {own}", n.floor()),
-                _ => key.default.filter(|d| !d.is_empty()).unwrap_or("1").to_owned(),
-            };
-            prop_assume!(key.parse(&text).is_ok());
-            let (table, name) = key.name.split_once('.').unwrap();
-            let mut file = json!({ "name": "x", "about": "x", "system": rig.name, "profile": "p" });
-            file[table] = json!({ name: text });
-            static CHECKER: std::sync::LazyLock<jsonschema::Validator> = std::sync::LazyLock::new(|| checker(&of_scenarios()));
-            prop_assert!(CHECKER.is_valid(&file), "{}", file);
-        }
-    }
-
-    #[test]
-    fn defaults_fit_their_own_schema() {
-        for rig in RIGS {
-            for (key, _) in Values::defaults(&rig.keys()).iter() {
-                let Some(default) = key.default.filter(|d| !d.is_empty()) else { continue };
-                assert!(checker(&setting(key, false)).is_valid(&json!(default)), "{}: {default}", key.name);
-            }
-        }
-    }
-}
+mod tests;

@@ -1,8 +1,9 @@
 //! A machine that stands still: what is known of the cause.
 //!
-//! A run is stuck when its cores wait and nothing is under way. By then driver and device have each other's words in
-//! front of them: what the device was refused, what the driver reached for outside its memory, how far the rings are,
-//! which interrupt is masked. [`Cause`] puts it side by side, so that different mistakes of a driver read differently.
+//! A run is stuck when its cores wait and nothing is under way. By then driver and device have each
+//! other's words in front of them: what the device was refused, what the driver reached for outside
+//! its memory, how far the rings are, which interrupt is masked. [`Cause`] puts it side by side, so
+//! that different mistakes of a driver read differently.
 
 use doorbell_bus::{Bus, Ledger, Machine, Platform, Refused};
 use doorbell_seam::{Device, Fact, WorkKind};
@@ -19,16 +20,22 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
-    /// Asks a machine that stands still. `back`: packets whose buffers have come back, where that is known.
+    /// Asks a machine that stands still. `back`: packets whose buffers have come back, where that
+    /// is known.
     pub fn of<B: Bus, D: Device<B>>(m: &mut Machine<B, D>, back: Option<u64>) -> Cause {
         let mut lines = Vec::new();
         let l = m.bus.ledger();
         let (handed, back_of_them) = (m.done(WorkKind::Stack).times, back);
         let back = back.map_or(String::new(), |n| format!(", {n} came back"));
-        lines.push(format!("packets: {handed} handed to the driver{back}, {} left on the wire", l.wire_frames));
+        lines.push(format!(
+            "packets: {handed} handed to the driver{back}, {} left on the wire",
+            l.wire_frames
+        ));
         lines.push(lent(&l));
         let kept = packets_kept(handed, back_of_them, l.maps.saturating_sub(l.unmaps));
-        lines.extend(kept.map(|n| format!("{n} of the packets are with the driver, neither mapped nor given back")));
+        lines.extend(kept.map(|n| {
+            format!("{n} of the packets are with the driver, neither mapped nor given back")
+        }));
         lines.push(format!(
             "registers: {} writes, {} reads; hypervisor calls: {}; interrupts: {} messages, {} rises of a line",
             l.mmio_writes, l.mmio_reads, l.hcalls, l.messages, l.line_interrupts
@@ -76,11 +83,14 @@ pub(crate) fn failed(times: u64, last: &Refused) -> String {
 pub(crate) fn strays(p: &Platform) -> Option<String> {
     let s = p.strays();
     let first = s.first?;
-    Some(format!("coherent memory: accesses of the driver outside of it: {}, the first {first}", s.times))
+    Some(format!(
+        "coherent memory: accesses of the driver outside of it: {}, the first {first}",
+        s.times
+    ))
 }
 
-/// What is wrong with a platform's coherent memory at the end of a run: areas that were not released, and accesses
-/// outside of them.
+/// What is wrong with a platform's coherent memory at the end of a run: areas that were not
+/// released, and accesses outside of them.
 pub(crate) fn of_coherent(p: &Platform) -> impl Iterator<Item = String> {
     let areas = p.areas();
     let bytes: u64 = areas.iter().map(|a| u64::from(a.1)).sum();

@@ -41,7 +41,11 @@ pub fn profile(from: &Profile, name: &str) -> String {
     );
     tables(&mut text, &from.rig.platform(), |text, key| {
         let hidden = if from.source(key.name).is_some() { "" } else { "# " };
-        let unit = if key.unit().is_empty() { String::new() } else { format!(", unit = \"{}\"", key.unit()) };
+        let unit = if key.unit().is_empty() {
+            String::new()
+        } else {
+            format!(", unit = \"{}\"", key.unit())
+        };
         let (value, unit) = match from.values.get(key.name) {
             Value::Number(n) => (n.to_string(), unit),
             other => (quoted(&other.to_string()), String::new()),
@@ -64,7 +68,11 @@ pub fn profile(from: &Profile, name: &str) -> String {
 }
 
 /// A table for each prefix of the keys, each key under what is said of it.
-fn tables(text: &mut String, keys: &[&'static Key], mut line: impl FnMut(&mut String, &'static Key)) {
+fn tables(
+    text: &mut String,
+    keys: &[&'static Key],
+    mut line: impl FnMut(&mut String, &'static Key),
+) {
     let mut seen: Vec<&str> = Vec::new();
     for table in keys.iter().map(|k| table_of(k)) {
         if seen.contains(&table) {
@@ -101,51 +109,4 @@ fn quoted(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rig::RIGS;
-    use crate::{Scenario, profile as profiles};
-
-    fn a_profile(rig: &Rig) -> Profile {
-        let mut all = profiles::builtin().map(|name| Profile::load(name).unwrap());
-        all.find(|p| p.rig.name == rig.name).expect("each system has one")
-    }
-
-    #[test]
-    fn a_started_scenario_is_the_defaults_and_every_comment_is_understood() {
-        for rig in RIGS {
-            let profile = a_profile(rig);
-            let text = scenario(rig, "mine", &profile.name);
-            let plan = Scenario::parse("x.toml", &text).unwrap_or_else(|e| panic!("{e}")).plan().unwrap();
-            assert_eq!(plan.values, profile.all_values(), "{}", rig.name);
-            let all: String = text
-                .lines()
-                .map(|l| {
-                    l.strip_prefix("# ")
-                        .filter(|l| l.contains(" = ") && !l.contains(". ") && !l.contains('`'))
-                        .unwrap_or(l)
-                })
-                .map(|l| format!("{l}\n"))
-                .collect();
-            let set = Scenario::parse("x.toml", &all).unwrap_or_else(|e| panic!("{e}\n{all}"));
-            assert_eq!(set.settings.len(), rig.scenario().len(), "{}", rig.name);
-            for (key, value) in set.settings {
-                assert_eq!(*plan.values.get(key.name), value, "{}", key.name);
-            }
-        }
-    }
-
-    #[test]
-    fn a_started_profile_is_the_one_it_began_as() {
-        for name in profiles::builtin() {
-            let from = Profile::load(name).unwrap();
-            let text = profile(&from, "mine \"quoted\"");
-            let mine = Profile::parse("x.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-            assert_eq!(mine.values, from.values);
-            assert_eq!(mine.name, "mine \"quoted\"");
-            for key in from.rig.platform() {
-                assert_eq!(mine.source(key.name), from.source(key.name), "{}", key.name);
-            }
-        }
-    }
-}
+mod tests;

@@ -1,9 +1,9 @@
 //! A run recorded: what the first packets went through, from everywhere that notes it.
 //!
-//! What is recorded is [`doorbell_bus::trace`]'s. A system says [`begin`] when its machine stands and
-//! [`end`] when the traffic is over; the loops that systems share ([`open::drive`](crate::open::drive),
-//! [`closed::run_among`](crate::closed::run_among)) say it for them. Without anybody who wants it
-//! ([`Watch::wants_trace`]) nothing is recorded.
+//! What is recorded is [`doorbell_bus::trace`]'s. A system says [`begin`] when its machine stands
+//! and [`end`] when the traffic is over; the loops that systems share
+//! ([`open::drive`](crate::open::drive), [`closed::run_among`](crate::closed::run_among)) say it
+//! for them. Without anybody who wants it ([`Watch::wants_trace`]) nothing is recorded.
 
 use crate::clock::link::{Flown, Wired};
 use crate::watch::Watch;
@@ -47,7 +47,11 @@ pub fn end_wired<B: Bus, D, Pr>(m: &mut Machine<B, Wired<D, Pr>>, watch: &mut dy
     hand_over(m, watch, Some(wires));
 }
 
-fn hand_over<B: Bus, D>(m: &mut Machine<B, D>, watch: &mut dyn Watch, wires: Option<[Vec<Flown>; 2]>) {
+fn hand_over<B: Bus, D>(
+    m: &mut Machine<B, D>,
+    watch: &mut dyn Watch,
+    wires: Option<[Vec<Flown>; 2]>,
+) {
     if let Some(packets) = watch.wants_trace() {
         let platforms = m.bus.platforms().filter_map(|p| p.take_trace()).collect();
         watch.trace(Traced { packets, platforms, wires });

@@ -3,15 +3,16 @@
 //! A rate is packets over time between two instants, with what begins and ends a run left out. Both
 //! kinds of load hand over the same thing, [`Marks`]: instants, each with the packets until then.
 //!
-//! * An open-loop run has no warm-up of its own. Its marks are departures, and [`Window::found`] looks
-//!   for the window: the end is the last departure before the first source ran dry, the start is what
-//!   MSER finds (K. P. White, "An effective truncation heuristic", Simulation 69:6, 1997).
+//! * An open-loop run has no warm-up of its own. Its marks are departures, and [`Window::found`]
+//!   looks for the window: the end is the last departure before the first source ran dry, the start
+//!   is what MSER finds (K. P. White, "An effective truncation heuristic", Simulation 69:6, 1997).
 //! * A closed-loop run is measured between `traffic.warmup` and the end of `traffic.duration`. Its
-//!   marks are looks at that time, and [`Window::given`] takes all of them: the warm-up is the asker's.
+//!   marks are looks at that time, and [`Window::given`] takes all of them: the warm-up is the
+//!   asker's.
 //!
-//! The error comes from batch means: the window is cut into 10 to 20 batches, and the half width of the
-//! 95 % interval is Student's t times the standard error of the ratio of packets to time. A run is not
-//! sampled, so the interval says how far the rate would move with a longer run, and no more.
+//! The error comes from batch means: the window is cut into 10 to 20 batches, and the half width of
+//! the 95 % interval is Student's t times the standard error of the ratio of packets to time. A run
+//! is not sampled, so the interval says how far the rate would move with a longer run, and no more.
 
 use crate::clock::link::on_wire;
 use crate::result::rounded;
@@ -24,11 +25,12 @@ const FEWEST: usize = 10;
 const MOST: usize = 20;
 /// Blocks among which the end of the start is looked for.
 const BLOCKS: usize = 64;
-/// Differences of a block's time a packet that are none, relative to the mean. Without it a generator
-/// that is exact to the picosecond would have its start cut at random.
+/// Differences of a block's time a packet that are none, relative to the mean. Without it a
+/// generator that is exact to the picosecond would have its start cut at random.
 const RESOLUTION: f64 = 1e-4;
 /// Student's t for 95 %, two-sided, of 9 to 19 degrees of freedom.
-const T: [f64; MOST - FEWEST + 1] = [2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093];
+const T: [f64; MOST - FEWEST + 1] =
+    [2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093];
 
 /// Instants of a run in order, each with the packets until then.
 pub type Marks = Vec<(Time, u64)>;
@@ -103,7 +105,13 @@ pub struct Steady {
 
 impl Steady {
     /// A whole run of packets that were sent, which was too short for a window.
-    pub fn whole(elapsed: Span, ledger: &Ledger, busy: Span, interrupts: u64, polls: u64) -> Steady {
+    pub fn whole(
+        elapsed: Span,
+        ledger: &Ledger,
+        busy: Span,
+        interrupts: u64,
+        polls: u64,
+    ) -> Steady {
         let sent = (ledger.wire_frames, ledger.wire_bytes);
         Steady {
             window: Window::whole(elapsed, sent.0),
@@ -131,8 +139,8 @@ impl Steady {
 }
 
 impl Window {
-    /// The steady part of a run whose traffic began at `began`. Marks after `dry` packets are the run's end.
-    /// `None`: there is none.
+    /// The steady part of a run whose traffic began at `began`. Marks after `dry` packets are the
+    /// run's end. `None`: there is none.
     pub fn found(began: Time, marks: &[(Time, u64)], dry: u64) -> Option<Window> {
         let marks = &marks[..marks.partition_point(|m| m.1 <= dry)];
         let (skipped, settled) = truncation(marks);
@@ -146,7 +154,9 @@ impl Window {
 
     /// A time that was measured as the scenario says, after a warm-up if there was one.
     pub fn given(began: Time, marks: &[(Time, u64)], warm: bool) -> Window {
-        let Some(mut w) = Window::between(began, marks) else { return Window::whole(Span::ZERO, 0) };
+        let Some(mut w) = Window::between(began, marks) else {
+            return Window::whole(Span::ZERO, 0);
+        };
         match errors(marks) {
             Some((error, batches)) => {
                 (w.error, w.batches) = (Some(error), batches);
@@ -167,7 +177,14 @@ impl Window {
     fn between(began: Time, marks: &[(Time, u64)]) -> Option<Window> {
         let (a, b) = (marks.first()?, marks.last()?);
         let (start, end) = (a.0.since(began), b.0.since(began));
-        (end > start).then(|| Window { start, end, packets: b.1 - a.1, batches: 0, error: None, lacks: None })
+        (end > start).then(|| Window {
+            start,
+            end,
+            packets: b.1 - a.1,
+            batches: 0,
+            error: None,
+            lacks: None,
+        })
     }
 
     /// Packets a second.
@@ -194,7 +211,8 @@ impl Window {
             percent if percent < 9.95 => format!("±{percent:.1} %"),
             percent => format!("±{percent:.0} %"),
         });
-        let parts: Vec<String> = error.into_iter().chain(self.lacks.map(|l| l.about().to_owned())).collect();
+        let parts: Vec<String> =
+            error.into_iter().chain(self.lacks.map(|l| l.about().to_owned())).collect();
         parts.join(", ")
     }
 }
@@ -217,12 +235,14 @@ fn step(a: (Time, u64), b: (Time, u64)) -> (f64, f64) {
     (b.0.since(a.0).as_secs_f64(), (b.1 - a.1) as f64)
 }
 
-/// The marks of the start, and whether the rate settles behind them, by MSER: of all truncations in the first half
-/// that with the least standard error of what is left. At the end of that half nothing has settled.
+/// The marks of the start, and whether the rate settles behind them, by MSER: of all truncations in
+/// the first half that with the least standard error of what is left. At the end of that half
+/// nothing has settled.
 fn truncation(marks: &[(Time, u64)]) -> (usize, bool) {
     let each = marks.len().div_ceil(BLOCKS).max(1);
     let edges: Vec<(Time, u64)> = marks.iter().step_by(each).copied().collect();
-    let rates: Vec<f64> = edges.windows(2).map(|e| step(e[0], e[1])).map(|(t, n)| n / t.max(1e-15)).collect();
+    let rates: Vec<f64> =
+        edges.windows(2).map(|e| step(e[0], e[1])).map(|(t, n)| n / t.max(1e-15)).collect();
     let half = rates.len() / 2;
     // From the back, so that one pass knows all sums.
     let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));
@@ -239,7 +259,8 @@ fn truncation(marks: &[(Time, u64)]) -> (usize, bool) {
     (best.1 * each, best.1 < half || half == 0)
 }
 
-/// The packet rate's relative error by batch means, and of how many batches. `None`: too few, or no packets.
+/// The packet rate's relative error by batch means, and of how many batches. `None`: too few, or no
+/// packets.
 fn errors(marks: &[(Time, u64)]) -> Option<(f64, usize)> {
     let steps = marks.len().checked_sub(1)?;
     let each = steps.div_ceil(MOST).max(1);
@@ -248,7 +269,8 @@ fn errors(marks: &[(Time, u64)]) -> Option<(f64, usize)> {
         return None;
     }
     // What does not fill a batch is left out at the front, where the start is nearer.
-    let edges: Vec<(Time, u64)> = marks[steps - batches * each..].iter().step_by(each).copied().collect();
+    let edges: Vec<(Time, u64)> =
+        marks[steps - batches * each..].iter().step_by(each).copied().collect();
     let all: Vec<(f64, f64)> = edges.windows(2).map(|e| step(e[0], e[1])).collect();
     let (time, packets) = all.iter().fold((0.0, 0.0), |(t, n), b| (t + b.0, n + b.1));
     if packets == 0.0 || time == 0.0 {
@@ -262,86 +284,4 @@ fn errors(marks: &[(Time, u64)]) -> Option<(f64, usize)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::traffic::arrivals::Draw;
-
-    /// Marks of 32 packets each, so many nanoseconds apart.
-    fn marks(gaps: impl IntoIterator<Item = f64>) -> Marks {
-        let (mut at, mut packets) = (0.0, 0);
-        gaps.into_iter()
-            .map(|ns| {
-                (at, packets) = (at + ns, packets + 32);
-                (Time::from_ps((at * 1000.0) as u64), packets)
-            })
-            .collect()
-    }
-
-    #[test]
-    fn an_even_rate_is_exact_and_certain() {
-        let w = Window::found(Time::ZERO, &marks(vec![800.0; 100]), u64::MAX).unwrap();
-        assert_eq!((w.rate(), w.packets, w.batches, w.is_steady()), (40e6, 99 * 32, 19, true));
-        assert!(w.error.unwrap() < 1e-9, "{:?}", w.error);
-        // Some picoseconds of jitter, less and less of it, are no start.
-        let jitter = (0..100).map(|i| 800.0 + 0.06 * f64::from(i % 2) * (1.0 - f64::from(i) / 100.0));
-        assert_eq!(Window::found(Time::ZERO, &marks(jitter), u64::MAX).unwrap().packets, 99 * 32);
-        assert_eq!(w.certainty(), "±0.01 %");
-    }
-
-    #[test]
-    fn a_slow_start_is_left_out() {
-        let start = (0..15).map(|i| 4000.0 - 200.0 * f64::from(i));
-        let w = Window::found(Time::ZERO, &marks(start.chain(vec![800.0; 85])), u64::MAX).unwrap();
-        assert!((w.rate() / 40e6 - 1.0).abs() < 0.002 && w.is_steady(), "{w:?}");
-        assert!(w.start >= Span::from_us(30), "{w:?}");
-    }
-
-    #[test]
-    fn what_departs_after_a_source_ran_dry_is_left_out() {
-        let end = vec![8000.0; 30];
-        let all = marks(vec![800.0; 70].into_iter().chain(end));
-        let w = Window::found(Time::ZERO, &all, 70 * 32).unwrap();
-        assert_eq!((w.rate(), w.is_steady()), (40e6, true));
-        let w = Window::found(Time::ZERO, &all, u64::MAX).unwrap();
-        assert!(!(w.is_steady() && w.rate() > 39e6), "{w:?}");
-    }
-
-    #[test]
-    fn few_departures_make_no_window() {
-        assert_eq!(Window::found(Time::ZERO, &marks(vec![800.0; 10]), u64::MAX), None);
-        assert_eq!(Window::found(Time::ZERO, &marks(vec![800.0; 100]), 320), None);
-        assert_eq!(Window::found(Time::ZERO, &[], u64::MAX), None);
-    }
-
-    #[test]
-    fn a_rate_that_keeps_falling_is_not_steady() {
-        let w = Window::found(Time::ZERO, &marks((0..100).map(|i| 800.0 + 20.0 * f64::from(i))), u64::MAX).unwrap();
-        assert_eq!(w.lacks, Some(Lack::Changing));
-        assert!(w.certainty().ends_with("the rate still changes"), "{}", w.certainty());
-    }
-
-    /// Of runs that differ by the seed alone, 95 of 100 have the mean in their interval.
-    #[test]
-    fn the_interval_holds_the_mean_as_often_as_it_says() {
-        let held = (0..1000).filter(|seed| {
-            let mut draw = Draw::new(*seed);
-            let gaps: Vec<f64> = (0..200).map(|_| -(1.0 - draw.unit()).ln() * 1000.0).collect();
-            let w = Window::given(Time::ZERO, &marks(gaps), true);
-            (w.rate() / 32e6 - 1.0).abs() < w.error.unwrap()
-        });
-        let held = held.count();
-        assert!((920..=975).contains(&held), "{held} of 1000");
-    }
-
-    #[test]
-    fn a_given_window_says_what_it_lacks() {
-        let even = marks(vec![800.0; 100]);
-        let lacks = |n: usize, warm| Window::given(Time::ZERO, &even[..n], warm).lacks;
-        assert_eq!(lacks(100, true), None);
-        assert_eq!(lacks(100, false), Some(Lack::Start));
-        assert_eq!(lacks(5, true), Some(Lack::Few));
-        let silent: Marks = (0..50).map(|i| (Time::from_ps(i * 1000), 7)).collect();
-        let w = Window::given(Time::ZERO, &silent, true);
-        assert_eq!((w.rate(), w.error, w.lacks), (0.0, None, Some(Lack::Nothing)));
-    }
-}
+mod tests;

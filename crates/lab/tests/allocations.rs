@@ -1,6 +1,9 @@
-//! No allocation on the packet path: ten times the packets, no more calls of the allocator. The whole path is counted:
-//! traffic, driver, bus and ledger, guard, device, wire.
-#![allow(unsafe_code, reason = "a global allocator is an unsafe trait; this one counts and passes on")]
+//! No allocation on the packet path: ten times the packets, no more calls of the allocator. The
+//! whole path is counted: traffic, driver, bus and ledger, guard, device, wire.
+#![allow(
+    unsafe_code,
+    reason = "a global allocator is an unsafe trait; this one counts and passes on"
+)]
 
 use doorbell_lab::Unwatched;
 use doorbell_lab::mlx5::{Load, run};
@@ -42,8 +45,11 @@ static ALLOCATOR: Counting = Counting;
 
 /// Calls of the allocator during a run of so many packets.
 fn calls(cores: u16, mpwqe: bool, rate: Option<f64>, packets: u64) -> u64 {
-    let mut values = Scenario::load("mlx5-pktgen-64").expect("built in").plan().expect("sound").values;
-    for set in [format!("run.cores={cores}"), format!("driver.mpwqe={}", if mpwqe { "on" } else { "off" })] {
+    let mut values =
+        Scenario::load("mlx5-pktgen-64").expect("built in").plan().expect("sound").values;
+    for set in
+        [format!("run.cores={cores}"), format!("driver.mpwqe={}", if mpwqe { "on" } else { "off" })]
+    {
         values.set(&set).expect("allowed");
     }
     let setup = doorbell_lab::mlx5::settings::setup(&values).expect("sound");

@@ -57,7 +57,14 @@ const SETUP: Setup = Setup {
 };
 
 /// A machine whose peers are at work from the beginning.
-fn started(mut hosts: Hosts, costs: Costs, cores: usize, rate: u64, delay: Span, line: bool) -> System {
+fn started(
+    mut hosts: Hosts,
+    costs: Costs,
+    cores: usize,
+    rate: u64,
+    delay: Span,
+    line: bool,
+) -> System {
     hosts.start(Time::ZERO);
     machine(hosts, costs, cores, rate, delay, line)
 }
@@ -68,7 +75,11 @@ fn bulk(s: &Setup) -> (System, Vec<Cpu>, Queue, End) {
     let (ours, hosts) = pair(MAC, 1, !s.sends, |_| {
         let (source, drain) = (App::source(s.bytes), App::drain());
         let peer = Config { large_send: LargeSend::Off, ..s.config };
-        if s.sends { ((s.config, source), (peer, drain)) } else { ((s.config, drain), (peer, source)) }
+        if s.sends {
+            ((s.config, source), (peer, drain))
+        } else {
+            ((s.config, drain), (peer, source))
+        }
     });
     let mut m = started(hosts, s.costs, s.cores, s.rate, s.delay, s.line);
     m.device.capture = Some(vec![]);
@@ -87,7 +98,8 @@ fn bulk(s: &Setup) -> (System, Vec<Cpu>, Queue, End) {
     (m, cpus, station, end)
 }
 
-/// Bit/s of payload on the wire, over the middle half of the data; and data frames per acknowledgment.
+/// Bit/s of payload on the wire, over the middle half of the data; and data frames per
+/// acknowledgment.
 fn measured(m: &System, sends: bool) -> (f64, f64) {
     let data: Vec<(Time, bool, usize)> = m
         .device
@@ -141,7 +153,8 @@ fn the_window_limits_to_window_over_round_trip() {
         let config = Config { receive_buffer: 64 << 10, ..SETUP.config };
         let delay = Span::from_ms(5);
         let (m, ..) = bulk(&Setup { config, sends, delay, bytes: 40_000_000, ..SETUP });
-        // The window goes out in full segments; two of them pass before the first acknowledgment leaves.
+        // The window goes out in full segments; two of them pass before the first acknowledgment
+        // leaves.
         let rtt = 10e-3 + 2.0 * 1538.0 * 8e-9;
         near(measured(&m, sends).0, segments * 1448.0 * 8.0 / rtt, 0.02);
     }
@@ -151,7 +164,8 @@ fn the_window_limits_to_window_over_round_trip() {
 fn losses_are_mended_and_nothing_hangs() {
     for sends in [true, false] {
         for n in [7, 50, 301] {
-            let (_, _, s, end) = bulk(&Setup { sends, lose_every: Some(n), bytes: 1_000_000, ..SETUP });
+            let (_, _, s, end) =
+                bulk(&Setup { sends, lose_every: Some(n), bytes: 1_000_000, ..SETUP });
             assert_eq!(end, End::Done, "sends {sends}, every {n}");
             let c = &s.endpoint.connections[0].socket;
             assert_eq!(if sends { c.delivered() } else { c.received() }, 1_000_000);
@@ -189,8 +203,10 @@ fn a_cpu_that_is_slow_limits_and_says_where_its_time_went() {
     };
     // Less than the ring holds, so that nothing is dropped.
     let config = Config { receive_buffer: 300 << 10, ..SETUP.config };
-    // 16 us in softirq and 4.3 us of copying for each frame, and an acknowledgment for two, on one core.
-    let (m, cpus, ..) = bulk(&Setup { config, sends: false, costs, prices, bytes: 8_000_000, ..SETUP });
+    // 16 us in softirq and 4.3 us of copying for each frame, and an acknowledgment for two, on one
+    // core.
+    let (m, cpus, ..) =
+        bulk(&Setup { config, sends: false, costs, prices, bytes: 8_000_000, ..SETUP });
     let rate = measured(&m, false).0;
     near(rate, 1448.0 * 8.0 / 20.34e-6, 0.05);
     let Busy { softirq, ksoftirqd, application, .. } = cpus[0].busy;
@@ -199,11 +215,13 @@ fn a_cpu_that_is_slow_limits_and_says_where_its_time_went() {
     near(application.as_secs_f64(), frames * 4.344e-6, 0.05);
     assert!(cpus[0].busy.handovers > 0, "saturated softirq hands over");
     // With a core for the application, softirq alone is the limit.
-    let (m, ..) = bulk(&Setup { config, sends: false, costs, prices, bytes: 8_000_000, cores: 2, ..SETUP });
+    let (m, ..) =
+        bulk(&Setup { config, sends: false, costs, prices, bytes: 8_000_000, cores: 2, ..SETUP });
     near(measured(&m, false).0, 1448.0 * 8.0 / 16e-6, 0.05);
 }
 
-/// The reader is late and owns its socket, so TCP's 10 us a segment are its core's, beside 5.8 us of copying.
+/// The reader is late and owns its socket, so TCP's 10 us a segment are its core's, beside 5.8 us
+/// of copying.
 #[test]
 fn a_late_reader_pays_for_each_backlog_entry() {
     let prices = Prices {
@@ -219,7 +237,8 @@ fn a_late_reader_pays_for_each_backlog_entry() {
     let frames = 16_000_000.0 / 1448.0;
     near(s.endpoint.counters.owned as f64, frames, 0.03);
     near(cpus[1].busy.application.as_secs_f64(), frames * 15.9e-6, 0.03);
-    // Where they become one, as many do as it takes to keep up: 10 us for what the line's 12.3 leave.
+    // Where they become one, as many do as it takes to keep up: 10 us for what the line's 12.3
+    // leave.
     let (m, _, s, _) = bulk(&late);
     near(measured(&m, false).0, 941.5e6, 0.001);
     let share = (1448.0 + 90.0) * 8e-3 - 5.79 - 0.11;
@@ -249,7 +268,11 @@ fn transactions_take_two_frames_and_two_delays_each() {
             let first = Time::ZERO + Span::from_us(u64::from(i));
             let client = App::client(1, 1, Span::ZERO, 200, first);
             let server = App::server(1, 1);
-            if opens { ((config, server), (config, client)) } else { ((config, client), (config, server)) }
+            if opens {
+                ((config, server), (config, client))
+            } else {
+                ((config, client), (config, server))
+            }
         });
         let mut m = started(hosts, Costs::FREE, 1, GIGABIT, Span::from_us(20), true);
         let driver = ToyDriver::open(&mut m, true);
@@ -259,8 +282,11 @@ fn transactions_take_two_frames_and_two_delays_each() {
         run(&mut m, &mut [Cpu::default()], &mut stations, &Rules::LINUX, until).unwrap();
         let [s] = stations;
         let peers_apps = m.device.peer.ends.iter().map(|e| &e.app);
-        let apps: Vec<&App> =
-            if opens { peers_apps.collect() } else { s.endpoint.connections.iter().map(|c| &c.app).collect() };
+        let apps: Vec<&App> = if opens {
+            peers_apps.collect()
+        } else {
+            s.endpoint.connections.iter().map(|c| &c.app).collect()
+        };
         for app in apps {
             let App::Client(c) = app else { panic!("a client") };
             assert_eq!((c.left, c.latency.count()), (0, 200));

@@ -1,8 +1,9 @@
-//! What `docs/e1000.md` concludes from its tables, asserted: where the copy to aligned slots pays, where it has
-//! broken even, and what the other questions of 2003 come to.
+//! What `docs/e1000.md` concludes from its tables, asserted: where the copy to aligned slots pays,
+//! where it has broken even, and what the other questions of 2003 come to.
 //!
-//! The document's numbers are made anew from runs, and a reader believes its sentences. So a change of the models
-//! that makes a sentence wrong fails here. Runs are short, and what is asserted has room for that.
+//! The document's numbers are made anew from runs, and a reader believes its sentences. So a change
+//! of the models that makes a sentence wrong fails here. Runs are short, and what is asserted has
+//! room for that.
 
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_lab::e1000::settings::{load, setup};
@@ -33,7 +34,9 @@ fn outcome(scenario: &str, sets: &[&str]) -> Outcome {
 
 /// The sending scenario with the copy, and without.
 fn both(sets: &[&str]) -> [Outcome; 2] {
-    ["on", "off"].map(|copy| outcome("e1000-send", &[sets, &[&format!("driver.copy_align={copy}")]].concat()))
+    ["on", "off"].map(|copy| {
+        outcome("e1000-send", &[sets, &[&format!("driver.copy_align={copy}")]].concat())
+    })
 }
 
 fn mbit(o: &Outcome) -> f64 {
@@ -80,7 +83,9 @@ fn of_a_full_frame_the_copy_saves_two_commands_and_a_tenth_of_the_time() {
 #[test]
 fn the_copy_saves_up_to_two_commands_or_costs_one_by_frame_size() {
     let saved = |len| commands(TRACE, len) - commands(0, len);
-    for (what, ranges) in [(2, &[473..=512, 985..=1024, 1497..=1514][..]), (-1, &[217..=256, 641..=768, 1153..=1280])] {
+    for (what, ranges) in
+        [(2, &[473..=512, 985..=1024, 1497..=1514][..]), (-1, &[217..=256, 641..=768, 1153..=1280])]
+    {
         let all: Vec<u32> = (60..=1514).filter(|len| saved(*len) == what).collect();
         assert_eq!(all, ranges.iter().cloned().flatten().collect::<Vec<u32>>(), "{what}");
     }
@@ -135,14 +140,17 @@ fn on_pci_x_the_copy_saves_completions_and_no_request() {
         let [on, off] = both(&[&PCI_X[..], &[LONG, &format!("pci.mmrbc={mmrbc}")]].concat());
         let asked = |o: &Outcome| each(o, o.ledger.pcix_reads);
         assert!(near(asked(&on), requests, 0.1) && near(asked(&on), asked(&off), 0.01), "{mmrbc}");
-        let answers = each(&off, off.ledger.pcix_completions) - each(&on, on.ledger.pcix_completions);
+        let answers =
+            each(&off, off.ledger.pcix_completions) - each(&on, on.ledger.pcix_completions);
         assert!(near(answers, requests, 0.02), "{mmrbc}: {answers}");
         let clocks = each(&off, off.ledger.pci_clocks) - each(&on, on.ledger.pci_clocks);
         assert!(near(clocks, 5.0 * requests, 0.3), "{mmrbc}: {clocks}");
         assert!(near(mbit(&on), mbit(&off), 3.0) && mbit(&on) > 945.0, "the wire is full");
     }
-    // Where the wire is not full, and pieces of 512 bytes wait until the bridge has all of them, it costs.
-    let [on, off] = both(&[&PCI_X[..], &["pci.mmrbc=512", "traffic.mss=512", "cpu.frequency=10"]].concat());
+    // Where the wire is not full, and pieces of 512 bytes wait until the bridge has all of them, it
+    // costs.
+    let [on, off] =
+        both(&[&PCI_X[..], &["pci.mmrbc=512", "traffic.mss=512", "cpu.frequency=10"]].concat());
     assert!(near(mbit(&on) / mbit(&off), 0.945, 0.02), "{} {}", mbit(&on), mbit(&off));
     // By the rules, whatever begins where.
     let protocol = Protocol::X { mmrbc: 2048, outstanding: 1 };
@@ -178,7 +186,8 @@ fn alignment_to_a_line_gives_half_of_the_copys_gain() {
         all.iter().sum::<i64>() as f64 / all.len() as f64
     };
     assert!(near(mean(2), 4.2, 0.05) && mean(128) == 4.0, "{} {}", mean(2), mean(128));
-    let steps: Vec<u64> = (2..512).step_by(2).filter(|at| commands(*at, 1514) != commands(at - 2, 1514)).collect();
+    let steps: Vec<u64> =
+        (2..512).step_by(2).filter(|at| commands(*at, 1514) != commands(at - 2, 1514)).collect();
     assert_eq!(steps, [0x18, 0x98, 0x118]);
 }
 
@@ -186,14 +195,17 @@ fn alignment_to_a_line_gives_half_of_the_copys_gain() {
 #[test]
 fn unaligned_dma_costs_rate_and_translation_costs_cycles() {
     let [copied, unaligned] = both(&[]);
-    let aligned = |call: u32| outcome("e1000-send", &["traffic.offset=0", &format!("iommu.call={call}")]);
+    let aligned =
+        |call: u32| outcome("e1000-send", &["traffic.offset=0", &format!("iommu.call={call}")]);
     // Aligned and mapped each time is as fast as copied, and stays so until the CPU is full.
     for call in [0, 1000, 3000] {
         assert!(near(mbit(&aligned(call)), mbit(&copied), 4.0), "{call}");
     }
     assert!(mbit(&aligned(6000)) < mbit(&unaligned) - 20.0);
     // The copy's cycles are those of mapping and two calls at 270 ns.
-    let dearer = spent(&copied, WorkKind::Copy) - spent(&unaligned, WorkKind::Copy) - spent(&unaligned, WorkKind::Map);
+    let dearer = spent(&copied, WorkKind::Copy)
+        - spent(&unaligned, WorkKind::Copy)
+        - spent(&unaligned, WorkKind::Map);
     let calls = each(&unaligned, unaligned.ledger.tce_hcalls);
     assert!(near(dearer / calls, 270.0, 5.0), "{}", dearer / calls);
 }
@@ -211,17 +223,22 @@ fn a_large_send_is_not_copied_and_better_than_the_copy() {
 #[test]
 fn a_receive_buffer_on_a_line_halves_the_partial_lines_for_a_command() {
     let at = |align: u32, offset: u32| {
-        let sets = [format!("driver.rx_align={align}"), format!("driver.rx_buffer_offset={offset}")];
+        let sets =
+            [format!("driver.rx_align={align}"), format!("driver.rx_buffer_offset={offset}")];
         let o = outcome("e1000-receive", &["traffic.mss=1456", &sets[0], &sets[1]]);
         // What else is written are descriptors, each a partial line.
         let reports = device(&o, "write_backs");
-        [each(&o, o.ledger.pci_mw + o.ledger.pci_mwi), each(&o, o.ledger.pci_partial_lines)].map(|n| n - reports)
+        [each(&o, o.ledger.pci_mw + o.ledger.pci_mwi), each(&o, o.ledger.pci_partial_lines)]
+            .map(|n| n - reports)
     };
     for ((align, offset), [commands, partial]) in
         [((0, 0), [4.0, 1.0]), ((0, 16), [3.0, 2.0]), ((2, 0), [3.0, 2.0]), ((2, 16), [3.0, 2.0])]
     {
         let got = at(align, offset);
-        assert!(near(got[0], commands, 0.02) && near(got[1], partial, 0.02), "{align} {offset}: {got:?}");
+        assert!(
+            near(got[0], commands, 0.02) && near(got[1], partial, 0.02),
+            "{align} {offset}: {got:?}"
+        );
     }
 }
 
@@ -239,12 +256,16 @@ fn a_prefetch_threshold_near_the_chips_size_makes_traffic_and_large_fetches_do_n
     assert_eq!(fetches(&["driver.tx_prefetch=0"]), fetches(&["driver.tx_prefetch=63"]));
 
     let received = |set: &str| outcome("e1000-receive", &[set]);
-    let (large, line, each_packet) =
-        (received("driver.rx_prefetch=0"), received("driver.rx_prefetch=56"), received("driver.rx_prefetch=63"));
+    let (large, line, each_packet) = (
+        received("driver.rx_prefetch=0"),
+        received("driver.rx_prefetch=56"),
+        received("driver.rx_prefetch=63"),
+    );
     // Acknowledgements fetch as often in all of them.
     let more = |o: &Outcome| reads(o) - reads(&large);
     assert!(near(more(&line), 0.1, 0.02) && near(more(&each_packet), 0.47, 0.03));
-    let clocks = each(&each_packet, each_packet.ledger.pci_clocks) / each(&large, large.ledger.pci_clocks);
+    let clocks =
+        each(&each_packet, each_packet.ledger.pci_clocks) / each(&large, large.ledger.pci_clocks);
     assert!(near(clocks, 1.01, 0.003), "{clocks}");
     // In a short ring the host threshold holds small fetches back.
     let short = |host: &str| {

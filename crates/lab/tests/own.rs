@@ -1,4 +1,5 @@
-//! The examples run, and what they print of themselves is sound: they say so by an assertion of their own.
+//! The examples run, and what they print of themselves is sound: they say so by an assertion of
+//! their own.
 #![allow(dead_code, reason = "an example has more than its test")]
 
 #[path = "../../../examples/own_device.rs"]
@@ -32,7 +33,11 @@ fn the_examples_run() {
 #[test]
 fn a_driver_is_sixty_lines() {
     let lines = include_str!("../../../examples/own_driver.rs").lines();
-    assert!(lines.clone().count() <= 60 && lines.clone().all(|l| l.chars().count() <= 120), "{}", lines.count());
+    assert!(
+        lines.clone().count() <= 60 && lines.clone().all(|l| l.chars().count() <= 120),
+        "{}",
+        lines.count()
+    );
 }
 
 /// What a careless driver leaves behind is told, and is no bill.
@@ -42,7 +47,9 @@ fn a_leak_is_told() {
     let mut m = Machine::new(bus, own_device::Nic::default(), Costs::FREE, 1);
     let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 100, checksum: false };
     let careless = |_, m: &mut Machine<_, _>| drop(m.buffer(64, Place::ANY));
-    let m = own::meter(&mut m, own_device::Mine::open, careless, (Interrupt::Message(0), 255), &load).unwrap();
+    let m =
+        own::meter(&mut m, own_device::Mine::open, careless, (Interrupt::Message(0), 255), &load)
+            .unwrap();
     assert_eq!(m.packets, 100);
     assert!(m.audit.iter().any(|w| w.starts_with("buffers taken and released")), "{:?}", m.audit);
     let why = own::bill(&m).unwrap_err().to_string();
@@ -54,17 +61,23 @@ fn a_leak_is_told() {
 fn an_own_drivers_pace_counts_from_open() {
     let bus = Fixed::new(Platform::new(1 << 32, 16 << 20, Guard::Byte), Span::from_ns(100));
     let mut m = Machine::new(bus, own_device::Nic::default(), Costs::FREE, 1);
-    let load = Load::Pktgen { size: 60, burst: 8, rate: Some(10_000.0), packets: 1000, checksum: false };
+    let load =
+        Load::Pktgen { size: 60, burst: 8, rate: Some(10_000.0), packets: 1000, checksum: false };
     let open = |m: &mut Machine<_, _>| {
         m.delay(Span::from_ms(5000));
         own_device::Mine::open(m)
     };
     let m = own::meter(&mut m, open, |_, _| (), (Interrupt::Message(0), 255), &load).unwrap();
     assert!((0.0991..0.0995).contains(&m.elapsed.as_secs_f64()), "{}", m.elapsed);
-    assert!((m.rates[0].value / 10_000.0 - 1.0).abs() < 1e-3 && m.window.is_steady(), "{:?}", m.window);
+    assert!(
+        (m.rates[0].value / 10_000.0 - 1.0).abs() < 1e-3 && m.window.is_steady(),
+        "{:?}",
+        m.window
+    );
 }
 
-/// What a ring does not take comes back whole; what it takes comes back in order, as far as it is done.
+/// What a ring does not take comes back whole; what it takes comes back in order, as far as it is
+/// done.
 #[test]
 fn a_ring_loses_no_packet() {
     let bus = Fixed::new(Platform::new(1 << 32, 1 << 20, Guard::Byte), Span::from_ns(100));
@@ -82,7 +95,10 @@ fn a_ring_loses_no_packet() {
     };
     m.release(buf);
     let mut pieces = made(&mut m, 0, 10);
-    pieces.more = Some(Box::new(More { frags: vec![Piece::whole(m.buffer(64, Place::ANY).unwrap())], list: vec![] }));
+    pieces.more = Some(Box::new(More {
+        frags: vec![Piece::whole(m.buffer(64, Place::ANY).unwrap())],
+        list: vec![],
+    }));
     let Tx::Dropped(back) = ring.push(&mut m, pieces, |_| 0u64) else { panic!() };
     assert_eq!(back.len(), 124);
     back.release(&mut m);

@@ -1,5 +1,5 @@
-//! What is asked for at a pace is sent at that pace, counted from when the driver is open; and a rate is
-//! that of the steady part of a run, whatever its length.
+//! What is asked for at a pace is sent at that pace, counted from when the driver is open; and a
+//! rate is that of the steady part of a run, whatever its length.
 
 use doorbell_lab::result::Measured;
 use doorbell_lab::traffic::Frames;
@@ -13,7 +13,8 @@ fn run_with(scenario: &str, sets: &[String], frames: Option<&Arc<Frames>>) -> Me
     for s in sets {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
     }
-    let m = (plan.rig.run)(&plan.values, frames, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
+    let m = (plan.rig.run)(&plan.values, frames, &mut Unwatched)
+        .unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
     assert!(m.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.audit);
     m
 }
@@ -38,10 +39,14 @@ fn the_generator_keeps_its_rate_on_every_system() {
     for scenario in GENERATORS {
         for burst in [1, 8, 32] {
             let asked = 10_000.0;
-            let mut sets: Vec<String> =
-                ["traffic.kind=pktgen", "traffic.rate=0.01", "traffic.packets=1000", "traffic.size=64"]
-                    .map(str::to_owned)
-                    .into();
+            let mut sets: Vec<String> = [
+                "traffic.kind=pktgen",
+                "traffic.rate=0.01",
+                "traffic.packets=1000",
+                "traffic.size=64",
+            ]
+            .map(str::to_owned)
+            .into();
             sets.push(format!("traffic.burst={burst}"));
             if scenario.starts_with("mlx5") {
                 sets.push("run.cores=2".to_owned());
@@ -49,7 +54,11 @@ fn the_generator_keeps_its_rate_on_every_system() {
             let m = run(scenario, &sets);
             let what = format!("{scenario}, bursts of {burst}");
             near(rate(&m, "packets_per_s"), asked, 2e-3, &what);
-            assert!(m.window.is_steady() && m.window.error.unwrap() < 2e-3, "{what}: {:?}", m.window);
+            assert!(
+                m.window.is_steady() && m.window.error.unwrap() < 2e-3,
+                "{what}: {:?}",
+                m.window
+            );
             // From the first burst to the last; two cores' last bursts may be short.
             let seconds = m.elapsed.as_secs_f64();
             let least = (1000.0 - 2.0 * f64::from(burst)) / asked;
@@ -78,9 +87,18 @@ fn paced_bursts_keep_their_distance_on_every_system() {
     for scenario in ["axienet-paced", "ibmveth-paced", "ibmvnic-paced"] {
         for way in ["send", "receive", "answer"] {
             for every in [300, 1000] {
-                let sets = [format!("paced.way={way}"), format!("paced.every={every}"), "paced.burst=3".to_owned()];
+                let sets = [
+                    format!("paced.way={way}"),
+                    format!("paced.every={every}"),
+                    "paced.burst=3".to_owned(),
+                ];
                 let m = run(scenario, &sets);
-                near(rate(&m, "packets_per_s"), 3e6 / f64::from(every), 5e-3, &format!("{scenario} {way} {every}"));
+                near(
+                    rate(&m, "packets_per_s"),
+                    3e6 / f64::from(every),
+                    5e-3,
+                    &format!("{scenario} {way} {every}"),
+                );
             }
         }
     }
@@ -88,7 +106,9 @@ fn paced_bursts_keep_their_distance_on_every_system() {
 
 #[test]
 fn a_tcp_source_keeps_its_rate_on_every_system() {
-    for (scenario, mbits) in [("e1000-send", 50.0), ("axienet-receive", 200.0), ("ibmveth-send", 100.0)] {
+    for (scenario, mbits) in
+        [("e1000-send", 50.0), ("axienet-receive", 200.0), ("ibmveth-send", 100.0)]
+    {
         let m = run(scenario, &[format!("traffic.source_rate={mbits}")]);
         near(rate(&m, "payload_bits_per_s"), mbits * 1e6, 0.01, scenario);
     }
@@ -105,7 +125,12 @@ fn a_rate_does_not_depend_on_the_length() {
     for packets in [2_400, 24_000, 240_000] {
         let m = run("mlx5-pktgen-64", &[format!("traffic.packets={packets}")]);
         let error = m.window.error.unwrap();
-        near(rate(&m, "packets_per_s"), 36.864e6, error.min(0.02), &format!("{packets} packets, {error}"));
+        near(
+            rate(&m, "packets_per_s"),
+            36.864e6,
+            error.min(0.02),
+            &format!("{packets} packets, {error}"),
+        );
         assert!(m.window.is_steady());
     }
 }
@@ -113,7 +138,10 @@ fn a_rate_does_not_depend_on_the_length() {
 #[test]
 fn a_run_too_short_for_a_rate_says_so() {
     let m = run("mlx5-pktgen-64", &["traffic.packets=240".to_owned()]);
-    assert_eq!((m.window.lacks, m.window.error, m.window.length()), (Some(Lack::Short), None, m.elapsed));
+    assert_eq!(
+        (m.window.lacks, m.window.error, m.window.length()),
+        (Some(Lack::Short), None, m.elapsed)
+    );
     let m = run("e1000-send", &["traffic.duration=5".to_owned()]);
     assert_eq!((m.window.lacks, m.window.error), (Some(Lack::Few), None));
     let m = run("e1000-send", &["traffic.warmup=0".to_owned()]);
@@ -122,9 +150,15 @@ fn a_run_too_short_for_a_rate_says_so() {
 
 #[test]
 fn discarded_packets_were_not_sent() {
-    let m = run("mlx5-pktgen-64", &["traffic.packets=4800".to_owned(), "run.fault=link-flap@1us:100s".to_owned()]);
+    let m = run(
+        "mlx5-pktgen-64",
+        &["traffic.packets=4800".to_owned(), "run.fault=link-flap@1us:100s".to_owned()],
+    );
     let count = |name: &str| m.counts.iter().find(|c| c.name == name).map_or(0, |c| c.value);
-    assert_eq!((m.packets, rate(&m, "packets_per_s"), m.window.lacks), (0, 0.0, Some(Lack::Nothing)));
+    assert_eq!(
+        (m.packets, rate(&m, "packets_per_s"), m.window.lacks),
+        (0, 0.0, Some(Lack::Nothing))
+    );
     assert_eq!((count("driver_packets"), count("device_discarded")), (4800, 4800));
 }
 

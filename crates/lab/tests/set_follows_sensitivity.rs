@@ -1,10 +1,12 @@
-//! `--set` does what `--sensitivity` says: each constant, set by hand to where the sensitivity run moves it, moves the
-//! same rows by the same amount, and no others.
+//! `--set` does what `--sensitivity` says: each constant, set by hand to where the sensitivity run
+//! moves it, moves the same rows by the same amount, and no others.
 //!
-//! On a part of the published rows, so that it takes seconds: one run of each kind (fixed rate, full rate, one core),
-//! and what is no run.
+//! On a part of the published rows, so that it takes seconds: one run of each kind (fixed rate,
+//! full rate, one core), and what is no run.
 
-use doorbell_lab::figures::{Constant, Constants, KnownMiss, MeasureError, Options, Report, Row, Setting, System};
+use doorbell_lab::figures::{
+    Constant, Constants, KnownMiss, MeasureError, Options, Report, Row, Setting, System,
+};
 
 const ROWS: [&str; 5] = [
     "mlx5.pcie_inbound_gen2_on",
@@ -49,11 +51,19 @@ impl System for Part {
     }
 }
 
-fn reproduce(constants: Option<&'static [&'static str]>, sensitivity: bool, set: Vec<Setting>) -> Report {
+fn reproduce(
+    constants: Option<&'static [&'static str]>,
+    sensitivity: bool,
+    set: Vec<Setting>,
+) -> Report {
     let whole = doorbell_lab::systems().expect("the profiles parse").remove(0);
     let options = Options { swap: false, sensitivity, set };
-    doorbell_lab::figures::reproduce(&mut [Box::new(Part { whole, constants })], &options, &mut |_| {})
-        .expect("the sheet is sound")
+    doorbell_lab::figures::reproduce(
+        &mut [Box::new(Part { whole, constants })],
+        &options,
+        &mut |_| {},
+    )
+    .expect("the sheet is sound")
 }
 
 /// Moves each constant both ways. `set` holds in both. Returns how many cells moved.
@@ -70,17 +80,24 @@ fn compare(constants: Option<&'static [&'static str]>, set: &[Setting]) -> usize
         for (at, figure) in found.figures.iter().enumerate() {
             let what = format!("{figure} when {} is set to {value}", c.key);
             let Some(said) = c.refitted[at] else {
-                assert!(!by_hand.systems[0].fits.iter().all(|f| f.failed.is_none()), "{what}: no fit was lost");
+                assert!(
+                    !by_hand.systems[0].fits.iter().all(|f| f.failed.is_none()),
+                    "{what}: no fit was lost"
+                );
                 continue;
             };
-            let of = |report: &Report| report.systems[0].rows[at].measured.clone().expect("measured");
+            let of =
+                |report: &Report| report.systems[0].rows[at].measured.clone().expect("measured");
             let seen = (of(&by_hand) - of(&report)) / of(&report);
             // Reports round to six digits.
             assert!((seen - said).abs() < 2e-5, "{what}: by {seen}, said was {said}");
             if c.rests(at) == Some(false) {
                 moved += 1;
             } else {
-                assert!(seen.abs() <= c.noise[at] + 2e-5, "{what}: by {seen}, said was that it rests");
+                assert!(
+                    seen.abs() <= c.noise[at] + 2e-5,
+                    "{what}: by {seen}, said was that it rests"
+                );
             }
         }
     }
@@ -97,6 +114,9 @@ fn every_constant_set_by_hand_moves_what_sensitivity_says() {
 
 #[test]
 fn fits_follow_a_constant_set_by_hand_as_sensitivity_says() {
-    let moved = compare(Some(&["pcie.usable_share", "pcie.mps", "pcie.lanes", "cpu.stack", "native.mpwqe"]), &[]);
+    let moved = compare(
+        Some(&["pcie.usable_share", "pcie.mps", "pcie.lanes", "cpu.stack", "native.mpwqe"]),
+        &[],
+    );
     assert!(moved > 3, "only {moved} cells move");
 }

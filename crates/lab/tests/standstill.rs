@@ -1,4 +1,5 @@
-//! A driver with one mistake: the run ends with a message that names it, and each mistake has one of its own.
+//! A driver with one mistake: the run ends with a message that names it, and each mistake has one
+//! of its own.
 
 use doorbell_devices::e1000::{Config, E1000};
 use doorbell_lab::own::{self, prelude::*};
@@ -52,7 +53,8 @@ impl<H: Host> Driver<H> for Mine {
         }
         let cmd = LegacyTx::EOP | LegacyTx::IFCS | LegacyTx::RS;
         let off = if self.bug == Bug::Address { 4096 } else { 0 };
-        let queued = self.ring.push(h, p, |to| LegacyTx::new(to.iova().0 + off, to.len() as u16, cmd));
+        let queued =
+            self.ring.push(h, p, |to| LegacyTx::new(to.iova().0 + off, to.len() as u16, cmd));
         if (!more || self.ring.is_full()) && self.bug != Bug::NoDoorbell {
             h.fence(Fence::Write);
             h.write32(Reg::at(reg::TDT), self.ring.tail());

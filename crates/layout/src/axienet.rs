@@ -151,7 +151,9 @@ pub const DESCRIPTOR: u32 = 64;
 
 /// A buffer descriptor, of both channels. The engine uses 52 bytes; it writes
 /// `status`, and on receive `app`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Descriptor {
     /// The next one; the last of a ring names the first.

@@ -583,7 +583,9 @@ pub const STATUS_AT: u32 = 12;
 pub const DD: u8 = 1 << 0;
 
 /// The legacy transmit descriptor (section 3.3.3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct LegacyTx {
     /// Where the data are.
@@ -691,7 +693,9 @@ impl DataTx {
 }
 
 /// The transmit context descriptor (section 3.3.6).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct ContextTx {
     /// IP checksum: start.

@@ -192,7 +192,9 @@ impl Descriptor {
     /// `len` is at most [`Descriptor::LENGTH_MAX`].
     pub const fn new(flags: u64, len: u32, ioba: u32) -> Descriptor {
         debug_assert!(len <= Descriptor::LENGTH_MAX);
-        Descriptor(Descriptor::VALID | flags | (len as u64) << Descriptor::LENGTH_SHIFT | ioba as u64)
+        Descriptor(
+            Descriptor::VALID | flags | (len as u64) << Descriptor::LENGTH_SHIFT | ioba as u64,
+        )
     }
     /// Whether there is a buffer.
     pub const fn is_valid(self) -> bool {
@@ -253,7 +255,9 @@ pub mod buffer_list {
 pub const ENTRY: u32 = 16;
 
 /// An entry of the receive queue. The hypervisor writes `flags` last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Entry {
     /// Toggle, flags, and where in the buffer the frame begins.
@@ -291,33 +295,4 @@ impl Entry {
 pub const OLD_LARGE_SEND: u16 = 0xffff;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_descriptor_is_one_register() {
-        let d = Descriptor::new(Descriptor::LRG_SND | Descriptor::NO_CSUM, 0x12_3456, 0x89ab_cdef);
-        assert_eq!(d.0, 0x8612_3456_89ab_cdef);
-        assert_eq!((d.is_valid(), d.len(), d.ioba()), (true, 0x12_3456, 0x89ab_cdef));
-        assert!(!Descriptor::default().is_valid());
-    }
-
-    #[test]
-    fn an_entry_is_big_endian() {
-        let e =
-            Entry { flags: U32::new(Entry::TOGGLE | Entry::VALID | 8), length: U32::new(60), correlator: U64::new(1) };
-        assert_eq!(e.as_bytes(), [0xc0, 0, 0, 8, 0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 1]);
-    }
-
-    #[test]
-    fn a_mac_is_the_low_48_bits() {
-        let a = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
-        assert_eq!(mac(a), 0x5254_0012_3456);
-        assert_eq!(mac_bytes(mac(a)), a);
-    }
-
-    #[test]
-    fn a_page_holds_509_buffers_and_the_drop_counter() {
-        assert_eq!((buffer_list::RX_NO_BUFFER, buffer_list::MAX), (4088, 509));
-    }
-}
+mod tests;

@@ -21,8 +21,8 @@
 //! valgrind; without valgrind it says so.
 
 use doorbell_moderation::{
-    Controller, Direction, Fixed, Flow, ItrClasses, ItrMode, Limits, Link, NetDim, Period, RdmaDim, Sample, Setting,
-    Trains, profiles,
+    Controller, Direction, Fixed, Flow, ItrClasses, ItrMode, Limits, Link, NetDim, Period, RdmaDim,
+    Sample, Setting, Trains, profiles,
 };
 use std::hint::black_box;
 use std::process::Command;
@@ -66,11 +66,12 @@ fn take<C: Controller>(mut c: C, n: u64, events: u64, apply: bool) -> u64 {
     changes
 }
 
-/// Samples as a driver would take them, an interrupt each: so many packets after so many nanoseconds.
+/// Samples as a driver would take them, an interrupt each: so many packets after so many
+/// nanoseconds.
 ///
 /// Saturated by full frames, at 64 packets an interrupt and at four; bursts of 32 each
-/// millisecond; lone packets at random, one a millisecond; one each 60 us, as of requests; and small frames that come while
-/// others are polled.
+/// millisecond; lone packets at random, one a millisecond; one each 60 us, as of requests; and
+/// small frames that come while others are polled.
 fn mixed(i: u64) -> (u64, u64) {
     // Any odd number does: the upper bits are as good as random.
     let draw = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44;
@@ -159,7 +160,11 @@ fn main() {
     for mode in MODES {
         match (count(mode, few), count(mode, many)) {
             (Ok(a), Ok(b)) => {
-                println!("{mode:<20} {:>8.1} {:>8}", (b.0 - a.0) as f64 / (many - few) as f64, b.1 - a.1);
+                println!(
+                    "{mode:<20} {:>8.1} {:>8}",
+                    (b.0 - a.0) as f64 / (many - few) as f64,
+                    b.1 - a.1
+                );
             }
             (Err(why), _) | (_, Err(why)) => return println!("{mode}: {why}"),
         }

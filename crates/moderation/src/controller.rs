@@ -8,16 +8,16 @@
 //! calls [`Controller::applied`].
 //!
 //! Decisions:
-//! - Counters run freely and are 64 bits wide, so that a controller may look back
-//!   as far as it likes. Where Linux keeps 32 or 16 bits, its controller here drops
-//!   the upper ones itself; a driver whose counters are as narrow as Linux's may
-//!   pass them as they are to [`NetDim`](crate::NetDim) and to no other.
-//! - One sample has both directions: a vector often serves both, and e1000's classes
-//!   weigh one against the other.
-//! - Times are nanoseconds. Linux's profiles are whole microseconds, but e1000's
-//!   shortest interval, 1/70000 s, is not.
-//! - A sample carries the time. No controller reads a clock, so a simulated run and
-//!   a real one decide alike.
+//! - Counters run freely and are 64 bits wide, so that a controller may look back as far as it
+//!   likes. Where Linux keeps 32 or 16 bits, its controller here drops the upper ones itself; a
+//!   driver whose counters are as narrow as Linux's may pass them as they are to
+//!   [`NetDim`](crate::NetDim) and to no other.
+//! - One sample has both directions: a vector often serves both, and e1000's classes weigh one
+//!   against the other.
+//! - Times are nanoseconds. Linux's profiles are whole microseconds, but e1000's shortest interval,
+//!   1/70000 s, is not.
+//! - A sample carries the time. No controller reads a clock, so a simulated run and a real one
+//!   decide alike.
 
 /// What one direction has carried since some fixed point in the past.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -138,24 +138,4 @@ impl Controller for Fixed {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_setting_never_rounds_down_to_no_wait() {
-        assert_eq!(Setting { delay_ns: 1, ..Setting::default() }.usec(), 1);
-        assert_eq!(Setting { delay_ns: 14_285, ..Setting::default() }.usec(), 15);
-        assert_eq!(Setting::usecs(u16::MAX, 1, Period::Event).usec(), 65_535);
-        assert_eq!(Setting::IMMEDIATE.usec(), 0);
-    }
-
-    #[test]
-    fn fixed_stays_whatever_it_sees() {
-        let mut c = Fixed(Setting::usecs(50, 24, Period::Completion));
-        for events in [0, 1, 64, u64::MAX] {
-            let flow = Flow { packets: events, bytes: events };
-            assert_eq!(c.sample(&Sample { time_ns: events, events, rx: flow, tx: flow, completions: events }), None);
-        }
-        assert_eq!(c.setting(), Setting::usecs(50, 24, Period::Completion));
-    }
-}
+mod tests;

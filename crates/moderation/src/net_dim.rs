@@ -24,14 +24,14 @@
 //!
 //! What a reader of the code above is surprised by, and what is kept:
 //! - "Same" turns as "worse" does: only "better" goes on.
-//! - While it stays parked on top the rates that it parked with remain the measure,
-//!   so slow drift adds up against them. In all other states an epoch is compared
-//!   with the one before, and drift below 11 percent an epoch is never seen.
+//! - While it stays parked on top the rates that it parked with remain the measure, so slow drift
+//!   adds up against them. In all other states an epoch is compared with the one before, and drift
+//!   below 11 percent an epoch is never seen.
 //! - Parking tired does not rest the counter; ten epochs of waiting count it down.
-//! - An epoch of less than a microsecond is left open: there is no decision, and
-//!   it ends at the next sample (older kernels decided on stale numbers).
-//! - The counters of the time in which a profile was applied count nowhere, for the
-//!   next epoch starts at the first sample after it.
+//! - An epoch of less than a microsecond is left open: there is no decision, and it ends at the
+//!   next sample (older kernels decided on stale numbers).
+//! - The counters of the time in which a profile was applied count nowhere, for the next epoch
+//!   starts at the first sample after it.
 //!
 //! One thing differs by design: Linux reads the clock again when an epoch opens,
 //! some ten nanoseconds after the sample was taken; here it opens at the sample's time.
@@ -226,7 +226,9 @@ impl Controller for NetDim {
             return None;
         }
         let events = sample.events as u16;
-        if self.state == State::MeasureInProgress && events.wrapping_sub(self.start.events) < EVENTS_PER_EPOCH {
+        if self.state == State::MeasureInProgress
+            && events.wrapping_sub(self.start.events) < EVENTS_PER_EPOCH
+        {
             return None;
         }
         let now = Edge::new(sample, sample.flow(self.direction), events);

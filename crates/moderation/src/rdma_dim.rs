@@ -99,7 +99,9 @@ impl RdmaDim {
     /// Moves by one; at the end of the table turns instead, and moves next time.
     fn step(&mut self) {
         match self.tune {
-            Tune::GoingRight if usize::from(self.index) + 1 < Self::PROFILES.len() => self.index += 1,
+            Tune::GoingRight if usize::from(self.index) + 1 < Self::PROFILES.len() => {
+                self.index += 1
+            }
             Tune::GoingLeft if self.index > 0 => self.index -= 1,
             _ => self.turn(),
         }
@@ -125,7 +127,8 @@ impl Controller for RdmaDim {
                 if events < u32::from(EVENTS_PER_EPOCH) {
                     return None;
                 }
-                let rates = Rates::between(&self.start, &Edge::new(sample, Flow::default(), self.polls))?;
+                let rates =
+                    Rates::between(&self.start, &Edge::new(sample, Flow::default(), self.polls))?;
                 if self.decide(rates) {
                     self.state = State::ApplyNewProfile;
                     return Some(self.setting());

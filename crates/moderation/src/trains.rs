@@ -3,36 +3,44 @@
 //! **The idea.** Waiting pays only if another packet comes while one waits. So the question at
 //! each sample is not which setting was better in the last epoch, but whether packets come in
 //! trains: one close behind the other. That is known from the sample alone, how many packets in
-//! what time, and it is known at once. No interrupts are counted, so it does not matter how many there are.
+//! what time, and it is known at once. No interrupts are counted, so it does not matter how many
+//! there are.
 //!
-//! **Whether.** An account of time. Each packet pays in three waits ([`REACH`]), the time that passes is
-//! taken out, and while it waits the account holds thirteen packets' worth at the most ([`FULL`]). Waiting begins when nine are there
-//! ([`ENTER`]), and ends when less than two are left ([`LEAVE`]). So packets that are further apart than three waits empty
-//! it, whatever came before: behind half a millisecond of silence (at 1 Gbit/s) it is empty, and a lone packet is the last that is waited
-//! for. And a chance of few packets close together does not fill it: at 10 packets a millisecond, at random,
-//! that happens to one in some millions.
+//! **Whether.** An account of time. Each packet pays in three waits ([`REACH`]), the time that
+//! passes is taken out, and while it waits the account holds thirteen packets' worth at the most
+//! ([`FULL`]). Waiting begins when nine are there ([`ENTER`]), and ends when less than two are left
+//! ([`LEAVE`]). So packets that are further apart than three waits empty it, whatever came before:
+//! behind half a millisecond of silence (at 1 Gbit/s) it is empty, and a lone packet is the last
+//! that is waited for. And a chance of few packets close together does not fill it: at 10 packets a
+//! millisecond, at random, that happens to one in some millions.
 //!
-//! **How many.** [`SHORT`] packets. After every 1024 packets ([`JUDGED`]) and eight waits the count is judged. If the interrupts were as many as it says,
-//! it holds; and when it has held for 3072 waits ([`HOLD`]), it becomes four times as much, up to all that the device can count: three steps, 150 ms
-//! at 1 Gbit/s. A high count takes few interrupts from a load that lasts, and makes the packets late of one that does not; so a
-//! load has to last. If the interrupts were more, by an eighth, the timer ended waits: no train is so long, or a sender has no more under way (a window
-//! of TCP below the count) and would wait for acknowledgments that wait for its packets. Then it is a quarter, and has to hold four times as long.
+//! **How many.** [`SHORT`] packets. After every 1024 packets ([`JUDGED`]) and eight waits the count
+//! is judged. If the interrupts were as many as it says, it holds; and when it has held for 3072
+//! waits ([`HOLD`]), it becomes four times as much, up to all that the device can count: three
+//! steps, 150 ms at 1 Gbit/s. A high count takes few interrupts from a load that lasts, and makes
+//! the packets late of one that does not; so a load has to last. If the interrupts were more, by an
+//! eighth, the timer ended waits: no train is so long, or a sender has no more under way (a window
+//! of TCP below the count) and would wait for acknowledgments that wait for its packets. Then it is
+//! a quarter, and has to hold four times as long.
 //!
-//! **How long.** With a timer that each packet restarts ([`Period::Completion`]) the silence that ends a train
-//! is one full packet of the link and one unit of the timer, in whole units: shorter, and a saturated link looks silent;
-//! longer, and the end of every train waits for nothing. Other timers start once, so they get that
-//! time for each packet that is counted; there the end of a train that is shorter than the count waits for the rest.
-//! Where the device's timer does not reach even one packet, nothing is waited for.
+//! **How long.** With a timer that each packet restarts ([`Period::Completion`]) the silence that
+//! ends a train is one full packet of the link and one unit of the timer, in whole units: shorter,
+//! and a saturated link looks silent; longer, and the end of every train waits for nothing. Other
+//! timers start once, so they get that time for each packet that is counted; there the end of a
+//! train that is shorter than the count waits for the rest. Where the device's timer does not reach
+//! even one packet, nothing is waited for.
 //!
-//! **What it cannot do.** Evenly spaced packets that are further apart than the silence but nearer than
-//! `REACH` cannot be joined with such a timer, and wait for it in vain. Around that distance, 25 packets a millisecond at 1 Gbit/s,
-//! random traffic takes it to and fro between one packet and four. It does not know how long a burst will be: one of 32
-//! takes eight interrupts at a count of four. Of a burst of six small packets the fourth interrupts, and all are there when the poll
-//! begins; the timer that runs behind them interrupts again, for nothing. The way to saturation takes 1400 interrupts; net_dim's
-//! straightest is 256.
+//! **What it cannot do.** Evenly spaced packets that are further apart than the silence but nearer
+//! than `REACH` cannot be joined with such a timer, and wait for it in vain. Around that distance,
+//! 25 packets a millisecond at 1 Gbit/s, random traffic takes it to and fro between one packet and
+//! four. It does not know how long a burst will be: one of 32 takes eight interrupts at a count of
+//! four. Of a burst of six small packets the fourth interrupts, and all are there when the poll
+//! begins; the timer that runs behind them interrupts again, for nothing. The way to saturation
+//! takes 1400 interrupts; net_dim's straightest is 256.
 //!
-//! The constants were chosen on random loads (`docs/moderation.md`), and held against others that had no part in the choice.
-//! No division on the way of most samples and no table; what a sample costs is in `benches/instructions.rs`.
+//! The constants were chosen on random loads (`docs/moderation.md`), and held against others that
+//! had no part in the choice. No division on the way of most samples and no table; what a sample
+//! costs is in `benches/instructions.rs`.
 
 use crate::controller::{Controller, Direction, Period, Sample, Setting};
 use crate::link::{Limits, Link};
@@ -84,13 +92,21 @@ pub struct Trains {
 impl Trains {
     /// For what `direction` carries on `link`, with a timer of kind `period` that counts in
     /// units of `unit_ns` and goes as far as `limits`. It begins without waiting.
-    pub const fn new(direction: Direction, link: Link, period: Period, unit_ns: u32, limits: Limits) -> Trains {
+    pub const fn new(
+        direction: Direction,
+        link: Link,
+        period: Period,
+        unit_ns: u32,
+        limits: Limits,
+    ) -> Trains {
         let most_us = u32::MAX / 1_000;
         let longest_ns = 1_000 * if limits.usec < most_us { limits.usec } else { most_us };
         let unit = if unit_ns == 0 { 1 } else { unit_ns as u64 };
         // Whole units: what the device is told is then what it does.
         let (wait, most) = match link.packet_ns() {
-            Some(packet) if packet + unit <= longest_ns as u64 => ((packet + unit) / unit * unit, limits.packets),
+            Some(packet) if packet + unit <= longest_ns as u64 => {
+                ((packet + unit) / unit * unit, limits.packets)
+            }
             _ => (0, 1),
         };
         let reach_ns = REACH * wait;
@@ -130,12 +146,14 @@ impl Trains {
         Setting { delay_ns, packets, period }
     }
 
-    /// What is not for every sample: waiting begins or ends, or its count is judged. So much is in the account.
+    /// What is not for every sample: waiting begins or ends, or its count is judged. So much is in
+    /// the account.
     #[cold]
     #[inline(never)]
     fn turn(&mut self, events: u64, credit_ns: u64) -> Option<Setting> {
         let (count, now) = (self.setting.packets, self.until_ns.wrapping_sub(credit_ns));
-        let (packets, interrupts) = (self.packets.wrapping_sub(self.from.0), events.wrapping_sub(self.from.1));
+        let (packets, interrupts) =
+            (self.packets.wrapping_sub(self.from.0), events.wrapping_sub(self.from.1));
         let full = packets.saturating_mul(8) >= interrupts.saturating_mul(7 * u64::from(count));
         let next = match count {
             1 => SHORT,
@@ -164,8 +182,8 @@ impl Trains {
 impl Controller for Trains {
     #[inline]
     fn sample(&mut self, s: &Sample) -> Option<Setting> {
-        // A counter that steps back looks like very many packets: the account is somewhere, and that is all. Without
-        // packets nothing but time has passed.
+        // A counter that steps back looks like very many packets: the account is somewhere, and
+        // that is all. Without packets nothing but time has passed.
         let (now, total) = (s.time_ns, s.flow(self.direction).packets);
         let packets = total.wrapping_sub(self.packets);
         self.packets = total;
@@ -194,124 +212,4 @@ impl Controller for Trains {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::controller::Flow;
-
-    const GIGABIT: Link = Link { mbit_s: 1_000, mtu: 1_500 };
-    const UNIT: u32 = 1_000;
-
-    /// A controller, and the samples so far.
-    struct Run(Trains, Sample);
-
-    impl Run {
-        fn new() -> Run {
-            let c = Trains::new(Direction::Rx, GIGABIT, Period::Completion, UNIT, Limits::AXIENET);
-            Run(c, Sample { time_ns: 1 << 40, ..Sample::default() })
-        }
-        /// So many packets after so many nanoseconds; what is waited for then.
-        fn after(&mut self, ns: u64, packets: u64) -> u16 {
-            self.1.time_ns += ns;
-            self.1.events += 1;
-            self.1.rx = Flow { packets: self.1.rx.packets + packets, bytes: 0 };
-            self.0.sample(&self.1);
-            self.0.setting().packets
-        }
-        /// A saturated link for so many packets.
-        fn saturate(&mut self, packets: u64) -> u16 {
-            let end = self.1.rx.packets + packets;
-            while self.1.rx.packets < end {
-                let n = u64::from(self.0.setting().packets);
-                self.after(12_304 * n, n);
-            }
-            self.0.setting().packets
-        }
-    }
-
-    #[test]
-    fn nine_packets_close_together_begin_it_and_a_silence_ends_it() {
-        let mut r = Run::new();
-        for i in 1..=9 {
-            assert_eq!(r.after(0, 1) > 1, i == 9, "packet {i}");
-        }
-        // The first packet pays in too, so the account has to be down to less than one more than the rest of two.
-        assert_eq!(r.after(300_000, 1), SHORT);
-        assert_eq!(r.after(100_000, 1), 1);
-    }
-
-    #[test]
-    fn a_load_drop_is_answered_with_the_first_packet_behind_a_silence() {
-        for gap_us in [507, 1_000, 100_000, 5_000_000] {
-            let mut r = Run::new();
-            assert_eq!(r.saturate(100_000), 255);
-            assert_eq!(r.after(gap_us * 1_000, 1), 1, "one packet, whatever the interrupt rate: {gap_us} us");
-        }
-    }
-
-    #[test]
-    fn at_ten_packets_a_millisecond_it_is_back_within_one() {
-        let mut r = Run::new();
-        r.saturate(100_000);
-        let samples = (1..).find(|_| r.after(100_000, 1) == 1).unwrap();
-        assert!(samples <= 10, "{samples}");
-    }
-
-    #[test]
-    fn bursts_are_remembered_over_the_silence_between_them() {
-        let mut r = Run::new();
-        r.after(0, 32);
-        for _ in 0..100 {
-            r.after(10_000_000, 4);
-            assert_eq!(r.after(20_000, 2), SHORT);
-        }
-    }
-
-    #[test]
-    fn saturation_ends_with_all_that_the_device_counts() {
-        let mut r = Run::new();
-        // Each count holds for 40 ms, 3250 packets, and until it is judged.
-        for (packets, count) in [(3_200, SHORT), (1_200, 16), (2_000, 16), (2_500, 64), (500, 64), (4_500, 255)] {
-            assert_eq!(r.saturate(packets), count);
-        }
-        assert_eq!(r.saturate(1_000_000), 255);
-    }
-
-    #[test]
-    fn waits_that_the_timer_ends_are_for_too_many() {
-        let mut r = Run::new();
-        assert_eq!(r.saturate(20_000), 255);
-        // As many as a sender has under way.
-        let samples = (1..).find(|_| r.after(181 * 12_304 + 13_000, 181) == 64).unwrap();
-        assert!(samples <= 24, "{samples}");
-        // And not again soon.
-        assert_eq!(r.saturate(12_000), 64);
-        assert_eq!(r.saturate(3_000), 255);
-    }
-
-    #[test]
-    fn a_timer_too_short_for_the_link_is_not_used() {
-        for link in [Link { mbit_s: 10, mtu: 1_500 }, Link { mbit_s: 0, mtu: 1_500 }] {
-            let mut c = Trains::new(Direction::Rx, link, Period::Completion, UNIT, Limits::AXIENET);
-            for i in 1..1_000 {
-                let rx = Flow { packets: i * 100, bytes: 0 };
-                assert_eq!(c.sample(&Sample { time_ns: i, rx, ..Sample::default() }), None);
-            }
-        }
-    }
-
-    #[test]
-    fn a_timer_that_starts_once_gets_the_time_of_all_its_packets() {
-        let mut c = Trains::new(Direction::Rx, GIGABIT, Period::Event, UNIT, Limits::AXIENET);
-        let burst = Sample { time_ns: 1_000_000, rx: Flow { packets: 32, bytes: 0 }, ..Sample::default() };
-        assert_eq!(c.sample(&burst).map(|s| (s.packets, s.delay_ns)), Some((SHORT, 4 * 13_000)));
-    }
-
-    #[test]
-    fn an_interrupt_without_packets_says_nothing() {
-        let mut r = Run::new();
-        r.saturate(1_000);
-        let before = r.0.clone();
-        r.after(10_000, 0);
-        assert_eq!(r.0, before);
-    }
-}
+mod tests;

@@ -1,7 +1,9 @@
 //! net_dim, one fact at a time.
 
 use doorbell_moderation::Tune::{GoingLeft, GoingRight, ParkingOnTop, ParkingTired};
-use doorbell_moderation::{Controller, Direction, Flow, NetDim, Period, Sample, Setting, State, profiles};
+use doorbell_moderation::{
+    Controller, Direction, Flow, NetDim, Period, Sample, Setting, State, profiles,
+};
 
 /// A queue whose epochs are written by hand.
 struct Queue {
@@ -11,7 +13,8 @@ struct Queue {
 
 impl Queue {
     fn new(index: u8) -> Queue {
-        let dim = NetDim::new(profiles::linux(Direction::Rx, Period::Event), Direction::Rx).starting_at(index);
+        let dim = NetDim::new(profiles::linux(Direction::Rx, Period::Event), Direction::Rx)
+            .starting_at(index);
         let mut q = Queue { dim, at: Sample::default() };
         assert_eq!(q.call(0, 0, 0, 0), None);
         q
@@ -21,7 +24,8 @@ impl Queue {
     fn call(&mut self, us: u64, events: u64, packets: u64, bytes: u64) -> Option<Setting> {
         self.at.time_ns += us * 1_000;
         self.at.events += events;
-        self.at.rx = Flow { packets: self.at.rx.packets + packets, bytes: self.at.rx.bytes + bytes };
+        self.at.rx =
+            Flow { packets: self.at.rx.packets + packets, bytes: self.at.rx.bytes + bytes };
         self.dim.sample(&self.at)
     }
 
@@ -130,7 +134,11 @@ fn one_step_back_from_too_far_is_the_top() {
 #[test]
 fn one_step_back_that_is_no_better_is_not_the_top() {
     let mut q = overshot();
-    assert_eq!(q.epoch(1, 100, 100_000), (1, GoingLeft), "turned again, which forgets the steps left");
+    assert_eq!(
+        q.epoch(1, 100, 100_000),
+        (1, GoingLeft),
+        "turned again, which forgets the steps left"
+    );
     assert_eq!((q.dim.steps_left(), q.dim.steps_right()), (1, 1));
 }
 
@@ -157,8 +165,16 @@ fn drift_adds_up_only_while_parked_on_top() {
     assert_eq!(q.epoch(1, 100, 100_000), (0, GoingLeft));
     assert_eq!(q.epoch(1, 120, 120_000), (0, ParkingOnTop));
     assert_eq!(q.epoch(1, 127, 127_000), (0, ParkingOnTop));
-    assert_eq!(q.epoch(1, 132, 132_000), (0, ParkingOnTop), "ten percent above what it parked with");
-    assert_eq!(q.epoch(1, 134, 134_000), (1, GoingRight), "eleven, though 1.5 above the epoch before");
+    assert_eq!(
+        q.epoch(1, 132, 132_000),
+        (0, ParkingOnTop),
+        "ten percent above what it parked with"
+    );
+    assert_eq!(
+        q.epoch(1, 134, 134_000),
+        (1, GoingRight),
+        "eleven, though 1.5 above the epoch before"
+    );
 }
 
 #[test]
@@ -185,13 +201,18 @@ fn the_first_of_bytes_and_the_first_of_packets_are_better_and_end_the_look() {
     assert_eq!(q.epoch(1, 100, 0), (3, ParkingOnTop), "packets without bytes are no change");
     assert_eq!(q.epoch(1, 200, 0), (3, ParkingOnTop));
     assert_eq!(q.epoch(1, 0, 1), (2, GoingLeft), "bytes are");
-    // No packets before: the interrupts are not looked at. Four times as many of them would be worse.
+    // No packets before: the interrupts are not looked at. Four times as many of them would be
+    // worse.
     let mut q = Queue::new(3);
     assert_eq!(q.epoch(4, 0, 100_000), (2, GoingLeft));
     assert_eq!(q.epoch(1, 1, 100_000), (1, GoingLeft), "a packet is better than none");
     let mut q = Queue::new(3);
     assert_eq!(q.epoch(1, 0, 100_000), (2, GoingLeft));
-    assert_eq!(q.epoch(4, 0, 100_000), (3, GoingRight), "a quarter of the interrupts, and it is the same");
+    assert_eq!(
+        q.epoch(4, 0, 100_000),
+        (3, GoingRight),
+        "a quarter of the interrupts, and it is the same"
+    );
 }
 
 #[test]
@@ -250,7 +271,8 @@ fn an_epoch_parked_tired_is_the_measure_of_the_next() {
         assert_eq!((q.dim.index(), q.dim.tune(), q.dim.tired()), (2, ParkingTired, 1));
         q
     };
-    // It leaves with twice the bytes, and then they are the same, though twice those it parked with.
+    // It leaves with twice the bytes, and then they are the same, though twice those it parked
+    // with.
     let mut q = tired();
     assert_eq!(q.epoch(1, 100, 200_000), (1, GoingLeft));
     assert_eq!(q.epoch(1, 100, 200_000), (2, GoingRight));
@@ -317,7 +339,10 @@ fn a_queue_looks_at_its_own_direction_only() {
 #[test]
 fn a_new_table_keeps_the_place() {
     let mut q = Queue::new(3);
-    assert_eq!(q.dim.set_profiles(profiles::axienet(16)), Setting::usecs(16, 64, Period::Completion));
+    assert_eq!(
+        q.dim.set_profiles(profiles::axienet(16)),
+        Setting::usecs(16, 64, Period::Completion)
+    );
     assert_eq!(q.dim.index(), 3);
     assert_eq!(q.call(1_000, 64, 100, 100_000), Some(Setting::usecs(16, 16, Period::Completion)));
 }

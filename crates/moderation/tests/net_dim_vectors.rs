@@ -2,8 +2,7 @@
 
 use doorbell_moderation::{Controller, Direction, Flow, NetDim, Period, Sample, State, profiles};
 
-const COLUMNS: &str =
-    "time_us,packets,bytes,events,work_done,profile,tune_state,state,tired,steps_left,steps_right,scheduled";
+const COLUMNS: &str = "time_us,packets,bytes,events,work_done,profile,tune_state,state,tired,steps_left,steps_right,scheduled";
 
 /// Replays a file from profile `start`, in `direction`; `high` is added to every
 /// counter above the bits that Linux keeps, so that wider counters must not matter.
@@ -16,16 +15,23 @@ fn replay(csv: &str, start: u8, direction: Direction, high: bool) -> (usize, usi
     let (mut rows, mut scheduled) = (0, 0);
     for (n, line) in lines.enumerate() {
         let v: Vec<u64> = line.split(',').map(|x| x.parse().expect("a number")).collect();
-        let [time_us, packets, bytes, events, work_done, ref want @ ..] = v[..] else { panic!("row {n}: {line}") };
+        let [time_us, packets, bytes, events, work_done, ref want @ ..] = v[..] else {
+            panic!("row {n}: {line}")
+        };
         let upper = |bits: u32| if high { (n as u64 * 7 + 1) << bits } else { 0 };
         let flow = Flow { packets: packets + upper(32), bytes: bytes + upper(32) };
-        let mut sample = Sample { time_ns: time_us * 1_000, events: events + upper(16), ..Sample::default() };
+        let mut sample =
+            Sample { time_ns: time_us * 1_000, events: events + upper(16), ..Sample::default() };
         match direction {
             Direction::Rx => sample.rx = flow,
             Direction::Tx => sample.tx = flow,
         }
         if work_done == 1 {
-            assert_eq!(dim.state(), State::ApplyNewProfile, "row {n}: the worker ran, so there was work");
+            assert_eq!(
+                dim.state(),
+                State::ApplyNewProfile,
+                "row {n}: the worker ran, so there was work"
+            );
             dim.applied();
         }
         let told = dim.sample(&sample);

@@ -29,19 +29,27 @@ struct Queue<C> {
     served: Vec<(u64, u64)>,
     /// When the setting changed, and to what.
     changes: Vec<(u64, Setting)>,
-    /// Packets that came while others were polled, and were polled with them: the device counts them for the next interrupt.
+    /// Packets that came while others were polled, and were polled with them: the device counts
+    /// them for the next interrupt.
     ahead: usize,
 }
 
 impl<C: Controller> Queue<C> {
     fn new(controller: C) -> Queue<C> {
-        Queue { controller, sample: Sample::default(), served: Vec::new(), changes: Vec::new(), ahead: 0 }
+        Queue {
+            controller,
+            sample: Sample::default(),
+            served: Vec::new(),
+            changes: Vec::new(),
+            ahead: 0,
+        }
     }
 
     /// When the device interrupts, if nothing but these packets comes.
     fn interrupt(&self, waiting: &[u64]) -> u64 {
         let s = self.controller.setting();
-        let (count, delay) = (usize::from(s.packets).saturating_sub(self.ahead).max(1), u64::from(s.delay_ns));
+        let (count, delay) =
+            (usize::from(s.packets).saturating_sub(self.ahead).max(1), u64::from(s.delay_ns));
         for (i, at) in waiting.iter().enumerate().take(count - 1) {
             if waiting.get(i + 1).is_none_or(|next| next - at > delay) {
                 return at + delay;
@@ -64,7 +72,10 @@ impl<C: Controller> Queue<C> {
         }
         self.ahead = n - by(at);
         self.served.extend(waiting[..n].iter().map(|came| (*came, at)));
-        let rx = Flow { packets: self.sample.rx.packets + n as u64, bytes: self.sample.rx.bytes + 1_514 * n as u64 };
+        let rx = Flow {
+            packets: self.sample.rx.packets + n as u64,
+            bytes: self.sample.rx.bytes + 1_514 * n as u64,
+        };
         self.sample = Sample { time_ns: end, events: self.sample.events + 1, rx, ..self.sample };
         if let Some(s) = self.controller.sample(&self.sample) {
             self.controller.applied();
@@ -89,10 +100,14 @@ impl<C: Controller> Queue<C> {
     }
     /// The waits of the packets that came after `ns`.
     fn waits_after(&self, ns: u64) -> impl Iterator<Item = (u64, u64)> {
-        self.served.iter().filter(move |s| s.0 > ns).map(|(came, at)| (*came, at.saturating_sub(*came)))
+        self.served
+            .iter()
+            .filter(move |s| s.0 > ns)
+            .map(|(came, at)| (*came, at.saturating_sub(*came)))
     }
     fn interrupts_between(&self, from: u64, to: u64) -> usize {
-        let mut all: Vec<u64> = self.served.iter().map(|s| s.1).filter(|at| (from..to).contains(at)).collect();
+        let mut all: Vec<u64> =
+            self.served.iter().map(|s| s.1).filter(|at| (from..to).contains(at)).collect();
         all.dedup();
         all.len()
     }
@@ -125,11 +140,20 @@ fn at_low_load_the_setting_does_not_change_and_net_dims_wanders() {
             let arrivals = || poisson(seed, 0, 5_000 * MS, a_ms);
             let mut ours = Queue::new(trains(GIGABIT));
             ours.run(arrivals());
-            assert_eq!(ours.changes_after(0), 0, "{a_ms} a millisecond, seed {seed}: {:?}", ours.changes);
+            assert_eq!(
+                ours.changes_after(0),
+                0,
+                "{a_ms} a millisecond, seed {seed}: {:?}",
+                ours.changes
+            );
             assert!(ours.waits_after(0).all(|w| w.1 <= POLL_NS), "no packet is waited for");
             let mut theirs = Queue::new(dim());
             theirs.run(arrivals());
-            assert!(theirs.changes_after(1_000 * MS) > 2, "net_dim at {a_ms} a millisecond: {:?}", theirs.changes);
+            assert!(
+                theirs.changes_after(1_000 * MS) > 2,
+                "net_dim at {a_ms} a millisecond: {:?}",
+                theirs.changes
+            );
         }
     }
 }
@@ -146,7 +170,8 @@ fn at_low_load_behind_a_high_one_it_settles_and_stays() {
 }
 
 /// From the 3rd millisecond after a drop on no packet waits, be there ten a millisecond or one in a
-/// hundred; but the one that is there when the drop is first seen. net_dim takes 64 interrupts for each step.
+/// hundred; but the one that is there when the drop is first seen. net_dim takes 64 interrupts for
+/// each step.
 #[test]
 fn low_latency_is_back_3_ms_after_a_load_drop_whatever_the_interrupt_rate() {
     let drop = 1_000 * MS;
@@ -174,20 +199,36 @@ fn low_latency_is_back_3_ms_after_a_load_drop_whatever_the_interrupt_rate() {
 /// unit of the timer at the most. The timer is told whole units.
 #[test]
 fn the_end_of_a_burst_waits_for_one_packet_and_one_unit_at_most() {
-    for (mbit_s, mtu) in [(1_000, 1_500), (1_000, 9_000), (100, 1_500), (1_000, 576), (10_000, 1_500), (1_000, 1_551)] {
+    for (mbit_s, mtu) in [
+        (1_000, 1_500),
+        (1_000, 9_000),
+        (100, 1_500),
+        (1_000, 576),
+        (10_000, 1_500),
+        (1_000, 1_551),
+    ] {
         let link = Link { mbit_s, mtu };
         let packet = link.packet_ns().unwrap();
         for n in [1, 2, 3, 5, 8, 17, 32, 33, 100, 700] {
             let mut q = Queue::new(trains(link));
             let period = (n + 50) * packet;
-            q.run((0..300).flat_map(|burst| even(burst * period, burst * period + n * packet, packet)));
+            q.run(
+                (0..300)
+                    .flat_map(|burst| even(burst * period, burst * period + n * packet, packet)),
+            );
             for burst in q.served.chunks(n as usize) {
                 let (came, at) = burst[burst.len() - 1];
                 let waited = at.saturating_sub(came);
-                assert!(waited <= packet + u64::from(UNIT_NS), "{n} packets of {mtu} at {mbit_s}: {waited} ns");
+                assert!(
+                    waited <= packet + u64::from(UNIT_NS),
+                    "{n} packets of {mtu} at {mbit_s}: {waited} ns"
+                );
             }
             let delays = q.changes.iter().map(|c| c.1.delay_ns);
-            assert!(delays.clone().all(|d| d % UNIT_NS == 0 && (d == 0 || u64::from(d) >= packet)), "whole units");
+            assert!(
+                delays.clone().all(|d| d % UNIT_NS == 0 && (d == 0 || u64::from(d) >= packet)),
+                "whole units"
+            );
         }
     }
 }
@@ -228,8 +269,9 @@ fn the_way_to_saturation_takes_1400_interrupts_and_net_dims_256_at_least() {
     assert!(interrupts_until_255(&theirs.changes, &theirs.served) >= 192);
 }
 
-/// A sender that has no more than a window under way and waits for acknowledgments, which the end of a
-/// poll sends: where the count is above the window, the timer has to end the wait each time. Fixed at 255 that costs a tenth.
+/// A sender that has no more than a window under way and waits for acknowledgments, which the end
+/// of a poll sends: where the count is above the window, the timer has to end the wait each time.
+/// Fixed at 255 that costs a tenth.
 #[test]
 fn a_window_below_the_count_costs_next_to_no_throughput() {
     // From the end of a poll to the first packet that an acknowledgment allows.

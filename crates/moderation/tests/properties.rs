@@ -1,8 +1,8 @@
 //! What holds for every controller, whatever the counters do.
 
 use doorbell_moderation::{
-    Controller, Direction, Flow, ItrClasses, ItrMode, Limits, Link, NetDim, Period, RdmaDim, Sample, State, Trains,
-    profiles,
+    Controller, Direction, Flow, ItrClasses, ItrMode, Limits, Link, NetDim, Period, RdmaDim,
+    Sample, State, Trains, profiles,
 };
 use proptest::prelude::*;
 
@@ -22,9 +22,20 @@ fn amount(usual: u64, wild: u64) -> impl Strategy<Value = u64> {
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let one = (amount(2_000_000, u64::MAX), amount(80, u64::MAX), amount(200, u64::MAX), amount(300_000, u64::MAX))
+    let one = (
+        amount(2_000_000, u64::MAX),
+        amount(80, u64::MAX),
+        amount(200, u64::MAX),
+        amount(300_000, u64::MAX),
+    )
         .prop_flat_map(|(time_ns, events, packets, bytes)| {
-            prop::bool::weighted(0.7).prop_map(move |applied| Move { time_ns, events, packets, bytes, applied })
+            prop::bool::weighted(0.7).prop_map(move |applied| Move {
+                time_ns,
+                events,
+                packets,
+                bytes,
+                applied,
+            })
         });
     prop::collection::vec(one, 1..300)
 }
@@ -34,7 +45,10 @@ fn samples(start: Sample, moves: &[Move]) -> impl Iterator<Item = (Sample, bool)
     moves.iter().scan(start, |at, m| {
         at.time_ns = at.time_ns.wrapping_add(m.time_ns);
         at.events = at.events.wrapping_add(m.events);
-        let add = |f: Flow| Flow { packets: f.packets.wrapping_add(m.packets), bytes: f.bytes.wrapping_add(m.bytes) };
+        let add = |f: Flow| Flow {
+            packets: f.packets.wrapping_add(m.packets),
+            bytes: f.bytes.wrapping_add(m.bytes),
+        };
         (at.rx, at.tx) = (add(at.rx), add(at.tx));
         at.completions = at.completions.wrapping_add(m.packets);
         Some((*at, m.applied))
@@ -42,10 +56,12 @@ fn samples(start: Sample, moves: &[Move]) -> impl Iterator<Item = (Sample, bool)
 }
 
 fn start() -> impl Strategy<Value = Sample> {
-    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(time_ns, events, packets, bytes)| {
-        let flow = Flow { packets, bytes };
-        Sample { time_ns, events, rx: flow, tx: flow, completions: packets }
-    })
+    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+        |(time_ns, events, packets, bytes)| {
+            let flow = Flow { packets, bytes };
+            Sample { time_ns, events, rx: flow, tx: flow, completions: packets }
+        },
+    )
 }
 
 proptest! {
@@ -145,7 +161,11 @@ proptest! {
     }
 }
 
-fn run(mut c: impl Controller, start: Sample, moves: &[Move]) -> Vec<Option<doorbell_moderation::Setting>> {
+fn run(
+    mut c: impl Controller,
+    start: Sample,
+    moves: &[Move],
+) -> Vec<Option<doorbell_moderation::Setting>> {
     samples(start, moves)
         .map(|(sample, applied)| {
             if applied {

@@ -39,7 +39,10 @@ impl Queue {
 #[test]
 fn the_table_is_linuxs() {
     let rows = RdmaDim::PROFILES.map(|s| (s.usec(), s.packets));
-    assert_eq!(rows, [(1, 1), (1, 4), (2, 4), (2, 8), (4, 8), (16, 8), (16, 16), (32, 16), (32, 32)]);
+    assert_eq!(
+        rows,
+        [(1, 1), (1, 4), (2, 4), (2, 8), (4, 8), (16, 8), (16, 16), (32, 16), (32, 32)]
+    );
     assert!(RdmaDim::PROFILES.iter().all(|s| s.period == Period::Event));
     assert_eq!(RdmaDim::new().setting(), Setting::usecs(1, 1, Period::Event));
 }
@@ -121,7 +124,10 @@ fn it_never_parks_nor_tires() {
         let before = q.dim.index();
         let (index, tune) = q.epoch(100, if n % 2 == 0 { 2_000 } else { 1_000 });
         assert!(matches!(tune, GoingLeft | GoingRight));
-        assert!(index != before || index == 0 || index == 8, "a step in every epoch but at the ends");
+        assert!(
+            index != before || index == 0 || index == 8,
+            "a step in every epoch but at the ends"
+        );
     }
 }
 
@@ -129,7 +135,8 @@ fn it_never_parks_nor_tires() {
 fn polls_are_the_events_and_the_rest_of_a_sample_does_not_matter() {
     let (mut a, mut b) = (RdmaDim::new(), RdmaDim::new());
     for n in 0..10_000u64 {
-        let bare = Sample { time_ns: n * 50_000, completions: n * (1 + n / 700 % 3), ..Sample::default() };
+        let bare =
+            Sample { time_ns: n * 50_000, completions: n * (1 + n / 700 % 3), ..Sample::default() };
         let flow = Flow { packets: n * n, bytes: n * 1_500 };
         let full = Sample { events: n / 3, rx: flow, tx: flow, ..bare };
         let told = a.sample(&bare);

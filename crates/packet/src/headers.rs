@@ -16,8 +16,9 @@ use crate::checksum::Sum;
 use crate::{GsoKind, Partial};
 use core::ops::Range;
 use etherparse::{
-    EtherType, Ethernet2HeaderSlice, IpAuthHeaderSlice, IpNumber, Ipv4HeaderSlice, Ipv6FragmentHeaderSlice,
-    Ipv6HeaderSlice, Ipv6RawExtHeaderSlice, SingleVlanHeaderSlice, TcpHeaderSlice, UdpHeaderSlice,
+    EtherType, Ethernet2HeaderSlice, IpAuthHeaderSlice, IpNumber, Ipv4HeaderSlice,
+    Ipv6FragmentHeaderSlice, Ipv6HeaderSlice, Ipv6RawExtHeaderSlice, SingleVlanHeaderSlice,
+    TcpHeaderSlice, UdpHeaderSlice,
 };
 
 /// Length of an Ethernet header without a tag.
@@ -141,7 +142,16 @@ impl Layers {
             _ => (None, l4),
         };
         let end = u16::try_from(end).map_err(|_| Malformed)?;
-        Ok(Layers { l3: l3 as u16, ip, l4: l4 as u16, protocol: protocol.0, end, transport, fragment, source_routed })
+        Ok(Layers {
+            l3: l3 as u16,
+            ip,
+            l4: l4 as u16,
+            protocol: protocol.0,
+            end,
+            transport,
+            fragment,
+            source_routed,
+        })
     }
 
     /// The transport's checksum, as a sender's note.
@@ -170,8 +180,12 @@ impl Layers {
     pub fn pseudo_header(&self, frame: &[u8], len: u32) -> Sum {
         let l3 = self.l3 as usize;
         match self.ip {
-            Ip::V4 => Sum::pseudo_v4(array(frame, l3 + 12), array(frame, l3 + 16), self.protocol, len),
-            Ip::V6 => Sum::pseudo_v6(array(frame, l3 + 8), array(frame, l3 + 24), self.protocol, len),
+            Ip::V4 => {
+                Sum::pseudo_v4(array(frame, l3 + 12), array(frame, l3 + 16), self.protocol, len)
+            }
+            Ip::V6 => {
+                Sum::pseudo_v6(array(frame, l3 + 8), array(frame, l3 + 24), self.protocol, len)
+            }
         }
     }
 
@@ -219,7 +233,9 @@ fn extensions(first: IpNumber, bytes: &[u8]) -> Option<Extensions> {
     while !x.fragment {
         let rest = &bytes[x.len..];
         match x.next {
-            IpNumber::IPV6_HEADER_HOP_BY_HOP | IpNumber::IPV6_ROUTE_HEADER | IpNumber::IPV6_DESTINATION_OPTIONS => {
+            IpNumber::IPV6_HEADER_HOP_BY_HOP
+            | IpNumber::IPV6_ROUTE_HEADER
+            | IpNumber::IPV6_DESTINATION_OPTIONS => {
                 let h = Ipv6RawExtHeaderSlice::from_slice(rest).ok()?;
                 // Segments left is the header's fourth byte.
                 x.source_routed |= x.next == IpNumber::IPV6_ROUTE_HEADER && h.slice()[3] != 0;
@@ -307,7 +323,8 @@ pub fn prepare_partial(frame: &mut [u8]) -> Option<Partial> {
     let partial = layers.partial()?;
     let segment = layers.segment(frame)?;
     let field = partial.field();
-    let absent = layers.ip == Ip::V4 && layers.transport == Some(Transport::Udp) && be16(frame, field) == 0;
+    let absent =
+        layers.ip == Ip::V4 && layers.transport == Some(Transport::Udp) && be16(frame, field) == 0;
     if absent || layers.source_routed || frame[segment.end..].iter().any(|b| *b != 0) {
         return None;
     }
@@ -338,139 +355,4 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{Frame, any_frame};
-    use alloc::vec::Vec;
-    use proptest::prelude::*;
-
-    #[test]
-    fn a_plain_tcp_frame_has_its_headers_where_they_are() {
-        let f = Frame::tcp4(100).build();
-        let l = Layers::of(&f).unwrap();
-        assert_eq!((l.l3, l.l4, l.end, l.transport), (14, 34, 54, Some(Transport::Tcp)));
-        assert_eq!(l.partial(), Some(Partial { start: 34, offset: 16 }));
-        assert_eq!(verify(&f), Verdict { ip: Check::Good, transport: Check::Good });
-    }
-
-    #[test]
-    fn tags_options_and_extension_headers_move_the_transport() {
-        let f = Frame { tags: 2, ip_options: 8, tcp_options: 12, ..Frame::tcp4(5) }.build();
-        let l = Layers::of(&f).unwrap();
-        assert_eq!((l.l3, l.l4, l.end), (22, 50, 82));
-        let f = Frame { tags: 1, extensions: 2, ..Frame::udp6(5) }.build();
-        let l = Layers::of(&f).unwrap();
-        assert_eq!((l.l3, l.l4, l.end, l.transport), (18, 18 + 40 + 16, 18 + 40 + 16 + 8, Some(Transport::Udp)));
-    }
-
-    #[test]
-    fn three_tags_are_not_looked_through() {
-        assert_eq!(Layers::of(&Frame { tags: 3, ..Frame::tcp4(5) }.build()), Err(NoLayers::NotIp));
-    }
-
-    #[test]
-    fn a_fragment_has_no_checksum_of_its_own() {
-        let mut f = Frame::udp4(64).build();
-        f[14 + 6] |= 0x20;
-        assert!(Layers::of(&f).unwrap().fragment);
-        assert_eq!(verify(&f).transport, Check::NotApplicable);
-        assert_eq!(prepare_partial(&mut f), None);
-
-        // The same over IPv6: a later fragment, whose bytes are no header.
-        let mut f = Frame { extensions: 1, ..Frame::udp6(64) }.build();
-        f[14 + 6] = 44;
-        f[14 + 40..14 + 48].copy_from_slice(&[0, 0, 0x00, 0x08, 1, 2, 3, 4]);
-        let l = Layers::of(&f).unwrap();
-        assert!(l.fragment && l.transport.is_none());
-        assert_eq!(verify(&f).transport, Check::NotApplicable);
-    }
-
-    #[test]
-    fn an_atomic_fragment_is_a_whole_packet() {
-        let mut f = Frame { extensions: 1, ..Frame::udp6(64) }.build();
-        f[14 + 6] = 44;
-        f[14 + 41..14 + 48].copy_from_slice(&[0, 0, 0, 1, 2, 3, 4]);
-        assert!(!Layers::of(&f).unwrap().fragment);
-        assert_eq!(verify(&f).transport, Check::Good);
-    }
-
-    #[test]
-    fn udp_without_a_checksum_is_absent_over_ipv4_and_bad_over_ipv6() {
-        let mut f = Frame::udp4(20).build();
-        f[14 + 20 + 6..14 + 20 + 8].fill(0);
-        assert_eq!(verify(&f).transport, Check::Absent);
-        assert_eq!(prepare_partial(&mut f), None);
-        let mut f = Frame::udp6(20).build();
-        f[14 + 40 + 6..14 + 40 + 8].fill(0);
-        assert_eq!(verify(&f).transport, Check::Bad);
-    }
-
-    #[test]
-    fn padding_is_outside_the_checksum() {
-        let mut f = Frame::udp4(1).build();
-        f.resize(60, 0);
-        assert_eq!(verify(&f).transport, Check::Good);
-        let p = prepare_partial(&mut f).unwrap();
-        p.complete(&mut f).unwrap();
-        assert_eq!(verify(&f).transport, Check::Good);
-        f[59] = 1;
-        assert_eq!(verify(&f).transport, Check::Good);
-        assert_eq!(prepare_partial(&mut f), None, "the padding would be summed");
-    }
-
-    #[test]
-    fn segments_left_in_a_routing_header_hide_the_destination() {
-        let mut f = Frame { extensions: 1, ..Frame::tcp6(20) }.build();
-        f[14 + 6] = 43;
-        f[14 + 40 + 3] = 1;
-        assert!(Layers::of(&f).unwrap().source_routed);
-        assert_eq!(verify(&f).transport, Check::NotApplicable);
-        assert_eq!(prepare_partial(&mut f), None);
-    }
-
-    proptest! {
-        #[test]
-        fn preparing_and_completing_gives_the_frame_back(frame in any_frame(0..200)) {
-            let whole = frame.build();
-            let mut f = whole.clone();
-            let p = prepare_partial(&mut f).unwrap();
-            prop_assert_eq!(p.complete(&mut f).unwrap() as usize, whole.len() - p.start as usize);
-            prop_assert_eq!(f, whole);
-        }
-
-        #[test]
-        fn a_flipped_bit_in_what_is_covered_is_found(
-            frame in any_frame(1..200), at in any::<prop::sample::Index>(), bit in 0..8,
-        ) {
-            let mut f = frame.build();
-            let l = Layers::of(&f).unwrap();
-            let len = f.len() - l.end as usize;
-            f[l.end as usize + at.index(len)] ^= 1u8 << bit;
-            prop_assert_eq!(verify(&f).transport, Check::Bad);
-        }
-
-        #[test]
-        fn any_bytes_are_looked_at_without_harm(
-            mut f in prop::collection::vec(any::<u8>(), 0..120), kind in 0..3, cut in any::<prop::sample::Index>(),
-            frame in any_frame(0..60), flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 0..4),
-        ) {
-            match kind {
-                0 if f.len() > 14 => f[12..14].copy_from_slice(&[8, 0]),
-                1 => {
-                    f = frame.build();
-                    for (i, v) in &flips {
-                        let i = i.index(f.len());
-                        f[i] = *v;
-                    }
-                }
-                _ => {}
-            }
-            f.truncate(cut.index(f.len() + 1));
-            let before: Vec<u8> = f.clone();
-            verify(&f);
-            if prepare_partial(&mut f).is_none() {
-                prop_assert_eq!(f, before);
-            }
-        }
-    }
-}
+mod tests;

@@ -88,13 +88,15 @@ pub struct Todo {
     pub vlan: Option<u16>,
     /// The checksum and headers spoken of belong to the inner packet of a tunnel.
     pub encapsulated: bool,
-    /// Where the inner IP header of an encapsulated packet begins; 0 where the sender does not say.
+    /// Where the inner IP header of an encapsulated packet begins; 0 where the sender does not
+    /// say.
     pub inner_network: u16,
 }
 
 impl Todo {
     /// Nothing left to do.
-    pub const NONE: Todo = Todo { checksum: None, gso: None, vlan: None, encapsulated: false, inner_network: 0 };
+    pub const NONE: Todo =
+        Todo { checksum: None, gso: None, vlan: None, encapsulated: false, inner_network: 0 };
 }
 
 /// `CHECKSUM_PARTIAL`: sum from `start` to the end of the packet, fold,
@@ -147,7 +149,8 @@ impl Packet {
 
     /// Bytes in all pieces.
     pub fn len(&self) -> u32 {
-        self.head.len + self.more.as_ref().map_or(0, |m| m.frags.iter().chain(&m.list).map(|p| p.len).sum())
+        self.head.len
+            + self.more.as_ref().map_or(0, |m| m.frags.iter().chain(&m.list).map(|p| p.len).sum())
     }
 
     /// Whether it has no bytes.

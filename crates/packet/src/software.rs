@@ -16,8 +16,8 @@ use doorbell_seam::{Buf, Exhausted, Host, Place, Work};
 /// Bytes of the block; even, so that sums of blocks add up.
 const BLOCK: usize = 2048;
 
-/// The longest headers [`Packet::segment`] takes, in bytes: 14 of Ethernet, two tags, 60 of IPv4, 60 of TCP,
-/// and for IPv6 some extension headers.
+/// The longest headers [`Packet::segment`] takes, in bytes: 14 of Ethernet, two tags, 60 of IPv4,
+/// 60 of TCP, and for IPv6 some extension headers.
 pub const MAX_HEADER: usize = 256;
 
 /// A packet that could not be linearised or tagged, as it was.
@@ -51,7 +51,8 @@ pub enum WhyUnsegmented {
 impl Packet {
     /// All pieces, in the order of their bytes.
     pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
-        core::iter::once(&self.head).chain(self.more.iter().flat_map(|m| m.frags.iter().chain(&m.list)))
+        core::iter::once(&self.head)
+            .chain(self.more.iter().flat_map(|m| m.frags.iter().chain(&m.list)))
     }
 
     /// Makes one piece of all, in a new buffer that starts at `place`; the old
@@ -67,7 +68,9 @@ impl Packet {
             return Err(NoBuffer(self));
         };
         copy(h, &self, 0, len, |h, at, block| {
-            h.bytes_mut(&buf, room + at..room + at + block.len() as u32, |to| to.copy_from_slice(block));
+            h.bytes_mut(&buf, room + at..room + at + block.len() as u32, |to| {
+                to.copy_from_slice(block)
+            });
         });
         h.spend(Work::Copy(len));
         let (todo, cookie) = (self.todo, self.cookie);
@@ -160,7 +163,11 @@ impl Packet {
     }
 
     /// Looks at the headers, which it copies to `header`.
-    fn cut<'a, H: Host>(&self, h: &mut H, header: &'a mut [u8; MAX_HEADER]) -> Result<Cut<'a>, WhyUnsegmented> {
+    fn cut<'a, H: Host>(
+        &self,
+        h: &mut H,
+        header: &'a mut [u8; MAX_HEADER],
+    ) -> Result<Cut<'a>, WhyUnsegmented> {
         let gso = self.todo.gso.ok_or(WhyUnsegmented::NotLarge)?;
         let len = u32::from(gso.header);
         let header = match header.get_mut(..gso.header as usize) {
@@ -173,7 +180,12 @@ impl Packet {
     }
 
     /// One segment in a buffer of its own.
-    fn next_segment<H: Host>(&self, h: &mut H, cut: &mut Cut<'_>, place: Place) -> Result<Piece, Exhausted> {
+    fn next_segment<H: Host>(
+        &self,
+        h: &mut H,
+        cut: &mut Cut<'_>,
+        place: Place,
+    ) -> Result<Piece, Exhausted> {
         let mut header = [0; MAX_HEADER];
         let len = cut.header().len();
         let payload = cut.next_payload();
@@ -202,7 +214,13 @@ fn write_checksum<H: Host>(h: &mut H, head: &Piece, partial: Partial, sum: Sum) 
 
 /// Passes `len` bytes of the packet, from `from` on, to `put` block by block, with
 /// the offset from `from` that each begins at.
-fn copy<H: Host>(h: &mut H, p: &Packet, from: u32, len: u32, mut put: impl FnMut(&mut H, u32, &[u8])) {
+fn copy<H: Host>(
+    h: &mut H,
+    p: &Packet,
+    from: u32,
+    len: u32,
+    mut put: impl FnMut(&mut H, u32, &[u8]),
+) {
     let mut block = [0; BLOCK];
     let (mut skip, mut done) = (from, 0);
     for piece in p.pieces() {
@@ -220,163 +238,4 @@ fn copy<H: Host>(h: &mut H, p: &Packet, from: u32, len: u32, mut put: impl FnMut
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::More;
-    use crate::headers::prepare_partial;
-    use crate::segment::{Segments, prepare_gso};
-    use crate::testing::{Bare, Frame, any_frame};
-    use alloc::boxed::Box;
-    use alloc::vec;
-    use alloc::vec::Vec;
-    use doorbell_seam::WorkKind;
-    use proptest::prelude::*;
-
-    /// The frame in pieces, the first of which has at least `head` bytes, with some room before each.
-    fn scattered(h: &mut Bare, frame: &[u8], head: usize, cuts: &[usize]) -> Packet {
-        let mut at: Vec<usize> = cuts.iter().map(|c| head + c % (frame.len() - head + 1)).collect();
-        at.push(frame.len());
-        at.sort_unstable();
-        let mut from = 0;
-        let mut pieces: Vec<Piece> = Vec::new();
-        for to in at {
-            let room = pieces.len() * 3;
-            let bytes = [&vec![0x55; room], &frame[from..to]].concat();
-            pieces.push(Piece { buf: h.buf(&bytes), start: room as u32, len: (to - from) as u32 });
-            from = to;
-        }
-        let mut pieces = pieces.into_iter();
-        let head = pieces.next().unwrap();
-        let mut more = More::default();
-        for (i, p) in pieces.enumerate() {
-            if i < 2 { &mut more.frags } else { &mut more.list }.push(p);
-        }
-        let more = (!more.frags.is_empty()).then(|| Box::new(more));
-        Packet { head, todo: Todo::NONE, more, cookie: 7 }
-    }
-
-    fn bytes(h: &mut Bare, p: &Packet) -> Vec<u8> {
-        let mut all = Vec::new();
-        copy(h, p, 0, p.len(), |_, at, block| {
-            assert_eq!(at as usize, all.len());
-            all.extend_from_slice(block);
-        });
-        all
-    }
-
-    #[test]
-    fn linearising_a_linear_packet_costs_nothing() {
-        let mut h = Bare::default();
-        let p = Packet::linear(Piece::whole(h.buf(&[1; 60])));
-        let p = p.linearise(&mut h, Place::ANY).unwrap();
-        assert_eq!((p.head.buf.token(), h.worked(WorkKind::Copy)), (0, 0));
-    }
-
-    #[test]
-    fn without_memory_the_packet_comes_back_as_it_was() {
-        let mut h = Bare::default();
-        let mut frame = Frame::tcp4(500).build();
-        let todo = prepare_gso(&mut frame, 100).unwrap();
-        let mut p = scattered(&mut h, &frame, 60, &[100, 300]);
-        p.todo = todo;
-        h.left = Some(0);
-        let NoBuffer(p) = p.linearise(&mut h, Place::ANY).unwrap_err();
-        h.left = Some(2);
-        let mut segments = Vec::new();
-        let e = p.segment(&mut h, Place::ANY, |_, s| segments.push(s)).unwrap_err();
-        assert_eq!((e.why, e.given, segments.len()), (WhyUnsegmented::Exhausted, 2, 2));
-        assert_eq!(e.packet.todo, todo);
-        assert_eq!(bytes(&mut h, &e.packet), frame);
-    }
-
-    #[test]
-    fn a_tunnel_is_not_cut() {
-        let mut h = Bare::default();
-        let mut frame = Frame::tcp4(500).build();
-        let mut p = Packet::linear(Piece::whole(h.buf(&frame)));
-        p.todo = Todo { encapsulated: true, ..prepare_gso(&mut frame, 100).unwrap() };
-        let e = p.segment(&mut h, Place::ANY, |_, _| panic!("a segment")).unwrap_err();
-        assert_eq!(e.why, WhyUnsegmented::Unsupported);
-        let e = Packet { todo: Todo::NONE, ..e.packet }.segment(&mut h, Place::ANY, |_, _| panic!("a segment"));
-        assert_eq!(e.unwrap_err().why, WhyUnsegmented::NotLarge);
-    }
-
-    proptest! {
-        #[test]
-        fn linearising_keeps_the_bytes_and_declares_them(
-            frame in any_frame(0..5000), cuts in prop::collection::vec(any::<usize>(), 1..6),
-        ) {
-            let mut h = Bare::default();
-            let frame = frame.build();
-            let p = scattered(&mut h, &frame, 14, &cuts);
-            let p = p.linearise(&mut h, Place::ANY).unwrap();
-            prop_assert!(p.is_linear());
-            prop_assert_eq!(bytes(&mut h, &p), frame.clone());
-            prop_assert_eq!((h.live(), h.worked(WorkKind::Copy), p.cookie), (1, frame.len() as u64, 7));
-        }
-
-        #[test]
-        fn a_checksum_completed_across_pieces_is_the_one_it_had(
-            frame in any_frame(0..400), cuts in prop::collection::vec(any::<usize>(), 0..6),
-        ) {
-            let mut h = Bare::default();
-            let whole = frame.build();
-            let mut f = whole.clone();
-            let partial = prepare_partial(&mut f).unwrap();
-            let mut p = scattered(&mut h, &f, partial.field() + 2, &cuts);
-            p.todo.checksum = Some(partial);
-            p.complete_checksum(&mut h).unwrap();
-            prop_assert_eq!(bytes(&mut h, &p), whole.clone());
-            prop_assert_eq!(p.todo, Todo::NONE);
-            prop_assert_eq!(h.worked(WorkKind::Sum), (whole.len() - partial.start as usize) as u64);
-        }
-
-        #[test]
-        fn a_tag_goes_in_with_and_without_room(
-            frame in any_frame(2..300), room in 0u32..8, tci in any::<u16>(),
-        ) {
-            let mut h = Bare::default();
-            let whole = Frame { tags: frame.tags.min(1), ..frame }.build();
-            let mut f = whole.clone();
-            let todo = prepare_gso(&mut f, 1).unwrap();
-            let buf = h.buf(&[&vec![0; room as usize], &f[..]].concat());
-            let mut p = Packet::linear(Piece { buf, start: room, len: f.len() as u32 });
-            p.todo = Todo { vlan: Some(tci), ..todo };
-            let mut p = p.insert_tag(&mut h, Place::ANY).unwrap();
-            let mut tagged = vec![0; whole.len() + 4];
-            vlan::insert_into(&mut tagged, &whole, tci);
-            let mut again = tagged.clone();
-            prop_assert_eq!(p.todo, prepare_gso(&mut again, 1).unwrap());
-            p.complete_checksum(&mut h).unwrap();
-            prop_assert_eq!(bytes(&mut h, &p), tagged);
-            prop_assert_eq!(h.live(), 1);
-        }
-
-        #[test]
-        fn segments_from_host_memory_are_those_of_the_linear_frame(
-            frame in any_frame(2..6000), size in any::<u16>(), cuts in prop::collection::vec(any::<usize>(), 0..6),
-        ) {
-            let len = frame.payload.len() as u16;
-            let size = (1 + size % (len - 1)).max(len / 100);
-            let mut h = Bare::default();
-            let mut f = frame.build();
-            let todo = prepare_gso(&mut f, size).unwrap();
-            let gso = todo.gso.unwrap();
-            let mut p = scattered(&mut h, &f, gso.header as usize, &cuts);
-            p.todo = Todo { vlan: Some(5), ..todo };
-            let mut got = Vec::new();
-            let n = p.segment(&mut h, Place::ANY, |_, s| got.push(s)).unwrap();
-            prop_assert_eq!((n as usize, h.live()), (got.len(), got.len()));
-            let mut want = Segments::new(&f, gso).unwrap();
-            let (mut out, mut copied) = (vec![0; want.cut().longest()], 0);
-            for s in &got {
-                let n = want.next_into(&mut out).unwrap();
-                prop_assert_eq!(&bytes(&mut h, s), &out[..n]);
-                prop_assert_eq!((s.todo, s.cookie), (Todo { vlan: Some(5), ..Todo::NONE }, 7));
-                copied += n as u64;
-            }
-            prop_assert_eq!(want.next_into(&mut out), None);
-            prop_assert_eq!(h.worked(WorkKind::Copy), copied);
-        }
-    }
-}
+mod tests;

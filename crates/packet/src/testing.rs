@@ -6,7 +6,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use doorbell_seam::{
-    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, Mapped, Place, Reg, Span, Time, Work, WorkKind,
+    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, Mapped, Place, Reg, Span, Time,
+    Work, WorkKind,
 };
 use proptest::prelude::*;
 
@@ -100,7 +101,8 @@ impl Frame {
         }
         f.extend(&self.payload);
         let sum = pseudo.plus(Sum::of(&f[l4..]));
-        let (at, check) = if self.udp { (l4 + 6, sum.udp_checksum()) } else { (l4 + 16, sum.checksum()) };
+        let (at, check) =
+            if self.udp { (l4 + 6, sum.udp_checksum()) } else { (l4 + 16, sum.checksum()) };
         f[at..at + 2].copy_from_slice(&check.to_be_bytes());
         f
     }
@@ -112,20 +114,26 @@ pub(crate) fn any_frame(len: Range<usize>) -> impl Strategy<Value = Frame> {
         any::<(bool, bool)>(),
         0..3usize,
         (0..11usize, 0..3usize, 0..11usize),
-        (prop::sample::select(vec![0x10u8, 0x18, 0x11, 0x19, 0x90, 0xd9, 0x50]), any::<u16>(), any::<u32>()),
+        (
+            prop::sample::select(vec![0x10u8, 0x18, 0x11, 0x19, 0x90, 0xd9, 0x50]),
+            any::<u16>(),
+            any::<u32>(),
+        ),
         prop::collection::vec(any::<u8>(), len),
     )
-        .prop_map(|((v6, udp), tags, (ip, extensions, tcp), (flags, id, seq), payload)| Frame {
-            v6,
-            udp,
-            tags,
-            ip_options: ip * 4,
-            extensions,
-            tcp_options: tcp * 4,
-            flags,
-            id,
-            seq,
-            payload,
+        .prop_map(|((v6, udp), tags, (ip, extensions, tcp), (flags, id, seq), payload)| {
+            Frame {
+                v6,
+                udp,
+                tags,
+                ip_options: ip * 4,
+                extensions,
+                tcp_options: tcp * 4,
+                flags,
+                id,
+                seq,
+                payload,
+            }
         })
 }
 

@@ -23,7 +23,8 @@ pub(crate) extern "C" fn translated(block: *mut c_void, _: *mut c_void) {
             let mut bytes = [0u8; 4];
             let got = qemu::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), 4);
             if got == 4 && SC1.contains(&bytes) {
-                let at = std::ptr::without_provenance_mut(qemu::qemu_plugin_insn_vaddr(insn) as usize);
+                let at =
+                    std::ptr::without_provenance_mut(qemu::qemu_plugin_insn_vaddr(insn) as usize);
                 qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, called, qemu::CB_RW_REGS_PC, at);
             }
         }
@@ -34,7 +35,8 @@ pub(crate) extern "C" fn translated(block: *mut c_void, _: *mut c_void) {
 extern "C" fn called(cpu: u32, at: *mut c_void) {
     let done = PLUGIN.get().is_some_and(|p| REGISTERS.with(|r| call(p, r, cpu as usize)));
     if done {
-        // SAFETY: this is a callback that may. It jumps out of here over this frame, in which nothing is to be dropped.
+        // SAFETY: this is a callback that may. It jumps out of here over this frame, in which
+        // nothing is to be dropped.
         unsafe { qemu::qemu_plugin_set_pc(at.addr() as u64 + 4) };
     }
 }
@@ -47,16 +49,23 @@ fn call(p: &Plugin, r: &Registers, cpu: usize) -> bool {
     }
     let little = msr & MSR_LE != 0;
     let (number, first) = (r.get(3, little), r.get(4, little));
-    let Some(c) = p.connections.iter().find(|c| u64::from(c.adapter.unit) == first) else { return false };
+    let Some(c) = p.connections.iter().find(|c| u64::from(c.adapter.unit) == first) else {
+        return false;
+    };
     let known = hcalls::arguments(number);
     let arguments = std::array::from_fn(|i| if i < known { r.get(4 + i, little) } else { 0 });
     // The server has to have the guest's memory before its first call.
     let memory = || c.memory(&p.internals);
-    let answer = match c.adapter.know(number, &arguments, memory, |vector| p.internals.pulse(vector.into())) {
-        Known::NotOurs => return false,
-        Known::Answer(answer) => answer,
-        Known::Nothing => c.adapter.ask(cpu, number, &arguments).map_or(Answer::Status(status::CLOSED), Answer::All),
-    };
+    let answer =
+        match c.adapter.know(number, &arguments, memory, |vector| p.internals.pulse(vector.into()))
+        {
+            Known::NotOurs => return false,
+            Known::Answer(answer) => answer,
+            Known::Nothing => c
+                .adapter
+                .ask(cpu, number, &arguments)
+                .map_or(Answer::Status(status::CLOSED), Answer::All),
+        };
     let code = match answer {
         Answer::Status(code) => code,
         Answer::Value(v) => {
@@ -97,14 +106,16 @@ impl Registers {
         if self.buffer.get().is_null() {
             self.find();
         }
-        // QEMU gives every register in the byte order that the guest is in, which this one says: its lowest bit is LE, and the
-        // lowest of its first byte when it is big-endian is always 0.
+        // QEMU gives every register in the byte order that the guest is in, which this one says:
+        // its lowest bit is LE, and the lowest of its first byte when it is big-endian is
+        // always 0.
         let b = self.bytes(self.msr.get())?;
         Some(if b[0] & 1 != 0 { u64::from_le_bytes(b) } else { u64::from_be_bytes(b) })
     }
 
     fn find(&self) {
-        // SAFETY: this runs in a CPU's callback, where QEMU allows it; the array is ours and is freed.
+        // SAFETY: this runs in a CPU's callback, where QEMU allows it; the array is ours and is
+        // freed.
         unsafe {
             let all = qemu::qemu_plugin_get_registers();
             for i in 0..(*all).len as usize {
@@ -113,7 +124,9 @@ impl Registers {
                 if name == b"msr" {
                     self.msr.set(r.handle);
                 }
-                let number = name.strip_prefix(b"r").and_then(|n| std::str::from_utf8(n).ok()?.parse::<usize>().ok());
+                let number = name
+                    .strip_prefix(b"r")
+                    .and_then(|n| std::str::from_utf8(n).ok()?.parse::<usize>().ok());
                 if let Some(cell) = number.and_then(|n| self.general.get(n)) {
                     cell.set(r.handle);
                 }

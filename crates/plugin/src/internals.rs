@@ -1,8 +1,10 @@
-//! What QEMU exports and does not promise: interrupts, the machine, types of devices, the device tree.
+//! What QEMU exports and does not promise: interrupts, the machine, types of devices, the device
+//! tree.
 //!
-//! Debian builds QEMU so that its functions can be found by name. Each is looked up once, at load. Their
-//! signatures are those of QEMU 11.1; another version may have the name with another meaning, which is
-//! why the interface's version is checked by QEMU before this runs, and why nothing here is used that 11.1 does not have.
+//! Debian builds QEMU so that its functions can be found by name. Each is looked up once, at load.
+//! Their signatures are those of QEMU 11.1; another version may have the name with another meaning,
+//! which is why the interface's version is checked by QEMU before this runs, and why nothing here
+//! is used that 11.1 does not have.
 
 use doorbell_attach::hcalls::{SUB_CRQS, VNIC, sub_crq_interrupts};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -15,7 +17,8 @@ type Line = extern "C" fn(*mut c_void, c_int) -> *mut c_void;
 type Set = extern "C" fn(*mut c_void, c_int);
 type RegisterType = extern "C" fn(*const c_void) -> *mut c_void;
 /// `fdt_setprop`: tree, node, name, value and its length.
-pub(crate) type SetProperty = extern "C" fn(*mut c_void, c_int, *const c_char, *const c_void, c_int) -> c_int;
+pub(crate) type SetProperty =
+    extern "C" fn(*mut c_void, c_int, *const c_char, *const c_void, c_int) -> c_int;
 
 /// The functions.
 #[derive(Debug)]
@@ -42,7 +45,8 @@ fn address(name: &'static CStr) -> Result<*mut c_void, &'static str> {
 /// A function of that type, by name.
 macro_rules! function {
     ($kind:ty, $name:literal) => {
-        // SAFETY: QEMU 11.1's function of that name (or libfdt's, which it links) has this signature.
+        // SAFETY: QEMU 11.1's function of that name (or libfdt's, which it links) has this
+        // signature.
         unsafe { std::mem::transmute::<*mut c_void, $kind>(address($name)?) }
     };
 }

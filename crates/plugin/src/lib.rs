@@ -1,24 +1,31 @@
-//! A plug-in for QEMU 11.1's pseries machine: hypervisor calls of our adapters go to `doorbell serve`.
+//! A plug-in for QEMU 11.1's pseries machine: hypervisor calls of our adapters go to `doorbell
+//! serve`.
 //!
 //! ```text
 //! qemu-system-ppc64 -M pseries,... -plugin file=libdoorbell_plugin.so,socket=S -device doorbell-vnic,reg=0x30000003
 //! ```
 //!
-//! At translation it finds `sc 1`, and has itself called before each. If the call is for a unit of ours, it is answered, and
-//! the CPU goes on behind it; any other is QEMU's. Which calls are answered here, and for which the CPU waits until the server
-//! has, is [`doorbell_attach::hcalls::Adapter`]'s to say. If the server is gone, the answer is H_CLOSED.
+//! At translation it finds `sc 1`, and has itself called before each. If the call is for a unit of
+//! ours, it is answered, and the CPU goes on behind it; any other is QEMU's. Which calls are
+//! answered here, and for which the CPU waits until the server
+//! has, is [`doorbell_attach::hcalls::Adapter`]'s to say. If the server is gone, the answer is
+//! H_CLOSED.
 //!
-//! **Several adapters**: `socket=A,socket=B`, each a server with a unit of its own (`doorbell serve --unit`). QEMU loads a file once,
-//! also when `-plugin` names it twice, and then hands over all arguments together.
+//! **Several adapters**: `socket=A,socket=B`, each a server with a unit of its own (`doorbell serve
+//! --unit`). QEMU loads a file once, also when `-plugin` names it twice, and then hands over all
+//! arguments together.
 //!
-//! **What is public and what is not.** Calls, registers and the program counter are QEMU's plug-in interface, version 7. It
-//! has no interrupts and no devices, so these are QEMU's own functions, which it exports and promises nobody: they
-//! are looked up by name at load, and what is missing is said and ends the start ([`internals`]).
+//! **What is public and what is not.** Calls, registers and the program counter are QEMU's plug-in
+//! interface, version 7. It has no interrupts and no devices, so these are QEMU's own functions,
+//! which it exports and promises nobody: they are looked up by name at load, and what is missing is
+//! said and ends the start ([`internals`]).
 //!
-//! **Several CPUs** call at once, each on its own thread: a CPU has its own place on the board and its own register
-//! buffer. Locked are the setting-up and the writing of a posted send, a few hundred bytes.
+//! **Several CPUs** call at once, each on its own thread: a CPU has its own place on the board and
+//! its own register buffer. Locked are the setting-up and the writing of a posted send, a few
+//! hundred bytes.
 //!
-//! `qemu_plugin_set_pc` does not return: it jumps out over our frames. Those have nothing to be dropped by then.
+//! `qemu_plugin_set_pc` does not return: it jumps out over our frames. Those have nothing to be
+//! dropped by then.
 
 mod calls;
 mod internals;
@@ -53,7 +60,8 @@ struct Plugin {
 struct Connection {
     adapter: Adapter,
     socket: UnixStream,
-    /// The guest's memory, and that the interrupts are claimed: at the first call, when the machine is there.
+    /// The guest's memory, and that the interrupts are claimed: at the first call, when the
+    /// machine is there.
     memory: OnceLock<Option<Window>>,
 }
 
@@ -76,7 +84,8 @@ impl Connection {
         Ok(Connection { adapter, socket, memory: OnceLock::new() })
     }
 
-    /// The guest's memory. The first to ask sends it to the server, and has the interrupts made ready.
+    /// The guest's memory. The first to ask sends it to the server, and has the interrupts made
+    /// ready.
     fn memory(&self, internals: &Internals) -> Option<&Window> {
         let set_up = || {
             internals.claim(self.adapter.kind, self.adapter.unit);
@@ -96,7 +105,9 @@ impl Connection {
     fn find_memory(&self) -> io::Result<Window> {
         for entry in std::fs::read_dir("/proc/self/fd")? {
             let path = entry?.path();
-            let named = |p: &std::path::Path| p.as_os_str().to_string_lossy().contains("memory-backend-memfd");
+            let named = |p: &std::path::Path| {
+                p.as_os_str().to_string_lossy().contains("memory-backend-memfd")
+            };
             if std::fs::read_link(&path).is_ok_and(|to| named(&to)) {
                 let file = File::options().read(true).write(true).open(&path)?;
                 let len = file.metadata()?.len();
@@ -142,12 +153,16 @@ fn connect(paths: &[&str]) -> Result<Vec<Connection>, String> {
     for path in paths {
         let new = Connection::open(path).map_err(|e| format!("{path}: {e}"))?;
         let unit = new.adapter.unit;
-        // The interrupt's number is in these bits; the interrupts of a vNIC's queues are found by the lowest of them.
+        // The interrupt's number is in these bits; the interrupts of a vNIC's queues are found by
+        // the lowest of them.
         let vnic = |c: &Connection| c.adapter.kind == VNIC;
         let bits = |c: &Connection| if vnic(c) && vnic(&new) { 0x1000 } else { 0xf000 };
         if let Some(old) = all.iter().find(|c| (c.adapter.unit ^ unit) & bits(c) == 0) {
             let why = "units of one guest differ in bits 12 to 15, and two vNICs in bit 12: doorbell serve --unit";
-            return Err(format!("{path}: its unit {unit:#x} is beside {:#x}; {why}", old.adapter.unit));
+            return Err(format!(
+                "{path}: its unit {unit:#x} is beside {:#x}; {why}",
+                old.adapter.unit
+            ));
         }
         all.push(new);
     }
@@ -175,7 +190,9 @@ pub unsafe extern "C" fn qemu_plugin_install(
     let paths = match unsafe { sockets(argc, argv) } {
         Ok(paths) if !paths.is_empty() => paths,
         Ok(_) => {
-            say!("it wants socket=PATH, where `doorbell serve vnic|veth --plugin-socket PATH` listens");
+            say!(
+                "it wants socket=PATH, where `doorbell serve vnic|veth --plugin-socket PATH` listens"
+            );
             return -1;
         }
         Err(other) => {
@@ -203,6 +220,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
         std::thread::spawn(|| connection.listen(&plugin.internals));
     }
     // SAFETY: the callback is of the type that the interface has, and lives as long as the process.
-    unsafe { qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, calls::translated, std::ptr::null_mut::<c_void>()) };
+    unsafe {
+        qemu::qemu_plugin_register_vcpu_tb_trans_cb(
+            id,
+            calls::translated,
+            std::ptr::null_mut::<c_void>(),
+        )
+    };
     0
 }

@@ -1,11 +1,13 @@
 //! The adapters' device types, and so their nodes in the device tree.
 //!
-//! `doorbell-vnic` and `doorbell-veth` are children of QEMU's `spapr-vlan`: node, unit address, station address, DMA
-//! window and interrupt are its. Other are only the node's name and what it is compatible with (vNIC), and one property,
-//! `ibm,illan-options`, without which ibmveth offers no checksums (veth).
+//! `doorbell-vnic` and `doorbell-veth` are children of QEMU's `spapr-vlan`: node, unit address,
+//! station address, DMA window and interrupt are its. Other are only the node's name and what it is
+//! compatible with (vNIC), and one property, `ibm,illan-options`, without which ibmveth offers no
+//! checksums (veth).
 //!
-//! The class has these as pointers. QEMU's headers are not here, so they are found in the class by what they point
-//! at: the strings `l-lan` and `IBM,l-lan`. If they are not found the type says so, and QEMU ends.
+//! The class has these as pointers. QEMU's headers are not here, so they are found in the class by
+//! what they point at: the strings `l-lan` and `IBM,l-lan`. If they are not found the type says so,
+//! and QEMU ends.
 
 use crate::internals::{Internals, SetProperty};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -52,7 +54,8 @@ const fn child(name: &'static CStr, init: extern "C" fn(*mut c_void, *const c_vo
     }
 }
 
-static TYPES: Types = Types([child(c"doorbell-vnic", vnic_class), child(c"doorbell-veth", veth_class)]);
+static TYPES: Types =
+    Types([child(c"doorbell-vnic", vnic_class), child(c"doorbell-veth", veth_class)]);
 
 /// What the class functions need, which QEMU calls without any argument of ours.
 struct Known {
@@ -78,7 +81,8 @@ pub(crate) fn register(internals: &Internals) {
 const FAR: usize = 64 << 20;
 /// Words of the class to look at; a device class alone has more.
 const WORDS: usize = 64;
-/// From the compatible string to the function that fills the node: signal mask, window, realize, reset, devnode.
+/// From the compatible string to the function that fills the node: signal mask, window, realize,
+/// reset, devnode.
 const TO_NODE: usize = 5;
 
 /// The first word of a class that points at this string.
@@ -86,10 +90,12 @@ fn find(class: *mut c_void, text: &CStr) -> Option<*mut *const c_char> {
     let near = KNOWN.get()?.near;
     let words = class.cast::<*const c_char>();
     (0..WORDS).map(|i| words.wrapping_add(i)).find(|w| {
-        // SAFETY: the search ends at the string, which the class of QEMU 11.1's `spapr-vlan` has in itself; in another
-        // build it may look a little past the class, into QEMU's heap, before it says so and ends.
+        // SAFETY: the search ends at the string, which the class of QEMU 11.1's `spapr-vlan` has in
+        // itself; in another build it may look a little past the class, into QEMU's heap,
+        // before it says so and ends.
         let to = unsafe { **w };
-        // SAFETY: it points into QEMU's own program, which is mapped there: text, constants, or data.
+        // SAFETY: it points into QEMU's own program, which is mapped there: text, constants, or
+        // data.
         to.addr().abs_diff(near) < FAR && unsafe { CStr::from_ptr(to) } == text
     })
 }
@@ -100,7 +106,9 @@ fn missing() -> ! {
 }
 
 extern "C" fn vnic_class(class: *mut c_void, _: *const c_void) {
-    let (Some(name), Some(compatible)) = (find(class, c"l-lan"), find(class, c"IBM,l-lan")) else { missing() };
+    let (Some(name), Some(compatible)) = (find(class, c"l-lan"), find(class, c"IBM,l-lan")) else {
+        missing()
+    };
     // SAFETY: both are words of the class, which is the new type's own.
     unsafe {
         *name = c"vnic".as_ptr();
@@ -113,7 +121,9 @@ extern "C" fn veth_class(class: *mut c_void, _: *const c_void) {
     let slot = compatible.wrapping_add(TO_NODE).cast::<Option<Node>>();
     // SAFETY: as above, and that word is `devnode`.
     let Some(inherited) = (unsafe { slot.replace(Some(veth_node)) }) else { missing() };
-    if inherited as usize != 0 && (inherited as usize).abs_diff(KNOWN.get().map_or(0, |k| k.near)) >= FAR {
+    if inherited as usize != 0
+        && (inherited as usize).abs_diff(KNOWN.get().map_or(0, |k| k.near)) >= FAR
+    {
         missing();
     }
     NODE.get_or_init(|| inherited);

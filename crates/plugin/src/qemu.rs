@@ -1,5 +1,5 @@
-//! QEMU's plug-in interface, version 7, as far as it is used. Source: QEMU 11.1, include/plugins/qemu-plugin.h, and GLib's
-//! two array types, which it hands out.
+//! QEMU's plug-in interface, version 7, as far as it is used. Source: QEMU 11.1,
+//! include/plugins/qemu-plugin.h, and GLib's two array types, which it hands out.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -33,7 +33,8 @@ pub(crate) struct Register {
     pub(crate) read_only: bool,
 }
 
-/// `QEMU_PLUGIN_CB_RW_REGS_PC`: the callback reads and writes registers, and may set the program counter.
+/// `QEMU_PLUGIN_CB_RW_REGS_PC`: the callback reads and writes registers, and may set the program
+/// counter.
 pub(crate) const CB_RW_REGS_PC: c_int = 3;
 
 pub(crate) type Translated = extern "C" fn(block: *mut c_void, data: *mut c_void);
@@ -56,6 +57,10 @@ unsafe extern "C" {
     );
     pub(crate) fn qemu_plugin_tb_n_insns(block: *mut c_void) -> usize;
     pub(crate) fn qemu_plugin_tb_get_insn(block: *mut c_void, n: usize) -> *mut c_void;
-    pub(crate) fn qemu_plugin_insn_data(insn: *mut c_void, into: *mut c_void, length: usize) -> usize;
+    pub(crate) fn qemu_plugin_insn_data(
+        insn: *mut c_void,
+        into: *mut c_void,
+        length: usize,
+    ) -> usize;
     pub(crate) fn qemu_plugin_insn_vaddr(insn: *mut c_void) -> u64;
 }

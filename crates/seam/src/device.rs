@@ -18,9 +18,9 @@ pub trait Timed {
     /// When it next has something to do; `None` when nothing is pending. A timer
     /// that restarts is a time that moves.
     fn next_due(&self) -> Option<Time>;
-    /// Tells what a person would look at first when nothing moves any more: the rings' heads and tails, interrupt
-    /// causes and masks, the link. Each value has the name of its register or a plain noun. Never called while
-    /// packets move.
+    /// Tells what a person would look at first when nothing moves any more: the rings' heads and
+    /// tails, interrupt causes and masks, the link. Each value has the name of its register or
+    /// a plain noun. Never called while packets move.
     fn diagnose(&self, _tell: &mut dyn FnMut(&'static str, Fact)) {}
 }
 
@@ -60,7 +60,14 @@ pub trait HcallDevice<P: Port>: Timed {
     /// Partition `from` makes call `c` with arguments `a`, zero where it gave
     /// none. `advance(at)` has been called. Also says when the caller's CPU comes
     /// back from what the device did; the fixed price of a call is outside.
-    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time);
+    fn hcall(
+        &mut self,
+        ports: &mut [P],
+        from: usize,
+        at: Time,
+        c: Hcall,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time);
     /// As [`Device::receive`].
     fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> Taken;
     /// As [`Device::advance`].
@@ -83,8 +90,8 @@ pub trait Port {
     fn reaches(&self, _at: Iova, _len: u32, _dir: Direction) -> Result<(), DmaFault> {
         Ok(())
     }
-    /// The device is about to write a report: a completion, or a descriptor as done. Whether the report
-    /// is to be of a failure, by a fault that was asked for.
+    /// The device is about to write a report: a completion, or a descriptor as done. Whether the
+    /// report is to be of a failure, by a fault that was asked for.
     fn completes(&mut self, _at: Time) -> bool {
         false
     }

@@ -41,8 +41,9 @@ pub trait Host {
     /// When either range is not inside its memory.
     fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32);
 
-    /// Copies from a coherent area to the bytes `range` of `to`: a frame out of a slot of a permanently mapped ring.
-    /// Declares no work, as [`Host::copy`]. Seen as [`Host::load`]; what is copied has no order among itself.
+    /// Copies from a coherent area to the bytes `range` of `to`: a frame out of a slot of a
+    /// permanently mapped ring. Declares no work, as [`Host::copy`]. Seen as [`Host::load`];
+    /// what is copied has no order among itself.
     ///
     /// # Panics
     /// When either range is not inside its memory.
@@ -91,14 +92,15 @@ pub trait Host {
     /// moment its write arrived, not before. Only an aligned load of up to 8 bytes
     /// is whole: look at the ownership word alone, fence, then load the rest.
     ///
-    /// Outside the area nothing is read, and the bytes are zero. A host that has an audit counts such a load there; a
-    /// test host may panic.
+    /// Outside the area nothing is read, and the bytes are zero. A host that has an audit counts
+    /// such a load there; a test host may panic.
     fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T;
     /// Writes a `T` to a coherent area. Seen by the device no later than the
     /// next fence that orders it; the bytes of one store have no order among
     /// each other.
     ///
-    /// Outside the area nothing is written. A host that has an audit counts such a store there; a test host may panic.
+    /// Outside the area nothing is written. A host that has an audit counts such a store there; a
+    /// test host may panic.
     fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T);
     /// Orders what came before against what comes after.
     fn fence(&mut self, f: Fence);

@@ -17,15 +17,13 @@
 //!
 //! # Conventions
 //!
-//! * Register values are the numbers a little-endian access of that width would
-//!   carry: the bytes on the bus are `v.to_le_bytes()`. A big-endian device
-//!   swaps for itself, as its driver does.
-//! * A [`Buf`] is owned. Handing it to [`Host::map`] lends it to the device;
-//!   [`Host::unmap`] gives it back. A driver cannot touch it in between because
-//!   it does not have it, and a device that touches it outside that time gets a
-//!   [`DmaFault`].
-//! * What a crossing *saves* in CPU work is said beside the code that does the
-//!   work, with [`Host::spend`]; the platform's profile alone prices it.
+//! * Register values are the numbers a little-endian access of that width would carry: the bytes on
+//!   the bus are `v.to_le_bytes()`. A big-endian device swaps for itself, as its driver does.
+//! * A [`Buf`] is owned. Handing it to [`Host::map`] lends it to the device; [`Host::unmap`] gives
+//!   it back. A driver cannot touch it in between because it does not have it, and a device that
+//!   touches it outside that time gets a [`DmaFault`].
+//! * What a crossing *saves* in CPU work is said beside the code that does the work, with
+//!   [`Host::spend`]; the platform's profile alone prices it.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -37,7 +35,9 @@ mod work;
 
 pub use device::{Device, DmaFault, DmaFaultKind, Drop, Fact, HcallDevice, Port, Taken, Timed};
 pub use hcall::{Hcall, HcallReturn, Hypervisor};
-pub use host::{Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place};
+pub use host::{
+    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place,
+};
 pub use time::{Span, Time};
 pub use work::{Work, WorkKind};
 

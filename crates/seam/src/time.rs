@@ -117,23 +117,13 @@ impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0..1_000_000 => write!(f, "{}.{:03} ns", self.0 / 1_000, self.0 % 1_000),
-            1_000_000..1_000_000_000 => write!(f, "{}.{:03} us", self.0 / 1_000_000, self.0 / 1_000 % 1_000),
+            1_000_000..1_000_000_000 => {
+                write!(f, "{}.{:03} us", self.0 / 1_000_000, self.0 / 1_000 % 1_000)
+            }
             _ => write!(f, "{}.{:03} ms", self.0 / 1_000_000_000, self.0 / 1_000_000 % 1_000),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn never_stays_never() {
-        assert_eq!(Time::NEVER + Span::from_ms(1), Time::NEVER);
-    }
-
-    #[test]
-    fn since_an_event_yet_to_come_is_zero() {
-        assert_eq!(Time::ZERO.since(Time::from_ps(5)), Span::ZERO);
-    }
-}
+mod tests;

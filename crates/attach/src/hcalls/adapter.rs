@@ -7,9 +7,10 @@
 //! | H_SEND_SUB_CRQ, H_SEND_SUB_CRQ_INDIRECT | here, when the answer is known to be H_SUCCESS: [posted](super::posts) |
 //! | all others | by the server, for which the CPU waits |
 //!
-//! **H_SEND_LOGICAL_LAN is not posted.** It answers H_DROPPED when a receiver has no buffer, H_BUSY when the frame has many
-//! receivers, H_PARAMETER and H_RESOURCE by what the frame's headers and its VLAN are: only who has switched the frame knows. And the
-//! guest may use its buffers again when the call returns, so all of the frame would have to be copied twice.
+//! **H_SEND_LOGICAL_LAN is not posted.** It answers H_DROPPED when a receiver has no buffer, H_BUSY
+//! when the frame has many receivers, H_PARAMETER and H_RESOURCE by what the frame's headers and
+//! its VLAN are: only who has switched the frame knows. And the guest may use its buffers again
+//! when the call returns, so all of the frame would have to be copied twice.
 //!
 //! There is nothing of QEMU's here: numbers in, an answer out, and interrupts to be raised.
 
@@ -88,8 +89,9 @@ impl Offer {
     /// # Errors
     /// When it has no partition left, or is of another version.
     pub fn accepted(self, socket: &UnixStream, well_formed: WellFormed) -> io::Result<Adapter> {
-        let (what, unit) = read_message(socket)
-            .map_err(|_| io::Error::other("the server has no partition left, or is of another version"))?;
+        let (what, unit) = read_message(socket).map_err(|_| {
+            io::Error::other("the server has no partition left, or is of another version")
+        })?;
         let (unit, kind) = (unit as u32, (unit >> 32) as u32);
         if what != WELCOME || !matches!(kind, VNIC | VETH) {
             return Err(io::Error::other("the server says what this plug-in does not know"));
@@ -127,7 +129,8 @@ impl Adapter {
         self.board.comes(masks::index(self.unit, vector))
     }
 
-    /// What is known of a call. `memory` is the guest's, once the server has it too; `raise` sends the guest an interrupt.
+    /// What is known of a call. `memory` is the guest's, once the server has it too; `raise` sends
+    /// the guest an interrupt.
     pub fn know<'m>(
         &self,
         call: u64,
@@ -148,15 +151,21 @@ impl Adapter {
         let memory = memory();
         let answered = !self.gone.load(Ordering::Relaxed)
             && (self.switched(call, a, raise) || memory.is_some_and(|m| self.posted(call, a, m)));
-        if answered { Known::Answer(Answer::Status(ibmvnic::status::SUCCESS)) } else { Known::Nothing }
+        if answered {
+            Known::Answer(Answer::Status(ibmvnic::status::SUCCESS))
+        } else {
+            Known::Nothing
+        }
     }
 
-    /// CPU `cpu` asks the server, and waits; `None` when there is none any more, or it does not answer.
+    /// CPU `cpu` asks the server, and waits; `None` when there is none any more, or it does not
+    /// answer.
     pub fn ask(&self, cpu: usize, call: u64, a: &[u64; 9]) -> Option<HcallReturn> {
         self.board.ask(cpu, call, a, || self.bell.signal(), || self.gone.load(Ordering::Relaxed))
     }
 
-    /// The first half of [`Adapter::ask`]: CPU `cpu` makes the call, and does not wait. Whether it could: it has an answer to take first.
+    /// The first half of [`Adapter::ask`]: CPU `cpu` makes the call, and does not wait. Whether it
+    /// could: it has an answer to take first.
     pub fn put(&self, cpu: usize, call: u64, a: &[u64; 9]) -> bool {
         self.board.put(cpu, call, a)
     }
@@ -166,15 +175,20 @@ impl Adapter {
         self.board.take_answer(cpu)
     }
 
-    fn entries<'m>(&self, call: u64, a: &[u64; 9], memory: impl Fn() -> Option<&'m Window>) -> Answer {
+    fn entries<'m>(
+        &self,
+        call: u64,
+        a: &[u64; 9],
+        memory: impl Fn() -> Option<&'m Window>,
+    ) -> Answer {
         let (ioba, value) = (a[1], a[2]);
         let count = if call >= H_STUFF_TCE { a[3] } else { 1 };
         let refused = ibmvnic::status::PARAMETER;
         let answer = match call {
             H_GET_TCE => self.table.entry(ioba).map_or(Answer::Status(refused), Answer::Value),
-            H_PUT_TCE_INDIRECT => {
-                Answer::Status(memory().map_or(refused, |m| self.table.put_list(m, ioba, value, count)))
-            }
+            H_PUT_TCE_INDIRECT => Answer::Status(
+                memory().map_or(refused, |m| self.table.put_list(m, ioba, value, count)),
+            ),
             _ => Answer::Status(self.table.put(ioba, value, count)),
         };
         self.board.count_table(if answer == Answer::Status(0) { count } else { 0 });
@@ -194,7 +208,9 @@ impl Adapter {
 
     /// Posts the send that the call is, if it is one whose answer is known.
     fn posted(&self, call: u64, a: &[u64; 9], memory: &Window) -> bool {
-        let Some(n) = posts::descriptors(call, a).filter(|_| self.kind == VNIC) else { return false };
+        let Some(n) = posts::descriptors(call, a).filter(|_| self.kind == VNIC) else {
+            return false;
+        };
         let Some((row, buffers)) = self.board.row_of(a[1]) else { return false };
         let mut array = [[0; DESCRIPTOR]; MAX_INDIRECT as usize];
         let array = &mut array[..n];
@@ -224,7 +240,9 @@ impl Adapter {
 /// How many arguments a call has at the most; a register that is read through QEMU takes its time.
 pub const fn arguments(call: u64) -> usize {
     match call {
-        H_GET_TCE | H_PUT_TCE | H_STUFF_TCE | H_PUT_TCE_INDIRECT | hcall::SEND_SUB_CRQ_INDIRECT => 4,
+        H_GET_TCE | H_PUT_TCE | H_STUFF_TCE | H_PUT_TCE_INDIRECT | hcall::SEND_SUB_CRQ_INDIRECT => {
+            4
+        }
         hcall::VIO_SIGNAL => 2,
         hcall::VIOCTL => 3,
         hcall::SEND_SUB_CRQ => 6,

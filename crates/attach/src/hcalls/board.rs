@@ -1,7 +1,7 @@
 //! The board: a place for each CPU of the guest, where it puts its call and finds the answer.
 //!
-//! The same piece of memory has the interrupts' masks ([`masks`](super::masks)) and the ring of posted sends
-//! ([`posts`](super::posts)) behind the places.
+//! The same piece of memory has the interrupts' masks ([`masks`](super::masks)) and the ring of
+//! posted sends ([`posts`](super::posts)) behind the places.
 //!
 //! | state | the next is written by |
 //! |---|---|
@@ -11,12 +11,15 @@
 //! | waited | the server, which then wakes the CPU |
 //! | answered | the CPU, when it has read it |
 //!
-//! A CPU looks for its answer for some microseconds before it sleeps (`futex`). The server says when it sleeps, and
-//! then a bell (an eventfd) wakes it; whoever writes a state and then reads the other's sleep has a full fence between.
+//! A CPU looks for its answer for some microseconds before it sleeps (`futex`). The server says
+//! when it sleeps, and then a bell (an eventfd) wakes it; whoever writes a state and then reads the
+//! other's sleep has a full fence between.
 //!
-//! A CPU waits no longer than ten seconds. Its place is then never idle again, and whatever it asks there is not.
+//! A CPU waits no longer than ten seconds. Its place is then never idle again, and whatever it asks
+//! there is not.
 //!
-//! Whatever is in a place, the server takes at most one call from it, and writes nothing but that place's answer.
+//! Whatever is in a place, the server takes at most one call from it, and writes nothing but that
+//! place's answer.
 
 use crate::shared::memfd;
 use doorbell_seam::{Hcall, HcallReturn};
@@ -64,7 +67,8 @@ const ARGUMENTS: usize = 16;
 const STATUS: usize = 88;
 const RETURNED: usize = 96;
 
-/// How long a CPU looks before it sleeps, and how long it sleeps before it looks whether the server is gone.
+/// How long a CPU looks before it sleeps, and how long it sleeps before it looks whether the server
+/// is gone.
 const LOOKS: Duration = Duration::from_micros(30);
 const SLEEP: Duration = Duration::from_millis(50);
 /// How long it waits in all.
@@ -97,7 +101,8 @@ impl Board {
 
     fn word32(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4) && at < BOARD);
-        // SAFETY: aligned and inside the mapping, which lives as long as `self`; all accesses of all sides are atomic.
+        // SAFETY: aligned and inside the mapping, which lives as long as `self`; all accesses of
+        // all sides are atomic.
         unsafe { &*self.0.as_mut_ptr().add(at).cast() }
     }
 
@@ -113,8 +118,9 @@ impl Board {
 
     // ---- the guest's side ----
 
-    /// CPU `cpu` makes a call and waits. `ring` wakes the server; `None` when `gone` says that there is none any
-    /// more, or it does not answer, or another CPU has the place (from the 65th on they share).
+    /// CPU `cpu` makes a call and waits. `ring` wakes the server; `None` when `gone` says that
+    /// there is none any more, or it does not answer, or another CPU has the place (from the
+    /// 65th on they share).
     pub fn ask(
         &self,
         cpu: usize,
@@ -169,7 +175,8 @@ impl Board {
         if state.load(Ordering::Acquire) != ANSWERED {
             return None;
         }
-        let mut answer = HcallReturn::status(self.word(at + STATUS).load(Ordering::Relaxed).cast_signed());
+        let mut answer =
+            HcallReturn::status(self.word(at + STATUS).load(Ordering::Relaxed).cast_signed());
         for (i, r) in answer.ret.iter_mut().enumerate() {
             *r = self.word(at + RETURNED + 8 * i).load(Ordering::Relaxed);
         }
@@ -199,7 +206,8 @@ impl Board {
         if !matches!(self.word32(at + STATE).load(Ordering::Acquire), ASKED | WAITED) {
             return None;
         }
-        let arguments = std::array::from_fn(|i| self.word(at + ARGUMENTS + 8 * i).load(Ordering::Relaxed));
+        let arguments =
+            std::array::from_fn(|i| self.word(at + ARGUMENTS + 8 * i).load(Ordering::Relaxed));
         Some((Hcall(self.word(at + CALL).load(Ordering::Relaxed)), arguments))
     }
 
@@ -216,7 +224,8 @@ impl Board {
         }
     }
 
-    /// The server is about to sleep, or is awake. After saying that it is it looks once more for calls.
+    /// The server is about to sleep, or is awake. After saying that it is it looks once more for
+    /// calls.
     pub fn say_asleep(&self, sleeps: bool) {
         self.word32(SLEEPS).store(sleeps.into(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -224,7 +233,10 @@ impl Board {
 
     /// Calls that wrote translation entries, and how many entries.
     pub fn table_counts(&self) -> (u64, u64) {
-        (self.word(TABLE_CALLS).load(Ordering::Relaxed), self.word(TABLE_ENTRIES).load(Ordering::Relaxed))
+        (
+            self.word(TABLE_CALLS).load(Ordering::Relaxed),
+            self.word(TABLE_ENTRIES).load(Ordering::Relaxed),
+        )
     }
 }
 
@@ -232,7 +244,17 @@ impl Board {
 fn wait(word: &AtomicU32, expected: u32, limit: Duration) {
     let limit = libc::timespec { tv_sec: 0, tv_nsec: i64::from(limit.subsec_nanos()) };
     // SAFETY: word and time live past the call. It may end for any reason: the caller looks again.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const limit, 0, 0) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            expected,
+            &raw const limit,
+            0,
+            0,
+        )
+    };
 }
 
 fn wake(word: &AtomicU32) {
@@ -241,62 +263,4 @@ fn wake(word: &AtomicU32) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::AtomicBool;
-
-    #[test]
-    fn each_cpu_gets_its_own_answer() {
-        let (board, file) = Board::create().unwrap();
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|s| {
-            s.spawn(|| {
-                let server = Board::open(&file).unwrap();
-                let mut n = 0u32;
-                while !stop.load(Ordering::Relaxed) {
-                    for cpu in 0..4 {
-                        let Some((call, a)) = server.asked(cpu) else { continue };
-                        n += 1;
-                        // Now and then so late that the CPU sleeps.
-                        if n.is_multiple_of(50) {
-                            std::thread::sleep(Duration::from_millis(1));
-                        }
-                        let mut ret = [0; 9];
-                        (ret[0], ret[8]) = (a[0] + a[8], cpu as u64);
-                        server.answer(cpu, &HcallReturn { status: call.0 as i64, ret });
-                    }
-                }
-            });
-            let askers: Vec<_> = (0..4u64)
-                .map(|cpu| {
-                    let board = &board;
-                    s.spawn(move || {
-                        for i in 0..500 {
-                            let a = [i, 0, 0, 0, 0, 0, 0, 0, cpu];
-                            let r = board.ask(cpu as usize, i, &a, || (), || false).unwrap();
-                            assert_eq!((r.status, r.ret[0], r.ret[8]), (i as i64, i + cpu, cpu));
-                        }
-                    })
-                })
-                .collect();
-            askers.into_iter().for_each(|a| a.join().unwrap());
-            stop.store(true, Ordering::Relaxed);
-        });
-    }
-
-    #[test]
-    fn a_sleeping_server_is_rung_and_one_that_is_gone_is_not_waited_for() {
-        let (board, _) = Board::create().unwrap();
-        board.say_asleep(true);
-        let rung = AtomicBool::new(false);
-        let gone = AtomicBool::new(false);
-        let ring = || {
-            rung.store(true, Ordering::Relaxed);
-            gone.store(true, Ordering::Relaxed);
-        };
-        assert_eq!(board.ask(3, 4, &[0; 9], ring, || gone.load(Ordering::Relaxed)), None);
-        assert!(rung.load(Ordering::Relaxed));
-        assert_eq!(board.asked(3), Some((Hcall(4), [0; 9])), "it stays, and nobody answers it");
-        assert_eq!(board.ask(3, 4, &[0; 9], || (), || false), None, "nor is another put on it");
-    }
-}
+mod tests;

@@ -1,8 +1,9 @@
 //! The masks of an adapter's interrupts, between its device and its guest.
 //!
-//! A driver switches its interrupts off and on more often than it does anything else, so nobody is asked: the
-//! plug-in changes a word, and the server looks at it when the device has an interrupt. The device's own masks stay open
-//! ([`step`](super::step)); what it sends is held against the word.
+//! A driver switches its interrupts off and on more often than it does anything else, so nobody is
+//! asked: the plug-in changes a word, and the server looks at it when the device has an interrupt.
+//! The device's own masks stay open ([`step`](super::step)); what it sends is held against the
+//! word.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
@@ -12,20 +13,23 @@
 //! | `PENDING` | one is kept | both; taken by the plug-in, which then raises it |
 //! | `SENT` | one is on its way to the plug-in | the server; taken by the plug-in when it has come |
 //!
-//! **No wake-up is lost.** A vNIC's interrupt is kept: keeping it, and switching on with a look for it, are each one atomic
-//! step on one word, so one of the two sides sends it. A logical LAN's is not kept (PAPR: it tells of an entry at the
-//! time; the driver looks at its queue after it has switched on). There the server writes the entry and then looks whether
-//! interrupts are on, the driver switches them on and then looks for an entry, each with a full fence between, so one of them
-//! sees the other.
+//! **No wake-up is lost.** A vNIC's interrupt is kept: keeping it, and switching on with a look for
+//! it, are each one atomic step on one word, so one of the two sides sends it. A logical LAN's is
+//! not kept (PAPR: it tells of an entry at the time; the driver looks at its queue after it has
+//! switched on). There the server writes the entry and then looks whether interrupts are on, the
+//! driver switches them on and then looks for an entry, each with a full fence between, so one of
+//! them sees the other.
 //!
-//! An interrupt passes twice: at the server, and at the plug-in when it has come there. One that the guest has switched off meanwhile is
-//! kept, or not, as if the device had sent it then, and is in no count. While one is on its way no other is sent: it will be
-//! judged after what the other would tell of is there.
+//! An interrupt passes twice: at the server, and at the plug-in when it has come there. One that
+//! the guest has switched off meanwhile is kept, or not, as if the device had sent it then, and is
+//! in no count. While one is on its way no other is sent: it will be judged after what the other
+//! would tell of is there.
 //!
-//! **Queues that are full.** A device that has entries for which a queue had no room writes them when the guest next makes
-//! a call, and a call that switches an interrupt is often the only one. So the server says that entries wait
-//! (`WAITS`), and then such calls go to it as well. It says so before it looks at the queue once more; the guest
-//! makes room before it calls: again one sees the other.
+//! **Queues that are full.** A device that has entries for which a queue had no room writes them
+//! when the guest next makes a call, and a call that switches an interrupt is often the only one.
+//! So the server says that entries wait (`WAITS`), and then such calls go to it as well. It says so
+//! before it looks at the queue once more; the guest makes room before it calls: again one sees the
+//! other.
 
 use super::board::{Board, HELD, MASKS, RAISED, SIGNAL_CALLS, VIOCTL_CALLS, WAITS};
 use super::{SUB_CRQS, VNIC, sub_crq_interrupts, unit_interrupt};
@@ -56,7 +60,8 @@ pub(super) enum Switch {
     AllOff,
 }
 
-/// What a call with these arguments switches, if it is one of those that do, and there can be such an interrupt.
+/// What a call with these arguments switches, if it is one of those that do, and there can be such
+/// an interrupt.
 pub(super) fn switch(kind: u32, unit: u32, call: u64, a: &[u64; 9]) -> Option<Switch> {
     let sub = |vector: u64| {
         let n = vector.checked_sub(sub_crq_interrupts(unit).into())?;
@@ -65,9 +70,15 @@ pub(super) fn switch(kind: u32, unit: u32, call: u64, a: &[u64; 9]) -> Option<Sw
     match (call, a[1]) {
         (ibmveth::H_VIO_SIGNAL, ibmveth::SIGNAL_OFF) => Some(Switch::One(0, false)),
         (ibmveth::H_VIO_SIGNAL, ibmveth::SIGNAL_ON) => Some(Switch::One(0, true)),
-        (ibmvnic::hcall::VIOCTL, vioctl::DISABLE_ALL_VIO_INTERRUPTS) if kind == VNIC => Some(Switch::AllOff),
-        (ibmvnic::hcall::VIOCTL, vioctl::DISABLE_VIO_INTERRUPT) if kind == VNIC => Some(Switch::One(sub(a[2])?, false)),
-        (ibmvnic::hcall::VIOCTL, vioctl::ENABLE_VIO_INTERRUPT) if kind == VNIC => Some(Switch::One(sub(a[2])?, true)),
+        (ibmvnic::hcall::VIOCTL, vioctl::DISABLE_ALL_VIO_INTERRUPTS) if kind == VNIC => {
+            Some(Switch::AllOff)
+        }
+        (ibmvnic::hcall::VIOCTL, vioctl::DISABLE_VIO_INTERRUPT) if kind == VNIC => {
+            Some(Switch::One(sub(a[2])?, false))
+        }
+        (ibmvnic::hcall::VIOCTL, vioctl::ENABLE_VIO_INTERRUPT) if kind == VNIC => {
+            Some(Switch::One(sub(a[2])?, true))
+        }
         _ => None,
     }
 }
@@ -80,7 +91,11 @@ pub(super) fn index(unit: u32, vector: u16) -> usize {
 
 /// The number in the guest of this interrupt.
 pub(super) fn vector(unit: u32, n: usize) -> u16 {
-    if n == 0 { unit_interrupt(unit) } else { sub_crq_interrupts(unit) + (n % INTERRUPTS) as u16 - 1 }
+    if n == 0 {
+        unit_interrupt(unit)
+    } else {
+        sub_crq_interrupts(unit) + (n % INTERRUPTS) as u16 - 1
+    }
 }
 
 impl Board {
@@ -98,8 +113,12 @@ impl Board {
         };
         let mut any = what == Switch::AllOff;
         for n in range {
-            let change = |m: u64| (m & THERE != 0).then_some(if on { (m | ON) & !PENDING } else { m & !ON });
-            let Ok(old) = self.mask(n).fetch_update(Ordering::SeqCst, Ordering::SeqCst, change) else { continue };
+            let change =
+                |m: u64| (m & THERE != 0).then_some(if on { (m | ON) & !PENDING } else { m & !ON });
+            let Ok(old) = self.mask(n).fetch_update(Ordering::SeqCst, Ordering::SeqCst, change)
+            else {
+                continue;
+            };
             any = true;
             if on && old & PENDING != 0 {
                 self.word(RAISED).fetch_add(1, Ordering::Relaxed);
@@ -112,7 +131,8 @@ impl Board {
     /// An interrupt that the server has sent has come: whether the guest gets it.
     pub(super) fn comes(&self, n: usize) -> bool {
         let come = |m: u64| Some(if m & ON != 0 { m } else { kept(m) } & !SENT);
-        let old = self.mask(n).fetch_update(Ordering::SeqCst, Ordering::SeqCst, come).unwrap_or_default();
+        let old =
+            self.mask(n).fetch_update(Ordering::SeqCst, Ordering::SeqCst, come).unwrap_or_default();
         self.word(HELD).fetch_add(u64::from(old & ON == 0), Ordering::Relaxed);
         old & ON != 0
     }
@@ -141,127 +161,30 @@ impl Board {
         self.mask(n).store(0, Ordering::SeqCst);
     }
 
-    /// The device has an interrupt, for what is in the guest's memory already: whether it is to be sent.
+    /// The device has an interrupt, for what is in the guest's memory already: whether it is to be
+    /// sent.
     pub(super) fn admits(&self, n: usize) -> bool {
         fence(Ordering::SeqCst);
-        let send = |m: u64| if m & ON == 0 { Some(kept(m)) } else { (m & SENT == 0).then_some(m | SENT) };
-        self.mask(n).fetch_update(Ordering::SeqCst, Ordering::SeqCst, send).is_ok_and(|old| old & ON != 0)
+        let send =
+            |m: u64| if m & ON == 0 { Some(kept(m)) } else { (m & SENT == 0).then_some(m | SENT) };
+        self.mask(n)
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, send)
+            .is_ok_and(|old| old & ON != 0)
     }
 
-    /// Says whether the device has entries that wait for room. After saying that it has it is to try once more.
+    /// Says whether the device has entries that wait for room. After saying that it has it is to
+    /// try once more.
     pub(super) fn say_waits(&self, waits: bool) {
         self.word(WAITS).store(waits.into(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// H_VIO_SIGNAL and H_VIOCTL answered in the plug-in, and interrupts that it raised and held back.
+    /// H_VIO_SIGNAL and H_VIOCTL answered in the plug-in, and interrupts that it raised and held
+    /// back.
     pub(super) fn switch_counts(&self) -> [u64; 4] {
         [SIGNAL_CALLS, VIOCTL_CALLS, RAISED, HELD].map(|at| self.word(at).load(Ordering::Relaxed))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Instant;
-
-    #[test]
-    fn an_interrupt_that_comes_while_it_is_off_is_kept_once_or_not_at_all() {
-        let (b, _) = Board::create().unwrap();
-        let raised = |what| {
-            let mut n = Vec::new();
-            b.switch(what, |i| n.push(i)).map(|()| n)
-        };
-        assert_eq!(raised(Switch::One(3, true)), None, "there is none");
-        b.arm(3, true);
-        b.arm(0, false);
-        assert!(!b.admits(3) && !b.admits(3) && !b.admits(0));
-        assert_eq!(raised(Switch::One(3, true)), Some(vec![3]));
-        assert_eq!(raised(Switch::One(3, true)), Some(vec![]));
-        assert_eq!(raised(Switch::One(0, true)), Some(vec![]), "a logical LAN's is not kept");
-        assert!(b.admits(3) && b.admits(0));
-        assert!(!b.admits(3), "one is on its way");
-        assert!(b.comes(3) && b.admits(3) && b.comes(3) && b.comes(0));
-        assert_eq!(raised(Switch::AllOff), Some(vec![]));
-        assert!(!b.admits(3) && !b.admits(0));
-        b.disarm(3);
-        assert_eq!(raised(Switch::One(3, true)), None, "freed, with what was kept");
-        b.arm(3, true);
-        assert!(!b.comes(3), "switched off while it was on its way");
-        assert_eq!(raised(Switch::One(3, true)), Some(vec![3]));
-        assert!(b.comes(3));
-        assert_eq!(b.switch_counts(), [0, 0, 2, 1]);
-    }
-
-    #[test]
-    fn calls_of_other_interrupts_and_other_adapters_switch_nothing() {
-        let a = |x, y| [0x3000_0003, x, y, 0, 0, 0, 0, 0, 0];
-        let vnic = |call, x, y| switch(VNIC, 0x3000_0003, call, &a(x, y));
-        let first = u64::from(sub_crq_interrupts(0x3000_0003));
-        let vioctl = ibmvnic::hcall::VIOCTL;
-        assert_eq!(vnic(vioctl, vioctl::ENABLE_VIO_INTERRUPT, first), Some(Switch::One(1, true)));
-        assert_eq!(vnic(vioctl, vioctl::DISABLE_VIO_INTERRUPT, first + 63), Some(Switch::One(64, false)));
-        assert_eq!(vnic(vioctl, vioctl::DISABLE_VIO_INTERRUPT, first + 64), None);
-        assert_eq!(vnic(vioctl, vioctl::DISABLE_VIO_INTERRUPT, u64::MAX), None);
-        assert_eq!(vnic(vioctl, vioctl::GET_SESSION_TOKEN, first), None);
-        assert_eq!(vnic(vioctl, vioctl::DISABLE_ALL_VIO_INTERRUPTS, 0), Some(Switch::AllOff));
-        assert_eq!(vnic(ibmveth::H_VIO_SIGNAL, 1, 0), Some(Switch::One(0, true)));
-        assert_eq!(vnic(ibmveth::H_VIO_SIGNAL, 2, 0), None);
-        assert_eq!(switch(super::super::VETH, 0x3000_0002, vioctl, &a(vioctl::ENABLE_VIO_INTERRUPT, first)), None);
-    }
-
-    /// A driver that empties a queue and switches on, against a device that fills it and waits now and then until all is
-    /// seen: each entry is found by a look or told of by an interrupt. `keeps`: the vNIC's way, here without a second look.
-    fn race(keeps: bool) {
-        const ALL: u64 = 20_000;
-        let (b, _) = Board::create().unwrap();
-        b.arm(0, keeps);
-        let [entries, sent, told, taken] = [const { AtomicU64::new(0) }; 4];
-        let since = Instant::now();
-        let lost = |at| assert!(since.elapsed().as_secs() < 60, "a wake-up is lost at {at}");
-        std::thread::scope(|s| {
-            s.spawn(|| {
-                for n in 1..=ALL {
-                    entries.store(n, Ordering::Release);
-                    if b.admits(0) {
-                        sent.fetch_add(1, Ordering::Release);
-                    }
-                    while n % 3 == 0 && taken.load(Ordering::Acquire) < n {
-                        lost(n);
-                        std::thread::yield_now();
-                    }
-                }
-            });
-            s.spawn(|| {
-                let mut come = 0;
-                while taken.load(Ordering::Acquire) < ALL {
-                    if come < sent.load(Ordering::Acquire) {
-                        come += 1;
-                        told.fetch_add(b.comes(0).into(), Ordering::Release);
-                    }
-                    std::thread::yield_now();
-                }
-            });
-            let (mut seen, mut heard) = (0, 0);
-            while seen < ALL {
-                let raise = |_| _ = told.fetch_add(1, Ordering::Release);
-                assert_eq!(b.switch(Switch::One(0, true), raise), Some(()));
-                let looked = if keeps { seen } else { entries.load(Ordering::Acquire) };
-                while looked == seen && told.load(Ordering::Acquire) == heard {
-                    lost(seen);
-                    std::thread::yield_now();
-                }
-                assert_eq!(b.switch(Switch::One(0, false), |_| ()), Some(()));
-                heard = told.load(Ordering::Acquire);
-                seen = entries.load(Ordering::Acquire);
-                taken.store(seen, Ordering::Release);
-            }
-        });
-    }
-
-    #[test]
-    fn no_wake_up_is_lost_between_switching_on_and_an_interrupt() {
-        race(true);
-        race(false);
-    }
-}
+mod tests;

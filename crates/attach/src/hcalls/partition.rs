@@ -1,11 +1,12 @@
 //! A guest at the server: the port of its partition, and its calls.
 //!
-//! An access goes through the table page by page, and is checked whole before any of it is made. A partition
-//! without a guest reaches nothing.
+//! An access goes through the table page by page, and is checked whole before any of it is made. A
+//! partition without a guest reaches nothing.
 //!
-//! [`step`] makes one call of the guest's to the device: first what was posted, then what the CPUs ask. It also keeps
-//! the device's own masks open, whose work [`masks`] do here: where the guest would switch an interrupt off the device is told to switch
-//! it on, and after a registration it is told so too.
+//! [`step`] makes one call of the guest's to the device: first what was posted, then what the CPUs
+//! ask. It also keeps the device's own masks open, whose work [`masks`] do here: where the guest
+//! would switch an interrupt off the device is told to switch it on, and after a registration it is
+//! told so too.
 
 use super::board::{Board, CPUS};
 use super::masks::{self, INTERRUPTS, Switch};
@@ -16,7 +17,9 @@ use crate::shared::{EventFd, Window};
 use crate::vfio_user::{Gone, Watch, receive};
 use doorbell_layout::ibmveth;
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall, status, vioctl};
-use doorbell_seam::{Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Time};
+use doorbell_seam::{
+    Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Time,
+};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
@@ -74,7 +77,8 @@ impl Guest {
             return Err(Gone::Protocol("board, table and bell are missing".into()));
         };
         let (board, table) = (Board::open(&File::from(board))?, Table::open(&File::from(table))?);
-        (&socket).write_all(&message(WELCOME, u64::from(unit.kind) << 32 | u64::from(unit.address)))?;
+        (&socket)
+            .write_all(&message(WELCOME, u64::from(unit.kind) << 32 | u64::from(unit.address)))?;
         socket.set_nonblocking(true)?;
         let bell = EventFd::from(bell);
         let (input, fds, unsent) = Default::default();
@@ -123,7 +127,11 @@ impl Guest {
         match receive(self.socket.as_raw_fd(), &mut bytes, &mut fds) {
             Ok(0) => return Err(Gone::Closed),
             Ok(n) => self.input.extend_from_slice(&bytes[..n]),
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(()),
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+            {
+                return Ok(());
+            }
             Err(e) => return Err(e.into()),
         }
         self.fds.extend(fds);
@@ -133,7 +141,8 @@ impl Guest {
             let fd = self.fds.pop_front();
             match (what, fd) {
                 (MEMORY, Some(fd)) => {
-                    let len = usize::try_from(len).map_err(|_| Gone::Protocol("memory without end".into()))?;
+                    let len = usize::try_from(len)
+                        .map_err(|_| Gone::Protocol("memory without end".into()))?;
                     self.memory = Some(Window::map(&File::from(fd), 0, len, true)?);
                 }
                 _ => return Err(Gone::Protocol(format!("message {what} is not known"))),
@@ -170,12 +179,23 @@ impl Guest {
         let (table_calls, table_entries) = self.board.table_counts();
         let [signal_calls, vioctl_calls, raised, held] = self.board.switch_counts();
         let (posted, posted_refused) = self.posted;
-        Inside { table_calls, table_entries, signal_calls, vioctl_calls, raised, held, posted, posted_refused }
+        Inside {
+            table_calls,
+            table_entries,
+            signal_calls,
+            vioctl_calls,
+            raised,
+            held,
+            posted,
+            posted_refused,
+        }
     }
 
     /// The next call, and the CPU that asks; none: it was posted.
     fn next(&mut self, look: &mut Look) -> Option<(Option<usize>, Hcall, [u64; 9])> {
-        let asked = |g: &Guest, from| (from..CPUS).find_map(|cpu| g.board.asked(cpu).map(|(c, a)| (cpu, c, a)));
+        let asked = |g: &Guest, from| {
+            (from..CPUS).find_map(|cpu| g.board.asked(cpu).map(|(c, a)| (cpu, c, a)))
+        };
         let found = if self.board.any_posted() { None } else { asked(self, look.cpu) };
         // What had been posted before that CPU asked is seen now, if it was not before.
         if self.board.any_posted() {
@@ -185,7 +205,8 @@ impl Guest {
             if let Some(w) = self.worked.iter_mut().find(|w| w.0 == a[1] && w.0 != 0) {
                 w.1 = w.1.wrapping_add(n as u64);
             }
-            self.copied = (call.0 == hcall::SEND_SUB_CRQ_INDIRECT).then_some((Iova(a[2]), n * DESCRIPTOR));
+            self.copied =
+                (call.0 == hcall::SEND_SUB_CRQ_INDIRECT).then_some((Iova(a[2]), n * DESCRIPTOR));
             return Some((None, call, a));
         }
         let (cpu, call, a) = found?;
@@ -193,8 +214,14 @@ impl Guest {
         Some((Some(cpu), call, a))
     }
 
-    /// What a call that the device has answered means for the masks; what the device is to be told then.
-    fn registered(&self, call: Hcall, a: &[u64; 9], answer: &HcallReturn) -> Option<(Hcall, [u64; 9])> {
+    /// What a call that the device has answered means for the masks; what the device is to be told
+    /// then.
+    fn registered(
+        &self,
+        call: Hcall,
+        a: &[u64; 9],
+        answer: &HcallReturn,
+    ) -> Option<(Hcall, [u64; 9])> {
         let done = answer.status == status::SUCCESS;
         let unit = u64::from(self.unit.address);
         let on = |call, what: &[u64]| {
@@ -238,7 +265,8 @@ impl Guest {
         let what = masks::switch(self.unit.kind, self.unit.address, call.0, a)?;
         let mut seen = *a;
         seen[1] = match what {
-            // Nothing comes of this one but what comes of any call: entries that waited are written.
+            // Nothing comes of this one but what comes of any call: entries that waited are
+            // written.
             Switch::AllOff => vioctl::GET_SESSION_TOKEN,
             Switch::One(..) if call.0 == hcall::VIOCTL => vioctl::ENABLE_VIO_INTERRUPT,
             Switch::One(..) => ibmveth::SIGNAL_ON,
@@ -271,7 +299,8 @@ impl Guest {
     }
 }
 
-/// How far one look at a guest's calls has come: each CPU has one turn, and the ring as many as it has places.
+/// How far one look at a guest's calls has come: each CPU has one turn, and the ring as many as it
+/// has places.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     posts: usize,
@@ -289,7 +318,8 @@ impl Default for Look {
 pub struct Knows<D> {
     /// The queues that sends are taken for, a row each.
     pub queues: fn(&D, usize, &mut dyn FnMut(PostQueue)),
-    /// Whether it has entries for which the guest's queues had no room. Any call makes it try again.
+    /// Whether it has entries for which the guest's queues had no room. Any call makes it try
+    /// again.
     pub waits: fn(&D, usize) -> bool,
 }
 
@@ -477,7 +507,9 @@ impl<W: Watch> Partition<W> {
 
     /// Whether the guest has made a call that nobody has taken.
     pub fn has_calls(&self) -> bool {
-        self.guest.as_ref().is_some_and(|g| g.board.any_posted() || (0..CPUS).any(|cpu| g.board.asked(cpu).is_some()))
+        self.guest.as_ref().is_some_and(|g| {
+            g.board.any_posted() || (0..CPUS).any(|cpu| g.board.asked(cpu).is_some())
+        })
     }
 
     /// The server sleeps, or is awake.
@@ -504,7 +536,9 @@ impl<W: Watch> Port for Partition<W> {
             return Ok(at);
         }
         let done = self.access(from, into.len(), false).and_then(|g| {
-            g.walk(from, into.len(), false, |memory, offset, bytes| memory.read(offset, &mut into[bytes]))
+            g.walk(from, into.len(), false, |memory, offset, bytes| {
+                memory.read(offset, &mut into[bytes])
+            })
         });
         match done {
             Ok(()) => self.watch.dma_read(at, from, into.len() as u32),
@@ -514,9 +548,9 @@ impl<W: Watch> Port for Partition<W> {
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        let done = self
-            .access(to, from.len(), true)
-            .and_then(|g| g.walk(to, from.len(), true, |memory, offset, bytes| memory.write(offset, &from[bytes])));
+        let done = self.access(to, from.len(), true).and_then(|g| {
+            g.walk(to, from.len(), true, |memory, offset, bytes| memory.write(offset, &from[bytes]))
+        });
         match done {
             Ok(()) => self.watch.dma_write(at, to, from.len() as u32),
             Err(fault) => self.watch.fault(at, &fault),
@@ -534,7 +568,9 @@ impl<W: Watch> Port for Partition<W> {
     fn set_line(&mut self, _: Time, _: u16, _: bool) {}
 
     fn message(&mut self, at: Time, vector: u16) {
-        if let Some(g) = self.guest.as_mut().filter(|g| g.board.admits(masks::index(g.unit.address, vector))) {
+        if let Some(g) =
+            self.guest.as_mut().filter(|g| g.board.admits(masks::index(g.unit.address, vector)))
+        {
             g.interrupt(vector);
             self.watch.message(at, vector);
         }
@@ -546,190 +582,4 @@ impl<W: Watch> Port for Partition<W> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Adapter, Answer, Known, Offer, VETH};
-    use super::*;
-    use doorbell_seam::{Drop, Reg, Taken, Timed};
-    use std::cell::RefCell;
-
-    const UNIT: u32 = 0x3000_0003;
-    const HANDLE: u64 = 0x17000;
-
-    struct Nobody;
-
-    impl Watch for Nobody {
-        fn dma_read(&mut self, _: Time, _: Iova, _: u32) {}
-        fn dma_write(&mut self, _: Time, _: Iova, _: u32) {}
-        fn fault(&mut self, _: Time, _: &DmaFault) {}
-        fn register_read(&mut self, _: Time, _: Reg, _: u8, _: u64) {}
-        fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, _: bool) {}
-        fn line(&mut self, _: Time, _: bool) {}
-        fn message(&mut self, _: Time, _: u16) {}
-        fn frame(&mut self, _: Time, _: &[u8]) {}
-    }
-
-    /// Writes down its calls, with the first byte of an indirect send's array.
-    #[derive(Default)]
-    struct Pen {
-        calls: Vec<(u64, u64, u8)>,
-        answer: i64,
-        waits: bool,
-        /// What it takes.
-        room: Option<u64>,
-    }
-
-    impl Timed for Pen {
-        fn next_due(&self) -> Option<Time> {
-            None
-        }
-    }
-
-    impl<P: Port> HcallDevice<P> for Pen {
-        fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
-            let mut array = [0; DESCRIPTOR];
-            if c.0 == hcall::SEND_SUB_CRQ_INDIRECT {
-                let _ = ports[from].read(at, Iova(a[2]), &mut array);
-            }
-            self.calls.push((c.0, a[1], array[0]));
-            (HcallReturn::status(self.answer), at)
-        }
-        fn receive(&mut self, _: &mut [P], _: Time, _: &[u8]) -> Taken {
-            Taken::Dropped(Drop::Off)
-        }
-        fn advance(&mut self, _: &mut [P], _: Time) {}
-        fn reset(&mut self, _: &mut [P], _: Time) {}
-    }
-
-    const KNOWS: Knows<Pen> = Knows {
-        queues: |d, _, each| d.room.iter().for_each(|r| each(PostQueue { handle: HANDLE, buffers: false, room: *r })),
-        waits: |d, _| d.waits,
-    };
-
-    struct Bench {
-        d: Pen,
-        ports: [Partition<Nobody>; 1],
-        adapter: Adapter,
-        memory: Window,
-        _socket: UnixStream,
-        raised: RefCell<Vec<u16>>,
-    }
-
-    impl Bench {
-        fn new(kind: u32) -> Bench {
-            let (socket, ours) = UnixStream::pair().unwrap();
-            let offer = Offer::send(&socket).unwrap();
-            let guest = Guest::greet(ours, Unit { address: UNIT, kind }).unwrap();
-            let adapter = offer.accepted(&socket, |entries, _| entries.iter().all(|e| e[0] != 0)).unwrap();
-            let memory = Window::map(&crate::shared::memfd(c"m", 8192).unwrap(), 0, 8192, true).unwrap();
-            let mut ports = [Partition::new(Nobody)];
-            ports[0].connect(guest);
-            Bench { d: Pen::default(), ports, adapter, memory, _socket: socket, raised: RefCell::default() }
-        }
-
-        fn know(&self, call: u64, a: &[u64]) -> Known {
-            let mut all = [0; 9];
-            all[0] = UNIT.into();
-            all[1..=a.len()].copy_from_slice(a);
-            let known = self.adapter.know(call, &all, || Some(&self.memory), |v| self.raised.borrow_mut().push(v));
-            if known == Known::Nothing {
-                assert!(self.adapter.put(a.len(), call, &all), "each number of arguments is a CPU here");
-            }
-            known
-        }
-
-        /// What the device saw in a look of the server.
-        fn look(&mut self) -> Vec<(u64, u64, u8)> {
-            let mut look = Look::default();
-            while step(&mut self.d, &mut self.ports, 0, Time::ZERO, &mut look, &KNOWS).is_some() {}
-            tell(&mut self.d, &mut self.ports, 0, Time::ZERO, &KNOWS);
-            std::mem::take(&mut self.d.calls)
-        }
-    }
-
-    const DONE: Known = Known::Answer(Answer::Status(0));
-
-    #[test]
-    fn what_was_posted_comes_before_what_is_asked_with_its_array_as_it_was() {
-        let mut b = Bench::new(VNIC);
-        b.d.room = Some(3);
-        b.look();
-        assert_eq!(b.know(0x20, &[0x1000, 3]), DONE, "a translation entry");
-        let (direct, indirect) = (hcall::SEND_SUB_CRQ, hcall::SEND_SUB_CRQ_INDIRECT);
-        b.memory.write(64, &[7; 64]);
-        assert_eq!(b.know(indirect, &[HANDLE, 0x1040, 2]), DONE);
-        b.memory.write(64, &[9; 64]);
-        assert_eq!(b.know(hcall::FREE_CRQ, &[]), Known::Nothing);
-        assert_eq!(b.know(direct, &[HANDLE, u64::MAX, 0, 0, 0]), DONE);
-        assert_eq!(b.know(direct, &[HANDLE, u64::MAX, 0, 0, 0]), Known::Nothing, "no room");
-        let seen = b.look();
-        assert_eq!(seen, [(indirect, HANDLE, 7), (direct, HANDLE, 0), (hcall::FREE_CRQ, 0, 0), (direct, HANDLE, 0)]);
-        assert_eq!((b.ports[0].inside().posted, b.ports[0].inside().posted_refused), (2, 0));
-        assert!(b.adapter.take_answer(0).is_some() && b.adapter.take_answer(5).is_some());
-        // What is refused, or not known to be taken, is asked.
-        for wrong in [
-            [HANDLE + 1, 0x1040, 1],
-            [HANDLE, 0x2040, 1],
-            [HANDLE, 0x1040, 0],
-            [HANDLE, 0x1040, 17],
-            [HANDLE, 0x1080, 1],
-        ] {
-            assert_eq!(b.know(indirect, &wrong), Known::Nothing, "{wrong:x?}");
-            b.look();
-            assert!(b.adapter.take_answer(3).is_some());
-        }
-        // And what is refused after all is counted.
-        assert_eq!(b.know(indirect, &[HANDLE, 0x1040, 1]), DONE);
-        (b.d.answer, b.d.room) = (status::CLOSED, None);
-        assert_eq!(b.look(), [(indirect, HANDLE, 9)]);
-        assert_eq!(b.ports[0].inside().posted_refused, 1);
-        assert_eq!(b.know(indirect, &[HANDLE, 0x1040, 1]), Known::Nothing, "its session has ended");
-    }
-
-    #[test]
-    fn interrupts_are_switched_without_the_server_unless_entries_wait() {
-        let mut b = Bench::new(VNIC);
-        assert_eq!(b.know(hcall::VIO_SIGNAL, &[1]), Known::Nothing, "nothing is registered");
-        b.d.answer = status::PARAMETER;
-        b.look();
-        assert_eq!(b.adapter.take_answer(1).map(|r| r.status), Some(status::PARAMETER));
-        b.d.answer = status::SUCCESS;
-        assert_eq!(b.know(hcall::REG_CRQ, &[0x1000, 4096]), Known::Nothing);
-        assert_eq!(b.look(), [(hcall::REG_CRQ, 0x1000, 0), (hcall::VIO_SIGNAL, 1, 0)], "the device's own mask is open");
-        assert!(b.adapter.take_answer(2).is_some());
-        let vector = super::super::unit_interrupt(UNIT);
-        b.ports[0].message(Time::ZERO, vector);
-        assert_eq!(b.know(hcall::VIO_SIGNAL, &[1]), DONE);
-        assert_eq!(*b.raised.borrow(), [vector], "kept, and raised");
-        assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), DONE);
-        assert!(b.look().is_empty());
-        // Entries wait: said once, tried once more, and from then on the device hears of each call.
-        b.d.waits = true;
-        assert_eq!(b.look(), [(hcall::VIOCTL, vioctl::GET_SESSION_TOKEN, 0)]);
-        b.ports[0].message(Time::ZERO, vector);
-        assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), Known::Nothing);
-        assert_eq!(b.look(), [(hcall::VIO_SIGNAL, 1, 0)], "off is the mask's affair");
-        assert!(b.adapter.take_answer(1).is_some());
-        assert_eq!(b.know(hcall::VIO_SIGNAL, &[1]), Known::Nothing);
-        assert_eq!(*b.raised.borrow(), [vector; 2]);
-        b.d.waits = false;
-        b.look();
-        assert!(b.adapter.take_answer(1).is_some());
-        assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), DONE);
-        let inside = b.ports[0].inside();
-        assert_eq!((inside.signal_calls, inside.raised), (3, 2));
-    }
-
-    #[test]
-    fn when_the_server_is_gone_only_entries_are_answered() {
-        let b = Bench::new(VETH);
-        assert_eq!(b.know(ibmveth::H_VIO_SIGNAL, &[1]), DONE);
-        b.adapter.lost();
-        assert_eq!(b.know(ibmveth::H_VIO_SIGNAL, &[0]), Known::Nothing);
-        assert_eq!(b.adapter.ask(9, ibmveth::H_VIO_SIGNAL, &[UNIT.into(), 0, 0, 0, 0, 0, 0, 0, 0]), None);
-        assert_eq!(b.know(0x20, &[0x1000, 3]), DONE);
-        assert_eq!(b.know(0x1c, &[0x1000]), Known::Answer(Answer::Value(3)));
-        assert_eq!(b.know(0x1c, &[u64::MAX]), Known::Answer(Answer::Status(status::PARAMETER)));
-        assert_eq!(b.adapter.know(0x20, &[1; 9], || None, |_| ()), Known::NotOurs);
-        assert_eq!(b.know(hcall::REG_CRQ, &[]), Known::NotOurs, "a vNIC's");
-    }
-}
+mod tests;

@@ -1,22 +1,28 @@
-//! Posted sends: H_SEND_SUB_CRQ and H_SEND_SUB_CRQ_INDIRECT that the plug-in has answered H_SUCCESS, in a ring.
+//! Posted sends: H_SEND_SUB_CRQ and H_SEND_SUB_CRQ_INDIRECT that the plug-in has answered
+//! H_SUCCESS, in a ring.
 //!
-//! A vNIC's send is taken or refused by what is known before it is done: is the array one, does the handle stand for a queue of a
-//! session that is up, has the queue room. So the server says which handles there are and how many more descriptors each may be
-//! given (a row of [`QUEUES`] each), and the plug-in posts what is within that, with a copy of the array, which is the guest's again
-//! when the call returns. Everything else is asked for, and the device says what it says: closed, full, or wrong.
+//! A vNIC's send is taken or refused by what is known before it is done: is the array one, does the
+//! handle stand for a queue of a session that is up, has the queue room. So the server says which
+//! handles there are and how many more descriptors each may be given (a row of [`QUEUES`] each),
+//! and the plug-in posts what is within that, with a copy of the array, which is the guest's again
+//! when the call returns. Everything else is asked for, and the device says what it says: closed,
+//! full, or wrong.
 //!
-//! The ring has one writer at a time, who holds the plug-in's lock, and one reader. The server works it off in the order in which
-//! the sends were made, and takes no call from the board before it has seen the ring empty after it saw the call: what a CPU
-//! posted, or knew to be posted, is done before what it asks.
+//! The ring has one writer at a time, who holds the plug-in's lock, and one reader. The server
+//! works it off in the order in which the sends were made, and takes no call from the board before
+//! it has seen the ring empty after it saw the call: what a CPU posted, or knew to be posted, is
+//! done before what it asks.
 //!
-//! **Credit.** A row's count is of all descriptors that may ever be posted for that handle: those worked off and those that
-//! have room now. A handle is never used twice.
+//! **Credit.** A row's count is of all descriptors that may ever be posted for that handle: those
+//! worked off and those that have room now. A handle is never used twice.
 //!
-//! **What is posted may still be refused**: the session may end before the send is worked off, and then it is lost as are
-//! those that the server had taken. (Also when a guest asks and posts for the same queue from two CPUs at once, which no
-//! driver does; room may be promised twice then.) These are counted.
+//! **What is posted may still be refused**: the session may end before the send is worked off, and
+//! then it is lost as are those that the server had taken. (Also when a guest asks and posts for
+//! the same queue from two CPUs at once, which no driver does; room may be promised twice then.)
+//! These are counted.
 //!
-//! The device sees the same call with the same arguments; its read of the array is answered from the copy.
+//! The device sees the same call with the same arguments; its read of the array is answered from
+//! the copy.
 
 use super::board::{Board, HEAD_OF_RING, QUEUES, RING, TAIL};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall};
@@ -127,7 +133,8 @@ impl Board {
     /// Whether there are posted sends. A tail that no plug-in can have written is none.
     pub(super) fn any_posted(&self) -> bool {
         let tail = self.word(TAIL).load(Ordering::Acquire);
-        (1..=POSTS as u64).contains(&tail.wrapping_sub(self.word(HEAD_OF_RING).load(Ordering::Relaxed)))
+        (1..=POSTS as u64)
+            .contains(&tail.wrapping_sub(self.word(HEAD_OF_RING).load(Ordering::Relaxed)))
     }
 
     /// The next of them, and its array into `array`.
@@ -139,8 +146,13 @@ impl Board {
         let at = head.load(Ordering::Relaxed);
         let slot = Board::slot(at);
         let call = self.word(slot).load(Ordering::Relaxed);
-        let a: [u64; 9] = std::array::from_fn(|i| self.word(slot + 8 + 8 * i).load(Ordering::Relaxed));
-        let n = if call == hcall::SEND_SUB_CRQ_INDIRECT { descriptors(call, &a).unwrap_or(0) } else { 0 };
+        let a: [u64; 9] =
+            std::array::from_fn(|i| self.word(slot + 8 + 8 * i).load(Ordering::Relaxed));
+        let n = if call == hcall::SEND_SUB_CRQ_INDIRECT {
+            descriptors(call, &a).unwrap_or(0)
+        } else {
+            0
+        };
         self.get_bytes(slot + ARRAY, array[..n].as_flattened_mut());
         head.store(at.wrapping_add(1), Ordering::Release);
         Some((Hcall(call), a))
@@ -148,7 +160,8 @@ impl Board {
 
     /// Row `n` is of this queue, which may be given so many descriptors in all, or of none.
     pub(super) fn say_queue(&self, n: usize, queue: Option<(PostQueue, u64)>) {
-        let (handle, buffers, limit) = queue.map_or((0, false, 0), |(q, limit)| (q.handle, q.buffers, limit));
+        let (handle, buffers, limit) =
+            queue.map_or((0, false, 0), |(q, limit)| (q.handle, q.buffers, limit));
         let row = Board::row(n);
         if self.word(row).load(Ordering::Relaxed) != handle {
             self.word(row).store(0, Ordering::Release);
@@ -160,66 +173,4 @@ impl Board {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const DIRECT: u64 = hcall::SEND_SUB_CRQ;
-    const ARRAYS: u64 = hcall::SEND_SUB_CRQ_INDIRECT;
-
-    fn args(handle: u64, count: u64, n: u64) -> [u64; 9] {
-        [0x3000_0003, handle, 0x1000, count, n, 0, 0, 0, 0]
-    }
-
-    #[test]
-    fn what_is_posted_comes_out_in_order_and_whole() {
-        let (b, file) = Board::create().unwrap();
-        let server = Board::open(&file).unwrap();
-        let q = |handle, buffers, room| PostQueue { handle, buffers, room };
-        server.say_queue(0, Some((q(0x17000, false, 0), 1000)));
-        server.say_queue(1, Some((q(0x18000, true, 0), 1000)));
-        assert_eq!((b.row_of(0x17000), b.row_of(0x18000)), (Some((0, false)), Some((1, true))));
-        assert_eq!((b.row_of(0), b.row_of(0x17001)), (None, None));
-        let mut posted = [(0, 0); POST_QUEUES];
-        let mut array = [[0; DESCRIPTOR]; 16];
-        for lap in 0..3u64 {
-            for n in 0..POSTS as u64 {
-                server.say_queue(1, Some((q(0x18000, true, 0), 1 << 40)));
-                let all: Array = std::array::from_fn(|i| [(n + lap) as u8 ^ i as u8; DESCRIPTOR]);
-                assert!(b.post(&mut posted, 1, ARRAYS, &args(0x18000, 1 + n % 16, n), &all[..1 + n as usize % 16]));
-            }
-            assert!(!b.post(&mut posted, 1, DIRECT, &args(0x18000, 0, 0), &[]), "the ring is full");
-            for n in 0..POSTS as u64 {
-                let count = 1 + n as usize % 16;
-                assert_eq!(server.posted(&mut array), Some((Hcall(ARRAYS), args(0x18000, count as u64, n))));
-                assert!((0..count).all(|i| array[i] == [(n + lap) as u8 ^ i as u8; DESCRIPTOR]));
-            }
-            assert_eq!(server.posted(&mut array), None);
-        }
-    }
-
-    #[test]
-    fn a_queue_is_given_what_it_has_room_for_and_a_new_handle_begins_anew() {
-        let (b, _) = Board::create().unwrap();
-        let mut posted = [(0, 0); POST_QUEUES];
-        let queue = |handle| PostQueue { handle, buffers: false, room: 0 };
-        b.say_queue(2, Some((queue(0x17000), 20)));
-        assert!(b.post(&mut posted, 2, ARRAYS, &args(0x17000, 16, 0), &[]));
-        assert!(!b.post(&mut posted, 2, ARRAYS, &args(0x17000, 5, 0), &[]));
-        assert!(b.post(&mut posted, 2, ARRAYS, &args(0x17000, 4, 0), &[]));
-        assert!(!b.post(&mut posted, 2, DIRECT, &args(0x17000, 0, 0), &[]));
-        b.say_queue(2, Some((queue(0x27000), 1)));
-        assert_eq!(b.row_of(0x17000), None);
-        assert!(b.post(&mut posted, 2, DIRECT, &args(0x27000, 0, 0), &[]));
-        b.say_queue(2, None);
-        assert_eq!(b.row_of(0x27000), None);
-    }
-
-    #[test]
-    fn a_tail_that_nobody_can_have_written_is_no_send() {
-        let (b, _) = Board::create().unwrap();
-        for tail in [POSTS as u64 + 1, u64::MAX, 1 << 40] {
-            b.word(TAIL).store(tail, Ordering::Relaxed);
-            assert_eq!(b.posted(&mut [[0; DESCRIPTOR]; 16]), None);
-        }
-    }
-}
+mod tests;

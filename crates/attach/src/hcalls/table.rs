@@ -1,8 +1,9 @@
 //! An adapter's translation entries (TCEs), as the guest has them written.
 //!
-//! An entry is for a page of 4 KiB: its address in the guest's memory, bit 0 that the device may read, bit
-//! 1 that it may write. An entry with neither maps nothing. The guest's calls write entries while the server looks at
-//! others; each is one atomic word. Source: PAPR, H_PUT_TCE, H_STUFF_TCE, H_PUT_TCE_INDIRECT and H_GET_TCE.
+//! An entry is for a page of 4 KiB: its address in the guest's memory, bit 0 that the device may
+//! read, bit 1 that it may write. An entry with neither maps nothing. The guest's calls write
+//! entries while the server looks at others; each is one atomic word. Source: PAPR, H_PUT_TCE,
+//! H_STUFF_TCE, H_PUT_TCE_INDIRECT and H_GET_TCE.
 
 use crate::shared::{Window, memfd};
 use doorbell_seam::{DmaFault, DmaFaultKind, Iova};
@@ -69,8 +70,11 @@ impl Table {
 
     /// H_PUT_TCE_INDIRECT: values from a page of the guest's memory, big-endian.
     pub fn put_list(&self, memory: &Window, ioba: u64, list: u64, count: u64) -> i64 {
-        let there = list.is_multiple_of(PAGE) && list.checked_add(PAGE).is_some_and(|end| end <= memory.len() as u64);
-        let Some(first) = Table::inside(ioba, count).filter(|_| there && count <= LIST) else { return PARAMETER };
+        let there = list.is_multiple_of(PAGE)
+            && list.checked_add(PAGE).is_some_and(|end| end <= memory.len() as u64);
+        let Some(first) = Table::inside(ioba, count).filter(|_| there && count <= LIST) else {
+            return PARAMETER;
+        };
         for i in 0..count {
             let mut b = [0; 8];
             memory.read((list + i * 8) as usize, &mut b);
@@ -84,8 +88,8 @@ impl Table {
         Table::inside(ioba, 1).map(|n| self.get(n))
     }
 
-    /// Where in the guest's memory an access to `ioba` goes, and how far it stays on that page. What may be written may
-    /// be read too: a hypervisor reads a lent buffer's correlator.
+    /// Where in the guest's memory an access to `ioba` goes, and how far it stays on that page.
+    /// What may be written may be read too: a hypervisor reads a lent buffer's correlator.
     fn translate(&self, ioba: u64, write: bool) -> Option<(u64, u64)> {
         let entry = self.entry(ioba)?;
         let wanted = if write { WRITE } else { READ | WRITE };
@@ -93,7 +97,8 @@ impl Table {
         (entry & wanted != 0).then_some(((entry & !(PAGE - 1)) + offset, PAGE - offset))
     }
 
-    /// The pieces of the guest's memory that an access goes to, where they are in it and in the access.
+    /// The pieces of the guest's memory that an access goes to, where they are in it and in the
+    /// access.
     ///
     /// # Errors
     /// The first address that cannot be reached.
@@ -112,10 +117,15 @@ impl Table {
             let found = here.and_then(|ioba| self.translate(ioba, write));
             let Some((to, on_page)) = found else {
                 let readable = here.and_then(|ioba| self.translate(ioba, false)).is_some();
-                return Err(fault(if readable { DmaFaultKind::Direction } else { DmaFaultKind::Unmapped }));
+                return Err(fault(if readable {
+                    DmaFaultKind::Direction
+                } else {
+                    DmaFaultKind::Unmapped
+                }));
             };
             let n = on_page.min((len - done) as u64) as usize;
-            let memory = memory.filter(|m| to.checked_add(n as u64).is_some_and(|end| end <= m.len() as u64));
+            let memory = memory
+                .filter(|m| to.checked_add(n as u64).is_some_and(|end| end <= m.len() as u64));
             let Some(memory) = memory else { return Err(fault(DmaFaultKind::Unmapped)) };
             f(memory, to as usize, done..done + n);
             done += n;
@@ -128,41 +138,11 @@ impl Table {
     /// # Errors
     /// As [`Table::walk`].
     pub(super) fn read(&self, memory: &Window, at: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.walk(Some(memory), at, into.len(), false, |m, offset, bytes| m.read(offset, &mut into[bytes]))
+        self.walk(Some(memory), at, into.len(), false, |m, offset, bytes| {
+            m.read(offset, &mut into[bytes])
+        })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_are_written_one_by_one_in_a_row_and_from_a_list() {
-        let (t, _) = Table::create().unwrap();
-        assert_eq!(t.put(0x3000, 0x10003, 1), SUCCESS);
-        assert_eq!(t.put(0x4000, 0x20001, 2), SUCCESS);
-        let memory = Window::map(&memfd(c"m", 8192).unwrap(), 0, 8192, true).unwrap();
-        memory.write(4096, &0x30002u64.to_be_bytes());
-        assert_eq!(t.put_list(&memory, 0x8000, 4096, 2), SUCCESS);
-        let seen: Vec<_> = [0x3000, 0x4000, 0x5000, 0x6000, 0x8000, 0x9000].map(|a| t.entry(a).unwrap()).into();
-        assert_eq!(seen, [0x10003, 0x20001, 0x20001, 0, 0x30002, 0]);
-        assert_eq!(t.translate(0x3ffc, true), Some((0x10ffc, 4)));
-        assert_eq!(t.translate(0x4000, true), None, "to be read only");
-        assert_eq!(t.translate(0x8010, false), Some((0x30010, 4080)), "what may be written may be read");
-        assert_eq!(t.translate(0x6000, false), None);
-    }
-
-    #[test]
-    fn what_is_outside_is_refused_and_changes_nothing() {
-        let (t, _) = Table::create().unwrap();
-        let memory = Window::map(&memfd(c"m", 8192).unwrap(), 0, 8192, true).unwrap();
-        let last = (ENTRIES - 1) * PAGE;
-        assert_eq!(t.put(last, 3, 2), PARAMETER);
-        assert_eq!(t.put(u64::MAX, 3, u64::MAX), PARAMETER);
-        assert_eq!(t.put_list(&memory, 0, 8192, 1), PARAMETER);
-        assert_eq!(t.put_list(&memory, 0, 8, 1), PARAMETER);
-        assert_eq!(t.put_list(&memory, 0, u64::MAX - 4095, 1), PARAMETER);
-        assert_eq!(t.put_list(&memory, 0, 0, 513), PARAMETER);
-        assert_eq!((t.entry(last), t.entry(last + PAGE)), (Some(0), None));
-    }
-}
+mod tests;

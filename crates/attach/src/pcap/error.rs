@@ -96,7 +96,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Io(e) => e.fmt(f),
-            Fault::Gzip => f.write_str("the file is gzip-compressed, which is not read: unpack it with gunzip first"),
+            Fault::Gzip => f.write_str(
+                "the file is gzip-compressed, which is not read: unpack it with gunzip first",
+            ),
             Fault::NotACapture([a, b, c, d]) => write!(
                 f,
                 "not a capture file: it starts with {a:02x} {b:02x} {c:02x} {d:02x}; allowed are pcap (microseconds or \
@@ -121,13 +123,22 @@ impl fmt::Display for Fault {
                  with a larger snap length (tcpdump -s 0)"
             ),
             Fault::Length(n) => {
-                write!(f, "a frame of {n} bytes without FCS; allowed are {MIN_FRAME} to {MAX_FRAME}")
+                write!(
+                    f,
+                    "a frame of {n} bytes without FCS; allowed are {MIN_FRAME} to {MAX_FRAME}"
+                )
             }
             Fault::FcsLength(n, unit) => {
-                write!(f, "frame check sequences of {n} {unit}; Ethernet has none captured, or 4 bytes")
+                write!(
+                    f,
+                    "frame check sequences of {n} {unit}; Ethernet has none captured, or 4 bytes"
+                )
             }
             Fault::Interface { id, known } => {
-                write!(f, "the packet is of interface {id}, but its section describes {known}, counted from 0")
+                write!(
+                    f,
+                    "the packet is of interface {id}, but its section describes {known}, counted from 0"
+                )
             }
             Fault::Resolution(n) => write!(
                 f,
@@ -135,9 +146,14 @@ impl fmt::Display for Fault {
                  (powers of two)"
             ),
             Fault::TooBig(limit) => {
-                write!(f, "more than {limit} bytes of frames; take a part of the file with editcap -r")
+                write!(
+                    f,
+                    "more than {limit} bytes of frames; take a part of the file with editcap -r"
+                )
             }
-            Fault::Memory => f.write_str("the frames do not fit in memory; take a part of the file with editcap -r"),
+            Fault::Memory => f.write_str(
+                "the frames do not fit in memory; take a part of the file with editcap -r",
+            ),
             Fault::Malformed(what) => write!(f, "the file is damaged: {what}"),
             Fault::Empty => f.write_str("the capture has no packets"),
         }

@@ -14,7 +14,12 @@ pub(super) struct Input<R> {
 
 impl<R: Read> Input<R> {
     pub(super) fn new(from: R) -> Input<R> {
-        Input { from: BufReader::with_capacity(1 << 18, from), offset: 0, start: 0, bytes: Vec::new() }
+        Input {
+            from: BufReader::with_capacity(1 << 18, from),
+            offset: 0,
+            start: 0,
+            bytes: Vec::new(),
+        }
     }
 
     /// Where the current record begins.
@@ -46,7 +51,8 @@ impl<R: Read> Input<R> {
         }
         // `take` grows the vector as bytes come, so a wrong length in a short
         // file allocates nothing.
-        let got = self.from.by_ref().take(more as u64).read_to_end(&mut self.bytes).map_err(Fault::Io)?;
+        let got =
+            self.from.by_ref().take(more as u64).read_to_end(&mut self.bytes).map_err(Fault::Io)?;
         self.offset += got as u64;
         if got < more {
             return Err(Fault::Truncated { need: n as u64, have: self.bytes.len() as u64 });
@@ -66,7 +72,8 @@ impl<R: Read> Input<R> {
     /// Passes over the rest of a record of `n` bytes without keeping it.
     pub(super) fn skip_to(&mut self, n: u64) -> Result<(), Fault> {
         let more = n - self.bytes.len() as u64;
-        let got = std::io::copy(&mut self.from.by_ref().take(more), &mut std::io::sink()).map_err(Fault::Io)?;
+        let got = std::io::copy(&mut self.from.by_ref().take(more), &mut std::io::sink())
+            .map_err(Fault::Io)?;
         self.offset += got;
         if got < more {
             return Err(Fault::Truncated { need: n, have: self.bytes.len() as u64 + got });

@@ -21,8 +21,10 @@ pub(super) fn read<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(
     let unit_ns = if header.is_nanosecond_precision() { 1 } else { 1_000 };
     let big_endian = header.is_bigendian();
     while !input.at_end()? {
-        let caplen: [u8; 4] = *input.upto(RECORD)?[8..].first_chunk().expect("a record header has 16 bytes");
-        let caplen = if big_endian { u32::from_be_bytes(caplen) } else { u32::from_le_bytes(caplen) };
+        let caplen: [u8; 4] =
+            *input.upto(RECORD)?[8..].first_chunk().expect("a record header has 16 bytes");
+        let caplen =
+            if big_endian { u32::from_be_bytes(caplen) } else { u32::from_le_bytes(caplen) };
         if caplen > MAX_FRAME + fcs {
             return Err(Fault::Length(caplen - fcs));
         }

@@ -13,21 +13,19 @@
 //!
 //! Decisions:
 //!
-//! * A frame is replayed whole or not at all. A capture made with a snap length
-//!   shorter than its packets is refused, by the number of the first such
-//!   packet; so is a link type other than Ethernet, but only once a packet uses
-//!   it: an idle second interface does no harm.
-//! * Frames carry no FCS beyond this module. Where the file says that one was
-//!   captured (the pcap header, `if_fcslen`, `epb_flags`), it is stripped.
-//! * Times count from the earliest frame. For almost every file this is the
-//!   first one. Captures do step back in time (several queues, an adjusted
-//!   clock); such frames keep their place and their time, and are counted in
-//!   [`Capture::backwards`]. Simple packets have no time at all: they take that
-//!   of the packet before, and are counted in [`Capture::untimed`].
-//! * What the writer makes depends on the frames and their times alone: no
-//!   clock, host name or version goes in. Times are nanoseconds. pcapng can say
-//!   picoseconds, but Wireshark 4.0's conversion overflows there (1.234 s is
-//!   shown as 1.013 s), and a file that common tools misread is of no use.
+//! * A frame is replayed whole or not at all. A capture made with a snap length shorter than its
+//!   packets is refused, by the number of the first such packet; so is a link type other than
+//!   Ethernet, but only once a packet uses it: an idle second interface does no harm.
+//! * Frames carry no FCS beyond this module. Where the file says that one was captured (the pcap
+//!   header, `if_fcslen`, `epb_flags`), it is stripped.
+//! * Times count from the earliest frame. For almost every file this is the first one. Captures do
+//!   step back in time (several queues, an adjusted clock); such frames keep their place and their
+//!   time, and are counted in [`Capture::backwards`]. Simple packets have no time at all: they take
+//!   that of the packet before, and are counted in [`Capture::untimed`].
+//! * What the writer makes depends on the frames and their times alone: no clock, host name or
+//!   version goes in. Times are nanoseconds. pcapng can say picoseconds, but Wireshark 4.0's
+//!   conversion overflows there (1.234 s is shown as 1.013 s), and a file that common tools misread
+//!   is of no use.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -124,7 +122,12 @@ pub fn read_from(name: impl AsRef<Path>, from: impl Read) -> Result<Capture, Cap
 
 /// `about` is how many bytes to expect (a hint), `limit` how many bytes of
 /// frames are too many.
-fn read_within(name: &Path, from: impl Read, about: u64, limit: u64) -> Result<Capture, CaptureError> {
+fn read_within(
+    name: &Path,
+    from: impl Read,
+    about: u64,
+    limit: u64,
+) -> Result<Capture, CaptureError> {
     let mut input = Input::new(from);
     let mut arena = Arena::new(about.min(limit), limit);
     match sort(&mut input, &mut arena) {
@@ -139,7 +142,10 @@ fn sort<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
     match magic {
         [0x1f, 0x8b, ..] => return Err(Fault::Gzip),
         [0x0a, 0x0d, 0x0d, 0x0a] => ng::read(input, arena)?,
-        [0xa1, 0xb2, 0xc3, 0xd4] | [0xd4, 0xc3, 0xb2, 0xa1] | [0xa1, 0xb2, 0x3c, 0x4d] | [0x4d, 0x3c, 0xb2, 0xa1] => {
+        [0xa1, 0xb2, 0xc3, 0xd4]
+        | [0xd4, 0xc3, 0xb2, 0xa1]
+        | [0xa1, 0xb2, 0x3c, 0x4d]
+        | [0x4d, 0x3c, 0xb2, 0xa1] => {
             legacy::read(input, arena)?;
         }
         _ => return Err(Fault::NotACapture(magic)),
@@ -197,7 +203,9 @@ impl Arena {
             return Err(Fault::Snapped { captured, original: p.original });
         }
         if captured > p.original {
-            return Err(Fault::Malformed("its captured length is more than its length on the wire"));
+            return Err(Fault::Malformed(
+                "its captured length is more than its length on the wire",
+            ));
         }
         let len = captured.saturating_sub(p.fcs);
         if !(MIN_FRAME..=MAX_FRAME).contains(&len) {
@@ -207,7 +215,8 @@ impl Arena {
         if start as u64 + u64::from(len) > self.limit {
             return Err(Fault::TooBig(self.limit));
         }
-        let room = self.capture.bytes.try_reserve(len as usize).and(self.capture.frames.try_reserve(1));
+        let room =
+            self.capture.bytes.try_reserve(len as usize).and(self.capture.frames.try_reserve(1));
         room.map_err(|_| Fault::Memory)?;
         let at = self.since_first(p.ns)?;
         self.capture.bytes.extend_from_slice(&p.data[..len as usize]);
@@ -222,8 +231,8 @@ impl Arena {
         };
         // Untimed packets before the first time are taken to be captured then.
         let first = *self.first_ns.get_or_insert(ns);
-        let at =
-            i64::try_from(ns - first).map_err(|_| Fault::Malformed("its time is centuries away from the first's"))?;
+        let at = i64::try_from(ns - first)
+            .map_err(|_| Fault::Malformed("its time is centuries away from the first's"))?;
         self.capture.backwards += u64::from(at < self.previous);
         self.earliest = self.earliest.min(at);
         self.previous = at;

@@ -70,7 +70,11 @@ impl Section {
             self.big_endian = match input.upto(12)?[8..] {
                 [0x1a, 0x2b, 0x3c, 0x4d] => true,
                 [0x4d, 0x3c, 0x2b, 0x1a] => false,
-                _ => return Err(Fault::Malformed("the section header's byte-order magic is not 1a2b3c4d")),
+                _ => {
+                    return Err(Fault::Malformed(
+                        "the section header's byte-order magic is not 1a2b3c4d",
+                    ));
+                }
             };
         }
         let len = self.u32(&input.upto(8)?[4..]);
@@ -176,8 +180,10 @@ impl Section {
             };
         }
         if let Some(v) = option(options, OptionCode::IfTsoffset)? {
-            let v: [u8; 8] = v.try_into().map_err(|_| Fault::Malformed("if_tsoffset is not of 8 bytes"))?;
-            clock.offset_s = if self.big_endian { i64::from_be_bytes(v) } else { i64::from_le_bytes(v) };
+            let v: [u8; 8] =
+                v.try_into().map_err(|_| Fault::Malformed("if_tsoffset is not of 8 bytes"))?;
+            clock.offset_s =
+                if self.big_endian { i64::from_be_bytes(v) } else { i64::from_le_bytes(v) };
         }
         Ok(clock)
     }
@@ -233,9 +239,15 @@ fn interface_fcs(options: &[PcapNGOption<'_>]) -> Result<u32, Fault> {
 }
 
 /// The first option of that code, without padding; options end at `opt_endofopt`.
-fn option<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Result<Option<&'a [u8]>, Fault> {
-    let found = options.iter().take_while(|o| o.code != OptionCode::EndOfOpt).find(|o| o.code == code);
-    found.map(|o| o.as_bytes().map_err(|_| Fault::Malformed("an option is longer than its block"))).transpose()
+fn option<'a>(
+    options: &'a [PcapNGOption<'_>],
+    code: OptionCode,
+) -> Result<Option<&'a [u8]>, Fault> {
+    let found =
+        options.iter().take_while(|o| o.code != OptionCode::EndOfOpt).find(|o| o.code == code);
+    found
+        .map(|o| o.as_bytes().map_err(|_| Fault::Malformed("an option is longer than its block")))
+        .transpose()
 }
 
 /// The captured bytes of a packet block, without padding and options.

@@ -69,7 +69,12 @@ impl Writer {
             .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
             .tempfile_in(directory)
             .map_err(|e| told(named, &e))?;
-        let mut writer = Writer { out: BufWriter::with_capacity(1 << 16, file), target, interfaces: 0, broken: false };
+        let mut writer = Writer {
+            out: BufWriter::with_capacity(1 << 16, file),
+            target,
+            interfaces: 0,
+            broken: false,
+        };
         // Byte-order magic, version 1.0, section length not given; no options.
         writer.block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes(), &[1, 0, 0, 0], &[0xff; 8]])?;
         Ok(writer)
@@ -80,8 +85,12 @@ impl Writer {
     /// # Errors
     /// When writing fails, or the name is longer than 65,535 bytes.
     pub fn interface(&mut self, name: &str, bits_per_second: u64) -> io::Result<InterfaceId> {
-        let length = u16::try_from(name.len())
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "an interface name is longer than 65535 bytes"))?;
+        let length = u16::try_from(name.len()).map_err(|_| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "an interface name is longer than 65535 bytes",
+            )
+        })?;
         let option = |code: u16, len: u16| {
             let ([a, b], [c, d]) = (code.to_le_bytes(), len.to_le_bytes());
             [a, b, c, d]
@@ -123,7 +132,15 @@ impl Writer {
         let (high, low) = ((ns >> 32) as u32, ns as u32);
         self.block(
             6,
-            &[&on.0.to_le_bytes(), &high.to_le_bytes(), &low.to_le_bytes(), &len, &len, frame, padding(frame.len())],
+            &[
+                &on.0.to_le_bytes(),
+                &high.to_le_bytes(),
+                &low.to_le_bytes(),
+                &len,
+                &len,
+                frame,
+                padding(frame.len()),
+            ],
         )
     }
 
@@ -135,7 +152,10 @@ impl Writer {
     /// left, and an older file of that name is as it was.
     pub fn finish(self) -> io::Result<PathBuf> {
         if self.broken {
-            return Err(told(&self.target, &io::Error::other("an earlier write to this capture failed")));
+            return Err(told(
+                &self.target,
+                &io::Error::other("an earlier write to this capture failed"),
+            ));
         }
         let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.persist(&self.target).map_err(|e| told(&self.target, &e.error))?;

@@ -57,10 +57,18 @@ impl fmt::Display for Error {
                 if let Some(status) = status {
                     write!(f, " ({status})")?;
                 }
-                if said.is_empty() { f.write_str(" and said nothing") } else { write!(f, ": {said}") }
+                if said.is_empty() {
+                    f.write_str(" and said nothing")
+                } else {
+                    write!(f, ": {said}")
+                }
             }
-            Error::Silent { asked, waited } => write!(f, "QEMU did not answer within {waited:?}: {asked}"),
-            Error::Answer { asked, answer } => write!(f, "QEMU was asked \"{asked}\" and answered \"{answer}\""),
+            Error::Silent { asked, waited } => {
+                write!(f, "QEMU did not answer within {waited:?}: {asked}")
+            }
+            Error::Answer { asked, answer } => {
+                write!(f, "QEMU was asked \"{asked}\" and answered \"{answer}\"")
+            }
             Error::Device(what) => f.write_str(what),
         }
     }

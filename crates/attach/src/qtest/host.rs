@@ -2,22 +2,24 @@
 
 use super::remote::{Remote, remote_memory};
 use super::{Error, IrqEvent, Qemu, Ram};
-use doorbell_seam::{Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, Mapped, Place, Reg, Span, Time, Work};
+use doorbell_seam::{
+    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, Mapped, Place, Reg, Span, Time,
+    Work,
+};
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// A [`Host`] whose device and memory are in a QEMU under qtest.
 ///
-/// * Time is QEMU's virtual clock. It moves in [`Host::delay`], in
-///   [`Host::relax`] (by [`QtestHost::set_turn`]'s span) and in [`QtestHost::step`], not
-///   otherwise: CPU work takes none.
-/// * The device reaches all of memory at its physical address, whether mapped
-///   or not. Mappings are only counted ([`QtestHost::balance`]), and what a device
-///   does outside of them goes unnoticed here.
-/// * A QEMU that fails in the middle looks to the driver like a card that was
-///   pulled out: registers read as ones, writes and stores go nowhere, and time
-///   still passes, so that a wait with a limit ends. The error is kept, and
-///   [`QtestHost::finish`] gives it.
+/// * Time is QEMU's virtual clock. It moves in [`Host::delay`], in [`Host::relax`] (by
+///   [`QtestHost::set_turn`]'s span) and in [`QtestHost::step`], not otherwise: CPU work takes
+///   none.
+/// * The device reaches all of memory at its physical address, whether mapped or not. Mappings are
+///   only counted ([`QtestHost::balance`]), and what a device does outside of them goes unnoticed
+///   here.
+/// * A QEMU that fails in the middle looks to the driver like a card that was pulled out: registers
+///   read as ones, writes and stores go nowhere, and time still passes, so that a wait with a limit
+///   ends. The error is kept, and [`QtestHost::finish`] gives it.
 #[derive(Debug)]
 pub struct QtestHost {
     remote: Remote,
@@ -67,7 +69,9 @@ pub struct Balance {
 impl Balance {
     /// Whether everything taken was given back.
     pub const fn is_even(&self) -> bool {
-        self.buffers == self.released && self.maps == self.unmaps && self.coherent == self.coherent_released
+        self.buffers == self.released
+            && self.maps == self.unmaps
+            && self.coherent == self.coherent_released
     }
 }
 
@@ -77,7 +81,13 @@ impl QtestHost {
     ///
     /// # Errors
     /// When QEMU has no such interrupt controller, or has ended.
-    pub fn new(mut qemu: Qemu, ram: Ram, free: Range<u64>, regions: Vec<Region>, irq: Irq) -> Result<QtestHost, Error> {
+    pub fn new(
+        mut qemu: Qemu,
+        ram: Ram,
+        free: Range<u64>,
+        regions: Vec<Region>,
+        irq: Irq,
+    ) -> Result<QtestHost, Error> {
         qemu.intercept(irq.controller)?;
         let now = qemu.step(Span::ZERO)?;
         let remote = Remote::new(qemu, ram, free);

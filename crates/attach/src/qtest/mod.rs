@@ -18,18 +18,16 @@
 //!
 //! Decisions:
 //!
-//! * Every command waits for its answer, also a register write, which a driver
-//!   thinks of as posted. Sending ahead would be ten times as fast, but then what
-//!   the driver finds in memory would depend on a race with QEMU, and a run could
-//!   not be repeated.
-//! * Debian's QEMU has no qtest accelerator; `tools/qtest-accel/build.sh` makes
-//!   it, and [`Launch`] finds it by the stamp in the QEMU binary.
-//! * A POWER partition's adapter has no registers. [`Pseries`] lets a guest run that makes
-//!   the hypervisor calls it finds in a mailbox.
-//! * Every wait has an end. A QEMU that died is an error that carries what it
-//!   said on stderr.
-//! * A frame sent to QEMU is taken by its main loop, not by a command; two
-//!   commands later it has been offered to the device ([`Qemu::settle`]).
+//! * Every command waits for its answer, also a register write, which a driver thinks of as posted.
+//!   Sending ahead would be ten times as fast, but then what the driver finds in memory would
+//!   depend on a race with QEMU, and a run could not be repeated.
+//! * Debian's QEMU has no qtest accelerator; `tools/qtest-accel/build.sh` makes it, and [`Launch`]
+//!   finds it by the stamp in the QEMU binary.
+//! * A POWER partition's adapter has no registers. [`Pseries`] lets a guest run that makes the
+//!   hypervisor calls it finds in a mailbox.
+//! * Every wait has an end. A QEMU that died is an error that carries what it said on stderr.
+//! * A frame sent to QEMU is taken by its main loop, not by a command; two commands later it has
+//!   been offered to the device ([`Qemu::settle`]).
 //!
 //! ```no_run
 //! use doorbell_attach::qtest::{Backing, Pc, QtestHost, Wire};

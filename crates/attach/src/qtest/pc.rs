@@ -1,7 +1,9 @@
 //! QEMU's `pc` board (i440FX and PIIX3) with one PCI network device.
 
 use super::process::option_path;
-use super::{Apertures, Backing, Bar, Error, Function, Irq, Launch, QtestHost, Ram, Region, Wire, pci};
+use super::{
+    Apertures, Backing, Bar, Error, Function, Irq, Launch, QtestHost, Ram, Region, Wire, pci,
+};
 
 /// What to start.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +39,9 @@ impl Pc<'_> {
         let machine = match self.backing {
             Backing::Mapped => {
                 let path = option_path(&file);
-                let backend = format!("memory-backend-file,id=ram,size={MEMORY_MIB}M,share=on,mem-path={path}");
+                let backend = format!(
+                    "memory-backend-file,id=ram,size={MEMORY_MIB}M,share=on,mem-path={path}"
+                );
                 launch.args(["-object", &backend]);
                 "pc,usb=off,memory-backend=ram"
             }

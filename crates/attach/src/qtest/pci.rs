@@ -56,7 +56,9 @@ const CONFIG_DATA: u16 = 0xcfc;
 
 impl Function {
     fn select(self, q: &mut Qemu, offset: u8) -> Result<(), Error> {
-        let place = u32::from(self.device & 31) << 11 | u32::from(self.function & 7) << 8 | u32::from(offset & 0xfc);
+        let place = u32::from(self.device & 31) << 11
+            | u32::from(self.function & 7) << 8
+            | u32::from(offset & 0xfc);
         q.out32(CONFIG_ADDRESS, 1 << 31 | place)
     }
 
@@ -77,7 +79,11 @@ impl Function {
 
     /// Gives every base address register an address from `free`. The result is
     /// by number of the register; the second half of a 64-bit one is `None`.
-    pub fn place_bars(self, q: &mut Qemu, free: &mut Apertures) -> Result<[Option<Bar>; BARS], Error> {
+    pub fn place_bars(
+        self,
+        q: &mut Qemu,
+        free: &mut Apertures,
+    ) -> Result<[Option<Bar>; BARS], Error> {
         let mut bars = [None; BARS];
         let mut n = 0;
         while n < BARS {

@@ -53,9 +53,22 @@ impl Launch {
             .prefix("doorbell-qemu-")
             .tempdir()
             .map_err(Error::system("making a temporary directory"))?;
-        let mut launch =
-            Launch { binary, target: target.into(), args: Vec::new(), dir, patience: Duration::from_secs(20) };
-        launch.args(["-accel", accelerator, "-nodefaults", "-display", "none", "-qtest-log", "none"]);
+        let mut launch = Launch {
+            binary,
+            target: target.into(),
+            args: Vec::new(),
+            dir,
+            patience: Duration::from_secs(20),
+        };
+        launch.args([
+            "-accel",
+            accelerator,
+            "-nodefaults",
+            "-display",
+            "none",
+            "-qtest-log",
+            "none",
+        ]);
         let socket = option_path(&launch.socket());
         launch.args(["-qtest", &format!("unix:{socket}")]);
         Ok(launch)
@@ -84,16 +97,19 @@ impl Launch {
     /// # Errors
     /// When it cannot be started, ends at once, or does not connect in time.
     pub fn start(self) -> Result<Qemu, Error> {
-        let listener = UnixListener::bind(self.socket()).map_err(Error::system("listening for QEMU"))?;
+        let listener =
+            UnixListener::bind(self.socket()).map_err(Error::system("listening for QEMU"))?;
         listener.set_nonblocking(true).map_err(Error::system("listening for QEMU"))?;
-        let stderr = File::create(self.stderr()).map_err(Error::system("making a file for QEMU's messages"))?;
+        let stderr = File::create(self.stderr())
+            .map_err(Error::system("making a file for QEMU's messages"))?;
         let mut command = Command::new(&self.binary);
         command.args(&self.args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         if let Some(modules) = accelerator::module_dir(&self.binary, &self.target) {
             command.env("QEMU_MODULE_DIR", modules);
         }
-        let child =
-            command.spawn().map_err(Error::system(format!("starting {}", Path::new(&self.binary).display())))?;
+        let child = command
+            .spawn()
+            .map_err(Error::system(format!("starting {}", Path::new(&self.binary).display())))?;
         let stderr = self.stderr();
         let mut process = Process { child, stderr, _dir: self.dir };
         let stream = accept(&listener, &mut process, self.patience)?;
@@ -124,7 +140,11 @@ fn find(name: &OsStr) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
-fn accept(listener: &UnixListener, process: &mut Process, patience: Duration) -> Result<UnixStream, Error> {
+fn accept(
+    listener: &UnixListener,
+    process: &mut Process,
+    patience: Duration,
+) -> Result<UnixStream, Error> {
     let start = Instant::now();
     loop {
         match listener.accept() {
@@ -139,7 +159,10 @@ fn accept(listener: &UnixListener, process: &mut Process, patience: Duration) ->
             return Err(process.obituary());
         }
         if start.elapsed() > patience {
-            return Err(Error::Silent { asked: "connect to the qtest socket".into(), waited: patience });
+            return Err(Error::Silent {
+                asked: "connect to the qtest socket".into(),
+                waited: patience,
+            });
         }
         sleep(Duration::from_millis(2));
     }
@@ -177,7 +200,9 @@ impl Process {
         said.reverse();
         let mut said = said.join("\n");
         if said.contains("invalid accelerator qtest") {
-            said.push_str("\n(this QEMU has no qtest accelerator; tools/qtest-accel/build.sh makes one)");
+            said.push_str(
+                "\n(this QEMU has no qtest accelerator; tools/qtest-accel/build.sh makes one)",
+            );
         }
         Error::Exited { status: self.ended(), said }
     }

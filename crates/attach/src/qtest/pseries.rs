@@ -16,8 +16,8 @@ use super::process::option_path;
 use super::remote::{Remote, remote_memory};
 use super::{Balance, Error, Launch, Ram, Wire, mailbox};
 use doorbell_seam::{
-    Buf, Coherent, Direction, Exhausted, Fence, Hcall, HcallReturn, Host, Hypervisor, MapError, Mapped, Place, Reg,
-    Span, Time, Work,
+    Buf, Coherent, Direction, Exhausted, Fence, Hcall, HcallReturn, Host, Hypervisor, MapError,
+    Mapped, Place, Reg, Span, Time, Work,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -60,14 +60,30 @@ impl Pseries<'_> {
     pub fn start(self) -> Result<PseriesHost, Error> {
         let mut launch = Launch::with_guest("ppc64")?;
         let (file, firmware) = (launch.dir().join("ram"), launch.dir().join("firmware"));
-        fs::write(&firmware, mailbox::firmware()).map_err(Error::system("writing the guest's firmware"))?;
-        let backend = format!("memory-backend-file,id=ram,size={MEMORY_MIB}M,share=on,mem-path={}", option_path(&file));
+        fs::write(&firmware, mailbox::firmware())
+            .map_err(Error::system("writing the guest's firmware"))?;
+        let backend = format!(
+            "memory-backend-file,id=ram,size={MEMORY_MIB}M,share=on,mem-path={}",
+            option_path(&file)
+        );
         // Without KVM the mitigations for speculation cannot be had, and QEMU says so.
         let machine = "pseries,ic-mode=xics,memory-backend=ram,cap-cfpc=broken,cap-sbbc=broken,cap-ibs=broken,\
                        cap-ccf-assist=off";
-        launch.args(["-object", &backend, "-machine", machine, "-m", &MEMORY_MIB.to_string(), "-smp", "1"]);
+        launch.args([
+            "-object",
+            &backend,
+            "-machine",
+            machine,
+            "-m",
+            &MEMORY_MIB.to_string(),
+            "-smp",
+            "1",
+        ]);
         launch.args(["-netdev", &self.wire.netdev("wire")]);
-        launch.args(["-device", &format!("spapr-vlan,netdev=wire,mac={},reg={:#x}", self.mac, Self::UNIT)]);
+        launch.args([
+            "-device",
+            &format!("spapr-vlan,netdev=wire,mac={},reg={:#x}", self.mac, Self::UNIT),
+        ]);
         launch.args(["-bios"]).args([&firmware]);
         let qemu = launch.start()?;
         let ram = Ram::mapped(&file, (MEMORY_MIB << 20) as usize)?;
@@ -161,7 +177,10 @@ impl PseriesHost {
             return Err(e);
         }
         if answer != 0 || result != [0; 4] {
-            return Err(Error::Device(format!("ibm,set-xive of {:#x} answered {answer}, {result:?}", interrupt())));
+            return Err(Error::Device(format!(
+                "ibm,set-xive of {:#x} answered {answer}, {result:?}",
+                interrupt()
+            )));
         }
         Ok(())
     }
@@ -182,9 +201,11 @@ impl PseriesHost {
             let after = rights(users);
             if after != before {
                 let entry = if after == 0 { 0 } else { page | after };
-                if self.raw(H_PUT_TCE, &[Pseries::UNIT.into(), page, entry]).status != 0 && self.remote.failed.is_none()
+                if self.raw(H_PUT_TCE, &[Pseries::UNIT.into(), page, entry]).status != 0
+                    && self.remote.failed.is_none()
                 {
-                    self.remote.failed = Some(Error::Device(format!("H_PUT_TCE of {page:#x} was refused")));
+                    self.remote.failed =
+                        Some(Error::Device(format!("H_PUT_TCE of {page:#x} was refused")));
                 }
             }
             page += PAGE;

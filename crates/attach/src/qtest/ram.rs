@@ -30,7 +30,8 @@ impl Ram {
     /// When the file cannot be mapped, or is smaller than `len`.
     pub fn mapped(file: &Path, len: usize) -> Result<Ram, Error> {
         let doing = || format!("mapping guest memory {}", file.display());
-        let file = File::options().read(true).write(true).open(file).map_err(Error::system(doing()))?;
+        let file =
+            File::options().read(true).write(true).open(file).map_err(Error::system(doing()))?;
         Ok(Ram(Some(Window::map(&file, 0, len, true).map_err(Error::system(doing()))?)))
     }
 

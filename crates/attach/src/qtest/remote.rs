@@ -1,9 +1,10 @@
-//! Memory that is a QEMU's, and what a driver does with it: the part that hosts on any of its machines share.
+//! Memory that is a QEMU's, and what a driver does with it: the part that hosts on any of its
+//! machines share.
 //!
 //! The memory is QEMU's as well, so whoever looks at bytes or changes them works on a copy.
 //!
-//! A QEMU that fails in the middle looks to the driver like a card that was pulled out. From then on nothing
-//! is asked of it; the first error is kept, and [`Remote::finish`] gives it.
+//! A QEMU that fails in the middle looks to the driver like a card that was pulled out. From then
+//! on nothing is asked of it; the first error is kept, and [`Remote::finish`] gives it.
 
 use super::heap::Heap;
 use super::{Balance, Error, Qemu, Ram};
@@ -40,7 +41,11 @@ impl Remote {
 
     /// Does `f` unless QEMU has failed before; `otherwise` is what a driver gets
     /// from a machine that is not there.
-    pub(super) fn attempt<T>(&mut self, otherwise: T, f: impl FnOnce(&mut Qemu, &Ram) -> Result<T, Error>) -> T {
+    pub(super) fn attempt<T>(
+        &mut self,
+        otherwise: T,
+        f: impl FnOnce(&mut Qemu, &Ram) -> Result<T, Error>,
+    ) -> T {
         if self.failed.is_some() {
             return otherwise;
         }
@@ -72,7 +77,10 @@ impl Remote {
 
     pub(super) fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
         // An empty buffer too needs an address of its own.
-        let at = self.heap.take(len.max(1).into(), place.align.into(), place.offset.into()).ok_or(Exhausted)?;
+        let at = self
+            .heap
+            .take(len.max(1).into(), place.align.into(), place.offset.into())
+            .ok_or(Exhausted)?;
         self.balance.buffers += 1;
         Ok(Buf::from_parts(at, len, 0))
     }
@@ -83,15 +91,28 @@ impl Remote {
     }
 
     pub(super) fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
-        assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
+        assert!(
+            range.start <= range.end && range.end <= b.len(),
+            "{range:?} of a buffer of {} bytes",
+            b.len()
+        );
         let bytes = self.copy_out(b.addr() + u64::from(range.start), range.len());
         let result = f(&bytes);
         self.copied(bytes);
         result
     }
 
-    pub(super) fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
-        assert!(range.start <= range.end && range.end <= b.len(), "{range:?} of a buffer of {} bytes", b.len());
+    pub(super) fn bytes_mut<R>(
+        &mut self,
+        b: &Buf,
+        range: Range<u32>,
+        f: impl FnOnce(&mut [u8]) -> R,
+    ) -> R {
+        assert!(
+            range.start <= range.end && range.end <= b.len(),
+            "{range:?} of a buffer of {} bytes",
+            b.len()
+        );
         let at = b.addr() + u64::from(range.start);
         let mut bytes = self.copy_out(at, range.len());
         let result = f(&mut bytes);
@@ -101,15 +122,28 @@ impl Remote {
     }
 
     pub(super) fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
-        assert!(range.start <= range.end && range.end <= from.len(), "{range:?} of a buffer of {} bytes", from.len());
-        assert!(u64::from(offset) + range.len() as u64 <= to.len().into(), "{range:?} to {offset} of {}", to.len());
+        assert!(
+            range.start <= range.end && range.end <= from.len(),
+            "{range:?} of a buffer of {} bytes",
+            from.len()
+        );
+        assert!(
+            u64::from(offset) + range.len() as u64 <= to.len().into(),
+            "{range:?} to {offset} of {}",
+            to.len()
+        );
         let bytes = self.copy_out(from.addr() + u64::from(range.start), range.len());
         self.copy_in(to.addr() + u64::from(offset), &bytes);
         self.copied(bytes);
     }
 
     /// A mapping at the physical address; whether the device can use it is the machine's affair.
-    pub(super) fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
+    pub(super) fn map(
+        &mut self,
+        b: Buf,
+        range: Range<u32>,
+        dir: Direction,
+    ) -> Result<Mapped, MapError> {
         if range.start > range.end || range.end > b.len() {
             return Err(MapError { buf: b, why: MapFault::Range });
         }
@@ -137,21 +171,31 @@ impl Remote {
 
     pub(super) fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
         let size = size_of::<T>();
-        assert!(offset as usize + size <= at.len() as usize, "load at {offset} of {} bytes", at.len());
+        assert!(
+            offset as usize + size <= at.len() as usize,
+            "load at {offset} of {} bytes",
+            at.len()
+        );
         let bytes = self.copy_out(at.addr() + u64::from(offset), size);
-        let v = T::read_from_bytes(&bytes).unwrap_or_else(|_| unreachable!("as many bytes as T has"));
+        let v =
+            T::read_from_bytes(&bytes).unwrap_or_else(|_| unreachable!("as many bytes as T has"));
         self.copied(bytes);
         v
     }
 
     pub(super) fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
         let bytes = v.as_bytes();
-        assert!(offset as usize + bytes.len() <= at.len() as usize, "store at {offset} of {} bytes", at.len());
+        assert!(
+            offset as usize + bytes.len() <= at.len() as usize,
+            "store at {offset} of {} bytes",
+            at.len()
+        );
         self.copy_in(at.addr() + u64::from(offset), bytes);
     }
 }
 
-/// The part of a [`Host`](doorbell_seam::Host) that is a [`Remote`]'s, for a host that has one called `remote`.
+/// The part of a [`Host`](doorbell_seam::Host) that is a [`Remote`]'s, for a host that has one
+/// called `remote`.
 macro_rules! remote_memory {
     () => {
         fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
@@ -163,7 +207,12 @@ macro_rules! remote_memory {
         fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
             self.remote.bytes(b, range, f)
         }
-        fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        fn bytes_mut<R>(
+            &mut self,
+            b: &Buf,
+            range: Range<u32>,
+            f: impl FnOnce(&mut [u8]) -> R,
+        ) -> R {
             self.remote.bytes_mut(b, range, f)
         }
         fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {

@@ -36,16 +36,21 @@ impl Wire {
             .tempdir()
             .map_err(Error::system("making a temporary directory"))?;
         let (ours, theirs) = (dir.path().join("here"), dir.path().join("qemu"));
-        let socket = UnixDatagram::bind(&ours).map_err(Error::system("making a socket for frames"))?;
+        let socket =
+            UnixDatagram::bind(&ours).map_err(Error::system("making a socket for frames"))?;
         // A receiver that is off for good must not hang the sender.
-        socket.set_write_timeout(Some(Duration::from_secs(5))).map_err(Error::system("setting a timeout"))?;
+        socket
+            .set_write_timeout(Some(Duration::from_secs(5)))
+            .map_err(Error::system("setting a timeout"))?;
         Ok(Wire { socket, ours, theirs, _dir: dir })
     }
 
     /// The value of QEMU's `-netdev` option for this cable, as network `id`.
     pub fn netdev(&self, id: &str) -> String {
         let (ours, theirs) = (option_path(&self.ours), option_path(&self.theirs));
-        format!("dgram,id={id},local.type=unix,local.path={theirs},remote.type=unix,remote.path={ours}")
+        format!(
+            "dgram,id={id},local.type=unix,local.path={theirs},remote.type=unix,remote.path={ours}"
+        )
     }
 
     /// Sends a frame to the device.
@@ -53,7 +58,10 @@ impl Wire {
     /// # Errors
     /// When no QEMU has this cable, or it has taken no frame for five seconds.
     pub fn send(&self, frame: &[u8]) -> Result<(), Error> {
-        self.socket.send_to(frame, &self.theirs).map_err(Error::system("sending a frame to QEMU")).map(drop)
+        self.socket
+            .send_to(frame, &self.theirs)
+            .map_err(Error::system("sending a frame to QEMU"))
+            .map(drop)
     }
 
     /// The next frame from the device; waits up to `patience` of real time.
@@ -62,10 +70,9 @@ impl Wire {
     /// When the system fails; that nothing came is `None`.
     pub fn receive(&self, patience: Duration) -> Result<Option<Vec<u8>>, Error> {
         let waits = !patience.is_zero();
-        let prepared = self
-            .socket
-            .set_nonblocking(!waits)
-            .and_then(|()| if waits { self.socket.set_read_timeout(Some(patience)) } else { Ok(()) });
+        let prepared = self.socket.set_nonblocking(!waits).and_then(|()| {
+            if waits { self.socket.set_read_timeout(Some(patience)) } else { Ok(()) }
+        });
         prepared.map_err(Error::system("setting a timeout"))?;
         let mut frame = vec![0; LONGEST];
         match self.socket.recv(&mut frame) {
@@ -80,25 +87,4 @@ impl Wire {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_datagram_is_a_frame() {
-        let wire = Wire::new().unwrap();
-        let qemu = UnixDatagram::bind(&wire.theirs).unwrap();
-        wire.send(&[1; 60]).unwrap();
-        wire.send(&[2; 9000]).unwrap();
-        let mut frame = [0; 10_000];
-        assert_eq!([qemu.recv(&mut frame).unwrap(), qemu.recv(&mut frame).unwrap()], [60, 9000]);
-        qemu.send_to(&[3; 14], &wire.ours).unwrap();
-        assert_eq!(wire.receive(Duration::from_secs(1)).unwrap(), Some(vec![3; 14]));
-        assert_eq!(wire.receive(Duration::ZERO).unwrap(), None);
-        assert_eq!(wire.receive(Duration::from_millis(1)).unwrap(), None);
-    }
-
-    #[test]
-    fn a_frame_to_nobody_is_an_error() {
-        assert!(Wire::new().unwrap().send(&[0; 60]).is_err());
-    }
-}
+mod tests;

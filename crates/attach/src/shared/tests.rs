@@ -42,10 +42,16 @@ fn a_fault_names_the_first_address_out_of_reach_and_transfers_nothing() {
     p.memory.map(Iova(PAGE), window(1, true), Access::READ_WRITE).unwrap();
     p.memory.map(Iova(2 * PAGE), window(1, false), Access::READ).unwrap();
     let over = [0xee; 16];
-    assert_eq!(p.write(Time::ZERO, Iova(2 * PAGE - 8), &over), fault(2 * PAGE, DmaFaultKind::Direction));
+    assert_eq!(
+        p.write(Time::ZERO, Iova(2 * PAGE - 8), &over),
+        fault(2 * PAGE, DmaFaultKind::Direction)
+    );
     assert_eq!(p.write(Time::ZERO, Iova(0), &over), fault(0, DmaFaultKind::Unmapped));
     let mut seen = [1; 16];
-    assert_eq!(p.read(Time::ZERO, Iova(3 * PAGE - 8), &mut seen), fault(3 * PAGE, DmaFaultKind::Unmapped));
+    assert_eq!(
+        p.read(Time::ZERO, Iova(3 * PAGE - 8), &mut seen),
+        fault(3 * PAGE, DmaFaultKind::Unmapped)
+    );
     assert_eq!(seen, [1; 16]);
     assert!(p.read(Time::ZERO, Iova(2 * PAGE - 8), &mut seen).is_ok());
     assert_eq!(seen, [0; 16], "the refused write left no byte behind");
@@ -88,7 +94,10 @@ fn regions_that_could_not_work_are_refused() {
     assert_eq!(r.map(Iova(0), window(2, true), Access::READ), Err(RegionError::Overlaps));
     assert_eq!(r.map(Iova(2 * PAGE), window(1, true), Access::READ), Err(RegionError::Overlaps));
     assert_eq!(r.map(Iova(u64::MAX), window(1, true), Access::READ), Err(RegionError::PastTheEnd));
-    assert_eq!(r.map(Iova(8 * PAGE), window(1, false), Access::READ_WRITE), Err(RegionError::ReadOnlyWindow));
+    assert_eq!(
+        r.map(Iova(8 * PAGE), window(1, false), Access::READ_WRITE),
+        Err(RegionError::ReadOnlyWindow)
+    );
     assert_eq!(r.len(), 1);
 }
 

@@ -32,12 +32,14 @@ impl Window {
         let end = offset.checked_add(len as u64);
         let size = file.metadata()?.len();
         if end.is_none_or(|end| end > size) {
-            let why = format!("{len:#x} bytes from {offset:#x} on are not inside a file of {size:#x}");
+            let why =
+                format!("{len:#x} bytes from {offset:#x} on are not inside a file of {size:#x}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let mut options = MmapOptions::new();
         options.offset(offset).len(len);
-        let memory = if writable { options.map_raw(file)? } else { options.map_raw_read_only(file)? };
+        let memory =
+            if writable { options.map_raw(file)? } else { options.map_raw_read_only(file)? };
         Ok(Window { memory, writable })
     }
 
@@ -74,9 +76,15 @@ impl Window {
             // 8 bytes is fine on a read-only mapping.
             unsafe {
                 match width {
-                    8 => to.copy_from_slice(&(*from.cast::<AtomicU64>()).load(Ordering::Relaxed).to_ne_bytes()),
-                    4 => to.copy_from_slice(&(*from.cast::<AtomicU32>()).load(Ordering::Relaxed).to_ne_bytes()),
-                    2 => to.copy_from_slice(&(*from.cast::<AtomicU16>()).load(Ordering::Relaxed).to_ne_bytes()),
+                    8 => to.copy_from_slice(
+                        &(*from.cast::<AtomicU64>()).load(Ordering::Relaxed).to_ne_bytes(),
+                    ),
+                    4 => to.copy_from_slice(
+                        &(*from.cast::<AtomicU32>()).load(Ordering::Relaxed).to_ne_bytes(),
+                    ),
+                    2 => to.copy_from_slice(
+                        &(*from.cast::<AtomicU16>()).load(Ordering::Relaxed).to_ne_bytes(),
+                    ),
                     _ => to[0] = (*from.cast::<AtomicU8>()).load(Ordering::Relaxed),
                 }
             }
@@ -107,10 +115,12 @@ impl Window {
                         (*to.cast::<AtomicU64>()).store(v, Ordering::Relaxed);
                     }
                     [a, b, c, d, ..] if width == 4 => {
-                        (*to.cast::<AtomicU32>()).store(u32::from_ne_bytes([a, b, c, d]), Ordering::Relaxed);
+                        (*to.cast::<AtomicU32>())
+                            .store(u32::from_ne_bytes([a, b, c, d]), Ordering::Relaxed);
                     }
                     [a, b, ..] if width == 2 => {
-                        (*to.cast::<AtomicU16>()).store(u16::from_ne_bytes([a, b]), Ordering::Relaxed);
+                        (*to.cast::<AtomicU16>())
+                            .store(u16::from_ne_bytes([a, b]), Ordering::Relaxed);
                     }
                     _ => (*to.cast::<AtomicU8>()).store(v[0], Ordering::Relaxed),
                 }
@@ -125,9 +135,13 @@ impl Window {
     /// When it is not inside the window or not aligned, or the window is for reading.
     pub fn take_u64(&self, offset: usize) -> u64 {
         self.inside(offset, 8);
-        assert!(self.writable && offset.is_multiple_of(8), "take from a window mapped for reading, or unaligned");
+        assert!(
+            self.writable && offset.is_multiple_of(8),
+            "take from a window mapped for reading, or unaligned"
+        );
         let at = self.memory.as_mut_ptr().wrapping_add(offset).cast::<AtomicU64>();
-        // SAFETY: as in `write`: the 8 bytes are in the mapping, which begins on a page, and aligned.
+        // SAFETY: as in `write`: the 8 bytes are in the mapping, which begins on a page, and
+        // aligned.
         let word = unsafe { &*at };
         // Polled far more often than written: looking does not take the cache line away.
         if word.load(Ordering::Relaxed) == 0 { 0 } else { word.swap(0, Ordering::AcqRel) }
@@ -135,7 +149,11 @@ impl Window {
 
     fn inside(&self, offset: usize, len: usize) {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len());
-        assert!(inside, "{len:#x} bytes at {offset:#x} are not inside a window of {:#x}", self.len());
+        assert!(
+            inside,
+            "{len:#x} bytes at {offset:#x} are not inside a window of {:#x}",
+            self.len()
+        );
     }
 }
 
@@ -165,42 +183,4 @@ pub fn memfd(name: &CStr, len: u64) -> io::Result<File> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_access_is_as_wide_as_its_alignment_allows() {
-        assert_eq!([width(0, 100), width(4, 100), width(6, 100), width(7, 100)], [8, 4, 2, 1]);
-        assert_eq!([width(8, 7), width(8, 4), width(8, 3), width(8, 1)], [4, 4, 2, 1]);
-    }
-
-    #[test]
-    fn bytes_cross_between_two_windows_at_any_alignment() {
-        let file = memfd(c"window", 8192).unwrap();
-        let (ours, theirs) =
-            (Window::map(&file, 0, 8192, true).unwrap(), Window::map(&file, 4096, 4096, false).unwrap());
-        for start in 0..16 {
-            for len in 0..40 {
-                let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + start + 1) as u8).collect();
-                ours.write(4096 + start, &bytes);
-                let mut seen = vec![0; len];
-                theirs.read(start, &mut seen);
-                assert_eq!(seen, bytes, "{len} bytes at {start}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_window_past_the_end_of_its_file_is_refused() {
-        let file = memfd(c"window", 4096).unwrap();
-        assert!(Window::map(&file, 0, 4097, true).is_err());
-        assert!(Window::map(&file, u64::MAX, 2, true).is_err());
-        assert!(Window::map(&file, 0, 4096, true).is_ok());
-    }
-
-    #[test]
-    #[should_panic(expected = "not inside a window")]
-    fn an_access_past_the_end_of_a_window_is_the_callers_mistake() {
-        Window::map(&memfd(c"window", 4096).unwrap(), 0, 4096, true).unwrap().write(4090, &[0; 7]);
-    }
-}
+mod tests;

@@ -8,7 +8,9 @@
 //! `recvmsg` never reads past such bytes. So they belong to the message that the last
 //! byte of a read belongs to.
 
-use super::message::{self, Dma, Errno, HEADER, Header, MAX_DATA, MAX_FDS, MAX_MESSAGE, command, flag};
+use super::message::{
+    self, Dma, Errno, HEADER, Header, MAX_DATA, MAX_FDS, MAX_MESSAGE, command, flag,
+};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -49,7 +51,9 @@ impl std::error::Error for Gone {}
 impl From<io::Error> for Gone {
     fn from(e: io::Error) -> Gone {
         match e.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => Gone::Closed,
+            io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::UnexpectedEof => Gone::Closed,
             _ => Gone::Io(e),
         }
     }
@@ -163,7 +167,9 @@ impl Channel {
         let Ok((header, _)) = Header::read_from_prefix(there) else { return Ok(None) };
         let size = header.size.get() as usize;
         if !(HEADER..=MAX_MESSAGE).contains(&size) {
-            return Err(Gone::Protocol(format!("a message of {size} bytes; allowed are {HEADER} to {MAX_MESSAGE}")));
+            return Err(Gone::Protocol(format!(
+                "a message of {size} bytes; allowed are {HEADER} to {MAX_MESSAGE}"
+            )));
         }
         let Some(bytes) = there.get(..size) else { return Ok(None) };
         let mut body = std::mem::take(&mut self.spare);
@@ -222,7 +228,9 @@ impl Channel {
             let with = fd.filter(|_| done == 0);
             match send_with(&self.socket, &bytes[done..], with.as_slice()) {
                 Ok(n) => done += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.wait(libc::POLLOUT, until)?,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(libc::POLLOUT, until)?
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e.into()),
             }
@@ -341,8 +349,9 @@ pub(crate) fn receive(socket: RawFd, into: &mut [u8], fds: &mut Vec<OwnedFd>) ->
     if n < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the macros walk the control space that the kernel has just filled, inside `msg_controllen`;
-    // descriptors in it are new and nobody else's. They may be unaligned for a pointer read.
+    // SAFETY: the macros walk the control space that the kernel has just filled, inside
+    // `msg_controllen`; descriptors in it are new and nobody else's. They may be unaligned for
+    // a pointer read.
     unsafe {
         let mut c = libc::CMSG_FIRSTHDR(&raw const m);
         while !c.is_null() {
@@ -379,8 +388,8 @@ pub fn send_with(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> i
     if !fds.is_empty() {
         let len = size_of_val(fds) as u32;
         m.msg_control = (&raw mut control).cast();
-        // SAFETY: these only compute sizes; the control space holds MAX_FDS + 1 descriptors, and the
-        // first header is in it because its length says so.
+        // SAFETY: these only compute sizes; the control space holds MAX_FDS + 1 descriptors, and
+        // the first header is in it because its length says so.
         unsafe {
             m.msg_controllen = libc::CMSG_SPACE(len) as usize;
             let c = libc::CMSG_FIRSTHDR(&raw const m);

@@ -14,8 +14,8 @@
 use super::channel::{Channel, Gone, Message};
 use super::irq::{ERRORS, Irqs, KINDS};
 use super::message::{
-    DeviceInfo, Errno, IrqInfo, MAX_BAR_ACCESS, MAX_DATA, MAX_FDS, Map, RegionInfo, Request, Sparse, Unmap, VERSION,
-    Version, flag, parse,
+    DeviceInfo, Errno, IrqInfo, MAX_BAR_ACCESS, MAX_DATA, MAX_FDS, Map, RegionInfo, Request,
+    Sparse, Unmap, VERSION, Version, flag, parse,
 };
 use super::pci::{CONFIG_REGION, ConfigSpace, Identity, REGIONS};
 use super::polled::Pages;
@@ -62,7 +62,13 @@ pub struct Function<D, W> {
 pub type Ring<D, W> = fn(&mut D, &mut GuestPort<W>, Time, Reg, u64);
 
 /// It is a register write.
-fn write_register<D: Device<GuestPort<W>>, W: Watch>(d: &mut D, port: &mut GuestPort<W>, at: Time, r: Reg, v: u64) {
+fn write_register<D: Device<GuestPort<W>>, W: Watch>(
+    d: &mut D,
+    port: &mut GuestPort<W>,
+    at: Time,
+    r: Reg,
+    v: u64,
+) {
     port.watch.register_write(at, r, 8, v, false);
     d.mmio_write(port, at, r, 8, v);
 }
@@ -77,7 +83,8 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
     /// A function with nobody connected.
     ///
     /// # Errors
-    /// When the identity contradicts itself (`InvalidInput`), or there is no memory for polled pages.
+    /// When the identity contradicts itself (`InvalidInput`), or there is no memory for polled
+    /// pages.
     pub fn new(identity: Identity, device: D, watch: W) -> io::Result<Function<D, W>> {
         identity.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let pages = identity.polled.map(Pages::new).transpose()?;
@@ -252,7 +259,9 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
             && let Some(channel) = &mut self.port.channel
         {
             let fd = match answer {
-                Ok(Answer::Region(index)) => self.pages.as_ref().filter(|p| p.is_in(index)).map(Pages::fd),
+                Ok(Answer::Region(index)) => {
+                    self.pages.as_ref().filter(|p| p.is_in(index)).map(Pages::fd)
+                }
                 _ => None,
             };
             channel.reply(&m.header, answer.map(|_| &body[..]), fd)?;
@@ -269,7 +278,9 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
             let why = format!("version {}.{}; allowed is {}.x", v.major, v.minor, VERSION.0);
             return Err(Gone::Protocol(why));
         }
-        if let (Some(max), Some(channel)) = (number(json, "max_data_xfer_size"), &mut self.port.channel) {
+        if let (Some(max), Some(channel)) =
+            (number(json, "max_data_xfer_size"), &mut self.port.channel)
+        {
             channel.max_data = u32::try_from(max).unwrap_or(MAX_DATA).clamp(4096, MAX_DATA);
         }
         self.greeted = true;
@@ -312,7 +323,12 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
                     return Err(libc::EINVAL);
                 }
                 // None: an eventfd would lose the value that was written, and pages can be polled.
-                let none = IrqInfo { argsz: 16.into(), flags: 0.into(), index: index.into(), count: 0.into() };
+                let none = IrqInfo {
+                    argsz: 16.into(),
+                    flags: 0.into(),
+                    index: index.into(),
+                    count: 0.into(),
+                };
                 out.extend_from_slice(none.as_bytes());
             }
             Request::IrqInfo { index } => {
@@ -320,7 +336,12 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
                     return Err(libc::EINVAL);
                 }
                 let (flags, count) = self.port.irqs.info(index);
-                let info = IrqInfo { argsz: 16.into(), flags: flags.into(), index: index.into(), count: count.into() };
+                let info = IrqInfo {
+                    argsz: 16.into(),
+                    flags: flags.into(),
+                    index: index.into(),
+                    count: count.into(),
+                };
                 out.extend_from_slice(info.as_bytes());
             }
             Request::SetIrqs(set, data) => self.port.irqs.set(&set, data, fds)?,
@@ -336,7 +357,12 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
             }
             Request::WriteMulti(writes) => {
                 for w in writes {
-                    self.write(at, w.region.get(), w.offset.get(), &w.data[..w.count.get() as usize])?;
+                    self.write(
+                        at,
+                        w.region.get(),
+                        w.offset.get(),
+                        &w.data[..w.count.get() as usize],
+                    )?;
                 }
                 out.extend_from_slice(U64::new(writes.len() as u64).as_bytes());
             }
@@ -395,7 +421,8 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
             offset: offset.into(),
             size: len.into(),
         };
-        // A client that has no room for the capability asks again, with room. QEMU wants the offset even then.
+        // A client that has no room for the capability asks again, with room. QEMU wants the offset
+        // even then.
         info.cap_offset = (size_of::<RegionInfo>() as u32).into();
         out.extend_from_slice(info.as_bytes());
         if argsz >= info.argsz.get() {
@@ -474,8 +501,8 @@ impl<D: Timed, W> Timed for Function<D, W> {
     }
 }
 
-/// The number after `"key":` in JSON text. Nothing else of what a client says of itself changes anything here, so
-/// nothing else of it is read.
+/// The number after `"key":` in JSON text. Nothing else of what a client says of itself changes
+/// anything here, so nothing else of it is read.
 fn number(json: &[u8], key: &str) -> Option<u64> {
     let text = std::str::from_utf8(json).ok()?;
     let (_, after) = text.split_once(&format!("\"{key}\""))?;
@@ -491,17 +518,4 @@ fn width(offset: u64, left: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_number_after_a_key() {
-        let json = br#"{"capabilities":{"max_data_xfer_size" : 4096,"x":{"y":1}}}"#;
-        assert_eq!(number(json, "max_data_xfer_size"), Some(4096));
-        assert_eq!(number(json, "y"), Some(1));
-        assert_eq!(number(json, "z"), None);
-        for broken in [&b"\"y\""[..], b"\"y\":", b"\"y\":x", b"\xff\"y\":1", b"\"y\":99999999999999999999"] {
-            assert_eq!(number(broken, "y"), None);
-        }
-    }
-}
+mod tests;

@@ -17,8 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const INTX: u32 = 0;
 const MSI: u32 = 1;
 const MSIX: u32 = 2;
-/// Reports of bus errors. There are none here; that they do not exist is what the kernel says too of a device without
-/// them, and QEMU warns of any other answer.
+/// Reports of bus errors. There are none here; that they do not exist is what the kernel says too
+/// of a device without them, and QEMU warns of any other answer.
 pub(super) const ERRORS: u32 = 3;
 /// How many kinds a PCI function has; the last are requests to let go.
 pub(super) const KINDS: u32 = 5;
@@ -173,15 +173,26 @@ impl Irqs {
     ///
     /// # Errors
     /// EINVAL for a kind or range that does not exist, or flags that contradict each other.
-    pub(super) fn set(&mut self, ask: &SetIrqs, data: &[u8], mut fds: Vec<OwnedFd>) -> Result<(), Errno> {
+    pub(super) fn set(
+        &mut self,
+        ask: &SetIrqs,
+        data: &[u8],
+        mut fds: Vec<OwnedFd>,
+    ) -> Result<(), Errno> {
         let (flags, index) = (ask.flags.get(), ask.index.get());
         let (start, count) = (ask.start.get(), ask.count.get());
         let (_, there) = self.info(index);
         let what = flags & (irq_set::DATA_NONE | irq_set::DATA_BOOL | irq_set::DATA_EVENTFD);
         let action = flags & (irq_set::MASK | irq_set::UNMASK | irq_set::TRIGGER);
         let inside = start.checked_add(count).is_some_and(|end| end <= there);
-        let fds_fit = fds.is_empty() || (what == irq_set::DATA_EVENTFD && fds.len() == count as usize);
-        if index >= KINDS || !inside || what.count_ones() != 1 || action.count_ones() != 1 || !fds_fit {
+        let fds_fit =
+            fds.is_empty() || (what == irq_set::DATA_EVENTFD && fds.len() == count as usize);
+        if index >= KINDS
+            || !inside
+            || what.count_ones() != 1
+            || action.count_ones() != 1
+            || !fds_fit
+        {
             return Err(libc::EINVAL);
         }
         let range = start as usize..(start + count) as usize;
@@ -213,7 +224,9 @@ impl Irqs {
                 }
             }
             // The line's unmask may be rung; nothing else is announced by descriptors.
-            (irq_set::DATA_EVENTFD, irq_set::UNMASK) if index == INTX => self.unmask = fds.pop().map(EventFd::from),
+            (irq_set::DATA_EVENTFD, irq_set::UNMASK) if index == INTX => {
+                self.unmask = fds.pop().map(EventFd::from)
+            }
             (irq_set::DATA_EVENTFD, _) => return Err(libc::EINVAL),
             (_, action) => {
                 let wanted = |i: usize| what == irq_set::DATA_NONE || data[i] != 0;
@@ -241,112 +254,4 @@ impl Irqs {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ask(index: u32, flags: u32, start: u32, count: u32) -> SetIrqs {
-        SetIrqs { argsz: 20.into(), flags: flags.into(), index: index.into(), start: start.into(), count: count.into() }
-    }
-
-    fn connect(i: &mut Irqs, index: u32, start: u32) -> EventFd {
-        let fd = EventFd::new().unwrap();
-        let theirs = fd.try_clone().unwrap().into();
-        i.set(&ask(index, irq_set::DATA_EVENTFD | irq_set::TRIGGER, start, 1), &[], vec![theirs]).unwrap();
-        fd
-    }
-
-    #[test]
-    fn the_line_masks_itself_and_is_signalled_again_while_high() {
-        let mut i = Irqs::new(true, (0, 0));
-        let fd = connect(&mut i, INTX, 0);
-        i.set_line(true);
-        i.set_line(false);
-        i.set_line(true);
-        assert_eq!(fd.take(), 1, "masked after the first");
-        let unmask = ask(INTX, irq_set::DATA_NONE | irq_set::UNMASK, 0, 1);
-        i.set(&unmask, &[], vec![]).unwrap();
-        assert_eq!(fd.take(), 1);
-        i.set_line(false);
-        i.set(&unmask, &[], vec![]).unwrap();
-        assert_eq!(fd.take(), 0);
-        i.set_line(true);
-        assert_eq!(fd.take(), 1);
-    }
-
-    #[test]
-    fn a_ringing_descriptor_unmasks_the_line() {
-        let mut i = Irqs::new(true, (0, 0));
-        let fd = connect(&mut i, INTX, 0);
-        let bell = EventFd::new().unwrap();
-        let theirs = bell.try_clone().unwrap().into();
-        i.set(&ask(INTX, irq_set::DATA_EVENTFD | irq_set::UNMASK, 0, 1), &[], vec![theirs]).unwrap();
-        i.set_line(true);
-        fd.take();
-        i.unmasked();
-        assert_eq!(fd.take(), 0, "it has not rung");
-        bell.signal();
-        i.unmasked();
-        assert_eq!(fd.take(), 1);
-    }
-
-    #[test]
-    fn the_disable_bit_holds_the_line_back() {
-        let mut i = Irqs::new(true, (0, 0));
-        let fd = connect(&mut i, INTX, 0);
-        i.disable_line(true);
-        i.set_line(true);
-        assert_eq!(fd.take(), 0);
-        i.disable_line(false);
-        assert_eq!(fd.take(), 1);
-    }
-
-    #[test]
-    fn a_message_to_a_masked_vector_is_pending() {
-        let mut i = Irqs::new(false, (0, 4));
-        let fd = connect(&mut i, MSIX, 2);
-        i.set(&ask(MSIX, irq_set::DATA_BOOL | irq_set::MASK, 1, 2), &[0, 1], vec![]).unwrap();
-        assert!(!i.message(2) && !i.message(2));
-        assert_eq!(fd.take(), 0);
-        i.set(&ask(MSIX, irq_set::DATA_NONE | irq_set::UNMASK, 0, 4), &[], vec![]).unwrap();
-        assert_eq!(fd.take(), 1, "one pending bit");
-        i.message(1);
-        assert_eq!(i.lost, 1, "not connected");
-    }
-
-    #[test]
-    fn no_fd_disconnects_and_count_zero_disconnects_all() {
-        let mut i = Irqs::new(false, (0, 2));
-        let (a, b) = (connect(&mut i, MSIX, 0), connect(&mut i, MSIX, 1));
-        i.set(&ask(MSIX, irq_set::DATA_EVENTFD | irq_set::TRIGGER, 0, 1), &[], vec![]).unwrap();
-        i.message(0);
-        i.message(1);
-        assert_eq!((a.take(), b.take(), i.lost), (0, 1, 1));
-        i.set(&ask(MSIX, irq_set::DATA_NONE | irq_set::TRIGGER, 0, 0), &[], vec![]).unwrap();
-        i.message(1);
-        assert_eq!((b.take(), i.lost), (0, 2));
-    }
-
-    #[test]
-    fn what_does_not_exist_is_refused() {
-        let mut i = Irqs::new(true, (0, 2));
-        for wrong in [
-            ask(MSIX, irq_set::DATA_NONE | irq_set::MASK, 1, 2),
-            ask(MSIX, irq_set::DATA_NONE | irq_set::MASK, u32::MAX, 2),
-            ask(MSI, irq_set::DATA_NONE | irq_set::TRIGGER, 0, 1),
-            ask(5, irq_set::DATA_NONE | irq_set::TRIGGER, 0, 0),
-            ask(MSIX, irq_set::DATA_NONE | irq_set::MASK | irq_set::UNMASK, 0, 1),
-            ask(MSIX, irq_set::MASK, 0, 1),
-        ] {
-            assert_eq!(i.set(&wrong, &[0; 2], vec![]), Err(libc::EINVAL), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn a_reset_forgets_the_level() {
-        let mut i = Irqs::new(true, (0, 0));
-        i.set_line(true);
-        i.forget();
-        let fd = connect(&mut i, INTX, 0);
-        assert_eq!(fd.take(), 0);
-    }
-}
+mod tests;

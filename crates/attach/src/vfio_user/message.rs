@@ -16,11 +16,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub(super) const VERSION: (u16, u16) = (0, 1);
 /// The most data bytes in one message, as told to the client.
 pub(super) const MAX_DATA: u32 = 1 << 20;
-/// The most file descriptors in one message, as told to the client; QEMU refuses servers that take more.
+/// The most file descriptors in one message, as told to the client; QEMU refuses servers that take
+/// more.
 pub(super) const MAX_FDS: usize = 16;
 /// The longest message: [`MAX_DATA`] behind the headers of a region write.
 pub(super) const MAX_MESSAGE: usize = HEADER + size_of::<Access>() + MAX_DATA as usize;
-/// The most bytes that one message may read or write of a BAR. A guest's instruction makes 64 at most.
+/// The most bytes that one message may read or write of a BAR. A guest's instruction makes 64 at
+/// most.
 pub(super) const MAX_BAR_ACCESS: u32 = 4096;
 /// Bytes of a header.
 pub(super) const HEADER: usize = size_of::<Header>();
@@ -140,7 +142,9 @@ pub(super) enum Request<'a> {
 /// An errno, as replies carry it.
 pub(super) type Errno = i32;
 
-fn fixed<T: FromBytes + KnownLayout + Immutable + Unaligned>(body: &[u8]) -> Result<(T, &[u8]), Errno> {
+fn fixed<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+    body: &[u8],
+) -> Result<(T, &[u8]), Errno> {
     T::read_from_prefix(body).map_err(|_| libc::EINVAL)
 }
 
@@ -165,12 +169,17 @@ pub(super) fn parse(command: u16, body: &[u8]) -> Result<Request<'_>, Errno> {
             let (r, _) = fixed::<RegionInfo>(body)?;
             Request::RegionInfo { argsz: r.argsz.get(), index: r.index.get() }
         }
-        command::DEVICE_GET_REGION_IO_FDS => Request::RegionIoFds { index: fixed::<IrqInfo>(body)?.0.index.get() },
-        command::DEVICE_GET_IRQ_INFO => Request::IrqInfo { index: fixed::<IrqInfo>(body)?.0.index.get() },
+        command::DEVICE_GET_REGION_IO_FDS => {
+            Request::RegionIoFds { index: fixed::<IrqInfo>(body)?.0.index.get() }
+        }
+        command::DEVICE_GET_IRQ_INFO => {
+            Request::IrqInfo { index: fixed::<IrqInfo>(body)?.0.index.get() }
+        }
         command::DEVICE_SET_IRQS => {
             let (set, data) = fixed::<SetIrqs>(body)?;
             let bools = set.flags.get() & irq_set::DATA_BOOL != 0;
-            let data = if bools { data.get(..set.count.get() as usize).ok_or(libc::EINVAL)? } else { &[] };
+            let data =
+                if bools { data.get(..set.count.get() as usize).ok_or(libc::EINVAL)? } else { &[] };
             Request::SetIrqs(set, data)
         }
         command::REGION_READ => {
@@ -187,7 +196,8 @@ pub(super) fn parse(command: u16, body: &[u8]) -> Result<Request<'_>, Errno> {
         command::REGION_WRITE_MULTI => {
             let (n, data) = fixed::<U64>(body)?;
             let n = usize::try_from(n.get()).map_err(|_| libc::EINVAL)?;
-            let (writes, _) = <[ShortWrite]>::ref_from_prefix_with_elems(data, n).map_err(|_| libc::EINVAL)?;
+            let (writes, _) =
+                <[ShortWrite]>::ref_from_prefix_with_elems(data, n).map_err(|_| libc::EINVAL)?;
             if writes.iter().any(|w| w.count.get() > 8) {
                 return Err(libc::EINVAL);
             }
@@ -199,7 +209,14 @@ pub(super) fn parse(command: u16, body: &[u8]) -> Result<Request<'_>, Errno> {
 }
 
 /// A message with this body, into `out`.
-pub(super) fn write(out: &mut Vec<u8>, id: u16, command: u16, flags: u32, error: Errno, body: &[&[u8]]) {
+pub(super) fn write(
+    out: &mut Vec<u8>,
+    id: u16,
+    command: u16,
+    flags: u32,
+    error: Errno,
+    body: &[&[u8]],
+) {
     let size = HEADER + body.iter().map(|b| b.len()).sum::<usize>();
     let header = Header {
         id: id.into(),
@@ -216,67 +233,4 @@ pub(super) fn write(out: &mut Vec<u8>, id: u16, command: u16, flags: u32, error:
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn access(count: u32, data: usize) -> Vec<u8> {
-        let mut body = Access { offset: 8.into(), region: 0.into(), count: count.into() }.as_bytes().to_vec();
-        body.resize(body.len() + data, 7);
-        body
-    }
-
-    #[test]
-    fn the_structures_have_the_sizes_of_the_specification() {
-        assert_eq!([HEADER, size_of::<Map>(), size_of::<Unmap>()], [16, 32, 24]);
-        assert_eq!([size_of::<DeviceInfo>(), size_of::<RegionInfo>(), size_of::<IrqInfo>()], [16, 32, 16]);
-        assert_eq!(
-            [size_of::<SetIrqs>(), size_of::<Access>(), size_of::<ShortWrite>(), size_of::<Dma>()],
-            [20, 16, 24, 16]
-        );
-        assert_eq!(size_of::<Sparse>(), 32);
-    }
-
-    #[test]
-    fn a_write_with_fewer_bytes_than_it_says_is_refused() {
-        assert!(matches!(parse(command::REGION_WRITE, &access(4, 4)), Ok(Request::Write(_, [7, 7, 7, 7]))));
-        assert_eq!(parse(command::REGION_WRITE, &access(4, 3)), Err(libc::EINVAL));
-        assert_eq!(parse(command::REGION_WRITE, &access(u32::MAX, 4)), Err(libc::EINVAL));
-        assert_eq!(parse(command::REGION_READ, &access(MAX_DATA + 1, 0)), Err(libc::E2BIG));
-    }
-
-    #[test]
-    fn coalesced_writes_are_as_many_as_the_message_holds() {
-        let one = ShortWrite { offset: 0.into(), region: 0.into(), count: 4.into(), data: [1; 8] };
-        let mut body = 2u64.to_ne_bytes().to_vec();
-        body.extend_from_slice(one.as_bytes());
-        assert_eq!(parse(command::REGION_WRITE_MULTI, &body), Err(libc::EINVAL));
-        body.extend_from_slice(one.as_bytes());
-        assert_eq!(parse(command::REGION_WRITE_MULTI, &body), Ok(Request::WriteMulti(&[one, one])));
-        body[..8].fill(0xff);
-        assert_eq!(parse(command::REGION_WRITE_MULTI, &body), Err(libc::EINVAL));
-    }
-
-    #[test]
-    fn commands_of_a_server_and_unknown_ones_are_not_supported() {
-        for c in [0, command::DMA_READ, command::DMA_WRITE, 14, 16, 17, 18, u16::MAX] {
-            assert_eq!(parse(c, &[0; 64]), Err(libc::ENOTSUP));
-        }
-    }
-
-    proptest! {
-        /// Whatever is accepted lies inside the body.
-        #[test]
-        fn no_body_leads_outside_itself(command in 0u16..20, body in proptest::collection::vec(any::<u8>(), 0..200)) {
-            match parse(command, &body) {
-                Ok(Request::Write(a, data)) => prop_assert_eq!(a.count.get() as usize, data.len()),
-                Ok(Request::SetIrqs(s, data)) if s.flags.get() & irq_set::DATA_BOOL != 0 => {
-                    prop_assert_eq!(s.count.get() as usize, data.len());
-                }
-                Ok(Request::WriteMulti(w)) => prop_assert!(8 + w.len() * 24 <= body.len()),
-                Ok(Request::Read(a)) => prop_assert!(a.count.get() <= MAX_DATA),
-                _ => {}
-            }
-        }
-    }
-}
+mod tests;

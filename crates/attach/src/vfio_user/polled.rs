@@ -48,7 +48,13 @@ impl Pages {
                 let v = self.memory.take_u64(offset as usize);
                 if v != 0 {
                     rung = true;
-                    ring(Reg { region: self.what.first.bar, offset: self.what.first.offset + offset }, v);
+                    ring(
+                        Reg {
+                            region: self.what.first.bar,
+                            offset: self.what.first.offset + offset,
+                        },
+                        v,
+                    );
                 }
             }
         }

@@ -16,7 +16,8 @@ use doorbell_seam::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-/// Sees every crossing between the guest and the device, and takes the frames. Times are those of the server's clock.
+/// Sees every crossing between the guest and the device, and takes the frames. Times are those of
+/// the server's clock.
 pub trait Watch {
     /// The device has read `len` bytes of the guest's memory.
     fn dma_read(&mut self, at: Time, from: Iova, len: u32);
@@ -70,10 +71,18 @@ struct Part {
 
 impl<W: Watch> GuestPort<W> {
     pub(super) fn new(irqs: Irqs, watch: W) -> GuestPort<W> {
-        GuestPort { memory: Regions::new(), remote: Vec::new(), channel: None, irqs, masters: false, watch }
+        GuestPort {
+            memory: Regions::new(),
+            remote: Vec::new(),
+            channel: None,
+            irqs,
+            masters: false,
+            watch,
+        }
     }
 
-    /// Reads memory without being the device: nobody watches. Whether it is there, and the device could read it.
+    /// Reads memory without being the device: nobody watches. Whether it is there, and the device
+    /// could read it.
     pub fn peek(&mut self, from: Iova, into: &mut [u8]) -> bool {
         let done = self.gate(from).and_then(|()| match self.memory.read(from, into) {
             Err(_) if !self.remote.is_empty() => self.read_in_parts(from, into),

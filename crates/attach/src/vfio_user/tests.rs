@@ -43,7 +43,9 @@ pub(super) struct Toy {
 impl Toy {
     fn copy<P: Port>(&mut self, p: &mut P, at: Time) {
         let mut bytes = vec![0; self.len as usize & 0xffff];
-        let copied = p.read(at, Iova(self.from), &mut bytes).and_then(|_| p.write(at, Iova(self.to), &bytes));
+        let copied = p
+            .read(at, Iova(self.from), &mut bytes)
+            .and_then(|_| p.write(at, Iova(self.to), &bytes));
         match copied {
             Ok(_) => self.done += 1,
             Err(_) => self.failed += 1,
@@ -110,7 +112,8 @@ impl<P: Port> Device<P> for Toy {
     }
 
     fn reset(&mut self, _: &mut P, _: Time) {
-        *self = Toy { resets: self.resets + 1, done: self.done, failed: self.failed, ..Toy::default() };
+        *self =
+            Toy { resets: self.resets + 1, done: self.done, failed: self.failed, ..Toy::default() };
     }
 }
 

@@ -15,7 +15,9 @@ pub(super) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::R
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the slice and the time, if any, live past the call; no signal mask is given.
-    let n = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, limit, std::ptr::null()) };
+    let n = unsafe {
+        libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, limit, std::ptr::null())
+    };
     if n >= 0 {
         return Ok(());
     }
@@ -29,14 +31,20 @@ pub(super) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::R
     Err(e)
 }
 
-/// Waits until something can be read from one of `fds`, or `timeout` (none: for ever) is over. Says which
-/// are ready, in their order; those at their end or broken count as ready.
+/// Waits until something can be read from one of `fds`, or `timeout` (none: for ever) is over. Says
+/// which are ready, in their order; those at their end or broken count as ready.
 ///
 /// # Errors
 /// When the system refuses to wait.
-pub fn readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>, ready: &mut Vec<bool>) -> io::Result<()> {
-    let mut all: Vec<libc::pollfd> =
-        fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+pub fn readable(
+    fds: &[BorrowedFd<'_>],
+    timeout: Option<Duration>,
+    ready: &mut Vec<bool>,
+) -> io::Result<()> {
+    let mut all: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
     poll(&mut all, timeout)?;
     ready.clear();
     ready.extend(all.iter().map(|fd| fd.revents != 0));
@@ -47,8 +55,12 @@ pub fn readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>, ready: &mut V
 ///
 /// # Errors
 /// As [`readable`].
-pub fn ready<const N: usize>(fds: [BorrowedFd<'_>; N], timeout: Option<Duration>) -> io::Result<[bool; N]> {
-    let mut all = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+pub fn ready<const N: usize>(
+    fds: [BorrowedFd<'_>; N],
+    timeout: Option<Duration>,
+) -> io::Result<[bool; N]> {
+    let mut all =
+        fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     poll(&mut all, timeout)?;
     Ok(all.map(|fd| fd.revents != 0))
 }
@@ -78,12 +90,16 @@ impl Listener {
     pub fn bind(path: &Path) -> io::Result<Listener> {
         let (length, most) = (path.as_os_str().len(), SUN_PATH - 1);
         if length > most {
-            let what = format!("a socket's path has at most {most} bytes, and this one has {length}");
+            let what =
+                format!("a socket's path has at most {most} bytes, and this one has {length}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         match path.symlink_metadata() {
             Ok(m) if !m.file_type().is_socket() => {
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, "it exists and is not a socket"));
+                return Err(io::Error::new(
+                    io::ErrorKind::AddrInUse,
+                    "it exists and is not a socket",
+                ));
             }
             Ok(_) => {
                 let refused = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
@@ -107,7 +123,14 @@ impl Listener {
     pub fn accept(&self) -> io::Result<Option<UnixStream>> {
         match self.socket.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => Ok(None),
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted
+                ) =>
+            {
+                Ok(None)
+            }
             Err(e) => Err(e),
         }
     }
@@ -127,21 +150,4 @@ impl Drop for Listener {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_socket_left_behind_is_replaced_and_a_live_one_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s");
-        drop(UnixListener::bind(&path).unwrap());
-        assert!(path.exists(), "as a killed server leaves it");
-        let live = Listener::bind(&path).unwrap();
-        assert_eq!(Listener::bind(&path).err().map(|e| e.kind()), Some(io::ErrorKind::AddrInUse));
-        drop(live);
-        assert!(!path.exists());
-        std::fs::write(&path, "x").unwrap();
-        assert_eq!(Listener::bind(&path).err().map(|e| e.kind()), Some(io::ErrorKind::AddrInUse));
-        assert!(path.exists(), "somebody's file stays");
-    }
-}
+mod tests;

@@ -36,12 +36,13 @@ pub struct Latencies {
 impl Latencies {
     /// A Zynq UltraScale+: DDR4 behind a high-performance port, registers behind M_AXI_HPM_FPD.
     pub const ZYNQMP: Latencies = Latencies {
-        // Estimates: some 100 ns of a DDR4 read that misses the row, and as much for the interconnect, the
-        // port's queues and two clock crossings. UG1085 gives none: "expected to vary across a wide range".
+        // Estimates: some 100 ns of a DDR4 read that misses the row, and as much for the
+        // interconnect, the port's queues and two clock crossings. UG1085 gives none:
+        // "expected to vary across a wide range".
         read: Span::from_ns(200),
         write: Span::from_ns(150),
-        // A read by an A53 takes 96 ns with a slave at 333 MHz (ryuz88, "KV260 de PS kara PL", 30 May 2023);
-        // without some 4 clocks at the slave, half of it each way.
+        // A read by an A53 takes 96 ns with a slave at 333 MHz (ryuz88, "KV260 de PS kara PL", 30
+        // May 2023); without some 4 clocks at the slave, half of it each way.
         cpu: Span::from_ns(42),
     };
 
@@ -127,7 +128,8 @@ impl Axi {
         (addr, bytes, count): (u64, u32, u64),
     ) {
         let crossing = || Crossing { name, at: Iova(addr), bytes: bytes.into(), count };
-        self.platform.note(Time::from_ps(done.ps() - took.ps()), done, || What::Bus(link, crossing()));
+        self.platform
+            .note(Time::from_ps(done.ps() - took.ps()), done, || What::Bus(link, crossing()));
     }
 }
 

@@ -10,19 +10,17 @@
 //! # How a transfer is cut
 //!
 //! * No request crosses a 4 KiB boundary (base specification 2.2.7).
-//! * A read is cut at MRRS, counted from its start as DMA engines do, not at
-//!   multiples of MRRS. The Length field counts double words, partly enabled
-//!   ones included, so an unaligned start shortens the first piece to the last
-//!   double word that MRRS allows; every later cut is then aligned.
+//! * A read is cut at MRRS, counted from its start as DMA engines do, not at multiples of MRRS. The
+//!   Length field counts double words, partly enabled ones included, so an unaligned start shortens
+//!   the first piece to the last double word that MRRS allows; every later cut is then aligned.
 //! * A write is cut at multiples of MPS, which takes care of 4 KiB too.
-//! * A completion may be cut only at multiples of RCB (AMD PG346, "Read
-//!   Completion Boundary"). [`Completions::Rcb`] always cuts there, as old
-//!   chipsets do. [`Completions::Merged`] is what PG213 describes of fast memory
-//!   controllers: RCB-sized pieces combined up to MPS. We cut at multiples of
-//!   MPS in the *address*: the first piece runs to the next such multiple, the
-//!   others are MPS each. A controller that packed every completion full from
-//!   an odd start would also obey the rules and send at most one fewer. Either
-//!   way a cut lies on an RCB multiple because MPS is one.
+//! * A completion may be cut only at multiples of RCB (AMD PG346, "Read Completion Boundary").
+//!   [`Completions::Rcb`] always cuts there, as old chipsets do. [`Completions::Merged`] is what
+//!   PG213 describes of fast memory controllers: RCB-sized pieces combined up to MPS. We cut at
+//!   multiples of MPS in the *address*: the first piece runs to the next such multiple, the others
+//!   are MPS each. A controller that packed every completion full from an odd start would also obey
+//!   the rules and send at most one fewer. Either way a cut lies on an RCB multiple because MPS is
+//!   one.
 //!
 //! So reads, writes and completions are one operation, "cut at multiples of a
 //! power of two, at most a limit each" ([`Pieces`]), and the totals have a closed
@@ -112,7 +110,8 @@ pub struct Settings {
     /// same number.
     pub fc_limit: Option<u32>,
     /// Share of the link's byte rate that traffic can use, in parts per million: 10,000 to
-    /// 1,000,000. What it stands for (SKP sets, gaps of the implementation) is the profile's to say.
+    /// 1,000,000. What it stands for (SKP sets, gaps of the implementation) is the profile's to
+    /// say.
     pub usable_ppm: u32,
 }
 
@@ -148,7 +147,11 @@ pub struct RulesError {
 
 impl fmt::Display for RulesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {} is not a PCI Express setting; allowed: {}", self.setting, self.given, self.allowed)
+        write!(
+            f,
+            "{} = {} is not a PCI Express setting; allowed: {}",
+            self.setting, self.given, self.allowed
+        )
     }
 }
 
@@ -156,7 +159,12 @@ impl std::error::Error for RulesError {}
 
 const SIZES: &str = "128, 256, 512, 1024, 2048, 4096";
 
-fn check(holds: bool, setting: &'static str, given: u32, allowed: &'static str) -> Result<(), RulesError> {
+fn check(
+    holds: bool,
+    setting: &'static str,
+    given: u32,
+    allowed: &'static str,
+) -> Result<(), RulesError> {
     if holds { Ok(()) } else { Err(RulesError { setting, given, allowed }) }
 }
 
@@ -188,7 +196,12 @@ impl Rules {
     /// The first setting that is not allowed, with what is.
     pub fn new(settings: Settings) -> Result<Rules, RulesError> {
         let Settings { generation, lanes, mps, mrrs, usable_ppm, .. } = settings;
-        check((1..=5).contains(&generation), "generation", generation, "1 to 5 (6 and 7 send flits)")?;
+        check(
+            (1..=5).contains(&generation),
+            "generation",
+            generation,
+            "1 to 5 (6 and 7 send flits)",
+        )?;
         check(lanes.is_power_of_two() && lanes <= 32, "lanes", lanes, "1, 2, 4, 8, 16, 32")?;
         check(is_size(mps), "mps", mps, SIZES)?;
         check(is_size(mrrs), "mrrs", mrrs, SIZES)?;
@@ -201,19 +214,26 @@ impl Rules {
         };
         let limit = |setting, given: Option<u32>| match given {
             Some(symbols) => {
-                check((32..=65535).contains(&symbols), setting, symbols, "32 to 65535 symbol times")?;
+                check(
+                    (32..=65535).contains(&symbols),
+                    setting,
+                    symbols,
+                    "32 to 65535 symbol times",
+                )?;
                 Ok(symbols)
             }
             None => Ok(ack_limit(generation, lanes, mps)),
         };
-        let (ack_limit, fc_limit) = (limit("ack_limit", settings.ack_limit)?, limit("fc_limit", settings.fc_limit)?);
+        let (ack_limit, fc_limit) =
+            (limit("ack_limit", settings.ack_limit)?, limit("fc_limit", settings.fc_limit)?);
         check(
             (10_000..=1_000_000).contains(&usable_ppm),
             "usable_ppm",
             usable_ppm,
             "10000 to 1000000 parts per million",
         )?;
-        let mut byte_time = ByteTime::of_link(generation, lanes).slowed(1_000_000, usable_ppm.into());
+        let mut byte_time =
+            ByteTime::of_link(generation, lanes).slowed(1_000_000, usable_ppm.into());
         if settings.dllp == DllpRule::Flat {
             let (whole, left) = dllp::flat_share(ack_limit, fc_limit);
             byte_time = byte_time.slowed(whole, left);
@@ -260,25 +280,4 @@ impl Rules {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn error(change: impl FnOnce(&mut Settings)) -> String {
-        let mut settings = Settings::link(3, 16);
-        change(&mut settings);
-        Rules::new(settings).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_wrong_setting_is_named_with_what_is_allowed() {
-        insta::assert_snapshot!(error(|s| s.generation = 6), @"generation = 6 is not a PCI Express setting; allowed: 1 to 5 (6 and 7 send flits)");
-        insta::assert_snapshot!(error(|s| s.generation = 0), @"generation = 0 is not a PCI Express setting; allowed: 1 to 5 (6 and 7 send flits)");
-        insta::assert_snapshot!(error(|s| s.lanes = 0), @"lanes = 0 is not a PCI Express setting; allowed: 1, 2, 4, 8, 16, 32");
-        insta::assert_snapshot!(error(|s| s.lanes = 12), @"lanes = 12 is not a PCI Express setting; allowed: 1, 2, 4, 8, 16, 32");
-        insta::assert_snapshot!(error(|s| s.mps = 64), @"mps = 64 is not a PCI Express setting; allowed: 128, 256, 512, 1024, 2048, 4096");
-        insta::assert_snapshot!(error(|s| s.mrrs = 8192), @"mrrs = 8192 is not a PCI Express setting; allowed: 128, 256, 512, 1024, 2048, 4096");
-        insta::assert_snapshot!(error(|s| s.completions = Completions::Rcb(256)), @"completions = 256 is not a PCI Express setting; allowed: Rcb(64), Rcb(128), Merged");
-        insta::assert_snapshot!(error(|s| s.ack_limit = Some(16)), @"ack_limit = 16 is not a PCI Express setting; allowed: 32 to 65535 symbol times");
-        insta::assert_snapshot!(error(|s| s.usable_ppm = 0), @"usable_ppm = 0 is not a PCI Express setting; allowed: 10000 to 1000000 parts per million");
-    }
-}
+mod tests;

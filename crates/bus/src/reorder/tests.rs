@@ -76,7 +76,8 @@ fn machine() -> Machine<Pcie, Toy> {
     let latencies = Latencies { link: Span::from_ns(100), memory: Span::from_ns(100) };
     let mut platform = Platform::new(1 << 32, 1 << 20, Guard::Byte);
     platform.capture();
-    let pcie = Pcie::new(platform, Rules::new(Settings::link(3, 8)).unwrap(), latencies, 0xf000_0000);
+    let pcie =
+        Pcie::new(platform, Rules::new(Settings::link(3, 8)).unwrap(), latencies, 0xf000_0000);
     let mut costs = Costs::FREE;
     costs.work[WorkKind::TxDescriptor as usize].each = Span::from_ns(40);
     Machine::new(pcie, Toy::default(), costs, 1)
@@ -160,7 +161,8 @@ fn an_ownership_word_without_its_fence_goes_before_the_body() {
 #[test]
 fn random_orders_find_either_mistake() {
     for broken in [Fences { body: false, ..MENDED }, Fences { doorbell: false, ..MENDED }] {
-        let found = (0..100).filter(|seed| run(Order::Random(*seed), broken, 64).0 != right(64)).count();
+        let found =
+            (0..100).filter(|seed| run(Order::Random(*seed), broken, 64).0 != right(64)).count();
         assert!(found > 50, "{found} of 100 seeds");
     }
 }

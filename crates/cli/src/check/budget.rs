@@ -29,7 +29,8 @@ use std::path::Path;
 use toml_edit::{Document, Item, TableLike, Value};
 
 /// Parts of a result that have numbers.
-pub(super) const GROUPS: [&str; 5] = ["per_packet", "ledger", "rates", "latency_ns", "device_counters"];
+pub(super) const GROUPS: [&str; 5] =
+    ["per_packet", "ledger", "rates", "latency_ns", "device_counters"];
 
 /// What a budget may begin with, and what that is.
 pub(super) const HEADS: [(&str, &str); 8] = [
@@ -72,7 +73,11 @@ pub(super) struct Line {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Of {
     /// A run in the lab.
-    Scenario { scenario: Box<Scenario>, profile: Option<(String, usize)>, set: Vec<(String, usize)> },
+    Scenario {
+        scenario: Box<Scenario>,
+        profile: Option<(String, usize)>,
+        set: Vec<(String, usize)>,
+    },
     /// A device that was served, counted by the rules of this bus, in words.
     Device { device: String, bus: Option<&'static str> },
 }
@@ -115,11 +120,13 @@ impl Budget {
     pub(super) fn parse(file: &str, text: String) -> Result<Budget, InputError> {
         let heads = HEADS.map(|(name, _)| name);
         let r = Reader { file, text: &text };
-        let d = Document::parse(text.as_str()).map_err(|e| r.error(r.line(e.span()), e.message()))?;
+        let d =
+            Document::parse(text.as_str()).map_err(|e| r.error(r.line(e.span()), e.message()))?;
         for (name, _) in d.iter() {
             if !heads.contains(&name) {
                 let near = hint(name, heads.into_iter());
-                let what = format!("`{name}` is not allowed here{near}; allowed: {}", heads.join(", "));
+                let what =
+                    format!("`{name}` is not allowed here{near}; allowed: {}", heads.join(", "));
                 return Err(r.error(r.key_line(d.as_table(), name), what));
             }
         }
@@ -133,7 +140,9 @@ impl Budget {
         };
         head("about")?;
         let not_with = |names: &[&str], with: &str| match names.iter().find(|n| d.contains_key(n)) {
-            Some(n) => Err(r.error(r.key_line(d.as_table(), n), format!("`{n}` cannot stand beside `{with}`"))),
+            Some(n) => Err(
+                r.error(r.key_line(d.as_table(), n), format!("`{n}` cannot stand beside `{with}`"))
+            ),
             None => Ok(()),
         };
         let of = match (head("scenario")?, head("device")?) {
@@ -142,12 +151,17 @@ impl Budget {
                 let scenario = Scenario::load(&beside(file, &given))
                     .map_err(|e| if e.place.is_empty() { r.error(line, e.what) } else { e })?;
                 let profile = head("profile")?.map(|(name, line)| (beside(file, &name), line));
-                Of::Scenario { scenario: Box::new(scenario), profile, set: settings(&r, d.as_table())? }
+                Of::Scenario {
+                    scenario: Box::new(scenario),
+                    profile,
+                    set: settings(&r, d.as_table())?,
+                }
             }
             (None, Some((device, line))) => {
                 not_with(&["profile", "seed", "set"], "device")?;
                 serve::device(&device).map_err(|what| r.error(line, what))?;
-                let bus = head("bus")?.map(|(bus, line)| serve::bus(&bus).map_err(|what| r.error(line, what)));
+                let bus = head("bus")?
+                    .map(|(bus, line)| serve::bus(&bus).map_err(|what| r.error(line, what)));
                 Of::Device { device, bus: bus.transpose()? }
             }
             _ => {
@@ -164,21 +178,31 @@ impl Budget {
         let Of::Scenario { scenario, profile, set } = &self.of else {
             return Err(InputError::new(&*self.file, "it is about no scenario"));
         };
-        let here = |line: usize| move |what: String| InputError::new(format!("{}:{line}", self.file), what);
+        let here = |line: usize| {
+            move |what: String| InputError::new(format!("{}:{line}", self.file), what)
+        };
         let mut plan = match profile {
             None => scenario.plan()?,
-            Some((name, line)) => Profile::load(name)
-                .and_then(|p| scenario.plan_on(&p))
-                .map_err(|e| if e.place.is_empty() || e.place == scenario.file { here(*line)(e.what) } else { e })?,
+            Some((name, line)) => {
+                Profile::load(name).and_then(|p| scenario.plan_on(&p)).map_err(|e| {
+                    if e.place.is_empty() || e.place == scenario.file {
+                        here(*line)(e.what)
+                    } else {
+                        e
+                    }
+                })?
+            }
         };
-        let set: Vec<Setting> =
-            set.iter().map(|(text, line)| Setting::at(format!("{}:{line}", self.file), text)).collect();
+        let set: Vec<Setting> = set
+            .iter()
+            .map(|(text, line)| Setting::at(format!("{}:{line}", self.file), text))
+            .collect();
         plan.layer(&set)?;
         Ok(plan)
     }
 
-    /// Writes the measured numbers in place of the allowed ones; ceilings and floors with so much room,
-    /// as a share of them.
+    /// Writes the measured numbers in place of the allowed ones; ceilings and floors with so much
+    /// room, as a share of them.
     pub(super) fn update(&self, measured: &[f64], room: f64) -> Result<(), Error> {
         let mut d = Document::parse(self.text.as_str())
             .map_err(|e| Error::input(format!("{}: {}", self.file, e.message())))?
@@ -189,7 +213,9 @@ impl Budget {
                 item = item.and_then(|i| i.as_table_like_mut()).and_then(|t| t.get_mut(key));
             }
             // Not the table that a bound stands in.
-            if let Some(old) = item.and_then(Item::as_value_mut).filter(|v| v.is_integer() || v.is_float()) {
+            if let Some(old) =
+                item.and_then(Item::as_value_mut).filter(|v| v.is_integer() || v.is_float())
+            {
                 let mut new = number(rounded(v));
                 *new.decor_mut() = old.decor().clone();
                 *old = new;
@@ -265,7 +291,12 @@ fn settings(r: &Reader<'_>, root: &dyn TableLike) -> Result<Vec<(String, usize)>
     Ok(all)
 }
 
-fn flatten(r: &Reader<'_>, t: &dyn TableLike, before: &str, to: &mut Vec<(String, usize)>) -> Result<(), InputError> {
+fn flatten(
+    r: &Reader<'_>,
+    t: &dyn TableLike,
+    before: &str,
+    to: &mut Vec<(String, usize)>,
+) -> Result<(), InputError> {
     for (key, item) in t.iter() {
         let name = if before.is_empty() { key.to_owned() } else { format!("{before}.{key}") };
         let line = r.key_line(t, key);
@@ -278,7 +309,9 @@ fn flatten(r: &Reader<'_>, t: &dyn TableLike, before: &str, to: &mut Vec<(String
                     continue;
                 }
                 (None, Some(n)) => n.to_string(),
-                (None, None) => return Err(r.error(line, format!("`{name}` cannot be a {}", item.type_name()))),
+                (None, None) => {
+                    return Err(r.error(line, format!("`{name}` cannot be a {}", item.type_name())));
+                }
             },
         };
         to.push((format!("{name}={value}"), line));
@@ -288,7 +321,12 @@ fn flatten(r: &Reader<'_>, t: &dyn TableLike, before: &str, to: &mut Vec<(String
 
 /// The lines of `[budget]`, in their order.
 fn lines(r: &Reader<'_>, d: &Document<&str>) -> Result<Vec<Line>, InputError> {
-    let nothing = || InputError::new(r.file, "`[budget]` must name what is held: \"per_packet.pcie_read_bytes\" = 128");
+    let nothing = || {
+        InputError::new(
+            r.file,
+            "`[budget]` must name what is held: \"per_packet.pcie_read_bytes\" = 128",
+        )
+    };
     let table = d.get("budget").ok_or_else(nothing)?.as_table_like().ok_or_else(nothing)?;
     let mut all = Vec::new();
     for (key, item) in table.iter() {
@@ -311,7 +349,13 @@ fn lines(r: &Reader<'_>, d: &Document<&str>) -> Result<Vec<Line>, InputError> {
     Ok(all)
 }
 
-fn line(r: &Reader<'_>, of: &dyn TableLike, key: &str, item: &Item, path: Vec<String>) -> Result<Line, InputError> {
+fn line(
+    r: &Reader<'_>,
+    of: &dyn TableLike,
+    key: &str,
+    item: &Item,
+    path: Vec<String>,
+) -> Result<Line, InputError> {
     let forms = FORMS.map(|(name, _)| name);
     let at = r.key_line(of, key);
     let whole = path.join(".");
@@ -328,7 +372,9 @@ fn line(r: &Reader<'_>, of: &dyn TableLike, key: &str, item: &Item, path: Vec<St
             }
             let part = |k: &str| match parts.get(k) {
                 None => Ok(None),
-                Some(i) => as_number(i).map(Some).ok_or_else(|| wrong(format!("has a `{k}` that is no number"))),
+                Some(i) => as_number(i)
+                    .map(Some)
+                    .ok_or_else(|| wrong(format!("has a `{k}` that is no number"))),
             };
             match (part("exact")?, part("min")?, part("max")?) {
                 (Some(n), None, None) => Bounds::Exactly(n),

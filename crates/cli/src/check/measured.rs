@@ -49,9 +49,14 @@ impl Measured {
     /// Understands one. A server prints one on each SIGUSR1, and the last is the whole.
     pub(super) fn parse(from: &str, text: &str) -> Result<Measured, Error> {
         let wrong = |what: String| Error::input(format!("{from}: {what}"));
-        let all = serde_json::Deserializer::from_str(text).into_iter::<Value>().collect::<Result<Vec<_>, _>>();
+        let all = serde_json::Deserializer::from_str(text)
+            .into_iter::<Value>()
+            .collect::<Result<Vec<_>, _>>();
         let all = all.map_err(|e| wrong(format!("it is not JSON: {e}")))?;
-        let last = all.last().and_then(Value::as_object).ok_or_else(|| wrong("it holds no report".to_owned()))?;
+        let last = all
+            .last()
+            .and_then(Value::as_object)
+            .ok_or_else(|| wrong("it holds no report".to_owned()))?;
         let word = |name: &str| last.get(name).and_then(Value::as_str).map(str::to_owned);
         let (scenario, device) = (word("scenario"), word("device"));
         if (scenario.is_none() && device.is_none()) || !last.contains_key("ledger") {
@@ -70,7 +75,9 @@ impl Measured {
             }
         }
         let audit = match last.get("audit") {
-            Some(Value::Array(why)) => why.iter().map(|w| w.as_str().unwrap_or("?").to_owned()).collect(),
+            Some(Value::Array(why)) => {
+                why.iter().map(|w| w.as_str().unwrap_or("?").to_owned()).collect()
+            }
             _ => Vec::new(),
         };
         let of = scenario.clone().or(device).unwrap_or_default();
@@ -90,10 +97,11 @@ impl Measured {
             is_run: scenario.is_some(),
             bus: word("bus"),
             profile: word("profile"),
-            settings: last
-                .get("settings")
-                .and_then(Value::as_object)
-                .map(|all| all.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect()),
+            settings: last.get("settings").and_then(Value::as_object).map(|all| {
+                all.iter()
+                    .map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned()))
+                    .collect()
+            }),
             capture: word("capture_sha256"),
             numbers,
             unsound: audit,
@@ -113,7 +121,10 @@ impl Measured {
             }
             Of::Device { bus: Some(bus), .. } if self.bus.as_deref() != Some(*bus) => {
                 let counted = self.bus.as_deref().unwrap_or("nothing");
-                wrong(format!("it was counted by the rules of {counted}; {} wants those of {bus}", budget.file))
+                wrong(format!(
+                    "it was counted by the rules of {counted}; {} wants those of {bus}",
+                    budget.file
+                ))
             }
             _ => Ok(()),
         }
@@ -124,7 +135,10 @@ impl Measured {
         let wrong = |what: String| Err(Error::input(format!("{}: {what}", self.from)));
         if self.profile.as_ref() != Some(&plan.profile) {
             let profile = self.profile.as_deref().unwrap_or("no profile");
-            return wrong(format!("it is of a run on {profile}, but {budget} is about {}", plan.profile));
+            return wrong(format!(
+                "it is of a run on {profile}, but {budget} is about {}",
+                plan.profile
+            ));
         }
         let Some(settings) = &self.settings else {
             return wrong("it does not say with which settings it ran; make it anew".to_owned());
@@ -134,14 +148,20 @@ impl Measured {
             // Of a capture its content counts, and not where it lies.
             let theirs = settings.get(key).unwrap_or(&none);
             if *theirs != ours && key != "traffic.file" {
-                return wrong(format!("`{key}` was {theirs}, but {budget} is about a run with {ours}"));
+                return wrong(format!(
+                    "`{key}` was {theirs}, but {budget} is about a run with {ours}"
+                ));
             }
         }
         let capture = plan::capture_sha256(plan)?;
         if self.capture != capture {
-            let said = |hash: &Option<String>| hash.as_ref().map_or("none".to_owned(), |h| format!("SHA-256 {h}"));
+            let said = |hash: &Option<String>| {
+                hash.as_ref().map_or("none".to_owned(), |h| format!("SHA-256 {h}"))
+            };
             let (theirs, ours) = (said(&self.capture), said(&capture));
-            return wrong(format!("its capture is another: {theirs}, but that of {budget} is {ours}"));
+            return wrong(format!(
+                "its capture is another: {theirs}, but that of {budget} is {ours}"
+            ));
         }
         Ok(())
     }
@@ -155,16 +175,26 @@ impl Measured {
         let mut sum = 0.0;
         for (n, part) in line.name.split('+').enumerate() {
             // A sum's later names may leave the part of the result away.
-            let whole = if n == 0 || part.contains('.') { part.to_owned() } else { format!("{group}.{part}") };
+            let whole = if n == 0 || part.contains('.') {
+                part.to_owned()
+            } else {
+                format!("{group}.{part}")
+            };
             let Some(v) = self.numbers.get(&whole) else {
                 // Most likely only the part is missing.
-                let bare = self.numbers.get_key_value(&format!("per_packet.{whole}")).map(|(name, _)| name.as_str());
+                let bare = self
+                    .numbers
+                    .get_key_value(&format!("per_packet.{whole}"))
+                    .map(|(name, _)| name.as_str());
                 let near = match bare {
                     Some(name) => format!("; the nearest is `{name}`"),
                     None => hint(&whole, self.numbers.keys().map(String::as_str)),
                 };
                 let of = &self.of;
-                return Err(format!("{file}:{}: a result of {of} has no number `{whole}`{near}", line.at));
+                return Err(format!(
+                    "{file}:{}: a result of {of} has no number `{whole}`{near}",
+                    line.at
+                ));
             };
             sum += v;
         }

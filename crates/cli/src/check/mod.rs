@@ -45,7 +45,9 @@ impl Row<'_> {
         let m = rounded(self.measured);
         match self.line.bounds {
             Bounds::Exactly(n) => m == rounded(n),
-            Bounds::Between { min, max } => min.is_none_or(|n| m >= rounded(n)) && max.is_none_or(|n| m <= rounded(n)),
+            Bounds::Between { min, max } => {
+                min.is_none_or(|n| m >= rounded(n)) && max.is_none_or(|n| m <= rounded(n))
+            }
         }
     }
 
@@ -85,12 +87,15 @@ impl Verdict<'_> {
 }
 
 pub(crate) fn check(args: &Check) -> Result<u8, Error> {
-    let file = args.budget.to_str().ok_or_else(|| Error::input("the budget's name is not UTF-8"))?;
+    let file =
+        args.budget.to_str().ok_or_else(|| Error::input("the budget's name is not UTF-8"))?;
     let budget = Budget::read(file)?;
     let (title, set, measured) = measure(args, &budget)?;
-    let rows = budget.lines.iter().map(|line| Ok(Row { line, measured: measured.number(file, line)? }));
+    let rows =
+        budget.lines.iter().map(|line| Ok(Row { line, measured: measured.number(file, line)? }));
     let (rows, wrong): (Vec<_>, Vec<_>) = rows.partition(Result::is_ok);
-    let wrong: Vec<String> = wrong.into_iter().filter_map(|r: Result<Row<'_>, String>| r.err()).collect();
+    let wrong: Vec<String> =
+        wrong.into_iter().filter_map(|r: Result<Row<'_>, String>| r.err()).collect();
     if !wrong.is_empty() {
         return Err(Error::input(wrong.join("\n")));
     }
@@ -105,7 +110,10 @@ pub(crate) fn check(args: &Check) -> Result<u8, Error> {
         return Ok(if verdict.holds() { DONE } else { MISSED });
     }
     if !verdict.unsound.is_empty() {
-        return Err(Error { code: MISSED, what: format!("{file}: not updated from a result that is not sound") });
+        return Err(Error {
+            code: MISSED,
+            what: format!("{file}: not updated from a result that is not sound"),
+        });
     }
     let values: Vec<f64> = verdict.rows.iter().map(|r| r.measured).collect();
     budget.update(&values, args.room / 100.0)?;
@@ -129,20 +137,32 @@ fn measure(args: &Check, budget: &Budget) -> Result<(String, Vec<String>, Measur
         let mut plan = own.clone();
         plan::change(&mut plan, &args.changes)?;
         if args.update
-            && let Some((key, value)) = plan.values.iter().find(|(key, v)| own.values.get(key.name) != *v)
+            && let Some((key, value)) =
+                plan.values.iter().find(|(key, v)| own.values.get(key.name) != *v)
         {
             let (name, value) = (key.name, key.said(value));
-            let what =
-                format!("`{name}` is {value} on the command line, but not in {}, whose next run would", budget.file);
-            return Err(Error::input(format!("--update: {what} break what is written; put it under [set] there")));
+            let what = format!(
+                "`{name}` is {value} on the command line, but not in {}, whose next run would",
+                budget.file
+            );
+            return Err(Error::input(format!(
+                "--update: {what} break what is written; put it under [set] there"
+            )));
         }
         let result = plan::execute(&plan, args.quiet)?;
-        let title = format!("{} on {}, {} packets", plan.scenario, plan.profile, count(result.measured.packets));
+        let title = format!(
+            "{} on {}, {} packets",
+            plan.scenario,
+            plan.profile,
+            count(result.measured.packets)
+        );
         let measured = Measured::parse("the result", &result.to_json())?;
         return Ok((title, plan.set, measured));
     };
     if args.changes.any() {
-        return Err(Error::input("--report: what has been measured can no longer be changed by --set, --seed, --pcap"));
+        return Err(Error::input(
+            "--report: what has been measured can no longer be changed by --set, --seed, --pcap",
+        ));
     }
     let measured = Measured::read(report)?;
     measured.is_about(budget)?;
@@ -154,35 +174,4 @@ fn measure(args: &Check, budget: &Budget) -> Result<(String, Vec<String>, Measur
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(bounds: Bounds, measured: f64) -> (bool, f64, Option<f64>) {
-        let line = Line { name: "ledger.x".into(), at: 1, path: vec![], bounds };
-        let row = Row { line: &line, measured };
-        (row.holds(), row.against().difference, row.against().percent)
-    }
-
-    #[test]
-    fn a_ceiling_a_floor_a_range_and_an_exact_number() {
-        let most = |n| Bounds::Between { min: None, max: Some(n) };
-        let least = |n| Bounds::Between { min: Some(n), max: None };
-        let both = Bounds::Between { min: Some(2.0), max: Some(4.0) };
-        assert_eq!(row(most(128.0), 128.0), (true, 0.0, Some(0.0)));
-        assert_eq!(row(most(128.0), 160.0), (false, 32.0, Some(25.0)));
-        assert_eq!(row(most(0.0), 1.0), (false, 1.0, None));
-        assert_eq!(row(least(10.0), 9.0), (false, -1.0, Some(-10.0)));
-        assert_eq!(row(both, 1.0), (false, -1.0, Some(-50.0)));
-        assert_eq!(row(both, 5.0), (false, 1.0, Some(25.0)));
-        assert_eq!(row(both, 3.0), (true, -1.0, Some(-25.0)));
-        assert_eq!(row(Bounds::Exactly(3.0), 3.0), (true, 0.0, Some(0.0)));
-        assert!(!row(Bounds::Exactly(3.0), 2.0).0, "less is not exact either");
-    }
-
-    #[test]
-    fn nine_digits_decide() {
-        assert!(row(Bounds::Exactly(0.333_333_333), 1.0 / 3.0).0);
-        assert!(row(Bounds::Between { min: None, max: Some(0.666_666_667) }, 2.0 / 3.0).0);
-        assert!(!row(Bounds::Exactly(0.333_333_33), 1.0 / 3.0).0, "eight are another number");
-    }
-}
+mod tests;

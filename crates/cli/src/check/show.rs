@@ -18,15 +18,24 @@ fn allowed(b: &Bounds) -> String {
 
 /// Six digits, or all before the point: close to how numbers are written in budgets.
 fn measured(x: f64) -> String {
-    if x.abs() >= 1e5 { format!("{x:.0}") } else { format!("{x:.5e}").parse().unwrap_or(x).to_string() }
+    if x.abs() >= 1e5 {
+        format!("{x:.0}")
+    } else {
+        format!("{x:.5e}").parse().unwrap_or(x).to_string()
+    }
 }
 
 /// With its sign; nothing if it is none.
 fn signed(x: f64) -> String {
-    if x == 0.0 { "0".to_owned() } else { format!("{}{}", if x > 0.0 { "+" } else { "" }, amount(x)) }
+    if x == 0.0 {
+        "0".to_owned()
+    } else {
+        format!("{}{}", if x > 0.0 { "+" } else { "" }, amount(x))
+    }
 }
 
-/// What is allowed, what was measured, and by how much they differ; then what is broken, with its line.
+/// What is allowed, what was measured, and by how much they differ; then what is broken, with its
+/// line.
 pub(super) fn table(v: &Verdict<'_>, markdown: bool) -> String {
     let mut text = if markdown { format!("### {}\n\n", v.title) } else { heading(&v.title) };
     for set in &v.set {
@@ -40,8 +49,13 @@ pub(super) fn table(v: &Verdict<'_>, markdown: bool) -> String {
         let against = r.against();
         let percent = against.percent.filter(|p| *p != 0.0).map_or(String::new(), signed);
         let broken = if r.holds() { "" } else { "BROKEN" };
-        let cells =
-            [&r.line.name, &allowed(&r.line.bounds), &measured(r.measured), &signed(against.difference), &percent];
+        let cells = [
+            &r.line.name,
+            &allowed(&r.line.bounds),
+            &measured(r.measured),
+            &signed(against.difference),
+            &percent,
+        ];
         cells.into_iter().cloned().chain([broken.to_owned()]).collect()
     };
     text += if markdown { "" } else { "\n" };
@@ -80,8 +94,9 @@ pub(super) fn json(v: &Verdict<'_>) -> String {
         let allowed = match r.line.bounds {
             Bounds::Exactly(n) => json!({ "exact": n }),
             Bounds::Between { min, max } => {
-                let parts =
-                    [("min", min), ("max", max)].into_iter().filter_map(|(k, v)| Some((k.to_owned(), json!(v?))));
+                let parts = [("min", min), ("max", max)]
+                    .into_iter()
+                    .filter_map(|(k, v)| Some((k.to_owned(), json!(v?))));
                 Value::Object(parts.collect())
             }
         };
@@ -104,5 +119,7 @@ pub(super) fn json(v: &Verdict<'_>) -> String {
         "audit": if v.unsound.is_empty() { json!("ok") } else { json!(v.unsound) },
         "rows": v.rows.iter().map(row).collect::<Vec<_>>(),
     });
-    serde_json::to_string_pretty(&all).unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}")) + "\n"
+    serde_json::to_string_pretty(&all)
+        .unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}"))
+        + "\n"
 }

@@ -1,8 +1,9 @@
 //! One slice of traffic by iperf3, watched while it runs.
 //!
-//! A slice is a TCP stream of whole seconds between a host and the network's. The rate is iperf3's own,
-//! of what the receiver got. Meanwhile the network host's interface is looked at five times a
-//! second, for the progress; and every daemon, so that a run whose switch has died ends at once and says so.
+//! A slice is a TCP stream of whole seconds between a host and the network's. The rate is iperf3's
+//! own, of what the receiver got. Meanwhile the network host's interface is looked at five times a
+//! second, for the progress; and every daemon, so that a run whose switch has died ends at once and
+//! says so.
 
 use super::site::{Arm, SERVER, Site};
 use super::{State, Watcher, urgent};
@@ -40,7 +41,13 @@ pub(super) struct Slice {
 ///
 /// # Errors
 /// `Interrupted` when a signal came; what iperf3 or a daemon said.
-pub(super) fn slice(site: &mut Site, arm: Arm, amount: Amount, watch: &Watcher<'_>, state: State) -> io::Result<Slice> {
+pub(super) fn slice(
+    site: &mut Site,
+    arm: Arm,
+    amount: Amount,
+    watch: &Watcher<'_>,
+    state: State,
+) -> io::Result<Slice> {
     // The server may not have seen the end of the one before.
     for _ in 0..BUSY {
         match attempt(site, arm, amount, watch, state) {
@@ -51,9 +58,25 @@ pub(super) fn slice(site: &mut Site, arm: Arm, amount: Amount, watch: &Watcher<'
     attempt(site, arm, amount, watch, state)
 }
 
-fn attempt(site: &mut Site, arm: Arm, amount: Amount, watch: &Watcher<'_>, state: State) -> io::Result<Slice> {
+fn attempt(
+    site: &mut Site,
+    arm: Arm,
+    amount: Amount,
+    watch: &Watcher<'_>,
+    state: State,
+) -> io::Result<Slice> {
     let mut command = site.host(arm).command("iperf3");
-    command.args(["-c", SERVER, "-J", "-i", "0", "--connect-timeout", "10000", "-t", &amount.seconds.to_string()]);
+    command.args([
+        "-c",
+        SERVER,
+        "-J",
+        "-i",
+        "0",
+        "--connect-timeout",
+        "10000",
+        "-t",
+        &amount.seconds.to_string(),
+    ]);
     if amount.reverse {
         command.arg("-R");
     }
@@ -96,13 +119,16 @@ fn attempt(site: &mut Site, arm: Arm, amount: Amount, watch: &Watcher<'_>, state
 }
 
 fn parse(text: &str) -> io::Result<Slice> {
-    let unclear = |e: &dyn std::fmt::Display| io::Error::other(format!("iperf3 printed what is no result: {e}"));
+    let unclear = |e: &dyn std::fmt::Display| {
+        io::Error::other(format!("iperf3 printed what is no result: {e}"))
+    };
     let v: Value = serde_json::from_str(text).map_err(|e| unclear(&e))?;
     if let Some(e) = v["error"].as_str() {
         return Err(io::Error::other(format!("iperf3: {e}")));
     }
     let received = &v["end"]["sum_received"];
-    let number = |of: &Value, name: &str| of[name].as_f64().ok_or_else(|| unclear(&format!("no {name}")));
+    let number =
+        |of: &Value, name: &str| of[name].as_f64().ok_or_else(|| unclear(&format!("no {name}")));
     Ok(Slice {
         bits: number(received, "bytes")? * 8.0,
         seconds: number(received, "seconds")?,
@@ -111,16 +137,4 @@ fn parse(text: &str) -> io::Result<Slice> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_result_is_read_and_an_error_is_told() {
-        let good = r#"{"end":{"sum_sent":{"retransmits":3},"sum_received":{"bytes":1000,"seconds":2.5}}}"#;
-        let s = parse(good).unwrap();
-        assert_eq!((s.bits, s.seconds, s.retransmits), (8000.0, 2.5, 3));
-        let of = |text: &str| parse(text).unwrap_err().to_string();
-        assert_eq!(of(r#"{"error":"unable to connect"}"#), "iperf3: unable to connect");
-        assert_eq!(of("{}"), "iperf3 printed what is no result: no bytes");
-    }
-}
+mod tests;

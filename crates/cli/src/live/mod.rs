@@ -1,13 +1,15 @@
 //! `doorbell live`: the system with real traffic, in real time.
 //!
-//! A VM's TCP stack speaks through ibmveth, the logical LAN, the trunk's ibmveth and Open vSwitch itself with a host
-//! behind a NIC, once with large send and checksum offload and once without. Drivers and devices are those of the
-//! lab; stack, switch and wire are the kernel's and Open vSwitch's own, in namespaces that are made for it.
-//! Beside it runs the same traffic with nothing of ours in the way (`bare`): what both have in common is not
-//! ours, and the ratio says how much of it is.
+//! A VM's TCP stack speaks through ibmveth, the logical LAN, the trunk's ibmveth and Open vSwitch
+//! itself with a host behind a NIC, once with large send and checksum offload and once without.
+//! Drivers and devices are those of the lab; stack, switch and wire are the kernel's and Open
+//! vSwitch's own, in namespaces that are made for it. Beside it runs the same traffic with nothing
+//! of ours in the way (`bare`): what both have in common is not ours, and the ratio says how much
+//! of it is.
 //!
-//! The two take turns, a second or more each, since a machine that others use is not the same from one minute to
-//! the next. Every number here is measured on this machine and depends on it; only ratios of one run are judged.
+//! The two take turns, a second or more each, since a machine that others use is not the same from
+//! one minute to the next. Every number here is measured on this machine and depends on it; only
+//! ratios of one run are judged.
 //!
 //! [`rights`] says what is needed, [`site`] makes namespaces and switch, [`path`] runs drivers and
 //! devices, [`partition`] is a driver's machine, [`measure`] sends, [`wire`] looks at what
@@ -114,16 +116,23 @@ impl Measured {
         let s = &self.sample;
         let mut faults = Vec::new();
         if self.ratio() < LEAST {
-            faults.push(format!("{state}: {:.2} of the bare pair, less than {LEAST}", self.ratio()));
+            faults
+                .push(format!("{state}: {:.2} of the bare pair, less than {LEAST}", self.ratio()));
         }
         for (n, end) in s.whole.iter().zip(["network", "VM"]).filter(|(n, _)| **n != wire::AMOUNT) {
             faults.push(format!("{state}: {n} of {} bytes are whole at the {end}", wire::AMOUNT));
         }
         if self.oversize + s.over > 0 {
-            faults.push(format!("{state}: {} frames over the MTU left by the NIC", self.oversize.max(s.over)));
+            faults.push(format!(
+                "{state}: {} frames over the MTU left by the NIC",
+                self.oversize.max(s.over)
+            ));
         }
         if s.wrong > 0 || s.right == 0 {
-            faults.push(format!("{state}: {} frames with right checksums, {} with wrong ones", s.right, s.wrong));
+            faults.push(format!(
+                "{state}: {} frames with right checksums, {} with wrong ones",
+                s.right, s.wrong
+            ));
         }
         faults
     }
@@ -195,8 +204,14 @@ pub(crate) fn live(args: &Live) -> Result<u8, Error> {
     }
     rights::check()?;
     let mut recording = args.capture.as_deref().map(Recording::begin).transpose()?;
-    let interrupt = Interrupt::watched().map_err(|e| Error { code: MISSED, what: format!("signals: {e}") })?;
-    let watch = Watcher { interrupt: &interrupt, bar: bar(args.quiet), quiet: args.quiet, urgent: args.urgent };
+    let interrupt =
+        Interrupt::watched().map_err(|e| Error { code: MISSED, what: format!("signals: {e}") })?;
+    let watch = Watcher {
+        interrupt: &interrupt,
+        bar: bar(args.quiet),
+        quiet: args.quiet,
+        urgent: args.urgent,
+    };
     let _ahead = args.urgent.then(Urgent::begin);
     let began = Instant::now();
     let mut all = Vec::new();
@@ -208,7 +223,12 @@ pub(crate) fn live(args: &Live) -> Result<u8, Error> {
                 let what = "interrupted; namespaces, daemons and devices are gone".to_owned();
                 return Err(Error { code: INTERRUPTED, what });
             }
-            Err(e) => return Err(Error { code: MISSED, what: format!("offloads {}: {}", state.name(), plain(&e)) }),
+            Err(e) => {
+                return Err(Error {
+                    code: MISSED,
+                    what: format!("offloads {}: {}", state.name(), plain(&e)),
+                });
+            }
         }
     }
     if let Some(r) = recording {
@@ -250,7 +270,8 @@ fn one(
     let mut slices = vec![[Slice::default(); 2]; rounds as usize];
     let before = site.counts()?;
     for (n, round) in (0u32..).zip(&mut slices) {
-        // All seconds, shared out; who goes first changes, so that neither always has the better time.
+        // All seconds, shared out; who goes first changes, so that neither always has the better
+        // time.
         let seconds = (args.seconds * (n + 1) / rounds) - (args.seconds * n / rounds);
         let mut arms = [Arm::Ibmveth, Arm::Bare];
         if n % 2 == 1 {
@@ -267,7 +288,12 @@ fn one(
     let ledger = site.counts()? - &before;
     let sample = wire::sample(&mut site, state, watch, began, recording)?;
     let n = sample.whole;
-    watch.said(&format!("offloads {}: whole are {} bytes at the network and {} at the VM", state.name(), n[0], n[1]));
+    watch.said(&format!(
+        "offloads {}: whole are {} bytes at the network and {} at the VM",
+        state.name(),
+        n[0],
+        n[1]
+    ));
     let oversize = site.oversize.count()?;
     site.end()?;
     Ok(Measured { state, rounds: slices, ledger, oversize, sample })

@@ -6,12 +6,12 @@
 //!                        partition 0     partition 1
 //! ```
 //!
-//! One thread runs all of it in turns: what came from outside goes through a driver into the LAN, which
-//! copies it to the other partition and interrupts that; its driver's poll hands it up,
+//! One thread runs all of it in turns: what came from outside goes through a driver into the LAN,
+//! which copies it to the other partition and interrupts that; its driver's poll hands it up,
 //! and it leaves on the other side, as many frames in a system call as there are. A frame is read
-//! from the kernel into the buffer that the driver sends, and written to it from the buffer that the
-//! hypervisor filled, so that the copies between are the system's own. Nothing is allocated for a
-//! packet: buffers come back to where they were taken from.
+//! from the kernel into the buffer that the driver sends, and written to it from the buffer that
+//! the hypervisor filled, so that the copies between are the system's own. Nothing is allocated for
+//! a packet: buffers come back to where they were taken from.
 
 use super::ledger::Ledger;
 use super::partition::{Cpu, Partition};
@@ -39,8 +39,8 @@ const READ: u32 = 64 << 10;
 /// Frames, and bytes, that are read on one side before the other has its turn.
 const FRAMES: usize = 64;
 const BYTES: usize = 256 << 10;
-/// Of those, frames that need a 64-KiB buffer at the other side, which has few; and what that begins at, with
-/// correlator and mss.
+/// Of those, frames that need a 64-KiB buffer at the other side, which has few; and what that
+/// begins at, with correlator and mss.
 const LARGE: usize = 8;
 const SMALL: usize = (2 << 10) - 16;
 /// Packets that a poll takes (NAPI's budget).
@@ -129,7 +129,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The counts of the VM's partition and the trunk's as they are; `None` when the path has ended.
+    /// The counts of the VM's partition and the trunk's as they are; `None` when the path has
+    /// ended.
     pub(super) fn counts(&self) -> Option<[Ledger; 2]> {
         self.asked.store(true, Ordering::Release);
         for _ in 0..500 {
@@ -173,7 +174,14 @@ impl Path {
             let mut cpu = Cpu { lan: &mut lan, partitions: &mut partitions, me };
             let nic = Ibmveth::open(&mut cpu, &drivers[me])?;
             let got = Vec::with_capacity(2 * BUDGET as usize);
-            Ok(End { nic, outside, scheduled: false, more: false, spare: Vec::with_capacity(FRAMES), got })
+            Ok(End {
+                nic,
+                outside,
+                scheduled: false,
+                more: false,
+                spare: Vec::with_capacity(FRAMES),
+                got,
+            })
         };
         let ends = [end(VM, Outside::Tap(vm))?, end(TRUNK, Outside::Socket(trunk))?];
         Ok(Path { lan, partitions, ends })
@@ -184,8 +192,8 @@ impl Path {
         self.ends.iter().all(|e| e.nic.negotiated().large_send || e.nic.negotiated().old_large_send)
     }
 
-    /// Runs until it is told to stop; then closes both adapters. An error when an interface is gone, or
-    /// memory is still lent at the end.
+    /// Runs until it is told to stop; then closes both adapters. An error when an interface is
+    /// gone, or memory is still lent at the end.
     pub(super) fn run(mut self, shared: &Shared) -> io::Result<()> {
         while !shared.stop.load(Ordering::Relaxed) {
             if shared.asked.swap(false, Ordering::Acquire)
@@ -194,7 +202,8 @@ impl Path {
                 *counts = Some(self.ledgers());
             }
             let wait = if self.ends.iter().any(|e| e.more) { Duration::ZERO } else { IDLE };
-            let ready = ready([self.ends[VM].outside.fd(), self.ends[TRUNK].outside.fd()], Some(wait))?;
+            let ready =
+                ready([self.ends[VM].outside.fd(), self.ends[TRUNK].outside.fd()], Some(wait))?;
             for me in [VM, TRUNK] {
                 if ready[me] || self.ends[me].more {
                     self.intake(me)?;
@@ -208,7 +217,9 @@ impl Path {
 
     fn ledgers(&self) -> [Ledger; 2] {
         let mut both = [VM, TRUNK].map(|i| self.partitions[i].ledger);
-        both.iter_mut().zip([VM, TRUNK]).for_each(|(l, i)| l.no_buffer = self.lan.counters(i).rx_no_buffer);
+        both.iter_mut()
+            .zip([VM, TRUNK])
+            .for_each(|(l, i)| l.no_buffer = self.lan.counters(i).rx_no_buffer);
         both
     }
 
@@ -221,7 +232,9 @@ impl Path {
         }
         match partitions.iter().map(Partition::live_entries).sum() {
             0 => Ok(()),
-            n => Err(io::Error::other(format!("{n} table entries are still in use though both adapters are closed"))),
+            n => Err(io::Error::other(format!(
+                "{n} table entries are still in use though both adapters are closed"
+            ))),
         }
     }
 
@@ -235,7 +248,9 @@ impl Path {
                 Some(b) => b,
                 None => memory
                     .buffer(READ, doorbell_seam::Place { align: 4096, offset: 0 })
-                    .map_err(|_| io::Error::new(ErrorKind::OutOfMemory, "a partition's memory is used up"))?,
+                    .map_err(|_| {
+                        io::Error::new(ErrorKind::OutOfMemory, "a partition's memory is used up")
+                    })?,
             };
             let (header, len) = match end.outside.receive(memory.cpu(buf.addr(), READ as usize)) {
                 Ok(read) => read,
@@ -261,14 +276,17 @@ impl Path {
             };
             ledger.frames += 1;
             ledger.bytes += len as u64;
-            ledger.segments +=
-                todo.gso.map_or(1, |g| (len - usize::from(g.header).min(len)).div_ceil(usize::from(g.size)) as u64);
+            ledger.segments += todo.gso.map_or(1, |g| {
+                (len - usize::from(g.header).min(len)).div_ceil(usize::from(g.size)) as u64
+            });
             let head = Piece { buf, start: 0, len: len as u32 };
             let p = Packet { head, todo, more: None, cookie: 0 };
             let mut cpu = cpu!(self, me);
             match end.nic.transmit(&mut cpu, p, true) {
                 // A send is over when it returns.
-                Tx::Ok => end.nic.reclaim(&mut cpu, &mut Up { spare: &mut end.spare, got: &mut end.got }),
+                Tx::Ok => {
+                    end.nic.reclaim(&mut cpu, &mut Up { spare: &mut end.spare, got: &mut end.got })
+                }
                 Tx::Busy(p) | Tx::Dropped(p) => {
                     self.partitions[me].ledger.dropped += 1;
                     end.spare.push(p.head.buf);
@@ -308,7 +326,8 @@ impl Path {
             let partition = &mut self.partitions[me];
             let memory = &partition.memory;
             let frames = end.got.iter().map(|(p, verified)| {
-                let frame = memory.look(p.head.buf.addr() + u64::from(p.head.start), p.head.len as usize);
+                let frame =
+                    memory.look(p.head.buf.addr() + u64::from(p.head.start), p.head.len as usize);
                 let mut header = vnet::header(&p.todo, frame);
                 if *verified && p.todo.checksum.is_none() {
                     header.flags = VnetHeader::DATA_VALID;

@@ -33,8 +33,14 @@ fn direction(args: &Live) -> &'static str {
 }
 
 fn table(all: &[Measured], args: &Live, version: &str) -> String {
-    let mut text = heading(&format!("ibmveth live, {}, {} s of TCP in each state", direction(args), args.seconds));
-    text += &format!(" Open vSwitch {version}, userspace datapath; measured on this machine, in this run\n");
+    let mut text = heading(&format!(
+        "ibmveth live, {}, {} s of TCP in each state",
+        direction(args),
+        args.seconds
+    ));
+    text += &format!(
+        " Open vSwitch {version}, userspace datapath; measured on this machine, in this run\n"
+    );
     let mut t = Table::new("Gbit/s", &["ibmveth", "bare TAP", "ratio", "holds"], &[10]);
     for m in all {
         let name = format!("offloads {}", m.state.name());
@@ -43,12 +49,19 @@ fn table(all: &[Measured], args: &Live, version: &str) -> String {
             let rate = |n: usize| r[n].bits / r[n].seconds.max(f64::MIN_POSITIVE);
             rate(0) / rate(1).max(f64::MIN_POSITIVE)
         });
-        let (least, most) = ratios.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), r| (a.min(r), b.max(r)));
-        let numbers = [gigabits(m.rate(0)), gigabits(m.rate(1)), format!("{:.2}", m.ratio()), holds.to_owned()];
+        let (least, most) =
+            ratios.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), r| (a.min(r), b.max(r)));
+        let numbers = [
+            gigabits(m.rate(0)),
+            gigabits(m.rate(1)),
+            format!("{:.2}", m.ratio()),
+            holds.to_owned(),
+        ];
         t.row(&name, &numbers, &format!("rounds {least:.2} to {most:.2}, at least {LEAST}"));
     }
     if let Some(g) = gain(all) {
-        let numbers = [format!("{:.2}", g[0]), format!("{:.2}", g[1]), String::new(), String::new()];
+        let numbers =
+            [format!("{:.2}", g[0]), format!("{:.2}", g[1]), String::new(), String::new()];
         t.row("on / off", &numbers, "");
     }
     text += &t.finish();
@@ -72,8 +85,10 @@ fn table(all: &[Measured], args: &Live, version: &str) -> String {
     row("retransmits", &|m| m.retransmits(0), "By TCP, through ibmveth");
     text += &t.finish();
 
-    let heads: Vec<String> =
-        all.iter().flat_map(|m| ["frame", "KiB"].map(|per| format!("{}/{per}", m.state.name()))).collect();
+    let heads: Vec<String> = all
+        .iter()
+        .flat_map(|m| ["frame", "KiB"].map(|per| format!("{}/{per}", m.state.name())))
+        .collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut t = Table::new("ledger", &heads, &[10]);
     let entries: Vec<_> = all.iter().map(|m| m.ledger.entries()).collect();
@@ -85,7 +100,9 @@ fn table(all: &[Measured], args: &Live, version: &str) -> String {
             .iter()
             .zip(&entries)
             .flat_map(|(m, e)| {
-                per(&m.ledger).map(|units| if units > 0.0 { amount(e[i].2 as f64 / units) } else { "-".to_owned() })
+                per(&m.ledger).map(|units| {
+                    if units > 0.0 { amount(e[i].2 as f64 / units) } else { "-".to_owned() }
+                })
             })
             .collect();
         t.row(name, &numbers, about);
@@ -115,12 +132,19 @@ fn object(all: &[Measured], args: &Live, version: &str) -> Value {
 fn state(m: &Measured) -> Value {
     let entries = m.ledger.entries();
     let divided = |by: f64| -> Map<String, Value> {
-        entries.iter().filter(|_| by > 0.0).map(|e| (e.0.to_owned(), json!(e.2 as f64 / by))).collect()
+        entries
+            .iter()
+            .filter(|_| by > 0.0)
+            .map(|e| (e.0.to_owned(), json!(e.2 as f64 / by)))
+            .collect()
     };
     let [frames, kib] = per(&m.ledger);
     let totals: Map<String, Value> = entries.iter().map(|e| (e.0.to_owned(), json!(e.2))).collect();
-    let rounds: Vec<Value> =
-        m.rounds.iter().map(|r| json!(r.map(|s| s.bits / s.seconds.max(f64::MIN_POSITIVE)))).collect();
+    let rounds: Vec<Value> = m
+        .rounds
+        .iter()
+        .map(|r| json!(r.map(|s| s.bits / s.seconds.max(f64::MIN_POSITIVE))))
+        .collect();
     json!({
         "offloads": m.state.name(),
         "bits_per_s": m.rate(0),

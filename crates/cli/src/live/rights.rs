@@ -16,7 +16,8 @@ const PROGRAMS: [(&str, &str); 8] = [
 ];
 
 /// Capabilities that are needed, by their number (linux/capability.h).
-const CAPABILITIES: [(u32, &str); 3] = [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (21, "CAP_SYS_ADMIN")];
+const CAPABILITIES: [(u32, &str); 3] =
+    [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (21, "CAP_SYS_ADMIN")];
 
 /// Nothing is wrong with the input, yet it cannot be done here.
 fn cannot(what: String) -> Error {
@@ -37,7 +38,8 @@ pub(super) fn check() -> Result<(), Error> {
     if !Path::new("/dev/net/tun").exists() {
         return Err(cannot("live needs /dev/net/tun (the kernel's module tun)".to_owned()));
     }
-    let missing: Vec<&(&str, &str)> = PROGRAMS.iter().filter(|(program, _)| find(program).is_none()).collect();
+    let missing: Vec<&(&str, &str)> =
+        PROGRAMS.iter().filter(|(program, _)| find(program).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -59,17 +61,10 @@ fn lacking(status: &str) -> Vec<&'static str> {
 }
 
 fn find(program: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(program)).find(|p| p.is_file())
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|dir| dir.join(program))
+        .find(|p| p.is_file())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_process_lacks_is_read_from_its_status() {
-        assert_eq!(lacking("Name:\tx\nCapEff:\t000001ffffffffff\n"), [""; 0]);
-        assert_eq!(lacking("CapEff:\t0000000000003000\n"), ["CAP_SYS_ADMIN"]);
-        assert_eq!(lacking(""), ["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN"]);
-    }
-}
+mod tests;

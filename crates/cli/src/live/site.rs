@@ -6,17 +6,17 @@
 //!  bare: eth0 (TAP) ───────────────────────┘
 //! ```
 //!
-//! `bare` is the measure: the same switch, the same kind of port, the same NIC, and nothing of ours. What
-//! both share cannot tell them apart.
+//! `bare` is the measure: the same switch, the same kind of port, the same NIC, and nothing of
+//! ours. What both share cannot tell them apart.
 //!
 //! **The NIC's stand-in** leaves nothing to its other end: its checksum and segmentation
 //! offloads are off, so the kernel, in the NIC's place, makes checksums and segments before a frame
-//! leaves; at the far side frames are as on a wire. **Off** means that nobody leaves anything to anybody: the hosts'
-//! TAP devices take neither checksums nor large sends, nor does the switch.
+//! leaves; at the far side frames are as on a wire. **Off** means that nobody leaves anything to
+//! anybody: the hosts' TAP devices take neither checksums nor large sends, nor does the switch.
 //!
-//! **Queues** are so long that a TCP window fits, on both sides of the comparison: a TAP device whose queue
-//! is full drops, and then loss is measured. **Large frames** end below 64 KiB, so that with mss and
-//! correlator they fit a receive buffer.
+//! **Queues** are so long that a TCP window fits, on both sides of the comparison: a TAP device
+//! whose queue is full drops, and then loss is measured. **Large frames** end below 64 KiB, so that
+//! with mss and correlator they fit a receive buffer.
 
 use super::State;
 use super::ledger::Ledger;
@@ -111,11 +111,18 @@ impl Site {
             ns.within(|| {
                 ["all", "default"].iter().try_for_each(|which| {
                     let file = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
-                    if std::path::Path::new(&file).exists() { std::fs::write(file, "1") } else { Ok(()) }
+                    if std::path::Path::new(&file).exists() {
+                        std::fs::write(file, "1")
+                    } else {
+                        Ok(())
+                    }
                 })
             })??;
         }
-        sw.run(&format!("ip link add nic mtu {MTU} type veth peer name eth0 mtu {MTU} netns {}", net.name()))?;
+        sw.run(&format!(
+            "ip link add nic mtu {MTU} type veth peer name eth0 mtu {MTU} netns {}",
+            net.name()
+        ))?;
         let merge = if on { "on" } else { "off" };
         sw.run(&format!("ethtool -K nic tso off tx off gro {merge}"))?;
         net.run("ethtool -K eth0 tso off tx off gro on")?;
@@ -132,7 +139,8 @@ impl Site {
         sw.run(&format!("ip link set bare0 netns {} name eth0", bare.name()))?;
         up(&bare, "eth0", 3)?;
 
-        let wanted = if on { offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN } else { 0 };
+        let wanted =
+            if on { offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN } else { 0 };
         let tap = vm.within(|| Tap::open("eth0", wanted))??;
         tap.set_nonblocking(true)?;
         let mac = setup::VM_MAC.map(|b| format!("{b:02x}")).join(":");
@@ -147,11 +155,16 @@ impl Site {
         }
         let shared = Arc::new(Shared::default());
         let told = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("path".to_owned()).spawn(move || path.run(&told))?;
+        let thread =
+            std::thread::Builder::new().name("path".to_owned()).spawn(move || path.run(&told))?;
         let path = Running { shared, thread: Some(thread) };
 
         let mut command = net.command("iperf3");
-        command.args(["-s", "-B", SERVER]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["-s", "-B", SERVER])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let server = Kept::spawn("iperf3 -s", &mut command)?;
         let mut site = Site { server, path, oversize, ovs, vm, bare, net, sw };
         site.wait()?;
@@ -165,12 +178,15 @@ impl Site {
             while let Err(e) = self.host(arm).run(&format!("ping -c 1 -W 1 {SERVER}")) {
                 self.alive()?;
                 if Instant::now() > until {
-                    return Err(io::Error::other(format!("{arm:?} does not reach the network: {e}")));
+                    return Err(io::Error::other(format!(
+                        "{arm:?} does not reach the network: {e}"
+                    )));
                 }
             }
         }
         loop {
-            let sockets = self.net.within(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))??;
+            let sockets =
+                self.net.within(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))??;
             // Port 5201, state LISTEN.
             if sockets.lines().any(|l| l.contains(":1451 00000000:0000 0A")) {
                 return Ok(());
@@ -183,21 +199,27 @@ impl Site {
         }
     }
 
-    /// Waits until nothing of an earlier transfer is on its way between the VM and the network: no TCP connection of
-    /// either host may send any more, and a ping, which overtakes nothing, has come back.
+    /// Waits until nothing of an earlier transfer is on its way between the VM and the network: no
+    /// TCP connection of either host may send any more, and a ping, which overtakes nothing,
+    /// has come back.
     pub(super) fn settle(&mut self) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
-            let sockets = |ns: &NetNs| ns.within(|| std::fs::read_to_string("/proc/thread-self/net/tcp"));
+            let sockets =
+                |ns: &NetNs| ns.within(|| std::fs::read_to_string("/proc/thread-self/net/tcp"));
             let tables = [sockets(&self.vm)??, sockets(&self.net)??];
             // Listening (0A) and TIME_WAIT (06) send nothing; the first line has names.
-            let state = |l: &str| l.split_whitespace().nth(3).is_some_and(|s| s != "0A" && s != "06");
+            let state =
+                |l: &str| l.split_whitespace().nth(3).is_some_and(|s| s != "0A" && s != "06");
             if !tables.iter().any(|t| t.lines().skip(1).any(state)) {
                 break;
             }
             self.alive()?;
             if Instant::now() > until {
-                return Err(io::Error::other(format!("a TCP connection does not end:\n{}", tables.concat())));
+                return Err(io::Error::other(format!(
+                    "a TCP connection does not end:\n{}",
+                    tables.concat()
+                )));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -238,7 +260,8 @@ impl Site {
     pub(super) fn bytes(&self) -> io::Result<[u64; 2]> {
         let text = self.net.within(|| std::fs::read_to_string("/proc/thread-self/net/dev"))??;
         let fields = text.lines().find_map(|l| l.trim().strip_prefix("eth0:"));
-        let number = |n: usize| fields.and_then(|f| f.split_whitespace().nth(n)?.parse().ok()).unwrap_or(0);
+        let number =
+            |n: usize| fields.and_then(|f| f.split_whitespace().nth(n)?.parse().ok()).unwrap_or(0);
         Ok([number(0), number(8)])
     }
 

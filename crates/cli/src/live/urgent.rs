@@ -1,8 +1,8 @@
 //! The CPU before others, for all that is measured, on a machine that others use.
 //!
 //! Both arms get it alike. Where each session has a share of the CPU (sched(7), "The autogroup
-//! feature") a process's nice value counts within its session only, so the session's is set too. Our own session may
-//! be a shell's with more in it; what it had before is given back at the end.
+//! feature") a process's nice value counts within its session only, so the session's is set too.
+//! Our own session may be a shell's with more in it; what it had before is given back at the end.
 
 use std::fs;
 use std::path::PathBuf;
@@ -42,6 +42,10 @@ pub(super) fn hurry(pid: u32) {
     let pid = pid.to_string();
     let _ = fs::write(file(&pid), NICE);
     let mut renice = Command::new("renice");
-    renice.args(["-n", NICE, "-p", &pid]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    renice
+        .args(["-n", NICE, "-p", &pid])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let _ = renice.status();
 }

@@ -1,7 +1,8 @@
 //! What is on the wire behind the NIC: looked at frame by frame, in a transfer of its own.
 //!
 //! The far side's GRO is off while it is looked at, or frames would be merged before anybody
-//! sees them. The NIC's stand-in leaves nothing undone, so a checksum that nobody made is a wrong one here.
+//! sees them. The NIC's stand-in leaves nothing undone, so a checksum that nobody made is a wrong
+//! one here.
 
 use super::setup::VM_MAC;
 use super::site::{LONGEST, Site};
@@ -13,7 +14,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that are sent each way to be looked at: some thousands of full frames, after TCP's slow start.
+/// Bytes that are sent each way to be looked at: some thousands of full frames, after TCP's slow
+/// start.
 pub(super) const AMOUNT: u64 = 4 << 20;
 /// More than any frame.
 const ROOM: usize = 70_000;
@@ -52,7 +54,8 @@ impl Sample {
     }
 }
 
-/// Sends a few megabytes from the VM to the network and back, and looks at every frame that comes to the network.
+/// Sends a few megabytes from the VM to the network and back, and looks at every frame that comes
+/// to the network.
 pub(super) fn sample(
     site: &mut Site,
     state: State,

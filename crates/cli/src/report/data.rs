@@ -1,7 +1,8 @@
 //! What a page is made of.
 //!
-//! One object: the systems with their rows, constants and runs, each run as `run --format json` prints it; runs of the
-//! user's own; and what names stand for (the parts of a bill, counts), so that the page knows no NIC.
+//! One object: the systems with their rows, constants and runs, each run as `run --format json`
+//! prints it; runs of the user's own; and what names stand for (the parts of a bill, counts), so
+//! that the page knows no NIC.
 
 use crate::headline::{Ran, Sides};
 use doorbell_bus::Ledger;
@@ -58,12 +59,13 @@ pub(super) fn empty() -> Value {
     })
 }
 
-/// Which counts of a packet belong to which part of a bill, and what people call them; cycles have `cycles_` before
-/// their cause.
+/// Which counts of a packet belong to which part of a bill, and what people call them; cycles have
+/// `cycles_` before their cause.
 fn items() -> Value {
     let mut all = Map::new();
     for part in &PARTS {
-        let named = Ledger::about().filter_map(|(name, _)| Some((name.to_owned(), json!(part.item(name)?))));
+        let named = Ledger::about()
+            .filter_map(|(name, _)| Some((name.to_owned(), json!(part.item(name)?))));
         all.insert(part.name.to_owned(), Value::Object(named.collect()));
     }
     Value::Object(all)
@@ -72,13 +74,18 @@ fn items() -> Value {
 /// A reproduction, with each system's runs beside it.
 pub(crate) fn of_reproduction(report: &Report, sides: &[Option<Sides>]) -> Value {
     let mut all = empty();
-    all["systems"] = report.systems.iter().zip(sides).map(|(s, sides)| system(s, sides.as_ref())).collect();
+    all["systems"] =
+        report.systems.iter().zip(sides).map(|(s, sides)| system(s, sides.as_ref())).collect();
     all
 }
 
 fn system(s: &SystemReport, sides: Option<&Sides>) -> Value {
     let short = |figure: &str| {
-        figure.strip_prefix(&s.name).and_then(|f| f.strip_prefix('.')).unwrap_or(figure).replace('_', " ")
+        figure
+            .strip_prefix(&s.name)
+            .and_then(|f| f.strip_prefix('.'))
+            .unwrap_or(figure)
+            .replace('_', " ")
     };
     let choices = s.constants.choices().iter().map(|c| {
         json!({
@@ -136,7 +143,8 @@ fn row(o: &Outcome, short: &str) -> Value {
     })
 }
 
-/// For each constant, the change of each row in percent with the fits re-run: `null` where a fit was lost, 0 at rest.
+/// For each constant, the change of each row in percent with the fits re-run: `null` where a fit
+/// was lost, 0 at rest.
 fn sensitivity(found: &Sensitivity) -> Value {
     let moved = found.constants.iter().map(|c| {
         let change = |at: usize| match c.rests(at) {
@@ -171,72 +179,11 @@ fn headline(s: &Sides) -> Value {
 
 /// A run as it is printed, with what a page needs to name it.
 fn run(r: &Ran) -> Value {
-    let mut value = serde_json::to_value(&r.result).unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"));
+    let mut value = serde_json::to_value(&r.result)
+        .unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"));
     value["about"] = json!(r.plan.about);
     value
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use doorbell_lab::figures::{self, Choice, Constant, Constants, MeasureError, Options, Row, System, Tolerance};
-
-    /// Passengers an hour, full.
-    struct Ferry;
-
-    impl System for Ferry {
-        fn name(&self) -> &str {
-            "ferry"
-        }
-        fn about(&self) -> &str {
-            "one boat"
-        }
-        fn constants(&self) -> Vec<Constant> {
-            vec![
-                Constant::cited("boat.seats", 20.0, "seats", "plate on the bridge"),
-                Constant::cited("boat.crossing", 15.0, "minutes", "timetable"),
-                Constant::cited("boat.colour", 3.0, "", "looked at"),
-            ]
-        }
-        fn choices(&self) -> Vec<Choice> {
-            vec![Choice::new("boat.rule", "full", &["full", "half"], "nobody wrote it down", &["ferry.all_full"])]
-        }
-        fn rows(&self) -> Vec<Row> {
-            let row = Row::new("ferry.all_full", 78.0, "passengers/hour", Role::Predicted);
-            vec![row.within(Tolerance::Rel(0.05)).source("harbour master", "page 3")]
-        }
-        fn measure(&mut self, c: &Constants, _: &str) -> Result<f64, MeasureError> {
-            let taken = if c.choice("boat.rule")? == "full" { 1.0 } else { 0.5 };
-            Ok(taken * c.get("boat.seats")? * 60.0 / c.get("boat.crossing")?)
-        }
-    }
-
-    #[test]
-    fn a_row_carries_its_source_and_what_moves_it() {
-        let options = Options { sensitivity: true, ..Options::default() };
-        let report = figures::reproduce(&mut [Box::new(Ferry)], &options, &mut |_| {}).unwrap();
-        let all = of_reproduction(&report, &[None]);
-        let row = &all["systems"][0]["rows"][0];
-        let text = |name: &str| row[name].as_str().unwrap().to_owned();
-        assert_eq!(
-            (text("name"), text("document"), text("passage")),
-            ("all full".into(), "harbour master".into(), "page 3".into())
-        );
-        assert_eq!(
-            (&row["measured"], &row["holds"], &row["inputs"]),
-            (&json!(80.0), &json!(true), &json!(["boat.seats", "boat.crossing", "boat.rule"]))
-        );
-        let moved = &all["systems"][0]["sensitivity"]["constants"];
-        assert_eq!(
-            (&moved[0]["key"], &moved[0]["changes"], &moved[2]["changes"]),
-            (&json!("boat.seats"), &json!([1.0]), &json!([0.0]))
-        );
-        let system = &all["systems"][0];
-        assert_eq!(system["combinations"], json!({ "hold": 1, "of": 2 }));
-        assert_eq!(
-            (&system["choices"][0]["value"], &system["choices"][0]["rows"]),
-            (&json!("full"), &json!(["all full"]))
-        );
-        serde_json::from_value::<Reproduced>(all).expect("what is written can be read");
-    }
-}
+mod tests;

@@ -1,8 +1,8 @@
 //! Reports: one page of HTML that opens offline.
 //!
-//! `reproduce --out DIR` leaves `reproduce.json`, `run --out DIR` leaves `result.json`; a page is made of such files
-//! alone, so that it can be made again, and of several runs at once. [`data`] says what is in them, [`page`] puts it
-//! into HTML.
+//! `reproduce --out DIR` leaves `reproduce.json`, `run --out DIR` leaves `result.json`; a page is
+//! made of such files alone, so that it can be made again, and of several runs at once. [`data`]
+//! says what is in them, [`page`] puts it into HTML.
 
 mod data;
 mod page;
@@ -22,7 +22,9 @@ pub(crate) const PAGE: &str = "report.html";
 
 /// A file of results as text.
 pub(crate) fn pretty(data: &Value) -> String {
-    serde_json::to_string_pretty(data).unwrap_or_else(|e| unreachable!("a plain value serialises: {e}")) + "\n"
+    serde_json::to_string_pretty(data)
+        .unwrap_or_else(|e| unreachable!("a plain value serialises: {e}"))
+        + "\n"
 }
 
 /// `doorbell report`.
@@ -57,14 +59,19 @@ fn collected(dir: &Path) -> Result<Value, Error> {
         {
             let found = file.checked::<data::Reproduced>()?;
             if found["shape"] != json!(data::SHAPE) {
-                let what = format!("it has shape {}, and this doorbell reads {}", found["shape"], data::SHAPE);
+                let what = format!(
+                    "it has shape {}, and this doorbell reads {}",
+                    found["shape"],
+                    data::SHAPE
+                );
                 return Err(Error::input(format!("{}: {what}", file.path.display())));
             }
             reproduced = Some(found);
         }
         if let Some(file) = read(&place.join("result.json"))? {
             let mut run = file.checked::<data::Run>()?;
-            run["label"] = json!(if name.is_empty() { run["scenario"].as_str().unwrap_or("") } else { name });
+            run["label"] =
+                json!(if name.is_empty() { run["scenario"].as_str().unwrap_or("") } else { name });
             runs.push(run);
         }
     }
@@ -101,34 +108,4 @@ impl Found {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_without_results_says_what_is_missing() {
-        let dir = tempfile::tempdir().unwrap();
-        let e = collected(dir.path()).unwrap_err();
-        assert!(e.code == crate::WRONG_INPUT && e.what.contains("reproduce.json or result.json"), "{}", e.what);
-    }
-
-    #[test]
-    fn a_reproduction_of_another_shape_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut all = data::empty();
-        let path = dir.path().join("reproduce.json");
-        std::fs::write(&path, all.to_string()).unwrap();
-        assert!(collected(dir.path()).is_ok());
-        all["shape"] = json!(data::SHAPE + 1);
-        std::fs::write(&path, all.to_string()).unwrap();
-        let e = collected(dir.path()).unwrap_err();
-        assert!(e.what.contains("reproduce.json: it has shape 2, and this doorbell reads 1"), "{}", e.what);
-    }
-
-    #[test]
-    fn a_damaged_result_is_named_with_its_line() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("result.json"), "{\n  \"scenario\": 3\n}").unwrap();
-        let e = collected(dir.path()).unwrap_err();
-        assert!(e.what.contains("result.json: ") && e.what.contains("line 2"), "{}", e.what);
-    }
-}
+mod tests;

@@ -1,10 +1,12 @@
 //! The page: HTML with everything in it.
 //!
-//! What a file has is data, never markup: it stands as JSON in a script element that is not executed, with `<` escaped,
-//! and the page's own script makes text nodes of it. The content security policy allows the three scripts in it by their
-//! hashes and no network at all. Styles may be inline, because the chart library brings a style element with each chart.
+//! What a file has is data, never markup: it stands as JSON in a script element that is not
+//! executed, with `<` escaped, and the page's own script makes text nodes of it. The content
+//! security policy allows the three scripts in it by their hashes and no network at all. Styles may
+//! be inline, because the chart library brings a style element with each chart.
 //!
-//! The libraries are files of their npm packages, byte by byte; `tools/vendor.sh` fetches and checks them.
+//! The libraries are files of their npm packages, byte by byte; `tools/vendor.sh` fetches and
+//! checks them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,15 +33,21 @@ const FRAME: &str = include_str!("page/page.html");
 
 /// A page of this data.
 pub(crate) fn page(data: &Value) -> String {
-    let hashes: Vec<String> =
-        SCRIPTS.iter().map(|s| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(s.as_bytes())))).collect();
+    let hashes: Vec<String> = SCRIPTS
+        .iter()
+        .map(|s| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(s.as_bytes()))))
+        .collect();
     let policy = format!(
         "default-src 'none'; script-src {}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
         hashes.join(" ")
     );
     let scripts: String = SCRIPTS.iter().map(|s| format!("<script>{s}</script>\n")).collect();
-    let places =
-        [("{{policy}}", policy), ("{{style}}", STYLE.to_owned()), ("{{data}}", inert(data)), ("{{scripts}}", scripts)];
+    let places = [
+        ("{{policy}}", policy),
+        ("{{style}}", STYLE.to_owned()),
+        ("{{data}}", inert(data)),
+        ("{{scripts}}", scripts),
+    ];
     // In the order of the frame, so that what was put in is not searched again.
     let (mut page, mut rest) = (String::new(), FRAME);
     for (place, what) in places {
@@ -55,38 +63,11 @@ pub(crate) fn page(data: &Value) -> String {
 
 /// JSON that is safe inside a script element: nothing in it ends the element or begins a comment.
 fn inert(data: &Value) -> String {
-    data.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    data.to_string()
+        .replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn what_is_in_the_data_cannot_leave_its_element() {
-        let evil = json!({ "scenario": "</script><!--<script>alert(1)</script>\u{2028}" });
-        let text = inert(&evil);
-        assert!(!text.contains('<') && !text.contains('\u{2028}'));
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), evil, "and is the same data");
-    }
-
-    #[test]
-    fn no_script_of_the_page_ends_its_own_element() {
-        for script in SCRIPTS {
-            let script = script.to_lowercase();
-            assert!(!script.contains("</script") && !script.contains("<!--"));
-        }
-        assert!(!STYLE.contains("</"));
-    }
-
-    #[test]
-    fn the_page_names_its_scripts_and_nothing_outside() {
-        let page = page(&json!({}));
-        assert_eq!(page.matches("'sha256-").count(), SCRIPTS.len());
-        assert!(page.contains("default-src 'none'"));
-        for outside in ["src=\"http", "href=\"http", "@import", "url("] {
-            assert!(!FRAME.contains(outside) && !STYLE.contains(outside), "{outside}");
-        }
-    }
-}
+mod tests;

@@ -1,8 +1,10 @@
-//! AXI Ethernet for a guest: the cores behind a PCI function, as peripherals are behind a Raspberry Pi's RP1.
+//! AXI Ethernet for a guest: the cores behind a PCI function, as peripherals are behind a Raspberry
+//! Pi's RP1.
 //!
-//! The cores have no PCI identity, and Linux's driver finds them in a device tree. RP1 (1de4:0001) is a PCI
-//! function whose BAR 1 is a bus of such cores. Linux's `rp1_pci` binds it and instantiates what the device tree
-//! has below it, which a guest's own tree can say: so neither kernel nor driver is ours.
+//! The cores have no PCI identity, and Linux's driver finds them in a device tree. RP1 (1de4:0001)
+//! is a PCI function whose BAR 1 is a bus of such cores. Linux's `rp1_pci` binds it and
+//! instantiates what the device tree has below it, which a guest's own tree can say: so neither
+//! kernel nor driver is ours.
 //!
 //! ```text
 //! BAR 0          MSI-X table
@@ -11,14 +13,17 @@
 //!       + 108000 interrupt bridge: a word for each line; +800 sets its bits, +c00 clears them
 //! ```
 //!
-//! **The bridge** makes messages of levels. A line's word has ENABLE, IACK and LEVEL. With LEVEL, a rising line sends
-//! its message once, and then waits for IACK; if the line is high then, it sends again. Without it (edges), each
-//! rise sends. This matters: the driver's handler may clear less than is pending, so that a line never falls.
+//! **The bridge** makes messages of levels. A line's word has ENABLE, IACK and LEVEL. With LEVEL, a
+//! rising line sends its message once, and then waits for IACK; if the line is high then, it sends
+//! again. Without it (edges), each rise sends. This matters: the driver's handler may clear less
+//! than is pending, so that a line never falls.
 //!
-//! Neither the bridge nor the messages exist where these cores live: there the lines end at the GIC. So its
-//! registers are in no count of the ledger but `messages`, and the bus is the cores' own, AXI.
+//! Neither the bridge nor the messages exist where these cores live: there the lines end at the
+//! GIC. So its registers are in no count of the ledger but `messages`, and the bus is the cores'
+//! own, AXI.
 //!
-//! Source: Linux drivers/misc/rp1/rp1_pci.c, for what it expects; what RP1 itself is like beyond that is not known here.
+//! Source: Linux drivers/misc/rp1/rp1_pci.c, for what it expects; what RP1 itself is like beyond
+//! that is not known here.
 
 use super::bill::Bill;
 use super::devices::{Entry, Served};
@@ -147,7 +152,8 @@ fn core(r: Reg) -> Option<Reg> {
 /// The line whose word this is, from `base`.
 fn word(r: Reg, base: u32) -> Option<usize> {
     let n = r.offset.checked_sub(base + WORDS)?;
-    (r.region == BUS && n.is_multiple_of(4) && n / 4 < u32::from(VECTORS)).then_some((n / 4) as usize)
+    (r.region == BUS && n.is_multiple_of(4) && n / 4 < u32::from(VECTORS))
+        .then_some((n / 4) as usize)
 }
 
 impl Rp1 {
@@ -222,7 +228,12 @@ impl Served for Rp1 {
 }
 
 /// Serves it. The station address is the driver's to say, from its device tree.
-pub(super) fn axi_ethernet(entry: &Entry, mac: Option<[u8; 6]>, bill: Bill, around: Around) -> Result<(), Error> {
+pub(super) fn axi_ethernet(
+    entry: &Entry,
+    mac: Option<[u8; 6]>,
+    bill: Bill,
+    around: Around,
+) -> Result<(), Error> {
     if mac.is_some() {
         return Err(Error::input(
             "--mac: an AXI Ethernet has no address of its own; `local-mac-address` in the guest's device tree says it",
@@ -235,7 +246,14 @@ pub(super) fn axi_ethernet(entry: &Entry, mac: Option<[u8; 6]>, bill: Bill, arou
         subsystem: (0x1de4, 0x0001),
         revision: 0,
         class: 0x02_0000,
-        bars: [Bar::Memory(16 << 10), Bar::Memory(BUS_LEN), Bar::None, Bar::None, Bar::None, Bar::None],
+        bars: [
+            Bar::Memory(16 << 10),
+            Bar::Memory(BUS_LEN),
+            Bar::None,
+            Bar::None,
+            Bar::None,
+            Bar::None,
+        ],
         line: false,
         capabilities: vec![
             Capability::Power { resets: false },
@@ -244,54 +262,11 @@ pub(super) fn axi_ethernet(entry: &Entry, mac: Option<[u8; 6]>, bill: Bill, arou
         ],
         polled: None,
     };
-    let rp1 = Rp1 { cores: AxiEthernet::new(Config::ZYNQMP), lines: Default::default(), acknowledged: 0 };
+    let rp1 =
+        Rp1 { cores: AxiEthernet::new(Config::ZYNQMP), lines: Default::default(), acknowledged: 0 };
     let function = Function::new(identity, rp1, bill).map_err(|e| Error::input(e.to_string()))?;
     run(entry, function, around)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_level_sends_once_and_again_at_acknowledge_while_high() {
-        let mut l = Line::default();
-        assert!(!l.set(true), "not enabled");
-        assert!(l.write(ENABLE | LEVEL, 0), "what was high is sent when it is");
-        assert!(!l.set(false) && !l.set(true), "waiting for IACK");
-        assert!(l.write(IACK, 0));
-        l.set(false);
-        assert!(!l.write(IACK, 0));
-        assert!(l.set(true));
-        assert_eq!(l.control, ENABLE | LEVEL, "IACK is an action");
-    }
-
-    #[test]
-    fn an_edge_sends_at_each_rise() {
-        let mut l = Line::default();
-        l.write(ENABLE, 0);
-        for _ in 0..2 {
-            assert!(l.set(true) && !l.set(true) && !l.set(false));
-        }
-    }
-
-    #[test]
-    fn a_line_switched_off_forgets_that_it_waits() {
-        let mut l = Line::default();
-        l.write(ENABLE | LEVEL, 0);
-        assert!(l.set(true));
-        assert!(!l.write(0, ENABLE));
-        assert!(l.write(ENABLE, 0));
-    }
-
-    #[test]
-    fn each_place_is_one_cores() {
-        let at = |offset| Reg { region: BUS, offset };
-        assert_eq!(core(at(0x404)), Some(Reg { region: MAC, offset: 0x404 }));
-        assert_eq!(core(at(0x4_0030)), Some(Reg { region: DMA, offset: 0x30 }));
-        assert_eq!(core(at(0x4_1000)), None);
-        assert_eq!(core(Reg::at(0x404)), None, "BAR 0");
-        assert_eq!((word(at(0x10_8808), SET), word(at(0x10_8c10), CLEAR)), (Some(0), Some(2)));
-        assert_eq!((word(at(0x10_8804), SET), word(at(0x10_880a), SET), word(at(0x10_88fc), SET)), (None, None, None));
-    }
-}
+mod tests;

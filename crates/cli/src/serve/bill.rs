@@ -56,7 +56,12 @@ pub(super) struct Bill {
 const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
 
 impl Bill {
-    pub(super) fn new(bus: Bus, uplink: Uplink, capture: Option<Capture>, trace: Option<Trace>) -> Bill {
+    pub(super) fn new(
+        bus: Bus,
+        uplink: Uplink,
+        capture: Option<Capture>,
+        trace: Option<Trace>,
+    ) -> Bill {
         Bill {
             ledger: Ledger::default(),
             arrived: (0, 0),
@@ -105,7 +110,9 @@ impl Bill {
         }
         if let Some(t) = self.trace.take() {
             let path = t.path.clone();
-            t.out.finish().map_err(|e| Error::input(format!("{}: {}", path.display(), plain(&e))))?;
+            t.out
+                .finish()
+                .map_err(|e| Error::input(format!("{}: {}", path.display(), plain(&e))))?;
         }
         Ok(())
     }
@@ -115,7 +122,10 @@ impl Bill {
         let l = &mut self.ledger;
         match &mut self.bus {
             Bus::Pci(rules) => {
-                let delayed = matches!(rules.settings().protocol, pci::Protocol::Conventional { delayed: true });
+                let delayed = matches!(
+                    rules.settings().protocol,
+                    pci::Protocol::Conventional { delayed: true }
+                );
                 for t in pci::transactions(rules, pci::Operation::Read, from, len) {
                     if delayed {
                         l.pci_retries += 1;
@@ -230,7 +240,14 @@ fn command(l: &mut Ledger, rules: &pci::Rules, t: pci::Transaction) {
 }
 
 /// The other end answers so many TLPs, by DLLPs that go the other way.
-fn acknowledge(l: &mut Ledger, dllps: &mut DllpState, toward: Toward, class: Class, count: u64, at: Time) {
+fn acknowledge(
+    l: &mut Ledger,
+    dllps: &mut DllpState,
+    toward: Toward,
+    class: Class,
+    count: u64,
+    at: Time,
+) {
     let bytes = u64::from(dllps.tlps(toward, class, count as u32, at).bytes());
     *match toward {
         Toward::Host => &mut l.pcie_down_dllp_bytes,
@@ -251,7 +268,11 @@ impl Watch for Bill {
 
     fn fault(&mut self, at: Time, fault: &DmaFault) {
         self.ledger.dma_faults += 1;
-        self.trace(at, "DMA fault", format_args!("\"address\":\"{:#x}\",\"why\":\"{:?}\"", fault.at.0, fault.kind));
+        self.trace(
+            at,
+            "DMA fault",
+            format_args!("\"address\":\"{:#x}\",\"why\":\"{:?}\"", fault.at.0, fault.kind),
+        );
     }
 
     fn register_read(&mut self, at: Time, r: Reg, size: u8, v: u64) {
@@ -259,7 +280,10 @@ impl Watch for Bill {
         self.trace(
             at,
             "register read",
-            format_args!("\"at\":\"{}+{:#x}\",\"bytes\":{size},\"value\":\"{v:#x}\"", r.region, r.offset),
+            format_args!(
+                "\"at\":\"{}+{:#x}\",\"bytes\":{size},\"value\":\"{v:#x}\"",
+                r.region, r.offset
+            ),
         );
     }
 
@@ -269,7 +293,10 @@ impl Watch for Bill {
         self.trace(
             at,
             "register write",
-            format_args!("\"at\":\"{}+{:#x}\",\"bytes\":{size},\"value\":\"{v:#x}\"", r.region, r.offset),
+            format_args!(
+                "\"at\":\"{}+{:#x}\",\"bytes\":{size},\"value\":\"{v:#x}\"",
+                r.region, r.offset
+            ),
         );
     }
 
@@ -322,7 +349,12 @@ impl Trace {
         Ok(Trace { out, path: path.to_owned() })
     }
 
-    fn event(&mut self, at: Time, what: &str, args: std::fmt::Arguments<'_>) -> std::io::Result<()> {
+    fn event(
+        &mut self,
+        at: Time,
+        what: &str,
+        args: std::fmt::Arguments<'_>,
+    ) -> std::io::Result<()> {
         let number = match what.split(' ').next() {
             Some("register") => 1,
             Some("DMA") => 2,
@@ -334,24 +366,4 @@ impl Trace {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::devices::Platform;
-    use super::*;
-
-    fn counted(name: &str) -> Vec<(&'static str, u64)> {
-        let bus = Platform::find(name).expect("a bus").rules();
-        let mut b = Bill::new(bus, Uplink::open("none").expect("no uplink"), None, None);
-        b.register_write(Time::ZERO, Reg::at(0), 4, 1, true);
-        b.dma_read(Time::ZERO, Iova(0x10002), 1514);
-        b.dma_write(Time::ZERO, Iova(0x2000), 64);
-        b.ledger.entries().filter(|(_, v)| *v != 0).collect()
-    }
-
-    /// The same accesses by each bus's rules, which the lab's own tests hold to the documents.
-    #[test]
-    fn a_frame_read_and_a_line_written() {
-        insta::assert_debug_snapshot!(counted("pci32"));
-        insta::assert_debug_snapshot!(counted("pcix"));
-        insta::assert_debug_snapshot!(counted("pcie3x16"));
-    }
-}
+mod tests;

@@ -1,7 +1,9 @@
-//! The loop of a device that guests reach by hypervisor calls: as [`turns`](super::turns), for several guests.
+//! The loop of a device that guests reach by hypervisor calls: as [`turns`](super::turns), for
+//! several guests.
 //!
-//! A guest's CPU waits while its call is answered, so calls come first, and the loop looks for the next one for
-//! some microseconds before it sleeps. All guests, the device and the wire are on this one thread.
+//! A guest's CPU waits while its call is answered, so calls come first, and the loop looks for the
+//! next one for some microseconds before it sleeps. All guests, the device and the wire are on this
+//! one thread.
 
 use super::bill::Bill;
 use super::control::Control;
@@ -110,9 +112,17 @@ impl<D: Behind> Served<'_, D> {
         let (mut any, mut look) = (false, Look::default());
         loop {
             let now = self.clock.now();
-            let Some(call) = step(&mut self.device, &mut self.ports, i, now, &mut look, &D::KNOWS) else { return any };
+            let Some(call) = step(&mut self.device, &mut self.ports, i, now, &mut look, &D::KNOWS)
+            else {
+                return any;
+            };
             any = true;
-            let n = self.kind.calls.iter().position(|(c, _)| *c == call.0).unwrap_or(self.kind.calls.len());
+            let n = self
+                .kind
+                .calls
+                .iter()
+                .position(|(c, _)| *c == call.0)
+                .unwrap_or(self.kind.calls.len());
             self.made[n] += 1;
         }
     }
@@ -136,7 +146,9 @@ impl<D: Behind> Served<'_, D> {
                 return n > 0;
             }
             let held = self.held.take();
-            let Some(len) = held.or_else(|| self.bill.0.borrow_mut().uplink.receive(now, &mut self.frame)) else {
+            let Some(len) =
+                held.or_else(|| self.bill.0.borrow_mut().uplink.receive(now, &mut self.frame))
+            else {
                 return n > 0;
             };
             let frame = &self.frame[..len];
@@ -144,7 +156,8 @@ impl<D: Behind> Served<'_, D> {
             let taken = self.device.receive(&mut self.ports, now, frame);
             self.device.advance(&mut self.ports, now);
             let mut bill = self.bill.0.borrow_mut();
-            let (waits, off) = (bill.uplink.waits_for_receiver(), taken == Taken::Dropped(Drop::Off));
+            let (waits, off) =
+                (bill.uplink.waits_for_receiver(), taken == Taken::Dropped(Drop::Off));
             if waits {
                 bill.uplink.told(now, !off);
             }
@@ -188,17 +201,38 @@ impl<D: Behind> Served<'_, D> {
             };
         }
         l.hcalls = made.iter().sum::<u64>() + l.tce_hcalls;
-        let mut ledger: Vec<_> = Ledger::about().zip(l.entries()).map(|((n, about), (_, v))| (n, about, v)).collect();
-        let names =
-            self.kind.calls.iter().map(|c| c.1).chain([Name("hcall_other", "Calls that the device does not know.")]);
+        let mut ledger: Vec<_> =
+            Ledger::about().zip(l.entries()).map(|((n, about), (_, v))| (n, about, v)).collect();
+        let names = self
+            .kind
+            .calls
+            .iter()
+            .map(|c| c.1)
+            .chain([Name("hcall_other", "Calls that the device does not know.")]);
         ledger.extend(names.zip(&made).map(|(Name(name, about), v)| (name, about, *v)));
-        ledger.push(("posted", "Sends among those that the guest did not wait for.", inside.posted));
-        ledger.push(("posted_refused", "Of those, refused after all: their session had ended.", inside.posted_refused));
+        ledger.push((
+            "posted",
+            "Sends among those that the guest did not wait for.",
+            inside.posted,
+        ));
+        ledger.push((
+            "posted_refused",
+            "Of those, refused after all: their session had ended.",
+            inside.posted_refused,
+        ));
         let switches = inside.signal_calls + inside.vioctl_calls;
-        ledger.push(("switches", "H_VIO_SIGNAL and H_VIOCTL that were answered in the plug-in.", switches));
+        ledger.push((
+            "switches",
+            "H_VIO_SIGNAL and H_VIOCTL that were answered in the plug-in.",
+            switches,
+        ));
         ledger.push(("arrived_frames", "Frames that arrived from the wire.", bill.arrived.0));
         ledger.push(("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1));
-        ledger.push(("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped));
+        ledger.push((
+            "uplink_dropped",
+            "Frames that the uplink did not take.",
+            bill.uplink.dropped,
+        ));
         Report {
             device: self.kind.name,
             bus: "hypervisor calls",
@@ -249,7 +283,11 @@ pub(super) fn run<D: Behind>(
     };
     let (mut plugged, mut called, mut turns) = (true, Time::ZERO, 0u32);
     let mut ready = Vec::new();
-    say(format_args!("{} is ready, for {partitions} partition{}", kind.name, if partitions == 1 { "" } else { "s" }));
+    say(format_args!(
+        "{} is ready, for {partitions} partition{}",
+        kind.name,
+        if partitions == 1 { "" } else { "s" }
+    ));
     while !stop.came() {
         if show.swap(false, Ordering::Relaxed) {
             print(&s.report().show(around.format))?;
@@ -290,12 +328,15 @@ pub(super) fn run<D: Behind>(
         s.device.advance(&mut s.ports, now);
         busy |= s.arrive();
         s.bill.0.borrow_mut().uplink.flush();
-        // A guest says where its memory is, and that it goes: that can wait while others are busy, but not for ever.
+        // A guest says where its memory is, and that it goes: that can wait while others are busy,
+        // but not for ever.
         turns = turns.wrapping_add(1);
         let listens = !busy || turns.is_multiple_of(LISTENS);
         for i in 0..s.ports.len() {
             tell(&mut s.device, &mut s.ports, i, now, &D::KNOWS);
-            if let Err(gone) = s.ports[i].flush().and_then(|()| if listens { s.ports[i].listen() } else { Ok(()) }) {
+            if let Err(gone) =
+                s.ports[i].flush().and_then(|()| if listens { s.ports[i].listen() } else { Ok(()) })
+            {
                 say(format_args!("partition {i}: {gone}"));
                 s.let_go(i);
             }

@@ -1,7 +1,8 @@
 //! Commands to a served device, a line each, through a named pipe: `echo failover > PATH`.
 //!
-//! The pipe is the caller's (`mkfifo PATH`). It is opened both ways, so that it has no end when a writer goes. It is
-//! looked at a hundred times a second, and read only when something is there: nobody waits for it.
+//! The pipe is the caller's (`mkfifo PATH`). It is opened both ways, so that it has no end when a
+//! writer goes. It is looked at a hundred times a second, and read only when something is there:
+//! nobody waits for it.
 
 use crate::Error;
 use crate::output::plain;
@@ -29,14 +30,17 @@ impl Control {
     pub(super) fn open(path: &Path) -> Result<Control, Error> {
         let wrong = |why: String| {
             let path = path.display();
-            Error::input(format!("--control {path}: {why}; allowed is a named pipe, which `mkfifo {path}` makes"))
+            Error::input(format!(
+                "--control {path}: {why}; allowed is a named pipe, which `mkfifo {path}` makes"
+            ))
         };
         // A file of another kind would be at its end at once.
         let kind = path.metadata().map_err(|e| wrong(plain(&e)))?.file_type();
         if !kind.is_fifo() {
             return Err(wrong("it is no named pipe".to_owned()));
         }
-        let pipe = OpenOptions::new().read(true).write(true).open(path).map_err(|e| wrong(plain(&e)))?;
+        let pipe =
+            OpenOptions::new().read(true).write(true).open(path).map_err(|e| wrong(plain(&e)))?;
         Ok(Control { pipe, line: Vec::new(), looked: Instant::now() })
     }
 
@@ -45,7 +49,8 @@ impl Control {
         self.pipe.as_fd()
     }
 
-    /// The next line, if it is time to look and there is one. What is longer than a line may be is dropped.
+    /// The next line, if it is time to look and there is one. What is longer than a line may be is
+    /// dropped.
     pub(super) fn line(&mut self) -> Option<String> {
         let whole = |line: &mut Vec<u8>| {
             let end = line.iter().position(|b| *b == b'\n')?;
@@ -61,7 +66,8 @@ impl Control {
         }
         self.looked = Instant::now();
         let mut ready = Vec::new();
-        let there = readable(&[self.pipe.as_fd()], Some(Duration::ZERO), &mut ready).is_ok() && ready.contains(&true);
+        let there = readable(&[self.pipe.as_fd()], Some(Duration::ZERO), &mut ready).is_ok()
+            && ready.contains(&true);
         let mut more = [0; LONGEST];
         if there && let Ok(n) = self.pipe.read(&mut more) {
             self.line.extend_from_slice(&more[..n]);
@@ -75,39 +81,4 @@ impl Control {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-    use std::process::Command;
-
-    #[test]
-    fn lines_come_whole_and_a_writer_may_go() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pipe");
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let mut c = Control::open(&path).unwrap();
-        let mut next = || {
-            let until = Instant::now() + Duration::from_secs(10);
-            loop {
-                match c.line() {
-                    None if Instant::now() < until => std::thread::sleep(EVERY / 4),
-                    said => return said,
-                }
-            }
-        };
-        for said in ["failover\nlink do", "wn 3 \n", "\n"] {
-            OpenOptions::new().write(true).open(&path).unwrap().write_all(said.as_bytes()).unwrap();
-        }
-        assert_eq!(next().as_deref(), Some("failover"));
-        assert_eq!(next().as_deref(), Some("link down 3"));
-        assert_eq!(next().as_deref(), Some(""));
-        assert_eq!(c.line(), None);
-    }
-
-    #[test]
-    fn another_kind_of_file_is_refused() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let said = Control::open(file.path()).unwrap_err().what;
-        assert!(said.contains("it is no named pipe; allowed is a named pipe"), "{said}");
-    }
-}
+mod tests;

@@ -10,7 +10,9 @@ use super::axi::axi_ethernet;
 use super::bill::{Bill, Bus};
 use super::turns::{Around, run};
 use crate::Error;
-use doorbell_attach::vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Polled, Watch};
+use doorbell_attach::vfio_user::{
+    Bar, Capability, Function, GuestPort, Identity, InBar, Polled, Watch,
+};
 use doorbell_bus::{axi, pci, pcie};
 use doorbell_devices::e1000::{Config, E1000, Variant};
 use doorbell_devices::mlx5::Mlx5;
@@ -51,7 +53,8 @@ pub(super) struct Platform {
     rules: fn() -> Bus,
 }
 
-/// Those of PCs, whose bridges read 512 bytes ahead and whose cache lines have 64; and that of cores on a chip.
+/// Those of PCs, whose bridges read 512 bytes ahead and whose cache lines have 64; and that of
+/// cores on a chip.
 pub(super) static PLATFORMS: [Platform; 6] = [
     Platform {
         name: "pci32",
@@ -139,8 +142,8 @@ const MLX5_DOORBELLS: u32 = uar::PAGE * Mlx5::FIRST_UAR;
 /// Arms of CQs, of EQs, EQ updates, and the four places of a send doorbell.
 const MLX5_WORDS: [u16; 7] = [0x20, 0x40, 0x48, 0x800, 0x900, 0xa00, 0xb00];
 
-/// A word of a doorbell page that is memory. Its value counts for event queues alone; the others' is in
-/// doorbell records, for all queues that share the word.
+/// A word of a doorbell page that is memory. Its value counts for event queues alone; the others'
+/// is in doorbell records, for all queues that share the word.
 fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<Bill>, at: Time, r: Reg, v: u64) {
     if matches!(r.offset % uar::PAGE, uar::EQ_ARM | uar::EQ_UPDATE) {
         port.watch.register_write(at, r, 4, v, false);
@@ -175,10 +178,15 @@ fn mlx5(entry: &Entry, mac: Option<[u8; 6]>, bill: Bill, around: Around) -> Resu
             Capability::Express { speed: 3, width: 16 },
             Capability::MsiX { vectors: 64, table: at(0x2000), pending: at(0x3000) },
         ],
-        polled: polled.then_some(Polled { first: at(MLX5_DOORBELLS), pages: 4, words: &MLX5_WORDS }),
+        polled: polled.then_some(Polled {
+            first: at(MLX5_DOORBELLS),
+            pages: 4,
+            words: &MLX5_WORDS,
+        }),
     };
-    let function =
-        Function::new(identity, Mlx5::new(cfg), bill).map_err(|e| Error::input(e.to_string()))?.with_ring(mlx5_rung);
+    let function = Function::new(identity, Mlx5::new(cfg), bill)
+        .map_err(|e| Error::input(e.to_string()))?
+        .with_ring(mlx5_rung);
     run(entry, function, around)
 }
 
@@ -214,7 +222,13 @@ impl Served for Mlx5 {
 const E1000_MEMORY: u32 = 128 << 10;
 const E1000_IO: u32 = 64;
 
-fn e1000(entry: &Entry, cfg: Config, mac: Option<[u8; 6]>, bill: Bill, around: Around) -> Result<(), Error> {
+fn e1000(
+    entry: &Entry,
+    cfg: Config,
+    mac: Option<[u8; 6]>,
+    bill: Bill,
+    around: Around,
+) -> Result<(), Error> {
     let cfg = Config { mac: mac.unwrap_or(cfg.mac), cache_line: 64, ..cfg };
     let mut capabilities = vec![Capability::Power { resets: true }];
     if cfg.variant != Variant::I82540Em {
@@ -228,12 +242,20 @@ fn e1000(entry: &Entry, cfg: Config, mac: Option<[u8; 6]>, bill: Bill, around: A
         revision: 2,
         class: 0x02_0000,
         // BAR 1 would be the flash.
-        bars: [Bar::Memory(E1000_MEMORY), Bar::None, Bar::Io(E1000_IO), Bar::None, Bar::None, Bar::None],
+        bars: [
+            Bar::Memory(E1000_MEMORY),
+            Bar::None,
+            Bar::Io(E1000_IO),
+            Bar::None,
+            Bar::None,
+            Bar::None,
+        ],
         line: true,
         capabilities,
         polled: None,
     };
-    let function = Function::new(identity, E1000::new(cfg), bill).map_err(|e| Error::input(e.to_string()))?;
+    let function =
+        Function::new(identity, E1000::new(cfg), bill).map_err(|e| Error::input(e.to_string()))?;
     run(entry, function, around)
 }
 

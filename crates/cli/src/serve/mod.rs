@@ -5,8 +5,9 @@
 //! machine's monotonic clock, effects are immediate, and there are counts but no rates.
 //!
 //! [`devices`] says what can be served, [`uplink`] where frames go, [`bill`] counts,
-//! [`metrics`] shows the counts while it runs, [`turns`] is the loop. [`virtual_io`] has the devices that are
-//! reached by hypervisor calls, [`calls`] their loop, and [`control`] what can be asked of them meanwhile.
+//! [`metrics`] shows the counts while it runs, [`turns`] is the loop. [`virtual_io`] has the
+//! devices that are reached by hypervisor calls, [`calls`] their loop, and [`control`] what can be
+//! asked of them meanwhile.
 
 mod axi;
 mod bill;
@@ -58,31 +59,40 @@ pub(crate) fn device(name: &str) -> Result<(), String> {
 /// What a report says of the bus of this name, or which there are.
 pub(crate) fn bus(name: &str) -> Result<&'static str, String> {
     let names = || buses().collect::<Vec<_>>().join(", ");
-    Platform::find(name).map(|p| p.about).ok_or_else(|| format!("no bus is called `{name}`; there are: {}", names()))
+    Platform::find(name)
+        .map(|p| p.about)
+        .ok_or_else(|| format!("no bus is called `{name}`; there are: {}", names()))
 }
 
 pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
     if let Some(kind) = virtual_io::KINDS.iter().find(|k| k.name == args.device) {
         return behind_calls(args, kind);
     }
-    let entry = DEVICES
-        .iter()
-        .find(|d| d.name == args.device)
-        .ok_or_else(|| Error::input(format!("no device is called `{}`; there are: {}", args.device, known())))?;
-    for (given, what) in
-        [(args.trunk, "--trunk"), (args.control.is_some(), "--control"), (args.unit.is_some(), "--unit")]
-    {
+    let entry = DEVICES.iter().find(|d| d.name == args.device).ok_or_else(|| {
+        Error::input(format!("no device is called `{}`; there are: {}", args.device, known()))
+    })?;
+    for (given, what) in [
+        (args.trunk, "--trunk"),
+        (args.control.is_some(), "--control"),
+        (args.unit.is_some(), "--unit"),
+    ] {
         if given {
             return Err(Error::input(format!("{what}: {} has none", entry.name)));
         }
     }
     let Some(path) = &args.socket else {
-        return Err(Error::input(format!("{} is a PCI device: --socket, and vfio-user", entry.name)));
+        return Err(Error::input(format!(
+            "{} is a PCI device: --socket, and vfio-user",
+            entry.name
+        )));
     };
     let mac = args.mac.as_deref().map(station).transpose()?;
     let named = args.bus.as_deref().unwrap_or(entry.bus);
     let platform = Platform::find(named).ok_or_else(|| {
-        Error::input(format!("--bus {named}: allowed are {}", buses().collect::<Vec<_>>().join(", ")))
+        Error::input(format!(
+            "--bus {named}: allowed are {}",
+            buses().collect::<Vec<_>>().join(", ")
+        ))
     })?;
     if (named == "axi") != (entry.bus == "axi") {
         return Err(Error::input(format!(
@@ -91,7 +101,8 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
         )));
     }
     let fail_every = args.fault.as_deref().map_or(Ok(0), |f| fault(f, entry.name))?;
-    let (bill, metrics, socket) = outside(args, platform.rules(), entry.bits_per_second, "--socket", path)?;
+    let (bill, metrics, socket) =
+        outside(args, platform.rules(), entry.bits_per_second, "--socket", path)?;
     (entry.serve)(
         entry,
         mac,
@@ -132,7 +143,8 @@ fn behind_calls(args: &Serve, kind: &virtual_io::Kind) -> Result<u8, Error> {
     let control = args.control.as_deref().map(Control::open).transpose()?;
     let unit = args.unit.as_deref().map_or(Ok(kind.unit.address), unit_address)?;
     let unit = Unit { address: unit, ..kind.unit };
-    let (bill, metrics, socket) = outside(args, Bus::Calls, kind.bits_per_second, "--plugin-socket", path)?;
+    let (bill, metrics, socket) =
+        outside(args, Bus::Calls, kind.bits_per_second, "--plugin-socket", path)?;
     (kind.serve)(
         kind,
         virtual_io::Setup { partitions: args.partitions.into(), trunk: args.trunk, unit },
@@ -142,7 +154,8 @@ fn behind_calls(args: &Serve, kind: &virtual_io::Kind) -> Result<u8, Error> {
     Ok(DONE)
 }
 
-/// The bill with wire and files, the page, and the socket: in this order, so that what is wrong is told first.
+/// The bill with wire and files, the page, and the socket: in this order, so that what is wrong is
+/// told first.
 fn outside(
     args: &Serve,
     bus: Bus,
@@ -163,28 +176,40 @@ fn outside(
     };
     let trace = args.trace.as_deref().map(bill::Trace::create).transpose()?;
     let metrics = args.metrics.as_deref().map(Metrics::listen).transpose()?;
-    let socket =
-        Listener::bind(path).map_err(|e| Error::input(format!("{option} {}: {}", path.display(), plain(&e))))?;
+    let socket = Listener::bind(path)
+        .map_err(|e| Error::input(format!("{option} {}: {}", path.display(), plain(&e))))?;
     Ok((Bill::new(bus, uplink, capture, trace), metrics, socket))
 }
 
 /// `wqe@N`: one WQE in so many fails.
 fn fault(text: &str, device: &str) -> Result<u32, Error> {
-    let every = text.strip_prefix("wqe@").and_then(|n| n.parse().ok()).filter(|n| *n > 0 && device == "mlx5");
-    every.ok_or_else(|| Error::input(format!("--fault {text}: allowed is wqe@N, of mlx5: one WQE in N fails")))
+    let every = text
+        .strip_prefix("wqe@")
+        .and_then(|n| n.parse().ok())
+        .filter(|n| *n > 0 && device == "mlx5");
+    every.ok_or_else(|| {
+        Error::input(format!("--fault {text}: allowed is wqe@N, of mlx5: one WQE in N fails"))
+    })
 }
 
 /// A unit address. Those above are QEMU's own to give.
 fn unit_address(text: &str) -> Result<u32, Error> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    let unit =
-        u32::from_str_radix(digits, 16).ok().filter(|u| (1..0x7100_0000).contains(u) && !digits.starts_with('+'));
-    unit.ok_or_else(|| Error::input(format!("--unit {text}: allowed are hexadecimal numbers from 1 to 70ffffff")))
+    let unit = u32::from_str_radix(digits, 16)
+        .ok()
+        .filter(|u| (1..0x7100_0000).contains(u) && !digits.starts_with('+'));
+    unit.ok_or_else(|| {
+        Error::input(format!("--unit {text}: allowed are hexadecimal numbers from 1 to 70ffffff"))
+    })
 }
 
 /// A station address.
 fn station(text: &str) -> Result<[u8; 6], Error> {
-    let wrong = || Error::input(format!("--mac {text}: allowed are unicast addresses such as 52:54:00:db:00:01"));
+    let wrong = || {
+        Error::input(format!(
+            "--mac {text}: allowed are unicast addresses such as 52:54:00:db:00:01"
+        ))
+    };
     let mut mac = [0; 6];
     let mut parts = text.split([':', '-']);
     for byte in &mut mac {
@@ -198,37 +223,16 @@ fn station(text: &str) -> Result<[u8; 6], Error> {
 #[cfg(test)]
 pub(crate) fn a_report() -> String {
     let ledger = vec![("wire_frames", "", 1)];
-    let report =
-        report::Report { device: "e1000", bus: "", connected: true, clients: 1, ledger, counters: vec![("x", 1)] };
+    let report = report::Report {
+        device: "e1000",
+        bus: "",
+        connected: true,
+        clients: 1,
+        ledger,
+        counters: vec![("x", 1)],
+    };
     report.show(crate::args::Format::Json)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_unit_address_is_hexadecimal_and_below_those_that_qemu_gives() {
-        assert_eq!(["0x30001003", "30001003"].map(|t| unit_address(t).ok()), [Some(0x3000_1003); 2]);
-        for wrong in ["", "0x", "0", "71000000", "100000000", "+1", "-1", "unit", "0x0x1"] {
-            assert!(unit_address(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_station_address_is_unicast() {
-        assert_eq!(station("52:54:0:db:00:01").ok(), Some([0x52, 0x54, 0, 0xdb, 0, 1]));
-        assert_eq!(station("52-54-00-db-00-01").ok(), Some([0x52, 0x54, 0, 0xdb, 0, 1]));
-        for wrong in [
-            "",
-            "52:54:00:db:00",
-            "52:54:00:db:00:01:02",
-            "53:54:00:db:00:01",
-            "0:0:0:0:0:0",
-            "g:0:0:0:0:1",
-            "+1:0:0:0:0:1",
-        ] {
-            assert!(station(wrong).is_err(), "{wrong}");
-        }
-    }
-}
+mod tests;

@@ -46,7 +46,11 @@ struct Json {
 impl Report {
     /// Frames in both directions: what a count is divided by.
     fn frames(&self) -> u64 {
-        self.ledger.iter().filter(|(name, ..)| matches!(*name, "wire_frames" | "arrived_frames")).map(|c| c.2).sum()
+        self.ledger
+            .iter()
+            .filter(|(name, ..)| matches!(*name, "wire_frames" | "arrived_frames"))
+            .map(|c| c.2)
+            .sum()
     }
 
     pub(super) fn show(&self, format: Format) -> String {
@@ -60,15 +64,25 @@ impl Report {
                 ledger: Named(self.ledger.iter().map(|&(name, _, v)| (name, v)).collect()),
                 per_packet: Named(match frames {
                     0 => vec![],
-                    n => self.ledger.iter().map(|&(name, _, v)| (name, v as f64 / n as f64)).collect(),
+                    n => self
+                        .ledger
+                        .iter()
+                        .map(|&(name, _, v)| (name, v as f64 / n as f64))
+                        .collect(),
                 }),
                 device_counters: Named(self.counters.clone()),
             };
-            return serde_json::to_string_pretty(&json).unwrap_or_else(|e| unreachable!("plain counts serialise: {e}"))
+            return serde_json::to_string_pretty(&json)
+                .unwrap_or_else(|e| unreachable!("plain counts serialise: {e}"))
                 + "\n";
         }
         let plural = if self.clients == 1 { "" } else { "s" };
-        let mut text = heading(&format!("{}: {} frames, {} client{plural}", self.device, count(frames), self.clients));
+        let mut text = heading(&format!(
+            "{}: {} frames, {} client{plural}",
+            self.device,
+            count(frames),
+            self.clients
+        ));
         text += &format!(" {}\n", self.bus);
         let mut table = Table::new("ledger", &["all", "per frame"], &[]);
         for (name, about, v) in self.ledger.iter().filter(|c| c.2 != 0) {

@@ -55,7 +55,8 @@ pub(super) const BURST: usize = 32;
 pub(super) const NAP: Duration = Duration::from_millis(200);
 /// How soon a frame is offered again that was not taken.
 pub(super) const RETRY: Span = Span::from_us(500);
-/// Polled pages: how long after the last doorbell the loop looks without waiting, and how long it then waits.
+/// Polled pages: how long after the last doorbell the loop looks without waiting, and how long it
+/// then waits.
 pub(super) const AWAKE: Span = Span::from_us(50);
 const GLANCE: Duration = Duration::from_micros(50);
 
@@ -75,14 +76,18 @@ struct Inbound {
     held: Option<usize>,
     /// When the next may arrive.
     free: Time,
-    /// The guest's last pause frame said to wait, and not yet to go on. A frame that arrives nevertheless
-    /// does so because the pause has run out.
+    /// The guest's last pause frame said to wait, and not yet to go on. A frame that arrives
+    /// nevertheless does so because the pause has run out.
     paused: bool,
     byte: Span,
 }
 
 /// Serves until a signal says to stop; then prints the ledger.
-pub(super) fn run<D: Served>(entry: &Entry, mut f: Function<D, Bill>, mut around: Around) -> Result<(), Error> {
+pub(super) fn run<D: Served>(
+    entry: &Entry,
+    mut f: Function<D, Bill>,
+    mut around: Around,
+) -> Result<(), Error> {
     let failed = |what: String| Error { code: MISSED, what };
     let system = |e: std::io::Error| failed(e.to_string());
     exact_timers();
@@ -247,17 +252,29 @@ fn arrive<D: Served>(f: &mut Function<D, Bill>, clock: &Clock, inbound: &mut Inb
         }
         f.watch().arrives(now, frame);
         let least = Time::from_ps(now.ps().saturating_sub(CATCH_UP.ps()));
-        inbound.free = inbound.free.max(least) + inbound.byte * (len.max(60) as u64 + WIRE_OVERHEAD);
+        inbound.free =
+            inbound.free.max(least) + inbound.byte * (len.max(60) as u64 + WIRE_OVERHEAD);
     }
     true
 }
 
 /// The counts, as they are.
-fn snapshot<D: Served>(device: &'static str, bus: &'static str, f: &Function<D, Bill>, clients: u64) -> Report {
+fn snapshot<D: Served>(
+    device: &'static str,
+    bus: &'static str,
+    f: &Function<D, Bill>,
+    clients: u64,
+) -> Report {
     let bill = &f.port().watch;
-    let mut ledger: Vec<_> =
-        Ledger::about().zip(bill.ledger.entries()).map(|((n, about), (_, v))| (n, about, v)).collect();
-    ledger.push(("trapped_writes", "Of the register writes, those that left the guest's CPU.", bill.trapped));
+    let mut ledger: Vec<_> = Ledger::about()
+        .zip(bill.ledger.entries())
+        .map(|((n, about), (_, v))| (n, about, v))
+        .collect();
+    ledger.push((
+        "trapped_writes",
+        "Of the register writes, those that left the guest's CPU.",
+        bill.trapped,
+    ));
     ledger.push(("arrived_frames", "Frames that arrived from the wire.", bill.arrived.0));
     ledger.push(("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1));
     ledger.push((
@@ -266,6 +283,17 @@ fn snapshot<D: Served>(device: &'static str, bus: &'static str, f: &Function<D, 
         bill.missed_after_pause,
     ));
     ledger.push(("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped));
-    ledger.push(("lost_interrupts", "Interrupts that the guest had not asked for.", f.lost_interrupts()));
-    Report { device, bus, connected: f.connected(), clients, ledger, counters: f.device().counters() }
+    ledger.push((
+        "lost_interrupts",
+        "Interrupts that the guest had not asked for.",
+        f.lost_interrupts(),
+    ));
+    Report {
+        device,
+        bus,
+        connected: f.connected(),
+        clients,
+        ledger,
+        counters: f.device().counters(),
+    }
 }

@@ -1,12 +1,15 @@
 //! What can be served behind hypervisor calls: one entry a kind of adapter.
 //!
-//! Each guest is a partition with one adapter. All adapters are on one hypervisor, which is this process, and their
-//! network is the uplink: the wire of the vNICs' servers, or what is behind the logical LAN's switch.
+//! Each guest is a partition with one adapter. All adapters are on one hypervisor, which is this
+//! process, and their network is the uplink: the wire of the vNICs' servers, or what is behind the
+//! logical LAN's switch.
 
 use super::bill::Bill;
 use super::calls::{Around, Port, run};
 use crate::Error;
-use doorbell_attach::hcalls::{Knows, PostQueue, Unit, VETH, VNIC, sub_crq_interrupts, unit_interrupt};
+use doorbell_attach::hcalls::{
+    Knows, PostQueue, Unit, VETH, VNIC, sub_crq_interrupts, unit_interrupt,
+};
 use doorbell_devices::veth::{self, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_layout::{ibmveth, ibmvnic::cause, ibmvnic::hcall, ibmvnic::status};
@@ -38,8 +41,8 @@ pub(super) struct Name(pub(super) &'static str, pub(super) &'static str);
 pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) bits_per_second: u64,
-    /// The adapter of each partition, unless another unit address is asked for. Each partition has its own device tree, so
-    /// that all may have the same.
+    /// The adapter of each partition, unless another unit address is asked for. Each partition has
+    /// its own device tree, so that all may have the same.
     pub(super) unit: Unit,
     /// Its calls, as they are counted.
     pub(super) calls: &'static [(u64, Name)],
@@ -74,7 +77,9 @@ pub(super) static KINDS: [Kind; 2] = [
         bits_per_second: 10_000_000_000,
         unit: Unit { address: 0x3000_0002, kind: VETH },
         calls: &VETH_CALLS,
-        serve: |kind, setup, bill, around| run(kind, setup.unit, Veth::new(lan(setup)), setup.partitions, bill, around),
+        serve: |kind, setup, bill, around| {
+            run(kind, setup.unit, Veth::new(lan(setup)), setup.partitions, bill, around)
+        },
     },
 ];
 
@@ -107,7 +112,14 @@ const VNIC_CALLS: [(u64, Name); 11] = [
 ];
 
 /// Calls of a hypervisor's own until one is not busy.
-fn insist<D: HcallDevice<Port>>(d: &mut D, ports: &mut [Port], partition: usize, at: Time, call: u64, unit: u32) {
+fn insist<D: HcallDevice<Port>>(
+    d: &mut D,
+    ports: &mut [Port],
+    partition: usize,
+    at: Time,
+    call: u64,
+    unit: u32,
+) {
     let mut a = [0; 9];
     a[0] = unit.into();
     // Busy calls are bounded by the devices' settings.
@@ -121,7 +133,9 @@ fn insist<D: HcallDevice<Port>>(d: &mut D, ports: &mut [Port], partition: usize,
 impl Behind for VnicServer {
     const KNOWS: Knows<VnicServer> = Knows {
         queues: |d, client, each| {
-            d.open_queues(client).for_each(|q| each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room }));
+            d.open_queues(client).for_each(|q| {
+                each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room })
+            });
         },
         waits: VnicServer::has_waiting,
     };
@@ -182,7 +196,8 @@ const VETH_CALLS: [(u64, Name); 10] = [
     (ibmveth::H_VIO_SIGNAL, Name("hcall_vio_signal", "H_VIO_SIGNAL.")),
 ];
 
-/// An adapter for each partition, on one VLAN; the way out is the uplink behind the switch, or a partition's trunk.
+/// An adapter for each partition, on one VLAN; the way out is the uplink behind the switch, or a
+/// partition's trunk.
 fn lan(setup: Setup) -> veth::Config {
     let adapter = |i: usize| veth::Adapter {
         unit: setup.unit.address.into(),
@@ -206,7 +221,8 @@ impl Behind for Veth {
                 sum.1 += v;
             }
         }
-        // The mask is not the device's here, and it cannot know which of them were sent: the ledger's `messages` are.
+        // The mask is not the device's here, and it cannot know which of them were sent: the
+        // ledger's `messages` are.
         all.retain(|(name, _)| *name != "interrupts");
         all.push(("strangers", self.strangers()));
         all
@@ -225,21 +241,4 @@ impl Behind for Veth {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_a_verb_and_a_partition() {
-        let mut d = VnicServer::new(vnic::Config::POWERVM, 2);
-        let mut said = |line| Behind::command(&mut d, 2, Time::ZERO, line);
-        for line in ["failover", "failover 1", " migrate  0 ", "error 1", "link up", "link down 1"] {
-            assert_eq!(said(line), Ok(()), "{line}");
-        }
-        for line in
-            ["", "failover 2", "failover 0 1", "failover x", "link", "link 1", "link sideways", "fail", "migrate up"]
-        {
-            let why = said(line).expect_err(line);
-            assert!(why.starts_with(&format!("`{line}` is no command; there are failover, ")), "{why}");
-        }
-    }
-}
+mod tests;

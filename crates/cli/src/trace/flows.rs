@@ -1,13 +1,15 @@
 //! A packet's way through a recorded run.
 //!
-//! Nobody stamps a packet: what is known is what an onlooker at the machine would know. On the way out, the driver's
-//! call that mapped a buffer (or copied into a slot) owns it; a device that reads there fetches that packet; a
-//! frame that ends as those bytes end is that packet on the wire; and the unmapping gives it back. On the way in, what the
-//! device writes to a buffer is the frame that begins so, and whoever looks into that buffer, copies out of it or unmaps
-//! it has received it. Between partitions there is no wire: what is written to one was read from the other.
+//! Nobody stamps a packet: what is known is what an onlooker at the machine would know. On the way
+//! out, the driver's call that mapped a buffer (or copied into a slot) owns it; a device that reads
+//! there fetches that packet; a frame that ends as those bytes end is that packet on the wire; and
+//! the unmapping gives it back. On the way in, what the device writes to a buffer is the frame that
+//! begins so, and whoever looks into that buffer, copies out of it or unmaps it has received it.
+//! Between partitions there is no wire: what is written to one was read from the other.
 //!
-//! Equal packets are told apart by their order. A device may change bytes on the way (checksums, the headers of segments,
-//! padding), so of several candidates the one with the fewest differences wins, the first among equals.
+//! Equal packets are told apart by their order. A device may change bytes on the way (checksums,
+//! the headers of segments, padding), so of several candidates the one with the fewest differences
+//! wins, the first among equals.
 
 use super::Flight;
 use doorbell_bus::trace::{Lent, Stage, Step, What};
@@ -83,7 +85,9 @@ fn sent(traced: &Traced, platform: usize, packets: &mut Vec<Packet>, fetched: &m
     for (i, e) in trace.events().iter().enumerate() {
         let place = Place::Event(platform, i);
         let area = match &e.what {
-            What::Core(core, Step::Map(l)) if l.dir == Direction::ToDevice => Some((core, l.at, l.len)),
+            What::Core(core, Step::Map(l)) if l.dir == Direction::ToDevice => {
+                Some((core, l.at, l.len))
+            }
             What::Core(core, Step::Copy(at, len)) => Some((core, *at, *len)),
             _ => None,
         };
@@ -106,8 +110,11 @@ fn sent(traced: &Traced, platform: usize, packets: &mut Vec<Packet>, fetched: &m
                 }
             }
             What::Device(Stage::FetchData, at, bytes) => {
-                let owner = lent.range(..=at.0).next_back().map(|(_, o)| *o).filter(|(end, _)| at.0 < *end);
-                let (Some((_, packet)), Some(bytes)) = (owner, trace.bytes(*bytes)) else { continue };
+                let owner =
+                    lent.range(..=at.0).next_back().map(|(_, o)| *o).filter(|(end, _)| at.0 < *end);
+                let (Some((_, packet)), Some(bytes)) = (owner, trace.bytes(*bytes)) else {
+                    continue;
+                };
                 packets[packet].places.push(place);
                 let end = at.0 + bytes.len() as u64;
                 let goes_on = |f: &&mut Fetched| f.packet == packet && f.end == at.0;
@@ -118,7 +125,14 @@ fn sent(traced: &Traced, platform: usize, packets: &mut Vec<Packet>, fetched: &m
                     }
                     None => {
                         let bytes = bytes.to_vec();
-                        fetched.push(Fetched { packet, platform, end, from: e.from, bytes, found: 0 });
+                        fetched.push(Fetched {
+                            packet,
+                            platform,
+                            end,
+                            from: e.from,
+                            bytes,
+                            found: 0,
+                        });
                     }
                 }
             }
@@ -150,7 +164,9 @@ fn received(
                     let whole = frames[frame].bytes;
                     let n = bytes.len().min(whole.len() - done);
                     let same = bytes[..n] == whole[done..done + n];
-                    same.then(|| (packet, (done + n < whole.len()).then_some((frame, packet, done + n))))
+                    same.then(|| {
+                        (packet, (done + n < whole.len()).then_some((frame, packet, done + n)))
+                    })
                 });
                 let found = goes_on.or_else(|| {
                     let ahead = flying.iter().take(AHEAD).copied();
@@ -164,21 +180,29 @@ fn received(
                     cross(&mut packets[packet], Place::Frame(frame));
                     Some((packet, (n < frames[frame].bytes.len()).then_some((frame, packet, n))))
                 });
-                let found = found.or_else(|| Some((take(fetched, bytes, e.until, Some(platform))?, None)));
+                let found =
+                    found.or_else(|| Some((take(fetched, bytes, e.until, Some(platform))?, None)));
                 let Some((packet, more)) = found else { continue };
                 rest = more;
                 cross(&mut packets[packet], place);
                 waiting.insert(at.0, (packet, false));
             }
             What::Core(_, Step::Look(l)) => {
-                for (packet, looked) in waiting.range_mut(l.at.0..l.at.0 + u64::from(l.len)).map(|(_, w)| w) {
+                for (packet, looked) in
+                    waiting.range_mut(l.at.0..l.at.0 + u64::from(l.len)).map(|(_, w)| w)
+                {
                     if !std::mem::replace(looked, true) {
                         packets[*packet].places.push(place);
                     }
                 }
             }
-            What::Core(_, Step::Unmap(Lent { at, len, dir: Direction::FromDevice }) | Step::CopyOut(at, len)) => {
-                for (_, (packet, _)) in waiting.extract_if(at.0..at.0 + u64::from(*len), |_, _| true) {
+            What::Core(
+                _,
+                Step::Unmap(Lent { at, len, dir: Direction::FromDevice }) | Step::CopyOut(at, len),
+            ) => {
+                for (_, (packet, _)) in
+                    waiting.extract_if(at.0..at.0 + u64::from(*len), |_, _| true)
+                {
                     packets[packet].places.push(place);
                 }
             }
@@ -187,8 +211,8 @@ fn received(
     }
 }
 
-/// Whether delivered bytes are the beginning of a frame, and how much of it. A device may write something of its own
-/// before it.
+/// Whether delivered bytes are the beginning of a frame, and how much of it. A device may write
+/// something of its own before it.
 fn begins(bytes: &[u8], frame: &[u8]) -> Option<usize> {
     (0..=16).find_map(|ahead| {
         let bytes = bytes.get(ahead..)?;
@@ -233,7 +257,10 @@ fn ends_as(f: &Fetched, frame: &[u8]) -> Option<(usize, usize)> {
     [frame, unpadded(frame)].into_iter().find_map(|frame| {
         // All that is left of it; or a segment with the headers before it; or one of the next ones.
         let payload = frame.len() - headers(frame).min(frame.len());
-        let ends = [Some(f.bytes.len()).filter(|_| left <= frame.len()), Some(frame.len()).filter(|_| f.found == 0)];
+        let ends = [
+            Some(f.bytes.len()).filter(|_| left <= frame.len()),
+            Some(frame.len()).filter(|_| f.found == 0),
+        ];
         ends.into_iter().flatten().chain([f.found + payload]).find_map(|end| {
             let got = f.bytes.get(..end)?;
             let n = got.len().min(frame.len());

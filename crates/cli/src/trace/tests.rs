@@ -55,7 +55,9 @@ fn ways(events: &[Value]) -> Vec<Vec<String>> {
     let mut ways: BTreeMap<u64, Vec<(f64, String)>> = BTreeMap::new();
     for e in events.iter().filter(|e| e.get("bind_id").is_some()) {
         let id = e["bind_id"].as_str().unwrap().parse().unwrap();
-        ways.entry(id).or_default().push((e["ts"].as_f64().unwrap(), e["name"].as_str().unwrap().to_owned()));
+        ways.entry(id)
+            .or_default()
+            .push((e["ts"].as_f64().unwrap(), e["name"].as_str().unwrap().to_owned()));
     }
     ways.into_values()
         .map(|mut way| {
@@ -73,7 +75,11 @@ fn equal_packets_are_told_apart_by_their_order() {
     let mut r = Record::new();
     for i in 0..3 {
         let l = lent(0x1000 * (i + 1), f.len() as u32, ToDevice);
-        r = r.step(10 * i, 10 * i, Step::Map(l)).step(10 * i, 10 * i + 5, Step::Call(Call::Transmit));
+        r = r.step(10 * i, 10 * i, Step::Map(l)).step(
+            10 * i,
+            10 * i + 5,
+            Step::Call(Call::Transmit),
+        );
         r = r.moved(10 * i + 6, 10 * i + 9, l.at.0, &f, ToDevice);
     }
     for i in 0..3 {
@@ -87,7 +93,11 @@ fn equal_packets_are_told_apart_by_their_order() {
     assert_eq!(ways(&events), [way; 3]);
     // Each on a flow of its own, from the first buffer to the first frame.
     let of = |name: &str| -> Vec<&str> {
-        events.iter().filter(|e| e["name"] == name).map(|e| e["bind_id"].as_str().unwrap()).collect()
+        events
+            .iter()
+            .filter(|e| e["name"] == name)
+            .map(|e| e["bind_id"].as_str().unwrap())
+            .collect()
     };
     assert_eq!((of("transmit"), of("frame")), (vec!["1", "2", "3"], vec!["1", "2", "3"]));
 }
@@ -105,7 +115,9 @@ fn a_large_send_is_many_frames() {
         .moved(9, 12, 0x1040, &sent[64..], ToDevice)
         .step(95, 95, Step::Unmap(l))
         .step(95, 120, Step::Call(Call::Poll));
-    let out = [0..40, 40..80, 80..90].map(|range| flown(20 + range.start as u64 / 2, frame(&payload[range]))).into();
+    let out = [0..40, 40..80, 80..90]
+        .map(|range| flown(20 + range.start as u64 / 2, frame(&payload[range])))
+        .into();
     let traced = Traced { packets: 3, platforms: vec![r.0], wires: Some([out, Vec::new()]) };
     let way = ["transmit", "fetch data", "fetch data", "frame", "frame", "frame", "unmap"];
     assert_eq!(ways(&written(&traced)), [way]);
@@ -121,7 +133,11 @@ fn a_padded_frame_with_a_new_checksum_is_found() {
         .step(0, 0, Step::Copy(Iova(0x1000), 54))
         .step(0, 5, Step::Call(Call::Transmit))
         .moved(6, 9, 0x1000, &sent, ToDevice);
-    let traced = Traced { packets: 1, platforms: vec![r.0], wires: Some([vec![flown(20, on_wire)], Vec::new()]) };
+    let traced = Traced {
+        packets: 1,
+        platforms: vec![r.0],
+        wires: Some([vec![flown(20, on_wire)], Vec::new()]),
+    };
     assert_eq!(ways(&written(&traced)), [["transmit", "fetch data", "frame"]]);
 }
 
@@ -135,7 +151,8 @@ fn a_received_frame_in_two_buffers_is_one_packet() {
         .step(50, 50, Step::Unmap(lent(0x1000, 100, FromDevice)))
         .step(50, 50, Step::Unmap(lent(0x2000, 100, FromDevice)))
         .step(45, 60, Step::Call(Call::Poll));
-    let traced = Traced { packets: 1, platforms: vec![r.0], wires: Some([Vec::new(), vec![flown(10, f)]]) };
+    let traced =
+        Traced { packets: 1, platforms: vec![r.0], wires: Some([Vec::new(), vec![flown(10, f)]]) };
     let way = ["frame", "deliver data", "deliver data", "unmap", "unmap"];
     assert_eq!(ways(&written(&traced)), [way]);
 }
@@ -146,8 +163,13 @@ fn a_frame_that_is_copied_out_of_a_ring_was_received() {
     let mut r = Record::new();
     r.0.transfer((t(21), t(24)), Iova(0x1040), &f, FromDevice, true);
     r.0.transfer((t(24), t(25)), Iova(0x9000), &[1; 16], FromDevice, true);
-    let r = r.step(30, 30, Step::CopyOut(Iova(0x1040), f.len() as u32)).step(28, 40, Step::Call(Call::Poll));
-    let traced = Traced { packets: 1, platforms: vec![r.0], wires: Some([Vec::new(), vec![flown(10, f)]]) };
+    let r = r.step(30, 30, Step::CopyOut(Iova(0x1040), f.len() as u32)).step(
+        28,
+        40,
+        Step::Call(Call::Poll),
+    );
+    let traced =
+        Traced { packets: 1, platforms: vec![r.0], wires: Some([Vec::new(), vec![flown(10, f)]]) };
     let events = written(&traced);
     assert_eq!(ways(&events), [["frame", "deliver data", "copy out"]]);
     assert_eq!(spans(&events, "write back"), [(24, 25, 2)]);
@@ -167,8 +189,17 @@ fn between_partitions_what_one_gets_the_other_sent() {
     let traced = Traced { packets: 1, platforms: vec![from.0, to.0], wires: None };
     let events = written(&traced);
     assert_eq!(ways(&events), [["transmit", "fetch data", "deliver data", "unmap"]]);
-    let groups: Vec<_> = events.iter().filter(|e| e["name"] == "process_name").map(|e| &e["args"]["name"]).collect();
-    assert_eq!(groups, ["CPU of partition 0", "CPU of partition 1", "device of partition 0", "device of partition 1"]);
+    let groups: Vec<_> =
+        events.iter().filter(|e| e["name"] == "process_name").map(|e| &e["args"]["name"]).collect();
+    assert_eq!(
+        groups,
+        [
+            "CPU of partition 0",
+            "CPU of partition 1",
+            "device of partition 0",
+            "device of partition 1"
+        ]
+    );
 }
 
 /// Begin and end of each slice of a name, in nanoseconds, and its lane.
@@ -207,11 +238,10 @@ fn what_overlaps_gets_rows_and_what_is_over_gives_its_own_back() {
 
 #[test]
 fn nothing_after_the_last_packet_is_shown() {
-    let r = Record::new().step(0, 5, Step::Call(Call::Transmit)).step(29, 40, Step::Call(Call::Transmit)).step(
-        31,
-        40,
-        Step::Call(Call::Transmit),
-    );
+    let r = Record::new()
+        .step(0, 5, Step::Call(Call::Transmit))
+        .step(29, 40, Step::Call(Call::Transmit))
+        .step(31, 40, Step::Call(Call::Transmit));
     let out = vec![flown(20, frame(&[])), flown(40, frame(&[]))];
     let traced = Traced { packets: 1, platforms: vec![r.0], wires: Some([out, Vec::new()]) };
     let events = written(&traced);

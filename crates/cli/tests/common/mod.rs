@@ -1,5 +1,10 @@
 //! Running the binary, and captures to feed it.
-#![allow(dead_code, unreachable_pub, missing_docs, reason = "shared by test binaries that each use a part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    reason = "shared by test binaries that each use a part"
+)]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -24,8 +29,11 @@ impl From<Output> for Ran {
 
 /// `doorbell` with these arguments, in a directory.
 pub fn doorbell_in(dir: &Path, args: &[&str]) -> Ran {
-    let command =
-        Command::new(env!("CARGO_BIN_EXE_doorbell")).args(args).current_dir(dir).stdin(Stdio::null()).output();
+    let command = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output();
     command.expect("the binary starts").into()
 }
 

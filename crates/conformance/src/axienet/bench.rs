@@ -70,7 +70,9 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
     /// Interrupts and polls until all lines are quiet.
     pub(super) fn run(&mut self) {
         for _ in 0..1000 {
-            let Some(n) = [line::TX, line::RX, line::MAC].into_iter().find(|n| self.a.interrupt(self.h, *n)) else {
+            let Some(n) =
+                [line::TX, line::RX, line::MAC].into_iter().find(|n| self.a.interrupt(self.h, *n))
+            else {
                 return;
             };
             if self.nic.interrupt(self.h, n) == Irq::Poll {
@@ -103,13 +105,20 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
         self.a.delay_unit() * n
     }
 
-    pub(super) fn packet(&mut self, bytes: &[u8], cuts: &[usize], todo: Todo, cookie: u32) -> Packet {
+    pub(super) fn packet(
+        &mut self,
+        bytes: &[u8],
+        cuts: &[usize],
+        todo: Todo,
+        cookie: u32,
+    ) -> Packet {
         let mut ends: Vec<usize> = cuts.to_vec();
         ends.push(bytes.len());
         let (mut from, mut pieces) = (0, Vec::new());
         for end in ends {
             // Anywhere but on a line.
-            let buf = self.h.buffer((end - from) as u32 + 10, Place { align: 64, offset: 41 }).unwrap();
+            let buf =
+                self.h.buffer((end - from) as u32 + 10, Place { align: 64, offset: 41 }).unwrap();
             let len = (end - from) as u32;
             self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
             pieces.push(Piece { buf, start: 6, len });

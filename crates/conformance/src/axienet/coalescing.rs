@@ -14,8 +14,13 @@ const LONG: u32 = 255;
 
 fn coalesced(c: &Config, rx: (u32, u32), tx: (u32, u32)) -> Config {
     // At this clock a unit of the register is a microsecond of the setting.
-    let coalesce =
-        Coalesce { rx_frames: rx.0, rx_usecs: rx.1, tx_frames: tx.0, tx_usecs: tx.1, adaptive_rx: Adaptive::Off };
+    let coalesce = Coalesce {
+        rx_frames: rx.0,
+        rx_usecs: rx.1,
+        tx_frames: tx.0,
+        tx_usecs: tx.1,
+        adaptive_rx: Adaptive::Off,
+    };
     Config { clock_hz: 125_000_000, coalesce, ..*c }
 }
 
@@ -166,7 +171,8 @@ pub fn interrupt_levels<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 /// packet fall.
 pub fn adaptive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let coalesce = Coalesce { rx_usecs: 100, ..Coalesce::LINUX };
-    let mut b = Bench::open_as_is(h, a, &Config { clock_hz: 125_000_000, coalesce, rx_ring: 64, ..*c });
+    let mut b =
+        Bench::open_as_is(h, a, &Config { clock_hz: 125_000_000, coalesce, rx_ring: 64, ..*c });
     let mac = b.nic.mac();
     assert_eq!(b.nic.coalesce().rx_frames, 4);
     let (mut packets, mut counts) = (0u64, vec![4]);
@@ -187,7 +193,10 @@ pub fn adaptive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
             }
         }
     }
-    assert!(counts.iter().all(|n| [1, 4, 16, 64, 255].contains(n)) && counts.len() > 1, "{counts:?}");
+    assert!(
+        counts.iter().all(|n| [1, 4, 16, 64, 255].contains(n)) && counts.len() > 1,
+        "{counts:?}"
+    );
     assert_eq!(b.dma(S2MM, dma::CR) >> cr::DELAY_SHIFT, 100, "the delay is the user's");
     // What is left below the threshold is for the delay.
     let rest = b.units(110);

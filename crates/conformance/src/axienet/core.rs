@@ -5,7 +5,9 @@ use super::{Arm, Fact};
 use crate::frames::{PEER, plain};
 use doorbell_drivers::axienet::{Config, Filter, MdioError};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
-use doorbell_layout::axienet::{DESCRIPTOR, DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr};
+use doorbell_layout::axienet::{
+    DESCRIPTOR, DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr,
+};
 use doorbell_packet::Todo;
 use doorbell_seam::{Fence, Host, Reg, Span};
 
@@ -44,7 +46,11 @@ pub fn filter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     };
     let own = [true, true, false, false, false, false];
     check(&mut b, &Filter::default(), own);
-    check(&mut b, &Filter { multicast: &groups[..4], ..Filter::default() }, [true, true, false, true, true, false]);
+    check(
+        &mut b,
+        &Filter { multicast: &groups[..4], ..Filter::default() },
+        [true, true, false, true, true, false],
+    );
     check(&mut b, &Filter { promiscuous: true, ..Filter::default() }, [true; 6]);
     if b.a.has("filter", Fact::FilterMask) {
         let all = [true, true, false, true, true, true];

@@ -21,7 +21,8 @@ fn padded<H: Host, A: Arm<H>>(a: &A, body: &str, mut frame: Vec<u8>) -> Vec<u8> 
 pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let c = Config { tx_ring: 64, ..*c };
     let mut b = Bench::open(h, a, &c);
-    let lengths: Vec<usize> = (60..200).chain([14, 40, 59, 511, 512, 513, 1000, 1513, 1514]).collect();
+    let lengths: Vec<usize> =
+        (60..200).chain([14, 40, 59, 511, 512, 513, 1000, 1513, 1514]).collect();
     for batch in lengths.chunks(5) {
         let frames: Vec<_> = batch.iter().map(|n| plain(PEER, *n)).collect();
         for (i, f) in frames.iter().enumerate() {
@@ -36,7 +37,10 @@ pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     }
     let lengths_in_status = b.a.has("transmit", Fact::TxStatusLength);
     let s = b.close();
-    assert_eq!((s.tx_packets, s.tx_tail, s.tx_errors), (lengths.len() as u64, lengths.len() as u64, 0));
+    assert_eq!(
+        (s.tx_packets, s.tx_tail, s.tx_errors),
+        (lengths.len() as u64, lengths.len() as u64, 0)
+    );
     assert_eq!(s.tx_bytes, lengths.iter().sum::<usize>() as u64);
     if lengths_in_status {
         assert_eq!(s.tx_status_bytes, s.tx_bytes);
@@ -77,7 +81,9 @@ fn built<H: Host, A: Arm<H>>(a: &A, body: &str, kind: Checksum) -> bool {
 
 /// Checksums of TCP and UDP left to the device, or done by the CPU for one that has none.
 pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    for (kind, device, cpu) in [(Checksum::Partial, 16, 0), (Checksum::None, 0, 16), (Checksum::Full, 16, 0)] {
+    for (kind, device, cpu) in
+        [(Checksum::Partial, 16, 0), (Checksum::None, 0, 16), (Checksum::Full, 16, 0)]
+    {
         if !built(a, "checksum_offload", kind) {
             continue;
         }
@@ -91,7 +97,11 @@ pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
                 assert_ne!(f, whole);
                 for cuts in [&[][..], &[54]] {
                     b.send(&f, cuts, Todo { checksum, ..Todo::NONE });
-                    assert_eq!(b.wire(), std::slice::from_ref(&whole), "{kind:?}, udp {udp}, {payload}");
+                    assert_eq!(
+                        b.wire(),
+                        std::slice::from_ref(&whole),
+                        "{kind:?}, udp {udp}, {payload}"
+                    );
                     b.sent();
                     // The words of one packet are not the next one's.
                     b.send(&whole, &[], Todo::NONE);
@@ -109,7 +119,8 @@ pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 pub fn receive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, &Config { rx_ring: 40, ..*c });
     let mac = b.nic.mac();
-    let lengths: Vec<usize> = (60..160).chain([254, 255, 256, 257, 512, 1000, 1513, 1514]).collect();
+    let lengths: Vec<usize> =
+        (60..160).chain([254, 255, 256, 257, 512, 1000, 1513, 1514]).collect();
     for len in &lengths {
         let f = plain(mac, *len);
         let came = b.receive(&f);
@@ -235,7 +246,11 @@ pub fn rx_exhaustion<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mac = b.nic.mac();
     let frames: Vec<_> = (0..7).map(|i| plain(mac, 70 + i)).collect();
     for (i, f) in frames.iter().enumerate() {
-        assert_eq!(b.dma(S2MM, dma::SR) & sr::IDLE != 0, i >= 4, "idle after its last descriptor, before frame {i}");
+        assert_eq!(
+            b.dma(S2MM, dma::SR) & sr::IDLE != 0,
+            i >= 4,
+            "idle after its last descriptor, before frame {i}"
+        );
         b.a.inject(b.h, f);
     }
     assert_eq!(b.dma(S2MM, dma::SR) & (sr::IDLE | sr::HALTED), sr::IDLE, "idle is not halted");

@@ -1,7 +1,7 @@
 //! The bodies that every arm runs alike, listed once.
 
-/// A test of each body. `$on` runs a body on all machines of an arm, `$reordered` on one whose CPU lets stores
-/// pass each other: both take a `Fn(&mut H, &mut A, &Config)`.
+/// A test of each body. `$on` runs a body on all machines of an arm, `$reordered` on one whose CPU
+/// lets stores pass each other: both take a `Fn(&mut H, &mut A, &Config)`.
 #[macro_export]
 macro_rules! axienet_bodies {
     ($on:path, $reordered:path) => {

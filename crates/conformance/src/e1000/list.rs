@@ -1,6 +1,7 @@
 //! The bodies that every arm runs, listed once.
 
-/// A test of each body. `$on_each` runs a body on all machines of an arm: it takes a `Fn(&mut H, &mut A, &Config)`.
+/// A test of each body. `$on_each` runs a body on all machines of an arm: it takes a `Fn(&mut H,
+/// &mut A, &Config)`.
 #[macro_export]
 macro_rules! e1000_bodies {
     ($on_each:path) => {

@@ -33,7 +33,9 @@ const CARDS: [(device::Config, Part, Slot); 5] = [
 /// is told, for a card that takes itself to be in PCI-X has PCI-X's errata.
 fn bus(slot: Slot) -> (Settings, Bus) {
     match slot {
-        Slot::Pci { wide, .. } => (Settings { bits: if wide { 64 } else { 32 }, ..Settings::POWER4 }, Bus::Pci),
+        Slot::Pci { wide, .. } => {
+            (Settings { bits: if wide { 64 } else { 32 }, ..Settings::POWER4 }, Bus::Pci)
+        }
         Slot::PciX { .. } => {
             let protocol = Protocol::X { mmrbc: 2048, outstanding: 1 };
             (Settings { protocol, mhz: 133, ..Settings::POWER4 }, Bus::PciX)
@@ -67,7 +69,8 @@ impl Around for Reorder<System> {
 
 impl<H: Around> Arm<H> for Model {
     fn inject(&mut self, h: &mut H, frame: &[u8]) {
-        // Preamble, delimiter, FCS and the gap between frames; the frame is there when it has ended.
+        // Preamble, delimiter, FCS and the gap between frames; the frame is there when it has
+        // ended.
         h.delay(Speed::G1.byte() * (frame.len().max(60) as u64 + 24));
         let taken = h.system().outside(|d, bus, at| d.receive(bus, at, frame));
         assert_ne!(taken, Taken::Hold, "an Ethernet controller cannot hold back the wire");
@@ -111,14 +114,29 @@ impl<H: Around> Arm<H> for Model {
     }
 }
 
-fn card(card: device::Config, part: Part, slot: Slot, copy_align: bool, costs: Costs) -> (System, Config) {
+fn card(
+    card: device::Config,
+    part: Part,
+    slot: Slot,
+    copy_align: bool,
+    costs: Costs,
+) -> (System, Config) {
     let mut platform = Platform::new(64 << 20, 64 << 20, Guard::Byte);
     platform.capture();
-    let latencies = Latencies { cpu: Span::from_ns(50), memory: Span::from_ns(100), register: Span::from_ns(100) };
+    let latencies = Latencies {
+        cpu: Span::from_ns(50),
+        memory: Span::from_ns(100),
+        register: Span::from_ns(100),
+    };
     let (settings, bus) = bus(slot);
     let rules = Rules::new(settings).unwrap();
     let nic = device::Config { mac: MAC, slot, ..card };
-    let h = Machine::new(Pci::new(platform, rules, latencies, 0xfebc_0000), device::E1000::new(nic), costs, 1);
+    let h = Machine::new(
+        Pci::new(platform, rules, latencies, 0xfebc_0000),
+        device::E1000::new(nic),
+        costs,
+        1,
+    );
     (h, Config { copy_align, io: None, ..Config::new(part, bus) })
 }
 
@@ -144,8 +162,8 @@ pub fn on_each(f: impl Fn(&mut System, &mut Model, &Config)) {
     }
 }
 
-/// Runs `f` on the first card, on a CPU that reorders stores; how many passed an older one. A fence that is
-/// `ignored` does nothing.
+/// Runs `f` on the first card, on a CPU that reorders stores; how many passed an older one. A fence
+/// that is `ignored` does nothing.
 pub fn on_reordered(
     order: Order,
     ignored: Option<Fence>,

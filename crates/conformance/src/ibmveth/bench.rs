@@ -70,7 +70,13 @@ impl<'a, H: Hypervisor, A: Arm<H>> Bench<'a, H, A> {
         while self.nic.poll(self.h, 16, &mut self.up) == Poll::Again {}
     }
 
-    pub(super) fn packet(&mut self, bytes: &[u8], cuts: &[usize], listed: usize, todo: Todo) -> Packet {
+    pub(super) fn packet(
+        &mut self,
+        bytes: &[u8],
+        cuts: &[usize],
+        listed: usize,
+        todo: Todo,
+    ) -> Packet {
         let mut ends: Vec<usize> = cuts.to_vec();
         ends.push(bytes.len());
         let (mut from, mut pieces) = (0, Vec::new());
@@ -91,7 +97,13 @@ impl<'a, H: Hypervisor, A: Arm<H>> Bench<'a, H, A> {
     }
 
     /// Sends a packet; what came out on the wire.
-    pub(super) fn send(&mut self, bytes: &[u8], cuts: &[usize], listed: usize, todo: Todo) -> Vec<Vec<u8>> {
+    pub(super) fn send(
+        &mut self,
+        bytes: &[u8],
+        cuts: &[usize],
+        listed: usize,
+        todo: Todo,
+    ) -> Vec<Vec<u8>> {
         let p = self.packet(bytes, cuts, listed, todo);
         assert_eq!(self.nic.transmit(self.h, p, false), Tx::Ok);
         self.wire()

@@ -26,7 +26,11 @@ impl Pages {
         Descriptor::new(0, 16 * l::ENTRY, self.at(1) as u32).0
     }
     fn register<H: Hypervisor>(&self, h: &mut H, c: &Config) -> i64 {
-        call(h, l::H_REGISTER_LOGICAL_LAN, &[c.unit.into(), self.at(0), self.queue(), self.at(2), l::mac(c.mac)])
+        call(
+            h,
+            l::H_REGISTER_LOGICAL_LAN,
+            &[c.unit.into(), self.at(0), self.queue(), self.at(2), l::mac(c.mac)],
+        )
     }
     fn release<H: Host>(self, h: &mut H) {
         for c in self.0 {

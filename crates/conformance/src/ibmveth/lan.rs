@@ -12,8 +12,8 @@ use doorbell_seam::Hypervisor;
 /// A station that no partition has.
 const OUTSIDE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x77];
 
-/// A hypervisor that cannot copy a frame at once says so; the driver comes back with its correlator, and the
-/// frame arrives once and whole.
+/// A hypervisor that cannot copy a frame at once says so; the driver comes back with its
+/// correlator, and the frame arrives once and whole.
 pub fn busy<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     if !a.has("busy", Fact::Busy) {
         return;
@@ -38,7 +38,8 @@ pub fn trunk<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     if !a.has("trunk", Fact::Trunk) {
         return;
     }
-    let mut b = Bench::open(h, a, &Config { transmit: Transmit::Map { copybreak: 128 }, ..small(c) });
+    let mut b =
+        Bench::open(h, a, &Config { transmit: Transmit::Map { copybreak: 128 }, ..small(c) });
     let n = *b.nic.negotiated();
     assert!(n.active_trunk && n.ipv4_checksum && n.ipv6_checksum && n.large_send);
     for to in [OUTSIDE, c.mac] {
@@ -60,9 +61,12 @@ pub fn trunk<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         let mut frame = from_outside(5000);
         let todo = prepare_gso(&mut frame, 1400).unwrap();
         let wire = b.send(&frame, &[80, 300, 2000], 2, todo);
-        let payload: usize = wire.iter().map(|f| f.len() - usize::from(todo.gso.unwrap().header)).sum();
+        let payload: usize =
+            wire.iter().map(|f| f.len() - usize::from(todo.gso.unwrap().header)).sum();
         assert_eq!((wire.len(), payload), (4, 5000));
-        assert!(wire.iter().all(|f| verify(f).transport == Check::Good && verify(f).ip != Check::Bad));
+        assert!(
+            wire.iter().all(|f| verify(f).transport == Check::Good && verify(f).ip != Check::Bad)
+        );
         b.sent();
     }
     let s = b.close();

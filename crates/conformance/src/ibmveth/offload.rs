@@ -39,7 +39,8 @@ pub fn software_offloads<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Con
             assert!(todo.gso.is_some());
             for (cuts, listed) in [(&[80, 300][..], 0), (&[80, 300, 2000], 2)] {
                 let wire = b.send(&frame, cuts, listed, todo);
-                let payload: usize = wire.iter().map(|f| f.len() - usize::from(todo.gso.unwrap().header)).sum();
+                let payload: usize =
+                    wire.iter().map(|f| f.len() - usize::from(todo.gso.unwrap().header)).sum();
                 assert_eq!((wire.len(), payload), (4, 5000));
                 for f in &wire {
                     let v = verify(f);
@@ -51,6 +52,9 @@ pub fn software_offloads<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Con
             }
         }
         let s = b.close();
-        assert_eq!((s.tx_segmented, s.tx_segments, s.tx_csum_software, s.tx_large_packets), (8, 32, 4, 0));
+        assert_eq!(
+            (s.tx_segmented, s.tx_segments, s.tx_csum_software, s.tx_large_packets),
+            (8, 32, 4, 0)
+        );
     }
 }

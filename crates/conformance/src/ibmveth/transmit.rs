@@ -24,7 +24,11 @@ pub fn transmit<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         let s = b.close();
         assert_eq!((s.tx_packets, s.tx_descriptors), (11, 11));
         assert_eq!(s.tx_bytes, lengths.iter().sum::<usize>() as u64);
-        assert_eq!(s.tx_copied, if transmit == Transmit::Copy { 11 } else { 4 }, "and those below the copybreak");
+        assert_eq!(
+            s.tx_copied,
+            if transmit == Transmit::Copy { 11 } else { 4 },
+            "and those below the copybreak"
+        );
     }
 }
 
@@ -35,12 +39,19 @@ pub fn scatter<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         let frame = plain(PEER, 6000);
         for pieces in 1..=18 {
             let cuts: Vec<usize> = (1..pieces).map(|i| 14 + 331 * (i - 1)).collect();
-            assert_eq!(b.send(&frame, &cuts, 0, Todo::NONE), std::slice::from_ref(&frame), "{pieces} pieces");
+            assert_eq!(
+                b.send(&frame, &cuts, 0, Todo::NONE),
+                std::slice::from_ref(&frame),
+                "{pieces} pieces"
+            );
             let whole = transmit == Transmit::Copy || pieces <= 6;
             assert_eq!(b.sent(), (if whole { pieces } else { 1 }, 1));
         }
         for listed in 1..4 {
-            assert_eq!(b.send(&frame, &[100, 2000, 4000], listed, Todo::NONE), std::slice::from_ref(&frame));
+            assert_eq!(
+                b.send(&frame, &[100, 2000, 4000], listed, Todo::NONE),
+                std::slice::from_ref(&frame)
+            );
             b.sent();
         }
         let s = b.close();
@@ -53,7 +64,8 @@ pub fn scatter<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 /// Small frames do not need a mapping of their own: the copybreak is a matter of
 /// linear packets.
 pub fn bounce<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &Config { transmit: Transmit::Map { copybreak: 128 }, ..small(c) });
+    let mut b =
+        Bench::open(h, a, &Config { transmit: Transmit::Map { copybreak: 128 }, ..small(c) });
     let frame = plain(PEER, 127);
     b.send(&frame, &[], 0, Todo::NONE);
     assert_eq!(b.nic.stats().tx_copied, 1);

@@ -38,7 +38,10 @@ pub fn system(cfg: vnic::Config) -> System {
     let prices = Prices { put: Span::from_ns(300), ..Prices::default() };
     let window = Window { base: 0x8000_0000, pages: 1 << 15, multi: true, prices };
     let platform = Platform::new(1 << 32, 96 << 20, Guard::Byte);
-    let port = Vio::new(platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))), Span::from_ns(50));
+    let port = Vio::new(
+        platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))),
+        Span::from_ns(50),
+    );
     let mut costs = Costs::FREE;
     costs.relax = Span::from_us(1);
     // While a packet is handed up, others land.
@@ -55,7 +58,11 @@ pub fn reordered(order: Order, ignored: Option<Fence>) -> impl Fn(vnic::Config) 
         let mut h = Reorder::new(system(cfg), order);
         h.ignored = ignored;
         // The server is a partition of its own, on another processor.
-        h.distant = &[Hcall(hcall::SEND_CRQ), Hcall(hcall::SEND_SUB_CRQ), Hcall(hcall::SEND_SUB_CRQ_INDIRECT)];
+        h.distant = &[
+            Hcall(hcall::SEND_CRQ),
+            Hcall(hcall::SEND_SUB_CRQ),
+            Hcall(hcall::SEND_SUB_CRQ_INDIRECT),
+        ];
         h
     }
 }
@@ -170,7 +177,13 @@ impl<M: Model> Bench<M> {
         self.wait(Span::from_us(300));
     }
 
-    pub(super) fn packet(&mut self, bytes: &[u8], cuts: &[usize], todo: Todo, cookie: u32) -> Packet {
+    pub(super) fn packet(
+        &mut self,
+        bytes: &[u8],
+        cuts: &[usize],
+        todo: Todo,
+        cookie: u32,
+    ) -> Packet {
         let mut ends: Vec<usize> = cuts.to_vec();
         ends.push(bytes.len());
         let (mut from, mut pieces) = (0, Vec::new());
@@ -280,6 +293,10 @@ impl<M: Model> Bench<M> {
         let p = m.bus.platform_mut();
         let l = &p.ledger;
         assert_eq!((l.buffers_taken, l.dma_faults), (l.buffers_released, 0));
-        assert_eq!((p.memory.lent(), p.live_entries()), ((0, 0), 0), "all that was taken comes back");
+        assert_eq!(
+            (p.memory.lent(), p.live_entries()),
+            ((0, 0), 0),
+            "all that was taken comes back"
+        );
     }
 }

@@ -29,8 +29,9 @@ fn send_one_of_each<M: Model>(b: &mut Bench<M>) {
     assert_eq!(b.send(&bytes, todo).len(), 3);
 }
 
-/// The four states of the driver's history, on a server that asks for headers with checksums and one that asks for none:
-/// how many of a plain packet, one with its checksum left, and a large send went directly, with what checksum.
+/// The four states of the driver's history, on a server that asks for headers with checksums and
+/// one that asks for none: how many of a plain packet, one with its checksum left, and a large send
+/// went directly, with what checksum.
 pub fn the_four_states<M: Model>(make: impl Fn(Config) -> M) {
     let asks = with([0, 0, 0xf0, 0, 0xf0, 0, 0, 0], false);
     let plain_too = with([0xf0, 0, 0xf0, 0, 0xf0, 0, 0, 0], false);
@@ -62,7 +63,11 @@ pub fn direct_only_when_alone<M: Model>(make: impl Fn(Config) -> M) {
     assert_eq!(b.transmit(&bytes, todo, true), Tx::Ok);
     assert_eq!(b.transmit(&bytes, todo, false), Tx::Ok);
     let q = b.nic.totals();
-    assert_eq!((q.tx_direct, q.tx_batched, q.tx_csum_direct), (0, 2, 0), "more to come, then something batched");
+    assert_eq!(
+        (q.tx_direct, q.tx_batched, q.tx_csum_direct),
+        (0, 2, 0),
+        "more to come, then something batched"
+    );
     assert_eq!(b.transmit(&bytes, todo, false), Tx::Ok);
     let q = b.nic.totals();
     assert_eq!((q.tx_direct, q.tx_batched, q.tx_csum_direct), (1, 2, 1));
@@ -70,8 +75,8 @@ pub fn direct_only_when_alone<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// The checksum is made before the copy to the long-term buffer, and the flag is clear; a direct send is four words, and the
-/// hypervisor reads no memory for it.
+/// The checksum is made before the copy to the long-term buffer, and the flag is clear; a direct
+/// send is four words, and the hypervisor reads no memory for it.
 pub fn a_direct_send_is_four_words<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, PVM, &small());
     let (bytes, todo) = partial(&ip(TO, true, false, 600));
@@ -83,7 +88,11 @@ pub fn a_direct_send_is_four_words<M: Model>(make: impl Fn(Config) -> M) {
     assert_eq!(flags1, tx::COMP_NEEDED);
     // Its address is the low word of what the server was told of it.
     let map = commands(&mut b).into_iter().find(|c| c.0 == cmd::REQUEST_MAP).unwrap();
-    assert_eq!((a[0][4] as u32, a[0][5]), (654, map.1 & 0xffff_ffff), "length; the first slot of the first buffer");
+    assert_eq!(
+        (a[0][4] as u32, a[0][5]),
+        (654, map.1 & 0xffff_ffff),
+        "length; the first slot of the first buffer"
+    );
     // An array is in memory, and the call names it.
     assert_eq!(b.transmit(&bytes, todo, true), Tx::Ok);
     assert_eq!(b.transmit(&bytes, todo, false), Tx::Ok);
@@ -109,8 +118,8 @@ pub fn a_checksum_that_fails_goes_in_an_array<M: Model>(make: impl Fn(Config) ->
     b.close();
 }
 
-/// Servers that mean it: each of the three bytes of the request is for its own kind of packet, and each selection of
-/// headers is built as it is compared, byte for byte.
+/// Servers that mean it: each of the three bytes of the request is for its own kind of packet, and
+/// each selection of headers is built as it is compared, byte for byte.
 pub fn headers_byte_for_byte<M: Model>(make: impl Fn(Config) -> M) {
     for selection in (0x80..=0xf0).step_by(0x10) {
         for kind in [0, 2, 4] {
@@ -138,7 +147,9 @@ pub fn headers_byte_for_byte<M: Model>(make: impl Fn(Config) -> M) {
                         sent += 1;
                     }
                 }
-                let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &[7; 38]].concat();
+                let arp =
+                    [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &[7; 38]]
+                        .concat();
                 assert_eq!(b.send(&arp, Todo::NONE), [arp]);
                 sent += 1;
                 let d = b.counters();
@@ -156,11 +167,17 @@ pub fn headers_byte_for_byte<M: Model>(make: impl Fn(Config) -> M) {
 
 /// Without bit 7 no headers are wanted, whichever are named.
 pub fn without_bit_7_there_are_no_headers<M: Model>(make: impl Fn(Config) -> M) {
-    for (direct, directly) in [(Direct::Never, 0), (Direct::Inspect, 0), (Direct::SoftwareChecksum, 2)] {
+    for (direct, directly) in
+        [(Direct::Never, 0), (Direct::Inspect, 0), (Direct::SoftwareChecksum, 2)]
+    {
         let mut b = Bench::up(&make, with([0x70; 8], true), &Driver { direct, ..small() });
         send_one_of_each(&mut b);
         let (q, d) = (b.nic.totals(), b.counters());
-        assert_eq!((q.tx_direct, q.tx_header_descriptors, d.headers_unasked), (directly, 0, 0), "{direct:?}");
+        assert_eq!(
+            (q.tx_direct, q.tx_header_descriptors, d.headers_unasked),
+            (directly, 0, 0),
+            "{direct:?}"
+        );
         b.close();
     }
 }
@@ -181,26 +198,37 @@ fn with_options(f: &[u8], ip: usize, tcp: usize) -> Vec<u8> {
     f
 }
 
-/// Lengths of headers are those of the frame: IHL and data offset count. Descriptors that are just full have none behind them.
+/// Lengths of headers are those of the frame: IHL and data offset count. Descriptors that are just
+/// full have none behind them.
 pub fn header_lengths_follow_ihl_and_data_offset<M: Model>(make: impl Fn(Config) -> M) {
-    //  options of IP and TCP, selection, header bytes, descriptors: 24 bytes in the first, 29 in others
-    for (ip_options, tcp_options, selection, bytes, descriptors) in
-        [(8, 20, 0xf0, 14 + 28 + 40, 3), (4, 0, 0xa0, 24, 1), (0, 12, 0x90, 32, 2), (40, 40, 0xf0, 14 + 60 + 60, 5)]
-    {
+    //  options of IP and TCP, selection, header bytes, descriptors: 24 bytes in the first, 29 in
+    // others
+    for (ip_options, tcp_options, selection, bytes, descriptors) in [
+        (8, 20, 0xf0, 14 + 28 + 40, 3),
+        (4, 0, 0xa0, 24, 1),
+        (0, 12, 0x90, 32, 2),
+        (40, 40, 0xf0, 14 + 60 + 60, 5),
+    ] {
         let cfg = with([0, 0, selection, 0, 0, 0, 0, 0], true);
         let mut b = Bench::up(&make, cfg, &Driver { direct: Direct::Never, ..small() });
         let whole = with_options(&ip(TO, true, false, 300), ip_options, tcp_options);
         let (f, todo) = partial(&whole);
         assert_eq!(b.send(&f, todo), [whole]);
         let (q, d) = (b.nic.totals(), b.counters());
-        assert_eq!((q.tx_csum, q.tx_header_bytes, q.tx_header_descriptors), (1, bytes, descriptors));
+        assert_eq!(
+            (q.tx_csum, q.tx_header_bytes, q.tx_header_descriptors),
+            (1, bytes, descriptors)
+        );
         assert_eq!((d.headers_missing, d.headers_bad), (0, 0));
         b.close();
     }
 }
 
-/// What a direct send without headers does to a server that needs them: the session ends; and that is why `inspect` looks.
-pub fn ignoring_headers_ends_the_session_where_they_are_needed<M: Model>(make: impl Fn(Config) -> M) {
+/// What a direct send without headers does to a server that needs them: the session ends; and that
+/// is why `inspect` looks.
+pub fn ignoring_headers_ends_the_session_where_they_are_needed<M: Model>(
+    make: impl Fn(Config) -> M,
+) {
     let (bytes, todo) = partial(&ip(TO, true, false, 300));
     let plain = ip(TO, true, false, 300);
     for (direct, plain_wanted, errors) in [
@@ -224,7 +252,8 @@ pub fn ignoring_headers_ends_the_session_where_they_are_needed<M: Model>(make: i
     }
 }
 
-/// `adaptive` takes the free way where the server's request leaves it: a checksum left to it without headers.
+/// `adaptive` takes the free way where the server's request leaves it: a checksum left to it
+/// without headers.
 pub fn adaptive_reads_the_request<M: Model>(make: impl Fn(Config) -> M) {
     let c = Driver { direct: Direct::Adaptive, ..small() };
     let mut b = Bench::up(make, with([0, 0, 0x70, 0, 0xf0, 0, 0, 0], true), &c);
@@ -236,7 +265,8 @@ pub fn adaptive_reads_the_request<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// A byte for plain packets that names layers without bit 7 makes no headers, and forbids a direct send as in Linux.
+/// A byte for plain packets that names layers without bit 7 makes no headers, and forbids a direct
+/// send as in Linux.
 pub fn inspect_wants_a_byte_of_nothing<M: Model>(make: impl Fn(Config) -> M) {
     for (byte, direct, headers) in [(0, 1, false), (0x70, 0, false), (0xf0, 0, true)] {
         let c = Driver { direct: Direct::Inspect, ..small() };

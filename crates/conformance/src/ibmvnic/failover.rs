@@ -14,8 +14,8 @@ use doorbell_seam::{Iova, Port, Span, Time};
 const PVM: Config = Config::POWERVM;
 const TO: [u8; 6] = [2; 6];
 
-/// Event, then H_CLOSED, then the other server's INIT on the same CRQ; the driver registers anew. It asks for no
-/// unmapping, for the server has unmapped.
+/// Event, then H_CLOSED, then the other server's INIT on the same CRQ; the driver registers anew.
+/// It asks for no unmapping, for the server has unmapped.
 pub fn a_failover<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, PVM, &small());
     let frame = ip(TO, true, false, 100);
@@ -63,8 +63,8 @@ pub fn a_failover_that_the_client_asked_for<M: Model>(make: impl Fn(Config) -> M
     b.close();
 }
 
-/// After a migration the CRQ is enabled, not registered; H_BUSY and long busy are waited for; interrupts
-/// that were pending are ended.
+/// After a migration the CRQ is enabled, not registered; H_BUSY and long busy are waited for;
+/// interrupts that were pending are ended.
 pub fn a_migration<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, Config { busy_calls: 3, ..PVM }, &small());
     b.spy().calls.clear();
@@ -113,7 +113,8 @@ pub fn an_unknown_event_is_fatal<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// What the server says unasked is on the same queue as an answer that is waited for, and before it.
+/// What the server says unasked is on the same queue as an answer that is waited for, and before
+/// it.
 pub fn an_indication_during_a_command_is_not_its_answer<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::new(make(Config { command: Span::from_us(50), ..PVM }), &small());
     b.wait(Span::from_ms(1));
@@ -147,7 +148,12 @@ pub fn the_link<M: Model>(make: impl Fn(Config) -> M) {
 
 /// A packet with a number, and a length and bytes that follow from it.
 fn numbered(to: [u8; 6], n: u32) -> Vec<u8> {
-    let mut f = ip(to, !n.is_multiple_of(3), n.is_multiple_of(2), 4 + (n.wrapping_mul(2_654_435_761) >> 22) as usize);
+    let mut f = ip(
+        to,
+        !n.is_multiple_of(3),
+        n.is_multiple_of(2),
+        4 + (n.wrapping_mul(2_654_435_761) >> 22) as usize,
+    );
     let end = usize::from(Layers::of(&f).unwrap().end);
     f[end..end + 4].copy_from_slice(&n.to_be_bytes());
     for (i, b) in f[end + 4..].iter_mut().enumerate() {
@@ -162,10 +168,12 @@ fn number(f: &[u8]) -> u32 {
     u32::from_be_bytes(f[end..end + 4].try_into().unwrap())
 }
 
-/// A failover every 10 ms after link-up, under load in both directions, for so long: every packet is delivered at
-/// most once and intact, every loss is counted, and no buffer and no map is left over.
+/// A failover every 10 ms after link-up, under load in both directions, for so long: every packet
+/// is delivered at most once and intact, every loss is counted, and no buffer and no map is left
+/// over.
 pub fn failover_under_load<M: Model>(make: impl Fn(Config) -> M, span: Span) {
-    // A burst takes some 10 us to the wire and what comes some 4 us to memory, so that there is something to be lost.
+    // A burst takes some 10 us to the wire and what comes some 4 us to memory, so that there is
+    // something to be lost.
     let cfg = Config {
         command: Span::from_us(5),
         wire_byte: Span::from_ns(5),
@@ -195,7 +203,8 @@ pub fn failover_under_load<M: Model>(make: impl Fn(Config) -> M, span: Span) {
         for i in 0..1 + sent % 4 {
             let more = i < sent % 4;
             let whole = numbered(TO, sent);
-            let (bytes, todo) = if sent.is_multiple_of(5) { (whole, Todo::NONE) } else { partial(&whole) };
+            let (bytes, todo) =
+                if sent.is_multiple_of(5) { (whole, Todo::NONE) } else { partial(&whole) };
             match b.transmit(&bytes, todo, more) {
                 Tx::Ok => {}
                 Tx::Busy(p) | Tx::Dropped(p) => {
@@ -254,6 +263,9 @@ pub fn failover_under_load<M: Model>(make: impl Fn(Config) -> M, span: Span) {
     assert_eq!((d.tx_errors, d.headers_bad, d.headers_missing), (0, 0, 0));
     assert_eq!(u64::from(injected), d.rx_packets + d.rx_lost + d.rx_faults + dropped_by_server);
     assert_eq!(handed_up.len() as u64, q.rx_packets);
-    assert!(d.tx_sent > u64::from(sent) / 2 && q.rx_packets > u64::from(injected) / 2, "most arrive");
+    assert!(
+        d.tx_sent > u64::from(sent) / 2 && q.rx_packets > u64::from(injected) / 2,
+        "most arrive"
+    );
     b.close();
 }

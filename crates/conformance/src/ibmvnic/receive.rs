@@ -38,7 +38,9 @@ pub fn verified_takes_both_flags<M: Model>(make: impl Fn(Config) -> M) {
     bad_transport[80] ^= 1;
     let mut bad_ip = good.clone();
     bad_ip[24] ^= 1;
-    for (f, verified) in [(good, true), (bad_transport, false), (bad_ip, false), (ip(to, false, true, 9), true)] {
+    for (f, verified) in
+        [(good, true), (bad_transport, false), (bad_ip, false), (ip(to, false, true, 9), true)]
+    {
         assert_eq!(b.receive(&f)[0].1, verified);
     }
     b.close();
@@ -63,8 +65,14 @@ pub fn a_stripped_tag_comes_beside<M: Model>(make: impl Fn(Config) -> M) {
     }
 }
 
-/// The arrays of buffers that `frames` received one after another cost a pool of `rx_entries`, by `replenish`.
-fn arrays<M: Model>(make: impl Fn(Config) -> M, replenish: Replenish, rx_entries: u64, frames: usize) -> Vec<u64> {
+/// The arrays of buffers that `frames` received one after another cost a pool of `rx_entries`, by
+/// `replenish`.
+fn arrays<M: Model>(
+    make: impl Fn(Config) -> M,
+    replenish: Replenish,
+    rx_entries: u64,
+    frames: usize,
+) -> Vec<u64> {
     let mut b = Bench::up(make, PVM, &Driver { replenish, rx_entries, ..small() });
     assert_eq!(u64::from(b.nic.lent()), rx_entries, "opening fills the pool");
     b.spy().calls.clear();
@@ -72,7 +80,8 @@ fn arrays<M: Model>(make: impl Fn(Config) -> M, replenish: Replenish, rx_entries
     for _ in 0..frames {
         assert_eq!(b.receive(&frame).len(), 1);
     }
-    let arrays: Vec<u64> = b.spy().called(hcall::SEND_SUB_CRQ_INDIRECT).iter().map(|a| a[3]).collect();
+    let arrays: Vec<u64> =
+        b.spy().called(hcall::SEND_SUB_CRQ_INDIRECT).iter().map(|a| a[3]).collect();
     let q = b.nic.totals();
     assert_eq!(
         (q.rx_add_arrays - rx_entries.div_ceil(16), q.rx_added - rx_entries),
@@ -153,8 +162,8 @@ pub fn without_buffers_frames_are_lost<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// A handler switches its own interrupt off, the poll on; what comes between the last look and that is found by
-/// looking again.
+/// A handler switches its own interrupt off, the poll on; what comes between the last look and that
+/// is found by looking again.
 pub fn interrupts<M: Model>(make: impl Fn(Config) -> M) {
     use doorbell_drivers::Driver as _;
     let mut b = Bench::up(make, PVM, &small());
@@ -165,8 +174,9 @@ pub fn interrupts<M: Model>(make: impl Fn(Config) -> M) {
     b.inject(&frame);
     b.h.delay(Span::from_us(5));
     assert_eq!(b.nic.interrupt(&mut b.h, v[1]), doorbell_drivers::Irq::Poll);
-    let vioctl =
-        |b: &mut Bench<M>| -> Vec<(u64, u64)> { b.spy().called(hcall::VIOCTL).iter().map(|a| (a[1], a[2])).collect() };
+    let vioctl = |b: &mut Bench<M>| -> Vec<(u64, u64)> {
+        b.spy().called(hcall::VIOCTL).iter().map(|a| (a[1], a[2])).collect()
+    };
     let off = (vioctl::DISABLE_VIO_INTERRUPT, u64::from(v[1]));
     let on = (vioctl::ENABLE_VIO_INTERRUPT, u64::from(v[1]));
     assert_eq!(vioctl(&mut b), [off]);
@@ -187,8 +197,8 @@ pub fn interrupts<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// A frame that lands between the poll's last look and the interrupt's being on is found by that poll, which looks again and
-/// switches the interrupt off once more.
+/// A frame that lands between the poll's last look and the interrupt's being on is found by that
+/// poll, which looks again and switches the interrupt off once more.
 pub fn what_lands_before_the_interrupt_is_on_is_found<M: Model>(make: impl Fn(Config) -> M) {
     use doorbell_drivers::Driver as _;
     let mut b = Bench::up(make, PVM, &small());
@@ -220,7 +230,10 @@ pub fn a_buffer_with_a_code_has_no_frame<M: Model>(make: impl Fn(Config) -> M) {
     }
     b.h.system().bus.platform_mut().end_faults();
     let q = b.nic.totals();
-    assert_eq!((q.rx_errors, q.rx_packets, q.rx_malformed, b.nic.lent()), (100, 100, 0, 64 - 200 % 33));
+    assert_eq!(
+        (q.rx_errors, q.rx_packets, q.rx_malformed, b.nic.lent()),
+        (100, 100, 0, 64 - 200 % 33)
+    );
     b.close();
 }
 
@@ -240,7 +253,10 @@ pub fn receive_during_a_poll<M: Model>(make: impl Fn(Config) -> M) {
         let came = b.came();
         assert_eq!(came.len(), 12, "landed during a poll");
         for (i, (f, verified, _)) in came.iter().enumerate() {
-            assert!(*verified && *f == ip(to, true, false, 100 + i * 50 + round), "landed during a poll");
+            assert!(
+                *verified && *f == ip(to, true, false, 100 + i * 50 + round),
+                "landed during a poll"
+            );
         }
     }
     b.close();

@@ -21,12 +21,18 @@ pub(super) fn unmaps<M: Model>(b: &mut Bench<M>) -> usize {
     commands(b).iter().filter(|c| c.0 == cmd::REQUEST_UNMAP).count()
 }
 
-/// Handshake, version, 25 queries at once in Linux's order, seven requests, offloads, login, VPD, maps, link.
+/// Handshake, version, 25 queries at once in Linux's order, seven requests, offloads, login, VPD,
+/// maps, link.
 pub fn bring_up_in_order<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, PVM, &small());
     let all = commands(&mut b);
-    assert_eq!((all[0].1, b.nic.negotiated().version), (0x8001_0001_0000_0000, 1), "version 1 is offered");
-    let queries: Vec<u16> = all.iter().filter(|c| c.0 == cmd::QUERY_CAPABILITY).map(|c| (c.1 >> 32) as u16).collect();
+    assert_eq!(
+        (all[0].1, b.nic.negotiated().version),
+        (0x8001_0001_0000_0000, 1),
+        "version 1 is offered"
+    );
+    let queries: Vec<u16> =
+        all.iter().filter(|c| c.0 == cmd::QUERY_CAPABILITY).map(|c| (c.1 >> 32) as u16).collect();
     assert_eq!(queries, cap::QUERIES);
     let requests: Vec<u16> =
         all.iter().filter(|c| c.0 == cmd::REQUEST_CAPABILITY).map(|c| (c.1 >> 32) as u16).collect();
@@ -52,13 +58,18 @@ pub fn bring_up_in_order<M: Model>(make: impl Fn(Config) -> M) {
     );
     let calls: Vec<u64> = b.spy().calls.iter().map(|c| c.0).collect();
     let queues = calls.iter().position(|c| *c == hcall::REG_SUB_CRQ).unwrap();
-    let login = b.spy().calls.iter().position(|c| c.0 == hcall::SEND_CRQ && c.1[1] >> 48 == 0x8004).unwrap();
+    let login = b
+        .spy()
+        .calls
+        .iter()
+        .position(|c| c.0 == hcall::SEND_CRQ && c.1[1] >> 48 == 0x8004)
+        .unwrap();
     assert!(queues < login, "completion queues are registered before the login that names them");
     b.close();
 }
 
-/// All queries are sent before the first is answered, and requests too. Any other command waits for the answer to the one
-/// before it.
+/// All queries are sent before the first is answered, and requests too. Any other command waits for
+/// the answer to the one before it.
 pub fn queries_are_pipelined_and_all_else_waits<M: Model>(make: impl Fn(Config) -> M) {
     let command = Span::from_us(100);
     let mut b = Bench::new(make(Config { command, ..PVM }), &small());
@@ -68,24 +79,36 @@ pub fn queries_are_pipelined_and_all_else_waits<M: Model>(make: impl Fn(Config) 
     let sent: Vec<_> = sent.map(|c| ((c.1[1] >> 48) as u8, c.3)).collect();
     assert!(sent.iter().filter(|c| c.0 == cmd::REQUEST_MAP).count() > 2);
     for w in sent.windows(2) {
-        let pipelined = w[0].0 == w[1].0 && [cmd::QUERY_CAPABILITY, cmd::REQUEST_CAPABILITY].contains(&w[0].0);
+        let pipelined =
+            w[0].0 == w[1].0 && [cmd::QUERY_CAPABILITY, cmd::REQUEST_CAPABILITY].contains(&w[0].0);
         let gap = w[1].1.since(w[0].1);
         assert_eq!(gap < Span::from_us(10), pipelined, "{w:?}");
         assert_eq!(gap >= command, !pipelined, "{w:?}");
     }
     let all = |c| sent.iter().filter(move |s| s.0 == c).map(|s| s.1);
-    let answered = all(cmd::REQUEST_CAPABILITY).next().unwrap().since(all(cmd::QUERY_CAPABILITY).next().unwrap());
+    let answered = all(cmd::REQUEST_CAPABILITY)
+        .next()
+        .unwrap()
+        .since(all(cmd::QUERY_CAPABILITY).next().unwrap());
     assert!(answered >= command * 25, "requests wait for every query: {answered}");
     b.close();
 }
 
-/// Promiscuous reception is requested with 0 or 1, and not at all where it is wanted and cannot be had.
+/// Promiscuous reception is requested with 0 or 1, and not at all where it is wanted and cannot be
+/// had.
 pub fn promiscuous_is_not_requested_where_it_cannot_be_had<M: Model>(make: impl Fn(Config) -> M) {
-    for (promisc, wanted, expected) in
-        [(true, true, Some(1)), (true, false, Some(0)), (false, false, Some(0)), (false, true, None)]
-    {
+    for (promisc, wanted, expected) in [
+        (true, true, Some(1)),
+        (true, false, Some(0)),
+        (false, false, Some(0)),
+        (false, true, None),
+    ] {
         let server = Server { promisc, ..Server::POWERVM };
-        let mut b = Bench::up(&make, Config { servers: [server; 2], ..PVM }, &Driver { promisc: wanted, ..small() });
+        let mut b = Bench::up(
+            &make,
+            Config { servers: [server; 2], ..PVM },
+            &Driver { promisc: wanted, ..small() },
+        );
         let is = |c: &(u8, u64, u64)| c.0 == cmd::REQUEST_CAPABILITY && c.1 >> 32 & 0xffff == 17;
         let asked = commands(&mut b).into_iter().find(is).map(|c| (c.1 << 32) | c.2 >> 32);
         assert_eq!((asked, b.nic.stats().partial_requests), (expected, 0));
@@ -95,7 +118,8 @@ pub fn promiscuous_is_not_requested_where_it_cannot_be_had<M: Model>(make: impl 
     }
 }
 
-/// INIT may take 20 s to be answered and any other command 10 s; then it is given up, and nothing is left.
+/// INIT may take 20 s to be answered and any other command 10 s; then it is given up, and nothing
+/// is left.
 pub fn a_silent_server_is_given_up<M: Model>(make: impl Fn(Config) -> M) {
     let (init, command) = (Span::from_ms(2), Span::from_ms(1));
     let linux = Driver::new(PVM.unit_address, PVM.mac);
@@ -137,7 +161,10 @@ pub fn a_pool_has_38_mib_at_the_most<M: Model>(make: impl Fn(Config) -> M) {
     let c = Driver { mtu: 40_000, tx_entries: 982, ..small() };
     Bench::up(&make, cfg, &c).close();
     let mut h = make(cfg);
-    assert_eq!(Ibmvnic::open(&mut h, &Driver { tx_entries: 983, ..c }).unwrap_err(), OpenError::Exhausted);
+    assert_eq!(
+        Ibmvnic::open(&mut h, &Driver { tx_entries: 983, ..c }).unwrap_err(),
+        OpenError::Exhausted
+    );
     let p = h.system();
     p.flush_posted();
     assert_eq!(doorbell_bus::Bus::platform(&p.bus).memory.lent(), (0, 0));
@@ -156,10 +183,12 @@ pub fn ip_offload_has_both_orders<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// What is granted in part is adopted, and all is requested again; the MTU goes back to what it was.
+/// What is granted in part is adopted, and all is requested again; the MTU goes back to what it
+/// was.
 pub fn partial_success_asks_for_all_again<M: Model>(make: impl Fn(Config) -> M) {
     let server = Server { mtu: (60, 4014), ..Server::POWERVM };
-    let mut b = Bench::up(make, Config { servers: [server; 2], ..PVM }, &Driver { mtu: 9000, ..small() });
+    let mut b =
+        Bench::up(make, Config { servers: [server; 2], ..PVM }, &Driver { mtu: 9000, ..small() });
     assert_eq!(b.nic.negotiated().mtu(), 4000, "as offered, for there was none before");
     assert_eq!(b.nic.stats().partial_requests, 1);
     let requests = commands(&mut b).iter().filter(|c| c.0 == cmd::REQUEST_CAPABILITY).count();
@@ -178,7 +207,9 @@ pub fn partial_success_asks_for_all_again<M: Model>(make: impl Fn(Config) -> M) 
 /// The MTU of capabilities counts the Ethernet header.
 pub fn mtu_counts_the_ethernet_header<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, PVM, &Driver { mtu: 3000, ..small() });
-    let mtu = commands(&mut b).into_iter().find(|c| c.0 == cmd::REQUEST_CAPABILITY && c.1 >> 32 & 0xffff == 21);
+    let mtu = commands(&mut b)
+        .into_iter()
+        .find(|c| c.0 == cmd::REQUEST_CAPABILITY && c.1 >> 32 & 0xffff == 21);
     let mtu = mtu.map(|c| (c.1 << 32) | c.2 >> 32);
     assert_eq!(mtu, Some(3014));
     let longest = frames::ip([2; 6], true, false, 2960);
@@ -187,15 +218,16 @@ pub fn mtu_counts_the_ethernet_header<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// A login for more queues than there are left: its queues are given back, capabilities asked for again, and a
-/// login made with fewer. Handles are whatever the server says.
+/// A login for more queues than there are left: its queues are given back, capabilities asked for
+/// again, and a login made with fewer. Handles are whatever the server says.
 pub fn login_with_fewer_queues<M: Model>(make: impl Fn(Config) -> M) {
     let mut h = make(PVM);
     // The queues go between request and login.
     h.system().device.0.limit_at = Some((hcall::REG_SUB_CRQ, 2));
     let mut b = Bench::new(h, &Driver { queues: 4, ..small() });
     assert_eq!((b.nic.stats().login_retries, b.nic.negotiated().tx_queues), (1, 2));
-    let (made, freed) = (b.spy().called(hcall::REG_SUB_CRQ).len(), b.spy().called(hcall::FREE_SUB_CRQ).len());
+    let (made, freed) =
+        (b.spy().called(hcall::REG_SUB_CRQ).len(), b.spy().called(hcall::FREE_SUB_CRQ).len());
     assert_eq!((made, freed), (8 + 4, 8));
     let frame = frames::ip([2; 6], true, false, 100);
     for q in 0..4 {
@@ -207,8 +239,8 @@ pub fn login_with_fewer_queues<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// The partner may come up later; H_CLOSED of the registration is no error, INIT is tried again, and the
-/// server may be the first to say it.
+/// The partner may come up later; H_CLOSED of the registration is no error, INIT is tried again,
+/// and the server may be the first to say it.
 pub fn partner_comes_up_later<M: Model>(make: impl Fn(Config) -> M) {
     let cfg = Config { failover: Span::from_ms(180), ..PVM };
     let mut h = make(cfg);
@@ -261,7 +293,8 @@ pub fn rings_wrap<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// Long-term buffers have 8 MiB at the most, whole slots, and ids from 1 on; what the second one holds is found too.
+/// Long-term buffers have 8 MiB at the most, whole slots, and ids from 1 on; what the second one
+/// holds is found too.
 pub fn long_term_buffers<M: Model>(make: impl Fn(Config) -> M) {
     let c = Driver { mtu: 9000, tx_entries: 1024, rx_entries: 1024, ..small() };
     let mut b = Bench::up(make, PVM, &c);
@@ -293,7 +326,10 @@ pub fn long_term_buffers<M: Model>(make: impl Fn(Config) -> M) {
 pub fn a_refusal_leaves_nothing<M: Model>(make: impl Fn(Config) -> M) {
     let few = Server { map_pages: 10, ..Server::POWERVM };
     let mut h = make(Config { servers: [few; 2], ..PVM });
-    assert_eq!(Ibmvnic::open(&mut h, &small()).unwrap_err(), OpenError::Refused("REQUEST_MAP", l::rc::NO_MEMORY));
+    assert_eq!(
+        Ibmvnic::open(&mut h, &small()).unwrap_err(),
+        OpenError::Refused("REQUEST_MAP", l::rc::NO_MEMORY)
+    );
     let mut h2 = make(PVM);
     h2.system().device.0.refuse.push((hcall::REG_SUB_CRQ, None, status::RESOURCE, 1));
     let e = Ibmvnic::open(&mut h2, &small()).unwrap_err();

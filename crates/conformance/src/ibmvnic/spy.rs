@@ -19,7 +19,8 @@ pub struct Spy {
     pub refuse: Vec<(u64, Option<u64>, i64, u32)>,
     /// When this call is first made, the servers have only so many queues left.
     pub limit_at: Option<(u64, u64)>,
-    /// When this call is next made with this value, a frame comes just before it, and is in memory when it returns.
+    /// When this call is next made with this value, a frame comes just before it, and is in memory
+    /// when it returns.
     pub frame_at: Option<(u64, u64, Vec<u8>)>,
 }
 
@@ -42,7 +43,14 @@ impl Timed for Spy {
 }
 
 impl<P: Port> HcallDevice<P> for Spy {
-    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+    fn hcall(
+        &mut self,
+        ports: &mut [P],
+        from: usize,
+        at: Time,
+        c: Hcall,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         if let Some((_, most)) = self.limit_at.take_if(|l| l.0 == c.0) {
             self.server.limit_queues(from, most);
         }
@@ -50,7 +58,10 @@ impl<P: Port> HcallDevice<P> for Spy {
         if let Some((_, _, frame)) = &frame {
             self.server.receive(ports, at, frame);
         }
-        let refused = self.refuse.iter_mut().find(|r| r.0 == c.0 && r.3 > 0 && r.1.is_none_or(|v| a[1..].contains(&v)));
+        let refused = self
+            .refuse
+            .iter_mut()
+            .find(|r| r.0 == c.0 && r.3 > 0 && r.1.is_none_or(|v| a[1..].contains(&v)));
         let mut answer = match refused {
             Some(r) => {
                 r.3 -= 1;

@@ -16,7 +16,8 @@ use zerocopy::byteorder::big_endian::U32;
 const PVM: Config = Config::POWERVM;
 const TO: [u8; 6] = [2; 6];
 
-/// Every kind of frame arrives as it was, whatever its pieces, with its checksum made by the server or here.
+/// Every kind of frame arrives as it was, whatever its pieces, with its checksum made by the server
+/// or here.
 pub fn frames_arrive_intact<M: Model>(make: impl Fn(Config) -> M) {
     for direct in Direct::ALL {
         let mut b = Bench::up(&make, PVM, &Driver { direct, ..small() });
@@ -44,7 +45,8 @@ pub fn frames_arrive_intact<M: Model>(make: impl Fn(Config) -> M) {
 
 use doorbell_drivers::Driver as _;
 
-/// A frame shorter than the server's shortest is padded with zeros, not with what was in the slot before.
+/// A frame shorter than the server's shortest is padded with zeros, not with what was in the slot
+/// before.
 pub fn short_frames_are_padded<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, PVM, &small());
     for _ in 0..64 {
@@ -67,7 +69,10 @@ pub fn tags<M: Model>(make: impl Fn(Config) -> M) {
         let whole = ip(TO, true, false, 200);
         let (bytes, todo) = partial(&whole);
         let expected = tagged(&whole, 0x2005);
-        assert_eq!(b.send(&bytes, Todo { vlan: Some(0x2005), ..todo }), std::slice::from_ref(&expected));
+        assert_eq!(
+            b.send(&bytes, Todo { vlan: Some(0x2005), ..todo }),
+            std::slice::from_ref(&expected)
+        );
         let (bytes, todo) = partial(&expected);
         assert_eq!(b.send(&bytes, todo), [expected]);
         let arrays = b.spy().called(hcall::SEND_SUB_CRQ);
@@ -77,8 +82,8 @@ pub fn tags<M: Model>(make: impl Fn(Config) -> M) {
     }
 }
 
-/// A large send has a pool of its own, bit 31 of its correlator, and is reported once; what the server cannot cut is
-/// cut here.
+/// A large send has a pool of its own, bit 31 of its correlator, and is reported once; what the
+/// server cannot cut is cut here.
 pub fn large_sends<M: Model>(make: impl Fn(Config) -> M) {
     for on in [true, false] {
         for v4 in [true, false] {
@@ -108,8 +113,8 @@ pub fn large_sends<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// A large send is left to the server if its bit and a length were offered. Longer than its slot it is cut here, whatever the
-/// server would take.
+/// A large send is left to the server if its bit and a length were offered. Longer than its slot it
+/// is cut here, whatever the server would take.
 pub fn large_sends_need_the_bit_a_length_and_a_slot<M: Model>(make: impl Fn(Config) -> M) {
     let pvm = Server { max_large_tx: 200_000, ..Server::POWERVM };
     let mut offloads = pvm.offloads;
@@ -122,8 +127,15 @@ pub fn large_sends_need_the_bit_a_length_and_a_slot<M: Model>(make: impl Fn(Conf
         (Server { offloads, ..pvm }, 30_000, false),
         (Server { max_large_tx: 0, ..pvm }, 30_000, false),
     ] {
-        let mut b = Bench::up(&make, Config { servers: [server; 2], ..PVM }, &Driver { mtu: 9000, ..small() });
-        assert_eq!(b.nic.negotiated().offloads[6..], [server.offloads[6] && server.max_large_tx > 0; 2]);
+        let mut b = Bench::up(
+            &make,
+            Config { servers: [server; 2], ..PVM },
+            &Driver { mtu: 9000, ..small() },
+        );
+        assert_eq!(
+            b.nic.negotiated().offloads[6..],
+            [server.offloads[6] && server.max_large_tx > 0; 2]
+        );
         // All slots of the pool, so that one that is overrun shows.
         for n in 0..4 {
             let (mut bytes, todo) = large(&ip(TO, true, false, payload), mss);
@@ -142,7 +154,8 @@ pub fn large_sends_need_the_bit_a_length_and_a_slot<M: Model>(make: impl Fn(Conf
     }
 }
 
-/// Sixteen descriptors an array, never more; a packet that does not fit flushes first; nothing more coming flushes.
+/// Sixteen descriptors an array, never more; a packet that does not fit flushes first; nothing more
+/// coming flushes.
 pub fn arrays_of_sixteen<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(&make, PVM, &small());
     let whole = ip(TO, true, false, 100);
@@ -200,7 +213,8 @@ pub fn stop_and_wake<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// The limit counts descriptors, those of headers too; a queue that stops sends what it has, also when its array is not full.
+/// The limit counts descriptors, those of headers too; a queue that stops sends what it has, also
+/// when its array is not full.
 pub fn a_queue_that_stops_flushes_and_counts_descriptors<M: Model>(make: impl Fn(Config) -> M) {
     let slow = Config { wire_byte: Span::from_ns(100), ..PVM };
     let mut b = Bench::up(make, slow, &Driver { direct: Direct::Never, tx_entries: 40, ..small() });
@@ -218,14 +232,19 @@ pub fn a_queue_that_stops_flushes_and_counts_descriptors<M: Model>(make: impl Fn
             n += 1;
         }
         sent += n;
-        assert_eq!((n, b.nic.totals().tx_packets), (packets, sent), "all that was granted, and none is left behind");
+        assert_eq!(
+            (n, b.nic.totals().tx_packets),
+            (packets, sent),
+            "all that was granted, and none is left behind"
+        );
         b.wait(Span::from_ms(1));
         assert_eq!(b.nic.totals().tx_completed, sent);
     }
     b.close();
 }
 
-/// The order of completions is the server's: each goes by its correlator, and bit 31 of that says which pool.
+/// The order of completions is the server's: each goes by its correlator, and bit 31 of that says
+/// which pool.
 pub fn completions_come_in_any_order<M: Model>(make: impl Fn(Config) -> M) {
     // The server reports nothing; what it could have reported is written here.
     let hung = Config { wire_byte: Span::from_ms(10_000), ..PVM };
@@ -242,10 +261,15 @@ pub fn completions_come_in_any_order<M: Model>(make: impl Fn(Config) -> M) {
     let report = |b: &mut Bench<M>, at: u64, all: &[u32]| {
         let mut m = TxComp { first: first::VALID, num_comps: all.len() as u8, ..TxComp::zeroed() };
         all.iter().zip(&mut m.correlators).for_each(|(from, to)| *to = U32::new(*from));
-        b.h.system().outside(|_, bus, now| bus.ports[0].write(now, queue + at * 32, &m.bytes())).unwrap();
+        b.h.system()
+            .outside(|_, bus, now| bus.ports[0].write(now, queue + at * 32, &m.bytes()))
+            .unwrap();
         b.h.delay(Span::from_us(1));
         b.poll();
-        std::mem::take(&mut b.up.sent).into_iter().map(|(buf, cookie, _)| (b.h.release(buf), cookie).1).collect()
+        std::mem::take(&mut b.up.sent)
+            .into_iter()
+            .map(|(buf, cookie, _)| (b.h.release(buf), cookie).1)
+            .collect()
     };
     let first: Vec<u32> = report(&mut b, 0, &[2, TSO_POOL, 0]);
     assert_eq!(first, [2, 3, 0]);
@@ -276,8 +300,8 @@ pub fn an_empty_pool_drops_and_flushes<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// A refused call took none of its packets. A server that is gone stops everything; a stale handle is not logged; all
-/// else is, and the queue goes on.
+/// A refused call took none of its packets. A server that is gone stops everything; a stale handle
+/// is not logged; all else is, and the queue goes on.
 pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
     let frame = ip(TO, true, false, 10);
     for (answer, failed) in [
@@ -336,7 +360,8 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
 
 /// An error in a completion is counted, and the slot comes back.
 pub fn an_error_in_a_completion_gives_the_slot_back<M: Model>(make: impl Fn(Config) -> M) {
-    // A server that says it cuts more than its large sends may have: what it takes, it refuses in the completion.
+    // A server that says it cuts more than its large sends may have: what it takes, it refuses in
+    // the completion.
     let mut b = Bench::up(make, PVM, &small());
     let mut frame = ip(TO, true, false, 100);
     // A checksum to be made of a packet whose length is a lie.

@@ -1,11 +1,12 @@
-//! The device alone: a port that records, and WQEs written by hand. Its objects are made, changed and
-//! ended by commands ([`Console`]), which take no time here.
+//! The device alone: a port that records, and WQEs written by hand. Its objects are made, changed
+//! and ended by commands ([`Console`]), which take no time here.
 
 use super::console::{Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
 use doorbell_layout::mlx5::command::{Cqc, CreateCqIn, CreateSqIn, Numbered, QuerySqOut, Sqc, op};
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CQE_INITIAL, CmdStatus, Cqe, CtrlSeg, DataSeg, EQE_CQN, EQE_ERROR_CQN, Eqe, EthSeg, SqState, event, uar,
+    CQ_UPDATE, CQE_INITIAL, CmdStatus, Cqe, CtrlSeg, DataSeg, EQE_CQN, EQE_ERROR_CQN, Eqe, EthSeg,
+    SqState, event, uar,
 };
 use doorbell_seam::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Time, Timed};
 use zerocopy::byteorder::big_endian::{U32, U64};
@@ -42,12 +43,19 @@ pub struct Recorder {
 impl Recorder {
     /// `size` bytes of zeroes.
     pub fn new(size: usize) -> Recorder {
-        Recorder { memory: vec![0; size], holes: Vec::new(), log: Vec::new(), forbidden: false, racing: None }
+        Recorder {
+            memory: vec![0; size],
+            holes: Vec::new(),
+            log: Vec::new(),
+            forbidden: false,
+            racing: None,
+        }
     }
     fn check(&self, at: Iova, len: usize) -> Result<usize, DmaFault> {
         assert!(!self.forbidden, "the device touched {len} bytes at {:#x}", at.0);
         let end = at.0.checked_add(len as u64).filter(|&end| end <= self.memory.len() as u64);
-        let there = end.is_some_and(|end| self.holes.iter().all(|h| end <= h.start || h.end <= at.0));
+        let there =
+            end.is_some_and(|end| self.holes.iter().all(|h| end <= h.start || h.end <= at.0));
         if there { Ok(at.0 as usize) } else { Err(DmaFault { at, kind: DmaFaultKind::Unmapped }) }
     }
 }
@@ -133,13 +141,22 @@ impl Bench {
     }
 
     /// A device with rings of these sizes (log2), CQ moderation and minimum inline mode.
-    pub fn sized(config: Config, log_sq: u8, log_cq: u8, period_us: u16, max_count: u16, min_inline: u8) -> Bench {
-        let mut c = Console::told(Console::around(Mlx5::new(config), Recorder::new(0x22_0000), Time::ZERO));
+    pub fn sized(
+        config: Config,
+        log_sq: u8,
+        log_cq: u8,
+        period_us: u16,
+        max_count: u16,
+        min_inline: u8,
+    ) -> Bench {
+        let mut c =
+            Console::told(Console::around(Mlx5::new(config), Recorder::new(0x22_0000), Time::ZERO));
         for (i, b) in c.port.memory[Bench::DATA as usize..].iter_mut().enumerate() {
             *b = (i % 251) as u8;
         }
         c.bring_up();
-        let (uar, pd, td) = (c.alloc(op::ALLOC_UAR), c.alloc(op::ALLOC_PD), c.alloc(op::ALLOC_TRANSPORT_DOMAIN));
+        let (uar, pd, td) =
+            (c.alloc(op::ALLOC_UAR), c.alloc(op::ALLOC_PD), c.alloc(op::ALLOC_TRANSPORT_DOMAIN));
         assert_eq!(uar, Mlx5::FIRST_UAR);
         let mkey = c.ok(op::CREATE_MKEY, 0, &Console::mkey_message(pd), &[]).number();
         let tis = c.tis(td).number();
@@ -152,7 +169,9 @@ impl Bench {
             }
         }
         let mut m = Console::cq_message(&of, log_cq.into(), Bench::DBR + 64);
-        m.part_mut(CreateCqIn::CQC).set(Cqc::PERIOD, period_us.into()).set(Cqc::MAX_COUNT, max_count.into());
+        m.part_mut(CreateCqIn::CQC)
+            .set(Cqc::PERIOD, period_us.into())
+            .set(Cqc::MAX_COUNT, max_count.into());
         of.cq = c.ok(op::CREATE_CQ, 0, &m, &Console::pas(&pages(Bench::CQ, log_cq))).number();
         let mut m = Console::sq_message(&of, log_sq.into(), Bench::DBR);
         m.part_mut(CreateSqIn::SQC).set(Sqc::MIN_INLINE, min_inline.into());
@@ -212,9 +231,10 @@ impl Bench {
         let a = self.command(|c| c.run(op::QUERY_SQ, 0, &m, &[]));
         match a.status {
             Some(why) => Err(why),
-            None => {
-                Ok(SqState::from_bits(a.out_as::<QuerySqOut>().part(QuerySqOut::SQC).get(Sqc::STATE)).expect("a state"))
-            }
+            None => Ok(SqState::from_bits(
+                a.out_as::<QuerySqOut>().part(QuerySqOut::SQC).get(Sqc::STATE),
+            )
+            .expect("a state")),
         }
     }
 
@@ -232,7 +252,11 @@ impl Bench {
 
     /// A data segment over `len` bytes at `offset` of the packets' memory.
     pub fn data(&self, offset: u64, len: u32) -> DataSeg {
-        DataSeg { byte_count: U32::new(len), lkey: U32::new(self.lkey), addr: U64::new(Bench::DATA + offset) }
+        DataSeg {
+            byte_count: U32::new(len),
+            lkey: U32::new(self.lkey),
+            addr: U64::new(Bench::DATA + offset),
+        }
     }
 
     /// The bytes that such a segment means.
@@ -360,7 +384,11 @@ impl Bench {
 
     /// When interrupts were raised since the log was last cleared.
     pub fn messages(&self) -> Vec<Time> {
-        self.port.log.iter().filter_map(|a| if let Access::Message(t, _) = a { Some(*t) } else { None }).collect()
+        self.port
+            .log
+            .iter()
+            .filter_map(|a| if let Access::Message(t, _) = a { Some(*t) } else { None })
+            .collect()
     }
 
     /// When the device wrote to the EQ.

@@ -76,7 +76,11 @@ impl<A: Arm> Running<A> {
         channel.close(&mut host);
         Rc::into_inner(hca).expect("no other channel").into_inner().close(&mut host);
         returned.release(&mut host);
-        assert_eq!((host.mapped.len(), host.buffers, host.coherent), (0, 0, 0), "maps, buffers, rings");
+        assert_eq!(
+            (host.mapped.len(), host.buffers, host.coherent),
+            (0, 0, 0),
+            "maps, buffers, rings"
+        );
         assert_eq!(host.guard(), (0, 0), "still lent; refused");
         host.settle();
         assert_eq!(host.guard(), (0, 0), "the device touches what was given back");
@@ -101,7 +105,11 @@ pub fn sends<A: Arm>(host: A, config: Config, specs: &[Spec]) -> Came {
     }
     r.service();
     assert!(r.channel.is_drained());
-    assert_eq!(r.returned.packets(), (0..specs.len() as u32).collect::<Vec<_>>(), "each came back once, in order");
+    assert_eq!(
+        r.returned.packets(),
+        (0..specs.len() as u32).collect::<Vec<_>>(),
+        "each came back once, in order"
+    );
     let (frames, driver, device) = (r.host.frames(), r.channel.stats(), r.host.device().counters);
     let same = [
         ("packets", driver.packets, device.packets),
@@ -115,8 +123,16 @@ pub fn sends<A: Arm>(host: A, config: Config, specs: &[Spec]) -> Came {
         ("CQEs", driver.cqes, device.cqes),
         ("events", driver.eqes, device.eqes),
         ("frames", driver.packets, frames.len() as u64),
-        ("errors", 0, device.errors + device.discarded + device.bad_doorbells + device.lost_entries),
-        ("strays and drops", 0, driver.cqe_err + driver.cqe_stray + driver.dropped + driver.recover),
+        (
+            "errors",
+            0,
+            device.errors + device.discarded + device.bad_doorbells + device.lost_entries,
+        ),
+        (
+            "strays and drops",
+            0,
+            driver.cqe_err + driver.cqe_stray + driver.dropped + driver.recover,
+        ),
     ];
     for (what, driver, device) in same {
         assert_eq!(driver, device, "{what}: driver, device");
@@ -139,7 +155,8 @@ pub fn recovers<A: Arm>(host: A, config: Config, specs: &[Spec]) {
             // Longer than any frame: the buffer is there, the device refuses it.
             let long = r.host.device().config().caps.max_wqe_sz_sq;
             p.release(&mut r.host);
-            p = Spec { payload: u16::MAX - 2 * long, ..spec.clone() }.oversized(&mut r.host, i as u32);
+            p = Spec { payload: u16::MAX - 2 * long, ..spec.clone() }
+                .oversized(&mut r.host, i as u32);
         }
         match r.channel.transmit(&mut r.host, p, spec.more && i + 1 < specs.len()) {
             Tx::Ok => {}
@@ -152,7 +169,11 @@ pub fn recovers<A: Arm>(host: A, config: Config, specs: &[Spec]) {
     assert!(s.cqe_err >= 1);
     assert_eq!(r.returned.packets(), (0..all).collect::<Vec<_>>());
     let device = r.host.device().counters;
-    assert_eq!(s.packets, device.packets + device.discarded + s.dropped, "none is lost from the books");
+    assert_eq!(
+        s.packets,
+        device.packets + device.discarded + s.dropped,
+        "none is lost from the books"
+    );
     r.host.frames();
     let good = Spec { more: false, ..specs[0].clone() };
     let p = good.packet(&mut r.host, all);

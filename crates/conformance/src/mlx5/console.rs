@@ -4,10 +4,10 @@
 use super::bench::Recorder;
 use doorbell_devices::mlx5::{Config, Mlx5};
 use doorbell_layout::mlx5::command::{
-    CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateRqIn, CreateSqIn, CreateTirIn, Entry, Eqc, FunctionIn,
-    GeneralCaps, InHeader, Mailbox, ManagePagesIn, Mkc, ModifyRqIn, ModifySqIn, Numbered, OutHeader, Rqc, RqtIn,
-    SetIssiIn, Sqc, Tirc, TisIn, Tisc, Wq, access_mode, cap_type, delivery, entry_type, init_segment, mailbox, op, own,
-    pages,
+    CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateRqIn, CreateSqIn, CreateTirIn, Entry,
+    Eqc, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Mkc, ModifyRqIn, ModifySqIn,
+    Numbered, OutHeader, Rqc, RqtIn, SetIssiIn, Sqc, Tirc, TisIn, Tisc, Wq, access_mode, cap_type,
+    delivery, entry_type, init_segment, mailbox, op, own, pages,
 };
 use doorbell_layout::mlx5::{CQE_INITIAL, CmdStatus, Eqe};
 use doorbell_seam::{Device, Reg, Time, Timed};
@@ -141,8 +141,9 @@ impl Console {
 
     /// Gives pages, from the `first` on.
     pub fn give(&mut self, first: u16, n: u16) {
-        let list: Vec<u8> =
-            (first..first + n).flat_map(|i| (Console::PAGES + u64::from(i) * 4096).to_be_bytes()).collect();
+        let list: Vec<u8> = (first..first + n)
+            .flat_map(|i| (Console::PAGES + u64::from(i) * 4096).to_be_bytes())
+            .collect();
         let mut m = ManagePagesIn::ZERO;
         m.set(ManagePagesIn::ENTRIES, u32::from(n));
         self.ok(op::MANAGE_PAGES, pages::GIVE, &m, &list);
@@ -150,7 +151,13 @@ impl Console {
 
     /// Writes a register of four bytes.
     pub fn register(&mut self, offset: u32, v: u32) {
-        self.device.mmio_write(&mut self.port, self.now, Reg::at(offset), 4, u64::from(v.swap_bytes()));
+        self.device.mmio_write(
+            &mut self.port,
+            self.now,
+            Reg::at(offset),
+            4,
+            u64::from(v.swap_bytes()),
+        );
     }
 
     /// Reads one.
@@ -252,7 +259,12 @@ impl Console {
     }
 
     /// The input bytes of a command.
-    pub fn input<T: IntoBytes + Immutable + ?Sized>(opcode: u16, op_mod: u32, message: &T, list: &[u8]) -> Vec<u8> {
+    pub fn input<T: IntoBytes + Immutable + ?Sized>(
+        opcode: u16,
+        op_mod: u32,
+        message: &T,
+        list: &[u8],
+    ) -> Vec<u8> {
         let mut bytes = [message.as_bytes(), list].concat();
         let mut h = InHeader::ZERO;
         h.set(InHeader::OPCODE, u32::from(opcode)).set(InHeader::OP_MOD, op_mod);
@@ -261,14 +273,26 @@ impl Console {
     }
 
     /// A command, with room for any answer.
-    pub fn run<T: IntoBytes + Immutable>(&mut self, opcode: u16, op_mod: u32, message: &T, list: &[u8]) -> Answer {
+    pub fn run<T: IntoBytes + Immutable>(
+        &mut self,
+        opcode: u16,
+        op_mod: u32,
+        message: &T,
+        list: &[u8],
+    ) -> Answer {
         let a = self.send(&Console::input(opcode, op_mod, message, list), 0x1010);
         assert_eq!(a.delivery, delivery::OK, "command {opcode:#x}");
         a
     }
 
     /// A command that has to succeed.
-    pub fn ok<T: IntoBytes + Immutable>(&mut self, opcode: u16, op_mod: u32, message: &T, list: &[u8]) -> Answer {
+    pub fn ok<T: IntoBytes + Immutable>(
+        &mut self,
+        opcode: u16,
+        op_mod: u32,
+        message: &T,
+        list: &[u8],
+    ) -> Answer {
         let a = self.run(opcode, op_mod, message, list);
         assert_eq!(a.status, None, "command {opcode:#x}");
         a
@@ -322,7 +346,10 @@ impl Console {
         }
         let mut m = CreateEqIn::ZERO;
         m.set_quad(CreateEqIn::EVENTS, events);
-        m.part_mut(CreateEqIn::EQC).set(Eqc::LOG_SIZE, log).set(Eqc::UAR, uar).set(Eqc::INTR, vector);
+        m.part_mut(CreateEqIn::EQC)
+            .set(Eqc::LOG_SIZE, log)
+            .set(Eqc::UAR, uar)
+            .set(Eqc::INTR, vector);
         self.run(op::CREATE_EQ, 0, &m, &Console::pas(list))
     }
 
@@ -335,7 +362,10 @@ impl Console {
     pub fn cq_message(c: &Common, log: u32, dbr: u64) -> CreateCqIn {
         let mut m = CreateCqIn::ZERO;
         let cqc = m.part_mut(CreateCqIn::CQC);
-        cqc.set(Cqc::LOG_SIZE, log).set(Cqc::UAR, c.uar).set(Cqc::EQN, c.eq).set_quad(Cqc::DBR, dbr);
+        cqc.set(Cqc::LOG_SIZE, log)
+            .set(Cqc::UAR, c.uar)
+            .set(Cqc::EQN, c.eq)
+            .set_quad(Cqc::DBR, dbr);
         m
     }
 
@@ -363,7 +393,10 @@ impl Console {
     /// `MODIFY_SQ`.
     pub fn modify_sq(&mut self, sqn: u32, from: u32, to: u32) -> Option<CmdStatus> {
         let mut m = ModifySqIn::ZERO;
-        m.set(ModifySqIn::FROM, from).set(ModifySqIn::NUMBER, sqn).part_mut(ModifySqIn::SQC).set(Sqc::STATE, to);
+        m.set(ModifySqIn::FROM, from)
+            .set(ModifySqIn::NUMBER, sqn)
+            .part_mut(ModifySqIn::SQC)
+            .set(Sqc::STATE, to);
         self.run(op::MODIFY_SQ, 0, &m, &[]).status
     }
 
@@ -381,7 +414,10 @@ impl Console {
     /// `MODIFY_RQ`.
     pub fn modify_rq(&mut self, rqn: u32, from: u32, to: u32) -> Option<CmdStatus> {
         let mut m = ModifyRqIn::ZERO;
-        m.set(ModifyRqIn::FROM, from).set(ModifyRqIn::NUMBER, rqn).part_mut(ModifyRqIn::RQC).set(Rqc::STATE, to);
+        m.set(ModifyRqIn::FROM, from)
+            .set(ModifyRqIn::NUMBER, rqn)
+            .part_mut(ModifyRqIn::RQC)
+            .set(Rqc::STATE, to);
         self.run(op::MODIFY_RQ, 0, &m, &[]).status
     }
 

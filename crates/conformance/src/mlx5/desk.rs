@@ -94,7 +94,13 @@ impl<H: Host> Firmware<H> for Paper {
         self.0.borrow_mut().sq = Some(*c);
         self.grant(Paper::SQN)
     }
-    fn modify_sq(&mut self, _h: &mut H, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus> {
+    fn modify_sq(
+        &mut self,
+        _h: &mut H,
+        sqn: u32,
+        from: SqState,
+        to: SqState,
+    ) -> Result<(), CmdStatus> {
         assert_eq!(sqn, Paper::SQN);
         self.grant(0)?;
         let states = &mut self.0.borrow_mut().states;
@@ -110,7 +116,13 @@ impl<H: Host> Firmware<H> for Paper {
         self.0.borrow_mut().destroyed_cqs.push(cqn);
     }
     fn destroy(&mut self, _h: &mut H, o: &Objects) {
-        let all = Objects { uar: Paper::UAR, lkey: Paper::LKEY, eqn: Paper::EQN, cqn: Paper::CQN, sqn: Paper::SQN };
+        let all = Objects {
+            uar: Paper::UAR,
+            lkey: Paper::LKEY,
+            eqn: Paper::EQN,
+            cqn: Paper::CQN,
+            sqn: Paper::SQN,
+        };
         assert_eq!(*o, all);
         self.0.borrow_mut().destroyed += 1;
     }
@@ -186,8 +198,14 @@ pub struct Desk {
 }
 
 /// What a ConnectX-5 says of itself.
-pub const CAPS: Caps =
-    Caps { enhanced_mpw: true, max_wqe_sz_sq: 1024, min_inline: 0, log_max_lso: 18, csum: true, vlan: true };
+pub const CAPS: Caps = Caps {
+    enhanced_mpw: true,
+    max_wqe_sz_sq: 1024,
+    min_inline: 0,
+    log_max_lso: 18,
+    csum: true,
+    vlan: true,
+};
 
 impl Desk {
     /// Opens a channel.
@@ -210,7 +228,16 @@ impl Desk {
         match Channel::open(&mut host, paper.clone(), &config) {
             Ok(channel) => {
                 host.host.device.0.clear();
-                Ok(Desk { host, channel, returned: Returned::default(), paper, seen: 0, cqes: 0, eqes: 0, cookie: 0 })
+                Ok(Desk {
+                    host,
+                    channel,
+                    returned: Returned::default(),
+                    paper,
+                    seen: 0,
+                    cqes: 0,
+                    eqes: 0,
+                    cookie: 0,
+                })
             }
             Err(why) => Err((why, Box::new(host))),
         }
@@ -326,7 +353,8 @@ impl Desk {
     pub fn arms(&mut self) -> Vec<(u32, Vec<u8>)> {
         let page = Paper::UAR * uar::PAGE;
         let all = self.host.host.device.0.drain(..);
-        all.map(|(offset, size, v)| (offset - page, v.to_le_bytes()[..usize::from(size)].to_vec())).collect()
+        all.map(|(offset, size, v)| (offset - page, v.to_le_bytes()[..usize::from(size)].to_vec()))
+            .collect()
     }
 
     /// Writes a CQE for the WQE at `wqe_counter`; with a syndrome, an error CQE.
@@ -427,7 +455,10 @@ impl Desk {
         returned.release(&mut host);
         assert_eq!(paper.0.borrow().destroyed, 1);
         let others = 1..paper.0.borrow().cqs.len() as u32;
-        assert_eq!(paper.0.borrow().destroyed_cqs, others.map(|n| Paper::CQN + n).collect::<Vec<_>>());
+        assert_eq!(
+            paper.0.borrow().destroyed_cqs,
+            others.map(|n| Paper::CQN + n).collect::<Vec<_>>()
+        );
         assert_eq!((host.mapped.len(), host.buffers, host.coherent), (0, 0, 0));
     }
 }

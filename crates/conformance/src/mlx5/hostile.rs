@@ -75,13 +75,20 @@ pub fn attack(bytes: &[u8]) {
             // A WQE whose head makes sense.
             1..=3 => {
                 let ops = [opcode::NOP, opcode::SEND, opcode::ENHANCED_MPSW, opcode::LSO];
-                let mut ctrl = CtrlSeg::new(b.pc, ops[usize::from(input.u8() & 3)], b.sqn, u32::from(input.u8() & 63));
+                let mut ctrl = CtrlSeg::new(
+                    b.pc,
+                    ops[usize::from(input.u8() & 3)],
+                    b.sqn,
+                    u32::from(input.u8() & 63),
+                );
                 ctrl.fm_ce_se = input.u8();
                 let mut rest = Vec::new();
                 for _ in 0..input.u8() & 63 {
                     match input.u8() & 3 {
                         0 => rest.extend(input.take::<16>()),
-                        1 => rest.extend_from_slice(b.data(u64::from(input.u16()), u32::from(input.u8())).as_bytes()),
+                        1 => rest.extend_from_slice(
+                            b.data(u64::from(input.u16()), u32::from(input.u8())).as_bytes(),
+                        ),
                         2 => {
                             rest.extend((u32::from(input.u16() & 0x3ff) | 1 << 31).to_be_bytes());
                             rest.extend([0x45; 12]);
@@ -98,7 +105,10 @@ pub fn attack(bytes: &[u8]) {
                 b.write(uar::SEND, 8, u64::from_le_bytes(first8));
             }
             7 => {
-                let r = Reg { region: input.u8() & 1, offset: Mlx5::FIRST_UAR * uar::PAGE + u32::from(input.u16()) };
+                let r = Reg {
+                    region: input.u8() & 1,
+                    offset: Mlx5::FIRST_UAR * uar::PAGE + u32::from(input.u16()),
+                };
                 let (size, v) = (input.u8() & 15, input.u64());
                 b.device.mmio_write(&mut b.port, b.now, r, size, v);
             }

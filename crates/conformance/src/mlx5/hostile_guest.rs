@@ -1,12 +1,13 @@
 //! Any bytes as a guest: registers, its whole memory, also while the device reads it,
-//! firmware commands whole and spoilt, frames, time. The device does a bounded amount of work for each, and after
-//! a reset of the function it touches nothing.
+//! firmware commands whole and spoilt, frames, time. The device does a bounded amount of work for
+//! each, and after a reset of the function it touches nothing.
 
 use super::console::{Common, Console};
 use super::hostile::Input;
 use doorbell_devices::mlx5::Config;
 use doorbell_layout::mlx5::command::{
-    CreateFlowGroupIn, CreateFlowTableIn, CreateMkeyIn, Mkc, Numbered, RqtIn, SetFteIn, init_segment, op,
+    CreateFlowGroupIn, CreateFlowTableIn, CreateMkeyIn, Mkc, Numbered, RqtIn, SetFteIn,
+    init_segment, op,
 };
 use doorbell_layout::mlx5::uar;
 use doorbell_seam::{Device, Reg, Span};
@@ -34,17 +35,28 @@ fn opcode(n: u16) -> u16 {
 
 /// The input of a command that makes sense, about objects that there are.
 fn sensible(which: u8, o: &Common, n: u32) -> (u16, Vec<u8>) {
-    let pages = Console::pas(&[Console::page(30), Console::page(28), Console::page(29), Console::page(31)]);
+    let pages =
+        Console::pas(&[Console::page(30), Console::page(28), Console::page(29), Console::page(31)]);
     let log = n & 7;
     match which % 10 {
-        0 => (op::CREATE_SQ, [Console::sq_message(o, log, Console::DBR).as_bytes(), &pages].concat()),
-        1 => (op::CREATE_RQ, [Console::rq_message(o, log, 4, Console::DBR).as_bytes(), &pages].concat()),
-        2 => (op::CREATE_CQ, [Console::cq_message(o, log, Console::DBR).as_bytes(), &pages].concat()),
+        0 => {
+            (op::CREATE_SQ, [Console::sq_message(o, log, Console::DBR).as_bytes(), &pages].concat())
+        }
+        1 => (
+            op::CREATE_RQ,
+            [Console::rq_message(o, log, 4, Console::DBR).as_bytes(), &pages].concat(),
+        ),
+        2 => {
+            (op::CREATE_CQ, [Console::cq_message(o, log, Console::DBR).as_bytes(), &pages].concat())
+        }
         3 => {
             let mut m = RqtIn::ZERO;
             m.set(RqtIn::MAX_SIZE, 2).set(RqtIn::ACTUAL_SIZE, 2).set(RqtIn::RQTN, 0x3000 + (n & 3));
             let rqns = [0x4000 + (n >> 2 & 3), 0x4000 + (n >> 4 & 3)];
-            (op::CREATE_RQT + (n >> 6 & 1) as u16, [m.as_bytes(), &rqns.map(u32::to_be_bytes).concat()].concat())
+            (
+                op::CREATE_RQT + (n >> 6 & 1) as u16,
+                [m.as_bytes(), &rqns.map(u32::to_be_bytes).concat()].concat(),
+            )
         }
         4 => (op::CREATE_FLOW_TABLE, CreateFlowTableIn::ZERO.as_bytes().to_vec()),
         5 => {
@@ -59,13 +71,18 @@ fn sensible(which: u8, o: &Common, n: u32) -> (u16, Vec<u8>) {
             m.0[0x4f] = 4;
             m.0[0x53] = 1;
             let to = if n >> 4 & 1 == 0 { 2 << 24 | 0x2000 } else { 1 << 24 | 0x8000 };
-            (op::SET_FLOW_TABLE_ENTRY, [m.as_bytes(), &(to | n >> 5 & 3).to_be_bytes(), &[0; 4]].concat())
+            (
+                op::SET_FLOW_TABLE_ENTRY,
+                [m.as_bytes(), &(to | n >> 5 & 3).to_be_bytes(), &[0; 4]].concat(),
+            )
         }
         7 => {
             let mut m = Console::mkey_message(o.pd);
             m.set(CreateMkeyIn::OCTWORDS, 2);
             let c = m.part_mut(CreateMkeyIn::MKC);
-            c.set(Mkc::ACCESS_MODE, n & 1).set(Mkc::LENGTH64, 1 - (n & 1)).set(Mkc::LOG_PAGE_SIZE, 12);
+            c.set(Mkc::ACCESS_MODE, n & 1)
+                .set(Mkc::LENGTH64, 1 - (n & 1))
+                .set(Mkc::LOG_PAGE_SIZE, 12);
             c.set_quad(Mkc::LENGTH, u64::from(n & 0x3fff));
             (op::CREATE_MKEY, [m.as_bytes(), &pages].concat())
         }
@@ -86,7 +103,12 @@ pub fn attack(bytes: &[u8]) {
     // Doorbell pages are registers, or memory that is looked at.
     let shape = input.u8();
     let polled_doorbells = shape & 1 == 1;
-    let mut c = Console::running(Config { boot_pages: 1, init_pages: 1, polled_doorbells, ..Config::CONNECTX });
+    let mut c = Console::running(Config {
+        boot_pages: 1,
+        init_pages: 1,
+        polled_doorbells,
+        ..Config::CONNECTX
+    });
     let o = c.common();
     for which in [0, 1] {
         let (opcode, bytes) = sensible(which, &o, 6);
@@ -107,7 +129,10 @@ pub fn attack(bytes: &[u8]) {
                 }
             }
             2 => {
-                let r = Reg { region: u8::from(input.u8() == 1), offset: u32::from(input.u16()) << (input.u8() & 3) };
+                let r = Reg {
+                    region: u8::from(input.u8() == 1),
+                    offset: u32::from(input.u16()) << (input.u8() & 3),
+                };
                 let (size, v) = (input.u8() & 15, input.u64());
                 c.device.mmio_write(&mut c.port, c.now, r, size, v);
             }
@@ -133,7 +158,8 @@ pub fn attack(bytes: &[u8]) {
                 c.register(init_segment::DOORBELL, v);
             }
             6..=8 => {
-                let (which, n) = (input.u8(), u32::from(input.u16()) << 16 | u32::from(input.u16()));
+                let (which, n) =
+                    (input.u8(), u32::from(input.u16()) << 16 | u32::from(input.u16()));
                 let (mut opcode_, mut bytes) = sensible(which, &o, n);
                 // Some of it is spoilt.
                 for _ in 0..input.u8() & 3 {
@@ -144,7 +170,10 @@ pub fn attack(bytes: &[u8]) {
                     opcode_ = opcode(input.u16());
                 }
                 let op_mod = u32::from(input.u8() & 3);
-                let w = c.compose(&Console::input(opcode_, op_mod, &bytes[..], &[]), usize::from(input.u8()) * 8);
+                let w = c.compose(
+                    &Console::input(opcode_, op_mod, &bytes[..], &[]),
+                    usize::from(input.u8()) * 8,
+                );
                 c.put(0, &w);
                 c.register(init_segment::DOORBELL, 1);
             }
@@ -168,7 +197,9 @@ pub fn attack(bytes: &[u8]) {
         }
         if polled_doorbells {
             let memory = &c.port.memory;
-            c.device.look_again(c.now, |at| memory.get(usize::try_from(at.0).ok()?..)?.first_chunk().copied());
+            c.device.look_again(c.now, |at| {
+                memory.get(usize::try_from(at.0).ok()?..)?.first_chunk().copied()
+            });
         }
         assert!(c.port.log.len() < BOUND, "{} accesses for one step", c.port.log.len());
         c.port.log.clear();

@@ -51,8 +51,17 @@ pub fn any_spec() -> impl Strategy<Value = Spec> {
     let payload = prop_oneof![6 => 0..100u16, 2 => 100..1400u16, 1 => 1400..8000u16];
     let vlan = prop_oneof![6 => Just(None), 1 => any::<u16>().prop_map(Some)];
     let head = prop_oneof![5 => Just(u16::MAX), 1 => 0..200u16];
-    (any::<(bool, bool)>(), payload, offload, vlan, head, 500..3000u16, 0..70u8, prop::bool::weighted(0.9)).prop_map(
-        |((v6, tcp), payload, offload, vlan, head, fragment, start, more)| Spec {
+    (
+        any::<(bool, bool)>(),
+        payload,
+        offload,
+        vlan,
+        head,
+        500..3000u16,
+        0..70u8,
+        prop::bool::weighted(0.9),
+    )
+        .prop_map(|((v6, tcp), payload, offload, vlan, head, fragment, start, more)| Spec {
             v6,
             tcp,
             payload,
@@ -62,8 +71,7 @@ pub fn any_spec() -> impl Strategy<Value = Spec> {
             fragment,
             start,
             more,
-        },
-    )
+        })
 }
 
 impl Spec {
@@ -85,7 +93,24 @@ impl Spec {
         } else {
             f.extend([0x08, 0x00, 0x45, 0]);
             f.extend((transport + 20).to_be_bytes());
-            f.extend([0x12, 0x34, 0x40, 0, 64, if self.tcp { 6 } else { 17 }, 0, 0, 198, 18, 0, 1, 198, 19, 0, 1]);
+            f.extend([
+                0x12,
+                0x34,
+                0x40,
+                0,
+                64,
+                if self.tcp { 6 } else { 17 },
+                0,
+                0,
+                198,
+                18,
+                0,
+                1,
+                198,
+                19,
+                0,
+                1,
+            ]);
             let check = Sum::of(&f[14..34]).checksum();
             f[24..26].copy_from_slice(&check.to_be_bytes());
         }
@@ -147,7 +172,8 @@ impl Spec {
             Piece { buf, start, len }
         };
         let head_piece = piece(&f[..head]);
-        let frags: Vec<Piece> = f[head..].chunks(usize::from(self.fragment)).map(&mut piece).collect();
+        let frags: Vec<Piece> =
+            f[head..].chunks(usize::from(self.fragment)).map(&mut piece).collect();
         let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: Vec::new() }));
         Packet { head: head_piece, todo, more, cookie }
     }

@@ -4,7 +4,8 @@ use super::Arm;
 use core::ops::Range;
 use doorbell_devices::mlx5::Mlx5;
 use doorbell_seam::{
-    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place, Reg, Span, Time, Work,
+    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place, Reg, Span,
+    Time, Work,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 

@@ -1,5 +1,6 @@
 //! Tables of what is easily got wrong about a device, each with the tests that hold it: on the
-//! driver's side, on the device's, or with both together. A test that is renamed or lost is missed here.
+//! driver's side, on the device's, or with both together. A test that is renamed or lost is missed
+//! here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +9,8 @@ use std::path::Path;
 /// A trap, and its tests.
 pub(crate) type Trap = (&'static str, &'static [&'static str]);
 
-/// The tests below `at`: functions with `#[test]` above them, and bodies that a list or a test makes tests of.
+/// The tests below `at`: functions with `#[test]` above them, and bodies that a list or a test
+/// makes tests of.
 #[derive(Default)]
 struct Found {
     tests: BTreeSet<String>,
@@ -34,7 +36,8 @@ impl Found {
         let mut is_test = false;
         for line in text.lines().map(str::trim_start) {
             if is_list {
-                self.listed.extend(line.split(|c: char| !c.is_alphanumeric() && c != '_').map(word));
+                self.listed
+                    .extend(line.split(|c: char| !c.is_alphanumeric() && c != '_').map(word));
             }
             is_list = at.ends_with("list.rs") || line == "bodies! {" || is_list && line != "}";
             let generic = |l: &&str| l.contains("A: Arm<H>>(") || l.contains("<M: Model>");
@@ -53,7 +56,8 @@ impl Found {
     }
 }
 
-/// Fails if a trap has no test, or one that is not to be found in `sources` (below `crates`); or if it is there twice.
+/// Fails if a trap has no test, or one that is not to be found in `sources` (below `crates`); or if
+/// it is there twice.
 pub(crate) fn hold(traps: &[Trap], sources: &[&str]) {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Found::default();

@@ -24,7 +24,8 @@ use doorbell_layout::axienet::{Descriptor, cr, sr};
 use doorbell_seam::{DmaFault, DmaFaultKind, Fact, Iova, Port, Time};
 use zerocopy::IntoBytes;
 
-/// Descriptors fetched ahead, or being updated (axi_dma.vhd, SG_FTCH_DESC2QUEUE and SG_UPDT_DESC2QUEUE).
+/// Descriptors fetched ahead, or being updated (axi_dma.vhd, SG_FTCH_DESC2QUEUE and
+/// SG_UPDT_DESC2QUEUE).
 const DEPTH: usize = 4;
 /// Bytes of a descriptor that transmission reads (axi_dma.vhd, SG_CH1_WORDS_TO_FETCH).
 pub(super) const TX_FETCH: usize = 52;
@@ -34,15 +35,16 @@ pub(super) const RX_FETCH: usize = 32;
 const APP_END: usize = 52;
 /// PG021, "Latency": clocks from a tail write to the fetch.
 const TAIL_TO_FETCH: u64 = 10;
-/// Clocks from a descriptor's arrival to its data's address. PG021 has 28 from its address on, of which
-/// 13 are the beats of a descriptor at 32 bits, and some are the answer's.
+/// Clocks from a descriptor's arrival to its data's address. PG021 has 28 from its address on, of
+/// which 13 are the beats of a descriptor at 32 bits, and some are the answer's.
 const FETCHED_TO_DATA: u64 = 10;
 /// CR after a reset: threshold 1.
 const CR_RESET: u32 = 1 << cr::THRESHOLD_SHIFT;
 /// CR: reads as one (PG021).
 const CR_ONE: u32 = 1 << 1;
 /// CR: what can be written.
-const CR_WRITABLE: u32 = cr::RS | cr::KEYHOLE | cr::CYCLIC | cr::IRQ_ALL | cr::THRESHOLD | cr::DELAY;
+const CR_WRITABLE: u32 =
+    cr::RS | cr::KEYHOLE | cr::CYCLIC | cr::IRQ_ALL | cr::THRESHOLD | cr::DELAY;
 /// Descriptors are 16 words apart.
 const ALIGN: u64 = !63;
 
@@ -144,7 +146,12 @@ impl Channel {
     }
 
     /// Control, status, current and tail descriptor, by these names.
-    pub(super) fn diagnose(&self, at: Time, names: [&'static str; 4], tell: &mut dyn FnMut(&'static str, Fact)) {
+    pub(super) fn diagnose(
+        &self,
+        at: Time,
+        names: [&'static str; 4],
+        tell: &mut dyn FnMut(&'static str, Fact),
+    ) {
         let values = [self.control.into(), self.read_status(at).into(), self.current, self.tail];
         names.into_iter().zip(values).for_each(|(name, v)| tell(name, Fact::Bits(v)));
     }
@@ -170,8 +177,8 @@ impl Channel {
         self.status & self.control & sr::IRQ_ALL != 0
     }
 
-    /// CR is written. `working`: the front of the queue is in work. `failed`: either channel is in error, and
-    /// nothing but a reset starts it again.
+    /// CR is written. `working`: the front of the queue is in work. `failed`: either channel is in
+    /// error, and nothing but a reset starts it again.
     pub(super) fn write_control(&mut self, at: Time, v: u32, working: bool, failed: bool) {
         let mut v = v & CR_WRITABLE;
         if v & cr::THRESHOLD == 0 {
@@ -289,7 +296,13 @@ impl Channel {
 
     /// Writes a descriptor's status, and the application words if there are any. An error halts the
     /// channel, and so does a report that is to be of a failure: whether this one was.
-    pub(super) fn update<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, r: Report<'_>) -> Result<bool, Halted> {
+    pub(super) fn update<P: Port>(
+        &mut self,
+        p: &mut P,
+        t: Time,
+        f: &Fetched,
+        r: Report<'_>,
+    ) -> Result<bool, Halted> {
         let mut d = Descriptor::default();
         let spoilt = p.completes(t);
         d.status.set(r.status | if spoilt { Descriptor::SLV_ERR } else { 0 });

@@ -56,15 +56,15 @@ pub struct Config {
     pub lite_mhz: u32,
     /// Clocks of the DMA engine in a unit of the delay (C_DLYTMR_RESOLUTION): 1 to 100000.
     pub delay_clocks: u32,
-    /// Whether any write of CR starts the threshold's count anew, as QEMU's model has it; else only another
-    /// threshold does, as in the core's source. See `coalesce.rs`.
+    /// Whether any write of CR starts the threshold's count anew, as QEMU's model has it; else
+    /// only another threshold does, as in the core's source. See `coalesce.rs`.
     pub reload_on_any_write: bool,
     /// The PHY's address on MDIO; `None`: a fixed link, which is up whenever the cable is in.
     pub phy: Option<u8>,
     /// What the link partner agrees to.
     pub speed: Speed,
-    /// From a reset to PhyRstCmplt: some milliseconds, for which no document was found. The driver waits for
-    /// up to 50 ms.
+    /// From a reset to PhyRstCmplt: some milliseconds, for which no document was found. The driver
+    /// waits for up to 50 ms.
     pub phy_reset: Span,
     /// How long a negotiation takes. Some two seconds in life; nothing where nobody looks at it.
     pub negotiation: Span,
@@ -75,7 +75,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// 1 Gbit/s on a Zynq UltraScale+: 125 MHz, partial checksums, memory for jumbo frames, 64 bits of address.
+    /// 1 Gbit/s on a Zynq UltraScale+: 125 MHz, partial checksums, memory for jumbo frames, 64 bits
+    /// of address.
     pub const ZYNQMP: Config = Config {
         tx_memory: 32 << 10,
         rx_memory: 32 << 10,

@@ -181,7 +181,8 @@ impl AxiEthernet {
     }
 
     fn follow_link(&mut self) {
-        let phy = self.cfg.phy.is_none() || (self.phy_reset == Time::NEVER && self.phy.is_powered());
+        let phy =
+            self.cfg.phy.is_none() || (self.phy_reset == Time::NEVER && self.phy.is_powered());
         let up = self.cable && phy && self.negotiating == Time::NEVER;
         self.phy.set_link(up);
         if up && !self.link {
@@ -217,8 +218,8 @@ impl AxiEthernet {
         at < self.resetting
     }
 
-    /// Either channel's reset bit: both channels, the MAC, and the PHY behind it. It is graceful (PG021): reports that
-    /// are on their way to memory arrive before it is over.
+    /// Either channel's reset bit: both channels, the MAC, and the PHY behind it. It is graceful
+    /// (PG021): reports that are on their way to memory arrive before it is over.
     pub(super) fn reset_core(&mut self, at: Time) {
         self.counters.resets += 1;
         let reported = self.rx.ch.reported().max(self.tx.ch.reported());
@@ -229,7 +230,8 @@ impl AxiEthernet {
         let busy = self.tx.sending.unwrap_or(Time::ZERO).max(self.tx.quiet);
         let on_wire = usize::from(self.tx.sending.is_some());
         self.counters.tx_packets += on_wire as u64;
-        self.counters.tx_bytes += self.tx.fifo.iter().take(on_wire).map(|f| f.bytes.len() as u64).sum::<u64>();
+        self.counters.tx_bytes +=
+            self.tx.fifo.iter().take(on_wire).map(|f| f.bytes.len() as u64).sum::<u64>();
         self.counters.tx_lost += (self.tx.fifo.len() - on_wire) as u64;
         let (waiting, landing) = self.rx.unfinished();
         self.counters.rx_lost += waiting;
@@ -273,8 +275,11 @@ impl AxiEthernet {
         let (tx, rx) = (self.tx_fetch_due() <= t, self.rx_fetch_due() <= t);
         let receives = rx && (!tx || self.rx.ch.queue.len() <= self.tx.ch.queue.len());
         let c = &mut self.counters;
-        let (ch, fetches) =
-            if receives { (&mut self.rx.ch, &mut c.rx_fetches) } else { (&mut self.tx.ch, &mut c.tx_fetches) };
+        let (ch, fetches) = if receives {
+            (&mut self.rx.ch, &mut c.rx_fetches)
+        } else {
+            (&mut self.tx.ch, &mut c.tx_fetches)
+        };
         match ch.fetch(p, t) {
             Ok(arrived) => {
                 self.fetch_free = arrived;
@@ -363,7 +368,8 @@ impl AxiEthernet {
         }
     }
 
-    /// An error of one channel takes RS from both (axi_dma_register.vhd: it halts the entire engine).
+    /// An error of one channel takes RS from both (axi_dma_register.vhd: it halts the entire
+    /// engine).
     fn halt_both(&mut self, t: Time) {
         if self.tx.ch.runs() {
             let working = self.tx.is_working();
@@ -407,8 +413,16 @@ impl Timed for AxiEthernet {
 
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
         tell("link up", Fact::State(self.link));
-        self.tx.ch.diagnose(self.now, ["MM2S_DMACR", "MM2S_DMASR", "MM2S_CURDESC", "MM2S_TAILDESC"], tell);
-        self.rx.ch.diagnose(self.now, ["S2MM_DMACR", "S2MM_DMASR", "S2MM_CURDESC", "S2MM_TAILDESC"], tell);
+        self.tx.ch.diagnose(
+            self.now,
+            ["MM2S_DMACR", "MM2S_DMASR", "MM2S_CURDESC", "MM2S_TAILDESC"],
+            tell,
+        );
+        self.rx.ch.diagnose(
+            self.now,
+            ["S2MM_DMACR", "S2MM_DMASR", "S2MM_CURDESC", "S2MM_TAILDESC"],
+            tell,
+        );
     }
 }
 

@@ -2,8 +2,8 @@
 //! PHY.
 //!
 //! An MDIO access takes 64 clocks of the management clock, which is the register port's
-//! divided; MCR says Ready when it is over, and HardAcsCmplt is set. With MC.Enable off none begins, and one
-//! under way never ends. Another one begun meanwhile is lost.
+//! divided; MCR says Ready when it is over, and HardAcsCmplt is set. With MC.Enable off none
+//! begins, and one under way never ends. Another one begun meanwhile is lost.
 //!
 //! Source: PG138, "MDIO" and register descriptions; IEEE 802.3, 22.2.4.5 (64 bits a frame).
 
@@ -101,7 +101,8 @@ impl Mac {
         }
         let divisor = u64::from(self.mdio_mc & mdio::DIVISOR) + 1;
         let clocks = MDIO_FRAME * 2 * divisor;
-        self.mdio_over = Some(at + Span::from_ps((clocks * 1_000_000).div_ceil(cfg.lite_mhz.into())));
+        self.mdio_over =
+            Some(at + Span::from_ps((clocks * 1_000_000).div_ceil(cfg.lite_mhz.into())));
         let field = |shift| (v >> shift & 31) as u8;
         let write = match v & (mdio::READ | mdio::WRITE) {
             mdio::READ => None,

@@ -29,17 +29,17 @@
 //! is the upper half that starts, so it has to be written, even if it is 0 (PG034).
 //!
 //! **Errors**: a length of 0, data or descriptors that cannot be reached, a descriptor that is
-//! done already. SR says which, CURDESC where; the channel halts, and so does the other one, though its SR
-//! has no error. Nothing but a reset helps. A reset of either channel is one of both, and of
+//! done already. SR says which, CURDESC where; the channel halts, and so does the other one, though
+//! its SR has no error. Nothing but a reset helps. A reset of either channel is one of both, and of
 //! the MAC and its PHY.
 //!
 //! **The memories** of the MAC hold whole frames. Transmitted ones wait there for the wire; with
 //! no room the engine waits. Received ones wait for descriptors; with no room they
 //! are dropped and counted (RxFifoOvr). A transmitted frame that can never fit is dropped.
 //!
-//! **Not modelled**: pause frames (FCC is storage), the extended VLAN tables, SNAP frames in full checksum
-//! offload, simple DMA without descriptors, keyhole mode, several channels (MCDMA), and the multicast
-//! address in APP0 and APP1 of received frames.
+//! **Not modelled**: pause frames (FCC is storage), the extended VLAN tables, SNAP frames in full
+//! checksum offload, simple DMA without descriptors, keyhole mode, several channels (MCDMA), and
+//! the multicast address in APP0 and APP1 of received frames.
 //!
 //! **Registers** are words of 32 bits. A shorter write does nothing, a shorter read gives its
 //! part, and 8 bytes are two accesses, the low half first.

@@ -26,7 +26,10 @@ pub(super) fn transmit(built: Checksum, app: [u32; 3], frame: &mut [u8]) {
         (Checksum::Partial, tx_app::PARTIAL) => {
             let start = (app[1] >> tx_app::START_SHIFT) as usize;
             let insert = (app[1] & tx_app::INSERT) as usize;
-            let sum = frame.get(start..).map_or(Sum::ZERO, Sum::of).plus_be16((app[2] & tx_app::SEED) as u16);
+            let sum = frame
+                .get(start..)
+                .map_or(Sum::ZERO, Sum::of)
+                .plus_be16((app[2] & tx_app::SEED) as u16);
             store(frame, insert, sum.checksum());
         }
         (Checksum::Full, tx_app::FULL) => complete(frame),
@@ -57,7 +60,8 @@ fn complete(frame: &mut [u8]) {
     let (Some(transport), Some(datagram)) = (l.transport, l.datagram(frame)) else { return };
     let field = l4 + usize::from(transport.checksum_offset());
     store(frame, field, 0);
-    let sum = l.pseudo_header(frame, (datagram.end - l4) as u32).plus(Sum::of(&frame[l4..datagram.end]));
+    let sum =
+        l.pseudo_header(frame, (datagram.end - l4) as u32).plus(Sum::of(&frame[l4..datagram.end]));
     let check = match transport {
         Transport::Tcp => sum.checksum(),
         Transport::Udp => sum.udp_checksum(),
@@ -69,7 +73,9 @@ fn complete(frame: &mut [u8]) {
 pub(super) fn receive(built: Checksum, frame: &[u8]) -> (u32, u32) {
     match built {
         Checksum::None => (0, 0),
-        Checksum::Partial => (0, frame.get(rx_app::SUM_FROM..).map_or(0, |b| Sum::of(b).value().into())),
+        Checksum::Partial => {
+            (0, frame.get(rx_app::SUM_FROM..).map_or(0, |b| Sum::of(b).value().into()))
+        }
         Checksum::Full => (status(frame) << rx_app::STATUS_SHIFT, 0),
     }
 }

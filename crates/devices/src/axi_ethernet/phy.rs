@@ -25,7 +25,8 @@ const AUTONEG: u16 = 0x1000;
 const POWER_DOWN: u16 = 0x0800;
 /// Autonegotiate, full duplex, 1000 Mbit/s.
 const CONTROL_DEFAULT: u16 = 0x1140;
-/// All 10 and 100 modes, extended status, preamble suppression, can negotiate, has extended registers.
+/// All 10 and 100 modes, extended status, preamble suppression, can negotiate, has extended
+/// registers.
 const STATUS_ABLE: u16 = 0x7949;
 const STATUS_DONE: u16 = 0x0020;
 const STATUS_LINK: u16 = 0x0004;
@@ -110,35 +111,4 @@ impl Phy {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn link_status_latches_low() {
-        let mut p = Phy::new(true);
-        assert_eq!(p.read(reg::STATUS, Speed::G1) & 0x24, 0x24);
-        p.set_link(false);
-        p.set_link(true);
-        assert_eq!(p.read(reg::STATUS, Speed::G1) & 4, 0, "it was down in between");
-        assert_eq!(p.read(reg::STATUS, Speed::G1) & 4, 4);
-    }
-
-    #[test]
-    fn reset_and_restart_clear_themselves_and_a_reset_forgets() {
-        let mut p = Phy::new(true);
-        assert_eq!(p.write(reg::ADVERTISE, 0x0061), Did::Nothing);
-        assert_eq!(p.write(reg::CONTROL, 0x1340), Did::Negotiate);
-        assert_eq!((p.read(0, Speed::G1), p.read(4, Speed::G1)), (0x1140, 0x0061));
-        assert_eq!(p.write(reg::CONTROL, 0x8000), Did::Negotiate);
-        assert_eq!((p.read(0, Speed::G1), p.read(4, Speed::G1)), (0x1140, 0x0de1));
-    }
-
-    #[test]
-    fn power_down_takes_the_link() {
-        let mut p = Phy::new(true);
-        assert_eq!(p.write(reg::CONTROL, 0x1940), Did::Negotiate);
-        assert!(!p.is_powered());
-        assert_eq!(p.write(reg::CONTROL, 0x1140), Did::Negotiate);
-        assert!(p.is_powered());
-    }
-}
+mod tests;

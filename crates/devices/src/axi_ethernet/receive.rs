@@ -133,7 +133,10 @@ impl AxiEthernet {
         }
         let options = self.mac.rcw1;
         let tag = if options & rcw1::VLAN != 0 && is_tagged(frame) { 4 } else { 0 };
-        if options & rcw1::JUMBO == 0 && frame.len() > MAX_FRAME + tag && self.mac.raf & raf::RX_BAD == 0 {
+        if options & rcw1::JUMBO == 0
+            && frame.len() > MAX_FRAME + tag
+            && self.mac.raf & raf::RX_BAD == 0
+        {
             return self.reject(Drop::Malformed, stat::RX_OVERSIZE);
         }
         let checks = options & rcw1::LENGTH_TYPE_DISABLE == 0 && self.mac.raf & raf::RX_BAD == 0;
@@ -199,8 +202,8 @@ impl AxiEthernet {
 
     // ---- to memory ----
 
-    /// What is wrong with a descriptor, whatever frame may come: bits of its status, if that is written, and
-    /// of SR.
+    /// What is wrong with a descriptor, whatever frame may come: bits of its status, if that is
+    /// written, and of SR.
     fn rx_flaw(&self, d: &Descriptor) -> Option<(Option<u32>, u32)> {
         if self.rx.ch.is_stale(d) {
             return Some((None, sr::SG_INT_ERR));
@@ -229,7 +232,9 @@ impl AxiEthernet {
         let Some(&fetched) = self.rx.ch.queue.front() else { return };
         match self.rx_flaw(&fetched.d) {
             Some((None, errors)) => return self.rx_fail(t, fetched.place, errors),
-            Some((Some(status), errors)) => return self.rx_data_fails(p, t, &fetched, (status, errors)),
+            Some((Some(status), errors)) => {
+                return self.rx_data_fails(p, t, &fetched, (status, errors));
+            }
             None => {}
         }
         let size = (fetched.d.control.get() & Descriptor::LENGTH) as usize;
@@ -265,7 +270,13 @@ impl AxiEthernet {
         self.rx.landing.push_back(Landing { at, fetched, status, bytes: n, app });
     }
 
-    fn rx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, (status, errors): (u32, u32)) {
+    fn rx_data_fails<P: Port>(
+        &mut self,
+        p: &mut P,
+        t: Time,
+        f: &Fetched,
+        (status, errors): (u32, u32),
+    ) {
         let status = status | Descriptor::CMPLT;
         // If not even that can be written, there is one error more; it halts anyway.
         let _ = self.rx.ch.update(p, t, f, Report { status, app: None, eof: false });

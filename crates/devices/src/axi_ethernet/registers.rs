@@ -157,7 +157,9 @@ impl AxiEthernet {
             }
             dma::SR => ch.write_status(v),
             dma::CURDESC => ch.write_current(low(ch.current(), v) & cfg.address(!0, !0)),
-            dma::CURDESC_MSB if cfg.wide() => ch.write_current(high(ch.current(), v) & cfg.address(!0, !0)),
+            dma::CURDESC_MSB if cfg.wide() => {
+                ch.write_current(high(ch.current(), v) & cfg.address(!0, !0))
+            }
             dma::SG_CTL if side == Side::Tx => self.sg_ctl = v,
             _ => return false,
         }
@@ -190,7 +192,9 @@ impl AxiEthernet {
             mac::MDIO_MWD => m.mdio_mwd,
             mac::MDIO_MRD => m.mdio_mrd,
             _ if is_statistic(offset) && self.cfg.statistics => self.stats.read(offset),
-            mac::MULTICAST.. if self.cfg.extended_multicast => self.filter.read_table(offset - mac::MULTICAST),
+            mac::MULTICAST.. if self.cfg.extended_multicast => {
+                self.filter.read_table(offset - mac::MULTICAST)
+            }
             _ => self.filter.read(offset).unwrap_or(0),
         }
     }

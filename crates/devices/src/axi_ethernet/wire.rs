@@ -2,8 +2,8 @@
 //!
 //! Frames leave in order, one after another, with preamble, FCS and the least gap (or IFGP's). A
 //! frame that has begun is finished, whatever a driver does then; even a reset does not
-//! call it back. Without a link they wait. What the MAC does not send is dropped there: too long, or with a wrong FCS of
-//! the driver's own.
+//! call it back. Without a link they wait. What the MAC does not send is dropped there: too long,
+//! or with a wrong FCS of the driver's own.
 //!
 //! Source: PG138, TC; IEEE 802.3, 4.2.
 

@@ -142,8 +142,11 @@ impl Config {
         int_asserted: false,
     };
     /// An 82544GC in a 64-bit, 66 MHz slot.
-    pub const I82544GC: Config =
-        Config { variant: Variant::I82544Gc, slot: Slot::Pci { mhz66: true, wide: true }, ..Config::I82540EM };
+    pub const I82544GC: Config = Config {
+        variant: Variant::I82544Gc,
+        slot: Slot::Pci { mhz66: true, wide: true },
+        ..Config::I82540EM
+    };
     /// An 82545EM on a PCI-X bus of 133 MHz.
     pub const I82545EM: Config =
         Config { variant: Variant::I82545Em, slot: Slot::PciX { clock: 2 }, ..Config::I82540EM };

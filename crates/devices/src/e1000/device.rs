@@ -95,10 +95,10 @@ crate::counters::counters! {
 /// With [`Config::errata`] it has these faults of the parts, and a driver without
 /// the workaround finds out:
 ///
-/// * in PCI-X, the first buffer of a packet of 2016 bytes and more hangs the
-///   transmitter (erratum 10);
-/// * 82544 in PCI-X: so does a buffer that ends in an evenly aligned dword, unless
-///   it has four bytes or fewer;
+/// * in PCI-X, the first buffer of a packet of 2016 bytes and more hangs the transmitter (erratum
+///   10);
+/// * 82544 in PCI-X: so does a buffer that ends in an evenly aligned dword, unless it has four
+///   bytes or fewer;
 /// * 82545EM: writes across 64 KiB go wrong (erratum 23). Which way is not known, so
 ///   [`Counters::crossed_64k`] counts them and nothing else happens.
 #[derive(Debug)]
@@ -179,7 +179,8 @@ impl E1000 {
 
     /// The link goes down, and comes up when it has been negotiated.
     pub(super) fn negotiate(&mut self, at: Time) {
-        self.negotiating = if self.cfg.negotiation > Span::ZERO { at + self.cfg.negotiation } else { Time::NEVER };
+        self.negotiating =
+            if self.cfg.negotiation > Span::ZERO { at + self.cfg.negotiation } else { Time::NEVER };
         self.phy.set_link(false);
         self.phy.agree(self.cfg.speed);
         self.follow_link(at);
@@ -229,7 +230,8 @@ impl E1000 {
         let until = self.tx.sending_until();
         let on_wire = usize::from(self.tx.sending.is_some());
         self.counters.tx_packets += on_wire as u64;
-        self.counters.tx_bytes += self.tx.fifo.iter().take(on_wire).map(|f| f.bytes.len() as u64).sum::<u64>();
+        self.counters.tx_bytes +=
+            self.tx.fifo.iter().take(on_wire).map(|f| f.bytes.len() as u64).sum::<u64>();
         self.counters.tx_lost += (self.tx.fifo.len() - on_wire) as u64;
         let (waiting, unreported) = self.rx.unfinished();
         self.counters.rx_lost += waiting;
@@ -335,10 +337,14 @@ impl Timed for E1000 {
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
         tell("link up", Fact::State(self.link));
         tell("stopped by a DMA fault", Fact::State(self.halted));
-        tell("hung by a packet beyond its FIFO or by an erratum", Fact::State(self.counters.hangs > 0));
-        for (names, ring) in
-            [(["TX descriptors", "TDH", "TDT"], &self.tx.ring), (["RX descriptors", "RDH", "RDT"], &self.rx.ring)]
-        {
+        tell(
+            "hung by a packet beyond its FIFO or by an erratum",
+            Fact::State(self.counters.hangs > 0),
+        );
+        for (names, ring) in [
+            (["TX descriptors", "TDH", "TDT"], &self.tx.ring),
+            (["RX descriptors", "RDH", "RDT"], &self.rx.ring),
+        ] {
             let values = [ring.size(), ring.head, ring.tail];
             names.into_iter().zip(values).for_each(|(name, v)| tell(name, Fact::Number(v.into())));
         }

@@ -81,7 +81,8 @@ impl Eeprom {
 
     /// The station address in it.
     pub(super) fn mac(&self) -> [u8; 6] {
-        let [a, b, c] = [self.words[0].to_le_bytes(), self.words[1].to_le_bytes(), self.words[2].to_le_bytes()];
+        let [a, b, c] =
+            [self.words[0].to_le_bytes(), self.words[1].to_le_bytes(), self.words[2].to_le_bytes()];
         [a[0], a[1], b[0], b[1], c[0], c[1]]
     }
 
@@ -112,12 +113,20 @@ impl Eeprom {
             State::Idle if di => State::Instruction(0, 0),
             State::Instruction(bits, n) => {
                 let (bits, n) = (bits << 1 | bit, n + 1);
-                if n < INSTRUCTION { State::Instruction(bits, n) } else { self.instruction(bits as u8) }
+                if n < INSTRUCTION {
+                    State::Instruction(bits, n)
+                } else {
+                    self.instruction(bits as u8)
+                }
             }
             State::Read(address, left) => {
                 let left = left - 1;
                 self.data_out = self.words[usize::from(address)] >> left & 1 == 1;
-                if left > 0 { State::Read(address, left) } else { State::Read((address + 1) % WORDS as u8, 16) }
+                if left > 0 {
+                    State::Read(address, left)
+                } else {
+                    State::Read((address + 1) % WORDS as u8, 16)
+                }
             }
             State::Write(code, bits, n) => {
                 let (bits, n) = (bits << 1 | bit, n + 1);
@@ -158,102 +167,4 @@ impl Eeprom {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What Linux's e1000_hw.c does with the pins.
-    struct Pins(Eeprom);
-
-    impl Pins {
-        fn out(&mut self, bits: u32, n: u32) {
-            for i in (0..n).rev() {
-                let di = if bits >> i & 1 == 1 { DI } else { 0 };
-                self.0.pins(CS | di);
-                self.0.pins(CS | di | SK);
-                self.0.pins(CS | di);
-            }
-        }
-        fn take(&mut self) -> u16 {
-            (0..16).fold(0, |v, _| {
-                self.0.pins(CS | SK);
-                let v = v << 1 | u16::from(self.0.data_out);
-                self.0.pins(CS);
-                v
-            })
-        }
-        fn standby(&mut self) {
-            for eecd in [0, SK, CS | SK, CS] {
-                self.0.pins(eecd);
-            }
-        }
-        fn read(&mut self, at: u32) -> u16 {
-            self.standby();
-            self.out(0b110, 3);
-            self.out(at, 6);
-            self.take()
-        }
-        fn write(&mut self, at: u32, v: u16) {
-            self.standby();
-            self.out(0b101, 3);
-            self.out(at, 6);
-            self.out(v.into(), 16);
-            self.standby();
-        }
-    }
-
-    fn card() -> Pins {
-        Pins(Eeprom::new(0x100e, [0x00, 0x11, 0x22, 0x33, 0x44, 0x55]))
-    }
-
-    #[test]
-    fn words_sum_to_baba_and_begin_with_the_address() {
-        let e = card().0;
-        assert_eq!(e.words.iter().fold(0u16, |s, w| s.wrapping_add(*w)), 0xbaba);
-        assert_eq!(e.words[..3], [0x1100, 0x3322, 0x5544]);
-        assert_eq!(e.mac(), [0x00, 0x11, 0x22, 0x33, 0x44, 0x55]);
-        assert_eq!(e.word(64), 0xffff);
-    }
-
-    #[test]
-    fn bit_banging_reads_what_eerd_reads() {
-        let mut e = card();
-        for at in 0..64 {
-            assert_eq!(e.read(at), e.0.word(at), "word {at}");
-        }
-    }
-
-    #[test]
-    fn a_read_goes_on_with_the_next_word() {
-        let mut e = card();
-        assert_eq!([e.read(0), e.take(), e.take()], [0x1100, 0x3322, 0x5544]);
-        e.read(63);
-        assert_eq!(e.take(), 0x1100, "and starts again after the last");
-    }
-
-    #[test]
-    fn writing_must_be_enabled() {
-        let mut e = card();
-        e.write(5, 0x1234);
-        assert_eq!(e.read(5), 0xffff);
-        e.standby();
-        e.out(0b10011, 5);
-        e.out(0, 4);
-        e.write(5, 0x1234);
-        assert!(e.0.data_out, "ready");
-        assert_eq!(e.read(5), 0x1234);
-        e.standby();
-        e.out(0b10000, 5);
-        e.out(0, 4);
-        e.write(5, 0);
-        assert_eq!(e.read(5), 0x1234);
-    }
-
-    #[test]
-    fn deselecting_forgets_half_an_instruction() {
-        let mut e = card();
-        e.standby();
-        e.out(0b110, 3);
-        e.out(0, 3);
-        assert_eq!(e.read(1), 0x3322);
-    }
-}
+mod tests;

@@ -42,7 +42,9 @@ impl Interrupts {
     /// When the line is to rise.
     pub(super) fn due(&self) -> Time {
         match self.rose {
-            Some(rose) if self.wanted < Time::NEVER => self.wanted.max(rose + ITR_UNIT * u64::from(self.itr)),
+            Some(rose) if self.wanted < Time::NEVER => {
+                self.wanted.max(rose + ITR_UNIT * u64::from(self.itr))
+            }
             _ => self.wanted,
         }
     }
@@ -111,56 +113,4 @@ impl Delay {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ns(n: u64) -> Time {
-        Time::ZERO + Span::from_ns(n)
-    }
-
-    #[test]
-    fn the_first_interrupt_is_not_throttled_and_the_next_exactly_is() {
-        let mut i = Interrupts { mask: 1, itr: 100, ..Interrupts::new() };
-        i.raise(ns(10), 1);
-        assert_eq!(i.due(), ns(10));
-        i.rise(ns(10));
-        i.causes = 0;
-        assert!(i.consider(ns(20)), "falls");
-        i.raise(ns(30), 1);
-        assert_eq!(i.due(), ns(10 + 25_600));
-        i.itr = 1;
-        assert_eq!(i.due(), ns(10 + 256), "a new interval counts from the same rise");
-        i.itr = 0;
-        assert_eq!(i.due(), ns(30), "0 is off");
-    }
-
-    #[test]
-    fn a_masked_cause_waits_for_its_mask() {
-        let mut i = Interrupts::new();
-        i.raise(ns(10), 0x80);
-        assert_eq!(i.due(), Time::NEVER);
-        i.mask = 0x80;
-        i.consider(ns(50));
-        assert_eq!(i.due(), ns(50));
-        i.mask = 0;
-        assert!(!i.consider(ns(60)), "it was never high");
-        assert_eq!(i.due(), Time::NEVER);
-    }
-
-    #[test]
-    fn the_packet_timer_starts_again_and_the_absolute_one_does_not() {
-        let mut d = Delay::new();
-        d.start(ns(0), 10, 25);
-        assert_eq!(d.due(), ns(10_240));
-        d.start(ns(10_000), 10, 25);
-        assert_eq!(d.due(), ns(20_240));
-        d.start(ns(20_000), 10, 25);
-        assert_eq!(d.due(), ns(25_600));
-        d.stop();
-        assert_eq!(d.due(), Time::NEVER);
-        d.start(ns(30_000), 10, 0);
-        assert_eq!(d.due(), ns(40_240));
-        d.expire(ns(31_000), false);
-        assert_eq!(d.due(), ns(31_000));
-    }
-}
+mod tests;

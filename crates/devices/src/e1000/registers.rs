@@ -17,10 +17,11 @@ use super::filter::RAH_MASK;
 use super::phy::Did;
 use super::ring::LEN_MASK;
 use doorbell_layout::e1000::{
-    CTRL_EXT_EE_RST, CTRL_FD, CTRL_PHY_RST, CTRL_RST, CTRL_SPD_1000, CTRL_TFCE, EECD_DO, EECD_GNT, EECD_PRES, EECD_REQ,
-    EERD_ADDR_SHIFT, EERD_DATA_SHIFT, EERD_DONE, EERD_START, INT_ASSERTED, INT_MDAC, MDIC_DATA, MDIC_ERROR,
-    MDIC_INT_EN, MDIC_OP_READ, MDIC_OP_WRITE, MDIC_PHY_SHIFT, MDIC_READY, MDIC_REG_SHIFT, RCTL_LBM_MAC, STATUS_BUS64,
-    STATUS_FD, STATUS_LU, STATUS_PCI66, STATUS_PCIX_MODE, STATUS_TXOFF, TIMER_FPD, io, phy, reg,
+    CTRL_EXT_EE_RST, CTRL_FD, CTRL_PHY_RST, CTRL_RST, CTRL_SPD_1000, CTRL_TFCE, EECD_DO, EECD_GNT,
+    EECD_PRES, EECD_REQ, EERD_ADDR_SHIFT, EERD_DATA_SHIFT, EERD_DONE, EERD_START, INT_ASSERTED,
+    INT_MDAC, MDIC_DATA, MDIC_ERROR, MDIC_INT_EN, MDIC_OP_READ, MDIC_OP_WRITE, MDIC_PHY_SHIFT,
+    MDIC_READY, MDIC_REG_SHIFT, RCTL_LBM_MAC, STATUS_BUS64, STATUS_FD, STATUS_LU, STATUS_PCI66,
+    STATUS_PCIX_MODE, STATUS_TXOFF, TIMER_FPD, io, phy, reg,
 };
 use doorbell_seam::{Port, Reg, Time};
 
@@ -125,7 +126,9 @@ impl Registers {
 
     /// Whether `frame`, of 14 bytes at least, is for the MAC itself.
     pub(super) fn is_flow_control(&self, frame: &[u8]) -> bool {
-        self.fct != 0 && frame[12..14] == (self.fct as u16).to_be_bytes() && frame[..6] == self.flow_address()
+        self.fct != 0
+            && frame[12..14] == (self.fct as u16).to_be_bytes()
+            && frame[..6] == self.flow_address()
     }
 
     /// A pause frame of so many quanta; none is XON.
@@ -188,7 +191,9 @@ impl E1000 {
     pub(super) fn read_any<P: Port>(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64 {
         let low = u64::from(self.read_dword(p, at, r.region, r.offset & !3));
         if size >= 8 {
-            return low | u64::from(self.read_dword(p, at, r.region, (r.offset & !3).wrapping_add(4))) << 32;
+            return low
+                | u64::from(self.read_dword(p, at, r.region, (r.offset & !3).wrapping_add(4)))
+                    << 32;
         }
         let bits = u32::from(size.clamp(1, 4)) * 8;
         low >> (8 * (r.offset & 3)) & ((1 << bits) - 1)
@@ -278,7 +283,9 @@ impl E1000 {
 
     fn status(&self, at: Time) -> u32 {
         let slot = match self.cfg.slot {
-            Slot::Pci { mhz66, wide } => (if mhz66 { STATUS_PCI66 } else { 0 }) | if wide { STATUS_BUS64 } else { 0 },
+            Slot::Pci { mhz66, wide } => {
+                (if mhz66 { STATUS_PCI66 } else { 0 }) | if wide { STATUS_BUS64 } else { 0 }
+            }
             Slot::PciX { clock } => STATUS_PCIX_MODE | STATUS_BUS64 | (u32::from(clock) & 3) << 14,
         };
         let mode = self.mode();
@@ -311,8 +318,12 @@ impl E1000 {
             *old = v & bits;
             // The timers' registers have one bit more: end the wait now.
             match offset {
-                reg::RDTR if v & TIMER_FPD != 0 => self.rx.delay.expire(at, self.rx.ring.any_waiting()),
-                reg::TIDV if v & TIMER_FPD != 0 => self.tx.delay.expire(at, self.tx.ring.any_waiting()),
+                reg::RDTR if v & TIMER_FPD != 0 => {
+                    self.rx.delay.expire(at, self.rx.ring.any_waiting())
+                }
+                reg::TIDV if v & TIMER_FPD != 0 => {
+                    self.tx.delay.expire(at, self.tx.ring.any_waiting())
+                }
                 _ => {}
             }
             return;

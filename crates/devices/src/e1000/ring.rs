@@ -24,7 +24,9 @@
 //! Source: SDM 3.2.4, 3.3, 3.4, 13.4.25 to 13.4.46.
 
 use alloc::collections::VecDeque;
-use doorbell_layout::e1000::{DCTL_GRAN, DCTL_HTHRESH_SHIFT, DCTL_PTHRESH_SHIFT, DCTL_WTHRESH_SHIFT, DESCRIPTOR};
+use doorbell_layout::e1000::{
+    DCTL_GRAN, DCTL_HTHRESH_SHIFT, DCTL_PTHRESH_SHIFT, DCTL_WTHRESH_SHIFT, DESCRIPTOR,
+};
 use doorbell_seam::{DmaFault, Iova, Port, Time};
 
 /// Descriptors on chip.
@@ -120,7 +122,11 @@ impl Ring {
     pub(super) fn thresholds(&self) -> Thresholds {
         let unit = |shift: u32| {
             let v = self.control >> shift & 0x3f;
-            if self.control & DCTL_GRAN != 0 { v } else { (v * self.line / DESC as u32).min(MAX_BY_LINE) }
+            if self.control & DCTL_GRAN != 0 {
+                v
+            } else {
+                (v * self.line / DESC as u32).min(MAX_BY_LINE)
+            }
         };
         Thresholds {
             prefetch: unit(DCTL_PTHRESH_SHIFT),
@@ -159,7 +165,8 @@ impl Ring {
         if there <= room {
             return there;
         }
-        let beyond = (self.place(self.fetched + room).0 % u64::from(self.line) / DESC as u64) as u32;
+        let beyond =
+            (self.place(self.fetched + room).0 % u64::from(self.line) / DESC as u64) as u32;
         if room > beyond { room - beyond } else { room }
     }
 
@@ -226,9 +233,14 @@ impl Ring {
     }
 
     /// Writes all that wait, neighbours in one piece. A single receive descriptor is
-    /// written without its address. How many writes, and descriptors in them. `spoilt` is what the upper half of
-    /// the first says in a write that is to report a failure.
-    pub(super) fn flush<P: Port>(&mut self, p: &mut P, at: Time, spoilt: u64) -> Result<(u64, u64), DmaFault> {
+    /// written without its address. How many writes, and descriptors in them. `spoilt` is what the
+    /// upper half of the first says in a write that is to report a failure.
+    pub(super) fn flush<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        spoilt: u64,
+    ) -> Result<(u64, u64), DmaFault> {
         let mut done = (0, 0);
         while let Some(&(start, _)) = self.waiting.front() {
             let mut bytes = [0; ON_CHIP * DESC];
@@ -258,95 +270,4 @@ impl Ring {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GRAN: u32 = DCTL_GRAN;
-
-    fn ring(descriptors: u32, control: u32) -> Ring {
-        let mut r = Ring::new(64, control);
-        r.base = 0x1000;
-        r.len = descriptors * 16;
-        r
-    }
-
-    struct Ones;
-    impl Port for Ones {
-        fn read(&mut self, at: Time, _: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-            into.fill(0xff);
-            Ok(at)
-        }
-        fn write(&mut self, at: Time, _: Iova, _: &[u8]) -> Result<Time, DmaFault> {
-            Ok(at)
-        }
-        fn set_line(&mut self, _: Time, _: u16, _: bool) {}
-        fn message(&mut self, _: Time, _: u16) {}
-        fn emit(&mut self, _: Time, _: &[u8]) {}
-    }
-
-    #[test]
-    fn thresholds_count_lines_or_descriptors() {
-        let t = |control| ring(256, control).thresholds();
-        assert_eq!(t(GRAN | 1 << 16 | 40 << 8 | 63), Thresholds { prefetch: 63, host: 40, write_back: 1 });
-        assert_eq!(t(1 << 16 | 2 << 8 | 63), Thresholds { prefetch: 31, host: 8, write_back: 4 });
-    }
-
-    #[test]
-    fn an_empty_chip_takes_what_the_tail_shows_and_never_more() {
-        let mut r = ring(256, 0);
-        assert_eq!(r.fetch_due(Time::ZERO), Time::NEVER, "head = tail is nothing");
-        r.announce(Time::from_ps(7), 3);
-        assert_eq!((r.wants(), r.fetch_due(Time::ZERO)), (3, Time::from_ps(7)));
-        r.fetch(&mut Ones, Time::from_ps(7)).unwrap();
-        assert_eq!(r.wants(), 0);
-    }
-
-    #[test]
-    fn it_prefetches_below_pthresh_if_hthresh_are_there() {
-        let mut r = ring(256, GRAN | 4 << 8 | 2);
-        r.announce(Time::ZERO, 3);
-        r.fetch(&mut Ones, Time::ZERO).unwrap();
-        r.announce(Time::ZERO, 8);
-        assert_eq!(r.wants(), 0, "3 on chip are not below 2");
-        r.take();
-        assert_eq!(r.wants(), 0);
-        r.take();
-        assert_eq!(r.wants(), 5);
-        r.announce(Time::ZERO, 6);
-        assert_eq!(r.wants(), 0, "3 in memory are fewer than 4");
-    }
-
-    #[test]
-    fn its_room_ends_at_a_line_so_that_the_next_fetch_starts_on_one() {
-        let mut r = ring(256, 0);
-        r.announce(Time::ZERO, 200);
-        assert_eq!(r.wants(), 64);
-        r.base += 16;
-        assert_eq!(r.wants(), 63);
-    }
-
-    #[test]
-    fn a_fetch_ends_where_the_ring_does() {
-        let mut r = ring(16, 0);
-        r.head = 12;
-        r.restart();
-        r.announce(Time::ZERO, 5);
-        assert_eq!((r.left(), r.wants()), (9, 4));
-        r.fetch(&mut Ones, Time::ZERO).unwrap();
-        for _ in 0..4 {
-            r.take();
-        }
-        assert_eq!((r.head, r.wants()), (0, 5));
-    }
-
-    #[test]
-    fn nonsense_announces_nothing() {
-        for (len, head, tail) in [(0, 0, 5), (8, 0, 8), (8, 9, 3), (8, 0xffff, 0xffff)] {
-            let mut r = ring(len, GRAN | 63);
-            r.head = head;
-            r.restart();
-            r.announce(Time::ZERO, tail);
-            assert_eq!((r.wants(), r.left()), (0, 0));
-        }
-    }
-}
+mod tests;

@@ -187,7 +187,8 @@ impl E1000 {
         }
         let packet = &mut self.tx.packet;
         let context = &self.tx.contexts[1];
-        let goal = if packet.large { usize::from(context.header) + usize::from(context.mss) } else { MAX };
+        let goal =
+            if packet.large { usize::from(context.header) + usize::from(context.mss) } else { MAX };
         let have = packet.bytes.len();
         if have >= goal {
             // Only a packet that is not segmented gets here.
@@ -290,7 +291,8 @@ impl E1000 {
         let length = word & if word & tx_word::DEXT != 0 { tx_word::LENGTH } else { LEGACY_LENGTH };
         let (ends, end) = (self.tx.offset >= length, word & tx_word::EOP != 0);
         let c = &self.tx.contexts[1];
-        let goal = if self.tx.packet.large { usize::from(c.header) + usize::from(c.mss) } else { MAX };
+        let goal =
+            if self.tx.packet.large { usize::from(c.header) + usize::from(c.mss) } else { MAX };
         let mut ahead = core::mem::take(&mut self.tx.packet.ahead);
         let mut rest = &ahead[..];
         // What comes after PAYLEN is read and not sent.
@@ -381,7 +383,11 @@ impl E1000 {
                 c.insert_ip(&mut bytes);
             }
             if packet.options & DataTx::TXSM != 0 {
-                let extra = if packet.large { bytes.len().saturating_sub(c.start.into()) as u32 } else { 0 };
+                let extra = if packet.large {
+                    bytes.len().saturating_sub(c.start.into()) as u32
+                } else {
+                    0
+                };
                 c.insert_transport(&mut bytes, extra);
             }
         }
@@ -393,7 +399,8 @@ impl E1000 {
             bytes[14..16].copy_from_slice(&((d.high >> 48) as u16).to_be_bytes());
         }
         if !packet.large && word & tx_word::IFCS == 0 {
-            // The driver's own FCS comes last. A frame with a wrong one gets no further than the next station.
+            // The driver's own FCS comes last. A frame with a wrong one gets no further than the
+            // next station.
             let body = bytes.len().saturating_sub(4);
             if bytes.len() < 4 || bytes[body..] != fcs::of(&bytes[..body]) {
                 self.counters.tx_discarded += 1;

@@ -45,16 +45,25 @@ pub struct Config {
     /// Pages more that it asks for to run.
     pub init_pages: u16,
     /// Doorbell pages are memory that is looked at: of two rings of one word the first can be
-    /// gone ([`Mlx5::look_again`](super::Mlx5::look_again)). EQs are then armed at all times, since their arms are in no memory.
+    /// gone ([`Mlx5::look_again`](super::Mlx5::look_again)). EQs are then armed at all times,
+    /// since their arms are in no memory.
     pub polled_doorbells: bool,
-    /// One WQE in so many fails as if its opcode were unknown, to see a driver recover; 0: none does.
+    /// One WQE in so many fails as if its opcode were unknown, to see a driver recover; 0: none
+    /// does.
     pub fail_every: u32,
 }
 
 impl Config {
     /// A ConnectX-5 or -6 Dx port at 100 Gbit/s.
     pub const CONNECTX: Config = Config {
-        caps: Caps { enhanced_mpw: true, max_wqe_sz_sq: 1024, min_inline: 0, log_max_lso: 18, csum: true, vlan: true },
+        caps: Caps {
+            enhanced_mpw: true,
+            max_wqe_sz_sq: 1024,
+            min_inline: 0,
+            log_max_lso: 18,
+            csum: true,
+            vlan: true,
+        },
         fetch_chunk: 1024,
         fetch_ahead: 16 * 1024,
         refetch: false,

@@ -180,7 +180,11 @@ impl Mlx5 {
         let last = sq.announced.back().map_or(sq.fetched, |&(_, end)| end);
         let (new, ring) = (end.wrapping_sub(last), u32::from(sq.mask()) + 1);
         let outstanding = end.wrapping_sub(sq.executed);
-        if sq.state == SqState::Reset || new == 0 || u32::from(outstanding) > ring || outstanding < new {
+        if sq.state == SqState::Reset
+            || new == 0
+            || u32::from(outstanding) > ring
+            || outstanding < new
+        {
             self.counters.bad_doorbells += 1;
             return;
         }
@@ -235,7 +239,8 @@ impl Mlx5 {
     }
 
     pub(super) fn find_events(&mut self) {
-        self.events_due = self.cqs.iter().map(|(_, cq)| cq.event_due()).min().unwrap_or(Time::NEVER);
+        self.events_due =
+            self.cqs.iter().map(|(_, cq)| cq.event_due()).min().unwrap_or(Time::NEVER);
     }
 
     /// Writes the completions and the events that are due, in the order of their
@@ -396,7 +401,8 @@ impl Mlx5 {
     pub(super) fn power_down(&mut self, phase: Phase) {
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
         self.counters = old.counters;
-        (self.rx.counters, self.rx_kinds, self.rx_wire) = (old.rx.counters, old.rx_kinds, old.rx_wire);
+        (self.rx.counters, self.rx_kinds, self.rx_wire) =
+            (old.rx.counters, old.rx_kinds, old.rx_wire);
         self.pipe.inherit(&old.pipe);
         core::mem::swap(&mut self.firmware, &mut old.firmware);
         self.firmware.phase = phase;
@@ -408,7 +414,11 @@ impl Mlx5 {
     pub(super) fn look_ahead(&mut self) {
         let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
         let effect = effect.min(self.command_due());
-        self.due = effect.min(self.events_due).min(self.receive_due()).min(self.fetch_due()).min(self.execute_due());
+        self.due = effect
+            .min(self.events_due)
+            .min(self.receive_due())
+            .min(self.fetch_due())
+            .min(self.execute_due());
     }
 }
 
@@ -427,8 +437,12 @@ impl Timed for Mlx5 {
         tell("doorbells", Fact::Number(self.counters.doorbells));
         tell("doorbells refused", Fact::Number(self.counters.bad_doorbells));
         // Of queues that are many: the first with something left to do, or the first.
-        let busy = |sq: &Sq| sq.state != SqState::Ready || !sq.announced.is_empty() || sq.fetched != sq.executed;
-        let Some((number, sq)) = self.sqs.iter().find(|(_, sq)| busy(sq)).or_else(|| self.sqs.iter().next()) else {
+        let busy = |sq: &Sq| {
+            sq.state != SqState::Ready || !sq.announced.is_empty() || sq.fetched != sq.executed
+        };
+        let Some((number, sq)) =
+            self.sqs.iter().find(|(_, sq)| busy(sq)).or_else(|| self.sqs.iter().next())
+        else {
             return;
         };
         let told = sq.announced.back().map_or(sq.fetched, |a| a.1);
@@ -450,7 +464,11 @@ impl Timed for Mlx5 {
 impl<P: Port> Device<P> for Mlx5 {
     fn mmio_read(&mut self, _p: &mut P, at: Time, r: Reg, size: u8) -> u64 {
         // Doorbell pages are write-only.
-        if r.region == 0 && r.offset < init_segment::LEN { self.read_segment(at, r.offset, size) } else { 0 }
+        if r.region == 0 && r.offset < init_segment::LEN {
+            self.read_segment(at, r.offset, size)
+        } else {
+            0
+        }
     }
 
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64) {

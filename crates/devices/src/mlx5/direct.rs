@@ -18,12 +18,18 @@ impl Mlx5 {
     /// An event queue.
     pub(crate) fn create_eq(&mut self, c: &EqContext) -> Result<u32, CmdStatus> {
         check(u32::from(c.log_size) <= LOG_MAX_EQ_SZ && c.ring.is_multiple_of(4096))?;
-        self.eqs.insert(Eq::new(*c, Ring::at_address(c.ring)), MAX_EQS).ok_or(CmdStatus::NoResources)
+        self.eqs
+            .insert(Eq::new(*c, Ring::at_address(c.ring)), MAX_EQS)
+            .ok_or(CmdStatus::NoResources)
     }
 
     /// A completion queue.
     pub(crate) fn create_cq(&mut self, c: &CqContext) -> Result<u32, CmdStatus> {
-        check(u32::from(c.log_size) <= LOG_MAX_CQ_SZ && c.ring.is_multiple_of(4096) && c.dbr.is_multiple_of(8))?;
+        check(
+            u32::from(c.log_size) <= LOG_MAX_CQ_SZ
+                && c.ring.is_multiple_of(4096)
+                && c.dbr.is_multiple_of(8),
+        )?;
         self.eqs.get(c.eqn).ok_or(CmdStatus::BadResource)?;
         self.cqs
             .insert(Cq::new(*c, Ring::at_address(c.ring), self.cfg.polled_doorbells), LIMIT)

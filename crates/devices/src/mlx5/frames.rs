@@ -33,7 +33,12 @@ pub(super) const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 2];
 pub(super) const ALL: [u8; 6] = [0xff; 6];
 
 pub(super) fn tcp(payload: usize) -> Transport {
-    Transport::Tcp { sport: 2794, dport: 1766, flags: 0x10, payload: (0..payload).map(|i| i as u8).collect() }
+    Transport::Tcp {
+        sport: 2794,
+        dport: 1766,
+        flags: 0x10,
+        payload: (0..payload).map(|i| i as u8).collect(),
+    }
 }
 
 pub(super) fn udp(payload: usize) -> Transport {
@@ -54,7 +59,12 @@ impl Frame {
         Frame { dmac: ME, smac: PEER, tags: Vec::new(), body }
     }
     pub(super) fn raw(ethertype: u16, bytes: usize) -> Frame {
-        Frame { dmac: ME, smac: PEER, tags: Vec::new(), body: Body::Raw(ethertype, alloc::vec![0xa5; bytes]) }
+        Frame {
+            dmac: ME,
+            smac: PEER,
+            tags: Vec::new(),
+            body: Body::Raw(ethertype, alloc::vec![0xa5; bytes]),
+        }
     }
     pub(super) fn to(mut self, dmac: [u8; 6]) -> Frame {
         self.dmac = dmac;

@@ -30,7 +30,12 @@ impl Mlx5 {
     }
 
     /// `MODIFY_SQ`: RST to RDY, RDY to ERR, and any to RST.
-    pub(crate) fn modify_sq(&mut self, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus> {
+    pub(crate) fn modify_sq(
+        &mut self,
+        sqn: u32,
+        from: SqState,
+        to: SqState,
+    ) -> Result<(), CmdStatus> {
         let sq = self.sqs.get_mut(sqn).ok_or(CmdStatus::BadResource)?;
         if sq.state != from || (from == SqState::Error && to == SqState::Ready) {
             return Err(CmdStatus::BadResourceState);

@@ -7,9 +7,9 @@
 //!
 //! * An SQ's has the counter after its last WQE: what a doorbell announces. After RST the old value
 //!   stays in it until the next ring, so a queue acts on a *change*.
-//! * A CQ's has the arm: sequence number, command and consumer counter. The number moves with
-//!   every event, so an arm after an event is a change. The first one of all, with number and
-//!   counter zero, is none; so a CQ counts as armed from its creation.
+//! * A CQ's has the arm: sequence number, command and consumer counter. The number moves with every
+//!   event, so an arm after an event is a change. The first one of all, with number and counter
+//!   zero, is none; so a CQ counts as armed from its creation.
 //! * EQs have no record: see [`Config::polled_doorbells`](super::Config::polled_doorbells).
 //!
 //! The looking is the server's, not the device's: it is no DMA, and in no ledger.
@@ -22,8 +22,9 @@ use doorbell_seam::{Iova, Time};
 const RECORD: u64 = 4;
 
 impl Mlx5 {
-    /// Does what the doorbell records say that has not been done; `record` reads one of them, as it stands
-    /// in memory (big-endian). How many doorbells that were; those that one look found together are one.
+    /// Does what the doorbell records say that has not been done; `record` reads one of them, as it
+    /// stands in memory (big-endian). How many doorbells that were; those that one look found
+    /// together are one.
     pub fn look_again(&mut self, at: Time, mut record: impl FnMut(Iova) -> Option<[u8; 4]>) -> u32 {
         let mut found = 0;
         let mut read = |dbr: u64| record(Iova(dbr) + RECORD).map(u32::from_be_bytes);
@@ -33,7 +34,9 @@ impl Mlx5 {
             if sq.state == SqState::Reset {
                 continue;
             }
-            let Some(end) = read(sq.ctx.dbr).map(|v| v as u16).filter(|&end| end != sq.seen) else { continue };
+            let Some(end) = read(sq.ctx.dbr).map(|v| v as u16).filter(|&end| end != sq.seen) else {
+                continue;
+            };
             sq.seen = end;
             self.announce(at, sqn, end);
             found += 1;

@@ -115,7 +115,17 @@ impl Cq {
     /// Armed from its creation: see `polled`.
     pub(super) fn new(ctx: CqContext, ring: Ring, armed: bool) -> Cq {
         let armed = armed.then_some((0, Time::ZERO));
-        Cq { ctx, ring, pi: 0, ci: 0, armed, report_by: None, last_written: Time::ZERO, dead: false, seen: 0 }
+        Cq {
+            ctx,
+            ring,
+            pi: 0,
+            ci: 0,
+            armed,
+            report_by: None,
+            last_written: Time::ZERO,
+            dead: false,
+            seen: 0,
+        }
     }
 
     /// An entry was written.
@@ -141,7 +151,9 @@ impl Cq {
     /// `max_count` of those beyond the armed counter, or `period_us` after the
     /// first of them that no event spoke of.
     pub(super) fn event_due(&self) -> Time {
-        let (Some((armed, since)), Some(report_by)) = (self.armed, self.report_by) else { return Time::NEVER };
+        let (Some((armed, since)), Some(report_by)) = (self.armed, self.report_by) else {
+            return Time::NEVER;
+        };
         let waiting = self.pi.wrapping_sub(armed) & 0xff_ffff;
         if waiting == 0 {
             Time::NEVER
@@ -285,7 +297,10 @@ impl<T> Table<T> {
     }
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         let base = self.base;
-        self.slots.iter_mut().enumerate().filter_map(move |(i, t)| Some((base + i as u32, t.as_mut()?)))
+        self.slots
+            .iter_mut()
+            .enumerate()
+            .filter_map(move |(i, t)| Some((base + i as u32, t.as_mut()?)))
     }
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let base = self.base;

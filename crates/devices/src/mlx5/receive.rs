@@ -218,7 +218,9 @@ impl Receiver {
         let hash = select(tir, f);
         match tir.ctx.dispatch {
             Dispatch::Direct(rqn) => Some((rqn, hash)),
-            Dispatch::Indirect(rqt) => Some((self.rqts.get(rqt)?.queue(tir.ctx.function, hash)?, hash)),
+            Dispatch::Indirect(rqt) => {
+                Some((self.rqts.get(rqt)?.queue(tir.ctx.function, hash)?, hash))
+            }
         }
     }
 
@@ -295,7 +297,14 @@ impl Receiver {
             Ok(Some(wqe)) => {
                 let start = bytes.len();
                 let mut cqe = describe::cqe(frame, f, hash, self.cfg.checksum_full);
-                describe::strip(&mut cqe, frame, f, rq.ctx.keep_vlan, self.cfg.checksum_full, &mut bytes);
+                describe::strip(
+                    &mut cqe,
+                    frame,
+                    f,
+                    rq.ctx.keep_vlan,
+                    self.cfg.checksum_full,
+                    &mut bytes,
+                );
                 describe::place(&mut cqe, at, rqn, flow_tag, wqe.counter, bytes.len() - start);
                 let ready = wqe.ready.max(at + self.cfg.pipeline_delay);
                 self.held += bytes.len() - start;

@@ -42,13 +42,16 @@ impl Mlx5 {
             seg::CMDIF_REV => seg::CMDIF << 16 | u32::from(fw.2),
             seg::CMDQ_HI => (self.firmware.cmdq >> 32) as u32,
             seg::CMDQ_LO => self.firmware.cmdq as u32 & !0xfff | LOG_SLOTS << 4 | LOG_STRIDE,
-            // The health buffer's copy of the firmware revision; everything else of it says "no error".
+            // The health buffer's copy of the firmware revision; everything else of it says "no
+            // error".
             0x224 => health,
             seg::TIMER_HI => (ticks >> 32) as u32,
             seg::TIMER_LO => ticks as u32,
             // It moves with time, and when it is looked at: an owner of the device
             // whose clock stands still sees it live, too.
-            seg::HEALTH_COUNTER => ((at.ps() / HEARTBEAT_PS) as u32).wrapping_add(self.firmware.beats) << 8,
+            seg::HEALTH_COUNTER => {
+                ((at.ps() / HEARTBEAT_PS) as u32).wrapping_add(self.firmware.beats) << 8
+            }
             _ => 0,
         }
     }
@@ -59,7 +62,8 @@ impl Mlx5 {
         match (offset, size) {
             (seg::CMDQ_HI, 4) => self.firmware.cmdq_hi = word,
             (seg::CMDQ_LO, 4) => {
-                self.firmware.cmdq = u64::from(self.firmware.cmdq_hi) << 32 | u64::from(word & !0xfff);
+                self.firmware.cmdq =
+                    u64::from(self.firmware.cmdq_hi) << 32 | u64::from(word & !0xfff);
             }
             (seg::DOORBELL, 4) => return self.ring_commands(at, word),
             // The driver's wish for another kind of interface: there is only the full one.
@@ -70,7 +74,14 @@ impl Mlx5 {
     }
 
     /// A write to a doorbell page; whether it meant anything.
-    pub(super) fn write_uar<P: Port>(&mut self, p: &mut P, at: Time, offset: u32, size: u8, v: u64) -> bool {
+    pub(super) fn write_uar<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        offset: u32,
+        size: u8,
+        v: u64,
+    ) -> bool {
         match (offset, size) {
             (0x800 | 0x900 | 0xa00 | 0xb00, 8) => self.send_doorbell(at, v),
             (uar::CQ_ARM, 8) => self.arm_cq(at, v),

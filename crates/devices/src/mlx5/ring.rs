@@ -41,7 +41,8 @@ impl Ring {
             return Err(CmdStatus::BadParam);
         }
         let first = pages.clone().next().ok_or(CmdStatus::BadParam)?;
-        let one_piece = pages.clone().enumerate().all(|(i, a)| a == first.wrapping_add((i as u64) << log_page));
+        let one_piece =
+            pages.clone().enumerate().all(|(i, a)| a == first.wrapping_add((i as u64) << log_page));
         let pages: Box<[u64]> = if one_piece { Box::default() } else { pages.by_ref().collect() };
         Ok(Ring { first, pages, log_page })
     }
@@ -52,43 +53,21 @@ impl Ring {
         if self.pages.is_empty() {
             return Iova(self.first.wrapping_add(offset));
         }
-        let page = self.pages.get((offset >> self.log_page) as usize).copied().unwrap_or(self.first);
+        let page =
+            self.pages.get((offset >> self.log_page) as usize).copied().unwrap_or(self.first);
         Iova(page + (offset & ((1 << self.log_page) - 1)))
     }
 
     /// Bytes from `offset` on that are in one piece.
     #[inline(always)]
     pub(super) fn piece(&self, offset: u64) -> u64 {
-        if self.pages.is_empty() { u64::MAX } else { (1 << self.log_page) - (offset & ((1 << self.log_page) - 1)) }
+        if self.pages.is_empty() {
+            u64::MAX
+        } else {
+            (1 << self.log_page) - (offset & ((1 << self.log_page) - 1))
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::vec::Vec;
-
-    fn list(pages: &[u64]) -> Vec<u8> {
-        pages.iter().flat_map(|a| a.to_be_bytes()).collect()
-    }
-
-    #[test]
-    fn pages_that_follow_each_other_are_one_piece() {
-        let r = Ring::new(&list(&[0x5000, 0x6000, 0x7000]), 12, 0x3000).unwrap();
-        assert_eq!((r.at(0x2abc), r.piece(0xfff)), (Iova(0x7abc), u64::MAX));
-    }
-
-    #[test]
-    fn scattered_pages_are_found_and_end_where_they_end() {
-        let r = Ring::new(&list(&[0x5000, 0x9000, 0x7000]), 12, 0x2001).unwrap();
-        assert_eq!((r.at(0x1004), r.at(0x2000)), (Iova(0x9004), Iova(0x7000)));
-        assert_eq!((r.piece(0x1ff0), r.piece(0x1000)), (16, 4096));
-    }
-
-    #[test]
-    fn too_few_pages_and_crooked_ones_are_refused() {
-        assert_eq!(Ring::new(&list(&[0x5000]), 12, 0x1001).unwrap_err(), CmdStatus::BadInputLength);
-        assert_eq!(Ring::new(&list(&[0x5000]), 16, 0x1000).unwrap_err(), CmdStatus::BadParam);
-        assert_eq!(Ring::new(&[], 12, 0).unwrap_err(), CmdStatus::BadParam);
-    }
-}
+mod tests;

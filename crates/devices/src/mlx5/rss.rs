@@ -97,7 +97,11 @@ pub struct Tir {
 impl Tir {
     /// From its context.
     pub fn new(ctx: TirContext) -> Tir {
-        Tir { ctx, transport_domain: 0, toeplitz: (ctx.function == HashFn::Toeplitz).then(|| Toeplitz::new(&ctx.key)) }
+        Tir {
+            ctx,
+            transport_domain: 0,
+            toeplitz: (ctx.function == HashFn::Toeplitz).then(|| Toeplitz::new(&ctx.key)),
+        }
     }
 }
 
@@ -195,7 +199,11 @@ impl Input {
         if (h.ip == Ip::V6) != (t.fields & hash_field::IPV6 != 0) {
             return input;
         }
-        if input.pair(t, (hash_field::SRC_IP, &o.src_ip[start..]), (hash_field::DST_IP, &o.dst_ip[start..])) {
+        if input.pair(
+            t,
+            (hash_field::SRC_IP, &o.src_ip[start..]),
+            (hash_field::DST_IP, &o.dst_ip[start..]),
+        ) {
             input.kind |= ip;
         }
         let wants_udp = t.fields & hash_field::UDP != 0;
@@ -237,7 +245,9 @@ impl Rqt {
         let at = hash.value.checked_rem(len)?;
         let at = match function {
             // Of a table that is no power of two, what lies behind it is its end.
-            HashFn::InvertedXor8 if len > 1 => (at.reverse_bits() >> (len - 1).leading_zeros()).min(len - 1),
+            HashFn::InvertedXor8 if len > 1 => {
+                (at.reverse_bits() >> (len - 1).leading_zeros()).min(len - 1)
+            }
             _ => at,
         };
         self.rqns.get(at as usize).copied()

@@ -11,7 +11,8 @@ use super::device::{Counters, Effect, Mlx5};
 use super::queues::{Mkey, Sq, Table};
 use alloc::collections::VecDeque;
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CtrlSeg, DS, EQE_CQN, EQE_QUEUE_KIND, INLINE_LEN, INLINE_SEG, KIND_SQ, SqState, event, opcode, syndrome,
+    CQ_UPDATE, CtrlSeg, DS, EQE_CQN, EQE_QUEUE_KIND, INLINE_LEN, INLINE_SEG, KIND_SQ, SqState,
+    event, opcode, syndrome,
 };
 use doorbell_seam::{Port, Time};
 use zerocopy::FromBytes;
@@ -42,7 +43,9 @@ impl Mlx5 {
     /// When the next read of WQEs can start.
     #[inline]
     pub(super) fn fetch_due(&self) -> Time {
-        let Some(sq) = self.round.front().and_then(|&sqn| self.sqs.get(sqn)) else { return Time::NEVER };
+        let Some(sq) = self.round.front().and_then(|&sqn| self.sqs.get(sqn)) else {
+            return Time::NEVER;
+        };
         // With the buffer full it starts when something has been executed.
         if self.on_chip + self.cfg.fetch_chunk > self.cfg.fetch_ahead && !self.chunks.is_empty() {
             return Time::NEVER;
@@ -112,7 +115,13 @@ impl Mlx5 {
                 sq.announced.clear();
                 sq.in_round = false;
                 self.counters.errors += 1;
-                self.asynchronous_event(p, t, event::WQ_CATAS, 0, &[(EQE_CQN, sqn), (EQE_QUEUE_KIND, KIND_SQ)]);
+                self.asynchronous_event(
+                    p,
+                    t,
+                    event::WQ_CATAS,
+                    0,
+                    &[(EQE_CQN, sqn), (EQE_QUEUE_KIND, KIND_SQ)],
+                );
             }
         }
     }
@@ -138,7 +147,9 @@ impl Mlx5 {
                 let stop = until.min(fetch);
                 let Mlx5 { sqs, pipe, counters, effects, mkeys, cfg, .. } = self;
                 let finished = match sqs.get_mut(chunk.sqn) {
-                    Some(sq) => Execution { p, pipe, counters, effects, mkeys, cfg, sq, chunk }.run(stop),
+                    Some(sq) => {
+                        Execution { p, pipe, counters, effects, mkeys, cfg, sq, chunk }.run(stop)
+                    }
                     None => true,
                 };
                 if finished {
@@ -213,7 +224,8 @@ impl<P: Port> Execution<'_, P> {
                 if self.sq.fetched != self.chunk.end || !self.sq.announced.is_empty() {
                     return true;
                 }
-                // Of one whose rest could not be fetched its head says how many packets it was to be.
+                // Of one whose rest could not be fetched its head says how many packets it was to
+                // be.
                 let cut_off = self.sq.state == SqState::Error;
                 let packets = if cut_off { self.packets_of(&ctrl, at) } else { 1 };
                 self.fail(t, &ctrl, syndrome::LOCAL_QP_OP, packets);
@@ -229,14 +241,18 @@ impl<P: Port> Execution<'_, P> {
             let sane = ctrl.pc() == self.sq.executed && ctrl.opmod() == 0 && ctrl.ds() > 0;
             let outcome = match ctrl.opcode() {
                 _ if !sane => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
-                _ if self.spoilt() => Outcome::Failed(syndrome::LOCAL_QP_OP, self.packets_of(&ctrl, at)),
+                _ if self.spoilt() => {
+                    Outcome::Failed(syndrome::LOCAL_QP_OP, self.packets_of(&ctrl, at))
+                }
                 opcode::NOP => {
                     self.counters.nops += 1;
                     Outcome::Done(t)
                 }
                 _ if self.sq.tis.is_none() => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
                 opcode::SEND => self.send(t, at, ctrl.ds()),
-                opcode::ENHANCED_MPSW if self.cfg.caps.enhanced_mpw => self.multi_packet(until, at, ctrl.ds()),
+                opcode::ENHANCED_MPSW if self.cfg.caps.enhanced_mpw => {
+                    self.multi_packet(until, at, ctrl.ds())
+                }
                 opcode::LSO if self.cfg.caps.log_max_lso > 0 => self.large_send(t, at, ctrl.ds()),
                 _ => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
             };
@@ -318,7 +334,8 @@ impl<P: Port> Execution<'_, P> {
     fn session_left(&self, at: usize, ds: u32) -> u64 {
         let (mut segment, mut packets) = (self.sq.segment.max(2), 0);
         while segment < ds {
-            let inline = self.data(at, segment).map(|d| d.byte_count.get()).filter(|n| n & INLINE_SEG != 0);
+            let inline =
+                self.data(at, segment).map(|d| d.byte_count.get()).filter(|n| n & INLINE_SEG != 0);
             segment += inline.map_or(1, |n| (4 + (n & INLINE_LEN)).div_ceil(DS));
             packets += 1;
         }

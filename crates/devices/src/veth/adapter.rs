@@ -98,9 +98,9 @@ pub(super) struct Adapter {
     pub(super) signal: bool,
     /// An interrupt to come.
     pub(super) notify: Option<Time>,
-    /// When entries will be there that no interrupt speaks of yet: they were made while interrupts were off, or
-    /// come after the one that another is on its way for. If interrupts are on by then, there is one: who turned
-    /// them on has looked at the queue before.
+    /// When entries will be there that no interrupt speaks of yet: they were made while interrupts
+    /// were off, or come after the one that another is on its way for. If interrupts are on by
+    /// then, there is one: who turned them on has looked at the queue before.
     pub(super) late: VecDeque<Time>,
     /// The buffer list page.
     pub(super) list: u32,

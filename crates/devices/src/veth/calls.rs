@@ -22,7 +22,9 @@ fn mapped<P: Port>(p: &P, ioba: u64, len: u32, align: u32) -> bool {
     inside
         && ioba.is_multiple_of(u64::from(align))
         && len.is_multiple_of(align)
-        && [Direction::ToDevice, Direction::FromDevice].iter().all(|d| p.reaches(Iova(ioba), len, *d).is_ok())
+        && [Direction::ToDevice, Direction::FromDevice]
+            .iter()
+            .all(|d| p.reaches(Iova(ioba), len, *d).is_ok())
 }
 
 impl Adapter {
@@ -80,7 +82,9 @@ impl Adapter {
     /// H_ADD_LOGICAL_LAN_BUFFER and _BUFFERS: all of them or none.
     pub(super) fn add<P: Port>(&mut self, p: &mut P, descriptors: &[u64], max: u32) -> i64 {
         let valid = descriptors.iter().map(|d| Descriptor(*d)).take_while(|d| d.is_valid());
-        let sound = |d: Descriptor| d.len() >= BUFFER_MIN && mapped(p, d.ioba().into(), d.len(), BUFFER_ALIGN);
+        let sound = |d: Descriptor| {
+            d.len() >= BUFFER_MIN && mapped(p, d.ioba().into(), d.len(), BUFFER_ALIGN)
+        };
         let n = valid.clone().count();
         if n == 0 || !valid.clone().all(sound) {
             return status::H_PARAMETER;
@@ -99,7 +103,13 @@ impl Adapter {
     }
 
     /// H_FREE_LOGICAL_LAN_BUFFER: a buffer of that size comes back through the receive queue.
-    pub(super) fn give_back<P: Port>(&mut self, p: &mut P, at: Time, size: u64, interrupt: Span) -> (i64, Time) {
+    pub(super) fn give_back<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        size: u64,
+        interrupt: Span,
+    ) -> (i64, Time) {
         let Some(b) = self.pools.take_of(size).filter(|_| self.is_open()) else {
             return (status::H_NOT_FOUND, at);
         };
@@ -110,7 +120,13 @@ impl Adapter {
     }
 
     /// H_MULTICAST_CTRL.
-    pub(super) fn control<P: Port>(&mut self, p: &mut P, at: Time, command: u64, address: u64) -> (HcallReturn, Time) {
+    pub(super) fn control<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        command: u64,
+        address: u64,
+    ) -> (HcallReturn, Time) {
         if command & !COMMAND != 0 || address >> 48 != 0 {
             return (HcallReturn::status(status::H_PARAMETER), at);
         }
@@ -121,7 +137,8 @@ impl Adapter {
         };
         let mut answer = HcallReturn::status(code);
         answer.ret[0] = self.multicast.state();
-        let changed = code == status::H_SUCCESS && command & doorbell_layout::ibmveth::multicast::TABLE != 0;
+        let changed =
+            code == status::H_SUCCESS && command & doorbell_layout::ibmveth::multicast::TABLE != 0;
         (answer, if changed && self.is_open() { self.show_filter(p, at) } else { at })
     }
 
@@ -139,7 +156,8 @@ impl Adapter {
         match mode {
             SIGNAL_OFF => {
                 self.signal = false;
-                // An interrupt of an entry that is there is called off. Of one that is not there yet nobody can say.
+                // An interrupt of an entry that is there is called off. Of one that is not there
+                // yet nobody can say.
                 if let Some(due) = self.notify.take().filter(|due| *due > at + after) {
                     self.late.push_front(Time::from_ps(due.ps() - after.ps()));
                 }
@@ -150,9 +168,9 @@ impl Adapter {
         status::H_SUCCESS
     }
 
-    /// An entry will be there at `at`: an interrupt, if the driver wants any then. The copy takes its time
-    /// on another CPU, in which the driver may turn interrupts on, or off and on, or be done with one that is on
-    /// its way: so an entry is judged when it is there.
+    /// An entry will be there at `at`: an interrupt, if the driver wants any then. The copy takes
+    /// its time on another CPU, in which the driver may turn interrupts on, or off and on, or
+    /// be done with one that is on its way: so an entry is judged when it is there.
     pub(super) fn signal<P: Port>(&mut self, p: &mut P, at: Time, after: Span) {
         // Not later than the entry that the interrupt on its way is of.
         let covered = self.notify.is_some_and(|due| at + after <= due);
@@ -166,8 +184,8 @@ impl Adapter {
         }
     }
 
-    /// An entry is there now. While interrupts are off the driver finds it by itself; while one is on its way,
-    /// with the other.
+    /// An entry is there now. While interrupts are off the driver finds it by itself; while one is
+    /// on its way, with the other.
     pub(super) fn arrived<P: Port>(&mut self, p: &mut P, now: Time, after: Span) {
         if !self.signal || self.notify.is_some() {
             return;

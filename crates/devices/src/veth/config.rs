@@ -36,7 +36,8 @@ impl Adapter {
         | attribute::IPV4_TCP_CSUM
         | attribute::IPV6_TCP_CSUM;
 
-    /// A plain adapter of `partition`, the `n`th of the LAN, on VLAN 1, with all that firmware offers.
+    /// A plain adapter of `partition`, the `n`th of the LAN, on VLAN 1, with all that firmware
+    /// offers.
     pub fn new(partition: usize, n: u8) -> Adapter {
         Adapter {
             partition,

@@ -44,12 +44,15 @@ pub struct Veth {
 }
 
 impl Veth {
-    /// A LAN as when the hypervisor started. Of the trunks of a VLAN the first by priority is active.
+    /// A LAN as when the hypervisor started. Of the trunks of a VLAN the first by priority is
+    /// active.
     pub fn new(cfg: Config) -> Veth {
         let cfg = cfg.sane();
-        let mut order: Vec<usize> = (0..cfg.adapters.len()).filter(|i| cfg.adapters[*i].trunk != 0).collect();
+        let mut order: Vec<usize> =
+            (0..cfg.adapters.len()).filter(|i| cfg.adapters[*i].trunk != 0).collect();
         order.sort_by_key(|i| cfg.adapters[*i].trunk);
-        let mut adapters: Vec<Adapter> = cfg.adapters.iter().map(|a| Adapter::new(a.clone(), false)).collect();
+        let mut adapters: Vec<Adapter> =
+            cfg.adapters.iter().map(|a| Adapter::new(a.clone(), false)).collect();
         for i in order {
             let taken = adapters.iter().any(|a| a.is_active_trunk() && a.meets(&adapters[i]));
             if !taken {
@@ -95,7 +98,11 @@ impl Veth {
 
 impl Timed for Veth {
     fn next_due(&self) -> Option<Time> {
-        let interrupts = self.parts.adapters.iter().flat_map(|a| a.notify.into_iter().chain(a.late.front().copied()));
+        let interrupts = self
+            .parts
+            .adapters
+            .iter()
+            .flat_map(|a| a.notify.into_iter().chain(a.late.front().copied()));
         interrupts.chain(self.arrivals.front().map(|a| a.0)).min()
     }
 
@@ -114,7 +121,14 @@ impl Timed for Veth {
 }
 
 impl<P: Port> HcallDevice<P> for Veth {
-    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+    fn hcall(
+        &mut self,
+        ports: &mut [P],
+        from: usize,
+        at: Time,
+        c: Hcall,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         let ours = matches!(
             c.0,
             H_VIO_SIGNAL
@@ -138,7 +152,8 @@ impl<P: Port> HcallDevice<P> for Veth {
         if c.0 == H_SEND_LOGICAL_LAN {
             return self.send(ports, i, at, a);
         }
-        let (release, interrupt, max) = (self.parts.cfg.release, self.parts.cfg.interrupt, self.parts.cfg.max_buffers);
+        let (release, interrupt, max) =
+            (self.parts.cfg.release, self.parts.cfg.interrupt, self.parts.cfg.max_buffers);
         let ad = &mut self.parts.adapters[i];
         let plain = |(code, at)| (HcallReturn::status(code), at);
         let (answer, done) = match c.0 {
@@ -172,7 +187,9 @@ impl<P: Port> HcallDevice<P> for Veth {
         if self.parts.cfg.uplink.is_none() {
             return Taken::Dropped(Drop::Off);
         }
-        if frame.len() < doorbell_packet::headers::ETHERNET || frame.len() > self.parts.cfg.max_frame as usize {
+        if frame.len() < doorbell_packet::headers::ETHERNET
+            || frame.len() > self.parts.cfg.max_frame as usize
+        {
             return Taken::Dropped(Drop::Malformed);
         }
         if self.arrivals.len() == ARRIVALS {

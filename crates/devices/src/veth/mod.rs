@@ -22,10 +22,10 @@
 //! registered cannot be learned elsewhere.
 //!
 //! **Where sources differ.** Buffers are kept by size, smallest first, as PAPR has it; a
-//! list of 509 as QEMU's old one is [`Config::max_buffers`]. The receive queue is not cleared at registration:
-//! PAPR leaves that to the driver. PAPR says no word about closing what is not open or adding
-//! buffers to it, nor of frames over the limit: H_RESOURCE, as QEMU. A frame for a VLAN that the
-//! port does not have is H_PARAMETER, as in the call's semantics, though the overview has
+//! list of 509 as QEMU's old one is [`Config::max_buffers`]. The receive queue is not cleared at
+//! registration: PAPR leaves that to the driver. PAPR says no word about closing what is not open
+//! or adding buffers to it, nor of frames over the limit: H_RESOURCE, as QEMU. A frame for a VLAN
+//! that the port does not have is H_PARAMETER, as in the call's semantics, though the overview has
 //! it dropped. H_VIO_SIGNAL of another mode is H_PARAMETER, though PAPR also says that unknown
 //! bits are ignored. Not modelled: the buffer size control bit, port disabling, H_MIGRATE_DMA.
 

@@ -48,7 +48,9 @@ impl Multicast {
     /// The enables, in their command bits, and the number of entries in the low 16.
     pub(super) fn state(&self) -> u64 {
         let bit = |on: bool, b: u64| if on { b } else { 0 };
-        bit(self.receive, RECEIVE_ENABLE) | bit(self.filter, FILTER_ENABLE) | self.table.len() as u64
+        bit(self.receive, RECEIVE_ENABLE)
+            | bit(self.filter, FILTER_ENABLE)
+            | self.table.len() as u64
     }
 
     /// Whether a multicast for `mac` is received.

@@ -1,7 +1,7 @@
 //! What a sender left undone, and who does it.
 //!
-//! Each receiver has agreed to checksums left out, to large packets, to both or to neither, and the hypervisor
-//! does the rest on the copy (PAPR, "ILLAN Checksum Offload Support Option" and
+//! Each receiver has agreed to checksums left out, to large packets, to both or to neither, and the
+//! hypervisor does the rest on the copy (PAPR, "ILLAN Checksum Offload Support Option" and
 //! "ILLAN Large Send/Receive option"):
 //!
 //! | sender's marks | receiver has agreed | receiver has not |
@@ -71,7 +71,11 @@ impl Marks {
 
     /// What to do with a frame of `len` bytes for a receiver with these attributes.
     pub(super) fn plan(&self, attributes: u64, len: usize) -> Plan {
-        let agreed = self.layers.as_ref().and_then(checksum_attribute).is_some_and(|bit| attributes & bit != 0);
+        let agreed = self
+            .layers
+            .as_ref()
+            .and_then(checksum_attribute)
+            .is_some_and(|bit| attributes & bit != 0);
         let takes_large = attributes & attribute::LRG_SR_ENABLED != 0;
         let payload = len - self.layers.map_or(0, |l| usize::from(l.end)).min(len);
         let cut = self.mss != 0 && !takes_large && payload > usize::from(self.mss);

@@ -1,12 +1,14 @@
 //! Into a partition's memory: a buffer, an entry of the receive queue, an interrupt.
 //!
-//! The buffer's first 8 bytes are the driver's correlator: read, copied into the entry, never written. The
-//! frame lies at 8; of a large packet the mss lies there, as 64 bits, and the frame at 16. The entry's
-//! toggle and flags are written last, for a polling driver takes them as the sign that the rest is there.
+//! The buffer's first 8 bytes are the driver's correlator: read, copied into the entry, never
+//! written. The frame lies at 8; of a large packet the mss lies there, as 64 bits, and the frame at
+//! 16. The entry's toggle and flags are written last, for a polling driver takes them as the sign
+//! that the rest is there.
 //!
 //! A buffer that was mapped when it was lent need not be when it is used. Then the driver gets it
 //! back without a frame, if the queue can be reached. A queue that cannot be reached keeps its
-//! place, as one that is overwritten does: whether there is room is the driver's affair (PAPR, "Receive Queue").
+//! place, as one that is overwritten does: whether there is room is the driver's affair (PAPR,
+//! "Receive Queue").
 
 use super::adapter::Adapter;
 use super::pools::Buffer;
@@ -91,9 +93,17 @@ impl Adapter {
     }
 
     /// Adds an entry to the receive queue, with the toggle's state and the buffer's correlator.
-    pub(super) fn enqueue<P: Port>(&mut self, p: &mut P, at: Time, b: Buffer, flags: u32, length: u32) -> Taken {
+    pub(super) fn enqueue<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        b: Buffer,
+        flags: u32,
+        length: u32,
+    ) -> Taken {
         let mut correlator = [0; CORRELATOR as usize];
-        // A buffer that cannot be read has no correlator to tell it by: none that a driver can have given.
+        // A buffer that cannot be read has no correlator to tell it by: none that a driver can have
+        // given.
         let known = p.read(at, Iova(b.ioba.into()), &mut correlator);
         let (read, flags, length) = match known {
             Ok(read) => (read, flags, length),
@@ -129,7 +139,12 @@ impl Adapter {
 }
 
 /// Writes a frame, and the mss of a large one, behind the correlator.
-fn fill<P: Port>(p: &mut P, at: Time, b: Buffer, f: &Frame<'_>) -> Result<Time, doorbell_seam::DmaFault> {
+fn fill<P: Port>(
+    p: &mut P,
+    at: Time,
+    b: Buffer,
+    f: &Frame<'_>,
+) -> Result<Time, doorbell_seam::DmaFault> {
     let mut to = Iova(u64::from(b.ioba) + u64::from(CORRELATOR));
     let mut done = at;
     if let Some(mss) = f.large {

@@ -5,9 +5,9 @@
 //! that what is checked is what is sent, whatever the sender writes meanwhile.
 //!
 //! **Busy.** Gathering and each copy count against the slice. When it is used up and receivers or
-//! segments are left, the frame waits here, and the call answers H_BUSY with a token. The same call with that token goes on
-//! with the next; with another token, or other arguments, it is H_PARAMETER and the frame waits on. A new
-//! call throws it away.
+//! segments are left, the frame waits here, and the call answers H_BUSY with a token. The same call
+//! with that token goes on with the next; with another token, or other arguments, it is H_PARAMETER
+//! and the frame waits on. A new call throws it away.
 
 use super::adapter::{Adapter, Counters};
 use super::device::{Parts, Veth};
@@ -64,7 +64,8 @@ enum Progress {
     Busy(Time),
 }
 
-/// The VLAN of a frame, and the priority in its tag, which is taken out. `None`: not a VLAN of the port.
+/// The VLAN of a frame, and the priority in its tag, which is taken out. `None`: not a VLAN of the
+/// port.
 fn untag(frame: &mut Vec<u8>, pvid: u16, allowed: impl Fn(u16) -> bool) -> Option<(u16, u16)> {
     let Some(tci) = vlan::tag(frame) else { return Some((pvid, 0)) };
     let vid = tci & 0xfff;
@@ -81,7 +82,13 @@ fn address(frame: &[u8], at: usize) -> [u8; 6] {
 
 impl Veth {
     /// H_SEND_LOGICAL_LAN of adapter `i`.
-    pub(super) fn send<P: Port>(&mut self, ports: &mut [P], i: usize, at: Time, a: &[u64; 9]) -> (HcallReturn, Time) {
+    pub(super) fn send<P: Port>(
+        &mut self,
+        ports: &mut [P],
+        i: usize,
+        at: Time,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         let sender = &mut self.parts.adapters[i];
         if !sender.is_open() {
             sender.counters.drop_closed += 1;
@@ -105,7 +112,9 @@ impl Veth {
                 }
             },
             token => {
-                let same = |j: &mut Job| j.token == token && j.args[..send::CORRELATOR] == a[..send::CORRELATOR];
+                let same = |j: &mut Job| {
+                    j.token == token && j.args[..send::CORRELATOR] == a[..send::CORRELATOR]
+                };
                 match sender.suspended.take_if(same) {
                     Some(job) => (job, at, 0),
                     None => {
@@ -171,7 +180,8 @@ impl Veth {
     ) -> Result<(Job, Time), (i64, Time)> {
         let Parts { adapters, learned, cfg, .. } = &mut self.parts;
         let sender = &adapters[i];
-        let all = a[send::DESCRIPTORS..send::DESCRIPTORS + send::MAX].iter().map(|d| Descriptor(*d));
+        let all =
+            a[send::DESCRIPTORS..send::DESCRIPTORS + send::MAX].iter().map(|d| Descriptor(*d));
         let descriptors = || all.clone().take_while(|d| d.is_valid());
         let total: u64 = descriptors().map(|d| u64::from(d.len())).sum();
         if total == 0 {
@@ -198,7 +208,8 @@ impl Veth {
             return Err(refused(at));
         }
         let (pvid, tagged) = (sender.cfg.pvid, !sender.cfg.tagged.is_empty());
-        let (vlan, priority) = untag(frame, pvid, |v| tagged && sender.is_on(v)).ok_or(refused(at))?;
+        let (vlan, priority) =
+            untag(frame, pvid, |v| tagged && sender.is_on(v)).ok_or(refused(at))?;
 
         let flags = a[send::DESCRIPTORS];
         let mss = if sender.has(attribute::LRG_SR_ENABLED) { a[send::MSS] } else { 0 };
@@ -211,7 +222,8 @@ impl Veth {
 
         let addresses = [address(frame, 0), source];
         switch::learn(adapters, learned, Some(i), vlan, addresses);
-        let to = switch::find(adapters, learned, cfg.uplink.is_some(), Some(i), vlan, address(frame, 0));
+        let to =
+            switch::find(adapters, learned, cfg.uplink.is_some(), Some(i), vlan, address(frame, 0));
         let c = &mut adapters[i].counters;
         c.tx_packets += 1;
         c.tx_bytes += total;
@@ -222,7 +234,12 @@ impl Veth {
     }
 
     /// A frame from the uplink.
-    pub(super) fn inject<P: Port>(&mut self, ports: &mut [P], at: Time, mut frame: Vec<u8>) -> Vec<u8> {
+    pub(super) fn inject<P: Port>(
+        &mut self,
+        ports: &mut [P],
+        at: Time,
+        mut frame: Vec<u8>,
+    ) -> Vec<u8> {
         let Parts { adapters, learned, cfg, uplink, .. } = &mut self.parts;
         let Some(up) = cfg.uplink else { return frame };
         let Some((vlan, priority)) = untag(&mut frame, up.pvid, |_| true) else { return frame };
@@ -242,8 +259,8 @@ impl Veth {
     }
 }
 
-/// The marks of a frame, if the sender may set them. PAPR, "Summary of H_SEND_LOGICAL_LAN Semantics with
-/// Checksum Offload".
+/// The marks of a frame, if the sender may set them. PAPR, "Summary of H_SEND_LOGICAL_LAN Semantics
+/// with Checksum Offload".
 fn marks(sender: &Adapter, flags: u64, mss: u64, frame: &[u8]) -> Option<Marks> {
     if mss != 0 && !(MSS_MIN..=0xffff).contains(&mss) {
         return None;
@@ -264,8 +281,27 @@ fn marks(sender: &Adapter, flags: u64, mss: u64, frame: &[u8]) -> Option<Marks> 
 }
 
 impl Job {
-    fn new(from: Option<usize>, args: [u64; 9], vlan: u16, priority: u16, marks: Marks, to: To) -> Job {
-        Job { from, args, token: 0, frame: Vec::new(), vlan, priority, marks, to, next: 0, segment: 0, dropped: false }
+    fn new(
+        from: Option<usize>,
+        args: [u64; 9],
+        vlan: u16,
+        priority: u16,
+        marks: Marks,
+        to: To,
+    ) -> Job {
+        Job {
+            from,
+            args,
+            token: 0,
+            frame: Vec::new(),
+            vlan,
+            priority,
+            marks,
+            to,
+            next: 0,
+            segment: 0,
+            dropped: false,
+        }
     }
 
     /// Counts for whoever sent it.
@@ -310,7 +346,13 @@ impl Job {
     }
 
     /// Copies to one receiver after another, until all have it or the slice is used up.
-    fn run<P: Port>(&mut self, parts: &mut Parts, ports: &mut [P], at: Time, mut spent: u64) -> Progress {
+    fn run<P: Port>(
+        &mut self,
+        parts: &mut Parts,
+        ports: &mut [P],
+        at: Time,
+        mut spent: u64,
+    ) -> Progress {
         let mut at = at;
         while let Some(r) = self.receiver(parts) {
             if spent >= parts.cfg.slice.into() {
@@ -329,13 +371,21 @@ impl Job {
             } else {
                 let mut frame = core::mem::take(&mut self.frame);
                 let made = match self.marks.layers {
-                    Some(l) if plan.sum => offload::complete(&mut frame, &l).map(|(old, n)| (l, old, n)),
+                    Some(l) if plan.sum => {
+                        offload::complete(&mut frame, &l).map(|(old, n)| (l, old, n))
+                    }
                     _ => None,
                 };
                 if let Some((_, _, n)) = made {
                     at += summing(parts.cfg.sum_per_kib, n);
                 }
-                let f = Frame { head: &frame, payload: &[], tag: None, flags: plan.flags, large: plan.large };
+                let f = Frame {
+                    head: &frame,
+                    payload: &[],
+                    tag: None,
+                    flags: plan.flags,
+                    large: plan.large,
+                };
                 at = self.deliver(parts, ports, r, at, f, made.is_some());
                 spent += frame.len() as u64;
                 // The next receiver may want it as the sender left it.
@@ -365,7 +415,8 @@ impl Job {
         let (header, payload) = frame.split_at(usize::from(end).min(frame.len()));
         let kind = self.marks.layers.and_then(|l| l.gso_kind());
         let gso = kind.map(|kind| Gso { kind, size: self.marks.mss, header: end });
-        let Some(mut cut) = gso.and_then(|gso| Cut::new(header, payload.len() as u32, gso).ok()) else {
+        let Some(mut cut) = gso.and_then(|gso| Cut::new(header, payload.len() as u32, gso).ok())
+        else {
             self.sender(parts).drop_uncut += 1;
             self.dropped = true;
             self.frame = frame;
@@ -390,7 +441,13 @@ impl Job {
                 let field = segment.partial.field();
                 head[field..field + 2].fill(0);
             }
-            let f = Frame { head: &head[..header.len()], payload: piece, tag: None, flags: plan.flags, large: None };
+            let f = Frame {
+                head: &head[..header.len()],
+                payload: piece,
+                tag: None,
+                flags: plan.flags,
+                large: None,
+            };
             at = self.deliver(parts, ports, r, at, f, plan.sum);
             if let Receiver::Adapter(i) = r {
                 parts.adapters[i].counters.rx_segments += 1;
@@ -439,7 +496,9 @@ impl Job {
                 done
             }
             Receiver::Uplink => {
-                let Some((up, port)) = parts.cfg.uplink.and_then(|up| Some((up, ports.get_mut(up.port)?))) else {
+                let Some((up, port)) =
+                    parts.cfg.uplink.and_then(|up| Some((up, ports.get_mut(up.port)?)))
+                else {
                     self.dropped = true;
                     return at;
                 };

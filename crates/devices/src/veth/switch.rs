@@ -5,9 +5,9 @@
 //! VLAN's active trunk, else to the uplink, else it is dropped: there is no flooding of
 //! unknown addresses. Broadcast and multicast go to all others on the VLAN.
 //!
-//! **Learning.** What comes from a trunk or the uplink is outside, and only unlearns. What an open adapter has
-//! registered nobody learns. The table is of fixed size: sets of four, the one replaced that
-//! was learned first.
+//! **Learning.** What comes from a trunk or the uplink is outside, and only unlearns. What an open
+//! adapter has registered nobody learns. The table is of fixed size: sets of four, the one replaced
+//! that was learned first.
 
 use super::adapter::Adapter;
 use alloc::boxed::Box;
@@ -145,21 +145,4 @@ pub(super) fn trunk(adapters: &[Adapter], vlan: u16) -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_bounded_and_the_newest_is_in_it() {
-        let mut l = Learned::new();
-        for i in 0..100_000u32 {
-            let [_, a, b, c] = i.to_be_bytes();
-            let mac = [2, 0, 0, a, b, c];
-            l.learn(1, mac, i as usize % 7);
-            assert_eq!(l.find(1, mac), Some(i as usize % 7));
-            assert_eq!(l.find(2, mac), None, "each VLAN by itself");
-        }
-        assert_eq!(l.sets.iter().flatten().flatten().count(), SETS * WAYS);
-        l.forget(3);
-        assert!(l.sets.iter().flatten().flatten().all(|s| s.adapter != 3));
-    }
-}
+mod tests;

@@ -32,7 +32,8 @@ impl VnicServer {
         self.flush(p, from, at);
         let known = (hcall::REG_CRQ..=hcall::SEND_CRQ).contains(&c.0) && c.0.is_multiple_of(4)
             || [hcall::VIOCTL, hcall::ENABLE_CRQ].contains(&c.0)
-            || (hcall::REG_SUB_CRQ..=hcall::SEND_SUB_CRQ_INDIRECT).contains(&c.0) && c.0.is_multiple_of(4);
+            || (hcall::REG_SUB_CRQ..=hcall::SEND_SUB_CRQ_INDIRECT).contains(&c.0)
+                && c.0.is_multiple_of(4);
         if !known {
             return plain(status::FUNCTION);
         }
@@ -127,7 +128,9 @@ impl VnicServer {
             return status::PARAMETER;
         }
         let c = &mut self.clients[from];
-        let Some(ring) = c.crq.as_ref().filter(|_| c.ready && !c.migrated) else { return status::CLOSED };
+        let Some(ring) = c.crq.as_ref().filter(|_| c.ready && !c.migrated) else {
+            return status::CLOSED;
+        };
         if c.commands as usize + ring.waiting() >= MAX_MESSAGES {
             return status::DROPPED;
         }
@@ -138,7 +141,13 @@ impl VnicServer {
         status::SUCCESS
     }
 
-    fn vioctl<P: Port>(&mut self, p: &mut P, from: usize, at: Time, a: &[u64; 9]) -> (HcallReturn, Time) {
+    fn vioctl<P: Port>(
+        &mut self,
+        p: &mut P,
+        from: usize,
+        at: Time,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         let c = &mut self.clients[from];
         let status = match a[1] {
             vioctl::DISABLE_ALL_VIO_INTERRUPTS => {
@@ -162,7 +171,9 @@ impl VnicServer {
                 ret[0] = c.switches + 1;
                 return (HcallReturn { status: status::SUCCESS, ret }, at);
             }
-            vioctl::SESSION_ERR_DETECTED if c.crq.is_none() || a[2] != c.switches + 1 => status::PARAMETER,
+            vioctl::SESSION_ERR_DETECTED if c.crq.is_none() || a[2] != c.switches + 1 => {
+                status::PARAMETER
+            }
             vioctl::SESSION_ERR_DETECTED => {
                 self.counters.client_failovers += 1;
                 self.fail_over_now(p, from, at);
@@ -173,10 +184,18 @@ impl VnicServer {
         (HcallReturn::status(status), at)
     }
 
-    fn reg_sub_crq<P: Port>(&mut self, p: &mut P, from: usize, at: Time, ioba: u64, bytes: u64) -> HcallReturn {
+    fn reg_sub_crq<P: Port>(
+        &mut self,
+        p: &mut P,
+        from: usize,
+        at: Time,
+        ioba: u64,
+        bytes: u64,
+    ) -> HcallReturn {
         let most = MAX_ENTRIES * DESCRIPTOR as u64;
         let sized = bytes > 0 && bytes <= most && bytes.is_multiple_of(4096);
-        if self.clients[from].crq.is_none() || !sized || !VnicServer::reachable(p, at, ioba, bytes) {
+        if self.clients[from].crq.is_none() || !sized || !VnicServer::reachable(p, at, ioba, bytes)
+        {
             return HcallReturn::status(status::PARAMETER);
         }
         let sub = &mut self.clients[from].sub;
@@ -205,7 +224,13 @@ impl VnicServer {
         }
     }
 
-    fn send_indirect<P: Port>(&mut self, p: &mut P, from: usize, at: Time, a: &[u64; 9]) -> (HcallReturn, Time) {
+    fn send_indirect<P: Port>(
+        &mut self,
+        p: &mut P,
+        from: usize,
+        at: Time,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         let [_, handle, ioba, count, ..] = *a;
         let refused = |d: &mut VnicServer| {
             d.counters.refused_parameter += 1;
@@ -224,7 +249,14 @@ impl VnicServer {
     }
 
     /// Descriptors for one of the server's queues.
-    fn send(&mut self, from: usize, at: Time, handle: u64, entries: &[[u8; DESCRIPTOR]], direct: bool) -> i64 {
+    fn send(
+        &mut self,
+        from: usize,
+        at: Time,
+        handle: u64,
+        entries: &[[u8; DESCRIPTOR]],
+        direct: bool,
+    ) -> i64 {
         let c = &self.clients[from];
         let status = if c.crq.is_none() || c.migrated || !c.ready || c.session.failed {
             status::CLOSED

@@ -1,17 +1,18 @@
 //! Commands on the CRQ, and their answers.
 //!
-//! An answer is the command with [`RESPONSE`] set and a return code. The order that the server insists
-//! on: handshake, version, capabilities, login, buffers and link; what comes out of it is answered
-//! INVALIDSTATE. Capabilities cannot be requested once logged in. Answers of the client, to
-//! indications, are counted and not answered.
+//! An answer is the command with [`RESPONSE`] set and a return code. The order that the server
+//! insists on: handshake, version, capabilities, login, buffers and link; what comes out of it is
+//! answered INVALIDSTATE. Capabilities cannot be requested once logged in. Answers of the client,
+//! to indications, are counted and not answered.
 
 use super::Server;
 use super::device::{Client, Totals, VnicServer};
 use super::session::Map;
 use doorbell_layout::ibmvnic::{
-    AclBuffer, AddressLength, Capability, ChangeMac, ControlIpOffload, LengthAddress, LogicalLinkState, MAX_MAP_ID,
-    MESSAGE, MulticastCtrl, PhysParms, QueryIpOffload, QueryMap, RESPONSE, Rc, RequestMap, RequestStatistics,
-    Statistics, VERSION, VersionExchange, VpdSize, cap, cmd, first, link, multicast, phys, rc,
+    AclBuffer, AddressLength, Capability, ChangeMac, ControlIpOffload, LengthAddress,
+    LogicalLinkState, MAX_MAP_ID, MESSAGE, MulticastCtrl, PhysParms, QueryIpOffload, QueryMap,
+    RESPONSE, Rc, RequestMap, RequestStatistics, Statistics, VERSION, VersionExchange, VpdSize,
+    cap, cmd, first, link, multicast, phys, rc,
 };
 use doorbell_seam::{Iova, Port, Time};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
@@ -25,7 +26,13 @@ type Answer = ([u8; MESSAGE], u8);
 
 impl VnicServer {
     /// Executes a message of the client.
-    pub(super) fn command<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: [u8; MESSAGE]) {
+    pub(super) fn command<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        m: [u8; MESSAGE],
+    ) {
         let c = &self.clients[client];
         if c.crq.is_none() || c.migrated || !c.ready {
             self.counters.commands_lost += 1;
@@ -114,7 +121,9 @@ impl VnicServer {
             }
             cmd::QUERY_CAPABILITY => {
                 let mut q = Capability::of(m);
-                let Some(n) = value(&server, c, q.capability.get()) else { return (m, rc::PARAMETER) };
+                let Some(n) = value(&server, c, q.capability.get()) else {
+                    return (m, rc::PARAMETER);
+                };
                 q.number = n;
                 (q.bytes(), rc::SUCCESS)
             }
@@ -143,7 +152,17 @@ impl VnicServer {
             cmd::REQUEST_STATISTICS => {
                 let r = RequestStatistics::of(m);
                 let all = statistics(c);
-                (m, self.write(p, at, r.ioba.get(), r.len.get(), &all.bytes(), size_of::<Statistics>()))
+                (
+                    m,
+                    self.write(
+                        p,
+                        at,
+                        r.ioba.get(),
+                        r.len.get(),
+                        &all.bytes(),
+                        size_of::<Statistics>(),
+                    ),
+                )
             }
             cmd::CHANGE_MAC_ADDR => {
                 let mut a = ChangeMac::of(m);
@@ -173,9 +192,21 @@ impl VnicServer {
             cmd::QUERY_IP_OFFLOAD => {
                 let a = LengthAddress::of(m);
                 let can = query_offload(&server);
-                (m, self.write(p, at, a.ioba.get(), a.len.get(), &can.bytes(), size_of::<QueryIpOffload>()))
+                (
+                    m,
+                    self.write(
+                        p,
+                        at,
+                        a.ioba.get(),
+                        a.len.get(),
+                        &can.bytes(),
+                        size_of::<QueryIpOffload>(),
+                    ),
+                )
             }
-            cmd::CONTROL_IP_OFFLOAD => (m, self.control_offload(p, client, at, AddressLength::of(m))),
+            cmd::CONTROL_IP_OFFLOAD => {
+                (m, self.control_offload(p, client, at, AddressLength::of(m)))
+            }
             cmd::ACL_QUERY => {
                 let a = AddressLength::of(m);
                 let acl = AclBuffer {
@@ -184,7 +215,17 @@ impl VnicServer {
                     mac_acls_restrict: server.mac_locked.into(),
                     ..AclBuffer::zeroed()
                 };
-                (m, self.write(p, at, a.ioba.get(), a.len.get(), &acl.bytes(), size_of::<AclBuffer>()))
+                (
+                    m,
+                    self.write(
+                        p,
+                        at,
+                        a.ioba.get(),
+                        a.len.get(),
+                        &acl.bytes(),
+                        size_of::<AclBuffer>(),
+                    ),
+                )
             }
             cmd::QUERY_MAP => {
                 let q = QueryMap {
@@ -209,7 +250,15 @@ impl VnicServer {
     }
 
     /// Writes `bytes` to a buffer of `len`, of which the client must offer `least`.
-    fn write<P: Port>(&mut self, p: &mut P, at: Time, ioba: u32, len: u32, bytes: &[u8], least: usize) -> u8 {
+    fn write<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        ioba: u32,
+        len: u32,
+        bytes: &[u8],
+        least: usize,
+    ) -> u8 {
         let n = bytes.len().min(len as usize);
         if n < least {
             return rc::INVALID_LENGTH;
@@ -221,7 +270,13 @@ impl VnicServer {
     }
 
     /// What is asked for and not offered is refused, and nothing changes.
-    fn control_offload<P: Port>(&mut self, p: &mut P, client: usize, at: Time, a: AddressLength) -> u8 {
+    fn control_offload<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        a: AddressLength,
+    ) -> u8 {
         let mut bytes = [0; size_of::<ControlIpOffload>()];
         if (a.len.get() as usize) < bytes.len() {
             return rc::INVALID_LENGTH;
@@ -278,7 +333,10 @@ impl VnicServer {
 fn value(s: &Server, c: &mut Client, id: u16) -> Option<U64> {
     let queues = s.queues.min(c.queue_limit);
     let n = match id {
-        cap::MIN_TX_QUEUES | cap::MIN_RX_QUEUES | cap::MIN_RX_ADD_QUEUES | cap::MAX_RX_ADD_QUEUES => 1,
+        cap::MIN_TX_QUEUES
+        | cap::MIN_RX_QUEUES
+        | cap::MIN_RX_ADD_QUEUES
+        | cap::MAX_RX_ADD_QUEUES => 1,
         cap::MAX_TX_QUEUES | cap::MAX_RX_QUEUES => queues,
         cap::OPT_TX_COMP_QUEUES | cap::OPT_RX_COMP_QUEUES => queues,
         cap::OPT_RX_BUFADD_QUEUES => 1,
@@ -325,7 +383,9 @@ fn filter(s: &Server, c: &mut Client, m: MulticastCtrl) -> u8 {
     let known = list.iter().position(|a| *a == m.mac_addr);
     match m.flags {
         multicast::ENABLE if m.mac_addr[0] & 1 == 0 => return rc::PARAMETER,
-        multicast::ENABLE if known.is_none() && list.len() as u64 >= s.multicast_filters => return rc::NO_MEMORY,
+        multicast::ENABLE if known.is_none() && list.len() as u64 >= s.multicast_filters => {
+            return rc::NO_MEMORY;
+        }
         multicast::ENABLE if known.is_none() => list.push(m.mac_addr),
         multicast::ENABLE => {}
         multicast::DISABLE => match known {
@@ -357,7 +417,9 @@ fn query_offload(s: &Server) -> QueryIpOffload {
 }
 
 fn statistics(c: &Client) -> Statistics {
-    let n = |t: &Totals| [t.packets, t.bytes, t.kinds[0], t.kinds[1], t.kinds[2], t.errors].map(U64::new);
+    let n = |t: &Totals| {
+        [t.packets, t.bytes, t.kinds[0], t.kinds[1], t.kinds[2], t.errors].map(U64::new)
+    };
     let (tx, rx) = (n(&c.sent), n(&c.received));
     Statistics {
         version: U32::new(1),

@@ -8,7 +8,8 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use doorbell_layout::ibmvnic::{
-    ERROR_FATAL, ErrorIndication, LinkStateIndication, MAX_INDIRECT, MESSAGE, Message, RxAdd, cmd, first,
+    ERROR_FATAL, ErrorIndication, LinkStateIndication, MAX_INDIRECT, MESSAGE, Message, RxAdd, cmd,
+    first,
 };
 use doorbell_seam::{Fact, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
@@ -331,7 +332,8 @@ impl VnicServer {
     pub fn set_link(&mut self, client: usize, at: Time, up: bool) {
         self.later(client, at, Act::Carrier(up));
     }
-    /// At `at`, an error is reported: see [`doorbell_layout::ibmvnic::cause`]. A fatal one ends the session.
+    /// At `at`, an error is reported: see [`doorbell_layout::ibmvnic::cause`]. A fatal one ends the
+    /// session.
     pub fn report_error(&mut self, client: usize, at: Time, cause: u16, fatal: bool) {
         self.later(client, at, Act::Error { cause, fatal });
     }
@@ -367,10 +369,12 @@ impl VnicServer {
         tx.chain(rx)
     }
 
-    /// Whether there are entries for which the client's queues had no room. They are written when it next makes a call.
+    /// Whether there are entries for which the client's queues had no room. They are written when
+    /// it next makes a call.
     pub fn has_waiting(&self, client: usize) -> bool {
         let c = &self.clients[client];
-        c.crq.as_ref().is_some_and(|r| r.waiting() > 0) || c.sub.iter().flatten().any(|r| r.waiting() > 0)
+        c.crq.as_ref().is_some_and(|r| r.waiting() > 0)
+            || c.sub.iter().flatten().any(|r| r.waiting() > 0)
     }
 
     // ---- what is due ----
@@ -389,7 +393,8 @@ impl VnicServer {
 
     fn next(&self) -> Option<(Time, Option<usize>)> {
         let heap = self.due.peek().map(|d| (d.at, None));
-        let fetch = (0..self.clients.len()).filter_map(|i| Some((self.fetch_due(&self.clients[i])?, Some(i))));
+        let fetch = (0..self.clients.len())
+            .filter_map(|i| Some((self.fetch_due(&self.clients[i])?, Some(i))));
         heap.into_iter().chain(fetch).min_by_key(|n| n.0)
     }
 
@@ -437,7 +442,8 @@ impl VnicServer {
                 self.recycle(bytes);
             }
             Act::Done { .. } | Act::Report { .. } if !live => {
-                self.counters.completions_lost += u64::from(matches!(act, Act::Done { report: true, .. }));
+                self.counters.completions_lost +=
+                    u64::from(matches!(act, Act::Done { report: true, .. }));
             }
             Act::Done { queue, correlator, rc, entries, report } => {
                 self.done(p, client, at, queue, (correlator, rc), entries, report);
@@ -478,7 +484,14 @@ impl VnicServer {
         }
     }
 
-    pub(super) fn signal<P: Port>(&mut self, p: &mut P, client: usize, at: Time, kind: u8, what: u8) {
+    pub(super) fn signal<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        kind: u8,
+        what: u8,
+    ) {
         self.tell(p, client, at, Message { first: kind, cmd: what, ..Message::zeroed() }.bytes());
     }
 
@@ -486,7 +499,10 @@ impl VnicServer {
     pub(super) fn end_session(&mut self, client: usize) {
         self.sessions += 1;
         let c = &mut self.clients[client];
-        let old = core::mem::replace(&mut c.session, Session::new(self.sessions, &self.cfg.servers[c.active]));
+        let old = core::mem::replace(
+            &mut c.session,
+            Session::new(self.sessions, &self.cfg.servers[c.active]),
+        );
         let lost: u64 = c.sub.iter_mut().flatten().map(|r| r.forget() as u64).sum();
         self.counters.entries_lost += lost + c.crq.as_mut().map_or(0, |r| r.forget() as u64);
         self.counters.tx_lost += c.tx.len() as u64;
@@ -494,7 +510,8 @@ impl VnicServer {
         self.counters.sessions_ended += u64::from(old.initialised);
         if let Some(q) = old.queues {
             self.counters.completions_lost += q.tx.iter().map(|t| t.done.len() as u64).sum::<u64>();
-            self.counters.rx_buffers_lost += q.rx.iter().map(|r| r.posted.len() as u64).sum::<u64>();
+            self.counters.rx_buffers_lost +=
+                q.rx.iter().map(|r| r.posted.len() as u64).sum::<u64>();
         }
         while let Some(job) = self.clients[client].tx.pop_front() {
             self.counters.completions_lost += u64::from(job.wants_report());
@@ -556,7 +573,14 @@ impl VnicServer {
 
     /// Reports an error; a fatal one is the end of the session, whose queues answer H_CLOSED until
     /// the client begins another.
-    pub(super) fn error<P: Port>(&mut self, p: &mut P, client: usize, at: Time, cause: u16, fatal: bool) {
+    pub(super) fn error<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        cause: u16,
+        fatal: bool,
+    ) {
         if !self.clients[client].session.initialised {
             return;
         }
@@ -595,12 +619,22 @@ impl Timed for VnicServer {
         tell("receive buffers given", Fact::Number(c.rx_buffers));
         tell("frames without a buffer", Fact::Number(c.rx_no_buffer));
         tell("queue entries not written", Fact::Number(c.queue_faults + c.entries_lost));
-        tell("calls refused", Fact::Number(c.refused_parameter + c.refused_closed + c.refused_resource));
+        tell(
+            "calls refused",
+            Fact::Number(c.refused_parameter + c.refused_closed + c.refused_resource),
+        );
     }
 }
 
 impl<P: Port> HcallDevice<P> for VnicServer {
-    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+    fn hcall(
+        &mut self,
+        ports: &mut [P],
+        from: usize,
+        at: Time,
+        c: Hcall,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         HcallDevice::<P>::advance(self, ports, at);
         self.call(ports, from, at, c, a)
     }
@@ -617,9 +651,11 @@ impl<P: Port> HcallDevice<P> for VnicServer {
             self.clients[c] = self.client(c);
         }
         // Frames that were fetched are lost, too, with all else that was to come.
-        let lost = self.due.iter().filter(|d| matches!(d.act, Act::Frame { last: true, .. })).count();
+        let lost =
+            self.due.iter().filter(|d| matches!(d.act, Act::Frame { last: true, .. })).count();
         self.counters.tx_lost += lost as u64;
-        self.counters.rx_lost += self.due.iter().filter(|d| matches!(d.act, Act::Deliver { .. })).count() as u64;
+        self.counters.rx_lost +=
+            self.due.iter().filter(|d| matches!(d.act, Act::Deliver { .. })).count() as u64;
         self.due.clear();
         self.serial_free = Time::ZERO;
     }

@@ -6,7 +6,9 @@
 //! from the frame's first on are sent: 24 in the first descriptor, 29 in each that follows.
 
 use alloc::vec::Vec;
-use doorbell_layout::ibmvnic::{DESCRIPTOR, HDR_DATA, HDR_EXT_DATA, Hdr, HdrExt, desc, desc_req, first};
+use doorbell_layout::ibmvnic::{
+    DESCRIPTOR, HDR_DATA, HDR_EXT_DATA, Hdr, HdrExt, desc, desc_req, first,
+};
 
 /// Lengths of Ethernet, IP and transport header.
 pub(super) fn lengths(frame: &[u8]) -> [usize; 3] {
@@ -43,7 +45,10 @@ pub(super) fn are_headers(entries: &[[u8; DESCRIPTOR]]) -> bool {
         let x = HdrExt::of(*e);
         x.first == first::VALID && x.kind == desc::HDR_EXT && usize::from(x.len) <= HDR_EXT_DATA
     };
-    h.first == first::VALID && h.kind == desc::HDR && usize::from(h.len) <= HDR_DATA && more.iter().all(next)
+    h.first == first::VALID
+        && h.kind == desc::HDR
+        && usize::from(h.len) <= HDR_DATA
+        && more.iter().all(next)
 }
 
 /// The header descriptors of one frame, together.

@@ -46,11 +46,23 @@ fn client_data(mut data: &[u8]) -> Option<u32> {
 
 impl VnicServer {
     /// Logs in; the code of the answer.
-    pub(super) fn login<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: [u8; MESSAGE]) -> u8 {
+    pub(super) fn login<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        m: [u8; MESSAGE],
+    ) -> u8 {
         self.try_login(p, client, at, Login::of(m)).map_or_else(|code| code, |()| rc::SUCCESS)
     }
 
-    fn try_login<P: Port>(&mut self, p: &mut P, client: usize, at: Time, l: Login) -> Result<(), u8> {
+    fn try_login<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        l: Login,
+    ) -> Result<(), u8> {
         let len = l.len.get() as usize;
         if !(size_of::<LoginBuffer>()..=MAX_LOGIN).contains(&len) {
             return Err(rc::INVALID_LENGTH);
@@ -67,16 +79,22 @@ impl VnicServer {
         if head.version.get() == 0 {
             return Err(rc::PARAMETER);
         }
-        let tx = numbers(&buffer, head.num_txcomp_subcrqs, head.off_txcomp_subcrqs).ok_or(rc::PARAMETER)?;
-        let rx = numbers(&buffer, head.num_rxcomp_subcrqs, head.off_rxcomp_subcrqs).ok_or(rc::PARAMETER)?;
+        let tx = numbers(&buffer, head.num_txcomp_subcrqs, head.off_txcomp_subcrqs)
+            .ok_or(rc::PARAMETER)?;
+        let rx = numbers(&buffer, head.num_rxcomp_subcrqs, head.off_rxcomp_subcrqs)
+            .ok_or(rc::PARAMETER)?;
         let data = head.client_data_offset.get() as usize;
-        let data = data.checked_add(head.client_data_len.get() as usize).and_then(|end| buffer.get(data..end));
+        let data = data
+            .checked_add(head.client_data_len.get() as usize)
+            .and_then(|end| buffer.get(data..end));
         data.and_then(client_data).ok_or(rc::PARAMETER)?;
 
         let c = &mut self.clients[client];
         let (s, server) = (&mut c.session, &self.cfg.servers[c.active]);
         let all: Vec<u64> = tx.iter().chain(&rx).copied().collect();
-        let registered = |n: &u64| usize::try_from(*n).ok().and_then(|n| c.sub.get(n)).is_some_and(Option::is_some);
+        let registered = |n: &u64| {
+            usize::try_from(*n).ok().and_then(|n| c.sub.get(n)).is_some_and(Option::is_some)
+        };
         let twice = (0..all.len()).any(|i| all[..i].contains(&all[i]));
         if tx.len() as u64 != s.granted.tx_queues || rx.len() as u64 != s.granted.rx_queues {
             return Err(rc::PARAMETER);
@@ -117,10 +135,16 @@ impl VnicServer {
         if p.write(at, Iova(head.login_rsp_ioba.get().into()), &bytes).is_err() {
             return Err(rc::INVALID_IOBA);
         }
-        let tx_queue = |n: u64| TxQueue { ring: n as usize, outstanding: 0, done: Vec::with_capacity(MAX_COMPLETIONS) };
+        let tx_queue = |n: u64| TxQueue {
+            ring: n as usize,
+            outstanding: 0,
+            done: Vec::with_capacity(MAX_COMPLETIONS),
+        };
         let rx_queue = |n: u64| RxQueue { ring: n as usize, posted: VecDeque::new() };
-        s.queues =
-            Some(Queues { tx: tx.into_iter().map(tx_queue).collect(), rx: rx.into_iter().map(rx_queue).collect() });
+        s.queues = Some(Queues {
+            tx: tx.into_iter().map(tx_queue).collect(),
+            rx: rx.into_iter().map(rx_queue).collect(),
+        });
         Ok(())
     }
 }

@@ -4,9 +4,9 @@
 //! is spread over queues by its addresses and ports. A buffer that is outside its long-term buffer,
 //! or cannot be reached, comes back with a return code and without the frame.
 //!
-//! When the client takes its logical link down, its buffers come back so too. No document says it; but Linux's
-//! driver frees what lay in them at close ("rx buffer returned with rc"), posts no others at open but for those that came
-//! back, and drops each frame that comes in one of the old.
+//! When the client takes its logical link down, its buffers come back so too. No document says it;
+//! but Linux's driver frees what lay in them at close ("rx buffer returned with rc"), posts no
+//! others at open but for those that came back, and drops each frame that comes in one of the old.
 //!
 //! Checksum flags say what was looked at and found right, and only of protocols that the client
 //! switched on. IPv6 has no header checksum, and its flag goes with the switch, for a driver
@@ -145,10 +145,12 @@ impl VnicServer {
         let written = place.and_then(|to| p.write(at, to, data).ok());
         let spoilt = p.completes(at);
         let written = written.filter(|_| !spoilt);
-        let mut m = RxComp { first: first::VALID, correlator: buffer.correlator, ..RxComp::zeroed() };
+        let mut m =
+            RxComp { first: first::VALID, correlator: buffer.correlator, ..RxComp::zeroed() };
         if let Some(_arrival) = written {
             let exact = s.multicast.iter().any(|a| a == &data[..6]);
-            m.flags = rx::END_FRAME | checked(data, &s.offloads) | if exact { rx::EXACT_MC } else { 0 };
+            m.flags =
+                rx::END_FRAME | checked(data, &s.offloads) | if exact { rx::EXACT_MC } else { 0 };
             m.off_frame_data = U16::new(server.rx_offset);
             m.len = U32::new(data.len() as u32);
             if let Some(tci) = tci {
@@ -165,7 +167,9 @@ impl VnicServer {
         }
         let ring = c.session.queues.as_ref().map(|q| q.rx[queue].ring);
         match ring.and_then(|n| c.sub.get_mut(n)).and_then(Option::as_mut) {
-            Some(ring) => self.counters.queue_faults += ring.put(p, written.unwrap_or(at), m.bytes()),
+            Some(ring) => {
+                self.counters.queue_faults += ring.put(p, written.unwrap_or(at), m.bytes())
+            }
             None => self.counters.entries_lost += 1,
         }
         if let Some(f) = untagged {
@@ -175,14 +179,20 @@ impl VnicServer {
 }
 
 impl VnicServer {
-    /// The client has taken its link down: its buffers go back to it, each with a code and without a frame.
+    /// The client has taken its link down: its buffers go back to it, each with a code and without
+    /// a frame.
     pub(super) fn return_buffers<P: Port>(&mut self, p: &mut P, client: usize, at: Time) {
         let c = &mut self.clients[client];
         let Some(queues) = c.session.queues.as_mut() else { return };
         for q in &mut queues.rx {
             for buffer in q.posted.drain(..) {
                 let rc = U16::new(rc::ABORTED.into());
-                let m = RxComp { first: first::VALID, correlator: buffer.correlator, rc, ..RxComp::zeroed() };
+                let m = RxComp {
+                    first: first::VALID,
+                    correlator: buffer.correlator,
+                    rc,
+                    ..RxComp::zeroed()
+                };
                 self.counters.rx_buffers_returned += 1;
                 match c.sub.get_mut(q.ring).and_then(Option::as_mut) {
                     Some(ring) => self.counters.queue_faults += ring.put(p, at, m.bytes()),

@@ -130,8 +130,8 @@ impl Session {
         }
     }
 
-    /// Handle of transmit queue `i`. It has more than 32 bits and follows from no other, so that who makes anything of it is
-    /// found out.
+    /// Handle of transmit queue `i`. It has more than 32 bits and follows from no other, so that
+    /// who makes anything of it is found out.
     pub(super) fn tx_handle(&self, i: usize) -> u64 {
         self.number << 32 | 0x7_0000 | scattered(i)
     }

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! What is wrong with the shape of an array (types, counts, valid bytes) is wrong with all of it:
-//! H_PARAMETER, and nothing was taken, since there is no status for one entry. What is wrong with a frame
-//! is in its completion. `COMP_NEEDED` asks for a completion; a descriptor without it has none.
+//! H_PARAMETER, and nothing was taken, since there is no status for one entry. What is wrong with a
+//! frame is in its completion. `COMP_NEEDED` asks for a completion; a descriptor without it has
+//! none.
 //!
 //! A queue takes what was granted and one array more: the driver looks whether it is full
 //! only after it has added to it.
@@ -16,7 +17,8 @@ use super::device::{Act, VnicServer};
 use super::headers::{Headers, are_headers};
 use alloc::vec::Vec;
 use doorbell_layout::ibmvnic::{
-    DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, Tx, TxComp, cause, desc, desc_req, first, offload, rc, status, tx,
+    DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, Tx, TxComp, cause, desc, desc_req, first, offload,
+    rc, status, tx,
 };
 use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_packet::segment::Segments;
@@ -70,7 +72,12 @@ pub fn well_formed(entries: &[[u8; DESCRIPTOR]], buffers: bool) -> bool {
     while let Some(&d) = rest.first() {
         let d = Tx::of(d);
         let n = usize::from(d.n_crq_elem);
-        if d.first != first::VALID || d.kind != desc::TX || n == 0 || n > rest.len() || !are_headers(&rest[1..n]) {
+        if d.first != first::VALID
+            || d.kind != desc::TX
+            || n == 0
+            || n > rest.len()
+            || !are_headers(&rest[1..n])
+        {
             return false;
         }
         rest = &rest[n..];
@@ -93,7 +100,9 @@ impl VnicServer {
         }
         let session = &mut self.clients[client].session;
         let room = session.granted.tx_entries + MAX_INDIRECT;
-        let Some(q) = session.queues.as_mut().map(|q| &mut q.tx[queue]) else { return status::PARAMETER };
+        let Some(q) = session.queues.as_mut().map(|q| &mut q.tx[queue]) else {
+            return status::PARAMETER;
+        };
         if q.outstanding + entries.len() as u64 > room {
             return status::RESOURCE;
         }
@@ -124,9 +133,12 @@ impl VnicServer {
         let mut frame = self.spare.pop().unwrap_or_default();
         frame.clear();
         let fetched = self.read(p, client, at, &job, &mut frame);
-        let outcome = fetched.and_then(|t| self.process(client, &job, &mut frame).map(|gso| (t, gso)));
+        let outcome =
+            fetched.and_then(|t| self.process(client, &job, &mut frame).map(|gso| (t, gso)));
         match outcome {
-            Ok((t, gso)) if self.clients[client].carrier && self.clients[client].session.link_up => {
+            Ok((t, gso))
+                if self.clients[client].carrier && self.clients[client].session.link_up =>
+            {
                 let end = self.put_on_wire(client, t, &job, &frame, gso);
                 self.finish(client, end, &job, rc::SUCCESS);
             }
@@ -170,7 +182,9 @@ impl VnicServer {
         let len = u64::from(d.sge_len.get());
         let lso = d.flags1 & tx::LSO != 0;
         let tag = if d.flags1 & tx::VLAN_PRESENT != 0 { vlan::TAG as u64 } else { 0 };
-        let longest = if lso { u64::from(self.cfg.servers[c.active].max_large_tx) } else { s.granted.mtu } + tag;
+        let longest =
+            if lso { u64::from(self.cfg.servers[c.active].max_large_tx) } else { s.granted.mtu }
+                + tag;
         if d.n_sge != 1 {
             return Err(Refusal::Code(rc::UNSUPPORTED_OPTION));
         }
@@ -188,7 +202,12 @@ impl VnicServer {
     }
 
     /// Looks at the headers and completes the checksum; for a large send, how to cut it.
-    fn process(&mut self, client: usize, job: &Job, frame: &mut [u8]) -> Result<Option<Gso>, Refusal> {
+    fn process(
+        &mut self,
+        client: usize,
+        job: &Job,
+        frame: &mut [u8],
+    ) -> Result<Option<Gso>, Refusal> {
         let c = &self.clients[client];
         let server = &self.cfg.servers[c.active];
         let wanted = job.wanted(server.desc_req);
@@ -201,7 +220,11 @@ impl VnicServer {
             }
         } else if !job.headers.are(wanted, frame) {
             self.counters.headers_bad += 1;
-            return Err(if server.backing_needs_headers { Refusal::Adapter } else { Refusal::Code(rc::PARAMETER) });
+            return Err(if server.backing_needs_headers {
+                Refusal::Adapter
+            } else {
+                Refusal::Code(rc::PARAMETER)
+            });
         }
         let d = &job.desc;
         if d.flags2 & tx::VLAN_INSERT != 0 && !server.vlan_insert {
@@ -215,7 +238,8 @@ impl VnicServer {
         let layers = Layers::of(frame).map_err(|_| wrong)?;
         let transport = layers.transport.filter(|_| !layers.source_routed).ok_or(wrong)?;
         let v6 = layers.ip == Ip::V6;
-        let said = [tx::PROT_IPV4, tx::PROT_IPV6, tx::PROT_TCP, tx::PROT_UDP].map(|f| d.flags1 & f != 0);
+        let said =
+            [tx::PROT_IPV4, tx::PROT_IPV6, tx::PROT_TCP, tx::PROT_UDP].map(|f| d.flags1 & f != 0);
         if said != [!v6, v6, transport == Transport::Tcp, transport == Transport::Udp] {
             return Err(wrong);
         }
@@ -253,7 +277,14 @@ impl VnicServer {
     }
 
     /// Books the frame, or its segments, on the wire; when the last bit has left.
-    fn put_on_wire(&mut self, client: usize, at: Time, job: &Job, frame: &[u8], gso: Option<Gso>) -> Time {
+    fn put_on_wire(
+        &mut self,
+        client: usize,
+        at: Time,
+        job: &Job,
+        frame: &[u8],
+        gso: Option<Gso>,
+    ) -> Time {
         let insert = (job.desc.flags2 & tx::VLAN_INSERT != 0).then_some(job.desc.vlan_id.get());
         self.clients[client].leaving += 1;
         let Some(mut segments) = gso.and_then(|g| Segments::new(frame, g).ok()) else {
@@ -272,7 +303,14 @@ impl VnicServer {
         end
     }
 
-    fn book_wire(&mut self, client: usize, at: Time, frame: &[u8], insert: Option<u16>, last: bool) -> Time {
+    fn book_wire(
+        &mut self,
+        client: usize,
+        at: Time,
+        frame: &[u8],
+        insert: Option<u16>,
+        last: bool,
+    ) -> Time {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.resize(frame.len() + if insert.is_some() { vlan::TAG } else { 0 }, 0);
@@ -290,7 +328,10 @@ impl VnicServer {
 
     // ---- completions ----
 
-    #[expect(clippy::too_many_arguments, reason = "an event's fields, taken apart by its dispatcher")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "an event's fields, taken apart by its dispatcher"
+    )]
     pub(super) fn done<P: Port>(
         &mut self,
         p: &mut P,
@@ -301,7 +342,9 @@ impl VnicServer {
         entries: u64,
         report: bool,
     ) {
-        let Some(q) = self.clients[client].session.queues.as_mut().map(|q| &mut q.tx[queue]) else { return };
+        let Some(q) = self.clients[client].session.queues.as_mut().map(|q| &mut q.tx[queue]) else {
+            return;
+        };
         q.outstanding -= entries;
         if !report {
             return;

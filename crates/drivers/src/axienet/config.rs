@@ -117,7 +117,11 @@ impl Config {
 
     /// The controller that Linux has for it: net_dim over 4^i packets.
     pub const fn net_dim(&self) -> NetDim {
-        let usec = if self.coalesce.rx_usecs > u16::MAX as u32 { u16::MAX } else { self.coalesce.rx_usecs as u16 };
+        let usec = if self.coalesce.rx_usecs > u16::MAX as u32 {
+            u16::MAX
+        } else {
+            self.coalesce.rx_usecs as u16
+        };
         NetDim::new(profiles::axienet(usec), Direction::Rx)
     }
 
@@ -137,7 +141,10 @@ impl Config {
         bad((PIECES..=4096).contains(&self.tx_ring), "tx_ring: 18 to 4096")?;
         bad((1..=4096).contains(&self.rx_ring), "rx_ring: 1 to 4096")?;
         bad((64..=9000).contains(&self.mtu), "mtu: 64 to 9000")?;
-        bad(self.mtu + HEADER + FCS <= self.rx_memory, "mtu: with 22 bytes of header and FCS within rx_memory")?;
+        bad(
+            self.mtu + HEADER + FCS <= self.rx_memory,
+            "mtu: with 22 bytes of header and FCS within rx_memory",
+        )?;
         bad((32..=64).contains(&self.address_bits), "address_bits: 32 to 64")?;
         let p = self.rx_place;
         bad(p.align.is_power_of_two() && p.offset < p.align, "rx_place: offset below align")?;

@@ -8,7 +8,9 @@
 
 use super::config::{Config, OpenError, Speed};
 use super::mdio;
-use doorbell_layout::axienet::{DMA, MAC, MM2S, S2MM, cr, dma, emmc, fcc, fmi, int, mac, rcw1, sr, tc};
+use doorbell_layout::axienet::{
+    DMA, MAC, MM2S, S2MM, cr, dma, emmc, fcc, fmi, int, mac, rcw1, sr, tc,
+};
 use doorbell_seam::{Host, Reg, Span};
 
 /// Reads a register of the MAC.
@@ -50,7 +52,11 @@ pub(super) fn tail<H: Host>(h: &mut H, c: &Config, channel: u32, at: u64) {
 /// Linux waits this long for each step of a reset.
 const RESET: Span = Span::from_ms(50);
 
-fn wait<H: Host>(h: &mut H, what: &'static str, mut done: impl FnMut(&mut H) -> bool) -> Result<(), OpenError> {
+fn wait<H: Host>(
+    h: &mut H,
+    what: &'static str,
+    mut done: impl FnMut(&mut H) -> bool,
+) -> Result<(), OpenError> {
     let limit = h.now() + RESET;
     while !done(h) {
         if h.now() >= limit {

@@ -94,7 +94,11 @@ pub struct Link {
 }
 
 /// What clause 28 of IEEE 802.3 makes of the registers of both ends; `None` is down.
-pub(super) fn negotiated<H: Host>(h: &mut H, clock_hz: u32, phy: u8) -> Result<Option<Link>, MdioError> {
+pub(super) fn negotiated<H: Host>(
+    h: &mut H,
+    clock_hz: u32,
+    phy: u8,
+) -> Result<Option<Link>, MdioError> {
     const UP: u16 = 1 << 2;
     let mut read = |reg| access(h, clock_hz, phy, reg, None);
     // Latched low: the first look may tell of the past.
@@ -116,19 +120,4 @@ pub(super) fn negotiated<H: Host>(h: &mut H, clock_hz: u32, phy: u8) -> Result<O
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_management_clock_is_never_faster_than_2_5_mhz() {
-        assert_eq!(divisor(150_000_000), Some(29));
-        assert_eq!(divisor(125_000_000), Some(24));
-        assert_eq!(divisor(100_000_001), Some(20), "rounded to the slower side");
-        assert_eq!(divisor(320_000_000), Some(63));
-        assert_eq!(divisor(320_000_001), None);
-        assert_eq!(divisor(0), None);
-        for hz in (1..=320_000_000).step_by(999_983) {
-            assert!(hz / (2 * (divisor(hz).unwrap() + 1)) <= mdio::MAX_HZ, "{hz}");
-        }
-    }
-}
+mod tests;

@@ -30,12 +30,13 @@
 //! failed -> [`Driver::work`] resets the whole core, since reset knows no less, and starts
 //! both rings anew; what was queued is dropped.
 //!
-//! As in Linux 6.17, the sum of a core with partial checksums is taken for every frame. Earlier versions
-//! took it for IPv4 over 64 bytes only.
+//! As in Linux 6.17, the sum of a core with partial checksums is taken for every frame. Earlier
+//! versions took it for IPv4 over 64 bytes only.
 //!
-//! Where it differs from Linux: a delay that rounds to zero units is one unit, for zero would be none; an interrupt that was
-//! lost and a queue that hangs are found by [`Driver::alarm`]; space in the ring is counted and not read from control words,
-//! which at the least ring Linux allows may name a descriptor in use.
+//! Where it differs from Linux: a delay that rounds to zero units is one unit, for zero would be
+//! none; an interrupt that was lost and a queue that hangs are found by [`Driver::alarm`]; space in
+//! the ring is counted and not read from control words, which at the least ring Linux allows may
+//! name a descriptor in use.
 //!
 //! [`Controller`]: doorbell_moderation::Controller
 //! [`Driver::alarm`]: crate::Driver::alarm

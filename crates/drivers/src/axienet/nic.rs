@@ -104,8 +104,8 @@ impl<C: Controller> Axienet<C> {
         Ok(nic)
     }
 
-    /// Stops the core and gives all memory back; packets still queued are released. What the driver has counted,
-    /// with what was lost at the end.
+    /// Stops the core and gives all memory back; packets still queued are released. What the driver
+    /// has counted, with what was lost at the end.
     pub fn close<H: Host>(mut self, h: &mut H) -> Stats {
         hw::options(h, &self.config, false);
         // A core that is gone has nothing to stop.
@@ -132,7 +132,8 @@ impl<C: Controller> Axienet<C> {
             channel.cr |= cr::RS;
             dma_put(h, channel.at, dma::CR, channel.cr);
             if i == RX {
-                // All are the device's, up to the last. The other channel idles until there is a packet.
+                // All are the device's, up to the last. The other channel idles until there is a
+                // packet.
                 self.rx.announce(h, &c, &mut self.stats);
             }
         }
@@ -189,8 +190,9 @@ impl<C: Controller> Axienet<C> {
         Ok(())
     }
 
-    /// Returns what the channels wait for, read back from their control words: delays are rounded to the
-    /// device's units and cut to 255 of them, and a count of one has none (`axienet_ethtools_get_coalesce`).
+    /// Returns what the channels wait for, read back from their control words: delays are rounded
+    /// to the device's units and cut to 255 of them, and a count of one has none
+    /// (`axienet_ethtools_get_coalesce`).
     pub fn coalesce(&self) -> Coalesce {
         let of = |i: usize| waits(self.channels[i].cr, self.config.clock_hz);
         let ((rx_frames, rx_usecs), (tx_frames, tx_usecs)) = (of(RX), of(TX));
@@ -221,7 +223,9 @@ impl<C: Controller> Axienet<C> {
             Adaptive::Count if clamp(frames) > 1 && old & cr::DELAY == 0 => {
                 // A threshold of one had none; without it, the last packets of a burst would stay.
                 let ns = u64::from(user.rx_usecs) * 1_000;
-                keep | clamp(frames) << cr::THRESHOLD_SHIFT | delay_units(ns, clock) << cr::DELAY_SHIFT | cr::DLY_IRQ_EN
+                keep | clamp(frames) << cr::THRESHOLD_SHIFT
+                    | delay_units(ns, clock) << cr::DELAY_SHIFT
+                    | cr::DLY_IRQ_EN
             }
             Adaptive::Count => keep | clamp(frames) << cr::THRESHOLD_SHIFT,
             Adaptive::CountAndDelay => {
@@ -229,8 +233,8 @@ impl<C: Controller> Axienet<C> {
                 let frames = if setting.delay_ns == 0 { 1 } else { frames };
                 let new = old & cr::RS | control(frames, setting.delay_ns.into(), clock);
                 if new & cr::DELAY == 0 {
-                    // What is done and below the old count is for the delay that runs to announce; the end of the
-                    // next poll takes it away.
+                    // What is done and below the old count is for the delay that runs to announce;
+                    // the end of the next poll takes it away.
                     new | old & (cr::DELAY | cr::DLY_IRQ_EN)
                 } else {
                     new
@@ -281,7 +285,8 @@ impl<C: Controller> Axienet<C> {
             self.stats.stray_irqs += 1;
             return Irq::None;
         }
-        // All of it, not only the bits that clear: a model is known that takes the rest for its value.
+        // All of it, not only the bits that clear: a model is known that takes the rest for its
+        // value.
         dma_put(h, at, dma::SR, status);
         if status & sr::ERR_IRQ != 0 {
             self.stats.dma_errors += 1;
@@ -354,7 +359,13 @@ impl<C: Controller> Axienet<C> {
     ///
     /// # Errors
     /// As [`Axienet::mdio_read`].
-    pub fn mdio_write<H: Host>(&mut self, h: &mut H, phy: u8, reg: u8, v: u16) -> Result<(), MdioError> {
+    pub fn mdio_write<H: Host>(
+        &mut self,
+        h: &mut H,
+        phy: u8,
+        reg: u8,
+        v: u16,
+    ) -> Result<(), MdioError> {
         mdio::access(h, self.config.mdio_clock_hz, phy, reg, Some(v)).map(drop)
     }
 
@@ -403,8 +414,11 @@ impl<C: Controller> Axienet<C> {
     }
     /// What else to receive.
     pub fn set_filter<H: Host>(&mut self, h: &mut H, f: &Filter<'_>) {
-        self.filter =
-            OwnFilter { promiscuous: f.promiscuous, all_multicast: f.all_multicast, multicast: f.multicast.to_vec() };
+        self.filter = OwnFilter {
+            promiscuous: f.promiscuous,
+            all_multicast: f.all_multicast,
+            multicast: f.multicast.to_vec(),
+        };
         hw::set_filter(h, f);
     }
 }
@@ -488,14 +502,17 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
         }
     }
 
-    /// Not Linux's, which has no timeout: an interrupt that nobody heard is found in SR, and a queue that
-    /// hangs all the same has its core reset.
+    /// Not Linux's, which has no timeout: an interrupt that nobody heard is found in SR, and a
+    /// queue that hangs all the same has its core reset.
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
         let mut found = Irq::None;
         for i in [TX, RX] {
             let status = dma_get(h, self.channels[i].at, dma::SR);
             let idle = hw::gone(status) || self.channels[i].scheduled || self.failed;
-            if !idle && status & self.channels[i].cr & sr::IRQ_ALL != 0 && self.channel_irq(h, i) == Irq::Poll {
+            if !idle
+                && status & self.channels[i].cr & sr::IRQ_ALL != 0
+                && self.channel_irq(h, i) == Irq::Poll
+            {
                 self.stats.missed_irqs += 1;
                 found = Irq::Poll;
             }

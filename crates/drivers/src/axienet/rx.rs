@@ -70,7 +70,11 @@ impl RxRing {
             h.store(&self.ring, i * DESCRIPTOR + Descriptor::BUFFER_AT, halves(m.iova().0));
             self.info[i as usize] = Some(m);
         }
-        h.store(&self.ring, i * DESCRIPTOR + Descriptor::CONTROL_AT, [U32::new(c.rx_buffer()), U32::ZERO]);
+        h.store(
+            &self.ring,
+            i * DESCRIPTOR + Descriptor::CONTROL_AT,
+            [U32::new(c.rx_buffer()), U32::ZERO],
+        );
         h.spend(Work::RxPost);
         true
     }
@@ -137,7 +141,14 @@ impl RxRing {
     }
 
     /// The descriptor at `clean`, which is done; whether a frame was handed up.
-    fn take<H: Host, S: Sink>(&mut self, h: &mut H, c: &Config, s: &mut Stats, status: u32, up: &mut S) -> bool {
+    fn take<H: Host, S: Sink>(
+        &mut self,
+        h: &mut H,
+        c: &Config,
+        s: &mut Stats,
+        status: u32,
+        up: &mut S,
+    ) -> bool {
         let end = status & Descriptor::EOF != 0;
         if status & Descriptor::ERRORS != 0 {
             s.rx_errors += 1;
@@ -183,11 +194,13 @@ impl RxRing {
         true
     }
 
-    /// The device is off: frames that are in the ring are lost. One whose report failed may lie between others.
+    /// The device is off: frames that are in the ring are lost. One whose report failed may lie
+    /// between others.
     pub(super) fn count_lost<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
         for i in 0..self.count {
             let status = h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get();
-            s.rx_lost += u64::from(status & Descriptor::CMPLT != 0 && status & Descriptor::EOF != 0);
+            s.rx_lost +=
+                u64::from(status & Descriptor::CMPLT != 0 && status & Descriptor::EOF != 0);
         }
     }
 
@@ -248,14 +261,16 @@ pub(super) const fn full(app2: u32) -> Option<bool> {
 ///
 /// The device gives the sum in network order, as a number in a little-endian word.
 pub(super) fn partial(sum: u16, frame: &[u8]) -> (Option<bool>, u32) {
-    let Some((l, end)) = Layers::of(frame).ok().and_then(|l| Some((l, transport_end(&l, frame)?))) else {
+    let Some((l, end)) = Layers::of(frame).ok().and_then(|l| Some((l, transport_end(&l, frame)?)))
+    else {
         return (None, 0);
     };
     let l4 = usize::from(l.l4);
     let (before, behind) = (&frame[rx_app::SUM_FROM..l4], &frame[end..]);
     let padding = Sum::ZERO.plus_at(end - rx_app::SUM_FROM, Sum::of(behind));
     // Taken away in one's complement: by adding the complement.
-    let rest = Sum::ZERO.plus_be16(sum).plus_be16(!Sum::of(before).value()).plus_be16(!padding.value());
+    let rest =
+        Sum::ZERO.plus_be16(sum).plus_be16(!Sum::of(before).value()).plus_be16(!padding.value());
     let good = rest.plus(l.pseudo_header(frame, (end - l4) as u32)).is_intact();
     (Some(good), (before.len() + behind.len()) as u32)
 }

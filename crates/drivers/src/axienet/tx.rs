@@ -105,7 +105,14 @@ impl TxRing {
     // ---- a packet, in the order it meets it ----
 
     #[inline]
-    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, c: &Config, s: &mut Stats, p: Packet, more: bool) -> Tx {
+    pub(super) fn transmit<H: Host>(
+        &mut self,
+        h: &mut H,
+        c: &Config,
+        s: &mut Stats,
+        p: Packet,
+        more: bool,
+    ) -> Tx {
         if self.stopped {
             s.tx_busy += 1;
             return Tx::Busy(p);
@@ -139,7 +146,9 @@ impl TxRing {
         // Those of the other descriptors are not looked at.
         match app {
             [0, ..] => h.store(&self.ring, first * DESCRIPTOR + Descriptor::APP_AT, U32::ZERO),
-            words => h.store(&self.ring, first * DESCRIPTOR + Descriptor::APP_AT, words.map(U32::new)),
+            words => {
+                h.store(&self.ring, first * DESCRIPTOR + Descriptor::APP_AT, words.map(U32::new))
+            }
         }
         h.spend(Work::TxDescriptor(pieces));
         s.tx_descriptors += u64::from(pieces);
@@ -156,7 +165,14 @@ impl TxRing {
     }
 
     #[cold]
-    fn dropped<H: Host>(&mut self, h: &mut H, c: &Config, s: &mut Stats, p: Packet, more: bool) -> Tx {
+    fn dropped<H: Host>(
+        &mut self,
+        h: &mut H,
+        c: &Config,
+        s: &mut Stats,
+        p: Packet,
+        more: bool,
+    ) -> Tx {
         s.tx_dropped += 1;
         if !more {
             self.notify(h, c, s);
@@ -187,9 +203,20 @@ impl TxRing {
     }
 
     #[inline(always)]
-    fn map_piece<H: Host>(&mut self, h: &mut H, c: &Config, q: Piece, flags: u32, cookie: u32) -> Result<(), Piece> {
+    fn map_piece<H: Host>(
+        &mut self,
+        h: &mut H,
+        c: &Config,
+        q: Piece,
+        flags: u32,
+        cookie: u32,
+    ) -> Result<(), Piece> {
         let (start, len) = (q.start, q.len);
-        let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Piece { buf: e.buf, start, len })?;
+        let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Piece {
+            buf: e.buf,
+            start,
+            len,
+        })?;
         h.spend(Work::Map);
         let at = m.iova().0;
         if !c.reachable(at, len) {
@@ -198,7 +225,11 @@ impl TxRing {
         let i = self.next;
         h.store(&self.ring, i * DESCRIPTOR + Descriptor::BUFFER_AT, halves(at));
         // With a status of zero: the device stops at one that says it is done.
-        h.store(&self.ring, i * DESCRIPTOR + Descriptor::CONTROL_AT, [U32::new(len | flags), U32::ZERO]);
+        h.store(
+            &self.ring,
+            i * DESCRIPTOR + Descriptor::CONTROL_AT,
+            [U32::new(len | flags), U32::ZERO],
+        );
         self.info[i as usize] = Slot { held: Some(m), cookie, last: flags & Descriptor::EOF != 0 };
         self.next = if i + 1 == self.count { 0 } else { i + 1 };
         self.used += 1;
@@ -242,7 +273,13 @@ impl TxRing {
     // ---- completion ----
 
     /// Gives back what the device has done, `budget` packets at most; how many it were.
-    pub(super) fn reap<H: Host, S: Sink>(&mut self, h: &mut H, s: &mut Stats, budget: u32, up: &mut S) -> u32 {
+    pub(super) fn reap<H: Host, S: Sink>(
+        &mut self,
+        h: &mut H,
+        s: &mut Stats,
+        budget: u32,
+        up: &mut S,
+    ) -> u32 {
         let (mut packets, mut found) = (0, 0);
         while packets < budget && self.used > 0 {
             let i = self.clean;
@@ -296,7 +333,8 @@ impl TxRing {
         for i in (self.clean..self.count).chain(0..self.clean) {
             let slot = &mut self.info[i as usize];
             if let Some(m) = slot.held.take() {
-                let status = h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get();
+                let status =
+                    h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get();
                 s.tx_errors += u64::from(status & Descriptor::ERRORS != 0);
                 s.tx_dropped += u64::from(slot.last && status & Descriptor::CMPLT == 0);
                 self.dropped.push((h.unmap(m), slot.cookie, slot.last));
@@ -330,7 +368,12 @@ fn acceptable(p: &Packet, c: &Config) -> bool {
 
 /// APP0 to APP2 of a packet, its checksum done by the CPU where the core cannot; `None`
 /// when the field is not in the head.
-fn application_words<H: Host>(h: &mut H, c: &Config, s: &mut Stats, p: &mut Packet) -> Option<[u32; 3]> {
+fn application_words<H: Host>(
+    h: &mut H,
+    c: &Config,
+    s: &mut Stats,
+    p: &mut Packet,
+) -> Option<[u32; 3]> {
     let Some(partial) = p.todo.checksum else { return Some([0; 3]) };
     let insert = u32::from(partial.start) + u32::from(partial.offset);
     if insert + 2 > p.head.len {

@@ -178,7 +178,10 @@ impl Config {
         bad((60..=16110).contains(&self.max_frame), "max_frame: 60 to 16110")?;
         bad(self.rx_low <= 2, "rx_low: 0, 1 or 2")?;
         let p = self.rx_place;
-        bad(p.align.is_power_of_two() && p.offset + self.rx_align < p.align, "rx_place: offset below align")?;
+        bad(
+            p.align.is_power_of_two() && p.offset + self.rx_align < p.align,
+            "rx_place: offset below align",
+        )?;
         let most = |t: Thresholds| t.prefetch.max(t.host).max(t.write_back) < 64;
         bad(most(self.tx_thresholds) && self.rx_thresholds.is_none_or(most), "thresholds: below 64")
     }

@@ -86,7 +86,9 @@ pub(super) fn init<H: Host>(h: &mut H, c: &Config, mac: [u8; 6]) -> Result<(), O
 /// Receive address `i`, or none there.
 pub(super) fn set_address<H: Host>(h: &mut H, i: u32, mac: Option<[u8; 6]>) {
     let (low, high) = match mac {
-        Some([a, b, c, d, e, f]) => (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, 0, 0]) | l::RAH_AV),
+        Some([a, b, c, d, e, f]) => {
+            (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, 0, 0]) | l::RAH_AV)
+        }
         None => (0, 0),
     };
     put(h, reg::RAL0 + 8 * i, low);
@@ -198,10 +200,14 @@ pub(super) fn eeprom_word<H: Host>(h: &mut H, how: Eeprom, word: u8) -> Result<u
             let eecd = get(h, reg::EECD) | l::EECD_REQ;
             put(h, reg::EECD, eecd);
             wait(h, "EECD grant", Span::from_ms(5), |h| get(h, reg::EECD) & l::EECD_GNT != 0)?;
-            let mut pins = Pins { eecd: get(h, reg::EECD) & !(l::EECD_DI | l::EECD_SK | l::EECD_CS) };
+            let mut pins =
+                Pins { eecd: get(h, reg::EECD) & !(l::EECD_DI | l::EECD_SK | l::EECD_CS) };
             pins.set(h, l::EECD_CS, true);
-            let address =
-                if eecd & l::EECD_SIZE != 0 { eeprom::LARGE_ADDRESS_BITS } else { eeprom::SMALL_ADDRESS_BITS };
+            let address = if eecd & l::EECD_SIZE != 0 {
+                eeprom::LARGE_ADDRESS_BITS
+            } else {
+                eeprom::SMALL_ADDRESS_BITS
+            };
             pins.out(h, eeprom::READ, eeprom::OPCODE_BITS);
             pins.out(h, word.into(), address);
             let mut value = 0;
@@ -284,7 +290,8 @@ pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
     }
 }
 
-/// Whether the part can put these addresses on its bus: on conventional PCI it hangs on dual address cycles.
+/// Whether the part can put these addresses on its bus: on conventional PCI it hangs on dual
+/// address cycles.
 #[inline(always)]
 pub(super) const fn on_bus(c: &Config, address: u64, len: u32) -> bool {
     matches!(c.bus, Bus::PciX) || (address + len as u64) >> 32 == 0

@@ -87,8 +87,8 @@ impl E1000 {
         }
     }
 
-    /// Stops the controller and gives all memory back; packets still queued are released. What the driver has
-    /// counted, with what was lost at the end.
+    /// Stops the controller and gives all memory back; packets still queued are released. What the
+    /// driver has counted, with what was lost at the end.
     pub fn close<H: Host>(mut self, h: &mut H) -> Stats {
         // A card that is gone has nothing to stop.
         let _ = hw::reset(h, &self.config);
@@ -158,7 +158,11 @@ impl E1000 {
             n => l::RCTL_BSEX | (1 + (16384 / n).trailing_zeros()) << l::RCTL_SZ_SHIFT,
         };
         let long = if c.max_frame > 1514 { l::RCTL_LPE } else { 0 };
-        put(h, reg::RCTL, l::RCTL_EN | l::RCTL_BAM | long | size | u32::from(c.rx_low) << l::RCTL_RDMTS_SHIFT);
+        put(
+            h,
+            reg::RCTL,
+            l::RCTL_EN | l::RCTL_BAM | long | size | u32::from(c.rx_low) << l::RCTL_RDMTS_SHIFT,
+        );
     }
 
     /// After a hang: everything queued is dropped, and all starts again. The filter
@@ -227,7 +231,12 @@ impl E1000 {
     ///
     /// # Errors
     /// When the device does not answer.
-    pub fn eeprom<H: Host>(&mut self, h: &mut H, how: super::Eeprom, word: u8) -> Result<u16, OpenError> {
+    pub fn eeprom<H: Host>(
+        &mut self,
+        h: &mut H,
+        how: super::Eeprom,
+        word: u8,
+    ) -> Result<u16, OpenError> {
         hw::eeprom_word(h, how, word)
     }
 
@@ -235,7 +244,9 @@ impl E1000 {
     fn moderate<H: Host>(&mut self, h: &mut H) {
         let (rx, tx) = (core::mem::take(&mut self.rx.taken), core::mem::take(&mut self.tx.reaped));
         let gigabit = self.link.is_none_or(|l| l.speed == 1000);
-        let Some(d) = self.dynamic.as_mut().filter(|_| self.config.part.is_82540_or_later()) else { return };
+        let Some(d) = self.dynamic.as_mut().filter(|_| self.config.part.is_82540_or_later()) else {
+            return;
+        };
         if let Some(rate) = d.update(gigabit, rx, tx) {
             put(h, reg::ITR, itr::interval(rate));
             self.stats.itr_writes += 1;
@@ -314,8 +325,8 @@ impl<H: Host> Driver<H> for E1000 {
         }
     }
 
-    /// `e1000_watchdog` also causes an interrupt by software, so that a lost one is made good. A hang, and accesses that failed
-    /// (`e1000_io_error_detected`), end with a reset.
+    /// `e1000_watchdog` also causes an interrupt by software, so that a lost one is made good. A
+    /// hang, and accesses that failed (`e1000_io_error_detected`), end with a reset.
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
         match why {
             Alarm::Tick => {

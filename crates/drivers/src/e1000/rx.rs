@@ -126,7 +126,8 @@ impl RxRing {
         while frames < budget {
             let i = self.clean;
             // The descriptor that the driver has not filled has no buffer.
-            if i == self.next || h.load::<u8>(&self.ring, i * DESCRIPTOR + Rx::STATUS) & Rx::DD == 0 {
+            if i == self.next || h.load::<u8>(&self.ring, i * DESCRIPTOR + Rx::STATUS) & Rx::DD == 0
+            {
                 break;
             }
             h.fence(Fence::DmaRead);
@@ -149,7 +150,15 @@ impl RxRing {
     }
 
     /// One descriptor; whether a frame is complete and was handed up.
-    fn take<H: Host, S: Sink>(&mut self, h: &mut H, c: &Config, s: &mut Stats, i: u32, d: Rx, up: &mut S) -> bool {
+    fn take<H: Host, S: Sink>(
+        &mut self,
+        h: &mut H,
+        c: &Config,
+        s: &mut Stats,
+        i: u32,
+        d: Rx,
+        up: &mut S,
+    ) -> bool {
         let end = d.status & Rx::EOP != 0;
         let len = u32::from(d.length.get()).min(c.rx_buffer);
         let Some(mapped) = self.info[i as usize].take() else { return false };
@@ -194,7 +203,14 @@ impl RxRing {
         self.finish_chain(h, c, s, d, up)
     }
 
-    fn finish_chain<H: Host, S: Sink>(&mut self, h: &mut H, c: &Config, s: &mut Stats, d: Rx, up: &mut S) -> bool {
+    fn finish_chain<H: Host, S: Sink>(
+        &mut self,
+        h: &mut H,
+        c: &Config,
+        s: &mut Stats,
+        d: Rx,
+        up: &mut S,
+    ) -> bool {
         let Some(head) = self.head.take() else { return false };
         let mut frags = core::mem::take(&mut self.frags);
         // The FCS is the last four bytes, wherever they are.
@@ -226,7 +242,14 @@ impl RxRing {
     }
 
     /// A small frame into a buffer of its own; the big one stays with its descriptor.
-    fn copy_out<H: Host>(&mut self, h: &mut H, s: &mut Stats, i: u32, m: Mapped, len: u32) -> Result<Piece, ()> {
+    fn copy_out<H: Host>(
+        &mut self,
+        h: &mut H,
+        s: &mut Stats,
+        i: u32,
+        m: Mapped,
+        len: u32,
+    ) -> Result<Piece, ()> {
         // So that the IP header is on a word, whatever `rx_align` says.
         let made = h.buffer(len, Place { align: 64, offset: 2 });
         let Ok(buf) = made else {
@@ -245,7 +268,10 @@ impl RxRing {
         Ok(Piece::whole(buf))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the last stage of receive, with what the others have found")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the last stage of receive, with what the others have found"
+    )]
     fn hand_up<H: Host, S: Sink>(
         &mut self,
         h: &mut H,

@@ -54,7 +54,9 @@ fn word(i: u32) -> u32 {
         0 => 0x1100,
         1 => 0x3322,
         2 => 0x5544,
-        eeprom::CHECKSUM => u32::from(eeprom::SUM.wrapping_sub(0x1100).wrapping_sub(0x3322).wrapping_sub(0x5544)),
+        eeprom::CHECKSUM => {
+            u32::from(eeprom::SUM.wrapping_sub(0x1100).wrapping_sub(0x3322).wrapping_sub(0x5544))
+        }
         _ => 0,
     }
 }
@@ -78,7 +80,9 @@ impl<P: Port> Device<P> for Board {
         u64::from(match r.offset {
             reg::CTRL => v & !l::CTRL_RST,
             reg::STATUS => v | l::STATUS_LU | l::STATUS_FD | l::STATUS_SPEED_1000,
-            reg::EERD => v | l::EERD_DONE | word(v >> l::EERD_ADDR_SHIFT & 0xff) << l::EERD_DATA_SHIFT,
+            reg::EERD => {
+                v | l::EERD_DONE | word(v >> l::EERD_ADDR_SHIFT & 0xff) << l::EERD_DATA_SHIFT
+            }
             reg::MDIC if self.mdic_dead => v & !l::MDIC_READY,
             reg::MDIC => {
                 let data = match (v >> l::MDIC_REG_SHIFT & 31) as u8 {
@@ -195,14 +199,21 @@ fn no_interrupt_is_delayed_without_tidv() {
 fn checksum_is_a_context_and_a_data_descriptor() {
     let (mut h, mut nic) = open();
     let mut p = packet(&mut h, &[7; 100]);
-    p.todo = Todo { checksum: Some(Partial { start: 34, offset: 16 }), vlan: Some(0x6005), ..Todo::NONE };
+    p.todo = Todo {
+        checksum: Some(Partial { start: 34, offset: 16 }),
+        vlan: Some(0x6005),
+        ..Todo::NONE
+    };
     let at = p.head.buf.addr();
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
     // Only TUCSS, TUCSO; DEXT and TCP.
     let context = [0, 0, 0, 0, 34, 50, 0, 0, 0, 0, 0, 0x21, 0, 0, 0, 0];
     assert_eq!(descriptor(&mut h, reg::TDBAL, 0), context);
     // DTYP data; EOP, IFCS, RS, DEXT, VLE, IDE; TXSM; the tag.
-    assert_eq!(descriptor(&mut h, reg::TDBAL, 1), with_address(at, [100, 0, 0x10, 0xeb, 0, 2, 0x05, 0x60]));
+    assert_eq!(
+        descriptor(&mut h, reg::TDBAL, 1),
+        with_address(at, [100, 0, 0x10, 0xeb, 0, 2, 0x05, 0x60])
+    );
     assert_eq!(h.device.last(reg::TDT), Some(2));
     let mut p = packet(&mut h, &[7; 100]);
     p.todo.checksum = Some(Partial { start: 34, offset: 6 });
@@ -225,7 +236,10 @@ fn large_send_has_a_context_a_sentinel_and_prepared_headers() {
     assert_eq!(descriptor(&mut h, reg::TDBAL, 0), context);
     let whole = 3054u16 - 4;
     let [low, high] = whole.to_le_bytes();
-    assert_eq!(descriptor(&mut h, reg::TDBAL, 1), with_address(at, [low, high, 0x10, 0x26, 0, 3, 0, 0]));
+    assert_eq!(
+        descriptor(&mut h, reg::TDBAL, 1),
+        with_address(at, [low, high, 0x10, 0x26, 0, 3, 0, 0])
+    );
     assert_eq!(
         descriptor(&mut h, reg::TDBAL, 2),
         with_address(at + u64::from(whole), [4, 0, 0x10, 0xaf, 0, 3, 0, 0]),
@@ -251,7 +265,10 @@ fn a_short_frame_is_padded_in_its_buffer_or_in_another() {
     p.head.len = 20;
     let at = p.head.buf.addr();
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
-    assert_eq!(descriptor(&mut h, reg::TDBAL, 0)[..9], with_address(at, [60, 0, 0, 0, 0, 0, 0, 0])[..9]);
+    assert_eq!(
+        descriptor(&mut h, reg::TDBAL, 0)[..9],
+        with_address(at, [60, 0, 0, 0, 0, 0, 0, 0])[..9]
+    );
     assert_eq!((h.port.at(at, 60)[19..21].to_vec(), h.port.at(at, 80)[60]), (vec![7, 0], 7));
     let p = packet(&mut h, &[7; 20]);
     let old = p.head.buf.addr();
@@ -283,7 +300,8 @@ fn copy_align_sends_from_a_2048_byte_slot_and_maps_nothing() {
 
 #[test]
 fn copy_align_takes_frames_of_up_to_2048_bytes() {
-    let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| (c.copy_align, c.max_frame) = (true, 9014));
+    let (mut h, mut nic) =
+        open_with(Part::I82540, Bus::Pci, |c| (c.copy_align, c.max_frame) = (true, 9014));
     for (len, copied) in [(2047, 1), (2048, 2), (2049, 2)] {
         let p = packet(&mut h, &vec![7; len]);
         assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
@@ -294,13 +312,15 @@ fn copy_align_takes_frames_of_up_to_2048_bytes() {
 /// Each slot is used again with every turn of the ring.
 #[test]
 fn a_padded_copy_shows_nothing_of_the_frame_before() {
-    let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| (c.copy_align, c.tx_ring) = (true, 48));
+    let (mut h, mut nic) =
+        open_with(Part::I82540, Bus::Pci, |c| (c.copy_align, c.tx_ring) = (true, 48));
     let mut up = Up::default();
     for i in 0..96 {
         let frame = if i < 48 { vec![0xaa; 1514] } else { vec![7; 20] };
         let p = packet(&mut h, &frame);
         assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
-        let at = u64::from_le_bytes(descriptor(&mut h, reg::TDBAL, i % 48)[..8].try_into().unwrap());
+        let at =
+            u64::from_le_bytes(descriptor(&mut h, reg::TDBAL, i % 48)[..8].try_into().unwrap());
         if i >= 48 {
             assert_eq!(h.port.at(at, 60), [[7; 20], [0; 20], [0; 20]].concat(), "{i}");
         }
@@ -524,7 +544,11 @@ fn a_hang_is_found_when_dd_is_late_and_transmission_is_not_paused() {
 fn itr_radv_tadv_are_written_on_82540_and_later_only() {
     for (part, times) in [(Part::I82544, 0), (Part::I82540, 1), (Part::I82545, 1)] {
         let (h, _) = open_with(part, Bus::Pci, |_| {});
-        assert_eq!([reg::ITR, reg::RADV, reg::TADV].map(|r| h.device.count(r)), [times; 3], "{part:?}");
+        assert_eq!(
+            [reg::ITR, reg::RADV, reg::TADV].map(|r| h.device.count(r)),
+            [times; 3],
+            "{part:?}"
+        );
         let expected = if times == 1 { 0x0101_0000 } else { 0x0100_0000 };
         assert_eq!(h.device.last(reg::TXDCTL), Some(expected));
     }

@@ -95,7 +95,13 @@ impl TxRing {
         let tx = TxRing {
             slots,
             info: (0..c.tx_ring)
-                .map(|_| Slot { held: None, cookie: 0, last: false, watch: NONE, since: Time::ZERO })
+                .map(|_| Slot {
+                    held: None,
+                    cookie: 0,
+                    last: false,
+                    watch: NONE,
+                    since: Time::ZERO,
+                })
                 .collect(),
             count: c.tx_ring,
             next: 0,
@@ -111,7 +117,9 @@ impl TxRing {
         };
         let slots = tx.slots.as_ref();
         // Slots are 2048 bytes on a boundary of that, so that none crosses 64 KiB.
-        if !reachable(c, tx.ring.iova().0, tx.ring.len()) || slots.is_some_and(|s| !reachable_slots(c, s)) {
+        if !reachable(c, tx.ring.iova().0, tx.ring.len())
+            || slots.is_some_and(|s| !reachable_slots(c, s))
+        {
             tx.release(h);
             return Err(OpenError::Address);
         }
@@ -138,7 +146,14 @@ impl TxRing {
     // ---- a packet, in the order it meets it ----
 
     #[inline]
-    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, c: &Config, s: &mut Stats, p: Packet, more: bool) -> Tx {
+    pub(super) fn transmit<H: Host>(
+        &mut self,
+        h: &mut H,
+        c: &Config,
+        s: &mut Stats,
+        p: Packet,
+        more: bool,
+    ) -> Tx {
         if self.stopped {
             s.tx_busy += 1;
             return Tx::Busy(p);
@@ -188,8 +203,12 @@ impl TxRing {
             return self.dropped(h, s, p, more);
         };
         let large = p.todo.gso.is_some();
-        let cut =
-            Cut { max, sentinel: false, first: true, after_tso: self.after_tso && !large && (copied || p.is_linear()) };
+        let cut = Cut {
+            max,
+            sentinel: false,
+            first: true,
+            after_tso: self.after_tso && !large && (copied || p.is_linear()),
+        };
         let written = if copied {
             self.copy_in(h, c, s, p, len, common, cut);
             Ok(())
@@ -270,14 +289,26 @@ impl TxRing {
     }
 
     #[inline(always)]
-    fn put<H: Host, T: zerocopy::IntoBytes + zerocopy::Immutable>(&mut self, h: &mut H, descriptor: T) {
+    fn put<H: Host, T: zerocopy::IntoBytes + zerocopy::Immutable>(
+        &mut self,
+        h: &mut H,
+        descriptor: T,
+    ) {
         h.store(&self.ring, self.next * DESCRIPTOR, descriptor);
         self.next = if self.next + 1 == self.count { 0 } else { self.next + 1 };
     }
 
     /// Descriptors for `len` bytes at `at`.
     #[inline(always)]
-    fn describe<H: Host>(&mut self, h: &mut H, c: &Config, mut at: u64, mut left: u32, common: Common, cut: &mut Cut) {
+    fn describe<H: Host>(
+        &mut self,
+        h: &mut H,
+        c: &Config,
+        mut at: u64,
+        mut left: u32,
+        common: Common,
+        cut: &mut Cut,
+    ) {
         while left > 0 {
             let n = c.errata.next(at, left, *cut);
             (cut.first, cut.after_tso) = (false, false);
@@ -293,7 +324,10 @@ impl TxRing {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "one stage of transmit, with what the others have found")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one stage of transmit, with what the others have found"
+    )]
     fn copy_in<H: Host>(
         &mut self,
         h: &mut H,
@@ -372,7 +406,11 @@ impl TxRing {
         cut: &mut Cut,
     ) -> Result<Mapped, Piece> {
         let (start, len) = (q.start, q.len);
-        let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Piece { buf: e.buf, start, len })?;
+        let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Piece {
+            buf: e.buf,
+            start,
+            len,
+        })?;
         h.spend(Work::Map);
         if !on_bus(c, m.iova().0, len) {
             return Err(Piece { buf: h.unmap(m), start, len });
@@ -448,7 +486,8 @@ impl TxRing {
             loop {
                 let at = self.clean;
                 if let Some(held) = self.info[at as usize].held.take() {
-                    let (cookie, is_last) = (self.info[at as usize].cookie, self.info[at as usize].last);
+                    let (cookie, is_last) =
+                        (self.info[at as usize].cookie, self.info[at as usize].last);
                     match held {
                         Held::Mapped(m) => {
                             self.reaped.1 = self.reaped.1.saturating_add(m.len());
@@ -457,7 +496,8 @@ impl TxRing {
                         Held::Copied(p) => {
                             self.reaped.1 = self.reaped.1.saturating_add(p.len());
                             let Packet { head, more, cookie, .. } = p;
-                            let mut frags = more.map(|m| m.frags).unwrap_or_default().into_iter().peekable();
+                            let mut frags =
+                                more.map(|m| m.frags).unwrap_or_default().into_iter().peekable();
                             up.sent(head.buf, cookie, frags.peek().is_none());
                             while let Some(q) = frags.next() {
                                 up.sent(q.buf, cookie, frags.peek().is_none());
@@ -491,7 +531,8 @@ impl TxRing {
         (self.clean != self.next).then(|| self.info[self.clean as usize].since)
     }
 
-    /// Takes all back that was queued; the device is off. What it has not done is dropped. The next look gives it back.
+    /// Takes all back that was queued; the device is off. What it has not done is dropped. The next
+    /// look gives it back.
     pub(super) fn clear<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
         let mut done = false;
         for i in (self.clean..self.count).chain(0..self.clean) {
@@ -513,7 +554,8 @@ impl TxRing {
             }
             s.tx_dropped += u64::from(slot.last && !done);
         }
-        (self.next, self.clean, self.announced, self.stopped, self.after_tso) = (0, 0, 0, false, false);
+        (self.next, self.clean, self.announced, self.stopped, self.after_tso) =
+            (0, 0, 0, false, false);
     }
 
     pub(super) fn release<H: Host>(self, h: &mut H) {
@@ -539,7 +581,13 @@ fn acceptable(p: &Packet, len: u32, max: u32, c: &Config) -> bool {
         Some(g) => {
             let header = u32::from(g.header);
             let kind = matches!(g.kind, GsoKind::Tcp4 | GsoKind::Tcp6) && !p.todo.encapsulated;
-            !listed && !empty && kind && max > 0 && header <= p.head.len && header < len && header <= 255
+            !listed
+                && !empty
+                && kind
+                && max > 0
+                && header <= p.head.len
+                && header < len
+                && header <= 255
         }
         None => !listed && !empty && len <= c.max_frame + 4,
     }

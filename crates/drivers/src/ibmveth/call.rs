@@ -54,7 +54,11 @@ pub(super) fn add<H: Hypervisor>(h: &mut H, unit: u32, d: Descriptor) -> i64 {
 }
 
 /// Those that are not valid come last.
-pub(super) fn add_many<H: Hypervisor>(h: &mut H, unit: u32, d: &[Descriptor; l::ADD_BUFFERS]) -> i64 {
+pub(super) fn add_many<H: Hypervisor>(
+    h: &mut H,
+    unit: u32,
+    d: &[Descriptor; l::ADD_BUFFERS],
+) -> i64 {
     let mut a = [0; 1 + l::ADD_BUFFERS];
     a[0] = unit.into();
     for (to, d) in a[1..].iter_mut().zip(d) {
@@ -66,7 +70,12 @@ pub(super) fn add_many<H: Hypervisor>(h: &mut H, unit: u32, d: &[Descriptor; l::
 /// Sends, and comes back with the correlator while the hypervisor is busy. `mss` is an
 /// argument only where large send was negotiated. The status, and the tries beyond the
 /// first.
-pub(super) fn send<H: Hypervisor>(h: &mut H, unit: u32, d: &[Descriptor; send::MAX], mss: Option<u16>) -> (i64, u32) {
+pub(super) fn send<H: Hypervisor>(
+    h: &mut H,
+    unit: u32,
+    d: &[Descriptor; send::MAX],
+    mss: Option<u16>,
+) -> (i64, u32) {
     let mut a = [0; send::LARGE];
     a[send::UNIT] = unit.into();
     for (to, d) in a[send::DESCRIPTORS..].iter_mut().zip(d) {
@@ -91,7 +100,12 @@ pub(super) fn send<H: Hypervisor>(h: &mut H, unit: u32, d: &[Descriptor; send::M
 }
 
 /// Changes attributes; with no bits reads them. What they are then.
-pub(super) fn attributes<H: Hypervisor>(h: &mut H, unit: u32, reset: u64, set: u64) -> Result<u64, i64> {
+pub(super) fn attributes<H: Hypervisor>(
+    h: &mut H,
+    unit: u32,
+    reset: u64,
+    set: u64,
+) -> Result<u64, i64> {
     let answer = call(h, l::H_ILLAN_ATTRIBUTES, &[unit.into(), reset, set]);
     if answer.status == status::H_SUCCESS { Ok(answer.ret[0]) } else { Err(answer.status) }
 }

@@ -68,10 +68,11 @@ pub struct Config {
     pub checksum: bool,
     /// Large sends.
     pub large_send: LargeSend,
-    /// A trunk adapter too may leave checksums out; up to Linux 4.12 it did not ask (66aa0678efc2).
+    /// A trunk adapter too may leave checksums out; up to Linux 4.12 it did not ask
+    /// (66aa0678efc2).
     pub trunk_checksum: bool,
-    /// An active trunk takes large sends with a fragment list (`NETIF_F_FRAGLIST`); otherwise they are
-    /// segmented.
+    /// An active trunk takes large sends with a fragment list (`NETIF_F_FRAGLIST`); otherwise they
+    /// are segmented.
     pub fraglist: bool,
 }
 
@@ -132,8 +133,14 @@ impl Config {
         }
         bad(self.pools.is_sorted_by_key(|p| p.size), "pools: the smallest buffers first")?;
         bad(self.mtu >= 68, "mtu: 68 at least")?;
-        bad(self.fitting_pool(self.mtu).is_some(), "mtu: with 22 bytes within the largest pool's buffers")?;
-        bad(self.pools.iter().any(|p| p.active && self.mtu + OVERHEAD <= p.size), "mtu: an active pool that holds it")
+        bad(
+            self.fitting_pool(self.mtu).is_some(),
+            "mtu: with 22 bytes within the largest pool's buffers",
+        )?;
+        bad(
+            self.pools.iter().any(|p| p.active && self.mtu + OVERHEAD <= p.size),
+            "mtu: an active pool that holds it",
+        )
     }
 
     /// The smallest pool that holds a frame of the longest datagram.

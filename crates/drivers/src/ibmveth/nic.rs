@@ -247,7 +247,11 @@ impl Ibmveth {
     ///
     /// # Errors
     /// When the hypervisor refuses; how much of it was done then is not known.
-    pub fn set_filter<H: Hypervisor>(&mut self, h: &mut H, f: &Filter<'_>) -> Result<(), OpenError> {
+    pub fn set_filter<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        f: &Filter<'_>,
+    ) -> Result<(), OpenError> {
         self.all_multicast = f.all_multicast;
         self.multicast = f.multicast.to_vec();
         match self.set_filter_again(h) {
@@ -345,7 +349,9 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
                 let Some(entry) = o.queue.next(h) else { break };
                 // What is no packet counts too, so that a poll has an end.
                 frames += 1;
-                if let Some((p, good)) = rx::receive(h, &self.config, &mut self.stats, &mut o.pools, entry) {
+                if let Some((p, good)) =
+                    rx::receive(h, &self.config, &mut self.stats, &mut o.pools, entry)
+                {
                     up.received(p, good);
                 }
             }
@@ -384,9 +390,10 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
         }
     }
 
-    /// Linux has no timeout, for nothing that is sent is waited for; here a poll takes the buffers back, and a sender may wait
-    /// for them. Where accesses have failed an entry of the receive queue may be missing, which stops it for good: the
-    /// adapter is closed and opened (`ibmveth_reset`), and again while that fails.
+    /// Linux has no timeout, for nothing that is sent is waited for; here a poll takes the buffers
+    /// back, and a sender may wait for them. Where accesses have failed an entry of the receive
+    /// queue may be missing, which stops it for good: the adapter is closed and opened
+    /// (`ibmveth_reset`), and again while that fails.
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
         match why {
             Alarm::TxTimeout => {}

@@ -69,7 +69,11 @@ impl Pools {
                 active: p.active,
             }
         };
-        Pools { pools: config.each_ref().map(places), per_call: if multi { ADD_BUFFERS } else { 1 }, starved: false }
+        Pools {
+            pools: config.each_ref().map(places),
+            per_call: if multi { ADD_BUFFERS } else { 1 },
+            starved: false,
+        }
     }
 
     /// Buffers lent by each pool.

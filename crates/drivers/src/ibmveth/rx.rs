@@ -10,7 +10,9 @@
 use super::config::{Config, OpenError};
 use super::pool::{Pools, reachable};
 use super::stats::Stats;
-use doorbell_layout::ibmveth::{CORRELATOR, Descriptor, ENTRY, Entry, MSS_AT, MSS_LEN, OLD_LARGE_SEND, PAGE};
+use doorbell_layout::ibmveth::{
+    CORRELATOR, Descriptor, ENTRY, Entry, MSS_AT, MSS_LEN, OLD_LARGE_SEND, PAGE,
+};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
 use doorbell_packet::{Gso, Packet, Partial, Piece, Todo};
@@ -121,7 +123,11 @@ pub(super) fn receive<H: Hypervisor>(
         return None;
     }
     let mss = large.then(|| mss(h, m));
-    let copy = if len < c.rx_copybreak { h.buffer(len, Place { align: 64, offset: 2 }).ok() } else { None };
+    let copy = if len < c.rx_copybreak {
+        h.buffer(len, Place { align: 64, offset: 2 }).ok()
+    } else {
+        None
+    };
     let piece = match copy {
         Some(buf) => {
             copy_out(h, m, offset, &buf);
@@ -209,7 +215,14 @@ impl Look {
 /// Rebuilds what the sender of a large send, or of a packet without its checksum, left
 /// out, so that the packet can be forwarded as any other. `mss` is the segment size
 /// of a packet that the firmware says is large.
-fn mend<H: Host>(h: &mut H, c: &Config, s: &mut Stats, piece: Piece, good: bool, mss: Option<u16>) -> Packet {
+fn mend<H: Host>(
+    h: &mut H,
+    c: &Config,
+    s: &mut Stats,
+    piece: Piece,
+    good: bool,
+    mss: Option<u16>,
+) -> Packet {
     let Piece { buf, start, len } = piece;
     let look = h.bytes(&buf, start..start + len, Look::at);
     let mut p = Packet::linear(Piece { buf, start, len });

@@ -125,7 +125,14 @@ impl Sender {
 
     /// Cuts what the firmware cannot, as a stack would above a device without the feature.
     /// The buffer of the last segment stands for the packet.
-    fn segment<H: Hypervisor>(&mut self, h: &mut H, c: &Config, n: &Negotiated, s: &mut Stats, p: Packet) -> Tx {
+    fn segment<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        c: &Config,
+        n: &Negotiated,
+        s: &mut Stats,
+        p: Packet,
+    ) -> Tx {
         let mut last: Option<Packet> = None;
         let cut = p.segment(h, Place::ANY, |h, segment| {
             let sent = match self.send(h, c, n, s, segment) {
@@ -211,7 +218,8 @@ impl Sender {
         o: Offload,
         copybreak: u32,
     ) -> Result<Packet, Packet> {
-        let scattered = p.more.as_ref().is_some_and(|m| !m.list.is_empty() || m.frags.len() >= send::MAX);
+        let scattered =
+            p.more.as_ref().is_some_and(|m| !m.list.is_empty() || m.frags.len() >= send::MAX);
         // A descriptor of no bytes would end the others.
         let p = if scattered || p.pieces().any(|q| q.len == 0) { linear(h, s, p)? } else { p };
         if p.is_linear() && p.len() < copybreak {
@@ -258,7 +266,12 @@ fn linear<H: Hypervisor>(h: &mut H, s: &mut Stats, p: Packet) -> Result<Packet, 
 
 /// What is said in the descriptors about checksum and segments; what the firmware does
 /// not do is done here. `None` when the packet is not what it says.
-fn offload<H: Hypervisor>(h: &mut H, n: &Negotiated, s: &mut Stats, p: &mut Packet) -> Option<Offload> {
+fn offload<H: Hypervisor>(
+    h: &mut H,
+    n: &Negotiated,
+    s: &mut Stats,
+    p: &mut Packet,
+) -> Option<Offload> {
     let Some(partial) = p.todo.checksum else { return Some(Offload { flags: 0, mss: 0 }) };
     let (start, looked) = (p.head.start, p.head.len.min(MAX_HEADER as u32));
     let layers = h.bytes(&p.head.buf, start..start + looked, |b| Layers::of(b).ok());
@@ -276,7 +289,9 @@ fn offload<H: Hypervisor>(h: &mut H, n: &Negotiated, s: &mut Stats, p: &mut Pack
         return Some(Offload { flags: 0, mss: 0 });
     };
     let mut put = |at: u32, v: u16| {
-        h.bytes_mut(&p.head.buf, start + at..start + at + 2, |b| b.copy_from_slice(&v.to_be_bytes()));
+        h.bytes_mut(&p.head.buf, start + at..start + at + 2, |b| {
+            b.copy_from_slice(&v.to_be_bytes())
+        });
     };
     let (mut flags, mut mss) = (Descriptor::NO_CSUM | Descriptor::CSUM_GOOD, 0);
     let field = partial.field() as u32;
@@ -354,7 +369,8 @@ impl Whole {
 /// Maps all pieces, six at most, and writes their descriptors: each has the flags. When
 /// one cannot be mapped, none is.
 fn map_all<H: Hypervisor>(h: &mut H, o: Offload, p: Packet) -> Result<Whole, Packet> {
-    let mut w = Whole { pieces: [const { None }; send::MAX], descriptors: Default::default(), empty: p };
+    let mut w =
+        Whole { pieces: [const { None }; send::MAX], descriptors: Default::default(), empty: p };
     let n = 1 + w.empty.more.as_ref().map_or(0, |m| m.frags.len());
     for i in 0..n {
         let piece = match i {

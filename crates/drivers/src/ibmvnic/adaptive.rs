@@ -1,19 +1,20 @@
 //! `direct = adaptive`: which packets are worth a checksum here.
 //!
-//! A direct call is bought with a checksum, whose price grows with the frame; what the call saves lies
-//! partly on this CPU and partly on a time line behind the call that the driver cannot see. What it can see is how
-//! long a packet takes in all. So it compares.
+//! A direct call is bought with a checksum, whose price grows with the frame; what the call saves
+//! lies partly on this CPU and partly on a time line behind the call that the driver cannot see.
+//! What it can see is how long a packet takes in all. So it compares.
 //!
-//! Packets are classed by the bytes that would have to be summed: none, or a sixteenth of the longest
-//! frame's and its multiples. A **rung** is a class's bound: what is below goes directly, what is above in an array with
-//! its headers. A checksum of more bytes is never cheaper, so one bound is all there is to find, and that is the
-//! break-even frame size.
+//! Packets are classed by the bytes that would have to be summed: none, or a sixteenth of the
+//! longest frame's and its multiples. A **rung** is a class's bound: what is below goes directly,
+//! what is above in an array with its headers. A checksum of more bytes is never cheaper, so one
+//! bound is all there is to find, and that is the break-even frame size.
 //!
-//! A **trial** compares the rung in force with the next one up or down of which there are packets: an epoch of each, and if
-//! they are not ten per cent apart another of each; every epoch begins after what was under way has been done. The shorter time a packet
-//! wins, by 0.4 % at least; within that, where something else than this driver sets the pace, the smaller CPU time in the
-//! driver's own transmit does. Won, the next trial goes on the same way; lost in both directions, there is a pause, four times
-//! as long each time. Other traffic, by class, ends it.
+//! A **trial** compares the rung in force with the next one up or down of which there are packets:
+//! an epoch of each, and if they are not ten per cent apart another of each; every epoch begins
+//! after what was under way has been done. The shorter time a packet wins, by 0.4 % at least;
+//! within that, where something else than this driver sets the pace, the smaller CPU time in the
+//! driver's own transmit does. Won, the next trial goes on the same way; lost in both directions,
+//! there is a pause, four times as long each time. Other traffic, by class, ends it.
 
 use doorbell_seam::{Span, Time};
 
@@ -40,7 +41,8 @@ struct Measured {
 enum Phase {
     /// Until so many more packets.
     Pause(u64),
-    /// Of a trial: which epoch (even: in force, odd: the other), and packets to come before it begins.
+    /// Of a trial: which epoch (even: in force, odd: the other), and packets to come before it
+    /// begins.
     Settle(u32, u64),
     /// Of a trial: which epoch, packets to come, when it began.
     Epoch(u32, u64, Time),
@@ -99,7 +101,8 @@ impl Adaptive {
         (summed.div_ceil(self.width) as usize).min(CLASSES - 1)
     }
 
-    /// Checksums of so many bytes and fewer are made here; `None`: not even packets without any go directly.
+    /// Checksums of so many bytes and fewer are made here; `None`: not even packets without any go
+    /// directly.
     pub(super) fn break_even(&self) -> Option<u32> {
         self.rung.checked_sub(1).map(|top| top as u32 * self.width)
     }
@@ -112,13 +115,16 @@ impl Adaptive {
         class < if trying { self.other } else { self.rung }
     }
 
-    /// A packet was handed to the driver at `began`; now it is `now`, and `under_way` packets are with the server.
+    /// A packet was handed to the driver at `began`; now it is `now`, and `under_way` packets are
+    /// with the server.
     pub(super) fn packet(&mut self, began: Time, now: Time, under_way: u64) {
         self.cpu += now.since(began);
         // Cores differ by what they do at a time; none goes back.
         self.now = self.now.max(now);
         match &mut self.phase {
-            Phase::Pause(left) | Phase::Settle(_, left) | Phase::Epoch(_, left, _) if *left > 1 => *left -= 1,
+            Phase::Pause(left) | Phase::Settle(_, left) | Phase::Epoch(_, left, _) if *left > 1 => {
+                *left -= 1
+            }
             Phase::Pause(_) => self.begin(under_way),
             Phase::Settle(n, _) => {
                 self.cpu = Span::ZERO;
@@ -138,7 +144,12 @@ impl Adaptive {
     /// Traffic that is not as it was is worth a trial soon.
     fn look_at_traffic(&mut self) {
         let (now, before): (u64, u64) = (self.seen.iter().sum(), self.seen_before.iter().sum());
-        let moved: u64 = self.seen.iter().zip(&self.seen_before).map(|(a, b)| (a * before).abs_diff(b * now)).sum();
+        let moved: u64 = self
+            .seen
+            .iter()
+            .zip(&self.seen_before)
+            .map(|(a, b)| (a * before).abs_diff(b * now))
+            .sum();
         // Half of the sum is the share that changed its class.
         if before > 0 && moved / 2 > now * before / 4 {
             self.pause = PAUSE;
@@ -229,71 +240,4 @@ fn cheaper(b: Measured, a: Measured) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::vec::Vec;
-
-    /// Packets of these sizes in turn, each of which takes so long, by its size and whether it goes directly.
-    fn learn(a: &mut Adaptive, sizes: &[u32], packets: u64, cost: impl Fn(u32, bool) -> u64) -> u64 {
-        let (mut now, start) = (Time::ZERO, a.now.ps());
-        now += Span::from_ps(start);
-        for i in 0..packets {
-            let size = sizes[(i % sizes.len() as u64) as usize];
-            let direct = a.direct(size);
-            let began = now;
-            now += Span::from_ns(cost(size, direct));
-            a.packet(began, now, 8);
-        }
-        now.since(Time::from_ps(start)).ps() / packets
-    }
-
-    #[test]
-    fn the_break_even_is_where_the_checksum_costs_what_the_call_saves() {
-        let sizes: Vec<u32> = (1..=16).map(|i| i * 560).collect();
-        for (per_kb, bound) in [(100, 9000), (250, 8000), (500, 4000), (1000, 2000), (4000, 500)] {
-            let mut a = Adaptive::new(9000);
-            // A direct call saves 2000 ns.
-            let cost = |size: u32, direct| if direct { 3000 + u64::from(size) * per_kb / 1000 } else { 5000 };
-            learn(&mut a, &sizes, 200_000, cost);
-            let found = a.break_even().unwrap();
-            assert!(found.abs_diff(bound) <= 600, "{per_kb} ns/kB: {found}, not {bound}");
-        }
-    }
-
-    #[test]
-    fn one_size_goes_all_one_way_and_trials_become_rare() {
-        for (direct, indirect) in [(3000, 5000), (5000, 3000), (4000, 4100)] {
-            let mut a = Adaptive::new(9000);
-            learn(&mut a, &[8960], 30_000, |_, d| if d { direct } else { indirect });
-            let each = learn(&mut a, &[8960], 200_000, |_, d| if d { direct } else { indirect });
-            let best = direct.min(indirect) * 1000;
-            assert!(each * 100 <= best * 101, "{each} ps for {best}");
-            assert!(a.trials <= 8, "{}", a.trials);
-        }
-    }
-
-    #[test]
-    fn where_the_time_is_the_same_the_cpu_decides() {
-        let mut a = Adaptive::new(9000);
-        let mut now = Time::ZERO;
-        for _ in 0..20_000 {
-            let direct = a.direct(1000);
-            let began = now;
-            now += Span::from_ns(10_000);
-            // The rest of the time is somebody else's.
-            let cpu = Span::from_ns(if direct { 3000 } else { 2000 });
-            a.packet(began, began + cpu, 8);
-        }
-        assert_eq!(a.break_even(), Some(563), "not these, but smaller ones might");
-    }
-
-    #[test]
-    fn other_traffic_is_looked_at_soon() {
-        let mut a = Adaptive::new(9000);
-        let cost = |size: u32, direct| if direct { 3000 + u64::from(size) / 2 } else { 5000 };
-        learn(&mut a, &[8960], 150_000, cost);
-        assert!(!a.direct(8960));
-        learn(&mut a, &[560], 30_000, cost);
-        assert!(a.direct(560), "{:?}", a.break_even());
-    }
-}
+mod tests;

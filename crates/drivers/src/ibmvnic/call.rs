@@ -48,13 +48,23 @@ pub(super) fn signal<H: Hypervisor>(h: &mut H, unit: u64, on: bool) -> i64 {
 pub(super) fn send_crq<H: Hypervisor>(h: &mut H, unit: u64, m: [u8; MESSAGE]) -> i64 {
     h.fence(Fence::DmaWrite);
     let words: &[[u8; 8]; 2] = zerocopy::transmute_ref!(&m);
-    call(h, hcall::SEND_CRQ, &[unit, u64::from_be_bytes(words[0]), u64::from_be_bytes(words[1])]).status
+    call(h, hcall::SEND_CRQ, &[unit, u64::from_be_bytes(words[0]), u64::from_be_bytes(words[1])])
+        .status
 }
 
 /// Number and interrupt of the new sub-CRQ.
-pub(super) fn register_sub_crq<H: Hypervisor>(h: &mut H, unit: u64, ioba: u64, bytes: u64) -> Result<(u64, u64), i64> {
+pub(super) fn register_sub_crq<H: Hypervisor>(
+    h: &mut H,
+    unit: u64,
+    ioba: u64,
+    bytes: u64,
+) -> Result<(u64, u64), i64> {
     let answer = patient(h, hcall::REG_SUB_CRQ, &[unit, ioba, bytes]);
-    if answer.status == status::SUCCESS { Ok((answer.ret[0], answer.ret[1])) } else { Err(answer.status) }
+    if answer.status == status::SUCCESS {
+        Ok((answer.ret[0], answer.ret[1]))
+    } else {
+        Err(answer.status)
+    }
 }
 
 pub(super) fn free_sub_crq<H: Hypervisor>(h: &mut H, unit: u64, number: u64) -> i64 {
@@ -67,7 +77,8 @@ pub(super) fn interrupt<H: Hypervisor>(h: &mut H, unit: u64, irq: u64, on: bool)
     call(h, hcall::VIOCTL, &[unit, what, irq]).status
 }
 
-/// Ends an interrupt that was pending before it is switched on: on XICS one may be, after a migration.
+/// Ends an interrupt that was pending before it is switched on: on XICS one may be, after a
+/// migration.
 pub(super) fn end_interrupt<H: Hypervisor>(h: &mut H, irq: u64) -> i64 {
     call(h, hcall::EOI, &[0xff00_0000 | irq]).status
 }
@@ -92,7 +103,13 @@ pub(super) fn send<H: Hypervisor>(h: &mut H, unit: u64, handle: u64, d: [u8; DES
 }
 
 /// Sends `n` descriptors, in memory.
-pub(super) fn send_indirect<H: Hypervisor>(h: &mut H, unit: u64, handle: u64, ioba: u64, n: u32) -> i64 {
+pub(super) fn send_indirect<H: Hypervisor>(
+    h: &mut H,
+    unit: u64,
+    handle: u64,
+    ioba: u64,
+    n: u32,
+) -> i64 {
     h.fence(Fence::DmaWrite);
     call(h, hcall::SEND_SUB_CRQ_INDIRECT, &[unit, handle, ioba, n.into()]).status
 }

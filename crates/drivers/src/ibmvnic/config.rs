@@ -11,24 +11,29 @@ use doorbell_seam::{Exhausted, Span};
 pub enum Direct {
     /// Never (before 6.12).
     Never,
-    /// Always then. A checksum is left to the server without the headers that it asked for: it works
-    /// where the server is over-cautious (74839f7a8268).
+    /// Always then. A checksum is left to the server without the headers that it asked for: it
+    /// works where the server is over-cautious (74839f7a8268).
     IgnoreHeaders,
     /// The checksum is made here first, and then no headers are due (e633e32b60fd). Whether
     /// plain packets want headers is not looked at.
     SoftwareChecksum,
-    /// As before, if the server's byte for plain packets is 0 (de390657b5d6). A byte that names header
-    /// layers without the bit that asks for them forbids it too, as in Linux.
+    /// As before, if the server's byte for plain packets is 0 (de390657b5d6). A byte that names
+    /// header layers without the bit that asks for them forbids it too, as in Linux.
     Inspect,
-    /// What the server asked for is honoured, and of what that leaves the cheaper is taken, as it is
-    /// measured: see [`super::Ibmvnic::break_even`].
+    /// What the server asked for is honoured, and of what that leaves the cheaper is taken, as it
+    /// is measured: see [`super::Ibmvnic::break_even`].
     Adaptive,
 }
 
 impl Direct {
     /// All of them, in their order.
-    pub const ALL: [Direct; 5] =
-        [Direct::Never, Direct::IgnoreHeaders, Direct::SoftwareChecksum, Direct::Inspect, Direct::Adaptive];
+    pub const ALL: [Direct; 5] = [
+        Direct::Never,
+        Direct::IgnoreHeaders,
+        Direct::SoftwareChecksum,
+        Direct::Inspect,
+        Direct::Adaptive,
+    ];
 
     /// Its name in scenarios and reports.
     pub const fn name(self) -> &'static str {
@@ -49,13 +54,15 @@ pub enum Replenish {
     BelowHalf,
     /// When a poll has not used its budget up, too: all that are missing (Linux before 6.12).
     EachPoll,
-    /// When sixteen are missing, in whole arrays; a rest only below half of the pool. Not a rule of Linux.
+    /// When sixteen are missing, in whole arrays; a rest only below half of the pool. Not a rule of
+    /// Linux.
     WholeArrays,
 }
 
 impl Replenish {
     /// All of them, the default first.
-    pub const ALL: [Replenish; 3] = [Replenish::BelowHalf, Replenish::EachPoll, Replenish::WholeArrays];
+    pub const ALL: [Replenish; 3] =
+        [Replenish::BelowHalf, Replenish::EachPoll, Replenish::WholeArrays];
 
     /// Its name in scenarios and reports.
     pub const fn name(self) -> &'static str {

@@ -1,18 +1,19 @@
 //! The command/response queue: the handshake, commands and their answers, and what the server says
 //! unasked.
 //!
-//! Source: ibmvnic.c `init_crq_queue`, `ibmvnic_send_crq`, `ibmvnic_send_crq_init`, `ibmvnic_handle_crq`,
-//! `ibmvnic_wait_for_completion`.
+//! Source: ibmvnic.c `init_crq_queue`, `ibmvnic_send_crq`, `ibmvnic_send_crq_init`,
+//! `ibmvnic_handle_crq`, `ibmvnic_wait_for_completion`.
 //!
-//! One command at a time waits for its answer, but for capability queries, which all go at once. Whatever
-//! comes meanwhile is noted; what ends the session ends the wait.
+//! One command at a time waits for its answer, but for capability queries, which all go at once.
+//! Whatever comes meanwhile is noted; what ends the session ends the wait.
 
 use super::call;
 use super::config::{Config, OpenError};
 use super::ring::{Ring, coherent};
 use super::stats::Stats;
 use doorbell_layout::ibmvnic::{
-    CRQ_BYTES, ERROR_FATAL, ErrorIndication, LinkStateIndication, MESSAGE, Message, RESPONSE, cmd, first, status,
+    CRQ_BYTES, ERROR_FATAL, ErrorIndication, LinkStateIndication, MESSAGE, Message, RESPONSE, cmd,
+    first, status,
 };
 use doorbell_seam::{Coherent, Hypervisor, Span, Time};
 
@@ -98,7 +99,8 @@ impl Control {
     }
 
     fn forget(&mut self) {
-        (self.reset, self.failover_pending, self.init, self.complete, self.link) = (None, false, false, false, None);
+        (self.reset, self.failover_pending, self.init, self.complete, self.link) =
+            (None, false, false, false, None);
     }
 
     /// Registers the CRQ anew. That the server is not up is no error.
@@ -139,7 +141,11 @@ impl Control {
     // ---- what comes ----
 
     /// Takes the next message: an answer, or `Some(None)` for what is noted here.
-    pub(super) fn next<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats) -> Option<Option<Message>> {
+    pub(super) fn next<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        s: &mut Stats,
+    ) -> Option<Option<Message>> {
         let m = self.crq.next(h)?;
         s.messages += 1;
         match (m.first, m.cmd) {
@@ -198,13 +204,20 @@ impl Control {
 
     // ---- what is sent ----
 
-    pub(super) fn handshake<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats) -> Result<(), Fault> {
+    pub(super) fn handshake<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        s: &mut Stats,
+    ) -> Result<(), Fault> {
         (self.init, self.complete) = (false, false);
         for _ in 0..INITS {
             match call::send_crq(h, self.unit, say(first::INIT)) {
                 status::SUCCESS => {
                     let limit = h.now() + self.init_timeout;
-                    return self.greeted(h, s, limit)?.then_some(()).ok_or(OpenError::Timeout("INIT").into());
+                    return self
+                        .greeted(h, s, limit)?
+                        .then_some(())
+                        .ok_or(OpenError::Timeout("INIT").into());
                 }
                 // The server is not up. It says INIT when it is.
                 status::CLOSED => {
@@ -220,8 +233,14 @@ impl Control {
         Err(OpenError::Timeout("INIT").into())
     }
 
-    /// Waits until both sides know of each other: the server has answered, or has said INIT and is answered.
-    fn greeted<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats, limit: Time) -> Result<bool, Fault> {
+    /// Waits until both sides know of each other: the server has answered, or has said INIT and is
+    /// answered.
+    fn greeted<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        s: &mut Stats,
+        limit: Time,
+    ) -> Result<bool, Fault> {
         loop {
             while let Some(m) = self.next(h, s) {
                 s.stale_answers += u64::from(m.is_some());
@@ -247,7 +266,12 @@ impl Control {
         }
     }
 
-    pub(super) fn send<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats, m: [u8; MESSAGE]) -> Result<(), Fault> {
+    pub(super) fn send<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        s: &mut Stats,
+        m: [u8; MESSAGE],
+    ) -> Result<(), Fault> {
         s.commands += 1;
         match call::send_crq(h, self.unit, m) {
             status::SUCCESS => Ok(()),
@@ -262,7 +286,12 @@ impl Control {
     }
 
     /// Waits for the answer to command `c`.
-    pub(super) fn wait<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats, c: u8) -> Result<Message, Fault> {
+    pub(super) fn wait<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        s: &mut Stats,
+        c: u8,
+    ) -> Result<Message, Fault> {
         let limit = h.now() + self.command_timeout;
         loop {
             while let Some(m) = self.next(h, s) {
@@ -286,7 +315,12 @@ impl Control {
     }
 
     /// Sends a command and waits for its answer.
-    pub(super) fn ask<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats, m: [u8; MESSAGE]) -> Result<Message, Fault> {
+    pub(super) fn ask<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        s: &mut Stats,
+        m: [u8; MESSAGE],
+    ) -> Result<Message, Fault> {
         self.send(h, s, m)?;
         self.wait(h, s, m[1])
     }

@@ -3,11 +3,13 @@
 //! Source: ibmvnic.c `get_hdr_lens`, `create_hdr_descs`, `build_hdr_descs_arr`.
 //!
 //! The lengths are what the stack knows: Ethernet 14, or 18 with a tag in the frame; IPv4 by its
-//! IHL, IPv6 40, ARP 28; TCP by its data offset, UDP 8. Those that the server selected are added up, and so many bytes
-//! from the frame's first on are sent: 24 in the first descriptor, 29 in each that follows.
-//! So a selection without L2 sends L2's bytes and cuts L4's: it is what Linux does.
+//! IHL, IPv6 40, ARP 28; TCP by its data offset, UDP 8. Those that the server selected are added
+//! up, and so many bytes from the frame's first on are sent: 24 in the first descriptor, 29 in each
+//! that follows. So a selection without L2 sends L2's bytes and cuts L4's: it is what Linux does.
 
-use doorbell_layout::ibmvnic::{DESCRIPTOR, HDR_DATA, HDR_EXT_DATA, Hdr, HdrExt, desc, desc_req, first};
+use doorbell_layout::ibmvnic::{
+    DESCRIPTOR, HDR_DATA, HDR_EXT_DATA, Hdr, HdrExt, desc, desc_req, first,
+};
 use zerocopy::byteorder::big_endian::U16;
 
 /// Header bytes at the most (`hdr_data`).
@@ -34,8 +36,8 @@ pub(super) fn lengths(b: &[u8]) -> [usize; 3] {
     [l2, l3, l4]
 }
 
-/// Appends the descriptors that `wanted`, a byte of the server's request, asks for of the frame that begins
-/// with `b`. How many descriptors and header bytes.
+/// Appends the descriptors that `wanted`, a byte of the server's request, asks for of the frame
+/// that begins with `b`. How many descriptors and header bytes.
 pub(super) fn build(wanted: u8, b: &[u8], to: &mut [[u8; DESCRIPTOR]]) -> (usize, usize) {
     if wanted & desc_req::WANTED == 0 {
         return (0, 0);
@@ -60,7 +62,12 @@ pub(super) fn build(wanted: u8, b: &[u8], to: &mut [[u8; DESCRIPTOR]]) -> (usize
     let mut n = 1;
     for part in more.chunks(HDR_EXT_DATA) {
         let len = part.len();
-        let mut x = HdrExt { first: first::VALID, kind: desc::HDR_EXT, len: len as u8, data: [0; HDR_EXT_DATA] };
+        let mut x = HdrExt {
+            first: first::VALID,
+            kind: desc::HDR_EXT,
+            len: len as u8,
+            data: [0; HDR_EXT_DATA],
+        };
         x.data[..len].copy_from_slice(part);
         to[n] = x.bytes();
         n += 1;

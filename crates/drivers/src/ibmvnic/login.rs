@@ -2,14 +2,16 @@
 //!
 //! Source: ibmvnic.c `send_login`, `vnic_add_client_data`, `handle_login_rsp`.
 //!
-//! The answer's arrays are found by offsets, all of which are checked. Handles are the server's to choose, and
-//! are not looked into.
+//! The answer's arrays are found by offsets, all of which are checked. Handles are the server's to
+//! choose, and are not looked into.
 
 use super::config::OpenError;
 use super::control::{Control, Fault, SCRATCH};
 use super::stats::Stats;
 use alloc::vec::Vec;
-use doorbell_layout::ibmvnic::{Login, LoginBuffer, LoginResponse, VERSION, client_data, cmd, first, rc};
+use doorbell_layout::ibmvnic::{
+    Login, LoginBuffer, LoginResponse, VERSION, client_data, cmd, first, rc,
+};
 use doorbell_seam::{Coherent, Hypervisor};
 use zerocopy::byteorder::big_endian::{U32, U64};
 
@@ -59,7 +61,13 @@ pub(super) fn login<H: Hypervisor>(
         h.store(&k.scratch, (off_names + i) as u32, *b);
     }
     h.store(&k.scratch, ANSWER, LoginResponse::zeroed());
-    let m = Login { first: first::VALID, cmd: cmd::LOGIN, ioba: U32::new(base), len: word(len), ..Login::zeroed() };
+    let m = Login {
+        first: first::VALID,
+        cmd: cmd::LOGIN,
+        ioba: U32::new(base),
+        len: word(len),
+        ..Login::zeroed()
+    };
     let answer = k.ask(h, s, m.bytes())?;
     match answer.rc.code {
         rc::SUCCESS => {}
@@ -86,7 +94,13 @@ pub(super) fn login<H: Hypervisor>(
 }
 
 /// `n` numbers of 64 bits of the answer, as many as were asked for.
-fn numbers<H: Hypervisor>(h: &mut H, at: &Coherent, n: U32, offset: U32, asked: usize) -> Result<Vec<u64>, Fault> {
+fn numbers<H: Hypervisor>(
+    h: &mut H,
+    at: &Coherent,
+    n: U32,
+    offset: U32,
+    asked: usize,
+) -> Result<Vec<u64>, Fault> {
     let start = offset.get();
     let fits = start.checked_add(8 * asked as u32).is_some_and(|end| end <= SCRATCH - ANSWER);
     if n.get() as usize != asked || !fits {
@@ -98,7 +112,9 @@ fn numbers<H: Hypervisor>(h: &mut H, at: &Coherent, n: U32, offset: U32, asked: 
 /// Type, length, string; a type of 0 ends them.
 fn names() -> Vec<u8> {
     let mut all = Vec::new();
-    for (kind, name) in [(client_data::OS, "Doorbell"), (client_data::NODE, "lab"), (client_data::NETDEV, "vnic0")] {
+    for (kind, name) in
+        [(client_data::OS, "Doorbell"), (client_data::NODE, "lab"), (client_data::NETDEV, "vnic0")]
+    {
         all.push(kind);
         all.extend((name.len() as u16 + 1).to_be_bytes());
         all.extend(name.bytes());

@@ -60,7 +60,12 @@ impl Set {
     ///
     /// # Errors
     /// When memory or ids run out, or a pool would have more than 38 MiB.
-    pub(super) fn allocate<H: Host>(h: &mut H, ids: &mut Ids, count: u32, slot: u32) -> Result<Set, OpenError> {
+    pub(super) fn allocate<H: Host>(
+        h: &mut H,
+        ids: &mut Ids,
+        count: u32,
+        slot: u32,
+    ) -> Result<Set, OpenError> {
         let slot = slot.next_multiple_of(LINE);
         if u64::from(count) * u64::from(slot) > MAX_SET || slot > MAX_LTB {
             return Err(OpenError::Exhausted);
@@ -72,7 +77,9 @@ impl Set {
             let n = left.min(per);
             let made = match ids.take() {
                 None => Err(OpenError::Exhausted),
-                Some(id) => coherent(h, n * slot, 4096).inspect_err(|_| ids.give(id)).map(|area| (id, area)),
+                Some(id) => {
+                    coherent(h, n * slot, 4096).inspect_err(|_| ids.give(id)).map(|area| (id, area))
+                }
             };
             match made {
                 Ok((id, area)) => set.ltbs.push(Ltb { area, id, mapped: false }),
@@ -106,15 +113,4 @@ impl Set {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn map_ids_are_1_to_254_and_come_back() {
-        let mut ids = Ids::new();
-        let all: Vec<u8> = core::iter::from_fn(|| ids.take()).collect();
-        assert_eq!(all, (1..=254).collect::<Vec<u8>>());
-        ids.give(200);
-        assert_eq!((ids.take(), ids.take()), (Some(200), None));
-    }
-}
+mod tests;

@@ -1,17 +1,17 @@
 //! What server and driver agree on: version, capabilities, offloads.
 //!
-//! Source: ibmvnic.c `send_version_xchg`, `send_query_cap`, `send_request_cap`, `handle_request_cap_rsp`,
-//! `send_query_ip_offload`, `send_control_ip_offload`.
+//! Source: ibmvnic.c `send_version_xchg`, `send_query_cap`, `send_request_cap`,
+//! `handle_request_cap_rsp`, `send_query_ip_offload`, `send_control_ip_offload`.
 //!
-//! A request that is granted in part changes what is wanted, and then **all** requests are made again: what was
-//! granted before may depend on it.
+//! A request that is granted in part changes what is wanted, and then **all** requests are made
+//! again: what was granted before may depend on it.
 
 use super::config::{Config, OpenError};
 use super::control::{Control, Fault};
 use super::stats::Stats;
 use doorbell_layout::ibmvnic::{
-    AddressLength, Capability, ControlIpOffload, LengthAddress, MESSAGE, Message, QueryIpOffload, VERSION,
-    VersionExchange, cap, cmd, first, offload, rc,
+    AddressLength, Capability, ControlIpOffload, LengthAddress, MESSAGE, Message, QueryIpOffload,
+    VERSION, VersionExchange, cap, cmd, first, offload, rc,
 };
 use doorbell_packet::headers::ETHERNET;
 use doorbell_seam::Hypervisor;
@@ -43,7 +43,8 @@ pub struct Negotiated {
     pub vlan_insert: bool,
     /// Multicast addresses that it filters.
     pub multicast_filters: u64,
-    /// Which headers it asks for, in the order of the wire: [`doorbell_layout::ibmvnic::desc_req`].
+    /// Which headers it asks for, in the order of the wire:
+    /// [`doorbell_layout::ibmvnic::desc_req`].
     pub desc_req: [u8; 8],
     /// Checksums and large sends that are on: [`doorbell_layout::ibmvnic::offload`].
     pub offloads: [bool; 8],
@@ -67,7 +68,11 @@ fn number(a: &Answers, id: u16) -> u64 {
     u64::from_be_bytes(a[usize::from(id)])
 }
 
-pub(super) fn version<H: Hypervisor>(h: &mut H, k: &mut Control, s: &mut Stats) -> Result<u16, Fault> {
+pub(super) fn version<H: Hypervisor>(
+    h: &mut H,
+    k: &mut Control,
+    s: &mut Stats,
+) -> Result<u16, Fault> {
     let m = VersionExchange {
         first: first::VALID,
         cmd: cmd::VERSION_EXCHANGE,
@@ -93,7 +98,9 @@ pub(super) fn capabilities<H: Hypervisor>(
     for _ in cap::QUERIES {
         let q = Capability::of(k.wait(h, s, cmd::QUERY_CAPABILITY)?.bytes());
         // What the server does not know it does not have.
-        if let Some(to) = a.get_mut(usize::from(q.capability.get())).filter(|_| q.rc.code == rc::SUCCESS) {
+        if let Some(to) =
+            a.get_mut(usize::from(q.capability.get())).filter(|_| q.rc.code == rc::SUCCESS)
+        {
             *to = q.number.to_bytes();
         }
     }
@@ -103,7 +110,10 @@ pub(super) fn capabilities<H: Hypervisor>(
         (cap::REQ_RX_QUEUES, most(c.queues, cap::MIN_RX_QUEUES, cap::MAX_RX_QUEUES)),
         (cap::REQ_RX_ADD_QUEUES, most(1, cap::MIN_RX_ADD_QUEUES, cap::MAX_RX_ADD_QUEUES)),
         (cap::REQ_TX_ENTRIES, most(c.tx_entries, cap::MIN_TX_ENTRIES, cap::MAX_TX_ENTRIES)),
-        (cap::REQ_RX_ADD_ENTRIES, most(c.rx_entries, cap::MIN_RX_ADD_ENTRIES, cap::MAX_RX_ADD_ENTRIES)),
+        (
+            cap::REQ_RX_ADD_ENTRIES,
+            most(c.rx_entries, cap::MIN_RX_ADD_ENTRIES, cap::MAX_RX_ADD_ENTRIES),
+        ),
         (cap::REQ_MTU, u64::from(c.mtu) + ETHERNET as u64),
         (cap::PROMISC_REQUESTED, c.promisc.into()),
     ];
@@ -215,5 +225,6 @@ pub(super) fn accepted(m: Message, what: &'static str) -> Result<Message, Fault>
 
 fn capability(command: u8, id: u16, n: u64) -> [u8; MESSAGE] {
     let (capability, number) = (U16::new(id), U64::new(n));
-    Capability { first: first::VALID, cmd: command, capability, number, ..Capability::zeroed() }.bytes()
+    Capability { first: first::VALID, cmd: command, capability, number, ..Capability::zeroed() }
+        .bytes()
 }

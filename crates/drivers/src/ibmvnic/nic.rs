@@ -1,8 +1,8 @@
-//! An adapter from open to close: bringing it up, its interrupts and polls, and what may be changed in
-//! between.
+//! An adapter from open to close: bringing it up, its interrupts and polls, and what may be changed
+//! in between.
 //!
-//! Source: ibmvnic.c `ibmvnic_probe`, `ibmvnic_open`, `ibmvnic_login`, `ibmvnic_close`, `ibmvnic_poll`,
-//! `ibmvnic_interrupt_tx`, `ibmvnic_change_mtu`, `ibmvnic_set_multi`.
+//! Source: ibmvnic.c `ibmvnic_probe`, `ibmvnic_open`, `ibmvnic_login`, `ibmvnic_close`,
+//! `ibmvnic_poll`, `ibmvnic_interrupt_tx`, `ibmvnic_change_mtu`, `ibmvnic_set_multi`.
 
 use super::adaptive::Adaptive;
 use super::config::{Config, Direct, OpenError};
@@ -17,8 +17,8 @@ use super::{call, control};
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
 use doorbell_layout::ibmvnic::{
-    AddressLength, ChangeMac, LogicalLinkState, MESSAGE, Message, MulticastCtrl, QueryMap, RequestMap,
-    RequestStatistics, Statistics, VpdSize, cmd, first, link, multicast,
+    AddressLength, ChangeMac, LogicalLinkState, MESSAGE, Message, MulticastCtrl, QueryMap,
+    RequestMap, RequestStatistics, Statistics, VpdSize, cmd, first, link, multicast,
 };
 use doorbell_packet::Packet;
 use doorbell_seam::{Hypervisor, Span, Time, Work};
@@ -66,12 +66,12 @@ pub struct Ibmvnic {
 }
 
 impl Ibmvnic {
-    /// Brings the adapter up: handshake, capabilities, login, long-term buffers, receive buffers, link.
-    /// That the link is up an interrupt of the CRQ tells.
+    /// Brings the adapter up: handshake, capabilities, login, long-term buffers, receive buffers,
+    /// link. That the link is up an interrupt of the CRQ tells.
     ///
     /// # Errors
-    /// When a setting is out of range, memory runs out, the hypervisor or the server refuse, or no server
-    /// stays. Nothing is left behind then.
+    /// When a setting is out of range, memory runs out, the hypervisor or the server refuse, or no
+    /// server stays. Nothing is left behind then.
     pub fn open<H: Hypervisor>(h: &mut H, c: &Config) -> Result<Ibmvnic, OpenError> {
         c.check()?;
         let mut nic = Ibmvnic {
@@ -110,8 +110,9 @@ impl Ibmvnic {
         Err(OpenError::Unsteady)
     }
 
-    /// Takes the link down, unmaps, and gives all memory back. What was on its way to the server and is not
-    /// done is released. What the driver and its queues have counted, with what was lost at the end.
+    /// Takes the link down, unmaps, and gives all memory back. What was on its way to the server
+    /// and is not done is released. What the driver and its queues have counted, with what was
+    /// lost at the end.
     pub fn close<H: Hypervisor>(mut self, h: &mut H) -> (Stats, QueueStats) {
         if self.up && self.link_state(h, link::DOWN).is_ok() {
             self.unmap_all(h);
@@ -146,7 +147,8 @@ impl Ibmvnic {
         self.map_all(h)?;
         let unit = self.config.unit;
         let tx = self.tx[..self.negotiated.tx_queues as usize].iter().map(|t| t.crq.irq);
-        for irq in tx.chain(self.rx[..self.negotiated.rx_queues as usize].iter().map(|r| r.crq.irq)) {
+        for irq in tx.chain(self.rx[..self.negotiated.rx_queues as usize].iter().map(|r| r.crq.irq))
+        {
             if migrated {
                 call::end_interrupt(h, irq);
             }
@@ -160,7 +162,8 @@ impl Ibmvnic {
         self.link_state(h, link::UP)
     }
 
-    /// Capabilities, queues, login: again with what is offered then, while there are fewer queues than were granted.
+    /// Capabilities, queues, login: again with what is offered then, while there are fewer queues
+    /// than were granted.
     fn log_in<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         for _ in 0..16 {
             let (k, s, c) = (&mut self.control, &mut self.stats, &self.config);
@@ -175,7 +178,8 @@ impl Ibmvnic {
                     for (t, handle) in self.tx.iter_mut().zip(handles.tx) {
                         t.handle = handle;
                     }
-                    for ((r, handle), size) in self.rx.iter_mut().zip(handles.rx).zip(handles.sizes) {
+                    for ((r, handle), size) in self.rx.iter_mut().zip(handles.rx).zip(handles.sizes)
+                    {
                         (r.handle, r.size) = (handle, size);
                     }
                     return Ok(());
@@ -241,7 +245,9 @@ impl Ibmvnic {
             r.prepare(h, &mut self.ids, n.rx_entries as u32)?;
         }
         let sets = self.tx[..tx].iter_mut().flat_map(Sender::sets);
-        for ltb in sets.chain(self.rx[..rx].iter_mut().flat_map(Receiver::sets)).flat_map(|s| &mut s.ltbs) {
+        for ltb in
+            sets.chain(self.rx[..rx].iter_mut().flat_map(Receiver::sets)).flat_map(|s| &mut s.ltbs)
+        {
             let m = request_map(cmd::REQUEST_MAP, ltb);
             accepted(self.control.ask(h, &mut self.stats, m)?, control::name(cmd::REQUEST_MAP))?;
             ltb.mapped = true;
@@ -252,16 +258,26 @@ impl Ibmvnic {
 
     /// Asks for each long-term buffer to be unmapped, until the server is gone.
     fn unmap_all<H: Hypervisor>(&mut self, h: &mut H) {
-        let sets = self.tx.iter_mut().flat_map(Sender::sets).chain(self.rx.iter_mut().flat_map(Receiver::sets));
+        let sets = self
+            .tx
+            .iter_mut()
+            .flat_map(Sender::sets)
+            .chain(self.rx.iter_mut().flat_map(Receiver::sets));
         for ltb in sets.flat_map(|s| &mut s.ltbs).filter(|l| l.mapped) {
-            let Ok(_) = self.control.ask(h, &mut self.stats, request_map(cmd::REQUEST_UNMAP, ltb)) else { return };
+            let Ok(_) = self.control.ask(h, &mut self.stats, request_map(cmd::REQUEST_UNMAP, ltb))
+            else {
+                return;
+            };
             ltb.mapped = false;
             self.stats.unmaps += 1;
         }
     }
 
     pub(super) fn link_state<H: Hypervisor>(&mut self, h: &mut H, state: u8) -> Result<(), Fault> {
-        let m = LogicalLinkState { link_state: state, ..LogicalLinkState::of(plain(cmd::LOGICAL_LINK_STATE)) };
+        let m = LogicalLinkState {
+            link_state: state,
+            ..LogicalLinkState::of(plain(cmd::LOGICAL_LINK_STATE))
+        };
         let answer = self.control.ask(h, &mut self.stats, m.bytes())?;
         accepted(answer, control::name(cmd::LOGICAL_LINK_STATE)).map(|_| ())
     }
@@ -275,7 +291,11 @@ impl Ibmvnic {
         for (r, s) in self.rx.iter_mut().zip(&mut self.queues) {
             r.forget(h, s);
         }
-        let sets = self.tx.iter_mut().flat_map(Sender::sets).chain(self.rx.iter_mut().flat_map(Receiver::sets));
+        let sets = self
+            .tx
+            .iter_mut()
+            .flat_map(Sender::sets)
+            .chain(self.rx.iter_mut().flat_map(Receiver::sets));
         for ltb in sets.flat_map(|s| &mut s.ltbs) {
             // The server unmaps what its client had.
             self.stats.unmaps += u64::from(core::mem::take(&mut ltb.mapped));
@@ -339,7 +359,8 @@ impl Ibmvnic {
     /// Looks at the CRQ, and at what it says of the link.
     fn look<H: Hypervisor>(&mut self, h: &mut H) {
         self.control.drain(h, &mut self.stats);
-        let over = self.control.reset.is_some_and(|r| r != Reset::NonFatal) || self.control.failover_pending;
+        let over = self.control.reset.is_some_and(|r| r != Reset::NonFatal)
+            || self.control.failover_pending;
         let on = match self.control.link.take() {
             _ if over => false,
             Some(on) => on,
@@ -351,16 +372,21 @@ impl Ibmvnic {
 
     /// Whether packets are taken.
     pub fn is_running(&self) -> bool {
-        self.up && self.carrier && !self.closed && self.control.reset.is_none() && !self.control.failover_pending
+        self.up
+            && self.carrier
+            && !self.closed
+            && self.control.reset.is_none()
+            && !self.control.failover_pending
     }
 
-    /// As the stack's watchdog does: a queue that has been stopped for five seconds has hung. Whether
-    /// [`Driver::work`] has something to do.
+    /// As the stack's watchdog does: a queue that has been stopped for five seconds has hung.
+    /// Whether [`Driver::work`] has something to do.
     pub fn watchdog<H: Hypervisor>(&mut self, h: &mut H) -> bool {
         let now = h.now();
         let hung = |q: usize| self.tx[q].stopped() && now.since(self.taken[q]) >= WATCHDOG;
-        let gone =
-            self.closed && !self.control.failover_pending && self.taken.iter().all(|t| now.since(*t) >= WATCHDOG);
+        let gone = self.closed
+            && !self.control.failover_pending
+            && self.taken.iter().all(|t| now.since(*t) >= WATCHDOG);
         let hangs = self.is_running() && (0..self.negotiated.tx_queues as usize).any(hung);
         if hangs || self.up && gone {
             self.stats.timeouts += 1;
@@ -371,8 +397,8 @@ impl Ibmvnic {
 
     // ---- changes ----
 
-    /// Another MTU. The adapter is brought up again with new pools; where the server refuses the size, with
-    /// the one before.
+    /// Another MTU. The adapter is brought up again with new pools; where the server refuses the
+    /// size, with the one before.
     ///
     /// # Errors
     /// As [`Ibmvnic::open`]. The adapter is down then, until a server says INIT or another change.
@@ -413,7 +439,11 @@ impl Ibmvnic {
 
     fn apply_filter<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         let Some(f) = &self.filter else { return Ok(()) };
-        let say = |flags, mac_addr| MulticastCtrl { flags, mac_addr, ..MulticastCtrl::of(plain(cmd::MULTICAST_CTRL)) };
+        let say = |flags, mac_addr| MulticastCtrl {
+            flags,
+            mac_addr,
+            ..MulticastCtrl::of(plain(cmd::MULTICAST_CTRL))
+        };
         let mut all = alloc::vec![say(multicast::DISABLE_ALL, [0; 6])];
         if f.all_multicast || f.multicast.len() as u64 > self.negotiated.multicast_filters {
             all.push(say(multicast::ENABLE_ALL, [0; 6]));
@@ -421,7 +451,10 @@ impl Ibmvnic {
             all.extend(f.multicast.iter().map(|g| say(multicast::ENABLE, *g)));
         }
         for m in all {
-            accepted(self.control.ask(h, &mut self.stats, m.bytes())?, control::name(cmd::MULTICAST_CTRL))?;
+            accepted(
+                self.control.ask(h, &mut self.stats, m.bytes())?,
+                control::name(cmd::MULTICAST_CTRL),
+            )?;
         }
         Ok(())
     }
@@ -453,7 +486,11 @@ impl Ibmvnic {
         }
     }
 
-    fn command<H: Hypervisor>(&mut self, h: &mut H, m: [u8; MESSAGE]) -> Result<Message, OpenError> {
+    fn command<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        m: [u8; MESSAGE],
+    ) -> Result<Message, OpenError> {
         let answer = self.control.ask(h, &mut self.stats, m).map_err(error)?;
         accepted(answer, control::name(m[1])).map_err(error)
     }
@@ -470,7 +507,11 @@ impl Ibmvnic {
     }
     /// What the adapter has counted.
     pub fn stats(&self) -> Stats {
-        Stats { adaptive_moves: self.adaptive.moves, adaptive_trials: self.adaptive.trials, ..self.stats }
+        Stats {
+            adaptive_moves: self.adaptive.moves,
+            adaptive_trials: self.adaptive.trials,
+            ..self.stats
+        }
     }
     /// What each queue pair has counted.
     pub fn queue_stats(&self) -> &[QueueStats] {
@@ -483,8 +524,8 @@ impl Ibmvnic {
             sum
         })
     }
-    /// With [`Direct::Adaptive`], the most bytes that are summed here so that a packet can go directly;
-    /// `None`: nothing goes directly.
+    /// With [`Direct::Adaptive`], the most bytes that are summed here so that a packet can go
+    /// directly; `None`: nothing goes directly.
     pub fn break_even(&self) -> Option<u32> {
         self.adaptive.break_even()
     }
@@ -523,7 +564,11 @@ impl Ibmvnic {
         }
         let began = h.now();
         self.taken[q] = began;
-        let mut x = Context { config: &self.config, negotiated: &self.negotiated, adaptive: &mut self.adaptive };
+        let mut x = Context {
+            config: &self.config,
+            negotiated: &self.negotiated,
+            adaptive: &mut self.adaptive,
+        };
         let (t, gone) = self.tx[q].transmit(h, &mut x, &mut self.queues[q], p, more);
         if gone.is_err() {
             // All queues stop; an event on the CRQ says what it was.
@@ -539,7 +584,13 @@ impl Ibmvnic {
     }
 
     /// As [`Driver::poll`], for queue pair `q`.
-    pub fn poll_on<H: Hypervisor, S: Sink>(&mut self, h: &mut H, q: usize, budget: u32, up: &mut S) -> Poll {
+    pub fn poll_on<H: Hypervisor, S: Sink>(
+        &mut self,
+        h: &mut H,
+        q: usize,
+        budget: u32,
+        up: &mut S,
+    ) -> Poll {
         h.spend(Work::Poll);
         let unit = self.config.unit;
         let mut frames = 0;
@@ -584,10 +635,13 @@ impl Ibmvnic {
         }
     }
 
-    /// As [`Driver::alarm`], for queue pair `q`. A queue that hangs has the adapter reset (`ibmvnic_tx_timeout`). Linux leaves an adapter
-    /// that could not be brought up again until a server says INIT; here it is tried again.
+    /// As [`Driver::alarm`], for queue pair `q`. A queue that hangs has the adapter reset
+    /// (`ibmvnic_tx_timeout`). Linux leaves an adapter that could not be brought up again until
+    /// a server says INIT; here it is tried again.
     pub fn alarm_on<H: Hypervisor>(&mut self, h: &mut H, q: usize, why: Alarm) -> Irq {
-        let hangs = why == Alarm::TxTimeout && self.is_running() && self.tx.get(q).is_some_and(Sender::stopped);
+        let hangs = why == Alarm::TxTimeout
+            && self.is_running()
+            && self.tx.get(q).is_some_and(Sender::stopped);
         if hangs {
             self.stats.timeouts += 1;
             self.control.reset.get_or_insert(Reset::Timeout);
@@ -644,7 +698,8 @@ impl<H: Hypervisor> Driver<H> for Ibmvnic {
         }
         let unit = self.config.unit;
         let tx = self.tx.iter_mut().position(|t| t.crq.take_interrupt(h, unit, vector));
-        let q = tx.or_else(|| self.rx.iter_mut().position(|r| r.crq.take_interrupt(h, unit, vector)));
+        let q =
+            tx.or_else(|| self.rx.iter_mut().position(|r| r.crq.take_interrupt(h, unit, vector)));
         match q {
             Some(q) => {
                 self.queues[q].irqs += 1;

@@ -1,11 +1,11 @@
 //! Reception: buffers for the server, frames from it.
 //!
-//! Source: ibmvnic.c `replenish_rx_pool`, `ibmvnic_poll`; "ibmvnic: Only replenish rx pool when resources are getting
-//! low", N. Child, 2024-08-01.
+//! Source: ibmvnic.c `replenish_rx_pool`, `ibmvnic_poll`; "ibmvnic: Only replenish rx pool when
+//! resources are getting low", N. Child, 2024-08-01.
 //!
-//! Buffers are slots of long-term buffers, given in arrays of up to sixteen. [`Replenish`] says when. A pool of 4096 that
-//! is filled up at 2047 takes 2049 buffers in 129 arrays: 15.88 frames a call.
-//! A frame is copied out, and its slot is free at once.
+//! Buffers are slots of long-term buffers, given in arrays of up to sixteen. [`Replenish`] says
+//! when. A pool of 4096 that is filled up at 2047 takes 2049 buffers in 129 arrays: 15.88 frames a
+//! call. A frame is copied out, and its slot is free at once.
 
 use super::call;
 use super::config::{OpenError, Replenish};
@@ -40,9 +40,15 @@ impl Receiver {
     pub(super) fn allocate<H: Host>(h: &mut H) -> Result<Receiver, OpenError> {
         let crq = SubCrq::allocate(h)?;
         match coherent(h, ARRAY * DESCRIPTOR as u32, 4096) {
-            Ok(array) => {
-                Ok(Receiver { crq, handle: 0, size: 0, set: None, posted: vec![], free: VecDeque::new(), array })
-            }
+            Ok(array) => Ok(Receiver {
+                crq,
+                handle: 0,
+                size: 0,
+                set: None,
+                posted: vec![],
+                free: VecDeque::new(),
+                array,
+            }),
             Err(e) => {
                 crq.release(h);
                 Err(e)
@@ -59,7 +65,12 @@ impl Receiver {
     }
 
     /// Buffers for what was granted; a set that fits is kept.
-    pub(super) fn prepare<H: Host>(&mut self, h: &mut H, ids: &mut Ids, count: u32) -> Result<(), OpenError> {
+    pub(super) fn prepare<H: Host>(
+        &mut self,
+        h: &mut H,
+        ids: &mut Ids,
+        count: u32,
+    ) -> Result<(), OpenError> {
         if !self.set.as_ref().is_some_and(|s| s.fits(count, self.size)) {
             if let Some(set) = self.set.take() {
                 set.release(h, ids);
@@ -80,8 +91,8 @@ impl Receiver {
         (self.posted.len() - self.free.len()) as u32
     }
 
-    /// The session is over, and the server has none of them any more. Frames that came and were not looked
-    /// at are lost.
+    /// The session is over, and the server has none of them any more. Frames that came and were not
+    /// looked at are lost.
     pub(super) fn forget<H: Hypervisor>(&mut self, h: &mut H, s: &mut QueueStats) {
         while self.crq.number.is_some()
             && let Some(m) = self.crq.ring.next(h)
@@ -126,7 +137,13 @@ impl Receiver {
     }
 
     /// Gives the server `missing` of the free buffers, in arrays.
-    fn give<H: Hypervisor>(&mut self, h: &mut H, unit: u64, mut missing: usize, s: &mut QueueStats) {
+    fn give<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        unit: u64,
+        mut missing: usize,
+        s: &mut QueueStats,
+    ) {
         let Some(set) = &self.set else { return };
         while missing > 0 {
             let n = missing.min(ARRAY as usize);
@@ -138,7 +155,9 @@ impl Receiver {
                 h.store(&self.array, (i * DESCRIPTOR) as u32, d.bytes());
                 h.spend(Work::RxPost);
             }
-            if call::send_indirect(h, unit, self.handle, self.array.iova().0, n as u32) != status::SUCCESS {
+            if call::send_indirect(h, unit, self.handle, self.array.iova().0, n as u32)
+                != status::SUCCESS
+            {
                 // They stay here for the next time.
                 s.rx_add_failed += 1;
                 return;
@@ -152,13 +171,18 @@ impl Receiver {
         }
     }
 
-    /// The next completion's packet, and whether the server vouches for it; `Some(None)` for a completion
-    /// without one.
-    pub(super) fn next<H: Hypervisor>(&mut self, h: &mut H, s: &mut QueueStats) -> Option<Option<(Packet, bool)>> {
+    /// The next completion's packet, and whether the server vouches for it; `Some(None)` for a
+    /// completion without one.
+    pub(super) fn next<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        s: &mut QueueStats,
+    ) -> Option<Option<(Packet, bool)>> {
         let m = self.crq.ring.next(h)?;
         h.spend(Work::Completion);
         let correlator = m.correlator.get();
-        let index = usize::try_from(correlator).ok().filter(|i| self.posted.get(*i).copied() == Some(true));
+        let index =
+            usize::try_from(correlator).ok().filter(|i| self.posted.get(*i).copied() == Some(true));
         let (Some(index), Some(set)) = (index, &self.set) else {
             s.rx_bad_correlator += 1;
             return Some(None);
@@ -192,6 +216,9 @@ impl Receiver {
         s.rx_bytes += u64::from(len);
         s.rx_csum_good += u64::from(verified);
         let vlan = (m.flags & rx::VLAN_STRIPPED != 0).then(|| m.vlan_tci.get());
-        Some(Some((Packet { todo: Todo { vlan, ..Todo::NONE }, ..Packet::linear(Piece::whole(buf)) }, verified)))
+        Some(Some((
+            Packet { todo: Todo { vlan, ..Todo::NONE }, ..Packet::linear(Piece::whole(buf)) },
+            verified,
+        )))
     }
 }

@@ -27,7 +27,11 @@ impl<T: FromBytes + IntoBytes + Immutable> SubCrq<T> {
         self.ring.release(h);
     }
 
-    pub(super) fn register<H: Hypervisor>(&mut self, h: &mut H, unit: u64) -> Result<(), OpenError> {
+    pub(super) fn register<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        unit: u64,
+    ) -> Result<(), OpenError> {
         self.ring.clear(h);
         match call::register_sub_crq(h, unit, self.ring.ioba(), self.ring.bytes().into()) {
             Ok((number, irq)) => {
@@ -46,7 +50,12 @@ impl<T: FromBytes + IntoBytes + Immutable> SubCrq<T> {
     }
 
     /// Whether the interrupt is its own; it is off then.
-    pub(super) fn take_interrupt<H: Hypervisor>(&mut self, h: &mut H, unit: u64, vector: u16) -> bool {
+    pub(super) fn take_interrupt<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        unit: u64,
+        vector: u16,
+    ) -> bool {
         if self.number.is_none() || self.irq != u64::from(vector) {
             return false;
         }
@@ -60,8 +69,8 @@ impl<T: FromBytes + IntoBytes + Immutable> SubCrq<T> {
         }
     }
 
-    /// The interrupt is on again. What came between the last look and that interrupts nobody; whether
-    /// there is such.
+    /// The interrupt is on again. What came between the last look and that interrupts nobody;
+    /// whether there is such.
     pub(super) fn rearm<H: Hypervisor>(&mut self, h: &mut H, unit: u64) -> bool {
         if core::mem::take(&mut self.masked) {
             call::interrupt(h, unit, self.irq, true);

@@ -3,13 +3,13 @@
 //! Source: ibmvnic.c `ibmvnic_xmit`, `ibmvnic_tx_scrq_flush`, `ibmvnic_tx_scrq_clean_buffer`,
 //! `ibmvnic_complete_tx`.
 //!
-//! A packet is copied to a slot of a long-term buffer, one of two pools: large sends have their own. Its descriptor, with its
-//! header descriptors behind it, joins an array of sixteen; the array goes when it is full, when the
-//! next packet does not fit, and when nothing more is coming. A lone packet may go without an array
-//! ([`super::Direct`]).
+//! A packet is copied to a slot of a long-term buffer, one of two pools: large sends have their
+//! own. Its descriptor, with its header descriptors behind it, joins an array of sixteen; the array
+//! goes when it is full, when the next packet does not fit, and when nothing more is coming. A lone
+//! packet may go without an array ([`super::Direct`]).
 //!
-//! A refused call took none of its packets: **there is no status for one of them**, and all are dropped. What the
-//! server took is reported once in a completion, in any order, by its correlator.
+//! A refused call took none of its packets: **there is no status for one of them**, and all are
+//! dropped. What the server took is reported once in a completion, in any order, by its correlator.
 
 use super::adaptive::Adaptive;
 use super::config::{Config, Direct, OpenError};
@@ -23,7 +23,8 @@ use crate::{Sink, Tx};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_layout::ibmvnic::{
-    DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, desc, desc_req, first, offload, status, tx,
+    DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, desc, desc_req, first,
+    offload, status, tx,
 };
 use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
 use doorbell_packet::{Gso, GsoKind, MAX_HEADER, Packet, vlan};
@@ -55,7 +56,12 @@ struct Pool {
 }
 
 impl Pool {
-    fn allocate<H: Host>(h: &mut H, ids: &mut Ids, count: u32, slot: u32) -> Result<Pool, OpenError> {
+    fn allocate<H: Host>(
+        h: &mut H,
+        ids: &mut Ids,
+        count: u32,
+        slot: u32,
+    ) -> Result<Pool, OpenError> {
         let set = Set::allocate(h, ids, count, slot)?;
         let slots = (0..count).map(|_| Slot { packet: None, entries: 0, sent: false }).collect();
         Ok(Pool { set, slots, free: (0..count).collect() })
@@ -149,7 +155,11 @@ impl Sender {
         (self.batched, self.used, self.stopped) = (0, 0, false);
         self.limit = n.tx_entries as u32;
         let slot = n.mtu() + HEADROOM;
-        if self.pools.as_ref().is_some_and(|[p, t]| p.set.fits(self.limit, slot) && t.set.count == c.tso_buffers) {
+        if self
+            .pools
+            .as_ref()
+            .is_some_and(|[p, t]| p.set.fits(self.limit, slot) && t.set.count == c.tso_buffers)
+        {
             return Ok(());
         }
         self.release_pools(h, ids);
@@ -254,8 +264,8 @@ impl Sender {
         (Tx::Dropped(p), self.flush(h, x.config.unit, s))
     }
 
-    /// Cuts what the server cannot. The buffers of all segments but the last come back as none of the
-    /// packet's: they were made here.
+    /// Cuts what the server cannot. The buffers of all segments but the last come back as none of
+    /// the packet's: they were made here.
     fn segment<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -312,10 +322,13 @@ impl Sender {
         if p.todo.gso.is_none() && len > longest {
             return self.drop(h, x, s, p);
         }
-        let Some(mut o) = offload(h, n, s, &mut p, &look[..looked]) else { return self.drop(h, x, s, p) };
+        let Some(mut o) = offload(h, n, s, &mut p, &look[..looked]) else {
+            return self.drop(h, x, s, p);
+        };
 
         let large = p.todo.gso.is_some();
-        let Some(index) = self.pools.as_mut().and_then(|p| p[usize::from(large)].free.pop_front()) else {
+        let Some(index) = self.pools.as_mut().and_then(|p| p[usize::from(large)].free.pop_front())
+        else {
             s.tx_no_buffer += 1;
             return self.drop(h, x, s, p);
         };
@@ -405,7 +418,8 @@ impl Sender {
         (Tx::Ok, gone)
     }
 
-    /// Whether a packet that could go directly does; its checksum is made then, if that is the price.
+    /// Whether a packet that could go directly does; its checksum is made then, if that is the
+    /// price.
     fn direct<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -454,7 +468,12 @@ impl Sender {
     }
 
     /// Sends what is batched.
-    pub(super) fn flush<H: Hypervisor>(&mut self, h: &mut H, unit: u64, s: &mut QueueStats) -> Result<(), Gone> {
+    pub(super) fn flush<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        unit: u64,
+        s: &mut QueueStats,
+    ) -> Result<(), Gone> {
         if self.batched == 0 {
             return Ok(());
         }
@@ -471,7 +490,9 @@ impl Sender {
         for correlator in self.batch.drain(..) {
             let large = correlator & TSO_POOL != 0;
             let index = correlator & !TSO_POOL;
-            let Some(pool) = self.pools.as_mut().map(|p| &mut p[usize::from(large)]) else { continue };
+            let Some(pool) = self.pools.as_mut().map(|p| &mut p[usize::from(large)]) else {
+                continue;
+            };
             let slot = &mut pool.slots[index as usize];
             if answer == status::SUCCESS {
                 slot.sent = true;
@@ -494,7 +515,12 @@ impl Sender {
     // ---- completions ----
 
     /// Takes completions and hands back their packets.
-    pub(super) fn complete<H: Hypervisor, S: Sink>(&mut self, h: &mut H, s: &mut QueueStats, up: &mut S) {
+    pub(super) fn complete<H: Hypervisor, S: Sink>(
+        &mut self,
+        h: &mut H,
+        s: &mut QueueStats,
+        up: &mut S,
+    ) {
         self.take_completions(h, s);
         self.hand_back(up);
         if self.stopped && self.used <= self.limit / 2 {
@@ -511,9 +537,12 @@ impl Sender {
             s.tx_comp_messages += 1;
             for i in 0..usize::from(m.num_comps).min(MAX_COMPLETIONS) {
                 let correlator = m.correlators[i].get();
-                let pool = self.pools.as_mut().map(|p| &mut p[usize::from(correlator & TSO_POOL != 0)]);
+                let pool =
+                    self.pools.as_mut().map(|p| &mut p[usize::from(correlator & TSO_POOL != 0)]);
                 let index = correlator & !TSO_POOL;
-                let Some(pool) = pool.filter(|p| p.slots.get(index as usize).is_some_and(|s| s.sent)) else {
+                let Some(pool) =
+                    pool.filter(|p| p.slots.get(index as usize).is_some_and(|s| s.sent))
+                else {
                     s.tx_bad_correlator += 1;
                     continue;
                 };
@@ -579,10 +608,18 @@ fn peek<H: Host>(h: &mut H, p: &Packet, to: &mut [u8; MAX_HEADER]) -> usize {
     n
 }
 
-/// What is left to the server; what it cannot do is done here. `None` when the packet is not what it says.
-fn offload<H: Host>(h: &mut H, n: &Negotiated, s: &mut QueueStats, p: &mut Packet, head: &[u8]) -> Option<Offload> {
+/// What is left to the server; what it cannot do is done here. `None` when the packet is not what
+/// it says.
+fn offload<H: Host>(
+    h: &mut H,
+    n: &Negotiated,
+    s: &mut QueueStats,
+    p: &mut Packet,
+    head: &[u8],
+) -> Option<Offload> {
     let Some(partial) = p.todo.checksum else { return p.todo.gso.is_none().then(Offload::default) };
-    let layers = Layers::of(head).ok().filter(|l| l.partial() == Some(partial) && !p.todo.encapsulated);
+    let layers =
+        Layers::of(head).ok().filter(|l| l.partial() == Some(partial) && !p.todo.encapsulated);
     let flags = layers.filter(|l| !l.source_routed).and_then(|l| {
         let (ip, v4) = if l.ip == Ip::V4 { (tx::PROT_IPV4, true) } else { (tx::PROT_IPV6, false) };
         let (transport, on) = match (l.transport?, v4) {
@@ -594,7 +631,9 @@ fn offload<H: Host>(h: &mut H, n: &Negotiated, s: &mut QueueStats, p: &mut Packe
         (p.todo.gso.is_some() || n.offloads[on]).then_some(ip | transport)
     });
     match (flags, p.todo.gso) {
-        (Some(f), Some(gso)) => Some(Offload { flags1: f | tx::LSO | tx::CHKSUM_OFFLOAD, mss: gso.size }),
+        (Some(f), Some(gso)) => {
+            Some(Offload { flags1: f | tx::LSO | tx::CHKSUM_OFFLOAD, mss: gso.size })
+        }
         (Some(f), None) => Some(Offload { flags1: f | tx::CHKSUM_OFFLOAD, mss: 0 }),
         (None, Some(_)) => None,
         (None, None) => {

@@ -10,7 +10,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hint::cold_path;
 use doorbell_layout::mlx5::{
-    Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, cqe_opcode, event, uar,
+    Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB,
+    cqe_opcode, event, uar,
 };
 use doorbell_packet::Packet;
 use doorbell_seam::{Exhausted, Host, Work};
@@ -102,8 +103,8 @@ impl<F> Channel<F> {
         self.arm(h);
     }
 
-    /// Arms the EQ and every CQ. Linux does it for each CQ of the channel, whether anything came to it
-    /// or not: its doorbell record, and a register write.
+    /// Arms the EQ and every CQ. Linux does it for each CQ of the channel, whether anything came to
+    /// it or not: its doorbell record, and a register write.
     fn arm<H: Host>(&mut self, h: &mut H) {
         let page = self.sq.page;
         self.eq.arm(h, page);
@@ -113,14 +114,16 @@ impl<F> Channel<F> {
         }
     }
 
-    /// Takes all events, and lets each CQ count its own. Returns how many there were, and whether one
-    /// was a completion.
+    /// Takes all events, and lets each CQ count its own. Returns how many there were, and whether
+    /// one was a completion.
     fn take_events<H: Host>(&mut self, h: &mut H) -> (u32, bool) {
         let Channel { eq, cq, others, .. } = self;
         let mut completion = false;
         let events = eq.drain(h, |cqn| {
             completion = true;
-            if let Some(cq) = core::iter::once(&mut *cq).chain(others.iter_mut()).find(|cq| cq.cqn == cqn) {
+            if let Some(cq) =
+                core::iter::once(&mut *cq).chain(others.iter_mut()).find(|cq| cq.cqn == cqn)
+            {
                 cq.event();
             }
         });
@@ -130,7 +133,12 @@ impl<F> Channel<F> {
 
     /// Has the firmware make the objects. Where it refuses one, those before it
     /// stay, and so does the memory: the device may still use it.
-    fn make_objects<H: Host>(&mut self, h: &mut H, c: &Config, min_inline: u8) -> Result<(), CmdStatus>
+    fn make_objects<H: Host>(
+        &mut self,
+        h: &mut H,
+        c: &Config,
+        min_inline: u8,
+    ) -> Result<(), CmdStatus>
     where
         F: Firmware<H>,
     {
@@ -139,7 +147,8 @@ impl<F> Channel<F> {
         sq.page = uar * uar::PAGE;
         sq.lkey = U32::new(fw.create_mkey(h)?);
         let events = 1 << event::CQ_ERROR | 1 << event::WQ_CATAS;
-        let eqc = EqContext { log_size: LOG_EQ, ring: eq.ring.iova().0, vector: c.vector, uar, events };
+        let eqc =
+            EqContext { log_size: LOG_EQ, ring: eq.ring.iova().0, vector: c.vector, uar, events };
         eq.eqn = fw.create_eq(h, &eqc)?;
         let cqc = CqContext {
             log_size: c.log_cq,
@@ -199,9 +208,9 @@ impl<F> Channel<F> {
         self.fw.destroy(h, &objects);
     }
 
-    /// After a hang (reporter_tx.c `mlx5e_tx_reporter_timeout_recover`): events that no interrupt spoke of are
-    /// looked for (`mlx5_eq_poll_irq_disabled`); without any, the queues are ended, and [`Driver::work`] makes them anew
-    /// when a poll has given back what they had.
+    /// After a hang (reporter_tx.c `mlx5e_tx_reporter_timeout_recover`): events that no interrupt
+    /// spoke of are looked for (`mlx5_eq_poll_irq_disabled`); without any, the queues are
+    /// ended, and [`Driver::work`] makes them anew when a poll has given back what they had.
     #[cold]
     fn hung<H: Host>(&mut self, h: &mut H) -> Irq
     where

@@ -1,7 +1,9 @@
 //! Completion and event queues as the driver sees them: rings with an owner bit
 //! that flips each time round.
 
-use doorbell_layout::mlx5::{CQE_INITIAL, CQE_TAIL, Cqe, CqeTail, EQE_CQN, Eqe, cqe_opcode, dbr, event, uar};
+use doorbell_layout::mlx5::{
+    CQE_INITIAL, CQE_TAIL, Cqe, CqeTail, EQE_CQN, Eqe, cqe_opcode, dbr, event, uar,
+};
 use doorbell_seam::{Coherent, Exhausted, Fence, Host, Reg};
 use zerocopy::byteorder::big_endian::U32;
 
@@ -119,8 +121,8 @@ impl Eq {
         self.ci = 0;
     }
 
-    /// Takes all events that are there, and tells `completed` which CQ each completion is of. Returns
-    /// how many events there were.
+    /// Takes all events that are there, and tells `completed` which CQ each completion is of.
+    /// Returns how many events there were.
     pub(super) fn drain<H: Host>(&mut self, h: &mut H, mut completed: impl FnMut(u32)) -> u32 {
         let mut events = 0;
         // As long as the ring at the most: the device may go on writing.

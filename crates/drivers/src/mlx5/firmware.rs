@@ -38,7 +38,13 @@ pub trait Firmware<H: Host> {
     /// `CREATE_SQ`, in state [`SqState::Reset`].
     fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Result<u32, CmdStatus>;
     /// `MODIFY_SQ`.
-    fn modify_sq(&mut self, h: &mut H, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus>;
+    fn modify_sq(
+        &mut self,
+        h: &mut H,
+        sqn: u32,
+        from: SqState,
+        to: SqState,
+    ) -> Result<(), CmdStatus>;
     /// `QUERY_SQ`.
     fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus>;
     /// `DESTROY_CQ`, of one that no queue refers to.
@@ -68,7 +74,13 @@ impl<H: Host, F: Firmware<H>> Firmware<H> for Rc<RefCell<F>> {
     fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
         self.borrow_mut().create_sq(h, c)
     }
-    fn modify_sq(&mut self, h: &mut H, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus> {
+    fn modify_sq(
+        &mut self,
+        h: &mut H,
+        sqn: u32,
+        from: SqState,
+        to: SqState,
+    ) -> Result<(), CmdStatus> {
         self.borrow_mut().modify_sq(h, sqn, from, to)
     }
     fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {

@@ -1,6 +1,8 @@
 //! A multi-packet session: one Enhanced MPWQE while packets are being added.
 
-use doorbell_layout::mlx5::{DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB, cs_flags, swp_flags};
+use doorbell_layout::mlx5::{
+    DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB, cs_flags, swp_flags,
+};
 use doorbell_packet::Packet;
 use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_seam::Host;
@@ -18,8 +20,8 @@ pub enum Sizing {
 }
 
 /// The first bytes of an Ethernet segment, which packets of a session share (en_tx.c
-/// `mlx5e_tx_mpwqe_same_eseg`): the parser's offsets, the checksum flags and the parser's flags. They are
-/// the low bytes of a word, so that a comparison is one instruction.
+/// `mlx5e_tx_mpwqe_same_eseg`): the parser's offsets, the checksum flags and the parser's flags.
+/// They are the low bytes of a word, so that a comparison is one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EsegKey(u64);
 
@@ -31,11 +33,15 @@ impl EsegKey {
     /// Nothing asked of the device.
     pub(super) const NONE: EsegKey = EsegKey(0);
 
-    /// What `p` asks for. Most packets ask for the same, so the test is a branch, and the rest is out of
-    /// the way.
+    /// What `p` asks for. Most packets ask for the same, so the test is a branch, and the rest is
+    /// out of the way.
     #[inline(always)]
     pub(super) fn of<H: Host>(h: &mut H, p: &Packet) -> EsegKey {
-        if p.todo.checksum.is_none() && !p.todo.encapsulated { EsegKey::NONE } else { EsegKey::asked(h, p) }
+        if p.todo.checksum.is_none() && !p.todo.encapsulated {
+            EsegKey::NONE
+        } else {
+            EsegKey::asked(h, p)
+        }
     }
 
     #[inline(never)]
@@ -50,7 +56,8 @@ impl EsegKey {
         key[4] = checks;
         if encapsulated {
             let inner = usize::from(p.todo.inner_network);
-            let swp = h.bytes(&p.head.buf, p.head.start..p.head.start + p.head.len, |b| geneve(b, inner));
+            let swp =
+                h.bytes(&p.head.buf, p.head.start..p.head.start + p.head.len, |b| geneve(b, inner));
             if let Some(swp) = swp {
                 key[..4].copy_from_slice(&swp.offsets);
                 key[5] = swp.flags;
@@ -65,8 +72,8 @@ impl EsegKey {
         self.0 >> 32 & 0xff != 0
     }
 
-    /// Moves the parser's offsets behind a tag that the driver writes into the inline header (en_accel.h
-    /// `mlx5e_eseg_swp_offsets_add_vlan`, a fix of 5.11 that 5.10.y has).
+    /// Moves the parser's offsets behind a tag that the driver writes into the inline header
+    /// (en_accel.h `mlx5e_eseg_swp_offsets_add_vlan`, a fix of 5.11 that 5.10.y has).
     pub(super) fn shift_by_tag(self, eth: &mut EthSeg) {
         if eth.swp_flags != 0 {
             eth.swp_offsets = eth.swp_offsets.map(|o| o.wrapping_add(TAG_WORDS));
@@ -91,14 +98,16 @@ struct Swp {
     flags: u8,
 }
 
-/// The parser's offsets for a GENEVE packet, whose inner IP header is at `inner`: the device does not know
-/// this tunnel (en_accel.h `mlx5e_tx_tunnel_accel`, txrx.h `mlx5e_set_eseg_swp`). `None` for all else.
+/// The parser's offsets for a GENEVE packet, whose inner IP header is at `inner`: the device does
+/// not know this tunnel (en_accel.h `mlx5e_tx_tunnel_accel`, txrx.h `mlx5e_set_eseg_swp`). `None`
+/// for all else.
 #[cold]
 fn geneve(b: &[u8], inner: usize) -> Option<Swp> {
     let outer = Layers::of(b).ok()?;
     let (l3, l4) = (usize::from(outer.l3), usize::from(outer.l4));
     let port = b.get(l4 + 2..l4 + 4)?;
-    if outer.transport != Some(Transport::Udp) || port != GENEVE_PORT || inner < l4 + GENEVE_HEADERS {
+    if outer.transport != Some(Transport::Udp) || port != GENEVE_PORT || inner < l4 + GENEVE_HEADERS
+    {
         return None;
     }
     let mut flags = swp_flags::OUTER_L4_UDP;
@@ -176,25 +185,4 @@ pub(super) fn max_wqebbs(max_wqe_sz_sq: u16) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn longest_session_is_15_blocks_and_58_packets() {
-        assert_eq!(max_wqebbs(1024), 15);
-        let mut s = Session::open(EsegKey::NONE, 640, max_wqebbs(1024));
-        while !s.is_full() {
-            s.next += DS;
-        }
-        assert_eq!(s.ds(640), 60);
-        assert_eq!(s.ds(640) - Session::HEAD_DS, 58);
-    }
-
-    #[test]
-    fn a_fragment_is_64_blocks() {
-        assert_eq!(contiguous(0, 1023), 64);
-        assert_eq!(contiguous(63, 1023), 1);
-        assert_eq!(contiguous(64, 1023), 64);
-        assert_eq!(contiguous(17, 15), 15, "a ring shorter than a page is one fragment");
-    }
-}
+mod tests;

@@ -5,22 +5,22 @@ use doorbell_layout::mlx5::CmdStatus;
 use doorbell_seam::Exhausted;
 
 /// Completion queues of a channel, each with an arm at the end of every poll (en_txrx.c
-/// `mlx5e_napi_poll`). Those beside the send queue's stay empty: nothing is received, and no internal
-/// operation is posted.
+/// `mlx5e_napi_poll`). Those beside the send queue's stay empty: nothing is received, and no
+/// internal operation is posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cqs {
     /// The send queue's alone. No Linux does this.
     Send,
-    /// Also the receive queue's and the internal operations' (ICOSQ): Linux since it makes the other
-    /// two on demand.
+    /// Also the receive queue's and the internal operations' (ICOSQ): Linux since it makes the
+    /// other two on demand.
     Three,
     /// Also the asynchronous internal operations' and the XDP send queue's: linux 5.10.
     Five,
 }
 
 impl Cqs {
-    /// log2 of the entries of those beside the send queue's, in the order in which they are armed: RQ,
-    /// ICOSQ, asynchronous ICOSQ, XDP SQ. Sizes are those of their queues in Linux (en.h
+    /// log2 of the entries of those beside the send queue's, in the order in which they are armed:
+    /// RQ, ICOSQ, asynchronous ICOSQ, XDP SQ. Sizes are those of their queues in Linux (en.h
     /// `MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE`, `MLX5E_PARAMS_MINIMUM_LOG_SQ_SIZE`).
     pub const fn others(self) -> &'static [u8] {
         match self {

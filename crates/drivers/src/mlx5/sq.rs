@@ -89,8 +89,8 @@ pub(super) struct Sq {
     /// Blocks that may be in use while there is room for any WQE.
     room: u16,
     session: Session,
-    /// The stack's limit of this queue. A session's packets count as they are; one with a WQE of its own
-    /// counts as no shorter than the wire makes it (en_tx.c).
+    /// The stack's limit of this queue. A session's packets count as they are; one with a WQE of
+    /// its own counts as no shorter than the wire makes it (en_tx.c).
     pub(super) bql: Bql,
     /// [`Bql::queued`] of what was retired.
     done: u32,
@@ -126,7 +126,12 @@ struct Plain {
 }
 
 impl Sq {
-    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config, min_inline: u8, mpw_wqebbs: u32) -> Result<Sq, Exhausted> {
+    pub(super) fn allocate<H: Host>(
+        h: &mut H,
+        c: &Config,
+        min_inline: u8,
+        mpw_wqebbs: u32,
+    ) -> Result<Sq, Exhausted> {
         let blocks = 1u32 << c.log_sq;
         let ring = h.coherent(blocks * WQEBB, 4096)?;
         let dbr = match h.coherent(dbr::SIZE, 64) {
@@ -275,7 +280,13 @@ impl Sq {
     /// The session's length says how many came this way: only bytes are counted.
     /// The piece comes back when it cannot be mapped.
     #[inline(always)]
-    fn add_to_session<H: Host>(&mut self, h: &mut H, head: Piece, cookie: u32, more: bool) -> Result<(), Piece> {
+    fn add_to_session<H: Host>(
+        &mut self,
+        h: &mut H,
+        head: Piece,
+        cookie: u32,
+        more: bool,
+    ) -> Result<(), Piece> {
         let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
             Ok(m) => m,
             Err(e) => return Err(Piece { buf: e.buf, start: head.start, len: head.len }),
@@ -326,7 +337,13 @@ impl Sq {
 
     /// A WQE for one packet, after which there is room for any other.
     #[inline(always)]
-    fn send_own<H: Host>(&mut self, h: &mut H, head: Piece, cookie: u32, key: EsegKey) -> Result<(), Piece> {
+    fn send_own<H: Host>(
+        &mut self,
+        h: &mut H,
+        head: Piece,
+        cookie: u32,
+        key: EsegKey,
+    ) -> Result<(), Piece> {
         let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
             Ok(m) => m,
             Err(e) => return Err(Piece { buf: e.buf, start: head.start, len: head.len }),
@@ -342,7 +359,11 @@ impl Sq {
         let (pc, index) = (self.pc, self.pc & self.mask);
         let ctrl = CtrlSeg::new(pc, opcode::SEND, self.sqn, 3);
         let data = self.data_seg(&m);
-        h.store(&self.ring, u32::from(index) * WQEBB, Plain { head: Head { ctrl, eth: key.eseg() }, data });
+        h.store(
+            &self.ring,
+            u32::from(index) * WQEBB,
+            Plain { head: Head { ctrl, eth: key.eseg() }, data },
+        );
         self.push(Slot::Mapped(m, cookie, true));
         self.info[usize::from(index)] = WqeInfo::new(1, 1, self.bql.queued());
         self.pc = pc.wrapping_add(1);
@@ -440,7 +461,11 @@ impl Sq {
             ctrl.fm_ce_se = CQ_UPDATE;
         }
         let data = self.data_seg(&m);
-        h.store(&self.ring, self.offset(self.pc), Plain { head: Head { ctrl, eth: key.eseg() }, data });
+        h.store(
+            &self.ring,
+            self.offset(self.pc),
+            Plain { head: Head { ctrl, eth: key.eseg() }, data },
+        );
         self.push(Slot::Mapped(m, cookie, true));
         self.post(1, 1);
         self.finish(h, &ctrl, notify);
@@ -502,7 +527,8 @@ impl Sq {
 
     #[inline(always)]
     fn post(&mut self, wqebbs: u32, pieces: u32) {
-        self.info[usize::from(self.pc & self.mask)] = WqeInfo::new(wqebbs, pieces, self.bql.queued());
+        self.info[usize::from(self.pc & self.mask)] =
+            WqeInfo::new(wqebbs, pieces, self.bql.queued());
         self.pc = self.pc.wrapping_add(wqebbs as u16);
         self.stats.wqes += 1;
     }

@@ -3,7 +3,8 @@
 use crate::key::Values;
 use doorbell_drivers::axienet::Adaptive;
 use doorbell_moderation::{
-    Controller, Direction, Fixed, ItrClasses, ItrMode, Limits, Link, NetDim, Period, Sample, Setting, Trains, profiles,
+    Controller, Direction, Fixed, ItrClasses, ItrMode, Limits, Link, NetDim, Period, Sample,
+    Setting, Trains, profiles,
 };
 
 /// A controller.
@@ -30,24 +31,40 @@ impl Any {
             "dim_cqe" => {
                 // The register has 8 bits.
                 let table = profiles::linux(Direction::Rx, Period::Completion);
-                (dim(table.map(|s| Setting { packets: s.packets.min(255), ..s })), Adaptive::CountAndDelay)
+                (
+                    dim(table.map(|s| Setting { packets: s.packets.min(255), ..s })),
+                    Adaptive::CountAndDelay,
+                )
             }
             "dim_link" => {
-                let link = Link { mbit_s: v.number("link.rate") as u32, mtu: v.number("driver.mtu") as u32 };
+                let link = Link {
+                    mbit_s: v.number("link.rate") as u32,
+                    mtu: v.number("driver.mtu") as u32,
+                };
                 (dim(link.profiles(Period::Completion, Limits::AXIENET)), Adaptive::CountAndDelay)
             }
             "classes" => {
-                let packet_ns = 8_000 * (v.number("driver.mtu") as u64 + 38) / v.number("link.rate") as u64;
-                (Any::Classes(Classes::new(packet_ns, v.number("link.rate") as u32)), Adaptive::CountAndDelay)
+                let packet_ns =
+                    8_000 * (v.number("driver.mtu") as u64 + 38) / v.number("link.rate") as u64;
+                (
+                    Any::Classes(Classes::new(packet_ns, v.number("link.rate") as u32)),
+                    Adaptive::CountAndDelay,
+                )
             }
             "trains" => {
-                let link = Link { mbit_s: v.number("link.rate") as u32, mtu: v.number("driver.mtu") as u32 };
+                let link = Link {
+                    mbit_s: v.number("link.rate") as u32,
+                    mtu: v.number("driver.mtu") as u32,
+                };
                 // What the driver takes a unit for.
                 let unit_ns = 125_000 / v.number("nic.clock") as u32;
-                let trains = Trains::new(Direction::Rx, link, Period::Completion, unit_ns, Limits::AXIENET);
+                let trains =
+                    Trains::new(Direction::Rx, link, Period::Completion, unit_ns, Limits::AXIENET);
                 (Any::Trains(trains), Adaptive::CountAndDelay)
             }
-            _ => (Any::Fixed(Fixed(Setting::usecs(usec, frames, Period::Completion))), Adaptive::Off),
+            _ => {
+                (Any::Fixed(Fixed(Setting::usecs(usec, frames, Period::Completion))), Adaptive::Off)
+            }
         }
     }
 }
@@ -106,14 +123,4 @@ impl Classes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_become_counts_of_full_packets() {
-        let c = Classes::new(12_304, 1000);
-        let of = |rate: u32| c.mapped(Setting { delay_ns: 1_000_000_000 / rate, packets: 0, period: Period::Interval });
-        assert_eq!([70_000, 20_000, 4_000].map(|r| of(r).packets), [1, 4, 20]);
-        assert_eq!(of(4_000).delay_ns, 15_380);
-    }
-}
+mod tests;

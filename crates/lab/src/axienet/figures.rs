@@ -4,7 +4,8 @@
 //! fitted, on the two shares of CPU: what an interrupt costs and what a packet costs on
 //! the core that takes them. What the application's core pays, to be woken and to copy, is
 //! assumed: with both on one core the published 43 % of four would be more than there is.
-//! The fit of the first is made at the published 840 Mbit/s, which its runs are given; no other row is.
+//! The fit of the first is made at the published 840 Mbit/s, which its runs are given; no other row
+//! is.
 //!
 //! "Before" is an interrupt for every packet; "after" is net_dim over 4^i packets and a
 //! silence of 16 us.
@@ -13,7 +14,8 @@ use super::settings::setup;
 use super::{Load, Outcome, run};
 use crate::closed;
 use crate::figures::{
-    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Row, Runs, System, published,
+    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Row, Runs, System,
+    published,
 };
 use crate::input::InputError;
 use crate::key::Values;
@@ -23,8 +25,8 @@ use crate::watch::Unwatched;
 /// The platform of all rows.
 const PROFILE: &str = "axienet-zynqmp";
 
-/// What the runs have in common. A source writes as fast as it can; the window is not what limits; and net_dim is where it stays after some 70 ms: each step is
-/// 64 interrupts.
+/// What the runs have in common. A source writes as fast as it can; the window is not what limits;
+/// and net_dim is where it stays after some 70 ms: each step is 64 interrupts.
 const RUN: [&str; 5] = [
     "traffic.kind=receive",
     "traffic.source_rate=full",
@@ -89,7 +91,8 @@ fn measure(mut values: Values, sets: &[&str]) -> Result<Seen, MeasureError> {
     }
     let setup = setup(&values).map_err(MeasureError::new)?;
     let load = closed::Load::of(&values, setup.driver.mtu - 40).map_err(MeasureError::new)?;
-    let o = run(&setup, &Load::Closed(load), &mut Unwatched).map_err(|e| MeasureError::new(e.to_string()))?;
+    let o = run(&setup, &Load::Closed(load), &mut Unwatched)
+        .map_err(|e| MeasureError::new(e.to_string()))?;
     if let Some(why) = o.audit.first() {
         return Err(MeasureError::new(format!("the audit failed: {why}")));
     }
@@ -150,7 +153,8 @@ impl System for Figures {
             values: &[1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0],
             show: "cycles",
         };
-        let headline = Headline::of("axienet-receive", "driver.controller=fixed", "driver.controller=dim");
+        let headline =
+            Headline::of("axienet-receive", "driver.controller=fixed", "driver.controller=dim");
         Some(headline.over(curve).moving("axienet-steps").waiting("axienet-steps"))
     }
 

@@ -25,7 +25,11 @@ pub static RIG: Rig = Rig {
     port_rate: |v| (v.number("link.rate") * 1e6) as u64,
 };
 
-fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
+fn run(
+    v: &Values,
+    frames: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, Failure> {
     let setup = settings::setup(v).map_err(Failure::Input)?;
     if v.word("traffic.kind") == paced::KIND {
         let load = paced::Load::of(v, setup.driver.mtu, "driver.mtu").map_err(Failure::Input)?;
@@ -39,8 +43,12 @@ fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Resul
 fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transactions, String> {
     let rules = Rules::new(settings::axi(v)).map_err(|e| e.to_string())?;
     let command = if what == Operation::Read { "AR" } else { "AW" };
-    let row =
-        move |b: doorbell_bus::axi::Burst| rig::Transaction { addr: b.addr, command, bytes: b.bytes, packet: None };
+    let row = move |b: doorbell_bus::axi::Burst| rig::Transaction {
+        addr: b.addr,
+        command,
+        bytes: b.bytes,
+        packet: None,
+    };
     Ok(Box::new(rules.bursts(at, bytes).map(row)))
 }
 
@@ -53,12 +61,23 @@ fn measured(setup: &Setup, v: &Values, o: Outcome) -> Measured {
     let rates = vec![
         rate("packets_per_s", "frames received or sent, or transactions", s.window.rate()),
         rate("payload_bits_per_s", "TCP payload, or frames", by_time(8.0 * s.payload as f64)),
-        rate("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", by_time(8.0 * s.wire.0 as f64)),
-        rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", by_time(8.0 * s.wire.1 as f64)),
+        rate(
+            "wire_out_bits_per_s",
+            "frames sent, with preamble, FCS and gap",
+            by_time(8.0 * s.wire.0 as f64),
+        ),
+        rate(
+            "wire_in_bits_per_s",
+            "frames received, with preamble, FCS and gap",
+            by_time(8.0 * s.wire.1 as f64),
+        ),
         rate("rx_interrupts_per_s", "interrupts of reception", by_time(s.interrupts[0] as f64)),
         rate("tx_interrupts_per_s", "interrupts of transmission", by_time(s.interrupts[1] as f64)),
         rate("polls_per_s", "polls made", by_time(s.polls as f64)),
-        Rate::of_cores(format!("of the platform's {} cores", setup.cores), s.busy_share() / setup.cores as f64),
+        Rate::of_cores(
+            format!("of the platform's {} cores", setup.cores),
+            s.busy_share() / setup.cores as f64,
+        ),
         rate("irq_core_busy_share", "of the core with interrupts and softirq", busy[0]),
         rate("app_core_busy_share", "of the core with applications", busy[1]),
         rate("read_bus_busy_share", "of the clocks of read data", o.bus_share[0]),

@@ -53,7 +53,11 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
     Ok(Setup {
         costs: costs(v),
         prices: tcp_prices(v),
-        softirq: Softirq { budget: whole("run.budget"), watchdog: faults.watchdog(), ..Softirq::LINUX },
+        softirq: Softirq {
+            budget: whole("run.budget"),
+            watchdog: faults.watchdog(),
+            ..Softirq::LINUX
+        },
         axi,
         latencies,
         guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
@@ -129,14 +133,17 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
     let longest = setup.driver.mtu + 14;
     let load = match v.word("traffic.kind") {
         "pktgen" | "pcap" => {
-            let limits = Limits { frame: (longest, "driver.mtu"), large_send: (0, "AXI Ethernet has none") };
+            let limits =
+                Limits { frame: (longest, "driver.mtu"), large_send: (0, "AXI Ethernet has none") };
             Load::Open(open::Load::of(v, &limits, frames)?)
         }
         "arrivals" => Load::Arrivals(arrivals(v, longest)?),
         _ => {
             let mut load = closed::Load::of(v, setup.driver.mtu - 40)?;
             if load.socket.large_send != crate::traffic::tcp::LargeSend::Off {
-                return Err("AXI Ethernet cannot cut large sends; set `traffic.large_send` off".to_owned());
+                return Err(
+                    "AXI Ethernet cannot cut large sends; set `traffic.large_send` off".to_owned()
+                );
             }
             load.beside = v.number("traffic.beside") as u16;
             load.merges_backlog = v.word("traffic.backlog") == "merged";
@@ -159,10 +166,13 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
 fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, String> {
     let size = v.number("traffic.arrival_size") as u32;
     if size > longest {
-        return Err(format!("`traffic.arrival_size` is {size} B, but `driver.mtu` allows {longest}"));
+        return Err(format!(
+            "`traffic.arrival_size` is {size} B, but `driver.mtu` allows {longest}"
+        ));
     }
     let ms = |key: &str| Span::from_ps((v.number(key) * 1e9).round() as u64);
-    let (warmup, duration, hold) = (ms("traffic.warmup"), ms("traffic.duration"), ms("traffic.hold"));
+    let (warmup, duration, hold) =
+        (ms("traffic.warmup"), ms("traffic.duration"), ms("traffic.hold"));
     let all = warmup + duration;
     // A frame with preamble, FCS and gap, at this share of the link.
     let gap = |load: f64, size: u32| {
@@ -173,7 +183,9 @@ fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, String> {
     let always = |pattern| vec![Phase { lasts: all, pattern, size }];
     let in_turn = |a: Pattern, b: Pattern| {
         let turns = all.ps().div_ceil(hold.ps().max(1));
-        (0..turns).map(|i| Phase { lasts: hold, pattern: if i % 2 == 0 { a } else { b }, size }).collect()
+        (0..turns)
+            .map(|i| Phase { lasts: hold, pattern: if i % 2 == 0 { a } else { b }, size })
+            .collect()
     };
     let seed = v.number("run.seed") as u64;
     let phases = match v.word("traffic.pattern") {

@@ -33,17 +33,25 @@ const SHORT: [&str; 3] = ["traffic.warmup=5", "traffic.duration=10", "traffic.pa
 fn every_controller_carries_every_kind_of_traffic() {
     for controller in ["fixed", "dim", "dim_cqe", "dim_link", "classes", "trains"] {
         for kind in ["receive", "send", "transactions", "pktgen", "pcap"] {
-            let (c, k) = (format!("driver.controller={controller}"), format!("traffic.kind={kind}"));
+            let (c, k) =
+                (format!("driver.controller={controller}"), format!("traffic.kind={kind}"));
             let sets = [&[&c[..], &k], &SHORT[..]].concat();
             assert!(outcome("axienet-receive", &sets).packets > 30, "{sets:?}");
         }
         for pattern in ["even", "poisson", "bursts", "steps", "on_off", "random"] {
-            let (c, p) = (format!("driver.controller={controller}"), format!("traffic.pattern={pattern}"));
-            let sets =
-                [&[&c[..], "traffic.kind=arrivals", &p, "traffic.hold=3", "traffic.every=300"], &SHORT[..]].concat();
+            let (c, p) =
+                (format!("driver.controller={controller}"), format!("traffic.pattern={pattern}"));
+            let sets = [
+                &[&c[..], "traffic.kind=arrivals", &p, "traffic.hold=3", "traffic.every=300"],
+                &SHORT[..],
+            ]
+            .concat();
             let o = outcome("axienet-receive", &sets);
             // By this seed the random phases begin with silence.
-            assert!((o.packets > 10 || pattern == "random") && o.latency.count() == o.packets, "{sets:?}");
+            assert!(
+                (o.packets > 10 || pattern == "random") && o.latency.count() == o.packets,
+                "{sets:?}"
+            );
         }
     }
 }
@@ -77,11 +85,18 @@ fn the_same_plan_gives_the_same_counts() {
     }
 }
 
-/// Its buffer fills, and it sleeps until there is much room: it is not woken again and again at one instant.
+/// Its buffer fills, and it sleeps until there is much room: it is not woken again and again at one
+/// instant.
 #[test]
 fn a_source_that_would_write_more_than_the_link_carries_fills_the_link() {
     let packets = |rate: &str| {
-        let sets = ["traffic.kind=receive", "traffic.window=256", "traffic.warmup=20", "traffic.duration=20", rate];
+        let sets = [
+            "traffic.kind=receive",
+            "traffic.window=256",
+            "traffic.warmup=20",
+            "traffic.duration=20",
+            rate,
+        ];
         outcome("axienet-receive", &sets).packets
     };
     let free = packets("traffic.source_rate=full");
@@ -94,7 +109,10 @@ fn a_source_that_would_write_more_than_the_link_carries_fills_the_link() {
 /// Two NAPI instances: where both wait for one turn, each is entered.
 #[test]
 fn a_turn_for_both_channels_is_two_polls() {
-    let o = outcome("axienet-receive", &[&SHORT[..], &["driver.controller=fixed", "driver.tx_frames=1"]].concat());
+    let o = outcome(
+        "axienet-receive",
+        &[&SHORT[..], &["driver.controller=fixed", "driver.tx_frames=1"]].concat(),
+    );
     let entered = o.work.iter().find(|w| w.0 == WorkKind::Poll).unwrap().1.times;
     assert!(o.interrupts[1] > 100);
     assert!(entered > o.polls, "{entered} of {}", o.polls);
@@ -103,14 +121,15 @@ fn a_turn_for_both_channels_is_two_polls() {
 #[test]
 fn the_seed_decides_what_comes_at_random() {
     let packets = |seed: &str| {
-        let sets = ["traffic.kind=arrivals", "traffic.pattern=random", "traffic.duration=200", seed];
+        let sets =
+            ["traffic.kind=arrivals", "traffic.pattern=random", "traffic.duration=200", seed];
         outcome("axienet-receive", &sets).packets
     };
     assert_ne!(packets("run.seed=1"), packets("run.seed=2"));
 }
 
-/// A frame that is alone is there after its transfer and one interrupt; the last of a burst below the
-/// threshold waits for the silence.
+/// A frame that is alone is there after its transfer and one interrupt; the last of a burst below
+/// the threshold waits for the silence.
 #[test]
 fn a_lone_frame_waits_for_the_silence_if_the_threshold_is_above_one() {
     let p50 = |frames: &str| {
@@ -139,7 +158,8 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         let paced = crate::paced::Load::of(&plan.values, s.driver.mtu, "");
         load(&plan.values, &s, Some(&frames)).map(|l| format!("{s:?} {l:?} {paced:?}"))
     };
-    let kinds = ["send", "receive", "transactions", "pktgen", "pcap"].map(|k| vec![format!("traffic.kind={k}")]);
+    let kinds = ["send", "receive", "transactions", "pktgen", "pcap"]
+        .map(|k| vec![format!("traffic.kind={k}")]);
     let patterns = ["even", "poisson", "bursts", "steps", "on_off", "random"]
         .map(|p| vec!["traffic.kind=arrivals".to_owned(), format!("traffic.pattern={p}")]);
     let bases: Vec<Plan> = kinds
@@ -153,7 +173,10 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
                 "traffic.arrival_size=100",
                 "run.fault=lost-interrupt@1",
             ];
-            plan("axienet-receive", &sets.iter().map(String::as_str).chain(rest).collect::<Vec<_>>())
+            plan(
+                "axienet-receive",
+                &sets.iter().map(String::as_str).chain(rest).collect::<Vec<_>>(),
+            )
         })
         // Frames at a pace are refused with faults.
         .chain([plan("axienet-receive", &[])])
@@ -165,7 +188,8 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             let before = fingerprint(base).unwrap();
             key.others().into_iter().any(|text| {
                 let mut plan = base.clone();
-                plan.set(&format!("{}={text}", key.name)).is_ok() && fingerprint(&plan).is_ok_and(|now| now != before)
+                plan.set(&format!("{}={text}", key.name)).is_ok()
+                    && fingerprint(&plan).is_ok_and(|now| now != before)
             })
         });
         assert!(moves || silent, "{}", key.name);

@@ -12,11 +12,11 @@
 //! one instant happens in this order: the device, then the peer, then arrivals
 //! at the peer, then arrivals at the device. Nothing else decides.
 //!
-//! A device in the hypervisor ([`Hypervised`]) is wired in the same way: what it emits on any partition's port
-//! goes to the one wire, and a [`Wired`] one answers its calls ([`Hypercalls`]).
+//! A device in the hypervisor ([`Hypervised`]) is wired in the same way: what it emits on any
+//! partition's port goes to the one wire, and a [`Wired`] one answers its calls ([`Hypercalls`]).
 //!
-//! A link may go down and up ([`Wired::flap`]): the device is told, what is on its way is cut off, and what is sent meanwhile
-//! goes nowhere.
+//! A link may go down and up ([`Wired::flap`]): the device is told, what is on its way is cut off,
+//! and what is sent meanwhile goes nowhere.
 //!
 //! Not modelled: bit errors, pause frames, a switch with a queue of its own. A
 //! device that holds a frame back ([`Taken::Hold`]) stops what is behind it.
@@ -24,7 +24,8 @@
 use crate::fault::{Flaps, Plan};
 use doorbell_bus::{Bus, Hypercalls, Hypervised, Partitions};
 use doorbell_seam::{
-    Device, Direction, DmaFault, Fact, Hcall, HcallDevice, HcallReturn, Iova, Port, Reg, Span, Taken, Time, Timed,
+    Device, Direction, DmaFault, Fact, Hcall, HcallDevice, HcallReturn, Iova, Port, Reg, Span,
+    Taken, Time, Timed,
 };
 use std::collections::VecDeque;
 
@@ -36,8 +37,8 @@ const FCS: u64 = 4;
 const GAP: u64 = 12;
 /// The shortest frame without FCS.
 const SHORTEST: usize = 60;
-/// Bytes of the wire that so many frames of `bytes` in all take: preamble, FCS and gap come to each. Short frames count
-/// as they are, although the wire pads them.
+/// Bytes of the wire that so many frames of `bytes` in all take: preamble, FCS and gap come to
+/// each. Short frames count as they are, although the wire pads them.
 pub const fn on_wire((frames, bytes): (u64, u64)) -> u64 {
     bytes + (PREAMBLE + FCS + GAP) * frames
 }
@@ -45,7 +46,9 @@ pub const fn on_wire((frames, bytes): (u64, u64)) -> u64 {
 /// How long a frame takes on a wire of so many bits a second, rounded down.
 pub fn takes(bits_per_second: u64, frame: usize) -> Span {
     let bits = 8 * (PREAMBLE + frame.max(SHORTEST) as u64 + FCS);
-    Span::from_ps((u128::from(bits) * 1_000_000_000_000 / u128::from(bits_per_second.max(1))) as u64)
+    Span::from_ps(
+        (u128::from(bits) * 1_000_000_000_000 / u128::from(bits_per_second.max(1))) as u64,
+    )
 }
 
 /// A frame that was held back is offered again after this.
@@ -274,7 +277,10 @@ impl<D, Pr> Wired<D, Pr> {
     ///
     /// # Errors
     /// The first of `to`'s.
-    pub fn drain_capture<E>(&mut self, mut to: impl FnMut(Time, &[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub fn drain_capture<E>(
+        &mut self,
+        mut to: impl FnMut(Time, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.capture.iter_mut().flat_map(|c| c.drain(..)).try_for_each(|(at, f)| to(at, &f))
     }
 }
@@ -367,7 +373,8 @@ where
             if self.back.next_arrival() <= at
                 && let Some((_, frame)) = self.back.land()
             {
-                let taken = self.device.receive(&mut Tapped { port: p, wire: &mut self.out }, at, &frame);
+                let taken =
+                    self.device.receive(&mut Tapped { port: p, wire: &mut self.out }, at, &frame);
                 if taken == Taken::Hold {
                     self.held += 1;
                     self.back.hover(at + HOLD, frame);
@@ -387,8 +394,8 @@ where
     }
 }
 
-/// What left on the partitions' ports goes to the wire: a device in the hypervisor gets all ports, so none of them
-/// can be tapped by itself.
+/// What left on the partitions' ports goes to the wire: a device in the hypervisor gets all ports,
+/// so none of them can be tapped by itself.
 pub(crate) fn gather<B: Bus>(p: &mut Partitions<B>, wire: &mut Wire) {
     for port in &mut p.ports {
         let sent = port.platform_mut().drain_capture(|at, frame| {
@@ -406,7 +413,14 @@ impl<B: Bus, D: HcallDevice<B>> Device<Tapped<'_, Partitions<B>>> for Hypervised
     fn mmio_read(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time, r: Reg, size: u8) -> u64 {
         self.mmio_read(p.port, at, r, size)
     }
-    fn mmio_write(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time, r: Reg, size: u8, v: u64) {
+    fn mmio_write(
+        &mut self,
+        p: &mut Tapped<'_, Partitions<B>>,
+        at: Time,
+        r: Reg,
+        size: u8,
+        v: u64,
+    ) {
         self.mmio_write(p.port, at, r, size, v);
     }
     fn receive(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time, frame: &[u8]) -> Taken {
@@ -424,7 +438,13 @@ impl<B: Bus, D: HcallDevice<B>> Device<Tapped<'_, Partitions<B>>> for Hypervised
 }
 
 impl<B: Bus, D: Hypercalls<B>, Pr> Hypercalls<B> for Wired<D, Pr> {
-    fn hcall(&mut self, p: &mut Partitions<B>, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+    fn hcall(
+        &mut self,
+        p: &mut Partitions<B>,
+        at: Time,
+        c: Hcall,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         let answer = self.device.hcall(p, at, c, a);
         gather(p, &mut self.out);
         answer
@@ -438,25 +458,4 @@ fn keep(capture: &mut Option<Vec<(Time, Vec<u8>)>>, at: Time, frame: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_frame_arrives_with_its_fcs_and_frees_the_wire_after_the_gap() {
-        let mut w = Wire::new(1_000_000_000, Span::from_us(5));
-        // 8 + 1514 + 4 bytes of 8 ns, then 12 more.
-        assert_eq!(w.send(Time::ZERO, &[0; 1514]), Time::ZERO + Span::from_ns(12_208) + Span::from_us(5));
-        assert_eq!(w.free(), Time::ZERO + Span::from_ns(12_304));
-        assert_eq!(w.send(Time::ZERO, &[0; 14]), w.next_arrival() + Span::from_ns(96 + 72 * 8));
-    }
-
-    #[test]
-    fn remainders_are_carried() {
-        let mut w = Wire::new(3_000_000_000, Span::ZERO);
-        for _ in 0..3_000 {
-            w.send(Time::ZERO, &[0; 1001]);
-        }
-        // 3000 frames of 1025 bytes at 3 Gbit/s.
-        assert_eq!(w.free(), Time::ZERO + Span::from_us(8200));
-    }
-}
+mod tests;

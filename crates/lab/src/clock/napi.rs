@@ -4,29 +4,31 @@
 //! is above it (an [`Endpoint`]), the core that takes its interrupts and the one its
 //! applications run on. One step of a core is the first of these that there is:
 //!
-//! 1. an interrupt that has arrived: the handler; if it asks for a poll, the
-//!    station joins the core's poll list;
+//! 1. an interrupt that has arrived: the handler; if it asks for a poll, the station joins the
+//!    core's poll list;
 //! 2. a timer of an endpoint;
-//! 3. softirq: one poll of 64. A station that wants more goes to the list's end.
-//!    After 300 packets or 2 ms (`netdev_budget`, `netdev_budget_usecs`) the action ends;
-//!    it restarts up to 10 times within 2 ms (`MAX_SOFTIRQ_RESTART`), then `ksoftirqd` takes over;
-//! 4. a thread: an application's system call, or, while it has the list, one
-//!    poll by `ksoftirqd`. They share the core by turns of a time slice.
+//! 3. softirq: one poll of 64. A station that wants more goes to the list's end. After 300 packets
+//!    or 2 ms (`netdev_budget`, `netdev_budget_usecs`) the action ends; it restarts up to 10 times
+//!    within 2 ms (`MAX_SOFTIRQ_RESTART`), then `ksoftirqd` takes over;
+//! 4. a thread: an application's system call, or, while it has the list, one poll by `ksoftirqd`.
+//!    They share the core by turns of a time slice.
 //!
 //! The core with the smallest time makes the next step; among equals the one with the
 //! smaller number. A core with nothing to do waits until the next interrupt, timer or
 //! wake-up. The device, and with it the link and the peer, runs up to a step before it is made.
 //!
 //! What is sent goes to the driver at once (an empty qdisc is bypassed, no "more"); while the
-//! queue is stopped, or over its byte limit, it waits, and goes out after the poll that woke it, in batches
-//! with "more" on all but the last ([`crate::bql`]).
+//! queue is stopped, or over its byte limit, it waits, and goes out after the poll that woke it, in
+//! batches with "more" on all but the last ([`crate::bql`]).
 //!
-//! With faults ([`crate::fault`]) each station has a watchdog, whose time comes right after interrupts.
+//! With faults ([`crate::fault`]) each station has a watchdog, whose time comes right after
+//! interrupts.
 //!
 //! Not modelled: interrupts in the middle of a poll or a system call (they wait for its
-//! end); locks between cores, but for a socket's owner; preemption on wake-up; RPS/RFS; idle states.
-//! With two cores, one may see what the other did within a step that ends later: at most one poll ahead.
-//! A system call on a core of its own does not take the device along, and sends when it has ended.
+//! end); locks between cores, but for a socket's owner; preemption on wake-up; RPS/RFS; idle
+//! states. With two cores, one may see what the other did within a step that ends later: at most
+//! one poll ahead. A system call on a core of its own does not take the device along, and sends
+//! when it has ended.
 
 use crate::bql::Batch;
 use crate::fault::{Watchdog, failed};
@@ -198,7 +200,8 @@ pub struct Rules {
     pub switch: Span,
     /// How long a queue may be stopped, if anybody looks.
     pub watchdog: Option<Span>,
-    /// Whether interrupts are served and queues looked after when all endpoints are done: others may still ask for what was lost.
+    /// Whether interrupts are served and queues looked after when all endpoints are done: others
+    /// may still ask for what was lost.
     pub lingers: bool,
 }
 
@@ -339,7 +342,10 @@ where
     E: Endpoint<Machine<B, D>>,
 {
     for s in stations.iter() {
-        assert!(s.irq_core < cpus.len() && s.app_core < cpus.len(), "a station on a core that is not there");
+        assert!(
+            s.irq_core < cpus.len() && s.app_core < cpus.len(),
+            "a station on a core that is not there"
+        );
     }
     if let Some(limit) = rules.watchdog {
         for s in stations.iter_mut().filter(|s| s.watchdog.is_none()) {
@@ -355,11 +361,12 @@ where
                 next = (at, i);
             }
         }
-        // Looked at now and then: it walks over all connections. One station may still have to carry
-        // what another has sent.
+        // Looked at now and then: it walks over all connections. One station may still have to
+        // carry what another has sent.
         let carried = stations.len() == 1 || next.0 > until;
         // A watchdog always has something to do: then it is looked at also when nobody else has.
-        let look = steps.is_multiple_of(64) || rules.watchdog.is_some() && m.next_event() == Time::NEVER;
+        let look =
+            steps.is_multiple_of(64) || rules.watchdog.is_some() && m.next_event() == Time::NEVER;
         if !rules.lingers && carried && look && stations.iter().all(|s| s.endpoint.is_done()) {
             return Ok(End::Done);
         }
@@ -388,7 +395,8 @@ where
     }
 }
 
-/// Runs until `until`, whether or not anything happens: where those outside decide how long it goes on.
+/// Runs until `until`, whether or not anything happens: where those outside decide how long it goes
+/// on.
 ///
 /// # Errors
 /// When a line is high and nobody cares.
@@ -413,11 +421,20 @@ where
 
 /// Since when a station asks for attention.
 fn asked<B: Bus, D, Dr, E>(m: &Machine<B, D>, s: &Station<Dr, E>) -> Time {
-    s.lines.iter().filter_map(|i| i.pending(m.bus.platform_of(s.irq_core))).min().unwrap_or(Time::NEVER)
+    s.lines
+        .iter()
+        .filter_map(|i| i.pending(m.bus.platform_of(s.irq_core)))
+        .min()
+        .unwrap_or(Time::NEVER)
 }
 
 /// When a core has something to do.
-fn ready<B: Bus, D, Dr, E, H: Host>(m: &Machine<B, D>, c: &Cpu, i: usize, stations: &[Station<Dr, E>]) -> Time
+fn ready<B: Bus, D, Dr, E, H: Host>(
+    m: &Machine<B, D>,
+    c: &Cpu,
+    i: usize,
+    stations: &[Station<Dr, E>],
+) -> Time
 where
     E: Endpoint<H>,
 {
@@ -563,7 +580,12 @@ where
 
 /// The watchdogs of core `i`'s stations look, as far as their time has come. Whether one's had.
 #[cold]
-fn look_after<B, D, Dr, E>(m: &mut Machine<B, D>, c: &mut Cpu, i: usize, stations: &mut [Station<Dr, E>]) -> bool
+fn look_after<B, D, Dr, E>(
+    m: &mut Machine<B, D>,
+    c: &mut Cpu,
+    i: usize,
+    stations: &mut [Station<Dr, E>],
+) -> bool
 where
     B: Bus,
     D: Device<B>,
@@ -598,7 +620,8 @@ fn choose<Dr, E>(
         Some(s) => s.app_core == i && s.awake.is_some_and(|t| t <= now),
         None => c.ksoftirqd,
     };
-    let thread = |n: usize| if n < stations.len() { Thread::Application(n) } else { Thread::Ksoftirqd };
+    let thread =
+        |n: usize| if n < stations.len() { Thread::Application(n) } else { Thread::Ksoftirqd };
     let (last, since) = match c.current {
         Some((Thread::Application(n), since)) => (n, since),
         Some((Thread::Ksoftirqd, since)) => (stations.len(), since),

@@ -13,7 +13,9 @@
 use super::settings::{pci, setup};
 use super::{BAR, Load, MEMORY_BASE, Slot, run};
 use crate::closed;
-use crate::figures::{Choice, Constant, Constants, Curve, Headline, MeasureError, Row, Runs, System, published};
+use crate::figures::{
+    Choice, Constant, Constants, Curve, Headline, MeasureError, Row, Runs, System, published,
+};
 use crate::input::InputError;
 use crate::key::Values;
 use crate::profile::Profile;
@@ -33,8 +35,11 @@ const FRAME: u32 = 1514;
 
 /// Trace: address, command where the published one can be right, bytes.
 type Trace = &'static [(u64, Option<Command>, u32)];
-const TX_ALIGNED: Trace =
-    &[(0x4800, Some(Command::Mrm), 512), (0x4a00, Some(Command::Mrm), 512), (0x4c00, Some(Command::Mrm), 490)];
+const TX_ALIGNED: Trace = &[
+    (0x4800, Some(Command::Mrm), 512),
+    (0x4a00, Some(Command::Mrm), 512),
+    (0x4c00, Some(Command::Mrm), 490),
+];
 const TX_UNALIGNED: Trace = &[
     (0x420a8, Some(Command::Mrm), 344),
     (0x42200, Some(Command::Mrm), 512),
@@ -111,7 +116,8 @@ fn measure(mut values: Values, sets: &[&str]) -> Result<Seen, MeasureError> {
     }
     let setup = setup(&values).map_err(MeasureError::new)?;
     let load = closed::Load::of(&values, 1460).map_err(MeasureError::new)?;
-    let o = run(&setup, &Load::Closed(load), &mut Unwatched).map_err(|e| MeasureError::new(e.to_string()))?;
+    let o = run(&setup, &Load::Closed(load), &mut Unwatched)
+        .map_err(|e| MeasureError::new(e.to_string()))?;
     if let Some(why) = o.audit.first() {
         return Err(MeasureError::new(format!("the audit failed: {why}")));
     }
@@ -122,7 +128,11 @@ fn measure(mut values: Values, sets: &[&str]) -> Result<Seen, MeasureError> {
 }
 
 /// What the rules make of a frame at the trace's address.
-fn made(settings: Settings, what: Operation, trace: Trace) -> Result<Vec<Transaction>, MeasureError> {
+fn made(
+    settings: Settings,
+    what: Operation,
+    trace: Trace,
+) -> Result<Vec<Transaction>, MeasureError> {
     let rules = Rules::new(settings).map_err(|e| MeasureError::new(e.to_string()))?;
     Ok(transactions(&rules, what, trace[0].0, FRAME).collect())
 }
@@ -163,7 +173,8 @@ fn bus_time(values: &Values, what: Operation, at: u64) -> Result<f64, MeasureErr
         Operation::Read => bus.read(Time::ZERO, at, &mut frame),
         Operation::Write => bus.write(Time::ZERO, at, &frame),
     };
-    done.map(|t| t.since(Time::ZERO).as_ns_f64() * 1e-3).map_err(|_| MeasureError::new("a DMA fault"))
+    done.map(|t| t.since(Time::ZERO).as_ns_f64() * 1e-3)
+        .map_err(|_| MeasureError::new("a DMA fault"))
 }
 
 /// Translation entries that opening the driver writes.
@@ -178,7 +189,12 @@ fn entries_at_open(values: &Values, copy: bool) -> Result<(u64, u32), MeasureErr
     };
     let rules = Rules::new(settings).map_err(|e| MeasureError::new(e.to_string()))?;
     let platform = Platform::new(MEMORY_BASE, 16 << 20, Guard::Page);
-    let bus = Pci::new(platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))), rules, latencies, BAR);
+    let bus = Pci::new(
+        platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))),
+        rules,
+        latencies,
+        BAR,
+    );
     let mut m = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
     let driver = Driver::open(&mut m, &setup.driver)
         .map_err(|e| MeasureError::new(format!("the driver did not open: {e:?}")))?;
@@ -198,8 +214,9 @@ impl System for Figures {
 
     fn constants(&self) -> Vec<Constant> {
         let mut all = self.profile.constants();
-        // Those of other buses do nothing here; and what comes in steps has a neighbour that is another experiment: there is no
-        // conventional PCI at 100 MHz, and a link of 100 Mbit/s is slower than any bus.
+        // Those of other buses do nothing here; and what comes in steps has a neighbour that is
+        // another experiment: there is no conventional PCI at 100 MHz, and a link of 100
+        // Mbit/s is slower than any bus.
         let others = ["pci.mmrbc", "pci.outstanding", "pci.clock", "link.rate"];
         all.retain(|c| !c.key.starts_with("pcie.") && !others.contains(&&*c.key));
         all
@@ -234,7 +251,8 @@ impl System for Figures {
             "rx_aligned_partial_lines" => partial_lines(s, RX_ALIGNED),
             "rx_unaligned_partial_lines" => partial_lines(s, RX_UNALIGNED),
             "old_firmware_commands" => {
-                made(Settings { boundary: 256, ..s }, Operation::Read, TX_ALIGNED).map(|t| t.len() as f64)
+                made(Settings { boundary: 256, ..s }, Operation::Read, TX_ALIGNED)
+                    .map(|t| t.len() as f64)
             }
             "copy_maps" => Ok(self.seen(c, "aligned", &ALIGNED)?.maps_a_packet),
             "copy_entries" => {
@@ -263,8 +281,9 @@ impl System for Figures {
             scenario: "e1000-send",
             key: "traffic.mss",
             values: &[
-                64.0, 128.0, 192.0, 256.0, 320.0, 384.0, 448.0, 512.0, 576.0, 640.0, 704.0, 768.0, 832.0, 896.0, 960.0,
-                1024.0, 1088.0, 1152.0, 1216.0, 1280.0, 1344.0, 1408.0, 1460.0,
+                64.0, 128.0, 192.0, 256.0, 320.0, 384.0, 448.0, 512.0, 576.0, 640.0, 704.0, 768.0,
+                832.0, 896.0, 960.0, 1024.0, 1088.0, 1152.0, 1216.0, 1280.0, 1344.0, 1408.0,
+                1460.0,
             ],
             show: "payload_bits_per_s",
         };
@@ -277,8 +296,9 @@ impl System for Figures {
     }
 }
 
-/// What was chosen so that a large send comes to the published rate. Of a read command, the source says 700 ns at least:
-/// 565 is that less the clocks that are counted beside it, 700 has them on top.
+/// What was chosen so that a large send comes to the published rate. Of a read command, the source
+/// says 700 ns at least: 565 is that less the clocks that are counted beside it, 700 has them on
+/// top.
 fn choices(profile: &Profile) -> Vec<Choice> {
     const ROWS: [&str; 1] = ["e1000.rate_large_send"];
     vec![
@@ -287,7 +307,8 @@ fn choices(profile: &Profile) -> Vec<Choice> {
     ]
 }
 
-/// What a row rests on: the constants that move it by more than the jitter when they are moved a little.
+/// What a row rests on: the constants that move it by more than the jitter when they are moved a
+/// little.
 fn inputs(figure: &str) -> Option<&'static [&'static str]> {
     Some(match figure.strip_prefix("e1000.")? {
         "tx_aligned_commands"
@@ -296,11 +317,19 @@ fn inputs(figure: &str) -> Option<&'static [&'static str]> {
         | "tx_unaligned_as_traced"
         | "rx_aligned_as_traced" => &["pci.line", "pci.boundary"],
         "rx_unaligned_as_traced" => &["pci.boundary"],
-        "bus_time_tx" => &["pci.width", "pci.line", "pci.boundary", "pci.read_command", "pci.read_byte"],
+        "bus_time_tx" => {
+            &["pci.width", "pci.line", "pci.boundary", "pci.read_command", "pci.read_byte"]
+        }
         "bus_time_rx" => &["pci.width", "pci.boundary", "pci.write_command", "pci.write_byte"],
-        "rate_unaligned" => &["pci.width", "pci.line", "pci.boundary", "pci.read_byte", "pci.read_command"],
-        "rate_aligned" => &["pci.width", "pci.line", "pci.boundary", "pci.read_command", "pci.read_byte"],
-        "rate_large_send" => &["pci.width", "pci.boundary", "pci.read_byte", "nic.read_across", "pci.read_command"],
+        "rate_unaligned" => {
+            &["pci.width", "pci.line", "pci.boundary", "pci.read_byte", "pci.read_command"]
+        }
+        "rate_aligned" => {
+            &["pci.width", "pci.line", "pci.boundary", "pci.read_command", "pci.read_byte"]
+        }
+        "rate_large_send" => {
+            &["pci.width", "pci.boundary", "pci.read_byte", "nic.read_across", "pci.read_command"]
+        }
         _ => return None,
     })
 }

@@ -25,7 +25,11 @@ pub static RIG: Rig = Rig {
     port_rate: |v| (v.number("link.rate") * 1e6) as u64,
 };
 
-fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
+fn run(
+    v: &Values,
+    frames: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, Failure> {
     let setup = settings::setup(v).map_err(Failure::Input)?;
     let load = settings::load(v, &setup, frames).map_err(Failure::Input)?;
     let outcome = super::run(&setup, &load, watch)?;
@@ -50,12 +54,24 @@ fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
     let mut rates = vec![
         rate("packets_per_s", what, s.window.rate()),
         rate("payload_bits_per_s", "TCP payload that arrived", by_time(8.0 * s.payload as f64)),
-        rate("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", by_time(8.0 * s.wire.0 as f64)),
-        rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", by_time(8.0 * s.wire.1 as f64)),
+        rate(
+            "wire_out_bits_per_s",
+            "frames sent, with preamble, FCS and gap",
+            by_time(8.0 * s.wire.0 as f64),
+        ),
+        rate(
+            "wire_in_bits_per_s",
+            "frames received, with preamble, FCS and gap",
+            by_time(8.0 * s.wire.1 as f64),
+        ),
         rate("interrupts_per_s", "interrupts taken", by_time(s.interrupts[0] as f64)),
         rate("polls_per_s", "polls made", by_time(s.polls as f64)),
         Rate::of_cores(
-            if o.cores > 1 { "of the core with interrupts and that with applications" } else { "of its one core" },
+            if o.cores > 1 {
+                "of the core with interrupts and that with applications"
+            } else {
+                "of its one core"
+            },
             s.busy_share() / o.cores as f64,
         ),
     ];
@@ -64,7 +80,9 @@ fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
             rates.push(rate("inbound_link_share", "link toward the device", *down));
             rates.push(rate("outbound_link_share", "link toward the host", *up));
         }
-        (_, shares) => rates.extend(shares.iter().map(|s| rate("bus_busy_share", "of the bus's clocks", *s))),
+        (_, shares) => {
+            rates.extend(shares.iter().map(|s| rate("bus_busy_share", "of the bus's clocks", *s)))
+        }
     }
     let [driver, device] = o.counters;
     let mut counts = Count::of_ledger(&o.ledger);

@@ -38,8 +38,10 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         register: span(v, "pci.register_latency"),
     };
     let slot = if kind == "pcie" {
-        let latencies =
-            express::Latencies { link: span(v, "pcie.link_latency"), memory: span(v, "pcie.memory_latency") };
+        let latencies = express::Latencies {
+            link: span(v, "pcie.link_latency"),
+            memory: span(v, "pcie.memory_latency"),
+        };
         Slot::Express(mlx5::settings::pcie(v), latencies)
     } else {
         let settings = pci(v);
@@ -59,7 +61,11 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
     Ok(Setup {
         costs: costs(v),
         prices: tcp_prices(v),
-        softirq: Softirq { budget: v.number("run.budget") as u32, watchdog: faults.watchdog(), ..Softirq::LINUX },
+        softirq: Softirq {
+            budget: v.number("run.budget") as u32,
+            watchdog: faults.watchdog(),
+            ..Softirq::LINUX
+        },
         slot,
         tce,
         guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
@@ -77,7 +83,10 @@ pub fn pci(v: &Values) -> Settings {
     let price = |each, byte| Price { each: span(v, each), per_unit: ps(byte) };
     Settings {
         protocol: if v.word("bus.kind") == "pcix" {
-            Protocol::X { mmrbc: v.number("pci.mmrbc") as u32, outstanding: v.number("pci.outstanding") as u32 }
+            Protocol::X {
+                mmrbc: v.number("pci.mmrbc") as u32,
+                outstanding: v.number("pci.outstanding") as u32,
+            }
         } else {
             Protocol::Conventional { delayed: v.is_on("pci.delayed_reads") }
         },
@@ -135,7 +144,8 @@ fn nic(v: &Values, bus: &str) -> Nic {
 
 fn driver(v: &Values, bus: &str) -> Result<DriverConfig, String> {
     let base = DriverConfig::new(part(v), if bus == "pcix" { Bus::PciX } else { Bus::Pci });
-    let (align, offset) = (v.number("driver.rx_buffer_align") as u32, v.number("driver.rx_buffer_offset") as u32);
+    let (align, offset) =
+        (v.number("driver.rx_buffer_align") as u32, v.number("driver.rx_buffer_offset") as u32);
     let rx_align = v.number("driver.rx_align") as u32;
     if offset + rx_align >= align {
         return Err(format!(
@@ -172,7 +182,9 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, String> {
         tx_thresholds: Thresholds {
             prefetch: count("driver.tx_prefetch"),
             host: count("driver.tx_host"),
-            write_back: v.number_or_word("driver.tx_write_back").map_or(base.tx_thresholds.write_back, |n| n as u8),
+            write_back: v
+                .number_or_word("driver.tx_write_back")
+                .map_or(base.tx_thresholds.write_back, |n| n as u8),
         },
         rx_thresholds: v.number_or_word("driver.rx_prefetch").map(|n| Thresholds {
             prefetch: n as u8,
@@ -191,7 +203,10 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
     let load = match v.word("traffic.kind") {
         "pktgen" | "pcap" => {
             // A large send's total length is an IP packet's: 16 bits.
-            let limits = Limits { frame: (LONGEST_FRAME, "8254x manual"), large_send: (65_535, "8254x manual") };
+            let limits = Limits {
+                frame: (LONGEST_FRAME, "8254x manual"),
+                large_send: (65_535, "8254x manual"),
+            };
             Load::Open(open::Load::of(v, &limits, frames)?)
         }
         _ => {

@@ -66,7 +66,10 @@ fn large_sends_scatter_and_small_rings_are_sound() {
         ["traffic.tx_checksum=off", "driver.copybreak=0"],
     ] {
         outcome("e1000-send", &[&sets[..], &[SHORT]].concat());
-        outcome("e1000-send", &[&sets[..], &[SHORT, "nic.read_across=no", "iommu.kind=identity"]].concat());
+        outcome(
+            "e1000-send",
+            &[&sets[..], &[SHORT, "nic.read_across=no", "iommu.kind=identity"]].concat(),
+        );
     }
 }
 
@@ -85,7 +88,8 @@ fn the_same_plan_gives_the_same_counts() {
 #[test]
 fn a_run_makes_the_transactions_of_the_traces() {
     let per_packet = |o: &Outcome, n: u64| n as f64 / o.packets as f64;
-    // From 0x…0A8: two of 512 and one shorter MRM, a line, a rest. A fetch of descriptors for some fifty packets is MRM too.
+    // From 0x…0A8: two of 512 and one shorter MRM, a line, a rest. A fetch of descriptors for some
+    // fifty packets is MRM too.
     let o = outcome("e1000-send", &["traffic.duration=20"]);
     let l = &o.ledger;
     let counts = [l.pci_mrm, l.pci_mrl, l.pci_mr].map(|n| per_packet(&o, n));
@@ -97,8 +101,9 @@ fn a_run_makes_the_transactions_of_the_traces() {
     let counts = [l.pci_mrm, l.pci_mrl, l.pci_mr].map(|n| per_packet(&o, n));
     assert!((3.0..3.1).contains(&counts[0]) && counts[1] < 0.05 && counts[2] < 0.05, "{counts:?}");
     assert_eq!((l.maps, l.unmaps, l.tce_puts), (0, 0, 0), "a slot is mapped for good");
-    // Received at 0x…012 a line at either end is written in part, on a line only the last. A frame comes with its FCS;
-    // four bytes fewer end where the trace's do. What else is written are descriptors.
+    // Received at 0x…012 a line at either end is written in part, on a line only the last. A frame
+    // comes with its FCS; four bytes fewer end where the trace's do. What else is written are
+    // descriptors.
     let partial = |sets: &[&str]| {
         let o = outcome("e1000-receive", &[&["traffic.duration=20"], sets].concat());
         let counter = |name| o.counters[1].iter().find(|c| c.0 == name).map_or(0, |c| c.1);
@@ -142,7 +147,8 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             let before = fingerprint(base).unwrap();
             key.others().into_iter().any(|text| {
                 let mut plan = base.clone();
-                plan.set(&format!("{}={text}", key.name)).is_ok() && fingerprint(&plan).is_ok_and(|now| now != before)
+                plan.set(&format!("{}={text}", key.name)).is_ok()
+                    && fingerprint(&plan).is_ok_and(|now| now != before)
             })
         });
         assert_eq!(moves, !silent, "{}", key.name);

@@ -54,10 +54,18 @@ impl fmt::Display for Progress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.system)?;
         match self.doing {
-            Doing::Fit { constant, evaluations } => write!(f, "fitting {constant}, evaluation {evaluations}"),
-            Doing::Row { figure, done, total } => write!(f, "measuring {figure} ({} of {total})", done + 1),
-            Doing::Combination { done, total } => write!(f, "trying combinations of choices ({} of {total})", done + 1),
-            Doing::Sensitivity { constant, done, total } => write!(f, "moving {constant} ({} of {total})", done + 1),
+            Doing::Fit { constant, evaluations } => {
+                write!(f, "fitting {constant}, evaluation {evaluations}")
+            }
+            Doing::Row { figure, done, total } => {
+                write!(f, "measuring {figure} ({} of {total})", done + 1)
+            }
+            Doing::Combination { done, total } => {
+                write!(f, "trying combinations of choices ({} of {total})", done + 1)
+            }
+            Doing::Sensitivity { constant, done, total } => {
+                write!(f, "moving {constant} ({} of {total})", done + 1)
+            }
         }
     }
 }
@@ -84,7 +92,11 @@ impl<'a> Bench<'a> {
     }
 
     /// The value of a row, measured or derived. Always finite.
-    pub(super) fn measure(&mut self, constants: &Constants, row: usize) -> Result<f64, MeasureError> {
+    pub(super) fn measure(
+        &mut self,
+        constants: &Constants,
+        row: usize,
+    ) -> Result<f64, MeasureError> {
         let key = (row, constants.fingerprint());
         if let Some(known) = self.done.get(&key) {
             return known.clone();
@@ -96,14 +108,19 @@ impl<'a> Bench<'a> {
             Some(derived) => {
                 let mut parts = [0.0; 2];
                 for (part, parent) in parts.iter_mut().zip(&derived.from) {
-                    let at = sheet.index(parent).ok_or_else(|| MeasureError::unknown_figure(parent))?;
+                    let at =
+                        sheet.index(parent).ok_or_else(|| MeasureError::unknown_figure(parent))?;
                     *part = self.measure(constants, at)?;
                 }
                 Ok(derived.rule.apply(parts[0], parts[1]))
             }
         };
         let value = value.and_then(|v| {
-            if v.is_finite() { Ok(v) } else { Err(MeasureError::new(format!("{figure} came out as {v}"))) }
+            if v.is_finite() {
+                Ok(v)
+            } else {
+                Err(MeasureError::new(format!("{figure} came out as {v}")))
+            }
         });
         self.done.insert(key, value.clone());
         value

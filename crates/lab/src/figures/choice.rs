@@ -1,8 +1,9 @@
 //! Choices: one model among several, taken by looking at published figures.
 //!
-//! A rule of a bus or a driver that nobody published is a degree of freedom, as a fitted constant is. A system declares
-//! it with its alternatives and with the rows that were looked at when it was chosen. A run counts it, and tries every
-//! combination of the alternatives: how many do as well says how much the rows say about the choice.
+//! A rule of a bus or a driver that nobody published is a degree of freedom, as a fitted constant
+//! is. A system declares it with its alternatives and with the rows that were looked at when it was
+//! chosen. A run counts it, and tries every combination of the alternatives: how many do as well
+//! says how much the rows say about the choice.
 
 use super::Given;
 use std::fmt;
@@ -27,9 +28,15 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// `chosen` out of `alternatives`, by looking at `rows`. A value that is not among the alternatives is added to them,
-    /// in front.
-    pub fn new(key: &str, chosen: &str, alternatives: &[&str], source: &str, rows: &[&str]) -> Choice {
+    /// `chosen` out of `alternatives`, by looking at `rows`. A value that is not among the
+    /// alternatives is added to them, in front.
+    pub fn new(
+        key: &str,
+        chosen: &str,
+        alternatives: &[&str],
+        source: &str,
+        rows: &[&str],
+    ) -> Choice {
         let mut all: Vec<String> = alternatives.iter().map(|a| (*a).to_owned()).collect();
         let taken = all.iter().position(|a| a == chosen).unwrap_or_else(|| {
             all.insert(0, chosen.to_owned());
@@ -59,7 +66,11 @@ impl Choice {
 
     /// The alternatives that are not taken.
     pub fn others(&self) -> impl Iterator<Item = &str> {
-        self.alternatives.iter().enumerate().filter(|(at, _)| *at != self.taken).map(|(_, a)| a.as_str())
+        self.alternatives
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != self.taken)
+            .map(|(_, a)| a.as_str())
     }
 
     /// Whether it is still a choice of the system's author: not set by hand.
@@ -93,7 +104,8 @@ impl Choice {
             Given::Number(n) => a.parse() == Ok(*n),
             Given::Word(word) => a == word,
         };
-        let number = matches!(given, Given::Number(_)) && self.alternatives.iter().any(|a| a.parse::<f64>().is_ok());
+        let number = matches!(given, Given::Number(_))
+            && self.alternatives.iter().any(|a| a.parse::<f64>().is_ok());
         let at = match self.alternatives.iter().position(same) {
             Some(at) => at,
             None if number => {

@@ -1,7 +1,8 @@
 //! Constants: a number, its unit, and where it comes from.
 //!
-//! A [`Constants`] is the ordered set that one system computes with, its choices between models included. The order is the author's; it is the order in which
-//! fits are solved and tables are printed.
+//! A [`Constants`] is the ordered set that one system computes with, its choices between models
+//! included. The order is the author's; it is the order in which fits are solved and tables are
+//! printed.
 
 use super::{Choice, NoAlternative};
 use crate::input::nearest;
@@ -32,7 +33,9 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::Cited(what) => f.write_str(what),
-            Source::Fit { row, low, high } => write!(f, "fit to {row}, searched in {low} to {high}"),
+            Source::Fit { row, low, high } => {
+                write!(f, "fit to {row}, searched in {low} to {high}")
+            }
             Source::Set { instead_of } => match &**instead_of {
                 Source::Fit { row, .. } => write!(f, "set by hand; not fitted to {row}"),
                 other => write!(f, "set by hand; instead of: {other}"),
@@ -46,7 +49,8 @@ impl fmt::Display for Source {
 pub enum Nudge {
     /// By this share of its value.
     Rel(f64),
-    /// By this much: for a constant that is zero, or that only takes certain values (a payload size, a count).
+    /// By this much: for a constant that is zero, or that only takes certain values (a payload
+    /// size, a count).
     Abs(f64),
 }
 
@@ -96,8 +100,15 @@ impl Constant {
         }
     }
 
-    /// A constant to be solved for within `low..=high`, so that `row` comes out as published. `start` is the first guess.
-    pub fn fitted(key: &str, start: f64, unit: &str, row: &str, (low, high): (f64, f64)) -> Constant {
+    /// A constant to be solved for within `low..=high`, so that `row` comes out as published.
+    /// `start` is the first guess.
+    pub fn fitted(
+        key: &str,
+        start: f64,
+        unit: &str,
+        row: &str,
+        (low, high): (f64, f64),
+    ) -> Constant {
         Constant {
             key: key.into(),
             value: start,
@@ -142,7 +153,8 @@ impl Constants {
         self
     }
 
-    /// The value of the constant `key`. An error is a fault of the system's author, and is reported as such.
+    /// The value of the constant `key`. An error is a fault of the system's author, and is reported
+    /// as such.
     pub fn get(&self, key: &str) -> Result<f64, UnknownConstant> {
         match self.position(key) {
             Some(at) => Ok(self.numbers[at].value),
@@ -171,8 +183,8 @@ impl Constants {
         self.iter().map(|c| c.key.as_str()).chain(self.choices.iter().map(|c| c.key.as_str()))
     }
 
-    /// Only the constants named, in the order of `self`, and all choices: every run is made by some model. A run that is
-    /// cached by these alone cannot read another.
+    /// Only the constants named, in the order of `self`, and all choices: every run is made by some
+    /// model. A run that is cached by these alone cannot read another.
     pub fn only(&self, keys: &[&str]) -> Result<Constants, UnknownConstant> {
         for key in keys {
             self.known(key)?;
@@ -188,14 +200,15 @@ impl Constants {
         rest
     }
 
-    /// The values' bits and the choices' alternatives: equal exactly when the same system would compute the same.
+    /// The values' bits and the choices' alternatives: equal exactly when the same system would
+    /// compute the same.
     pub fn fingerprint(&self) -> Vec<u64> {
         let taken = self.choices.iter().map(|c| c.taken() as u64);
         self.iter().map(|c| c.value.to_bits()).chain(taken).collect()
     }
 
-    /// Overrides a constant or takes an alternative by hand. A fitted constant is no longer fitted, and a choice no longer
-    /// chosen.
+    /// Overrides a constant or takes an alternative by hand. A fitted constant is no longer fitted,
+    /// and a choice no longer chosen.
     ///
     /// # Errors
     /// No such key, or a value that it cannot have.
@@ -312,13 +325,16 @@ impl std::str::FromStr for Setting {
     type Err = SetError;
 
     fn from_str(text: &str) -> Result<Setting, SetError> {
-        let (key, value) = text.split_once('=').ok_or_else(|| SetError::NotKeyValue(text.into()))?;
+        let (key, value) =
+            text.split_once('=').ok_or_else(|| SetError::NotKeyValue(text.into()))?;
         let (key, value) = (key.trim(), value.trim());
         if key.is_empty() {
             return Err(SetError::NotKeyValue(text.into()));
         }
         match value.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(Setting { key: key.into(), value: number.into() }),
+            Ok(number) if number.is_finite() => {
+                Ok(Setting { key: key.into(), value: number.into() })
+            }
             _ => Err(SetError::NotANumber { key: key.into(), value: value.into() }),
         }
     }
@@ -345,9 +361,15 @@ pub enum SetError {
 impl fmt::Display for SetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SetError::NotKeyValue(text) => write!(f, "--set {text}: expected key=value, such as pcie.usable_share=0.9"),
-            SetError::NotANumber { key, value } => write!(f, "--set {key}: `{value}` is not a finite number"),
-            SetError::NoAlternative(refused) => write!(f, "--set {}={}: {refused}", refused.key, refused.value),
+            SetError::NotKeyValue(text) => {
+                write!(f, "--set {text}: expected key=value, such as pcie.usable_share=0.9")
+            }
+            SetError::NotANumber { key, value } => {
+                write!(f, "--set {key}: `{value}` is not a finite number")
+            }
+            SetError::NoAlternative(refused) => {
+                write!(f, "--set {}={}: {refused}", refused.key, refused.value)
+            }
             SetError::Unknown(unknown) => write!(f, "--set {}: {unknown}", unknown.key),
         }
     }

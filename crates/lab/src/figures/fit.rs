@@ -1,15 +1,17 @@
 //! Fits: constants solved for, one row each.
 //!
-//! Each fitted constant is searched, in the order of the sheet, for the value at which its row comes out as published,
-//! while the others stay where they are. If that spoils a row fitted before, everything is swept again, until all rows
-//! come out at once (Gauss-Seidel). Rows that lean on each other's constants would take many sweeps, or never settle if
-//! each leans more on the other's than on its own; so after a sweep, Newton steps on all constants together are tried,
-//! and kept while each at least halves the worst residual. One set of constants has to serve: if none is found, the fit
-//! has failed, and the report says so. Where rows are curved, several sets may serve; the bounds should leave one.
+//! Each fitted constant is searched, in the order of the sheet, for the value at which its row
+//! comes out as published, while the others stay where they are. If that spoils a row fitted
+//! before, everything is swept again, until all rows come out at once (Gauss-Seidel). Rows that
+//! lean on each other's constants would take many sweeps, or never settle if each leans more on the
+//! other's than on its own; so after a sweep, Newton steps on all constants together are tried, and
+//! kept while each at least halves the worst residual. One set of constants has to serve: if none
+//! is found, the fit has failed, and the report says so. Where rows are curved, several sets may
+//! serve; the bounds should leave one.
 //!
-//! A fit is done when its row is within [`RESIDUAL`] of the published value. A simulation that counts whole packets may
-//! be unable to come that close; where its steps straddle the published value by less than [`GRAIN`], the closer step is
-//! taken, and the residual is in the report.
+//! A fit is done when its row is within [`RESIDUAL`] of the published value. A simulation that
+//! counts whole packets may be unable to come that close; where its steps straddle the published
+//! value by less than [`GRAIN`], the closer step is taken, and the residual is in the report.
 
 use super::bench::{Bench, Doing};
 use super::solve::{Found, Precision, linear, root};
@@ -23,13 +25,13 @@ pub const RESIDUAL: f64 = 1e-7;
 pub const GRAIN: f64 = 1e-3;
 /// So many sweeps over all fits of a system, and no more.
 pub const SWEEPS: u32 = 60;
-/// One search within a sweep. Finer than the residual, so that the sweeps settle; and narrow enough that a steep row is
-/// not taken for a jump.
+/// One search within a sweep. Finer than the residual, so that the sweeps settle; and narrow enough
+/// that a steep row is not taken for a jump.
 const fn search(residual: f64) -> Precision {
     Precision { residual: residual * 0.1, width: residual * 1e-5 }
 }
-/// Step of a Newton step's difference quotients, as a share of the bounds: wide enough to stand above the rounding of a
-/// simulation to its clock.
+/// Step of a Newton step's difference quotients, as a share of the bounds: wide enough to stand
+/// above the rounding of a simulation to its clock.
 const PROBE: f64 = 1e-4;
 
 /// How one constant was fitted.
@@ -41,8 +43,8 @@ pub struct Fit {
     pub row: String,
     /// The value found; for a failed fit, the last one tried.
     pub value: f64,
-    /// What is left between the row and the published value, relative to the latter. `None` if the row could not be
-    /// measured.
+    /// What is left between the row and the published value, relative to the latter. `None` if the
+    /// row could not be measured.
     pub residual: Option<f64>,
     /// Evaluations of the row, over all sweeps.
     pub evaluations: u32,
@@ -99,7 +101,11 @@ impl fmt::Display for FitError {
                 write!(f, "jumps from {} to {} at {}", short(*below), short(*above), short(*at))
             }
             FitError::NotConverged { sweeps, residual } => {
-                write!(f, "not converged after {sweeps} sweeps over all fits: {:+} % are left", short(residual * 100.0))
+                write!(
+                    f,
+                    "not converged after {sweeps} sweeps over all fits: {:+} % are left",
+                    short(residual * 100.0)
+                )
             }
             FitError::Measure(why) => write!(f, "not measured: {why}"),
         }
@@ -117,7 +123,11 @@ pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit
 }
 
 /// Solves the fits on the rows that `wanted` takes. The others' constants stay where they are.
-pub(super) fn solve_those(bench: &mut Bench<'_>, constants: &mut Constants, wanted: impl Fn(&Row) -> bool) -> Vec<Fit> {
+pub(super) fn solve_those(
+    bench: &mut Bench<'_>,
+    constants: &mut Constants,
+    wanted: impl Fn(&Row) -> bool,
+) -> Vec<Fit> {
     let rows = &bench.sheet.rows;
     let those = bench.sheet.fits().into_iter().filter(|(_, row)| wanted(&rows[*row]));
     let mut fits: Vec<Search> = those.filter_map(|fit| Search::new(fit, constants)).collect();
@@ -131,7 +141,8 @@ pub(super) fn solve_those(bench: &mut Bench<'_>, constants: &mut Constants, want
         let mut worst = look(&mut fits, bench, constants);
         while worst > bench.sheet.precision && fits.len() > 1 {
             let swept = constants.clone();
-            let stepped = newton(&mut fits, bench, constants).then(|| look(&mut fits, bench, constants));
+            let stepped =
+                newton(&mut fits, bench, constants).then(|| look(&mut fits, bench, constants));
             match stepped {
                 Some(better) if better <= worst / 2.0 => worst = better,
                 _ => {
@@ -148,15 +159,19 @@ pub(super) fn solve_those(bench: &mut Bench<'_>, constants: &mut Constants, want
     fits.into_iter().map(|fit| fit.finish(bench, constants, sweeps)).collect()
 }
 
-/// The worst residual, with all constants in place: that is what counts. Infinite if one cannot be measured.
+/// The worst residual, with all constants in place: that is what counts. Infinite if one cannot be
+/// measured.
 fn look(fits: &mut [Search], bench: &mut Bench<'_>, constants: &Constants) -> f64 {
     for fit in fits.iter_mut() {
         fit.residual = fit.evaluate(bench, constants);
     }
-    fits.iter().map(|fit| fit.residual.as_ref().map_or(f64::INFINITY, |r| r.abs())).fold(0.0, f64::max)
+    fits.iter()
+        .map(|fit| fit.residual.as_ref().map_or(f64::INFINITY, |r| r.abs()))
+        .fold(0.0, f64::max)
 }
 
-/// One Newton step on all fitted constants, from residuals just looked at. Returns whether there was one to make.
+/// One Newton step on all fitted constants, from residuals just looked at. Returns whether there
+/// was one to make.
 fn newton(fits: &mut [Search], bench: &mut Bench<'_>, constants: &mut Constants) -> bool {
     let mut downhill = Vec::with_capacity(fits.len());
     for fit in fits.iter() {
@@ -200,11 +215,22 @@ impl Search {
     fn new((constant, row): (usize, usize), constants: &Constants) -> Option<Search> {
         let Source::Fit { low, high, .. } = constants.at(constant).source else { return None };
         let residual = Ok(f64::INFINITY);
-        Some(Search { constant, row, bounds: (low, high), evaluations: 0, residual, obstacle: None })
+        Some(Search {
+            constant,
+            row,
+            bounds: (low, high),
+            evaluations: 0,
+            residual,
+            obstacle: None,
+        })
     }
 
     /// The row's distance from its published value, relative to the latter.
-    fn evaluate(&mut self, bench: &mut Bench<'_>, constants: &Constants) -> Result<f64, MeasureError> {
+    fn evaluate(
+        &mut self,
+        bench: &mut Bench<'_>,
+        constants: &Constants,
+    ) -> Result<f64, MeasureError> {
         self.evaluations += 1;
         let constant = &constants.at(self.constant).key;
         bench.tell(Doing::Fit { constant, evaluations: self.evaluations });
@@ -213,12 +239,16 @@ impl Search {
         Ok((measured - row.published.value) / row.scale())
     }
 
-    /// Moves the constant to where the row is as published, or, where it never is, as close as it gets.
+    /// Moves the constant to where the row is as published, or, where it never is, as close as it
+    /// gets.
     fn search(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) {
         let (start, (low, high)) = (constants.at(self.constant).value, self.bounds);
         self.obstacle = None;
         let precision = search(bench.sheet.precision);
-        if self.evaluate(bench, constants).is_ok_and(|residual| residual.abs() <= precision.residual) {
+        if self
+            .evaluate(bench, constants)
+            .is_ok_and(|residual| residual.abs() <= precision.residual)
+        {
             return;
         }
         let found = root((low, high), precision, |x| {
@@ -250,8 +280,11 @@ impl Search {
         let failed = match (&self.residual, self.obstacle) {
             (Err(why), _) => Some(FitError::Measure(why.clone())),
             (Ok(residual), _) if residual.abs() <= bench.sheet.precision => None,
-            // Still moving: what stood in the way in the last sweep was only where the others happened to be.
-            (Ok(residual), _) if sweeps == SWEEPS => Some(FitError::NotConverged { sweeps, residual: *residual }),
+            // Still moving: what stood in the way in the last sweep was only where the others
+            // happened to be.
+            (Ok(residual), _) if sweeps == SWEEPS => {
+                Some(FitError::NotConverged { sweeps, residual: *residual })
+            }
             (Ok(residual), Some(FitError::Jumps { .. })) if residual.abs() <= GRAIN => None,
             (Ok(residual), obstacle) => {
                 Some(obstacle.unwrap_or(FitError::NotConverged { sweeps, residual: *residual }))

@@ -1,7 +1,8 @@
 //! A system's headline: the scenario that shows its switch best, and what else is worth a picture.
 //!
-//! The published rows say whether the models are right; the headline says what the switch does to a packet. It names
-//! scenarios and settings only, so whoever shows it runs the same as `doorbell run`, `compare` and `sweep` would.
+//! The published rows say whether the models are right; the headline says what the switch does to a
+//! packet. It names scenarios and settings only, so whoever shows it runs the same as `doorbell
+//! run`, `compare` and `sweep` would.
 
 /// What shows a system's switch.
 ///

@@ -66,20 +66,24 @@ impl Report {
     ///
     /// `choices` and `combinations` are those of the row's system.
     ///
-    /// `measured` is null if the figure could not be measured. After a sensitivity run there is also `"sensitivity"`: for
-    /// each constant the row's relative change when it is moved and the fits are re-run, and for each `choice=alternative` the
-    /// change when that is taken.
+    /// `measured` is null if the figure could not be measured. After a sensitivity run there is
+    /// also `"sensitivity"`: for each constant the row's relative change when it is moved and
+    /// the fits are re-run, and for each `choice=alternative` the change when that is taken.
     pub fn to_json(&self) -> String {
         let rows: Vec<JsonRow<'_>> = self
             .systems
             .iter()
             .flat_map(|s| {
                 let rows = s.rows.iter().enumerate();
-                rows.map(|(at, row)| json_row(s, row, s.sensitivity.as_ref().map(|found| column(found, at))))
+                rows.map(|(at, row)| {
+                    json_row(s, row, s.sensitivity.as_ref().map(|found| column(found, at)))
+                })
             })
             .collect();
-        // The only failures serde_json knows for plain structs are those of the writer; a String has none.
-        serde_json::to_string_pretty(&rows).unwrap_or_else(|e| unreachable!("plain rows serialise: {e}"))
+        // The only failures serde_json knows for plain structs are those of the writer; a String
+        // has none.
+        serde_json::to_string_pretty(&rows)
+            .unwrap_or_else(|e| unreachable!("plain rows serialise: {e}"))
     }
 }
 
@@ -113,6 +117,9 @@ fn column(found: &Sensitivity, at: usize) -> BTreeMap<String, Option<f64>> {
         false => c.refitted[at].map(short),
     };
     let constants = found.constants.iter().map(|c| (c.key.clone(), cell(c)));
-    let choices = found.choices.iter().map(|c| (format!("{}={}", c.key, c.alternative), c.alone[at].map(short)));
+    let choices = found
+        .choices
+        .iter()
+        .map(|c| (format!("{}={}", c.key, c.alternative), c.alone[at].map(short)));
     constants.chain(choices).collect()
 }

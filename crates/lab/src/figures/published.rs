@@ -1,9 +1,10 @@
 //! The published rows, as data.
 //!
-//! They live in TOML, one file a system, and not in Rust: they are quotations, to be held against their sources by people
-//! who need not read the model, and a change to one should show in a history as a change to a figure and not to code.
-//! The file is part of the binary. It says nothing of a system's constants: a system adds with [`find`] what its model
-//! knows, such as a row's inputs.
+//! They live in TOML, one file a system, and not in Rust: they are quotations, to be held against
+//! their sources by people who need not read the model, and a change to one should show in a
+//! history as a change to a figure and not to code. The file is part of the binary. It says nothing
+//! of a system's constants: a system adds with [`find`] what its model knows, such as a row's
+//! inputs.
 //!
 //! ```toml
 //! [documents]
@@ -137,7 +138,8 @@ struct FileDerived {
     from: [String; 2],
 }
 
-/// Reads a file of published rows. `name` is for messages. What the rows say is checked by [`super::Sheet`].
+/// Reads a file of published rows. `name` is for messages. What the rows say is checked by
+/// [`super::Sheet`].
 ///
 /// # Errors
 /// The first thing that is not as the module describes, with its line.
@@ -155,7 +157,11 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Row>, PublishedError> {
             let row = spanned.into_inner();
             let Some(document) = file.documents.get(&row.document) else {
                 let allowed: Vec<&str> = file.documents.keys().map(String::as_str).collect();
-                let what = format!("no document is called `{}`; there are: {}", row.document, allowed.join(", "));
+                let what = format!(
+                    "no document is called `{}`; there are: {}",
+                    row.document,
+                    allowed.join(", ")
+                );
                 return Err(PublishedError { file: name.into(), line: Some(line), what });
             };
             Ok(Row {

@@ -1,4 +1,5 @@
-//! The report of a run: every row with its verdict, the constants it rests on, and the degrees of freedom.
+//! The report of a run: every row with its verdict, the constants it rests on, and the degrees of
+//! freedom.
 
 use super::{Combinations, Constants, Fit, MeasureError, Role, Row, Sensitivity, Sheet};
 
@@ -43,14 +44,16 @@ pub struct Outcome {
     pub holds: Option<bool>,
     /// For a miss that has one: the explanation.
     pub known_miss: Option<String>,
-    /// Constants and choices that it depends on directly: found, if there was a sensitivity run; else as declared.
+    /// Constants and choices that it depends on directly: found, if there was a sensitivity run;
+    /// else as declared.
     pub inputs: Vec<String>,
     /// What else must be said beside it.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    /// Distance of the measured from the published value, relative to the latter; `None` where there is none.
+    /// Distance of the measured from the published value, relative to the latter; `None` where
+    /// there is none.
     pub fn off_by(&self) -> Option<f64> {
         let published = self.row.published.value;
         let measured = *self.measured.as_ref().ok()?;
@@ -59,10 +62,12 @@ impl Outcome {
 
     /// Whether it is a definition that came out otherwise, or did not come out at all.
     pub fn is_broken(&self) -> bool {
-        self.row.role == Role::Definition && self.measured.as_ref().map_or(true, |m| self.row.departs(*m))
+        self.row.role == Role::Definition
+            && self.measured.as_ref().map_or(true, |m| self.row.departs(*m))
     }
 
-    /// The row's own note, the explanation of a miss, and all remarks of the run: sentence after sentence.
+    /// The row's own note, the explanation of a miss, and all remarks of the run: sentence after
+    /// sentence.
     pub fn remarks(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let Some(why) = &self.known_miss {
@@ -98,7 +103,8 @@ impl Freedom {
     pub(super) fn of(sheet: &Sheet) -> Freedom {
         let predicted = sheet.rows.iter().filter(|r| r.role == Role::Predicted);
         let choices = sheet.constants.choices().iter().filter(|c| c.is_free());
-        let looked_at = |r: &&Row| r.derived.is_none() && choices.clone().any(|c| c.rows.contains(&r.figure));
+        let looked_at =
+            |r: &&Row| r.derived.is_none() && choices.clone().any(|c| c.rows.contains(&r.figure));
         Freedom {
             predicted: predicted.clone().count(),
             derived: predicted.clone().filter(|r| r.derived.is_some()).count(),
@@ -112,7 +118,8 @@ impl Freedom {
 /// The end of a run, for its exit code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Every exact, predicted and bounded row holds, every definition is kept, and every fit was found.
+    /// Every exact, predicted and bounded row holds, every definition is kept, and every fit was
+    /// found.
     AllHold,
     /// Something does not.
     Misses {
@@ -132,10 +139,13 @@ impl Report {
     pub fn verdict(&self) -> Verdict {
         let missed = |explained: bool| -> Vec<String> {
             let rows = self.systems.iter().flat_map(|s| &s.rows).filter(|r| r.holds == Some(false));
-            rows.filter(|r| r.known_miss.is_some() == explained).map(|r| r.row.figure.clone()).collect()
+            rows.filter(|r| r.known_miss.is_some() == explained)
+                .map(|r| r.row.figure.clone())
+                .collect()
         };
         let rows = self.systems.iter().flat_map(|s| &s.rows);
-        let broken: Vec<String> = rows.filter(|r| r.is_broken()).map(|r| r.row.figure.clone()).collect();
+        let broken: Vec<String> =
+            rows.filter(|r| r.is_broken()).map(|r| r.row.figure.clone()).collect();
         let fits = self.systems.iter().flat_map(|s| &s.fits).filter(|f| f.failed.is_some());
         let (known, unknown, failed_fits) =
             (missed(true), missed(false), fits.map(|f| f.row.clone()).collect::<Vec<_>>());
@@ -147,8 +157,8 @@ impl Report {
     }
 }
 
-/// A measured value as it is judged and printed: six significant digits, so that the last bits of a platform's `libm`
-/// do not show; what must be exact keeps twelve, and all of them if it is whole.
+/// A measured value as it is judged and printed: six significant digits, so that the last bits of a
+/// platform's `libm` do not show; what must be exact keeps twelve, and all of them if it is whole.
 pub(super) fn settle(measured: f64, role: Role) -> f64 {
     if matches!(role, Role::Exact | Role::Definition) && measured.fract() == 0.0 {
         return measured;
@@ -156,7 +166,10 @@ pub(super) fn settle(measured: f64, role: Role) -> f64 {
     round_significant(measured, if role == Role::Exact { 12 } else { 6 })
 }
 
-/// `x` to so many significant digits. Through text, because that rounds correctly and ends at the shortest number.
+/// `x` to so many significant digits. Through text, because that rounds correctly and ends at the
+/// shortest number.
 pub(super) fn round_significant(x: f64, digits: usize) -> f64 {
-    format!("{x:.*e}", digits - 1).parse().map_or(x, |rounded: f64| if rounded == 0.0 { 0.0 } else { rounded })
+    format!("{x:.*e}", digits - 1)
+        .parse()
+        .map_or(x, |rounded: f64| if rounded == 0.0 { 0.0 } else { rounded })
 }

@@ -39,18 +39,22 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Measures every row of every system and says which hold, all systems in parallel. `progress` hears what is about to be
-/// done; of one system in order.
+/// Measures every row of every system and says which hold, all systems in parallel. `progress`
+/// hears what is about to be done; of one system in order.
 ///
 /// # Errors
-/// An inconsistent sheet or an unknown constant, before anything runs. What goes wrong later (a fit that fails, a figure
-/// that cannot be measured) is in the report.
+/// An inconsistent sheet or an unknown constant, before anything runs. What goes wrong later (a fit
+/// that fails, a figure that cannot be measured) is in the report.
 pub fn reproduce(
     systems: &mut [Box<dyn System>],
     options: &Options,
     progress: &mut (dyn FnMut(Progress<'_>) + Send),
 ) -> Result<Report, Refused> {
-    let mut sheets = systems.iter().map(|s| Sheet::of(&**s)).collect::<Result<Vec<_>, _>>().map_err(Refused::Sheet)?;
+    let mut sheets = systems
+        .iter()
+        .map(|s| Sheet::of(&**s))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(Refused::Sheet)?;
     if options.swap {
         for (sheet, system) in sheets.iter_mut().zip(systems.iter()) {
             sheet.swap(&**system).map_err(Refused::Sheet)?;
@@ -69,7 +73,10 @@ pub fn reproduce(
         if !known {
             let keys = sheets.iter().flat_map(|s| s.constants.keys());
             let nearest = nearest(key, keys).map(str::to_owned);
-            return Err(Refused::Set(SetError::Unknown(UnknownConstant { key: key.clone(), nearest })));
+            return Err(Refused::Set(SetError::Unknown(UnknownConstant {
+                key: key.clone(),
+                nearest,
+            })));
         }
     }
     // A system shares nothing with another, so what it measures does not depend on who else runs.
@@ -79,9 +86,13 @@ pub fn reproduce(
         let runs: Vec<_> = sheets
             .iter()
             .zip(systems)
-            .map(|(sheet, system)| threads.spawn(|| run(sheet, &mut **system, options, &mut |p| tell(p))))
+            .map(|(sheet, system)| {
+                threads.spawn(|| run(sheet, &mut **system, options, &mut |p| tell(p)))
+            })
             .collect();
-        runs.into_iter().map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        runs.into_iter()
+            .map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     });
     Ok(Report { systems })
 }
@@ -101,7 +112,8 @@ fn run(
         bench.tell(Doing::Row { figure: &row.figure, done: at, total: sheet.rows.len() });
         measured.push(bench.measure(&constants, at));
     }
-    let sensitivity = options.sensitivity.then(|| sensitivity::measure(&mut bench, &constants, &fits));
+    let sensitivity =
+        options.sensitivity.then(|| sensitivity::measure(&mut bench, &constants, &fits));
 
     let rows = sheet.rows.iter().zip(measured).enumerate().map(|(at, (row, measured))| {
         let inputs = match &sensitivity {
@@ -130,7 +142,10 @@ fn fitted(fit: &Fit) -> String {
     let found = format!("fits {} = {}", fit.constant, round_significant(fit.value, 6));
     match fit.residual {
         Some(left) if left.abs() > fit::RESIDUAL => {
-            format!("{found}, as close as its steps allow: {:+} %", round_significant(left * 100.0, 2))
+            format!(
+                "{found}, as close as its steps allow: {:+} %",
+                round_significant(left * 100.0, 2)
+            )
         }
         _ => found,
     }
@@ -156,9 +171,15 @@ pub(super) fn judge(
         notes.push(format!("not measured: {why}"));
     }
     if let Some(derived) = &row.derived {
-        notes.push(format!("computed: {} {} {}", derived.from[0], derived.rule.sign(), derived.from[1]));
+        notes.push(format!(
+            "computed: {} {} {}",
+            derived.from[0],
+            derived.rule.sign(),
+            derived.from[1]
+        ));
     }
-    let chosen = sheet.constants.choices().iter().filter(|c| c.is_free() && c.rows.contains(&row.figure));
+    let chosen =
+        sheet.constants.choices().iter().filter(|c| c.is_free() && c.rows.contains(&row.figure));
     let chosen: Vec<&str> = chosen.map(|c| c.key.as_str()).collect();
     if !chosen.is_empty() {
         notes.push(format!("looked at to choose {}", chosen.join(", ")));

@@ -5,14 +5,15 @@ use std::fmt;
 /// What a run claims about a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Must come out equal (or, for a figure that was itself counted on a noisy machine, within its tolerance).
+    /// Must come out equal (or, for a figure that was itself counted on a noisy machine, within its
+    /// tolerance).
     Exact,
     /// Computed from constants that other rows or data sheets fixed; a tolerance on the figure.
     Predicted,
     /// The published figure must lie on this side of what is computed.
     Bound(Side),
-    /// Cannot come out otherwise: it restates a switch, another row, or what was fed in. Not judged, but a departure is a
-    /// fault of the model.
+    /// Cannot come out otherwise: it restates a switch, another row, or what was fed in. Not
+    /// judged, but a departure is a fault of the model.
     Definition,
     /// Calibrates one constant. Never a success.
     Fit,
@@ -162,20 +163,24 @@ pub struct Row {
     pub published: Published,
     /// What a run claims.
     pub role: Role,
-    /// How close is close enough. Predicted rows have one, exact rows and definitions may, the others do not.
+    /// How close is close enough. Predicted rows have one, exact rows and definitions may, the
+    /// others do not.
     pub tolerance: Option<Tolerance>,
     /// Where it was published.
     pub source: Citation,
     /// What a reader should know.
     pub note: String,
-    /// Keys of the constants that it depends on directly; `None` while nobody has said. A sensitivity run finds them, and
-    /// [`super::Sensitivity::disagreements`] holds the two against each other.
+    /// Keys of the constants that it depends on directly; `None` while nobody has said. A
+    /// sensitivity run finds them, and [`super::Sensitivity::disagreements`] holds the two
+    /// against each other.
     pub inputs: Option<Vec<String>>,
-    /// Depends on its inputs and on nothing else however far they move: its run is given no other constant.
+    /// Depends on its inputs and on nothing else however far they move: its run is given no other
+    /// constant.
     pub alone: bool,
     /// Set for a row that is computed from other rows instead of being measured.
     pub derived: Option<Derived>,
-    /// The row of the same experiment in the other state (off and on). `--swap` exchanges their roles.
+    /// The row of the same experiment in the other state (off and on). `--swap` exchanges their
+    /// roles.
     pub swap: Option<String>,
 }
 
@@ -243,8 +248,11 @@ impl Row {
         let published = self.published.value;
         match self.role {
             Role::Definition | Role::Fit | Role::Shown => None,
-            // Equal up to what floating point does to a count that was divided and multiplied again.
-            Role::Exact => Some(self.tolerance.unwrap_or(Tolerance::Rel(1e-9)).admits(published, measured)),
+            // Equal up to what floating point does to a count that was divided and multiplied
+            // again.
+            Role::Exact => {
+                Some(self.tolerance.unwrap_or(Tolerance::Rel(1e-9)).admits(published, measured))
+            }
             Role::Predicted => Some(self.tolerance.is_some_and(|t| t.admits(published, measured))),
             Role::Bound(Side::AtOrBelow) => Some(published <= measured),
             Role::Bound(Side::AtOrAbove) => Some(published >= measured),
@@ -257,7 +265,8 @@ impl Row {
         compared.is_some_and(|t| !t.admits(self.published.value, measured))
     }
 
-    /// What residuals and relative changes of this row are relative to: the published value, or 1 where that is 0.
+    /// What residuals and relative changes of this row are relative to: the published value, or 1
+    /// where that is 0.
     pub fn scale(&self) -> f64 {
         if self.published.value == 0.0 { 1.0 } else { self.published.value.abs() }
     }

@@ -1,17 +1,21 @@
 //! Sensitivity: which rows follow which constants.
 //!
-//! Each constant is moved by its [`super::Nudge`] (1 % unless it says otherwise), and every row is measured again, twice:
+//! Each constant is moved by its [`super::Nudge`] (1 % unless it says otherwise), and every row is
+//! measured again, twice:
 //!
-//! * **alone**: everything else held. This finds the constants that a row directly depends on, its *inputs*.
-//! * **with the fits re-run**, for a constant that is not fitted: what the conclusion depends on. A fitted constant takes
-//!   up part of the change, as it would have done had the cited value been another; the rows consumed by the fits stay
-//!   put. A fitted constant cannot be moved that way (its fit would move it back), so it is moved alone.
+//! * **alone**: everything else held. This finds the constants that a row directly depends on, its
+//!   *inputs*.
+//! * **with the fits re-run**, for a constant that is not fitted: what the conclusion depends on. A
+//!   fitted constant takes up part of the change, as it would have done had the cited value been
+//!   another; the rows consumed by the fits stay put. A fitted constant cannot be moved that way
+//!   (its fit would move it back), so it is moved alone.
 //!
-//! A fit on a simulation leaves a residual, and so moves the rows that rest on the fitted constant a little, each in
-//! proportion to how it follows that constant. Below that a change with the fits re-run says nothing. Rows that do not
-//! rest on a fitted constant have no such floor.
+//! A fit on a simulation leaves a residual, and so moves the rows that rest on the fitted constant
+//! a little, each in proportion to how it follows that constant. Below that a change with the fits
+//! re-run says nothing. Rows that do not rest on a fitted constant have no such floor.
 //!
-//! A choice has no direction to be moved in. Each of its other alternatives is taken, alone, and shows which rows it moves.
+//! A choice has no direction to be moved in. Each of its other alternatives is taken, alone, and
+//! shows which rows it moves.
 //!
 //! The effects are local: a constant behind a limit that is not reached does not show.
 
@@ -23,7 +27,8 @@ pub const STILL: f64 = 1e-9;
 
 /// A relative change of this size or below, with the fits re-run, is no change.
 const NEGLIGIBLE: f64 = 1e-6;
-/// Rows follow a fitted constant in proportion only nearly, so the floor stands above what the residual alone would do.
+/// Rows follow a fitted constant in proportion only nearly, so the floor stands above what the
+/// residual alone would do.
 const MARGIN: f64 = 2.0;
 
 /// What one constant does to the rows.
@@ -35,17 +40,19 @@ pub struct Moved {
     pub nudge: Nudge,
     /// Whether it is a fitted one, which is moved alone.
     pub fitted: bool,
-    /// Relative change of each row with everything else held, in the rows' order; `None` where it could not be measured.
+    /// Relative change of each row with everything else held, in the rows' order; `None` where it
+    /// could not be measured.
     pub alone: Vec<Option<f64>>,
-    /// Relative change of each row with the fits re-run; the same as `alone` for a fitted constant. `None` where it could
-    /// not be measured or a fit was lost.
+    /// Relative change of each row with the fits re-run; the same as `alone` for a fitted
+    /// constant. `None` where it could not be measured or a fit was lost.
     pub refitted: Vec<Option<f64>>,
     /// A change in `refitted` of this size or below is what the fits leave: one a row.
     pub noise: Vec<f64>,
 }
 
 impl Moved {
-    /// Whether row `at` rests, fits re-run; `None` where it could not be measured or a fit was lost.
+    /// Whether row `at` rests, fits re-run; `None` where it could not be measured or a fit was
+    /// lost.
     pub fn rests(&self, at: usize) -> Option<bool> {
         self.refitted[at].map(|change| change.abs() <= self.noise[at])
     }
@@ -100,15 +107,17 @@ impl Sensitivity {
         keys
     }
 
-    /// Rows that declare other inputs than were found. Rows that say nothing are left out; so is a derived row that
-    /// merely inherits, since what its two parts share may cancel.
+    /// Rows that declare other inputs than were found. Rows that say nothing are left out; so is a
+    /// derived row that merely inherits, since what its two parts share may cancel.
     pub fn disagreements(&self) -> Vec<Disagreement> {
         let mut list = Vec::new();
         for (at, (figure, declared)) in self.figures.iter().zip(&self.declared).enumerate() {
             let Some(declared) = declared else { continue };
             let found = self.inputs(at);
-            let idle: Vec<String> = declared.iter().filter(|k| !found.contains(k)).cloned().collect();
-            let undeclared: Vec<String> = found.into_iter().filter(|k| !declared.contains(k)).collect();
+            let idle: Vec<String> =
+                declared.iter().filter(|k| !found.contains(k)).cloned().collect();
+            let undeclared: Vec<String> =
+                found.into_iter().filter(|k| !declared.contains(k)).collect();
             if !(idle.is_empty() && undeclared.is_empty()) {
                 list.push(Disagreement { figure: figure.clone(), idle, undeclared });
             }
@@ -126,12 +135,17 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
     let mut residuals = Vec::new();
     for at in 0..base.iter().len() {
         let constant = base.at(at);
-        bench.tell(Doing::Sensitivity { constant: &constant.key, done: at, total: base.iter().len() });
+        bench.tell(Doing::Sensitivity {
+            constant: &constant.key,
+            done: at,
+            total: base.iter().len(),
+        });
         let mut constants = base.clone();
         constants.put(at, constant.nudge.apply(constant.value));
         let changes = |bench: &mut Bench<'_>, constants: &Constants| -> Vec<Option<f64>> {
             let each = rows.clone().zip(&still);
-            each.map(|(row, still)| change((*still)?, bench.measure(constants, row).ok()?)).collect()
+            each.map(|(row, still)| change((*still)?, bench.measure(constants, row).ok()?))
+                .collect()
         };
         let alone = changes(bench, &constants);
         let fitted = constant.fit_row().is_some();
@@ -152,22 +166,34 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
             }
         };
         let noise = Vec::new();
-        moved.push(Moved { key: constant.key.clone(), nudge: constant.nudge, fitted, alone, refitted, noise });
+        moved.push(Moved {
+            key: constant.key.clone(),
+            nudge: constant.nudge,
+            fitted,
+            alone,
+            refitted,
+            noise,
+        });
         residuals.push(left);
     }
     let mut choices = Vec::new();
     for (at, choice) in base.choices().iter().enumerate() {
-        for (alternative, name) in choice.alternatives.iter().enumerate().filter(|(_, name)| *name != choice.value()) {
+        for (alternative, name) in
+            choice.alternatives.iter().enumerate().filter(|(_, name)| *name != choice.value())
+        {
             let mut constants = base.clone();
             constants.take(at, alternative);
             let each = rows.clone().zip(&still);
-            let alone = each.map(|(row, still)| change((*still)?, bench.measure(&constants, row).ok()?)).collect();
+            let alone = each
+                .map(|(row, still)| change((*still)?, bench.measure(&constants, row).ok()?))
+                .collect();
             choices.push(Taken { key: choice.key.clone(), alternative: name.clone(), alone });
         }
     }
     let follows: Vec<Vec<f64>> = fits.iter().map(|fit| following(sheet, fit, &moved)).collect();
     for (constant, left) in moved.iter_mut().zip(&residuals) {
-        let floor = |at| follows.iter().zip(left).map(|(follows, left)| follows[at] * left).sum::<f64>();
+        let floor =
+            |at| follows.iter().zip(left).map(|(follows, left)| follows[at] * left).sum::<f64>();
         constant.noise = rows.clone().map(|at| NEGLIGIBLE.max(MARGIN * floor(at))).collect();
     }
 
@@ -178,7 +204,8 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
     };
     let accountable = |at: &usize| {
         let row = &sheet.rows[*at];
-        // A shown row may be counted or measured natively, and says so by declaring that it has no inputs.
+        // A shown row may be counted or measured natively, and says so by declaring that it has no
+        // inputs.
         let counted = row.role == Role::Shown && row.inputs.as_ref().is_some_and(Vec::is_empty);
         !matches!(row.role, Role::Exact | Role::Definition) && row.derived.is_none() && !counted
     };
@@ -204,8 +231,8 @@ fn residual(fit: &Fit) -> f64 {
     fit.residual.unwrap_or(0.0).abs()
 }
 
-/// By how much each row moves for each unit that a fit's own row moves, when its constant is what moves both. One where
-/// that cannot be told.
+/// By how much each row moves for each unit that a fit's own row moves, when its constant is what
+/// moves both. One where that cannot be told.
 fn following(sheet: &Sheet, fit: &Fit, moved: &[Moved]) -> Vec<f64> {
     let own = sheet.rows.iter().position(|row| row.figure == fit.row);
     let constant = moved.iter().find(|c| c.key == fit.constant);

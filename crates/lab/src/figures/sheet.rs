@@ -1,7 +1,8 @@
 //! A system's constants and rows, checked against each other.
 //!
-//! Everything that would let a model look better than it is, or a name point nowhere, is refused here, before anything
-//! runs: a constant fitted on two rows or two on one, a tolerance on a fitted row, a derived row in a circle.
+//! Everything that would let a model look better than it is, or a name point nowhere, is refused
+//! here, before anything runs: a constant fitted on two rows or two on one, a tolerance on a fitted
+//! row, a derived row in a circle.
 
 use super::{Constants, KnownMiss, Role, Row, SetError, Setting, Source, System};
 use crate::input::nearest;
@@ -84,14 +85,15 @@ impl Sheet {
         self.rows.iter().position(|r| r.figure == figure)
     }
 
-    /// The constants to solve for, each with the row that its fit consumes: indices, in the constants' order.
+    /// The constants to solve for, each with the row that its fit consumes: indices, in the
+    /// constants' order.
     pub(super) fn fits(&self) -> Vec<(usize, usize)> {
         let fits = self.constants.iter().enumerate();
         fits.filter_map(|(c, constant)| Some((c, self.index(constant.fit_row()?)?))).collect()
     }
 
-    /// Constants and choices that a row says it depends on: its own declaration, or that of the rows it is derived from. `None` if one
-    /// of these says nothing.
+    /// Constants and choices that a row says it depends on: its own declaration, or that of the
+    /// rows it is derived from. `None` if one of these says nothing.
     pub(super) fn declared_inputs(&self, row: &Row) -> Option<Vec<String>> {
         if row.inputs.is_some() {
             return row.inputs.clone();
@@ -106,12 +108,13 @@ impl Sheet {
     /// Whether a row declares a fitted constant among its inputs, or declares nothing.
     pub(super) fn rests_on_a_fit(&self, row: &Row) -> bool {
         let fits = self.fits();
-        let fitted = |keys: Vec<String>| fits.iter().any(|(c, _)| keys.contains(&self.constants.at(*c).key));
+        let fitted =
+            |keys: Vec<String>| fits.iter().any(|(c, _)| keys.contains(&self.constants.at(*c).key));
         !fits.is_empty() && self.declared_inputs(row).is_none_or(fitted)
     }
 
-    /// Exchanges fitted rows with their partners: the fit consumes the partner, and the fitted row is predicted with the
-    /// partner's tolerance.
+    /// Exchanges fitted rows with their partners: the fit consumes the partner, and the fitted row
+    /// is predicted with the partner's tolerance.
     pub(super) fn swap(&mut self, system: &dyn System) -> Result<(), SheetError> {
         let mut swapped = 0;
         for (constant, fitted) in self.fits() {
@@ -122,14 +125,19 @@ impl Sheet {
             };
             let becomes = self.rows[partner].figure.clone();
             if self.rows[partner].role != Role::Predicted {
-                let why = format!("not swapped: {becomes} is {}, not predicted", self.rows[partner].role.name());
+                let why = format!(
+                    "not swapped: {becomes} is {}, not predicted",
+                    self.rows[partner].role.name()
+                );
                 self.remarks.push((was, why));
                 continue;
             }
             (self.rows[fitted].role, self.rows[partner].role) = (Role::Predicted, Role::Fit);
             self.rows[fitted].tolerance = self.rows[partner].tolerance.take();
             self.remarks.push((was, format!("swapped: predicted, {becomes} is fitted")));
-            if let Some(Source::Fit { row, .. }) = self.constants.iter_mut().nth(constant).map(|c| &mut c.source) {
+            if let Some(Source::Fit { row, .. }) =
+                self.constants.iter_mut().nth(constant).map(|c| &mut c.source)
+            {
                 *row = becomes;
             }
             swapped += 1;
@@ -139,15 +147,24 @@ impl Sheet {
             self.known_misses = system.known_misses(true);
         }
         let faults = self.faults();
-        if faults.is_empty() { Ok(()) } else { Err(SheetError { system: self.system.clone(), faults }) }
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(SheetError { system: self.system.clone(), faults })
+        }
     }
 
-    /// Sets a constant or takes an alternative by hand. The row that the constant was fitted on is then only shown.
+    /// Sets a constant or takes an alternative by hand. The row that the constant was fitted on is
+    /// then only shown.
     ///
     /// # Errors
     /// This system has no such key, or the value is none that it can have.
     pub(super) fn set(&mut self, Setting { key, value }: &Setting) -> Result<(), SetError> {
-        let row = self.constants.iter().find(|c| c.key == *key).and_then(|c| c.fit_row().map(str::to_owned));
+        let row = self
+            .constants
+            .iter()
+            .find(|c| c.key == *key)
+            .and_then(|c| c.fit_row().map(str::to_owned));
         self.constants.set(key, value)?;
         self.set_by_hand = true;
         if let Some(at) = row.and_then(|figure| self.index(&figure)) {
@@ -192,14 +209,20 @@ impl Sheet {
                 }
                 Source::Cited(_) | Source::Set { .. } => {}
                 Source::Fit { row, low, high } => {
-                    if !(low.is_finite() && high.is_finite() && low < high && (*low..=*high).contains(&c.value)) {
+                    if !(low.is_finite()
+                        && high.is_finite()
+                        && low < high
+                        && (*low..=*high).contains(&c.value))
+                    {
                         faults.push(format!(
                             "the fit of {key} starts at {} and searches {low} to {high}: not inside a finite interval",
                             c.value
                         ));
                     }
                     if !consumed.insert(row) {
-                        faults.push(format!("the row {row} is consumed by two fits, one of them that of {key}"));
+                        faults.push(format!(
+                            "the row {row} is consumed by two fits, one of them that of {key}"
+                        ));
                     }
                     match self.row(row) {
                         None => faults.push(format!("the fit of {key} {}", self.no_such_row(row))),
@@ -212,8 +235,12 @@ impl Sheet {
                 }
             }
         }
-        for row in self.rows.iter().filter(|r| r.role == Role::Fit && !consumed.contains(&r.figure)) {
-            faults.push(format!("the row {} says it is a fit, but no constant is fitted on it", row.figure));
+        for row in self.rows.iter().filter(|r| r.role == Role::Fit && !consumed.contains(&r.figure))
+        {
+            faults.push(format!(
+                "the row {} says it is a fit, but no constant is fitted on it",
+                row.figure
+            ));
         }
     }
 
@@ -229,10 +256,15 @@ impl Sheet {
             }
             let alternatives: BTreeSet<&String> = choice.alternatives.iter().collect();
             if alternatives.len() < 2 || alternatives.len() < choice.alternatives.len() {
-                faults.push(format!("the choice {key} is between {}", choice.alternatives.join(", ")));
+                faults.push(format!(
+                    "the choice {key} is between {}",
+                    choice.alternatives.join(", ")
+                ));
             }
             if choice.rows.is_empty() {
-                faults.push(format!("the choice {key} was made by looking at no row: it is an assumption"));
+                faults.push(format!(
+                    "the choice {key} was made by looking at no row: it is an assumption"
+                ));
             }
             for row in choice.rows.iter().filter(|row| self.row(row).is_none()) {
                 faults.push(format!("the choice {key} {}", self.no_such_row(row)));
@@ -247,18 +279,29 @@ impl Sheet {
             if !figures.insert(figure) {
                 faults.push(format!("the row {figure} is declared twice"));
             }
-            if figure.strip_prefix(&self.system).and_then(|rest| rest.strip_prefix('.')).is_none_or(str::is_empty) {
+            if figure
+                .strip_prefix(&self.system)
+                .and_then(|rest| rest.strip_prefix('.'))
+                .is_none_or(str::is_empty)
+            {
                 faults.push(format!("the row {figure} must be called {}.something", self.system));
             }
             if !row.published.value.is_finite() {
                 faults.push(format!("the row {figure} has no finite published value"));
             }
             match (row.role, row.tolerance) {
-                (Role::Predicted, None) => faults.push(format!("the row {figure} is predicted but has no tolerance")),
-                (Role::Bound(_) | Role::Fit | Role::Shown, Some(_)) => {
-                    faults.push(format!("the row {figure} is {}: it can have no tolerance", row.role.name()));
+                (Role::Predicted, None) => {
+                    faults.push(format!("the row {figure} is predicted but has no tolerance"))
                 }
-                (_, Some(super::Tolerance::Rel(x) | super::Tolerance::Abs(x))) if !(x.is_finite() && x >= 0.0) => {
+                (Role::Bound(_) | Role::Fit | Role::Shown, Some(_)) => {
+                    faults.push(format!(
+                        "the row {figure} is {}: it can have no tolerance",
+                        row.role.name()
+                    ));
+                }
+                (_, Some(super::Tolerance::Rel(x) | super::Tolerance::Abs(x)))
+                    if !(x.is_finite() && x >= 0.0) =>
+                {
                     faults.push(format!("the row {figure} has the tolerance {x}"));
                 }
                 _ => {}
@@ -280,8 +323,13 @@ impl Sheet {
             if let Some(partner) = &row.swap {
                 match self.row(partner) {
                     None => faults.push(format!("the row {figure} {}", self.no_such_row(partner))),
-                    Some(p) if p.swap.as_ref().is_some_and(|back| back != figure) || partner == figure => {
-                        faults.push(format!("the rows {figure} and {partner} do not agree to be swap partners"));
+                    Some(p)
+                        if p.swap.as_ref().is_some_and(|back| back != figure)
+                            || partner == figure =>
+                    {
+                        faults.push(format!(
+                            "the rows {figure} and {partner} do not agree to be swap partners"
+                        ));
                     }
                     Some(_) => {}
                 }
@@ -304,7 +352,8 @@ impl Sheet {
     }
 
     fn descends_from_itself(&self, row: &Row) -> bool {
-        let mut open: Vec<&str> = row.derived.iter().flat_map(|d| &d.from).map(String::as_str).collect();
+        let mut open: Vec<&str> =
+            row.derived.iter().flat_map(|d| &d.from).map(String::as_str).collect();
         let mut seen = BTreeSet::new();
         while let Some(figure) = open.pop() {
             if figure == row.figure {
@@ -320,7 +369,9 @@ impl Sheet {
 
     fn no_such_row(&self, figure: &str) -> String {
         match nearest(figure, self.rows.iter().map(|r| r.figure.as_str())) {
-            Some(near) => format!("names the row {figure}, which does not exist; the nearest is {near}"),
+            Some(near) => {
+                format!("names the row {figure}, which does not exist; the nearest is {near}")
+            }
             None => format!("names the row {figure}, but there are no rows"),
         }
     }

@@ -6,7 +6,8 @@ use std::fmt;
 
 /// A system whose published figures can be reproduced.
 ///
-/// The order of constants and rows is the order of the tables. Systems are measured in parallel, each on a thread of its own.
+/// The order of constants and rows is the order of the tables. Systems are measured in parallel,
+/// each on a thread of its own.
 ///
 /// ```
 /// use doorbell_lab::figures::*;
@@ -57,7 +58,8 @@ pub trait System: Send {
     /// The constants that [`System::measure`] reads.
     fn constants(&self) -> Vec<Constant>;
 
-    /// The choices between models that were made by looking at rows. A constant of the same key is the choice's then.
+    /// The choices between models that were made by looking at rows. A constant of the same key is
+    /// the choice's then.
     fn choices(&self) -> Vec<Choice> {
         Vec::new()
     }
@@ -67,22 +69,23 @@ pub trait System: Send {
 
     /// What the models compute for `figure`, in the row's unit, at these constants.
     ///
-    /// Deterministic: the same constants give the same number. It may be a whole simulation. The machine never asks twice
-    /// for the same figure at the same constants; several figures of one run share it through a [`Runs`] in the system.
-    /// Derived rows are not asked for.
+    /// Deterministic: the same constants give the same number. It may be a whole simulation. The
+    /// machine never asks twice for the same figure at the same constants; several figures of
+    /// one run share it through a [`Runs`] in the system. Derived rows are not asked for.
     ///
     /// # Errors
-    /// Whatever keeps the figure from being measured. The row is then reported as not measured; a judged one misses.
+    /// Whatever keeps the figure from being measured. The row is then reported as not measured; a
+    /// judged one misses.
     fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError>;
 
-    /// A relative change of a row of this size or below is the simulation's jitter: it answers to any change of any time a
-    /// little. A row rests on the constants that move it by more.
+    /// A relative change of a row of this size or below is the simulation's jitter: it answers to
+    /// any change of any time a little. A row rests on the constants that move it by more.
     fn jitter(&self) -> f64 {
         STILL
     }
 
-    /// How close a fit comes to the published value, relative to it. A simulation of whole packets in a short time has
-    /// nothing to say below some part of it, and each step closer is a run.
+    /// How close a fit comes to the published value, relative to it. A simulation of whole packets
+    /// in a short time has nothing to say below some part of it, and each step closer is a run.
     fn precision(&self) -> f64 {
         super::fit::RESIDUAL
     }
@@ -92,7 +95,8 @@ pub trait System: Send {
         None
     }
 
-    /// Rows that are known to miss, and why. `swapped` asks for those of a `--swap` run, where other rows are predicted.
+    /// Rows that are known to miss, and why. `swapped` asks for those of a `--swap` run, where
+    /// other rows are predicted.
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
         let _ = swapped;
         Vec::new()
@@ -147,9 +151,10 @@ impl From<UnknownConstant> for MeasureError {
 
 /// Finished runs, so that the figures of one run cost one run.
 ///
-/// A run is known by its name, by the values of the constants that it reads, and by all choices. Name only the constants
-/// that it reads: then moving another does not repeat the run. The run gets to see no others, so the list cannot be too short unnoticed. Results are
-/// kept as long as the system, so `T` should be what the figures need, not the whole run.
+/// A run is known by its name, by the values of the constants that it reads, and by all choices.
+/// Name only the constants that it reads: then moving another does not repeat the run. The run gets
+/// to see no others, so the list cannot be too short unnoticed. Results are kept as long as the
+/// system, so `T` should be what the figures need, not the whole run.
 #[derive(Debug)]
 pub struct Runs<T> {
     done: BTreeMap<(String, Vec<u64>), T>,
@@ -162,7 +167,8 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T> Runs<T> {
-    /// The result of `run`, which is started only if it was not yet done with these values of the constants it `reads`.
+    /// The result of `run`, which is started only if it was not yet done with these values of the
+    /// constants it `reads`.
     ///
     /// # Errors
     /// An unknown constant in `reads`, or whatever `run` fails with. Failures are not kept.

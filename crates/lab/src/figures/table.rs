@@ -1,8 +1,12 @@
 //! The report as text: a section a system, for a terminal of 120 columns.
 
 use super::report::round_significant;
-use super::{Combinations, Freedom, Outcome, Report, Role, STILL, Sensitivity, Side, SystemReport, Verdict};
-use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
+use super::{
+    Combinations, Freedom, Outcome, Report, Role, STILL, Sensitivity, Side, SystemReport, Verdict,
+};
+use comfy_table::{
+    Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets,
+};
 use std::fmt::Write as _;
 
 /// Columns of the terminal that the text is made for.
@@ -11,7 +15,8 @@ const WIDTH: u16 = 120;
 const MATRIX_COLUMNS: usize = 9;
 
 impl Report {
-    /// The report as text, without colour. Lines have at most 120 columns unless a single word is longer.
+    /// The report as text, without colour. Lines have at most 120 columns unless a single word is
+    /// longer.
     pub fn to_table(&self) -> String {
         let mut text = String::new();
         for system in &self.systems {
@@ -63,7 +68,17 @@ fn section(text: &mut String, system: &SystemReport) {
 /// The rows with their verdicts.
 fn figures(system: &SystemReport, documents: &[&str]) -> Table {
     let mut out = table();
-    out.set_header(["figure", "unit", "published", "measured", "off by", "tolerance", "role", "verdict", ""]);
+    out.set_header([
+        "figure",
+        "unit",
+        "published",
+        "measured",
+        "off by",
+        "tolerance",
+        "role",
+        "verdict",
+        "",
+    ]);
     underline(&mut out);
     let numbers: Vec<(String, String)> = system.rows.iter().map(numbers).collect();
     let published = aligned(numbers.iter().map(|n| n.0.as_str()));
@@ -90,8 +105,9 @@ fn figures(system: &SystemReport, documents: &[&str]) -> Table {
     out
 }
 
-/// Published and measured, as text. The measured value shows four digits, and no fewer decimals than the published one;
-/// where it has to be equal, a count is whole and a quotient shows all that results keep.
+/// Published and measured, as text. The measured value shows four digits, and no fewer decimals
+/// than the published one; where it has to be equal, a count is whole and a quotient shows all that
+/// results keep.
 fn numbers(row: &Outcome) -> (String, String) {
     let published = row.row.published.value.to_string();
     let measured = match row.measured {
@@ -147,7 +163,11 @@ fn verdict(system: &SystemReport, row: &Outcome) -> &'static str {
         (Some(true), _) => "holds",
         (Some(false), _) if row.known_miss.is_some() => "MISS (known)",
         (Some(false), _) => "MISS",
-        (None, Role::Fit) if system.fits.iter().any(|f| f.row == row.row.figure && f.failed.is_some()) => "FIT FAILED",
+        (None, Role::Fit)
+            if system.fits.iter().any(|f| f.row == row.row.figure && f.failed.is_some()) =>
+        {
+            "FIT FAILED"
+        }
         (None, Role::Fit) => "(fitted)",
         (None, Role::Definition) if row.is_broken() => "BROKEN",
         (None, _) => "",
@@ -159,7 +179,8 @@ fn tally(rows: &[Outcome]) -> Vec<String> {
     let judged: Vec<bool> = rows.iter().filter_map(|r| r.holds).collect();
     let held = judged.iter().filter(|h| **h).count();
     let defined = rows.iter().filter(|r| r.row.role == Role::Definition);
-    let (definitions, broken) = (defined.clone().count(), defined.filter(|r| r.is_broken()).count());
+    let (definitions, broken) =
+        (defined.clone().count(), defined.filter(|r| r.is_broken()).count());
     let unjudged = rows.len() - judged.len() - definitions;
     let claims = format!("{unjudged} more are fitted or shown and claim nothing");
     let mut lines = vec![format!("{held} of {} judged rows hold; {claims}.", judged.len())];
@@ -177,18 +198,27 @@ fn tally(rows: &[Outcome]) -> Vec<String> {
 fn freedom(system: &SystemReport) -> Vec<String> {
     let Freedom { predicted, derived, looked_at, fitted, choices } = system.freedom;
     let parts = [(derived, "arithmetic on other rows"), (looked_at, "looked at to choose a model")];
-    let of_them: Vec<String> =
-        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} of them {what}")).collect();
-    let of_them = if of_them.is_empty() { String::new() } else { format!(" ({})", of_them.join(", ")) };
-    let between =
-        if choices == 0 { String::new() } else { format!(" and {} between models", count(choices, "choice")) };
+    let of_them: Vec<String> = parts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{n} of them {what}"))
+        .collect();
+    let of_them =
+        if of_them.is_empty() { String::new() } else { format!(" ({})", of_them.join(", ")) };
+    let between = if choices == 0 {
+        String::new()
+    } else {
+        format!(" and {} between models", count(choices, "choice"))
+    };
     let mut lines = vec![format!(
         "Degrees of freedom: {}{of_them} against {}{between}.",
         count(predicted, "predicted row"),
         count(fitted, "fitted constant")
     )];
     if let Some(Combinations { hold, of }) = system.combinations {
-        lines.push(format!("{hold} of {of} combinations hold, the chosen one included: every row that it holds."));
+        lines.push(format!(
+            "{hold} of {of} combinations hold, the chosen one included: every row that it holds."
+        ));
     }
     lines
 }
@@ -201,8 +231,10 @@ fn constants(system: &SystemReport) -> Table {
     let mut out = table();
     out.set_header(["constant", "value", "unit", "from"]);
     underline(&mut out);
-    let values: Vec<String> = system.constants.iter().map(|c| round_significant(c.value, 6).to_string()).collect();
-    for (constant, value) in system.constants.iter().zip(aligned(values.iter().map(String::as_str))) {
+    let values: Vec<String> =
+        system.constants.iter().map(|c| round_significant(c.value, 6).to_string()).collect();
+    for (constant, value) in system.constants.iter().zip(aligned(values.iter().map(String::as_str)))
+    {
         out.add_row([&constant.key, &value, &constant.unit, &constant.source.to_string()]);
     }
     right(&mut out, &[1]);
@@ -251,19 +283,34 @@ fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
             legend.add_row([&format!("[{}]", at + 1), &c.key, &c.alternative, "alone"]);
         }
         put(text, legend);
-        let choices = found.choices.iter().map(|c| c.alone.iter().map(|moved| change(*moved, STILL)).collect());
+        let choices = found
+            .choices
+            .iter()
+            .map(|c| c.alone.iter().map(|moved| change(*moved, STILL)).collect());
         matrix(text, system, found, &choices.collect::<Vec<_>>());
     }
     for figure in &found.disguised {
-        let _ = writeln!(text, "\n {} moves with nothing: a constant in disguise.", short_name(system, figure));
+        let _ = writeln!(
+            text,
+            "\n {} moves with nothing: a constant in disguise.",
+            short_name(system, figure)
+        );
     }
     for d in found.disagreements() {
         let name = short_name(system, &d.figure);
         if !d.idle.is_empty() {
-            let _ = writeln!(text, "\n {name} is said to depend on {}, but does not move with it.", d.idle.join(", "));
+            let _ = writeln!(
+                text,
+                "\n {name} is said to depend on {}, but does not move with it.",
+                d.idle.join(", ")
+            );
         }
         if !d.undeclared.is_empty() {
-            let _ = writeln!(text, "\n {name} moves with {}, but does not say so.", d.undeclared.join(", "));
+            let _ = writeln!(
+                text,
+                "\n {name} moves with {}, but does not say so.",
+                d.undeclared.join(", ")
+            );
         }
     }
 }
@@ -332,12 +379,17 @@ fn short_name<'a>(system: &SystemReport, figure: &'a str) -> &'a str {
 
 fn table() -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH);
     table
 }
 
 fn underline(table: &mut Table) {
-    table.set_style(TableComponent::HeaderLines, '─').set_style(TableComponent::MiddleHeaderIntersections, '─');
+    table
+        .set_style(TableComponent::HeaderLines, '─')
+        .set_style(TableComponent::MiddleHeaderIntersections, '─');
 }
 
 fn right(table: &mut Table, columns: &[usize]) {
@@ -349,7 +401,8 @@ fn right(table: &mut Table, columns: &[usize]) {
 }
 
 fn heading(text: &mut String, title: &str, line: char) {
-    let rule: String = std::iter::repeat_n(line, title.chars().count().min(usize::from(WIDTH) - 2)).collect();
+    let rule: String =
+        std::iter::repeat_n(line, title.chars().count().min(usize::from(WIDTH) - 2)).collect();
     let _ = writeln!(text, "\n {title}\n {rule}");
 }
 
@@ -363,8 +416,10 @@ fn block(text: &mut String, title: &str, table: Table) {
 fn put(text: &mut String, table: Table) {
     for line in table.lines() {
         // A rule is as wide as the words, without the margin.
-        let rule =
-            line.strip_prefix('─').and_then(|rest| rest.strip_suffix('─')).filter(|_| line.chars().all(|c| c == '─'));
+        let rule = line
+            .strip_prefix('─')
+            .and_then(|rest| rest.strip_suffix('─'))
+            .filter(|_| line.chars().all(|c| c == '─'));
         match rule {
             Some(rule) => text.extend([" ", rule]),
             None => text.push_str(line.trim_end()),

@@ -1,7 +1,8 @@
-//! The audit of a whole run: drivers, adapters, port, bridge, ledger and wire say the same, in frames of the wire.
+//! The audit of a whole run: drivers, adapters, port, bridge, ledger and wire say the same, in
+//! frames of the wire.
 //!
-//! With faults a frame that was sent and did not arrive is one that the LAN says it lost; a send that failed one that
-//! the driver says it dropped.
+//! With faults a frame that was sent and did not arrive is one that the LAN says it lost; a send
+//! that failed one that the driver says it dropped.
 
 use super::lan::{CLIENT, SERVER};
 use super::server::Lpars;
@@ -21,37 +22,74 @@ pub(super) fn audit(setup: &Setup, o: &Outcome, m: &Lpars) -> Vec<String> {
         b.same(&of("frames sent"), ("driver gave", d.tx_packets), ("LAN took", a.tx_packets));
         b.same(&of("bytes sent"), ("driver gave", d.tx_bytes), ("LAN took", a.tx_bytes));
         let failed = ("of sends that failed", if d.tx_send_failed > 0 { ANY } else { 0 });
-        b.less(&of("descriptors"), ("driver wrote", d.tx_descriptors), ("LAN read", a.tx_descriptors), failed);
+        b.less(
+            &of("descriptors"),
+            ("driver wrote", d.tx_descriptors),
+            ("LAN read", a.tx_descriptors),
+            failed,
+        );
         b.same(&of("busy sends"), ("driver repeated", d.tx_busy), ("LAN said", a.tx_busy));
         if setup.drivers[i].large_send == LargeSend::Firmware {
-            b.less(&of("large sends"), ("driver gave", d.tx_large_packets), ("LAN took", a.tx_large), failed);
+            b.less(
+                &of("large sends"),
+                ("driver gave", d.tx_large_packets),
+                ("LAN took", a.tx_large),
+                failed,
+            );
         }
         let refused = d.rx_bad_correlator + d.rx_malformed + d.rx_unread;
-        let (wrote, ended) = (a.rx_packets + a.rx_bad_buffer, d.rx_packets + d.rx_invalid_buffer + refused);
+        let (wrote, ended) =
+            (a.rx_packets + a.rx_bad_buffer, d.rx_packets + d.rx_invalid_buffer + refused);
         let late = o.faults.map_or(0, |f| f.struck.late);
         let lost = ("entries lost, or late", a.rx_lost_entry + late);
-        b.less(&of("frames received"), ("LAN wrote", wrote), ("driver handed up or refused", ended), lost);
+        b.less(
+            &of("frames received"),
+            ("LAN wrote", wrote),
+            ("driver handed up or refused", ended),
+            lost,
+        );
         if o.faults.is_none() {
             b.same(&of("buffers"), ("that LAN could not fill", a.rx_bad_buffer), ("allowed", 0));
-            b.same(&of("bytes received"), ("LAN wrote", a.rx_bytes), ("driver handed up", d.rx_bytes));
+            b.same(
+                &of("bytes received"),
+                ("LAN wrote", a.rx_bytes),
+                ("driver handed up", d.rx_bytes),
+            );
         }
-        b.same(&of("buffers lent"), ("driver counted", d.replenish_add_buff_success), ("LAN counted", a.buffers_added));
+        b.same(
+            &of("buffers lent"),
+            ("driver counted", d.replenish_add_buff_success),
+            ("LAN counted", a.buffers_added),
+        );
         // A count that could not be written is not read.
         let unwritten = ("not written", if struck > 0 { ANY } else { 0 });
         let (counted, read) = (("LAN counted", a.rx_no_buffer), ("driver read", d.rx_no_buffer));
         b.less(&of("frames without a buffer"), counted, read, unwritten);
         b.none(&of("sends"), ("failed", d.tx_send_failed), struck);
-        // One that is refused may bring others with it: an adapter that could not be opened is closed.
-        b.none(&of("calls"), ("refused", a.refused + a.tx_refused), if struck > 0 { ANY } else { 0 });
+        // One that is refused may bring others with it: an adapter that could not be opened is
+        // closed.
+        b.none(
+            &of("calls"),
+            ("refused", a.refused + a.tx_refused),
+            if struck > 0 { ANY } else { 0 },
+        );
         let port = if i == SERVER { o.port.interrupts } else { 0 };
         let messages = m.bus.ports[i].platform().ledger.messages;
-        b.same(&of("interrupts"), ("ledger counted", messages), ("LAN and port sent", a.interrupts + port));
+        b.same(
+            &of("interrupts"),
+            ("ledger counted", messages),
+            ("LAN and port sent", a.interrupts + port),
+        );
     }
     let all = m.bus.ledger();
     let calls = papr::made(&m.bus, &CALLS);
     let made = |name: &str| calls.iter().find(|c| c.0 == name).map_or(0, |c| c.1);
     let by_kind: u64 = calls.iter().map(|c| c.1).sum();
-    b.same("calls", ("ledger counted", all.hcalls), ("by kind, and for translation", by_kind + all.tce_hcalls));
+    b.same(
+        "calls",
+        ("ledger counted", all.hcalls),
+        ("by kind, and for translation", by_kind + all.tce_hcalls),
+    );
     let sends: u64 = o.drivers.iter().map(|d| d.tx_packets + d.tx_busy + d.tx_send_failed).sum();
     b.same("sends", ("drivers made", sends), ("hypervisor answered", made("hcall_send")));
     let strangers = m.device.device.veth.0.strangers();
@@ -69,15 +107,28 @@ pub(super) fn audit(setup: &Setup, o: &Outcome, m: &Lpars) -> Vec<String> {
                 b.same("frames on the LAN", sent, ("arrived or lost", r.rx_packets + lost));
             } else {
                 // One whose entry was lost, too, is lost twice.
-                b.less("frames on the LAN", sent, ("arrived", r.rx_packets), ("lost", lost + nobody));
+                b.less(
+                    "frames on the LAN",
+                    sent,
+                    ("arrived", r.rx_packets),
+                    ("lost", lost + nobody),
+                );
             }
         }
     }
 
     // Through the bridge, by the wire.
     let (bridge, p, d) = (&o.bridge, &o.port, &o.port_driver);
-    b.same("from the LAN", ("driver handed up", o.drivers[SERVER].rx_packets), ("bridge forwarded", bridge.to_port));
-    b.same("to the wire", ("bridge gave, in segments", bridge.to_port_segments), ("port sent", p.tx_frames));
+    b.same(
+        "from the LAN",
+        ("driver handed up", o.drivers[SERVER].rx_packets),
+        ("bridge forwarded", bridge.to_port),
+    );
+    b.same(
+        "to the wire",
+        ("bridge gave, in segments", bridge.to_port_segments),
+        ("port sent", p.tx_frames),
+    );
     b.same("to the wire", ("port sent", p.tx_frames), ("ledger counted", all.wire_frames));
     b.same("to the wire", ("port sent", p.tx_frames), ("link carried", m.device.out.frames));
     b.same(
@@ -85,7 +136,11 @@ pub(super) fn audit(setup: &Setup, o: &Outcome, m: &Lpars) -> Vec<String> {
         ("link brought", m.device.back.frames - m.device.back.cut),
         ("port took or missed", p.rx_frames + p.rx_missed),
     );
-    b.same("from the wire", ("port took", p.rx_frames), ("driver handed up", d.rx_packets + d.rx_no_memory));
+    b.same(
+        "from the wire",
+        ("port took", p.rx_frames),
+        ("driver handed up", d.rx_packets + d.rx_no_memory),
+    );
     b.same(
         "from the wire",
         ("driver handed up", d.rx_packets),

@@ -1,11 +1,13 @@
 //! The bridge of the I/O server, and what is above either driver.
 //!
 //! What came by one port leaves by the other: the place of Open vSwitch, reduced to what it costs a
-//! packet. Frames from the physical port are merged first (GRO), those of one poll: a merged packet has its
-//! first frame as head and the payload of the others as its fragment list, as from a driver that puts
-//! each frame into a buffer of its own. Such a list is what ibmveth took only since it says that it does.
+//! packet. Frames from the physical port are merged first (GRO), those of one poll: a merged packet
+//! has its first frame as head and the payload of the others as its fragment list, as from a driver
+//! that puts each frame into a buffer of its own. Such a list is what ibmveth took only since it
+//! says that it does.
 //!
-//! Simplified: what is merged ends with the poll, where Linux goes on while polls follow each other.
+//! Simplified: what is merged ends with the poll, where Linux goes on while polls follow each
+//! other.
 
 use super::server::{FROM_PORT, Lpars};
 use crate::clock::napi::Endpoint;
@@ -62,7 +64,8 @@ pub(super) struct Bridge {
 
 /// Wire frames that a packet is.
 fn segments(p: &Packet) -> u64 {
-    let large = p.todo.gso.map_or(1, |g| (p.len() - u32::from(g.header)).div_ceil(u32::from(g.size)));
+    let large =
+        p.todo.gso.map_or(1, |g| (p.len() - u32::from(g.header)).div_ceil(u32::from(g.size)));
     u64::from(large)
 }
 
@@ -120,7 +123,9 @@ impl Bridge {
         if let Some(gso) = todo.and_then(|t| t.gso) {
             let header = u32::from(gso.header);
             let at = p.head.start;
-            m.bytes_mut(&p.head.buf, at..at + header, |b| b.copy_from_slice(&memory[..header as usize]));
+            m.bytes_mut(&p.head.buf, at..at + header, |b| {
+                b.copy_from_slice(&memory[..header as usize])
+            });
             for q in &mut list {
                 (q.start, q.len) = (q.start + header, q.len - header);
             }

@@ -1,9 +1,10 @@
 //! The published figures of large send and checksums through a trunk, measured on the models.
 //!
-//! All rows come from one platform, the profile `ibmveth-power8`, and one TCP connection. One constant is
-//! fitted: what a packet costs the bridge, on the rate of a partition that sends single segments through
-//! it. Both rates in the other direction are predicted from it and from what is sourced or assumed. What happens to
-//! packets, which are cut and which are copied, follows from the switches.
+//! All rows come from one platform, the profile `ibmveth-power8`, and one TCP connection. One
+//! constant is fitted: what a packet costs the bridge, on the rate of a partition that sends single
+//! segments through it. Both rates in the other direction are predicted from it and from what is
+//! sourced or assumed. What happens to packets, which are cut and which are copied, follows from
+//! the switches.
 //!
 //! A rate is TCP payload over the steady part of a run.
 
@@ -11,7 +12,9 @@ use super::lan::SERVER;
 use super::settings::setup;
 use super::{Load, run};
 use crate::closed;
-use crate::figures::{Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Row, Runs, System, published};
+use crate::figures::{
+    Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Row, Runs, System, published,
+};
 use crate::input::InputError;
 use crate::key::Values;
 use crate::profile::Profile;
@@ -21,12 +24,15 @@ use crate::watch::Unwatched;
 const PROFILE: &str = "ibmveth-power8";
 
 /// The scenario of all rows.
-const RUN: [&str; 4] = ["traffic.large_send=auto", "traffic.window=1024", "traffic.warmup=10", "traffic.duration=30"];
+const RUN: [&str; 4] =
+    ["traffic.large_send=auto", "traffic.window=1024", "traffic.warmup=10", "traffic.duration=30"];
 
 const SEND_BEFORE: [&str; 2] = ["traffic.kind=send", "driver.trunk_offload=off"];
 const SEND_AFTER: [&str; 2] = ["traffic.kind=send", "driver.trunk_offload=on"];
-const RECEIVE_BEFORE: [&str; 3] = ["traffic.kind=receive", "driver.trunk_offload=on", "driver.fraglist=off"];
-const RECEIVE_AFTER: [&str; 3] = ["traffic.kind=receive", "driver.trunk_offload=on", "driver.fraglist=on"];
+const RECEIVE_BEFORE: [&str; 3] =
+    ["traffic.kind=receive", "driver.trunk_offload=on", "driver.fraglist=off"];
+const RECEIVE_AFTER: [&str; 3] =
+    ["traffic.kind=receive", "driver.trunk_offload=on", "driver.fraglist=on"];
 
 /// The ibmveth figures.
 #[derive(Debug)]
@@ -69,7 +75,8 @@ fn measure(mut values: Values, sets: &[&str]) -> Result<Seen, MeasureError> {
     }
     let setup = setup(&values).map_err(MeasureError::new)?;
     let load = closed::Load::of(&values, 1460).map_err(MeasureError::new)?;
-    let o = run(&setup, &Load::Closed(load), &mut Unwatched).map_err(|e| MeasureError::new(e.to_string()))?;
+    let o = run(&setup, &Load::Closed(load), &mut Unwatched)
+        .map_err(|e| MeasureError::new(e.to_string()))?;
     if let Some(why) = o.audit.first() {
         return Err(MeasureError::new(format!("the audit failed: {why}")));
     }
@@ -105,7 +112,9 @@ impl System for Figures {
             "vm_to_network_before" => self.seen(c, "send_before", &SEND_BEFORE)?.gbits,
             "vm_to_network_after" => self.seen(c, "send_after", &SEND_AFTER)?.gbits,
             "line_rate" => self.profile.with(c).number("link.rate") * 1448.0 / 1538.0,
-            "frames_a_packet_before" => self.seen(c, "receive_before", &RECEIVE_BEFORE)?.frames_a_packet,
+            "frames_a_packet_before" => {
+                self.seen(c, "receive_before", &RECEIVE_BEFORE)?.frames_a_packet
+            }
             "segments_after" => self.seen(c, "receive_after", &RECEIVE_AFTER)?.segments,
             "linearised_after" => self.seen(c, "receive_after", &RECEIVE_AFTER)?.linearised,
             "network_to_vm_before" => self.seen(c, "receive_before", &RECEIVE_BEFORE)?.gbits,
@@ -116,7 +125,8 @@ impl System for Figures {
 
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
         // One constant for both directions: fitted on either, it misses the other's rate.
-        let figure = if swapped { "ibmveth.vm_to_network_before" } else { "ibmveth.network_to_vm_before" };
+        let figure =
+            if swapped { "ibmveth.vm_to_network_before" } else { "ibmveth.network_to_vm_before" };
         vec![KnownMiss::new(
             figure,
             "published are 7.7 us a segment sent and 5.3 us a segment received. Here a packet that was merged crosses the \
@@ -130,10 +140,16 @@ impl System for Figures {
             title: "CPU cycles a packet of one piece",
             scenario: "ibmveth-packets",
             key: "traffic.size",
-            values: &[256.0, 1024.0, 1448.0, 2896.0, 8192.0, 16384.0, 24576.0, 32768.0, 49152.0, 65160.0],
+            values: &[
+                256.0, 1024.0, 1448.0, 2896.0, 8192.0, 16384.0, 24576.0, 32768.0, 49152.0, 65160.0,
+            ],
             show: "cycles",
         };
-        let headline = Headline::of("ibmveth-send-trunk", "driver.trunk_offload=off", "driver.trunk_offload=on");
+        let headline = Headline::of(
+            "ibmveth-send-trunk",
+            "driver.trunk_offload=off",
+            "driver.trunk_offload=on",
+        );
         Some(headline.over(curve).waiting("ibmveth-transactions"))
     }
 

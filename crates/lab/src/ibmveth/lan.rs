@@ -2,15 +2,18 @@
 //!
 //! The port is no NIC's model: which one it was is not published, and nothing hangs on it. It takes
 //! large sends and checksums or does not, as told, and puts what it gets on the wire; what comes
-//! from there waits in its ring until the driver fetches it, announced by an interrupt at most so often. Its
-//! memory accesses cost nobody anything: a direct-mapped DMA window needs no call for each packet.
+//! from there waits in its ring until the driver fetches it, announced by an interrupt at most so
+//! often. Its memory accesses cost nobody anything: a direct-mapped DMA window needs no call for
+//! each packet.
 
 use crate::clock::link::{Tapped, Wire, gather};
 use doorbell_bus::{Hypercalls, Hypervised, Partitions, Vio};
 use doorbell_devices::veth::Veth;
 use doorbell_packet::Todo;
 use doorbell_packet::segment::Segments;
-use doorbell_seam::{Device, Drop, Fact, Hcall, HcallReturn, Port as _, Reg, Span, Taken, Time, Timed};
+use doorbell_seam::{
+    Device, Drop, Fact, Hcall, HcallReturn, Port as _, Reg, Span, Taken, Time, Timed,
+};
 use std::collections::VecDeque;
 
 /// The client's partition, and its core.
@@ -82,7 +85,11 @@ impl Port {
 
     fn announce(&mut self, at: Time) {
         if self.armed && self.notify.is_none() {
-            let first = if self.counters.interrupts == 0 { at } else { at.max(self.last + self.cfg.interrupt_gap) };
+            let first = if self.counters.interrupts == 0 {
+                at
+            } else {
+                at.max(self.last + self.cfg.interrupt_gap)
+            };
             self.notify = Some(first);
         }
     }
@@ -199,7 +206,13 @@ impl Device<Ports<'_>> for Lan {
 }
 
 impl Hypercalls<Vio> for Lan {
-    fn hcall(&mut self, p: &mut Partitions<Vio>, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+    fn hcall(
+        &mut self,
+        p: &mut Partitions<Vio>,
+        at: Time,
+        c: Hcall,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         self.veth.hcall(p, at, c, a)
     }
 }

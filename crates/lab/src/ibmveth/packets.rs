@@ -1,14 +1,17 @@
 //! Large sends from the I/O server to the client, one at a time: what each costs its sender and its
 //! receiver, by size and by pieces.
 //!
-//! A large send is one header and payload in so many pieces of equal size. How it leaves is the load's
-//! ([`Form`]); the driver is set up so, and otherwise does what it always does. The sender's time is that
-//! of the call of the driver; the receiver's that from its interrupt until its poll has nothing left.
-//! Between two of them both cores rest.
+//! A large send is one header and payload in so many pieces of equal size. How it leaves is the
+//! load's ([`Form`]); the driver is set up so, and otherwise does what it always does. The sender's
+//! time is that of the call of the driver; the receiver's that from its interrupt until its poll
+//! has nothing left. Between two of them both cores rest.
 
 use super::lan::{CLIENT, SERVER};
 use super::server::{Lpars, Side};
-use super::{BridgeCounters, NO_MEMORY, Outcome, PortStats, Setup, audit, close, device_counters, machine, memory};
+use super::{
+    BridgeCounters, NO_MEMORY, Outcome, PortStats, Setup, audit, close, device_counters, machine,
+    memory,
+};
 use crate::closed::{counted, differences};
 use crate::histogram::Histogram;
 use crate::open;
@@ -133,11 +136,13 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
         (_, map) => map,
     };
     let setup = &setup;
-    let (mut m, mut client, mut server) = machine(setup, Hosts::default(), memory(setup, None), false)?;
+    let (mut m, mut client, mut server) =
+        machine(setup, Hosts::default(), memory(setup, None), false)?;
     let no_memory = |_| Failure::Input(NO_MEMORY.to_owned());
     let look = |client: &Ibmveth, server: &Ibmveth, m: &Lpars| {
         let drivers = client.stats().entries().chain(server.stats().entries());
-        let others = PortStats::default().entries().into_iter().chain(BridgeCounters::default().entries());
+        let others =
+            PortStats::default().entries().into_iter().chain(BridgeCounters::default().entries());
         [drivers.chain(others).collect(), device_counters(m)]
     };
     let before = (m.bus.ledger(), work_of(&m), m.stalled(), look(&client, &server.veth, &m));
@@ -149,7 +154,8 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
     for i in 0..load.packets {
         m.enter(SERVER);
         m.idle_until(at);
-        let p = packet(&mut m, load, setup.drivers[CLIENT].mac, i as u32 * load.size).map_err(no_memory)?;
+        let p = packet(&mut m, load, setup.drivers[CLIENT].mac, i as u32 * load.size)
+            .map_err(no_memory)?;
         let begin = m.now();
         let sent = server.veth.transmit(&mut m, p, false);
         m.mark(begin, Call::Transmit);
@@ -210,7 +216,10 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
     close(&mut m, Side::Server(server), &mut o);
     m.flush_posted();
     if payload != load.packets * u64::from(load.size) {
-        o.audit.push(format!("payload: {} bytes sent, {payload} arrived", load.packets * u64::from(load.size)));
+        o.audit.push(format!(
+            "payload: {} bytes sent, {payload} arrived",
+            load.packets * u64::from(load.size)
+        ));
     }
     o.audit.extend(audit::audit(setup, &o, &m));
     o.audit.extend(papr::audit(&m.bus, None));

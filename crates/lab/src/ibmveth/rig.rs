@@ -29,7 +29,8 @@ pub static RIG: Rig = Rig {
 fn run(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
     let setup = settings::setup(v).map_err(Failure::Input)?;
     if v.word("traffic.kind") == paced::KIND {
-        let load = paced::Load::of(v, setup.drivers[CLIENT].mtu, "the adapter's MTU").map_err(Failure::Input)?;
+        let load = paced::Load::of(v, setup.drivers[CLIENT].mtu, "the adapter's MTU")
+            .map_err(Failure::Input)?;
         return Ok(super::at_a_pace(&setup, &load, watch)?.measured(v.number("cpu.frequency")));
     }
     let load = settings::load(v, &setup).map_err(Failure::Input)?;
@@ -39,7 +40,8 @@ fn run(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Mea
 
 /// There is no bus: the hypervisor copies.
 fn transfer(_: &Values, _: Operation, _: u64, _: u32) -> Result<Transactions, String> {
-    Err("ibmveth has no bus: the hypervisor copies, and what that costs is `hypervisor.copy`".to_owned())
+    Err("ibmveth has no bus: the hypervisor copies, and what that costs is `hypervisor.copy`"
+        .to_owned())
 }
 
 /// The counts of `entries`, the first `n` of which are the client's, the next `n` the server's.
@@ -61,11 +63,27 @@ fn measured(ghz: f64, o: Outcome) -> Measured {
     let rate = |name, about: &'static str, value| Rate { name, about: about.into(), value };
     let interrupts: u64 = o.interrupts.iter().sum();
     let rates = vec![
-        rate("packets_per_s", "frames with data on the wire, transactions, or large sends", by_time(o.packets as f64)),
+        rate(
+            "packets_per_s",
+            "frames with data on the wire, transactions, or large sends",
+            by_time(o.packets as f64),
+        ),
         rate("payload_bits_per_s", "TCP payload that arrived", by_time(8.0 * o.payload as f64)),
-        rate("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", by_time(8.0 * o.wire.0 as f64)),
-        rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", by_time(8.0 * o.wire.1 as f64)),
-        rate("interrupts_per_s", "interrupts taken, of both partitions", by_time(interrupts as f64)),
+        rate(
+            "wire_out_bits_per_s",
+            "frames sent, with preamble, FCS and gap",
+            by_time(8.0 * o.wire.0 as f64),
+        ),
+        rate(
+            "wire_in_bits_per_s",
+            "frames received, with preamble, FCS and gap",
+            by_time(8.0 * o.wire.1 as f64),
+        ),
+        rate(
+            "interrupts_per_s",
+            "interrupts taken, of both partitions",
+            by_time(interrupts as f64),
+        ),
         rate("polls_per_s", "polls made", by_time(o.polls as f64)),
         rate(
             "client_busy_share",
@@ -73,8 +91,16 @@ fn measured(ghz: f64, o: Outcome) -> Measured {
             by_time(o.busy[CLIENT].as_secs_f64()),
         ),
         rate("server_busy_share", "of its core's time", by_time(o.busy[SERVER].as_secs_f64())),
-        rate("client_ns_a_packet", "time of its cores, calls included", by_packet(o.busy[CLIENT].as_ns_f64())),
-        rate("server_ns_a_packet", "time of its core, calls included", by_packet(o.busy[SERVER].as_ns_f64())),
+        rate(
+            "client_ns_a_packet",
+            "time of its cores, calls included",
+            by_packet(o.busy[CLIENT].as_ns_f64()),
+        ),
+        rate(
+            "server_ns_a_packet",
+            "time of its core, calls included",
+            by_packet(o.busy[SERVER].as_ns_f64()),
+        ),
     ];
     let [drivers, devices] = &o.counters;
     let mut counts = Count::of_ledger(&o.ledger);

@@ -1,10 +1,11 @@
 //! The partitions' drivers: the client's adapter; the I/O server's, and its physical port's.
 //!
-//! The server has one poll for both of its ports, as if they were one NAPI instance. What comes from
-//! either is marked with the port, and goes out by the other ([`super::bridge`]).
+//! The server has one poll for both of its ports, as if they were one NAPI instance. What comes
+//! from either is marked with the port, and goes out by the other ([`super::bridge`]).
 //!
-//! A packet that goes out by the physical port and wants more than that can do is brought into a form it
-//! takes: cut, or summed, by the CPU. That is what a stack does above any device (`validate_xmit_skb`).
+//! A packet that goes out by the physical port and wants more than that can do is brought into a
+//! form it takes: cut, or summed, by the CPU. That is what a stack does above any device
+//! (`validate_xmit_skb`).
 
 use super::lan::{Lan, PORT_VECTOR, transmit};
 use crate::papr::Hosted;
@@ -123,10 +124,13 @@ impl Server {
             m.bytes(&q.buf, q.start..q.start + q.len, |b| self.scratch.extend_from_slice(b));
         }
         let (frame, todo) = (&mut self.scratch, p.todo);
-        m.outside(|wired, bus, at| transmit(&mut wired.device, bus, &mut wired.out, at, frame, todo));
+        m.outside(|wired, bus, at| {
+            transmit(&mut wired.device, bus, &mut wired.out, at, frame, todo)
+        });
         self.stats.tx_packets += 1;
         let more = p.more.map(|m| *m).unwrap_or_default();
-        let mut bufs: Vec<Buf> = [p.head].into_iter().chain(more.frags).chain(more.list).map(|q| q.buf).collect();
+        let mut bufs: Vec<Buf> =
+            [p.head].into_iter().chain(more.frags).chain(more.list).map(|q| q.buf).collect();
         let last = bufs.pop();
         self.done.extend(bufs.into_iter().map(|b| (b, false)).chain(last.map(|b| (b, true))));
     }
@@ -168,7 +172,8 @@ impl Driver<Lpars> for Server {
     }
 
     fn poll<S: Sink>(&mut self, m: &mut Lpars, budget: u32, up: &mut S) -> Poll {
-        let lan = self.veth.poll(m, budget.min(WEIGHT), &mut Marked { up: &mut *up, mark: FROM_LAN });
+        let lan =
+            self.veth.poll(m, budget.min(WEIGHT), &mut Marked { up: &mut *up, mark: FROM_LAN });
         let more = self.fetch(m, budget, &mut Marked { up, mark: FROM_PORT });
         match lan {
             Poll::Again => Poll::Again,

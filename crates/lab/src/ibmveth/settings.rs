@@ -49,7 +49,11 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         costs: costs(v),
         prices: tcp_prices(v),
         bridge: BridgePrices { forward: cycles("cpu.bridge"), gro: cycles("cpu.tcp_gro") },
-        softirq: Softirq { budget: v.number("run.budget") as u32, watchdog: faults.watchdog(), ..Softirq::LINUX },
+        softirq: Softirq {
+            budget: v.number("run.budget") as u32,
+            watchdog: faults.watchdog(),
+            ..Softirq::LINUX
+        },
         papr,
         guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
         lan,
@@ -77,7 +81,11 @@ fn span_of_cycles(v: &Values, key: &str) -> doorbell_seam::Span {
 fn adapter(i: usize, multi_buffer: bool) -> Adapter {
     let a = Adapter::new(i, i as u8);
     let multi = if multi_buffer { attribute::RX_MULTI_BUFF } else { 0 };
-    Adapter { trunk: u8::from(i == SERVER), options: Some(Adapter::ALL & !attribute::RX_MULTI_BUFF | multi), ..a }
+    Adapter {
+        trunk: u8::from(i == SERVER),
+        options: Some(Adapter::ALL & !attribute::RX_MULTI_BUFF | multi),
+        ..a
+    }
 }
 
 fn driver(v: &Values, a: &Adapter, i: usize) -> DriverConfig {
@@ -116,7 +124,9 @@ pub fn load(v: &Values, setup: &Setup) -> Result<Load, String> {
         let size = v.number("traffic.size") as u32;
         let pieces = v.number("traffic.pieces") as u32;
         if pieces > size {
-            return Err(format!("`traffic.pieces` is {pieces}, but there are only {size} bytes (`traffic.size`)"));
+            return Err(format!(
+                "`traffic.pieces` is {pieces}, but there are only {size} bytes (`traffic.size`)"
+            ));
         }
         let form = match v.word("traffic.form") {
             "scatter" => Form::Scatter,

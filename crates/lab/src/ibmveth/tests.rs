@@ -60,7 +60,11 @@ fn every_form_of_a_large_send_arrives_whole() {
                 let o = outcome("ibmveth-packets", &sets);
                 let large = size == "1449" || size == "65160";
                 let server = &o.drivers[SERVER];
-                assert_eq!(server.tx_segmented, if form == "segment" && large { 3 } else { 0 }, "{sets:?}");
+                assert_eq!(
+                    server.tx_segmented,
+                    if form == "segment" && large { 3 } else { 0 },
+                    "{sets:?}"
+                );
                 let few = pieces == "1" || pieces == "5";
                 let scattered = form == "scatter" && few;
                 let descriptors = server.tx_descriptors / server.tx_packets;
@@ -73,9 +77,13 @@ fn every_form_of_a_large_send_arrives_whole() {
 
 #[test]
 fn the_same_plan_gives_the_same_counts() {
-    for scenario in
-        ["ibmveth-send", "ibmveth-send-trunk", "ibmveth-receive", "ibmveth-receive-fraglist", "ibmveth-transactions"]
-    {
+    for scenario in [
+        "ibmveth-send",
+        "ibmveth-send-trunk",
+        "ibmveth-receive",
+        "ibmveth-receive-fraglist",
+        "ibmveth-transactions",
+    ] {
         let once = || {
             let o = outcome(scenario, &SHORT);
             (o.ledger, o.counters, o.elapsed, o.busy, o.payload)
@@ -102,7 +110,10 @@ fn a_large_send_is_cut_where_the_next_port_does_not_take_it() {
     let o = outcome("ibmveth-receive", &SHORT);
     assert!(o.drivers[SERVER].tx_segmented > 0 && o.drivers[SERVER].tx_linearized == 0);
     let o = outcome("ibmveth-receive-fraglist", &SHORT);
-    assert_eq!((o.drivers[SERVER].tx_segmented, o.drivers[SERVER].tx_linearized), (0, o.bridge.merged));
+    assert_eq!(
+        (o.drivers[SERVER].tx_segmented, o.drivers[SERVER].tx_linearized),
+        (0, o.bridge.merged)
+    );
 }
 
 /// Scatter, linearise or segment: what the note concludes from its curves.
@@ -134,9 +145,14 @@ fn which_form_is_better_when() {
         assert!(cost("segment", 5, 1_449) > cost(form, 5, 1_449), "{form}");
     }
     // Scatter and segment: a mapping for each piece against all that a segment costs.
-    for (pieces, worse, better) in [(1, 1_448, 2_896), (2, 1_449, 2_896), (3, 2_896, 4_344), (5, 2_896, 5_792)] {
+    for (pieces, worse, better) in
+        [(1, 1_448, 2_896), (2, 1_449, 2_896), (3, 2_896, 4_344), (5, 2_896, 5_792)]
+    {
         assert!(cost("scatter", pieces, worse) > cost("segment", pieces, worse), "{pieces} pieces");
-        assert!(cost("scatter", pieces, better) < cost("segment", pieces, better), "{pieces} pieces");
+        assert!(
+            cost("scatter", pieces, better) < cost("segment", pieces, better),
+            "{pieces} pieces"
+        );
     }
     assert!(cost("copy", 5, 65_160) < cost("linearise", 5, 65_160), "a mapping less");
 }
@@ -149,12 +165,23 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         let paced = crate::paced::Load::of(&plan.values, s.drivers[0].mtu, "");
         load(&plan.values, &s).map(|l| format!("{s:?} {l:?} {paced:?}"))
     };
-    let large = [("send", "auto"), ("send", "off"), ("receive", "off"), ("transactions", "off"), ("packets", "off")];
+    let large = [
+        ("send", "auto"),
+        ("send", "off"),
+        ("receive", "off"),
+        ("transactions", "off"),
+        ("packets", "off"),
+    ];
     let bases: Vec<Plan> = large
         .iter()
         .map(|(kind, large)| {
-            let (kind, large) = (format!("traffic.kind={kind}"), format!("traffic.large_send={large}"));
-            let faults = if kind == "traffic.kind=packets" { "run.fault=" } else { "run.fault=lost-interrupt@1" };
+            let (kind, large) =
+                (format!("traffic.kind={kind}"), format!("traffic.large_send={large}"));
+            let faults = if kind == "traffic.kind=packets" {
+                "run.fault="
+            } else {
+                "run.fault=lost-interrupt@1"
+            };
             let sets = [&kind[..], &large, "traffic.mss=1000", "traffic.offset=1", faults];
             plan("ibmveth-send", &sets)
         })
@@ -164,7 +191,8 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             let before = fingerprint(base).unwrap();
             key.others().into_iter().any(|text| {
                 let mut plan = base.clone();
-                plan.set(&format!("{}={text}", key.name)).is_ok() && fingerprint(&plan).is_ok_and(|now| now != before)
+                plan.set(&format!("{}={text}", key.name)).is_ok()
+                    && fingerprint(&plan).is_ok_and(|now| now != before)
             })
         });
         assert!(moves, "{}", key.name);

@@ -1,17 +1,21 @@
 //! The published figures of direct sends and the checksum that buys them, measured on the models.
 //!
-//! The three cases are three states of one driver: `never`, `ignore_headers`, `software_checksum`. All rows come from one
-//! platform, the profile `ibmvnic-power9`. Five numbers are fitted: the serial cost of an indirect call and that of a
-//! received frame on the rates of the first two cases, how often responses go out together on the share of arrays in the
-//! second, and what an array and each of its descriptors cost the caller on the mean times of the call in the first two.
+//! The three cases are three states of one driver: `never`, `ignore_headers`, `software_checksum`.
+//! All rows come from one platform, the profile `ibmvnic-power9`. Five numbers are fitted: the
+//! serial cost of an indirect call and that of a received frame on the rates of the first two
+//! cases, how often responses go out together on the share of arrays in the second, and what an
+//! array and each of its descriptors cost the caller on the mean times of the call in the first
+//! two.
 //!
-//! The pool of the published machine is not known. Frames for each array of buffers are counted in a run of their own, with
-//! one of [`POOL`]. In the runs of the rates, 12 ms long, such a pool would not be filled up once; they have its average over
-//! a long time, [`LONG_RUN`].
+//! The pool of the published machine is not known. Frames for each array of buffers are counted in
+//! a run of their own, with one of [`POOL`]. In the runs of the rates, 12 ms long, such a pool
+//! would not be filled up once; they have its average over a long time, [`LONG_RUN`].
 
 use super::settings::{load, setup};
 use super::{Outcome, run};
-use crate::figures::{Choice, Constant, Constants, Headline, KnownMiss, MeasureError, Row, Runs, System, published};
+use crate::figures::{
+    Choice, Constant, Constants, Headline, KnownMiss, MeasureError, Row, Runs, System, published,
+};
 use crate::input::InputError;
 use crate::key::Values;
 use crate::profile::Profile;
@@ -28,8 +32,8 @@ pub struct Figures {
     runs: Runs<Seen>,
 }
 
-/// The largest pool that there is. With less than half of it out, a poll fills it up with 2049 buffers in 129 arrays, and
-/// that is the published quotient; 2048 would give 15.77.
+/// The largest pool that there is. With less than half of it out, a poll fills it up with 2049
+/// buffers in 129 arrays, and that is the published quotient; 2048 would give 15.77.
 const POOL: &str = "pool.entries";
 /// When buffers are given.
 const RULE: &str = "driver.replenish";
@@ -40,8 +44,13 @@ const BURST: &str = "traffic.burst";
 const LONG_RUN: &str = "driver.replenish=whole_arrays";
 
 /// One queue of sixteen, and its share of the peers. A pool lasts some 30 ms.
-const ONE_QUEUE: [&str; 5] =
-    ["driver.direct=never", "driver.queues=1", "traffic.peers=32", "traffic.warmup=1", "traffic.duration=60"];
+const ONE_QUEUE: [&str; 5] = [
+    "driver.direct=never",
+    "driver.queues=1",
+    "traffic.peers=32",
+    "traffic.warmup=1",
+    "traffic.duration=60",
+];
 
 /// The source's other load.
 const SMALL: [&str; 2] = ["traffic.request=66", "traffic.response=66"];
@@ -58,7 +67,8 @@ struct Seen {
     checksums: f64,
     /// The same, of packets.
     checksum_share: f64,
-    /// Buffers for each array of them: frames received, in the long run. Free of when in the run a pool was filled.
+    /// Buffers for each array of them: frames received, in the long run. Free of when in the run a
+    /// pool was filled.
     replenish: f64,
     transmit_us: f64,
     /// Descriptors in arrays of packets, of packets.
@@ -80,8 +90,8 @@ impl Seen {
         }
     }
 
-    /// The mean time of H_SEND_SUB_CRQ_INDIRECT in us, arrays of packets and of buffers, where a transaction receives as
-    /// many frames as it sends.
+    /// The mean time of H_SEND_SUB_CRQ_INDIRECT in us, arrays of packets and of buffers, where a
+    /// transaction receives as many frames as it sends.
     fn indirect_us(&self, one: impl Fn(f64) -> f64, frames_a_replenish: f64) -> f64 {
         let (packets, buffers) = (self.arrays / 100.0, 1.0 / frames_a_replenish);
         one((self.descriptors + 1.0) / (packets + buffers))
@@ -113,13 +123,18 @@ impl Figures {
         self.runs.get(name, c, &reads, |_| measure(values, sets)).copied()
     }
 
-    /// What is counted in a case. Of all constants the workload's has a part in it, and no price has: a run with the
-    /// profile's prices counts for all, and one fitted to a count stays where it is while prices are fitted.
+    /// What is counted in a case. Of all constants the workload's has a part in it, and no price
+    /// has: a run with the profile's prices counts for all, and one fitted to a count stays
+    /// where it is while prices are fitted.
     fn counted(&mut self, c: &Constants, direct: &str) -> Result<Seen, MeasureError> {
         let sets = [LONG_RUN, direct];
         let profile = &self.profile;
         let c = &c.without(&[POOL, RULE]);
-        self.runs.get(&format!("counts {direct}"), c, &["host.together"], |c| measure(profile.with(c), &sets)).copied()
+        self.runs
+            .get(&format!("counts {direct}"), c, &["host.together"], |c| {
+                measure(profile.with(c), &sets)
+            })
+            .copied()
     }
 
     /// The frames received for each array of buffers.
@@ -134,8 +149,9 @@ impl Figures {
 
     /// What direct sends give where frames are small, in percent.
     fn small_gain(&mut self, c: &Constants) -> Result<f64, MeasureError> {
-        let mut rate =
-            |name: &str, direct: &str| self.seen(c, name, &[&SMALL[..], &[LONG_RUN, direct]].concat()).map(|s| s.rate);
+        let mut rate = |name: &str, direct: &str| {
+            self.seen(c, name, &[&SMALL[..], &[LONG_RUN, direct]].concat()).map(|s| s.rate)
+        };
         let never = rate("small never", "driver.direct=never")?;
         let ignored = rate("small ignored", "driver.direct=ignore_headers")?;
         Ok(100.0 * (ignored / never - 1.0))
@@ -177,9 +193,22 @@ impl System for Figures {
         let pool = "the largest that there is; not published";
         let buffers = ["ibmvnic.receives_per_replenish_1"];
         vec![
-            Choice::new(BURST, "4", &["2", "3", "4", "6", "8"], together, &["ibmvnic.call_share_1"]),
-            Choice::new(RULE, "below_half", &["below_half", "each_poll", "whole_arrays"], rule, &buffers),
-            Choice::new(POOL, "4096", &["512", "1024", "2048", "4096"], pool, &buffers).unit("buffers"),
+            Choice::new(
+                BURST,
+                "4",
+                &["2", "3", "4", "6", "8"],
+                together,
+                &["ibmvnic.call_share_1"],
+            ),
+            Choice::new(
+                RULE,
+                "below_half",
+                &["below_half", "each_poll", "whole_arrays"],
+                rule,
+                &buffers,
+            ),
+            Choice::new(POOL, "4096", &["512", "1024", "2048", "4096"], pool, &buffers)
+                .unit("buffers"),
         ]
     }
 
@@ -204,7 +233,9 @@ impl System for Figures {
             "receives_per_replenish_1" => return self.replenish(c),
             _ => {}
         }
-        let Some((what, case)) = short.rsplit_once('_') else { return Err(MeasureError::unknown_figure(figure)) };
+        let Some((what, case)) = short.rsplit_once('_') else {
+            return Err(MeasureError::unknown_figure(figure));
+        };
         let direct = match case {
             "1" => "never",
             "2" => "ignore_headers",
@@ -243,7 +274,11 @@ impl System for Figures {
     }
 
     fn headline(&self) -> Option<Headline> {
-        let headline = Headline::of("ibmvnic-transactions", "driver.direct=never", "driver.direct=software_checksum");
+        let headline = Headline::of(
+            "ibmvnic-transactions",
+            "driver.direct=never",
+            "driver.direct=software_checksum",
+        );
         Some(headline.waiting("ibmvnic-transactions"))
     }
 

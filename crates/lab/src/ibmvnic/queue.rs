@@ -1,7 +1,7 @@
 //! One queue pair of an adapter, as a station has it.
 //!
-//! The queue pairs of an adapter share a session, so the driver is one value; here each of its cores holds it, in
-//! turn.
+//! The queue pairs of an adapter share a session, so the driver is one value; here each of its
+//! cores holds it, in turn.
 
 use doorbell_drivers::ibmvnic::Ibmvnic;
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};

@@ -50,11 +50,27 @@ fn measured(v: &Values, o: Outcome) -> Measured {
     let rates = vec![
         rate("packets_per_s", "transactions, or frames sent", o.rate()),
         rate("payload_bits_per_s", "frames sent", by_time(8.0 * o.payload as f64)),
-        rate("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", by_time(8.0 * o.wire.0 as f64)),
-        rate("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", by_time(8.0 * o.wire.1 as f64)),
+        rate(
+            "wire_out_bits_per_s",
+            "frames sent, with preamble, FCS and gap",
+            by_time(8.0 * o.wire.0 as f64),
+        ),
+        rate(
+            "wire_in_bits_per_s",
+            "frames received, with preamble, FCS and gap",
+            by_time(8.0 * o.wire.1 as f64),
+        ),
         rate("direct_share", "of the packets sent", of(o.counted(0, "tx_direct"), sent)),
-        rate("indirect_call_share", "arrays of packets, of the packets sent", of(o.counted(0, "tx_arrays"), sent)),
-        rate("software_checksum_share", "of the packets sent", of(o.counted(0, "tx_csum_direct"), sent)),
+        rate(
+            "indirect_call_share",
+            "arrays of packets, of the packets sent",
+            of(o.counted(0, "tx_arrays"), sent),
+        ),
+        rate(
+            "software_checksum_share",
+            "of the packets sent",
+            of(o.counted(0, "tx_csum_direct"), sent),
+        ),
         rate(
             "received_per_replenish",
             "frames received for each array of buffers",

@@ -15,25 +15,39 @@ use doorbell_seam::Span;
 const ASKED: &[Needs] = &[Needs::kind(&["transactions"])];
 const BULK: &[Needs] = &[Needs::kind(&["bulk"])];
 const CARRIED: &[Needs] = &[Needs::kind(&["transactions", "bulk"])];
-const SHARED: &[Needs] = &[Needs::kind(&["transactions", "bulk"]), Needs::word("traffic.spread", &["off"])];
-const MIXED: &[Needs] = &[Needs::new("traffic.other_share", Is::Positive).or("traffic.spread", Is::Word(&["on"]))];
+const SHARED: &[Needs] =
+    &[Needs::kind(&["transactions", "bulk"]), Needs::word("traffic.spread", &["off"])];
+const MIXED: &[Needs] =
+    &[Needs::new("traffic.other_share", Is::Positive).or("traffic.spread", Is::Word(&["on"]))];
 
 /// What a profile says of its CPU and of what runs on it.
 pub(super) static CPU: [Key; 19] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
-    Key::cycles("cpu.application", "an application's part of a transaction or a write, and TCP's, without copying"),
+    Key::cycles(
+        "cpu.application",
+        "an application's part of a transaction or a write, and TCP's, without copying",
+    ),
     Key::cycles("cpu.stack", "one packet handed to the driver: qdisc and the way there"),
     Key::number("cpu.copy", "cycles/B", 0.0, 1e3, "one byte copied by application or driver"),
     Key::number("cpu.sum", "cycles/B", 0.0, 1e3, "one byte summed by the driver"),
     Key::cycles("cpu.tx_descriptor", "descriptors for one packet, beside each"),
-    Key::number("cpu.tx_descriptor_entry", "cycles/entry", 0.0, 1e6, "each descriptor, those of headers too"),
+    Key::number(
+        "cpu.tx_descriptor_entry",
+        "cycles/entry",
+        0.0,
+        1e6,
+        "each descriptor, those of headers too",
+    ),
     Key::cycles("cpu.tx_notify", "a send, without the call itself"),
     Key::cycles("cpu.tx_done", "packets found sent, beside each"),
     Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each packet of them"),
     Key::cycles("cpu.completion", "a completion entry looked at"),
     Key::cycles("cpu.rx_post", "a receive buffer put in an array"),
     Key::cycles("cpu.rx_packet", "a received packet prepared and handed up, without the copy"),
-    Key::cycles("cpu.interrupt", "an interrupt taken, its handler and the way to the poll, without calls"),
+    Key::cycles(
+        "cpu.interrupt",
+        "an interrupt taken, its handler and the way to the poll, without calls",
+    ),
     Key::cycles("cpu.poll", "a poll routine entered"),
     Key::cycles("cpu.wake", "a stopped queue started again"),
     Key::cycles("cpu.fence", "a fence"),
@@ -51,7 +65,10 @@ pub(super) static CPU: [Key; 19] = [
 /// What a profile says of calls and of what is behind them.
 pub(super) static HYPERVISOR: [Key; 9] = [
     Key::ns("hcall.send_sub_crq", "a direct send, besides `hypervisor.call`: its caller's time"),
-    Key::ns("hcall.send_sub_crq_indirect", "an array sent, besides its descriptors: its caller's time"),
+    Key::ns(
+        "hcall.send_sub_crq_indirect",
+        "an array sent, besides its descriptors: its caller's time",
+    ),
     Key::ns("hcall.indirect_descriptor", "each descriptor of an array: its caller's time"),
     Key::ns("hcall.vioctl", "an interrupt switched on or off: its caller's time"),
     Key::ns("serial.direct", "behind the calls, one after another: a direct send"),
@@ -85,29 +102,57 @@ pub(super) static TRAFFIC: [Key; 11] = [
         &["transactions", "bulk", "paced"],
         "transactions that the machine serves; frames that it sends; frames at a pace",
     ),
-    Key::whole("traffic.peers", "peers", 1.0, 4096.0, "transactions: peers that ask, one request each at a time")
-        .default("512")
-        .when(ASKED),
+    Key::whole(
+        "traffic.peers",
+        "peers",
+        1.0,
+        4096.0,
+        "transactions: peers that ask, one request each at a time",
+    )
+    .default("512")
+    .when(ASKED),
     Key::whole("traffic.request", "B", 60.0, 9014.0, "transactions: a request's frame without FCS")
         .default("9014")
         .when(ASKED),
     Key::whole("traffic.response", "B", 60.0, 9014.0, "a response's frame, or one in bulk")
         .default("9014")
         .when(CARRIED),
-    Key::whole("traffic.other", "B", 60.0, 9014.0, "the same of other peers, or of other frames in bulk")
-        .default("9014")
-        .when(MIXED),
-    Key::number("traffic.other_share", "%", 0.0, 100.0, "how many those are").default("0").when(SHARED),
-    Key::choice("traffic.spread", &["off", "on"], "sizes spread evenly from the one to the other instead, 16 of them")
-        .when(CARRIED),
-    Key::whole("traffic.burst", "packets", 1.0, 64.0, "responses that go out together where they do")
-        .default("4")
-        .when(ASKED),
+    Key::whole(
+        "traffic.other",
+        "B",
+        60.0,
+        9014.0,
+        "the same of other peers, or of other frames in bulk",
+    )
+    .default("9014")
+    .when(MIXED),
+    Key::number("traffic.other_share", "%", 0.0, 100.0, "how many those are")
+        .default("0")
+        .when(SHARED),
+    Key::choice(
+        "traffic.spread",
+        &["off", "on"],
+        "sizes spread evenly from the one to the other instead, 16 of them",
+    )
+    .when(CARRIED),
+    Key::whole(
+        "traffic.burst",
+        "packets",
+        1.0,
+        64.0,
+        "responses that go out together where they do",
+    )
+    .default("4")
+    .when(ASKED),
     Key::whole("traffic.window", "packets", 16.0, 4096.0, "bulk: frames under way for each queue")
         .default("64")
         .when(BULK),
-    Key::number("traffic.warmup", "ms", 0.0, 1e5, "before anything is counted").default("3").when(CARRIED),
-    Key::number("traffic.duration", "ms", 0.1, 1e5, "how long is counted").default("12").when(CARRIED),
+    Key::number("traffic.warmup", "ms", 0.0, 1e5, "before anything is counted")
+        .default("3")
+        .when(CARRIED),
+    Key::number("traffic.duration", "ms", 0.1, 1e5, "how long is counted")
+        .default("12")
+        .when(CARRIED),
 ];
 
 /// What a scenario says of the driver.
@@ -118,8 +163,10 @@ pub(super) static DRIVER: [Key; 7] = [
         "the switch: when a lone packet goes by H_SEND_SUB_CRQ",
     ),
     Key::whole("driver.queues", "queues", 1.0, 16.0, "queue pairs, each with a core").default("16"),
-    Key::whole("driver.tx_entries", "descriptors", 16.0, 1024.0, "of a transmit queue").default("256"),
-    Key::whole("driver.rx_entries", "descriptors", 16.0, 4096.0, "of a receive queue").default("256"),
+    Key::whole("driver.tx_entries", "descriptors", 16.0, 1024.0, "of a transmit queue")
+        .default("256"),
+    Key::whole("driver.rx_entries", "descriptors", 16.0, 4096.0, "of a receive queue")
+        .default("256"),
     Key::choice(
         "driver.replenish",
         &["below_half", "each_poll", "whole_arrays"],
@@ -127,7 +174,8 @@ pub(super) static DRIVER: [Key; 7] = [
          budget left, too (before); sixteen at a time",
     ),
     Key::whole("driver.mtu", "B", 576.0, 9000.0, "longest IP packet").default("9000"),
-    Key::choice("driver.checksum", &["on", "off"], "checksums are left to the server").default("on"),
+    Key::choice("driver.checksum", &["on", "off"], "checksums are left to the server")
+        .default("on"),
 ];
 
 /// Simulated memory that a run may take, with its guard, in bytes.
@@ -150,7 +198,8 @@ pub fn setup(v: &Values) -> Setup {
     };
     let rate = v.number("link.rate");
     let costs = costs(v);
-    let cycles = |key: &str| Span::from_ps((v.number(key) / v.number("cpu.frequency") * 1e3).round() as u64);
+    let cycles =
+        |key: &str| Span::from_ps((v.number(key) / v.number("cpu.frequency") * 1e3).round() as u64);
     let nic = device::Config {
         servers: [server; 2],
         serial: Serial {
@@ -182,7 +231,10 @@ pub fn setup(v: &Values) -> Setup {
             tso_buffers: 1,
             checksum: v.is_on("driver.checksum"),
             large_send: false,
-            direct: Direct::ALL.into_iter().find(|d| d.name() == v.word("driver.direct")).unwrap_or(Direct::Inspect),
+            direct: Direct::ALL
+                .into_iter()
+                .find(|d| d.name() == v.word("driver.direct"))
+                .unwrap_or(Direct::Inspect),
             replenish: Replenish::ALL
                 .into_iter()
                 .find(|r| r.name() == v.word("driver.replenish"))

@@ -4,8 +4,13 @@ use super::settings::{load, setup};
 use super::*;
 use crate::{Scenario, Unwatched};
 
-const SHORT: [&str; 5] =
-    ["traffic.warmup=1", "traffic.duration=3", "driver.queues=4", "traffic.peers=96", "driver.tx_entries=128"];
+const SHORT: [&str; 5] = [
+    "traffic.warmup=1",
+    "traffic.duration=3",
+    "driver.queues=4",
+    "traffic.peers=96",
+    "driver.tx_entries=128",
+];
 
 fn unaudited(scenario: &str, sets: &[&str]) -> Outcome {
     let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
@@ -28,9 +33,11 @@ fn every_state_carries_every_kind_of_traffic() {
     for direct in ["never", "ignore_headers", "software_checksum", "inspect", "adaptive"] {
         let d = format!("driver.direct={direct}");
         for kind in ["traffic.kind=transactions", "traffic.kind=bulk"] {
-            for sets in
-                [&["nic.headers=checksum"][..], &["nic.headers=never"], &["traffic.other=66", "traffic.other_share=40"]]
-            {
+            for sets in [
+                &["nic.headers=checksum"][..],
+                &["nic.headers=never"],
+                &["traffic.other=66", "traffic.other_share=40"],
+            ] {
                 let o = outcome("ibmvnic-transactions", &[&[&d[..], kind], sets].concat());
                 assert!(o.packets > 300, "{direct} {kind} {sets:?}: {}", o.packets);
             }
@@ -55,7 +62,11 @@ fn the_three_cases_count_as_the_source_says() {
     assert_eq!(of(&three, "tx_csum_direct"), of(&three, "tx_direct"), "one for each direct send");
     for o in [&one, &two, &three] {
         // One call for sixteen buffers, whatever is sent how.
-        assert!(of(o, "rx_packets").abs_diff(16 * of(o, "rx_add_arrays")) <= 16 * 16, "{:?}", o.counters[0]);
+        assert!(
+            of(o, "rx_packets").abs_diff(16 * of(o, "rx_add_arrays")) <= 16 * 16,
+            "{:?}",
+            o.counters[0]
+        );
         let calls = of(o, "tx_direct") + of(o, "tx_arrays") + of(o, "rx_add_arrays");
         let made = o.counted(1, "hcall_send_sub_crq") + o.counted(1, "hcall_send_sub_crq_indirect");
         assert_eq!(calls, made, "the hypervisor saw as many");
@@ -75,7 +86,10 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn ignoring_what_a_server_needs_shows_in_the_audit() {
-    let o = unaudited("ibmvnic-transactions", &["driver.direct=ignore_headers", "nic.needs_headers=on"]);
+    let o = unaudited(
+        "ibmvnic-transactions",
+        &["driver.direct=ignore_headers", "nic.needs_headers=on"],
+    );
     assert!(!o.audit.is_empty());
     outcome("ibmvnic-transactions", &["driver.direct=inspect", "nic.needs_headers=on"]);
 }
@@ -83,7 +97,13 @@ fn ignoring_what_a_server_needs_shows_in_the_audit() {
 #[test]
 fn a_slow_checksum_moves_the_break_even() {
     let found = |sum: &str| {
-        let sets = ["driver.queues=1", "traffic.peers=64", "traffic.warmup=800", "traffic.duration=10", sum];
+        let sets = [
+            "driver.queues=1",
+            "traffic.peers=64",
+            "traffic.warmup=800",
+            "traffic.duration=10",
+            sum,
+        ];
         outcome("ibmvnic-break-even", &sets).break_even.unwrap_or(0)
     };
     let (fast, slow) = (found("cpu.sum=0.2"), found("cpu.sum=8"));
@@ -119,7 +139,8 @@ fn a_pool_is_refilled_by_its_rule() {
 #[test]
 fn an_array_costs_by_its_descriptors() {
     let (price, each) = (700 + 300, 50);
-    let sets = ["hcall.send_sub_crq_indirect=700", "hcall.indirect_descriptor=50", "hypervisor.copy=0"];
+    let sets =
+        ["hcall.send_sub_crq_indirect=700", "hcall.indirect_descriptor=50", "hypervisor.copy=0"];
     for direct in ["driver.direct=never", "driver.direct=ignore_headers"] {
         let o = outcome("ibmvnic-transactions", &[&sets[..], &[direct]].concat());
         let n = |name: &str| o.counted(0, name);
@@ -133,13 +154,22 @@ fn an_array_costs_by_its_descriptors() {
 #[test]
 fn bursts_go_out_together() {
     let direct = |burst: &str| {
-        let o = outcome("ibmvnic-transactions", &["driver.direct=ignore_headers", "host.together=40", burst]);
+        let o = outcome(
+            "ibmvnic-transactions",
+            &["driver.direct=ignore_headers", "host.together=40", burst],
+        );
         let batched = o.counted(0, "tx_batched") as f64;
-        (batched / o.counted(0, "tx_packets") as f64, batched / o.counted(0, "tx_arrays").max(1) as f64)
+        (
+            batched / o.counted(0, "tx_packets") as f64,
+            batched / o.counted(0, "tx_arrays").max(1) as f64,
+        )
     };
     let [one, two, four] = ["traffic.burst=1", "traffic.burst=2", "traffic.burst=4"].map(direct);
     assert_eq!(one, (0.0, 0.0));
     for ((share, each), burst) in [(two, 2.0), (four, 4.0)] {
-        assert!((share - 0.4).abs() < 0.05 && (each - burst).abs() < 0.1, "{burst}: {share} {each}");
+        assert!(
+            (share - 0.4).abs() < 0.05 && (each - burst).abs() < 0.1,
+            "{burst}: {share} {each}"
+        );
     }
 }

@@ -1,11 +1,12 @@
 //! What a vNIC carries here: transactions with many peers, or frames in bulk.
 //!
-//! Frames stand for what TCP would make of it: a request and its response are one segment each, with their
-//! acknowledgments in them, and nobody loses any. The peers' own time costs nothing; each asks again when it has been
-//! answered.
+//! Frames stand for what TCP would make of it: a request and its response are one segment each,
+//! with their acknowledgments in them, and nobody loses any. The peers' own time costs nothing;
+//! each asks again when it has been answered.
 //!
-//! A response is handed to the driver alone, as an application that writes it does. Some find their queue's lock taken by
-//! another CPU, and go out with what comes behind them: `host.together` of them, `traffic.burst` at a time.
+//! A response is handed to the driver alone, as an application that writes it does. Some find their
+//! queue's lock taken by another CPU, and go out with what comes behind them: `host.together` of
+//! them, `traffic.burst` at a time.
 
 use crate::clock::link::{Peer, Wire};
 use crate::clock::napi::Endpoint;
@@ -217,7 +218,10 @@ impl Peer for Askers {
         while let Some((at, i)) = self.deadlines.front().copied().filter(|s| s.0 <= until) {
             self.deadlines.pop_front();
             // Answered since, or asked again since.
-            if self.asked[i] == Time::NEVER || self.patience.is_none_or(|p| self.asked[i] + p != at) || self.stopping {
+            if self.asked[i] == Time::NEVER
+                || self.patience.is_none_or(|p| self.asked[i] + p != at)
+                || self.stopping
+            {
                 continue;
             }
             self.lost += 1;

@@ -1,7 +1,8 @@
 //! The two-party audit: what the driver says it did, what the device says it did,
 //! what crossed between them, and what was on the wire must be the same.
 //!
-//! With faults a packet that was queued and neither sent nor discarded is one that the driver says it dropped.
+//! With faults a packet that was queued and neither sent nor discarded is one that the driver says
+//! it dropped.
 
 use super::{Outcome, System};
 use crate::fault::{ANY, Balance};
@@ -19,7 +20,11 @@ pub(super) fn audit(o: &Outcome, m: &System, skipped: u64) -> Vec<String> {
     if n.discarded == 0 && o.faults.is_none() {
         // An error may leave a session half sent.
         b.same("bytes", ("driver queued", d.bytes), ("device sent", n.bytes));
-        b.same("packets in sessions", ("driver added", d.mpwqe_pkts), ("device sent", n.mpwqe_packets));
+        b.same(
+            "packets in sessions",
+            ("driver added", d.mpwqe_pkts),
+            ("device sent", n.mpwqe_packets),
+        );
     }
     // What a queue had that was started again, or made anew.
     let over = ("of queues started again", if d.recover + d.timeouts > 0 { ANY } else { 0 });

@@ -4,17 +4,18 @@
 //! same machine with `pcie.generation` 3 and nothing else changed. One constant is
 //! fitted, the usable share of the link, on the full rate with the switch off.
 //!
-//! * Inbound bytes a packet are the ledger's, TLPs and DLLPs toward the device,
-//!   over the packets of a run at the published fixed rate; a utilization is those
-//!   bytes at that rate over the raw link.
+//! * Inbound bytes a packet are the ledger's, TLPs and DLLPs toward the device, over the packets of
+//!   a run at the published fixed rate; a utilization is those bytes at that rate over the raw
+//!   link.
 //! * Rates are packets over time in the steady window of runs at full speed.
-//! * Instructions are those of our own driver alone, as Callgrind counts them;
-//!   the source's are of the whole kernel path, so only the differences compare.
+//! * Instructions are those of our own driver alone, as Callgrind counts them; the source's are of
+//!   the whole kernel path, so only the differences compare.
 
 use super::settings::setup;
 use super::{Load, Setup, System as Machine, run};
 use crate::figures::{
-    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Role, Row, Rule, Runs, System, published,
+    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Role, Row, Rule, Runs,
+    System, published,
 };
 use crate::input::InputError;
 use crate::key::Values;
@@ -35,7 +36,8 @@ const PACKETS: u64 = 24 * 32 * 200;
 /// Packets of a run at full speed: more, because what a fit looks for must not
 /// move by the accident of which queue stops when.
 const PACKETS_AT_FULL_SPEED: u64 = 24 * 32 * 500;
-const MESSAGE: &str = "linux commit message \"net/mlx5e: Enhanced TX MPWQE for SKBs\" (Maxim Mikityanskiy, 2020-09)";
+const MESSAGE: &str =
+    "linux commit message \"net/mlx5e: Enhanced TX MPWQE for SKBs\" (Maxim Mikityanskiy, 2020-09)";
 /// What the published runs have in common.
 const SIZE: u32 = 64;
 const BURST: u32 = 32;
@@ -83,7 +85,8 @@ impl Figures {
     fn seen(&mut self, c: &Constants, case: Case) -> Result<Seen, MeasureError> {
         // Without sessions there is none to size.
         let c = &if case.mpwqe { c.clone() } else { c.without(&["driver.sizing"]) };
-        let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).filter(|k| !k.starts_with("native.")).collect();
+        let reads: Vec<&str> =
+            c.iter().map(|c| c.key.as_str()).filter(|k| !k.starts_with("native.")).collect();
         let values = self.profile.with(c);
         let name = format!("{case:?}");
         self.runs.get(&name, c, &reads, |_| measure(&values, case)).copied()
@@ -92,7 +95,8 @@ impl Figures {
     /// Sessions opened by packets of a kind: 64 in one batch, or a small one alone.
     fn sessions(&self, c: &Constants, kind: Kind) -> Result<f64, MeasureError> {
         let setup = setup(&self.profile.with(c)).map_err(MeasureError::new)?;
-        count_sessions(&setup, kind).ok_or_else(|| MeasureError::new("the packets could not be queued"))
+        count_sessions(&setup, kind)
+            .ok_or_else(|| MeasureError::new("the packets could not be queued"))
     }
 }
 
@@ -116,7 +120,8 @@ fn measure(values: &Values, case: Case) -> Result<Seen, MeasureError> {
     let rules = Rules::new(setup.pcie).map_err(|e| MeasureError::new(e.to_string()))?;
     let second = Span::from_ms(1000);
     Ok(Seen {
-        inbound_bytes: (o.ledger.pcie_down_tlp_bytes + o.ledger.pcie_down_dllp_bytes) as f64 / o.packets as f64,
+        inbound_bytes: (o.ledger.pcie_down_tlp_bytes + o.ledger.pcie_down_dllp_bytes) as f64
+            / o.packets as f64,
         mpps: o.steady.window.rate() * 1e-6,
         raw_bytes_per_s: rules.raw_byte_time().capacity(second) as f64,
     })
@@ -183,7 +188,8 @@ fn tcp_packet(m: &mut Machine, kind: Kind) -> Option<Packet> {
 
 /// Rules that nobody published, chosen as docs/mlx5.md compares them: by the bytes of Gen2.
 fn choices(profile: &Profile) -> Vec<Choice> {
-    const ROWS: [&str; 3] = ["mlx5.pcie_inbound_gen2_off", "mlx5.pcie_inbound_gen2_on", "mlx5.saved_bytes_gen2"];
+    const ROWS: [&str; 3] =
+        ["mlx5.pcie_inbound_gen2_off", "mlx5.pcie_inbound_gen2_on", "mlx5.saved_bytes_gen2"];
     let mut sizing = profile.choice("driver.sizing", &["padded", "fit"], &ROWS);
     sizing.source = "linux v5.10 pads; docs/mlx5.md compares".into();
     vec![
@@ -199,7 +205,9 @@ fn choices(profile: &Profile) -> Vec<Choice> {
 /// they are moved by 1 %, or by their next step. `--sensitivity` says where this list is wrong.
 fn inputs(figure: &str) -> Option<&'static [&'static str]> {
     Some(match figure.strip_prefix("mlx5.")? {
-        "pcie_inbound_gen2_off" | "inbound_bytes_gen2_off" => &["cpu.cores", "pcie.lanes", "pcie.mps", "pcie.mrrs"],
+        "pcie_inbound_gen2_off" | "inbound_bytes_gen2_off" => {
+            &["cpu.cores", "pcie.lanes", "pcie.mps", "pcie.mrrs"]
+        }
         "pcie_inbound_gen2_on" | "pcie_inbound_gen3_on" => &["pcie.lanes", "pcie.mps", "pcie.mrrs"],
         "inbound_bytes_gen2_on" | "inbound_bytes_gen3_on" => &["pcie.mps", "pcie.mrrs"],
         "pcie_inbound_gen3_off" => &["pcie.lanes", "pcie.mps", "pcie.mrrs"],
@@ -207,7 +215,9 @@ fn inputs(figure: &str) -> Option<&'static [&'static str]> {
         "saved_bytes_gen2" => &["cpu.cores", "pcie.lanes", "pcie.mps", "pcie.usable_share"],
         "saved_bytes_gen3" => &["pcie.mps"],
         "rate_gen2_off" => &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs"],
-        "rate_gen2_on" | "rate_gen3_on" => &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs"],
+        "rate_gen2_on" | "rate_gen3_on" => {
+            &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs"]
+        }
         "rate_gen3_off" => &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs"],
         "single_stream_off" => &["cpu.frequency", "cpu.stack", "cpu.map", "cpu.tx_descriptor"],
         "single_stream_on" => &["cpu.frequency", "cpu.stack", "cpu.map", "cpu.tx_shared"],
@@ -221,7 +231,8 @@ fn inputs(figure: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The choices that it rests on, in the same sense. Without sessions there is none to size or to read again.
+/// The choices that it rests on, in the same sense. Without sessions there is none to size or to
+/// read again.
 fn chosen(figure: &str) -> &'static [&'static str] {
     let name = figure.strip_prefix("mlx5.").unwrap_or(figure);
     match name.split('_').next() {
@@ -247,7 +258,8 @@ impl System for Figures {
 
     fn constants(&self) -> Vec<Constant> {
         let mut all = self.profile.constants();
-        // The generation is each row's own. The longest WQE is a capability: with a smaller one the driver does not attach.
+        // The generation is each row's own. The longest WQE is a capability: with a smaller one the
+        // driver does not attach.
         all.retain(|c| c.key != "pcie.generation" && c.key != "nic.max_wqe");
         let callgrind = "Callgrind: cargo bench -p doorbell-drivers --bench instructions, burst 32";
         all.push(Constant::cited("native.send", SEND_INSTRUCTIONS, "instructions", callgrind));
@@ -265,7 +277,10 @@ impl System for Figures {
             .source(MESSAGE, "instructions per packet: 429 off, 329 on")
             .note("ours is the driver alone, the source's the whole kernel path: what the switch saves compares")
             .derived(Rule::Difference, "mlx5.instructions_off", "mlx5.instructions_on");
-        let at = rows.iter().position(|r| r.figure == "mlx5.instructions_on").map_or(rows.len(), |i| i + 1);
+        let at = rows
+            .iter()
+            .position(|r| r.figure == "mlx5.instructions_on")
+            .map_or(rows.len(), |i| i + 1);
         rows.insert(at, saved);
         rows.into_iter()
             .map(|r| match inputs(&r.figure) {

@@ -24,7 +24,11 @@ pub static RIG: Rig = Rig {
     port_rate: |v| (v.number("nic.port_rate") * 1e9) as u64,
 };
 
-fn run(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured, Failure> {
+fn run(
+    v: &Values,
+    frames: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, Failure> {
     let setup = settings::setup(v).map_err(Failure::Input)?;
     let load = settings::load(v, &setup, frames).map_err(Failure::Input)?;
     match super::run(&setup, &load, watch) {
@@ -51,7 +55,11 @@ fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
     let rates = vec![
         rate("packets_per_s", "packets sent", s.window.rate()),
         rate("frame_bits_per_s", "frames, without FCS", by_time(8.0 * s.ledger.wire_bytes as f64)),
-        rate("wire_bits_per_s", "frames with preamble, FCS and gap", by_time(8.0 * s.wire.0 as f64)),
+        rate(
+            "wire_bits_per_s",
+            "frames with preamble, FCS and gap",
+            by_time(8.0 * s.wire.0 as f64),
+        ),
         rate("inbound_link_share", "bus toward the device, of the raw link", o.link_share.0),
         rate("outbound_link_share", "bus toward the host, of the raw link", o.link_share.1),
         Rate::of_cores(whose, s.busy_share() / f64::from(setup.cores.max(1))),

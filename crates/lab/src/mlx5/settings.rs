@@ -32,7 +32,9 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         _ if v.word("traffic.kind") == "pcap" => 1,
         None => there,
         Some(wanted) if wanted as u16 > there => {
-            return Err(format!("`run.cores` is {wanted}, but the platform has {there} (`cpu.cores`)"));
+            return Err(format!(
+                "`run.cores` is {wanted}, but the platform has {there} (`cpu.cores`)"
+            ));
         }
         Some(wanted) => wanted as u16,
     };
@@ -44,7 +46,10 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         cores,
         costs: costs(v),
         pcie: pcie(v),
-        latencies: Latencies { link: span(v, "pcie.link_latency"), memory: span(v, "pcie.memory_latency") },
+        latencies: Latencies {
+            link: span(v, "pcie.link_latency"),
+            memory: span(v, "pcie.memory_latency"),
+        },
         bar,
         memory_base,
         guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
@@ -132,7 +137,8 @@ fn log2(power: f64) -> u8 {
 /// Traffic that this machine cannot send, with the frame where it is one.
 pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, String> {
     let most = if setup.nic.caps.log_max_lso == 0 { 0 } else { 1 << setup.nic.caps.log_max_lso };
-    let limits = Limits { frame: (setup.nic.max_frame, "nic.max_frame"), large_send: (most, "nic.max_lso") };
+    let limits =
+        Limits { frame: (setup.nic.max_frame, "nic.max_frame"), large_send: (most, "nic.max_lso") };
     let load = Load::of(v, &limits, frames)?;
     let guard = if setup.guard == Guard::Byte { 5 } else { 1 };
     let needs = super::memory_size(setup, &load) as u64 * guard;

@@ -6,10 +6,12 @@ use doorbell_seam::{Coherent, Direction, Exhausted, Host, Iova, Mapped};
 use std::collections::VecDeque;
 use zerocopy::{Immutable, IntoBytes};
 
-/// A ring of transmit descriptors in memory that the device reads, one for each packet, used and reclaimed in order.
+/// A ring of transmit descriptors in memory that the device reads, one for each packet, used and
+/// reclaimed in order.
 ///
-/// It keeps the account of what is under way and no more: what a descriptor says, when the device is told, and
-/// how it shows that it is done, are the driver's. One slot stays empty, so that head and tail of a full ring differ.
+/// It keeps the account of what is under way and no more: what a descriptor says, when the device
+/// is told, and how it shows that it is done, are the driver's. One slot stays empty, so that head
+/// and tail of a full ring differ.
 #[derive(Debug)]
 pub struct TxRing {
     area: Coherent,
@@ -27,7 +29,13 @@ impl TxRing {
     /// No memory.
     pub fn new<H: Host>(h: &mut H, slots: u32, descriptor: u32) -> Result<TxRing, Exhausted> {
         let area = h.coherent(slots * descriptor, 4096)?;
-        Ok(TxRing { area, descriptor, slots, tail: 0, under_way: VecDeque::with_capacity(slots as usize) })
+        Ok(TxRing {
+            area,
+            descriptor,
+            slots,
+            tail: 0,
+            under_way: VecDeque::with_capacity(slots as usize),
+        })
     }
 
     /// Where the device finds the first descriptor.
@@ -52,8 +60,9 @@ impl TxRing {
 
     /// Maps a linear packet for the device, and writes the descriptor that is made of where it is.
     ///
-    /// A packet for which there is no slot comes back as busy; one that is not linear or that cannot be mapped,
-    /// as dropped. What its sender left undone ([`Packet::todo`]) is the driver's to say.
+    /// A packet for which there is no slot comes back as busy; one that is not linear or that
+    /// cannot be mapped, as dropped. What its sender left undone ([`Packet::todo`]) is the
+    /// driver's to say.
     pub fn push<H: Host, T: IntoBytes + Immutable>(
         &mut self,
         h: &mut H,
@@ -78,8 +87,8 @@ impl TxRing {
         }
     }
 
-    /// Hands back the oldest packets for as long as they are done, and says how many were. `is_done` is told where
-    /// the descriptor is: the ring's memory, and the offset in it.
+    /// Hands back the oldest packets for as long as they are done, and says how many were.
+    /// `is_done` is told where the descriptor is: the ring's memory, and the offset in it.
     pub fn reclaim<H: Host, S: Sink>(
         &mut self,
         h: &mut H,
@@ -88,7 +97,9 @@ impl TxRing {
     ) -> u32 {
         let before = self.under_way.len();
         let done = |slot: u32, h: &mut H| is_done(h, &self.area, slot * self.descriptor);
-        while let Some((_, mapped, cookie)) = self.under_way.pop_front_if(|(slot, ..)| done(*slot, h)) {
+        while let Some((_, mapped, cookie)) =
+            self.under_way.pop_front_if(|(slot, ..)| done(*slot, h))
+        {
             up.sent(h.unmap(mapped), cookie, true);
         }
         (before - self.under_way.len()) as u32

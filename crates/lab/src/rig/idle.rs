@@ -12,13 +12,23 @@ use std::sync::Arc;
 /// Loads of every kind on every bus, each a few milliseconds long.
 fn plans() -> Vec<Plan> {
     let mut all = Vec::new();
-    let short = ["traffic.packets=200", "traffic.duration=2", "traffic.warmup=1", "paced.bursts=10", "run.cores=2"];
+    let short = [
+        "traffic.packets=200",
+        "traffic.duration=2",
+        "traffic.warmup=1",
+        "paced.bursts=10",
+        "run.cores=2",
+    ];
     for rig in RIGS {
         let of = |p: &Profile| p.rig.name == rig.name;
         let profile = profile::builtin().map(|name| Profile::load(name).unwrap()).find(of).unwrap();
-        let started = Scenario::parse("x", &start::scenario(rig, "x", &profile.name)).unwrap().plan().unwrap();
+        let started = Scenario::parse("x", &start::scenario(rig, "x", &profile.name))
+            .unwrap()
+            .plan()
+            .unwrap();
         let kinds = rig.keys().into_iter().find(|k| k.name == "traffic.kind").unwrap().words;
-        let mut states: Vec<Vec<String>> = kinds.iter().map(|k| vec![format!("traffic.kind={k}")]).collect();
+        let mut states: Vec<Vec<String>> =
+            kinds.iter().map(|k| vec![format!("traffic.kind={k}")]).collect();
         // What else decides which keys have an effect.
         for (name, words) in [
             ("bus.kind", &["pci", "pcix", "pcie"][..]),
@@ -31,7 +41,9 @@ fn plans() -> Vec<Plan> {
             ("traffic.times", &["own"]),
             ("paced.way", &["receive", "answer"]),
         ] {
-            let more = |w| kinds.iter().map(move |k| vec![format!("traffic.kind={k}"), format!("{name}={w}")]);
+            let more = |w| {
+                kinds.iter().map(move |k| vec![format!("traffic.kind={k}"), format!("{name}={w}")])
+            };
             states.extend(words.iter().flat_map(more));
         }
         for sets in states {
@@ -41,7 +53,8 @@ fn plans() -> Vec<Plan> {
                 let _ = plan.set(s);
             }
             plan.set.clear();
-            let sets: Vec<crate::Setting> = sets.iter().map(|s| crate::Setting::given("", s)).collect();
+            let sets: Vec<crate::Setting> =
+                sets.iter().map(|s| crate::Setting::given("", s)).collect();
             // A state that has no effect is none of its own.
             if plan.layer(&sets).is_ok() {
                 all.push(plan);
@@ -72,7 +85,8 @@ fn a_key_without_effect_changes_nothing() {
             let allowed = key.others().into_iter().rev().find(|text| key.parse(text).is_ok())?;
             Some(format!("{}={allowed}", key.name))
         };
-        let others: Vec<String> = base.values.keys().into_iter().filter(idle).filter_map(other).collect();
+        let others: Vec<String> =
+            base.values.keys().into_iter().filter(idle).filter_map(other).collect();
         let after = |sets: &[String]| {
             let mut plan = base.clone();
             sets.iter().for_each(|s| plan.set(s).unwrap_or_else(|e| panic!("{e}")));
@@ -82,7 +96,12 @@ fn a_key_without_effect_changes_nothing() {
         // All at once. If that is another run, or is refused, one by one.
         if after(&others).as_ref() != Some(&before) {
             let moves = |s: &&String| after(std::slice::from_ref(*s)).is_none_or(|m| m != before);
-            wrong.extend(others.iter().filter(moves).map(|s| format!("{} {:?}: {s}", base.rig.name, base.set)));
+            wrong.extend(
+                others
+                    .iter()
+                    .filter(moves)
+                    .map(|s| format!("{} {:?}: {s}", base.rig.name, base.set)),
+            );
         }
     }
     assert!(tried > 500, "{tried}");

@@ -16,8 +16,8 @@ use doorbell_seam::{Buf, Host, Time};
 pub trait Traffic<H: Host>: Sink {
     /// What to do next.
     fn next(&mut self, h: &mut H) -> Next;
-    /// Whether it calls the driver past the stack, as pktgen does. What goes through the stack keeps to
-    /// the queue's byte limit.
+    /// Whether it calls the driver past the stack, as pktgen does. What goes through the stack
+    /// keeps to the queue's byte limit.
     fn is_generator(&self) -> bool {
         false
     }

@@ -1,8 +1,8 @@
 //! The packet generator: one UDP packet, over and over, as Linux's pktgen sends it.
 //!
 //! A burst is announced to the driver with "more" on all but its last packet. At
-//! a rate, bursts start at equal distances from when the driver is open, and each core's first one at its
-//! own share of that distance, so that cores do not beat in step. At full speed the
+//! a rate, bursts start at equal distances from when the driver is open, and each core's first one
+//! at its own share of that distance, so that cores do not beat in step. At full speed the
 //! next burst starts when the last one has been queued. The byte limit of the queue
 //! (BQL) does not hold it back: pktgen looks at the driver's own stop alone
 //! (net/core/pktgen.c `pktgen_xmit`).
@@ -49,7 +49,10 @@ impl Pktgen {
     ///
     /// # Errors
     /// When the host's memory does not hold the buffers.
-    #[expect(clippy::too_many_arguments, reason = "one constructor call in one place, all of it plain numbers")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one constructor call in one place, all of it plain numbers"
+    )]
     pub fn new<H: Host>(
         h: &mut H,
         size: u32,
@@ -106,8 +109,8 @@ impl Pktgen {
     }
 }
 
-/// A frame of so many bytes between these two, as the generator makes it: with `partial` the checksum field has the
-/// pseudo-header's sum, else nothing.
+/// A frame of so many bytes between these two, as the generator makes it: with `partial` the
+/// checksum field has the pseudo-header's sum, else nothing.
 pub fn udp(to: [u8; 6], from: [u8; 6], size: u32, partial: bool) -> Vec<u8> {
     let mut frame = vec![0; size.max(HEADERS) as usize];
     fill(&mut frame, 0, partial);
@@ -140,7 +143,8 @@ fn fill(bytes: &mut [u8], flow: u16, partial: bool) {
     udp[2..4].copy_from_slice(&9u16.to_be_bytes());
     udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
     if partial {
-        let sum = Sum::pseudo_v4([198, 18, hi, lo], [198, 19, hi, lo], 17, u32::from(udp_len)).value();
+        let sum =
+            Sum::pseudo_v4([198, 18, hi, lo], [198, 19, hi, lo], 17, u32::from(udp_len)).value();
         bytes[40..42].copy_from_slice(&sum.to_be_bytes());
     }
     // pktgen's magic, then zeroes.

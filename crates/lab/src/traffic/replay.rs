@@ -71,13 +71,21 @@ pub struct ReplayOptions {
 
 impl ReplayOptions {
     /// Full speed, once, checksums to the device, Ethernet's MTU.
-    pub const DEFAULT: ReplayOptions =
-        ReplayOptions { own_times: false, rounds: 1, burst: 32, checksum_offload: true, gso: None, mtu: 1500 };
+    pub const DEFAULT: ReplayOptions = ReplayOptions {
+        own_times: false,
+        rounds: 1,
+        burst: 32,
+        checksum_offload: true,
+        gso: None,
+        mtu: 1500,
+    };
 
     /// Whether a frame is longer than the MTU allows.
     pub fn is_over(&self, frame: &[u8]) -> bool {
         let mut header = 14;
-        while header <= 18 && matches!(frame.get(header - 2..header), Some([0x81, 0x00] | [0x88, 0xa8])) {
+        while header <= 18
+            && matches!(frame.get(header - 2..header), Some([0x81, 0x00] | [0x88, 0xa8]))
+        {
             header += 4;
         }
         frame.len() > header + self.mtu as usize
@@ -168,7 +176,11 @@ impl Replay {
 
     /// What is sent after the frame at `next` in `round`.
     fn following(&self) -> (usize, u32) {
-        if self.next + 1 < self.frames.len() { (self.next + 1, self.round) } else { (0, self.round + 1) }
+        if self.next + 1 < self.frames.len() {
+            (self.next + 1, self.round)
+        } else {
+            (0, self.round + 1)
+        }
     }
 }
 
@@ -229,7 +241,10 @@ impl<H: Host> Traffic<H> for Replay {
             }
             self.outstanding += 1;
             self.cookie = self.cookie.wrapping_add(1);
-            return Next::Packet(Packet { head: Piece::whole(buf), todo, more: None, cookie: self.cookie }, more);
+            return Next::Packet(
+                Packet { head: Piece::whole(buf), todo, more: None, cookie: self.cookie },
+                more,
+            );
         }
     }
 

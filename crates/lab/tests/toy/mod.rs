@@ -11,7 +11,8 @@ use doorbell_lab::traffic::tcp::Hosts;
 use doorbell_packet::segment::Segments;
 use doorbell_packet::{Gso, GsoKind, Packet, Partial, Piece};
 use doorbell_seam::{
-    Buf, Coherent, Device, Direction, Drop, Fence, Host, Iova, Mapped, Place, Port, Reg, Span, Taken, Time, Timed, Work,
+    Buf, Coherent, Device, Direction, Drop, Fence, Host, Iova, Mapped, Place, Port, Reg, Span,
+    Taken, Time, Timed, Work,
 };
 use std::collections::VecDeque;
 
@@ -84,7 +85,8 @@ impl Toy {
             }
             let mut frames = vec![];
             if word(16) > 0 {
-                let gso = Gso { kind: GsoKind::Tcp4, size: word(16) as u16, header: word(20) as u16 };
+                let gso =
+                    Gso { kind: GsoKind::Tcp4, size: word(16) as u16, header: word(20) as u16 };
                 let mut cut = Segments::new(&self.large, gso).unwrap();
                 let mut out = vec![0; cut.cut().longest()];
                 while let Some(n) = cut.next_into(&mut out) {
@@ -163,7 +165,8 @@ impl<P: Port> Device<P> for Toy {
             match what {
                 Ok(frame) => p.emit(at, &frame),
                 Err(slot) => {
-                    p.write(at, self.tx + u64::from(slot * SLOT + 12), &DONE.to_le_bytes()).unwrap();
+                    p.write(at, self.tx + u64::from(slot * SLOT + 12), &DONE.to_le_bytes())
+                        .unwrap();
                     self.cause = true;
                     self.tell(p, at);
                 }
@@ -190,11 +193,13 @@ pub struct ToyDriver {
 
 impl ToyDriver {
     pub fn open<H: Host>(h: &mut H, line: bool) -> ToyDriver {
-        let (tx, rx) = (h.coherent(SLOTS * SLOT, 64).unwrap(), h.coherent(SLOTS * SLOT, 64).unwrap());
+        let (tx, rx) =
+            (h.coherent(SLOTS * SLOT, 64).unwrap(), h.coherent(SLOTS * SLOT, 64).unwrap());
         h.write64(TX_RING, tx.iova().0);
         h.write64(RX_RING, rx.iova().0);
         let (sending, receiving) = (VecDeque::new(), VecDeque::new());
-        let mut d = ToyDriver { line, tx, rx, sending, next: 0, receiving, rx_next: 0, stopped: false };
+        let mut d =
+            ToyDriver { line, tx, rx, sending, next: 0, receiving, rx_next: 0, stopped: false };
         for slot in 0..SLOTS - 1 {
             d.post(h, slot);
         }
@@ -306,7 +311,14 @@ impl<H: Host> Driver<H> for ToyDriver {
 pub type System = Machine<Fixed, Wired<Toy, Hosts>>;
 
 /// A machine with the toy on a link of this rate and one-way delay.
-pub fn machine(hosts: Hosts, costs: Costs, cores: usize, rate: u64, delay: Span, line: bool) -> System {
+pub fn machine(
+    hosts: Hosts,
+    costs: Costs,
+    cores: usize,
+    rate: u64,
+    delay: Span,
+    line: bool,
+) -> System {
     let toy = Toy {
         message: !line,
         tx: Iova(0),

@@ -87,7 +87,9 @@ impl CtrlSeg {
 }
 
 /// Ethernet segment, the second (qp.h `mlx5_wqe_eth_seg`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct EthSeg {
     /// Software parser: outer L4, outer L3, inner L4, inner L3 offsets in 2-byte units.

@@ -32,7 +32,8 @@ impl Order {
 
     /// A pcap file header; the last two words are snap length and link type.
     fn pcap(self, magic: u32, link: u32) -> Vec<u8> {
-        [&self.u32(magic)[..], &self.u16(2), &self.u16(4), &self.words(&[0, 0, 262_144, link])].concat()
+        [&self.u32(magic)[..], &self.u16(2), &self.u16(4), &self.words(&[0, 0, 262_144, link])]
+            .concat()
     }
     fn record(self, seconds: u32, fraction: u32, data: &[u8]) -> Vec<u8> {
         let n = data.len() as u32;
@@ -45,7 +46,8 @@ impl Order {
         [&self.u32(kind)[..], &len, &content, &len].concat()
     }
     fn section(self) -> Vec<u8> {
-        let content = [&self.u32(0x1a2b_3c4d)[..], &self.u16(1), &self.u16(0), &self.i64(-1)].concat();
+        let content =
+            [&self.u32(0x1a2b_3c4d)[..], &self.u16(1), &self.u16(0), &self.i64(-1)].concat();
         self.block(0x0a0d_0d0a, &content)
     }
     fn option(self, code: u16, value: &[u8]) -> Vec<u8> {
@@ -100,15 +102,22 @@ fn content(c: &Capture) -> Vec<(u64, Vec<u8>)> {
 /// said to be cut short, at the start of the record that is cut.
 fn cut_anywhere(records: &[Vec<u8>]) {
     let file = records.concat();
-    let starts: Vec<usize> =
-        records.iter().scan(0, |at, r| Some(std::mem::replace(at, *at + r.len()))).chain([file.len()]).collect();
+    let starts: Vec<usize> = records
+        .iter()
+        .scan(0, |at, r| Some(std::mem::replace(at, *at + r.len())))
+        .chain([file.len()])
+        .collect();
     for n in 1..file.len() {
         match read_from("x.cap", &file[..n]) {
             Ok(_) => assert!(starts.contains(&n), "cut at {n} went unnoticed"),
             Err(e) => match e.why {
                 Fault::Truncated { need, have } => {
                     let start = *starts.iter().rfind(|&&s| s < n).expect("0 is a start");
-                    assert_eq!((e.offset as usize, start + have as usize), (start, n), "cut at {n}");
+                    assert_eq!(
+                        (e.offset as usize, start + have as usize),
+                        (start, n),
+                        "cut at {n}"
+                    );
                     assert!(have < need);
                 }
                 Fault::Empty => assert!(starts.contains(&n), "cut at {n} is called empty"),

@@ -14,7 +14,11 @@ const TSOFFSET: u16 = 14;
 pub(super) fn one_of_each(o: Order) -> Vec<Vec<u8>> {
     vec![
         o.section(),
-        o.interface(ETHERNET, 0, &[o.option(2, b"eth0"), o.option(TSRESOL, &[9]), o.option(END, &[])]),
+        o.interface(
+            ETHERNET,
+            0,
+            &[o.option(2, b"eth0"), o.option(TSRESOL, &[9]), o.option(END, &[])],
+        ),
         o.block(4, &[0; 8]), // name resolution
         o.enhanced(0, 1_000, &frame(61), &[o.option(1, b"a comment"), o.option(END, &[])]),
         o.old(0, 2_500, &frame(62), &[]),
@@ -31,7 +35,10 @@ pub(super) fn one_of_each(o: Order) -> Vec<Vec<u8>> {
 fn all_three_kinds_of_packet_block_are_read_in_both_byte_orders() {
     for o in [LITTLE, BIG] {
         let c = good(&one_of_each(o));
-        assert_eq!(content(&c), [(0, frame(61)), (1_500, frame(62)), (1_500, frame(63)), (8_000, frame(64))]);
+        assert_eq!(
+            content(&c),
+            [(0, frame(61)), (1_500, frame(62)), (1_500, frame(63)), (8_000, frame(64))]
+        );
         assert_eq!((c.backwards, c.untimed), (0, 1));
     }
 }
@@ -64,7 +71,8 @@ fn a_pipe_that_gives_a_few_bytes_at_a_time_is_read_the_same() {
     let file = one_of_each(BIG).concat();
     assert_eq!(read_from("x.cap", Pipe(&file, 0)).unwrap(), read_from("x.cap", &file[..]).unwrap());
     for n in 1..file.len() {
-        let (slow, fast) = (read_from("x.cap", Pipe(&file[..n], 0)), read_from("x.cap", &file[..n]));
+        let (slow, fast) =
+            (read_from("x.cap", Pipe(&file[..n], 0)), read_from("x.cap", &file[..n]));
         assert_eq!(slow.map_err(|e| e.to_string()), fast.map_err(|e| e.to_string()), "cut at {n}");
     }
 }
@@ -82,7 +90,11 @@ fn clocks(o: Order) -> [(Vec<Vec<u8>>, u128, i64); 5] {
         (vec![], 1_000_000, 0),
         (vec![o.option(TSRESOL, &[3])], 1_000, 0),
         (vec![o.option(TSRESOL, &[12]), o.option(TSOFFSET, &o.i64(-3))], 1_000_000_000_000, -3),
-        (vec![o.option(TSOFFSET, &o.i64(1 << 30)), o.option(TSRESOL, &[9])], 1_000_000_000, 1 << 30),
+        (
+            vec![o.option(TSOFFSET, &o.i64(1 << 30)), o.option(TSRESOL, &[9])],
+            1_000_000_000,
+            1 << 30,
+        ),
         (vec![o.option(TSRESOL, &[0x80 | 32])], 1 << 32, 0),
     ]
 }
@@ -113,19 +125,22 @@ proptest! {
 
 #[test]
 fn times_centuries_apart_are_refused() {
-    let file = [LITTLE.section(), LITTLE.interface(ETHERNET, 0, &[LITTLE.option(TSRESOL, &[0])])].concat();
+    let file =
+        [LITTLE.section(), LITTLE.interface(ETHERNET, 0, &[LITTLE.option(TSRESOL, &[0])])].concat();
     let at = |t| LITTLE.enhanced(0, t, &frame(60), &[]);
     let file = |t| [file.clone(), at(0), at(t)];
     assert_eq!(good(&file(9_223_372_036)).frames[1].at_ns, 9_223_372_036_000_000_000);
     assert!(
-        bad(&file(9_223_372_037))
-            .ends_with("packet 2: the file is damaged: its time is centuries away from the first's")
+        bad(&file(9_223_372_037)).ends_with(
+            "packet 2: the file is damaged: its time is centuries away from the first's"
+        )
     );
 }
 
 #[test]
 fn a_resolution_beyond_64_bits_is_refused() {
-    let file = |n| [LITTLE.section(), LITTLE.interface(ETHERNET, 0, &[LITTLE.option(TSRESOL, &[n])])];
+    let file =
+        |n| [LITTLE.section(), LITTLE.interface(ETHERNET, 0, &[LITTLE.option(TSRESOL, &[n])])];
     for n in [0x14, 0x7f, 0xc0, 0xff] {
         assert!(bad(&file(n)).contains("(if_tsresol); allowed are 0x00 to 0x13 (powers of ten)"));
     }
@@ -151,7 +166,10 @@ fn an_fcs_is_stripped_where_interface_or_packet_say_so() {
         assert_eq!(lengths(&file(4, 0)), [60, 61], "in bytes, as the example has it");
         assert_eq!(lengths(&file(0, 4 << 5)), [60, 61], "the packet overrides");
         assert!(bad(&file(16, 0)).contains("frame check sequences of 16 bits (if_fcslen)"));
-        assert!(bad(&file(0, 2 << 5)).contains("packet 1: frame check sequences of 2 bytes (packet flags)"));
+        assert!(
+            bad(&file(0, 2 << 5))
+                .contains("packet 1: frame check sequences of 2 bytes (packet flags)")
+        );
     }
 }
 
@@ -165,14 +183,22 @@ fn an_idle_interface_may_be_of_any_link_type() {
     ];
     assert_eq!(good(&file).frames.len(), 1);
     file.push(LITTLE.enhanced(1, 0, &frame(60), &[]));
-    assert!(bad(&file).contains("packet 2: link type 127 (IEEE 802.11 with radiotap) cannot be replayed"));
+    assert!(
+        bad(&file)
+            .contains("packet 2: link type 127 (IEEE 802.11 with radiotap) cannot be replayed")
+    );
 }
 
 #[test]
 fn a_simple_packet_is_cut_at_the_interfaces_snap_length() {
-    let file = |snap| [LITTLE.section(), LITTLE.interface(ETHERNET, snap, &[]), LITTLE.simple(&frame(60), 61)];
+    let file = |snap| {
+        [LITTLE.section(), LITTLE.interface(ETHERNET, snap, &[]), LITTLE.simple(&frame(60), 61)]
+    };
     assert!(bad(&file(60)).contains("packet 1: only 60 of the packet's 61 bytes were captured"));
-    assert_eq!(good(&[file(61)[..2].to_vec(), vec![LITTLE.simple(&frame(61), 61)]].concat()).bytes, frame(61));
+    assert_eq!(
+        good(&[file(61)[..2].to_vec(), vec![LITTLE.simple(&frame(61), 61)]].concat()).bytes,
+        frame(61)
+    );
 }
 
 #[test]
@@ -182,14 +208,25 @@ fn a_block_that_lies_is_damaged_and_not_cut_short() {
         file[3][at] = byte;
         bad(&file)
     };
-    assert!(damaged(4, 107).ends_with("the file is damaged: a block length is below 12 or not a multiple of 4"));
-    assert!(damaged(20, 200).ends_with("the file is damaged: a block's content does not fit its length"));
+    assert!(
+        damaged(4, 107)
+            .ends_with("the file is damaged: a block length is below 12 or not a multiple of 4")
+    );
+    assert!(
+        damaged(20, 200)
+            .ends_with("the file is damaged: a block's content does not fit its length")
+    );
     let len = one_of_each(LITTLE)[3].len();
     assert!(damaged(len - 4, 0).ends_with("the file is damaged: a block's two lengths differ"));
 }
 
 #[test]
 fn blocks_of_other_kinds_may_be_of_any_size() {
-    let file = [LITTLE.section(), LITTLE.block(10, &vec![7; 17 << 20]), LITTLE.interface(ETHERNET, 0, &[])].concat();
+    let file = [
+        LITTLE.section(),
+        LITTLE.block(10, &vec![7; 17 << 20]),
+        LITTLE.interface(ETHERNET, 0, &[]),
+    ]
+    .concat();
     assert_eq!(good(&[file, LITTLE.enhanced(0, 0, &frame(60), &[])]).frames.len(), 1);
 }

@@ -52,13 +52,20 @@ proptest! {
 }
 
 fn two(order: Order) -> Vec<Vec<u8>> {
-    vec![order.pcap(MICRO, ETHERNET), order.record(7, 1, &frame(60)), order.record(7, 3, &frame(61))]
+    vec![
+        order.pcap(MICRO, ETHERNET),
+        order.record(7, 1, &frame(60)),
+        order.record(7, 3, &frame(61)),
+    ]
 }
 
 #[test]
 fn frames_lie_one_after_the_other_in_the_arena() {
     let c = good(&two(BIG));
-    assert_eq!(c.frames, [Frame { at_ns: 0, start: 0, len: 60 }, Frame { at_ns: 2_000, start: 60, len: 61 }]);
+    assert_eq!(
+        c.frames,
+        [Frame { at_ns: 0, start: 0, len: 60 }, Frame { at_ns: 2_000, start: 60, len: 61 }]
+    );
     assert_eq!(c.bytes, [frame(60), frame(61)].concat());
 }
 
@@ -67,12 +74,19 @@ fn a_file_that_is_cut_short_says_where() {
     cut_anywhere(&two(LITTLE));
     let mut file = two(LITTLE);
     file[2].truncate(50);
-    assert_eq!(bad(&file), "x.cap: byte 100, packet 2: the file is cut short: 50 bytes are left of 77");
+    assert_eq!(
+        bad(&file),
+        "x.cap: byte 100, packet 2: the file is cut short: 50 bytes are left of 77"
+    );
 }
 
 #[test]
 fn a_frame_before_the_first_keeps_its_distance() {
-    let file = [LITTLE.pcap(NANO, ETHERNET), LITTLE.record(5, 9, &frame(14)), LITTLE.record(5, 2, &frame(15))];
+    let file = [
+        LITTLE.pcap(NANO, ETHERNET),
+        LITTLE.record(5, 9, &frame(14)),
+        LITTLE.record(5, 2, &frame(15)),
+    ];
     let c = good(&file);
     assert_eq!(content(&c), [(7, frame(14)), (0, frame(15))]);
     assert_eq!(c.backwards, 1);
@@ -105,7 +119,11 @@ fn the_header_may_say_that_frames_end_in_an_fcs() {
     let file = |link| [LITTLE.pcap(MICRO, link), LITTLE.record(0, 0, &frame(64))];
     assert_eq!(good(&file(words(2))).bytes, frame(64)[..60]);
     assert_eq!(good(&file(words(0))).bytes, frame(64));
-    assert_eq!(good(&file(ETHERNET | 2 << 28)).bytes, frame(64), "a length without the flag says nothing");
+    assert_eq!(
+        good(&file(ETHERNET | 2 << 28)).bytes,
+        frame(64),
+        "a length without the flag says nothing"
+    );
     assert_eq!(
         bad(&file(words(1))),
         "x.cap: byte 0, packet 1: frame check sequences of 1 16-bit words (pcap header); Ethernet has none captured, \
@@ -128,7 +146,10 @@ fn what_is_no_capture_is_said_to_be_none() {
     assert_eq!(bad(&two(LITTLE)[..1]), "x.cap: the capture has no packets");
     let mut old = two(LITTLE);
     old[0][6] = 2;
-    assert_eq!(bad(&old), "x.cap: byte 0, packet 1: format version 2.2; allowed are pcap 2.4 and pcapng 1.x");
+    assert_eq!(
+        bad(&old),
+        "x.cap: byte 0, packet 1: format version 2.2; allowed are pcap 2.4 and pcapng 1.x"
+    );
 }
 
 #[test]
@@ -139,7 +160,10 @@ fn a_length_that_no_frame_has_is_refused_before_it_is_read() {
         "x.cap: byte 24, packet 1: a frame of 4294967295 bytes without FCS; allowed are 14 to 262144"
     );
     let file = [LITTLE.pcap(MICRO, ETHERNET), LITTLE.record(0, 0, &frame(13))];
-    assert_eq!(bad(&file), "x.cap: byte 24, packet 1: a frame of 13 bytes without FCS; allowed are 14 to 262144");
+    assert_eq!(
+        bad(&file),
+        "x.cap: byte 24, packet 1: a frame of 13 bytes without FCS; allowed are 14 to 262144"
+    );
 }
 
 #[test]
@@ -147,7 +171,10 @@ fn a_capture_larger_than_the_limit_is_refused() {
     let file = two(LITTLE).concat();
     assert!(read_within("x.cap".as_ref(), &file[..], 0, 121).is_ok());
     let e = read_within("x.cap".as_ref(), &file[..], 0, 120).unwrap_err();
-    assert!(matches!(e, crate::pcap::CaptureError { packet: 2, why: Fault::TooBig(120), .. }), "{e}");
+    assert!(
+        matches!(e, crate::pcap::CaptureError { packet: 2, why: Fault::TooBig(120), .. }),
+        "{e}"
+    );
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::fs;
 use std::path::Path;
 
 fn names(dir: &Path) -> Vec<String> {
-    let mut v: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut v: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     v.sort();
     v
 }
@@ -51,7 +52,11 @@ fn the_file_is_these_bytes_on_every_machine() {
         LITTLE.option(9, &[9]),
         LITTLE.option(0, &[]),
     ];
-    let expect = [LITTLE.section(), LITTLE.interface(1, 0, &options), LITTLE.enhanced(0, ns, &frame(61), &[])];
+    let expect = [
+        LITTLE.section(),
+        LITTLE.interface(1, 0, &options),
+        LITTLE.enhanced(0, ns, &frame(61), &[]),
+    ];
     assert_eq!(fs::read(path).unwrap(), expect.concat());
 }
 
@@ -90,7 +95,10 @@ fn a_symbolic_link_is_followed_and_not_replaced() {
 #[test]
 fn a_device_is_not_replaced_by_a_file() {
     let e = Writer::create("/dev/null").unwrap_err();
-    assert_eq!(e.to_string(), "/dev/null: a capture can only replace a regular file, which this is not");
+    assert_eq!(
+        e.to_string(),
+        "/dev/null: a capture can only replace a regular file, which this is not"
+    );
     let e = Writer::create("/nonexistent/x.pcapng").unwrap_err();
     assert!(e.to_string().starts_with("/nonexistent/x.pcapng: No such file or directory"), "{e}");
 }

@@ -4,7 +4,9 @@ use super::Served;
 use crate::shared::{EventFd, Window, memfd};
 use crate::vfio_user::Gone;
 use crate::vfio_user::channel::send_with;
-use crate::vfio_user::message::{Access, HEADER, Header, Map, SetIrqs, Unmap, command, flag, irq_set, write};
+use crate::vfio_user::message::{
+    Access, HEADER, Header, Map, SetIrqs, Unmap, command, flag, irq_set, write,
+};
 use doorbell_seam::Time;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -32,7 +34,13 @@ impl Client {
         assert_eq!(send_with(&self.socket, bytes, fds).unwrap(), bytes.len());
     }
 
-    pub(super) fn send(&mut self, command: u16, flags: u32, body: &[&[u8]], fds: &[BorrowedFd<'_>]) {
+    pub(super) fn send(
+        &mut self,
+        command: u16,
+        flags: u32,
+        body: &[&[u8]],
+        fds: &[BorrowedFd<'_>],
+    ) {
         self.next += 1;
         let mut out = vec![];
         write(&mut out, self.next, command, flags, 0, body);
@@ -50,7 +58,11 @@ impl Client {
         let header = Header::read_from_bytes(&head).unwrap();
         let mut body = vec![0; header.size.get() as usize - HEADER];
         self.socket.read_exact(&mut body).unwrap();
-        let answer = if header.flags.get() & flag::ERROR != 0 { Err(header.error.get() as i32) } else { Ok(body) };
+        let answer = if header.flags.get() & flag::ERROR != 0 {
+            Err(header.error.get() as i32)
+        } else {
+            Ok(body)
+        };
         Some((header, answer))
     }
 
@@ -59,7 +71,13 @@ impl Client {
         f.serve(|| self.now)
     }
 
-    pub(super) fn ask(&mut self, f: &mut Served, command: u16, body: &[&[u8]], fds: &[BorrowedFd<'_>]) -> Answer {
+    pub(super) fn ask(
+        &mut self,
+        f: &mut Served,
+        command: u16,
+        body: &[&[u8]],
+        fds: &[BorrowedFd<'_>],
+    ) -> Answer {
         self.send(command, 0, body, fds);
         self.serve(f).unwrap();
         let (header, answer) = self.reply().expect("a reply");
@@ -69,18 +87,34 @@ impl Client {
 
     pub(super) fn version(&mut self, f: &mut Served) -> (u16, u16) {
         let json = b"{\"capabilities\":{\"max_msg_fds\":8,\"max_data_xfer_size\":4096}}\0";
-        let body = self.ask(f, command::VERSION, &[&0u16.to_ne_bytes(), &1u16.to_ne_bytes(), json], &[]).unwrap();
+        let body = self
+            .ask(f, command::VERSION, &[&0u16.to_ne_bytes(), &1u16.to_ne_bytes(), json], &[])
+            .unwrap();
         assert!(body.ends_with(b"}\0"));
         (u16::from_ne_bytes([body[0], body[1]]), u16::from_ne_bytes([body[2], body[3]]))
     }
 
-    pub(super) fn map(&mut self, f: &mut Served, at: u64, size: u64, flags: u32, file: Option<&File>) -> Answer {
-        let m = Map { argsz: 32.into(), flags: flags.into(), offset: 0.into(), address: at.into(), size: size.into() };
+    pub(super) fn map(
+        &mut self,
+        f: &mut Served,
+        at: u64,
+        size: u64,
+        flags: u32,
+        file: Option<&File>,
+    ) -> Answer {
+        let m = Map {
+            argsz: 32.into(),
+            flags: flags.into(),
+            offset: 0.into(),
+            address: at.into(),
+            size: size.into(),
+        };
         self.ask(f, command::DMA_MAP, &[m.as_bytes()], file.map(AsFd::as_fd).as_slice())
     }
 
     pub(super) fn unmap(&mut self, f: &mut Served, at: u64, size: u64, flags: u32) -> Answer {
-        let m = Unmap { argsz: 24.into(), flags: flags.into(), address: at.into(), size: size.into() };
+        let m =
+            Unmap { argsz: 24.into(), flags: flags.into(), address: at.into(), size: size.into() };
         self.ask(f, command::DMA_UNMAP, &[m.as_bytes()], &[])
     }
 
@@ -89,8 +123,18 @@ impl Client {
         self.ask(f, command::REGION_READ, &[a.as_bytes()], &[]).map(|b| b[16..].to_vec())
     }
 
-    pub(super) fn write(&mut self, f: &mut Served, region: u32, offset: u64, data: &[u8]) -> Answer {
-        let a = Access { offset: offset.into(), region: region.into(), count: (data.len() as u32).into() };
+    pub(super) fn write(
+        &mut self,
+        f: &mut Served,
+        region: u32,
+        offset: u64,
+        data: &[u8],
+    ) -> Answer {
+        let a = Access {
+            offset: offset.into(),
+            region: region.into(),
+            count: (data.len() as u32).into(),
+        };
         self.ask(f, command::REGION_WRITE, &[a.as_bytes(), data], &[])
     }
 

@@ -10,7 +10,8 @@ use zerocopy::{FromBytes, IntoBytes};
 const RW: u32 = 3;
 const BASE: u64 = 0x10_0000;
 
-/// A toy that copies 16 bytes every microsecond from the beginning of the memory to its middle, for ever.
+/// A toy that copies 16 bytes every microsecond from the beginning of the memory to its middle, for
+/// ever.
 fn copying() -> (Served, Client, File, Window) {
     let (mut f, mut c) = connected();
     let (file, ours) = memory(8192);
@@ -22,7 +23,8 @@ fn copying() -> (Served, Client, File, Window) {
 }
 
 fn start(f: &mut Served, c: &mut Client) {
-    for (r, v) in [(toy::FROM, BASE), (toy::TO, BASE + 4096), (toy::LEN, 16), (toy::GO, 1_000_000)] {
+    for (r, v) in [(toy::FROM, BASE), (toy::TO, BASE + 4096), (toy::LEN, 16), (toy::GO, 1_000_000)]
+    {
         c.set(f, r, v);
     }
 }
@@ -147,8 +149,15 @@ fn maps_that_cannot_be_are_refused() {
     c.unmap(&mut f, BASE, 8192, 0).unwrap();
 }
 
-/// Serves one DMA after another by message, out of a memory of our own, until the reply to a register write comes.
-fn serve_dma(c: &mut Client, f: &mut Served, memory: &mut [u8], base: u64, refuse: bool) -> (u64, u64) {
+/// Serves one DMA after another by message, out of a memory of our own, until the reply to a
+/// register write comes.
+fn serve_dma(
+    c: &mut Client,
+    f: &mut Served,
+    memory: &mut [u8],
+    base: u64,
+    refuse: bool,
+) -> (u64, u64) {
     let socket = c.socket.try_clone().unwrap();
     let mut asked = (0, 0);
     std::thread::scope(|s| {
@@ -164,7 +173,8 @@ fn serve_dma(c: &mut Client, f: &mut Served, memory: &mut [u8], base: u64, refus
                 }
                 let body = body.unwrap();
                 let (dma, data) = Dma::read_from_prefix(&body).unwrap();
-                let (start, count) = ((dma.address.get() - base) as usize, dma.count.get() as usize);
+                let (start, count) =
+                    ((dma.address.get() - base) as usize, dma.count.get() as usize);
                 assert!(count <= 4096, "no more than the client said");
                 let mut answer = dma.as_bytes().to_vec();
                 if header.command.get() == command::DMA_READ {
@@ -176,7 +186,14 @@ fn serve_dma(c: &mut Client, f: &mut Served, memory: &mut [u8], base: u64, refus
                 }
                 let mut out = vec![];
                 let (flags, parts) = if refuse { (0x21, &[][..]) } else { (1, &[&answer[..]][..]) };
-                crate::vfio_user::message::write(&mut out, header.id.get(), header.command.get(), flags, 14, parts);
+                crate::vfio_user::message::write(
+                    &mut out,
+                    header.id.get(),
+                    header.command.get(),
+                    flags,
+                    14,
+                    parts,
+                );
                 c.raw(&out, &[]);
             }
         });
@@ -229,5 +246,8 @@ fn an_access_may_be_mapped_in_part_and_remote_in_part() {
     }
     let mut theirs = vec![0; 4096];
     assert_eq!(serve_dma(&mut c, &mut f, &mut theirs, BASE + 4096, false), (0, 1));
-    assert_eq!((at(&ours, 4096 - 32, 32), &theirs[..33]), (vec![3; 32], &[&[3; 32][..], &[0]].concat()[..]));
+    assert_eq!(
+        (at(&ours, 4096 - 32, 32), &theirs[..33]),
+        (vec![3; 32], &[&[3; 32][..], &[0]].concat()[..])
+    );
 }

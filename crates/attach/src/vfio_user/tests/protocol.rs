@@ -3,7 +3,9 @@
 use super::client::Client;
 use super::*;
 use crate::vfio_user::Gone;
-use crate::vfio_user::message::{Access, HEADER, IrqInfo, MAX_MESSAGE, RegionInfo, ShortWrite, command, flag, write};
+use crate::vfio_user::message::{
+    Access, HEADER, IrqInfo, MAX_MESSAGE, RegionInfo, ShortWrite, command, flag, write,
+};
 use std::io::Write;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -32,12 +34,17 @@ fn region(c: &mut Client, f: &mut Served, index: u32, argsz: u32) -> Vec<u8> {
 #[test]
 fn regions_have_sizes_and_one_can_be_mapped() {
     let (mut f, mut c) = connected();
-    let sizes: Vec<u64> =
-        (0..9).map(|i| RegionInfo::read_from_prefix(&region(&mut c, &mut f, i, 32)).unwrap().0.size.get()).collect();
+    let sizes: Vec<u64> = (0..9)
+        .map(|i| RegionInfo::read_from_prefix(&region(&mut c, &mut f, i, 32)).unwrap().0.size.get())
+        .collect();
     assert_eq!(sizes, [1 << 16, 0, 64, 0, 0, 0, 0, 4096, 0]);
     assert!(region(&mut c, &mut f, 9, 32).is_empty(), "there is no tenth");
     let short = region(&mut c, &mut f, 0, 32);
-    assert_eq!((short.len(), short[0], short[12]), (32, 64, 32), "no room: how much it takes, and where");
+    assert_eq!(
+        (short.len(), short[0], short[12]),
+        (32, 64, 32),
+        "no room: how much it takes, and where"
+    );
     let whole = region(&mut c, &mut f, 0, 64);
     assert_eq!(whole.len(), 64);
     let area: Vec<u64> = whole[48..].as_chunks().0.iter().map(|b| u64::from_ne_bytes(*b)).collect();
@@ -49,7 +56,8 @@ fn interrupts_are_counted_by_kind() {
     let (mut f, mut c) = connected();
     let mut counts = vec![];
     for index in 0..6u32 {
-        let ask = IrqInfo { argsz: 16.into(), flags: 0.into(), index: index.into(), count: 0.into() };
+        let ask =
+            IrqInfo { argsz: 16.into(), flags: 0.into(), index: index.into(), count: 0.into() };
         let info = c.ask(&mut f, command::DEVICE_GET_IRQ_INFO, &[ask.as_bytes()], &[]);
         counts.push(info.map(|b| IrqInfo::read_from_prefix(&b).unwrap().0.count.get()));
     }
@@ -94,15 +102,29 @@ fn a_write_that_wants_no_reply_gets_none() {
     let (mut f, mut c) = connected();
     let a = Access { offset: 0.into(), region: 0.into(), count: 8.into() };
     c.send(command::REGION_WRITE, flag::NO_REPLY, &[a.as_bytes(), &7u64.to_le_bytes()], &[]);
-    assert_eq!(c.get(&mut f, toy::SCRATCH), 7, "served in order, and the only reply is to the read");
+    assert_eq!(
+        c.get(&mut f, toy::SCRATCH),
+        7,
+        "served in order, and the only reply is to the read"
+    );
 }
 
 #[test]
 fn coalesced_writes_are_made_in_order() {
     let (mut f, mut c) = connected();
-    let one = |v: u64| ShortWrite { offset: 0.into(), region: 0.into(), count: 8.into(), data: v.to_le_bytes() };
+    let one = |v: u64| ShortWrite {
+        offset: 0.into(),
+        region: 0.into(),
+        count: 8.into(),
+        data: v.to_le_bytes(),
+    };
     let body = c
-        .ask(&mut f, command::REGION_WRITE_MULTI, &[&2u64.to_ne_bytes(), one(1).as_bytes(), one(2).as_bytes()], &[])
+        .ask(
+            &mut f,
+            command::REGION_WRITE_MULTI,
+            &[&2u64.to_ne_bytes(), one(1).as_bytes(), one(2).as_bytes()],
+            &[],
+        )
         .unwrap();
     assert_eq!(body, 2u64.to_ne_bytes());
     assert_eq!(c.get(&mut f, toy::SCRATCH), 2);
@@ -207,7 +229,8 @@ fn a_client_that_goes_in_the_middle_of_a_message_leaves_nothing() {
 fn descriptors_that_no_command_wants_are_closed() {
     let (mut f, mut c) = connected();
     let (mut ours, theirs) = UnixStream::pair().unwrap();
-    let m = c.ask(&mut f, command::DEVICE_GET_INFO, &[&[0; 16]], &[std::os::fd::AsFd::as_fd(&theirs)]);
+    let m =
+        c.ask(&mut f, command::DEVICE_GET_INFO, &[&[0; 16]], &[std::os::fd::AsFd::as_fd(&theirs)]);
     drop(theirs);
     assert!(m.is_ok());
     assert_eq!(std::io::Read::read(&mut ours, &mut [0]).unwrap(), 0, "its last holder has let go");
@@ -222,15 +245,21 @@ fn descriptors_belong_to_the_message_that_they_came_with() {
     c.enable(&mut f);
     let connect = |vector: u32| {
         let flags = irq_set::DATA_EVENTFD | irq_set::TRIGGER;
-        let set =
-            SetIrqs { argsz: 20.into(), flags: flags.into(), index: 2.into(), start: vector.into(), count: 1.into() };
+        let set = SetIrqs {
+            argsz: 20.into(),
+            flags: flags.into(),
+            index: 2.into(),
+            start: vector.into(),
+            count: 1.into(),
+        };
         let mut m = vec![];
         write(&mut m, vector as u16, command::DEVICE_SET_IRQS, 0, 0, &[set.as_bytes()]);
         m
     };
     let (a, b) = (EventFd::new().unwrap(), EventFd::new().unwrap());
-    // Of the first message a part comes with its descriptor, and the rest together with a whole message without
-    // one (it disconnects); then one with a descriptor behind one without, in a single read.
+    // Of the first message a part comes with its descriptor, and the rest together with a whole
+    // message without one (it disconnects); then one with a descriptor behind one without, in a
+    // single read.
     let (first, rest) = (&connect(0)[..20], &connect(0)[20..]);
     c.raw(first, &[a.as_fd()]);
     c.serve(&mut f).unwrap();

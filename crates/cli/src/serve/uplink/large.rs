@@ -59,9 +59,15 @@ impl Frames {
 
 impl Kernel {
     pub(super) fn open(name: &str) -> io::Result<Kernel> {
-        let tap = Tap::open(name, offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN)?;
+        let tap =
+            Tap::open(name, offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN)?;
         tap.set_nonblocking(true)?;
-        Ok(Kernel { tap, out: Frames::default(), into: Frames::default(), whole: vec![0; LARGEST].into() })
+        Ok(Kernel {
+            tap,
+            out: Frames::default(),
+            into: Frames::default(),
+            whole: vec![0; LARGEST].into(),
+        })
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -78,7 +84,8 @@ impl Kernel {
         }
     }
 
-    /// Takes a frame for the kernel; how many frames could not be handed over, of this and earlier ones.
+    /// Takes a frame for the kernel; how many frames could not be handed over, of this and earlier
+    /// ones.
     pub(super) fn send(&mut self, frame: &[u8]) -> u64 {
         self.out.push(frame);
         if self.out.bytes.len() < BATCH { 0 } else { self.flush() }
@@ -130,13 +137,18 @@ impl Kernel {
                 cut(&header, bytes, &mut self.into).ok_or_else(uncut)?;
             } else {
                 if header.flags & VnetHeader::NEEDS_CSUM != 0 {
-                    let partial = Partial { start: header.csum_start.get(), offset: header.csum_offset.get() };
+                    let partial = Partial {
+                        start: header.csum_start.get(),
+                        offset: header.csum_offset.get(),
+                    };
                     partial.complete(bytes).map_err(|_| uncut())?;
                 }
                 self.into.push(bytes);
             }
         }
-        let Some(next) = self.into.get(self.into.taken) else { return Err(io::ErrorKind::WouldBlock.into()) };
+        let Some(next) = self.into.get(self.into.taken) else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
         let n = next.len().min(frame.len());
         frame[..n].copy_from_slice(&next[..n]);
         self.into.taken += 1;
@@ -170,55 +182,4 @@ fn cut(header: &VnetHeader, whole: &[u8], into: &mut Frames) -> Option<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use doorbell_packet::headers::{Check, verify};
-    use doorbell_packet::segment::prepare_gso;
-
-    /// A TCP segment whose checksum is not there yet.
-    fn large(payload: usize) -> (Vec<u8>, VnetHeader) {
-        let mut f = vec![0; 54 + payload];
-        f[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
-        f[16..18].copy_from_slice(&((40 + payload) as u16).to_be_bytes());
-        f[22..24].copy_from_slice(&[64, 6]);
-        f[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
-        (f[46], f[47]) = (0x50, 0x10);
-        for (i, b) in f[54..].iter_mut().enumerate() {
-            *b = i as u8;
-        }
-        let todo = prepare_gso(&mut f, 1448).unwrap();
-        let h = header(&todo, &f);
-        (f, h)
-    }
-
-    #[test]
-    fn a_large_send_of_the_kernels_is_cut_and_merges_back_to_the_same() {
-        let (whole, h) = large(10_000);
-        assert_eq!((h.gso_type, h.gso_size.get(), h.csum_start.get(), h.csum_offset.get()), (1, 1448, 34, 16));
-        let mut frames = Frames::default();
-        cut(&h, &whole, &mut frames).unwrap();
-        assert_eq!(frames.ends.len(), 7);
-        let mut out = vec![0; LARGEST];
-        let mut merge = Merge::start(&mut out, frames.get(0).unwrap()).unwrap();
-        for n in 0..7 {
-            let f = frames.get(n).unwrap();
-            assert_eq!((verify(f).transport, is_tcp(f)), (Check::Good, true));
-            assert!(n == 0 || merge.add(f));
-        }
-        let (len, todo) = merge.finish();
-        let again = header(&todo, &out[..len]);
-        assert_eq!(again, h);
-        // The identification and the IPv4 checksum are the first's: all else is as it was.
-        assert_eq!((&out[..24], &out[26..len]), (&whole[..24], &whole[26..]));
-    }
-
-    #[test]
-    fn a_large_send_that_cannot_be_cut_is_refused() {
-        let (whole, h) = large(10_000);
-        let mut frames = Frames::default();
-        assert_eq!(cut(&VnetHeader { gso_size: 0.into(), ..h }, &whole, &mut frames), None);
-        assert_eq!(cut(&VnetHeader { gso_type: VnetHeader::GSO_UDP_L4, ..h }, &whole, &mut frames), None);
-        assert_eq!(cut(&h, &whole[..20], &mut frames), None);
-        assert!(frames.ends.is_empty());
-    }
-}
+mod tests;

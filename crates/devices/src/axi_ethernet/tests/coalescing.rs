@@ -109,7 +109,11 @@ fn a_packet_that_ends_while_dly_is_set_starts_no_delay() {
     frames(&mut b, 1);
     b.put(S2MM + dma::SR, sr::DLY_IRQ);
     b.after(Span::from_us(50));
-    assert_eq!(b.status(S2MM) & sr::IRQ_ALL, 0, "the driver finds it in the poll that it owes for the first");
+    assert_eq!(
+        b.status(S2MM) & sr::IRQ_ALL,
+        0,
+        "the driver finds it in the poll that it owes for the first"
+    );
     frames(&mut b, 1);
     b.after(Span::from_us(10));
     assert_eq!(b.status(S2MM) & sr::IRQ_ALL, sr::DLY_IRQ);
@@ -118,7 +122,9 @@ fn a_packet_that_ends_while_dly_is_set_starts_no_delay() {
 #[test]
 fn the_delay_is_125_clocks_a_unit() {
     // The sheet's table: clock, field, time.
-    for (mhz, field, time) in [(125, 16, 16_000), (125, 50, 50_000), (100, 40, 50_000), (250, 255, 127_500)] {
+    for (mhz, field, time) in
+        [(125, 16, 16_000), (125, 50, 50_000), (100, 40, 50_000), (250, 255, 127_500)]
+    {
         let mut b = Bench::new(Config { clock_mhz: mhz, ..Config::ZYNQMP });
         b.bring_up(run(1, 0), run(PATIENT, field));
         b.post(0, 4, 1600);
@@ -152,7 +158,11 @@ fn the_delay_restarts_with_each_packet_so_steady_traffic_postpones_it() {
     assert!(b.rises(line::RX).is_empty(), "38 us of traffic");
     b.after(Span::from_us(50));
     assert_eq!(b.rises(line::RX), [done + Span::from_us(5)]);
-    assert_eq!(b.get(S2MM + dma::SR) >> sr::THRESHOLD_SHIFT & 255, 20, "and the threshold is reloaded");
+    assert_eq!(
+        b.get(S2MM + dma::SR) >> sr::THRESHOLD_SHIFT & 255,
+        20,
+        "and the threshold is reloaded"
+    );
 }
 
 #[test]

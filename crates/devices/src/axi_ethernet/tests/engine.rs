@@ -85,7 +85,8 @@ fn curdesc_latches_only_while_halted() {
     assert_eq!(b.get(MM2S + dma::CURDESC), 0x7000, "descriptors are 64 bytes apart");
 }
 
-/// It is the descriptor whose status is not in memory yet, whatever was fetched and worked on behind it.
+/// It is the descriptor whose status is not in memory yet, whatever was fetched and worked on
+/// behind it.
 #[test]
 fn curdesc_moves_with_the_status_and_not_with_the_work() {
     let mut b = Bench::up(QUICK);
@@ -278,7 +279,10 @@ fn stop_in_the_middle_of_a_received_frame_loses_the_rest() {
     b.post(1, 3, 1600);
     b.receive(&frame(80));
     b.settle();
-    assert_eq!(b.status_of(Bench::rx(1)), Descriptor::CMPLT | Descriptor::SOF | Descriptor::EOF | 80);
+    assert_eq!(
+        b.status_of(Bench::rx(1)),
+        Descriptor::CMPLT | Descriptor::SOF | Descriptor::EOF | 80
+    );
     assert_eq!((b.d.counters.rx_dropped, b.d.rx_memory_used()), (1, 0));
 }
 
@@ -297,7 +301,11 @@ fn a_reset_of_either_channel_resets_both_and_the_mac() {
         assert_eq!((0..3).map(|n| b.d.line(n)).collect::<Vec<_>>(), [false; 3]);
         b.after(Span::from_us(1));
         for c in [MM2S, S2MM] {
-            assert_eq!((b.get(c + dma::CR), b.get(c + dma::SR)), (0x0001_0002, 0x0001_0009), "clears itself");
+            assert_eq!(
+                (b.get(c + dma::CR), b.get(c + dma::SR)),
+                (0x0001_0002, 0x0001_0009),
+                "clears itself"
+            );
             assert_eq!(b.get(c + dma::CURDESC), 0);
         }
         assert_eq!((b.get_mac(mac::UAW0), b.get_mac(mac::FMI), b.get_mac(mac::IE)), (0, 0, 0));

@@ -13,7 +13,11 @@ fn halted(mut b: Bench, ch: u32, error: u32, at: u64) {
     assert!(b.d.line(if ch == MM2S { line::TX } else { line::RX }));
     assert_eq!(b.d.counters.dma_errors, 1);
     let other = MM2S + S2MM - ch;
-    assert_eq!(b.status(other) & !sr::IOC_IRQ, sr::HALTED, "the other halts too, with no error of its own");
+    assert_eq!(
+        b.status(other) & !sr::IOC_IRQ,
+        sr::HALTED,
+        "the other halts too, with no error of its own"
+    );
     b.put(other + dma::CR, run(1, 0));
     assert_eq!(b.get(other + dma::CR) & cr::RS, 0, "and cannot be started");
     b.p.trap = None;
@@ -21,7 +25,11 @@ fn halted(mut b: Bench, ch: u32, error: u32, at: u64) {
     b.put(ch + dma::CR, run(1, 0));
     b.tail(ch, at + 64);
     b.settle();
-    assert_eq!(b.status(ch) & (sr::HALTED | sr::ERRORS), error | sr::HALTED, "errors are cleared by a reset alone");
+    assert_eq!(
+        b.status(ch) & (sr::HALTED | sr::ERRORS),
+        error | sr::HALTED,
+        "errors are cleared by a reset alone"
+    );
     b.put(ch + dma::CR, cr::RESET);
     b.after(Span::from_us(1));
     b.bring_up(run(1, 0), run(1, 0));
@@ -99,7 +107,9 @@ fn data_that_cannot_be_reached() {
 
 #[test]
 fn descriptors_that_cannot_be_read() {
-    for (kind, error) in [(DmaFaultKind::Unmapped, sr::SG_DEC_ERR), (DmaFaultKind::Injected, sr::SG_SLV_ERR)] {
+    for (kind, error) in
+        [(DmaFaultKind::Unmapped, sr::SG_DEC_ERR), (DmaFaultKind::Injected, sr::SG_SLV_ERR)]
+    {
         let mut b = Bench::up(QUICK);
         b.p.trap = Some((Bench::tx(0), kind));
         b.send(&frame(60));
@@ -155,7 +165,11 @@ fn what_was_done_before_an_error_stays_done() {
     let bad = b.piece(0x9000, 0, Descriptor::SOF | Descriptor::EOF);
     b.kick();
     b.after(Span::from_us(2));
-    assert_eq!(b.status(MM2S) & (sr::HALTED | sr::ERRORS), sr::DMA_INT_ERR, "its update is under way");
+    assert_eq!(
+        b.status(MM2S) & (sr::HALTED | sr::ERRORS),
+        sr::DMA_INT_ERR,
+        "its update is under way"
+    );
     b.settle();
     assert_eq!(b.status(MM2S), sr::DMA_INT_ERR | sr::HALTED | sr::ERR_IRQ | sr::IOC_IRQ);
     assert_eq!((b.status_of(Bench::tx(0)), b.sent().len()), (Descriptor::CMPLT | 60, 1));

@@ -93,11 +93,13 @@ fn descriptor() -> impl Strategy<Value = Vec<u32>> {
     let status = prop_oneof![12 => Just(0u32), 1 => any::<u32>()];
     // Around the ring of 64, or anywhere in both.
     let next = prop_oneof![12 => Just(None), 2 => (0..2 * RING).prop_map(|i| Some(TX_RING as u32 + i as u32 * 64)), 1 => any::<u32>().prop_map(Some)];
-    (next, buffer, length, flags, status, prop::collection::vec(any::<u32>(), 5)).prop_map(|(n, b, len, f, s, app)| {
-        let mut words = vec![n.unwrap_or(NEXT), 0, b, 0, 0, 0, len | f << 26, s];
-        words.extend(app);
-        words
-    })
+    (next, buffer, length, flags, status, prop::collection::vec(any::<u32>(), 5)).prop_map(
+        |(n, b, len, f, s, app)| {
+            let mut words = vec![n.unwrap_or(NEXT), 0, b, 0, 0, 0, len | f << 26, s];
+            words.extend(app);
+            words
+        },
+    )
 }
 
 /// The link to the next descriptor stays as it is.
@@ -143,7 +145,8 @@ impl Bench {
     /// All descriptors of both rings: frames in one or two pieces to send, and buffers; no tails.
     fn give(&mut self) {
         for i in 0..RING {
-            let flags = [Descriptor::SOF, Descriptor::EOF, Descriptor::SOF | Descriptor::EOF][i as usize % 3];
+            let flags = [Descriptor::SOF, Descriptor::EOF, Descriptor::SOF | Descriptor::EOF]
+                [i as usize % 3];
             self.piece(0x8000 + i * 256, 200, flags);
             let mut d = self.desc(Bench::rx(i));
             d.buffer.set((BUFFERS + i * 2048) as u32);
@@ -165,10 +168,14 @@ fn work(b: &mut Bench, span: Span) {
         steps += 1;
     }
     b.at(until);
-    // Ten clocks a descriptor, and each has a fetch, its data and an update, on two channels; a few for the rest.
+    // Ten clocks a descriptor, and each has a fetch, its data and an update, on two channels; a few
+    // for the rest.
     let clocks = span.ps() / 8000;
     let accesses = (b.p.reads.len() + b.p.writes.len() - before) as u64;
-    assert!(accesses <= clocks + 100 && steps <= clocks * 2 + 1000, "{accesses} accesses, {steps} steps in {clocks}");
+    assert!(
+        accesses <= clocks + 100 && steps <= clocks * 2 + 1000,
+        "{accesses} accesses, {steps} steps in {clocks}"
+    );
 }
 
 fn play(cfg: Config, acts: &[Act], slow: bool, wraps: bool) {
@@ -180,7 +187,10 @@ fn play(cfg: Config, acts: &[Act], slow: bool, wraps: bool) {
     b.give();
     for a in acts {
         match a {
-            Act::Tail(rx, i) => b.tail(if *rx { S2MM } else { MM2S }, if *rx { Bench::rx(*i) } else { Bench::tx(*i) }),
+            Act::Tail(rx, i) => b.tail(
+                if *rx { S2MM } else { MM2S },
+                if *rx { Bench::rx(*i) } else { Bench::tx(*i) },
+            ),
             Act::Recover => {
                 b.put(S2MM + dma::CR, cr::RESET);
                 work(&mut b, Span::from_us(10));
@@ -204,7 +214,9 @@ fn play(cfg: Config, acts: &[Act], slow: bool, wraps: bool) {
                 let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
                 b.fill(ring + place * 64, &bytes);
             }
-            Act::Frame(len) => drop(b.receive(&frame(usize::from(*len).max(14))[..usize::from(*len)])),
+            Act::Frame(len) => {
+                let _ = b.receive(&frame(usize::from(*len).max(14))[..usize::from(*len)]);
+            }
             Act::Time(ns) => work(&mut b, Span::from_ns((*ns).into())),
             Act::Cable(plugged) => b.d.set_cable(b.now, *plugged),
             Act::Trap(at) => b.p.trap = at.map(|at| (at, DmaFaultKind::Injected)),

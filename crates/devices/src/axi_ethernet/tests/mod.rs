@@ -13,7 +13,9 @@ use super::{AxiEthernet, Checksum, Config, Speed};
 pub(super) use crate::testing::{MEMORY, Record, frame, ns, us};
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_layout::axienet::{DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, fmi, int, line, mac, rcw1, sr, stat, tc};
+use doorbell_layout::axienet::{
+    DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, fmi, int, line, mac, rcw1, sr, stat, tc,
+};
 use doorbell_seam::{Device, DmaFaultKind, Reg, Span, Taken, Time, Timed};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -43,7 +45,8 @@ impl Bench {
         Bench { d: AxiEthernet::new(cfg), p: Record::new(), now: Time::ZERO, tx_at: 0 }
     }
 
-    /// Promiscuous, both rings of 64 empty descriptors and running with threshold 1; no receive buffers.
+    /// Promiscuous, both rings of 64 empty descriptors and running with threshold 1; no receive
+    /// buffers.
     pub(super) fn up(cfg: Config) -> Bench {
         let mut b = Bench::new(cfg);
         b.bring_up(run(1, 0), run(1, 0));

@@ -17,7 +17,24 @@ fn datagram(tcp: bool, payload: usize, tag: bool) -> Vec<u8> {
     let total = (20 + l4 + payload) as u16;
     f.extend_from_slice(&[0x45, 0]);
     f.extend_from_slice(&total.to_be_bytes());
-    f.extend_from_slice(&[0, 1, 0, 0, 64, if tcp { 6 } else { 17 }, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    f.extend_from_slice(&[
+        0,
+        1,
+        0,
+        0,
+        64,
+        if tcp { 6 } else { 17 },
+        0,
+        0,
+        10,
+        0,
+        0,
+        1,
+        10,
+        0,
+        0,
+        2,
+    ]);
     f.extend_from_slice(&[0x12, 0x34, 0x00, 0x50]);
     if tcp {
         f.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
@@ -123,9 +140,12 @@ fn a_core_does_only_what_it_was_built_for() {
     let todo = prepare_partial(&mut f).unwrap();
     let words = app1(todo.start, todo.start + todo.offset);
     let none = Config { tx_checksum: Checksum::None, ..Config::ZYNQMP };
-    for (cfg, app0) in
-        [(none, tx_app::PARTIAL), (none, tx_app::FULL), (Config::ZYNQMP, tx_app::FULL), (full(), tx_app::PARTIAL)]
-    {
+    for (cfg, app0) in [
+        (none, tx_app::PARTIAL),
+        (none, tx_app::FULL),
+        (Config::ZYNQMP, tx_app::FULL),
+        (full(), tx_app::PARTIAL),
+    ] {
         assert_eq!(transmit(cfg, &f, [app0, words, 0]), f);
     }
 }
@@ -134,7 +154,11 @@ fn a_core_does_only_what_it_was_built_for() {
 fn an_insert_beyond_the_frame_changes_nothing() {
     let f = frame(100);
     for (start, insert) in [(14, 99), (14, 0xffff), (0xffff, 200)] {
-        assert_eq!(transmit(Config::ZYNQMP, &f, [tx_app::PARTIAL, app1(start, insert), 0]), f, "{start} {insert}");
+        assert_eq!(
+            transmit(Config::ZYNQMP, &f, [tx_app::PARTIAL, app1(start, insert), 0]),
+            f,
+            "{start} {insert}"
+        );
     }
     let got = transmit(Config::ZYNQMP, &f, [tx_app::PARTIAL, app1(0xffff, 50), 0x1234]);
     assert_eq!(got[50..52], (!0x1234u16).to_be_bytes(), "a sum of nothing");

@@ -13,7 +13,11 @@ fn a_frame_goes_into_its_buffer_with_its_length_in_app4() {
     b.settle();
     assert_eq!(b.received(0, 300), frame(300));
     let d = b.desc(Bench::rx(0));
-    assert_eq!(d.status.get(), Descriptor::CMPLT | Descriptor::SOF | Descriptor::EOF | 300, "no FCS");
+    assert_eq!(
+        d.status.get(),
+        Descriptor::CMPLT | Descriptor::SOF | Descriptor::EOF | 300,
+        "no FCS"
+    );
     assert_eq!(d.app[4].get(), 300);
     assert_eq!(b.d.rx_memory_used(), 0);
 }
@@ -26,7 +30,10 @@ fn a_long_frame_takes_several_buffers_and_the_last_has_the_words() {
     b.receive(&frame(60));
     b.settle();
     let status: Vec<u32> = (0..4).map(|i| b.status_of(Bench::rx(i)) & !Descriptor::CMPLT).collect();
-    assert_eq!(status, [Descriptor::SOF | 128, 128, Descriptor::EOF | 44, Descriptor::SOF | Descriptor::EOF | 60]);
+    assert_eq!(
+        status,
+        [Descriptor::SOF | 128, 128, Descriptor::EOF | 44, Descriptor::SOF | Descriptor::EOF | 60]
+    );
     assert_eq!([0, 1, 2, 3].map(|i| b.desc(Bench::rx(i)).app[4].get()), [0, 0, 300, 60]);
     let got = [b.received(0, 128), b.received(1, 128), b.received(2, 44)].concat();
     assert_eq!(got, frame(300));
@@ -55,7 +62,10 @@ fn status_follows_the_data_and_the_interrupt_follows_the_status() {
     b.at(us(10)).receive(&frame(300));
     b.settle();
     let data = us(10) + Span::from_ns(39 * 8);
-    assert_eq!(b.p.writes.iter().map(|w| w.0).collect::<Vec<_>>(), [data, data + Span::from_ns(500)]);
+    assert_eq!(
+        b.p.writes.iter().map(|w| w.0).collect::<Vec<_>>(),
+        [data, data + Span::from_ns(500)]
+    );
     assert_eq!(b.rises(line::RX), [data + Span::from_ns(1000)]);
 }
 
@@ -81,7 +91,11 @@ fn the_fcs_is_passed_up_when_asked_for() {
     assert_eq!(b.received(0, 104)[100..], fcs::of(&frame(100)));
     let d = b.desc(Bench::rx(0));
     assert_eq!(d.app[4].get(), 104, "the exact byte count");
-    assert_eq!(d.status.get(), Descriptor::CMPLT | Descriptor::SOF | Descriptor::EOF | 104, "and so has the status");
+    assert_eq!(
+        d.status.get(),
+        Descriptor::CMPLT | Descriptor::SOF | Descriptor::EOF | 104,
+        "and so has the status"
+    );
 }
 
 #[test]
@@ -109,7 +123,11 @@ fn an_engine_without_descriptors_holds_frames_in_the_macs_memory() {
     assert!(!b.d.line(line::MAC));
     b.post(1, 9, 1600);
     b.settle();
-    assert_eq!([1, 2, 3, 4].map(|i| b.received(i, 21)[20]), [1, 2, 3, 4], "in order, the first ones");
+    assert_eq!(
+        [1, 2, 3, 4].map(|i| b.received(i, 21)[20]),
+        [1, 2, 3, 4],
+        "in order, the first ones"
+    );
     assert_eq!((b.d.counters.rx_packets, b.d.rx_memory_used()), (5, 0));
 }
 
@@ -119,7 +137,11 @@ fn a_frame_waits_for_the_rest_of_its_buffers() {
     b.post(0, 2, 100);
     b.receive(&frame(250));
     b.settle();
-    assert_eq!((b.status(S2MM), b.d.rx_memory_used()), (sr::IDLE, 50), "no interrupt: the packet has not ended");
+    assert_eq!(
+        (b.status(S2MM), b.d.rx_memory_used()),
+        (sr::IDLE, 50),
+        "no interrupt: the packet has not ended"
+    );
     b.post(2, 4, 100);
     b.settle();
     assert_eq!(b.status_of(Bench::rx(2)), Descriptor::CMPLT | Descriptor::EOF | 50);
@@ -165,7 +187,11 @@ fn receiver_off_or_filtered_or_at_the_wrong_speed() {
     assert_eq!(b.receive(&frame(60)), Taken::Dropped(Drop::Off));
     b.put_mac(mac::RCW1, rcw1::RX);
     b.put_mac(mac::EMMC, 1 << 30);
-    assert_eq!(b.receive(&frame(60)), Taken::Dropped(Drop::Off), "100 Mbit/s on a link of 1 Gbit/s");
+    assert_eq!(
+        b.receive(&frame(60)),
+        Taken::Dropped(Drop::Off),
+        "100 Mbit/s on a link of 1 Gbit/s"
+    );
     b.put_mac(mac::EMMC, 2 << 30);
     b.put_mac(mac::FMI, 0);
     b.put_mac(mac::RAF, raf::BCAST_REJECT);

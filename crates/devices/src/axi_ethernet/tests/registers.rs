@@ -30,7 +30,8 @@ fn access(b: &mut Bench, phy: u32, reg: u32, write: Option<u16>) -> (u16, Span) 
 fn the_core_says_what_it_is() {
     let mut b = Bench::new(Config::ZYNQMP);
     assert!(b.get_mac(mac::ID) >> 24 >= 9, "64 bits of address are known from version 9 on");
-    let abilities = ability::M10 | ability::M100 | ability::M1000 | ability::STATISTICS | ability::FRAME_FILTER;
+    let abilities =
+        ability::M10 | ability::M100 | ability::M1000 | ability::STATISTICS | ability::FRAME_FILTER;
     assert_eq!(b.get_mac(mac::ABILITY), abilities);
     assert_eq!((b.get_mac(mac::RCW1), b.get_mac(mac::TC)), (rcw1::RX, tc::TX));
     assert_eq!(b.get_mac(mac::EMMC), emmc::SPEED_1000);
@@ -59,7 +60,11 @@ fn mdio_that_is_off_does_nothing() {
     b.put_mac(mac::MDIO_MCR, read);
     b.put_mac(mac::MDIO_MC, 24);
     b.after(Span::from_ms(20));
-    assert_eq!(b.get_mac(mac::MDIO_MCR) & mdio::READY, 0, "one under way never ends without its clock");
+    assert_eq!(
+        b.get_mac(mac::MDIO_MCR) & mdio::READY,
+        0,
+        "one under way never ends without its clock"
+    );
 }
 
 #[test]
@@ -166,7 +171,14 @@ fn the_multicast_table_is_there_if_it_was_built() {
 
 #[test]
 fn settings_out_of_range_are_rounded_into_it() {
-    let wild = Config { tx_memory: 0, address_bits: 99, clock_mhz: 0, lite_mhz: 0, delay_clocks: 0, ..Config::ZYNQMP };
+    let wild = Config {
+        tx_memory: 0,
+        address_bits: 99,
+        clock_mhz: 0,
+        lite_mhz: 0,
+        delay_clocks: 0,
+        ..Config::ZYNQMP
+    };
     let d = AxiEthernet::new(wild);
     let c = d.config();
     assert_eq!((c.tx_memory, c.address_bits, c.clock_mhz, c.delay_clocks), (2048, 64, 1, 1));

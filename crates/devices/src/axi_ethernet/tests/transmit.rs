@@ -12,7 +12,10 @@ fn every_descriptor_of_a_packet_is_done_in_order_with_its_length() {
     let mut start = 0;
     for (i, len) in lengths.into_iter().enumerate() {
         b.fill(at, &f[start..start + len]);
-        let flags = [(0, Descriptor::SOF), (6, Descriptor::EOF)].iter().find(|x| x.0 == i).map_or(0, |x| x.1);
+        let flags = [(0, Descriptor::SOF), (6, Descriptor::EOF)]
+            .iter()
+            .find(|x| x.0 == i)
+            .map_or(0, |x| x.1);
         b.piece(at, len, flags);
         (at, start) = (at + 0x333, start + len);
     }
@@ -20,7 +23,11 @@ fn every_descriptor_of_a_packet_is_done_in_order_with_its_length() {
     b.settle();
     assert_eq!(b.sent(), [f]);
     for (i, len) in lengths.into_iter().enumerate() {
-        assert_eq!(b.status_of(Bench::tx(i as u64)), Descriptor::CMPLT | len as u32, "not only the last");
+        assert_eq!(
+            b.status_of(Bench::tx(i as u64)),
+            Descriptor::CMPLT | len as u32,
+            "not only the last"
+        );
     }
     let order: Vec<u64> = b.p.writes.iter().map(|w| w.1).collect();
     assert_eq!(order, [0, 1, 2, 3, 4, 5, 6].map(|i| Bench::tx(i) + 0x1c));
@@ -80,7 +87,11 @@ fn a_packet_without_sof_has_no_control_words_and_stops_transmission() {
     b.piece(0x8000, 100, Descriptor::EOF);
     b.kick();
     b.settle();
-    assert_eq!((b.sent().len(), b.d.counters.hangs, b.status(MM2S)), (0, 1, 0), "not idle, not halted");
+    assert_eq!(
+        (b.sent().len(), b.d.counters.hangs, b.status(MM2S)),
+        (0, 1, 0),
+        "not idle, not halted"
+    );
     b.put(MM2S + dma::CR, cr::RESET);
     b.after(Span::from_us(1));
     b.bring_up(run(1, 0), run(1, 0));
@@ -154,7 +165,11 @@ fn transmitter_off_holds_frames_back() {
     b.put_mac(mac::TC, 0);
     let at = b.send(&frame(100));
     b.settle();
-    assert_eq!((b.sent().len(), b.status_of(at)), (0, Descriptor::CMPLT | 100), "done, for the engine");
+    assert_eq!(
+        (b.sent().len(), b.status_of(at)),
+        (0, Descriptor::CMPLT | 100),
+        "done, for the engine"
+    );
     b.put_mac(mac::TC, tc::TX);
     b.settle();
     assert_eq!(b.sent().len(), 1);
@@ -163,7 +178,11 @@ fn transmitter_off_holds_frames_back() {
     b.settle();
     b.put_mac(mac::TC, tc::RESET | tc::TX);
     b.settle();
-    assert_eq!((b.sent().len(), b.get_mac(mac::TC)), (1, tc::TX), "a reset of the transmitter empties it");
+    assert_eq!(
+        (b.sent().len(), b.get_mac(mac::TC)),
+        (1, tc::TX),
+        "a reset of the transmitter empties it"
+    );
 }
 
 #[test]

@@ -5,12 +5,14 @@ use super::{Bench, frame, ns};
 use doorbell_layout::e1000::*;
 use doorbell_seam::{Device, Span, Timed};
 
-/// A device at `t`, in the middle of everything: descriptors and data being fetched, frames on their way both
-/// ways, write-backs and interrupts that wait for timers.
+/// A device at `t`, in the middle of everything: descriptors and data being fetched, frames on
+/// their way both ways, write-backs and interrupts that wait for timers.
 fn busy(cfg: Config, t: u64) -> Bench {
     let mut b = Bench::up(cfg);
     (b.p.read_time, b.p.write_time) = (Span::from_ns(700), Span::from_ns(900));
-    for (r, v) in [(reg::IMS, !0), (reg::TIDV, 20), (reg::RDTR, 20), (reg::TXDCTL, 4 << 16 | DCTL_GRAN)] {
+    for (r, v) in
+        [(reg::IMS, !0), (reg::TIDV, 20), (reg::RDTR, 20), (reg::TXDCTL, 4 << 16 | DCTL_GRAN)]
+    {
         b.write(r, v);
     }
     b.post(16);
@@ -79,7 +81,8 @@ fn no_dma_after_a_reset_from_outside() {
     }
 }
 
-/// What has begun may end: the manual has the driver wait for it. Then the rings are the driver's again.
+/// What has begun may end: the manual has the driver wait for it. Then the rings are the driver's
+/// again.
 #[test]
 fn no_dma_through_rings_that_were_disabled() {
     for (cfg, t) in moments() {

@@ -21,29 +21,42 @@ enum Act {
 fn offset() -> impl Strategy<Value = u32> {
     use reg::*;
     let known = prop::sample::select(alloc::vec![
-        CTRL, STATUS, EECD, EERD, CTRL_EXT, MDIC, FCAL, FCT, VET, ICR, ITR, ICS, IMS, IMC, RCTL, TCTL, PBA, FCRTL,
-        FCRTH, RDBAL, RDBAH, RDLEN, RDH, RDT, RDT, RDT, RDTR, RXDCTL, RADV, RSRPD, TDBAL, TDBAH, TDLEN, TDH, TDT, TDT,
-        TDT, TIDV, TXDCTL, TADV, RXCSUM, MTA, RAL0, RAH0, VFTA,
+        CTRL, STATUS, EECD, EERD, CTRL_EXT, MDIC, FCAL, FCT, VET, ICR, ITR, ICS, IMS, IMC, RCTL,
+        TCTL, PBA, FCRTL, FCRTH, RDBAL, RDBAH, RDLEN, RDH, RDT, RDT, RDT, RDTR, RXDCTL, RADV,
+        RSRPD, TDBAL, TDBAH, TDLEN, TDH, TDT, TDT, TDT, TIDV, TXDCTL, TADV, RXCSUM, MTA, RAL0,
+        RAH0, VFTA,
     ]);
     prop_oneof![9 => known, 1 => (0..REGION_LEN / 4).prop_map(|i| i * 4)]
 }
 
 fn value() -> impl Strategy<Value = u32> {
-    prop_oneof![any::<u32>(), 0u32..64, (0u32..0x2000).prop_map(|v| v * 128), Just(!0), Just(RCTL_EN | RCTL_UPE)]
+    prop_oneof![
+        any::<u32>(),
+        0u32..64,
+        (0u32..0x2000).prop_map(|v| v * 128),
+        Just(!0),
+        Just(RCTL_EN | RCTL_UPE)
+    ]
 }
 
 /// Often a descriptor that makes some sense.
 fn bytes() -> impl Strategy<Value = [u8; 16]> {
     prop_oneof![
         any::<[u8; 16]>(),
-        (0u64..MEMORY as u64, 0u32..20_000, any::<u8>(), any::<u32>()).prop_map(|(low, len, command, high)| {
-            let word = u64::from(len & 0xf_ffff | u32::from(command) << 24) | u64::from(high) << 32;
-            (u128::from(word) << 64 | u128::from(low)).to_le_bytes()
-        }),
-        (0u64..MEMORY as u64, 0u32..20_000, any::<u8>(), any::<u32>()).prop_map(|(low, len, command, high)| {
-            let word = u64::from(len | tx_word::DTYP_DATA | tx_word::DEXT | u32::from(command) << 24);
-            (u128::from(word | u64::from(high) << 32) << 64 | u128::from(low)).to_le_bytes()
-        }),
+        (0u64..MEMORY as u64, 0u32..20_000, any::<u8>(), any::<u32>()).prop_map(
+            |(low, len, command, high)| {
+                let word =
+                    u64::from(len & 0xf_ffff | u32::from(command) << 24) | u64::from(high) << 32;
+                (u128::from(word) << 64 | u128::from(low)).to_le_bytes()
+            }
+        ),
+        (0u64..MEMORY as u64, 0u32..20_000, any::<u8>(), any::<u32>()).prop_map(
+            |(low, len, command, high)| {
+                let word =
+                    u64::from(len | tx_word::DTYP_DATA | tx_word::DEXT | u32::from(command) << 24);
+                (u128::from(word | u64::from(high) << 32) << 64 | u128::from(low)).to_le_bytes()
+            }
+        ),
     ]
 }
 
@@ -96,7 +109,9 @@ fn play(cfg: Config, acts: &[Act], slow: bool, wraps: bool) {
                 b.put(0x1000 + u64::from(at), &bytes);
                 b.put(0x4000 + u64::from(at), &bytes);
             }
-            Act::Frame(len) => drop(b.receive(&frame(usize::from(len).max(14))[..usize::from(len)])),
+            Act::Frame(len) => {
+                let _ = b.receive(&frame(usize::from(len).max(14))[..usize::from(len)]);
+            }
             Act::Time(ns) => {
                 let t = b.now + Span::from_ns(ns.into());
                 b.at(t);

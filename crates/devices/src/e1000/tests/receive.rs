@@ -80,7 +80,12 @@ fn a_long_frame_takes_several_buffers_and_eop_is_on_the_last() {
     b.settle();
     let d: Vec<_> = (0..3).map(|i| (b.rx(i).length.get(), b.rx(i).status)).collect();
     assert_eq!(d, [(2048, Rx::DD), (2048, Rx::DD), (908, Rx::DD | Rx::EOP | Rx::IXSM)]);
-    let got = [memory(&b, BUFFERS, 2048), memory(&b, BUFFERS + 2048, 2048), memory(&b, BUFFERS + 4096, 908)].concat();
+    let got = [
+        memory(&b, BUFFERS, 2048),
+        memory(&b, BUFFERS + 2048, 2048),
+        memory(&b, BUFFERS + 4096, 908),
+    ]
+    .concat();
     assert_eq!(got[..5000], f);
     assert_eq!(b.d.counters.rx_packets, 1);
 }
@@ -132,7 +137,10 @@ fn the_tag_goes_to_the_descriptor_in_vlan_mode() {
     b.write(reg::CTRL, CTRL_SLU | CTRL_VME);
     b.receive(&f);
     b.settle();
-    assert_eq!((b.rx(1).length.get(), b.rx(1).special.get(), b.rx(1).status & Rx::VP), (96, 0x2005, Rx::VP));
+    assert_eq!(
+        (b.rx(1).length.get(), b.rx(1).special.get(), b.rx(1).status & Rx::VP),
+        (96, 0x2005, Rx::VP)
+    );
     f.drain(12..16);
     assert_eq!(memory(&b, BUFFERS + 2048, 96), f);
 }
@@ -157,7 +165,28 @@ fn filters_drop_and_pif_marks_what_passed_inexactly() {
 /// Status and errors of a TCP or UDP frame, with these bytes changed.
 fn checked(udp: bool, change: &[usize]) -> (u8, u8) {
     let mut f = alloc::vec![0xff; 6];
-    f.extend([2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 48, 0, 1, 0x40, 0, 64, if udp { 17 } else { 6 }, 0, 0]);
+    f.extend([
+        2,
+        0,
+        0,
+        0,
+        0,
+        1,
+        8,
+        0,
+        0x45,
+        0,
+        0,
+        48,
+        0,
+        1,
+        0x40,
+        0,
+        64,
+        if udp { 17 } else { 6 },
+        0,
+        0,
+    ]);
     f.extend([10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4]);
     f.extend(if udp { [0, 28, 0, 0] } else { [0, 0, 0, 0] });
     f.resize(62, 0);
@@ -167,7 +196,8 @@ fn checked(udp: bool, change: &[usize]) -> (u8, u8) {
     let check = doorbell_packet::checksum::Sum::of(&f[14..34]).checksum();
     f[24..26].copy_from_slice(&check.to_be_bytes());
     let l = doorbell_packet::headers::Layers::of(&f).unwrap();
-    let sum = l.pseudo_header(&f, 28).plus(doorbell_packet::checksum::Sum::of(&f[34..62])).udp_checksum();
+    let sum =
+        l.pseudo_header(&f, 28).plus(doorbell_packet::checksum::Sum::of(&f[34..62])).udp_checksum();
     let field = if udp { 40 } else { 50 };
     f[field..field + 2].copy_from_slice(&sum.to_be_bytes());
     for &i in change {
@@ -215,7 +245,10 @@ fn write_back_waits_for_wthresh_and_is_one_write() {
         b.receive(&frame(60));
         b.at(ns(0));
     }
-    assert_eq!(b.p.writes.iter().filter(|w| w.1 < BUFFERS).map(|w| (w.1, w.2)).collect::<Vec<_>>(), [(RX_RING, 64)]);
+    assert_eq!(
+        b.p.writes.iter().filter(|w| w.1 < BUFFERS).map(|w| (w.1, w.2)).collect::<Vec<_>>(),
+        [(RX_RING, 64)]
+    );
     assert!((0..4).all(|i| b.rx(i).status & Rx::DD != 0));
 }
 
@@ -276,7 +309,10 @@ fn a_filling_fifo_sends_xoff_and_xon() {
     }
     b.settle();
     assert_eq!(b.p.frames.len(), 1);
-    assert_eq!(b.p.frames[0].1[..18], [1, 0x80, 0xc2, 0, 0, 1, 0, 0xe, 0xc, 0x82, 0x54, 1, 0x88, 8, 0, 1, 6, 0x80]);
+    assert_eq!(
+        b.p.frames[0].1[..18],
+        [1, 0x80, 0xc2, 0, 0, 1, 0, 0xe, 0xc, 0x82, 0x54, 1, 0x88, 8, 0, 1, 6, 0x80]
+    );
     b.post(8);
     b.settle();
     assert_eq!(b.p.frames[1].1[14..18], [0, 1, 0, 0], "XON");

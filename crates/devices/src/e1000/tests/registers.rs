@@ -61,10 +61,18 @@ fn a_ring_is_as_long_as_the_multiple_of_128_bytes_in_its_length() {
         b.settle();
         // The tail is 7: inside a ring of 8, and nowhere in none.
         let expected = if descriptors == 0 { 0 } else { 7 };
-        assert_eq!((b.p.frames.len(), b.read(reg::TDH)), (expected, expected as u32), "{length:#x}");
+        assert_eq!(
+            (b.p.frames.len(), b.read(reg::TDH)),
+            (expected, expected as u32),
+            "{length:#x}"
+        );
         b.write(reg::TDT, 8);
         b.settle();
-        assert_eq!(b.p.frames.len(), if descriptors == 16 { 8 } else { expected }, "{length:#x}: 8 is inside of 16");
+        assert_eq!(
+            b.p.frames.len(),
+            if descriptors == 16 { 8 } else { expected },
+            "{length:#x}: 8 is inside of 16"
+        );
     }
 }
 
@@ -76,7 +84,9 @@ fn narrow_writes_do_nothing_and_narrow_reads_give_their_part() {
         b.d.mmio_write(&mut b.p, Time::ZERO, Reg::at(reg::FCAL + offset), size, 0xffff_ffff);
     }
     assert_eq!(b.d.counters.ignored_writes, 4);
-    let read = |b: &mut Bench, offset, size| b.d.mmio_read(&mut b.p, Time::ZERO, Reg::at(reg::FCAL + offset), size);
+    let read = |b: &mut Bench, offset, size| {
+        b.d.mmio_read(&mut b.p, Time::ZERO, Reg::at(reg::FCAL + offset), size)
+    };
     assert_eq!(read(&mut b, 0, 4), 0x4433_2211);
     assert_eq!(read(&mut b, 1, 1), 0x22);
     assert_eq!(read(&mut b, 2, 2), 0x4433);
@@ -91,16 +101,25 @@ fn status_tells_the_slot_and_the_link() {
     assert_eq!(s(Config::I82544GC) & STATUS_BUS64, STATUS_BUS64);
     let x = s(Config::I82545EM);
     assert_eq!(x & (STATUS_PCIX_MODE | STATUS_PCIX_SPEED), STATUS_PCIX_MODE | 2 << 14);
-    let slow = Config { speed: Speed::M100, slot: Slot::Pci { mhz66: false, wide: false }, ..Config::I82540EM };
+    let slow = Config {
+        speed: Speed::M100,
+        slot: Slot::Pci { mhz66: false, wide: false },
+        ..Config::I82540EM
+    };
     assert_eq!(s(slow), STATUS_FD | STATUS_LU | 1 << 6);
-    assert_eq!(Bench::new(Config::I82540EM).read(reg::STATUS) & STATUS_LU, 0, "not before CTRL.SLU");
+    assert_eq!(
+        Bench::new(Config::I82540EM).read(reg::STATUS) & STATUS_LU,
+        0,
+        "not before CTRL.SLU"
+    );
 }
 
-/// `ethtool -s speed 100 duplex full autoneg off`, and `advertise` of less than all: Linux then shows what STATUS
-/// says, and the wire is as slow as that.
+/// `ethtool -s speed 100 duplex full autoneg off`, and `advertise` of less than all: Linux then
+/// shows what STATUS says, and the wire is as slow as that.
 #[test]
 fn a_forced_or_advertised_speed_is_the_macs_and_the_wires() {
-    let mdic = |r: u8, v: u32| MDIC_OP_WRITE | 1 << MDIC_PHY_SHIFT | u32::from(r) << MDIC_REG_SHIFT | v;
+    let mdic =
+        |r: u8, v: u32| MDIC_OP_WRITE | 1 << MDIC_PHY_SHIFT | u32::from(r) << MDIC_REG_SHIFT | v;
     let sending = |b: &mut Bench| {
         b.send(0x8000, &frame(1000), 0);
         b.send(0x9000, &frame(1000), 0);
@@ -141,7 +160,17 @@ fn reset_clears_itself_and_everything_but_the_eeprom() {
         b.settle();
         b.write(reg::CTRL, CTRL_RST);
         assert_eq!(b.read(reg::CTRL) & CTRL_RST, 0);
-        for r in [reg::IMS, reg::ICR, reg::RCTL, reg::TCTL, reg::TDH, reg::TDT, reg::TDLEN, reg::MTA, reg::stat::GPTC] {
+        for r in [
+            reg::IMS,
+            reg::ICR,
+            reg::RCTL,
+            reg::TCTL,
+            reg::TDH,
+            reg::TDT,
+            reg::TDLEN,
+            reg::MTA,
+            reg::stat::GPTC,
+        ] {
             assert_eq!(b.read(r), 0, "{r:#x}");
         }
         let mac = cfg.mac;
@@ -161,7 +190,10 @@ fn the_io_window_and_the_shadow_register_reset_too() {
     let mut b = Bench::up(Config::I82545EM);
     let window = |offset| Reg { region: 2, offset };
     b.d.mmio_write(&mut b.p, Time::ZERO, window(io::IOADDR), 4, reg::STATUS.into());
-    assert_eq!(b.d.mmio_read(&mut b.p, Time::ZERO, window(io::IODATA), 4) as u32 & STATUS_LU, STATUS_LU);
+    assert_eq!(
+        b.d.mmio_read(&mut b.p, Time::ZERO, window(io::IODATA), 4) as u32 & STATUS_LU,
+        STATUS_LU
+    );
     b.d.mmio_write(&mut b.p, Time::ZERO, window(io::IOADDR), 4, reg::CTRL.into());
     b.d.mmio_write(&mut b.p, Time::ZERO, window(io::IODATA), 4, CTRL_RST.into());
     assert_eq!(b.read(reg::STATUS) & STATUS_LU, 0);
@@ -216,11 +248,15 @@ fn mdic(b: &mut Bench, v: u32) -> u32 {
 #[test]
 fn mdic_reads_the_phy_at_address_1_alone() {
     let mut b = Bench::new(Config::I82540EM);
-    let read = |r: u8, at: u32| MDIC_OP_READ | at << MDIC_PHY_SHIFT | u32::from(r) << MDIC_REG_SHIFT;
+    let read =
+        |r: u8, at: u32| MDIC_OP_READ | at << MDIC_PHY_SHIFT | u32::from(r) << MDIC_REG_SHIFT;
     let v = mdic(&mut b, read(phy::ID1, 1));
     assert_eq!(v & (MDIC_READY | MDIC_ERROR | MDIC_DATA), MDIC_READY | 0x0141);
     let v = mdic(&mut b, read(phy::STATUS, 1)) as u16;
-    assert_eq!(v & (phy::STATUS_LINK | phy::STATUS_AUTONEG), phy::STATUS_LINK | phy::STATUS_AUTONEG);
+    assert_eq!(
+        v & (phy::STATUS_LINK | phy::STATUS_AUTONEG),
+        phy::STATUS_LINK | phy::STATUS_AUTONEG
+    );
     let v = mdic(&mut b, read(phy::ID1, 2));
     assert_eq!(v & (MDIC_READY | MDIC_ERROR), MDIC_READY | MDIC_ERROR);
 }
@@ -291,7 +327,10 @@ fn statistics_count_with_the_fcs_and_reading_clears() {
         assert_eq!(b.read(r), v, "{r:#x}");
     }
     assert_eq!(b.read(reg::stat::GPTC), 0);
-    assert_eq!([b.read(reg::stat::GORCL), b.read(reg::stat::GORCH), b.read(reg::stat::GORCL)], [64, 0, 0]);
+    assert_eq!(
+        [b.read(reg::stat::GORCL), b.read(reg::stat::GORCH), b.read(reg::stat::GORCL)],
+        [64, 0, 0]
+    );
 }
 
 #[test]

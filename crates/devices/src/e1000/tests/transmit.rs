@@ -302,8 +302,12 @@ fn prefetch_thresholds_change_the_reads_and_not_the_frames() {
 #[test]
 fn a_pause_frame_stops_the_wire_for_its_quanta() {
     let mut b = Bench::up(Config::I82540EM);
-    for (r, v) in [(reg::CTRL, CTRL_SLU | CTRL_RFCE), (reg::FCAL, 0x00c2_8001), (reg::FCAH, 0x0100), (reg::FCT, 0x8808)]
-    {
+    for (r, v) in [
+        (reg::CTRL, CTRL_SLU | CTRL_RFCE),
+        (reg::FCAL, 0x00c2_8001),
+        (reg::FCAH, 0x0100),
+        (reg::FCT, 0x8808),
+    ] {
         b.write(r, v);
     }
     let mut pause = vec![0x01, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0, 1, 0, 10];
@@ -345,7 +349,10 @@ fn leaves(cfg: Config, at: u64, pieces: &[u32]) -> bool {
     b.put(at, &frame(3000));
     let mut from = at;
     for &n in pieces {
-        b.desc(from, u64::from(n | if from + u64::from(n) == at + 3000 { EOP | IFCS | RS } else { 0 }));
+        b.desc(
+            from,
+            u64::from(n | if from + u64::from(n) == at + 3000 { EOP | IFCS | RS } else { 0 }),
+        );
         from += u64::from(n);
     }
     assert_eq!(from, at + 3000);
@@ -392,11 +399,14 @@ fn tctl_off_finishes_the_frame_and_keeps_the_rest() {
 
 #[test]
 fn a_tail_before_link_and_enable_is_not_lost() {
-    // The order of Linux's e1000 after a reset: rings first, then the link, and TCTL.EN when it is up.
+    // The order of Linux's e1000 after a reset: rings first, then the link, and TCTL.EN when it is
+    // up.
     let mut b = Bench::up(Config::I82540EM);
     b.write(reg::CTRL, CTRL_RST);
     b.d.set_cable(b.now, false);
-    for (r, v) in [(reg::TDLEN, 64 * 16), (reg::TDBAL, TX_RING as u32), (reg::TDT, 0), (reg::TDH, 0)] {
+    for (r, v) in
+        [(reg::TDLEN, 64 * 16), (reg::TDBAL, TX_RING as u32), (reg::TDT, 0), (reg::TDH, 0)]
+    {
         b.write(r, v);
     }
     b.write(reg::TCTL, TCTL_PSP);

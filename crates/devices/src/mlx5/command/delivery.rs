@@ -6,7 +6,9 @@
 
 use super::super::device::Mlx5;
 use alloc::vec::Vec;
-use doorbell_layout::mlx5::command::{Entry, Mailbox, checksum, delivery, entry_type, mailbox, own, xor};
+use doorbell_layout::mlx5::command::{
+    Entry, Mailbox, checksum, delivery, entry_type, mailbox, own, xor,
+};
 use doorbell_seam::{DmaFault, Iova, Port, Time};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -54,14 +56,27 @@ fn mailboxes(length: usize) -> usize {
 
 impl Mlx5 {
     /// Reads the command in `slot`; `None` if there is none.
-    pub(super) fn fetch_command<P: Port>(&mut self, p: &mut P, t: Time, slot: u8) -> Option<Fetched> {
+    pub(super) fn fetch_command<P: Port>(
+        &mut self,
+        p: &mut P,
+        t: Time,
+        slot: u8,
+    ) -> Option<Fetched> {
         let from = Iova(self.firmware.cmdq) + u64::from(slot) * size_of::<Entry>() as u64;
         let mut entry = Entry::new_zeroed();
         let at = p.read(t, from, entry.as_mut_bytes()).ok()?;
         if entry.status_own & own::HARDWARE == 0 {
             return None;
         }
-        let mut c = Fetched { slot, at, status: delivery::OK, from, entry, input: Vec::new(), outputs: Vec::new() };
+        let mut c = Fetched {
+            slot,
+            at,
+            status: delivery::OK,
+            from,
+            entry,
+            input: Vec::new(),
+            outputs: Vec::new(),
+        };
         if let Err(why) = self.collect(p, &mut c) {
             c.status = why;
         }
@@ -81,7 +96,8 @@ impl Mlx5 {
         if rsvd1 != [0; 3] || rsvd62 != 0 {
             return Err(delivery::RESERVED);
         }
-        let (input, output) = (c.entry.input_length.get() as usize, c.entry.output_length.get() as usize);
+        let (input, output) =
+            (c.entry.input_length.get() as usize, c.entry.output_length.get() as usize);
         if !(HEADER..=LIMIT).contains(&input) {
             return Err(delivery::INPUT_LENGTH);
         }
@@ -121,7 +137,13 @@ impl Mlx5 {
     }
 
     /// Writes output and status, and hands the entry back.
-    pub(super) fn respond<P: Port>(&self, p: &mut P, at: Time, c: &Fetched, out: &[u8]) -> Result<(), DmaFault> {
+    pub(super) fn respond<P: Port>(
+        &self,
+        p: &mut P,
+        at: Time,
+        c: &Fetched,
+        out: &[u8],
+    ) -> Result<(), DmaFault> {
         let mut entry = c.entry;
         let mut status = c.status;
         if status == delivery::OK {

@@ -5,9 +5,9 @@ use super::super::steering::{Criteria, Destination, Entry, Group, Match, Miss, T
 use super::{Answer, CmdStatus, answer_prefix, check, input, tail};
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::command::{
-    CRITERIA_LIST, CreateFlowGroupIn, CreateFlowTableIn, DESTINATION_LIST, FlowContext, FlowGroupIn, FlowTableContext,
-    FlowTableIn, FteIn, MATCH_LEN, ModifyFlowTableIn, QueryFteOut, SetFteIn, destination, miss_action,
-    modify_flow_table,
+    CRITERIA_LIST, CreateFlowGroupIn, CreateFlowTableIn, DESTINATION_LIST, FlowContext,
+    FlowGroupIn, FlowTableContext, FlowTableIn, FteIn, MATCH_LEN, ModifyFlowTableIn, QueryFteOut,
+    SetFteIn, destination, miss_action, modify_flow_table,
 };
 use doorbell_layout::mlx5::steering::NIC_RX;
 
@@ -69,9 +69,14 @@ impl Mlx5 {
     pub(super) fn create_flow_group(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
         let m = input::<CreateFlowGroupIn>(bytes)?;
         receive_table(m.get(CreateFlowGroupIn::TYPE))?;
-        let criteria = Criteria::new(m.get(CreateFlowGroupIn::CRITERIA) as u8, param(tail(bytes, CRITERIA_LIST))?)?;
+        let criteria = Criteria::new(
+            m.get(CreateFlowGroupIn::CRITERIA) as u8,
+            param(tail(bytes, CRITERIA_LIST))?,
+        )?;
         let (start, end) = (m.get(CreateFlowGroupIn::START), m.get(CreateFlowGroupIn::END));
-        self.rx.steering.create_group(m.get(CreateFlowGroupIn::TABLE), Group { start, end, criteria })
+        self.rx
+            .steering
+            .create_group(m.get(CreateFlowGroupIn::TABLE), Group { start, end, criteria })
     }
 
     pub(super) fn destroy_flow_group(&mut self, bytes: &[u8]) -> Answer {
@@ -83,9 +88,12 @@ impl Mlx5 {
     /// What a list names has to be there.
     fn destinations(&self, c: &FlowContext, bytes: &[u8]) -> Result<Vec<Destination>, CmdStatus> {
         check(c.get(FlowContext::EXTENDED_DESTINATION) == 0)?;
-        let (n, counters) = (c.get(FlowContext::DESTINATIONS) as usize, c.get(FlowContext::COUNTERS) as usize);
+        let (n, counters) =
+            (c.get(FlowContext::DESTINATIONS) as usize, c.get(FlowContext::COUNTERS) as usize);
         check(n <= LONGEST && counters <= LONGEST)?;
-        let list = tail(bytes, DESTINATION_LIST).get(..(n + counters) * 8).ok_or(CmdStatus::BadInputLength)?;
+        let list = tail(bytes, DESTINATION_LIST)
+            .get(..(n + counters) * 8)
+            .ok_or(CmdStatus::BadInputLength)?;
         let mut all = Vec::with_capacity(n + counters);
         for (i, b) in list.chunks_exact(8).enumerate() {
             let (kind, id) = (u32::from(b[0]), u32::from_be_bytes([0, b[1], b[2], b[3]]));
@@ -105,7 +113,8 @@ impl Mlx5 {
     pub(super) fn set_fte(&mut self, op_mod: u32, bytes: &[u8]) -> Answer {
         let m = input::<SetFteIn>(bytes)?;
         receive_table(m.get(SetFteIn::TYPE))?;
-        let (table, index, c) = (m.get(SetFteIn::TABLE), m.get(SetFteIn::INDEX), m.part(SetFteIn::CONTEXT));
+        let (table, index, c) =
+            (m.get(SetFteIn::TABLE), m.get(SetFteIn::INDEX), m.part(SetFteIn::CONTEXT));
         let entry = Entry {
             group: c.get(FlowContext::GROUP),
             flow_tag: c.get(FlowContext::TAG),
@@ -130,11 +139,18 @@ impl Mlx5 {
     pub(super) fn query_fte(&self, bytes: &[u8], out: &mut [u8]) -> Answer {
         let m = input::<FteIn>(bytes)?;
         receive_table(m.get(FteIn::TYPE))?;
-        let e = self.rx.steering.entry(m.get(FteIn::TABLE), m.get(FteIn::INDEX)).ok_or(CmdStatus::BadResource)?;
+        let e = self
+            .rx
+            .steering
+            .entry(m.get(FteIn::TABLE), m.get(FteIn::INDEX))
+            .ok_or(CmdStatus::BadResource)?;
         let mut m = QueryFteOut::ZERO;
-        let counters = e.destinations.iter().filter(|d| matches!(d, Destination::Counter(_))).count();
+        let counters =
+            e.destinations.iter().filter(|d| matches!(d, Destination::Counter(_))).count();
         let c = m.part_mut(QueryFteOut::CONTEXT);
-        c.set(FlowContext::GROUP, e.group).set(FlowContext::TAG, e.flow_tag).set(FlowContext::ACTION, e.action);
+        c.set(FlowContext::GROUP, e.group)
+            .set(FlowContext::TAG, e.flow_tag)
+            .set(FlowContext::ACTION, e.action);
         c.set(FlowContext::DESTINATIONS, (e.destinations.len() - counters) as u32);
         c.set(FlowContext::COUNTERS, counters as u32);
         super::answer(out, &m)?;

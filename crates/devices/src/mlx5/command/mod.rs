@@ -42,7 +42,9 @@ use super::ring::Ring;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use delivery::Fetched;
-use doorbell_layout::mlx5::command::{CURRENT, InHeader, Numbered, OutHeader, SLOTS, access, delivery as status, op};
+use doorbell_layout::mlx5::command::{
+    CURRENT, InHeader, Numbered, OutHeader, SLOTS, access, delivery as status, op,
+};
 use doorbell_layout::mlx5::{CmdStatus, event};
 use doorbell_seam::{Port, Time};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -150,7 +152,9 @@ impl Firmware {
 type Answer = Result<(), CmdStatus>;
 
 /// The fixed part of an input.
-fn input<T: FromBytes + Immutable + KnownLayout + Unaligned>(bytes: &[u8]) -> Result<&T, CmdStatus> {
+fn input<T: FromBytes + Immutable + KnownLayout + Unaligned>(
+    bytes: &[u8],
+) -> Result<&T, CmdStatus> {
     T::ref_from_prefix(bytes).map(|(t, _)| t).map_err(|_| CmdStatus::BadInputLength)
 }
 
@@ -200,7 +204,11 @@ fn check(ok: bool) -> Answer {
 
 /// A ring that a command names by its page list.
 fn ring(bytes: &[u8], log_page_size: u32, size: u64) -> Result<Ring, CmdStatus> {
-    Ring::new(tail(bytes, doorbell_layout::mlx5::command::PAS_LIST), log_page_size + super::ring::LOG_PAGE, size)
+    Ring::new(
+        tail(bytes, doorbell_layout::mlx5::command::PAS_LIST),
+        log_page_size + super::ring::LOG_PAGE,
+        size,
+    )
 }
 
 impl Mlx5 {
@@ -285,7 +293,9 @@ impl Mlx5 {
         out.fill(0);
         let mut header = OutHeader::ZERO;
         // Firmware's syndromes are not documented; this one says which command it was.
-        header.set(OutHeader::STATUS, why as u32).set(OutHeader::SYNDROME, 0xd0_0000 | u32::from(opcode));
+        header
+            .set(OutHeader::STATUS, why as u32)
+            .set(OutHeader::SYNDROME, 0xd0_0000 | u32::from(opcode));
         out[..OutHeader::LEN].copy_from_slice(&header.0);
     }
 
@@ -293,12 +303,22 @@ impl Mlx5 {
     fn permitted(&self, opcode: u16) -> Answer {
         let needs = match opcode {
             op::ENABLE_HCA => Phase::Disabled,
-            op::DISABLE_HCA | op::QUERY_ISSI | op::SET_ISSI | op::QUERY_PAGES | op::MANAGE_PAGES => Phase::Enabled,
-            op::QUERY_HCA_CAP | op::SET_HCA_CAP | op::QUERY_ADAPTER | op::ACCESS_REG => Phase::Enabled,
+            op::DISABLE_HCA
+            | op::QUERY_ISSI
+            | op::SET_ISSI
+            | op::QUERY_PAGES
+            | op::MANAGE_PAGES => Phase::Enabled,
+            op::QUERY_HCA_CAP | op::SET_HCA_CAP | op::QUERY_ADAPTER | op::ACCESS_REG => {
+                Phase::Enabled
+            }
             op::INIT_HCA | op::TEARDOWN_HCA => Phase::Enabled,
             _ => Phase::Running,
         };
-        if self.firmware.phase as u8 >= needs as u8 { Ok(()) } else { Err(CmdStatus::BadSystemState) }
+        if self.firmware.phase as u8 >= needs as u8 {
+            Ok(())
+        } else {
+            Err(CmdStatus::BadSystemState)
+        }
     }
 
     fn dispatch<P: Port>(

@@ -8,7 +8,9 @@ use super::super::device::Mlx5;
 use super::vport::{Kinds, WireCounters};
 use super::{Answer, CmdStatus, Unknown, answer_prefix, check, input, tail};
 use alloc::boxed::Box;
-use doorbell_layout::mlx5::command::{AccessReg, Paos, Pmlp, Pmtu, Ppcnt, Ptys, op, paos, ppcnt, ptys, register};
+use doorbell_layout::mlx5::command::{
+    AccessReg, Paos, Pmlp, Pmtu, Ppcnt, Ptys, op, paos, ppcnt, ptys, register,
+};
 use doorbell_layout::mlx5::{event, port_change};
 use doorbell_seam::{Port, Time};
 
@@ -59,7 +61,12 @@ impl Mlx5 {
         self.rx.port_mtu = port.mtu.unwrap_or(self.cfg.max_frame + FCS);
     }
 
-    pub(super) fn change_port<P: Port>(&mut self, p: &mut P, at: Time, change: impl FnOnce(&mut PortState)) {
+    pub(super) fn change_port<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        change: impl FnOnce(&mut PortState),
+    ) {
         let before = self.firmware.port.is_up();
         change(&mut self.firmware.port);
         let up = self.firmware.port.is_up();
@@ -94,7 +101,12 @@ impl Mlx5 {
             // The host's byte order: what is said is taken.
             register::HOST_ENDIANNESS => {}
             // Flow control, buffers, FEC, cables, what management could do: nothing to say.
-            register::PFCC | register::PBMC | register::PVLC | register::PPLM | register::PDDR | register::PCMR => {}
+            register::PFCC
+            | register::PBMC
+            | register::PVLC
+            | register::PPLM
+            | register::PDDR
+            | register::PCMR => {}
             register::PCAM | register::MCAM | register::MPCNT => {}
             _ => {
                 self.firmware.remember(Unknown { opcode: op::ACCESS_REG, modifier: r });
@@ -146,7 +158,13 @@ impl Mlx5 {
         content[..Ptys::LEN].copy_from_slice(&m.0);
     }
 
-    fn paos<P: Port>(&mut self, p: &mut P, at: Time, write: bool, content: &mut [u8; 0x100]) -> Answer {
+    fn paos<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        write: bool,
+        content: &mut [u8; 0x100],
+    ) -> Answer {
         let mut m = Paos::ZERO;
         m.0.copy_from_slice(&content[..Paos::LEN]);
         if write {
@@ -159,7 +177,9 @@ impl Mlx5 {
         }
         let status = |up| if up { paos::UP } else { paos::DOWN };
         let port = self.firmware.port;
-        m.set(Paos::PORT, 1).set(Paos::ADMIN, status(port.admin_up)).set(Paos::OPER, status(port.is_up()));
+        m.set(Paos::PORT, 1)
+            .set(Paos::ADMIN, status(port.admin_up))
+            .set(Paos::OPER, status(port.is_up()));
         content[..Paos::LEN].copy_from_slice(&m.0);
         Ok(())
     }
@@ -173,7 +193,8 @@ impl Mlx5 {
         // The port counts what is on the wire, and so the FCS.
         let octets = |k: &Kinds| k.octets() + u64::from(FCS) * k.packets();
         let (tx_octets, rx_octets) = (octets(&w.tx), octets(&w.rx));
-        let mut set = |i: usize, v: u64| content[8 + 8 * i..16 + 8 * i].copy_from_slice(&v.to_be_bytes());
+        let mut set =
+            |i: usize, v: u64| content[8 + 8 * i..16 + 8 * i].copy_from_slice(&v.to_be_bytes());
         match m.get(Ppcnt::GROUP) {
             // a_frames_transmitted_ok, a_frames_received_ok, FCS and alignment errors,
             // octets both ways, multicast and broadcast both ways.
@@ -215,7 +236,8 @@ impl Mlx5 {
             }
             // ether_stats_drop_events, octets, pkts, broadcast, multicast: received ones.
             ppcnt::RFC_2819 => {
-                let all = [w.rx_discards, rx_octets, w.rx.packets(), w.rx.broadcast.0, w.rx.multicast.0];
+                let all =
+                    [w.rx_discards, rx_octets, w.rx.packets(), w.rx.broadcast.0, w.rx.multicast.0];
                 all.into_iter().enumerate().for_each(|(i, v)| set(i, v));
             }
             _ => {}

@@ -5,8 +5,8 @@ use super::super::queues::{Cq, Eq, Sq};
 use super::super::{LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS, VECTORS};
 use super::{Answer, answer, check, input, ring};
 use doorbell_layout::mlx5::command::{
-    Cqc, CreateCqIn, CreateEqIn, CreateSqIn, Eqc, ModifyCqIn, ModifySqIn, QueryCqOut, QueryEqOut, QuerySqOut, Sqc, Wq,
-    modify_cq, wq_type,
+    Cqc, CreateCqIn, CreateEqIn, CreateSqIn, Eqc, ModifyCqIn, ModifySqIn, QueryCqOut, QueryEqOut,
+    QuerySqOut, Sqc, Wq, modify_cq, wq_type,
 };
 use doorbell_layout::mlx5::{CmdStatus, CqContext, EqContext, SqContext, SqState, WQEBB};
 
@@ -28,7 +28,9 @@ impl Mlx5 {
         let m = input::<CreateEqIn>(bytes)?;
         let c = m.part(CreateEqIn::EQC);
         let log_size = c.get(Eqc::LOG_SIZE);
-        check(log_size <= LOG_MAX_EQ_SZ && c.get(Eqc::PAGE_OFFSET) == 0 && c.get(Eqc::INTR) < VECTORS)?;
+        check(
+            log_size <= LOG_MAX_EQ_SZ && c.get(Eqc::PAGE_OFFSET) == 0 && c.get(Eqc::INTR) < VECTORS,
+        )?;
         self.uar_exists(c.get(Eqc::UAR))?;
         let ring = ring(bytes, c.get(Eqc::LOG_PAGE_SIZE), ENTRY << log_size)?;
         let ctx = EqContext {
@@ -70,7 +72,9 @@ impl Mlx5 {
             period_us: c.get(Cqc::PERIOD) as u16,
             max_count: c.get(Cqc::MAX_COUNT) as u16,
         };
-        self.cqs.insert(Cq::new(ctx, ring, self.cfg.polled_doorbells), LIMIT).ok_or(CmdStatus::NoResources)
+        self.cqs
+            .insert(Cq::new(ctx, ring, self.cfg.polled_doorbells), LIMIT)
+            .ok_or(CmdStatus::NoResources)
     }
 
     /// Moderation only: the period starts with the entry whatever `cq_period_mode` says.
@@ -98,8 +102,11 @@ impl Mlx5 {
         c.set(Cqc::STATE, if cq.armed.is_some() { ARMED } else { FIRED })
             .set(Cqc::LOG_SIZE, u32::from(cq.ctx.log_size));
         c.set(Cqc::UAR, cq.ctx.uar).set(Cqc::EQN, cq.ctx.eqn);
-        c.set(Cqc::PERIOD, u32::from(cq.ctx.period_us)).set(Cqc::MAX_COUNT, u32::from(cq.ctx.max_count));
-        c.set(Cqc::CONSUMER, cq.ci & 0xff_ffff).set(Cqc::PRODUCER, cq.pi & 0xff_ffff).set_quad(Cqc::DBR, cq.ctx.dbr);
+        c.set(Cqc::PERIOD, u32::from(cq.ctx.period_us))
+            .set(Cqc::MAX_COUNT, u32::from(cq.ctx.max_count));
+        c.set(Cqc::CONSUMER, cq.ci & 0xff_ffff)
+            .set(Cqc::PRODUCER, cq.pi & 0xff_ffff)
+            .set_quad(Cqc::DBR, cq.ctx.dbr);
         answer(out, &m)
     }
 
@@ -110,7 +117,9 @@ impl Mlx5 {
         let (log_size, dbr) = (wq.get(Wq::LOG_SIZE), wq.quad(Wq::DBR));
         check(wq.get(Wq::TYPE) == wq_type::CYCLIC && wq.get(Wq::LOG_STRIDE) == WQEBB.ilog2())?;
         check(log_size <= LOG_MAX_WQ && wq.get(Wq::PAGE_OFFSET) == 0 && dbr.is_multiple_of(8))?;
-        check(context.get(Sqc::MIN_INLINE) <= 3 && context.get(Sqc::STATE) == SqState::Reset as u32)?;
+        check(
+            context.get(Sqc::MIN_INLINE) <= 3 && context.get(Sqc::STATE) == SqState::Reset as u32,
+        )?;
         self.uar_exists(wq.get(Wq::UAR))?;
         self.pds.get(wq.get(Wq::PD)).ok_or(CmdStatus::BadResource)?;
         self.cqs.get(context.get(Sqc::CQN)).ok_or(CmdStatus::BadResource)?;
@@ -147,7 +156,8 @@ impl Mlx5 {
         let m = input::<ModifySqIn>(bytes)?;
         let n = m.get(ModifySqIn::NUMBER);
         let from = SqState::from_bits(m.get(ModifySqIn::FROM)).ok_or(CmdStatus::BadParam)?;
-        let to = SqState::from_bits(m.part(ModifySqIn::SQC).get(Sqc::STATE)).ok_or(CmdStatus::BadParam)?;
+        let to = SqState::from_bits(m.part(ModifySqIn::SQC).get(Sqc::STATE))
+            .ok_or(CmdStatus::BadParam)?;
         self.modify_sq(n, from, to)
     }
 
@@ -157,7 +167,9 @@ impl Mlx5 {
         let c = m.part_mut(QuerySqOut::SQC);
         *c = *sq.context;
         c.set(Sqc::STATE, sq.state as u32);
-        c.part_mut(Sqc::WQ).set(Wq::HW_COUNTER, u32::from(sq.executed)).set(Wq::SW_COUNTER, u32::from(sq.fetched));
+        c.part_mut(Sqc::WQ)
+            .set(Wq::HW_COUNTER, u32::from(sq.executed))
+            .set(Wq::SW_COUNTER, u32::from(sq.fetched));
         answer(out, &m)
     }
 }

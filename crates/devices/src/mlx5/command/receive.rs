@@ -6,8 +6,8 @@ use super::super::rss::{Dispatch, HashFn, KEY, TirContext};
 use super::{Answer, CmdStatus, answer, check, input, ring, tail};
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::command::{
-    CreateRqIn, CreateTirIn, ModifyRqIn, ModifyTirIn, PAS_LIST, QueryRqOut, QueryTirOut, Rqc, RqtIn, Tirc, Wq,
-    dispatch, modify_rq, modify_rqt, modify_tir, wq_type,
+    CreateRqIn, CreateTirIn, ModifyRqIn, ModifyTirIn, PAS_LIST, QueryRqOut, QueryTirOut, Rqc,
+    RqtIn, Tirc, Wq, dispatch, modify_rq, modify_rqt, modify_tir, wq_type,
 };
 use doorbell_layout::mlx5::receive::{RqContext, RqState};
 
@@ -16,10 +16,14 @@ impl Mlx5 {
     pub(super) fn on_create_rq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
         let context = *input::<CreateRqIn>(bytes)?.part(CreateRqIn::RQC);
         let wq = context.part(Rqc::WQ);
-        let (log_size, log_stride, dbr) = (wq.get(Wq::LOG_SIZE), wq.get(Wq::LOG_STRIDE), wq.quad(Wq::DBR));
+        let (log_size, log_stride, dbr) =
+            (wq.get(Wq::LOG_SIZE), wq.get(Wq::LOG_STRIDE), wq.quad(Wq::DBR));
         // No shared receive memory (RMP), no striding, no linked lists.
         check(context.get(Rqc::MEMORY_TYPE) == 0 && wq.get(Wq::TYPE) == wq_type::CYCLIC)?;
-        check(log_size <= u32::from(LOG_MAX_RQ) && (4..=u32::from(LOG_MAX_STRIDE)).contains(&log_stride))?;
+        check(
+            log_size <= u32::from(LOG_MAX_RQ)
+                && (4..=u32::from(LOG_MAX_STRIDE)).contains(&log_stride),
+        )?;
         check(wq.get(Wq::PAGE_OFFSET) == 0 && dbr.is_multiple_of(4))?;
         check(context.get(Rqc::STATE) == RqState::Reset as u32)?;
         let (pd, set) = (wq.get(Wq::PD), context.get(Rqc::COUNTER_SET));
@@ -47,7 +51,8 @@ impl Mlx5 {
 
     pub(super) fn on_modify_rq(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<ModifyRqIn>(bytes)?;
-        let (n, c, fields) = (m.get(ModifyRqIn::NUMBER), m.part(ModifyRqIn::RQC), m.quad(ModifyRqIn::FIELDS));
+        let (n, c, fields) =
+            (m.get(ModifyRqIn::NUMBER), m.part(ModifyRqIn::RQC), m.quad(ModifyRqIn::FIELDS));
         let from = RqState::from_bits(m.get(ModifyRqIn::FROM)).ok_or(CmdStatus::BadParam)?;
         let to = RqState::from_bits(c.get(Rqc::STATE)).ok_or(CmdStatus::BadParam)?;
         let set = c.get(Rqc::COUNTER_SET);
@@ -80,7 +85,11 @@ impl Mlx5 {
         let list = tail(bytes, PAS_LIST).get(..n as usize * 4).ok_or(CmdStatus::BadInputLength)?;
         let word = |b: &[u8]| u32::from_be_bytes(core::array::from_fn(|i| b[i])) & 0xff_ffff;
         let rqns: Vec<u32> = list.chunks_exact(4).map(word).collect();
-        if rqns.iter().all(|&n| self.rx.rqs.get(n).is_some()) { Ok(rqns) } else { Err(CmdStatus::BadResource) }
+        if rqns.iter().all(|&n| self.rx.rqs.get(n).is_some()) {
+            Ok(rqns)
+        } else {
+            Err(CmdStatus::BadResource)
+        }
     }
 
     pub(super) fn on_create_rqt(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
@@ -138,7 +147,8 @@ impl Mlx5 {
 
     pub(super) fn on_modify_tir(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<ModifyTirIn>(bytes)?;
-        let (n, c, fields) = (m.get(ModifyTirIn::TIRN), m.part(ModifyTirIn::TIRC), m.quad(ModifyTirIn::FIELDS));
+        let (n, c, fields) =
+            (m.get(ModifyTirIn::TIRN), m.part(ModifyTirIn::TIRC), m.quad(ModifyTirIn::FIELDS));
         check(fields & !(modify_tir::HASH | modify_tir::SELF_LB | modify_tir::PACKET_MERGE) == 0)?;
         check(fields & modify_tir::PACKET_MERGE == 0 || c.get(Tirc::PACKET_MERGE) == 0)?;
         let mut ctx = self.query_tir(n)?;
@@ -162,8 +172,12 @@ impl Mlx5 {
         let mut m = QueryTirOut::ZERO;
         let c = m.part_mut(QueryTirOut::TIRC);
         match ctx.dispatch {
-            Dispatch::Direct(rqn) => c.set(Tirc::DISPATCH, dispatch::DIRECT).set(Tirc::INLINE_RQN, rqn),
-            Dispatch::Indirect(rqtn) => c.set(Tirc::DISPATCH, dispatch::INDIRECT).set(Tirc::RQTN, rqtn),
+            Dispatch::Direct(rqn) => {
+                c.set(Tirc::DISPATCH, dispatch::DIRECT).set(Tirc::INLINE_RQN, rqn)
+            }
+            Dispatch::Indirect(rqtn) => {
+                c.set(Tirc::DISPATCH, dispatch::INDIRECT).set(Tirc::RQTN, rqtn)
+            }
         };
         c.set(Tirc::HASH_FN, ctx.function as u32).set(Tirc::SYMMETRIC, u32::from(ctx.symmetric));
         c.set(Tirc::FIELDS, ctx.fields).set(Tirc::SELF_LB_BLOCK, u32::from(ctx.self_lb_block) & 3);

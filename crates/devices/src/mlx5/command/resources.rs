@@ -8,7 +8,8 @@ use super::super::ring::{LOG_PAGE, Ring};
 use super::{Answer, answer, answer_prefix, check, input, tail, unused};
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
-    CreateMkeyIn, Mkc, PAS_LIST, QueryMkeyOut, QueryQCounterIn, QueryQCounterOut, QueryTisOut, TisIn, Tisc, access_mode,
+    CreateMkeyIn, Mkc, PAS_LIST, QueryMkeyOut, QueryQCounterIn, QueryQCounterOut, QueryTisOut,
+    TisIn, Tisc, access_mode,
 };
 
 /// Counter sets: eight bits, and 0 is none.
@@ -17,8 +18,13 @@ const COUNTER_SETS: usize = 255;
 impl Mlx5 {
     pub(super) fn dealloc_uar(&mut self, n: u32) -> Answer {
         self.uars.get(n).ok_or(CmdStatus::BadResource)?;
-        let queues = self.eqs.iter().any(|(_, q)| q.ctx.uar == n) || self.cqs.iter().any(|(_, q)| q.ctx.uar == n);
-        unused(queues || self.rx.rqs.iter().any(|(_, q)| q.uar == n) || self.sqs.iter().any(|(_, q)| q.ctx.uar == n))?;
+        let queues = self.eqs.iter().any(|(_, q)| q.ctx.uar == n)
+            || self.cqs.iter().any(|(_, q)| q.ctx.uar == n);
+        unused(
+            queues
+                || self.rx.rqs.iter().any(|(_, q)| q.uar == n)
+                || self.sqs.iter().any(|(_, q)| q.ctx.uar == n),
+        )?;
         self.uars.remove(n);
         Ok(())
     }
@@ -29,7 +35,8 @@ impl Mlx5 {
 
     pub(super) fn dealloc_pd(&mut self, n: u32) -> Answer {
         self.pds.get(n).ok_or(CmdStatus::BadResource)?;
-        let queues = self.sqs.iter().any(|(_, q)| q.pd == n) || self.rx.rqs.iter().any(|(_, q)| q.pd == n);
+        let queues =
+            self.sqs.iter().any(|(_, q)| q.pd == n) || self.rx.rqs.iter().any(|(_, q)| q.pd == n);
         unused(queues || self.mkeys.iter().any(|(_, k)| k.pd == n))?;
         self.pds.remove(n);
         Ok(())
@@ -55,7 +62,8 @@ impl Mlx5 {
         // A free key is one that a UMR would fill in.
         check(c.get(Mkc::FREE) == 0)?;
         let whole = c.get(Mkc::LENGTH64) == 1;
-        let (start, length) = (c.quad(Mkc::START), if whole { u64::MAX } else { c.quad(Mkc::LENGTH) });
+        let (start, length) =
+            (c.quad(Mkc::START), if whole { u64::MAX } else { c.quad(Mkc::LENGTH) });
         let pages = match c.get(Mkc::ACCESS_MODE) {
             access_mode::PA => None,
             access_mode::MTT => {
@@ -88,11 +96,14 @@ impl Mlx5 {
         let k = self.mkeys.get(n).ok_or(CmdStatus::BadResource)?;
         let mut m = QueryMkeyOut::ZERO;
         let c = m.part_mut(QueryMkeyOut::MKC);
-        c.set(Mkc::PD, k.pd).set(Mkc::KEY, u32::from(k.key)).set(Mkc::LENGTH64, u32::from(k.length == u64::MAX));
+        c.set(Mkc::PD, k.pd)
+            .set(Mkc::KEY, u32::from(k.key))
+            .set(Mkc::LENGTH64, u32::from(k.length == u64::MAX));
         c.set(Mkc::LOCAL_READ, u32::from(k.readable)).set(Mkc::LOCAL_WRITE, u32::from(k.writable));
         c.set(Mkc::ACCESS_MODE, if k.pages.is_some() { access_mode::MTT } else { access_mode::PA });
         c.set(Mkc::QPN, 0xff_ffff).set(Mkc::LOG_PAGE_SIZE, k.log_page);
-        c.set_quad(Mkc::START, k.start).set_quad(Mkc::LENGTH, if k.length == u64::MAX { 0 } else { k.length });
+        c.set_quad(Mkc::START, k.start)
+            .set_quad(Mkc::LENGTH, if k.length == u64::MAX { 0 } else { k.length });
         answer(out, &m)
     }
 

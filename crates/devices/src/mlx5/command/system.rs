@@ -3,7 +3,8 @@
 use super::super::device::Mlx5;
 use super::{Answer, Phase, answer, check, input, tail};
 use doorbell_layout::mlx5::command::{
-    FunctionIn, ISSI_1, ManagePagesIn, ManagePagesOut, QueryAdapterOut, QueryIssiOut, QueryPagesOut, SetIssiIn, pages,
+    FunctionIn, ISSI_1, ManagePagesIn, ManagePagesOut, QueryAdapterOut, QueryIssiOut,
+    QueryPagesOut, SetIssiIn, pages,
 };
 use doorbell_layout::mlx5::{CmdStatus, event};
 use doorbell_seam::{Port, Time};
@@ -57,7 +58,9 @@ impl Mlx5 {
         let wanted = match op_mod {
             pages::BOOT => self.needed(Phase::Enabled).saturating_sub(held),
             pages::INIT => self.needed(Phase::Running).saturating_sub(held),
-            pages::REGULAR => (self.needed(self.firmware.phase) + self.firmware.asked).wrapping_sub(held),
+            pages::REGULAR => {
+                (self.needed(self.firmware.phase) + self.firmware.asked).wrapping_sub(held)
+            }
             _ => return Err(CmdStatus::BadOp),
         };
         let mut m = QueryPagesOut::ZERO;
@@ -82,7 +85,8 @@ impl Mlx5 {
 
     fn take_given(&mut self, n: usize, list: &[u8]) -> Answer {
         let list = n.checked_mul(8).and_then(|n| list.get(..n)).ok_or(CmdStatus::BadInputLength)?;
-        let given = list.chunks_exact(8).map(|b| u64::from_be_bytes(core::array::from_fn(|i| b[i])));
+        let given =
+            list.chunks_exact(8).map(|b| u64::from_be_bytes(core::array::from_fn(|i| b[i])));
         check(given.clone().all(|a| a != 0 && a.is_multiple_of(4096)))?;
         let room = (self.needed(Phase::Running) + LIMIT) as usize;
         if self.firmware.pages.len() + n > room {
@@ -95,7 +99,8 @@ impl Mlx5 {
     /// All of them when the device no longer runs; else those beyond what it needs.
     fn give_back(&mut self, n: usize, out: &mut [u8]) -> Answer {
         let f = &mut self.firmware;
-        let room = out.len().checked_sub(ManagePagesOut::LEN).ok_or(CmdStatus::BadOutputLength)? / 8;
+        let room =
+            out.len().checked_sub(ManagePagesOut::LEN).ok_or(CmdStatus::BadOutputLength)? / 8;
         let kept = if f.phase == Phase::Running {
             usize::from(self.cfg.boot_pages) + usize::from(self.cfg.init_pages)
         } else {

@@ -7,7 +7,8 @@ use super::super::device::Mlx5;
 use super::{Answer, CmdStatus, answer, answer_prefix, check, input, tail};
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::command::{
-    ModifyNicVportIn, NicVport, QueryNicVportIn, QueryNicVportOut, VportCounters, VportState, list_type, vport_field,
+    ModifyNicVportIn, NicVport, QueryNicVportIn, QueryNicVportOut, VportCounters, VportState,
+    list_type, vport_field,
 };
 use doorbell_seam::{Port, Time};
 
@@ -93,18 +94,29 @@ impl Mlx5 {
         let (c, mut tx) = (&self.counters, self.pipe.kinds);
         tx.unicast = (c.packets - tx.packets(), self.pipe.octets - tx.octets());
         let r = &self.rx.counters;
-        WireCounters { tx, rx: self.rx_kinds, tx_discards: c.discarded, rx_discards: r.out_of_buffer + r.fifo_full }
+        WireCounters {
+            tx,
+            rx: self.rx_kinds,
+            tx_discards: c.discarded,
+            rx_discards: r.out_of_buffer + r.fifo_full,
+        }
     }
 
     pub(super) fn query_vport_state(&self, out: &mut [u8]) -> Answer {
         let port = self.firmware.port;
         let mut m = VportState::ZERO;
-        m.set(VportState::ADMIN, u32::from(port.admin_up)).set(VportState::STATE, u32::from(port.is_up()));
+        m.set(VportState::ADMIN, u32::from(port.admin_up))
+            .set(VportState::STATE, u32::from(port.is_up()));
         m.0[..8].fill(0);
         answer(out, &m)
     }
 
-    pub(super) fn modify_vport_state<P: Port>(&mut self, p: &mut P, at: Time, bytes: &[u8]) -> Answer {
+    pub(super) fn modify_vport_state<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        bytes: &[u8],
+    ) -> Answer {
         let admin = input::<VportState>(bytes)?.get(VportState::ADMIN);
         // 0 down, 1 up, 2 follow the port.
         check(admin <= 2)?;
@@ -140,7 +152,8 @@ impl Mlx5 {
             if n > 1 << LOG_LISTS[kind] {
                 return Err(CmdStatus::ExceedLimit);
             }
-            let list = tail(bytes, ModifyNicVportIn::LEN).get(..n * 8).ok_or(CmdStatus::BadInputLength)?;
+            let list =
+                tail(bytes, ModifyNicVportIn::LEN).get(..n * 8).ok_or(CmdStatus::BadInputLength)?;
             vport.lists[kind] = list.to_vec();
             self.find_own_addresses();
         }
@@ -163,7 +176,8 @@ impl Mlx5 {
         use VportCounters as V;
         let w = self.wire_counters();
         let mut m = alloc::boxed::Box::new(V::ZERO);
-        let mut put = |f: doorbell_layout::mlx5::command::Quad<V>, (packets, octets): (u64, u64)| {
+        let mut put = |f: doorbell_layout::mlx5::command::Quad<V>,
+                       (packets, octets): (u64, u64)| {
             m.0[f.at..f.at + 8].copy_from_slice(&packets.to_be_bytes());
             m.0[f.at + 8..f.at + 16].copy_from_slice(&octets.to_be_bytes());
         };

@@ -4,14 +4,22 @@ use super::super::frames::{Body, Frame, Transport, tcp, udp};
 use super::super::receive::tests::{BUFFERS, Bench};
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_layout::mlx5::{Cqe, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, cs_flags, opcode, syndrome};
+use doorbell_layout::mlx5::{
+    Cqe, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, cs_flags, opcode, syndrome,
+};
 use doorbell_packet::headers::{Check, Layers, verify};
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::U16;
 
 /// Sends `frame` with its first `inline` bytes in the WQE and the rest in pieces
 /// of `piece` bytes; the frames that left.
-fn send(opcode: u8, mut eth: EthSeg, frame: &[u8], inline: usize, piece: usize) -> (Vec<Vec<u8>>, Cqe) {
+fn send(
+    opcode: u8,
+    mut eth: EthSeg,
+    frame: &[u8],
+    inline: usize,
+    piece: usize,
+) -> (Vec<Vec<u8>>, Cqe) {
     let mut b = Bench::plain();
     let (head, payload) = frame.split_at(inline);
     b.put(BUFFERS, payload);
@@ -62,7 +70,9 @@ fn is_right(frame: &[u8], v4: bool) {
 
 #[test]
 fn a_tag_of_either_kind_is_inserted_and_the_checksums_are_behind_it() {
-    for (bits, tpid) in [(ETH_WQE_INSERT_VLAN, [0x81, 0x00]), (ETH_WQE_INSERT_VLAN | ETH_WQE_SVLAN, [0x88, 0xa8])] {
+    for (bits, tpid) in
+        [(ETH_WQE_INSERT_VLAN, [0x81, 0x00]), (ETH_WQE_INSERT_VLAN | ETH_WQE_SVLAN, [0x88, 0xa8])]
+    {
         for f in [Frame::v4(tcp(200)), Frame::v6(udp(77))] {
             let e = EthSeg {
                 inline_hdr_sz: U16::new(bits),
@@ -81,7 +91,8 @@ fn a_tag_that_the_driver_put_into_the_inline_header_is_seen_through() {
     // mlx5e_insert_vlan: at least 18 bytes inline, the tag among them.
     for f in [Frame::v4(udp(300)).tagged(0x8100, 0x2005), Frame::v6(tcp(300)).tagged(0x8100, 5)] {
         for inline in [18, 19, 34, 60] {
-            let (left, _) = send(opcode::SEND, eth(0, cs_flags::L3 | cs_flags::L4), &spoilt(&f), inline, 4096);
+            let (left, _) =
+                send(opcode::SEND, eth(0, cs_flags::L3 | cs_flags::L4), &spoilt(&f), inline, 4096);
             assert_eq!(left, [f.build()], "{inline} bytes inline");
         }
     }
@@ -112,7 +123,11 @@ fn a_large_send_is_cut_behind_tags_and_over_ipv6() {
                 let h = Layers::of(l).unwrap();
                 payload.extend(&l[header..h.datagram(l).unwrap().end]);
                 assert_eq!(l[..12], whole[..12]);
-                assert_eq!(usize::from(h.end), header, "tags and extension headers are in every segment");
+                assert_eq!(
+                    usize::from(h.end),
+                    header,
+                    "tags and extension headers are in every segment"
+                );
                 is_right(l, f.is_v4());
             }
             assert_eq!(payload, sent[header..]);

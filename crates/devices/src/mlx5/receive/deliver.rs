@@ -76,7 +76,8 @@ impl Mlx5 {
             let mut addr = d.addr.get();
             while !now.is_empty() {
                 let key = self.mkeys.get(d.lkey.get() >> 8);
-                let (to, len) = key.and_then(|k| k.find(addr, now.len() as u64)).ok_or(syndrome::LOCAL_PROT)?;
+                let (to, len) =
+                    key.and_then(|k| k.find(addr, now.len() as u64)).ok_or(syndrome::LOCAL_PROT)?;
                 let (piece, beyond) = now.split_at(len as usize);
                 let landed = p.write(t, to, piece).map_err(|_| syndrome::LOCAL_PROT)?;
                 self.rx.note_write(landed);
@@ -111,10 +112,21 @@ impl Mlx5 {
         let taken = rq.taken;
         match mishap {
             Mishap::Unreadable => {
-                self.asynchronous_event(p, t, event::WQ_CATAS, 0, &[(EQE_CQN, rqn), (EQE_QUEUE_KIND, KIND_RQ)]);
+                self.asynchronous_event(
+                    p,
+                    t,
+                    event::WQ_CATAS,
+                    0,
+                    &[(EQE_CQN, rqn), (EQE_QUEUE_KIND, KIND_RQ)],
+                );
             }
             Mishap::Flush => {
-                let first = self.rx.fifo.iter().find(|f| f.rqn == rqn).map_or(taken, |f| f.cqe.wqe_counter.get());
+                let first = self
+                    .rx
+                    .fifo
+                    .iter()
+                    .find(|f| f.rqn == rqn)
+                    .map_or(taken, |f| f.cqe.wqe_counter.get());
                 self.flush(p, t, rqn, first);
             }
         }

@@ -87,8 +87,16 @@ fn transport(f: &Fields, h: &Layers, end: usize) -> u8 {
 
 /// Appends the frame to `to`, without its C-tag unless that is kept. With a sum of all
 /// bytes, the tag's are taken out of it.
-pub(super) fn strip(cqe: &mut RxCqe, frame: &[u8], f: &Fields, keep: bool, checksum_full: bool, to: &mut Vec<u8>) {
-    let tagged = f.outer.tags_version_flags.get() & CVLAN != 0 && frame.len() >= ETHERNET + vlan::TAG;
+pub(super) fn strip(
+    cqe: &mut RxCqe,
+    frame: &[u8],
+    f: &Fields,
+    keep: bool,
+    checksum_full: bool,
+    to: &mut Vec<u8>,
+) {
+    let tagged =
+        f.outer.tags_version_flags.get() & CVLAN != 0 && frame.len() >= ETHERNET + vlan::TAG;
     if keep || !tagged {
         to.extend_from_slice(frame);
         return;
@@ -103,7 +111,14 @@ pub(super) fn strip(cqe: &mut RxCqe, frame: &[u8], f: &Fields, keep: bool, check
 }
 
 /// What the queue and the time add.
-pub(super) fn place(cqe: &mut RxCqe, at: Time, rqn: u32, flow_tag: u32, wqe_counter: u16, len: usize) {
+pub(super) fn place(
+    cqe: &mut RxCqe,
+    at: Time,
+    rqn: u32,
+    flow_tag: u32,
+    wqe_counter: u16,
+    len: usize,
+) {
     cqe.timestamp.set(at.ps() / 1000);
     cqe.flags_rqpn.set(rqn);
     cqe.sop_drop_qpn.set(flow_tag & 0xff_ffff);

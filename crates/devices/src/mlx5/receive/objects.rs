@@ -29,13 +29,23 @@ impl Mlx5 {
     }
 
     /// The same with a ring in pages, as the command describes it.
-    pub(in super::super) fn install_rq(&mut self, c: &RqContext, ring: Ring, context: &Rqc) -> Result<u32, CmdStatus> {
+    pub(in super::super) fn install_rq(
+        &mut self,
+        c: &RqContext,
+        ring: Ring,
+        context: &Rqc,
+    ) -> Result<u32, CmdStatus> {
         let rq = Rq::new(*c, ring, context, self.cfg.rx_fetch_chunk);
         self.rx.rqs.insert(rq, LIMIT).ok_or(CmdStatus::NoResources)
     }
 
     /// `MODIFY_RQ`: RST to RDY, anything to ERR or RST.
-    pub(crate) fn modify_rq(&mut self, rqn: u32, from: RqState, to: RqState) -> Result<(), CmdStatus> {
+    pub(crate) fn modify_rq(
+        &mut self,
+        rqn: u32,
+        from: RqState,
+        to: RqState,
+    ) -> Result<(), CmdStatus> {
         let rq = self.rx.rqs.get_mut(rqn).ok_or(CmdStatus::BadResource)?;
         if rq.state != from || (from == RqState::Error && to == RqState::Ready) {
             return Err(CmdStatus::BadResourceState);

@@ -78,17 +78,29 @@ impl Rq {
         self.fetched.wrapping_sub(self.taken)
     }
 
-    pub(super) fn read_record<P: Port>(&mut self, p: &mut P, at: Time, c: &mut Counters) -> Result<Time, ()> {
+    pub(super) fn read_record<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        c: &mut Counters,
+    ) -> Result<Time, ()> {
         let mut record = [0; 4];
         c.record_reads += 1;
-        let read = p.read(at, Iova(self.ctx.dbr) + u64::from(DBR_RECEIVE), &mut record).map_err(|_| ())?;
+        let read =
+            p.read(at, Iova(self.ctx.dbr) + u64::from(DBR_RECEIVE), &mut record).map_err(|_| ())?;
         self.posted = u32::from_be_bytes(record) as u16;
         Ok(read)
     }
 
     /// Reads more WQEs, at `at`, if there are any: those known of, or those that the
     /// doorbell record tells of.
-    fn fetch<P: Port>(&mut self, p: &mut P, at: Time, chunk: u32, c: &mut Counters) -> Result<(), ()> {
+    fn fetch<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        chunk: u32,
+        c: &mut Counters,
+    ) -> Result<(), ()> {
         let mut at = at;
         if self.posted == self.fetched {
             at = self.read_record(p, at, c)?;
@@ -98,8 +110,10 @@ impl Rq {
         let posted = u32::from(self.posted.wrapping_sub(self.fetched)).min(room);
         let place = u32::from(self.fetched) & (self.len() - 1);
         let offset = u64::from(place) << self.ctx.log_stride;
-        let piece = u32::try_from(self.ring.piece(offset) >> self.ctx.log_stride).unwrap_or(u32::MAX);
-        let n = (chunk >> self.ctx.log_stride).max(1).min(posted).min(self.len() - place).min(piece);
+        let piece =
+            u32::try_from(self.ring.piece(offset) >> self.ctx.log_stride).unwrap_or(u32::MAX);
+        let n =
+            (chunk >> self.ctx.log_stride).max(1).min(posted).min(self.len() - place).min(piece);
         if n == 0 {
             return Ok(());
         }

@@ -75,7 +75,11 @@ impl Port for Record {
         let start = self.check(to, from.len())?;
         if let Some(allowed) = &self.writable {
             let end = to.0 + from.len() as u64;
-            assert!(allowed.iter().any(|r| r.start <= to.0 && end <= r.end), "a write to {:#x}..{end:#x}", to.0);
+            assert!(
+                allowed.iter().any(|r| r.start <= to.0 && end <= r.end),
+                "a write to {:#x}..{end:#x}",
+                to.0
+            );
         }
         self.memory[start..start + from.len()].copy_from_slice(from);
         self.writes.push((at, to.0, from.len()));
@@ -151,7 +155,15 @@ impl Bench {
                 events: 1 << event::CQ_ERROR | 1 << event::WQ_CATAS,
             })
             .unwrap();
-        let c = CqContext { log_size: CQ_LOG, ring: CQ, dbr: CQ_DBR, eqn, uar, period_us: 0, max_count: 0 };
+        let c = CqContext {
+            log_size: CQ_LOG,
+            ring: CQ,
+            dbr: CQ_DBR,
+            eqn,
+            uar,
+            period_us: 0,
+            max_count: 0,
+        };
         let cqn = d.create_cq(&c).unwrap();
         for entry in 0..1 << CQ_LOG {
             p.memory[CQ as usize + entry * 64 + 63] = CQE_INITIAL;
@@ -161,7 +173,8 @@ impl Bench {
         d.modify_rq(rqn, RqState::Reset, RqState::Ready).unwrap();
         let tirn = d.create_tir(&TirContext::direct(rqn)).unwrap();
         steer_all(&mut d, tirn, 0xabc);
-        let mut b = Bench { d, p, now: Time::ZERO, rq, rqn, cqn, uar, lkey, posted: 0, seen: 0, sq: None };
+        let mut b =
+            Bench { d, p, now: Time::ZERO, rq, rqn, cqn, uar, lkey, posted: 0, seen: 0, sq: None };
         b.arm(0);
         b
     }
@@ -249,8 +262,17 @@ impl Bench {
     pub(in super::super) fn send(&mut self, opcode: u8, rest: &[u8]) {
         let (sqn, pc) = self.sq.unwrap_or_else(|| {
             let (cqn, dbr) = (self.cqn, RQ_DBR + 0x200);
-            let sqn =
-                self.d.create_sq(&SqContext { log_size: 6, ring: SQ, dbr, cqn, uar: self.uar, min_inline: 0 }).unwrap();
+            let sqn = self
+                .d
+                .create_sq(&SqContext {
+                    log_size: 6,
+                    ring: SQ,
+                    dbr,
+                    cqn,
+                    uar: self.uar,
+                    min_inline: 0,
+                })
+                .unwrap();
             self.d.modify_sq(sqn, SqState::Reset, SqState::Ready).unwrap();
             (sqn, 0)
         });
@@ -307,10 +329,13 @@ impl Bench {
 /// One table whose only entry sends everything to a TIR.
 fn steer_all(d: &mut Mlx5, tirn: u32, flow_tag: u32) -> (u32, u32) {
     let s = &mut d.receiver().steering;
-    let table = s.create_table(Table { kind: NIC_RX, level: 60, log_size: 0, miss: Miss::Default }).unwrap();
+    let table = s
+        .create_table(Table { kind: NIC_RX, level: 60, log_size: 0, miss: Miss::Default })
+        .unwrap();
     let group = s.create_group(table, Group { start: 0, end: 0, criteria: Criteria::ANY }).unwrap();
     let destinations = vec![Destination::Tir(tirn)];
-    let e = Entry { group, flow_tag, action: flow_action::FORWARD, value: Match::EMPTY, destinations };
+    let e =
+        Entry { group, flow_tag, action: flow_action::FORWARD, value: Match::EMPTY, destinations };
     s.set_entry(table, 0, e).unwrap();
     (table, group)
 }

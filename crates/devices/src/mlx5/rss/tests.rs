@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 /// The key of Microsoft's "Verifying the RSS hash calculation".
 const MICROSOFT: [u8; KEY] = [
-    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b,
-    0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac,
-    0x01, 0xfa,
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
+    0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
+    0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
 const ADDRESSES: u32 = SRC_IP | DST_IP;
@@ -15,7 +15,14 @@ const PORTS: u32 = L4_SPORT | L4_DPORT;
 
 fn tir(fields: u32, symmetric: bool) -> Tir {
     let dispatch = Dispatch::Indirect(0);
-    Tir::new(TirContext { function: HashFn::Toeplitz, fields, symmetric, key: MICROSOFT, dispatch, self_lb_block: 0 })
+    Tir::new(TirContext {
+        function: HashFn::Toeplitz,
+        fields,
+        symmetric,
+        key: MICROSOFT,
+        dispatch,
+        self_lb_block: 0,
+    })
 }
 
 fn hash(f: &Frame, t: &Tir) -> Hash {
@@ -49,11 +56,21 @@ fn microsofts_ipv6_vectors() {
     let vectors = [
         ("3ffe:2501:200:3::1", 1766, "3ffe:2501:200:1fff::7", 2794, 0x2cc1_8cd5, 0x4020_7d3d),
         ("ff02::1", 4739, "3ffe:501:8::260:97ff:fe40:efab", 14230, 0x0f0c_461c, 0xdde5_1bbf),
-        ("fe80::200:f8ff:fe21:67cf", 38024, "3ffe:1900:4545:3:200:f8ff:fe21:67cf", 44251, 0x4b61_e985, 0x02d1_feef),
+        (
+            "fe80::200:f8ff:fe21:67cf",
+            38024,
+            "3ffe:1900:4545:3:200:f8ff:fe21:67cf",
+            44251,
+            0x4b61_e985,
+            0x02d1_feef,
+        ),
     ];
     for (dst, dport, src, sport, ip, all) in vectors {
         let f = Frame::ip(&address(src), &address(dst), ports(sport, dport));
-        assert_eq!(hash(&f, &tir(IPV6 | ADDRESSES, false)), Hash { value: ip, kind: rss_type::IPV6 });
+        assert_eq!(
+            hash(&f, &tir(IPV6 | ADDRESSES, false)),
+            Hash { value: ip, kind: rss_type::IPV6 }
+        );
         let with_ports = Hash { value: all, kind: rss_type::IPV6 | rss_type::TCP };
         assert_eq!(hash(&f, &tir(IPV6 | ADDRESSES | PORTS, false)), with_ports);
     }
@@ -68,7 +85,11 @@ fn the_selected_transport_alone_has_its_ports_hashed() {
     assert_eq!(hash(&u, &for_tcp).kind, rss_type::IPV4);
     assert_eq!(hash(&u, &for_udp).kind, rss_type::IPV4 | rss_type::UDP);
     assert_eq!(hash(&u, &for_udp).value, hash(&t, &for_tcp).value, "the same ports and addresses");
-    assert_eq!(hash(&t, &tir(IPV6 | ADDRESSES, false)), Hash::default(), "not of that network layer");
+    assert_eq!(
+        hash(&t, &tir(IPV6 | ADDRESSES, false)),
+        Hash::default(),
+        "not of that network layer"
+    );
     assert_eq!(hash(&Frame::raw(0x0806, 46), &for_tcp), Hash::default());
 }
 
@@ -84,16 +105,24 @@ fn a_fragment_is_hashed_by_its_addresses() {
 fn symmetric_is_or_then_xor_of_each_pair() {
     let f = Frame::ip(&[1, 2, 3, 4], &[0x11, 0x22, 0x33, 0x44], ports(0x1234, 0x4321));
     let input: [u8; 12] = [0x11, 0x22, 0x33, 0x44, 0x10, 0x20, 0x30, 0x40, 0x53, 0x35, 0x51, 0x15];
-    assert_eq!(hash(&f, &tir(ADDRESSES | PORTS, true)).value, Toeplitz::new(&MICROSOFT).hash(&input));
+    assert_eq!(
+        hash(&f, &tir(ADDRESSES | PORTS, true)).value,
+        Toeplitz::new(&MICROSOFT).hash(&input)
+    );
     let half = tir(SRC_IP | PORTS, true);
     let input: [u8; 8] = [1, 2, 3, 4, 0x53, 0x35, 0x51, 0x15];
-    assert_eq!(hash(&f, &half).value, Toeplitz::new(&MICROSOFT).hash(&input), "half a pair stays as it is");
+    assert_eq!(
+        hash(&f, &half).value,
+        Toeplitz::new(&MICROSOFT).hash(&input),
+        "half a pair stays as it is"
+    );
 }
 
 #[test]
 fn xor8_adds_all_bytes_and_looks_at_the_reversed_index() {
     let dispatch = Dispatch::Indirect(0);
-    let ctx = TirContext { function: HashFn::InvertedXor8, fields: ADDRESSES, ..TirContext::direct(0) };
+    let ctx =
+        TirContext { function: HashFn::InvertedXor8, fields: ADDRESSES, ..TirContext::direct(0) };
     let t = Tir::new(TirContext { dispatch, ..ctx });
     let h = hash(&Frame::ip(&[1, 0, 0, 0], &[0, 2, 0, 0x80], tcp(0)), &t);
     assert_eq!(h.value, 0x83);

@@ -2,8 +2,8 @@
 //! statuses are the firmware's.
 
 use super::{
-    COPIES, Destination, Entry, FlowCounter, Group, Installed, InstalledEntry, InstalledGroup, LOG_MAX_SIZE, Miss,
-    STEPS, Steering, Table,
+    COPIES, Destination, Entry, FlowCounter, Group, Installed, InstalledEntry, InstalledGroup,
+    LOG_MAX_SIZE, Miss, STEPS, Steering, Table,
 };
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::CmdStatus;
@@ -22,7 +22,10 @@ impl Steering {
         if table.log_size > LOG_MAX_SIZE || usize::from(table.level) >= STEPS {
             return Err(CmdStatus::BadParam);
         }
-        let n = self.tables.insert(Installed { table, groups: Vec::new() }, TABLES).ok_or(CmdStatus::NoResources)?;
+        let n = self
+            .tables
+            .insert(Installed { table, groups: Vec::new() }, TABLES)
+            .ok_or(CmdStatus::NoResources)?;
         self.find_first();
         Ok(n)
     }
@@ -115,7 +118,13 @@ impl Steering {
 
     /// `SET_FLOW_TABLE_ENTRY` with op_mod 1: of the entry at `index`, what `what`
     /// names ([`modify_fte`]) becomes as in `e`. Value and group stay.
-    pub fn modify_entry(&mut self, table: u32, index: u32, what: u32, e: Entry) -> Result<(), CmdStatus> {
+    pub fn modify_entry(
+        &mut self,
+        table: u32,
+        index: u32,
+        what: u32,
+        e: Entry,
+    ) -> Result<(), CmdStatus> {
         let old = self
             .table(table)?
             .groups
@@ -123,8 +132,10 @@ impl Steering {
             .find_map(|g| g.entries.iter_mut().find(|o| o.index == index))
             .ok_or(CmdStatus::BadResource)?;
         let counts = |d: &Destination| matches!(d, Destination::Counter(_));
-        let mut destinations: Vec<Destination> = Vec::with_capacity(old.destinations.len() + e.destinations.len());
-        let from = |modified| if what & modified != 0 { &e.destinations } else { &old.destinations };
+        let mut destinations: Vec<Destination> =
+            Vec::with_capacity(old.destinations.len() + e.destinations.len());
+        let from =
+            |modified| if what & modified != 0 { &e.destinations } else { &old.destinations };
         destinations.extend(from(modify_fte::DESTINATIONS).iter().filter(|d| !counts(d)));
         destinations.extend(from(modify_fte::COUNTERS).iter().filter(|d| counts(d)));
         let action = if what & modify_fte::ACTION != 0 { e.action } else { old.action };
@@ -178,7 +189,8 @@ impl Steering {
     /// Whether an entry, or a table's miss, leads there.
     pub fn names(&self, to: Destination) -> bool {
         self.tables.iter().any(|(_, t)| {
-            let miss = matches!((t.table.miss, to), (Miss::Table(a), Destination::Table(b)) if a == b);
+            let miss =
+                matches!((t.table.miss, to), (Miss::Table(a), Destination::Table(b)) if a == b);
             miss || t.groups.iter().any(|g| g.entries.iter().any(|e| e.destinations.contains(&to)))
         })
     }
@@ -189,7 +201,13 @@ impl Steering {
         groups.iter().find_map(|g| {
             let e = g.entries.iter().find(|e| e.index == index)?;
             let destinations = e.destinations.clone();
-            Some(Entry { group: g.id, flow_tag: e.flow_tag, action: e.action, value: e.value, destinations })
+            Some(Entry {
+                group: g.id,
+                flow_tag: e.flow_tag,
+                action: e.action,
+                value: e.value,
+                destinations,
+            })
         })
     }
 
@@ -198,7 +216,11 @@ impl Steering {
     }
 
     fn find_first(&mut self) {
-        let lowest = self.tables.iter().filter(|(_, t)| t.table.kind == NIC_RX).min_by_key(|(_, t)| t.table.level);
+        let lowest = self
+            .tables
+            .iter()
+            .filter(|(_, t)| t.table.kind == NIC_RX)
+            .min_by_key(|(_, t)| t.table.level);
         self.first = self.root.or(lowest.map(|(n, _)| n));
     }
 }
@@ -214,5 +236,9 @@ fn check(action: u32, destinations: &[Destination]) -> Result<(), CmdStatus> {
         && action & both != both
         && (action & flow_action::FORWARD == 0 || somewhere > 0)
         && (action & flow_action::COUNT == 0 || counters > 0);
-    if sane && somewhere <= COPIES && counters <= COPIES { Ok(()) } else { Err(CmdStatus::BadParam) }
+    if sane && somewhere <= COPIES && counters <= COPIES {
+        Ok(())
+    } else {
+        Err(CmdStatus::BadParam)
+    }
 }

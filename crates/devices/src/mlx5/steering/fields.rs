@@ -5,7 +5,8 @@
 //! version. The type is the one behind the tags.
 
 use doorbell_layout::mlx5::steering::{
-    CVLAN, FRAGMENT, IP_VERSION_SHIFT, Layers, Misc, SECOND_CVLAN, SECOND_SVLAN, SET, SVLAN, TCP_FLAGS,
+    CVLAN, FRAGMENT, IP_VERSION_SHIFT, Layers, Misc, SECOND_CVLAN, SECOND_SVLAN, SET, SVLAN,
+    TCP_FLAGS,
 };
 use doorbell_packet::headers::{self, Ip, Transport};
 use zerocopy::byteorder::big_endian::{U16, U32};
@@ -117,7 +118,8 @@ impl Fields {
         o.ip_protocol = h.protocol;
         o.dscp_ecn = traffic_class;
         let fragment = if h.fragment { FRAGMENT } else { 0 };
-        o.tags_version_flags = U16::new(o.tags_version_flags.get() | version << IP_VERSION_SHIFT | fragment);
+        o.tags_version_flags =
+            U16::new(o.tags_version_flags.get() | version << IP_VERSION_SHIFT | fragment);
     }
 
     fn transport(&mut self, b: &[u8], h: &headers::Layers) {

@@ -2,7 +2,9 @@ use super::super::frames::{ALL, Frame, ME, PEER, Transport, tcp, udp};
 use super::*;
 use alloc::vec;
 use doorbell_layout::mlx5::command::modify_fte;
-use doorbell_layout::mlx5::steering::{CVLAN, FRAGMENT, IP_VERSION_SHIFT, Layers, Misc, NIC_RX, SECOND_CVLAN, SVLAN};
+use doorbell_layout::mlx5::steering::{
+    CVLAN, FRAGMENT, IP_VERSION_SHIFT, Layers, Misc, NIC_RX, SECOND_CVLAN, SVLAN,
+};
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::U16;
@@ -30,7 +32,11 @@ fn dmac(dmac: [u8; 6]) -> Layers {
 }
 
 fn version(v: u16, protocol: u8) -> Layers {
-    Layers { ip_protocol: protocol, tags_version_flags: U16::new(v << IP_VERSION_SHIFT), ..Layers::default() }
+    Layers {
+        ip_protocol: protocol,
+        tags_version_flags: U16::new(v << IP_VERSION_SHIFT),
+        ..Layers::default()
+    }
 }
 
 fn cvlan(vid: u16) -> Layers {
@@ -77,7 +83,8 @@ impl Linux {
         let l4 = group(&mut s, ttc, 0, 63, version(0xf, 0xff));
         let l3 = group(&mut s, ttc, 64, 95, version(0xf, 0));
         let any = group(&mut s, ttc, 96, 127, Layers::default());
-        let rules = [(l4, 0, 4, 6, TCP4), (l4, 1, 4, 17, UDP4), (l4, 2, 6, 6, TCP6), (l3, 64, 4, 0, IP4)];
+        let rules =
+            [(l4, 0, 4, 6, TCP4), (l4, 1, 4, 17, UDP4), (l4, 2, 6, 6, TCP6), (l3, 64, 4, 0, IP4)];
         for (g, index, v, protocol, tir) in rules {
             let e = forward(g, value(version(v, protocol)), Destination::Tir(tir));
             s.set_entry(ttc, index, e).unwrap();
@@ -89,11 +96,22 @@ impl Linux {
             group(&mut s, l2, 13, 13, Layers::default()),
         ];
         for (i, address) in [ME, ALL].into_iter().enumerate() {
-            s.set_entry(l2, i as u32, forward(l2_groups[0], value(dmac(address)), Destination::Table(ttc))).unwrap();
+            s.set_entry(
+                l2,
+                i as u32,
+                forward(l2_groups[0], value(dmac(address)), Destination::Table(ttc)),
+            )
+            .unwrap();
         }
         let vlan_groups = [
             group(&mut s, vlan, 0, 4095, cvlan(0xfff)),
-            group(&mut s, vlan, 4096, 4096, Layers { tags_version_flags: U16::new(CVLAN), ..Layers::default() }),
+            group(
+                &mut s,
+                vlan,
+                4096,
+                4096,
+                Layers { tags_version_flags: U16::new(CVLAN), ..Layers::default() },
+            ),
             group(
                 &mut s,
                 vlan,
@@ -115,7 +133,11 @@ fn a_tcp_frame_to_our_address_walks_vlan_l2_and_ttc() {
     assert_eq!(tirs(&mut l.s, &Frame::v4(udp(1))), [UDP4]);
     assert_eq!(tirs(&mut l.s, &Frame::v6(tcp(1))), [TCP6]);
     assert_eq!(tirs(&mut l.s, &Frame::v4(Transport::Other(1, vec![8, 0, 0, 0]))), [IP4]);
-    assert_eq!(tirs(&mut l.s, &Frame::v6(udp(1))), [ANY], "of what no rule speaks, the last one does");
+    assert_eq!(
+        tirs(&mut l.s, &Frame::v6(udp(1))),
+        [ANY],
+        "of what no rule speaks, the last one does"
+    );
     assert_eq!(tirs(&mut l.s, &Frame::raw(0x0806, 46).to(ALL)), [ANY]);
 }
 
@@ -147,12 +169,14 @@ fn a_tagged_frame_needs_a_rule_for_its_vlan() {
     let mut l = Linux::new();
     let tagged = |vid: u16| Frame::v4(tcp(1)).tagged(0x8100, 0x6000 | vid);
     assert_eq!(tirs(&mut l.s, &tagged(5)), []);
-    l.s.set_entry(l.vlan, 5, forward(l.vlan_groups[0], value(cvlan(5)), Destination::Table(l.l2))).unwrap();
+    l.s.set_entry(l.vlan, 5, forward(l.vlan_groups[0], value(cvlan(5)), Destination::Table(l.l2)))
+        .unwrap();
     assert_eq!(tirs(&mut l.s, &tagged(5)), [TCP4], "the priority is not compared");
     assert_eq!(tirs(&mut l.s, &tagged(6)), []);
     assert_eq!(tirs(&mut l.s, &Frame::v4(tcp(1)).tagged(0x88a8, 5)), [], "an S-tag is not a C-tag");
     let any = Layers { tags_version_flags: U16::new(CVLAN), ..Layers::default() };
-    l.s.set_entry(l.vlan, 4096, forward(l.vlan_groups[1], value(any), Destination::Table(l.l2))).unwrap();
+    l.s.set_entry(l.vlan, 4096, forward(l.vlan_groups[1], value(any), Destination::Table(l.l2)))
+        .unwrap();
     assert_eq!(tirs(&mut l.s, &tagged(6)), [TCP4], "any VLAN");
 }
 
@@ -160,7 +184,12 @@ fn a_tagged_frame_needs_a_rule_for_its_vlan() {
 fn a_vlan_table_may_be_full() {
     let mut l = Linux::new();
     for vid in 0..4096 {
-        l.s.set_entry(l.vlan, vid, forward(l.vlan_groups[0], value(cvlan(vid as u16)), Destination::Tir(vid))).unwrap();
+        l.s.set_entry(
+            l.vlan,
+            vid,
+            forward(l.vlan_groups[0], value(cvlan(vid as u16)), Destination::Tir(vid)),
+        )
+        .unwrap();
     }
     for vid in [0, 1, 2047, 4095] {
         assert_eq!(tirs(&mut l.s, &Frame::v4(tcp(1)).tagged(0x8100, vid)), [u32::from(vid)]);
@@ -170,8 +199,10 @@ fn a_vlan_table_may_be_full() {
 #[test]
 fn the_lowest_index_decides() {
     let mut s = Steering::new();
-    let t = s.create_table(Table { kind: NIC_RX, level: 0, log_size: 3, miss: Miss::Default }).unwrap();
-    let late = s.create_group(t, Group { start: 4, end: 7, criteria: criteria(dmac(ALL)) }).unwrap();
+    let t =
+        s.create_table(Table { kind: NIC_RX, level: 0, log_size: 3, miss: Miss::Default }).unwrap();
+    let late =
+        s.create_group(t, Group { start: 4, end: 7, criteria: criteria(dmac(ALL)) }).unwrap();
     let early = s.create_group(t, Group { start: 0, end: 3, criteria: Criteria::ANY }).unwrap();
     s.set_entry(t, 4, forward(late, value(dmac(ME)), Destination::Tir(4))).unwrap();
     assert_eq!(tirs(&mut s, &Frame::v4(tcp(0))), [4]);
@@ -183,15 +214,21 @@ fn the_lowest_index_decides() {
 #[test]
 fn a_miss_goes_on_where_the_table_says() {
     let mut s = Steering::new();
-    let last = s.create_table(Table { kind: NIC_RX, level: 9, log_size: 0, miss: Miss::Default }).unwrap();
+    let last =
+        s.create_table(Table { kind: NIC_RX, level: 9, log_size: 0, miss: Miss::Default }).unwrap();
     let g = s.create_group(last, Group { start: 0, end: 0, criteria: Criteria::ANY }).unwrap();
     s.set_entry(last, 0, forward(g, Match::EMPTY, Destination::Tir(7))).unwrap();
-    let first = s.create_table(Table { kind: NIC_RX, level: 1, log_size: 0, miss: Miss::Default }).unwrap();
+    let first =
+        s.create_table(Table { kind: NIC_RX, level: 1, log_size: 0, miss: Miss::Default }).unwrap();
     assert_eq!(tirs(&mut s, &Frame::v4(tcp(0))), []);
     s.modify_table(first, Miss::Table(last)).unwrap();
     assert_eq!(tirs(&mut s, &Frame::v4(tcp(0))), [7]);
     let g = s.create_group(first, Group { start: 0, end: 0, criteria: Criteria::ANY }).unwrap();
-    let e = Entry { action: flow_action::ALLOW, destinations: vec![], ..forward(g, Match::EMPTY, Destination::Tir(0)) };
+    let e = Entry {
+        action: flow_action::ALLOW,
+        destinations: vec![],
+        ..forward(g, Match::EMPTY, Destination::Tir(0))
+    };
     s.set_entry(first, 0, e.clone()).unwrap();
     assert_eq!(tirs(&mut s, &Frame::v4(tcp(0))), [7], "let pass, it goes the way of a miss");
     s.set_entry(first, 0, Entry { action: flow_action::DROP, ..e }).unwrap();
@@ -230,7 +267,11 @@ fn one_entry_may_deliver_count_and_go_on() {
     let e = Entry {
         flow_tag: 0xbeef,
         action: flow_action::FORWARD | flow_action::COUNT,
-        destinations: vec![Destination::Counter(counter), Destination::Tir(1), Destination::Table(l.l2)],
+        destinations: vec![
+            Destination::Counter(counter),
+            Destination::Tir(1),
+            Destination::Table(l.l2),
+        ],
         ..forward(l.vlan_groups[2], Match::EMPTY, Destination::Tir(0))
     };
     l.s.set_entry(l.vlan, 4097, e).unwrap();
@@ -261,16 +302,25 @@ fn every_field_is_compared_by_itself() {
                 let at = if set == criteria::OUTER { OUTER } else { MISC };
                 mask[at + bit / 8] = 0x80 >> (bit % 8);
                 let mut s = Steering::new();
-                let t = s.create_table(Table { kind: NIC_RX, level: 0, log_size: 0, miss: Miss::Default }).unwrap();
+                let t = s
+                    .create_table(Table {
+                        kind: NIC_RX,
+                        level: 0,
+                        log_size: 0,
+                        miss: Miss::Default,
+                    })
+                    .unwrap();
                 let criteria = Criteria::new(set, &mask).unwrap();
                 let g = s.create_group(t, Group { start: 0, end: 0, criteria }).unwrap();
                 let mut right = mask;
                 right[at + bit / 8] &= bytes[bit / 8];
                 let mut wrong = mask;
                 wrong[at + bit / 8] &= !bytes[bit / 8];
-                s.set_entry(t, 0, forward(g, Match::from_param(&right), Destination::Tir(1))).unwrap();
+                s.set_entry(t, 0, forward(g, Match::from_param(&right), Destination::Tir(1)))
+                    .unwrap();
                 assert_eq!(s.classify(&f, 0).tirs().len(), 1, "set {set} bit {bit}");
-                s.set_entry(t, 0, forward(g, Match::from_param(&wrong), Destination::Tir(1))).unwrap();
+                s.set_entry(t, 0, forward(g, Match::from_param(&wrong), Destination::Tir(1)))
+                    .unwrap();
                 assert_eq!(s.classify(&f, 0).tirs().len(), 0, "set {set} bit {bit}");
             }
         }
@@ -305,7 +355,10 @@ fn the_fields_are_where_mlx5_ifc_has_them() {
 fn udp_ports_are_not_tcp_ports_and_a_fragment_has_none() {
     let mut f = Frame::v4(udp(64)).build();
     let o = Fields::of(&f).outer;
-    assert_eq!((o.udp_sport.get(), o.udp_dport.get(), o.tcp_sport.get(), o.tcp_dport.get()), (2794, 1766, 0, 0));
+    assert_eq!(
+        (o.udp_sport.get(), o.udp_dport.get(), o.tcp_sport.get(), o.tcp_dport.get()),
+        (2794, 1766, 0, 0)
+    );
     f[20] |= 0x20;
     let o = Fields::of(&f).outer;
     assert_eq!((o.udp_sport.get(), o.udp_dport.get(), o.ip_protocol), (0, 0, 17));
@@ -332,7 +385,11 @@ fn masks_that_cannot_be_compared_are_refused() {
     assert_eq!(asks(2 * SET + 8, criteria::INNER), Err(CmdStatus::BadParam));
     assert_eq!(asks(MISC + 20, criteria::MISC), Err(CmdStatus::BadParam), "a tunnel's identifier");
     assert_eq!(asks(OUTER + 25, criteria::OUTER), Err(CmdStatus::BadParam), "reserved");
-    assert_eq!(asks(MISC + 20, criteria::OUTER), Ok(Criteria::ANY), "a set that is not enabled is nothing");
+    assert_eq!(
+        asks(MISC + 20, criteria::OUTER),
+        Ok(Criteria::ANY),
+        "a set that is not enabled is nothing"
+    );
     assert_eq!(Criteria::new(0xff, &[0; PARAM]), Ok(Criteria::ANY));
     let second = Misc { second_tags: U16::new(SECOND_CVLAN), ..Misc::default() };
     assert!(Criteria::new(criteria::MISC, &param(Layers::default(), second)).is_ok());
@@ -358,8 +415,17 @@ fn statuses_are_the_firmwares() {
     let e = forward(g, Match::EMPTY, Destination::Tir(1));
     assert_eq!(s.set_entry(t, 0, e.clone()), Err(BadParam), "outside its group");
     assert_eq!(s.set_entry(t, 1, Entry { group: 77, ..e.clone() }), Err(BadResource));
-    for action in [0, 1 << 4, flow_action::DROP | flow_action::FORWARD, flow_action::COUNT | flow_action::FORWARD] {
-        assert_eq!(s.set_entry(t, 1, Entry { action, ..e.clone() }), Err(BadParam), "action {action:#x}");
+    for action in [
+        0,
+        1 << 4,
+        flow_action::DROP | flow_action::FORWARD,
+        flow_action::COUNT | flow_action::FORWARD,
+    ] {
+        assert_eq!(
+            s.set_entry(t, 1, Entry { action, ..e.clone() }),
+            Err(BadParam),
+            "action {action:#x}"
+        );
     }
     let many = vec![Destination::Tir(1); COPIES + 1];
     assert_eq!(s.set_entry(t, 1, Entry { destinations: many, ..e.clone() }), Err(BadParam));
@@ -389,7 +455,11 @@ fn a_modification_changes_what_it_names() {
     assert_eq!(verdict(&mut l.s), [(TCP4, 0)]);
     l.s.modify_entry(l.vlan, 4097, modify_fte::DESTINATIONS, all.clone()).unwrap();
     assert_eq!(verdict(&mut l.s), [(9, 5)]);
-    assert_eq!(l.s.modify_entry(l.vlan, 4097, modify_fte::ACTION, all.clone()), Err(CmdStatus::BadParam), "no counter");
+    assert_eq!(
+        l.s.modify_entry(l.vlan, 4097, modify_fte::ACTION, all.clone()),
+        Err(CmdStatus::BadParam),
+        "no counter"
+    );
     l.s.modify_entry(l.vlan, 4097, modify_fte::ACTION | modify_fte::COUNTERS, all.clone()).unwrap();
     verdict(&mut l.s);
     assert_eq!(l.s.counter(n, false).unwrap().packets, 1);
@@ -414,18 +484,19 @@ fn a_circle_of_tables_ends() {
 }
 
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
-    let cooked = (0..4, 0..3u16, any::<u16>(), 0usize..40).prop_map(|(kind, tags, tci, payload)| {
-        let mut f = match kind {
-            0 => Frame::v4(tcp(payload)),
-            1 => Frame::v4(udp(payload)),
-            2 => Frame::v6(tcp(payload)),
-            _ => Frame::raw(0x0806, payload),
-        };
-        for i in 0..tags {
-            f = f.tagged(if i == 0 { 0x88a8 } else { 0x8100 }, tci);
-        }
-        f.build()
-    });
+    let cooked =
+        (0..4, 0..3u16, any::<u16>(), 0usize..40).prop_map(|(kind, tags, tci, payload)| {
+            let mut f = match kind {
+                0 => Frame::v4(tcp(payload)),
+                1 => Frame::v4(udp(payload)),
+                2 => Frame::v6(tcp(payload)),
+                _ => Frame::raw(0x0806, payload),
+            };
+            for i in 0..tags {
+                f = f.tagged(if i == 0 { 0x88a8 } else { 0x8100 }, tci);
+            }
+            f.build()
+        });
     prop_oneof![prop::collection::vec(any::<u8>(), 0..200), cooked]
 }
 

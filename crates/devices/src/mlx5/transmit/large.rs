@@ -18,7 +18,9 @@ struct Gather {
 impl<P: Port> Execution<'_, P> {
     /// Header length, first data segment and payload length of a large send.
     fn large(&self, at: usize, ds: u32) -> Result<(EthSeg, usize, u32, u64), Failed> {
-        let eth = segment::<EthSeg>(&self.sq.wqes[at..], 1).filter(|_| ds > 1).ok_or(syndrome::LOCAL_QP_OP)?;
+        let eth = segment::<EthSeg>(&self.sq.wqes[at..], 1)
+            .filter(|_| ds > 1)
+            .ok_or(syndrome::LOCAL_QP_OP)?;
         let (header, first) = self.inline_header(&eth);
         if first > ds {
             return Err(syndrome::LOCAL_QP_OP);
@@ -38,7 +40,9 @@ impl<P: Port> Execution<'_, P> {
     /// How many segments a large send that is not executed would have been.
     pub(super) fn segments_of(&self, at: usize, ds: u32) -> u64 {
         match self.large(at, ds) {
-            Ok((eth, _, _, payload)) if eth.mss.get() > 0 => payload.div_ceil(u64::from(eth.mss.get())).max(1),
+            Ok((eth, _, _, payload)) if eth.mss.get() > 0 => {
+                payload.div_ceil(u64::from(eth.mss.get())).max(1)
+            }
             _ => 1,
         }
     }
@@ -62,7 +66,9 @@ impl<P: Port> Execution<'_, P> {
     fn try_large_send(&mut self, t: Time, at: usize, ds: u32) -> Result<Time, Failed> {
         let (eth, header, first, payload) = self.large(at, ds)?;
         let mss = eth.mss.get();
-        if payload > 1 << self.cfg.caps.log_max_lso || header + usize::from(mss) > self.pipe.max_frame {
+        if payload > 1 << self.cfg.caps.log_max_lso
+            || header + usize::from(mss) > self.pipe.max_frame
+        {
             return Err(syndrome::LOCAL_LENGTH);
         }
         self.copy_inline(at, &eth, header);
@@ -70,7 +76,8 @@ impl<P: Port> Execution<'_, P> {
         let headers = copy.get_mut(..header).ok_or(syndrome::LOCAL_LENGTH)?;
         headers.copy_from_slice(&self.pipe.frame[..header]);
         // What kind it is the parser says; a send that it cannot cut fails.
-        let kind = Layers::of(headers).ok().and_then(|l| l.gso_kind()).ok_or(syndrome::LOCAL_QP_OP)?;
+        let kind =
+            Layers::of(headers).ok().and_then(|l| l.gso_kind()).ok_or(syndrome::LOCAL_QP_OP)?;
         let gso = Gso { kind, size: mss, header: header as u16 };
         let mut cut = Cut::new(headers, payload as u32, gso).map_err(|_| syndrome::LOCAL_LENGTH)?;
         let mut from = Gather { segment: first, offset: 0 };
@@ -89,14 +96,22 @@ impl<P: Port> Execution<'_, P> {
     }
 
     /// Reads the next `len` bytes of payload into the frame at `to`; when the last is there.
-    fn gather(&mut self, t: Time, at: usize, from: &mut Gather, to: usize, len: usize) -> Result<Time, Failed> {
+    fn gather(
+        &mut self,
+        t: Time,
+        at: usize,
+        from: &mut Gather,
+        to: usize,
+        len: usize,
+    ) -> Result<Time, Failed> {
         let (mut to, end) = (to, to + len);
         let mut whole_at = t;
         while to < end {
             let d = self.data(at, from.segment).ok_or(syndrome::LOCAL_LENGTH)?;
             let left = d.byte_count.get() - from.offset;
             let n = left.min((end - to) as u32);
-            whole_at = whole_at.max(self.read_data(t, &d, u64::from(from.offset), to, n as usize)?);
+            whole_at =
+                whole_at.max(self.read_data(t, &d, u64::from(from.offset), to, n as usize)?);
             to += n as usize;
             from.offset += n;
             if n == left {

@@ -18,7 +18,14 @@ impl<P: Port> Execution<'_, P> {
     /// Reads `n` bytes from `offset` of a data segment into the frame at `to`; when
     /// the last is there.
     #[inline(always)]
-    pub(super) fn read_data(&mut self, t: Time, d: &DataSeg, offset: u64, to: usize, n: usize) -> Result<Time, Failed> {
+    pub(super) fn read_data(
+        &mut self,
+        t: Time,
+        d: &DataSeg,
+        offset: u64,
+        to: usize,
+        n: usize,
+    ) -> Result<Time, Failed> {
         let lkey = d.lkey.get();
         let key = self.mkeys.get(lkey >> 8).filter(|k| k.admits(self.sq.pd, lkey) && k.readable);
         let Some(key) = key else {
@@ -34,11 +41,19 @@ impl<P: Port> Execution<'_, P> {
 
     /// The same through a key that has an end, or pages.
     #[cold]
-    fn read_pieces(&mut self, t: Time, key: &Mkey, addr: u64, to: usize, n: usize) -> Result<Time, Failed> {
+    fn read_pieces(
+        &mut self,
+        t: Time,
+        key: &Mkey,
+        addr: u64,
+        to: usize,
+        n: usize,
+    ) -> Result<Time, Failed> {
         let (mut done, mut whole_at) = (0, t);
         while done < n {
             let left = (n - done) as u64;
-            let (from, len) = key.find(addr.wrapping_add(done as u64), left).ok_or(syndrome::LOCAL_PROT)?;
+            let (from, len) =
+                key.find(addr.wrapping_add(done as u64), left).ok_or(syndrome::LOCAL_PROT)?;
             whole_at = whole_at.max(self.pipe.read(self.p, t, from, to + done, len as usize)?);
             done += len as usize;
         }
@@ -144,7 +159,9 @@ impl<P: Port> Execution<'_, P> {
 
     #[inline(always)]
     fn try_send(&mut self, t: Time, at: usize, ds: u32) -> Result<Time, Failed> {
-        let eth = segment::<EthSeg>(&self.sq.wqes[at..], 1).filter(|_| ds > 1).ok_or(syndrome::LOCAL_QP_OP)?;
+        let eth = segment::<EthSeg>(&self.sq.wqes[at..], 1)
+            .filter(|_| ds > 1)
+            .ok_or(syndrome::LOCAL_QP_OP)?;
         let (inline, first) = self.inline_header(&eth);
         if first > ds || (self.sq.ctx.min_inline > 0 && inline < 14) {
             return Err(syndrome::LOCAL_QP_OP);

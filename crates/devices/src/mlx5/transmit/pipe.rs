@@ -87,7 +87,8 @@ impl Pipe {
         len: usize,
     ) -> Result<Time, Failed> {
         let t = t.max(self.reads[self.next_read]);
-        let arrived = p.read(t, from, &mut self.frame[at..at + len]).map_err(|_| syndrome::LOCAL_PROT)?;
+        let arrived =
+            p.read(t, from, &mut self.frame[at..at + len]).map_err(|_| syndrome::LOCAL_PROT)?;
         self.note(arrived);
         Ok(arrived)
     }
@@ -114,7 +115,8 @@ impl Pipe {
             self.wire_rest = 0;
         }
         self.octets += padded as u64;
-        let ticks = (padded as u64 + WIRE_OVERHEAD) * u64::from(self.byte_1024th) + u64::from(self.wire_rest);
+        let ticks = (padded as u64 + WIRE_OVERHEAD) * u64::from(self.byte_1024th)
+            + u64::from(self.wire_rest);
         self.wire_rest = (ticks & 1023) as u32;
         self.wire_free = start + Span::from_ps(ticks >> 10);
         if self.loopback.takes(&self.frame[..padded]) {

@@ -97,7 +97,11 @@ fn a_buffer_is_aligned_to_four_and_has_sixteen_bytes_and_is_mapped() {
         assert_eq!(b.own(0, H_ADD_LOGICAL_LAN_BUFFER, &[bad]), H_PARAMETER, "{bad:#x}");
     }
     b.p[0].writable[BUFFERS as usize / PAGE + 1] = false;
-    assert_eq!(b.own(0, H_ADD_LOGICAL_LAN_BUFFER, &[d(8192, BUFFERS)]), H_PARAMETER, "its second page");
+    assert_eq!(
+        b.own(0, H_ADD_LOGICAL_LAN_BUFFER, &[d(8192, BUFFERS)]),
+        H_PARAMETER,
+        "its second page"
+    );
     assert_eq!(b.own(0, H_ADD_LOGICAL_LAN_BUFFER, &[d(16, BUFFERS)]), H_SUCCESS);
     assert_eq!(b.d.counters(0).buffers_added, 1);
 }
@@ -130,7 +134,8 @@ fn eight_buffers_are_added_at_once_all_or_none() {
     one_bad[5] = Descriptor::new(0, 512, 2).0;
     assert_eq!(b.own(0, H_ADD_LOGICAL_LAN_BUFFERS, &one_bad), H_PARAMETER);
     // And of those refused none is left behind.
-    let given = (0..).take_while(|_| b.own(0, H_FREE_LOGICAL_LAN_BUFFER, &[512]) == H_SUCCESS).count();
+    let given =
+        (0..).take_while(|_| b.own(0, H_FREE_LOGICAL_LAN_BUFFER, &[512]) == H_SUCCESS).count();
     assert_eq!(given, 10);
 }
 
@@ -139,7 +144,10 @@ fn adding_several_is_no_function_without_the_attribute() {
     let a = Adapter { options: Some(Adapter::ALL & !RX_MULTI_BUFF), ..Adapter::new(0, 0) };
     let mut b = Bench::new(Config::new(vec![a]));
     b.register(0);
-    assert_eq!(b.own(0, H_ADD_LOGICAL_LAN_BUFFERS, &[Descriptor::new(0, 64, BUFFERS).0]), H_FUNCTION);
+    assert_eq!(
+        b.own(0, H_ADD_LOGICAL_LAN_BUFFERS, &[Descriptor::new(0, 64, BUFFERS).0]),
+        H_FUNCTION
+    );
 }
 
 #[test]
@@ -229,7 +237,11 @@ fn attributes_are_negotiated_while_closed() {
     assert_eq!(ask(IPV4_TCP_CSUM, LRG_SR_ENABLED), (H_SUCCESS, fixed | LRG_SR_ENABLED));
     b.register(0);
     let r = b.full(0, H_ILLAN_ATTRIBUTES, &[LRG_SR_ENABLED, 0]);
-    assert_eq!((r.status, r.ret[0]), (H_CONSTRAINED, fixed | LRG_SR_ENABLED), "not while it is open");
+    assert_eq!(
+        (r.status, r.ret[0]),
+        (H_CONSTRAINED, fixed | LRG_SR_ENABLED),
+        "not while it is open"
+    );
     assert_eq!(b.own(0, H_FREE_LOGICAL_LAN, &[]), H_SUCCESS);
     assert_eq!(b.d.attributes(0), fixed | LRG_SR_ENABLED, "closing keeps them");
 }
@@ -240,8 +252,8 @@ fn firmware_without_options_has_no_such_call() {
     assert_eq!(b.own(0, H_ILLAN_ATTRIBUTES, &[0, 0]), H_FUNCTION);
 }
 
-/// The toggle is the hypervisor's: a driver that gives one with its queue, or writes one into the buffer list, turns
-/// nothing and reaches nothing.
+/// The toggle is the hypervisor's: a driver that gives one with its queue, or writes one into the
+/// buffer list, turns nothing and reaches nothing.
 #[test]
 fn a_toggle_from_the_driver_turns_nothing() {
     let mut b = Bench::plain(2).open();
@@ -249,7 +261,10 @@ fn a_toggle_from_the_driver_turns_nothing() {
     let m = mac(b.mac(1));
     let queue = Descriptor::new(Descriptor::TOGGLE, ENTRIES * ENTRY, QUEUE).0;
     b.p[1].memory[QUEUE as usize..(QUEUE + ENTRIES * ENTRY) as usize].fill(0);
-    assert_eq!(b.own(1, H_REGISTER_LOGICAL_LAN, &[LIST.into(), queue, FILTER.into(), m]), H_SUCCESS);
+    assert_eq!(
+        b.own(1, H_REGISTER_LOGICAL_LAN, &[LIST.into(), queue, FILTER.into(), m]),
+        H_SUCCESS
+    );
     for i in 0..ENTRIES {
         assert_eq!(b.post(1, 2048, BUFFERS + 2048 * i), H_SUCCESS);
     }
@@ -270,7 +285,10 @@ fn an_interrupt_comes_for_each_frame_while_enabled() {
     b.send(0, &f);
     assert!(b.p[1].messages.is_empty(), "registration disables it");
     assert_eq!(b.own(1, H_VIO_SIGNAL, &[SIGNAL_ON]), H_SUCCESS);
-    assert!(b.p[1].messages.is_empty(), "an enqueue is a pulse: what is there already does not interrupt");
+    assert!(
+        b.p[1].messages.is_empty(),
+        "an enqueue is a pulse: what is there already does not interrupt"
+    );
     b.send(0, &f);
     b.send(0, &f);
     assert_eq!(b.p[1].messages, [(Time::ZERO, 1); 2]);
@@ -290,7 +308,11 @@ fn an_interrupt_takes_its_time_and_is_called_off() {
     b.send(0, &f);
     assert_eq!(b.d.next_due(), Some(Time::ZERO + Span::from_us(3)));
     b.settle();
-    assert_eq!(b.p[1].messages, [(Time::ZERO + Span::from_us(3), 1)], "one is outstanding at a time");
+    assert_eq!(
+        b.p[1].messages,
+        [(Time::ZERO + Span::from_us(3), 1)],
+        "one is outstanding at a time"
+    );
     b.send(0, &f);
     b.own(1, H_VIO_SIGNAL, &[SIGNAL_OFF]);
     b.settle();
@@ -308,7 +330,8 @@ fn an_entry_that_is_not_there_yet_interrupts_when_it_is() {
         b.send(0, &f);
         let there = b.d.next_due().unwrap();
         assert!(there > Time::ZERO, "it is on its way, and interrupts are off");
-        // The receiver looks, finds nothing, and enables them: too early for a look, in time for the entry.
+        // The receiver looks, finds nothing, and enables them: too early for a look, in time for
+        // the entry.
         b.now = Time::ZERO + Span::from_us(5);
         b.own(1, H_VIO_SIGNAL, &[SIGNAL_ON]);
         b.settle();
@@ -333,7 +356,8 @@ fn an_interrupt_of_an_entry_to_come_is_not_called_off() {
     assert_eq!(b.p[1].messages, [(due, 1)]);
 }
 
-/// Two entries, one interrupt on its way: the driver is polling already when the first is there, and done before the second.
+/// Two entries, one interrupt on its way: the driver is polling already when the first is there,
+/// and done before the second.
 #[test]
 fn an_interrupt_that_is_called_off_was_for_one_entry_only() {
     let adapters = vec![Adapter::new(0, 0), Adapter::new(1, 1)];

@@ -1,6 +1,6 @@
-//! Partitions stay apart: whatever several of them call, with whatever arguments, no byte is read or
-//! written but what the caller offered or a receiver has lent; the codes are those of the rules; the work is
-//! bounded, and closing and opening brings an adapter back.
+//! Partitions stay apart: whatever several of them call, with whatever arguments, no byte is read
+//! or written but what the caller offered or a receiver has lent; the codes are those of the rules;
+//! the work is bounded, and closing and opening brings an adapter back.
 
 use super::super::{Adapter, Config, H_CONSTRAINED, Uplink};
 use super::*;
@@ -74,8 +74,7 @@ fn descriptor() -> impl Strategy<Value = u64> {
         1 => 0u64..70_000,
         1 => 0u64..1 << 24,
     ];
-    let flags =
-        prop_oneof![4 => Just(0u64), 2 => (0u64..8).prop_map(|f| f << 56), 1 => (0u64..128).prop_map(|f| f << 56)];
+    let flags = prop_oneof![4 => Just(0u64), 2 => (0u64..8).prop_map(|f| f << 56), 1 => (0u64..128).prop_map(|f| f << 56)];
     let valid = prop_oneof![9 => Just(1u64 << 63), 1 => Just(0)];
     (address(), len, flags, valid).prop_map(|(a, l, f, v)| v | f | l << 32 | a & 0xffff_ffff)
 }
@@ -122,16 +121,17 @@ fn call() -> impl Strategy<Value = (u64, [u64; 8])> {
 
 /// A frame to somebody known, more often than not; sometimes TCP.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
-    let to =
-        prop_oneof![6 => (0u8..4).prop_map(|n| [0x52, 0x54, 0, 0, 0, n]), 1 => Just([0xff; 6]), 1 => any::<[u8; 6]>()];
-    (to, 0u8..4, any::<(bool, bool, bool)>(), 0usize..4000).prop_map(|(to, from, (is_tcp, v6, tag), n)| {
-        let from = [0x52, 0x54, 0, 0, 0, from];
-        let mut f = if is_tcp { tcp(to, from, v6, n) } else { plain(to, from, 14 + n) };
-        if tag {
-            f.splice(12..12, [0x81, 0, 0x20, 5]);
-        }
-        f
-    })
+    let to = prop_oneof![6 => (0u8..4).prop_map(|n| [0x52, 0x54, 0, 0, 0, n]), 1 => Just([0xff; 6]), 1 => any::<[u8; 6]>()];
+    (to, 0u8..4, any::<(bool, bool, bool)>(), 0usize..4000).prop_map(
+        |(to, from, (is_tcp, v6, tag), n)| {
+            let from = [0x52, 0x54, 0, 0, 0, from];
+            let mut f = if is_tcp { tcp(to, from, v6, n) } else { plain(to, from, 14 + n) };
+            if tag {
+                f.splice(12..12, [0x81, 0, 0x20, 5]);
+            }
+            f
+        },
+    )
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -182,7 +182,10 @@ impl Game {
             && len.is_multiple_of(align)
             && at.saturating_add(len.into()) <= 1 << 32;
         let p = &self.b.p[part];
-        sound && [Direction::ToDevice, Direction::FromDevice].iter().all(|d| p.reaches(Iova(at), len, *d).is_ok())
+        sound
+            && [Direction::ToDevice, Direction::FromDevice]
+                .iter()
+                .all(|d| p.reaches(Iova(at), len, *d).is_ok())
     }
 
     fn sound(&self, part: usize, d: Descriptor) -> bool {
@@ -194,7 +197,9 @@ impl Game {
         if allowed(call) == [H_FUNCTION] {
             return Some(H_FUNCTION);
         }
-        let Some(cfg) = self.adapters.get(unit).filter(|c| c.partition == from) else { return Some(H_PARAMETER) };
+        let Some(cfg) = self.adapters.get(unit).filter(|c| c.partition == from) else {
+            return Some(H_PARAMETER);
+        };
         let s = &self.shadow[unit];
         match call {
             H_REGISTER_LOGICAL_LAN => {
@@ -259,16 +264,28 @@ impl Game {
             let of = |i: &usize| self.adapters[*i].partition == part;
             let own: Vec<&Shadow> = (0..4).filter(of).map(|i| &self.shadow[i]).collect();
             for w in &self.b.p[part].writes {
-                let lent = own.iter().flat_map(|s| &s.grants).any(|g| g.start <= w.start && w.end <= g.end);
-                prop_assert!(lent || w.is_empty(), "{w:x?} of partition {part} was written and not lent");
+                let lent = own
+                    .iter()
+                    .flat_map(|s| &s.grants)
+                    .any(|g| g.start <= w.start && w.end <= g.end);
+                prop_assert!(
+                    lent || w.is_empty(),
+                    "{w:x?} of partition {part} was written and not lent"
+                );
             }
             for r in &self.b.p[part].reads {
-                let handle = r.len() == 8 && own.iter().flat_map(|s| &s.correlators).any(|c| *c == r.start);
+                let handle =
+                    r.len() == 8 && own.iter().flat_map(|s| &s.correlators).any(|c| *c == r.start);
                 let offered = sender.is_some_and(|(from, a)| {
                     let d = a[..6].iter().map(|d| Descriptor(*d)).take_while(|d| d.is_valid());
-                    from == part && d.clone().any(|d| *r == (d.ioba() as usize..(d.ioba() + d.len()) as usize))
+                    from == part
+                        && d.clone()
+                            .any(|d| *r == (d.ioba() as usize..(d.ioba() + d.len()) as usize))
                 });
-                prop_assert!(handle || offered, "{r:x?} of partition {part} was read and not offered");
+                prop_assert!(
+                    handle || offered,
+                    "{r:x?} of partition {part} was read and not offered"
+                );
             }
             touched += self.b.p[part].writes.len() + self.b.p[part].reads.len();
             self.b.p[part].writes.clear();
@@ -300,7 +317,8 @@ impl Game {
                 if code < 0 && code != H_DROPPED && *call != H_SEND_LOGICAL_LAN {
                     prop_assert_eq!(touched, 0, "{:#x} was refused and touched memory", call);
                 }
-                // A large send of 64 KiB in segments of 16 bytes, for three receivers, eight accesses each.
+                // A large send of 64 KiB in segments of 16 bytes, for three receivers, eight
+                // accesses each.
                 prop_assert!(touched < 6 + 4096 * 3 * 8);
                 for (s, a) in self.shadow.iter_mut().zip(&self.b.d.parts.adapters) {
                     s.buffers = a.pools.len();
@@ -311,7 +329,9 @@ impl Game {
                 self.b.p[*part].mapped[*page] = *mapped;
                 self.b.p[*part].writable[*page] = *writable;
             }
-            Act::Memory { part, at, bytes } => self.b.p[*part].memory[*at..*at + 16].copy_from_slice(bytes),
+            Act::Memory { part, at, bytes } => {
+                self.b.p[*part].memory[*at..*at + 16].copy_from_slice(bytes)
+            }
             Act::Wire(f) => {
                 self.b.d.receive(&mut self.b.p, self.b.now, f);
             }

@@ -13,7 +13,8 @@ use core::ops::Range;
 use doorbell_layout::ibmveth::*;
 use doorbell_packet::checksum::Sum;
 use doorbell_seam::{
-    Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Time, Timed,
+    Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Time,
+    Timed,
 };
 
 pub(super) const PAGE: usize = 4096;
@@ -60,7 +61,11 @@ impl Part {
         let fault = DmaFault { at, kind: DmaFaultKind::Unmapped };
         let start = usize::try_from(at.0).map_err(|_| fault)?;
         let end = start.checked_add(len).filter(|e| *e <= MEMORY).ok_or(fault)?;
-        if (start / PAGE..end.div_ceil(PAGE)).all(|p| pages[p]) { Ok(start..end) } else { Err(fault) }
+        if (start / PAGE..end.div_ceil(PAGE)).all(|p| pages[p]) {
+            Ok(start..end)
+        } else {
+            Err(fault)
+        }
     }
 }
 
@@ -186,14 +191,19 @@ impl Bench {
     pub(super) fn post(&mut self, i: usize, len: u32, at: u32) -> i64 {
         self.posted += 1;
         let part = self.adapters[i].partition;
-        self.p[part].memory[at as usize..at as usize + 8].copy_from_slice(&self.posted.to_be_bytes());
+        self.p[part].memory[at as usize..at as usize + 8]
+            .copy_from_slice(&self.posted.to_be_bytes());
         self.own(i, H_ADD_LOGICAL_LAN_BUFFER, &[Descriptor::new(0, len, at).0])
     }
 
     /// Puts a frame into memory and sends it in one piece, with flags and an mss.
     pub(super) fn send_marked(&mut self, i: usize, frame: &[u8], flags: u64, mss: u64) -> i64 {
         self.put(i, frame);
-        self.own(i, H_SEND_LOGICAL_LAN, &[Descriptor::new(flags, frame.len() as u32, SEND).0, 0, 0, 0, 0, 0, 0, mss])
+        self.own(
+            i,
+            H_SEND_LOGICAL_LAN,
+            &[Descriptor::new(flags, frame.len() as u32, SEND).0, 0, 0, 0, 0, 0, 0, mss],
+        )
     }
 
     pub(super) fn send(&mut self, i: usize, frame: &[u8]) -> i64 {
@@ -218,11 +228,17 @@ impl Bench {
         }
         let correlator = long(at + 8);
         // Buffers are found by their correlator, which is still in them.
-        let buffer = (0..MEMORY - 8).step_by(4).skip(BUFFERS as usize / 4).find(|b| long(*b) == correlator);
+        let buffer =
+            (0..MEMORY - 8).step_by(4).skip(BUFFERS as usize / 4).find(|b| long(*b) == correlator);
         let (len, offset) = (word(at + 4) as usize, (flags & Entry::OFFSET) as usize);
         let start = buffer.unwrap_or(0) + offset;
         let mss = if flags & Entry::LRG_PKT != 0 { long(start - 8) } else { 0 };
-        let got = Got { flags: flags & !Entry::TOGGLE, correlator, mss, bytes: memory[start..start + len].to_vec() };
+        let got = Got {
+            flags: flags & !Entry::TOGGLE,
+            correlator,
+            mss,
+            bytes: memory[start..start + len].to_vec(),
+        };
         self.next[i] = if index + 1 == ENTRIES { (0, !toggle) } else { (index + 1, toggle) };
         Some(got)
     }

@@ -1,4 +1,5 @@
-//! Checksums left out and large sends, carried between partitions or done for those who have not agreed.
+//! Checksums left out and large sends, carried between partitions or done for those who have not
+//! agreed.
 
 use super::super::{Adapter, Config, Uplink};
 use super::*;
@@ -44,7 +45,10 @@ fn a_checksum_left_out_is_carried_to_who_has_agreed_and_made_for_who_has_not() {
             let mut b = agreed(bit, other);
             assert_eq!(b.send_marked(0, &f, NO | GOOD, 0), H_SUCCESS);
             let got = b.received(1).unwrap();
-            assert_eq!((got.flags, got.bytes), (Entry::VALID | 8, tcp(b.mac(1), b.mac(0), v6, 100)));
+            assert_eq!(
+                (got.flags, got.bytes),
+                (Entry::VALID | 8, tcp(b.mac(1), b.mac(0), v6, 100))
+            );
             assert_eq!(b.d.counters(1).rx_checksums, 1);
         }
     }
@@ -122,7 +126,11 @@ fn a_large_packet_has_its_mss_in_front_and_the_mark() {
     let f = bare(&b, false, 60_000);
     assert_eq!(b.send_marked(0, &f, LARGE, 1448), H_SUCCESS);
     let got = b.received(1).unwrap();
-    assert_eq!(got.flags, Entry::VALID | Entry::LRG_PKT | CARRIED | 16, "behind correlator and mss");
+    assert_eq!(
+        got.flags,
+        Entry::VALID | Entry::LRG_PKT | CARRIED | 16,
+        "behind correlator and mss"
+    );
     assert_eq!((got.mss, got.bytes), (1448, f));
     assert_eq!((b.d.counters(0).tx_large, b.d.counters(1).rx_large), (1, 1));
 }

@@ -43,7 +43,11 @@ fn the_toggle_turns_with_each_lap_and_the_list_shows_it() {
         let turned = b.p[1].memory[LIST as usize] & 0x40 != 0;
         assert_eq!(turned, (i + 1) / ENTRIES % 2 == 1, "the descriptor has the inverse");
         assert_eq!(b.received(1), None, "the last lap's entries are not new");
-        let at = b.p[1].memory.windows(8).skip(BUFFERS as usize).position(|w| w == got.correlator.to_be_bytes());
+        let at = b.p[1]
+            .memory
+            .windows(8)
+            .skip(BUFFERS as usize)
+            .position(|w| w == got.correlator.to_be_bytes());
         b.post(1, 2048, BUFFERS + at.unwrap() as u32);
     }
 }
@@ -54,7 +58,10 @@ fn the_entrys_control_byte_is_written_last() {
     b.p[1].writes.clear();
     b.send(0, &plain(b.mac(1), b.mac(0), 60));
     let queue = QUEUE as usize;
-    assert_eq!(b.p[1].writes, [BUFFERS as usize + 8..BUFFERS as usize + 68, queue + 1..queue + 16, queue..queue + 1]);
+    assert_eq!(
+        b.p[1].writes,
+        [BUFFERS as usize + 8..BUFFERS as usize + 68, queue + 1..queue + 16, queue..queue + 1]
+    );
 }
 
 #[test]
@@ -85,7 +92,11 @@ fn without_a_buffer_the_frame_is_lost_and_the_lists_last_word_counts() {
     b.own(1, H_FREE_LOGICAL_LAN, &[]);
     b.register(1);
     assert_eq!(b.send(0, &f), H_DROPPED);
-    assert_eq!(b.p[1].memory[LIST as usize + 4088..][..8], 1u64.to_be_bytes(), "registration begins anew");
+    assert_eq!(
+        b.p[1].memory[LIST as usize + 4088..][..8],
+        1u64.to_be_bytes(),
+        "registration begins anew"
+    );
 }
 
 #[test]

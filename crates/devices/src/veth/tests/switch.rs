@@ -163,7 +163,8 @@ fn one_trunk_of_a_vlan_is_active_the_last_that_asked() {
         a.trunk = [0, 2, 1, 3][i];
         a.pvid = [1, 1, 1, 9][i];
     });
-    let active = |b: &Bench| (0..4).filter(|i| b.d.attributes(*i) & ACTIVE_TRUNK != 0).collect::<Vec<_>>();
+    let active =
+        |b: &Bench| (0..4).filter(|i| b.d.attributes(*i) & ACTIVE_TRUNK != 0).collect::<Vec<_>>();
     assert_eq!(active(&b), [2, 3], "the first by priority, of each VLAN");
     b.send(0, &plain(OUTSIDE, b.mac(0), 60));
     assert_eq!(receivers(&mut b), [2]);
@@ -206,7 +207,10 @@ fn two_adapters_of_one_partition_are_two() {
     b.register(0);
     let args = [0x40000, Descriptor::new(0, 128, 0x41000).0, 0x42000, mac(b.mac(1))];
     assert_eq!(b.own(1, H_REGISTER_LOGICAL_LAN, &args), H_SUCCESS);
-    assert_eq!(b.own(1, H_ADD_LOGICAL_LAN_BUFFER, &[Descriptor::new(0, 2048, 0x43000).0]), H_SUCCESS);
+    assert_eq!(
+        b.own(1, H_ADD_LOGICAL_LAN_BUFFER, &[Descriptor::new(0, 2048, 0x43000).0]),
+        H_SUCCESS
+    );
     let f = plain(b.mac(1), b.mac(0), 60);
     assert_eq!(b.send(0, &f), H_SUCCESS);
     assert_eq!(b.p[0].memory[0x43008..][..60], f);

@@ -19,11 +19,19 @@ enum Act {
 }
 
 fn argument() -> impl Strategy<Value = u64> {
-    prop_oneof![any::<u64>(), 0u64..64, Just(CRQ), Just(4096), Just(SCRATCH), (0u64..512).prop_map(|p| p * 4096)]
+    prop_oneof![
+        any::<u64>(),
+        0u64..64,
+        Just(CRQ),
+        Just(4096),
+        Just(SCRATCH),
+        (0u64..512).prop_map(|p| p * 4096)
+    ]
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let calls = vec![0x64, 0xfc, 0x100, 0x104, 0x108, 0x2a8, 0x2b0, 0x2dc, 0x2e0, 0x2e4, 0x2e8, 0x123];
+    let calls =
+        vec![0x64, 0xfc, 0x100, 0x104, 0x108, 0x2a8, 0x2b0, 0x2dc, 0x2e0, 0x2e4, 0x2e8, 0x123];
     let descriptor = (any::<u8>(), any::<u8>(), 0u8..6, 0u16..4, 0u32..12_000, 0u32..300_000);
     prop_oneof![
         4 => (prop::sample::select(calls), prop::collection::vec(argument(), 0..7)).prop_map(|(c, a)| Act::Call(c, a)),
@@ -84,7 +92,8 @@ fn play(b: &mut Bench, a: Act) {
                     let d = b.desc(0, &frame, flags1);
                     let n_crq_elem = if n < 4 { 1 } else { n };
                     let kind = if n == 5 { desc::HDR } else { desc::TX };
-                    let (mss, sge_len, ioba) = (U16::new(mss * 700), U32::new(len), U64::new(LTB + u64::from(ioba)));
+                    let (mss, sge_len, ioba) =
+                        (U16::new(mss * 700), U32::new(len), U64::new(LTB + u64::from(ioba)));
                     Tx { kind, flags2, n_crq_elem, mss, sge_len, ioba, ..d }.bytes()
                 })
                 .collect();

@@ -10,7 +10,9 @@ use super::{Config, Server, VnicServer};
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_layout::ibmvnic::*;
-use doorbell_seam::{DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Taken, Time, Timed};
+use doorbell_seam::{
+    DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Taken, Time, Timed,
+};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 pub(super) const CRQ: u64 = 0x1_0000;
@@ -101,7 +103,8 @@ pub(super) fn partial(payload: usize) -> Vec<u8> {
 impl Bench {
     pub(super) fn new(cfg: Config) -> Bench {
         let memory = vec![0; MEMORY as usize];
-        let p = Partition { memory, holes: vec![], touched: vec![], messages: vec![], frames: vec![] };
+        let p =
+            Partition { memory, holes: vec![], touched: vec![], messages: vec![], frames: vec![] };
         let d = VnicServer::new(cfg, 1);
         Bench { d, p: [p], now: Time::ZERO, crq_next: 0, ring_next: vec![], tx: vec![], rx: vec![] }
     }
@@ -120,7 +123,10 @@ impl Bench {
         self.negotiate(n);
         assert_eq!(self.login(n), rc::SUCCESS);
         assert_eq!(self.map(1, LTB as u32, LTB_LEN), rc::SUCCESS);
-        assert_eq!(code(self.ask(self.plain(cmd::LOGICAL_LINK_STATE, |m| m[2] = link::UP))), rc::SUCCESS);
+        assert_eq!(
+            code(self.ask(self.plain(cmd::LOGICAL_LINK_STATE, |m| m[2] = link::UP))),
+            rc::SUCCESS
+        );
         assert_eq!(self.message().map(|m| m[1]), Some(cmd::LINK_STATE_INDICATION));
     }
 
@@ -209,12 +215,18 @@ impl Bench {
     }
 
     pub(super) fn version(&mut self) -> u16 {
-        let v = VersionExchange { first: 0x80, cmd: 1, version: U16::new(7), ..VersionExchange::zeroed() };
+        let v = VersionExchange {
+            first: 0x80,
+            cmd: 1,
+            version: U16::new(7),
+            ..VersionExchange::zeroed()
+        };
         VersionExchange::of(self.ask(v.bytes())).version.get()
     }
 
     pub(super) fn query(&mut self, id: u16) -> [u8; 8] {
-        let q = Capability { first: 0x80, cmd: 2, capability: U16::new(id), ..Capability::zeroed() };
+        let q =
+            Capability { first: 0x80, cmd: 2, capability: U16::new(id), ..Capability::zeroed() };
         Capability::of(self.ask(q.bytes())).number.to_bytes()
     }
 
@@ -234,7 +246,12 @@ impl Bench {
     }
 
     pub(super) fn control_offload(&mut self, want: [u8; 8]) -> u8 {
-        let c = ControlIpOffload { len: U32::new(136), version: U32::new(1), want, ..ControlIpOffload::zeroed() };
+        let c = ControlIpOffload {
+            len: U32::new(136),
+            version: U32::new(1),
+            want,
+            ..ControlIpOffload::zeroed()
+        };
         self.put(SCRATCH, &c.bytes());
         let a = AddressLength {
             first: 0x80,
@@ -297,14 +314,24 @@ impl Bench {
         bytes.extend(tx.iter().chain(rx).flat_map(|n| n.to_be_bytes()));
         bytes.extend(names);
         self.put(SCRATCH, &bytes);
-        let m = Login { first: 0x80, cmd: cmd::LOGIN, reserved: [0; 6], ioba: w(SCRATCH as usize), len: w(total) };
+        let m = Login {
+            first: 0x80,
+            cmd: cmd::LOGIN,
+            reserved: [0; 6],
+            ioba: w(SCRATCH as usize),
+            len: w(total),
+        };
         let answer = code(self.ask(m.bytes()));
         if answer == rc::SUCCESS {
             let at = SCRATCH as usize + 4096;
             let r = LoginResponse::of(self.p[0].memory[at..at + 36].try_into().unwrap());
             let memory = &self.p[0].memory;
             let read = |n: U32, off: U32| -> Vec<u64> {
-                let word = |i| u64::from_be_bytes(memory[at + off.get() as usize + 8 * i..][..8].try_into().unwrap());
+                let word = |i| {
+                    u64::from_be_bytes(
+                        memory[at + off.get() as usize + 8 * i..][..8].try_into().unwrap(),
+                    )
+                };
                 (0..n.get() as usize).map(word).collect()
             };
             self.tx = read(r.num_txsubm_subcrqs, r.off_txsubm_subcrqs);
@@ -315,7 +342,14 @@ impl Bench {
 
     pub(super) fn map(&mut self, id: u8, ioba: u32, len: u32) -> u8 {
         let (ioba, len) = (U32::new(ioba), U32::new(len));
-        let m = RequestMap { first: 0x80, cmd: cmd::REQUEST_MAP, map_id: id, ioba, len, ..RequestMap::zeroed() };
+        let m = RequestMap {
+            first: 0x80,
+            cmd: cmd::REQUEST_MAP,
+            map_id: id,
+            ioba,
+            len,
+            ..RequestMap::zeroed()
+        };
         let answer = self.ask(m.bytes());
         assert_eq!(answer[3], id);
         code(answer)
@@ -340,7 +374,9 @@ impl Bench {
         let mut all = vec![];
         while let Some(e) = self.entry(n) {
             let c = TxComp::of(e);
-            all.extend((0..usize::from(c.num_comps)).map(|i| (c.correlators[i].get(), c.rcs[i].get())));
+            all.extend(
+                (0..usize::from(c.num_comps)).map(|i| (c.correlators[i].get(), c.rcs[i].get())),
+            );
         }
         all
     }
@@ -375,8 +411,9 @@ impl Bench {
 
     /// Posts `n` receive buffers of 2048 bytes from `slot` on.
     pub(super) fn post(&mut self, handle: u64, slot: u32, n: u32) -> i64 {
-        let entries: Vec<_> =
-            (slot..slot + n).map(|i| RxAdd::new(i.into(), 1, LTB as u32 + i * 2048, 2048).bytes()).collect();
+        let entries: Vec<_> = (slot..slot + n)
+            .map(|i| RxAdd::new(i.into(), 1, LTB as u32 + i * 2048, 2048).bytes())
+            .collect();
         self.indirect(handle, &entries)
     }
 
@@ -399,7 +436,12 @@ pub(super) fn code(m: [u8; 16]) -> u8 {
 /// Header descriptors as Linux makes them.
 pub(super) fn headers(frame: &[u8], wanted: u8, lengths: [u8; 3]) -> Vec<[u8; 32]> {
     let bits = [desc_req::L2, desc_req::L3, desc_req::L4];
-    let len: usize = bits.iter().zip(lengths).filter(|(b, _)| wanted & **b != 0).map(|(_, l)| usize::from(l)).sum();
+    let len: usize = bits
+        .iter()
+        .zip(lengths)
+        .filter(|(b, _)| wanted & **b != 0)
+        .map(|(_, l)| usize::from(l))
+        .sum();
     let data = &frame[..len];
     let (head, more) = data.split_at(len.min(HDR_DATA));
     let mut h = Hdr {
@@ -415,7 +457,8 @@ pub(super) fn headers(frame: &[u8], wanted: u8, lengths: [u8; 3]) -> Vec<[u8; 32
     h.data[..head.len()].copy_from_slice(head);
     let mut all = vec![h.bytes()];
     for part in more.chunks(HDR_EXT_DATA) {
-        let mut x = HdrExt { first: 0x80, kind: desc::HDR_EXT, len: part.len() as u8, ..HdrExt::zeroed() };
+        let mut x =
+            HdrExt { first: 0x80, kind: desc::HDR_EXT, len: part.len() as u8, ..HdrExt::zeroed() };
         x.data[..part.len()].copy_from_slice(part);
         all.push(x.bytes());
     }

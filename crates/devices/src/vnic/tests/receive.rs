@@ -26,12 +26,19 @@ fn a_frame_lies_in_the_next_buffer_with_its_correlator() {
     b.p[0].messages.clear();
     for slot in 4..6u64 {
         let c = arrived(&mut b, &tcp(500));
-        assert_eq!((c.correlator.get(), c.len.get(), c.off_frame_data.get(), c.rc.get()), (slot, 554, 64, 0));
+        assert_eq!(
+            (c.correlator.get(), c.len.get(), c.off_frame_data.get(), c.rc.get()),
+            (slot, 554, 64, 0)
+        );
         assert_eq!(b.p[0].memory[(LTB + slot * 2048 + 64) as usize..][..554], tcp(500));
     }
     assert_eq!(b.p[0].messages.len(), 2);
     assert_eq!(b.receive(&tcp(500)), Taken::Dropped(Drop::NoBuffer));
-    assert_eq!((b.d.counters.rx_add_calls, b.d.counters.indirect_calls), (1, 1), "one call for them all");
+    assert_eq!(
+        (b.d.counters.rx_add_calls, b.d.counters.indirect_calls),
+        (1, 1),
+        "one call for them all"
+    );
 }
 
 #[test]

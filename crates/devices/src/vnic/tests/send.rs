@@ -127,9 +127,18 @@ fn an_array_of_the_wrong_shape_is_refused_whole() {
         assert_eq!(b.indirect(handle, &array), status::PARAMETER);
     }
     assert_eq!(b.direct(handle, Tx { n_crq_elem: 2, ..d }.bytes()), status::PARAMETER);
-    assert_eq!(b.call(hcall::SEND_SUB_CRQ_INDIRECT, &[handle, SCRATCH, 17]).status, status::PARAMETER);
-    assert_eq!(b.call(hcall::SEND_SUB_CRQ_INDIRECT, &[handle, SCRATCH, 0]).status, status::PARAMETER);
-    assert_eq!(b.call(hcall::SEND_SUB_CRQ_INDIRECT, &[handle, MEMORY, 1]).status, status::PARAMETER);
+    assert_eq!(
+        b.call(hcall::SEND_SUB_CRQ_INDIRECT, &[handle, SCRATCH, 17]).status,
+        status::PARAMETER
+    );
+    assert_eq!(
+        b.call(hcall::SEND_SUB_CRQ_INDIRECT, &[handle, SCRATCH, 0]).status,
+        status::PARAMETER
+    );
+    assert_eq!(
+        b.call(hcall::SEND_SUB_CRQ_INDIRECT, &[handle, MEMORY, 1]).status,
+        status::PARAMETER
+    );
     assert_eq!(b.direct(handle + 1, d.bytes()), status::PARAMETER);
     b.settle();
     assert_eq!((b.d.counters.tx_taken, b.p[0].frames.len()), (0, 0));
@@ -167,7 +176,9 @@ fn headers_are_compared_byte_for_byte() {
     flag[0][7] = 0xf0;
     let mut length = good.clone();
     length[0][3] = 18;
-    for (h, expected) in [(good, 0), (wrong, rc::PARAMETER), (flag, rc::PARAMETER), (length, rc::PARAMETER)] {
+    for (h, expected) in
+        [(good, 0), (wrong, rc::PARAMETER), (flag, rc::PARAMETER), (length, rc::PARAMETER)]
+    {
         assert_eq!(b.indirect(handle, &[d, h[0], h[1], h[2]]), status::SUCCESS);
         b.settle();
         assert_eq!(b.completions(0), [(0, expected.into())]);
@@ -181,7 +192,11 @@ fn each_kind_of_packet_has_its_own_byte_of_the_bitstring() {
     // Plain L2; checksum L2 and L3; large send L4 alone.
     let mut b = Bench::up(strict([0xc0, 0xff, 0xe0, 0xff, 0x90, 0xff, 0xff, 0xff]), 1);
     let handle = b.tx[0];
-    let kinds = [(0, 0xc0, tcp(50), 0), (CSUM, 0xe0, partial(50), 0), (CSUM | tx::LSO, 0x90, partial(3000), 1000)];
+    let kinds = [
+        (0, 0xc0, tcp(50), 0),
+        (CSUM, 0xe0, partial(50), 0),
+        (CSUM | tx::LSO, 0x90, partial(3000), 1000),
+    ];
     for (flags, wanted, f, mss) in kinds {
         let h = headers(&f, wanted, [14, 20, 20]);
         let d = Tx { n_crq_elem: 1 + h.len() as u8, mss: U16::new(mss), ..b.desc(0, &f, flags) };
@@ -204,7 +219,10 @@ fn a_backing_device_that_needs_headers_ends_the_session_without_them() {
     let d = b.desc(1, &partial(100), CSUM);
     assert_eq!(one(&mut b, d), status::SUCCESS);
     let e = ErrorIndication::of(b.message().unwrap());
-    assert_eq!((e.cmd, e.flags, e.error_cause.get()), (cmd::ERROR_INDICATION, ERROR_FATAL, cause::ADAPTER));
+    assert_eq!(
+        (e.cmd, e.flags, e.error_cause.get()),
+        (cmd::ERROR_INDICATION, ERROR_FATAL, cause::ADAPTER)
+    );
     assert_eq!(b.direct(handle, d.bytes()), status::CLOSED);
     assert_eq!((b.completions(0), b.d.counters.tx_lost), (vec![], 1));
     b.audit();

@@ -12,7 +12,8 @@ fn queries_come_back_in_order_and_the_bitstring_is_bytes_not_a_number() {
     assert_eq!(b.version(), 1, "the client offered 7");
     // Pipelined.
     for id in cap::QUERIES {
-        let q = Capability { first: 0x80, cmd: 2, capability: U16::new(id), ..Capability::zeroed() };
+        let q =
+            Capability { first: 0x80, cmd: 2, capability: U16::new(id), ..Capability::zeroed() };
         assert_eq!(b.send(q.bytes()), status::SUCCESS);
     }
     b.settle();
@@ -45,12 +46,24 @@ fn ip_offload_query_and_control_have_address_and_length_in_opposite_order() {
     b.handshake();
     b.version();
     let (len, ioba) = (U32::new(256), U32::new(SCRATCH as u32));
-    let q = LengthAddress { first: 0x80, cmd: cmd::QUERY_IP_OFFLOAD, len, ioba, ..LengthAddress::zeroed() };
+    let q = LengthAddress {
+        first: 0x80,
+        cmd: cmd::QUERY_IP_OFFLOAD,
+        len,
+        ioba,
+        ..LengthAddress::zeroed()
+    };
     assert_eq!(code(b.ask(q.bytes())), rc::SUCCESS);
     assert_eq!(b.p[0].memory[SCRATCH as usize + 8..][..10], [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]);
     assert_eq!(b.p[0].memory[SCRATCH as usize + 40..][..4], 65_535u32.to_be_bytes());
     // The other way round it is an address of 256 and a length too large to matter.
-    let wrong = AddressLength { first: 0x80, cmd: cmd::QUERY_IP_OFFLOAD, ioba, len, ..AddressLength::zeroed() };
+    let wrong = AddressLength {
+        first: 0x80,
+        cmd: cmd::QUERY_IP_OFFLOAD,
+        ioba,
+        len,
+        ..AddressLength::zeroed()
+    };
     b.put(SCRATCH, &[0xee; 64]);
     b.ask(wrong.bytes());
     assert_eq!(b.p[0].memory[SCRATCH as usize..][..64], [0xee; 64]);
@@ -59,8 +72,10 @@ fn ip_offload_query_and_control_have_address_and_length_in_opposite_order() {
 
 #[test]
 fn offloads_that_are_not_offered_cannot_be_switched_on() {
-    let server =
-        Server { offloads: [true, true, true, true, true, true, false, false, false, false], ..Server::POWERVM };
+    let server = Server {
+        offloads: [true, true, true, true, true, true, false, false, false, false],
+        ..Server::POWERVM
+    };
     let mut b = Bench::new(Config { servers: [server; 2], ..Config::POWERVM });
     b.reg_crq();
     b.handshake();
@@ -76,7 +91,10 @@ fn login_returns_a_handle_for_each_queue() {
     let mut all: Vec<u64> = b.tx.iter().chain(&b.rx).copied().collect();
     all.sort_unstable();
     let apart = |w: &[u64]| w[1] > w[0] + 1;
-    assert!(all.windows(2).all(apart) && all.iter().all(|h| h >> 32 > 0), "nothing follows from one: {all:x?}");
+    assert!(
+        all.windows(2).all(apart) && all.iter().all(|h| h >> 32 > 0),
+        "nothing follows from one: {all:x?}"
+    );
     let at = SCRATCH as usize + 4096;
     let r = LoginResponse::of(b.p[0].memory[at..at + 36].try_into().unwrap());
     let size = &b.p[0].memory[at + r.off_rxadd_buff_size.get() as usize..][..8];
@@ -141,7 +159,8 @@ fn a_crq_is_registered_once_and_on_a_page() {
     assert_eq!(b.reg_crq(), status::SUCCESS);
     assert_eq!(b.reg_crq(), status::RESOURCE);
     assert_eq!(b.call(0xdead, &[]).status, status::FUNCTION);
-    let (r, _) = b.d.hcall(&mut b.p, 0, b.now, Hcall(hcall::REG_CRQ), &[1, CRQ, 4096, 0, 0, 0, 0, 0, 0]);
+    let (r, _) =
+        b.d.hcall(&mut b.p, 0, b.now, Hcall(hcall::REG_CRQ), &[1, CRQ, 4096, 0, 0, 0, 0, 0, 0]);
     assert_eq!(r.status, status::PARAMETER, "another unit address");
 }
 
@@ -177,8 +196,17 @@ fn the_first_byte_of_an_entry_is_written_last() {
     b.settle();
     let crq = CRQ + b.crq_next * 16;
     for (entry, len) in [(RINGS, 32), (crq, 16)] {
-        let touched: Vec<_> = b.p[0].touched.iter().filter(|t| (entry..entry + len).contains(&t.0)).copied().collect();
-        assert_eq!(touched, [(entry, 1), (entry + 1, len as usize - 1), (entry, 1)], "looked at, the rest, the first");
+        let touched: Vec<_> = b.p[0]
+            .touched
+            .iter()
+            .filter(|t| (entry..entry + len).contains(&t.0))
+            .copied()
+            .collect();
+        assert_eq!(
+            touched,
+            [(entry, 1), (entry + 1, len as usize - 1), (entry, 1)],
+            "looked at, the rest, the first"
+        );
     }
 }
 
@@ -206,7 +234,8 @@ fn vpd_statistics_and_addresses_are_answered() {
     assert_eq!(VpdSize::of(b.ask(size)).len.get(), 64);
     let at = |len: u32| (U32::new(SCRATCH as u32), U32::new(len));
     let (ioba, len) = at(64);
-    let vpd = AddressLength { first: 0x80, cmd: cmd::GET_VPD, ioba, len, ..AddressLength::zeroed() };
+    let vpd =
+        AddressLength { first: 0x80, cmd: cmd::GET_VPD, ioba, len, ..AddressLength::zeroed() };
     assert_eq!(code(b.ask(vpd.bytes())), rc::SUCCESS);
     assert_eq!(&b.p[0].memory[SCRATCH as usize + 3..][..6], b"RM\x08DBV");
     let d = b.desc(0, &tcp(100), 0);
@@ -215,13 +244,23 @@ fn vpd_statistics_and_addresses_are_answered() {
     b.settle();
     for (n, expected) in [(255, rc::INVALID_LENGTH), (256, rc::SUCCESS)] {
         let (ioba, len) = at(n);
-        let s =
-            RequestStatistics { first: 0x80, cmd: cmd::REQUEST_STATISTICS, ioba, len, ..RequestStatistics::zeroed() };
+        let s = RequestStatistics {
+            first: 0x80,
+            cmd: cmd::REQUEST_STATISTICS,
+            ioba,
+            len,
+            ..RequestStatistics::zeroed()
+        };
         assert_eq!(code(b.ask(s.bytes())), expected);
     }
     let s = Statistics::of(b.p[0].memory[SCRATCH as usize..][..256].try_into().unwrap());
     assert_eq!((s.tx_packets.get(), s.tx_bytes.get(), s.ucast_tx_packets.get()), (1, 154, 1));
-    let mac = |m: [u8; 6]| ChangeMac { first: 0x80, cmd: cmd::CHANGE_MAC_ADDR, mac_addr: m, ..ChangeMac::zeroed() };
+    let mac = |m: [u8; 6]| ChangeMac {
+        first: 0x80,
+        cmd: cmd::CHANGE_MAC_ADDR,
+        mac_addr: m,
+        ..ChangeMac::zeroed()
+    };
     assert_eq!(code(b.ask(mac([1, 0, 0, 0, 0, 0]).bytes())), rc::PARAMETER);
     let answer = b.ask(mac([2, 9, 9, 9, 9, 9]).bytes());
     assert_eq!((code(answer), ChangeMac::of(answer).mac_addr), (rc::SUCCESS, [2, 9, 9, 9, 9, 9]));

@@ -17,12 +17,22 @@ fn reception_starts_with_all_descriptors_and_transmission_with_none() {
     let (rx, tx) = (ring(&h, S2MM), ring(&h, MM2S));
     assert_eq!(
         channel(&h.device, S2MM),
-        [(dma::CR, 0x1004_7000), (dma::CURDESC, rx), (dma::CR, 0x1004_7001), (dma::TAILDESC, rx + 7 * 64),]
+        [
+            (dma::CR, 0x1004_7000),
+            (dma::CURDESC, rx),
+            (dma::CR, 0x1004_7001),
+            (dma::TAILDESC, rx + 7 * 64),
+        ]
     );
     // 24 packets or 50 us. The reset goes to this channel, and is for both.
     assert_eq!(
         channel(&h.device, MM2S),
-        [(dma::CR, cr::RESET.into()), (dma::CR, 0x3218_7000), (dma::CURDESC, tx), (dma::CR, 0x3218_7001)]
+        [
+            (dma::CR, cr::RESET.into()),
+            (dma::CR, 0x3218_7000),
+            (dma::CURDESC, tx),
+            (dma::CR, 0x3218_7001)
+        ]
     );
 }
 
@@ -54,7 +64,9 @@ fn an_address_of_64_bits_is_a_low_and_a_high_half_and_the_tail_a_single_access()
 #[test]
 fn an_address_beyond_the_cores_bits_is_not_reachable() {
     let c = Config::new(MAC);
-    assert!(c.reachable(0xffff_ffc0, 64) && !c.reachable(0xffff_ffc0, 65) && !c.reachable(1 << 32, 1));
+    assert!(
+        c.reachable(0xffff_ffc0, 64) && !c.reachable(0xffff_ffc0, 65) && !c.reachable(1 << 32, 1)
+    );
     let c = Config { address_bits: 40, ..c };
     assert!(c.reachable(1 << 32, 1) && !c.reachable(1 << 40, 1));
     let c = Config { address_bits: 64, ..c };
@@ -81,7 +93,10 @@ fn settings_out_of_range_are_refused_with_what_is_allowed() {
     ];
     for c in bad {
         let mut h = Flat::new(16 << 20, Board::new());
-        assert!(matches!(Axienet::open(&mut h, &c, c.net_dim()), Err(OpenError::Setting(_))), "{c:?}");
+        assert!(
+            matches!(Axienet::open(&mut h, &c, c.net_dim()), Err(OpenError::Setting(_))),
+            "{c:?}"
+        );
         assert!(h.device.writes.is_empty());
     }
     assert_eq!(Config { mtu: 4074, rx_memory: 4096, ..c }.check(), Ok(()));
@@ -97,7 +112,14 @@ fn mdio_is_off_while_the_core_is_reset() {
     let _ = nic.mdio_read(&mut h, 1, 2);
     nic.restart(&mut h).unwrap();
     assert!(!h.device.mdio_in_reset);
-    assert_eq!(h.device.written(l::DMA, MM2S + dma::CR).iter().filter(|v| **v == u64::from(cr::RESET)).count(), 2);
+    assert_eq!(
+        h.device
+            .written(l::DMA, MM2S + dma::CR)
+            .iter()
+            .filter(|v| **v == u64::from(cr::RESET))
+            .count(),
+        2
+    );
 }
 
 #[test]
@@ -148,7 +170,11 @@ fn the_handler_writes_status_back_and_takes_two_enables_away() {
         [(l::DMA, S2MM + dma::SR, 0x0a03_3000), (l::DMA, S2MM + dma::CR, 0x1004_4001)]
     );
     assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::Idle);
-    assert_eq!(h.device.writes.last(), Some(&(l::DMA, S2MM + dma::CR, 0x1004_7001)), "and the poll gives them back");
+    assert_eq!(
+        h.device.writes.last(),
+        Some(&(l::DMA, S2MM + dma::CR, 0x1004_7001)),
+        "and the poll gives them back"
+    );
     let n = h.device.writes.len();
     assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::Idle);
     assert_eq!(h.device.writes.len(), n, "to none that has them");
@@ -180,7 +206,11 @@ fn a_poll_serves_the_channels_that_interrupted_each_with_its_budget() {
     assert_eq!(nic.poll(&mut h, 2, &mut up), Poll::Again);
     assert_eq!((up.sent.len(), up.received.len()), (0, 2));
     assert_eq!(interrupt(&mut h, &mut nic, MM2S, sr::IOC_IRQ), Irq::Poll);
-    assert_eq!(interrupt(&mut h, &mut nic, MM2S, sr::DLY_IRQ), Irq::Handled, "a poll is on its way");
+    assert_eq!(
+        interrupt(&mut h, &mut nic, MM2S, sr::DLY_IRQ),
+        Irq::Handled,
+        "a poll is on its way"
+    );
     assert_eq!(nic.poll(&mut h, 2, &mut up), Poll::Idle);
     assert_eq!((up.sent.len(), up.received.len()), (1, 3));
     assert_eq!((nic.stats().tx_irqs, nic.stats().rx_irqs), (2, 1));
@@ -231,7 +261,9 @@ fn where_the_device_is_is_never_read_from_a_register() {
     nic.close(&mut h);
     let asked = |r: u32| h.device.reads.iter().any(|at| at.0 == l::DMA && at.1 % S2MM == r);
     assert!(asked(dma::SR) && asked(dma::CR));
-    assert!(![dma::CURDESC, dma::CURDESC_MSB, dma::TAILDESC, dma::TAILDESC_MSB].into_iter().any(asked));
+    assert!(
+        ![dma::CURDESC, dma::CURDESC_MSB, dma::TAILDESC, dma::TAILDESC_MSB].into_iter().any(asked)
+    );
 }
 
 // ---- errors ----
@@ -249,7 +281,10 @@ fn an_error_resets_the_core_drops_what_was_queued_and_starts_both_rings_anew() {
     let _ = nic.poll(&mut h, 64, &mut Up::default());
     arrive(&mut h, 1, &[2; 60], 0, 0);
     let buffers: Vec<u32> = (0..8).map(|i| word(&mut h, S2MM, i, Descriptor::BUFFER_AT)).collect();
-    assert_eq!(interrupt(&mut h, &mut nic, MM2S, sr::ERR_IRQ | sr::DMA_SLV_ERR | sr::HALTED), Irq::Poll);
+    assert_eq!(
+        interrupt(&mut h, &mut nic, MM2S, sr::ERR_IRQ | sr::DMA_SLV_ERR | sr::HALTED),
+        Irq::Poll
+    );
     assert!(Driver::<Host>::stopped(&nic));
     let p = packet(&mut h, &[1; 60]);
     assert!(matches!(nic.transmit(&mut h, p, false), Tx::Busy(_)));
@@ -263,20 +298,38 @@ fn an_error_resets_the_core_drops_what_was_queued_and_starts_both_rings_anew() {
     assert!(!Driver::<Host>::stopped(&nic) && nic.is_drained());
     assert_eq!((nic.stats().tx_dropped, nic.stats().recoveries, nic.stats().dma_errors), (3, 1, 1));
     h.device.writes.drain(..before);
-    assert_eq!(h.device.written(l::DMA, MM2S + dma::CR)[1], cr::RESET.into(), "stopped first, then reset");
+    assert_eq!(
+        h.device.written(l::DMA, MM2S + dma::CR)[1],
+        cr::RESET.into(),
+        "stopped first, then reset"
+    );
     assert_eq!((tail(&h, S2MM), tail(&h, MM2S)), (Some(7), None));
     for i in 0..8 {
-        assert_eq!(word(&mut h, S2MM, i, Descriptor::BUFFER_AT), buffers[i as usize], "buffers stay");
+        assert_eq!(
+            word(&mut h, S2MM, i, Descriptor::BUFFER_AT),
+            buffers[i as usize],
+            "buffers stay"
+        );
         assert_eq!(word(&mut h, S2MM, i, Descriptor::STATUS_AT), 0);
         assert_eq!(word(&mut h, S2MM, i, Descriptor::APP_AT + 16), 0);
     }
     for i in 0..128 {
-        assert_eq!([Descriptor::CONTROL_AT, Descriptor::STATUS_AT].map(|w| word(&mut h, MM2S, i, w)), [0, 0]);
+        assert_eq!(
+            [Descriptor::CONTROL_AT, Descriptor::STATUS_AT].map(|w| word(&mut h, MM2S, i, w)),
+            [0, 0]
+        );
     }
     assert_eq!(*h.device.mac(mac::RCW1), rcw1::RX | rcw1::VLAN);
-    assert_eq!((*h.device.mac(mac::UAW0), *h.device.mac(mac::EMMC)), (0x3322_1102, emmc::SPEED_1000));
+    assert_eq!(
+        (*h.device.mac(mac::UAW0), *h.device.mac(mac::EMMC)),
+        (0x3322_1102, emmc::SPEED_1000)
+    );
     assert_eq!(*h.device.mac(mac::IE), 0x18);
-    assert_eq!(*h.device.mac(mac::FMI) & fmi::PROMISCUOUS, fmi::PROMISCUOUS, "the filter is set again");
+    assert_eq!(
+        *h.device.mac(mac::FMI) & fmi::PROMISCUOUS,
+        fmi::PROMISCUOUS,
+        "the filter is set again"
+    );
     assert_eq!(h.device.written(l::MAC, mac::AF0), [0x005e_0001]);
     let p = packet(&mut h, &[1; 60]);
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
@@ -353,7 +406,8 @@ fn everything_is_given_back_at_the_end() {
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
     nic.close(&mut h);
     // All of memory can be had again, in the pieces it was in.
-    let b: Vec<Buf> = (0..8).map(|_| h.buffer(1522, Place { align: 64, offset: 2 }).unwrap()).collect();
+    let b: Vec<Buf> =
+        (0..8).map(|_| h.buffer(1522, Place { align: 64, offset: 2 }).unwrap()).collect();
     assert!(b.iter().all(|b| b.addr() < 64 << 10), "from the pieces given back");
     assert_eq!(*h.device.mac(mac::RCW1) & rcw1::RX, 0);
 }
@@ -393,7 +447,8 @@ fn the_link_is_what_both_ends_can_and_is_looked_at_once_a_second() {
         nic.work(&mut h);
         assert_eq!(nic.link().map(|l| (l.speed, l.full_duplex)), link);
         let bits = [(10, emmc::SPEED_10), (100, emmc::SPEED_100), (1000, emmc::SPEED_1000)];
-        let expected = link.map_or(emmc::SPEED_1000, |l| bits.iter().find(|b| b.0 == l.0.mbits()).unwrap().1);
+        let expected =
+            link.map_or(emmc::SPEED_1000, |l| bits.iter().find(|b| b.0 == l.0.mbits()).unwrap().1);
         assert_eq!(*h.device.mac(mac::EMMC), expected);
         let n = h.device.writes.len();
         h.delay(Span::from_ms(999));
@@ -448,7 +503,10 @@ fn four_groups_are_filtered_exactly_and_five_are_all_multicast() {
     assert_eq!(filtered(&Filter { multicast: &groups, ..Filter::default() }), (0, many.clone()));
     assert_eq!(filtered(&Filter { all_multicast: true, ..Filter::default() }), (0, many));
     let none = (Vec::new(), alloc::vec![0, 1, 2, 3]);
-    assert_eq!(filtered(&Filter { promiscuous: true, ..Filter::default() }), (fmi::PROMISCUOUS, none));
+    assert_eq!(
+        filtered(&Filter { promiscuous: true, ..Filter::default() }),
+        (fmi::PROMISCUOUS, none)
+    );
 }
 
 #[test]

@@ -12,7 +12,9 @@ use crate::{Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use doorbell_bus::Flat;
-use doorbell_layout::axienet::{self as l, Descriptor, MM2S, S2MM, ability, cr, dma, int, line, mac, mdio, sr};
+use doorbell_layout::axienet::{
+    self as l, Descriptor, MM2S, S2MM, ability, cr, dma, int, line, mac, mdio, sr,
+};
 use doorbell_packet::{More, Packet, Partial, Piece, Todo};
 use doorbell_seam::{Buf, Device, Host as _, Place, Port, Reg, Taken, Time, Timed};
 
@@ -198,7 +200,13 @@ fn sent(h: &mut Host, i: u32) {
 fn arrive(h: &mut Host, i: u32, frame: &[u8], app2: u32, sum: u16) {
     let at = u64::from(word(h, S2MM, i, Descriptor::BUFFER_AT));
     h.port.at(at, frame.len()).copy_from_slice(frame);
-    put_frame(h, i, frame.len() as u32, [0, 0, app2, sum.into()], Descriptor::SOF | Descriptor::EOF);
+    put_frame(
+        h,
+        i,
+        frame.len() as u32,
+        [0, 0, app2, sum.into()],
+        Descriptor::SOF | Descriptor::EOF,
+    );
 }
 fn put_frame(h: &mut Host, i: u32, len: u32, app: [u32; 4], flags: u32) {
     for (n, v) in app.into_iter().chain([len]).enumerate() {

@@ -60,7 +60,11 @@ fn the_controller_sees_interrupts_and_packets_at_the_end_of_each_poll() {
     assert_eq!(nic.controller().samples.len(), 1);
     assert_eq!(nic.poll(&mut h, 1, &mut Up::default()), Poll::Idle);
     let s = nic.controller().samples[1];
-    assert_eq!((nic.controller().samples.len(), s.events, s.rx.packets), (2, 2, 3), "interrupts, of four polls");
+    assert_eq!(
+        (nic.controller().samples.len(), s.events, s.rx.packets),
+        (2, 2, 3),
+        "interrupts, of four polls"
+    );
     *h.device.dma(MM2S, dma::SR) |= sr::IOC_IRQ;
     nic.interrupt(&mut h, line::TX);
     let _ = nic.poll(&mut h, 64, &mut Up::default());
@@ -160,7 +164,8 @@ fn without_adaptation_the_users_count_is_set_and_the_controller_not_asked() {
 #[test]
 fn a_count_set_by_hand_is_ignored_while_adaptation_is_on_and_the_delay_is_not() {
     let (mut h, mut nic) = open();
-    let by_hand = Coalesce { rx_frames: 200, rx_usecs: 100, tx_frames: 8, tx_usecs: 20, ..Coalesce::LINUX };
+    let by_hand =
+        Coalesce { rx_frames: 200, rx_usecs: 100, tx_frames: 8, tx_usecs: 20, ..Coalesce::LINUX };
     nic.set_coalesce(&mut h, &by_hand).unwrap();
     assert_eq!(rx_cr(&mut h), 0x6404_7001);
     assert_eq!(*h.device.dma(MM2S, dma::CR), 0x1408_7001);
@@ -175,7 +180,13 @@ fn a_count_set_by_hand_is_ignored_while_adaptation_is_on_and_the_delay_is_not() 
 #[test]
 fn settings_are_read_back_as_the_registers_hold_them() {
     let (mut h, mut nic) = open();
-    let asked = Coalesce { rx_frames: 1, rx_usecs: 40, tx_frames: 8, tx_usecs: 300, adaptive_rx: Adaptive::Off };
+    let asked = Coalesce {
+        rx_frames: 1,
+        rx_usecs: 40,
+        tx_frames: 8,
+        tx_usecs: 300,
+        adaptive_rx: Adaptive::Off,
+    };
     nic.set_coalesce(&mut h, &asked).unwrap();
     assert_eq!(nic.coalesce(), Coalesce { rx_usecs: 0, tx_usecs: 255, ..asked });
 }

@@ -49,7 +49,10 @@ fn the_ring_goes_round() {
         let _ = nic.poll(&mut h, 64, &mut up);
         assert_eq!(tail(&h, S2MM), Some(u64::from(n % 8)));
         let (p, _) = up.received.pop().unwrap();
-        assert_eq!(h.bytes(&p.head.buf, p.head.start..p.head.start + p.head.len, |b| b.to_vec()), [n as u8; 60]);
+        assert_eq!(
+            h.bytes(&p.head.buf, p.head.start..p.head.start + p.head.len, |b| b.to_vec()),
+            [n as u8; 60]
+        );
         p.release(&mut h);
     }
 }
@@ -59,7 +62,13 @@ fn the_length_is_app4s_lower_half_and_not_the_status() {
     let (mut h, mut nic) = open();
     put_frame(&mut h, 0, 77, [0; 4], Descriptor::SOF | Descriptor::EOF);
     set_word(&mut h, S2MM, 0, Descriptor::APP_AT + 16, 0xabcd_0000 | 77);
-    set_word(&mut h, S2MM, 0, Descriptor::STATUS_AT, Descriptor::CMPLT | Descriptor::SOF | Descriptor::EOF);
+    set_word(
+        &mut h,
+        S2MM,
+        0,
+        Descriptor::STATUS_AT,
+        Descriptor::CMPLT | Descriptor::SOF | Descriptor::EOF,
+    );
     let mut up = Up::default();
     let _ = nic.poll(&mut h, 64, &mut up);
     assert_eq!(up.received[0].0.len(), 77);
@@ -151,7 +160,8 @@ fn ip(udp: bool, payload: usize, pad: usize) -> Vec<u8> {
     f.extend((0..payload).map(|i| (i * 13 + 1) as u8));
     let at = if udp { 40 } else { 50 };
     let protocol = if udp { 17 } else { 6 };
-    let sum = Sum::of(&f[34..]).plus(Sum::pseudo_v4([10, 0, 0, 1], [10, 0, 0, 2], protocol, l4 as u32));
+    let sum =
+        Sum::of(&f[34..]).plus(Sum::pseudo_v4([10, 0, 0, 1], [10, 0, 0, 2], protocol, l4 as u32));
     f[at..at + 2].copy_from_slice(&sum.checksum().to_be_bytes());
     f.extend((0..pad).map(|i| (i * 31 + 7) as u8));
     f
@@ -160,7 +170,8 @@ fn ip(udp: bool, payload: usize, pad: usize) -> Vec<u8> {
 /// What the device puts into APP3.
 fn device_sum(frame: &[u8]) -> u16 {
     frame[14..].chunks(2).fold(0, |sum, w| {
-        let v = u32::from(sum) + u32::from(u16::from_be_bytes([w[0], w.get(1).copied().unwrap_or(0)]));
+        let v =
+            u32::from(sum) + u32::from(u16::from_be_bytes([w[0], w.get(1).copied().unwrap_or(0)]));
         (v + (v >> 16)) as u16
     })
 }
@@ -179,11 +190,17 @@ fn a_partial_checksum_is_a_number_in_network_order_and_covers_padding_too() {
                 let mut up = Up::default();
                 let _ = nic.poll(&mut h, 64, &mut up);
                 assert_eq!(up.received[0].1, good, "udp {udp}, {payload} and {pad}");
-                assert_eq!((nic.stats().rx_csum_good, nic.stats().rx_csum_bad), (good.into(), (!good).into()));
+                assert_eq!(
+                    (nic.stats().rx_csum_good, nic.stats().rx_csum_bad),
+                    (good.into(), (!good).into())
+                );
             }
             // Read in the other order, the sum is another.
             let swapped = device_sum(&f).swap_bytes();
-            assert!(swapped == device_sum(&f) || super::super::rx::partial(swapped, &f).0 == Some(false));
+            assert!(
+                swapped == device_sum(&f)
+                    || super::super::rx::partial(swapped, &f).0 == Some(false)
+            );
         }
     }
 }
@@ -202,9 +219,14 @@ fn a_partial_checksum_says_nothing_of_frames_that_have_none() {
 
 #[test]
 fn a_full_checksum_is_trusted_when_ip_and_transport_are_good() {
-    for (code, verified, good, bad) in
-        [(0, false, 0, 0), (1, false, 0, 0), (2, true, 1, 0), (3, true, 1, 0), (5, false, 0, 0), (6, false, 0, 1)]
-    {
+    for (code, verified, good, bad) in [
+        (0, false, 0, 0),
+        (1, false, 0, 0),
+        (2, true, 1, 0),
+        (3, true, 1, 0),
+        (5, false, 0, 0),
+        (6, false, 0, 1),
+    ] {
         let (mut h, mut nic) = open_with(|c| c.rx_checksum = Checksum::Full);
         // The bits around it mean other things.
         arrive(&mut h, 0, &ip(false, 10, 0), code << 3 | 0x47, 0);

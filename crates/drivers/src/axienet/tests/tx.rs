@@ -19,7 +19,11 @@ fn a_linear_packet_is_one_descriptor_that_begins_and_ends_it() {
     assert_eq!(u64::from(word(&mut h, MM2S, 0, Descriptor::BUFFER_AT)), at);
     assert_eq!(control(&mut h, 0), 100 | Descriptor::SOF | Descriptor::EOF);
     assert_eq!((word(&mut h, MM2S, 0, Descriptor::STATUS_AT), app(&mut h, 0)[0]), (0, 0));
-    assert_eq!(tail(&h, MM2S), Some(0), "TAILDESC names the last descriptor, not the one behind it");
+    assert_eq!(
+        tail(&h, MM2S),
+        Some(0),
+        "TAILDESC names the last descriptor, not the one behind it"
+    );
 }
 
 #[test]
@@ -39,7 +43,10 @@ fn sof_is_in_the_first_descriptor_and_eof_in_the_last_which_taildesc_names() {
     let (mut h, mut nic) = open();
     let p = pieces(&mut h, 3);
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
-    assert_eq!([0, 1, 2].map(|i| control(&mut h, i)), [60 | Descriptor::SOF, 20, 20 | Descriptor::EOF]);
+    assert_eq!(
+        [0, 1, 2].map(|i| control(&mut h, i)),
+        [60 | Descriptor::SOF, 20, 20 | Descriptor::EOF]
+    );
     assert_eq!((tail(&h, MM2S), rings(&h, MM2S)), (Some(2), 1));
 }
 
@@ -113,7 +120,9 @@ fn what_the_core_cannot_send_is_dropped_and_given_back() {
 #[test]
 fn the_longest_frame_has_room_for_one_tag() {
     let (mut h, mut nic) = open();
-    for (len, vlan, fits) in [(1518, None, true), (1519, None, false), (1514, Some(5), true), (1515, Some(5), false)] {
+    for (len, vlan, fits) in
+        [(1518, None, true), (1519, None, false), (1514, Some(5), true), (1515, Some(5), false)]
+    {
         let mut p = packet(&mut h, &alloc::vec![0; len]);
         p.todo.vlan = vlan;
         assert_eq!(nic.transmit(&mut h, p, false) == Tx::Ok, fits, "{len} {vlan:?}");
@@ -146,7 +155,11 @@ fn a_packet_that_cannot_be_mapped_comes_back_whole_and_leaves_the_ring_as_it_was
 fn a_tag_is_put_into_the_bytes_and_the_checksum_moves_with_it() {
     let (mut h, mut nic) = open();
     let mut p = packet(&mut h, &[7; 100]);
-    p.todo = Todo { checksum: Some(Partial { start: 34, offset: 16 }), vlan: Some(0x6005), ..Todo::NONE };
+    p.todo = Todo {
+        checksum: Some(Partial { start: 34, offset: 16 }),
+        vlan: Some(0x6005),
+        ..Todo::NONE
+    };
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
     assert_eq!(control(&mut h, 0) & Descriptor::LENGTH, 104);
     assert_eq!(app(&mut h, 0), [1, 38 << 16 | 54, 0]);
@@ -168,8 +181,14 @@ fn descriptors_are_taken_in_order_and_the_first_without_cmplt_ends_it() {
     assert!(up.sent.is_empty() && !nic.is_drained());
     sent(&mut h, 0);
     let _ = nic.poll(&mut h, 64, &mut up);
-    assert_eq!(up.sent.iter().map(|s| (s.1, s.2)).collect::<Vec<_>>(), [(5, false), (5, false), (5, true)]);
-    assert_eq!((nic.stats().tx_packets, nic.stats().tx_status_bytes, nic.stats().tx_bytes), (1, 100, 100));
+    assert_eq!(
+        up.sent.iter().map(|s| (s.1, s.2)).collect::<Vec<_>>(),
+        [(5, false), (5, false), (5, true)]
+    );
+    assert_eq!(
+        (nic.stats().tx_packets, nic.stats().tx_status_bytes, nic.stats().tx_bytes),
+        (1, 100, 100)
+    );
 }
 
 #[test]

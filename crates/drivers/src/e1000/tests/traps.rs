@@ -77,8 +77,10 @@ fn a_large_sends_piece_is_at_most_four_segments_and_4096_bytes() {
         p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: mss, header: 54 });
         assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
         let last = h.device.last(reg::TDT).unwrap();
-        let lens: Vec<u16> =
-            (1..last).map(|i| descriptor(&mut h, reg::TDBAL, i)).map(|d| u16::from_le_bytes([d[8], d[9]])).collect();
+        let lens: Vec<u16> = (1..last)
+            .map(|i| descriptor(&mut h, reg::TDBAL, i))
+            .map(|d| u16::from_le_bytes([d[8], d[9]]))
+            .collect();
         assert_eq!(lens.iter().max(), Some(&most), "MSS {mss}");
         assert_eq!(lens.iter().map(|n| u32::from(*n)).sum::<u32>(), 10_054);
     }
@@ -89,15 +91,29 @@ fn a_large_sends_piece_is_at_most_four_segments_and_4096_bytes() {
 fn rings_and_receive_buffers_of_the_82545_stay_within_64_kib() {
     let crossing = |part| {
         let (mut h, _) = open_with(part, Bus::Pci, |_| {});
-        let buffers = (0..255).map(|i| (address(descriptor(&mut h, reg::RDBAL, i)), 2048)).collect::<Vec<_>>();
+        let buffers = (0..255)
+            .map(|i| (address(descriptor(&mut h, reg::RDBAL, i)), 2048))
+            .collect::<Vec<_>>();
         let rings = [reg::TDBAL, reg::RDBAL].map(|r| (ring(&h, r), 4096));
-        buffers.into_iter().chain(rings).filter(|(at, len)| at >> 16 != (at + len - 1) >> 16).count()
+        buffers
+            .into_iter()
+            .chain(rings)
+            .filter(|(at, len)| at >> 16 != (at + len - 1) >> 16)
+            .count()
     };
     assert_eq!(crossing(Part::I82545), 0);
     assert!(crossing(Part::I82540) > 0, "by itself some would");
     // A ring of 64 KiB fits if it begins on such a boundary, and this one cannot.
-    let c = Config { eeprom: Eeprom::Eerd, rx_ring: 4096, tx_ring: 4096, ..Config::new(Part::I82545, Bus::Pci) };
-    assert_eq!(E1000::open(&mut Flat::new(16 << 20, Board::new()), &c).err(), Some(OpenError::Address));
+    let c = Config {
+        eeprom: Eeprom::Eerd,
+        rx_ring: 4096,
+        tx_ring: 4096,
+        ..Config::new(Part::I82545, Bus::Pci)
+    };
+    assert_eq!(
+        E1000::open(&mut Flat::new(16 << 20, Board::new()), &c).err(),
+        Some(OpenError::Address)
+    );
 }
 
 /// Its first large packet would hang it.
@@ -119,12 +135,20 @@ fn conventional_pci_is_given_no_address_above_4_gib() {
         let settings = Settings { protocol, mhz, ..Settings::POWER4 };
         let latencies = Latencies { cpu: Span::ZERO, memory: Span::ZERO, register: Span::ZERO };
         let platform = Platform::new(from, 128 << 20, Guard::Byte);
-        Machine::new(Pci::new(platform, Rules::new(settings).unwrap(), latencies, 0), Board::new(), Costs::FREE, 1)
+        Machine::new(
+            Pci::new(platform, Rules::new(settings).unwrap(), latencies, 0),
+            Board::new(),
+            Costs::FREE,
+            1,
+        )
     };
     let conventional = Protocol::Conventional { delayed: true };
     let c = Config { eeprom: Eeprom::Eerd, ..Config::new(Part::I82540, Bus::Pci) };
     // All memory is there: no ring.
-    assert_eq!(E1000::open(&mut machine(GIB4, conventional, 66), &c).err(), Some(OpenError::Address));
+    assert_eq!(
+        E1000::open(&mut machine(GIB4, conventional, 66), &c).err(),
+        Some(OpenError::Address)
+    );
     let x = Protocol::X { mmrbc: 2048, outstanding: 1 };
     let c_x = Config { eeprom: Eeprom::Eerd, ..Config::new(Part::I82545, Bus::PciX) };
     assert!(E1000::open(&mut machine(GIB4, x, 133), &c_x).is_ok());
@@ -153,11 +177,14 @@ fn conventional_pci_is_given_no_address_above_4_gib() {
     assert_eq!(h.ledger().maps, h.ledger().unmaps);
 }
 
-/// These parts cannot acknowledge the 64-bit write that a bridge may make of the one that resets them.
+/// These parts cannot acknowledge the 64-bit write that a bridge may make of the one that resets
+/// them.
 #[test]
 fn reset_goes_through_the_io_ports_where_there_are_any() {
     let (h, _) = open_with(Part::I82540, Bus::Pci, |c| c.io = Some(2));
-    let resets = |h: &Host| h.device.writes.iter().filter(|(r, v)| *r == reg::CTRL && v & l::CTRL_RST != 0).count();
+    let resets = |h: &Host| {
+        h.device.writes.iter().filter(|(r, v)| *r == reg::CTRL && v & l::CTRL_RST != 0).count()
+    };
     let [(l::io::IOADDR, reg::CTRL), (l::io::IODATA, ctrl)] = h.device.ports[..] else {
         panic!("{:?}", h.device.ports)
     };
@@ -178,7 +205,12 @@ fn writes_of_tables_and_addresses_are_pushed_one_by_one() {
     ];
     for (first, count, step) in tables {
         for r in (0..count).map(|i| first + i * step) {
-            let i = h.device.writes.iter().position(|w| w.0 == r).unwrap_or_else(|| panic!("{r:#x} is written"));
+            let i = h
+                .device
+                .writes
+                .iter()
+                .position(|w| w.0 == r)
+                .unwrap_or_else(|| panic!("{r:#x} is written"));
             assert!(h.device.reads_before[i + 1] > h.device.reads_before[i], "{r:#x}");
         }
     }

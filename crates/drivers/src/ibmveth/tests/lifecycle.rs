@@ -26,9 +26,10 @@ fn registering_is_tried_again_after_a_free_and_freeing_while_busy() {
 
 #[test]
 fn a_refusal_is_an_error_with_its_code_and_leaves_nothing_behind() {
-    for (call, name) in
-        [(l::H_REGISTER_LOGICAL_LAN, "H_REGISTER_LOGICAL_LAN"), (l::H_MULTICAST_CTRL, "H_MULTICAST_CTRL")]
-    {
+    for (call, name) in [
+        (l::H_REGISTER_LOGICAL_LAN, "H_REGISTER_LOGICAL_LAN"),
+        (l::H_MULTICAST_CTRL, "H_MULTICAST_CTRL"),
+    ] {
         let mut h = host(Some(ALL));
         firmware(&mut h).refuse.push((call, status::H_HARDWARE, 9));
         let e = Ibmveth::open(&mut h, &config()).unwrap_err();
@@ -72,7 +73,10 @@ fn h_function_of_the_multiple_call_falls_back_to_single_ones_for_good() {
     let nic = Ibmveth::open(&mut h, &config()).unwrap();
     assert_eq!(firmware(&mut h).called(l::H_ADD_LOGICAL_LAN_BUFFERS).len(), 1);
     assert_eq!(nic.lent(), [8, 8, 0, 0, 8]);
-    assert_eq!((nic.stats().replenish_add_buff_success, nic.stats().replenish_add_buff_failure), (24, 0));
+    assert_eq!(
+        (nic.stats().replenish_add_buff_success, nic.stats().replenish_add_buff_failure),
+        (24, 0)
+    );
 }
 
 #[test]
@@ -107,13 +111,26 @@ fn want_of_memory_asks_for_work_and_work_mends_it() {
 #[test]
 fn ipv4_and_ipv6_checksums_are_set_by_two_calls() {
     let (mut h, nic) = open();
-    let calls: Vec<(u64, u64)> = firmware(&mut h).called(l::H_ILLAN_ATTRIBUTES).iter().map(|a| (a[1], a[2])).collect();
+    let calls: Vec<(u64, u64)> =
+        firmware(&mut h).called(l::H_ILLAN_ATTRIBUTES).iter().map(|a| (a[1], a[2])).collect();
     assert_eq!(
         calls,
-        [(0, 0), (0, attribute::IPV4_TCP_CSUM), (0, attribute::IPV6_TCP_CSUM), (0, attribute::LRG_SR_ENABLED)]
+        [
+            (0, 0),
+            (0, attribute::IPV4_TCP_CSUM),
+            (0, attribute::IPV6_TCP_CSUM),
+            (0, attribute::LRG_SR_ENABLED)
+        ]
     );
     let n = nic.negotiated();
-    assert!(n.ipv4_checksum && n.ipv6_checksum && n.large_send && n.tso(true) && n.tso(false) && !n.old_large_send);
+    assert!(
+        n.ipv4_checksum
+            && n.ipv6_checksum
+            && n.large_send
+            && n.tso(true)
+            && n.tso(false)
+            && !n.old_large_send
+    );
 }
 
 #[test]
@@ -121,10 +138,14 @@ fn a_refused_attribute_is_rolled_back_and_the_other_stays() {
     let mut h = host(Some(ALL));
     firmware(&mut h).frozen = attribute::IPV6_TCP_CSUM;
     let nic = Ibmveth::open(&mut h, &config()).unwrap();
-    let calls: Vec<(u64, u64)> = firmware(&mut h).called(l::H_ILLAN_ATTRIBUTES).iter().map(|a| (a[1], a[2])).collect();
+    let calls: Vec<(u64, u64)> =
+        firmware(&mut h).called(l::H_ILLAN_ATTRIBUTES).iter().map(|a| (a[1], a[2])).collect();
     assert_eq!(calls[2..4], [(0, attribute::IPV6_TCP_CSUM), (attribute::IPV6_TCP_CSUM, 0)]);
     assert!(nic.negotiated().ipv4_checksum && !nic.negotiated().ipv6_checksum);
-    assert!(nic.negotiated().tso(true) && !nic.negotiated().tso(false), "a large send needs its checksum left out");
+    assert!(
+        nic.negotiated().tso(true) && !nic.negotiated().tso(false),
+        "a large send needs its checksum left out"
+    );
 }
 
 #[test]
@@ -145,7 +166,9 @@ fn until_4_12_a_trunk_did_not_ask_for_checksums() {
 
 #[test]
 fn without_firmware_support_large_sends_go_the_old_way_over_ipv4_only() {
-    for (attributes, large_send) in [(ALL & !attribute::LRG_SND_SUPPORT, LargeSend::Firmware), (ALL, LargeSend::Old)] {
+    for (attributes, large_send) in
+        [(ALL & !attribute::LRG_SND_SUPPORT, LargeSend::Firmware), (ALL, LargeSend::Old)]
+    {
         let (_, nic) = open_with(Some(attributes), |c| c.large_send = large_send);
         let n = nic.negotiated();
         assert!(n.old_large_send && !n.large_send && n.tso(true) && !n.tso(false));
@@ -220,7 +243,8 @@ fn settings_out_of_range_are_refused_and_nothing_is_called() {
 #[test]
 fn interrupts_are_off_until_the_poll_has_ended_and_the_queue_is_looked_at_again() {
     let (mut h, mut nic) = open();
-    let signals = |h: &mut Host| firmware(h).called(l::H_VIO_SIGNAL).iter().map(|a| a[1]).collect::<Vec<_>>();
+    let signals =
+        |h: &mut Host| firmware(h).called(l::H_VIO_SIGNAL).iter().map(|a| a[1]).collect::<Vec<_>>();
     assert_eq!(signals(&mut h), [0, 1]);
     assert_eq!(nic.interrupt(&mut h, 5), Irq::None);
     assert_eq!(nic.interrupt(&mut h, 0), Irq::Poll);

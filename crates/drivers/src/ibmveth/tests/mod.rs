@@ -14,7 +14,9 @@ use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Partitions, Platform,
 use doorbell_layout::ibmveth::{self as l, Descriptor, Entry, attribute, status};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::{More, Packet, Piece, Todo, headers};
-use doorbell_seam::{Buf, Drop, Hcall, HcallDevice, HcallReturn, Host as _, Place, Span, Taken, Time, Timed};
+use doorbell_seam::{
+    Buf, Drop, Hcall, HcallDevice, HcallReturn, Host as _, Place, Span, Taken, Time, Timed,
+};
 
 /// What a send was.
 #[derive(Debug)]
@@ -59,7 +61,14 @@ impl Timed for Firmware {
 }
 
 impl HcallDevice<Vio> for Firmware {
-    fn hcall(&mut self, ports: &mut [Vio], _: usize, at: Time, c: Hcall, a: &[u64; 9]) -> (HcallReturn, Time) {
+    fn hcall(
+        &mut self,
+        ports: &mut [Vio],
+        _: usize,
+        at: Time,
+        c: Hcall,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
         self.calls.push((c.0, *a));
         assert_eq!(a[0], u64::from(UNIT));
         let mut answer = HcallReturn::status(status::H_SUCCESS);
@@ -75,7 +84,8 @@ impl HcallDevice<Vio> for Firmware {
                 if self.open {
                     return (HcallReturn::status(status::H_RESOURCE), at);
                 }
-                (self.open, self.list, self.queue, self.index, self.toggle) = (true, a[1], Descriptor(a[2]), 0, true);
+                (self.open, self.list, self.queue, self.index, self.toggle) =
+                    (true, a[1], Descriptor(a[2]), 0, true);
             }
             l::H_FREE_LOGICAL_LAN => {
                 self.open = false;
@@ -90,7 +100,8 @@ impl HcallDevice<Vio> for Firmware {
             }
             l::H_ADD_LOGICAL_LAN_BUFFER => self.lent.push(Descriptor(a[1])),
             l::H_ADD_LOGICAL_LAN_BUFFERS => {
-                self.lent.extend(a[1..].iter().map(|d| Descriptor(*d)).take_while(|d| d.is_valid()));
+                self.lent
+                    .extend(a[1..].iter().map(|d| Descriptor(*d)).take_while(|d| d.is_valid()));
             }
             l::H_ILLAN_ATTRIBUTES => match &mut self.attributes {
                 None => answer.status = status::H_FUNCTION,
@@ -104,7 +115,8 @@ impl HcallDevice<Vio> for Firmware {
                 let descriptors: Vec<Descriptor> =
                     a[1..7].iter().map(|d| Descriptor(*d)).take_while(|d| d.is_valid()).collect();
                 let memory = &mut ports[0].platform_mut().memory;
-                let gather = |d: &Descriptor| memory.cpu(d.ioba().into(), d.len() as usize).to_vec();
+                let gather =
+                    |d: &Descriptor| memory.cpu(d.ioba().into(), d.len() as usize).to_vec();
                 let bytes = descriptors.iter().flat_map(gather).collect();
                 self.sent.push(Sent { bytes, descriptors, correlator: a[7], mss: a[8] });
             }
@@ -138,7 +150,12 @@ fn memory(h: &mut Host, at: u64, len: usize) -> &mut [u8] {
 fn host(attributes: Option<u64>) -> Host {
     let vio = Vio::new(Platform::new(0x1000_0000, 16 << 20, Guard::Byte), Span::ZERO);
     let firmware = Firmware { attributes, ..Firmware::default() };
-    Machine::new(Partitions::new(vec![vio], vec![0], Span::from_ns(300)), Hypervised(firmware), Costs::FREE, 1)
+    Machine::new(
+        Partitions::new(vec![vio], vec![0], Span::from_ns(300)),
+        Hypervised(firmware),
+        Costs::FREE,
+        1,
+    )
 }
 
 fn config() -> Config {
@@ -201,7 +218,8 @@ fn packet(h: &mut Host, frame: &[u8], cuts: &[usize], listed: usize, todo: Todo)
 fn arrive(h: &mut Host, frame: &[u8], flags: u32, mss: Option<u16>) {
     let offset = if mss.is_some() { 16 } else { 8 };
     let fits = |d: &Descriptor| d.len() as usize >= frame.len() + offset;
-    let smallest = firmware(h).lent.iter().enumerate().filter(|(_, d)| fits(d)).min_by_key(|(_, d)| d.len());
+    let smallest =
+        firmware(h).lent.iter().enumerate().filter(|(_, d)| fits(d)).min_by_key(|(_, d)| d.len());
     let i = smallest.expect("a buffer that holds it").0;
     let d = firmware(h).lent.remove(i);
     let at = u64::from(d.ioba());

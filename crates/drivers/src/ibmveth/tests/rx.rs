@@ -56,7 +56,9 @@ fn a_correlator_that_names_nothing_lent_is_counted() {
 fn an_entry_whose_frame_cannot_be_is_counted_and_its_buffer_used_again() {
     let (mut h, mut nic) = open();
     let mut n = 0;
-    for (flags, len) in [(8, 13), (8, 505), (7, 100), (0xffff, 100), (8, u32::MAX), (Entry::LRG_PKT | 8, 100)] {
+    for (flags, len) in
+        [(8, 13), (8, 505), (7, 100), (0xffff, 100), (8, u32::MAX), (Entry::LRG_PKT | 8, 100)]
+    {
         let i = firmware(&mut h).lent.iter().position(|d| d.len() == 512).unwrap();
         let d = firmware(&mut h).lent.remove(i);
         let correlator: [u8; 8] = memory(&mut h, d.ioba().into(), 8).try_into().unwrap();
@@ -152,7 +154,10 @@ fn forwarded(h: &mut Host, p: &Packet, whole: &[u8], size: u16) {
         assert_ne!(v.ip, Check::Bad);
         n += 1;
     }
-    assert_eq!(n, (bytes.len() - usize::from(todo.gso.unwrap().header)).div_ceil(usize::from(size)));
+    assert_eq!(
+        n,
+        (bytes.len() - usize::from(todo.gso.unwrap().header)).div_ceil(usize::from(size))
+    );
 }
 
 #[test]

@@ -9,7 +9,14 @@ use doorbell_seam::{Direction, MapFault};
 const MAP: Transmit = Transmit::Map { copybreak: 128 };
 const CSUM: u64 = Descriptor::NO_CSUM | Descriptor::CSUM_GOOD;
 
-fn send(h: &mut Host, nic: &mut Ibmveth, frame: &[u8], cuts: &[usize], listed: usize, todo: Todo) -> Tx {
+fn send(
+    h: &mut Host,
+    nic: &mut Ibmveth,
+    frame: &[u8],
+    cuts: &[usize],
+    listed: usize,
+    todo: Todo,
+) -> Tx {
     let p = packet(h, frame, cuts, listed, todo);
     nic.transmit(h, p, false)
 }
@@ -27,7 +34,9 @@ fn a_modern_driver_sends_exactly_one_descriptor_and_an_old_one_each_segment_with
         assert_eq!(send(&mut h, &mut nic, &frame, &[80, 200, 300, 400, 500], 0, todo), Tx::Ok);
         let sent = last(&mut h);
         assert_eq!(sent.descriptors.len(), n);
-        assert!(sent.descriptors.iter().all(|d| d.0 & CSUM == CSUM && d.0 & Descriptor::LRG_SND == 0));
+        assert!(
+            sent.descriptors.iter().all(|d| d.0 & CSUM == CSUM && d.0 & Descriptor::LRG_SND == 0)
+        );
         // The checksum is left out: zero, not the pseudo-header's sum.
         let mut expected = frame.clone();
         expected[50..52].fill(0);
@@ -40,9 +49,11 @@ fn a_modern_driver_sends_exactly_one_descriptor_and_an_old_one_each_segment_with
 fn more_than_six_pieces_are_linearised_and_so_is_a_list() {
     let frame: Vec<u8> = (0..2000).map(|i| i as u8).collect();
     let (mut h, mut nic) = open_with(Some(ALL), |c| c.transmit = MAP);
-    for (cuts, listed, n, linearised) in
-        [(&[100, 200, 300, 400, 500][..], 0, 6, 0), (&[100, 200, 300, 400, 500, 600], 0, 1, 1), (&[100, 200], 1, 1, 2)]
-    {
+    for (cuts, listed, n, linearised) in [
+        (&[100, 200, 300, 400, 500][..], 0, 6, 0),
+        (&[100, 200, 300, 400, 500, 600], 0, 1, 1),
+        (&[100, 200], 1, 1, 2),
+    ] {
         assert_eq!(send(&mut h, &mut nic, &frame, cuts, listed, Todo::NONE), Tx::Ok);
         let sent = last(&mut h);
         assert_eq!((sent.descriptors.len(), &sent.bytes), (n, &frame));
@@ -73,7 +84,8 @@ fn the_correlator_of_a_busy_call_is_fed_back() {
     let (mut h, mut nic) = open();
     firmware(&mut h).refuse.push((l::H_SEND_LOGICAL_LAN, status::H_BUSY, 3));
     assert_eq!(send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE), Tx::Ok);
-    let tokens: Vec<u64> = firmware(&mut h).called(l::H_SEND_LOGICAL_LAN).iter().map(|a| a[7]).collect();
+    let tokens: Vec<u64> =
+        firmware(&mut h).called(l::H_SEND_LOGICAL_LAN).iter().map(|a| a[7]).collect();
     assert_eq!(tokens, [0, 0xc0de_0002, 0xc0de_0001, 0xc0de_0000]);
     assert_eq!((last(&mut h).correlator, nic.stats().tx_busy), (0xc0de_0000, 3));
 }
@@ -82,7 +94,9 @@ fn the_correlator_of_a_busy_call_is_fed_back() {
 fn a_hypervisor_busy_for_ever_is_given_up_after_1024_tries() {
     let (mut h, mut nic) = open();
     firmware(&mut h).refuse.push((l::H_SEND_LOGICAL_LAN, status::H_BUSY, u32::MAX));
-    let Tx::Dropped(p) = send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE) else { panic!("dropped") };
+    let Tx::Dropped(p) = send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE) else {
+        panic!("dropped")
+    };
     p.release(&mut h);
     assert_eq!(firmware(&mut h).called(l::H_SEND_LOGICAL_LAN).len(), 1 + 1024);
     assert_eq!((nic.stats().tx_send_failed, nic.stats().tx_dropped), (1, 1));
@@ -96,7 +110,10 @@ fn h_dropped_counts_as_sent_and_any_other_error_does_not() {
     assert_eq!((nic.stats().tx_packets, nic.stats().tx_hypervisor_dropped), (1, 1));
     firmware(&mut h).refuse.push((l::H_SEND_LOGICAL_LAN, status::H_PARAMETER, 1));
     assert!(matches!(send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE), Tx::Dropped(_)));
-    assert_eq!((nic.stats().tx_packets, nic.stats().tx_send_failed, nic.stats().tx_dropped), (1, 1, 1));
+    assert_eq!(
+        (nic.stats().tx_packets, nic.stats().tx_send_failed, nic.stats().tx_dropped),
+        (1, 1, 1)
+    );
 }
 
 #[test]
@@ -108,7 +125,10 @@ fn a_large_send_has_its_bit_and_its_mss_is_the_last_argument() {
         assert_eq!(send(&mut h, &mut nic, &frame, &[100, 8000], 0, todo), Tx::Ok);
         let sent = last(&mut h);
         assert_eq!((sent.mss, sent.descriptors.len()), (1400, 1));
-        assert_eq!(sent.descriptors[0].0 & (CSUM | Descriptor::LRG_SND), CSUM | Descriptor::LRG_SND);
+        assert_eq!(
+            sent.descriptors[0].0 & (CSUM | Descriptor::LRG_SND),
+            CSUM | Descriptor::LRG_SND
+        );
         let check = if v4 { 50 } else { 70 };
         assert_eq!(sent.bytes[check..check + 2], [0, 0]);
         assert_eq!(nic.stats().tx_large_packets, 1);
@@ -126,12 +146,17 @@ fn the_old_large_send_is_in_the_checksum_fields_and_its_mss_no_argument() {
     assert_eq!(send(&mut h, &mut nic, &frame, &[], 0, todo), Tx::Ok);
     let sent = last(&mut h);
     assert_eq!((sent.mss, sent.descriptors[0].0 & Descriptor::LRG_SND), (0, 0));
-    assert_eq!((&sent.bytes[24..26], &sent.bytes[50..52]), (&[0xff, 0xff][..], &1400u16.to_be_bytes()[..]));
+    assert_eq!(
+        (&sent.bytes[24..26], &sent.bytes[50..52]),
+        (&[0xff, 0xff][..], &1400u16.to_be_bytes()[..])
+    );
 }
 
 #[test]
 fn a_checksum_that_is_not_tcps_is_completed() {
-    for (v4, udp, attributes) in [(true, true, ALL), (false, true, ALL), (true, false, 0), (false, false, 0)] {
+    for (v4, udp, attributes) in
+        [(true, true, ALL), (false, true, ALL), (true, false, 0), (false, false, 0)]
+    {
         let whole = ip(v4, udp, 700);
         let mut frame = whole.clone();
         let todo = prepare_gso(&mut frame, 1400).unwrap();
@@ -150,14 +175,22 @@ fn a_large_send_with_a_list_is_segmented_unless_an_active_trunk_takes_lists() {
     let trunk = ALL | attribute::ACTIVE_TRUNK;
     // Without firmware large send it goes the old way, list or not.
     let old = trunk & !attribute::LRG_SND_SUPPORT;
-    let cases =
-        [(trunk, true, 1, 1), (old, true, 1, 1), (trunk, false, 15, 0), (old, false, 15, 0), (ALL, true, 15, 0)];
+    let cases = [
+        (trunk, true, 1, 1),
+        (old, true, 1, 1),
+        (trunk, false, 15, 0),
+        (old, false, 15, 0),
+        (ALL, true, 15, 0),
+    ];
     for (attributes, fraglist, sends, linearised) in cases {
-        let (mut h, mut nic) = open_with(Some(attributes), |c| (c.transmit, c.fraglist) = (MAP, fraglist));
+        let (mut h, mut nic) =
+            open_with(Some(attributes), |c| (c.transmit, c.fraglist) = (MAP, fraglist));
         assert_eq!(send(&mut h, &mut nic, &frame, &[100, 8000, 16_000], 2, todo), Tx::Ok);
         assert_eq!((firmware(&mut h).sent.len(), nic.stats().tx_linearized), (sends, linearised));
         if sends > 1 {
-            assert!(firmware(&mut h).sent.iter().all(|s| verify(&s.bytes).transport == Check::Good));
+            assert!(
+                firmware(&mut h).sent.iter().all(|s| verify(&s.bytes).transport == Check::Good)
+            );
             assert_eq!((nic.stats().tx_segmented, nic.stats().tx_segments), (1, 15));
         }
         let up = poll(&mut h, &mut nic);
@@ -172,7 +205,10 @@ fn a_mapping_that_fails_makes_the_packet_linear_and_copied() {
     let window = tce::Window { base: 0, pages: 300, multi: true, prices: tce::Prices::default() };
     let mapping = Mapping::Tce(Box::new(tce::Table::new(window)));
     let mut h = host(Some(ALL));
-    h.bus.ports[0] = Vio::new(Platform::new(0x1000_0000, 16 << 20, Guard::Page).with_mapping(mapping), Span::ZERO);
+    h.bus.ports[0] = Vio::new(
+        Platform::new(0x1000_0000, 16 << 20, Guard::Page).with_mapping(mapping),
+        Span::ZERO,
+    );
     let mut nic = Ibmveth::open(&mut h, &Config { transmit: MAP, ..config() }).unwrap();
     let mut held = Vec::new();
     loop {
@@ -202,7 +238,9 @@ fn a_mapping_that_fails_makes_the_packet_linear_and_copied() {
 #[test]
 fn what_is_longer_than_the_mapped_buffer_comes_back_whole() {
     let (mut h, mut nic) = open();
-    let Tx::Dropped(p) = send(&mut h, &mut nic, &vec![3; 65_537], &[100], 0, Todo::NONE) else { panic!("dropped") };
+    let Tx::Dropped(p) = send(&mut h, &mut nic, &vec![3; 65_537], &[100], 0, Todo::NONE) else {
+        panic!("dropped")
+    };
     assert_eq!(contents(&mut h, &p), vec![3; 65_537]);
     assert_eq!(send(&mut h, &mut nic, &vec![3; 65_536], &[100], 0, Todo::NONE), Tx::Ok);
 }
@@ -223,7 +261,10 @@ fn a_tag_is_inserted_and_the_offsets_move() {
     let (mut h, mut nic) = open();
     assert_eq!(send(&mut h, &mut nic, &frame, &[], 0, todo), Tx::Ok);
     let sent = last(&mut h);
-    assert_eq!((sent.bytes[12..16].to_vec(), sent.bytes.len()), (vec![0x81, 0, 0, 5], whole.len() + 4));
+    assert_eq!(
+        (sent.bytes[12..16].to_vec(), sent.bytes.len()),
+        (vec![0x81, 0, 0, 5], whole.len() + 4)
+    );
     assert_eq!((sent.descriptors[0].0 & CSUM, &sent.bytes[54..56]), (CSUM, &[0, 0][..]));
 }
 

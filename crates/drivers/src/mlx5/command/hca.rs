@@ -6,10 +6,11 @@ use super::queue::{Failed, Queue};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::command::{
-    AccessReg, CAP, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateSqIn, Eqc, EthCaps, FunctionIn,
-    GeneralCaps, ISSI_1, ManagePagesIn, ManagePagesOut, Mkc, ModifySqIn, NicVport, Numbered, OutHeader, Paos,
-    QueryIssiOut, QueryNicVportIn, QueryNicVportOut, QueryPagesOut, QuerySqOut, SetIssiIn, Sqc, TisIn, Tisc, Wq,
-    access, access_mode, cap_type, op, pages, paos, register, wq_type,
+    AccessReg, CAP, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateSqIn, Eqc,
+    EthCaps, FunctionIn, GeneralCaps, ISSI_1, ManagePagesIn, ManagePagesOut, Mkc, ModifySqIn,
+    NicVport, Numbered, OutHeader, Paos, QueryIssiOut, QueryNicVportIn, QueryNicVportOut,
+    QueryPagesOut, QuerySqOut, SetIssiIn, Sqc, TisIn, Tisc, Wq, access, access_mode, cap_type, op,
+    pages, paos, register, wq_type,
 };
 use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState, WQEBB};
 use doorbell_seam::{Coherent, Host};
@@ -60,8 +61,14 @@ impl Hca {
     /// back; only where not even that succeeds is what the device may still use kept.
     pub fn open<H: Host>(h: &mut H) -> Result<Hca, OpenError> {
         let queue = Queue::open(h)?;
-        let caps =
-            Caps { enhanced_mpw: false, max_wqe_sz_sq: 0, min_inline: 0, log_max_lso: 0, csum: false, vlan: false };
+        let caps = Caps {
+            enhanced_mpw: false,
+            max_wqe_sz_sq: 0,
+            min_inline: 0,
+            log_max_lso: 0,
+            csum: false,
+            vlan: false,
+        };
         let mut hca = Hca {
             queue,
             granted: Vec::new(),
@@ -133,9 +140,15 @@ impl Hca {
         Ok(out.get(Numbered::NUMBER))
     }
 
-    fn capability<H: Host>(&mut self, h: &mut H, group: u32, which: u32) -> Result<Vec<u8>, CmdStatus> {
+    fn capability<H: Host>(
+        &mut self,
+        h: &mut H,
+        group: u32,
+        which: u32,
+    ) -> Result<Vec<u8>, CmdStatus> {
         let command = (op::QUERY_HCA_CAP, group << 1 | which);
-        let (_, caps) = self.queue.execute::<H, _, Numbered>(h, command, &Numbered::ZERO, &[], CAP_LEN)?;
+        let (_, caps) =
+            self.queue.execute::<H, _, Numbered>(h, command, &Numbered::ZERO, &[], CAP_LEN)?;
         Ok(caps)
     }
 
@@ -143,7 +156,8 @@ impl Hca {
 
     fn start<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
         self.plain(h, (op::ENABLE_HCA, 0), &FunctionIn::ZERO)?;
-        let (issi, _): (QueryIssiOut, _) = self.queue.execute(h, (op::QUERY_ISSI, 0), &Numbered::ZERO, &[], 0)?;
+        let (issi, _): (QueryIssiOut, _) =
+            self.queue.execute(h, (op::QUERY_ISSI, 0), &Numbered::ZERO, &[], 0)?;
         if issi.get(QueryIssiOut::SUPPORTED) & ISSI_1 == 0 {
             return Err(OpenError::Capability("ISSI 1"));
         }
@@ -154,7 +168,13 @@ impl Hca {
         let mut m = AccessReg::ZERO;
         m.set(AccessReg::REGISTER, u32::from(register::HOST_ENDIANNESS));
         // 0 is little-endian; it concerns no structure used here.
-        self.queue.execute::<H, _, AccessReg>(h, (op::ACCESS_REG, access::WRITE), &m, &[0; 16], 16)?;
+        self.queue.execute::<H, _, AccessReg>(
+            h,
+            (op::ACCESS_REG, access::WRITE),
+            &m,
+            &[0; 16],
+            16,
+        )?;
         self.choose_capabilities(h)?;
         self.give_pages(h, pages::INIT)?;
         self.plain(h, (op::INIT_HCA, 0), &Numbered::ZERO)?;
@@ -175,14 +195,21 @@ impl Hca {
 
     fn read_capabilities<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
         let general = general(&self.capability(h, cap_type::GENERAL, CURRENT)?);
-        if general.get(GeneralCaps::PORT_TYPE) != 1 || general.get(GeneralCaps::ETH_NET_OFFLOADS) == 0 {
+        if general.get(GeneralCaps::PORT_TYPE) != 1
+            || general.get(GeneralCaps::ETH_NET_OFFLOADS) == 0
+        {
             return Err(OpenError::Capability("eth_net_offloads"));
         }
         let mut eth = Box::new(EthCaps::ZERO);
         copy(&mut eth.0, &self.capability(h, cap_type::ETH, CURRENT)?);
         self.swp = eth.get(EthCaps::SWP) == 1 && eth.get(EthCaps::SWP_CSUM) == 1;
-        let (vport, _): (QueryNicVportOut, _) =
-            self.queue.execute(h, (op::QUERY_NIC_VPORT_CONTEXT, 0), &QueryNicVportIn::ZERO, &[], 0)?;
+        let (vport, _): (QueryNicVportOut, _) = self.queue.execute(
+            h,
+            (op::QUERY_NIC_VPORT_CONTEXT, 0),
+            &QueryNicVportIn::ZERO,
+            &[],
+            0,
+        )?;
         let vport = vport.part(QueryNicVportOut::CONTEXT);
         self.mac = core::array::from_fn(|i| vport.0[NicVport::ADDRESS + i]);
         self.caps = Caps {
@@ -230,10 +257,17 @@ impl Hca {
             let area = h.coherent(n * PAGE, PAGE)?;
             let at = area.iova().0;
             self.granted.push(area);
-            let list: Vec<u8> = (0..n).flat_map(|i| (at + u64::from(i * PAGE)).to_be_bytes()).collect();
+            let list: Vec<u8> =
+                (0..n).flat_map(|i| (at + u64::from(i * PAGE)).to_be_bytes()).collect();
             let mut m = ManagePagesIn::ZERO;
             m.set(ManagePagesIn::ENTRIES, n);
-            self.queue.execute::<H, _, OutHeader>(h, (op::MANAGE_PAGES, pages::GIVE), &m, &list, 0)?;
+            self.queue.execute::<H, _, OutHeader>(
+                h,
+                (op::MANAGE_PAGES, pages::GIVE),
+                &m,
+                &list,
+                0,
+            )?;
             self.pages += n;
             wanted -= n as i32;
         }
@@ -246,7 +280,8 @@ impl Hca {
         let mut m = ManagePagesIn::ZERO;
         m.set(ManagePagesIn::ENTRIES, n);
         let command = (op::MANAGE_PAGES, pages::TAKE);
-        let (out, _): (ManagePagesOut, _) = self.queue.execute(h, command, &m, &[], n as usize * 8)?;
+        let (out, _): (ManagePagesOut, _) =
+            self.queue.execute(h, command, &m, &[], n as usize * 8)?;
         let n = out.get(ManagePagesOut::ENTRIES).min(n);
         self.pages -= n;
         Ok(n)
@@ -266,7 +301,9 @@ fn general(bytes: &[u8]) -> Box<GeneralCaps> {
 
 /// The pages of a ring, for a list that ends a command.
 fn page_list(ring: u64, bytes: u64) -> Vec<u8> {
-    (0..bytes.div_ceil(u64::from(PAGE))).flat_map(|i| (ring + i * u64::from(PAGE)).to_be_bytes()).collect()
+    (0..bytes.div_ceil(u64::from(PAGE)))
+        .flat_map(|i| (ring + i * u64::from(PAGE)).to_be_bytes())
+        .collect()
 }
 
 const ENTRY: u64 = 64;
@@ -292,7 +329,9 @@ impl<H: Host> Firmware<H> for Hca {
         let mut m = CreateEqIn::ZERO;
         m.set_quad(CreateEqIn::EVENTS, c.events);
         let eqc = m.part_mut(CreateEqIn::EQC);
-        eqc.set(Eqc::LOG_SIZE, u32::from(c.log_size)).set(Eqc::UAR, c.uar).set(Eqc::INTR, u32::from(c.vector));
+        eqc.set(Eqc::LOG_SIZE, u32::from(c.log_size))
+            .set(Eqc::UAR, c.uar)
+            .set(Eqc::INTR, u32::from(c.vector));
         self.create(h, op::CREATE_EQ, &m, &page_list(c.ring, ENTRY << c.log_size)).map(|n| n & 0xff)
     }
 
@@ -302,23 +341,36 @@ impl<H: Host> Firmware<H> for Hca {
         cqc.set(Cqc::LOG_SIZE, u32::from(c.log_size)).set(Cqc::UAR, c.uar).set(Cqc::EQN, c.eqn);
         // The period has 12 bits.
         let period = u32::from(c.period_us).min(Cqc::PERIOD.max());
-        cqc.set(Cqc::PERIOD, period).set(Cqc::MAX_COUNT, u32::from(c.max_count)).set_quad(Cqc::DBR, c.dbr);
+        cqc.set(Cqc::PERIOD, period)
+            .set(Cqc::MAX_COUNT, u32::from(c.max_count))
+            .set_quad(Cqc::DBR, c.dbr);
         self.create(h, op::CREATE_CQ, &m, &page_list(c.ring, ENTRY << c.log_size))
     }
 
     fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
         let mut m = CreateSqIn::ZERO;
         let sqc = m.part_mut(CreateSqIn::SQC);
-        sqc.set(Sqc::FLUSH_IN_ERROR, 1).set(Sqc::MIN_INLINE, u32::from(c.min_inline)).set(Sqc::CQN, c.cqn);
+        sqc.set(Sqc::FLUSH_IN_ERROR, 1)
+            .set(Sqc::MIN_INLINE, u32::from(c.min_inline))
+            .set(Sqc::CQN, c.cqn);
         sqc.set(Sqc::ALLOW_SWP, u32::from(self.swp));
         sqc.set(Sqc::TIS_LIST_SIZE, 1).set(Sqc::TIS, self.tisn);
         let wq = sqc.part_mut(Sqc::WQ);
-        wq.set(Wq::TYPE, wq_type::CYCLIC).set(Wq::PD, self.pd).set(Wq::UAR, c.uar).set_quad(Wq::DBR, c.dbr);
+        wq.set(Wq::TYPE, wq_type::CYCLIC)
+            .set(Wq::PD, self.pd)
+            .set(Wq::UAR, c.uar)
+            .set_quad(Wq::DBR, c.dbr);
         wq.set(Wq::LOG_STRIDE, WQEBB.ilog2()).set(Wq::LOG_SIZE, u32::from(c.log_size));
         self.create(h, op::CREATE_SQ, &m, &page_list(c.ring, u64::from(WQEBB) << c.log_size))
     }
 
-    fn modify_sq(&mut self, h: &mut H, sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus> {
+    fn modify_sq(
+        &mut self,
+        h: &mut H,
+        sqn: u32,
+        from: SqState,
+        to: SqState,
+    ) -> Result<(), CmdStatus> {
         let mut m = ModifySqIn::ZERO;
         m.set(ModifySqIn::FROM, from as u32).set(ModifySqIn::NUMBER, sqn);
         m.part_mut(ModifySqIn::SQC).set(Sqc::STATE, to as u32);

@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
-    Entry, InHeader, Mailbox, checksum, delivery, entry_type, init_segment as seg, mailbox, own, xor,
+    Entry, InHeader, Mailbox, checksum, delivery, entry_type, init_segment as seg, mailbox, own,
+    xor,
 };
 use doorbell_seam::{Coherent, Exhausted, Fence, Host, Reg, Span};
 use zerocopy::byteorder::big_endian::{U32, U64};
@@ -92,7 +93,14 @@ impl Queue {
         h.fence(Fence::Write);
         write(h, seg::CMDQ_HI, (at >> 32) as u32);
         write(h, seg::CMDQ_LO, at as u32);
-        let q = Queue { entries, boxes, stride: 1 << log_stride, token: 0, checksum: checksum::DISABLED, dead: false };
+        let q = Queue {
+            entries,
+            boxes,
+            stride: 1 << log_stride,
+            token: 0,
+            checksum: checksum::DISABLED,
+            dead: false,
+        };
         match wait_started(h) {
             Ok(()) => Ok(q),
             Err(e) => {
@@ -139,7 +147,12 @@ impl Queue {
         Ok((o, rest))
     }
 
-    fn run<H: Host>(&mut self, h: &mut H, input: &[u8], wanted: usize) -> Result<Vec<u8>, CmdStatus> {
+    fn run<H: Host>(
+        &mut self,
+        h: &mut H,
+        input: &[u8],
+        wanted: usize,
+    ) -> Result<Vec<u8>, CmdStatus> {
         let (inputs, outputs) = (blocks(input.len()), blocks(wanted));
         if self.dead || inputs > INPUTS || outputs > OUTPUTS {
             return Err(CmdStatus::Undelivered);
@@ -173,7 +186,9 @@ impl Queue {
         let mut out = entry.output.to_vec();
         for i in 0..outputs {
             let m: Mailbox = h.load(&self.boxes, (INPUTS + i) * mailbox::ALIGN);
-            if self.checksum == checksum::ENABLED && (xor(m.as_bytes()) != 0xff || m.token != self.token) {
+            if self.checksum == checksum::ENABLED
+                && (xor(m.as_bytes()) != 0xff || m.token != self.token)
+            {
                 return Err(CmdStatus::Undelivered);
             }
             out.extend_from_slice(&m.data);

@@ -14,17 +14,27 @@ use zerocopy::byteorder::big_endian::U16;
 impl Sq {
     /// SEND or LSO with everything a WQE can have: inline header, VLAN, fragments.
     #[inline(never)]
-    pub(super) fn send_any<H: Host>(&mut self, h: &mut H, p: Packet, key: EsegKey, more: bool) -> Tx {
+    pub(super) fn send_any<H: Host>(
+        &mut self,
+        h: &mut H,
+        p: Packet,
+        key: EsegKey,
+        more: bool,
+    ) -> Tx {
         let frags = p.more.as_ref().map_or(0, |m| m.frags.len());
         let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty());
         // No fragment lists (the stack linearises for us), no more fragments than
         // a stack makes, none without bytes: the device would take the WQE for
         // malformed and stop the queue.
-        let empty = p.is_empty() || p.more.as_ref().is_some_and(|m| m.frags.iter().any(|f| f.len == 0));
+        let empty =
+            p.is_empty() || p.more.as_ref().is_some_and(|m| m.frags.iter().any(|f| f.len == 0));
         // Headers in the head, as far as they are needed there.
         let headless = match p.todo.gso {
             Some(g) => {
-                u32::from(g.header) > p.head.len || g.header < 14 || g.size == 0 || p.len() == u32::from(g.header)
+                u32::from(g.header) > p.head.len
+                    || g.header < 14
+                    || g.size == 0
+                    || p.len() == u32::from(g.header)
             }
             None => p.head.len < 14 && (self.min_inline > 0 || p.todo.vlan.is_some()),
         };
@@ -85,7 +95,8 @@ impl Sq {
             h.spend(Work::Copy(taken));
             eth.inline_hdr_sz = U16::new(inline as u16);
             eth.inline_hdr_start = [bytes[0], bytes[1]];
-            for (i, ds) in bytes[2..].chunks_exact(DS as usize).take(inline_ds as usize).enumerate() {
+            for (i, ds) in bytes[2..].chunks_exact(DS as usize).take(inline_ds as usize).enumerate()
+            {
                 let ds: [u8; DS as usize] = ds.try_into().unwrap_or([0; DS as usize]);
                 h.store(&self.ring, at + HEAD + i as u32 * DS, ds);
             }
@@ -115,7 +126,13 @@ impl Sq {
     /// Maps the head, less its first `taken` bytes, and all fragments; writes a
     /// data segment for each at `at` onward. The number of buffers now in the
     /// FIFO, or, if one could not be mapped, the packet as it was.
-    pub(super) fn map_pieces<H: Host>(&mut self, h: &mut H, p: Packet, taken: u32, mut at: u32) -> Result<u32, Packet> {
+    pub(super) fn map_pieces<H: Host>(
+        &mut self,
+        h: &mut H,
+        p: Packet,
+        taken: u32,
+        mut at: u32,
+    ) -> Result<u32, Packet> {
         let Packet { head, todo, more, cookie } = p;
         let frags = more.map_or_else(Vec::new, |m| m.frags);
         let count = frags.len() as u32;
@@ -157,9 +174,16 @@ impl Sq {
                     frags.reverse();
                     frags.push(Piece { buf: e.buf, start: f.start, len: f.len });
                     frags.extend(rest);
-                    let Some(h0) = self.unpush(h) else { unreachable!("the head was pushed above") };
+                    let Some(h0) = self.unpush(h) else {
+                        unreachable!("the head was pushed above")
+                    };
                     let head = Piece { buf: h0.buf, start, len };
-                    return Err(Packet { head, todo, more: Some(Box::new(More { frags, list: Vec::new() })), cookie });
+                    return Err(Packet {
+                        head,
+                        todo,
+                        more: Some(Box::new(More { frags, list: Vec::new() })),
+                        cookie,
+                    });
                 }
             }
         }
@@ -194,8 +218,8 @@ fn min_inline<H: Host>(h: &mut H, head: &Piece, mode: u8) -> u32 {
     (want as u32).min(head.len)
 }
 
-/// Bytes that count against the byte limit: of a large send the headers of all segments, else no fewer
-/// than a frame has (en_tx.c `mlx5e_sq_prepare_wqe`).
+/// Bytes that count against the byte limit: of a large send the headers of all segments, else no
+/// fewer than a frame has (en_tx.c `mlx5e_sq_prepare_wqe`).
 fn limited_bytes(len: u32, gso: Option<Gso>, segments: u64) -> u32 {
     match gso {
         Some(g) => len + (segments as u32 - 1) * u32::from(g.header),

@@ -11,7 +11,12 @@ impl Sq {
     /// Retires all WQEs up to and including the one at `wqe_counter`; how many
     /// packets that were. A counter that names no outstanding WQE is ignored.
     #[inline(always)]
-    pub(in crate::mlx5) fn retire<H: Host, S: Sink>(&mut self, h: &mut H, wqe_counter: u16, up: &mut S) -> u32 {
+    pub(in crate::mlx5) fn retire<H: Host, S: Sink>(
+        &mut self,
+        h: &mut H,
+        wqe_counter: u16,
+        up: &mut S,
+    ) -> u32 {
         let from = self.cc;
         let target = wqe_counter.wrapping_sub(from);
         if target >= self.announced.wrapping_sub(from) {

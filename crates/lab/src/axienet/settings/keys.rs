@@ -4,11 +4,13 @@ use crate::key::{Key, Needs};
 
 const TCP: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
 const ARRIVE: &[Needs] = &[Needs::kind(&["arrivals"])];
-const AT_A_LOAD: &[Needs] = &[Needs::word("traffic.pattern", &["even", "poisson", "steps", "on_off"])];
+const AT_A_LOAD: &[Needs] =
+    &[Needs::word("traffic.pattern", &["even", "poisson", "steps", "on_off"])];
 const IN_TURN: &[Needs] = &[Needs::word("traffic.pattern", &["steps", "on_off"])];
 const STEPS: &[Needs] = &[Needs::word("traffic.pattern", &["steps"])];
 const BURSTS: &[Needs] = &[Needs::word("traffic.pattern", &["bursts"])];
-const ONE_SIZE: &[Needs] = &[Needs::word("traffic.pattern", &["even", "poisson", "bursts", "steps", "on_off"])];
+const ONE_SIZE: &[Needs] =
+    &[Needs::word("traffic.pattern", &["even", "poisson", "bursts", "steps", "on_off"])];
 const FIXED: &[Needs] = &[Needs::word("driver.controller", &["fixed"])];
 const TIMED: &[Needs] = &[Needs::word("driver.controller", &["fixed", "dim", "classes"])];
 
@@ -26,7 +28,10 @@ pub(in crate::axienet) static CPU: [Key; 21] = [
     Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each packet of them"),
     Key::cycles("cpu.rx_post", "a receive buffer given to the device"),
     Key::cycles("cpu.rx_packet", "a received packet prepared and handed up"),
-    Key::cycles("cpu.interrupt", "an interrupt taken, its handler and the way to the poll, without register accesses"),
+    Key::cycles(
+        "cpu.interrupt",
+        "an interrupt taken, its handler and the way to the poll, without register accesses",
+    ),
     Key::cycles("cpu.poll", "a poll routine entered"),
     Key::cycles("cpu.wake", "a stopped queue started again"),
     Key::cycles(
@@ -45,7 +50,12 @@ pub(in crate::axienet) static BUS: [Key; 10] = [
     Key::choice("axi.protocol", &["axi4", "axi3"], "bursts of up to 256 beats, or of 16"),
     Key::whole("axi.clock", "MHz", 1.0, 1000.0, "clock of the bus"),
     Key::among("axi.width", "bits", &[32.0, 64.0, 128.0, 256.0, 512.0, 1024.0], "data in a beat"),
-    Key::among("axi.burst", "beats", &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0], "the DMA's longest burst"),
+    Key::among(
+        "axi.burst",
+        "beats",
+        &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0],
+        "the DMA's longest burst",
+    ),
     Key::whole("axi.reads", "bursts", 1.0, 32.0, "reads under way at a time"),
     Key::whole("axi.writes", "bursts", 1.0, 32.0, "writes under way at a time"),
     Key::whole("axi.lite_clocks", "clocks", 1.0, 255.0, "a register access at its slave"),
@@ -57,10 +67,20 @@ pub(in crate::axienet) static BUS: [Key; 10] = [
 /// What a profile says of the cores and the link.
 pub(in crate::axienet) static NIC: [Key; 8] = [
     Key::whole("nic.clock", "MHz", 1.0, 1000.0, "of the DMA engine and its delay timers"),
-    Key::whole("nic.delay_clocks", "clocks", 1.0, 100_000.0, "in a unit of the delay; the driver counts on 125"),
+    Key::whole(
+        "nic.delay_clocks",
+        "clocks",
+        1.0,
+        100_000.0,
+        "in a unit of the delay; the driver counts on 125",
+    ),
     Key::whole("nic.rx_memory", "KiB", 2.0, 32.0, "receive memory of the MAC"),
     Key::whole("nic.tx_memory", "KiB", 2.0, 32.0, "transmit memory of the MAC"),
-    Key::choice("nic.rx_checksum", &["partial", "full", "none"], "what the core does about received checksums"),
+    Key::choice(
+        "nic.rx_checksum",
+        &["partial", "full", "none"],
+        "what the core does about received checksums",
+    ),
     Key::choice("nic.tx_checksum", &["partial", "full", "none"], "and about transmitted ones"),
     Key::among("link.rate", "Mbit/s", &[10.0, 100.0, 1000.0], "of the link"),
     Key::ns("link.delay", "of the cable and what is behind it, one way").default("5000"),
@@ -107,14 +127,22 @@ pub(in crate::axienet) static DRIVER: [Key; 10] = [
     Key::whole("driver.rx_frames", "packets", 1.0, 255.0, "fixed: received packets an interrupt")
         .default("1")
         .when(FIXED),
-    Key::whole("driver.rx_usecs", "us", 0.0, 1000.0, "fixed, dim and classes: silence that ends the wait")
-        .default("16")
-        .when(TIMED),
-    Key::whole("driver.tx_frames", "packets", 1.0, 255.0, "sent packets an interrupt").default("24"),
+    Key::whole(
+        "driver.rx_usecs",
+        "us",
+        0.0,
+        1000.0,
+        "fixed, dim and classes: silence that ends the wait",
+    )
+    .default("16")
+    .when(TIMED),
+    Key::whole("driver.tx_frames", "packets", 1.0, 255.0, "sent packets an interrupt")
+        .default("24"),
     Key::whole("driver.tx_usecs", "us", 0.0, 1000.0, "silence that ends that wait").default("50"),
     Key::whole("driver.rx_ring", "descriptors", 1.0, 4096.0, "RX ring").default("1024"),
     Key::whole("driver.tx_ring", "descriptors", 18.0, 4096.0, "TX ring").default("128"),
     Key::whole("driver.mtu", "B", 576.0, 9000.0, "longest IP packet").default("1500"),
     Key::choice("driver.batch", &["off", "on"], "TAILDESC written once a batch").default("off"),
-    Key::choice("driver.rx_align", &["on", "off"], "received IP headers are aligned to four bytes").default("on"),
+    Key::choice("driver.rx_align", &["on", "off"], "received IP headers are aligned to four bytes")
+        .default("on"),
 ];

@@ -3,16 +3,27 @@
 use super::toy::Toy;
 use super::*;
 
-/// A transfer takes `share` times the rule's cost; `share` is fitted on 2 us. The wait behind it is long or short.
+/// A transfer takes `share` times the rule's cost; `share` is fitted on 2 us. The wait behind it is
+/// long or short.
 fn transfer() -> Toy {
-    let mut toy = Toy::new("toy", vec![Constant::fitted("share", 1.0, "", "toy.base", (0.1, 10.0))]);
+    let mut toy =
+        Toy::new("toy", vec![Constant::fitted("share", 1.0, "", "toy.base", (0.1, 10.0))]);
     toy.choices = vec![
-        Choice::new("bus.cost", "1", &["1", "2", "4"], "nobody published it", &["toy.total"]).unit("us"),
-        Choice::new("bus.wait", "short", &["short", "long"], "nobody published it", &["toy.total", "toy.wait"]),
+        Choice::new("bus.cost", "1", &["1", "2", "4"], "nobody published it", &["toy.total"])
+            .unit("us"),
+        Choice::new(
+            "bus.wait",
+            "short",
+            &["short", "long"],
+            "nobody published it",
+            &["toy.total", "toy.wait"],
+        ),
     ];
     let base = |c: &Constants| Ok(c.get("share")? * c.choice("bus.cost")?.parse::<f64>().unwrap());
     let wait = |c: &Constants| Ok(if c.choice("bus.wait")? == "short" { 1.0 } else { 2.0 });
-    let predicted = |figure, published| Row::new(figure, published, "us", Role::Predicted).within(Tolerance::Rel(0.1));
+    let predicted = |figure, published| {
+        Row::new(figure, published, "us", Role::Predicted).within(Tolerance::Rel(0.1))
+    };
     toy.add(Row::new("toy.base", 2.0, "us", Role::Fit).depends_on(&["share", "bus.cost"]), base);
     let total = predicted("toy.total", 3.0).depends_on(&["share", "bus.cost", "bus.wait"]);
     toy.add(total, move |c| Ok(base(c)? + wait(c)?));
@@ -31,7 +42,8 @@ fn combinations(report: &Report) -> (usize, usize) {
 
 #[test]
 fn combinations_are_counted_with_their_own_fits() {
-    // The fit takes up every cost, so only the wait decides. At the chosen one's share, one combination would be left.
+    // The fit takes up every cost, so only the wait decides. At the chosen one's share, one
+    // combination would be left.
     assert_eq!(combinations(&run(transfer())), (3, 6));
 }
 
@@ -40,7 +52,8 @@ fn a_row_that_rests_on_a_lost_fit_does_not_hold() {
     let mut system = transfer();
     system.constants[0] = Constant::fitted("share", 2.0, "", "toy.base", (0.9, 10.0));
     system.row("toy.total").tolerance = Some(Tolerance::Rel(1.0));
-    // At a cost of 4 the share would have to be 0.5: only the lost fit keeps its total from holding.
+    // At a cost of 4 the share would have to be 0.5: only the lost fit keeps its total from
+    // holding.
     assert_eq!(combinations(&run(system)), (2, 6));
 }
 
@@ -52,7 +65,11 @@ fn a_row_that_the_chosen_one_misses_is_not_asked_for() {
     let mut system = transfer();
     system.row("toy.wait").published.value = 2.0;
     system.row("toy.total").published.value = 9.0;
-    assert_eq!(run(system).systems[0].combinations, None, "nothing holds that another could hold as well");
+    assert_eq!(
+        run(system).systems[0].combinations,
+        None,
+        "nothing holds that another could hold as well"
+    );
 }
 
 #[test]
@@ -62,7 +79,8 @@ fn every_combination_is_tried() {
     system.choices.iter_mut().for_each(|c| c.rows = vec!["toy.wait".into()]);
     let asked = system.asked.clone();
     run(system);
-    let mut tried: Vec<Vec<u64>> = asked.lock().unwrap().iter().map(|(_, c)| c[1..].to_vec()).collect();
+    let mut tried: Vec<Vec<u64>> =
+        asked.lock().unwrap().iter().map(|(_, c)| c[1..].to_vec()).collect();
     tried.sort();
     tried.dedup();
     assert_eq!(tried.len(), 6);
@@ -73,7 +91,8 @@ fn a_combination_is_given_up_before_it_is_fitted() {
     let system = transfer();
     let asked = system.asked.clone();
     run(system);
-    let fitted_with_long = asked.lock().unwrap().iter().filter(|(f, c)| f == "toy.base" && c[2] == 1).count();
+    let fitted_with_long =
+        asked.lock().unwrap().iter().filter(|(f, c)| f == "toy.base" && c[2] == 1).count();
     assert_eq!(fitted_with_long, 0);
 }
 
@@ -82,9 +101,10 @@ fn a_row_of_its_own_waits_for_no_other_fit() {
     let asked_late = |alone: bool| {
         let mut system = transfer();
         system.constants.push(Constant::fitted("late", 1.0, "", "toy.late", (0.1, 10.0)));
-        system.add(Row::new("toy.late", 2.0, "us", Role::Fit).depends_on(&["late", "bus.wait"]), |c| {
-            Ok(c.get("late")? * if c.choice("bus.wait")? == "short" { 1.0 } else { 2.0 })
-        });
+        system.add(
+            Row::new("toy.late", 2.0, "us", Role::Fit).depends_on(&["late", "bus.wait"]),
+            |c| Ok(c.get("late")? * if c.choice("bus.wait")? == "short" { 1.0 } else { 2.0 }),
+        );
         // Else it is seen before anything is fitted.
         system.row("toy.wait").inputs = Some(vec!["share".into(), "bus.wait".into()]);
         for row in ["toy.base", "toy.total", "toy.wait"] {
@@ -110,14 +130,19 @@ fn choices_are_degrees_of_freedom() {
         "2 predicted rows (2 of them looked at to choose a model) against 1 fitted constant and 2 choices between models."
     ));
     assert!(text.contains("3 of 6 combinations hold"));
-    assert!(outcome(&report, "toy.wait").notes.contains(&"looked at to choose bus.wait".to_owned()));
+    assert!(
+        outcome(&report, "toy.wait").notes.contains(&"looked at to choose bus.wait".to_owned())
+    );
 }
 
 #[test]
 fn a_choice_set_by_hand_is_none_any_more() {
     let report = run_with(transfer(), &taking("bus.wait", Given::Word("long".into())));
     let system = &report.systems[0];
-    assert_eq!((measured(&report, "toy.wait"), outcome(&report, "toy.wait").holds), (2.0, Some(false)));
+    assert_eq!(
+        (measured(&report, "toy.wait"), outcome(&report, "toy.wait").holds),
+        (2.0, Some(false))
+    );
     assert_eq!(system.freedom.choices, 1);
     assert_eq!(system.combinations, None, "nothing holds");
     assert!(report.to_table().contains("set by hand; instead of short"));
@@ -135,13 +160,20 @@ fn a_number_may_lie_between_the_alternatives() {
 
 #[test]
 fn a_word_that_is_no_alternative_is_refused() {
-    let refusal = |key, value| super::toy::refuse(transfer(), &taking(key, value)).unwrap_err().to_string();
+    let refusal =
+        |key, value| super::toy::refuse(transfer(), &taking(key, value)).unwrap_err().to_string();
     assert_eq!(
         refusal("bus.wait", Given::Word("medium".into())),
         "--set bus.wait=medium: `bus.wait` cannot be `medium`; allowed: short, long"
     );
-    assert_eq!(refusal("bus.wait", 3.0.into()), "--set bus.wait=3: `bus.wait` cannot be `3`; allowed: short, long");
-    assert_eq!(refusal("share", Given::Word("all".into())), "--set share: `all` is not a finite number");
+    assert_eq!(
+        refusal("bus.wait", 3.0.into()),
+        "--set bus.wait=3: `bus.wait` cannot be `3`; allowed: short, long"
+    );
+    assert_eq!(
+        refusal("share", Given::Word("all".into())),
+        "--set share: `all` is not a finite number"
+    );
 }
 
 #[test]
@@ -161,7 +193,10 @@ fn json_has_choices_and_combinations() {
         "key": "bus.wait", "value": "short", "alternatives": ["short", "long"], "rows": ["toy.total", "toy.wait"],
         "source": "nobody published it", "set": false,
     });
-    assert_eq!((&json[0]["choices"][1], &json[0]["combinations"]), (&wait, &serde_json::json!({ "hold": 3, "of": 6 })));
+    assert_eq!(
+        (&json[0]["choices"][1], &json[0]["combinations"]),
+        (&wait, &serde_json::json!({ "hold": 3, "of": 6 }))
+    );
 }
 
 #[test]
@@ -169,7 +204,10 @@ fn a_choice_takes_the_place_of_its_constant() {
     let mut system = transfer();
     system.constants.push(Constant::cited("bus.cost", 1.0, "us", "a profile"));
     let report = run(system);
-    assert_eq!(report.systems[0].constants.keys().collect::<Vec<_>>(), ["share", "bus.cost", "bus.wait"]);
+    assert_eq!(
+        report.systems[0].constants.keys().collect::<Vec<_>>(),
+        ["share", "bus.cost", "bus.wait"]
+    );
 }
 
 #[test]
@@ -205,7 +243,9 @@ fn a_definition_is_not_judged() {
     assert_eq!(outcome(&report, "queue.line").holds, None);
     assert_eq!(report.verdict(), Verdict::AllHold);
     let text = report.to_table();
-    assert!(text.contains("3 of 3 judged rows hold; 2 more are fitted or shown and claim nothing."));
+    assert!(
+        text.contains("3 of 3 judged rows hold; 2 more are fitted or shown and claim nothing.")
+    );
     assert!(text.contains("2 definitions, which cannot come out otherwise: not judged."));
 }
 
@@ -217,9 +257,15 @@ fn a_definition_that_comes_out_otherwise_is_a_fault() {
     system.row("queue.calls_on").published.value = 0.2;
     let report = run(system);
     let broken = vec!["queue.calls_on".to_owned()];
-    assert_eq!(report.verdict(), Verdict::Misses { known: vec![], unknown: vec![], broken, failed_fits: vec![] });
+    assert_eq!(
+        report.verdict(),
+        Verdict::Misses { known: vec![], unknown: vec![], broken, failed_fits: vec![] }
+    );
     let text = report.to_table();
-    assert!(text.contains("1 definition, of which 1 came out otherwise") && text.contains("BROKEN"), "{text}");
+    assert!(
+        text.contains("1 definition, of which 1 came out otherwise") && text.contains("BROKEN"),
+        "{text}"
+    );
 }
 
 #[test]

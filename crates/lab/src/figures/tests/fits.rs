@@ -17,8 +17,12 @@ fn pair(f: fn(f64, f64) -> f64, g: fn(f64, f64) -> f64, published: (f64, f64)) -
             Constant::fitted("y", 1.0, "", "toy.g", (0.0, 100.0)),
         ],
     );
-    toy.add(Row::new("toy.f", published.0, "", Role::Fit), move |c| Ok(f(c.get("x")?, c.get("y")?)));
-    toy.add(Row::new("toy.g", published.1, "", Role::Fit), move |c| Ok(g(c.get("x")?, c.get("y")?)));
+    toy.add(Row::new("toy.f", published.0, "", Role::Fit), move |c| {
+        Ok(f(c.get("x")?, c.get("y")?))
+    });
+    toy.add(Row::new("toy.g", published.1, "", Role::Fit), move |c| {
+        Ok(g(c.get("x")?, c.get("y")?))
+    });
     toy
 }
 
@@ -26,7 +30,10 @@ fn pair(f: fn(f64, f64) -> f64, g: fn(f64, f64) -> f64, published: (f64, f64)) -
 fn single(f: fn(f64) -> f64, published: f64) -> Toy {
     let mut toy = Toy::new(
         "toy",
-        vec![Constant::fitted("x", 5.0, "", "toy.f", (0.0, 10.0)), Constant::cited("z", 3.0, "", "a data sheet")],
+        vec![
+            Constant::fitted("x", 5.0, "", "toy.f", (0.0, 10.0)),
+            Constant::cited("z", 3.0, "", "a data sheet"),
+        ],
     );
     toy.add(Row::new("toy.f", published, "", Role::Fit), move |c| Ok(f(c.get("x")?)));
     let predicted = |figure| Row::new(figure, 3.0, "", Role::Predicted).within(Tolerance::Rel(1.0));
@@ -58,7 +65,10 @@ fn a_fit_that_is_not_bracketed_is_reported() {
     assert_eq!(failed_fits, ["toy.f"]);
     let text = report.to_table();
     assert!(text.contains("FIT FAILED"), "{text}");
-    assert!(text.contains("not bracketed: published is 121, but computed is 0 at 0 and 100 at 10"), "{text}");
+    assert!(
+        text.contains("not bracketed: published is 121, but computed is 0 at 0 and 100 at 10"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -66,7 +76,11 @@ fn what_rests_on_a_failed_fit_does_not_hold() {
     let report = run(single(|x| x * x, 121.0));
     assert_eq!(outcome(&report, "toy.rests").holds, Some(false));
     assert_eq!(outcome(&report, "toy.free").holds, Some(true));
-    assert_eq!(outcome(&report, "toy.silent").holds, Some(false), "a row that does not say may rest on it");
+    assert_eq!(
+        outcome(&report, "toy.silent").holds,
+        Some(false),
+        "a row that does not say may rest on it"
+    );
 }
 
 #[test]
@@ -138,7 +152,8 @@ fn curved_rows_are_fitted_together() {
 
 #[test]
 fn fits_that_chase_each_other_are_not_converged() {
-    // Whichever side of 50 one constant is on sends the other to the side that sends the first away.
+    // Whichever side of 50 one constant is on sends the other to the side that sends the first
+    // away.
     let f = |x: f64, y: f64| x - if y < 50.0 { 80.0 } else { 20.0 };
     let g = |x: f64, y: f64| y - if x < 50.0 { 20.0 } else { 80.0 };
     let report = run(pair(f, g, (10.0, 5.0)));

@@ -1,4 +1,5 @@
-//! The machine on synthetic systems: a batching queue whose answers can be worked out by hand, and toys for each trap.
+//! The machine on synthetic systems: a batching queue whose answers can be worked out by hand, and
+//! toys for each trap.
 
 mod choices;
 mod fits;
@@ -50,7 +51,10 @@ fn a_fitted_row_never_counts_as_success() {
     let report = run(queue());
     assert_eq!(outcome(&report, "queue.rate_off").holds, None);
     assert_eq!(outcome(&report, "queue.rate_off").row.role, Role::Fit);
-    assert_eq!(report.systems[0].freedom, Freedom { predicted: 3, derived: 1, looked_at: 0, fitted: 1, choices: 0 });
+    assert_eq!(
+        report.systems[0].freedom,
+        Freedom { predicted: 3, derived: 1, looked_at: 0, fitted: 1, choices: 0 }
+    );
     assert!(report.to_table().contains("5 of 5 judged rows hold; 2 more are fitted or shown"));
 }
 
@@ -58,12 +62,16 @@ fn a_fitted_row_never_counts_as_success() {
 fn swap_fits_the_after_and_predicts_the_before_with_its_tolerance() {
     let report = run_with(queue(), &swapped());
     let before = outcome(&report, "queue.rate_off");
-    assert_eq!((before.row.role, before.row.tolerance), (Role::Predicted, Some(Tolerance::Rel(0.1))));
+    assert_eq!(
+        (before.row.role, before.row.tolerance),
+        (Role::Predicted, Some(Tolerance::Rel(0.1)))
+    );
     assert_eq!(before.holds, Some(true));
     let after = outcome(&report, "queue.rate_on");
     assert_eq!((after.row.role, after.row.tolerance, after.holds), (Role::Fit, None, None));
     assert_eq!(measured(&report, "queue.rate_on"), 4.1);
-    // 8 packets in 8 / 4.1 us: less 8 * 0.2 us, the call is left; the packet with a call to itself follows.
+    // 8 packets in 8 / 4.1 us: less 8 * 0.2 us, the call is left; the packet with a call to itself
+    // follows.
     let call = 8.0 / 4.1 - 1.6;
     let expected = 1.0 / (call + 0.2);
     assert!((measured(&report, "queue.rate_off") - expected).abs() < 1e-5);
@@ -79,7 +87,11 @@ fn a_row_whose_partner_is_a_bound_is_not_swapped_and_says_so() {
     let report = run_with(system, &swapped());
     let fitted = outcome(&report, "queue.rate_off");
     assert_eq!(fitted.row.role, Role::Fit);
-    assert!(fitted.notes.contains(&"not swapped: queue.line is bound, not predicted".to_owned()), "{:?}", fitted.notes);
+    assert!(
+        fitted.notes.contains(&"not swapped: queue.line is bound, not predicted".to_owned()),
+        "{:?}",
+        fitted.notes
+    );
 }
 
 #[test]
@@ -96,8 +108,10 @@ fn a_constant_set_by_hand_is_not_fitted_and_says_so() {
 
 #[test]
 fn setting_a_constant_twice_keeps_the_source_it_had() {
-    let options =
-        Options { set: vec!["call.time=0.5".parse().unwrap(), "call.time=0.6".parse().unwrap()], ..Options::default() };
+    let options = Options {
+        set: vec!["call.time=0.5".parse().unwrap(), "call.time=0.6".parse().unwrap()],
+        ..Options::default()
+    };
     let report = run_with(queue(), &options);
     assert_eq!(report.systems[0].constants.get("call.time"), Ok(0.6));
     assert!(report.to_table().contains("set by hand; not fitted to queue.rate_off"));
@@ -113,7 +127,10 @@ fn a_known_miss_is_a_miss_with_its_explanation() {
     assert_eq!(row.holds, Some(false));
     assert_eq!(row.known_miss.as_deref(), Some("the queue also serves its neighbour"));
     let known = vec!["queue.busy_on".to_owned()];
-    assert_eq!(report.verdict(), Verdict::Misses { known, unknown: vec![], broken: vec![], failed_fits: vec![] });
+    assert_eq!(
+        report.verdict(),
+        Verdict::Misses { known, unknown: vec![], broken: vec![], failed_fits: vec![] }
+    );
     assert!(report.to_table().contains("MISS (known)"));
     assert!(report.to_json().contains("known miss: the queue also serves its neighbour"));
 }
@@ -124,7 +141,10 @@ fn a_miss_without_explanation_is_unknown() {
     system.row("queue.calls_on").published.value = 0.25;
     let report = run(system);
     let unknown = vec!["queue.calls_on".to_owned()];
-    assert_eq!(report.verdict(), Verdict::Misses { known: vec![], unknown, broken: vec![], failed_fits: vec![] });
+    assert_eq!(
+        report.verdict(),
+        Verdict::Misses { known: vec![], unknown, broken: vec![], failed_fits: vec![] }
+    );
 }
 
 #[test]
@@ -140,7 +160,9 @@ fn an_explanation_whose_row_holds_is_stale() {
 #[test]
 fn a_figure_that_cannot_be_measured_is_reported_and_misses_if_it_was_claimed() {
     let mut system = queue();
-    system.add(Row::new("queue.missing", 1.0, "", Role::Exact), |_| Err(MeasureError::new("the queue is closed")));
+    system.add(Row::new("queue.missing", 1.0, "", Role::Exact), |_| {
+        Err(MeasureError::new("the queue is closed"))
+    });
     system.add(Row::new("queue.infinite", 1.0, "", Role::Shown), |_| Ok(1.0 / 0.0));
     let report = run(system);
     assert_eq!(outcome(&report, "queue.missing").holds, Some(false));
@@ -153,9 +175,15 @@ fn a_figure_that_cannot_be_measured_is_reported_and_misses_if_it_was_claimed() {
 #[test]
 fn a_bound_has_two_sides() {
     let below = Row::new("x.a", 9.4, "", Role::Bound(Side::AtOrBelow));
-    assert_eq!((below.judge(9.41), below.judge(9.4), below.judge(9.39)), (Some(true), Some(true), Some(false)));
+    assert_eq!(
+        (below.judge(9.41), below.judge(9.4), below.judge(9.39)),
+        (Some(true), Some(true), Some(false))
+    );
     let above = Row::new("x.a", 9.4, "", Role::Bound(Side::AtOrAbove));
-    assert_eq!((above.judge(9.41), above.judge(9.4), above.judge(9.39)), (Some(false), Some(true), Some(true)));
+    assert_eq!(
+        (above.judge(9.41), above.judge(9.4), above.judge(9.39)),
+        (Some(false), Some(true), Some(true))
+    );
 }
 
 #[test]
@@ -199,7 +227,8 @@ fn figures_of_one_run_share_it_and_cannot_read_what_they_do_not_name() {
     assert_eq!(get(&constants), (3.0, 1));
     constants.set("b", &5.0.into()).unwrap();
     assert_eq!(get(&constants), (6.0, 2));
-    let hidden = Runs::<f64>::default().get("sly", &constants, &["a"], |seen| Ok(seen.get("c")?)).cloned();
+    let hidden =
+        Runs::<f64>::default().get("sly", &constants, &["a"], |seen| Ok(seen.get("c")?)).cloned();
     assert_eq!(hidden, Err(MeasureError::new("no constant or choice is called `c`")));
 }
 
@@ -211,23 +240,37 @@ fn the_last_bits_of_a_computation_do_not_show() {
     system.add(Row::new("queue.miscount", 7_526_072.0, "", Role::Exact), |_| Ok(7_526_071.0));
     let report = run(system);
     assert_eq!(measured(&report, "queue.sum"), 0.3);
-    assert_eq!((measured(&report, "queue.count"), outcome(&report, "queue.count").holds), (7_526_072.0, Some(true)));
-    assert_eq!(outcome(&report, "queue.miscount").holds, Some(false), "an exact count is not rounded");
+    assert_eq!(
+        (measured(&report, "queue.count"), outcome(&report, "queue.count").holds),
+        (7_526_072.0, Some(true))
+    );
+    assert_eq!(
+        outcome(&report, "queue.miscount").holds,
+        Some(false),
+        "an exact count is not rounded"
+    );
 }
 
 #[test]
 fn a_table_shows_the_digits_that_a_reader_can_use() {
     let mut system = queue();
-    system.add(Row::new("queue.near", 15.9, "", Role::Exact).within(Tolerance::Rel(0.02)), |_| Ok(15.9493670886));
+    system.add(Row::new("queue.near", 15.9, "", Role::Exact).within(Tolerance::Rel(0.02)), |_| {
+        Ok(15.9493670886)
+    });
     system.add(Row::new("queue.third", 0.333, "", Role::Exact), |_| Ok(1.0 / 3.0));
-    system.add(Row::new("queue.many", 1_234_567_890_123.0, "", Role::Exact), |_| Ok(1_234_567_890_123.0));
+    system.add(Row::new("queue.many", 1_234_567_890_123.0, "", Role::Exact), |_| {
+        Ok(1_234_567_890_123.0)
+    });
     let report = run(system);
     let table = report.to_table();
     let ours = |name: &str| {
         let row = table.lines().find(|l| l.trim_start().starts_with(name)).unwrap();
         row.split_whitespace().nth(2).unwrap().to_owned()
     };
-    assert_eq!([ours("near"), ours("third"), ours("many")], ["15.95", "0.333333333", "1234567890123"]);
+    assert_eq!(
+        [ours("near"), ours("third"), ours("many")],
+        ["15.95", "0.333333333", "1234567890123"]
+    );
 }
 
 #[test]

@@ -7,9 +7,14 @@ use super::*;
 fn eventful() -> Toy {
     let mut system = queue();
     system.row("queue.busy_on").published.value = 70.0;
-    system.misses.push(KnownMiss::new("queue.busy_on", "the queue also serves its neighbour, whom nobody measured"));
+    system.misses.push(KnownMiss::new(
+        "queue.busy_on",
+        "the queue also serves its neighbour, whom nobody measured",
+    ));
     system.add(
-        Row::new("queue.disguised", 8.5, "Mpps", Role::Predicted).within(Tolerance::Rel(0.07)).note("from memory"),
+        Row::new("queue.disguised", 8.5, "Mpps", Role::Predicted)
+            .within(Tolerance::Rel(0.07))
+            .note("from memory"),
         |_| Ok(7.0),
     );
     system
@@ -27,7 +32,8 @@ fn the_table_of_a_good_run() {
 
 #[test]
 fn the_table_of_an_eventful_run() {
-    let options = Options { sensitivity: true, swap: true, set: vec!["line.rate=4.8".parse().unwrap()] };
+    let options =
+        Options { sensitivity: true, swap: true, set: vec!["line.rate=4.8".parse().unwrap()] };
     insta::assert_snapshot!(run_with(eventful(), &options).to_table());
 }
 
@@ -45,7 +51,12 @@ fn lines_fit_the_terminal() {
     let mut system = eventful();
     for n in 0..12 {
         let key = format!("spare.constant_number_{n}");
-        system.constants.push(Constant::cited(&key, 1.0, "cycles/packet", &"a source of many words ".repeat(12)));
+        system.constants.push(Constant::cited(
+            &key,
+            1.0,
+            "cycles/packet",
+            &"a source of many words ".repeat(12),
+        ));
     }
     let text = run_with(system, &options).to_table();
     assert_eq!(text.lines().find(|line| line.chars().count() > 120), None);

@@ -31,7 +31,9 @@ impl System for Blank {
 #[test]
 fn the_mlx5_rows_are_consistent() {
     let sheet = Sheet::of(&Blank).unwrap();
-    assert!(sheet.rows().iter().all(|r| !r.source.document.is_empty() && !r.source.passage.is_empty()));
+    assert!(
+        sheet.rows().iter().all(|r| !r.source.document.is_empty() && !r.source.passage.is_empty())
+    );
 }
 
 #[test]
@@ -42,7 +44,13 @@ fn the_mlx5_rows_are_those_published() {
         .map(|r| {
             let spread = r.published.spread.map_or(String::new(), |s| format!(" ±{s}"));
             let tolerance = r.tolerance.map_or(String::new(), |t| format!(" {t}"));
-            format!("{} {}{spread} {} {}{tolerance}", r.figure, r.published.value, r.unit, r.role.name())
+            format!(
+                "{} {}{spread} {} {}{tolerance}",
+                r.figure,
+                r.published.value,
+                r.unit,
+                r.role.name()
+            )
         })
         .collect();
     insta::assert_snapshot!(list.join("\n"), @r"
@@ -77,13 +85,22 @@ fn the_mlx5_rows_are_those_published() {
 #[test]
 fn saved_bytes_are_what_the_published_utilizations_say() {
     let rows = mlx5().unwrap();
-    let published = |name: &str| rows.iter().find(|r| r.figure == format!("mlx5.{name}")).unwrap().published.value;
-    for (generation, bytes_a_second, rate) in [("gen2", 8e9, 36.864e6), ("gen3", 128.0 / 130.0 * 16e9, 56.064e6)] {
-        let bytes =
-            |state: &str| published(&format!("pcie_inbound_{generation}_{state}")) / 100.0 * bytes_a_second / rate;
+    let published = |name: &str| {
+        rows.iter().find(|r| r.figure == format!("mlx5.{name}")).unwrap().published.value
+    };
+    for (generation, bytes_a_second, rate) in
+        [("gen2", 8e9, 36.864e6), ("gen3", 128.0 / 130.0 * 16e9, 56.064e6)]
+    {
+        let bytes = |state: &str| {
+            published(&format!("pcie_inbound_{generation}_{state}")) / 100.0 * bytes_a_second / rate
+        };
         for state in ["off", "on"] {
             let row = published(&format!("inbound_bytes_{generation}_{state}"));
-            assert!((bytes(state) - row).abs() < 0.06, "{generation} {state}: {} {row}", bytes(state));
+            assert!(
+                (bytes(state) - row).abs() < 0.06,
+                "{generation} {state}: {} {row}",
+                bytes(state)
+            );
         }
         let saved = published(&format!("saved_bytes_{generation}"));
         assert!((bytes("off") - bytes("on") - saved).abs() < 0.06, "{generation}: {saved}");

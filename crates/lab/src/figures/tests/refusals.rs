@@ -14,7 +14,10 @@ fn faults(system: Toy) -> Vec<String> {
 fn two_constants_cannot_consume_one_row() {
     let mut system = queue();
     system.constants.push(Constant::fitted("second", 1.0, "", "queue.rate_off", (0.0, 2.0)));
-    assert_eq!(faults(system), ["the row queue.rate_off is consumed by two fits, one of them that of second"]);
+    assert_eq!(
+        faults(system),
+        ["the row queue.rate_off is consumed by two fits, one of them that of second"]
+    );
 }
 
 #[test]
@@ -31,7 +34,9 @@ fn a_row_cannot_calibrate_and_count() {
     system.constants.push(Constant::fitted("second", 1.0, "", "queue.rate_on", (0.0, 2.0)));
     assert_eq!(
         faults(system),
-        ["the fit of second consumes queue.rate_on, which says it is predicted: a row cannot calibrate and count"]
+        [
+            "the fit of second consumes queue.rate_on, which says it is predicted: a row cannot calibrate and count"
+        ]
     );
 }
 
@@ -39,7 +44,10 @@ fn a_row_cannot_calibrate_and_count() {
 fn a_fit_row_needs_a_constant() {
     let mut system = queue();
     system.row("queue.latency").role = Role::Fit;
-    assert_eq!(faults(system), ["the row queue.latency says it is a fit, but no constant is fitted on it"]);
+    assert_eq!(
+        faults(system),
+        ["the row queue.latency says it is a fit, but no constant is fitted on it"]
+    );
 }
 
 #[test]
@@ -48,14 +56,17 @@ fn a_fit_names_a_row_that_exists() {
     system.constants.push(Constant::fitted("second", 1.0, "", "queue.rate_of", (0.0, 2.0)));
     assert_eq!(
         faults(system),
-        ["the fit of second names the row queue.rate_of, which does not exist; the nearest is queue.rate_off"]
+        [
+            "the fit of second names the row queue.rate_of, which does not exist; the nearest is queue.rate_off"
+        ]
     );
 }
 
 #[test]
 fn a_search_starts_inside_its_bounds() {
     let mut system = queue();
-    system.constants[1] = Constant::fitted("call.time", 20.0, "us/call", "queue.rate_off", (0.01, 10.0));
+    system.constants[1] =
+        Constant::fitted("call.time", 20.0, "us/call", "queue.rate_off", (0.01, 10.0));
     assert_eq!(
         faults(system),
         ["the fit of call.time starts at 20 and searches 0.01 to 10: not inside a finite interval"]
@@ -101,10 +112,14 @@ fn names_lead_somewhere() {
 #[test]
 fn a_row_is_not_derived_from_itself() {
     let mut system = Toy::new("toy", vec![]);
-    let derived = |figure, from| Row::new(figure, 1.0, "", Role::Shown).derived(Rule::Difference, from, from);
+    let derived =
+        |figure, from| Row::new(figure, 1.0, "", Role::Shown).derived(Rule::Difference, from, from);
     system.add(derived("toy.a", "toy.b"), |_| Ok(1.0));
     system.add(derived("toy.b", "toy.a"), |_| Ok(1.0));
-    assert_eq!(faults(system), ["the row toy.a is derived from itself", "the row toy.b is derived from itself"]);
+    assert_eq!(
+        faults(system),
+        ["the row toy.a is derived from itself", "the row toy.b is derived from itself"]
+    );
 }
 
 #[test]
@@ -119,9 +134,15 @@ fn an_unknown_constant_names_the_nearest() {
 #[test]
 fn a_setting_is_a_key_and_a_finite_number() {
     let refusal = |text: &str| text.parse::<Setting>().unwrap_err().to_string();
-    assert_eq!(refusal("call.time"), "--set call.time: expected key=value, such as pcie.usable_share=0.9");
+    assert_eq!(
+        refusal("call.time"),
+        "--set call.time: expected key=value, such as pcie.usable_share=0.9"
+    );
     assert_eq!(refusal("=1"), "--set =1: expected key=value, such as pcie.usable_share=0.9");
     assert_eq!(refusal("call.time=fast"), "--set call.time: `fast` is not a finite number");
     assert_eq!(refusal("call.time=inf"), "--set call.time: `inf` is not a finite number");
-    assert_eq!("call.time = 0.5".parse(), Ok(Setting { key: "call.time".into(), value: 0.5.into() }));
+    assert_eq!(
+        "call.time = 0.5".parse(),
+        Ok(Setting { key: "call.time".into(), value: 0.5.into() })
+    );
 }

@@ -86,7 +86,10 @@ fn found_inputs_replace_declared_ones_in_the_report() {
 
 #[test]
 fn a_derived_row_inherits_the_inputs_of_the_rows_it_is_made_of() {
-    assert_eq!(outcome(&run(queue()), "queue.gain").inputs, ["packet.time", "call.time", "batch.size"]);
+    assert_eq!(
+        outcome(&run(queue()), "queue.gain").inputs,
+        ["packet.time", "call.time", "batch.size"]
+    );
 }
 
 #[test]
@@ -115,7 +118,10 @@ fn a_coarse_fit_does_not_hide_what_does_not_rest_on_it() {
     toy.add(shown("toy.free"), |c| Ok(c.get("z")?));
     let found = moved(toy);
     let of = |key: &str| found.constants.iter().find(|c| c.key == key).unwrap();
-    assert_eq!((0..3).map(|at| of("z").rests(at)).collect::<Vec<_>>(), [Some(true), Some(true), Some(false)]);
+    assert_eq!(
+        (0..3).map(|at| of("z").rests(at)).collect::<Vec<_>>(),
+        [Some(true), Some(true), Some(false)]
+    );
     assert_eq!((0..3).map(|at| of("y").rests(at)).collect::<Vec<_>>(), [Some(true); 3]);
     assert!(of("z").noise[1] > 1e-3 && of("z").noise[2] < 1e-5, "{:?}", of("z").noise);
 }

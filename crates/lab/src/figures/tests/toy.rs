@@ -19,10 +19,21 @@ pub(super) struct Toy {
 
 impl Toy {
     pub(super) fn new(name: &'static str, constants: Vec<Constant>) -> Toy {
-        Toy { constants, choices: Vec::new(), rows: Vec::new(), misses: Vec::new(), asked: Asked::default(), name }
+        Toy {
+            constants,
+            choices: Vec::new(),
+            rows: Vec::new(),
+            misses: Vec::new(),
+            asked: Asked::default(),
+            name,
+        }
     }
 
-    pub(super) fn add(&mut self, row: Row, measure: impl Fn(&Constants) -> Result<f64, MeasureError> + Send + 'static) {
+    pub(super) fn add(
+        &mut self,
+        row: Row,
+        measure: impl Fn(&Constants) -> Result<f64, MeasureError> + Send + 'static,
+    ) {
         self.rows.push((row, Box::new(measure)));
     }
 
@@ -58,8 +69,11 @@ impl System for Toy {
 
     fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
         self.asked.lock().unwrap().push((figure.into(), constants.fingerprint()));
-        let (_, measure) =
-            self.rows.iter().find(|(r, _)| r.figure == figure).ok_or_else(|| MeasureError::unknown_figure(figure))?;
+        let (_, measure) = self
+            .rows
+            .iter()
+            .find(|(r, _)| r.figure == figure)
+            .ok_or_else(|| MeasureError::unknown_figure(figure))?;
         measure(constants)
     }
 
@@ -73,15 +87,22 @@ fn service(c: &Constants, batch: f64) -> Result<f64, MeasureError> {
     Ok(c.get("call.time")? / batch + c.get("packet.time")?)
 }
 
-/// A server that takes `packet.time` for a packet and `call.time` for a call; `on` means a call for each batch of
-/// `batch.size`. It is fitted on 2 Mpps: the call is 0.3 us, and 8 packets a call make 1 / 0.2375 = 4.2105 Mpps.
+/// A server that takes `packet.time` for a packet and `call.time` for a call; `on` means a call for
+/// each batch of `batch.size`. It is fitted on 2 Mpps: the call is 0.3 us, and 8 packets a call
+/// make 1 / 0.2375 = 4.2105 Mpps.
 pub(super) fn queue() -> Toy {
     let mut toy = Toy::new(
         "queue",
         vec![
-            Constant::cited("packet.time", 0.2, "us/packet", "data sheet of the server, table 3: 200 ns a packet"),
+            Constant::cited(
+                "packet.time",
+                0.2,
+                "us/packet",
+                "data sheet of the server, table 3: 200 ns a packet",
+            ),
             Constant::fitted("call.time", 1.0, "us/call", "queue.rate_off", (0.01, 10.0)),
-            Constant::cited("batch.size", 8.0, "packets", "the paper, section 4").nudged(Nudge::Abs(1.0)),
+            Constant::cited("batch.size", 8.0, "packets", "the paper, section 4")
+                .nudged(Nudge::Abs(1.0)),
             Constant::cited("line.rate", 5.0, "Mpps", "IEEE 802.3"),
         ],
     );

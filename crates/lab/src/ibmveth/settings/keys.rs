@@ -9,7 +9,13 @@ const MAP: &[Needs] = &[Needs::word("driver.transmit", &["map"])];
 pub(in crate::ibmveth) static CPU: [Key; 18] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
     Key::cycles("cpu.stack", "one packet handed to a driver: qdisc and the way there"),
-    Key::number("cpu.copy", "cycles/B", 0.0, 1e3, "one byte copied by a driver, or by what segments and linearises"),
+    Key::number(
+        "cpu.copy",
+        "cycles/B",
+        0.0,
+        1e3,
+        "one byte copied by a driver, or by what segments and linearises",
+    ),
     Key::number("cpu.sum", "cycles/B", 0.0, 1e3, "one byte summed"),
     Key::cycles("cpu.tx_descriptor", "descriptors for one packet, beside each"),
     Key::number("cpu.tx_descriptor_entry", "cycles/entry", 0.0, 1e6, "each descriptor"),
@@ -30,7 +36,8 @@ pub(in crate::ibmveth) static CPU: [Key; 18] = [
 /// What a profile says of the logical LAN's calls, beside what any call costs.
 pub(in crate::ibmveth) static CALLS: [Key; 7] = [
     Key::ns("hcall.send", "H_SEND_LOGICAL_LAN, without the copy"),
-    Key::ns("hcall.send_serial", "its part that calls of all partitions do one after another").default("0"),
+    Key::ns("hcall.send_serial", "its part that calls of all partitions do one after another")
+        .default("0"),
     Key::ns("hcall.add_buffer", "H_ADD_LOGICAL_LAN_BUFFER"),
     Key::ns("hcall.add_buffers", "H_ADD_LOGICAL_LAN_BUFFERS: up to eight"),
     Key::ns("hcall.signal", "H_VIO_SIGNAL"),
@@ -54,7 +61,8 @@ pub(in crate::ibmveth) static PORT: [Key; 8] = [
     Key::whole("port.ring", "frames", 16.0, 8192.0, "receive ring"),
     Key::ns("port.interrupt_gap", "least time between two interrupts"),
     Key::number("link.rate", "Gbit/s", 0.1, 400.0, "of the port"),
-    Key::ns("network.gro", "hosts on the network merge what comes within so much; 0: not at all").default("0"),
+    Key::ns("network.gro", "hosts on the network merge what comes within so much; 0: not at all")
+        .default("0"),
     Key::ns("link.delay", "of the cable and what is behind it, one way").default("5000"),
 ];
 

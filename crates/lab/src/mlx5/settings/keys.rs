@@ -12,7 +12,8 @@ const PCIE_SIZES: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 
 const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
 /// Packets share a WQE.
-const SESSIONS: &[Needs] = &[Needs::word("driver.mpwqe", &["on"]), Needs::word("nic.enhanced_mpw", &["on"])];
+const SESSIONS: &[Needs] =
+    &[Needs::word("driver.mpwqe", &["on"]), Needs::word("nic.enhanced_mpw", &["on"])];
 
 /// What a profile says.
 pub(in crate::mlx5) static PLATFORM: [Key; 47] = [
@@ -53,9 +54,19 @@ pub(in crate::mlx5) static PLATFORM: [Key; 47] = [
         &["merged", "rcb64", "rcb128"],
         "how the host cuts the completions of a read: at MPS, or at each 64 or 128 bytes",
     ),
-    Key::choice("pcie.dllp", &["none", "per_request", "timer", "flat"], "which Acks and UpdateFCs are booked"),
+    Key::choice(
+        "pcie.dllp",
+        &["none", "per_request", "timer", "flat"],
+        "which Acks and UpdateFCs are booked",
+    ),
     Key::choice("pcie.ecrc", &["on", "off"], "whether TLPs carry the optional digest"),
-    Key::number("pcie.usable_share", "", 0.01, 1.0, "share of the link's byte rate that traffic can use"),
+    Key::number(
+        "pcie.usable_share",
+        "",
+        0.01,
+        1.0,
+        "share of the link's byte rate that traffic can use",
+    ),
     Key::ns("pcie.link_latency", "from the last bit sent to the packet being usable, one way"),
     Key::ns("pcie.memory_latency", "from a read request at the root complex to its data"),
     Key::choice(
@@ -64,15 +75,28 @@ pub(in crate::mlx5) static PLATFORM: [Key; 47] = [
         "where the registers lie: above, a doorbell's header is 4 bytes longer",
     ),
     Key::steps("nic.fetch_chunk", "B", (64.0, 4096.0, 64.0), "largest read of WQEs"),
-    Key::steps("nic.fetch_ahead", "B", (64.0, 1_048_576.0, 64.0), "WQEs fetched and not yet executed, over all queues"),
-    Key::choice("nic.refetch", &["no", "yes"], "whether a WQE cut by the end of a chunk is read again from its start"),
+    Key::steps(
+        "nic.fetch_ahead",
+        "B",
+        (64.0, 1_048_576.0, 64.0),
+        "WQEs fetched and not yet executed, over all queues",
+    ),
+    Key::choice(
+        "nic.refetch",
+        &["no", "yes"],
+        "whether a WQE cut by the end of a chunk is read again from its start",
+    ),
     Key::whole("nic.reads_outstanding", "reads", 1.0, 4096.0, "data reads in flight at the most"),
     Key::ns("nic.packet_time", "least time between two packets' starts of execution"),
     Key::ns("nic.pipeline_delay", "from a packet's last byte on chip to its first bit on the wire"),
     Key::number("nic.port_rate", "Gbit/s", 0.01, 1000.0, "rate of the Ethernet port"),
     Key::steps("nic.max_frame", "B", (60.0, 16384.0, 1.0), "largest frame, without FCS"),
     Key::choice("nic.enhanced_mpw", &["on", "off"], "capability: multi-packet WQEs"),
-    Key::choice("nic.min_inline", &["none", "l2", "ip", "tcp_udp"], "headers that a WQE must carry inline"),
+    Key::choice(
+        "nic.min_inline",
+        &["none", "l2", "ip", "tcp_udp"],
+        "headers that a WQE must carry inline",
+    ),
     Key::among(
         "nic.max_wqe",
         "B",

@@ -33,7 +33,11 @@ fn the_profile_is_the_machine_of_the_published_figures() {
     assert_eq!(s.driver, DriverConfig::DEFAULT);
     assert_eq!(s.cores, 24);
     assert_eq!((s.latencies.link, s.latencies.memory), (Span::from_ns(150), Span::from_ns(250)));
-    assert_eq!(s.costs.work[WorkKind::Stack as usize].each, Span::from_ps(34_760), "86.9 cycles at 2.5 GHz");
+    assert_eq!(
+        s.costs.work[WorkKind::Stack as usize].each,
+        Span::from_ps(34_760),
+        "86.9 cycles at 2.5 GHz"
+    );
     assert_eq!(s.costs.work[WorkKind::TxDone as usize].per_unit, Span::from_ps(3_160));
     assert_eq!(s.costs.mmio_write_spacing, Span::from_ns(50));
 }
@@ -41,7 +45,12 @@ fn the_profile_is_the_machine_of_the_published_figures() {
 /// A key that is declared and not read would be a knob that turns nothing.
 #[test]
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
-    let mut base = plan(&["cpu.cores=8", "run.cores=4", "pcie.usable_share=0.5", "run.fault=lost-interrupt@1"]);
+    let mut base = plan(&[
+        "cpu.cores=8",
+        "run.cores=4",
+        "pcie.usable_share=0.5",
+        "run.fault=lost-interrupt@1",
+    ]);
     let frame = [0u8; 60];
     let mut frames = Frames::default();
     frames.push(Span::ZERO, &frame);
@@ -74,7 +83,9 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
                 }
                 crate::key::Value::Word(w) => match key.words.iter().find(|other| *other != w) {
                     Some(other) => moved.set(&format!("{}={other}", key.name)).unwrap(),
-                    None => moved.set(&format!("{}=1000", key.name)).unwrap_or_else(|e| panic!("{e}")),
+                    None => {
+                        moved.set(&format!("{}=1000", key.name)).unwrap_or_else(|e| panic!("{e}"))
+                    }
                 },
                 crate::key::Value::Text(_) => continue,
             }
@@ -117,7 +128,12 @@ fn a_run_of_the_published_case_is_sound() {
 
 /// The queue's doorbells and time of a run at full speed, in bursts of 64 frames of 1514 bytes.
 fn at_full_speed(kind: &str, bql: &str) -> (u64, u64, Span) {
-    let sets = [&format!("traffic.kind={kind}"), &format!("stack.bql={bql}"), "run.cores=1", "traffic.burst=64"];
+    let sets = [
+        &format!("traffic.kind={kind}"),
+        &format!("stack.bql={bql}"),
+        "run.cores=1",
+        "traffic.burst=64",
+    ];
     let mut plan = plan(&sets.map(|s| s as &str));
     plan.set("traffic.size=1514").unwrap();
     plan.set("traffic.packets=4096").unwrap();

@@ -126,9 +126,12 @@ impl App {
             App::Source { .. } => s.room() > 0,
             App::Drain { next, .. } => *next <= now && s.readable() > 0 || closes(s),
             App::Client(c) => {
-                s.readable() > 0 || (c.left > 0 && s.room() >= c.request && c.next.is_some_and(|t| t <= now))
+                s.readable() > 0
+                    || (c.left > 0 && s.room() >= c.request && c.next.is_some_and(|t| t <= now))
             }
-            App::Server { owed, .. } => s.readable() > 0 || (*owed > 0 && s.room() > 0) || closes(s),
+            App::Server { owed, .. } => {
+                s.readable() > 0 || (*owed > 0 && s.room() > 0) || closes(s)
+            }
         }
     }
 

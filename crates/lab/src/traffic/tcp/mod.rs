@@ -2,9 +2,10 @@
 //!
 //! Open-loop sources send what they are told; here what is sent follows from what comes back.
 //! A connection is two [`Socket`]s, each with an [`App`]: the machine's in a [`Stack`] above its
-//! driver (an [`Endpoint`](crate::clock::napi::Endpoint), scheduled by [`crate::clock::napi`]), the peer's
-//! in [`Hosts`] on the other end of a [`Wired`](crate::clock::link::Wired) device. Between them travel real
-//! frames, so that a capture can be read with any tool, and either end checks them.
+//! driver (an [`Endpoint`](crate::clock::napi::Endpoint), scheduled by [`crate::clock::napi`]), the
+//! peer's in [`Hosts`] on the other end of a [`Wired`](crate::clock::link::Wired) device. Between
+//! them travel real frames, so that a capture can be read with any tool, and either end checks
+//! them.
 //!
 //! No NIC is known here: a system gives its driver, its device and its prices.
 

@@ -4,8 +4,9 @@
 //! A peer acknowledges each frame as it comes, without GRO, and checks all of it:
 //! both checksums and the payload's pattern. What is wrong is counted and not taken.
 //!
-//! With [`Hosts::gro`] a peer is a host with interrupt moderation and GRO: what follows each other is handed
-//! to TCP as one when that time is over, or when something else comes, and acknowledged so.
+//! With [`Hosts::gro`] a peer is a host with interrupt moderation and GRO: what follows each other
+//! is handed to TCP as one when that time is over, or when something else comes, and acknowledged
+//! so.
 
 use super::app::App;
 use super::frame::{self, Header, LONGEST, Station};
@@ -34,7 +35,8 @@ pub struct End {
     run: Option<(Run, Time)>,
 }
 
-/// Frames that follow each other: the first one's header, with the last one's flags and window; payload; how many.
+/// Frames that follow each other: the first one's header, with the last one's flags and window;
+/// payload; how many.
 type Run = (Header, u32, u32);
 
 /// The most payload that is merged.
@@ -153,7 +155,8 @@ impl Timed for Hosts {
 impl Peer for Hosts {
     fn receive(&mut self, at: Time, bytes: &[u8], wire: &mut Wire) {
         let found = frame::read(bytes).and_then(|r| {
-            let wanted = |e: &End| (e.here.port, e.there.port) == (r.destination_port, r.source_port);
+            let wanted =
+                |e: &End| (e.here.port, e.there.port) == (r.destination_port, r.source_port);
             // Connections are numbered by their ports as a rule.
             let guess = usize::from(r.destination_port.wrapping_sub(self.ends.first()?.here.port));
             let i = match self.ends.get(guess) {
@@ -167,7 +170,10 @@ impl Peer for Hosts {
             return;
         };
         let verdict = verify(bytes);
-        if verdict.ip == Check::Bad || verdict.transport != Check::Good || r.payload.end > bytes.len() {
+        if verdict.ip == Check::Bad
+            || verdict.transport != Check::Good
+            || r.payload.end > bytes.len()
+        {
             self.bad_checksums += 1;
             return;
         }

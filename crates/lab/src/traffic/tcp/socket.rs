@@ -217,7 +217,11 @@ impl Socket {
     /// Bytes that can be written now.
     pub fn room(&self) -> u32 {
         let used = self.written - self.una.max(1);
-        if self.is_open() && !self.closing { u64::from(self.config.send_buffer).saturating_sub(used) as u32 } else { 0 }
+        if self.is_open() && !self.closing {
+            u64::from(self.config.send_buffer).saturating_sub(used) as u32
+        } else {
+            0
+        }
     }
 
     /// Whether a writer that found no room is woken: a third is free (`sk_stream_is_writeable`).
@@ -507,7 +511,10 @@ impl Socket {
     fn millisecond(&self) -> u64 {
         let Some((srtt, _)) = self.srtt else { return 0 };
         let percent = if self.cwnd < self.threshold / 2 { 200 } else { 120 };
-        let bytes = u128::from(self.cwnd) * percent * 1_000_000_000_000 / 100 / 1024 / u128::from(srtt.ps().max(1));
+        let bytes = u128::from(self.cwnd) * percent * 1_000_000_000_000
+            / 100
+            / 1024
+            / u128::from(srtt.ps().max(1));
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
@@ -520,7 +527,9 @@ impl Socket {
             LargeSend::Auto(most) => {
                 let r = (self.least_rtt.ps() / 1_000_000) >> 9;
                 let short = if r < 32 { u64::from(most) >> r } else { 0 };
-                (self.millisecond() + short).clamp(2 * u64::from(mss), u64::from(most).max(2 * u64::from(mss))) as u32
+                (self.millisecond() + short)
+                    .clamp(2 * u64::from(mss), u64::from(most).max(2 * u64::from(mss)))
+                    as u32
             }
         };
         (bytes.min(LARGEST) / mss).max(1) * mss
@@ -561,7 +570,8 @@ impl Socket {
         if core::mem::take(&mut self.resend) && self.una < self.max {
             self.counters.retransmitted += 1;
             let len = mss.min(self.max.min(self.written) - self.una.min(self.written));
-            let fin = if self.una + len == self.written && self.max > self.written { FIN } else { 0 };
+            let fin =
+                if self.una + len == self.written && self.max > self.written { FIN } else { 0 };
             return Some(self.segment_out(now, self.una, len as u32, ACK | fin));
         }
         let waiting = self.written.saturating_sub(self.next);
@@ -624,8 +634,10 @@ impl Socket {
         let syn = flags & SYN != 0;
         let scale = if syn { 0 } else { SCALE };
         // Rounded down to what the field can say; the right edge never moves back.
-        let free = (self.read + u64::from(self.config.receive_buffer)).saturating_sub(self.got.max(1));
-        let window = (free >> scale).min(0xffff).max(self.announced.saturating_sub(self.got) >> scale);
+        let free =
+            (self.read + u64::from(self.config.receive_buffer)).saturating_sub(self.got.max(1));
+        let window =
+            (free >> scale).min(0xffff).max(self.announced.saturating_sub(self.got) >> scale);
         if flags & ACK != 0 {
             self.acked = self.got;
             self.announced = self.announced.max(self.got + (window << scale));
@@ -637,7 +649,8 @@ impl Socket {
             ack: if flags & ACK != 0 { self.theirs.wrapping_add(self.got as u32) } else { 0 },
             flags,
             window: window as u16,
-            mss: syn.then_some((self.config.mss + if self.config.timestamps { 12 } else { 0 }) as u16),
+            mss: syn
+                .then_some((self.config.mss + if self.config.timestamps { 12 } else { 0 }) as u16),
             timestamps: self.config.timestamps.then(|| (milliseconds(now), self.echo)),
         };
         Segment { header, offset: at.saturating_sub(1), len }

@@ -6,10 +6,10 @@
 //! connection that follow each other in one poll count as one for TCP above. Buffers stay with
 //! the socket until the application has read them.
 //!
-//! A system call owns its socket while it lasts. What softirq on another core brings meanwhile waits in
-//! the socket's backlog, and TCP's work on it is the application's core's (`sock_owned_by_user`,
-//! `tcp_add_backlog`, `release_sock`). Segments that follow each other there become one, as since Linux
-//! 5.0, unless [`Stack::merges_backlog`] is off.
+//! A system call owns its socket while it lasts. What softirq on another core brings meanwhile
+//! waits in the socket's backlog, and TCP's work on it is the application's core's
+//! (`sock_owned_by_user`, `tcp_add_backlog`, `release_sock`). Segments that follow each other there
+//! become one, as since Linux 5.0, unless [`Stack::merges_backlog`] is off.
 //!
 //! What goes down are real packets: linear, or headers and fragments of up to 32 KiB,
 //! checksum and segmentation left undone as far as [`Offloads`] says. Buffers that come back
@@ -99,7 +99,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Keeps a segment for the socket's owner; part of the last one if it `merges` with that (`tcp_add_backlog`).
+    /// Keeps a segment for the socket's owner; part of the last one if it `merges` with that
+    /// (`tcp_add_backlog`).
     fn postpone(&mut self, header: &frame::Header, len: u32, count: u32, merges: bool) {
         let plain = |f: u8| f & !frame::PSH == frame::ACK;
         if merges
@@ -112,7 +113,8 @@ impl Connection {
             && header.timestamps == last.timestamps
             && *n + count <= MERGED
         {
-            (last.flags, last.ack, last.window) = (last.flags | header.flags, header.ack, header.window);
+            (last.flags, last.ack, last.window) =
+                (last.flags | header.flags, header.ack, header.window);
             (*so_far, *n) = (*so_far + len, *n + count);
             return;
         }
@@ -200,7 +202,13 @@ pub struct Stack {
 impl Stack {
     /// A stack with these connections. `slice` is an application's turn when
     /// another of this stack is ready.
-    pub fn new(connections: Vec<Connection>, offloads: Offloads, prices: Prices, gro: bool, slice: Span) -> Stack {
+    pub fn new(
+        connections: Vec<Connection>,
+        offloads: Offloads,
+        prices: Prices,
+        gro: bool,
+        slice: Span,
+    ) -> Stack {
         let mut s = Stack {
             connections,
             offloads,
@@ -276,7 +284,12 @@ impl Stack {
         }
     }
 
-    fn one<H: Host>(&mut self, h: &mut H, p: Packet, verified: bool) -> Option<(usize, frame::Read, Packet)> {
+    fn one<H: Host>(
+        &mut self,
+        h: &mut H,
+        p: Packet,
+        verified: bool,
+    ) -> Option<(usize, frame::Read, Packet)> {
         let Piece { buf, start, len } = &p.head;
         let whole = p.is_linear();
         let mut sum = Check::Good;
@@ -303,8 +316,11 @@ impl Stack {
             p.release(h);
             return None;
         }
-        let wanted = |c: &Connection| (c.here.port, c.there.port) == (read.destination_port, read.source_port);
-        let guess = read.source_port.wrapping_sub(self.connections.first().map_or(0, |c| c.there.port));
+        let wanted = |c: &Connection| {
+            (c.here.port, c.there.port) == (read.destination_port, read.source_port)
+        };
+        let guess =
+            read.source_port.wrapping_sub(self.connections.first().map_or(0, |c| c.there.port));
         let i = match self.connections.get(usize::from(guess)) {
             Some(c) if wanted(c) => Some(usize::from(guess)),
             _ => self.connections.iter().position(wanted),
@@ -357,12 +373,20 @@ impl Stack {
     }
 
     /// Hands a segment to connection `i`'s socket.
-    fn segment<H: Host>(&mut self, h: &mut H, i: usize, header: &frame::Header, len: u32, count: u32) {
+    fn segment<H: Host>(
+        &mut self,
+        h: &mut H,
+        i: usize,
+        header: &frame::Header,
+        len: u32,
+        count: u32,
+    ) {
         h.delay(if len > 0 { self.prices.receive } else { self.prices.acknowledgment });
         self.connections[i].socket.segment(h.now(), header, len, count);
     }
 
-    /// The owner of connection `i`'s socket handles what came meanwhile. Returns whether there was any.
+    /// The owner of connection `i`'s socket handles what came meanwhile. Returns whether there was
+    /// any.
     fn release_backlog<H: Host>(&mut self, h: &mut H, i: usize) -> bool {
         let mut any = false;
         while let Some((header, len, count)) = self.connections[i].backlog.pop_front() {
@@ -398,7 +422,9 @@ impl Stack {
                 self.back.push(head);
                 return Err(Exhausted);
             };
-            h.bytes_mut(&buf, 0..n, |b| b.copy_from_slice(frame::payload(s.offset + u64::from(done), n as usize)));
+            h.bytes_mut(&buf, 0..n, |b| {
+                b.copy_from_slice(frame::payload(s.offset + u64::from(done), n as usize))
+            });
             frags.push(Piece { buf, start: 0, len: n });
             done += n;
         }
@@ -408,7 +434,8 @@ impl Stack {
                 b[headers as usize..].copy_from_slice(frame::payload(s.offset, s.len as usize));
             }
         });
-        let mut todo = Todo { checksum: Some(Partial { start: TCP as u16, offset: 16 }), ..Todo::NONE };
+        let mut todo =
+            Todo { checksum: Some(Partial { start: TCP as u16, offset: 16 }), ..Todo::NONE };
         if large {
             todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: mss as u16, header: headers as u16 });
         }
@@ -488,7 +515,12 @@ impl<H: Host> Endpoint<H> for Stack {
             run = match run {
                 Some((j, first, so_far, n)) if follows => {
                     let flags = first.flags | header.flags;
-                    Some((j, frame::Header { flags, window: header.window, ..first }, so_far + len, n + frames))
+                    Some((
+                        j,
+                        frame::Header { flags, window: header.window, ..first },
+                        so_far + len,
+                        n + frames,
+                    ))
                 }
                 other => {
                     if let Some((j, first, so_far, n)) = other {
@@ -520,7 +552,8 @@ impl<H: Host> Endpoint<H> for Stack {
         while let Some(&i) = self.dirty.front() {
             let c = &mut self.connections[i];
             // Small queues: what is below is enough, until some of it has been sent.
-            let segment = if c.below >= c.socket.queue_limit() { None } else { c.socket.output(h.now()) };
+            let segment =
+                if c.below >= c.socket.queue_limit() { None } else { c.socket.output(h.now()) };
             let Some(segment) = segment else {
                 c.dirty = false;
                 self.dirty.pop_front();

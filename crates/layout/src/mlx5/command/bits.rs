@@ -66,7 +66,8 @@ impl<T> Bits<T> {
     pub(super) fn write(&self, bytes: &mut [u8], v: u32) {
         debug_assert!(v <= self.mask(), "{v:#x} in bits {}:{} at {:#x}", self.hi, self.lo, self.at);
         let old = be32(bytes, self.at) & !(self.mask() << self.lo);
-        bytes[self.at..self.at + 4].copy_from_slice(&(old | (v & self.mask()) << self.lo).to_be_bytes());
+        bytes[self.at..self.at + 4]
+            .copy_from_slice(&(old | (v & self.mask()) << self.lo).to_be_bytes());
     }
 }
 

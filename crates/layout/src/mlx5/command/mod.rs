@@ -22,7 +22,8 @@ pub use objects::*;
 pub use port::*;
 pub use system::*;
 pub use transport::{
-    DELIVERY, Entry, InitSegment, Mailbox, SLOTS, delivery, entry_type, init_segment, mailbox, own, xor,
+    DELIVERY, Entry, InitSegment, Mailbox, SLOTS, delivery, entry_type, init_segment, mailbox, own,
+    xor,
 };
 
 /// Opcodes (mlx5_ifc.h).

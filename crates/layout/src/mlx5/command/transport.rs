@@ -27,7 +27,8 @@ pub mod init_segment {
     pub const INITIALIZING: u32 = 0x1fc;
     /// Health buffer, 64 bytes.
     pub const HEALTH: u32 = 0x200;
-    /// Time that a command may take, and that coming up may take; in milliseconds, 0: the driver's own.
+    /// Time that a command may take, and that coming up may take; in milliseconds, 0: the driver's
+    /// own.
     pub const CMD_EXEC_TO: u32 = 0xff8;
     /// Internal timer, upper half.
     pub const TIMER_HI: u32 = 0x1000;

@@ -4,7 +4,8 @@ use super::super::super::frames::{Frame, Transport, tcp, udp};
 use super::super::super::rss::{Dispatch, HashFn, KEY, TirContext};
 use super::*;
 use doorbell_layout::mlx5::receive::{
-    IP_FRAGMENT, L2_OK, L3_OK, L4_OK, TERMINATE_LKEY, VLAN_STRIPPED, hash_field, l3_type, l4_type, rss_type,
+    IP_FRAGMENT, L2_OK, L3_OK, L4_OK, TERMINATE_LKEY, VLAN_STRIPPED, hash_field, l3_type, l4_type,
+    rss_type,
 };
 use doorbell_packet::checksum::Sum;
 use doorbell_seam::Drop;
@@ -106,7 +107,11 @@ fn a_jumbo_frame_fills_several_segments() {
     b.record();
     b.receive(&Frame::v4(udp(300)));
     b.settle();
-    assert_eq!(b.poll().unwrap().op_own >> 4, 14, "what is behind the end of the list is no buffer");
+    assert_eq!(
+        b.poll().unwrap().op_own >> 4,
+        14,
+        "what is behind the end of the list is no buffer"
+    );
 }
 
 fn types(cqe: &RxCqe) -> (u8, u8) {
@@ -116,14 +121,21 @@ fn types(cqe: &RxCqe) -> (u8, u8) {
 #[test]
 fn layers_are_told() {
     let mut b = Bench::plain();
-    let tcp_with = |flags, payload| Frame::v4(Transport::Tcp { sport: 1, dport: 2, flags, payload: vec![0; payload] });
+    let tcp_with = |flags, payload| {
+        Frame::v4(Transport::Tcp { sport: 1, dport: 2, flags, payload: vec![0; payload] })
+    };
     for (f, l3, l4, ok) in [
         (tcp_with(0x02, 0), l3_type::IPV4, l4_type::TCP_NO_ACK, L2_OK | L3_OK | L4_OK),
         (tcp_with(0x10, 0), l3_type::IPV4, l4_type::TCP_ACK, L2_OK | L3_OK | L4_OK),
         (tcp_with(0x18, 9), l3_type::IPV4, l4_type::TCP_ACK_DATA, L2_OK | L3_OK | L4_OK),
         (Frame::v6(tcp(9)), l3_type::IPV6, l4_type::TCP_ACK_DATA, L2_OK | L3_OK | L4_OK),
         (Frame::v6(udp(9)), l3_type::IPV6, l4_type::UDP, L2_OK | L3_OK | L4_OK),
-        (Frame::v4(Transport::Other(1, vec![8, 0, 0, 0])), l3_type::IPV4, l4_type::NONE, L2_OK | L3_OK),
+        (
+            Frame::v4(Transport::Other(1, vec![8, 0, 0, 0])),
+            l3_type::IPV4,
+            l4_type::NONE,
+            L2_OK | L3_OK,
+        ),
         (Frame::raw(0x0806, 46), l3_type::NONE, l4_type::NONE, L2_OK),
     ] {
         let (cqe, _) = one(&mut b, &f.build());
@@ -162,7 +174,11 @@ fn wrong_checksums_are_told_and_the_frame_is_delivered() {
 fn the_sum_is_of_the_datagram_without_tags_and_padding() {
     let mut b = Bench::new(Config::CONNECTX, RqContext { keep_vlan: true, ..PLAIN });
     for payload in [0usize, 1, 7, 100, 101, 1400] {
-        for f in [Frame::v4(tcp(payload)), Frame::v6(udp(payload)), Frame::v4(udp(payload)).tagged(0x8100, 9)] {
+        for f in [
+            Frame::v4(tcp(payload)),
+            Frame::v6(udp(payload)),
+            Frame::v4(udp(payload)).tagged(0x8100, 9),
+        ] {
             let mut bytes = f.build();
             let l3 = 14 + 4 * f.tags.len();
             let expected = Sum::of(&bytes[l3..]).value();
@@ -178,7 +194,9 @@ fn with_checksum_full_the_sum_is_of_all_that_is_behind_the_ethernet_header() {
     let full = Config { checksum_full: true, ..Config::CONNECTX };
     for keep_vlan in [false, true] {
         let mut b = Bench::new(full, RqContext { keep_vlan, ..PLAIN });
-        for f in [Frame::v4(udp(1)), Frame::v4(tcp(99)).tagged(0x8100, 0x1234), Frame::raw(0x0806, 46)] {
+        for f in
+            [Frame::v4(udp(1)), Frame::v4(tcp(99)).tagged(0x8100, 0x1234), Frame::raw(0x0806, 46)]
+        {
             let (cqe, bytes) = one(&mut b, &f.build());
             assert_eq!(cqe.check_sum.get(), Sum::of(&bytes[14..]).value(), "{f:?}");
         }
@@ -205,9 +223,17 @@ fn the_hash_and_its_type_are_told() {
     let mut b = Bench::plain();
     let rqt = b.d.create_rqt(vec![b.rqn]).unwrap();
     let key: [u8; KEY] = core::array::from_fn(|i| (i * 37 + 11) as u8);
-    let fields = hash_field::SRC_IP | hash_field::DST_IP | hash_field::L4_SPORT | hash_field::L4_DPORT;
+    let fields =
+        hash_field::SRC_IP | hash_field::DST_IP | hash_field::L4_SPORT | hash_field::L4_DPORT;
     let dispatch = Dispatch::Indirect(rqt);
-    let c = TirContext { dispatch, function: HashFn::Toeplitz, fields, symmetric: true, key, self_lb_block: 0 };
+    let c = TirContext {
+        dispatch,
+        function: HashFn::Toeplitz,
+        fields,
+        symmetric: true,
+        key,
+        self_lb_block: 0,
+    };
     let tirn = b.d.create_tir(&c).unwrap();
     let table = &mut b.d.receiver().steering;
     let e = Entry {

@@ -29,7 +29,9 @@ fn a_frame_longer_than_its_wqe_is_a_length_error() {
 
 #[test]
 fn a_bad_key_or_address_is_a_protection_error() {
-    for (lkey, addr) in [(0x1234, BUFFERS), (0, BUFFERS), (1, BUFFERS), (2, u64::MAX - 8), (2, MEMORY as u64)] {
+    for (lkey, addr) in
+        [(0x1234, BUFFERS), (0, BUFFERS), (1, BUFFERS), (2, u64::MAX - 8), (2, MEMORY as u64)]
+    {
         let mut b = Bench::plain();
         let lkey = match lkey {
             1 => b.lkey | 1,
@@ -71,7 +73,10 @@ fn a_queue_may_ask_for_what_is_posted_to_be_flushed() {
     b.settle();
     b.poll().unwrap();
     let flushed = |n| (n, syndrome::WR_FLUSH);
-    assert_eq!(errors(&mut b), [(1, syndrome::LOCAL_PROT), flushed(2), flushed(3), flushed(4), flushed(5)]);
+    assert_eq!(
+        errors(&mut b),
+        [(1, syndrome::LOCAL_PROT), flushed(2), flushed(3), flushed(4), flushed(5)]
+    );
 
     let mut b = Bench::new(Config::CONNECTX, RqContext { flush_in_error: true, ..PLAIN });
     b.post(3);

@@ -56,7 +56,8 @@ fn fill(b: &mut Bench) {
 }
 
 fn play(acts: &[Act], chunk: u32) {
-    let mut b = Bench::new(Config { rx_fetch_chunk: chunk, rx_fifo: 40_000, ..Config::CONNECTX }, PLAIN);
+    let mut b =
+        Bench::new(Config { rx_fetch_chunk: chunk, rx_fifo: 40_000, ..Config::CONNECTX }, PLAIN);
     // Rings that are completed to, and buffers: nothing else is the device's to write.
     b.p.writable = Some(vec![CQ..CQ + (64 << CQ_LOG), EQ..EQ + 64 * 16, BUFFERS..MEMORY as u64]);
     b.p.read_time = Span::from_ns(300);
@@ -116,8 +117,12 @@ fn play(acts: &[Act], chunk: u32) {
             }
             Act::Rebuild(log_size, log_stride, flush_in_error) => {
                 let old = b.rqn;
-                let c =
-                    RqContext { log_size: *log_size, log_stride: *log_stride, flush_in_error: *flush_in_error, ..b.rq };
+                let c = RqContext {
+                    log_size: *log_size,
+                    log_stride: *log_stride,
+                    flush_in_error: *flush_in_error,
+                    ..b.rq
+                };
                 // Rings of this size lie within the lower memory.
                 let c = RqContext { log_size: c.log_size.min(14 - c.log_stride), ..c };
                 b.rqn = b.d.create_rq(&c).unwrap();
@@ -132,8 +137,17 @@ fn play(acts: &[Act], chunk: u32) {
     b.settle();
     assert!(b.d.receiver().held == 0, "the FIFO is empty");
     let c = *b.d.received();
-    let fates = c.packets + c.port_down + c.bad_length + c.not_steered + c.not_ready + c.out_of_buffer + c.fifo_full;
-    assert!(c.arrived <= fates + c.discarded + c.errors && fates <= c.arrived, "every frame has a fate: {c:?}");
+    let fates = c.packets
+        + c.port_down
+        + c.bad_length
+        + c.not_steered
+        + c.not_ready
+        + c.out_of_buffer
+        + c.fifo_full;
+    assert!(
+        c.arrived <= fates + c.discarded + c.errors && fates <= c.arrived,
+        "every frame has a fate: {c:?}"
+    );
 }
 
 proptest! {

@@ -108,7 +108,11 @@ fn what_comes_from_the_wire_needs_no_such_leave() {
     b.d.create_tir(&c).unwrap();
     assert_eq!(b.receive(&Frame::v4(udp(80))), Taken::Yes);
     send(&mut b, &Frame::v4(udp(80)).build());
-    assert_eq!((b.d.received().arrived, b.d.received().packets), (2, 1), "our TIR is not the one that takes it");
+    assert_eq!(
+        (b.d.received().arrived, b.d.received().packets),
+        (2, 1),
+        "our TIR is not the one that takes it"
+    );
 }
 
 #[test]

@@ -81,7 +81,11 @@ fn a_cq_is_born_armed_and_an_arm_after_an_event_is_a_change() {
     b.put(CQ_DBR + 4, &(1u32 << 28 | 1).to_be_bytes());
     assert_eq!(look(&mut b), 1);
     b.settle();
-    assert_eq!(b.p.messages.len(), 2, "what came in between is told at once, though no arm of the EQ was seen");
+    assert_eq!(
+        b.p.messages.len(),
+        2,
+        "what came in between is told at once, though no arm of the EQ was seen"
+    );
 }
 
 #[test]

@@ -110,8 +110,18 @@ fn a_record_that_runs_ahead_of_the_ring_is_a_full_ring() {
 #[test]
 fn events_are_moderated_like_those_of_sends() {
     let mut b = Bench::plain();
-    let eqn = b.d.create_eq(&EqContext { log_size: 4, ring: 0x3000, vector: 6, uar: b.uar, events: 0 }).unwrap();
-    let c = CqContext { log_size: 6, ring: CQ + 0x1000, dbr: CQ_DBR + 8, eqn, uar: b.uar, period_us: 10, max_count: 3 };
+    let eqn =
+        b.d.create_eq(&EqContext { log_size: 4, ring: 0x3000, vector: 6, uar: b.uar, events: 0 })
+            .unwrap();
+    let c = CqContext {
+        log_size: 6,
+        ring: CQ + 0x1000,
+        dbr: CQ_DBR + 8,
+        eqn,
+        uar: b.uar,
+        period_us: 10,
+        max_count: 3,
+    };
     let cqn = b.d.create_cq(&c).unwrap();
     let rqn = b.d.create_rq(&RqContext { cqn, ..b.rq }).unwrap();
     b.d.modify_rq(rqn, RqState::Reset, RqState::Ready).unwrap();
@@ -125,7 +135,11 @@ fn events_are_moderated_like_those_of_sends() {
     assert_eq!(b.p.messages, []);
     b.settle();
     let first = Config::CONNECTX.pipeline_delay;
-    assert_eq!(b.p.messages, [(Time::ZERO + first + Span::from_us(10), 6)], "10 us after the entry");
+    assert_eq!(
+        b.p.messages,
+        [(Time::ZERO + first + Span::from_us(10), 6)],
+        "10 us after the entry"
+    );
     b.p.messages.clear();
     b.arm(1);
     b.d.mmio_write(
@@ -149,7 +163,12 @@ fn rss_spreads_flows_over_queues_and_keeps_each_in_one() {
     let mut b = Bench::plain();
     let mut rqns = vec![];
     for i in 0..4u64 {
-        let c = RqContext { ring: 0x1_0000 + i * 0x1000, dbr: RQ_DBR + 0x100 + i * 8, log_size: 6, ..b.rq };
+        let c = RqContext {
+            ring: 0x1_0000 + i * 0x1000,
+            dbr: RQ_DBR + 0x100 + i * 8,
+            log_size: 6,
+            ..b.rq
+        };
         let rqn = b.d.create_rq(&c).unwrap();
         b.d.modify_rq(rqn, RqState::Reset, RqState::Ready).unwrap();
         b.rq = c;
@@ -158,10 +177,18 @@ fn rss_spreads_flows_over_queues_and_keeps_each_in_one() {
         rqns.push(rqn);
     }
     let rqt = b.d.create_rqt((0..128).map(|i| rqns[i % 4]).collect()).unwrap();
-    let fields = hash_field::SRC_IP | hash_field::DST_IP | hash_field::L4_SPORT | hash_field::L4_DPORT;
+    let fields =
+        hash_field::SRC_IP | hash_field::DST_IP | hash_field::L4_SPORT | hash_field::L4_DPORT;
     let dispatch = Dispatch::Indirect(rqt);
     let key = core::array::from_fn(|i| (i * 29 + 3) as u8);
-    let c = TirContext { dispatch, function: HashFn::Toeplitz, fields, symmetric: true, key, self_lb_block: 0 };
+    let c = TirContext {
+        dispatch,
+        function: HashFn::Toeplitz,
+        fields,
+        symmetric: true,
+        key,
+        self_lb_block: 0,
+    };
     b.d.modify_tir(0x2000, &c).unwrap();
     let mut queues = vec![];
     for flow in 0..24u8 {
@@ -193,7 +220,11 @@ fn a_frame_that_two_tirs_want_is_received_twice() {
         flow_tag: 0,
         action: flow_action::FORWARD,
         value: Match::EMPTY,
-        destinations: vec![Destination::Tir(0x2fff), Destination::Tir(0x2000), Destination::Tir(0x2000)],
+        destinations: vec![
+            Destination::Tir(0x2fff),
+            Destination::Tir(0x2000),
+            Destination::Tir(0x2000),
+        ],
     };
     b.d.receiver().steering.set_entry(0x8000, 0, e).unwrap();
     assert_eq!(b.receive(&Frame::v4(udp(9))), Taken::Yes);

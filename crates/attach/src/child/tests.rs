@@ -1,0 +1,40 @@
+use super::*;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_child_that_is_dropped_is_gone() {
+    let child = Kept::spawn("sleep", Command::new("sleep").arg("60")).unwrap();
+    let proc = format!("/proc/{}", child.id());
+    assert!(std::path::Path::new(&proc).exists());
+    drop(child);
+    assert!(!std::path::Path::new(&proc).exists());
+}
+
+#[test]
+fn a_child_that_ended_is_told_with_how() {
+    let mut child = Kept::spawn("false", &mut Command::new("false")).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    let error = loop {
+        match child.alive() {
+            Err(e) => break e.to_string(),
+            Ok(()) => assert!(Instant::now() < until),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(error, "false has ended: exit status: 1");
+}
+
+#[test]
+fn a_child_ends_with_the_thread_that_started_it() {
+    let child =
+        std::thread::spawn(|| Kept::spawn("sleep", Command::new("sleep").arg("60")).unwrap());
+    while !child.is_finished() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let until = Instant::now() + Duration::from_secs(20);
+    let mut kept = child.join().unwrap();
+    while kept.ended().unwrap().is_none() {
+        assert!(Instant::now() < until, "nobody killed it");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,86 @@
+use super::*;
+use crate::{Guard, Platform};
+use doorbell_seam::{Direction, Place};
+
+fn t(ns: u64) -> Time {
+    Time::from_ps(ns * 1000)
+}
+
+fn platform(rules: &[(Kind, When)], seed: u64) -> (Platform, Iova) {
+    let mut p = Platform::new(1 << 32, 1 << 20, Guard::Page);
+    let b = p.memory.buffer(256, Place::ANY).unwrap();
+    let at = Iova(b.addr());
+    p.memory.lend(at, 256, Direction::FromDevice);
+    p.memory.lend(at, 256, Direction::ToDevice);
+    let rules = rules.iter().map(|&(kind, when)| Rule { kind, when }).collect();
+    p.inject(Faults::new(rules, seed));
+    (p, at)
+}
+
+#[test]
+fn the_second_message_is_lost_and_the_third_arrives() {
+    let (mut p, _) = platform(&[(Kind::LostInterrupt, When::Nth(2))], 0);
+    let seen: Vec<bool> = (1..4)
+        .map(|i| {
+            p.post_message(t(i), 3);
+            p.deliver(t(i));
+            p.take_message(3).is_some()
+        })
+        .collect();
+    assert_eq!(seen, [true, false, true]);
+    assert_eq!((p.struck().interrupts, p.ledger.messages), (1, 3));
+}
+
+#[test]
+fn a_line_that_was_missed_is_seen_with_the_next_completion_or_when_it_is_driven_again() {
+    for completion in [true, false] {
+        let (mut p, _) = platform(&[(Kind::LostInterrupt, When::Nth(1))], 0);
+        p.set_line(t(1), 2, true);
+        assert_eq!(p.line(2), None);
+        if completion {
+            assert!(!p.completes(t(5)));
+        } else {
+            p.set_line(t(5), 2, true);
+        }
+        assert_eq!(p.line(2), Some(t(5)));
+    }
+    let (mut p, _) = platform(&[(Kind::LostInterrupt, When::Nth(1))], 0);
+    p.set_line(t(1), 2, true);
+    p.set_line(t(2), 2, false);
+    p.completes(t(3));
+    assert_eq!(p.line(2), None, "its cause is gone");
+}
+
+#[test]
+fn a_late_completion_keeps_what_is_behind_it() {
+    let (mut p, at) = platform(&[(Kind::LateCompletion(Span::from_us(1)), When::Nth(1))], 0);
+    p.completes(t(0));
+    assert_eq!(p.post_write(t(100), at, &[1]), Ok(t(1100)));
+    p.post_message(t(200), 0);
+    p.completes(t(300));
+    assert_eq!(p.post_write(t(300), at, &[2]), Ok(t(1100)));
+    p.deliver(t(1099));
+    assert_eq!(p.take_message(0), None);
+    assert_eq!((p.struck().late, p.answer_behind_posted(t(400))), (1, t(1100)));
+}
+
+#[test]
+fn each_fourth_access_fails_and_moves_nothing() {
+    let (mut p, at) = platform(&[(Kind::DmaFault, When::Every(4))], 0);
+    let failed: Vec<bool> = (0..8).map(|_| p.fetch(at, &mut [0]).is_err()).collect();
+    assert_eq!(failed, [false, false, false, true, false, false, false, true]);
+    assert_eq!((p.struck().dma, p.ledger.dma_faults), (2, 2));
+}
+
+#[test]
+fn the_seed_decides_and_the_share_is_as_asked() {
+    let run = |seed| {
+        let (mut p, at) = platform(&[(Kind::DmaFault, When::OneIn(10))], seed);
+        (0..10_000).map(|_| p.fetch(at, &mut [0]).is_err()).collect::<Vec<_>>()
+    };
+    let all = run(7);
+    assert_eq!(all, run(7));
+    assert_ne!(all, run(8));
+    let n = all.iter().filter(|f| **f).count();
+    assert!((900..1100).contains(&n), "{n}");
+}

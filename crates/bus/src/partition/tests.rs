@@ -1,0 +1,51 @@
+use super::*;
+use crate::tce::{Prices, Table, Window};
+use crate::{Guard, Mapping};
+use doorbell_seam::Place;
+
+/// A partition with a translation table, and a buffer of two pages lent to be written.
+fn lent(dir: Direction) -> (Vio, Iova, u64) {
+    let window = Window { base: 0x1_0000, pages: 64, multi: true, prices: Prices::default() };
+    let mapping = Mapping::Tce(Box::new(Table::new(window)));
+    let mut p = Platform::new(1 << 32, 1 << 20, Guard::Byte).with_mapping(mapping);
+    let b = p.memory.buffer(5000, Place::ANY).unwrap();
+    let (at, _) = p.map(b.addr(), 5000, dir).unwrap();
+    (Vio::new(p, Span::ZERO), at, b.addr())
+}
+
+#[test]
+fn the_hypervisor_reads_the_correlator_of_a_buffer_that_is_lent_to_be_written() {
+    let (mut v, at, addr) = lent(Direction::FromDevice);
+    v.platform.memory.cpu(addr + 4090, 8).copy_from_slice(b"the_mark");
+    let mut into = [0; 8];
+    assert_eq!(v.read(Time::ZERO, at + 4090, &mut into), Ok(Time::ZERO));
+    assert_eq!(&into, b"the_mark", "across a page");
+    v.write(Time::from_ps(5), at + 4092, b"NEW").unwrap();
+    v.read(Time::ZERO, at + 4090, &mut into).unwrap();
+    assert_eq!(&into, b"thNEWark", "what it wrote is there");
+    let mut beyond = [7; 8];
+    assert!(v.read(Time::ZERO, at + 4993, &mut beyond).is_err());
+    assert_eq!((beyond, v.platform.ledger.dma_faults), ([7; 8], 1), "nothing was transferred");
+}
+
+#[test]
+fn a_port_says_what_can_be_reached() {
+    let (v, at, _) = lent(Direction::FromDevice);
+    for dir in [Direction::ToDevice, Direction::FromDevice] {
+        assert_eq!(v.reaches(at, 5000, dir), Ok(()));
+        assert!(v.reaches(at, 5001, dir).is_err());
+        assert!(v.reaches(at + 0x4000, 1, dir).is_err());
+    }
+    let (v, at, _) = lent(Direction::ToDevice);
+    assert_eq!(v.reaches(at, 5000, Direction::ToDevice), Ok(()));
+    assert!(v.reaches(at, 5000, Direction::FromDevice).is_err());
+    assert_eq!(v.platform.ledger.dma_faults, 0, "asking is no fault");
+}
+
+#[test]
+fn a_price_by_an_argument_ends_at_the_most() {
+    let each = Each { argument: 3, most: 16, price: Span::from_ns(10) };
+    let cost = |n: u64| each.of(&[0, 0, 0, n, 0, 0, 0, 0, 0]);
+    assert_eq!([0, 1, 16, 17, u64::MAX].map(cost), [0, 10, 160, 160, 160].map(Span::from_ns));
+    assert_eq!(Each::NOTHING.of(&[u64::MAX; 9]), Span::ZERO);
+}

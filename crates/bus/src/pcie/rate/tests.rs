@@ -1,0 +1,78 @@
+use super::super::{DllpRule, Rules, Settings};
+use super::*;
+use proptest::prelude::*;
+
+fn rules(change: impl FnOnce(&mut Settings), generation: u32, lanes: u32) -> Rules {
+    let mut settings = Settings::link(generation, lanes);
+    change(&mut settings);
+    Rules::new(settings).unwrap()
+}
+
+fn time(generation: u32, lanes: u32, bytes: u64) -> u64 {
+    ByteClock::new(ByteTime::of_link(generation, lanes)).take(bytes).ps()
+}
+
+#[test]
+fn a_byte_takes_125_ps_on_gen2_x16_and_63_477_on_gen3_x16() {
+    assert_eq!(time(2, 16, 1), 125);
+    assert_eq!(ByteTime::of_link(3, 16).as_ps_f64(), 63.476_562_5);
+    assert_eq!(time(3, 16, 1_000_000), 63_476_562);
+    // 8e9 and 15.754e9 bytes a second.
+    assert_eq!(ByteTime::of_link(2, 16).capacity(Span::from_ms(1000)), 8_000_000_000);
+    assert_eq!(ByteTime::of_link(3, 16).capacity(Span::from_ms(1000)), 15_753_846_153);
+}
+
+/// facts: PCI Express rates, MB/s a lane.
+#[test]
+fn lane_rates_are_those_of_the_table() {
+    for (generation, mb) in [(1, 250.0), (2, 500.0), (3, 984.6), (4, 1969.0), (5, 3938.0)] {
+        for lanes in [1, 2, 4, 8, 16, 32] {
+            let rate = 1e6 / ByteTime::of_link(generation, lanes).as_ps_f64();
+            let table = mb * f64::from(lanes);
+            assert!((rate / table - 1.0).abs() < 3e-4, "gen{generation} x{lanes}: {rate} {table}");
+        }
+    }
+}
+
+#[test]
+fn a_usable_share_slows_the_link() {
+    let half = rules(|s| s.usable_ppm = 500_000, 2, 16);
+    assert_eq!(ByteClock::new(half.byte_time()).take(3).ps(), 750);
+    // The smallest share with the largest flat deduction still fits.
+    let least = rules(
+        |s| {
+            (s.usable_ppm, s.dllp) = (10_000, DllpRule::Flat);
+            (s.ack_limit, s.fc_limit) = (Some(32), Some(32));
+        },
+        1,
+        1,
+    );
+    assert!(
+        (least.byte_time().as_ps_f64() / (400_000.0 / (0.5 - 4.0 / 1538.0)) - 1.0).abs() < 1e-12
+    );
+}
+
+/// facts: pcie-model's share for TLPs, 55.51 of 64 Gb/s on Gen2 x16 with MPS 256.
+#[test]
+fn the_flat_rule_takes_13_per_cent_of_gen2_x16() {
+    let flat = rules(|s| s.dllp = DllpRule::Flat, 2, 16).byte_time();
+    assert!((8_000.0 / flat.as_ps_f64() - 55.50835).abs() < 1e-5);
+}
+
+proptest! {
+    #[test]
+    fn calls_add_up_to_the_picosecond(
+        generation in 1u32..=5, lanes in 0u32..=5, ppm in 10_000u32..=1_000_000,
+        calls in prop::collection::vec(0u64..70_000, 1..200),
+    ) {
+        let byte = rules(|s| s.usable_ppm = ppm, generation, 1 << lanes).byte_time();
+        let mut clock = ByteClock::new(byte);
+        let sum: u64 = calls.iter().map(|&n| clock.take(n).ps()).sum();
+        let bytes: u64 = calls.iter().sum();
+        prop_assert_eq!(sum, ByteClock::new(byte).take(bytes).ps());
+        // Against the true rational: lane time in 2^-10 ps, times 10^6 / (lanes * ppm).
+        let lane = [4_096_000u128, 2_048_000, 1_040_000, 520_000, 260_000][generation as usize - 1];
+        let exact = u128::from(bytes) * lane * 1_000_000 / (u128::from(ppm) << (10 + lanes));
+        prop_assert!(u128::from(sum).abs_diff(exact) <= 1);
+    }
+}

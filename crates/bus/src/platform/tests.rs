@@ -1,0 +1,71 @@
+use super::*;
+use doorbell_seam::{Direction, Place};
+
+fn platform() -> (Platform, Iova) {
+    let mut p = Platform::new(1 << 32, 1 << 20, Guard::Page);
+    let b = p.memory.buffer(256, Place::ANY).unwrap();
+    let at = Iova(b.addr());
+    p.memory.lend(at, 256, Direction::FromDevice);
+    p.memory.lend(at, 256, Direction::ToDevice);
+    (p, at)
+}
+
+fn t(ns: u64) -> Time {
+    Time::from_ps(ns * 1000)
+}
+
+#[test]
+fn a_write_is_not_seen_before_it_arrives() {
+    let (mut p, at) = platform();
+    p.post_write(t(100), at, &[7; 4]).unwrap();
+    p.deliver(t(99));
+    assert_eq!(p.memory.cpu(at.0, 4), [0; 4]);
+    p.deliver(t(100));
+    assert_eq!(p.memory.cpu(at.0, 4), [7; 4]);
+}
+
+#[test]
+fn a_message_does_not_overtake_the_write_before_it() {
+    let (mut p, at) = platform();
+    p.post_write(t(100), at, &[7; 4]).unwrap();
+    p.post_message(t(50), 3);
+    p.deliver(t(99));
+    assert_eq!(p.take_message(3), None);
+    p.deliver(t(100));
+    assert_eq!(p.take_message(3), Some(t(100)));
+    assert_eq!(p.take_message(3), None);
+}
+
+#[test]
+fn a_line_is_high_since_its_first_rise() {
+    let (mut p, _) = platform();
+    p.set_line(t(10), 2, true);
+    p.set_line(t(20), 2, true);
+    assert_eq!((p.line(2), p.ledger.line_interrupts), (Some(t(10)), 1));
+    p.set_line(t(30), 2, false);
+    assert_eq!((p.line(2), p.line(u16::MAX)), (None, None));
+}
+
+#[test]
+fn a_device_reads_what_it_wrote() {
+    let (mut p, at) = platform();
+    p.post_write(t(100), at, &[7; 4]).unwrap();
+    let mut into = [0; 2];
+    p.device_read(at + 2, &mut into).unwrap();
+    assert_eq!(into, [7; 2]);
+}
+
+#[test]
+fn the_capture_comes_out_in_order() {
+    let (mut p, _) = platform();
+    p.capture();
+    p.emit(t(1), b"one");
+    p.emit(t(2), b"three");
+    let mut got = vec![];
+    p.drain_capture(|at, f| {
+        got.push((at, f.to_vec()));
+        Ok::<(), ()>(())
+    })
+    .unwrap();
+    assert_eq!(got, [(t(1), b"one".to_vec()), (t(2), b"three".to_vec())]);
+}

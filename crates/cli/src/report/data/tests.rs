@@ -1,0 +1,69 @@
+use super::*;
+use doorbell_lab::figures::{
+    self, Choice, Constant, Constants, MeasureError, Options, Row, System, Tolerance,
+};
+
+/// Passengers an hour, full.
+struct Ferry;
+
+impl System for Ferry {
+    fn name(&self) -> &str {
+        "ferry"
+    }
+    fn about(&self) -> &str {
+        "one boat"
+    }
+    fn constants(&self) -> Vec<Constant> {
+        vec![
+            Constant::cited("boat.seats", 20.0, "seats", "plate on the bridge"),
+            Constant::cited("boat.crossing", 15.0, "minutes", "timetable"),
+            Constant::cited("boat.colour", 3.0, "", "looked at"),
+        ]
+    }
+    fn choices(&self) -> Vec<Choice> {
+        vec![Choice::new(
+            "boat.rule",
+            "full",
+            &["full", "half"],
+            "nobody wrote it down",
+            &["ferry.all_full"],
+        )]
+    }
+    fn rows(&self) -> Vec<Row> {
+        let row = Row::new("ferry.all_full", 78.0, "passengers/hour", Role::Predicted);
+        vec![row.within(Tolerance::Rel(0.05)).source("harbour master", "page 3")]
+    }
+    fn measure(&mut self, c: &Constants, _: &str) -> Result<f64, MeasureError> {
+        let taken = if c.choice("boat.rule")? == "full" { 1.0 } else { 0.5 };
+        Ok(taken * c.get("boat.seats")? * 60.0 / c.get("boat.crossing")?)
+    }
+}
+
+#[test]
+fn a_row_carries_its_source_and_what_moves_it() {
+    let options = Options { sensitivity: true, ..Options::default() };
+    let report = figures::reproduce(&mut [Box::new(Ferry)], &options, &mut |_| {}).unwrap();
+    let all = of_reproduction(&report, &[None]);
+    let row = &all["systems"][0]["rows"][0];
+    let text = |name: &str| row[name].as_str().unwrap().to_owned();
+    assert_eq!(
+        (text("name"), text("document"), text("passage")),
+        ("all full".into(), "harbour master".into(), "page 3".into())
+    );
+    assert_eq!(
+        (&row["measured"], &row["holds"], &row["inputs"]),
+        (&json!(80.0), &json!(true), &json!(["boat.seats", "boat.crossing", "boat.rule"]))
+    );
+    let moved = &all["systems"][0]["sensitivity"]["constants"];
+    assert_eq!(
+        (&moved[0]["key"], &moved[0]["changes"], &moved[2]["changes"]),
+        (&json!("boat.seats"), &json!([1.0]), &json!([0.0]))
+    );
+    let system = &all["systems"][0];
+    assert_eq!(system["combinations"], json!({ "hold": 1, "of": 2 }));
+    assert_eq!(
+        (&system["choices"][0]["value"], &system["choices"][0]["rows"]),
+        (&json!("full"), &json!(["all full"]))
+    );
+    serde_json::from_value::<Reproduced>(all).expect("what is written can be read");
+}

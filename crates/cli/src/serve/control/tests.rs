@@ -1,0 +1,34 @@
+use super::*;
+use std::io::Write;
+use std::process::Command;
+
+#[test]
+fn lines_come_whole_and_a_writer_may_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let mut c = Control::open(&path).unwrap();
+    let mut next = || {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            match c.line() {
+                None if Instant::now() < until => std::thread::sleep(EVERY / 4),
+                said => return said,
+            }
+        }
+    };
+    for said in ["failover\nlink do", "wn 3 \n", "\n"] {
+        OpenOptions::new().write(true).open(&path).unwrap().write_all(said.as_bytes()).unwrap();
+    }
+    assert_eq!(next().as_deref(), Some("failover"));
+    assert_eq!(next().as_deref(), Some("link down 3"));
+    assert_eq!(next().as_deref(), Some(""));
+    assert_eq!(c.line(), None);
+}
+
+#[test]
+fn another_kind_of_file_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let said = Control::open(file.path()).unwrap_err().what;
+    assert!(said.contains("it is no named pipe; allowed is a named pipe"), "{said}");
+}

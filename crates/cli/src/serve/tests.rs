@@ -1,0 +1,26 @@
+use super::*;
+
+#[test]
+fn a_unit_address_is_hexadecimal_and_below_those_that_qemu_gives() {
+    assert_eq!(["0x30001003", "30001003"].map(|t| unit_address(t).ok()), [Some(0x3000_1003); 2]);
+    for wrong in ["", "0x", "0", "71000000", "100000000", "+1", "-1", "unit", "0x0x1"] {
+        assert!(unit_address(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_station_address_is_unicast() {
+    assert_eq!(station("52:54:0:db:00:01").ok(), Some([0x52, 0x54, 0, 0xdb, 0, 1]));
+    assert_eq!(station("52-54-00-db-00-01").ok(), Some([0x52, 0x54, 0, 0xdb, 0, 1]));
+    for wrong in [
+        "",
+        "52:54:00:db:00",
+        "52:54:00:db:00:01:02",
+        "53:54:00:db:00:01",
+        "0:0:0:0:0:0",
+        "g:0:0:0:0:1",
+        "+1:0:0:0:0:1",
+    ] {
+        assert!(station(wrong).is_err(), "{wrong}");
+    }
+}

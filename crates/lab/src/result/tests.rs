@@ -1,0 +1,74 @@
+use super::*;
+
+#[test]
+fn a_run_without_packets_divides_by_nothing() {
+    let m = Measured {
+        packets: 0,
+        elapsed: Span::ZERO,
+        window: Window::whole(Span::ZERO, 0),
+        counts_of: CountsOf::Run,
+        rates: vec![Rate { name: "packets_per_s", about: "".into(), value: 0.0 }],
+        counts: vec![Count { group: Group::Bus, name: "maps".into(), about: "", value: 1 }],
+        costs: vec![],
+        series: vec![Series { name: "setting", points: vec![(0.0, 1.0)] }],
+        latency: Histogram::default(),
+        latency_of: HANDED,
+        audit: vec!["one".into()],
+    };
+    let r = RunResult {
+        scenario: "x".into(),
+        profile: "p".into(),
+        profile_sha256: "ab".into(),
+        set: vec![],
+        settings: vec![("pcie.mps", "128 B".into())],
+        capture_sha256: None,
+        seed: 3,
+        measured: m,
+    };
+    insta::assert_snapshot!(r.to_json(), @r#"
+        {
+          "scenario": "x",
+          "profile": "p",
+          "profile_sha256": "ab",
+          "set": [],
+          "settings": {
+            "pcie.mps": "128 B"
+          },
+          "capture_sha256": null,
+          "seed": 3,
+          "packets": 0,
+          "seconds": 0.0,
+          "rates": {
+            "packets_per_s": 0.0
+          },
+          "rates_error": {},
+          "window": {
+            "start_ns": 0.0,
+            "end_ns": 0.0,
+            "packets": 0,
+            "batches": 0,
+            "steady": false,
+            "note": "no packets"
+          },
+          "counts_of": "run",
+          "ledger": {
+            "maps": 1
+          },
+          "per_packet": {},
+          "latency_ns": {},
+          "latency_of": "from the call of the driver to the buffer's return",
+          "latency_histogram_ns": [],
+          "series": {
+            "setting": [
+              [
+                0.0,
+                1.0
+              ]
+            ]
+          },
+          "audit": [
+            "one"
+          ]
+        }
+        "#);
+}
