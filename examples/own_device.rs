@@ -7,9 +7,9 @@
 //! interrupt then. The bill shows what that saves, beside the same with a write and an interrupt
 //! for each packet.
 
+use doorbell_hal::{Device, Drop, Iova, Port, Taken, Time, Timed};
 use doorbell_lab::own::{self, prelude::*};
 use doorbell_lab::result::Measured;
-use doorbell_seam::{Device, Drop, Iova, Port, Taken, Time, Timed};
 use std::collections::VecDeque;
 
 /// Registers: where the ring is, where the word is, and the doorbell.

@@ -4,7 +4,7 @@
 #![no_main]
 
 use doorbell_devices::e1000::{Config, E1000};
-use doorbell_seam::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Time, Timed};
+use doorbell_hal::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Time, Timed};
 use libfuzzer_sys::fuzz_target;
 
 const MEMORY: usize = 1 << 16;

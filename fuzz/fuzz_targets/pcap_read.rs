@@ -1,7 +1,7 @@
 //! Any bytes as a capture file: an error or a sound capture, never a panic.
 #![no_main]
 
-use doorbell_attach::pcap::{MAX_FRAME, MIN_FRAME, read_from};
+use doorbell_host_io::pcap::{MAX_FRAME, MIN_FRAME, read_from};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|file: &[u8]| {

@@ -6,7 +6,7 @@ mod naive;
 
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::timeline::TimeLine;
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
 use naive::Naive;
 use std::hint::black_box;
 use std::time::Instant;

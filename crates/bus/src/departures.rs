@@ -1,6 +1,6 @@
 //! Times at which frames leave, at equal numbers of frames.
 
-use doorbell_seam::Time;
+use doorbell_hal::Time;
 
 /// Marks at which every other goes and their distance doubles.
 const MOST: usize = 256;

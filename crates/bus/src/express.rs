@@ -12,7 +12,7 @@ use crate::pcie::{ByteClock, ByteTime, Class, DllpState, Dllps, Rules, Toward};
 use crate::timeline::{Interval, TimeLine};
 use crate::trace::{Crossing, Link, What};
 use crate::{Bus, Platform};
-use doorbell_seam::{Direction, DmaFault, Iova, Port, Span, Time};
+use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time and place of things around the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,14 +10,14 @@
 //!   everything posted behind it waits, for order is kept; on PCI so does the answer to a register
 //!   read.
 //! * **A completion is spoiled.** The device is told
-//!   ([`Port::completes`](doorbell_seam::Port::completes)), and reports the failure that its kind
+//!   ([`Port::completes`](doorbell_hal::Port::completes)), and reports the failure that its kind
 //!   of completion knows.
 //! * **An access to memory fails**, with [`DmaFaultKind::Injected`]. Nothing was transferred.
 //!
 //! Each kind counts its own occasions from when it is installed: the nth, each nth, or one in n,
 //! drawn from a seed.
 
-use doorbell_seam::{DmaFault, DmaFaultKind, Iova, Span, Time};
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Span, Time};
 
 /// What goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A [`Machine`] is the CPU's side of one platform with one device; it
-//! implements [`Host`](doorbell_seam::Host). A bus such as [`Pcie`] is the
-//! device's side; it implements [`Port`](doorbell_seam::Port) and books each
+//! implements [`Host`](doorbell_hal::Host). A bus such as [`Pcie`] is the
+//! device's side; it implements [`Port`](doorbell_hal::Port) and books each
 //! transaction on its time lines; [`Pci`] and [`Axi`] are others. Both sides meet in a
 //! [`Platform`], which also says where a mapped buffer lies for the device
 //! ([`Mapping`]).
@@ -19,8 +19,6 @@ pub mod axi;
 mod departures;
 pub mod express;
 pub mod fault;
-pub mod fixed;
-pub mod flat;
 pub mod ledger;
 pub mod machine;
 pub mod memory;
@@ -29,7 +27,6 @@ pub mod partition;
 pub mod pci;
 pub mod pcie;
 pub mod platform;
-pub mod reorder;
 mod slots;
 pub mod tce;
 pub mod timeline;
@@ -38,14 +35,11 @@ pub mod trace;
 pub use axi::Axi;
 pub use departures::keep_every_other;
 pub use express::{Latencies, Pcie};
-pub use fixed::Fixed;
-pub use flat::{Flat, NoDevice};
 pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Guard, Memory};
 pub use parallel::Pci;
 pub use partition::{Each, Hypercalls, Hypervised, Partitions, Vio};
 pub use platform::{Mapping, Platform, Refused, Stray, Strays};
-pub use reorder::Reorder;
 pub use timeline::TimeLine;
 pub use trace::Trace;

@@ -11,7 +11,7 @@ use crate::platform::Stray;
 use crate::trace::{Call, Lent, Step, What};
 use crate::{Ledger, Memory, Platform};
 use core::ops::Range;
-use doorbell_seam::{
+use doorbell_hal::{
     Buf, Coherent, Device, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place,
     Port, Reg, Span, Time, Work, WorkKind,
 };

@@ -11,7 +11,7 @@
 //! addresses are physical; where a device's are others, the platform translates
 //! them first ([`Mapping`](crate::Mapping)).
 
-use doorbell_seam::{Buf, Coherent, Direction, DmaFault, DmaFaultKind, Exhausted, Iova, Place};
+use doorbell_hal::{Buf, Coherent, Direction, DmaFault, DmaFaultKind, Exhausted, Iova, Place};
 
 /// How exactly device accesses are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Memory {
         if class > MAX_CLASS { Err(Exhausted) } else { Ok(class) }
     }
 
-    /// A buffer; see [`Host::buffer`](doorbell_seam::Host::buffer).
+    /// A buffer; see [`Host::buffer`](doorbell_hal::Host::buffer).
     pub fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
         let class = Memory::class(len.checked_add(place.offset).ok_or(Exhausted)?, place.align)?;
         let block = self.block(class)?;

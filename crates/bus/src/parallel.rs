@@ -33,7 +33,7 @@ use crate::slots::Slots;
 use crate::timeline::TimeLine;
 use crate::trace::{Crossing, Link, What};
 use crate::{Bus, Ledger, Platform};
-use doorbell_seam::{Direction, DmaFault, Iova, Port, Span, Time};
+use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time and place of things around the bus, beside what [`Rules`] has of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

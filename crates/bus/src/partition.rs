@@ -14,7 +14,7 @@
 
 use crate::trace::{Crossing, Link, Step, What};
 use crate::{Bus, Ledger, Machine, Platform, TimeLine};
-use doorbell_seam::{
+use doorbell_hal::{
     Device, Direction, DmaFault, Fact, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova,
     Port, Reg, Span, Taken, Time, Timed,
 };

@@ -16,7 +16,7 @@ use crate::fault::{Faults, Struck};
 use crate::tce::{Bill, Table};
 use crate::trace::{Trace, What as Noted};
 use crate::{Guard, Ledger, Memory};
-use doorbell_seam::{
+use doorbell_hal::{
     Coherent, Direction, DmaFault, DmaFaultKind, Exhausted, Iova, MapFault, Span, Time,
 };
 use std::collections::VecDeque;
@@ -309,7 +309,7 @@ impl Platform {
 
     /// [`Platform::device_may_write`] as a bus asks it: a fault is counted.
     #[inline(always)]
-    pub(crate) fn admit(&mut self, to: Iova, len: usize) -> Result<(), DmaFault> {
+    pub fn admit(&mut self, to: Iova, len: usize) -> Result<(), DmaFault> {
         let admitted = self.struck_at(to).and_then(|()| self.device_may_write(to, len));
         admitted.inspect_err(|fault| self.refuse(to, len, Direction::FromDevice, *fault))
     }
@@ -434,7 +434,7 @@ impl Platform {
 
     /// [`Platform::device_read`] as a bus makes it: a fault is counted.
     #[inline(always)]
-    pub(crate) fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+    pub fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         let len = into.len();
         let fetched = self.struck_at(from).and_then(|()| self.device_read(from, into));
         fetched.inspect_err(|fault| self.refuse(from, len, Direction::ToDevice, *fault))
@@ -651,7 +651,7 @@ impl Platform {
 
     /// The device's next write reports something at `at`; whether the report is to be of a failure.
     #[inline(always)]
-    pub(crate) fn completes(&mut self, at: Time) -> bool {
+    pub fn completes(&mut self, at: Time) -> bool {
         self.faults.is_some() && self.completes_with_faults(at)
     }
 

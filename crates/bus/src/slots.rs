@@ -1,6 +1,6 @@
 //! How many transfers may be under way at a time.
 
-use doorbell_seam::Time;
+use doorbell_hal::Time;
 
 /// The most slots that any bus here has: PCI-X knows 32.
 const MOST: usize = 32;

@@ -28,7 +28,7 @@
 //! What an entry allows is page by page, read for all, as Linux sets them; the
 //! finer [`Guard`](crate::Guard) of memory behind it still holds.
 
-use doorbell_seam::{Direction, DmaFault, DmaFaultKind, Iova, MapFault, Span};
+use doorbell_hal::{Direction, DmaFault, DmaFaultKind, Iova, MapFault, Span};
 
 /// log2 of the page of an entry.
 const PAGE_SHIFT: u32 = 12;

@@ -30,7 +30,7 @@
 //! nothing fits: on a line nearly full, most gaps are too short for most packets.
 //! Leaves are reused; nothing is allocated once the line has been as long as it gets.
 
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
 use std::collections::VecDeque;
 
 /// Busy from `start` up to `end`, which is the first free instant.

@@ -12,7 +12,7 @@
 //! | the lab's clocks ([`Machine::mark`](crate::Machine::mark)) | a call of the driver, from its begin to its end |
 //! | [`Machine`](crate::Machine) | work, register accesses, fences, mappings, copies to shared memory, hypervisor calls |
 //! | the buses | how long which transfer held which direction |
-//! | the device's [`Port`](doorbell_seam::Port) | reads and writes, from the request to the last byte |
+//! | the device's [`Port`](doorbell_hal::Port) | reads and writes, from the request to the last byte |
 //! | [`Platform`](crate::Platform) | messages, interrupt lines, frames that leave |
 //!
 //! What a device does with a transfer it does not say, but where the bytes lie does ([`Stage`]): a
@@ -24,7 +24,7 @@
 //! The memory for all this is bounded by the number of packets that were asked for; what comes
 //! later is not noted.
 
-use doorbell_seam::{Direction, Hcall, Iova, Reg, Time, Work};
+use doorbell_hal::{Direction, Hcall, Iova, Reg, Time, Work};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 
 use doorbell_bus::axi::{Axi, Latencies, Rules, Settings};
 use doorbell_bus::{Bus, Guard, Ledger, Platform};
-use doorbell_seam::{Direction, DmaFaultKind, Iova, Place, Port, Span, Time};
+use doorbell_hal::{Direction, DmaFaultKind, Iova, Place, Port, Span, Time};
 use proptest::prelude::*;
 
 const BASE: u64 = 1 << 30;

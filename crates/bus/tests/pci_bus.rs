@@ -3,7 +3,7 @@
 use doorbell_bus::parallel::Latencies;
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_bus::{Bus, Guard, Ledger, Pci, Platform, Price};
-use doorbell_seam::{Direction, DmaFaultKind, Iova, Place, Port, Span, Time};
+use doorbell_hal::{Direction, DmaFaultKind, Iova, Place, Port, Span, Time};
 use proptest::prelude::*;
 
 const NO_LATENCY: Latencies =

@@ -2,10 +2,11 @@
 
 use doorbell_bus::pci::{Rules, Settings};
 use doorbell_bus::tce::{Prices, Table, Window};
-use doorbell_bus::{Bus, Costs, Guard, Machine, Mapping, NoDevice, Pci, Platform, parallel};
-use doorbell_seam::{
+use doorbell_bus::{Bus, Costs, Guard, Machine, Mapping, Pci, Platform, parallel};
+use doorbell_hal::{
     Direction, DmaFault, DmaFaultKind, Host, Iova, MapError, MapFault, Place, Port, Span, Time,
 };
+use doorbell_testkit::NoDevice;
 
 const US: Prices = Prices {
     put: Span::from_us(1),
@@ -33,7 +34,7 @@ fn a_device_finds_a_buffer_by_its_bus_address_alone() {
     let b = m.buffer(1514, ACROSS).unwrap();
     let physical = b.addr();
     m.bytes_mut(&b, 0..1514, |bytes| {
-        bytes.iter_mut().zip(0..).for_each(|(b, i): (&mut u8, u32)| *b = i as u8)
+        bytes.iter_mut().zip(0..).for_each(|(b, i): (&mut u8, u32)| *b = i as u8);
     });
     let mapped = m.map(b, 0..1514, Direction::ToDevice).unwrap();
     assert_eq!(mapped.iova().0, 0x8000_0E00);

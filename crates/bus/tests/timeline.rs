@@ -3,7 +3,7 @@
 mod naive;
 
 use doorbell_bus::timeline::TimeLine;
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
 use naive::Naive;
 use proptest::prelude::*;
 

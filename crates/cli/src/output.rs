@@ -1,7 +1,7 @@
 //! Where results go: stdout, and files that are there whole or not at all.
 
 use crate::Error;
-use doorbell_attach::pcap::{InterfaceId, Writer};
+use doorbell_host_io::pcap::{InterfaceId, Writer};
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -1,9 +1,9 @@
 //! Progress, on a terminal only: a line on stderr that goes away.
 
 use crate::output::{Capture, plain};
+use doorbell_hal::Time;
 use doorbell_lab::Watch;
 use doorbell_lab::trace::Traced;
-use doorbell_seam::Time;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};

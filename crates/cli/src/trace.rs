@@ -13,8 +13,8 @@ mod flows;
 
 use crate::chrome::{Flow, Lane, Writer};
 use doorbell_bus::trace::{Call, Crossing, Event, Lent, Link, Stage, Step, What};
+use doorbell_hal::{Direction, Time};
 use doorbell_lab::trace::Traced;
-use doorbell_seam::{Direction, Time};
 use flows::Place;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -238,7 +238,7 @@ fn core(step: &Step) -> (Cow<'static, str>, String) {
         let dir = if l.dir == Direction::ToDevice { "to the device" } else { "from the device" };
         format!(",\"address\":\"{:#x}\",\"bytes\":{},\"direction\":\"{dir}\"", l.at.0, l.len)
     };
-    let register = |r: &doorbell_seam::Reg, size: u8| {
+    let register = |r: &doorbell_hal::Reg, size: u8| {
         format!(",\"register\":\"{}+{:#x}\",\"bytes\":{size}", r.region, r.offset)
     };
     match step {

@@ -3,7 +3,7 @@
 //! Source: VIRTIO 1.2, 5.1.6; linux/virtio_net.h. The header's length of headers is a hint that
 //! senders fill in differently, so it is read from the frame itself.
 
-use doorbell_attach::tap::VnetHeader;
+use doorbell_host_io::tap::VnetHeader;
 use doorbell_packet::headers::Layers;
 use doorbell_packet::{Gso, GsoKind, Partial, Todo};
 

@@ -349,7 +349,7 @@ fn a_capture_goes_through_and_comes_out_the_same() {
         assert_eq!((r.code, r.err.as_str()), (0, ""), "{extra:?}");
         assert_eq!(names(&at.join("o")), ["result.json", "wire.pcapng"]);
         assert_eq!(std::fs::read_to_string(at.join("o/result.json")).unwrap(), r.out);
-        let wire = doorbell_attach::pcap::read(at.join("o/wire.pcapng")).unwrap();
+        let wire = doorbell_host_io::pcap::read(at.join("o/wire.pcapng")).unwrap();
         let out: Vec<&[u8]> = wire.iter().map(|(_, f)| f).collect();
         assert!(out == frames, "{extra:?}");
     }
@@ -374,7 +374,7 @@ fn a_large_frame_leaves_as_segments() {
     ];
     let r = doorbell_in(dir.path(), &args);
     assert_eq!((r.code, r.err.as_str()), (0, ""));
-    let wire = doorbell_attach::pcap::read(dir.path().join("w.pcapng")).unwrap();
+    let wire = doorbell_host_io::pcap::read(dir.path().join("w.pcapng")).unwrap();
     let lengths: Vec<u32> = wire.frames.iter().map(|f| f.len).collect();
     assert_eq!(lengths, [1502, 1502, 1158].repeat(3));
 }

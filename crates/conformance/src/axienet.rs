@@ -21,7 +21,7 @@ pub use data::{
     too_long, transmit,
 };
 
-use doorbell_seam::{Host, Span};
+use doorbell_hal::{Host, Span};
 
 /// What a device may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

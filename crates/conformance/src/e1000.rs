@@ -12,11 +12,11 @@ pub mod model;
 use crate::frames::{PEER, ip, plain};
 use doorbell_drivers::e1000::{Bus, Config, E1000, Eeprom, Errata, Filter, Stats, Throttle};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Buf, Host, Place, Reg, Span, Time};
 use doorbell_layout::e1000::{self as l, phy, reg};
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::{Segments, prepare_gso};
 use doorbell_packet::{More, Packet, Piece, Todo, headers};
-use doorbell_seam::{Buf, Host, Place, Reg, Span, Time};
 
 /// What a device may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,20 +8,20 @@
 //! Half of the guests have an honest plug-in: nobody but it writes the board. Of those every call
 //! is counted, and of what it posted nothing is refused while the session lives.
 
-use doorbell_attach::hcalls::{
-    self, Adapter, Answer, BOARD, CPUS, Guest, Known, Knows, Look, MEMORY, Offer, Partition,
-    PostQueue, Unit, VETH, VNIC, posts::POSTS, step, sub_crq_interrupts, tell, unit_interrupt,
-};
-use doorbell_attach::shared::{Window, memfd};
-use doorbell_attach::vfio_user::{Watch, send_with};
 use doorbell_devices::veth::{self, Config, Uplink, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
+use doorbell_hal::{DmaFault, HcallDevice, Iova, Reg, Span, Time};
+use doorbell_host_io::shared::{Window, memfd};
 use doorbell_layout::ibmveth;
 use doorbell_layout::ibmvnic::{
     DESCRIPTOR, Login, LoginBuffer, MESSAGE, RequestMap, Tx, VersionExchange, cmd, desc, first,
     hcall, link, vioctl,
 };
-use doorbell_seam::{DmaFault, HcallDevice, Iova, Reg, Span, Time};
+use doorbell_papr_io::{
+    self, Adapter, Answer, BOARD, CPUS, Guest, Known, Knows, Look, MEMORY, Offer, Partition,
+    PostQueue, Unit, VETH, VNIC, posts::POSTS, step, sub_crq_interrupts, tell, unit_interrupt,
+};
+use doorbell_vfio_user::{Watch, send_with};
 use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -175,8 +175,12 @@ fn connect(kind: u32) -> (Theirs, Guest) {
     let guest = Guest::greet(ours, Unit { address: UNIT, kind }).expect("it is one of ours");
     let adapter = offer.accepted(&socket, vnic::well_formed).expect("the server knows it");
     let memory: File = memfd(c"memory", (MAPPED + REST) as u64).expect(made);
-    send_with(&socket, &hcalls::message(MEMORY, (MAPPED + REST) as u64), &[memory.as_fd()])
-        .expect(made);
+    send_with(
+        &socket,
+        &doorbell_papr_io::message(MEMORY, (MAPPED + REST) as u64),
+        &[memory.as_fd()],
+    )
+    .expect(made);
     let memory = Window::map(&memory, 0, MAPPED + REST, true).expect(made);
     memory.write(MAPPED, &[CANARY; REST]);
     let (raised, waiting) = (Cell::new(0), [false; 8]);
@@ -211,7 +215,7 @@ pub fn attack(bytes: &[u8]) {
             let knows = Knows {
                 queues: |d: &VnicServer, client, each| {
                     d.open_queues(client).for_each(|q| {
-                        each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room })
+                        each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room });
                     });
                 },
                 waits: VnicServer::has_waiting,

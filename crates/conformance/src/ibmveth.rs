@@ -21,7 +21,7 @@ pub use receive::{
 };
 pub use transmit::{bounce, loopback, scatter, too_long, transmit};
 
-use doorbell_seam::Hypervisor;
+use doorbell_hal::Hypervisor;
 
 /// What an adapter may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -28,11 +28,12 @@ pub use desk::{CAPS, Desk, DeskHost, Paper, Registers, Wqe};
 pub use watched::Watched;
 
 use doorbell_bus::pcie::{Rules, Settings};
-use doorbell_bus::{Bus, Costs, Flat, Guard, Latencies, Machine, Pcie, Platform};
+use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::Sink;
+use doorbell_hal::{Buf, Host, Span, Time};
 use doorbell_packet::Packet;
-use doorbell_seam::{Buf, Host, Span, Time};
+use doorbell_testkit::Flat;
 
 /// A host with an mlx5 device.
 pub trait Arm: Host {

@@ -2,12 +2,10 @@
 //! without descriptors, registers, guest memory, frames, time. The server does not panic,
 //! keeps nothing of a client that has gone, and does no DMA once it has.
 
-use doorbell_attach::shared::{EventFd, Window, memfd};
-use doorbell_attach::vfio_user::{
-    Bar, Capability, Function, Identity, InBar, Polled, Watch, send_with,
-};
 use doorbell_devices::e1000::{Config, E1000};
-use doorbell_seam::{DmaFault, Iova, Reg, Span, Time, Timed};
+use doorbell_hal::{DmaFault, Iova, Reg, Span, Time, Timed};
+use doorbell_host_io::shared::{EventFd, Window, memfd};
+use doorbell_vfio_user::{Bar, Capability, Function, Identity, InBar, Polled, Watch, send_with};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;

@@ -5,16 +5,16 @@
 //! 4 GiB, with receive buffers on a line and two bytes behind it.
 
 use doorbell_bus::axi::{Latencies, Rules, Settings};
-use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Axi, Bus, Costs, Guard, Machine, Platform};
 use doorbell_conformance::axienet::{self as body, Arm, Fact, Lacks};
 use doorbell_conformance::axienet_bodies;
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet::{Adaptive, Axienet, Coalesce, Config};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Buf, Device, Host, Place, Span, Taken, Time};
 use doorbell_layout::axienet::line;
 use doorbell_packet::{More, Packet, Piece};
-use doorbell_seam::{Buf, Device, Host, Place, Span, Taken, Time};
+use doorbell_testkit::reorder::{Order, Reorder};
 
 const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
 const PHY: u8 = 5;

@@ -3,13 +3,13 @@
 //! QEMU's models were written by others, so they judge driver and bodies alike.
 //! Needs QEMU and its qtest accelerator: DOORBELL_FULL=1.
 
-use doorbell_attach::qtest::{Ml605, QtestHost, Wire};
-use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_conformance::axienet::{self as body, Arm, Fact, Lacks};
 use doorbell_conformance::{axienet_bodies, full};
 use doorbell_drivers::axienet::Config;
+use doorbell_hal::{Host, Place, Span};
 use doorbell_layout::axienet::line;
-use doorbell_seam::{Host, Place, Span};
+use doorbell_testkit::qtest::{Ml605, QtestHost, Wire};
+use doorbell_testkit::reorder::{Order, Reorder};
 use std::time::Duration;
 
 const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];

@@ -4,8 +4,8 @@
 use doorbell_conformance::e1000::{self as body, Arm, model};
 use doorbell_drivers::e1000::{Bus, Config, E1000, Errata};
 use doorbell_drivers::{Driver, Tx};
+use doorbell_hal::{Host, Place, Span};
 use doorbell_packet::{Packet, Piece, Todo};
-use doorbell_seam::{Host, Place, Span};
 
 doorbell_conformance::e1000_bodies!(model::on_each);
 

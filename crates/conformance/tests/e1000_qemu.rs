@@ -3,11 +3,11 @@
 //! QEMU's models were written by others, so they judge driver and bodies alike.
 //! Needs QEMU and its qtest accelerator: DOORBELL_FULL=1.
 
-use doorbell_attach::qtest::{Backing, Pc, QtestHost, Wire};
 use doorbell_conformance::e1000::{Arm, Fact, Lacks, MAC};
 use doorbell_conformance::full;
 use doorbell_drivers::e1000::{Bus, Config, Part};
-use doorbell_seam::{Host, Span, Time};
+use doorbell_hal::{Host, Span, Time};
+use doorbell_testkit::qtest::{Backing, Pc, QtestHost, Wire};
 use std::time::Duration;
 
 const NICS: [(&str, Part); 3] =

@@ -1,9 +1,9 @@
 //! The e1000 driver on a CPU that reorders stores: each fence that it needs, it has;
 //! and the bodies tell, for without one they fail.
 
-use doorbell_bus::reorder::Order;
 use doorbell_conformance::e1000::{self as body, model};
-use doorbell_seam::Fence;
+use doorbell_hal::Fence;
+use doorbell_testkit::reorder::Order;
 
 /// Late finds a missing fence before a tail, Overtaken and the seeds one between descriptors.
 const ORDERS: [Order; 6] = [

@@ -10,10 +10,10 @@ use doorbell_conformance::ibmveth::{self as body, Arm, Fact, Lacks};
 use doorbell_devices::veth::{self as device, Adapter, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config, Ibmveth};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
+use doorbell_hal::{Buf, HcallDevice, Host, Place, Span, Taken, Time};
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;
 use doorbell_packet::{Packet, Piece, Todo};
-use doorbell_seam::{Buf, HcallDevice, Host, Place, Span, Taken, Time};
 
 type System = Machine<Partitions<Vio>, Hypervised<Veth>>;
 

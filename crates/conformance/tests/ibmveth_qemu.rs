@@ -4,10 +4,10 @@
 //! that makes the driver's hypervisor calls runs under TCG. Needs QEMU for POWER:
 //! DOORBELL_FULL=1.
 
-use doorbell_attach::qtest::{Pseries, PseriesHost, Wire};
 use doorbell_conformance::full;
 use doorbell_conformance::ibmveth::{self as body, Arm, Fact, Lacks};
 use doorbell_drivers::ibmveth::Config;
+use doorbell_testkit::qtest::{Pseries, PseriesHost, Wire};
 use std::sync::Mutex;
 use std::time::Duration;
 

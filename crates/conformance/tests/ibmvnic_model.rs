@@ -1,9 +1,9 @@
 //! The ibmvnic driver on our own vNIC server, and on a CPU that reorders stores and loads.
 //! Which trap is held by which of these tests stands in `ibmvnic_traps.rs`.
 
-use doorbell_bus::reorder::Order;
 use doorbell_conformance::ibmvnic::{self as body, reordered, system};
-use doorbell_seam::{Fence, Span};
+use doorbell_hal::{Fence, Span};
+use doorbell_testkit::reorder::Order;
 
 const ORDERS: [Order; 4] = [Order::Late, Order::Overtaken, Order::Random(1), Order::Random(2)];
 

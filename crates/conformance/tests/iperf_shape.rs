@@ -15,12 +15,12 @@
 #[expect(unreachable_pub, dead_code, reason = "shared with the lab's tests")]
 mod toy;
 
-use doorbell_attach::netns::NetNs;
 use doorbell_bus::Costs;
 use doorbell_conformance::full;
+use doorbell_hal::{Span, Time};
+use doorbell_host_io::netns::NetNs;
 use doorbell_lab::clock::napi::{Cpu, Rules, Station, run};
 use doorbell_lab::traffic::tcp::{App, Config, Offloads, Prices, Stack, frame, pair};
-use doorbell_seam::{Span, Time};
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

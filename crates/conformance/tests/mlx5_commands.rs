@@ -2,6 +2,7 @@
 
 use doorbell_conformance::mlx5::{Access, Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
+use doorbell_hal::{Device, Reg, Span, Taken, Timed};
 use doorbell_layout::mlx5::command::{
     AccessReg, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateFlowGroupIn, CreateFlowTableIn,
     CreateMkeyIn, CreateRqIn, CreateSqIn, CreateTirIn, Eqc, EthCaps, FlowContext, FlowGroupIn,
@@ -15,7 +16,6 @@ use doorbell_layout::mlx5::command::{
     paos, ppcnt, ptys, register, vport_field,
 };
 use doorbell_layout::mlx5::{CmdStatus, CtrlSeg, DataSeg, EthSeg, event, port_change, uar};
-use doorbell_seam::{Device, Reg, Span, Taken, Timed};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -1310,7 +1310,7 @@ fn entries_steer_by_address_and_are_said_again() {
     let now = s.c.now;
     assert!(matches!(
         s.c.device.receive(&mut s.c.port, now, &frame),
-        Taken::Dropped(doorbell_seam::Drop::Filter)
+        Taken::Dropped(doorbell_hal::Drop::Filter)
     ));
     frame[5] = 9;
     assert_eq!(s.c.device.receive(&mut s.c.port, now, &frame), Taken::Yes);

@@ -2,12 +2,12 @@
 
 use doorbell_conformance::mlx5::{Access, Console, Written};
 use doorbell_devices::mlx5::{Config, Unknown};
+use doorbell_hal::{Device, Reg, Span, Time, Timed};
 use doorbell_layout::mlx5::command::{
     CURRENT, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Numbered, QueryIssiOut,
     cap_type, checksum, delivery, init_segment as seg, op, own, pages, xor,
 };
 use doorbell_layout::mlx5::{CmdStatus, event, uar};
-use doorbell_seam::{Device, Reg, Span, Time, Timed};
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::{U32, U64};

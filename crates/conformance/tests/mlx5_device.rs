@@ -2,12 +2,12 @@
 
 use doorbell_conformance::mlx5::{Access, Bench, Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
+use doorbell_hal::{Device, Reg, Span, Time, Timed};
 use doorbell_layout::mlx5::command::{Numbered, op};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, SqState, event, opcode,
     syndrome, uar,
 };
-use doorbell_seam::{Device, Reg, Span, Time, Timed};
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 

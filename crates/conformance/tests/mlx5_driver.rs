@@ -5,9 +5,9 @@
 use doorbell_conformance::mlx5::{CAPS, Desk, Paper};
 use doorbell_drivers::mlx5::{Config, Cqs, OpenError, Sizing};
 use doorbell_drivers::{Irq, Poll, Tx};
+use doorbell_hal::{Host, Work};
 use doorbell_layout::mlx5::{Caps, CmdStatus, SqState, opcode};
 use doorbell_packet::{Gso, GsoKind, Packet, Partial};
-use doorbell_seam::{Host, Work};
 
 /// Bytes in hexadecimal, 16 to a line.
 fn hex(bytes: &[u8]) -> String {

@@ -1,14 +1,14 @@
 //! The mlx5 driver's way to its firmware: up, down, and what may go wrong.
 
-use doorbell_bus::flat::{Flat, FlatPort};
-use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Bus, Guard};
 use doorbell_conformance::mlx5::{Watched, machine};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Hca, OpenError};
+use doorbell_hal::{Device, Host, Iova, Port, Reg, Span, Taken, Time, Timed};
 use doorbell_layout::mlx5::command::{Entry, InHeader, init_segment as seg, op, own};
 use doorbell_layout::mlx5::{Caps, CmdStatus, SqState};
-use doorbell_seam::{Device, Host, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_testkit::flat::{Flat, FlatPort};
+use doorbell_testkit::reorder::{Order, Reorder};
 use std::cell::RefCell;
 use std::rc::Rc;
 use zerocopy::{FromZeros, IntoBytes};

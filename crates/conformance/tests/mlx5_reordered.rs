@@ -2,14 +2,14 @@
 //! the driver needs, it has.
 
 use doorbell_bus::pcie::{Rules, Settings};
-use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config, Hca};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_hal::{Host, Span, Time, Work, WorkKind};
 use doorbell_lab::mlx5::System;
 use doorbell_lab::traffic::{Next, Pktgen, Rate, Traffic};
-use doorbell_seam::{Host, Span, Time, Work, WorkKind};
+use doorbell_testkit::reorder::{Order, Reorder};
 use std::cell::RefCell;
 use std::rc::Rc;
 

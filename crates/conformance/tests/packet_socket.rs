@@ -1,10 +1,10 @@
 //! Raw sockets with virtio-net headers, and the count of frames that are too long, on a kernel's
 //! interfaces.
 
-use doorbell_attach::netns::NetNs;
-use doorbell_attach::packet_socket::{Oversize, PacketSocket};
-use doorbell_attach::tap::{Tap, VnetHeader, offload};
 use doorbell_conformance::full;
+use doorbell_host_io::netns::NetNs;
+use doorbell_host_io::packet_socket::{Oversize, PacketSocket};
+use doorbell_host_io::tap::{Tap, VnetHeader, offload};
 use doorbell_packet::checksum::Sum;
 use std::time::{Duration, Instant};
 

@@ -6,12 +6,12 @@
 //! copies half of it, answers H_BUSY and gives a token, with which the caller
 //! comes back. The receiver is interrupted a while after the copy.
 
-use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Partitions, Platform, Vio};
-use doorbell_seam::{
+use doorbell_hal::{
     Buf, Coherent, Direction, Drop, Fence, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova,
     Mapped, Place, Port, Reg, Span, Taken, Time, Timed,
 };
+use doorbell_testkit::reorder::{Order, Reorder};
 
 /// (slot) -> status. The slot is [`SLOT`] bytes: status word, length, frame.
 const H_REGISTER: Hcall = Hcall(0x114);

@@ -5,13 +5,13 @@
 //! with reordered stores, and on the bare host, where only `relax` and `delay`
 //! move time. No clock of the machine that runs this takes part.
 
-use doorbell_bus::flat::{Flat, NoDevice};
 use doorbell_bus::pcie::{Rules, Settings};
-use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Costs, Guard, Latencies, Machine, Pcie, Platform};
-use doorbell_seam::{
+use doorbell_hal::{
     Coherent, Device, Drop, Fence, Host, Iova, Port, Reg, Span, Taken, Time, Timed,
 };
+use doorbell_testkit::flat::{Flat, NoDevice};
+use doorbell_testkit::reorder::{Order, Reorder};
 
 // ---- the device ----
 

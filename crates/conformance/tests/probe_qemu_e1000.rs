@@ -7,10 +7,10 @@
 //!
 //! Needs QEMU and its qtest accelerator, so it runs with DOORBELL_FULL=1 alone.
 
-use doorbell_attach::qtest::{Backing, Error, Pc, QtestHost, Wire};
 use doorbell_conformance::full;
+use doorbell_hal::{Buf, Coherent, Direction, Fence, Host, Place, Reg, Span};
 use doorbell_layout::e1000::{self as hw, LegacyTx, Rx, reg};
-use doorbell_seam::{Buf, Coherent, Direction, Fence, Host, Place, Reg, Span};
+use doorbell_testkit::qtest::{Backing, Error, Pc, QtestHost, Wire};
 use std::time::Duration;
 use zerocopy::IntoBytes;
 

@@ -5,11 +5,11 @@
 //! mapping of the same memory and nothing else. What is checked is the order in
 //! which that guest sees things, and what becomes of addresses out of reach.
 
-use doorbell_attach::shared::{
-    Access, EventFd, EventFds, FrameSink, Interrupts, SharedPort, Window, memfd,
-};
-use doorbell_seam::{
+use doorbell_hal::{
     Device, DmaFault, DmaFaultKind, Drop as Dropped, Iova, Port, Reg, Span, Taken, Time, Timed,
+};
+use doorbell_host_io::shared::{
+    Access, EventFd, EventFds, FrameSink, Interrupts, SharedPort, Window, memfd,
 };
 use std::cell::RefCell;
 use std::fs::File;

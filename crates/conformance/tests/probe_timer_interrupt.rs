@@ -6,10 +6,11 @@
 //! does: the interrupt masks and schedules; a poll takes frames up to a budget;
 //! when there are no more it unmasks, and looks once more.
 
-use doorbell_bus::{Bus, Costs, Fixed, Guard, Machine, Platform};
-use doorbell_seam::{
+use doorbell_bus::{Bus, Costs, Guard, Machine, Platform};
+use doorbell_hal::{
     Coherent, Device, Drop, Fence, Host, Iova, Port, Reg, Span, Taken, Time, Timed, Work, WorkKind,
 };
+use doorbell_testkit::Fixed;
 use std::collections::VecDeque;
 
 const LINK: Span = Span::from_ns(100);

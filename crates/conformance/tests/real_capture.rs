@@ -1,9 +1,9 @@
 //! Captures of real traffic: what is read and written here, held against
 //! Wireshark.
 
-use doorbell_attach::pcap::{self, Capture, Writer};
 use doorbell_conformance::{full, tshark};
-use doorbell_seam::Time;
+use doorbell_hal::Time;
+use doorbell_host_io::pcap::{self, Capture, Writer};
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;

@@ -1,19 +1,19 @@
 //! Captured frames through driver, link and device: each leaves once, in order,
 //! and as it should be.
 
-use doorbell_attach::pcap::{self, Writer};
 use doorbell_bus::pcie::Settings;
 use doorbell_bus::{Costs, Guard, Latencies};
 use doorbell_conformance::{full, tshark};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config, Sizing};
+use doorbell_hal::{Span, Time};
+use doorbell_host_io::pcap::{self, Writer};
 use doorbell_lab::Watch;
 use doorbell_lab::fault::Plan;
 use doorbell_lab::mlx5::{Load, Outcome, Setup, run};
 use doorbell_lab::traffic::{Frames, ReplayOptions};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, Transport, prepare_partial, verify};
-use doorbell_seam::{Span, Time};
 use std::sync::Arc;
 
 fn setup(mpwqe: bool, sizing: Sizing) -> Setup {

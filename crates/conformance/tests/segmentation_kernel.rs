@@ -15,9 +15,9 @@
 //! that no other frame is about. Needs root, /dev/net/tun, iproute2, ethtool and, for UDP, Linux
 //! 6.2.
 
-use doorbell_attach::netns::{Capture, NetNs};
-use doorbell_attach::tap::{Tap, VnetHeader};
 use doorbell_conformance::full;
+use doorbell_host_io::netns::{Capture, NetNs};
+use doorbell_host_io::tap::{Tap, VnetHeader};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, prepare_partial, verify};
 use doorbell_packet::segment::{Segments, prepare_gso};

@@ -4,9 +4,9 @@
 //! with work left undone, and the cleaning up. Needs root, /dev/net/tun, iproute2
 //! and Linux 6.2.
 
-use doorbell_attach::netns::NetNs;
-use doorbell_attach::tap::{Tap, VnetHeader, offload};
 use doorbell_conformance::full;
+use doorbell_host_io::netns::NetNs;
+use doorbell_host_io::tap::{Tap, VnetHeader, offload};
 use doorbell_packet::Partial;
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, verify};
@@ -52,7 +52,7 @@ fn next(tap: &Tap, wanted: impl Fn(&[u8]) -> bool) -> Option<(VnetHeader, Vec<u8
             }
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                std::thread::sleep(Duration::from_millis(1))
+                std::thread::sleep(Duration::from_millis(1));
             }
             Err(e) => panic!("reading the TAP: {e}"),
         }

@@ -1,4 +1,4 @@
-//! NIC models, generic over the [`Port`](doorbell_seam::Port) they are attached
+//! NIC models, generic over the [`Port`](doorbell_hal::Port) they are attached
 //! to: the lab's metered bus, or a guest's memory.
 //!
 //! A model splits its work as the hardware does: fetch descriptor, fetch data,

@@ -3,7 +3,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_seam::{DmaFault, DmaFaultKind, Iova, Port, Span, Time};
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Span, Time};
 
 /// Bytes of its memory.
 pub(crate) const MEMORY: usize = 1 << 20;

@@ -12,14 +12,14 @@
 //! `cargo bench -p doorbell-drivers --bench instructions` runs itself under
 //! valgrind; without valgrind it says so.
 
-use doorbell_bus::{Flat, NoDevice};
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects};
 use doorbell_drivers::{Driver, Sink, Tx};
+use doorbell_hal::{Buf, Host, Place};
 use doorbell_layout::mlx5::{
     CQE_TAIL, Caps, CmdStatus, CqContext, CqeTail, EqContext, SqContext, SqState, cqe_opcode,
 };
 use doorbell_packet::{Packet, Piece};
-use doorbell_seam::{Buf, Host, Place};
+use doorbell_testkit::{Flat, NoDevice};
 use std::cell::Cell;
 use std::process::Command;
 use std::rc::Rc;

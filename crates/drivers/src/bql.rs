@@ -10,7 +10,7 @@
 //!
 //! Counters are free running and wrap, so only differences mean anything.
 
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
 
 /// How long slack is watched before the limit shrinks (`dql_init(dql, HZ)`).
 const HOLD: Span = Span::from_ms(1000);

@@ -23,8 +23,8 @@ pub mod ibmvnic;
 pub mod mlx5;
 
 pub use bql::Bql;
+use doorbell_hal::{Buf, Host};
 use doorbell_packet::Packet;
-use doorbell_seam::{Buf, Host};
 
 /// A driver for one queue pair, owned by one CPU.
 pub trait Driver<H: Host> {

@@ -9,10 +9,10 @@ use doorbell_bus::pcie::Settings;
 use doorbell_bus::{Costs, Guard, Latencies};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::Config;
+use doorbell_hal::{Span, WorkKind};
 use doorbell_lab::Unwatched;
 use doorbell_lab::fault::Plan;
 use doorbell_lab::mlx5::{Load, Setup, run};
-use doorbell_seam::{Span, WorkKind};
 use std::time::Instant;
 
 fn setup(cores: u16, mpwqe: bool) -> Setup {

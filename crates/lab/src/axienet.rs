@@ -32,9 +32,9 @@ use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::{Axi, Bus, Costs, Guard, Ledger, Machine, Platform};
 use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
 use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, OpenError, Stats};
+use doorbell_hal::{Exhausted, Host, Span, Time, WorkKind};
 use doorbell_layout::axienet::line;
 use doorbell_moderation::Controller;
-use doorbell_seam::{Exhausted, Host, Span, Time, WorkKind};
 
 /// The driver, with any controller.
 pub type Driver = Axienet<Any>;

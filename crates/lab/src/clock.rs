@@ -23,8 +23,8 @@ use crate::traffic::{Next, Traffic};
 use doorbell_bus::trace::Call;
 use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Buf, Device, Host, Span, Time, Work};
 use doorbell_packet::Packet;
-use doorbell_seam::{Buf, Device, Host, Span, Time, Work};
 
 /// A core with its driver and its traffic.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ use crate::window::{Marks, Steady, Window};
 use doorbell_bus::machine::Done;
 use doorbell_bus::{Bus, Ledger, Machine};
 use doorbell_drivers::Driver;
-use doorbell_seam::{Device, Host, Place, Span, Time, WorkKind};
+use doorbell_hal::{Device, Host, Place, Span, Time, WorkKind};
 
 /// What the connections do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

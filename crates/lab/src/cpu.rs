@@ -7,7 +7,7 @@
 use crate::key::{Key, Needs, Values};
 use crate::traffic::tcp;
 use doorbell_bus::{Costs, Price};
-use doorbell_seam::{Span, WorkKind};
+use doorbell_hal::{Span, WorkKind};
 
 /// Which keys price a kind of work: each occurrence, each unit.
 const WORK: [(WorkKind, &str, &str); WorkKind::ALL.len()] = [

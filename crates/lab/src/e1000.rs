@@ -30,7 +30,7 @@ use doorbell_bus::{
 };
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
 use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, OpenError, Stats};
-use doorbell_seam::{Exhausted, Host, Span, WorkKind};
+use doorbell_hal::{Exhausted, Host, Span, WorkKind};
 
 /// What the card is plugged into.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -23,7 +23,7 @@ use crate::result::{Count, Group};
 use doorbell_bus::fault::{Faults, Kind, Rule, Struck, When};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Alarm;
-use doorbell_seam::{Device, Iova, Span, Time};
+use doorbell_hal::{Device, Iova, Span, Time};
 use std::collections::BTreeSet;
 
 /// A link that goes down.
@@ -342,7 +342,7 @@ impl<B: Bus, D: Device<B>> Trouble<B, D> {
     ) -> Option<Trouble<B, D>> {
         let limit = plan.watchdog()?;
         plan.begin(&mut m.bus, spared);
-        let at = doorbell_seam::Host::now(m);
+        let at = doorbell_hal::Host::now(m);
         Some(Trouble { flaps: plan.flaps(at), tell, limit })
     }
 

@@ -1,7 +1,7 @@
 //! Latencies: a histogram whose buckets are 1/32 of a power of two wide, so that
 //! any quantile is right to 3 per cent.
 
-use doorbell_seam::Span;
+use doorbell_hal::Span;
 
 /// log2 of the buckets in each power of two.
 const FINE: u32 = 5;

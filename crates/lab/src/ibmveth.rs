@@ -48,8 +48,8 @@ use doorbell_bus::Hypervised;
 use doorbell_bus::{Costs, Guard, Ledger, Machine};
 use doorbell_devices::veth::{Config as LanConfig, Counters, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, Ibmveth, OpenError, Stats};
+use doorbell_hal::{Host, Span};
 use doorbell_layout::ibmveth as layout;
-use doorbell_seam::{Host, Span};
 use lan::{CLIENT, PORT_VECTOR, SERVER};
 use server::{Lpars, Server, Side};
 
@@ -336,7 +336,7 @@ pub fn at_a_pace(
             [nic.stats().entries().collect(), adapter.chain(papr::made(&m.bus, &CALLS)).collect()]
         },
         reclaim: |nic: &mut Ibmveth, m: &mut Client, above: &mut paced::Above| {
-            nic.reclaim(m, above)
+            nic.reclaim(m, above);
         },
     };
     let (mut seen, nic) = paced::run(&mut m, driven, load, &setup.softirq, watch)?;

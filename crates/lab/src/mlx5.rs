@@ -22,7 +22,7 @@ use doorbell_bus::pcie::{Rules, RulesError, Settings};
 use doorbell_bus::{Bus, Costs, Guard, Latencies, Ledger, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, OpenError, Stats};
-use doorbell_seam::{Exhausted, Span, Time, WorkKind};
+use doorbell_hal::{Exhausted, Span, Time, WorkKind};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -13,7 +13,7 @@ use crate::watch::Watch;
 use crate::window::{Steady, Window};
 use doorbell_bus::{Bus, Ledger, Machine, keep_every_other};
 use doorbell_drivers::Driver;
-use doorbell_seam::{Device, Exhausted, Host, Span, Time, WorkKind};
+use doorbell_hal::{Device, Exhausted, Host, Span, Time, WorkKind};
 use std::sync::Arc;
 
 /// Simulated time that a run may take: 10^18 ps are well inside a `Time`.

@@ -25,7 +25,7 @@ use crate::watch::{Unwatched, Watch};
 use crate::window::Window;
 use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform, pcie};
 use doorbell_drivers::Driver;
-use doorbell_seam::{Device, Host, Span};
+use doorbell_hal::{Device, Host, Span};
 use std::fmt::Write;
 
 /// What the file of a driver speaks of: the traits, their types, and what runs it.
@@ -35,8 +35,8 @@ pub mod prelude {
     pub use crate::clock::Interrupt;
     pub use crate::open::Load;
     pub use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+    pub use doorbell_hal::{Coherent, Direction, Fence, Host, Mapped, Reg, Span, Work};
     pub use doorbell_packet::Packet;
-    pub use doorbell_seam::{Coherent, Direction, Fence, Host, Mapped, Reg, Span, Work};
 }
 
 /// A machine with one core and `device` on a link of PCI Express: 64 MiB of memory, each access

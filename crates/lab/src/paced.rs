@@ -25,8 +25,8 @@ use crate::watch::Watch;
 use crate::window::{Marks, Window};
 use doorbell_bus::{Bus, Ledger, Machine};
 use doorbell_drivers::{Driver, Sink};
+use doorbell_hal::{Buf, Device, Host, Place, Span, Time, Timed};
 use doorbell_packet::{Packet, Partial, Piece, Todo};
-use doorbell_seam::{Buf, Device, Host, Place, Span, Time, Timed};
 use std::collections::VecDeque;
 
 /// Which way frames go.

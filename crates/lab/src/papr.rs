@@ -23,7 +23,7 @@ use crate::key::{Key, Values};
 use crate::standstill;
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{Bus, Each, Guard, Machine, Mapping, Partitions, Platform, Vio};
-use doorbell_seam::{Hcall, Span};
+use doorbell_hal::{Hcall, Span};
 
 /// A machine of partitions: `D` is the device that they share, `Pr` what is on the other end of the
 /// link.

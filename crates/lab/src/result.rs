@@ -11,7 +11,7 @@ use crate::window::Window;
 use crate::{closed, open};
 use doorbell_bus::machine::Done;
 use doorbell_bus::{Bus, Ledger, Machine};
-use doorbell_seam::{Device, Span, WorkKind};
+use doorbell_hal::{Device, Span, WorkKind};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::fmt;

@@ -6,7 +6,7 @@
 //! that different mistakes of a driver read differently.
 
 use doorbell_bus::{Bus, Ledger, Machine, Platform, Refused};
-use doorbell_seam::{Device, Fact, WorkKind};
+use doorbell_hal::{Device, Fact, WorkKind};
 use std::fmt;
 
 /// What is known when nothing moves any more, a line each.

@@ -1,7 +1,7 @@
 //! Whoever follows a run from outside: a progress bar, a capture, a trace.
 
 use crate::trace::Traced;
-use doorbell_seam::Time;
+use doorbell_hal::Time;
 
 /// Follows a run from outside.
 pub trait Watch {

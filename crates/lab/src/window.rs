@@ -17,7 +17,7 @@
 use crate::clock::link::on_wire;
 use crate::result::rounded;
 use doorbell_bus::Ledger;
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Batches of a window: fewest that carry an error, and most.

@@ -4,10 +4,10 @@
 mod toy;
 
 use doorbell_bus::{Costs, Price};
+use doorbell_hal::{Span, Time, WorkKind};
 use doorbell_lab::clock::napi::{Busy, Cpu, End, Rules, Station, run};
 use doorbell_lab::traffic::tcp::frame::{self, SYN};
 use doorbell_lab::traffic::tcp::{App, Config, Hosts, LargeSend, Offloads, Prices, Stack, pair};
-use doorbell_seam::{Span, Time, WorkKind};
 use toy::{System, ToyDriver, interrupt, machine};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];

@@ -6,10 +6,10 @@
 //! room for that.
 
 use doorbell_bus::pci::{Protocol, Rules, Settings};
+use doorbell_hal::WorkKind;
 use doorbell_lab::e1000::settings::{load, setup};
 use doorbell_lab::e1000::{Outcome, run};
 use doorbell_lab::{Scenario, Unwatched};
-use doorbell_seam::WorkKind;
 
 /// Where the trace's frame begins within the bridge's 512 bytes.
 const TRACE: u64 = 0xa8;

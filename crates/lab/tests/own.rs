@@ -7,10 +7,11 @@ mod own_device;
 #[path = "../../../examples/own_driver.rs"]
 mod own_driver;
 
-use doorbell_bus::{Costs, Fixed, Guard, Machine, Platform};
+use doorbell_bus::{Costs, Guard, Machine, Platform};
+use doorbell_hal::{Buf, Place};
 use doorbell_lab::own::{self, prelude::*};
 use doorbell_packet::{More, Piece};
-use doorbell_seam::{Buf, Place};
+use doorbell_testkit::Fixed;
 
 /// A sink that keeps what it gets.
 #[derive(Default)]

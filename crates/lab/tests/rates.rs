@@ -1,11 +1,11 @@
 //! What is asked for at a pace is sent at that pace, counted from when the driver is open; and a
 //! rate is that of the steady part of a run, whatever its length.
 
+use doorbell_hal::Span;
 use doorbell_lab::result::Measured;
 use doorbell_lab::traffic::Frames;
 use doorbell_lab::window::Lack;
 use doorbell_lab::{Scenario, Unwatched};
-use doorbell_seam::Span;
 use std::sync::Arc;
 
 fn run_with(scenario: &str, sets: &[String], frames: Option<&Arc<Frames>>) -> Measured {

@@ -100,7 +100,7 @@ impl RdmaDim {
     fn step(&mut self) {
         match self.tune {
             Tune::GoingRight if usize::from(self.index) + 1 < Self::PROFILES.len() => {
-                self.index += 1
+                self.index += 1;
             }
             Tune::GoingLeft if self.index > 0 => self.index -= 1,
             _ => self.turn(),

@@ -31,7 +31,7 @@ pub use software::{MAX_HEADER, NoBuffer, Unsegmented, WhyUnsegmented};
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use doorbell_seam::{Buf, Host};
+use doorbell_hal::{Buf, Host};
 
 /// A range of an owned buffer.
 #[derive(PartialEq, Eq, Debug)]

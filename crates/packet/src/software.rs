@@ -11,7 +11,7 @@
 use crate::checksum::{OutOfFrame, Running, Sum};
 use crate::segment::{Cut, Uncut};
 use crate::{Packet, Partial, Piece, Todo, vlan};
-use doorbell_seam::{Buf, Exhausted, Host, Place, Work};
+use doorbell_hal::{Buf, Exhausted, Host, Place, Work};
 
 /// Bytes of the block; even, so that sums of blocks add up.
 const BLOCK: usize = 2048;
@@ -69,7 +69,7 @@ impl Packet {
         };
         copy(h, &self, 0, len, |h, at, block| {
             h.bytes_mut(&buf, room + at..room + at + block.len() as u32, |to| {
-                to.copy_from_slice(block)
+                to.copy_from_slice(block);
             });
         });
         h.spend(Work::Copy(len));

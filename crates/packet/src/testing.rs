@@ -5,7 +5,7 @@ use crate::checksum::Sum;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
-use doorbell_seam::{
+use doorbell_hal::{
     Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, Mapped, Place, Reg, Span, Time,
     Work, WorkKind,
 };

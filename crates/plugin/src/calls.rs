@@ -2,8 +2,8 @@
 
 use crate::qemu::{self, ByteArray};
 use crate::{PLUGIN, Plugin};
-use doorbell_attach::hcalls::{self, Answer, Known};
 use doorbell_layout::ibmvnic::status;
+use doorbell_papr_io::{self, Answer, Known};
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -52,7 +52,7 @@ fn call(p: &Plugin, r: &Registers, cpu: usize) -> bool {
     let Some(c) = p.connections.iter().find(|c| u64::from(c.adapter.unit) == first) else {
         return false;
     };
-    let known = hcalls::arguments(number);
+    let known = doorbell_papr_io::arguments(number);
     let arguments = std::array::from_fn(|i| if i < known { r.get(4 + i, little) } else { 0 });
     // The server has to have the guest's memory before its first call.
     let memory = || c.memory(&p.internals);

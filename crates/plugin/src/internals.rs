@@ -6,7 +6,7 @@
 //! which is why the interface's version is checked by QEMU before this runs, and why nothing here
 //! is used that 11.1 does not have.
 
-use doorbell_attach::hcalls::{SUB_CRQS, VNIC, sub_crq_interrupts};
+use doorbell_papr_io::{SUB_CRQS, VNIC, sub_crq_interrupts};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 type Lock = extern "C" fn(*const c_char, c_int);

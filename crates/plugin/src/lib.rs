@@ -8,7 +8,7 @@
 //! At translation it finds `sc 1`, and has itself called before each. If the call is for a unit of
 //! ours, it is answered, and the CPU goes on behind it; any other is QEMU's. Which calls are
 //! answered here, and for which the CPU waits until the server
-//! has, is [`doorbell_attach::hcalls::Adapter`]'s to say. If the server is gone, the answer is
+//! has, is [`doorbell_papr_io::Adapter`]'s to say. If the server is gone, the answer is
 //! H_CLOSED.
 //!
 //! **Several adapters**: `socket=A,socket=B`, each a server with a unit of its own (`doorbell serve
@@ -32,10 +32,10 @@ mod internals;
 mod node;
 mod qemu;
 
-use doorbell_attach::hcalls::{self, Adapter, INTERRUPT, MEMORY, Offer, VNIC};
-use doorbell_attach::shared::Window;
-use doorbell_attach::vfio_user::send_with;
 use doorbell_devices::vnic;
+use doorbell_host_io::shared::Window;
+use doorbell_papr_io::{self, Adapter, INTERRUPT, MEMORY, Offer, VNIC};
+use doorbell_vfio_user::send_with;
 use internals::Internals;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -112,7 +112,7 @@ impl Connection {
                 let file = File::options().read(true).write(true).open(&path)?;
                 let len = file.metadata()?.len();
                 let memory = Window::map(&file, 0, len as usize, true)?;
-                send_with(&self.socket, &hcalls::message(MEMORY, len), &[file.as_fd()])?;
+                send_with(&self.socket, &doorbell_papr_io::message(MEMORY, len), &[file.as_fd()])?;
                 return Ok(memory);
             }
         }
@@ -123,7 +123,7 @@ impl Connection {
 
     /// Waits for interrupts, as long as the server is there.
     fn listen(&self, internals: &Internals) {
-        while let Ok((what, argument)) = hcalls::read_message(&self.socket) {
+        while let Ok((what, argument)) = doorbell_papr_io::read_message(&self.socket) {
             if what == INTERRUPT && self.adapter.comes(argument as u16) {
                 internals.pulse(argument as c_int);
             }
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
             id,
             calls::translated,
             std::ptr::null_mut::<c_void>(),
-        )
+        );
     };
     0
 }

@@ -20,7 +20,7 @@ use crate::slots::Slots;
 use crate::timeline::TimeLine;
 use crate::trace::{Crossing, Link, What};
 use crate::{Bus, Platform};
-use doorbell_seam::{Direction, DmaFault, Iova, Port, Span, Time};
+use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time between things, beside what [`Rules`] has of beats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ pub use bus::{Axi, Latencies};
 pub use cut::{Burst, Bursts};
 
 use core::fmt;
-use doorbell_seam::Span;
+use doorbell_hal::Span;
 
 /// Where a burst ends at the latest.
 pub const PAGE: u32 = 4096;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{Guard, Platform};
-use doorbell_seam::{Direction, Place};
+use doorbell_hal::{Direction, Place};
 
 fn t(ns: u64) -> Time {
     Time::from_ps(ns * 1000)

@@ -1,7 +1,7 @@
 use super::*;
 use crate::tce::{Prices, Table, Window};
 use crate::{Guard, Mapping};
-use doorbell_seam::Place;
+use doorbell_hal::Place;
 
 /// A partition with a translation table, and a buffer of two pages lent to be written.
 fn lent(dir: Direction) -> (Vio, Iova, u64) {

@@ -61,7 +61,7 @@ pub use cut::{Command, Transaction, Transactions, transactions};
 
 use crate::Price;
 use core::fmt;
-use doorbell_seam::Span;
+use doorbell_hal::Span;
 
 /// Conventional PCI or PCI-X, with what only the one has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -24,7 +24,7 @@
 //! Not booked: the refresh of every credit type each 30 us on an idle link.
 
 use super::{Rules, Toward};
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
 
 /// Bytes of a DLLP on the wire: 6 and two framing symbols, or 6 and a 2-byte token.
 pub const DLLP_BYTES: u32 = 8;

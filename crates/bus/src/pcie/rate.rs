@@ -6,7 +6,7 @@
 //! rounded once to 2^-44 ps, which reaches 1 ps after 3.5e13 bytes: more than
 //! half an hour of a Gen3 x16 link. On the path: one multiplication, one shift.
 
-use doorbell_seam::Span;
+use doorbell_hal::Span;
 
 /// Fraction bits of a [`ByteTime`].
 const FRACTION: u32 = 44;

@@ -1,5 +1,5 @@
 use super::*;
-use doorbell_seam::{Direction, Place};
+use doorbell_hal::{Direction, Place};
 
 fn platform() -> (Platform, Iova) {
     let mut p = Platform::new(1 << 32, 1 << 20, Guard::Page);

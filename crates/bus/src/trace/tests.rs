@@ -69,7 +69,7 @@ fn it_is_bounded_and_says_so() {
     assert_eq!(trace.events().len(), EVENTS + 2 * EVENTS_A_PACKET);
     let mut trace = Trace::new(1);
     (0..200).for_each(|_| {
-        trace.transfer((t(0), t(0)), Iova(0), &[0; 64 << 10], Direction::ToDevice, false)
+        trace.transfer((t(0), t(0)), Iova(0), &[0; 64 << 10], Direction::ToDevice, false);
     });
     assert!(trace.is_full() && trace.data.len() < BYTES + BYTES_A_PACKET + (64 << 10));
 }

@@ -1,8 +1,8 @@
 //! What is counted where a partition meets its hypervisor. There is no virtual time here, so
 //! these are counts and bytes, never rates.
 
+use doorbell_hal::{Hcall, Work, WorkKind};
 use doorbell_layout::ibmveth as l;
-use doorbell_seam::{Hcall, Work, WorkKind};
 use std::ops::{AddAssign, Sub};
 
 /// The adapter's calls, in the order they are shown.

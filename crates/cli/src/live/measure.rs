@@ -7,7 +7,7 @@
 
 use super::site::{Arm, SERVER, Site};
 use super::{State, Watcher, urgent};
-use doorbell_attach::child::Kept;
+use doorbell_host_io::child::Kept;
 use serde_json::Value;
 use std::io::{self, Read, Seek};
 use std::process::Stdio;

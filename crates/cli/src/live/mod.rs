@@ -31,7 +31,7 @@ use crate::args::Live;
 use crate::output::{plain, print};
 use crate::progress::Interrupt;
 use crate::{DONE, Error, INTERRUPTED, MISSED};
-use doorbell_attach::pcap::{InterfaceId, Writer};
+use doorbell_host_io::pcap::{InterfaceId, Writer};
 use indicatif::{ProgressBar, ProgressStyle};
 use ledger::Ledger;
 use measure::{Amount, Slice};

@@ -9,7 +9,7 @@ use super::ledger::Ledger;
 use doorbell_bus::tce::{self, Table};
 use doorbell_bus::{Guard, Memory};
 use doorbell_devices::veth::Veth;
-use doorbell_seam::{
+use doorbell_hal::{
     Buf, Coherent, Direction, DmaFault, Exhausted, Fence, Hcall, HcallDevice, HcallReturn, Host,
     Hypervisor, Iova, MapError, MapFault, Mapped, Place, Port, Reg, Span, Time, Work,
 };

@@ -16,14 +16,14 @@
 use super::ledger::Ledger;
 use super::partition::{Cpu, Partition};
 use crate::vnet;
-use doorbell_attach::packet_socket::PacketSocket;
-use doorbell_attach::tap::{Tap, VnetHeader};
-use doorbell_attach::vfio_user::ready;
 use doorbell_devices::veth::{self, Veth};
 use doorbell_drivers::ibmveth::{Config, Ibmveth, OpenError};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::Buf;
+use doorbell_host_io::packet_socket::PacketSocket;
+use doorbell_host_io::tap::{Tap, VnetHeader};
 use doorbell_packet::{Packet, Piece};
-use doorbell_seam::Buf;
+use doorbell_vfio_user::ready;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
@@ -247,7 +247,7 @@ impl Path {
             let buf = match end.spare.pop() {
                 Some(b) => b,
                 None => memory
-                    .buffer(READ, doorbell_seam::Place { align: 4096, offset: 0 })
+                    .buffer(READ, doorbell_hal::Place { align: 4096, offset: 0 })
                     .map_err(|_| {
                         io::Error::new(ErrorKind::OutOfMemory, "a partition's memory is used up")
                     })?,
@@ -285,7 +285,7 @@ impl Path {
             match end.nic.transmit(&mut cpu, p, true) {
                 // A send is over when it returns.
                 Tx::Ok => {
-                    end.nic.reclaim(&mut cpu, &mut Up { spare: &mut end.spare, got: &mut end.got })
+                    end.nic.reclaim(&mut cpu, &mut Up { spare: &mut end.spare, got: &mut end.got });
                 }
                 Tx::Busy(p) | Tx::Dropped(p) => {
                     self.partitions[me].ledger.dropped += 1;

@@ -7,9 +7,9 @@
 use super::setup::VM_MAC;
 use super::site::{LONGEST, Site};
 use super::{Recording, State, Watcher, transfer};
-use doorbell_attach::netns;
+use doorbell_hal::Time;
+use doorbell_host_io::netns;
 use doorbell_packet::headers::{Check, verify};
-use doorbell_seam::Time;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

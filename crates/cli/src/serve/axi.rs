@@ -29,10 +29,10 @@ use super::bill::Bill;
 use super::devices::{Entry, Served};
 use super::turns::{Around, run};
 use crate::Error;
-use doorbell_attach::vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Watch};
 use doorbell_devices::axi_ethernet::{AxiEthernet, Config};
+use doorbell_hal::{Device, Direction, DmaFault, Iova, Port, Reg, Taken, Time, Timed};
 use doorbell_layout::axienet::{DMA, DMA_LEN, MAC, MAC_LEN};
-use doorbell_seam::{Device, Direction, DmaFault, Iova, Port, Reg, Taken, Time, Timed};
+use doorbell_vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Watch};
 
 /// The BAR that is the cores' bus, and its bytes.
 const BUS: u8 = 1;

@@ -8,10 +8,10 @@ use super::uplink::Uplink;
 use crate::Error;
 use crate::chrome::{Lane, Writer};
 use crate::output::{Capture, plain};
-use doorbell_attach::vfio_user::Watch;
 use doorbell_bus::pcie::{self, Class, DllpState, Toward};
 use doorbell_bus::{Ledger, axi, pci};
-use doorbell_seam::{DmaFault, Iova, Reg, Time};
+use doorbell_hal::{DmaFault, Iova, Reg, Time};
+use doorbell_vfio_user::Watch;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ impl Bill {
 
     fn keep(&mut self, at: Time, what: &'static str, frame: &[u8]) {
         if let Some(c) = &mut self.capture
-            && frame.len() >= doorbell_attach::pcap::MIN_FRAME as usize
+            && frame.len() >= doorbell_host_io::pcap::MIN_FRAME as usize
             && let Err(e) = c.writer.frame(c.wire, at, frame)
         {
             self.broken = Some(format!("the capture cannot be written: {}", plain(&e)));

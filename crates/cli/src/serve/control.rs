@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::output::plain;
-use doorbell_attach::vfio_user::readable;
+use doorbell_vfio_user::readable;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};

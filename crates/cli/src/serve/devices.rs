@@ -4,20 +4,18 @@
 //! transactions are counted, and how fast its wire is. A new device is one more entry, and
 //! an implementation of [`Served`] for its model. One on PCI Express with doorbell pages
 //! says so in its identity: [`Capability::Express`] and [`Capability::MsiX`], a
-//! [`Bar::Memory64`], and a [`Polled`](doorbell_attach::vfio_user::Polled) for the pages.
+//! [`Bar::Memory64`], and a [`Polled`](doorbell_vfio_user::Polled) for the pages.
 
 use super::axi::axi_ethernet;
 use super::bill::{Bill, Bus};
 use super::turns::{Around, run};
 use crate::Error;
-use doorbell_attach::vfio_user::{
-    Bar, Capability, Function, GuestPort, Identity, InBar, Polled, Watch,
-};
 use doorbell_bus::{axi, pci, pcie};
 use doorbell_devices::e1000::{Config, E1000, Variant};
 use doorbell_devices::mlx5::Mlx5;
+use doorbell_hal::{Device, Reg, Time};
 use doorbell_layout::mlx5::uar;
-use doorbell_seam::{Device, Reg, Time};
+use doorbell_vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Polled, Watch};
 
 /// A model that can be served.
 pub(super) trait Served: Device<GuestPort<Bill>> {

@@ -14,9 +14,9 @@ mod large;
 
 use crate::Error;
 use crate::output::plain;
-use doorbell_attach::pcap;
-use doorbell_attach::vfio_user::Listener;
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
+use doorbell_host_io::pcap;
+use doorbell_vfio_user::Listener;
 use large::Kernel;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};

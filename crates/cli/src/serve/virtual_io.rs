@@ -7,13 +7,11 @@
 use super::bill::Bill;
 use super::calls::{Around, Port, run};
 use crate::Error;
-use doorbell_attach::hcalls::{
-    Knows, PostQueue, Unit, VETH, VNIC, sub_crq_interrupts, unit_interrupt,
-};
 use doorbell_devices::veth::{self, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
+use doorbell_hal::{Hcall, HcallDevice, Span, Time};
 use doorbell_layout::{ibmveth, ibmvnic::cause, ibmvnic::hcall, ibmvnic::status};
-use doorbell_seam::{Hcall, HcallDevice, Span, Time};
+use doorbell_papr_io::{Knows, PostQueue, Unit, VETH, VNIC, sub_crq_interrupts, unit_interrupt};
 
 /// A device model that can be served so.
 pub(super) trait Behind: HcallDevice<Port> + Sized {
@@ -134,7 +132,7 @@ impl Behind for VnicServer {
     const KNOWS: Knows<VnicServer> = Knows {
         queues: |d, client, each| {
             d.open_queues(client).for_each(|q| {
-                each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room })
+                each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room });
             });
         },
         waits: VnicServer::has_waiting,

@@ -13,8 +13,8 @@
 
 use super::Flight;
 use doorbell_bus::trace::{Lent, Stage, Step, What};
+use doorbell_hal::{Direction, Time};
 use doorbell_lab::trace::Traced;
-use doorbell_seam::{Direction, Time};
 use std::collections::BTreeMap;
 
 /// A place that a packet passed.

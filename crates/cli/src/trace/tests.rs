@@ -1,7 +1,7 @@
 use super::*;
 use doorbell_bus::Trace;
+use doorbell_hal::{Iova, Span, Work};
 use doorbell_lab::clock::link::Flown;
-use doorbell_seam::{Iova, Span, Work};
 use serde_json::Value;
 
 fn t(ns: u64) -> Time {

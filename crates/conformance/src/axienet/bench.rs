@@ -3,10 +3,10 @@
 use super::Arm;
 use doorbell_drivers::axienet::{Adaptive, Axienet, Coalesce, Config, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Buf, Host, Place, Reg, Span};
 use doorbell_layout::axienet::{DMA, line};
 use doorbell_moderation::NetDim;
 use doorbell_packet::{More, Packet, Piece, Todo};
-use doorbell_seam::{Buf, Host, Place, Reg, Span};
 
 /// Receives what a driver hands up.
 #[derive(Debug, Default)]

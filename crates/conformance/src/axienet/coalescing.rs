@@ -5,9 +5,9 @@ use super::bench::Bench;
 use crate::frames::{PEER, plain};
 use doorbell_drivers::axienet::{Adaptive, Coalesce, Config};
 use doorbell_drivers::{Driver, Irq, Poll};
+use doorbell_hal::Host;
 use doorbell_layout::axienet::{MM2S, S2MM, cr, dma, line, sr};
 use doorbell_packet::Todo;
-use doorbell_seam::Host;
 
 /// Long enough, in units, never to be over in a body that does not wait for it.
 const LONG: u32 = 255;

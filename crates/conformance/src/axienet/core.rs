@@ -5,11 +5,11 @@ use super::{Arm, Fact};
 use crate::frames::{PEER, plain};
 use doorbell_drivers::axienet::{Config, Filter, MdioError};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_hal::{Fence, Host, Reg, Span};
 use doorbell_layout::axienet::{
     DESCRIPTOR, DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr,
 };
 use doorbell_packet::Todo;
-use doorbell_seam::{Fence, Host, Reg, Span};
 
 /// The PHY `c.phy`, with identifier `id`, whose link is up.
 pub fn mdio<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, id: u32) {

@@ -5,10 +5,10 @@ use super::{Arm, Fact};
 use crate::frames::{PEER, ip, plain};
 use doorbell_drivers::axienet::{Checksum, Config};
 use doorbell_drivers::{Driver, Tx};
+use doorbell_hal::{Host, Span};
 use doorbell_layout::axienet::{S2MM, dma, sr};
 use doorbell_packet::headers::{self, Check, verify};
 use doorbell_packet::{MAX_FRAGS, Todo};
-use doorbell_seam::{Host, Span};
 
 fn padded<H: Host, A: Arm<H>>(a: &A, body: &str, mut frame: Vec<u8>) -> Vec<u8> {
     if frame.len() < 60 && a.has(body, Fact::Padding) {

@@ -7,11 +7,11 @@
 
 use super::{Arm, Lacks, MAC};
 use doorbell_bus::pci::{Protocol, Rules, Settings};
-use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::{Bus as _, Costs, Guard, Machine, Pci, Platform, parallel::Latencies};
 use doorbell_devices::e1000::{self as device, Slot, Speed};
 use doorbell_drivers::e1000::{Bus, Config, Part};
-use doorbell_seam::{Device, Fence, Host, Span, Taken, Time, WorkKind};
+use doorbell_hal::{Device, Fence, Host, Span, Taken, Time, WorkKind};
+use doorbell_testkit::reorder::{Order, Reorder};
 
 /// A machine with the device.
 pub type System = Machine<Pci, device::E1000>;

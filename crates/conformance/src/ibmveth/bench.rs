@@ -3,8 +3,8 @@
 use super::Arm;
 use doorbell_drivers::ibmveth::{Config, Ibmveth, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Buf, Hypervisor, Place};
 use doorbell_packet::{More, Packet, Piece, Todo};
-use doorbell_seam::{Buf, Hypervisor, Place};
 
 /// Receives what a driver hands up.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use super::Arm;
 use super::bench::{Bench, small};
 use crate::frames::{PEER, plain};
 use doorbell_drivers::ibmveth::Config;
+use doorbell_hal::{Coherent, Direction, Hcall, Host, Hypervisor, Place};
 use doorbell_layout::ibmveth::{self as l, Descriptor, PAGE, status};
 use doorbell_packet::Todo;
-use doorbell_seam::{Coherent, Direction, Hcall, Host, Hypervisor, Place};
 
 fn call<H: Hypervisor>(h: &mut H, number: u64, a: &[u64]) -> i64 {
     h.hcall(Hcall(number), a).status

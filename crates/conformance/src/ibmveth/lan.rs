@@ -4,10 +4,10 @@ use super::bench::{Bench, small};
 use super::{Arm, Fact};
 use crate::frames::{PEER, ip, plain};
 use doorbell_drivers::ibmveth::{Config, Transmit};
+use doorbell_hal::Hypervisor;
 use doorbell_packet::Todo;
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;
-use doorbell_seam::Hypervisor;
 
 /// A station that no partition has.
 const OUTSIDE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x77];

@@ -4,9 +4,9 @@ use super::bench::{Bench, small};
 use super::{Arm, Fact};
 use crate::frames::{PEER, ip};
 use doorbell_drivers::ibmveth::{Config, LargeSend, Negotiated, Transmit};
+use doorbell_hal::Hypervisor;
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;
-use doorbell_seam::Hypervisor;
 
 /// An adapter without attributes agrees to nothing, and does all the same.
 pub fn negotiation<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {

@@ -5,7 +5,7 @@ use super::{Arm, Fact};
 use crate::frames::{PEER, plain};
 use doorbell_drivers::Driver;
 use doorbell_drivers::ibmveth::{Config, Filter, Ibmveth};
-use doorbell_seam::Hypervisor;
+use doorbell_hal::Hypervisor;
 
 /// Frames of all lengths arrive as they were.
 pub fn receive<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {

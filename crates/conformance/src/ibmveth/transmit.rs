@@ -5,8 +5,8 @@ use super::bench::{Bench, small};
 use crate::frames::{PEER, plain};
 use doorbell_drivers::ibmveth::{Config, Transmit};
 use doorbell_drivers::{Driver, Tx};
+use doorbell_hal::Hypervisor;
 use doorbell_packet::Todo;
-use doorbell_seam::Hypervisor;
 
 /// Both ways of transmission.
 const WAYS: [Transmit; 2] = [Transmit::Copy, Transmit::Map { copybreak: 128 }];

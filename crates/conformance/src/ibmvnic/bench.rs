@@ -1,15 +1,15 @@
 //! Driver, server and machine at once.
 
 use super::spy::Spy;
-use doorbell_bus::reorder::{Order, Reorder};
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Mapping, Partitions, Platform, Vio};
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_drivers::ibmvnic::{Config, Ibmvnic};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Buf, Fence, Hcall, Hypervisor, Place, Span, Taken, Time, WorkKind};
 use doorbell_layout::ibmvnic::hcall;
 use doorbell_packet::{More, Packet, Piece, Todo};
-use doorbell_seam::{Buf, Fence, Hcall, Hypervisor, Place, Span, Taken, Time, WorkKind};
+use doorbell_testkit::reorder::{Order, Reorder};
 use std::collections::VecDeque;
 
 /// One partition and its hypervisor.
@@ -233,7 +233,7 @@ impl<M: Model> Bench<M> {
 
     pub(super) fn inject(&mut self, frame: &[u8]) -> Taken {
         self.h.system().outside(|d, bus, at| {
-            use doorbell_seam::HcallDevice;
+            use doorbell_hal::HcallDevice;
             d.0.receive(&mut bus.ports, at, frame)
         })
     }

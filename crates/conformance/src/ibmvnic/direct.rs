@@ -6,10 +6,10 @@ use crate::frames::{ip, large, partial, tagged};
 use doorbell_devices::vnic::{Config, Server};
 use doorbell_drivers::Tx;
 use doorbell_drivers::ibmvnic::{Config as Driver, Direct};
+use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{cmd, hcall, tx};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::{Todo, headers};
-use doorbell_seam::Span;
 
 const PVM: Config = Config::POWERVM;
 const TO: [u8; 6] = [2; 6];

@@ -6,10 +6,10 @@ use crate::frames::{ip, partial};
 use doorbell_devices::vnic::{Config, Serial};
 use doorbell_drivers::Tx;
 use doorbell_drivers::ibmvnic::{Config as Driver, Direct};
+use doorbell_hal::{Iova, Port, Span, Time};
 use doorbell_layout::ibmvnic::{cause, first, hcall};
 use doorbell_packet::headers;
 use doorbell_packet::{Todo, headers::Layers};
-use doorbell_seam::{Iova, Port, Span, Time};
 
 const PVM: Config = Config::POWERVM;
 const TO: [u8; 6] = [2; 6];
@@ -216,7 +216,7 @@ pub fn failover_under_load<M: Model>(make: impl Fn(Config) -> M, span: Span) {
         }
         for _ in 0..2 {
             let f = numbered(to, injected);
-            dropped_by_server += u64::from(b.inject(&f) != doorbell_seam::Taken::Yes);
+            dropped_by_server += u64::from(b.inject(&f) != doorbell_hal::Taken::Yes);
             injected += 1;
         }
         b.h.delay(Span::from_us(120));

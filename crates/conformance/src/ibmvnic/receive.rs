@@ -6,9 +6,9 @@ use doorbell_bus::Bus as _;
 use doorbell_bus::fault::{Faults, Kind, Rule, When};
 use doorbell_devices::vnic::{Config, Serial, Server};
 use doorbell_drivers::ibmvnic::{Config as Driver, Replenish};
+use doorbell_hal::{Drop, Span, Taken};
 use doorbell_layout::ibmvnic::{hcall, status, vioctl};
 use doorbell_packet::headers::Layers;
-use doorbell_seam::{Drop, Span, Taken};
 
 const PVM: Config = Config::POWERVM;
 

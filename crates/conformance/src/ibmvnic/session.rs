@@ -4,9 +4,9 @@ use super::bench::{Bench, Model, small};
 use crate::frames;
 use doorbell_devices::vnic::{Config, Server};
 use doorbell_drivers::ibmvnic::{Config as Driver, Ibmvnic, OpenError};
+use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{self as l, cap, cmd, hcall, status};
 use doorbell_packet::Todo;
-use doorbell_seam::Span;
 
 const PVM: Config = Config::POWERVM;
 
@@ -113,7 +113,7 @@ pub fn promiscuous_is_not_requested_where_it_cannot_be_had<M: Model>(make: impl 
         let asked = commands(&mut b).into_iter().find(is).map(|c| (c.1 << 32) | c.2 >> 32);
         assert_eq!((asked, b.nic.stats().partial_requests), (expected, 0));
         let taken = b.inject(&frames::ip([2, 0, 0, 0, 0, 0x55], true, false, 10));
-        assert_eq!(taken == doorbell_seam::Taken::Yes, asked == Some(1));
+        assert_eq!(taken == doorbell_hal::Taken::Yes, asked == Some(1));
         b.close();
     }
 }
@@ -348,7 +348,7 @@ pub fn address_filter_and_statistics<M: Model>(make: impl Fn(Config) -> M) {
     b.nic.set_mac(&mut b.h, mac).unwrap();
     assert_eq!(b.receive(&frames::ip(mac, true, false, 10)).len(), 1);
     let group = [0x01, 0, 0x5e, 0, 0, 5];
-    assert_ne!(b.inject(&frames::ip(group, true, true, 10)), doorbell_seam::Taken::Yes);
+    assert_ne!(b.inject(&frames::ip(group, true, true, 10)), doorbell_hal::Taken::Yes);
     let f = doorbell_drivers::ibmvnic::Filter { all_multicast: false, multicast: vec![group] };
     b.nic.set_filter(&mut b.h, f).unwrap();
     assert_eq!(b.receive(&frames::ip(group, true, true, 10)).len(), 1);

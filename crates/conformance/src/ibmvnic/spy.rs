@@ -1,7 +1,7 @@
 //! A server behind somebody who keeps every call, and refuses what a test says.
 
 use doorbell_devices::vnic::VnicServer;
-use doorbell_seam::{Hcall, HcallDevice, HcallReturn, Port, Span, Taken, Time, Timed};
+use doorbell_hal::{Hcall, HcallDevice, HcallReturn, Port, Span, Taken, Time, Timed};
 
 /// A call: number, arguments, answer, when it was made.
 pub type Call = (u64, [u64; 9], i64, Time);

@@ -6,11 +6,11 @@ use crate::frames::{ip, large, partial, tagged};
 use doorbell_devices::vnic::{Config, Server};
 use doorbell_drivers::Tx;
 use doorbell_drivers::ibmvnic::{Config as Driver, Direct};
+use doorbell_hal::{Iova, Port, Span};
 use doorbell_layout::ibmvnic::{TSO_POOL, TxComp, first, hcall, status, tx};
 use doorbell_packet::Todo;
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::Segments;
-use doorbell_seam::{Iova, Port, Span};
 use zerocopy::byteorder::big_endian::U32;
 
 const PVM: Config = Config::POWERVM;

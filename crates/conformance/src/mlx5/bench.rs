@@ -3,12 +3,12 @@
 
 use super::console::{Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
+use doorbell_hal::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Time, Timed};
 use doorbell_layout::mlx5::command::{Cqc, CreateCqIn, CreateSqIn, Numbered, QuerySqOut, Sqc, op};
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CQE_INITIAL, CmdStatus, Cqe, CtrlSeg, DataSeg, EQE_CQN, EQE_ERROR_CQN, Eqe, EthSeg,
     SqState, event, uar,
 };
-use doorbell_seam::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Time, Timed};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 

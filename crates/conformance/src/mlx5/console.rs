@@ -3,6 +3,7 @@
 
 use super::bench::Recorder;
 use doorbell_devices::mlx5::{Config, Mlx5};
+use doorbell_hal::{Device, Reg, Time, Timed};
 use doorbell_layout::mlx5::command::{
     CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateRqIn, CreateSqIn, CreateTirIn, Entry,
     Eqc, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Mkc, ModifyRqIn, ModifySqIn,
@@ -10,7 +11,6 @@ use doorbell_layout::mlx5::command::{
     delivery, entry_type, init_segment, mailbox, op, own, pages,
 };
 use doorbell_layout::mlx5::{CQE_INITIAL, CmdStatus, Eqe};
-use doorbell_seam::{Device, Reg, Time, Timed};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 

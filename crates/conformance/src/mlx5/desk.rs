@@ -2,14 +2,14 @@
 //! written by hand.
 
 use super::{Returned, Watched};
-use doorbell_bus::flat::{Flat, FlatPort};
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects, OpenError, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_hal::{Device, Drop, Host, Place, Reg, Taken, Time, Timed};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CtrlSeg, EqContext, SqContext, SqState, WQEBB, cqe_opcode, dbr, uar,
 };
 use doorbell_packet::{More, Packet, Piece, Todo};
-use doorbell_seam::{Device, Drop, Host, Place, Reg, Taken, Time, Timed};
+use doorbell_testkit::flat::{Flat, FlatPort};
 use std::cell::RefCell;
 use std::rc::Rc;
 use zerocopy::FromBytes;

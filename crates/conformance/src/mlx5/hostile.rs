@@ -4,8 +4,8 @@
 
 use super::bench::{Access, Bench};
 use doorbell_devices::mlx5::{Config, Mlx5};
+use doorbell_hal::{Device, Reg, Span, Timed};
 use doorbell_layout::mlx5::{Caps, CtrlSeg, SqState, opcode, uar};
-use doorbell_seam::{Device, Reg, Span, Timed};
 use zerocopy::IntoBytes;
 
 pub(super) struct Input<'a>(pub(super) &'a [u8]);

@@ -5,12 +5,12 @@
 use super::console::{Common, Console};
 use super::hostile::Input;
 use doorbell_devices::mlx5::Config;
+use doorbell_hal::{Device, Reg, Span};
 use doorbell_layout::mlx5::command::{
     CreateFlowGroupIn, CreateFlowTableIn, CreateMkeyIn, Mkc, Numbered, RqtIn, SetFteIn,
     init_segment, op,
 };
 use doorbell_layout::mlx5::uar;
-use doorbell_seam::{Device, Reg, Span};
 use zerocopy::IntoBytes;
 
 /// Accesses of one step at the most: what the longest send queue can ask for.

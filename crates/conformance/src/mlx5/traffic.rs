@@ -1,10 +1,10 @@
 //! Packets as a stack hands them down, and the frames that have to come of them.
 
+use doorbell_hal::{Host, Place};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::prepare_partial;
 use doorbell_packet::segment::{Segments, prepare_gso};
 use doorbell_packet::{More, Packet, Piece, Todo, vlan};
-use doorbell_seam::{Host, Place};
 use proptest::prelude::*;
 
 /// A packet to be made.

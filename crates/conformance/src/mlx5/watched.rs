@@ -3,7 +3,7 @@
 use super::Arm;
 use core::ops::Range;
 use doorbell_devices::mlx5::Mlx5;
-use doorbell_seam::{
+use doorbell_hal::{
     Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place, Reg, Span,
     Time, Work,
 };

@@ -20,8 +20,8 @@
 use super::coalesce::Coalescer;
 use super::config::Config;
 use alloc::collections::VecDeque;
+use doorbell_hal::{DmaFault, DmaFaultKind, Fact, Iova, Port, Time};
 use doorbell_layout::axienet::{Descriptor, cr, sr};
-use doorbell_seam::{DmaFault, DmaFaultKind, Fact, Iova, Port, Time};
 use zerocopy::IntoBytes;
 
 /// Descriptors fetched ahead, or being updated (axi_dma.vhd, SG_FTCH_DESC2QUEUE and

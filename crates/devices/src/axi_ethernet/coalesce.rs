@@ -23,8 +23,8 @@
 //! timer at each end but lets it run while a packet is in work, and its unit is one tick.
 
 use super::config::Config;
+use doorbell_hal::{Span, Time};
 use doorbell_layout::axienet::{COALESCE_MAX, cr, sr};
-use doorbell_seam::{Span, Time};
 
 #[derive(Clone, Debug)]
 pub(super) struct Coalescer {

@@ -1,6 +1,6 @@
 //! How the cores were built, and what the documents leave open.
 
-use doorbell_seam::Span;
+use doorbell_hal::Span;
 
 /// What the core does about checksums (C_TXCSUM, C_RXCSUM).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

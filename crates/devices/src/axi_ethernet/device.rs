@@ -10,8 +10,8 @@ use super::registers::Side;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use alloc::vec::Vec;
+use doorbell_hal::{Device, Fact, Port, Reg, Span, Taken, Time, Timed};
 use doorbell_layout::axienet::{int, line};
-use doorbell_seam::{Device, Fact, Port, Reg, Span, Taken, Time, Timed};
 
 crate::counters::counters! {
     /// What the device counted. Unlike its statistics registers, no reset clears it.

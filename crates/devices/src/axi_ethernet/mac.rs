@@ -8,8 +8,8 @@
 //! Source: PG138, "MDIO" and register descriptions; IEEE 802.3, 22.2.4.5 (64 bits a frame).
 
 use super::config::{Config, Speed};
+use doorbell_hal::{Span, Time};
 use doorbell_layout::axienet::{emmc, int, mdio, rcw1, tc};
-use doorbell_seam::{Span, Time};
 
 /// Clocks of an MDIO frame, preamble included.
 const MDIO_FRAME: u64 = 64;

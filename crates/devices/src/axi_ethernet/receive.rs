@@ -22,8 +22,8 @@ use super::offload;
 use crate::e1000::fcs;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use doorbell_hal::{Drop, Iova, Port, Taken, Time};
 use doorbell_layout::axienet::{Descriptor, int, raf, rcw1, rx_app, sr, stat};
-use doorbell_seam::{Drop, Iova, Port, Taken, Time};
 
 /// Shortest frame, without FCS.
 const MIN_FRAME: usize = 60;

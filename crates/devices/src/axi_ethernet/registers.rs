@@ -5,10 +5,10 @@
 
 use super::device::AxiEthernet;
 use super::stats::{Stats, is_statistic};
+use doorbell_hal::{Port, Reg, Time};
 use doorbell_layout::axienet::{
     DMA, DMA_LEN, MAC, MAC_LEN, MM2S, S2MM, ability, cr, dma, int, mac, mdio, raf, rcw1, tc,
 };
-use doorbell_seam::{Port, Reg, Time};
 
 /// Version 10: DMA addresses of up to 64 bits are known from 9 on.
 const ID: u32 = 0x0a00_0000;
@@ -158,7 +158,7 @@ impl AxiEthernet {
             dma::SR => ch.write_status(v),
             dma::CURDESC => ch.write_current(low(ch.current(), v) & cfg.address(!0, !0)),
             dma::CURDESC_MSB if cfg.wide() => {
-                ch.write_current(high(ch.current(), v) & cfg.address(!0, !0))
+                ch.write_current(high(ch.current(), v) & cfg.address(!0, !0));
             }
             dma::SG_CTL if side == Side::Tx => self.sg_ctl = v,
             _ => return false,

@@ -20,8 +20,8 @@ use super::offload;
 use super::wire::Frame;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::axienet::{Descriptor, sr};
-use doorbell_seam::{Iova, Port, Time};
 
 /// The largest piece: bursts end there at the latest anyway.
 const PAGE: u64 = 4096;

@@ -12,8 +12,8 @@ use super::device::AxiEthernet;
 use super::receive::{MAX_FRAME, is_tagged};
 use crate::e1000::fcs;
 use alloc::vec::Vec;
+use doorbell_hal::{Port, Span, Time};
 use doorbell_layout::axienet::{int, stat, tc};
-use doorbell_seam::{Port, Span, Time};
 
 /// FCS and preamble.
 const WIRE_OVERHEAD: usize = 4 + 8;

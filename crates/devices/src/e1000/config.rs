@@ -1,7 +1,7 @@
 //! Which chip it is, and what the documents leave open.
 
+use doorbell_hal::Span;
 use doorbell_layout::e1000::id;
-use doorbell_seam::Span;
 
 /// The chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use super::registers::Registers;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use alloc::vec::Vec;
+use doorbell_hal::{Device, Fact, Port, Reg, Span, Taken, Time, Timed};
 use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC, TIMER_FPD};
-use doorbell_seam::{Device, Fact, Port, Reg, Span, Taken, Time, Timed};
 
 crate::counters::counters! {
     /// What the device counted. Unlike its statistics registers, nothing clears it.

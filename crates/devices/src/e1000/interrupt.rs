@@ -13,7 +13,7 @@
 //! between any two interrupts, throttles by a formula of its own, and has
 //! neither RDTR nor TIDV; here the manual holds.
 
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
 
 /// Unit of ITR.
 const ITR_UNIT: Span = Span::from_ns(256);

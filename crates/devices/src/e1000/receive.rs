@@ -28,12 +28,12 @@ use super::interrupt::Delay;
 use super::ring::{Desc, Ring};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use doorbell_hal::{Drop, Iova, Port, Taken, Time};
 use doorbell_layout::e1000::reg::stat;
 use doorbell_layout::e1000::{
     CTRL_RFCE, CTRL_VME, DCTL_WTHRESH_SHIFT, INT_RXDMT0, INT_RXO, INT_RXT0, INT_SRPD, RCTL_BSEX,
     RCTL_DPF, RCTL_EN, RCTL_LPE, RCTL_RDMTS_SHIFT, RCTL_SECRC, RCTL_SZ_SHIFT, Rx,
 };
-use doorbell_seam::{Drop, Iova, Port, Taken, Time};
 
 /// Shortest frame, without FCS.
 const MIN_FRAME: usize = 60;

@@ -16,6 +16,7 @@ use super::device::{E1000, TIMER};
 use super::filter::RAH_MASK;
 use super::phy::Did;
 use super::ring::LEN_MASK;
+use doorbell_hal::{Port, Reg, Time};
 use doorbell_layout::e1000::{
     CTRL_EXT_EE_RST, CTRL_FD, CTRL_PHY_RST, CTRL_RST, CTRL_SPD_1000, CTRL_TFCE, EECD_DO, EECD_GNT,
     EECD_PRES, EECD_REQ, EERD_ADDR_SHIFT, EERD_DATA_SHIFT, EERD_DONE, EERD_START, INT_ASSERTED,
@@ -23,7 +24,6 @@ use doorbell_layout::e1000::{
     MDIC_READY, MDIC_REG_SHIFT, RCTL_LBM_MAC, STATUS_BUS64, STATUS_FD, STATUS_LU, STATUS_PCI66,
     STATUS_PCIX_MODE, STATUS_TXOFF, TIMER_FPD, io, phy, reg,
 };
-use doorbell_seam::{Port, Reg, Time};
 
 /// Registers that only hold what was written to them, and those that steer.
 #[derive(Clone, Debug)]
@@ -319,10 +319,10 @@ impl E1000 {
             // The timers' registers have one bit more: end the wait now.
             match offset {
                 reg::RDTR if v & TIMER_FPD != 0 => {
-                    self.rx.delay.expire(at, self.rx.ring.any_waiting())
+                    self.rx.delay.expire(at, self.rx.ring.any_waiting());
                 }
                 reg::TIDV if v & TIMER_FPD != 0 => {
-                    self.tx.delay.expire(at, self.tx.ring.any_waiting())
+                    self.tx.delay.expire(at, self.tx.ring.any_waiting());
                 }
                 _ => {}
             }

@@ -24,10 +24,10 @@
 //! Source: SDM 3.2.4, 3.3, 3.4, 13.4.25 to 13.4.46.
 
 use alloc::collections::VecDeque;
+use doorbell_hal::{DmaFault, Iova, Port, Time};
 use doorbell_layout::e1000::{
     DCTL_GRAN, DCTL_HTHRESH_SHIFT, DCTL_PTHRESH_SHIFT, DCTL_WTHRESH_SHIFT, DESCRIPTOR,
 };
-use doorbell_seam::{DmaFault, Iova, Port, Time};
 
 /// Descriptors on chip.
 pub(super) const ON_CHIP: usize = 64;

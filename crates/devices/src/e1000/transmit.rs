@@ -27,12 +27,12 @@ use super::ring::{Desc, Ring};
 use super::wire::Frame;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::e1000::reg::stat;
 use doorbell_layout::e1000::{
     CTRL_VME, ContextTx, DD, DataTx, INT_TXD_LOW, INT_TXDW, INT_TXQE, LegacyTx, TCTL_EN, TCTL_PSP,
     TXDCTL_LWTHRESH_SHIFT, tx_word,
 };
-use doorbell_seam::{Iova, Port, Time};
 use zerocopy::FromBytes;
 
 /// The longest packet.

@@ -15,9 +15,9 @@ use super::device::E1000;
 use super::ring::Desc;
 use super::transmit::Transmitter;
 use alloc::vec::Vec;
+use doorbell_hal::{Iova, Port, Span, Time};
 use doorbell_layout::e1000::TCTL_EN;
 use doorbell_layout::e1000::reg::stat;
-use doorbell_seam::{Iova, Port, Span, Time};
 
 /// FCS, preamble and gap.
 const WIRE_OVERHEAD: usize = 4 + 8 + 12;

@@ -1,7 +1,7 @@
 //! What a model instance is: capabilities, and the assumptions about its inside.
 
+use doorbell_hal::Span;
 use doorbell_layout::mlx5::Caps;
-use doorbell_seam::Span;
 
 /// Capabilities and inner limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use super::queues::{Cq, Eq, Mkey, Sq, Table, Tis};
 use super::receive::Receiver;
 use super::transmit::{Chunk, Pipe};
 use alloc::collections::VecDeque;
+use doorbell_hal::{Device, Drop, Fact, Iova, Port, Reg, Taken, Time, Timed};
 use doorbell_layout::mlx5::command::init_segment;
 use doorbell_layout::mlx5::{
     Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, syndrome, uar,
 };
-use doorbell_seam::{Device, Drop, Fact, Iova, Port, Reg, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 

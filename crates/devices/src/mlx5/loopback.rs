@@ -12,8 +12,8 @@
 use super::device::Mlx5;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use doorbell_hal::Time;
 use doorbell_layout::mlx5::receive::self_lb_block;
-use doorbell_seam::Time;
 
 /// Bytes of an entry in a vport's address list; the address is at its end.
 const ENTRY: usize = 8;

@@ -15,8 +15,8 @@
 //! The looking is the server's, not the device's: it is no DMA, and in no ledger.
 
 use super::device::Mlx5;
+use doorbell_hal::{Iova, Time};
 use doorbell_layout::mlx5::SqState;
-use doorbell_seam::{Iova, Time};
 
 /// Of an SQ's counter, and of a CQ's arm, in their doorbell records.
 const RECORD: u64 = 4;

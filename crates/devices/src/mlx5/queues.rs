@@ -3,9 +3,9 @@
 use super::ring::Ring;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use doorbell_hal::{Iova, Span, Time};
 use doorbell_layout::mlx5::command::{Sqc, Tisc};
 use doorbell_layout::mlx5::{CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB};
-use doorbell_seam::{Iova, Span, Time};
 
 /// A send queue.
 #[derive(Debug)]

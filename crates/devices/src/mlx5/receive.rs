@@ -49,8 +49,8 @@ use super::steering::{Fields, Steering};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use doorbell_hal::{Drop, Port, Span, Taken, Time};
 use doorbell_layout::mlx5::receive::{RqState, RxCqe, self_lb_block};
-use doorbell_seam::{Drop, Port, Span, Taken, Time};
 
 /// Shortest frame, without FCS.
 const MIN_FRAME: usize = 60;

@@ -4,8 +4,8 @@
 //! one piece, and a read of it need not be cut where a page happens to end.
 
 use alloc::boxed::Box;
+use doorbell_hal::Iova;
 use doorbell_layout::mlx5::CmdStatus;
-use doorbell_seam::Iova;
 
 /// Where the bytes of a ring, or of a memory region, are.
 #[derive(Clone, Debug)]

@@ -10,11 +10,11 @@ use super::Config;
 use super::device::{Counters, Effect, Mlx5};
 use super::queues::{Mkey, Sq, Table};
 use alloc::collections::VecDeque;
+use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CtrlSeg, DS, EQE_CQN, EQE_QUEUE_KIND, INLINE_LEN, INLINE_SEG, KIND_SQ, SqState,
     event, opcode, syndrome,
 };
-use doorbell_seam::{Port, Time};
 use zerocopy::FromBytes;
 
 /// Some fetched WQEs of one queue.

@@ -7,8 +7,8 @@ use super::pools::Pools;
 use super::send::Job;
 use crate::counters::counters;
 use alloc::collections::VecDeque;
+use doorbell_hal::Time;
 use doorbell_layout::ibmveth::attribute;
-use doorbell_seam::Time;
 
 counters! {
     /// What the hypervisor counted for one adapter.

@@ -5,8 +5,8 @@ use super::attributes::{self, Change};
 use super::device::{H_CONSTRAINED, Veth};
 use super::multicast::{self, Multicast};
 use super::pools::{Buffer, Pools};
+use doorbell_hal::{Direction, HcallReturn, Iova, Port, Span, Time};
 use doorbell_layout::ibmveth::*;
-use doorbell_seam::{Direction, HcallReturn, Iova, Port, Span, Time};
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::U64;
 

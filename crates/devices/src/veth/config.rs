@@ -1,8 +1,8 @@
 //! Which adapters there are, and how the hypervisor deals with them.
 
 use alloc::vec::Vec;
+use doorbell_hal::Span;
 use doorbell_layout::ibmveth::attribute;
-use doorbell_seam::Span;
 
 /// An adapter, as the device tree of its partition has it, and its port of the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]

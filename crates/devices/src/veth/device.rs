@@ -7,8 +7,8 @@ use super::switch::Learned;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use doorbell_hal::{Drop, Fact, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
 use doorbell_layout::ibmveth::*;
-use doorbell_seam::{Drop, Fact, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
 
 /// Done in part: what else was asked for cannot be changed, or has no room.
 pub const H_CONSTRAINED: i64 = 4;

@@ -12,9 +12,9 @@
 
 use super::adapter::Adapter;
 use super::pools::Buffer;
+use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::ibmveth::{CORRELATOR, Descriptor, ENTRY, Entry, MSS_LEN, buffer_list};
 use doorbell_packet::vlan::{TAG, TPID};
-use doorbell_seam::{Iova, Port, Time};
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::{U32, U64};
 
@@ -144,7 +144,7 @@ fn fill<P: Port>(
     at: Time,
     b: Buffer,
     f: &Frame<'_>,
-) -> Result<Time, doorbell_seam::DmaFault> {
+) -> Result<Time, doorbell_hal::DmaFault> {
     let mut to = Iova(u64::from(b.ioba) + u64::from(CORRELATOR));
     let mut done = at;
     if let Some(mss) = f.large {

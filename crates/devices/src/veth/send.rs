@@ -15,12 +15,12 @@ use super::offload::{self, Marks, checksum_attribute};
 use super::receive::Frame;
 use super::switch::{self, To};
 use alloc::vec::Vec;
+use doorbell_hal::{HcallReturn, Iova, Port, Span, Time};
 use doorbell_layout::ibmveth::{Descriptor, attribute, send, status};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::segment::Cut;
 use doorbell_packet::vlan::{self, TAG};
 use doorbell_packet::{Gso, headers};
-use doorbell_seam::{HcallReturn, Iova, Port, Span, Time};
 
 /// PAPR: all of TCP's header lies in the first bytes.
 pub(super) const HEADERS: usize = 4096;

@@ -2,10 +2,10 @@
 
 use super::device::{Act, VnicServer};
 use super::queue::Ring;
+use doorbell_hal::{Hcall, HcallReturn, Iova, Port, Time};
 use doorbell_layout::ibmvnic::{
     CRQ_BYTES, DESCRIPTOR, MAX_ENTRIES, MAX_INDIRECT, MESSAGE, first, hcall, status, vioctl,
 };
-use doorbell_seam::{Hcall, HcallReturn, Iova, Port, Time};
 
 /// Sub-CRQs of an adapter at the most.
 const MAX_SUB_CRQS: usize = 64;

@@ -8,13 +8,13 @@
 use super::Server;
 use super::device::{Client, Totals, VnicServer};
 use super::session::Map;
+use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::ibmvnic::{
     AclBuffer, AddressLength, Capability, ChangeMac, ControlIpOffload, LengthAddress,
     LogicalLinkState, MAX_MAP_ID, MESSAGE, MulticastCtrl, PhysParms, QueryIpOffload, QueryMap,
     RESPONSE, Rc, RequestMap, RequestStatistics, Statistics, VERSION, VersionExchange, VpdSize,
     cap, cmd, first, link, multicast, phys, rc,
 };
-use doorbell_seam::{Iova, Port, Time};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 /// Vital product data: a large resource with the firmware's version, keyword RM.

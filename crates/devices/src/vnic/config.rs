@@ -1,7 +1,7 @@
 //! What the adapter and the servers behind it are.
 
+use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{MAX_ENTRIES, MAX_QUEUES, speed};
-use doorbell_seam::Span;
 
 /// A server, with its backing device: what it grants and what it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use super::transmit::Job;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use doorbell_hal::{Fact, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
 use doorbell_layout::ibmvnic::{
     ERROR_FATAL, ErrorIndication, LinkStateIndication, MAX_INDIRECT, MESSAGE, Message, RxAdd, cmd,
     first,
 };
-use doorbell_seam::{Fact, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
 use zerocopy::byteorder::big_endian::{U16, U32};
 
 crate::counters::counters! {

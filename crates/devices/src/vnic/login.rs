@@ -11,8 +11,8 @@ use super::session::{Queues, RxQueue, TxQueue};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::ibmvnic::{Login, LoginBuffer, LoginResponse, MAX_COMPLETIONS, MESSAGE, rc};
-use doorbell_seam::{Iova, Port, Time};
 use zerocopy::byteorder::big_endian::U32;
 
 /// Login buffers of more bytes are refused.

@@ -8,7 +8,7 @@
 //! An interrupt that comes while it is off is remembered, and sent when it is switched on.
 
 use alloc::collections::VecDeque;
-use doorbell_seam::{Iova, Port, Time};
+use doorbell_hal::{Iova, Port, Time};
 
 /// The queue; `N` bytes an entry.
 #[derive(Debug)]

@@ -14,10 +14,10 @@
 
 use super::device::{Act, VnicServer};
 use super::transmit::well_formed;
+use doorbell_hal::{Drop, Port, Taken, Time};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, RxAdd, RxComp, first, offload, rc, rx, status};
 use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
 use doorbell_packet::vlan;
-use doorbell_seam::{Drop, Port, Taken, Time};
 use zerocopy::byteorder::big_endian::{U16, U32};
 
 /// Two addresses and a type.
@@ -168,7 +168,7 @@ impl VnicServer {
         let ring = c.session.queues.as_ref().map(|q| q.rx[queue].ring);
         match ring.and_then(|n| c.sub.get_mut(n)).and_then(Option::as_mut) {
             Some(ring) => {
-                self.counters.queue_faults += ring.put(p, written.unwrap_or(at), m.bytes())
+                self.counters.queue_faults += ring.put(p, written.unwrap_or(at), m.bytes());
             }
             None => self.counters.entries_lost += 1,
         }

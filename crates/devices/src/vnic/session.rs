@@ -5,8 +5,8 @@
 use super::Server;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use doorbell_hal::Iova;
 use doorbell_layout::ibmvnic::{RxAdd, cap};
-use doorbell_seam::Iova;
 
 /// A long-term buffer.
 #[derive(Clone, Copy, Debug)]

@@ -16,6 +16,7 @@
 use super::device::{Act, VnicServer};
 use super::headers::{Headers, are_headers};
 use alloc::vec::Vec;
+use doorbell_hal::{Port, Time};
 use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, Tx, TxComp, cause, desc, desc_req, first, offload,
     rc, status, tx,
@@ -23,7 +24,6 @@ use doorbell_layout::ibmvnic::{
 use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_packet::segment::Segments;
 use doorbell_packet::{Gso, vlan};
-use doorbell_seam::{Port, Time};
 use zerocopy::byteorder::big_endian::{U16, U32};
 
 /// FCS, preamble and gap.

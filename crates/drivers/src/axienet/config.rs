@@ -2,9 +2,9 @@
 //! choose.
 
 use super::coalesce::Coalesce;
+use doorbell_hal::{Exhausted, Place};
 use doorbell_moderation::{Direction, NetDim, profiles};
 use doorbell_packet::MAX_FRAGS;
-use doorbell_seam::{Exhausted, Place};
 
 /// What the core does about checksums (`xlnx,txcsum`, `xlnx,rxcsum`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

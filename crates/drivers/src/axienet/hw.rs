@@ -8,10 +8,10 @@
 
 use super::config::{Config, OpenError, Speed};
 use super::mdio;
+use doorbell_hal::{Host, Reg, Span};
 use doorbell_layout::axienet::{
     DMA, MAC, MM2S, S2MM, cr, dma, emmc, fcc, fmi, int, mac, rcw1, sr, tc,
 };
-use doorbell_seam::{Host, Reg, Span};
 
 /// Reads a register of the MAC.
 pub(super) fn get<H: Host>(h: &mut H, offset: u32) -> u32 {

@@ -5,8 +5,8 @@
 
 use super::config::Speed;
 use super::hw::{get, put};
+use doorbell_hal::{Host, Span};
 use doorbell_layout::axienet::{mac, mdio};
-use doorbell_seam::{Host, Span};
 
 /// Why an access failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

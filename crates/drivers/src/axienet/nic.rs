@@ -13,10 +13,10 @@ use super::stats::{Counted, Hardware, Stats};
 use super::tx::TxRing;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
+use doorbell_hal::{Fence, Host, Span, Time, Work};
 use doorbell_layout::axienet::{MM2S, S2MM, ability, cr, dma, int, line, mac, sr};
 use doorbell_moderation::{Controller, Flow, NetDim, Sample, Setting};
 use doorbell_packet::Packet;
-use doorbell_seam::{Fence, Host, Span, Time, Work};
 
 /// A DMA channel as the driver sees it.
 #[derive(Debug)]

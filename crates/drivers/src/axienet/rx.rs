@@ -17,11 +17,11 @@ use super::stats::Stats;
 use super::tx::{halves, ring};
 use crate::Sink;
 use alloc::boxed::Box;
+use doorbell_hal::{Coherent, Direction, Fence, Host, Mapped, Work};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, S2MM, rx_app};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_packet::{Packet, Piece};
-use doorbell_seam::{Coherent, Direction, Fence, Host, Mapped, Work};
 use zerocopy::little_endian::U32;
 
 /// Shortest frame that has a header.

@@ -6,8 +6,8 @@
 
 use super::hw::get;
 use crate::counters::counters;
+use doorbell_hal::Host;
 use doorbell_layout::axienet::stat;
-use doorbell_seam::Host;
 
 counters! {
     /// What the driver counts.

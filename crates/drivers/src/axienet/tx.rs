@@ -14,9 +14,9 @@ use super::stats::Stats;
 use crate::{Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use doorbell_hal::{Buf, Coherent, Direction, Fence, Host, Mapped, Place, Work};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, tx_app};
 use doorbell_packet::{MAX_FRAGS, Packet, Piece, Todo};
-use doorbell_seam::{Buf, Coherent, Direction, Fence, Host, Mapped, Place, Work};
 use zerocopy::little_endian::U32;
 
 /// What the driver knows of a descriptor.
@@ -147,7 +147,7 @@ impl TxRing {
         match app {
             [0, ..] => h.store(&self.ring, first * DESCRIPTOR + Descriptor::APP_AT, U32::ZERO),
             words => {
-                h.store(&self.ring, first * DESCRIPTOR + Descriptor::APP_AT, words.map(U32::new))
+                h.store(&self.ring, first * DESCRIPTOR + Descriptor::APP_AT, words.map(U32::new));
             }
         }
         h.spend(Work::TxDescriptor(pieces));

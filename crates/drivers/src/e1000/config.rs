@@ -1,7 +1,7 @@
 //! How the driver is set up.
 
 use super::split::Errata;
-use doorbell_seam::{Exhausted, Place, Span};
+use doorbell_hal::{Exhausted, Place, Span};
 
 /// Which controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@
 
 use super::config::{Bus, Config, Eeprom, OpenError, Part};
 use super::wait;
+use doorbell_hal::{Host, Reg, Span};
 use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
-use doorbell_seam::{Host, Reg, Span};
 
 pub(super) fn get<H: Host>(h: &mut H, r: u32) -> u32 {
     h.read32(Reg::at(r))

@@ -44,7 +44,7 @@ pub use nic::{CAUSES, E1000, Link};
 pub use split::{Cut, Errata, MAX_FIRST, MAX_PIECE};
 pub use stats::{Hardware, Stats};
 
-use doorbell_seam::{Host, Span};
+use doorbell_hal::{Host, Span};
 
 /// Polls until `done`, for `limit` of the host's time at most.
 fn wait<H: Host>(

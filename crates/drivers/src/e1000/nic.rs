@@ -10,9 +10,9 @@ use super::rx::RxRing;
 use super::stats::{self, Hardware, Stats};
 use super::tx::TxRing;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Host, Work};
 use doorbell_layout::e1000::{self as l, reg};
 use doorbell_packet::Packet;
-use doorbell_seam::{Host, Work};
 
 /// Causes that are enabled.
 pub const CAUSES: u32 = l::INT_TXDW | l::INT_LSC | l::INT_RXSEQ | l::INT_RXDMT0 | l::INT_RXT0;

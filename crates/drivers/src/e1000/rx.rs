@@ -17,9 +17,9 @@ use super::stats::Stats;
 use crate::Sink;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use doorbell_hal::{Coherent, Direction, Fence, Host, Mapped, Place, Work};
 use doorbell_layout::e1000::{DESCRIPTOR, Rx, reg};
 use doorbell_packet::{MAX_FRAGS, More, Packet, Piece, Todo};
-use doorbell_seam::{Coherent, Direction, Fence, Host, Mapped, Place, Work};
 
 /// Buffers are posted so many at a time (`E1000_RX_BUFFER_WRITE`).
 const BATCH: u32 = 16;

@@ -2,8 +2,8 @@
 
 use super::hw::get;
 use crate::counters::counters;
+use doorbell_hal::Host;
 use doorbell_layout::e1000::reg::stat;
-use doorbell_seam::Host;
 
 counters! {
     /// What the driver counts.

@@ -8,10 +8,10 @@ use crate::{Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_bus::Flat;
+use doorbell_hal::{Buf, Device, Place, Port, Reg, Taken, Time, Timed};
 use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
 use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece, Todo};
-use doorbell_seam::{Buf, Device, Place, Port, Reg, Taken, Time, Timed};
+use doorbell_testkit::Flat;
 
 /// Registers that keep what is written, an EEPROM behind EERD, and a PHY.
 struct Board {
@@ -149,7 +149,7 @@ fn descriptor(h: &mut Host, base: u32, i: u32) -> [u8; 16] {
     h.port.at(at, 16).try_into().unwrap()
 }
 fn packet(h: &mut Host, bytes: &[u8]) -> Packet {
-    use doorbell_seam::Host as _;
+    use doorbell_hal::Host as _;
     let b = h.buffer(bytes.len() as u32, Place { align: 4096, offset: 0 }).unwrap();
     h.bytes_mut(&b, 0..b.len(), |to| to.copy_from_slice(bytes));
     Packet::linear(Piece::whole(b))
@@ -466,7 +466,7 @@ fn copybreak_leaves_the_buffer_with_its_descriptor() {
 
 #[test]
 fn a_ring_without_buffers_is_filled_by_the_watchdog() {
-    use doorbell_seam::Host as _;
+    use doorbell_hal::Host as _;
     let (mut h, mut nic) = open();
     // All of memory is somebody's, so the frames cannot be replaced.
     let mut hoard = Vec::new();
@@ -523,7 +523,7 @@ fn a_card_that_is_gone_or_whose_phy_is_dead_is_an_error_and_not_a_hang() {
 
 #[test]
 fn a_hang_is_found_when_dd_is_late_and_transmission_is_not_paused() {
-    use doorbell_seam::{Host as _, Span};
+    use doorbell_hal::{Host as _, Span};
     let (mut h, mut nic) = open();
     let p = packet(&mut h, &[1; 100]);
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
@@ -571,7 +571,7 @@ proptest::proptest! {
         part in proptest::sample::select(vec![Part::I82544, Part::I82540, Part::I82545]),
         pcix in proptest::bool::ANY, copy_align in proptest::bool::ANY,
     ) {
-        use doorbell_seam::Host as _;
+        use doorbell_hal::Host as _;
         let bus = if pcix { Bus::PciX } else { Bus::Pci };
         let (mut h, mut nic) = open_with(part, bus, |c| (c.copy_align, c.max_frame) = (copy_align, 9014));
         let mut expected = Vec::new();

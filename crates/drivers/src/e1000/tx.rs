@@ -14,10 +14,10 @@ use super::stats::Stats;
 use crate::{Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use doorbell_hal::{Buf, Coherent, Direction, Fence, Host, Mapped, Place, Time, Work};
 use doorbell_layout::e1000::{ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, reg, tx_word as w};
 use doorbell_packet::headers::{Ip, Layers};
 use doorbell_packet::{Gso, GsoKind, MAX_FRAGS, Packet, Piece};
-use doorbell_seam::{Buf, Coherent, Direction, Fence, Host, Mapped, Place, Time, Work};
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// A queue that stopped wakes when so many descriptors are free.

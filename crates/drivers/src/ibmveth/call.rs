@@ -1,7 +1,7 @@
 //! The adapter's calls, one function each.
 
+use doorbell_hal::{Hcall, HcallReturn, Hypervisor};
 use doorbell_layout::ibmveth::{self as l, Descriptor, multicast, send, status};
-use doorbell_seam::{Hcall, HcallReturn, Hypervisor};
 
 /// Tries before a call that stays busy is given up.
 const TRIES: u32 = 1024;

@@ -2,8 +2,8 @@
 //! may choose.
 
 use super::pool::POOLS;
+use doorbell_hal::Exhausted;
 use doorbell_layout::ibmveth::OVERHEAD;
-use doorbell_seam::Exhausted;
 
 /// A pool of receive buffers of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@
 
 use super::call;
 use super::config::{Config, LargeSend};
+use doorbell_hal::Hypervisor;
 use doorbell_layout::ibmveth::attribute as a;
-use doorbell_seam::Hypervisor;
 
 /// What was agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

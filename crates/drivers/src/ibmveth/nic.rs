@@ -14,9 +14,9 @@ use super::stats::Stats;
 use super::tx::Sender;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
+use doorbell_hal::{Coherent, Hypervisor, Span, Work};
 use doorbell_layout::ibmveth::{PAGE, buffer_list, status};
 use doorbell_packet::Packet;
-use doorbell_seam::{Coherent, Hypervisor, Span, Work};
 use zerocopy::big_endian::U64;
 
 /// From the end of H_FREE_LOGICAL_LAN to when nothing of it is on its way any more.

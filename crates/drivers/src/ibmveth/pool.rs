@@ -12,8 +12,8 @@ use super::config::Pool;
 use super::stats::Stats;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use doorbell_hal::{Direction, Hypervisor, Mapped, Place, Work};
 use doorbell_layout::ibmveth::{ADD_BUFFERS, CORRELATOR, Descriptor, status};
-use doorbell_seam::{Direction, Hypervisor, Mapped, Place, Work};
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::U64;
 

@@ -10,13 +10,13 @@
 use super::config::{Config, OpenError};
 use super::pool::{Pools, reachable};
 use super::stats::Stats;
+use doorbell_hal::{Coherent, Fence, Host, Hypervisor, Mapped, Place, Work};
 use doorbell_layout::ibmveth::{
     CORRELATOR, Descriptor, ENTRY, Entry, MSS_AT, MSS_LEN, OLD_LARGE_SEND, PAGE,
 };
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
 use doorbell_packet::{Gso, Packet, Partial, Piece, Todo};
-use doorbell_seam::{Coherent, Fence, Host, Hypervisor, Mapped, Place, Work};
 use zerocopy::big_endian::{U32, U64};
 
 /// The receive queue.
@@ -158,7 +158,7 @@ fn mss<H: Host>(h: &mut H, m: &Mapped) -> u16 {
 }
 
 /// Copies a small frame out of its buffer, by way of the stack.
-fn copy_out<H: Host>(h: &mut H, m: &Mapped, offset: u32, to: &doorbell_seam::Buf) {
+fn copy_out<H: Host>(h: &mut H, m: &Mapped, offset: u32, to: &doorbell_hal::Buf) {
     const BLOCK: u32 = 256;
     let (start, mut done) = (m.range().start + offset, 0);
     while done < to.len() {

@@ -14,10 +14,10 @@ use super::pool::reachable;
 use super::stats::Stats;
 use crate::{Sink, Tx};
 use alloc::collections::VecDeque;
+use doorbell_hal::{Buf, Coherent, Direction, Hypervisor, Mapped, Place, Work};
 use doorbell_layout::ibmveth::{Descriptor, OLD_LARGE_SEND, PAGE, send, status};
 use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
 use doorbell_packet::{Gso, GsoKind, MAX_HEADER, Packet, Piece};
-use doorbell_seam::{Buf, Coherent, Direction, Hypervisor, Mapped, Place, Work};
 
 /// Bytes of the buffer that is mapped for good: the longest large send.
 pub(super) const COPY: u32 = 64 << 10;
@@ -290,7 +290,7 @@ fn offload<H: Hypervisor>(
     };
     let mut put = |at: u32, v: u16| {
         h.bytes_mut(&p.head.buf, start + at..start + at + 2, |b| {
-            b.copy_from_slice(&v.to_be_bytes())
+            b.copy_from_slice(&v.to_be_bytes());
         });
     };
     let (mut flags, mut mss) = (Descriptor::NO_CSUM | Descriptor::CSUM_GOOD, 0);

@@ -16,7 +16,7 @@
 //! driver's own transmit does. Won, the next trial goes on the same way; lost in both directions,
 //! there is a pause, four times as long each time. Other traffic, by class, ends it.
 
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
 
 /// Classes by bytes to be summed; 0 is for none.
 const CLASSES: usize = 17;
@@ -123,7 +123,7 @@ impl Adaptive {
         self.now = self.now.max(now);
         match &mut self.phase {
             Phase::Pause(left) | Phase::Settle(_, left) | Phase::Epoch(_, left, _) if *left > 1 => {
-                *left -= 1
+                *left -= 1;
             }
             Phase::Pause(_) => self.begin(under_way),
             Phase::Settle(n, _) => {

@@ -3,8 +3,8 @@
 //! A call that sends a message, a descriptor or an array has a fence in front: the server is a
 //! partition of its own and reads the memory that they name from another processor.
 
+use doorbell_hal::{Fence, Hcall, HcallReturn, Hypervisor, Span};
 use doorbell_layout::ibmvnic::{CRQ_BYTES, DESCRIPTOR, MESSAGE, hcall, status, vioctl};
-use doorbell_seam::{Fence, Hcall, HcallReturn, Hypervisor, Span};
 
 /// Tries before a call that stays busy is given up.
 const TRIES: u32 = 1024;

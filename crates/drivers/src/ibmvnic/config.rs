@@ -1,8 +1,8 @@
 //! How the driver is set up: what the device tree says of the adapter, and what a user may
 //! choose.
 
+use doorbell_hal::{Exhausted, Span};
 use doorbell_layout::ibmvnic::{MAX_ENTRIES, MAX_QUEUES};
-use doorbell_seam::{Exhausted, Span};
 
 /// When a packet goes by H_SEND_SUB_CRQ: one descriptor in registers, and no room for headers.
 /// All of them ask that nothing is batched, that no more is coming, and that the packet is

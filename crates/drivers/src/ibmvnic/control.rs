@@ -11,11 +11,11 @@ use super::call;
 use super::config::{Config, OpenError};
 use super::ring::{Ring, coherent};
 use super::stats::Stats;
+use doorbell_hal::{Coherent, Hypervisor, Span, Time};
 use doorbell_layout::ibmvnic::{
     CRQ_BYTES, ERROR_FATAL, ErrorIndication, LinkStateIndication, MESSAGE, Message, RESPONSE, cmd,
     first, status,
 };
-use doorbell_seam::{Coherent, Hypervisor, Span, Time};
 
 /// Tries of INIT while the server is not up, and the pause between them.
 const INITS: u32 = 100;

@@ -9,10 +9,10 @@ use super::config::OpenError;
 use super::control::{Control, Fault, SCRATCH};
 use super::stats::Stats;
 use alloc::vec::Vec;
+use doorbell_hal::{Coherent, Hypervisor};
 use doorbell_layout::ibmvnic::{
     Login, LoginBuffer, LoginResponse, VERSION, client_data, cmd, first, rc,
 };
-use doorbell_seam::{Coherent, Hypervisor};
 use zerocopy::byteorder::big_endian::{U32, U64};
 
 /// Where the answer goes: the scratch memory's second page.

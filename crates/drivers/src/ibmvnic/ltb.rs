@@ -9,8 +9,8 @@
 use super::config::OpenError;
 use super::ring::coherent;
 use alloc::vec::Vec;
+use doorbell_hal::{Coherent, Host};
 use doorbell_layout::ibmvnic::{MAX_LTB, MAX_MAP_ID};
-use doorbell_seam::{Coherent, Host};
 
 /// Bytes of a pool at the most (`IBMVNIC_LTB_SET_SIZE`).
 const MAX_SET: u64 = 38 << 20;

@@ -9,12 +9,12 @@
 use super::config::{Config, OpenError};
 use super::control::{Control, Fault};
 use super::stats::Stats;
+use doorbell_hal::Hypervisor;
 use doorbell_layout::ibmvnic::{
     AddressLength, Capability, ControlIpOffload, LengthAddress, MESSAGE, Message, QueryIpOffload,
     VERSION, VersionExchange, cap, cmd, first, offload, rc,
 };
 use doorbell_packet::headers::ETHERNET;
-use doorbell_seam::Hypervisor;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 /// Rounds of requests before a server that never agrees is given up.

@@ -16,12 +16,12 @@ use super::tx::{Context, Sender};
 use super::{call, control};
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
+use doorbell_hal::{Hypervisor, Span, Time, Work};
 use doorbell_layout::ibmvnic::{
     AddressLength, ChangeMac, LogicalLinkState, MESSAGE, Message, MulticastCtrl, QueryMap,
     RequestMap, RequestStatistics, Statistics, VpdSize, cmd, first, link, multicast,
 };
 use doorbell_packet::Packet;
-use doorbell_seam::{Hypervisor, Span, Time, Work};
 use zerocopy::byteorder::big_endian::U32;
 
 /// A queue that is stopped for so long has hung.

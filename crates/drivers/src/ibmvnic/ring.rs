@@ -4,7 +4,7 @@
 //! behind a fence; then it is cleared, which gives the slot back. There is no producer index.
 
 use super::config::OpenError;
-use doorbell_seam::{Coherent, Fence, Host};
+use doorbell_hal::{Coherent, Fence, Host};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The queue; `T` is an entry.

@@ -16,10 +16,10 @@ use super::subcrq::SubCrq;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use doorbell_hal::{Coherent, Host, Hypervisor, Place, Work};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, RxAdd, RxComp, rc, rx, status};
 use doorbell_packet::headers::ETHERNET;
 use doorbell_packet::{Packet, Piece, Todo};
-use doorbell_seam::{Coherent, Host, Hypervisor, Place, Work};
 
 const ARRAY: u32 = MAX_INDIRECT as u32;
 

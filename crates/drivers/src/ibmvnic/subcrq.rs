@@ -3,8 +3,8 @@
 use super::call;
 use super::config::OpenError;
 use super::ring::Ring;
+use doorbell_hal::{Host, Hypervisor};
 use doorbell_layout::ibmvnic::SUB_CRQ_BYTES;
-use doorbell_seam::{Host, Hypervisor};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 #[derive(Debug)]

@@ -22,13 +22,13 @@ use super::{call, subcrq::SubCrq};
 use crate::{Sink, Tx};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use doorbell_hal::{Coherent, Host, Hypervisor, Place, Work};
 use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, desc, desc_req, first,
     offload, status, tx,
 };
 use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
 use doorbell_packet::{Gso, GsoKind, MAX_HEADER, Packet, vlan};
-use doorbell_seam::{Coherent, Host, Hypervisor, Place, Work};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 /// Bytes of a large send's slot.

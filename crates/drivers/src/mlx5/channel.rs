@@ -9,12 +9,12 @@ use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hint::cold_path;
+use doorbell_hal::{Exhausted, Host, Work};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB,
     cqe_opcode, event, uar,
 };
 use doorbell_packet::Packet;
-use doorbell_seam::{Exhausted, Host, Work};
 use zerocopy::byteorder::big_endian::U32;
 
 /// One channel of the NIC, for transmit. `F` is the way to the firmware.

@@ -1,10 +1,10 @@
 //! Completion and event queues as the driver sees them: rings with an owner bit
 //! that flips each time round.
 
+use doorbell_hal::{Coherent, Exhausted, Fence, Host, Reg};
 use doorbell_layout::mlx5::{
     CQE_INITIAL, CQE_TAIL, Cqe, CqeTail, EQE_CQN, Eqe, cqe_opcode, dbr, event, uar,
 };
-use doorbell_seam::{Coherent, Exhausted, Fence, Host, Reg};
 use zerocopy::byteorder::big_endian::U32;
 
 /// A completion queue.

@@ -5,8 +5,8 @@
 
 use alloc::rc::Rc;
 use core::cell::RefCell;
+use doorbell_hal::Host;
 use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState};
-use doorbell_seam::Host;
 
 /// Numbers of a channel's objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

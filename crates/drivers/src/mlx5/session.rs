@@ -1,11 +1,11 @@
 //! A multi-packet session: one Enhanced MPWQE while packets are being added.
 
+use doorbell_hal::Host;
 use doorbell_layout::mlx5::{
     DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB, cs_flags, swp_flags,
 };
 use doorbell_packet::Packet;
 use doorbell_packet::headers::{Ip, Layers, Transport};
-use doorbell_seam::Host;
 
 /// How much ring a session is given when it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

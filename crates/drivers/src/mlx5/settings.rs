@@ -1,8 +1,8 @@
 //! How a channel is set up, why that may fail, and what it counts.
 
 use super::session::Sizing;
+use doorbell_hal::Exhausted;
 use doorbell_layout::mlx5::CmdStatus;
-use doorbell_seam::Exhausted;
 
 /// Completion queues of a channel, each with an arm at the end of every poll (en_txrx.c
 /// `mlx5e_napi_poll`). Those beside the send queue's stay empty: nothing is received, and no

@@ -8,11 +8,11 @@ use super::settings::{Config, Stats};
 use alloc::boxed::Box;
 use core::hint::cold_path;
 use core::mem;
+use doorbell_hal::{Buf, Coherent, Direction, Exhausted, Fence, Host, Mapped, Reg, Work};
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CtrlSeg, DS, DS_PER_WQEBB, DataSeg, EthSeg, MAX_WQEBBS, WQEBB, dbr, opcode, uar,
 };
 use doorbell_packet::{Packet, Piece, Todo};
-use doorbell_seam::{Buf, Coherent, Direction, Exhausted, Fence, Host, Mapped, Reg, Work};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 

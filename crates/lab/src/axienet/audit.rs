@@ -8,7 +8,7 @@ use super::Outcome;
 use crate::fault::{ANY, Balance};
 use crate::standstill;
 use doorbell_bus::{Axi, Bus, Machine};
-use doorbell_seam::Device;
+use doorbell_hal::Device;
 
 /// What does not add up. `wire`: frames that the link carried from the device, and to it.
 pub(super) fn audit<D: Device<Axi>>(

@@ -19,7 +19,7 @@ use doorbell_bus::axi::{Latencies, Protocol, Rules, Settings};
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet as driver;
 use doorbell_drivers::axienet::Coalesce;
-use doorbell_seam::{Place, Span};
+use doorbell_hal::{Place, Span};
 use std::sync::Arc;
 
 /// Simulated memory that a run may take, with its guard, in bytes.

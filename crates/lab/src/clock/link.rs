@@ -23,7 +23,7 @@
 
 use crate::fault::{Flaps, Plan};
 use doorbell_bus::{Bus, Hypercalls, Hypervised, Partitions};
-use doorbell_seam::{
+use doorbell_hal::{
     Device, Direction, DmaFault, Fact, Hcall, HcallDevice, HcallReturn, Iova, Port, Reg, Span,
     Taken, Time, Timed,
 };

@@ -35,8 +35,8 @@ use crate::fault::{Watchdog, failed};
 use doorbell_bus::trace::Call;
 use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Buf, Device, Host, Span, Time, Work};
 use doorbell_packet::Packet;
-use doorbell_seam::{Buf, Device, Host, Span, Time, Work};
 use std::collections::VecDeque;
 
 /// What is above a driver.

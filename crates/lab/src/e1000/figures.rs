@@ -26,7 +26,7 @@ use doorbell_bus::tce::Table;
 use doorbell_bus::{Guard, Machine, Mapping, Pci, Platform};
 use doorbell_devices::e1000::E1000 as Device;
 use doorbell_drivers::e1000::E1000 as Driver;
-use doorbell_seam::{Direction, Iova, Place, Port, Time};
+use doorbell_hal::{Direction, Iova, Place, Port, Time};
 
 /// The platform of all rows.
 const PROFILE: &str = "e1000-power4";
@@ -158,7 +158,7 @@ fn bus_time(values: &Values, what: Operation, at: u64) -> Result<f64, MeasureErr
         return Err(MeasureError::new("the traces are of a PCI bus"));
     };
     // An analyser on the bus does not see what is behind it.
-    latencies.memory = doorbell_seam::Span::ZERO;
+    latencies.memory = doorbell_hal::Span::ZERO;
     let rules = Rules::new(settings).map_err(|e| MeasureError::new(e.to_string()))?;
     let mut platform = Platform::new(MEMORY_BASE, 1 << 20, Guard::Page);
     let none = |_| MeasureError::new("no memory");

@@ -81,7 +81,7 @@ fn measured(setup: &Setup, ghz: f64, o: Outcome) -> Measured {
             rates.push(rate("outbound_link_share", "link toward the host", *up));
         }
         (_, shares) => {
-            rates.extend(shares.iter().map(|s| rate("bus_busy_share", "of the bus's clocks", *s)))
+            rates.extend(shares.iter().map(|s| rate("bus_busy_share", "of the bus's clocks", *s)));
         }
     }
     let [driver, device] = o.counters;

@@ -18,7 +18,7 @@ use doorbell_bus::tce::{Prices, Window};
 use doorbell_bus::{Guard, Price, express, parallel};
 use doorbell_devices::e1000::{Config as Nic, Slot as NicSlot, Speed};
 use doorbell_drivers::e1000::{Bus, Config as DriverConfig, Part, Thresholds, Throttle};
-use doorbell_seam::{Place, Span};
+use doorbell_hal::{Place, Span};
 use std::sync::Arc;
 
 /// Simulated memory that a run may take, with its guard, in bytes.

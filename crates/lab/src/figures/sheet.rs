@@ -291,7 +291,7 @@ impl Sheet {
             }
             match (row.role, row.tolerance) {
                 (Role::Predicted, None) => {
-                    faults.push(format!("the row {figure} is predicted but has no tolerance"))
+                    faults.push(format!("the row {figure} is predicted but has no tolerance"));
                 }
                 (Role::Bound(_) | Role::Fit | Role::Shown, Some(_)) => {
                     faults.push(format!(

@@ -14,9 +14,9 @@ use crate::clock::napi::Endpoint;
 use crate::closed::HasStack;
 use crate::traffic::tcp::Stack;
 use doorbell_drivers::Sink;
+use doorbell_hal::{Buf, Host, Span, Time};
 use doorbell_packet::merge::Merge;
 use doorbell_packet::{More, Packet, Piece};
-use doorbell_seam::{Buf, Host, Span, Time};
 use std::collections::VecDeque;
 
 /// The longest merged packet: 64 KiB of IP and an Ethernet header.
@@ -124,7 +124,7 @@ impl Bridge {
             let header = u32::from(gso.header);
             let at = p.head.start;
             m.bytes_mut(&p.head.buf, at..at + header, |b| {
-                b.copy_from_slice(&memory[..header as usize])
+                b.copy_from_slice(&memory[..header as usize]);
             });
             for q in &mut list {
                 (q.start, q.len) = (q.start + header, q.len - header);

@@ -9,11 +9,11 @@
 use crate::clock::link::{Tapped, Wire, gather};
 use doorbell_bus::{Hypercalls, Hypervised, Partitions, Vio};
 use doorbell_devices::veth::Veth;
-use doorbell_packet::Todo;
-use doorbell_packet::segment::Segments;
-use doorbell_seam::{
+use doorbell_hal::{
     Device, Drop, Fact, Hcall, HcallReturn, Port as _, Reg, Span, Taken, Time, Timed,
 };
+use doorbell_packet::Todo;
+use doorbell_packet::segment::Segments;
 use std::collections::VecDeque;
 
 /// The client's partition, and its core.

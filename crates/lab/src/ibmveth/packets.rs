@@ -25,8 +25,8 @@ use doorbell_bus::Bus;
 use doorbell_bus::trace::Call;
 use doorbell_drivers::ibmveth::{Ibmveth, Stats, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
+use doorbell_hal::{Buf, Exhausted, Host, Place, Span, Time};
 use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece, Todo};
-use doorbell_seam::{Buf, Exhausted, Host, Place, Span, Time};
 
 /// How a large send leaves its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

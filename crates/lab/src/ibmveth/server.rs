@@ -12,8 +12,8 @@ use crate::papr::Hosted;
 use crate::traffic::tcp::Hosts;
 use doorbell_drivers::ibmveth::{self as veth, Ibmveth};
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Buf, Host, Place, Work};
 use doorbell_packet::{Packet, Piece};
-use doorbell_seam::{Buf, Host, Place, Work};
 
 /// The machine of both partitions.
 pub(super) type Lpars = Hosted<Lan, Hosts>;
@@ -125,7 +125,7 @@ impl Server {
         }
         let (frame, todo) = (&mut self.scratch, p.todo);
         m.outside(|wired, bus, at| {
-            transmit(&mut wired.device, bus, &mut wired.out, at, frame, todo)
+            transmit(&mut wired.device, bus, &mut wired.out, at, frame, todo);
         });
         self.stats.tx_packets += 1;
         let more = p.more.map(|m| *m).unwrap_or_default();

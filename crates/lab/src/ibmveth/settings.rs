@@ -39,7 +39,7 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         interrupt: papr.interrupt,
         ..LanConfig::new(adapters)
     };
-    let faults = fault::Plan::of(v, doorbell_seam::Span::from_ms(5_000));
+    let faults = fault::Plan::of(v, doorbell_hal::Span::from_ms(5_000));
     if !faults.is_empty() && v.word("traffic.kind") == "packets" {
         return Err(
             "`run.fault` is for connections, which send again what is lost; `traffic.kind` is packets".to_owned()
@@ -66,15 +66,15 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         },
         gro: v.is_on("port.gro"),
         drivers,
-        network_gro: Some(span(v, "network.gro")).filter(|t| *t > doorbell_seam::Span::ZERO),
+        network_gro: Some(span(v, "network.gro")).filter(|t| *t > doorbell_hal::Span::ZERO),
         link_rate: (v.number("link.rate") * 1e9) as u64,
         link_delay: span(v, "link.delay"),
         faults,
     })
 }
 
-fn span_of_cycles(v: &Values, key: &str) -> doorbell_seam::Span {
-    doorbell_seam::Span::from_ps((v.number(key) / v.number("cpu.frequency") * 1e3).round() as u64)
+fn span_of_cycles(v: &Values, key: &str) -> doorbell_hal::Span {
+    doorbell_hal::Span::from_ps((v.number(key) / v.number("cpu.frequency") * 1e3).round() as u64)
 }
 
 /// The adapter of partition `i`; the server's is the trunk.

@@ -5,8 +5,8 @@
 
 use doorbell_drivers::ibmvnic::Ibmvnic;
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Hypervisor, Span};
 use doorbell_packet::Packet;
-use doorbell_seam::{Hypervisor, Span};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -9,8 +9,8 @@ use crate::papr::Papr;
 use doorbell_bus::Guard;
 use doorbell_devices::vnic::{self as device, Serial};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct, Replenish};
+use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::MAX_ENTRIES;
-use doorbell_seam::Span;
 
 const ASKED: &[Needs] = &[Needs::kind(&["transactions"])];
 const BULK: &[Needs] = &[Needs::kind(&["bulk"])];

@@ -12,10 +12,10 @@ use crate::clock::link::{Peer, Wire};
 use crate::clock::napi::Endpoint;
 use crate::histogram::Histogram;
 use crate::traffic::arrivals::Draw;
+use doorbell_hal::{Buf, Host, Place, Span, Time, Timed, Work};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, prepare_partial, verify};
 use doorbell_packet::{Packet, Piece, Todo};
-use doorbell_seam::{Buf, Host, Place, Span, Time, Timed, Work};
 use std::collections::VecDeque;
 
 /// Ethernet, IPv4, TCP.

@@ -26,8 +26,8 @@ use doorbell_bus::{Pcie, Platform};
 use doorbell_devices::mlx5::Mlx5 as Device;
 use doorbell_drivers::mlx5::{Channel, Hca};
 use doorbell_drivers::{Driver, Tx};
+use doorbell_hal::{Host, Place, Span};
 use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece};
-use doorbell_seam::{Host, Place, Span};
 
 /// The platform of all rows.
 const PROFILE: &str = "mlx5-gen2";

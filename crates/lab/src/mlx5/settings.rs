@@ -15,8 +15,8 @@ use doorbell_bus::pcie::{Completions, DllpRule, Settings};
 use doorbell_bus::{Guard, Latencies};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, Sizing};
+use doorbell_hal::Span;
 use doorbell_layout::mlx5::Caps;
-use doorbell_seam::Span;
 use std::sync::Arc;
 
 /// Simulated memory that a run may take, with its guard, in bytes.

@@ -1,8 +1,8 @@
 use super::*;
 use crate::profile::Profile;
 use doorbell_drivers::Driver;
+use doorbell_hal::{Host, Place};
 use doorbell_packet::{Packet, Piece};
-use doorbell_seam::{Host, Place};
 
 /// A channel closed while a completion is on its way leaves nothing in flight.
 #[test]

@@ -1,8 +1,8 @@
 //! A ring of transmit descriptors, and the packets that they speak of.
 
 use doorbell_drivers::{Sink, Tx};
+use doorbell_hal::{Coherent, Direction, Exhausted, Host, Iova, Mapped};
 use doorbell_packet::{Packet, Piece};
-use doorbell_seam::{Coherent, Direction, Exhausted, Host, Iova, Mapped};
 use std::collections::VecDeque;
 use zerocopy::{Immutable, IntoBytes};
 

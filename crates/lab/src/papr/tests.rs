@@ -4,9 +4,9 @@ use doorbell_bus::{Costs, Hypervised};
 use doorbell_devices::veth::{Adapter, Config, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as Settings, Ibmveth};
 use doorbell_drivers::{Driver, Tx};
+use doorbell_hal::{Host, Hypervisor, Place, Time, Timed};
 use doorbell_layout::ibmveth::{H_SEND_LOGICAL_LAN, H_VIO_SIGNAL};
 use doorbell_packet::{Packet, Piece};
-use doorbell_seam::{Host, Hypervisor, Place, Time, Timed};
 
 static SEND: [Call; 2] = [
     Call {

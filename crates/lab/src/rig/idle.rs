@@ -6,7 +6,7 @@ use crate::profile::{self, Profile};
 use crate::result::Measured;
 use crate::traffic::Frames;
 use crate::{Plan, Scenario, Unwatched, start};
-use doorbell_seam::Span;
+use doorbell_hal::Span;
 use std::sync::Arc;
 
 /// Loads of every kind on every bus, each a few milliseconds long.

@@ -12,8 +12,8 @@ use crate::clock::napi::Endpoint;
 use crate::histogram::Histogram;
 use crate::traffic::tcp::Prices;
 use doorbell_drivers::Sink;
+use doorbell_hal::{Buf, Host, Span, Time, Timed};
 use doorbell_packet::Packet;
-use doorbell_seam::{Buf, Host, Span, Time, Timed};
 
 /// How frames of a phase follow each other.
 #[derive(Clone, Copy, PartialEq, Debug)]

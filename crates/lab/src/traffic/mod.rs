@@ -9,8 +9,8 @@ pub use pktgen::{Pktgen, Rate, udp};
 pub use replay::{Frames, Replay, ReplayOptions};
 
 use doorbell_drivers::Sink;
+use doorbell_hal::{Buf, Host, Time};
 use doorbell_packet::Packet;
-use doorbell_seam::{Buf, Host, Time};
 
 /// A source of packets for one core; it gets its buffers back as a [`Sink`].
 pub trait Traffic<H: Host>: Sink {

@@ -9,8 +9,8 @@
 
 use super::{Next, Traffic};
 use doorbell_drivers::Sink;
+use doorbell_hal::{Buf, Exhausted, Host, Place, Span, Time};
 use doorbell_packet::{Packet, Partial, Piece, Todo, checksum::Sum};
-use doorbell_seam::{Buf, Exhausted, Host, Place, Span, Time};
 
 /// How fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@
 
 use super::{Next, Traffic};
 use doorbell_drivers::Sink;
+use doorbell_hal::{Buf, Host, Place, Span, Time};
 use doorbell_packet::{Packet, Piece, Todo, headers::prepare_partial, segment::prepare_gso};
-use doorbell_seam::{Buf, Host, Place, Span, Time};
 use std::sync::Arc;
 
 /// Frames in one piece of memory.

@@ -3,17 +3,18 @@
 //!
 //! It belongs to no published system. It judges the clock and the traffic.
 
-use doorbell_bus::{Costs, Fixed, Guard, Machine, Platform};
+use doorbell_bus::{Costs, Guard, Machine, Platform};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{
+    Buf, Coherent, Device, Direction, Drop, Fence, Host, Iova, Mapped, Place, Port, Reg, Span,
+    Taken, Time, Timed, Work,
+};
 use doorbell_lab::clock::link::Wired;
 use doorbell_lab::clock::napi::Interrupt;
 use doorbell_lab::traffic::tcp::Hosts;
 use doorbell_packet::segment::Segments;
 use doorbell_packet::{Gso, GsoKind, Packet, Partial, Piece};
-use doorbell_seam::{
-    Buf, Coherent, Device, Direction, Drop, Fence, Host, Iova, Mapped, Place, Port, Reg, Span,
-    Taken, Time, Timed, Work,
-};
+use doorbell_testkit::Fixed;
 use std::collections::VecDeque;
 
 const LINK: Span = Span::from_ns(100);

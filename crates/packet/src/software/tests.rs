@@ -6,7 +6,7 @@ use crate::testing::{Bare, Frame, any_frame};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_seam::WorkKind;
+use doorbell_hal::WorkKind;
 use proptest::prelude::*;
 
 /// The frame in pieces, the first of which has at least `head` bytes, with some room before each.

@@ -1,6 +1,6 @@
 use super::*;
 use doorbell_devices::veth;
-use doorbell_seam::DmaFaultKind;
+use doorbell_hal::DmaFaultKind;
 
 #[test]
 fn a_mapping_lets_the_hypervisor_in_and_its_end_keeps_it_out() {

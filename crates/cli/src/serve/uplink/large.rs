@@ -7,7 +7,7 @@
 //! Frames whose checksums do not hold are handed over as they are.
 
 use crate::vnet::header;
-use doorbell_attach::tap::{Tap, VnetHeader, offload};
+use doorbell_host_io::tap::{Tap, VnetHeader, offload};
 use doorbell_packet::headers::Layers;
 use doorbell_packet::merge::Merge;
 use doorbell_packet::segment::Segments;

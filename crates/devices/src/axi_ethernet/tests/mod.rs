@@ -13,10 +13,10 @@ use super::{AxiEthernet, Checksum, Config, Speed};
 pub(super) use crate::testing::{MEMORY, Record, frame, ns, us};
 use alloc::vec;
 use alloc::vec::Vec;
+use doorbell_hal::{Device, DmaFaultKind, Reg, Span, Taken, Time, Timed};
 use doorbell_layout::axienet::{
     DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, fmi, int, line, mac, rcw1, sr, stat, tc,
 };
-use doorbell_seam::{Device, DmaFaultKind, Reg, Span, Taken, Time, Timed};
 use zerocopy::{FromBytes, IntoBytes};
 
 pub(super) const TX_RING: u64 = 0x1000;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::e1000::fcs;
+use doorbell_hal::Drop;
 use doorbell_layout::axienet::raf;
-use doorbell_seam::Drop;
 
 #[test]
 fn a_frame_goes_into_its_buffer_with_its_length_in_app4() {

@@ -2,8 +2,8 @@
 
 use super::super::Config;
 use super::{Bench, frame, ns};
+use doorbell_hal::{Device, Span, Timed};
 use doorbell_layout::e1000::*;
-use doorbell_seam::{Device, Span, Timed};
 
 /// A device at `t`, in the middle of everything: descriptors and data being fetched, frames on
 /// their way both ways, write-backs and interrupts that wait for timers.

@@ -2,8 +2,8 @@
 
 use super::super::Config;
 use super::{Bench, MEMORY, frame, ns};
+use doorbell_hal::{Device, Reg, Span, Timed};
 use doorbell_layout::e1000::*;
-use doorbell_seam::{Device, Reg, Span, Timed};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 use super::super::Config;
 use super::{Bench, frame, ns};
 use alloc::vec::Vec;
+use doorbell_hal::{Time, Timed};
 use doorbell_layout::e1000::*;
-use doorbell_seam::{Time, Timed};
 
 /// Receives a frame at `t`.
 fn frame_at(b: &mut Bench, t: Time) {

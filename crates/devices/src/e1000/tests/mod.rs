@@ -11,10 +11,10 @@ mod transmit;
 use super::{Config, E1000};
 pub(super) use crate::testing::{MEMORY, Record, frame, ns};
 use alloc::vec::Vec;
+use doorbell_hal::{Device, Reg, Taken, Time, Timed};
 use doorbell_layout::e1000::{
     CTRL_SLU, RCTL_BAM, RCTL_EN, RCTL_SECRC, RCTL_UPE, Rx, TCTL_EN, TCTL_PSP, reg,
 };
-use doorbell_seam::{Device, Reg, Taken, Time, Timed};
 
 pub(super) const TX_RING: u64 = 0x1000;
 pub(super) const RX_RING: u64 = 0x4000;

@@ -1,8 +1,8 @@
 use super::super::{Config, fcs};
 use super::{BUFFERS, Bench, RX_RING, frame, ns};
 use alloc::vec::Vec;
+use doorbell_hal::{Drop, Span, Taken, Timed};
 use doorbell_layout::e1000::*;
-use doorbell_seam::{Drop, Span, Taken, Timed};
 
 fn memory(b: &Bench, at: u64, len: usize) -> Vec<u8> {
     b.p.memory[at as usize..][..len].to_vec()

@@ -1,7 +1,7 @@
 use super::super::{Config, Slot, Speed};
 use super::{Bench, frame, ns};
+use doorbell_hal::{Device, Reg, Span, Time};
 use doorbell_layout::e1000::*;
-use doorbell_seam::{Device, Reg, Span, Time};
 
 const ALL: [Config; 3] = [Config::I82540EM, Config::I82544GC, Config::I82545EM];
 

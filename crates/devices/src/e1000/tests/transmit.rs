@@ -2,9 +2,9 @@ use super::super::{Config, fcs};
 use super::{Bench, TX_RING, frame, ns};
 use alloc::vec;
 use alloc::vec::Vec;
+use doorbell_hal::{Span, Time, Timed};
 use doorbell_layout::e1000::tx_word::{EOP, IDE, IFCS, RPS, RS, VLE};
 use doorbell_layout::e1000::*;
-use doorbell_seam::{Span, Time, Timed};
 
 const AT: u64 = 0x8000;
 

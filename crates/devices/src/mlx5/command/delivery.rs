@@ -6,10 +6,10 @@
 
 use super::super::device::Mlx5;
 use alloc::vec::Vec;
+use doorbell_hal::{DmaFault, Iova, Port, Time};
 use doorbell_layout::mlx5::command::{
     Entry, Mailbox, checksum, delivery, entry_type, mailbox, own, xor,
 };
-use doorbell_seam::{DmaFault, Iova, Port, Time};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Bytes of input or output at the most: the page list of the longest ring, twice.

@@ -42,11 +42,11 @@ use super::ring::Ring;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use delivery::Fetched;
+use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::command::{
     CURRENT, InHeader, Numbered, OutHeader, SLOTS, access, delivery as status, op,
 };
 use doorbell_layout::mlx5::{CmdStatus, event};
-use doorbell_seam::{Port, Time};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// What the command interface counted.

@@ -8,11 +8,11 @@ use super::super::device::Mlx5;
 use super::vport::{Kinds, WireCounters};
 use super::{Answer, CmdStatus, Unknown, answer_prefix, check, input, tail};
 use alloc::boxed::Box;
+use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::command::{
     AccessReg, Paos, Pmlp, Pmtu, Ppcnt, Ptys, op, paos, ppcnt, ptys, register,
 };
 use doorbell_layout::mlx5::{event, port_change};
-use doorbell_seam::{Port, Time};
 
 /// What the driver and the outside want of the port.
 #[derive(Clone, Copy, Debug)]

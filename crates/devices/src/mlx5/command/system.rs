@@ -2,12 +2,12 @@
 
 use super::super::device::Mlx5;
 use super::{Answer, Phase, answer, check, input, tail};
+use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::command::{
     FunctionIn, ISSI_1, ManagePagesIn, ManagePagesOut, QueryAdapterOut, QueryIssiOut,
     QueryPagesOut, SetIssiIn, pages,
 };
 use doorbell_layout::mlx5::{CmdStatus, event};
-use doorbell_seam::{Port, Time};
 
 /// Mellanox, as an IEEE vendor.
 const VENDOR: u32 = 0x2c9;

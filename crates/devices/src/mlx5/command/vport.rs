@@ -6,11 +6,11 @@
 use super::super::device::Mlx5;
 use super::{Answer, CmdStatus, answer, answer_prefix, check, input, tail};
 use alloc::vec::Vec;
+use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::command::{
     ModifyNicVportIn, NicVport, QueryNicVportIn, QueryNicVportOut, VportCounters, VportState,
     list_type, vport_field,
 };
-use doorbell_seam::{Port, Time};
 
 /// The context, and the lists that do not fit in it.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use super::super::device::Mlx5;
 use super::{Frame, Mishap};
+use doorbell_hal::{Port, Taken, Time};
 use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
 use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};
-use doorbell_seam::{Port, Taken, Time};
 use zerocopy::{FromBytes, FromZeros, transmute};
 
 impl Mlx5 {

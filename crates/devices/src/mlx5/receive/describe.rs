@@ -13,6 +13,7 @@ use super::super::rss::Hash;
 use super::super::steering::Fields;
 use super::ETHERNET;
 use alloc::vec::Vec;
+use doorbell_hal::Time;
 use doorbell_layout::mlx5::receive::{
     CQE_RECEIVED, IP_FRAGMENT, L2_OK, L3_OK, L4_OK, RxCqe, VLAN_STRIPPED, l3_type, l4_type,
 };
@@ -20,7 +21,6 @@ use doorbell_layout::mlx5::steering::CVLAN;
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{self, Check, Ip, Layers, Transport};
 use doorbell_packet::vlan;
-use doorbell_seam::Time;
 use zerocopy::FromZeros;
 
 /// TCP's ACK.

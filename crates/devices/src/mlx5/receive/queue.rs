@@ -5,9 +5,9 @@ use super::Counters;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::mlx5::command::{Rqc, Wq};
 use doorbell_layout::mlx5::receive::{DBR_RECEIVE, RqContext, RqState};
-use doorbell_seam::{Iova, Port, Time};
 
 /// A receive queue: a cyclic WQ of WQEs of `1 << log_stride` bytes.
 #[derive(Debug)]

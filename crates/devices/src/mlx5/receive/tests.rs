@@ -14,13 +14,13 @@ use super::super::rss::TirContext;
 use super::super::steering::{Criteria, Destination, Entry, Group, Match, Miss, Table};
 use alloc::vec;
 use alloc::vec::Vec;
+use doorbell_hal::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Taken, Time, Timed};
 use doorbell_layout::mlx5::command::flow_action;
 use doorbell_layout::mlx5::receive::{RqContext, RqState, RxCqe};
 use doorbell_layout::mlx5::steering::NIC_RX;
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CQE_INITIAL, CqContext, CtrlSeg, EqContext, Eqe, SqContext, SqState, event, uar,
 };
-use doorbell_seam::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Taken, Time, Timed};
 use zerocopy::{FromBytes, IntoBytes};
 
 const MEMORY: usize = 1 << 20;

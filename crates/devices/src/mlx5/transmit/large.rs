@@ -1,12 +1,12 @@
 //! Large sends: cut into segments, each read, finished and sent before the next.
 
 use super::{Execution, Failed, Outcome, segment};
+use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::{EthSeg, INLINE_SEG, syndrome};
 use doorbell_packet::Gso;
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::Layers;
 use doorbell_packet::segment::Cut;
-use doorbell_seam::{Port, Time};
 
 /// A place in the data segments of a WQE, while payload is being gathered.
 #[derive(Clone, Copy)]

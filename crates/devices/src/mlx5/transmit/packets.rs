@@ -5,10 +5,10 @@ use super::super::queues::Mkey;
 use super::pipe::MIN_FRAME;
 use super::{Execution, Failed, Outcome, segment};
 use core::hint::cold_path;
+use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::mlx5::{
     DS, DataSeg, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, INLINE_LEN, INLINE_SEG, syndrome,
 };
-use doorbell_seam::{Iova, Port, Time};
 
 impl<P: Port> Execution<'_, P> {
     pub(super) fn data(&self, at: usize, ds: u32) -> Option<DataSeg> {

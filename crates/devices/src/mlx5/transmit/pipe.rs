@@ -7,8 +7,8 @@ use super::super::loopback::Loopback;
 use super::Failed;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use doorbell_hal::{Iova, Port, Span, Time};
 use doorbell_layout::mlx5::syndrome;
-use doorbell_seam::{Iova, Port, Span, Time};
 
 /// What the send pipe is made of.
 #[derive(Debug)]

@@ -330,7 +330,7 @@ impl Game {
                 self.b.p[*part].writable[*page] = *writable;
             }
             Act::Memory { part, at, bytes } => {
-                self.b.p[*part].memory[*at..*at + 16].copy_from_slice(bytes)
+                self.b.p[*part].memory[*at..*at + 16].copy_from_slice(bytes);
             }
             Act::Wire(f) => {
                 self.b.d.receive(&mut self.b.p, self.b.now, f);

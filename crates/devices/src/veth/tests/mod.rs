@@ -10,12 +10,12 @@ use super::{Adapter, Config, Veth};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
-use doorbell_layout::ibmveth::*;
-use doorbell_packet::checksum::Sum;
-use doorbell_seam::{
+use doorbell_hal::{
     Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Time,
     Timed,
 };
+use doorbell_layout::ibmveth::*;
+use doorbell_packet::checksum::Sum;
 
 pub(super) const PAGE: usize = 4096;
 pub(super) const MEMORY: usize = 512 * 1024;

@@ -2,10 +2,10 @@
 
 use super::super::{Adapter, Config, Uplink};
 use super::*;
+use doorbell_hal::{Drop, Taken};
 use doorbell_layout::ibmveth::attribute::ACTIVE_TRUNK;
 use doorbell_layout::ibmveth::status::*;
 use doorbell_packet::vlan;
-use doorbell_seam::{Drop, Taken};
 
 const OUTSIDE: [u8; 6] = [0x52, 0x54, 0xee, 0, 0, 9];
 

@@ -9,10 +9,10 @@ mod session;
 use super::{Config, Server, VnicServer};
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_layout::ibmvnic::*;
-use doorbell_seam::{
+use doorbell_hal::{
     DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Taken, Time, Timed,
 };
+use doorbell_layout::ibmvnic::*;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 pub(super) const CRQ: u64 = 0x1_0000;

@@ -2,7 +2,7 @@
 
 use super::super::{Config, Server};
 use super::*;
-use doorbell_seam::Drop;
+use doorbell_hal::Drop;
 
 fn up() -> Bench {
     let mut b = Bench::up(Config::POWERVM, 1);

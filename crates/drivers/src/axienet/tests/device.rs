@@ -1,8 +1,8 @@
 //! Bring-up, interrupts, errors, PHY, filter, counters.
 
 use super::*;
+use doorbell_hal::Span;
 use doorbell_layout::axienet::{emmc, fmi, rcw1, stat, tc};
-use doorbell_seam::Span;
 
 fn channel(b: &Board, at: u32) -> Vec<(u32, u64)> {
     let own = |o: u32| (at..at + 0x30).contains(&o);

@@ -11,12 +11,12 @@ use super::*;
 use crate::{Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use doorbell_bus::Flat;
+use doorbell_hal::{Buf, Device, Host as _, Place, Port, Reg, Taken, Time, Timed};
 use doorbell_layout::axienet::{
     self as l, Descriptor, MM2S, S2MM, ability, cr, dma, int, line, mac, mdio, sr,
 };
 use doorbell_packet::{More, Packet, Partial, Piece, Todo};
-use doorbell_seam::{Buf, Device, Host as _, Place, Port, Reg, Taken, Time, Timed};
+use doorbell_testkit::Flat;
 
 /// Registers that keep what is written, and a PHY that answers.
 struct Board {

@@ -2,8 +2,8 @@
 
 use super::*;
 use core::cell::Cell;
+use doorbell_hal::Span;
 use doorbell_moderation::{Controller, NetDim, Period, Sample, Setting};
-use doorbell_seam::Span;
 
 /// Says what it is told to say, and keeps what it is asked.
 #[derive(Default)]

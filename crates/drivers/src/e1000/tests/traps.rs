@@ -5,7 +5,7 @@ use super::*;
 use doorbell_bus::parallel::Latencies;
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_bus::{Costs, Guard, Machine, Pci, Platform};
-use doorbell_seam::{Host as _, Span};
+use doorbell_hal::{Host as _, Span};
 
 fn address(d: [u8; 16]) -> u64 {
     u64::from_le_bytes(d[..8].try_into().unwrap())

@@ -11,12 +11,12 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Partitions, Platform, Vio};
+use doorbell_hal::{
+    Buf, Drop, Hcall, HcallDevice, HcallReturn, Host as _, Place, Span, Taken, Time, Timed,
+};
 use doorbell_layout::ibmveth::{self as l, Descriptor, Entry, attribute, status};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::{More, Packet, Piece, Todo, headers};
-use doorbell_seam::{
-    Buf, Drop, Hcall, HcallDevice, HcallReturn, Host as _, Place, Span, Taken, Time, Timed,
-};
 
 /// What a send was.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use super::*;
 use doorbell_bus::{Mapping, tce};
+use doorbell_hal::{Direction, MapFault};
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;
-use doorbell_seam::{Direction, MapFault};
 
 const MAP: Transmit = Transmit::Map { copybreak: 128 };
 const CSUM: u64 = Descriptor::NO_CSUM | Descriptor::CSUM_GOOD;

@@ -5,6 +5,7 @@ use super::super::settings::OpenError;
 use super::queue::{Failed, Queue};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use doorbell_hal::{Coherent, Host};
 use doorbell_layout::mlx5::command::{
     AccessReg, CAP, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateSqIn, Eqc,
     EthCaps, FunctionIn, GeneralCaps, ISSI_1, ManagePagesIn, ManagePagesOut, Mkc, ModifySqIn,
@@ -13,7 +14,6 @@ use doorbell_layout::mlx5::command::{
     pages, paos, register, wq_type,
 };
 use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState, WQEBB};
-use doorbell_seam::{Coherent, Host};
 
 /// A ConnectX function that is up: its firmware, reached by commands.
 #[derive(Debug)]

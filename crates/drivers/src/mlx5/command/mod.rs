@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Commands are polled for: nothing here waits for an interrupt. Every wait has an
-//! end in [`Host::now`](doorbell_seam::Host::now); a command that was not answered
+//! end in [`Host::now`](doorbell_hal::Host::now); a command that was not answered
 //! by then leaves the queue unusable, for the device may still answer it.
 
 mod hca;

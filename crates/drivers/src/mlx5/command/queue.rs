@@ -1,12 +1,12 @@
 //! The command queue.
 
 use alloc::vec::Vec;
+use doorbell_hal::{Coherent, Exhausted, Fence, Host, Reg, Span};
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
     Entry, InHeader, Mailbox, checksum, delivery, entry_type, init_segment as seg, mailbox, own,
     xor,
 };
-use doorbell_seam::{Coherent, Exhausted, Fence, Host, Reg, Span};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 

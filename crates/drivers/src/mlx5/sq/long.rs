@@ -6,9 +6,9 @@ use crate::Tx;
 use crate::mlx5::session::{EsegKey, contiguous};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use doorbell_hal::{Direction, Host, Work};
 use doorbell_layout::mlx5::{CQ_UPDATE, DS, DS_PER_WQEBB, ETH_WQE_INSERT_VLAN, MAX_WQEBBS, opcode};
 use doorbell_packet::{Gso, MAX_FRAGS, More, Packet, Piece};
-use doorbell_seam::{Direction, Host, Work};
 use zerocopy::byteorder::big_endian::U16;
 
 impl Sq {

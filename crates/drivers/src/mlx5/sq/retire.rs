@@ -3,8 +3,8 @@
 use super::{Slot, Sq};
 use crate::Sink;
 use core::mem;
+use doorbell_hal::{Buf, Host, Work};
 use doorbell_layout::mlx5::dbr;
-use doorbell_seam::{Buf, Host, Work};
 use zerocopy::byteorder::big_endian::U32;
 
 impl Sq {

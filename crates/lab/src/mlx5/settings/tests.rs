@@ -3,7 +3,7 @@
 use super::*;
 use crate::mlx5::run;
 use crate::{Plan, Profile, Scenario, Unwatched};
-use doorbell_seam::{Span, WorkKind};
+use doorbell_hal::{Span, WorkKind};
 use proptest::prelude::*;
 
 fn plan(sets: &[&str]) -> Plan {
@@ -84,7 +84,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
                 crate::key::Value::Word(w) => match key.words.iter().find(|other| *other != w) {
                     Some(other) => moved.set(&format!("{}={other}", key.name)).unwrap(),
                     None => {
-                        moved.set(&format!("{}=1000", key.name)).unwrap_or_else(|e| panic!("{e}"))
+                        moved.set(&format!("{}=1000", key.name)).unwrap_or_else(|e| panic!("{e}"));
                     }
                 },
                 crate::key::Value::Text(_) => continue,

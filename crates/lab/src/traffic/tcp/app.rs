@@ -6,7 +6,7 @@
 
 use super::socket::Socket;
 use crate::histogram::Histogram;
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
 
 /// An application on one connection.
 #[derive(Clone, Debug)]

@@ -13,9 +13,9 @@ use super::frame::{self, Header, LONGEST, Station};
 use super::socket::Socket;
 use super::timers::Timers;
 use crate::clock::link::{Peer, Wire};
+use doorbell_hal::{Span, Time, Timed};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, verify};
-use doorbell_seam::{Span, Time, Timed};
 use std::collections::VecDeque;
 
 /// One connection's end.

@@ -16,7 +16,7 @@
 //! grows to what the windows allow), buffer autotuning, TIME-WAIT, urgent data, resets.
 
 use super::frame::{ACK, FIN, Header, PSH, SCALE, SYN};
-use doorbell_seam::{Span, Time};
+use doorbell_hal::{Span, Time};
 use std::collections::VecDeque;
 
 /// How large sends are sized.

@@ -24,9 +24,9 @@ use super::timers::Timers;
 use crate::clock::napi::Endpoint;
 use doorbell_bus::Price;
 use doorbell_drivers::Sink;
+use doorbell_hal::{Buf, Exhausted, Host, Place, Span, Time};
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece, Todo};
-use doorbell_seam::{Buf, Exhausted, Host, Place, Span, Time};
 use std::collections::VecDeque;
 
 /// What is left to the driver.
@@ -423,7 +423,7 @@ impl Stack {
                 return Err(Exhausted);
             };
             h.bytes_mut(&buf, 0..n, |b| {
-                b.copy_from_slice(frame::payload(s.offset + u64::from(done), n as usize))
+                b.copy_from_slice(frame::payload(s.offset + u64::from(done), n as usize));
             });
             frags.push(Piece { buf, start: 0, len: n });
             done += n;

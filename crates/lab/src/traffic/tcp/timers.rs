@@ -1,6 +1,6 @@
 //! The deadlines of many connections, ordered by (time, connection).
 
-use doorbell_seam::Time;
+use doorbell_hal::Time;
 use std::collections::BTreeSet;
 
 /// One deadline, or none, for each of a number of things.

@@ -3,12 +3,12 @@
 use super::super::super::frames::{Frame, Transport, tcp, udp};
 use super::super::super::rss::{Dispatch, HashFn, KEY, TirContext};
 use super::*;
+use doorbell_hal::Drop;
 use doorbell_layout::mlx5::receive::{
     IP_FRAGMENT, L2_OK, L3_OK, L4_OK, TERMINATE_LKEY, VLAN_STRIPPED, hash_field, l3_type, l4_type,
     rss_type,
 };
 use doorbell_packet::checksum::Sum;
-use doorbell_seam::Drop;
 
 /// Receives one frame; its CQE and its bytes in memory.
 fn one(b: &mut Bench, f: &[u8]) -> (RxCqe, Vec<u8>) {

@@ -2,8 +2,8 @@
 
 use super::super::super::frames::{Frame, udp};
 use super::*;
+use doorbell_hal::Drop;
 use doorbell_layout::mlx5::{Cqe, EQE_ERROR_CQN, event, syndrome};
-use doorbell_seam::Drop;
 
 fn errors(b: &mut Bench) -> Vec<(u16, u8)> {
     let mut seen = vec![];

@@ -3,9 +3,9 @@
 use super::super::super::frames::{Frame, tcp, udp};
 use super::super::super::rss::{Dispatch, HashFn, TirContext};
 use super::*;
+use doorbell_hal::Drop;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::receive::hash_field;
-use doorbell_seam::Drop;
 
 /// Reads of WQEs and of the doorbell record.
 fn reads(b: &Bench) -> (Vec<usize>, usize) {

@@ -1,0 +1,189 @@
+//! Writing pcapng: one section, interfaces, enhanced packets.
+
+use super::{MAX_FRAME, MIN_FRAME};
+use doorbell_hal::Time;
+use std::fs::Permissions;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// if_tsresol: 10^-9 s. Why not finer: see the module's essay.
+const NANOSECONDS: u8 = 9;
+const PS_PER_NS: u64 = 1_000;
+
+const IF_NAME: u16 = 2;
+const IF_SPEED: u16 = 8;
+const IF_TSRESOL: u16 = 9;
+const END_OF_OPTIONS: [u8; 4] = [0; 4];
+
+/// Writes a pcapng file: virtual time 0 is the file's epoch, 1970.
+///
+/// The bytes depend on the calls made and nothing else. They go to a temporary
+/// file beside the target, which takes the target's place in [`finish`]; until
+/// then an older file of that name stays as it is. A writer that is dropped
+/// removes its temporary file; only a process that is killed leaves one, named
+/// `.capture-*.partial`.
+///
+/// Frames may come in any order of time and are written in the order they come;
+/// the picoseconds below a nanosecond are cut off.
+///
+/// [`finish`]: Writer::finish
+#[derive(Debug)]
+pub struct Writer {
+    out: BufWriter<NamedTempFile>,
+    target: PathBuf,
+    interfaces: u32,
+    /// A write failed, perhaps in the middle of a block.
+    broken: bool,
+}
+
+/// An interface of the [`Writer`] that made it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InterfaceId(u32);
+
+impl Writer {
+    /// Starts a capture that [`finish`](Writer::finish) will leave at `target`.
+    ///
+    /// # Errors
+    /// When the directory cannot be written, or `target` exists and is not a
+    /// regular file: a device or pipe would be replaced, not written to.
+    pub fn create(target: impl AsRef<Path>) -> io::Result<Writer> {
+        let named = target.as_ref();
+        let target = match named.metadata() {
+            Ok(m) if m.is_file() => named.canonicalize()?, // keeps a symbolic link
+            Ok(_) => {
+                let why = "a capture can only replace a regular file, which this is not";
+                return Err(told(named, &io::Error::new(io::ErrorKind::InvalidInput, why)));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => named.to_owned(),
+            Err(e) => return Err(told(named, &e)),
+        };
+        let directory = match target.parent() {
+            Some(p) if !p.as_os_str().is_empty() => p,
+            _ => Path::new("."),
+        };
+        let file = tempfile::Builder::new()
+            .prefix(".capture-")
+            .suffix(".partial")
+            .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
+            .tempfile_in(directory)
+            .map_err(|e| told(named, &e))?;
+        let mut writer = Writer {
+            out: BufWriter::with_capacity(1 << 16, file),
+            target,
+            interfaces: 0,
+            broken: false,
+        };
+        // Byte-order magic, version 1.0, section length not given; no options.
+        writer.block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes(), &[1, 0, 0, 0], &[0xff; 8]])?;
+        Ok(writer)
+    }
+
+    /// Describes an Ethernet interface; `name` is shown by Wireshark.
+    ///
+    /// # Errors
+    /// When writing fails, or the name is longer than 65,535 bytes.
+    pub fn interface(&mut self, name: &str, bits_per_second: u64) -> io::Result<InterfaceId> {
+        let length = u16::try_from(name.len()).map_err(|_| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "an interface name is longer than 65535 bytes",
+            )
+        })?;
+        let option = |code: u16, len: u16| {
+            let ([a, b], [c, d]) = (code.to_le_bytes(), len.to_le_bytes());
+            [a, b, c, d]
+        };
+        self.block(
+            1,
+            &[
+                &[1, 0, 0, 0], // LINKTYPE_ETHERNET, reserved
+                &[0; 4],       // no snap length
+                &option(IF_NAME, length),
+                name.as_bytes(),
+                padding(name.len()),
+                &option(IF_SPEED, 8),
+                &bits_per_second.to_le_bytes(),
+                &option(IF_TSRESOL, 1),
+                &[NANOSECONDS, 0, 0, 0],
+                &END_OF_OPTIONS,
+            ],
+        )?;
+        self.interfaces += 1;
+        Ok(InterfaceId(self.interfaces - 1))
+    }
+
+    /// Adds a frame, without FCS, whose first bit passed at `at`.
+    ///
+    /// # Errors
+    /// When writing fails; when the frame's length is not [`MIN_FRAME`] to
+    /// [`MAX_FRAME`] bytes; when this writer has no interface `on`.
+    pub fn frame(&mut self, on: InterfaceId, at: Time, frame: &[u8]) -> io::Result<()> {
+        let wrong = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        if on.0 >= self.interfaces {
+            return wrong("this capture has no such interface");
+        }
+        let len = match u32::try_from(frame.len()) {
+            Ok(n) if (MIN_FRAME..=MAX_FRAME).contains(&n) => n.to_le_bytes(),
+            _ => return wrong("a captured frame has 14 to 262144 bytes"),
+        };
+        let ns = at.ps() / PS_PER_NS;
+        let (high, low) = ((ns >> 32) as u32, ns as u32);
+        self.block(
+            6,
+            &[
+                &on.0.to_le_bytes(),
+                &high.to_le_bytes(),
+                &low.to_le_bytes(),
+                &len,
+                &len,
+                frame,
+                padding(frame.len()),
+            ],
+        )
+    }
+
+    /// Writes what is buffered and puts the file in its place. Returns the
+    /// place: the path given, or what it links to.
+    ///
+    /// # Errors
+    /// When writing or renaming fails, or an earlier write did. Then nothing is
+    /// left, and an older file of that name is as it was.
+    pub fn finish(self) -> io::Result<PathBuf> {
+        if self.broken {
+            return Err(told(
+                &self.target,
+                &io::Error::other("an earlier write to this capture failed"),
+            ));
+        }
+        let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.persist(&self.target).map_err(|e| told(&self.target, &e.error))?;
+        Ok(self.target)
+    }
+
+    /// One block: type, length, content, length again. `parts` together are a
+    /// multiple of four bytes.
+    fn block(&mut self, kind: u32, parts: &[&[u8]]) -> io::Result<()> {
+        let len = 12 + parts.iter().map(|p| p.len() as u32).sum::<u32>();
+        debug_assert!(len.is_multiple_of(4), "a block is not padded");
+        // Cleared again once the block is whole.
+        let broken = std::mem::replace(&mut self.broken, true);
+        self.out.write_all(&kind.to_le_bytes())?;
+        self.out.write_all(&len.to_le_bytes())?;
+        for part in parts {
+            self.out.write_all(part)?;
+        }
+        self.out.write_all(&len.to_le_bytes())?;
+        self.broken = broken;
+        Ok(())
+    }
+}
+
+fn padding(len: usize) -> &'static [u8] {
+    &[0; 3][..len.next_multiple_of(4) - len]
+}
+
+fn told(path: &Path, e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("{}: {e}", path.display()))
+}

@@ -1,0 +1,64 @@
+//! The plainest bus in time: everything takes the same time each way, and any
+//! number of transfers cross at once.
+//!
+//! It is no published one. Tests of what is not a bus (clock, traffic, the seam)
+//! run on it, because their times can be told by hand.
+
+use doorbell_bus::{Bus, Platform};
+use doorbell_hal::{DmaFault, Iova, Port, Span, Time};
+
+/// A bus with one latency; the device's [`Port`].
+#[derive(Debug)]
+pub struct Fixed {
+    platform: Platform,
+    link: Span,
+}
+
+impl Fixed {
+    /// A bus that takes `link` each way.
+    pub fn new(platform: Platform, link: Span) -> Fixed {
+        Fixed { platform, link }
+    }
+}
+
+impl Port for Fixed {
+    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        self.platform.fetch(from, into).map(|()| at + self.link * 2)
+    }
+    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        self.platform.admit(to, from.len())?;
+        self.platform.post_write(at + self.link, to, from)
+    }
+    fn completes(&mut self, at: Time) -> bool {
+        self.platform.completes(at)
+    }
+    /// A wire of its own: a line overtakes the data.
+    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+        self.platform.set_line(at, n, high);
+    }
+    fn message(&mut self, at: Time, vector: u16) {
+        self.platform.post_message(at + self.link, vector);
+    }
+    fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.platform.emit(at, frame);
+    }
+}
+
+impl Bus for Fixed {
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+    fn platform_mut(&mut self) -> &mut Platform {
+        &mut self.platform
+    }
+    fn register_write(&mut self, at: Time, _: u8) -> Time {
+        at + self.link
+    }
+    fn register_read(&mut self, at: Time, _: u8) -> Time {
+        at + self.link
+    }
+    fn register_answer(&mut self, at: Time, _: u8) -> Time {
+        at + self.link
+    }
+    fn set_floor(&mut self, _: Time) {}
+}

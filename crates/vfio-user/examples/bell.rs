@@ -1,0 +1,117 @@
+//! The smallest device that can be served: a PCI Express function with pages of doorbells that
+//! the guest rings without leaving its CPU. `bell SOCKET` serves one client, then says how
+//! often it was rung, and how many of the rings were trapped.
+//!
+//! Registers, of 32 bits: 0 rings so far, 4 the lower half of what was written last.
+
+use doorbell_hal::{Device, DmaFault, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_vfio_user::{
+    Bar, Capability, Function, GuestPort, Identity, InBar, Listener, Polled, Watch, readable,
+};
+use std::error::Error;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Where the doorbell pages begin.
+const PAGES: u32 = 0x10000;
+
+#[derive(Debug, Default)]
+struct Bell {
+    rings: u32,
+    last: u32,
+}
+
+impl Timed for Bell {
+    fn next_due(&self) -> Option<Time> {
+        None
+    }
+}
+
+impl<P: Port> Device<P> for Bell {
+    fn mmio_read(&mut self, _: &mut P, _: Time, r: Reg, _: u8) -> u64 {
+        match r.offset {
+            0 => self.rings.into(),
+            4 => self.last.into(),
+            _ => 0,
+        }
+    }
+    fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, _: u8, v: u64) {
+        if r.offset >= PAGES {
+            self.rings += 1;
+            self.last = v as u32;
+            p.message(at, 0);
+        }
+    }
+    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
+        Taken::Yes
+    }
+    fn advance(&mut self, _: &mut P, _: Time) {}
+    fn reset(&mut self, _: &mut P, _: Time) {}
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    trapped: u64,
+    rung: u64,
+}
+
+impl Watch for Count {
+    fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, trapped: bool) {
+        *(if trapped { &mut self.trapped } else { &mut self.rung }) += 1;
+    }
+    fn register_read(&mut self, _: Time, _: Reg, _: u8, _: u64) {}
+    fn dma_read(&mut self, _: Time, _: Iova, _: u32) {}
+    fn dma_write(&mut self, _: Time, _: Iova, _: u32) {}
+    fn fault(&mut self, _: Time, _: &DmaFault) {}
+    fn line(&mut self, _: Time, _: bool) {}
+    fn message(&mut self, _: Time, _: u16) {}
+    fn frame(&mut self, _: Time, _: &[u8]) {}
+}
+
+fn identity() -> Identity {
+    let at = |offset| InBar { bar: 0, offset };
+    Identity {
+        vendor: 0x1234,
+        device: 0xbe11,
+        subsystem: (0x1234, 0),
+        revision: 0,
+        class: 0xff_0000,
+        bars: [Bar::Memory64(32 << 20), Bar::None, Bar::None, Bar::None, Bar::None, Bar::None],
+        line: false,
+        capabilities: vec![
+            Capability::Power { resets: true },
+            Capability::Express { speed: 3, width: 16 },
+            Capability::MsiX { vectors: 64, table: at(0x2000), pending: at(0x3000) },
+        ],
+        polled: Some(Polled { first: at(PAGES), pages: 64, words: &[0x20, 0x40, 0x800, 0x900] }),
+    }
+}
+
+/// The port it is on.
+type Served = Function<Bell, Count>;
+const _: fn(Bell) -> Box<dyn Device<GuestPort<Count>>> = |b| Box::new(b);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("usage: bell SOCKET")?;
+    let socket = Listener::bind(Path::new(&path))?;
+    let mut f: Served = Function::new(identity(), Bell::default(), Count::default())?;
+    let began = Instant::now();
+    let now = || Time::ZERO + Span::from_ns(began.elapsed().as_nanos() as u64);
+    let mut ready = vec![];
+    let client = loop {
+        readable(&[socket.as_fd()], None, &mut ready)?;
+        if let Some(client) = socket.accept()? {
+            break client;
+        }
+    };
+    f.connect(now(), client)?;
+    while f.serve(now).is_ok() {
+        f.poll_pages(now());
+        let fds: Vec<_> = f.fds().collect();
+        readable(&fds, Some(Duration::from_micros(50)), &mut ready)?;
+    }
+    let count = &f.port().watch;
+    println!("{} {}", count.rung, count.trapped);
+    Ok(())
+}

@@ -1,0 +1,521 @@
+//! A PCI function: a device, its configuration space, and one client at a time.
+//!
+//! [`Function`] does what a client's messages say. It owns all of it (device, memory
+//! maps, eventfds, polled pages), and whoever owns the function calls it from one
+//! thread. So order is what the calls' order is: when an unmap, a reset or the end of a
+//! connection has been dealt with, the device's next step comes after it, and there is
+//! no DMA in between that could still be under way.
+//!
+//! When a client goes, in whatever way, the function is as after power-on: device
+//! reset, configuration space fresh, no maps, no eventfds, polled pages empty. (The
+//! specification would have the device's state kept for a client that comes back;
+//! here a new client is a new machine.)
+
+use super::channel::{Channel, Gone, Message};
+use super::irq::{ERRORS, Irqs, KINDS};
+use super::message::{
+    DeviceInfo, Errno, IrqInfo, MAX_BAR_ACCESS, MAX_DATA, MAX_FDS, Map, RegionInfo, Request,
+    Sparse, Unmap, VERSION, Version, flag, parse,
+};
+use super::pci::{CONFIG_REGION, ConfigSpace, Identity, REGIONS};
+use super::polled::Pages;
+use super::port::{GuestPort, Watch};
+use doorbell_hal::{Device, Reg, Taken, Time, Timed};
+use doorbell_host_io::shared::Access;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use zerocopy::IntoBytes;
+use zerocopy::native_endian::U64;
+
+/// Flags of `struct vfio_device_info`.
+const DEVICE_RESETS: u32 = 1;
+const DEVICE_PCI: u32 = 2;
+/// Flags of `struct vfio_region_info`.
+const REGION_READ: u32 = 1;
+const REGION_WRITE: u32 = 2;
+const REGION_MMAP: u32 = 4;
+const REGION_CAPS: u32 = 8;
+/// Id and version of a sparse mmap capability.
+const CAP_SPARSE: (u16, u16) = (1, 1);
+/// Flags of an unmap request.
+const UNMAP_DIRTY: u32 = 1;
+const UNMAP_ALL: u32 = 2;
+/// Messages that are dealt with before anybody else has a turn.
+const BURST: usize = 64;
+
+/// A device behind a vfio-user socket.
+#[derive(Debug)]
+pub struct Function<D, W> {
+    identity: Identity,
+    config: ConfigSpace,
+    device: D,
+    port: GuestPort<W>,
+    pub(super) pages: Option<Pages>,
+    ring: Ring<D, W>,
+    /// The client has sent its version.
+    greeted: bool,
+    scratch: Vec<u8>,
+}
+
+/// What a word of a polled page does that the guest has written.
+pub type Ring<D, W> = fn(&mut D, &mut GuestPort<W>, Time, Reg, u64);
+
+/// It is a register write.
+fn write_register<D: Device<GuestPort<W>>, W: Watch>(
+    d: &mut D,
+    port: &mut GuestPort<W>,
+    at: Time,
+    r: Reg,
+    v: u64,
+) {
+    port.watch.register_write(at, r, 8, v, false);
+    d.mmio_write(port, at, r, 8, v);
+}
+
+/// How an answer goes out.
+enum Answer {
+    Body,
+    Region(u32),
+}
+
+impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
+    /// A function with nobody connected.
+    ///
+    /// # Errors
+    /// When the identity contradicts itself (`InvalidInput`), or there is no memory for polled
+    /// pages.
+    pub fn new(identity: Identity, device: D, watch: W) -> io::Result<Function<D, W>> {
+        identity.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        let pages = identity.polled.map(Pages::new).transpose()?;
+        Ok(Function {
+            config: ConfigSpace::new(&identity),
+            port: GuestPort::new(Irqs::new(identity.line, identity.vectors()), watch),
+            identity,
+            device,
+            pages,
+            ring: write_register,
+            greeted: false,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Has words of polled pages dealt with in another way than as register writes.
+    #[must_use]
+    pub fn with_ring(mut self, ring: Ring<D, W>) -> Function<D, W> {
+        self.ring = ring;
+        self
+    }
+
+    /// The device.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The device and its port, for what does not come through registers: a cable.
+    pub fn with_device<R>(&mut self, f: impl FnOnce(&mut D, &mut GuestPort<W>) -> R) -> R {
+        f(&mut self.device, &mut self.port)
+    }
+
+    /// Whoever watches.
+    pub fn watch(&mut self) -> &mut W {
+        &mut self.port.watch
+    }
+
+    /// Its port, to look at.
+    pub fn port(&self) -> &GuestPort<W> {
+        &self.port
+    }
+
+    /// Interrupts that the guest had not asked for.
+    pub fn lost_interrupts(&self) -> u64 {
+        self.port.irqs.lost
+    }
+
+    /// Takes a new client. One that is there is dropped.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn connect(&mut self, at: Time, client: UnixStream) -> io::Result<()> {
+        self.disconnect(at);
+        self.port.channel = Some(Channel::new(client)?);
+        Ok(())
+    }
+
+    /// Whether a client is there.
+    pub fn connected(&self) -> bool {
+        self.port.channel.is_some()
+    }
+
+    /// Lets the client go: everything is as after power-on.
+    pub fn disconnect(&mut self, at: Time) {
+        // First the ways out, so that nothing the device does while it is reset gets anywhere.
+        self.port.disconnect();
+        self.reset(at);
+        self.greeted = false;
+    }
+
+    fn reset(&mut self, at: Time) {
+        self.config.reset();
+        self.follow_config();
+        self.device.reset(&mut self.port, at);
+        self.port.irqs.forget();
+        if let Some(pages) = &mut self.pages {
+            pages.clear();
+        }
+    }
+
+    fn follow_config(&mut self) {
+        self.port.masters = self.config.masters() && self.port.channel.is_some();
+        let line = self.config.line();
+        self.port.irqs.disable_line(!line);
+    }
+
+    /// What to wait for: the client's socket, and perhaps a bell that unmasks the interrupt line.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.port.channel.as_ref().map(Channel::as_fd).into_iter().chain(self.port.irqs.unmask_fd())
+    }
+
+    /// Does what the client asks, as far as it has; how many messages that were. At most 64 in
+    /// one call, so that the device and the wire have their turns.
+    ///
+    /// # Errors
+    /// When the client has gone or broken the protocol; it has been let go then.
+    pub fn serve(&mut self, now: impl Fn() -> Time) -> Result<usize, Gone> {
+        self.port.irqs.unmasked();
+        for n in 0..BURST {
+            let Some(channel) = &mut self.port.channel else { return Ok(n) };
+            let done = match channel.request() {
+                Ok(Some(m)) => {
+                    // What the guest rang before an access comes before it, as posted writes do.
+                    let at = now();
+                    self.poll_pages(at);
+                    self.message(at, m)
+                }
+                Ok(None) => return Ok(n),
+                Err(gone) => Err(gone),
+            };
+            if let Err(gone) = done {
+                self.disconnect(now());
+                return Err(gone);
+            }
+        }
+        Ok(BURST)
+    }
+
+    /// Takes what the guest has rung in polled pages. Whether there was anything.
+    pub fn poll_pages(&mut self, at: Time) -> bool {
+        let Some(pages) = &mut self.pages else { return false };
+        if self.port.channel.is_none() {
+            return false;
+        }
+        let (device, port) = (&mut self.device, &mut self.port);
+        let ring = self.ring;
+        let rung = pages.take(|r, v| ring(device, port, at, r, v));
+        if rung {
+            self.device.advance(&mut self.port, at);
+        }
+        rung
+    }
+
+    /// Whether there are pages to be polled, and somebody who writes them.
+    pub fn polls(&self) -> bool {
+        self.pages.is_some() && self.port.channel.is_some()
+    }
+
+    /// Does what the device has to do until then.
+    pub fn advance(&mut self, at: Time) {
+        self.device.advance(&mut self.port, at);
+    }
+
+    /// A frame arrives from the wire.
+    pub fn receive(&mut self, at: Time, frame: &[u8]) -> Taken {
+        self.device.advance(&mut self.port, at);
+        let taken = self.device.receive(&mut self.port, at, frame);
+        self.device.advance(&mut self.port, at);
+        taken
+    }
+
+    // ---- messages ----
+
+    fn message(&mut self, at: Time, mut m: Message) -> Result<(), Gone> {
+        let fds = std::mem::take(&mut m.fds);
+        let request = parse(m.header.command.get(), &m.body);
+        let is_version = matches!(request, Ok(Request::Version(..)));
+        if is_version == self.greeted {
+            return Err(Gone::Protocol("the version comes first, and once".into()));
+        }
+        let mut body = std::mem::take(&mut self.scratch);
+        body.clear();
+        let answer = match request {
+            Ok(Request::Version(v, json)) => {
+                self.version(v, json, &mut body)?;
+                Ok(Answer::Body)
+            }
+            Ok(request) => self.request(at, request, fds, &mut body),
+            Err(errno) => Err(errno),
+        };
+        if m.header.flags.get() & flag::NO_REPLY == 0
+            && let Some(channel) = &mut self.port.channel
+        {
+            let fd = match answer {
+                Ok(Answer::Region(index)) => {
+                    self.pages.as_ref().filter(|p| p.is_in(index)).map(Pages::fd)
+                }
+                _ => None,
+            };
+            channel.reply(&m.header, answer.map(|_| &body[..]), fd)?;
+        }
+        self.scratch = body;
+        if let Some(channel) = &mut self.port.channel {
+            channel.recycle(m);
+        }
+        Ok(())
+    }
+
+    fn version(&mut self, v: Version, json: &[u8], out: &mut Vec<u8>) -> Result<(), Gone> {
+        if v.major.get() != VERSION.0 {
+            let why = format!("version {}.{}; allowed is {}.x", v.major, v.minor, VERSION.0);
+            return Err(Gone::Protocol(why));
+        }
+        if let (Some(max), Some(channel)) =
+            (number(json, "max_data_xfer_size"), &mut self.port.channel)
+        {
+            channel.max_data = u32::try_from(max).unwrap_or(MAX_DATA).clamp(4096, MAX_DATA);
+        }
+        self.greeted = true;
+        let minor = v.minor.get().min(VERSION.1);
+        out.extend_from_slice(Version { major: VERSION.0.into(), minor: minor.into() }.as_bytes());
+        let said = format!(
+            r#"{{"capabilities":{{"max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA},"pgsizes":4096,"write_multiple":true}}}}"#
+        );
+        out.extend_from_slice(said.as_bytes());
+        out.push(0);
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        at: Time,
+        request: Request<'_>,
+        mut fds: Vec<OwnedFd>,
+        out: &mut Vec<u8>,
+    ) -> Result<Answer, Errno> {
+        match request {
+            Request::Version(..) => return Err(libc::EINVAL),
+            Request::Map(m) => self.map(&m, &mut fds)?,
+            Request::Unmap(m) => {
+                self.unmap(&m)?;
+                out.extend_from_slice(m.as_bytes());
+            }
+            Request::DeviceInfo => out.extend_from_slice(
+                DeviceInfo {
+                    argsz: 16.into(),
+                    flags: (DEVICE_RESETS | DEVICE_PCI).into(),
+                    regions: REGIONS.into(),
+                    irqs: KINDS.into(),
+                }
+                .as_bytes(),
+            ),
+            Request::RegionInfo { argsz, index } => return self.region_info(argsz, index, out),
+            Request::RegionIoFds { index } => {
+                if index >= REGIONS {
+                    return Err(libc::EINVAL);
+                }
+                // None: an eventfd would lose the value that was written, and pages can be polled.
+                let none = IrqInfo {
+                    argsz: 16.into(),
+                    flags: 0.into(),
+                    index: index.into(),
+                    count: 0.into(),
+                };
+                out.extend_from_slice(none.as_bytes());
+            }
+            Request::IrqInfo { index } => {
+                if index >= KINDS || index == ERRORS {
+                    return Err(libc::EINVAL);
+                }
+                let (flags, count) = self.port.irqs.info(index);
+                let info = IrqInfo {
+                    argsz: 16.into(),
+                    flags: flags.into(),
+                    index: index.into(),
+                    count: count.into(),
+                };
+                out.extend_from_slice(info.as_bytes());
+            }
+            Request::SetIrqs(set, data) => self.port.irqs.set(&set, data, fds)?,
+            Request::Read(place) => {
+                out.extend_from_slice(place.as_bytes());
+                let start = out.len();
+                out.resize(start + place.count.get() as usize, 0);
+                self.read(at, place.region.get(), place.offset.get(), &mut out[start..])?;
+            }
+            Request::Write(place, data) => {
+                self.write(at, place.region.get(), place.offset.get(), data)?;
+                out.extend_from_slice(place.as_bytes());
+            }
+            Request::WriteMulti(writes) => {
+                for w in writes {
+                    self.write(
+                        at,
+                        w.region.get(),
+                        w.offset.get(),
+                        &w.data[..w.count.get() as usize],
+                    )?;
+                }
+                out.extend_from_slice(U64::new(writes.len() as u64).as_bytes());
+            }
+            Request::Reset => self.reset(at),
+        }
+        Ok(Answer::Body)
+    }
+
+    fn map(&mut self, m: &Map, fds: &mut Vec<OwnedFd>) -> Result<(), Errno> {
+        let flags = m.flags.get();
+        if flags & !3 != 0 || fds.len() > 1 {
+            return Err(libc::EINVAL);
+        }
+        let access = Access { read: flags & 1 != 0, write: flags & 2 != 0 };
+        self.port.map(m.address.get(), m.size.get(), access, fds.pop(), m.offset.get())
+    }
+
+    fn unmap(&mut self, m: &Unmap) -> Result<(), Errno> {
+        match m.flags.get() {
+            UNMAP_ALL if m.address.get() == 0 && m.size.get() == 0 => {
+                self.port.unmap_all();
+                Ok(())
+            }
+            0 => self.port.unmap(m.address.get(), m.size.get()),
+            UNMAP_DIRTY => Err(libc::ENOTSUP),
+            _ => Err(libc::EINVAL),
+        }
+    }
+
+    fn region_info(&self, argsz: u32, index: u32, out: &mut Vec<u8>) -> Result<Answer, Errno> {
+        if index >= REGIONS {
+            return Err(libc::EINVAL);
+        }
+        let size = self.identity.region_size(index);
+        let mut info = RegionInfo {
+            argsz: (size_of::<RegionInfo>() as u32).into(),
+            flags: if size > 0 { REGION_READ | REGION_WRITE } else { 0 }.into(),
+            index: index.into(),
+            cap_offset: 0.into(),
+            size: size.into(),
+            offset: 0.into(),
+        };
+        let Some(pages) = self.pages.as_ref().filter(|p| p.is_in(index)) else {
+            out.extend_from_slice(info.as_bytes());
+            return Ok(Answer::Body);
+        };
+        let (offset, len) = pages.area();
+        info.argsz = ((size_of::<RegionInfo>() + size_of::<Sparse>()) as u32).into();
+        info.flags = (REGION_READ | REGION_WRITE | REGION_MMAP | REGION_CAPS).into();
+        let sparse = Sparse {
+            id: CAP_SPARSE.0.into(),
+            version: CAP_SPARSE.1.into(),
+            next: 0.into(),
+            areas: 1.into(),
+            reserved: 0.into(),
+            offset: offset.into(),
+            size: len.into(),
+        };
+        // A client that has no room for the capability asks again, with room. QEMU wants the offset
+        // even then.
+        info.cap_offset = (size_of::<RegionInfo>() as u32).into();
+        out.extend_from_slice(info.as_bytes());
+        if argsz >= info.argsz.get() {
+            out.extend_from_slice(sparse.as_bytes());
+        }
+        Ok(Answer::Region(index))
+    }
+
+    // ---- regions ----
+
+    fn bar(&self, region: u32, offset: u64, len: usize) -> Result<(), Errno> {
+        let size = if region < 6 { self.identity.region_size(region) } else { 0 };
+        let fits = offset.checked_add(len as u64).is_some_and(|end| end <= size);
+        if !fits {
+            return Err(libc::EINVAL);
+        }
+        if len > MAX_BAR_ACCESS as usize { Err(libc::E2BIG) } else { Ok(()) }
+    }
+
+    fn read(&mut self, at: Time, region: u32, offset: u64, out: &mut [u8]) -> Result<(), Errno> {
+        if region == CONFIG_REGION {
+            let range = self.config.inside(offset, out.len()).ok_or(libc::EINVAL)?;
+            self.config.read(range, self.port.irqs.is_high(), out);
+            return Ok(());
+        }
+        self.bar(region, offset, out.len())?;
+        self.device.advance(&mut self.port, at);
+        let mut done = 0;
+        while done < out.len() {
+            let here = offset + done as u64;
+            let width = width(here, out.len() - done);
+            if !self.identity.is_msix(region, here) {
+                let r = Reg { region: region as u8, offset: here as u32 };
+                let v = self.device.mmio_read(&mut self.port, at, r, width as u8);
+                self.port.watch.register_read(at, r, width as u8, v);
+                out[done..done + width].copy_from_slice(&v.to_le_bytes()[..width]);
+            }
+            done += width;
+        }
+        self.device.advance(&mut self.port, at);
+        Ok(())
+    }
+
+    fn write(&mut self, at: Time, region: u32, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        if region == CONFIG_REGION {
+            let range = self.config.inside(offset, data.len()).ok_or(libc::EINVAL)?;
+            if self.config.write(range.start, data).reset {
+                self.reset(at);
+            }
+            self.follow_config();
+            return Ok(());
+        }
+        self.bar(region, offset, data.len())?;
+        let mut done = 0;
+        while done < data.len() {
+            let here = offset + done as u64;
+            let width = width(here, data.len() - done);
+            if !self.identity.is_msix(region, here) {
+                let r = Reg { region: region as u8, offset: here as u32 };
+                let mut v = [0; 8];
+                v[..width].copy_from_slice(&data[done..done + width]);
+                let v = u64::from_le_bytes(v);
+                self.port.watch.register_write(at, r, width as u8, v, true);
+                self.device.mmio_write(&mut self.port, at, r, width as u8, v);
+            }
+            done += width;
+        }
+        self.device.advance(&mut self.port, at);
+        Ok(())
+    }
+}
+
+impl<D: Timed, W> Timed for Function<D, W> {
+    fn next_due(&self) -> Option<Time> {
+        self.device.next_due()
+    }
+}
+
+/// The number after `"key":` in JSON text. Nothing else of what a client says of itself changes
+/// anything here, so nothing else of it is read.
+fn number(json: &[u8], key: &str) -> Option<u64> {
+    let text = std::str::from_utf8(json).ok()?;
+    let (_, after) = text.split_once(&format!("\"{key}\""))?;
+    let digits = after.trim_start().strip_prefix(':')?.trim_start();
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}
+
+/// The widest access, up to 8 bytes, that is aligned and not too long.
+fn width(offset: u64, left: usize) -> usize {
+    let aligned = 1 << (offset | 8).trailing_zeros();
+    usize::min(aligned, 1 << left.min(8).ilog2())
+}
+
+#[cfg(test)]
+mod tests;

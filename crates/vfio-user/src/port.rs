@@ -1,0 +1,283 @@
+//! The device's way out: the client's memory, its interrupts, and whoever watches.
+//!
+//! Memory that came with a descriptor is mapped ([`Regions`]) and a DMA is a copy. What
+//! came without is reached by messages; an access may span both kinds. All of an access
+//! is checked before any of it is made, except that a message can fail halfway.
+//!
+//! Nothing is reached while bus mastering is off, the function is asleep, or no client
+//! is there: what the device then tries is a [`DmaFault`], as for an address that
+//! nobody has mapped.
+
+use super::channel::Channel;
+use super::irq::Irqs;
+use super::message::Errno;
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time};
+use doorbell_host_io::shared::{Access, RegionError, Regions, Window};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+/// Sees every crossing between the guest and the device, and takes the frames. Times are those of
+/// the server's clock.
+pub trait Watch {
+    /// The device has read `len` bytes of the guest's memory.
+    fn dma_read(&mut self, at: Time, from: Iova, len: u32);
+    /// The device has written.
+    fn dma_write(&mut self, at: Time, to: Iova, len: u32);
+    /// The device tried to reach what it may not.
+    fn fault(&mut self, at: Time, fault: &DmaFault);
+    /// The guest has read a register: what it got.
+    fn register_read(&mut self, at: Time, r: Reg, size: u8, v: u64);
+    /// The guest has written a register; `trapped`: by leaving its CPU, not into a polled page.
+    fn register_write(&mut self, at: Time, r: Reg, size: u8, v: u64, trapped: bool);
+    /// The interrupt line was raised or lowered.
+    fn line(&mut self, at: Time, high: bool);
+    /// A message-signalled interrupt was sent.
+    fn message(&mut self, at: Time, vector: u16);
+    /// A frame leaves, without FCS.
+    fn frame(&mut self, at: Time, frame: &[u8]);
+}
+
+/// Memory that is reached by messages.
+#[derive(Debug)]
+struct Remote {
+    first: u64,
+    /// Inclusive.
+    last: u64,
+    access: Access,
+}
+
+/// The most mappings of one client; what the protocol has as its default.
+const MAX_MAPS: usize = 65535;
+
+/// A served device's port.
+#[derive(Debug)]
+pub struct GuestPort<W> {
+    memory: Regions,
+    remote: Vec<Remote>,
+    pub(super) channel: Option<Channel>,
+    pub(super) irqs: Irqs,
+    /// Bus mastering is on, and the function awake.
+    pub(super) masters: bool,
+    /// Sees everything.
+    pub watch: W,
+}
+
+/// A part of an access that is of one kind.
+struct Part {
+    at: u64,
+    bytes: core::ops::Range<usize>,
+    remote: bool,
+}
+
+impl<W: Watch> GuestPort<W> {
+    pub(super) fn new(irqs: Irqs, watch: W) -> GuestPort<W> {
+        GuestPort {
+            memory: Regions::new(),
+            remote: Vec::new(),
+            channel: None,
+            irqs,
+            masters: false,
+            watch,
+        }
+    }
+
+    /// Reads memory without being the device: nobody watches. Whether it is there, and the device
+    /// could read it.
+    pub fn peek(&mut self, from: Iova, into: &mut [u8]) -> bool {
+        let done = self.gate(from).and_then(|()| match self.memory.read(from, into) {
+            Err(_) if !self.remote.is_empty() => self.read_in_parts(from, into),
+            other => other,
+        });
+        done.is_ok()
+    }
+
+    /// How many pieces of the client's memory the device can reach.
+    pub fn maps(&self) -> usize {
+        self.memory.len() + self.remote.len()
+    }
+
+    /// The client has gone: nothing is reached any more.
+    pub(super) fn disconnect(&mut self) {
+        self.memory.clear();
+        self.remote.clear();
+        self.channel = None;
+        self.irqs.disconnect();
+        self.masters = false;
+    }
+
+    pub(super) fn map(
+        &mut self,
+        at: u64,
+        size: u64,
+        access: Access,
+        fd: Option<OwnedFd>,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        let last = size.checked_sub(1).and_then(|n| at.checked_add(n)).ok_or(libc::EINVAL)?;
+        let len = usize::try_from(size).map_err(|_| libc::EINVAL)?;
+        if self.maps() >= MAX_MAPS {
+            return Err(libc::ENOSPC);
+        }
+        if self.remote.iter().any(|r| r.first <= last && at <= r.last) {
+            return Err(libc::EEXIST);
+        }
+        let Some(fd) = fd else {
+            if self.memory.touches(Iova(at), size) {
+                return Err(libc::EEXIST);
+            }
+            self.remote.push(Remote { first: at, last, access });
+            return Ok(());
+        };
+        let window = Window::map(&File::from(fd), offset, len, access.write)
+            .map_err(|e| e.raw_os_error().unwrap_or(libc::EINVAL))?;
+        self.memory.map(Iova(at), window, access).map_err(|e| match e {
+            RegionError::Overlaps => libc::EEXIST,
+            _ => libc::EINVAL,
+        })
+    }
+
+    /// Ends access to one or more whole mappings.
+    pub(super) fn unmap(&mut self, at: u64, size: u64) -> Result<(), Errno> {
+        let last = size.checked_sub(1).and_then(|n| at.checked_add(n)).ok_or(libc::EINVAL)?;
+        let touched = |r: &Remote| r.first <= last && at <= r.last;
+        if self.remote.iter().any(|r| touched(r) && (r.first < at || r.last > last)) {
+            return Err(libc::EINVAL);
+        }
+        let mapped = match self.memory.unmap(Iova(at), size) {
+            Ok(_) => true,
+            Err(RegionError::NotMapped) => false,
+            Err(_) => return Err(libc::EINVAL),
+        };
+        let before = self.remote.len();
+        self.remote.retain(|r| !touched(r));
+        if mapped || self.remote.len() < before { Ok(()) } else { Err(libc::ENOENT) }
+    }
+
+    pub(super) fn unmap_all(&mut self) {
+        self.memory.clear();
+        self.remote.clear();
+    }
+
+    /// A fault, if the device may not reach anything now.
+    fn gate(&self, at: Iova) -> Result<(), DmaFault> {
+        if self.masters { Ok(()) } else { Err(DmaFault { at, kind: DmaFaultKind::Unmapped }) }
+    }
+
+    /// Cuts an access at the borders between mapped and remote memory.
+    #[cold]
+    fn parts(&self, at: Iova, len: usize, write: bool) -> Result<Vec<Part>, DmaFault> {
+        let mut parts = Vec::new();
+        let mut done = 0;
+        while done < len {
+            let here = Iova(at.0.wrapping_add(done as u64));
+            let fault = match self.memory.reaches(here, len - done, write) {
+                Ok(()) => {
+                    parts.push(Part { at: here.0, bytes: done..len, remote: false });
+                    break;
+                }
+                Err(fault) => fault,
+            };
+            let reached = (fault.at.0 - here.0) as usize;
+            if reached > 0 {
+                parts.push(Part { at: here.0, bytes: done..done + reached, remote: false });
+                done += reached;
+            }
+            let next = fault.at.0;
+            let r = self.remote.iter().find(|r| r.first <= next && next <= r.last).ok_or(fault)?;
+            if !(if write { r.access.write } else { r.access.read }) {
+                return Err(DmaFault { at: fault.at, kind: DmaFaultKind::Direction });
+            }
+            let n = ((len - done - 1) as u64).min(r.last - next) as usize + 1;
+            parts.push(Part { at: next, bytes: done..done + n, remote: true });
+            done += n;
+            // An access does not wrap.
+            if done < len && next.checked_add(n as u64).is_none() {
+                return Err(DmaFault { at: Iova(0), kind: DmaFaultKind::Unmapped });
+            }
+        }
+        Ok(parts)
+    }
+
+    #[cold]
+    fn read_in_parts(&mut self, at: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        for p in self.parts(at, into.len(), false)? {
+            let ok = match &mut self.channel {
+                _ if !p.remote => self.memory.read(Iova(p.at), &mut into[p.bytes]).is_ok(),
+                Some(c) => c.dma_read(p.at, &mut into[p.bytes]),
+                None => false,
+            };
+            if !ok {
+                return Err(DmaFault { at: Iova(p.at), kind: DmaFaultKind::Unmapped });
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn write_in_parts(&mut self, at: Iova, from: &[u8]) -> Result<(), DmaFault> {
+        for p in self.parts(at, from.len(), true)? {
+            let ok = match &mut self.channel {
+                _ if !p.remote => self.memory.write(Iova(p.at), &from[p.bytes]).is_ok(),
+                Some(c) => c.dma_write(p.at, &from[p.bytes]),
+                None => false,
+            };
+            if !ok {
+                return Err(DmaFault { at: Iova(p.at), kind: DmaFaultKind::Unmapped });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<W: Watch> Port for GuestPort<W> {
+    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        let done = self.gate(from).and_then(|()| match self.memory.read(from, into) {
+            Err(_) if !self.remote.is_empty() => self.read_in_parts(from, into),
+            other => other,
+        });
+        match done {
+            Ok(()) => self.watch.dma_read(at, from, into.len() as u32),
+            Err(fault) => {
+                self.watch.fault(at, &fault);
+                return Err(fault);
+            }
+        }
+        Ok(at)
+    }
+
+    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        let done = self.gate(to).and_then(|()| match self.memory.write(to, from) {
+            Err(_) if !self.remote.is_empty() => self.write_in_parts(to, from),
+            other => other,
+        });
+        match done {
+            Ok(()) => self.watch.dma_write(at, to, from.len() as u32),
+            Err(fault) => {
+                self.watch.fault(at, &fault);
+                return Err(fault);
+            }
+        }
+        Ok(at)
+    }
+
+    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+        if n != 0 {
+            self.irqs.lost += u64::from(high);
+            return;
+        }
+        self.watch.line(at, high);
+        self.irqs.set_line(high);
+    }
+
+    fn message(&mut self, at: Time, vector: u16) {
+        // A message is a memory write, and needs bus mastering like any other.
+        if self.masters {
+            self.watch.message(at, vector);
+            self.irqs.message(vector);
+        }
+    }
+
+    fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.watch.frame(at, frame);
+    }
+}
