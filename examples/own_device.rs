@@ -7,7 +7,7 @@
 //! interrupt then. The bill shows what that saves, beside the same with a write and an interrupt
 //! for each packet.
 
-use doorbell_hal::{Device, Drop, Iova, Port, Taken, Time, Timed};
+use doorbell_hal::{Device, DropReason, EventSource, Iova, Port, RxVerdict, Time};
 use doorbell_lab::own::{self, prelude::*};
 use doorbell_lab::result::Measured;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub(crate) struct Nic {
     bad_reads: u64,
 }
 
-impl Timed for Nic {
+impl EventSource for Nic {
     fn next_due(&self) -> Option<Time> {
         self.wire.front().map(|(at, ..)| *at)
     }
@@ -81,13 +81,13 @@ impl<P: Port> Device<P> for Nic {
         while let Some((at, head, frame, tell)) = self.wire.pop_front_if(|(at, ..)| *at <= until) {
             p.emit(at, &frame);
             if tell && p.write(at, self.word, &head.to_le_bytes()).is_ok() {
-                p.message(at, 0);
+                p.raise_msi(at, 0);
             }
         }
     }
 
-    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
-        Taken::Dropped(Drop::NoBuffer)
+    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Dropped(DropReason::NoBuffer)
     }
 
     fn reset(&mut self, _: &mut P, _: Time) {
@@ -118,7 +118,7 @@ impl Mine {
 
 impl<H: Host> Driver<H> for Mine {
     fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
-        h.spend(Work::TxDescriptor(1));
+        h.charge(CpuWork::TxDescriptor(1));
         let queued = self.ring.push(h, p, |to| [to.iova().0, u64::from(to.len())]);
         if !more || self.ring.is_full() {
             h.fence(Fence::Write);
@@ -128,15 +128,15 @@ impl<H: Host> Driver<H> for Mine {
     }
 
     fn poll<S: Sink>(&mut self, h: &mut H, _budget: u32, up: &mut S) -> Poll {
-        h.spend(Work::Poll);
+        h.charge(CpuWork::Poll);
         let head = h.load::<u32>(&self.word, 0);
         let done = self.ring.reclaim(h, up, |_, _, at| at != head * 16);
-        h.spend(Work::TxDone(done));
+        h.charge(CpuWork::TxDone(done));
         Poll::Idle
     }
 
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
-        h.spend(Work::Interrupt);
+        h.charge(CpuWork::Interrupt);
         Irq::Poll
     }
 

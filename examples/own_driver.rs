@@ -24,7 +24,7 @@ fn open<H: Host>(h: &mut H) -> Mine {
 
 impl<H: Host> Driver<H> for Mine {
     fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
-        h.spend(Work::TxDescriptor(1));
+        h.charge(CpuWork::TxDescriptor(1));
         let cmd = LegacyTx::EOP | LegacyTx::IFCS | LegacyTx::RS;
         let queued = self.0.push(h, p, |to| LegacyTx::new(to.iova().0, to.len() as u16, cmd));
         if !more || self.0.is_full() {
@@ -35,17 +35,17 @@ impl<H: Host> Driver<H> for Mine {
     }
 
     fn poll<S: Sink>(&mut self, h: &mut H, _budget: u32, up: &mut S) -> Poll {
-        h.spend(Work::Poll);
+        h.charge(CpuWork::Poll);
         let done = self
             .0
             .reclaim(h, up, |h, ring, at| h.load::<u8>(ring, at + LegacyTx::STATUS) & DD != 0);
-        h.spend(Work::TxDone(done));
+        h.charge(CpuWork::TxDone(done));
         h.write32(Reg::at(reg::IMS), nic::INT_TXDW);
         Poll::Idle
     }
 
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
-        h.spend(Work::Interrupt);
+        h.charge(CpuWork::Interrupt);
         h.write32(Reg::at(reg::IMC), u32::MAX);
         if h.read32(Reg::at(reg::ICR)) == 0 { Irq::None } else { Irq::Poll }
     }

@@ -4,7 +4,7 @@
 #![no_main]
 
 use doorbell_devices::axi_ethernet::{AxiEthernet, Checksum, Config};
-use doorbell_hal::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Time, Timed};
+use doorbell_hal::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Time, EventSource};
 use libfuzzer_sys::fuzz_target;
 
 const MEMORY: usize = 1 << 16;
@@ -49,12 +49,12 @@ impl Port for Memory {
         self.bytes[start..start + from.len()].copy_from_slice(from);
         Ok(at + self.price)
     }
-    fn set_line(&mut self, _: Time, n: u16, high: bool) {
+    fn set_irq_line(&mut self, _: Time, n: u16, high: bool) {
         let line = &mut self.lines[usize::from(n)];
         assert!(high != *line, "line {n} changes");
         *line = high;
     }
-    fn message(&mut self, _: Time, _: u16) {
+    fn raise_msi(&mut self, _: Time, _: u16) {
         panic!("it has no message interrupts");
     }
     fn emit(&mut self, _: Time, frame: &[u8]) {
@@ -73,7 +73,7 @@ fn work(d: &mut AxiEthernet, p: &mut Memory, now: &mut Time, span: Span) {
 
 fuzz_target!(|input: &[u8]| {
     let Some((&head, mut input)) = input.split_first() else { return };
-    let sums = [Checksum::None, Checksum::Partial, Checksum::Full, Checksum::Full][usize::from(head & 3)];
+    let sums = [Checksum::None, Checksum::CsumPartial, Checksum::Full, Checksum::Full][usize::from(head & 3)];
     let cfg = Config {
         tx_checksum: sums,
         rx_checksum: sums,

@@ -4,7 +4,7 @@
 #![no_main]
 
 use doorbell_devices::e1000::{Config, E1000};
-use doorbell_hal::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Time, Timed};
+use doorbell_hal::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Time, EventSource};
 use libfuzzer_sys::fuzz_target;
 
 const MEMORY: usize = 1 << 16;
@@ -53,11 +53,11 @@ impl Port for Memory {
         self.bytes[start..start + from.len()].copy_from_slice(from);
         Ok(at + self.price)
     }
-    fn set_line(&mut self, _: Time, n: u16, high: bool) {
+    fn set_irq_line(&mut self, _: Time, n: u16, high: bool) {
         assert!(n == 0 && high != self.line, "the line changes");
         self.line = high;
     }
-    fn message(&mut self, _: Time, _: u16) {
+    fn raise_msi(&mut self, _: Time, _: u16) {
         panic!("it has no message interrupts");
     }
     fn emit(&mut self, _: Time, frame: &[u8]) {

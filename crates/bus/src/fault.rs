@@ -10,7 +10,7 @@
 //!   everything posted behind it waits, for order is kept; on PCI so does the answer to a register
 //!   read.
 //! * **A completion is spoiled.** The device is told
-//!   ([`Port::completes`](doorbell_hal::Port::completes)), and reports the failure that its kind
+//!   ([`Port::begin_completion`](doorbell_hal::Port::begin_completion)), and reports the failure that its kind
 //!   of completion knows.
 //! * **An access to memory fails**, with [`DmaFaultKind::Injected`]. Nothing was transferred.
 //!
@@ -172,7 +172,7 @@ impl Faults {
     /// The device reports something with its next write: the lines to be looked at again, and
     /// whether the report is spoiled.
     #[cold]
-    pub(crate) fn completes(&mut self) -> (Vec<u16>, bool) {
+    pub(crate) fn begin_completion(&mut self) -> (Vec<u16>, bool) {
         self.completions += 1;
         let n = self.completions;
         if let Some(Kind::LateCompletion(by)) =

@@ -37,7 +37,7 @@ pub use departures::keep_every_other;
 pub use express::{Latencies, Pcie};
 pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
-pub use memory::{Guard, Memory};
+pub use memory::{Memory, ProtectionGranularity};
 pub use parallel::Pci;
 pub use partition::{Each, Hypercalls, Hypervised, Partitions, Vio};
 pub use platform::{Mapping, Platform, Refused, Stray, Strays};

@@ -12,8 +12,8 @@ use crate::trace::{Call, Lent, Step, What};
 use crate::{Ledger, Memory, Platform};
 use core::ops::Range;
 use doorbell_hal::{
-    Buf, Coherent, Device, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place,
-    Port, Reg, Span, Time, Work, WorkKind,
+    Alignment, Buf, Coherent, CpuWork, Device, Direction, Fence, Host, MapError, MapFault, Mapped,
+    OutOfMemory, Port, Reg, Span, Time, WorkKind,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -355,7 +355,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         self.write_register(r, 8, v);
     }
 
-    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+    fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
         let b = self.memory().buffer(len, place)?;
         self.bus.platform_mut().ledger.buffers_taken += 1;
         Ok(b)
@@ -446,14 +446,14 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         m.into_buf()
     }
 
-    fn look<R>(&mut self, m: &Mapped, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+    fn peek<R>(&mut self, m: &Mapped, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
         self.note(self.core.now, || {
             Step::Look(Lent { at: m.iova(), len: m.len(), dir: m.direction() })
         });
         self.bytes(m.buf(), range, f)
     }
 
-    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
         let (c, took) = self.bus.platform_mut().coherent(len, align)?;
         self.stall(took);
         Ok(c)
@@ -497,7 +497,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     }
 
     #[inline(always)]
-    fn spend(&mut self, w: Work) {
+    fn charge(&mut self, w: CpuWork) {
         let kind = w.kind() as usize;
         let n = u64::from(w.amount());
         self.done[kind].times += 1;
@@ -505,10 +505,10 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         let Price { each, per_unit } = self.costs.work[kind];
         let began = self.core.now;
         self.core.now += each + per_unit * n;
-        self.note(began, || Step::Work(w));
+        self.note(began, || Step::CpuWork(w));
         match w {
-            Work::Copy(_) => self.bus.platform_mut().ledger.copied_bytes += n,
-            Work::Sum(_) => self.bus.platform_mut().ledger.summed_bytes += n,
+            CpuWork::Copy(_) => self.bus.platform_mut().ledger.copied_bytes += n,
+            CpuWork::Sum(_) => self.bus.platform_mut().ledger.summed_bytes += n,
             _ => {}
         }
     }

@@ -11,11 +11,13 @@
 //! addresses are physical; where a device's are others, the platform translates
 //! them first ([`Mapping`](crate::Mapping)).
 
-use doorbell_hal::{Buf, Coherent, Direction, DmaFault, DmaFaultKind, Exhausted, Iova, Place};
+use doorbell_hal::{
+    Alignment, Buf, Coherent, Direction, DmaFault, DmaFaultKind, Iova, OutOfMemory,
+};
 
 /// How exactly device accesses are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Guard {
+pub enum ProtectionGranularity {
     /// By 4-KiB page.
     Page,
     /// By byte. Costs memory and time in proportion to what is mapped.
@@ -46,11 +48,11 @@ impl Memory {
     ///
     /// # Panics
     /// When `base` is not on a 64-MiB boundary.
-    pub fn new(base: u64, size: usize, guard: Guard) -> Memory {
+    pub fn new(base: u64, size: usize, guard: ProtectionGranularity) -> Memory {
         assert_eq!(base % (1 << MAX_CLASS), 0, "memory starts on a 64-MiB boundary");
         let shift = match guard {
-            Guard::Page => 12,
-            Guard::Byte => 0,
+            ProtectionGranularity::Page => 12,
+            ProtectionGranularity::Byte => 0,
         };
         Memory {
             base,
@@ -64,13 +66,13 @@ impl Memory {
 
     // ---- allocation ----
 
-    fn block(&mut self, class: u32) -> Result<u64, Exhausted> {
+    fn block(&mut self, class: u32) -> Result<u64, OutOfMemory> {
         if let Some(addr) = self.free[class as usize].pop() {
             return Ok(addr);
         }
         // A larger free block is split; its upper parts stay free.
         if let Some(larger) = (class + 1..=MAX_CLASS).find(|&c| !self.free[c as usize].is_empty()) {
-            let addr = self.free[larger as usize].pop().ok_or(Exhausted)?;
+            let addr = self.free[larger as usize].pop().ok_or(OutOfMemory)?;
             for c in class..larger {
                 self.free[c as usize].push(addr + (1 << c));
             }
@@ -79,7 +81,7 @@ impl Memory {
         let size = 1usize << class;
         let start = self.fresh.next_multiple_of(size);
         if start + size > self.bytes.len() {
-            return Err(Exhausted);
+            return Err(OutOfMemory);
         }
         // What alignment skips is kept as smaller blocks.
         let mut gap = self.fresh;
@@ -92,16 +94,16 @@ impl Memory {
         Ok(self.base + start as u64)
     }
 
-    fn class(bytes: u32, align: u32) -> Result<u32, Exhausted> {
+    fn class(bytes: u32, align: u32) -> Result<u32, OutOfMemory> {
         let size =
-            bytes.max(align).max(1 << MIN_CLASS).checked_next_power_of_two().ok_or(Exhausted)?;
+            bytes.max(align).max(1 << MIN_CLASS).checked_next_power_of_two().ok_or(OutOfMemory)?;
         let class = size.trailing_zeros();
-        if class > MAX_CLASS { Err(Exhausted) } else { Ok(class) }
+        if class > MAX_CLASS { Err(OutOfMemory) } else { Ok(class) }
     }
 
     /// A buffer; see [`Host::buffer`](doorbell_hal::Host::buffer).
-    pub fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
-        let class = Memory::class(len.checked_add(place.offset).ok_or(Exhausted)?, place.align)?;
+    pub fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
+        let class = Memory::class(len.checked_add(place.offset).ok_or(OutOfMemory)?, place.align)?;
         let block = self.block(class)?;
         Ok(Buf::from_parts(block + u64::from(place.offset), len, class))
     }
@@ -114,7 +116,7 @@ impl Memory {
     }
 
     /// Zeroed memory that the device may use until it is released.
-    pub fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+    pub fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
         let class = Memory::class(len, align)?;
         let addr = self.block(class)?;
         let at = self.index(addr);
@@ -153,7 +155,7 @@ impl Memory {
     /// # Panics
     /// As [`Memory::cpu`].
     #[inline(always)]
-    pub fn look(&self, addr: u64, len: usize) -> &[u8] {
+    pub fn peek(&self, addr: u64, len: usize) -> &[u8] {
         let at = self.index(addr);
         &self.bytes[at..at + len]
     }

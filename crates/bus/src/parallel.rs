@@ -217,15 +217,15 @@ impl Port for Pci {
     }
 
     #[inline(always)]
-    fn completes(&mut self, at: Time) -> bool {
-        self.platform.completes(at)
+    fn begin_completion(&mut self, at: Time) -> bool {
+        self.platform.begin_completion(at)
     }
 
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        self.platform.set_line(at, n, high);
+    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
+        self.platform.set_irq_line(at, n, high);
     }
 
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         let t = Transaction { addr: MESSAGE_ADDRESS.0, command: self.write_command(), bytes: 4 };
         count(&mut self.platform.ledger, t.command);
         let taken = self.book(at, self.rules.clocks(&t), &t, t.command.name());

@@ -15,8 +15,8 @@
 use crate::trace::{Crossing, Link, Step, What};
 use crate::{Bus, Ledger, Machine, Platform, TimeLine};
 use doorbell_hal::{
-    Device, Direction, DmaFault, Fact, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova,
-    Port, Reg, Span, Taken, Time, Timed,
+    Device, Direction, DmaFault, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Host,
+    Hypervisor, Iova, Port, Reg, RxVerdict, Span, Time,
 };
 
 /// A device in the hypervisor, as a [`Machine`] holds it.
@@ -202,7 +202,7 @@ impl<B: Bus, D: HcallDevice<B>> Hypercalls<B> for Hypervised<D> {
     }
 }
 
-impl<D: Timed> Timed for Hypervised<D> {
+impl<D: EventSource> EventSource for Hypervised<D> {
     fn next_due(&self) -> Option<Time> {
         self.0.next_due()
     }
@@ -218,7 +218,7 @@ impl<B: Bus, D: HcallDevice<B>> Device<Partitions<B>> for Hypervised<D> {
         u64::MAX
     }
     fn mmio_write(&mut self, _: &mut Partitions<B>, _: Time, _: Reg, _: u8, _: u64) {}
-    fn receive(&mut self, p: &mut Partitions<B>, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, p: &mut Partitions<B>, at: Time, frame: &[u8]) -> RxVerdict {
         self.0.receive(&mut p.ports, at, frame)
     }
     fn advance(&mut self, p: &mut Partitions<B>, until: Time) {
@@ -278,17 +278,17 @@ impl<B: Bus> Port for Partitions<B> {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.own().write(at, to, from)
     }
-    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
-        self.ports[self.entered].reaches(at, len, dir)
+    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        self.ports[self.entered].check_access(at, len, dir)
     }
-    fn completes(&mut self, at: Time) -> bool {
-        self.own().completes(at)
+    fn begin_completion(&mut self, at: Time) -> bool {
+        self.own().begin_completion(at)
     }
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        self.own().set_line(at, n, high);
+    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
+        self.own().set_irq_line(at, n, high);
     }
-    fn message(&mut self, at: Time, vector: u16) {
-        self.own().message(at, vector);
+    fn raise_msi(&mut self, at: Time, vector: u16) {
+        self.own().raise_msi(at, vector);
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.own().emit(at, frame);
@@ -346,16 +346,16 @@ impl Port for Vio {
         self.copied((at, arrival), to, from, Direction::FromDevice);
         Ok(posted)
     }
-    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.platform.hypervisor_reaches(at, len as usize, dir)
     }
-    fn completes(&mut self, at: Time) -> bool {
-        self.platform.completes(at)
+    fn begin_completion(&mut self, at: Time) -> bool {
+        self.platform.begin_completion(at)
     }
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        self.platform.set_line(at, n, high);
+    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
+        self.platform.set_irq_line(at, n, high);
     }
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         self.platform.post_message(at, vector);
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {

@@ -15,9 +15,9 @@ use crate::departures::Departures;
 use crate::fault::{Faults, Struck};
 use crate::tce::{Bill, Table};
 use crate::trace::{Trace, What as Noted};
-use crate::{Guard, Ledger, Memory};
+use crate::{Ledger, Memory, ProtectionGranularity};
 use doorbell_hal::{
-    Coherent, Direction, DmaFault, DmaFaultKind, Exhausted, Iova, MapFault, Span, Time,
+    Coherent, Direction, DmaFault, DmaFaultKind, Iova, MapFault, OutOfMemory, Span, Time,
 };
 use std::collections::VecDeque;
 use std::fmt;
@@ -148,7 +148,7 @@ const VECTORS: usize = 256;
 
 impl Platform {
     /// A platform with `size` bytes of memory at physical address `base`.
-    pub fn new(base: u64, size: usize, guard: Guard) -> Platform {
+    pub fn new(base: u64, size: usize, guard: ProtectionGranularity) -> Platform {
         Platform {
             memory: Memory::new(base, size, guard),
             ledger: Ledger::default(),
@@ -222,7 +222,7 @@ impl Platform {
     ///
     /// # Errors
     /// No memory, or no entries for it.
-    pub fn coherent(&mut self, len: u32, align: u32) -> Result<(Coherent, Span), Exhausted> {
+    pub fn coherent(&mut self, len: u32, align: u32) -> Result<(Coherent, Span), OutOfMemory> {
         let c = self.memory.coherent(len, align)?;
         if matches!(self.mapping, Mapping::Identity) {
             self.shared.push((c.iova(), len));
@@ -235,7 +235,7 @@ impl Platform {
             }
             Err(_) => {
                 self.memory.release_coherent(c);
-                Err(Exhausted)
+                Err(OutOfMemory)
             }
         }
     }
@@ -541,7 +541,7 @@ impl Platform {
     }
 
     /// Sets the level of an interrupt line at `at`.
-    pub fn set_line(&mut self, at: Time, n: u16, high: bool) {
+    pub fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
         if let Some(f) = &mut self.faults {
             if !high {
                 f.line_is_low(n);
@@ -651,7 +651,7 @@ impl Platform {
 
     /// The device's next write reports something at `at`; whether the report is to be of a failure.
     #[inline(always)]
-    pub fn completes(&mut self, at: Time) -> bool {
+    pub fn begin_completion(&mut self, at: Time) -> bool {
         self.faults.is_some() && self.completes_with_faults(at)
     }
 
@@ -659,7 +659,7 @@ impl Platform {
     #[inline(never)]
     fn completes_with_faults(&mut self, at: Time) -> bool {
         let Some(f) = &mut self.faults else { return false };
-        let (missed, spoiled) = f.completes();
+        let (missed, spoiled) = f.begin_completion();
         for n in missed {
             if let Some(l) = self.lines.get_mut(usize::from(n)) {
                 self.ledger.line_interrupts += 1;

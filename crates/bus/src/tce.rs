@@ -26,7 +26,7 @@
 //! No free entries: [`MapFault::NoEntries`], as H_NOT_ENOUGH_RESOURCES.
 //!
 //! What an entry allows is page by page, read for all, as Linux sets them; the
-//! finer [`Guard`](crate::Guard) of memory behind it still holds.
+//! finer [`ProtectionGranularity`](crate::Guard) of memory behind it still holds.
 
 use doorbell_hal::{Direction, DmaFault, DmaFaultKind, Iova, MapFault, Span};
 

@@ -24,7 +24,7 @@
 //! The memory for all this is bounded by the number of packets that were asked for; what comes
 //! later is not noted.
 
-use doorbell_hal::{Direction, Hcall, Iova, Reg, Time, Work};
+use doorbell_hal::{CpuWork, Direction, Hcall, Iova, Reg, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -62,7 +62,7 @@ pub enum Step {
     /// A call, which the other steps are part of.
     Call(Call),
     /// Work that the driver declared, or what is above it.
-    Work(Work),
+    CpuWork(CpuWork),
     /// A register is read: `size` bytes.
     Read(Reg, u8),
     /// A register is written.
@@ -93,7 +93,7 @@ pub enum Call {
     /// `Driver::interrupt`, for this line or vector.
     Interrupt(u16),
     /// `Driver::work`.
-    Work,
+    CpuWork,
     /// What was received goes up the stack.
     Stack,
     /// Timers of the stack.
@@ -224,7 +224,7 @@ impl Trace {
     pub fn add(&mut self, from: Time, until: Time, what: What) {
         match what {
             // Free work is no event.
-            What::Core(_, Step::Work(_)) if from == until => return,
+            What::Core(_, Step::CpuWork(_)) if from == until => return,
             What::Core(_, Step::Copy(at, len)) => {
                 let slot = at.0..at.0.saturating_add(len.into());
                 self.slots.retain(|s| s.end <= slot.start || slot.end <= s.start);

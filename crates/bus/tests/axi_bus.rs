@@ -1,8 +1,8 @@
 //! AXI in time.
 
 use doorbell_bus::axi::{Axi, Latencies, Rules, Settings};
-use doorbell_bus::{Bus, Guard, Ledger, Platform};
-use doorbell_hal::{Direction, DmaFaultKind, Iova, Place, Port, Span, Time};
+use doorbell_bus::{Bus, Ledger, Platform, ProtectionGranularity};
+use doorbell_hal::{Alignment, Direction, DmaFaultKind, Iova, Port, Span, Time};
 use proptest::prelude::*;
 
 const BASE: u64 = 1 << 30;
@@ -10,8 +10,8 @@ const LENT: u32 = 1 << 20;
 
 /// A bus whose device may use the first megabyte of memory. A clock is 8 ns.
 fn bus(settings: Settings, latencies: Latencies) -> Axi {
-    let mut platform = Platform::new(BASE, 4 << 20, Guard::Page);
-    let b = platform.memory.buffer(LENT, Place { align: LENT, offset: 0 }).unwrap();
+    let mut platform = Platform::new(BASE, 4 << 20, ProtectionGranularity::Page);
+    let b = platform.memory.buffer(LENT, Alignment { align: LENT, offset: 0 }).unwrap();
     assert_eq!(b.addr(), BASE);
     for dir in [Direction::ToDevice, Direction::FromDevice] {
         platform.map(BASE, LENT, dir).unwrap();
@@ -113,10 +113,10 @@ fn a_register_is_not_held_up_by_data() {
 #[test]
 fn lines_take_no_beats_and_messages_follow_data() {
     let mut p = bus(Settings::ZYNQMP, SLOW);
-    p.set_line(clocks(1), 1, true);
+    p.set_irq_line(clocks(1), 1, true);
     assert_eq!((p.platform().line(1), p.platform().ledger.axi_write_beats), (Some(clocks(1)), 0));
     let arrival = write(&mut p, clocks(2), 0, 2048);
-    p.message(clocks(2), 3);
+    p.raise_msi(clocks(2), 3);
     p.deliver(Time::from_ps(arrival.ps() - 1));
     assert_eq!(p.platform().message_pending(3), None);
     p.deliver(Time::NEVER);

@@ -2,8 +2,8 @@
 
 use doorbell_bus::parallel::Latencies;
 use doorbell_bus::pci::{Protocol, Rules, Settings};
-use doorbell_bus::{Bus, Guard, Ledger, Pci, Platform, Price};
-use doorbell_hal::{Direction, DmaFaultKind, Iova, Place, Port, Span, Time};
+use doorbell_bus::{Bus, Ledger, Pci, Platform, Price, ProtectionGranularity};
+use doorbell_hal::{Alignment, Direction, DmaFaultKind, Iova, Port, Span, Time};
 use proptest::prelude::*;
 
 const NO_LATENCY: Latencies =
@@ -13,8 +13,8 @@ const LENT: u32 = 1 << 20;
 
 /// A bus whose device may use the first megabyte of memory.
 fn bus(settings: Settings, latencies: Latencies) -> Pci {
-    let mut platform = Platform::new(BASE, 4 << 20, Guard::Page);
-    let b = platform.memory.buffer(LENT, Place { align: LENT, offset: 0 }).unwrap();
+    let mut platform = Platform::new(BASE, 4 << 20, ProtectionGranularity::Page);
+    let b = platform.memory.buffer(LENT, Alignment { align: LENT, offset: 0 }).unwrap();
     assert_eq!(b.addr(), BASE);
     for dir in [Direction::ToDevice, Direction::FromDevice] {
         platform.map(BASE, LENT, dir).unwrap();
@@ -140,10 +140,10 @@ fn a_register_read_pushes_the_devices_writes() {
 #[test]
 fn interrupt_lines_take_no_clocks_and_messages_follow_data() {
     let mut p = bus(X, Latencies { memory: Span::from_ns(200), ..NO_LATENCY });
-    p.set_line(ns(7), 11, true);
+    p.set_irq_line(ns(7), 11, true);
     assert_eq!((p.platform().line(11), p.platform().ledger.pci_clocks), (Some(ns(7)), 0));
     let arrival = write(&mut p, ns(10), 0, 2048);
-    p.message(ns(10), 3);
+    p.raise_msi(ns(10), 3);
     p.deliver(arrival);
     assert_eq!(p.platform().message_pending(3), None);
     p.deliver(Time::NEVER);

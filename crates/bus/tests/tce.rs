@@ -2,9 +2,9 @@
 
 use doorbell_bus::pci::{Rules, Settings};
 use doorbell_bus::tce::{Prices, Table, Window};
-use doorbell_bus::{Bus, Costs, Guard, Machine, Mapping, Pci, Platform, parallel};
+use doorbell_bus::{Bus, Costs, Machine, Mapping, Pci, Platform, ProtectionGranularity, parallel};
 use doorbell_hal::{
-    Direction, DmaFault, DmaFaultKind, Host, Iova, MapError, MapFault, Place, Port, Span, Time,
+    Alignment, Direction, DmaFault, DmaFaultKind, Host, Iova, MapError, MapFault, Port, Span, Time,
 };
 use doorbell_testkit::NoDevice;
 
@@ -15,7 +15,7 @@ const US: Prices = Prices {
     entry: Span::ZERO,
 };
 
-fn machine(pages: u32, multi: bool, guard: Guard) -> Machine<Pci, NoDevice> {
+fn machine(pages: u32, multi: bool, guard: ProtectionGranularity) -> Machine<Pci, NoDevice> {
     let table = Table::new(Window { base: 0x8000_0000, pages, multi, prices: US });
     let platform =
         Platform::new(1 << 32, 1 << 20, guard).with_mapping(Mapping::Tce(Box::new(table)));
@@ -26,11 +26,11 @@ fn machine(pages: u32, multi: bool, guard: Guard) -> Machine<Pci, NoDevice> {
 }
 
 /// Across a page, from 0xE00 of the first.
-const ACROSS: Place = Place { align: 8192, offset: 0xE00 };
+const ACROSS: Alignment = Alignment { align: 8192, offset: 0xE00 };
 
 #[test]
 fn a_device_finds_a_buffer_by_its_bus_address_alone() {
-    let mut m = machine(64, false, Guard::Byte);
+    let mut m = machine(64, false, ProtectionGranularity::Byte);
     let b = m.buffer(1514, ACROSS).unwrap();
     let physical = b.addr();
     m.bytes_mut(&b, 0..1514, |bytes| {
@@ -66,7 +66,7 @@ fn a_device_finds_a_buffer_by_its_bus_address_alone() {
 
 #[test]
 fn posted_writes_across_a_page_arrive_whole_and_the_device_reads_its_own() {
-    let mut m = machine(64, true, Guard::Byte);
+    let mut m = machine(64, true, ProtectionGranularity::Byte);
     let b = m.buffer(1514, ACROSS).unwrap();
     let mapped = m.map(b, 0..1514, Direction::FromDevice).unwrap();
     let c = m.coherent(8192, 4096).unwrap();
@@ -88,7 +88,7 @@ fn posted_writes_across_a_page_arrive_whole_and_the_device_reads_its_own() {
 /// A device's read of other memory does not bring its writes in flight forward.
 #[test]
 fn a_write_in_flight_is_not_seen_before_it_arrives() {
-    let mut m = machine(64, false, Guard::Page);
+    let mut m = machine(64, false, ProtectionGranularity::Page);
     let c = m.coherent(64, 64).unwrap();
     let other = m.coherent(64, 64).unwrap();
     let (to, from) = (c.iova(), other.iova());
@@ -106,8 +106,8 @@ fn a_write_in_flight_is_not_seen_before_it_arrives() {
 /// mapped none.
 #[test]
 fn calls_and_entries_are_counted_and_take_the_callers_time() {
-    let mut m = machine(64, false, Guard::Page);
-    let one = m.buffer(1514, Place { align: 2048, offset: 0 }).unwrap();
+    let mut m = machine(64, false, ProtectionGranularity::Page);
+    let one = m.buffer(1514, Alignment { align: 2048, offset: 0 }).unwrap();
     let two = m.buffer(1514, ACROSS).unwrap();
     let start = m.now();
     let mapped = m.map(one, 0..1514, Direction::ToDevice).unwrap();
@@ -128,9 +128,9 @@ fn calls_and_entries_are_counted_and_take_the_callers_time() {
 
 #[test]
 fn an_exhausted_window_gives_the_buffer_back() {
-    let mut m = machine(2, true, Guard::Page);
+    let mut m = machine(2, true, ProtectionGranularity::Page);
     let across = m.buffer(1514, ACROSS).unwrap();
-    let another = m.buffer(64, Place::ANY).unwrap();
+    let another = m.buffer(64, Alignment::ANY).unwrap();
     let mapped = m.map(across, 0..1514, Direction::ToDevice).unwrap();
     let addr = another.addr();
     let MapError { buf, why } = m.map(another, 0..64, Direction::ToDevice).unwrap_err();

@@ -246,13 +246,13 @@ fn core(step: &Step) -> (Cow<'static, str>, String) {
             Call::Transmit => ("transmit".into(), String::new()),
             Call::Poll => ("poll".into(), String::new()),
             Call::Interrupt(n) => ("interrupt".into(), format!(",\"number\":{n}")),
-            Call::Work => ("work".into(), String::new()),
+            Call::CpuWork => ("work".into(), String::new()),
             Call::Stack => ("stack".into(), String::new()),
             Call::Timers => ("timers".into(), String::new()),
             Call::Application => ("application".into(), String::new()),
         },
         // As the profile's prices are called.
-        Step::Work(w) => {
+        Step::CpuWork(w) => {
             (format!("cpu.{}", w.kind().name()).into(), format!(",\"amount\":{}", w.amount()))
         }
         Step::Read(r, size) => ("register read".into(), register(r, *size)),

@@ -5,14 +5,14 @@
 
 use doorbell_host_io::tap::VnetHeader;
 use doorbell_packet::headers::Layers;
-use doorbell_packet::{Gso, GsoKind, Partial, Todo};
+use doorbell_packet::{CsumPartial, Gso, GsoKind, OffloadRequest};
 
 /// TCP's flags, from its header's first byte, and one of them.
 const FLAGS: usize = 13;
 const CWR: u8 = 0x80;
 
 /// What is left to do to `frame`, as the kernel wants it told.
-pub(crate) fn header(todo: &Todo, frame: &[u8]) -> VnetHeader {
+pub(crate) fn header(todo: &OffloadRequest, frame: &[u8]) -> VnetHeader {
     let mut h = VnetHeader::default();
     let Some(p) = todo.checksum else { return h };
     h.flags = VnetHeader::NEEDS_CSUM;
@@ -33,13 +33,13 @@ pub(crate) fn header(todo: &Todo, frame: &[u8]) -> VnetHeader {
 
 /// What the kernel left undone in `frame`. `None` for what is not TCP and yet large, and for a
 /// header that the frame contradicts.
-pub(crate) fn todo(h: &VnetHeader, frame: &[u8]) -> Option<Todo> {
+pub(crate) fn todo(h: &VnetHeader, frame: &[u8]) -> Option<OffloadRequest> {
     if h.flags & VnetHeader::NEEDS_CSUM == 0 {
-        return (h.gso_type == VnetHeader::GSO_NONE).then_some(Todo::NONE);
+        return (h.gso_type == VnetHeader::GSO_NONE).then_some(OffloadRequest::NONE);
     }
-    let checksum = Some(Partial { start: h.csum_start.get(), offset: h.csum_offset.get() });
+    let checksum = Some(CsumPartial { start: h.csum_start.get(), offset: h.csum_offset.get() });
     let kind = match h.gso_type & !VnetHeader::GSO_ECN {
-        VnetHeader::GSO_NONE => return Some(Todo { checksum, ..Todo::NONE }),
+        VnetHeader::GSO_NONE => return Some(OffloadRequest { checksum, ..OffloadRequest::NONE }),
         VnetHeader::GSO_TCPV4 => GsoKind::Tcp4,
         VnetHeader::GSO_TCPV6 => GsoKind::Tcp6,
         _ => return None,
@@ -52,7 +52,7 @@ pub(crate) fn todo(h: &VnetHeader, frame: &[u8]) -> Option<Todo> {
         size,
         header,
     });
-    (size > 0).then_some(Todo { checksum, gso, ..Todo::NONE })
+    (size > 0).then_some(OffloadRequest { checksum, gso, ..OffloadRequest::NONE })
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ pub mod model;
 use crate::frames::{PEER, ip, plain};
 use doorbell_drivers::e1000::{Bus, Config, E1000, Eeprom, Errata, Filter, Stats, Throttle};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Buf, Host, Place, Reg, Span, Time};
+use doorbell_hal::{Alignment, Buf, Host, Reg, Span, Time};
 use doorbell_layout::e1000::{self as l, phy, reg};
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::{Segments, prepare_gso};
-use doorbell_packet::{More, Packet, Piece, Todo, headers};
+use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet, headers};
 
 /// What a device may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,28 +135,36 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
         while self.nic.poll(self.h, 64, &mut self.up) == Poll::Again {}
     }
 
-    fn packet(&mut self, bytes: &[u8], cuts: &[usize], todo: Todo, cookie: u32) -> Packet {
+    fn packet(
+        &mut self,
+        bytes: &[u8],
+        cuts: &[usize],
+        todo: OffloadRequest,
+        cookie: u32,
+    ) -> Packet {
         let mut ends: Vec<usize> = cuts.to_vec();
         ends.push(bytes.len());
         let mut from = 0;
         let mut pieces = Vec::new();
         for end in ends {
             // Anywhere but on a line.
-            let buf =
-                self.h.buffer((end - from) as u32 + 10, Place { align: 64, offset: 42 }).unwrap();
+            let buf = self
+                .h
+                .buffer((end - from) as u32 + 10, Alignment { align: 64, offset: 42 })
+                .unwrap();
             let len = (end - from) as u32;
             self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
-            pieces.push(Piece { buf, start: 6, len });
+            pieces.push(Fragment { buf, start: 6, len });
             from = end;
         }
         let mut pieces = pieces.into_iter();
         let head = pieces.next().unwrap();
-        let frags: Vec<Piece> = pieces.collect();
-        let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: Vec::new() }));
+        let frags: Vec<Fragment> = pieces.collect();
+        let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
         Packet { head, todo, more, cookie }
     }
 
-    fn send(&mut self, bytes: &[u8], cuts: &[usize], todo: Todo) {
+    fn send(&mut self, bytes: &[u8], cuts: &[usize], todo: OffloadRequest) {
         let p = self.packet(bytes, cuts, todo, 7);
         assert_eq!(self.nic.transmit(self.h, p, false), Tx::Ok);
     }
@@ -247,7 +255,7 @@ pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     for batch in lengths.chunks(5) {
         let frames: Vec<_> = batch.iter().map(|n| plain(PEER, *n)).collect();
         for (i, f) in frames.iter().enumerate() {
-            let p = b.packet(f, &[], Todo::NONE, i as u32);
+            let p = b.packet(f, &[], OffloadRequest::NONE, i as u32);
             assert_eq!(b.nic.transmit(b.h, p, i + 1 < frames.len()), Tx::Ok);
         }
         batches += 1;
@@ -281,7 +289,7 @@ pub fn scatter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     ];
     for (len, cuts) in cases {
         let f = plain(PEER, len);
-        b.send(&f, cuts, Todo::NONE);
+        b.send(&f, cuts, OffloadRequest::NONE);
         let mut expected = f;
         expected.resize(len.max(60), 0);
         assert_eq!(b.wire(), [expected], "{len} {cuts:?}");
@@ -302,7 +310,7 @@ pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
             let checksum = headers::prepare_partial(&mut f);
             assert_ne!(f, whole);
             for cuts in [&[][..], &[14 + 40]] {
-                b.send(&f, cuts, Todo { checksum, ..Todo::NONE });
+                b.send(&f, cuts, OffloadRequest { checksum, ..OffloadRequest::NONE });
                 let mut whole = whole.clone();
                 whole.resize(whole.len().max(60), 0);
                 assert_eq!(b.wire(), [whole], "udp {udp}, {payload}");
@@ -347,7 +355,7 @@ pub fn large_send<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
             }
             assert_eq!(b.sent(), (cuts.len() + 1, 1));
             let next = plain(PEER, 200);
-            b.send(&next, &[], Todo::NONE);
+            b.send(&next, &[], OffloadRequest::NONE);
             assert_eq!(b.wire(), [next], "the packet after a large send");
             b.sent();
         }
@@ -385,7 +393,7 @@ pub fn vlan<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, c);
     let tci = 0x6005;
     let f = plain(PEER, 300);
-    b.send(&f, &[], Todo { vlan: Some(tci), ..Todo::NONE });
+    b.send(&f, &[], OffloadRequest { vlan: Some(tci), ..OffloadRequest::NONE });
     let mut tagged = vec![0; f.len() + 4];
     doorbell_packet::vlan::insert_into(&mut tagged, &f, tci);
     assert_eq!(b.wire(), [tagged]);
@@ -540,13 +548,13 @@ pub fn ring_wrap_and_stop<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) 
             assert!(n > 0 && !Driver::<H>::stopped(&b.nic), "a poll wakes it");
             b.sent();
         }
-        let p = b.packet(&f, &[], Todo::NONE, sent);
+        let p = b.packet(&f, &[], OffloadRequest::NONE, sent);
         match b.nic.transmit(b.h, p, true) {
             Tx::Ok => sent += 1,
             Tx::Busy(p) | Tx::Dropped(p) => p.release(b.h),
         }
     }
-    let p = b.packet(&f, &[], Todo::NONE, sent);
+    let p = b.packet(&f, &[], OffloadRequest::NONE, sent);
     if let Tx::Busy(p) | Tx::Dropped(p) = b.nic.transmit(b.h, p, false) {
         p.release(b.h);
     }
@@ -655,7 +663,7 @@ pub fn statistics<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mac = b.nic.mac();
     let start = *b.nic.hardware(b.h);
     for len in [60, 100, 1514] {
-        b.send(&plain(PEER, len), &[], Todo::NONE);
+        b.send(&plain(PEER, len), &[], OffloadRequest::NONE);
     }
     assert_eq!(b.wire().len(), 3);
     b.sent();
@@ -677,7 +685,7 @@ pub fn reset_and_reopen<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         let mut b = Bench::open(h, a, c);
         let f = plain(PEER, 400);
         // Queued, and never announced.
-        let p = b.packet(&f, &[], Todo::NONE, 0);
+        let p = b.packet(&f, &[], OffloadRequest::NONE, 0);
         assert_eq!(b.nic.transmit(b.h, p, true), Tx::Ok);
         b.nic.restart(b.h).unwrap();
         assert!(b.nic.is_drained());
@@ -685,7 +693,7 @@ pub fn reset_and_reopen<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         let settling = b.a.settling();
         b.a.wait(b.h, settling);
         b.run();
-        b.send(&f, &[], Todo::NONE);
+        b.send(&f, &[], OffloadRequest::NONE);
         assert_eq!(b.wire(), [f], "only what was sent after it");
         b.sent();
         let mac = b.nic.mac();

@@ -1,6 +1,6 @@
 //! Frames of every kind that NICs and their drivers tell apart, from another station.
 
-use doorbell_packet::{Todo, vlan};
+use doorbell_packet::{OffloadRequest, vlan};
 use doorbell_packet::{checksum::Sum, headers, segment};
 
 /// Another station.
@@ -51,14 +51,14 @@ pub(crate) fn tagged(frame: &[u8], tci: u16) -> Vec<u8> {
 }
 
 /// What a sender that leaves the checksum makes of a frame.
-pub(crate) fn partial(frame: &[u8]) -> (Vec<u8>, Todo) {
+pub(crate) fn partial(frame: &[u8]) -> (Vec<u8>, OffloadRequest) {
     let mut f = frame.to_vec();
     let checksum = headers::prepare_partial(&mut f);
-    (f, Todo { checksum, ..Todo::NONE })
+    (f, OffloadRequest { checksum, ..OffloadRequest::NONE })
 }
 
 /// What a sender that leaves the cut makes of a frame.
-pub(crate) fn large(frame: &[u8], mss: u16) -> (Vec<u8>, Todo) {
+pub(crate) fn large(frame: &[u8], mss: u16) -> (Vec<u8>, OffloadRequest) {
     let mut f = frame.to_vec();
     let todo = segment::prepare_gso(&mut f, mss).unwrap();
     (f, todo)

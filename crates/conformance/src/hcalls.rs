@@ -47,7 +47,7 @@ impl Watch for Nobody {
     fn register_read(&mut self, _: Time, _: Reg, _: u8, _: u64) {}
     fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, _: bool) {}
     fn line(&mut self, _: Time, _: bool) {}
-    fn message(&mut self, _: Time, _: u16) {}
+    fn raise_msi(&mut self, _: Time, _: u16) {}
     fn frame(&mut self, _: Time, frame: &[u8]) {
         assert!(!frame.is_empty());
     }

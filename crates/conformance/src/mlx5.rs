@@ -28,7 +28,7 @@ pub use desk::{CAPS, Desk, DeskHost, Paper, Registers, Wqe};
 pub use watched::Watched;
 
 use doorbell_bus::pcie::{Rules, Settings};
-use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform};
+use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Span, Time};
@@ -113,7 +113,7 @@ pub fn flat(nic: Nic) -> Flat<Mlx5> {
 }
 
 /// The lab's machine: PCIe Gen3 x16, one core, work that costs nothing.
-pub fn machine(nic: Nic, guard: Guard) -> Machine<Pcie, Mlx5> {
+pub fn machine(nic: Nic, guard: ProtectionGranularity) -> Machine<Pcie, Mlx5> {
     let platform = Platform::new(1 << 32, 8 << 20, guard);
     let rules = Rules::new(Settings::link(3, 16)).expect("a link that exists");
     let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };

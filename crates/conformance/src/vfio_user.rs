@@ -3,7 +3,7 @@
 //! keeps nothing of a client that has gone, and does no DMA once it has.
 
 use doorbell_devices::e1000::{Config, E1000};
-use doorbell_hal::{DmaFault, Iova, Reg, Span, Time, Timed};
+use doorbell_hal::{DmaFault, EventSource, Iova, Reg, Span, Time};
 use doorbell_host_io::shared::{EventFd, Window, memfd};
 use doorbell_vfio_user::{Bar, Capability, Function, Identity, InBar, Polled, Watch, send_with};
 use std::io::{Read, Write};
@@ -31,7 +31,7 @@ impl Watch for Guard {
     fn register_read(&mut self, _: Time, _: Reg, _: u8, _: u64) {}
     fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, _: bool) {}
     fn line(&mut self, _: Time, _: bool) {}
-    fn message(&mut self, _: Time, _: u16) {}
+    fn raise_msi(&mut self, _: Time, _: u16) {}
     fn frame(&mut self, _: Time, frame: &[u8]) {
         assert!(!frame.is_empty());
         self.frames += 1;

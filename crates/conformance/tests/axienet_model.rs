@@ -5,15 +5,15 @@
 //! 4 GiB, with receive buffers on a line and two bytes behind it.
 
 use doorbell_bus::axi::{Latencies, Rules, Settings};
-use doorbell_bus::{Axi, Bus, Costs, Guard, Machine, Platform};
+use doorbell_bus::{Axi, Bus, Costs, Machine, Platform, ProtectionGranularity};
 use doorbell_conformance::axienet::{self as body, Arm, Fact, Lacks};
 use doorbell_conformance::axienet_bodies;
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet::{Adaptive, Axienet, Coalesce, Config};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Buf, Device, Host, Place, Span, Taken, Time};
+use doorbell_hal::{Alignment, Buf, Device, Host, RxVerdict, Span, Time};
 use doorbell_layout::axienet::line;
-use doorbell_packet::{More, Packet, Piece};
+use doorbell_packet::{Fragment, NonLinear, Packet};
 use doorbell_testkit::reorder::{Order, Reorder};
 
 const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
@@ -34,7 +34,7 @@ struct Model {
 impl Arm<System> for Model {
     fn inject(&mut self, h: &mut System, frame: &[u8]) {
         let taken = h.outside(|d, bus, at| d.receive(bus, at, frame));
-        assert_ne!(taken, Taken::Hold, "it has no back-pressure but its memory");
+        assert_ne!(taken, RxVerdict::Hold, "it has no back-pressure but its memory");
         h.delay(Span::from_us(20));
     }
     fn collect(&mut self, h: &mut System) -> Option<Vec<u8>> {
@@ -109,7 +109,7 @@ const FULL: device::Config = device::Config {
 /// The machine, with a core of so many address bits.
 fn system(address_bits: u32, core: device::Config) -> System {
     let base = if address_bits > 32 { 5 << 30 } else { 64 << 20 };
-    let mut platform = Platform::new(base, 64 << 20, Guard::Byte);
+    let mut platform = Platform::new(base, 64 << 20, ProtectionGranularity::Byte);
     platform.capture();
     let bus = Axi::new(platform, Rules::new(Settings::ZYNQMP).unwrap(), Latencies::ZYNQMP);
     let core = device::Config { address_bits, ..core };
@@ -119,7 +119,7 @@ fn system(address_bits: u32, core: device::Config) -> System {
 fn config(address_bits: u32, offset: u32) -> Config {
     Config {
         rx_ring: 32,
-        rx_place: Place { align: 64, offset },
+        rx_place: Alignment { align: 64, offset },
         address_bits: address_bits as u8,
         mdio_clock_hz: 125_000_000,
         phy: Some(PHY),
@@ -256,12 +256,12 @@ fn crossings_of_a_packet() {
     let before = h.ledger().clone();
     // Three pieces of 500 bytes, each on a line: 4 bursts of 128 bytes at most.
     let pieces = [0; 3].map(|_| {
-        let buf = h.buffer(500, Place { align: 128, offset: 0 }).unwrap();
+        let buf = h.buffer(500, Alignment { align: 128, offset: 0 }).unwrap();
         h.bytes_mut(&buf, 0..500, |b| b.fill(0xff));
-        Piece::whole(buf)
+        Fragment::whole(buf)
     });
     let [head, x, y] = pieces;
-    let more = Some(Box::new(More { frags: vec![x, y], list: vec![] }));
+    let more = Some(Box::new(NonLinear { frags: vec![x, y], list: vec![] }));
     assert_eq!(nic.transmit(&mut h, Packet { more, ..Packet::linear(head) }, false), Tx::Ok);
     assert!(a.collect(&mut h).is_some());
     let l = h.ledger().since(&before);
@@ -294,9 +294,9 @@ fn transmission_keeps_the_link_busy() {
         let mut nic = Axienet::open(&mut h, &c, c.net_dim()).unwrap();
         let mut up = Up::default();
         for i in 0..100 {
-            let buf = h.buffer(len, Place { align: 64, offset: i % 64 }).unwrap();
+            let buf = h.buffer(len, Alignment { align: 64, offset: i % 64 }).unwrap();
             h.bytes_mut(&buf, 0..len, |b| b.copy_from_slice(&frame(len as usize)));
-            assert_eq!(nic.transmit(&mut h, Packet::linear(Piece::whole(buf)), i < 99), Tx::Ok);
+            assert_eq!(nic.transmit(&mut h, Packet::linear(Fragment::whole(buf)), i < 99), Tx::Ok);
         }
         h.delay(Span::from_ms(2));
         let mut left = vec![];

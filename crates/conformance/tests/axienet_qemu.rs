@@ -6,7 +6,7 @@
 use doorbell_conformance::axienet::{self as body, Arm, Fact, Lacks};
 use doorbell_conformance::{axienet_bodies, full};
 use doorbell_drivers::axienet::Config;
-use doorbell_hal::{Host, Place, Span};
+use doorbell_hal::{Alignment, Host, Span};
 use doorbell_layout::axienet::line;
 use doorbell_testkit::qtest::{Ml605, QtestHost, Wire};
 use doorbell_testkit::reorder::{Order, Reorder};
@@ -89,7 +89,7 @@ fn machine(arm: &Qemu, offset: u32) -> (QtestHost, Config) {
     let c = Config {
         rx_memory: Ml605::MAC_MEMORY,
         rx_ring: 32,
-        rx_place: Place { align: 64, offset },
+        rx_place: Alignment { align: 64, offset },
         clock_hz: Ml605::CLOCK_HZ,
         phy: Some(Ml605::PHY),
         ..Config::new(MAC)

@@ -4,8 +4,8 @@
 use doorbell_conformance::e1000::{self as body, Arm, model};
 use doorbell_drivers::e1000::{Bus, Config, E1000, Errata};
 use doorbell_drivers::{Driver, Tx};
-use doorbell_hal::{Host, Place, Span};
-use doorbell_packet::{Packet, Piece, Todo};
+use doorbell_hal::{Alignment, Host, Span};
+use doorbell_packet::{Fragment, OffloadRequest, Packet};
 
 doorbell_conformance::e1000_bodies!(model::on_each);
 
@@ -30,9 +30,13 @@ fn no_dma_after_the_driver_has_closed() {
         h.delay(settling);
         Driver::<model::System>::work(&mut nic, h);
         for cookie in 0..8 {
-            let head = Piece::whole(h.buffer(1500, Place::ANY).expect("memory"));
+            let head = Fragment::whole(h.buffer(1500, Alignment::ANY).expect("memory"));
             assert_eq!(
-                nic.transmit(h, Packet { head, todo: Todo::NONE, more: None, cookie }, false),
+                nic.transmit(
+                    h,
+                    Packet { head, todo: OffloadRequest::NONE, more: None, cookie },
+                    false
+                ),
                 Tx::Ok
             );
             a.inject(h, &[0xff; 600]);

@@ -5,15 +5,17 @@
 //! that the hypervisor that reads or writes what was not mapped is found.
 
 use doorbell_bus::tce::{Prices, Table, Window};
-use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Mapping, Partitions, Platform, Vio};
+use doorbell_bus::{
+    Bus, Costs, Hypervised, Machine, Mapping, Partitions, Platform, ProtectionGranularity, Vio,
+};
 use doorbell_conformance::ibmveth::{self as body, Arm, Fact, Lacks};
 use doorbell_devices::veth::{self as device, Adapter, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config, Ibmveth};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
-use doorbell_hal::{Buf, HcallDevice, Host, Place, Span, Taken, Time};
+use doorbell_hal::{Alignment, Buf, HcallDevice, Host, RxVerdict, Span, Time};
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;
-use doorbell_packet::{Packet, Piece, Todo};
+use doorbell_packet::{Fragment, OffloadRequest, Packet};
 
 type System = Machine<Partitions<Vio>, Hypervised<Veth>>;
 
@@ -22,7 +24,7 @@ const MEMORY: usize = 48 << 20;
 fn partition() -> Vio {
     let prices = Prices { put: Span::from_ns(300), ..Prices::default() };
     let window = Window { base: 0x8000_0000, pages: 1 << 15, multi: true, prices };
-    let platform = Platform::new(1 << 32, MEMORY, Guard::Byte);
+    let platform = Platform::new(1 << 32, MEMORY, ProtectionGranularity::Byte);
     Vio::new(platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))), Span::from_ns(50))
 }
 
@@ -52,7 +54,7 @@ struct Model {
 impl Arm<System> for Model {
     fn inject(&mut self, h: &mut System, frame: &[u8]) {
         let taken = h.outside(|d, bus, at| d.0.receive(&mut bus.ports, at, frame));
-        assert_eq!(taken, Taken::Yes);
+        assert_eq!(taken, RxVerdict::Yes);
         h.delay(Span::from_us(50));
     }
     fn collect(&mut self, h: &mut System) -> Option<Vec<u8>> {
@@ -144,7 +146,7 @@ impl Neighbour {
 impl Arm<System> for Neighbour {
     fn inject(&mut self, h: &mut System, frame: &[u8]) {
         self.there(h, |nic, h| {
-            let p = packet(h, frame, Todo::NONE);
+            let p = packet(h, frame, OffloadRequest::NONE);
             assert_eq!(nic.transmit(h, p, false), Tx::Ok);
             let mut up = Sent::default();
             nic.reclaim(h, &mut up);
@@ -238,10 +240,10 @@ fn tcp(to: [u8; 6], from: [u8; 6], payload: usize) -> Vec<u8> {
     f
 }
 
-fn packet(m: &mut System, bytes: &[u8], todo: Todo) -> Packet {
-    let buf = m.buffer(bytes.len() as u32, Place::ANY).unwrap();
+fn packet(m: &mut System, bytes: &[u8], todo: OffloadRequest) -> Packet {
+    let buf = m.buffer(bytes.len() as u32, Alignment::ANY).unwrap();
     m.bytes_mut(&buf, 0..bytes.len() as u32, |b| b.copy_from_slice(bytes));
-    Packet { todo, ..Packet::linear(Piece::whole(buf)) }
+    Packet { todo, ..Packet::linear(Fragment::whole(buf)) }
 }
 
 /// A driver in each partition, the second a trunk if asked for; 20,000 bytes from the first to
@@ -250,7 +252,7 @@ fn large_send(
     receiver: impl Fn(&Config) -> Config,
     trunk: bool,
     to: [u8; 6],
-) -> (Vec<Vec<u8>>, Vec<Todo>, u64) {
+) -> (Vec<Vec<u8>>, Vec<OffloadRequest>, u64) {
     let adapters = vec![Adapter::new(0, 0), Adapter { trunk: trunk.into(), ..Adapter::new(1, 1) }];
     let config = |a: &Adapter| {
         let c = Config::new(a.unit as u32, a.mac);
@@ -318,7 +320,7 @@ fn the_hypervisor_cuts_it_for_a_partition_that_did_not() {
     let plain = |c: &Config| Config { checksum: false, large_send: LargeSend::Off, ..*c };
     let (frames, todos, calls) = large_send(plain, false, B);
     assert_eq!((frames.len(), calls), (14, 1));
-    assert!(todos.iter().all(|t| *t == Todo::NONE));
+    assert!(todos.iter().all(|t| *t == OffloadRequest::NONE));
     assert!(
         frames.iter().all(|f| verify(f).ip == Check::Good && verify(f).transport == Check::Good)
     );

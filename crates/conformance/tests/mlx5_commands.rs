@@ -2,7 +2,7 @@
 
 use doorbell_conformance::mlx5::{Access, Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
-use doorbell_hal::{Device, Reg, Span, Taken, Timed};
+use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Span};
 use doorbell_layout::mlx5::command::{
     AccessReg, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateFlowGroupIn, CreateFlowTableIn,
     CreateMkeyIn, CreateRqIn, CreateSqIn, CreateTirIn, Eqc, EthCaps, FlowContext, FlowGroupIn,
@@ -803,7 +803,7 @@ fn busy() -> (Sender, u32) {
     let (rqn, _) = receiver(&mut s, false);
     s.announce();
     let now = s.c.now;
-    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), Taken::Yes);
+    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Yes);
     (s, rqn)
 }
 
@@ -918,7 +918,7 @@ fn no_dma_after_destroy_rq() {
     let mut m = RqtIn::ZERO;
     m.set(RqtIn::RQTN, rqt).set_quad(RqtIn::FIELDS, 1).set(RqtIn::ACTUAL_SIZE, 1);
     let now = s.c.now;
-    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), Taken::Yes);
+    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Yes);
     assert_eq!(s.c.about(op::DESTROY_RQ, rqn), IN_USE, "something leads there");
     s.c.ok(op::MODIFY_RQT, 0, &m, &other.number().to_be_bytes());
     assert_eq!(s.c.about(op::DESTROY_RQ, rqn), None);
@@ -928,7 +928,7 @@ fn no_dma_after_destroy_rq() {
     assert_eq!((again, s.c.modify_rq(again, 0, 1)), (rqn, None));
     quiet(&mut s.c);
     let now = s.c.now;
-    assert_ne!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), Taken::Yes);
+    assert_ne!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Yes);
     s.c.settle();
     assert_eq!(touched(&mut s.c), []);
 }
@@ -1077,10 +1077,10 @@ fn a_port_that_is_down_sends_and_takes_nothing() {
     s.c.device.set_carrier(&mut s.c.port, now, false);
     assert_eq!(s.send(Console::DATA, 60), Vec::<Vec<u8>>::new());
     assert_eq!(s.cqe(0), (0, 0), "the WQE is done all the same");
-    assert!(matches!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), Taken::Dropped(_)));
+    assert!(matches!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Dropped(_)));
     s.c.device.set_carrier(&mut s.c.port, now, true);
     assert_eq!(s.send(Console::DATA, 60).len(), 1);
-    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), Taken::Yes);
+    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Yes);
 }
 
 #[test]
@@ -1177,7 +1177,7 @@ fn counters_agree_with_what_went_over_the_wire() {
         for _ in 0..n {
             assert_eq!(s.send(Console::DATA, 100).len(), 1);
             let now = s.c.now;
-            assert_eq!(s.c.device.receive(&mut s.c.port, now, &[first; 200]), Taken::Yes);
+            assert_eq!(s.c.device.receive(&mut s.c.port, now, &[first; 200]), RxVerdict::Yes);
         }
     }
     s.c.settle();
@@ -1310,10 +1310,10 @@ fn entries_steer_by_address_and_are_said_again() {
     let now = s.c.now;
     assert!(matches!(
         s.c.device.receive(&mut s.c.port, now, &frame),
-        Taken::Dropped(doorbell_hal::Drop::Filter)
+        RxVerdict::Dropped(doorbell_hal::DropReason::Filter)
     ));
     frame[5] = 9;
-    assert_eq!(s.c.device.receive(&mut s.c.port, now, &frame), Taken::Yes);
+    assert_eq!(s.c.device.receive(&mut s.c.port, now, &frame), RxVerdict::Yes);
     s.c.settle();
     assert_eq!(s.data(0, frame.len()), frame);
     assert_eq!(s.cqe(0).0, 2, "a receive completion");

@@ -2,7 +2,7 @@
 
 use doorbell_conformance::mlx5::{Access, Console, Written};
 use doorbell_devices::mlx5::{Config, Unknown};
-use doorbell_hal::{Device, Reg, Span, Time, Timed};
+use doorbell_hal::{Device, EventSource, Reg, Span, Time};
 use doorbell_layout::mlx5::command::{
     CURRENT, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Numbered, QueryIssiOut,
     cap_type, checksum, delivery, init_segment as seg, op, own, pages, xor,

@@ -2,7 +2,7 @@
 
 use doorbell_conformance::mlx5::{Access, Bench, Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
-use doorbell_hal::{Device, Reg, Span, Time, Timed};
+use doorbell_hal::{Device, EventSource, Reg, Span, Time};
 use doorbell_layout::mlx5::command::{Numbered, op};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, SqState, event, opcode,

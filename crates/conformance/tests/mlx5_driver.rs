@@ -5,9 +5,9 @@
 use doorbell_conformance::mlx5::{CAPS, Desk, Paper};
 use doorbell_drivers::mlx5::{Config, Cqs, OpenError, Sizing};
 use doorbell_drivers::{Irq, Poll, Tx};
-use doorbell_hal::{Host, Work};
+use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::mlx5::{Caps, CmdStatus, SqState, opcode};
-use doorbell_packet::{Gso, GsoKind, Packet, Partial};
+use doorbell_packet::{CsumPartial, Gso, GsoKind, Packet};
 
 /// Bytes in hexadecimal, 16 to a line.
 fn hex(bytes: &[u8]) -> String {
@@ -15,7 +15,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.chunks(16).map(line).collect::<Vec<_>>().join("\n")
 }
 
-const UDP: Partial = Partial { start: 34, offset: 6 };
+const UDP: CsumPartial = CsumPartial { start: 34, offset: 6 };
 
 /// Opcode, data segments and whether a CQE is asked for, of each.
 fn shapes(d: &mut Desk) -> Vec<(u8, u32, bool)> {
@@ -73,7 +73,7 @@ fn a_session_is_byte_for_byte_the_manuals() {
 fn a_large_send_has_its_headers_inline_and_its_mss_in_the_eth_segment() {
     let mut d = Desk::default_channel();
     let mut p = d.packet(54 + 3000);
-    p.todo.checksum = Some(Partial { start: 34, offset: 16 });
+    p.todo.checksum = Some(CsumPartial { start: 34, offset: 16 });
     p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1460, header: 54 });
     let at = hex(&(p.head.buf.addr() + 54).to_be_bytes());
     d.send(p, false);
@@ -439,7 +439,7 @@ fn linux_5_10_pads_ten_nops_after_six_sessions_of_nine_blocks() {
     assert_eq!(got[16..], [(MPSW, 34, true)]);
     assert_eq!(wqes[16].pc, 64, "the seventh begins in the next fragment");
     assert_eq!(d.stats().nop, 10);
-    assert!(d.host.spent.contains(&Work::TxPad(10)));
+    assert!(d.host.spent.contains(&CpuWork::TxPad(10)));
     let nop = &wqes[6];
     assert_eq!(hex(&nop.bytes), "00 00 36 00 00 01 33 01 00 00 00 00 00 00 00 00");
 }
@@ -634,7 +634,7 @@ fn the_queue_wakes_when_the_room_is_back_and_not_before() {
     d.poll();
     assert!(!d.stopped());
     assert_eq!(d.stats().wake, 1);
-    assert!(d.host.spent.contains(&Work::Wake));
+    assert!(d.host.spent.contains(&CpuWork::Wake));
     d.batch(1);
     assert!(d.stopped());
     assert_eq!(d.stats().stopped, 2);
@@ -802,7 +802,7 @@ fn a_channel_without_memory_leaves_none_behind() {
     // A ring and a record for each of five CQs and the SQ, and the EQ's ring.
     for n in 0..13 {
         let (why, host) = Desk::with_failures(Config::DEFAULT, CAPS, Some(n), None).unwrap_err();
-        assert_eq!((why, host.coherent), (OpenError::Exhausted, 0), "area {n}");
+        assert_eq!((why, host.coherent), (OpenError::OutOfMemory, 0), "area {n}");
     }
     assert!(Desk::with_failures(Config::DEFAULT, CAPS, Some(13), None).is_ok());
 }
@@ -958,14 +958,14 @@ fn an_error_cqe_leads_through_err_and_rst_to_rdy_and_traffic_goes_on() {
     let wqes = d.announced();
     d.set_state(SqState::Error);
     d.complete(wqes[0].pc, 4);
-    assert_eq!(d.poll(), Poll::Work);
+    assert_eq!(d.poll(), Poll::CpuWork);
     d.work();
     assert_eq!(d.stats().recover, 0, "the second batch is not flushed yet");
     let p = d.packet(60);
     let Tx::Busy(p) = d.offer(p, false) else { panic!("the queue is in error") };
     p.release(&mut d.host);
     d.complete(wqes[1].pc, 5);
-    assert_eq!(d.poll(), Poll::Work);
+    assert_eq!(d.poll(), Poll::CpuWork);
     d.work();
     assert_eq!(d.states(), [SqState::Ready, SqState::Error, SqState::Reset, SqState::Ready]);
     let s = d.stats();
@@ -1004,7 +1004,7 @@ fn a_queue_that_somebody_else_moved_is_left_alone() {
     let mut d = Desk::default_channel();
     d.batch(1);
     d.complete(0, 4);
-    assert_eq!(d.poll(), Poll::Work);
+    assert_eq!(d.poll(), Poll::CpuWork);
     d.work();
     assert_eq!(d.states(), [SqState::Ready], "it was not in ERR");
     assert_eq!(d.stats().recover, 0);
@@ -1084,7 +1084,7 @@ fn a_queue_that_recovered_owes_no_bytes() {
     let wqes = d.announced();
     d.set_state(SqState::Error);
     d.complete(wqes[0].pc, 4);
-    assert_eq!(d.poll(), Poll::Work);
+    assert_eq!(d.poll(), Poll::CpuWork);
     d.work();
     assert_eq!((d.stats().recover, d.byte_room()), (1, 0));
     d.close();
@@ -1118,7 +1118,7 @@ fn geneve(d: &mut Desk, options: usize, protocol: u8) -> Packet {
     p.todo.encapsulated = true;
     p.todo.inner_network = inner_network;
     p.todo.checksum =
-        Some(Partial { start: inner_network + 20, offset: if protocol == 6 { 16 } else { 6 } });
+        Some(CsumPartial { start: inner_network + 20, offset: if protocol == 6 { 16 } else { 6 } });
     p
 }
 
@@ -1165,7 +1165,7 @@ fn geneve_without_a_checksum_is_told_apart_too() {
         let mut p = geneve(&mut d, 8, 6);
         p.todo.checksum = None;
         if i % 2 == 1 {
-            p.todo = doorbell_packet::Todo::NONE;
+            p.todo = doorbell_packet::OffloadRequest::NONE;
         }
         d.send(p, i < 3);
     }

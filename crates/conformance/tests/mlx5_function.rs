@@ -1,10 +1,10 @@
 //! The mlx5 driver's way to its firmware: up, down, and what may go wrong.
 
-use doorbell_bus::{Bus, Guard};
+use doorbell_bus::{Bus, ProtectionGranularity};
 use doorbell_conformance::mlx5::{Watched, machine};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Hca, OpenError};
-use doorbell_hal::{Device, Host, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_hal::{Device, EventSource, Host, Iova, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::mlx5::command::{Entry, InHeader, init_segment as seg, op, own};
 use doorbell_layout::mlx5::{Caps, CmdStatus, SqState};
 use doorbell_testkit::flat::{Flat, FlatPort};
@@ -63,7 +63,7 @@ impl Odd {
     }
 }
 
-impl Timed for Odd {
+impl EventSource for Odd {
     fn next_due(&self) -> Option<Time> {
         self.device.next_due()
     }
@@ -105,7 +105,7 @@ impl Device<FlatPort> for Odd {
         }
         self.device.mmio_write(p, at, r, size, v);
     }
-    fn receive(&mut self, p: &mut FlatPort, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, p: &mut FlatPort, at: Time, frame: &[u8]) -> RxVerdict {
         self.device.receive(p, at, frame)
     }
     fn advance(&mut self, p: &mut FlatPort, until: Time) {
@@ -285,7 +285,7 @@ fn memory_that_runs_out_leaves_nothing_behind() {
     for n in 0..4 {
         let mut h = Odd::host(NIC, Wrong::Nothing);
         h.fail_coherent_after = Some(n);
-        assert_eq!(Hca::open(&mut h).expect_err("no memory"), OpenError::Exhausted);
+        assert_eq!(Hca::open(&mut h).expect_err("no memory"), OpenError::OutOfMemory);
         assert_eq!(h.coherent, 0, "area {n}");
     }
 }
@@ -304,7 +304,7 @@ fn a_refused_object_says_so() {
 
 #[test]
 fn commands_take_virtual_time_on_the_lab_machine_and_leave_its_guard_untouched() {
-    for guard in [Guard::Page, Guard::Byte] {
+    for guard in [ProtectionGranularity::Page, ProtectionGranularity::Byte] {
         let mut m = machine(Nic { command_time: Span::from_us(20), ..NIC }, guard);
         let hca = Hca::open(&mut m).unwrap();
         assert!(m.now() > Time::ZERO + Span::from_us(19 * 20));
@@ -316,7 +316,7 @@ fn commands_take_virtual_time_on_the_lab_machine_and_leave_its_guard_untouched()
 #[test]
 fn commands_are_whole_on_a_cpu_that_reorders_stores() {
     for order in [Order::Late, Order::Overtaken].into_iter().chain((0..20).map(Order::Random)) {
-        let mut h = Reorder::new(machine(NIC, Guard::Byte), order);
+        let mut h = Reorder::new(machine(NIC, ProtectionGranularity::Byte), order);
         let hca = Hca::open(&mut h).unwrap();
         hca.close(&mut h);
         let m = h.into_inner();

@@ -2,11 +2,11 @@
 //! the driver needs, it has.
 
 use doorbell_bus::pcie::{Rules, Settings};
-use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform};
+use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config, Hca};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
-use doorbell_hal::{Host, Span, Time, Work, WorkKind};
+use doorbell_hal::{CpuWork, Host, Span, Time, WorkKind};
 use doorbell_lab::mlx5::System;
 use doorbell_lab::traffic::{Next, Pktgen, Rate, Traffic};
 use doorbell_testkit::reorder::{Order, Reorder};
@@ -22,7 +22,7 @@ fn run(
     nic: Nic,
     reached: Option<fn(&mut System)>,
 ) -> (u64, u64, u64, u64) {
-    let platform = Platform::new(1 << 32, 64 << 20, Guard::Byte);
+    let platform = Platform::new(1 << 32, 64 << 20, ProtectionGranularity::Byte);
     let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
     let pcie =
         Pcie::new(platform, Rules::new(Settings::link(3, 16)).unwrap(), latencies, 0x3c_0000_0000);
@@ -62,7 +62,7 @@ fn run(
                     continue;
                 }
             };
-        h.spend(Work::Stack);
+        h.charge(CpuWork::Stack);
         match channel.transmit(&mut h, packet, more) {
             Tx::Ok => {}
             Tx::Busy(p) => {
@@ -104,7 +104,7 @@ fn every_packet_leaves_in_every_order_of_stores() {
 fn look(m: &mut System) {
     m.outside(|device, bus, at| {
         let memory = &bus.platform().memory;
-        device.look_again(at, |record| memory.look(record.0, 4).first_chunk().copied());
+        device.look_again(at, |record| memory.peek(record.0, 4).first_chunk().copied());
     });
 }
 

@@ -1,7 +1,7 @@
 //! The mlx5 driver and the mlx5 device together, on every arm; and the device
 //! under attack.
 
-use doorbell_bus::Guard;
+use doorbell_bus::ProtectionGranularity;
 use doorbell_conformance::mlx5::bodies::{Came, recovers, sends};
 use doorbell_conformance::mlx5::traffic::{Offload, Spec, any_spec};
 use doorbell_conformance::mlx5::{flat, hostile, hostile_guest, machine};
@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn the_lab_machine_sends_the_same(specs in prop::collection::vec(any_spec(), 1..120)) {
         let expected = expected(&specs);
-        for guard in [Guard::Page, Guard::Byte] {
+        for guard in [ProtectionGranularity::Page, ProtectionGranularity::Byte] {
             for (what, config) in ways() {
                 let came = sends(machine(Nic::CONNECTX, guard), config, &specs);
                 assert_frames(&came, &expected, what);
@@ -83,7 +83,7 @@ proptest! {
         let caps = Caps { min_inline, ..Nic::CONNECTX.caps };
         let nic = Nic { caps, fetch_chunk: 64 << chunk, fetch_ahead: 2048, refetch, reads_outstanding: 3, ..Nic::CONNECTX };
         let config = Config { cq_period_us: period, cq_max_count: 5, ..Config::DEFAULT };
-        let came = sends(machine(nic, Guard::Byte), config, &specs);
+        let came = sends(machine(nic, ProtectionGranularity::Byte), config, &specs);
         assert_frames(&came, &expected(&specs), "inside");
     }
 
@@ -91,7 +91,7 @@ proptest! {
     fn a_refused_packet_costs_no_buffer(specs in prop::collection::vec(any_spec(), 3..100)) {
         for (_, config) in ways() {
             recovers(flat(Nic::CONNECTX), config, &specs);
-            recovers(machine(Nic::CONNECTX, Guard::Byte), config, &specs);
+            recovers(machine(Nic::CONNECTX, ProtectionGranularity::Byte), config, &specs);
         }
     }
 }

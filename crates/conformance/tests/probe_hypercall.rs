@@ -6,10 +6,12 @@
 //! copies half of it, answers H_BUSY and gives a token, with which the caller
 //! comes back. The receiver is interrupted a while after the copy.
 
-use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Partitions, Platform, Vio};
+use doorbell_bus::{
+    Bus, Costs, Hypervised, Machine, Partitions, Platform, ProtectionGranularity, Vio,
+};
 use doorbell_hal::{
-    Buf, Coherent, Direction, Drop, Fence, Hcall, HcallDevice, HcallReturn, Host, Hypervisor, Iova,
-    Mapped, Place, Port, Reg, Span, Taken, Time, Timed,
+    Alignment, Buf, Coherent, Direction, DropReason, EventSource, Fence, Hcall, HcallDevice,
+    HcallReturn, Host, Hypervisor, Iova, Mapped, Port, Reg, RxVerdict, Span, Time,
 };
 use doorbell_testkit::reorder::{Order, Reorder};
 
@@ -104,7 +106,7 @@ impl Exchange {
     }
 }
 
-impl Timed for Exchange {
+impl EventSource for Exchange {
     fn next_due(&self) -> Option<Time> {
         self.notify.first().map(|n| n.0)
     }
@@ -128,13 +130,13 @@ impl<P: Port> HcallDevice<P> for Exchange {
             _ => (HcallReturn::status(H_FUNCTION), at),
         }
     }
-    fn receive(&mut self, _: &mut [P], _: Time, _: &[u8]) -> Taken {
-        Taken::Dropped(Drop::Off)
+    fn receive(&mut self, _: &mut [P], _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Dropped(DropReason::Off)
     }
     fn advance(&mut self, ports: &mut [P], until: Time) {
         while let Some(&(at, to)) = self.notify.first().filter(|n| n.0 <= until) {
             self.notify.remove(0);
-            ports[to].message(at, VECTOR);
+            ports[to].raise_msi(at, VECTOR);
         }
     }
     fn reset(&mut self, _: &mut [P], _: Time) {
@@ -191,7 +193,8 @@ const PER_KIB: Span = Span::from_ps(1024);
 
 /// Two partitions of one core each, with memory at the same addresses.
 fn system() -> System {
-    let partition = || Vio::new(Platform::new(1 << 32, 1 << 20, Guard::Byte), PER_KIB);
+    let partition =
+        || Vio::new(Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte), PER_KIB);
     let partitions = Partitions::new(vec![partition(), partition()], vec![0, 1], CALL);
     Machine::new(partitions, Hypervised(Exchange::default()), Costs::FREE, 2)
 }
@@ -201,7 +204,7 @@ fn pattern(len: u32) -> Vec<u8> {
 }
 
 fn mapped<H: Host>(h: &mut H, len: u32) -> Mapped {
-    let b: Buf = h.buffer(len, Place::ANY).unwrap();
+    let b: Buf = h.buffer(len, Alignment::ANY).unwrap();
     h.bytes_mut(&b, 0..len, |bytes| bytes.copy_from_slice(&pattern(len)));
     h.map(b, 0..len, Direction::ToDevice).unwrap()
 }

@@ -6,9 +6,9 @@
 //! move time. No clock of the machine that runs this takes part.
 
 use doorbell_bus::pcie::{Rules, Settings};
-use doorbell_bus::{Costs, Guard, Latencies, Machine, Pcie, Platform};
+use doorbell_bus::{Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_hal::{
-    Coherent, Device, Drop, Fence, Host, Iova, Port, Reg, Span, Taken, Time, Timed,
+    Coherent, Device, DropReason, EventSource, Fence, Host, Iova, Port, Reg, RxVerdict, Span, Time,
 };
 use doorbell_testkit::flat::{Flat, NoDevice};
 use doorbell_testkit::reorder::{Order, Reorder};
@@ -39,7 +39,7 @@ impl Slow {
     }
 }
 
-impl Timed for Slow {
+impl EventSource for Slow {
     fn next_due(&self) -> Option<Time> {
         self.ready_at.filter(|_| self.owes)
     }
@@ -63,8 +63,8 @@ impl<P: Port> Device<P> for Slow {
             _ => {}
         }
     }
-    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
-        Taken::Dropped(Drop::Off)
+    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Dropped(DropReason::Off)
     }
     fn advance(&mut self, p: &mut P, until: Time) {
         if let Some(at) = self.next_due().filter(|at| *at <= until) {
@@ -147,7 +147,7 @@ const TURN: Span = Span::from_ns(100);
 
 fn machine(takes: Option<Span>) -> Machine<Pcie, Slow> {
     let latencies = Latencies { link: LINK, memory: Span::from_ns(250) };
-    let platform = Platform::new(1 << 32, 1 << 20, Guard::Byte);
+    let platform = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte);
     let pcie =
         Pcie::new(platform, Rules::new(Settings::link(1, 4)).unwrap(), latencies, 0xf000_0000);
     Machine::new(pcie, Slow::new(takes), Costs { relax: TURN, ..Costs::FREE }, 1)

@@ -8,7 +8,7 @@
 //! Needs QEMU and its qtest accelerator, so it runs with DOORBELL_FULL=1 alone.
 
 use doorbell_conformance::full;
-use doorbell_hal::{Buf, Coherent, Direction, Fence, Host, Place, Reg, Span};
+use doorbell_hal::{Alignment, Buf, Coherent, Direction, Fence, Host, Reg, Span};
 use doorbell_layout::e1000::{self as hw, LegacyTx, Rx, reg};
 use doorbell_testkit::qtest::{Backing, Error, Pc, QtestHost, Wire};
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl Mini {
 
     /// Sends `frame` and waits until the device has done with it.
     fn transmit<H: Host>(&mut self, h: &mut H, frame: &[u8]) -> Result<(), Stuck> {
-        let buf = h.buffer(frame.len() as u32, Place::ANY).unwrap();
+        let buf = h.buffer(frame.len() as u32, Alignment::ANY).unwrap();
         h.bytes_mut(&buf, 0..buf.len(), |b| b.copy_from_slice(frame));
         let len = buf.len();
         let mapped = h.map(buf, 0..len, Direction::ToDevice).unwrap();
@@ -116,7 +116,7 @@ impl Mini {
         h: &mut H,
         arrive: impl FnOnce(&mut H),
     ) -> Result<Vec<u8>, Stuck> {
-        let buf: Buf = h.buffer(RX_BYTES, Place::ANY).unwrap();
+        let buf: Buf = h.buffer(RX_BYTES, Alignment::ANY).unwrap();
         let mapped = h.map(buf, 0..RX_BYTES, Direction::FromDevice).unwrap();
         let slot = self.rx_next * SLOT;
         let posted = Rx {
@@ -318,13 +318,13 @@ fn a_buffer_starts_where_it_was_asked_to() {
     }
     let wire = Wire::new().unwrap();
     let mut h = start("e1000", &wire, Backing::Mapped);
-    let b = h.buffer(1514, Place { align: 2048, offset: 18 }).unwrap();
+    let b = h.buffer(1514, Alignment { align: 2048, offset: 18 }).unwrap();
     assert_eq!(b.addr() % 2048, 18);
     h.bytes_mut(&b, 10..14, |b| b.copy_from_slice(&[1, 2, 3, 4]));
     assert_eq!(h.bytes(&b, 9..15, |b| b[1..5].to_vec()), [1, 2, 3, 4]);
     let refused = h.map(b, 1500..1515, Direction::ToDevice).unwrap_err();
     h.release(refused.buf);
-    assert!(h.buffer(128 << 20, Place::ANY).is_err());
+    assert!(h.buffer(128 << 20, Alignment::ANY).is_err());
     let c = h.coherent(64, 64).unwrap();
     h.store(&c, 8, 0x0102_0304u32);
     assert_eq!(h.load::<[u8; 4]>(&c, 8), 0x0102_0304u32.as_bytes());

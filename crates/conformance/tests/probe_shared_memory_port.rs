@@ -6,7 +6,8 @@
 //! which that guest sees things, and what becomes of addresses out of reach.
 
 use doorbell_hal::{
-    Device, DmaFault, DmaFaultKind, Drop as Dropped, Iova, Port, Reg, Span, Taken, Time, Timed,
+    Device, DmaFault, DmaFaultKind, DropReason as Dropped, EventSource, Iova, Port, Reg, RxVerdict,
+    Span, Time,
 };
 use doorbell_host_io::shared::{
     Access, EventFd, EventFds, FrameSink, Interrupts, SharedPort, Window, memfd,
@@ -77,11 +78,11 @@ impl Toy {
 
     fn raise<P: Port>(&mut self, p: &mut P, at: Time, cause: u32) {
         self.cause |= cause;
-        if self.msi { p.message(at, 0) } else { p.set_line(at, 0, true) }
+        if self.msi { p.raise_msi(at, 0) } else { p.set_irq_line(at, 0, true) }
     }
 }
 
-impl Timed for Toy {
+impl EventSource for Toy {
     fn next_due(&self) -> Option<Time> {
         self.busy
     }
@@ -92,7 +93,7 @@ impl<P: Port> Device<P> for Toy {
         match r {
             CAUSE => {
                 if !self.msi {
-                    p.set_line(at, 0, false);
+                    p.set_irq_line(at, 0, false);
                 }
                 std::mem::take(&mut self.cause).into()
             }
@@ -114,8 +115,8 @@ impl<P: Port> Device<P> for Toy {
         }
     }
 
-    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
-        Taken::Dropped(Dropped::Off)
+    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Dropped(Dropped::Off)
     }
 
     fn advance(&mut self, p: &mut P, until: Time) {
@@ -138,7 +139,7 @@ impl<P: Port> Device<P> for Toy {
 
     fn reset(&mut self, p: &mut P, at: Time) {
         *self = Toy { msi: self.msi, ..Toy::default() };
-        p.set_line(at, 0, false);
+        p.set_irq_line(at, 0, false);
     }
 }
 
@@ -258,7 +259,7 @@ struct Watch {
 }
 
 impl Interrupts for Watch {
-    fn set_line(&mut self, _: u16, high: bool) {
+    fn set_irq_line(&mut self, _: u16, high: bool) {
         if high {
             self.seen.borrow_mut().push(Seen::Line { done: self.guest.done(0) });
         }

@@ -6,9 +6,10 @@
 //! does: the interrupt masks and schedules; a poll takes frames up to a budget;
 //! when there are no more it unmasks, and looks once more.
 
-use doorbell_bus::{Bus, Costs, Guard, Machine, Platform};
+use doorbell_bus::{Bus, Costs, Machine, Platform, ProtectionGranularity};
 use doorbell_hal::{
-    Coherent, Device, Drop, Fence, Host, Iova, Port, Reg, Span, Taken, Time, Timed, Work, WorkKind,
+    Coherent, CpuWork, Device, DropReason, EventSource, Fence, Host, Iova, Port, Reg, RxVerdict,
+    Span, Time, WorkKind,
 };
 use doorbell_testkit::Fixed;
 use std::collections::VecDeque;
@@ -101,21 +102,21 @@ impl Coalescer {
         match self.signal {
             Signal::Line => {
                 let high = self.cause && self.enabled;
-                p.set_line(at, 0, high);
+                p.set_irq_line(at, 0, high);
                 if self.edges.last().is_some_and(|e| e.1) != high {
                     self.edges.push((at, high));
                 }
             }
             Signal::Message | Signal::Forgetful if self.cause && self.enabled => {
                 self.cause = false;
-                p.message(at, 0);
+                p.raise_msi(at, 0);
             }
             Signal::Message | Signal::Forgetful => {}
         }
     }
 }
 
-impl Timed for Coalescer {
+impl EventSource for Coalescer {
     fn next_due(&self) -> Option<Time> {
         let frame = self.fifo.front().map(|f| f.0);
         frame.into_iter().chain(self.timer).min()
@@ -141,12 +142,12 @@ impl<P: Port> Device<P> for Coalescer {
         }
         self.tell(p, at);
     }
-    fn receive(&mut self, _: &mut P, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, _: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         let Ok(number) = frame.try_into().map(u32::from_le_bytes) else {
-            return Taken::Dropped(Drop::Malformed);
+            return RxVerdict::Dropped(DropReason::Malformed);
         };
         self.fifo.push_back((at, number));
-        Taken::Yes
+        RxVerdict::Yes
     }
     fn advance(&mut self, p: &mut P, until: Time) {
         while let Some(at) = self.next_due().filter(|at| *at <= until) {
@@ -172,7 +173,7 @@ struct Wired<D> {
     arrived: u32,
 }
 
-impl<D: Timed> Timed for Wired<D> {
+impl<D: EventSource> EventSource for Wired<D> {
     fn next_due(&self) -> Option<Time> {
         self.frames.front().copied().into_iter().chain(self.device.next_due()).min()
     }
@@ -187,13 +188,13 @@ impl<P: Port, D: Device<P>> Device<P> for Wired<D> {
         self.advance(p, at);
         self.device.mmio_write(p, at, r, size, v);
     }
-    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         self.device.receive(p, at, frame)
     }
     fn advance(&mut self, p: &mut P, until: Time) {
         while let Some(at) = self.frames.pop_front_if(|at| *at <= until) {
             self.device.advance(p, at);
-            assert_eq!(self.device.receive(p, at, &self.arrived.to_le_bytes()), Taken::Yes);
+            assert_eq!(self.device.receive(p, at, &self.arrived.to_le_bytes()), RxVerdict::Yes);
             self.arrived += 1;
         }
         self.device.advance(p, until);
@@ -234,7 +235,7 @@ impl Napi {
 
     /// Masks; whether a poll is needed.
     fn interrupt<H: Host>(&mut self, h: &mut H) -> bool {
-        h.spend(Work::Interrupt);
+        h.charge(CpuWork::Interrupt);
         if self.signal == Signal::Line && h.read32(CAUSE) == 0 {
             return false;
         }
@@ -252,14 +253,14 @@ impl Napi {
         let number = h.load(&self.ring, at);
         self.got.push(number);
         h.store(&self.ring, at + VALID, 0u32);
-        h.spend(Work::RxPacket);
+        h.charge(CpuWork::RxPacket);
         self.next += 1;
         true
     }
 
     /// Takes up to `budget` frames; whether to poll again.
     fn poll<H: Host>(&mut self, h: &mut H, budget: u32) -> bool {
-        h.spend(Work::Poll);
+        h.charge(CpuWork::Poll);
         for _ in 0..budget {
             if !self.take(h) {
                 h.write32(ENABLE, 1);
@@ -292,7 +293,7 @@ fn us(n: u64) -> Time {
 }
 
 fn system(signal: Signal, frames: impl IntoIterator<Item = Time>) -> System {
-    let bus = Fixed::new(Platform::new(1 << 32, 1 << 20, Guard::Byte), LINK);
+    let bus = Fixed::new(Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte), LINK);
     let wired =
         Wired { device: Coalescer::new(signal), frames: frames.into_iter().collect(), arrived: 0 };
     let mut costs = Costs { mmio_write: Span::from_ns(40), ..Costs::FREE };

@@ -2,7 +2,7 @@
 //! and as it should be.
 
 use doorbell_bus::pcie::Settings;
-use doorbell_bus::{Costs, Guard, Latencies};
+use doorbell_bus::{Costs, Latencies, ProtectionGranularity};
 use doorbell_conformance::{full, tshark};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config, Sizing};
@@ -24,7 +24,7 @@ fn setup(mpwqe: bool, sizing: Sizing) -> Setup {
         latencies: Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) },
         bar: 0x3c_0000_0000,
         memory_base: 1 << 32,
-        guard: Guard::Byte,
+        guard: ProtectionGranularity::Byte,
         nic: Nic::CONNECTX,
         driver: Config { mpwqe, sizing, ..Config::DEFAULT },
         faults: Plan::default(),

@@ -21,7 +21,7 @@ use doorbell_host_io::tap::{Tap, VnetHeader};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, prepare_partial, verify};
 use doorbell_packet::segment::{Segments, prepare_gso};
-use doorbell_packet::{GsoKind, Todo};
+use doorbell_packet::{GsoKind, OffloadRequest};
 use std::time::{Duration, Instant};
 
 const MTU: usize = 60_000;
@@ -102,13 +102,13 @@ impl Judge {
     }
 
     /// What the kernel makes of it, when `count` frames are to be expected.
-    fn makes(&self, frame: &[u8], todo: &Todo, count: usize) -> Vec<Vec<u8>> {
+    fn makes(&self, frame: &[u8], todo: &OffloadRequest, count: usize) -> Vec<Vec<u8>> {
         self.tap.send(&vnet_header(frame, todo), frame).expect("the kernel takes the frame");
         (0..count).map_while(|_| self.next(Duration::from_secs(10))).collect()
     }
 
     /// Compares the kernel's frames with ours.
-    fn agrees(&self, frame: &[u8], todo: &Todo, what: &dyn std::fmt::Debug) {
+    fn agrees(&self, frame: &[u8], todo: &OffloadRequest, what: &dyn std::fmt::Debug) {
         let ours = ours(frame, todo);
         let kernels = self.makes(frame, todo, ours.len());
         assert_eq!(kernels.len(), ours.len(), "frames, of {what:?}");
@@ -127,7 +127,7 @@ impl Judge {
 }
 
 /// What we make of it.
-fn ours(frame: &[u8], todo: &Todo) -> Vec<Vec<u8>> {
+fn ours(frame: &[u8], todo: &OffloadRequest) -> Vec<Vec<u8>> {
     let Some(gso) = todo.gso else {
         let mut frame = frame.to_vec();
         todo.checksum.expect("a checksum to do").complete(&mut frame).expect("inside the frame");
@@ -142,7 +142,7 @@ fn ours(frame: &[u8], todo: &Todo) -> Vec<Vec<u8>> {
     all
 }
 
-fn vnet_header(frame: &[u8], todo: &Todo) -> VnetHeader {
+fn vnet_header(frame: &[u8], todo: &OffloadRequest) -> VnetHeader {
     let mut h = VnetHeader::default();
     if let Some(c) = todo.checksum {
         h.flags = VnetHeader::NEEDS_CSUM;
@@ -385,7 +385,7 @@ fn a_checksum_left_undone_is_completed_as_the_kernel_does() {
         case.payload.truncate(r.below(1500) as usize);
         let whole = case.frame();
         let mut frame = whole.clone();
-        let todo = Todo { checksum: prepare_partial(&mut frame), ..Todo::NONE };
+        let todo = OffloadRequest { checksum: prepare_partial(&mut frame), ..OffloadRequest::NONE };
         judge.agrees(&frame, &todo, &case);
         assert_eq!(ours(&frame, &todo), [whole]);
     }
@@ -404,7 +404,7 @@ fn a_lone_tcp_frame_that_sums_to_zero_is_all_ones_from_the_kernel_and_zero_from_
     case.payload[..2].copy_from_slice(&whole[field(&whole)..field(&whole) + 2]);
     let mut frame = case.frame();
     let at = field(&frame);
-    let todo = Todo { checksum: prepare_partial(&mut frame), ..Todo::NONE };
+    let todo = OffloadRequest { checksum: prepare_partial(&mut frame), ..OffloadRequest::NONE };
     let ours = ours(&frame, &todo).remove(0);
     let mut kernels = judge.makes(&frame, &todo, 1).pop().expect("forwarded");
     assert_eq!((&ours[at..at + 2], &kernels[at..at + 2]), (&[0, 0][..], &[0xff, 0xff][..]));

@@ -7,7 +7,7 @@
 use doorbell_conformance::full;
 use doorbell_host_io::netns::NetNs;
 use doorbell_host_io::tap::{Tap, VnetHeader, offload};
-use doorbell_packet::Partial;
+use doorbell_packet::CsumPartial;
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;
@@ -145,7 +145,8 @@ fn a_checksum_that_the_kernel_left_is_completed_to_its_satisfaction() {
             Check::Bad,
             "only the pseudo-header's sum is there yet"
         );
-        let partial = Partial { start: header.csum_start.get(), offset: header.csum_offset.get() };
+        let partial =
+            CsumPartial { start: header.csum_start.get(), offset: header.csum_offset.get() };
         partial.complete(&mut frame).expect("inside the frame");
         assert_eq!(verify(&frame).transport, Check::Good);
         for (a, b, n) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {

@@ -82,12 +82,12 @@ impl Port for Record {
         self.writes.push((at, to.0, from.len()));
         Ok(at + self.write_time)
     }
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
         let last = self.lines.iter().rev().find(|l| l.1 == n);
         assert!(last.map_or(high, |l| l.0 <= at && l.2 != high), "line {n} changes, and forward");
         self.lines.push((at, n, high));
     }
-    fn message(&mut self, _: Time, _: u16) {
+    fn raise_msi(&mut self, _: Time, _: u16) {
         panic!("it has no message interrupts");
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {

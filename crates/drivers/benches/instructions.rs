@@ -14,11 +14,11 @@
 
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects};
 use doorbell_drivers::{Driver, Sink, Tx};
-use doorbell_hal::{Buf, Host, Place};
+use doorbell_hal::{Alignment, Buf, Host};
 use doorbell_layout::mlx5::{
     CQE_TAIL, Caps, CmdStatus, CqContext, CqeTail, EqContext, SqContext, SqState, cqe_opcode,
 };
-use doorbell_packet::{Packet, Piece};
+use doorbell_packet::{Fragment, Packet};
 use doorbell_testkit::{Flat, NoDevice};
 use std::cell::Cell;
 use std::process::Command;
@@ -112,12 +112,13 @@ fn send(mpwqe: bool, burst: u32, packets: u32) -> Option<u64> {
     let mut channel = Channel::open(&mut h, fw, &config).ok()?;
     let mut pool = Pool(Vec::new());
     for _ in 0..burst {
-        pool.0.push(h.buffer(SIZE, Place::ANY).ok()?);
+        pool.0.push(h.buffer(SIZE, Alignment::ANY).ok()?);
     }
     let mut batch = Vec::with_capacity(burst as usize);
     for cqe in 0..packets / burst {
-        batch
-            .extend(pool.0.drain(..).map(|buf| Packet::linear(Piece { buf, start: 0, len: SIZE })));
+        batch.extend(
+            pool.0.drain(..).map(|buf| Packet::linear(Fragment { buf, start: 0, len: SIZE })),
+        );
         if !counted_transmit(&mut channel, &mut h, &mut batch) {
             return None;
         }

@@ -3,7 +3,7 @@
 //! A driver here is what sits between a stack and one queue pair of a NIC: it
 //! takes [`Packet`]s, talks to the device through the `Host` alone, and gives
 //! buffers back through a [`Sink`]. It knows no ledger and no platform number;
-//! what it does with the CPU it declares with [`Host::spend`].
+//! what it does with the CPU it declares with [`Host::charge`].
 //!
 //! [`Driver`] is what the lab's NAPI loop, the benches, the conformance bodies
 //! and a newcomer's own driver go through. It stands here and not in the seam
@@ -35,7 +35,7 @@ pub trait Driver<H: Host> {
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll;
     /// The handler of interrupt `vector`.
     fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq;
-    /// Deferred work: recovery, moderation changes. Called when [`Poll::Work`]
+    /// Deferred work: recovery, moderation changes. Called when [`Poll::CpuWork`]
     /// asked for it, outside interrupt and poll.
     fn work(&mut self, _h: &mut H) {}
     /// Whether the transmit queue is stopped: `transmit` is not to be called
@@ -87,7 +87,7 @@ pub enum Poll {
     /// The budget was used up: poll again.
     Again,
     /// As `Idle`, and [`Driver::work`] has something to do.
-    Work,
+    CpuWork,
 }
 
 /// What an interrupt handler found.

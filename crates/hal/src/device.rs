@@ -14,7 +14,7 @@ pub enum Fact {
 }
 
 /// What has something to do later.
-pub trait Timed {
+pub trait EventSource {
     /// When it next has something to do; `None` when nothing is pending. A timer
     /// that restarts is a time that moves.
     fn next_due(&self) -> Option<Time>;
@@ -33,7 +33,7 @@ pub trait Timed {
 /// the device calls `advance(now)` before anything could see such an effect. Only
 /// a register access may act at once, at its `at`: reading a cause register
 /// lowers the line, arming a queue that has entries sends the message it owes.
-pub trait Device<P: Port>: Timed {
+pub trait Device<P: Port>: EventSource {
     /// The CPU reads a register of `size` bytes (1, 2, 4 or 8). A register that
     /// does not exist reads as the hardware would have it.
     fn mmio_read(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64;
@@ -42,7 +42,7 @@ pub trait Device<P: Port>: Timed {
     /// that first (`self.advance(p, at)`).
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64);
     /// A frame, without FCS, arrives from the wire.
-    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken;
+    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict;
     /// Does everything that is due up to and including `until`.
     fn advance(&mut self, p: &mut P, until: Time);
     /// As after power-on or a function-level reset: nothing pending, no DMA.
@@ -56,7 +56,7 @@ pub trait Device<P: Port>: Timed {
 /// them, for what one partition sends may arrive in another, at once or later.
 /// Time is as for a [`Device`], except that a call does its work while the
 /// caller waits, so that `hcall` too may write, interrupt and emit.
-pub trait HcallDevice<P: Port>: Timed {
+pub trait HcallDevice<P: Port>: EventSource {
     /// Partition `from` makes call `c` with arguments `a`, zero where it gave
     /// none. `advance(at)` has been called. Also says when the caller's CPU comes
     /// back from what the device did; the fixed price of a call is outside.
@@ -69,7 +69,7 @@ pub trait HcallDevice<P: Port>: Timed {
         a: &[u64; 9],
     ) -> (HcallReturn, Time);
     /// As [`Device::receive`].
-    fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> Taken;
+    fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> RxVerdict;
     /// As [`Device::advance`].
     fn advance(&mut self, ports: &mut [P], until: Time);
     /// As when the hypervisor started: no partition has registered anything.
@@ -87,20 +87,20 @@ pub trait Port {
     /// Whether `len` bytes there could be read (`ToDevice`) or written now: what a hypervisor
     /// looks up before it accepts a partition's buffer. Moves nothing and takes no time. A port
     /// that cannot tell says yes; the access itself will.
-    fn reaches(&self, _at: Iova, _len: u32, _dir: Direction) -> Result<(), DmaFault> {
+    fn check_access(&self, _at: Iova, _len: u32, _dir: Direction) -> Result<(), DmaFault> {
         Ok(())
     }
     /// The device is about to write a report: a completion, or a descriptor as done. Whether the
     /// report is to be of a failure, by a fault that was asked for.
-    fn completes(&mut self, _at: Time) -> bool {
+    fn begin_completion(&mut self, _at: Time) -> bool {
         false
     }
     /// Raises or lowers interrupt line `n`, a level. Whether it is masked is
     /// looked up outside, when it matters.
-    fn set_line(&mut self, at: Time, n: u16, high: bool);
+    fn set_irq_line(&mut self, at: Time, n: u16, high: bool);
     /// Sends message-signalled interrupt `vector`; it arrives after the writes
     /// made before it.
-    fn message(&mut self, at: Time, vector: u16);
+    fn raise_msi(&mut self, at: Time, vector: u16);
     /// A frame leaves on the wire, without FCS; `at` is when its first bit does.
     fn emit(&mut self, at: Time, frame: &[u8]);
 }
@@ -128,18 +128,18 @@ pub enum DmaFaultKind {
 
 /// What became of a frame from the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Taken {
+pub enum RxVerdict {
     /// The device took it.
     Yes,
     /// It was dropped.
-    Dropped(Drop),
+    Dropped(DropReason),
     /// Back-pressure: offer it again later.
     Hold,
 }
 
 /// Why a device dropped a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Drop {
+pub enum DropReason {
     /// The receiver is off or the link is down.
     Off,
     /// Not addressed to this station.

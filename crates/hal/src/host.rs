@@ -1,6 +1,6 @@
 //! The driver's side: one CPU's view of its machine.
 
-use crate::{Iova, Reg, Span, Time, Work};
+use crate::{CpuWork, Iova, Reg, Span, Time};
 use core::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -19,7 +19,7 @@ pub trait Host {
 
     /// An owned piece of host memory of `len` bytes, placed as asked. Its
     /// content is not defined.
-    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted>;
+    fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory>;
     /// Gives a buffer back.
     fn release(&mut self, b: Buf);
     /// Lends the bytes `range` of `b` to `f`, to look at.
@@ -79,13 +79,13 @@ pub trait Host {
     ///
     /// # Panics
     /// As [`Host::bytes`].
-    fn look<R>(&mut self, m: &Mapped, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+    fn peek<R>(&mut self, m: &Mapped, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
         self.bytes(m.buf(), range, f)
     }
 
     /// Memory that CPU and device both use for as long as it lives: rings,
     /// doorbell records. Zeroed, aligned to `align` (a power of two).
-    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted>;
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory>;
     /// Ends the device's access to a coherent area.
     fn release_coherent(&mut self, c: Coherent);
     /// Reads a `T` from a coherent area. What the device wrote is seen from the
@@ -106,7 +106,7 @@ pub trait Host {
     fn fence(&mut self, f: Fence);
 
     /// Declares CPU work that the driver has just done or is about to do.
-    fn spend(&mut self, w: Work);
+    fn charge(&mut self, w: CpuWork);
     /// One turn of a polling loop: time passes.
     fn relax(&mut self);
     /// Waits for `d`.
@@ -155,21 +155,21 @@ impl Buf {
 /// Where a buffer is to start: at an address that leaves `offset` when divided
 /// by `align`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct Alignment {
     /// A power of two.
     pub align: u32,
     /// Less than `align`.
     pub offset: u32,
 }
 
-impl Place {
+impl Alignment {
     /// Anywhere: on a 64-byte line.
-    pub const ANY: Place = Place { align: 64, offset: 0 };
+    pub const ANY: Alignment = Alignment { align: 64, offset: 0 };
 }
 
 /// The machine has no memory left of the kind that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Exhausted;
+pub struct OutOfMemory;
 
 /// Which way a mapped buffer is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -23,7 +23,7 @@
 //!   it back. A driver cannot touch it in between because it does not have it, and a device that
 //!   touches it outside that time gets a [`DmaFault`].
 //! * What a crossing *saves* in CPU work is said beside the code that does the work, with
-//!   [`Host::spend`]; the platform's profile alone prices it.
+//!   [`Host::charge`]; the platform's profile alone prices it.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -33,13 +33,15 @@ mod host;
 mod time;
 mod work;
 
-pub use device::{Device, DmaFault, DmaFaultKind, Drop, Fact, HcallDevice, Port, Taken, Timed};
+pub use device::{
+    Device, DmaFault, DmaFaultKind, DropReason, EventSource, Fact, HcallDevice, Port, RxVerdict,
+};
 pub use hcall::{Hcall, HcallReturn, Hypervisor};
 pub use host::{
-    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place,
+    Alignment, Buf, Coherent, Direction, Fence, Host, MapError, MapFault, Mapped, OutOfMemory,
 };
 pub use time::{Span, Time};
-pub use work::{Work, WorkKind};
+pub use work::{CpuWork, WorkKind};
 
 /// A device register: the region it lives in (a PCI BAR number, or the index of
 /// a platform device's register window) and the byte offset inside it.

@@ -7,7 +7,7 @@
 /// One piece of CPU work. The number, where there is one, is in the unit that
 /// the variant names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Work {
+pub enum CpuWork {
     /// One packet handed to a driver by what is above it: stack and qdisc, or
     /// a packet generator. Spent by the lab, not by drivers.
     Stack,
@@ -45,41 +45,41 @@ pub enum Work {
     Map,
 }
 
-/// The kind of a [`Work`], for tables of prices and counts.
+/// The kind of a [`CpuWork`], for tables of prices and counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum WorkKind {
-    /// [`Work::Stack`]
+    /// [`CpuWork::Stack`]
     Stack,
-    /// [`Work::Copy`]
+    /// [`CpuWork::Copy`]
     Copy,
-    /// [`Work::Sum`]
+    /// [`CpuWork::Sum`]
     Sum,
-    /// [`Work::TxDescriptor`]
+    /// [`CpuWork::TxDescriptor`]
     TxDescriptor,
-    /// [`Work::TxShared`]
+    /// [`CpuWork::TxShared`]
     TxShared,
-    /// [`Work::TxSession`]
+    /// [`CpuWork::TxSession`]
     TxSession,
-    /// [`Work::TxPad`]
+    /// [`CpuWork::TxPad`]
     TxPad,
-    /// [`Work::TxNotify`]
+    /// [`CpuWork::TxNotify`]
     TxNotify,
-    /// [`Work::TxDone`]
+    /// [`CpuWork::TxDone`]
     TxDone,
-    /// [`Work::Completion`]
+    /// [`CpuWork::Completion`]
     Completion,
-    /// [`Work::RxPost`]
+    /// [`CpuWork::RxPost`]
     RxPost,
-    /// [`Work::RxPacket`]
+    /// [`CpuWork::RxPacket`]
     RxPacket,
-    /// [`Work::Interrupt`]
+    /// [`CpuWork::Interrupt`]
     Interrupt,
-    /// [`Work::Poll`]
+    /// [`CpuWork::Poll`]
     Poll,
-    /// [`Work::Wake`]
+    /// [`CpuWork::Wake`]
     Wake,
-    /// [`Work::Map`]
+    /// [`CpuWork::Map`]
     Map,
 }
 
@@ -130,27 +130,27 @@ impl WorkKind {
     }
 }
 
-impl Work {
+impl CpuWork {
     /// What kind of work this is.
     #[inline(always)]
     pub const fn kind(self) -> WorkKind {
         match self {
-            Work::Stack => WorkKind::Stack,
-            Work::Copy(_) => WorkKind::Copy,
-            Work::Sum(_) => WorkKind::Sum,
-            Work::TxDescriptor(_) => WorkKind::TxDescriptor,
-            Work::TxShared => WorkKind::TxShared,
-            Work::TxSession => WorkKind::TxSession,
-            Work::TxPad(_) => WorkKind::TxPad,
-            Work::TxNotify => WorkKind::TxNotify,
-            Work::TxDone(_) => WorkKind::TxDone,
-            Work::Completion => WorkKind::Completion,
-            Work::RxPost => WorkKind::RxPost,
-            Work::RxPacket => WorkKind::RxPacket,
-            Work::Interrupt => WorkKind::Interrupt,
-            Work::Poll => WorkKind::Poll,
-            Work::Wake => WorkKind::Wake,
-            Work::Map => WorkKind::Map,
+            CpuWork::Stack => WorkKind::Stack,
+            CpuWork::Copy(_) => WorkKind::Copy,
+            CpuWork::Sum(_) => WorkKind::Sum,
+            CpuWork::TxDescriptor(_) => WorkKind::TxDescriptor,
+            CpuWork::TxShared => WorkKind::TxShared,
+            CpuWork::TxSession => WorkKind::TxSession,
+            CpuWork::TxPad(_) => WorkKind::TxPad,
+            CpuWork::TxNotify => WorkKind::TxNotify,
+            CpuWork::TxDone(_) => WorkKind::TxDone,
+            CpuWork::Completion => WorkKind::Completion,
+            CpuWork::RxPost => WorkKind::RxPost,
+            CpuWork::RxPacket => WorkKind::RxPacket,
+            CpuWork::Interrupt => WorkKind::Interrupt,
+            CpuWork::Poll => WorkKind::Poll,
+            CpuWork::Wake => WorkKind::Wake,
+            CpuWork::Map => WorkKind::Map,
         }
     }
 
@@ -158,11 +158,11 @@ impl Work {
     #[inline(always)]
     pub const fn amount(self) -> u32 {
         match self {
-            Work::Copy(n)
-            | Work::Sum(n)
-            | Work::TxDescriptor(n)
-            | Work::TxPad(n)
-            | Work::TxDone(n) => n,
+            CpuWork::Copy(n)
+            | CpuWork::Sum(n)
+            | CpuWork::TxDescriptor(n)
+            | CpuWork::TxPad(n)
+            | CpuWork::TxDone(n) => n,
             _ => 1,
         }
     }

@@ -65,11 +65,11 @@ impl<I: Interrupts, W: FrameSink> Port for SharedPort<I, W> {
         self.memory.write(to, from).map(|()| at)
     }
 
-    fn set_line(&mut self, _: Time, n: u16, high: bool) {
-        self.interrupts.set_line(n, high);
+    fn set_irq_line(&mut self, _: Time, n: u16, high: bool) {
+        self.interrupts.set_irq_line(n, high);
     }
 
-    fn message(&mut self, _: Time, vector: u16) {
+    fn raise_msi(&mut self, _: Time, vector: u16) {
         self.interrupts.message(vector);
     }
 
@@ -208,7 +208,7 @@ impl Regions {
     ///
     /// # Errors
     /// The fault that it would get, with the first address that cannot be reached.
-    pub fn reaches(&self, at: Iova, len: usize, write: bool) -> Result<(), DmaFault> {
+    pub fn check_access(&self, at: Iova, len: usize, write: bool) -> Result<(), DmaFault> {
         self.check(at, len, |a| if write { a.write } else { a.read }).map(|_| ())
     }
 

@@ -6,7 +6,7 @@
 //! small run per row and no timing, for Callgrind.
 
 use doorbell_bus::pcie::Settings;
-use doorbell_bus::{Costs, Guard, Latencies};
+use doorbell_bus::{Costs, Latencies, ProtectionGranularity};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::Config;
 use doorbell_hal::{Span, WorkKind};
@@ -25,7 +25,7 @@ fn setup(cores: u16, mpwqe: bool) -> Setup {
         latencies: Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) },
         bar: 0x3c_0000_0000,
         memory_base: 1 << 32,
-        guard: Guard::Page,
+        guard: ProtectionGranularity::Page,
         nic: Nic::CONNECTX,
         driver: Config { mpwqe, ..Config::DEFAULT },
         faults: Plan::default(),

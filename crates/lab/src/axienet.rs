@@ -22,17 +22,17 @@ use crate::clock::{Core, Interrupt};
 use crate::closed::{self, Above, Entries};
 use crate::fault::{self, Alarms, Trouble};
 use crate::histogram::Histogram;
-use crate::result::{Failure, Series, Work, work_of};
+use crate::result::{Failure, Series, WorkTotals, work_of};
 use crate::traffic::arrivals::{Arrivals as Peer, Meter, Phase};
 use crate::traffic::tcp::Prices;
 use crate::watch::Watch;
 use crate::window::{Marks, Steady, Window};
 use crate::{open, paced};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
-use doorbell_bus::{Axi, Bus, Costs, Guard, Ledger, Machine, Platform};
+use doorbell_bus::{Axi, Bus, Costs, Ledger, Machine, Platform, ProtectionGranularity};
 use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
 use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, OpenError, Stats};
-use doorbell_hal::{Exhausted, Host, Span, Time, WorkKind};
+use doorbell_hal::{Host, OutOfMemory, Span, Time, WorkKind};
 use doorbell_layout::axienet::line;
 use doorbell_moderation::Controller;
 
@@ -53,7 +53,7 @@ pub struct Setup {
     /// Latencies around it.
     pub latencies: Latencies,
     /// How exactly device accesses are checked.
-    pub guard: Guard,
+    pub guard: ProtectionGranularity,
     /// The device.
     pub nic: Nic,
     /// The driver.
@@ -98,7 +98,7 @@ pub enum Load {
 fn refused(e: OpenError) -> Failure {
     Failure::Input(match e {
         OpenError::Setting(what) => format!("the driver does not take this: {what}"),
-        OpenError::Exhausted => NO_MEMORY.to_owned(),
+        OpenError::OutOfMemory => NO_MEMORY.to_owned(),
         e => format!("the core could not be opened: {e:?}"),
     })
 }
@@ -106,7 +106,7 @@ fn refused(e: OpenError) -> Failure {
 const NO_MEMORY: &str = "the machine's memory does not hold it";
 
 /// The asker's to mend: buffers that the memory does not hold.
-fn no_memory(_: Exhausted) -> Failure {
+fn no_memory(_: OutOfMemory) -> Failure {
     Failure::Input(NO_MEMORY.to_owned())
 }
 
@@ -126,7 +126,7 @@ pub struct Outcome {
     /// Every crossing.
     pub ledger: Ledger,
     /// The driver's work.
-    pub work: Work,
+    pub work: WorkTotals,
     /// Waiting for registers and fences.
     pub stalled: Span,
     /// Time that the interrupt's core and the application's were busy.
@@ -279,7 +279,7 @@ struct Mark {
     bytes: u64,
     wire: [(u64, u64); 2],
     ledger: Ledger,
-    work: Work,
+    work: WorkTotals,
     stalled: Span,
     counters: [Entries; 2],
     taken: Vec<u64>,

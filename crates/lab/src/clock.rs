@@ -23,7 +23,7 @@ use crate::traffic::{Next, Traffic};
 use doorbell_bus::trace::Call;
 use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Buf, Device, Host, Span, Time, Work};
+use doorbell_hal::{Buf, CpuWork, Device, Host, Span, Time};
 use doorbell_packet::Packet;
 
 /// A core with its driver and its traffic.
@@ -320,10 +320,10 @@ where
             match result {
                 Poll::Again => {}
                 Poll::Idle => break,
-                Poll::Work => {
+                Poll::CpuWork => {
                     let from = m.now();
                     c.driver.work(m);
-                    m.mark(from, Call::Work);
+                    m.mark(from, Call::CpuWork);
                     break;
                 }
             }
@@ -343,7 +343,7 @@ where
                 Next::Packet(packet, more) => {
                     let slot = packet.cookie as usize & (c.handed.len() - 1);
                     c.handed[slot] = m.now();
-                    m.spend(Work::Stack);
+                    m.charge(CpuWork::Stack);
                     let more = if c.traffic.is_generator() {
                         more
                     } else {

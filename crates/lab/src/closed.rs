@@ -19,7 +19,7 @@ use crate::clock::napi::{
 use crate::fault::Alarms;
 use crate::histogram::Histogram;
 use crate::key::{Is, Key, Needs, Values};
-use crate::result::{Series, Work, work_of};
+use crate::result::{Series, WorkTotals, work_of};
 use crate::standstill::Cause;
 use crate::trace;
 use crate::traffic::tcp::{
@@ -30,7 +30,7 @@ use crate::window::{Marks, Steady, Window};
 use doorbell_bus::machine::Done;
 use doorbell_bus::{Bus, Ledger, Machine};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Device, Host, Place, Span, Time, WorkKind};
+use doorbell_hal::{Alignment, Device, Host, Span, Time, WorkKind};
 
 /// What the connections do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -228,7 +228,7 @@ impl Load {
             offloads: Offloads {
                 checksum: v.is_on("traffic.tx_checksum"),
                 scatter: v.is_on("traffic.scatter"),
-                place: Place { align, offset },
+                place: Alignment { align, offset },
             },
             gro: v.is_on("traffic.gro"),
             transaction: (v.number("traffic.request") as u32, v.number("traffic.response") as u32),
@@ -344,7 +344,7 @@ pub struct Seen {
     /// Every crossing.
     pub ledger: Ledger,
     /// What the driver did and what it cost, by kind.
-    pub work: Work,
+    pub work: WorkTotals,
     /// Time that cores waited for register accesses and fences.
     pub stalled: Span,
     /// The driver's counters, and the device's, as the system looked at them.
@@ -403,7 +403,7 @@ struct Mark {
     out: (u64, u64),
     back: (u64, u64),
     ledger: Ledger,
-    work: Work,
+    work: WorkTotals,
     stalled: Span,
     counters: [Entries; 2],
     interrupts: Vec<u64>,
@@ -459,7 +459,7 @@ where
 }
 
 /// What was done between two looks.
-pub(crate) fn differences(a: &Work, b: &Work) -> Work {
+pub(crate) fn differences(a: &WorkTotals, b: &WorkTotals) -> WorkTotals {
     let less = |a: &(WorkKind, Done, Span), b: &(WorkKind, Done, Span)| {
         let done = Done { times: b.1.times - a.1.times, units: b.1.units - a.1.units };
         (b.0, done, Span::from_ps(b.2.ps() - a.2.ps()))

@@ -20,17 +20,18 @@ use crate::closed::{self, Above, Entries, Seen};
 use crate::fault::{self, Alarms, Trouble};
 use crate::histogram::Histogram;
 use crate::open;
-use crate::result::{Failure, Series, Work, work_of};
+use crate::result::{Failure, Series, WorkTotals, work_of};
 use crate::traffic::tcp::{Hosts, Prices};
 use crate::watch::Watch;
 use crate::window::Steady;
 use doorbell_bus::tce::{Table, Window};
 use doorbell_bus::{
-    Bus, Costs, Guard, Ledger, Machine, Mapping, Pci, Pcie, Platform, express, parallel, pci, pcie,
+    Bus, Costs, Ledger, Machine, Mapping, Pci, Pcie, Platform, ProtectionGranularity, express,
+    parallel, pci, pcie,
 };
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
 use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, OpenError, Stats};
-use doorbell_hal::{Exhausted, Host, Span, WorkKind};
+use doorbell_hal::{Host, OutOfMemory, Span, WorkKind};
 
 /// What the card is plugged into.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +56,7 @@ pub struct Setup {
     /// Translation of the device's addresses; `None`: they are physical.
     pub tce: Option<Window>,
     /// How exactly device accesses are checked.
-    pub guard: Guard,
+    pub guard: ProtectionGranularity,
     /// The device.
     pub nic: Nic,
     /// The driver.
@@ -81,7 +82,7 @@ pub enum Load {
 fn refused(e: OpenError) -> Failure {
     Failure::Input(match e {
         OpenError::Setting(what) => format!("the driver does not take this: {what}"),
-        OpenError::Exhausted => NO_MEMORY.to_owned(),
+        OpenError::OutOfMemory => NO_MEMORY.to_owned(),
         e => format!("the controller could not be opened: {e:?}"),
     })
 }
@@ -89,7 +90,7 @@ fn refused(e: OpenError) -> Failure {
 const NO_MEMORY: &str = "the machine's memory, or its translation table, does not hold it";
 
 /// The asker's to mend: buffers that the memory does not hold.
-fn no_memory(_: Exhausted) -> Failure {
+fn no_memory(_: OutOfMemory) -> Failure {
     Failure::Input(NO_MEMORY.to_owned())
 }
 
@@ -109,7 +110,7 @@ pub struct Outcome {
     /// Every crossing in that time.
     pub ledger: Ledger,
     /// The driver's work in that time.
-    pub work: Work,
+    pub work: WorkTotals,
     /// Waiting for registers and fences in that time.
     pub stalled: Span,
     /// Time that cores were busy.

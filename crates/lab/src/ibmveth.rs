@@ -39,13 +39,13 @@ use crate::fault;
 use crate::histogram::Histogram;
 use crate::paced;
 use crate::papr::{self, Call, Papr};
-use crate::result::{Failure, Series, Work};
+use crate::result::{Failure, Series, WorkTotals};
 use crate::traffic::tcp::{Hosts, Prices, Stack};
 use crate::watch::Watch;
 use crate::window::Window;
 use bridge::{Bridge, Top};
 use doorbell_bus::Hypervised;
-use doorbell_bus::{Costs, Guard, Ledger, Machine};
+use doorbell_bus::{Costs, Ledger, Machine, ProtectionGranularity};
 use doorbell_devices::veth::{Config as LanConfig, Counters, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, Ibmveth, OpenError, Stats};
 use doorbell_hal::{Host, Span};
@@ -84,7 +84,7 @@ pub struct Setup {
     /// What calls and translation cost.
     pub papr: Papr,
     /// How exactly accesses to memory are checked.
-    pub guard: Guard,
+    pub guard: ProtectionGranularity,
     /// The logical LAN; adapter 0 is the client's, adapter 1 the server's.
     pub lan: LanConfig,
     /// The physical port.
@@ -116,7 +116,7 @@ pub enum Load {
 fn refused(e: OpenError) -> Failure {
     Failure::Input(match e {
         OpenError::Setting(what) => format!("the driver does not take this: {what}"),
-        OpenError::Exhausted => NO_MEMORY.to_owned(),
+        OpenError::OutOfMemory => NO_MEMORY.to_owned(),
         e => format!("the adapter could not be opened: {e:?}"),
     })
 }
@@ -139,7 +139,7 @@ pub struct Outcome {
     /// Every crossing in that time, of both partitions.
     pub ledger: Ledger,
     /// The drivers' work in that time.
-    pub work: Work,
+    pub work: WorkTotals,
     /// Waiting for fences and mappings in that time.
     pub stalled: Span,
     /// Time that the client's cores and the server's were busy.

@@ -35,10 +35,10 @@ use crate::histogram::Histogram;
 use crate::open::Ended;
 use crate::paced;
 use crate::papr::{self, Call, Papr};
-use crate::result::{Failure, Series, Work, work_of};
+use crate::result::{Failure, Series, WorkTotals, work_of};
 use crate::watch::Watch;
 use crate::window::{Marks, Window};
-use doorbell_bus::{Bus, Costs, Guard, Hypervised, Ledger, Machine};
+use doorbell_bus::{Bus, Costs, Hypervised, Ledger, Machine, ProtectionGranularity};
 use doorbell_devices::vnic::{Config as Nic, VnicServer};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, OpenError, QueueStats, Stats};
 use doorbell_drivers::{Driver, Poll};
@@ -90,7 +90,7 @@ pub struct Setup {
     /// What calls and translation cost.
     pub papr: Papr,
     /// How exactly accesses to memory are checked.
-    pub guard: Guard,
+    pub guard: ProtectionGranularity,
     /// The adapter, its servers, and what they do one after another.
     pub nic: Nic,
     /// The driver; a core for each of its queue pairs.
@@ -107,7 +107,7 @@ pub struct Setup {
 fn refused(e: OpenError) -> Failure {
     Failure::Input(match e {
         OpenError::Setting(what) => format!("the driver does not take this: {what}"),
-        OpenError::Exhausted => {
+        OpenError::OutOfMemory => {
             "the partition's memory, its translation table or its map ids do not hold it".to_owned()
         }
         e => format!("the adapter could not be opened: {e:?}"),
@@ -130,7 +130,7 @@ pub struct Outcome {
     /// Every crossing in that time.
     pub ledger: Ledger,
     /// The driver's work in that time.
-    pub work: Work,
+    pub work: WorkTotals,
     /// Waiting for fences and mappings in that time.
     pub stalled: Span,
     /// Time that each core was busy.
@@ -183,7 +183,7 @@ struct Mark {
     bytes: u64,
     wire: [(u64, u64); 2],
     ledger: Ledger,
-    work: Work,
+    work: WorkTotals,
     stalled: Span,
     busy: Vec<Span>,
     transmit: Span,

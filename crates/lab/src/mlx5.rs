@@ -19,10 +19,10 @@ use crate::watch::Watch;
 use crate::window::Steady;
 use doorbell_bus::machine::Done;
 use doorbell_bus::pcie::{Rules, RulesError, Settings};
-use doorbell_bus::{Bus, Costs, Guard, Latencies, Ledger, Machine, Pcie, Platform};
+use doorbell_bus::{Bus, Costs, Latencies, Ledger, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, OpenError, Stats};
-use doorbell_hal::{Exhausted, Span, Time, WorkKind};
+use doorbell_hal::{OutOfMemory, Span, Time, WorkKind};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -45,7 +45,7 @@ pub struct Setup {
     /// Bus address of host memory: a multiple of 64 MiB.
     pub memory_base: u64,
     /// How exactly device accesses are checked.
-    pub guard: Guard,
+    pub guard: ProtectionGranularity,
     /// The device.
     pub nic: Nic,
     /// Each channel; the vector is the core's number.
@@ -75,7 +75,7 @@ impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             RunError::Link(e) => e.fmt(f),
-            RunError::Open(OpenError::Exhausted) | RunError::Memory => {
+            RunError::Open(OpenError::OutOfMemory) | RunError::Memory => {
                 f.write_str("the machine's memory does not hold it")
             }
             RunError::Open(OpenError::Device(why)) => {
@@ -111,8 +111,8 @@ impl From<open::Ended> for RunError {
         }
     }
 }
-impl From<Exhausted> for RunError {
-    fn from(_: Exhausted) -> RunError {
+impl From<OutOfMemory> for RunError {
+    fn from(_: OutOfMemory) -> RunError {
         RunError::Memory
     }
 }

@@ -13,7 +13,7 @@ use crate::watch::Watch;
 use crate::window::{Steady, Window};
 use doorbell_bus::{Bus, Ledger, Machine, keep_every_other};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Device, Exhausted, Host, Span, Time, WorkKind};
+use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
 use std::sync::Arc;
 
 /// Simulated time that a run may take: 10^18 ps are well inside a `Time`.
@@ -170,7 +170,7 @@ impl Load {
         cores: u16,
         i: usize,
         in_flight: u32,
-    ) -> Result<Option<Source>, Exhausted> {
+    ) -> Result<Option<Source>, OutOfMemory> {
         match self {
             Load::Replay { frames, options } => {
                 Ok((i == 0).then(|| Source::Replay(Replay::new(Arc::clone(frames), *options))))

@@ -23,7 +23,7 @@ use crate::result::{Cost, Count, CountsOf, Failure, HANDED, Measured, Rate, work
 use crate::standstill;
 use crate::watch::{Unwatched, Watch};
 use crate::window::Window;
-use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform, pcie};
+use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, pcie};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, Span};
 use std::fmt::Write;
@@ -35,7 +35,7 @@ pub mod prelude {
     pub use crate::clock::Interrupt;
     pub use crate::open::Load;
     pub use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-    pub use doorbell_hal::{Coherent, Direction, Fence, Host, Mapped, Reg, Span, Work};
+    pub use doorbell_hal::{Coherent, CpuWork, Direction, Fence, Host, Mapped, Reg, Span};
     pub use doorbell_packet::Packet;
 }
 
@@ -52,8 +52,12 @@ pub fn on_pcie<D: Device<Pcie>>(
 ) -> Result<Machine<Pcie, D>, pcie::RulesError> {
     let rules = pcie::Rules::new(pcie::Settings::link(generation, lanes))?;
     let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
-    let bus =
-        Pcie::new(Platform::new(1 << 26, 64 << 20, Guard::Byte), rules, latencies, 0xfeb0_0000);
+    let bus = Pcie::new(
+        Platform::new(1 << 26, 64 << 20, ProtectionGranularity::Byte),
+        rules,
+        latencies,
+        0xfeb0_0000,
+    );
     Ok(Machine::new(bus, device, Costs::FREE, 1))
 }
 

@@ -18,15 +18,15 @@ use crate::fault::Plan;
 use crate::histogram::Histogram;
 use crate::key::{Key, Needs, Values};
 use crate::open::Ended;
-use crate::result::{Cost, Count, CountsOf, Failure, Group, Measured, Rate, Work, work_of};
+use crate::result::{Cost, Count, CountsOf, Failure, Group, Measured, Rate, WorkTotals, work_of};
 use crate::trace;
 use crate::traffic::udp;
 use crate::watch::Watch;
 use crate::window::{Marks, Window};
 use doorbell_bus::{Bus, Ledger, Machine};
 use doorbell_drivers::{Driver, Sink};
-use doorbell_hal::{Buf, Device, Host, Place, Span, Time, Timed};
-use doorbell_packet::{Packet, Partial, Piece, Todo};
+use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
+use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet};
 use std::collections::VecDeque;
 
 /// Which way frames go.
@@ -196,9 +196,9 @@ impl Peer {
 }
 
 /// Where the UDP checksum is.
-const CHECKSUM: Partial = Partial { start: 34, offset: 6 };
+const CHECKSUM: CsumPartial = CsumPartial { start: 34, offset: 6 };
 
-impl Timed for Peer {
+impl EventSource for Peer {
     fn next_due(&self) -> Option<Time> {
         Some(self.beat.next).filter(|t| *t < Time::NEVER)
     }
@@ -251,7 +251,7 @@ impl Above {
     }
 
     fn make<H: Host>(&mut self, h: &mut H) {
-        let Ok(buf) = h.buffer(self.load.size, Place::ANY) else {
+        let Ok(buf) = h.buffer(self.load.size, Alignment::ANY) else {
             self.exhausted += 1;
             return;
         };
@@ -259,8 +259,8 @@ impl Above {
         let checksum = self.load.checksum.then_some(CHECKSUM);
         self.made += 1;
         self.ready.push_back(Packet {
-            todo: Todo { checksum, ..Todo::NONE },
-            ..Packet::linear(Piece::whole(buf))
+            todo: OffloadRequest { checksum, ..OffloadRequest::NONE },
+            ..Packet::linear(Fragment::whole(buf))
         });
     }
 }
@@ -322,7 +322,7 @@ pub struct Seen {
     window: Window,
     wire: [(u64, u64); 2],
     ledger: Ledger,
-    work: Work,
+    work: WorkTotals,
     stalled: Span,
     busy: Span,
     counters: [Entries; 2],

@@ -22,7 +22,7 @@ use crate::fault::Report;
 use crate::key::{Key, Values};
 use crate::standstill;
 use doorbell_bus::tce::{Prices, Table, Window};
-use doorbell_bus::{Bus, Each, Guard, Machine, Mapping, Partitions, Platform, Vio};
+use doorbell_bus::{Bus, Each, Machine, Mapping, Partitions, Platform, ProtectionGranularity, Vio};
 use doorbell_hal::{Hcall, Span};
 
 /// A machine of partitions: `D` is the device that they share, `Pr` what is on the other end of the
@@ -144,7 +144,7 @@ impl Papr {
         &self,
         memory: &[usize],
         of_core: Vec<usize>,
-        guard: Guard,
+        guard: ProtectionGranularity,
     ) -> Partitions<Vio> {
         // A copy is a read and a write.
         let half = Span::from_ps(self.copy.ps() / 2);

@@ -183,10 +183,10 @@ pub struct Series {
 }
 
 /// What drivers did and what it cost, by kind.
-pub type Work = Vec<(WorkKind, Done, Span)>;
+pub type WorkTotals = Vec<(WorkKind, Done, Span)>;
 
 /// The work of a machine's drivers so far.
-pub fn work_of<B, D>(m: &Machine<B, D>) -> Work
+pub fn work_of<B, D>(m: &Machine<B, D>) -> WorkTotals
 where
     B: Bus,
     D: Device<B>,
@@ -196,7 +196,7 @@ where
 
 impl Cost {
     /// The costs of `work`, and of so many register accesses and fences, at a clock of `ghz`.
-    pub fn of(work: &Work, (stores, stalled): (u64, Span), ghz: f64) -> Vec<Cost> {
+    pub fn of(work: &WorkTotals, (stores, stalled): (u64, Span), ghz: f64) -> Vec<Cost> {
         let cycles = |s: Span| s.as_ns_f64() * ghz;
         let work = work.iter().map(|(kind, done, spent)| Cost {
             name: kind.name(),

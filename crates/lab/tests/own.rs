@@ -7,10 +7,10 @@ mod own_device;
 #[path = "../../../examples/own_driver.rs"]
 mod own_driver;
 
-use doorbell_bus::{Costs, Guard, Machine, Platform};
-use doorbell_hal::{Buf, Place};
+use doorbell_bus::{Costs, Machine, Platform, ProtectionGranularity};
+use doorbell_hal::{Alignment, Buf};
 use doorbell_lab::own::{self, prelude::*};
-use doorbell_packet::{More, Piece};
+use doorbell_packet::{Fragment, NonLinear};
 use doorbell_testkit::Fixed;
 
 /// A sink that keeps what it gets.
@@ -44,10 +44,13 @@ fn a_driver_is_sixty_lines() {
 /// What a careless driver leaves behind is told, and is no bill.
 #[test]
 fn a_leak_is_told() {
-    let bus = Fixed::new(Platform::new(1 << 32, 16 << 20, Guard::Byte), Span::from_ns(100));
+    let bus = Fixed::new(
+        Platform::new(1 << 32, 16 << 20, ProtectionGranularity::Byte),
+        Span::from_ns(100),
+    );
     let mut m = Machine::new(bus, own_device::Nic::default(), Costs::FREE, 1);
     let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 100, checksum: false };
-    let careless = |_, m: &mut Machine<_, _>| drop(m.buffer(64, Place::ANY));
+    let careless = |_, m: &mut Machine<_, _>| drop(m.buffer(64, Alignment::ANY));
     let m =
         own::meter(&mut m, own_device::Mine::open, careless, (Interrupt::Message(0), 255), &load)
             .unwrap();
@@ -60,7 +63,10 @@ fn a_leak_is_told() {
 /// Its link takes five seconds; a pace begins behind that.
 #[test]
 fn an_own_drivers_pace_counts_from_open() {
-    let bus = Fixed::new(Platform::new(1 << 32, 16 << 20, Guard::Byte), Span::from_ns(100));
+    let bus = Fixed::new(
+        Platform::new(1 << 32, 16 << 20, ProtectionGranularity::Byte),
+        Span::from_ns(100),
+    );
     let mut m = Machine::new(bus, own_device::Nic::default(), Costs::FREE, 1);
     let load =
         Load::Pktgen { size: 60, burst: 8, rate: Some(10_000.0), packets: 1000, checksum: false };
@@ -81,23 +87,27 @@ fn an_own_drivers_pace_counts_from_open() {
 /// done.
 #[test]
 fn a_ring_loses_no_packet() {
-    let bus = Fixed::new(Platform::new(1 << 32, 1 << 20, Guard::Byte), Span::from_ns(100));
+    let bus = Fixed::new(
+        Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte),
+        Span::from_ns(100),
+    );
     let mut m = Machine::new(bus, own_device::Nic::default(), Costs::FREE, 1);
     let mut ring = TxRing::new(&mut m, 4, 16).unwrap();
     let made = |m: &mut Machine<_, _>, start, cookie| {
-        let piece = Piece { buf: m.buffer(64, Place::ANY).unwrap(), start, len: 60 };
+        let piece = Fragment { buf: m.buffer(64, Alignment::ANY).unwrap(), start, len: 60 };
         Packet { cookie, ..Packet::linear(piece) }
     };
     // Beyond its buffer, and not linear.
     let beyond = made(&mut m, 8, 9);
     let back = ring.push(&mut m, beyond, |_| 0u64);
-    let Tx::Dropped(Packet { head: Piece { buf, start: 8, len: 60 }, cookie: 9, .. }) = back else {
+    let Tx::Dropped(Packet { head: Fragment { buf, start: 8, len: 60 }, cookie: 9, .. }) = back
+    else {
         panic!("{back:?}")
     };
     m.release(buf);
     let mut pieces = made(&mut m, 0, 10);
-    pieces.more = Some(Box::new(More {
-        frags: vec![Piece::whole(m.buffer(64, Place::ANY).unwrap())],
+    pieces.more = Some(Box::new(NonLinear {
+        frags: vec![Fragment::whole(m.buffer(64, Alignment::ANY).unwrap())],
         list: vec![],
     }));
     let Tx::Dropped(back) = ring.push(&mut m, pieces, |_| 0u64) else { panic!() };

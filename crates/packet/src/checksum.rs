@@ -18,7 +18,7 @@
 //! `skb_checksum_help` does that for every protocol, its GSO and the hardware
 //! for UDP alone; here it is UDP alone.
 
-use crate::Partial;
+use crate::CsumPartial;
 
 /// A one's-complement sum in progress.
 ///
@@ -203,7 +203,7 @@ impl Lanes {
     }
 }
 
-/// A [`Partial`] that does not fit its frame: nothing was written.
+/// A [`CsumPartial`] that does not fit its frame: nothing was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfFrame;
 
@@ -211,7 +211,7 @@ pub struct OutOfFrame;
 /// for hardware that is told nothing else.
 const UDP_OFFSET: u16 = 6;
 
-impl Partial {
+impl CsumPartial {
     /// Where the checksum is, from the first byte of the frame.
     #[inline(always)]
     pub const fn field(self) -> usize {

@@ -13,7 +13,7 @@
 //! sight (RFC 8200, 8.1), so such a packet is left alone.
 
 use crate::checksum::Sum;
-use crate::{GsoKind, Partial};
+use crate::{CsumPartial, GsoKind};
 use core::ops::Range;
 use etherparse::{
     EtherType, Ethernet2HeaderSlice, IpAuthHeaderSlice, IpNumber, Ipv4HeaderSlice,
@@ -73,7 +73,7 @@ impl Transport {
 
 /// Why there is no [`Layers`] of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NoLayers {
+pub enum ParseError {
     /// Something else than IP: ARP, LLDP, more than two tags.
     NotIp,
     /// A header is cut off or contradicts itself.
@@ -103,8 +103,8 @@ pub struct Layers {
 
 impl Layers {
     /// Finds the headers of `frame`, which may end anywhere behind them.
-    pub fn of(frame: &[u8]) -> Result<Layers, NoLayers> {
-        use NoLayers::{Malformed, NotIp};
+    pub fn of(frame: &[u8]) -> Result<Layers, ParseError> {
+        use ParseError::{Malformed, NotIp};
         let (mut l3, mut ether_type) = match Ethernet2HeaderSlice::from_slice(frame) {
             Ok(e) => (ETHERNET, e.ether_type()),
             Err(_) => return Err(Malformed),
@@ -155,9 +155,9 @@ impl Layers {
     }
 
     /// The transport's checksum, as a sender's note.
-    pub const fn partial(&self) -> Option<Partial> {
+    pub const fn partial(&self) -> Option<CsumPartial> {
         match self.transport {
-            Some(t) => Some(Partial { start: self.l4, offset: t.checksum_offset() }),
+            Some(t) => Some(CsumPartial { start: self.l4, offset: t.checksum_offset() }),
             None => None,
         }
     }
@@ -318,7 +318,7 @@ fn good(sum: Sum) -> Check {
 /// ICMP, fragments, UDP over IPv4 without one, malformed packets) and for a frame
 /// with something other than zeros after the part that the checksum covers, since
 /// whoever completes it sums to the frame's end.
-pub fn prepare_partial(frame: &mut [u8]) -> Option<Partial> {
+pub fn prepare_partial(frame: &mut [u8]) -> Option<CsumPartial> {
     let layers = Layers::of(frame).ok()?;
     let partial = layers.partial()?;
     let segment = layers.segment(frame)?;

@@ -3,7 +3,7 @@
 //! A [`Packet`] is what a driver gets to transmit: bytes in owned pieces of host
 //! memory ([`Buf`] ranges: a linear head, fragments, and a list of further
 //! packets' worth), and a note of what the sender left to others: a checksum
-//! ([`Partial`]), a cut into segments ([`Gso`]), a VLAN tag. A driver hands each
+//! ([`CsumPartial`]), a cut into segments ([`Gso`]), a VLAN tag. A driver hands each
 //! of these to its device, or does it itself with the functions here.
 //!
 //! On packets in host memory the functions are [`Packet`]'s own, and declare the
@@ -35,7 +35,7 @@ use doorbell_hal::{Buf, Host};
 
 /// A range of an owned buffer.
 #[derive(PartialEq, Eq, Debug)]
-pub struct Piece {
+pub struct Fragment {
     /// The buffer, owned.
     pub buf: Buf,
     /// First byte that belongs to the packet.
@@ -44,11 +44,11 @@ pub struct Piece {
     pub len: u32,
 }
 
-impl Piece {
+impl Fragment {
     /// The whole of `buf`.
-    pub const fn whole(buf: Buf) -> Piece {
+    pub const fn whole(buf: Buf) -> Fragment {
         let len = buf.len();
-        Piece { buf, start: 0, len }
+        Fragment { buf, start: 0, len }
     }
 }
 
@@ -56,22 +56,22 @@ impl Piece {
 #[derive(PartialEq, Eq, Debug)]
 pub struct Packet {
     /// The linear head. Headers are in it.
-    pub head: Piece,
+    pub head: Fragment,
     /// What is left to the driver or the device.
-    pub todo: Todo,
+    pub todo: OffloadRequest,
     /// What is not in the head; `None` for a linear packet.
-    pub more: Option<Box<More>>,
+    pub more: Option<Box<NonLinear>>,
     /// The sender's own mark; comes back with the packet.
     pub cookie: u32,
 }
 
 /// The nonlinear part of a packet.
 #[derive(PartialEq, Eq, Debug, Default)]
-pub struct More {
+pub struct NonLinear {
     /// Page fragments, in order (at most [`MAX_FRAGS`] from a Linux-like sender).
-    pub frags: Vec<Piece>,
+    pub frags: Vec<Fragment>,
     /// Further pieces that came as packets of their own (`frag_list`).
-    pub list: Vec<Piece>,
+    pub list: Vec<Fragment>,
 }
 
 /// Linux's `MAX_SKB_FRAGS` with 4-KiB pages.
@@ -79,9 +79,9 @@ pub const MAX_FRAGS: usize = 17;
 
 /// What the sender of a packet left undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Todo {
+pub struct OffloadRequest {
     /// A transport checksum to be completed.
-    pub checksum: Option<Partial>,
+    pub checksum: Option<CsumPartial>,
     /// A cut into segments.
     pub gso: Option<Gso>,
     /// An 802.1Q tag to be inserted (TCI).
@@ -93,16 +93,21 @@ pub struct Todo {
     pub inner_network: u16,
 }
 
-impl Todo {
+impl OffloadRequest {
     /// Nothing left to do.
-    pub const NONE: Todo =
-        Todo { checksum: None, gso: None, vlan: None, encapsulated: false, inner_network: 0 };
+    pub const NONE: OffloadRequest = OffloadRequest {
+        checksum: None,
+        gso: None,
+        vlan: None,
+        encapsulated: false,
+        inner_network: 0,
+    };
 }
 
 /// `CHECKSUM_PARTIAL`: sum from `start` to the end of the packet, fold,
 /// complement, and store at `start + offset`, where the pseudo-header's sum is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Partial {
+pub struct CsumPartial {
     /// Where the transport header begins (`csum_start`, from the frame's first byte).
     pub start: u16,
     /// Where in it the checksum is (`csum_offset`).
@@ -137,8 +142,8 @@ pub enum GsoKind {
 
 impl Packet {
     /// A linear packet with nothing left to do.
-    pub const fn linear(head: Piece) -> Packet {
-        Packet { head, todo: Todo::NONE, more: None, cookie: 0 }
+    pub const fn linear(head: Fragment) -> Packet {
+        Packet { head, todo: OffloadRequest::NONE, more: None, cookie: 0 }
     }
 
     /// Whether all of it is in the head.

@@ -8,14 +8,14 @@
 //! does CWR on any but the first.
 //!
 //! What comes out is in a sender's form: lengths of the whole, the pseudo-header's
-//! sum in the checksum field, and a [`Todo`] to match, so that cutting it again
+//! sum in the checksum field, and a [`OffloadRequest`] to match, so that cutting it again
 //! gives the same segments.
 
 use crate::checksum::Sum;
 use crate::headers::tcp::{CWR, FIN, FLAGS, PSH, RST, SYN, URG};
 use crate::headers::{Check, Ip, Layers, Transport, be16, be32, put16, verify};
 use crate::segment::write_ipv4_checksum;
-use crate::{Gso, Todo};
+use crate::{Gso, OffloadRequest};
 
 /// A merge in progress, in the caller's memory.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl<'a> Merge<'a> {
 
     /// Writes lengths and sums; returns how long the frame in `out` is and what is
     /// left to do to it. A single segment comes back with its checksum to be done.
-    pub fn finish(self) -> (usize, Todo) {
+    pub fn finish(self) -> (usize, OffloadRequest) {
         let Layers { l3, l4, end, ip, .. } = self.layers;
         let frame = &mut self.out[..self.len];
         let (l3, l4, l4_len) = (l3 as usize, l4 as usize, self.len - l4 as usize);
@@ -144,7 +144,7 @@ impl<'a> Merge<'a> {
         put16(frame, l4 + self.transport.checksum_offset() as usize, pseudo.value());
         let kind = self.layers.gso_kind().filter(|_| self.segments > 1);
         let gso = kind.map(|kind| Gso { kind, size: self.size as u16, header: end });
-        (self.len, Todo { checksum: self.layers.partial(), gso, ..Todo::NONE })
+        (self.len, OffloadRequest { checksum: self.layers.partial(), gso, ..OffloadRequest::NONE })
     }
 }
 

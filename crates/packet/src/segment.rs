@@ -16,7 +16,7 @@
 //! leave it with length 0 for some hardware). The results are the same: a sum that
 //! is not of zeros alone has one representation.
 //!
-//! [`Cut`] works on the header alone, so that a device that has gathered payload
+//! [`SegmentPlan`] works on the header alone, so that a device that has gathered payload
 //! from many places, or a host whose buffers are lent one at a time, need not have
 //! the frame in one piece. [`Segments`] is the same for a frame that is.
 
@@ -25,12 +25,12 @@ use crate::headers::tcp::{CWR, FIN, FLAGS, PSH};
 use crate::headers::{
     Ip, Layers, Transport, be16, be32, header_len_v4, prepare_partial, put16, put32,
 };
-use crate::{Gso, Partial, Todo};
+use crate::{CsumPartial, Gso, OffloadRequest};
 use core::ops::Range;
 
 /// Why a large send cannot be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Uncut {
+pub enum SegmentError {
     /// The headers are not of the kind, or not of the length, that is said; or
     /// they are malformed, of a fragment, or have an IPv6 routing header with
     /// segments left.
@@ -43,7 +43,7 @@ pub enum Uncut {
 
 /// The cutting of one large send: a header, and how much payload comes after it.
 #[derive(Clone, Debug)]
-pub struct Cut<'a> {
+pub struct SegmentPlan<'a> {
     header: &'a [u8],
     layers: Layers,
     transport: Transport,
@@ -60,37 +60,37 @@ pub struct Segment {
     /// Which bytes of the payload belong to it.
     pub payload: Range<u32>,
     /// Where its checksum is.
-    pub partial: Partial,
+    pub partial: CsumPartial,
     /// The sum of pseudo-header and transport header, which has an even length.
     pub sum: Sum,
 }
 
-impl<'a> Cut<'a> {
+impl<'a> SegmentPlan<'a> {
     /// Takes the headers, `gso.header` bytes, of a large send with `payload` bytes more.
-    pub fn new(header: &'a [u8], payload: u32, gso: Gso) -> Result<Cut<'a>, Uncut> {
-        let layers = Layers::of(header).map_err(|_| Uncut::Headers)?;
-        let transport = layers.transport.ok_or(Uncut::Headers)?;
+    pub fn new(header: &'a [u8], payload: u32, gso: Gso) -> Result<SegmentPlan<'a>, SegmentError> {
+        let layers = Layers::of(header).map_err(|_| SegmentError::Headers)?;
+        let transport = layers.transport.ok_or(SegmentError::Headers)?;
         if layers.end != gso.header
             || header.len() != layers.end as usize
             || layers.gso_kind() != Some(gso.kind)
             || layers.source_routed
         {
-            return Err(Uncut::Headers);
+            return Err(SegmentError::Headers);
         }
         // What the IP length field counts besides the payload; a short send never reaches `size`.
         let counted = layers.end - layers.l3 - if layers.ip == Ip::V6 { 40 } else { 0 };
         let largest = payload.min(gso.size as u32);
         if gso.size == 0 || counted as u32 + largest > 0xffff {
-            return Err(Uncut::Size);
+            return Err(SegmentError::Size);
         }
         if payload == 0 {
-            return Err(Uncut::NoPayload);
+            return Err(SegmentError::NoPayload);
         }
         let id = match layers.ip {
             Ip::V4 => be16(header, layers.l3 as usize + 4),
             Ip::V6 => 0,
         };
-        Ok(Cut { header, layers, transport, size: gso.size as u32, payload, done: 0, id })
+        Ok(SegmentPlan { header, layers, transport, size: gso.size as u32, payload, done: 0, id })
     }
 
     /// How many segments there are in all.
@@ -152,7 +152,8 @@ impl<'a> Cut<'a> {
             }
             Transport::Udp => put16(out, l4 + 4, l4_len as u16),
         }
-        let partial = Partial { start: self.layers.l4, offset: self.transport.checksum_offset() };
+        let partial =
+            CsumPartial { start: self.layers.l4, offset: self.transport.checksum_offset() };
         let pseudo = self.layers.pseudo_header(out, l4_len).value();
         put16(out, partial.field(), pseudo);
         Some(Segment { payload: from..to, partial, sum: Sum::of(&out[l4..]) })
@@ -178,28 +179,28 @@ pub(crate) fn write_ipv4_checksum(frame: &mut [u8], l3: usize) {
 /// The segments of a large send that lies in one piece.
 #[derive(Clone, Debug)]
 pub struct Segments<'a> {
-    cut: Cut<'a>,
+    cut: SegmentPlan<'a>,
     payload: &'a [u8],
 }
 
 impl<'a> Segments<'a> {
     /// Takes the frame of a large send.
-    pub fn new(frame: &'a [u8], gso: Gso) -> Result<Segments<'a>, Uncut> {
+    pub fn new(frame: &'a [u8], gso: Gso) -> Result<Segments<'a>, SegmentError> {
         let (header, payload) =
-            frame.split_at_checked(gso.header as usize).ok_or(Uncut::Headers)?;
-        let len = u32::try_from(payload.len()).map_err(|_| Uncut::Size)?;
-        Ok(Segments { cut: Cut::new(header, len, gso)?, payload })
+            frame.split_at_checked(gso.header as usize).ok_or(SegmentError::Headers)?;
+        let len = u32::try_from(payload.len()).map_err(|_| SegmentError::Size)?;
+        Ok(Segments { cut: SegmentPlan::new(header, len, gso)?, payload })
     }
 
     /// The cutting.
-    pub const fn cut(&self) -> &Cut<'a> {
+    pub const fn cut(&self) -> &SegmentPlan<'a> {
         &self.cut
     }
 
     /// Writes the next segment, complete, to the start of `out`; returns its length.
     ///
     /// # Panics
-    /// When `out` is shorter than the segment; [`Cut::longest`] is enough for all.
+    /// When `out` is shorter than the segment; [`SegmentPlan::longest`] is enough for all.
     #[inline]
     pub fn next_into(&mut self, out: &mut [u8]) -> Option<usize> {
         let segment = self.cut.next_header(out)?;
@@ -214,14 +215,14 @@ impl<'a> Segments<'a> {
 /// Turns a complete frame into what a sender with segmentation offload hands down,
 /// when it has more payload than `size`, and with checksum offload alone when it
 /// has not. `None`, and nothing changed, where [`prepare_partial`] says so.
-pub fn prepare_gso(frame: &mut [u8], size: u16) -> Option<Todo> {
+pub fn prepare_gso(frame: &mut [u8], size: u16) -> Option<OffloadRequest> {
     let partial = prepare_partial(frame)?;
     let layers = Layers::of(frame).ok()?;
     let end = layers.datagram(frame)?.end;
     let large = size > 0 && frame.len() == end && end - layers.end as usize > size as usize;
     let gso =
         layers.gso_kind().filter(|_| large).map(|kind| Gso { kind, size, header: layers.end });
-    Some(Todo { checksum: Some(partial), gso, ..Todo::NONE })
+    Some(OffloadRequest { checksum: Some(partial), gso, ..OffloadRequest::NONE })
 }
 
 #[cfg(test)]

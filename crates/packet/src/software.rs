@@ -2,16 +2,16 @@
 //!
 //! The counterparts of `skb_linearize`, `skb_checksum_help`, `skb_gso_segment` and
 //! `__vlan_hwaccel_push_inside`, on packets whose bytes lie in host memory. The
-//! work is really done, and declared: [`Work::Copy`] and [`Work::Sum`] in bytes.
+//! work is really done, and declared: [`CpuWork::Copy`] and [`CpuWork::Sum`] in bytes.
 //!
 //! A host lends one buffer at a time, so bytes travel from one to another by way
 //! of a block on the stack that stays in the first-level cache. What is declared
 //! is the one copy that a CPU with both in reach would make.
 
 use crate::checksum::{OutOfFrame, Running, Sum};
-use crate::segment::{Cut, Uncut};
-use crate::{Packet, Partial, Piece, Todo, vlan};
-use doorbell_hal::{Buf, Exhausted, Host, Place, Work};
+use crate::segment::{SegmentError, SegmentPlan};
+use crate::{CsumPartial, Fragment, OffloadRequest, Packet, vlan};
+use doorbell_hal::{Alignment, Buf, CpuWork, Host, OutOfMemory};
 
 /// Bytes of the block; even, so that sums of blocks add up.
 const BLOCK: usize = 2048;
@@ -43,26 +43,26 @@ pub enum WhyUnsegmented {
     /// Its headers belong to a tunnel, are not all in the head, or are longer than [`MAX_HEADER`].
     Unsupported,
     /// It is not what it says.
-    Uncut(Uncut),
+    SegmentError(SegmentError),
     /// There was no buffer for a segment.
-    Exhausted,
+    OutOfMemory,
 }
 
 impl Packet {
     /// All pieces, in the order of their bytes.
-    pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
+    pub fn pieces(&self) -> impl Iterator<Item = &Fragment> {
         core::iter::once(&self.head)
             .chain(self.more.iter().flat_map(|m| m.frags.iter().chain(&m.list)))
     }
 
     /// Makes one piece of all, in a new buffer that starts at `place`; the old
     /// ones are released. A linear packet stays as it is, at no cost.
-    pub fn linearise<H: Host>(self, h: &mut H, place: Place) -> Result<Packet, NoBuffer> {
+    pub fn linearise<H: Host>(self, h: &mut H, place: Alignment) -> Result<Packet, NoBuffer> {
         if self.is_linear() { Ok(self) } else { self.moved(h, place, 0) }
     }
 
     /// Copies all of it to a new buffer, `room` bytes from its start.
-    fn moved<H: Host>(self, h: &mut H, place: Place, room: u32) -> Result<Packet, NoBuffer> {
+    fn moved<H: Host>(self, h: &mut H, place: Alignment, room: u32) -> Result<Packet, NoBuffer> {
         let len = self.len();
         let Ok(buf) = h.buffer(len + room, place) else {
             return Err(NoBuffer(self));
@@ -72,10 +72,10 @@ impl Packet {
                 to.copy_from_slice(block);
             });
         });
-        h.spend(Work::Copy(len));
+        h.charge(CpuWork::Copy(len));
         let (todo, cookie) = (self.todo, self.cookie);
         self.release(h);
-        Ok(Packet { head: Piece { buf, start: room, len }, todo, more: None, cookie })
+        Ok(Packet { head: Fragment { buf, start: room, len }, todo, more: None, cookie })
     }
 
     /// Completes the checksum that was left, if one was. On an error it is left still.
@@ -94,7 +94,7 @@ impl Packet {
             h.bytes(&p.buf, p.start + from..p.start + p.len, |b| run.add(b));
         }
         write_checksum(h, &self.head, partial, run.sum());
-        h.spend(Work::Sum(run.len() as u32));
+        h.charge(CpuWork::Sum(run.len() as u32));
         self.todo.checksum = None;
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Packet {
     ///
     /// # Panics
     /// When the head is shorter than two Ethernet addresses.
-    pub fn insert_tag<H: Host>(mut self, h: &mut H, place: Place) -> Result<Packet, NoBuffer> {
+    pub fn insert_tag<H: Host>(mut self, h: &mut H, place: Alignment) -> Result<Packet, NoBuffer> {
         const ROOM: u32 = vlan::TAG as u32;
         let Some(tci) = self.todo.vlan else {
             return Ok(self);
@@ -115,9 +115,9 @@ impl Packet {
         }
         self.head.start -= ROOM;
         self.head.len += ROOM;
-        let Piece { buf, start, .. } = &self.head;
+        let Fragment { buf, start, .. } = &self.head;
         h.bytes_mut(buf, *start..*start + ROOM + 12, |b| vlan::insert(b, tci));
-        h.spend(Work::Copy(12 + ROOM));
+        h.charge(CpuWork::Copy(12 + ROOM));
         self.todo.vlan = None;
         if let Some(c) = &mut self.todo.checksum {
             c.start = c.start.saturating_add(ROOM as u16);
@@ -134,7 +134,7 @@ impl Packet {
     pub fn segment<H: Host>(
         self,
         h: &mut H,
-        place: Place,
+        place: Alignment,
         mut each: impl FnMut(&mut H, Packet),
     ) -> Result<u32, Unsegmented> {
         let mut header = [0; MAX_HEADER];
@@ -144,10 +144,10 @@ impl Packet {
             Ok(mut cut) => {
                 while given < cut.count() {
                     let Ok(piece) = self.next_segment(h, &mut cut, place) else {
-                        why = Some(WhyUnsegmented::Exhausted);
+                        why = Some(WhyUnsegmented::OutOfMemory);
                         break;
                     };
-                    let todo = Todo { vlan: self.todo.vlan, ..Todo::NONE };
+                    let todo = OffloadRequest { vlan: self.todo.vlan, ..OffloadRequest::NONE };
                     each(h, Packet { head: piece, todo, more: None, cookie: self.cookie });
                     given += 1;
                 }
@@ -167,7 +167,7 @@ impl Packet {
         &self,
         h: &mut H,
         header: &'a mut [u8; MAX_HEADER],
-    ) -> Result<Cut<'a>, WhyUnsegmented> {
+    ) -> Result<SegmentPlan<'a>, WhyUnsegmented> {
         let gso = self.todo.gso.ok_or(WhyUnsegmented::NotLarge)?;
         let len = u32::from(gso.header);
         let header = match header.get_mut(..gso.header as usize) {
@@ -176,16 +176,16 @@ impl Packet {
         };
         let start = self.head.start;
         h.bytes(&self.head.buf, start..start + len, |b| header.copy_from_slice(b));
-        Cut::new(header, self.len() - len, gso).map_err(WhyUnsegmented::Uncut)
+        SegmentPlan::new(header, self.len() - len, gso).map_err(WhyUnsegmented::SegmentError)
     }
 
     /// One segment in a buffer of its own.
     fn next_segment<H: Host>(
         &self,
         h: &mut H,
-        cut: &mut Cut<'_>,
-        place: Place,
-    ) -> Result<Piece, Exhausted> {
+        cut: &mut SegmentPlan<'_>,
+        place: Alignment,
+    ) -> Result<Fragment, OutOfMemory> {
         let mut header = [0; MAX_HEADER];
         let len = cut.header().len();
         let payload = cut.next_payload();
@@ -199,14 +199,14 @@ impl Packet {
         });
         segment.finish(&mut header, run.sum());
         h.bytes_mut(&buf, 0..len as u32, |to| to.copy_from_slice(&header[..len]));
-        h.spend(Work::Copy(buf.len()));
-        h.spend(Work::Sum(buf.len() - u32::from(segment.partial.start)));
-        Ok(Piece::whole(buf))
+        h.charge(CpuWork::Copy(buf.len()));
+        h.charge(CpuWork::Sum(buf.len() - u32::from(segment.partial.start)));
+        Ok(Fragment::whole(buf))
     }
 }
 
 /// Stores the finished checksum in the head.
-fn write_checksum<H: Host>(h: &mut H, head: &Piece, partial: Partial, sum: Sum) {
+fn write_checksum<H: Host>(h: &mut H, head: &Fragment, partial: CsumPartial, sum: Sum) {
     let check = partial.finish(sum).to_be_bytes();
     let at = head.start + partial.field() as u32;
     h.bytes_mut(&head.buf, at..at + 2, |b| b.copy_from_slice(&check));

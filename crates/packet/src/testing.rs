@@ -6,8 +6,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use doorbell_hal::{
-    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, Mapped, Place, Reg, Span, Time,
-    Work, WorkKind,
+    Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, MapError, Mapped, OutOfMemory, Reg,
+    Span, Time, WorkKind,
 };
 use proptest::prelude::*;
 
@@ -149,7 +149,7 @@ pub(crate) struct Bare {
 
 impl Bare {
     pub(crate) fn buf(&mut self, bytes: &[u8]) -> Buf {
-        let b = self.buffer(bytes.len() as u32, Place::ANY).unwrap();
+        let b = self.buffer(bytes.len() as u32, Alignment::ANY).unwrap();
         self.bytes_mut(&b, 0..b.len(), |to| to.copy_from_slice(bytes));
         b
     }
@@ -162,9 +162,9 @@ impl Bare {
 }
 
 impl Host for Bare {
-    fn buffer(&mut self, len: u32, _: Place) -> Result<Buf, Exhausted> {
+    fn buffer(&mut self, len: u32, _: Alignment) -> Result<Buf, OutOfMemory> {
         if let Some(left) = &mut self.left {
-            *left = left.checked_sub(1).ok_or(Exhausted)?;
+            *left = left.checked_sub(1).ok_or(OutOfMemory)?;
         }
         self.bufs.push(Some(vec![0xee; len as usize]));
         let token = self.bufs.len() as u32 - 1;
@@ -183,7 +183,7 @@ impl Host for Bare {
         let buf = self.bufs[b.token() as usize].as_mut().unwrap();
         f(&mut buf[range.start as usize..range.end as usize])
     }
-    fn spend(&mut self, w: Work) {
+    fn charge(&mut self, w: CpuWork) {
         self.work[w.kind() as usize] += u64::from(w.amount());
     }
     fn read32(&mut self, _: Reg) -> u32 {
@@ -201,7 +201,7 @@ impl Host for Bare {
     fn unmap(&mut self, _: Mapped) -> Buf {
         unreachable!("no device here")
     }
-    fn coherent(&mut self, _: u32, _: u32) -> Result<Coherent, Exhausted> {
+    fn coherent(&mut self, _: u32, _: u32) -> Result<Coherent, OutOfMemory> {
         unreachable!("no device here")
     }
     fn release_coherent(&mut self, _: Coherent) {

@@ -558,21 +558,21 @@ impl<W: Watch> Port for Partition<W> {
         done.map(|()| at)
     }
 
-    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         let none = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
         let write = dir != Direction::ToDevice;
         self.guest.as_ref().map_or(none, |g| g.walk(at, len as usize, write, |_, _, _| ()))
     }
 
     /// Partitions have no lines.
-    fn set_line(&mut self, _: Time, _: u16, _: bool) {}
+    fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {}
 
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         if let Some(g) =
             self.guest.as_mut().filter(|g| g.board.admits(masks::index(g.unit.address, vector)))
         {
             g.interrupt(vector);
-            self.watch.message(at, vector);
+            self.watch.raise_msi(at, vector);
         }
     }
 

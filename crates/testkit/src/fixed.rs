@@ -29,14 +29,14 @@ impl Port for Fixed {
         self.platform.admit(to, from.len())?;
         self.platform.post_write(at + self.link, to, from)
     }
-    fn completes(&mut self, at: Time) -> bool {
-        self.platform.completes(at)
+    fn begin_completion(&mut self, at: Time) -> bool {
+        self.platform.begin_completion(at)
     }
     /// A wire of its own: a line overtakes the data.
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        self.platform.set_line(at, n, high);
+    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
+        self.platform.set_irq_line(at, n, high);
     }
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         self.platform.post_message(at + self.link, vector);
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {

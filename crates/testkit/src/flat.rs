@@ -12,8 +12,9 @@
 use core::hint::cold_path;
 use core::ops::Range;
 use doorbell_hal::{
-    Buf, Coherent, Device, Direction, DmaFault, DmaFaultKind, Drop, Exhausted, Fence, Host, Iova,
-    MapError, MapFault, Mapped, Place, Port, Reg, Span, Taken, Time, Timed, Work,
+    Alignment, Buf, Coherent, CpuWork, Device, Direction, DmaFault, DmaFaultKind, DropReason,
+    EventSource, Fence, Host, Iova, MapError, MapFault, Mapped, OutOfMemory, Port, Reg, RxVerdict,
+    Span, Time,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -93,7 +94,7 @@ impl FlatPort {
         &mut self.memory[start..start + len]
     }
 
-    fn take(&mut self, len: u32, place: Place) -> Result<u64, Exhausted> {
+    fn take(&mut self, len: u32, place: Alignment) -> Result<u64, OutOfMemory> {
         let fits = |&(at, l): &(u64, u32)| {
             l == len && at % u64::from(place.align) == u64::from(place.offset)
         };
@@ -104,7 +105,7 @@ impl FlatPort {
         let end = start
             .checked_add(len as usize)
             .filter(|&end| end <= self.memory.len())
-            .ok_or(Exhausted)?;
+            .ok_or(OutOfMemory)?;
         self.fresh = end;
         Ok(start as u64)
     }
@@ -134,13 +135,13 @@ impl Port for FlatPort {
         Ok(at)
     }
 
-    fn reaches(&self, at: Iova, len: u32, _: Direction) -> Result<(), DmaFault> {
+    fn check_access(&self, at: Iova, len: u32, _: Direction) -> Result<(), DmaFault> {
         self.check(at, len as usize).map(|_| ())
     }
 
-    fn set_line(&mut self, _at: Time, _n: u16, _high: bool) {}
+    fn set_irq_line(&mut self, _at: Time, _n: u16, _high: bool) {}
 
-    fn message(&mut self, _at: Time, vector: u16) {
+    fn raise_msi(&mut self, _at: Time, vector: u16) {
         self.messages.push(vector);
     }
 
@@ -170,7 +171,7 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
         self.device.mmio_write(&mut self.port, self.now, r, 8, v);
     }
 
-    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+    fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
         Ok(Buf::from_parts(self.port.take(len, place)?, len, 0))
     }
 
@@ -227,8 +228,8 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
         m.into_buf()
     }
 
-    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
-        let addr = self.port.take(len, Place { align, offset: 0 })?;
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
+        let addr = self.port.take(len, Alignment { align, offset: 0 })?;
         self.port.at(addr, len as usize).fill(0);
         Ok(Coherent::from_parts(addr, Iova(addr), len, 0))
     }
@@ -264,7 +265,7 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
     fn fence(&mut self, _f: Fence) {}
 
     #[inline(always)]
-    fn spend(&mut self, _w: Work) {}
+    fn charge(&mut self, _w: CpuWork) {}
 
     fn relax(&mut self) {
         self.delay(Span::from_ns(100));
@@ -286,7 +287,7 @@ impl<D: Device<FlatPort>> Host for Flat<D> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoDevice;
 
-impl Timed for NoDevice {
+impl EventSource for NoDevice {
     #[inline(always)]
     fn next_due(&self) -> Option<Time> {
         None
@@ -300,8 +301,8 @@ impl<P: Port> Device<P> for NoDevice {
     }
     #[inline(always)]
     fn mmio_write(&mut self, _p: &mut P, _at: Time, _r: Reg, _size: u8, _v: u64) {}
-    fn receive(&mut self, _p: &mut P, _at: Time, _frame: &[u8]) -> Taken {
-        Taken::Dropped(Drop::Off)
+    fn receive(&mut self, _p: &mut P, _at: Time, _frame: &[u8]) -> RxVerdict {
+        RxVerdict::Dropped(DropReason::Off)
     }
     #[inline(always)]
     fn advance(&mut self, _p: &mut P, _until: Time) {}

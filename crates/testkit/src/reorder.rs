@@ -27,8 +27,8 @@
 
 use core::ops::Range;
 use doorbell_hal::{
-    Buf, Coherent, Direction, Exhausted, Fence, Hcall, HcallReturn, Host, Hypervisor, MapError,
-    Mapped, Place, Reg, Span, Time, Work,
+    Alignment, Buf, Coherent, CpuWork, Direction, Fence, Hcall, HcallReturn, Host, Hypervisor,
+    MapError, Mapped, OutOfMemory, Reg, Span, Time,
 };
 use std::collections::VecDeque;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -293,7 +293,7 @@ impl<H: Host> Host for Reorder<H> {
         self.inner.write64(r, v);
     }
 
-    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+    fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
         self.inner.buffer(len, place)
     }
     fn release(&mut self, b: Buf) {
@@ -316,7 +316,7 @@ impl<H: Host> Host for Reorder<H> {
         self.inner.unmap(m)
     }
 
-    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
         self.inner.coherent(len, align)
     }
     fn release_coherent(&mut self, c: Coherent) {
@@ -375,8 +375,8 @@ impl<H: Host> Host for Reorder<H> {
         self.inner.fence(f);
     }
 
-    fn spend(&mut self, w: Work) {
-        self.inner.spend(w);
+    fn charge(&mut self, w: CpuWork) {
+        self.inner.charge(w);
     }
     fn relax(&mut self) {
         self.turn();

@@ -4,7 +4,7 @@
 //!
 //! Registers, of 32 bits: 0 rings so far, 4 the lower half of what was written last.
 
-use doorbell_hal::{Device, DmaFault, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_hal::{Device, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Span, Time};
 use doorbell_vfio_user::{
     Bar, Capability, Function, GuestPort, Identity, InBar, Listener, Polled, Watch, readable,
 };
@@ -22,7 +22,7 @@ struct Bell {
     last: u32,
 }
 
-impl Timed for Bell {
+impl EventSource for Bell {
     fn next_due(&self) -> Option<Time> {
         None
     }
@@ -40,11 +40,11 @@ impl<P: Port> Device<P> for Bell {
         if r.offset >= PAGES {
             self.rings += 1;
             self.last = v as u32;
-            p.message(at, 0);
+            p.raise_msi(at, 0);
         }
     }
-    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
-        Taken::Yes
+    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Yes
     }
     fn advance(&mut self, _: &mut P, _: Time) {}
     fn reset(&mut self, _: &mut P, _: Time) {}
@@ -65,7 +65,7 @@ impl Watch for Count {
     fn dma_write(&mut self, _: Time, _: Iova, _: u32) {}
     fn fault(&mut self, _: Time, _: &DmaFault) {}
     fn line(&mut self, _: Time, _: bool) {}
-    fn message(&mut self, _: Time, _: u16) {}
+    fn raise_msi(&mut self, _: Time, _: u16) {}
     fn frame(&mut self, _: Time, _: &[u8]) {}
 }
 

@@ -20,7 +20,7 @@ use super::message::{
 use super::pci::{CONFIG_REGION, ConfigSpace, Identity, REGIONS};
 use super::polled::Pages;
 use super::port::{GuestPort, Watch};
-use doorbell_hal::{Device, Reg, Taken, Time, Timed};
+use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time};
 use doorbell_host_io::shared::Access;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -190,7 +190,7 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
                     // What the guest rang before an access comes before it, as posted writes do.
                     let at = now();
                     self.poll_pages(at);
-                    self.message(at, m)
+                    self.raise_msi(at, m)
                 }
                 Ok(None) => return Ok(n),
                 Err(gone) => Err(gone),
@@ -229,7 +229,7 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
     }
 
     /// A frame arrives from the wire.
-    pub fn receive(&mut self, at: Time, frame: &[u8]) -> Taken {
+    pub fn receive(&mut self, at: Time, frame: &[u8]) -> RxVerdict {
         self.device.advance(&mut self.port, at);
         let taken = self.device.receive(&mut self.port, at, frame);
         self.device.advance(&mut self.port, at);
@@ -238,7 +238,7 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
 
     // ---- messages ----
 
-    fn message(&mut self, at: Time, mut m: Message) -> Result<(), Gone> {
+    fn raise_msi(&mut self, at: Time, mut m: Message) -> Result<(), Gone> {
         let fds = std::mem::take(&mut m.fds);
         let request = parse(m.header.command.get(), &m.body);
         let is_version = matches!(request, Ok(Request::Version(..)));
@@ -495,7 +495,7 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
     }
 }
 
-impl<D: Timed, W> Timed for Function<D, W> {
+impl<D: EventSource, W> EventSource for Function<D, W> {
     fn next_due(&self) -> Option<Time> {
         self.device.next_due()
     }

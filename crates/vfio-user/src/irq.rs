@@ -115,7 +115,7 @@ impl Irqs {
     }
 
     /// Whether the guest was told.
-    pub(super) fn set_line(&mut self, high: bool) -> bool {
+    pub(super) fn set_irq_line(&mut self, high: bool) -> bool {
         if !self.has_line {
             self.lost += u64::from(high);
             return false;

@@ -32,7 +32,7 @@ pub trait Watch {
     /// The interrupt line was raised or lowered.
     fn line(&mut self, at: Time, high: bool);
     /// A message-signalled interrupt was sent.
-    fn message(&mut self, at: Time, vector: u16);
+    fn raise_msi(&mut self, at: Time, vector: u16);
     /// A frame leaves, without FCS.
     fn frame(&mut self, at: Time, frame: &[u8]);
 }
@@ -170,7 +170,7 @@ impl<W: Watch> GuestPort<W> {
         let mut done = 0;
         while done < len {
             let here = Iova(at.0.wrapping_add(done as u64));
-            let fault = match self.memory.reaches(here, len - done, write) {
+            let fault = match self.memory.check_access(here, len - done, write) {
                 Ok(()) => {
                     parts.push(Part { at: here.0, bytes: done..len, remote: false });
                     break;
@@ -260,19 +260,19 @@ impl<W: Watch> Port for GuestPort<W> {
         Ok(at)
     }
 
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
         if n != 0 {
             self.irqs.lost += u64::from(high);
             return;
         }
         self.watch.line(at, high);
-        self.irqs.set_line(high);
+        self.irqs.set_irq_line(high);
     }
 
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         // A message is a memory write, and needs bus mastering like any other.
         if self.masters {
-            self.watch.message(at, vector);
+            self.watch.raise_msi(at, vector);
             self.irqs.message(vector);
         }
     }

@@ -6,7 +6,7 @@ mod protocol;
 
 use super::{Bar, Capability, Function, GuestPort, Identity, InBar, Polled, Watch};
 use client::Client;
-use doorbell_hal::{Device, DmaFault, Iova, Port, Reg, Taken, Time, Timed};
+use doorbell_hal::{Device, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Time};
 use std::os::unix::net::UnixStream;
 
 /// Registers of the toy: it copies memory to memory, now or on a timer, for ever if told so.
@@ -53,7 +53,7 @@ impl Toy {
     }
 }
 
-impl Timed for Toy {
+impl EventSource for Toy {
     fn next_due(&self) -> Option<Time> {
         self.due
     }
@@ -94,14 +94,14 @@ impl<P: Port> Device<P> for Toy {
                     self.due = Some(Time::from_ps(at.ps() + v));
                 }
             }
-            toy::RAISE if v < 2 => p.set_line(at, 0, v == 1),
-            toy::RAISE => p.message(at, v as u16 - 2),
+            toy::RAISE if v < 2 => p.set_irq_line(at, 0, v == 1),
+            toy::RAISE => p.raise_msi(at, v as u16 - 2),
             _ => {}
         }
     }
 
-    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
-        Taken::Yes
+    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Yes
     }
 
     fn advance(&mut self, p: &mut P, until: Time) {
@@ -145,7 +145,7 @@ impl Watch for Seen {
         self.untrapped += u64::from(!trapped);
     }
     fn line(&mut self, _: Time, _: bool) {}
-    fn message(&mut self, _: Time, _: u16) {}
+    fn raise_msi(&mut self, _: Time, _: u16) {}
     fn frame(&mut self, _: Time, _: &[u8]) {}
 }
 

@@ -162,15 +162,15 @@ impl Port for Axi {
     }
 
     #[inline(always)]
-    fn completes(&mut self, at: Time) -> bool {
-        self.platform.completes(at)
+    fn begin_completion(&mut self, at: Time) -> bool {
+        self.platform.begin_completion(at)
     }
 
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        self.platform.set_line(at, n, high);
+    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
+        self.platform.set_irq_line(at, n, high);
     }
 
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         let arrival = self.send_write(at, MESSAGE_ADDRESS, 4);
         self.platform.post_message(arrival, vector);
     }

@@ -1,14 +1,14 @@
 use super::*;
-use crate::{Guard, Platform};
-use doorbell_hal::{Direction, Place};
+use crate::{Platform, ProtectionGranularity};
+use doorbell_hal::{Alignment, Direction};
 
 fn t(ns: u64) -> Time {
     Time::from_ps(ns * 1000)
 }
 
 fn platform(rules: &[(Kind, When)], seed: u64) -> (Platform, Iova) {
-    let mut p = Platform::new(1 << 32, 1 << 20, Guard::Page);
-    let b = p.memory.buffer(256, Place::ANY).unwrap();
+    let mut p = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Page);
+    let b = p.memory.buffer(256, Alignment::ANY).unwrap();
     let at = Iova(b.addr());
     p.memory.lend(at, 256, Direction::FromDevice);
     p.memory.lend(at, 256, Direction::ToDevice);
@@ -35,29 +35,29 @@ fn the_second_message_is_lost_and_the_third_arrives() {
 fn a_line_that_was_missed_is_seen_with_the_next_completion_or_when_it_is_driven_again() {
     for completion in [true, false] {
         let (mut p, _) = platform(&[(Kind::LostInterrupt, When::Nth(1))], 0);
-        p.set_line(t(1), 2, true);
+        p.set_irq_line(t(1), 2, true);
         assert_eq!(p.line(2), None);
         if completion {
-            assert!(!p.completes(t(5)));
+            assert!(!p.begin_completion(t(5)));
         } else {
-            p.set_line(t(5), 2, true);
+            p.set_irq_line(t(5), 2, true);
         }
         assert_eq!(p.line(2), Some(t(5)));
     }
     let (mut p, _) = platform(&[(Kind::LostInterrupt, When::Nth(1))], 0);
-    p.set_line(t(1), 2, true);
-    p.set_line(t(2), 2, false);
-    p.completes(t(3));
+    p.set_irq_line(t(1), 2, true);
+    p.set_irq_line(t(2), 2, false);
+    p.begin_completion(t(3));
     assert_eq!(p.line(2), None, "its cause is gone");
 }
 
 #[test]
 fn a_late_completion_keeps_what_is_behind_it() {
     let (mut p, at) = platform(&[(Kind::LateCompletion(Span::from_us(1)), When::Nth(1))], 0);
-    p.completes(t(0));
+    p.begin_completion(t(0));
     assert_eq!(p.post_write(t(100), at, &[1]), Ok(t(1100)));
     p.post_message(t(200), 0);
-    p.completes(t(300));
+    p.begin_completion(t(300));
     assert_eq!(p.post_write(t(300), at, &[2]), Ok(t(1100)));
     p.deliver(t(1099));
     assert_eq!(p.take_message(0), None);

@@ -1,14 +1,14 @@
 use super::*;
 
-fn memory(guard: Guard) -> Memory {
+fn memory(guard: ProtectionGranularity) -> Memory {
     Memory::new(1 << 32, 1 << 20, guard)
 }
 
 #[test]
 fn a_buffer_starts_where_it_was_asked_to() {
-    let mut m = memory(Guard::Page);
+    let mut m = memory(ProtectionGranularity::Page);
     for (align, offset) in [(64, 0), (64, 2), (512, 168), (4096, 18)] {
-        let b = m.buffer(1514, Place { align, offset }).unwrap();
+        let b = m.buffer(1514, Alignment { align, offset }).unwrap();
         assert_eq!(b.addr() % u64::from(align), u64::from(offset));
         assert_eq!(b.len(), 1514);
     }
@@ -16,35 +16,35 @@ fn a_buffer_starts_where_it_was_asked_to() {
 
 #[test]
 fn released_blocks_are_used_again() {
-    let mut m = memory(Guard::Page);
-    let a = m.buffer(1000, Place::ANY).unwrap();
+    let mut m = memory(ProtectionGranularity::Page);
+    let a = m.buffer(1000, Alignment::ANY).unwrap();
     let addr = a.addr();
     m.release(a);
-    assert_eq!(m.buffer(900, Place::ANY).unwrap().addr(), addr);
+    assert_eq!(m.buffer(900, Alignment::ANY).unwrap().addr(), addr);
 }
 
 #[test]
 fn alignment_gaps_are_not_lost() {
-    let mut m = memory(Guard::Page);
-    let small = m.buffer(64, Place::ANY).unwrap();
-    let large = m.buffer(4096, Place { align: 4096, offset: 0 }).unwrap();
+    let mut m = memory(ProtectionGranularity::Page);
+    let small = m.buffer(64, Alignment::ANY).unwrap();
+    let large = m.buffer(4096, Alignment { align: 4096, offset: 0 }).unwrap();
     assert_eq!(large.addr() - small.addr(), 4096);
     for _ in 0..63 {
-        assert!(m.buffer(64, Place::ANY).unwrap().addr() < large.addr());
+        assert!(m.buffer(64, Alignment::ANY).unwrap().addr() < large.addr());
     }
 }
 
 #[test]
 fn memory_ends() {
-    let mut m = memory(Guard::Page);
-    assert_eq!(m.buffer(2 << 20, Place::ANY), Err(Exhausted));
-    assert_eq!(m.buffer(u32::MAX, Place::ANY), Err(Exhausted));
+    let mut m = memory(ProtectionGranularity::Page);
+    assert_eq!(m.buffer(2 << 20, Alignment::ANY), Err(OutOfMemory));
+    assert_eq!(m.buffer(u32::MAX, Alignment::ANY), Err(OutOfMemory));
 }
 
 #[test]
 fn a_device_reads_only_what_is_lent_to_be_read() {
-    let mut m = memory(Guard::Page);
-    let b = m.buffer(100, Place::ANY).unwrap();
+    let mut m = memory(ProtectionGranularity::Page);
+    let b = m.buffer(100, Alignment::ANY).unwrap();
     let at = Iova(b.addr());
     let unmapped = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
     let mut into = [0; 100];
@@ -58,8 +58,8 @@ fn a_device_reads_only_what_is_lent_to_be_read() {
 
 #[test]
 fn the_byte_guard_sees_one_byte_too_many() {
-    let mut m = memory(Guard::Byte);
-    let b = m.buffer(100, Place::ANY).unwrap();
+    let mut m = memory(ProtectionGranularity::Byte);
+    let b = m.buffer(100, Alignment::ANY).unwrap();
     let at = Iova(b.addr());
     m.lend(at, 100, Direction::ToDevice);
     assert_eq!(m.device_read(at, &mut [0; 100]), Ok(()));
@@ -69,7 +69,7 @@ fn the_byte_guard_sees_one_byte_too_many() {
 
 #[test]
 fn addresses_outside_memory_fault() {
-    let m = memory(Guard::Page);
+    let m = memory(ProtectionGranularity::Page);
     for at in [0, (1 << 32) - 1, (1 << 32) + (1 << 20), u64::MAX] {
         assert_eq!(
             m.device_read(Iova(at), &mut [0; 4]),

@@ -1,14 +1,14 @@
 use super::*;
 use crate::tce::{Prices, Table, Window};
-use crate::{Guard, Mapping};
-use doorbell_hal::Place;
+use crate::{Mapping, ProtectionGranularity};
+use doorbell_hal::Alignment;
 
 /// A partition with a translation table, and a buffer of two pages lent to be written.
 fn lent(dir: Direction) -> (Vio, Iova, u64) {
     let window = Window { base: 0x1_0000, pages: 64, multi: true, prices: Prices::default() };
     let mapping = Mapping::Tce(Box::new(Table::new(window)));
-    let mut p = Platform::new(1 << 32, 1 << 20, Guard::Byte).with_mapping(mapping);
-    let b = p.memory.buffer(5000, Place::ANY).unwrap();
+    let mut p = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte).with_mapping(mapping);
+    let b = p.memory.buffer(5000, Alignment::ANY).unwrap();
     let (at, _) = p.map(b.addr(), 5000, dir).unwrap();
     (Vio::new(p, Span::ZERO), at, b.addr())
 }
@@ -32,13 +32,13 @@ fn the_hypervisor_reads_the_correlator_of_a_buffer_that_is_lent_to_be_written() 
 fn a_port_says_what_can_be_reached() {
     let (v, at, _) = lent(Direction::FromDevice);
     for dir in [Direction::ToDevice, Direction::FromDevice] {
-        assert_eq!(v.reaches(at, 5000, dir), Ok(()));
-        assert!(v.reaches(at, 5001, dir).is_err());
-        assert!(v.reaches(at + 0x4000, 1, dir).is_err());
+        assert_eq!(v.check_access(at, 5000, dir), Ok(()));
+        assert!(v.check_access(at, 5001, dir).is_err());
+        assert!(v.check_access(at + 0x4000, 1, dir).is_err());
     }
     let (v, at, _) = lent(Direction::ToDevice);
-    assert_eq!(v.reaches(at, 5000, Direction::ToDevice), Ok(()));
-    assert!(v.reaches(at, 5000, Direction::FromDevice).is_err());
+    assert_eq!(v.check_access(at, 5000, Direction::ToDevice), Ok(()));
+    assert!(v.check_access(at, 5000, Direction::FromDevice).is_err());
     assert_eq!(v.platform.ledger.dma_faults, 0, "asking is no fault");
 }
 

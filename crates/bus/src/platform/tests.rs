@@ -1,9 +1,9 @@
 use super::*;
-use doorbell_hal::{Direction, Place};
+use doorbell_hal::{Alignment, Direction};
 
 fn platform() -> (Platform, Iova) {
-    let mut p = Platform::new(1 << 32, 1 << 20, Guard::Page);
-    let b = p.memory.buffer(256, Place::ANY).unwrap();
+    let mut p = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Page);
+    let b = p.memory.buffer(256, Alignment::ANY).unwrap();
     let at = Iova(b.addr());
     p.memory.lend(at, 256, Direction::FromDevice);
     p.memory.lend(at, 256, Direction::ToDevice);
@@ -39,10 +39,10 @@ fn a_message_does_not_overtake_the_write_before_it() {
 #[test]
 fn a_line_is_high_since_its_first_rise() {
     let (mut p, _) = platform();
-    p.set_line(t(10), 2, true);
-    p.set_line(t(20), 2, true);
+    p.set_irq_line(t(10), 2, true);
+    p.set_irq_line(t(20), 2, true);
     assert_eq!((p.line(2), p.ledger.line_interrupts), (Some(t(10)), 1));
-    p.set_line(t(30), 2, false);
+    p.set_irq_line(t(30), 2, false);
     assert_eq!((p.line(2), p.line(u16::MAX)), (None, None));
 }
 

@@ -77,6 +77,6 @@ fn it_is_bounded_and_says_so() {
 #[test]
 fn free_work_is_no_event() {
     let mut trace = Trace::new(1);
-    trace.add(t(5), t(5), What::Core(0, Step::Work(Work::Poll)));
+    trace.add(t(5), t(5), What::Core(0, Step::CpuWork(CpuWork::Poll)));
     assert!(trace.events().is_empty());
 }

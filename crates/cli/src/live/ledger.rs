@@ -1,7 +1,7 @@
 //! What is counted where a partition meets its hypervisor. There is no virtual time here, so
 //! these are counts and bytes, never rates.
 
-use doorbell_hal::{Hcall, Work, WorkKind};
+use doorbell_hal::{CpuWork, Hcall, WorkKind};
 use doorbell_layout::ibmveth as l;
 use std::ops::{AddAssign, Sub};
 
@@ -59,7 +59,7 @@ impl Ledger {
     }
 
     #[inline]
-    pub(super) fn work(&mut self, w: Work) {
+    pub(super) fn work(&mut self, w: CpuWork) {
         let [times, amount] = &mut self.work[w.kind() as usize];
         *times += 1;
         *amount += u64::from(w.amount());

@@ -7,11 +7,11 @@
 
 use super::ledger::Ledger;
 use doorbell_bus::tce::{self, Table};
-use doorbell_bus::{Guard, Memory};
+use doorbell_bus::{Memory, ProtectionGranularity};
 use doorbell_devices::veth::Veth;
 use doorbell_hal::{
-    Buf, Coherent, Direction, DmaFault, Exhausted, Fence, Hcall, HcallDevice, HcallReturn, Host,
-    Hypervisor, Iova, MapError, MapFault, Mapped, Place, Port, Reg, Span, Time, Work,
+    Alignment, Buf, Coherent, CpuWork, Direction, DmaFault, Fence, Hcall, HcallDevice, HcallReturn,
+    Host, Hypervisor, Iova, MapError, MapFault, Mapped, OutOfMemory, Port, Reg, Span, Time,
 };
 use std::hint;
 use std::ops::Range;
@@ -48,7 +48,7 @@ pub(super) struct Partition {
 impl Partition {
     pub(super) fn new() -> Partition {
         Partition {
-            memory: Memory::new(BASE, SIZE, Guard::Page),
+            memory: Memory::new(BASE, SIZE, ProtectionGranularity::Page),
             table: Table::new(WINDOW),
             ledger: Ledger::default(),
             interrupt: false,
@@ -102,7 +102,7 @@ impl Port for Partition {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.parts(from, into.len(), Direction::ToDevice, |m, addr, r| {
             let n = r.len();
-            into[r].copy_from_slice(m.look(addr, n));
+            into[r].copy_from_slice(m.peek(addr, n));
         })?;
         self.ledger.hypervisor_read_bytes += into.len() as u64;
         Ok(at)
@@ -116,14 +116,14 @@ impl Port for Partition {
         Ok(at)
     }
 
-    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.allowed(at, len as usize, dir)
     }
 
     /// The adapter has no line.
-    fn set_line(&mut self, _: Time, _: u16, _: bool) {}
+    fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {}
 
-    fn message(&mut self, _: Time, _: u16) {
+    fn raise_msi(&mut self, _: Time, _: u16) {
         self.interrupt = true;
     }
 
@@ -158,7 +158,7 @@ impl Host for Cpu<'_> {
     fn write32(&mut self, _: Reg, _: u32) {}
     fn write64(&mut self, _: Reg, _: u64) {}
 
-    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+    fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
         self.own().memory.buffer(len, place)
     }
     fn release(&mut self, b: Buf) {
@@ -167,7 +167,7 @@ impl Host for Cpu<'_> {
     #[inline]
     fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
         assert!(inside(&range, b.len()), "{range:?} of a buffer of {} bytes", b.len());
-        f(self.own().memory.look(b.addr() + u64::from(range.start), range.len()))
+        f(self.own().memory.peek(b.addr() + u64::from(range.start), range.len()))
     }
     #[inline]
     fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
@@ -203,7 +203,7 @@ impl Host for Cpu<'_> {
         m.into_buf()
     }
 
-    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
         let p = self.own();
         let c = p.memory.coherent(len, align)?;
         match p.table.map(c.addr(), len, &[Direction::ToDevice, Direction::FromDevice]) {
@@ -213,7 +213,7 @@ impl Host for Cpu<'_> {
             }
             Err(_) => {
                 p.memory.release_coherent(c);
-                Err(Exhausted)
+                Err(OutOfMemory)
             }
         }
     }
@@ -225,7 +225,7 @@ impl Host for Cpu<'_> {
     }
     #[inline]
     fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
-        let bytes = self.own().memory.look(at.addr() + u64::from(offset), size_of::<T>());
+        let bytes = self.own().memory.peek(at.addr() + u64::from(offset), size_of::<T>());
         T::read_from_bytes(bytes).unwrap_or_else(|_| unreachable!("as many bytes as the type has"))
     }
     #[inline]
@@ -237,7 +237,7 @@ impl Host for Cpu<'_> {
     fn fence(&mut self, _: Fence) {}
 
     #[inline]
-    fn spend(&mut self, w: Work) {
+    fn charge(&mut self, w: CpuWork) {
         self.own().ledger.work(w);
     }
     fn relax(&mut self) {

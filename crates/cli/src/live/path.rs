@@ -22,7 +22,7 @@ use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::Buf;
 use doorbell_host_io::packet_socket::PacketSocket;
 use doorbell_host_io::tap::{Tap, VnetHeader};
-use doorbell_packet::{Packet, Piece};
+use doorbell_packet::{Fragment, Packet};
 use doorbell_vfio_user::ready;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -247,7 +247,7 @@ impl Path {
             let buf = match end.spare.pop() {
                 Some(b) => b,
                 None => memory
-                    .buffer(READ, doorbell_hal::Place { align: 4096, offset: 0 })
+                    .buffer(READ, doorbell_hal::Alignment { align: 4096, offset: 0 })
                     .map_err(|_| {
                         io::Error::new(ErrorKind::OutOfMemory, "a partition's memory is used up")
                     })?,
@@ -267,7 +267,7 @@ impl Path {
                     return Ok(());
                 }
             };
-            let todo = vnet::todo(&header, memory.look(buf.addr(), len));
+            let todo = vnet::todo(&header, memory.peek(buf.addr(), len));
             let ledger = &mut self.partitions[me].ledger;
             let Some(todo) = todo else {
                 ledger.dropped += 1;
@@ -279,7 +279,7 @@ impl Path {
             ledger.segments += todo.gso.map_or(1, |g| {
                 (len - usize::from(g.header).min(len)).div_ceil(usize::from(g.size)) as u64
             });
-            let head = Piece { buf, start: 0, len: len as u32 };
+            let head = Fragment { buf, start: 0, len: len as u32 };
             let p = Packet { head, todo, more: None, cookie: 0 };
             let mut cpu = cpu!(self, me);
             match end.nic.transmit(&mut cpu, p, true) {
@@ -318,7 +318,7 @@ impl Path {
             match end.nic.poll(&mut cpu!(self, me), BUDGET, &mut up) {
                 Poll::Again => {}
                 Poll::Idle => end.scheduled = false,
-                Poll::Work => {
+                Poll::CpuWork => {
                     end.nic.work(&mut cpu!(self, me));
                     end.scheduled = false;
                 }
@@ -327,7 +327,7 @@ impl Path {
             let memory = &partition.memory;
             let frames = end.got.iter().map(|(p, verified)| {
                 let frame =
-                    memory.look(p.head.buf.addr() + u64::from(p.head.start), p.head.len as usize);
+                    memory.peek(p.head.buf.addr() + u64::from(p.head.start), p.head.len as usize);
                 let mut header = vnet::header(&p.todo, frame);
                 if *verified && p.todo.checksum.is_none() {
                     header.flags = VnetHeader::DATA_VALID;

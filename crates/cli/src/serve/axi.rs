@@ -30,7 +30,7 @@ use super::devices::{Entry, Served};
 use super::turns::{Around, run};
 use crate::Error;
 use doorbell_devices::axi_ethernet::{AxiEthernet, Config};
-use doorbell_hal::{Device, Direction, DmaFault, Iova, Port, Reg, Taken, Time, Timed};
+use doorbell_hal::{Device, Direction, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::axienet::{DMA, DMA_LEN, MAC, MAC_LEN};
 use doorbell_vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Watch};
 
@@ -115,21 +115,21 @@ impl Port for Behind<'_> {
         self.port.write(at, to, from)
     }
 
-    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
-        self.port.reaches(at, len, dir)
+    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        self.port.check_access(at, len, dir)
     }
 
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
+    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
         self.port.watch.line(at, high);
         if let Some(line) = self.lines.get_mut(usize::from(n))
             && line.set(high)
         {
-            self.port.message(at, n);
+            self.port.raise_msi(at, n);
         }
     }
 
-    fn message(&mut self, at: Time, vector: u16) {
-        self.port.message(at, vector);
+    fn raise_msi(&mut self, at: Time, vector: u16) {
+        self.port.raise_msi(at, vector);
     }
 
     fn emit(&mut self, at: Time, frame: &[u8]) {
@@ -162,7 +162,7 @@ impl Rp1 {
     }
 }
 
-impl Timed for Rp1 {
+impl EventSource for Rp1 {
     fn next_due(&self) -> Option<Time> {
         self.cores.next_due()
     }
@@ -193,11 +193,11 @@ impl Device<GuestPort<Bill>> for Rp1 {
         let Some(line) = self.lines.get_mut(n) else { return };
         self.acknowledged += u64::from(set & IACK != 0);
         if line.write(set, clear) {
-            p.message(at, n as u16);
+            p.raise_msi(at, n as u16);
         }
     }
 
-    fn receive(&mut self, p: &mut GuestPort<Bill>, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, p: &mut GuestPort<Bill>, at: Time, frame: &[u8]) -> RxVerdict {
         let (cores, mut p) = self.split(p);
         cores.receive(&mut p, at, frame)
     }

@@ -305,7 +305,7 @@ impl Watch for Bill {
         self.trace(at, "line", format_args!("\"high\":{high}"));
     }
 
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         self.ledger.messages += 1;
         // On AXI it is the bridge's: the cores have lines.
         if !matches!(self.bus, Bus::Axi(_)) {

@@ -17,7 +17,7 @@ use crate::output::print;
 use crate::progress::Interrupt;
 use crate::{Error, MISSED};
 use doorbell_bus::Ledger;
-use doorbell_hal::{DmaFault, Drop, Iova, Reg, Span, Taken, Time};
+use doorbell_hal::{DmaFault, DropReason, Iova, Reg, RxVerdict, Span, Time};
 use doorbell_layout::ibmvnic::hcall;
 use doorbell_papr_io::{Guest, Inside, Look, Partition, Unit, step, tell};
 use doorbell_vfio_user::{Listener, Watch, exact_timers, readable};
@@ -67,8 +67,8 @@ impl Watch for Shared {
     fn line(&mut self, at: Time, high: bool) {
         self.0.borrow_mut().line(at, high);
     }
-    fn message(&mut self, at: Time, vector: u16) {
-        self.0.borrow_mut().message(at, vector);
+    fn raise_msi(&mut self, at: Time, vector: u16) {
+        self.0.borrow_mut().raise_msi(at, vector);
     }
     fn frame(&mut self, at: Time, frame: &[u8]) {
         self.0.borrow_mut().frame(at, frame);
@@ -157,12 +157,12 @@ impl<D: Behind> Served<'_, D> {
             self.device.advance(&mut self.ports, now);
             let mut bill = self.bill.0.borrow_mut();
             let (waits, off) =
-                (bill.uplink.waits_for_receiver(), taken == Taken::Dropped(Drop::Off));
+                (bill.uplink.waits_for_receiver(), taken == RxVerdict::Dropped(DropReason::Off));
             if waits {
                 bill.uplink.told(now, !off);
             }
-            if taken == Taken::Hold || (off && waits) {
-                self.held = (taken == Taken::Hold).then_some(len);
+            if taken == RxVerdict::Hold || (off && waits) {
+                self.held = (taken == RxVerdict::Hold).then_some(len);
                 self.free = now + if off { RETRY * 20 } else { RETRY };
                 return n > 0;
             }

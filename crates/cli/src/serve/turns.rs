@@ -20,7 +20,7 @@ use crate::output::print;
 use crate::progress::Interrupt;
 use crate::{Error, MISSED};
 use doorbell_bus::Ledger;
-use doorbell_hal::{Drop, Span, Taken, Time, Timed};
+use doorbell_hal::{DropReason, EventSource, RxVerdict, Span, Time};
 use doorbell_vfio_user::{Function, Listener, exact_timers, readable};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use signal_hook::flag;
@@ -236,15 +236,15 @@ fn arrive<D: Served>(f: &mut Function<D, Bill>, clock: &Clock, inbound: &mut Inb
         let frame = &inbound.frame[..len];
         let taken = f.receive(now, frame);
         let waits = f.watch().uplink.waits_for_receiver();
-        let off = taken == Taken::Dropped(Drop::Off);
-        if inbound.paused && taken == Taken::Dropped(Drop::Fifo) {
+        let off = taken == RxVerdict::Dropped(DropReason::Off);
+        if inbound.paused && taken == RxVerdict::Dropped(DropReason::Fifo) {
             f.watch().missed_after_pause += 1;
         }
         if waits {
             f.watch().uplink.told(now, !off);
         }
-        if taken == Taken::Hold || (off && waits) {
-            if taken == Taken::Hold {
+        if taken == RxVerdict::Hold || (off && waits) {
+            if taken == RxVerdict::Hold {
                 inbound.held = Some(len);
             }
             inbound.free = now + if off { RETRY * 20 } else { RETRY };

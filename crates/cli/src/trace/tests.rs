@@ -1,6 +1,6 @@
 use super::*;
 use doorbell_bus::Trace;
-use doorbell_hal::{Iova, Span, Work};
+use doorbell_hal::{CpuWork, Iova, Span};
 use doorbell_lab::clock::link::Flown;
 use serde_json::Value;
 
@@ -211,11 +211,11 @@ fn spans(events: &[Value], name: &str) -> Vec<(u64, u64, u64)> {
 
 #[test]
 fn steps_without_a_length_share_the_work_beside_them() {
-    let mut r = Record::new().step(0, 10, Step::Work(Work::Poll));
+    let mut r = Record::new().step(0, 10, Step::CpuWork(CpuWork::Poll));
     for i in 0..4 {
         r = r.step(10, 10, Step::Unmap(lent(i, 1, ToDevice)));
     }
-    let r = r.step(10, 18, Step::Work(Work::TxDone(4))).step(0, 20, Step::Call(Call::Poll));
+    let r = r.step(10, 18, Step::CpuWork(CpuWork::TxDone(4))).step(0, 20, Step::Call(Call::Poll));
     let traced = Traced { packets: 1, platforms: vec![r.0], wires: None };
     let events = written(&traced);
     assert_eq!(spans(&events, "unmap"), [(10, 12, 1), (12, 14, 1), (14, 16, 1), (16, 18, 1)]);

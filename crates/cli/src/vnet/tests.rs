@@ -36,5 +36,5 @@ fn what_makes_no_sense_is_refused() {
     }
     assert_eq!(todo(&h, &f[..20]), None);
     assert_eq!(todo(&h, &f[..1502]).unwrap().gso, None, "one segment");
-    assert_eq!(todo(&VnetHeader::default(), &f), Some(Todo::NONE));
+    assert_eq!(todo(&VnetHeader::default(), &f), Some(OffloadRequest::NONE));
 }

@@ -3,10 +3,10 @@
 use super::Arm;
 use doorbell_drivers::axienet::{Adaptive, Axienet, Coalesce, Config, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Buf, Host, Place, Reg, Span};
+use doorbell_hal::{Alignment, Buf, Host, Reg, Span};
 use doorbell_layout::axienet::{DMA, line};
 use doorbell_moderation::NetDim;
-use doorbell_packet::{More, Packet, Piece, Todo};
+use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
 
 /// Receives what a driver hands up.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
         loop {
             match self.nic.poll(self.h, 64, &mut self.up) {
                 Poll::Again => {}
-                Poll::Work => return self.nic.work(self.h),
+                Poll::CpuWork => return self.nic.work(self.h),
                 Poll::Idle => return,
             }
         }
@@ -109,7 +109,7 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
         &mut self,
         bytes: &[u8],
         cuts: &[usize],
-        todo: Todo,
+        todo: OffloadRequest,
         cookie: u32,
     ) -> Packet {
         let mut ends: Vec<usize> = cuts.to_vec();
@@ -117,21 +117,23 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
         let (mut from, mut pieces) = (0, Vec::new());
         for end in ends {
             // Anywhere but on a line.
-            let buf =
-                self.h.buffer((end - from) as u32 + 10, Place { align: 64, offset: 41 }).unwrap();
+            let buf = self
+                .h
+                .buffer((end - from) as u32 + 10, Alignment { align: 64, offset: 41 })
+                .unwrap();
             let len = (end - from) as u32;
             self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
-            pieces.push(Piece { buf, start: 6, len });
+            pieces.push(Fragment { buf, start: 6, len });
             from = end;
         }
         let mut pieces = pieces.into_iter();
         let head = pieces.next().unwrap();
-        let frags: Vec<Piece> = pieces.collect();
-        let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: Vec::new() }));
+        let frags: Vec<Fragment> = pieces.collect();
+        let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
         Packet { head, todo, more, cookie }
     }
 
-    pub(super) fn send(&mut self, bytes: &[u8], cuts: &[usize], todo: Todo) {
+    pub(super) fn send(&mut self, bytes: &[u8], cuts: &[usize], todo: OffloadRequest) {
         let p = self.packet(bytes, cuts, todo, 7);
         assert_eq!(self.nic.transmit(self.h, p, false), Tx::Ok);
     }

@@ -7,7 +7,7 @@ use doorbell_drivers::axienet::{Adaptive, Coalesce, Config};
 use doorbell_drivers::{Driver, Irq, Poll};
 use doorbell_hal::Host;
 use doorbell_layout::axienet::{MM2S, S2MM, cr, dma, line, sr};
-use doorbell_packet::Todo;
+use doorbell_packet::OffloadRequest;
 
 /// Long enough, in units, never to be over in a body that does not wait for it.
 const LONG: u32 = 255;
@@ -66,7 +66,7 @@ pub fn threshold<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 pub fn threshold_counts_packets<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open_as_is(h, a, &coalesced(c, (1, 0), (3, LONG)));
     for i in 1..=6 {
-        b.send(&plain(PEER, 300), &[60, 90, 120, 150, 180, 210, 240], Todo::NONE);
+        b.send(&plain(PEER, 300), &[60, 90, 120, 150, 180, 210, 240], OffloadRequest::NONE);
         assert!(b.a.collect(b.h).is_some());
         assert_eq!(b.line(line::TX), i % 3 == 0, "packet {i}, of 8 descriptors each");
         if i % 3 == 0 {
@@ -115,7 +115,7 @@ pub fn delay<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         assert!(!b.line(line::RX), "once");
     }
     // The transmit channel has its own.
-    b.send(&plain(PEER, 60), &[], Todo::NONE);
+    b.send(&plain(PEER, 60), &[], OffloadRequest::NONE);
     assert!(b.a.collect(b.h).is_some());
     assert!(!b.line(line::TX));
     wait(&mut b, delay + SLACK);
@@ -158,7 +158,7 @@ pub fn interrupt_levels<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     b.run();
     assert!(!b.line(line::RX));
     // The other channel is apart.
-    b.send(&plain(PEER, 100), &[], Todo::NONE);
+    b.send(&plain(PEER, 100), &[], OffloadRequest::NONE);
     assert!(b.a.collect(b.h).is_some());
     assert!(b.line(line::TX) && !b.line(line::RX));
     assert_eq!(b.dma(MM2S, dma::SR) & sr::IRQ_ALL, sr::IOC_IRQ);

@@ -9,7 +9,7 @@ use doorbell_hal::{Fence, Host, Reg, Span};
 use doorbell_layout::axienet::{
     DESCRIPTOR, DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr,
 };
-use doorbell_packet::Todo;
+use doorbell_packet::OffloadRequest;
 
 /// The PHY `c.phy`, with identifier `id`, whose link is up.
 pub fn mdio<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, id: u32) {
@@ -71,7 +71,7 @@ pub fn statistics<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, &Config { statistics: Some(true), ..*c });
     let mac = b.nic.mac();
     for len in [60, 100, 1514] {
-        b.send(&plain(PEER, len), &[], Todo::NONE);
+        b.send(&plain(PEER, len), &[], OffloadRequest::NONE);
     }
     assert_eq!(b.wire().len(), 3);
     b.sent();
@@ -100,7 +100,7 @@ pub fn reset<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     for channel in [MM2S, S2MM] {
         let mut b = Bench::open(h, a, c);
         let f = plain(PEER, 400);
-        b.send(&f, &[], Todo::NONE);
+        b.send(&f, &[], OffloadRequest::NONE);
         assert_eq!(b.wire(), std::slice::from_ref(&f));
         b.sent();
         for at in [MM2S, S2MM] {
@@ -122,11 +122,11 @@ pub fn reset<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         }
         // Announced to a channel that does not run it is dropped, and sent by one that does.
         let sent = channel == S2MM && !all;
-        b.send(&f, &[], Todo::NONE);
+        b.send(&f, &[], OffloadRequest::NONE);
         b.nic.restart(b.h).unwrap();
         assert!(b.nic.is_drained());
         assert_eq!(b.a.collect(b.h).is_some(), sent, "a channel that is reset sends nothing");
-        b.send(&plain(PEER, 300), &[14], Todo::NONE);
+        b.send(&plain(PEER, 300), &[14], OffloadRequest::NONE);
         assert_eq!(b.wire(), [plain(PEER, 300)], "only what was sent after it");
         b.sent();
         let own = b.nic.mac();
@@ -145,7 +145,7 @@ fn misdirect<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>, at: u64) {
     if b.a.has("misdirect", Fact::CurrentLatches) {
         // CURDESC cannot be moved under a running channel.
         b.set_dma(MM2S, dma::CURDESC, at as u32);
-        b.send(&plain(PEER, 100), &[], Todo::NONE);
+        b.send(&plain(PEER, 100), &[], OffloadRequest::NONE);
         assert_eq!(b.wire(), [plain(PEER, 100)]);
         b.sent();
     }
@@ -176,12 +176,12 @@ fn recovers<H: Host, A: Arm<H>>(mut b: Bench<'_, H, A>, error: u32) {
     assert!(b.line(line::TX));
     assert_eq!(b.nic.interrupt(b.h, line::TX), Irq::Poll);
     assert!(Driver::<H>::stopped(&b.nic));
-    let p = b.packet(&plain(PEER, 60), &[], Todo::NONE, 0);
+    let p = b.packet(&plain(PEER, 60), &[], OffloadRequest::NONE, 0);
     match b.nic.transmit(b.h, p, false) {
         Tx::Busy(p) => p.release(b.h),
         other => panic!("{other:?}"),
     }
-    assert_eq!(b.nic.poll(b.h, 64, &mut b.up), Poll::Work);
+    assert_eq!(b.nic.poll(b.h, 64, &mut b.up), Poll::CpuWork);
     b.nic.work(b.h);
     assert!(!Driver::<H>::stopped(&b.nic));
     goes_on(&mut b);
@@ -193,7 +193,7 @@ fn goes_on<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>) {
     let own = b.nic.mac();
     for len in [60, 1514] {
         assert_eq!(b.receive(&plain(own, len)).len(), 1);
-        b.send(&plain(PEER, len), &[20], Todo::NONE);
+        b.send(&plain(PEER, len), &[20], OffloadRequest::NONE);
         assert_eq!(b.wire(), [plain(PEER, len)]);
         b.sent();
     }

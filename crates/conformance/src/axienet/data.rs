@@ -8,7 +8,7 @@ use doorbell_drivers::{Driver, Tx};
 use doorbell_hal::{Host, Span};
 use doorbell_layout::axienet::{S2MM, dma, sr};
 use doorbell_packet::headers::{self, Check, verify};
-use doorbell_packet::{MAX_FRAGS, Todo};
+use doorbell_packet::{MAX_FRAGS, OffloadRequest};
 
 fn padded<H: Host, A: Arm<H>>(a: &A, body: &str, mut frame: Vec<u8>) -> Vec<u8> {
     if frame.len() < 60 && a.has(body, Fact::Padding) {
@@ -26,7 +26,7 @@ pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     for batch in lengths.chunks(5) {
         let frames: Vec<_> = batch.iter().map(|n| plain(PEER, *n)).collect();
         for (i, f) in frames.iter().enumerate() {
-            let p = b.packet(f, &[], Todo::NONE, i as u32);
+            let p = b.packet(f, &[], OffloadRequest::NONE, i as u32);
             assert_eq!(b.nic.transmit(b.h, p, i + 1 < frames.len()), Tx::Ok);
         }
         let expected: Vec<_> = frames.into_iter().map(|f| padded(b.a, "transmit", f)).collect();
@@ -63,7 +63,7 @@ pub fn scatter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     ];
     for (len, cuts) in cases {
         let f = plain(PEER, len);
-        b.send(&f, cuts, Todo::NONE);
+        b.send(&f, cuts, OffloadRequest::NONE);
         assert_eq!(b.wire(), [f], "{len} {cuts:?}");
         assert_eq!(b.sent(), (cuts.len() + 1, 1));
     }
@@ -74,7 +74,7 @@ pub fn scatter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 fn built<H: Host, A: Arm<H>>(a: &A, body: &str, kind: Checksum) -> bool {
     match kind {
         Checksum::None => true,
-        Checksum::Partial => a.has(body, Fact::PartialChecksum),
+        Checksum::CsumPartial => a.has(body, Fact::PartialChecksum),
         Checksum::Full => a.has(body, Fact::FullChecksum),
     }
 }
@@ -82,7 +82,7 @@ fn built<H: Host, A: Arm<H>>(a: &A, body: &str, kind: Checksum) -> bool {
 /// Checksums of TCP and UDP left to the device, or done by the CPU for one that has none.
 pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     for (kind, device, cpu) in
-        [(Checksum::Partial, 16, 0), (Checksum::None, 0, 16), (Checksum::Full, 16, 0)]
+        [(Checksum::CsumPartial, 16, 0), (Checksum::None, 0, 16), (Checksum::Full, 16, 0)]
     {
         if !built(a, "checksum_offload", kind) {
             continue;
@@ -96,7 +96,7 @@ pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
                 let checksum = headers::prepare_partial(&mut f);
                 assert_ne!(f, whole);
                 for cuts in [&[][..], &[54]] {
-                    b.send(&f, cuts, Todo { checksum, ..Todo::NONE });
+                    b.send(&f, cuts, OffloadRequest { checksum, ..OffloadRequest::NONE });
                     assert_eq!(
                         b.wire(),
                         std::slice::from_ref(&whole),
@@ -104,7 +104,7 @@ pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
                     );
                     b.sent();
                     // The words of one packet are not the next one's.
-                    b.send(&whole, &[], Todo::NONE);
+                    b.send(&whole, &[], OffloadRequest::NONE);
                     assert_eq!(b.wire(), std::slice::from_ref(&whole));
                     b.sent();
                 }
@@ -144,7 +144,7 @@ pub fn receive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// What a device says of received checksums.
 pub fn receive_checksum<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    for kind in [Checksum::Partial, Checksum::Full] {
+    for kind in [Checksum::CsumPartial, Checksum::Full] {
         if !built(a, "receive_checksum", kind) {
             continue;
         }
@@ -176,7 +176,7 @@ pub fn jumbo<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         assert_eq!(came.len(), 1, "{len}");
         assert_eq!(came[0].bytes, f, "{len}");
         let f = plain(PEER, len);
-        b.send(&f, &[14, 1000], Todo::NONE);
+        b.send(&f, &[14, 1000], OffloadRequest::NONE);
         assert_eq!(b.wire(), [f], "{len}");
         b.sent();
     }
@@ -215,7 +215,7 @@ pub fn ring_wrap_and_stop<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) 
                 b.sent();
             }
             let f = plain(PEER, 60 + sent as usize);
-            let p = b.packet(&f, &[30], Todo::NONE, sent);
+            let p = b.packet(&f, &[30], OffloadRequest::NONE, sent);
             match b.nic.transmit(b.h, p, true) {
                 Tx::Ok => sent += 1,
                 Tx::Busy(p) | Tx::Dropped(p) => p.release(b.h),

@@ -7,10 +7,12 @@
 
 use super::{Arm, Lacks, MAC};
 use doorbell_bus::pci::{Protocol, Rules, Settings};
-use doorbell_bus::{Bus as _, Costs, Guard, Machine, Pci, Platform, parallel::Latencies};
+use doorbell_bus::{
+    Bus as _, Costs, Machine, Pci, Platform, ProtectionGranularity, parallel::Latencies,
+};
 use doorbell_devices::e1000::{self as device, Slot, Speed};
 use doorbell_drivers::e1000::{Bus, Config, Part};
-use doorbell_hal::{Device, Fence, Host, Span, Taken, Time, WorkKind};
+use doorbell_hal::{Device, Fence, Host, RxVerdict, Span, Time, WorkKind};
 use doorbell_testkit::reorder::{Order, Reorder};
 
 /// A machine with the device.
@@ -73,7 +75,7 @@ impl<H: Around> Arm<H> for Model {
         // ended.
         h.delay(Speed::G1.byte() * (frame.len().max(60) as u64 + 24));
         let taken = h.system().outside(|d, bus, at| d.receive(bus, at, frame));
-        assert_ne!(taken, Taken::Hold, "an Ethernet controller cannot hold back the wire");
+        assert_ne!(taken, RxVerdict::Hold, "an Ethernet controller cannot hold back the wire");
     }
     fn collect(&mut self, h: &mut H) -> Option<Vec<u8>> {
         for _ in 0..100 {
@@ -121,7 +123,7 @@ fn card(
     copy_align: bool,
     costs: Costs,
 ) -> (System, Config) {
-    let mut platform = Platform::new(64 << 20, 64 << 20, Guard::Byte);
+    let mut platform = Platform::new(64 << 20, 64 << 20, ProtectionGranularity::Byte);
     platform.capture();
     let latencies = Latencies {
         cpu: Span::from_ns(50),

@@ -3,8 +3,8 @@
 use super::Arm;
 use doorbell_drivers::ibmveth::{Config, Ibmveth, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Buf, Hypervisor, Place};
-use doorbell_packet::{More, Packet, Piece, Todo};
+use doorbell_hal::{Alignment, Buf, Hypervisor};
+use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
 
 /// Receives what a driver hands up.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl<'a, H: Hypervisor, A: Arm<H>> Bench<'a, H, A> {
         bytes: &[u8],
         cuts: &[usize],
         listed: usize,
-        todo: Todo,
+        todo: OffloadRequest,
     ) -> Packet {
         let mut ends: Vec<usize> = cuts.to_vec();
         ends.push(bytes.len());
@@ -83,16 +83,17 @@ impl<'a, H: Hypervisor, A: Arm<H>> Bench<'a, H, A> {
         for end in ends {
             // Anywhere but on a line.
             let len = (end - from) as u32;
-            let buf = self.h.buffer(len + 10, Place { align: 64, offset: 41 }).unwrap();
+            let buf = self.h.buffer(len + 10, Alignment { align: 64, offset: 41 }).unwrap();
             self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
-            pieces.push(Piece { buf, start: 6, len });
+            pieces.push(Fragment { buf, start: 6, len });
             from = end;
         }
         let list = pieces.split_off(pieces.len() - listed);
         let mut pieces = pieces.into_iter();
         let head = pieces.next().unwrap();
-        let frags: Vec<Piece> = pieces.collect();
-        let more = (!frags.is_empty() || !list.is_empty()).then(|| Box::new(More { frags, list }));
+        let frags: Vec<Fragment> = pieces.collect();
+        let more =
+            (!frags.is_empty() || !list.is_empty()).then(|| Box::new(NonLinear { frags, list }));
         Packet { head, todo, more, cookie: 7 }
     }
 
@@ -102,7 +103,7 @@ impl<'a, H: Hypervisor, A: Arm<H>> Bench<'a, H, A> {
         bytes: &[u8],
         cuts: &[usize],
         listed: usize,
-        todo: Todo,
+        todo: OffloadRequest,
     ) -> Vec<Vec<u8>> {
         let p = self.packet(bytes, cuts, listed, todo);
         assert_eq!(self.nic.transmit(self.h, p, false), Tx::Ok);

@@ -4,9 +4,9 @@ use super::Arm;
 use super::bench::{Bench, small};
 use crate::frames::{PEER, plain};
 use doorbell_drivers::ibmveth::Config;
-use doorbell_hal::{Coherent, Direction, Hcall, Host, Hypervisor, Place};
+use doorbell_hal::{Alignment, Coherent, Direction, Hcall, Host, Hypervisor};
 use doorbell_layout::ibmveth::{self as l, Descriptor, PAGE, status};
-use doorbell_packet::Todo;
+use doorbell_packet::OffloadRequest;
 
 fn call<H: Hypervisor>(h: &mut H, number: u64, a: &[u64]) -> i64 {
     h.hcall(Hcall(number), a).status
@@ -90,7 +90,7 @@ pub fn left_open<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 pub fn translation<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, &small(c));
     let unit = u64::from(c.unit);
-    let buf = b.h.buffer(PAGE, Place { align: PAGE, offset: 0 }).unwrap();
+    let buf = b.h.buffer(PAGE, Alignment { align: PAGE, offset: 0 }).unwrap();
     let m = b.h.map(buf, 0..PAGE, Direction::ToDevice).unwrap();
     let d = Descriptor::new(0, 100, m.iova().0 as u32).0;
     assert_eq!(call(b.h, l::H_SEND_LOGICAL_LAN, &[unit, d]), status::H_SUCCESS);
@@ -100,6 +100,6 @@ pub fn translation<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     assert_eq!(b.wire().len(), 0);
     b.h.release(buf);
     let frame = plain(PEER, 90);
-    assert_eq!(b.send(&frame, &[], 0, Todo::NONE), [frame]);
+    assert_eq!(b.send(&frame, &[], 0, OffloadRequest::NONE), [frame]);
     b.close();
 }

@@ -5,7 +5,7 @@ use super::{Arm, Fact};
 use crate::frames::{PEER, ip, plain};
 use doorbell_drivers::ibmveth::{Config, Transmit};
 use doorbell_hal::Hypervisor;
-use doorbell_packet::Todo;
+use doorbell_packet::OffloadRequest;
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;
 
@@ -23,7 +23,7 @@ pub fn busy<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         for len in [60, 1514, 9014, 65_536] {
             let frame = plain(PEER, len);
             let before = b.nic.stats().tx_busy;
-            assert_eq!(b.send(&frame, &[], 0, Todo::NONE), [frame]);
+            assert_eq!(b.send(&frame, &[], 0, OffloadRequest::NONE), [frame]);
             assert_eq!(b.nic.stats().tx_busy > before, len > 60, "{len} bytes, {transmit:?}");
             assert_eq!(b.sent(), (1, 1));
         }

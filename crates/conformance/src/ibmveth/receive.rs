@@ -152,7 +152,7 @@ pub fn mtu<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let long = plain(c.mac, 9014);
     assert_eq!(b.receive(&long), std::slice::from_ref(&long));
     let back = plain(PEER, 9014);
-    assert_eq!(b.send(&back, &[], 0, doorbell_packet::Todo::NONE), [back]);
+    assert_eq!(b.send(&back, &[], 0, doorbell_packet::OffloadRequest::NONE), [back]);
     assert!(b.nic.set_mtu(b.h, 65_515).is_err() && b.nic.set_mtu(b.h, 67).is_err());
     assert_eq!(b.nic.config().mtu, 9000);
     assert_eq!(b.close().reopened, 1);

@@ -6,7 +6,7 @@ use crate::frames::{PEER, plain};
 use doorbell_drivers::ibmveth::{Config, Transmit};
 use doorbell_drivers::{Driver, Tx};
 use doorbell_hal::Hypervisor;
-use doorbell_packet::Todo;
+use doorbell_packet::OffloadRequest;
 
 /// Both ways of transmission.
 const WAYS: [Transmit; 2] = [Transmit::Copy, Transmit::Map { copybreak: 128 }];
@@ -18,7 +18,11 @@ pub fn transmit<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         let lengths = [14, 15, 60, 127, 128, 129, 1514, 4096, 9014, 65_535, 65_536];
         for len in lengths {
             let frame = plain(PEER, len);
-            assert_eq!(b.send(&frame, &[], 0, Todo::NONE), [frame], "{len} bytes, {transmit:?}");
+            assert_eq!(
+                b.send(&frame, &[], 0, OffloadRequest::NONE),
+                [frame],
+                "{len} bytes, {transmit:?}"
+            );
             assert_eq!(b.sent(), (1, 1));
         }
         let s = b.close();
@@ -40,7 +44,7 @@ pub fn scatter<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         for pieces in 1..=18 {
             let cuts: Vec<usize> = (1..pieces).map(|i| 14 + 331 * (i - 1)).collect();
             assert_eq!(
-                b.send(&frame, &cuts, 0, Todo::NONE),
+                b.send(&frame, &cuts, 0, OffloadRequest::NONE),
                 std::slice::from_ref(&frame),
                 "{pieces} pieces"
             );
@@ -49,7 +53,7 @@ pub fn scatter<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         }
         for listed in 1..4 {
             assert_eq!(
-                b.send(&frame, &[100, 2000, 4000], listed, Todo::NONE),
+                b.send(&frame, &[100, 2000, 4000], listed, OffloadRequest::NONE),
                 std::slice::from_ref(&frame)
             );
             b.sent();
@@ -67,9 +71,9 @@ pub fn bounce<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b =
         Bench::open(h, a, &Config { transmit: Transmit::Map { copybreak: 128 }, ..small(c) });
     let frame = plain(PEER, 127);
-    b.send(&frame, &[], 0, Todo::NONE);
+    b.send(&frame, &[], 0, OffloadRequest::NONE);
     assert_eq!(b.nic.stats().tx_copied, 1);
-    assert_eq!(b.send(&frame, &[20], 0, Todo::NONE), [frame]);
+    assert_eq!(b.send(&frame, &[20], 0, OffloadRequest::NONE), [frame]);
     assert_eq!(b.nic.stats().tx_copied, 1);
     b.sent();
     b.close();
@@ -78,7 +82,7 @@ pub fn bounce<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 /// What is longer than the mapped buffer is not sent, and comes back whole.
 pub fn too_long<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, &Config { transmit: Transmit::Copy, ..small(c) });
-    let p = b.packet(&plain(PEER, 65_537), &[], 0, Todo::NONE);
+    let p = b.packet(&plain(PEER, 65_537), &[], 0, OffloadRequest::NONE);
     let Tx::Dropped(p) = b.nic.transmit(b.h, p, false) else { panic!("dropped") };
     assert_eq!(p.len(), 65_537);
     p.release(b.h);
@@ -89,7 +93,7 @@ pub fn too_long<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 /// A frame to the own address goes nowhere.
 pub fn loopback<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Bench::open(h, a, &small(c));
-    let p = b.packet(&plain(c.mac, 60), &[], 0, Todo::NONE);
+    let p = b.packet(&plain(c.mac, 60), &[], 0, OffloadRequest::NONE);
     let Tx::Dropped(p) = b.nic.transmit(b.h, p, false) else { panic!("dropped") };
     p.release(b.h);
     assert_eq!(b.wire(), Vec::<Vec<u8>>::new());

@@ -2,13 +2,15 @@
 
 use super::spy::Spy;
 use doorbell_bus::tce::{Prices, Table, Window};
-use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Mapping, Partitions, Platform, Vio};
+use doorbell_bus::{
+    Bus, Costs, Hypervised, Machine, Mapping, Partitions, Platform, ProtectionGranularity, Vio,
+};
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_drivers::ibmvnic::{Config, Ibmvnic};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Buf, Fence, Hcall, Hypervisor, Place, Span, Taken, Time, WorkKind};
+use doorbell_hal::{Alignment, Buf, Fence, Hcall, Hypervisor, RxVerdict, Span, Time, WorkKind};
 use doorbell_layout::ibmvnic::hcall;
-use doorbell_packet::{More, Packet, Piece, Todo};
+use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
 use doorbell_testkit::reorder::{Order, Reorder};
 use std::collections::VecDeque;
 
@@ -37,7 +39,7 @@ impl Model for Reorder<System> {
 pub fn system(cfg: vnic::Config) -> System {
     let prices = Prices { put: Span::from_ns(300), ..Prices::default() };
     let window = Window { base: 0x8000_0000, pages: 1 << 15, multi: true, prices };
-    let platform = Platform::new(1 << 32, 96 << 20, Guard::Byte);
+    let platform = Platform::new(1 << 32, 96 << 20, ProtectionGranularity::Byte);
     let port = Vio::new(
         platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))),
         Span::from_ns(50),
@@ -158,7 +160,7 @@ impl<M: Model> Bench<M> {
                 match self.nic.poll_on(&mut self.h, q, 16, &mut self.up) {
                     Poll::Again => {}
                     Poll::Idle => break,
-                    Poll::Work => self.nic.work(&mut self.h),
+                    Poll::CpuWork => self.nic.work(&mut self.h),
                 }
             }
         }
@@ -181,7 +183,7 @@ impl<M: Model> Bench<M> {
         &mut self,
         bytes: &[u8],
         cuts: &[usize],
-        todo: Todo,
+        todo: OffloadRequest,
         cookie: u32,
     ) -> Packet {
         let mut ends: Vec<usize> = cuts.to_vec();
@@ -189,32 +191,32 @@ impl<M: Model> Bench<M> {
         let (mut from, mut pieces) = (0, Vec::new());
         for end in ends {
             let len = (end - from) as u32;
-            let buf = self.h.buffer(len + 10, Place { align: 64, offset: 41 }).unwrap();
+            let buf = self.h.buffer(len + 10, Alignment { align: 64, offset: 41 }).unwrap();
             self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
-            pieces.push(Piece { buf, start: 6, len });
+            pieces.push(Fragment { buf, start: 6, len });
             from = end;
         }
         let mut pieces = pieces.into_iter();
         let head = pieces.next().unwrap();
-        let frags: Vec<Piece> = pieces.collect();
-        let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: vec![] }));
+        let frags: Vec<Fragment> = pieces.collect();
+        let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: vec![] }));
         Packet { head, todo, more, cookie }
     }
 
-    pub(super) fn transmit(&mut self, bytes: &[u8], todo: Todo, more: bool) -> Tx {
+    pub(super) fn transmit(&mut self, bytes: &[u8], todo: OffloadRequest, more: bool) -> Tx {
         let p = self.packet(bytes, &[], todo, 7);
         self.nic.transmit(&mut self.h, p, more)
     }
 
     /// Sends one packet; what came out on the wire.
-    pub(super) fn send(&mut self, bytes: &[u8], todo: Todo) -> Vec<Vec<u8>> {
+    pub(super) fn send(&mut self, bytes: &[u8], todo: OffloadRequest) -> Vec<Vec<u8>> {
         assert_eq!(self.transmit(bytes, todo, false), Tx::Ok);
         self.settle();
         self.wire()
     }
 
     /// Sends a packet that is dropped, and releases it.
-    pub(super) fn refused(&mut self, bytes: &[u8], todo: Todo) {
+    pub(super) fn refused(&mut self, bytes: &[u8], todo: OffloadRequest) {
         match self.transmit(bytes, todo, false) {
             Tx::Dropped(p) => p.release(&mut self.h),
             t => panic!("{t:?}"),
@@ -231,7 +233,7 @@ impl<M: Model> Bench<M> {
         all
     }
 
-    pub(super) fn inject(&mut self, frame: &[u8]) -> Taken {
+    pub(super) fn inject(&mut self, frame: &[u8]) -> RxVerdict {
         self.h.system().outside(|d, bus, at| {
             use doorbell_hal::HcallDevice;
             d.0.receive(&mut bus.ports, at, frame)
@@ -239,7 +241,7 @@ impl<M: Model> Bench<M> {
     }
 
     /// What was handed up, and whether it was vouched for.
-    pub(super) fn came(&mut self) -> Vec<(Vec<u8>, bool, Todo)> {
+    pub(super) fn came(&mut self) -> Vec<(Vec<u8>, bool, OffloadRequest)> {
         let mut frames = Vec::new();
         for (p, verified) in std::mem::take(&mut self.up.received) {
             let mut bytes = Vec::new();
@@ -252,8 +254,8 @@ impl<M: Model> Bench<M> {
         frames
     }
 
-    pub(super) fn receive(&mut self, frame: &[u8]) -> Vec<(Vec<u8>, bool, Todo)> {
-        assert_eq!(self.inject(frame), Taken::Yes);
+    pub(super) fn receive(&mut self, frame: &[u8]) -> Vec<(Vec<u8>, bool, OffloadRequest)> {
+        assert_eq!(self.inject(frame), RxVerdict::Yes);
         self.settle();
         self.came()
     }

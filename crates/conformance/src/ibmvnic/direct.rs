@@ -9,7 +9,7 @@ use doorbell_drivers::ibmvnic::{Config as Driver, Direct};
 use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{cmd, hcall, tx};
 use doorbell_packet::checksum::Sum;
-use doorbell_packet::{Todo, headers};
+use doorbell_packet::{OffloadRequest, headers};
 
 const PVM: Config = Config::POWERVM;
 const TO: [u8; 6] = [2; 6];
@@ -23,7 +23,7 @@ fn with(desc_req: [u8; 8], backing_needs_headers: bool) -> Config {
 fn send_one_of_each<M: Model>(b: &mut Bench<M>) {
     let whole = ip(TO, true, false, 600);
     let (bytes, todo) = partial(&whole);
-    assert_eq!(b.send(&whole, Todo::NONE), std::slice::from_ref(&whole));
+    assert_eq!(b.send(&whole, OffloadRequest::NONE), std::slice::from_ref(&whole));
     assert_eq!(b.send(&bytes, todo), std::slice::from_ref(&whole));
     let (bytes, todo) = large(&ip(TO, true, false, 3000), 1400);
     assert_eq!(b.send(&bytes, todo).len(), 3);
@@ -135,10 +135,11 @@ pub fn headers_byte_for_byte<M: Model>(make: impl Fn(Config) -> M) {
                     for f in [whole.clone(), tagged(&whole, 7)] {
                         let (bytes, todo) = partial(&f);
                         assert_eq!(b.send(&bytes, todo), std::slice::from_ref(&f));
-                        assert_eq!(b.send(&f, Todo::NONE), std::slice::from_ref(&f));
+                        assert_eq!(b.send(&f, OffloadRequest::NONE), std::slice::from_ref(&f));
                         sent += 2;
                     }
-                    let inserted = b.send(&whole, Todo { vlan: Some(9), ..Todo::NONE });
+                    let inserted =
+                        b.send(&whole, OffloadRequest { vlan: Some(9), ..OffloadRequest::NONE });
                     assert_eq!(inserted, [tagged(&whole, 9)], "headers of the frame in the buffer");
                     sent += 1;
                     if !udp {
@@ -150,7 +151,7 @@ pub fn headers_byte_for_byte<M: Model>(make: impl Fn(Config) -> M) {
                 let arp =
                     [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &[7; 38]]
                         .concat();
-                assert_eq!(b.send(&arp, Todo::NONE), [arp]);
+                assert_eq!(b.send(&arp, OffloadRequest::NONE), [arp]);
                 sent += 1;
                 let d = b.counters();
                 assert_eq!(
@@ -241,7 +242,7 @@ pub fn ignoring_headers_ends_the_session_where_they_are_needed<M: Model>(
     ] {
         let cfg = with([plain_wanted, 0, 0xf0, 0, 0xf0, 0, 0, 0], true);
         let mut b = Bench::up(&make, cfg, &Driver { direct, ..small() });
-        for (f, todo) in [(&bytes, todo), (&plain, Todo::NONE)] {
+        for (f, todo) in [(&bytes, todo), (&plain, OffloadRequest::NONE)] {
             assert_eq!(b.transmit(f, todo, false), Tx::Ok);
             b.wait(Span::from_ms(3));
         }
@@ -272,7 +273,7 @@ pub fn inspect_wants_a_byte_of_nothing<M: Model>(make: impl Fn(Config) -> M) {
         let c = Driver { direct: Direct::Inspect, ..small() };
         let mut b = Bench::up(&make, with([byte, 0, 0, 0, 0, 0, 0, 0], true), &c);
         let whole = ip(TO, true, false, 600);
-        assert_eq!(b.send(&whole, Todo::NONE), [whole]);
+        assert_eq!(b.send(&whole, OffloadRequest::NONE), [whole]);
         let q = b.nic.totals();
         assert_eq!((q.tx_direct, q.tx_header_descriptors > 0), (direct, headers), "{byte:#x}");
         b.close();

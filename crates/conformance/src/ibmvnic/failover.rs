@@ -9,7 +9,7 @@ use doorbell_drivers::ibmvnic::{Config as Driver, Direct};
 use doorbell_hal::{Iova, Port, Span, Time};
 use doorbell_layout::ibmvnic::{cause, first, hcall};
 use doorbell_packet::headers;
-use doorbell_packet::{Todo, headers::Layers};
+use doorbell_packet::{OffloadRequest, headers::Layers};
 
 const PVM: Config = Config::POWERVM;
 const TO: [u8; 6] = [2; 6];
@@ -19,18 +19,18 @@ const TO: [u8; 6] = [2; 6];
 pub fn a_failover<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, PVM, &small());
     let frame = ip(TO, true, false, 100);
-    b.send(&frame, Todo::NONE);
+    b.send(&frame, OffloadRequest::NONE);
     b.spy().calls.clear();
     b.event(|s, now| s.fail_over(0, now));
     b.wait(Span::from_us(500));
     assert!(!b.nic.is_running() && b.nic.stopped_on(0));
     assert!(b.spy().called(hcall::FREE_CRQ).is_empty(), "it waits for the other server's INIT");
-    b.refused(&frame, Todo::NONE);
+    b.refused(&frame, OffloadRequest::NONE);
     b.wait(Span::from_ms(2));
     assert!(b.nic.is_running());
     assert_eq!(b.spy().called(hcall::FREE_CRQ).len(), 1);
     assert_eq!(unmaps(&mut b), 0);
-    assert_eq!(b.send(&frame, Todo::NONE), [frame]);
+    assert_eq!(b.send(&frame, OffloadRequest::NONE), [frame]);
     let s = b.nic.stats();
     assert_eq!((s.failovers, s.resets), (1, 1));
     b.close();
@@ -46,7 +46,7 @@ pub fn a_failover_during_a_failover<M: Model>(make: impl Fn(Config) -> M) {
         b.event(|s, now| s.fail_over(0, now + Span::from_us(after)));
         b.wait(Span::from_ms(6));
         assert!(b.nic.is_running(), "{after} {:?}", b.nic.failure());
-        assert_eq!(b.send(&frame, Todo::NONE).len(), 1);
+        assert_eq!(b.send(&frame, OffloadRequest::NONE).len(), 1);
     }
     b.close();
 }
@@ -77,7 +77,7 @@ pub fn a_migration<M: Model>(make: impl Fn(Config) -> M) {
     assert_eq!(b.spy().called(hcall::EOI).len(), 2, "what was pending on the other machine");
     assert_eq!(unmaps(&mut b), 0);
     let frame = ip(TO, true, false, 100);
-    assert_eq!(b.send(&frame, Todo::NONE), std::slice::from_ref(&frame));
+    assert_eq!(b.send(&frame, OffloadRequest::NONE), std::slice::from_ref(&frame));
     assert_eq!(b.receive(&ip(b.nic.config().mac, true, false, 100)).len(), 1);
     b.close();
 }
@@ -92,7 +92,7 @@ pub fn errors<M: Model>(make: impl Fn(Config) -> M) {
         b.wait(Span::from_ms(2));
         assert!(b.nic.is_running());
         assert_eq!(b.counters().sessions - sessions, begun);
-        assert_eq!(b.send(&frame, Todo::NONE).len(), 1);
+        assert_eq!(b.send(&frame, OffloadRequest::NONE).len(), 1);
     }
     b.close();
 }
@@ -109,7 +109,7 @@ pub fn an_unknown_event_is_fatal<M: Model>(make: impl Fn(Config) -> M) {
     b.settle();
     assert_eq!((b.counters().sessions, b.nic.stats().resets), (sessions + 1, 1));
     let frame = ip(TO, true, false, 100);
-    assert_eq!(b.send(&frame, Todo::NONE), [frame]);
+    assert_eq!(b.send(&frame, OffloadRequest::NONE), [frame]);
     b.close();
 }
 
@@ -119,7 +119,7 @@ pub fn an_indication_during_a_command_is_not_its_answer<M: Model>(make: impl Fn(
     let mut b = Bench::new(make(Config { command: Span::from_us(50), ..PVM }), &small());
     b.wait(Span::from_ms(1));
     let frame = ip(TO, true, false, 100);
-    assert_eq!(b.send(&frame, Todo::NONE), [frame]);
+    assert_eq!(b.send(&frame, OffloadRequest::NONE), [frame]);
     for up in [false, true] {
         b.event(|s, now| s.set_link(0, now + Span::from_us(20), up));
         let s = b.nic.server_statistics(&mut b.h).unwrap();
@@ -139,10 +139,10 @@ pub fn the_link<M: Model>(make: impl Fn(Config) -> M) {
         b.settle();
         assert_eq!(b.nic.is_running(), up);
         if !up {
-            b.refused(&frame, Todo::NONE);
+            b.refused(&frame, OffloadRequest::NONE);
         }
     }
-    assert_eq!(b.send(&frame, Todo::NONE).len(), 1);
+    assert_eq!(b.send(&frame, OffloadRequest::NONE).len(), 1);
     b.close();
 }
 
@@ -203,8 +203,11 @@ pub fn failover_under_load<M: Model>(make: impl Fn(Config) -> M, span: Span) {
         for i in 0..1 + sent % 4 {
             let more = i < sent % 4;
             let whole = numbered(TO, sent);
-            let (bytes, todo) =
-                if sent.is_multiple_of(5) { (whole, Todo::NONE) } else { partial(&whole) };
+            let (bytes, todo) = if sent.is_multiple_of(5) {
+                (whole, OffloadRequest::NONE)
+            } else {
+                partial(&whole)
+            };
             match b.transmit(&bytes, todo, more) {
                 Tx::Ok => {}
                 Tx::Busy(p) | Tx::Dropped(p) => {
@@ -216,7 +219,7 @@ pub fn failover_under_load<M: Model>(make: impl Fn(Config) -> M, span: Span) {
         }
         for _ in 0..2 {
             let f = numbered(to, injected);
-            dropped_by_server += u64::from(b.inject(&f) != doorbell_hal::Taken::Yes);
+            dropped_by_server += u64::from(b.inject(&f) != doorbell_hal::RxVerdict::Yes);
             injected += 1;
         }
         b.h.delay(Span::from_us(120));

@@ -6,7 +6,7 @@ use doorbell_bus::Bus as _;
 use doorbell_bus::fault::{Faults, Kind, Rule, When};
 use doorbell_devices::vnic::{Config, Serial, Server};
 use doorbell_drivers::ibmvnic::{Config as Driver, Replenish};
-use doorbell_hal::{Drop, Span, Taken};
+use doorbell_hal::{DropReason, RxVerdict, Span};
 use doorbell_layout::ibmvnic::{hcall, status, vioctl};
 use doorbell_packet::headers::Layers;
 
@@ -24,7 +24,7 @@ pub fn frames_come_up<M: Model>(make: impl Fn(Config) -> M) {
             assert_eq!(came.len(), 1);
             assert!(came[0].0 == frame && came[0].1);
         }
-        assert_eq!(b.inject(&ip(to, true, false, 1475)), Taken::Dropped(Drop::Malformed));
+        assert_eq!(b.inject(&ip(to, true, false, 1475)), RxVerdict::Dropped(DropReason::Malformed));
         b.close();
     }
 }
@@ -108,7 +108,7 @@ pub fn the_older_rule_fills_at_each_poll<M: Model>(make: impl Fn(Config) -> M) {
     // Two polls that use their budget up, and one that does not.
     let mut b = Bench::up(&make, PVM, &Driver { replenish: Replenish::EachPoll, ..small() });
     let frame = ip(b.nic.config().mac, true, false, 100);
-    (0..9).for_each(|_| assert_eq!(b.inject(&frame), Taken::Yes));
+    (0..9).for_each(|_| assert_eq!(b.inject(&frame), RxVerdict::Yes));
     b.h.delay(Span::from_us(50));
     b.spy().calls.clear();
     let given: Vec<u32> = (0..3)
@@ -150,8 +150,8 @@ pub fn without_buffers_frames_are_lost<M: Model>(make: impl Fn(Config) -> M) {
     let mut lost = 0;
     for _ in 0..70 {
         match b.inject(&frame) {
-            Taken::Yes => {}
-            Taken::Dropped(Drop::NoBuffer) => lost += 1,
+            RxVerdict::Yes => {}
+            RxVerdict::Dropped(DropReason::NoBuffer) => lost += 1,
             t => panic!("{t:?}"),
         }
     }

@@ -6,7 +6,7 @@ use doorbell_devices::vnic::{Config, Server};
 use doorbell_drivers::ibmvnic::{Config as Driver, Ibmvnic, OpenError};
 use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{self as l, cap, cmd, hcall, status};
-use doorbell_packet::Todo;
+use doorbell_packet::OffloadRequest;
 
 const PVM: Config = Config::POWERVM;
 
@@ -113,7 +113,7 @@ pub fn promiscuous_is_not_requested_where_it_cannot_be_had<M: Model>(make: impl 
         let asked = commands(&mut b).into_iter().find(is).map(|c| (c.1 << 32) | c.2 >> 32);
         assert_eq!((asked, b.nic.stats().partial_requests), (expected, 0));
         let taken = b.inject(&frames::ip([2, 0, 0, 0, 0, 0x55], true, false, 10));
-        assert_eq!(taken == doorbell_hal::Taken::Yes, asked == Some(1));
+        assert_eq!(taken == doorbell_hal::RxVerdict::Yes, asked == Some(1));
         b.close();
     }
 }
@@ -163,7 +163,7 @@ pub fn a_pool_has_38_mib_at_the_most<M: Model>(make: impl Fn(Config) -> M) {
     let mut h = make(cfg);
     assert_eq!(
         Ibmvnic::open(&mut h, &Driver { tx_entries: 983, ..c }).unwrap_err(),
-        OpenError::Exhausted
+        OpenError::OutOfMemory
     );
     let p = h.system();
     p.flush_posted();
@@ -200,7 +200,7 @@ pub fn partial_success_asks_for_all_again<M: Model>(make: impl Fn(Config) -> M) 
     b.settle();
     assert_eq!(b.nic.negotiated().mtu(), 2000, "the one before");
     let frame = frames::ip([2; 6], true, false, 1900);
-    assert_eq!(b.send(&frame, Todo::NONE), [frame]);
+    assert_eq!(b.send(&frame, OffloadRequest::NONE), [frame]);
     b.close();
 }
 
@@ -213,8 +213,8 @@ pub fn mtu_counts_the_ethernet_header<M: Model>(make: impl Fn(Config) -> M) {
     let mtu = mtu.map(|c| (c.1 << 32) | c.2 >> 32);
     assert_eq!(mtu, Some(3014));
     let longest = frames::ip([2; 6], true, false, 2960);
-    assert_eq!(b.send(&longest, Todo::NONE).len(), 1);
-    b.refused(&frames::ip([2; 6], true, false, 2961), Todo::NONE);
+    assert_eq!(b.send(&longest, OffloadRequest::NONE).len(), 1);
+    b.refused(&frames::ip([2; 6], true, false, 2961), OffloadRequest::NONE);
     b.close();
 }
 
@@ -231,7 +231,7 @@ pub fn login_with_fewer_queues<M: Model>(make: impl Fn(Config) -> M) {
     assert_eq!((made, freed), (8 + 4, 8));
     let frame = frames::ip([2; 6], true, false, 100);
     for q in 0..4 {
-        let p = b.packet(&frame, &[], Todo::NONE, 1);
+        let p = b.packet(&frame, &[], OffloadRequest::NONE, 1);
         assert_eq!(b.nic.transmit_on(&mut b.h, q, p, false), doorbell_drivers::Tx::Ok);
     }
     b.settle();
@@ -282,7 +282,7 @@ pub fn rings_wrap<M: Model>(make: impl Fn(Config) -> M) {
     assert!(b.nic.stats().messages > 256, "{}", b.nic.stats().messages);
     let frame = frames::ip([2; 6], true, false, 10);
     for _ in 0..600 {
-        assert_eq!(b.transmit(&frame, Todo::NONE, false), doorbell_drivers::Tx::Ok);
+        assert_eq!(b.transmit(&frame, OffloadRequest::NONE, false), doorbell_drivers::Tx::Ok);
         b.inject(&frames::ip(b.nic.config().mac, true, false, 10));
         b.wait(Span::from_us(5));
     }
@@ -306,7 +306,7 @@ pub fn long_term_buffers<M: Model>(make: impl Fn(Config) -> M) {
     b.spy().keep = false;
     for i in 0..1030u32 {
         let frame = frames::ip([2; 6], true, false, 200 + i as usize);
-        assert_eq!(b.transmit(&frame, Todo::NONE, false), doorbell_drivers::Tx::Ok);
+        assert_eq!(b.transmit(&frame, OffloadRequest::NONE, false), doorbell_drivers::Tx::Ok);
         b.wait(Span::from_us(5));
         b.reclaim();
         assert_eq!(b.wire(), [frame], "from its slot of its buffer");
@@ -348,7 +348,7 @@ pub fn address_filter_and_statistics<M: Model>(make: impl Fn(Config) -> M) {
     b.nic.set_mac(&mut b.h, mac).unwrap();
     assert_eq!(b.receive(&frames::ip(mac, true, false, 10)).len(), 1);
     let group = [0x01, 0, 0x5e, 0, 0, 5];
-    assert_ne!(b.inject(&frames::ip(group, true, true, 10)), doorbell_hal::Taken::Yes);
+    assert_ne!(b.inject(&frames::ip(group, true, true, 10)), doorbell_hal::RxVerdict::Yes);
     let f = doorbell_drivers::ibmvnic::Filter { all_multicast: false, multicast: vec![group] };
     b.nic.set_filter(&mut b.h, f).unwrap();
     assert_eq!(b.receive(&frames::ip(group, true, true, 10)).len(), 1);

@@ -1,7 +1,7 @@
 //! A server behind somebody who keeps every call, and refuses what a test says.
 
 use doorbell_devices::vnic::VnicServer;
-use doorbell_hal::{Hcall, HcallDevice, HcallReturn, Port, Span, Taken, Time, Timed};
+use doorbell_hal::{EventSource, Hcall, HcallDevice, HcallReturn, Port, RxVerdict, Span, Time};
 
 /// A call: number, arguments, answer, when it was made.
 pub type Call = (u64, [u64; 9], i64, Time);
@@ -36,7 +36,7 @@ impl Spy {
     }
 }
 
-impl Timed for Spy {
+impl EventSource for Spy {
     fn next_due(&self) -> Option<Time> {
         self.server.next_due()
     }
@@ -77,7 +77,7 @@ impl<P: Port> HcallDevice<P> for Spy {
         }
         answer
     }
-    fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> RxVerdict {
         self.server.receive(ports, at, frame)
     }
     fn advance(&mut self, ports: &mut [P], until: Time) {

@@ -8,7 +8,7 @@ use doorbell_drivers::Tx;
 use doorbell_drivers::ibmvnic::{Config as Driver, Direct};
 use doorbell_hal::{Iova, Port, Span};
 use doorbell_layout::ibmvnic::{TSO_POOL, TxComp, first, hcall, status, tx};
-use doorbell_packet::Todo;
+use doorbell_packet::OffloadRequest;
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::Segments;
 use zerocopy::byteorder::big_endian::U32;
@@ -25,7 +25,7 @@ pub fn frames_arrive_intact<M: Model>(make: impl Fn(Config) -> M) {
             for payload in [0, 1, 77, 1400] {
                 let whole = ip(TO, v4, udp, payload);
                 let (bytes, todo) = partial(&whole);
-                for (bytes, todo) in [(&bytes, todo), (&whole, Todo::NONE)] {
+                for (bytes, todo) in [(&bytes, todo), (&whole, OffloadRequest::NONE)] {
                     for cuts in [&[][..], &[90], &[90, 91, 93]] {
                         let cuts = if whole.len() > 100 { cuts } else { &[] };
                         let p = b.packet(bytes, cuts, todo, 3);
@@ -50,14 +50,14 @@ use doorbell_drivers::Driver as _;
 pub fn short_frames_are_padded<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, PVM, &small());
     for _ in 0..64 {
-        b.send(&ip(TO, true, false, 1400), Todo::NONE);
+        b.send(&ip(TO, true, false, 1400), OffloadRequest::NONE);
     }
     let short = [&TO[..], &[2, 0, 0, 0, 0, 1, 0x88, 0xb5, 1, 2, 3]].concat();
     let mut padded = short.clone();
     padded.resize(60, 0);
-    assert_eq!(b.send(&short, Todo::NONE), [padded]);
+    assert_eq!(b.send(&short, OffloadRequest::NONE), [padded]);
     assert_eq!(b.nic.totals().tx_padded, 1);
-    b.refused(&TO, Todo::NONE);
+    b.refused(&TO, OffloadRequest::NONE);
     b.close();
 }
 
@@ -70,7 +70,7 @@ pub fn tags<M: Model>(make: impl Fn(Config) -> M) {
         let (bytes, todo) = partial(&whole);
         let expected = tagged(&whole, 0x2005);
         assert_eq!(
-            b.send(&bytes, Todo { vlan: Some(0x2005), ..todo }),
+            b.send(&bytes, OffloadRequest { vlan: Some(0x2005), ..todo }),
             std::slice::from_ref(&expected)
         );
         let (bytes, todo) = partial(&expected);
@@ -172,7 +172,7 @@ pub fn arrays_of_sixteen<M: Model>(make: impl Fn(Config) -> M) {
     assert_eq!(b.spy().called(hcall::SEND_SUB_CRQ).len(), 1);
     // Plain ones have one descriptor: 15 and then one of four does not fit.
     for i in 0..16 {
-        let (bytes, todo) = if i < 15 { (&whole, Todo::NONE) } else { (&bytes, todo) };
+        let (bytes, todo) = if i < 15 { (&whole, OffloadRequest::NONE) } else { (&bytes, todo) };
         assert_eq!(b.transmit(bytes, todo, i < 15), Tx::Ok);
     }
     assert_eq!(counts(&mut b), [16, 15, 4]);
@@ -192,12 +192,12 @@ pub fn stop_and_wake<M: Model>(make: impl Fn(Config) -> M) {
     let frame = ip(TO, true, false, 10);
     let mut n = 0;
     while !b.nic.stopped_on(0) {
-        assert_eq!(b.transmit(&frame, Todo::NONE, true), Tx::Ok);
+        assert_eq!(b.transmit(&frame, OffloadRequest::NONE, true), Tx::Ok);
         n += 1;
     }
     assert_eq!(n, 64, "entries that were granted");
     assert_eq!(b.nic.totals().tx_packets, 64, "none is left in the array");
-    match b.transmit(&frame, Todo::NONE, false) {
+    match b.transmit(&frame, OffloadRequest::NONE, false) {
         Tx::Busy(p) => p.release(&mut b.h),
         t => panic!("{t:?}"),
     }
@@ -221,10 +221,10 @@ pub fn a_queue_that_stops_flushes_and_counts_descriptors<M: Model>(make: impl Fn
     let whole = ip(TO, true, false, 10);
     let mut sent = 0;
     for (f, todo, packets) in [
-        (whole.clone(), Todo::NONE, 40),
+        (whole.clone(), OffloadRequest::NONE, 40),
         // Three more descriptors each, for 54 bytes of headers.
         (partial(&whole).0, partial(&whole).1, 10),
-        (whole.clone(), Todo::NONE, 40),
+        (whole.clone(), OffloadRequest::NONE, 40),
     ] {
         let mut n = 0;
         while !b.nic.stopped_on(0) {
@@ -253,7 +253,8 @@ pub fn completions_come_in_any_order<M: Model>(make: impl Fn(Config) -> M) {
     let small = ip(TO, true, false, 10);
     let big = large(&ip(TO, true, false, 3000), 1400);
     for cookie in 0..4 {
-        let (bytes, todo) = if cookie < 3 { (&small, Todo::NONE) } else { (&big.0, big.1) };
+        let (bytes, todo) =
+            if cookie < 3 { (&small, OffloadRequest::NONE) } else { (&big.0, big.1) };
         let p = b.packet(bytes, &[], todo, cookie);
         assert_eq!(b.nic.transmit(&mut b.h, p, false), Tx::Ok);
     }
@@ -314,12 +315,12 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
         let mut b = Bench::up(&make, PVM, &small());
         b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, answer, 1));
         for i in 0..3 {
-            assert_eq!(b.transmit(&frame, Todo::NONE, i < 2), Tx::Ok);
+            assert_eq!(b.transmit(&frame, OffloadRequest::NONE, i < 2), Tx::Ok);
         }
         let q = b.nic.totals();
         assert_eq!((q.tx_dropped, q.tx_send_failed, q.tx_packets), (3, failed, 0), "{answer}");
         assert!(b.nic.is_running() && !b.nic.stopped_on(0), "{answer}");
-        assert_eq!(b.send(&frame, Todo::NONE).len(), 1, "{answer}: the next goes");
+        assert_eq!(b.send(&frame, OffloadRequest::NONE).len(), 1, "{answer}: the next goes");
         b.poll();
         assert_eq!(b.reclaim(), 4, "{answer}: all are handed back");
         b.close();
@@ -329,7 +330,7 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(&make, asks, &Driver { direct: Direct::Never, ..small() });
     b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, status::DROPPED, 64));
     for _ in 0..64 {
-        assert_eq!(b.transmit(&frame, Todo::NONE, false), Tx::Ok);
+        assert_eq!(b.transmit(&frame, OffloadRequest::NONE, false), Tx::Ok);
     }
     let q = b.nic.totals();
     assert_eq!((q.tx_descriptors, q.tx_refused, q.tx_stopped), (64 * 4, 64, 0));
@@ -341,7 +342,7 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
         b.event(|s, now| s.fail_over(0, now));
         b.h.delay(Span::from_us(2));
         for i in 0..3 {
-            let t = b.transmit(&frame, Todo::NONE, i < 2 && !direct);
+            let t = b.transmit(&frame, OffloadRequest::NONE, i < 2 && !direct);
             match t {
                 Tx::Ok => {}
                 Tx::Dropped(p) if direct && i > 0 => p.release(&mut b.h),
@@ -353,7 +354,7 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
         assert_eq!(b.nic.stats().closed_sends, 1);
         assert!(b.nic.stopped_on(0) && b.nic.stopped_on(1), "all queues");
         b.wait(Span::from_ms(3));
-        assert_eq!(b.send(&frame, Todo::NONE).len(), 1, "on the other server");
+        assert_eq!(b.send(&frame, OffloadRequest::NONE).len(), 1, "on the other server");
         b.close();
     }
 }
@@ -405,7 +406,7 @@ pub fn a_hung_queue_is_reset<M: Model>(make: impl Fn(Config) -> M) {
     let mut b = Bench::up(make, hung, &small());
     let frame = ip(TO, true, false, 10);
     while !b.nic.stopped_on(0) {
-        assert_eq!(b.transmit(&frame, Todo::NONE, true), Tx::Ok);
+        assert_eq!(b.transmit(&frame, OffloadRequest::NONE, true), Tx::Ok);
     }
     b.h.delay(Span::from_ms(4_900));
     assert!(!b.nic.watchdog(&mut b.h));

@@ -3,7 +3,7 @@
 
 use super::console::{Common, Console};
 use doorbell_devices::mlx5::{Config, Mlx5};
-use doorbell_hal::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Time, Timed};
+use doorbell_hal::{Device, DmaFault, DmaFaultKind, EventSource, Iova, Port, Reg, Time};
 use doorbell_layout::mlx5::command::{Cqc, CreateCqIn, CreateSqIn, Numbered, QuerySqOut, Sqc, op};
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CQE_INITIAL, CmdStatus, Cqe, CtrlSeg, DataSeg, EQE_CQN, EQE_ERROR_CQN, Eqe, EthSeg,
@@ -77,10 +77,10 @@ impl Port for Recorder {
         self.log.push(Access::Write(at, to.0, from.len()));
         Ok(at)
     }
-    fn set_line(&mut self, _at: Time, n: u16, _high: bool) {
+    fn set_irq_line(&mut self, _at: Time, n: u16, _high: bool) {
         panic!("an mlx5 has no interrupt line, not even {n}");
     }
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         assert!(!self.forbidden, "the device raised vector {vector}");
         self.log.push(Access::Message(at, vector));
     }

@@ -3,7 +3,7 @@
 
 use super::bench::Recorder;
 use doorbell_devices::mlx5::{Config, Mlx5};
-use doorbell_hal::{Device, Reg, Time, Timed};
+use doorbell_hal::{Device, EventSource, Reg, Time};
 use doorbell_layout::mlx5::command::{
     CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateRqIn, CreateSqIn, CreateTirIn, Entry,
     Eqc, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Mkc, ModifyRqIn, ModifySqIn,

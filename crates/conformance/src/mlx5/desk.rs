@@ -4,11 +4,11 @@
 use super::{Returned, Watched};
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects, OpenError, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
-use doorbell_hal::{Device, Drop, Host, Place, Reg, Taken, Time, Timed};
+use doorbell_hal::{Alignment, Device, DropReason, EventSource, Host, Reg, RxVerdict, Time};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CtrlSeg, EqContext, SqContext, SqState, WQEBB, cqe_opcode, dbr, uar,
 };
-use doorbell_packet::{More, Packet, Piece, Todo};
+use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
 use doorbell_testkit::flat::{Flat, FlatPort};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -132,7 +132,7 @@ impl<H: Host> Firmware<H> for Paper {
 #[derive(Debug, Default)]
 pub struct Registers(pub Vec<(u32, u8, u64)>);
 
-impl Timed for Registers {
+impl EventSource for Registers {
     fn next_due(&self) -> Option<Time> {
         None
     }
@@ -145,8 +145,8 @@ impl Device<FlatPort> for Registers {
     fn mmio_write(&mut self, _p: &mut FlatPort, _at: Time, r: Reg, size: u8, v: u64) {
         self.0.push((r.offset, size, v));
     }
-    fn receive(&mut self, _p: &mut FlatPort, _at: Time, _frame: &[u8]) -> Taken {
-        Taken::Dropped(Drop::Off)
+    fn receive(&mut self, _p: &mut FlatPort, _at: Time, _frame: &[u8]) -> RxVerdict {
+        RxVerdict::Dropped(DropReason::Off)
     }
     fn advance(&mut self, _p: &mut FlatPort, _until: Time) {}
     fn reset(&mut self, _p: &mut FlatPort, _at: Time) {}
@@ -254,28 +254,28 @@ impl Desk {
     }
 
     /// A buffer filled with bytes that count up from `first`.
-    pub fn piece(&mut self, len: u32, first: u8) -> Piece {
-        let buf = self.host.buffer(len, Place::ANY).expect("memory");
+    pub fn piece(&mut self, len: u32, first: u8) -> Fragment {
+        let buf = self.host.buffer(len, Alignment::ANY).expect("memory");
         self.host.bytes_mut(&buf, 0..len, |b| {
             for (i, b) in b.iter_mut().enumerate() {
                 *b = first.wrapping_add(i as u8);
             }
         });
-        Piece::whole(buf)
+        Fragment::whole(buf)
     }
 
     /// A linear packet; its mark counts up from 0.
     pub fn packet(&mut self, len: u32) -> Packet {
         let head = self.piece(len, 0);
         self.cookie += 1;
-        Packet { head, todo: Todo::NONE, more: None, cookie: self.cookie - 1 }
+        Packet { head, todo: OffloadRequest::NONE, more: None, cookie: self.cookie - 1 }
     }
 
     /// A packet with fragments.
     pub fn fragments(&mut self, head: u32, frags: &[u32]) -> Packet {
         let mut p = self.packet(head);
         let frags = frags.iter().map(|&len| self.piece(len, 0x80)).collect();
-        p.more = Some(Box::new(More { frags, list: Vec::new() }));
+        p.more = Some(Box::new(NonLinear { frags, list: Vec::new() }));
         p
     }
 

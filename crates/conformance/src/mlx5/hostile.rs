@@ -4,7 +4,7 @@
 
 use super::bench::{Access, Bench};
 use doorbell_devices::mlx5::{Config, Mlx5};
-use doorbell_hal::{Device, Reg, Span, Timed};
+use doorbell_hal::{Device, EventSource, Reg, Span};
 use doorbell_layout::mlx5::{Caps, CtrlSeg, SqState, opcode, uar};
 use zerocopy::IntoBytes;
 

@@ -1,10 +1,10 @@
 //! Packets as a stack hands them down, and the frames that have to come of them.
 
-use doorbell_hal::{Host, Place};
+use doorbell_hal::{Alignment, Host};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::prepare_partial;
 use doorbell_packet::segment::{Segments, prepare_gso};
-use doorbell_packet::{More, Packet, Piece, Todo, vlan};
+use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet, vlan};
 use proptest::prelude::*;
 
 /// A packet to be made.
@@ -81,7 +81,7 @@ impl Spec {
     }
 
     /// The frame as the driver gets it, and what is left to do.
-    pub fn frame(&self) -> (Vec<u8>, Todo) {
+    pub fn frame(&self) -> (Vec<u8>, OffloadRequest) {
         let (l4, end) = (if self.v6 { 54 } else { 34 }, self.headers() + usize::from(self.payload));
         let transport = (end - l4) as u16;
         let mut f = vec![0x02; 12];
@@ -124,7 +124,8 @@ impl Spec {
         f.extend((0..self.payload).map(|i| (i % 253) as u8));
         let mut todo = match self.offload {
             Offload::Large(size) => prepare_gso(&mut f, size),
-            _ => prepare_partial(&mut f).map(|p| Todo { checksum: Some(p), ..Todo::NONE }),
+            _ => prepare_partial(&mut f)
+                .map(|p| OffloadRequest { checksum: Some(p), ..OffloadRequest::NONE }),
         }
         .expect("TCP or UDP");
         if let Offload::None = self.offload {
@@ -167,14 +168,14 @@ impl Spec {
         let head = (self.headers() + usize::from(self.head)).min(f.len());
         let mut piece = |bytes: &[u8]| {
             let (start, len) = (u32::from(self.start), bytes.len() as u32);
-            let buf = h.buffer(start + len + 3, Place::ANY).expect("memory");
+            let buf = h.buffer(start + len + 3, Alignment::ANY).expect("memory");
             h.bytes_mut(&buf, start..start + len, |b| b.copy_from_slice(bytes));
-            Piece { buf, start, len }
+            Fragment { buf, start, len }
         };
         let head_piece = piece(&f[..head]);
-        let frags: Vec<Piece> =
+        let frags: Vec<Fragment> =
             f[head..].chunks(usize::from(self.fragment)).map(&mut piece).collect();
-        let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: Vec::new() }));
+        let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
         Packet { head: head_piece, todo, more, cookie }
     }
 }
@@ -183,7 +184,7 @@ impl Spec {
     /// A linear packet of `payload` bytes and headers, longer than any frame may be.
     pub fn oversized<H: Host>(&self, h: &mut H, cookie: u32) -> Packet {
         let len = self.headers() as u32 + u32::from(self.payload);
-        let buf = h.buffer(len, Place::ANY).expect("memory");
-        Packet { cookie, ..Packet::linear(Piece::whole(buf)) }
+        let buf = h.buffer(len, Alignment::ANY).expect("memory");
+        Packet { cookie, ..Packet::linear(Fragment::whole(buf)) }
     }
 }

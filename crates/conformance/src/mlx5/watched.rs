@@ -4,8 +4,8 @@ use super::Arm;
 use core::ops::Range;
 use doorbell_devices::mlx5::Mlx5;
 use doorbell_hal::{
-    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, MapFault, Mapped, Place, Reg, Span,
-    Time, Work,
+    Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, MapError, MapFault, Mapped,
+    OutOfMemory, Reg, Span, Time,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -27,7 +27,7 @@ pub struct Watched<H> {
     /// The coherent area after so many is refused.
     pub fail_coherent_after: Option<u64>,
     /// Work declared, in order.
-    pub spent: Vec<Work>,
+    pub spent: Vec<CpuWork>,
 }
 
 impl<H> Watched<H> {
@@ -71,7 +71,7 @@ impl<H: Host> Host for Watched<H> {
     fn write64(&mut self, r: Reg, v: u64) {
         self.host.write64(r, v);
     }
-    fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+    fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
         let b = self.host.buffer(len, place)?;
         self.buffers += 1;
         Ok(b)
@@ -105,9 +105,9 @@ impl<H: Host> Host for Watched<H> {
         self.mapped.remove(at);
         self.host.unmap(m)
     }
-    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
         if fails(&mut self.fail_coherent_after) {
-            return Err(Exhausted);
+            return Err(OutOfMemory);
         }
         let c = self.host.coherent(len, align)?;
         self.coherent += 1;
@@ -126,9 +126,9 @@ impl<H: Host> Host for Watched<H> {
     fn fence(&mut self, f: Fence) {
         self.host.fence(f);
     }
-    fn spend(&mut self, w: Work) {
+    fn charge(&mut self, w: CpuWork) {
         self.spent.push(w);
-        self.host.spend(w);
+        self.host.charge(w);
     }
     fn relax(&mut self) {
         self.host.relax();

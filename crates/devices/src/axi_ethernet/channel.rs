@@ -304,7 +304,7 @@ impl Channel {
         r: Report<'_>,
     ) -> Result<bool, Halted> {
         let mut d = Descriptor::default();
-        let spoilt = p.completes(t);
+        let spoilt = p.begin_completion(t);
         d.status.set(r.status | if spoilt { Descriptor::SLV_ERR } else { 0 });
         for (to, from) in d.app.iter_mut().zip(r.app.into_iter().flatten()) {
             to.set(*from);

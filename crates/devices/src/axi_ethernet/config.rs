@@ -8,7 +8,7 @@ pub enum Checksum {
     /// Nothing.
     None,
     /// Transmit: sums from where to where it is told. Receive: sums from byte 14 on.
-    Partial,
+    CsumPartial,
     /// Knows IPv4, TCP and UDP.
     Full,
 }
@@ -80,8 +80,8 @@ impl Config {
     pub const ZYNQMP: Config = Config {
         tx_memory: 32 << 10,
         rx_memory: 32 << 10,
-        tx_checksum: Checksum::Partial,
-        rx_checksum: Checksum::Partial,
+        tx_checksum: Checksum::CsumPartial,
+        rx_checksum: Checksum::CsumPartial,
         address_bits: 64,
         realign: true,
         clock_mhz: 125,

@@ -10,7 +10,7 @@ use super::registers::Side;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use alloc::vec::Vec;
-use doorbell_hal::{Device, Fact, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_hal::{Device, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::axienet::{int, line};
 
 crate::counters::counters! {
@@ -398,14 +398,14 @@ impl AxiEthernet {
             if *high != wanted {
                 *high = wanted;
                 *rises += u64::from(wanted);
-                p.set_line(t, n, wanted);
+                p.set_irq_line(t, n, wanted);
             }
         }
         self.look_ahead();
     }
 }
 
-impl Timed for AxiEthernet {
+impl EventSource for AxiEthernet {
     #[inline]
     fn next_due(&self) -> Option<Time> {
         (self.due < Time::NEVER).then_some(self.due)
@@ -436,7 +436,7 @@ impl<P: Port> Device<P> for AxiEthernet {
         self.write_any(p, self.now, r, size, v);
     }
 
-    fn receive(&mut self, _p: &mut P, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, _p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         let taken = self.arrive(at.max(self.now), frame);
         self.look_ahead();
         taken

@@ -23,7 +23,7 @@ const IP_CHECKSUM: usize = 10;
 /// Completes a frame as its APP0 to APP2 say, as far as the core was built for it.
 pub(super) fn transmit(built: Checksum, app: [u32; 3], frame: &mut [u8]) {
     match (built, app[0] & tx_app::CHECKSUM) {
-        (Checksum::Partial, tx_app::PARTIAL) => {
+        (Checksum::CsumPartial, tx_app::PARTIAL) => {
             let start = (app[1] >> tx_app::START_SHIFT) as usize;
             let insert = (app[1] & tx_app::INSERT) as usize;
             let sum = frame
@@ -73,7 +73,7 @@ fn complete(frame: &mut [u8]) {
 pub(super) fn receive(built: Checksum, frame: &[u8]) -> (u32, u32) {
     match built {
         Checksum::None => (0, 0),
-        Checksum::Partial => {
+        Checksum::CsumPartial => {
             (0, frame.get(rx_app::SUM_FROM..).map_or(0, |b| Sum::of(b).value().into()))
         }
         Checksum::Full => (status(frame) << rx_app::STATUS_SHIFT, 0),

@@ -22,7 +22,7 @@ use super::offload;
 use crate::e1000::fcs;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use doorbell_hal::{Drop, Iova, Port, Taken, Time};
+use doorbell_hal::{DropReason, Iova, Port, RxVerdict, Time};
 use doorbell_layout::axienet::{Descriptor, int, raf, rcw1, rx_app, sr, stat};
 
 /// Shortest frame, without FCS.
@@ -122,14 +122,14 @@ impl AxiEthernet {
     // ---- arrival ----
 
     /// A frame arrives from the wire.
-    pub(super) fn arrive(&mut self, at: Time, frame: &[u8]) -> Taken {
+    pub(super) fn arrive(&mut self, at: Time, frame: &[u8]) -> RxVerdict {
         if !self.carries() || self.mac.rcw1 & rcw1::RX == 0 {
             self.counters.rx_dropped += 1;
-            return Taken::Dropped(Drop::Off);
+            return RxVerdict::Dropped(DropReason::Off);
         }
         let on_wire = frame.len().max(MIN_FRAME) + 4;
         if frame.len() < 14 {
-            return self.reject(Drop::Malformed, stat::RX_UNDERSIZE);
+            return self.reject(DropReason::Malformed, stat::RX_UNDERSIZE);
         }
         let options = self.mac.rcw1;
         let tag = if options & rcw1::VLAN != 0 && is_tagged(frame) { 4 } else { 0 };
@@ -137,16 +137,16 @@ impl AxiEthernet {
             && frame.len() > MAX_FRAME + tag
             && self.mac.raf & raf::RX_BAD == 0
         {
-            return self.reject(Drop::Malformed, stat::RX_OVERSIZE);
+            return self.reject(DropReason::Malformed, stat::RX_OVERSIZE);
         }
         let checks = options & rcw1::LENGTH_TYPE_DISABLE == 0 && self.mac.raf & raf::RX_BAD == 0;
         if checks && lies_about_length(frame) {
-            return self.reject(Drop::Malformed, stat::RX_LENGTH_ERRORS);
+            return self.reject(DropReason::Malformed, stat::RX_LENGTH_ERRORS);
         }
         if !self.filter.pass(self.mac.raf, frame) {
             self.counters.rx_filtered += 1;
             self.mac.is |= int::RX_REJECT;
-            return Taken::Dropped(Drop::Filter);
+            return RxVerdict::Dropped(DropReason::Filter);
         }
         self.count_received(frame, on_wire);
         let fcs = options & rcw1::FCS != 0;
@@ -154,18 +154,18 @@ impl AxiEthernet {
         if self.rx.used + len > self.cfg.rx_memory as usize {
             self.counters.rx_missed += 1;
             self.mac.is |= int::RX_FIFO_OVERFLOW | int::RX_REJECT;
-            return Taken::Dropped(Drop::Fifo);
+            return RxVerdict::Dropped(DropReason::Fifo);
         }
         self.store(at, frame, fcs);
         self.mac.is |= int::RX_COMPLETE;
-        Taken::Yes
+        RxVerdict::Yes
     }
 
-    fn reject(&mut self, why: Drop, statistic: u32) -> Taken {
+    fn reject(&mut self, why: DropReason, statistic: u32) -> RxVerdict {
         self.counters.rx_dropped += 1;
         self.stats.add(statistic, 1);
         self.mac.is |= int::RX_REJECT;
-        Taken::Dropped(why)
+        RxVerdict::Dropped(why)
     }
 
     fn count_received(&mut self, frame: &[u8], on_wire: usize) {

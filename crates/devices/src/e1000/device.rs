@@ -10,7 +10,7 @@ use super::registers::Registers;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use alloc::vec::Vec;
-use doorbell_hal::{Device, Fact, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_hal::{Device, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC, TIMER_FPD};
 
 crate::counters::counters! {
@@ -219,7 +219,7 @@ impl E1000 {
     /// CTRL.RST: everything but the EEPROM and the PHY. No DMA, nothing pending.
     pub(super) fn reset_chip<P: Port>(&mut self, p: &mut P, at: Time) {
         if self.irq.high {
-            p.set_line(at, 0, false);
+            p.set_irq_line(at, 0, false);
         }
         self.counters.resets += 1;
         self.regs = Registers::new();
@@ -312,7 +312,7 @@ impl E1000 {
         if self.irq.due() <= t {
             self.irq.rise(t);
             self.counters.interrupts += 1;
-            p.set_line(t, 0, true);
+            p.set_irq_line(t, 0, true);
         }
     }
 
@@ -328,7 +328,7 @@ const CTRL_SPEED_SHIFT: u32 = 8;
 /// Bits of a timer register that are the time.
 pub(super) const TIMER: u32 = !TIMER_FPD & 0xffff;
 
-impl Timed for E1000 {
+impl EventSource for E1000 {
     #[inline]
     fn next_due(&self) -> Option<Time> {
         (self.due < Time::NEVER).then_some(self.due)
@@ -366,7 +366,7 @@ impl<P: Port> Device<P> for E1000 {
         self.write_any(p, at, r, size, v);
     }
 
-    fn receive(&mut self, _p: &mut P, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, _p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         let at = at.max(self.now);
         let taken = self.arrive(at, frame, false);
         self.look_ahead();

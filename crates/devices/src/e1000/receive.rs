@@ -28,7 +28,7 @@ use super::interrupt::Delay;
 use super::ring::{Desc, Ring};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use doorbell_hal::{Drop, Iova, Port, Taken, Time};
+use doorbell_hal::{DropReason, Iova, Port, RxVerdict, Time};
 use doorbell_layout::e1000::reg::stat;
 use doorbell_layout::e1000::{
     CTRL_RFCE, CTRL_VME, DCTL_WTHRESH_SHIFT, INT_RXDMT0, INT_RXO, INT_RXT0, INT_SRPD, RCTL_BSEX,
@@ -126,10 +126,10 @@ impl E1000 {
     // ---- arrival ----
 
     /// A frame arrives from the wire, or from our own transmitter.
-    pub(super) fn arrive(&mut self, at: Time, frame: &[u8], looped: bool) -> Taken {
+    pub(super) fn arrive(&mut self, at: Time, frame: &[u8], looped: bool) -> RxVerdict {
         if !self.link || looped != self.loops() {
             self.counters.rx_dropped += 1;
-            return Taken::Dropped(Drop::Off);
+            return RxVerdict::Dropped(DropReason::Off);
         }
         let len = frame.len().max(MIN_FRAME) + 4;
         self.stats.count(stat::TPR);
@@ -139,33 +139,33 @@ impl E1000 {
         if frame.len() < 14 || len > longest {
             self.stats.count(if frame.len() < 14 { stat::RUC } else { stat::ROC });
             self.counters.rx_dropped += 1;
-            return Taken::Dropped(Drop::Malformed);
+            return RxVerdict::Dropped(DropReason::Malformed);
         }
         let pause = self.regs.is_flow_control(frame);
         if pause {
             self.control_frame(at, frame);
             if rctl & RCTL_DPF != 0 {
-                return Taken::Yes;
+                return RxVerdict::Yes;
             }
         }
         if rctl & RCTL_EN == 0 {
             self.counters.rx_dropped += 1;
-            return Taken::Dropped(Drop::Off);
+            return RxVerdict::Dropped(DropReason::Off);
         }
         let tag = filter::tag(frame, self.regs.vet);
         let pass = self.filter.pass(rctl, frame, tag);
         if pass == Pass::No {
             if pause {
-                return Taken::Yes;
+                return RxVerdict::Yes;
             }
             self.counters.rx_filtered += 1;
-            return Taken::Dropped(Drop::Filter);
+            return RxVerdict::Dropped(DropReason::Filter);
         }
         if self.rx.used + len > self.regs.rx_fifo() {
             self.stats.count(stat::MPC);
             self.counters.rx_missed += 1;
             self.irq.raise(at, INT_RXO);
-            return Taken::Dropped(Drop::Fifo);
+            return RxVerdict::Dropped(DropReason::Fifo);
         }
         self.stats.count(stat::GPRC);
         self.stats.bytes(stat::GORCL, len);
@@ -181,7 +181,7 @@ impl E1000 {
         }
         self.store(at, frame, tag, pass);
         self.flow_control(at);
-        Taken::Yes
+        RxVerdict::Yes
     }
 
     /// Puts an accepted frame into the FIFO, as it is to look in memory.

@@ -307,7 +307,7 @@ impl E1000 {
     /// Causes or mask have changed.
     fn line_follows<P: Port>(&mut self, p: &mut P, at: Time) {
         if self.irq.consider(at) {
-            p.set_line(at, 0, false);
+            p.set_irq_line(at, 0, false);
         }
     }
 

@@ -253,7 +253,7 @@ impl Ring {
                 n += 1;
             }
             done = (done.0 + 1, done.1 + n as u64);
-            if p.completes(at) {
+            if p.begin_completion(at) {
                 for (b, s) in bytes[8..DESC].iter_mut().zip(spoilt.to_le_bytes()) {
                     *b |= s;
                 }

@@ -474,7 +474,7 @@ impl E1000 {
     pub(super) fn tx_report_now<P: Port>(&mut self, p: &mut P, t: Time, place: Iova, d: Desc) {
         self.counters.write_backs += 1;
         self.counters.written_descriptors += 1;
-        let spoilt = if p.completes(t) { SPOILT } else { 0 };
+        let spoilt = if p.begin_completion(t) { SPOILT } else { 0 };
         if p.write(t, place + 12, &(((d.high | spoilt) >> 32) as u32).to_le_bytes()).is_err() {
             self.fault();
         }

@@ -6,7 +6,7 @@ use super::queues::{Cq, Eq, Mkey, Sq, Table, Tis};
 use super::receive::Receiver;
 use super::transmit::{Chunk, Pipe};
 use alloc::collections::VecDeque;
-use doorbell_hal::{Device, Drop, Fact, Iova, Port, Reg, Taken, Time, Timed};
+use doorbell_hal::{Device, DropReason, EventSource, Fact, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::mlx5::command::init_segment;
 use doorbell_layout::mlx5::{
     Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, syndrome, uar,
@@ -225,7 +225,7 @@ impl Mlx5 {
         } else {
             // Events came in between: the interrupt is owed at once.
             eq.armed = None;
-            p.message(at, eq.ctx.vector);
+            p.raise_msi(at, eq.ctx.vector);
         }
     }
 
@@ -268,7 +268,7 @@ impl Mlx5 {
         cqe.sop_drop_qpn = U32::new(u32::from(e.opcode) << 24 | e.sqn);
         cqe.wqe_counter = U16::new(e.wqe_counter);
         let mut syndrome = e.syndrome;
-        if p.completes(e.at) && syndrome == 0 {
+        if p.begin_completion(e.at) && syndrome == 0 {
             syndrome = self.spoil(e.sqn);
         }
         let opcode = if syndrome == 0 {
@@ -392,7 +392,7 @@ impl Mlx5 {
         self.counters.eqes += 1;
         let armed = if self.cfg.polled_doorbells { eq.armed } else { eq.armed.take() };
         if let Some(since) = armed {
-            p.message(at.max(since), eq.ctx.vector);
+            p.raise_msi(at.max(since), eq.ctx.vector);
         }
     }
 
@@ -424,7 +424,7 @@ impl Mlx5 {
 
 const _: () = assert!(FRAGMENT.is_multiple_of(WQEBB));
 
-impl Timed for Mlx5 {
+impl EventSource for Mlx5 {
     #[inline]
     fn next_due(&self) -> Option<Time> {
         (self.due < Time::NEVER).then_some(self.due)
@@ -486,16 +486,16 @@ impl<P: Port> Device<P> for Mlx5 {
         self.look_ahead();
     }
 
-    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         // What is due before makes room for it.
         if self.due <= at {
             self.advance(p, at);
         }
         let taken = self.arrive(p, at, frame);
-        if taken == Taken::Yes {
+        if taken == RxVerdict::Yes {
             self.rx_kinds.count(frame);
         }
-        if !matches!(taken, Taken::Hold | Taken::Dropped(Drop::Off)) {
+        if !matches!(taken, RxVerdict::Hold | RxVerdict::Dropped(DropReason::Off)) {
             self.rx_wire.count(frame);
         }
         taken

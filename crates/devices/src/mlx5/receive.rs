@@ -49,7 +49,7 @@ use super::steering::{Fields, Steering};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use doorbell_hal::{Drop, Port, Span, Taken, Time};
+use doorbell_hal::{DropReason, Port, RxVerdict, Span, Time};
 use doorbell_layout::mlx5::receive::{RqState, RxCqe, self_lb_block};
 
 /// Shortest frame, without FCS.
@@ -225,16 +225,16 @@ impl Receiver {
     }
 
     /// A frame arrives, from the wire or from our own transmitter.
-    fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8], looped: bool) -> Taken {
+    fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8], looped: bool) -> RxVerdict {
         self.now = self.now.max(at);
         self.counters.arrived += 1;
         if !self.port_up {
             self.counters.port_down += 1;
-            return Taken::Dropped(Drop::Off);
+            return RxVerdict::Dropped(DropReason::Off);
         }
         if frame.len() < ETHERNET || frame.len() + FCS > self.port_mtu as usize {
             self.counters.bad_length += 1;
-            return Taken::Dropped(Drop::Malformed);
+            return RxVerdict::Dropped(DropReason::Malformed);
         }
         let mut padded = [0; MIN_FRAME];
         let frame = match padded.get_mut(..frame.len()) {
@@ -247,7 +247,7 @@ impl Receiver {
         let fields = Fields::of(frame);
         let verdict = self.steering.classify(&fields, frame.len());
         self.counters.endless_walks += u64::from(verdict.endless);
-        let mut fate = Err(Drop::Filter);
+        let mut fate = Err(DropReason::Filter);
         self.counters.not_steered += u64::from(verdict.tirs().is_empty());
         for &(tirn, flow_tag) in verdict.tirs() {
             if looped && !self.takes_own(tirn) {
@@ -255,13 +255,13 @@ impl Receiver {
             }
             let one = self.accept(p, at, frame, &fields, tirn, flow_tag);
             // One copy that is taken is enough; else the first reason is told.
-            if one.is_ok() || fate == Err(Drop::Filter) {
+            if one.is_ok() || fate == Err(DropReason::Filter) {
                 fate = fate.or(one);
             }
         }
         match fate {
-            Ok(()) => Taken::Yes,
-            Err(why) => Taken::Dropped(why),
+            Ok(()) => RxVerdict::Yes,
+            Err(why) => RxVerdict::Dropped(why),
         }
     }
 
@@ -279,16 +279,16 @@ impl Receiver {
         f: &Fields,
         tirn: u32,
         flow_tag: u32,
-    ) -> Result<(), Drop> {
+    ) -> Result<(), DropReason> {
         let route = self.route(tirn, f);
         let ready = route.and_then(|(rqn, hash)| Some((rqn, hash, self.rqs.get_mut(rqn)?)));
         let Some((rqn, hash, rq)) = ready.filter(|(_, _, rq)| rq.state == RqState::Ready) else {
             self.counters.not_ready += 1;
-            return Err(Drop::Off);
+            return Err(DropReason::Off);
         };
         if self.held + frame.len() > self.cfg.rx_fifo as usize {
             self.counters.fifo_full += 1;
-            return Err(Drop::Fifo);
+            return Err(DropReason::Fifo);
         }
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
@@ -314,13 +314,13 @@ impl Receiver {
             Ok(None) => {
                 self.counters.out_of_buffer += 1;
                 self.out_of_buffer[usize::from(rq.ctx.counter_set)] += 1;
-                Drop::NoBuffer
+                DropReason::NoBuffer
             }
             Err(()) => {
                 rq.state = RqState::Error;
                 self.counters.errors += 1;
                 self.mishaps.push_back((at, rqn, Mishap::Unreadable));
-                Drop::Dma
+                DropReason::Dma
             }
         };
         self.spare.push(bytes);
@@ -397,7 +397,7 @@ impl Mlx5 {
     }
 
     /// A frame arrives from the wire.
-    pub(super) fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+    pub(super) fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         let taken = self.rx.arrive(p, at, frame, false);
         self.look_ahead();
         taken

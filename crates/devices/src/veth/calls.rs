@@ -24,7 +24,7 @@ fn mapped<P: Port>(p: &P, ioba: u64, len: u32, align: u32) -> bool {
         && len.is_multiple_of(align)
         && [Direction::ToDevice, Direction::FromDevice]
             .iter()
-            .all(|d| p.reaches(Iova(ioba), len, *d).is_ok())
+            .all(|d| p.check_access(Iova(ioba), len, *d).is_ok())
 }
 
 impl Adapter {
@@ -176,7 +176,7 @@ impl Adapter {
         let covered = self.notify.is_some_and(|due| at + after <= due);
         if self.signal && after == Span::ZERO {
             self.counters.interrupts += 1;
-            p.message(at, self.cfg.vector);
+            p.raise_msi(at, self.cfg.vector);
         } else if self.signal && self.notify.is_none() && self.late.is_empty() {
             self.notify = Some(at + after);
         } else if !(self.signal && covered) && self.late.back().is_none_or(|last| *last < at) {
@@ -192,7 +192,7 @@ impl Adapter {
         }
         if after == Span::ZERO {
             self.counters.interrupts += 1;
-            p.message(now, self.cfg.vector);
+            p.raise_msi(now, self.cfg.vector);
         } else {
             self.notify = Some(now + after);
         }

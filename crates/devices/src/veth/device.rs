@@ -7,7 +7,9 @@ use super::switch::Learned;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_hal::{Drop, Fact, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
+use doorbell_hal::{
+    DropReason, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Port, RxVerdict, Time,
+};
 use doorbell_layout::ibmveth::*;
 
 /// Done in part: what else was asked for cannot be changed, or has no room.
@@ -96,7 +98,7 @@ impl Veth {
     }
 }
 
-impl Timed for Veth {
+impl EventSource for Veth {
     fn next_due(&self) -> Option<Time> {
         let interrupts = self
             .parts
@@ -183,28 +185,28 @@ impl<P: Port> HcallDevice<P> for Veth {
     }
 
     /// From the uplink.
-    fn receive(&mut self, _: &mut [P], at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, _: &mut [P], at: Time, frame: &[u8]) -> RxVerdict {
         if self.parts.cfg.uplink.is_none() {
-            return Taken::Dropped(Drop::Off);
+            return RxVerdict::Dropped(DropReason::Off);
         }
         if frame.len() < doorbell_packet::headers::ETHERNET
             || frame.len() > self.parts.cfg.max_frame as usize
         {
-            return Taken::Dropped(Drop::Malformed);
+            return RxVerdict::Dropped(DropReason::Malformed);
         }
         if self.arrivals.len() == ARRIVALS {
-            return Taken::Dropped(Drop::Fifo);
+            return RxVerdict::Dropped(DropReason::Fifo);
         }
         let at = self.arrivals.back().map_or(at, |last| last.0.max(at));
         let mut bytes = core::mem::take(&mut self.spare);
         bytes.clear();
         bytes.extend_from_slice(frame);
         self.arrivals.push_back((at, bytes));
-        Taken::Yes
+        RxVerdict::Yes
     }
 
     fn advance(&mut self, ports: &mut [P], until: Time) {
-        while let Some(due) = <Veth as Timed>::next_due(self).filter(|t| *t <= until) {
+        while let Some(due) = <Veth as EventSource>::next_due(self).filter(|t| *t <= until) {
             if self.arrivals.front().is_some_and(|a| a.0 == due)
                 && let Some((at, frame)) = self.arrivals.pop_front()
             {
@@ -222,7 +224,7 @@ impl<P: Port> HcallDevice<P> for Veth {
                 a.notify = None;
                 if let Some(port) = ports.get_mut(a.cfg.partition) {
                     a.counters.interrupts += 1;
-                    port.message(due, a.cfg.vector);
+                    port.raise_msi(due, a.cfg.vector);
                 }
             }
         }

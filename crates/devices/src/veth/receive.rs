@@ -57,11 +57,11 @@ impl Frame<'_> {
 }
 
 /// Whether a frame reached its receiver, and when all is done.
-pub(super) type Taken = (bool, Time);
+pub(super) type RxVerdict = (bool, Time);
 
 impl Adapter {
     /// Puts a frame into the partition's memory.
-    pub(super) fn take<P: Port>(&mut self, p: &mut P, at: Time, f: &Frame<'_>) -> Taken {
+    pub(super) fn take<P: Port>(&mut self, p: &mut P, at: Time, f: &Frame<'_>) -> RxVerdict {
         let need = u64::from(f.offset()) + f.len() as u64;
         let Some(b) = self.pools.take(need) else {
             self.counters.rx_no_buffer += 1;
@@ -75,7 +75,7 @@ impl Adapter {
             self.counters.rx_bad_buffer += 1;
             return (false, self.enqueue(p, at, b, 0, 0).1);
         };
-        if p.completes(done) {
+        if p.begin_completion(done) {
             self.counters.rx_bad_buffer += 1;
             return (false, self.enqueue(p, done, b, 0, 0).1);
         }
@@ -100,7 +100,7 @@ impl Adapter {
         b: Buffer,
         flags: u32,
         length: u32,
-    ) -> Taken {
+    ) -> RxVerdict {
         let mut correlator = [0; CORRELATOR as usize];
         // A buffer that cannot be read has no correlator to tell it by: none that a driver can have
         // given.

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use doorbell_hal::{HcallReturn, Iova, Port, Span, Time};
 use doorbell_layout::ibmveth::{Descriptor, attribute, send, status};
 use doorbell_packet::checksum::Sum;
-use doorbell_packet::segment::Cut;
+use doorbell_packet::segment::SegmentPlan;
 use doorbell_packet::vlan::{self, TAG};
 use doorbell_packet::{Gso, headers};
 
@@ -415,7 +415,8 @@ impl Job {
         let (header, payload) = frame.split_at(usize::from(end).min(frame.len()));
         let kind = self.marks.layers.and_then(|l| l.gso_kind());
         let gso = kind.map(|kind| Gso { kind, size: self.marks.mss, header: end });
-        let Some(mut cut) = gso.and_then(|gso| Cut::new(header, payload.len() as u32, gso).ok())
+        let Some(mut cut) =
+            gso.and_then(|gso| SegmentPlan::new(header, payload.len() as u32, gso).ok())
         else {
             self.sender(parts).drop_uncut += 1;
             self.dropped = true;

@@ -7,7 +7,7 @@ use super::transmit::Job;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-use doorbell_hal::{Fact, Hcall, HcallDevice, HcallReturn, Port, Taken, Time, Timed};
+use doorbell_hal::{EventSource, Fact, Hcall, HcallDevice, HcallReturn, Port, RxVerdict, Time};
 use doorbell_layout::ibmvnic::{
     ERROR_FATAL, ErrorIndication, LinkStateIndication, MAX_INDIRECT, MESSAGE, Message, RxAdd, cmd,
     first,
@@ -602,7 +602,7 @@ impl VnicServer {
     }
 }
 
-impl Timed for VnicServer {
+impl EventSource for VnicServer {
     fn next_due(&self) -> Option<Time> {
         self.next().map(|n| n.0)
     }
@@ -638,7 +638,7 @@ impl<P: Port> HcallDevice<P> for VnicServer {
         HcallDevice::<P>::advance(self, ports, at);
         self.call(ports, from, at, c, a)
     }
-    fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> RxVerdict {
         self.run(ports, at);
         self.arrive(at, frame)
     }

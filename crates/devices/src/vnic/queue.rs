@@ -73,7 +73,7 @@ impl<const N: usize> Ring<N> {
         }
         if let Some(t) = told {
             if self.enabled {
-                p.message(t, self.vector);
+                p.raise_msi(t, self.vector);
             } else {
                 self.pending = true;
             }
@@ -85,7 +85,7 @@ impl<const N: usize> Ring<N> {
     pub(super) fn enable<P: Port>(&mut self, p: &mut P, at: Time, on: bool) {
         self.enabled = on;
         if on && core::mem::take(&mut self.pending) {
-            p.message(at, self.vector);
+            p.raise_msi(at, self.vector);
         }
     }
 

@@ -14,7 +14,7 @@
 
 use super::device::{Act, VnicServer};
 use super::transmit::well_formed;
-use doorbell_hal::{Drop, Port, Taken, Time};
+use doorbell_hal::{DropReason, Port, RxVerdict, Time};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, RxAdd, RxComp, first, offload, rc, rx, status};
 use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
 use doorbell_packet::vlan;
@@ -51,22 +51,22 @@ impl VnicServer {
     }
 
     /// A frame from the wire, for every client that wants it.
-    pub(super) fn arrive(&mut self, at: Time, frame: &[u8]) -> Taken {
+    pub(super) fn arrive(&mut self, at: Time, frame: &[u8]) -> RxVerdict {
         if frame.len() < SHORTEST {
-            return Taken::Dropped(Drop::Malformed);
+            return RxVerdict::Dropped(DropReason::Malformed);
         }
-        let mut outcome = Taken::Dropped(Drop::Filter);
+        let mut outcome = RxVerdict::Dropped(DropReason::Filter);
         for client in 0..self.clients.len() {
             if !self.wants(client, frame) {
                 continue;
             }
             self.counters.rx_offered += 1;
             let taken = self.arrive_at(client, at, frame);
-            if outcome != Taken::Yes {
+            if outcome != RxVerdict::Yes {
                 outcome = taken;
             }
         }
-        self.counters.rx_filtered += u64::from(outcome == Taken::Dropped(Drop::Filter));
+        self.counters.rx_filtered += u64::from(outcome == RxVerdict::Dropped(DropReason::Filter));
         outcome
     }
 
@@ -79,19 +79,19 @@ impl VnicServer {
         to[0] & 1 == 1 && (c.session.all_multicast || c.session.multicast.iter().any(|a| a == to))
     }
 
-    fn arrive_at(&mut self, client: usize, at: Time, frame: &[u8]) -> Taken {
+    fn arrive_at(&mut self, client: usize, at: Time, frame: &[u8]) -> RxVerdict {
         let c = &mut self.clients[client];
         let s = &mut c.session;
         let up = c.carrier && s.link_up;
         let Some(queues) = s.queues.as_mut().filter(|_| up) else {
             self.counters.rx_off += 1;
-            return Taken::Dropped(Drop::Off);
+            return RxVerdict::Dropped(DropReason::Off);
         };
         let tag = if vlan::tag(frame).is_some() { vlan::TAG } else { 0 };
         if frame.len() > s.granted.mtu as usize + tag {
             self.counters.rx_malformed += 1;
             c.received.errors += 1;
-            return Taken::Dropped(Drop::Malformed);
+            return RxVerdict::Dropped(DropReason::Malformed);
         }
         let queue = spread(frame, queues.rx.len());
         let server = &self.cfg.servers[c.active];
@@ -100,7 +100,7 @@ impl VnicServer {
         let Some(buffer) = posted.front().copied().filter(|b| b.len() as usize >= needed) else {
             self.counters.rx_no_buffer += 1;
             c.received.errors += 1;
-            return Taken::Dropped(Drop::NoBuffer);
+            return RxVerdict::Dropped(DropReason::NoBuffer);
         };
         posted.pop_front();
         self.serial_free = self.serial_free.max(at) + self.cfg.serial.receive;
@@ -109,7 +109,7 @@ impl VnicServer {
         bytes.clear();
         bytes.extend_from_slice(frame);
         self.later(client, due, Act::Deliver { queue, buffer, frame: bytes });
-        Taken::Yes
+        RxVerdict::Yes
     }
 
     /// Writes a frame and its completion.
@@ -143,7 +143,7 @@ impl VnicServer {
             m.range(u64::from(buffer.ioba.get()) + offset, len)
         });
         let written = place.and_then(|to| p.write(at, to, data).ok());
-        let spoilt = p.completes(at);
+        let spoilt = p.begin_completion(at);
         let written = written.filter(|_| !spoilt);
         let mut m =
             RxComp { first: first::VALID, correlator: buffer.correlator, ..RxComp::zeroed() };

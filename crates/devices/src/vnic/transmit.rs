@@ -372,7 +372,7 @@ impl VnicServer {
         }
         match c.sub.get_mut(q.ring).and_then(Option::as_mut) {
             Some(ring) => {
-                if p.completes(at) && m.rcs[0].get() == rc::SUCCESS.into() {
+                if p.begin_completion(at) && m.rcs[0].get() == rc::SUCCESS.into() {
                     m.rcs[0] = U16::new(rc::PARAMETER.into());
                 }
                 self.counters.queue_faults += ring.put(p, at, m.bytes());

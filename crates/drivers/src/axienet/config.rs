@@ -2,7 +2,7 @@
 //! choose.
 
 use super::coalesce::Coalesce;
-use doorbell_hal::{Exhausted, Place};
+use doorbell_hal::{Alignment, OutOfMemory};
 use doorbell_moderation::{Direction, NetDim, profiles};
 use doorbell_packet::MAX_FRAGS;
 
@@ -12,7 +12,7 @@ pub enum Checksum {
     /// Nothing (0).
     None,
     /// It sums; where from, where to and what it means is software's (1).
-    Partial,
+    CsumPartial,
     /// It knows IP, TCP and UDP (2).
     Full,
 }
@@ -61,7 +61,7 @@ pub struct Config {
     /// of the registers exist.
     pub address_bits: u8,
     /// Where receive buffers begin: `NET_IP_ALIGN` is the offset.
-    pub rx_place: Place,
+    pub rx_place: Alignment,
     /// Clock of the scatter-gather port, which the delay counts.
     pub clock_hz: u32,
     /// Clock of the register port, of which MDIO's is divided.
@@ -100,10 +100,10 @@ impl Config {
             rx_ring: 1024,
             mtu: PLAIN_MTU,
             rx_memory: 32 << 10,
-            tx_checksum: Checksum::Partial,
-            rx_checksum: Checksum::Partial,
+            tx_checksum: Checksum::CsumPartial,
+            rx_checksum: Checksum::CsumPartial,
             address_bits: 32,
-            rx_place: Place { align: 64, offset: 2 },
+            rx_place: Alignment { align: 64, offset: 2 },
             clock_hz: 125_000_000,
             mdio_clock_hz: 150_000_000,
             phy: None,
@@ -170,15 +170,15 @@ pub enum OpenError {
     /// A setting is out of range: which, and what is allowed.
     Setting(&'static str),
     /// No host memory.
-    Exhausted,
+    OutOfMemory,
     /// A ring is where the core cannot reach it.
     Address,
     /// The device did not do this in time.
     Timeout(&'static str),
 }
 
-impl From<Exhausted> for OpenError {
-    fn from(_: Exhausted) -> OpenError {
-        OpenError::Exhausted
+impl From<OutOfMemory> for OpenError {
+    fn from(_: OutOfMemory) -> OpenError {
+        OpenError::OutOfMemory
     }
 }

@@ -13,7 +13,7 @@ use super::stats::{Counted, Hardware, Stats};
 use super::tx::TxRing;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
-use doorbell_hal::{Fence, Host, Span, Time, Work};
+use doorbell_hal::{CpuWork, Fence, Host, Span, Time};
 use doorbell_layout::axienet::{MM2S, S2MM, ability, cr, dma, int, line, mac, sr};
 use doorbell_moderation::{Controller, Flow, NetDim, Sample, Setting};
 use doorbell_packet::Packet;
@@ -337,7 +337,7 @@ impl<C: Controller> Axienet<C> {
             counted.restarted();
         }
         if !fed {
-            return Err(OpenError::Exhausted);
+            return Err(OpenError::OutOfMemory);
         }
         self.stats.recoveries += 1;
         self.failed = false;
@@ -438,14 +438,14 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
         self.tx.hand_back(up);
         if self.failed {
-            h.spend(Work::Poll);
-            return Poll::Work;
+            h.charge(CpuWork::Poll);
+            return Poll::CpuWork;
         }
         let asked = [TX, RX].map(|i| self.channels[i].scheduled);
         let both = asked == [false; 2];
         let mut again = false;
         if asked[TX] || both {
-            h.spend(Work::Poll);
+            h.charge(CpuWork::Poll);
             if self.tx.reap(h, &mut self.stats, budget, up) < budget {
                 self.complete(h, TX);
             } else {
@@ -453,7 +453,7 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
             }
         }
         if asked[RX] || both {
-            h.spend(Work::Poll);
+            h.charge(CpuWork::Poll);
             if self.rx.poll(h, &self.config, &mut self.stats, budget, up) < budget {
                 if asked[RX] {
                     self.sample(h);
@@ -466,7 +466,7 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
         if again {
             Poll::Again
         } else if self.pending.is_some() || self.rx.is_starved() {
-            Poll::Work
+            Poll::CpuWork
         } else {
             Poll::Idle
         }
@@ -474,7 +474,7 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
 
     /// The handler of a line of [`mod@line`]; the lines of other numbers are not ours.
     fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
-        h.spend(Work::Interrupt);
+        h.charge(CpuWork::Interrupt);
         match vector {
             line::TX => self.channel_irq(h, TX),
             line::RX => self.channel_irq(h, RX),

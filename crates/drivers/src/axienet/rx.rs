@@ -17,11 +17,11 @@ use super::stats::Stats;
 use super::tx::{halves, ring};
 use crate::Sink;
 use alloc::boxed::Box;
-use doorbell_hal::{Coherent, Direction, Fence, Host, Mapped, Work};
+use doorbell_hal::{Coherent, CpuWork, Direction, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, S2MM, rx_app};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Ip, Layers, Transport};
-use doorbell_packet::{Packet, Piece};
+use doorbell_packet::{Fragment, Packet};
 use zerocopy::little_endian::U32;
 
 /// Shortest frame that has a header.
@@ -52,7 +52,7 @@ impl RxRing {
         for i in 0..rx.count {
             if !rx.renew(h, c, i) {
                 rx.release(h);
-                return Err(OpenError::Exhausted);
+                return Err(OpenError::OutOfMemory);
             }
         }
         Ok(rx)
@@ -75,7 +75,7 @@ impl RxRing {
             i * DESCRIPTOR + Descriptor::CONTROL_AT,
             [U32::new(c.rx_buffer()), U32::ZERO],
         );
-        h.spend(Work::RxPost);
+        h.charge(CpuWork::RxPost);
         true
     }
 
@@ -127,7 +127,7 @@ impl RxRing {
                 break;
             }
             h.fence(Fence::DmaRead);
-            h.spend(Work::Completion);
+            h.charge(CpuWork::Completion);
             frames += u32::from(self.take(h, c, s, status, up));
             if !self.advance(h, c, s) {
                 break;
@@ -169,15 +169,15 @@ impl RxRing {
         }
         let Some(mapped) = self.info[self.clean as usize].take() else { return false };
         let start = mapped.range().start;
-        let head = Piece { buf: h.unmap(mapped), start, len };
+        let head = Fragment { buf: h.unmap(mapped), start, len };
         let verified = match c.rx_checksum {
             Checksum::None => None,
             Checksum::Full => full(app[2].get()),
-            Checksum::Partial => {
+            Checksum::CsumPartial => {
                 let sum = (app[3].get() & rx_app::SUM) as u16;
                 let (found, summed) = h.bytes(&head.buf, start..start + len, |b| partial(sum, b));
                 if summed > 0 {
-                    h.spend(Work::Sum(summed));
+                    h.charge(CpuWork::Sum(summed));
                 }
                 found
             }
@@ -189,7 +189,7 @@ impl RxRing {
         }
         s.rx_packets += 1;
         s.rx_bytes += u64::from(len);
-        h.spend(Work::RxPacket);
+        h.charge(CpuWork::RxPacket);
         up.received(Packet::linear(head), verified == Some(true));
         true
     }
@@ -230,7 +230,7 @@ impl RxRing {
 fn buffer<H: Host>(h: &mut H, c: &Config) -> Option<Mapped> {
     let len = c.rx_buffer();
     let buf = h.buffer(len, c.rx_place).ok()?;
-    h.spend(Work::Map);
+    h.charge(CpuWork::Map);
     match h.map(buf, 0..len, Direction::FromDevice) {
         Ok(m) if c.reachable(m.iova().0, len) => Some(m),
         Ok(m) => {
@@ -268,7 +268,7 @@ pub(super) fn partial(sum: u16, frame: &[u8]) -> (Option<bool>, u32) {
     let l4 = usize::from(l.l4);
     let (before, behind) = (&frame[rx_app::SUM_FROM..l4], &frame[end..]);
     let padding = Sum::ZERO.plus_at(end - rx_app::SUM_FROM, Sum::of(behind));
-    // Taken away in one's complement: by adding the complement.
+    // RxVerdict away in one's complement: by adding the complement.
     let rest =
         Sum::ZERO.plus_be16(sum).plus_be16(!Sum::of(before).value()).plus_be16(!padding.value());
     let good = rest.plus(l.pseudo_header(frame, (end - l4) as u32)).is_intact();

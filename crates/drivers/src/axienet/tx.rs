@@ -14,9 +14,9 @@ use super::stats::Stats;
 use crate::{Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use doorbell_hal::{Buf, Coherent, Direction, Fence, Host, Mapped, Place, Work};
+use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, tx_app};
-use doorbell_packet::{MAX_FRAGS, Packet, Piece, Todo};
+use doorbell_packet::{Fragment, MAX_FRAGS, OffloadRequest, Packet};
 use zerocopy::little_endian::U32;
 
 /// What the driver knows of a descriptor.
@@ -130,7 +130,7 @@ impl TxRing {
             return Tx::Busy(p);
         }
         let mut p = match p.todo.vlan {
-            Some(_) => match p.insert_tag(h, Place::ANY) {
+            Some(_) => match p.insert_tag(h, Alignment::ANY) {
                 Ok(p) => p,
                 Err(e) => return self.dropped(h, c, s, e.0, more),
             },
@@ -150,7 +150,7 @@ impl TxRing {
                 h.store(&self.ring, first * DESCRIPTOR + Descriptor::APP_AT, words.map(U32::new));
             }
         }
-        h.spend(Work::TxDescriptor(pieces));
+        h.charge(CpuWork::TxDescriptor(pieces));
         s.tx_descriptors += u64::from(pieces);
         s.tx_queued += 1;
         self.unannounced = true;
@@ -207,20 +207,20 @@ impl TxRing {
         &mut self,
         h: &mut H,
         c: &Config,
-        q: Piece,
+        q: Fragment,
         flags: u32,
         cookie: u32,
-    ) -> Result<(), Piece> {
+    ) -> Result<(), Fragment> {
         let (start, len) = (q.start, q.len);
-        let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Piece {
+        let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Fragment {
             buf: e.buf,
             start,
             len,
         })?;
-        h.spend(Work::Map);
+        h.charge(CpuWork::Map);
         let at = m.iova().0;
         if !c.reachable(at, len) {
-            return Err(Piece { buf: h.unmap(m), start, len });
+            return Err(Fragment { buf: h.unmap(m), start, len });
         }
         let i = self.next;
         h.store(&self.ring, i * DESCRIPTOR + Descriptor::BUFFER_AT, halves(at));
@@ -239,7 +239,7 @@ impl TxRing {
     /// Takes the pieces that were mapped since `start` back into `frags`; the first is
     /// the head, and the return.
     #[cold]
-    fn undo<H: Host>(&mut self, h: &mut H, start: u32, frags: &mut [Piece]) -> Piece {
+    fn undo<H: Host>(&mut self, h: &mut H, start: u32, frags: &mut [Fragment]) -> Fragment {
         let mut head = nothing();
         for n in (0..=frags.len()).rev() {
             let i = self.before(self.next);
@@ -247,7 +247,7 @@ impl TxRing {
             h.store(&self.ring, i * DESCRIPTOR + Descriptor::CONTROL_AT, [U32::ZERO; 2]);
             let Some(m) = self.info[i as usize].held.take() else { continue };
             let r = m.range();
-            let piece = Piece { buf: h.unmap(m), start: r.start, len: r.end - r.start };
+            let piece = Fragment { buf: h.unmap(m), start: r.start, len: r.end - r.start };
             match n {
                 0 => head = piece,
                 n => frags[n - 1] = piece,
@@ -263,7 +263,7 @@ impl TxRing {
         if !self.unannounced {
             return;
         }
-        h.spend(Work::TxNotify);
+        h.charge(CpuWork::TxNotify);
         h.fence(Fence::Write);
         hw::tail(h, c, MM2S, self.start() + u64::from(self.before(self.next) * DESCRIPTOR));
         self.unannounced = false;
@@ -288,7 +288,7 @@ impl TxRing {
                 break;
             }
             h.fence(Fence::DmaRead);
-            h.spend(Work::Completion);
+            h.charge(CpuWork::Completion);
             found += 1;
             s.tx_status_bytes += u64::from(status & Descriptor::LENGTH);
             s.tx_errors += u64::from(status & Descriptor::ERRORS != 0);
@@ -305,13 +305,13 @@ impl TxRing {
             self.used -= 1;
         }
         if packets > 0 {
-            h.spend(Work::TxDone(packets));
+            h.charge(CpuWork::TxDone(packets));
             s.tx_packets += u64::from(packets);
         }
         if found > 0 && self.stopped && self.fits(PIECES) {
             self.stopped = false;
             s.tx_restart_queue += 1;
-            h.spend(Work::Wake);
+            h.charge(CpuWork::Wake);
         }
         packets
     }
@@ -351,8 +351,8 @@ impl TxRing {
     }
 }
 
-const fn nothing() -> Piece {
-    Piece::whole(Buf::from_parts(0, 0, 0))
+const fn nothing() -> Fragment {
+    Fragment::whole(Buf::from_parts(0, 0, 0))
 }
 
 /// What the core can send: neither large sends nor fragment lists (the stack cuts and
@@ -384,16 +384,16 @@ fn application_words<H: Host>(
     let words = match c.tx_checksum {
         Checksum::Full if known => [tx_app::FULL, 0, 0],
         // The pseudo-header's sum is in the field, and is summed with the rest: no seed.
-        Checksum::Partial if insert <= tx_app::INSERT => {
+        Checksum::CsumPartial if insert <= tx_app::INSERT => {
             [tx_app::PARTIAL, u32::from(partial.start) << tx_app::START_SHIFT | insert, 0]
         }
-        Checksum::None | Checksum::Partial | Checksum::Full => {
+        Checksum::None | Checksum::CsumPartial | Checksum::Full => {
             p.complete_checksum(h).ok()?;
             s.tx_csum_software += 1;
             return Some([0; 3]);
         }
     };
-    p.todo = Todo { checksum: None, ..p.todo };
+    p.todo = OffloadRequest { checksum: None, ..p.todo };
     s.tx_csum += 1;
     Some(words)
 }

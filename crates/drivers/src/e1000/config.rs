@@ -1,7 +1,7 @@
 //! How the driver is set up.
 
 use super::split::Errata;
-use doorbell_hal::{Exhausted, Place, Span};
+use doorbell_hal::{Alignment, OutOfMemory, Span};
 
 /// Which controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub struct Config {
     /// The switch: `NET_IP_ALIGN`, 0 or 2.
     pub rx_align: u32,
     /// Where receive buffers begin, before `rx_align`.
-    pub rx_place: Place,
+    pub rx_place: Alignment,
     /// Receive buffer: 256, 512, ... 16384 bytes.
     pub rx_buffer: u32,
     /// Longest frame without FCS and tag.
@@ -146,7 +146,7 @@ impl Config {
             rx_ring: 256,
             copy_align: false,
             rx_align: 2,
-            rx_place: Place { align: 128, offset: 0 },
+            rx_place: Alignment { align: 128, offset: 0 },
             rx_buffer: 2048,
             max_frame: 1514,
             copybreak: 256,
@@ -193,7 +193,7 @@ pub enum OpenError {
     /// A setting is out of range: which, and what is allowed.
     Setting(&'static str),
     /// No host memory.
-    Exhausted,
+    OutOfMemory,
     /// A ring or slot is where the part cannot reach it.
     Address,
     /// The card says that it is in PCI-X, where it has errata, and [`Config::bus`] does not.
@@ -206,8 +206,8 @@ pub enum OpenError {
     Phy(u32),
 }
 
-impl From<Exhausted> for OpenError {
-    fn from(_: Exhausted) -> OpenError {
-        OpenError::Exhausted
+impl From<OutOfMemory> for OpenError {
+    fn from(_: OutOfMemory) -> OpenError {
+        OpenError::OutOfMemory
     }
 }

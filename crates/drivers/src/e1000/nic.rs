@@ -10,7 +10,7 @@ use super::rx::RxRing;
 use super::stats::{self, Hardware, Stats};
 use super::tx::TxRing;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Host, Work};
+use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::e1000::{self as l, reg};
 use doorbell_packet::Packet;
 
@@ -268,7 +268,7 @@ impl<H: Host> Driver<H> for E1000 {
     }
 
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
-        h.spend(Work::Poll);
+        h.charge(CpuWork::Poll);
         let clean = self.tx.reap(h, &mut self.stats, up);
         let frames = self.rx.poll(h, &self.config, &mut self.stats, budget, up);
         if !clean || frames >= budget {
@@ -277,13 +277,13 @@ impl<H: Host> Driver<H> for E1000 {
         self.moderate(h);
         put(h, reg::IMS, CAUSES);
         flush(h);
-        if self.look_at_link || self.failed { Poll::Work } else { Poll::Idle }
+        if self.look_at_link || self.failed { Poll::CpuWork } else { Poll::Idle }
     }
 
     /// The read of ICR clears the causes and lowers the line. Then all is masked,
     /// until the poll has emptied the rings.
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
-        h.spend(Work::Interrupt);
+        h.charge(CpuWork::Interrupt);
         let cause = get(h, reg::ICR);
         if cause == 0 || cause == !0 {
             // Another device's on a shared line, or no device at all.

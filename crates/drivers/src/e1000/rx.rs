@@ -17,9 +17,9 @@ use super::stats::Stats;
 use crate::Sink;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use doorbell_hal::{Coherent, Direction, Fence, Host, Mapped, Place, Work};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Direction, Fence, Host, Mapped};
 use doorbell_layout::e1000::{DESCRIPTOR, Rx, reg};
-use doorbell_packet::{MAX_FRAGS, More, Packet, Piece, Todo};
+use doorbell_packet::{Fragment, MAX_FRAGS, NonLinear, OffloadRequest, Packet};
 
 /// Buffers are posted so many at a time (`E1000_RX_BUFFER_WRITE`).
 const BATCH: u32 = 16;
@@ -35,8 +35,8 @@ pub(super) struct RxRing {
     /// Next descriptor to look at.
     clean: u32,
     /// A frame of which some buffers have come.
-    head: Option<Piece>,
-    frags: Vec<Piece>,
+    head: Option<Fragment>,
+    frags: Vec<Fragment>,
     /// The rest of a frame is thrown away up to its EOP.
     discarding: bool,
     /// Packets and bytes since the last look.
@@ -101,7 +101,7 @@ impl RxRing {
                 special: 0.into(),
             };
             h.store(&self.ring, i * DESCRIPTOR, d);
-            h.spend(Work::RxPost);
+            h.charge(CpuWork::RxPost);
             self.info[i as usize] = Some(mapped);
             self.next = if i + 1 == self.count { 0 } else { i + 1 };
         }
@@ -132,7 +132,7 @@ impl RxRing {
             }
             h.fence(Fence::DmaRead);
             let d: Rx = h.load(&self.ring, i * DESCRIPTOR);
-            h.spend(Work::Completion);
+            h.charge(CpuWork::Completion);
             self.clean = if i + 1 == self.count { 0 } else { i + 1 };
             cleaned += 1;
             if self.take(h, c, s, i, d, up) {
@@ -236,7 +236,7 @@ impl RxRing {
             return false;
         }
         head.len -= trim;
-        let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: Vec::new() }));
+        let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
         self.hand_up(h, c, s, head, more, d, up);
         true
     }
@@ -249,9 +249,9 @@ impl RxRing {
         i: u32,
         m: Mapped,
         len: u32,
-    ) -> Result<Piece, ()> {
+    ) -> Result<Fragment, ()> {
         // So that the IP header is on a word, whatever `rx_align` says.
-        let made = h.buffer(len, Place { align: 64, offset: 2 });
+        let made = h.buffer(len, Alignment { align: 64, offset: 2 });
         let Ok(buf) = made else {
             s.alloc_rx_buff_failed += 1;
             self.info[i as usize] = Some(m);
@@ -260,12 +260,12 @@ impl RxRing {
         let mut bytes = [0; 256];
         let bytes = &mut bytes[..len as usize];
         let start = m.range().start;
-        h.look(&m, start..start + len, |b| bytes.copy_from_slice(b));
+        h.peek(&m, start..start + len, |b| bytes.copy_from_slice(b));
         h.bytes_mut(&buf, 0..len, |b| b.copy_from_slice(bytes));
-        h.spend(Work::Copy(len));
+        h.charge(CpuWork::Copy(len));
         s.rx_copybreak += 1;
         self.info[i as usize] = Some(m);
-        Ok(Piece::whole(buf))
+        Ok(Fragment::whole(buf))
     }
 
     #[allow(
@@ -277,20 +277,21 @@ impl RxRing {
         h: &mut H,
         c: &Config,
         s: &mut Stats,
-        head: Piece,
-        more: Option<Box<More>>,
+        head: Fragment,
+        more: Option<Box<NonLinear>>,
         d: Rx,
         up: &mut S,
     ) {
         let vlan = (c.vlan && d.status & Rx::VP != 0).then(|| d.special.get());
-        let p = Packet { head, todo: Todo { vlan, ..Todo::NONE }, more, cookie: 0 };
+        let p =
+            Packet { head, todo: OffloadRequest { vlan, ..OffloadRequest::NONE }, more, cookie: 0 };
         let verified = c.rx_checksum && checksum(d.status, d.errors, s);
         let len = p.len();
         s.rx_packets += 1;
         s.rx_bytes += u64::from(len);
         self.taken.0 += 1;
         self.taken.1 = self.taken.1.saturating_add(len);
-        h.spend(Work::RxPacket);
+        h.charge(CpuWork::RxPacket);
         up.received(p, verified);
     }
 
@@ -327,12 +328,12 @@ impl RxRing {
     }
 }
 
-fn take_whole<H: Host>(h: &mut H, m: Mapped, start: u32, len: u32) -> Piece {
-    Piece { buf: h.unmap(m), start, len }
+fn take_whole<H: Host>(h: &mut H, m: Mapped, start: u32, len: u32) -> Fragment {
+    Fragment { buf: h.unmap(m), start, len }
 }
 
 fn new_buffer<H: Host>(h: &mut H, c: &Config) -> Option<Mapped> {
-    let place = Place { offset: c.rx_place.offset + c.rx_align, ..c.rx_place };
+    let place = Alignment { offset: c.rx_place.offset + c.rx_align, ..c.rx_place };
     let first = mapped(h, c, place)?;
     if reachable(c, first.iova().0, c.rx_buffer) {
         return Some(first);
@@ -342,7 +343,7 @@ fn new_buffer<H: Host>(h: &mut H, c: &Config) -> Option<Mapped> {
     let first = h.unmap(first);
     h.release(first);
     let align = (place.offset + c.rx_buffer).next_power_of_two().max(place.align);
-    let second = mapped(h, c, Place { align, ..place })?;
+    let second = mapped(h, c, Alignment { align, ..place })?;
     if reachable(c, second.iova().0, c.rx_buffer) {
         return Some(second);
     }
@@ -351,9 +352,9 @@ fn new_buffer<H: Host>(h: &mut H, c: &Config) -> Option<Mapped> {
     None
 }
 
-fn mapped<H: Host>(h: &mut H, c: &Config, place: Place) -> Option<Mapped> {
+fn mapped<H: Host>(h: &mut H, c: &Config, place: Alignment) -> Option<Mapped> {
     let buf = h.buffer(c.rx_buffer, place).ok()?;
-    h.spend(Work::Map);
+    h.charge(CpuWork::Map);
     match h.map(buf, 0..c.rx_buffer, Direction::FromDevice) {
         Ok(m) => Some(m),
         Err(e) => {

@@ -8,9 +8,9 @@ use crate::{Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_hal::{Buf, Device, Place, Port, Reg, Taken, Time, Timed};
+use doorbell_hal::{Alignment, Buf, Device, EventSource, Port, Reg, RxVerdict, Time};
 use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
-use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece, Todo};
+use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 use doorbell_testkit::Flat;
 
 /// Registers that keep what is written, an EEPROM behind EERD, and a PHY.
@@ -61,7 +61,7 @@ fn word(i: u32) -> u32 {
     }
 }
 
-impl Timed for Board {
+impl EventSource for Board {
     fn next_due(&self) -> Option<Time> {
         None
     }
@@ -105,8 +105,8 @@ impl<P: Port> Device<P> for Board {
         self.regs[(r.offset / 4) as usize] = v as u32;
         self.writes.push((r.offset, v as u32));
     }
-    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
-        Taken::Yes
+    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Yes
     }
     fn advance(&mut self, _: &mut P, _: Time) {}
     fn reset(&mut self, _: &mut P, _: Time) {}
@@ -150,9 +150,9 @@ fn descriptor(h: &mut Host, base: u32, i: u32) -> [u8; 16] {
 }
 fn packet(h: &mut Host, bytes: &[u8]) -> Packet {
     use doorbell_hal::Host as _;
-    let b = h.buffer(bytes.len() as u32, Place { align: 4096, offset: 0 }).unwrap();
+    let b = h.buffer(bytes.len() as u32, Alignment { align: 4096, offset: 0 }).unwrap();
     h.bytes_mut(&b, 0..b.len(), |to| to.copy_from_slice(bytes));
-    Packet::linear(Piece::whole(b))
+    Packet::linear(Fragment::whole(b))
 }
 /// An address's bytes, then the rest.
 fn with_address(at: u64, rest: [u8; 8]) -> [u8; 16] {
@@ -199,10 +199,10 @@ fn no_interrupt_is_delayed_without_tidv() {
 fn checksum_is_a_context_and_a_data_descriptor() {
     let (mut h, mut nic) = open();
     let mut p = packet(&mut h, &[7; 100]);
-    p.todo = Todo {
-        checksum: Some(Partial { start: 34, offset: 16 }),
+    p.todo = OffloadRequest {
+        checksum: Some(CsumPartial { start: 34, offset: 16 }),
         vlan: Some(0x6005),
-        ..Todo::NONE
+        ..OffloadRequest::NONE
     };
     let at = p.head.buf.addr();
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
@@ -216,7 +216,7 @@ fn checksum_is_a_context_and_a_data_descriptor() {
     );
     assert_eq!(h.device.last(reg::TDT), Some(2));
     let mut p = packet(&mut h, &[7; 100]);
-    p.todo.checksum = Some(Partial { start: 34, offset: 6 });
+    p.todo.checksum = Some(CsumPartial { start: 34, offset: 6 });
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
     assert_eq!(descriptor(&mut h, reg::TDBAL, 2)[4..12], [34, 40, 0, 0, 0, 0, 0, 0x20], "UDP");
 }
@@ -226,7 +226,7 @@ fn large_send_has_a_context_a_sentinel_and_prepared_headers() {
     let (mut h, mut nic) = open();
     let f = tcp(3000);
     let mut p = packet(&mut h, &f);
-    p.todo.checksum = Some(Partial { start: 34, offset: 16 });
+    p.todo.checksum = Some(CsumPartial { start: 34, offset: 16 });
     p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1460, header: 54 });
     let at = p.head.buf.addr();
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
@@ -294,7 +294,7 @@ fn copy_align_sends_from_a_2048_byte_slot_and_maps_nothing() {
     assert_eq!((nic.stats().tx_copied, nic.stats().tx_tail), (3, 1));
     let mut up = Up::default();
     (0..3).for_each(|i| done(&mut h, i));
-    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::Work);
+    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::CpuWork);
     assert_eq!(up.sent.len(), 3);
 }
 
@@ -335,7 +335,7 @@ fn a_packet_is_done_when_its_last_descriptor_is() {
     let (mut h, mut nic) = open();
     let mut p = packet(&mut h, &[1; 100]);
     let frag = packet(&mut h, &[2; 9]).head;
-    p.more = Some(Box::new(More { frags: vec![frag], list: Vec::new() }));
+    p.more = Some(Box::new(NonLinear { frags: vec![frag], list: Vec::new() }));
     p.cookie = 5;
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
     let mut up = Up::default();
@@ -438,7 +438,7 @@ fn a_frame_with_errors_is_dropped_and_its_buffer_posted_again() {
     let before = descriptor(&mut h, reg::RDBAL, 0);
     let mut up = Up::default();
     arrive(&mut h, 0, 300, l::Rx::EOP, l::Rx::CE);
-    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::Work);
+    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::CpuWork);
     assert!(up.received.is_empty());
     assert_eq!(nic.stats().rx_errors, 1);
     for i in 1..256 {
@@ -470,7 +470,7 @@ fn a_ring_without_buffers_is_filled_by_the_watchdog() {
     let (mut h, mut nic) = open();
     // All of memory is somebody's, so the frames cannot be replaced.
     let mut hoard = Vec::new();
-    while let Ok(b) = h.buffer(2048, Place { align: 128, offset: 2 }) {
+    while let Ok(b) = h.buffer(2048, Alignment { align: 128, offset: 2 }) {
         hoard.push(b);
     }
     let mut up = Up::default();
@@ -494,7 +494,7 @@ fn the_budget_ends_a_poll_and_leaves_all_masked() {
     (0..10).for_each(|i| arrive(&mut h, i, 300, l::Rx::EOP, 0));
     assert_eq!(nic.poll(&mut h, 4, &mut up), Poll::Again);
     assert_eq!((up.received.len(), h.device.count(reg::IMS)), (4, unmasked));
-    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::Work);
+    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::CpuWork);
     assert_eq!((up.received.len(), h.device.last(reg::IMS)), (10, Some(0x9d)));
 }
 
@@ -575,15 +575,15 @@ proptest::proptest! {
         let bus = if pcix { Bus::PciX } else { Bus::Pci };
         let (mut h, mut nic) = open_with(part, bus, |c| (c.copy_align, c.max_frame) = (copy_align, 9014));
         let mut expected = Vec::new();
-        let mut pieces: Vec<Piece> = lens.iter().enumerate().map(|(i, len)| {
-            let b = h.buffer(*len, Place { align: 64, offset: (i as u32 * 11) % 64 }).unwrap();
+        let mut pieces: Vec<Fragment> = lens.iter().enumerate().map(|(i, len)| {
+            let b = h.buffer(*len, Alignment { align: 64, offset: (i as u32 * 11) % 64 }).unwrap();
             h.bytes_mut(&b, 0..*len, |to| to.iter_mut().enumerate().for_each(|(k, t)| *t = (k * 7 + i) as u8));
             h.bytes(&b, 0..*len, |f| expected.extend_from_slice(f));
-            Piece::whole(b)
+            Fragment::whole(b)
         }).collect();
         let head = pieces.remove(0);
-        let more = (!pieces.is_empty()).then(|| Box::new(More { frags: pieces, list: Vec::new() }));
-        proptest::prop_assert_eq!(nic.transmit(&mut h, Packet { head, todo: Todo::NONE, more, cookie: 0 }, false), Tx::Ok);
+        let more = (!pieces.is_empty()).then(|| Box::new(NonLinear { frags: pieces, list: Vec::new() }));
+        proptest::prop_assert_eq!(nic.transmit(&mut h, Packet { head, todo: OffloadRequest::NONE, more, cookie: 0 }, false), Tx::Ok);
         let mut seen = Vec::new();
         for i in 0..h.device.last(reg::TDT).unwrap() {
             let d = descriptor(&mut h, reg::TDBAL, i);

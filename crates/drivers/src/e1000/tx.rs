@@ -14,10 +14,10 @@ use super::stats::Stats;
 use crate::{Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use doorbell_hal::{Buf, Coherent, Direction, Fence, Host, Mapped, Place, Time, Work};
+use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, Mapped, Time};
 use doorbell_layout::e1000::{ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, reg, tx_word as w};
 use doorbell_packet::headers::{Ip, Layers};
-use doorbell_packet::{Gso, GsoKind, MAX_FRAGS, Packet, Piece};
+use doorbell_packet::{Fragment, Gso, GsoKind, MAX_FRAGS, Packet};
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// A queue that stopped wakes when so many descriptors are free.
@@ -184,7 +184,7 @@ impl TxRing {
         }
         // A tag that the device does not insert, and short frames.
         let (mut p, tagged) = match p.todo.vlan {
-            Some(_) if !c.vlan => match p.insert_tag(h, Place::ANY) {
+            Some(_) if !c.vlan => match p.insert_tag(h, Alignment::ANY) {
                 Ok(p) => (p, true),
                 Err(e) => return self.dropped(h, s, e.0, more),
             },
@@ -229,7 +229,7 @@ impl TxRing {
         self.info[first as usize].watch = last;
         self.info[first as usize].since = h.now();
         let used = (self.next + self.count - first) % self.count;
-        h.spend(Work::TxDescriptor(used));
+        h.charge(CpuWork::TxDescriptor(used));
         s.tx_descriptors += u64::from(used);
         s.tx_queued += 1;
         if self.unused() < self.keep {
@@ -349,7 +349,7 @@ impl TxRing {
             h.copy(&q.buf, q.start..q.start + q.len, slots, at);
             at += q.len;
         }
-        h.spend(Work::Copy(len));
+        h.charge(CpuWork::Copy(len));
         s.tx_copied += 1;
         let from = slots.iova().0 + u64::from(slot);
         let first = self.next;
@@ -381,7 +381,8 @@ impl TxRing {
         for i in 0..frags {
             let Some(m) = more.as_mut() else { break };
             cut.sentinel = large && i + 1 == frags;
-            let piece = core::mem::replace(&mut m.frags[i], Piece::whole(Buf::from_parts(0, 0, 0)));
+            let piece =
+                core::mem::replace(&mut m.frags[i], Fragment::whole(Buf::from_parts(0, 0, 0)));
             match self.map_piece(h, c, piece, common, &mut cut) {
                 Ok(mapped) => {
                     let at = self.before(self.next);
@@ -401,19 +402,19 @@ impl TxRing {
         &mut self,
         h: &mut H,
         c: &Config,
-        q: Piece,
+        q: Fragment,
         common: Common,
         cut: &mut Cut,
-    ) -> Result<Mapped, Piece> {
+    ) -> Result<Mapped, Fragment> {
         let (start, len) = (q.start, q.len);
-        let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Piece {
+        let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Fragment {
             buf: e.buf,
             start,
             len,
         })?;
-        h.spend(Work::Map);
+        h.charge(CpuWork::Map);
         if !on_bus(c, m.iova().0, len) {
-            return Err(Piece { buf: h.unmap(m), start, len });
+            return Err(Fragment { buf: h.unmap(m), start, len });
         }
         self.describe(h, c, m.iova().0, len, common, cut);
         Ok(m)
@@ -422,13 +423,13 @@ impl TxRing {
     /// Takes the pieces that were mapped since `start` back into `frags`; the
     /// first is the head, and the return.
     #[cold]
-    fn undo<H: Host>(&mut self, h: &mut H, start: u32, frags: &mut [Piece]) -> Piece {
+    fn undo<H: Host>(&mut self, h: &mut H, start: u32, frags: &mut [Fragment]) -> Fragment {
         let (mut head, mut n) = (None, 0);
         let mut at = start;
         while at != self.next {
             if let Some(Held::Mapped(m)) = self.info[at as usize].held.take() {
                 let r = m.range();
-                let piece = Piece { buf: h.unmap(m), start: r.start, len: r.end - r.start };
+                let piece = Fragment { buf: h.unmap(m), start: r.start, len: r.end - r.start };
                 if head.is_none() {
                     head = Some(piece);
                 } else if let Some(f) = frags.get_mut(n) {
@@ -438,7 +439,7 @@ impl TxRing {
             }
             at = (at + 1) % self.count;
         }
-        head.unwrap_or(Piece::whole(Buf::from_parts(0, 0, 0)))
+        head.unwrap_or(Fragment::whole(Buf::from_parts(0, 0, 0)))
     }
 
     fn take_back(&mut self, first: u32) {
@@ -460,7 +461,7 @@ impl TxRing {
         if self.announced == self.next {
             return;
         }
-        h.spend(Work::TxNotify);
+        h.charge(CpuWork::TxNotify);
         h.fence(Fence::Write);
         put(h, reg::TDT, self.next);
         self.announced = self.next;
@@ -481,7 +482,7 @@ impl TxRing {
                 break;
             }
             h.fence(Fence::DmaRead);
-            h.spend(Work::Completion);
+            h.charge(CpuWork::Completion);
             self.info[self.clean as usize].watch = NONE;
             loop {
                 let at = self.clean;
@@ -515,12 +516,12 @@ impl TxRing {
             packets += 1;
         }
         if packets > 0 {
-            h.spend(Work::TxDone(packets));
+            h.charge(CpuWork::TxDone(packets));
             self.reaped.0 += packets;
             if self.stopped && self.unused() >= WAKE {
                 self.stopped = false;
                 s.tx_restart_queue += 1;
-                h.spend(Work::Wake);
+                h.charge(CpuWork::Wake);
             }
         }
         done < self.count
@@ -643,7 +644,7 @@ fn pad<H: Host>(h: &mut H, mut p: Packet) -> Result<Packet, Packet> {
         p.head.len = SHORTEST;
         return Ok(p);
     }
-    let Ok(buf) = h.buffer(SHORTEST, Place::ANY) else { return Err(p) };
+    let Ok(buf) = h.buffer(SHORTEST, Alignment::ANY) else { return Err(p) };
     let (mut bytes, mut at) = ([0u8; SHORTEST as usize], 0);
     for q in p.pieces() {
         let to = &mut bytes[at..at + q.len as usize];
@@ -651,8 +652,8 @@ fn pad<H: Host>(h: &mut H, mut p: Packet) -> Result<Packet, Packet> {
         at += q.len as usize;
     }
     h.bytes_mut(&buf, 0..SHORTEST, |b| b.copy_from_slice(&bytes));
-    h.spend(Work::Copy(len));
+    h.charge(CpuWork::Copy(len));
     let (todo, cookie) = (p.todo, p.cookie);
     p.release(h);
-    Ok(Packet { head: Piece::whole(buf), todo, more: None, cookie })
+    Ok(Packet { head: Fragment::whole(buf), todo, more: None, cookie })
 }

@@ -2,7 +2,7 @@
 //! may choose.
 
 use super::pool::POOLS;
-use doorbell_hal::Exhausted;
+use doorbell_hal::OutOfMemory;
 use doorbell_layout::ibmveth::OVERHEAD;
 
 /// A pool of receive buffers of one size.
@@ -155,15 +155,15 @@ pub enum OpenError {
     /// A setting is out of range: which, and what is allowed.
     Setting(&'static str),
     /// No host memory.
-    Exhausted,
+    OutOfMemory,
     /// Memory is where the adapter cannot name it: an ioba has 32 bits.
     Address,
     /// The hypervisor refused: which call, and its return code.
     Refused(&'static str, i64),
 }
 
-impl From<Exhausted> for OpenError {
-    fn from(_: Exhausted) -> OpenError {
-        OpenError::Exhausted
+impl From<OutOfMemory> for OpenError {
+    fn from(_: OutOfMemory) -> OpenError {
+        OpenError::OutOfMemory
     }
 }

@@ -14,7 +14,7 @@ use super::stats::Stats;
 use super::tx::Sender;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
-use doorbell_hal::{Coherent, Hypervisor, Span, Work};
+use doorbell_hal::{Coherent, CpuWork, Hypervisor, Span};
 use doorbell_layout::ibmveth::{PAGE, buffer_list, status};
 use doorbell_packet::Packet;
 use zerocopy::big_endian::U64;
@@ -340,7 +340,7 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
     }
 
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
-        h.spend(Work::Poll);
+        h.charge(CpuWork::Poll);
         self.tx.reclaim(h, up);
         let mut frames = 0;
         loop {
@@ -362,13 +362,13 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
                 return Poll::Again;
             }
             if !self.complete(h) {
-                return if starved { Poll::Work } else { Poll::Idle };
+                return if starved { Poll::CpuWork } else { Poll::Idle };
             }
         }
     }
 
     fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
-        h.spend(Work::Interrupt);
+        h.charge(CpuWork::Interrupt);
         if vector != self.config.vector || self.open.is_none() {
             self.stats.stray_irqs += 1;
             return Irq::None;

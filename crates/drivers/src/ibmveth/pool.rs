@@ -12,7 +12,7 @@ use super::config::Pool;
 use super::stats::Stats;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use doorbell_hal::{Direction, Hypervisor, Mapped, Place, Work};
+use doorbell_hal::{Alignment, CpuWork, Direction, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{ADD_BUFFERS, CORRELATOR, Descriptor, status};
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::U64;
@@ -120,7 +120,7 @@ impl Pools {
             if answer == status::H_SUCCESS {
                 for index in &taken[..n] {
                     p.slots[*index as usize].lent = true;
-                    h.spend(Work::RxPost);
+                    h.charge(CpuWork::RxPost);
                 }
                 s.replenish_add_buff_success += n as u64;
                 if n < asked {
@@ -216,10 +216,10 @@ impl Places {
 
 /// A mapped buffer with the correlator of its place in its first bytes.
 fn buffer<H: Hypervisor>(h: &mut H, size: u32, at: At) -> Option<Mapped> {
-    let buf = h.buffer(size, Place::ANY).ok()?;
+    let buf = h.buffer(size, Alignment::ANY).ok()?;
     let correlator = U64::new(at.correlator());
     h.bytes_mut(&buf, 0..CORRELATOR, |b| b.copy_from_slice(correlator.as_bytes()));
-    h.spend(Work::Map);
+    h.charge(CpuWork::Map);
     match h.map(buf, 0..size, Direction::FromDevice) {
         Ok(m) if reachable(m.iova().0, size) => Some(m),
         Ok(m) => {

@@ -10,13 +10,13 @@
 use super::config::{Config, OpenError};
 use super::pool::{Pools, reachable};
 use super::stats::Stats;
-use doorbell_hal::{Coherent, Fence, Host, Hypervisor, Mapped, Place, Work};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{
     CORRELATOR, Descriptor, ENTRY, Entry, MSS_AT, MSS_LEN, OLD_LARGE_SEND, PAGE,
 };
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
-use doorbell_packet::{Gso, Packet, Partial, Piece, Todo};
+use doorbell_packet::{CsumPartial, Fragment, Gso, OffloadRequest, Packet};
 use zerocopy::big_endian::{U32, U64};
 
 /// The receive queue.
@@ -83,7 +83,7 @@ impl Queue {
             return None;
         }
         h.fence(Fence::DmaRead);
-        h.spend(Work::Completion);
+        h.charge(CpuWork::Completion);
         let at = self.index * ENTRY;
         let length = h.load::<U32>(&self.entries, at + Entry::LENGTH_AT).get();
         let correlator = h.load::<U64>(&self.entries, at + Entry::CORRELATOR_AT).get();
@@ -124,7 +124,7 @@ pub(super) fn receive<H: Hypervisor>(
     }
     let mss = large.then(|| mss(h, m));
     let copy = if len < c.rx_copybreak {
-        h.buffer(len, Place { align: 64, offset: 2 }).ok()
+        h.buffer(len, Alignment { align: 64, offset: 2 }).ok()
     } else {
         None
     };
@@ -133,13 +133,13 @@ pub(super) fn receive<H: Hypervisor>(
             copy_out(h, m, offset, &buf);
             pools.recycle(at);
             s.rx_copied += 1;
-            Piece::whole(buf)
+            Fragment::whole(buf)
         }
         // For want of memory the frame goes up where it is.
         None => {
             let m = pools.harvest(at)?;
             let start = m.range().start + offset;
-            Piece { buf: h.unmap(m), start, len }
+            Fragment { buf: h.unmap(m), start, len }
         }
     };
     let good = e.flags & Entry::CSUM_GOOD != 0;
@@ -147,14 +147,14 @@ pub(super) fn receive<H: Hypervisor>(
     s.rx_bytes += u64::from(len);
     s.rx_csum_good += u64::from(good);
     let p = mend(h, c, s, piece, good, mss);
-    h.spend(Work::RxPacket);
+    h.charge(CpuWork::RxPacket);
     Some((p, good))
 }
 
 /// The segment size beside a large packet.
 fn mss<H: Host>(h: &mut H, m: &Mapped) -> u16 {
     let start = m.range().start + MSS_AT;
-    h.look(m, start..start + MSS_LEN, |b| u16::from_be_bytes([b[6], b[7]]))
+    h.peek(m, start..start + MSS_LEN, |b| u16::from_be_bytes([b[6], b[7]]))
 }
 
 /// Copies a small frame out of its buffer, by way of the stack.
@@ -165,11 +165,11 @@ fn copy_out<H: Host>(h: &mut H, m: &Mapped, offset: u32, to: &doorbell_hal::Buf)
         let n = (to.len() - done).min(BLOCK);
         let mut block = [0; BLOCK as usize];
         let block = &mut block[..n as usize];
-        h.look(m, start + done..start + done + n, |b| block.copy_from_slice(b));
+        h.peek(m, start + done..start + done + n, |b| block.copy_from_slice(b));
         h.bytes_mut(to, done..done + n, |b| b.copy_from_slice(block));
         done += n;
     }
-    h.spend(Work::Copy(to.len()));
+    h.charge(CpuWork::Copy(to.len()));
 }
 
 // ---- what the sender left undone ----
@@ -219,18 +219,18 @@ fn mend<H: Host>(
     h: &mut H,
     c: &Config,
     s: &mut Stats,
-    piece: Piece,
+    piece: Fragment,
     good: bool,
     mss: Option<u16>,
 ) -> Packet {
-    let Piece { buf, start, len } = piece;
+    let Fragment { buf, start, len } = piece;
     let look = h.bytes(&buf, start..start + len, Look::at);
-    let mut p = Packet::linear(Piece { buf, start, len });
+    let mut p = Packet::linear(Fragment { buf, start, len });
     let Some(Look { layers, ip_check, tcp }) = look else { return p };
     let old = ip_check.filter(|(check, _)| *check == OLD_LARGE_SEND);
     if let Some((_, right)) = old {
         put(h, &p, u32::from(layers.l3) + 10, right);
-        h.spend(Work::Sum(u32::from(layers.l4 - layers.l3)));
+        h.charge(CpuWork::Sum(u32::from(layers.l4 - layers.l3)));
     }
     let large = mss.is_some() || old.is_some() || len > c.mtu + u32::from(layers.l3);
     s.rx_large_packets += u64::from(large);
@@ -242,12 +242,12 @@ fn mend<H: Host>(
         .then(|| layers.gso_kind().map(|kind| Gso { kind, size, header: layers.end }))
         .flatten();
     if gso.is_some() || old.is_some() || good && tcp.check == 0 {
-        let partial = Partial { start: layers.l4, offset: Transport::Tcp.checksum_offset() };
+        let partial = CsumPartial { start: layers.l4, offset: Transport::Tcp.checksum_offset() };
         put(h, &p, partial.field() as u32, tcp.pseudo);
         s.rx_csum_partial += 1;
         // Who completes it sums to the end, and Ethernet's padding does not belong to it.
         p.head.len = tcp.end;
-        p.todo = Todo { checksum: Some(partial), gso, ..Todo::NONE };
+        p.todo = OffloadRequest { checksum: Some(partial), gso, ..OffloadRequest::NONE };
     }
     p
 }

@@ -14,10 +14,10 @@ use super::pool::reachable;
 use super::stats::Stats;
 use crate::{Sink, Tx};
 use alloc::collections::VecDeque;
-use doorbell_hal::{Buf, Coherent, Direction, Hypervisor, Mapped, Place, Work};
+use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{Descriptor, OLD_LARGE_SEND, PAGE, send, status};
 use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
-use doorbell_packet::{Gso, GsoKind, MAX_HEADER, Packet, Piece};
+use doorbell_packet::{Fragment, Gso, GsoKind, MAX_HEADER, Packet};
 
 /// Bytes of the buffer that is mapped for good: the longest large send.
 pub(super) const COPY: u32 = 64 << 10;
@@ -71,10 +71,10 @@ impl Sender {
             up.sent(b, cookie, last);
         }
         if packets > 0 {
-            h.spend(Work::TxDone(packets));
+            h.charge(CpuWork::TxDone(packets));
         }
         if stopped {
-            h.spend(Work::Wake);
+            h.charge(CpuWork::Wake);
         }
     }
 
@@ -96,7 +96,7 @@ impl Sender {
             s.tx_loopback += 1;
             return dropped(s, p);
         }
-        let p = match p.insert_tag(h, Place::ANY) {
+        let p = match p.insert_tag(h, Alignment::ANY) {
             Ok(p) => p,
             Err(e) => return dropped(s, e.0),
         };
@@ -134,7 +134,7 @@ impl Sender {
         p: Packet,
     ) -> Tx {
         let mut last: Option<Packet> = None;
-        let cut = p.segment(h, Place::ANY, |h, segment| {
+        let cut = p.segment(h, Alignment::ANY, |h, segment| {
             let sent = match self.send(h, c, n, s, segment) {
                 Ok(p) => {
                     s.tx_segments += 1;
@@ -200,7 +200,7 @@ impl Sender {
             h.copy(&q.buf, q.start..q.start + q.len, &self.buffer, at);
             at += q.len;
         }
-        h.spend(Work::Copy(len));
+        h.charge(CpuWork::Copy(len));
         s.tx_copied += 1;
         let mut d = [Descriptor::default(); send::MAX];
         d[0] = Descriptor::new(o.flags, len, self.buffer.iova().0 as u32);
@@ -261,7 +261,7 @@ fn takes(c: &Config, n: &Negotiated, p: &Packet, gso: Gso) -> bool {
 /// One piece of it all.
 fn linear<H: Hypervisor>(h: &mut H, s: &mut Stats, p: Packet) -> Result<Packet, Packet> {
     s.tx_linearized += 1;
-    p.linearise(h, Place::ANY).map_err(|e| e.0)
+    p.linearise(h, Alignment::ANY).map_err(|e| e.0)
 }
 
 /// What is said in the descriptors about checksum and segments; what the firmware does
@@ -322,7 +322,7 @@ fn submit<H: Hypervisor>(
     o: Offload,
 ) -> bool {
     let used = d.iter().take_while(|d| d.is_valid()).count() as u32;
-    h.spend(Work::TxDescriptor(used));
+    h.charge(CpuWork::TxDescriptor(used));
     s.tx_descriptors += u64::from(used);
     let (answer, again) = call::send(h, c.unit, d, n.large_send.then_some(o.mss));
     s.tx_busy += u64::from(again);
@@ -353,7 +353,7 @@ impl Whole {
         let Whole { pieces, empty: mut p, .. } = self;
         let mut back = pieces.into_iter().flatten().map(|m| {
             let (start, len) = (m.range().start, m.len());
-            Piece { buf: h.unmap(m), start, len }
+            Fragment { buf: h.unmap(m), start, len }
         });
         // No more come back than were taken: a place without one keeps what it has.
         if let Some(q) = back.next() {
@@ -379,7 +379,7 @@ fn map_all<H: Hypervisor>(h: &mut H, o: Offload, p: Packet) -> Result<Whole, Pac
         };
         let (start, len) = (piece.start, piece.len);
         let buf = core::mem::replace(&mut piece.buf, Buf::from_parts(0, 0, 0));
-        h.spend(Work::Map);
+        h.charge(CpuWork::Map);
         match h.map(buf, start..start + len, Direction::ToDevice) {
             Ok(m) if reachable(m.iova().0, len) => {
                 w.descriptors[i] = Descriptor::new(o.flags, len, m.iova().0 as u32);

@@ -1,7 +1,7 @@
 //! How the driver is set up: what the device tree says of the adapter, and what a user may
 //! choose.
 
-use doorbell_hal::{Exhausted, Span};
+use doorbell_hal::{OutOfMemory, Span};
 use doorbell_layout::ibmvnic::{MAX_ENTRIES, MAX_QUEUES};
 
 /// When a packet goes by H_SEND_SUB_CRQ: one descriptor in registers, and no room for headers.
@@ -148,7 +148,7 @@ pub enum OpenError {
     /// A setting is out of range: which, and what is allowed.
     Setting(&'static str),
     /// No host memory, or no map ids left.
-    Exhausted,
+    OutOfMemory,
     /// Memory is where the adapter cannot name it: an ioba in a message has 32 bits.
     Address,
     /// The hypervisor refused: which call, and its return code.
@@ -163,8 +163,8 @@ pub enum OpenError {
     Unsteady,
 }
 
-impl From<Exhausted> for OpenError {
-    fn from(_: Exhausted) -> OpenError {
-        OpenError::Exhausted
+impl From<OutOfMemory> for OpenError {
+    fn from(_: OutOfMemory) -> OpenError {
+        OpenError::OutOfMemory
     }
 }

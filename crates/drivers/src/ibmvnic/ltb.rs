@@ -68,7 +68,7 @@ impl Set {
     ) -> Result<Set, OpenError> {
         let slot = slot.next_multiple_of(LINE);
         if u64::from(count) * u64::from(slot) > MAX_SET || slot > MAX_LTB {
-            return Err(OpenError::Exhausted);
+            return Err(OpenError::OutOfMemory);
         }
         let per = (MAX_LTB / slot).min(count);
         let mut set = Set { ltbs: Vec::new(), per, slot, count };
@@ -76,7 +76,7 @@ impl Set {
         while left > 0 {
             let n = left.min(per);
             let made = match ids.take() {
-                None => Err(OpenError::Exhausted),
+                None => Err(OpenError::OutOfMemory),
                 Some(id) => {
                     coherent(h, n * slot, 4096).inspect_err(|_| ids.give(id)).map(|area| (id, area))
                 }

@@ -16,7 +16,7 @@ use super::tx::{Context, Sender};
 use super::{call, control};
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
-use doorbell_hal::{Hypervisor, Span, Time, Work};
+use doorbell_hal::{CpuWork, Hypervisor, Span, Time};
 use doorbell_layout::ibmvnic::{
     AddressLength, ChangeMac, LogicalLinkState, MESSAGE, Message, MulticastCtrl, QueryMap,
     RequestMap, RequestStatistics, Statistics, VpdSize, cmd, first, link, multicast,
@@ -591,7 +591,7 @@ impl Ibmvnic {
         budget: u32,
         up: &mut S,
     ) -> Poll {
-        h.spend(Work::Poll);
+        h.charge(CpuWork::Poll);
         let unit = self.config.unit;
         let mut frames = 0;
         loop {
@@ -600,7 +600,7 @@ impl Ibmvnic {
                 t.hand_back(up);
             }
             if self.control.reset.is_some() {
-                return Poll::Work;
+                return Poll::CpuWork;
             }
             if !self.up || self.control.failover_pending {
                 return Poll::Idle;
@@ -691,7 +691,7 @@ impl<H: Hypervisor> Driver<H> for Ibmvnic {
 
     /// Interrupts of any queue pair.
     fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
-        h.spend(Work::Interrupt);
+        h.charge(CpuWork::Interrupt);
         if vector == self.config.crq_vector {
             self.stats.crq_irqs += 1;
             return Irq::Poll;

@@ -16,10 +16,10 @@ use super::subcrq::SubCrq;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_hal::{Coherent, Host, Hypervisor, Place, Work};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, RxAdd, RxComp, rc, rx, status};
 use doorbell_packet::headers::ETHERNET;
-use doorbell_packet::{Packet, Piece, Todo};
+use doorbell_packet::{Fragment, OffloadRequest, Packet};
 
 const ARRAY: u32 = MAX_INDIRECT as u32;
 
@@ -153,7 +153,7 @@ impl Receiver {
                 let ioba = ltb.area.iova().0 as u32 + offset;
                 let d = RxAdd::new(u64::from(*index), ltb.id, ioba, set.slot.min(self.size));
                 h.store(&self.array, (i * DESCRIPTOR) as u32, d.bytes());
-                h.spend(Work::RxPost);
+                h.charge(CpuWork::RxPost);
             }
             if call::send_indirect(h, unit, self.handle, self.array.iova().0, n as u32)
                 != status::SUCCESS
@@ -179,7 +179,7 @@ impl Receiver {
         s: &mut QueueStats,
     ) -> Option<Option<(Packet, bool)>> {
         let m = self.crq.ring.next(h)?;
-        h.spend(Work::Completion);
+        h.charge(CpuWork::Completion);
         let correlator = m.correlator.get();
         let index =
             usize::try_from(correlator).ok().filter(|i| self.posted.get(*i).copied() == Some(true));
@@ -202,14 +202,14 @@ impl Receiver {
             s.rx_malformed += 1;
             return Some(None);
         }
-        let Ok(buf) = h.buffer(len, Place::ANY) else {
+        let Ok(buf) = h.buffer(len, Alignment::ANY) else {
             s.rx_no_memory += 1;
             return Some(None);
         };
         let (ltb, slot) = set.at(index as u32);
         h.copy_out(&ltb.area, slot + offset, &buf, 0..len);
-        h.spend(Work::Copy(len));
-        h.spend(Work::RxPacket);
+        h.charge(CpuWork::Copy(len));
+        h.charge(CpuWork::RxPacket);
         let good = rx::IP_CHKSUM_GOOD | rx::TCP_UDP_CHKSUM_GOOD;
         let verified = m.flags & good == good;
         s.rx_packets += 1;
@@ -217,7 +217,10 @@ impl Receiver {
         s.rx_csum_good += u64::from(verified);
         let vlan = (m.flags & rx::VLAN_STRIPPED != 0).then(|| m.vlan_tci.get());
         Some(Some((
-            Packet { todo: Todo { vlan, ..Todo::NONE }, ..Packet::linear(Piece::whole(buf)) },
+            Packet {
+                todo: OffloadRequest { vlan, ..OffloadRequest::NONE },
+                ..Packet::linear(Fragment::whole(buf))
+            },
             verified,
         )))
     }

@@ -22,7 +22,7 @@ use super::{call, subcrq::SubCrq};
 use crate::{Sink, Tx};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use doorbell_hal::{Coherent, Host, Hypervisor, Place, Work};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
 use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, desc, desc_req, first,
     offload, status, tx,
@@ -239,7 +239,7 @@ impl Sender {
             return self.drop(h, x, s, p);
         }
         let tagged = match p.todo.vlan {
-            Some(_) if !x.negotiated.vlan_insert => p.insert_tag(h, Place::ANY),
+            Some(_) if !x.negotiated.vlan_insert => p.insert_tag(h, Alignment::ANY),
             _ => Ok(p),
         };
         let p = match tagged {
@@ -276,7 +276,7 @@ impl Sender {
     ) -> (Tx, Result<(), Gone>) {
         let mut waiting: Option<Packet> = None;
         let mut gone = Ok(());
-        let cut = p.segment(h, Place::ANY, |h, segment| {
+        let cut = p.segment(h, Alignment::ANY, |h, segment| {
             s.tx_segments += 1;
             if let Some(before) = waiting.replace(segment) {
                 let (t, g) = self.send(h, x, s, before, true);
@@ -344,7 +344,7 @@ impl Sender {
             h.copy(&q.buf, q.start..q.start + q.len, &ltb.area, offset + at);
             at += q.len;
         }
-        h.spend(Work::Copy(len));
+        h.charge(CpuWork::Copy(len));
         // What is behind a short packet is another's.
         let least = (n.min_mtu as u32).min(pool.set.slot);
         let padded = len.max(least);
@@ -385,7 +385,7 @@ impl Sender {
             s.tx_header_bytes += bytes as u64;
         }
         entries[0] = Desc { n_crq_elem: count as u8, ..d }.bytes();
-        h.spend(Work::TxDescriptor(count as u32));
+        h.charge(CpuWork::TxDescriptor(count as u32));
         s.tx_descriptors += count as u64;
         s.tx_csum += u64::from(o.flags1 & tx::CHKSUM_OFFLOAD != 0);
         s.tx_large += u64::from(large);
@@ -398,7 +398,7 @@ impl Sender {
         self.used += count as u32;
         if direct {
             self.batch.push(correlator);
-            h.spend(Work::TxNotify);
+            h.charge(CpuWork::TxNotify);
             s.tx_flushes += 1;
             let answer = call::send(h, x.config.unit, self.handle, entries[0]);
             gone = self.sent(s, answer, true);
@@ -477,7 +477,7 @@ impl Sender {
         if self.batched == 0 {
             return Ok(());
         }
-        h.spend(Work::TxNotify);
+        h.charge(CpuWork::TxNotify);
         s.tx_flushes += 1;
         s.tx_arrays += 1;
         let answer = call::send_indirect(h, unit, self.handle, self.array.iova().0, self.batched);
@@ -526,14 +526,14 @@ impl Sender {
         if self.stopped && self.used <= self.limit / 2 {
             self.stopped = false;
             s.tx_wakes += 1;
-            h.spend(Work::Wake);
+            h.charge(CpuWork::Wake);
         }
     }
 
     fn take_completions<H: Hypervisor>(&mut self, h: &mut H, s: &mut QueueStats) {
         let mut packets = 0;
         while let Some(m) = self.crq.ring.next(h) {
-            h.spend(Work::Completion);
+            h.charge(CpuWork::Completion);
             s.tx_comp_messages += 1;
             for i in 0..usize::from(m.num_comps).min(MAX_COMPLETIONS) {
                 let correlator = m.correlators[i].get();
@@ -556,7 +556,7 @@ impl Sender {
             }
         }
         if packets > 0 {
-            h.spend(Work::TxDone(packets));
+            h.charge(CpuWork::TxDone(packets));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hint::cold_path;
-use doorbell_hal::{Exhausted, Host, Work};
+use doorbell_hal::{CpuWork, Host, OutOfMemory};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB,
     cqe_opcode, event, uar,
@@ -289,13 +289,13 @@ impl<F> Channel<F> {
                 debug_assert_ne!(syndrome, 0);
             }
         }
-        h.spend(Work::Completion);
+        h.charge(CpuWork::Completion);
         self.sq.retire(h, tail.wqe_counter.get(), up)
     }
 }
 
 /// Allocates the CQs beside the send queue's.
-fn allocate_others<H: Host>(h: &mut H, cqs: Cqs) -> Result<Box<[Cq]>, Exhausted> {
+fn allocate_others<H: Host>(h: &mut H, cqs: Cqs) -> Result<Box<[Cq]>, OutOfMemory> {
     let mut others = Vec::with_capacity(cqs.others().len());
     for &log_size in cqs.others() {
         match Cq::allocate(h, log_size) {
@@ -325,7 +325,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
 
     #[inline]
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
-        h.spend(Work::Poll);
+        h.charge(CpuWork::Poll);
         let budget = budget.min(CQ_POLL_BUDGET);
         let (mut cqes, mut packets) = (0, 0);
         while cqes < budget {
@@ -335,7 +335,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         }
         if cqes > 0 {
             self.sq.stats.cqes += u64::from(cqes);
-            h.spend(Work::TxDone(packets));
+            h.charge(CpuWork::TxDone(packets));
             self.cq.publish_ci(h);
             self.sq.complete_bytes(h);
             self.sq.wake_if_room(h);
@@ -347,7 +347,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         if self.reopening {
             self.sq.give_up();
             self.sq.abandon(h, up);
-            return Poll::Work;
+            return Poll::CpuWork;
         }
         self.arm(h);
         if !self.sq.recovering() {
@@ -356,11 +356,11 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         if self.sq.is_flushed() {
             self.sq.abandon(h, up);
         }
-        Poll::Work
+        Poll::CpuWork
     }
 
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
-        h.spend(Work::Interrupt);
+        h.charge(CpuWork::Interrupt);
         let (events, completion) = self.take_events(h);
         if events == 0 {
             return Irq::None;

@@ -1,7 +1,7 @@
 //! Completion and event queues as the driver sees them: rings with an owner bit
 //! that flips each time round.
 
-use doorbell_hal::{Coherent, Exhausted, Fence, Host, Reg};
+use doorbell_hal::{Coherent, Fence, Host, OutOfMemory, Reg};
 use doorbell_layout::mlx5::{
     CQE_INITIAL, CQE_TAIL, Cqe, CqeTail, EQE_CQN, Eqe, cqe_opcode, dbr, event, uar,
 };
@@ -23,7 +23,7 @@ pub(super) struct Cq {
 const ENTRY: u32 = size_of::<Cqe>() as u32;
 
 impl Cq {
-    pub(super) fn allocate<H: Host>(h: &mut H, log_size: u8) -> Result<Cq, Exhausted> {
+    pub(super) fn allocate<H: Host>(h: &mut H, log_size: u8) -> Result<Cq, OutOfMemory> {
         let ring = h.coherent(ENTRY << log_size, 4096)?;
         let dbr = match h.coherent(dbr::SIZE, 64) {
             Ok(dbr) => dbr,
@@ -106,7 +106,7 @@ pub(super) struct Eq {
 }
 
 impl Eq {
-    pub(super) fn allocate<H: Host>(h: &mut H, log_size: u8) -> Result<Eq, Exhausted> {
+    pub(super) fn allocate<H: Host>(h: &mut H, log_size: u8) -> Result<Eq, OutOfMemory> {
         let ring = h.coherent(ENTRY << log_size, 4096)?;
         let mut eq = Eq { ring, eqn: 0, log_size, ci: 0 };
         eq.restart(h);

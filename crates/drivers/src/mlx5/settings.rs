@@ -1,7 +1,7 @@
 //! How a channel is set up, why that may fail, and what it counts.
 
 use super::session::Sizing;
-use doorbell_hal::Exhausted;
+use doorbell_hal::OutOfMemory;
 use doorbell_layout::mlx5::CmdStatus;
 
 /// Completion queues of a channel, each with an arm at the end of every poll (en_txrx.c
@@ -74,7 +74,7 @@ impl Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// No host memory.
-    Exhausted,
+    OutOfMemory,
     /// No device, or none that this driver knows.
     Device(&'static str),
     /// The firmware refused.
@@ -86,9 +86,9 @@ pub enum OpenError {
     Size,
 }
 
-impl From<Exhausted> for OpenError {
-    fn from(_: Exhausted) -> OpenError {
-        OpenError::Exhausted
+impl From<OutOfMemory> for OpenError {
+    fn from(_: OutOfMemory) -> OpenError {
+        OpenError::OutOfMemory
     }
 }
 impl From<CmdStatus> for OpenError {

@@ -8,11 +8,11 @@ use super::settings::{Config, Stats};
 use alloc::boxed::Box;
 use core::hint::cold_path;
 use core::mem;
-use doorbell_hal::{Buf, Coherent, Direction, Exhausted, Fence, Host, Mapped, Reg, Work};
+use doorbell_hal::{Buf, Coherent, CpuWork, Direction, Fence, Host, Mapped, OutOfMemory, Reg};
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CtrlSeg, DS, DS_PER_WQEBB, DataSeg, EthSeg, MAX_WQEBBS, WQEBB, dbr, opcode, uar,
 };
-use doorbell_packet::{Packet, Piece, Todo};
+use doorbell_packet::{Fragment, OffloadRequest, Packet};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -131,7 +131,7 @@ impl Sq {
         c: &Config,
         min_inline: u8,
         mpw_wqebbs: u32,
-    ) -> Result<Sq, Exhausted> {
+    ) -> Result<Sq, OutOfMemory> {
         let blocks = 1u32 << c.log_sq;
         let ring = h.coherent(blocks * WQEBB, 4096)?;
         let dbr = match h.coherent(dbr::SIZE, 64) {
@@ -283,16 +283,16 @@ impl Sq {
     fn add_to_session<H: Host>(
         &mut self,
         h: &mut H,
-        head: Piece,
+        head: Fragment,
         cookie: u32,
         more: bool,
-    ) -> Result<(), Piece> {
+    ) -> Result<(), Fragment> {
         let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
             Ok(m) => m,
-            Err(e) => return Err(Piece { buf: e.buf, start: head.start, len: head.len }),
+            Err(e) => return Err(Fragment { buf: e.buf, start: head.start, len: head.len }),
         };
-        h.spend(Work::Map);
-        h.spend(Work::TxShared);
+        h.charge(CpuWork::Map);
+        h.charge(CpuWork::TxShared);
         self.stats.bytes += u64::from(head.len);
         self.bql.queue(head.len);
         h.store(&self.ring, self.session.next, self.data_seg(&m));
@@ -340,16 +340,16 @@ impl Sq {
     fn send_own<H: Host>(
         &mut self,
         h: &mut H,
-        head: Piece,
+        head: Fragment,
         cookie: u32,
         key: EsegKey,
-    ) -> Result<(), Piece> {
+    ) -> Result<(), Fragment> {
         let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
             Ok(m) => m,
-            Err(e) => return Err(Piece { buf: e.buf, start: head.start, len: head.len }),
+            Err(e) => return Err(Fragment { buf: e.buf, start: head.start, len: head.len }),
         };
-        h.spend(Work::Map);
-        h.spend(Work::TxDescriptor(1));
+        h.charge(CpuWork::Map);
+        h.charge(CpuWork::TxDescriptor(1));
         self.stats.csum_partial += u64::from(key.has_checksum());
         self.stats.bytes += u64::from(head.len);
         self.bql.queue(head.len.max(ETH_ZLEN));
@@ -373,7 +373,7 @@ impl Sq {
     /// A packet on the short way could not be mapped.
     #[cold]
     #[inline(never)]
-    fn unmapped<H: Host>(&mut self, h: &mut H, todo: &Todo, more: bool) {
+    fn unmapped<H: Host>(&mut self, h: &mut H, todo: &OffloadRequest, more: bool) {
         self.stats.xmit_more += u64::from(more);
         self.stats.csum_partial += u64::from(todo.checksum.is_some());
         self.count_drop(h, more);
@@ -406,7 +406,7 @@ impl Sq {
             self.pad(h, room);
             room = contiguous(self.pc, self.mask);
         }
-        h.spend(Work::TxSession);
+        h.charge(CpuWork::TxSession);
         self.stats.mpwqe_blks += 1;
         self.session = Session::open(key, self.offset(self.pc), room.min(self.mpw_wqebbs));
     }
@@ -446,12 +446,12 @@ impl Sq {
         let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
             Ok(m) => m,
             Err(e) => {
-                let head = Piece { buf: e.buf, start: head.start, len: head.len };
+                let head = Fragment { buf: e.buf, start: head.start, len: head.len };
                 return self.drop_packet(h, Packet { head, todo, more: None, cookie }, more);
             }
         };
-        h.spend(Work::Map);
-        h.spend(Work::TxDescriptor(1));
+        h.charge(CpuWork::Map);
+        h.charge(CpuWork::TxDescriptor(1));
         self.stats.packets += 1;
         self.stats.bytes += u64::from(head.len);
         self.bql.queue(head.len.max(ETH_ZLEN));
@@ -500,7 +500,7 @@ impl Sq {
 
     /// Fills the next `wqebbs` blocks with NOPs.
     fn pad<H: Host>(&mut self, h: &mut H, wqebbs: u32) {
-        h.spend(Work::TxPad(wqebbs));
+        h.charge(CpuWork::TxPad(wqebbs));
         for _ in 0..wqebbs {
             self.nop(h, 0);
         }
@@ -547,7 +547,7 @@ impl Sq {
 
     #[inline(never)]
     fn ring_doorbell<H: Host>(&mut self, h: &mut H, last: &CtrlSeg) {
-        h.spend(Work::TxNotify);
+        h.charge(CpuWork::TxNotify);
         self.stats.doorbells += 1;
         self.announced = self.pc;
         self.last_wqe = last.pc();
@@ -571,14 +571,14 @@ impl Sq {
     }
 
     /// Takes back the last push.
-    fn unpush<H: Host>(&mut self, h: &mut H) -> Option<Piece> {
+    fn unpush<H: Host>(&mut self, h: &mut H) -> Option<Fragment> {
         self.fifo_head = self.fifo_head.wrapping_sub(1);
         match mem::take(&mut self.fifo[(self.fifo_head & self.fifo_mask) as usize]) {
             Slot::Mapped(m, ..) => {
                 let r = m.range();
-                Some(Piece { buf: h.unmap(m), start: r.start, len: r.end - r.start })
+                Some(Fragment { buf: h.unmap(m), start: r.start, len: r.end - r.start })
             }
-            Slot::Inlined(buf, ..) => Some(Piece::whole(buf)),
+            Slot::Inlined(buf, ..) => Some(Fragment::whole(buf)),
             Slot::Empty => None,
         }
     }

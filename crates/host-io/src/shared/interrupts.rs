@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// Takes the interrupts that a device raises.
 pub trait Interrupts {
     /// Interrupt line `n` goes high or low.
-    fn set_line(&mut self, n: u16, high: bool);
+    fn set_irq_line(&mut self, n: u16, high: bool);
     /// Message-signalled interrupt `vector` is sent.
     fn message(&mut self, vector: u16);
 }
@@ -82,7 +82,7 @@ impl EventFds {
 }
 
 impl Interrupts for EventFds {
-    fn set_line(&mut self, n: u16, high: bool) {
+    fn set_irq_line(&mut self, n: u16, high: bool) {
         if n != 0 {
             self.lost += u64::from(high);
             return;

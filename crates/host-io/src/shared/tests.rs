@@ -7,7 +7,7 @@ const PAGE: u64 = 4096;
 
 struct Deaf;
 impl Interrupts for Deaf {
-    fn set_line(&mut self, _: u16, _: bool) {}
+    fn set_irq_line(&mut self, _: u16, _: bool) {}
     fn message(&mut self, _: u16) {}
 }
 

@@ -14,12 +14,12 @@ use crate::open::Limits;
 use crate::traffic::Frames;
 use crate::traffic::arrivals::{Draw, Pattern, Phase};
 use crate::{closed, open};
-use doorbell_bus::Guard;
+use doorbell_bus::ProtectionGranularity;
 use doorbell_bus::axi::{Latencies, Protocol, Rules, Settings};
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet as driver;
 use doorbell_drivers::axienet::Coalesce;
-use doorbell_hal::{Place, Span};
+use doorbell_hal::{Alignment, Span};
 use std::sync::Arc;
 
 /// Simulated memory that a run may take, with its guard, in bytes.
@@ -60,7 +60,11 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         },
         axi,
         latencies,
-        guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
+        guard: if v.word("run.guard") == "byte" {
+            ProtectionGranularity::Byte
+        } else {
+            ProtectionGranularity::Page
+        },
         nic: device::Config {
             tx_memory: whole("nic.tx_memory") << 10,
             rx_memory: whole("nic.rx_memory") << 10,
@@ -84,7 +88,10 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
             tx_checksum: checksum(v.word("nic.tx_checksum")).1,
             rx_checksum: checksum(v.word("nic.rx_checksum")).1,
             address_bits: device::Config::ZYNQMP.address_bits as u8,
-            rx_place: Place { align: 64, offset: if v.is_on("driver.rx_align") { 2 } else { 0 } },
+            rx_place: Alignment {
+                align: 64,
+                offset: if v.is_on("driver.rx_align") { 2 } else { 0 },
+            },
             clock_hz: whole("nic.clock") * 1_000_000,
             speed: match rate {
                 10 => driver::Speed::M10,
@@ -121,7 +128,7 @@ fn checksum(word: &str) -> (device::Checksum, driver::Checksum) {
     match word {
         "full" => (device::Checksum::Full, driver::Checksum::Full),
         "none" => (device::Checksum::None, driver::Checksum::None),
-        _ => (device::Checksum::Partial, driver::Checksum::Partial),
+        _ => (device::Checksum::CsumPartial, driver::Checksum::CsumPartial),
     }
 }
 
@@ -150,7 +157,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
             Load::Closed(load)
         }
     };
-    let guard = if setup.guard == Guard::Byte { 5 } else { 1 };
+    let guard = if setup.guard == ProtectionGranularity::Byte { 5 } else { 1 };
     let needs = super::memory_size(setup, &load) as u64 * guard;
     if needs > MAX_MEMORY {
         return Err(format!(

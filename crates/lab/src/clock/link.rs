@@ -19,13 +19,13 @@
 //! and what is sent meanwhile goes nowhere.
 //!
 //! Not modelled: bit errors, pause frames, a switch with a queue of its own. A
-//! device that holds a frame back ([`Taken::Hold`]) stops what is behind it.
+//! device that holds a frame back ([`RxVerdict::Hold`]) stops what is behind it.
 
 use crate::fault::{Flaps, Plan};
 use doorbell_bus::{Bus, Hypercalls, Hypervised, Partitions};
 use doorbell_hal::{
-    Device, Direction, DmaFault, Fact, Hcall, HcallDevice, HcallReturn, Iova, Port, Reg, Span,
-    Taken, Time, Timed,
+    Device, Direction, DmaFault, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Iova, Port,
+    Reg, RxVerdict, Span, Time,
 };
 use std::collections::VecDeque;
 
@@ -199,7 +199,7 @@ impl Wire {
 }
 
 /// What is on the other end of a link. Its own CPU costs nothing.
-pub trait Peer: Timed {
+pub trait Peer: EventSource {
     /// A frame has arrived; answers go to `wire`.
     fn receive(&mut self, at: Time, frame: &[u8], wire: &mut Wire);
     /// Does what is due by `until`.
@@ -301,18 +301,18 @@ impl<P: Port> Port for Tapped<'_, P> {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.port.write(at, to, from)
     }
-    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
-        self.port.reaches(at, len, dir)
+    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        self.port.check_access(at, len, dir)
     }
     #[inline(always)]
-    fn completes(&mut self, at: Time) -> bool {
-        self.port.completes(at)
+    fn begin_completion(&mut self, at: Time) -> bool {
+        self.port.begin_completion(at)
     }
-    fn set_line(&mut self, at: Time, n: u16, high: bool) {
-        self.port.set_line(at, n, high);
+    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
+        self.port.set_irq_line(at, n, high);
     }
-    fn message(&mut self, at: Time, vector: u16) {
-        self.port.message(at, vector);
+    fn raise_msi(&mut self, at: Time, vector: u16) {
+        self.port.raise_msi(at, vector);
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.port.emit(at, frame);
@@ -320,7 +320,7 @@ impl<P: Port> Port for Tapped<'_, P> {
     }
 }
 
-impl<D: Timed, Pr: Peer> Timed for Wired<D, Pr> {
+impl<D: EventSource, Pr: Peer> EventSource for Wired<D, Pr> {
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
         self.device.diagnose(tell);
     }
@@ -348,7 +348,7 @@ where
         self.device.mmio_write(&mut Tapped { port: p, wire: &mut self.out }, at, r, size, v);
     }
 
-    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         self.device.receive(&mut Tapped { port: p, wire: &mut self.out }, at, frame)
     }
 
@@ -375,12 +375,12 @@ where
             {
                 let taken =
                     self.device.receive(&mut Tapped { port: p, wire: &mut self.out }, at, &frame);
-                if taken == Taken::Hold {
+                if taken == RxVerdict::Hold {
                     self.held += 1;
                     self.back.hover(at + HOLD, frame);
                     continue;
                 }
-                self.dropped += u64::from(taken != Taken::Yes);
+                self.dropped += u64::from(taken != RxVerdict::Yes);
                 keep(&mut self.capture, at, &frame);
                 self.back.spare.push(frame);
             }
@@ -423,7 +423,7 @@ impl<B: Bus, D: HcallDevice<B>> Device<Tapped<'_, Partitions<B>>> for Hypervised
     ) {
         self.mmio_write(p.port, at, r, size, v);
     }
-    fn receive(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time, frame: &[u8]) -> RxVerdict {
         let taken = self.receive(p.port, at, frame);
         gather(p.port, p.wire);
         taken

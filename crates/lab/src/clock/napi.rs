@@ -35,7 +35,7 @@ use crate::fault::{Watchdog, failed};
 use doorbell_bus::trace::Call;
 use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Buf, Device, Host, Span, Time, Work};
+use doorbell_hal::{Buf, CpuWork, Device, Host, Span, Time};
 use doorbell_packet::Packet;
 use std::collections::VecDeque;
 
@@ -669,10 +669,10 @@ where
             list.push_back(n);
             return rules.weight;
         }
-        Poll::Work => {
+        Poll::CpuWork => {
             let from = m.now();
             s.driver.work(m);
-            m.mark(from, Call::Work);
+            m.mark(from, Call::CpuWork);
         }
         Poll::Idle => {}
     }
@@ -712,7 +712,7 @@ where
             s.batch.end();
             return;
         };
-        m.spend(Work::Stack);
+        m.charge(CpuWork::Stack);
         let waiting = !s.queue.is_empty() || s.endpoint.more();
         let more = s.batch.goes(p.len(), waiting);
         let from = m.now();

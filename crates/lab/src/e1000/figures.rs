@@ -23,10 +23,10 @@ use crate::watch::Unwatched;
 use doorbell_bus::pci::{Command, Rules, Settings, Transaction, transactions};
 use doorbell_bus::pcie::Operation;
 use doorbell_bus::tce::Table;
-use doorbell_bus::{Guard, Machine, Mapping, Pci, Platform};
+use doorbell_bus::{Machine, Mapping, Pci, Platform, ProtectionGranularity};
 use doorbell_devices::e1000::E1000 as Device;
 use doorbell_drivers::e1000::E1000 as Driver;
-use doorbell_hal::{Direction, Iova, Place, Port, Time};
+use doorbell_hal::{Alignment, Direction, Iova, Port, Time};
 
 /// The platform of all rows.
 const PROFILE: &str = "e1000-power4";
@@ -160,9 +160,9 @@ fn bus_time(values: &Values, what: Operation, at: u64) -> Result<f64, MeasureErr
     // An analyser on the bus does not see what is behind it.
     latencies.memory = doorbell_hal::Span::ZERO;
     let rules = Rules::new(settings).map_err(|e| MeasureError::new(e.to_string()))?;
-    let mut platform = Platform::new(MEMORY_BASE, 1 << 20, Guard::Page);
+    let mut platform = Platform::new(MEMORY_BASE, 1 << 20, ProtectionGranularity::Page);
     let none = |_| MeasureError::new("no memory");
-    let b = platform.memory.buffer(4096, Place { align: 4096, offset: 0 }).map_err(none)?;
+    let b = platform.memory.buffer(4096, Alignment { align: 4096, offset: 0 }).map_err(none)?;
     for dir in [Direction::ToDevice, Direction::FromDevice] {
         platform.map(b.addr(), 4096, dir).map_err(|_| MeasureError::new("not mapped"))?;
     }
@@ -188,7 +188,7 @@ fn entries_at_open(values: &Values, copy: bool) -> Result<(u64, u32), MeasureErr
         return Err(MeasureError::new("the slots are counted on PCI with translation"));
     };
     let rules = Rules::new(settings).map_err(|e| MeasureError::new(e.to_string()))?;
-    let platform = Platform::new(MEMORY_BASE, 16 << 20, Guard::Page);
+    let platform = Platform::new(MEMORY_BASE, 16 << 20, ProtectionGranularity::Page);
     let bus = Pci::new(
         platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))),
         rules,

@@ -15,10 +15,10 @@ use crate::traffic::Frames;
 use crate::{closed, mlx5, open};
 use doorbell_bus::pci::{Devsel, Protocol, Settings};
 use doorbell_bus::tce::{Prices, Window};
-use doorbell_bus::{Guard, Price, express, parallel};
+use doorbell_bus::{Price, ProtectionGranularity, express, parallel};
 use doorbell_devices::e1000::{Config as Nic, Slot as NicSlot, Speed};
 use doorbell_drivers::e1000::{Bus, Config as DriverConfig, Part, Thresholds, Throttle};
-use doorbell_hal::{Place, Span};
+use doorbell_hal::{Alignment, Span};
 use std::sync::Arc;
 
 /// Simulated memory that a run may take, with its guard, in bytes.
@@ -68,7 +68,11 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         },
         slot,
         tce,
-        guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
+        guard: if v.word("run.guard") == "byte" {
+            ProtectionGranularity::Byte
+        } else {
+            ProtectionGranularity::Page
+        },
         nic,
         driver: driver(v, kind)?,
         link_rate: (v.number("link.rate") * 1e6) as u64,
@@ -163,7 +167,7 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, String> {
     Ok(DriverConfig {
         copy_align: v.is_on("driver.copy_align"),
         rx_align,
-        rx_place: Place { align, offset },
+        rx_place: Alignment { align, offset },
         rx_buffer: v.number("driver.rx_buffer") as u32,
         max_frame: v.number("driver.mtu") as u32 + 14,
         copybreak: v.number("driver.copybreak") as u32,
@@ -215,7 +219,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
             Load::Closed(closed::Load::of(v, mss)?)
         }
     };
-    let guard = if setup.guard == Guard::Byte { 5 } else { 1 };
+    let guard = if setup.guard == ProtectionGranularity::Byte { 5 } else { 1 };
     let needs = super::memory_size(setup, &load) as u64 * guard;
     if needs > MAX_MEMORY {
         return Err(format!(

@@ -16,7 +16,7 @@ use crate::traffic::tcp::Stack;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Span, Time};
 use doorbell_packet::merge::Merge;
-use doorbell_packet::{More, Packet, Piece};
+use doorbell_packet::{Fragment, NonLinear, Packet};
 use std::collections::VecDeque;
 
 /// The longest merged packet: 64 KiB of IP and an Ethernet header.
@@ -90,7 +90,7 @@ impl Bridge {
     }
 
     fn look(&mut self, m: &mut Lpars, p: &Packet) {
-        let Piece { buf, start, len } = &p.head;
+        let Fragment { buf, start, len } = &p.head;
         self.frame.clear();
         let frame = &mut self.frame;
         m.bytes(buf, *start..start + len, |b| frame.extend_from_slice(b));
@@ -101,12 +101,12 @@ impl Bridge {
         let first = waiting.pop_front()?;
         self.look(m, &first);
         let mut memory = core::mem::take(&mut self.merged);
-        let mut list: Vec<Piece> = Vec::new();
+        let mut list: Vec<Fragment> = Vec::new();
         let mut todo = None;
         if let Some(mut merge) = Merge::start(&mut memory, &self.frame) {
             while let Some(next) = waiting.front() {
                 m.delay(self.prices.gro);
-                let Piece { buf, start, len } = &next.head;
+                let Fragment { buf, start, len } = &next.head;
                 self.frame.clear();
                 let frame = &mut self.frame;
                 m.bytes(buf, *start..start + len, |b| frame.extend_from_slice(b));
@@ -129,7 +129,7 @@ impl Bridge {
             for q in &mut list {
                 (q.start, q.len) = (q.start + header, q.len - header);
             }
-            p.more = Some(Box::new(More { frags: Vec::new(), list }));
+            p.more = Some(Box::new(NonLinear { frags: Vec::new(), list }));
             p.todo = todo.unwrap_or_default();
             self.counters.merged += 1;
         }

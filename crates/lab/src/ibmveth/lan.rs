@@ -10,9 +10,10 @@ use crate::clock::link::{Tapped, Wire, gather};
 use doorbell_bus::{Hypercalls, Hypervised, Partitions, Vio};
 use doorbell_devices::veth::Veth;
 use doorbell_hal::{
-    Device, Drop, Fact, Hcall, HcallReturn, Port as _, Reg, Span, Taken, Time, Timed,
+    Device, DropReason, EventSource, Fact, Hcall, HcallReturn, Port as _, Reg, RxVerdict, Span,
+    Time,
 };
-use doorbell_packet::Todo;
+use doorbell_packet::OffloadRequest;
 use doorbell_packet::segment::Segments;
 use std::collections::VecDeque;
 
@@ -94,15 +95,15 @@ impl Port {
         }
     }
 
-    fn take(&mut self, at: Time, frame: &[u8]) -> Taken {
+    fn take(&mut self, at: Time, frame: &[u8]) -> RxVerdict {
         if self.waiting.len() >= self.cfg.ring {
             self.counters.rx_missed += 1;
-            return Taken::Dropped(Drop::NoBuffer);
+            return RxVerdict::Dropped(DropReason::NoBuffer);
         }
         self.counters.rx_frames += 1;
         self.waiting.push_back((at, frame.to_vec()));
         self.announce(at);
-        Taken::Yes
+        RxVerdict::Yes
     }
 
     /// The next frame that has come, by `now`.
@@ -121,7 +122,12 @@ impl Port {
 
     /// A frame with what is left to do, all of which this port can. What goes on the wire is
     /// handed to `wire` one after the other.
-    pub(super) fn send(&mut self, frame: &mut [u8], todo: Todo, mut wire: impl FnMut(&[u8])) {
+    pub(super) fn send(
+        &mut self,
+        frame: &mut [u8],
+        todo: OffloadRequest,
+        mut wire: impl FnMut(&[u8]),
+    ) {
         if let Some(gso) = todo.gso {
             let Ok(mut segments) = Segments::new(frame, gso) else {
                 self.counters.tx_too_long += 1;
@@ -162,7 +168,7 @@ impl Lan {
     }
 }
 
-impl Timed for Lan {
+impl EventSource for Lan {
     fn next_due(&self) -> Option<Time> {
         self.veth.next_due().into_iter().chain(self.port.notify).min()
     }
@@ -181,7 +187,7 @@ impl Device<Ports<'_>> for Lan {
         self.veth.mmio_write(p, at, r, size, v);
     }
     /// From the wire: the port's.
-    fn receive(&mut self, _: &mut Ports<'_>, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, _: &mut Ports<'_>, at: Time, frame: &[u8]) -> RxVerdict {
         self.port.take(at, frame)
     }
     fn advance(&mut self, p: &mut Ports<'_>, until: Time) {
@@ -193,7 +199,7 @@ impl Device<Ports<'_>> for Lan {
                 self.port.armed = false;
                 self.port.last = due;
                 self.port.counters.interrupts += 1;
-                p.port.ports[SERVER].message(due, PORT_VECTOR);
+                p.port.ports[SERVER].raise_msi(due, PORT_VECTOR);
             }
         }
         self.veth.advance(p, until);
@@ -224,7 +230,7 @@ pub(super) fn transmit(
     wire: &mut Wire,
     at: Time,
     frame: &mut [u8],
-    todo: Todo,
+    todo: OffloadRequest,
 ) {
     let server = &mut p.ports[SERVER];
     lan.port.send(frame, todo, |f| server.emit(at, f));

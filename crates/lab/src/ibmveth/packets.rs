@@ -25,8 +25,8 @@ use doorbell_bus::Bus;
 use doorbell_bus::trace::Call;
 use doorbell_drivers::ibmveth::{Ibmveth, Stats, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
-use doorbell_hal::{Buf, Exhausted, Host, Place, Span, Time};
-use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece, Todo};
+use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
+use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 
 /// How a large send leaves its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +78,10 @@ impl Sink for Up {
 }
 
 /// A large send for the client.
-fn packet(m: &mut Lpars, load: &Load, to: [u8; 6], seq: u32) -> Result<Packet, Exhausted> {
+fn packet(m: &mut Lpars, load: &Load, to: [u8; 6], seq: u32) -> Result<Packet, OutOfMemory> {
     let here = Station { mac: [2, 0xdb, 0, 1, 0, 1], ip: [198, 19, 0, 1], port: 20_000 };
     let there = Station { mac: to, ip: [198, 18, 0, 1], port: 5201 };
-    let head = m.buffer(HEADERS, Place::ANY)?;
+    let head = m.buffer(HEADERS, Alignment::ANY)?;
     let header = Header { seq, ack: 1, flags: ACK, window: 1000, ..Header::default() };
     m.bytes_mut(&head, 0..HEADERS, |b| header.write(&here, &there, 1, load.size, b));
     let mut pieces = Vec::with_capacity(load.pieces as usize);
@@ -89,7 +89,7 @@ fn packet(m: &mut Lpars, load: &Load, to: [u8; 6], seq: u32) -> Result<Packet, E
     for i in (1..=load.pieces).rev() {
         let len = left / i;
         left -= len;
-        pieces.push(Piece::whole(m.buffer(len, Place { align: 4096, offset: 0 })?));
+        pieces.push(Fragment::whole(m.buffer(len, Alignment { align: 4096, offset: 0 })?));
     }
     let (frags, list) = match load.form {
         Form::Scatter => (pieces, Vec::new()),
@@ -98,9 +98,13 @@ fn packet(m: &mut Lpars, load: &Load, to: [u8; 6], seq: u32) -> Result<Packet, E
     let large = load.size > u32::from(load.mss);
     let gso = large.then_some(Gso { kind: GsoKind::Tcp4, size: load.mss, header: HEADERS as u16 });
     Ok(Packet {
-        head: Piece::whole(head),
-        todo: Todo { checksum: Some(Partial { start: TCP as u16, offset: 16 }), gso, ..Todo::NONE },
-        more: Some(Box::new(More { frags, list })),
+        head: Fragment::whole(head),
+        todo: OffloadRequest {
+            checksum: Some(CsumPartial { start: TCP as u16, offset: 16 }),
+            gso,
+            ..OffloadRequest::NONE
+        },
+        more: Some(Box::new(NonLinear { frags, list })),
         cookie: 0,
     })
 }

@@ -12,8 +12,8 @@ use crate::papr::Hosted;
 use crate::traffic::tcp::Hosts;
 use doorbell_drivers::ibmveth::{self as veth, Ibmveth};
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Buf, Host, Place, Work};
-use doorbell_packet::{Packet, Piece};
+use doorbell_hal::{Alignment, Buf, CpuWork, Host};
+use doorbell_packet::{Fragment, Packet};
 
 /// The machine of both partitions.
 pub(super) type Lpars = Hosted<Lan, Hosts>;
@@ -88,7 +88,7 @@ impl Server {
         let port = m.device.device.port.cfg;
         if p.todo.gso.is_some() && !port.tso {
             let mut segments = 0;
-            let cut = p.segment(m, Place::ANY, |m, segment| {
+            let cut = p.segment(m, Alignment::ANY, |m, segment| {
                 segments += 1;
                 self.put(m, segment);
             });
@@ -117,8 +117,8 @@ impl Server {
 
     /// To the port, which can do what is left to do.
     fn put(&mut self, m: &mut Lpars, p: Packet) {
-        m.spend(Work::TxDescriptor(p.pieces().count() as u32));
-        m.spend(Work::TxNotify);
+        m.charge(CpuWork::TxDescriptor(p.pieces().count() as u32));
+        m.charge(CpuWork::TxNotify);
         self.scratch.clear();
         for q in p.pieces() {
             m.bytes(&q.buf, q.start..q.start + q.len, |b| self.scratch.extend_from_slice(b));
@@ -137,10 +137,10 @@ impl Server {
 
     /// What the physical port has. Whether there may be more.
     fn fetch<S: Sink>(&mut self, m: &mut Lpars, budget: u32, up: &mut Marked<'_, S>) -> bool {
-        m.spend(Work::Poll);
+        m.charge(CpuWork::Poll);
         let packets = self.done.iter().filter(|(_, last)| *last).count() as u32;
         if packets > 0 {
-            m.spend(Work::TxDone(packets));
+            m.charge(CpuWork::TxDone(packets));
         }
         for (b, last) in self.done.drain(..) {
             up.sent(b, 0, last);
@@ -151,16 +151,16 @@ impl Server {
                 m.outside(|wired, _, at| wired.device.port.arm(at));
                 return false;
             };
-            m.spend(Work::Completion);
-            m.spend(Work::RxPost);
-            let Ok(buf) = m.buffer(BUFFER.max(frame.len() as u32), Place::ANY) else {
+            m.charge(CpuWork::Completion);
+            m.charge(CpuWork::RxPost);
+            let Ok(buf) = m.buffer(BUFFER.max(frame.len() as u32), Alignment::ANY) else {
                 self.stats.rx_no_memory += 1;
                 continue;
             };
             m.bytes_mut(&buf, 0..frame.len() as u32, |b| b.copy_from_slice(&frame));
-            m.spend(Work::RxPacket);
+            m.charge(CpuWork::RxPacket);
             self.stats.rx_packets += 1;
-            up.received(Packet::linear(Piece { buf, start: 0, len: frame.len() as u32 }), true);
+            up.received(Packet::linear(Fragment { buf, start: 0, len: frame.len() as u32 }), true);
         }
         true
     }
@@ -184,7 +184,7 @@ impl Driver<Lpars> for Server {
 
     fn interrupt(&mut self, m: &mut Lpars, vector: u16) -> Irq {
         if vector == PORT_VECTOR {
-            m.spend(Work::Interrupt);
+            m.charge(CpuWork::Interrupt);
             return Irq::Poll;
         }
         self.veth.interrupt(m, vector)

@@ -13,7 +13,7 @@ use crate::cpu::{costs, span, tcp_prices};
 use crate::fault;
 use crate::key::Values;
 use crate::papr::Papr;
-use doorbell_bus::Guard;
+use doorbell_bus::ProtectionGranularity;
 use doorbell_devices::veth::{Adapter, Config as LanConfig};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, LargeSend, Transmit};
 use doorbell_layout::ibmveth::attribute;
@@ -55,7 +55,11 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
             ..Softirq::LINUX
         },
         papr,
-        guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
+        guard: if v.word("run.guard") == "byte" {
+            ProtectionGranularity::Byte
+        } else {
+            ProtectionGranularity::Page
+        },
         lan,
         port: PortConfig {
             tso: v.is_on("port.tso"),
@@ -138,7 +142,7 @@ pub fn load(v: &Values, setup: &Setup) -> Result<Load, String> {
         return Ok(Load::Packets(PacketsLoad { size, pieces, form, mss, packets }));
     }
     let load = closed::Load::of(v, MTU - 40)?;
-    let guard = if setup.guard == Guard::Byte { 5 } else { 1 };
+    let guard = if setup.guard == ProtectionGranularity::Byte { 5 } else { 1 };
     let needs = super::memory(setup, Some(&load)).iter().sum::<usize>() as u64 * guard;
     if needs > MAX_MEMORY {
         return Err(format!(

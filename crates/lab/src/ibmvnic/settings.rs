@@ -6,7 +6,7 @@ use crate::cpu::{costs, span};
 use crate::fault;
 use crate::key::{Is, Key, Needs, Values};
 use crate::papr::Papr;
-use doorbell_bus::Guard;
+use doorbell_bus::ProtectionGranularity;
 use doorbell_devices::vnic::{self as device, Serial};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct, Replenish};
 use doorbell_hal::Span;
@@ -220,7 +220,11 @@ pub fn setup(v: &Values) -> Setup {
         application: cycles("cpu.application"),
         softirq: Softirq { watchdog: faults.watchdog(), ..Softirq::LINUX },
         papr: Papr::of(v, &CALLS),
-        guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
+        guard: if v.word("run.guard") == "byte" {
+            ProtectionGranularity::Byte
+        } else {
+            ProtectionGranularity::Page
+        },
         nic,
         driver: DriverConfig {
             crq_vector: nic.crq_vector,
@@ -281,7 +285,7 @@ pub fn load(v: &Values, setup: &Setup) -> Result<Load, String> {
         duration: ms("traffic.duration"),
         seed: v.number("run.seed") as u64,
     };
-    let guard = if setup.guard == Guard::Byte { 5 } else { 1 };
+    let guard = if setup.guard == ProtectionGranularity::Byte { 5 } else { 1 };
     let needs = super::memory(setup, &load) as u64 * guard;
     if needs > MAX_MEMORY {
         return Err(format!(

@@ -12,10 +12,10 @@ use crate::clock::link::{Peer, Wire};
 use crate::clock::napi::Endpoint;
 use crate::histogram::Histogram;
 use crate::traffic::arrivals::Draw;
-use doorbell_hal::{Buf, Host, Place, Span, Time, Timed, Work};
+use doorbell_hal::{Alignment, Buf, CpuWork, EventSource, Host, Span, Time};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, prepare_partial, verify};
-use doorbell_packet::{Packet, Piece, Todo};
+use doorbell_packet::{Fragment, OffloadRequest, Packet};
 use std::collections::VecDeque;
 
 /// Ethernet, IPv4, TCP.
@@ -172,7 +172,7 @@ impl Askers {
     }
 }
 
-impl Timed for Askers {
+impl EventSource for Askers {
     fn next_due(&self) -> Option<Time> {
         let deadline = self.deadlines.front().map(|s| s.0);
         self.start.front().map(|s| s.0).into_iter().chain(deadline).min()
@@ -293,24 +293,27 @@ impl Server {
 
     /// A response: an application has written it, and TCP made a segment of it.
     fn make<H: Host>(&mut self, h: &mut H, bytes: u32, port: u16) -> Option<Packet> {
-        let Ok(buf) = h.buffer(bytes, Place::ANY) else {
+        let Ok(buf) = h.buffer(bytes, Alignment::ANY) else {
             self.exhausted += 1;
             return None;
         };
         let template = &self.templates.iter().find(|t| t.0 == bytes)?.1;
         h.bytes_mut(&buf, 0..HEADERS as u32, |b| b.copy_from_slice(template));
         h.bytes_mut(&buf, PORTS + 2..PORTS + 4, |b| b.copy_from_slice(&port.to_be_bytes()));
-        h.spend(Work::Copy(bytes - HEADERS as u32));
-        let checksum = Some(doorbell_packet::Partial { start: PORTS as u16, offset: 16 });
+        h.charge(CpuWork::Copy(bytes - HEADERS as u32));
+        let checksum = Some(doorbell_packet::CsumPartial { start: PORTS as u16, offset: 16 });
         self.under_way += 1;
-        Some(Packet { todo: Todo { checksum, ..Todo::NONE }, ..Packet::linear(Piece::whole(buf)) })
+        Some(Packet {
+            todo: OffloadRequest { checksum, ..OffloadRequest::NONE },
+            ..Packet::linear(Fragment::whole(buf))
+        })
     }
 
     fn answer<H: Host>(&mut self, h: &mut H) {
         let Some(request) = self.requests.pop_front() else { return };
         let from = request.head.start + PORTS;
         let port = h.bytes(&request.head.buf, from..from + 2, |b| u16::from_be_bytes([b[0], b[1]]));
-        h.spend(Work::Copy(request.len().saturating_sub(HEADERS as u32)));
+        h.charge(CpuWork::Copy(request.len().saturating_sub(HEADERS as u32)));
         request.release(h);
         h.delay(self.application);
         let bytes = self.load.size(port.wrapping_sub(FIRST).into());

@@ -26,8 +26,8 @@ use doorbell_bus::{Pcie, Platform};
 use doorbell_devices::mlx5::Mlx5 as Device;
 use doorbell_drivers::mlx5::{Channel, Hca};
 use doorbell_drivers::{Driver, Tx};
-use doorbell_hal::{Host, Place, Span};
-use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece};
+use doorbell_hal::{Alignment, Host, Span};
+use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, Packet};
 
 /// The platform of all rows.
 const PROFILE: &str = "mlx5-gen2";
@@ -165,7 +165,7 @@ fn tcp_packet(m: &mut Machine, kind: Kind) -> Option<Packet> {
         Kind::SmallLinear => 6,
     };
     let in_head = if matches!(kind, Kind::SmallLinear) { HEADER + payload } else { HEADER };
-    let head = m.buffer(in_head, Place::ANY).ok()?;
+    let head = m.buffer(in_head, Alignment::ANY).ok()?;
     m.bytes_mut(&head, 0..in_head, |b| {
         b.fill(0);
         b[12] = 0x08;
@@ -174,11 +174,11 @@ fn tcp_packet(m: &mut Machine, kind: Kind) -> Option<Packet> {
         b[23] = 6;
         b[46] = 0x50;
     });
-    let mut p = Packet::linear(Piece::whole(head));
-    p.todo.checksum = Some(Partial { start: 34, offset: 16 });
+    let mut p = Packet::linear(Fragment::whole(head));
+    p.todo.checksum = Some(CsumPartial { start: 34, offset: 16 });
     if in_head == HEADER {
-        let frag = m.buffer(payload, Place::ANY).ok()?;
-        p.more = Some(Box::new(More { frags: vec![Piece::whole(frag)], list: Vec::new() }));
+        let frag = m.buffer(payload, Alignment::ANY).ok()?;
+        p.more = Some(Box::new(NonLinear { frags: vec![Fragment::whole(frag)], list: Vec::new() }));
     }
     if matches!(kind, Kind::Tso) {
         p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1448, header: HEADER as u16 });

@@ -12,7 +12,7 @@ use crate::key::Values;
 use crate::open::Limits;
 use crate::traffic::Frames;
 use doorbell_bus::pcie::{Completions, DllpRule, Settings};
-use doorbell_bus::{Guard, Latencies};
+use doorbell_bus::{Latencies, ProtectionGranularity};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, Sizing};
 use doorbell_hal::Span;
@@ -52,7 +52,11 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
         },
         bar,
         memory_base,
-        guard: if v.word("run.guard") == "byte" { Guard::Byte } else { Guard::Page },
+        guard: if v.word("run.guard") == "byte" {
+            ProtectionGranularity::Byte
+        } else {
+            ProtectionGranularity::Page
+        },
         nic: nic(v),
         driver: DriverConfig {
             mpwqe: v.is_on("driver.mpwqe"),
@@ -140,7 +144,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
     let limits =
         Limits { frame: (setup.nic.max_frame, "nic.max_frame"), large_send: (most, "nic.max_lso") };
     let load = Load::of(v, &limits, frames)?;
-    let guard = if setup.guard == Guard::Byte { 5 } else { 1 };
+    let guard = if setup.guard == ProtectionGranularity::Byte { 5 } else { 1 };
     let needs = super::memory_size(setup, &load) as u64 * guard;
     if needs > MAX_MEMORY {
         return Err(format!(

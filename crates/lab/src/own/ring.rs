@@ -1,8 +1,8 @@
 //! A ring of transmit descriptors, and the packets that they speak of.
 
 use doorbell_drivers::{Sink, Tx};
-use doorbell_hal::{Coherent, Direction, Exhausted, Host, Iova, Mapped};
-use doorbell_packet::{Packet, Piece};
+use doorbell_hal::{Coherent, Direction, Host, Iova, Mapped, OutOfMemory};
+use doorbell_packet::{Fragment, Packet};
 use std::collections::VecDeque;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -27,7 +27,7 @@ impl TxRing {
     ///
     /// # Errors
     /// No memory.
-    pub fn new<H: Host>(h: &mut H, slots: u32, descriptor: u32) -> Result<TxRing, Exhausted> {
+    pub fn new<H: Host>(h: &mut H, slots: u32, descriptor: u32) -> Result<TxRing, OutOfMemory> {
         let area = h.coherent(slots * descriptor, 4096)?;
         Ok(TxRing {
             area,
@@ -75,7 +75,7 @@ impl TxRing {
         if !p.is_linear() {
             return Tx::Dropped(p);
         }
-        let Packet { head: Piece { buf, start, len }, cookie, .. } = p;
+        let Packet { head: Fragment { buf, start, len }, cookie, .. } = p;
         match h.map(buf, start..start + len, Direction::ToDevice) {
             Ok(mapped) => {
                 h.store(&self.area, self.tail * self.descriptor, of(&mapped));
@@ -83,7 +83,7 @@ impl TxRing {
                 self.tail = (self.tail + 1) % self.slots;
                 Tx::Ok
             }
-            Err(e) => Tx::Dropped(Packet { head: Piece { buf: e.buf, start, len }, ..p }),
+            Err(e) => Tx::Dropped(Packet { head: Fragment { buf: e.buf, start, len }, ..p }),
         }
     }
 

@@ -4,9 +4,9 @@ use doorbell_bus::{Costs, Hypervised};
 use doorbell_devices::veth::{Adapter, Config, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as Settings, Ibmveth};
 use doorbell_drivers::{Driver, Tx};
-use doorbell_hal::{Host, Hypervisor, Place, Time, Timed};
+use doorbell_hal::{Alignment, EventSource, Host, Hypervisor, Time};
 use doorbell_layout::ibmveth::{H_SEND_LOGICAL_LAN, H_VIO_SIGNAL};
-use doorbell_packet::{Packet, Piece};
+use doorbell_packet::{Fragment, Packet};
 
 static SEND: [Call; 2] = [
     Call {
@@ -23,7 +23,7 @@ static PRICES: [Key; 2] = [Key::ns("hcall.send", ""), Key::ns("hcall.send_serial
 
 #[derive(Debug, Default)]
 struct Far(Vec<(Time, usize)>);
-impl Timed for Far {
+impl EventSource for Far {
     fn next_due(&self) -> Option<Time> {
         None
     }
@@ -44,7 +44,7 @@ fn hosted(sets: &[&str]) -> (Hosted<Hypervised<Veth>, Far>, [Adapter; 2]) {
     let adapters = [Adapter::new(0, 0), Adapter::new(1, 1)];
     let lan =
         Config { uplink: Some(Uplink { port: 0, pvid: 1 }), ..Config::new(adapters.to_vec()) };
-    let partitions = p.partitions(&[48 << 20; 2], vec![0, 1], Guard::Byte);
+    let partitions = p.partitions(&[48 << 20; 2], vec![0, 1], ProtectionGranularity::Byte);
     let device =
         Wired::new(Hypervised(Veth::new(lan)), Far::default(), 1_000_000_000, Span::from_us(5));
     (Machine::new(partitions, device, Costs::FREE, 2), adapters)
@@ -61,11 +61,11 @@ fn a_call_costs_what_its_kind_does_and_frames_reach_the_wire() {
     ];
     let (mut m, [a, _]) = hosted(&sets);
     let mut driver = Ibmveth::open(&mut m, &Settings::new(a.unit as u32, a.mac)).unwrap();
-    let b = m.buffer(1000, Place::ANY).unwrap();
+    let b = m.buffer(1000, Alignment::ANY).unwrap();
     let to = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8];
     m.bytes_mut(&b, 0..12, |f| f.copy_from_slice(&to));
     let before = m.now();
-    assert_eq!(driver.transmit(&mut m, Packet::linear(Piece::whole(b)), false), Tx::Ok);
+    assert_eq!(driver.transmit(&mut m, Packet::linear(Fragment::whole(b)), false), Tx::Ok);
     // The call, what a send does, and the gathering of 1000 bytes at 0.5 ns each.
     assert_eq!(m.now().since(before), Span::from_ns(100 + 400 + 500));
     assert_eq!(made(&m.bus, &SEND)[0], ("hcall_send", 1));

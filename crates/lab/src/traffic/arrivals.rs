@@ -12,7 +12,7 @@ use crate::clock::napi::Endpoint;
 use crate::histogram::Histogram;
 use crate::traffic::tcp::Prices;
 use doorbell_drivers::Sink;
-use doorbell_hal::{Buf, Host, Span, Time, Timed};
+use doorbell_hal::{Buf, EventSource, Host, Span, Time};
 use doorbell_packet::Packet;
 
 /// How frames of a phase follow each other.
@@ -186,7 +186,7 @@ impl Arrivals {
     }
 }
 
-impl Timed for Arrivals {
+impl EventSource for Arrivals {
     fn next_due(&self) -> Option<Time> {
         (self.next < Time::NEVER).then_some(self.next)
     }

@@ -9,8 +9,8 @@
 
 use super::{Next, Traffic};
 use doorbell_drivers::Sink;
-use doorbell_hal::{Buf, Exhausted, Host, Place, Span, Time};
-use doorbell_packet::{Packet, Partial, Piece, Todo, checksum::Sum};
+use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
+use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet, checksum::Sum};
 
 /// How fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Pktgen {
     first_burst: Span,
     next_burst: Time,
     cookie: u32,
-    todo: Todo,
+    todo: OffloadRequest,
 }
 
 /// Ethernet, IPv4 and UDP headers.
@@ -63,15 +63,15 @@ impl Pktgen {
         buffers: u32,
         flow: u16,
         partial: bool,
-    ) -> Result<Pktgen, Exhausted> {
+    ) -> Result<Pktgen, OutOfMemory> {
         let size = size.max(HEADERS);
-        let mut todo = Todo::NONE;
+        let mut todo = OffloadRequest::NONE;
         if partial {
-            todo.checksum = Some(Partial { start: 34, offset: 6 });
+            todo.checksum = Some(CsumPartial { start: 34, offset: 6 });
         }
         let mut pool = Vec::with_capacity(buffers as usize);
         for _ in 0..buffers {
-            let b = h.buffer(size, Place::ANY)?;
+            let b = h.buffer(size, Alignment::ANY)?;
             h.bytes_mut(&b, 0..size, |bytes| fill(bytes, flow, partial));
             pool.push(b);
         }
@@ -189,7 +189,7 @@ impl<H: Host> Traffic<H> for Pktgen {
             self.in_burst = 0;
         }
         self.cookie = self.cookie.wrapping_add(1);
-        let head = Piece { buf, start: 0, len: self.size };
+        let head = Fragment { buf, start: 0, len: self.size };
         Next::Packet(Packet { head, todo: self.todo, more: None, cookie: self.cookie }, more)
     }
 

@@ -7,8 +7,10 @@
 
 use super::{Next, Traffic};
 use doorbell_drivers::Sink;
-use doorbell_hal::{Buf, Host, Place, Span, Time};
-use doorbell_packet::{Packet, Piece, Todo, headers::prepare_partial, segment::prepare_gso};
+use doorbell_hal::{Alignment, Buf, Host, Span, Time};
+use doorbell_packet::{
+    Fragment, OffloadRequest, Packet, headers::prepare_partial, segment::prepare_gso,
+};
 use std::sync::Arc;
 
 /// Frames in one piece of memory.
@@ -94,13 +96,13 @@ impl ReplayOptions {
     /// What a frame becomes: its bytes changed as a sender with offload hands
     /// them down, and what is left to do. `None`: it is over the MTU and is not
     /// something that can be cut.
-    pub fn prepare(&self, frame: &mut [u8]) -> Option<Todo> {
+    pub fn prepare(&self, frame: &mut [u8]) -> Option<OffloadRequest> {
         if self.is_over(frame) {
             let todo = prepare_gso(frame, self.gso?)?;
             return todo.gso.is_some().then_some(todo);
         }
         let checksum = if self.checksum_offload { prepare_partial(frame) } else { None };
-        Some(Todo { checksum, ..Todo::NONE })
+        Some(OffloadRequest { checksum, ..OffloadRequest::NONE })
     }
 
     /// The first frame that is over the MTU and cannot be cut; its index from 0.
@@ -208,7 +210,7 @@ impl<H: Host> Traffic<H> for Replay {
                 return Next::At(due);
             }
             let Some((_, frame)) = self.frames.get(self.next) else { return Next::Done };
-            let Ok(buf) = h.buffer(frame.len() as u32, Place::ANY) else {
+            let Ok(buf) = h.buffer(frame.len() as u32, Alignment::ANY) else {
                 if self.outstanding > 0 {
                     return Next::Reclaim;
                 }
@@ -242,7 +244,7 @@ impl<H: Host> Traffic<H> for Replay {
             self.outstanding += 1;
             self.cookie = self.cookie.wrapping_add(1);
             return Next::Packet(
-                Packet { head: Piece::whole(buf), todo, more: None, cookie: self.cookie },
+                Packet { head: Fragment::whole(buf), todo, more: None, cookie: self.cookie },
                 more,
             );
         }

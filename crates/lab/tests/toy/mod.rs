@@ -3,17 +3,17 @@
 //!
 //! It belongs to no published system. It judges the clock and the traffic.
 
-use doorbell_bus::{Costs, Guard, Machine, Platform};
+use doorbell_bus::{Costs, Machine, Platform, ProtectionGranularity};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{
-    Buf, Coherent, Device, Direction, Drop, Fence, Host, Iova, Mapped, Place, Port, Reg, Span,
-    Taken, Time, Timed, Work,
+    Alignment, Buf, Coherent, CpuWork, Device, Direction, DropReason, EventSource, Fence, Host,
+    Iova, Mapped, Port, Reg, RxVerdict, Span, Time,
 };
 use doorbell_lab::clock::link::Wired;
 use doorbell_lab::clock::napi::Interrupt;
 use doorbell_lab::traffic::tcp::Hosts;
 use doorbell_packet::segment::Segments;
-use doorbell_packet::{Gso, GsoKind, Packet, Partial, Piece};
+use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, Packet};
 use doorbell_testkit::Fixed;
 use std::collections::VecDeque;
 
@@ -60,10 +60,10 @@ pub struct Toy {
 impl Toy {
     fn tell<P: Port>(&mut self, p: &mut P, at: Time) {
         if !self.message {
-            p.set_line(at, 0, self.cause && self.unmasked);
+            p.set_irq_line(at, 0, self.cause && self.unmasked);
         } else if core::mem::take(&mut self.cause) {
             if self.unmasked {
-                p.message(at, 0);
+                p.raise_msi(at, 0);
             } else {
                 self.cause = true;
             }
@@ -95,7 +95,7 @@ impl Toy {
                 }
             } else {
                 if word(12) & CHECKSUM != 0 {
-                    Partial { start: 34, offset: 16 }.complete(&mut self.large).unwrap();
+                    CsumPartial { start: 34, offset: 16 }.complete(&mut self.large).unwrap();
                 }
                 frames.push(self.large.clone());
             }
@@ -111,7 +111,7 @@ impl Toy {
     }
 }
 
-impl Timed for Toy {
+impl EventSource for Toy {
     fn next_due(&self) -> Option<Time> {
         self.due.front().map(|d| d.0)
     }
@@ -142,13 +142,13 @@ impl<P: Port> Device<P> for Toy {
         }
         self.tell(p, at);
     }
-    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> Taken {
+    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         self.seen += 1;
         if self.lose_every.is_some_and(|n| self.seen.is_multiple_of(n)) {
-            return Taken::Dropped(Drop::Fifo);
+            return RxVerdict::Dropped(DropReason::Fifo);
         }
         if self.rx_head == self.rx_tail {
-            return Taken::Dropped(Drop::NoBuffer);
+            return RxVerdict::Dropped(DropReason::NoBuffer);
         }
         let slot = self.rx + u64::from(self.rx_head * SLOT);
         self.rx_head = (self.rx_head + 1) % SLOTS;
@@ -159,7 +159,7 @@ impl<P: Port> Device<P> for Toy {
         p.write(at, slot + 12, &DONE.to_le_bytes()).unwrap();
         self.cause = true;
         self.tell(p, at);
-        Taken::Yes
+        RxVerdict::Yes
     }
     fn advance(&mut self, p: &mut P, until: Time) {
         while let Some((at, what)) = self.due.pop_front_if(|d| d.0 <= until) {
@@ -210,12 +210,12 @@ impl ToyDriver {
     }
 
     fn post<H: Host>(&mut self, h: &mut H, slot: u32) {
-        let b = h.buffer(RX_SIZE, Place::ANY).unwrap();
+        let b = h.buffer(RX_SIZE, Alignment::ANY).unwrap();
         let m = h.map(b, 0..RX_SIZE, Direction::FromDevice).unwrap();
         h.store(&self.rx, slot * SLOT, m.iova().0);
         h.store(&self.rx, slot * SLOT + 12, 0u32);
         self.receiving.push_back(m);
-        h.spend(Work::RxPost);
+        h.charge(CpuWork::RxPost);
     }
 
     /// Takes all back, without a look at what is done.
@@ -232,11 +232,11 @@ impl ToyDriver {
 impl<H: Host> Driver<H> for ToyDriver {
     fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         let (todo, cookie) = (p.todo, p.cookie);
-        let mut pieces: Vec<Piece> = vec![p.head];
+        let mut pieces: Vec<Fragment> = vec![p.head];
         pieces.extend(p.more.into_iter().flat_map(|m| m.frags.into_iter().chain(m.list)));
         let count = pieces.len();
-        h.spend(Work::TxDescriptor(count as u32));
-        for (i, Piece { buf, start, len }) in pieces.into_iter().enumerate() {
+        h.charge(CpuWork::TxDescriptor(count as u32));
+        for (i, Fragment { buf, start, len }) in pieces.into_iter().enumerate() {
             let m = h.map(buf, start..start + len, Direction::ToDevice).unwrap();
             let last = i + 1 == count;
             let at = self.next * SLOT;
@@ -258,7 +258,7 @@ impl<H: Host> Driver<H> for ToyDriver {
     }
 
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
-        h.spend(Work::Poll);
+        h.charge(CpuWork::Poll);
         while let Some(end) = self.sending.iter().position(|s| s.2.is_some()) {
             if h.load::<u32>(&self.tx, self.sending[end].0 * SLOT + 12) & DONE == 0 {
                 break;
@@ -266,7 +266,7 @@ impl<H: Host> Driver<H> for ToyDriver {
             for (_, m, cookie) in self.sending.drain(..=end) {
                 up.sent(h.unmap(m), cookie.unwrap_or(0), cookie.is_some());
             }
-            h.spend(Work::TxDone(1));
+            h.charge(CpuWork::TxDone(1));
         }
         // In `sent` without `last`, the cookie is not looked at.
         self.stopped &= self.sending.len() as u32 + 40 > SLOTS;
@@ -275,8 +275,8 @@ impl<H: Host> Driver<H> for ToyDriver {
             h.fence(Fence::DmaRead);
             let len = h.load::<u32>(&self.rx, self.rx_next * SLOT + 8);
             let buf = h.unmap(self.receiving.pop_front().unwrap());
-            h.spend(Work::RxPacket);
-            up.received(Packet::linear(Piece { buf, start: 0, len }), false);
+            h.charge(CpuWork::RxPacket);
+            up.received(Packet::linear(Fragment { buf, start: 0, len }), false);
             self.post(h, (self.rx_next + SLOTS - 1) % SLOTS);
             // The slot's own status is cleared when it is posted again, one round later.
             self.rx_next = (self.rx_next + 1) % SLOTS;
@@ -294,7 +294,7 @@ impl<H: Host> Driver<H> for ToyDriver {
     }
 
     fn interrupt(&mut self, h: &mut H, _: u16) -> Irq {
-        h.spend(Work::Interrupt);
+        h.charge(CpuWork::Interrupt);
         if self.line && h.read32(CAUSE) == 0 {
             return Irq::None;
         }
@@ -337,7 +337,7 @@ pub fn machine(
         lose_every: None,
         seen: 0,
     };
-    let platform = Platform::new(1 << 32, 64 << 20, Guard::Page);
+    let platform = Platform::new(1 << 32, 64 << 20, ProtectionGranularity::Page);
     Machine::new(Fixed::new(platform, LINK), Wired::new(toy, hosts, rate, delay), costs, cores)
 }
 

@@ -34,8 +34,8 @@ fn udp_sends_all_ones_for_a_checksum_of_zero_and_tcp_does_not() {
     let mut udp = [0x12, 0x34, 0xed, 0xcb, 0, 0, 0, 0];
     let mut tcp = [0; 18];
     tcp[..4].copy_from_slice(&udp[..4]);
-    assert_eq!(Partial { start: 0, offset: 6 }.complete(&mut udp), Ok(8));
-    assert_eq!(Partial { start: 0, offset: 16 }.complete(&mut tcp), Ok(18));
+    assert_eq!(CsumPartial { start: 0, offset: 6 }.complete(&mut udp), Ok(8));
+    assert_eq!(CsumPartial { start: 0, offset: 16 }.complete(&mut tcp), Ok(18));
     assert_eq!(&udp[6..], [0xff, 0xff]);
     assert_eq!(&tcp[16..], [0, 0]);
 }
@@ -43,9 +43,15 @@ fn udp_sends_all_ones_for_a_checksum_of_zero_and_tcp_does_not() {
 #[test]
 fn a_partial_outside_the_frame_writes_nothing() {
     let mut frame = [7; 40];
-    assert_eq!(Partial { start: 30, offset: 9 }.complete(&mut frame), Err(OutOfFrame));
-    assert_eq!(Partial { start: u16::MAX, offset: u16::MAX }.complete(&mut frame), Err(OutOfFrame));
-    assert_eq!(Partial { start: 30, offset: 9 }.complete_pieces(&mut frame, []), Err(OutOfFrame));
+    assert_eq!(CsumPartial { start: 30, offset: 9 }.complete(&mut frame), Err(OutOfFrame));
+    assert_eq!(
+        CsumPartial { start: u16::MAX, offset: u16::MAX }.complete(&mut frame),
+        Err(OutOfFrame)
+    );
+    assert_eq!(
+        CsumPartial { start: 30, offset: 9 }.complete_pieces(&mut frame, []),
+        Err(OutOfFrame)
+    );
     assert_eq!(frame, [7; 40]);
 }
 
@@ -88,7 +94,7 @@ proptest! {
         cut in any::<prop::sample::Index>(),
         cut2 in any::<prop::sample::Index>(),
     ) {
-        let p = Partial { start, offset };
+        let p = CsumPartial { start, offset };
         let mut linear = bytes.clone();
         // The field holds a pseudo-header's sum; here the part that makes the whole right is zero.
         linear[p.field()..p.field() + 2].fill(0);

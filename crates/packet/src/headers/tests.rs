@@ -8,7 +8,7 @@ fn a_plain_tcp_frame_has_its_headers_where_they_are() {
     let f = Frame::tcp4(100).build();
     let l = Layers::of(&f).unwrap();
     assert_eq!((l.l3, l.l4, l.end, l.transport), (14, 34, 54, Some(Transport::Tcp)));
-    assert_eq!(l.partial(), Some(Partial { start: 34, offset: 16 }));
+    assert_eq!(l.partial(), Some(CsumPartial { start: 34, offset: 16 }));
     assert_eq!(verify(&f), Verdict { ip: Check::Good, transport: Check::Good });
 }
 
@@ -27,7 +27,7 @@ fn tags_options_and_extension_headers_move_the_transport() {
 
 #[test]
 fn three_tags_are_not_looked_through() {
-    assert_eq!(Layers::of(&Frame { tags: 3, ..Frame::tcp4(5) }.build()), Err(NoLayers::NotIp));
+    assert_eq!(Layers::of(&Frame { tags: 3, ..Frame::tcp4(5) }.build()), Err(ParseError::NotIp));
 }
 
 #[test]

@@ -82,14 +82,14 @@ fn what_is_not_what_it_says_is_refused() {
     let gso = Gso { kind: GsoKind::Tcp4, size: 50, header: 54 };
     let why = |frame: &[u8], gso| Segments::new(frame, gso).err();
     assert_eq!(why(&f, gso), None);
-    assert_eq!(why(&f, Gso { kind: GsoKind::Tcp6, ..gso }), Some(Uncut::Headers));
-    assert_eq!(why(&f, Gso { header: 53, ..gso }), Some(Uncut::Headers));
-    assert_eq!(why(&f, Gso { header: 200, ..gso }), Some(Uncut::Headers));
-    assert_eq!(why(&f, Gso { size: 0, ..gso }), Some(Uncut::Size));
-    assert_eq!(why(&f[..54], gso), Some(Uncut::NoPayload));
+    assert_eq!(why(&f, Gso { kind: GsoKind::Tcp6, ..gso }), Some(SegmentError::Headers));
+    assert_eq!(why(&f, Gso { header: 53, ..gso }), Some(SegmentError::Headers));
+    assert_eq!(why(&f, Gso { header: 200, ..gso }), Some(SegmentError::Headers));
+    assert_eq!(why(&f, Gso { size: 0, ..gso }), Some(SegmentError::Size));
+    assert_eq!(why(&f[..54], gso), Some(SegmentError::NoPayload));
     let mut big = f.clone();
     big.resize(54 + 70_000, 0);
-    assert_eq!(why(&big, Gso { size: 65_500, ..gso }), Some(Uncut::Size));
+    assert_eq!(why(&big, Gso { size: 65_500, ..gso }), Some(SegmentError::Size));
     assert_eq!(why(&big, Gso { size: 65_495, ..gso }), None);
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::More;
+use crate::NonLinear;
 use crate::headers::prepare_partial;
 use crate::segment::{Segments, prepare_gso};
 use crate::testing::{Bare, Frame, any_frame};
@@ -15,21 +15,21 @@ fn scattered(h: &mut Bare, frame: &[u8], head: usize, cuts: &[usize]) -> Packet 
     at.push(frame.len());
     at.sort_unstable();
     let mut from = 0;
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<Fragment> = Vec::new();
     for to in at {
         let room = pieces.len() * 3;
         let bytes = [&vec![0x55; room], &frame[from..to]].concat();
-        pieces.push(Piece { buf: h.buf(&bytes), start: room as u32, len: (to - from) as u32 });
+        pieces.push(Fragment { buf: h.buf(&bytes), start: room as u32, len: (to - from) as u32 });
         from = to;
     }
     let mut pieces = pieces.into_iter();
     let head = pieces.next().unwrap();
-    let mut more = More::default();
+    let mut more = NonLinear::default();
     for (i, p) in pieces.enumerate() {
         if i < 2 { &mut more.frags } else { &mut more.list }.push(p);
     }
     let more = (!more.frags.is_empty()).then(|| Box::new(more));
-    Packet { head, todo: Todo::NONE, more, cookie: 7 }
+    Packet { head, todo: OffloadRequest::NONE, more, cookie: 7 }
 }
 
 fn bytes(h: &mut Bare, p: &Packet) -> Vec<u8> {
@@ -44,8 +44,8 @@ fn bytes(h: &mut Bare, p: &Packet) -> Vec<u8> {
 #[test]
 fn linearising_a_linear_packet_costs_nothing() {
     let mut h = Bare::default();
-    let p = Packet::linear(Piece::whole(h.buf(&[1; 60])));
-    let p = p.linearise(&mut h, Place::ANY).unwrap();
+    let p = Packet::linear(Fragment::whole(h.buf(&[1; 60])));
+    let p = p.linearise(&mut h, Alignment::ANY).unwrap();
     assert_eq!((p.head.buf.token(), h.worked(WorkKind::Copy)), (0, 0));
 }
 
@@ -57,11 +57,11 @@ fn without_memory_the_packet_comes_back_as_it_was() {
     let mut p = scattered(&mut h, &frame, 60, &[100, 300]);
     p.todo = todo;
     h.left = Some(0);
-    let NoBuffer(p) = p.linearise(&mut h, Place::ANY).unwrap_err();
+    let NoBuffer(p) = p.linearise(&mut h, Alignment::ANY).unwrap_err();
     h.left = Some(2);
     let mut segments = Vec::new();
-    let e = p.segment(&mut h, Place::ANY, |_, s| segments.push(s)).unwrap_err();
-    assert_eq!((e.why, e.given, segments.len()), (WhyUnsegmented::Exhausted, 2, 2));
+    let e = p.segment(&mut h, Alignment::ANY, |_, s| segments.push(s)).unwrap_err();
+    assert_eq!((e.why, e.given, segments.len()), (WhyUnsegmented::OutOfMemory, 2, 2));
     assert_eq!(e.packet.todo, todo);
     assert_eq!(bytes(&mut h, &e.packet), frame);
 }
@@ -70,12 +70,15 @@ fn without_memory_the_packet_comes_back_as_it_was() {
 fn a_tunnel_is_not_cut() {
     let mut h = Bare::default();
     let mut frame = Frame::tcp4(500).build();
-    let mut p = Packet::linear(Piece::whole(h.buf(&frame)));
-    p.todo = Todo { encapsulated: true, ..prepare_gso(&mut frame, 100).unwrap() };
-    let e = p.segment(&mut h, Place::ANY, |_, _| panic!("a segment")).unwrap_err();
+    let mut p = Packet::linear(Fragment::whole(h.buf(&frame)));
+    p.todo = OffloadRequest { encapsulated: true, ..prepare_gso(&mut frame, 100).unwrap() };
+    let e = p.segment(&mut h, Alignment::ANY, |_, _| panic!("a segment")).unwrap_err();
     assert_eq!(e.why, WhyUnsegmented::Unsupported);
-    let e = Packet { todo: Todo::NONE, ..e.packet }
-        .segment(&mut h, Place::ANY, |_, _| panic!("a segment"));
+    let e = Packet { todo: OffloadRequest::NONE, ..e.packet }.segment(
+        &mut h,
+        Alignment::ANY,
+        |_, _| panic!("a segment"),
+    );
     assert_eq!(e.unwrap_err().why, WhyUnsegmented::NotLarge);
 }
 
@@ -87,7 +90,7 @@ proptest! {
         let mut h = Bare::default();
         let frame = frame.build();
         let p = scattered(&mut h, &frame, 14, &cuts);
-        let p = p.linearise(&mut h, Place::ANY).unwrap();
+        let p = p.linearise(&mut h, Alignment::ANY).unwrap();
         prop_assert!(p.is_linear());
         prop_assert_eq!(bytes(&mut h, &p), frame.clone());
         prop_assert_eq!((h.live(), h.worked(WorkKind::Copy), p.cookie), (1, frame.len() as u64, 7));
@@ -105,7 +108,7 @@ proptest! {
         p.todo.checksum = Some(partial);
         p.complete_checksum(&mut h).unwrap();
         prop_assert_eq!(bytes(&mut h, &p), whole.clone());
-        prop_assert_eq!(p.todo, Todo::NONE);
+        prop_assert_eq!(p.todo, OffloadRequest::NONE);
         prop_assert_eq!(h.worked(WorkKind::Sum), (whole.len() - partial.start as usize) as u64);
     }
 
@@ -118,9 +121,9 @@ proptest! {
         let mut f = whole.clone();
         let todo = prepare_gso(&mut f, 1).unwrap();
         let buf = h.buf(&[&vec![0; room as usize], &f[..]].concat());
-        let mut p = Packet::linear(Piece { buf, start: room, len: f.len() as u32 });
-        p.todo = Todo { vlan: Some(tci), ..todo };
-        let mut p = p.insert_tag(&mut h, Place::ANY).unwrap();
+        let mut p = Packet::linear(Fragment { buf, start: room, len: f.len() as u32 });
+        p.todo = OffloadRequest { vlan: Some(tci), ..todo };
+        let mut p = p.insert_tag(&mut h, Alignment::ANY).unwrap();
         let mut tagged = vec![0; whole.len() + 4];
         vlan::insert_into(&mut tagged, &whole, tci);
         let mut again = tagged.clone();
@@ -141,16 +144,16 @@ proptest! {
         let todo = prepare_gso(&mut f, size).unwrap();
         let gso = todo.gso.unwrap();
         let mut p = scattered(&mut h, &f, gso.header as usize, &cuts);
-        p.todo = Todo { vlan: Some(5), ..todo };
+        p.todo = OffloadRequest { vlan: Some(5), ..todo };
         let mut got = Vec::new();
-        let n = p.segment(&mut h, Place::ANY, |_, s| got.push(s)).unwrap();
+        let n = p.segment(&mut h, Alignment::ANY, |_, s| got.push(s)).unwrap();
         prop_assert_eq!((n as usize, h.live()), (got.len(), got.len()));
         let mut want = Segments::new(&f, gso).unwrap();
         let (mut out, mut copied) = (vec![0; want.cut().longest()], 0);
         for s in &got {
             let n = want.next_into(&mut out).unwrap();
             prop_assert_eq!(&bytes(&mut h, s), &out[..n]);
-            prop_assert_eq!((s.todo, s.cookie), (Todo { vlan: Some(5), ..Todo::NONE }, 7));
+            prop_assert_eq!((s.todo, s.cookie), (OffloadRequest { vlan: Some(5), ..OffloadRequest::NONE }, 7));
             copied += n as u64;
         }
         prop_assert_eq!(want.next_into(&mut out), None);

@@ -1,6 +1,6 @@
 use super::super::{Adapter, Answer, Known, Offer, VETH};
 use super::*;
-use doorbell_hal::{Drop, Reg, Taken, Timed};
+use doorbell_hal::{DropReason, EventSource, Reg, RxVerdict};
 use std::cell::RefCell;
 
 const UNIT: u32 = 0x3000_0003;
@@ -15,7 +15,7 @@ impl Watch for Nobody {
     fn register_read(&mut self, _: Time, _: Reg, _: u8, _: u64) {}
     fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, _: bool) {}
     fn line(&mut self, _: Time, _: bool) {}
-    fn message(&mut self, _: Time, _: u16) {}
+    fn raise_msi(&mut self, _: Time, _: u16) {}
     fn frame(&mut self, _: Time, _: &[u8]) {}
 }
 
@@ -29,7 +29,7 @@ struct Pen {
     room: Option<u64>,
 }
 
-impl Timed for Pen {
+impl EventSource for Pen {
     fn next_due(&self) -> Option<Time> {
         None
     }
@@ -51,8 +51,8 @@ impl<P: Port> HcallDevice<P> for Pen {
         self.calls.push((c.0, a[1], array[0]));
         (HcallReturn::status(self.answer), at)
     }
-    fn receive(&mut self, _: &mut [P], _: Time, _: &[u8]) -> Taken {
-        Taken::Dropped(Drop::Off)
+    fn receive(&mut self, _: &mut [P], _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Dropped(DropReason::Off)
     }
     fn advance(&mut self, _: &mut [P], _: Time) {}
     fn reset(&mut self, _: &mut [P], _: Time) {}
@@ -182,7 +182,7 @@ fn interrupts_are_switched_without_the_server_unless_entries_wait() {
     );
     assert!(b.adapter.take_answer(2).is_some());
     let vector = super::super::unit_interrupt(UNIT);
-    b.ports[0].message(Time::ZERO, vector);
+    b.ports[0].raise_msi(Time::ZERO, vector);
     assert_eq!(b.know(hcall::VIO_SIGNAL, &[1]), DONE);
     assert_eq!(*b.raised.borrow(), [vector], "kept, and raised");
     assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), DONE);
@@ -190,7 +190,7 @@ fn interrupts_are_switched_without_the_server_unless_entries_wait() {
     // Entries wait: said once, tried once more, and from then on the device hears of each call.
     b.d.waits = true;
     assert_eq!(b.look(), [(hcall::VIOCTL, vioctl::GET_SESSION_TOKEN, 0)]);
-    b.ports[0].message(Time::ZERO, vector);
+    b.ports[0].raise_msi(Time::ZERO, vector);
     assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), Known::Nothing);
     assert_eq!(b.look(), [(hcall::VIO_SIGNAL, 1, 0)], "off is the mask's affair");
     assert!(b.adapter.take_answer(1).is_some());

@@ -3,12 +3,12 @@ use super::*;
 #[test]
 fn pieces_are_placed_used_again_and_end() {
     let mut h = Flat::new(16 << 10, NoDevice);
-    let b = h.buffer(100, Place { align: 64, offset: 2 }).unwrap();
+    let b = h.buffer(100, Alignment { align: 64, offset: 2 }).unwrap();
     assert_eq!(b.addr() % 64, 2);
     let at = b.addr();
     h.release(b);
-    assert_eq!(h.buffer(100, Place { align: 64, offset: 2 }).unwrap().addr(), at);
-    assert_eq!(h.buffer(1 << 20, Place::ANY), Err(Exhausted));
+    assert_eq!(h.buffer(100, Alignment { align: 64, offset: 2 }).unwrap().addr(), at);
+    assert_eq!(h.buffer(1 << 20, Alignment::ANY), Err(OutOfMemory));
 }
 
 #[test]

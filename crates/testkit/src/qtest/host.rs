@@ -3,8 +3,8 @@
 use super::remote::{Remote, remote_memory};
 use super::{Error, IrqEvent, Qemu, Ram};
 use doorbell_hal::{
-    Buf, Coherent, Direction, Exhausted, Fence, Host, MapError, Mapped, Place, Reg, Span, Time,
-    Work,
+    Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, MapError, Mapped, OutOfMemory, Reg,
+    Span, Time,
 };
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -199,7 +199,7 @@ impl Host for QtestHost {
         self.remote.unmap(m)
     }
 
-    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
         self.remote.coherent(len, align)
     }
 

@@ -16,8 +16,8 @@ use super::process::option_path;
 use super::remote::{Remote, remote_memory};
 use super::{Balance, Error, Launch, Ram, Wire, mailbox};
 use doorbell_hal::{
-    Buf, Coherent, Direction, Exhausted, Fence, Hcall, HcallReturn, Host, Hypervisor, MapError,
-    Mapped, Place, Reg, Span, Time, Work,
+    Alignment, Buf, Coherent, CpuWork, Direction, Fence, Hcall, HcallReturn, Host, Hypervisor,
+    MapError, Mapped, OutOfMemory, Reg, Span, Time,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -245,7 +245,7 @@ impl Host for PseriesHost {
         self.remote.unmap(m)
     }
 
-    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
+    fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
         let c = self.remote.coherent(len, align)?;
         self.translate(c.addr(), len.into(), true, true);
         Ok(c)

@@ -8,7 +8,9 @@
 
 use super::heap::Heap;
 use super::{Balance, Error, Qemu, Ram};
-use doorbell_hal::{Buf, Coherent, Direction, Exhausted, Iova, MapError, MapFault, Mapped, Place};
+use doorbell_hal::{
+    Alignment, Buf, Coherent, Direction, Iova, MapError, MapFault, Mapped, OutOfMemory,
+};
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -75,12 +77,12 @@ impl Remote {
         self.attempt((), |qemu, ram| ram.write(qemu, at, from));
     }
 
-    pub(super) fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+    pub(super) fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
         // An empty buffer too needs an address of its own.
         let at = self
             .heap
             .take(len.max(1).into(), place.align.into(), place.offset.into())
-            .ok_or(Exhausted)?;
+            .ok_or(OutOfMemory)?;
         self.balance.buffers += 1;
         Ok(Buf::from_parts(at, len, 0))
     }
@@ -157,8 +159,8 @@ impl Remote {
         m.into_buf()
     }
 
-    pub(super) fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, Exhausted> {
-        let at = self.heap.take(len.max(1).into(), align.into(), 0).ok_or(Exhausted)?;
+    pub(super) fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
+        let at = self.heap.take(len.max(1).into(), align.into(), 0).ok_or(OutOfMemory)?;
         self.copy_in(at, &vec![0; len as usize]);
         self.balance.coherent += 1;
         Ok(Coherent::from_parts(at, Iova(at), len, 0))
@@ -198,7 +200,7 @@ impl Remote {
 /// called `remote`.
 macro_rules! remote_memory {
     () => {
-        fn buffer(&mut self, len: u32, place: Place) -> Result<Buf, Exhausted> {
+        fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
             self.remote.buffer(len, place)
         }
         fn release(&mut self, b: Buf) {
@@ -228,7 +230,7 @@ macro_rules! remote_memory {
         fn fence(&mut self, _: Fence) {
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         }
-        fn spend(&mut self, _: Work) {}
+        fn charge(&mut self, _: CpuWork) {}
         fn now(&self) -> Time {
             self.now
         }

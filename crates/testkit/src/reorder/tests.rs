@@ -2,8 +2,8 @@
 
 use super::*;
 use doorbell_bus::pcie::{Rules, Settings};
-use doorbell_bus::{Bus, Costs, Guard, Latencies, Machine, Pcie, Platform};
-use doorbell_hal::{Device, Iova, Port, Taken, Timed, WorkKind};
+use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
+use doorbell_hal::{Device, EventSource, Iova, Port, RxVerdict, WorkKind};
 
 const SLOTS: u32 = 16;
 const SLOT: u32 = 16;
@@ -23,7 +23,7 @@ struct Toy {
     until: Time,
 }
 
-impl Timed for Toy {
+impl EventSource for Toy {
     fn next_due(&self) -> Option<Time> {
         self.look
     }
@@ -43,8 +43,8 @@ impl<P: Port> Device<P> for Toy {
             _ => {}
         }
     }
-    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
-        Taken::Dropped(doorbell_hal::Drop::Off)
+    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Dropped(doorbell_hal::DropReason::Off)
     }
     fn advance(&mut self, p: &mut P, until: Time) {
         while let Some(at) = self.look.filter(|at| *at <= until) {
@@ -74,7 +74,7 @@ const MENDED: Fences = Fences { body: true, doorbell: true };
 
 fn machine() -> Machine<Pcie, Toy> {
     let latencies = Latencies { link: Span::from_ns(100), memory: Span::from_ns(100) };
-    let mut platform = Platform::new(1 << 32, 1 << 20, Guard::Byte);
+    let mut platform = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte);
     platform.capture();
     let pcie =
         Pcie::new(platform, Rules::new(Settings::link(3, 8)).unwrap(), latencies, 0xf000_0000);
@@ -100,7 +100,7 @@ fn drive<H: Host>(h: &mut H, fences: Fences, count: u64) {
             h.fence(Fence::DmaWrite);
         }
         h.store(&ring, at + OWNER, 1u32);
-        h.spend(Work::TxDescriptor(1));
+        h.charge(CpuWork::TxDescriptor(1));
         if i % 4 == 3 {
             if fences.doorbell {
                 h.fence(Fence::Write);
@@ -247,7 +247,7 @@ fn the_cpu_sees_its_own_stores() {
 fn a_large_store_is_torn() {
     let mut h = Reorder::new(machine(), Order::Overtaken);
     let c = h.coherent(32, 64).unwrap();
-    let b = h.buffer(12, Place::ANY).unwrap();
+    let b = h.buffer(12, Alignment::ANY).unwrap();
     h.bytes_mut(&b, 0..12, |bytes| bytes.fill(1));
     h.copy(&b, 0..12, &c, 4);
     assert_eq!(h.load::<[u8; 16]>(&c, 0)[3..], [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);

@@ -22,17 +22,17 @@ fn connect(i: &mut Irqs, index: u32, start: u32) -> EventFd {
 fn the_line_masks_itself_and_is_signalled_again_while_high() {
     let mut i = Irqs::new(true, (0, 0));
     let fd = connect(&mut i, INTX, 0);
-    i.set_line(true);
-    i.set_line(false);
-    i.set_line(true);
+    i.set_irq_line(true);
+    i.set_irq_line(false);
+    i.set_irq_line(true);
     assert_eq!(fd.take(), 1, "masked after the first");
     let unmask = ask(INTX, irq_set::DATA_NONE | irq_set::UNMASK, 0, 1);
     i.set(&unmask, &[], vec![]).unwrap();
     assert_eq!(fd.take(), 1);
-    i.set_line(false);
+    i.set_irq_line(false);
     i.set(&unmask, &[], vec![]).unwrap();
     assert_eq!(fd.take(), 0);
-    i.set_line(true);
+    i.set_irq_line(true);
     assert_eq!(fd.take(), 1);
 }
 
@@ -43,7 +43,7 @@ fn a_ringing_descriptor_unmasks_the_line() {
     let bell = EventFd::new().unwrap();
     let theirs = bell.try_clone().unwrap().into();
     i.set(&ask(INTX, irq_set::DATA_EVENTFD | irq_set::UNMASK, 0, 1), &[], vec![theirs]).unwrap();
-    i.set_line(true);
+    i.set_irq_line(true);
     fd.take();
     i.unmasked();
     assert_eq!(fd.take(), 0, "it has not rung");
@@ -57,7 +57,7 @@ fn the_disable_bit_holds_the_line_back() {
     let mut i = Irqs::new(true, (0, 0));
     let fd = connect(&mut i, INTX, 0);
     i.disable_line(true);
-    i.set_line(true);
+    i.set_irq_line(true);
     assert_eq!(fd.take(), 0);
     i.disable_line(false);
     assert_eq!(fd.take(), 1);
@@ -107,7 +107,7 @@ fn what_does_not_exist_is_refused() {
 #[test]
 fn a_reset_forgets_the_level() {
     let mut i = Irqs::new(true, (0, 0));
-    i.set_line(true);
+    i.set_irq_line(true);
     i.forget();
     let fd = connect(&mut i, INTX, 0);
     assert_eq!(fd.take(), 0);

@@ -11,7 +11,7 @@ use doorbell_host_io::tap::{Tap, VnetHeader, offload};
 use doorbell_packet::headers::Layers;
 use doorbell_packet::merge::Merge;
 use doorbell_packet::segment::Segments;
-use doorbell_packet::{Gso, GsoKind, Partial};
+use doorbell_packet::{CsumPartial, Gso, GsoKind};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -137,7 +137,7 @@ impl Kernel {
                 cut(&header, bytes, &mut self.into).ok_or_else(uncut)?;
             } else {
                 if header.flags & VnetHeader::NEEDS_CSUM != 0 {
-                    let partial = Partial {
+                    let partial = CsumPartial {
                         start: header.csum_start.get(),
                         offset: header.csum_offset.get(),
                     };

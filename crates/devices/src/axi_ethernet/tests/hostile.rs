@@ -125,7 +125,7 @@ fn act() -> impl Strategy<Value = Act> {
 
 fn configs() -> impl Strategy<Value = Config> {
     (0u32..2, any::<bool>(), 0u32..3).prop_map(|(wide, realign, sums)| {
-        let sums = [Checksum::None, Checksum::Partial, Checksum::Full][sums as usize];
+        let sums = [Checksum::None, Checksum::CsumPartial, Checksum::Full][sums as usize];
         Config {
             address_bits: 32 + wide * 8,
             realign,
@@ -239,7 +239,7 @@ fn play(cfg: Config, acts: &[Act], slow: bool, wraps: bool) {
     let (sent, got) = (b.p.frames.len(), b.d.counters.rx_packets);
     b.post(0, 8, 512);
     b.send(&frame(100));
-    assert_eq!(b.receive(&frame(200)), Taken::Yes);
+    assert_eq!(b.receive(&frame(200)), RxVerdict::Yes);
     b.settle();
     assert_eq!(b.sent()[sent..], [frame(100)]);
     assert_eq!((b.d.counters.rx_packets, b.received(0, 200)), (got + 1, &frame(200)[..]));

@@ -13,7 +13,7 @@ use super::{AxiEthernet, Checksum, Config, Speed};
 pub(super) use crate::testing::{MEMORY, Record, frame, ns, us};
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_hal::{Device, DmaFaultKind, Reg, Span, Taken, Time, Timed};
+use doorbell_hal::{Device, DmaFaultKind, EventSource, Reg, RxVerdict, Span, Time};
 use doorbell_layout::axienet::{
     DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, fmi, int, line, mac, rcw1, sr, stat, tc,
 };
@@ -210,7 +210,7 @@ impl Bench {
         }
         self.tail(S2MM, Bench::rx(to - 1));
     }
-    pub(super) fn receive(&mut self, frame: &[u8]) -> Taken {
+    pub(super) fn receive(&mut self, frame: &[u8]) -> RxVerdict {
         self.d.advance(&mut self.p, self.now);
         self.d.receive(&mut self.p, self.now, frame)
     }

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::e1000::fcs;
-use doorbell_hal::Drop;
+use doorbell_hal::DropReason;
 use doorbell_layout::axienet::raf;
 
 #[test]
 fn a_frame_goes_into_its_buffer_with_its_length_in_app4() {
     let mut b = Bench::up(Config::ZYNQMP);
     b.post(0, 4, 1600);
-    assert_eq!(b.receive(&frame(300)), Taken::Yes);
+    assert_eq!(b.receive(&frame(300)), RxVerdict::Yes);
     b.settle();
     assert_eq!(b.received(0, 300), frame(300));
     let d = b.desc(Bench::rx(0));
@@ -108,12 +108,12 @@ fn an_engine_without_descriptors_holds_frames_in_the_macs_memory() {
         f[20] = n;
         b.receive(&f)
     };
-    assert_eq!(send(&mut b, 0), Taken::Yes);
+    assert_eq!(send(&mut b, 0), RxVerdict::Yes);
     b.settle();
     assert_eq!(b.status(S2MM) & sr::IDLE, sr::IDLE);
-    assert_eq!([1, 2, 3, 4].map(|n| send(&mut b, n)), [Taken::Yes; 4], "4096 bytes hold four");
+    assert_eq!([1, 2, 3, 4].map(|n| send(&mut b, n)), [RxVerdict::Yes; 4], "4096 bytes hold four");
     assert!(!b.d.line(line::MAC));
-    assert_eq!([5, 6].map(|n| send(&mut b, n)), [Taken::Dropped(Drop::Fifo); 2]);
+    assert_eq!([5, 6].map(|n| send(&mut b, n)), [RxVerdict::Dropped(DropReason::Fifo); 2]);
     b.settle();
     assert!(b.d.line(line::MAC));
     assert_eq!(b.get_mac(mac::IS) & int::RX_REJECT, int::RX_REJECT);
@@ -173,7 +173,8 @@ fn lengths_that_are_taken() {
         b.post(0, 60, 1600);
         b.put_mac(mac::RCW1, options);
         b.put_mac(mac::RAF, raf_word);
-        let expected = if taken { Taken::Yes } else { Taken::Dropped(Drop::Malformed) };
+        let expected =
+            if taken { RxVerdict::Yes } else { RxVerdict::Dropped(DropReason::Malformed) };
         assert_eq!(b.receive(f), expected, "{} {options:#x} {raf_word:#x}", f.len());
         assert_eq!(b.get_mac(mac::IS) & int::RX_REJECT != 0, !taken);
     }
@@ -184,21 +185,21 @@ fn receiver_off_or_filtered_or_at_the_wrong_speed() {
     let mut b = Bench::up(Config::ZYNQMP);
     b.post(0, 4, 1600);
     b.put_mac(mac::RCW1, 0);
-    assert_eq!(b.receive(&frame(60)), Taken::Dropped(Drop::Off));
+    assert_eq!(b.receive(&frame(60)), RxVerdict::Dropped(DropReason::Off));
     b.put_mac(mac::RCW1, rcw1::RX);
     b.put_mac(mac::EMMC, 1 << 30);
     assert_eq!(
         b.receive(&frame(60)),
-        Taken::Dropped(Drop::Off),
+        RxVerdict::Dropped(DropReason::Off),
         "100 Mbit/s on a link of 1 Gbit/s"
     );
     b.put_mac(mac::EMMC, 2 << 30);
     b.put_mac(mac::FMI, 0);
     b.put_mac(mac::RAF, raf::BCAST_REJECT);
-    assert_eq!(b.receive(&frame(60)), Taken::Dropped(Drop::Filter));
+    assert_eq!(b.receive(&frame(60)), RxVerdict::Dropped(DropReason::Filter));
     assert_eq!(b.get_mac(mac::IS) & int::RX_REJECT, int::RX_REJECT);
     b.put_mac(mac::RAF, 0);
-    assert_eq!(b.receive(&frame(60)), Taken::Yes);
+    assert_eq!(b.receive(&frame(60)), RxVerdict::Yes);
     let c = b.d.counters;
     assert_eq!((c.rx_dropped, c.rx_filtered), (2, 1));
 }

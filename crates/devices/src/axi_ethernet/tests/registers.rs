@@ -78,14 +78,14 @@ fn a_phy_reset_negotiates_again() {
     access(&mut b, PHY, 0, Some(0x9140));
     assert_eq!(access(&mut b, PHY, 0, None).0, 0x1140, "clears itself");
     assert_eq!(access(&mut b, PHY, 1, None).0 & 0x24, 0);
-    assert!(matches!(b.receive(&frame(60)), Taken::Dropped(_)));
+    assert!(matches!(b.receive(&frame(60)), RxVerdict::Dropped(_)));
     b.send(&frame(60));
     b.after(Span::from_ms(3));
     assert_eq!(b.rises(line::MAC).len(), 1, "AutoNeg");
     access(&mut b, PHY, 1, None);
     assert_eq!(access(&mut b, PHY, 1, None).0 & 0x24, 0x24);
     assert_eq!(access(&mut b, PHY, 10, None).0, 0x7c00, "gigabit");
-    assert_eq!((b.receive(&frame(60)), b.sent().len()), (Taken::Yes, 1));
+    assert_eq!((b.receive(&frame(60)), b.sent().len()), (RxVerdict::Yes, 1));
 }
 
 #[test]
@@ -94,14 +94,14 @@ fn the_cable() {
     b.post(0, 4, 1600);
     b.d.set_cable(b.now, false);
     b.after(Span::from_ms(5));
-    assert!(matches!(b.receive(&frame(60)), Taken::Dropped(_)));
+    assert!(matches!(b.receive(&frame(60)), RxVerdict::Dropped(_)));
     assert_eq!(access(&mut b, PHY, 1, None).0 & 0x24, 0);
     let now = b.now;
     b.d.set_cable(now, true);
     b.after(Span::from_ms(1));
-    assert!(matches!(b.receive(&frame(60)), Taken::Dropped(_)));
+    assert!(matches!(b.receive(&frame(60)), RxVerdict::Dropped(_)));
     b.after(Span::from_ms(1));
-    assert_eq!(b.receive(&frame(60)), Taken::Yes);
+    assert_eq!(b.receive(&frame(60)), RxVerdict::Yes);
 }
 
 #[test]
@@ -109,11 +109,11 @@ fn a_fixed_link_needs_no_phy() {
     let mut b = Bench::up(Config { phy: None, ..Config::ZYNQMP });
     b.post(0, 4, 1600);
     assert_eq!(access(&mut b, PHY, 2, None).0, 0xffff);
-    assert_eq!(b.receive(&frame(60)), Taken::Yes);
+    assert_eq!(b.receive(&frame(60)), RxVerdict::Yes);
     b.put(MM2S + dma::CR, cr::RESET);
     b.after(Span::from_us(1));
     b.bring_up(run(1, 0), run(1, 0));
-    assert_eq!(b.receive(&frame(60)), Taken::Yes, "while the PHY that is not there is reset");
+    assert_eq!(b.receive(&frame(60)), RxVerdict::Yes, "while the PHY that is not there is reset");
 }
 
 #[test]

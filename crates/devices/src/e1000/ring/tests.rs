@@ -18,8 +18,8 @@ impl Port for Ones {
     fn write(&mut self, at: Time, _: Iova, _: &[u8]) -> Result<Time, DmaFault> {
         Ok(at)
     }
-    fn set_line(&mut self, _: Time, _: u16, _: bool) {}
-    fn message(&mut self, _: Time, _: u16) {}
+    fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {}
+    fn raise_msi(&mut self, _: Time, _: u16) {}
     fn emit(&mut self, _: Time, _: &[u8]) {}
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::{Bench, frame, ns};
-use doorbell_hal::{Device, Span, Timed};
+use doorbell_hal::{Device, EventSource, Span};
 use doorbell_layout::e1000::*;
 
 /// A device at `t`, in the middle of everything: descriptors and data being fetched, frames on

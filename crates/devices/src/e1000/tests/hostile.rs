@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::{Bench, MEMORY, frame, ns};
-use doorbell_hal::{Device, Reg, Span, Timed};
+use doorbell_hal::{Device, EventSource, Reg, Span};
 use doorbell_layout::e1000::*;
 use proptest::prelude::*;
 

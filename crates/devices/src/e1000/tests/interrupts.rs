@@ -1,7 +1,7 @@
 use super::super::Config;
 use super::{Bench, frame, ns};
 use alloc::vec::Vec;
-use doorbell_hal::{Time, Timed};
+use doorbell_hal::{EventSource, Time};
 use doorbell_layout::e1000::*;
 
 /// Receives a frame at `t`.

@@ -11,7 +11,7 @@ mod transmit;
 use super::{Config, E1000};
 pub(super) use crate::testing::{MEMORY, Record, frame, ns};
 use alloc::vec::Vec;
-use doorbell_hal::{Device, Reg, Taken, Time, Timed};
+use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time};
 use doorbell_layout::e1000::{
     CTRL_SLU, RCTL_BAM, RCTL_EN, RCTL_SECRC, RCTL_UPE, Rx, TCTL_EN, TCTL_PSP, reg,
 };
@@ -117,7 +117,7 @@ impl Bench {
         }
         self.write(reg::RDT, n - 1);
     }
-    pub(super) fn receive(&mut self, frame: &[u8]) -> Taken {
+    pub(super) fn receive(&mut self, frame: &[u8]) -> RxVerdict {
         self.d.advance(&mut self.p, self.now);
         self.d.receive(&mut self.p, self.now, frame)
     }

@@ -1,7 +1,7 @@
 use super::super::{Config, fcs};
 use super::{BUFFERS, Bench, RX_RING, frame, ns};
 use alloc::vec::Vec;
-use doorbell_hal::{Drop, Span, Taken, Timed};
+use doorbell_hal::{DropReason, EventSource, RxVerdict, Span};
 use doorbell_layout::e1000::*;
 
 fn memory(b: &Bench, at: u64, len: usize) -> Vec<u8> {
@@ -37,7 +37,7 @@ fn the_descriptor_at_the_tail_is_held_back_and_head_equal_tail_is_none() {
     let mut b = Bench::up(Config::I82540EM);
     b.post(4);
     for _ in 0..4 {
-        assert_eq!(b.receive(&frame(60)), Taken::Yes);
+        assert_eq!(b.receive(&frame(60)), RxVerdict::Yes);
     }
     b.settle();
     assert_eq!((b.read(reg::RDH), b.d.counters.rx_packets), (3, 3));
@@ -48,7 +48,7 @@ fn the_descriptor_at_the_tail_is_held_back_and_head_equal_tail_is_none() {
 #[test]
 fn frames_without_descriptors_wait_and_count_rnbc() {
     let mut b = Bench::up(Config::I82540EM);
-    assert_eq!(b.receive(&frame(60)), Taken::Yes);
+    assert_eq!(b.receive(&frame(60)), RxVerdict::Yes);
     b.settle();
     assert_eq!((b.read(reg::stat::RNBC), b.read(reg::stat::MPC), b.read(reg::ICR)), (1, 0, 0));
     b.post(4);
@@ -62,12 +62,12 @@ fn a_full_fifo_misses_frames_and_raises_rxo() {
     let mut b = Bench::up(Config::I82540EM);
     b.write(reg::PBA, 4);
     let taken: Vec<_> = (0..3).map(|_| b.receive(&frame(1514))).collect();
-    assert_eq!(taken, [Taken::Yes, Taken::Yes, Taken::Dropped(Drop::Fifo)]);
+    assert_eq!(taken, [RxVerdict::Yes, RxVerdict::Yes, RxVerdict::Dropped(DropReason::Fifo)]);
     assert_eq!(b.read(reg::stat::MPC), 1);
     assert_eq!(b.read(reg::ICR), INT_RXO);
     b.post(8);
     b.settle();
-    assert_eq!(b.receive(&frame(1514)), Taken::Yes, "room again");
+    assert_eq!(b.receive(&frame(1514)), RxVerdict::Yes, "room again");
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn a_long_frame_takes_several_buffers_and_eop_is_on_the_last() {
 fn frames_over_1522_bytes_need_lpe() {
     let mut b = Bench::up(Config::I82540EM);
     b.post(8);
-    assert_eq!(b.receive(&frame(1518)), Taken::Yes);
-    assert_eq!(b.receive(&frame(1519)), Taken::Dropped(Drop::Malformed));
+    assert_eq!(b.receive(&frame(1518)), RxVerdict::Yes);
+    assert_eq!(b.receive(&frame(1519)), RxVerdict::Dropped(DropReason::Malformed));
     assert_eq!(b.read(reg::stat::ROC), 1);
     rctl(&mut b, RCTL_LPE, 0);
-    assert_eq!(b.receive(&frame(1519)), Taken::Yes);
-    assert_eq!(b.receive(&frame(16381)), Taken::Dropped(Drop::Malformed));
-    assert_eq!(b.receive(&[0; 13]), Taken::Dropped(Drop::Malformed));
+    assert_eq!(b.receive(&frame(1519)), RxVerdict::Yes);
+    assert_eq!(b.receive(&frame(16381)), RxVerdict::Dropped(DropReason::Malformed));
+    assert_eq!(b.receive(&[0; 13]), RxVerdict::Dropped(DropReason::Malformed));
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn filters_drop_and_pif_marks_what_passed_inexactly() {
     b.settle();
     assert_eq!(b.rx(0).status & Rx::PIF, Rx::PIF);
     rctl(&mut b, 0, RCTL_UPE);
-    assert_eq!(b.receive(&f), Taken::Dropped(Drop::Filter));
+    assert_eq!(b.receive(&f), RxVerdict::Dropped(DropReason::Filter));
     f[..6].copy_from_slice(&Config::I82540EM.mac);
-    assert_eq!(b.receive(&f), Taken::Yes);
+    assert_eq!(b.receive(&f), RxVerdict::Yes);
     b.settle();
     assert_eq!(b.rx(1).status & Rx::PIF, 0);
 }
@@ -286,7 +286,7 @@ fn receiver_off_drops_and_counts_in_tpr_alone() {
     let mut b = Bench::up(Config::I82540EM);
     b.post(8);
     rctl(&mut b, 0, RCTL_EN);
-    assert_eq!(b.receive(&frame(60)), Taken::Dropped(Drop::Off));
+    assert_eq!(b.receive(&frame(60)), RxVerdict::Dropped(DropReason::Off));
     assert_eq!((b.read(reg::stat::TPR), b.read(reg::stat::GPRC)), (1, 0));
 }
 

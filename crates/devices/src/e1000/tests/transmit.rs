@@ -2,7 +2,7 @@ use super::super::{Config, fcs};
 use super::{Bench, TX_RING, frame, ns};
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_hal::{Span, Time, Timed};
+use doorbell_hal::{EventSource, Span, Time};
 use doorbell_layout::e1000::tx_word::{EOP, IDE, IFCS, RPS, RS, VLE};
 use doorbell_layout::e1000::*;
 

@@ -2,7 +2,7 @@
 
 use super::super::device::Mlx5;
 use super::{Frame, Mishap};
-use doorbell_hal::{Port, Taken, Time};
+use doorbell_hal::{Port, RxVerdict, Time};
 use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
 use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};
 use zerocopy::{FromBytes, FromZeros, transmute};
@@ -20,7 +20,7 @@ impl Mlx5 {
         if self.pipe.loopback.due() <= t
             && let Some((at, frame)) = self.pipe.loopback.pop()
         {
-            if self.rx.arrive(p, at, &frame, true) == Taken::Yes {
+            if self.rx.arrive(p, at, &frame, true) == RxVerdict::Yes {
                 self.rx_kinds.count(&frame);
             }
             return;

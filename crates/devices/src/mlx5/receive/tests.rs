@@ -14,7 +14,9 @@ use super::super::rss::TirContext;
 use super::super::steering::{Criteria, Destination, Entry, Group, Match, Miss, Table};
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_hal::{Device, DmaFault, DmaFaultKind, Iova, Port, Reg, Span, Taken, Time, Timed};
+use doorbell_hal::{
+    Device, DmaFault, DmaFaultKind, EventSource, Iova, Port, Reg, RxVerdict, Span, Time,
+};
 use doorbell_layout::mlx5::command::flow_action;
 use doorbell_layout::mlx5::receive::{RqContext, RqState, RxCqe};
 use doorbell_layout::mlx5::steering::NIC_RX;
@@ -85,10 +87,10 @@ impl Port for Record {
         self.writes.push((at, to.0, from.len()));
         Ok(at + self.write_time)
     }
-    fn set_line(&mut self, _: Time, _: u16, _: bool) {
+    fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {
         panic!("it has no interrupt line");
     }
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         self.messages.push((at, vector));
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {
@@ -237,11 +239,11 @@ impl Bench {
         self
     }
 
-    fn receive(&mut self, f: &Frame) -> Taken {
+    fn receive(&mut self, f: &Frame) -> RxVerdict {
         self.receive_bytes(&f.build())
     }
 
-    fn receive_bytes(&mut self, f: &[u8]) -> Taken {
+    fn receive_bytes(&mut self, f: &[u8]) -> RxVerdict {
         self.d.advance(&mut self.p, self.now);
         self.d.receive(&mut self.p, self.now, f)
     }

@@ -6,7 +6,7 @@ use doorbell_layout::mlx5::{EthSeg, INLINE_SEG, syndrome};
 use doorbell_packet::Gso;
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::Layers;
-use doorbell_packet::segment::Cut;
+use doorbell_packet::segment::SegmentPlan;
 
 /// A place in the data segments of a WQE, while payload is being gathered.
 #[derive(Clone, Copy)]
@@ -79,7 +79,8 @@ impl<P: Port> Execution<'_, P> {
         let kind =
             Layers::of(headers).ok().and_then(|l| l.gso_kind()).ok_or(syndrome::LOCAL_QP_OP)?;
         let gso = Gso { kind, size: mss, header: header as u16 };
-        let mut cut = Cut::new(headers, payload as u32, gso).map_err(|_| syndrome::LOCAL_LENGTH)?;
+        let mut cut =
+            SegmentPlan::new(headers, payload as u32, gso).map_err(|_| syndrome::LOCAL_LENGTH)?;
         let mut from = Gather { segment: first, offset: 0 };
         let mut start = t;
         let mut done = t;

@@ -185,7 +185,7 @@ impl Game {
         sound
             && [Direction::ToDevice, Direction::FromDevice]
                 .iter()
-                .all(|d| p.reaches(Iova(at), len, *d).is_ok())
+                .all(|d| p.check_access(Iova(at), len, *d).is_ok())
     }
 
     fn sound(&self, part: usize, d: Descriptor) -> bool {

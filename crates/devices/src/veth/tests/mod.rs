@@ -11,8 +11,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use doorbell_hal::{
-    Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Time,
-    Timed,
+    Direction, DmaFault, DmaFaultKind, EventSource, Hcall, HcallDevice, HcallReturn, Iova, Port,
+    Span, Time,
 };
 use doorbell_layout::ibmveth::*;
 use doorbell_packet::checksum::Sum;
@@ -84,14 +84,14 @@ impl Port for Part {
         self.writes.push(r);
         Ok(at + self.price)
     }
-    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         let pages = if dir == Direction::ToDevice { &self.mapped } else { &self.writable };
         self.check(at, len as usize, pages).map(|_| ())
     }
-    fn set_line(&mut self, _: Time, _: u16, _: bool) {
+    fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {
         panic!("it has no line");
     }
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         self.messages.push((at, vector));
     }
     fn emit(&mut self, _: Time, frame: &[u8]) {

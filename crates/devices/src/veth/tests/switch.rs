@@ -2,7 +2,7 @@
 
 use super::super::{Adapter, Config, Uplink};
 use super::*;
-use doorbell_hal::{Drop, Taken};
+use doorbell_hal::{DropReason, RxVerdict};
 use doorbell_layout::ibmveth::attribute::ACTIVE_TRUNK;
 use doorbell_layout::ibmveth::status::*;
 use doorbell_packet::vlan;
@@ -188,7 +188,7 @@ fn the_uplink_gets_what_has_no_owner_and_gives_what_arrives() {
     for (i, vid) in [(0, 1), (1, 5)] {
         let f = plain(b.mac(i), OUTSIDE, 100);
         let at = b.now + Span::from_us(1);
-        assert_eq!(b.d.receive(&mut b.p, at, &tagged(&f, vid)), Taken::Yes);
+        assert_eq!(b.d.receive(&mut b.p, at, &tagged(&f, vid)), RxVerdict::Yes);
         assert_eq!((b.received(i), b.d.next_due()), (None, Some(at)), "at its time");
         b.settle();
         assert_eq!(b.bytes(i), Some(f));
@@ -197,8 +197,14 @@ fn the_uplink_gets_what_has_no_owner_and_gives_what_arrives() {
     b.d.receive(&mut b.p, b.now, &stranger);
     b.settle();
     assert_eq!(b.d.uplink_counters().drop_unowned, 1);
-    assert_eq!(b.d.receive(&mut b.p, b.now, &stranger[..13]), Taken::Dropped(Drop::Malformed));
-    assert_eq!(Bench::plain(1).d.receive(&mut b.p, b.now, &stranger), Taken::Dropped(Drop::Off));
+    assert_eq!(
+        b.d.receive(&mut b.p, b.now, &stranger[..13]),
+        RxVerdict::Dropped(DropReason::Malformed)
+    );
+    assert_eq!(
+        Bench::plain(1).d.receive(&mut b.p, b.now, &stranger),
+        RxVerdict::Dropped(DropReason::Off)
+    );
 }
 
 #[test]

@@ -10,7 +10,8 @@ use super::{Config, Server, VnicServer};
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{
-    DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Taken, Time, Timed,
+    DmaFault, DmaFaultKind, EventSource, Hcall, HcallDevice, HcallReturn, Iova, Port, RxVerdict,
+    Span, Time,
 };
 use doorbell_layout::ibmvnic::*;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
@@ -56,10 +57,10 @@ impl Port for Partition {
         self.memory[start..start + from.len()].copy_from_slice(from);
         Ok(at)
     }
-    fn set_line(&mut self, _: Time, _: u16, _: bool) {
+    fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {
         panic!("it has no lines");
     }
-    fn message(&mut self, at: Time, vector: u16) {
+    fn raise_msi(&mut self, at: Time, vector: u16) {
         self.messages.push((at, vector));
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {
@@ -417,7 +418,7 @@ impl Bench {
         self.indirect(handle, &entries)
     }
 
-    pub(super) fn receive(&mut self, frame: &[u8]) -> Taken {
+    pub(super) fn receive(&mut self, frame: &[u8]) -> RxVerdict {
         self.d.receive(&mut self.p, self.now, frame)
     }
 

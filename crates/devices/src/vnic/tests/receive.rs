@@ -2,7 +2,7 @@
 
 use super::super::{Config, Server};
 use super::*;
-use doorbell_hal::Drop;
+use doorbell_hal::DropReason;
 
 fn up() -> Bench {
     let mut b = Bench::up(Config::POWERVM, 1);
@@ -12,7 +12,7 @@ fn up() -> Bench {
 }
 
 fn arrived(b: &mut Bench, frame: &[u8]) -> RxComp {
-    assert_eq!(b.receive(frame), Taken::Yes);
+    assert_eq!(b.receive(frame), RxVerdict::Yes);
     b.settle();
     RxComp::of(b.entry(1).unwrap())
 }
@@ -33,7 +33,7 @@ fn a_frame_lies_in_the_next_buffer_with_its_correlator() {
         assert_eq!(b.p[0].memory[(LTB + slot * 2048 + 64) as usize..][..554], tcp(500));
     }
     assert_eq!(b.p[0].messages.len(), 2);
-    assert_eq!(b.receive(&tcp(500)), Taken::Dropped(Drop::NoBuffer));
+    assert_eq!(b.receive(&tcp(500)), RxVerdict::Dropped(DropReason::NoBuffer));
     assert_eq!(
         (b.d.counters.rx_add_calls, b.d.counters.indirect_calls),
         (1, 1),
@@ -97,8 +97,8 @@ fn the_filter_lets_through_what_was_asked_for() {
     let mut b = up();
     let to = |a: [u8; 6]| [&a[..], &tcp(100)[6..]].concat();
     let group = [1, 0, 0x5e, 0, 0, 1];
-    assert_eq!(b.receive(&to([2, 0, 0, 0, 0, 9])), Taken::Dropped(Drop::Filter));
-    assert_eq!(b.receive(&to(group)), Taken::Dropped(Drop::Filter));
+    assert_eq!(b.receive(&to([2, 0, 0, 0, 0, 9])), RxVerdict::Dropped(DropReason::Filter));
+    assert_eq!(b.receive(&to(group)), RxVerdict::Dropped(DropReason::Filter));
     let m = |flags| MulticastCtrl {
         first: 0x80,
         cmd: cmd::MULTICAST_CTRL,
@@ -109,14 +109,14 @@ fn the_filter_lets_through_what_was_asked_for() {
     assert_eq!(code(b.ask(m(multicast::ENABLE).bytes())), rc::SUCCESS);
     assert_ne!(arrived(&mut b, &to(group)).flags & rx::EXACT_MC, 0);
     assert_eq!(code(b.ask(m(multicast::DISABLE).bytes())), rc::SUCCESS);
-    assert_eq!(b.receive(&to(group)), Taken::Dropped(Drop::Filter));
+    assert_eq!(b.receive(&to(group)), RxVerdict::Dropped(DropReason::Filter));
     assert_eq!(code(b.ask(m(multicast::ENABLE_ALL).bytes())), rc::SUCCESS);
     assert_eq!(arrived(&mut b, &to(group)).flags & rx::EXACT_MC, 0);
     assert_eq!(code(b.ask(m(0).bytes())), rc::PARAMETER);
     arrived(&mut b, &to([0xff; 6]));
     b.d.set_link(0, b.now, false);
     b.settle();
-    assert_eq!(b.receive(&to([0xff; 6])), Taken::Dropped(Drop::Off));
+    assert_eq!(b.receive(&to([0xff; 6])), RxVerdict::Dropped(DropReason::Off));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn one_flow_stays_on_one_queue() {
         let mut f = tcp(100);
         f[35] = port;
         for _ in 0..2 {
-            assert_eq!(b.receive(&f), Taken::Yes);
+            assert_eq!(b.receive(&f), RxVerdict::Yes);
             b.settle();
             let here: Vec<usize> = (4..8).filter(|n| b.entry(*n).is_some()).collect();
             used.push(here);

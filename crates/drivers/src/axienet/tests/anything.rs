@@ -46,7 +46,7 @@ proptest::proptest! {
             for line in [line::TX, line::RX, line::MAC] {
                 let _ = nic.interrupt(&mut h, line);
             }
-            if nic.poll(&mut h, budget, &mut up) == Poll::Work {
+            if nic.poll(&mut h, budget, &mut up) == Poll::CpuWork {
                 nic.work(&mut h);
             }
             posted(&mut h, &mut seen);
@@ -62,7 +62,7 @@ proptest::proptest! {
             // One that was lost would be replaced by a new one, one given back twice would come twice.
             let again: BTreeSet<u64> = addresses
                 .iter()
-                .map(|_| h.buffer(len, Place { align: 64, offset: 2 }).unwrap().addr())
+                .map(|_| h.buffer(len, Alignment { align: 64, offset: 2 }).unwrap().addr())
                 .collect();
             proptest::prop_assert_eq!(again, addresses);
         }

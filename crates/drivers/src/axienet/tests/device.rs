@@ -288,7 +288,7 @@ fn an_error_resets_the_core_drops_what_was_queued_and_starts_both_rings_anew() {
     assert!(Driver::<Host>::stopped(&nic));
     let p = packet(&mut h, &[1; 60]);
     assert!(matches!(nic.transmit(&mut h, p, false), Tx::Busy(_)));
-    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::Work);
+    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::CpuWork);
     // The reset clears the MAC.
     for r in [mac::FMI, mac::RCW1, mac::TC, mac::UAW0, mac::IE, mac::EMMC, mac::FCC] {
         *h.device.mac(r) = 0;
@@ -343,7 +343,7 @@ fn a_reset_that_fails_is_tried_again() {
     h.device.reset_hangs = true;
     nic.work(&mut h);
     assert!(Driver::<Host>::stopped(&nic));
-    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::Work);
+    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::CpuWork);
     h.device.reset_hangs = false;
     nic.work(&mut h);
     assert!(!Driver::<Host>::stopped(&nic));
@@ -385,11 +385,11 @@ fn a_restart_latches_the_first_descriptors_while_the_channels_are_halted() {
 fn recovery_waits_for_the_receive_buffer_that_could_not_be_had() {
     let (mut h, mut nic) = open();
     let mut hoard = Vec::new();
-    while let Ok(b) = h.buffer(1522, Place { align: 64, offset: 2 }) {
+    while let Ok(b) = h.buffer(1522, Alignment { align: 64, offset: 2 }) {
         hoard.push(b);
     }
     arrive(&mut h, 0, &[1; 60], 0, 0);
-    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::Work);
+    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::CpuWork);
     interrupt(&mut h, &mut nic, S2MM, sr::ERR_IRQ);
     nic.work(&mut h);
     assert!(Driver::<Host>::stopped(&nic));
@@ -407,7 +407,7 @@ fn everything_is_given_back_at_the_end() {
     nic.close(&mut h);
     // All of memory can be had again, in the pieces it was in.
     let b: Vec<Buf> =
-        (0..8).map(|_| h.buffer(1522, Place { align: 64, offset: 2 }).unwrap()).collect();
+        (0..8).map(|_| h.buffer(1522, Alignment { align: 64, offset: 2 }).unwrap()).collect();
     assert!(b.iter().all(|b| b.addr() < 64 << 10), "from the pieces given back");
     assert_eq!(*h.device.mac(mac::RCW1) & rcw1::RX, 0);
 }

@@ -11,11 +11,11 @@ use super::*;
 use crate::{Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use doorbell_hal::{Buf, Device, Host as _, Place, Port, Reg, Taken, Time, Timed};
+use doorbell_hal::{Alignment, Buf, Device, EventSource, Host as _, Port, Reg, RxVerdict, Time};
 use doorbell_layout::axienet::{
     self as l, Descriptor, MM2S, S2MM, ability, cr, dma, int, line, mac, mdio, sr,
 };
-use doorbell_packet::{More, Packet, Partial, Piece, Todo};
+use doorbell_packet::{CsumPartial, Fragment, NonLinear, OffloadRequest, Packet};
 use doorbell_testkit::Flat;
 
 /// Registers that keep what is written, and a PHY that answers.
@@ -69,7 +69,7 @@ impl Board {
     }
 }
 
-impl Timed for Board {
+impl EventSource for Board {
     fn next_due(&self) -> Option<Time> {
         None
     }
@@ -119,8 +119,8 @@ impl<P: Port> Device<P> for Board {
             _ => self.mac[at] = word,
         }
     }
-    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> Taken {
-        Taken::Yes
+    fn receive(&mut self, _: &mut P, _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Yes
     }
     fn advance(&mut self, _: &mut P, _: Time) {}
     fn reset(&mut self, _: &mut P, _: Time) {}
@@ -180,15 +180,15 @@ fn rings(h: &Host, channel: u32) -> usize {
     h.device.written(l::DMA, channel + dma::TAILDESC).len()
 }
 fn packet(h: &mut Host, bytes: &[u8]) -> Packet {
-    let b = h.buffer(bytes.len() as u32, Place { align: 64, offset: 2 }).unwrap();
+    let b = h.buffer(bytes.len() as u32, Alignment { align: 64, offset: 2 }).unwrap();
     h.bytes_mut(&b, 0..b.len(), |to| to.copy_from_slice(bytes));
-    Packet::linear(Piece::whole(b))
+    Packet::linear(Fragment::whole(b))
 }
 /// A packet of `n` pieces.
 fn pieces(h: &mut Host, n: usize) -> Packet {
     let mut p = packet(h, &[1; 60]);
-    let frags: Vec<Piece> = (1..n).map(|i| packet(h, &[i as u8 + 1; 20]).head).collect();
-    p.more = (!frags.is_empty()).then(|| Box::new(More { frags, list: Vec::new() }));
+    let frags: Vec<Fragment> = (1..n).map(|i| packet(h, &[i as u8 + 1; 20]).head).collect();
+    p.more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
     p
 }
 /// The device has sent descriptor `i`.

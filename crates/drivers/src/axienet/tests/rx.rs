@@ -89,15 +89,15 @@ fn the_budget_ends_a_poll() {
 fn a_descriptor_without_a_new_buffer_is_not_received_twice_and_is_renewed_later() {
     let (mut h, mut nic) = open();
     let mut hoard = Vec::new();
-    while let Ok(b) = h.buffer(1522, Place { align: 64, offset: 2 }) {
+    while let Ok(b) = h.buffer(1522, Alignment { align: 64, offset: 2 }) {
         hoard.push(b);
     }
     arrive(&mut h, 0, &[1; 60], 0, 0);
     arrive(&mut h, 1, &[2; 60], 0, 0);
     let mut up = Up::default();
-    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::Work);
+    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::CpuWork);
     assert_eq!((up.received.len(), tail(&h, S2MM)), (1, Some(7)), "nothing may be announced");
-    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::Work);
+    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::CpuWork);
     assert_eq!((up.received.len(), nic.stats().alloc_rx_buff_failed), (1, 2));
     nic.work(&mut h);
     assert_eq!(tail(&h, S2MM), Some(7));

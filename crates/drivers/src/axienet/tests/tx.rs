@@ -54,7 +54,7 @@ fn sof_is_in_the_first_descriptor_and_eof_in_the_last_which_taildesc_names() {
 fn partial_checksum_is_in_the_application_words_of_the_first_descriptor_alone() {
     let (mut h, mut nic) = open();
     let mut p = pieces(&mut h, 2);
-    p.todo.checksum = Some(Partial { start: 34, offset: 16 });
+    p.todo.checksum = Some(CsumPartial { start: 34, offset: 16 });
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
     assert_eq!(app(&mut h, 0), [1, 34 << 16 | 50, 0]);
     assert_eq!(app(&mut h, 1), [0; 3]);
@@ -78,7 +78,7 @@ fn full_checksum_says_only_that_there_is_one_and_is_for_tcp_and_udp() {
     let (mut h, mut nic) = open_with(|c| c.tx_checksum = Checksum::Full);
     for (i, offset, words) in [(0, 16, [2, 0, 0]), (1, 6, [2, 0, 0]), (2, 2, [0, 0, 0])] {
         let mut p = packet(&mut h, &[7; 100]);
-        p.todo.checksum = Some(Partial { start: 34, offset });
+        p.todo.checksum = Some(CsumPartial { start: 34, offset });
         assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
         assert_eq!(app(&mut h, i), words, "csum_offset {offset}");
     }
@@ -91,7 +91,7 @@ fn a_core_without_checksums_gets_them_done() {
     let mut p = packet(&mut h, &[0; 60]);
     let at = p.head.buf.addr();
     h.port.at(at, 60)[40] = 0x12;
-    p.todo.checksum = Some(Partial { start: 34, offset: 16 });
+    p.todo.checksum = Some(CsumPartial { start: 34, offset: 16 });
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
     assert_eq!(app(&mut h, 0), [0; 3]);
     assert_eq!(h.port.at(at, 60)[50..52], [0xed, 0xff]);
@@ -105,7 +105,7 @@ fn what_the_core_cannot_send_is_dropped_and_given_back() {
     bad[0].todo.gso = Some(large);
     bad[1].head.len = 13;
     let piece = packet(&mut h, &[1; 10]).head;
-    bad[2].more = Some(Box::new(More { frags: Vec::new(), list: alloc::vec![piece] }));
+    bad[2].more = Some(Box::new(NonLinear { frags: Vec::new(), list: alloc::vec![piece] }));
     bad.push(packet(&mut h, &alloc::vec![0; 1519]));
     bad.push(pieces(&mut h, 19));
     let mut empty = pieces(&mut h, 2);
@@ -135,7 +135,7 @@ fn a_packet_that_cannot_be_mapped_comes_back_whole_and_leaves_the_ring_as_it_was
     for bad in [0, 1, 3] {
         let mut p = pieces(&mut h, 4);
         let at: Vec<u64> = p.pieces().map(|q| q.buf.addr()).collect();
-        let spoil = |q: &mut Piece| q.len = q.buf.len() + 1;
+        let spoil = |q: &mut Fragment| q.len = q.buf.len() + 1;
         match bad {
             0 => spoil(&mut p.head),
             n => spoil(&mut p.more.as_mut().unwrap().frags[n - 1]),
@@ -155,10 +155,10 @@ fn a_packet_that_cannot_be_mapped_comes_back_whole_and_leaves_the_ring_as_it_was
 fn a_tag_is_put_into_the_bytes_and_the_checksum_moves_with_it() {
     let (mut h, mut nic) = open();
     let mut p = packet(&mut h, &[7; 100]);
-    p.todo = Todo {
-        checksum: Some(Partial { start: 34, offset: 16 }),
+    p.todo = OffloadRequest {
+        checksum: Some(CsumPartial { start: 34, offset: 16 }),
         vlan: Some(0x6005),
-        ..Todo::NONE
+        ..OffloadRequest::NONE
     };
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
     assert_eq!(control(&mut h, 0) & Descriptor::LENGTH, 104);
@@ -276,10 +276,10 @@ proptest::proptest! {
                 packet(h, &bytes).head
             };
             let head = piece(&mut h, 0, head);
-            let frags: Vec<Piece> = frags.iter().enumerate().map(|(i, len)| piece(&mut h, i + 1, *len)).collect();
+            let frags: Vec<Fragment> = frags.iter().enumerate().map(|(i, len)| piece(&mut h, i + 1, *len)).collect();
             let count = 1 + frags.len() as u32;
-            let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: Vec::new() }));
-            let p = Packet { head, todo: Todo::NONE, more, cookie: n as u32 };
+            let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
+            let p = Packet { head, todo: OffloadRequest::NONE, more, cookie: n as u32 };
             proptest::prop_assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
             let mut seen = Vec::new();
             let mut i = first;

@@ -4,7 +4,7 @@
 use super::*;
 use doorbell_bus::parallel::Latencies;
 use doorbell_bus::pci::{Protocol, Rules, Settings};
-use doorbell_bus::{Costs, Guard, Machine, Pci, Platform};
+use doorbell_bus::{Costs, Machine, Pci, Platform, ProtectionGranularity};
 use doorbell_hal::{Host as _, Span};
 
 fn address(d: [u8; 16]) -> u64 {
@@ -134,7 +134,7 @@ fn conventional_pci_is_given_no_address_above_4_gib() {
     let machine = |from: u64, protocol, mhz| {
         let settings = Settings { protocol, mhz, ..Settings::POWER4 };
         let latencies = Latencies { cpu: Span::ZERO, memory: Span::ZERO, register: Span::ZERO };
-        let platform = Platform::new(from, 128 << 20, Guard::Byte);
+        let platform = Platform::new(from, 128 << 20, ProtectionGranularity::Byte);
         Machine::new(
             Pci::new(platform, Rules::new(settings).unwrap(), latencies, 0),
             Board::new(),
@@ -158,14 +158,14 @@ fn conventional_pci_is_given_no_address_above_4_gib() {
     let told = h.device.last(reg::TDT);
     let mut hoard = Vec::new();
     let (low, high) = loop {
-        let b = h.buffer(1 << 20, Place::ANY).unwrap();
+        let b = h.buffer(1 << 20, Alignment::ANY).unwrap();
         if b.addr() >= GIB4 {
             break (hoard.pop().unwrap(), b);
         }
         hoard.push(b);
     };
-    let piece = |buf| Piece { buf, start: 0, len: 700 };
-    let more = Some(Box::new(More { frags: alloc::vec![piece(high)], list: Vec::new() }));
+    let piece = |buf| Fragment { buf, start: 0, len: 700 };
+    let more = Some(Box::new(NonLinear { frags: alloc::vec![piece(high)], list: Vec::new() }));
     let p = Packet { more, ..Packet::linear(piece(low)) };
     let Tx::Dropped(p) = nic.transmit(&mut h, p, false) else { panic!("sent") };
     assert_eq!((p.len(), h.device.last(reg::TDT)), (1400, told));

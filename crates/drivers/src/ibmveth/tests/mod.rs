@@ -10,13 +10,16 @@ use crate::{Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_bus::{Bus, Costs, Guard, Hypervised, Machine, Partitions, Platform, Vio};
+use doorbell_bus::{
+    Bus, Costs, Hypervised, Machine, Partitions, Platform, ProtectionGranularity, Vio,
+};
 use doorbell_hal::{
-    Buf, Drop, Hcall, HcallDevice, HcallReturn, Host as _, Place, Span, Taken, Time, Timed,
+    Alignment, Buf, DropReason, EventSource, Hcall, HcallDevice, HcallReturn, Host as _, RxVerdict,
+    Span, Time,
 };
 use doorbell_layout::ibmveth::{self as l, Descriptor, Entry, attribute, status};
 use doorbell_packet::checksum::Sum;
-use doorbell_packet::{More, Packet, Piece, Todo, headers};
+use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet, headers};
 
 /// What a send was.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ const UNIT: u32 = 0x3000_0002;
 /// What recent firmware offers.
 const ALL: u64 = attribute::RX_MULTI_BUFF | attribute::LRG_SND_SUPPORT | attribute::PADDED_PKT_CSUM;
 
-impl Timed for Firmware {
+impl EventSource for Firmware {
     fn next_due(&self) -> Option<Time> {
         None
     }
@@ -124,8 +127,8 @@ impl HcallDevice<Vio> for Firmware {
         }
         (answer, at)
     }
-    fn receive(&mut self, _: &mut [Vio], _: Time, _: &[u8]) -> Taken {
-        Taken::Dropped(Drop::Off)
+    fn receive(&mut self, _: &mut [Vio], _: Time, _: &[u8]) -> RxVerdict {
+        RxVerdict::Dropped(DropReason::Off)
     }
     fn advance(&mut self, _: &mut [Vio], _: Time) {}
     fn reset(&mut self, _: &mut [Vio], _: Time) {}
@@ -148,7 +151,8 @@ fn memory(h: &mut Host, at: u64, len: usize) -> &mut [u8] {
 }
 
 fn host(attributes: Option<u64>) -> Host {
-    let vio = Vio::new(Platform::new(0x1000_0000, 16 << 20, Guard::Byte), Span::ZERO);
+    let vio =
+        Vio::new(Platform::new(0x1000_0000, 16 << 20, ProtectionGranularity::Byte), Span::ZERO);
     let firmware = Firmware { attributes, ..Firmware::default() };
     Machine::new(
         Partitions::new(vec![vio], vec![0], Span::from_ns(300)),
@@ -192,16 +196,22 @@ impl Sink for Up {
     }
 }
 
-fn piece(h: &mut Host, bytes: &[u8]) -> Piece {
-    let b = h.buffer(bytes.len() as u32, Place::ANY).unwrap();
+fn piece(h: &mut Host, bytes: &[u8]) -> Fragment {
+    let b = h.buffer(bytes.len() as u32, Alignment::ANY).unwrap();
     h.bytes_mut(&b, 0..b.len(), |to| to.copy_from_slice(bytes));
-    Piece::whole(b)
+    Fragment::whole(b)
 }
 
 /// The frame in pieces that end at `cuts`, the last `listed` of them in the list.
-fn packet(h: &mut Host, frame: &[u8], cuts: &[usize], listed: usize, todo: Todo) -> Packet {
+fn packet(
+    h: &mut Host,
+    frame: &[u8],
+    cuts: &[usize],
+    listed: usize,
+    todo: OffloadRequest,
+) -> Packet {
     let mut from = 0;
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<Fragment> = Vec::new();
     for end in cuts.iter().copied().chain([frame.len()]) {
         pieces.push(piece(h, &frame[from..end]));
         from = end;
@@ -209,8 +219,8 @@ fn packet(h: &mut Host, frame: &[u8], cuts: &[usize], listed: usize, todo: Todo)
     let list = pieces.split_off(pieces.len() - listed);
     let mut pieces = pieces.into_iter();
     let head = pieces.next().unwrap();
-    let frags: Vec<Piece> = pieces.collect();
-    let more = (!frags.is_empty() || !list.is_empty()).then(|| Box::new(More { frags, list }));
+    let frags: Vec<Fragment> = pieces.collect();
+    let more = (!frags.is_empty() || !list.is_empty()).then(|| Box::new(NonLinear { frags, list }));
     Packet { head, todo, more, cookie: 7 }
 }
 

@@ -135,7 +135,7 @@ fn a_frame_with_its_checksum_is_left_alone_and_verified_if_the_sender_vouches() 
         let frame = ip(true, false, 1000);
         arrive(&mut h, &frame, flags, None);
         let (p, verified) = one(&mut h, &mut nic);
-        assert_eq!((verified, p.todo, contents(&mut h, &p)), (good, Todo::NONE, frame));
+        assert_eq!((verified, p.todo, contents(&mut h, &p)), (good, OffloadRequest::NONE, frame));
     }
 }
 
@@ -219,7 +219,7 @@ fn what_is_not_tcp_is_not_large_however_long() {
     let frame = ip(true, true, 3000);
     arrive(&mut h, &frame, Entry::CSUM_GOOD, None);
     let (p, _) = one(&mut h, &mut nic);
-    assert_eq!((p.todo, contents(&mut h, &p)), (Todo::NONE, frame));
+    assert_eq!((p.todo, contents(&mut h, &p)), (OffloadRequest::NONE, frame));
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn send(
     frame: &[u8],
     cuts: &[usize],
     listed: usize,
-    todo: Todo,
+    todo: OffloadRequest,
 ) -> Tx {
     let p = packet(h, frame, cuts, listed, todo);
     nic.transmit(h, p, false)
@@ -54,7 +54,7 @@ fn more_than_six_pieces_are_linearised_and_so_is_a_list() {
         (&[100, 200, 300, 400, 500, 600], 0, 1, 1),
         (&[100, 200], 1, 1, 2),
     ] {
-        assert_eq!(send(&mut h, &mut nic, &frame, cuts, listed, Todo::NONE), Tx::Ok);
+        assert_eq!(send(&mut h, &mut nic, &frame, cuts, listed, OffloadRequest::NONE), Tx::Ok);
         let sent = last(&mut h);
         assert_eq!((sent.descriptors.len(), &sent.bytes), (n, &frame));
         assert_eq!(nic.stats().tx_linearized, linearised);
@@ -65,7 +65,7 @@ fn more_than_six_pieces_are_linearised_and_so_is_a_list() {
 fn a_copied_packet_keeps_its_fragment_list() {
     let frame: Vec<u8> = (0..2000).map(|i| i as u8).collect();
     let (mut h, mut nic) = open();
-    assert_eq!(send(&mut h, &mut nic, &frame, &[100, 200, 1000], 2, Todo::NONE), Tx::Ok);
+    assert_eq!(send(&mut h, &mut nic, &frame, &[100, 200, 1000], 2, OffloadRequest::NONE), Tx::Ok);
     assert_eq!(last(&mut h).bytes, frame);
     assert_eq!((nic.stats().tx_linearized, nic.stats().tx_bytes), (0, 2000));
 }
@@ -74,7 +74,7 @@ fn a_copied_packet_keeps_its_fragment_list() {
 fn small_linear_frames_are_copied_and_take_no_mapping() {
     let (mut h, mut nic) = open_with(Some(ALL), |c| c.transmit = MAP);
     for (len, cuts, copied) in [(127, &[][..], 1), (128, &[], 1), (127, &[50], 1)] {
-        let _ = send(&mut h, &mut nic, &vec![9; len], cuts, 0, Todo::NONE);
+        let _ = send(&mut h, &mut nic, &vec![9; len], cuts, 0, OffloadRequest::NONE);
         assert_eq!(nic.stats().tx_copied, copied);
     }
 }
@@ -83,7 +83,7 @@ fn small_linear_frames_are_copied_and_take_no_mapping() {
 fn the_correlator_of_a_busy_call_is_fed_back() {
     let (mut h, mut nic) = open();
     firmware(&mut h).refuse.push((l::H_SEND_LOGICAL_LAN, status::H_BUSY, 3));
-    assert_eq!(send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE), Tx::Ok);
+    assert_eq!(send(&mut h, &mut nic, &[1; 60], &[], 0, OffloadRequest::NONE), Tx::Ok);
     let tokens: Vec<u64> =
         firmware(&mut h).called(l::H_SEND_LOGICAL_LAN).iter().map(|a| a[7]).collect();
     assert_eq!(tokens, [0, 0xc0de_0002, 0xc0de_0001, 0xc0de_0000]);
@@ -94,7 +94,7 @@ fn the_correlator_of_a_busy_call_is_fed_back() {
 fn a_hypervisor_busy_for_ever_is_given_up_after_1024_tries() {
     let (mut h, mut nic) = open();
     firmware(&mut h).refuse.push((l::H_SEND_LOGICAL_LAN, status::H_BUSY, u32::MAX));
-    let Tx::Dropped(p) = send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE) else {
+    let Tx::Dropped(p) = send(&mut h, &mut nic, &[1; 60], &[], 0, OffloadRequest::NONE) else {
         panic!("dropped")
     };
     p.release(&mut h);
@@ -106,10 +106,13 @@ fn a_hypervisor_busy_for_ever_is_given_up_after_1024_tries() {
 fn h_dropped_counts_as_sent_and_any_other_error_does_not() {
     let (mut h, mut nic) = open();
     firmware(&mut h).refuse.push((l::H_SEND_LOGICAL_LAN, status::H_DROPPED, 1));
-    assert_eq!(send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE), Tx::Ok);
+    assert_eq!(send(&mut h, &mut nic, &[1; 60], &[], 0, OffloadRequest::NONE), Tx::Ok);
     assert_eq!((nic.stats().tx_packets, nic.stats().tx_hypervisor_dropped), (1, 1));
     firmware(&mut h).refuse.push((l::H_SEND_LOGICAL_LAN, status::H_PARAMETER, 1));
-    assert!(matches!(send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE), Tx::Dropped(_)));
+    assert!(matches!(
+        send(&mut h, &mut nic, &[1; 60], &[], 0, OffloadRequest::NONE),
+        Tx::Dropped(_)
+    ));
     assert_eq!(
         (nic.stats().tx_packets, nic.stats().tx_send_failed, nic.stats().tx_dropped),
         (1, 1, 1)
@@ -133,7 +136,7 @@ fn a_large_send_has_its_bit_and_its_mss_is_the_last_argument() {
         assert_eq!(sent.bytes[check..check + 2], [0, 0]);
         assert_eq!(nic.stats().tx_large_packets, 1);
         // A plain frame has an mss of 0 after it.
-        let _ = send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE);
+        let _ = send(&mut h, &mut nic, &[1; 60], &[], 0, OffloadRequest::NONE);
         assert_eq!(last(&mut h).mss, 0);
     }
 }
@@ -206,13 +209,13 @@ fn a_mapping_that_fails_makes_the_packet_linear_and_copied() {
     let mapping = Mapping::Tce(Box::new(tce::Table::new(window)));
     let mut h = host(Some(ALL));
     h.bus.ports[0] = Vio::new(
-        Platform::new(0x1000_0000, 16 << 20, Guard::Page).with_mapping(mapping),
+        Platform::new(0x1000_0000, 16 << 20, ProtectionGranularity::Page).with_mapping(mapping),
         Span::ZERO,
     );
     let mut nic = Ibmveth::open(&mut h, &Config { transmit: MAP, ..config() }).unwrap();
     let mut held = Vec::new();
     loop {
-        let b = h.buffer(4096, Place { align: 4096, offset: 0 }).unwrap();
+        let b = h.buffer(4096, Alignment { align: 4096, offset: 0 }).unwrap();
         match h.map(b, 0..4096, Direction::ToDevice) {
             Ok(m) => held.push(m),
             Err(e) => {
@@ -226,7 +229,7 @@ fn a_mapping_that_fails_makes_the_packet_linear_and_copied() {
     let b = h.unmap(held.pop().unwrap());
     h.release(b);
     let before = h.bus.ports[0].platform().live_entries();
-    let p = packet(&mut h, &[9; 2000], &[100, 700], 0, Todo::NONE);
+    let p = packet(&mut h, &[9; 2000], &[100, 700], 0, OffloadRequest::NONE);
     // What it is sent from is in the table; the firmware of these tests does not look there.
     firmware(&mut h).refuse.push((l::H_SEND_LOGICAL_LAN, status::H_DROPPED, 1));
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
@@ -238,18 +241,19 @@ fn a_mapping_that_fails_makes_the_packet_linear_and_copied() {
 #[test]
 fn what_is_longer_than_the_mapped_buffer_comes_back_whole() {
     let (mut h, mut nic) = open();
-    let Tx::Dropped(p) = send(&mut h, &mut nic, &vec![3; 65_537], &[100], 0, Todo::NONE) else {
+    let Tx::Dropped(p) = send(&mut h, &mut nic, &vec![3; 65_537], &[100], 0, OffloadRequest::NONE)
+    else {
         panic!("dropped")
     };
     assert_eq!(contents(&mut h, &p), vec![3; 65_537]);
-    assert_eq!(send(&mut h, &mut nic, &vec![3; 65_536], &[100], 0, Todo::NONE), Tx::Ok);
+    assert_eq!(send(&mut h, &mut nic, &vec![3; 65_536], &[100], 0, OffloadRequest::NONE), Tx::Ok);
 }
 
 #[test]
 fn a_frame_to_the_own_address_is_dropped() {
     let (mut h, mut nic) = open();
     let frame = [&MAC[..], &[0; 54]].concat();
-    assert!(matches!(send(&mut h, &mut nic, &frame, &[], 0, Todo::NONE), Tx::Dropped(_)));
+    assert!(matches!(send(&mut h, &mut nic, &frame, &[], 0, OffloadRequest::NONE), Tx::Dropped(_)));
     assert_eq!((nic.stats().tx_loopback, firmware(&mut h).sent.len()), (1, 0));
 }
 
@@ -257,7 +261,7 @@ fn a_frame_to_the_own_address_is_dropped() {
 fn a_tag_is_inserted_and_the_offsets_move() {
     let whole = ip(true, false, 300);
     let mut frame = whole.clone();
-    let todo = Todo { vlan: Some(5), ..prepare_gso(&mut frame, 1400).unwrap() };
+    let todo = OffloadRequest { vlan: Some(5), ..prepare_gso(&mut frame, 1400).unwrap() };
     let (mut h, mut nic) = open();
     assert_eq!(send(&mut h, &mut nic, &frame, &[], 0, todo), Tx::Ok);
     let sent = last(&mut h);
@@ -271,17 +275,17 @@ fn a_tag_is_inserted_and_the_offsets_move() {
 #[test]
 fn buffers_come_back_piece_by_piece_and_the_queue_stops_when_nobody_takes_them() {
     let (mut h, mut nic) = open();
-    let _ = send(&mut h, &mut nic, &[1; 90], &[20, 40], 1, Todo::NONE);
+    let _ = send(&mut h, &mut nic, &[1; 90], &[20, 40], 1, OffloadRequest::NONE);
     let up = poll(&mut h, &mut nic);
     let lens: Vec<(u32, bool)> = up.sent.iter().map(|s| (s.0.len(), s.2)).collect();
     assert_eq!(lens, [(20, false), (20, false), (50, true)]);
     let mut n = 0;
     while !Driver::<Host>::stopped(&nic) {
-        let _ = send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE);
+        let _ = send(&mut h, &mut nic, &[1; 60], &[], 0, OffloadRequest::NONE);
         n += 1;
     }
     assert_eq!(n, 1024);
-    assert!(matches!(send(&mut h, &mut nic, &[1; 60], &[], 0, Todo::NONE), Tx::Busy(_)));
+    assert!(matches!(send(&mut h, &mut nic, &[1; 60], &[], 0, OffloadRequest::NONE), Tx::Busy(_)));
     nic.reclaim(&mut h, &mut Up::default());
     assert!(!Driver::<Host>::stopped(&nic) && nic.is_drained());
 }

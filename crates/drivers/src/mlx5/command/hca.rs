@@ -46,7 +46,7 @@ const INLINE_NONE: u32 = 2;
 impl From<Failed> for OpenError {
     fn from(f: Failed) -> OpenError {
         match f {
-            Failed::Exhausted => OpenError::Exhausted,
+            Failed::OutOfMemory => OpenError::OutOfMemory,
             Failed::Device(why) => OpenError::Device(why),
         }
     }
@@ -250,7 +250,7 @@ impl Hca {
             self.queue.execute(h, (op::QUERY_PAGES, which), &Numbered::ZERO, &[], 0)?;
         let mut wanted = wanted.get(QueryPagesOut::PAGES) as i32;
         if wanted > (MOST_PAGES - self.pages) as i32 {
-            return Err(OpenError::Exhausted);
+            return Err(OpenError::OutOfMemory);
         }
         while wanted > 0 {
             let n = (wanted as u32).min(PAGES_AT_ONCE);

@@ -1,7 +1,7 @@
 //! The command queue.
 
 use alloc::vec::Vec;
-use doorbell_hal::{Coherent, Exhausted, Fence, Host, Reg, Span};
+use doorbell_hal::{Coherent, Fence, Host, OutOfMemory, Reg, Span};
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
     Entry, InHeader, Mailbox, checksum, delivery, entry_type, init_segment as seg, mailbox, own,
@@ -37,14 +37,14 @@ pub(super) struct Queue {
 /// Why the queue could not be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    Exhausted,
+    OutOfMemory,
     /// What the device says of itself does not fit this driver.
     Device(&'static str),
 }
 
-impl From<Exhausted> for Failed {
-    fn from(_: Exhausted) -> Failed {
-        Failed::Exhausted
+impl From<OutOfMemory> for Failed {
+    fn from(_: OutOfMemory) -> Failed {
+        Failed::OutOfMemory
     }
 }
 

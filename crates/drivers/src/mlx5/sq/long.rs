@@ -6,9 +6,9 @@ use crate::Tx;
 use crate::mlx5::session::{EsegKey, contiguous};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use doorbell_hal::{Direction, Host, Work};
+use doorbell_hal::{CpuWork, Direction, Host};
 use doorbell_layout::mlx5::{CQ_UPDATE, DS, DS_PER_WQEBB, ETH_WQE_INSERT_VLAN, MAX_WQEBBS, opcode};
-use doorbell_packet::{Gso, MAX_FRAGS, More, Packet, Piece};
+use doorbell_packet::{Fragment, Gso, MAX_FRAGS, NonLinear, Packet};
 use zerocopy::byteorder::big_endian::U16;
 
 impl Sq {
@@ -92,7 +92,7 @@ impl Sq {
                     bytes[16..b.len() + 4].copy_from_slice(&b[12..]);
                 }
             });
-            h.spend(Work::Copy(taken));
+            h.charge(CpuWork::Copy(taken));
             eth.inline_hdr_sz = U16::new(inline as u16);
             eth.inline_hdr_start = [bytes[0], bytes[1]];
             for (i, ds) in bytes[2..].chunks_exact(DS as usize).take(inline_ds as usize).enumerate()
@@ -106,7 +106,7 @@ impl Sq {
             Ok(pieces) => pieces,
             Err(p) => return self.drop_packet(h, p, more),
         };
-        h.spend(Work::TxDescriptor(pieces));
+        h.charge(CpuWork::TxDescriptor(pieces));
         self.stats.tso_packets += u64::from(gso.is_some());
         self.stats.packets += segments;
         self.stats.bytes += bytes;
@@ -141,14 +141,14 @@ impl Sq {
         if len > taken {
             match h.map(head.buf, start + taken..start + len, Direction::ToDevice) {
                 Ok(m) => {
-                    h.spend(Work::Map);
+                    h.charge(CpuWork::Map);
                     h.store(&self.ring, at, self.data_seg(&m));
                     at += DS;
                     self.push(Slot::Mapped(m, cookie, count == 0));
                 }
                 Err(e) => {
-                    let head = Piece { buf: e.buf, start, len };
-                    let more = (count > 0).then(|| Box::new(More { frags, list: Vec::new() }));
+                    let head = Fragment { buf: e.buf, start, len };
+                    let more = (count > 0).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
                     return Err(Packet { head, todo, more, cookie });
                 }
             }
@@ -160,28 +160,28 @@ impl Sq {
             done += 1;
             match h.map(f.buf, f.start..f.start + f.len, Direction::ToDevice) {
                 Ok(m) => {
-                    h.spend(Work::Map);
+                    h.charge(CpuWork::Map);
                     h.store(&self.ring, at, self.data_seg(&m));
                     at += DS;
                     self.push(Slot::Mapped(m, cookie, done == count));
                 }
                 Err(e) => {
                     // Take back what was done, last first.
-                    let mut frags: Vec<Piece> = Vec::new();
+                    let mut frags: Vec<Fragment> = Vec::new();
                     for _ in 1..done {
                         frags.extend(self.unpush(h));
                     }
                     frags.reverse();
-                    frags.push(Piece { buf: e.buf, start: f.start, len: f.len });
+                    frags.push(Fragment { buf: e.buf, start: f.start, len: f.len });
                     frags.extend(rest);
                     let Some(h0) = self.unpush(h) else {
                         unreachable!("the head was pushed above")
                     };
-                    let head = Piece { buf: h0.buf, start, len };
+                    let head = Fragment { buf: h0.buf, start, len };
                     return Err(Packet {
                         head,
                         todo,
-                        more: Some(Box::new(More { frags, list: Vec::new() })),
+                        more: Some(Box::new(NonLinear { frags, list: Vec::new() })),
                         cookie,
                     });
                 }
@@ -193,7 +193,7 @@ impl Sq {
 
 /// Bytes to inline where the device wants some: through L2 (at least 18), L3 or
 /// L4 of what is in the head (en_tx.c `mlx5e_calc_min_inline`).
-fn min_inline<H: Host>(h: &mut H, head: &Piece, mode: u8) -> u32 {
+fn min_inline<H: Host>(h: &mut H, head: &Fragment, mode: u8) -> u32 {
     let want = h.bytes(&head.buf, head.start..head.start + head.len, |b| {
         let mut l3 = 14;
         while b.len() >= l3 + 4 && matches!((b[l3 - 2], b[l3 - 1]), (0x81, 0x00) | (0x88, 0xa8)) {

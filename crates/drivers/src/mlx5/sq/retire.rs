@@ -3,7 +3,7 @@
 use super::{Slot, Sq};
 use crate::Sink;
 use core::mem;
-use doorbell_hal::{Buf, Host, Work};
+use doorbell_hal::{Buf, CpuWork, Host};
 use doorbell_layout::mlx5::dbr;
 use zerocopy::byteorder::big_endian::U32;
 
@@ -77,7 +77,7 @@ impl Sq {
         if self.stopped && !self.recovering && self.has_room_after(0) {
             self.set_stopped(false);
             self.stats.wake += 1;
-            h.spend(Work::Wake);
+            h.charge(CpuWork::Wake);
         }
     }
 

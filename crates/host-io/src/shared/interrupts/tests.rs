@@ -11,21 +11,21 @@ fn connected() -> (EventFds, EventFd, EventFd) {
 #[test]
 fn a_line_is_signalled_when_it_rises_and_not_while_it_stays_high() {
     let (mut fds, line, _) = connected();
-    fds.set_line(0, true);
-    fds.set_line(0, true);
+    fds.set_irq_line(0, true);
+    fds.set_irq_line(0, true);
     assert_eq!(line.take(), 1);
-    fds.set_line(0, false);
+    fds.set_irq_line(0, false);
     assert_eq!(line.take(), 0);
 }
 
 #[test]
 fn a_line_still_high_at_unmask_is_signalled_again() {
     let (mut fds, line, _) = connected();
-    fds.set_line(0, true);
+    fds.set_irq_line(0, true);
     line.take();
     fds.unmask_line();
     assert_eq!(line.take(), 1);
-    fds.set_line(0, false);
+    fds.set_irq_line(0, false);
     fds.unmask_line();
     assert_eq!(line.take(), 0);
 }
@@ -48,7 +48,7 @@ fn a_message_to_a_masked_vector_waits_for_the_unmask() {
 #[test]
 fn a_reset_forgets_pending_messages() {
     let (mut fds, line, vector) = connected();
-    fds.set_line(0, true);
+    fds.set_irq_line(0, true);
     fds.connect(1, None);
     fds.message(1);
     fds.reset();
@@ -62,8 +62,8 @@ fn a_reset_forgets_pending_messages() {
 fn interrupts_that_do_not_exist_are_counted() {
     let (mut fds, ..) = connected();
     fds.message(2);
-    fds.set_line(1, true);
-    fds.set_line(1, false);
+    fds.set_irq_line(1, true);
+    fds.set_irq_line(1, false);
     assert_eq!(fds.lost(), 2);
     assert!(!fds.connect(2, None));
 }

@@ -13,7 +13,7 @@ use super::frame::{self, Header, LONGEST, Station};
 use super::socket::Socket;
 use super::timers::Timers;
 use crate::clock::link::{Peer, Wire};
-use doorbell_hal::{Span, Time, Timed};
+use doorbell_hal::{EventSource, Span, Time};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, verify};
 use std::collections::VecDeque;
@@ -145,7 +145,7 @@ impl Hosts {
     }
 }
 
-impl Timed for Hosts {
+impl EventSource for Hosts {
     fn next_due(&self) -> Option<Time> {
         let runs = self.runs.front().map_or(Time::NEVER, |r| r.0);
         Some(self.timers.next().min(runs)).filter(|t| *t < Time::NEVER)

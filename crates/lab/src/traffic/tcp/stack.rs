@@ -24,9 +24,9 @@ use super::timers::Timers;
 use crate::clock::napi::Endpoint;
 use doorbell_bus::Price;
 use doorbell_drivers::Sink;
-use doorbell_hal::{Buf, Exhausted, Host, Place, Span, Time};
+use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
 use doorbell_packet::headers::{Check, verify};
-use doorbell_packet::{Gso, GsoKind, More, Packet, Partial, Piece, Todo};
+use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 use std::collections::VecDeque;
 
 /// What is left to the driver.
@@ -37,12 +37,12 @@ pub struct Offloads {
     /// Packets may have fragments; else all is in the head. Large sends do in any case.
     pub scatter: bool,
     /// Where a linear packet starts.
-    pub place: Place,
+    pub place: Alignment,
 }
 
 impl Offloads {
     /// Checksum and scatter.
-    pub const ALL: Offloads = Offloads { checksum: true, scatter: true, place: Place::ANY };
+    pub const ALL: Offloads = Offloads { checksum: true, scatter: true, place: Alignment::ANY };
 }
 
 /// What the CPU charges above the driver.
@@ -290,7 +290,7 @@ impl Stack {
         p: Packet,
         verified: bool,
     ) -> Option<(usize, frame::Read, Packet)> {
-        let Piece { buf, start, len } = &p.head;
+        let Fragment { buf, start, len } = &p.head;
         let whole = p.is_linear();
         let mut sum = Check::Good;
         let read = h.bytes(buf, *start..start + len, |b| {
@@ -398,16 +398,16 @@ impl Stack {
     }
 
     /// A packet for `s`.
-    fn packet<H: Host>(&mut self, h: &mut H, i: usize, s: &Segment) -> Result<Packet, Exhausted> {
+    fn packet<H: Host>(&mut self, h: &mut H, i: usize, s: &Segment) -> Result<Packet, OutOfMemory> {
         let c = &self.connections[i];
         let (headers, mss) = (s.header.length() as u32, c.socket.segment_size());
         let large = s.len > mss;
         let linear = s.len == 0 || !(large || self.offloads.scatter);
         let size = headers + if linear { s.len } else { 0 };
-        let head = if size <= LONGEST as u32 && self.offloads.place == Place::ANY {
+        let head = if size <= LONGEST as u32 && self.offloads.place == Alignment::ANY {
             match self.heads.pop() {
                 Some(b) => b,
-                None => h.buffer(LONGEST as u32, Place::ANY)?,
+                None => h.buffer(LONGEST as u32, Alignment::ANY)?,
             }
         } else {
             h.buffer(size, self.offloads.place)?
@@ -416,16 +416,16 @@ impl Stack {
         let mut done = 0;
         while !linear && done < s.len {
             let n = (s.len - done).min(FRAGMENT);
-            let got = self.fragments.pop().map_or_else(|| h.buffer(FRAGMENT, Place::ANY), Ok);
+            let got = self.fragments.pop().map_or_else(|| h.buffer(FRAGMENT, Alignment::ANY), Ok);
             let Ok(buf) = got else {
-                self.fragments.extend(frags.into_iter().map(|p: Piece| p.buf));
+                self.fragments.extend(frags.into_iter().map(|p: Fragment| p.buf));
                 self.back.push(head);
-                return Err(Exhausted);
+                return Err(OutOfMemory);
             };
             h.bytes_mut(&buf, 0..n, |b| {
                 b.copy_from_slice(frame::payload(s.offset + u64::from(done), n as usize));
             });
-            frags.push(Piece { buf, start: 0, len: n });
+            frags.push(Fragment { buf, start: 0, len: n });
             done += n;
         }
         h.bytes_mut(&head, 0..size, |b| {
@@ -434,8 +434,10 @@ impl Stack {
                 b[headers as usize..].copy_from_slice(frame::payload(s.offset, s.len as usize));
             }
         });
-        let mut todo =
-            Todo { checksum: Some(Partial { start: TCP as u16, offset: 16 }), ..Todo::NONE };
+        let mut todo = OffloadRequest {
+            checksum: Some(CsumPartial { start: TCP as u16, offset: 16 }),
+            ..OffloadRequest::NONE
+        };
         if large {
             todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: mss as u16, header: headers as u16 });
         }
@@ -447,8 +449,9 @@ impl Stack {
         let c = &mut self.connections[i];
         c.id = c.id.wrapping_add(s.len.div_ceil(mss).max(1) as u16);
         c.below += u64::from(s.len);
-        let more = (!frags.is_empty()).then(|| Box::new(More { frags, list: Vec::new() }));
-        let mut p = Packet { head: Piece { buf: head, start: 0, len: size }, todo, more, cookie };
+        let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
+        let mut p =
+            Packet { head: Fragment { buf: head, start: 0, len: size }, todo, more, cookie };
         if !self.offloads.checksum && !large {
             // The fields are inside: it was written a few lines above.
             let _ = p.complete_checksum(h);
@@ -563,7 +566,7 @@ impl<H: Host> Endpoint<H> for Stack {
             h.delay(self.prices.send);
             match self.packet(h, i, &segment) {
                 Ok(p) => return Some(p),
-                Err(Exhausted) => self.counters.exhausted += 1,
+                Err(OutOfMemory) => self.counters.exhausted += 1,
             }
         }
         None

@@ -3,7 +3,7 @@
 use super::super::super::frames::{Frame, Transport, tcp, udp};
 use super::super::super::rss::{Dispatch, HashFn, KEY, TirContext};
 use super::*;
-use doorbell_hal::Drop;
+use doorbell_hal::DropReason;
 use doorbell_layout::mlx5::receive::{
     IP_FRAGMENT, L2_OK, L3_OK, L4_OK, TERMINATE_LKEY, VLAN_STRIPPED, hash_field, l3_type, l4_type,
     rss_type,
@@ -14,7 +14,7 @@ use doorbell_packet::checksum::Sum;
 fn one(b: &mut Bench, f: &[u8]) -> (RxCqe, Vec<u8>) {
     b.post(1);
     let to = b.buffer(b.posted.wrapping_sub(1));
-    assert_eq!(b.receive_bytes(f), Taken::Yes);
+    assert_eq!(b.receive_bytes(f), RxVerdict::Yes);
     b.settle();
     let cqe = b.poll().expect("a completion");
     let bytes = b.memory(to, cqe.byte_cnt.get() as usize).to_vec();
@@ -27,7 +27,7 @@ fn a_frame_goes_to_memory_then_its_cqe_then_its_event_then_the_interrupt() {
     b.post(3);
     let f = Frame::v4(tcp(100)).build();
     b.at(ns(1000));
-    assert_eq!(b.receive_bytes(&f), Taken::Yes);
+    assert_eq!(b.receive_bytes(&f), RxVerdict::Yes);
     assert_eq!(b.p.writes, [], "nothing happens to the outside on arrival");
     b.settle();
     let to: Vec<(u64, usize)> = b.p.writes.iter().map(|w| (w.1, w.2)).collect();
@@ -256,11 +256,11 @@ fn the_port_has_a_longest_frame_and_a_switch() {
     let mut b = Bench::plain();
     b.post(4);
     b.d.receiver().port_mtu = 1522;
-    assert_eq!(b.receive(&Frame::v4(udp(1518 - 42))), Taken::Yes);
-    assert_eq!(b.receive(&Frame::v4(udp(1519 - 42))), Taken::Dropped(Drop::Malformed));
-    assert_eq!(b.receive_bytes(&[0; 13]), Taken::Dropped(Drop::Malformed));
+    assert_eq!(b.receive(&Frame::v4(udp(1518 - 42))), RxVerdict::Yes);
+    assert_eq!(b.receive(&Frame::v4(udp(1519 - 42))), RxVerdict::Dropped(DropReason::Malformed));
+    assert_eq!(b.receive_bytes(&[0; 13]), RxVerdict::Dropped(DropReason::Malformed));
     b.d.receiver().port_up = false;
-    assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Dropped(Drop::Off));
+    assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::Off));
     let c = b.d.received();
     assert_eq!((c.arrived, c.bad_length, c.port_down), (4, 2, 1));
 }

@@ -2,7 +2,7 @@
 
 use super::super::super::frames::{Frame, udp};
 use super::*;
-use doorbell_hal::Drop;
+use doorbell_hal::DropReason;
 use doorbell_layout::mlx5::{Cqe, EQE_ERROR_CQN, event, syndrome};
 
 fn errors(b: &mut Bench) -> Vec<(u16, u8)> {
@@ -24,7 +24,7 @@ fn a_frame_longer_than_its_wqe_is_a_length_error() {
     assert_eq!(errors(&mut b), [(0, syndrome::LOCAL_LENGTH)]);
     assert_eq!(b.memory(BUFFERS, 64), [0; 64], "nothing of it was written");
     assert_eq!(b.d.query_rq(b.rqn), Ok(RqState::Error));
-    assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Dropped(Drop::Off));
+    assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::Off));
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn frames_behind_the_one_that_failed_are_given_up() {
     b.post(4);
     b.wqe(1, &[(1522, 0, 0)]);
     for _ in 0..4 {
-        assert_eq!(b.receive(&Frame::v4(udp(100))), Taken::Yes);
+        assert_eq!(b.receive(&Frame::v4(udp(100))), RxVerdict::Yes);
     }
     b.settle();
     assert_eq!(b.poll().unwrap().op_own >> 4, 2);
@@ -96,9 +96,9 @@ fn a_queue_recovers_through_reset() {
     b.d.modify_rq(b.rqn, RqState::Error, RqState::Reset).unwrap();
     b.posted = 0;
     b.post(4);
-    assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Dropped(Drop::Off), "not ready yet");
+    assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::Off), "not ready yet");
     b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();
-    assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Yes);
+    assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Yes);
     b.settle();
     assert_eq!(b.poll().unwrap().wqe_counter.get(), 0, "counters begin again");
 }
@@ -109,7 +109,7 @@ fn wqes_or_a_record_that_cannot_be_read_are_an_event() {
         let mut b = Bench::plain();
         b.post(4);
         b.p.hole = hole;
-        assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Dropped(Drop::Dma));
+        assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::Dma));
         b.settle();
         assert_eq!(b.d.query_rq(b.rqn), Ok(RqState::Error));
         assert_eq!((b.event(0).event_type, b.event(0).data[6].get()), (event::WQ_CATAS, b.rqn));
@@ -145,7 +145,7 @@ fn no_dma_after_the_queue_was_destroyed_or_reset() {
     let mut b = pending();
     b.destroy_queue();
     b.settle();
-    assert_eq!(b.receive(&Frame::v4(udp(100))), Taken::Dropped(Drop::Off));
+    assert_eq!(b.receive(&Frame::v4(udp(100))), RxVerdict::Dropped(DropReason::Off));
     b.p.reads.clear();
     b.settle();
     assert_eq!((&b.p.writes[..], &b.p.reads[..]), (&[][..], &[][..]));
@@ -164,7 +164,11 @@ fn no_dma_after_the_function_was_reset() {
     b.d.reset(&mut b.p, now);
     b.p.reads.clear();
     assert_eq!(b.d.next_due(), None);
-    assert_eq!(b.receive(&Frame::v4(udp(100))), Taken::Dropped(Drop::Filter), "no tables are left");
+    assert_eq!(
+        b.receive(&Frame::v4(udp(100))),
+        RxVerdict::Dropped(DropReason::Filter),
+        "no tables are left"
+    );
     b.settle();
     assert_eq!((&b.p.writes[..], &b.p.reads[..]), (&[][..], &[][..]));
     assert_eq!(b.d.received().arrived, 3, "what was counted stays");
@@ -176,6 +180,6 @@ fn without_an_entry_a_frame_goes_nowhere() {
     b.post(8);
     b.d.receiver().steering.delete_entry(0x8000, 0).unwrap();
     b.d.destroy_tir(0x2000).unwrap();
-    assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Dropped(Drop::Filter));
+    assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::Filter));
     assert_eq!(b.d.received().not_steered, 1);
 }

@@ -106,7 +106,7 @@ fn what_comes_from_the_wire_needs_no_such_leave() {
     tell_address(&mut b, ME);
     let c = TirContext { self_lb_block: self_lb_block::UNICAST, ..TirContext::direct(b.rqn) };
     b.d.create_tir(&c).unwrap();
-    assert_eq!(b.receive(&Frame::v4(udp(80))), Taken::Yes);
+    assert_eq!(b.receive(&Frame::v4(udp(80))), RxVerdict::Yes);
     send(&mut b, &Frame::v4(udp(80)).build());
     assert_eq!(
         (b.d.received().arrived, b.d.received().packets),

@@ -105,8 +105,11 @@ fn what_was_rung_before_a_destruction_is_not_read_after_it() {
 fn the_port_counts_frames_that_are_steered_to_nobody_and_the_vport_does_not() {
     let mut b = Bench::plain();
     b.post(2);
-    assert_eq!(b.receive(&Frame::v4(Transport::Other(253, vec![0; 40]))), Taken::Yes);
+    assert_eq!(b.receive(&Frame::v4(Transport::Other(253, vec![0; 40]))), RxVerdict::Yes);
     b.d.receiver().steering = super::super::super::steering::Steering::new();
-    assert!(matches!(b.receive(&Frame::v4(Transport::Other(253, vec![0; 40]))), Taken::Dropped(_)));
+    assert!(matches!(
+        b.receive(&Frame::v4(Transport::Other(253, vec![0; 40]))),
+        RxVerdict::Dropped(_)
+    ));
     assert_eq!((b.d.rx_wire.packets(), b.d.rx_kinds.packets()), (2, 1));
 }

@@ -3,7 +3,7 @@
 use super::super::super::frames::{Frame, tcp, udp};
 use super::super::super::rss::{Dispatch, HashFn, TirContext};
 use super::*;
-use doorbell_hal::Drop;
+use doorbell_hal::DropReason;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::receive::hash_field;
 
@@ -30,7 +30,7 @@ fn wqes_are_fetched_in_chunks_and_ahead() {
     assert_eq!(reads(&b).0, [64; 4]);
     assert_eq!(b.d.received().fetched_bytes, 256);
     for _ in 14..16 {
-        assert_eq!(b.receive(&f), Taken::Yes);
+        assert_eq!(b.receive(&f), RxVerdict::Yes);
     }
     b.settle();
     for i in 0..16 {
@@ -48,7 +48,7 @@ fn a_fetch_ends_at_the_rings_end() {
     }
     b.post(16);
     for _ in 0..16 {
-        assert_eq!(b.receive(&f), Taken::Yes);
+        assert_eq!(b.receive(&f), RxVerdict::Yes);
     }
     assert!(b.p.reads.iter().all(|r| r.1 + r.2 as u64 <= RQ + 256));
     b.settle();
@@ -74,10 +74,10 @@ fn a_frame_waits_for_its_wqe() {
 #[test]
 fn without_a_wqe_a_frame_is_lost_and_counted_in_the_queues_set() {
     let mut b = Bench::plain();
-    assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Dropped(Drop::NoBuffer));
+    assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::NoBuffer));
     b.post(1);
-    assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Yes);
-    assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Dropped(Drop::NoBuffer));
+    assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Yes);
+    assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::NoBuffer));
     assert_eq!(b.d.received().out_of_buffer, 2);
     assert_eq!(b.d.receiver().out_of_buffer(4, true), 0);
     assert_eq!(b.d.receiver().out_of_buffer(3, true), 2);
@@ -88,7 +88,7 @@ fn without_a_wqe_a_frame_is_lost_and_counted_in_the_queues_set() {
 fn the_drop_queue_of_one_wqe_never_takes_a_frame() {
     let mut b = Bench::new(Config::CONNECTX, RqContext { log_size: 0, ..PLAIN });
     for _ in 0..3 {
-        assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Dropped(Drop::NoBuffer));
+        assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::NoBuffer));
     }
     b.settle();
     assert_eq!(b.p.writes, []);
@@ -101,7 +101,7 @@ fn a_record_that_runs_ahead_of_the_ring_is_a_full_ring() {
     b.posted = 4000;
     b.record();
     for _ in 0..16 {
-        assert_eq!(b.receive(&Frame::v4(udp(1))), Taken::Yes);
+        assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Yes);
     }
     b.settle();
     assert!(b.p.reads.iter().all(|r| r.2 <= 256));
@@ -195,7 +195,7 @@ fn rss_spreads_flows_over_queues_and_keeps_each_in_one() {
         let f = Frame::ip(&[10, 0, 0, flow], &[10, 0, 1, 1], tcp(4));
         let mut of_flow = vec![];
         for _ in 0..2 {
-            assert_eq!(b.receive(&f), Taken::Yes);
+            assert_eq!(b.receive(&f), RxVerdict::Yes);
             b.settle();
             of_flow.push(b.poll().unwrap().flags_rqpn.get());
         }
@@ -227,7 +227,7 @@ fn a_frame_that_two_tirs_want_is_received_twice() {
         ],
     };
     b.d.receiver().steering.set_entry(0x8000, 0, e).unwrap();
-    assert_eq!(b.receive(&Frame::v4(udp(9))), Taken::Yes);
+    assert_eq!(b.receive(&Frame::v4(udp(9))), RxVerdict::Yes);
     b.settle();
     assert_eq!(b.poll().unwrap().wqe_counter.get(), 0);
     assert_eq!(b.poll().unwrap().wqe_counter.get(), 1);
@@ -240,12 +240,12 @@ fn a_slow_bus_fills_the_fifo() {
     let mut b = Bench::new(cfg, PLAIN);
     b.p.write_time = Span::from_us(1);
     b.post(16);
-    let fates: Vec<Taken> = (0..6).map(|_| b.receive(&Frame::v4(udp(958)))).collect();
-    assert_eq!(fates[..4], [Taken::Yes; 4]);
-    assert_eq!(fates[4], Taken::Dropped(Drop::Fifo));
+    let fates: Vec<RxVerdict> = (0..6).map(|_| b.receive(&Frame::v4(udp(958)))).collect();
+    assert_eq!(fates[..4], [RxVerdict::Yes; 4]);
+    assert_eq!(fates[4], RxVerdict::Dropped(DropReason::Fifo));
     assert_eq!(b.d.received().fifo_full, 2);
     b.at(ns(1500));
-    assert_eq!(b.receive(&Frame::v4(udp(958))), Taken::Yes, "some have left");
+    assert_eq!(b.receive(&Frame::v4(udp(958))), RxVerdict::Yes, "some have left");
     b.settle();
     let data: Vec<Time> = b.p.writes.iter().filter(|w| w.2 == 1000).map(|w| w.0).collect();
     assert!(data.windows(2).all(|w| w[1] >= w[0] + Span::from_us(1)), "one at a time: {data:?}");
@@ -260,7 +260,7 @@ fn a_frame_finds_done_what_was_due_before_it() {
     let f = Frame::v4(udp(958)).build();
     for us in 1..5 {
         let at = Time::ZERO + Span::from_us(us);
-        assert_eq!(b.d.receive(&mut b.p, at, &f), Taken::Yes, "nobody called advance");
+        assert_eq!(b.d.receive(&mut b.p, at, &f), RxVerdict::Yes, "nobody called advance");
     }
 }
 
