@@ -1,84 +1,19 @@
-//! A device's port on memory that another process owns.
+//! Memory that another process owns, and signals to it.
 //!
-//! A vfio-user client (a virtual machine monitor) tells the device's server
-//! which pieces of guest memory it may reach: each is an I/O virtual address, a
-//! length, a direction, and a file descriptor with an offset (`VFIO_USER_DMA_MAP`
-//! in the vfio-user specification). The server maps the files, and from then on
-//! a DMA is a copy and an interrupt is a write to an eventfd. [`SharedPort`] is
-//! that server's [`Port`]; the protocol itself is elsewhere.
-//!
-//! Decisions:
-//!
-//! * An access may span several maps that touch: a guest with an I/O MMU maps page by page. It is
-//!   checked as a whole first, so a fault transfers nothing.
-//! * There is no virtual time here. What the device does takes effect at once, and every access
-//!   answers the `at` it was given. Whoever owns the device calls `advance` with its own clock.
-//! * A map that the client gave no file descriptor for (it would take messages to reach) cannot be
-//!   added, so it faults like any address outside.
-//! * The guest runs meanwhile, so memory is only ever copied, never borrowed: see [`Window`].
+//! A client (a virtual machine monitor, QEMU's plug-in) passes file descriptors of the guest's
+//! memory. [`Regions`] maps them by I/O virtual address and checks each access as a whole, so
+//! that a fault transfers nothing. The guest runs meanwhile: memory is copied, never borrowed
+//! ([`Window`]). [`EventFd`] carries the interrupts.
 
-mod interrupts;
+mod eventfd;
 mod window;
 
-pub use interrupts::{EventFd, EventFds, Interrupts};
+pub use eventfd::EventFd;
 pub use window::{Window, memfd};
 
-use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Time};
-use std::fmt;
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova};
 
-/// A port on mapped memory: `I` takes the interrupts, `W` the frames.
-#[derive(Debug)]
-pub struct SharedPort<I, W> {
-    /// What the device can reach.
-    pub memory: Regions,
-    /// Where its interrupts go.
-    pub interrupts: I,
-    /// Where its frames go.
-    pub wire: W,
-}
-
-impl<I: Interrupts, W: FrameSink> SharedPort<I, W> {
-    /// A port that reaches no memory yet.
-    pub const fn new(interrupts: I, wire: W) -> SharedPort<I, W> {
-        SharedPort { memory: Regions::new(), interrupts, wire }
-    }
-}
-
-/// Takes the frames that a device emits.
-pub trait FrameSink {
-    /// One frame, without FCS.
-    fn frame(&mut self, frame: &[u8]);
-}
-
-impl FrameSink for Vec<Vec<u8>> {
-    fn frame(&mut self, frame: &[u8]) {
-        self.push(frame.to_vec());
-    }
-}
-
-impl<I: Interrupts, W: FrameSink> Port for SharedPort<I, W> {
-    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.memory.read(from, into).map(|()| at)
-    }
-
-    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.memory.write(to, from).map(|()| at)
-    }
-
-    fn set_irq_line(&mut self, _: Time, n: u16, high: bool) {
-        self.interrupts.set_irq_line(n, high);
-    }
-
-    fn raise_msi(&mut self, _: Time, vector: u16) {
-        self.interrupts.message(vector);
-    }
-
-    fn emit(&mut self, _: Time, frame: &[u8]) {
-        self.wire.frame(frame);
-    }
-}
-
-/// What the device may do with a region.
+/// The directions in which a device may access a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
     /// Read it (transmit).
@@ -88,11 +23,11 @@ pub struct Access {
 }
 
 impl Access {
-    /// Both.
+    /// Both directions.
     pub const READ_WRITE: Access = Access { read: true, write: true };
-    /// Reading alone: a ROM, or memory mapped for transmission.
+    /// Reads only: a ROM, or memory mapped for transmission.
     pub const READ: Access = Access { read: true, write: false };
-    /// Writing alone: memory mapped for reception.
+    /// Writes only: memory mapped for reception.
     pub const WRITE: Access = Access { read: false, write: true };
 }
 
@@ -113,7 +48,7 @@ struct Region {
 }
 
 impl Regions {
-    /// No regions.
+    /// Creates an empty table.
     pub const fn new() -> Regions {
         Regions { by_address: Vec::new() }
     }
@@ -141,12 +76,11 @@ impl Regions {
         Ok(())
     }
 
-    /// Ends the device's access to the `len` bytes at `iova`, which must be one
-    /// or more whole regions. Says how many.
+    /// Removes the regions that make up the `len` bytes at `iova`. Returns how many.
     ///
     /// # Errors
-    /// When no region is there, or the range would cut one in two. Nothing is
-    /// unmapped then.
+    /// When no region is there, or the range covers part of a region only. Nothing is unmapped
+    /// then.
     pub fn unmap(&mut self, iova: Iova, len: u64) -> Result<usize, RegionError> {
         let last = iova
             .0
@@ -165,25 +99,25 @@ impl Regions {
         Ok(to - from)
     }
 
-    /// Ends all access, as when the client goes away.
+    /// Removes all regions.
     pub fn clear(&mut self) {
         self.by_address.clear();
     }
 
-    /// How many regions there are.
+    /// Returns the number of regions.
     pub fn len(&self) -> usize {
         self.by_address.len()
     }
 
-    /// Whether the device can reach nothing.
+    /// Returns true without regions.
     pub fn is_empty(&self) -> bool {
         self.by_address.is_empty()
     }
 
-    /// Reads, as the device may.
+    /// Reads `into.len()` bytes.
     ///
     /// # Errors
-    /// A fault, and then nothing is read.
+    /// The fault of the first address out of reach; nothing is read then.
     pub fn read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         let first = self.check(from, into.len(), |a| a.read)?;
         self.each_part(first, from, into.len(), |window, offset, part| {
@@ -192,10 +126,10 @@ impl Regions {
         Ok(())
     }
 
-    /// Writes, as the device may.
+    /// Writes `from`.
     ///
     /// # Errors
-    /// A fault, and then nothing is written.
+    /// The fault of the first address out of reach; nothing is written then.
     pub fn write(&self, to: Iova, from: &[u8]) -> Result<(), DmaFault> {
         let first = self.check(to, from.len(), |a| a.write)?;
         self.each_part(first, to, from.len(), |window, offset, part| {
@@ -204,23 +138,22 @@ impl Regions {
         Ok(())
     }
 
-    /// Whether the device may read, or write, all of `len` bytes at `at`.
+    /// Checks a read, or a write, of `len` bytes at `at`.
     ///
     /// # Errors
-    /// The fault that it would get, with the first address that cannot be reached.
+    /// The fault of the first address out of reach.
     pub fn check_access(&self, at: Iova, len: usize, write: bool) -> Result<(), DmaFault> {
         self.check(at, len, |a| if write { a.write } else { a.read }).map(|_| ())
     }
 
-    /// Whether any region has one of the `len` bytes at `at`.
+    /// Returns true if a region overlaps the `len` bytes at `at`.
     pub fn touches(&self, at: Iova, len: u64) -> bool {
         let next = self.by_address.partition_point(|r| r.last < at.0);
         len > 0
             && self.by_address.get(next).is_some_and(|r| r.first <= at.0.saturating_add(len - 1))
     }
 
-    /// Checks all of an access before any of it is made; gives the index of the
-    /// region it starts in.
+    /// Checks a whole access. Returns the index of the region that it starts in.
     fn check(
         &self,
         at: Iova,
@@ -248,8 +181,7 @@ impl Regions {
         }
     }
 
-    /// Calls `f` with the window, the offset in it, and the range of the caller's
-    /// bytes, for each region that a checked access touches.
+    /// Calls `f` for each region of a checked access: window, offset in it, range of the access.
     fn each_part(
         &self,
         first: usize,
@@ -270,37 +202,28 @@ impl Regions {
     }
 }
 
-/// Why a region could not be mapped or unmapped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A mapping or unmapping that is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RegionError {
     /// It has no bytes.
+    #[error("a region of no bytes")]
     Empty,
     /// It runs past the last 64-bit address.
+    #[error("a region that runs past the last 64-bit address")]
     PastTheEnd,
-    /// It overlaps a region that is there.
+    /// It overlaps a mapped region.
+    #[error("a region that overlaps another")]
     Overlaps,
-    /// The device may write it, but it was mapped for reading.
+    /// The device may write it, but the window is mapped for reading.
+    #[error("a region for writing on memory mapped for reading")]
     ReadOnlyWindow,
-    /// Nothing is mapped there.
+    /// No region is mapped there.
+    #[error("no region there")]
     NotMapped,
     /// The range covers only part of a region.
+    #[error("a range that covers only part of a region")]
     Cuts,
 }
-
-impl fmt::Display for RegionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            RegionError::Empty => "a region of no bytes",
-            RegionError::PastTheEnd => "a region that runs past the last 64-bit address",
-            RegionError::Overlaps => "a region that overlaps another",
-            RegionError::ReadOnlyWindow => "a region for writing on memory mapped for reading",
-            RegionError::NotMapped => "no region there",
-            RegionError::Cuts => "a range that covers only part of a region",
-        })
-    }
-}
-
-impl std::error::Error for RegionError {}
 
 #[cfg(test)]
 mod tests;

@@ -1,90 +1,74 @@
-//! The port's table of regions against a model that keeps one entry a page.
+//! The table of regions against a model that keeps one entry a page.
 
 use super::*;
 use proptest::prelude::*;
 
 const PAGE: u64 = 4096;
 
-struct Deaf;
-impl Interrupts for Deaf {
-    fn set_irq_line(&mut self, _: u16, _: bool) {}
-    fn message(&mut self, _: u16) {}
-}
-
 fn window(pages: u64, writable: bool) -> Window {
     let file = memfd(c"region", pages * PAGE).unwrap();
     Window::map(&file, 0, (pages * PAGE) as usize, writable).unwrap()
 }
 
-fn port() -> SharedPort<Deaf, Vec<Vec<u8>>> {
-    SharedPort::new(Deaf, Vec::new())
-}
-
-fn fault(at: u64, kind: DmaFaultKind) -> Result<Time, DmaFault> {
+fn fault(at: u64, kind: DmaFaultKind) -> Result<(), DmaFault> {
     Err(DmaFault { at: Iova(at), kind })
 }
 
 #[test]
 fn an_access_may_span_regions_that_touch() {
-    let mut p = port();
-    p.memory.map(Iova(PAGE), window(1, true), Access::READ_WRITE).unwrap();
-    p.memory.map(Iova(2 * PAGE), window(2, true), Access::READ_WRITE).unwrap();
+    let mut r = Regions::new();
+    r.map(Iova(PAGE), window(1, true), Access::READ_WRITE).unwrap();
+    r.map(Iova(2 * PAGE), window(2, true), Access::READ_WRITE).unwrap();
     let sent: Vec<u8> = (0..2 * PAGE).map(|i| (i % 251) as u8).collect();
-    assert_eq!(p.write(Time::from_ps(7), Iova(PAGE + 9), &sent), Ok(Time::from_ps(7)));
+    assert_eq!(r.write(Iova(PAGE + 9), &sent), Ok(()));
     let mut seen = vec![0; sent.len()];
-    assert_eq!(p.read(Time::from_ps(8), Iova(PAGE + 9), &mut seen), Ok(Time::from_ps(8)));
+    assert_eq!(r.read(Iova(PAGE + 9), &mut seen), Ok(()));
     assert_eq!(seen, sent);
 }
 
 #[test]
 fn a_fault_names_the_first_address_out_of_reach_and_transfers_nothing() {
-    let mut p = port();
-    p.memory.map(Iova(PAGE), window(1, true), Access::READ_WRITE).unwrap();
-    p.memory.map(Iova(2 * PAGE), window(1, false), Access::READ).unwrap();
+    let mut r = Regions::new();
+    r.map(Iova(PAGE), window(1, true), Access::READ_WRITE).unwrap();
+    r.map(Iova(2 * PAGE), window(1, false), Access::READ).unwrap();
     let over = [0xee; 16];
-    assert_eq!(
-        p.write(Time::ZERO, Iova(2 * PAGE - 8), &over),
-        fault(2 * PAGE, DmaFaultKind::Direction)
-    );
-    assert_eq!(p.write(Time::ZERO, Iova(0), &over), fault(0, DmaFaultKind::Unmapped));
+    assert_eq!(r.write(Iova(2 * PAGE - 8), &over), fault(2 * PAGE, DmaFaultKind::Direction));
+    assert_eq!(r.write(Iova(0), &over), fault(0, DmaFaultKind::Unmapped));
     let mut seen = [1; 16];
-    assert_eq!(
-        p.read(Time::ZERO, Iova(3 * PAGE - 8), &mut seen),
-        fault(3 * PAGE, DmaFaultKind::Unmapped)
-    );
+    assert_eq!(r.read(Iova(3 * PAGE - 8), &mut seen), fault(3 * PAGE, DmaFaultKind::Unmapped));
     assert_eq!(seen, [1; 16]);
-    assert!(p.read(Time::ZERO, Iova(2 * PAGE - 8), &mut seen).is_ok());
+    assert!(r.read(Iova(2 * PAGE - 8), &mut seen).is_ok());
     assert_eq!(seen, [0; 16], "the refused write left no byte behind");
 }
 
 #[test]
 fn memory_mapped_for_reception_cannot_be_read() {
-    let mut p = port();
-    p.memory.map(Iova(PAGE), window(1, true), Access::WRITE).unwrap();
-    assert!(p.write(Time::ZERO, Iova(PAGE), &[1]).is_ok());
-    assert_eq!(p.read(Time::ZERO, Iova(PAGE), &mut [0]), fault(PAGE, DmaFaultKind::Direction));
+    let mut r = Regions::new();
+    r.map(Iova(PAGE), window(1, true), Access::WRITE).unwrap();
+    assert!(r.write(Iova(PAGE), &[1]).is_ok());
+    assert_eq!(r.read(Iova(PAGE), &mut [0]), fault(PAGE, DmaFaultKind::Direction));
 }
 
 #[test]
 fn an_access_does_not_wrap_around_the_address_space() {
-    let mut p = port();
-    p.memory.map(Iova(0), window(1, true), Access::READ_WRITE).unwrap();
-    p.memory.map(Iova(u64::MAX - PAGE + 1), window(1, true), Access::READ_WRITE).unwrap();
-    assert!(p.write(Time::ZERO, Iova(u64::MAX - 7), &[5; 8]).is_ok());
-    assert_eq!(p.write(Time::ZERO, Iova(u64::MAX - 7), &[5; 9]), fault(0, DmaFaultKind::Unmapped));
+    let mut r = Regions::new();
+    r.map(Iova(0), window(1, true), Access::READ_WRITE).unwrap();
+    r.map(Iova(u64::MAX - PAGE + 1), window(1, true), Access::READ_WRITE).unwrap();
+    assert!(r.write(Iova(u64::MAX - 7), &[5; 8]).is_ok());
+    assert_eq!(r.write(Iova(u64::MAX - 7), &[5; 9]), fault(0, DmaFaultKind::Unmapped));
 }
 
 #[test]
 fn an_unmapped_region_is_out_of_reach_and_a_cut_is_refused() {
-    let mut p = port();
-    p.memory.map(Iova(PAGE), window(2, true), Access::READ_WRITE).unwrap();
-    p.memory.map(Iova(3 * PAGE), window(1, true), Access::READ_WRITE).unwrap();
-    assert_eq!(p.memory.unmap(Iova(2 * PAGE), 2 * PAGE), Err(RegionError::Cuts));
-    assert_eq!(p.memory.unmap(Iova(PAGE), PAGE), Err(RegionError::Cuts));
-    assert_eq!(p.memory.unmap(Iova(4 * PAGE), PAGE), Err(RegionError::NotMapped));
-    assert_eq!(p.memory.unmap(Iova(PAGE), 0), Err(RegionError::Empty));
-    assert_eq!(p.memory.unmap(Iova(0), 4 * PAGE), Ok(2));
-    assert_eq!(p.read(Time::ZERO, Iova(PAGE), &mut [0]), fault(PAGE, DmaFaultKind::Unmapped));
+    let mut r = Regions::new();
+    r.map(Iova(PAGE), window(2, true), Access::READ_WRITE).unwrap();
+    r.map(Iova(3 * PAGE), window(1, true), Access::READ_WRITE).unwrap();
+    assert_eq!(r.unmap(Iova(2 * PAGE), 2 * PAGE), Err(RegionError::Cuts));
+    assert_eq!(r.unmap(Iova(PAGE), PAGE), Err(RegionError::Cuts));
+    assert_eq!(r.unmap(Iova(4 * PAGE), PAGE), Err(RegionError::NotMapped));
+    assert_eq!(r.unmap(Iova(PAGE), 0), Err(RegionError::Empty));
+    assert_eq!(r.unmap(Iova(0), 4 * PAGE), Ok(2));
+    assert_eq!(r.read(Iova(PAGE), &mut [0]), fault(PAGE, DmaFaultKind::Unmapped));
 }
 
 #[test]
@@ -137,8 +121,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn the_port_agrees_with_a_table_of_bytes(steps in proptest::collection::vec(step(), 1..60)) {
-        let mut p = port();
+    fn regions_agree_with_a_table_of_bytes(steps in proptest::collection::vec(step(), 1..60)) {
+        let mut r = Regions::new();
         let mut pages: Pages = [None; 16];
         let mut bytes = vec![0u8; 20 * PAGE as usize];
         for step in steps {
@@ -147,7 +131,7 @@ proptest! {
                     let range = page as usize..(page + n) as usize;
                     let free = range.end <= 16 && pages[range.clone()].iter().all(Option::is_none);
                     if range.end <= 16 {
-                        prop_assert_eq!(p.memory.map(Iova(page * PAGE), window(n, true), access).is_ok(), free);
+                        prop_assert_eq!(r.map(Iova(page * PAGE), window(n, true), access).is_ok(), free);
                     }
                     if free {
                         pages[range].fill(Some(access));
@@ -155,14 +139,14 @@ proptest! {
                     }
                 }
                 Step::Unmap { page, pages: n } => {
-                    if p.memory.unmap(Iova(page * PAGE), n * PAGE).is_ok() {
+                    if r.unmap(Iova(page * PAGE), n * PAGE).is_ok() {
                         let end = ((page + n) as usize).min(16);
                         pages[page as usize..end].fill(None);
                     }
                 }
                 Step::Write { at, len, fill } => {
                     let sent = vec![fill; len as usize];
-                    let got = p.write(Time::ZERO, Iova(at), &sent).map(|_| ());
+                    let got = r.write(Iova(at), &sent);
                     prop_assert_eq!(got, expect(&pages, at, len, true));
                     if got.is_ok() {
                         bytes[at as usize..(at + len) as usize].copy_from_slice(&sent);
@@ -170,7 +154,7 @@ proptest! {
                 }
                 Step::Read { at, len } => {
                     let mut seen = vec![0x5a; len as usize];
-                    let got = p.read(Time::ZERO, Iova(at), &mut seen).map(|_| ());
+                    let got = r.read(Iova(at), &mut seen);
                     prop_assert_eq!(got, expect(&pages, at, len, false));
                     if got.is_ok() {
                         prop_assert_eq!(&seen[..], &bytes[at as usize..(at + len) as usize]);

@@ -1,9 +1,7 @@
-//! A probe of the seam: a driver polls for a device that takes its time, or for
-//! ever, and gives up when its limit is over in virtual time.
+//! Polling with a limit in virtual time: a driver waits for a slow device, or for a dead one.
 //!
-//! The same driver runs on a PCI Express machine, where a read is a round trip,
-//! with reordered stores, and on the bare host, where only `relax` and `delay`
-//! move time. No clock of the machine that runs this takes part.
+//! The same driver runs on a PCI Express machine, where a read is a round trip, with reordered
+//! stores, and on the direct host, where only `relax` and `delay` move time.
 
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};

@@ -1,10 +1,8 @@
-//! A probe of the seam: a device that has no registers, lives in the hypervisor,
-//! and copies between two partitions that share nothing else.
+//! Hypervisor calls: a device without registers copies frames between two partitions.
 //!
-//! The device is a small cousin of PAPR's logical LAN: a partition registers one
-//! receive slot, another sends to it. A large frame takes two calls: the first
-//! copies half of it, answers H_BUSY and gives a token, with which the caller
-//! comes back. The receiver is interrupted a while after the copy.
+//! The device is a small logical LAN. A partition registers one receive slot, another sends to it.
+//! A large frame takes two calls: the first copies half of it and returns H_BUSY with a token, with
+//! which the caller continues. The receiver is interrupted some time after the copy.
 
 use doorbell_bus::{
     Bus, Costs, Hypervised, Machine, Partitions, Platform, ProtectionGranularity, Vio,

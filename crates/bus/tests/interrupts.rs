@@ -1,10 +1,9 @@
-//! A probe of the seam: a coalescing timer that restarts with each frame, masks,
-//! lines and messages, and a driver that must not lose an interrupt.
+//! Interrupts, masks and a NAPI driver that must not lose one.
 //!
-//! The device writes received frames to a ring and interrupts when [`THRESHOLD`]
-//! frames have come, or [`DELAY`] after the last one. The driver works as NAPI
-//! does: the interrupt masks and schedules; a poll takes frames up to a budget;
-//! when there are no more it unmasks, and looks once more.
+//! The device writes received frames to a ring. It interrupts after [`THRESHOLD`] frames, or
+//! [`DELAY`] after the last one, by a timer that restarts with each frame. The interrupt handler
+//! masks and schedules; a poll takes frames up to a budget, unmasks when there are no more, and
+//! checks the ring once more.
 
 use doorbell_bus::{Bus, Costs, Machine, Platform, ProtectionGranularity};
 use doorbell_hal::{

@@ -1,11 +1,8 @@
-//! One frame each way through QEMU's e1000, by a driver of a hundred lines.
+//! The qtest host: one frame each way through QEMU's e1000, by a driver of a hundred lines.
 //!
-//! It holds the seam's driver side against a device model that was written
-//! elsewhere, and the qtest host against a driver: the frame leaves and arrives
-//! byte for byte, the interrupt line rises and falls, all memory comes back, and
-//! a QEMU that dies is an error and not a hang.
-//!
-//! Needs QEMU and its qtest accelerator, so it runs with DOORBELL_FULL=1 alone.
+//! The frame leaves and arrives byte for byte, the interrupt line rises and falls, all memory is
+//! released, and the death of QEMU is an error. Needs QEMU and its qtest accelerator
+//! (DOORBELL_FULL=1).
 
 use doorbell_conformance::full;
 use doorbell_hal::{Alignment, Buf, Coherent, Direction, Fence, Host, Reg, Span};
@@ -20,7 +17,7 @@ const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
 const NICS: [&str; 3] = ["e1000", "e1000-82544gc", "e1000-82545em"];
 
 /// The least that can be called a driver: rings of eight descriptors, one packet
-/// at a time, polled. It knows the seam and nothing of what is behind it.
+/// at a time, polled. It knows `Host` and nothing behind it.
 struct Mini {
     tx: Coherent,
     rx: Coherent,

@@ -1,0 +1,74 @@
+//! Event file descriptors, as VFIO and vfio-user pass them.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A counter that one process adds to and another waits for (`eventfd(2)`).
+#[derive(Debug)]
+pub struct EventFd(File);
+
+impl EventFd {
+    /// Creates a counter at zero.
+    ///
+    /// # Errors
+    /// When the system has no more descriptors.
+    pub fn new() -> io::Result<EventFd> {
+        // SAFETY: the call takes no pointers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call has just made the descriptor, and nobody else has it.
+        Ok(EventFd(unsafe { File::from_raw_fd(fd) }))
+    }
+
+    /// Duplicates the descriptor; both share one counter.
+    ///
+    /// # Errors
+    /// When the system has no more descriptors.
+    pub fn try_clone(&self) -> io::Result<EventFd> {
+        Ok(EventFd(self.0.try_clone()?))
+    }
+
+    /// Adds one.
+    pub fn signal(&self) {
+        // A full counter has signalled already; a descriptor that is no eventfd is its sender's
+        // mistake. Neither needs a report.
+        let _ = (&self.0).write_all(&1u64.to_ne_bytes());
+    }
+
+    /// Returns the number of signals since the last call, without waiting.
+    pub fn take(&self) -> u64 {
+        let mut count = [0; 8];
+        match (&self.0).read_exact(&mut count) {
+            Ok(()) => u64::from_ne_bytes(count),
+            Err(_) => 0,
+        }
+    }
+}
+
+/// Takes a descriptor that another process has sent and makes it non-blocking, so that a signal
+/// never waits.
+impl From<OwnedFd> for EventFd {
+    fn from(fd: OwnedFd) -> EventFd {
+        // SAFETY: both calls take plain values and a descriptor that `fd` holds open.
+        unsafe {
+            let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
+            libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
+        }
+        EventFd(File::from(fd))
+    }
+}
+
+impl From<EventFd> for OwnedFd {
+    fn from(fd: EventFd) -> OwnedFd {
+        fd.0.into()
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
