@@ -14,6 +14,7 @@ use crate::window::{Steady, Window};
 use doorbell_bus::{Bus, Ledger, Machine, keep_every_other};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
+use doorbell_packet::{ethernet, vlan};
 use std::sync::Arc;
 
 /// Simulated time that a run may take: 10^18 ps are well inside a `Time`.
@@ -283,9 +284,8 @@ fn sendable(
         ));
     }
     let segment = usize::from(gso.header) + usize::from(size);
-    let header = scratch
-        .get(12..14)
-        .map_or(14, |t| if matches!(t, [0x81, 0x00] | [0x88, 0xa8]) { 18 } else { 14 });
+    let tagged = scratch.get(12..14).is_some_and(|t| matches!(t, [0x81, 0x00] | [0x88, 0xa8]));
+    let header = ethernet::HEADER + if tagged { vlan::TAG } else { 0 };
     if segment > mtu as usize + header {
         return Err(format!(
             "and segments of {size} (--gso) make frames of {segment}, more than an MTU of {mtu} allows"

@@ -26,6 +26,7 @@ use crate::window::{Marks, Window};
 use doorbell_bus::{Bus, Ledger, Machine};
 use doorbell_drivers::{Driver, Sink};
 use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
+use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet};
 use std::collections::VecDeque;
 
@@ -113,8 +114,9 @@ impl Load {
             ));
         }
         let size = v.number("paced.size") as u32;
-        if size > mtu + 14 {
-            return Err(format!("`paced.size` is {size} B, but `{key}` allows {}", mtu + 14));
+        let longest = mtu + HEADER as u32;
+        if size > longest {
+            return Err(format!("`paced.size` is {size} B, but `{key}` allows {longest}"));
         }
         Ok(Load {
             way: match v.word("paced.way") {

@@ -13,6 +13,7 @@
 //! sight (RFC 8200, 8.1), so such a packet is left alone.
 
 use crate::checksum::Sum;
+use crate::ethernet::HEADER;
 use crate::{CsumPartial, GsoKind};
 use core::ops::Range;
 use etherparse::{
@@ -20,9 +21,6 @@ use etherparse::{
     Ipv6FragmentHeaderSlice, Ipv6HeaderSlice, Ipv6RawExtHeaderSlice, SingleVlanHeaderSlice,
     TcpHeaderSlice, UdpHeaderSlice,
 };
-
-/// Length of an Ethernet header without a tag.
-pub const ETHERNET: usize = 14;
 
 /// TCP's flags, at [`tcp::FLAGS`] in its header (RFC 9293, 3.1).
 pub(crate) mod tcp {
@@ -106,7 +104,7 @@ impl Layers {
     pub fn of(frame: &[u8]) -> Result<Layers, ParseError> {
         use ParseError::{Malformed, NotIp};
         let (mut l3, mut ether_type) = match Ethernet2HeaderSlice::from_slice(frame) {
-            Ok(e) => (ETHERNET, e.ether_type()),
+            Ok(e) => (HEADER, e.ether_type()),
             Err(_) => return Err(Malformed),
         };
         for _ in 0..2 {

@@ -19,6 +19,7 @@
 extern crate alloc;
 
 pub mod checksum;
+pub mod ethernet;
 pub mod headers;
 pub mod merge;
 pub mod segment;

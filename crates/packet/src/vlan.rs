@@ -4,12 +4,12 @@
 //! The tag goes behind the addresses, so the twelve bytes before it move and the
 //! rest stays: a frame with four bytes of room in front need not be copied.
 
+use crate::ethernet::ADDRESSES;
+
 /// Bytes of a tag.
 pub const TAG: usize = 4;
 /// The type that announces an 802.1Q tag.
 pub const TPID: u16 = 0x8100;
-/// Bytes of both addresses.
-const ADDRESSES: usize = 12;
 
 /// Tags the frame that begins at `buf[4]`; the tagged one begins at `buf[0]`.
 ///

@@ -27,6 +27,7 @@ use doorbell_host_io::netns::NetNs;
 use doorbell_host_io::ovs::Ovs;
 use doorbell_host_io::packet_socket::{Oversize, PacketSocket};
 use doorbell_host_io::tap::{Tap, offload};
+use doorbell_packet::ethernet;
 use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -35,9 +36,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The NIC's MTU, and all others'.
-pub(super) const MTU: u32 = 1500;
+pub(super) const MTU: u32 = ethernet::MTU as u32;
 /// With the Ethernet header.
-pub(super) const LONGEST: u32 = MTU + 14;
+pub(super) const LONGEST: u32 = ethernet::MAX_FRAME as u32;
 /// The largest frame that is left whole.
 const LARGE: u32 = 65_000;
 /// Frames in a device's queue.

@@ -9,7 +9,7 @@ use super::bill::Bill;
 use super::control::Control;
 use super::metrics::Metrics;
 use super::report::Report;
-use super::turns::{AWAKE, BURST, CATCH_UP, Clock, NAP, RETRY, WIRE_OVERHEAD};
+use super::turns::{AWAKE, BURST, CATCH_UP, Clock, NAP, RETRY};
 use super::uplink::MAX_FRAME;
 use super::virtual_io::{Behind, Kind, Name};
 use crate::args::Format;
@@ -19,6 +19,7 @@ use crate::{Error, MISSED};
 use doorbell_bus::Ledger;
 use doorbell_hal::{DmaFault, DropReason, Iova, Reg, RxVerdict, Span, Time};
 use doorbell_layout::ibmvnic::hcall;
+use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
 use doorbell_papr_io::{Guest, Inside, Look, Partition, Unit, step, tell};
 use doorbell_vfio_user::{Listener, Watch, exact_timers, readable};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
@@ -169,7 +170,7 @@ impl<D: Behind> Served<'_, D> {
             bill.arrives(now, frame);
             let least = Time::from_ps(now.ps().saturating_sub(CATCH_UP.ps()));
             let byte = Span::from_ps(8_000_000_000_000 / self.kind.bits_per_second);
-            self.free = self.free.max(least) + byte * (len.max(60) as u64 + WIRE_OVERHEAD);
+            self.free = self.free.max(least) + byte * wire_bytes(1, len.max(MIN_FRAME) as u64);
         }
         true
     }

@@ -21,6 +21,7 @@ use crate::progress::Interrupt;
 use crate::{Error, MISSED};
 use doorbell_bus::Ledger;
 use doorbell_hal::{DropReason, EventSource, RxVerdict, Span, Time};
+use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
 use doorbell_vfio_user::{Function, Listener, exact_timers, readable};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use signal_hook::flag;
@@ -45,8 +46,6 @@ pub(super) struct Around {
     pub(super) fail_every: u32,
 }
 
-/// Preamble, FCS and gap.
-pub(super) const WIRE_OVERHEAD: u64 = 8 + 4 + 12;
 /// How far the wire may lag behind.
 pub(super) const CATCH_UP: Span = Span::from_us(128);
 /// Frames that arrive before anybody else has a turn.
@@ -253,7 +252,7 @@ fn arrive<D: Served>(f: &mut Function<D, Bill>, clock: &Clock, inbound: &mut Inb
         f.watch().arrives(now, frame);
         let least = Time::from_ps(now.ps().saturating_sub(CATCH_UP.ps()));
         inbound.free =
-            inbound.free.max(least) + inbound.byte * (len.max(60) as u64 + WIRE_OVERHEAD);
+            inbound.free.max(least) + inbound.byte * wire_bytes(1, len.max(MIN_FRAME) as u64);
     }
     true
 }

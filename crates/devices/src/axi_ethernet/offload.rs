@@ -15,7 +15,8 @@
 use super::config::Checksum;
 use doorbell_layout::axienet::{rx_app, tx_app};
 use doorbell_packet::checksum::Sum;
-use doorbell_packet::headers::{Check, ETHERNET, Ip, Layers, Transport, verify};
+use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
 
 /// Where the checksum is in an IPv4 header.
 const IP_CHECKSUM: usize = 10;
@@ -47,7 +48,7 @@ fn store(frame: &mut [u8], at: usize, v: u16) {
 /// The layers of a frame that full offload knows.
 fn known(frame: &[u8]) -> Option<Layers> {
     let l = Layers::of(frame).ok().filter(|l| l.ip == Ip::V4)?;
-    let tags = &frame[ETHERNET - 2..usize::from(l.l3) - 2];
+    let tags = &frame[HEADER - 2..usize::from(l.l3) - 2];
     (tags.is_empty() || tags.len() == 4 && tags[..2] == [0x81, 0]).then_some(l)
 }
 

@@ -19,22 +19,17 @@ use super::channel::{Channel, Fetched, RX_FETCH, Report, data_error};
 use super::config::Config;
 use super::device::AxiEthernet;
 use super::offload;
-use crate::e1000::fcs;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_hal::{DropReason, Iova, Port, RxVerdict, Time};
 use doorbell_layout::axienet::{Descriptor, int, raf, rcw1, rx_app, sr, stat};
+use doorbell_packet::ethernet::{self, Cast, FCS, HEADER, MAX_FRAME, MIN_FRAME, MTU};
+use doorbell_packet::vlan::TAG;
 
-/// Shortest frame, without FCS.
-const MIN_FRAME: usize = 60;
-/// Longest frame, without FCS and tag.
-pub(super) const MAX_FRAME: usize = 1514;
 /// Writes of data under way at the most.
 const IN_FLIGHT: usize = 2;
 /// PG021, "Latency": clocks from the stream's first data to the write's address.
 const STREAM_TO_DATA: u64 = 39;
-/// Length field: above are types.
-const MAX_LENGTH_FIELD: usize = 1500;
 
 /// A frame in the receive memory.
 #[derive(Debug)]
@@ -114,8 +109,8 @@ fn lies_about_length(frame: &[u8]) -> bool {
     let Some(&[a, b]) = frame.get(at..at + 2) else { return true };
     let field = usize::from(u16::from_be_bytes([a, b]));
     let have = frame.len() - at - 2;
-    // Of a short frame, the rest is padding.
-    field <= MAX_LENGTH_FIELD && (have < field || have > field && frame.len() > MIN_FRAME)
+    // Above the MTU it is a type. Of a short frame, the rest is padding.
+    field <= MTU && (have < field || have > field && frame.len() > MIN_FRAME)
 }
 
 impl AxiEthernet {
@@ -127,12 +122,12 @@ impl AxiEthernet {
             self.counters.rx_dropped += 1;
             return RxVerdict::Dropped(DropReason::Off);
         }
-        let on_wire = frame.len().max(MIN_FRAME) + 4;
-        if frame.len() < 14 {
+        let on_wire = frame.len().max(MIN_FRAME) + FCS;
+        if frame.len() < HEADER {
             return self.reject(DropReason::Malformed, stat::RX_UNDERSIZE);
         }
         let options = self.mac.rcw1;
-        let tag = if options & rcw1::VLAN != 0 && is_tagged(frame) { 4 } else { 0 };
+        let tag = if options & rcw1::VLAN != 0 && is_tagged(frame) { TAG } else { 0 };
         if options & rcw1::JUMBO == 0
             && frame.len() > MAX_FRAME + tag
             && self.mac.raf & raf::RX_BAD == 0
@@ -150,7 +145,7 @@ impl AxiEthernet {
         }
         self.count_received(frame, on_wire);
         let fcs = options & rcw1::FCS != 0;
-        let len = on_wire - if fcs { 0 } else { 4 };
+        let len = on_wire - if fcs { 0 } else { FCS };
         if self.rx.used + len > self.cfg.rx_memory as usize {
             self.counters.rx_missed += 1;
             self.mac.is |= int::RX_FIFO_OVERFLOW | int::RX_REJECT;
@@ -176,10 +171,10 @@ impl AxiEthernet {
         if is_tagged(frame) {
             s.add(stat::RX_VLAN, 1);
         }
-        if frame.starts_with(&[0xff; 6]) {
-            s.add(stat::RX_BROADCAST, 1);
-        } else if frame[0] & 1 == 1 {
-            s.add(stat::RX_MULTICAST, 1);
+        match Cast::of(frame) {
+            Cast::Unicast => {}
+            Cast::Multicast => s.add(stat::RX_MULTICAST, 1),
+            Cast::Broadcast => s.add(stat::RX_BROADCAST, 1),
         }
     }
 
@@ -192,7 +187,7 @@ impl AxiEthernet {
         }
         let (status, sum) = offload::receive(self.cfg.rx_checksum, &bytes);
         if with_fcs {
-            let fcs = fcs::of(&bytes);
+            let fcs = ethernet::fcs(&bytes);
             bytes.extend_from_slice(&fcs);
         }
         let app = [0, 0, status, sum, bytes.len() as u32 & rx_app::LENGTH];

@@ -9,18 +9,12 @@
 
 use super::config::Speed;
 use super::device::AxiEthernet;
-use super::receive::{MAX_FRAME, is_tagged};
-use crate::e1000::fcs;
+use super::receive::is_tagged;
 use alloc::vec::Vec;
 use doorbell_hal::{Port, Span, Time};
 use doorbell_layout::axienet::{int, stat, tc};
-
-/// FCS and preamble.
-const WIRE_OVERHEAD: usize = 4 + 8;
-/// The least gap between frames.
-const GAP: usize = 12;
-/// Shortest frame, without FCS.
-const MIN_FRAME: usize = 60;
+use doorbell_packet::ethernet::{self, Cast, FCS, GAP, MAX_FRAME, MIN_FRAME, PREAMBLE};
+use doorbell_packet::vlan::TAG;
 
 /// A frame on its way to the wire.
 #[derive(Debug)]
@@ -45,7 +39,7 @@ impl AxiEthernet {
     fn wire_time(&self, bytes: usize) -> Span {
         let ifg = if self.mac.tc & tc::IFG != 0 { self.mac.ifgp as usize } else { 0 };
         let speed = self.mac.speed().unwrap_or(Speed::G1);
-        speed.byte() * (bytes + WIRE_OVERHEAD + ifg.max(GAP)) as u64
+        speed.byte() * (PREAMBLE + bytes + FCS + ifg.max(GAP)) as u64
     }
 
     /// The frame in front has been sent, and the next begins.
@@ -66,13 +60,13 @@ impl AxiEthernet {
         let before = f.bytes.len();
         let mut good = true;
         if self.mac.tc & tc::FCS != 0 {
-            let body = before.saturating_sub(4);
-            good = before > 4 && f.bytes[body..] == fcs::of(&f.bytes[..body]);
+            let body = before.saturating_sub(FCS);
+            good = before > FCS && f.bytes[body..] == ethernet::fcs(&f.bytes[..body]);
             f.bytes.truncate(body);
         } else if before < MIN_FRAME {
             f.bytes.resize(MIN_FRAME, 0);
         }
-        let tag = if self.mac.tc & tc::VLAN != 0 && is_tagged(&f.bytes) { 4 } else { 0 };
+        let tag = if self.mac.tc & tc::VLAN != 0 && is_tagged(&f.bytes) { TAG } else { 0 };
         let too_long = self.mac.tc & tc::JUMBO == 0 && f.bytes.len() > MAX_FRAME + tag;
         self.tx.used = self.tx.used - before + f.bytes.len();
         if good && !too_long {
@@ -110,16 +104,16 @@ impl AxiEthernet {
         let (len, s) = (f.bytes.len(), &mut self.stats);
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += len as u64;
-        s.add(stat::TX_BYTES, len + 4);
+        s.add(stat::TX_BYTES, len + FCS);
         s.add(stat::TX_GOOD, 1);
-        s.size_class(stat::TX_64, len + 4);
+        s.size_class(stat::TX_64, len + FCS);
         if is_tagged(&f.bytes) {
             s.add(stat::TX_VLAN, 1);
         }
-        if f.bytes.starts_with(&[0xff; 6]) {
-            s.add(stat::TX_BROADCAST, 1);
-        } else if f.bytes.first().is_some_and(|b| b & 1 == 1) {
-            s.add(stat::TX_MULTICAST, 1);
+        match Cast::of(&f.bytes) {
+            Cast::Unicast => {}
+            Cast::Multicast => s.add(stat::TX_MULTICAST, 1),
+            Cast::Broadcast => s.add(stat::TX_BROADCAST, 1),
         }
         self.mac.is |= int::TX_COMPLETE;
         self.drop_front();

@@ -36,7 +36,6 @@
 mod config;
 mod device;
 mod eeprom;
-pub(crate) mod fcs;
 mod filter;
 mod interrupt;
 mod offload;

@@ -22,7 +22,6 @@
 
 use super::config::{Config, Variant};
 use super::device::{E1000, TIMER};
-use super::fcs;
 use super::filter::{self, Pass};
 use super::interrupt::Delay;
 use super::ring::{Desc, Ring};
@@ -34,11 +33,11 @@ use doorbell_layout::e1000::{
     CTRL_RFCE, CTRL_VME, DCTL_WTHRESH_SHIFT, INT_RXDMT0, INT_RXO, INT_RXT0, INT_SRPD, RCTL_BSEX,
     RCTL_DPF, RCTL_EN, RCTL_LPE, RCTL_RDMTS_SHIFT, RCTL_SECRC, RCTL_SZ_SHIFT, Rx,
 };
+use doorbell_packet::ethernet::{self, Cast, FCS, HEADER, MIN_FRAME};
+use doorbell_packet::vlan::TAG;
 
-/// Shortest frame, without FCS.
-const MIN_FRAME: usize = 60;
-/// Longest frame with FCS, unless RCTL.LPE; and with it.
-const MAX_FRAME: usize = 1522;
+/// Longest frame with tag and FCS, unless RCTL.LPE; and with it.
+const MAX_FRAME: usize = ethernet::MAX_FRAME + TAG + FCS;
 const MAX_LONG: usize = 16384;
 /// Errors of a frame with a wrong FCS, in a descriptor's upper half.
 const SPOILT: u64 = (Rx::CE as u64) << 40;
@@ -131,13 +130,13 @@ impl E1000 {
             self.counters.rx_dropped += 1;
             return RxVerdict::Dropped(DropReason::Off);
         }
-        let len = frame.len().max(MIN_FRAME) + 4;
+        let len = frame.len().max(MIN_FRAME) + FCS;
         self.stats.count(stat::TPR);
         self.stats.bytes(stat::TORL, len);
         let rctl = self.regs.rctl;
         let longest = if rctl & RCTL_LPE != 0 { MAX_LONG } else { MAX_FRAME };
-        if frame.len() < 14 || len > longest {
-            self.stats.count(if frame.len() < 14 { stat::RUC } else { stat::ROC });
+        if frame.len() < HEADER || len > longest {
+            self.stats.count(if frame.len() < HEADER { stat::RUC } else { stat::ROC });
             self.counters.rx_dropped += 1;
             return RxVerdict::Dropped(DropReason::Malformed);
         }
@@ -170,10 +169,10 @@ impl E1000 {
         self.stats.count(stat::GPRC);
         self.stats.bytes(stat::GORCL, len);
         self.stats.size_class(stat::PRC64, len);
-        if frame.starts_with(&[0xff; 6]) {
-            self.stats.count(stat::BPRC);
-        } else if frame[0] & 1 == 1 {
-            self.stats.count(stat::MPRC);
+        match Cast::of(frame) {
+            Cast::Unicast => {}
+            Cast::Multicast => self.stats.count(stat::MPRC),
+            Cast::Broadcast => self.stats.count(stat::BPRC),
         }
         if self.rx.ring.left() == 0 {
             self.stats.count(stat::RNBC);
@@ -195,7 +194,7 @@ impl E1000 {
         if pass == Pass::Inexact {
             status |= Rx::PIF;
         }
-        let fcs = if self.regs.rctl & RCTL_SECRC == 0 { Some(fcs::of(&bytes)) } else { None };
+        let fcs = if self.regs.rctl & RCTL_SECRC == 0 { Some(ethernet::fcs(&bytes)) } else { None };
         let mut special = 0;
         if let Some(tci) = tag
             && self.regs.ctrl & CTRL_VME != 0
@@ -203,7 +202,7 @@ impl E1000 {
             special = tci;
             status |= Rx::VP;
             bytes.copy_within(16.., 12);
-            bytes.truncate(bytes.len() - 4);
+            bytes.truncate(bytes.len() - TAG);
         }
         if let Some(fcs) = fcs {
             bytes.extend_from_slice(&fcs);

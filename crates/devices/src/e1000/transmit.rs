@@ -20,7 +20,6 @@
 
 use super::config::{Config, Slot, Variant};
 use super::device::{E1000, TIMER};
-use super::fcs;
 use super::interrupt::Delay;
 use super::offload::{self, Context};
 use super::ring::{Desc, Ring};
@@ -33,6 +32,7 @@ use doorbell_layout::e1000::{
     CTRL_VME, ContextTx, DD, DataTx, INT_TXD_LOW, INT_TXDW, INT_TXQE, LegacyTx, TCTL_EN, TCTL_PSP,
     TXDCTL_LWTHRESH_SHIFT, tx_word,
 };
+use doorbell_packet::ethernet::{self, ADDRESSES, FCS, MIN_FRAME};
 use zerocopy::FromBytes;
 
 /// The longest packet.
@@ -41,8 +41,6 @@ const MAX: usize = LegacyTx::MAX as usize;
 const MAX_FIRST_PCIX: u32 = 2015;
 /// Status of a packet that collided too often, in a descriptor's upper half.
 const SPOILT: u64 = (LegacyTx::EC as u64) << 32;
-/// Shortest frame, without FCS.
-const MIN_FRAME: usize = 60;
 /// A data descriptor's length, in its own word.
 const LEGACY_LENGTH: u32 = 0xffff;
 
@@ -391,7 +389,7 @@ impl E1000 {
                 c.insert_transport(&mut bytes, extra);
             }
         }
-        if word & tx_word::VLE != 0 && self.regs.ctrl & CTRL_VME != 0 && bytes.len() >= 12 {
+        if word & tx_word::VLE != 0 && self.regs.ctrl & CTRL_VME != 0 && bytes.len() >= ADDRESSES {
             let len = bytes.len();
             bytes.resize(len + 4, 0);
             bytes.copy_within(12..len, 16);
@@ -401,8 +399,8 @@ impl E1000 {
         if !packet.large && word & tx_word::IFCS == 0 {
             // The driver's own FCS comes last. A frame with a wrong one gets no further than the
             // next station.
-            let body = bytes.len().saturating_sub(4);
-            if bytes.len() < 4 || bytes[body..] != fcs::of(&bytes[..body]) {
+            let body = bytes.len().saturating_sub(FCS);
+            if bytes.len() < FCS || bytes[body..] != ethernet::fcs(&bytes[..body]) {
                 self.counters.tx_discarded += 1;
                 self.spare.push(bytes);
                 return;

@@ -18,9 +18,8 @@ use alloc::vec::Vec;
 use doorbell_hal::{Iova, Port, Span, Time};
 use doorbell_layout::e1000::TCTL_EN;
 use doorbell_layout::e1000::reg::stat;
+use doorbell_packet::ethernet::{Cast, FCS, OVERHEAD};
 
-/// FCS, preamble and gap.
-const WIRE_OVERHEAD: usize = 4 + 8 + 12;
 /// FCRTL: send XON when the FIFO has fallen.
 const FCRTL_XONE: u32 = 1 << 31;
 
@@ -74,7 +73,7 @@ impl E1000 {
 
     /// How long so many bytes occupy the wire.
     fn wire_time(&self, bytes: usize) -> Span {
-        self.mode().speed.byte() * (bytes + WIRE_OVERHEAD) as u64
+        self.mode().speed.byte() * (bytes + OVERHEAD) as u64
     }
 
     /// The frame in front has been sent, and the next begins.
@@ -115,13 +114,13 @@ impl E1000 {
             self.stats.count(r);
         }
         for r in [stat::GOTCL, stat::TOTL] {
-            self.stats.bytes(r, len + 4);
+            self.stats.bytes(r, len + FCS);
         }
-        self.stats.size_class(stat::PTC64, len + 4);
-        if f.bytes.starts_with(&[0xff; 6]) {
-            self.stats.count(stat::BPTC);
-        } else if f.bytes[0] & 1 == 1 {
-            self.stats.count(stat::MPTC);
+        self.stats.size_class(stat::PTC64, len + FCS);
+        match Cast::of(&f.bytes) {
+            Cast::Unicast => {}
+            Cast::Multicast => self.stats.count(stat::MPTC),
+            Cast::Broadcast => self.stats.count(stat::BPTC),
         }
         if self.loops() {
             self.arrive(t, &f.bytes, true);

@@ -10,6 +10,8 @@ mod wqes;
 
 use doorbell_layout::mlx5::{EthSeg, cs_flags, swp_flags};
 use doorbell_packet::checksum::Sum;
+use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::vlan::TAG;
 
 /// Where the layers of a frame begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,13 +194,13 @@ pub(super) const S_TAG: [u8; 2] = [0x88, 0xa8];
 /// Inserts a tag into a frame of `len` bytes; its new length. Frames too short for
 /// an Ethernet header are left alone.
 pub(super) fn insert_vlan(frame: &mut [u8], len: usize, tpid: [u8; 2], tci: [u8; 2]) -> usize {
-    if len < 14 || frame.len() < len + 4 {
+    if len < HEADER || frame.len() < len + TAG {
         return len;
     }
     frame.copy_within(12..len, 16);
     frame[12..14].copy_from_slice(&tpid);
     frame[14..16].copy_from_slice(&tci);
-    len + 4
+    len + TAG
 }
 
 #[cfg(test)]

@@ -51,15 +51,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_hal::{DropReason, Port, RxVerdict, Span, Time};
 use doorbell_layout::mlx5::receive::{RqState, RxCqe, self_lb_block};
+use doorbell_packet::ethernet::{FCS, HEADER, MIN_FRAME};
 
-/// Shortest frame, without FCS.
-const MIN_FRAME: usize = 60;
 /// Buffers kept for frames to come, at the most.
 const SPARE: usize = 256;
-/// Bytes of an FCS.
-const FCS: usize = 4;
-/// Bytes of an Ethernet header.
-const ETHERNET: usize = 14;
 
 /// What the receive side counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -232,7 +227,7 @@ impl Receiver {
             self.counters.port_down += 1;
             return RxVerdict::Dropped(DropReason::Off);
         }
-        if frame.len() < ETHERNET || frame.len() + FCS > self.port_mtu as usize {
+        if frame.len() < HEADER || frame.len() + FCS > self.port_mtu as usize {
             self.counters.bad_length += 1;
             return RxVerdict::Dropped(DropReason::Malformed);
         }

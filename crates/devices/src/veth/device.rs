@@ -11,6 +11,7 @@ use doorbell_hal::{
     DropReason, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Port, RxVerdict, Time,
 };
 use doorbell_layout::ibmveth::*;
+use doorbell_packet::ethernet::HEADER;
 
 /// Done in part: what else was asked for cannot be changed, or has no room.
 pub const H_CONSTRAINED: i64 = 4;
@@ -189,9 +190,7 @@ impl<P: Port> HcallDevice<P> for Veth {
         if self.parts.cfg.uplink.is_none() {
             return RxVerdict::Dropped(DropReason::Off);
         }
-        if frame.len() < doorbell_packet::headers::ETHERNET
-            || frame.len() > self.parts.cfg.max_frame as usize
-        {
+        if !(HEADER..=self.parts.cfg.max_frame as usize).contains(&frame.len()) {
             return RxVerdict::Dropped(DropReason::Malformed);
         }
         if self.arrivals.len() == ARRIVALS {

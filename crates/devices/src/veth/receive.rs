@@ -14,12 +14,10 @@ use super::adapter::Adapter;
 use super::pools::Buffer;
 use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::ibmveth::{CORRELATOR, Descriptor, ENTRY, Entry, MSS_LEN, buffer_list};
+use doorbell_packet::ethernet::ADDRESSES;
 use doorbell_packet::vlan::{TAG, TPID};
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::{U32, U64};
-
-/// Both addresses; a tag goes behind them.
-const ADDRESSES: usize = 12;
 
 /// A frame for one receiver, in two pieces, the first with both addresses at least.
 #[derive(Clone, Copy, Debug)]

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use doorbell_hal::{HcallReturn, Iova, Port, Span, Time};
 use doorbell_layout::ibmveth::{Descriptor, attribute, send, status};
 use doorbell_packet::checksum::Sum;
+use doorbell_packet::ethernet::{ADDRESSES, HEADER};
 use doorbell_packet::segment::SegmentPlan;
 use doorbell_packet::vlan::{self, TAG};
 use doorbell_packet::{Gso, headers};
@@ -26,8 +27,6 @@ use doorbell_packet::{Gso, headers};
 pub(super) const HEADERS: usize = 4096;
 /// PAPR: the least mss.
 const MSS_MIN: u64 = 16;
-/// Both addresses of a frame.
-const ADDRESSES: usize = 12;
 
 /// A frame on its way to its receivers.
 #[derive(Debug)]
@@ -204,7 +203,7 @@ impl Veth {
             at = port.read(at, Iova(d.ioba().into()), piece).map_err(|_| refused(at))?;
             start += d.len() as usize;
         }
-        if frame.len() < headers::ETHERNET {
+        if frame.len() < HEADER {
             return Err(refused(at));
         }
         let (pvid, tagged) = (sender.cfg.pvid, !sender.cfg.tagged.is_empty());

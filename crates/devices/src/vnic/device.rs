@@ -12,6 +12,7 @@ use doorbell_layout::ibmvnic::{
     ERROR_FATAL, ErrorIndication, LinkStateIndication, MAX_INDIRECT, MESSAGE, Message, RxAdd, cmd,
     first,
 };
+use doorbell_packet::ethernet::Cast;
 use zerocopy::byteorder::big_endian::{U16, U32};
 
 crate::counters::counters! {
@@ -134,8 +135,7 @@ impl Totals {
     pub(super) fn count(&mut self, frame: &[u8]) {
         self.packets += 1;
         self.bytes += frame.len() as u64;
-        let kind = if frame.starts_with(&[0xff; 6]) { 2 } else { usize::from(frame[0] & 1) };
-        self.kinds[kind] += 1;
+        self.kinds[Cast::of(frame) as usize] += 1;
     }
 }
 

@@ -16,12 +16,10 @@ use super::device::{Act, VnicServer};
 use super::transmit::well_formed;
 use doorbell_hal::{DropReason, Port, RxVerdict, Time};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, RxAdd, RxComp, first, offload, rc, rx, status};
+use doorbell_packet::ethernet::{Cast, HEADER};
 use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
 use doorbell_packet::vlan;
 use zerocopy::byteorder::big_endian::{U16, U32};
-
-/// Two addresses and a type.
-const SHORTEST: usize = 14;
 
 impl VnicServer {
     /// Takes an array of receive buffers.
@@ -52,7 +50,7 @@ impl VnicServer {
 
     /// A frame from the wire, for every client that wants it.
     pub(super) fn arrive(&mut self, at: Time, frame: &[u8]) -> RxVerdict {
-        if frame.len() < SHORTEST {
+        if frame.len() < HEADER {
             return RxVerdict::Dropped(DropReason::Malformed);
         }
         let mut outcome = RxVerdict::Dropped(DropReason::Filter);
@@ -73,10 +71,16 @@ impl VnicServer {
     fn wants(&self, client: usize, frame: &[u8]) -> bool {
         let c = &self.clients[client];
         let to = &frame[..6];
-        if c.session.granted.promisc != 0 || to == c.mac || to == [0xff; 6] {
+        if c.session.granted.promisc != 0 || to == c.mac {
             return true;
         }
-        to[0] & 1 == 1 && (c.session.all_multicast || c.session.multicast.iter().any(|a| a == to))
+        match Cast::of(to) {
+            Cast::Unicast => false,
+            Cast::Multicast => {
+                c.session.all_multicast || c.session.multicast.iter().any(|a| a == to)
+            }
+            Cast::Broadcast => true,
+        }
     }
 
     fn arrive_at(&mut self, client: usize, at: Time, frame: &[u8]) -> RxVerdict {

@@ -21,15 +21,11 @@ use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, Tx, TxComp, cause, desc, desc_req, first, offload,
     rc, status, tx,
 };
+use doorbell_packet::ethernet::{self, HEADER};
 use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_packet::segment::Segments;
 use doorbell_packet::{Gso, vlan};
 use zerocopy::byteorder::big_endian::{U16, U32};
-
-/// FCS, preamble and gap.
-const WIRE_OVERHEAD: usize = 4 + 8 + 12;
-/// A frame without a payload; and room for a tag.
-const ETHERNET: u64 = 14;
 
 /// A frame to be sent.
 #[derive(Debug)]
@@ -188,7 +184,7 @@ impl VnicServer {
         if d.n_sge != 1 {
             return Err(Refusal::Code(rc::UNSUPPORTED_OPTION));
         }
-        if len < ETHERNET || len > longest {
+        if len < HEADER as u64 || len > longest {
             return Err(Refusal::Code(rc::INVALID_LENGTH));
         }
         let map = u8::try_from(d.dma_reg.get()).ok().and_then(|id| s.maps.get(&id));
@@ -320,7 +316,7 @@ impl VnicServer {
         }
         let c = &mut self.clients[client];
         let start = c.wire_free.max(at);
-        let end = start + self.cfg.wire_byte * (bytes.len() + WIRE_OVERHEAD) as u64;
+        let end = start + self.cfg.wire_byte * ethernet::wire_bytes(1, bytes.len() as u64);
         c.wire_free = end;
         self.later(client, start, Act::Frame { bytes, last });
         end

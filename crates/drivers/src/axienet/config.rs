@@ -4,7 +4,8 @@
 use super::coalesce::Coalesce;
 use doorbell_hal::{Alignment, OutOfMemory};
 use doorbell_moderation::{Direction, NetDim, profiles};
-use doorbell_packet::MAX_FRAGS;
+use doorbell_packet::vlan::TAG;
+use doorbell_packet::{MAX_FRAGS, ethernet};
 
 /// What the core does about checksums (`xlnx,txcsum`, `xlnx,rxcsum`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +82,10 @@ pub struct Config {
 }
 
 /// Ethernet header with a tag.
-pub(super) const HEADER: u32 = 18;
-const FCS: u32 = 4;
-/// The longest frame with tag and FCS that is not jumbo.
-const PLAIN: u32 = 1522;
+pub(super) const HEADER: u32 = (ethernet::HEADER + TAG) as u32;
+const FCS: u32 = ethernet::FCS as u32;
 /// Longest datagram of a frame that is not jumbo.
-const PLAIN_MTU: u32 = 1500;
+const MTU: u32 = ethernet::MTU as u32;
 /// Descriptors that a packet may need.
 pub(super) const PIECES: u32 = MAX_FRAGS as u32 + 1;
 
@@ -98,7 +97,7 @@ impl Config {
             mac,
             tx_ring: 128,
             rx_ring: 1024,
-            mtu: PLAIN_MTU,
+            mtu: MTU,
             rx_memory: 32 << 10,
             tx_checksum: Checksum::CsumPartial,
             rx_checksum: Checksum::CsumPartial,
@@ -127,12 +126,12 @@ impl Config {
 
     /// Bytes of a receive buffer: the longest frame.
     pub const fn rx_buffer(&self) -> u32 {
-        if self.is_jumbo() { self.mtu + HEADER + FCS } else { PLAIN }
+        HEADER + FCS + if self.is_jumbo() { self.mtu } else { MTU }
     }
 
     /// Whether frames are longer than the standard allows.
     pub const fn is_jumbo(&self) -> bool {
-        self.mtu > PLAIN_MTU
+        self.mtu > MTU
     }
 
     /// What is out of range, if anything.

@@ -20,12 +20,10 @@ use alloc::boxed::Box;
 use doorbell_hal::{Coherent, CpuWork, Direction, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, S2MM, rx_app};
 use doorbell_packet::checksum::Sum;
+use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_packet::{Fragment, Packet};
 use zerocopy::little_endian::U32;
-
-/// Shortest frame that has a header.
-const SHORTEST: u32 = 14;
 
 #[derive(Debug)]
 pub(super) struct RxRing {
@@ -163,7 +161,7 @@ impl RxRing {
         }
         let app: [U32; 5] = h.load(&self.ring, self.clean * DESCRIPTOR + Descriptor::APP_AT);
         let len = app[4].get() & rx_app::LENGTH;
-        if !(SHORTEST..=c.rx_buffer()).contains(&len) {
+        if !(HEADER as u32..=c.rx_buffer()).contains(&len) {
             s.rx_malformed += 1;
             return false;
         }

@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, tx_app};
-use doorbell_packet::{Fragment, MAX_FRAGS, OffloadRequest, Packet};
+use doorbell_packet::{Fragment, MAX_FRAGS, OffloadRequest, Packet, ethernet};
 use zerocopy::little_endian::U32;
 
 /// What the driver knows of a descriptor.
@@ -363,7 +363,11 @@ fn acceptable(p: &Packet, c: &Config) -> bool {
     let empty = p.pieces().any(|q| q.len == 0);
     // Room for a tag is in HEADER.
     let tag = if p.todo.vlan.is_some() { 4 } else { 0 };
-    !listed && !empty && p.todo.gso.is_none() && p.head.len >= 14 && p.len() + tag <= c.mtu + HEADER
+    !listed
+        && !empty
+        && p.todo.gso.is_none()
+        && p.head.len >= ethernet::HEADER as u32
+        && p.len() + tag <= c.mtu + HEADER
 }
 
 /// APP0 to APP2 of a packet, its checksum done by the CPU where the core cannot; `None`

@@ -10,6 +10,7 @@ use super::config::{Bus, Config, Eeprom, OpenError, Part};
 use super::wait;
 use doorbell_hal::{Host, Reg, Span};
 use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
+use doorbell_packet::ethernet::{FCS, MAX_FRAME};
 
 pub(super) fn get<H: Host>(h: &mut H, r: u32) -> u32 {
     h.read32(Reg::at(r))
@@ -100,12 +101,12 @@ pub(super) fn set_address<H: Host>(h: &mut H, i: u32, mac: Option<[u8; 6]>) {
 /// KiB of packet memory for receive, of 64 (e1000_main.c `e1000_reset`).
 pub(super) const fn packet_memory(c: &Config) -> u32 {
     let rx = 48;
-    let longest = c.max_frame + 4;
-    if longest <= 1518 {
+    let longest = c.max_frame + FCS as u32;
+    if c.max_frame <= MAX_FRAME as u32 {
         return rx;
     }
     // Two frames with a descriptor each must fit on the transmit side.
-    let tx_least = ((longest + 16 - 4) * 2).next_multiple_of(1024) >> 10;
+    let tx_least = ((c.max_frame + 16) * 2).next_multiple_of(1024) >> 10;
     let rx_least = longest.next_multiple_of(1024) >> 10;
     let tx = 64 - rx;
     let mut left = if tx < tx_least { rx - (tx_least - tx) } else { rx };

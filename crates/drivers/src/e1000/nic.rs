@@ -12,7 +12,8 @@ use super::tx::TxRing;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::e1000::{self as l, reg};
-use doorbell_packet::Packet;
+use doorbell_packet::ethernet::MAX_FRAME;
+use doorbell_packet::{Packet, vlan};
 
 /// Causes that are enabled.
 pub const CAUSES: u32 = l::INT_TXDW | l::INT_LSC | l::INT_RXSEQ | l::INT_RXDMT0 | l::INT_RXT0;
@@ -104,7 +105,7 @@ impl E1000 {
         let c = self.config;
         hw::init(h, &c, self.mac)?;
         stats::clear(h);
-        put(h, reg::VET, 0x8100);
+        put(h, reg::VET, vlan::TPID.into());
         self.start_tx(h);
         self.start_rx(h);
         self.rx.fill(h, &c, &mut self.stats);
@@ -157,7 +158,7 @@ impl E1000 {
             n @ ..=2048 => (2048 / n).trailing_zeros() << l::RCTL_SZ_SHIFT,
             n => l::RCTL_BSEX | (1 + (16384 / n).trailing_zeros()) << l::RCTL_SZ_SHIFT,
         };
-        let long = if c.max_frame > 1514 { l::RCTL_LPE } else { 0 };
+        let long = if c.max_frame > MAX_FRAME as u32 { l::RCTL_LPE } else { 0 };
         put(
             h,
             reg::RCTL,

@@ -19,11 +19,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Direction, Fence, Host, Mapped};
 use doorbell_layout::e1000::{DESCRIPTOR, Rx, reg};
-use doorbell_packet::{Fragment, MAX_FRAGS, NonLinear, OffloadRequest, Packet};
+use doorbell_packet::{Fragment, MAX_FRAGS, NonLinear, OffloadRequest, Packet, ethernet};
 
 /// Buffers are posted so many at a time (`E1000_RX_BUFFER_WRITE`).
 const BATCH: u32 = 16;
-const FCS: u32 = 4;
+const FCS: u32 = ethernet::FCS as u32;
 
 #[derive(Debug)]
 pub(super) struct RxRing {

@@ -17,13 +17,13 @@ use alloc::vec::Vec;
 use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, Mapped, Time};
 use doorbell_layout::e1000::{ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, reg, tx_word as w};
 use doorbell_packet::headers::{Ip, Layers};
-use doorbell_packet::{Fragment, Gso, GsoKind, MAX_FRAGS, Packet};
+use doorbell_packet::{Fragment, Gso, GsoKind, MAX_FRAGS, Packet, ethernet};
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// A queue that stopped wakes when so many descriptors are free.
 const WAKE: u32 = 32;
 /// Shortest frame, without FCS: the controller's own padding may corrupt.
-const SHORTEST: u32 = 60;
+const MIN_FRAME: u32 = ethernet::MIN_FRAME as u32;
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl TxRing {
         }
         let copied = self.slots.is_some() && p.todo.gso.is_none() && len <= COPY_MAX;
         let need = 1 + if copied {
-            c.errata.most(len.max(SHORTEST), max)
+            c.errata.most(len.max(MIN_FRAME), max)
         } else {
             p.pieces().map(|q| c.errata.most(q.len.max(1), max)).sum()
         };
@@ -191,7 +191,7 @@ impl TxRing {
             _ => (p, false),
         };
         let len = if tagged { p.len() } else { len };
-        if len < SHORTEST && !copied {
+        if len < MIN_FRAME && !copied {
             s.tx_padded += 1;
             p = match pad(h, p) {
                 Ok(p) => p,
@@ -340,9 +340,9 @@ impl TxRing {
     ) {
         let Some(slots) = &self.slots else { return };
         let slot = self.next * COPY_MAX;
-        if len < SHORTEST {
+        if len < MIN_FRAME {
             s.tx_padded += 1;
-            h.store(slots, slot, [0u8; SHORTEST as usize]);
+            h.store(slots, slot, [0u8; MIN_FRAME as usize]);
         }
         let mut at = slot;
         for q in p.pieces() {
@@ -353,7 +353,7 @@ impl TxRing {
         s.tx_copied += 1;
         let from = slots.iova().0 + u64::from(slot);
         let first = self.next;
-        self.describe(h, c, from, len.max(SHORTEST), common, &mut cut);
+        self.describe(h, c, from, len.max(MIN_FRAME), common, &mut cut);
         self.hold(first, Held::Copied(p), 0, true);
     }
 
@@ -638,20 +638,20 @@ fn large_send<H: Host>(h: &mut H, p: &Packet, g: Gso) -> Option<(ContextTx, bool
 #[cold]
 fn pad<H: Host>(h: &mut H, mut p: Packet) -> Result<Packet, Packet> {
     let len = p.len();
-    let end = p.head.start + SHORTEST;
+    let end = p.head.start + MIN_FRAME;
     if p.is_linear() && end <= p.head.buf.len() {
         h.bytes_mut(&p.head.buf, p.head.start + len..end, |b| b.fill(0));
-        p.head.len = SHORTEST;
+        p.head.len = MIN_FRAME;
         return Ok(p);
     }
-    let Ok(buf) = h.buffer(SHORTEST, Alignment::ANY) else { return Err(p) };
-    let (mut bytes, mut at) = ([0u8; SHORTEST as usize], 0);
+    let Ok(buf) = h.buffer(MIN_FRAME, Alignment::ANY) else { return Err(p) };
+    let (mut bytes, mut at) = ([0u8; MIN_FRAME as usize], 0);
     for q in p.pieces() {
         let to = &mut bytes[at..at + q.len as usize];
         h.bytes(&q.buf, q.start..q.start + q.len, |b| to.copy_from_slice(b));
         at += q.len as usize;
     }
-    h.bytes_mut(&buf, 0..SHORTEST, |b| b.copy_from_slice(&bytes));
+    h.bytes_mut(&buf, 0..MIN_FRAME, |b| b.copy_from_slice(&bytes));
     h.charge(CpuWork::Copy(len));
     let (todo, cookie) = (p.todo, p.cookie);
     p.release(h);

@@ -15,7 +15,8 @@ use doorbell_layout::ibmveth::{
     CORRELATOR, Descriptor, ENTRY, Entry, MSS_AT, MSS_LEN, OLD_LARGE_SEND, PAGE,
 };
 use doorbell_packet::checksum::Sum;
-use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
+use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_packet::{CsumPartial, Fragment, Gso, OffloadRequest, Packet};
 use zerocopy::big_endian::{U32, U64};
 
@@ -117,7 +118,7 @@ pub(super) fn receive<H: Hypervisor>(
     let large = e.flags & Entry::LRG_PKT != 0;
     let least = if large { CORRELATOR + MSS_LEN } else { CORRELATOR };
     let fits = len <= m.len() && offset <= m.len() - len;
-    if !fits || offset < least || len < ETHERNET as u32 {
+    if !fits || offset < least || len < HEADER as u32 {
         s.rx_malformed += 1;
         pools.recycle(at);
         return None;

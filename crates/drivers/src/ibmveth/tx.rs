@@ -16,7 +16,8 @@ use crate::{Sink, Tx};
 use alloc::collections::VecDeque;
 use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{Descriptor, OLD_LARGE_SEND, PAGE, send, status};
-use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
+use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_packet::{Fragment, Gso, GsoKind, MAX_HEADER, Packet};
 
 /// Bytes of the buffer that is mapped for good: the longest large send.
@@ -88,7 +89,7 @@ impl Sender {
         s: &mut Stats,
         p: Packet,
     ) -> Tx {
-        if p.head.len < ETHERNET as u32 || p.len() > Descriptor::LENGTH_MAX {
+        if p.head.len < HEADER as u32 || p.len() > Descriptor::LENGTH_MAX {
             return dropped(s, p);
         }
         let start = p.head.start;

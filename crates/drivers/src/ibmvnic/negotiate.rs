@@ -14,7 +14,7 @@ use doorbell_layout::ibmvnic::{
     AddressLength, Capability, ControlIpOffload, LengthAddress, MESSAGE, Message, QueryIpOffload,
     VERSION, VersionExchange, cap, cmd, first, offload, rc,
 };
-use doorbell_packet::headers::ETHERNET;
+use doorbell_packet::ethernet::HEADER;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 /// Rounds of requests before a server that never agrees is given up.
@@ -57,7 +57,7 @@ pub struct Negotiated {
 impl Negotiated {
     /// Longest IP datagram.
     pub const fn mtu(&self) -> u32 {
-        (self.frame as u32).saturating_sub(ETHERNET as u32)
+        (self.frame as u32).saturating_sub(HEADER as u32)
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) fn capabilities<H: Hypervisor>(
             cap::REQ_RX_ADD_ENTRIES,
             most(c.rx_entries, cap::MIN_RX_ADD_ENTRIES, cap::MAX_RX_ADD_ENTRIES),
         ),
-        (cap::REQ_MTU, u64::from(c.mtu) + ETHERNET as u64),
+        (cap::REQ_MTU, u64::from(c.mtu) + HEADER as u64),
         (cap::PROMISC_REQUESTED, c.promisc.into()),
     ];
     // Not asked for where it would be refused.

@@ -18,7 +18,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, RxAdd, RxComp, rc, rx, status};
-use doorbell_packet::headers::ETHERNET;
+use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
 
 const ARRAY: u32 = MAX_INDIRECT as u32;
@@ -198,7 +198,7 @@ impl Receiver {
             return Some(None);
         }
         let (offset, len) = (u32::from(m.off_frame_data.get()), m.len.get());
-        if len < ETHERNET as u32 || len > self.size || offset > self.size - len {
+        if len < HEADER as u32 || len > self.size || offset > self.size - len {
             s.rx_malformed += 1;
             return Some(None);
         }

@@ -27,7 +27,8 @@ use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, desc, desc_req, first,
     offload, status, tx,
 };
-use doorbell_packet::headers::{ETHERNET, Ip, Layers, Transport};
+use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_packet::{Gso, GsoKind, MAX_HEADER, Packet, vlan};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
@@ -235,7 +236,7 @@ impl Sender {
         p: Packet,
         more: bool,
     ) -> (Tx, Result<(), Gone>) {
-        if p.head.len < ETHERNET as u32 {
+        if p.head.len < HEADER as u32 {
             return self.drop(h, x, s, p);
         }
         let tagged = match p.todo.vlan {
@@ -318,7 +319,7 @@ impl Sender {
         let looked = peek(h, &p, &mut look);
         let tagged = vlan::tag(&look[..looked]).is_some();
         let len = p.len();
-        let longest = n.mtu() + ETHERNET as u32 + if tagged { vlan::TAG as u32 } else { 0 };
+        let longest = n.mtu() + HEADER as u32 + if tagged { vlan::TAG as u32 } else { 0 };
         if p.todo.gso.is_none() && len > longest {
             return self.drop(h, x, s, p);
         }

@@ -12,6 +12,7 @@ use doorbell_hal::{Buf, Coherent, CpuWork, Direction, Fence, Host, Mapped, OutOf
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CtrlSeg, DS, DS_PER_WQEBB, DataSeg, EthSeg, MAX_WQEBBS, WQEBB, dbr, opcode, uar,
 };
+use doorbell_packet::ethernet::MIN_FRAME;
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
@@ -113,9 +114,6 @@ struct Head {
     eth: EthSeg,
 }
 const HEAD: u32 = size_of::<Head>() as u32;
-
-/// The shortest frame without FCS (if_ether.h).
-const ETH_ZLEN: u32 = 60;
 
 /// The WQE of a linear packet with nothing inlined.
 #[derive(IntoBytes, Immutable)]
@@ -352,7 +350,7 @@ impl Sq {
         h.charge(CpuWork::TxDescriptor(1));
         self.stats.csum_partial += u64::from(key.has_checksum());
         self.stats.bytes += u64::from(head.len);
-        self.bql.queue(head.len.max(ETH_ZLEN));
+        self.bql.queue(head.len.max(MIN_FRAME as u32));
         self.quick_sends += 1;
         // Looked up once: the compiler must take a store to the ring for a store
         // to anything.
@@ -454,7 +452,7 @@ impl Sq {
         h.charge(CpuWork::TxDescriptor(1));
         self.stats.packets += 1;
         self.stats.bytes += u64::from(head.len);
-        self.bql.queue(head.len.max(ETH_ZLEN));
+        self.bql.queue(head.len.max(MIN_FRAME as u32));
         let notify = !more || !self.has_room_after(1);
         let mut ctrl = CtrlSeg::new(self.pc, opcode::SEND, self.sqn, 3);
         if notify {

@@ -1,11 +1,13 @@
 //! Any of the controllers, so that runs may differ in it.
 
+use crate::clock::link::on_wire;
 use crate::key::Values;
 use doorbell_drivers::axienet::Adaptive;
 use doorbell_moderation::{
     Controller, Direction, Fixed, ItrClasses, ItrMode, Limits, Link, NetDim, Period, Sample,
     Setting, Trains, profiles,
 };
+use doorbell_packet::ethernet::HEADER;
 
 /// A controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +46,8 @@ impl Any {
                 (dim(link.profiles(Period::Completion, Limits::AXIENET)), Adaptive::CountAndDelay)
             }
             "classes" => {
-                let packet_ns =
-                    8_000 * (v.number("driver.mtu") as u64 + 38) / v.number("link.rate") as u64;
+                let longest = v.number("driver.mtu") as u64 + HEADER as u64;
+                let packet_ns = 8_000 * on_wire((1, longest)) / v.number("link.rate") as u64;
                 (
                     Any::Classes(Classes::new(packet_ns, v.number("link.rate") as u32)),
                     Adaptive::CountAndDelay,

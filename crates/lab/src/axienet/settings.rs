@@ -20,6 +20,7 @@ use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet as driver;
 use doorbell_drivers::axienet::Coalesce;
 use doorbell_hal::{Alignment, Span};
+use doorbell_packet::ethernet::{HEADER, MIN_FRAME, OVERHEAD};
 use std::sync::Arc;
 
 /// Simulated memory that a run may take, with its guard, in bytes.
@@ -137,7 +138,7 @@ fn checksum(word: &str) -> (device::Checksum, driver::Checksum) {
 /// # Errors
 /// Traffic that this machine cannot carry.
 pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, String> {
-    let longest = setup.driver.mtu + 14;
+    let longest = setup.driver.mtu + HEADER as u32;
     let load = match v.word("traffic.kind") {
         "pktgen" | "pcap" => {
             let limits =
@@ -183,7 +184,9 @@ fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, String> {
     let all = warmup + duration;
     // A frame with preamble, FCS and gap, at this share of the link.
     let gap = |load: f64, size: u32| {
-        let ps = f64::from(8 * (size.max(60) + 24)) / v.number("link.rate") * 1e6;
+        let ps = f64::from(8 * (size.max(MIN_FRAME as u32) + OVERHEAD as u32))
+            / v.number("link.rate")
+            * 1e6;
         Span::from_ps((ps * 100.0 / load).round() as u64)
     };
     let (high, low) = (gap(v.number("traffic.load"), size), gap(v.number("traffic.low"), size));

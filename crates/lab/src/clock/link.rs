@@ -27,25 +27,18 @@ use doorbell_hal::{
     Device, Direction, DmaFault, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Iova, Port,
     Reg, RxVerdict, Span, Time,
 };
+use doorbell_packet::ethernet::{self, FCS, GAP, MIN_FRAME, PREAMBLE};
 use std::collections::VecDeque;
 
-/// Preamble and start delimiter, in front of the frame.
-const PREAMBLE: u64 = 8;
-/// FCS.
-const FCS: u64 = 4;
-/// Gap behind the frame.
-const GAP: u64 = 12;
-/// The shortest frame without FCS.
-const SHORTEST: usize = 60;
-/// Bytes of the wire that so many frames of `bytes` in all take: preamble, FCS and gap come to
-/// each. Short frames count as they are, although the wire pads them.
+/// Returns the bytes of wire that so many frames of `bytes` in all take, with preamble, FCS and gap.
+/// Short frames count as they are, although the wire pads them.
 pub const fn on_wire((frames, bytes): (u64, u64)) -> u64 {
-    bytes + (PREAMBLE + FCS + GAP) * frames
+    ethernet::wire_bytes(frames, bytes)
 }
 
-/// How long a frame takes on a wire of so many bits a second, rounded down.
+/// Returns how long a frame takes on a wire of so many bits a second, rounded down.
 pub fn takes(bits_per_second: u64, frame: usize) -> Span {
-    let bits = 8 * (PREAMBLE + frame.max(SHORTEST) as u64 + FCS);
+    let bits = 8 * (PREAMBLE + frame.max(MIN_FRAME) + FCS) as u64;
     Span::from_ps(
         (u128::from(bits) * 1_000_000_000_000 / u128::from(bits_per_second.max(1))) as u64,
     )
@@ -143,9 +136,8 @@ impl Wire {
     /// A frame's first bit wants to leave at `at`. Says when its last arrives.
     pub fn send(&mut self, at: Time, frame: &[u8]) -> Time {
         let start = self.free.max(at);
-        let len = frame.len().max(SHORTEST) as u64;
-        let last = start + self.takes(PREAMBLE + len + FCS);
-        self.free = last + self.takes(GAP);
+        let last = start + self.takes((PREAMBLE + frame.len().max(MIN_FRAME) + FCS) as u64);
+        self.free = last + self.takes(GAP as u64);
         let arrival = last + self.delay;
         if let Some(r) = self.record.as_mut().filter(|r| r.frames.len() < r.most) {
             let took = last.since(start);

@@ -19,6 +19,7 @@ use doorbell_bus::{Price, ProtectionGranularity, express, parallel};
 use doorbell_devices::e1000::{Config as Nic, Slot as NicSlot, Speed};
 use doorbell_drivers::e1000::{Bus, Config as DriverConfig, Part, Thresholds, Throttle};
 use doorbell_hal::{Alignment, Span};
+use doorbell_packet::ethernet::HEADER;
 use std::sync::Arc;
 
 /// Simulated memory that a run may take, with its guard, in bytes.
@@ -169,7 +170,7 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, String> {
         rx_align,
         rx_place: Alignment { align, offset },
         rx_buffer: v.number("driver.rx_buffer") as u32,
-        max_frame: v.number("driver.mtu") as u32 + 14,
+        max_frame: v.number("driver.mtu") as u32 + HEADER as u32,
         copybreak: v.number("driver.copybreak") as u32,
         throttle: match (v.number_or_word("driver.throttle"), v.word("driver.throttle")) {
             (Some(rate), _) => Throttle::Fixed(rate as u32),
@@ -215,7 +216,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
         }
         _ => {
             // IP and TCP headers without options.
-            let mss = setup.driver.max_frame - 14 - 40;
+            let mss = setup.driver.max_frame - HEADER as u32 - 40;
             Load::Closed(closed::Load::of(v, mss)?)
         }
     };

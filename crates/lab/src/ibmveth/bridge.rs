@@ -15,12 +15,13 @@ use crate::closed::HasStack;
 use crate::traffic::tcp::Stack;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Span, Time};
+use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::merge::Merge;
 use doorbell_packet::{Fragment, NonLinear, Packet};
 use std::collections::VecDeque;
 
 /// The longest merged packet: 64 KiB of IP and an Ethernet header.
-const MERGED: usize = 14 + 0xffff;
+const MERGED: usize = HEADER + 0xffff;
 
 /// What the bridge counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,11 +17,12 @@ use doorbell_bus::ProtectionGranularity;
 use doorbell_devices::veth::{Adapter, Config as LanConfig};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, LargeSend, Transmit};
 use doorbell_layout::ibmveth::attribute;
+use doorbell_packet::ethernet;
 
 /// Simulated memory that a run may take, with its guard, in bytes.
 const MAX_MEMORY: u64 = 3 << 30;
 /// IP packets on the physical network; the adapters' own.
-const MTU: u32 = 1500;
+const MTU: u32 = ethernet::MTU as u32;
 
 /// The [`Setup`] of these values.
 ///
@@ -66,7 +67,7 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
             checksum: v.is_on("port.checksum"),
             ring: v.number("port.ring") as usize,
             interrupt_gap: span(v, "port.interrupt_gap"),
-            longest: MTU as usize + 14,
+            longest: ethernet::MAX_FRAME,
         },
         gro: v.is_on("port.gro"),
         drivers,

@@ -11,6 +11,7 @@ use doorbell_devices::vnic::{self as device, Serial};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct, Replenish};
 use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::MAX_ENTRIES;
+use doorbell_packet::ethernet::HEADER;
 
 const ASKED: &[Needs] = &[Needs::kind(&["transactions"])];
 const BULK: &[Needs] = &[Needs::kind(&["bulk"])];
@@ -258,7 +259,7 @@ pub fn setup(v: &Values) -> Setup {
 pub fn load(v: &Values, setup: &Setup) -> Result<Load, String> {
     let whole = |key: &str| v.number(key) as u32;
     let ms = |key: &str| Span::from_ps((v.number(key) * 1e9).round() as u64);
-    let longest = setup.driver.mtu + 14;
+    let longest = setup.driver.mtu + HEADER as u32;
     for key in ["traffic.request", "traffic.response", "traffic.other"] {
         // What is the default is left alone where nothing of the kind is carried.
         let used = match key {

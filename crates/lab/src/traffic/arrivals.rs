@@ -14,6 +14,7 @@ use crate::traffic::tcp::Prices;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, EventSource, Host, Span, Time};
 use doorbell_packet::Packet;
+use doorbell_packet::ethernet::{FCS, MIN_FRAME, PREAMBLE};
 
 /// How frames of a phase follow each other.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -256,8 +257,7 @@ impl Meter {
 
     /// When a frame of `len` bytes whose first bit left at `first_bit` had arrived.
     fn arrived(&self, first_bit: u64, len: u64) -> Time {
-        // Preamble and FCS.
-        let bits = u128::from(8 * (8 + len.max(60) + 4));
+        let bits = 8 * u128::from((PREAMBLE + FCS) as u64 + len.max(MIN_FRAME as u64));
         let ps = bits * 1_000_000_000_000 / u128::from(self.bits_per_second);
         Time::from_ps(first_bit) + Span::from_ps(ps as u64) + self.delay
     }

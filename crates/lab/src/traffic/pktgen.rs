@@ -10,7 +10,7 @@
 use super::{Next, Traffic};
 use doorbell_drivers::Sink;
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
-use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet, checksum::Sum};
+use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet, checksum::Sum, ethernet};
 
 /// How fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Pktgen {
 }
 
 /// Ethernet, IPv4 and UDP headers.
-const HEADERS: u32 = 14 + 20 + 8;
+const HEADERS: u32 = ethernet::HEADER as u32 + 20 + 8;
 
 impl Pktgen {
     /// A generator that sends `packets` packets of `size` bytes (without FCS)

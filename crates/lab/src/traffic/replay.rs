@@ -8,9 +8,9 @@
 use super::{Next, Traffic};
 use doorbell_drivers::Sink;
 use doorbell_hal::{Alignment, Buf, Host, Span, Time};
-use doorbell_packet::{
-    Fragment, OffloadRequest, Packet, headers::prepare_partial, segment::prepare_gso,
-};
+use doorbell_packet::headers::prepare_partial;
+use doorbell_packet::segment::prepare_gso;
+use doorbell_packet::{Fragment, OffloadRequest, Packet, ethernet, vlan};
 use std::sync::Arc;
 
 /// Frames in one piece of memory.
@@ -79,16 +79,16 @@ impl ReplayOptions {
         burst: 32,
         checksum_offload: true,
         gso: None,
-        mtu: 1500,
+        mtu: ethernet::MTU as u32,
     };
 
     /// Whether a frame is longer than the MTU allows.
     pub fn is_over(&self, frame: &[u8]) -> bool {
-        let mut header = 14;
-        while header <= 18
+        let mut header = ethernet::HEADER;
+        while header <= ethernet::HEADER + vlan::TAG
             && matches!(frame.get(header - 2..header), Some([0x81, 0x00] | [0x88, 0xa8]))
         {
-            header += 4;
+            header += vlan::TAG;
         }
         frame.len() > header + self.mtu as usize
     }

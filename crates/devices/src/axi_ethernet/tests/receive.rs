@@ -1,9 +1,9 @@
 //! From frames to buffers.
 
 use super::*;
-use crate::e1000::fcs;
 use doorbell_hal::DropReason;
 use doorbell_layout::axienet::raf;
+use doorbell_packet::ethernet::fcs;
 
 #[test]
 fn a_frame_goes_into_its_buffer_with_its_length_in_app4() {
@@ -88,7 +88,7 @@ fn the_fcs_is_passed_up_when_asked_for() {
     b.put_mac(mac::RCW1, rcw1::RX | rcw1::FCS);
     b.receive(&frame(100));
     b.settle();
-    assert_eq!(b.received(0, 104)[100..], fcs::of(&frame(100)));
+    assert_eq!(b.received(0, 104)[100..], fcs(&frame(100)));
     let d = b.desc(Bench::rx(0));
     assert_eq!(d.app[4].get(), 104, "the exact byte count");
     assert_eq!(

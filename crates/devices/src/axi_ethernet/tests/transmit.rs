@@ -1,7 +1,7 @@
 //! From descriptors to frames.
 
 use super::*;
-use crate::e1000::fcs;
+use doorbell_packet::ethernet::fcs;
 
 #[test]
 fn every_descriptor_of_a_packet_is_done_in_order_with_its_length() {
@@ -69,7 +69,7 @@ fn a_frame_with_its_own_fcs() {
     let mut b = Bench::up(Config::ZYNQMP);
     b.put_mac(mac::TC, tc::TX | tc::FCS);
     let mut f = frame(64);
-    let sum = fcs::of(&f);
+    let sum = fcs(&f);
     f.extend_from_slice(&sum);
     b.send(&f);
     b.settle();

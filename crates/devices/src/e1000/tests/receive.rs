@@ -1,8 +1,9 @@
-use super::super::{Config, fcs};
+use super::super::Config;
 use super::{BUFFERS, Bench, RX_RING, frame, ns};
 use alloc::vec::Vec;
 use doorbell_hal::{DropReason, EventSource, RxVerdict, Span};
 use doorbell_layout::e1000::*;
+use doorbell_packet::ethernet::fcs;
 
 fn memory(b: &Bench, at: u64, len: usize) -> Vec<u8> {
     b.p.memory[at as usize..][..len].to_vec()
@@ -23,7 +24,7 @@ fn length_includes_the_fcs_unless_it_is_stripped() {
     b.settle();
     assert_eq!(b.rx(0).length.get(), 104);
     let mut expected = frame(100);
-    expected.extend(fcs::of(&frame(100)));
+    expected.extend(fcs(&frame(100)));
     assert_eq!(memory(&b, BUFFERS, 104), expected);
     rctl(&mut b, RCTL_SECRC, 0);
     b.receive(&frame(100));

@@ -1,10 +1,11 @@
-use super::super::{Config, fcs};
+use super::super::Config;
 use super::{Bench, TX_RING, frame, ns};
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{EventSource, Span, Time};
 use doorbell_layout::e1000::tx_word::{EOP, IDE, IFCS, RPS, RS, VLE};
 use doorbell_layout::e1000::*;
+use doorbell_packet::ethernet::fcs;
 
 const AT: u64 = 0x8000;
 
@@ -174,7 +175,7 @@ fn a_packet_may_be_in_many_buffers() {
 fn a_driver_that_sends_its_own_fcs_must_send_the_right_one() {
     let mut b = Bench::up(Config::I82540EM);
     let mut f = frame(100);
-    f.extend(fcs::of(&f));
+    f.extend(fcs(&f));
     b.put(AT, &f);
     b.desc(AT, u64::from(104 | EOP));
     b.desc(AT + 1, u64::from(103 | EOP));

@@ -13,6 +13,7 @@ use doorbell_layout::mlx5::command::{
     AccessReg, Paos, Pmlp, Pmtu, Ppcnt, Ptys, op, paos, ppcnt, ptys, register,
 };
 use doorbell_layout::mlx5::{event, port_change};
+use doorbell_packet::ethernet::FCS;
 
 /// What the driver and the outside want of the port.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +38,6 @@ impl PortState {
     }
 }
 
-/// Bytes of it.
-const FCS: u32 = 4;
 /// Lanes of the port.
 const LANES: u32 = 4;
 
@@ -58,7 +57,7 @@ impl Mlx5 {
         let port = self.firmware.port;
         self.pipe.link_up = port.is_up();
         self.rx.port_up = port.is_up();
-        self.rx.port_mtu = port.mtu.unwrap_or(self.cfg.max_frame + FCS);
+        self.rx.port_mtu = port.mtu.unwrap_or(self.cfg.max_frame + FCS as u32);
     }
 
     pub(super) fn change_port<P: Port>(
@@ -130,7 +129,7 @@ impl Mlx5 {
     }
 
     fn pmtu(&mut self, write: bool, content: &mut [u8; 0x100]) -> Answer {
-        let max = self.cfg.max_frame + FCS;
+        let max = self.cfg.max_frame + FCS as u32;
         let mut m = Pmtu::ZERO;
         m.0.copy_from_slice(&content[..Pmtu::LEN]);
         if write {
@@ -191,7 +190,7 @@ impl Mlx5 {
         // The port counts whatever came; `wire_counters` what was for somebody here.
         let w = WireCounters { rx: self.rx_wire, ..self.wire_counters() };
         // The port counts what is on the wire, and so the FCS.
-        let octets = |k: &Kinds| k.octets() + u64::from(FCS) * k.packets();
+        let octets = |k: &Kinds| k.octets() + FCS as u64 * k.packets();
         let (tx_octets, rx_octets) = (octets(&w.tx), octets(&w.rx));
         let mut set =
             |i: usize, v: u64| content[8 + 8 * i..16 + 8 * i].copy_from_slice(&v.to_be_bytes());

@@ -11,6 +11,8 @@ use doorbell_layout::mlx5::command::{
     ModifyNicVportIn, NicVport, QueryNicVportIn, QueryNicVportOut, VportCounters, VportState,
     list_type, vport_field,
 };
+use doorbell_packet::ethernet::{self, Cast, FCS, MIN_FRAME};
+use doorbell_packet::vlan::TAG;
 
 /// The context, and the lists that do not fit in it.
 #[derive(Debug)]
@@ -22,8 +24,8 @@ pub(in super::super) struct Vport {
 
 /// Entries of a list at the most, log2, as the capabilities say.
 const LOG_LISTS: [u32; 3] = [7, 11, 12];
-/// 1500 bytes and what hardware counts with them.
-const MTU: u32 = 1522;
+/// The MTU as firmware counts it: with header, tag and FCS.
+const MTU: u32 = (ethernet::MAX_FRAME + TAG + FCS) as u32;
 
 impl Vport {
     pub(super) fn new(cfg: &super::super::Config) -> Vport {
@@ -55,17 +57,14 @@ pub(in super::super) struct Kinds {
     pub(in super::super) broadcast: (u64, u64),
 }
 
-/// What is shorter is padded on the wire.
-const MIN_FRAME: usize = 60;
-
 impl Kinds {
     /// Counts a frame; unicast ones are what is left of all.
     #[inline]
     pub(in super::super) fn count(&mut self, frame: &[u8]) {
-        let kind = match frame.first_chunk::<6>() {
-            Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => &mut self.broadcast,
-            Some([first, ..]) if first & 1 != 0 => &mut self.multicast,
-            _ => &mut self.unicast,
+        let kind = match Cast::of(frame) {
+            Cast::Unicast => &mut self.unicast,
+            Cast::Multicast => &mut self.multicast,
+            Cast::Broadcast => &mut self.broadcast,
         };
         kind.0 += 1;
         kind.1 += frame.len().max(MIN_FRAME) as u64;
@@ -142,7 +141,7 @@ impl Mlx5 {
         let m = input::<ModifyNicVportIn>(bytes)?;
         check(m.get(ModifyNicVportIn::OTHER) == 0)?;
         let (fields, c) = (m.get(ModifyNicVportIn::FIELDS), m.part(ModifyNicVportIn::CONTEXT));
-        let max = self.cfg.max_frame + 4;
+        let max = self.cfg.max_frame + FCS as u32;
         check(fields & vport_field::MTU == 0 || (64..=max).contains(&c.get(NicVport::MTU)))?;
         let vport = &mut self.firmware.vport;
         if fields & vport_field::ADDRESSES != 0 {

@@ -11,7 +11,6 @@
 
 use super::super::rss::Hash;
 use super::super::steering::Fields;
-use super::ETHERNET;
 use alloc::vec::Vec;
 use doorbell_hal::Time;
 use doorbell_layout::mlx5::receive::{
@@ -19,6 +18,7 @@ use doorbell_layout::mlx5::receive::{
 };
 use doorbell_layout::mlx5::steering::CVLAN;
 use doorbell_packet::checksum::Sum;
+use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::headers::{self, Check, Ip, Layers, Transport};
 use doorbell_packet::vlan;
 use zerocopy::FromZeros;
@@ -45,7 +45,7 @@ pub(super) fn cqe(frame: &[u8], f: &Fields, hash: Hash, checksum_full: bool) -> 
         cqe.l4_l3_hdr_type = l4 << 4 | l3 << 2 | if h.fragment { IP_FRAGMENT } else { 0 };
     }
     if checksum_full {
-        sum = Sum::of(&frame[ETHERNET..]);
+        sum = Sum::of(&frame[HEADER..]);
     }
     cqe.check_sum.set(sum.value());
     cqe
@@ -95,8 +95,7 @@ pub(super) fn strip(
     checksum_full: bool,
     to: &mut Vec<u8>,
 ) {
-    let tagged =
-        f.outer.tags_version_flags.get() & CVLAN != 0 && frame.len() >= ETHERNET + vlan::TAG;
+    let tagged = f.outer.tags_version_flags.get() & CVLAN != 0 && frame.len() >= HEADER + vlan::TAG;
     if keep || !tagged {
         to.extend_from_slice(frame);
         return;
@@ -106,7 +105,7 @@ pub(super) fn strip(
     to.extend_from_slice(&frame[..12]);
     to.extend_from_slice(&frame[12 + vlan::TAG..]);
     if checksum_full {
-        cqe.check_sum.set(Sum::of(&frame[ETHERNET + vlan::TAG..]).value());
+        cqe.check_sum.set(Sum::of(&frame[HEADER + vlan::TAG..]).value());
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::super::offload;
 use super::super::queues::Mkey;
-use super::pipe::MIN_FRAME;
 use super::{Execution, Failed, Outcome, segment};
 use core::hint::cold_path;
 use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::mlx5::{
     DS, DataSeg, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, INLINE_LEN, INLINE_SEG, syndrome,
 };
+use doorbell_packet::ethernet::MIN_FRAME;
 
 impl<P: Port> Execution<'_, P> {
     pub(super) fn data(&self, at: usize, ds: u32) -> Option<DataSeg> {

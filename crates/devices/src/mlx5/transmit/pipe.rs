@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use doorbell_hal::{Iova, Port, Span, Time};
 use doorbell_layout::mlx5::syndrome;
+use doorbell_packet::ethernet::{self, MIN_FRAME};
 
 /// What the send pipe is made of.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ impl Pipe {
             self.wire_rest = 0;
         }
         self.octets += padded as u64;
-        let ticks = (padded as u64 + WIRE_OVERHEAD) * u64::from(self.byte_1024th)
+        let ticks = ethernet::wire_bytes(1, padded as u64) * u64::from(self.byte_1024th)
             + u64::from(self.wire_rest);
         self.wire_rest = (ticks & 1023) as u32;
         self.wire_free = start + Span::from_ps(ticks >> 10);
@@ -127,8 +128,3 @@ impl Pipe {
         self.wire_free
     }
 }
-
-/// Shortest frame, without FCS.
-pub(super) const MIN_FRAME: usize = 60;
-/// FCS, preamble and inter-frame gap.
-const WIRE_OVERHEAD: u64 = 4 + 8 + 12;

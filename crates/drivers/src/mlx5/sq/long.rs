@@ -1,13 +1,14 @@
 //! The long way through transmit: a WQE with everything that one can have, an
 //! inline header, a tag, a cut into segments, fragments.
 
-use super::{CtrlSeg, ETH_ZLEN, HEAD, Head, Slot, Sq};
+use super::{CtrlSeg, HEAD, Head, Slot, Sq};
 use crate::Tx;
 use crate::mlx5::session::{EsegKey, contiguous};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use doorbell_hal::{CpuWork, Direction, Host};
 use doorbell_layout::mlx5::{CQ_UPDATE, DS, DS_PER_WQEBB, ETH_WQE_INSERT_VLAN, MAX_WQEBBS, opcode};
+use doorbell_packet::ethernet::{HEADER, MIN_FRAME};
 use doorbell_packet::{Fragment, Gso, MAX_FRAGS, NonLinear, Packet};
 use zerocopy::byteorder::big_endian::U16;
 
@@ -32,11 +33,11 @@ impl Sq {
         let headless = match p.todo.gso {
             Some(g) => {
                 u32::from(g.header) > p.head.len
-                    || g.header < 14
+                    || g.header < HEADER as u16
                     || g.size == 0
                     || p.len() == u32::from(g.header)
             }
-            None => p.head.len < 14 && (self.min_inline > 0 || p.todo.vlan.is_some()),
+            None => p.head.len < HEADER as u32 && (self.min_inline > 0 || p.todo.vlan.is_some()),
         };
         if listed || frags > MAX_FRAGS || empty || headless {
             return self.drop_packet(h, p, more);
@@ -223,7 +224,7 @@ fn min_inline<H: Host>(h: &mut H, head: &Fragment, mode: u8) -> u32 {
 fn limited_bytes(len: u32, gso: Option<Gso>, segments: u64) -> u32 {
     match gso {
         Some(g) => len + (segments as u32 - 1) * u32::from(g.header),
-        None => len.max(ETH_ZLEN),
+        None => len.max(MIN_FRAME as u32),
     }
 }
 
