@@ -337,7 +337,7 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
             first: 0x80,
             cmd: cmd::VERSION_EXCHANGE,
             version: U16::new(1),
-            ..VersionExchange::zeroed()
+            ..VersionExchange::default()
         };
         self.command(v.bytes());
         let login = LoginBuffer {
@@ -371,7 +371,7 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
             map_id: 1,
             ioba,
             len,
-            ..RequestMap::zeroed()
+            ..RequestMap::default()
         };
         self.command(m.bytes());
         let mut m = [0; MESSAGE];
@@ -418,7 +418,7 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
                         dma_reg: U16::new(1),
                         sge_len: U32::new(input.u16().into()),
                         ioba: U64::new(u64::from(BUFFER) + u64::from(input.u16())),
-                        ..Tx::zeroed()
+                        ..Tx::default()
                     };
                     let mut d = frame.bytes();
                     d[usize::from(input.u8()) % DESCRIPTOR] ^= input.u8();

@@ -260,7 +260,7 @@ pub fn completions_come_in_any_order<M: Model>(make: impl Fn(Config) -> M) {
     }
     // Slots 0 to 2 of the one pool, slot 0 of the other.
     let report = |b: &mut Bench<M>, at: u64, all: &[u32]| {
-        let mut m = TxComp { first: first::VALID, num_comps: all.len() as u8, ..TxComp::zeroed() };
+        let mut m = TxComp { first: first::VALID, num_comps: all.len() as u8, ..TxComp::default() };
         all.iter().zip(&mut m.correlators).for_each(|(from, to)| *to = U32::new(*from));
         b.h.system()
             .outside(|_, bus, now| bus.ports[0].write(now, queue + at * 32, &m.bytes()))

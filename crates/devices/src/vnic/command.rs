@@ -213,7 +213,7 @@ impl VnicServer {
                     len: U32::new(size_of::<AclBuffer>() as u32),
                     version: U32::new(1),
                     mac_acls_restrict: server.mac_locked.into(),
-                    ..AclBuffer::zeroed()
+                    ..AclBuffer::default()
                 };
                 (
                     m,
@@ -412,7 +412,7 @@ fn query_offload(s: &Server) -> QueryIpOffload {
         max_tcp_header_size: U16::new(60),
         max_udp_header_size: U16::new(8),
         max_large_tx_size: U32::new(s.max_large_tx),
-        ..QueryIpOffload::zeroed()
+        ..QueryIpOffload::default()
     }
 }
 
@@ -436,6 +436,6 @@ fn statistics(c: &Client) -> Statistics {
         bcast_rx_packets: rx[4],
         internal_mac_tx_errors: tx[5],
         internal_mac_rx_errors: rx[5],
-        ..Statistics::zeroed()
+        ..Statistics::default()
     }
 }

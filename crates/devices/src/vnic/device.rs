@@ -492,7 +492,7 @@ impl VnicServer {
         kind: u8,
         what: u8,
     ) {
-        self.tell(p, client, at, Message { first: kind, cmd: what, ..Message::zeroed() }.bytes());
+        self.tell(p, client, at, Message { first: kind, cmd: what, ..Message::default() }.bytes());
     }
 
     /// Ends the session: everything that it had is gone, and counted.
@@ -566,7 +566,7 @@ impl VnicServer {
             cmd: cmd::LINK_STATE_INDICATION,
             phys_link_state: c.carrier.into(),
             logical_link_state: c.session.link_up.into(),
-            ..LinkStateIndication::zeroed()
+            ..LinkStateIndication::default()
         };
         self.tell(p, client, at, m.bytes());
     }
@@ -596,7 +596,7 @@ impl VnicServer {
             flags: if fatal { ERROR_FATAL } else { 0 },
             error_id: U32::new(self.clients[client].errors),
             error_cause: U16::new(cause),
-            ..ErrorIndication::zeroed()
+            ..ErrorIndication::default()
         };
         self.tell(p, client, at, m.bytes());
     }

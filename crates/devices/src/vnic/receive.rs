@@ -150,7 +150,7 @@ impl VnicServer {
         let spoilt = p.begin_completion(at);
         let written = written.filter(|_| !spoilt);
         let mut m =
-            RxComp { first: first::VALID, correlator: buffer.correlator, ..RxComp::zeroed() };
+            RxComp { first: first::VALID, correlator: buffer.correlator, ..RxComp::default() };
         if let Some(_arrival) = written {
             let exact = s.multicast.iter().any(|a| a == &data[..6]);
             m.flags =
@@ -195,7 +195,7 @@ impl VnicServer {
                     first: first::VALID,
                     correlator: buffer.correlator,
                     rc,
-                    ..RxComp::zeroed()
+                    ..RxComp::default()
                 };
                 self.counters.rx_buffers_returned += 1;
                 match c.sub.get_mut(q.ring).and_then(Option::as_mut) {

@@ -361,7 +361,7 @@ impl VnicServer {
             return;
         }
         let n = q.done.len();
-        let mut m = TxComp { first: first::VALID, num_comps: n as u8, ..TxComp::zeroed() };
+        let mut m = TxComp { first: first::VALID, num_comps: n as u8, ..TxComp::default() };
         for (i, (correlator, code)) in q.done.drain(..).enumerate() {
             m.correlators[i] = U32::new(correlator);
             m.rcs[i] = U16::new(code);

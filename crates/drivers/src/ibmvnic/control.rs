@@ -327,7 +327,7 @@ impl Control {
 }
 
 fn say(what: u8) -> [u8; MESSAGE] {
-    Message { first: first::HANDSHAKE, cmd: what, ..Message::zeroed() }.bytes()
+    Message { first: first::HANDSHAKE, cmd: what, ..Message::default() }.bytes()
 }
 
 /// A command's name, for errors.

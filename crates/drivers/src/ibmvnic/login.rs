@@ -60,13 +60,13 @@ pub(super) fn login<H: Hypervisor>(
     for (i, b) in names.iter().enumerate() {
         h.store(&k.scratch, (off_names + i) as u32, *b);
     }
-    h.store(&k.scratch, ANSWER, LoginResponse::zeroed());
+    h.store(&k.scratch, ANSWER, LoginResponse::default());
     let m = Login {
         first: first::VALID,
         cmd: cmd::LOGIN,
         ioba: U32::new(base),
         len: word(len),
-        ..Login::zeroed()
+        ..Login::default()
     };
     let answer = k.ask(h, s, m.bytes())?;
     match answer.rc.code {

@@ -77,7 +77,7 @@ pub(super) fn version<H: Hypervisor>(
         first: first::VALID,
         cmd: cmd::VERSION_EXCHANGE,
         version: U16::new(VERSION),
-        ..VersionExchange::zeroed()
+        ..VersionExchange::default()
     };
     let answer = accepted(k.ask(h, s, m.bytes())?, "VERSION_EXCHANGE")?;
     Ok(VersionExchange::of(answer.bytes()).version.get())
@@ -182,13 +182,13 @@ pub(super) fn offloads<H: Hypervisor>(
     n: &mut Negotiated,
 ) -> Result<(), Fault> {
     let ioba = U32::new(k.scratch.iova().0 as u32);
-    h.store(&k.scratch, 0, QueryIpOffload::zeroed());
+    h.store(&k.scratch, 0, QueryIpOffload::default());
     let m = LengthAddress {
         first: first::VALID,
         cmd: cmd::QUERY_IP_OFFLOAD,
         len: U32::new(size_of::<QueryIpOffload>() as u32),
         ioba,
-        ..LengthAddress::zeroed()
+        ..LengthAddress::default()
     };
     accepted(k.ask(h, s, m.bytes())?, "QUERY_IP_OFFLOAD")?;
     let can: QueryIpOffload = h.load(&k.scratch, 0);
@@ -203,7 +203,7 @@ pub(super) fn offloads<H: Hypervisor>(
         len: U32::new(size_of::<ControlIpOffload>() as u32),
         version: U32::new(1),
         want,
-        ..ControlIpOffload::zeroed()
+        ..ControlIpOffload::default()
     };
     h.store(&k.scratch, 0, control);
     let m = AddressLength {
@@ -211,7 +211,7 @@ pub(super) fn offloads<H: Hypervisor>(
         cmd: cmd::CONTROL_IP_OFFLOAD,
         ioba,
         len: U32::new(size_of::<ControlIpOffload>() as u32),
-        ..AddressLength::zeroed()
+        ..AddressLength::default()
     };
     accepted(k.ask(h, s, m.bytes())?, "CONTROL_IP_OFFLOAD")?;
     n.offloads = want.map(|w| w != 0);
@@ -225,6 +225,6 @@ pub(super) fn accepted(m: Message, what: &'static str) -> Result<Message, Fault>
 
 fn capability(command: u8, id: u16, n: u64) -> [u8; MESSAGE] {
     let (capability, number) = (U16::new(id), U64::new(n));
-    Capability { first: first::VALID, cmd: command, capability, number, ..Capability::zeroed() }
+    Capability { first: first::VALID, cmd: command, capability, number, ..Capability::default() }
         .bytes()
 }

@@ -671,7 +671,7 @@ fn error(f: Fault) -> OpenError {
 
 /// A command with nothing in it.
 fn plain(c: u8) -> [u8; MESSAGE] {
-    Message { first: first::VALID, cmd: c, ..Message::zeroed() }.bytes()
+    Message { first: first::VALID, cmd: c, ..Message::default() }.bytes()
 }
 
 fn request_map(c: u8, ltb: &Ltb) -> [u8; MESSAGE] {

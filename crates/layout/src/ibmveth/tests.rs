@@ -15,7 +15,7 @@ fn an_entry_is_big_endian() {
         length: U32::new(60),
         correlator: U64::new(1),
     };
-    assert_eq!(e.as_bytes(), [0xc0, 0, 0, 8, 0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(e.bytes(), [0xc0, 0, 0, 8, 0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 1]);
 }
 
 #[test]

@@ -67,14 +67,14 @@ fn all_numbers_are_big_endian() {
     let query = Capability {
         capability: U16::new(0x0102),
         number: U64::new(0x0304_0506_0708_090a),
-        ..Capability::zeroed()
+        ..Capability::default()
     };
     assert_eq!(query.bytes(), [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 0, 0, 0]);
     let login =
-        Login { ioba: U32::new(0x0102_0304), len: U32::new(0x0506_0708), ..Login::zeroed() };
+        Login { ioba: U32::new(0x0102_0304), len: U32::new(0x0506_0708), ..Login::default() };
     assert_eq!(login.bytes()[8..], [1, 2, 3, 4, 5, 6, 7, 8]);
     let size =
-        VpdSize { len: U64::new(0x0102_0304_0506_0708), rc: Rc::new(9), ..VpdSize::zeroed() };
+        VpdSize { len: U64::new(0x0102_0304_0506_0708), rc: Rc::new(9), ..VpdSize::default() };
     assert_eq!(size.bytes(), [0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 0]);
     let sent = Tx {
         first: 1,
@@ -94,7 +94,7 @@ fn all_numbers_are_big_endian() {
     let mut counting: [u8; 32] = core::array::from_fn(|i| i as u8 + 1);
     counting[8..12].fill(0);
     assert_eq!(sent.bytes(), counting);
-    let mut done = TxComp { num_comps: 5, ..TxComp::zeroed() };
+    let mut done = TxComp { num_comps: 5, ..TxComp::default() };
     done.rcs[1] = U16::new(0x0102);
     done.correlators[4] = U32::new(0x8000_0003);
     assert_eq!((&done.bytes()[4..6], &done.bytes()[28..]), (&[1, 2][..], &[0x80, 0, 0, 3][..]));
@@ -104,11 +104,11 @@ fn all_numbers_are_big_endian() {
         correlator: U64::new(7),
         vlan_tci: U16::new(0x0809),
         rc: U16::new(0x0a0b),
-        ..RxComp::zeroed()
+        ..RxComp::default()
     };
     let first = [0, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 0, 7, 8, 9, 10, 11];
     assert_eq!(came.bytes()[..20], first);
-    let l3 = Hdr { l3_len: U16::new(0x0102), ..Hdr::zeroed() };
+    let l3 = Hdr { l3_len: U16::new(0x0102), ..Hdr::default() };
     assert_eq!(l3.bytes()[4..6], [1, 2]);
 }
 

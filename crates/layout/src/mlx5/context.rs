@@ -1,7 +1,6 @@
-//! What objects are created from, as plain values: what a driver asks its firmware
-//! for. How they are written down in commands is in [`super::command`].
+//! Contexts of queues as plain values. [`super::command`] has their form in commands.
 
-/// What a completion queue is created from (the fields used of `cqc`).
+/// Context of a completion queue (the fields used of `cqc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CqContext {
     /// log2 of its entries.
@@ -20,7 +19,7 @@ pub struct CqContext {
     pub max_count: u16,
 }
 
-/// What an event queue is created from (the fields used of `eqc`).
+/// Context of an event queue (the fields used of `eqc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EqContext {
     /// log2 of its entries.
@@ -35,7 +34,7 @@ pub struct EqContext {
     pub events: u64,
 }
 
-/// What a send queue is created from (the fields used of `sqc` and its `wq`).
+/// Context of a send queue (the fields used of `sqc` and its `wq`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqContext {
     /// log2 of its basic blocks.
@@ -44,7 +43,7 @@ pub struct SqContext {
     pub ring: u64,
     /// Bus address of its doorbell record.
     pub dbr: u64,
-    /// Where its completions go.
+    /// The completion queue it reports to.
     pub cqn: u32,
     /// The doorbell page that it is rung on.
     pub uar: u32,
@@ -76,7 +75,7 @@ impl SqState {
     }
 }
 
-/// What the device can do, as far as a send queue cares (`QUERY_HCA_CAP`).
+/// Capabilities of the device for send queues (`QUERY_HCA_CAP`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// ETH `enhanced_multi_pkt_send_wqe`.

@@ -79,7 +79,7 @@ fn play(b: &mut Bench, a: Act) {
                 map_id: id,
                 ioba: U32::new(ioba),
                 len: U32::new(len),
-                ..RequestMap::zeroed()
+                ..RequestMap::default()
             };
             let m = m.bytes();
             b.call(hcall::SEND_CRQ, &[word(&m[..8]), word(&m[8..])]);

@@ -220,20 +220,20 @@ impl Bench {
             first: 0x80,
             cmd: 1,
             version: U16::new(7),
-            ..VersionExchange::zeroed()
+            ..VersionExchange::default()
         };
         VersionExchange::of(self.ask(v.bytes())).version.get()
     }
 
     pub(super) fn query(&mut self, id: u16) -> [u8; 8] {
         let q =
-            Capability { first: 0x80, cmd: 2, capability: U16::new(id), ..Capability::zeroed() };
+            Capability { first: 0x80, cmd: 2, capability: U16::new(id), ..Capability::default() };
         Capability::of(self.ask(q.bytes())).number.to_bytes()
     }
 
     pub(super) fn request(&mut self, id: u16, n: u64) -> (u64, u8) {
         let (capability, number) = (U16::new(id), U64::new(n));
-        let q = Capability { first: 0x80, cmd: 3, capability, number, ..Capability::zeroed() };
+        let q = Capability { first: 0x80, cmd: 3, capability, number, ..Capability::default() };
         let answer = self.ask(q.bytes());
         (Capability::of(answer).number.get(), code(answer))
     }
@@ -251,7 +251,7 @@ impl Bench {
             len: U32::new(136),
             version: U32::new(1),
             want,
-            ..ControlIpOffload::zeroed()
+            ..ControlIpOffload::default()
         };
         self.put(SCRATCH, &c.bytes());
         let a = AddressLength {
@@ -259,7 +259,7 @@ impl Bench {
             cmd: cmd::CONTROL_IP_OFFLOAD,
             ioba: U32::new(SCRATCH as u32),
             len: U32::new(136),
-            ..AddressLength::zeroed()
+            ..AddressLength::default()
         };
         code(self.ask(a.bytes()))
     }
@@ -349,7 +349,7 @@ impl Bench {
             map_id: id,
             ioba,
             len,
-            ..RequestMap::zeroed()
+            ..RequestMap::default()
         };
         let answer = self.ask(m.bytes());
         assert_eq!(answer[3], id);
@@ -396,7 +396,7 @@ impl Bench {
             dma_reg: U16::new(1),
             sge_len: U32::new(frame.len() as u32),
             ioba: U64::new(LTB + slot),
-            ..Tx::zeroed()
+            ..Tx::default()
         }
     }
 
@@ -453,13 +453,13 @@ pub(super) fn headers(frame: &[u8], wanted: u8, lengths: [u8; 3]) -> Vec<[u8; 32
         l3_len: U16::new(lengths[1].into()),
         l4_len: lengths[2],
         flag: wanted << 1,
-        ..Hdr::zeroed()
+        ..Hdr::default()
     };
     h.data[..head.len()].copy_from_slice(head);
     let mut all = vec![h.bytes()];
     for part in more.chunks(HDR_EXT_DATA) {
         let mut x =
-            HdrExt { first: 0x80, kind: desc::HDR_EXT, len: part.len() as u8, ..HdrExt::zeroed() };
+            HdrExt { first: 0x80, kind: desc::HDR_EXT, len: part.len() as u8, ..HdrExt::default() };
         x.data[..part.len()].copy_from_slice(part);
         all.push(x.bytes());
     }

@@ -104,7 +104,7 @@ fn the_filter_lets_through_what_was_asked_for() {
         cmd: cmd::MULTICAST_CTRL,
         mac_addr: group,
         flags,
-        ..MulticastCtrl::zeroed()
+        ..MulticastCtrl::default()
     };
     assert_eq!(code(b.ask(m(multicast::ENABLE).bytes())), rc::SUCCESS);
     assert_ne!(arrived(&mut b, &to(group)).flags & rx::EXACT_MC, 0);

@@ -13,7 +13,7 @@ fn queries_come_back_in_order_and_the_bitstring_is_bytes_not_a_number() {
     // Pipelined.
     for id in cap::QUERIES {
         let q =
-            Capability { first: 0x80, cmd: 2, capability: U16::new(id), ..Capability::zeroed() };
+            Capability { first: 0x80, cmd: 2, capability: U16::new(id), ..Capability::default() };
         assert_eq!(b.send(q.bytes()), status::SUCCESS);
     }
     b.settle();
@@ -51,7 +51,7 @@ fn ip_offload_query_and_control_have_address_and_length_in_opposite_order() {
         cmd: cmd::QUERY_IP_OFFLOAD,
         len,
         ioba,
-        ..LengthAddress::zeroed()
+        ..LengthAddress::default()
     };
     assert_eq!(code(b.ask(q.bytes())), rc::SUCCESS);
     assert_eq!(b.p[0].memory[SCRATCH as usize + 8..][..10], [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]);
@@ -62,7 +62,7 @@ fn ip_offload_query_and_control_have_address_and_length_in_opposite_order() {
         cmd: cmd::QUERY_IP_OFFLOAD,
         ioba,
         len,
-        ..AddressLength::zeroed()
+        ..AddressLength::default()
     };
     b.put(SCRATCH, &[0xee; 64]);
     b.ask(wrong.bytes());
@@ -235,7 +235,7 @@ fn vpd_statistics_and_addresses_are_answered() {
     let at = |len: u32| (U32::new(SCRATCH as u32), U32::new(len));
     let (ioba, len) = at(64);
     let vpd =
-        AddressLength { first: 0x80, cmd: cmd::GET_VPD, ioba, len, ..AddressLength::zeroed() };
+        AddressLength { first: 0x80, cmd: cmd::GET_VPD, ioba, len, ..AddressLength::default() };
     assert_eq!(code(b.ask(vpd.bytes())), rc::SUCCESS);
     assert_eq!(&b.p[0].memory[SCRATCH as usize + 3..][..6], b"RM\x08DBV");
     let d = b.desc(0, &tcp(100), 0);
@@ -249,7 +249,7 @@ fn vpd_statistics_and_addresses_are_answered() {
             cmd: cmd::REQUEST_STATISTICS,
             ioba,
             len,
-            ..RequestStatistics::zeroed()
+            ..RequestStatistics::default()
         };
         assert_eq!(code(b.ask(s.bytes())), expected);
     }
@@ -259,7 +259,7 @@ fn vpd_statistics_and_addresses_are_answered() {
         first: 0x80,
         cmd: cmd::CHANGE_MAC_ADDR,
         mac_addr: m,
-        ..ChangeMac::zeroed()
+        ..ChangeMac::default()
     };
     assert_eq!(code(b.ask(mac([1, 0, 0, 0, 0, 0]).bytes())), rc::PARAMETER);
     let answer = b.ask(mac([2, 9, 9, 9, 9, 9]).bytes());

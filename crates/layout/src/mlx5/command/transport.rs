@@ -1,46 +1,38 @@
-//! How a command gets to the device: the initialization segment, the queue's
-//! entries, the mailboxes (device.h `mlx5_init_seg`, `mlx5_cmd_layout`,
-//! `mlx5_cmd_prot_block`).
+//! Delivery of a command: initialization segment, queue entries, mailboxes (device.h
+//! `mlx5_init_seg`, `mlx5_cmd_layout`, `mlx5_cmd_prot_block`).
 
+use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::{U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Entries that a command queue may have at the most: the doorbell has a bit for each.
 pub const SLOTS: u32 = 32;
 
-/// Offsets in BAR0.
-pub mod init_segment {
-    /// Firmware revision: minor << 16 | major.
-    pub const FW_REV: u32 = 0x00;
-    /// Command interface revision (5) << 16 | sub minor.
-    pub const CMDIF_REV: u32 = 0x04;
-    /// The interface revision that drivers know.
-    pub const CMDIF: u32 = 5;
-    /// Command queue address, upper half.
-    pub const CMDQ_HI: u32 = 0x10;
-    /// Command queue address, lower half; \[9:8\] nic_interface, \[7:4\] log2 of its
-    /// entries, \[3:0\] log2 of their distance. The last two can only be read.
-    pub const CMDQ_LO: u32 = 0x14;
-    /// Command doorbell: a bit for each slot.
-    pub const DOORBELL: u32 = 0x18;
-    /// \[31\] initializing, \[26:24\] nic_interface_supported.
-    pub const INITIALIZING: u32 = 0x1fc;
-    /// Health buffer, 64 bytes.
-    pub const HEALTH: u32 = 0x200;
-    /// Time that a command may take, and that coming up may take; in milliseconds, 0: the driver's
-    /// own.
-    pub const CMD_EXEC_TO: u32 = 0xff8;
-    /// Internal timer, upper half.
-    pub const TIMER_HI: u32 = 0x1000;
-    /// Internal timer, lower half.
-    pub const TIMER_LO: u32 = 0x1004;
-    /// \[31:8\] a counter that moves while the device lives.
-    pub const HEALTH_COUNTER: u32 = 0x1010;
-    /// Bytes; MSI-X tables and doorbell pages follow.
-    pub const LEN: u32 = 0x2000;
+layout! {
+    /// Offsets in BAR0.
+    mod init_segment: u32 {
+        FW_REV = 0x00, "Firmware revision: minor << 16 | major.";
+        CMDIF_REV = 0x04, "Command interface revision (5) << 16 | sub minor.";
+        CMDIF = 5, "The interface revision that drivers know.";
+        CMDQ_HI = 0x10, "Command queue address, upper half.";
+        /// Command queue address, lower half; \[9:8\] nic_interface, \[7:4\] log2 of its
+        /// entries, \[3:0\] log2 of their distance. The last two can only be read.
+        CMDQ_LO = 0x14;
+        DOORBELL = 0x18, "Command doorbell: a bit for each slot.";
+        /// \[31\] initializing, \[26:24\] nic_interface_supported.
+        INITIALIZING = 0x1fc;
+        HEALTH = 0x200, "Health buffer, 64 bytes.";
+        /// Time that a command may take, and that coming up may take; in milliseconds, 0: the
+        /// driver's own.
+        CMD_EXEC_TO = 0xff8;
+        TIMER_HI = 0x1000, "Internal timer, upper half.";
+        TIMER_LO = 0x1004, "Internal timer, lower half.";
+        /// \[31:8\] a counter that moves while the device lives.
+        HEALTH_COUNTER = 0x1010;
+        LEN = 0x2000, "Bytes; MSI-X tables and doorbell pages follow.";
+    }
 }
 
-/// What a driver reads of the initialization segment before it does anything.
+/// Fields of the initialization segment that a driver reads first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitSegment {
     /// Major, minor and sub minor revision of the firmware.
@@ -53,80 +45,52 @@ pub struct InitSegment {
     pub log_stride: u32,
 }
 
-/// `Entry::kind`: PCIe transport.
-pub mod entry_type {
-    /// The only one.
-    pub const PCIE: u8 = 7;
-}
+layout! {
+    /// `Entry::kind`: PCIe transport.
+    mod entry_type: u8 {
+        PCIE = 7, "The only one.";
+    }
 
-/// A command queue entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Entry {
-    /// [`entry_type`].
-    pub kind: u8,
-    /// Reserved.
-    pub rsvd1: [u8; 3],
-    /// Bytes of input.
-    pub input_length: U32,
-    /// First input mailbox; 0: there is none.
-    pub input_mailbox: U64,
-    /// The first 16 bytes of input.
-    pub input: [u8; 16],
-    /// The first 16 bytes of output.
-    pub output: [u8; 16],
-    /// First output mailbox; 0: there is none.
-    pub output_mailbox: U64,
-    /// Bytes of output.
-    pub output_length: U32,
-    /// Stands in every mailbox of the command.
-    pub token: u8,
-    /// With it all bytes of the entry add up, by exclusive or, to 0xff.
-    pub signature: u8,
-    /// Reserved.
-    pub rsvd62: u8,
-    /// \[0\] [`own::HARDWARE`], \[7:1\] [`delivery`] status.
-    pub status_own: u8,
-}
-const _: () = assert!(size_of::<Entry>() == 64);
+    /// A command queue entry.
+    struct Entry[64] {
+        kind: u8, "[`entry_type`].";
+        rsvd1: [u8; 3], "Reserved.";
+        input_length: U32, "Bytes of input.";
+        input_mailbox: U64, "First input mailbox; 0: there is none.";
+        input: [u8; 16], "The first 16 bytes of input.";
+        output: [u8; 16], "The first 16 bytes of output.";
+        output_mailbox: U64, "First output mailbox; 0: there is none.";
+        output_length: U32, "Bytes of output.";
+        token: u8, "Stands in every mailbox of the command.";
+        signature: u8, "With it all bytes of the entry add up, by exclusive or, to 0xff.";
+        rsvd62: u8, "Reserved.";
+        /// \[0\] [`own::HARDWARE`], \[7:1\] [`delivery`] status.
+        status_own: u8;
+    }
 
-/// Who an entry belongs to.
-pub mod own {
-    /// The device.
-    pub const HARDWARE: u8 = 1;
-}
+    /// Owner of an entry.
+    mod own: u8 {
+        HARDWARE = 1, "The device.";
+    }
 
-/// A mailbox: 512 bytes of a command's input or output beyond the first 16.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Mailbox {
-    /// The bytes.
-    pub data: [u8; mailbox::DATA],
-    /// Reserved.
-    pub rsvd: [u8; 48],
-    /// The next one; 0: this is the last.
-    pub next: U64,
-    /// Counts from 0.
-    pub block_number: U32,
-    /// Reserved.
-    pub rsvd572: u8,
-    /// The entry's.
-    pub token: u8,
-    /// With it the bytes from `rsvd` to itself add up to 0xff.
-    pub control_signature: u8,
-    /// With it all bytes add up to 0xff.
-    pub signature: u8,
-}
-const _: () = assert!(size_of::<Mailbox>() == 576);
+    /// A mailbox: 512 bytes of a command's input or output beyond the first 16.
+    struct Mailbox[576] {
+        data: [u8; mailbox::DATA], "The bytes.";
+        rsvd: [u8; 48], "Reserved.";
+        next: U64, "The next one; 0: this is the last.";
+        block_number: U32, "Counts from 0.";
+        rsvd572: u8, "Reserved.";
+        token: u8, "The entry's.";
+        control_signature: u8, "With it the bytes from `rsvd` to itself add up to 0xff.";
+        signature: u8, "With it all bytes add up to 0xff.";
+    }
 
-/// Sizes of a [`Mailbox`].
-pub mod mailbox {
-    /// Bytes of data in it.
-    pub const DATA: usize = 512;
-    /// What its address is a multiple of.
-    pub const ALIGN: u32 = 1024;
-    /// Where what is not data begins.
-    pub const CONTROL: usize = DATA;
+    /// Sizes of a [`Mailbox`].
+    mod mailbox: usize {
+        DATA = 512, "Bytes of data in it.";
+        ALIGN: u32 = 1024, "Alignment of its address.";
+        CONTROL = DATA, "Offset of the first byte that is not data.";
+    }
 }
 
 impl Mailbox {
@@ -147,36 +111,28 @@ impl Entry {
     }
 }
 
-/// Exclusive or of all bytes.
+/// Returns the exclusive or of all bytes.
 pub fn xor(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |a, b| a ^ b)
 }
 
-/// Delivery status, \[7:1\] of [`Entry::status_own`]: whether a command arrived at all
-/// (cmd.c `deliv_status_to_str`).
-pub mod delivery {
-    /// It did; the output says the rest.
-    pub const OK: u8 = 0x00;
-    /// A signature is wrong.
-    pub const SIGNATURE: u8 = 0x01;
-    /// A mailbox has another token.
-    pub const TOKEN: u8 = 0x02;
-    /// A mailbox has another number than its place.
-    pub const BLOCK_NUMBER: u8 = 0x03;
-    /// The output mailbox pointer is not aligned.
-    pub const OUTPUT_POINTER: u8 = 0x04;
-    /// The input mailbox pointer is not aligned.
-    pub const INPUT_POINTER: u8 = 0x05;
-    /// The device failed inside, or memory could not be read.
-    pub const FIRMWARE: u8 = 0x06;
-    /// The input is shorter than a header, longer than any command, or than its mailboxes.
-    pub const INPUT_LENGTH: u8 = 0x07;
-    /// The same for the output.
-    pub const OUTPUT_LENGTH: u8 = 0x08;
-    /// What is reserved is not zero.
-    pub const RESERVED: u8 = 0x09;
-    /// The entry is of no known kind.
-    pub const DESCRIPTOR: u8 = 0x10;
+layout! {
+    /// Delivery status, \[7:1\] of [`Entry::status_own`]: whether a command arrived at all
+    /// (cmd.c `deliv_status_to_str`).
+    mod delivery: u8 {
+        OK = 0x00, "It did; the output says the rest.";
+        SIGNATURE = 0x01, "A signature is wrong.";
+        TOKEN = 0x02, "A mailbox has another token.";
+        BLOCK_NUMBER = 0x03, "A mailbox has another number than its place.";
+        OUTPUT_POINTER = 0x04, "The output mailbox pointer is not aligned.";
+        INPUT_POINTER = 0x05, "The input mailbox pointer is not aligned.";
+        FIRMWARE = 0x06, "The device failed inside, or memory could not be read.";
+        /// The input is shorter than a header, longer than any command, or than its mailboxes.
+        INPUT_LENGTH = 0x07;
+        OUTPUT_LENGTH = 0x08, "The same for the output.";
+        RESERVED = 0x09, "A reserved field is not zero.";
+        DESCRIPTOR = 0x10, "The entry is of no known kind.";
+    }
 }
 
 /// All delivery statuses but OK.
