@@ -34,6 +34,18 @@ class Page(HTMLParser):
             self.images.add(a.get("src"))
 
 
+def images(path):
+    """The images of a chapter and of what it includes. Of two definitions of a link the first holds."""
+    text = path.read_text()
+    for name in re.findall(r"\{\{#include (\S+\.md)\}\}", text):
+        text += (path.parent / name).read_text()
+    defined = {}
+    for label, target in re.findall(r"^\[([^\]]+)\]: (\S+)$", text, re.M):
+        defined.setdefault(label, target)
+    yield from re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
+    yield from (defined[label] for label in re.findall(r"!\[[^\]]*\]\[([^\]]+)\]", text))
+
+
 def wrong(docs, book):
     pages = {path.relative_to(book): Page(path) for path in sorted(book.rglob("*.html"))}
     chapters = re.findall(r"\]\(([^)]+)\.md\)", (docs / "SUMMARY.md").read_text())
@@ -42,7 +54,7 @@ def wrong(docs, book):
     for chapter in chapters:
         if pathlib.Path(chapter + ".html") not in pages:
             yield f"{chapter}.md: it has no page"
-    drawn = {(path.stem, src) for path in docs.glob("*.md") for src in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", path.read_text())}
+    drawn = {(path.stem, src) for path in docs.glob("*.md") for src in images(path)}
     shown = {(name.stem, src) for name, page in pages.items() if name.stem in chapters for src in page.images}
     if not drawn or drawn != shown:
         yield f"images in the documents and not in the pages, or the other way: {drawn ^ shown}"

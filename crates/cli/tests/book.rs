@@ -51,3 +51,24 @@ fn what_pages_point_at_is_there() {
         }
     }
 }
+
+/// The rows of its tables name functions as `crate/file.rs`: `function`, `function`.
+#[test]
+fn architecture_names_functions_that_exist() {
+    let root = docs().join("..");
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let mut found = 0;
+    for (before, after) in text.match_indices(".rs`: `").map(|(i, _)| text.split_at(i)) {
+        let (krate, file) = before[before.rfind('`').unwrap() + 1..].split_once('/').unwrap();
+        let file = root.join(format!("crates/{krate}/src/{file}.rs"));
+        let source =
+            std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let list = after[".rs`: `".len()..].split("` ").next().unwrap();
+        for name in list.split("`, `").map(|n| n.split('`').next().unwrap()) {
+            found += 1;
+            let is = |end| source.contains(&format!("fn {name}{end}"));
+            assert!(is('(') || is('<'), "{}: no function {name}", file.display());
+        }
+    }
+    assert!(found > 50, "{found} functions");
+}
