@@ -1,8 +1,7 @@
-//! A driver of one's own, and what each of its packets costs: `cargo run --release --example
-//! own_driver`
+//! A driver of your own and the cost of its packets: `cargo run --release --example own_driver`
 //!
-//! An Intel 82545 sends by its simplest descriptors. Announce each packet, ask for every eighth
-//! status, see what moves.
+//! An Intel 82545 sends with its simplest descriptors. Ring the doorbell for each packet, or ask for
+//! every eighth status only, and see which counts move.
 
 use doorbell_devices::e1000::{Config, E1000};
 use doorbell_lab::own::{self, prelude::*};
@@ -55,7 +54,7 @@ impl<H: Host> Driver<H> for Mine {
     }
 }
 
-pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn bill() -> Result<String, Box<dyn std::error::Error>> {
     let mut machine = own::on_pcie(1, 4, E1000::new(Config::I82545EM))?;
     let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 10_000, checksum: false };
     let metered = own::meter(
@@ -65,6 +64,10 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         (Interrupt::Line(0), 255),
         &load,
     )?;
-    print!("{}", own::bill(&metered)?);
+    Ok(own::bill(&metered)?)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    print!("{}", bill()?);
     Ok(())
 }
