@@ -35,7 +35,7 @@ class Page(HTMLParser):
 
 
 def images(path):
-    """The images of a chapter and of what it includes. Of two definitions of a link the first holds."""
+    """Yields the images of a chapter and of its includes. The first definition of a link holds."""
     text = path.read_text()
     for name in re.findall(r"\{\{#include (\S+\.md)\}\}", text):
         text += (path.parent / name).read_text()
