@@ -11,7 +11,7 @@ fn fcs_is_the_standard_polynomial() {
     let frame: [u8; 61] = core::array::from_fn(|i| (i * 37) as u8);
     for n in 0..frame.len() {
         let crc = frame[..n].iter().fold(!0u32, |crc, &byte| {
-            (0..8).fold(crc ^ u32::from(byte), |c, _| c >> 1 ^ 0xedb8_8320 * (c & 1))
+            (0..8).fold(crc ^ u32::from(byte), |c, _| (c >> 1) ^ (0xedb8_8320 * (c & 1)))
         });
         assert_eq!(fcs(&frame[..n]), (!crc).to_le_bytes(), "{n} bytes");
     }
