@@ -118,7 +118,7 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
     fn close(self) -> Stats {
         let Bench { h, nic, up, .. } = self;
         assert!(up.received.is_empty() && up.sent.is_empty());
-        let s = *nic.stats();
+        let s = nic.stats();
         nic.close(h);
         s
     }

@@ -100,7 +100,12 @@ impl ItrClasses {
         ItrClasses { mode, mbit_s, rx, tx, rate: START_RATE, seen: (now.rx, now.tx) }
     }
 
-    /// The link has come up at `mbit_s`.
+    /// Starts in `class` in both directions.
+    #[must_use]
+    pub const fn starting_at(self, class: Class) -> ItrClasses {
+        ItrClasses { rx: class, tx: class, ..self }
+    }
+    /// Sets the speed of the link in Mbit/s.
     pub const fn set_speed(&mut self, mbit_s: u32) {
         self.mbit_s = mbit_s;
     }

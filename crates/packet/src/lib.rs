@@ -164,13 +164,14 @@ impl Packet {
         self.len() == 0
     }
 
-    /// Gives all its buffers back.
+    /// Takes the packet apart: the head, fragments and list, in order.
+    pub fn into_fragments(self) -> impl Iterator<Item = Fragment> {
+        let more = self.more.map(|m| *m).unwrap_or_default();
+        core::iter::once(self.head).chain(more.frags).chain(more.list)
+    }
+
+    /// Releases all buffers.
     pub fn release<H: Host>(self, h: &mut H) {
-        h.release(self.head.buf);
-        if let Some(more) = self.more {
-            for p in more.frags.into_iter().chain(more.list) {
-                h.release(p.buf);
-            }
-        }
+        self.into_fragments().for_each(|f| h.release(f.buf));
     }
 }

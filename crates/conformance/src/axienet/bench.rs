@@ -61,7 +61,7 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
     pub(super) fn close(self) -> Stats {
         let Bench { h, nic, up, before, .. } = self;
         assert!(up.received.is_empty() && up.sent.is_empty());
-        let s = *nic.stats();
+        let s = nic.stats();
         let s = Stats { tx_irqs: s.tx_irqs - before.0, rx_irqs: s.rx_irqs - before.1, ..s };
         nic.close(h);
         s

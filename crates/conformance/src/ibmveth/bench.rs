@@ -47,7 +47,7 @@ impl<'a, H: Hypervisor, A: Arm<H>> Bench<'a, H, A> {
     pub(super) fn close(mut self) -> Stats {
         self.sent();
         assert!(self.up.received.is_empty());
-        let s = *self.nic.stats();
+        let s = self.nic.stats();
         self.nic.close(self.h);
         s
     }

@@ -1,15 +1,14 @@
-//! When the channels interrupt: what a user may ask for, and the word that asks the
-//! device.
+//! Interrupt coalescing of the channels: the user's settings and the control word.
 //!
 //! Source: xilinx_axienet_main.c `axienet_calc_cr`, `axienet_ethtools_set_coalesce`.
 
-use super::config::OpenError;
+use super::error::OpenError;
 use doorbell_layout::axienet::{COALESCE_MAX, DELAY_UNIT_CLOCKS, cr};
 
-/// What a controller may change of the receive channel.
+/// The settings of the receive channel that a controller may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adaptive {
-    /// Nothing: it is not asked.
+    /// None: it is not asked.
     Off,
     /// The number of packets; the delay is the user's (Linux's `adaptive-rx`).
     Count,
@@ -20,17 +19,16 @@ pub enum Adaptive {
 /// The settings of `ethtool -C`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalesce {
-    /// Received packets an interrupt, 1 to 255. With a controller it is what the
-    /// controller last said, and what is asked for here is not looked at.
+    /// Received packets an interrupt, 1 to 255. With a controller, its last decision; a value
+    /// set here is then ignored.
     pub rx_frames: u32,
-    /// Silence that ends the wait, in microseconds; the core has a limit, to which
-    /// it is cut.
+    /// Silence that ends the wait, in microseconds; capped at the core's limit.
     pub rx_usecs: u32,
     /// Sent packets an interrupt, 1 to 255.
     pub tx_frames: u32,
     /// As `rx_usecs`.
     pub tx_usecs: u32,
-    /// Whether a controller decides for reception.
+    /// Settings of reception that a controller decides.
     pub adaptive_rx: Adaptive,
 }
 
@@ -44,8 +42,7 @@ impl Coalesce {
         adaptive_rx: Adaptive::Count,
     };
 
-    /// What is out of range, if anything. The counts are looked at even when a
-    /// controller decides, as Linux does.
+    /// Checks the ranges. The counts are checked even when a controller decides, as in Linux.
     pub(super) fn check(&self) -> Result<(), OpenError> {
         let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
         let counts = [self.rx_frames, self.tx_frames];
@@ -57,8 +54,8 @@ impl Coalesce {
     }
 }
 
-/// A delay in the device's units of [`DELAY_UNIT_CLOCKS`]: the nearest, at most 255,
-/// and at least one unless no delay is asked for.
+/// Returns a delay in the device's units of [`DELAY_UNIT_CLOCKS`]: the nearest, at most 255, and
+/// at least one unless the delay is zero.
 pub const fn delay_units(delay_ns: u64, clock_hz: u32) -> u32 {
     if delay_ns == 0 {
         return 0;
@@ -72,9 +69,9 @@ pub const fn delay_units(delay_ns: u64, clock_hz: u32) -> u32 {
     }
 }
 
-/// The control register of a channel, not running: an interrupt after `frames` packets
-/// (cut to 1 to 255), after `delay_ns` without one, and on errors. For a single packet nothing is
-/// waited for, so there is no delay then.
+/// Returns the control register of a channel that is not running: an interrupt after `frames`
+/// packets (clamped to 1 to 255), after `delay_ns` without one, and on errors. A count of one
+/// needs no delay.
 pub const fn control(frames: u32, delay_ns: u64, clock_hz: u32) -> u32 {
     let frames = clamp(frames);
     let word = frames << cr::THRESHOLD_SHIFT | cr::IOC_IRQ_EN | cr::ERR_IRQ_EN;
@@ -84,16 +81,16 @@ pub const fn control(frames: u32, delay_ns: u64, clock_hz: u32) -> u32 {
     word | delay_units(delay_ns, clock_hz) << cr::DELAY_SHIFT | cr::DLY_IRQ_EN
 }
 
-/// What a control register waits for, as `ethtool -c` shows it: packets, and microseconds, the
-/// nearest (`axienet_coalesce_params`).
-pub(super) const fn waits(control: u32, clock_hz: u32) -> (u32, u32) {
+/// Returns the packets and the nearest microseconds that a control register waits for, as
+/// `ethtool -c` shows them (`axienet_coalesce_params`).
+pub(super) const fn thresholds(control: u32, clock_hz: u32) -> (u32, u32) {
     let units = ((control & cr::DELAY) >> cr::DELAY_SHIFT) as u64;
     let usecs =
         (units * DELAY_UNIT_CLOCKS as u64 * 1_000_000 + clock_hz as u64 / 2) / clock_hz as u64;
     ((control & cr::THRESHOLD) >> cr::THRESHOLD_SHIFT, usecs as u32)
 }
 
-/// A number of packets that the register takes.
+/// Clamps a number of packets to what the register takes.
 pub(super) const fn clamp(frames: u32) -> u32 {
     match frames {
         0 => 1,

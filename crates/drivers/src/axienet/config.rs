@@ -1,46 +1,26 @@
-//! How the driver is set up: what a device tree says of the core, and what a user may
-//! choose.
+//! Configuration: the core's properties from the device tree, and the user's choices.
 
 use super::coalesce::Coalesce;
-use doorbell_hal::{Alignment, OutOfMemory};
+use super::error::OpenError;
+use super::mdio::{Speed, divisor};
+use crate::common::within;
+use doorbell_hal::Alignment;
 use doorbell_moderation::{Direction, NetDim, profiles};
 use doorbell_packet::vlan::TAG;
 use doorbell_packet::{MAX_FRAGS, ethernet};
 
-/// What the core does about checksums (`xlnx,txcsum`, `xlnx,rxcsum`).
+/// The core's checksum support (`xlnx,txcsum`, `xlnx,rxcsum`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// Nothing (0).
+    /// None (0).
     None,
-    /// It sums; where from, where to and what it means is software's (1).
+    /// It sums; software gives the range and interprets the result (1).
     CsumPartial,
     /// It knows IP, TCP and UDP (2).
     Full,
 }
 
-/// Speed of the link, in Mbit/s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speed {
-    /// 10.
-    M10,
-    /// 100.
-    M100,
-    /// 1000.
-    M1000,
-}
-
-impl Speed {
-    /// In Mbit/s.
-    pub const fn mbits(self) -> u32 {
-        match self {
-            Speed::M10 => 10,
-            Speed::M100 => 100,
-            Speed::M1000 => 1000,
-        }
-    }
-}
-
-/// How a core is set up.
+/// The configuration of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Its own address.
@@ -49,8 +29,7 @@ pub struct Config {
     pub tx_ring: u32,
     /// Receive descriptors: 1 to 4096.
     pub rx_ring: u32,
-    /// Longest IP datagram: 64 to 9000, and with headers and FCS no more than
-    /// `rx_memory`. A core that is open keeps it.
+    /// Longest IP datagram: 64 to 9000, and with headers and FCS at most `rx_memory`.
     pub mtu: u32,
     /// The MAC's receive memory (`xlnx,rxmem`), bytes.
     pub rx_memory: u32,
@@ -58,14 +37,14 @@ pub struct Config {
     pub tx_checksum: Checksum,
     /// Received checksums.
     pub rx_checksum: Checksum,
-    /// Bits of a DMA address (`xlnx,addrwidth`): 32 to 64. Beyond 32 the upper halves
-    /// of the registers exist.
+    /// Bits of a DMA address (`xlnx,addrwidth`): 32 to 64. Above 32 the registers have upper
+    /// halves.
     pub address_bits: u8,
-    /// Where receive buffers begin: `NET_IP_ALIGN` is the offset.
+    /// Alignment of receive buffers: `NET_IP_ALIGN` is the offset.
     pub rx_place: Alignment,
-    /// Clock of the scatter-gather port, which the delay counts.
+    /// Clock of the scatter-gather port; the delay is counted in it.
     pub clock_hz: u32,
-    /// Clock of the register port, of which MDIO's is divided.
+    /// Clock of the register port; MDIO's is divided from it.
     pub mdio_clock_hz: u32,
     /// Address of the PHY on MDIO; without one the link is up at `speed`.
     pub phy: Option<u8>,
@@ -73,7 +52,7 @@ pub struct Config {
     pub speed: Speed,
     /// Obey pause frames and send them.
     pub flow_control: bool,
-    /// The MAC counts; `None` asks its ABILITY register.
+    /// The MAC has counters; `None` asks its ABILITY register.
     pub statistics: Option<bool>,
     /// TAILDESC is written once a batch; Linux writes it for every packet.
     pub batch: bool,
@@ -90,8 +69,7 @@ const MTU: u32 = ethernet::MTU as u32;
 pub(super) const PIECES: u32 = MAX_FRAGS as u32 + 1;
 
 impl Config {
-    /// What Linux sets up by default on a core with partial checksums, 32 bits and
-    /// a 125 MHz clock.
+    /// Linux's defaults on a core with partial checksums, 32 bits and a 125 MHz clock.
     pub const fn new(mac: [u8; 6]) -> Config {
         Config {
             mac,
@@ -114,7 +92,7 @@ impl Config {
         }
     }
 
-    /// The controller that Linux has for it: net_dim over 4^i packets.
+    /// Returns Linux's controller: net_dim over 4^i packets.
     pub const fn net_dim(&self) -> NetDim {
         let usec = if self.coalesce.rx_usecs > u16::MAX as u32 {
             u16::MAX
@@ -124,17 +102,17 @@ impl Config {
         NetDim::new(profiles::axienet(usec), Direction::Rx)
     }
 
-    /// Bytes of a receive buffer: the longest frame.
+    /// Returns the bytes of a receive buffer: the longest frame.
     pub const fn rx_buffer(&self) -> u32 {
         HEADER + FCS + if self.is_jumbo() { self.mtu } else { MTU }
     }
 
-    /// Whether frames are longer than the standard allows.
+    /// Returns whether frames are longer than the standard allows.
     pub const fn is_jumbo(&self) -> bool {
         self.mtu > MTU
     }
 
-    /// What is out of range, if anything.
+    /// Checks the ranges.
     pub(super) fn check(&self) -> Result<(), OpenError> {
         let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
         bad((PIECES..=4096).contains(&self.tx_ring), "tx_ring: 18 to 4096")?;
@@ -149,35 +127,13 @@ impl Config {
         bad(p.align.is_power_of_two() && p.offset < p.align, "rx_place: offset below align")?;
         bad(self.clock_hz > 0, "clock_hz: not zero")?;
         bad(self.phy.is_none_or(|a| a < 32), "phy: 0 to 31")?;
-        let clock = self.phy.is_none() || super::mdio::divisor(self.mdio_clock_hz).is_some();
+        let clock = self.phy.is_none() || divisor(self.mdio_clock_hz).is_some();
         bad(clock, "mdio_clock_hz: at most 320 MHz, and not zero")?;
         self.coalesce.check()
     }
 
-    /// Whether the core can name `len` bytes at `at`.
+    /// Returns whether the core can address `len` bytes at `at`.
     pub(super) const fn reachable(&self, at: u64, len: u32) -> bool {
-        match at.checked_add(len as u64) {
-            Some(end) => self.address_bits >= 64 || (end - 1) >> self.address_bits == 0,
-            None => false,
-        }
-    }
-}
-
-/// Why a core could not be opened, or a setting not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenError {
-    /// A setting is out of range: which, and what is allowed.
-    Setting(&'static str),
-    /// No host memory.
-    OutOfMemory,
-    /// A ring is where the core cannot reach it.
-    Address,
-    /// The device did not do this in time.
-    Timeout(&'static str),
-}
-
-impl From<OutOfMemory> for OpenError {
-    fn from(_: OutOfMemory) -> OpenError {
-        OpenError::OutOfMemory
+        within(self.address_bits, at, len)
     }
 }

@@ -1,36 +1,17 @@
-//! The cores without their rings: reset, options, filter, speed.
+//! The core without its rings: reset, options, filter, speed.
 //!
 //! Source: xilinx_axienet_main.c `__axienet_device_reset`, `axienet_setoptions`,
 //! `axienet_set_mac_address`, `axienet_set_multicast_list`, `axienet_dma_stop`.
-//!
-//! Every loop has a limit in the host's time, so a core that does not answer is an
-//! error and not a hang.
+//! Every loop has a limit in the host's time.
 
-use super::config::{Config, OpenError, Speed};
-use super::mdio;
+use super::config::Config;
+use super::error::OpenError;
+use super::mdio::{self, Speed};
+use super::regs::{dma_get, dma_put, get, put};
 use doorbell_hal::{Host, Reg, Span};
-use doorbell_layout::axienet::{
-    DMA, MAC, MM2S, S2MM, cr, dma, emmc, fcc, fmi, int, mac, rcw1, sr, tc,
-};
+use doorbell_layout::axienet::{DMA, MM2S, S2MM, cr, dma, emmc, fcc, fmi, int, mac, rcw1, sr, tc};
 
-/// Reads a register of the MAC.
-pub(super) fn get<H: Host>(h: &mut H, offset: u32) -> u32 {
-    h.read32(Reg { region: MAC, offset })
-}
-/// Writes a register of the MAC.
-pub(super) fn put<H: Host>(h: &mut H, offset: u32, v: u32) {
-    h.write32(Reg { region: MAC, offset }, v);
-}
-/// Reads register `r` of a DMA channel.
-pub(super) fn dma_get<H: Host>(h: &mut H, channel: u32, r: u32) -> u32 {
-    h.read32(Reg { region: DMA, offset: channel + r })
-}
-/// Writes register `r` of a DMA channel.
-pub(super) fn dma_put<H: Host>(h: &mut H, channel: u32, r: u32, v: u32) {
-    h.write32(Reg { region: DMA, offset: channel + r }, v);
-}
-
-/// The channel's first descriptor. It latches only while the channel is halted.
+/// Sets the channel's first descriptor. It latches only while the channel is halted.
 pub(super) fn current<H: Host>(h: &mut H, c: &Config, channel: u32, at: u64) {
     dma_put(h, channel, dma::CURDESC, at as u32);
     if c.address_bits > 32 {
@@ -38,10 +19,10 @@ pub(super) fn current<H: Host>(h: &mut H, c: &Config, channel: u32, at: u64) {
     }
 }
 
-/// The channel's last descriptor, which starts it. Both halves go in one access, for
-/// the lower one starts the engine.
+/// Writes TAILDESC, which starts the channel. Both halves go in one access, because the lower one
+/// starts the engine.
 #[inline(always)]
-pub(super) fn tail<H: Host>(h: &mut H, c: &Config, channel: u32, at: u64) {
+pub(super) fn write_tail<H: Host>(h: &mut H, c: &Config, channel: u32, at: u64) {
     if c.address_bits > 32 {
         h.write64(Reg { region: DMA, offset: channel + dma::TAILDESC }, at);
     } else {
@@ -49,7 +30,7 @@ pub(super) fn tail<H: Host>(h: &mut H, c: &Config, channel: u32, at: u64) {
     }
 }
 
-/// Linux waits this long for each step of a reset.
+/// Linux's limit for each step of a reset.
 const RESET: Span = Span::from_ms(50);
 
 fn wait<H: Host>(
@@ -67,8 +48,7 @@ fn wait<H: Host>(
     Ok(())
 }
 
-/// Takes both channels and the MAC to their state after power-on: the bit of either
-/// channel resets all.
+/// Resets both channels and the MAC. The reset bit of either channel resets all.
 pub(super) fn reset<H: Host>(h: &mut H) -> Result<(), OpenError> {
     mdio::off(h);
     dma_put(h, MM2S, dma::CR, cr::RESET);
@@ -76,7 +56,7 @@ pub(super) fn reset<H: Host>(h: &mut H) -> Result<(), OpenError> {
     wait(h, "PHY reset", |h| get(h, mac::IS) & int::PHY_RESET_COMPLETE != 0)
 }
 
-/// Stops both channels: lets them halt in peace for a while, then resets all.
+/// Stops both channels, waits up to 100 ms for each to halt, then resets all.
 pub(super) fn stop<H: Host>(h: &mut H) -> Result<(), OpenError> {
     for channel in [S2MM, MM2S] {
         let word = dma_get(h, channel, dma::CR);
@@ -91,7 +71,7 @@ pub(super) fn stop<H: Host>(h: &mut H) -> Result<(), OpenError> {
     reset(h)
 }
 
-/// The MAC after a reset, receiver and transmitter still off.
+/// Sets the MAC up after a reset, receiver and transmitter still off.
 pub(super) fn init<H: Host>(h: &mut H, c: &Config, speed: Speed, filter: &Filter<'_>) {
     let word = get(h, mac::RCW1);
     put(h, mac::RCW1, word & !rcw1::RX);
@@ -106,8 +86,8 @@ pub(super) fn init<H: Host>(h: &mut H, c: &Config, speed: Speed, filter: &Filter
     set_filter(h, filter);
 }
 
-/// Switches receiver and transmitter, and sets what frames they take. The FCS is made
-/// and stripped by the MAC.
+/// Switches receiver and transmitter, and sets which frames they take. The MAC makes and strips the
+/// FCS.
 pub(super) fn options<H: Host>(h: &mut H, c: &Config, on: bool) {
     let choose = |bit, yes| if yes { bit } else { 0 };
     let clear = tc::TX | tc::VLAN | tc::JUMBO | tc::FCS;
@@ -118,7 +98,7 @@ pub(super) fn options<H: Host>(h: &mut H, c: &Config, on: bool) {
     put(h, mac::RCW1, word | rcw1::VLAN | choose(rcw1::JUMBO, c.is_jumbo()) | choose(rcw1::RX, on));
 }
 
-/// Tells the MAC how fast the link is.
+/// Sets the MAC's speed.
 pub(super) fn set_speed<H: Host>(h: &mut H, speed: Speed) {
     let bits = match speed {
         Speed::M10 => emmc::SPEED_10,
@@ -129,7 +109,7 @@ pub(super) fn set_speed<H: Host>(h: &mut H, speed: Speed) {
     put(h, mac::EMMC, word | bits);
 }
 
-/// Bytes 0 to 3, then 4 and 5, the first lowest.
+/// Returns an address as two little-endian words.
 fn words(mac: [u8; 6]) -> (u32, u32) {
     let [a, b, c, d, e, f] = mac;
     (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, 0, 0]))
@@ -138,17 +118,17 @@ fn words(mac: [u8; 6]) -> (u32, u32) {
 fn set_address<H: Host>(h: &mut H, address: [u8; 6]) {
     let (low, high) = words(address);
     put(h, mac::UAW0, low);
-    // Its upper half is not the address's.
+    // The upper half holds other fields.
     let word = get(h, mac::UAW1) & !0xffff;
     put(h, mac::UAW1, word | high);
 }
 
-/// What is received besides unicast to the own address and broadcast.
+/// Frames received besides unicast to the own address and broadcast.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter<'a> {
     /// Everything.
     pub promiscuous: bool,
-    /// All multicast; also when there are more groups than the filter's four entries.
+    /// All multicast; implied when there are more groups than the filter's four entries.
     pub all_multicast: bool,
     /// These groups.
     pub multicast: &'a [[u8; 6]],
@@ -171,7 +151,7 @@ pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
         used += 1;
     };
     if f.all_multicast || f.multicast.len() > mac::FILTERS as usize {
-        // The group bit, and no other.
+        // Matches the group bit alone.
         entry(h, (1, 0), (1, 0));
     } else {
         for group in f.multicast {
@@ -182,9 +162,4 @@ pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
         put(h, mac::FMI, index | i);
         put(h, mac::FFE, 0);
     }
-}
-
-/// Whether a value read is that of a core that is not there.
-pub(super) const fn gone(v: u32) -> bool {
-    v == !0
 }

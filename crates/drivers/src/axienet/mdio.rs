@@ -1,27 +1,40 @@
-//! The PHY's registers, through the MAC.
+//! Access to the PHY's registers through the MAC (xilinx_axienet_mdio.c).
 //!
-//! Source: xilinx_axienet_mdio.c. The management clock runs for the access alone: it
-//! is off while the core is reset, which would leave an access without an end.
+//! The management clock runs only during an access. It is off while the core is reset, because a
+//! reset during an access leaves that access incomplete.
 
-use super::config::Speed;
-use super::hw::{get, put};
+use super::error::MdioError;
+use super::regs::{get, put};
 use doorbell_hal::{Host, Span};
 use doorbell_layout::axienet::{mac, mdio};
 
-/// Why an access failed.
+/// The speed of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MdioError {
-    /// MCR was not ready within 20 ms.
-    Timeout,
-    /// There is no address of that number, or no clock that is slow enough.
-    Address,
+pub enum Speed {
+    /// 10 Mbit/s.
+    M10,
+    /// 100 Mbit/s.
+    M100,
+    /// 1000 Mbit/s.
+    M1000,
 }
 
-/// An access takes some 26 us; Linux waits for so long.
+impl Speed {
+    /// Returns the speed in Mbit/s.
+    pub const fn mbits(self) -> u32 {
+        match self {
+            Speed::M10 => 10,
+            Speed::M100 => 100,
+            Speed::M1000 => 1000,
+        }
+    }
+}
+
+/// Linux's limit for an access, which takes about 26 us.
 const LIMIT: Span = Span::from_ms(20);
 
-/// The divisor for a clock of at most 2.5 MHz from the register port's; `None` when six
-/// bits do not hold it.
+/// Returns the divisor for an MDIO clock of at most 2.5 MHz from the register port's clock, or
+/// `None` when six bits do not hold it.
 pub const fn divisor(clock_hz: u32) -> Option<u32> {
     if clock_hz == 0 {
         return None;
@@ -52,7 +65,7 @@ fn ready<H: Host>(h: &mut H) -> Result<(), MdioError> {
     }
 }
 
-/// Register `reg` of PHY `phy`; with `value` it is written, and the return means nothing.
+/// Reads register `reg` of PHY `phy`, or writes `value` to it and returns 0.
 pub(super) fn access<H: Host>(
     h: &mut H,
     clock_hz: u32,
@@ -62,12 +75,17 @@ pub(super) fn access<H: Host>(
 ) -> Result<u16, MdioError> {
     let divisor = divisor(clock_hz).filter(|_| phy < 32 && reg < 32).ok_or(MdioError::Address)?;
     put(h, mac::MDIO_MC, divisor | mdio::ENABLE);
-    let done = enabled(h, phy, reg, value);
+    let done = access_clocked(h, phy, reg, value);
     put(h, mac::MDIO_MC, divisor);
     done
 }
 
-fn enabled<H: Host>(h: &mut H, phy: u8, reg: u8, value: Option<u16>) -> Result<u16, MdioError> {
+fn access_clocked<H: Host>(
+    h: &mut H,
+    phy: u8,
+    reg: u8,
+    value: Option<u16>,
+) -> Result<u16, MdioError> {
     ready(h)?;
     let to = u32::from(phy) << mdio::PHY_SHIFT | u32::from(reg) << mdio::REG_SHIFT | mdio::INITIATE;
     match value {
@@ -84,16 +102,16 @@ fn enabled<H: Host>(h: &mut H, phy: u8, reg: u8, value: Option<u16>) -> Result<u
     }
 }
 
-/// The link.
+/// The state of a link that is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Its speed.
     pub speed: Speed,
-    /// Both ways at once.
+    /// Full duplex.
     pub full_duplex: bool,
 }
 
-/// What clause 28 of IEEE 802.3 makes of the registers of both ends; `None` is down.
+/// Returns what both ends negotiated (IEEE 802.3, clause 28); `None` when the link is down.
 pub(super) fn negotiated<H: Host>(
     h: &mut H,
     clock_hz: u32,
@@ -101,12 +119,12 @@ pub(super) fn negotiated<H: Host>(
 ) -> Result<Option<Link>, MdioError> {
     const UP: u16 = 1 << 2;
     let mut read = |reg| access(h, clock_hz, phy, reg, None);
-    // Latched low: the first look may tell of the past.
+    // Latched low: the first read may report a past loss of link.
     read(1)?;
     if read(1)? & UP == 0 {
         return Ok(None);
     }
-    // 1000BASE-T control and status: what the partner can is two bits further up.
+    // 1000BASE-T control and status: the partner's abilities are two bits higher.
     let gigabit = read(9)? & read(10)? >> 2;
     let common = read(4)? & read(5)?;
     let link = |speed, full_duplex| Some(Link { speed, full_duplex });

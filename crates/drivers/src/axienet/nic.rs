@@ -1,15 +1,17 @@
-//! A core from open to close, its interrupts, and its recovery.
+//! An open core: its interrupts, coalescing, recovery and link.
 //!
 //! Source: xilinx_axienet_main.c `axienet_open`, `axienet_dma_start`,
 //! `axienet_device_reset`, `axienet_tx_irq`, `axienet_rx_irq`, `axienet_eth_irq`,
 //! `axienet_rx_dim_work`, `axienet_update_coalesce_rx`, `axienet_dma_err_handler`.
 
-use super::coalesce::{Adaptive, Coalesce, clamp, control, delay_units, waits};
-use super::config::{Config, OpenError};
-use super::hw::{self, Filter, dma_get, dma_put, get, put};
-use super::mdio::{self, Link, MdioError};
+use super::coalesce::{Adaptive, Coalesce, clamp, control, delay_units, thresholds};
+use super::config::Config;
+use super::error::{MdioError, OpenError};
+use super::hw::{self, Filter};
+use super::mdio::{self, Link};
+use super::regs::{dma_get, dma_put, get, is_absent, put};
 use super::rx::RxRing;
-use super::stats::{Counted, Hardware, Stats};
+use super::stats::{Hardware, Stats, StatsBaseline};
 use super::tx::TxRing;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
@@ -21,15 +23,15 @@ use doorbell_packet::Packet;
 /// A DMA channel as the driver sees it.
 #[derive(Debug)]
 struct Channel {
-    /// Its register's offset.
+    /// Offset of its registers.
     at: u32,
-    /// Control, with the interrupts that a poll's end enables.
+    /// Control, with the interrupts that the end of a poll enables.
     cr: u32,
-    /// An interrupt has cleared the enables, and a poll is to follow.
+    /// An interrupt has cleared the enables, and a poll follows.
     scheduled: bool,
 }
 
-/// A core that is open; `C` decides on the coalescing of reception.
+/// An open core; `C` decides on the coalescing of reception.
 #[derive(Debug)]
 pub struct Axienet<C = NetDim> {
     config: Config,
@@ -37,18 +39,19 @@ pub struct Axienet<C = NetDim> {
     tx: TxRing,
     rx: RxRing,
     channels: [Channel; 2],
-    /// What the controller has decided and the device does not know yet.
+    /// The controller's decision that the device does not have yet.
     pending: Option<Setting>,
-    filter: OwnFilter,
+    filter: FilterConfig,
     link: Option<Link>,
-    looked_at_link: Option<Time>,
+    link_checked: Option<Time>,
+    /// All counts but those of the rings.
     stats: Stats,
-    counted: Option<Counted>,
+    baseline: Option<StatsBaseline>,
     failed: bool,
 }
 
 #[derive(Debug, Default)]
-struct OwnFilter {
+struct FilterConfig {
     promiscuous: bool,
     all_multicast: bool,
     multicast: Vec<[u8; 6]>,
@@ -56,16 +59,16 @@ struct OwnFilter {
 
 const TX: usize = 0;
 const RX: usize = 1;
-/// How often the PHY is asked (phylink).
-const LINK_EVERY: Span = Span::from_ms(1000);
+/// Interval of link checks (phylink).
+const LINK_INTERVAL: Span = Span::from_ms(1000);
 
 impl<C: Controller> Axienet<C> {
-    /// Resets the core and starts it. `controller` is asked only if the settings have
-    /// reception adaptive; [`Config::net_dim`] makes Linux's.
+    /// Resets the core and starts it. `controller` is used only with adaptive reception;
+    /// [`Config::net_dim`] returns Linux's.
     ///
     /// # Errors
-    /// When a setting is out of range, memory runs out, or the core does not answer.
-    /// Nothing is left behind then.
+    /// Fails when a setting is out of range, memory runs out, or the core does not answer. Nothing
+    /// is left allocated then.
     pub fn open<H: Host>(h: &mut H, c: &Config, controller: C) -> Result<Axienet<C>, OpenError> {
         c.check()?;
         hw::reset(h)?;
@@ -77,9 +80,9 @@ impl<C: Controller> Axienet<C> {
                 return Err(e);
             }
         };
-        let counts = c.statistics.unwrap_or_else(|| {
-            let can = get(h, mac::ABILITY);
-            !hw::gone(can) && can & ability::STATISTICS != 0
+        let has_counters = c.statistics.unwrap_or_else(|| {
+            let abilities = get(h, mac::ABILITY);
+            !is_absent(abilities) && abilities & ability::STATISTICS != 0
         });
         let channel = |at| Channel { at, cr: 0, scheduled: false };
         let mut nic = Axienet {
@@ -89,38 +92,35 @@ impl<C: Controller> Axienet<C> {
             rx,
             channels: [channel(MM2S), channel(S2MM)],
             pending: None,
-            filter: OwnFilter::default(),
+            filter: FilterConfig::default(),
             link: c.phy.is_none().then_some(Link { speed: c.speed, full_duplex: true }),
-            looked_at_link: None,
+            link_checked: None,
             stats: Stats::default(),
-            counted: counts.then(Counted::default),
+            baseline: has_counters.then(|| StatsBaseline::new(h)),
             failed: false,
         };
-        if let Some(counted) = &mut nic.counted {
-            counted.begin(h);
-        }
-        nic.set_words(&c.coalesce, false);
-        nic.up(h);
+        nic.set_control(&c.coalesce, false);
+        nic.start(h);
         Ok(nic)
     }
 
-    /// Stops the core and gives all memory back; packets still queued are released. What the driver
-    /// has counted, with what was lost at the end.
+    /// Stops the core and releases all memory, with packets still queued. Returns the final counts.
     pub fn close<H: Host>(mut self, h: &mut H) -> Stats {
         hw::options(h, &self.config, false);
-        // A core that is gone has nothing to stop.
+        // A core that was removed has nothing to stop.
         let _ = hw::stop(h);
-        self.tx.clear(h, &mut self.stats);
-        self.rx.count_lost(h, &mut self.stats);
+        self.tx.clear(h);
+        self.rx.count_lost(h);
+        let stats = self.stats();
         self.tx.release(h);
         self.rx.release(h);
-        self.stats
+        stats
     }
 
-    /// Takes a core that is reset to receiving and sending.
-    fn up<H: Host>(&mut self, h: &mut H) {
+    /// Starts both channels and the MAC after a reset.
+    fn start<H: Host>(&mut self, h: &mut H) {
         let c = self.config;
-        // Rings and descriptors are in memory before a channel may look.
+        // Rings and descriptors are in memory before a channel reads them.
         h.fence(Fence::Write);
         for (i, first) in [(RX, self.rx.start()), (TX, self.tx.start())] {
             let channel = &mut self.channels[i];
@@ -132,9 +132,8 @@ impl<C: Controller> Axienet<C> {
             channel.cr |= cr::RS;
             dma_put(h, channel.at, dma::CR, channel.cr);
             if i == RX {
-                // All are the device's, up to the last. The other channel idles until there is a
-                // packet.
-                self.rx.announce(h, &c, &mut self.stats);
+                // The other channel idles until there is a packet.
+                self.rx.write_tail(h);
             }
         }
         let filter = Filter {
@@ -148,14 +147,14 @@ impl<C: Controller> Axienet<C> {
 
     // ---- interrupt settings ----
 
-    /// The control words for `new`; `adaptive` says that a controller decided until now.
-    fn set_words(&mut self, new: &Coalesce, adaptive: bool) {
+    /// Sets the control words for `new`; `adaptive`: a controller decided until now.
+    fn set_control(&mut self, new: &Coalesce, adaptive: bool) {
         let c = &self.config;
         let running = |old: u32, new: u32| (old & cr::RS) | new;
         let frames = match (new.adaptive_rx, adaptive) {
             (Adaptive::Off, _) => new.rx_frames,
             (_, false) => u32::from(self.controller.setting().packets),
-            // The count stays, so that the controller knows what it is.
+            // The count stays what the controller believes it to be.
             (_, true) => (self.channels[RX].cr & cr::THRESHOLD) >> cr::THRESHOLD_SHIFT,
         };
         let ns = |usecs: u32| u64::from(usecs) * 1_000;
@@ -165,50 +164,48 @@ impl<C: Controller> Axienet<C> {
         self.channels[TX].cr = running(self.channels[TX].cr, tx);
     }
 
-    /// Brings a channel's control word to the device, the enables only if a poll has
-    /// not got them.
-    fn write_word<H: Host>(&mut self, h: &mut H, i: usize) {
+    /// Writes a channel's control word, without the enables if a poll is to restore them.
+    fn write_control<H: Host>(&mut self, h: &mut H, i: usize) {
         let Channel { at, cr: word, scheduled } = self.channels[i];
         dma_put(h, at, dma::CR, if scheduled { word & !cr::IRQ_ALL } else { word });
     }
 
-    /// Changes what the channels wait for (`ethtool -C`). Nothing changes on an error.
+    /// Changes the coalescing (`ethtool -C`). Nothing changes on an error.
     ///
     /// # Errors
-    /// [`OpenError::Setting`], when something is out of range.
+    /// Returns [`OpenError::Setting`] when a value is out of range.
     pub fn set_coalesce<H: Host>(&mut self, h: &mut H, new: &Coalesce) -> Result<(), OpenError> {
         new.check()?;
         let adaptive = self.config.coalesce.adaptive_rx != Adaptive::Off;
         if adaptive && new.adaptive_rx == Adaptive::Off {
-            // What was decided last is of no use any more, but was waited for.
-            self.settle();
+            // The last decision is void, but the controller waits for its answer.
+            self.take_pending();
         }
-        self.set_words(new, adaptive);
+        self.set_control(new, adaptive);
         self.config.coalesce = *new;
-        self.write_word(h, RX);
-        self.write_word(h, TX);
+        self.write_control(h, RX);
+        self.write_control(h, TX);
         Ok(())
     }
 
-    /// Returns what the channels wait for, read back from their control words: delays are rounded
-    /// to the device's units and cut to 255 of them, and a count of one has none
-    /// (`axienet_ethtools_get_coalesce`).
+    /// Returns the coalescing as the control words have it: delays rounded to the device's units
+    /// and capped at 255 of them, none with a count of one (`axienet_ethtools_get_coalesce`).
     pub fn coalesce(&self) -> Coalesce {
-        let of = |i: usize| waits(self.channels[i].cr, self.config.clock_hz);
+        let of = |i: usize| thresholds(self.channels[i].cr, self.config.clock_hz);
         let ((rx_frames, rx_usecs), (tx_frames, tx_usecs)) = (of(RX), of(TX));
         Coalesce { rx_frames, rx_usecs, tx_frames, tx_usecs, ..self.config.coalesce }
     }
 
-    /// Ends what the controller waits for.
-    fn settle(&mut self) -> Option<Setting> {
+    /// Takes the controller's decision, and tells it so.
+    fn take_pending(&mut self) -> Option<Setting> {
         let setting = self.pending.take()?;
         self.controller.applied();
         Some(setting)
     }
 
-    /// Brings what the controller has decided to the device (`axienet_rx_dim_work`).
+    /// Writes the controller's decision to the device (`axienet_rx_dim_work`).
     fn moderate<H: Host>(&mut self, h: &mut H) {
-        let Some(setting) = self.settle() else { return };
+        let Some(setting) = self.take_pending() else { return };
         let user = self.config.coalesce;
         let frames = match setting.packets {
             // No such limit.
@@ -221,7 +218,8 @@ impl<C: Controller> Axienet<C> {
         self.channels[RX].cr = match user.adaptive_rx {
             Adaptive::Off => return,
             Adaptive::Count if clamp(frames) > 1 && old & cr::DELAY == 0 => {
-                // A threshold of one had none; without it, the last packets of a burst would stay.
+                // A threshold of one had no delay. Without one, the last packets of a burst would
+                // never be announced.
                 let ns = u64::from(user.rx_usecs) * 1_000;
                 keep | clamp(frames) << cr::THRESHOLD_SHIFT
                     | delay_units(ns, clock) << cr::DELAY_SHIFT
@@ -229,12 +227,12 @@ impl<C: Controller> Axienet<C> {
             }
             Adaptive::Count => keep | clamp(frames) << cr::THRESHOLD_SHIFT,
             Adaptive::CountAndDelay => {
-                // With no time to wait there is nothing to wait for.
+                // Without a delay a higher threshold could wait for ever.
                 let frames = if setting.delay_ns == 0 { 1 } else { frames };
                 let new = old & cr::RS | control(frames, setting.delay_ns.into(), clock);
                 if new & cr::DELAY == 0 {
-                    // What is done and below the old count is for the delay that runs to announce;
-                    // the end of the next poll takes it away.
+                    // The running delay announces what is done and below the old count; the end of
+                    // the next poll removes it.
                     new | old & (cr::DELAY | cr::DLY_IRQ_EN)
                 } else {
                     new
@@ -242,56 +240,55 @@ impl<C: Controller> Axienet<C> {
             }
         };
         self.stats.moderations += 1;
-        self.write_word(h, RX);
+        self.write_control(h, RX);
     }
 
-    /// Shows the controller the counters, at the end of a poll that ran dry.
+    /// Passes the counters to the controller at the end of a poll that ran dry.
     fn sample<H: Host>(&mut self, h: &mut H) {
         if self.config.coalesce.adaptive_rx == Adaptive::Off {
             return;
         }
-        let s = &self.stats;
+        let (tx, rx) = (&self.tx.stats, &self.rx.stats);
         let sample = Sample {
             time_ns: h.now().ps() / 1_000,
-            events: s.rx_irqs,
-            rx: Flow { packets: s.rx_packets, bytes: s.rx_bytes },
-            tx: Flow { packets: s.tx_packets, bytes: s.tx_bytes },
-            completions: s.rx_packets,
+            events: self.stats.rx_irqs,
+            rx: Flow { packets: rx.rx_packets, bytes: rx.rx_bytes },
+            tx: Flow { packets: tx.tx_packets, bytes: tx.tx_bytes },
+            completions: rx.rx_packets,
         };
         if let Some(setting) = self.controller.sample(&sample) {
             self.pending = Some(setting);
         }
     }
 
-    /// The end of a channel's poll: interrupts are enabled again. What is latched in SR meanwhile
-    /// interrupts at once.
-    fn complete<H: Host>(&mut self, h: &mut H, i: usize) {
+    /// Enables a channel's interrupts at the end of its poll. Status bits latched meanwhile
+    /// interrupt at once.
+    fn complete_poll<H: Host>(&mut self, h: &mut H, i: usize) {
         let both = self.config.coalesce.adaptive_rx == Adaptive::CountAndDelay;
         let channel = &mut self.channels[i];
         if core::mem::take(&mut channel.scheduled) {
             if i == RX && both && channel.cr & cr::THRESHOLD == 1 << cr::THRESHOLD_SHIFT {
-                // Each packet interrupts by now: there is nothing left for a delay.
+                // Each packet interrupts, so no delay is needed any more.
                 channel.cr &= !(cr::DELAY | cr::DLY_IRQ_EN);
             }
             dma_put(h, channel.at, dma::CR, channel.cr);
         }
     }
 
-    /// A channel's interrupt.
+    /// Handles a channel's interrupt.
     fn channel_irq<H: Host>(&mut self, h: &mut H, i: usize) -> Irq {
         let at = self.channels[i].at;
         let status = dma_get(h, at, dma::SR);
-        if hw::gone(status) || status & sr::IRQ_ALL == 0 {
+        if is_absent(status) || status & sr::IRQ_ALL == 0 {
             self.stats.stray_irqs += 1;
             return Irq::None;
         }
-        // All of it, not only the bits that clear: a model is known that takes the rest for its
-        // value.
+        // All bits, not only those that are cleared: QEMU's model takes the rest as the new value.
         dma_put(h, at, dma::SR, status);
         if status & sr::ERR_IRQ != 0 {
             self.stats.dma_errors += 1;
             self.failed = true;
-            // The poll asks for the work.
+            // The poll asks for recovery.
             return Irq::Poll;
         }
         let counter = if i == RX { &mut self.stats.rx_irqs } else { &mut self.stats.tx_irqs };
@@ -308,7 +305,7 @@ impl<C: Controller> Axienet<C> {
 
     fn mac_irq<H: Host>(&mut self, h: &mut H) -> Irq {
         let pending = get(h, mac::IP);
-        if pending == 0 || hw::gone(pending) {
+        if pending == 0 || is_absent(pending) {
             self.stats.stray_irqs += 1;
             return Irq::None;
         }
@@ -319,29 +316,29 @@ impl<C: Controller> Axienet<C> {
         Irq::Handled
     }
 
-    /// After an error: the whole core is reset, everything queued is dropped, and all
-    /// starts again with the settings and the filter it had.
+    /// Resets the whole core after an error, drops everything queued, and starts again with the
+    /// same settings and filter.
     ///
     /// # Errors
-    /// When the core does not come back, or has no receive buffers.
+    /// Fails when the core does not answer, or has no receive buffers.
     pub fn restart<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
-        if let Some(counted) = &mut self.counted {
-            counted.collect(h);
+        if let Some(baseline) = &mut self.baseline {
+            baseline.collect(h);
         }
         hw::options(h, &self.config, false);
         let reset = hw::stop(h);
-        self.tx.clear(h, &mut self.stats);
-        let fed = self.rx.rearm(h, &self.config, &mut self.stats);
+        self.tx.clear(h);
+        let has_buffers = self.rx.rearm(h);
         reset?;
-        if let Some(counted) = &mut self.counted {
-            counted.restarted();
+        if let Some(baseline) = &mut self.baseline {
+            baseline.restarted();
         }
-        if !fed {
+        if !has_buffers {
             return Err(OpenError::OutOfMemory);
         }
         self.stats.recoveries += 1;
         self.failed = false;
-        self.up(h);
+        self.start(h);
         Ok(())
     }
 
@@ -350,12 +347,12 @@ impl<C: Controller> Axienet<C> {
     /// Reads register `reg` of PHY `phy`.
     ///
     /// # Errors
-    /// When MDIO does not answer in 20 ms, or there can be no such register.
+    /// Fails when MDIO does not answer in 20 ms, or the register cannot exist.
     pub fn mdio_read<H: Host>(&mut self, h: &mut H, phy: u8, reg: u8) -> Result<u16, MdioError> {
         mdio::access(h, self.config.mdio_clock_hz, phy, reg, None)
     }
 
-    /// Writes it.
+    /// Writes register `reg` of PHY `phy`.
     ///
     /// # Errors
     /// As [`Axienet::mdio_read`].
@@ -369,8 +366,8 @@ impl<C: Controller> Axienet<C> {
         mdio::access(h, self.config.mdio_clock_hz, phy, reg, Some(v)).map(drop)
     }
 
-    /// Asks the PHY, and tells the MAC if the speed is another.
-    fn look_at_link<H: Host>(&mut self, h: &mut H, phy: u8) {
+    /// Reads the link state from the PHY, and sets the MAC's speed if it changed.
+    fn check_link<H: Host>(&mut self, h: &mut H, phy: u8) {
         let Ok(link) = mdio::negotiated(h, self.config.mdio_clock_hz, phy) else { return };
         if let Some(l) = link
             && self.link.map(|l| l.speed) != Some(l.speed)
@@ -380,41 +377,44 @@ impl<C: Controller> Axienet<C> {
         self.link = link;
     }
 
-    // ---- what else there is to ask ----
+    // ---- state ----
 
-    /// The link: as set up, or as the PHY last said ([`Driver::work`]); `None` is down.
+    /// Returns the link as configured, or as last read from the PHY; `None` when it is down.
     pub const fn link(&self) -> Option<Link> {
         self.link
     }
-    /// Its own address.
+    /// Returns the MAC address.
     pub const fn mac(&self) -> [u8; 6] {
         self.config.mac
     }
-    /// What it was set up with; the interrupt settings are those asked for last.
+    /// Returns the configuration, with the coalescing as last set.
     pub const fn config(&self) -> &Config {
         &self.config
     }
-    /// Who decides on reception.
+    /// Returns the controller of reception.
     pub const fn controller(&self) -> &C {
         &self.controller
     }
-    /// What the driver has counted.
-    pub const fn stats(&self) -> &Stats {
-        &self.stats
+    /// Returns the driver's counters.
+    pub fn stats(&self) -> Stats {
+        let mut all = self.stats;
+        all.add(&self.tx.stats);
+        all.add(&self.rx.stats);
+        all
     }
-    /// What the MAC has counted since it was opened. Reads its registers.
+    /// Returns the MAC's counts since open. Reads its registers.
     pub fn hardware<H: Host>(&mut self, h: &mut H) -> Hardware {
-        let Some(counted) = &mut self.counted else { return Hardware::default() };
-        counted.collect(h);
-        counted.total
+        let Some(baseline) = &mut self.baseline else { return Hardware::default() };
+        baseline.collect(h);
+        baseline.total
     }
-    /// Everything queued has been given back.
+    /// Returns whether everything queued has been passed up.
     pub fn is_drained(&self) -> bool {
         self.tx.is_empty()
     }
-    /// What else to receive.
+    /// Sets the receive filter; it outlives a reset.
     pub fn set_filter<H: Host>(&mut self, h: &mut H, f: &Filter<'_>) {
-        self.filter = OwnFilter {
+        self.filter = FilterConfig {
             promiscuous: f.promiscuous,
             all_multicast: f.all_multicast,
             multicast: f.multicast.to_vec(),
@@ -430,13 +430,13 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
             self.stats.tx_busy += 1;
             return Tx::Busy(p);
         }
-        self.tx.transmit(h, &self.config, &mut self.stats, p, more)
+        self.tx.transmit(h, p, more)
     }
 
-    /// Serves the channels whose interrupts wait for it, with a budget for each, as if
-    /// each had its own NAPI; when none does, both.
+    /// Serves the channels that have interrupted, or both if none has, with a budget for each, as
+    /// if each had its own NAPI.
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
-        self.tx.hand_back(up);
+        self.tx.complete_dropped(up);
         if self.failed {
             h.charge(CpuWork::Poll);
             return Poll::CpuWork;
@@ -446,19 +446,19 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
         let mut again = false;
         if asked[TX] || both {
             h.charge(CpuWork::Poll);
-            if self.tx.reap(h, &mut self.stats, budget, up) < budget {
-                self.complete(h, TX);
+            if self.tx.reclaim(h, budget, up) < budget {
+                self.complete_poll(h, TX);
             } else {
                 again = true;
             }
         }
         if asked[RX] || both {
             h.charge(CpuWork::Poll);
-            if self.rx.poll(h, &self.config, &mut self.stats, budget, up) < budget {
+            if self.rx.poll(h, budget, up) < budget {
                 if asked[RX] {
                     self.sample(h);
                 }
-                self.complete(h, RX);
+                self.complete_poll(h, RX);
             } else {
                 again = true;
             }
@@ -472,7 +472,7 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
         }
     }
 
-    /// The handler of a line of [`mod@line`]; the lines of other numbers are not ours.
+    /// Handles an interrupt on a line of [`mod@line`].
     fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
         h.charge(CpuWork::Interrupt);
         match vector {
@@ -483,32 +483,32 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
         }
     }
 
-    /// Recovery, the controller's setting, a receive buffer that could not be had before,
-    /// and once a second the link. Also to be called every second or two.
+    /// Recovers, writes the controller's setting, retries a failed receive buffer, and once a second
+    /// checks the link. Call it every second or two as well.
     fn work(&mut self, h: &mut H) {
         if self.failed && self.restart(h).is_err() {
-            // It is tried again at the next call.
+            // The next call retries.
             return;
         }
         self.moderate(h);
         if self.rx.is_starved() {
-            self.rx.feed(h, &self.config, &mut self.stats);
+            self.rx.feed(h);
         }
         if let Some(phy) = self.config.phy
-            && self.looked_at_link.is_none_or(|t| h.now().since(t) >= LINK_EVERY)
+            && self.link_checked.is_none_or(|t| h.now().since(t) >= LINK_INTERVAL)
         {
-            self.looked_at_link = Some(h.now());
-            self.look_at_link(h, phy);
+            self.link_checked = Some(h.now());
+            self.check_link(h, phy);
         }
     }
 
-    /// Not Linux's, which has no timeout: an interrupt that nobody heard is found in SR, and a
-    /// queue that hangs all the same has its core reset.
+    /// Finds a lost interrupt in SR; without one, resets a core whose queue hangs. Linux has no
+    /// such timeout.
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
         let mut found = Irq::None;
         for i in [TX, RX] {
             let status = dma_get(h, self.channels[i].at, dma::SR);
-            let idle = hw::gone(status) || self.channels[i].scheduled || self.failed;
+            let idle = is_absent(status) || self.channels[i].scheduled || self.failed;
             if !idle
                 && status & self.channels[i].cr & sr::IRQ_ALL != 0
                 && self.channel_irq(h, i) == Irq::Poll

@@ -2,22 +2,20 @@
 //!
 //! Source: xilinx_axienet_main.c `axienet_rx_poll`, `axienet_dma_bd_init`.
 //!
-//! Every descriptor has a buffer for the longest frame, and all belong to the device.
-//! A frame that has come is handed up, its descriptor gets a new buffer at once, and
-//! at the end of the poll TAILDESC names the last one so renewed. Behind TAILDESC the device
-//! idles, and the MAC holds what comes in its memory.
-//!
-//! Where no new buffer can be had the poll ends. Only the descriptor that is to be
-//! looked at next can be without one, so a look at a done descriptor without a buffer is
-//! not a frame: it is only renewed.
+//! Every descriptor has a buffer for the longest frame, and all belong to the device up to
+//! TAILDESC, behind which it idles. A received frame's descriptor gets a new buffer at once; the
+//! end of the poll writes TAILDESC. A poll ends where no new buffer can be had. So only the next
+//! descriptor can lack one; if that descriptor is done it is not a frame and only refilled.
 
-use super::config::{Checksum, Config, OpenError};
+use super::config::{Checksum, Config};
+use super::error::OpenError;
 use super::hw;
 use super::stats::Stats;
 use super::tx::{halves, ring};
 use crate::Sink;
+use crate::common::{discard, map_rx, next, previous};
 use alloc::boxed::Box;
-use doorbell_hal::{Coherent, CpuWork, Direction, Fence, Host, Mapped};
+use doorbell_hal::{Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, S2MM, rx_app};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::ethernet::HEADER;
@@ -27,153 +25,151 @@ use zerocopy::little_endian::U32;
 
 #[derive(Debug)]
 pub(super) struct RxRing {
+    config: Config,
+    pub(super) stats: Stats,
     ring: Coherent,
-    info: Box<[Option<Mapped>]>,
+    buffers: Box<[Option<Mapped>]>,
     count: u32,
-    /// Next descriptor to look at.
+    /// Next descriptor to poll.
     clean: u32,
-    /// The last descriptor of the frame before this one has not been seen: it was longer
-    /// than a buffer.
+    /// Drop descriptors up to the end of a frame that was longer than a buffer.
     discarding: bool,
 }
 
 impl RxRing {
-    /// A ring with all its buffers.
+    /// Allocates the ring with all its buffers.
     pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<RxRing, OpenError> {
         let mut rx = RxRing {
+            config: *c,
+            stats: Stats::default(),
             ring: ring(h, c, c.rx_ring)?,
-            info: (0..c.rx_ring).map(|_| None).collect(),
+            buffers: (0..c.rx_ring).map(|_| None).collect(),
             count: c.rx_ring,
             clean: 0,
             discarding: false,
         };
-        for i in 0..rx.count {
-            if !rx.renew(h, c, i) {
-                rx.release(h);
-                return Err(OpenError::OutOfMemory);
-            }
+        if rx.refill_all(h) {
+            return Ok(rx);
         }
-        Ok(rx)
+        rx.release(h);
+        Err(OpenError::OutOfMemory)
     }
 
-    /// Where the first descriptor is.
+    /// Returns the address of the first descriptor.
     pub(super) fn start(&self) -> u64 {
         self.ring.iova().0
     }
 
-    /// Gives descriptor `i` a buffer, unless it has one, and takes its status back.
-    fn renew<H: Host>(&mut self, h: &mut H, c: &Config, i: u32) -> bool {
-        if self.info[i as usize].is_none() {
-            let Some(m) = buffer(h, c) else { return false };
-            h.store(&self.ring, i * DESCRIPTOR + Descriptor::BUFFER_AT, halves(m.iova().0));
-            self.info[i as usize] = Some(m);
+    fn status<H: Host>(&self, h: &mut H, i: u32) -> u32 {
+        h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get()
+    }
+
+    fn refill_all<H: Host>(&mut self, h: &mut H) -> bool {
+        (0..self.count).all(|i| self.refill(h, i))
+    }
+
+    /// Gives descriptor `i` a buffer, unless it has one, and clears its status.
+    fn refill<H: Host>(&mut self, h: &mut H, i: u32) -> bool {
+        let at = i * DESCRIPTOR;
+        if self.buffers[i as usize].is_none() {
+            let Some(m) = self.new_buffer(h) else { return false };
+            h.store(&self.ring, at + Descriptor::BUFFER_AT, halves(m.iova().0));
+            self.buffers[i as usize] = Some(m);
         }
-        h.store(
-            &self.ring,
-            i * DESCRIPTOR + Descriptor::CONTROL_AT,
-            [U32::new(c.rx_buffer()), U32::ZERO],
-        );
+        let control = [U32::new(self.config.rx_buffer()), U32::ZERO];
+        h.store(&self.ring, at + Descriptor::CONTROL_AT, control);
         h.charge(CpuWork::RxPost);
         true
     }
 
-    /// Tells the device of descriptors up to and with the one before `clean`.
-    pub(super) fn announce<H: Host>(&self, h: &mut H, c: &Config, s: &mut Stats) {
-        let last = if self.clean == 0 { self.count - 1 } else { self.clean - 1 };
+    fn new_buffer<H: Host>(&self, h: &mut H) -> Option<Mapped> {
+        let buf = h.buffer(self.config.rx_buffer(), self.config.rx_place).ok()?;
+        map_rx(h, buf, |at, len| self.config.reachable(at, len))
+    }
+
+    /// Gives the device all descriptors up to the one before `clean`.
+    pub(super) fn write_tail<H: Host>(&mut self, h: &mut H) {
+        let last = previous(self.clean, self.count);
         h.fence(Fence::Write);
-        hw::tail(h, c, S2MM, self.start() + u64::from(last * DESCRIPTOR));
-        s.rx_tail += 1;
+        hw::write_tail(h, &self.config, S2MM, self.start() + u64::from(last * DESCRIPTOR));
+        self.stats.rx_tail += 1;
     }
 
-    /// Whether the next descriptor has no buffer.
+    /// Returns whether the next descriptor has no buffer.
     pub(super) fn is_starved(&self) -> bool {
-        self.info[self.clean as usize].is_none()
+        self.buffers[self.clean as usize].is_none()
     }
 
-    /// Tries again to give the next descriptor a buffer.
-    pub(super) fn feed<H: Host>(&mut self, h: &mut H, c: &Config, s: &mut Stats) {
-        if self.advance(h, c, s) {
-            self.announce(h, c, s);
+    /// Retries to give the next descriptor a buffer.
+    pub(super) fn feed<H: Host>(&mut self, h: &mut H) {
+        if self.advance(h) {
+            self.write_tail(h);
         }
     }
 
-    /// Renews the descriptor just looked at, and goes on to the next.
-    fn advance<H: Host>(&mut self, h: &mut H, c: &Config, s: &mut Stats) -> bool {
-        let i = self.clean;
-        if !self.renew(h, c, i) {
-            s.alloc_rx_buff_failed += 1;
+    /// Refills the descriptor just polled, and goes on to the next.
+    fn advance<H: Host>(&mut self, h: &mut H) -> bool {
+        if !self.refill(h, self.clean) {
+            self.stats.alloc_rx_buff_failed += 1;
             return false;
         }
-        self.clean = if i + 1 == self.count { 0 } else { i + 1 };
+        self.clean = next(self.clean, self.count);
         true
     }
 
-    /// Hands up to `budget` frames up; how many it were.
-    pub(super) fn poll<H: Host, S: Sink>(
-        &mut self,
-        h: &mut H,
-        c: &Config,
-        s: &mut Stats,
-        budget: u32,
-        up: &mut S,
-    ) -> u32 {
-        let (mut frames, mut renewed) = (0, false);
+    /// Passes up to `budget` received frames to `up`. Returns how many.
+    pub(super) fn poll<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> u32 {
+        let (mut frames, mut refilled) = (0, false);
         while frames < budget {
-            let at = self.clean * DESCRIPTOR;
-            let status = h.load::<U32>(&self.ring, at + Descriptor::STATUS_AT).get();
+            let status = self.status(h, self.clean);
             if status & Descriptor::CMPLT == 0 {
                 break;
             }
             h.fence(Fence::DmaRead);
             h.charge(CpuWork::Completion);
-            frames += u32::from(self.take(h, c, s, status, up));
-            if !self.advance(h, c, s) {
+            frames += u32::from(self.receive(h, status, up));
+            if !self.advance(h) {
                 break;
             }
-            renewed = true;
+            refilled = true;
         }
-        if renewed {
-            self.announce(h, c, s);
+        if refilled {
+            self.write_tail(h);
         }
         frames
     }
 
-    /// The descriptor at `clean`, which is done; whether a frame was handed up.
-    fn take<H: Host, S: Sink>(
-        &mut self,
-        h: &mut H,
-        c: &Config,
-        s: &mut Stats,
-        status: u32,
-        up: &mut S,
-    ) -> bool {
+    /// Passes up the frame of the descriptor at `clean`, which is done. Returns false if it has
+    /// none.
+    fn receive<H: Host, S: Sink>(&mut self, h: &mut H, status: u32, up: &mut S) -> bool {
         let end = status & Descriptor::EOF != 0;
         if status & Descriptor::ERRORS != 0 {
-            s.rx_errors += 1;
+            self.stats.rx_errors += 1;
             self.discarding = !end;
             return false;
         }
         if self.discarding || !end {
-            // The buffer holds the longest frame, so this one is none. It stays where it is.
-            s.rx_malformed += u64::from(end);
+            // A buffer holds the longest frame, so a longer one is malformed.
+            self.stats.rx_malformed += u64::from(end);
             self.discarding = !end;
             return false;
         }
         let app: [U32; 5] = h.load(&self.ring, self.clean * DESCRIPTOR + Descriptor::APP_AT);
         let len = app[4].get() & rx_app::LENGTH;
-        if !(HEADER as u32..=c.rx_buffer()).contains(&len) {
-            s.rx_malformed += 1;
+        if !(HEADER as u32..=self.config.rx_buffer()).contains(&len) {
+            self.stats.rx_malformed += 1;
             return false;
         }
-        let Some(mapped) = self.info[self.clean as usize].take() else { return false };
+        let Some(mapped) = self.buffers[self.clean as usize].take() else { return false };
         let start = mapped.range().start;
         let head = Fragment { buf: h.unmap(mapped), start, len };
-        let verified = match c.rx_checksum {
+        let verified = match self.config.rx_checksum {
             Checksum::None => None,
-            Checksum::Full => full(app[2].get()),
+            Checksum::Full => full_checksum(app[2].get()),
             Checksum::CsumPartial => {
                 let sum = (app[3].get() & rx_app::SUM) as u16;
-                let (found, summed) = h.bytes(&head.buf, start..start + len, |b| partial(sum, b));
+                let (found, summed) =
+                    h.bytes(&head.buf, start..start + len, |b| partial_checksum(sum, b));
                 if summed > 0 {
                     h.charge(CpuWork::Sum(summed));
                 }
@@ -181,71 +177,47 @@ impl RxRing {
             }
         };
         match verified {
-            Some(true) => s.rx_csum_good += 1,
-            Some(false) => s.rx_csum_bad += 1,
+            Some(true) => self.stats.rx_csum_good += 1,
+            Some(false) => self.stats.rx_csum_bad += 1,
             None => {}
         }
-        s.rx_packets += 1;
-        s.rx_bytes += u64::from(len);
+        self.stats.rx_packets += 1;
+        self.stats.rx_bytes += u64::from(len);
         h.charge(CpuWork::RxPacket);
         up.received(Packet::linear(head), verified == Some(true));
         true
     }
 
-    /// The device is off: frames that are in the ring are lost. One whose report failed may lie
-    /// between others.
-    pub(super) fn count_lost<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
+    /// Counts the frames in the ring as lost; the device is off. All descriptors are looked at,
+    /// because one whose report failed may lie between others.
+    pub(super) fn count_lost<H: Host>(&mut self, h: &mut H) {
         for i in 0..self.count {
-            let status = h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get();
-            s.rx_lost +=
+            let status = self.status(h, i);
+            self.stats.rx_lost +=
                 u64::from(status & Descriptor::CMPLT != 0 && status & Descriptor::EOF != 0);
         }
     }
 
-    /// After a reset: all descriptors are the device's again, as far as they have buffers.
-    pub(super) fn rearm<H: Host>(&mut self, h: &mut H, c: &Config, s: &mut Stats) -> bool {
-        self.count_lost(h, s);
+    /// Gives all descriptors to the device after a reset. Returns false if one has no buffer.
+    pub(super) fn rearm<H: Host>(&mut self, h: &mut H) -> bool {
+        self.count_lost(h);
         (self.clean, self.discarding) = (0, false);
-        for i in 0..self.count {
+        (0..self.count).all(|i| {
             h.store(&self.ring, i * DESCRIPTOR + Descriptor::APP_AT, [U32::ZERO; 5]);
-            if !self.renew(h, c, i) {
-                return false;
-            }
-        }
-        true
+            self.refill(h, i)
+        })
     }
 
-    /// Gives all back; the device is off.
-    pub(super) fn release<H: Host>(mut self, h: &mut H) {
-        for m in self.info.iter_mut().filter_map(Option::take) {
-            let b = h.unmap(m);
-            h.release(b);
-        }
+    /// Releases all memory; the device is off.
+    pub(super) fn release<H: Host>(self, h: &mut H) {
+        self.buffers.into_iter().flatten().for_each(|m| discard(h, m));
         h.release_coherent(self.ring);
     }
 }
 
-fn buffer<H: Host>(h: &mut H, c: &Config) -> Option<Mapped> {
-    let len = c.rx_buffer();
-    let buf = h.buffer(len, c.rx_place).ok()?;
-    h.charge(CpuWork::Map);
-    match h.map(buf, 0..len, Direction::FromDevice) {
-        Ok(m) if c.reachable(m.iova().0, len) => Some(m),
-        Ok(m) => {
-            let b = h.unmap(m);
-            h.release(b);
-            None
-        }
-        Err(e) => {
-            h.release(e.buf);
-            None
-        }
-    }
-}
-
-/// What a core that knows transports found; `None` if it did not look, or found IP
-/// wrong.
-pub(super) const fn full(app2: u32) -> Option<bool> {
+/// Returns the verdict of a core that knows transports; `None` if it did not check, or the IP
+/// header is wrong.
+pub(super) const fn full_checksum(app2: u32) -> Option<bool> {
     match (app2 & rx_app::STATUS) >> rx_app::STATUS_SHIFT {
         rx_app::TCP_GOOD | rx_app::UDP_GOOD => Some(true),
         rx_app::TRANSPORT_BAD => Some(false),
@@ -253,12 +225,12 @@ pub(super) const fn full(app2: u32) -> Option<bool> {
     }
 }
 
-/// What the device's sum over a frame from byte 14 says of its transport's checksum
-/// (a stack's part, with `CHECKSUM_COMPLETE`); and how many bytes the CPU had to sum for
-/// that: what is before the transport and, in a padded frame, behind the datagram.
+/// Checks a transport's checksum by the device's sum over the frame from byte 14 on, as a stack
+/// does with `CHECKSUM_COMPLETE`. Returns the verdict, and the bytes that the CPU had to sum: those
+/// before the transport and, in a padded frame, behind the datagram.
 ///
 /// The device gives the sum in network order, as a number in a little-endian word.
-pub(super) fn partial(sum: u16, frame: &[u8]) -> (Option<bool>, u32) {
+pub(super) fn partial_checksum(sum: u16, frame: &[u8]) -> (Option<bool>, u32) {
     let Some((l, end)) = Layers::of(frame).ok().and_then(|l| Some((l, transport_end(&l, frame)?)))
     else {
         return (None, 0);
@@ -266,14 +238,14 @@ pub(super) fn partial(sum: u16, frame: &[u8]) -> (Option<bool>, u32) {
     let l4 = usize::from(l.l4);
     let (before, behind) = (&frame[rx_app::SUM_FROM..l4], &frame[end..]);
     let padding = Sum::ZERO.plus_at(end - rx_app::SUM_FROM, Sum::of(behind));
-    // RxVerdict away in one's complement: by adding the complement.
+    // One's complement subtracts by adding the complement.
     let rest =
         Sum::ZERO.plus_be16(sum).plus_be16(!Sum::of(before).value()).plus_be16(!padding.value());
     let good = rest.plus(l.pseudo_header(frame, (end - l4) as u32)).is_intact();
     (Some(good), (before.len() + behind.len()) as u32)
 }
 
-/// Where the transport's data end; `None` if its checksum says nothing.
+/// Returns the end of the transport's data; `None` if it has no usable checksum.
 fn transport_end(l: &Layers, frame: &[u8]) -> Option<usize> {
     let end = l.datagram(frame)?.end;
     let l4 = usize::from(l.l4);

@@ -3,26 +3,28 @@
 //! Source: xilinx_axienet_main.c `axienet_start_xmit`, `axienet_check_tx_bd_space`,
 //! `axienet_free_tx_chain`.
 //!
-//! A packet takes a descriptor for each piece. SOF and the application words are in its
-//! first, EOF is in its last. TAILDESC names the last one, the device takes it too, and then
-//! idles with CURDESC one further. Nothing but Cmplt in a descriptor says that it is done;
-//! they are looked at in order, and the first without ends the look.
+//! A packet takes a descriptor for each fragment. SOF and the application words are in its first,
+//! EOF is in its last. TAILDESC names the last descriptor that the device takes; it then idles with
+//! CURDESC one further. Cmplt in a descriptor is the only sign that it is done; descriptors are
+//! done in order. Mapping and cookie of a descriptor are beside the ring, not in its software area,
+//! which the device would fetch.
 
-use super::config::{Checksum, Config, HEADER, OpenError, PIECES};
+use super::config::{Checksum, Config, HEADER, PIECES};
+use super::error::OpenError;
 use super::hw;
 use super::stats::Stats;
+use crate::common::{self, DoneList, coherent, next, previous, unmap, vacant};
 use crate::{Sink, Tx};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, Mapped};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, tx_app};
 use doorbell_packet::{Fragment, MAX_FRAGS, OffloadRequest, Packet, ethernet};
 use zerocopy::little_endian::U32;
 
-/// What the driver knows of a descriptor.
-#[derive(Debug)]
-struct Slot {
-    held: Option<Mapped>,
+/// The driver's part of a descriptor.
+#[derive(Debug, Default)]
+struct DmaEntry {
+    mapped: Option<Mapped>,
     cookie: u32,
     /// The packet's last.
     last: bool,
@@ -30,39 +32,36 @@ struct Slot {
 
 #[derive(Debug)]
 pub(super) struct TxRing {
+    config: Config,
+    pub(super) stats: Stats,
     ring: Coherent,
-    info: Box<[Slot]>,
+    entries: Box<[DmaEntry]>,
     count: u32,
     /// Next descriptor to fill.
     next: u32,
-    /// Next descriptor to look at.
+    /// Next descriptor to reclaim.
     clean: u32,
     /// Descriptors from `clean` to `next`.
     used: u32,
-    /// Packets since TAILDESC was written.
+    /// There are descriptors beyond TAILDESC.
     unannounced: bool,
     pub(super) stopped: bool,
-    /// Dropped by a reset, and to be given back.
-    dropped: Vec<(Buf, u32, bool)>,
+    /// Dropped by a reset.
+    dropped: DoneList,
 }
 
-/// A ring of `count` descriptors, each linked to the one behind it and the last to the
-/// first.
+/// Allocates a ring of `count` descriptors, each linked to the next and the last to the first.
 pub(super) fn ring<H: Host>(h: &mut H, c: &Config, count: u32) -> Result<Coherent, OpenError> {
-    let ring = h.coherent(count * DESCRIPTOR, DESCRIPTOR)?;
-    let at = ring.iova().0;
-    if !c.reachable(at, ring.len()) {
-        h.release_coherent(ring);
-        return Err(OpenError::Address);
-    }
+    let size = (count * DESCRIPTOR, DESCRIPTOR);
+    let ring = coherent(h, size, |at, len| c.reachable(at, len), OpenError::Address)?;
     for i in 0..count {
-        let next = at + u64::from((i + 1) % count * DESCRIPTOR);
+        let next = ring.iova().0 + u64::from(next(i, count) * DESCRIPTOR);
         h.store(&ring, i * DESCRIPTOR + Descriptor::NEXT_AT, halves(next));
     }
     Ok(ring)
 }
 
-/// An address as a descriptor has it.
+/// Returns an address as it stands in a descriptor.
 #[inline(always)]
 pub(super) fn halves(at: u64) -> [U32; 2] {
     [U32::new(at as u32), U32::new((at >> 32) as u32)]
@@ -71,19 +70,21 @@ pub(super) fn halves(at: u64) -> [U32; 2] {
 impl TxRing {
     pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<TxRing, OpenError> {
         Ok(TxRing {
+            config: *c,
+            stats: Stats::default(),
             ring: ring(h, c, c.tx_ring)?,
-            info: (0..c.tx_ring).map(|_| Slot { held: None, cookie: 0, last: false }).collect(),
+            entries: (0..c.tx_ring).map(|_| DmaEntry::default()).collect(),
             count: c.tx_ring,
             next: 0,
             clean: 0,
             used: 0,
             unannounced: false,
             stopped: false,
-            dropped: Vec::new(),
+            dropped: DoneList::default(),
         })
     }
 
-    /// Where the first descriptor is.
+    /// Returns the address of the first descriptor.
     pub(super) fn start(&self) -> u64 {
         self.ring.iova().0
     }
@@ -92,110 +93,119 @@ impl TxRing {
         self.used == 0
     }
 
-    /// Whether `n` descriptors are free, and the one behind them; or all are.
+    /// Returns whether `n` descriptors and the one behind them are free, or all are.
     #[inline(always)]
     fn fits(&self, n: u32) -> bool {
         self.count - self.used > n || self.used == 0
     }
 
-    fn before(&self, i: u32) -> u32 {
-        if i == 0 { self.count - 1 } else { i - 1 }
-    }
-
-    // ---- a packet, in the order it meets it ----
+    // ---- transmit ----
 
     #[inline]
-    pub(super) fn transmit<H: Host>(
-        &mut self,
-        h: &mut H,
-        c: &Config,
-        s: &mut Stats,
-        p: Packet,
-        more: bool,
-    ) -> Tx {
+    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         if self.stopped {
-            s.tx_busy += 1;
+            self.stats.tx_busy += 1;
             return Tx::Busy(p);
         }
-        if !acceptable(&p, c) {
-            return self.dropped(h, c, s, p, more);
+        if !is_acceptable(&p, &self.config) {
+            return self.drop_packet(h, p, more);
         }
         let pieces = 1 + p.more.as_ref().map_or(0, |m| m.frags.len() as u32);
         if !self.fits(pieces) {
             // The queue stops early enough for this not to happen; but a packet may be refused.
-            self.stopped = true;
-            s.tx_stopped += 1;
-            s.tx_busy += 1;
-            self.notify(h, c, s);
+            self.stop();
+            self.stats.tx_busy += 1;
+            self.write_tail(h);
             return Tx::Busy(p);
         }
         let mut p = match p.todo.vlan {
             Some(_) => match p.insert_tag(h, Alignment::ANY) {
                 Ok(p) => p,
-                Err(e) => return self.dropped(h, c, s, e.0, more),
+                Err(e) => return self.drop_packet(h, e.0, more),
             },
             None => p,
         };
-        let Some(app) = application_words(h, c, s, &mut p) else {
-            return self.dropped(h, c, s, p, more);
+        let Some(app) = self.application_words(h, &mut p) else {
+            return self.drop_packet(h, p, more);
         };
-        let first = self.next;
-        if let Err(p) = self.map_in(h, c, p) {
-            return self.dropped(h, c, s, p, more);
+        let app_at = self.next * DESCRIPTOR + Descriptor::APP_AT;
+        if let Err(p) = self.map_packet(h, p) {
+            return self.drop_packet(h, p, more);
         }
-        // Those of the other descriptors are not looked at.
+        // The device reads the application words of the first descriptor alone.
         match app {
-            [0, ..] => h.store(&self.ring, first * DESCRIPTOR + Descriptor::APP_AT, U32::ZERO),
-            words => {
-                h.store(&self.ring, first * DESCRIPTOR + Descriptor::APP_AT, words.map(U32::new));
-            }
+            [0, ..] => h.store(&self.ring, app_at, U32::ZERO),
+            words => h.store(&self.ring, app_at, words.map(U32::new)),
         }
         h.charge(CpuWork::TxDescriptor(pieces));
-        s.tx_descriptors += u64::from(pieces);
-        s.tx_queued += 1;
+        self.stats.tx_descriptors += u64::from(pieces);
+        self.stats.tx_queued += 1;
         self.unannounced = true;
         if !self.fits(PIECES) {
-            self.stopped = true;
-            s.tx_stopped += 1;
+            self.stop();
         }
-        if !more || self.stopped || !c.batch {
-            self.notify(h, c, s);
+        if !more || self.stopped || !self.config.batch {
+            self.write_tail(h);
         }
         Tx::Ok
     }
 
+    fn stop(&mut self) {
+        self.stopped = true;
+        self.stats.tx_stopped += 1;
+    }
+
     #[cold]
-    fn dropped<H: Host>(
-        &mut self,
-        h: &mut H,
-        c: &Config,
-        s: &mut Stats,
-        p: Packet,
-        more: bool,
-    ) -> Tx {
-        s.tx_dropped += 1;
+    fn drop_packet<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+        self.stats.tx_dropped += 1;
         if !more {
-            self.notify(h, c, s);
+            self.write_tail(h);
         }
         Tx::Dropped(p)
     }
 
-    /// All of the packet, mapped; if a mapping fails, all is undone.
-    fn map_in<H: Host>(&mut self, h: &mut H, c: &Config, p: Packet) -> Result<(), Packet> {
+    /// Returns APP0 to APP2 of a packet, or `None` when the checksum field is not in the head.
+    /// Completes the checksum where the core cannot.
+    fn application_words<H: Host>(&mut self, h: &mut H, p: &mut Packet) -> Option<[u32; 3]> {
+        let Some(partial) = p.todo.checksum else { return Some([0; 3]) };
+        let insert = partial.field() as u32;
+        if insert + 2 > p.head.len {
+            return None;
+        }
+        // TCP and UDP, whose checksums the core finds by itself.
+        let known = matches!(partial.offset, 6 | 16) && !p.todo.encapsulated;
+        let words = match self.config.tx_checksum {
+            Checksum::Full if known => [tx_app::FULL, 0, 0],
+            // The seed is zero: the field holds the pseudo-header's sum and is summed too.
+            Checksum::CsumPartial if insert <= tx_app::INSERT => {
+                [tx_app::PARTIAL, u32::from(partial.start) << tx_app::START_SHIFT | insert, 0]
+            }
+            Checksum::None | Checksum::CsumPartial | Checksum::Full => {
+                p.complete_checksum(h).ok()?;
+                self.stats.tx_csum_software += 1;
+                return Some([0; 3]);
+            }
+        };
+        p.todo = OffloadRequest { checksum: None, ..p.todo };
+        self.stats.tx_csum += 1;
+        Some(words)
+    }
+
+    /// Maps all of the packet; undoes all if a mapping fails.
+    fn map_packet<H: Host>(&mut self, h: &mut H, p: Packet) -> Result<(), Packet> {
         let Packet { head, todo, mut more, cookie } = p;
         let frags = more.as_ref().map_or(0, |m| m.frags.len());
-        let start = self.next;
         let flags = Descriptor::SOF | if frags == 0 { Descriptor::EOF } else { 0 };
-        if let Err(head) = self.map_piece(h, c, head, flags, cookie) {
+        if let Err(head) = self.map_fragment(h, head, flags, cookie) {
             return Err(Packet { head, todo, more, cookie });
         }
         for i in 0..frags {
             let Some(m) = more.as_mut() else { break };
-            let piece = core::mem::replace(&mut m.frags[i], nothing());
+            let f = core::mem::replace(&mut m.frags[i], vacant());
             let flags = if i + 1 == frags { Descriptor::EOF } else { 0 };
-            if let Err(piece) = self.map_piece(h, c, piece, flags, cookie) {
-                m.frags[i] = piece;
-                let head = self.undo(h, start, &mut m.frags[..i]);
+            if let Err(f) = self.map_fragment(h, f, flags, cookie) {
+                m.frags[i] = f;
+                let head = self.unmap_packet(h, &mut m.frags[..i]);
                 return Err(Packet { head, todo, more, cookie });
             }
         }
@@ -203,83 +213,70 @@ impl TxRing {
     }
 
     #[inline(always)]
-    fn map_piece<H: Host>(
+    fn map_fragment<H: Host>(
         &mut self,
         h: &mut H,
-        c: &Config,
-        q: Fragment,
+        f: Fragment,
         flags: u32,
         cookie: u32,
     ) -> Result<(), Fragment> {
-        let (start, len) = (q.start, q.len);
-        let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Fragment {
-            buf: e.buf,
-            start,
-            len,
-        })?;
+        let m = common::map(h, f)?;
         h.charge(CpuWork::Map);
-        let at = m.iova().0;
-        if !c.reachable(at, len) {
-            return Err(Fragment { buf: h.unmap(m), start, len });
+        let (iova, len) = (m.iova().0, m.len());
+        if !self.config.reachable(iova, len) {
+            return Err(unmap(h, m));
         }
-        let i = self.next;
-        h.store(&self.ring, i * DESCRIPTOR + Descriptor::BUFFER_AT, halves(at));
-        // With a status of zero: the device stops at one that says it is done.
-        h.store(
-            &self.ring,
-            i * DESCRIPTOR + Descriptor::CONTROL_AT,
-            [U32::new(len | flags), U32::ZERO],
-        );
-        self.info[i as usize] = Slot { held: Some(m), cookie, last: flags & Descriptor::EOF != 0 };
-        self.next = if i + 1 == self.count { 0 } else { i + 1 };
+        let (i, at) = (self.next, self.next * DESCRIPTOR);
+        h.store(&self.ring, at + Descriptor::BUFFER_AT, halves(iova));
+        // With a status of zero: the device stops at a descriptor that is done.
+        h.store(&self.ring, at + Descriptor::CONTROL_AT, [U32::new(len | flags), U32::ZERO]);
+        let last = flags & Descriptor::EOF != 0;
+        self.entries[i as usize] = DmaEntry { mapped: Some(m), cookie, last };
+        self.next = next(i, self.count);
         self.used += 1;
         Ok(())
     }
 
-    /// Takes the pieces that were mapped since `start` back into `frags`; the first is
-    /// the head, and the return.
+    /// Takes the last fragments that were mapped back into `frags`, and the head before them.
+    /// Returns the head.
     #[cold]
-    fn undo<H: Host>(&mut self, h: &mut H, start: u32, frags: &mut [Fragment]) -> Fragment {
-        let mut head = nothing();
-        for n in (0..=frags.len()).rev() {
-            let i = self.before(self.next);
+    fn unmap_packet<H: Host>(&mut self, h: &mut H, frags: &mut [Fragment]) -> Fragment {
+        let mut head = vacant();
+        for f in frags.iter_mut().rev().chain([&mut head]) {
+            let i = previous(self.next, self.count);
             (self.next, self.used) = (i, self.used - 1);
-            h.store(&self.ring, i * DESCRIPTOR + Descriptor::CONTROL_AT, [U32::ZERO; 2]);
-            let Some(m) = self.info[i as usize].held.take() else { continue };
-            let r = m.range();
-            let piece = Fragment { buf: h.unmap(m), start: r.start, len: r.end - r.start };
-            match n {
-                0 => head = piece,
-                n => frags[n - 1] = piece,
+            self.free(h, i);
+            if let Some(m) = self.entries[i as usize].mapped.take() {
+                *f = unmap(h, m);
             }
         }
-        debug_assert_eq!(self.next, start);
         head
     }
 
-    /// Tells the device of what it has not been told of.
+    /// Marks descriptor `i` as free, by a control word of zero.
+    fn free<H: Host>(&mut self, h: &mut H, i: u32) {
+        h.store(&self.ring, i * DESCRIPTOR + Descriptor::CONTROL_AT, [U32::ZERO; 2]);
+    }
+
+    /// Gives the device the descriptors that it does not know of yet.
     #[inline(always)]
-    fn notify<H: Host>(&mut self, h: &mut H, c: &Config, s: &mut Stats) {
+    fn write_tail<H: Host>(&mut self, h: &mut H) {
         if !self.unannounced {
             return;
         }
         h.charge(CpuWork::TxNotify);
         h.fence(Fence::Write);
-        hw::tail(h, c, MM2S, self.start() + u64::from(self.before(self.next) * DESCRIPTOR));
+        let last = previous(self.next, self.count);
+        hw::write_tail(h, &self.config, MM2S, self.start() + u64::from(last * DESCRIPTOR));
         self.unannounced = false;
-        s.tx_tail += 1;
+        self.stats.tx_tail += 1;
     }
 
     // ---- completion ----
 
-    /// Gives back what the device has done, `budget` packets at most; how many it were.
-    pub(super) fn reap<H: Host, S: Sink>(
-        &mut self,
-        h: &mut H,
-        s: &mut Stats,
-        budget: u32,
-        up: &mut S,
-    ) -> u32 {
+    /// Passes the buffers of at most `budget` packets that are done to `up`. Returns how many
+    /// packets.
+    pub(super) fn reclaim<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> u32 {
         let (mut packets, mut found) = (0, 0);
         while packets < budget && self.used > 0 {
             let i = self.clean;
@@ -290,114 +287,74 @@ impl TxRing {
             h.fence(Fence::DmaRead);
             h.charge(CpuWork::Completion);
             found += 1;
-            s.tx_status_bytes += u64::from(status & Descriptor::LENGTH);
-            s.tx_errors += u64::from(status & Descriptor::ERRORS != 0);
-            let slot = &mut self.info[i as usize];
-            let (cookie, last) = (slot.cookie, slot.last);
-            if let Some(m) = slot.held.take() {
-                s.tx_bytes += u64::from(m.len());
+            self.stats.tx_status_bytes += u64::from(status & Descriptor::LENGTH);
+            self.stats.tx_errors += u64::from(status & Descriptor::ERRORS != 0);
+            let entry = &mut self.entries[i as usize];
+            let (cookie, last) = (entry.cookie, entry.last);
+            if let Some(m) = entry.mapped.take() {
+                self.stats.tx_bytes += u64::from(m.len());
                 up.sent(h.unmap(m), cookie, last);
             }
             packets += u32::from(last);
-            // A control word of zero is a free descriptor.
-            h.store(&self.ring, i * DESCRIPTOR + Descriptor::CONTROL_AT, [U32::ZERO; 2]);
-            self.clean = if i + 1 == self.count { 0 } else { i + 1 };
+            self.free(h, i);
+            self.clean = next(i, self.count);
             self.used -= 1;
         }
         if packets > 0 {
             h.charge(CpuWork::TxDone(packets));
-            s.tx_packets += u64::from(packets);
+            self.stats.tx_packets += u64::from(packets);
         }
         if found > 0 && self.stopped && self.fits(PIECES) {
             self.stopped = false;
-            s.tx_restart_queue += 1;
+            self.stats.tx_restart_queue += 1;
             h.charge(CpuWork::Wake);
         }
         packets
     }
 
-    /// Whether there is something for the next poll to give back.
+    /// Returns whether the next poll has dropped packets to pass up.
     pub(super) fn holds_dropped(&self) -> bool {
         !self.dropped.is_empty()
     }
 
-    /// Gives back what a reset has dropped.
-    pub(super) fn hand_back<S: Sink>(&mut self, up: &mut S) {
-        if !self.dropped.is_empty() {
-            self.dropped.drain(..).for_each(|(b, cookie, last)| up.sent(b, cookie, last));
+    /// Passes up the buffers of packets that a reset has dropped.
+    pub(super) fn complete_dropped<S: Sink>(&mut self, up: &mut S) {
+        if self.holds_dropped() {
+            self.dropped.complete_tx(up);
         }
     }
 
-    /// Takes all back that was queued; the device is off. What it has not done is dropped.
-    pub(super) fn clear<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
+    /// Takes back all that was queued; the device is off. Packets that are not done are dropped.
+    pub(super) fn clear<H: Host>(&mut self, h: &mut H) {
         for i in (self.clean..self.count).chain(0..self.clean) {
-            let slot = &mut self.info[i as usize];
-            if let Some(m) = slot.held.take() {
+            let entry = &mut self.entries[i as usize];
+            if let Some(m) = entry.mapped.take() {
                 let status =
                     h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get();
-                s.tx_errors += u64::from(status & Descriptor::ERRORS != 0);
-                s.tx_dropped += u64::from(slot.last && status & Descriptor::CMPLT == 0);
-                self.dropped.push((h.unmap(m), slot.cookie, slot.last));
+                self.stats.tx_errors += u64::from(status & Descriptor::ERRORS != 0);
+                self.stats.tx_dropped += u64::from(entry.last && status & Descriptor::CMPLT == 0);
+                self.dropped.push(h.unmap(m), entry.cookie, entry.last);
             }
-            h.store(&self.ring, i * DESCRIPTOR + Descriptor::CONTROL_AT, [U32::ZERO; 2]);
+            self.free(h, i);
         }
         (self.next, self.clean, self.used) = (0, 0, 0);
         (self.unannounced, self.stopped) = (false, false);
     }
 
     pub(super) fn release<H: Host>(self, h: &mut H) {
-        self.dropped.into_iter().for_each(|(b, ..)| h.release(b));
+        self.dropped.release(h);
         h.release_coherent(self.ring);
     }
 }
 
-const fn nothing() -> Fragment {
-    Fragment::whole(Buf::from_parts(0, 0, 0))
-}
-
-/// What the core can send: neither large sends nor fragment lists (the stack cuts and
-/// linearises), no more fragments than a stack makes, and none without bytes, which
+/// Returns whether the core can send a packet: no large send and no fragment list (the stack
+/// segments and linearises), no more fragments than a stack makes, and none without bytes, which
 /// halts the engine.
-fn acceptable(p: &Packet, c: &Config) -> bool {
+fn is_acceptable(p: &Packet, c: &Config) -> bool {
     let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty() || m.frags.len() > MAX_FRAGS);
-    let empty = p.pieces().any(|q| q.len == 0);
-    // Room for a tag is in HEADER.
+    let empty = p.pieces().any(|f| f.len == 0);
+    // HEADER includes a tag.
     let tag = if p.todo.vlan.is_some() { 4 } else { 0 };
-    !listed
-        && !empty
-        && p.todo.gso.is_none()
-        && p.head.len >= ethernet::HEADER as u32
-        && p.len() + tag <= c.mtu + HEADER
-}
-
-/// APP0 to APP2 of a packet, its checksum done by the CPU where the core cannot; `None`
-/// when the field is not in the head.
-fn application_words<H: Host>(
-    h: &mut H,
-    c: &Config,
-    s: &mut Stats,
-    p: &mut Packet,
-) -> Option<[u32; 3]> {
-    let Some(partial) = p.todo.checksum else { return Some([0; 3]) };
-    let insert = u32::from(partial.start) + u32::from(partial.offset);
-    if insert + 2 > p.head.len {
-        return None;
-    }
-    // TCP and UDP, whose checksums the core finds by itself.
-    let known = matches!(partial.offset, 6 | 16) && !p.todo.encapsulated;
-    let words = match c.tx_checksum {
-        Checksum::Full if known => [tx_app::FULL, 0, 0],
-        // The pseudo-header's sum is in the field, and is summed with the rest: no seed.
-        Checksum::CsumPartial if insert <= tx_app::INSERT => {
-            [tx_app::PARTIAL, u32::from(partial.start) << tx_app::START_SHIFT | insert, 0]
-        }
-        Checksum::None | Checksum::CsumPartial | Checksum::Full => {
-            p.complete_checksum(h).ok()?;
-            s.tx_csum_software += 1;
-            return Some([0; 3]);
-        }
-    };
-    p.todo = OffloadRequest { checksum: None, ..p.todo };
-    s.tx_csum += 1;
-    Some(words)
+    let fits = p.head.len >= ethernet::HEADER as u32 && p.len() + tag <= c.mtu + HEADER;
+    !listed && !empty && p.todo.gso.is_none() && fits
 }

@@ -1,49 +1,14 @@
-//! How the driver is set up.
+//! Configuration of a controller.
 
-use super::split::Errata;
+use super::errata::Errata;
+use super::part::{Bus, Part};
 use doorbell_hal::{Alignment, OutOfMemory, Span};
+use thiserror::Error;
 
-/// Which controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// 82544GC.
-    I82544,
-    /// 82540EM.
-    I82540,
-    /// 82545EM (revision 0).
-    I82545,
-}
-
-impl Part {
-    /// By PCI device id.
-    pub const fn of_device(id: u16) -> Option<Part> {
-        use doorbell_layout::e1000::id;
-        match id {
-            id::I82544GC => Some(Part::I82544),
-            id::I82540EM => Some(Part::I82540),
-            id::I82545EM => Some(Part::I82545),
-            _ => None,
-        }
-    }
-    /// Whether it has ITR, RADV, TADV, MANC and write-back thresholds: 82540 and later.
-    pub const fn is_82540_or_later(self) -> bool {
-        !matches!(self, Part::I82544)
-    }
-}
-
-/// What it is plugged into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bus {
-    /// Conventional PCI: addresses of 32 bits, as these parts hang on dual address cycles.
-    Pci,
-    /// PCI-X.
-    PciX,
-}
-
-/// How the EEPROM is read.
+/// Method of reading the EEPROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eeprom {
-    /// Bit by bit through EECD, as Linux does on these parts.
+    /// Bit by bit through EECD, as in Linux on these parts.
     Microwire,
     /// A word at a time through EERD.
     Eerd,
@@ -54,35 +19,35 @@ pub enum Eeprom {
 pub enum Throttle {
     /// None (0).
     Off,
-    /// So many interrupts a second.
+    /// A fixed number of interrupts a second.
     Fixed(u32),
-    /// By classes (1).
+    /// By traffic classes (1).
     Dynamic,
-    /// By classes without the fastest (3).
+    /// By traffic classes without the fastest (3).
     Conservative,
 }
 
 /// Thresholds of RXDCTL or TXDCTL, in descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Fetch when fewer than these are on the chip.
+    /// Fetch when fewer than this are on the chip.
     pub prefetch: u8,
-    /// And these are in memory.
+    /// And at least this many are in memory.
     pub host: u8,
-    /// Write back when these are done; 0 is each at once.
+    /// Write back when this many are done; 0: each at once.
     pub write_back: u8,
 }
 
-/// How a controller is set up.
+/// The configuration of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Which one.
+    /// The controller.
     pub part: Part,
-    /// Where.
+    /// Its bus.
     pub bus: Bus,
-    /// Region of the I/O ports, through which it is reset; without, by a register write.
+    /// Region of the I/O ports, used for its reset; `None` resets by a register write.
     pub io: Option<u8>,
-    /// How to read the EEPROM.
+    /// Method of reading the EEPROM.
     pub eeprom: Eeprom,
     /// Workarounds that are on.
     pub errata: Errata,
@@ -90,12 +55,11 @@ pub struct Config {
     pub tx_ring: u32,
     /// Receive descriptors, likewise.
     pub rx_ring: u32,
-    /// The switch: frames up to [`COPY_MAX`] are copied to slots of 2048 bytes
-    /// that stay mapped.
+    /// The switch: frames up to [`COPY_MAX`] are copied to slots that stay mapped.
     pub copy_align: bool,
     /// The switch: `NET_IP_ALIGN`, 0 or 2.
     pub rx_align: u32,
-    /// Where receive buffers begin, before `rx_align`.
+    /// Alignment of receive buffers, before `rx_align`.
     pub rx_place: Alignment,
     /// Receive buffer: 256, 512, ... 16384 bytes.
     pub rx_buffer: u32,
@@ -125,7 +89,7 @@ pub struct Config {
     pub rx_thresholds: Option<Thresholds>,
     /// RDMTS: RXDMT0 at 1/2 (0), 1/4 (1) or 1/8 (2) of the ring free.
     pub rx_low: u8,
-    /// A transmission that takes longer is a hang.
+    /// Transmit time that counts as a hang.
     pub hang: Span,
 }
 
@@ -133,7 +97,7 @@ pub struct Config {
 pub const COPY_MAX: u32 = 2048;
 
 impl Config {
-    /// What Linux sets up by default.
+    /// Linux's defaults.
     pub const fn new(part: Part, bus: Bus) -> Config {
         let write_back = if part.is_82540_or_later() { 1 } else { 0 };
         Config {
@@ -165,7 +129,7 @@ impl Config {
         }
     }
 
-    /// What is out of range, if anything.
+    /// Checks the ranges.
     pub(super) fn check(&self) -> Result<(), OpenError> {
         let ring = |n: u32| (48..=4096).contains(&n) && n.is_multiple_of(8);
         let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
@@ -187,22 +151,40 @@ impl Config {
     }
 }
 
+/// Returns the value of ITR for a rate in interrupts per second: the interval in 256 ns, or 0 for
+/// no limit.
+pub const fn interval(rate: u32) -> u32 {
+    // A rate that is too low for 16 bits is the lowest.
+    let n = match rate {
+        0 => 0,
+        r => 1_000_000_000 / (r as u64 * 256),
+    };
+    if n > 0xffff { 0xffff } else { n as u32 }
+}
+
 /// Why a controller could not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// A setting is out of range: which, and what is allowed.
+    /// A setting is out of range: its name and its range.
+    #[error("setting out of range: {0}")]
     Setting(&'static str),
     /// No host memory.
+    #[error("out of memory")]
     OutOfMemory,
     /// A ring or slot is where the part cannot reach it.
+    #[error("the controller cannot address its ring")]
     Address,
-    /// The card says that it is in PCI-X, where it has errata, and [`Config::bus`] does not.
+    /// The card reports PCI-X, where it has errata, and [`Config::bus`] does not.
+    #[error("the card is on PCI-X")]
     Bus,
-    /// The device did not do this in time.
+    /// The device did not finish this step in time.
+    #[error("timeout: {0}")]
     Timeout(&'static str),
     /// The EEPROM's words sum to this and not to 0xbaba.
+    #[error("the EEPROM's checksum is {0:#06x}")]
     Checksum(u16),
     /// The MDI has another PHY.
+    #[error("unknown PHY {0:#010x}")]
     Phy(u32),
 }
 

@@ -2,12 +2,10 @@
 //!
 //! Source: e1000_hw.c `e1000_reset_hw`, `e1000_init_hw`, `e1000_read_eeprom`,
 //! `e1000_read_phy_reg`; developer's manual 5.6 (EEPROM), 13.4.
-//!
-//! Every loop has a limit in the host's time, so a card that was pulled out is an
-//! error and not a hang.
+//! Every loop has a limit in the host's time.
 
-use super::config::{Bus, Config, Eeprom, OpenError, Part};
-use super::wait;
+use super::config::{Config, Eeprom, OpenError};
+use super::part::{Bus, Part};
 use doorbell_hal::{Host, Reg, Span};
 use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
 use doorbell_packet::ethernet::{FCS, MAX_FRAME};
@@ -18,12 +16,29 @@ pub(super) fn get<H: Host>(h: &mut H, r: u32) -> u32 {
 pub(super) fn put<H: Host>(h: &mut H, r: u32, v: u32) {
     h.write32(Reg::at(r), v);
 }
-/// Posted writes have arrived.
+/// Flushes posted writes by a read.
 pub(super) fn flush<H: Host>(h: &mut H) {
     get(h, reg::STATUS);
 }
 
-/// Takes the controller to its state after power-on, all interrupts masked.
+/// Polls until `done`, for at most `limit` of the host's time.
+fn wait<H: Host>(
+    h: &mut H,
+    step: &'static str,
+    limit: Span,
+    mut done: impl FnMut(&mut H) -> bool,
+) -> Result<(), OpenError> {
+    let limit = h.now() + limit;
+    while !done(h) {
+        if h.now() >= limit {
+            return Err(OpenError::Timeout(step));
+        }
+        h.relax();
+    }
+    Ok(())
+}
+
+/// Resets the controller, all interrupts masked.
 pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
     put(h, reg::IMC, !0);
     put(h, reg::RCTL, 0);
@@ -46,7 +61,7 @@ pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
         flush(h);
         h.delay(Span::from_ms(2));
     } else {
-        // It reads its EEPROM by itself.
+        // The part reads its EEPROM by itself.
         h.delay(Span::from_ms(5));
     }
     wait(h, "reset", Span::from_ms(10), |h| get(h, reg::CTRL) & l::CTRL_RST == 0)?;
@@ -59,7 +74,7 @@ pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Addresses, tables, link: everything but rings. The PHY starts to negotiate.
+/// Sets up addresses, tables and flow control, and starts the PHY's negotiation.
 pub(super) fn init<H: Host>(h: &mut H, c: &Config, mac: [u8; 6]) -> Result<(), OpenError> {
     put(h, reg::VET, 0);
     for i in 0..reg::VFTA_LEN {
@@ -84,7 +99,7 @@ pub(super) fn init<H: Host>(h: &mut H, c: &Config, mac: [u8; 6]) -> Result<(), O
     negotiate(h, c)
 }
 
-/// Receive address `i`, or none there.
+/// Sets receive address `i`, or clears it.
 pub(super) fn set_address<H: Host>(h: &mut H, i: u32, mac: Option<[u8; 6]>) {
     let (low, high) = match mac {
         Some([a, b, c, d, e, f]) => {
@@ -98,7 +113,7 @@ pub(super) fn set_address<H: Host>(h: &mut H, i: u32, mac: Option<[u8; 6]>) {
     flush(h);
 }
 
-/// KiB of packet memory for receive, of 64 (e1000_main.c `e1000_reset`).
+/// Returns the KiB of packet memory for receive, of 64 (e1000_main.c `e1000_reset`).
 pub(super) const fn packet_memory(c: &Config) -> u32 {
     let rx = 48;
     let longest = c.max_frame + FCS as u32;
@@ -171,7 +186,7 @@ fn negotiate<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
 
 // ---- EEPROM ----
 
-/// Reads and checks it; gives the MAC address.
+/// Reads and checks the EEPROM. Returns the MAC address.
 pub(super) fn read_mac<H: Host>(h: &mut H, c: &Config) -> Result<[u8; 6], OpenError> {
     let (mut sum, mut mac) = (0u16, [0; 6]);
     for i in 0..eeprom::WORDS {
@@ -185,7 +200,7 @@ pub(super) fn read_mac<H: Host>(h: &mut H, c: &Config) -> Result<[u8; 6], OpenEr
     if sum == eeprom::SUM { Ok(mac) } else { Err(OpenError::Checksum(sum)) }
 }
 
-/// One word.
+/// Reads a word of the EEPROM.
 pub(super) fn eeprom_word<H: Host>(h: &mut H, how: Eeprom, word: u8) -> Result<u16, OpenError> {
     match how {
         Eeprom::Eerd => {
@@ -225,7 +240,7 @@ pub(super) fn eeprom_word<H: Host>(h: &mut H, how: Eeprom, word: u8) -> Result<u
     }
 }
 
-/// The pins of the microwire bus.
+/// The pins of the Microwire bus.
 struct Pins {
     eecd: u32,
 }
@@ -250,18 +265,19 @@ impl Pins {
 
 // ---- filters ----
 
-/// What is received besides unicast to the own address and broadcast.
+/// Frames received besides unicast to the own address and broadcast.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter<'a> {
     /// Everything.
     pub promiscuous: bool,
     /// All multicast.
     pub all_multicast: bool,
-    /// These.
+    /// These groups.
     pub multicast: &'a [[u8; 6]],
 }
 
-/// Where a multicast address is in the table, with multicast offset 0: its bits 47 to 36.
+/// Returns the index of a multicast address in the table, with multicast offset 0: its bits 47 to
+/// 36.
 pub const fn hash(mac: [u8; 6]) -> u32 {
     (mac[4] as u32 >> 4 | (mac[5] as u32) << 4) & 0xfff
 }
@@ -275,7 +291,7 @@ pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
         rctl |= l::RCTL_MPE;
     }
     put(h, reg::RCTL, rctl);
-    // Exact ones first; what is left is hashed.
+    // Exact matches first; the rest is hashed.
     let exact = f.multicast.len().min(reg::RAR_LEN as usize - 1);
     for i in 1..reg::RAR_LEN {
         set_address(h, i, f.multicast[..exact].get(i as usize - 1).copied());
@@ -291,14 +307,14 @@ pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
     }
 }
 
-/// Whether the part can put these addresses on its bus: on conventional PCI it hangs on dual
-/// address cycles.
+/// Returns whether the part can put these addresses on its bus: on conventional PCI it hangs on
+/// dual address cycles.
 #[inline(always)]
 pub(super) const fn on_bus(c: &Config, address: u64, len: u32) -> bool {
     matches!(c.bus, Bus::PciX) || (address + len as u64) >> 32 == 0
 }
 
-/// Whether a ring or receive buffer may be there.
+/// Returns whether a ring or receive buffer may be at this address.
 pub(super) const fn reachable(c: &Config, address: u64, len: u32) -> bool {
     on_bus(c, address, len) && c.errata.allows(address, len)
 }

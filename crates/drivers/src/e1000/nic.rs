@@ -1,59 +1,65 @@
-//! A controller from open to close, and its interrupt.
+//! An open controller: its interrupt, watchdog and moderation.
 //!
 //! Source: e1000_main.c `e1000_probe`, `e1000_open`, `e1000_configure`,
 //! `e1000_intr`, `e1000_clean`, `e1000_watchdog`, `e1000_reinit_locked`.
 
-use super::config::{Bus, Config, OpenError, Thresholds, Throttle};
+use super::config::{Config, Eeprom, OpenError, Thresholds, Throttle, interval};
 use super::hw::{self, Filter, flush, get, put};
-use super::itr::{self, Dynamic};
+use super::part::Bus;
 use super::rx::RxRing;
 use super::stats::{self, Hardware, Stats};
 use super::tx::TxRing;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::e1000::{self as l, reg};
+use doorbell_moderation::{Class, Controller, Flow, ItrClasses, ItrMode, Sample};
 use doorbell_packet::ethernet::MAX_FRAME;
 use doorbell_packet::{Packet, vlan};
 
-/// Causes that are enabled.
-pub const CAUSES: u32 = l::INT_TXDW | l::INT_LSC | l::INT_RXSEQ | l::INT_RXDMT0 | l::INT_RXT0;
+/// Interrupt causes that are enabled.
+const CAUSES: u32 = l::INT_TXDW | l::INT_LSC | l::INT_RXSEQ | l::INT_RXDMT0 | l::INT_RXT0;
 
-/// The link as the controller sees it.
+/// The speed at which traffic classes apply, in Mbit/s.
+const GIGABIT: u32 = 1000;
+
+/// The state of a link that is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Mbit/s: 10, 100 or 1000.
     pub speed: u32,
-    /// Both ways at once.
+    /// Full duplex.
     pub full_duplex: bool,
 }
 
-/// A controller that is open.
+/// An open controller.
 #[derive(Debug)]
 pub struct E1000 {
     config: Config,
     mac: [u8; 6],
     tx: TxRing,
     rx: RxRing,
+    /// All counts but those of the rings.
     stats: Stats,
     hardware: Hardware,
-    dynamic: Option<Dynamic>,
+    /// Throttling by traffic classes.
+    itr: Option<ItrClasses>,
     link: Option<Link>,
-    look_at_link: bool,
+    check_link: bool,
     failed: bool,
 }
 
 impl E1000 {
     /// Resets the controller, reads its address, and starts it.
     ///
-    /// The link comes up when the PHY has negotiated; that raises an interrupt.
+    /// The link comes up, with an interrupt, when the PHY has negotiated.
     ///
     /// # Errors
-    /// When a setting is out of range, memory runs out, or the device does not
-    /// answer as these parts do. Nothing is left behind then.
+    /// Fails when a setting is out of range, memory runs out, or the device does not answer as
+    /// these parts do. Nothing is left allocated then.
     pub fn open<H: Host>(h: &mut H, c: &Config) -> Result<E1000, OpenError> {
         c.check()?;
         hw::reset(h, c)?;
-        // Linux asks the card (`e1000_get_bus_info`); a card that is gone says everything.
+        // Linux asks the card (`e1000_get_bus_info`); a card that was removed reads as ones.
         let status = get(h, reg::STATUS);
         if c.bus == Bus::Pci && status != !0 && status & l::STATUS_PCIX_MODE != 0 {
             return Err(OpenError::Bus);
@@ -74,12 +80,12 @@ impl E1000 {
             rx,
             stats: Stats::default(),
             hardware: Hardware::default(),
-            dynamic: None,
+            itr: None,
             link: None,
-            look_at_link: false,
+            check_link: false,
             failed: false,
         };
-        match nic.up(h) {
+        match nic.start(h) {
             Ok(()) => Ok(nic),
             Err(e) => {
                 nic.close(h);
@@ -88,33 +94,37 @@ impl E1000 {
         }
     }
 
-    /// Stops the controller and gives all memory back; packets still queued are released. What the
-    /// driver has counted, with what was lost at the end.
+    /// Stops the controller and releases all memory, with packets still queued. Returns the final
+    /// counts.
     pub fn close<H: Host>(mut self, h: &mut H) -> Stats {
-        // A card that is gone has nothing to stop.
+        // A card that was removed has nothing to stop.
         let _ = hw::reset(h, &self.config);
-        self.tx.clear(h, &mut self.stats);
-        self.rx.clear(h, &mut self.stats);
+        self.tx.clear(h);
+        self.rx.clear(h);
+        let stats = self.stats();
         self.tx.release(h);
         self.rx.release(h);
-        self.stats
+        stats
     }
 
-    /// Takes a controller that is reset to receiving and sending.
-    fn up<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
+    /// Starts receiving and sending after a reset.
+    fn start<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
         let c = self.config;
         hw::init(h, &c, self.mac)?;
         stats::clear(h);
         put(h, reg::VET, vlan::TPID.into());
         self.start_tx(h);
         self.start_rx(h);
-        self.rx.fill(h, &c, &mut self.stats);
-        self.dynamic = match c.throttle {
-            Throttle::Dynamic => Some(Dynamic::new(false)),
-            Throttle::Conservative => Some(Dynamic::new(true)),
+        self.rx.fill(h);
+        let mode = match c.throttle {
+            Throttle::Dynamic => Some(ItrMode::Dynamic),
+            Throttle::Conservative => Some(ItrMode::Conservative),
             Throttle::Off | Throttle::Fixed(_) => None,
         };
-        self.look_at_link = true;
+        self.itr = mode.filter(|_| c.part.is_82540_or_later()).map(|mode| {
+            ItrClasses::new(mode, GIGABIT, &self.sample()).starting_at(Class::LowLatency)
+        });
+        self.check_link = true;
         put(h, reg::IMS, CAUSES);
         put(h, reg::ICS, l::INT_LSC);
         flush(h);
@@ -144,16 +154,16 @@ impl E1000 {
             let rate = match c.throttle {
                 Throttle::Off => 0,
                 Throttle::Fixed(rate) => rate,
-                Throttle::Dynamic | Throttle::Conservative => Dynamic::START,
+                Throttle::Dynamic | Throttle::Conservative => Class::LowLatency.rate(),
             };
-            put(h, reg::ITR, itr::interval(rate));
+            put(h, reg::ITR, interval(rate));
         }
         if let Some(t) = c.rx_thresholds {
             put(h, reg::RXDCTL, dctl(t));
         }
         self.rx.start(h);
         put(h, reg::RXCSUM, if c.rx_checksum { l::RXCSUM_TUOFL } else { 0 });
-        // From 2048 down without BSEX, from 16384 with.
+        // Sizes count down from 2048 without BSEX, from 16384 with it.
         let size = match c.rx_buffer {
             n @ ..=2048 => (2048 / n).trailing_zeros() << l::RCTL_SZ_SHIFT,
             n => l::RCTL_BSEX | (1 + (16384 / n).trailing_zeros()) << l::RCTL_SZ_SHIFT,
@@ -166,40 +176,43 @@ impl E1000 {
         );
     }
 
-    /// After a hang: everything queued is dropped, and all starts again. The filter
-    /// is to be set again.
+    /// Resets the controller after a hang, drops everything queued, and starts again. The caller
+    /// sets the filter again.
     ///
     /// # Errors
-    /// When the device does not come back.
+    /// Fails when the device does not answer.
     pub fn restart<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
         self.hardware.collect(h);
         let reset = hw::reset(h, &self.config);
-        self.tx.clear(h, &mut self.stats);
-        self.rx.clear(h, &mut self.stats);
+        self.tx.clear(h);
+        self.rx.clear(h);
         reset?;
         self.link = None;
         self.failed = false;
-        self.up(h)
+        self.start(h)
     }
 
-    /// Its own address, from the EEPROM.
+    /// Returns the MAC address, from the EEPROM.
     pub const fn mac(&self) -> [u8; 6] {
         self.mac
     }
-    /// What the driver has counted.
-    pub const fn stats(&self) -> &Stats {
-        &self.stats
+    /// Returns the driver's counters.
+    pub fn stats(&self) -> Stats {
+        let mut all = self.stats;
+        all.add(&self.tx.stats);
+        all.add(&self.rx.stats);
+        all
     }
-    /// What the controller has counted since it was opened. Reads its registers.
+    /// Returns the controller's counts since open. Reads its registers.
     pub fn hardware<H: Host>(&mut self, h: &mut H) -> &Hardware {
         self.hardware.collect(h);
         &self.hardware
     }
-    /// Everything queued has been given back.
+    /// Returns whether everything queued has been passed up.
     pub fn is_drained(&self) -> bool {
         self.tx.is_empty()
     }
-    /// What else to receive.
+    /// Sets the receive filter.
     pub fn set_filter<H: Host>(&mut self, h: &mut H, f: &Filter<'_>) {
         hw::set_filter(h, f);
     }
@@ -217,39 +230,38 @@ impl E1000 {
         let rctl = get(h, reg::RCTL) & !(l::RCTL_VFE | l::RCTL_CFIEN);
         put(h, reg::RCTL, if only.is_some() { rctl | l::RCTL_VFE } else { rctl });
     }
-    /// The link as last looked at ([`Driver::work`]); `None` is down.
+    /// Returns the link as last checked ([`Driver::work`]); `None` when it is down.
     pub const fn link(&self) -> Option<Link> {
         self.link
     }
     /// Reads a PHY register.
     ///
     /// # Errors
-    /// When the PHY does not answer.
+    /// Fails when the PHY does not answer.
     pub fn phy<H: Host>(&mut self, h: &mut H, r: u8) -> Result<u16, OpenError> {
         hw::phy_read(h, r)
     }
-    /// Reads an EEPROM word, in either way.
+    /// Reads an EEPROM word.
     ///
     /// # Errors
-    /// When the device does not answer.
-    pub fn eeprom<H: Host>(
-        &mut self,
-        h: &mut H,
-        how: super::Eeprom,
-        word: u8,
-    ) -> Result<u16, OpenError> {
+    /// Fails when the device does not answer.
+    pub fn eeprom<H: Host>(&mut self, h: &mut H, how: Eeprom, word: u8) -> Result<u16, OpenError> {
         hw::eeprom_word(h, how, word)
     }
 
-    /// Sets ITR by what has passed since the last time.
+    fn sample(&self) -> Sample {
+        let rx = &self.rx.stats;
+        let rx = Flow { packets: rx.rx_packets, bytes: rx.rx_bytes };
+        Sample { rx, tx: self.tx.reclaimed, ..Sample::default() }
+    }
+
+    /// Sets ITR by the traffic since the last call.
     fn moderate<H: Host>(&mut self, h: &mut H) {
-        let (rx, tx) = (core::mem::take(&mut self.rx.taken), core::mem::take(&mut self.tx.reaped));
-        let gigabit = self.link.is_none_or(|l| l.speed == 1000);
-        let Some(d) = self.dynamic.as_mut().filter(|_| self.config.part.is_82540_or_later()) else {
-            return;
-        };
-        if let Some(rate) = d.update(gigabit, rx, tx) {
-            put(h, reg::ITR, itr::interval(rate));
+        let (sample, speed) = (self.sample(), self.link.map_or(GIGABIT, |l| l.speed));
+        let Some(itr) = &mut self.itr else { return };
+        itr.set_speed(speed);
+        if let Some(setting) = itr.sample(&sample) {
+            put(h, reg::ITR, setting.delay_ns / 256);
             self.stats.itr_writes += 1;
         }
     }
@@ -265,49 +277,49 @@ const fn dctl(t: Thresholds) -> u32 {
 impl<H: Host> Driver<H> for E1000 {
     #[inline]
     fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
-        self.tx.transmit(h, &self.config, &mut self.stats, p, more)
+        self.tx.transmit(h, p, more)
     }
 
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
         h.charge(CpuWork::Poll);
-        let clean = self.tx.reap(h, &mut self.stats, up);
-        let frames = self.rx.poll(h, &self.config, &mut self.stats, budget, up);
+        let clean = self.tx.reclaim(h, up);
+        let frames = self.rx.poll(h, budget, up);
         if !clean || frames >= budget {
             return Poll::Again;
         }
         self.moderate(h);
         put(h, reg::IMS, CAUSES);
         flush(h);
-        if self.look_at_link || self.failed { Poll::CpuWork } else { Poll::Idle }
+        if self.check_link || self.failed { Poll::CpuWork } else { Poll::Idle }
     }
 
-    /// The read of ICR clears the causes and lowers the line. Then all is masked,
-    /// until the poll has emptied the rings.
+    /// Reads ICR, which clears the causes and lowers the line, and masks all causes until the poll
+    /// has emptied the rings.
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
         h.charge(CpuWork::Interrupt);
         let cause = get(h, reg::ICR);
         if cause == 0 || cause == !0 {
-            // Another device's on a shared line, or no device at all.
+            // From another device on a shared line, or the card was removed.
             self.stats.interrupts_stray += 1;
             return Irq::None;
         }
         self.stats.interrupts += 1;
         if cause & (l::INT_LSC | l::INT_RXSEQ) != 0 {
-            self.look_at_link = true;
+            self.check_link = true;
         }
         put(h, reg::IMC, !0);
         flush(h);
         Irq::Poll
     }
 
-    /// The watchdog: looks at the link, for receive buffers that could not be had
-    /// before, and for a transmission that hangs. Also to be called every second or two.
+    /// The watchdog: checks the link, retries failed receive buffers, and resets a transmitter that
+    /// hangs. Call it every second or two as well.
     fn work(&mut self, h: &mut H) {
         let status = get(h, reg::STATUS);
         if status == !0 {
             return;
         }
-        if core::mem::take(&mut self.look_at_link) {
+        if core::mem::take(&mut self.check_link) {
             self.link = (status & l::STATUS_LU != 0).then_some(Link {
                 speed: match status & l::STATUS_SPEED {
                     0 => 10,
@@ -317,30 +329,30 @@ impl<H: Host> Driver<H> for E1000 {
                 full_duplex: status & l::STATUS_FD != 0,
             });
         }
-        self.rx.fill(h, &self.config, &mut self.stats);
+        self.rx.fill(h);
         let late = self.tx.oldest().is_some_and(|t| h.now().since(t) > self.config.hang);
         if (late && status & l::STATUS_TXOFF == 0) || self.failed {
             self.stats.tx_timeout_count += u64::from(!self.failed);
-            // If it does not come back, it is tried again.
+            // A failed reset is retried.
             self.failed = self.restart(h).is_err();
         }
     }
 
-    /// `e1000_watchdog` also causes an interrupt by software, so that a lost one is made good. A
-    /// hang, and accesses that failed (`e1000_io_error_detected`), end with a reset.
+    /// Ticks raise an interrupt by software, as `e1000_watchdog` does, to make good a lost one. A
+    /// hang and failed accesses (`e1000_io_error_detected`) cause a reset.
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
         match why {
             Alarm::Tick => {
-                self.look_at_link = true;
+                self.check_link = true;
                 self.work(h);
-                // Masked and unmasked, so that the line rises anew if nobody has seen it.
+                // Masked and unmasked, so that a line that nobody has seen rises again.
                 put(h, reg::IMC, !0);
                 put(h, reg::ICS, l::INT_RXDMT0);
                 put(h, reg::IMS, CAUSES);
                 flush(h);
                 return Irq::None;
             }
-            // A queue that waits for its link does not hang.
+            // A queue without a link waits, and does not hang.
             Alarm::TxTimeout if self.link.is_none() => return Irq::None,
             Alarm::TxTimeout => self.stats.tx_timeout_count += 1,
             Alarm::IoError => self.stats.io_errors += 1,

@@ -1,65 +1,61 @@
 //! The receive ring.
 //!
-//! Source: e1000_main.c `e1000_alloc_rx_buffers`, `e1000_clean_rx_irq`,
-//! `e1000_rx_checksum`.
+//! Source: e1000_main.c `e1000_alloc_rx_buffers`, `e1000_clean_rx_irq`, `e1000_rx_checksum`.
 //!
-//! RDT is the index of the last descriptor that has a buffer; the device owns RDH
-//! up to the one before RDT, so the last is held back, and RDH == RDT is none. A
-//! frame longer than a buffer takes several, of which the last has EOP. The
-//! length has the FCS in it, which may begin in the buffer before the last.
-//!
-//! A frame of one buffer is handed up without an allocation. For a longer one the
-//! packet's list of fragments is made, as an skb's is.
+//! RDT is the index of the last descriptor that has a buffer. The device owns RDH up to the one
+//! before RDT, so the last is held back, and RDH == RDT is an empty ring. A frame longer than a
+//! buffer takes several, the last with EOP. Its length includes the FCS, which may begin in the
+//! buffer before the last. A frame of one buffer is passed up without an allocation; a longer one
+//! needs a list of fragments.
 
 use super::config::{Config, OpenError};
 use super::hw::{put, reachable};
 use super::stats::Stats;
 use crate::Sink;
+use crate::common::{coherent, discard, map_rx, next, previous};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use doorbell_hal::{Alignment, Coherent, CpuWork, Direction, Fence, Host, Mapped};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::e1000::{DESCRIPTOR, Rx, reg};
 use doorbell_packet::{Fragment, MAX_FRAGS, NonLinear, OffloadRequest, Packet, ethernet};
 
-/// Buffers are posted so many at a time (`E1000_RX_BUFFER_WRITE`).
+/// Buffers posted at a time (`E1000_RX_BUFFER_WRITE`).
 const BATCH: u32 = 16;
 const FCS: u32 = ethernet::FCS as u32;
 
 #[derive(Debug)]
 pub(super) struct RxRing {
+    config: Config,
+    pub(super) stats: Stats,
     ring: Coherent,
-    info: Box<[Option<Mapped>]>,
+    buffers: Box<[Option<Mapped>]>,
     count: u32,
     /// Next descriptor to give a buffer.
     next: u32,
-    /// Next descriptor to look at.
+    /// Next descriptor to poll.
     clean: u32,
-    /// A frame of which some buffers have come.
+    /// The fragments so far of a frame that is not complete.
     head: Option<Fragment>,
     frags: Vec<Fragment>,
-    /// The rest of a frame is thrown away up to its EOP.
+    /// Drop descriptors up to the next EOP.
     discarding: bool,
-    /// Packets and bytes since the last look.
-    pub(super) taken: (u32, u32),
 }
 
 impl RxRing {
     pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<RxRing, OpenError> {
-        let ring = h.coherent(c.rx_ring * DESCRIPTOR, 4096)?;
-        if !reachable(c, ring.iova().0, ring.len()) {
-            h.release_coherent(ring);
-            return Err(OpenError::Address);
-        }
+        let size = (c.rx_ring * DESCRIPTOR, 4096);
+        let ring = coherent(h, size, |at, len| reachable(c, at, len), OpenError::Address)?;
         Ok(RxRing {
+            config: *c,
+            stats: Stats::default(),
             ring,
-            info: (0..c.rx_ring).map(|_| None).collect(),
+            buffers: (0..c.rx_ring).map(|_| None).collect(),
             count: c.rx_ring,
             next: 0,
             clean: 0,
             head: None,
             frags: Vec::new(),
             discarding: false,
-            taken: (0, 0),
         })
     }
 
@@ -76,21 +72,16 @@ impl RxRing {
         (if self.clean > self.next { 0 } else { self.count }) + self.clean - self.next - 1
     }
 
-    /// Gives a buffer to each descriptor that has none, and tells the device.
-    pub(super) fn fill<H: Host>(&mut self, h: &mut H, c: &Config, s: &mut Stats) {
+    /// Gives a buffer to each descriptor that has none, and writes RDT.
+    pub(super) fn fill<H: Host>(&mut self, h: &mut H) {
         let before = self.next;
         for _ in 0..self.unused() {
             let i = self.next;
             // A buffer that was recycled is still there.
-            let mapped = match self.info[i as usize].take() {
-                Some(m) => m,
-                None => match new_buffer(h, c) {
-                    Some(m) => m,
-                    None => {
-                        s.alloc_rx_buff_failed += 1;
-                        break;
-                    }
-                },
+            let recycled = self.buffers[i as usize].take();
+            let Some(mapped) = recycled.or_else(|| self.new_buffer(h)) else {
+                self.stats.alloc_rx_buff_failed += 1;
+                break;
             };
             let d = Rx {
                 address: mapped.iova().0.into(),
@@ -102,221 +93,191 @@ impl RxRing {
             };
             h.store(&self.ring, i * DESCRIPTOR, d);
             h.charge(CpuWork::RxPost);
-            self.info[i as usize] = Some(mapped);
-            self.next = if i + 1 == self.count { 0 } else { i + 1 };
+            self.buffers[i as usize] = Some(mapped);
+            self.next = next(i, self.count);
         }
         if self.next != before {
-            let last = if self.next == 0 { self.count - 1 } else { self.next - 1 };
             h.fence(Fence::Write);
-            put(h, reg::RDT, last);
-            s.rx_tail += 1;
+            put(h, reg::RDT, previous(self.next, self.count));
+            self.stats.rx_tail += 1;
         }
     }
 
-    /// Hands up to `budget` frames up; how many it were.
-    pub(super) fn poll<H: Host, S: Sink>(
-        &mut self,
-        h: &mut H,
-        c: &Config,
-        s: &mut Stats,
-        budget: u32,
-        up: &mut S,
-    ) -> u32 {
+    fn new_buffer<H: Host>(&self, h: &mut H) -> Option<Mapped> {
+        let c = &self.config;
+        let place = Alignment { offset: c.rx_place.offset + c.rx_align, ..c.rx_place };
+        let mut map = |place| {
+            let buf = h.buffer(c.rx_buffer, place).ok()?;
+            let m = map_rx(h, buf, |_, _| true)?;
+            if reachable(c, m.iova().0, c.rx_buffer) {
+                return Some(Some(m));
+            }
+            discard(h, m);
+            Some(None)
+        };
+        if let Some(m) = map(place)? {
+            return Some(m);
+        }
+        // Erratum 23. Linux takes any other buffer while it holds the first; alignment to a power
+        // of two that holds the buffer cannot fail.
+        let align = (place.offset + c.rx_buffer).next_power_of_two().max(place.align);
+        map(Alignment { align, ..place })?
+    }
+
+    /// Passes up to `budget` received frames to `up`. Returns how many.
+    pub(super) fn poll<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> u32 {
         let (mut frames, mut cleaned) = (0, 0);
         while frames < budget {
             let i = self.clean;
-            // The descriptor that the driver has not filled has no buffer.
-            if i == self.next || h.load::<u8>(&self.ring, i * DESCRIPTOR + Rx::STATUS) & Rx::DD == 0
-            {
+            // The next descriptor to fill has no buffer.
+            if i == self.next || self.status(h, i) & Rx::DD == 0 {
                 break;
             }
             h.fence(Fence::DmaRead);
             let d: Rx = h.load(&self.ring, i * DESCRIPTOR);
             h.charge(CpuWork::Completion);
-            self.clean = if i + 1 == self.count { 0 } else { i + 1 };
+            self.clean = next(i, self.count);
             cleaned += 1;
-            if self.take(h, c, s, i, d, up) {
-                frames += 1;
-            }
+            frames += u32::from(self.receive(h, i, d, up));
             if cleaned >= BATCH {
-                self.fill(h, c, s);
+                self.fill(h);
                 cleaned = 0;
             }
         }
         if self.unused() > 0 && (cleaned > 0 || self.unused() >= BATCH) {
-            self.fill(h, c, s);
+            self.fill(h);
         }
         frames
     }
 
-    /// One descriptor; whether a frame is complete and was handed up.
-    fn take<H: Host, S: Sink>(
-        &mut self,
-        h: &mut H,
-        c: &Config,
-        s: &mut Stats,
-        i: u32,
-        d: Rx,
-        up: &mut S,
-    ) -> bool {
+    fn status<H: Host>(&self, h: &mut H, i: u32) -> u8 {
+        h.load(&self.ring, i * DESCRIPTOR + Rx::STATUS)
+    }
+
+    /// Takes descriptor `i`, which is done. Returns whether it completed a frame, which was passed
+    /// up.
+    fn receive<H: Host, S: Sink>(&mut self, h: &mut H, i: u32, d: Rx, up: &mut S) -> bool {
         let end = d.status & Rx::EOP != 0;
-        let len = u32::from(d.length.get()).min(c.rx_buffer);
-        let Some(mapped) = self.info[i as usize].take() else { return false };
+        let len = u32::from(d.length.get()).min(self.config.rx_buffer);
+        let Some(mapped) = self.buffers[i as usize].take() else { return false };
         let bad = d.errors & Rx::FRAME_ERRORS != 0;
         if self.discarding || (end && bad) || self.frags.len() >= MAX_FRAGS {
-            s.rx_errors += u64::from(end && bad);
-            s.rx_malformed += u64::from(end && !bad);
+            self.stats.rx_errors += u64::from(end && bad);
+            self.stats.rx_malformed += u64::from(end && !bad);
             self.discarding = !end;
             self.drop_chain(h);
-            // The buffer stays mapped, for the next turn.
-            self.info[i as usize] = Some(mapped);
+            // The buffer stays mapped, and is posted again.
+            self.buffers[i as usize] = Some(mapped);
             return false;
         }
         let start = mapped.range().start;
         if end && self.head.is_none() {
             if len <= FCS {
-                s.rx_malformed += 1;
-                self.info[i as usize] = Some(mapped);
+                self.stats.rx_malformed += 1;
+                self.buffers[i as usize] = Some(mapped);
                 return false;
             }
             let len = len - FCS;
-            let piece = if len < c.copybreak {
-                self.copy_out(h, s, i, mapped, len)
+            let head = if len < self.config.copybreak {
+                let copy = self.copy_out(h, &mapped, len);
+                self.buffers[i as usize] = Some(mapped);
+                copy
             } else {
-                Ok(take_whole(h, mapped, start, len))
+                Some(Fragment { buf: h.unmap(mapped), start, len })
             };
-            match piece {
-                Ok(head) => self.hand_up(h, c, s, head, None, d, up),
-                // Nothing for the copy: the frame is lost, the buffer stays.
-                Err(()) => return false,
-            }
+            // Without memory for the copy the frame is lost.
+            let Some(head) = head else { return false };
+            self.pass_up(h, head, None, d, up);
             return true;
         }
-        let piece = take_whole(h, mapped, start, len);
+        let fragment = Fragment { buf: h.unmap(mapped), start, len };
         match &self.head {
-            None => self.head = Some(piece),
-            Some(_) => self.frags.push(piece),
+            None => self.head = Some(fragment),
+            Some(_) => self.frags.push(fragment),
         }
-        if !end {
-            return false;
-        }
-        self.finish_chain(h, c, s, d, up)
+        end && self.finish_chain(h, d, up)
     }
 
-    fn finish_chain<H: Host, S: Sink>(
-        &mut self,
-        h: &mut H,
-        c: &Config,
-        s: &mut Stats,
-        d: Rx,
-        up: &mut S,
-    ) -> bool {
-        let Some(head) = self.head.take() else { return false };
+    /// Passes up a frame of several buffers. Returns false if it had no data.
+    fn finish_chain<H: Host, S: Sink>(&mut self, h: &mut H, d: Rx, up: &mut S) -> bool {
+        let Some(mut head) = self.head.take() else { return false };
         let mut frags = core::mem::take(&mut self.frags);
-        // The FCS is the last four bytes, wherever they are.
+        // The FCS is the last four bytes, which may span buffers.
         let mut trim = FCS;
-        while trim > 0 {
-            match frags.pop() {
-                Some(q) if q.len <= trim => {
-                    trim -= q.len;
-                    h.release(q.buf);
-                }
-                Some(mut q) => {
-                    q.len -= trim;
-                    trim = 0;
-                    frags.push(q);
-                }
-                None => break,
-            }
+        while trim > 0
+            && let Some(last) = frags.pop_if(|f| f.len <= trim)
+        {
+            trim -= last.len;
+            h.release(last.buf);
         }
-        let mut head = head;
+        if let Some(last) = frags.last_mut() {
+            last.len -= core::mem::take(&mut trim);
+        }
         if head.len <= trim {
-            s.rx_malformed += 1;
-            h.release(head.buf);
+            self.stats.rx_malformed += 1;
+            frags.into_iter().chain([head]).for_each(|f| h.release(f.buf));
             return false;
         }
         head.len -= trim;
         let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
-        self.hand_up(h, c, s, head, more, d, up);
+        self.pass_up(h, head, more, d, up);
         true
     }
 
-    /// A small frame into a buffer of its own; the big one stays with its descriptor.
-    fn copy_out<H: Host>(
-        &mut self,
-        h: &mut H,
-        s: &mut Stats,
-        i: u32,
-        m: Mapped,
-        len: u32,
-    ) -> Result<Fragment, ()> {
-        // So that the IP header is on a word, whatever `rx_align` says.
-        let made = h.buffer(len, Alignment { align: 64, offset: 2 });
-        let Ok(buf) = made else {
-            s.alloc_rx_buff_failed += 1;
-            self.info[i as usize] = Some(m);
-            return Err(());
+    /// Copies a small frame into a buffer of its own.
+    fn copy_out<H: Host>(&mut self, h: &mut H, m: &Mapped, len: u32) -> Option<Fragment> {
+        // The IP header is on a word, whatever `rx_align` says.
+        let Ok(buf) = h.buffer(len, Alignment { align: 64, offset: 2 }) else {
+            self.stats.alloc_rx_buff_failed += 1;
+            return None;
         };
         let mut bytes = [0; 256];
         let bytes = &mut bytes[..len as usize];
         let start = m.range().start;
-        h.peek(&m, start..start + len, |b| bytes.copy_from_slice(b));
+        h.peek(m, start..start + len, |b| bytes.copy_from_slice(b));
         h.bytes_mut(&buf, 0..len, |b| b.copy_from_slice(bytes));
         h.charge(CpuWork::Copy(len));
-        s.rx_copybreak += 1;
-        self.info[i as usize] = Some(m);
-        Ok(Fragment::whole(buf))
+        self.stats.rx_copybreak += 1;
+        Some(Fragment::whole(buf))
     }
 
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the last stage of receive, with what the others have found"
-    )]
-    fn hand_up<H: Host, S: Sink>(
+    fn pass_up<H: Host, S: Sink>(
         &mut self,
         h: &mut H,
-        c: &Config,
-        s: &mut Stats,
         head: Fragment,
         more: Option<Box<NonLinear>>,
         d: Rx,
         up: &mut S,
     ) {
-        let vlan = (c.vlan && d.status & Rx::VP != 0).then(|| d.special.get());
-        let p =
-            Packet { head, todo: OffloadRequest { vlan, ..OffloadRequest::NONE }, more, cookie: 0 };
-        let verified = c.rx_checksum && checksum(d.status, d.errors, s);
-        let len = p.len();
-        s.rx_packets += 1;
-        s.rx_bytes += u64::from(len);
-        self.taken.0 += 1;
-        self.taken.1 = self.taken.1.saturating_add(len);
+        let vlan = (self.config.vlan && d.status & Rx::VP != 0).then(|| d.special.get());
+        let todo = OffloadRequest { vlan, ..OffloadRequest::NONE };
+        let p = Packet { head, todo, more, cookie: 0 };
+        let verified = self.config.rx_checksum && is_verified(d.status, d.errors, &mut self.stats);
+        self.stats.rx_packets += 1;
+        self.stats.rx_bytes += u64::from(p.len());
         h.charge(CpuWork::RxPacket);
         up.received(p, verified);
     }
 
     fn drop_chain<H: Host>(&mut self, h: &mut H) {
-        for q in self.head.take().into_iter().chain(self.frags.drain(..)) {
-            h.release(q.buf);
+        for f in self.head.take().into_iter().chain(self.frags.drain(..)) {
+            h.release(f.buf);
         }
     }
 
-    /// Gives all buffers back; the device is off. Frames that are in the ring are lost.
-    pub(super) fn clear<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
+    /// Releases all buffers and empties the ring; the device is off. Frames in the ring are lost.
+    pub(super) fn clear<H: Host>(&mut self, h: &mut H) {
         let mut i = self.clean;
         while i != self.next {
-            let status = h.load::<u8>(&self.ring, i * DESCRIPTOR + Rx::STATUS);
+            let status = self.status(h, i);
             if status & Rx::DD == 0 {
                 break;
             }
-            s.rx_lost += u64::from(status & Rx::EOP != 0);
-            i = if i + 1 == self.count { 0 } else { i + 1 };
+            self.stats.rx_lost += u64::from(status & Rx::EOP != 0);
+            i = next(i, self.count);
         }
         self.drop_chain(h);
-        for m in self.info.iter_mut().filter_map(Option::take) {
-            let b = h.unmap(m);
-            h.release(b);
-        }
+        self.buffers.iter_mut().filter_map(Option::take).for_each(|m| discard(h, m));
         for i in 0..self.count {
             h.store(&self.ring, i * DESCRIPTOR, [0u64; 2]);
         }
@@ -328,45 +289,9 @@ impl RxRing {
     }
 }
 
-fn take_whole<H: Host>(h: &mut H, m: Mapped, start: u32, len: u32) -> Fragment {
-    Fragment { buf: h.unmap(m), start, len }
-}
-
-fn new_buffer<H: Host>(h: &mut H, c: &Config) -> Option<Mapped> {
-    let place = Alignment { offset: c.rx_place.offset + c.rx_align, ..c.rx_place };
-    let first = mapped(h, c, place)?;
-    if reachable(c, first.iova().0, c.rx_buffer) {
-        return Some(first);
-    }
-    // Erratum 23. Linux takes any other one while it holds the first; a boundary of
-    // a power of two that it fits into cannot fail.
-    let first = h.unmap(first);
-    h.release(first);
-    let align = (place.offset + c.rx_buffer).next_power_of_two().max(place.align);
-    let second = mapped(h, c, Alignment { align, ..place })?;
-    if reachable(c, second.iova().0, c.rx_buffer) {
-        return Some(second);
-    }
-    let second = h.unmap(second);
-    h.release(second);
-    None
-}
-
-fn mapped<H: Host>(h: &mut H, c: &Config, place: Alignment) -> Option<Mapped> {
-    let buf = h.buffer(c.rx_buffer, place).ok()?;
-    h.charge(CpuWork::Map);
-    match h.map(buf, 0..c.rx_buffer, Direction::FromDevice) {
-        Ok(m) => Some(m),
-        Err(e) => {
-            h.release(e.buf);
-            None
-        }
-    }
-}
-
-/// Whether the device found the checksum good: it looked (TCPCS), nothing is to be
-/// ignored (IXSM), and there was no error (TCPE).
-pub(super) fn checksum(status: u8, errors: u8, s: &mut Stats) -> bool {
+/// Returns whether the device found the checksum good: it checked (TCPCS), the result is valid
+/// (no IXSM), and there was no error (TCPE).
+fn is_verified(status: u8, errors: u8, s: &mut Stats) -> bool {
     if status & Rx::IXSM != 0 {
         return false;
     }

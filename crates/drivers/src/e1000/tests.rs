@@ -598,3 +598,8 @@ proptest::proptest! {
         nic.close(&mut h);
     }
 }
+
+#[test]
+fn itr_counts_in_256_ns() {
+    assert_eq!([0, 4_000, 20_000, 70_000, 1].map(interval), [0, 976, 195, 55, 0xffff]);
+}

@@ -1,41 +1,43 @@
 //! The transmit ring.
 //!
-//! Source: e1000_main.c `e1000_xmit_frame`, `e1000_tso`, `e1000_tx_csum`,
-//! `e1000_tx_map`, `e1000_tx_queue`, `e1000_clean_tx_irq`.
+//! Source: e1000_main.c `e1000_xmit_frame`, `e1000_tso`, `e1000_tx_csum`, `e1000_tx_map`,
+//! `e1000_tx_queue`, `e1000_clean_tx_irq`.
 //!
-//! head == tail is empty. TDT is one past the last descriptor; writing it is the
-//! doorbell, once a batch. A packet is done when its last descriptor has DD: the
-//! only one that asks for status.
+//! head == tail is an empty ring. TDT is one past the last descriptor; writing it is the doorbell,
+//! once a batch. Only the last descriptor of a packet asks for status: the packet is done when that
+//! one has DD.
 
 use super::config::{COPY_MAX, Config, OpenError};
+use super::errata::{Errata, MAX_LENGTH, Split};
 use super::hw::{on_bus, put, reachable};
-use super::split::{Cut, MAX_PIECE};
 use super::stats::Stats;
+use crate::common::{self, DoneList, coherent, complete_packet, next, previous, unmap, vacant};
 use crate::{Sink, Tx};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, Mapped, Time};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped, Time};
 use doorbell_layout::e1000::{ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, reg, tx_word as w};
+use doorbell_moderation::Flow;
 use doorbell_packet::headers::{Ip, Layers};
 use doorbell_packet::{Fragment, Gso, GsoKind, MAX_FRAGS, Packet, ethernet};
 use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{Immutable, IntoBytes};
 
-/// A queue that stopped wakes when so many descriptors are free.
+/// Free descriptors at which a stopped queue wakes.
 const WAKE: u32 = 32;
-/// Shortest frame, without FCS: the controller's own padding may corrupt.
+/// Shortest frame, without FCS: the controller's own padding may corrupt data.
 const MIN_FRAME: u32 = ethernet::MIN_FRAME as u32;
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 enum Held {
     Mapped(Mapped),
-    /// It was copied to a slot; its pieces go back when it is sent, as an skb's.
+    /// Copied to a slot; its buffers are returned when it is sent, as an skb is freed.
     Copied(Packet),
 }
 
-/// What the driver knows of a descriptor.
+/// The driver's part of a descriptor.
 #[derive(Debug)]
-struct Slot {
+struct DmaEntry {
     /// A buffer that ends in this descriptor.
     held: Option<Held>,
     cookie: u32,
@@ -43,33 +45,41 @@ struct Slot {
     last: bool,
     /// At a packet's first descriptor: its last.
     watch: u32,
-    /// At a packet's first descriptor.
+    /// At a packet's first descriptor: the time of queueing.
     since: Time,
+}
+
+impl DmaEntry {
+    const EMPTY: DmaEntry =
+        DmaEntry { held: None, cookie: 0, last: false, watch: NONE, since: Time::ZERO };
 }
 
 #[derive(Debug)]
 pub(super) struct TxRing {
+    config: Config,
+    pub(super) stats: Stats,
     ring: Coherent,
     slots: Option<Coherent>,
-    info: Box<[Slot]>,
+    entries: Box<[DmaEntry]>,
     count: u32,
     next: u32,
     clean: u32,
     /// TDT as written.
     announced: u32,
     pub(super) stopped: bool,
-    /// The last packet was a large send (and the erratum is on).
+    /// The last packet was a large send, and the erratum applies.
     after_tso: bool,
     /// Commands of a packet's last descriptor.
     last_cmd: u32,
+    /// Free descriptors below which the queue stops.
     keep: u32,
-    /// Packets and bytes reaped since the last look.
-    pub(super) reaped: (u32, u32),
-    /// Dropped by a restart, and to be given back.
-    dropped: Vec<(Buf, u32, bool)>,
+    /// Packets and bytes reclaimed.
+    pub(super) reclaimed: Flow,
+    /// Dropped by a restart.
+    dropped: DoneList,
 }
 
-/// What is the same in all data descriptors of a packet.
+/// The fields that all data descriptors of a packet share.
 #[derive(Clone, Copy)]
 struct Common {
     cmd: u32,
@@ -79,30 +89,29 @@ struct Common {
 
 impl TxRing {
     pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<TxRing, OpenError> {
-        let ring = h.coherent(c.tx_ring * DESCRIPTOR, 4096)?;
+        let size = (c.tx_ring * DESCRIPTOR, 4096);
+        let ring = coherent(h, size, |at, len| reachable(c, at, len), OpenError::Address)?;
         let mut slots = None;
         if c.copy_align {
-            match h.coherent(c.tx_ring * COPY_MAX, COPY_MAX) {
+            // Slots are 2048 bytes on a boundary of that, so none crosses 64 KiB.
+            let plain = Config { errata: Errata::NONE, ..*c };
+            let size = (c.tx_ring * COPY_MAX, COPY_MAX);
+            match coherent(h, size, |at, len| reachable(&plain, at, len), OpenError::Address) {
                 Ok(s) => slots = Some(s),
                 Err(e) => {
                     h.release_coherent(ring);
-                    return Err(e.into());
+                    return Err(e);
                 }
             }
         }
         let delayed = if c.tx_delay > 0 { w::IDE } else { 0 };
         let more = if c.errata.even_dword { MAX_FRAGS as u32 + 1 } else { 0 };
-        let tx = TxRing {
+        Ok(TxRing {
+            config: *c,
+            stats: Stats::default(),
+            ring,
             slots,
-            info: (0..c.tx_ring)
-                .map(|_| Slot {
-                    held: None,
-                    cookie: 0,
-                    last: false,
-                    watch: NONE,
-                    since: Time::ZERO,
-                })
-                .collect(),
+            entries: (0..c.tx_ring).map(|_| DmaEntry::EMPTY).collect(),
             count: c.tx_ring,
             next: 0,
             clean: 0,
@@ -111,19 +120,9 @@ impl TxRing {
             after_tso: false,
             last_cmd: w::EOP | w::IFCS | w::RS | delayed,
             keep: MAX_FRAGS as u32 + 7 + more,
-            reaped: (0, 0),
-            dropped: Vec::new(),
-            ring,
-        };
-        let slots = tx.slots.as_ref();
-        // Slots are 2048 bytes on a boundary of that, so that none crosses 64 KiB.
-        if !reachable(c, tx.ring.iova().0, tx.ring.len())
-            || slots.is_some_and(|s| !reachable_slots(c, s))
-        {
-            tx.release(h);
-            return Err(OpenError::Address);
-        }
-        Ok(tx)
+            reclaimed: Flow::default(),
+            dropped: DoneList::default(),
+        })
     }
 
     pub(super) fn start<H: Host>(&self, h: &mut H) {
@@ -143,117 +142,120 @@ impl TxRing {
         self.clean == self.next
     }
 
-    // ---- a packet, in the order it meets it ----
+    // ---- transmit ----
 
     #[inline]
-    pub(super) fn transmit<H: Host>(
-        &mut self,
-        h: &mut H,
-        c: &Config,
-        s: &mut Stats,
-        p: Packet,
-        more: bool,
-    ) -> Tx {
+    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         if self.stopped {
-            s.tx_busy += 1;
+            self.stats.tx_busy += 1;
             return Tx::Busy(p);
         }
+        let errata = self.config.errata;
         let len = p.len();
         let max = match p.todo.gso {
-            Some(g) => MAX_PIECE.min(u32::from(g.size) << 2),
-            None => MAX_PIECE,
+            Some(g) => MAX_LENGTH.min(u32::from(g.size) << 2),
+            None => MAX_LENGTH,
         };
-        if !acceptable(&p, len, max, c) {
-            return self.dropped(h, s, p, more);
+        if !is_acceptable(&p, len, max, &self.config) {
+            return self.drop_packet(h, p, more);
         }
         let copied = self.slots.is_some() && p.todo.gso.is_none() && len <= COPY_MAX;
         let need = 1 + if copied {
-            c.errata.most(len.max(MIN_FRAME), max)
+            errata.most(len.max(MIN_FRAME), max)
         } else {
-            p.pieces().map(|q| c.errata.most(q.len.max(1), max)).sum()
+            p.pieces().map(|f| errata.most(f.len.max(1), max)).sum()
         };
         if need + 2 > self.count - 1 {
-            return self.dropped(h, s, p, more);
+            return self.drop_packet(h, p, more);
         }
         if self.unused() < need + 2 {
-            self.stopped = true;
-            s.tx_stopped += 1;
-            s.tx_busy += 1;
-            self.notify(h, s);
+            self.stop();
+            self.stats.tx_busy += 1;
+            self.write_tail(h);
             return Tx::Busy(p);
         }
-        // A tag that the device does not insert, and short frames.
-        let (mut p, tagged) = match p.todo.vlan {
-            Some(_) if !c.vlan => match p.insert_tag(h, Alignment::ANY) {
-                Ok(p) => (p, true),
-                Err(e) => return self.dropped(h, s, e.0, more),
-            },
-            _ => (p, false),
+        let mut p = match self.complete_frame(h, p, copied) {
+            Ok(p) => p,
+            Err(p) => return self.drop_packet(h, p, more),
         };
-        let len = if tagged { p.len() } else { len };
-        if len < MIN_FRAME && !copied {
-            s.tx_padded += 1;
-            p = match pad(h, p) {
-                Ok(p) => p,
-                Err(p) => return self.dropped(h, s, p, more),
-            };
-        }
         let first = self.next;
-        let Some(common) = self.context(h, s, &mut p) else {
-            return self.dropped(h, s, p, more);
+        let Some(common) = self.write_context(h, &mut p) else {
+            return self.drop_packet(h, p, more);
         };
         let large = p.todo.gso.is_some();
-        let cut = Cut {
-            max,
-            sentinel: false,
-            first: true,
-            after_tso: self.after_tso && !large && (copied || p.is_linear()),
-        };
+        let after_tso = self.after_tso && !large && (copied || p.is_linear());
+        let split = Split { max, sentinel: false, first: true, after_tso };
         let written = if copied {
-            self.copy_in(h, c, s, p, len, common, cut);
+            self.copy_packet(h, p, common, split);
             Ok(())
         } else {
-            self.map_in(h, c, p, common, cut, large)
+            self.map_packet(h, p, common, split, large)
         };
         if let Err(p) = written {
-            self.take_back(first);
-            return self.dropped(h, s, p, more);
+            self.next = first;
+            return self.drop_packet(h, p, more);
         }
-        if cut.after_tso {
-            self.after_tso = false;
-        }
-        self.after_tso |= large && c.errata.after_tso;
-        let last = self.before(self.next);
-        let word: u32 = h.load::<U32>(&self.ring, last * DESCRIPTOR + 8).get();
-        h.store(&self.ring, last * DESCRIPTOR + 8, U32::new(word | self.last_cmd));
-        self.info[first as usize].watch = last;
-        self.info[first as usize].since = h.now();
-        let used = (self.next + self.count - first) % self.count;
-        h.charge(CpuWork::TxDescriptor(used));
-        s.tx_descriptors += u64::from(used);
-        s.tx_queued += 1;
+        self.after_tso = self.after_tso && !after_tso || large && errata.after_tso;
+        self.end_packet(h, first);
         if self.unused() < self.keep {
-            self.stopped = true;
-            s.tx_stopped += 1;
+            self.stop();
         }
         if !more || self.stopped {
-            self.notify(h, s);
+            self.write_tail(h);
         }
         Tx::Ok
     }
 
+    fn stop(&mut self) {
+        self.stopped = true;
+        self.stats.tx_stopped += 1;
+    }
+
+    /// Inserts a tag that the device does not, and pads a short frame that is not copied.
+    #[inline(always)]
+    fn complete_frame<H: Host>(
+        &mut self,
+        h: &mut H,
+        p: Packet,
+        copied: bool,
+    ) -> Result<Packet, Packet> {
+        let p = match p.todo.vlan {
+            Some(_) if !self.config.vlan => p.insert_tag(h, Alignment::ANY).map_err(|e| e.0)?,
+            _ => p,
+        };
+        if copied || p.len() >= MIN_FRAME {
+            return Ok(p);
+        }
+        self.stats.tx_padded += 1;
+        pad(h, p)
+    }
+
+    /// Completes the packet that begins at descriptor `first`.
+    #[inline(always)]
+    fn end_packet<H: Host>(&mut self, h: &mut H, first: u32) {
+        let last = previous(self.next, self.count);
+        let word: u32 = h.load::<U32>(&self.ring, last * DESCRIPTOR + 8).get();
+        h.store(&self.ring, last * DESCRIPTOR + 8, U32::new(word | self.last_cmd));
+        let entry = &mut self.entries[first as usize];
+        (entry.watch, entry.since) = (last, h.now());
+        let used = (self.next + self.count - first) % self.count;
+        h.charge(CpuWork::TxDescriptor(used));
+        self.stats.tx_descriptors += u64::from(used);
+        self.stats.tx_queued += 1;
+    }
+
     #[cold]
-    fn dropped<H: Host>(&mut self, h: &mut H, s: &mut Stats, p: Packet, more: bool) -> Tx {
-        s.tx_dropped += 1;
+    fn drop_packet<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+        self.stats.tx_dropped += 1;
         if !more {
-            self.notify(h, s);
+            self.write_tail(h);
         }
         Tx::Dropped(p)
     }
 
-    /// Writes a context descriptor if the packet needs one; `None` when its
-    /// headers are not what it says.
-    fn context<H: Host>(&mut self, h: &mut H, s: &mut Stats, p: &mut Packet) -> Option<Common> {
+    /// Writes a context descriptor if the packet needs one. Returns `None` when its headers do not
+    /// match the request.
+    fn write_context<H: Host>(&mut self, h: &mut H, p: &mut Packet) -> Option<Common> {
         let mut common = Common { cmd: w::IFCS, popts: 0, tag: 0 };
         if let Some(tag) = p.todo.vlan {
             common.cmd |= w::VLE;
@@ -262,26 +264,25 @@ impl TxRing {
         if let Some(gso) = p.todo.gso {
             let (context, v4) = large_send(h, p, gso)?;
             self.put(h, context);
-            s.tx_contexts += 1;
-            s.tx_tso += 1;
+            self.stats.tx_contexts += 1;
+            self.stats.tx_tso += 1;
             common.cmd |= w::DEXT | w::DTYP_DATA | w::TSE;
             common.popts = DataTx::TXSM | if v4 { DataTx::IXSM } else { 0 };
         } else if let Some(partial) = p.todo.checksum {
-            let (start, at) = (partial.start, u32::from(partial.start) + u32::from(partial.offset));
-            if at > 255 {
+            if partial.field() > 255 {
                 // The context has a byte for it.
                 return p.complete_checksum(h).ok().map(|()| common);
             }
             let tcp = if partial.offset == 16 { w::TCP } else { 0 };
             let context = ContextTx {
-                tucss: start as u8,
-                tucso: at as u8,
+                tucss: partial.start as u8,
+                tucso: partial.field() as u8,
                 word: U32::new(w::DEXT | tcp),
                 ..ContextTx::default()
             };
             self.put(h, context);
-            s.tx_contexts += 1;
-            s.tx_csum += 1;
+            self.stats.tx_contexts += 1;
+            self.stats.tx_csum += 1;
             common.cmd |= w::DEXT | w::DTYP_DATA;
             common.popts = DataTx::TXSM;
         }
@@ -289,29 +290,24 @@ impl TxRing {
     }
 
     #[inline(always)]
-    fn put<H: Host, T: zerocopy::IntoBytes + zerocopy::Immutable>(
-        &mut self,
-        h: &mut H,
-        descriptor: T,
-    ) {
+    fn put<H: Host, T: IntoBytes + Immutable>(&mut self, h: &mut H, descriptor: T) {
         h.store(&self.ring, self.next * DESCRIPTOR, descriptor);
-        self.next = if self.next + 1 == self.count { 0 } else { self.next + 1 };
+        self.next = next(self.next, self.count);
     }
 
-    /// Descriptors for `len` bytes at `at`.
+    /// Writes descriptors for `left` bytes at `at`.
     #[inline(always)]
     fn describe<H: Host>(
         &mut self,
         h: &mut H,
-        c: &Config,
         mut at: u64,
         mut left: u32,
         common: Common,
-        cut: &mut Cut,
+        split: &mut Split,
     ) {
         while left > 0 {
-            let n = c.errata.next(at, left, *cut);
-            (cut.first, cut.after_tso) = (false, false);
+            let n = self.config.errata.next(at, left, *split);
+            (split.first, split.after_tso) = (false, false);
             let d = DataTx {
                 address: U64::new(at),
                 word: U32::new(common.cmd | n),
@@ -324,73 +320,51 @@ impl TxRing {
         }
     }
 
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one stage of transmit, with what the others have found"
-    )]
-    fn copy_in<H: Host>(
-        &mut self,
-        h: &mut H,
-        c: &Config,
-        s: &mut Stats,
-        p: Packet,
-        len: u32,
-        common: Common,
-        mut cut: Cut,
-    ) {
+    fn copy_packet<H: Host>(&mut self, h: &mut H, p: Packet, common: Common, mut split: Split) {
         let Some(slots) = &self.slots else { return };
-        let slot = self.next * COPY_MAX;
+        let (first, slot, len) = (self.next, self.next * COPY_MAX, p.len());
         if len < MIN_FRAME {
-            s.tx_padded += 1;
+            self.stats.tx_padded += 1;
             h.store(slots, slot, [0u8; MIN_FRAME as usize]);
         }
         let mut at = slot;
-        for q in p.pieces() {
-            h.copy(&q.buf, q.start..q.start + q.len, slots, at);
-            at += q.len;
+        for f in p.pieces() {
+            h.copy(&f.buf, f.start..f.start + f.len, slots, at);
+            at += f.len;
         }
         h.charge(CpuWork::Copy(len));
-        s.tx_copied += 1;
+        self.stats.tx_copied += 1;
         let from = slots.iova().0 + u64::from(slot);
-        let first = self.next;
-        self.describe(h, c, from, len.max(MIN_FRAME), common, &mut cut);
+        self.describe(h, from, len.max(MIN_FRAME), common, &mut split);
         self.hold(first, Held::Copied(p), 0, true);
     }
 
-    /// All of the packet, mapped; if a mapping fails, all is undone.
-    fn map_in<H: Host>(
+    /// Maps all of the packet; undoes all if a mapping fails.
+    fn map_packet<H: Host>(
         &mut self,
         h: &mut H,
-        c: &Config,
         p: Packet,
         common: Common,
-        mut cut: Cut,
+        mut split: Split,
         large: bool,
     ) -> Result<(), Packet> {
         let Packet { head, todo, mut more, cookie } = p;
         let frags = more.as_ref().map_or(0, |m| m.frags.len());
         let start = self.next;
-        cut.sentinel = large && frags == 0;
-        match self.map_piece(h, c, head, common, &mut cut) {
-            Ok(m) => {
-                let at = self.before(self.next);
-                self.hold(at, Held::Mapped(m), cookie, frags == 0);
-            }
+        split.sentinel = large && frags == 0;
+        match self.map_fragment(h, head, common, &mut split) {
+            Ok(m) => self.hold_mapped(m, cookie, frags == 0),
             Err(head) => return Err(Packet { head, todo, more, cookie }),
         }
         for i in 0..frags {
             let Some(m) = more.as_mut() else { break };
-            cut.sentinel = large && i + 1 == frags;
-            let piece =
-                core::mem::replace(&mut m.frags[i], Fragment::whole(Buf::from_parts(0, 0, 0)));
-            match self.map_piece(h, c, piece, common, &mut cut) {
-                Ok(mapped) => {
-                    let at = self.before(self.next);
-                    self.hold(at, Held::Mapped(mapped), cookie, i + 1 == frags);
-                }
-                Err(piece) => {
-                    m.frags[i] = piece;
-                    let head = self.undo(h, start, &mut m.frags[..i]);
+            split.sentinel = large && i + 1 == frags;
+            let f = core::mem::replace(&mut m.frags[i], vacant());
+            match self.map_fragment(h, f, common, &mut split) {
+                Ok(mapped) => self.hold_mapped(mapped, cookie, i + 1 == frags),
+                Err(f) => {
+                    m.frags[i] = f;
+                    let head = self.unmap_packet(h, start, &mut m.frags[..i]);
                     return Err(Packet { head, todo, more, cookie });
                 }
             }
@@ -398,66 +372,56 @@ impl TxRing {
         Ok(())
     }
 
-    fn map_piece<H: Host>(
+    fn map_fragment<H: Host>(
         &mut self,
         h: &mut H,
-        c: &Config,
-        q: Fragment,
+        f: Fragment,
         common: Common,
-        cut: &mut Cut,
+        split: &mut Split,
     ) -> Result<Mapped, Fragment> {
-        let (start, len) = (q.start, q.len);
-        let m = h.map(q.buf, start..start + len, Direction::ToDevice).map_err(|e| Fragment {
-            buf: e.buf,
-            start,
-            len,
-        })?;
+        let m = common::map(h, f)?;
         h.charge(CpuWork::Map);
-        if !on_bus(c, m.iova().0, len) {
-            return Err(Fragment { buf: h.unmap(m), start, len });
+        let (at, len) = (m.iova().0, m.len());
+        if !on_bus(&self.config, at, len) {
+            return Err(unmap(h, m));
         }
-        self.describe(h, c, m.iova().0, len, common, cut);
+        self.describe(h, at, len, common, split);
         Ok(m)
     }
 
-    /// Takes the pieces that were mapped since `start` back into `frags`; the
-    /// first is the head, and the return.
+    /// Takes the fragments that were mapped since descriptor `start` back into `frags`, and the head
+    /// before them. Returns the head.
     #[cold]
-    fn undo<H: Host>(&mut self, h: &mut H, start: u32, frags: &mut [Fragment]) -> Fragment {
-        let (mut head, mut n) = (None, 0);
+    fn unmap_packet<H: Host>(&mut self, h: &mut H, start: u32, frags: &mut [Fragment]) -> Fragment {
+        let (mut head, mut frags) = (None, frags.iter_mut());
         let mut at = start;
         while at != self.next {
-            if let Some(Held::Mapped(m)) = self.info[at as usize].held.take() {
-                let r = m.range();
-                let piece = Fragment { buf: h.unmap(m), start: r.start, len: r.end - r.start };
+            if let Some(Held::Mapped(m)) = self.entries[at as usize].held.take() {
+                let f = unmap(h, m);
                 if head.is_none() {
-                    head = Some(piece);
-                } else if let Some(f) = frags.get_mut(n) {
-                    *f = piece;
-                    n += 1;
+                    head = Some(f);
+                } else if let Some(to) = frags.next() {
+                    *to = f;
                 }
             }
-            at = (at + 1) % self.count;
+            at = next(at, self.count);
         }
-        head.unwrap_or(Fragment::whole(Buf::from_parts(0, 0, 0)))
-    }
-
-    fn take_back(&mut self, first: u32) {
-        self.next = first;
+        head.unwrap_or(vacant())
     }
 
     fn hold(&mut self, at: u32, held: Held, cookie: u32, last: bool) {
-        let slot = &mut self.info[at as usize];
-        (slot.held, slot.cookie, slot.last) = (Some(held), cookie, last);
+        let entry = &mut self.entries[at as usize];
+        (entry.held, entry.cookie, entry.last) = (Some(held), cookie, last);
     }
 
-    fn before(&self, i: u32) -> u32 {
-        if i == 0 { self.count - 1 } else { i - 1 }
+    /// Keeps a mapping at the last descriptor written.
+    fn hold_mapped(&mut self, m: Mapped, cookie: u32, last: bool) {
+        self.hold(previous(self.next, self.count), Held::Mapped(m), cookie, last);
     }
 
-    /// Tells the device of what it has not been told of.
+    /// Gives the device the descriptors that it does not know of yet.
     #[inline(always)]
-    fn notify<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
+    fn write_tail<H: Host>(&mut self, h: &mut H) {
         if self.announced == self.next {
             return;
         }
@@ -465,49 +429,42 @@ impl TxRing {
         h.fence(Fence::Write);
         put(h, reg::TDT, self.next);
         self.announced = self.next;
-        s.tx_tail += 1;
+        self.stats.tx_tail += 1;
     }
 
     // ---- completion ----
 
-    /// Gives back what the device has done; whether it was all in one turn of the ring.
-    pub(super) fn reap<H: Host, S: Sink>(&mut self, h: &mut H, s: &mut Stats, up: &mut S) -> bool {
+    /// Passes the buffers of packets that are done to `up`, at most one lap of the ring. Returns
+    /// whether that was all.
+    pub(super) fn reclaim<H: Host, S: Sink>(&mut self, h: &mut H, up: &mut S) -> bool {
         if !self.dropped.is_empty() {
-            self.dropped.drain(..).for_each(|(b, cookie, last)| up.sent(b, cookie, last));
+            self.dropped.complete_tx(up);
         }
         let (mut packets, mut done) = (0, 0);
         while self.clean != self.next && done < self.count {
-            let last = self.info[self.clean as usize].watch;
+            let last = self.entries[self.clean as usize].watch;
             if last == NONE || h.load::<u8>(&self.ring, last * DESCRIPTOR + STATUS_AT) & DD == 0 {
                 break;
             }
             h.fence(Fence::DmaRead);
             h.charge(CpuWork::Completion);
-            self.info[self.clean as usize].watch = NONE;
+            self.entries[self.clean as usize].watch = NONE;
             loop {
                 let at = self.clean;
-                if let Some(held) = self.info[at as usize].held.take() {
-                    let (cookie, is_last) =
-                        (self.info[at as usize].cookie, self.info[at as usize].last);
-                    match held {
-                        Held::Mapped(m) => {
-                            self.reaped.1 = self.reaped.1.saturating_add(m.len());
-                            up.sent(h.unmap(m), cookie, is_last);
-                        }
-                        Held::Copied(p) => {
-                            self.reaped.1 = self.reaped.1.saturating_add(p.len());
-                            let Packet { head, more, cookie, .. } = p;
-                            let mut frags =
-                                more.map(|m| m.frags).unwrap_or_default().into_iter().peekable();
-                            up.sent(head.buf, cookie, frags.peek().is_none());
-                            while let Some(q) = frags.next() {
-                                up.sent(q.buf, cookie, frags.peek().is_none());
-                            }
-                        }
+                let entry = &mut self.entries[at as usize];
+                match entry.held.take() {
+                    Some(Held::Mapped(m)) => {
+                        self.reclaimed.bytes += u64::from(m.len());
+                        up.sent(h.unmap(m), entry.cookie, entry.last);
                     }
+                    Some(Held::Copied(p)) => {
+                        self.reclaimed.bytes += u64::from(p.len());
+                        complete_packet(p, |buf, cookie, last| up.sent(buf, cookie, last));
+                    }
+                    None => {}
                 }
                 h.store(&self.ring, at * DESCRIPTOR + STATUS_AT, 0u8);
-                self.clean = if at + 1 == self.count { 0 } else { at + 1 };
+                self.clean = next(at, self.count);
                 done += 1;
                 if at == last {
                     break;
@@ -517,50 +474,44 @@ impl TxRing {
         }
         if packets > 0 {
             h.charge(CpuWork::TxDone(packets));
-            self.reaped.0 += packets;
+            self.reclaimed.packets += u64::from(packets);
             if self.stopped && self.unused() >= WAKE {
                 self.stopped = false;
-                s.tx_restart_queue += 1;
+                self.stats.tx_restart_queue += 1;
                 h.charge(CpuWork::Wake);
             }
         }
         done < self.count
     }
 
-    /// When the oldest packet that is not done was queued.
+    /// Returns when the oldest packet that is not done was queued.
     pub(super) fn oldest(&self) -> Option<Time> {
-        (self.clean != self.next).then(|| self.info[self.clean as usize].since)
+        (self.clean != self.next).then(|| self.entries[self.clean as usize].since)
     }
 
-    /// Takes all back that was queued; the device is off. What it has not done is dropped. The next
-    /// look gives it back.
-    pub(super) fn clear<H: Host>(&mut self, h: &mut H, s: &mut Stats) {
+    /// Takes back all that was queued; the device is off. Packets that are not done are dropped. The
+    /// next reclaim passes their buffers up.
+    pub(super) fn clear<H: Host>(&mut self, h: &mut H) {
         let mut done = false;
         for i in (self.clean..self.count).chain(0..self.clean) {
-            let slot = &mut self.info[i as usize];
-            let last = core::mem::replace(&mut slot.watch, NONE);
+            let entry = &mut self.entries[i as usize];
+            let last = core::mem::replace(&mut entry.watch, NONE);
             if last != NONE {
                 done = h.load::<u8>(&self.ring, last * DESCRIPTOR + STATUS_AT) & DD != 0;
             }
-            match slot.held.take() {
-                Some(Held::Mapped(m)) => self.dropped.push((h.unmap(m), slot.cookie, slot.last)),
-                Some(Held::Copied(Packet { head, more, cookie, .. })) => {
-                    let frags = more.map(|m| m.frags).unwrap_or_default();
-                    self.dropped.push((head.buf, cookie, frags.is_empty()));
-                    let n = frags.len();
-                    let rest = frags.into_iter().enumerate();
-                    self.dropped.extend(rest.map(|(i, q)| (q.buf, cookie, i + 1 == n)));
-                }
+            match entry.held.take() {
+                Some(Held::Mapped(m)) => self.dropped.push(h.unmap(m), entry.cookie, entry.last),
+                Some(Held::Copied(p)) => self.dropped.push_packet(p),
                 None => continue,
             }
-            s.tx_dropped += u64::from(slot.last && !done);
+            self.stats.tx_dropped += u64::from(entry.last && !done);
         }
-        (self.next, self.clean, self.announced, self.stopped, self.after_tso) =
-            (0, 0, 0, false, false);
+        (self.next, self.clean, self.announced) = (0, 0, 0);
+        (self.stopped, self.after_tso) = (false, false);
     }
 
     pub(super) fn release<H: Host>(self, h: &mut H) {
-        self.dropped.into_iter().for_each(|(b, ..)| h.release(b));
+        self.dropped.release(h);
         h.release_coherent(self.ring);
         if let Some(slots) = self.slots {
             h.release_coherent(slots);
@@ -568,35 +519,22 @@ impl TxRing {
     }
 }
 
-fn reachable_slots(c: &Config, s: &Coherent) -> bool {
-    let plain = Config { errata: super::Errata::NONE, ..*c };
-    reachable(&plain, s.iova().0, s.len())
-}
-
-/// What the part can send: no fragment lists (the stack linearises), no more
-/// fragments than a stack makes, and of large sends TCP with headers in the head.
-fn acceptable(p: &Packet, len: u32, max: u32, c: &Config) -> bool {
+/// Returns whether the part can send a packet: no fragment list (the stack linearises), no more
+/// fragments than a stack makes, and of large sends only TCP with its headers in the head.
+fn is_acceptable(p: &Packet, len: u32, max: u32, c: &Config) -> bool {
     let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty() || m.frags.len() > MAX_FRAGS);
-    let empty = p.pieces().any(|q| q.len == 0);
-    match p.todo.gso {
-        Some(g) => {
-            let header = u32::from(g.header);
-            let kind = matches!(g.kind, GsoKind::Tcp4 | GsoKind::Tcp6) && !p.todo.encapsulated;
-            !listed
-                && !empty
-                && kind
-                && max > 0
-                && header <= p.head.len
-                && header < len
-                && header <= 255
-        }
-        None => !listed && !empty && len <= c.max_frame + 4,
+    if listed || p.pieces().any(|f| f.len == 0) {
+        return false;
     }
+    let Some(g) = p.todo.gso else { return len <= c.max_frame + 4 };
+    let tcp = matches!(g.kind, GsoKind::Tcp4 | GsoKind::Tcp6) && !p.todo.encapsulated;
+    let header = u32::from(g.header);
+    tcp && max > 0 && header <= p.head.len && header < len && header <= 255
 }
 
-/// The context of a large send. The headers are prepared as the part wants them:
-/// IP length and checksum zero, and in TCP's checksum the pseudo-header's sum
-/// *without* length, which the part adds.
+/// Returns the context of a large send, and whether it is IPv4. Prepares the headers as the part
+/// wants them: IP length and checksum zero, and in TCP's checksum the pseudo-header's sum *without*
+/// length, which the part adds.
 fn large_send<H: Host>(h: &mut H, p: &Packet, g: Gso) -> Option<(ContextTx, bool)> {
     let start = p.head.start;
     let l = h.bytes_mut(&p.head.buf, start..start + u32::from(g.header), |b| {
@@ -633,8 +571,8 @@ fn large_send<H: Host>(h: &mut H, p: &Packet, g: Gso) -> Option<(ContextTx, bool
     ))
 }
 
-/// Makes a short frame 60 bytes long: in place where its buffer has room
-/// (`skb_padto`), else in a new one.
+/// Pads a short frame to 60 bytes: in place where its buffer has room (`skb_padto`), else in a new
+/// buffer.
 #[cold]
 fn pad<H: Host>(h: &mut H, mut p: Packet) -> Result<Packet, Packet> {
     let len = p.len();

@@ -1,4 +1,4 @@
-//! The adapter's calls, one function each.
+//! The adapter's hypervisor calls, one function each.
 
 use doorbell_hal::{Hcall, HcallReturn, Hypervisor};
 use doorbell_layout::ibmveth::{self as l, Descriptor, multicast, send, status};
@@ -10,7 +10,7 @@ fn call<H: Hypervisor>(h: &mut H, number: u64, a: &[u64]) -> HcallReturn {
     h.hcall(Hcall(number), a)
 }
 
-/// Where an adapter's structures are.
+/// The addresses of an adapter's structures, and its MAC address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registration {
     pub(super) buffer_list: u32,
@@ -19,8 +19,8 @@ pub(super) struct Registration {
     pub(super) mac: [u8; 6],
 }
 
-/// Opens the adapter. Whoever had it before (a boot loader, a kernel that crashed) may
-/// have left it open; so if it fails it is closed and tried once more.
+/// Opens the adapter. On failure closes it and retries once, because a previous owner (a boot
+/// loader, a kernel that crashed) may have left it open.
 pub(super) fn register<H: Hypervisor>(h: &mut H, unit: u32, r: &Registration) -> i64 {
     let a = [unit.into(), r.buffer_list.into(), r.queue.0, r.filter_list.into(), l::mac(r.mac)];
     match call(h, l::H_REGISTER_LOGICAL_LAN, &a).status {
@@ -32,7 +32,7 @@ pub(super) fn register<H: Hypervisor>(h: &mut H, unit: u32, r: &Registration) ->
     }
 }
 
-/// Closes it, however often the hypervisor says that it is busy, within reason.
+/// Closes the adapter, retrying while the hypervisor is busy.
 pub(super) fn free<H: Hypervisor>(h: &mut H, unit: u32) -> i64 {
     let mut s = status::H_BUSY;
     for _ in 0..TRIES {
@@ -53,7 +53,7 @@ pub(super) fn add<H: Hypervisor>(h: &mut H, unit: u32, d: Descriptor) -> i64 {
     call(h, l::H_ADD_LOGICAL_LAN_BUFFER, &[unit.into(), d.0]).status
 }
 
-/// Those that are not valid come last.
+/// Lends several buffers. Invalid descriptors come last.
 pub(super) fn add_many<H: Hypervisor>(
     h: &mut H,
     unit: u32,
@@ -67,9 +67,8 @@ pub(super) fn add_many<H: Hypervisor>(
     call(h, l::H_ADD_LOGICAL_LAN_BUFFERS, &a).status
 }
 
-/// Sends, and comes back with the correlator while the hypervisor is busy. `mss` is an
-/// argument only where large send was negotiated. The status, and the tries beyond the
-/// first.
+/// Sends, and retries with the correlator while the hypervisor is busy. `mss` is an argument only
+/// where large send was negotiated. Returns the status and the number of retries.
 pub(super) fn send<H: Hypervisor>(
     h: &mut H,
     unit: u32,
@@ -99,7 +98,7 @@ pub(super) fn send<H: Hypervisor>(
     }
 }
 
-/// Changes attributes; with no bits reads them. What they are then.
+/// Changes attributes, or with no bits reads them. Returns their new values.
 pub(super) fn attributes<H: Hypervisor>(
     h: &mut H,
     unit: u32,
@@ -118,13 +117,14 @@ fn multicast_call<H: Hypervisor>(h: &mut H, unit: u32, command: u64, mac: u64) -
     call(h, l::H_MULTICAST_CTRL, &[unit.into(), command, mac]).status
 }
 
-/// All multicast. The first call that was refused ends it, here and below.
+/// Receives all multicast.
 pub(super) fn all_multicast<H: Hypervisor>(h: &mut H, unit: u32) -> i64 {
     let receive = multicast::RECEIVE_MODIFY | multicast::RECEIVE_ENABLE;
     multicast_call(h, unit, receive | multicast::FILTER_MODIFY, 0)
 }
 
-/// These groups. While the table changes nothing is filtered, so that none is missed.
+/// Receives these groups; stops at the first refused call. The filter is off while its table
+/// changes, so that no group is missed.
 pub(super) fn some_multicast<H: Hypervisor>(h: &mut H, unit: u32, groups: &[[u8; 6]]) -> i64 {
     let receive = multicast::RECEIVE_MODIFY | multicast::RECEIVE_ENABLE;
     let mut s = multicast_call(h, unit, receive | multicast::FILTER_MODIFY | multicast::CLEAR, 0);

@@ -1,53 +1,55 @@
-//! How the driver is set up: what the device tree says of the adapter, and what a user
-//! may choose.
+//! Configuration: the adapter's properties from the device tree, and the user's choices.
 
-use super::pool::POOLS;
+use crate::common::within;
 use doorbell_hal::OutOfMemory;
 use doorbell_layout::ibmveth::OVERHEAD;
+use thiserror::Error;
+
+/// Number of receive buffer pools.
+pub(super) const POOLS: usize = 5;
 
 /// A pool of receive buffers of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Bytes of a buffer: a multiple of 4, 16 at least.
     pub size: u32,
-    /// Buffers.
+    /// Number of buffers.
     pub count: u32,
-    /// They are lent. A change of the MTU may activate a pool.
+    /// The pool's buffers are lent. A change of the MTU may activate a pool.
     pub active: bool,
 }
 
-/// How a packet gets to the hypervisor.
+/// Method of passing a packet to the hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transmit {
-    /// Up to six pieces, each mapped for the time of the call; more are linearised. A
-    /// linear packet shorter than this many bytes is copied to a mapped buffer
-    /// (`tx_copybreak`). Linux until 6.0.
+    /// Up to six fragments, each mapped for the time of the call; more are linearised. A short
+    /// linear packet is copied to a mapped buffer. Linux until 6.0.
     Map {
-        /// 128 in Linux.
+        /// Packets shorter than this are copied (`tx_copybreak`, 128 in Linux).
         copybreak: u32,
     },
-    /// Copied to a buffer that is mapped for good. Linux since 6.1.
+    /// Copied to a buffer that stays mapped. Linux since 6.1.
     Copy,
 }
 
-/// How large sends are to go.
+/// Method of large sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LargeSend {
-    /// Not at all: segmented by software.
+    /// Segmented by software.
     Off,
-    /// As the firmware knows them, if it does; otherwise the old way.
+    /// By the firmware's large send, if negotiated; otherwise the old way.
     Firmware,
     /// The old way (`old_large_send`): the segment size in the checksum fields, TCP over
     /// IPv4 only.
     Old,
 }
 
-/// How an adapter is set up.
+/// The configuration of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Unit address (`reg`).
     pub unit: u32,
-    /// Its own address (`local-mac-address`).
+    /// MAC address (`local-mac-address`).
     pub mac: [u8; 6],
     /// Attributes can be negotiated (`ibm,illan-options`).
     pub illan: bool,
@@ -55,21 +57,20 @@ pub struct Config {
     pub filters: u32,
     /// The interrupt's vector.
     pub vector: u16,
-    /// Longest IP datagram: 68, and with 22 bytes of header and correlator no more than
-    /// the largest pool's buffers.
+    /// Longest IP datagram: at least 68, and with 22 bytes of header and correlator at most the
+    /// largest pool's buffers.
     pub mtu: u32,
     /// Receive buffers.
     pub pools: [Pool; POOLS],
-    /// Received frames shorter than this are copied, and their buffer is lent again.
+    /// Received frames shorter than this are copied, and their buffers lent again.
     pub rx_copybreak: u32,
-    /// How packets get to the hypervisor.
+    /// Method of passing packets to the hypervisor.
     pub transmit: Transmit,
-    /// TCP checksums are left out if the firmware agrees.
+    /// Omit TCP checksums if the firmware agrees.
     pub checksum: bool,
-    /// Large sends.
+    /// Method of large sends.
     pub large_send: LargeSend,
-    /// A trunk adapter too may leave checksums out; up to Linux 4.12 it did not ask
-    /// (66aa0678efc2).
+    /// A trunk adapter may omit checksums too; Linux up to 4.12 did not ask (66aa0678efc2).
     pub trunk_checksum: bool,
     /// An active trunk takes large sends with a fragment list (`NETIF_F_FRAGLIST`); otherwise they
     /// are segmented.
@@ -77,7 +78,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What Linux sets up for an adapter at unit address `unit`.
+    /// Linux's defaults for an adapter at unit address `unit`.
     pub const fn new(unit: u32, mac: [u8; 6]) -> Config {
         const fn pool(size: u32, count: u32, active: bool) -> Pool {
             Pool { size, count, active }
@@ -105,15 +106,15 @@ impl Config {
         }
     }
 
-    /// With less memory mapped for good, as where the hypervisor overcommits it
-    /// (Cooperative Memory Overcommitment).
+    /// Keeps less memory mapped, as where the hypervisor overcommits it (Cooperative Memory
+    /// Overcommitment).
     pub const fn with_cmo(mut self) -> Config {
         self.pools[4].count = 64;
         self
     }
 
-    /// Entries of the receive queue: one more than there are buffers in all pools, the
-    /// inactive too, so that it never fills.
+    /// Returns the entries of the receive queue: one more than the buffers of all pools, inactive
+    /// ones included, so that it never fills.
     pub const fn slots(&self) -> u32 {
         let (mut sum, mut i) = (1, 0);
         while i < POOLS {
@@ -123,7 +124,7 @@ impl Config {
         sum
     }
 
-    /// What is out of range, if anything.
+    /// Checks the ranges.
     pub(super) fn check(&self) -> Result<(), OpenError> {
         let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
         for p in self.pools {
@@ -143,22 +144,31 @@ impl Config {
         )
     }
 
-    /// The smallest pool that holds a frame of the longest datagram.
+    /// Returns the smallest pool that holds a frame of the longest datagram.
     pub(super) fn fitting_pool(&self, mtu: u32) -> Option<usize> {
         self.pools.iter().position(|p| mtu.saturating_add(OVERHEAD) <= p.size)
     }
 }
 
+/// Returns whether an I/O bus address of 32 bits can name `len` bytes at `at`.
+pub(super) const fn reachable(at: u64, len: u32) -> bool {
+    within(32, at, len)
+}
+
 /// Why an adapter could not be opened, or a setting not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// A setting is out of range: which, and what is allowed.
+    /// A setting is out of range: its name and its range.
+    #[error("setting out of range: {0}")]
     Setting(&'static str),
     /// No host memory.
+    #[error("out of memory")]
     OutOfMemory,
-    /// Memory is where the adapter cannot name it: an ioba has 32 bits.
+    /// Memory lies where the adapter cannot address it: an ioba has 32 bits.
+    #[error("the adapter cannot address its memory")]
     Address,
-    /// The hypervisor refused: which call, and its return code.
+    /// The hypervisor refused this call with this return code.
+    #[error("{0} returned {1}")]
     Refused(&'static str, i64),
 }
 

@@ -1,24 +1,23 @@
-//! What firmware and driver agree on.
+//! Negotiation of offloads with the firmware.
 //!
-//! Source: ibmveth.c `ibmveth_set_csum_offload`, `ibmveth_set_tso`, `ibmveth_probe`; for
-//! trunks, the same before "ibmveth: Support to enable LSO/CSO for Trunk VEA".
-//!
-//! Each attribute is set by a call of its own, and a refusal is rolled back by the
-//! opposite call: firmware that knows IPv4 only must not cost IPv4.
+//! Source: ibmveth.c `ibmveth_set_csum_offload`, `ibmveth_set_tso`, `ibmveth_probe`; for trunks,
+//! the same before "ibmveth: Support to enable LSO/CSO for Trunk VEA". Each attribute is set by its
+//! own call, and a refusal is rolled back by the opposite call, so that firmware without IPv6
+//! offload keeps IPv4's.
 
 use super::call;
 use super::config::{Config, LargeSend};
 use doorbell_hal::Hypervisor;
 use doorbell_layout::ibmveth::attribute as a;
 
-/// What was agreed on.
+/// The offloads that were negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Negotiated {
-    /// TCP checksums over IPv4 may be left out.
+    /// TCP checksums over IPv4 may be omitted.
     pub ipv4_checksum: bool,
-    /// TCP checksums over IPv6 may be left out.
+    /// TCP checksums over IPv6 may be omitted.
     pub ipv6_checksum: bool,
-    /// The firmware cuts large sends: the segment size is an argument of each send.
+    /// The firmware takes large sends: the segment size is an argument of each send.
     pub large_send: bool,
     /// Large sends go the old way.
     pub old_large_send: bool,
@@ -29,17 +28,21 @@ pub struct Negotiated {
 }
 
 impl Negotiated {
-    /// Whether TCP checksums may be left out.
+    /// Returns whether TCP checksums may be omitted.
     pub const fn checksum(&self, v4: bool) -> bool {
         if v4 { self.ipv4_checksum } else { self.ipv6_checksum }
     }
-    /// Whether TCP may be sent large. A large send needs its checksums left out.
+    /// Returns whether large TCP sends are allowed; they need omitted checksums.
     pub const fn tso(&self, v4: bool) -> bool {
         self.checksum(v4) && (self.large_send || v4 && self.old_large_send)
     }
+    /// Returns whether large sends with a fragment list are allowed.
+    pub(super) const fn fraglist(&self, c: &Config) -> bool {
+        c.fraglist && self.active_trunk
+    }
 }
 
-/// Asks for what the configuration wants. The adapter is closed.
+/// Requests the configured offloads. The adapter is closed.
 pub(super) fn negotiate<H: Hypervisor>(h: &mut H, c: &Config) -> Negotiated {
     let mut n = Negotiated::default();
     if !c.illan {
@@ -62,7 +65,7 @@ pub(super) fn negotiate<H: Hypervisor>(h: &mut H, c: &Config) -> Negotiated {
     n
 }
 
-/// Sets or resets one attribute; whether it is on then.
+/// Sets or resets one attribute. Returns whether it is on afterwards.
 fn change<H: Hypervisor>(h: &mut H, c: &Config, now: u64, bit: u64, on: bool) -> bool {
     if !on && now & bit == 0 {
         return false;
@@ -71,7 +74,7 @@ fn change<H: Hypervisor>(h: &mut H, c: &Config, now: u64, bit: u64, on: bool) ->
     match call::attributes(h, c.unit, reset, set) {
         Ok(then) => then & bit != 0,
         Err(_) => {
-            // Nothing can be done about a refusal of this one too: it is as it was.
+            // If the rollback is refused too, the attribute is unchanged.
             let _ = call::attributes(h, c.unit, set, reset);
             now & bit != 0
         }

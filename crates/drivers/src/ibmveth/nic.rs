@@ -1,17 +1,17 @@
-//! An adapter from open to close, its interrupt and poll, and what may be changed in
-//! between.
+//! An adapter: opening, changes while it is open, its interrupt and poll.
 //!
 //! Source: ibmveth.c `ibmveth_open`, `ibmveth_close`, `ibmveth_poll`,
 //! `ibmveth_interrupt`, `ibmveth_change_mtu`, `ibmveth_set_multicast_list`,
 //! `ibmveth_set_features`.
 
 use super::call::{self, Registration};
-use super::config::{Config, LargeSend, OpenError};
+use super::config::{Config, LargeSend, OpenError, POOLS, reachable};
 use super::negotiate::{self, Negotiated};
-use super::pool::{POOLS, Pools, reachable};
-use super::rx::{self, Queue};
+use super::pool::Pools;
+use super::rx::{self, RxQueue};
 use super::stats::Stats;
-use super::tx::Sender;
+use super::tx::{Context, TxQueue};
+use crate::common::coherent;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
 use doorbell_hal::{Coherent, CpuWork, Hypervisor, Span};
@@ -19,23 +19,23 @@ use doorbell_layout::ibmveth::{PAGE, buffer_list, status};
 use doorbell_packet::Packet;
 use zerocopy::big_endian::U64;
 
-/// From the end of H_FREE_LOGICAL_LAN to when nothing of it is on its way any more.
+/// Time after H_FREE_LOGICAL_LAN until all outstanding writes have arrived.
 const SETTLE: Span = Span::from_ms(1);
 
-/// What an open adapter has.
+/// The state of an open adapter.
 #[derive(Debug)]
-struct Open {
+struct OpenState {
     buffer_list: Coherent,
     filter_list: Coherent,
-    queue: Queue,
+    queue: RxQueue,
     pools: Pools,
 }
 
-/// What is received besides unicast to the own address and broadcast.
+/// Frames received besides unicast to the own address and broadcast.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter<'a> {
-    /// All multicast; also when there are more groups than the filter holds. An adapter
-    /// has no promiscuous mode, and Linux does this for it.
+    /// All multicast; implied when there are more groups than the filter holds. An adapter has no
+    /// promiscuous mode, and Linux uses this instead.
     pub all_multicast: bool,
     /// These groups.
     pub multicast: &'a [[u8; 6]],
@@ -47,14 +47,15 @@ pub struct Ibmveth {
     config: Config,
     negotiated: Negotiated,
     /// `None` after a reopening that failed.
-    open: Option<Open>,
-    tx: Sender,
+    open: Option<OpenState>,
+    tx: TxQueue,
+    /// All counts but those of the transmit queue.
     stats: Stats,
-    /// Frames that the hypervisor could not place, in openings before this one.
+    /// Frames that the hypervisor could not place, before the last opening.
     no_buffer_before: u64,
     all_multicast: bool,
     multicast: Vec<[u8; 6]>,
-    /// Interrupts are off, and a poll is to follow.
+    /// Interrupts are off, and a poll follows.
     scheduled: bool,
 }
 
@@ -62,15 +63,15 @@ impl Ibmveth {
     /// Negotiates, registers the adapter, lends it buffers, and enables its interrupt.
     ///
     /// # Errors
-    /// When a setting is out of range, memory runs out or lies beyond 32 bits, or the
-    /// hypervisor refuses. Nothing is left behind then.
+    /// Fails when a setting is out of range, memory runs out or lies beyond 32 bits, or the
+    /// hypervisor refuses. Nothing is left allocated then.
     pub fn open<H: Hypervisor>(h: &mut H, c: &Config) -> Result<Ibmveth, OpenError> {
         c.check()?;
         let mut nic = Ibmveth {
             config: *c,
             negotiated: Negotiated::default(),
             open: None,
-            tx: Sender::allocate(h)?,
+            tx: TxQueue::allocate(h)?,
             stats: Stats::default(),
             no_buffer_before: 0,
             all_multicast: false,
@@ -87,12 +88,13 @@ impl Ibmveth {
         }
     }
 
-    /// Closes the adapter and gives all memory back; what was sent and not yet handed
-    /// back is released. What the driver has counted, with what was lost at the end.
+    /// Closes the adapter and releases all memory, with sent buffers not yet passed up. Returns the
+    /// final counts.
     pub fn close<H: Hypervisor>(mut self, h: &mut H) -> Stats {
         self.down(h);
+        let stats = self.stats();
         self.tx.release(h);
-        self.stats
+        stats
     }
 
     fn up<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), OpenError> {
@@ -105,7 +107,7 @@ impl Ibmveth {
                 return Err(e);
             }
         };
-        let queue = match Queue::allocate(h, self.config.slots()) {
+        let queue = match RxQueue::allocate(h, self.config.slots()) {
             Ok(q) => q,
             Err(e) => {
                 h.release_coherent(filter_list);
@@ -120,8 +122,8 @@ impl Ibmveth {
             mac: self.config.mac,
         };
         let pools = Pools::new(&self.config.pools, self.negotiated.multi_buffer);
-        self.open = Some(Open { buffer_list, filter_list, queue, pools });
-        // None may come from an adapter that was left open.
+        self.open = Some(OpenState { buffer_list, filter_list, queue, pools });
+        // A previous owner may have left the adapter open, with its interrupt on.
         call::signal(h, unit, false);
         let answer = call::register(h, unit, &registration);
         if answer != status::H_SUCCESS {
@@ -129,13 +131,13 @@ impl Ibmveth {
             return Err(OpenError::Refused("H_REGISTER_LOGICAL_LAN", answer));
         }
         self.scheduled = false;
-        let answer = self.set_filter_again(h);
-        // Firmware without the call receives all multicast, and is no worse for it.
+        let answer = self.apply_filter(h);
+        // Firmware without the call receives all multicast, which is acceptable.
         if answer != status::H_SUCCESS && answer != status::H_FUNCTION {
             self.down(h);
             return Err(OpenError::Refused("H_MULTICAST_CTRL", answer));
         }
-        // On before there is a buffer, so that no frame comes unannounced.
+        // Before buffers are lent, so that no frame arrives without an interrupt.
         let answer = call::signal(h, unit, true);
         if answer != status::H_SUCCESS {
             self.down(h);
@@ -153,9 +155,8 @@ impl Ibmveth {
             return;
         }
         call::signal(h, self.config.unit, false);
-        // Of a hypervisor that does not let go no more can be asked.
+        // Nothing can be done about a refusal.
         let _ = call::free(h, self.config.unit);
-        // What is on its way arrives.
         h.delay(SETTLE);
         if let Some(o) = &self.open {
             self.stats.rx_unread += o.queue.unread(h);
@@ -180,7 +181,7 @@ impl Ibmveth {
         }
     }
 
-    /// Closes the adapter, negotiates, opens it.
+    /// Closes the adapter, negotiates, and opens it again.
     fn reopen<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), OpenError> {
         self.down(h);
         self.stats.reopened += 1;
@@ -190,12 +191,12 @@ impl Ibmveth {
 
     // ---- changes ----
 
-    /// Another MTU (`ibmveth_change_mtu`): pools are activated up to the first that holds
-    /// it. Packets received and not yet polled are lost. The adapter reopens.
+    /// Changes the MTU (`ibmveth_change_mtu`): activates the pools up to the first that holds it,
+    /// and reopens the adapter. Packets received and not yet polled are lost.
     ///
     /// # Errors
-    /// [`OpenError::Setting`] when no pool holds it; nothing changes then. Else as
-    /// [`Ibmveth::open`]; the adapter is closed then, and a further change may open it.
+    /// Returns [`OpenError::Setting`], with nothing changed, when no pool holds it. Other errors are
+    /// those of [`Ibmveth::open`] and leave the adapter closed; a further change may open it.
     pub fn set_mtu<H: Hypervisor>(&mut self, h: &mut H, mtu: u32) -> Result<(), OpenError> {
         if mtu < 68 {
             return Err(OpenError::Setting("mtu: 68 at least"));
@@ -210,10 +211,10 @@ impl Ibmveth {
         self.reopen(h)
     }
 
-    /// Other offloads (`ethtool -K`). The adapter reopens.
+    /// Changes the offloads (`ethtool -K`) and reopens the adapter.
     ///
     /// # Errors
-    /// As [`Ibmveth::set_mtu`].
+    /// Returns the errors of [`Ibmveth::set_mtu`].
     pub fn set_offloads<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -225,16 +226,15 @@ impl Ibmveth {
         Ok(self.negotiated)
     }
 
-    /// Whether an active trunk takes large sends with a fragment list; see
-    /// [`Config::fraglist`].
+    /// Sets [`Config::fraglist`].
     pub fn set_fraglist(&mut self, on: bool) {
         self.config.fraglist = on;
     }
 
-    /// Another own address.
+    /// Changes the MAC address.
     ///
     /// # Errors
-    /// When the hypervisor refuses; the address stays then.
+    /// Fails, with the address unchanged, when the hypervisor refuses.
     pub fn set_mac<H: Hypervisor>(&mut self, h: &mut H, mac: [u8; 6]) -> Result<(), OpenError> {
         match call::change_mac(h, self.config.unit, mac) {
             status::H_SUCCESS => self.config.mac = mac,
@@ -243,10 +243,10 @@ impl Ibmveth {
         Ok(())
     }
 
-    /// What else to receive; it outlives a reopening.
+    /// Sets the receive filter; it outlives a reopening.
     ///
     /// # Errors
-    /// When the hypervisor refuses; how much of it was done then is not known.
+    /// Fails when the hypervisor refuses; the filter is then undefined.
     pub fn set_filter<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -254,13 +254,13 @@ impl Ibmveth {
     ) -> Result<(), OpenError> {
         self.all_multicast = f.all_multicast;
         self.multicast = f.multicast.to_vec();
-        match self.set_filter_again(h) {
+        match self.apply_filter(h) {
             status::H_SUCCESS => Ok(()),
             e => Err(OpenError::Refused("H_MULTICAST_CTRL", e)),
         }
     }
 
-    fn set_filter_again<H: Hypervisor>(&self, h: &mut H) -> i64 {
+    fn apply_filter<H: Hypervisor>(&self, h: &mut H) -> i64 {
         let unit = self.config.unit;
         if self.all_multicast || self.multicast.len() > self.config.filters as usize {
             call::all_multicast(h, unit)
@@ -269,37 +269,39 @@ impl Ibmveth {
         }
     }
 
-    // ---- what else there is to ask ----
+    // ---- state ----
 
-    /// What it was set up with, as changed since.
+    /// Returns the configuration, as changed since opening.
     pub const fn config(&self) -> &Config {
         &self.config
     }
-    /// What the firmware agreed to.
+    /// Returns the negotiated offloads.
     pub const fn negotiated(&self) -> &Negotiated {
         &self.negotiated
     }
-    /// What the driver has counted.
-    pub const fn stats(&self) -> &Stats {
-        &self.stats
+    /// Returns the driver's counters.
+    pub fn stats(&self) -> Stats {
+        let mut all = self.stats;
+        all.add(&self.tx.stats);
+        all
     }
-    /// Buffers lent by each pool; none of an adapter that is closed.
+    /// Returns the buffers lent by each pool; none if the adapter is closed.
     pub fn lent(&self) -> [u32; POOLS] {
         self.open.as_ref().map_or([0; POOLS], |o| o.pools.lent())
     }
-    /// Everything sent has been handed back.
+    /// Returns whether everything sent has been passed up.
     pub fn is_drained(&self) -> bool {
         self.tx.is_drained()
     }
-    /// Hands back what was sent. A poll does so too, but no interrupt asks for a poll after a
-    /// send; so whoever sends and does not receive calls this.
+    /// Passes the buffers of sent packets up, as a poll does too. No interrupt follows a send, so a
+    /// sender that receives nothing calls this.
     pub fn reclaim<H: Hypervisor, S: Sink>(&mut self, h: &mut H, up: &mut S) {
         self.tx.reclaim(h, up);
     }
 
-    /// The end of a poll: interrupts on, and a second look, for what came between the last look
-    /// and the call interrupts nobody. Whether there is more to do.
-    fn complete<H: Hypervisor>(&mut self, h: &mut H) -> bool {
+    /// Ends a poll: enables interrupts, and checks the queue again, because entries that came before
+    /// the call do not interrupt. Returns whether there is more to do.
+    fn complete_poll<H: Hypervisor>(&mut self, h: &mut H) -> bool {
         if !self.scheduled {
             return false;
         }
@@ -315,18 +317,12 @@ impl Ibmveth {
     }
 }
 
-/// A page that the adapter can name.
 fn page<H: Hypervisor>(h: &mut H) -> Result<Coherent, OpenError> {
-    let c = h.coherent(PAGE, PAGE)?;
-    if !reachable(c.iova().0, PAGE) {
-        h.release_coherent(c);
-        return Err(OpenError::Address);
-    }
-    Ok(c)
+    coherent(h, (PAGE, PAGE), reachable, OpenError::Address)
 }
 
 impl<H: Hypervisor> Driver<H> for Ibmveth {
-    /// The hypervisor is told at once, whether or not more is to follow.
+    /// Sends at once, whether or not more follows.
     #[inline]
     fn transmit(&mut self, h: &mut H, p: Packet, _more: bool) -> Tx {
         if self.tx.stopped() {
@@ -336,7 +332,7 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
             self.stats.tx_dropped += 1;
             return Tx::Dropped(p);
         }
-        self.tx.transmit(h, &self.config, &self.negotiated, &mut self.stats, p)
+        self.tx.transmit(h, &Context { config: &self.config, negotiated: &self.negotiated }, p)
     }
 
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
@@ -347,7 +343,7 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
             let Some(o) = &mut self.open else { return Poll::Idle };
             while frames < budget {
                 let Some(entry) = o.queue.next(h) else { break };
-                // What is no packet counts too, so that a poll has an end.
+                // Entries without a packet count too, so that a poll ends.
                 frames += 1;
                 if let Some((p, good)) =
                     rx::receive(h, &self.config, &mut self.stats, &mut o.pools, entry)
@@ -361,7 +357,7 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
             if frames == budget {
                 return Poll::Again;
             }
-            if !self.complete(h) {
+            if !self.complete_poll(h) {
                 return if starved { Poll::CpuWork } else { Poll::Idle };
             }
         }
@@ -382,29 +378,27 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
         Irq::Poll
     }
 
-    /// Lends buffers that could not be had before; without any nothing comes, and so no
-    /// poll either.
+    /// Retries to lend buffers: without any, no frame and so no poll would come.
     fn work(&mut self, h: &mut H) {
         if let Some(o) = &mut self.open {
             o.pools.replenish(h, self.config.unit, &mut self.stats);
         }
     }
 
-    /// Linux has no timeout, for nothing that is sent is waited for; here a poll takes the buffers
-    /// back, and a sender may wait for them. Where accesses have failed an entry of the receive
-    /// queue may be missing, which stops it for good: the adapter is closed and opened
-    /// (`ibmveth_reset`), and again while that fails.
+    /// Polls after a timeout, which Linux does not have because its sends do not wait; here a sender
+    /// may wait for its buffers. After failed accesses an entry of the receive queue may be missing,
+    /// which blocks it for ever, so the adapter is reopened (`ibmveth_reset`) until that succeeds.
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
         match why {
             Alarm::TxTimeout => {}
             Alarm::Tick if self.open.is_some() => self.work(h),
-            // The next alarm tries again.
+            // The next alarm retries.
             Alarm::Tick | Alarm::IoError => _ = self.reopen(h),
         }
         Irq::Poll
     }
 
-    /// After a thousand buffers that nobody took back ([`Ibmveth::reclaim`]).
+    /// Returns true after a thousand buffers that were not reclaimed ([`Ibmveth::reclaim`]).
     #[inline]
     fn stopped(&self) -> bool {
         self.tx.stopped()

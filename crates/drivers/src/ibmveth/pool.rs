@@ -3,32 +3,31 @@
 //! Source: ibmveth.c `ibmveth_replenish_buffer_pool`, `ibmveth_replenish_task`,
 //! `ibmveth_remove_buffer_from_pool`.
 //!
-//! A pool has as many places as buffers. A place is lent, or on the pool's list of free
-//! ones, where it may have kept its buffer, still mapped: one whose frame was copied
-//! out. The correlator in it is its place's, so it can be lent again as it is.
+//! A pool has an entry per buffer. An entry is lent, or on the pool's free list, where it may keep
+//! its buffer, still mapped, after a frame was copied out. The correlator in a buffer names its
+//! entry, so the buffer can be lent again unchanged.
 
 use super::call;
-use super::config::Pool;
+use super::config::{POOLS, Pool, reachable};
 use super::stats::Stats;
+use crate::common::{discard, map_rx};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use doorbell_hal::{Alignment, CpuWork, Direction, Hypervisor, Mapped};
+use doorbell_hal::{Alignment, CpuWork, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{ADD_BUFFERS, CORRELATOR, Descriptor, status};
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::U64;
 
-/// Pools.
-pub(super) const POOLS: usize = 5;
-
-#[derive(Debug)]
-struct Slot {
+#[derive(Debug, Default)]
+struct PoolEntry {
     buffer: Option<Mapped>,
     lent: bool,
 }
 
+/// One pool with its buffers.
 #[derive(Debug)]
-struct Places {
-    slots: Box<[Slot]>,
+struct BufferPool {
+    entries: Box<[PoolEntry]>,
     free: VecDeque<u32>,
     size: u32,
     active: bool,
@@ -37,59 +36,48 @@ struct Places {
 /// All pools of an open adapter.
 #[derive(Debug)]
 pub(super) struct Pools {
-    pools: [Places; POOLS],
-    /// Buffers a call lends at most.
+    pools: [BufferPool; POOLS],
+    /// Most buffers that one call lends.
     per_call: usize,
-    /// In the last walk there was no memory.
+    /// Memory ran out in the last replenishment.
     pub(super) starved: bool,
 }
 
-/// A buffer's place, as its correlator has it.
+/// The pool entry that a buffer's correlator names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct Correlator {
     pool: u32,
     index: u32,
 }
 
-impl At {
-    const fn correlator(self) -> u64 {
-        (self.pool as u64) << 32 | self.index as u64
-    }
-}
-
 impl Pools {
     pub(super) fn new(config: &[Pool; POOLS], multi: bool) -> Pools {
-        let places = |p: &Pool| {
-            // What is not active has no buffers, and needs no places.
+        let pool = |p: &Pool| {
             let count = if p.active { p.count } else { 0 };
-            Places {
-                slots: (0..count).map(|_| Slot { buffer: None, lent: false }).collect(),
+            BufferPool {
+                entries: (0..count).map(|_| PoolEntry::default()).collect(),
                 free: (0..count).collect(),
                 size: p.size,
                 active: p.active,
             }
         };
-        Pools {
-            pools: config.each_ref().map(places),
-            per_call: if multi { ADD_BUFFERS } else { 1 },
-            starved: false,
-        }
+        let per_call = if multi { ADD_BUFFERS } else { 1 };
+        Pools { pools: config.each_ref().map(pool), per_call, starved: false }
     }
 
-    /// Buffers lent by each pool.
+    /// Returns the number of buffers lent by each pool.
     pub(super) fn lent(&self) -> [u32; POOLS] {
-        self.pools.each_ref().map(|p| (p.slots.len() - p.free.len()) as u32)
+        self.pools.each_ref().map(|p| p.lent() as u32)
     }
 
-    /// Lends buffers, the largest first, from each pool that has fewer than seven
-    /// eighths out: small frames can use a large buffer, but not the reverse.
+    /// Lends buffers from each pool that has fewer than seven eighths out, the largest pool first:
+    /// small frames can use a large buffer, but not the reverse.
     pub(super) fn replenish<H: Hypervisor>(&mut self, h: &mut H, unit: u32, s: &mut Stats) {
         s.replenish_task_cycles += 1;
         self.starved = false;
         for i in (0..POOLS).rev() {
             let p = &self.pools[i];
-            let lent = p.slots.len() - p.free.len();
-            if p.active && lent < p.slots.len() * 7 / 8 {
+            if p.active && p.lent() < p.entries.len() * 7 / 8 {
                 self.replenish_pool(h, unit, s, i);
             }
         }
@@ -99,145 +87,118 @@ impl Pools {
         loop {
             let mut descriptors = [Descriptor::default(); ADD_BUFFERS];
             let mut taken = [0; ADD_BUFFERS];
-            let mut n = 0;
-            while n < self.per_call {
-                let Some((index, d)) = self.pools[pool].fill(h, pool as u32) else { break };
+            let (mut n, asked) = (0, self.per_call);
+            while n < asked {
+                let Some((index, d)) = self.pools[pool].take_free(h, pool as u32) else { break };
                 (taken[n], descriptors[n]) = (index, d);
                 n += 1;
             }
-            let asked = self.per_call;
-            if n == 0 {
-                self.no_memory(s, pool);
-                return;
-            }
-            let answer = if n > 1 {
-                s.replenish_multi_calls += 1;
-                call::add_many(h, unit, &descriptors)
-            } else {
-                call::add(h, unit, descriptors[0])
+            let taken = &taken[..n];
+            let answer = match n {
+                0 => return self.note_starved(s, pool),
+                1 => call::add(h, unit, descriptors[0]),
+                _ => {
+                    s.replenish_multi_calls += 1;
+                    call::add_many(h, unit, &descriptors)
+                }
             };
             let p = &mut self.pools[pool];
             if answer == status::H_SUCCESS {
-                for index in &taken[..n] {
-                    p.slots[*index as usize].lent = true;
+                for index in taken {
+                    p.entries[*index as usize].lent = true;
                     h.charge(CpuWork::RxPost);
                 }
                 s.replenish_add_buff_success += n as u64;
                 if n < asked {
-                    self.no_memory(s, pool);
-                    return;
+                    return self.note_starved(s, pool);
                 }
                 continue;
             }
-            // In the order they had.
-            for index in taken[..n].iter().rev() {
+            // Back in their former order.
+            for index in taken.iter().rev() {
                 p.free.push_front(*index);
             }
             if answer == status::H_FUNCTION && n > 1 {
-                // Firmware that says it can and cannot. One at a time from now on; the
-                // buffers keep their places.
+                // The firmware announced the call and does not have it: one at a time from now on.
                 self.per_call = 1;
                 continue;
             }
             s.replenish_add_buff_failure += n as u64;
-            for index in &taken[..n] {
+            for index in taken {
                 p.drop_buffer(h, *index);
             }
             return;
         }
     }
 
-    /// A pool's walk has ended: with places left, for want of memory.
-    fn no_memory(&mut self, s: &mut Stats, pool: usize) {
+    /// Notes that memory ran out, if a pool has free entries left.
+    fn note_starved(&mut self, s: &mut Stats, pool: usize) {
         if !self.pools[pool].free.is_empty() {
             s.replenish_no_mem += 1;
             self.starved = true;
         }
     }
 
-    /// The lent buffer that `correlator` names.
-    pub(super) fn find(&self, correlator: u64) -> Option<(At, &Mapped)> {
-        let at = At { pool: (correlator >> 32) as u32, index: correlator as u32 };
-        let slot = self.pools.get(at.pool as usize)?.slots.get(at.index as usize)?;
-        slot.buffer.as_ref().filter(|_| slot.lent).map(|m| (at, m))
+    /// Returns the lent buffer that `correlator` names.
+    pub(super) fn find(&self, correlator: u64) -> Option<(Correlator, &Mapped)> {
+        let c = Correlator { pool: (correlator >> 32) as u32, index: correlator as u32 };
+        let entry = self.pools.get(c.pool as usize)?.entries.get(c.index as usize)?;
+        entry.buffer.as_ref().filter(|_| entry.lent).map(|m| (c, m))
     }
 
-    /// Takes the buffer for good; its place is free.
-    pub(super) fn harvest(&mut self, at: At) -> Option<Mapped> {
-        let p = &mut self.pools[at.pool as usize];
-        let slot = &mut p.slots[at.index as usize];
-        slot.lent = false;
-        p.free.push_back(at.index);
-        slot.buffer.take()
+    /// Takes a buffer out of its entry, which becomes free.
+    pub(super) fn harvest(&mut self, c: Correlator) -> Option<Mapped> {
+        self.free_entry(c).buffer.take()
     }
 
-    /// The buffer stays at its place, to be lent again.
-    pub(super) fn recycle(&mut self, at: At) {
-        let p = &mut self.pools[at.pool as usize];
-        p.slots[at.index as usize].lent = false;
-        p.free.push_back(at.index);
+    /// Frees an entry that keeps its buffer, to be lent again.
+    pub(super) fn recycle(&mut self, c: Correlator) {
+        self.free_entry(c);
     }
 
-    /// Gives all back; the adapter is closed.
-    pub(super) fn release<H: Hypervisor>(mut self, h: &mut H) {
-        for p in &mut self.pools {
-            for i in 0..p.slots.len() {
-                p.drop_buffer(h, i as u32);
-            }
-        }
+    fn free_entry(&mut self, c: Correlator) -> &mut PoolEntry {
+        let p = &mut self.pools[c.pool as usize];
+        p.free.push_back(c.index);
+        let entry = &mut p.entries[c.index as usize];
+        entry.lent = false;
+        entry
+    }
+
+    /// Releases all buffers; the adapter is closed.
+    pub(super) fn release<H: Hypervisor>(self, h: &mut H) {
+        let entries = self.pools.into_iter().flat_map(|p| p.entries);
+        entries.filter_map(|e| e.buffer).for_each(|m| discard(h, m));
     }
 }
 
-impl Places {
-    /// The next free place, with a buffer; where that is. Without memory the place stays
-    /// free.
-    fn fill<H: Hypervisor>(&mut self, h: &mut H, pool: u32) -> Option<(u32, Descriptor)> {
-        let index = self.free.pop_front()?;
-        let slot = &mut self.slots[index as usize];
-        if slot.buffer.is_none() {
-            slot.buffer = buffer(h, self.size, At { pool, index });
+impl BufferPool {
+    fn lent(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// Takes the next free entry, with a buffer. Without memory the entry stays free.
+    fn take_free<H: Hypervisor>(&mut self, h: &mut H, pool: u32) -> Option<(u32, Descriptor)> {
+        let index = *self.free.front()?;
+        let entry = &mut self.entries[index as usize];
+        if entry.buffer.is_none() {
+            entry.buffer = new_buffer(h, self.size, Correlator { pool, index });
         }
-        match &slot.buffer {
-            Some(m) => Some((index, Descriptor::new(0, self.size, m.iova().0 as u32))),
-            None => {
-                self.free.push_front(index);
-                None
-            }
-        }
+        let m = entry.buffer.as_ref()?;
+        self.free.pop_front();
+        Some((index, Descriptor::new(0, self.size, m.iova().0 as u32)))
     }
 
     fn drop_buffer<H: Hypervisor>(&mut self, h: &mut H, index: u32) {
-        if let Some(m) = self.slots[index as usize].buffer.take() {
-            let b = h.unmap(m);
-            h.release(b);
+        if let Some(m) = self.entries[index as usize].buffer.take() {
+            discard(h, m);
         }
     }
 }
 
-/// A mapped buffer with the correlator of its place in its first bytes.
-fn buffer<H: Hypervisor>(h: &mut H, size: u32, at: At) -> Option<Mapped> {
+/// Allocates and maps a buffer with its correlator in the first bytes.
+fn new_buffer<H: Hypervisor>(h: &mut H, size: u32, c: Correlator) -> Option<Mapped> {
     let buf = h.buffer(size, Alignment::ANY).ok()?;
-    let correlator = U64::new(at.correlator());
+    let correlator = U64::new(u64::from(c.pool) << 32 | u64::from(c.index));
     h.bytes_mut(&buf, 0..CORRELATOR, |b| b.copy_from_slice(correlator.as_bytes()));
-    h.charge(CpuWork::Map);
-    match h.map(buf, 0..size, Direction::FromDevice) {
-        Ok(m) if reachable(m.iova().0, size) => Some(m),
-        Ok(m) => {
-            let b = h.unmap(m);
-            h.release(b);
-            None
-        }
-        Err(e) => {
-            h.release(e.buf);
-            None
-        }
-    }
-}
-
-/// Whether an ioba can name `len` bytes at `at`.
-pub(super) const fn reachable(at: u64, len: u32) -> bool {
-    match at.checked_add(len as u64) {
-        Some(end) => end <= 1 << 32,
-        None => false,
-    }
+    map_rx(h, buf, reachable)
 }

@@ -1,16 +1,17 @@
-//! The receive queue, and what a trunk has to mend in what it receives.
+//! The receive queue, and the headers that a trunk has to restore in received packets.
 //!
 //! Source: ibmveth.c `ibmveth_poll`, `ibmveth_rxq_*`, `ibmveth_rx_csum_helper`,
 //! `ibmveth_rx_mss_helper`.
 //!
-//! The hypervisor writes an entry's flags last, so the toggle is looked at alone, and the
-//! rest behind a fence. It begins as 1: a queue of zeros has nothing in it, but in the
-//! second lap zero is what is new, which is why nothing ever clears an entry.
+//! The hypervisor writes an entry's flags last, so the toggle is read alone, and the rest behind a
+//! fence. The toggle begins as 1, so a queue of zeros is empty. In the second lap zero means new,
+//! so entries are never cleared.
 
-use super::config::{Config, OpenError};
-use super::pool::{Pools, reachable};
+use super::config::{Config, OpenError, reachable};
+use super::pool::Pools;
 use super::stats::Stats;
-use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Hypervisor, Mapped};
+use crate::common::{coherent, next};
+use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Fence, Host, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{
     CORRELATOR, Descriptor, ENTRY, Entry, MSS_AT, MSS_LEN, OLD_LARGE_SEND, PAGE,
 };
@@ -22,31 +23,26 @@ use zerocopy::big_endian::{U32, U64};
 
 /// The receive queue.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct RxQueue {
     entries: Coherent,
-    slots: u32,
+    count: u32,
     index: u32,
-    /// The toggle of what is new.
+    /// The toggle of new entries.
     toggle: bool,
 }
 
-/// An entry that is new.
+/// A received entry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct New {
+pub(super) struct RxEntry {
     flags: u32,
     length: u32,
     correlator: u64,
 }
 
-impl Queue {
-    pub(super) fn allocate<H: Host>(h: &mut H, slots: u32) -> Result<Queue, OpenError> {
-        let entries = h.coherent(slots * ENTRY, PAGE)?;
-        let q = Queue { entries, slots, index: 0, toggle: true };
-        if !reachable(q.entries.iova().0, q.entries.len()) {
-            q.release(h);
-            return Err(OpenError::Address);
-        }
-        Ok(q)
+impl RxQueue {
+    pub(super) fn allocate<H: Host>(h: &mut H, count: u32) -> Result<RxQueue, OpenError> {
+        let entries = coherent(h, (count * ENTRY, PAGE), reachable, OpenError::Address)?;
+        Ok(RxQueue { entries, count, index: 0, toggle: true })
     }
 
     pub(super) fn release<H: Host>(self, h: &mut H) {
@@ -57,29 +53,28 @@ impl Queue {
         Descriptor::new(0, self.entries.len(), self.entries.iova().0 as u32)
     }
 
-    fn flags<H: Host>(&self, h: &mut H) -> u32 {
-        h.load::<U32>(&self.entries, self.index * ENTRY + Entry::FLAGS_AT).get()
+    fn flags<H: Host>(&self, h: &mut H, i: u32) -> u32 {
+        h.load::<U32>(&self.entries, i * ENTRY + Entry::FLAGS_AT).get()
     }
 
-    /// Whether there is a new entry.
+    /// Returns whether there is a new entry.
     pub(super) fn pending<H: Host>(&self, h: &mut H) -> bool {
-        (self.flags(h) & Entry::TOGGLE != 0) == self.toggle
+        (self.flags(h, self.index) & Entry::TOGGLE != 0) == self.toggle
     }
 
-    /// How many entries are new, also behind one that was lost.
+    /// Returns the number of new entries, also behind one that was lost.
     pub(super) fn unread<H: Host>(&self, h: &mut H) -> u64 {
         let new = |i: u32| {
-            let (at, lap) = ((self.index + i) % self.slots, self.index + i >= self.slots);
-            let flags = h.load::<U32>(&self.entries, at * ENTRY + Entry::FLAGS_AT).get();
-            (flags & Entry::TOGGLE != 0) == (self.toggle != lap)
+            let (at, lap) = ((self.index + i) % self.count, self.index + i >= self.count);
+            (self.flags(h, at) & Entry::TOGGLE != 0) == (self.toggle != lap)
         };
-        (0..self.slots).map(new).filter(|new| *new).count() as u64
+        (0..self.count).map(new).filter(|new| *new).count() as u64
     }
 
     /// Takes the next entry, if it is new.
     #[inline]
-    pub(super) fn next<H: Host>(&mut self, h: &mut H) -> Option<New> {
-        let flags = self.flags(h);
+    pub(super) fn next<H: Host>(&mut self, h: &mut H) -> Option<RxEntry> {
+        let flags = self.flags(h, self.index);
         if (flags & Entry::TOGGLE != 0) != self.toggle {
             return None;
         }
@@ -88,22 +83,20 @@ impl Queue {
         let at = self.index * ENTRY;
         let length = h.load::<U32>(&self.entries, at + Entry::LENGTH_AT).get();
         let correlator = h.load::<U64>(&self.entries, at + Entry::CORRELATOR_AT).get();
-        self.index += 1;
-        if self.index == self.slots {
-            (self.index, self.toggle) = (0, !self.toggle);
-        }
-        Some(New { flags, length, correlator })
+        self.index = next(self.index, self.count);
+        self.toggle ^= self.index == 0;
+        Some(RxEntry { flags, length, correlator })
     }
 }
 
-/// Makes a packet of an entry, and brings its buffer where it belongs; the packet, and
-/// whether its sender vouches for it.
+/// Takes the packet of an entry and returns its buffer to the pools if it was copied. Returns the
+/// packet, and whether its sender vouches for its checksum.
 pub(super) fn receive<H: Hypervisor>(
     h: &mut H,
     c: &Config,
     s: &mut Stats,
     pools: &mut Pools,
-    e: New,
+    e: RxEntry,
 ) -> Option<(Packet, bool)> {
     let Some((at, m)) = pools.find(e.correlator) else {
         s.rx_bad_correlator += 1;
@@ -129,14 +122,14 @@ pub(super) fn receive<H: Hypervisor>(
     } else {
         None
     };
-    let piece = match copy {
+    let frame = match copy {
         Some(buf) => {
             copy_out(h, m, offset, &buf);
             pools.recycle(at);
             s.rx_copied += 1;
             Fragment::whole(buf)
         }
-        // For want of memory the frame goes up where it is.
+        // Without memory for a copy the frame is passed up in its buffer.
         None => {
             let m = pools.harvest(at)?;
             let start = m.range().start + offset;
@@ -147,19 +140,19 @@ pub(super) fn receive<H: Hypervisor>(
     s.rx_packets += 1;
     s.rx_bytes += u64::from(len);
     s.rx_csum_good += u64::from(good);
-    let p = mend(h, c, s, piece, good, mss);
+    let p = restore_headers(h, c, s, frame, good, mss);
     h.charge(CpuWork::RxPacket);
     Some((p, good))
 }
 
-/// The segment size beside a large packet.
+/// Returns the segment size beside a large packet.
 fn mss<H: Host>(h: &mut H, m: &Mapped) -> u16 {
     let start = m.range().start + MSS_AT;
     h.peek(m, start..start + MSS_LEN, |b| u16::from_be_bytes([b[6], b[7]]))
 }
 
-/// Copies a small frame out of its buffer, by way of the stack.
-fn copy_out<H: Host>(h: &mut H, m: &Mapped, offset: u32, to: &doorbell_hal::Buf) {
+/// Copies a small frame out of its buffer.
+fn copy_out<H: Host>(h: &mut H, m: &Mapped, offset: u32, to: &Buf) {
     const BLOCK: u32 = 256;
     let (start, mut done) = (m.range().start + offset, 0);
     while done < to.len() {
@@ -173,13 +166,11 @@ fn copy_out<H: Host>(h: &mut H, m: &Mapped, offset: u32, to: &doorbell_hal::Buf)
     h.charge(CpuWork::Copy(to.len()));
 }
 
-// ---- what the sender left undone ----
-
-/// What there is to see in a frame's headers.
+/// The headers of a received frame.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Headers {
     layers: Layers,
-    /// IPv4's header checksum, and what it has to be.
+    /// IPv4's header checksum as received, and the correct one.
     ip_check: Option<(u16, u16)>,
     tcp: Option<Tcp>,
 }
@@ -189,12 +180,12 @@ struct Tcp {
     check: u16,
     /// The pseudo-header's sum.
     pseudo: u16,
-    /// Where the datagram ends.
+    /// End of the datagram.
     end: u32,
 }
 
-impl Look {
-    fn at(frame: &[u8]) -> Option<Look> {
+impl Headers {
+    fn of(frame: &[u8]) -> Option<Headers> {
         let be16 = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
         let layers = Layers::of(frame).ok()?;
         let l3 = usize::from(layers.l3);
@@ -209,25 +200,24 @@ impl Look {
             pseudo: layers.pseudo_header(frame, (d.end - usize::from(layers.l4)) as u32).value(),
             end: d.end as u32,
         });
-        Some(Look { layers, ip_check, tcp })
+        Some(Headers { layers, ip_check, tcp })
     }
 }
 
-/// Rebuilds what the sender of a large send, or of a packet without its checksum, left
-/// out, so that the packet can be forwarded as any other. `mss` is the segment size
-/// of a packet that the firmware says is large.
-fn mend<H: Host>(
+/// Restores the checksums that the sender of a large or checksum-less packet omitted, so that the
+/// packet can be forwarded. `mss` is the segment size of a packet that the firmware marks as large.
+fn restore_headers<H: Host>(
     h: &mut H,
     c: &Config,
     s: &mut Stats,
-    piece: Fragment,
+    frame: Fragment,
     good: bool,
     mss: Option<u16>,
 ) -> Packet {
-    let Fragment { buf, start, len } = piece;
-    let look = h.bytes(&buf, start..start + len, Look::at);
-    let mut p = Packet::linear(Fragment { buf, start, len });
-    let Some(Look { layers, ip_check, tcp }) = look else { return p };
+    let (start, len) = (frame.start, frame.len);
+    let headers = h.bytes(&frame.buf, start..start + len, Headers::of);
+    let mut p = Packet::linear(frame);
+    let Some(Headers { layers, ip_check, tcp }) = headers else { return p };
     let old = ip_check.filter(|(check, _)| *check == OLD_LARGE_SEND);
     if let Some((_, right)) = old {
         put(h, &p, u32::from(layers.l3) + 10, right);
@@ -236,7 +226,7 @@ fn mend<H: Host>(
     let large = mss.is_some() || old.is_some() || len > c.mtu + u32::from(layers.l3);
     s.rx_large_packets += u64::from(large);
     let Some(tcp) = tcp else { return p };
-    // Without the firmware's word the sender's is in the checksum.
+    // In the old way the segment size is in the checksum field.
     let size = mss.unwrap_or(tcp.check);
     let payload = tcp.end - u32::from(layers.end);
     let gso = (large && size > 0 && payload > u32::from(size))
@@ -246,7 +236,7 @@ fn mend<H: Host>(
         let partial = CsumPartial { start: layers.l4, offset: Transport::Tcp.checksum_offset() };
         put(h, &p, partial.field() as u32, tcp.pseudo);
         s.rx_csum_partial += 1;
-        // Who completes it sums to the end, and Ethernet's padding does not belong to it.
+        // The sum runs to the end of the packet, which must not include Ethernet's padding.
         p.head.len = tcp.end;
         p.todo = OffloadRequest { checksum: Some(partial), gso, ..OffloadRequest::NONE };
     }

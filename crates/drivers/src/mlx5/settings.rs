@@ -1,6 +1,7 @@
 //! How a channel is set up, why that may fail, and what it counts.
 
 use super::session::Sizing;
+use crate::common::counters;
 use doorbell_hal::OutOfMemory;
 use doorbell_layout::mlx5::CmdStatus;
 
@@ -97,70 +98,30 @@ impl From<CmdStatus> for OpenError {
     }
 }
 
-macro_rules! stats {
-    ($($(#[doc = $doc:literal])+ $field:ident,)*) => {
-        /// Counters of a channel, named as in `ethtool -S` where it has them.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Stats {
-            $($(#[doc = $doc])+ pub $field: u64,)*
-        }
-
-        impl Stats {
-            /// Every counter with its name.
-            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($field), self.$field)),*].into_iter()
-            }
-            /// Adds another channel's.
-            pub fn add(&mut self, other: &Stats) {
-                $(self.$field += other.$field;)*
-            }
-        }
-    };
-}
-
-stats! {
-    /// Packets queued, in segments on the wire.
-    packets,
-    /// Bytes of those, headers of every segment included, padding not.
-    bytes,
-    /// Large sends.
-    tso_packets,
-    /// Packets whose checksum was left to the device.
-    csum_partial,
-    /// Packets whose tag was left to the device.
-    added_vlan_packets,
-    /// Calls that said that more would follow.
-    xmit_more,
-    /// NOPs posted.
-    nop,
-    /// WQEs posted, NOPs and sessions included.
-    wqes,
-    /// Sessions opened.
-    mpwqe_blks,
-    /// Packets in sessions.
-    mpwqe_pkts,
-    /// Doorbells rung.
-    doorbells,
-    /// CQEs taken.
-    cqes,
-    /// Error CQEs taken.
-    cqe_err,
-    /// CQEs that named no outstanding WQE, or came to a CQ whose queue is empty.
-    cqe_stray,
-    /// Times the queue stopped.
-    stopped,
-    /// Times it woke.
-    wake,
-    /// Packets dropped.
-    dropped,
-    /// Recoveries completed.
-    recover,
-    /// Hangs that a look at the EQ ended: its interrupt was lost.
-    eq_rearm,
-    /// Hangs that it did not, after which the queues were made anew.
-    timeouts,
-    /// Interrupts that were ours.
-    interrupts,
-    /// Events taken from the EQ.
-    eqes,
+counters! {
+    /// Counters of a channel, named as in `ethtool -S` where it has them.
+    Stats {
+        packets: "Packets queued, in segments on the wire.",
+        bytes: "Bytes of those, headers of every segment included, padding not.",
+        tso_packets: "Large sends.",
+        csum_partial: "Packets whose checksum was left to the device.",
+        added_vlan_packets: "Packets whose tag was left to the device.",
+        xmit_more: "Calls that said that more would follow.",
+        nop: "NOPs posted.",
+        wqes: "WQEs posted, NOPs and sessions included.",
+        mpwqe_blks: "Sessions opened.",
+        mpwqe_pkts: "Packets in sessions.",
+        doorbells: "Doorbells rung.",
+        cqes: "CQEs taken.",
+        cqe_err: "Error CQEs taken.",
+        cqe_stray: "CQEs that named no outstanding WQE, or came to a CQ whose queue is empty.",
+        stopped: "Times the queue stopped.",
+        wake: "Times the queue woke.",
+        dropped: "Packets dropped.",
+        recover: "Recoveries completed.",
+        eq_rearm: "Hangs that polling the EQ ended: its interrupt was lost.",
+        timeouts: "Other hangs, after which the queues were recreated.",
+        interrupts: "Interrupts of this device.",
+        eqes: "Events taken from the EQ.",
+    }
 }

@@ -113,3 +113,11 @@ fn counters_that_stand_high_at_the_start_are_no_burst() {
     c.sample(&Sample { rx, ..start });
     assert_eq!(c.classes(), (Lowest, Lowest), "5 packets of 240 bytes, over the wrap");
 }
+
+#[test]
+fn a_start_class_holds_without_packets() {
+    let mut at = Sample::default();
+    let mut c = ItrClasses::new(ItrMode::Dynamic, 1_000, &at).starting_at(Bulk);
+    assert_eq!(step(&mut c, &mut at, (0, 0), (0, 0)).map(|_| c.rate()), Some(4_000));
+    assert_eq!(c.classes(), (Bulk, Bulk));
+}

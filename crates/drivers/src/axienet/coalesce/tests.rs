@@ -37,7 +37,7 @@ fn threshold_one_has_no_delay_and_no_delay_interrupt() {
 #[test]
 fn what_is_read_back_is_what_the_register_holds() {
     let back = |frames, usecs: u64, mhz: u32| {
-        waits(control(frames, usecs * 1_000, mhz * 1_000_000), mhz * 1_000_000)
+        thresholds(control(frames, usecs * 1_000, mhz * 1_000_000), mhz * 1_000_000)
     };
     assert_eq!(back(16, 40, 125), (16, 40));
     assert_eq!(back(16, 1_000, 125), (16, 255), "cut to 255 units of a microsecond");

@@ -2,7 +2,7 @@ use super::*;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-fn pieces(e: Errata, at: u64, len: u32, c: Cut) -> Vec<(u64, u32)> {
+fn pieces(e: Errata, at: u64, len: u32, c: Split) -> Vec<(u64, u32)> {
     let (mut at, mut left, mut c) = (at, len, c);
     let mut out = Vec::new();
     while left > 0 {
@@ -14,19 +14,19 @@ fn pieces(e: Errata, at: u64, len: u32, c: Cut) -> Vec<(u64, u32)> {
     }
     out
 }
-const PLAIN: Cut = Cut { max: MAX_PIECE, sentinel: false, first: true, after_tso: false };
+const PLAIN: Split = Split { max: MAX_LENGTH, sentinel: false, first: true, after_tso: false };
 
 #[test]
 fn linear_large_send_ends_in_a_sentinel_of_4_bytes() {
     let e = Errata::of(Part::I82540, Bus::Pci);
-    let c = Cut { sentinel: true, ..PLAIN };
+    let c = Split { sentinel: true, ..PLAIN };
     assert_eq!(pieces(e, 0x1000, 3000, c), [(0x1000, 2996), (0x1000 + 2996, 4)]);
     assert_eq!(pieces(e, 0x1000, 8, c), [(0x1000, 8)], "too short to be cut");
 }
 
 #[test]
 fn packet_after_a_large_send_loses_4_bytes_to_a_second_descriptor_except_on_82544() {
-    let c = Cut { after_tso: true, ..PLAIN };
+    let c = Split { after_tso: true, ..PLAIN };
     assert_eq!(
         pieces(Errata::of(Part::I82540, Bus::Pci), 0x1000, 60, c),
         [(0x1000, 56), (0x1038, 4)]
@@ -67,7 +67,7 @@ proptest! {
         (sentinel, follows) in any::<(bool, bool)>(),
     ) {
         let e = Errata { even_dword, short_first, tso_sentinel, after_tso: after, bound_64k };
-        let c = Cut { max, sentinel, first: true, after_tso: follows };
+        let c = Split { max, sentinel, first: true, after_tso: follows };
         let p = pieces(e, at, len, c);
         let mut next = at;
         for (i, &(a, n)) in p.iter().enumerate() {
