@@ -3,7 +3,7 @@
 use doorbell_hal::{Hcall, HcallReturn, Hypervisor};
 use doorbell_layout::ibmveth::{self as l, Descriptor, multicast, send, status};
 
-/// Tries before a call that stays busy is given up.
+/// Tries of a call that stays busy.
 const TRIES: u32 = 1024;
 
 fn call<H: Hypervisor>(h: &mut H, number: u64, a: &[u64]) -> HcallReturn {

@@ -1,72 +1,63 @@
-//! `direct = adaptive`: which packets are worth a checksum here.
+//! `direct = adaptive`: finds the frame size up to which a software checksum pays for a direct call.
 //!
-//! A direct call is bought with a checksum, whose price grows with the frame; what the call saves
-//! lies partly on this CPU and partly on a time line behind the call that the driver cannot see.
-//! What it can see is how long a packet takes in all. So it compares.
-//!
-//! Packets are classed by the bytes that would have to be summed: none, or a sixteenth of the
-//! longest frame's and its multiples. A **rung** is a class's bound: what is below goes directly,
-//! what is above in an array with its headers. A checksum of more bytes is never cheaper, so one
-//! bound is all there is to find, and that is the break-even frame size.
-//!
-//! A **trial** compares the rung in force with the next one up or down of which there are packets:
-//! an epoch of each, and if they are not ten per cent apart another of each; every epoch begins
-//! after what was under way has been done. The shorter time a packet wins, by 0.4 % at least;
-//! within that, where something else than this driver sets the pace, the smaller CPU time in the
-//! driver's own transmit does. Won, the next trial goes on the same way; lost in both directions,
-//! there is a pause, four times as long each time. Other traffic, by class, ends it.
+//! Packets are classed by the bytes to be summed. Classes below a bound, the **rung**, go directly;
+//! the others go in an array with their headers. A **trial** measures epochs of the rung in force
+//! and of the next one up or down that has packets, each after earlier packets are done. The
+//! shorter time per packet wins, if by 0.4 % at least; otherwise the smaller CPU time in the
+//! driver's transmit. After a win the next trial goes the same way. After losses in both directions
+//! the controller pauses, four times as long each time; a change of traffic ends the pause.
 
 use doorbell_hal::{Span, Time};
 
-/// Classes by bytes to be summed; 0 is for none.
+/// Classes by bytes to be summed; class 0 sums none.
 const CLASSES: usize = 17;
-/// Packets of an epoch at least.
+/// Least packets of an epoch.
 const EPOCH: u64 = 384;
-/// Packets of the first pause; each is four times as long as the one before, up to [`MAX_PAUSE`].
+/// Packets of the first pause; each pause is four times the one before, up to [`MAX_PAUSE`].
 const PAUSE: u64 = 8192;
 const MAX_PAUSE: u64 = 1 << 20;
-/// Classes with less than this share of the packets are passed over: 1 in so many.
+/// Classes with less than one packet in this many are skipped.
 const RARE: u64 = 50;
 
-/// What an epoch came to.
+/// The result of an epoch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
     packets: u64,
     time: Span,
-    /// In the driver's transmit.
+    /// CPU time in the driver's transmit.
     cpu: Span,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Until so many more packets.
+    /// No trial for this many packets.
     Pause(u64),
-    /// Of a trial: which epoch (even: in force, odd: the other), and packets to come before it
+    /// A trial, before an epoch: its number (even: rung in force, odd: the other), packets until it
     /// begins.
     Settle(u32, u64),
-    /// Of a trial: which epoch, packets to come, when it began.
+    /// An epoch of a trial: its number, packets left, start time.
     Epoch(u32, u64, Time),
 }
 
-/// The controller; one for all queues, for they share what is behind the call.
+/// The controller of all queues, which share the server behind the call.
 #[derive(Debug)]
-pub(super) struct Adaptive {
-    /// Bytes of a class.
+pub(super) struct AdaptiveDirect {
+    /// Bytes per class.
     width: u32,
-    /// In force.
+    /// The bound in force.
     rung: usize,
-    /// Tried against it.
+    /// The bound on trial.
     other: usize,
     up: bool,
-    /// Trials lost in a row.
+    /// Consecutive trials lost.
     lost: u32,
     pause: u64,
     phase: Phase,
-    /// Packets of the epoch.
+    /// Packets per epoch.
     length: u64,
-    /// In force, tried.
+    /// Results of the bound in force and of the one on trial.
     results: [Measured; 2],
-    /// Packets by class, lately and before.
+    /// Packets by class in the current and the previous period.
     seen: [u64; CLASSES],
     seen_before: [u64; CLASSES],
     cpu: Span,
@@ -75,10 +66,10 @@ pub(super) struct Adaptive {
     pub(super) moves: u64,
 }
 
-impl Adaptive {
-    /// For frames of `longest` bytes. At first everything goes directly.
-    pub(super) fn new(longest: u32) -> Adaptive {
-        Adaptive {
+impl AdaptiveDirect {
+    /// Begins with everything going directly, for frames of `longest` bytes.
+    pub(super) fn new(longest: u32) -> AdaptiveDirect {
+        AdaptiveDirect {
             width: longest.div_ceil(CLASSES as u32 - 1).max(1),
             rung: CLASSES,
             other: CLASSES,
@@ -101,25 +92,24 @@ impl Adaptive {
         (summed.div_ceil(self.width) as usize).min(CLASSES - 1)
     }
 
-    /// Checksums of so many bytes and fewer are made here; `None`: not even packets without any go
-    /// directly.
+    /// Returns the most bytes that are summed for a direct call; `None` if no packet goes directly.
     pub(super) fn break_even(&self) -> Option<u32> {
         self.rung.checked_sub(1).map(|top| top as u32 * self.width)
     }
 
-    /// Whether a packet that could go directly does, when `summed` bytes have to be summed for it.
-    pub(super) fn direct(&mut self, summed: u32) -> bool {
+    /// Returns whether a packet goes directly that could, with `summed` bytes to be summed.
+    pub(super) fn goes_directly(&mut self, summed: u32) -> bool {
         let class = self.class(summed);
         self.seen[class] += 1;
         let trying = matches!(self.phase, Phase::Settle(n, _) | Phase::Epoch(n, ..) if n % 2 == 1);
         class < if trying { self.other } else { self.rung }
     }
 
-    /// A packet was handed to the driver at `began`; now it is `now`, and `under_way` packets are
-    /// with the server.
+    /// Records a packet whose transmit took from `began` to `now`, with `under_way` packets at the
+    /// server.
     pub(super) fn packet(&mut self, began: Time, now: Time, under_way: u64) {
         self.cpu += now.since(began);
-        // Cores differ by what they do at a time; none goes back.
+        // Clocks of cores differ; time never goes back.
         self.now = self.now.max(now);
         match &mut self.phase {
             Phase::Pause(left) | Phase::Settle(_, left) | Phase::Epoch(_, left, _) if *left > 1 => {
@@ -137,12 +127,12 @@ impl Adaptive {
             }
         }
         if self.seen.iter().sum::<u64>() >= PAUSE / 2 {
-            self.look_at_traffic();
+            self.compare_traffic();
         }
     }
 
-    /// Traffic that is not as it was is worth a trial soon.
-    fn look_at_traffic(&mut self) {
+    /// Shortens the pause if the mix of classes has changed.
+    fn compare_traffic(&mut self) {
         let (now, before): (u64, u64) = (self.seen.iter().sum(), self.seen_before.iter().sum());
         let moved: u64 = self
             .seen
@@ -150,7 +140,7 @@ impl Adaptive {
             .zip(&self.seen_before)
             .map(|(a, b)| (a * before).abs_diff(b * now))
             .sum();
-        // Half of the sum is the share that changed its class.
+        // Half of the sum is the share of packets in other classes.
         if before > 0 && moved / 2 > now * before / 4 {
             self.pause = PAUSE;
             if let Phase::Pause(left) = &mut self.phase {
@@ -161,7 +151,7 @@ impl Adaptive {
         self.seen = [0; CLASSES];
     }
 
-    /// The next rung from the one in force, up or down, with packets in between.
+    /// Returns the next rung up or down with packets between it and the one in force.
     fn neighbour(&self, up: bool) -> Option<usize> {
         let all: [u64; CLASSES] = core::array::from_fn(|i| self.seen[i] + self.seen_before[i]);
         let least = (all.iter().sum::<u64>() / RARE).max(1);
@@ -174,7 +164,7 @@ impl Adaptive {
 
     fn begin(&mut self, under_way: u64) {
         let Some(other) = self.neighbour(self.up) else {
-            // Nothing on this side.
+            // There are no packets on this side.
             self.up = !self.up;
             self.lost += 1;
             return self.rest(under_way);
@@ -202,7 +192,7 @@ impl Adaptive {
         r.time += self.now.since(began);
         r.cpu += self.cpu;
         let [a, b] = self.results;
-        if n < 3 && !(n == 1 && far(a, b)) {
+        if n < 3 && !(n == 1 && is_far(a, b)) {
             self.phase = Phase::Settle(n + 1, 2 * under_way + 64);
             return;
         }
@@ -219,24 +209,24 @@ impl Adaptive {
     }
 }
 
-/// A span for each packet, in millionths of a picosecond.
-fn each(s: Span, m: Measured) -> u128 {
+/// Returns the span per packet, in millionths of a picosecond.
+fn per_packet(s: Span, m: Measured) -> u128 {
     u128::from(s.ps()) * 1_000_000 / u128::from(m.packets.max(1))
 }
 
-/// Whether one look is enough.
-fn far(a: Measured, b: Measured) -> bool {
-    let (ta, tb) = (each(a.time, a), each(b.time, b));
+/// Returns whether two results are more than ten per cent apart.
+fn is_far(a: Measured, b: Measured) -> bool {
+    let (ta, tb) = (per_packet(a.time, a), per_packet(b.time, b));
     ta.abs_diff(tb) * 10 > ta
 }
 
-/// Whether `b` costs less than `a`.
+/// Returns whether `b` costs less than `a`.
 fn cheaper(b: Measured, a: Measured) -> bool {
-    let (ta, tb) = (each(a.time, a), each(b.time, b));
+    let (ta, tb) = (per_packet(a.time, a), per_packet(b.time, b));
     if ta.abs_diff(tb) * 250 > ta {
         return tb < ta;
     }
-    each(b.cpu, b) < each(a.cpu, a)
+    per_packet(b.cpu, b) < per_packet(a.cpu, a)
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! The adapter's calls, one function each.
+//! The adapter's hypervisor calls, one function each.
 //!
-//! A call that sends a message, a descriptor or an array has a fence in front: the server is a
-//! partition of its own and reads the memory that they name from another processor.
+//! A fence precedes calls that send a message, a descriptor or an array: the server is another
+//! partition, and reads the memory that they name from another processor.
 
 use doorbell_hal::{Fence, Hcall, HcallReturn, Hypervisor, Span};
 use doorbell_layout::ibmvnic::{CRQ_BYTES, DESCRIPTOR, MESSAGE, hcall, status, vioctl};
 
-/// Tries before a call that stays busy is given up.
+/// Tries of a call that stays busy.
 const TRIES: u32 = 1024;
 
 fn call<H: Hypervisor>(h: &mut H, number: u64, a: &[u64]) -> HcallReturn {
     h.hcall(Hcall(number), a)
 }
 
-/// Repeats a call while the hypervisor is busy: at once, or after the time that it asks for.
-fn patient<H: Hypervisor>(h: &mut H, number: u64, a: &[u64]) -> HcallReturn {
+/// Repeats a call while the hypervisor is busy, at once or after the time that it asks for.
+fn retry<H: Hypervisor>(h: &mut H, number: u64, a: &[u64]) -> HcallReturn {
     let mut answer = HcallReturn::status(status::BUSY);
     for _ in 0..TRIES {
         answer = call(h, number, a);
@@ -30,15 +30,15 @@ fn patient<H: Hypervisor>(h: &mut H, number: u64, a: &[u64]) -> HcallReturn {
 }
 
 pub(super) fn register_crq<H: Hypervisor>(h: &mut H, unit: u64, ioba: u64) -> i64 {
-    patient(h, hcall::REG_CRQ, &[unit, ioba, CRQ_BYTES]).status
+    retry(h, hcall::REG_CRQ, &[unit, ioba, CRQ_BYTES]).status
 }
 
 pub(super) fn free_crq<H: Hypervisor>(h: &mut H, unit: u64) -> i64 {
-    patient(h, hcall::FREE_CRQ, &[unit]).status
+    retry(h, hcall::FREE_CRQ, &[unit]).status
 }
 
 pub(super) fn enable_crq<H: Hypervisor>(h: &mut H, unit: u64) -> i64 {
-    patient(h, hcall::ENABLE_CRQ, &[unit]).status
+    retry(h, hcall::ENABLE_CRQ, &[unit]).status
 }
 
 pub(super) fn signal<H: Hypervisor>(h: &mut H, unit: u64, on: bool) -> i64 {
@@ -52,14 +52,14 @@ pub(super) fn send_crq<H: Hypervisor>(h: &mut H, unit: u64, m: [u8; MESSAGE]) ->
         .status
 }
 
-/// Number and interrupt of the new sub-CRQ.
+/// Registers a sub-CRQ. Returns its number and interrupt.
 pub(super) fn register_sub_crq<H: Hypervisor>(
     h: &mut H,
     unit: u64,
     ioba: u64,
     bytes: u64,
 ) -> Result<(u64, u64), i64> {
-    let answer = patient(h, hcall::REG_SUB_CRQ, &[unit, ioba, bytes]);
+    let answer = retry(h, hcall::REG_SUB_CRQ, &[unit, ioba, bytes]);
     if answer.status == status::SUCCESS {
         Ok((answer.ret[0], answer.ret[1]))
     } else {
@@ -68,28 +68,27 @@ pub(super) fn register_sub_crq<H: Hypervisor>(
 }
 
 pub(super) fn free_sub_crq<H: Hypervisor>(h: &mut H, unit: u64, number: u64) -> i64 {
-    patient(h, hcall::FREE_SUB_CRQ, &[unit, number]).status
+    retry(h, hcall::FREE_SUB_CRQ, &[unit, number]).status
 }
 
-/// A sub-CRQ's interrupt on or off.
+/// Switches a sub-CRQ's interrupt on or off.
 pub(super) fn interrupt<H: Hypervisor>(h: &mut H, unit: u64, irq: u64, on: bool) -> i64 {
     let what = if on { vioctl::ENABLE_VIO_INTERRUPT } else { vioctl::DISABLE_VIO_INTERRUPT };
     call(h, hcall::VIOCTL, &[unit, what, irq]).status
 }
 
-/// Ends an interrupt that was pending before it is switched on: on XICS one may be, after a
-/// migration.
+/// Ends an interrupt that may be pending on XICS after a migration.
 pub(super) fn end_interrupt<H: Hypervisor>(h: &mut H, irq: u64) -> i64 {
     call(h, hcall::EOI, &[0xff00_0000 | irq]).status
 }
 
-/// The session's token; it changes with a failover.
+/// Returns the session's token, which changes with a failover.
 pub(super) fn token<H: Hypervisor>(h: &mut H, unit: u64) -> Option<u64> {
     let answer = call(h, hcall::VIOCTL, &[unit, vioctl::GET_SESSION_TOKEN]);
     (answer.status == status::SUCCESS).then_some(answer.ret[0])
 }
 
-/// Reports the session of `token` in error: the server is to fail over.
+/// Reports the session of `token` in error, so that the server fails over.
 pub(super) fn session_error<H: Hypervisor>(h: &mut H, unit: u64, token: u64) -> i64 {
     call(h, hcall::VIOCTL, &[unit, vioctl::SESSION_ERR_DETECTED, token]).status
 }

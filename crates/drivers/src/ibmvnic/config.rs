@@ -1,32 +1,32 @@
-//! How the driver is set up: what the device tree says of the adapter, and what a user may
-//! choose.
+//! Configuration: the adapter's properties from the device tree, and the user's choices.
 
 use doorbell_hal::{OutOfMemory, Span};
 use doorbell_layout::ibmvnic::{MAX_ENTRIES, MAX_QUEUES};
+use thiserror::Error;
 
-/// When a packet goes by H_SEND_SUB_CRQ: one descriptor in registers, and no room for headers.
-/// All of them ask that nothing is batched, that no more is coming, and that the packet is
-/// no large send. The first four are Linux's, in the order of its history.
+/// The rule for sending a packet by H_SEND_SUB_CRQ: one descriptor in registers, without room for
+/// headers. All rules require that nothing is batched, that no more is coming, and that the packet
+/// is not a large send. The first four are Linux's, in historical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direct {
     /// Never (before 6.12).
     Never,
-    /// Always then. A checksum is left to the server without the headers that it asked for: it
-    /// works where the server is over-cautious (74839f7a8268).
+    /// Always. A checksum is left to the server without the headers that it requested, which works
+    /// with servers that do not need them (74839f7a8268).
     IgnoreHeaders,
-    /// The checksum is made here first, and then no headers are due (e633e32b60fd). Whether
-    /// plain packets want headers is not looked at.
+    /// With the checksum completed by the driver, so that its headers are not due (e633e32b60fd).
+    /// Requests for the headers of plain packets are ignored.
     SoftwareChecksum,
-    /// As before, if the server's byte for plain packets is 0 (de390657b5d6). A byte that names
-    /// header layers without the bit that asks for them forbids it too, as in Linux.
+    /// As `SoftwareChecksum`, if the server's request byte for plain packets is 0 (de390657b5d6). As
+    /// in Linux, layers without the bit that requests them forbid it too.
     Inspect,
-    /// What the server asked for is honoured, and of what that leaves the cheaper is taken, as it
-    /// is measured: see [`super::Ibmvnic::break_even`].
+    /// Honours the server's requests, and takes the cheaper way by measurement; see
+    /// [`super::Ibmvnic::break_even`].
     Adaptive,
 }
 
 impl Direct {
-    /// All of them, in their order.
+    /// All rules, in order.
     pub const ALL: [Direct; 5] = [
         Direct::Never,
         Direct::IgnoreHeaders,
@@ -35,7 +35,7 @@ impl Direct {
         Direct::Adaptive,
     ];
 
-    /// Its name in scenarios and reports.
+    /// Returns its name in scenarios and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Direct::Never => "never",
@@ -47,24 +47,23 @@ impl Direct {
     }
 }
 
-/// When a poll gives the server receive buffers. Opening fills the pool in every case.
+/// The rule for posting receive buffers in a poll. Opening always fills the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replenish {
-    /// When the server has less than half of the pool: all that are missing (Linux since 6.12).
+    /// All missing buffers, when the server has less than half of the pool (Linux since 6.12).
     BelowHalf,
-    /// When a poll has not used its budget up, too: all that are missing (Linux before 6.12).
+    /// The same, and also when a poll has budget left (Linux before 6.12).
     EachPoll,
-    /// When sixteen are missing, in whole arrays; a rest only below half of the pool. Not a rule of
-    /// Linux.
+    /// Whole arrays of sixteen; a remainder only below half of the pool. Not a rule of Linux.
     WholeArrays,
 }
 
 impl Replenish {
-    /// All of them, the default first.
+    /// All rules, the default first.
     pub const ALL: [Replenish; 3] =
         [Replenish::BelowHalf, Replenish::EachPoll, Replenish::WholeArrays];
 
-    /// Its name in scenarios and reports.
+    /// Returns its name in scenarios and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Replenish::BelowHalf => "below_half",
@@ -74,14 +73,14 @@ impl Replenish {
     }
 }
 
-/// How an adapter is set up.
+/// The configuration of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Unit address (`reg`).
     pub unit: u64,
-    /// Its own address (`local-mac-address`).
+    /// MAC address (`local-mac-address`).
     pub mac: [u8; 6],
-    /// The CRQ's interrupt; those of the sub-CRQs come from the hypervisor.
+    /// The CRQ's interrupt; the hypervisor assigns those of the sub-CRQs.
     pub crq_vector: u16,
     /// Longest IP datagram, 68 to 9000 with most servers; the server may grant less.
     pub mtu: u32,
@@ -93,24 +92,24 @@ pub struct Config {
     pub rx_entries: u64,
     /// Buffers for large sends of each transmit queue, 64 KiB each.
     pub tso_buffers: u32,
-    /// Checksums are left to the server, as far as it can.
+    /// Leave checksums to the server, as far as it can.
     pub checksum: bool,
-    /// Large sends too.
+    /// Leave large sends to the server.
     pub large_send: bool,
-    /// All frames are to be received.
+    /// Receive all frames.
     pub promisc: bool,
-    /// When to send directly.
+    /// Rule for direct sends.
     pub direct: Direct,
-    /// When to give receive buffers.
+    /// Rule for posting receive buffers.
     pub replenish: Replenish,
-    /// How long an answer to INIT may take.
+    /// Limit for the answer to INIT.
     pub init_timeout: Span,
-    /// How long an answer to another command may take.
+    /// Limit for the response to another command.
     pub command_timeout: Span,
 }
 
 impl Config {
-    /// What Linux sets up.
+    /// Linux's defaults.
     pub const fn new(unit: u64, mac: [u8; 6]) -> Config {
         Config {
             unit,
@@ -131,7 +130,7 @@ impl Config {
         }
     }
 
-    /// What is out of range, if anything.
+    /// Checks the ranges.
     pub(super) fn check(&self) -> Result<(), OpenError> {
         let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
         bad((1..=MAX_QUEUES).contains(&self.queues), "queues: 1 to 16")?;
@@ -143,23 +142,31 @@ impl Config {
 }
 
 /// Why an adapter could not be opened, or a setting not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// A setting is out of range: which, and what is allowed.
+    /// A setting is out of range: its name and its range.
+    #[error("setting out of range: {0}")]
     Setting(&'static str),
     /// No host memory, or no map ids left.
+    #[error("out of memory or map ids")]
     OutOfMemory,
-    /// Memory is where the adapter cannot name it: an ioba in a message has 32 bits.
+    /// Memory lies where a message cannot address it: an ioba has 32 bits.
+    #[error("the adapter cannot address its memory")]
     Address,
-    /// The hypervisor refused: which call, and its return code.
+    /// The hypervisor refused this call with this return code.
+    #[error("{0} returned {1}")]
     Call(&'static str, i64),
-    /// The server refused: which command, and its return code.
+    /// The server refused this command with this return code.
+    #[error("the server refused {0} with {1}")]
     Refused(&'static str, u8),
-    /// The server did not answer: which command.
+    /// The server did not answer this command in time.
+    #[error("timeout: {0}")]
     Timeout(&'static str),
-    /// The server's answer cannot be: which.
+    /// The server's response to this command is invalid.
+    #[error("invalid response to {0}")]
     Answer(&'static str),
-    /// Server after server went away before the adapter was up.
+    /// The servers went away one after another before the adapter was up.
+    #[error("no server stays")]
     Unsteady,
 }
 

@@ -1,11 +1,10 @@
-//! The command/response queue: the handshake, commands and their answers, and what the server says
-//! unasked.
+//! The command/response queue: handshake, commands and responses, and the server's events.
 //!
 //! Source: ibmvnic.c `init_crq_queue`, `ibmvnic_send_crq`, `ibmvnic_send_crq_init`,
 //! `ibmvnic_handle_crq`, `ibmvnic_wait_for_completion`.
 //!
-//! One command at a time waits for its answer, but for capability queries, which all go at once.
-//! Whatever comes meanwhile is noted; what ends the session ends the wait.
+//! One command at a time waits for its response; capability queries are all sent at once. Events
+//! that come meanwhile are noted; those that end the session end the wait.
 
 use super::call;
 use super::config::{Config, OpenError};
@@ -17,11 +16,11 @@ use doorbell_layout::ibmvnic::{
     first, status,
 };
 
-/// Tries of INIT while the server is not up, and the pause between them.
+/// Tries of INIT while the server is not up, with a pause between them.
 const INITS: u32 = 100;
 const INIT_PAUSE: Span = Span::from_ms(50);
 
-/// Why the adapter has to be brought up again (`enum ibmvnic_reset_reason`).
+/// Reason for a reset (`enum ibmvnic_reset_reason`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reset {
     Failover,
@@ -33,10 +32,10 @@ pub(super) enum Reset {
     PassiveInit,
 }
 
-/// Why a step of the bring-up did not succeed.
+/// Failure of a step of the bring-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The session ended meanwhile: begin again.
+    /// The session ended; the bring-up must start again.
     Again,
     Error(OpenError),
 }
@@ -51,23 +50,23 @@ impl From<OpenError> for Fault {
 pub(super) struct Control {
     unit: u64,
     crq: Ring<Message>,
-    /// What messages point at: [`SCRATCH`] bytes.
+    /// The [`SCRATCH`] bytes that messages point at.
     pub(super) scratch: Coherent,
     init_timeout: Span,
     command_timeout: Span,
-    /// The session is over, or has to be.
+    /// The session must be reset.
     pub(super) reset: Option<Reset>,
-    /// A failover has begun; the other server has not yet said INIT.
+    /// A failover has begun; the other server has not yet sent INIT.
     pub(super) failover_pending: bool,
-    /// The server has said INIT.
+    /// The server has sent INIT.
     init: bool,
-    /// It has answered ours.
+    /// The server has answered the driver's INIT.
     complete: bool,
-    /// The link, as it was last told.
+    /// The link state, if the server has reported it.
     pub(super) link: Option<bool>,
 }
 
-/// Two pages: the longest login buffer, and its answer.
+/// Two pages: the longest login buffer, and its response.
 pub(super) const SCRATCH: u32 = 2 * 4096;
 
 impl Control {
@@ -98,19 +97,19 @@ impl Control {
         self.crq.release(h);
     }
 
-    fn forget(&mut self) {
+    fn clear_events(&mut self) {
         (self.reset, self.failover_pending, self.init, self.complete, self.link) =
             (None, false, false, false, None);
     }
 
-    /// Registers the CRQ anew. That the server is not up is no error.
+    /// Registers the CRQ. A server that is not up is not an error.
     pub(super) fn register<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         let mut answer = status::RESOURCE;
         for _ in 0..2 {
-            // Whoever had it before may have left it registered.
+            // A previous owner may have left it registered.
             call::free_crq(h, self.unit);
             self.crq.clear(h);
-            self.forget();
+            self.clear_events();
             answer = call::register_crq(h, self.unit, self.crq.ioba());
             if answer != status::RESOURCE {
                 break;
@@ -123,9 +122,9 @@ impl Control {
         Ok(())
     }
 
-    /// The CRQ works again after a migration; it goes on where it was.
+    /// Enables the CRQ after a migration; it continues where it was.
     pub(super) fn enable<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
-        self.forget();
+        self.clear_events();
         match call::enable_crq(h, self.unit) {
             status::SUCCESS => Ok(()),
             e => Err(OpenError::Call("H_ENABLE_CRQ", e).into()),
@@ -135,12 +134,12 @@ impl Control {
     pub(super) fn close<H: Hypervisor>(&mut self, h: &mut H) {
         call::signal(h, self.unit, false);
         call::free_crq(h, self.unit);
-        self.forget();
+        self.clear_events();
     }
 
-    // ---- what comes ----
+    // ---- receive ----
 
-    /// Takes the next message: an answer, or `Some(None)` for what is noted here.
+    /// Takes the next message. Returns `Some(None)` for an event, which is noted.
     pub(super) fn next<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -158,7 +157,7 @@ impl Control {
             }
             (first::TRANSPORT, first::FAILOVER) => {
                 s.failovers += 1;
-                // What the old server said is of no interest any more.
+                // The old server's messages are void.
                 (self.failover_pending, self.init, self.complete) = (true, false, false);
                 if self.reset != Some(Reset::Mobility) {
                     self.reset = None;
@@ -185,12 +184,12 @@ impl Control {
         Some(None)
     }
 
-    /// Takes all there is, between commands.
+    /// Handles all messages, between commands.
     pub(super) fn drain<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats) {
         while let Some(m) = self.next(h, s) {
             s.stale_answers += u64::from(m.is_some());
         }
-        // The other server is up; or this one has begun again.
+        // The other server is up, or this one has restarted.
         if core::mem::take(&mut self.init) {
             let why = if self.failover_pending { Reset::Failover } else { Reset::PassiveInit };
             self.failover_pending = false;
@@ -202,7 +201,7 @@ impl Control {
         self.failover_pending || self.init || self.reset.is_some_and(|r| r != Reset::NonFatal)
     }
 
-    // ---- what is sent ----
+    // ---- send ----
 
     pub(super) fn handshake<H: Hypervisor>(
         &mut self,
@@ -211,19 +210,19 @@ impl Control {
     ) -> Result<(), Fault> {
         (self.init, self.complete) = (false, false);
         for _ in 0..INITS {
-            match call::send_crq(h, self.unit, say(first::INIT)) {
+            match call::send_crq(h, self.unit, handshake(first::INIT)) {
                 status::SUCCESS => {
                     let limit = h.now() + self.init_timeout;
                     return self
-                        .greeted(h, s, limit)?
+                        .await_init(h, s, limit)?
                         .then_some(())
                         .ok_or(OpenError::Timeout("INIT").into());
                 }
-                // The server is not up. It says INIT when it is.
+                // The server is not up. It sends INIT when it is.
                 status::CLOSED => {
                     s.init_retries += 1;
                     let limit = h.now() + INIT_PAUSE;
-                    if self.greeted(h, s, limit)? {
+                    if self.await_init(h, s, limit)? {
                         return Ok(());
                     }
                 }
@@ -233,9 +232,9 @@ impl Control {
         Err(OpenError::Timeout("INIT").into())
     }
 
-    /// Waits until both sides know of each other: the server has answered, or has said INIT and is
-    /// answered.
-    fn greeted<H: Hypervisor>(
+    /// Waits until the server has answered INIT, or has sent INIT and was answered. Returns false
+    /// after `limit`.
+    fn await_init<H: Hypervisor>(
         &mut self,
         h: &mut H,
         s: &mut Stats,
@@ -249,7 +248,7 @@ impl Control {
                 }
                 if core::mem::take(&mut self.init) {
                     self.failover_pending = false;
-                    match call::send_crq(h, self.unit, say(first::INIT_COMPLETE)) {
+                    match call::send_crq(h, self.unit, handshake(first::INIT_COMPLETE)) {
                         status::SUCCESS => return Ok(true),
                         status::CLOSED => {}
                         e => return Err(OpenError::Call("H_SEND_CRQ", e).into()),
@@ -276,7 +275,7 @@ impl Control {
         match call::send_crq(h, self.unit, m) {
             status::SUCCESS => Ok(()),
             status::CLOSED => {
-                // An event says why, now or soon.
+                // An event gives the reason, now or soon.
                 self.drain(h, s);
                 self.reset.get_or_insert(Reset::Failover);
                 Err(Fault::Again)
@@ -285,7 +284,7 @@ impl Control {
         }
     }
 
-    /// Waits for the answer to command `c`.
+    /// Waits for the response to command `c`.
     pub(super) fn wait<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -314,7 +313,7 @@ impl Control {
         }
     }
 
-    /// Sends a command and waits for its answer.
+    /// Sends a command and waits for its response.
     pub(super) fn ask<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -326,11 +325,11 @@ impl Control {
     }
 }
 
-fn say(what: u8) -> [u8; MESSAGE] {
-    Message { first: first::HANDSHAKE, cmd: what, ..Message::default() }.bytes()
+fn handshake(command: u8) -> [u8; MESSAGE] {
+    Message { first: first::HANDSHAKE, cmd: command, ..Message::default() }.bytes()
 }
 
-/// A command's name, for errors.
+/// Returns a command's name, for errors.
 pub(super) const fn name(c: u8) -> &'static str {
     match c {
         cmd::VERSION_EXCHANGE => "VERSION_EXCHANGE",

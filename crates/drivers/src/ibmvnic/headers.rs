@@ -1,24 +1,23 @@
-//! Header descriptors: copies of a frame's headers for a server that does not look for itself.
+//! Header descriptors: copies of a frame's headers, for a server that requests them.
 //!
 //! Source: ibmvnic.c `get_hdr_lens`, `create_hdr_descs`, `build_hdr_descs_arr`.
 //!
-//! The lengths are what the stack knows: Ethernet 14, or 18 with a tag in the frame; IPv4 by its
-//! IHL, IPv6 40, ARP 28; TCP by its data offset, UDP 8. Those that the server selected are added
-//! up, and so many bytes from the frame's first on are sent: 24 in the first descriptor, 29 in each
-//! that follows. So a selection without L2 sends L2's bytes and cuts L4's: it is what Linux does.
+//! The lengths of the selected layers are added up, and that many bytes from the start of the frame
+//! are sent: 24 in the first descriptor, 29 in each further one. As in Linux, a selection without
+//! L2 therefore sends L2's bytes and cuts L4's.
 
 use doorbell_layout::ibmvnic::{
     DESCRIPTOR, HDR_DATA, HDR_EXT_DATA, Hdr, HdrExt, desc, desc_req, first,
 };
 use zerocopy::byteorder::big_endian::U16;
 
-/// Header bytes at the most (`hdr_data`).
+/// Most header bytes (`hdr_data`).
 pub(super) const MAX: usize = 140;
 /// Descriptors for those.
 pub(super) const MAX_DESCRIPTORS: usize = 1 + (MAX - HDR_DATA).div_ceil(HDR_EXT_DATA);
 
-/// Lengths of Ethernet, IP and transport header of a frame of which `b` is the beginning.
-pub(super) fn lengths(b: &[u8]) -> [usize; 3] {
+/// Returns the lengths of the Ethernet, IP and transport headers of a frame that begins with `b`.
+fn lengths(b: &[u8]) -> [usize; 3] {
     let at = |i: usize| b.get(i).copied().unwrap_or(0);
     let tagged = (at(12), at(13)) == (0x81, 0x00);
     let l2 = if tagged { 18 } else { 14 };
@@ -36,8 +35,8 @@ pub(super) fn lengths(b: &[u8]) -> [usize; 3] {
     [l2, l3, l4]
 }
 
-/// Appends the descriptors that `wanted`, a byte of the server's request, asks for of the frame
-/// that begins with `b`. How many descriptors and header bytes.
+/// Builds the descriptors that `wanted`, a byte of the server's request, selects of a frame that
+/// begins with `b`. Returns the number of descriptors and of header bytes.
 pub(super) fn build(wanted: u8, b: &[u8], to: &mut [[u8; DESCRIPTOR]]) -> (usize, usize) {
     if wanted & desc_req::WANTED == 0 {
         return (0, 0);

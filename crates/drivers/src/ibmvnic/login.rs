@@ -1,9 +1,8 @@
-//! Login: which sub-CRQs the driver reads completions from, and where it may send to.
+//! Login: passes the completion sub-CRQs to the server, and gets the handles to send to.
 //!
 //! Source: ibmvnic.c `send_login`, `vnic_add_client_data`, `handle_login_rsp`.
 //!
-//! The answer's arrays are found by offsets, all of which are checked. Handles are the server's to
-//! choose, and are not looked into.
+//! The response finds its arrays by offsets, all of which are checked. Handles are opaque.
 
 use super::config::OpenError;
 use super::control::{Control, Fault, SCRATCH};
@@ -15,19 +14,19 @@ use doorbell_layout::ibmvnic::{
 };
 use zerocopy::byteorder::big_endian::{U32, U64};
 
-/// Where the answer goes: the scratch memory's second page.
+/// Offset of the response: the scratch memory's second page.
 const ANSWER: u32 = SCRATCH / 2;
 
-/// What a login gave.
+/// The result of a login.
 #[derive(Debug, Default)]
 pub(super) struct Handles {
     pub(super) tx: Vec<u64>,
     pub(super) rx: Vec<u64>,
-    /// Bytes of a receive buffer, for each receive queue.
+    /// Bytes of a receive buffer of each receive queue.
     pub(super) sizes: Vec<u32>,
 }
 
-/// Logs in with these sub-CRQs; `None` when there are fewer queues than were granted.
+/// Logs in with these sub-CRQs. Returns `None` when the server has fewer queues than it granted.
 pub(super) fn login<H: Hypervisor>(
     h: &mut H,
     k: &mut Control,
@@ -83,7 +82,7 @@ pub(super) fn login<H: Hypervisor>(
             .map(|n| u32::try_from(n).unwrap_or(0))
             .collect(),
     };
-    // Descriptors of version 1 are all that this driver has.
+    // This driver has descriptors of version 1 only.
     let (versions, at) = (r.num_supp_tx_desc.get(), r.off_supp_tx_desc.get());
     let fits = at.checked_add(versions).is_some_and(|end| end <= SCRATCH - ANSWER);
     let known = fits && (0..versions).any(|i| h.load::<u8>(&k.scratch, ANSWER + at + i) == 1);
@@ -93,7 +92,7 @@ pub(super) fn login<H: Hypervisor>(
     Ok(Some(handles))
 }
 
-/// `n` numbers of 64 bits of the answer, as many as were asked for.
+/// Reads `n` 64-bit numbers of the response, which must be as many as were asked for.
 fn numbers<H: Hypervisor>(
     h: &mut H,
     at: &Coherent,
@@ -109,7 +108,7 @@ fn numbers<H: Hypervisor>(
     Ok((0..asked as u32).map(|i| h.load::<U64>(at, ANSWER + start + 8 * i).get()).collect())
 }
 
-/// Type, length, string; a type of 0 ends them.
+/// Returns the client's names: type, length, string; type 0 ends them.
 fn names() -> Vec<u8> {
     let mut all = Vec::new();
     for (kind, name) in

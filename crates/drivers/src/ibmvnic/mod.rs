@@ -1,41 +1,39 @@
 //! ibmvnic: the client of a virtual NIC on PowerVM.
 //!
-//! Sources: Linux 6.17 drivers/net/ethernet/ibm/ibmvnic.c and .h (behaviour; functions named in
-//! each file), and the commits that [`Direct`] names; calls and formats are
+//! Sources: Linux 6.17 drivers/net/ethernet/ibm/ibmvnic.c and .h (behaviour; functions are named in
+//! each file), and the commits that [`Direct`] names. Calls and formats are
 //! [`doorbell_layout::ibmvnic`]'s. All on the wire is big-endian.
 //!
-//! ```text
-//! transmit -> slot of a long-term buffer -> descriptor, headers -> array of 16 -> H_SEND_SUB_CRQ_INDIRECT
-//!                                        \-> lone, and no headers due ----------> H_SEND_SUB_CRQ
-//! sub-CRQ  -> interrupt -> poll: completions, frames -> buffers again, up to 16 a call
-//! CRQ      -> interrupt -> poll: link, errors, failover -> work: all of it again
-//! ```
-//!
-//! **A session's states**:
+//! # States of a session
 //!
 //! | state | entered by | sends | left by |
 //! |---|---|---|---|
 //! | down | open, reset | dropped | handshake, version, capabilities, login, maps |
-//! | up, no carrier | that | dropped | LINK_STATE_INDICATION |
-//! | running | that | taken | H_CLOSED, an event, an error |
+//! | up, no carrier | the end of these | dropped | LINK_STATE_INDICATION |
+//! | running | link up | taken | H_CLOSED, an event, an error |
 //! | closed | H_CLOSED, failover event | dropped | INIT of the other server, migration event: reset |
 //!
-//! **Direct or in an array.** A server asks, by a string of bytes, for copies of the headers with
-//! some kinds of packets. Headers are descriptors, so such a packet has several, and takes an array
-//! in memory, a call that the hypervisor must read it for. A packet whose checksum is made here
-//! first is a plain one, has one descriptor, and that fits into registers. When that pays is what
-//! [`Direct`] is about.
+//! # Transmit
 //!
-//! **Losses.** The driver sends nothing twice. What it had given to a session that ended is counted
-//! as lost, although the server may have sent it; what it had only batched is counted as dropped.
+//! A packet is copied to a slot of a long-term buffer. Its descriptors go in an array of up to
+//! sixteen by H_SEND_SUB_CRQ_INDIRECT, which the hypervisor reads from memory, or, one descriptor
+//! alone, in registers by H_SEND_SUB_CRQ. A server may request copies of the headers of some kinds
+//! of packets; these are descriptors too, so such a packet needs an array. A packet whose checksum
+//! is completed by the driver is a plain one with a single descriptor. [`Direct`] is the rule for
+//! when that pays.
 //!
-//! **Where it differs from Linux.** A slot is not cleared before the copy (Linux fills all of it
-//! with zeros); a short packet is padded to the server's shortest frame, and what is behind it is
-//! cleared. The Ethernet header's length is that of the frame in the buffer, without a tag that is
-//! still to be inserted. Completions are polled with received frames, not in a handler of their
-//! own. What the server cannot do (a tag, a checksum, a large send) is done here, as a stack above
-//! Linux's driver would. Packets of a queue pair are copied by one CPU; queue pairs of an adapter
-//! share a session, and so one value has all of them.
+//! The driver sends nothing twice. Packets given to a session that ended count as lost, although
+//! the server may have sent them; packets only batched count as dropped.
+//!
+//! # Differences from Linux
+//!
+//! - A slot is not cleared before the copy; Linux fills all of it with zeros. A short packet is
+//!   padded with zeros to the server's shortest frame.
+//! - The Ethernet header's length is that of the frame in the buffer, without a tag that is still
+//!   to be inserted.
+//! - Completions are polled with received frames, not in a handler of their own.
+//! - A tag, checksum or large send that the server cannot do is done here, as the stack would.
+//! - Queue pairs share a session, so one value owns all of them.
 
 mod adaptive;
 mod call;

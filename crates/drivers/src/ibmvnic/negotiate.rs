@@ -1,10 +1,10 @@
-//! What server and driver agree on: version, capabilities, offloads.
+//! Negotiation with the server: version, capabilities, offloads.
 //!
 //! Source: ibmvnic.c `send_version_xchg`, `send_query_cap`, `send_request_cap`,
 //! `handle_request_cap_rsp`, `send_query_ip_offload`, `send_control_ip_offload`.
 //!
-//! A request that is granted in part changes what is wanted, and then **all** requests are made
-//! again: what was granted before may depend on it.
+//! After a request that is granted in part, **all** requests are repeated with the granted value,
+//! because earlier grants may depend on it.
 
 use super::config::{Config, OpenError};
 use super::control::{Control, Fault};
@@ -17,10 +17,10 @@ use doorbell_layout::ibmvnic::{
 use doorbell_packet::ethernet::HEADER;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
-/// Rounds of requests before a server that never agrees is given up.
+/// Most rounds of requests.
 const ROUNDS: u32 = 16;
 
-/// What was agreed on.
+/// The result of the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Negotiated {
     /// Version of the protocol.
@@ -43,25 +43,25 @@ pub struct Negotiated {
     pub vlan_insert: bool,
     /// Multicast addresses that it filters.
     pub multicast_filters: u64,
-    /// Which headers it asks for, in the order of the wire:
+    /// Headers that the server requests, in wire order:
     /// [`doorbell_layout::ibmvnic::desc_req`].
     pub desc_req: [u8; 8],
     /// Checksums and large sends that are on: [`doorbell_layout::ibmvnic::offload`].
     pub offloads: [bool; 8],
     /// Longest large send; 0: none.
     pub max_large_tx: u32,
-    /// Pages of long-term buffers that there were left at login.
+    /// Pages left for long-term buffers at login.
     pub free_pages: u32,
 }
 
 impl Negotiated {
-    /// Longest IP datagram.
+    /// Returns the longest IP datagram.
     pub const fn mtu(&self) -> u32 {
         (self.frame as u32).saturating_sub(HEADER as u32)
     }
 }
 
-/// All answers to queries, by id; as they were on the wire.
+/// Responses to queries by capability, in wire order.
 type Answers = [[u8; 8]; 34];
 
 fn number(a: &Answers, id: u16) -> u64 {
@@ -83,7 +83,7 @@ pub(super) fn version<H: Hypervisor>(
     Ok(VersionExchange::of(answer.bytes()).version.get())
 }
 
-/// Queries and requests. `previous` is the frame that was granted before, to go back to.
+/// Negotiates capabilities. `previous` is the frame size granted before, to fall back to.
 pub(super) fn capabilities<H: Hypervisor>(
     h: &mut H,
     k: &mut Control,
@@ -97,7 +97,7 @@ pub(super) fn capabilities<H: Hypervisor>(
     let mut a: Answers = [[0; 8]; 34];
     for _ in cap::QUERIES {
         let q = Capability::of(k.wait(h, s, cmd::QUERY_CAPABILITY)?.bytes());
-        // What the server does not know it does not have.
+        // An unknown capability counts as absent.
         if let Some(to) =
             a.get_mut(usize::from(q.capability.get())).filter(|_| q.rc.code == rc::SUCCESS)
         {
@@ -117,7 +117,7 @@ pub(super) fn capabilities<H: Hypervisor>(
         (cap::REQ_MTU, u64::from(c.mtu) + HEADER as u64),
         (cap::PROMISC_REQUESTED, c.promisc.into()),
     ];
-    // Not asked for where it would be refused.
+    // Not requested where it would be refused.
     let asked = if c.promisc && number(&a, cap::PROMISC_SUPPORTED) == 0 { 6 } else { 7 };
     if asked == 6 {
         wanted[6].1 = 0;
@@ -138,7 +138,7 @@ pub(super) fn capabilities<H: Hypervisor>(
                     s.partial_requests += 1;
                     agreed = false;
                     if let Some(w) = wanted.iter_mut().find(|w| w.0 == id) {
-                        // The MTU that was; if that is what was refused, what is offered.
+                        // For the MTU first the former one, then the one that is offered.
                         let old = if id == cap::REQ_MTU { fallback.take() } else { None };
                         w.1 = old.filter(|old| *old != w.1).unwrap_or(n);
                     }
@@ -167,13 +167,13 @@ pub(super) fn capabilities<H: Hypervisor>(
         promisc: granted(6) != 0,
         vlan_insert: number(&a, cap::VLAN_HEADER_INSERTION) != 0,
         multicast_filters: number(&a, cap::MAX_MULTICAST_FILTERS),
-        // Bytes, never a number: swapped, the wrong byte would be looked at.
+        // Bytes, not a number: a byte swap would select the wrong one.
         desc_req: a[usize::from(cap::TX_RX_DESC_REQ)],
         ..Negotiated::default()
     })
 }
 
-/// What can be left to the server. Query has length and address, control address and length.
+/// Negotiates offloads. QUERY has length before address, CONTROL address before length.
 pub(super) fn offloads<H: Hypervisor>(
     h: &mut H,
     k: &mut Control,
@@ -218,7 +218,7 @@ pub(super) fn offloads<H: Hypervisor>(
     Ok(())
 }
 
-/// The answer, if it says success.
+/// Returns the response if it reports success.
 pub(super) fn accepted(m: Message, what: &'static str) -> Result<Message, Fault> {
     if m.rc.code == rc::SUCCESS { Ok(m) } else { Err(OpenError::Refused(what, m.rc.code).into()) }
 }

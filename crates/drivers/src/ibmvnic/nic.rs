@@ -1,18 +1,17 @@
-//! An adapter from open to close: bringing it up, its interrupts and polls, and what may be changed
-//! in between.
+//! An adapter: bring-up, resets, changes while it is open, interrupts and polls.
 //!
 //! Source: ibmvnic.c `ibmvnic_probe`, `ibmvnic_open`, `ibmvnic_login`, `ibmvnic_close`,
 //! `ibmvnic_poll`, `ibmvnic_interrupt_tx`, `ibmvnic_change_mtu`, `ibmvnic_set_multi`.
 
-use super::adaptive::Adaptive;
+use super::adaptive::AdaptiveDirect;
 use super::config::{Config, Direct, OpenError};
 use super::control::{Control, Fault, Reset};
 use super::login;
-use super::ltb::{Ids, Ltb};
+use super::ltb::{Ltb, LtbSet, MapIds};
 use super::negotiate::{self, Negotiated, accepted};
-use super::rx::Receiver;
+use super::rx::RxQueue;
 use super::stats::{QueueStats, Stats};
-use super::tx::{Context, Sender};
+use super::tx::{Context, TxQueue};
 use super::{call, control};
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use alloc::vec::Vec;
@@ -24,15 +23,15 @@ use doorbell_layout::ibmvnic::{
 use doorbell_packet::Packet;
 use zerocopy::byteorder::big_endian::U32;
 
-/// A queue that is stopped for so long has hung.
+/// Time after which a stopped queue has hung.
 const WATCHDOG: Span = Span::from_ms(5_000);
-/// Sessions begun one after another before an adapter is given up that loses each at once.
+/// Consecutive sessions that may be lost before the adapter is given up.
 const SESSIONS: u32 = 64;
 
-/// What is received besides unicast to the own address and broadcast.
+/// Frames received besides unicast to the own address and broadcast.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// All multicast; also when there are more groups than the server filters.
+    /// All multicast; implied when there are more groups than the server filters.
     pub all_multicast: bool,
     /// These groups.
     pub multicast: Vec<[u8; 6]>,
@@ -44,47 +43,45 @@ pub struct Ibmvnic {
     pub(super) config: Config,
     pub(super) negotiated: Negotiated,
     pub(super) control: Control,
-    pub(super) ids: Ids,
+    pub(super) ids: MapIds,
     /// At least as many as were granted.
-    pub(super) tx: Vec<Sender>,
-    pub(super) rx: Vec<Receiver>,
-    pub(super) queues: Vec<QueueStats>,
-    /// When each queue last took a packet.
+    pub(super) tx: Vec<TxQueue>,
+    pub(super) rx: Vec<RxQueue>,
+    /// Time of the last packet of each queue.
     taken: Vec<Time>,
     pub(super) stats: Stats,
-    adaptive: Adaptive,
+    adaptive: AdaptiveDirect,
     filter: Option<Filter>,
     /// Logged in.
     pub(super) up: bool,
-    /// A send said that the server is gone; an event will say why.
+    /// A send found the server gone; an event will give the reason.
     pub(super) closed: bool,
     pub(super) carrier: bool,
-    /// The frame that was granted before.
+    /// The frame size that was granted before.
     previous: Option<u64>,
-    /// Why it could not be brought up again, if it could not.
+    /// Error of the last bring-up that failed.
     failed: Option<OpenError>,
 }
 
 impl Ibmvnic {
     /// Brings the adapter up: handshake, capabilities, login, long-term buffers, receive buffers,
-    /// link. That the link is up an interrupt of the CRQ tells.
+    /// link. An interrupt of the CRQ reports that the link is up.
     ///
     /// # Errors
-    /// When a setting is out of range, memory runs out, the hypervisor or the server refuse, or no
-    /// server stays. Nothing is left behind then.
+    /// Fails when a setting is out of range, memory runs out, the hypervisor or the server refuse,
+    /// or no server stays. Nothing is left allocated then.
     pub fn open<H: Hypervisor>(h: &mut H, c: &Config) -> Result<Ibmvnic, OpenError> {
         c.check()?;
         let mut nic = Ibmvnic {
             config: *c,
             negotiated: Negotiated::default(),
             control: Control::allocate(h, c)?,
-            ids: Ids::new(),
+            ids: MapIds::new(),
             tx: Vec::new(),
             rx: Vec::new(),
-            queues: Vec::new(),
             taken: Vec::new(),
             stats: Stats::default(),
-            adaptive: Adaptive::new(c.mtu),
+            adaptive: AdaptiveDirect::new(c.mtu),
             filter: None,
             up: false,
             closed: false,
@@ -110,9 +107,8 @@ impl Ibmvnic {
         Err(OpenError::Unsteady)
     }
 
-    /// Takes the link down, unmaps, and gives all memory back. What was on its way to the server
-    /// and is not done is released. What the driver and its queues have counted, with what was
-    /// lost at the end.
+    /// Takes the link down, unmaps, and releases all memory, with packets that are not done. Returns
+    /// the final counts of the adapter and its queues.
     pub fn close<H: Hypervisor>(mut self, h: &mut H) -> (Stats, QueueStats) {
         if self.up && self.link_state(h, link::DOWN).is_ok() {
             self.unmap_all(h);
@@ -134,9 +130,9 @@ impl Ibmvnic {
         counted
     }
 
-    // ---- bringing it up ----
+    // ---- bring-up ----
 
-    /// From the handshake to the link.
+    /// Connects to the server, from the handshake to the link.
     fn connect<H: Hypervisor>(&mut self, h: &mut H, migrated: bool) -> Result<(), Fault> {
         self.control.handshake(h, &mut self.stats)?;
         let version = negotiate::version(h, &mut self.control, &mut self.stats)?;
@@ -155,15 +151,15 @@ impl Ibmvnic {
             call::interrupt(h, unit, irq, true);
         }
         for q in 0..self.negotiated.rx_queues as usize {
-            self.rx[q].fill(h, unit, &mut self.queues[q]);
+            self.rx[q].fill(h, unit);
         }
         self.apply_filter(h)?;
         (self.up, self.closed) = (true, false);
         self.link_state(h, link::UP)
     }
 
-    /// Capabilities, queues, login: again with what is offered then, while there are fewer queues
-    /// than were granted.
+    /// Negotiates capabilities, registers queues and logs in. Repeats all while the server has fewer
+    /// queues than it granted.
     fn log_in<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         for _ in 0..16 {
             let (k, s, c) = (&mut self.control, &mut self.stats, &self.config);
@@ -196,13 +192,12 @@ impl Ibmvnic {
     fn register_queues<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         let (tx, rx) = (self.negotiated.tx_queues as usize, self.negotiated.rx_queues as usize);
         while self.tx.len() < tx {
-            self.tx.push(Sender::allocate(h)?);
+            self.tx.push(TxQueue::allocate(h)?);
         }
         while self.rx.len() < rx {
-            self.rx.push(Receiver::allocate(h)?);
+            self.rx.push(RxQueue::allocate(h)?);
         }
         let most = self.tx.len().max(self.rx.len());
-        self.queues.resize(most, QueueStats::default());
         self.taken.resize(most, Time::ZERO);
         for t in &mut self.tx[..tx] {
             t.crq.register(h, self.config.unit)?;
@@ -218,7 +213,7 @@ impl Ibmvnic {
         self.rx.iter_mut().for_each(|r| r.crq.free(h, self.config.unit));
     }
 
-    /// Linux looks for the firmware's version in it.
+    /// Reads the vital product data, in which Linux looks for the firmware's version.
     fn vital_product_data<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         let (k, s) = (&mut self.control, &mut self.stats);
         let m = accepted(k.ask(h, s, plain(cmd::GET_VPD_SIZE))?, control::name(cmd::GET_VPD_SIZE))?;
@@ -234,7 +229,7 @@ impl Ibmvnic {
         Ok(())
     }
 
-    /// Makes the pools, and maps their long-term buffers one after another.
+    /// Allocates the pools, and maps their long-term buffers one after another.
     fn map_all<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         let n = self.negotiated;
         let (tx, rx) = (n.tx_queues as usize, n.rx_queues as usize);
@@ -244,10 +239,7 @@ impl Ibmvnic {
         for r in &mut self.rx[..rx] {
             r.prepare(h, &mut self.ids, n.rx_entries as u32)?;
         }
-        let sets = self.tx[..tx].iter_mut().flat_map(Sender::sets);
-        for ltb in
-            sets.chain(self.rx[..rx].iter_mut().flat_map(Receiver::sets)).flat_map(|s| &mut s.ltbs)
-        {
+        for ltb in sets(&mut self.tx[..tx], &mut self.rx[..rx]) {
             let m = request_map(cmd::REQUEST_MAP, ltb);
             accepted(self.control.ask(h, &mut self.stats, m)?, control::name(cmd::REQUEST_MAP))?;
             ltb.mapped = true;
@@ -256,14 +248,9 @@ impl Ibmvnic {
         Ok(())
     }
 
-    /// Asks for each long-term buffer to be unmapped, until the server is gone.
+    /// Unmaps each long-term buffer, until the server is gone.
     fn unmap_all<H: Hypervisor>(&mut self, h: &mut H) {
-        let sets = self
-            .tx
-            .iter_mut()
-            .flat_map(Sender::sets)
-            .chain(self.rx.iter_mut().flat_map(Receiver::sets));
-        for ltb in sets.flat_map(|s| &mut s.ltbs).filter(|l| l.mapped) {
+        for ltb in sets(&mut self.tx, &mut self.rx).filter(|l| l.mapped) {
             let Ok(_) = self.control.ask(h, &mut self.stats, request_map(cmd::REQUEST_UNMAP, ltb))
             else {
                 return;
@@ -282,28 +269,19 @@ impl Ibmvnic {
         accepted(answer, control::name(cmd::LOGICAL_LINK_STATE)).map(|_| ())
     }
 
-    /// Nothing of the session is there any more: what it had is counted, and its queues are freed.
+    /// Ends a session that is over: counts its packets and buffers as lost, and frees its queues.
     pub(super) fn end_session<H: Hypervisor>(&mut self, h: &mut H) {
         (self.up, self.closed, self.carrier) = (false, false, false);
-        for (t, s) in self.tx.iter_mut().zip(&mut self.queues) {
-            t.forget(h, s);
-        }
-        for (r, s) in self.rx.iter_mut().zip(&mut self.queues) {
-            r.forget(h, s);
-        }
-        let sets = self
-            .tx
-            .iter_mut()
-            .flat_map(Sender::sets)
-            .chain(self.rx.iter_mut().flat_map(Receiver::sets));
-        for ltb in sets.flat_map(|s| &mut s.ltbs) {
-            // The server unmaps what its client had.
+        self.tx.iter_mut().for_each(|t| t.end_session(h));
+        self.rx.iter_mut().for_each(|r| r.end_session(h));
+        for ltb in sets(&mut self.tx, &mut self.rx) {
+            // The server unmaps the buffers of a lost client.
             self.stats.unmaps += u64::from(core::mem::take(&mut ltb.mapped));
         }
         self.free_queues(h);
     }
 
-    // ---- what happens to it ----
+    // ---- resets ----
 
     fn reset<H: Hypervisor>(&mut self, h: &mut H, why: Reset) -> Result<(), Fault> {
         self.stats.resets += 1;
@@ -330,7 +308,7 @@ impl Ibmvnic {
         self.connect(h, why == Reset::Mobility)
     }
 
-    /// Resets until there is nothing to reset for any more.
+    /// Resets until no reason for a reset is left.
     fn recover<H: Hypervisor>(&mut self, h: &mut H) {
         let mut failed = 0;
         for _ in 0..SESSIONS {
@@ -351,13 +329,13 @@ impl Ibmvnic {
                 }
             }
         }
-        // Down, until a server says INIT.
+        // Down until a server sends INIT.
         self.end_session(h);
         self.control.reset = None;
     }
 
-    /// Looks at the CRQ, and at what it says of the link.
-    fn look<H: Hypervisor>(&mut self, h: &mut H) {
+    /// Handles the messages of the CRQ, and notes changes of the link.
+    fn poll_crq<H: Hypervisor>(&mut self, h: &mut H) {
         self.control.drain(h, &mut self.stats);
         let over = self.control.reset.is_some_and(|r| r != Reset::NonFatal)
             || self.control.failover_pending;
@@ -370,7 +348,7 @@ impl Ibmvnic {
         self.carrier = on;
     }
 
-    /// Whether packets are taken.
+    /// Returns whether packets are taken.
     pub fn is_running(&self) -> bool {
         self.up
             && self.carrier
@@ -379,11 +357,11 @@ impl Ibmvnic {
             && !self.control.failover_pending
     }
 
-    /// As the stack's watchdog does: a queue that has been stopped for five seconds has hung.
-    /// Whether [`Driver::work`] has something to do.
+    /// Checks for queues that have been stopped for five seconds, as the stack's watchdog does.
+    /// Returns whether [`Driver::work`] must be called.
     pub fn watchdog<H: Hypervisor>(&mut self, h: &mut H) -> bool {
         let now = h.now();
-        let hung = |q: usize| self.tx[q].stopped() && now.since(self.taken[q]) >= WATCHDOG;
+        let hung = |q: usize| self.tx[q].stopped && now.since(self.taken[q]) >= WATCHDOG;
         let gone = self.closed
             && !self.control.failover_pending
             && self.taken.iter().all(|t| now.since(*t) >= WATCHDOG);
@@ -397,30 +375,31 @@ impl Ibmvnic {
 
     // ---- changes ----
 
-    /// Another MTU. The adapter is brought up again with new pools; where the server refuses the
-    /// size, with the one before.
+    /// Changes the MTU. The adapter is brought up again with new pools, with the former MTU if the
+    /// server refuses the new one.
     ///
     /// # Errors
-    /// As [`Ibmvnic::open`]. The adapter is down then, until a server says INIT or another change.
+    /// Returns the errors of [`Ibmvnic::open`]. The adapter is then down until a server sends INIT or
+    /// another change succeeds.
     pub fn set_mtu<H: Hypervisor>(&mut self, h: &mut H, mtu: u32) -> Result<(), OpenError> {
         Config { mtu, ..self.config }.check()?;
         self.config.mtu = mtu;
-        self.adaptive = Adaptive::new(mtu);
+        self.adaptive = AdaptiveDirect::new(mtu);
         self.control.reset.get_or_insert(Reset::ChangeParam);
         self.recover(h);
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Another rule for direct sends. What is learned is forgotten.
+    /// Changes the rule for direct sends, and resets the adaptive one.
     pub fn set_direct(&mut self, direct: Direct) {
         self.config.direct = direct;
-        self.adaptive = Adaptive::new(self.config.mtu);
+        self.adaptive = AdaptiveDirect::new(self.config.mtu);
     }
 
-    /// Another own address.
+    /// Changes the MAC address.
     ///
     /// # Errors
-    /// When the server refuses, or goes away; the address stays then.
+    /// Fails, with the address unchanged, when the server refuses or goes away.
     pub fn set_mac<H: Hypervisor>(&mut self, h: &mut H, mac: [u8; 6]) -> Result<(), OpenError> {
         let m = ChangeMac { mac_addr: mac, ..ChangeMac::of(plain(cmd::CHANGE_MAC_ADDR)) };
         self.command(h, m.bytes())?;
@@ -428,10 +407,10 @@ impl Ibmvnic {
         Ok(())
     }
 
-    /// What else to receive; it outlives a reset.
+    /// Sets the receive filter; it outlives a reset.
     ///
     /// # Errors
-    /// When the server refuses, or goes away.
+    /// Fails when the server refuses or goes away.
     pub fn set_filter<H: Hypervisor>(&mut self, h: &mut H, f: Filter) -> Result<(), OpenError> {
         self.filter = Some(f);
         self.apply_filter(h).map_err(error)
@@ -459,10 +438,10 @@ impl Ibmvnic {
         Ok(())
     }
 
-    /// What the server counted.
+    /// Returns the server's counters.
     ///
     /// # Errors
-    /// When it refuses, or goes away.
+    /// Fails when the server refuses or goes away.
     pub fn server_statistics<H: Hypervisor>(&mut self, h: &mut H) -> Result<Statistics, OpenError> {
         let m = RequestStatistics {
             ioba: U32::new(self.control.scratch.iova().0 as u32),
@@ -473,10 +452,10 @@ impl Ibmvnic {
         Ok(h.load(&self.control.scratch, 0))
     }
 
-    /// Asks for a failover: the session that the token names is in error.
+    /// Requests a failover by reporting the session in error.
     ///
     /// # Errors
-    /// When the hypervisor refuses.
+    /// Fails when the hypervisor refuses.
     pub fn fail_over<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), OpenError> {
         let unit = self.config.unit;
         let token = call::token(h, unit).ok_or(OpenError::Call("H_VIOCTL", 0))?;
@@ -495,17 +474,17 @@ impl Ibmvnic {
         accepted(answer, control::name(m[1])).map_err(error)
     }
 
-    // ---- what else there is to ask ----
+    // ---- state ----
 
-    /// What it was set up with, as changed since.
+    /// Returns the configuration, as changed since opening.
     pub const fn config(&self) -> &Config {
         &self.config
     }
-    /// What the server agreed to.
+    /// Returns what was negotiated with the server.
     pub const fn negotiated(&self) -> &Negotiated {
         &self.negotiated
     }
-    /// What the adapter has counted.
+    /// Returns the adapter's counters.
     pub fn stats(&self) -> Stats {
         Stats {
             adaptive_moves: self.adaptive.moves,
@@ -513,53 +492,56 @@ impl Ibmvnic {
             ..self.stats
         }
     }
-    /// What each queue pair has counted.
-    pub fn queue_stats(&self) -> &[QueueStats] {
-        &self.queues
+    /// Returns the counters of each queue pair.
+    pub fn queue_stats(&self) -> Vec<QueueStats> {
+        let mut pairs = alloc::vec![QueueStats::default(); self.tx.len().max(self.rx.len())];
+        pairs.iter_mut().zip(&self.tx).for_each(|(sum, t)| sum.add(&t.stats));
+        pairs.iter_mut().zip(&self.rx).for_each(|(sum, r)| sum.add(&r.stats));
+        pairs
     }
-    /// All queue pairs together.
+    /// Returns the counters of all queue pairs together.
     pub fn totals(&self) -> QueueStats {
-        self.queues.iter().fold(QueueStats::default(), |mut sum, q| {
+        self.queue_stats().iter().fold(QueueStats::default(), |mut sum, q| {
             sum.add(q);
             sum
         })
     }
-    /// With [`Direct::Adaptive`], the most bytes that are summed here so that a packet can go
-    /// directly; `None`: nothing goes directly.
+    /// Returns the most bytes that [`Direct::Adaptive`] sums so that a packet can go directly;
+    /// `None` if no packet goes directly.
     pub fn break_even(&self) -> Option<u32> {
         self.adaptive.break_even()
     }
-    /// Interrupts of queue pair `q`, those that it has.
+    /// Returns the interrupts of queue pair `q`.
     pub fn vectors(&self, q: usize) -> Vec<u16> {
         let tx = self.tx.get(q).and_then(|t| t.crq.number.map(|_| t.crq.irq as u16));
         let rx = self.rx.get(q).and_then(|r| r.crq.number.map(|_| r.crq.irq as u16));
         tx.into_iter().chain(rx).collect()
     }
-    /// Receive buffers that the server has.
+    /// Returns the number of receive buffers that the server has.
     pub fn lent(&self) -> u32 {
-        self.rx.iter().map(Receiver::lent).sum()
+        self.rx.iter().map(RxQueue::lent).sum()
     }
-    /// Everything sent has been handed back.
+    /// Returns whether everything sent has been passed up.
     pub fn is_drained(&self) -> bool {
-        self.tx.iter().all(Sender::is_drained)
+        self.tx.iter().all(TxQueue::is_drained)
     }
-    /// Why it could not be brought up again, when it is down for good.
+    /// Returns why the adapter could not be brought up again, if it is down.
     pub const fn failure(&self) -> Option<OpenError> {
         self.failed
     }
 
     // ---- by queue ----
 
-    /// As [`Driver::transmit`], on queue pair `q`; more queues than were granted share those.
+    /// Transmits on queue pair `q` modulo those granted; see [`Driver::transmit`].
     pub fn transmit_on<H: Hypervisor>(&mut self, h: &mut H, q: usize, p: Packet, more: bool) -> Tx {
         let q = q % (self.negotiated.tx_queues as usize).max(1);
         if !self.is_running() {
-            if let Some(s) = self.queues.get_mut(q) {
-                s.tx_dropped += 1;
+            if let Some(t) = self.tx.get_mut(q) {
+                t.stats.tx_dropped += 1;
             }
             return Tx::Dropped(p);
         }
-        if self.tx[q].stopped() {
+        if self.tx[q].stopped {
             return Tx::Busy(p);
         }
         let began = h.now();
@@ -569,21 +551,21 @@ impl Ibmvnic {
             negotiated: &self.negotiated,
             adaptive: &mut self.adaptive,
         };
-        let (t, gone) = self.tx[q].transmit(h, &mut x, &mut self.queues[q], p, more);
-        if gone.is_err() {
-            // All queues stop; an event on the CRQ says what it was.
+        let t = self.tx[q].transmit(h, &mut x, p, more);
+        if core::mem::take(&mut self.tx[q].disconnected) {
+            // All queues stop; an event on the CRQ gives the reason.
             self.stats.closed_sends += 1;
             (self.closed, self.carrier) = (true, false);
             self.stats.link_changes += 1;
         }
         if self.config.direct == Direct::Adaptive {
-            let under_way = self.tx.iter().map(Sender::under_way).sum();
+            let under_way = self.tx.iter().map(TxQueue::under_way).sum();
             self.adaptive.packet(began, h.now(), under_way);
         }
         t
     }
 
-    /// As [`Driver::poll`], for queue pair `q`.
+    /// Polls queue pair `q`; see [`Driver::poll`].
     pub fn poll_on<H: Hypervisor, S: Sink>(
         &mut self,
         h: &mut H,
@@ -595,9 +577,9 @@ impl Ibmvnic {
         let unit = self.config.unit;
         let mut frames = 0;
         loop {
-            self.look(h);
+            self.poll_crq(h);
             if let Some(t) = self.tx.get_mut(q) {
-                t.hand_back(up);
+                t.complete_done(up);
             }
             if self.control.reset.is_some() {
                 return Poll::CpuWork;
@@ -605,43 +587,44 @@ impl Ibmvnic {
             if !self.up || self.control.failover_pending {
                 return Poll::Idle;
             }
-            let Some(s) = self.queues.get_mut(q) else { return Poll::Idle };
             if let Some(t) = self.tx.get_mut(q).filter(|t| t.crq.number.is_some()) {
-                t.complete(h, s, up);
+                t.reclaim(h, up);
             }
             let mut again = false;
             if let Some(r) = self.rx.get_mut(q).filter(|r| r.crq.number.is_some()) {
                 while frames < budget {
-                    let Some(frame) = r.next(h, s) else { break };
-                    // What is no packet counts too, so that a poll has an end.
+                    let Some(frame) = r.next(h) else { break };
+                    // Completions without a packet count too, so that a poll ends.
                     frames += 1;
                     if let Some((p, good)) = frame {
                         up.received(p, good);
                     }
                 }
-                r.replenish(h, unit, self.config.replenish, frames < budget, s);
+                r.replenish(h, unit, self.config.replenish, frames < budget);
                 if frames == budget {
                     return Poll::Again;
                 }
-                again |= r.crq.rearm(h, unit);
+                let found = r.crq.rearm(h, unit);
+                r.stats.poll_rechecks += u64::from(found);
+                again |= found;
             }
             if let Some(t) = self.tx.get_mut(q).filter(|t| t.crq.number.is_some()) {
-                again |= t.crq.rearm(h, unit);
+                let found = t.crq.rearm(h, unit);
+                t.stats.poll_rechecks += u64::from(found && !again);
+                again |= found;
             }
             if !again {
                 return Poll::Idle;
             }
-            s.poll_rechecks += 1;
         }
     }
 
-    /// As [`Driver::alarm`], for queue pair `q`. A queue that hangs has the adapter reset
-    /// (`ibmvnic_tx_timeout`). Linux leaves an adapter that could not be brought up again until
-    /// a server says INIT; here it is tried again.
+    /// Checks queue pair `q`; see [`Driver::alarm`]. A queue that hangs has the adapter reset
+    /// (`ibmvnic_tx_timeout`). A bring-up that failed is retried; Linux waits for a server's INIT.
     pub fn alarm_on<H: Hypervisor>(&mut self, h: &mut H, q: usize, why: Alarm) -> Irq {
         let hangs = why == Alarm::TxTimeout
             && self.is_running()
-            && self.tx.get(q).is_some_and(Sender::stopped);
+            && self.tx.get(q).is_some_and(|t| t.stopped);
         if hangs {
             self.stats.timeouts += 1;
             self.control.reset.get_or_insert(Reset::Timeout);
@@ -651,15 +634,21 @@ impl Ibmvnic {
         if self.control.reset.is_some() {
             self.recover(h);
         }
-        // What was lost is given back.
-        if self.tx.get(q).is_some_and(Sender::holds_lost) { Irq::Poll } else { Irq::None }
+        // The poll passes up the buffers of lost packets.
+        if self.tx.get(q).is_some_and(TxQueue::holds_done) { Irq::Poll } else { Irq::None }
     }
 
-    /// As [`Driver::stopped`], for queue pair `q`.
+    /// Returns whether queue pair `q` is stopped; see [`Driver::stopped`].
     pub fn stopped_on(&self, q: usize) -> bool {
         let q = q % (self.negotiated.tx_queues as usize).max(1);
-        !self.is_running() || self.tx[q].stopped()
+        !self.is_running() || self.tx[q].stopped
     }
+}
+
+/// Returns all long-term buffers of these queues.
+fn sets<'a>(tx: &'a mut [TxQueue], rx: &'a mut [RxQueue]) -> impl Iterator<Item = &'a mut Ltb> {
+    let sets = tx.iter_mut().flat_map(TxQueue::sets).chain(rx.iter_mut().flat_map(RxQueue::sets));
+    sets.flat_map(|set: &mut LtbSet| &mut set.ltbs)
 }
 
 fn error(f: Fault) -> OpenError {
@@ -669,7 +658,7 @@ fn error(f: Fault) -> OpenError {
     }
 }
 
-/// A command with nothing in it.
+/// Returns a command without arguments.
 fn plain(c: u8) -> [u8; MESSAGE] {
     Message { first: first::VALID, cmd: c, ..Message::default() }.bytes()
 }
@@ -679,7 +668,7 @@ fn request_map(c: u8, ltb: &Ltb) -> [u8; MESSAGE] {
     RequestMap { map_id: ltb.id, ioba, len, ..RequestMap::of(plain(c)) }.bytes()
 }
 
-/// With one queue pair, which is queue pair 0.
+/// Uses queue pair 0.
 impl<H: Hypervisor> Driver<H> for Ibmvnic {
     fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         self.transmit_on(h, 0, p, more)
@@ -689,7 +678,7 @@ impl<H: Hypervisor> Driver<H> for Ibmvnic {
         self.poll_on(h, 0, budget, up)
     }
 
-    /// Interrupts of any queue pair.
+    /// Handles the interrupts of all queue pairs and of the CRQ.
     fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
         h.charge(CpuWork::Interrupt);
         if vector == self.config.crq_vector {
@@ -697,22 +686,26 @@ impl<H: Hypervisor> Driver<H> for Ibmvnic {
             return Irq::Poll;
         }
         let unit = self.config.unit;
-        let tx = self.tx.iter_mut().position(|t| t.crq.take_interrupt(h, unit, vector));
-        let q =
-            tx.or_else(|| self.rx.iter_mut().position(|r| r.crq.take_interrupt(h, unit, vector)));
-        match q {
-            Some(q) => {
-                self.queues[q].irqs += 1;
-                Irq::Poll
-            }
-            None => {
-                self.stats.stray_irqs += 1;
-                Irq::None
-            }
+        if let Some(t) = self
+            .tx
+            .iter_mut()
+            .find_map(|t| t.crq.take_interrupt(h, unit, vector).then_some(&mut t.stats))
+        {
+            t.irqs += 1;
+        } else if let Some(r) = self
+            .rx
+            .iter_mut()
+            .find_map(|r| r.crq.take_interrupt(h, unit, vector).then_some(&mut r.stats))
+        {
+            r.irqs += 1;
+        } else {
+            self.stats.stray_irqs += 1;
+            return Irq::None;
         }
+        Irq::Poll
     }
 
-    /// The reset that is due.
+    /// Does the reset that is due.
     fn work(&mut self, h: &mut H) {
         self.recover(h);
     }

@@ -1,9 +1,10 @@
 //! A queue that the hypervisor writes: the CRQ, and the sub-CRQs of completions.
 //!
-//! An entry is there when its first byte is not zero. That byte is looked at alone, and the rest
-//! behind a fence; then it is cleared, which gives the slot back. There is no producer index.
+//! An entry is valid when its first byte is not zero. That byte is read alone, and the rest behind a
+//! fence; clearing it frees the entry. There is no producer index.
 
 use super::config::OpenError;
+use crate::common::{self, within};
 use doorbell_hal::{Coherent, Fence, Host};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -19,8 +20,6 @@ pub(super) struct Ring<T> {
 impl<T: FromBytes + IntoBytes + Immutable> Ring<T> {
     const SIZE: u32 = size_of::<T>() as u32;
 
-    /// # Errors
-    /// When there is no memory, or not where a message can name it.
     pub(super) fn allocate<H: Host>(h: &mut H, bytes: u32) -> Result<Ring<T>, OpenError> {
         let area = coherent(h, bytes, 4096)?;
         Ok(Ring { area, next: 0, entries: bytes / Self::SIZE, _entry: core::marker::PhantomData })
@@ -38,7 +37,7 @@ impl<T: FromBytes + IntoBytes + Immutable> Ring<T> {
         self.area.len()
     }
 
-    /// Empty, as it has to be when it is registered.
+    /// Empties the queue before it is registered.
     pub(super) fn clear<H: Host>(&mut self, h: &mut H) {
         for i in 0..self.area.len() / 8 {
             h.store(&self.area, i * 8, 0u64);
@@ -47,7 +46,7 @@ impl<T: FromBytes + IntoBytes + Immutable> Ring<T> {
         self.next = 0;
     }
 
-    /// Whether there is an entry.
+    /// Returns whether there is an entry.
     pub(super) fn pending<H: Host>(&self, h: &mut H) -> bool {
         h.load::<u8>(&self.area, self.next * Self::SIZE) != 0
     }
@@ -67,12 +66,7 @@ impl<T: FromBytes + IntoBytes + Immutable> Ring<T> {
     }
 }
 
-/// Memory that both sides use, where a message can name it: below 4 GiB.
+/// Allocates memory that both sides use, where a message can address it: below 4 GiB.
 pub(super) fn coherent<H: Host>(h: &mut H, len: u32, align: u32) -> Result<Coherent, OpenError> {
-    let area = h.coherent(len, align)?;
-    if area.iova().0.checked_add(len.into()).is_none_or(|end| end > 1 << 32) {
-        h.release_coherent(area);
-        return Err(OpenError::Address);
-    }
-    Ok(area)
+    common::coherent(h, (len, align), |at, len| within(32, at, len), OpenError::Address)
 }

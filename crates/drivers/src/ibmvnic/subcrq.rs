@@ -1,4 +1,4 @@
-//! A completion queue, as it is registered with the hypervisor.
+//! A completion queue that is registered with the hypervisor.
 
 use super::call;
 use super::config::OpenError;
@@ -10,10 +10,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 #[derive(Debug)]
 pub(super) struct SubCrq<T> {
     pub(super) ring: Ring<T>,
-    /// As the login names it; `None` when it is not registered.
+    /// Its number in the login; `None` when it is not registered.
     pub(super) number: Option<u64>,
     pub(super) irq: u64,
-    /// Its interrupt is off, and a poll is to follow.
+    /// Its interrupt is off, and a poll follows.
     pub(super) masked: bool,
 }
 
@@ -42,14 +42,14 @@ impl<T: FromBytes + IntoBytes + Immutable> SubCrq<T> {
         }
     }
 
-    /// Frees it, as far as the hypervisor still knows it: after a migration it may not.
+    /// Frees the queue. After a migration the hypervisor may not know it any more.
     pub(super) fn free<H: Hypervisor>(&mut self, h: &mut H, unit: u64) {
         if let Some(number) = self.number.take() {
             call::free_sub_crq(h, unit, number);
         }
     }
 
-    /// Whether the interrupt is its own; it is off then.
+    /// Takes the interrupt if it is this queue's, and masks it. Returns whether it was.
     pub(super) fn take_interrupt<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -69,8 +69,8 @@ impl<T: FromBytes + IntoBytes + Immutable> SubCrq<T> {
         }
     }
 
-    /// The interrupt is on again. What came between the last look and that interrupts nobody;
-    /// whether there is such.
+    /// Enables the interrupt. Returns true, with it masked again, if entries came before that, which
+    /// do not interrupt.
     pub(super) fn rearm<H: Hypervisor>(&mut self, h: &mut H, unit: u64) -> bool {
         if core::mem::take(&mut self.masked) {
             call::interrupt(h, unit, self.irq, true);

@@ -3,22 +3,21 @@
 //! Source: ibmvnic.c `ibmvnic_xmit`, `ibmvnic_tx_scrq_flush`, `ibmvnic_tx_scrq_clean_buffer`,
 //! `ibmvnic_complete_tx`.
 //!
-//! A packet is copied to a slot of a long-term buffer, one of two pools: large sends have their
-//! own. Its descriptor, with its header descriptors behind it, joins an array of sixteen; the array
-//! goes when it is full, when the next packet does not fit, and when nothing more is coming. A lone
-//! packet may go without an array ([`super::Direct`]).
-//!
-//! A refused call took none of its packets: **there is no status for one of them**, and all are
-//! dropped. What the server took is reported once in a completion, in any order, by its correlator.
+//! A packet is copied to a slot of a long-term buffer; large sends have a pool of their own. Its
+//! descriptors join an array of sixteen, which is sent when it is full, when the next packet does
+//! not fit, and when no more is coming. A lone packet may go without an array ([`super::Direct`]).
+//! A refused call has **no status per packet**, so all its packets are dropped. The server reports
+//! each packet that it took in one completion, in any order, by its correlator.
 
-use super::adaptive::Adaptive;
+use super::adaptive::AdaptiveDirect;
 use super::config::{Config, Direct, OpenError};
 use super::headers;
-use super::ltb::{Ids, Set};
+use super::ltb::{LtbSet, MapIds};
 use super::negotiate::Negotiated;
 use super::ring::coherent;
 use super::stats::QueueStats;
 use super::{call, subcrq::SubCrq};
+use crate::common::DoneList;
 use crate::{Sink, Tx};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -34,83 +33,117 @@ use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 /// Bytes of a large send's slot.
 const TSO_SLOT: u32 = 65_536;
-/// What a slot has beyond the MTU (`IBMVNIC_BUFFER_HLEN`).
+/// Bytes of a slot beyond the MTU (`IBMVNIC_BUFFER_HLEN`).
 const HEADROOM: u32 = 500;
 const ARRAY: usize = MAX_INDIRECT as usize;
 
-/// A packet in its slot.
-#[derive(Debug)]
-struct Slot {
+/// A slot, with its packet (`ibmvnic_tx_buff`).
+#[derive(Debug, Default)]
+struct TxBuff {
     packet: Option<Packet>,
-    /// Descriptors.
+    /// Number of descriptors.
     entries: u32,
     /// The server has it.
     sent: bool,
 }
 
 #[derive(Debug)]
-struct Pool {
-    set: Set,
-    slots: Vec<Slot>,
-    /// Slots without a packet, in the order in which they came back.
+struct TxPool {
+    set: LtbSet,
+    slots: Vec<TxBuff>,
+    /// Free slots, in the order in which they were freed.
     free: VecDeque<u32>,
 }
 
-impl Pool {
+impl TxPool {
     fn allocate<H: Host>(
         h: &mut H,
-        ids: &mut Ids,
+        ids: &mut MapIds,
         count: u32,
         slot: u32,
-    ) -> Result<Pool, OpenError> {
-        let set = Set::allocate(h, ids, count, slot)?;
-        let slots = (0..count).map(|_| Slot { packet: None, entries: 0, sent: false }).collect();
-        Ok(Pool { set, slots, free: (0..count).collect() })
+    ) -> Result<TxPool, OpenError> {
+        let set = LtbSet::allocate(h, ids, count, slot)?;
+        let slots = (0..count).map(|_| TxBuff::default()).collect();
+        Ok(TxPool { set, slots, free: (0..count).collect() })
+    }
+
+    /// Frees a slot. Returns its packet and the number of its descriptors.
+    fn free(&mut self, index: u32) -> (Option<Packet>, u32) {
+        self.free.push_back(index);
+        let slot = &mut self.slots[index as usize];
+        slot.sent = false;
+        (slot.packet.take(), slot.entries)
     }
 }
 
-/// What the server is to do with a packet.
+/// The descriptor fields that request offloads.
 #[derive(Clone, Copy, Debug, Default)]
-struct Offload {
+struct DescOffload {
     flags1: u8,
     mss: u16,
 }
 
-/// A transmit queue.
-#[derive(Debug)]
-pub(super) struct Sender {
-    pub(super) crq: SubCrq<TxComp>,
-    pub(super) handle: u64,
-    /// Plain packets, large sends; none before the first login.
-    pools: Option<[Pool; 2]>,
-    array: Coherent,
-    /// Descriptors in the array, and whose they are.
-    batched: u32,
-    batch: Vec<u32>,
-    /// Descriptors under way, those in the array too.
-    used: u32,
-    limit: u32,
-    stopped: bool,
-    /// To be handed back.
-    done: VecDeque<Packet>,
+/// The first bytes of a frame.
+struct FrameStart {
+    bytes: [u8; MAX_HEADER],
+    len: usize,
 }
 
-/// What a send needs, besides its queue.
+impl FrameStart {
+    fn read<H: Host>(h: &mut H, p: &Packet) -> FrameStart {
+        let mut start = FrameStart { bytes: [0; MAX_HEADER], len: 0 };
+        for f in p.pieces() {
+            let to = &mut start.bytes[start.len..];
+            let len = to.len().min(f.len as usize);
+            h.bytes(&f.buf, f.start..f.start + len as u32, |b| to[..len].copy_from_slice(b));
+            start.len += len;
+            if start.len == MAX_HEADER {
+                break;
+            }
+        }
+        start
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// A transmit queue.
+#[derive(Debug)]
+pub(super) struct TxQueue {
+    pub(super) stats: QueueStats,
+    pub(super) crq: SubCrq<TxComp>,
+    pub(super) handle: u64,
+    /// For plain packets and for large sends; `None` before the first login.
+    pools: Option<[TxPool; 2]>,
+    array: Coherent,
+    /// Descriptors in the array.
+    batched: u32,
+    /// Correlators of their packets.
+    batch: Vec<u32>,
+    /// Descriptors under way, those in the array included.
+    used: u32,
+    limit: u32,
+    pub(super) stopped: bool,
+    /// A call found the server gone.
+    pub(super) disconnected: bool,
+    done: DoneList,
+}
+
+/// The settings of the adapter.
 pub(super) struct Context<'a> {
     pub(super) config: &'a Config,
     pub(super) negotiated: &'a Negotiated,
-    pub(super) adaptive: &'a mut Adaptive,
+    pub(super) adaptive: &'a mut AdaptiveDirect,
 }
 
-/// The server is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gone;
-
-impl Sender {
-    pub(super) fn allocate<H: Host>(h: &mut H) -> Result<Sender, OpenError> {
+impl TxQueue {
+    pub(super) fn allocate<H: Host>(h: &mut H) -> Result<TxQueue, OpenError> {
         let crq = SubCrq::allocate(h)?;
         match coherent(h, (ARRAY * DESCRIPTOR) as u32, 4096) {
-            Ok(array) => Ok(Sender {
+            Ok(array) => Ok(TxQueue {
+                stats: QueueStats::default(),
                 crq,
                 handle: 0,
                 pools: None,
@@ -120,7 +153,8 @@ impl Sender {
                 used: 0,
                 limit: 0,
                 stopped: false,
-                done: VecDeque::new(),
+                disconnected: false,
+                done: DoneList::default(),
             }),
             Err(e) => {
                 crq.release(h);
@@ -129,43 +163,40 @@ impl Sender {
         }
     }
 
-    pub(super) fn release<H: Host>(mut self, h: &mut H, ids: &mut Ids) {
+    pub(super) fn release<H: Host>(mut self, h: &mut H, ids: &mut MapIds) {
         self.release_pools(h, ids);
-        for p in self.done {
-            p.release(h);
-        }
+        self.done.release(h);
         h.release_coherent(self.array);
         self.crq.release(h);
     }
 
-    fn release_pools<H: Host>(&mut self, h: &mut H, ids: &mut Ids) {
+    fn release_pools<H: Host>(&mut self, h: &mut H, ids: &mut MapIds) {
         for p in self.pools.take().into_iter().flatten() {
-            self.done.extend(p.slots.into_iter().filter_map(|s| s.packet));
+            p.slots.into_iter().filter_map(|s| s.packet).for_each(|p| self.done.push_packet(p));
             p.set.release(h, ids);
         }
     }
 
-    /// Pools for what was granted; those that fit are kept.
+    /// Allocates the pools that were granted, or keeps those that fit.
     pub(super) fn prepare<H: Host>(
         &mut self,
         h: &mut H,
-        ids: &mut Ids,
+        ids: &mut MapIds,
         c: &Config,
         n: &Negotiated,
     ) -> Result<(), OpenError> {
         (self.batched, self.used, self.stopped) = (0, 0, false);
         self.limit = n.tx_entries as u32;
         let slot = n.mtu() + HEADROOM;
-        if self
-            .pools
-            .as_ref()
-            .is_some_and(|[p, t]| p.set.fits(self.limit, slot) && t.set.count == c.tso_buffers)
+        if let Some([plain, tso]) = &self.pools
+            && plain.set.fits(self.limit, slot)
+            && tso.set.count == c.tso_buffers
         {
             return Ok(());
         }
         self.release_pools(h, ids);
-        let plain = Pool::allocate(h, ids, self.limit, slot)?;
-        match Pool::allocate(h, ids, c.tso_buffers, TSO_SLOT) {
+        let plain = TxPool::allocate(h, ids, self.limit, slot)?;
+        match TxPool::allocate(h, ids, c.tso_buffers, TSO_SLOT) {
             Ok(tso) => self.pools = Some([plain, tso]),
             Err(e) => {
                 plain.set.release(h, ids);
@@ -175,15 +206,11 @@ impl Sender {
         Ok(())
     }
 
-    pub(super) fn sets(&mut self) -> impl Iterator<Item = &mut Set> {
+    pub(super) fn sets(&mut self) -> impl Iterator<Item = &mut LtbSet> {
         self.pools.iter_mut().flatten().map(|p| &mut p.set)
     }
 
-    pub(super) fn stopped(&self) -> bool {
-        self.stopped
-    }
-
-    /// Packets that have a slot.
+    /// Returns the number of packets that have a slot.
     pub(super) fn under_way(&self) -> u64 {
         self.pools.iter().flatten().map(|p| (p.slots.len() - p.free.len()) as u64).sum()
     }
@@ -192,21 +219,21 @@ impl Sender {
         self.under_way() == 0 && self.done.is_empty()
     }
 
-    /// The session is over: what was reported is done, and all else that had a slot is lost.
-    pub(super) fn forget<H: Hypervisor>(&mut self, h: &mut H, s: &mut QueueStats) {
+    /// Ends a session: takes its last completions and counts all other packets as lost.
+    pub(super) fn end_session<H: Hypervisor>(&mut self, h: &mut H) {
         if self.crq.number.is_some() {
-            self.take_completions(h, s);
+            self.take_completions(h);
         }
         for p in self.pools.iter_mut().flatten() {
             for (i, slot) in p.slots.iter_mut().enumerate() {
                 let Some(packet) = slot.packet.take() else { continue };
                 if slot.sent {
-                    s.tx_lost += 1;
+                    self.stats.tx_lost += 1;
                 } else {
-                    s.tx_dropped += 1;
-                    s.tx_batch_lost += 1;
+                    self.stats.tx_dropped += 1;
+                    self.stats.tx_batch_lost += 1;
                 }
-                self.done.push_back(packet);
+                self.done.push_packet(packet);
                 p.free.push_back(i as u32);
             }
         }
@@ -214,220 +241,218 @@ impl Sender {
         (self.batched, self.used) = (0, 0);
     }
 
-    /// Whether there is something to hand back.
-    pub(super) fn holds_lost(&self) -> bool {
+    /// Returns whether there are buffers to pass up.
+    pub(super) fn holds_done(&self) -> bool {
         !self.done.is_empty()
     }
 
-    /// Hands back what was not sent, or lost.
-    pub(super) fn hand_back<S: Sink>(&mut self, up: &mut S) {
-        while let Some(p) = self.done.pop_front() {
-            give(p, up);
-        }
+    /// Passes up the buffers of packets that are done, dropped or lost.
+    pub(super) fn complete_done<S: Sink>(&mut self, up: &mut S) {
+        self.done.complete_tx(up);
     }
 
-    // ---- a packet, in the order it meets it ----
+    // ---- transmit ----
 
     pub(super) fn transmit<H: Hypervisor>(
         &mut self,
         h: &mut H,
         x: &mut Context<'_>,
-        s: &mut QueueStats,
         p: Packet,
         more: bool,
-    ) -> (Tx, Result<(), Gone>) {
+    ) -> Tx {
         if p.head.len < HEADER as u32 {
-            return self.drop(h, x, s, p);
+            return self.drop_packet(h, x, p);
         }
         let tagged = match p.todo.vlan {
             Some(_) if !x.negotiated.vlan_insert => p.insert_tag(h, Alignment::ANY),
             _ => Ok(p),
         };
-        let p = match tagged {
-            Ok(p) => p,
-            Err(e) => return self.drop(h, x, s, e.0),
-        };
-        match p.todo.gso {
-            Some(gso) if !takes(x.negotiated, &p, gso) => self.segment(h, x, s, p, more),
-            _ => self.send(h, x, s, p, more),
+        match tagged {
+            Err(e) => self.drop_packet(h, x, e.0),
+            Ok(p) => match p.todo.gso {
+                Some(gso) if !takes_large(x.negotiated, &p, gso) => self.segment(h, x, p, more),
+                _ => self.send(h, x, p, more),
+            },
         }
     }
 
-    /// Dropped; what is batched does not wait for it.
-    fn drop<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        x: &mut Context<'_>,
-        s: &mut QueueStats,
-        p: Packet,
-    ) -> (Tx, Result<(), Gone>) {
-        s.tx_dropped += 1;
-        (Tx::Dropped(p), self.flush(h, x.config.unit, s))
+    /// Drops a packet, and sends the batch, which does not wait for it.
+    fn drop_packet<H: Hypervisor>(&mut self, h: &mut H, x: &Context<'_>, p: Packet) -> Tx {
+        self.stats.tx_dropped += 1;
+        self.flush(h, x.config.unit);
+        Tx::Dropped(p)
     }
 
-    /// Cuts what the server cannot. The buffers of all segments but the last come back as none of
-    /// the packet's: they were made here.
+    /// Segments a large send that the server does not take. The last segment stands for the packet.
     fn segment<H: Hypervisor>(
         &mut self,
         h: &mut H,
         x: &mut Context<'_>,
-        s: &mut QueueStats,
         p: Packet,
         more: bool,
-    ) -> (Tx, Result<(), Gone>) {
+    ) -> Tx {
         let mut waiting: Option<Packet> = None;
-        let mut gone = Ok(());
-        let cut = p.segment(h, Alignment::ANY, |h, segment| {
-            s.tx_segments += 1;
-            if let Some(before) = waiting.replace(segment) {
-                let (t, g) = self.send(h, x, s, before, true);
-                gone = gone.and(g);
-                if let Tx::Busy(p) | Tx::Dropped(p) = t {
-                    p.release(h);
-                }
+        let result = p.segment(h, Alignment::ANY, |h, segment| {
+            self.stats.tx_segments += 1;
+            if let Some(before) = waiting.replace(segment)
+                && let Tx::Busy(p) | Tx::Dropped(p) = self.send(h, x, before, true)
+            {
+                p.release(h);
             }
         });
-        match cut {
-            Ok(_) => s.tx_segmented += 1,
-            Err(e) => {
-                if let Some(p) = waiting {
-                    p.release(h);
-                }
-                let (t, g) = self.drop(h, x, s, e.packet);
-                return (t, gone.and(g));
-            }
+        if let Err(e) = result {
+            waiting.into_iter().for_each(|p| p.release(h));
+            return self.drop_packet(h, x, e.packet);
         }
-        match waiting {
-            Some(last) => {
-                let (t, g) = self.send(h, x, s, last, more);
-                (t, gone.and(g))
-            }
-            None => (Tx::Ok, gone),
-        }
+        self.stats.tx_segmented += 1;
+        waiting.map_or(Tx::Ok, |last| self.send(h, x, last, more))
     }
 
     fn send<H: Hypervisor>(
         &mut self,
         h: &mut H,
         x: &mut Context<'_>,
-        s: &mut QueueStats,
         mut p: Packet,
         more: bool,
-    ) -> (Tx, Result<(), Gone>) {
+    ) -> Tx {
         let n = x.negotiated;
-        let mut look = [0; MAX_HEADER];
-        let looked = peek(h, &p, &mut look);
-        let tagged = vlan::tag(&look[..looked]).is_some();
-        let len = p.len();
+        let mut start = FrameStart::read(h, &p);
+        let tagged = vlan::tag(start.bytes()).is_some();
+        let (len, large) = (p.len(), p.todo.gso.is_some());
         let longest = n.mtu() + HEADER as u32 + if tagged { vlan::TAG as u32 } else { 0 };
-        if p.todo.gso.is_none() && len > longest {
-            return self.drop(h, x, s, p);
+        if !large && len > longest {
+            return self.drop_packet(h, x, p);
         }
-        let Some(mut o) = offload(h, n, s, &mut p, &look[..looked]) else {
-            return self.drop(h, x, s, p);
+        let Some(mut o) = self.offload(h, n, &mut p, &mut start) else {
+            return self.drop_packet(h, x, p);
         };
-
-        let large = p.todo.gso.is_some();
-        let Some(index) = self.pools.as_mut().and_then(|p| p[usize::from(large)].free.pop_front())
-        else {
-            s.tx_no_buffer += 1;
-            return self.drop(h, x, s, p);
+        let pool = self.pools.as_mut().map(|p| &mut p[usize::from(large)]);
+        let Some(index) = pool.and_then(|p| p.free.pop_front()) else {
+            self.stats.tx_no_buffer += 1;
+            return self.drop_packet(h, x, p);
         };
         let correlator = index | if large { TSO_POOL } else { 0 };
-
         let lone = self.batched == 0 && !more && !large;
-        let direct = lone && self.direct(h, x, s, &mut p, &mut o);
+        let direct = lone && self.goes_directly(h, x, &mut p, &mut o);
 
-        let pool = &mut self.pools.as_mut().expect("a slot was taken")[usize::from(large)];
+        let mut entries = [[0; DESCRIPTOR]; 1 + headers::MAX_DESCRIPTORS];
+        let mut count = 1;
+        let d = self.fill_slot(h, n, &p, correlator);
+        if !direct {
+            let wanted = n.desc_req[header_request(o.flags1)];
+            let (more, bytes) = headers::build(wanted, start.bytes(), &mut entries[1..]);
+            count += more;
+            self.stats.tx_header_descriptors += more as u64;
+            self.stats.tx_header_bytes += bytes as u64;
+        }
+        let d = Desc {
+            n_crq_elem: count as u8,
+            flags1: tx::COMP_NEEDED | o.flags1 | if tagged { tx::VLAN_PRESENT } else { 0 },
+            mss: U16::new(o.mss),
+            ..d
+        };
+        entries[0] = d.bytes();
+        h.charge(CpuWork::TxDescriptor(count as u32));
+        self.stats.tx_descriptors += count as u64;
+        self.stats.tx_csum += u64::from(o.flags1 & tx::CHKSUM_OFFLOAD != 0);
+        self.stats.tx_large += u64::from(large);
+        let slot = TxBuff { packet: Some(p), entries: count as u32, sent: false };
+        self.pool(correlator).expect("a slot was taken").0.slots[index as usize] = slot;
+        self.submit(h, x.config.unit, correlator, &entries[..count], direct, more);
+        Tx::Ok
+    }
+
+    /// Copies the frame to its slot. Returns a descriptor for it without offloads.
+    fn fill_slot<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        n: &Negotiated,
+        p: &Packet,
+        correlator: u32,
+    ) -> Desc {
+        let len = p.len();
+        let (pool, index) = self.pool(correlator).expect("a slot was taken");
         let (ltb, offset) = pool.set.at(index);
-        let mut at = 0;
-        for q in p.pieces() {
-            h.copy(&q.buf, q.start..q.start + q.len, &ltb.area, offset + at);
-            at += q.len;
+        let mut at = offset;
+        for f in p.pieces() {
+            h.copy(&f.buf, f.start..f.start + f.len, &ltb.area, at);
+            at += f.len;
         }
         h.charge(CpuWork::Copy(len));
-        // What is behind a short packet is another's.
-        let least = (n.min_mtu as u32).min(pool.set.slot);
-        let padded = len.max(least);
-        if padded > len {
-            s.tx_padded += 1;
-            for i in len..padded {
-                h.store(&ltb.area, offset + i, 0u8);
-            }
+        // Bytes behind a short packet are another packet's.
+        let padded = len.max((n.min_mtu as u32).min(pool.set.slot));
+        for i in len..padded {
+            h.store(&ltb.area, offset + i, 0u8);
         }
-
-        let insert = p.todo.vlan;
         let d = Desc {
             first: first::VALID,
             kind: desc::TX,
             n_crq_elem: 1,
             n_sge: 1,
-            flags1: tx::COMP_NEEDED | o.flags1 | if tagged { tx::VLAN_PRESENT } else { 0 },
-            flags2: if insert.is_some() { tx::VLAN_INSERT } else { 0 },
-            mss: U16::new(o.mss),
+            flags1: 0,
+            flags2: if p.todo.vlan.is_some() { tx::VLAN_INSERT } else { 0 },
+            mss: U16::ZERO,
             reserved: [0; 4],
             correlator: U32::new(correlator),
-            vlan_id: U16::new(insert.unwrap_or(0)),
+            vlan_id: U16::new(p.todo.vlan.unwrap_or(0)),
             dma_reg: U16::new(ltb.id.into()),
             sge_len: U32::new(padded),
             ioba: U64::new(ltb.area.iova().0 + u64::from(offset)),
         };
-        let mut entries = [[0; DESCRIPTOR]; 1 + headers::MAX_DESCRIPTORS];
-        let mut count = 1;
-        if !direct {
-            let wanted = n.desc_req[kind(o.flags1)];
-            if wanted & desc_req::WANTED != 0 && p.todo.checksum.is_none() {
-                // A checksum may have been made since.
-                peek(h, &p, &mut look);
-            }
-            let (more, bytes) = headers::build(wanted, &look[..looked], &mut entries[1..]);
-            count += more;
-            s.tx_header_descriptors += more as u64;
-            s.tx_header_bytes += bytes as u64;
-        }
-        entries[0] = Desc { n_crq_elem: count as u8, ..d }.bytes();
-        h.charge(CpuWork::TxDescriptor(count as u32));
-        s.tx_descriptors += count as u64;
-        s.tx_csum += u64::from(o.flags1 & tx::CHKSUM_OFFLOAD != 0);
-        s.tx_large += u64::from(large);
-        pool.slots[index as usize] = Slot { packet: Some(p), entries: count as u32, sent: false };
+        self.stats.tx_padded += u64::from(padded > len);
+        d
+    }
 
-        let mut gone = Ok(());
-        if !direct && self.batched as usize + count > ARRAY {
-            gone = self.flush(h, x.config.unit, s);
+    /// Returns the pool and the index of the slot that a correlator names.
+    fn pool(&mut self, correlator: u32) -> Option<(&mut TxPool, u32)> {
+        let pool = self.pools.as_mut().map(|p| &mut p[usize::from(correlator & TSO_POOL != 0)])?;
+        Some((pool, correlator & !TSO_POOL))
+    }
+
+    /// Sends the descriptors of a packet directly, or adds them to the array and sends that if it
+    /// is due.
+    fn submit<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        unit: u64,
+        correlator: u32,
+        entries: &[[u8; DESCRIPTOR]],
+        direct: bool,
+        more: bool,
+    ) {
+        if !direct && self.batched as usize + entries.len() > ARRAY {
+            self.flush(h, unit);
         }
-        self.used += count as u32;
+        self.used += entries.len() as u32;
+        self.batch.push(correlator);
         if direct {
-            self.batch.push(correlator);
             h.charge(CpuWork::TxNotify);
-            s.tx_flushes += 1;
-            let answer = call::send(h, x.config.unit, self.handle, entries[0]);
-            gone = self.sent(s, answer, true);
+            self.stats.tx_flushes += 1;
+            let answer = call::send(h, unit, self.handle, entries[0]);
+            self.sent(answer, true);
         } else {
-            for e in &entries[..count] {
-                self.put(h, e);
+            for e in entries {
+                h.store(&self.array, self.batched * DESCRIPTOR as u32, *e);
+                self.batched += 1;
             }
-            self.batch.push(correlator);
         }
         if self.used >= self.limit && !self.stopped {
             self.stopped = true;
-            s.tx_stopped += 1;
+            self.stats.tx_stopped += 1;
         }
         if !direct && (self.batched as usize >= ARRAY || !more || self.stopped) {
-            gone = gone.and(self.flush(h, x.config.unit, s));
+            self.flush(h, unit);
         }
-        (Tx::Ok, gone)
     }
 
-    /// Whether a packet that could go directly does; its checksum is made then, if that is the
-    /// price.
-    fn direct<H: Hypervisor>(
+    /// Returns whether a packet that could go directly does so; completes its checksum if that
+    /// requires it.
+    fn goes_directly<H: Hypervisor>(
         &mut self,
         h: &mut H,
         x: &mut Context<'_>,
-        s: &mut QueueStats,
         p: &mut Packet,
-        o: &mut Offload,
+        o: &mut DescOffload,
     ) -> bool {
         let wants = |kind: usize| x.negotiated.desc_req[kind] & desc_req::WANTED != 0;
         let summed = match p.todo.checksum {
@@ -443,7 +468,7 @@ impl Sender {
             Direct::Inspect => {}
             Direct::Adaptive => {
                 let plain = summed > 0 && free || !wants(desc_req::PLAIN);
-                if !plain || !x.adaptive.direct(if free { 0 } else { summed }) {
+                if !plain || !x.adaptive.goes_directly(if free { 0 } else { summed }) {
                     return false;
                 }
                 if free {
@@ -454,48 +479,37 @@ impl Sender {
         if summed == 0 {
             return true;
         }
-        // Where it cannot be made here the server makes it.
+        // Where the checksum cannot be completed here the server completes it.
         if p.complete_checksum(h).is_err() {
             return false;
         }
-        s.tx_csum_direct += 1;
+        self.stats.tx_csum_direct += 1;
         o.flags1 = 0;
         true
     }
 
-    fn put<H: Host>(&mut self, h: &mut H, entry: &[u8; DESCRIPTOR]) {
-        h.store(&self.array, self.batched * DESCRIPTOR as u32, *entry);
-        self.batched += 1;
-    }
-
-    /// Sends what is batched.
-    pub(super) fn flush<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        unit: u64,
-        s: &mut QueueStats,
-    ) -> Result<(), Gone> {
+    /// Sends the array.
+    fn flush<H: Hypervisor>(&mut self, h: &mut H, unit: u64) {
         if self.batched == 0 {
-            return Ok(());
+            return;
         }
         h.charge(CpuWork::TxNotify);
-        s.tx_flushes += 1;
-        s.tx_arrays += 1;
+        self.stats.tx_flushes += 1;
+        self.stats.tx_arrays += 1;
         let answer = call::send_indirect(h, unit, self.handle, self.array.iova().0, self.batched);
         self.batched = 0;
-        self.sent(s, answer, false)
+        self.sent(answer, false);
     }
 
-    /// A call has come back: its packets are with the server, or dropped.
-    fn sent(&mut self, s: &mut QueueStats, answer: i64, direct: bool) -> Result<(), Gone> {
+    /// Notes the result of a call: the server has its packets, or they are dropped.
+    fn sent(&mut self, answer: i64, direct: bool) {
+        let s = &mut self.stats;
         for correlator in self.batch.drain(..) {
-            let large = correlator & TSO_POOL != 0;
+            let Some(pools) = &mut self.pools else { continue };
+            let pool = &mut pools[usize::from(correlator & TSO_POOL != 0)];
             let index = correlator & !TSO_POOL;
-            let Some(pool) = self.pools.as_mut().map(|p| &mut p[usize::from(large)]) else {
-                continue;
-            };
-            let slot = &mut pool.slots[index as usize];
             if answer == status::SUCCESS {
+                let slot = &mut pool.slots[index as usize];
                 slot.sent = true;
                 s.tx_packets += 1;
                 s.tx_bytes += slot.packet.as_ref().map_or(0, |p| u64::from(p.len()));
@@ -504,55 +518,88 @@ impl Sender {
             }
             s.tx_dropped += 1;
             s.tx_refused += 1;
-            // A server that is gone, or a handle of before a reset, is no failure.
+            // A lost server, or a handle from before a reset, is not a failure.
             s.tx_send_failed += u64::from(answer != status::CLOSED && answer != status::PARAMETER);
-            self.used -= slot.entries;
-            self.done.extend(slot.packet.take());
-            pool.free.push_back(index);
+            let (packet, entries) = pool.free(index);
+            self.used -= entries;
+            packet.into_iter().for_each(|p| self.done.push_packet(p));
         }
-        if answer == status::CLOSED { Err(Gone) } else { Ok(()) }
+        self.disconnected |= answer == status::CLOSED;
     }
 
-    // ---- completions ----
-
-    /// Takes completions and hands back their packets.
-    pub(super) fn complete<H: Hypervisor, S: Sink>(
+    /// Returns the descriptor fields for checksum and segmentation. Completes a checksum that the
+    /// server does not. Returns `None` when the headers do not match the request.
+    fn offload<H: Host>(
         &mut self,
         h: &mut H,
-        s: &mut QueueStats,
-        up: &mut S,
-    ) {
-        self.take_completions(h, s);
-        self.hand_back(up);
+        n: &Negotiated,
+        p: &mut Packet,
+        start: &mut FrameStart,
+    ) -> Option<DescOffload> {
+        let Some(partial) = p.todo.checksum else {
+            return p.todo.gso.is_none().then(DescOffload::default);
+        };
+        let layers = Layers::of(start.bytes())
+            .ok()
+            .filter(|l| l.partial() == Some(partial) && !p.todo.encapsulated);
+        let flags = layers.filter(|l| !l.source_routed).and_then(|l| {
+            let v4 = l.ip == Ip::V4;
+            let ip = if v4 { tx::PROT_IPV4 } else { tx::PROT_IPV6 };
+            let (transport, on) = match (l.transport?, v4) {
+                (Transport::Tcp, true) => (tx::PROT_TCP, offload::TCP4),
+                (Transport::Tcp, false) => (tx::PROT_TCP, offload::TCP6),
+                (Transport::Udp, true) => (tx::PROT_UDP, offload::UDP4),
+                (Transport::Udp, false) => (tx::PROT_UDP, offload::UDP6),
+            };
+            (p.todo.gso.is_some() || n.offloads[on]).then_some(ip | transport)
+        });
+        match (flags, p.todo.gso) {
+            (Some(f), Some(gso)) => {
+                Some(DescOffload { flags1: f | tx::LSO | tx::CHKSUM_OFFLOAD, mss: gso.size })
+            }
+            (Some(f), None) => Some(DescOffload { flags1: f | tx::CHKSUM_OFFLOAD, mss: 0 }),
+            (None, Some(_)) => None,
+            (None, None) => {
+                p.complete_checksum(h).ok()?;
+                // Header descriptors carry the completed checksum.
+                *start = FrameStart::read(h, p);
+                self.stats.tx_csum_software += 1;
+                Some(DescOffload::default())
+            }
+        }
+    }
+
+    // ---- completion ----
+
+    /// Takes completions and passes the buffers of their packets up.
+    pub(super) fn reclaim<H: Hypervisor, S: Sink>(&mut self, h: &mut H, up: &mut S) {
+        self.take_completions(h);
+        self.complete_done(up);
         if self.stopped && self.used <= self.limit / 2 {
             self.stopped = false;
-            s.tx_wakes += 1;
+            self.stats.tx_wakes += 1;
             h.charge(CpuWork::Wake);
         }
     }
 
-    fn take_completions<H: Hypervisor>(&mut self, h: &mut H, s: &mut QueueStats) {
+    fn take_completions<H: Hypervisor>(&mut self, h: &mut H) {
         let mut packets = 0;
         while let Some(m) = self.crq.ring.next(h) {
             h.charge(CpuWork::Completion);
-            s.tx_comp_messages += 1;
+            self.stats.tx_comp_messages += 1;
             for i in 0..usize::from(m.num_comps).min(MAX_COMPLETIONS) {
-                let correlator = m.correlators[i].get();
-                let pool =
-                    self.pools.as_mut().map(|p| &mut p[usize::from(correlator & TSO_POOL != 0)]);
-                let index = correlator & !TSO_POOL;
-                let Some(pool) =
-                    pool.filter(|p| p.slots.get(index as usize).is_some_and(|s| s.sent))
+                let Some((packet, entries)) = self
+                    .pool(m.correlators[i].get())
+                    .filter(|(p, i)| p.slots.get(*i as usize).is_some_and(|s| s.sent))
+                    .map(|(p, i)| p.free(i))
                 else {
-                    s.tx_bad_correlator += 1;
+                    self.stats.tx_bad_correlator += 1;
                     continue;
                 };
-                let slot = &mut pool.slots[index as usize];
-                slot.sent = false;
-                self.used -= slot.entries;
-                self.done.extend(slot.packet.take());
-                pool.free.push_back(index);
+                self.used -= entries;
+                packet.into_iter().for_each(|p| self.done.push_packet(p));
                 packets += 1;
+                let s = &mut self.stats;
                 *(if m.rcs[i].get() == 0 { &mut s.tx_completed } else { &mut s.tx_errors }) += 1;
             }
         }
@@ -562,19 +609,8 @@ impl Sender {
     }
 }
 
-/// Gives all pieces of a packet back.
-fn give<S: Sink>(p: Packet, up: &mut S) {
-    let cookie = p.cookie;
-    let more = p.more.map(|m| *m).unwrap_or_default();
-    let rest = more.frags.len() + more.list.len();
-    up.sent(p.head.buf, cookie, rest == 0);
-    for (i, q) in more.frags.into_iter().chain(more.list).enumerate() {
-        up.sent(q.buf, cookie, i + 1 == rest);
-    }
-}
-
-/// Which byte of the header request is a packet's.
-fn kind(flags1: u8) -> usize {
+/// Returns the index of the header request that applies to a packet.
+fn header_request(flags1: u8) -> usize {
     if flags1 & tx::LSO != 0 {
         desc_req::LSO
     } else if flags1 & tx::CHKSUM_OFFLOAD != 0 {
@@ -584,8 +620,8 @@ fn kind(flags1: u8) -> usize {
     }
 }
 
-/// Whether a large send goes as it is.
-fn takes(n: &Negotiated, p: &Packet, gso: Gso) -> bool {
+/// Returns whether the server takes a large send as it is.
+fn takes_large(n: &Negotiated, p: &Packet, gso: Gso) -> bool {
     let tcp = match gso.kind {
         GsoKind::Tcp4 => n.offloads[offload::LARGE_TX4],
         GsoKind::Tcp6 => n.offloads[offload::LARGE_TX6],
@@ -593,54 +629,4 @@ fn takes(n: &Negotiated, p: &Packet, gso: Gso) -> bool {
     };
     let fits = p.len() <= n.max_large_tx.min(TSO_SLOT);
     tcp && fits && p.todo.checksum.is_some() && !p.todo.encapsulated
-}
-
-/// The frame's first bytes; how many.
-fn peek<H: Host>(h: &mut H, p: &Packet, to: &mut [u8; MAX_HEADER]) -> usize {
-    let mut n = 0;
-    for q in p.pieces() {
-        let len = (q.len as usize).min(to.len() - n);
-        h.bytes(&q.buf, q.start..q.start + len as u32, |b| to[n..n + len].copy_from_slice(b));
-        n += len;
-        if n == to.len() {
-            break;
-        }
-    }
-    n
-}
-
-/// What is left to the server; what it cannot do is done here. `None` when the packet is not what
-/// it says.
-fn offload<H: Host>(
-    h: &mut H,
-    n: &Negotiated,
-    s: &mut QueueStats,
-    p: &mut Packet,
-    head: &[u8],
-) -> Option<Offload> {
-    let Some(partial) = p.todo.checksum else { return p.todo.gso.is_none().then(Offload::default) };
-    let layers =
-        Layers::of(head).ok().filter(|l| l.partial() == Some(partial) && !p.todo.encapsulated);
-    let flags = layers.filter(|l| !l.source_routed).and_then(|l| {
-        let (ip, v4) = if l.ip == Ip::V4 { (tx::PROT_IPV4, true) } else { (tx::PROT_IPV6, false) };
-        let (transport, on) = match (l.transport?, v4) {
-            (Transport::Tcp, true) => (tx::PROT_TCP, offload::TCP4),
-            (Transport::Tcp, false) => (tx::PROT_TCP, offload::TCP6),
-            (Transport::Udp, true) => (tx::PROT_UDP, offload::UDP4),
-            (Transport::Udp, false) => (tx::PROT_UDP, offload::UDP6),
-        };
-        (p.todo.gso.is_some() || n.offloads[on]).then_some(ip | transport)
-    });
-    match (flags, p.todo.gso) {
-        (Some(f), Some(gso)) => {
-            Some(Offload { flags1: f | tx::LSO | tx::CHKSUM_OFFLOAD, mss: gso.size })
-        }
-        (Some(f), None) => Some(Offload { flags1: f | tx::CHKSUM_OFFLOAD, mss: 0 }),
-        (None, Some(_)) => None,
-        (None, None) => {
-            p.complete_checksum(h).ok()?;
-            s.tx_csum_software += 1;
-            Some(Offload::default())
-        }
-    }
 }
