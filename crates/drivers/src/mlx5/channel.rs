@@ -1,4 +1,4 @@
-//! A channel: SQ, CQs and EQ with one interrupt, and its life from open to close.
+//! A channel: SQ, CQs and EQ with one interrupt, from open to close.
 
 use super::cq::{Cq, Eq};
 use super::firmware::{Firmware, Objects};
@@ -17,7 +17,7 @@ use doorbell_layout::mlx5::{
 use doorbell_packet::Packet;
 use zerocopy::byteorder::big_endian::U32;
 
-/// One channel of the NIC, for transmit. `F` is the way to the firmware.
+/// One channel of the NIC, for transmit, with its access to the firmware.
 #[derive(Debug)]
 pub struct Channel<F> {
     sq: Sq,
@@ -27,21 +27,21 @@ pub struct Channel<F> {
     eq: Eq,
     fw: F,
     config: Config,
-    /// Its objects are gone, and are to be made anew.
+    /// Its objects are destroyed and must be created again.
     reopening: bool,
 }
 
-/// CQEs handled in one poll at the most (en.h `MLX5E_TX_CQ_POLL_BUDGET`).
+/// Most CQEs handled in one poll (en.h `MLX5E_TX_CQ_POLL_BUDGET`).
 const CQ_POLL_BUDGET: u32 = 128;
-/// Events a ring holds, log2.
+/// log2 of the events in a ring.
 const LOG_EQ: u8 = 7;
 
 impl<F> Channel<F> {
     /// Creates the queues and makes them ready.
     ///
     /// # Errors
-    /// When memory runs out, the firmware refuses, a size is out of range, or the
-    /// device lacks a capability that mlx5e will not attach without.
+    /// Fails when memory runs out, the firmware refuses, a size is out of range, or the device lacks
+    /// a capability that mlx5e requires.
     pub fn open<H: Host>(h: &mut H, fw: F, c: &Config) -> Result<Channel<F>, OpenError>
     where
         F: Firmware<H>,
@@ -51,11 +51,10 @@ impl<F> Channel<F> {
         Ok(channel)
     }
 
-    /// The first half of [`Channel::open`]: everything is there, and no interrupt has
-    /// been asked for.
+    /// Does the first half of [`Channel::open`]: creates everything, without interrupts.
     ///
     /// # Errors
-    /// As [`Channel::open`].
+    /// Returns the errors of [`Channel::open`].
     pub fn create<H: Host>(h: &mut H, mut fw: F, c: &Config) -> Result<Channel<F>, OpenError>
     where
         F: Firmware<H>,
@@ -67,7 +66,7 @@ impl<F> Channel<F> {
         }
         let mpw = c.mpwqe && caps.enhanced_mpw && caps.min_inline == 0;
         let mpw_wqebbs = if mpw { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
-        // All memory before any object: running out of it then leaves nothing behind.
+        // All memory before any object, so that running out of it leaves no objects.
         let eq = Eq::allocate(h, LOG_EQ)?;
         let cq = match Cq::allocate(h, c.log_cq) {
             Ok(cq) => cq,
@@ -94,17 +93,16 @@ impl<F> Channel<F> {
             }
         };
         let mut channel = Channel { sq, cq, others, eq, fw, config: *c, reopening: false };
-        channel.make_objects(h, c, caps.min_inline)?;
+        channel.create_objects(h, c, caps.min_inline)?;
         Ok(channel)
     }
 
-    /// The second half: asks for interrupts.
+    /// Does the second half: requests interrupts.
     pub fn start<H: Host>(&mut self, h: &mut H) {
         self.arm(h);
     }
 
-    /// Arms the EQ and every CQ. Linux does it for each CQ of the channel, whether anything came to
-    /// it or not: its doorbell record, and a register write.
+    /// Arms the EQ and, as Linux does, every CQ: a doorbell record and a register write each.
     fn arm<H: Host>(&mut self, h: &mut H) {
         let page = self.sq.page;
         self.eq.arm(h, page);
@@ -114,8 +112,8 @@ impl<F> Channel<F> {
         }
     }
 
-    /// Takes all events, and lets each CQ count its own. Returns how many there were, and whether
-    /// one was a completion.
+    /// Takes all events, and counts them at their CQs. Returns their number, and whether one was a
+    /// completion.
     fn take_events<H: Host>(&mut self, h: &mut H) -> (u32, bool) {
         let Channel { eq, cq, others, .. } = self;
         let mut completion = false;
@@ -131,9 +129,9 @@ impl<F> Channel<F> {
         (events, completion)
     }
 
-    /// Has the firmware make the objects. Where it refuses one, those before it
-    /// stay, and so does the memory: the device may still use it.
-    fn make_objects<H: Host>(
+    /// Has the firmware create the objects. If it refuses one, those before it and all memory stay,
+    /// because the device may still use them.
+    fn create_objects<H: Host>(
         &mut self,
         h: &mut H,
         c: &Config,
@@ -176,8 +174,7 @@ impl<F> Channel<F> {
         fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)
     }
 
-    /// Destroys the queues and gives all memory back. Packets still queued are
-    /// released.
+    /// Destroys the queues and releases all memory, with packets still queued.
     pub fn close<H: Host>(mut self, h: &mut H)
     where
         F: Firmware<H>,
@@ -208,11 +205,11 @@ impl<F> Channel<F> {
         self.fw.destroy(h, &objects);
     }
 
-    /// After a hang (reporter_tx.c `mlx5e_tx_reporter_timeout_recover`): events that no interrupt
-    /// spoke of are looked for (`mlx5_eq_poll_irq_disabled`); without any, the queues are
-    /// ended, and [`Driver::work`] makes them anew when a poll has given back what they had.
+    /// Recovers from a hang (reporter_tx.c `mlx5e_tx_reporter_timeout_recover`): takes events whose
+    /// interrupt was lost (`mlx5_eq_poll_irq_disabled`). Without any, destroys the queues;
+    /// [`Driver::work`] creates them again when a poll has passed up their buffers.
     #[cold]
-    fn hung<H: Host>(&mut self, h: &mut H) -> Irq
+    fn recover_hang<H: Host>(&mut self, h: &mut H) -> Irq
     where
         F: Firmware<H>,
     {
@@ -230,7 +227,7 @@ impl<F> Channel<F> {
         Irq::Poll
     }
 
-    /// Makes the queues anew; if that fails, the next alarm tries again.
+    /// Creates the queues again; if that fails, the next alarm retries.
     #[cold]
     fn reopen<H: Host>(&mut self, h: &mut H)
     where
@@ -242,7 +239,7 @@ impl<F> Channel<F> {
         self.eq.restart(h);
         let min_inline = self.fw.caps(h).min_inline;
         let config = self.config;
-        if self.make_objects(h, &config, min_inline).is_ok() {
+        if self.create_objects(h, &config, min_inline).is_ok() {
             self.reopening = false;
             self.start(h);
             self.sq.set_recovering(false);
@@ -251,23 +248,23 @@ impl<F> Channel<F> {
         }
     }
 
-    /// What it has counted.
+    /// Returns the channel's counters.
     pub fn stats(&self) -> Stats {
         self.sq.stats()
     }
 
-    /// The counter of the WQE that the last doorbell asked a completion for: for
-    /// tests and benches that play the device.
+    /// Returns the counter of the WQE that the last doorbell requested a completion for. For tests
+    /// and benches that act as the device.
     pub fn last_announced(&self) -> u16 {
         self.sq.last_announced()
     }
 
-    /// Whether everything queued has been retired.
+    /// Returns whether everything queued has been retired.
     pub fn is_drained(&self) -> bool {
         self.sq.is_drained()
     }
 
-    /// Looks at the CQs of empty queues, as each poll in Linux does. An entry there is a stray one.
+    /// Polls the CQs of empty queues, as Linux does. An entry there is stray.
     fn poll_others<H: Host>(&mut self, h: &mut H) {
         for cq in &mut self.others {
             if cq.next(h).is_some() {
@@ -283,7 +280,7 @@ impl<F> Channel<F> {
         if tail.op_own >> 4 == cqe_opcode::REQ_ERR {
             let syndrome = self.cq.whole(h).syndrome();
             self.sq.stats.cqe_err += 1;
-            // The first one is the failure; flushed WQEs follow it.
+            // The first one is the failure; those of flushed WQEs follow.
             if !self.sq.recovering() {
                 self.sq.set_recovering(true);
                 debug_assert_ne!(syndrome, 0);
@@ -374,8 +371,8 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         }
     }
 
-    /// Recovery from an error CQE (reporter_tx.c `mlx5e_tx_reporter_err_cqe_recover`):
-    /// once all that was announced is retired, ERR -> RST -> RDY and start again.
+    /// Recovers from an error CQE (reporter_tx.c `mlx5e_tx_reporter_err_cqe_recover`): once all WQEs
+    /// are retired, takes the SQ through ERR, RST and RDY.
     fn work(&mut self, h: &mut H) {
         if !self.sq.recovering() || !self.sq.is_empty() {
             return;
@@ -383,7 +380,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         if self.reopening {
             return self.reopen(h);
         }
-        // Anything but ERR means that somebody else is at it.
+        // In any other state another agent is recovering the queue.
         if self.fw.query_sq(h, self.sq.sqn) != Ok(SqState::Error) {
             return;
         }
@@ -402,8 +399,8 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
 
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
         match why {
-            Alarm::TxTimeout => self.hung(h),
-            // Each error has its CQE or its event.
+            Alarm::TxTimeout => self.recover_hang(h),
+            // Every error has a CQE or an event of its own.
             Alarm::Tick | Alarm::IoError => {
                 self.work(h);
                 Irq::None

@@ -1,5 +1,4 @@
-//! Completion and event queues as the driver sees them: rings with an owner bit
-//! that flips each time round.
+//! Completion and event queues: rings whose owner bit flips each lap.
 
 use doorbell_hal::{Coherent, Fence, Host, OutOfMemory, Reg};
 use doorbell_layout::mlx5::{
@@ -15,8 +14,8 @@ pub(super) struct Cq {
     pub(super) cqn: u32,
     log_size: u8,
     ci: u32,
-    /// Counts events; two bits of it in each arm request guard the device against
-    /// one from before the last event (cq.h `mlx5_cq_arm`).
+    /// Event count; two bits of it in each arm request let the device ignore a stale request (cq.h
+    /// `mlx5_cq_arm`).
     arm_sn: u32,
 }
 
@@ -37,7 +36,7 @@ impl Cq {
         Ok(cq)
     }
 
-    /// As it has to be when it is made: nothing in it.
+    /// Empties the queue before it is created.
     pub(super) fn restart<H: Host>(&mut self, h: &mut H) {
         for i in 0..1u32 << self.log_size {
             h.store(&self.ring, i * ENTRY + ENTRY - 1, CQE_INITIAL);
@@ -47,7 +46,7 @@ impl Cq {
         (self.ci, self.arm_sn) = (0, 0);
     }
 
-    /// The next completion, if the device has written one.
+    /// Takes the next completion, if there is one.
     #[inline(always)]
     pub(super) fn next<H: Host>(&mut self, h: &mut H) -> Option<CqeTail> {
         let index = self.ci & ((1 << self.log_size) - 1);
@@ -61,25 +60,25 @@ impl Cq {
         Some(tail)
     }
 
-    /// All of the completion that `next` returned last.
+    /// Returns the whole completion that `next` returned last.
     pub(super) fn whole<H: Host>(&self, h: &mut H) -> Cqe {
         let index = self.ci.wrapping_sub(1) & ((1 << self.log_size) - 1);
         h.load(&self.ring, index * ENTRY)
     }
 
-    /// Tells the device, through memory, how far the queue has been read.
+    /// Publishes the consumer index in the doorbell record.
     #[inline(always)]
     pub(super) fn publish_ci<H: Host>(&self, h: &mut H) {
         h.store(&self.dbr, dbr::CQ_CI, U32::new(self.ci & 0xff_ffff));
         h.fence(Fence::Write);
     }
 
-    /// An event came for it.
+    /// Notes an event of this queue.
     pub(super) fn event(&mut self) {
         self.arm_sn = self.arm_sn.wrapping_add(1);
     }
 
-    /// Asks for one event when an entry beyond those read is there.
+    /// Requests one event at the next entry beyond those read.
     pub(super) fn arm<H: Host>(&mut self, h: &mut H, page: u32) {
         let request = (self.arm_sn & 3) << 28 | self.ci & 0xff_ffff;
         h.store(&self.dbr, dbr::CQ_ARM, U32::new(request));
@@ -113,7 +112,7 @@ impl Eq {
         Ok(eq)
     }
 
-    /// As it has to be when it is made: nothing in it.
+    /// Empties the queue before it is created.
     pub(super) fn restart<H: Host>(&mut self, h: &mut H) {
         for i in 0..1u32 << self.log_size {
             h.store(&self.ring, i * ENTRY + ENTRY - 1, 1u8);
@@ -121,11 +120,11 @@ impl Eq {
         self.ci = 0;
     }
 
-    /// Takes all events that are there, and tells `completed` which CQ each completion is of.
-    /// Returns how many events there were.
+    /// Takes all events, and passes the CQ of each completion event to `completed`. Returns the
+    /// number of events.
     pub(super) fn drain<H: Host>(&mut self, h: &mut H, mut completed: impl FnMut(u32)) -> u32 {
         let mut events = 0;
-        // As long as the ring at the most: the device may go on writing.
+        // At most one lap: the device may go on writing.
         while events < 1 << self.log_size {
             let index = self.ci & ((1 << self.log_size) - 1);
             let owner: u8 = h.load(&self.ring, index * ENTRY + ENTRY - 1);
@@ -143,8 +142,7 @@ impl Eq {
         events
     }
 
-    /// Tells the device how far the queue has been read, and asks for an
-    /// interrupt when there is more.
+    /// Writes the consumer index, and requests an interrupt at the next event.
     pub(super) fn arm<H: Host>(&self, h: &mut H, page: u32) {
         let v = self.eqn << 24 | self.ci & 0xff_ffff;
         h.write32(Reg::at(page + uar::EQ_ARM), v.swap_bytes());

@@ -1,14 +1,12 @@
-//! What a channel asks the device's firmware for: objects and their states.
-//!
-//! [`Hca`](super::Hca) asks it by commands. Tests that look at the rings alone
-//! answer it themselves.
+//! The firmware's interface to a channel: objects and their states. [`Hca`](super::Hca) uses
+//! commands; tests of the rings answer themselves.
 
 use alloc::rc::Rc;
 use core::cell::RefCell;
 use doorbell_hal::Host;
 use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState};
 
-/// Numbers of a channel's objects.
+/// The numbers of a channel's objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
     /// Doorbell page.
@@ -23,13 +21,13 @@ pub struct Objects {
     pub sqn: u32,
 }
 
-/// The firmware, as far as one channel needs it. Ids are 24-bit numbers.
+/// The firmware commands that a channel needs. Ids are 24-bit numbers.
 pub trait Firmware<H: Host> {
     /// `QUERY_HCA_CAP`.
     fn caps(&mut self, h: &mut H) -> Caps;
-    /// `ALLOC_UAR`: the index of a doorbell page.
+    /// `ALLOC_UAR`. Returns the index of a doorbell page.
     fn alloc_uar(&mut self, h: &mut H) -> Result<u32, CmdStatus>;
-    /// `CREATE_MKEY` over all of memory (PA mode): the lkey for data segments.
+    /// `CREATE_MKEY` over all of memory (PA mode). Returns the lkey for data segments.
     fn create_mkey(&mut self, h: &mut H) -> Result<u32, CmdStatus>;
     /// `CREATE_EQ`.
     fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Result<u32, CmdStatus>;
@@ -47,49 +45,34 @@ pub trait Firmware<H: Host> {
     ) -> Result<(), CmdStatus>;
     /// `QUERY_SQ`.
     fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus>;
-    /// `DESTROY_CQ`, of one that no queue refers to.
+    /// `DESTROY_CQ`, of a CQ that no queue refers to.
     fn destroy_cq(&mut self, h: &mut H, cqn: u32);
-    /// Ends one channel's objects, those that refer to others first. The device
-    /// touches none of them afterwards.
+    /// Destroys a channel's objects, those that refer to others first. The device uses none of them
+    /// afterwards.
     fn destroy(&mut self, h: &mut H, o: &Objects);
 }
 
-/// Several channels of one device share its firmware; one asks at a time.
+/// Forwards methods to the value in a cell.
+macro_rules! forward {
+    ($($method:ident($($arg:ident: $type:ty),*) -> $result:ty,)*) => {
+        $(fn $method(&mut self, h: &mut H, $($arg: $type),*) -> $result {
+            self.borrow_mut().$method(h, $($arg),*)
+        })*
+    };
+}
+
+/// The firmware that several channels share.
 impl<H: Host, F: Firmware<H>> Firmware<H> for Rc<RefCell<F>> {
-    fn caps(&mut self, h: &mut H) -> Caps {
-        self.borrow_mut().caps(h)
-    }
-    fn alloc_uar(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
-        self.borrow_mut().alloc_uar(h)
-    }
-    fn create_mkey(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
-        self.borrow_mut().create_mkey(h)
-    }
-    fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Result<u32, CmdStatus> {
-        self.borrow_mut().create_eq(h, c)
-    }
-    fn create_cq(&mut self, h: &mut H, c: &CqContext) -> Result<u32, CmdStatus> {
-        self.borrow_mut().create_cq(h, c)
-    }
-    fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
-        self.borrow_mut().create_sq(h, c)
-    }
-    fn modify_sq(
-        &mut self,
-        h: &mut H,
-        sqn: u32,
-        from: SqState,
-        to: SqState,
-    ) -> Result<(), CmdStatus> {
-        self.borrow_mut().modify_sq(h, sqn, from, to)
-    }
-    fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
-        self.borrow_mut().query_sq(h, sqn)
-    }
-    fn destroy_cq(&mut self, h: &mut H, cqn: u32) {
-        self.borrow_mut().destroy_cq(h, cqn);
-    }
-    fn destroy(&mut self, h: &mut H, o: &Objects) {
-        self.borrow_mut().destroy(h, o);
+    forward! {
+        caps() -> Caps,
+        alloc_uar() -> Result<u32, CmdStatus>,
+        create_mkey() -> Result<u32, CmdStatus>,
+        create_eq(c: &EqContext) -> Result<u32, CmdStatus>,
+        create_cq(c: &CqContext) -> Result<u32, CmdStatus>,
+        create_sq(c: &SqContext) -> Result<u32, CmdStatus>,
+        modify_sq(sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus>,
+        query_sq(sqn: u32) -> Result<SqState, CmdStatus>,
+        destroy_cq(cqn: u32) -> (),
+        destroy(o: &Objects) -> (),
     }
 }

@@ -1,46 +1,32 @@
 //! ConnectX-5 and later, Ethernet: the function, and the transmit side of its channels.
 //!
-//! Sources: linux drivers/net/ethernet/mellanox/mlx5/core/en_tx.c, en/txrx.h,
-//! en/reporter_tx.c, cmd.c, main.c (behaviour, 5.10 and 6.x).
+//! Sources: linux drivers/net/ethernet/mellanox/mlx5/core/en_tx.c, en/txrx.h, en/reporter_tx.c,
+//! cmd.c, main.c (behaviour, 5.10 and 6.x).
 //!
-//! An [`Hca`] is the function: it brings the device up by firmware commands and makes
-//! the objects of the channels, which share it. A channel asks for them through the
-//! trait [`Firmware`], so that a test can answer instead.
+//! An [`Hca`] is the function: it brings the device up by firmware commands and creates the objects
+//! of its channels, which reach it through the trait [`Firmware`]. A channel has a send queue (SQ),
+//! its completion queue (CQ), an event queue (EQ) behind its interrupt, and the other CQs of Linux's
+//! channel ([`Cqs`]), which stay empty but are armed by each poll.
 //!
-//! A channel is a send queue (SQ), the completion queue (CQ) that retires it and
-//! the event queue (EQ) behind its interrupt. Beside them it has the other CQs of
-//! Linux's channel ([`Cqs`]), which nothing completes to and each poll arms.
+//! # Sessions
 //!
-//! ```text
-//! transmit -> session open? add a data segment : WQE of its own
-//!          -> batch ends: last WQE asks for a CQE, doorbell record, doorbell
-//! device   -> CQE -> (CQ armed) EQE -> MSI-X -> interrupt -> poll -> arm again
-//! ```
+//! With [`Config::mpwqe`] off, each packet has a SEND WQE of one 64-byte block. With it on, packets
+//! that are linear, untagged and need nothing inlined share an Enhanced MPWQE: 16 bytes each behind
+//! 32 shared ones. A session opens with the first such packet. It closes when it is full, before a
+//! packet with another Ethernet segment or one that cannot join, and at the end of the batch, with
+//! the doorbell. It is never open across a doorbell, because the device would not see its packets.
 //!
-//! **The switch** is `mpwqe`. Off, each packet has a SEND WQE (3 DS, one 64-byte
-//! block). On, packets that are linear, untagged and need nothing inlined share
-//! one Enhanced MPWQE, 16 bytes each behind 32 shared ones. A session lives until
-//! it is full, the batch ends, a packet's Ethernet segment differs, or an
-//! ineligible packet comes.
+//! # Recovery
 //!
-//! **States of a session.** Closed -> open on the first eligible packet; open ->
-//! open on each that fits; open -> closed, without doorbell, before an ineligible
-//! packet or a differing Ethernet segment; open -> closed with doorbell at the
-//! batch's end. A session never stays open across a doorbell: the device would
-//! not see its packets.
+//! After an error CQE nothing is sent, and flush CQEs retire the WQEs under way. Then
+//! [`Driver::work`](crate::Driver::work) takes the SQ through ERR, RST and RDY, and counters restart
+//! at zero. The doorbell record keeps its old value and must not be used before the next doorbell.
 //!
-//! **States of the queue.** Ready -> (error CQE) recovering: nothing is sent,
-//! flush CQEs retire what was announced; when all is retired, [`Driver::work`]
-//! takes the SQ through ERR -> RST -> RDY and counts from zero again. The
-//! doorbell record keeps its old value, so it must not be acted on before the
-//! next doorbell.
+//! # Fast path
 //!
-//! **The short way.** A linear packet with nothing to cut or to tag joins the open
-//! session, or has a WQE of its own with more to follow, in code that is inlined
-//! and small; all else is in functions of their own. The short way counts only
-//! bytes: `stats` finds the rest from the session's length and from one counter.
-//!
-//! [`Driver::work`]: crate::Driver::work
+//! A linear packet without segmentation or tag joins the session, or takes a WQE of its own with
+//! more to follow, in code that is inlined and small. It counts only bytes: [`Channel::stats`]
+//! derives the rest from the session's length and one counter.
 
 mod channel;
 mod command;

@@ -7,45 +7,43 @@ use doorbell_layout::mlx5::{
 use doorbell_packet::Packet;
 use doorbell_packet::headers::{Ip, Layers, Transport};
 
-/// How much ring a session is given when it opens.
+/// Ring space that a session gets when it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizing {
-    /// Always room for the longest session; where the queue fragment has less
-    /// left, NOPs fill it up and the session starts in the next one (linux 5.10
-    /// up to at least 6.12).
+    /// Always room for the longest session; a queue fragment with less is filled up with NOPs
+    /// (linux 5.10 up to at least 6.12).
     Padded,
-    /// What is left of the fragment, if that is less than the longest session;
-    /// no NOPs (commits 76c31e5f7585 and 677e78c8d44f).
+    /// The rest of the fragment, if that is less than the longest session, without NOPs (commits
+    /// 76c31e5f7585 and 677e78c8d44f).
     Fit,
 }
 
-/// The first bytes of an Ethernet segment, which packets of a session share (en_tx.c
-/// `mlx5e_tx_mpwqe_same_eseg`): the parser's offsets, the checksum flags and the parser's flags.
-/// They are the low bytes of a word, so that a comparison is one instruction.
+/// The part of an Ethernet segment that packets of a session share (en_tx.c
+/// `mlx5e_tx_mpwqe_same_eseg`): parser offsets, checksum flags and parser flags. It is one word, so
+/// that a comparison is one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EsegKey(u64);
 
-/// No packet's key: what a closed session has, so that one comparison finds out
-/// both whether one is open and whether a packet may join.
+/// The key of a closed session, which no packet has: one comparison tells whether a session is open
+/// and whether a packet may join.
 const NO_KEY: u64 = u64::MAX;
 
 impl EsegKey {
-    /// Nothing asked of the device.
+    /// The key of packets without offloads.
     pub(super) const NONE: EsegKey = EsegKey(0);
 
-    /// What `p` asks for. Most packets ask for the same, so the test is a branch, and the rest is
-    /// out of the way.
+    /// Returns the key of `p`. Most packets have none, so the rest is out of line.
     #[inline(always)]
     pub(super) fn of<H: Host>(h: &mut H, p: &Packet) -> EsegKey {
         if p.todo.checksum.is_none() && !p.todo.encapsulated {
             EsegKey::NONE
         } else {
-            EsegKey::asked(h, p)
+            EsegKey::of_offloads(h, p)
         }
     }
 
     #[inline(never)]
-    fn asked<H: Host>(h: &mut H, p: &Packet) -> EsegKey {
+    fn of_offloads<H: Host>(h: &mut H, p: &Packet) -> EsegKey {
         let encapsulated = p.todo.encapsulated;
         let checks = match p.todo.checksum {
             None => 0,
@@ -72,8 +70,8 @@ impl EsegKey {
         self.0 >> 32 & 0xff != 0
     }
 
-    /// Moves the parser's offsets behind a tag that the driver writes into the inline header
-    /// (en_accel.h `mlx5e_eseg_swp_offsets_add_vlan`, a fix of 5.11 that 5.10.y has).
+    /// Moves the parser offsets behind a tag in the inline header (en_accel.h
+    /// `mlx5e_eseg_swp_offsets_add_vlan`, a fix of 5.11 that 5.10.y has).
     pub(super) fn shift_by_tag(self, eth: &mut EthSeg) {
         if eth.swp_flags != 0 {
             eth.swp_offsets = eth.swp_offsets.map(|o| o.wrapping_add(TAG_WORDS));
@@ -82,7 +80,7 @@ impl EsegKey {
 
     #[inline(always)]
     pub(super) fn eseg(self) -> EthSeg {
-        // In two words: a field at a time would be stored so.
+        // As two words, which are stored in two instructions.
         const { assert!(ESEG_SHARED <= 8) };
         zerocopy::transmute!([self.0.to_le_bytes(), [0; 8]])
     }
@@ -91,16 +89,16 @@ impl EsegKey {
 /// A VLAN tag in the parser's units of two bytes.
 const TAG_WORDS: u8 = 2;
 
-/// What the device's parser is told of a packet (`swp_*`).
+/// The parser fields of a packet (`swp_*`).
 struct Swp {
     /// Outer L4, outer L3, inner L4, inner L3, in units of two bytes.
     offsets: [u8; 4],
     flags: u8,
 }
 
-/// The parser's offsets for a GENEVE packet, whose inner IP header is at `inner`: the device does
-/// not know this tunnel (en_accel.h `mlx5e_tx_tunnel_accel`, txrx.h `mlx5e_set_eseg_swp`). `None`
-/// for all else.
+/// Returns the parser fields for a GENEVE packet with its inner IP header at `inner`, or `None` for
+/// other packets. The device does not know this tunnel (en_accel.h `mlx5e_tx_tunnel_accel`, txrx.h
+/// `mlx5e_set_eseg_swp`).
 #[cold]
 fn geneve(b: &[u8], inner: usize) -> Option<Swp> {
     let outer = Layers::of(b).ok()?;
@@ -135,24 +133,23 @@ const GENEVE_PORT: [u8; 2] = [0x17, 0xc1];
 /// UDP's header and GENEVE's without options.
 const GENEVE_HEADERS: usize = 8 + 8;
 
-/// An open session, or, with `next` zero, none.
+/// The session; closed if `next` is zero.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Session {
-    /// Ring offset of the next data segment; 0: closed. (A session's own segments
-    /// begin behind two others, so never at 0.)
+    /// Ring offset of the next data segment, never 0 in an open session, behind its two heads.
     pub(super) next: u32,
-    /// It is full when `next` is here.
+    /// Value of `next` at which the session is full.
     end: u32,
-    /// What its packets share.
+    /// The key of its packets.
     pub(super) key: EsegKey,
 }
 
 impl Session {
     pub(super) const CLOSED: Session = Session { next: 0, end: 0, key: EsegKey(NO_KEY) };
-    /// Control and Ethernet segment.
+    /// Control and Ethernet segment, in data segments.
     pub(super) const HEAD_DS: u32 = 2;
 
-    /// A session of `wqebbs` blocks at most, whose WQE begins at ring offset `at`.
+    /// Opens a session of at most `wqebbs` blocks, whose WQE begins at ring offset `at`.
     #[inline(always)]
     pub(super) fn open(key: EsegKey, at: u32, wqebbs: u32) -> Session {
         Session { next: at + Session::HEAD_DS * DS, end: at + wqebbs * WQEBB, key }
@@ -165,21 +162,21 @@ impl Session {
     pub(super) fn is_full(&self) -> bool {
         self.next == self.end
     }
-    /// Data segments so far, of the WQE that begins at `at`.
+    /// Returns the data segments so far of the WQE that begins at `at`.
     #[inline(always)]
     pub(super) fn ds(&self, at: u32) -> u32 {
         (self.next - at) / DS
     }
 }
 
-/// Basic blocks from `pc` to the end of its queue fragment.
+/// Returns the basic blocks from `pc` to the end of its queue fragment.
 #[inline(always)]
 pub(super) fn contiguous(pc: u16, ring_mask: u16) -> u32 {
     let per_fragment = (FRAGMENT / WQEBB).min(u32::from(ring_mask) + 1);
     per_fragment - (u32::from(pc) & (per_fragment - 1))
 }
 
-/// The longest session on a device whose longest send WQE is `max_wqe_sz_sq` bytes.
+/// Returns the blocks of the longest session on a device with WQEs of at most `max_wqe_sz_sq` bytes.
 pub(super) fn max_wqebbs(max_wqe_sz_sq: u16) -> u32 {
     (u32::from(max_wqe_sz_sq) / WQEBB).min(MAX_MPW_WQEBBS)
 }

@@ -1,18 +1,19 @@
-//! How a channel is set up, why that may fail, and what it counts.
+//! Configuration, errors and counters of a channel.
 
 use super::session::Sizing;
 use crate::common::counters;
 use doorbell_hal::OutOfMemory;
 use doorbell_layout::mlx5::CmdStatus;
+use thiserror::Error;
 
-/// Completion queues of a channel, each with an arm at the end of every poll (en_txrx.c
-/// `mlx5e_napi_poll`). Those beside the send queue's stay empty: nothing is received, and no
-/// internal operation is posted.
+/// Completion queues of a channel, all armed at the end of every poll (en_txrx.c `mlx5e_napi_poll`).
+/// Those beside the send queue's stay empty: nothing is received, and no internal operation is
+/// posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cqs {
-    /// The send queue's alone. No Linux does this.
+    /// The send queue's alone, which no Linux has.
     Send,
-    /// Also the receive queue's and the internal operations' (ICOSQ): Linux since it makes the
+    /// Also the receive queue's and the internal operations' (ICOSQ): Linux since it creates the
     /// other two on demand.
     Three,
     /// Also the asynchronous internal operations' and the XDP send queue's: linux 5.10.
@@ -20,9 +21,9 @@ pub enum Cqs {
 }
 
 impl Cqs {
-    /// log2 of the entries of those beside the send queue's, in the order in which they are armed:
-    /// RQ, ICOSQ, asynchronous ICOSQ, XDP SQ. Sizes are those of their queues in Linux (en.h
-    /// `MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE`, `MLX5E_PARAMS_MINIMUM_LOG_SQ_SIZE`).
+    /// Returns log2 of the entries of those beside the send queue's, in the order of arming: RQ,
+    /// ICOSQ, asynchronous ICOSQ, XDP SQ (en.h `MLX5E_PARAMS_DEFAULT_LOG_RQ_SIZE`,
+    /// `MLX5E_PARAMS_MINIMUM_LOG_SQ_SIZE`).
     pub const fn others(self) -> &'static [u8] {
         match self {
             Cqs::Send => &[],
@@ -32,13 +33,13 @@ impl Cqs {
     }
 }
 
-/// How a channel is set up.
+/// The configuration of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The switch: `ethtool --set-priv-flags skb_tx_mpwqe`. It takes effect only
-    /// where the device has the capability and needs nothing inlined.
+    /// The switch: `ethtool --set-priv-flags skb_tx_mpwqe`. It takes effect only on a device with
+    /// the capability that needs nothing inlined.
     pub mpwqe: bool,
-    /// How sessions are sized.
+    /// Size of sessions.
     pub sizing: Sizing,
     /// log2 of the send queue in basic blocks: 6 to 13, 10 in Linux.
     pub log_sq: u8,
@@ -48,16 +49,16 @@ pub struct Config {
     pub cq_period_us: u16,
     /// CQ moderation: completions (32 in Linux).
     pub cq_max_count: u16,
-    /// Which completion queues there are.
+    /// Completion queues of the channel.
     pub cqs: Cqs,
-    /// Whether the stack limits the bytes in the send queue (BQL).
+    /// The stack limits the bytes in the send queue (BQL).
     pub bql: bool,
     /// MSI-X vector of the channel.
     pub vector: u16,
 }
 
 impl Config {
-    /// What mlx5e sets up by default, on vector 0.
+    /// mlx5e's defaults, on vector 0.
     pub const DEFAULT: Config = Config {
         mpwqe: true,
         sizing: Sizing::Padded,
@@ -72,18 +73,22 @@ impl Config {
 }
 
 /// Why a channel could not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// No host memory.
+    #[error("out of memory")]
     OutOfMemory,
-    /// No device, or none that this driver knows.
+    /// No device, or one that this driver does not know.
+    #[error("{0}")]
     Device(&'static str),
     /// The firmware refused.
+    #[error("the firmware refused: {0:?}")]
     Firmware(CmdStatus),
-    /// The device lacks what the driver cannot do without: checksum, VLAN and
-    /// LSO capability, and send WQEs of 1 KiB.
+    /// The device lacks a capability that the driver needs: checksum, VLAN, LSO, WQEs of 1 KiB.
+    #[error("the device lacks {0}")]
     Capability(&'static str),
-    /// `log_sq` or `log_cq` out of range.
+    /// `log_sq` or `log_cq` is out of range.
+    #[error("log_sq or log_cq out of range")]
     Size,
 }
 

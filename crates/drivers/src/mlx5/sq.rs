@@ -1,14 +1,16 @@
-//! The send queue: WQEs in, doorbells out, packets retired.
+//! The send queue: builds WQEs, rings doorbells and retires packets.
 
 mod long;
 mod retire;
 
 use super::session::{EsegKey, Session, Sizing, contiguous};
 use super::settings::{Config, Stats};
+use crate::common::{map, unmap, vacant};
+use crate::{Bql, Tx};
 use alloc::boxed::Box;
 use core::hint::cold_path;
 use core::mem;
-use doorbell_hal::{Buf, Coherent, CpuWork, Direction, Fence, Host, Mapped, OutOfMemory, Reg};
+use doorbell_hal::{Buf, Coherent, CpuWork, Fence, Host, Mapped, OutOfMemory, Reg};
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CtrlSeg, DS, DS_PER_WQEBB, DataSeg, EthSeg, MAX_WQEBBS, WQEBB, dbr, opcode, uar,
 };
@@ -17,16 +19,14 @@ use doorbell_packet::{Fragment, OffloadRequest, Packet};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{Bql, Tx};
-
-/// What stands in the ring at a WQE's first block.
+/// The driver's part of a WQE, at the index of its first block.
 #[derive(Clone, Copy, Debug, Default)]
 struct WqeInfo {
-    /// Basic blocks less one: a walk over WQEs cannot stand still.
+    /// Basic blocks less one, so that a walk over WQEs always advances.
     more_wqebbs: u8,
-    /// Entries of the FIFO that it owns.
+    /// DMA entries that it owns.
     pieces: u8,
-    /// [`Bql::queued`] with its packets: when it is done, so many bytes are.
+    /// [`Bql::queued`] including its packets: the bytes that are done when it is.
     queued: u32,
 }
 
@@ -37,10 +37,9 @@ impl WqeInfo {
     }
 }
 
-/// A place of the FIFO: a buffer in flight, with its packet's cookie and whether
-/// it is the packet's final piece.
+/// A buffer in flight, with its packet's cookie, and whether it is the packet's last.
 #[derive(Debug, Default)]
-enum Slot {
+enum DmaEntry {
     #[default]
     Empty,
     Mapped(Mapped, u32, bool),
@@ -48,16 +47,15 @@ enum Slot {
     Inlined(Buf, u32, bool),
 }
 
-/// What a packet that needs nothing special, with more to follow, may do without
-/// a look at anything else.
+/// The fast path for simple packets with more to follow, in the present state of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Quick {
-    /// Nothing: the queue is stopped or recovering, or each packet needs a look.
-    No,
-    /// Join an open session.
-    Join,
-    /// Have a WQE of its own.
-    Own,
+enum FastPath {
+    /// None: the queue is stopped or recovering, or needs inline headers.
+    None,
+    /// Join a session.
+    Session,
+    /// Take a WQE of its own.
+    Plain,
 }
 
 /// The send queue.
@@ -69,15 +67,15 @@ pub(super) struct Sq {
     /// As it stands in a data segment.
     pub(super) lkey: U32,
     pub(super) page: u32,
-    /// All but what [`Sq::stats`] adds.
+    /// All counts but those that [`Sq::stats`] adds.
     pub(super) stats: Stats,
-    /// Packets that took the short way to a WQE of their own. Each counts as a
-    /// packet, a WQE and a call with more to follow.
-    quick_sends: u64,
+    /// Packets that took the fast path to a WQE of their own. Each counts as a packet, a WQE and a
+    /// call with more to follow.
+    fast_sends: u64,
     recovering: bool,
     stopped: bool,
-    /// Follows from the two above and from how the channel was opened.
-    quick: Quick,
+    /// Follows from the two above and from the configuration.
+    fast_path: FastPath,
     mask: u16,
     /// Producer counter in basic blocks, free running.
     pub(super) pc: u16,
@@ -85,22 +83,22 @@ pub(super) struct Sq {
     pub(super) cc: u16,
     /// Producer counter at the last doorbell.
     announced: u16,
-    /// Counter of the WQE that the last doorbell announced.
+    /// Counter of the last WQE before the last doorbell.
     last_wqe: u16,
-    /// Blocks that may be in use while there is room for any WQE.
+    /// Most blocks in use that leave room for any WQE.
     room: u16,
     session: Session,
-    /// The stack's limit of this queue. A session's packets count as they are; one with a WQE of
-    /// its own counts as no shorter than the wire makes it (en_tx.c).
+    /// The stack's limit of this queue. A packet with a WQE of its own counts as no shorter than the
+    /// shortest frame; a session's packets count as they are (en_tx.c).
     pub(super) bql: Bql,
-    /// [`Bql::queued`] of what was retired.
+    /// [`Bql::queued`] of the packets retired.
     done: u32,
     sizing: Sizing,
     /// Longest session in blocks; 0 when the switch is off.
     mpw_wqebbs: u32,
     min_inline: u8,
     info: Box<[WqeInfo]>,
-    fifo: Box<[Slot]>,
+    fifo: Box<[DmaEntry]>,
     fifo_mask: u32,
     fifo_head: u32,
     fifo_tail: u32,
@@ -139,8 +137,7 @@ impl Sq {
                 return Err(e);
             }
         };
-        // A WQE may need as many blocks of padding before it, so room for one is
-        // room for two less one (params.c mlx5e_calc_sq_stop_room).
+        // A WQE may need nearly as many blocks of padding (params.c mlx5e_calc_sq_stop_room).
         let mut stop_room = 2 * MAX_WQEBBS - 1;
         if mpw_wqebbs > 0 {
             stop_room += 2 * mpw_wqebbs - 1;
@@ -152,10 +149,10 @@ impl Sq {
             lkey: U32::ZERO,
             page: 0,
             stats: Stats::default(),
-            quick_sends: 0,
+            fast_sends: 0,
             recovering: false,
             stopped: false,
-            quick: Quick::No,
+            fast_path: FastPath::None,
             mask: (blocks - 1) as u16,
             pc: 0,
             cc: 0,
@@ -169,31 +166,30 @@ impl Sq {
             mpw_wqebbs,
             min_inline,
             info: (0..blocks).map(|_| WqeInfo::default()).collect(),
-            fifo: (0..blocks * DS_PER_WQEBB).map(|_| Slot::Empty).collect(),
+            fifo: (0..blocks * DS_PER_WQEBB).map(|_| DmaEntry::Empty).collect(),
             fifo_mask: blocks * DS_PER_WQEBB - 1,
             fifo_head: 0,
             fifo_tail: 0,
         };
-        sq.choose_quick();
+        sq.update_fast_path();
         Ok(sq)
     }
 
     // ---- state ----
 
-    /// Everything counted: what the short way through `transmit` leaves out is
-    /// found from what it cannot leave out.
+    /// Returns all counts: derives those that the fast path of `transmit` leaves out.
     pub(super) fn stats(&self) -> Stats {
         let mut s = self.stats;
-        s.packets += self.quick_sends;
-        s.wqes += self.quick_sends;
-        s.xmit_more += self.quick_sends;
+        s.packets += self.fast_sends;
+        s.wqes += self.fast_sends;
+        s.xmit_more += self.fast_sends;
         count_joined(&self.session, self.offset(self.pc), &mut s);
         s
     }
 
-    /// Closes the books on the session.
+    /// Counts the packets of the session, and closes it.
     #[inline(always)]
-    fn forget_session(&mut self) {
+    fn retire_session(&mut self) {
         count_joined(&self.session, self.offset(self.pc), &mut self.stats);
         self.session = Session::CLOSED;
     }
@@ -205,12 +201,12 @@ impl Sq {
 
     pub(super) fn set_recovering(&mut self, recovering: bool) {
         self.recovering = recovering;
-        self.choose_quick();
+        self.update_fast_path();
     }
 
     fn set_stopped(&mut self, stopped: bool) {
         self.stopped = stopped;
-        self.choose_quick();
+        self.update_fast_path();
     }
 
     #[inline(always)]
@@ -218,65 +214,50 @@ impl Sq {
         self.stopped || self.recovering
     }
 
-    fn choose_quick(&mut self) {
-        self.quick = match (self.halted(), self.mpw_wqebbs, self.min_inline) {
-            (false, 1.., _) => Quick::Join,
-            (false, 0, 0) => Quick::Own,
-            _ => Quick::No,
+    fn update_fast_path(&mut self) {
+        self.fast_path = match (self.halted(), self.mpw_wqebbs, self.min_inline) {
+            (false, 1.., _) => FastPath::Session,
+            (false, 0, 0) => FastPath::Plain,
+            _ => FastPath::None,
         };
     }
 
-    // ---- transmit, in the order a packet meets it ----
+    // ---- transmit ----
 
-    /// The short way for what most packets are: linear, nothing to cut or to tag;
-    /// they share a session, or have a WQE of their own, with more to follow and
-    /// room for it. All else goes the long way, which is a function of its own so
-    /// that its stack frame is not paid for here. It gets the packet by reference:
-    /// so the packet stays where it is in memory, and is not spread over all
-    /// registers and the stack.
+    /// Takes the fast path for most packets: linear, not to be segmented or tagged, and joining a
+    /// session, or with a WQE of their own, more to follow and room for it. All others are in a
+    /// function of its own, so that its stack frame is not paid for here.
     #[inline(always)]
-    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
-        let mut p = Some(p);
-        if let Some(q) = &p
-            && is_simple(q)
-        {
-            let key = EsegKey::of(h, q);
-            if self.quick == Quick::Join {
-                let mut more = more;
-                // A closed session has nobody's key.
-                if self.session.key != key {
-                    more = self.change_session(h, key, more);
-                }
-                let Some(Packet { head, todo, cookie, .. }) = p else { unreachable!() };
-                return match self.add_to_session(h, head, cookie, more) {
-                    Ok(()) => Tx::Ok,
-                    Err(head) => {
-                        self.unmapped(h, &todo, more);
-                        Tx::Dropped(Packet { head, todo, more: None, cookie })
-                    }
-                };
-            }
-            if self.quick == Quick::Own && more && self.has_room_after(1) {
-                let Some(Packet { head, todo, cookie, .. }) = p else { unreachable!() };
-                return match self.send_own(h, head, cookie, key) {
-                    Ok(()) => Tx::Ok,
-                    Err(head) => {
-                        self.unmapped(h, &todo, more);
-                        Tx::Dropped(Packet { head, todo, more: None, cookie })
-                    }
-                };
-            }
+    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, p: Packet, mut more: bool) -> Tx {
+        if !is_simple(&p) {
+            return self.transmit_any(h, p, more);
         }
-        // Not returned as it is, so that `Ok` on the short way is no store to memory.
-        match self.transmit_any(h, &mut p, more) {
-            Tx::Ok => Tx::Ok,
-            Tx::Busy(p) => Tx::Busy(p),
-            Tx::Dropped(p) => Tx::Dropped(p),
+        let key = EsegKey::of(h, &p);
+        let plain = self.fast_path == FastPath::Plain && more && self.has_room_after(1);
+        if self.fast_path != FastPath::Session && !plain {
+            return self.transmit_any(h, p, more);
+        }
+        let Packet { head, todo, cookie, .. } = p;
+        let sent = if plain {
+            self.send_alone(h, head, cookie, key)
+        } else {
+            // A closed session has a key that no packet has.
+            if self.session.key != key {
+                more = self.change_session(h, key, more);
+            }
+            self.add_to_session(h, head, cookie, more)
+        };
+        match sent {
+            Ok(()) => Tx::Ok,
+            Err(head) => {
+                self.unmapped(h, &todo, more);
+                Tx::Dropped(Packet { head, todo, more: None, cookie })
+            }
         }
     }
 
-    /// The session's length says how many came this way: only bytes are counted.
-    /// The piece comes back when it cannot be mapped.
+    /// Adds a packet to the session, whose length counts it. Returns the head when it cannot be
+    /// mapped.
     #[inline(always)]
     fn add_to_session<H: Host>(
         &mut self,
@@ -285,31 +266,28 @@ impl Sq {
         cookie: u32,
         more: bool,
     ) -> Result<(), Fragment> {
-        let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
-            Ok(m) => m,
-            Err(e) => return Err(Fragment { buf: e.buf, start: head.start, len: head.len }),
-        };
+        let m = map(h, head)?;
         h.charge(CpuWork::Map);
         h.charge(CpuWork::TxShared);
-        self.stats.bytes += u64::from(head.len);
-        self.bql.queue(head.len);
+        self.stats.bytes += u64::from(m.len());
+        self.bql.queue(m.len());
         h.store(&self.ring, self.session.next, self.data_seg(&m));
         self.session.next += DS;
-        self.push(Slot::Mapped(m, cookie, true));
+        self.push(DmaEntry::Mapped(m, cookie, true));
         if !more || self.session.is_full() {
             self.end_session(h, more);
         }
         Ok(())
     }
 
-    /// Opens a session for packets with `key`, after closing the one that may be
-    /// open; whether more is to follow.
+    /// Closes the open session, if any, and opens one for packets with `key`. Returns whether more
+    /// follows.
     #[inline(never)]
     fn change_session<H: Host>(&mut self, h: &mut H, key: EsegKey, mut more: bool) -> bool {
         if self.session.is_open() {
             self.close_session(h, false);
-            // This may have stopped the queue: then this packet is the last
-            // for now, and nobody else would ring for it.
+            // This may have stopped the queue. The packet is then the last one for now, and must
+            // ring the doorbell.
             if self.stopped && more {
                 self.stats.xmit_more += 1;
                 more = false;
@@ -319,56 +297,48 @@ impl Sq {
         more
     }
 
-    /// After the packet that ends the batch or fills the session.
+    /// Closes the session after the packet that ends the batch or fills the session.
     #[inline(never)]
     fn end_session<H: Host>(&mut self, h: &mut H, more: bool) {
         if more {
-            // The queue may have to stop here, and then nobody else would ring.
+            // If the queue stops here no later packet rings the doorbell.
             let stop = !self.has_room_after(self.session_wqebbs());
             self.close_session(h, stop);
         } else {
             self.close_session(h, true);
-            // All its packets were counted as having more behind them.
+            // All packets of a session are counted as having more behind them.
             self.stats.xmit_more -= 1;
         }
     }
 
-    /// A WQE for one packet, after which there is room for any other.
+    /// Writes a WQE for one packet, after which there is room for any other.
     #[inline(always)]
-    fn send_own<H: Host>(
+    fn send_alone<H: Host>(
         &mut self,
         h: &mut H,
         head: Fragment,
         cookie: u32,
         key: EsegKey,
     ) -> Result<(), Fragment> {
-        let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
-            Ok(m) => m,
-            Err(e) => return Err(Fragment { buf: e.buf, start: head.start, len: head.len }),
-        };
+        let m = map(h, head)?;
         h.charge(CpuWork::Map);
         h.charge(CpuWork::TxDescriptor(1));
         self.stats.csum_partial += u64::from(key.has_checksum());
-        self.stats.bytes += u64::from(head.len);
-        self.bql.queue(head.len.max(MIN_FRAME as u32));
-        self.quick_sends += 1;
-        // Looked up once: the compiler must take a store to the ring for a store
-        // to anything.
+        self.stats.bytes += u64::from(m.len());
+        self.bql.queue(m.len().max(MIN_FRAME as u32));
+        self.fast_sends += 1;
+        // Read once: to the compiler a store to the ring may change any field.
         let (pc, index) = (self.pc, self.pc & self.mask);
         let ctrl = CtrlSeg::new(pc, opcode::SEND, self.sqn, 3);
-        let data = self.data_seg(&m);
-        h.store(
-            &self.ring,
-            u32::from(index) * WQEBB,
-            Plain { head: Head { ctrl, eth: key.eseg() }, data },
-        );
-        self.push(Slot::Mapped(m, cookie, true));
+        let wqe = Plain { head: Head { ctrl, eth: key.eseg() }, data: self.data_seg(&m) };
+        h.store(&self.ring, u32::from(index) * WQEBB, wqe);
+        self.push(DmaEntry::Mapped(m, cookie, true));
         self.info[usize::from(index)] = WqeInfo::new(1, 1, self.bql.queued());
         self.pc = pc.wrapping_add(1);
         Ok(())
     }
 
-    /// A packet on the short way could not be mapped.
+    /// Counts a packet on the fast path that could not be mapped.
     #[cold]
     #[inline(never)]
     fn unmapped<H: Host>(&mut self, h: &mut H, todo: &OffloadRequest, more: bool) {
@@ -377,10 +347,9 @@ impl Sq {
         self.count_drop(h, more);
     }
 
-    /// The long way: any packet, in any state.
+    /// Transmits any packet, in any state of the queue.
     #[inline(never)]
-    fn transmit_any<H: Host>(&mut self, h: &mut H, p: &mut Option<Packet>, more: bool) -> Tx {
-        let Some(p) = p.take() else { unreachable!("the caller put it there") };
+    fn transmit_any<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         if self.halted() {
             return Tx::Busy(p);
         }
@@ -419,7 +388,7 @@ impl Sq {
         let at = self.offset(self.pc);
         let (ds, key) = (self.session.ds(at), self.session.key);
         if ds == Session::HEAD_DS {
-            // Opened for a packet that could then not be mapped.
+            // The packet that it was opened for could not be mapped.
             self.session = Session::CLOSED;
             self.stats.mpwqe_blks -= 1;
             if notify {
@@ -428,7 +397,7 @@ impl Sq {
             return;
         }
         let (wqebbs, pieces) = (ds.div_ceil(DS_PER_WQEBB), ds - Session::HEAD_DS);
-        self.forget_session();
+        self.retire_session();
         let mut ctrl = CtrlSeg::new(self.pc, opcode::ENHANCED_MPSW, self.sqn, ds);
         if notify {
             ctrl.fm_ce_se = CQ_UPDATE;
@@ -441,30 +410,25 @@ impl Sq {
     #[inline(always)]
     fn send_plain<H: Host>(&mut self, h: &mut H, p: Packet, key: EsegKey, more: bool) -> Tx {
         let Packet { head, todo, cookie, .. } = p;
-        let m = match h.map(head.buf, head.start..head.start + head.len, Direction::ToDevice) {
+        let m = match map(h, head) {
             Ok(m) => m,
-            Err(e) => {
-                let head = Fragment { buf: e.buf, start: head.start, len: head.len };
+            Err(head) => {
                 return self.drop_packet(h, Packet { head, todo, more: None, cookie }, more);
             }
         };
         h.charge(CpuWork::Map);
         h.charge(CpuWork::TxDescriptor(1));
         self.stats.packets += 1;
-        self.stats.bytes += u64::from(head.len);
-        self.bql.queue(head.len.max(MIN_FRAME as u32));
+        self.stats.bytes += u64::from(m.len());
+        self.bql.queue(m.len().max(MIN_FRAME as u32));
         let notify = !more || !self.has_room_after(1);
         let mut ctrl = CtrlSeg::new(self.pc, opcode::SEND, self.sqn, 3);
         if notify {
             ctrl.fm_ce_se = CQ_UPDATE;
         }
-        let data = self.data_seg(&m);
-        h.store(
-            &self.ring,
-            self.offset(self.pc),
-            Plain { head: Head { ctrl, eth: key.eseg() }, data },
-        );
-        self.push(Slot::Mapped(m, cookie, true));
+        let wqe = Plain { head: Head { ctrl, eth: key.eseg() }, data: self.data_seg(&m) };
+        h.store(&self.ring, self.offset(self.pc), wqe);
+        self.push(DmaEntry::Mapped(m, cookie, true));
         self.post(1, 1);
         self.finish(h, &ctrl, notify);
         Tx::Ok
@@ -480,13 +444,13 @@ impl Sq {
     fn count_drop<H: Host>(&mut self, h: &mut H, more: bool) {
         self.stats.dropped += 1;
         if !more || self.stopped {
-            // Those before it in the batch would wait for a doorbell for ever. (The
-            // queue may have stopped when the session before it closed.)
+            // Earlier packets of the batch would wait for a doorbell for ever. (The queue may have
+            // stopped when the session closed.)
             self.flush(h);
         }
     }
 
-    /// Announces whatever is queued and not yet announced (en_tx.c `mlx5e_tx_flush`).
+    /// Rings the doorbell for all queued packets that it was not rung for (en_tx.c `mlx5e_tx_flush`).
     fn flush<H: Host>(&mut self, h: &mut H) {
         if self.session.is_open() {
             self.close_session(h, true);
@@ -531,7 +495,7 @@ impl Sq {
         self.stats.wqes += 1;
     }
 
-    /// After each WQE: stop the queue when it runs short, ring when the batch ends.
+    /// Stops the queue after a WQE if room runs short, and rings the doorbell if `notify`.
     #[inline(always)]
     fn finish<H: Host>(&mut self, h: &mut H, last: &CtrlSeg, notify: bool) {
         if !self.has_room_after(0) && !self.stopped {
@@ -563,29 +527,26 @@ impl Sq {
     }
 
     #[inline(always)]
-    fn push(&mut self, slot: Slot) {
-        self.fifo[(self.fifo_head & self.fifo_mask) as usize] = slot;
+    fn push(&mut self, entry: DmaEntry) {
+        self.fifo[(self.fifo_head & self.fifo_mask) as usize] = entry;
         self.fifo_head = self.fifo_head.wrapping_add(1);
     }
 
     /// Takes back the last push.
-    fn unpush<H: Host>(&mut self, h: &mut H) -> Option<Fragment> {
+    fn unpush<H: Host>(&mut self, h: &mut H) -> Fragment {
         self.fifo_head = self.fifo_head.wrapping_sub(1);
         match mem::take(&mut self.fifo[(self.fifo_head & self.fifo_mask) as usize]) {
-            Slot::Mapped(m, ..) => {
-                let r = m.range();
-                Some(Fragment { buf: h.unmap(m), start: r.start, len: r.end - r.start })
-            }
-            Slot::Inlined(buf, ..) => Some(Fragment::whole(buf)),
-            Slot::Empty => None,
+            DmaEntry::Mapped(m, ..) => unmap(h, m),
+            DmaEntry::Inlined(buf, ..) => Fragment::whole(buf),
+            DmaEntry::Empty => vacant(),
         }
     }
 }
 
-/// A packet that is one piece and needs neither a cut nor a tag.
+/// Returns whether a packet is linear and needs neither segmentation nor a tag.
 #[inline(always)]
 fn is_simple(p: &Packet) -> bool {
-    // `cold_path` keeps each test a branch; the compiler would rather combine them.
+    // `cold_path` keeps each test a branch; the compiler would combine them.
     if p.head.len == 0 {
         cold_path();
         return false;
@@ -597,8 +558,7 @@ fn is_simple(p: &Packet) -> bool {
     true
 }
 
-/// Counts the packets that joined `session`, whose WQE begins at ring offset `at`,
-/// on the short way.
+/// Counts the packets that joined `session`, whose WQE begins at ring offset `at`, on the fast path.
 #[inline(always)]
 fn count_joined(session: &Session, at: u32, s: &mut Stats) {
     if session.is_open() {

@@ -1,8 +1,8 @@
-//! The function: how it comes up, what it makes for channels, how it goes down.
+//! The function: bring-up, objects for channels, teardown.
 
 use super::super::firmware::{Firmware, Objects};
 use super::super::settings::OpenError;
-use super::queue::{Failed, Queue};
+use super::queue::CommandQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use doorbell_hal::{Coherent, Host};
@@ -15,16 +15,16 @@ use doorbell_layout::mlx5::command::{
 };
 use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState, WQEBB};
 
-/// A ConnectX function that is up: its firmware, reached by commands.
+/// A ConnectX function that is up.
 #[derive(Debug)]
 pub struct Hca {
-    queue: Queue,
-    /// Memory that firmware was given, each area a row of pages.
+    queue: CommandQueue,
+    /// Memory given to the firmware, in areas of contiguous pages.
     granted: Vec<Coherent>,
-    /// Pages in them.
+    /// Pages in these areas.
     pages: u32,
     caps: Caps,
-    /// The device takes a WQE's word for where headers are, for checksums.
+    /// The device takes header offsets from WQEs for checksums.
     swp: bool,
     mac: [u8; 6],
     pd: u32,
@@ -32,35 +32,26 @@ pub struct Hca {
     tisn: u32,
 }
 
-/// A command, and what it is answered with.
+/// A command: opcode and op_mod.
 type Command = (u16, u32);
 const PAGE: u32 = 4096;
-/// Pages that firmware may ask for, in all: 64 MiB.
-const MOST_PAGES: u32 = 16384;
-/// Page addresses in one command: what its mailboxes hold.
+/// Most pages that the firmware may request: 64 MiB.
+const MAX_PAGES: u32 = 16384;
+/// Page addresses that the mailboxes of one command hold.
 const PAGES_AT_ONCE: u32 = 512;
-/// ETH `wqe_inline_mode`: nothing needs to be inline; or it is the port's to say.
+/// ETH `wqe_inline_mode`: the port decides, or nothing needs to be inline.
 const INLINE_VPORT: u32 = 1;
 const INLINE_NONE: u32 = 2;
 
-impl From<Failed> for OpenError {
-    fn from(f: Failed) -> OpenError {
-        match f {
-            Failed::OutOfMemory => OpenError::OutOfMemory,
-            Failed::Device(why) => OpenError::Device(why),
-        }
-    }
-}
-
 impl Hca {
-    /// Brings the function up, its port included.
+    /// Brings the function and its port up.
     ///
     /// # Errors
-    /// When there is no device that this driver knows, when memory runs out, or when
-    /// firmware refuses. The function is then disabled again, and all memory given
-    /// back; only where not even that succeeds is what the device may still use kept.
+    /// Fails when there is no device that this driver knows, memory runs out, or the firmware
+    /// refuses. The function is then disabled again and all memory released, unless disabling fails
+    /// too and the device may still use the memory.
     pub fn open<H: Host>(h: &mut H) -> Result<Hca, OpenError> {
-        let queue = Queue::open(h)?;
+        let queue = CommandQueue::open(h)?;
         let caps = Caps {
             enhanced_mpw: false,
             max_wqe_sz_sq: 0,
@@ -80,7 +71,7 @@ impl Hca {
             transport_domain: 0,
             tisn: 0,
         };
-        match hca.start(h).and_then(|()| Ok(hca.make_common(h)?)) {
+        match hca.start(h).and_then(|()| Ok(hca.create_common(h)?)) {
             Ok(()) => Ok(hca),
             Err(why) => {
                 hca.close(h);
@@ -89,30 +80,30 @@ impl Hca {
         }
     }
 
-    /// Takes the function down and gives all memory back. Channels are closed before.
+    /// Takes the function down and releases all memory. Channels must be closed before.
     pub fn close<H: Host>(mut self, h: &mut H) {
-        // Whatever of this is refused: what counts is the last.
-        let _ = self.number(h, op::DESTROY_TIS, self.tisn);
-        let _ = self.number(h, op::DEALLOC_TRANSPORT_DOMAIN, self.transport_domain);
-        let _ = self.number(h, op::DEALLOC_PD, self.pd);
-        let _ = self.plain(h, (op::TEARDOWN_HCA, 0), &Numbered::ZERO);
+        // Refusals do not matter, except that of the last command.
+        let _ = self.execute_on(h, op::DESTROY_TIS, self.tisn);
+        let _ = self.execute_on(h, op::DEALLOC_TRANSPORT_DOMAIN, self.transport_domain);
+        let _ = self.execute_on(h, op::DEALLOC_PD, self.pd);
+        let _ = self.execute_plain(h, (op::TEARDOWN_HCA, 0), &Numbered::ZERO);
         while self.pages > 0 && self.take_pages(h).is_ok_and(|n| n > 0) {}
-        let disabled = self.plain(h, (op::DISABLE_HCA, 0), &FunctionIn::ZERO).is_ok();
+        let disabled = self.execute_plain(h, (op::DISABLE_HCA, 0), &FunctionIn::ZERO).is_ok();
         if disabled {
             self.granted.drain(..).for_each(|area| h.release_coherent(area));
             self.queue.release(h);
         }
     }
 
-    /// The port's address.
+    /// Returns the port's MAC address.
     pub fn mac(&self) -> [u8; 6] {
         self.mac
     }
 
     // ---- commands ----
 
-    /// A command that is answered with nothing but success.
-    fn plain<H: Host, I: zerocopy::IntoBytes + zerocopy::Immutable>(
+    /// Executes a command whose response is a status alone.
+    fn execute_plain<H: Host, I: zerocopy::IntoBytes + zerocopy::Immutable>(
         &mut self,
         h: &mut H,
         command: Command,
@@ -121,14 +112,14 @@ impl Hca {
         self.queue.execute::<H, I, OutHeader>(h, command, message, &[], 0).map(|_| ())
     }
 
-    /// A command that names an object.
-    fn number<H: Host>(&mut self, h: &mut H, opcode: u16, n: u32) -> Result<(), CmdStatus> {
+    /// Executes a command on object `n`.
+    fn execute_on<H: Host>(&mut self, h: &mut H, opcode: u16, n: u32) -> Result<(), CmdStatus> {
         let mut m = Numbered::ZERO;
         m.set(Numbered::NUMBER, n);
-        self.plain(h, (opcode, 0), &m)
+        self.execute_plain(h, (opcode, 0), &m)
     }
 
-    /// A command that makes an object: its number.
+    /// Executes a command that creates an object. Returns its number.
     fn create<H: Host, I: zerocopy::IntoBytes + zerocopy::Immutable>(
         &mut self,
         h: &mut H,
@@ -155,7 +146,7 @@ impl Hca {
     // ---- up ----
 
     fn start<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
-        self.plain(h, (op::ENABLE_HCA, 0), &FunctionIn::ZERO)?;
+        self.execute_plain(h, (op::ENABLE_HCA, 0), &FunctionIn::ZERO)?;
         let (issi, _): (QueryIssiOut, _) =
             self.queue.execute(h, (op::QUERY_ISSI, 0), &Numbered::ZERO, &[], 0)?;
         if issi.get(QueryIssiOut::SUPPORTED) & ISSI_1 == 0 {
@@ -163,11 +154,11 @@ impl Hca {
         }
         let mut m = SetIssiIn::ZERO;
         m.set(SetIssiIn::CURRENT, 1);
-        self.plain(h, (op::SET_ISSI, 0), &m)?;
+        self.execute_plain(h, (op::SET_ISSI, 0), &m)?;
         self.give_pages(h, pages::BOOT)?;
         let mut m = AccessReg::ZERO;
         m.set(AccessReg::REGISTER, u32::from(register::HOST_ENDIANNESS));
-        // 0 is little-endian; it concerns no structure used here.
+        // 0: little-endian; no structure used here depends on it.
         self.queue.execute::<H, _, AccessReg>(
             h,
             (op::ACCESS_REG, access::WRITE),
@@ -177,11 +168,11 @@ impl Hca {
         )?;
         self.choose_capabilities(h)?;
         self.give_pages(h, pages::INIT)?;
-        self.plain(h, (op::INIT_HCA, 0), &Numbered::ZERO)?;
+        self.execute_plain(h, (op::INIT_HCA, 0), &Numbered::ZERO)?;
         self.read_capabilities(h)
     }
 
-    /// Signatures are checked from here on, where the device can.
+    /// Enables signatures where the device can check them.
     fn choose_capabilities<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
         let max = self.capability(h, cap_type::GENERAL, 0)?;
         let mut caps = general(&self.capability(h, cap_type::GENERAL, CURRENT)?);
@@ -227,8 +218,8 @@ impl Hca {
         Ok(())
     }
 
-    /// What all channels refer to; and the port.
-    fn make_common<H: Host>(&mut self, h: &mut H) -> Result<(), CmdStatus> {
+    /// Creates the objects that all channels refer to, and brings the port up.
+    fn create_common<H: Host>(&mut self, h: &mut H) -> Result<(), CmdStatus> {
         self.pd = self.create(h, op::ALLOC_PD, &Numbered::ZERO, &[])?;
         self.transport_domain = self.create(h, op::ALLOC_TRANSPORT_DOMAIN, &Numbered::ZERO, &[])?;
         let mut m = TisIn::ZERO;
@@ -244,12 +235,12 @@ impl Hca {
 
     // ---- pages ----
 
-    /// Gives firmware what it asks for.
+    /// Gives the firmware the pages that it requests.
     fn give_pages<H: Host>(&mut self, h: &mut H, which: u32) -> Result<(), OpenError> {
         let (wanted, _): (QueryPagesOut, _) =
             self.queue.execute(h, (op::QUERY_PAGES, which), &Numbered::ZERO, &[], 0)?;
         let mut wanted = wanted.get(QueryPagesOut::PAGES) as i32;
-        if wanted > (MOST_PAGES - self.pages) as i32 {
+        if wanted > (MAX_PAGES - self.pages) as i32 {
             return Err(OpenError::OutOfMemory);
         }
         while wanted > 0 {
@@ -274,7 +265,7 @@ impl Hca {
         Ok(())
     }
 
-    /// Takes some back: how many.
+    /// Takes pages back from the firmware. Returns their number.
     fn take_pages<H: Host>(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
         let n = self.pages.min(PAGES_AT_ONCE);
         let mut m = ManagePagesIn::ZERO;
@@ -299,7 +290,7 @@ fn general(bytes: &[u8]) -> Box<GeneralCaps> {
     caps
 }
 
-/// The pages of a ring, for a list that ends a command.
+/// Returns the page list of a ring.
 fn page_list(ring: u64, bytes: u64) -> Vec<u8> {
     (0..bytes.div_ceil(u64::from(PAGE)))
         .flat_map(|i| (ring + i * u64::from(PAGE)).to_be_bytes())
@@ -374,7 +365,7 @@ impl<H: Host> Firmware<H> for Hca {
         let mut m = ModifySqIn::ZERO;
         m.set(ModifySqIn::FROM, from as u32).set(ModifySqIn::NUMBER, sqn);
         m.part_mut(ModifySqIn::SQC).set(Sqc::STATE, to as u32);
-        self.plain(h, (op::MODIFY_SQ, 0), &m)
+        self.execute_plain(h, (op::MODIFY_SQ, 0), &m)
     }
 
     fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
@@ -385,7 +376,7 @@ impl<H: Host> Firmware<H> for Hca {
     }
 
     fn destroy_cq(&mut self, h: &mut H, cqn: u32) {
-        let gone = self.number(h, op::DESTROY_CQ, cqn);
+        let gone = self.execute_on(h, op::DESTROY_CQ, cqn);
         debug_assert_eq!(gone, Ok(()), "CQ {cqn:#x}");
     }
 
@@ -398,7 +389,7 @@ impl<H: Host> Firmware<H> for Hca {
             (op::DEALLOC_UAR, o.uar),
         ];
         for (opcode, n) in all {
-            let gone = self.number(h, opcode, n);
+            let gone = self.execute_on(h, opcode, n);
             debug_assert_eq!(gone, Ok(()), "command {opcode:#x} of {n:#x}");
         }
     }

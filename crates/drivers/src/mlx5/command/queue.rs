@@ -1,7 +1,8 @@
 //! The command queue.
 
+use crate::mlx5::settings::OpenError;
 use alloc::vec::Vec;
-use doorbell_hal::{Coherent, Fence, Host, OutOfMemory, Reg, Span};
+use doorbell_hal::{Coherent, Fence, Host, Reg, Span};
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
     Entry, InHeader, Mailbox, checksum, delivery, entry_type, init_segment as seg, mailbox, own,
@@ -16,39 +17,25 @@ const INLINE: usize = 16;
 const INPUTS: u32 = 20;
 /// Mailboxes for output: a group of capabilities.
 const OUTPUTS: u32 = 9;
-/// How long a command may take.
+/// Limit for a command.
 const TIMEOUT: Span = Span::from_ms(60_000);
-/// Turns of a quick polling loop; after that it looks once a millisecond.
-const QUICK: u32 = 1000;
+/// Polls without delay; after these one per millisecond.
+const FAST_POLLS: u32 = 1000;
 
-/// A command queue with one command under way at the most.
+/// A command queue with at most one command under way.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct CommandQueue {
     entries: Coherent,
     boxes: Coherent,
     stride: u32,
     token: u8,
-    /// [`checksum`]: whether the answers' signatures are looked at.
+    /// [`checksum`]: the check of the responses' signatures.
     checksum: u32,
-    /// A command was given up; the queue is the device's for good.
+    /// A command timed out; the device may still use the queue.
     dead: bool,
 }
 
-/// Why the queue could not be set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failed {
-    OutOfMemory,
-    /// What the device says of itself does not fit this driver.
-    Device(&'static str),
-}
-
-impl From<OutOfMemory> for Failed {
-    fn from(_: OutOfMemory) -> Failed {
-        Failed::OutOfMemory
-    }
-}
-
-/// A register; all are big-endian.
+/// Reads a register; all are big-endian.
 fn read<H: Host>(h: &mut H, offset: u32) -> u32 {
     h.read32(Reg::at(offset)).swap_bytes()
 }
@@ -58,28 +45,28 @@ fn write<H: Host>(h: &mut H, offset: u32, v: u32) {
 }
 
 /// Waits until the device has started.
-fn wait_started<H: Host>(h: &mut H) -> Result<(), Failed> {
+fn wait_started<H: Host>(h: &mut H) -> Result<(), OpenError> {
     let end = h.now() + Span::from_ms(120_000);
     while read(h, seg::INITIALIZING) >> 31 != 0 {
         if h.now() >= end {
-            return Err(Failed::Device("it does not come out of initialization"));
+            return Err(OpenError::Device("it does not come out of initialization"));
         }
         h.delay(Span::from_ms(2));
     }
     Ok(())
 }
 
-impl Queue {
-    /// Finds the device, and tells it where the queue is.
-    pub(super) fn open<H: Host>(h: &mut H) -> Result<Queue, Failed> {
+impl CommandQueue {
+    /// Checks the device, and sets up the queue.
+    pub(super) fn open<H: Host>(h: &mut H) -> Result<CommandQueue, OpenError> {
         wait_started(h)?;
         if read(h, seg::CMDIF_REV) >> 16 != seg::CMDIF {
-            return Err(Failed::Device("its command interface has another revision than 5"));
+            return Err(OpenError::Device("its command interface has another revision than 5"));
         }
         let shape = read(h, seg::CMDQ_LO) & 0xff;
         let (log_slots, log_stride) = (shape >> 4, shape & 0xf);
         if log_slots > 5 || log_stride < size_of::<Entry>().ilog2() || log_slots + log_stride > 12 {
-            return Err(Failed::Device("its command queue has a shape that cannot be"));
+            return Err(OpenError::Device("its command queue has a shape that cannot be"));
         }
         let entries = h.coherent(4096, 4096)?;
         let boxes = match h.coherent((INPUTS + OUTPUTS) * mailbox::ALIGN, mailbox::ALIGN) {
@@ -93,7 +80,7 @@ impl Queue {
         h.fence(Fence::Write);
         write(h, seg::CMDQ_HI, (at >> 32) as u32);
         write(h, seg::CMDQ_LO, at as u32);
-        let q = Queue {
+        let q = CommandQueue {
             entries,
             boxes,
             stride: 1 << log_stride,
@@ -114,14 +101,14 @@ impl Queue {
         self.checksum = checksum;
     }
 
-    /// Gives its memory back; the device must be disabled.
+    /// Releases the memory; the device must be disabled.
     pub(super) fn release<H: Host>(self, h: &mut H) {
         h.release_coherent(self.entries);
         h.release_coherent(self.boxes);
     }
 
-    /// Executes command `opcode`: `message` with its header filled in, then `list`.
-    /// What is answered is an `O`, and whatever of it stands behind.
+    /// Executes a command: `message` with its header filled in, then `list`. Returns the response,
+    /// an `O`, and `more` bytes behind it.
     pub(super) fn execute<H: Host, I: IntoBytes + Immutable, O: FromBytes>(
         &mut self,
         h: &mut H,
@@ -133,7 +120,7 @@ impl Queue {
         let mut header = InHeader::ZERO;
         header.set(InHeader::OPCODE, u32::from(opcode)).set(InHeader::OP_MOD, op_mod);
         let mut input = [message.as_bytes(), list].concat();
-        // Every input is as long as an entry holds, at least.
+        // An input has at least the bytes that an entry holds.
         input.resize(input.len().max(INLINE), 0);
         input[..InHeader::LEN].copy_from_slice(&header.0);
         let wanted = size_of::<O>() + more;
@@ -212,19 +199,19 @@ impl Queue {
         h.store(&self.boxes, n * mailbox::ALIGN, m);
     }
 
-    /// Waits until the entry is the driver's again.
+    /// Waits until the driver owns the entry again.
     fn answered<H: Host>(&mut self, h: &mut H) -> Result<Entry, CmdStatus> {
         let last = core::mem::offset_of!(Entry, status_own) as u32;
         debug_assert!(self.stride > last);
         let end = h.now() + TIMEOUT;
-        let mut turns = 0;
+        let mut polls = 0;
         while h.load::<u8>(&self.entries, last) & own::HARDWARE != 0 {
             if h.now() >= end {
                 self.dead = true;
                 return Err(CmdStatus::Undelivered);
             }
-            turns += 1;
-            if turns < QUICK {
+            polls += 1;
+            if polls < FAST_POLLS {
                 h.relax();
             } else {
                 h.delay(Span::from_ms(1));

@@ -1,19 +1,19 @@
-//! The long way through transmit: a WQE with everything that one can have, an
-//! inline header, a tag, a cut into segments, fragments.
+//! The slow path of transmit: WQEs with an inline header, a tag, segmentation or fragments.
 
-use super::{CtrlSeg, HEAD, Head, Slot, Sq};
+use super::{CtrlSeg, DmaEntry, HEAD, Head, Sq};
 use crate::Tx;
+use crate::common::{map, vacant};
 use crate::mlx5::session::{EsegKey, contiguous};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-use doorbell_hal::{CpuWork, Direction, Host};
+use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::mlx5::{CQ_UPDATE, DS, DS_PER_WQEBB, ETH_WQE_INSERT_VLAN, MAX_WQEBBS, opcode};
 use doorbell_packet::ethernet::{HEADER, MIN_FRAME};
-use doorbell_packet::{Fragment, Gso, MAX_FRAGS, NonLinear, Packet};
+use doorbell_packet::{Fragment, Gso, MAX_FRAGS, Packet, vlan};
 use zerocopy::byteorder::big_endian::U16;
 
+const TAG: u32 = vlan::TAG as u32;
+
 impl Sq {
-    /// SEND or LSO with everything a WQE can have: inline header, VLAN, fragments.
+    /// Sends SEND or LSO with all that a WQE can have: inline header, VLAN, fragments.
     #[inline(never)]
     pub(super) fn send_any<H: Host>(
         &mut self,
@@ -22,29 +22,12 @@ impl Sq {
         key: EsegKey,
         more: bool,
     ) -> Tx {
-        let frags = p.more.as_ref().map_or(0, |m| m.frags.len());
-        let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty());
-        // No fragment lists (the stack linearises for us), no more fragments than
-        // a stack makes, none without bytes: the device would take the WQE for
-        // malformed and stop the queue.
-        let empty =
-            p.is_empty() || p.more.as_ref().is_some_and(|m| m.frags.iter().any(|f| f.len == 0));
-        // Headers in the head, as far as they are needed there.
-        let headless = match p.todo.gso {
-            Some(g) => {
-                u32::from(g.header) > p.head.len
-                    || g.header < HEADER as u16
-                    || g.size == 0
-                    || p.len() == u32::from(g.header)
-            }
-            None => p.head.len < HEADER as u32 && (self.min_inline > 0 || p.todo.vlan.is_some()),
-        };
-        if listed || frags > MAX_FRAGS || empty || headless {
+        if !self.is_acceptable(&p) {
             return self.drop_packet(h, p, more);
         }
-
         let mut eth = key.eseg();
-        let mut inline = match (p.todo.gso, self.min_inline) {
+        // Bytes of the head that are inlined.
+        let taken = match (p.todo.gso, self.min_inline) {
             (Some(g), _) => {
                 eth.mss = U16::new(g.size);
                 u32::from(g.header)
@@ -52,24 +35,22 @@ impl Sq {
             (None, 0) => 0,
             (None, mode) => min_inline(h, &p.head, mode),
         };
-        // A tag goes into the inlined header where there is one (en_tx.c
-        // mlx5e_insert_vlan); else the device inserts it.
-        let mut tag = None;
+        // A tag goes into the inline header if there is one (en_tx.c mlx5e_insert_vlan); otherwise
+        // the device inserts it.
+        let tag = p.todo.vlan.filter(|_| taken >= 12);
         if let Some(tci) = p.todo.vlan {
             self.stats.added_vlan_packets += 1;
-            if inline >= 12 {
-                tag = Some(tci);
-                inline += 4;
+            if tag.is_some() {
                 key.shift_by_tag(&mut eth);
             } else {
                 eth.inline_hdr_sz = U16::new(ETH_WQE_INSERT_VLAN);
                 eth.inline_hdr_start = tci.to_be_bytes();
             }
         }
-        let taken = if tag.is_some() { inline - 4 } else { inline };
+        let inline = taken + if tag.is_some() { TAG } else { 0 };
         let inline_ds = inline.saturating_sub(2).div_ceil(DS);
-        let head_left = p.head.len - taken;
-        let ds = 2 + inline_ds + u32::from(head_left > 0) + frags as u32;
+        let frags = p.more.as_ref().map_or(0, |m| m.frags.len());
+        let ds = 2 + inline_ds + u32::from(p.head.len > taken) + frags as u32;
         let wqebbs = ds.div_ceil(DS_PER_WQEBB);
         if wqebbs > MAX_WQEBBS || ds > 0x3f {
             return self.drop_packet(h, p, more);
@@ -78,32 +59,14 @@ impl Sq {
         if room < wqebbs {
             self.pad(h, room);
         }
-
-        let (segments, bytes) = on_the_wire(&p);
         let at = self.offset(self.pc);
         if inline > 0 {
-            let mut bytes = [0u8; 1024];
-            let span = p.head.start..p.head.start + taken;
-            h.bytes(&p.head.buf, span, |b| match tag {
-                None => bytes[..b.len()].copy_from_slice(b),
-                Some(tci) => {
-                    bytes[..12].copy_from_slice(&b[..12]);
-                    bytes[12..14].copy_from_slice(&[0x81, 0x00]);
-                    bytes[14..16].copy_from_slice(&tci.to_be_bytes());
-                    bytes[16..b.len() + 4].copy_from_slice(&b[12..]);
-                }
-            });
-            h.charge(CpuWork::Copy(taken));
             eth.inline_hdr_sz = U16::new(inline as u16);
-            eth.inline_hdr_start = [bytes[0], bytes[1]];
-            for (i, ds) in bytes[2..].chunks_exact(DS as usize).take(inline_ds as usize).enumerate()
-            {
-                let ds: [u8; DS as usize] = ds.try_into().unwrap_or([0; DS as usize]);
-                h.store(&self.ring, at + HEAD + i as u32 * DS, ds);
-            }
+            eth.inline_hdr_start = self.write_inline(h, &p.head, taken, tag, at + HEAD);
         }
+        let (segments, bytes) = on_the_wire(&p);
         let (gso, len) = (p.todo.gso, p.len());
-        let pieces = match self.map_pieces(h, p, taken, at + HEAD + inline_ds * DS) {
+        let pieces = match self.map_packet(h, p, taken, at + HEAD + inline_ds * DS) {
             Ok(pieces) => pieces,
             Err(p) => return self.drop_packet(h, p, more),
         };
@@ -124,76 +87,117 @@ impl Sq {
         Tx::Ok
     }
 
-    /// Maps the head, less its first `taken` bytes, and all fragments; writes a
-    /// data segment for each at `at` onward. The number of buffers now in the
-    /// FIFO, or, if one could not be mapped, the packet as it was.
-    pub(super) fn map_pieces<H: Host>(
+    /// Returns whether a WQE can hold a packet: no fragment list (the stack linearises), no more
+    /// fragments than a stack makes, and the headers that are inlined in the head. No fragment may
+    /// be empty: the device would stop the queue because of a malformed WQE.
+    fn is_acceptable(&self, p: &Packet) -> bool {
+        if let Some(m) = &p.more
+            && (!m.list.is_empty()
+                || m.frags.len() > MAX_FRAGS
+                || m.frags.iter().any(|f| f.len == 0))
+        {
+            return false;
+        }
+        let has_headers = match p.todo.gso {
+            Some(g) => {
+                let header = u32::from(g.header);
+                let in_head = (HEADER as u32..=p.head.len).contains(&header);
+                in_head && g.size > 0 && p.len() != header
+            }
+            None => {
+                let needed = self.min_inline > 0 || p.todo.vlan.is_some();
+                p.head.len >= HEADER as u32 || !needed
+            }
+        };
+        !p.is_empty() && has_headers
+    }
+
+    /// Writes the first `taken` bytes of the head inline, behind the two that are in the Ethernet
+    /// segment, with a tag if there is one. Returns these two.
+    fn write_inline<H: Host>(
+        &mut self,
+        h: &mut H,
+        head: &Fragment,
+        taken: u32,
+        tag: Option<u16>,
+        at: u32,
+    ) -> [u8; 2] {
+        let mut bytes = [0u8; 1024];
+        let mut len = taken;
+        h.bytes(&head.buf, head.start..head.start + taken, |b| match tag {
+            None => bytes[..b.len()].copy_from_slice(b),
+            Some(tci) => {
+                bytes[..12].copy_from_slice(&b[..12]);
+                bytes[12..14].copy_from_slice(&[0x81, 0x00]);
+                bytes[14..16].copy_from_slice(&tci.to_be_bytes());
+                bytes[16..b.len() + 4].copy_from_slice(&b[12..]);
+                len += TAG;
+            }
+        });
+        h.charge(CpuWork::Copy(taken));
+        let (first, rest) = bytes.split_first_chunk().expect("two bytes of 1024");
+        let (chunks, _) = rest.as_chunks::<{ DS as usize }>();
+        for (i, ds) in chunks[..len.saturating_sub(2).div_ceil(DS) as usize].iter().enumerate() {
+            h.store(&self.ring, at + i as u32 * DS, *ds);
+        }
+        *first
+    }
+
+    /// Maps the head, less its first `taken` bytes, and all fragments, and writes a data segment
+    /// for each from `at` on. Returns the number of DMA entries, or the unchanged packet if a
+    /// mapping fails.
+    fn map_packet<H: Host>(
         &mut self,
         h: &mut H,
         p: Packet,
         taken: u32,
         mut at: u32,
     ) -> Result<u32, Packet> {
-        let Packet { head, todo, more, cookie } = p;
-        let frags = more.map_or_else(Vec::new, |m| m.frags);
-        let count = frags.len() as u32;
+        let Packet { head, todo, mut more, cookie } = p;
+        let frags = more.as_ref().map_or(0, |m| m.frags.len());
         let (start, len) = (head.start, head.len);
-        let mut done = 0;
         if len > taken {
-            match h.map(head.buf, start + taken..start + len, Direction::ToDevice) {
-                Ok(m) => {
-                    h.charge(CpuWork::Map);
-                    h.store(&self.ring, at, self.data_seg(&m));
-                    at += DS;
-                    self.push(Slot::Mapped(m, cookie, count == 0));
-                }
-                Err(e) => {
-                    let head = Fragment { buf: e.buf, start, len };
-                    let more = (count > 0).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
-                    return Err(Packet { head, todo, more, cookie });
-                }
+            let rest = Fragment { start: start + taken, len: len - taken, ..head };
+            if let Err(f) = self.map_fragment(h, rest, at, cookie, frags == 0) {
+                return Err(Packet { head: Fragment { start, len, ..f }, todo, more, cookie });
             }
+            at += DS;
         } else {
-            self.push(Slot::Inlined(head.buf, cookie, count == 0));
+            self.push(DmaEntry::Inlined(head.buf, cookie, frags == 0));
         }
-        let mut rest = frags.into_iter();
-        while let Some(f) = rest.next() {
-            done += 1;
-            match h.map(f.buf, f.start..f.start + f.len, Direction::ToDevice) {
-                Ok(m) => {
-                    h.charge(CpuWork::Map);
-                    h.store(&self.ring, at, self.data_seg(&m));
-                    at += DS;
-                    self.push(Slot::Mapped(m, cookie, done == count));
-                }
-                Err(e) => {
-                    // Take back what was done, last first.
-                    let mut frags: Vec<Fragment> = Vec::new();
-                    for _ in 1..done {
-                        frags.extend(self.unpush(h));
-                    }
-                    frags.reverse();
-                    frags.push(Fragment { buf: e.buf, start: f.start, len: f.len });
-                    frags.extend(rest);
-                    let Some(h0) = self.unpush(h) else {
-                        unreachable!("the head was pushed above")
-                    };
-                    let head = Fragment { buf: h0.buf, start, len };
-                    return Err(Packet {
-                        head,
-                        todo,
-                        more: Some(Box::new(NonLinear { frags, list: Vec::new() })),
-                        cookie,
-                    });
-                }
+        for i in 0..frags {
+            let Some(m) = more.as_mut() else { break };
+            let f = core::mem::replace(&mut m.frags[i], vacant());
+            if let Err(f) = self.map_fragment(h, f, at, cookie, i + 1 == frags) {
+                m.frags[i] = f;
+                m.frags[..i].iter_mut().rev().for_each(|f| *f = self.unpush(h));
+                let head = Fragment { start, len, ..self.unpush(h) };
+                return Err(Packet { head, todo, more, cookie });
             }
+            at += DS;
         }
-        Ok(1 + count)
+        Ok(1 + frags as u32)
+    }
+
+    #[inline(always)]
+    fn map_fragment<H: Host>(
+        &mut self,
+        h: &mut H,
+        f: Fragment,
+        at: u32,
+        cookie: u32,
+        last: bool,
+    ) -> Result<(), Fragment> {
+        let m = map(h, f)?;
+        h.charge(CpuWork::Map);
+        h.store(&self.ring, at, self.data_seg(&m));
+        self.push(DmaEntry::Mapped(m, cookie, last));
+        Ok(())
     }
 }
 
-/// Bytes to inline where the device wants some: through L2 (at least 18), L3 or
-/// L4 of what is in the head (en_tx.c `mlx5e_calc_min_inline`).
+/// Returns the bytes to inline where the device requires some: through L2 (at least 18), L3 or L4
+/// (en_tx.c `mlx5e_calc_min_inline`).
 fn min_inline<H: Host>(h: &mut H, head: &Fragment, mode: u8) -> u32 {
     let want = h.bytes(&head.buf, head.start..head.start + head.len, |b| {
         let mut l3 = 14;
@@ -219,8 +223,8 @@ fn min_inline<H: Host>(h: &mut H, head: &Fragment, mode: u8) -> u32 {
     (want as u32).min(head.len)
 }
 
-/// Bytes that count against the byte limit: of a large send the headers of all segments, else no
-/// fewer than a frame has (en_tx.c `mlx5e_sq_prepare_wqe`).
+/// Returns the bytes that count against the byte limit: with the headers of all segments, and at
+/// least those of the shortest frame (en_tx.c `mlx5e_sq_prepare_wqe`).
 fn limited_bytes(len: u32, gso: Option<Gso>, segments: u64) -> u32 {
     match gso {
         Some(g) => len + (segments as u32 - 1) * u32::from(g.header),
@@ -228,7 +232,7 @@ fn limited_bytes(len: u32, gso: Option<Gso>, segments: u64) -> u32 {
     }
 }
 
-/// Packets and bytes that the wire will see of `p`.
+/// Returns the packets and bytes of `p` on the wire.
 fn on_the_wire(p: &Packet) -> (u64, u64) {
     let len = u64::from(p.len());
     let (segments, header) = match p.todo.gso {

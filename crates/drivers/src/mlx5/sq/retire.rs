@@ -1,6 +1,6 @@
-//! Retiring: what a completion gives back, waking, and the end of a queue's life.
+//! Retiring WQEs by completions, waking, and the end of a queue.
 
-use super::{Slot, Sq};
+use super::{DmaEntry, Sq};
 use crate::Sink;
 use core::mem;
 use doorbell_hal::{Buf, CpuWork, Host};
@@ -8,8 +8,8 @@ use doorbell_layout::mlx5::dbr;
 use zerocopy::byteorder::big_endian::U32;
 
 impl Sq {
-    /// Retires all WQEs up to and including the one at `wqe_counter`; how many
-    /// packets that were. A counter that names no outstanding WQE is ignored.
+    /// Retires all WQEs up to and including the one at `wqe_counter`. Returns the number of their
+    /// packets. A counter that names no outstanding WQE is ignored.
     #[inline(always)]
     pub(in crate::mlx5) fn retire<H: Host, S: Sink>(
         &mut self,
@@ -24,8 +24,7 @@ impl Sq {
             return 0;
         }
         let (mut passed, mut pieces, mut done) = (0u16, 0u32, self.done);
-        // `target` may lie inside a WQE only if the device is wrong; passing it
-        // ends the walk all the same.
+        // With a broken device `target` may lie inside a WQE; passing it ends the walk too.
         while passed <= target {
             let wi = self.info[usize::from(from.wrapping_add(passed) & self.mask)];
             passed += 1 + u16::from(wi.more_wqebbs);
@@ -34,14 +33,13 @@ impl Sq {
         }
         self.done = done;
         self.cc = from.wrapping_add(passed);
-        self.give_back(h, pieces, |_, buf, cookie, last| up.sent(buf, cookie, last))
+        self.release_entries(h, pieces, |_, buf, cookie, last| up.sent(buf, cookie, last))
     }
 
-    /// Unmaps the next `pieces` buffers and hands them to `f`; how many packets
-    /// they were. All of a CQE's WQEs at once, and slice by slice where the FIFO
-    /// wraps: so the loop tests nothing but the slots.
+    /// Unmaps the next `pieces` buffers and passes them to `f`. Returns the number of their packets.
+    /// Goes over the FIFO in slices up to its end, so that the inner loop tests only the entries.
     #[inline(always)]
-    pub(super) fn give_back<H: Host>(
+    pub(super) fn release_entries<H: Host>(
         &mut self,
         h: &mut H,
         mut pieces: u32,
@@ -52,18 +50,18 @@ impl Sq {
             let start = (self.fifo_tail & self.fifo_mask) as usize;
             let rest = &mut self.fifo[start..];
             let n = rest.len().min(pieces as usize);
-            for slot in &mut rest[..n] {
-                match mem::take(slot) {
-                    Slot::Mapped(m, cookie, last) => {
+            for entry in &mut rest[..n] {
+                match mem::take(entry) {
+                    DmaEntry::Mapped(m, cookie, last) => {
                         packets += u32::from(last);
                         let buf = h.unmap(m);
                         f(h, buf, cookie, last);
                     }
-                    Slot::Inlined(buf, cookie, last) => {
+                    DmaEntry::Inlined(buf, cookie, last) => {
                         packets += u32::from(last);
                         f(h, buf, cookie, last);
                     }
-                    Slot::Empty => {}
+                    DmaEntry::Empty => {}
                 }
             }
             self.fifo_tail = self.fifo_tail.wrapping_add(n as u32);
@@ -81,7 +79,7 @@ impl Sq {
         }
     }
 
-    /// Everything announced has been retired, and nothing waits unannounced.
+    /// Returns whether all packets have been retired.
     pub(in crate::mlx5) fn is_drained(&self) -> bool {
         self.is_flushed() && !self.session.is_open() && self.pc == self.announced
     }
@@ -90,32 +88,32 @@ impl Sq {
         self.last_wqe
     }
 
-    /// All that was announced has been retired.
+    /// Returns whether all WQEs before the last doorbell have been retired.
     pub(in crate::mlx5) fn is_flushed(&self) -> bool {
         self.cc == self.announced
     }
 
-    /// The same, and no buffer is left here.
+    /// Returns the same, and that no buffer is left.
     pub(in crate::mlx5) fn is_empty(&self) -> bool {
         self.is_flushed() && self.fifo_tail == self.fifo_head
     }
 
-    /// For recovery: what was queued and never announced will not be. Its buffers
-    /// come back, in order, as those of sent packets do.
+    /// Passes up the buffers of packets that the doorbell was never rung for, in recovery.
     pub(in crate::mlx5) fn abandon<H: Host, S: Sink>(&mut self, h: &mut H, up: &mut S) {
         let left = self.fifo_head.wrapping_sub(self.fifo_tail);
-        let packets = self.give_back(h, left, |_, buf, cookie, last| up.sent(buf, cookie, last));
+        let packets =
+            self.release_entries(h, left, |_, buf, cookie, last| up.sent(buf, cookie, last));
         self.stats.dropped += u64::from(packets);
-        self.forget_session();
+        self.retire_session();
     }
 
-    /// Tells the byte limit what was retired. Once a poll.
+    /// Reports the retired bytes to the byte limit. Called once a poll.
     #[inline(always)]
     pub(in crate::mlx5) fn complete_bytes<H: Host>(&mut self, h: &mut H) {
         self.bql.complete_to(h.now(), self.done);
     }
 
-    /// For recovery: all counters start again at zero. Nothing is queued.
+    /// Restarts all counters at zero, in recovery. Nothing is queued.
     pub(in crate::mlx5) fn restart<H: Host>(&mut self, h: &mut H) {
         debug_assert!(self.is_empty());
         self.bql.reset(h.now());
@@ -125,13 +123,13 @@ impl Sq {
         self.announced = 0;
     }
 
-    /// What was announced is not waited for any more: the queue is gone.
+    /// Treats all WQEs as retired, because the queue was destroyed.
     pub(in crate::mlx5) fn give_up(&mut self) {
         self.announced = self.pc;
         self.cc = self.pc;
     }
 
-    /// As [`Sq::restart`], for a queue that is made anew: nobody remembers its doorbell record.
+    /// Restarts a queue that is created again, with its doorbell record.
     pub(in crate::mlx5) fn restart_all<H: Host>(&mut self, h: &mut H) {
         self.restart(h);
         h.store(&self.dbr, dbr::SEND, U32::ZERO);
@@ -139,7 +137,7 @@ impl Sq {
 
     pub(in crate::mlx5) fn release<H: Host>(mut self, h: &mut H) {
         let left = self.fifo_head.wrapping_sub(self.fifo_tail);
-        self.give_back(h, left, |h, buf, _, _| h.release(buf));
+        self.release_entries(h, left, |h, buf, _, _| h.release(buf));
         h.release_coherent(self.ring);
         h.release_coherent(self.dbr);
     }
