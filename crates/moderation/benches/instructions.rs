@@ -1,24 +1,12 @@
 //! The instructions of one `sample`, counted by Callgrind.
 //!
-//! A controller runs once at the end of each poll, so what it costs is divided by the
-//! packets of a poll; it should stay far below the cost of one packet. Callgrind counts
-//! only what happens inside `counted_*`, and each number is the difference of two
-//! runs that differ only in how many samples they take. Included is what any caller
-//! pays: the call, and looking whether there is something to apply.
+//! Callgrind counts only inside `counted_*`, and each number is the difference of two runs with
+//! different numbers of samples. The caller's costs are included: the call, and the test of its
+//! result. The rows, in [`main`]: a floor that decides nothing; net_dim within an epoch, deciding
+//! at every sample, and applying; rdma_dim; alternating traffic for e1000's classes and for trains;
+//! and six kinds of traffic for net_dim and trains ([`mixed`]).
 //!
-//! | row | samples |
-//! |---|---|
-//! | fixed | the floor: a call that decides nothing |
-//! | net_dim in an epoch | one event each: 63 of 65 only compare the event counter |
-//! | net_dim deciding | 64 events each: every sample ends or opens an epoch, and most epochs end with a step |
-//! | net_dim applying | ignored, a profile is on its way |
-//! | rdma_dim | one poll each |
-//! | e1000 classes | a burst of full packets, or one small one, by turns: a new rate each time |
-//! | trains turning | lone packets and long trains by turns, so that each sample changes the setting: the worst there is |
-//! | net_dim mixed, trains mixed | the same samples for both: 1000 each of six kinds of traffic, see [`mixed`] |
-//!
-//! `cargo bench -p doorbell-moderation --bench instructions` runs itself under
-//! valgrind; without valgrind it says so.
+//! `cargo bench -p doorbell-moderation --bench instructions` runs itself under valgrind.
 
 use doorbell_moderation::{
     Controller, Direction, Fixed, Flow, ItrClasses, ItrMode, Limits, Link, NetDim, Period, RdmaDim,

@@ -1,24 +1,20 @@
-//! An epoch: what DIM measures, and how it compares two measurements.
+//! Epochs: the rates that DIM measures, and their comparison.
 //!
-//! Both DIM controllers cut time into epochs of at least 64 events and turn the
-//! counters at an epoch's two ends into [`Rates`] (Linux: `dim_calc_stats`). The
-//! widths are Linux's, since what a decision does at a wrap is part of the decision:
-//! packets, bytes and completions are differences modulo 2^32, a rate is a 32-bit
-//! signed number, and the length of an epoch is microseconds modulo 2^32 (71
-//! minutes). The arithmetic between is that of a 64-bit kernel.
+//! Both DIM controllers divide time into epochs of at least 64 events and turn the counters at an
+//! epoch's ends into [`Rates`] (Linux: `dim_calc_stats`). The widths are Linux's, because wraps are
+//! part of its decisions: packets, bytes and completions are differences modulo 2^32, a rate is a
+//! signed 32-bit number, and the length of an epoch is microseconds modulo 2^32.
 //!
-//! Two traps live here. The event rate is computed from the constant 64 and not
-//! from the events that came, so it says how long the epoch lasted and nothing else.
-//! And a change is significant only if it is *more* than ten percent after an
-//! integer division by the *previous* rate: 10.9 percent is nothing, and going up
-//! from 100 to 111 is a change where coming down from 111 to 100 (9.9) is none.
+//! The event rate is computed from the constant 64, so it measures only the length of the epoch. A
+//! change is significant if it exceeds ten percent of the *previous* rate after integer division:
+//! 10.9 percent is not, and 100 to 111 is a change where 111 to 100 is none.
 
 use crate::controller::{Flow, Sample};
 
 /// Events after which an epoch ends (`DIM_NEVENTS`).
 pub const EVENTS_PER_EPOCH: u16 = 64;
 
-/// Where a DIM controller stands between two decisions.
+/// State of a DIM controller between two decisions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum State {
@@ -27,27 +23,26 @@ pub enum State {
     StartMeasure = 0,
     /// An epoch is open (`DIM_MEASURE_IN_PROGRESS`).
     MeasureInProgress = 1,
-    /// A new profile is on its way to the device; samples are ignored
-    /// (`DIM_APPLY_NEW_PROFILE`).
+    /// A new profile is being applied; samples are ignored (`DIM_APPLY_NEW_PROFILE`).
     ApplyNewProfile = 2,
 }
 
-/// Where a DIM controller is heading.
+/// Direction of a DIM controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Tune {
-    /// Content: stays until the rates change (`DIM_PARKING_ON_TOP`).
+    /// Stays until the rates change (`DIM_PARKING_ON_TOP`).
     #[default]
     ParkingOnTop = 0,
-    /// Moved too often: stays for ten epochs whatever happens (`DIM_PARKING_TIRED`).
+    /// Stays for ten epochs after too many moves (`DIM_PARKING_TIRED`).
     ParkingTired = 1,
-    /// Towards more moderation, a larger index (`DIM_GOING_RIGHT`).
+    /// Moves towards more moderation, a larger index (`DIM_GOING_RIGHT`).
     GoingRight = 2,
-    /// Towards less moderation, a smaller index (`DIM_GOING_LEFT`).
+    /// Moves towards less moderation, a smaller index (`DIM_GOING_LEFT`).
     GoingLeft = 3,
 }
 
-/// Whether an epoch was better than the one before.
+/// Comparison of an epoch with the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Worse,
@@ -55,7 +50,7 @@ pub(crate) enum Verdict {
     Better,
 }
 
-/// The counters at an edge of an epoch, as wide as Linux keeps them.
+/// The counters at an edge of an epoch, in Linux's widths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Edge {
     pub(crate) time_ns: u64,
@@ -81,12 +76,12 @@ impl Edge {
     }
 }
 
-/// What happened in an epoch, per millisecond, rounded up.
+/// Rates of an epoch per millisecond, rounded up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rates {
     pub(crate) packets: i32,
     pub(crate) bytes: i32,
-    /// 64 over the epoch's length, whatever number of events it had.
+    /// 64 over the epoch's length, whatever its number of events.
     pub(crate) events: i32,
     pub(crate) completions: i32,
     /// Completions per event, times 100, rounded down.
@@ -97,7 +92,7 @@ impl Rates {
     pub(crate) const ZERO: Rates =
         Rates { packets: 0, bytes: 0, events: 0, completions: 0, per_event: 0 };
 
-    /// Between two edges; `None` if less than a microsecond lies between them.
+    /// Returns the rates between two edges, or `None` if they are less than a microsecond apart.
     pub(crate) fn between(start: &Edge, end: &Edge) -> Option<Rates> {
         // A clock that stepped back gives a length of nearly 71 minutes, as in Linux.
         let micros = ((end.time_ns.wrapping_sub(start.time_ns) as i64) / 1_000) as u32;
@@ -121,9 +116,8 @@ impl Rates {
     }
 }
 
-/// `Same` if `now` is not significantly different from `before`
-/// (`IS_SIGNIFICANT_DIFF`; nothing is, measured against zero), else `Better` if it
-/// is higher.
+/// Compares `now` with `before`: `Same` without a significant difference (`IS_SIGNIFICANT_DIFF`;
+/// nothing differs from zero), else `Better` if it is higher.
 pub(crate) fn higher_is_better(now: i32, before: i32) -> Verdict {
     let difference = i64::from(now.wrapping_sub(before).wrapping_abs()) as u64;
     let significant = before != 0 && difference.wrapping_mul(100) / (i64::from(before) as u64) > 10;

@@ -1,30 +1,16 @@
-//! Three traffic classes, each an interrupt rate: e1000's dynamic ITR.
+//! e1000's dynamic ITR: three traffic classes, each with an interrupt rate.
 //!
-//! Source of the behaviour: Linux e1000 `e1000_update_itr` and `e1000_set_itr`
-//! (82540 and later). Each direction is in a class, judged by the packets and bytes
-//! since the last sample; the interrupt is shared, so the busier class rules:
+//! Source: Linux e1000 `e1000_update_itr` and `e1000_set_itr` (82540 and later). Each direction has
+//! a class by its packets and bytes since the last sample; the class with the lower rate rules. A
+//! lower rate takes effect at once, a higher one by a quarter of the new rate per sample. Below 1
+//! Gbit/s the rate is always 4000. The conservative mode, the driver's default, has no lowest
+//! class.
 //!
-//! | class | interrupts/s | leaves for |
-//! |---|---|---|
-//! | lowest latency | 70000 | bulk: packets above 8000 bytes; low: fewer than 5 packets, above 512 bytes in all |
-//! | low latency | 20000 | bulk: above 10000 bytes in fewer than 10 packets, or packets above 1200 bytes; or packets above 2000 bytes; lowest: above 10000 bytes in more than 35 smaller packets, or at most 2 packets and below 512 bytes |
-//! | bulk | 4000 | low: above 25000 bytes in more than 35 packets, or below 6000 bytes |
-//!
-//! - Slowing down is at once; speeding up goes by a quarter of the new rate a sample, which leans
-//!   towards bulk.
-//! - Below 1 Gbit/s the rate is always 4000 (by the same steps), and no class moves.
-//! - The conservative mode, the driver's default, knows no lowest class.
-//!
-//! Decisions: the driver zeroes its sums in the interrupt handler and decides once the
-//! poll is done; here the sums are differences between two samples, the same numbers
-//! when there is one sample for each interrupt. The rate goes out as the shortest
-//! interval between interrupts, `delay_ns`, rounded down; the driver's register value
-//! 10^9 / (rate * 256) is exactly `delay_ns / 256`. The setting is in force as soon as
-//! it is returned: a register write cannot be late, so `applied` has nothing to do.
+//! `delay_ns / 256` is the register's value. A setting is in force when it is returned.
 
 use crate::controller::{Controller, Flow, Period, Sample, Setting};
 
-/// How busy one direction is. The order matters: the greater one rules.
+/// Traffic class of one direction. The greater of two rules.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
     /// Few and small packets: 70000 interrupts/s.
@@ -36,7 +22,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Interrupts per second.
+    /// Returns the interrupts per second.
     pub const fn rate(self) -> u32 {
         match self {
             Class::LowestLatency => 70_000,
@@ -45,7 +31,7 @@ impl Class {
         }
     }
 
-    /// The class after `packets` of together `bytes`.
+    /// Returns the class after `packets` of together `bytes`.
     #[must_use]
     pub const fn after(self, packets: u64, bytes: u64) -> Class {
         use Class::{BulkLatency, LowLatency, LowestLatency};
@@ -67,7 +53,7 @@ impl Class {
     }
 }
 
-/// Which classes there are (e1000's parameter `InterruptThrottleRate`).
+/// The classes in use (e1000's parameter `InterruptThrottleRate`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ItrMode {
     /// All three (1).
@@ -77,9 +63,9 @@ pub enum ItrMode {
     Conservative,
 }
 
-/// The rate a driver starts with, in interrupts per second.
+/// Initial rate, in interrupts per second.
 const START_RATE: u32 = 20_000;
-/// The only speed at which classes rule, in Mbit/s.
+/// The only speed at which classes apply, in Mbit/s.
 const GIGABIT: u32 = 1_000;
 
 /// e1000's dynamic interrupt throttling, for one interrupt with both directions.
@@ -109,11 +95,11 @@ impl ItrClasses {
     pub const fn set_speed(&mut self, mbit_s: u32) {
         self.mbit_s = mbit_s;
     }
-    /// The classes of reception and transmission.
+    /// Returns the classes of reception and transmission.
     pub const fn classes(&self) -> (Class, Class) {
         (self.rx, self.tx)
     }
-    /// The rate in force, in interrupts per second.
+    /// Returns the rate in force, in interrupts per second.
     pub const fn rate(&self) -> u32 {
         self.rate
     }

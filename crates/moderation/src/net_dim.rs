@@ -1,51 +1,33 @@
 //! net_dim: Linux's Dynamic Interrupt Moderation for network queues.
 //!
-//! Source of the behaviour: Linux 6.17 `lib/dim/net_dim.c`, `lib/dim/dim.c`,
-//! `include/linux/dim.h`. This is a second implementation of the same decisions,
-//! checked against sequences that Linux's own code produced (`tests/vectors`).
+//! Source: Linux 6.17 `lib/dim/net_dim.c`, `lib/dim/dim.c`, `include/linux/dim.h` (behaviour); the
+//! decisions are checked against sequences that Linux's own code produced (`tests/vectors`).
 //!
-//! ```text
-//!                  64 events: same profile            a new profile
-//! StartMeasure -> MeasureInProgress (again)   -> ApplyNewProfile -> applied() -> StartMeasure
-//! ```
-//!
-//! net_dim climbs a hill. It steps along the table in one direction while epochs get
-//! better, turns when one does not, and parks on the top: where one step back after
-//! several too many was better again, or at an end of the table.
-//!
-//! | at the end of an epoch | what it does |
-//! |---|---|
-//! | parking on top | nothing while the rates are the same; else leaves: left, or right from index 0 |
-//! | parking tired | waits ten epochs, then leaves |
-//! | going | not better: turn. Now on top: park. Else step; at the table's end park on top, after ten steps park tired |
-//!
-//! Better means more bytes; failing that, more packets; failing that, fewer
-//! interrupts, each only if significant (more than ten percent of the rate before).
-//!
-//! What a reader of the code above is surprised by, and what is kept:
-//! - "Same" turns as "worse" does: only "better" goes on.
-//! - While it stays parked on top the rates that it parked with remain the measure, so slow drift
-//!   adds up against them. In all other states an epoch is compared with the one before, and drift
-//!   below 11 percent an epoch is never seen.
-//! - Parking tired does not rest the counter; ten epochs of waiting count it down.
-//! - An epoch of less than a microsecond is left open: there is no decision, and it ends at the
-//!   next sample (older kernels decided on stale numbers).
-//! - The counters of the time in which a profile was applied count nowhere, for the next epoch
-//!   starts at the first sample after it.
-//!
-//! One thing differs by design: Linux reads the clock again when an epoch opens,
-//! some ten nanoseconds after the sample was taken; here it opens at the sample's time.
+//! States: StartMeasure -> MeasureInProgress -> (64 events, same profile) MeasureInProgress, or (a
+//! new profile) ApplyNewProfile -> (`applied`) StartMeasure. Linux reads the clock again when an
+//! epoch opens; here an epoch opens at the time of the sample.
 
 use crate::controller::{Controller, Direction, Sample, Setting};
 use crate::epoch::{EVENTS_PER_EPOCH, Edge, Rates, State, Tune, Verdict, higher_is_better};
 use crate::profiles::{DEFAULT_INDEX, Profiles};
 
-/// The last index of a table.
+/// Last index of a table.
 const LAST: u8 = crate::profiles::COUNT as u8 - 1;
 /// Steps after which it is tired (`NET_DIM_PARAMS_NUM_PROFILES * 2`).
 const TIRED: u8 = 2 * crate::profiles::COUNT as u8;
 
 /// Linux's net_dim, for one direction of one queue.
+///
+/// It steps along the table in one direction while epochs get better, turns when one does not, and
+/// parks on top: where one step back after several was better again, or at an end of the table. On
+/// top it stays while the rates are the same. After ten steps without a rest it parks for ten
+/// epochs. Better means more bytes, else more packets, else fewer interrupts, each by more than ten
+/// percent.
+///
+/// As in Linux, "same" turns as "worse" does. While parked on top, epochs are compared with the one
+/// that it parked with, so slow drift adds up; otherwise with the one before, so drift below 11
+/// percent an epoch is never seen. Counts while a profile is applied belong to no epoch. An epoch
+/// of less than a microsecond stays open until the next sample.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NetDim {
     profiles: Profiles,
@@ -61,8 +43,7 @@ pub struct NetDim {
 }
 
 impl NetDim {
-    /// Climbs `profiles` by what `direction` carries, from index 1 as Linux's
-    /// drivers do.
+    /// Climbs `profiles` by the traffic of `direction`, from index 1 as Linux's drivers do.
     pub const fn new(profiles: Profiles, direction: Direction) -> NetDim {
         NetDim {
             profiles,
@@ -78,38 +59,38 @@ impl NetDim {
         }
     }
 
-    /// Starts from profile `index` instead; from the last one if there is none such.
+    /// Starts from profile `index`, at most the last one.
     #[must_use]
     pub const fn starting_at(mut self, index: u8) -> NetDim {
         self.index = if index < LAST { index } else { LAST };
         self
     }
 
-    /// The profile it is at, 0 (least moderation) to 4.
+    /// Returns the index of the profile, 0 (least moderation) to 4.
     pub const fn index(&self) -> u8 {
         self.index
     }
-    /// Whether it measures, or waits for a profile to be applied.
+    /// Returns the state.
     pub const fn state(&self) -> State {
         self.state
     }
-    /// Where it is heading.
+    /// Returns the direction of the climb.
     pub const fn tune(&self) -> Tune {
         self.tune
     }
-    /// Steps since it last rested on top; while parked tired, epochs still to wait.
+    /// Returns the steps since the last rest on top; while parked tired, the epochs left to wait.
     pub const fn tired(&self) -> u8 {
         self.tired
     }
-    /// Steps to the left since it last turned left or parked.
+    /// Returns the steps to the left since the last turn left or parking.
     pub const fn steps_left(&self) -> u8 {
         self.steps_left
     }
-    /// Steps to the right since it last turned right or parked.
+    /// Returns the steps to the right since the last turn right or parking.
     pub const fn steps_right(&self) -> u8 {
         self.steps_right
     }
-    /// When the open epoch began, by the sample's clock, if one is open.
+    /// Returns the start of the open epoch, if there is one.
     pub const fn epoch_since_ns(&self) -> Option<u64> {
         match self.state {
             State::MeasureInProgress => Some(self.start.time_ns),
@@ -117,24 +98,23 @@ impl NetDim {
         }
     }
 
-    /// Drops the open epoch; the next sample opens a new one. Linux's ice does this
-    /// when [`epoch_since_ns`](Self::epoch_since_ns) is a second old: the queue was
-    /// idle, and its epoch would speak of another time. A profile that is being
-    /// applied is still waited for.
+    /// Drops the open epoch; the next sample opens a new one. Linux's ice does this for an idle
+    /// queue, when [`epoch_since_ns`](Self::epoch_since_ns) is a second old. A profile that is
+    /// being applied is still waited for.
     pub const fn restart(&mut self) {
         if let State::MeasureInProgress = self.state {
             self.state = State::StartMeasure;
         }
     }
 
-    /// Puts another table in place, as when the link's speed or MTU changed, and
-    /// returns what the device should be set to now. The climb goes on.
+    /// Replaces the table, as after a change of the link's speed or MTU. Returns the setting that
+    /// the device should have now. The climb continues.
     pub const fn set_profiles(&mut self, profiles: Profiles) -> Setting {
         self.profiles = profiles;
         self.profiles[self.index as usize]
     }
 
-    /// What one epoch leads to; whether the profile changed (`net_dim_decision`).
+    /// Decides after an epoch (`net_dim_decision`). Returns whether the profile changed.
     fn decide(&mut self, rates: Rates) -> bool {
         let (was, was_at) = (self.tune, self.index);
         match self.tune {
@@ -184,7 +164,7 @@ impl NetDim {
         }
     }
 
-    /// It came back by one step after more than one the other way.
+    /// Returns whether it came back by one step after more than one the other way.
     fn on_top(&self) -> bool {
         match self.tune {
             Tune::GoingRight => self.steps_left > 1 && self.steps_right == 1,
@@ -192,7 +172,7 @@ impl NetDim {
         }
     }
 
-    /// Moves by one, or parks where it cannot.
+    /// Moves by one step, or parks where it cannot.
     fn step(&mut self) {
         if self.tired == TIRED {
             (self.steps_left, self.steps_right) = (0, 0);
@@ -244,7 +224,7 @@ impl Controller for NetDim {
         None
     }
 
-    /// The worker's last act in Linux, `state = DIM_START_MEASURE`.
+    /// Opens the next epoch at the next sample, as Linux's worker does at its end.
     fn applied(&mut self) {
         self.state = State::StartMeasure;
     }
@@ -254,7 +234,7 @@ impl Controller for NetDim {
     }
 }
 
-/// Bytes, then packets, then interrupts (`net_dim_stats_compare`).
+/// Compares bytes, then packets, then interrupts (`net_dim_stats_compare`).
 fn compare(now: &Rates, before: &Rates) -> Verdict {
     let some = |n: i32| if n == 0 { Verdict::Same } else { Verdict::Better };
     if before.bytes == 0 {

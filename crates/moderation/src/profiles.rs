@@ -1,16 +1,13 @@
-//! The tables that [`NetDim`](crate::NetDim) climbs.
+//! The tables that [`NetDim`](crate::NetDim) climbs: five settings, from the least moderation on.
 //!
-//! A table has five settings, from the least moderation (index 0) to the most.
 //! Sources: Linux 6.17 `lib/dim/net_dim.c` for the defaults; axienet's
-//! `axienet_dim_coalesce_count_rx` and the message that introduced it (Sean
-//! Anderson, netdev, September 2024) for the table of that device.
+//! `axienet_dim_coalesce_count_rx` and the message that introduced it (Sean Anderson, netdev,
+//! September 2024) for that device.
 //!
-//! The two default families answer to two kinds of timer. One that starts at an
-//! event bounds how long a packet waits, so Linux raises it with the index and
-//! leaves the packet limit out of reach. One that each completion restarts bounds a
-//! silence; there Linux's table *lowers* the number of packets as it raises the
-//! time, which is why axienet, whose timer is of that kind, has a table of its own.
-//! A table from a link's own numbers is in [`Link`](crate::Link).
+//! For a timer that starts at an event, Linux raises the time with the index and leaves the packet
+//! limit out of reach. For one that each completion restarts, Linux's table *lowers* the packets as
+//! it raises the time, so axienet, with such a timer, has a table of its own. [`Link`](crate::Link)
+//! computes a table from the link.
 
 use crate::controller::{Direction, Period, Setting};
 
@@ -20,11 +17,11 @@ pub const COUNT: usize = 5;
 /// The index to start from (`NET_DIM_DEF_PROFILE_EQE`, `NET_DIM_DEF_PROFILE_CQE`).
 pub const DEFAULT_INDEX: u8 = 1;
 
-/// A table: index 0 moderates least.
+/// A table; index 0 moderates least.
 pub type Profiles = [Setting; COUNT];
 
-/// Linux's defaults. `Completion` gives the CQE family, `Event` the EQE family, and
-/// so does `Interval`, for which drivers with such a timer take it.
+/// Returns Linux's defaults: the CQE family for `Completion`, the EQE family for `Event` and
+/// `Interval`.
 pub const fn linux(direction: Direction, period: Period) -> Profiles {
     use Direction::{Rx, Tx};
     match (direction, period) {
@@ -39,25 +36,24 @@ pub const fn linux(direction: Direction, period: Period) -> Profiles {
     }
 }
 
-/// One of Linux's defaults (`net_dim_get_rx_moderation`, `net_dim_get_tx_moderation`);
+/// Returns one of Linux's defaults (`net_dim_get_rx_moderation`, `net_dim_get_tx_moderation`), or
 /// `None` if the table has no such index.
 pub const fn moderation(direction: Direction, period: Period, index: u8) -> Option<Setting> {
     if (index as usize) < COUNT { Some(linux(direction, period)[index as usize]) } else { None }
 }
 
-/// The default to set a device to at open (`net_dim_get_def_rx_moderation`,
+/// Returns the default setting at open (`net_dim_get_def_rx_moderation`,
 /// `net_dim_get_def_tx_moderation`).
 pub const fn default_moderation(direction: Direction, period: Period) -> Setting {
     linux(direction, period)[DEFAULT_INDEX as usize]
 }
 
-/// The silence after which axienet interrupts by default, in microseconds: a little
-/// more than the 12.3 us of a full packet at 1 Gbit/s.
+/// axienet's default silence before an interrupt, in microseconds: a little more than the 12.3 us
+/// of a full packet at 1 Gbit/s.
 pub const AXIENET_USEC: u16 = 16;
 
-/// axienet's reception: 4^i packets, or a silence of `usec` (by default
-/// [`AXIENET_USEC`]; the user may set it). The last count is 255, because the register
-/// has 8 bits where 256 was meant; a single packet is not waited for at all.
+/// Returns axienet's table for reception: 4^i packets, or a silence of `usec`. The last count is
+/// 255, because the register has 8 bits. A single packet is not waited for.
 pub const fn axienet(usec: u16) -> Profiles {
     table([(0, 1), (usec, 4), (usec, 16), (usec, 64), (usec, 255)], Period::Completion)
 }

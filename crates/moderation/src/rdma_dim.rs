@@ -1,30 +1,24 @@
 //! rdma_dim: Linux's moderation for the completion queues of kernel RDMA users.
 //!
-//! Source of the behaviour: Linux 6.17 `lib/dim/rdma_dim.c`; table and start from
-//! `drivers/infiniband/core/cq.c`. It shares net_dim's epochs and its idea, and
-//! differs in all else:
+//! Source: Linux 6.17 `lib/dim/rdma_dim.c` (behaviour); table and start from
+//! `drivers/infiniband/core/cq.c`.
 //!
-//! | | net_dim | rdma_dim |
-//! |---|---|---|
-//! | event | an interrupt | a poll, that is a call of `sample` |
-//! | measures | bytes, packets, events | completions; then completions per event |
-//! | same | turn | stay; or back to index 0 if there are no more than index/2 completions per event |
-//! | worse, better | turn and step, step | the same; at the end of the table turn |
-//! | rests | on top, and when tired | never |
-//!
-//! Two peculiarities of Linux are kept. The first epoch after the start is "same", as
-//! nothing can be compared with no rate. And while the event counter has 16 bits, the
-//! difference is taken with 32, so that an epoch that spans the wrap ends at its
-//! first call after it: short, and with an event rate that is too high by the
-//! difference, once in 65536 polls.
+//! As in Linux, the first epoch after the start is "same", because there is no rate to compare
+//! with. The event counter has 16 bits and its difference 32, so an epoch that spans the wrap ends
+//! at the next call: it is short and its event rate too high, once in 65536 polls.
 
 use crate::controller::{Controller, Flow, Period, Sample, Setting};
 use crate::epoch::{EVENTS_PER_EPOCH, Edge, Rates, State, Tune, Verdict, higher_is_better};
 
 /// Linux's rdma_dim, for one completion queue.
 ///
-/// [`Sample::completions`] and the time are all it reads. Call
-/// [`sample`](Controller::sample) once for each poll, also for one that found nothing.
+/// It has net_dim's epochs, but counts polls as events and compares completions, then completions
+/// per event. It steps on when an epoch is better, turns and steps when it is worse, and turns at
+/// the ends of the table. When an epoch is the same it stays, or returns to index 0 if there are at
+/// most index/2 completions per event. It never parks.
+///
+/// It reads [`Sample::completions`] and the time alone. Call [`sample`](Controller::sample) once
+/// for each poll, including those that found nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RdmaDim {
     index: u8,
@@ -48,7 +42,7 @@ impl RdmaDim {
         out
     };
 
-    /// From index 0, going right.
+    /// Starts from index 0, going right.
     pub const fn new() -> RdmaDim {
         RdmaDim {
             index: 0,
@@ -60,20 +54,20 @@ impl RdmaDim {
         }
     }
 
-    /// The profile it is at, 0 to 8.
+    /// Returns the index of the profile, 0 to 8.
     pub const fn index(&self) -> u8 {
         self.index
     }
-    /// Whether it measures, or waits for a profile to be applied.
+    /// Returns the state.
     pub const fn state(&self) -> State {
         self.state
     }
-    /// Where it is heading: always left or right.
+    /// Returns the direction, left or right.
     pub const fn tune(&self) -> Tune {
         self.tune
     }
 
-    /// What one epoch leads to; whether the profile changed (`rdma_dim_decision`).
+    /// Decides after an epoch (`rdma_dim_decision`). Returns whether the profile changed.
     fn decide(&mut self, rates: Rates) -> bool {
         let was_at = self.index;
         match compare(&rates, &self.previous) {
@@ -96,7 +90,7 @@ impl RdmaDim {
         self.tune = if self.tune == Tune::GoingRight { Tune::GoingLeft } else { Tune::GoingRight };
     }
 
-    /// Moves by one; at the end of the table turns instead, and moves next time.
+    /// Moves by one step; at the end of the table turns instead.
     fn step(&mut self) {
         match self.tune {
             Tune::GoingRight if usize::from(self.index) + 1 < Self::PROFILES.len() => {
@@ -122,7 +116,7 @@ impl Controller for RdmaDim {
         match self.state {
             State::ApplyNewProfile => return None,
             State::MeasureInProgress => {
-                // At the wrap this is a very large number (see the top).
+                // At the wrap this is a very large number; see the opening.
                 let events = u32::from(self.polls).wrapping_sub(u32::from(self.start.events));
                 if events < u32::from(EVENTS_PER_EPOCH) {
                     return None;
@@ -150,7 +144,7 @@ impl Controller for RdmaDim {
     }
 }
 
-/// Completions, then completions per event (`rdma_dim_stats_compare`).
+/// Compares completions, then completions per event (`rdma_dim_stats_compare`).
 fn compare(now: &Rates, before: &Rates) -> Verdict {
     if before.completions == 0 {
         return Verdict::Same;

@@ -1,97 +1,66 @@
-//! Trains: ours. It waits for the rest of a train of packets, and for nothing else.
+//! Trains: waits while packets come in trains, close behind one another (packet trains: Jain and
+//! Routhier, 1986). The reasoning and the choice of the constants are in `docs/moderation.md`.
 //!
-//! **The idea.** Waiting pays only if another packet comes while one waits. So the question at
-//! each sample is not which setting was better in the last epoch, but whether packets come in
-//! trains: one close behind the other. That is known from the sample alone, how many packets in
-//! what time, and it is known at once. No interrupts are counted, so it does not matter how many
-//! there are.
-//!
-//! **Whether.** An account of time. Each packet pays in three waits ([`REACH`]), the time that
-//! passes is taken out, and while it waits the account holds thirteen packets' worth at the most
-//! ([`FULL`]). Waiting begins when nine are there ([`ENTER`]), and ends when less than two are left
-//! ([`LEAVE`]). So packets that are further apart than three waits empty it, whatever came before:
-//! behind half a millisecond of silence (at 1 Gbit/s) it is empty, and a lone packet is the last
-//! that is waited for. And a chance of few packets close together does not fill it: at 10 packets a
-//! millisecond, at random, that happens to one in some millions.
-//!
-//! **How many.** [`SHORT`] packets. After every 1024 packets ([`JUDGED`]) and eight waits the count
-//! is judged. If the interrupts were as many as it says, it holds; and when it has held for 3072
-//! waits ([`HOLD`]), it becomes four times as much, up to all that the device can count: three
-//! steps, 150 ms at 1 Gbit/s. A high count takes few interrupts from a load that lasts, and makes
-//! the packets late of one that does not; so a load has to last. If the interrupts were more, by an
-//! eighth, the timer ended waits: no train is so long, or a sender has no more under way (a window
-//! of TCP below the count) and would wait for acknowledgments that wait for its packets. Then it is
-//! a quarter, and has to hold four times as long.
-//!
-//! **How long.** With a timer that each packet restarts ([`Period::Completion`]) the silence that
-//! ends a train is one full packet of the link and one unit of the timer, in whole units: shorter,
-//! and a saturated link looks silent; longer, and the end of every train waits for nothing. Other
-//! timers start once, so they get that time for each packet that is counted; there the end of a
-//! train that is shorter than the count waits for the rest. Where the device's timer does not reach
-//! even one packet, nothing is waited for.
-//!
-//! **What it cannot do.** Evenly spaced packets that are further apart than the silence but nearer
-//! than `REACH` cannot be joined with such a timer, and wait for it in vain. Around that distance,
-//! 25 packets a millisecond at 1 Gbit/s, random traffic takes it to and fro between one packet and
-//! four. It does not know how long a burst will be: one of 32 takes eight interrupts at a count of
-//! four. Of a burst of six small packets the fourth interrupts, and all are there when the poll
-//! begins; the timer that runs behind them interrupts again, for nothing. The way to saturation
-//! takes 1400 interrupts; net_dim's straightest is 256.
-//!
-//! The constants were chosen on random loads (`docs/moderation.md`), and held against others that
-//! had no part in the choice. No division on the way of most samples and no table; what a sample
-//! costs is in `benches/instructions.rs`.
+//! An account of time decides. Each packet credits three waits and elapsed time is debited; a wait
+//! is the silence that ends a train, one full packet of the link and one unit of the timer. Waiting
+//! begins at nine packets' credit and ends below two. The count begins at four packets. When the
+//! interrupts were as few as the count allows for 3072 waits it grows fourfold, up to the device's
+//! limit; when they were more by an eighth it shrinks fourfold, and must then hold four times as
+//! long.
 
 use crate::controller::{Controller, Direction, Period, Sample, Setting};
 use crate::link::{Limits, Link};
 
-/// Packets for which a train is waited for that is not yet a long one.
-pub const SHORT: u16 = 4;
-/// Packets after which the count is judged, and eight waits more.
-pub const JUDGED: u64 = 1024;
-/// How long a load fills a count until four times as many are waited for, in waits.
-pub const HOLD: u64 = 3072;
-/// What a packet pays into the account, in waits.
-pub const REACH: u64 = 3;
-/// Packets' worth with which waiting begins.
-pub const ENTER: u64 = 9;
-/// Packets' worth below which it ends.
-pub const LEAVE: u64 = 2;
-/// The most that the account holds, in packets' worth.
-pub const FULL: u64 = 13;
+/// Packets per interrupt when waiting begins.
+const INITIAL_COUNT: u16 = 4;
+/// Packets between evaluations of the count, besides eight counts.
+const EVAL_PACKETS: u64 = 1024;
+/// Waits for which a count must hold before it grows.
+const GROW_AFTER: u64 = 3072;
+/// Credit of a packet, in waits.
+const PER_PACKET: u64 = 3;
+/// Credit at which waiting begins, in packets.
+const ON: u64 = 9;
+/// Credit below which waiting ends, in packets.
+const OFF: u64 = 2;
+/// Largest credit, in packets.
+const CREDIT_CAP: u64 = 13;
 
 /// Waits while packets come in trains, for one direction of one queue.
+///
+/// Packets further apart than three waits are never waited for. Evenly spaced packets that are
+/// closer than that but further apart than one wait, and the ends of short bursts, wait in vain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trains {
     /// Packets so far.
     packets: u64,
-    /// When the account will be empty, if no packet comes.
+    /// Time at which the credit runs out without a packet.
     until_ns: u64,
-    /// What decides in the account: less is no waiting.
+    /// Credit below which there is no waiting.
     threshold_ns: u64,
-    /// Packets in all with which the count is judged.
-    mark: u64,
-    /// Packets and interrupts since when it is.
+    /// Packet count of the next evaluation.
+    evaluate_at: u64,
+    /// Packets and interrupts at the last evaluation.
     from: (u64, u64),
-    /// When it will have held for long enough to become more.
+    /// Time at which the count may grow.
     grows_ns: u64,
     setting: Setting,
     direction: Direction,
-    /// The most packets that the device counts.
-    most: u16,
-    /// What a packet pays in.
-    reach_ns: u64,
-    /// The most that the account holds.
-    full_ns: u64,
+    /// Largest count of the device.
+    max_count: u16,
+    /// Credit of a packet.
+    per_packet_ns: u64,
+    /// Largest credit.
+    cap_ns: u64,
     /// The silence that ends a train.
     wait_ns: u32,
-    /// The longest time that the device's timer takes.
+    /// Limit of the device's timer.
     longest_ns: u32,
 }
 
 impl Trains {
-    /// For what `direction` carries on `link`, with a timer of kind `period` that counts in
-    /// units of `unit_ns` and goes as far as `limits`. It begins without waiting.
+    /// Begins without waiting, for the traffic of `direction` on `link`, with a timer of kind
+    /// `period` in units of `unit_ns` within `limits`.
     pub const fn new(
         direction: Direction,
         link: Link,
@@ -102,38 +71,38 @@ impl Trains {
         let most_us = u32::MAX / 1_000;
         let longest_ns = 1_000 * if limits.usec < most_us { limits.usec } else { most_us };
         let unit = if unit_ns == 0 { 1 } else { unit_ns as u64 };
-        // Whole units: what the device is told is then what it does.
+        // In whole units, which the device keeps exactly.
         let (wait, most) = match link.packet_ns() {
             Some(packet) if packet + unit <= longest_ns as u64 => {
                 ((packet + unit) / unit * unit, limits.packets)
             }
             _ => (0, 1),
         };
-        let reach_ns = REACH * wait;
+        let per_packet_ns = PER_PACKET * wait;
         Trains {
             packets: 0,
             until_ns: 0,
-            // Where nothing can be waited for, never.
-            threshold_ns: if most > 1 { ENTER * reach_ns } else { u64::MAX },
-            mark: 0,
+            // Never, where the timer does not reach one packet.
+            threshold_ns: if most > 1 { ON * per_packet_ns } else { u64::MAX },
+            evaluate_at: 0,
             from: (0, 0),
             grows_ns: 0,
             setting: Setting { period, ..Setting::IMMEDIATE },
             direction,
-            most,
-            reach_ns,
-            full_ns: FULL * reach_ns,
+            max_count: most,
+            per_packet_ns,
+            cap_ns: CREDIT_CAP * per_packet_ns,
             wait_ns: wait as u32,
             longest_ns,
         }
     }
 
-    /// What is in the account at `time_ns`, in nanoseconds.
+    /// Returns the credit at `time_ns`, in nanoseconds.
     pub const fn credit_ns(&self, time_ns: u64) -> u64 {
         self.until_ns.saturating_sub(time_ns)
     }
 
-    /// The setting that waits for `packets`.
+    /// Returns the setting that waits for `packets`.
     fn waiting_for(&self, packets: u16) -> Setting {
         let period = self.setting.period;
         let delay_ns = match (packets, period) {
@@ -146,30 +115,29 @@ impl Trains {
         Setting { delay_ns, packets, period }
     }
 
-    /// What is not for every sample: waiting begins or ends, or its count is judged. So much is in
-    /// the account.
+    /// Starts, stops or re-evaluates waiting, with the current credit.
     #[cold]
     #[inline(never)]
-    fn turn(&mut self, events: u64, credit_ns: u64) -> Option<Setting> {
+    fn reevaluate(&mut self, events: u64, credit_ns: u64) -> Option<Setting> {
         let (count, now) = (self.setting.packets, self.until_ns.wrapping_sub(credit_ns));
         let (packets, interrupts) =
             (self.packets.wrapping_sub(self.from.0), events.wrapping_sub(self.from.1));
         let full = packets.saturating_mul(8) >= interrupts.saturating_mul(7 * u64::from(count));
         let next = match count {
-            1 => SHORT,
+            1 => INITIAL_COUNT,
             _ if credit_ns < self.threshold_ns => 1,
-            n if !full => n.div_ceil(4).max(SHORT),
+            n if !full => n.div_ceil(4).max(INITIAL_COUNT),
             n if now < self.grows_ns => n,
             n => n.saturating_mul(4),
         };
-        let next = next.min(self.most);
-        self.threshold_ns = if next > 1 { LEAVE } else { ENTER } * self.reach_ns;
+        let next = next.min(self.max_count);
+        self.threshold_ns = if next > 1 { OFF } else { ON } * self.per_packet_ns;
         self.from = (self.packets, events);
-        self.mark = self.packets.saturating_add(JUDGED + 8 * u64::from(next));
+        self.evaluate_at = self.packets.saturating_add(EVAL_PACKETS + 8 * u64::from(next));
         if next != count || !full {
-            // What was too much is not tried again soon.
+            // A count that was too high is not tried again soon.
             let times = if next < count { 4 } else { 1 };
-            self.grows_ns = now.saturating_add(times * HOLD * u64::from(self.wait_ns));
+            self.grows_ns = now.saturating_add(times * GROW_AFTER * u64::from(self.wait_ns));
         }
         if next == count {
             return None;
@@ -182,28 +150,27 @@ impl Trains {
 impl Controller for Trains {
     #[inline]
     fn sample(&mut self, s: &Sample) -> Option<Setting> {
-        // A counter that steps back looks like very many packets: the account is somewhere, and
-        // that is all. Without packets nothing but time has passed.
+        // A counter that steps back looks like very many packets, which is harmless.
         let (now, total) = (s.time_ns, s.flow(self.direction).packets);
         let packets = total.wrapping_sub(self.packets);
         self.packets = total;
-        let until = self.until_ns.max(now).wrapping_add(packets.wrapping_mul(self.reach_ns));
+        let until = self.until_ns.max(now).wrapping_add(packets.wrapping_mul(self.per_packet_ns));
         if self.setting.packets == 1 {
             self.until_ns = until;
             let credit = until.wrapping_sub(now);
             if credit < self.threshold_ns {
                 return None;
             }
-            let credit = credit.min(self.full_ns);
+            let credit = credit.min(self.cap_ns);
             self.until_ns = now.wrapping_add(credit);
-            return self.turn(s.events, credit);
+            return self.reevaluate(s.events, credit);
         }
-        let credit = until.wrapping_sub(now).min(self.full_ns);
+        let credit = until.wrapping_sub(now).min(self.cap_ns);
         self.until_ns = now.wrapping_add(credit);
-        if credit >= self.threshold_ns && total < self.mark {
+        if credit >= self.threshold_ns && total < self.evaluate_at {
             return None;
         }
-        self.turn(s.events, credit)
+        self.reevaluate(s.events, credit)
     }
 
     fn setting(&self) -> Setting {

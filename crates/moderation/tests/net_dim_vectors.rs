@@ -2,7 +2,8 @@
 
 use doorbell_moderation::{Controller, Direction, Flow, NetDim, Period, Sample, State, profiles};
 
-const COLUMNS: &str = "time_us,packets,bytes,events,work_done,profile,tune_state,state,tired,steps_left,steps_right,scheduled";
+const COLUMNS: &str = "time_us,packets,bytes,events,work_done,profile,tune_state,state,tired,\
+     steps_left,steps_right,scheduled";
 
 /// Replays a file from profile `start`, in `direction`; `high` is added to every
 /// counter above the bits that Linux keeps, so that wider counters must not matter.

@@ -1,4 +1,4 @@
-//! What [`Trains`] is for, each a test, and beside net_dim where the two differ: on a queue
+//! The purposes of [`Trains`], each a test, beside net_dim where the two differ: on a queue
 //! whose device counts packets and restarts its timer with each, as axienet's.
 
 use doorbell_moderation::{
@@ -27,7 +27,7 @@ struct Queue<C> {
     sample: Sample,
     /// For each packet: when it came, and when the interrupt was that announced it.
     served: Vec<(u64, u64)>,
-    /// When the setting changed, and to what.
+    /// Times and values of the changes of the setting.
     changes: Vec<(u64, Setting)>,
     /// Packets that came while others were polled, and were polled with them: the device counts
     /// them for the next interrupt.
@@ -45,7 +45,7 @@ impl<C: Controller> Queue<C> {
         }
     }
 
-    /// When the device interrupts, if nothing but these packets comes.
+    /// Time of the device's interrupt without further packets.
     fn interrupt(&self, waiting: &[u64]) -> u64 {
         let s = self.controller.setting();
         let (count, delay) =

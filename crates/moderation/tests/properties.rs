@@ -1,4 +1,4 @@
-//! What holds for every controller, whatever the counters do.
+//! Properties of every controller, whatever the counters do.
 
 use doorbell_moderation::{
     Controller, Direction, Flow, ItrClasses, ItrMode, Limits, Link, NetDim, Period, RdmaDim,
@@ -6,7 +6,7 @@ use doorbell_moderation::{
 };
 use proptest::prelude::*;
 
-/// How much each counter moves between two calls; sometimes by nothing, sometimes by
+/// Change of each counter between two calls; sometimes by nothing, sometimes by
 /// more than it can hold. With `applied`, the profile is applied before the call.
 #[derive(Clone, Debug)]
 struct Move {
@@ -66,7 +66,11 @@ fn start() -> impl Strategy<Value = Sample> {
 
 proptest! {
     #[test]
-    fn net_dim_stays_in_its_table_and_moves_by_one(first in 0u8..5, start in start(), moves in moves()) {
+    fn net_dim_stays_in_its_table_and_moves_by_one(
+        first in 0u8..5,
+        start in start(),
+        moves in moves(),
+    ) {
         let table = profiles::axienet(16);
         let mut dim = NetDim::new(table, Direction::Rx).starting_at(first);
         for (sample, applied) in samples(start, &moves) {
@@ -75,8 +79,17 @@ proptest! {
             }
             let (before, waited) = (dim.index(), dim.state() == State::ApplyNewProfile);
             let told = dim.sample(&sample);
-            prop_assert!(dim.index() < 5 && dim.tired() <= 10 && dim.steps_left() <= 4 && dim.steps_right() <= 4);
-            prop_assert_eq!(u8::from(told.is_some()), dim.index().abs_diff(before), "a setting is one step");
+            prop_assert!(
+                dim.index() < 5
+                    && dim.tired() <= 10
+                    && dim.steps_left() <= 4
+                    && dim.steps_right() <= 4
+            );
+            prop_assert_eq!(
+                u8::from(told.is_some()),
+                dim.index().abs_diff(before),
+                "a setting is one step"
+            );
             prop_assert!(!waited || told.is_none());
             prop_assert_eq!(told.is_some(), dim.state() == State::ApplyNewProfile && !waited);
             prop_assert!(told.is_none_or(|s| s == table[usize::from(dim.index())]));
@@ -93,8 +106,14 @@ proptest! {
             let before = dim.index();
             let told = dim.sample(&sample);
             prop_assert!(dim.index() < 9);
-            prop_assert!(dim.index().abs_diff(before) <= 1 || dim.index() == 0, "one step, or back to 0");
-            prop_assert_eq!(told, (dim.index() != before).then(|| RdmaDim::PROFILES[usize::from(dim.index())]));
+            prop_assert!(
+                dim.index().abs_diff(before) <= 1 || dim.index() == 0,
+                "one step, or back to 0"
+            );
+            prop_assert_eq!(
+                told,
+                (dim.index() != before).then(|| RdmaDim::PROFILES[usize::from(dim.index())])
+            );
         }
     }
 
@@ -114,7 +133,9 @@ proptest! {
             let told = wide.sample(&s);
             prop_assert_eq!(told, narrow.sample(&Sample { events: s.events & 0xffff, rx, ..s }));
             prop_assert_eq!(told, zero.sample(&z));
-            let stand = |d: &NetDim| (d.index(), d.state(), d.tune(), d.tired(), d.steps_left(), d.steps_right());
+            let stand = |d: &NetDim| {
+                (d.index(), d.state(), d.tune(), d.tired(), d.steps_left(), d.steps_right())
+            };
             prop_assert_eq!(stand(&wide), stand(&narrow));
             prop_assert_eq!(stand(&wide), stand(&zero));
         }
@@ -131,10 +152,18 @@ proptest! {
     }
 
     #[test]
-    fn itr_stays_between_its_rates(start in start(), moves in moves(), gigabit: bool, conservative: bool) {
+    fn itr_stays_between_its_rates(
+        start in start(),
+        moves in moves(),
+        gigabit: bool,
+        conservative: bool,
+    ) {
         let mode = if conservative { ItrMode::Conservative } else { ItrMode::Dynamic };
         let mut itr = ItrClasses::new(mode, if gigabit { 1_000 } else { 100 }, &start);
-        let most = match (gigabit, conservative) { (true, false) => 70_000, _ => 20_000 };
+        let most = match (gigabit, conservative) {
+            (true, false) => 70_000,
+            _ => 20_000,
+        };
         for (sample, _) in samples(start, &moves) {
             let before = itr.setting();
             let told = itr.sample(&sample);
@@ -145,16 +174,31 @@ proptest! {
     }
 
     #[test]
-    fn a_links_table_catches_the_next_packet(mbit_s in 1u32..800_000, mtu in 46u32..16_000, usec in 1u32..5_000, packets in 1u16..2_000) {
+    fn a_links_table_catches_the_next_packet(
+        mbit_s in 1u32..800_000,
+        mtu in 46u32..16_000,
+        usec in 1u32..5_000,
+        packets in 1u16..2_000,
+    ) {
         let (link, limits) = (Link { mbit_s, mtu }, Limits { usec, packets });
         let gap = link.packet_ns().unwrap();
         for period in [Period::Event, Period::Completion, Period::Interval] {
             let table = link.profiles(period, limits);
-            prop_assert!(table.windows(2).all(|w| w[0].packets <= w[1].packets && w[0].delay_ns <= w[1].delay_ns));
+            prop_assert!(
+                table
+                    .windows(2)
+                    .all(|w| w[0].packets <= w[1].packets && w[0].delay_ns <= w[1].delay_ns)
+            );
             for s in table {
-                prop_assert!(s.packets >= 1 && s.packets <= packets && s.usec() <= usec && s.period == period);
+                prop_assert!(
+                    s.packets >= 1
+                        && s.packets <= packets
+                        && s.usec() <= usec
+                        && s.period == period
+                );
                 // Either nothing is waited for, or long enough for a second packet.
-                let waits_right = if s.packets == 1 { s.delay_ns == 0 } else { u64::from(s.delay_ns) >= gap };
+                let waits_right =
+                    if s.packets == 1 { s.delay_ns == 0 } else { u64::from(s.delay_ns) >= gap };
                 prop_assert!(waits_right);
             }
         }
@@ -194,8 +238,13 @@ fn trains(mbit_s: u32, mtu: u32, period: Period, usec: u32, packets: u16) -> Tra
 proptest! {
     #[test]
     fn trains_stay_within_the_device(
-        start in start(), moves in moves(), mbit_s in 0u32..100_000, usec in 0u32..5_000, packets in 0u16..2_000,
-        period in prop_oneof![Just(Period::Event), Just(Period::Completion), Just(Period::Interval)]
+        start in start(),
+        moves in moves(),
+        mbit_s in 0u32..100_000,
+        usec in 0u32..5_000,
+        packets in 0u16..2_000,
+        period in
+            prop_oneof![Just(Period::Event), Just(Period::Completion), Just(Period::Interval)],
     ) {
         let mut c = trains(mbit_s, 1_500, period, usec, packets);
         for (sample, _) in samples(start, &moves) {
@@ -203,7 +252,12 @@ proptest! {
             let told = c.sample(&sample);
             let s = c.setting();
             prop_assert_eq!(told, (s != before).then_some(s));
-            prop_assert!(s.packets >= 1 && s.packets <= packets.max(1) && s.usec() <= usec && s.period == period);
+            prop_assert!(
+                s.packets >= 1
+                    && s.packets <= packets.max(1)
+                    && s.usec() <= usec
+                    && s.period == period
+            );
             // It waits for a count with a timer, or not at all.
             prop_assert_eq!(s.packets == 1, s.delay_ns == 0);
         }
@@ -214,9 +268,15 @@ proptest! {
         // A clock of nanoseconds does not wrap in 500 years, and nor does a counter of packets.
         let flow = Flow { packets: start.rx.packets >> 4, ..start.rx };
         let start = Sample { time_ns: start.time_ns >> 4, rx: flow, ..start };
-        let moves: Vec<Move> = moves.into_iter().map(|m| Move { time_ns: m.time_ns.min(1 << 50), packets: m.packets.min(1 << 50), ..m }).collect();
+        let moves: Vec<Move> = moves
+            .into_iter()
+            .map(|m| Move { time_ns: m.time_ns.min(1 << 50), packets: m.packets.min(1 << 50), ..m })
+            .collect();
         let origin = Sample { time_ns: 0, ..Sample::default() };
-        let (mut here, mut there) = (trains(1_000, 1_500, Period::Completion, 255, 255), trains(1_000, 1_500, Period::Completion, 255, 255));
+        let (mut here, mut there) = (
+            trains(1_000, 1_500, Period::Completion, 255, 255),
+            trains(1_000, 1_500, Period::Completion, 255, 255),
+        );
         here.sample(&start);
         there.sample(&origin);
         // From the first silence with packets on, the two have seen the same.
@@ -230,7 +290,12 @@ proptest! {
     }
 
     #[test]
-    fn if_an_even_load_is_waited_for_so_is_a_faster_one(gap in 1_000u64..200_000, faster in 1u64..100, each in 1u64..32, n in 1u64..2_000) {
+    fn if_an_even_load_is_waited_for_so_is_a_faster_one(
+        gap in 1_000u64..200_000,
+        faster in 1u64..100,
+        each in 1u64..32,
+        n in 1u64..2_000,
+    ) {
         let waits = |gap: u64| {
             let mut c = trains(1_000, 1_500, Period::Completion, 255, 255);
             for i in 1..=n {

@@ -39,7 +39,7 @@ fn nine_packets_close_together_begin_it_and_a_silence_ends_it() {
     }
     // The first packet pays in too, so the account has to be down to less than one more than the
     // rest of two.
-    assert_eq!(r.after(300_000, 1), SHORT);
+    assert_eq!(r.after(300_000, 1), INITIAL_COUNT);
     assert_eq!(r.after(100_000, 1), 1);
 }
 
@@ -70,7 +70,7 @@ fn bursts_are_remembered_over_the_silence_between_them() {
     r.after(0, 32);
     for _ in 0..100 {
         r.after(10_000_000, 4);
-        assert_eq!(r.after(20_000, 2), SHORT);
+        assert_eq!(r.after(20_000, 2), INITIAL_COUNT);
     }
 }
 
@@ -79,7 +79,7 @@ fn saturation_ends_with_all_that_the_device_counts() {
     let mut r = Run::new();
     // Each count holds for 40 ms, 3250 packets, and until it is judged.
     for (packets, count) in
-        [(3_200, SHORT), (1_200, 16), (2_000, 16), (2_500, 64), (500, 64), (4_500, 255)]
+        [(3_200, INITIAL_COUNT), (1_200, 16), (2_000, 16), (2_500, 64), (500, 64), (4_500, 255)]
     {
         assert_eq!(r.saturate(packets), count);
     }
@@ -114,7 +114,10 @@ fn a_timer_that_starts_once_gets_the_time_of_all_its_packets() {
     let mut c = Trains::new(Direction::Rx, GIGABIT, Period::Event, UNIT, Limits::AXIENET);
     let burst =
         Sample { time_ns: 1_000_000, rx: Flow { packets: 32, bytes: 0 }, ..Sample::default() };
-    assert_eq!(c.sample(&burst).map(|s| (s.packets, s.delay_ns)), Some((SHORT, 4 * 13_000)));
+    assert_eq!(
+        c.sample(&burst).map(|s| (s.packets, s.delay_ns)),
+        Some((INITIAL_COUNT, 4 * 13_000))
+    );
 }
 
 #[test]
