@@ -1,16 +1,14 @@
 //! The driver's own instructions a packet, counted by Callgrind.
 //!
-//! The driver runs on the bare host: flat memory, no ledger, no guard, nothing
-//! priced. What a device would write back (one CQE a batch) the bench writes
-//! itself. Callgrind counts only what happens inside the two functions below that
-//! call the driver, and each number is the difference of two runs that differ
-//! only in how many packets they send. A batch is sent by one loop, as a packet
-//! generator sends it, over packets that stand in memory. Included is what any
-//! caller pays: taking each packet out and passing it in (12 instructions or so),
-//! and a push for each buffer that comes back (10). Making the packets is not.
+//! The driver runs on the bare host: flat memory, no ledger, no guard, nothing priced. The bench
+//! itself writes the CQE of each batch. Callgrind counts only inside the two functions below that
+//! call the driver, and each number is the difference of two runs with different numbers of
+//! packets. Included are the caller's costs: taking each packet out and passing it in (12
+//! instructions or so), and a push for each buffer that is returned (10). Making the packets is
+//! not.
 //!
-//! `cargo bench -p doorbell-drivers --bench instructions` runs itself under
-//! valgrind; without valgrind it says so.
+//! `cargo bench -p doorbell-drivers --bench instructions` runs itself under valgrind, if there is
+//! one.
 
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects};
 use doorbell_drivers::{Driver, Sink, Tx};
@@ -162,7 +160,8 @@ fn main() {
         return;
     }
     println!(
-        "mlx5 transmit on the bare host: instructions a {SIZE}-byte packet, transmit, doorbell and completion"
+        "mlx5 transmit on the bare host: instructions a {SIZE}-byte packet, \
+         transmit, doorbell and completion"
     );
     println!("{:<8} {:>8} {:>8} {:>8} {:>8}", "burst", "1", "8", "32", "128");
     for mode in ["SEND", "MPWQE"] {

@@ -1,18 +1,17 @@
-//! Byte queue limits: how many bytes a stack lets the queue of a device hold.
+//! Byte queue limits: the stack's limit of the bytes in a device's queue.
 //!
 //! Source: linux lib/dynamic_queue_limits.c, include/linux/netdevice.h, net/sched/sch_generic.c
-//! (behaviour, 5.10). The limit belongs to the stack. A driver reports to it what it queues and
-//! what has been sent; a stack looks at [`Bql::room`] before it hands over a batch.
+//! (behaviour, 5.10). A driver reports the bytes that it queues and those that were sent; a stack
+//! checks [`Bql::room`] before each batch.
 //!
 //! The limit is the smallest with which the queue does not run dry between two completions. It
-//! grows as soon as the queue was found empty while the stack had been held back. It shrinks by the
-//! least slack seen, after [`HOLD`] without growth.
-//!
-//! Counters are free running and wrap, so only differences mean anything.
+//! grows when the queue was empty while the stack was held back, and shrinks by the least slack
+//! seen after [`HOLD`] without growth. Counters are free running; only their differences mean
+//! anything.
 
 use doorbell_hal::{Span, Time};
 
-/// How long slack is watched before the limit shrinks (`dql_init(dql, HZ)`).
+/// Time of watching slack before the limit shrinks (`dql_init(dql, HZ)`).
 const HOLD: Span = Span::from_ms(1000);
 /// The largest limit (`DQL_MAX_LIMIT`), low enough for [`Bql::room`] to be a signed number.
 const MAX_LIMIT: u32 = u32::MAX / 2 - 1;
@@ -44,14 +43,14 @@ struct Before {
     last: u32,
 }
 
-/// `a - b`, or 0 where `b` is ahead.
+/// Returns `a - b`, or 0 where `b` is ahead.
 fn ahead(a: u32, b: u32) -> u32 {
     let d = a.wrapping_sub(b);
     if d as i32 > 0 { d } else { 0 }
 }
 
 impl Bql {
-    /// An empty queue's limit: zero, which admits one packet. Without `on` there is none.
+    /// Returns the limit of an empty queue: zero, which admits one packet; without `on`, no limit.
     pub const fn new(on: bool) -> Bql {
         let min = if on { 0 } else { MAX_LIMIT };
         Bql {
@@ -118,7 +117,7 @@ impl Bql {
             limit = limit.wrapping_add(fresh).wrapping_add(self.before.over);
             self.watch_slack(now);
         } else if left > 0 && left_before > 0 && fresh == 0 {
-            // Busy all the time since: what was never needed is slack.
+            // Busy all the time since: bytes that were never needed are slack.
             let unneeded = ahead(limit.wrapping_add(self.before.over), bytes.wrapping_mul(2));
             let rounding =
                 if self.before.over > 0 { ahead(self.before.last, self.before.over) } else { 0 };
@@ -143,7 +142,7 @@ impl Bql {
         self.lowest_slack = u32::MAX;
     }
 
-    /// Forgets everything: the queue starts again, empty (`dql_reset`).
+    /// Restarts with an empty queue (`dql_reset`).
     pub fn reset(&mut self, now: Time) {
         *self = Bql { slack_since: now, ..Bql::new(self.min == 0) };
     }

@@ -40,8 +40,9 @@ pub trait Driver<H: Host> {
     /// has woken it.
     fn stopped(&self) -> bool;
     /// Returns the bytes that the stack may queue before the byte limit of this queue ([`Bql`])
-    /// holds it back; below zero it starts no batch. The driver does not enforce the limit: a sender
-    /// that bypasses the stack, such as pktgen, ignores it. Without a limit the default is right.
+    /// holds it back; below zero it starts no batch. The driver does not enforce the limit: a
+    /// sender that bypasses the stack, such as pktgen, ignores it. Without a limit the default is
+    /// right.
     fn byte_room(&self) -> i32 {
         i32::MAX
     }

@@ -182,8 +182,7 @@ proptest! {
 
     #[test]
     fn nothing_shrinks_within_a_second_of_growth(steps in steps()) {
-        let quick: Vec<Step> =
-            steps.into_iter().filter(|s| !matches!(s, Step::Wait(_))).collect();
+        let quick: Vec<Step> = steps.into_iter().filter(|s| !matches!(s, Step::Wait(_))).collect();
         let limits = play(Bql::new(true), &quick);
         prop_assert!(limits.windows(2).all(|w| w[0].1 <= w[1].1));
     }

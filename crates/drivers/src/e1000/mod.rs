@@ -8,18 +8,6 @@
 //!
 //! The driver has no access to PCI configuration space. These parts need MMRBC of at most 2048 on
 //! PCI-X, which the owner of the bus sets.
-//!
-//! # The switches
-//!
-//! With [`Config::copy_align`], a frame of up to 2 kB is copied to a slot of 2048 bytes, aligned to
-//! that and mapped permanently: fewer bus transactions, no mapping per packet, one copy. With
-//! [`Config::rx_align`], a receive buffer begins on a line, or two bytes behind it so that the IP
-//! header is on a word.
-//!
-//! # Descriptors
-//!
-//! A packet without offload is sent with legacy descriptors, as in Linux. A checksum or a large
-//! send takes a context descriptor, then data descriptors. [`Errata`] decides how a buffer is split.
 
 mod config;
 mod errata;

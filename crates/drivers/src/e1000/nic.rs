@@ -32,6 +32,19 @@ pub struct Link {
 }
 
 /// An open controller.
+///
+/// # The switches
+///
+/// With [`Config::copy_align`], a frame of up to 2 kB is copied to a slot of 2048 bytes, aligned to
+/// that and mapped permanently: fewer bus transactions, no mapping per packet, one copy. With
+/// [`Config::rx_align`], a receive buffer begins on a line, or two bytes behind it so that the IP
+/// header is on a word.
+///
+/// # Descriptors
+///
+/// A packet without offload is sent with legacy descriptors, as in Linux. A checksum or a large
+/// send takes a context descriptor, then data descriptors. [`super::Errata`] decides how a buffer
+/// is split.
 #[derive(Debug)]
 pub struct E1000 {
     config: Config,

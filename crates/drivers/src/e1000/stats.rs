@@ -26,7 +26,7 @@ counters! {
         rx_bytes: "Bytes of those.",
         rx_copybreak: "Packets copied out of their buffers.",
         rx_errors: "Descriptors with frame errors.",
-        rx_malformed: "Frames with more descriptors than a packet can have fragments, or without data.",
+        rx_malformed: "Frames of more descriptors than a packet has fragments, or without data.",
         rx_lost: "Frames in the ring lost in a restart.",
         alloc_rx_buff_failed: "Failures to allocate a buffer.",
         rx_csum_offload_good: "Checksums that the device found good.",

@@ -1,4 +1,4 @@
-//! What the driver writes, byte by byte, and the traps of the part: on a machine
+//! The driver's writes, byte by byte, and pitfalls of the part, on a machine
 //! of plain memory whose device takes what it is told and does nothing by itself.
 
 mod traps;
@@ -139,7 +139,7 @@ fn open() -> (Host, E1000) {
     open_with(Part::I82540, Bus::Pci, |_| {})
 }
 
-/// Where the device was told that a ring is.
+/// Returns the address written for a ring.
 fn ring(h: &Host, base: u32) -> u64 {
     u64::from(h.device.last(base).unwrap())
 }
@@ -569,25 +569,45 @@ proptest::proptest! {
     fn descriptors_name_the_packets_bytes_once(
         lens in proptest::collection::vec(1u32..1500, 1..6),
         part in proptest::sample::select(vec![Part::I82544, Part::I82540, Part::I82545]),
-        pcix in proptest::bool::ANY, copy_align in proptest::bool::ANY,
+        pcix in proptest::bool::ANY,
+        copy_align in proptest::bool::ANY,
     ) {
         use doorbell_hal::Host as _;
         let bus = if pcix { Bus::PciX } else { Bus::Pci };
-        let (mut h, mut nic) = open_with(part, bus, |c| (c.copy_align, c.max_frame) = (copy_align, 9014));
+        let (mut h, mut nic) =
+            open_with(part, bus, |c| (c.copy_align, c.max_frame) = (copy_align, 9014));
         let mut expected = Vec::new();
-        let mut pieces: Vec<Fragment> = lens.iter().enumerate().map(|(i, len)| {
-            let b = h.buffer(*len, Alignment { align: 64, offset: (i as u32 * 11) % 64 }).unwrap();
-            h.bytes_mut(&b, 0..*len, |to| to.iter_mut().enumerate().for_each(|(k, t)| *t = (k * 7 + i) as u8));
-            h.bytes(&b, 0..*len, |f| expected.extend_from_slice(f));
-            Fragment::whole(b)
-        }).collect();
+        let mut pieces: Vec<Fragment> = lens
+            .iter()
+            .enumerate()
+            .map(|(i, len)| {
+                let b =
+                    h.buffer(*len, Alignment { align: 64, offset: (i as u32 * 11) % 64 }).unwrap();
+                h.bytes_mut(&b, 0..*len, |to| {
+                    to.iter_mut().enumerate().for_each(|(k, t)| *t = (k * 7 + i) as u8)
+                });
+                h.bytes(&b, 0..*len, |f| expected.extend_from_slice(f));
+                Fragment::whole(b)
+            })
+            .collect();
         let head = pieces.remove(0);
-        let more = (!pieces.is_empty()).then(|| Box::new(NonLinear { frags: pieces, list: Vec::new() }));
-        proptest::prop_assert_eq!(nic.transmit(&mut h, Packet { head, todo: OffloadRequest::NONE, more, cookie: 0 }, false), Tx::Ok);
+        let more =
+            (!pieces.is_empty()).then(|| Box::new(NonLinear { frags: pieces, list: Vec::new() }));
+        proptest::prop_assert_eq!(
+            nic.transmit(
+                &mut h,
+                Packet { head, todo: OffloadRequest::NONE, more, cookie: 0 },
+                false
+            ),
+            Tx::Ok
+        );
         let mut seen = Vec::new();
         for i in 0..h.device.last(reg::TDT).unwrap() {
             let d = descriptor(&mut h, reg::TDBAL, i);
-            let (at, n) = (u64::from_le_bytes(d[..8].try_into().unwrap()), usize::from(u16::from_le_bytes([d[8], d[9]])));
+            let (at, n) = (
+                u64::from_le_bytes(d[..8].try_into().unwrap()),
+                usize::from(u16::from_le_bytes([d[8], d[9]])),
+            );
             seen.extend_from_slice(h.port.at(at, n));
             if part == Part::I82544 && pcix && n > 4 {
                 proptest::prop_assert!((at + n as u64 - 1) & 4 != 0);

@@ -389,8 +389,8 @@ impl TxRing {
         Ok(m)
     }
 
-    /// Takes the fragments that were mapped since descriptor `start` back into `frags`, and the head
-    /// before them. Returns the head.
+    /// Takes the fragments that were mapped since descriptor `start` back into `frags`, and the
+    /// head before them. Returns the head.
     #[cold]
     fn unmap_packet<H: Host>(&mut self, h: &mut H, start: u32, frags: &mut [Fragment]) -> Fragment {
         let (mut head, mut frags) = (None, frags.iter_mut());
@@ -489,8 +489,8 @@ impl TxRing {
         (self.clean != self.next).then(|| self.entries[self.clean as usize].since)
     }
 
-    /// Takes back all that was queued; the device is off. Packets that are not done are dropped. The
-    /// next reclaim passes their buffers up.
+    /// Takes back all that was queued; the device is off. Packets that are not done are dropped.
+    /// The next reclaim passes their buffers up.
     pub(super) fn clear<H: Host>(&mut self, h: &mut H) {
         let mut done = false;
         for i in (self.clean..self.count).chain(0..self.clean) {

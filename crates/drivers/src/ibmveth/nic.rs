@@ -42,6 +42,42 @@ pub struct Filter<'a> {
 }
 
 /// A logical LAN adapter.
+///
+/// # Receive
+///
+/// Buffers of up to five sizes are lent to the hypervisor, which takes the smallest that fits. The
+/// driver writes a correlator (pool and index) into each buffer and finds it again in the entry of
+/// the receive queue. A toggle tells new entries from old; it begins as 1 and flips at each wrap.
+/// Buffers are lent with H_ADD_LOGICAL_LAN_BUFFER(S); H_VIO_SIGNAL switches the interrupt, and each
+/// poll ends with a second look at the queue.
+///
+/// # Transmit
+///
+/// A send is over when H_SEND_LOGICAL_LAN returns, because the hypervisor copies meanwhile.
+/// [`super::Transmit`] chooses between mapping each fragment, up to six, and copying the packet to
+/// a buffer that stays mapped. Nothing interrupts for a send; each poll, or [`Ibmveth::reclaim`],
+/// passes the buffers up.
+///
+/// # Offloads
+///
+/// Offloads are negotiated with H_ILLAN_ATTRIBUTES before the adapter is opened; each change
+/// closes and reopens it. An omitted TCP checksum leaves zero in its field, so a receiver that
+/// forwards the packet must complete it: the driver writes the pseudo-header's sum and passes the
+/// packet up as CHECKSUM_PARTIAL. A large send reaches another partition whole; its receiver learns
+/// the segment size beside the data, or, in the old way, in the checksum fields.
+///
+/// A packet that the firmware cannot send is converted as the stack above Linux's driver would:
+/// segmented, linearised, tagged, or its checksum completed. A large send with a fragment list is
+/// segmented without [`Config::fraglist`], and linearised and sent whole with it.
+///
+/// # Differences from Linux
+///
+/// - Copied packets keep their fragment list; 6.17 drops such packets.
+/// - The bounce buffer of the mapped way holds a large send; 4.4's did not.
+/// - A received large packet always gets a pseudo-header sum, so that it can be forwarded.
+/// - The pseudo-header of a padded frame has the datagram's length.
+/// - Counters survive a reopening.
+/// - There is one transmit queue, of the CPU that owns the driver.
 #[derive(Debug)]
 pub struct Ibmveth {
     config: Config,
@@ -195,8 +231,8 @@ impl Ibmveth {
     /// and reopens the adapter. Packets received and not yet polled are lost.
     ///
     /// # Errors
-    /// Returns [`OpenError::Setting`], with nothing changed, when no pool holds it. Other errors are
-    /// those of [`Ibmveth::open`] and leave the adapter closed; a further change may open it.
+    /// Returns [`OpenError::Setting`], with nothing changed, when no pool holds it. Other errors
+    /// are those of [`Ibmveth::open`] and leave the adapter closed; a further change may open it.
     pub fn set_mtu<H: Hypervisor>(&mut self, h: &mut H, mtu: u32) -> Result<(), OpenError> {
         if mtu < 68 {
             return Err(OpenError::Setting("mtu: 68 at least"));
@@ -299,8 +335,8 @@ impl Ibmveth {
         self.tx.reclaim(h, up);
     }
 
-    /// Ends a poll: enables interrupts, and checks the queue again, because entries that came before
-    /// the call do not interrupt. Returns whether there is more to do.
+    /// Ends a poll: enables interrupts, and checks the queue again, because entries that came
+    /// before the call do not interrupt. Returns whether there is more to do.
     fn complete_poll<H: Hypervisor>(&mut self, h: &mut H) -> bool {
         if !self.scheduled {
             return false;
@@ -385,9 +421,10 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
         }
     }
 
-    /// Polls after a timeout, which Linux does not have because its sends do not wait; here a sender
-    /// may wait for its buffers. After failed accesses an entry of the receive queue may be missing,
-    /// which blocks it for ever, so the adapter is reopened (`ibmveth_reset`) until that succeeds.
+    /// Polls after a timeout, which Linux does not have because its sends do not wait; here a
+    /// sender may wait for its buffers. After failed accesses an entry of the receive queue may be
+    /// missing, which blocks it for ever, so the adapter is reopened (`ibmveth_reset`) until that
+    /// succeeds.
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
         match why {
             Alarm::TxTimeout => {}

@@ -1,4 +1,5 @@
-//! `direct = adaptive`: finds the frame size up to which a software checksum pays for a direct call.
+//! `direct = adaptive`: finds the frame size up to which a software checksum pays for a direct
+//! call.
 //!
 //! Packets are classed by the bytes to be summed. Classes below a bound, the **rung**, go directly;
 //! the others go in an array with their headers. A **trial** measures epochs of the rung in force

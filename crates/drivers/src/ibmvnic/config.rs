@@ -17,8 +17,8 @@ pub enum Direct {
     /// With the checksum completed by the driver, so that its headers are not due (e633e32b60fd).
     /// Requests for the headers of plain packets are ignored.
     SoftwareChecksum,
-    /// As `SoftwareChecksum`, if the server's request byte for plain packets is 0 (de390657b5d6). As
-    /// in Linux, layers without the bit that requests them forbid it too.
+    /// As `SoftwareChecksum`, if the server's request byte for plain packets is 0 (de390657b5d6).
+    /// As in Linux, layers without the bit that requests them forbid it too.
     Inspect,
     /// Honours the server's requests, and takes the cheaper way by measurement; see
     /// [`super::Ibmvnic::break_even`].

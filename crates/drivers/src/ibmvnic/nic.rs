@@ -38,6 +38,37 @@ pub struct Filter {
 }
 
 /// A virtual NIC, with all its queues.
+///
+/// # States of a session
+///
+/// | state | entered by | sends | left by |
+/// |---|---|---|---|
+/// | down | open, reset | dropped | handshake, version, capabilities, login, maps |
+/// | up, no carrier | the end of these | dropped | LINK_STATE_INDICATION |
+/// | running | link up | taken | H_CLOSED, an event, an error |
+/// | closed | H_CLOSED, failover event | dropped | INIT of another server, migration event: reset |
+///
+/// # Transmit
+///
+/// A packet is copied to a slot of a long-term buffer. Its descriptors go in an array of up to
+/// sixteen by H_SEND_SUB_CRQ_INDIRECT, which the hypervisor reads from memory, or, one descriptor
+/// alone, in registers by H_SEND_SUB_CRQ. A server may request copies of the headers of some kinds
+/// of packets; these are descriptors too, so such a packet needs an array. A packet whose checksum
+/// is completed by the driver is a plain one with a single descriptor. [`Direct`] is the rule for
+/// when that pays.
+///
+/// The driver sends nothing twice. Packets given to a session that ended count as lost, although
+/// the server may have sent them; packets only batched count as dropped.
+///
+/// # Differences from Linux
+///
+/// - A slot is not cleared before the copy; Linux fills all of it with zeros. A short packet is
+///   padded with zeros to the server's shortest frame.
+/// - The Ethernet header's length is that of the frame in the buffer, without a tag that is still
+///   to be inserted.
+/// - Completions are polled with received frames, not in a handler of their own.
+/// - A tag, checksum or large send that the server cannot do is done here, as the stack would.
+/// - Queue pairs share a session, so one value owns all of them.
 #[derive(Debug)]
 pub struct Ibmvnic {
     pub(super) config: Config,
@@ -107,8 +138,8 @@ impl Ibmvnic {
         Err(OpenError::Unsteady)
     }
 
-    /// Takes the link down, unmaps, and releases all memory, with packets that are not done. Returns
-    /// the final counts of the adapter and its queues.
+    /// Takes the link down, unmaps, and releases all memory, with packets that are not done.
+    /// Returns the final counts of the adapter and its queues.
     pub fn close<H: Hypervisor>(mut self, h: &mut H) -> (Stats, QueueStats) {
         if self.up && self.link_state(h, link::DOWN).is_ok() {
             self.unmap_all(h);
@@ -158,8 +189,8 @@ impl Ibmvnic {
         self.link_state(h, link::UP)
     }
 
-    /// Negotiates capabilities, registers queues and logs in. Repeats all while the server has fewer
-    /// queues than it granted.
+    /// Negotiates capabilities, registers queues and logs in. Repeats all while the server has
+    /// fewer queues than it granted.
     fn log_in<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         for _ in 0..16 {
             let (k, s, c) = (&mut self.control, &mut self.stats, &self.config);
@@ -379,8 +410,8 @@ impl Ibmvnic {
     /// server refuses the new one.
     ///
     /// # Errors
-    /// Returns the errors of [`Ibmvnic::open`]. The adapter is then down until a server sends INIT or
-    /// another change succeeds.
+    /// Returns the errors of [`Ibmvnic::open`]. The adapter is then down until a server sends INIT
+    /// or another change succeeds.
     pub fn set_mtu<H: Hypervisor>(&mut self, h: &mut H, mtu: u32) -> Result<(), OpenError> {
         Config { mtu, ..self.config }.check()?;
         self.config.mtu = mtu;

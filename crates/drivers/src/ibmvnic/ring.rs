@@ -1,7 +1,7 @@
 //! A queue that the hypervisor writes: the CRQ, and the sub-CRQs of completions.
 //!
-//! An entry is valid when its first byte is not zero. That byte is read alone, and the rest behind a
-//! fence; clearing it frees the entry. There is no producer index.
+//! An entry is valid when its first byte is not zero. That byte is read alone, and the rest behind
+//! a fence; clearing it frees the entry. There is no producer index.
 
 use super::config::OpenError;
 use crate::common::{self, within};

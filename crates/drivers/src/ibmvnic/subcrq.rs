@@ -69,8 +69,8 @@ impl<T: FromBytes + IntoBytes + Immutable> SubCrq<T> {
         }
     }
 
-    /// Enables the interrupt. Returns true, with it masked again, if entries came before that, which
-    /// do not interrupt.
+    /// Enables the interrupt. Returns true, with it masked again, if entries came before that,
+    /// which do not interrupt.
     pub(super) fn rearm<H: Hypervisor>(&mut self, h: &mut H, unit: u64) -> bool {
         if core::mem::take(&mut self.masked) {
             call::interrupt(h, unit, self.irq, true);

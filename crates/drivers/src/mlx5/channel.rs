@@ -18,6 +18,27 @@ use doorbell_packet::Packet;
 use zerocopy::byteorder::big_endian::U32;
 
 /// One channel of the NIC, for transmit, with its access to the firmware.
+///
+/// # Sessions
+///
+/// With [`Config::mpwqe`] off, each packet has a SEND WQE of one 64-byte block. With it on, packets
+/// that are linear, untagged and need nothing inlined share an Enhanced MPWQE: 16 bytes each behind
+/// 32 shared ones. A session opens with the first such packet. It closes when it is full, before a
+/// packet with another Ethernet segment or one that cannot join, and at the end of the batch, with
+/// the doorbell. It is never open across a doorbell, because the device would not see its packets.
+///
+/// # Recovery
+///
+/// After an error CQE nothing is sent, and flush CQEs retire the WQEs under way. Then
+/// [`Driver::work`](crate::Driver::work) takes the SQ through ERR, RST and RDY, and counters
+/// restart at zero. The doorbell record keeps its old value and must not be used before the next
+/// doorbell.
+///
+/// # Fast path
+///
+/// A linear packet without segmentation or tag joins the session, or takes a WQE of its own with
+/// more to follow, in code that is inlined and small. It counts only bytes: [`Channel::stats`]
+/// derives the rest from the session's length and one counter.
 #[derive(Debug)]
 pub struct Channel<F> {
     sq: Sq,
@@ -40,8 +61,8 @@ impl<F> Channel<F> {
     /// Creates the queues and makes them ready.
     ///
     /// # Errors
-    /// Fails when memory runs out, the firmware refuses, a size is out of range, or the device lacks
-    /// a capability that mlx5e requires.
+    /// Fails when memory runs out, the firmware refuses, a size is out of range, or the device
+    /// lacks a capability that mlx5e requires.
     pub fn open<H: Host>(h: &mut H, fw: F, c: &Config) -> Result<Channel<F>, OpenError>
     where
         F: Firmware<H>,
@@ -371,8 +392,8 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         }
     }
 
-    /// Recovers from an error CQE (reporter_tx.c `mlx5e_tx_reporter_err_cqe_recover`): once all WQEs
-    /// are retired, takes the SQ through ERR, RST and RDY.
+    /// Recovers from an error CQE (reporter_tx.c `mlx5e_tx_reporter_err_cqe_recover`): once all
+    /// WQEs are retired, takes the SQ through ERR, RST and RDY.
     fn work(&mut self, h: &mut H) {
         if !self.sq.recovering() || !self.sq.is_empty() {
             return;

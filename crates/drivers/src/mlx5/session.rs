@@ -176,7 +176,8 @@ pub(super) fn contiguous(pc: u16, ring_mask: u16) -> u32 {
     per_fragment - (u32::from(pc) & (per_fragment - 1))
 }
 
-/// Returns the blocks of the longest session on a device with WQEs of at most `max_wqe_sz_sq` bytes.
+/// Returns the blocks of the longest session on a device with WQEs of at most `max_wqe_sz_sq`
+/// bytes.
 pub(super) fn max_wqebbs(max_wqe_sz_sq: u16) -> u32 {
     (u32::from(max_wqe_sz_sq) / WQEBB).min(MAX_MPW_WQEBBS)
 }

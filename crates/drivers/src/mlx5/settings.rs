@@ -6,9 +6,9 @@ use doorbell_hal::OutOfMemory;
 use doorbell_layout::mlx5::CmdStatus;
 use thiserror::Error;
 
-/// Completion queues of a channel, all armed at the end of every poll (en_txrx.c `mlx5e_napi_poll`).
-/// Those beside the send queue's stay empty: nothing is received, and no internal operation is
-/// posted.
+/// Completion queues of a channel, all armed at the end of every poll (en_txrx.c
+/// `mlx5e_napi_poll`). Those beside the send queue's stay empty: nothing is received, and no
+/// internal operation is posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cqs {
     /// The send queue's alone, which no Linux has.

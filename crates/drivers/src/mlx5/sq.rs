@@ -88,8 +88,8 @@ pub(super) struct Sq {
     /// Most blocks in use that leave room for any WQE.
     room: u16,
     session: Session,
-    /// The stack's limit of this queue. A packet with a WQE of its own counts as no shorter than the
-    /// shortest frame; a session's packets count as they are (en_tx.c).
+    /// The stack's limit of this queue. A packet with a WQE of its own counts as no shorter than
+    /// the shortest frame; a session's packets count as they are (en_tx.c).
     pub(super) bql: Bql,
     /// [`Bql::queued`] of the packets retired.
     done: u32,
@@ -450,7 +450,8 @@ impl Sq {
         }
     }
 
-    /// Rings the doorbell for all queued packets that it was not rung for (en_tx.c `mlx5e_tx_flush`).
+    /// Rings the doorbell for all queued packets that it was not rung for (en_tx.c
+    /// `mlx5e_tx_flush`).
     fn flush<H: Host>(&mut self, h: &mut H) {
         if self.session.is_open() {
             self.close_session(h, true);
@@ -558,7 +559,8 @@ fn is_simple(p: &Packet) -> bool {
     true
 }
 
-/// Counts the packets that joined `session`, whose WQE begins at ring offset `at`, on the fast path.
+/// Counts the packets that joined `session`, whose WQE begins at ring offset `at`, on the fast
+/// path.
 #[inline(always)]
 fn count_joined(session: &Session, at: u32, s: &mut Stats) {
     if session.is_open() {

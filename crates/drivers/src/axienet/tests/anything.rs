@@ -8,9 +8,17 @@ proptest::proptest! {
     /// panic, and at the end every buffer has come back, once.
     #[test]
     fn a_device_that_writes_anything_costs_no_buffer(
-        steps in proptest::collection::vec(
-            (0u32..2, 0u32..18, proptest::array::uniform6(proptest::num::u32::ANY), 0u8..8, 1u32..5), 1..60,
-        ),
+        steps in
+            proptest::collection::vec(
+                (
+                    0u32..2,
+                    0u32..18,
+                    proptest::array::uniform6(proptest::num::u32::ANY),
+                    0u8..8,
+                    1u32..5,
+                ),
+                1..60,
+            ),
     ) {
         let (mut h, mut nic) = open_with(|c| c.tx_ring = 18);
         let mut up = Up::default();
@@ -18,7 +26,9 @@ proptest::proptest! {
         let mut seen = BTreeMap::<u32, BTreeSet<u64>>::new();
         let posted = |h: &mut Host, seen: &mut BTreeMap<u32, BTreeSet<u64>>| {
             for i in 0..8 {
-                seen.entry(1522).or_default().insert(word(h, S2MM, i, Descriptor::BUFFER_AT).into());
+                seen.entry(1522)
+                    .or_default()
+                    .insert(word(h, S2MM, i, Descriptor::BUFFER_AT).into());
             }
         };
         posted(&mut h, &mut seen);
@@ -59,7 +69,8 @@ proptest::proptest! {
         up.received.drain(..).for_each(|(p, _)| p.release(&mut h));
         nic.close(&mut h);
         for (len, addresses) in seen {
-            // One that was lost would be replaced by a new one, one given back twice would come twice.
+            // One that was lost would be replaced by a new one, one given back twice would come
+            // twice.
             let again: BTreeSet<u64> = addresses
                 .iter()
                 .map(|_| h.buffer(len, Alignment { align: 64, offset: 2 }).unwrap().addr())

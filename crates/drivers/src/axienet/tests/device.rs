@@ -462,8 +462,8 @@ fn the_link_is_what_both_ends_can_and_is_looked_at_once_a_second() {
 
 // ---- filter and counters ----
 
-/// What was written to the filter: (index, pattern, mask) of entries that are on, and
-/// the indexes of those that are off.
+/// The filter: (index, pattern, mask) of entries that are on, and the indexes of those that are
+/// off.
 type Entries = (Vec<(u32, u64, u64)>, Vec<u32>);
 
 fn filtered(f: &Filter<'_>) -> (u32, Entries) {

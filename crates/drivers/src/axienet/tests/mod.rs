@@ -1,4 +1,4 @@
-//! What the driver writes, word by word, and the traps of the core: on a machine of
+//! The driver's writes, word by word, and pitfalls of the core, on a machine of
 //! plain memory whose device takes what it is told and does nothing by itself.
 
 mod anything;
@@ -158,7 +158,7 @@ fn open() -> (Host, Axienet) {
     open_with(|_| {})
 }
 
-/// Where the device was told that a channel's ring begins.
+/// Returns the ring address written to a channel.
 fn ring(h: &Host, channel: u32) -> u64 {
     *h.device.written(l::DMA, channel + dma::CURDESC).last().unwrap()
 }
@@ -171,7 +171,7 @@ fn set_word(h: &mut Host, channel: u32, i: u32, word: u32, v: u32) {
     let at = ring(h, channel) + u64::from(i * 64 + word);
     h.port.at(at, 4).copy_from_slice(&v.to_le_bytes());
 }
-/// Which descriptor TAILDESC names.
+/// Returns the index of the descriptor in TAILDESC.
 fn tail(h: &Host, channel: u32) -> Option<u64> {
     let at = *h.device.written(l::DMA, channel + dma::TAILDESC).last()?;
     Some((at - ring(h, channel)) / 64)

@@ -167,7 +167,7 @@ fn ip(udp: bool, payload: usize, pad: usize) -> Vec<u8> {
     f
 }
 
-/// What the device puts into APP3.
+/// Returns the device's APP3 for a frame.
 fn device_sum(frame: &[u8]) -> u16 {
     frame[14..].chunks(2).fold(0, |sum, w| {
         let v =
@@ -261,16 +261,23 @@ proptest::proptest! {
     /// Whatever the bytes are, the device's sum leads to what a look at all of them says.
     #[test]
     fn the_devices_sum_says_what_a_look_at_all_bytes_does(
-        udp in proptest::bool::ANY, payload in 0usize..300, pad in 0usize..20,
-        flip in proptest::option::of((14usize..34, 0u8..8)), spoil in proptest::option::of((34usize..60, 1u8..=255)),
+        udp in proptest::bool::ANY,
+        payload in 0usize..300,
+        pad in 0usize..20,
+        flip in proptest::option::of((14usize..34, 0u8..8)),
+        spoil in proptest::option::of((34usize..60, 1u8..=255)),
     ) {
         let mut f = ip(udp, payload, pad);
-        // A change of the IP header that its own checksum does not cover is not a transport's business,
-        // except for what the pseudo-header takes.
-        if let Some((at, bit)) = flip && (22..24).contains(&at) {
+        // A change of the IP header that its own checksum does not cover is not a transport's
+        // business, except for what the pseudo-header takes.
+        if let Some((at, bit)) = flip
+            && (22..24).contains(&at)
+        {
             f[at] ^= 1 << bit;
         }
-        if let Some((at, by)) = spoil && at < f.len() - pad {
+        if let Some((at, by)) = spoil
+            && at < f.len() - pad
+        {
             f[at] ^= by;
         }
         let (found, _) = super::super::rx::partial_checksum(device_sum(&f), &f);

@@ -263,7 +263,11 @@ proptest::proptest! {
     /// name their bytes in order, and everything comes back once.
     #[test]
     fn descriptors_name_the_packets_bytes_once(
-        packets in proptest::collection::vec((proptest::collection::vec(1u32..80, 0..17), 14u32..100), 1..40),
+        packets in
+            proptest::collection::vec(
+                (proptest::collection::vec(1u32..80, 0..17), 14u32..100),
+                1..40,
+            ),
         tx_ring in 18u32..40,
     ) {
         let (mut h, mut nic) = open_with(|c| c.tx_ring = tx_ring);
@@ -271,12 +275,14 @@ proptest::proptest! {
         for (n, (frags, head)) in packets.into_iter().enumerate() {
             let mut expected = Vec::new();
             let mut piece = |h: &mut Host, i: usize, len: u32| {
-                let bytes: Vec<u8> = (0..len).map(|k| (k as usize * 7 + i * 11 + n) as u8).collect();
+                let bytes: Vec<u8> =
+                    (0..len).map(|k| (k as usize * 7 + i * 11 + n) as u8).collect();
                 expected.extend_from_slice(&bytes);
                 packet(h, &bytes).head
             };
             let head = piece(&mut h, 0, head);
-            let frags: Vec<Fragment> = frags.iter().enumerate().map(|(i, len)| piece(&mut h, i + 1, *len)).collect();
+            let frags: Vec<Fragment> =
+                frags.iter().enumerate().map(|(i, len)| piece(&mut h, i + 1, *len)).collect();
             let count = 1 + frags.len() as u32;
             let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
             let p = Packet { head, todo: OffloadRequest::NONE, more, cookie: n as u32 };

@@ -62,8 +62,11 @@ fn nothing_crosses_64_kib_on_82545_revision_0() {
 proptest! {
     #[test]
     fn pieces_cover_the_buffer_once_and_each_rule_holds(
-        (even_dword, short_first, tso_sentinel, after, bound_64k) in any::<(bool, bool, bool, bool, bool)>(),
-        at in 0u64..0x4_0000, len in 1u32..70_000, max in prop::sample::select(alloc::vec![4096u32, 2048, 400, 2144]),
+        (even_dword, short_first, tso_sentinel, after, bound_64k) in
+            any::<(bool, bool, bool, bool, bool)>(),
+        at in 0u64..0x4_0000,
+        len in 1u32..70_000,
+        max in prop::sample::select(alloc::vec![4096u32, 2048, 400, 2144]),
         (sentinel, follows) in any::<(bool, bool)>(),
     ) {
         let e = Errata { even_dword, short_first, tso_sentinel, after_tso: after, bound_64k };

@@ -1,5 +1,4 @@
-//! What the manual and the specification updates warn of, beside what the other
-//! tests see on their way.
+//! Pitfalls that the manual and the specification updates name, beyond those of the other tests.
 
 use super::*;
 use doorbell_bus::parallel::Latencies;

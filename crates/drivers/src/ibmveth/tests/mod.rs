@@ -21,7 +21,7 @@ use doorbell_layout::ibmveth::{self as l, Descriptor, Entry, attribute, status};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet, headers};
 
-/// What a send was.
+/// A send.
 #[derive(Debug)]
 struct Sent {
     bytes: Vec<u8>,
@@ -54,7 +54,7 @@ struct Firmware {
 const MAC: [u8; 6] = [0x02, 0x11, 0x22, 0x33, 0x44, 0x55];
 const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 const UNIT: u32 = 0x3000_0002;
-/// What recent firmware offers.
+/// The attributes of recent firmware.
 const ALL: u64 = attribute::RX_MULTI_BUFF | attribute::LRG_SND_SUPPORT | attribute::PADDED_PKT_CSUM;
 
 impl EventSource for Firmware {

@@ -1,4 +1,4 @@
-//! What is received, and what is mended.
+//! Reception, and headers that are restored.
 
 use super::*;
 use doorbell_packet::headers::{Check, verify};
@@ -139,14 +139,14 @@ fn a_frame_with_its_checksum_is_left_alone_and_verified_if_the_sender_vouches() 
     }
 }
 
-/// What comes up of a large send can be cut as the sender's stack would have.
+/// A received large send can be segmented as the sender's stack would have.
 fn forwarded(h: &mut Host, p: &Packet, whole: &[u8], size: u16) {
     let mut want = whole.to_vec();
     let todo = prepare_gso(&mut want, size).unwrap();
     assert_eq!(p.todo, todo);
     let bytes = contents(h, p);
     let mut segments = Segments::new(&bytes, p.todo.gso.unwrap()).unwrap();
-    let mut out = vec![0; segments.cut().longest()];
+    let mut out = vec![0; segments.plan().longest()];
     let mut n = 0;
     while let Some(len) = segments.next_into(&mut out) {
         let v = verify(&out[..len]);

@@ -1,4 +1,4 @@
-//! What is sent, and how.
+//! Transmission.
 
 use super::*;
 use doorbell_bus::{Mapping, tce};

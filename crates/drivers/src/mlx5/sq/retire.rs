@@ -36,8 +36,9 @@ impl Sq {
         self.release_entries(h, pieces, |_, buf, cookie, last| up.sent(buf, cookie, last))
     }
 
-    /// Unmaps the next `pieces` buffers and passes them to `f`. Returns the number of their packets.
-    /// Goes over the FIFO in slices up to its end, so that the inner loop tests only the entries.
+    /// Unmaps the next `pieces` buffers and passes them to `f`. Returns the number of their
+    /// packets. Goes over the FIFO in slices up to its end, so that the inner loop tests only the
+    /// entries.
     #[inline(always)]
     pub(super) fn release_entries<H: Host>(
         &mut self,
