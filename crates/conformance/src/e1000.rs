@@ -334,7 +334,7 @@ pub fn large_send<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
             let todo = prepare_gso(&mut f, mss).unwrap();
             let mut expected = Vec::new();
             let mut segments = Segments::new(&f, todo.gso.unwrap()).unwrap();
-            let mut out = vec![0; segments.cut().longest()];
+            let mut out = vec![0; segments.plan().longest()];
             while let Some(n) = segments.next_into(&mut out) {
                 expected.push(out[..n].to_vec());
             }

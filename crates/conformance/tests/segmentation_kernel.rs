@@ -134,7 +134,7 @@ fn ours(frame: &[u8], todo: &OffloadRequest) -> Vec<Vec<u8>> {
         return vec![frame];
     };
     let mut segments = Segments::new(frame, gso).expect("a large send");
-    let mut out = vec![0; segments.cut().longest()];
+    let mut out = vec![0; segments.plan().longest()];
     let mut all = Vec::new();
     while let Some(n) = segments.next_into(&mut out) {
         all.push(out[..n].to_vec());

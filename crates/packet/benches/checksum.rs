@@ -1,4 +1,4 @@
-//! What the Internet checksum costs beside a copy of the same bytes.
+//! Cost of the Internet checksum beside a copy of the same bytes.
 //!
 //! Times `memcpy`, the sum, and copy-and-sum alternately in one process on the
 //! same bytes, and prints the best round of each and their ratio. Ratios are

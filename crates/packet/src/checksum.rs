@@ -1,43 +1,34 @@
-//! The Internet checksum (RFC 1071), over bytes wherever they lie.
+//! The Internet checksum (RFC 1071).
 //!
-//! A [`Sum`] is a one's-complement sum that is still open: it can be added to
-//! another, at an even or an odd offset, in any order, and becomes a checksum
-//! only when it is finished. That is what lets a sender sum the pseudo-header, a
-//! driver the fragments, and a device the rest.
+//! A [`Sum`] is a one's-complement sum that can be added to another, at an even or odd offset, in
+//! any order. Words are added in the CPU's byte order (RFC 1071, 2.B); only the finished 16 bits
+//! are put in network order. The long loop has eight lanes, each with a sum of its words and of
+//! their upper halves, so that there is no carry and a compiler makes vector code of it.
 //!
-//! Words are added as the CPU loads them: the one's-complement sum of swapped
-//! words is the swapped sum (RFC 1071, 2.B), so only the finished 16 bits are put
-//! in network order. The long loop adds eight 64-bit lanes of 64 bytes. It keeps
-//! two sums a lane, of the words and of their upper halves: the lower half's sum
-//! is the difference, so nothing is lost when the first one wraps, there is no
-//! carry to chase, and a compiler makes vector code of it.
-//!
-//! One's complement has two zeros. A sum of bytes that are not all zero is never
-//! 0x0000, so a finished checksum is 0x0000 and never 0xffff; UDP reserves 0x0000
-//! for "no checksum" and sends 0xffff instead (RFC 768). Linux's
-//! `skb_checksum_help` does that for every protocol, its GSO and the hardware
-//! for UDP alone; here it is UDP alone.
+//! A sum of bytes that are not all zero is never 0x0000, so a finished checksum is never 0xffff.
+//! UDP reserves 0x0000 for "no checksum" and sends 0xffff instead (RFC 768). Linux's
+//! `skb_checksum_help` does so for every protocol; its GSO, hardware and this crate for UDP alone.
 
 use crate::CsumPartial;
 
 /// A one's-complement sum in progress.
 ///
-/// Two values that finish to the same checksum need not be `==`.
+/// Two values with the same checksum need not be equal in representation.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct Sum(u64);
 
-/// Bytes a turn of the long loop.
+/// Bytes per iteration of the long loop.
 const STRIDE: usize = 64;
 const LANES: usize = STRIDE / 8;
-/// Below this the long loop does not earn its setting up: headers, mostly.
+/// Length below which the long loop does not pay: mostly headers.
 const SHORT: usize = 128;
 
 impl Sum {
     /// The sum of no bytes.
     pub const ZERO: Sum = Sum(0);
 
-    /// The sum of `bytes`, the first of which is at an even offset.
+    /// Returns the sum of `bytes`, the first of which is at an even offset.
     #[inline]
     pub fn of(bytes: &[u8]) -> Sum {
         if bytes.len() < SHORT {
@@ -51,10 +42,10 @@ impl Sum {
         lanes.total().plus_short(rest)
     }
 
-    /// Copies `from` to `to`, which is as long, and sums it on the way.
+    /// Copies `from` to `to` and sums it on the way.
     ///
     /// # Panics
-    /// When the lengths differ.
+    /// Panics when the lengths differ.
     #[inline]
     pub fn copy(to: &mut [u8], from: &[u8]) -> Sum {
         assert_eq!(to.len(), from.len());
@@ -66,7 +57,7 @@ impl Sum {
         let (from, from_rest) = from.as_chunks::<STRIDE>();
         let mut lanes = Lanes::default();
         for (to, from) in to.iter_mut().zip(from) {
-            // By way of a local, so that the bytes are loaded once.
+            // Through a local, so that the bytes are loaded once.
             let chunk = *from;
             lanes.add(&chunk);
             *to = chunk;
@@ -75,8 +66,8 @@ impl Sum {
         lanes.total().plus_short(from_rest)
     }
 
-    /// TCP's or UDP's pseudo-header over IPv4 (RFC 9293, 3.1): `len` is the
-    /// length of transport header and payload.
+    /// Returns the sum of TCP's or UDP's pseudo-header over IPv4 (RFC 9293, 3.1), for a transport
+    /// header and payload of `len` bytes.
     #[inline]
     pub fn pseudo_v4(source: [u8; 4], destination: [u8; 4], protocol: u8, len: u32) -> Sum {
         Sum(u32::from_ne_bytes(source) as u64)
@@ -85,14 +76,13 @@ impl Sum {
             .plus_be16(protocol as u16)
     }
 
-    /// The pseudo-header over IPv6 (RFC 8200, 8.1).
+    /// Returns the sum of the pseudo-header over IPv6 (RFC 8200, 8.1).
     #[inline]
     pub fn pseudo_v6(source: [u8; 16], destination: [u8; 16], protocol: u8, len: u32) -> Sum {
         Sum::of(&source).plus(Sum::of(&destination)).plus_be32(len).plus_be16(protocol as u16)
     }
 
-    /// Both together. Addition in 64 bits with the carry brought round; 2^64 - 1
-    /// is a multiple of 0xffff, so it is the same sum.
+    /// Adds another sum, in 64 bits with an end-around carry; 2^64 - 1 is a multiple of 0xffff.
     #[inline(always)]
     pub fn plus(self, other: Sum) -> Sum {
         let (sum, carry) = self.0.overflowing_add(other.0);
@@ -121,20 +111,20 @@ impl Sum {
         self.plus(Sum(field.to_be() as u64))
     }
 
-    /// The sum in 16 bits as a number, not complemented: what a sender leaves in
-    /// the checksum field for a device to complete.
+    /// Returns the 16-bit sum, not complemented, as a sender leaves it in the checksum field for a
+    /// device to complete.
     #[inline(always)]
     pub fn value(self) -> u16 {
         u16::from_be(self.fold())
     }
 
-    /// The checksum as a number: the complement of the sum.
+    /// Returns the checksum: the complement of the sum.
     #[inline(always)]
     pub fn checksum(self) -> u16 {
         !self.value()
     }
 
-    /// The checksum of a UDP datagram: never 0.
+    /// Returns the checksum of a UDP datagram, which is never 0.
     #[inline(always)]
     pub fn udp_checksum(self) -> u16 {
         match self.checksum() {
@@ -143,13 +133,13 @@ impl Sum {
         }
     }
 
-    /// Whether bytes with this sum, their checksum among them, are intact.
+    /// Returns whether bytes with this sum, their checksum included, are intact.
     #[inline(always)]
     pub fn is_intact(self) -> bool {
         self.fold() == 0xffff
     }
 
-    /// 16 bits in the CPU's order; zero only when every byte was zero.
+    /// Returns 16 bits in the CPU's order; zero only when every byte was zero.
     #[inline(always)]
     fn fold(self) -> u16 {
         let s = (self.0 >> 32) + (self.0 & 0xffff_ffff);
@@ -203,29 +193,28 @@ impl Lanes {
     }
 }
 
-/// A [`CsumPartial`] that does not fit its frame: nothing was written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A [`CsumPartial`] that does not fit its frame; nothing was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the checksum field is outside the frame")]
 pub struct OutOfFrame;
 
-/// `csum_offset` of UDP. TCP's is 16, so the offset tells the protocol, as it has to
-/// for hardware that is told nothing else.
+/// `csum_offset` of UDP. TCP's is 16, so the offset identifies the protocol.
 const UDP_OFFSET: u16 = 6;
 
 impl CsumPartial {
-    /// Where the checksum is, from the first byte of the frame.
+    /// Returns the offset of the checksum in the frame.
     #[inline(always)]
     pub const fn field(self) -> usize {
         self.start as usize + self.offset as usize
     }
 
-    /// Checksum for the field, from the sum of all bytes from `start` to the end.
+    /// Returns the checksum for the field, from the sum of all bytes from `start` to the end.
     #[inline(always)]
     pub fn finish(self, sum: Sum) -> u16 {
         if self.offset == UDP_OFFSET { sum.udp_checksum() } else { sum.checksum() }
     }
 
-    /// Completes the checksum of a linear frame in place; returns how many bytes
-    /// were summed.
+    /// Completes the checksum of a linear frame in place. Returns the number of bytes summed.
     #[inline]
     pub fn complete(self, frame: &mut [u8]) -> Result<u32, OutOfFrame> {
         let field = self.field();
@@ -239,8 +228,8 @@ impl CsumPartial {
         Ok(n)
     }
 
-    /// Completes the checksum of a frame that lies in pieces. Headers, up to and
-    /// with the checksum field, are in the first.
+    /// Completes the checksum of a frame in several pieces. The first holds the headers up to the
+    /// checksum field. Returns the number of bytes summed.
     pub fn complete_pieces<'a>(
         self,
         head: &mut [u8],
@@ -260,7 +249,7 @@ impl CsumPartial {
     }
 }
 
-/// A sum over pieces as they come, whatever their lengths.
+/// A running sum over pieces of any length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Running {
     sum: Sum,
@@ -274,24 +263,24 @@ impl Running {
         self.add_sum(Sum::of(piece), piece.len());
     }
 
-    /// Takes in the next `len` bytes, already summed.
+    /// Adds the sum of the next `len` bytes.
     #[inline(always)]
     pub fn add_sum(&mut self, sum: Sum, len: usize) {
         self.sum = self.sum.plus_at(self.len, sum);
         self.len += len;
     }
 
-    /// The sum so far.
+    /// Returns the sum so far.
     pub const fn sum(&self) -> Sum {
         self.sum
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes so far.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there were none.
+    /// Returns whether there were no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }

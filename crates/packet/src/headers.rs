@@ -1,16 +1,13 @@
-//! Where the headers of a frame are, and whether its checksums hold.
+//! Offsets of the headers in a frame, and checks of its checksums.
 //!
-//! [`Layers::of`] walks Ethernet, up to two VLAN tags, IPv4 or IPv6 with its
-//! extension headers, and TCP or UDP, by the `etherparse` crate's checked views.
-//! It looks at headers only: a large send's lengths need not be those of its
-//! bytes, and the same walk serves the header template of one. The functions that
-//! need the lengths ([`verify`], [`prepare_partial`]) check them.
+//! [`Layers::of`] walks Ethernet, up to two VLAN tags, IPv4 or IPv6 with its extension headers, and
+//! TCP or UDP, by the `etherparse` crate's checked views. It ignores length fields, so it also
+//! takes the header template of a large send; [`verify`] and [`prepare_partial`] check them.
 //!
-//! What Linux's `skb_checksum_setup` and `ip_rcv` do is the guide. A fragment has
-//! no transport checksum of its own. A frame may be longer than its IP datagram
-//! (Ethernet's padding); the checksum ends with the datagram. With segments left
-//! in an IPv6 routing header the pseudo-header's destination is not the one in
-//! sight (RFC 8200, 8.1), so such a packet is left alone.
+//! The rules are those of Linux's `skb_checksum_setup` and `ip_rcv`: a fragment has no transport
+//! checksum, a checksum ends with the IP datagram, before Ethernet's padding, and a packet with
+//! segments left in an IPv6 routing header is not touched, because its final destination is unknown
+//! (RFC 8200, 8.1).
 
 use crate::checksum::Sum;
 use crate::ethernet::HEADER;
@@ -33,7 +30,7 @@ pub(crate) mod tcp {
     pub(crate) const CWR: u8 = 0x80;
 }
 
-/// Which network layer.
+/// The network layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ip {
     /// IPv4.
@@ -42,17 +39,17 @@ pub enum Ip {
     V6,
 }
 
-/// A transport with a checksum that senders leave to devices.
+/// A transport whose checksum senders leave to devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// TCP; its checksum is at 16.
+    /// TCP.
     Tcp,
-    /// UDP; its checksum is at 6.
+    /// UDP.
     Udp,
 }
 
 impl Transport {
-    /// Where the checksum is in the header (`csum_offset`).
+    /// Returns the offset of the checksum in the header (`csum_offset`).
     pub const fn checksum_offset(self) -> u16 {
         match self {
             Transport::Tcp => 16,
@@ -60,7 +57,7 @@ impl Transport {
         }
     }
 
-    /// The IP protocol number.
+    /// Returns the IP protocol number.
     pub const fn protocol(self) -> u8 {
         match self {
             Transport::Tcp => IpNumber::TCP.0,
@@ -69,12 +66,14 @@ impl Transport {
     }
 }
 
-/// Why there is no [`Layers`] of a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Why the headers of a frame were not found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ParseError {
-    /// Something else than IP: ARP, LLDP, more than two tags.
+    /// The frame is not IP: ARP, LLDP, more than two tags.
+    #[error("not an IP packet")]
     NotIp,
-    /// A header is cut off or contradicts itself.
+    /// A header is truncated or inconsistent.
+    #[error("malformed header")]
     Malformed,
 }
 
@@ -83,24 +82,24 @@ pub enum ParseError {
 pub struct Layers {
     /// The IP header.
     pub l3: u16,
-    /// Which IP.
+    /// The version of IP.
     pub ip: Ip,
-    /// What follows IP and its extension headers.
+    /// The header behind IP and its extension headers.
     pub l4: u16,
-    /// IP protocol number of what is at `l4`.
+    /// IP protocol number of the header at `l4`.
     pub protocol: u8,
-    /// The end of all headers: of TCP's options or of UDP; `l4` when `transport` is `None`.
+    /// The end of all headers, TCP's options included; `l4` when `transport` is `None`.
     pub end: u16,
-    /// TCP or UDP, when the frame has its header and is not a fragment.
+    /// TCP or UDP, if the frame has its header and is not a fragment.
     pub transport: Option<Transport>,
-    /// A fragment, first ones too.
+    /// The packet is a fragment, possibly the first.
     pub fragment: bool,
-    /// An IPv6 routing header with segments left.
+    /// There is an IPv6 routing header with segments left.
     pub source_routed: bool,
 }
 
 impl Layers {
-    /// Finds the headers of `frame`, which may end anywhere behind them.
+    /// Finds the headers of `frame`, which may be truncated behind them.
     pub fn of(frame: &[u8]) -> Result<Layers, ParseError> {
         use ParseError::{Malformed, NotIp};
         let (mut l3, mut ether_type) = match Ethernet2HeaderSlice::from_slice(frame) {
@@ -152,7 +151,7 @@ impl Layers {
         })
     }
 
-    /// The transport's checksum, as a sender's note.
+    /// Returns the offload request for the transport's checksum.
     pub const fn partial(&self) -> Option<CsumPartial> {
         match self.transport {
             Some(t) => Some(CsumPartial { start: self.l4, offset: t.checksum_offset() }),
@@ -160,7 +159,7 @@ impl Layers {
         }
     }
 
-    /// What a large send of this kind of packet is called.
+    /// Returns the kind of a large send with these headers.
     pub const fn gso_kind(&self) -> Option<GsoKind> {
         match (self.transport, self.ip) {
             (Some(Transport::Tcp), Ip::V4) => Some(GsoKind::Tcp4),
@@ -171,10 +170,10 @@ impl Layers {
         }
     }
 
-    /// The sum of the pseudo-header for a transport header and payload of `len` bytes.
+    /// Returns the sum of the pseudo-header for a transport header and payload of `len` bytes.
     ///
     /// # Panics
-    /// When `frame` is shorter than the headers that were found in it.
+    /// Panics when `frame` is shorter than the headers that were found in it.
     pub fn pseudo_header(&self, frame: &[u8], len: u32) -> Sum {
         let l3 = self.l3 as usize;
         match self.ip {
@@ -187,7 +186,7 @@ impl Layers {
         }
     }
 
-    /// Where the IP datagram is in `frame`, by its length field; `None` when the
+    /// Returns the range of the IP datagram in `frame` by its length field, or `None` when the
     /// frame is too short for it or the length too short for the headers.
     pub fn datagram(&self, frame: &[u8]) -> Option<Range<usize>> {
         let l3 = self.l3 as usize;
@@ -198,7 +197,7 @@ impl Layers {
         (l3 + len >= self.end as usize && l3 + len <= frame.len()).then_some(l3..l3 + len)
     }
 
-    /// Where transport header and payload are, by the length fields; for UDP its own.
+    /// Returns the range of transport header and payload by the length fields, for UDP its own.
     fn segment(&self, frame: &[u8]) -> Option<Range<usize>> {
         let (l4, end) = (self.l4 as usize, self.datagram(frame)?.end);
         match self.transport? {
@@ -211,12 +210,12 @@ impl Layers {
     }
 }
 
-/// Whether the type announces a VLAN tag: 802.1Q, 802.1ad, and the old 0x9100.
+/// Returns whether the type announces a VLAN tag: 802.1Q, 802.1ad, and the old 0x9100.
 const fn is_tag(t: EtherType) -> bool {
     matches!(t.0, 0x8100 | 0x88a8 | 0x9100)
 }
 
-/// What the IPv6 extension headers come to.
+/// The result of the walk over the IPv6 extension headers.
 struct Extensions {
     len: usize,
     next: IpNumber,
@@ -224,8 +223,8 @@ struct Extensions {
     source_routed: bool,
 }
 
-/// Walks the extension headers as far as the first fragment header of a real
-/// fragment: what follows that need not be a header.
+/// Walks the extension headers up to the fragment header of a real fragment, behind which there
+/// need not be a header.
 fn extensions(first: IpNumber, bytes: &[u8]) -> Option<Extensions> {
     let mut x = Extensions { len: 0, next: first, fragment: false, source_routed: false };
     while !x.fragment {
@@ -257,20 +256,20 @@ fn extensions(first: IpNumber, bytes: &[u8]) -> Option<Extensions> {
     Some(x)
 }
 
-/// What a checksum says.
+/// The result of a checksum's check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Check {
-    /// It is right.
+    /// The checksum is right.
     Good,
-    /// It is wrong.
+    /// The checksum is wrong.
     Bad,
-    /// The sender made none: UDP over IPv4 with 0 in the field.
+    /// The sender computed none: UDP over IPv4 with 0 in the field.
     Absent,
-    /// There is none to check: another protocol, a fragment, or no sound packet.
+    /// There is none: another protocol, a fragment, or a malformed packet.
     NotApplicable,
 }
 
-/// Both checksums of a frame.
+/// The results for both checksums of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// IPv4's header checksum; not applicable to IPv6.
@@ -297,7 +296,7 @@ fn verify_transport(frame: &[u8], layers: &Layers) -> Check {
         return Check::NotApplicable;
     };
     if layers.transport == Some(Transport::Udp) && be16(frame, segment.start + 6) == 0 {
-        // RFC 8200, 8.1: over IPv6 a receiver discards it.
+        // RFC 8200, 8.1: over IPv6 a receiver discards such a packet.
         return if layers.ip == Ip::V4 { Check::Absent } else { Check::Bad };
     }
     let sum = layers.pseudo_header(frame, segment.len() as u32).plus(Sum::of(&frame[segment]));
@@ -308,14 +307,12 @@ fn good(sum: Sum) -> Check {
     if sum.is_intact() { Check::Good } else { Check::Bad }
 }
 
-/// Turns a complete TCP or UDP frame into the form in which a sender leaves the
-/// checksum to others: the pseudo-header's sum in the field, and the note of
-/// where that is. Whether the checksum was right is not looked at.
+/// Turns a complete TCP or UDP frame into one with checksum offload: writes the pseudo-header's sum
+/// to the field, and returns the request. Does not check the checksum.
 ///
-/// `None`, and nothing changed, for what has no transport checksum to leave (ARP,
-/// ICMP, fragments, UDP over IPv4 without one, malformed packets) and for a frame
-/// with something other than zeros after the part that the checksum covers, since
-/// whoever completes it sums to the frame's end.
+/// Returns `None`, and changes nothing, for a packet without transport checksum (ARP, ICMP,
+/// fragments, UDP over IPv4 without one, malformed packets) and for a frame with other bytes than
+/// zeros behind the part that the checksum covers, because completion sums to the end of the frame.
 pub fn prepare_partial(frame: &mut [u8]) -> Option<CsumPartial> {
     let layers = Layers::of(frame).ok()?;
     let partial = layers.partial()?;
@@ -331,7 +328,7 @@ pub fn prepare_partial(frame: &mut [u8]) -> Option<CsumPartial> {
     Some(partial)
 }
 
-/// Length of the IPv4 header at `l3`, by its IHL.
+/// Returns the length of the IPv4 header at `l3`, by its IHL.
 pub(crate) fn header_len_v4(frame: &[u8], l3: usize) -> usize {
     (frame[l3] & 0xf) as usize * 4
 }

@@ -1,15 +1,13 @@
-//! Segments of a flow merged back into a large send: the inverse of [`segment`](crate::segment).
+//! Merging of a flow's segments into a large send: the inverse of [`segment`](crate::segment).
 //!
-//! The rules are those of `tcp_gro_receive` and `udp_gro_receive_segment`: a segment
-//! joins when its checksums hold, its headers differ from the first's in nothing
-//! but what segmentation changes, its sequence number and IPv4 identification
-//! follow on, and it is no longer than the first. A shorter one, or one with FIN
-//! or PSH, is the last. SYN, RST and URG keep a segment out altogether, and so
-//! does CWR on any but the first.
+//! The rules are those of `tcp_gro_receive` and `udp_gro_receive_segment`. A segment joins when its
+//! checksums hold, its headers differ from the first's only in what segmentation changes, its
+//! sequence number and IPv4 identification follow on, and it is no longer than the first. A shorter
+//! one, or one with FIN or PSH, is the last. SYN, RST and URG, and CWR on any but the first,
+//! exclude a segment.
 //!
-//! What comes out is in a sender's form: lengths of the whole, the pseudo-header's
-//! sum in the checksum field, and a [`OffloadRequest`] to match, so that cutting it again
-//! gives the same segments.
+//! The result is in a sender's form: lengths of the whole, the pseudo-header's sum in the checksum
+//! field, and an [`OffloadRequest`] by which segmentation gives the same segments again.
 
 use crate::checksum::Sum;
 use crate::headers::tcp::{CWR, FIN, FLAGS, PSH, RST, SYN, URG};
@@ -30,7 +28,8 @@ pub struct Merge<'a> {
     closed: bool,
 }
 
-/// What makes a frame fit to be merged: sound checksums, payload, no padding, no odd flags.
+/// Returns the headers of a frame that can be merged: valid checksums, payload, no padding, and
+/// none of the excluding flags.
 fn mergeable(frame: &[u8]) -> Option<(Layers, Transport)> {
     let layers = Layers::of(frame).ok()?;
     let transport = layers.transport?;
@@ -46,8 +45,8 @@ fn mergeable(frame: &[u8]) -> Option<(Layers, Transport)> {
 }
 
 impl<'a> Merge<'a> {
-    /// Begins with `frame`, copied to `out`. `None` when it cannot be merged with
-    /// anything, or `out` cannot hold it.
+    /// Starts with `frame`, copied to `out`. Returns `None` when it cannot be merged, or `out`
+    /// cannot hold it.
     pub fn start(out: &'a mut [u8], frame: &[u8]) -> Option<Merge<'a>> {
         let (layers, transport) = mergeable(frame)?;
         out.get_mut(..frame.len())?.copy_from_slice(frame);
@@ -57,8 +56,8 @@ impl<'a> Merge<'a> {
         Some(Merge { out, len: frame.len(), layers, transport, size, segments: 1, closed })
     }
 
-    /// Adds the next segment. False, and nothing changed, when it does not belong
-    /// or does not fit: then finish, and start with it anew.
+    /// Adds the next segment. Returns false, and changes nothing, when it does not follow or does
+    /// not fit; the caller then finishes this merge and starts one with it.
     pub fn add(&mut self, frame: &[u8]) -> bool {
         let end = self.layers.end as usize;
         let fits = !self.closed && frame.len() > end && frame.len() - end <= self.size;
@@ -85,7 +84,7 @@ impl<'a> Merge<'a> {
         true
     }
 
-    /// Whether the headers are those of the segment after the last one.
+    /// Returns whether the headers are those of the next segment.
     fn follows(&self, frame: &[u8]) -> bool {
         let (l3, l4, end) =
             (self.layers.l3 as usize, self.layers.l4 as usize, self.layers.end as usize);
@@ -119,13 +118,13 @@ impl<'a> Merge<'a> {
             }
     }
 
-    /// How many segments are in it.
+    /// Returns the number of segments.
     pub const fn segments(&self) -> u32 {
         self.segments
     }
 
-    /// Writes lengths and sums; returns how long the frame in `out` is and what is
-    /// left to do to it. A single segment comes back with its checksum to be done.
+    /// Writes lengths and sums. Returns the length of the frame in `out` and its offload request; a
+    /// single segment has checksum offload alone.
     pub fn finish(self) -> (usize, OffloadRequest) {
         let Layers { l3, l4, end, ip, .. } = self.layers;
         let frame = &mut self.out[..self.len];

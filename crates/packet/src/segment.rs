@@ -1,24 +1,13 @@
-//! A large send cut into segments, as Linux cuts it.
+//! Segmentation of a large send, as in Linux.
 //!
 //! Sources: `tcp_gso_segment` (net/ipv4/tcp_offload.c), `__udp_gso_segment`
-//! (net/ipv4/udp_offload.c), `inet_gso_segment`, `ipv6_gso_segment`. Every segment
-//! has a copy of the headers and of them
+//! (net/ipv4/udp_offload.c), `inet_gso_segment`, `ipv6_gso_segment`. A segment's headers are copies
+//! with new lengths and checksums, IPv4 identifications that count up (also for UDP and with DF),
+//! TCP sequence numbers, FIN and PSH on the last segment only, and CWR on the first only. The
+//! pseudo-header's sum is computed anew, so the checksum field may hold anything.
 //!
-//! * IPv4: total length, header checksum, and an identification that counts up from the first's,
-//!   for UDP too and whether or not DF is set;
-//! * IPv6: payload length, extension headers included;
-//! * TCP: sequence number; FIN and PSH on the last only, CWR on the first only;
-//! * UDP: its length;
-//! * both: a complete checksum.
-//!
-//! The kernel mends the pseudo-header sum that it finds in the checksum field; this
-//! code makes it anew, so it does not matter what a driver left there (drivers
-//! leave it with length 0 for some hardware). The results are the same: a sum that
-//! is not of zeros alone has one representation.
-//!
-//! [`SegmentPlan`] works on the header alone, so that a device that has gathered payload
-//! from many places, or a host whose buffers are lent one at a time, need not have
-//! the frame in one piece. [`Segments`] is the same for a frame that is.
+//! [`SegmentPlan`] works on the header alone, for payload that is not in one piece; [`Segments`] on
+//! a frame that is.
 
 use crate::checksum::Sum;
 use crate::headers::tcp::{CWR, FIN, FLAGS, PSH};
@@ -28,20 +17,22 @@ use crate::headers::{
 use crate::{CsumPartial, Gso, OffloadRequest};
 use core::ops::Range;
 
-/// Why a large send cannot be cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Why a large send cannot be segmented.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SegmentError {
-    /// The headers are not of the kind, or not of the length, that is said; or
-    /// they are malformed, of a fragment, or have an IPv6 routing header with
-    /// segments left.
+    /// The headers do not match the request's kind or length, or are malformed, of a fragment, or
+    /// with segments left in an IPv6 routing header.
+    #[error("headers do not match the large send")]
     Headers,
     /// The segment size is 0, or makes an IP datagram longer than 65535 bytes.
+    #[error("bad segment size")]
     Size,
-    /// It has no payload.
+    /// The large send has no payload.
+    #[error("no payload")]
     NoPayload,
 }
 
-/// The cutting of one large send: a header, and how much payload comes after it.
+/// The segmentation of one large send: its header, and the length of its payload.
 #[derive(Clone, Debug)]
 pub struct SegmentPlan<'a> {
     header: &'a [u8],
@@ -57,9 +48,9 @@ pub struct SegmentPlan<'a> {
 /// pseudo-header's sum until [`Segment::finish`].
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Which bytes of the payload belong to it.
+    /// Range of its payload in that of the large send.
     pub payload: Range<u32>,
-    /// Where its checksum is.
+    /// Position of its checksum.
     pub partial: CsumPartial,
     /// The sum of pseudo-header and transport header, which has an even length.
     pub sum: Sum,
@@ -93,31 +84,31 @@ impl<'a> SegmentPlan<'a> {
         Ok(SegmentPlan { header, layers, transport, size: gso.size as u32, payload, done: 0, id })
     }
 
-    /// How many segments there are in all.
+    /// Returns the number of segments.
     pub const fn count(&self) -> u32 {
         self.payload.div_ceil(self.size)
     }
 
-    /// Length of the longest segment, headers and all: what `out` below must hold.
+    /// Returns the length of the longest segment with its headers.
     pub fn longest(&self) -> usize {
         self.header.len() + self.size.min(self.payload) as usize
     }
 
-    /// The headers that are copied.
+    /// Returns the header that is copied.
     pub const fn header(&self) -> &'a [u8] {
         self.header
     }
 
-    /// Which bytes of the payload the next segment takes; empty after the last.
+    /// Returns the range of the next segment's payload; empty after the last.
     #[inline(always)]
     pub fn next_payload(&self) -> Range<u32> {
         self.done..self.payload.min(self.done.saturating_add(self.size))
     }
 
-    /// Writes the next segment's header to the start of `out`; `None` when there are no more.
+    /// Writes the next segment's header to the start of `out`. Returns `None` after the last.
     ///
     /// # Panics
-    /// When `out` is shorter than the header.
+    /// Panics when `out` is shorter than the header.
     #[inline]
     pub fn next_header(&mut self, out: &mut [u8]) -> Option<Segment> {
         let Range { start: from, end: to } = self.next_payload();
@@ -161,8 +152,7 @@ impl<'a> SegmentPlan<'a> {
 }
 
 impl Segment {
-    /// Completes the checksum in the header that was written to `header`, from the
-    /// sum of the segment's payload.
+    /// Completes the checksum in the segment's header by the sum of its payload.
     #[inline]
     pub fn finish(&self, header: &mut [u8], payload: Sum) {
         put16(header, self.partial.field(), self.partial.finish(self.sum.plus(payload)));
@@ -179,7 +169,7 @@ pub(crate) fn write_ipv4_checksum(frame: &mut [u8], l3: usize) {
 /// The segments of a large send that lies in one piece.
 #[derive(Clone, Debug)]
 pub struct Segments<'a> {
-    cut: SegmentPlan<'a>,
+    plan: SegmentPlan<'a>,
     payload: &'a [u8],
 }
 
@@ -189,32 +179,32 @@ impl<'a> Segments<'a> {
         let (header, payload) =
             frame.split_at_checked(gso.header as usize).ok_or(SegmentError::Headers)?;
         let len = u32::try_from(payload.len()).map_err(|_| SegmentError::Size)?;
-        Ok(Segments { cut: SegmentPlan::new(header, len, gso)?, payload })
+        Ok(Segments { plan: SegmentPlan::new(header, len, gso)?, payload })
     }
 
-    /// The cutting.
-    pub const fn cut(&self) -> &SegmentPlan<'a> {
-        &self.cut
+    /// Returns the plan.
+    pub const fn plan(&self) -> &SegmentPlan<'a> {
+        &self.plan
     }
 
-    /// Writes the next segment, complete, to the start of `out`; returns its length.
+    /// Writes the next segment, complete, to the start of `out`. Returns its length.
     ///
     /// # Panics
-    /// When `out` is shorter than the segment; [`SegmentPlan::longest`] is enough for all.
+    /// Panics when `out` is shorter than the segment; [`SegmentPlan::longest`] is enough for all.
     #[inline]
     pub fn next_into(&mut self, out: &mut [u8]) -> Option<usize> {
-        let segment = self.cut.next_header(out)?;
+        let segment = self.plan.next_header(out)?;
         let from = &self.payload[segment.payload.start as usize..segment.payload.end as usize];
-        let (header, rest) = out.split_at_mut(self.cut.header.len());
+        let (header, rest) = out.split_at_mut(self.plan.header.len());
         let sum = Sum::copy(&mut rest[..from.len()], from);
         segment.finish(header, sum);
         Some(header.len() + from.len())
     }
 }
 
-/// Turns a complete frame into what a sender with segmentation offload hands down,
-/// when it has more payload than `size`, and with checksum offload alone when it
-/// has not. `None`, and nothing changed, where [`prepare_partial`] says so.
+/// Turns a complete frame into one with segmentation offload if it has more payload than `size`,
+/// else into one with checksum offload alone. Returns `None`, and changes nothing, where
+/// [`prepare_partial`] does.
 pub fn prepare_gso(frame: &mut [u8], size: u16) -> Option<OffloadRequest> {
     let partial = prepare_partial(frame)?;
     let layers = Layers::of(frame).ok()?;

@@ -1,12 +1,9 @@
-//! What a sender left to others, done by the driver: the software fallback.
+//! Offloads done by the driver, on packets in host memory: the counterparts of `skb_linearize`,
+//! `skb_checksum_help`, `skb_gso_segment` and `__vlan_hwaccel_push_inside`.
 //!
-//! The counterparts of `skb_linearize`, `skb_checksum_help`, `skb_gso_segment` and
-//! `__vlan_hwaccel_push_inside`, on packets whose bytes lie in host memory. The
-//! work is really done, and declared: [`CpuWork::Copy`] and [`CpuWork::Sum`] in bytes.
-//!
-//! A host lends one buffer at a time, so bytes travel from one to another by way
-//! of a block on the stack that stays in the first-level cache. What is declared
-//! is the one copy that a CPU with both in reach would make.
+//! The work is done and declared: [`CpuWork::Copy`] and [`CpuWork::Sum`] in bytes. A host lends one
+//! buffer at a time, so bytes are copied through a block on the stack; declared is the one copy
+//! that a CPU with access to both buffers would make.
 
 use crate::checksum::{OutOfFrame, Running, Sum};
 use crate::segment::{SegmentError, SegmentPlan};
@@ -20,48 +17,52 @@ const BLOCK: usize = 2048;
 /// 60 of TCP, and for IPv6 some extension headers.
 pub const MAX_HEADER: usize = 256;
 
-/// A packet that could not be linearised or tagged, as it was.
+/// A packet, unchanged, for which there was no buffer.
 #[derive(PartialEq, Eq, Debug)]
 pub struct NoBuffer(pub Packet);
 
-/// A large send that was not cut, or not wholly.
+/// A large send that was not segmented, or not completely.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Unsegmented {
-    /// As it was.
+    /// The packet, unchanged.
     pub packet: Packet,
-    /// Why.
+    /// The reason.
     pub why: WhyUnsegmented,
-    /// How many segments had been handed out before.
+    /// Number of segments passed out before.
     pub given: u32,
 }
 
-/// Why a large send was not cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Why a large send was not segmented.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WhyUnsegmented {
-    /// It says nothing of segments.
+    /// It has no segmentation request.
+    #[error("not a large send")]
     NotLarge,
     /// Its headers belong to a tunnel, are not all in the head, or are longer than [`MAX_HEADER`].
+    #[error("unsupported headers")]
     Unsupported,
-    /// It is not what it says.
-    SegmentError(SegmentError),
+    /// Its headers or sizes do not match the request.
+    #[error(transparent)]
+    Invalid(#[from] SegmentError),
     /// There was no buffer for a segment.
+    #[error("out of memory")]
     OutOfMemory,
 }
 
 impl Packet {
-    /// All pieces, in the order of their bytes.
+    /// Returns all fragments, head first, in the order of their bytes.
     pub fn pieces(&self) -> impl Iterator<Item = &Fragment> {
         core::iter::once(&self.head)
             .chain(self.more.iter().flat_map(|m| m.frags.iter().chain(&m.list)))
     }
 
-    /// Makes one piece of all, in a new buffer that starts at `place`; the old
-    /// ones are released. A linear packet stays as it is, at no cost.
+    /// Copies the packet to one new buffer at `place`, and releases the old ones. A linear packet
+    /// is returned unchanged, at no cost.
     pub fn linearise<H: Host>(self, h: &mut H, place: Alignment) -> Result<Packet, NoBuffer> {
         if self.is_linear() { Ok(self) } else { self.moved(h, place, 0) }
     }
 
-    /// Copies all of it to a new buffer, `room` bytes from its start.
+    /// Copies the packet to a new buffer, `room` bytes from its start.
     fn moved<H: Host>(self, h: &mut H, place: Alignment, room: u32) -> Result<Packet, NoBuffer> {
         let len = self.len();
         let Ok(buf) = h.buffer(len + room, place) else {
@@ -78,7 +79,7 @@ impl Packet {
         Ok(Packet { head: Fragment { buf, start: room, len }, todo, more: None, cookie })
     }
 
-    /// Completes the checksum that was left, if one was. On an error it is left still.
+    /// Completes the checksum, if that was requested. On an error the request stays.
     pub fn complete_checksum<H: Host>(&mut self, h: &mut H) -> Result<(), OutOfFrame> {
         let Some(partial) = self.todo.checksum else {
             return Ok(());
@@ -99,12 +100,12 @@ impl Packet {
         Ok(())
     }
 
-    /// Puts the tag that was left, if one was, into the bytes. With room in front
-    /// of the head that moves twelve bytes; without, it copies the packet to a new
-    /// buffer at `place`. Offsets in what is left to do move with the headers.
+    /// Inserts the tag, if that was requested, and moves the offsets of the other requests. With
+    /// room in front of the head twelve bytes move; without, the packet is copied to a new buffer
+    /// at `place`.
     ///
     /// # Panics
-    /// When the head is shorter than two Ethernet addresses.
+    /// Panics when the head is shorter than two Ethernet addresses.
     pub fn insert_tag<H: Host>(mut self, h: &mut H, place: Alignment) -> Result<Packet, NoBuffer> {
         const ROOM: u32 = vlan::TAG as u32;
         let Some(tci) = self.todo.vlan else {
@@ -128,9 +129,9 @@ impl Packet {
         Ok(self)
     }
 
-    /// Cuts a large send: each segment, complete and linear in a buffer that starts
-    /// at `place`, goes to `each` with the sender's mark and tag, and the large
-    /// send's own buffers are released at the end. Returns how many there were.
+    /// Segments a large send. Each segment, complete and linear in a buffer at `place`, is passed
+    /// to `each` with the sender's mark and tag; then the buffers of the large send are released.
+    /// Returns the number of segments.
     pub fn segment<H: Host>(
         self,
         h: &mut H,
@@ -139,7 +140,7 @@ impl Packet {
     ) -> Result<u32, Unsegmented> {
         let mut header = [0; MAX_HEADER];
         let (mut given, mut why) = (0, None);
-        match self.cut(h, &mut header) {
+        match self.plan(h, &mut header) {
             Err(e) => why = Some(e),
             Ok(mut cut) => {
                 while given < cut.count() {
@@ -162,8 +163,8 @@ impl Packet {
         }
     }
 
-    /// Looks at the headers, which it copies to `header`.
-    fn cut<'a, H: Host>(
+    /// Copies the headers to `header`, and plans the segmentation.
+    fn plan<'a, H: Host>(
         &self,
         h: &mut H,
         header: &'a mut [u8; MAX_HEADER],
@@ -176,10 +177,10 @@ impl Packet {
         };
         let start = self.head.start;
         h.bytes(&self.head.buf, start..start + len, |b| header.copy_from_slice(b));
-        SegmentPlan::new(header, self.len() - len, gso).map_err(WhyUnsegmented::SegmentError)
+        SegmentPlan::new(header, self.len() - len, gso).map_err(WhyUnsegmented::Invalid)
     }
 
-    /// One segment in a buffer of its own.
+    /// Returns the next segment in a buffer of its own.
     fn next_segment<H: Host>(
         &self,
         h: &mut H,
@@ -212,8 +213,8 @@ fn write_checksum<H: Host>(h: &mut H, head: &Fragment, partial: CsumPartial, sum
     h.bytes_mut(&head.buf, at..at + 2, |b| b.copy_from_slice(&check));
 }
 
-/// Passes `len` bytes of the packet, from `from` on, to `put` block by block, with
-/// the offset from `from` that each begins at.
+/// Passes `len` bytes of the packet, from `from` on, to `put` block by block, each with its offset
+/// from `from`.
 fn copy<H: Host>(
     h: &mut H,
     p: &Packet,

@@ -1,5 +1,4 @@
-//! For this crate's tests: a frame built field by field, and a machine that is
-//! nothing but memory and a count of declared work.
+//! Test support: a frame built field by field, and a host of memory and a count of declared work.
 
 use crate::checksum::Sum;
 use alloc::vec;
@@ -11,7 +10,7 @@ use doorbell_hal::{
 };
 use proptest::prelude::*;
 
-/// What a test frame is made of; `build` makes it, with right checksums.
+/// The fields of a test frame; `build` makes it, with right checksums.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) v6: bool,

@@ -1,8 +1,7 @@
-//! 802.1Q tags put into a frame and taken out, as `skb_vlan_push` and
-//! `skb_vlan_untag` do when a device cannot.
+//! Insertion and removal of 802.1Q tags, as in `skb_vlan_push` and `skb_vlan_untag`.
 //!
-//! The tag goes behind the addresses, so the twelve bytes before it move and the
-//! rest stays: a frame with four bytes of room in front need not be copied.
+//! The tag follows the addresses, so the twelve bytes before it move and the rest stays: a frame
+//! with four bytes of room in front need not be copied.
 
 use crate::ethernet::ADDRESSES;
 
@@ -11,20 +10,20 @@ pub const TAG: usize = 4;
 /// The type that announces an 802.1Q tag.
 pub const TPID: u16 = 0x8100;
 
-/// Tags the frame that begins at `buf[4]`; the tagged one begins at `buf[0]`.
+/// Tags the frame that begins at `buf[4]`; the tagged frame begins at `buf[0]`.
 ///
 /// # Panics
-/// When `buf` cannot hold a tag and two addresses.
+/// Panics when `buf` cannot hold a tag and two addresses.
 pub fn insert(buf: &mut [u8], tci: u16) {
     buf.copy_within(TAG..TAG + ADDRESSES, 0);
     buf[ADDRESSES..ADDRESSES + 2].copy_from_slice(&TPID.to_be_bytes());
     buf[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&tci.to_be_bytes());
 }
 
-/// Copies `frame` to the start of `out` with a tag; returns the new length.
+/// Copies `frame` to the start of `out` with a tag. Returns the new length.
 ///
 /// # Panics
-/// When `out` is too short or `frame` has no two addresses.
+/// Panics when `out` is too short or `frame` has no two addresses.
 pub fn insert_into(out: &mut [u8], frame: &[u8], tci: u16) -> usize {
     let len = frame.len() + TAG;
     out[TAG..len].copy_from_slice(frame);
@@ -32,7 +31,7 @@ pub fn insert_into(out: &mut [u8], frame: &[u8], tci: u16) -> usize {
     len
 }
 
-/// The TCI of the outer 802.1Q tag, if the frame has one and a type behind it.
+/// Returns the TCI of the outer 802.1Q tag, if the frame has one and a type behind it.
 pub fn tag(frame: &[u8]) -> Option<u16> {
     match frame.get(ADDRESSES..ADDRESSES + TAG + 2)? {
         [0x81, 0x00, a, b, ..] => Some(u16::from_be_bytes([*a, *b])),
@@ -40,8 +39,8 @@ pub fn tag(frame: &[u8]) -> Option<u16> {
     }
 }
 
-/// Takes the outer 802.1Q tag out; what is left begins at `frame[4]`. `None`, and
-/// nothing changed, when there is none.
+/// Removes the outer 802.1Q tag; the rest begins at `frame[4]`. Returns `None`, and changes
+/// nothing, when there is none.
 pub fn strip(frame: &mut [u8]) -> Option<u16> {
     let tci = tag(frame)?;
     frame.copy_within(..ADDRESSES, TAG);

@@ -141,7 +141,7 @@ impl Spec {
         let mut frames = Vec::new();
         if let Some(gso) = todo.gso {
             let mut segments = Segments::new(&f, gso).expect("a large send");
-            let mut out = vec![0; segments.cut().longest()];
+            let mut out = vec![0; segments.plan().longest()];
             while let Some(n) = segments.next_into(&mut out) {
                 frames.push(out[..n].to_vec());
             }

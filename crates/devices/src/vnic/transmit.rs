@@ -286,7 +286,7 @@ impl VnicServer {
         let Some(mut segments) = gso.and_then(|g| Segments::new(frame, g).ok()) else {
             return self.book_wire(client, at, frame, insert, true);
         };
-        let (mut left, longest) = (segments.cut().count(), segments.cut().longest());
+        let (mut left, longest) = (segments.plan().count(), segments.plan().longest());
         let mut segment = self.spare.pop().unwrap_or_default();
         segment.clear();
         segment.resize(longest, 0);

@@ -133,7 +133,7 @@ impl Port {
                 self.counters.tx_too_long += 1;
                 return;
             };
-            self.out.resize(segments.cut().longest(), 0);
+            self.out.resize(segments.plan().longest(), 0);
             self.counters.tx_large += 1;
             while let Some(n) = segments.next_into(&mut self.out) {
                 self.counters.tx_frames += 1;

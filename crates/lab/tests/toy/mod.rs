@@ -89,7 +89,7 @@ impl Toy {
                 let gso =
                     Gso { kind: GsoKind::Tcp4, size: word(16) as u16, header: word(20) as u16 };
                 let mut cut = Segments::new(&self.large, gso).unwrap();
-                let mut out = vec![0; cut.cut().longest()];
+                let mut out = vec![0; cut.plan().longest()];
                 while let Some(n) = cut.next_into(&mut out) {
                     frames.push(out[..n].to_vec());
                 }

@@ -111,7 +111,10 @@ proptest! {
 
     #[test]
     fn the_pseudo_header_sums_what_the_rfc_lays_out(
-        src in any::<[u8; 16]>(), dst in any::<[u8; 16]>(), proto in any::<u8>(), len in any::<u32>(),
+        src in any::<[u8; 16]>(),
+        dst in any::<[u8; 16]>(),
+        proto in any::<u8>(),
+        len in any::<u32>(),
     ) {
         let mut v6 = Vec::new();
         v6.extend(src);

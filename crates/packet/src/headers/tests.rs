@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Frame, any_frame};
+use crate::tests::{Frame, any_frame};
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
@@ -102,7 +102,9 @@ proptest! {
 
     #[test]
     fn a_flipped_bit_in_what_is_covered_is_found(
-        frame in any_frame(1..200), at in any::<prop::sample::Index>(), bit in 0..8,
+        frame in any_frame(1..200),
+        at in any::<prop::sample::Index>(),
+        bit in 0..8,
     ) {
         let mut f = frame.build();
         let l = Layers::of(&f).unwrap();
@@ -113,8 +115,11 @@ proptest! {
 
     #[test]
     fn any_bytes_are_looked_at_without_harm(
-        mut f in prop::collection::vec(any::<u8>(), 0..120), kind in 0..3, cut in any::<prop::sample::Index>(),
-        frame in any_frame(0..60), flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 0..4),
+        mut f in prop::collection::vec(any::<u8>(), 0..120),
+        kind in 0..3,
+        cut in any::<prop::sample::Index>(),
+        frame in any_frame(0..60),
+        flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 0..4),
     ) {
         match kind {
             0 if f.len() > 14 => f[12..14].copy_from_slice(&[8, 0]),

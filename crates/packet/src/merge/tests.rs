@@ -1,6 +1,6 @@
 use super::*;
 use crate::segment::{Segments, prepare_gso};
-use crate::testing::{Frame, any_frame};
+use crate::tests::{Frame, any_frame};
 use alloc::vec;
 use proptest::prelude::*;
 
@@ -62,12 +62,15 @@ fn nothing_follows_psh_or_a_short_segment() {
 
 proptest! {
     #[test]
-    fn merging_what_was_cut_gives_the_large_send_back(f in any_frame(2..900), size in any::<u16>()) {
+    fn merging_what_was_cut_gives_the_large_send_back(
+        f in any_frame(2..900),
+        size in any::<u16>(),
+    ) {
         let size = 1 + size % (f.payload.len() as u16 - 1);
         let mut whole = f.build();
         let todo = prepare_gso(&mut whole, size).unwrap();
         let mut segments = Segments::new(&whole, todo.gso.unwrap()).unwrap();
-        let (mut out, mut merged) = (vec![0; segments.cut().longest()], vec![0; whole.len()]);
+        let (mut out, mut merged) = (vec![0; segments.plan().longest()], vec![0; whole.len()]);
         let n = segments.next_into(&mut out).unwrap();
         let mut merge = Merge::start(&mut merged, &out[..n]).unwrap();
         while let Some(n) = segments.next_into(&mut out) {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::GsoKind;
 use crate::headers::{Check, verify};
-use crate::testing::{Frame, any_frame};
+use crate::tests::{Frame, any_frame};
 use alloc::vec;
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -10,12 +10,12 @@ fn cut(f: &Frame, size: u16) -> Vec<Vec<u8>> {
     let mut frame = f.build();
     let gso = prepare_gso(&mut frame, size).unwrap().gso.unwrap();
     let mut segments = Segments::new(&frame, gso).unwrap();
-    let mut out = vec![0; segments.cut().longest()];
+    let mut out = vec![0; segments.plan().longest()];
     let mut all = Vec::new();
     while let Some(n) = segments.next_into(&mut out) {
         all.push(out[..n].to_vec());
     }
-    assert_eq!(all.len() as u32, segments.cut().count());
+    assert_eq!(all.len() as u32, segments.plan().count());
     all
 }
 
@@ -112,8 +112,10 @@ proptest! {
 
     #[test]
     fn any_header_is_cut_or_refused(
-        frame in any_frame(1..200), flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 0..6),
-        size in 0u16..300, header in 0u16..120,
+        frame in any_frame(1..200),
+        flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 0..6),
+        size in 0u16..300,
+        header in 0u16..120,
     ) {
         let mut f = frame.build();
         let l = Layers::of(&f).unwrap();

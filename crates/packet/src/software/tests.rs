@@ -2,7 +2,7 @@ use super::*;
 use crate::NonLinear;
 use crate::headers::prepare_partial;
 use crate::segment::{Segments, prepare_gso};
-use crate::testing::{Bare, Frame, any_frame};
+use crate::tests::{Bare, Frame, any_frame};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -85,7 +85,8 @@ fn a_tunnel_is_not_cut() {
 proptest! {
     #[test]
     fn linearising_keeps_the_bytes_and_declares_them(
-        frame in any_frame(0..5000), cuts in prop::collection::vec(any::<usize>(), 1..6),
+        frame in any_frame(0..5000),
+        cuts in prop::collection::vec(any::<usize>(), 1..6),
     ) {
         let mut h = Bare::default();
         let frame = frame.build();
@@ -98,7 +99,8 @@ proptest! {
 
     #[test]
     fn a_checksum_completed_across_pieces_is_the_one_it_had(
-        frame in any_frame(0..400), cuts in prop::collection::vec(any::<usize>(), 0..6),
+        frame in any_frame(0..400),
+        cuts in prop::collection::vec(any::<usize>(), 0..6),
     ) {
         let mut h = Bare::default();
         let whole = frame.build();
@@ -114,7 +116,9 @@ proptest! {
 
     #[test]
     fn a_tag_goes_in_with_and_without_room(
-        frame in any_frame(2..300), room in 0u32..8, tci in any::<u16>(),
+        frame in any_frame(2..300),
+        room in 0u32..8,
+        tci in any::<u16>(),
     ) {
         let mut h = Bare::default();
         let whole = Frame { tags: frame.tags.min(1), ..frame }.build();
@@ -135,7 +139,9 @@ proptest! {
 
     #[test]
     fn segments_from_host_memory_are_those_of_the_linear_frame(
-        frame in any_frame(2..6000), size in any::<u16>(), cuts in prop::collection::vec(any::<usize>(), 0..6),
+        frame in any_frame(2..6000),
+        size in any::<u16>(),
+        cuts in prop::collection::vec(any::<usize>(), 0..6),
     ) {
         let len = frame.payload.len() as u16;
         let size = (1 + size % (len - 1)).max(len / 100);
@@ -149,11 +155,14 @@ proptest! {
         let n = p.segment(&mut h, Alignment::ANY, |_, s| got.push(s)).unwrap();
         prop_assert_eq!((n as usize, h.live()), (got.len(), got.len()));
         let mut want = Segments::new(&f, gso).unwrap();
-        let (mut out, mut copied) = (vec![0; want.cut().longest()], 0);
+        let (mut out, mut copied) = (vec![0; want.plan().longest()], 0);
         for s in &got {
             let n = want.next_into(&mut out).unwrap();
             prop_assert_eq!(&bytes(&mut h, s), &out[..n]);
-            prop_assert_eq!((s.todo, s.cookie), (OffloadRequest { vlan: Some(5), ..OffloadRequest::NONE }, 7));
+            prop_assert_eq!(
+                (s.todo, s.cookie),
+                (OffloadRequest { vlan: Some(5), ..OffloadRequest::NONE }, 7)
+            );
             copied += n as u64;
         }
         prop_assert_eq!(want.next_into(&mut out), None);

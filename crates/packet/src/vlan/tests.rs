@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Frame, any_frame};
+use crate::tests::{Frame, any_frame};
 use alloc::vec;
 use proptest::prelude::*;
 

@@ -174,7 +174,7 @@ fn cut(header: &VnetHeader, whole: &[u8], into: &mut Frames) -> Option<()> {
     };
     let gso = Gso { kind, size: header.gso_size.get(), header: Layers::of(whole).ok()?.end };
     let mut segments = Segments::new(whole, gso).ok()?;
-    let mut one = vec![0; segments.cut().longest()];
+    let mut one = vec![0; segments.plan().longest()];
     while let Some(n) = segments.next_into(&mut one) {
         into.push(&one[..n]);
     }

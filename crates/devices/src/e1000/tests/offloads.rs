@@ -100,7 +100,7 @@ fn software(f: &[u8], mss: u16) -> Vec<Vec<u8>> {
     let mut f = f.to_vec();
     let gso = prepare_gso(&mut f, mss).unwrap().gso.unwrap();
     let mut s = Segments::new(&f, gso).unwrap();
-    let mut out = vec![0; s.cut().longest()];
+    let mut out = vec![0; s.plan().longest()];
     let mut all = vec![];
     while let Some(n) = s.next_into(&mut out) {
         let mut one = out[..n].to_vec();
