@@ -56,7 +56,7 @@ impl Coalesce {
 
 /// Returns a delay in the device's units of [`DELAY_UNIT_CLOCKS`]: the nearest, at most 255, and
 /// at least one unless the delay is zero.
-pub const fn delay_units(delay_ns: u64, clock_hz: u32) -> u32 {
+pub(super) const fn delay_units(delay_ns: u64, clock_hz: u32) -> u32 {
     if delay_ns == 0 {
         return 0;
     }
@@ -72,7 +72,7 @@ pub const fn delay_units(delay_ns: u64, clock_hz: u32) -> u32 {
 /// Returns the control register of a channel that is not running: an interrupt after `frames`
 /// packets (clamped to 1 to 255), after `delay_ns` without one, and on errors. A count of one
 /// needs no delay.
-pub const fn control(frames: u32, delay_ns: u64, clock_hz: u32) -> u32 {
+pub(super) const fn control(frames: u32, delay_ns: u64, clock_hz: u32) -> u32 {
     let frames = clamp(frames);
     let word = frames << cr::THRESHOLD_SHIFT | cr::IOC_IRQ_EN | cr::ERR_IRQ_EN;
     if frames == 1 {

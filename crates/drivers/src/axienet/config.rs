@@ -108,7 +108,7 @@ impl Config {
     }
 
     /// Returns whether frames are longer than the standard allows.
-    pub const fn is_jumbo(&self) -> bool {
+    pub(super) const fn is_jumbo(&self) -> bool {
         self.mtu > MTU
     }
 

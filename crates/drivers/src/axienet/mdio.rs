@@ -35,7 +35,7 @@ const LIMIT: Span = Span::from_ms(20);
 
 /// Returns the divisor for an MDIO clock of at most 2.5 MHz from the register port's clock, or
 /// `None` when six bits do not hold it.
-pub const fn divisor(clock_hz: u32) -> Option<u32> {
+pub(super) const fn divisor(clock_hz: u32) -> Option<u32> {
     if clock_hz == 0 {
         return None;
     }

@@ -22,10 +22,10 @@ mod stats;
 mod tests;
 mod tx;
 
-pub use coalesce::{Adaptive, Coalesce, control, delay_units};
+pub use coalesce::{Adaptive, Coalesce};
 pub use config::{Checksum, Config};
 pub use error::{MdioError, OpenError};
 pub use hw::Filter;
-pub use mdio::{Link, Speed, divisor};
+pub use mdio::{Link, Speed};
 pub use nic::Axienet;
 pub use stats::{Hardware, Stats};

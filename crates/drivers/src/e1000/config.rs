@@ -55,7 +55,7 @@ pub struct Config {
     pub tx_ring: u32,
     /// Receive descriptors, likewise.
     pub rx_ring: u32,
-    /// The switch: frames up to [`COPY_MAX`] are copied to slots that stay mapped.
+    /// The switch: frames up to 2048 bytes are copied to slots that stay mapped.
     pub copy_align: bool,
     /// The switch: `NET_IP_ALIGN`, 0 or 2.
     pub rx_align: u32,
@@ -94,7 +94,7 @@ pub struct Config {
 }
 
 /// Longest frame that `copy_align` copies.
-pub const COPY_MAX: u32 = 2048;
+pub(super) const COPY_MAX: u32 = 2048;
 
 impl Config {
     /// Linux's defaults.

@@ -20,7 +20,7 @@ mod stats;
 mod tests;
 mod tx;
 
-pub use config::{COPY_MAX, Config, Eeprom, OpenError, Thresholds, Throttle, interval};
+pub use config::{Config, Eeprom, OpenError, Thresholds, Throttle, interval};
 pub use errata::Errata;
 pub use hw::{Filter, hash};
 pub use nic::{E1000, Link};

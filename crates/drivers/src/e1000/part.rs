@@ -12,16 +12,6 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns the part with this PCI device id.
-    pub const fn of_device(id: u16) -> Option<Part> {
-        use doorbell_layout::e1000::id;
-        match id {
-            id::I82544GC => Some(Part::I82544),
-            id::I82540EM => Some(Part::I82540),
-            id::I82545EM => Some(Part::I82545),
-            _ => None,
-        }
-    }
     /// Returns whether it has ITR, RADV, TADV, MANC and write-back thresholds: 82540 and later.
     pub const fn is_82540_or_later(self) -> bool {
         !matches!(self, Part::I82544)

@@ -262,11 +262,6 @@ impl Ibmveth {
         Ok(self.negotiated)
     }
 
-    /// Sets [`Config::fraglist`].
-    pub fn set_fraglist(&mut self, on: bool) {
-        self.config.fraglist = on;
-    }
-
     /// Changes the MAC address.
     ///
     /// # Errors

@@ -421,12 +421,6 @@ impl Ibmvnic {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Changes the rule for direct sends, and resets the adaptive one.
-    pub fn set_direct(&mut self, direct: Direct) {
-        self.config.direct = direct;
-        self.adaptive = AdaptiveDirect::new(self.config.mtu);
-    }
-
     /// Changes the MAC address.
     ///
     /// # Errors
