@@ -48,6 +48,8 @@ impl From<OpenError> for Fault {
 
 #[derive(Debug)]
 pub(super) struct Control {
+    /// The adapter's counters.
+    pub(super) stats: Stats,
     unit: u64,
     crq: Ring<Message>,
     /// The [`SCRATCH`] bytes that messages point at.
@@ -74,6 +76,7 @@ impl Control {
         let crq = Ring::allocate(h, CRQ_BYTES as u32)?;
         match coherent(h, SCRATCH, 4096) {
             Ok(scratch) => Ok(Control {
+                stats: Stats::default(),
                 unit: c.unit,
                 crq,
                 scratch,
@@ -140,23 +143,19 @@ impl Control {
     // ---- receive ----
 
     /// Takes the next message. Returns `Some(None)` for an event, which is noted.
-    pub(super) fn next<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        s: &mut Stats,
-    ) -> Option<Option<Message>> {
+    pub(super) fn next<H: Hypervisor>(&mut self, h: &mut H) -> Option<Option<Message>> {
         let m = self.crq.next(h)?;
-        s.messages += 1;
+        self.stats.messages += 1;
         match (m.first, m.cmd) {
             (first::HANDSHAKE, first::INIT) => self.init = true,
             (first::HANDSHAKE, first::INIT_COMPLETE) => self.complete = true,
             (first::TRANSPORT, first::MIGRATED) => {
-                s.migrations += 1;
+                self.stats.migrations += 1;
                 self.failover_pending = false;
                 self.reset = Some(Reset::Mobility);
             }
             (first::TRANSPORT, first::FAILOVER) => {
-                s.failovers += 1;
+                self.stats.failovers += 1;
                 // The old server's messages are void.
                 (self.failover_pending, self.init, self.complete) = (true, false, false);
                 if self.reset != Some(Reset::Mobility) {
@@ -170,8 +169,8 @@ impl Control {
             }
             (first::VALID, cmd::ERROR_INDICATION) => {
                 let fatal = ErrorIndication::of(m.bytes()).flags & ERROR_FATAL != 0;
-                s.errors += 1;
-                s.fatal_errors += u64::from(fatal);
+                self.stats.errors += 1;
+                self.stats.fatal_errors += u64::from(fatal);
                 if fatal {
                     self.reset = Some(Reset::Fatal);
                 } else if self.reset.is_none() {
@@ -185,9 +184,9 @@ impl Control {
     }
 
     /// Handles all messages, between commands.
-    pub(super) fn drain<H: Hypervisor>(&mut self, h: &mut H, s: &mut Stats) {
-        while let Some(m) = self.next(h, s) {
-            s.stale_answers += u64::from(m.is_some());
+    pub(super) fn drain<H: Hypervisor>(&mut self, h: &mut H) {
+        while let Some(m) = self.next(h) {
+            self.stats.stale_answers += u64::from(m.is_some());
         }
         // The other server is up, or this one has restarted.
         if core::mem::take(&mut self.init) {
@@ -203,26 +202,22 @@ impl Control {
 
     // ---- send ----
 
-    pub(super) fn handshake<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        s: &mut Stats,
-    ) -> Result<(), Fault> {
+    pub(super) fn handshake<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         (self.init, self.complete) = (false, false);
         for _ in 0..INITS {
             match call::send_crq(h, self.unit, handshake(first::INIT)) {
                 status::SUCCESS => {
                     let limit = h.now() + self.init_timeout;
                     return self
-                        .await_init(h, s, limit)?
+                        .await_init(h, limit)?
                         .then_some(())
                         .ok_or(OpenError::Timeout("INIT").into());
                 }
                 // The server is not up. It sends INIT when it is.
                 status::CLOSED => {
-                    s.init_retries += 1;
+                    self.stats.init_retries += 1;
                     let limit = h.now() + INIT_PAUSE;
-                    if self.await_init(h, s, limit)? {
+                    if self.await_init(h, limit)? {
                         return Ok(());
                     }
                 }
@@ -234,15 +229,10 @@ impl Control {
 
     /// Waits until the server has answered INIT, or has sent INIT and was answered. Returns false
     /// after `limit`.
-    fn await_init<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        s: &mut Stats,
-        limit: Time,
-    ) -> Result<bool, Fault> {
+    fn await_init<H: Hypervisor>(&mut self, h: &mut H, limit: Time) -> Result<bool, Fault> {
         loop {
-            while let Some(m) = self.next(h, s) {
-                s.stale_answers += u64::from(m.is_some());
+            while let Some(m) = self.next(h) {
+                self.stats.stale_answers += u64::from(m.is_some());
                 if self.reset.is_some() {
                     return Err(Fault::Again);
                 }
@@ -265,18 +255,13 @@ impl Control {
         }
     }
 
-    pub(super) fn send<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        s: &mut Stats,
-        m: [u8; MESSAGE],
-    ) -> Result<(), Fault> {
-        s.commands += 1;
+    pub(super) fn send<H: Hypervisor>(&mut self, h: &mut H, m: [u8; MESSAGE]) -> Result<(), Fault> {
+        self.stats.commands += 1;
         match call::send_crq(h, self.unit, m) {
             status::SUCCESS => Ok(()),
             status::CLOSED => {
                 // An event gives the reason, now or soon.
-                self.drain(h, s);
+                self.drain(h);
                 self.reset.get_or_insert(Reset::Failover);
                 Err(Fault::Again)
             }
@@ -285,18 +270,13 @@ impl Control {
     }
 
     /// Waits for the response to command `c`.
-    pub(super) fn wait<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        s: &mut Stats,
-        c: u8,
-    ) -> Result<Message, Fault> {
+    pub(super) fn wait<H: Hypervisor>(&mut self, h: &mut H, c: u8) -> Result<Message, Fault> {
         let limit = h.now() + self.command_timeout;
         loop {
-            while let Some(m) = self.next(h, s) {
+            while let Some(m) = self.next(h) {
                 match m {
                     Some(m) if m.cmd == c | RESPONSE => return Ok(m),
-                    Some(_) => s.stale_answers += 1,
+                    Some(_) => self.stats.stale_answers += 1,
                     None if self.over() => {
                         if core::mem::take(&mut self.init) {
                             self.reset.get_or_insert(Reset::PassiveInit);
@@ -317,11 +297,10 @@ impl Control {
     pub(super) fn ask<H: Hypervisor>(
         &mut self,
         h: &mut H,
-        s: &mut Stats,
         m: [u8; MESSAGE],
     ) -> Result<Message, Fault> {
-        self.send(h, s, m)?;
-        self.wait(h, s, m[1])
+        self.send(h, m)?;
+        self.wait(h, m[1])
     }
 }
 

@@ -6,7 +6,6 @@
 
 use super::config::OpenError;
 use super::control::{Control, Fault, SCRATCH};
-use super::stats::Stats;
 use alloc::vec::Vec;
 use doorbell_hal::{Coherent, Hypervisor};
 use doorbell_layout::ibmvnic::{
@@ -30,7 +29,6 @@ pub(super) struct Handles {
 pub(super) fn login<H: Hypervisor>(
     h: &mut H,
     k: &mut Control,
-    s: &mut Stats,
     tx: &[u64],
     rx: &[u64],
 ) -> Result<Option<Handles>, Fault> {
@@ -67,7 +65,7 @@ pub(super) fn login<H: Hypervisor>(
         len: word(len),
         ..Login::default()
     };
-    let answer = k.ask(h, s, m.bytes())?;
+    let answer = k.ask(h, m.bytes())?;
     match answer.rc.code {
         rc::SUCCESS => {}
         rc::PARTIAL_SUCCESS => return Ok(None),

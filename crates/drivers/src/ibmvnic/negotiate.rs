@@ -8,7 +8,6 @@
 
 use super::config::{Config, OpenError};
 use super::control::{Control, Fault};
-use super::stats::Stats;
 use doorbell_hal::Hypervisor;
 use doorbell_layout::ibmvnic::{
     AddressLength, Capability, ControlIpOffload, LengthAddress, MESSAGE, Message, QueryIpOffload,
@@ -68,18 +67,14 @@ fn number(a: &Answers, id: u16) -> u64 {
     u64::from_be_bytes(a[usize::from(id)])
 }
 
-pub(super) fn version<H: Hypervisor>(
-    h: &mut H,
-    k: &mut Control,
-    s: &mut Stats,
-) -> Result<u16, Fault> {
+pub(super) fn version<H: Hypervisor>(h: &mut H, k: &mut Control) -> Result<u16, Fault> {
     let m = VersionExchange {
         first: first::VALID,
         cmd: cmd::VERSION_EXCHANGE,
         version: U16::new(VERSION),
         ..VersionExchange::default()
     };
-    let answer = accepted(k.ask(h, s, m.bytes())?, "VERSION_EXCHANGE")?;
+    let answer = accepted(k.ask(h, m.bytes())?, "VERSION_EXCHANGE")?;
     Ok(VersionExchange::of(answer.bytes()).version.get())
 }
 
@@ -87,16 +82,15 @@ pub(super) fn version<H: Hypervisor>(
 pub(super) fn capabilities<H: Hypervisor>(
     h: &mut H,
     k: &mut Control,
-    s: &mut Stats,
     c: &Config,
     previous: Option<u64>,
 ) -> Result<Negotiated, Fault> {
     for id in cap::QUERIES {
-        k.send(h, s, capability(cmd::QUERY_CAPABILITY, id, 0))?;
+        k.send(h, capability(cmd::QUERY_CAPABILITY, id, 0))?;
     }
     let mut a: Answers = [[0; 8]; 34];
     for _ in cap::QUERIES {
-        let q = Capability::of(k.wait(h, s, cmd::QUERY_CAPABILITY)?.bytes());
+        let q = Capability::of(k.wait(h, cmd::QUERY_CAPABILITY)?.bytes());
         // An unknown capability counts as absent.
         if let Some(to) =
             a.get_mut(usize::from(q.capability.get())).filter(|_| q.rc.code == rc::SUCCESS)
@@ -127,15 +121,15 @@ pub(super) fn capabilities<H: Hypervisor>(
     for _ in 0..ROUNDS {
         agreed = true;
         for &(id, n) in &wanted[..asked] {
-            k.send(h, s, capability(cmd::REQUEST_CAPABILITY, id, n))?;
+            k.send(h, capability(cmd::REQUEST_CAPABILITY, id, n))?;
         }
         for _ in 0..asked {
-            let q = Capability::of(k.wait(h, s, cmd::REQUEST_CAPABILITY)?.bytes());
+            let q = Capability::of(k.wait(h, cmd::REQUEST_CAPABILITY)?.bytes());
             let (id, n) = (q.capability.get(), q.number.get());
             match q.rc.code {
                 rc::SUCCESS => {}
                 rc::PARTIAL_SUCCESS => {
-                    s.partial_requests += 1;
+                    k.stats.partial_requests += 1;
                     agreed = false;
                     if let Some(w) = wanted.iter_mut().find(|w| w.0 == id) {
                         // For the MTU first the former one, then the one that is offered.
@@ -177,7 +171,6 @@ pub(super) fn capabilities<H: Hypervisor>(
 pub(super) fn offloads<H: Hypervisor>(
     h: &mut H,
     k: &mut Control,
-    s: &mut Stats,
     c: &Config,
     n: &mut Negotiated,
 ) -> Result<(), Fault> {
@@ -190,7 +183,7 @@ pub(super) fn offloads<H: Hypervisor>(
         ioba,
         ..LengthAddress::default()
     };
-    accepted(k.ask(h, s, m.bytes())?, "QUERY_IP_OFFLOAD")?;
+    accepted(k.ask(h, m.bytes())?, "QUERY_IP_OFFLOAD")?;
     let can: QueryIpOffload = h.load(&k.scratch, 0);
     n.max_large_tx = can.max_large_tx_size.get();
     let mut want = [0; 8];
@@ -213,7 +206,7 @@ pub(super) fn offloads<H: Hypervisor>(
         len: U32::new(size_of::<ControlIpOffload>() as u32),
         ..AddressLength::default()
     };
-    accepted(k.ask(h, s, m.bytes())?, "CONTROL_IP_OFFLOAD")?;
+    accepted(k.ask(h, m.bytes())?, "CONTROL_IP_OFFLOAD")?;
     n.offloads = want.map(|w| w != 0);
     Ok(())
 }

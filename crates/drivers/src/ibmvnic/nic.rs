@@ -80,7 +80,6 @@ pub struct Ibmvnic {
     pub(super) rx: Vec<RxQueue>,
     /// Time of the last packet of each queue.
     taken: Vec<Time>,
-    pub(super) stats: Stats,
     adaptive: AdaptiveDirect,
     filter: Option<Filter>,
     /// Logged in.
@@ -111,7 +110,6 @@ impl Ibmvnic {
             tx: Vec::new(),
             rx: Vec::new(),
             taken: Vec::new(),
-            stats: Stats::default(),
             adaptive: AdaptiveDirect::new(c.mtu),
             filter: None,
             up: false,
@@ -165,8 +163,8 @@ impl Ibmvnic {
 
     /// Connects to the server, from the handshake to the link.
     fn connect<H: Hypervisor>(&mut self, h: &mut H, migrated: bool) -> Result<(), Fault> {
-        self.control.handshake(h, &mut self.stats)?;
-        let version = negotiate::version(h, &mut self.control, &mut self.stats)?;
+        self.control.handshake(h)?;
+        let version = negotiate::version(h, &mut self.control)?;
         self.log_in(h)?;
         self.negotiated.version = version;
         self.previous = Some(self.negotiated.frame);
@@ -193,14 +191,14 @@ impl Ibmvnic {
     /// fewer queues than it granted.
     fn log_in<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         for _ in 0..16 {
-            let (k, s, c) = (&mut self.control, &mut self.stats, &self.config);
-            let mut n = negotiate::capabilities(h, k, s, c, self.previous)?;
-            negotiate::offloads(h, k, s, c, &mut n)?;
+            let (k, c) = (&mut self.control, &self.config);
+            let mut n = negotiate::capabilities(h, k, c, self.previous)?;
+            negotiate::offloads(h, k, c, &mut n)?;
             self.negotiated = n;
             self.register_queues(h)?;
             let tx: Vec<u64> = self.tx.iter().filter_map(|t| t.crq.number).collect();
             let rx: Vec<u64> = self.rx.iter().filter_map(|r| r.crq.number).collect();
-            match login::login(h, &mut self.control, &mut self.stats, &tx, &rx)? {
+            match login::login(h, &mut self.control, &tx, &rx)? {
                 Some(handles) => {
                     for (t, handle) in self.tx.iter_mut().zip(handles.tx) {
                         t.handle = handle;
@@ -212,7 +210,7 @@ impl Ibmvnic {
                     return Ok(());
                 }
                 None => {
-                    self.stats.login_retries += 1;
+                    self.control.stats.login_retries += 1;
                     self.free_queues(h);
                 }
             }
@@ -246,16 +244,16 @@ impl Ibmvnic {
 
     /// Reads the vital product data, in which Linux looks for the firmware's version.
     fn vital_product_data<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
-        let (k, s) = (&mut self.control, &mut self.stats);
-        let m = accepted(k.ask(h, s, plain(cmd::GET_VPD_SIZE))?, control::name(cmd::GET_VPD_SIZE))?;
+        let k = &mut self.control;
+        let m = accepted(k.ask(h, plain(cmd::GET_VPD_SIZE))?, control::name(cmd::GET_VPD_SIZE))?;
         let len = (VpdSize::of(m.bytes()).len.get() as u32).min(control::SCRATCH);
         let m = AddressLength {
             ioba: U32::new(k.scratch.iova().0 as u32),
             len: U32::new(len),
             ..AddressLength::of(plain(cmd::GET_VPD))
         };
-        accepted(k.ask(h, s, m.bytes())?, control::name(cmd::GET_VPD))?;
-        let m = accepted(k.ask(h, s, plain(cmd::QUERY_MAP))?, control::name(cmd::QUERY_MAP))?;
+        accepted(k.ask(h, m.bytes())?, control::name(cmd::GET_VPD))?;
+        let m = accepted(k.ask(h, plain(cmd::QUERY_MAP))?, control::name(cmd::QUERY_MAP))?;
         self.negotiated.free_pages = QueryMap::of(m.bytes()).free_pages.get();
         Ok(())
     }
@@ -272,9 +270,9 @@ impl Ibmvnic {
         }
         for ltb in sets(&mut self.tx[..tx], &mut self.rx[..rx]) {
             let m = request_map(cmd::REQUEST_MAP, ltb);
-            accepted(self.control.ask(h, &mut self.stats, m)?, control::name(cmd::REQUEST_MAP))?;
+            accepted(self.control.ask(h, m)?, control::name(cmd::REQUEST_MAP))?;
             ltb.mapped = true;
-            self.stats.maps += 1;
+            self.control.stats.maps += 1;
         }
         Ok(())
     }
@@ -282,12 +280,11 @@ impl Ibmvnic {
     /// Unmaps each long-term buffer, until the server is gone.
     fn unmap_all<H: Hypervisor>(&mut self, h: &mut H) {
         for ltb in sets(&mut self.tx, &mut self.rx).filter(|l| l.mapped) {
-            let Ok(_) = self.control.ask(h, &mut self.stats, request_map(cmd::REQUEST_UNMAP, ltb))
-            else {
+            let Ok(_) = self.control.ask(h, request_map(cmd::REQUEST_UNMAP, ltb)) else {
                 return;
             };
             ltb.mapped = false;
-            self.stats.unmaps += 1;
+            self.control.stats.unmaps += 1;
         }
     }
 
@@ -296,7 +293,7 @@ impl Ibmvnic {
             link_state: state,
             ..LogicalLinkState::of(plain(cmd::LOGICAL_LINK_STATE))
         };
-        let answer = self.control.ask(h, &mut self.stats, m.bytes())?;
+        let answer = self.control.ask(h, m.bytes())?;
         accepted(answer, control::name(cmd::LOGICAL_LINK_STATE)).map(|_| ())
     }
 
@@ -307,7 +304,7 @@ impl Ibmvnic {
         self.rx.iter_mut().for_each(|r| r.end_session(h));
         for ltb in sets(&mut self.tx, &mut self.rx) {
             // The server unmaps the buffers of a lost client.
-            self.stats.unmaps += u64::from(core::mem::take(&mut ltb.mapped));
+            self.control.stats.unmaps += u64::from(core::mem::take(&mut ltb.mapped));
         }
         self.free_queues(h);
     }
@@ -315,7 +312,7 @@ impl Ibmvnic {
     // ---- resets ----
 
     fn reset<H: Hypervisor>(&mut self, h: &mut H, why: Reset) -> Result<(), Fault> {
-        self.stats.resets += 1;
+        self.control.stats.resets += 1;
         match why {
             // The session stays.
             Reset::NonFatal if self.up => {
@@ -350,7 +347,7 @@ impl Ibmvnic {
                     self.control.reset.get_or_insert(Reset::Failover);
                 }
                 Err(Fault::Error(e)) => {
-                    self.stats.resets_failed += 1;
+                    self.control.stats.resets_failed += 1;
                     self.failed = Some(e);
                     failed += 1;
                     if failed == 3 {
@@ -367,7 +364,7 @@ impl Ibmvnic {
 
     /// Handles the messages of the CRQ, and notes changes of the link.
     fn poll_crq<H: Hypervisor>(&mut self, h: &mut H) {
-        self.control.drain(h, &mut self.stats);
+        self.control.drain(h);
         let over = self.control.reset.is_some_and(|r| r != Reset::NonFatal)
             || self.control.failover_pending;
         let on = match self.control.link.take() {
@@ -375,7 +372,7 @@ impl Ibmvnic {
             Some(on) => on,
             None => self.carrier,
         };
-        self.stats.link_changes += u64::from(self.carrier != on);
+        self.control.stats.link_changes += u64::from(self.carrier != on);
         self.carrier = on;
     }
 
@@ -398,7 +395,7 @@ impl Ibmvnic {
             && self.taken.iter().all(|t| now.since(*t) >= WATCHDOG);
         let hangs = self.is_running() && (0..self.negotiated.tx_queues as usize).any(hung);
         if hangs || self.up && gone {
-            self.stats.timeouts += 1;
+            self.control.stats.timeouts += 1;
             self.control.reset.get_or_insert(Reset::Timeout);
         }
         self.control.reset.is_some()
@@ -455,10 +452,7 @@ impl Ibmvnic {
             all.extend(f.multicast.iter().map(|g| say(multicast::ENABLE, *g)));
         }
         for m in all {
-            accepted(
-                self.control.ask(h, &mut self.stats, m.bytes())?,
-                control::name(cmd::MULTICAST_CTRL),
-            )?;
+            accepted(self.control.ask(h, m.bytes())?, control::name(cmd::MULTICAST_CTRL))?;
         }
         Ok(())
     }
@@ -495,7 +489,7 @@ impl Ibmvnic {
         h: &mut H,
         m: [u8; MESSAGE],
     ) -> Result<Message, OpenError> {
-        let answer = self.control.ask(h, &mut self.stats, m).map_err(error)?;
+        let answer = self.control.ask(h, m).map_err(error)?;
         accepted(answer, control::name(m[1])).map_err(error)
     }
 
@@ -514,7 +508,7 @@ impl Ibmvnic {
         Stats {
             adaptive_moves: self.adaptive.moves,
             adaptive_trials: self.adaptive.trials,
-            ..self.stats
+            ..self.control.stats
         }
     }
     /// Returns the counters of each queue pair.
@@ -579,9 +573,9 @@ impl Ibmvnic {
         let t = self.tx[q].transmit(h, &mut x, p, more);
         if core::mem::take(&mut self.tx[q].disconnected) {
             // All queues stop; an event on the CRQ gives the reason.
-            self.stats.closed_sends += 1;
+            self.control.stats.closed_sends += 1;
             (self.closed, self.carrier) = (true, false);
-            self.stats.link_changes += 1;
+            self.control.stats.link_changes += 1;
         }
         if self.config.direct == Direct::Adaptive {
             let under_way = self.tx.iter().map(TxQueue::under_way).sum();
@@ -651,7 +645,7 @@ impl Ibmvnic {
             && self.is_running()
             && self.tx.get(q).is_some_and(|t| t.stopped);
         if hangs {
-            self.stats.timeouts += 1;
+            self.control.stats.timeouts += 1;
             self.control.reset.get_or_insert(Reset::Timeout);
         } else if self.failed.is_some() {
             self.control.reset.get_or_insert(Reset::Fatal);
@@ -707,7 +701,7 @@ impl<H: Hypervisor> Driver<H> for Ibmvnic {
     fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
         h.charge(CpuWork::Interrupt);
         if vector == self.config.crq_vector {
-            self.stats.crq_irqs += 1;
+            self.control.stats.crq_irqs += 1;
             return Irq::Poll;
         }
         let unit = self.config.unit;
@@ -724,7 +718,7 @@ impl<H: Hypervisor> Driver<H> for Ibmvnic {
         {
             r.irqs += 1;
         } else {
-            self.stats.stray_irqs += 1;
+            self.control.stats.stray_irqs += 1;
             return Irq::None;
         }
         Irq::Poll
