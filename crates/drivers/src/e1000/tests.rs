@@ -584,7 +584,7 @@ proptest::proptest! {
                 let b =
                     h.buffer(*len, Alignment { align: 64, offset: (i as u32 * 11) % 64 }).unwrap();
                 h.bytes_mut(&b, 0..*len, |to| {
-                    to.iter_mut().enumerate().for_each(|(k, t)| *t = (k * 7 + i) as u8)
+                    to.iter_mut().enumerate().for_each(|(k, t)| *t = (k * 7 + i) as u8);
                 });
                 h.bytes(&b, 0..*len, |f| expected.extend_from_slice(f));
                 Fragment::whole(b)
