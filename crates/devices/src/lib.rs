@@ -10,7 +10,8 @@
 
 extern crate alloc;
 
-mod counters;
+#[macro_use]
+mod common;
 
 pub mod axi_ethernet;
 pub mod e1000;

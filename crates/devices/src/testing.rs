@@ -1,5 +1,4 @@
-//! What the tests of a device with a bus and a wire have in common: a port that records
-//! what the device does, and when.
+//! Tests of devices with a bus and a wire: a port that records the device's actions and their times.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -58,12 +57,12 @@ impl Record {
         }
     }
 
-    /// What left on the wire.
+    /// Returns the frames that left on the wire.
     pub(crate) fn sent(&self) -> Vec<Vec<u8>> {
         self.frames.iter().map(|f| f.1.clone()).collect()
     }
 
-    /// When line `n` rose.
+    /// Returns the times at which line `n` rose.
     pub(crate) fn rises(&self, n: u16) -> Vec<Time> {
         self.lines.iter().filter(|l| l.1 == n && l.2).map(|l| l.0).collect()
     }

@@ -1,21 +1,11 @@
-//! A channel of the DMA engine: registers, states, the descriptors that it has fetched, and
-//! those whose status is on its way to memory. Transmit and receive have one each.
+//! A channel of the DMA engine; transmit and receive have one each.
 //!
-//! **Fetch.** From CURDESC along the chain, one descriptor at a time for both channels
-//! together, up to four ahead of the work, never past TAILDESC. Transmission reads the 13
-//! words that it uses, reception the 8 before the application words.
+//! The engine fetches descriptors from CURDESC along the chain, one at a time for both channels, up
+//! to four ahead and never past TAILDESC. A descriptor counts as done when the write of its status
+//! is in memory; then CURDESC moves on and the interrupt follows. Idle: the one at TAILDESC is
+//! done.
 //!
-//! **Update.** When a descriptor's data are where they belong, its status word is
-//! written, and on receive the application words of a packet's last. The response to
-//! that write is the moment when the descriptor counts as done: then comes the interrupt, and
-//! CURDESC moves on.
-//!
-//! **Idle** is set when the descriptor at TAILDESC is done. TAILDESC written before that
-//! moves the point, written after it starts the engine at the next descriptor, even if the
-//! value is the same: then it runs into descriptors that are done, which is an error.
-//!
-//! Source: PG021, "Descriptor Management", DMACR, DMASR, CURDESC, TAILDESC; PG034 for the
-//! upper half of TAILDESC.
+//! Source: PG021, "Descriptor Management", DMACR, DMASR, CURDESC, TAILDESC; PG034.
 
 use super::coalesce::Coalescer;
 use super::config::Config;
@@ -31,7 +21,7 @@ const DEPTH: usize = 4;
 pub(super) const TX_FETCH: usize = 52;
 /// And reception, which makes its application words (SG_CH2_WORDS_TO_FETCH).
 pub(super) const RX_FETCH: usize = 32;
-/// Where the application words end.
+/// End of the application words.
 const APP_END: usize = 52;
 /// PG021, "Latency": clocks from a tail write to the fetch.
 const TAIL_TO_FETCH: u64 = 10;
@@ -52,7 +42,7 @@ const ALIGN: u64 = !63;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fetched {
     pub(super) place: u64,
-    /// When work on it can begin.
+    /// Time at which work on it can begin.
     pub(super) at: Time,
     pub(super) d: Descriptor,
 }
@@ -66,7 +56,7 @@ struct Update {
     eof: bool,
 }
 
-/// What a descriptor's status is to say.
+/// Status to be written to a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report<'a> {
     pub(super) status: u32,
@@ -89,7 +79,7 @@ pub(super) struct Channel {
     status: u32,
     current: u64,
     tail: u64,
-    /// When fetching may go on.
+    /// Time at which fetching may go on.
     told: Time,
     /// Next to fetch, and what was fetched last.
     next: u64,
@@ -172,7 +162,7 @@ impl Channel {
         self.control & cr::RS != 0
     }
 
-    /// Whether its line is high.
+    /// Returns true if its line is high.
     pub(super) fn interrupts(&self) -> bool {
         self.status & self.control & sr::IRQ_ALL != 0
     }
@@ -213,7 +203,7 @@ impl Channel {
         self.paused = true;
     }
 
-    /// Whether it is in error.
+    /// Returns true if it is in error.
     pub(super) fn has_failed(&self) -> bool {
         self.status & sr::ERRORS != 0
     }
@@ -253,7 +243,7 @@ impl Channel {
 
     // ---- fetch ----
 
-    /// When it would fetch, if the engine is free from `free` on.
+    /// Returns the time of the next fetch if the engine is free from `free` on.
     pub(super) fn fetch_due(&self, free: Time) -> Time {
         let wants = self.runs() && !self.paused && self.queue.len() < DEPTH;
         if wants { self.told.max(free) } else { Time::NEVER }
@@ -282,14 +272,14 @@ impl Channel {
         self.cfg.address(d.next.get(), d.next_msb.get()) & ALIGN
     }
 
-    /// Whether the descriptor was done before it was fetched.
+    /// Returns true if the descriptor was done before it was fetched.
     pub(super) fn is_stale(&self, d: &Descriptor) -> bool {
         d.status.get() & Descriptor::CMPLT != 0 && self.control & cr::CYCLIC == 0
     }
 
     // ---- update ----
 
-    /// Whether another update can be made.
+    /// Returns true if another update can be made.
     pub(super) fn has_room(&self) -> bool {
         self.updates.len() < DEPTH
     }
@@ -304,8 +294,8 @@ impl Channel {
         r: Report<'_>,
     ) -> Result<bool, Halted> {
         let mut d = Descriptor::default();
-        let spoilt = p.begin_completion(t);
-        d.status.set(r.status | if spoilt { Descriptor::SLV_ERR } else { 0 });
+        let poisoned = p.begin_completion(t);
+        d.status.set(r.status | if poisoned { Descriptor::SLV_ERR } else { 0 });
         for (to, from) in d.app.iter_mut().zip(r.app.into_iter().flatten()) {
             to.set(*from);
         }
@@ -315,7 +305,7 @@ impl Channel {
             Ok(landed) => {
                 let at = self.updates.back().map_or(t, |u| u.at).max(landed);
                 self.updates.push_back(Update { at, next: self.next_of(&f.d), eof: r.eof });
-                let halts = spoilt && !self.has_failed();
+                let halts = poisoned && !self.has_failed();
                 if halts {
                     self.fail(t, f.place, sr::DMA_SLV_ERR);
                 }
@@ -332,7 +322,7 @@ impl Channel {
         self.updates.front().map_or(Time::NEVER, |u| u.at)
     }
 
-    /// When every status that was written is in memory.
+    /// Returns the time at which every status that was written is in memory.
     pub(super) fn reported(&self) -> Time {
         self.updates.back().map_or(Time::ZERO, |u| u.at)
     }

@@ -1,26 +1,11 @@
-//! When a channel interrupts: the threshold counter and the delay timer.
+//! Interrupt moderation of a channel: the threshold counter and the delay timer.
 //!
-//! **The threshold** counts packets, not descriptors, down from CR to zero; then IOC is
-//! set and it begins anew. It also does when the delay is over, and when another
-//! threshold is written to CR. A threshold of 0 is one of 1.
+//! The threshold counts packets down from CR to zero, then IOC is set and it restarts, as it does
+//! at the end of the delay and with another threshold. The delay runs from the end of a packet in
+//! units of 125 clocks; a packet that begins stops it.
 //!
-//! Does *any* write of CR begin anew? QEMU's model says so, and PG034 may be read so. The
-//! source of AXI DMA 7.1 (axi_dma_register.vhd, as Vivado ships it) compares: the same
-//! threshold again changes nothing. It matters, for a driver writes CR at the end of each
-//! poll: with a new count, what came during the poll would be counted for nothing. The published
-//! 316 interrupts a second at 938 Mbit/s, some 81,000 packets, are one for 256, so nothing is lost.
-//! The source is followed; [`Config::reload_on_any_write`](super::Config) is for the other.
-//!
-//! **The delay** runs from the end of a packet. A packet that begins stops it, and its end starts
-//! it from zero: steady traffic below the threshold postpones it for ever. It is
-//! counted in units of 125 clocks; 0 is off. Another delay in CR starts a running one from
-//! zero. It is off while RS is 0 and while DLY is set: the end of a packet then starts nothing.
-//! DLY restarts the threshold, but IOC does not stop the delay (PG021: the timer "resets
-//! with the receipt of a new packet or a timeout event").
-//!
-//! The guide has 125 clocks times the field; the core's source compares before it counts, which
-//! would be one unit more. The guide is followed, as drivers do. QEMU's model restarts the
-//! timer at each end but lets it run while a packet is in work, and its unit is one tick.
+//! Sources: PG021; axi_dma_register.vhd of AXI DMA 7.1. The guide and QEMU's model restart the
+//! threshold with any write of CR: see [`Config::reload_on_any_write`](super::Config).
 
 use super::config::Config;
 use doorbell_hal::{Span, Time};
@@ -86,7 +71,7 @@ impl Coalescer {
         sr::IOC_IRQ
     }
 
-    /// When the delay is over.
+    /// Returns the end of the delay.
     pub(super) fn due(&self, control: u32) -> Time {
         self.since.map_or(Time::NEVER, |since| since + self.unit * delay(control))
     }

@@ -1,8 +1,9 @@
-//! How the cores were built, and what the documents leave open.
+//! Configuration of the cores, and choices that the documents leave open.
 
+pub use crate::common::Speed;
 use doorbell_hal::Span;
 
-/// What the core does about checksums (C_TXCSUM, C_RXCSUM).
+/// Checksum offload of the core (C_TXCSUM, C_RXCSUM).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// Nothing.
@@ -13,29 +14,7 @@ pub enum Checksum {
     Full,
 }
 
-/// Link speed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speed {
-    /// 10 Mbit/s.
-    M10,
-    /// 100 Mbit/s.
-    M100,
-    /// 1 Gbit/s.
-    G1,
-}
-
-impl Speed {
-    /// Time of one byte on the wire.
-    pub const fn byte(self) -> Span {
-        Span::from_ps(match self {
-            Speed::M10 => 800_000,
-            Speed::M100 => 80_000,
-            Speed::G1 => 8_000,
-        })
-    }
-}
-
-/// What an instance is.
+/// Configuration of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Bytes of transmit memory (C_TXMEM): 2048 to 32768.
@@ -48,7 +27,7 @@ pub struct Config {
     pub rx_checksum: Checksum,
     /// Bits of a DMA address, 32 to 64.
     pub address_bits: u32,
-    /// Whether buffers may begin anywhere (the data realignment engine); else at multiples of 4.
+    /// Data realignment engine: buffers may begin anywhere, else at multiples of 4.
     pub realign: bool,
     /// The clock of the DMA engine and of its delay timers, MHz.
     pub clock_mhz: u32,
@@ -56,21 +35,21 @@ pub struct Config {
     pub lite_mhz: u32,
     /// Clocks of the DMA engine in a unit of the delay (C_DLYTMR_RESOLUTION): 1 to 100000.
     pub delay_clocks: u32,
-    /// Whether any write of CR starts the threshold's count anew, as QEMU's model has it; else
-    /// only another threshold does, as in the core's source. See `coalesce.rs`.
+    /// Any write of CR restarts the threshold's count, as in QEMU's model; else only a changed
+    /// threshold does, as in the core's source. See `coalesce.rs`.
     pub reload_on_any_write: bool,
     /// The PHY's address on MDIO; `None`: a fixed link, which is up whenever the cable is in.
     pub phy: Option<u8>,
-    /// What the link partner agrees to.
+    /// Speed that the link partner agrees to.
     pub speed: Speed,
     /// From a reset to PhyRstCmplt: some milliseconds, for which no document was found. The driver
     /// waits for up to 50 ms.
     pub phy_reset: Span,
-    /// How long a negotiation takes. Some two seconds in life; nothing where nobody looks at it.
+    /// Duration of a negotiation: about two seconds in hardware, zero where nothing depends on it.
     pub negotiation: Span,
-    /// Whether there are statistics registers.
+    /// The core has statistics registers.
     pub statistics: bool,
-    /// Whether there is the extended multicast table.
+    /// The core has the extended multicast table.
     pub extended_multicast: bool,
 }
 
@@ -97,7 +76,7 @@ impl Config {
     };
 
     /// The same with every value in its range.
-    pub(super) fn sane(mut self) -> Config {
+    pub(super) fn clamped(mut self) -> Config {
         self.tx_memory = self.tx_memory.clamp(2048, 32768);
         self.rx_memory = self.rx_memory.clamp(2048, 32768);
         self.address_bits = self.address_bits.clamp(32, 64);
@@ -118,7 +97,7 @@ impl Config {
         self.clocks(self.delay_clocks as u64)
     }
 
-    /// Whether the upper halves of address registers exist.
+    /// Returns true if address registers have upper halves.
     pub(super) const fn wide(&self) -> bool {
         self.address_bits > 32
     }

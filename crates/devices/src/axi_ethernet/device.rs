@@ -4,84 +4,53 @@ use super::channel::Halted;
 use super::config::Config;
 use super::filter::Filter;
 use super::mac::{Access, Mac};
-use super::phy::{Did, Phy};
+use super::phy::Phy;
 use super::receive::Receiver;
 use super::registers::Side;
 use super::stats::Stats;
 use super::transmit::Transmitter;
-use alloc::vec::Vec;
+use crate::common::{PhyAction, SpareFrames};
 use doorbell_hal::{Device, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::axienet::{int, line};
 
-crate::counters::counters! {
-    /// What the device counted. Unlike its statistics registers, no reset clears it.
+counters! {
+    /// Counters of the device. Unlike the statistics registers, no reset clears them.
     struct;
-    /// Frames sent.
-    tx_packets,
-    /// Bytes of those, padding among them, without FCS.
-    tx_bytes,
-    /// Transmit descriptors used.
-    tx_descriptors,
-    /// Packets reported in their last descriptor.
-    tx_completions,
-    /// Packets given up: too long, cut off by a stop or an error, a bad FCS.
-    tx_discarded,
-    /// Frames sent at a speed that is not the link's.
-    tx_garbled,
-    /// Transmit tails written.
-    tx_doorbells,
-    /// Receive tails written.
-    rx_doorbells,
-    /// Tails of either, written to a channel that does not run.
-    lost_doorbells,
-    /// Frames put into memory.
-    rx_packets,
-    /// Bytes of those.
-    rx_bytes,
-    /// Receive descriptors used.
-    rx_descriptors,
-    /// Frames reported in their last descriptor.
-    rx_completions,
-    /// Frames that found no room on the chip.
-    rx_missed,
-    /// Frames for others.
-    rx_filtered,
+    tx_packets: "Frames sent.",
+    tx_bytes: "Bytes of those, padding among them, without FCS.",
+    tx_descriptors: "Transmit descriptors used.",
+    tx_completions: "Packets reported in their last descriptor.",
+    tx_discarded: "Packets given up: too long, cut off by a stop or an error, a bad FCS.",
+    tx_garbled: "Frames sent at a speed that is not the link's.",
+    tx_doorbells: "Transmit tails written.",
+    rx_doorbells: "Receive tails written.",
+    lost_doorbells: "Tails of either, written to a channel that does not run.",
+    rx_packets: "Frames put into memory.",
+    rx_bytes: "Bytes of those.",
+    rx_descriptors: "Receive descriptors used.",
+    rx_completions: "Frames reported in their last descriptor.",
+    rx_missed: "Frames that found no room on the chip.",
+    rx_filtered: "Frames for others.",
     /// Frames dropped otherwise: receiver off, no link, bad length, cut off by a stop or an error.
     rx_dropped,
-    /// Reads of transmit descriptors.
-    tx_fetches,
-    /// Reads of receive descriptors.
-    rx_fetches,
-    /// Reads of data.
-    data_reads,
-    /// Bytes of those.
-    data_read_bytes,
-    /// Writes of data.
-    data_writes,
-    /// Bytes of those.
-    data_write_bytes,
-    /// Times that the transmit channel's line rose.
-    tx_interrupts,
-    /// Times that the receive channel's line rose.
-    rx_interrupts,
-    /// Times that the MAC's line rose.
-    mac_interrupts,
-    /// Frames that were on the chip, to be sent, when it was reset.
-    tx_lost,
-    /// Frames that were on the chip, received, when it was reset.
-    rx_lost,
-    /// Frames put into memory and never reported: an error or a reset came before.
-    rx_unreported,
-    /// Errors that halted a channel.
-    dma_errors,
-    /// Packets without SOF: each stops transmission.
-    hangs,
-    /// SOF in the middle of a packet.
-    bad_descriptors,
+    tx_fetches: "Reads of transmit descriptors.",
+    rx_fetches: "Reads of receive descriptors.",
+    data_reads: "Reads of data.",
+    data_read_bytes: "Bytes of those.",
+    data_writes: "Writes of data.",
+    data_write_bytes: "Bytes of those.",
+    tx_interrupts: "Times that the transmit channel's line rose.",
+    rx_interrupts: "Times that the receive channel's line rose.",
+    mac_interrupts: "Times that the MAC's line rose.",
+    tx_lost: "Frames that were on the chip, to be sent, when it was reset.",
+    rx_lost: "Frames that were on the chip, received, when it was reset.",
+    rx_unreported: "Frames put into memory and never reported: an error or a reset came before.",
+    dma_errors: "Errors that halted a channel.",
+    hangs: "Packets without SOF: each stops transmission.",
+    bad_descriptors: "SOF in the middle of a packet.",
     /// Register writes that the hardware ignores: narrow, during a reset, or nothing there.
     ignored_writes,
-    /// Resets, by a channel or from outside.
-    resets,
+    resets: "Resets, by a channel or from outside.",
 }
 
 /// PG021: a reset input lasts for 16 clocks at the least; so does the soft one.
@@ -91,7 +60,7 @@ const RESET_CLOCKS: u64 = 16;
 #[derive(Debug)]
 pub struct AxiEthernet {
     pub(super) cfg: Config,
-    /// What it counted since it was made.
+    /// Counters since it was made.
     pub counters: Counters,
     pub(super) mac: Mac,
     pub(super) filter: Filter,
@@ -100,13 +69,13 @@ pub struct AxiEthernet {
     pub(super) tx: Transmitter,
     pub(super) rx: Receiver,
     pub(super) sg_ctl: u32,
-    /// When the engine can fetch the next descriptor.
+    /// Time at which the engine can fetch the next descriptor.
     fetch_free: Time,
     /// Until then the reset bit reads as one.
     resetting: Time,
-    /// When the PHY will have been reset; `NEVER`: it has.
+    /// End of the PHY's reset; `NEVER`: none is under way.
     phy_reset: Time,
-    /// When the link will have been negotiated; `NEVER`: it has.
+    /// End of the negotiation; `NEVER`: none is under way.
     negotiating: Time,
     /// The cable is in, and the partner alive.
     cable: bool,
@@ -117,13 +86,13 @@ pub struct AxiEthernet {
     now: Time,
     due: Time,
     /// Frames' memory, to be used again.
-    pub(super) spare: Vec<Vec<u8>>,
+    pub(super) spare: SpareFrames,
 }
 
 impl AxiEthernet {
     /// The cores as after power-on, with a link partner. Values out of range are rounded into it.
     pub fn new(cfg: Config) -> AxiEthernet {
-        let cfg = cfg.sane();
+        let cfg = cfg.clamped();
         AxiEthernet {
             cfg,
             counters: Counters::default(),
@@ -143,11 +112,11 @@ impl AxiEthernet {
             lines: [false; 3],
             now: Time::ZERO,
             due: Time::NEVER,
-            spare: Vec::new(),
+            spare: SpareFrames::new(),
         }
     }
 
-    /// What it is.
+    /// Returns its configuration.
     pub fn config(&self) -> &Config {
         &self.cfg
     }
@@ -169,7 +138,7 @@ impl AxiEthernet {
         let at = at.max(self.now);
         self.cable = plugged;
         self.negotiate(at);
-        self.look_ahead();
+        self.update_next_event();
     }
 
     /// The link goes down, and comes up when it has been negotiated.
@@ -195,7 +164,7 @@ impl AxiEthernet {
         if self.cable { self.negotiating } else { Time::NEVER }
     }
 
-    /// Whether frames pass: the link is up, at the speed that the MAC was told.
+    /// Returns true if frames pass: the link is up, at the speed that the MAC was told.
     pub(super) fn carries(&self) -> bool {
         self.link && self.mac.speed() == Some(self.cfg.speed)
     }
@@ -207,7 +176,9 @@ impl AxiEthernet {
             // Nobody pulls the wire down.
             None if !here => self.mac.mdio_mrd = 0xffff,
             None => self.mac.mdio_mrd = self.phy.read(a.reg, self.cfg.speed).into(),
-            Some(v) if here && self.phy.write(a.reg, v) == Did::Negotiate => self.negotiate(at),
+            Some(v) if here && self.phy.write(a.reg, v) == PhyAction::Negotiate => {
+                self.negotiate(at);
+            }
             Some(_) => {}
         }
     }
@@ -233,9 +204,9 @@ impl AxiEthernet {
         self.counters.tx_bytes +=
             self.tx.fifo.iter().take(on_wire).map(|f| f.bytes.len() as u64).sum::<u64>();
         self.counters.tx_lost += (self.tx.fifo.len() - on_wire) as u64;
-        let (waiting, landing) = self.rx.unfinished();
+        let (waiting, pending) = self.rx.unfinished();
         self.counters.rx_lost += waiting;
-        self.counters.rx_unreported += landing;
+        self.counters.rx_unreported += pending;
         self.tx = Transmitter::new(&self.cfg);
         self.tx.quiet = busy;
         self.rx = Receiver::new(&self.cfg);
@@ -254,13 +225,6 @@ impl AxiEthernet {
     }
 
     // ---- what is due ----
-
-    /// A frame's worth of empty memory.
-    pub(super) fn spare(&mut self) -> Vec<u8> {
-        let mut v = self.spare.pop().unwrap_or_default();
-        v.clear();
-        v
-    }
 
     fn tx_fetch_due(&self) -> Time {
         self.tx.ch.fetch_due(self.fetch_free)
@@ -292,11 +256,11 @@ impl AxiEthernet {
         }
     }
 
-    /// When the next thing happens, of whatever kind.
-    fn look_ahead(&mut self) {
+    /// Finds the time of the next event of any kind.
+    fn update_next_event(&mut self) {
         self.due = (self.phy_reset.min(self.link_due()).min(self.mac.mdio_due()))
             .min(self.tx_arrival_due().min(self.tx.ch.update_due()).min(self.wire_due()))
-            .min(self.rx_landing_due().min(self.rx.ch.update_due()))
+            .min(self.rx_write_due().min(self.rx.ch.update_due()))
             .min(self.tx.ch.delay_due().min(self.rx.ch.delay_due()))
             .min(self.tx_work_due().min(self.rx_data_due()))
             .min(self.tx_fetch_due().min(self.rx_fetch_due()))
@@ -325,8 +289,8 @@ impl AxiEthernet {
         if self.tx_arrival_due() <= t {
             self.tx_arrived(p, t);
         }
-        if self.rx_landing_due() <= t {
-            self.rx_landed(p, t);
+        if self.rx_write_due() <= t {
+            self.rx_written(p, t);
         }
         if self.wire_due() <= t {
             self.wire(p, t);
@@ -401,7 +365,7 @@ impl AxiEthernet {
                 p.set_irq_line(t, n, wanted);
             }
         }
-        self.look_ahead();
+        self.update_next_event();
     }
 }
 
@@ -438,7 +402,7 @@ impl<P: Port> Device<P> for AxiEthernet {
 
     fn receive(&mut self, _p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         let taken = self.arrive(at.max(self.now), frame);
-        self.look_ahead();
+        self.update_next_event();
         taken
     }
 

@@ -1,14 +1,9 @@
-//! Which frames the MAC takes.
+//! The MAC's address filter.
 //!
-//! | destination | taken when |
-//! |---|---|
-//! | any | promiscuous, or one of the four entries that are on matches the frame's first 8 bytes under its mask |
-//! | broadcast | not rejected (RAF) |
-//! | multicast | rejected (RAF): never but by the above; with the extended table: its bit is set |
-//! | unicast | it is the station address |
-//!
-//! The extended table has one word, of which bit 0 counts, for each of 32768 hashes: the low 15
-//! bits of the address, as far as its size tells. A rejected frame sets RxRject.
+//! Any destination passes in promiscuous mode, or if an entry that is on matches the frame's first
+//! 8 bytes under its mask; broadcast unless RAF rejects it; multicast if RAF rejects nothing or its
+//! bit of the extended table is set; unicast if it is the station address. The extended table has a
+//! word, of which bit 0 counts, for each hash: the low 15 bits of the address.
 //!
 //! Source: PG138, RAF, UAW, FMI, AF; Linux `axienet_set_multicast_list`.
 
@@ -70,7 +65,7 @@ impl Filter {
         })
     }
 
-    /// Whether it was a register of the filter.
+    /// Writes a register. Returns false if it is none of the filter's.
     pub(super) fn write(&mut self, r: u32, v: u32) -> bool {
         match r {
             mac::UAW0 => self.unicast[0] = v,
@@ -112,7 +107,7 @@ impl Filter {
         self.table.get(i as usize / 64).is_some_and(|w| w >> (i % 64) & 1 == 1)
     }
 
-    /// Whether `frame`, of 14 bytes at least, is taken.
+    /// Returns true if the filter passes `frame`, of 14 bytes at least.
     pub(super) fn pass(&self, raf_word: u32, frame: &[u8]) -> bool {
         let word =
             |i: usize| u32::from_le_bytes([frame[i], frame[i + 1], frame[i + 2], frame[i + 3]]);

@@ -21,7 +21,7 @@ const READY: u32 = int::MGT_READY | int::PHY_RESET_COMPLETE;
 pub(super) struct Access {
     pub(super) phy: u8,
     pub(super) reg: u8,
-    /// What is written; `None`: it is read.
+    /// Value to write; `None`: a read.
     pub(super) write: Option<u16>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Mac {
     pub(super) mdio_mcr: u32,
     pub(super) mdio_mwd: u32,
     pub(super) mdio_mrd: u32,
-    /// When the access to the PHY is over, if one is under way.
+    /// End of the access to the PHY under way, if any.
     mdio_over: Option<Time>,
 }
 
@@ -86,7 +86,7 @@ impl Mac {
         }
     }
 
-    /// Whether its line is high.
+    /// Returns true if its line is high.
     pub(super) fn interrupts(&self) -> bool {
         self.is & self.ie != 0
     }
@@ -128,4 +128,9 @@ impl Mac {
     pub(super) fn read_command(&self) -> u32 {
         self.mdio_mcr & !mdio::INITIATE | if self.mdio_over.is_none() { mdio::READY } else { 0 }
     }
+}
+
+/// Returns true if the frame has a VLAN tag.
+pub(super) fn is_tagged(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[0x81, 0x00])
 }

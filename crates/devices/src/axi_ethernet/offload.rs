@@ -1,16 +1,12 @@
 //! Checksums by application words.
 //!
-//! **Partial** knows no protocol. Transmit: the one's-complement sum of the frame from a
-//! start to its end, on top of a seed, is complemented and stored where APP1 says; what is
-//! there already is summed too, and that is the pseudo-header. Receive: the sum from byte
-//! 14 to the end, without FCS, in APP3.
-//!
-//! **Full** knows IPv4 behind at most one tag of type 0x8100, and TCP and UDP that are not
-//! fragments. Transmit: both checksums are made, whatever was there. Receive: APP2 says
-//! which were right.
+//! Partial offload knows no protocol: transmit sums from a start to the frame's end on top of a
+//! seed and stores the complement where APP1 says; receive puts the sum from byte 14 on into APP3.
+//! Full offload knows IPv4 behind at most one tag, and TCP and UDP that are not fragments: transmit
+//! makes both checksums, receive says in APP2 which were right.
 //!
 //! Source: PG138, "Normal Transmit AXI4-Stream Control Words", "Partial" and "Full TCP/UDP Checksum
-//! Offload in Hardware"; facts, axienet, 4 and 5.
+//! Offload in Hardware".
 
 use super::config::Checksum;
 use doorbell_layout::axienet::{rx_app, tx_app};
@@ -18,7 +14,7 @@ use doorbell_packet::checksum::Sum;
 use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
 
-/// Where the checksum is in an IPv4 header.
+/// Offset of the checksum in an IPv4 header.
 const IP_CHECKSUM: usize = 10;
 
 /// Completes a frame as its APP0 to APP2 say, as far as the core was built for it.

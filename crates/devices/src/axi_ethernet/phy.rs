@@ -4,6 +4,7 @@
 //! Source: IEEE 802.3 clause 22 for registers 0 to 15; PHYIDR1 and 2 of the data sheet.
 
 use super::config::Speed;
+use crate::common::{LinkStatus, PhyAction, mii};
 
 /// Registers.
 pub(super) mod reg {
@@ -23,38 +24,20 @@ const RESET: u16 = 0x8000;
 const RESTART: u16 = 0x0200;
 const AUTONEG: u16 = 0x1000;
 const POWER_DOWN: u16 = 0x0800;
-/// Autonegotiate, full duplex, 1000 Mbit/s.
-const CONTROL_DEFAULT: u16 = 0x1140;
-/// All 10 and 100 modes, extended status, preamble suppression, can negotiate, has extended
-/// registers.
-const STATUS_ABLE: u16 = 0x7949;
-const STATUS_DONE: u16 = 0x0020;
-const STATUS_LINK: u16 = 0x0004;
-
-/// What a write did besides changing the register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Did {
-    Nothing,
-    /// The link negotiates anew, or has gone with the power.
-    Negotiate,
-}
 
 #[derive(Clone, Debug)]
 pub(super) struct Phy {
     regs: [u16; 32],
-    link: bool,
-    /// The link was down since STATUS was read last: the bit latches low.
-    was_down: bool,
+    link: LinkStatus,
 }
 
 impl Phy {
     pub(super) fn new(link: bool) -> Phy {
         let mut regs = [0; 32];
-        regs[usize::from(reg::CONTROL)] = CONTROL_DEFAULT;
-        // All modes, symmetric and asymmetric pause; gigabit in full duplex.
-        regs[usize::from(reg::ADVERTISE)] = 0x0de1;
-        regs[usize::from(reg::CONTROL_1000)] = 0x0300;
-        Phy { regs, link, was_down: !link }
+        regs[usize::from(reg::CONTROL)] = mii::CTRL;
+        regs[usize::from(reg::ADVERTISE)] = mii::AUTONEG_ADV;
+        regs[usize::from(reg::CONTROL_1000)] = mii::CTRL_1000T;
+        Phy { regs, link: LinkStatus::new(link) }
     }
 
     pub(super) fn is_powered(&self) -> bool {
@@ -62,49 +45,41 @@ impl Phy {
     }
 
     pub(super) fn set_link(&mut self, up: bool) {
-        self.link = up;
-        self.was_down |= !up;
+        self.link.set(up);
     }
 
     pub(super) fn read(&mut self, r: u8, speed: Speed) -> u16 {
         let autoneg = self.regs[usize::from(reg::CONTROL)] & AUTONEG != 0;
+        let link = self.link.up;
         match r {
-            reg::STATUS => {
-                let up = self.link && !core::mem::take(&mut self.was_down);
-                let done = if self.link && autoneg { STATUS_DONE } else { 0 };
-                STATUS_ABLE | done | if up { STATUS_LINK } else { 0 }
-            }
+            reg::STATUS => self.link.read(link && autoneg),
             reg::ID1 => 0x2000,
             reg::ID2 => 0xa231,
-            // Acknowledge, pause in both directions, and modes up to its own speed.
-            reg::PARTNER if self.link => match speed {
-                Speed::M10 => 0x4c61,
-                Speed::M100 | Speed::G1 => 0x4de1,
-            },
-            reg::EXPANSION if self.link => 0x000f,
-            // The partner does gigabit, full and half duplex; both receivers are well.
-            reg::STATUS_1000 if self.link && speed == Speed::G1 => 0x7c00,
-            reg::EXTENDED => 0x3000,
+            reg::PARTNER if link => speed.partner_ability(),
+            reg::EXPANSION if link => mii::EXPANSION,
+            reg::STATUS_1000 if link && speed == Speed::G1 => mii::STATUS_1000T,
+            reg::EXTENDED => mii::EXT_STATUS,
             reg::PARTNER | reg::EXPANSION | reg::STATUS_1000 => 0,
             _ => self.regs[usize::from(r & 31)],
         }
     }
 
-    pub(super) fn write(&mut self, r: u8, v: u16) -> Did {
+    pub(super) fn write(&mut self, r: u8, v: u16) -> PhyAction {
         match r {
             reg::CONTROL if v & RESET != 0 => {
-                *self = Phy { was_down: true, ..Phy::new(self.link) };
-                Did::Negotiate
+                let link = self.link.after_reset();
+                *self = Phy { link, ..Phy::new(link.up) };
+                PhyAction::Negotiate
             }
             reg::CONTROL => {
                 let before = core::mem::replace(&mut self.regs[0], v & !RESTART);
                 let power = (before ^ v) & POWER_DOWN != 0;
-                if v & RESTART != 0 || power { Did::Negotiate } else { Did::Nothing }
+                if v & RESTART != 0 || power { PhyAction::Negotiate } else { PhyAction::None }
             }
-            reg::STATUS | reg::ID1 | reg::ID2 => Did::Nothing,
+            reg::STATUS | reg::ID1 | reg::ID2 => PhyAction::None,
             _ => {
                 self.regs[usize::from(r & 31)] = v;
-                Did::Nothing
+                PhyAction::None
             }
         }
     }

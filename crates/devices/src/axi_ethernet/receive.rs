@@ -1,23 +1,16 @@
 //! S2MM: from the wire to memory.
 //!
-//! **On arrival** a frame is looked at whole: link, length, filter. Frames that are
-//! shorter than 60 bytes come from partners that are not Ethernet (a TAP device) and are padded, as
-//! a sender's MAC would have. What is too long, or has a length field that is
-//! not its length, is rejected, unless RCW1 or RAF say otherwise. It then takes room in the receive
-//! memory; without room it is dropped: that, and nothing else, is what the sender
-//! sees of an idle engine.
+//! A frame is checked whole on arrival (link, length, filter), padded to 60 bytes, and takes room
+//! in the receive memory or is dropped. Each buffer is one write; its status follows when the data
+//! are in memory, SOF in the first descriptor, EOF and the application words in the last. RS 0 in
+//! the middle of a frame loses the rest of it.
 //!
-//! **To memory**: buffer after buffer until the frame is in, each one write. Status
-//! follows when the data are there: SOF in the first descriptor, EOF and the
-//! application words in the last. APP4 is the number of bytes of the frame.
-//!
-//! RS 0 in the middle of a frame loses the rest of it.
-//!
-//! Source: PG021, "S2MM_STATUS"; PG138, "Receive AXI4-Stream Interface"; facts, axienet, 5 and 8.
+//! Source: PG021, "S2MM_STATUS"; PG138, "Receive AXI4-Stream Interface".
 
 use super::channel::{Channel, Fetched, RX_FETCH, Report, data_error};
 use super::config::Config;
 use super::device::AxiEthernet;
+use super::mac::is_tagged;
 use super::offload;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -33,17 +26,17 @@ const STREAM_TO_DATA: u64 = 39;
 
 /// A frame in the receive memory.
 #[derive(Debug)]
-struct Frame {
+struct RxFrame {
     ready: Time,
     bytes: Vec<u8>,
-    /// How many have been written.
+    /// Bytes of it that have been written.
     done: usize,
     app: [u32; 5],
 }
 
 /// A buffer that is being written.
 #[derive(Debug)]
-struct Landing {
+struct PendingWrite {
     at: Time,
     fetched: Fetched,
     status: u32,
@@ -55,9 +48,9 @@ struct Landing {
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) ch: Channel,
-    fifo: VecDeque<Frame>,
+    fifo: VecDeque<RxFrame>,
     used: usize,
-    landing: VecDeque<Landing>,
+    pending: VecDeque<PendingWrite>,
 }
 
 impl Receiver {
@@ -66,18 +59,18 @@ impl Receiver {
             ch: Channel::new(cfg, RX_FETCH),
             fifo: VecDeque::new(),
             used: 0,
-            landing: VecDeque::with_capacity(IN_FLIGHT),
+            pending: VecDeque::with_capacity(IN_FLIGHT),
         }
     }
 
     /// Frames that wait, and those whose data are on their way.
     pub(super) fn unfinished(&self) -> (u64, u64) {
-        (self.fifo.len() as u64, self.landing.iter().filter(|l| l.app.is_some()).count() as u64)
+        (self.fifo.len() as u64, self.pending.iter().filter(|l| l.app.is_some()).count() as u64)
     }
 
-    /// Whether data are on their way to memory.
+    /// Returns true if data are on their way to memory.
     pub(super) fn is_busy(&self) -> bool {
-        !self.landing.is_empty()
+        !self.pending.is_empty()
     }
 
     /// The MAC's receiver is reset: what has not begun to leave is gone.
@@ -89,7 +82,7 @@ impl Receiver {
 
     fn count_used(&mut self) {
         let waiting: usize = self.fifo.iter().map(|f| f.bytes.len() - f.done).sum();
-        self.used = waiting + self.landing.iter().map(|l| l.bytes).sum::<usize>();
+        self.used = waiting + self.pending.iter().map(|l| l.bytes).sum::<usize>();
     }
 
     /// Bytes in the receive memory.
@@ -98,13 +91,8 @@ impl Receiver {
     }
 }
 
-/// Whether the frame has a VLAN tag.
-pub(super) fn is_tagged(frame: &[u8]) -> bool {
-    frame.get(12..14) == Some(&[0x81, 0x00])
-}
-
-/// Whether the length field, if it is one, is wrong.
-fn lies_about_length(frame: &[u8]) -> bool {
+/// Returns true if the frame has a length field and it is wrong.
+fn has_wrong_length(frame: &[u8]) -> bool {
     let at = if is_tagged(frame) { 16 } else { 12 };
     let Some(&[a, b]) = frame.get(at..at + 2) else { return true };
     let field = usize::from(u16::from_be_bytes([a, b]));
@@ -135,7 +123,7 @@ impl AxiEthernet {
             return self.reject(DropReason::Malformed, stat::RX_OVERSIZE);
         }
         let checks = options & rcw1::LENGTH_TYPE_DISABLE == 0 && self.mac.raf & raf::RX_BAD == 0;
-        if checks && lies_about_length(frame) {
+        if checks && has_wrong_length(frame) {
             return self.reject(DropReason::Malformed, stat::RX_LENGTH_ERRORS);
         }
         if !self.filter.pass(self.mac.raf, frame) {
@@ -180,7 +168,7 @@ impl AxiEthernet {
 
     /// Puts an accepted frame into the receive memory, with its application words.
     fn store(&mut self, at: Time, frame: &[u8], with_fcs: bool) {
-        let mut bytes = self.spare();
+        let mut bytes = self.spare.take();
         bytes.extend_from_slice(frame);
         if bytes.len() < MIN_FRAME {
             bytes.resize(MIN_FRAME, 0);
@@ -192,12 +180,12 @@ impl AxiEthernet {
         }
         let app = [0, 0, status, sum, bytes.len() as u32 & rx_app::LENGTH];
         self.rx.used += bytes.len();
-        self.rx.fifo.push_back(Frame { ready: at, bytes, done: 0, app });
+        self.rx.fifo.push_back(RxFrame { ready: at, bytes, done: 0, app });
     }
 
     // ---- to memory ----
 
-    /// What is wrong with a descriptor, whatever frame may come: bits of its status, if that is
+    /// Returns the error of a descriptor that no frame can use: bits of its status, if that is
     /// written, and of SR.
     fn rx_flaw(&self, d: &Descriptor) -> Option<(Option<u32>, u32)> {
         if self.rx.ch.is_stale(d) {
@@ -210,7 +198,7 @@ impl AxiEthernet {
 
     pub(super) fn rx_data_due(&self) -> Time {
         let r = &self.rx;
-        if !r.ch.runs() || r.landing.len() >= IN_FLIGHT || !r.ch.has_room() {
+        if !r.ch.runs() || r.pending.len() >= IN_FLIGHT || !r.ch.has_room() {
             return Time::NEVER;
         }
         let Some(d) = r.ch.queue.front() else { return Time::NEVER };
@@ -261,8 +249,8 @@ impl AxiEthernet {
         }
         self.rx.ch.queue.pop_front();
         // They land in the order they were made.
-        let at = self.rx.landing.back().map_or(landed, |l| l.at.max(landed));
-        self.rx.landing.push_back(Landing { at, fetched, status, bytes: n, app });
+        let at = self.rx.pending.back().map_or(landed, |l| l.at.max(landed));
+        self.rx.pending.push_back(PendingWrite { at, fetched, status, bytes: n, app });
     }
 
     fn rx_data_fails<P: Port>(
@@ -293,13 +281,13 @@ impl AxiEthernet {
         }
     }
 
-    pub(super) fn rx_landing_due(&self) -> Time {
-        self.rx.landing.front().map_or(Time::NEVER, |l| l.at)
+    pub(super) fn rx_write_due(&self) -> Time {
+        self.rx.pending.front().map_or(Time::NEVER, |l| l.at)
     }
 
     /// A buffer's data are in memory: its status follows.
-    pub(super) fn rx_landed<P: Port>(&mut self, p: &mut P, t: Time) {
-        let Some(l) = self.rx.landing.pop_front() else { return };
+    pub(super) fn rx_written<P: Port>(&mut self, p: &mut P, t: Time) {
+        let Some(l) = self.rx.pending.pop_front() else { return };
         self.rx.used -= l.bytes;
         let report = Report { status: l.status, app: l.app.as_ref(), eof: l.app.is_some() };
         match self.rx.ch.update(p, t, &l.fetched, report) {

@@ -1,7 +1,7 @@
 //! Register accesses.
 //!
-//! What does not exist reads as zero and takes nothing. Either reset bit of RCW1 and TC clears
-//! itself at once: it empties that side's memory of what is not on its way yet.
+//! A register that does not exist reads as zero and ignores writes. Either reset bit of RCW1 and TC
+//! clears itself at once: it empties that side's memory of frames that are not on their way yet.
 
 use super::device::AxiEthernet;
 use super::stats::{Stats, is_statistic};
@@ -23,7 +23,7 @@ const IS_CLEAR: u32 = int::HARD_ACCESS
     | int::MGT_READY
     | int::PHY_RESET_COMPLETE;
 
-/// Which channel's register it is.
+/// Channel of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Tx,

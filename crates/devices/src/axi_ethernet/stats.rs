@@ -3,6 +3,7 @@
 //!
 //! Source: PG138 and PG051, "Statistics Counters". Bytes and size classes count the FCS.
 
+use crate::common::size_class;
 use doorbell_layout::axienet::stat;
 
 const COUNT: usize = ((stat::LAST - stat::FIRST) / 8 + 1) as usize;
@@ -14,7 +15,7 @@ pub(super) struct Stats {
     high: u32,
 }
 
-/// Whether the register is one of them.
+/// Returns true if the register is a statistic.
 pub(super) const fn is_statistic(r: u32) -> bool {
     r >= stat::FIRST && r <= stat::LAST + 4
 }
@@ -28,23 +29,15 @@ impl Stats {
         Stats { counts: [0; COUNT], high: 0 }
     }
 
-    /// So many more.
+    /// Adds `n`.
     pub(super) fn add(&mut self, r: u32, n: usize) {
         let c = &mut self.counts[index(r)];
         *c = c.wrapping_add(n as u64);
     }
 
-    /// A frame of `len` bytes with its FCS, in the six size classes from `r` on.
+    /// Counts a frame of `len` bytes with its FCS in the six size classes from `r` on.
     pub(super) fn size_class(&mut self, r: u32, len: usize) {
-        let class = match len {
-            ..65 => 0,
-            65..128 => 1,
-            128..256 => 2,
-            256..512 => 3,
-            512..1024 => 4,
-            _ => 5,
-        };
-        self.add(r + 8 * class, 1);
+        self.add(r + 8 * size_class(len), 1);
     }
 
     pub(super) fn read(&mut self, r: u32) -> u32 {

@@ -1,23 +1,18 @@
 //! MM2S: from a descriptor to the MAC's transmit memory, and its status back.
 //!
-//! **A packet** is the buffers from SOF to EOF. Its control words are those of the
-//! descriptor with SOF; later ones are not looked at. Without SOF there are no
-//! control words, and the MAC takes no data before it has some (PG138, "Transmit AXI4-Stream
-//! Interface"): the engine stands still until a reset.
+//! A packet is the buffers from SOF to EOF; its control words are those of the first descriptor.
+//! Without SOF the MAC takes no data, and the engine stands still until a reset. Data are read in
+//! pieces of up to 4 KiB, one at a time, when the transmit memory has room. Each descriptor gets
+//! its status when its data are on the chip.
 //!
-//! **Data** are read in pieces of up to a page of 4 KiB, one at a time; the bus makes
-//! bursts of them. A piece is asked for when the transmit memory has room for it.
-//!
-//! **Done** is a descriptor when its data are on the chip and its status has been
-//! written, with the number of bytes: each descriptor, not only the last of a packet.
-//!
-//! Source: PG021, "Scatter Gather Descriptor", "MM2S_STATUS"; PG138.
+//! Source: PG021, "Scatter Gather Descriptor", "MM2S_STATUS"; PG138, "Transmit AXI4-Stream
+//! Interface".
 
 use super::channel::{Channel, Fetched, Report, TX_FETCH, data_error};
 use super::config::Config;
 use super::device::AxiEthernet;
 use super::offload;
-use super::wire::Frame;
+use super::wire::TxFrame;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_hal::{Iova, Port, Time};
@@ -49,7 +44,7 @@ pub(super) struct Transmitter {
     /// The MAC takes no data: until a reset.
     hung: bool,
     /// Packets in the transmit memory, and bytes of those.
-    pub(super) fifo: VecDeque<Frame>,
+    pub(super) fifo: VecDeque<TxFrame>,
     pub(super) used: usize,
     /// The front of them is being sent, until then.
     pub(super) sending: Option<Time>,
@@ -72,7 +67,7 @@ impl Transmitter {
         }
     }
 
-    /// Whether the descriptor in front is in work.
+    /// Returns true if the descriptor in front is in work.
     pub(super) fn is_working(&self) -> bool {
         self.offset > 0 || self.arriving.is_some()
     }
@@ -88,7 +83,7 @@ impl Transmitter {
 impl AxiEthernet {
     // ---- data ----
 
-    /// Where the next piece is, and how long.
+    /// Returns address and length of the next piece.
     fn tx_piece(&self, f: &Fetched) -> (u64, u32) {
         let at = self
             .cfg
@@ -98,7 +93,7 @@ impl AxiEthernet {
         (at, left.min((PAGE - at % PAGE) as u32))
     }
 
-    /// Whether the transmit memory takes so many bytes more.
+    /// Returns true if the transmit memory has room for `n` bytes.
     fn tx_has_room(&self, n: u32) -> bool {
         let have = if self.tx.packet.open { self.tx.packet.bytes.len() } else { 0 };
         self.tx.packet.discard || self.tx.used + have + n as usize <= self.cfg.tx_memory as usize
@@ -136,7 +131,7 @@ impl AxiEthernet {
             if self.tx.packet.open {
                 self.counters.bad_descriptors += u64::from(control & Descriptor::SOF != 0);
             } else {
-                let bytes = self.spare();
+                let bytes = self.spare.take();
                 let app = [f.d.app[0].get(), f.d.app[1].get(), f.d.app[2].get()];
                 self.tx.packet = Packet { open: true, discard: false, app, bytes };
                 self.tx.ch.coalescer.packet_begins();
@@ -180,7 +175,7 @@ impl AxiEthernet {
         self.tx_drop_packet();
     }
 
-    /// What has been put together of a packet is gone.
+    /// Drops the packet that is being put together.
     pub(super) fn tx_drop_packet(&mut self) {
         let t = &mut self.tx;
         t.arriving = None;
@@ -231,7 +226,7 @@ impl AxiEthernet {
         }
         offload::transmit(self.cfg.tx_checksum, packet.app, &mut packet.bytes);
         self.tx.used += packet.bytes.len();
-        self.tx.fifo.push_back(Frame { ready: t, bytes: packet.bytes });
+        self.tx.fifo.push_back(TxFrame { ready: t, bytes: packet.bytes });
     }
 
     pub(super) fn tx_updated(&mut self, t: Time) {

@@ -9,7 +9,7 @@
 
 use super::config::Speed;
 use super::device::AxiEthernet;
-use super::receive::is_tagged;
+use super::mac::is_tagged;
 use alloc::vec::Vec;
 use doorbell_hal::{Port, Span, Time};
 use doorbell_layout::axienet::{int, stat, tc};
@@ -18,8 +18,8 @@ use doorbell_packet::vlan::TAG;
 
 /// A frame on its way to the wire.
 #[derive(Debug)]
-pub(super) struct Frame {
-    /// When all of it was on the chip.
+pub(super) struct TxFrame {
+    /// Time at which all of it was on the chip.
     pub(super) ready: Time,
     pub(super) bytes: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl AxiEthernet {
         }
     }
 
-    /// How long so many bytes occupy the wire.
+    /// Returns the time that a frame of so many bytes occupies the wire.
     fn wire_time(&self, bytes: usize) -> Span {
         let ifg = if self.mac.tc & tc::IFG != 0 { self.mac.ifgp as usize } else { 0 };
         let speed = self.mac.speed().unwrap_or(Speed::G1);

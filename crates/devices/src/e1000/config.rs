@@ -1,5 +1,6 @@
-//! Which chip it is, and what the documents leave open.
+//! The chip, and choices that the documents leave open.
 
+pub use crate::common::Speed;
 use doorbell_hal::Span;
 use doorbell_layout::e1000::id;
 
@@ -62,38 +63,7 @@ pub enum Slot {
     },
 }
 
-/// Link speed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speed {
-    /// 10 Mbit/s.
-    M10,
-    /// 100 Mbit/s.
-    M100,
-    /// 1 Gbit/s.
-    G1,
-}
-
-impl Speed {
-    /// Time of one byte on the wire.
-    pub const fn byte(self) -> Span {
-        Span::from_ps(match self {
-            Speed::M10 => 800_000,
-            Speed::M100 => 80_000,
-            Speed::G1 => 8_000,
-        })
-    }
-
-    /// STATUS.SPEED, and the PHY's, which have the same code.
-    pub(super) const fn code(self) -> u32 {
-        match self {
-            Speed::M10 => 0,
-            Speed::M100 => 1,
-            Speed::G1 => 2,
-        }
-    }
-}
-
-/// What an instance is.
+/// Configuration of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The chip.
@@ -102,7 +72,7 @@ pub struct Config {
     pub mac: [u8; 6],
     /// The slot.
     pub slot: Slot,
-    /// What the link partner agrees to.
+    /// Speed that the link partner agrees to.
     pub speed: Speed,
     /// Cache line size that the system wrote into configuration space, in bytes.
     /// Thresholds may count in it. What the chip does not know counts as 32.
@@ -116,8 +86,8 @@ pub struct Config {
     /// Between the end of one packet's data and the next read: what the chip does
     /// besides. Not public.
     pub packet_gap: Span,
-    /// How long the link is gone after a PHY reset or a new negotiation. Some two
-    /// seconds in life; nothing where nobody looks at it.
+    /// Duration of the link's absence after a PHY reset or a new negotiation: about two seconds in
+    /// hardware, zero where nothing depends on it.
     pub negotiation: Span,
     /// The parts' errata that touch buffers: see [`E1000`](super::E1000).
     pub errata: bool,
@@ -152,7 +122,7 @@ impl Config {
         Config { variant: Variant::I82545Em, slot: Slot::PciX { clock: 2 }, ..Config::I82540EM };
 
     /// The same with every value in its range, as hardware would take it.
-    pub(super) fn sane(mut self) -> Config {
+    pub(super) fn clamped(mut self) -> Config {
         if !matches!(self.cache_line, 16 | 32 | 64 | 128 | 256) {
             self.cache_line = 32;
         }

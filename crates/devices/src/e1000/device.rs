@@ -9,85 +9,49 @@ use super::receive::Receiver;
 use super::registers::Registers;
 use super::stats::Stats;
 use super::transmit::Transmitter;
-use alloc::vec::Vec;
+use crate::common::SpareFrames;
 use doorbell_hal::{Device, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
-use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC, TIMER_FPD};
+use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC};
 
-crate::counters::counters! {
-    /// What the device counted. Unlike its statistics registers, nothing clears it.
+counters! {
+    /// Counters of the device. Unlike the statistics registers, nothing clears them.
     struct;
-    /// Frames sent, or looped back.
-    tx_packets,
-    /// Bytes of those, padding among them, without FCS.
-    tx_bytes,
-    /// Transmit descriptors used.
-    tx_descriptors,
-    /// Context descriptors among them.
-    contexts,
-    /// Packets cut into segments.
-    large_sends,
-    /// Packets given up: too long, a context that cannot be, a bad FCS.
-    tx_discarded,
-    /// Descriptors of a type that does not exist.
-    bad_descriptors,
-    /// Transmit tails written.
-    tx_doorbells,
-    /// Receive tails written.
-    rx_doorbells,
-    /// Tails outside their ring.
-    bad_doorbells,
-    /// Frames put into memory.
-    rx_packets,
-    /// Bytes of those, with FCS unless it is stripped.
-    rx_bytes,
-    /// Receive descriptors used.
-    rx_descriptors,
-    /// Frames that found no descriptor and waited.
-    rx_waited,
-    /// Frames that found no room on the chip.
-    rx_missed,
-    /// Frames for others.
-    rx_filtered,
-    /// Frames dropped otherwise: receiver off, no link, bad length.
-    rx_dropped,
-    /// Pause frames obeyed.
-    pauses_received,
-    /// Pause frames sent, XON among them.
-    pauses_sent,
-    /// Reads of descriptors.
-    fetches,
-    /// Descriptors in those.
-    fetched_descriptors,
-    /// Writes of descriptors.
-    write_backs,
-    /// Descriptors in those.
-    written_descriptors,
-    /// Reads of data.
-    data_reads,
-    /// Bytes of those.
-    data_read_bytes,
-    /// Writes of data.
-    data_writes,
-    /// Bytes of those.
-    data_write_bytes,
-    /// Frames that were on the chip, to be sent, when it was reset.
-    tx_lost,
-    /// Frames that were on the chip, received, when it was reset.
-    rx_lost,
-    /// Frames put into memory and never reported: the reset came before.
-    rx_unreported,
-    /// Times that the interrupt line rose.
-    interrupts,
-    /// Accesses to memory that failed; each stops DMA.
-    dma_faults,
-    /// Packets that can never fit the FIFO, or meet an erratum; each stops the transmitter.
-    hangs,
-    /// Writes that erratum 23 forbids: across a multiple of 64 KiB.
-    crossed_64k,
-    /// Register writes that the hardware ignores: narrow, or nothing there.
-    ignored_writes,
-    /// Resets, by CTRL.RST or from outside.
-    resets,
+    tx_packets: "Frames sent, or looped back.",
+    tx_bytes: "Bytes of those, padding among them, without FCS.",
+    tx_descriptors: "Transmit descriptors used.",
+    contexts: "Context descriptors among them.",
+    large_sends: "Packets cut into segments.",
+    tx_discarded: "Packets given up: too long, a context that cannot be, a bad FCS.",
+    bad_descriptors: "Descriptors of a type that does not exist.",
+    tx_doorbells: "Transmit tails written.",
+    rx_doorbells: "Receive tails written.",
+    bad_doorbells: "Tails outside their ring.",
+    rx_packets: "Frames put into memory.",
+    rx_bytes: "Bytes of those, with FCS unless it is stripped.",
+    rx_descriptors: "Receive descriptors used.",
+    rx_waited: "Frames that found no descriptor and waited.",
+    rx_missed: "Frames that found no room on the chip.",
+    rx_filtered: "Frames for others.",
+    rx_dropped: "Frames dropped otherwise: receiver off, no link, bad length.",
+    pauses_received: "Pause frames obeyed.",
+    pauses_sent: "Pause frames sent, XON among them.",
+    fetches: "Reads of descriptors.",
+    fetched_descriptors: "Descriptors in those.",
+    write_backs: "Writes of descriptors.",
+    written_descriptors: "Descriptors in those.",
+    data_reads: "Reads of data.",
+    data_read_bytes: "Bytes of those.",
+    data_writes: "Writes of data.",
+    data_write_bytes: "Bytes of those.",
+    tx_lost: "Frames that were on the chip, to be sent, when it was reset.",
+    rx_lost: "Frames that were on the chip, received, when it was reset.",
+    rx_unreported: "Frames put into memory and never reported: the reset came before.",
+    interrupts: "Times that the interrupt line rose.",
+    dma_faults: "Accesses to memory that failed; each stops DMA.",
+    hangs: "Packets that can never fit the FIFO, or meet an erratum; each stops the transmitter.",
+    crossed_64k: "Writes that erratum 23 forbids: across a multiple of 64 KiB.",
+    ignored_writes: "Register writes that the hardware ignores: narrow, or nothing there.",
+    resets: "Resets, by CTRL.RST or from outside.",
 }
 
 /// The model.
@@ -104,7 +68,7 @@ crate::counters::counters! {
 #[derive(Debug)]
 pub struct E1000 {
     pub(super) cfg: Config,
-    /// What it counted since it was made.
+    /// Counters since it was made.
     pub counters: Counters,
     pub(super) regs: Registers,
     pub(super) stats: Stats,
@@ -114,13 +78,13 @@ pub struct E1000 {
     pub(super) irq: Interrupts,
     pub(super) tx: Transmitter,
     pub(super) rx: Receiver,
-    /// When the bus interface can read again.
+    /// Time at which the bus interface can read again.
     pub(super) read_free: Time,
     /// An access to memory failed: no DMA until a reset.
     pub(super) halted: bool,
     /// The cable is in, and the partner alive.
     cable: bool,
-    /// When the link will have been negotiated; `NEVER`: it has.
+    /// End of the negotiation; `NEVER`: none is under way.
     negotiating: Time,
     /// STATUS.LU.
     pub(super) link: bool,
@@ -128,13 +92,13 @@ pub struct E1000 {
     now: Time,
     due: Time,
     /// Frames' memory, to be used again.
-    pub(super) spare: Vec<Vec<u8>>,
+    pub(super) spare: SpareFrames,
 }
 
 impl E1000 {
     /// A card as after power-on, with a link partner. Values out of range are rounded into it.
     pub fn new(cfg: Config) -> E1000 {
-        let cfg = cfg.sane();
+        let cfg = cfg.clamped();
         let eeprom = Eeprom::new(cfg.variant.device_id(), cfg.mac);
         let mut filter = Filter::new();
         filter.set_address(eeprom.mac());
@@ -156,11 +120,11 @@ impl E1000 {
             link: false,
             now: Time::ZERO,
             due: Time::NEVER,
-            spare: Vec::new(),
+            spare: SpareFrames::new(),
         }
     }
 
-    /// What it is.
+    /// Returns its configuration.
     pub fn config(&self) -> &Config {
         &self.cfg
     }
@@ -196,7 +160,7 @@ impl E1000 {
             self.link = link;
             self.irq.raise(at, INT_LSC);
         }
-        self.look_ahead();
+        self.update_next_event();
     }
 
     /// Speed and duplex of the MAC: what CTRL forces, or else what the PHY agreed on.
@@ -242,14 +206,7 @@ impl E1000 {
         self.read_free = at;
         self.halted = false;
         self.link = false;
-        self.look_ahead();
-    }
-
-    /// A frame's worth of empty memory.
-    pub(super) fn spare(&mut self) -> Vec<u8> {
-        let mut v = self.spare.pop().unwrap_or_default();
-        v.clear();
-        v
+        self.update_next_event();
     }
 
     /// An access to memory failed.
@@ -259,12 +216,12 @@ impl E1000 {
         self.halted = true;
     }
 
-    /// When the next thing happens, of whatever kind.
-    pub(super) fn look_ahead(&mut self) {
+    /// Finds the time of the next event of any kind.
+    pub(super) fn update_next_event(&mut self) {
         self.due = (self.irq.due().min(self.link_due()))
             .min(self.tx_arrival_due().min(self.wire_due()))
             .min(self.tx.delay.due().min(self.rx.delay.due()))
-            .min(self.rx_landing_due().min(self.rx_data_due()))
+            .min(self.rx_write_due().min(self.rx_data_due()))
             .min(self.tx_work_due().min(self.tx_fetch_due()))
             .min(self.rx_fetch_due())
             .max(self.now);
@@ -279,8 +236,8 @@ impl E1000 {
         if self.tx_arrival_due() <= t {
             self.tx_arrived(p, t);
         }
-        if self.rx_landing_due() <= t {
-            self.rx_landed(p, t);
+        if self.rx_write_due() <= t {
+            self.rx_written(p, t);
         }
         if self.wire_due() <= t {
             self.wire(p, t);
@@ -316,7 +273,7 @@ impl E1000 {
         }
     }
 
-    /// Whether frames come back instead of leaving.
+    /// Returns true in loopback: frames come back instead of leaving.
     pub(super) fn loops(&self) -> bool {
         self.regs.loops() || self.phy.loops()
     }
@@ -324,9 +281,6 @@ impl E1000 {
 
 /// CTRL: where the forced speed is.
 const CTRL_SPEED_SHIFT: u32 = 8;
-
-/// Bits of a timer register that are the time.
-pub(super) const TIMER: u32 = !TIMER_FPD & 0xffff;
 
 impl EventSource for E1000 {
     #[inline]
@@ -369,7 +323,7 @@ impl<P: Port> Device<P> for E1000 {
     fn receive(&mut self, _p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         let at = at.max(self.now);
         let taken = self.arrive(at, frame, false);
-        self.look_ahead();
+        self.update_next_event();
         taken
     }
 
@@ -377,7 +331,7 @@ impl<P: Port> Device<P> for E1000 {
         while self.due <= until {
             self.now = self.now.max(self.due);
             self.step(p, self.now);
-            self.look_ahead();
+            self.update_next_event();
         }
         self.now = self.now.max(until);
     }
@@ -389,7 +343,7 @@ impl<P: Port> Device<P> for E1000 {
         self.phy.agree(self.cfg.speed);
         self.negotiating = Time::NEVER;
         self.phy.set_link(self.cable);
-        self.tx.forget_wire();
+        self.tx.reset_wire();
         self.reset_chip(p, at);
     }
 }

@@ -1,21 +1,9 @@
 //! The EEPROM: 64 words behind a Microwire (93C46) interface.
 //!
-//! A driver reads it in two ways: EERD, where the chip does the work, and EECD,
-//! where the driver moves the pins itself and this module is the part at their
-//! other end. It is selected by CS, takes a bit of DI at each rising edge of SK and
-//! changes DO at rising edges. An instruction is a start bit, a two-bit opcode and six
-//! address bits:
-//!
-//! | opcode | instruction |
-//! |---|---|
-//! | 10 | read: a 0, then 16 bits, then the next word |
-//! | 01 | write: 16 bits follow; programmed when CS falls |
-//! | 11 | erase the word, to all ones |
-//! | 00 | by the first two address bits: 00 disable writing, 11 enable, 10 erase all, 01 write all |
-//!
-//! After programming, with CS high again, DO says "ready"; here it always is. The
-//! words sum to 0xBABA, or the driver refuses the card. The station address is in
-//! words 0 to 2, the first byte in the low half. Contents survive a reset.
+//! A driver reads it by EERD, or by EECD, where it moves the pins itself: CS selects, DI is taken
+//! and DO changes at rising edges of SK. An instruction is a start bit, two bits of opcode and six
+//! of address. After programming DO says "ready", here always. The words sum to 0xBABA; words 0 to
+//! 2 are the station address, first byte in the low half. Contents survive a reset.
 //!
 //! Source: SDM 5.3 and 13.4.3; the 93C46's data sheet.
 
@@ -29,7 +17,7 @@ pub(super) struct Eeprom {
     words: [u16; WORDS],
     sk: bool,
     cs: bool,
-    /// What it drives on DO.
+    /// Level that it drives on DO.
     pub(super) data_out: bool,
     writable: bool,
     state: State,

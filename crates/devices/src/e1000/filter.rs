@@ -1,15 +1,11 @@
-//! What the receiver looks at in a frame: address and VLAN filters, the checksums
-//! it checks, the tag it strips.
+//! Receive filters and receive checksums.
 //!
-//! A frame must pass the address filter *and*, with RCTL.VFE, the VLAN filter;
-//! promiscuous mode does not open the latter. An exact match is one of 16 receive
-//! addresses, unicast or multicast. The multicast table is inexact: twelve bits of
-//! the address choose a bit of it; what passes by the table or by a promiscuous
-//! mode alone has PIF set in its descriptor.
+//! A frame must pass the address filter and, with RCTL.VFE, the VLAN filter, which promiscuous mode
+//! does not open. The 16 receive addresses match exactly; the multicast table and promiscuous modes
+//! are inexact and set PIF. IPv4 headers are checked with IPOFL, TCP and UDP but not fragments with
+//! TUOFL. A frame of which nothing was checked has IXSM.
 //!
-//! Checksums: IPv4 headers with IPOFL; TCP and UDP, over IPv4 or IPv6, with TUOFL,
-//! but not of fragments. A frame of which nothing was checked has IXSM. QEMU's model
-//! always has IXSM; here the manual holds (SDM 3.2.3, 3.2.9, 3.2.10, 13.5).
+//! Source: SDM 3.2.3, 3.2.9, 3.2.10, 13.5.
 
 use doorbell_layout::e1000::{
     RAH_AV, RCTL_BAM, RCTL_CFI, RCTL_CFIEN, RCTL_MO_SHIFT, RCTL_MPE, RCTL_UPE, RCTL_VFE,
@@ -27,7 +23,7 @@ pub(super) struct Filter {
     pub(super) addresses: [[u32; 2]; reg::RAR_LEN as usize],
 }
 
-/// How a frame passed.
+/// Result of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
     /// Not.
@@ -66,7 +62,7 @@ impl Filter {
         self.addresses.contains(&[low, high])
     }
 
-    /// Whether the multicast table's bit for `mac` is set.
+    /// Returns true if the multicast table's bit for `mac` is set.
     fn hashes(&self, mac: &[u8], rctl: u32) -> bool {
         let shift = 4 - (rctl >> RCTL_MO_SHIFT & 3);
         let hash = usize::from(u16::from_le_bytes([mac[4], mac[5]]))
@@ -75,7 +71,7 @@ impl Filter {
         self.mta[hash >> 5 & 0x7f] >> (hash & 31) & 1 == 1
     }
 
-    /// Whether `frame`, of 14 bytes at least, with VLAN tag `tag`, passes.
+    /// Filters `frame`, of 14 bytes at least, with VLAN tag `tag`.
     pub(super) fn pass(&self, rctl: u32, frame: &[u8], tag: Option<u16>) -> Pass {
         if let Some(tci) = tag
             && rctl & RCTL_VFE != 0
@@ -107,8 +103,8 @@ pub(super) fn tag(frame: &[u8], vet: u32) -> Option<u16> {
         .then(|| u16::from_be_bytes([tci[0], tci[1]]))
 }
 
-/// What the chip found of checksums: status bits, error bits, packet checksum. The
-/// last is the sum, not complemented, from byte PCSS to the end without FCS.
+/// Checks checksums. Returns status bits, error bits and the packet checksum: the sum, not
+/// complemented, from byte PCSS to the end without FCS.
 pub(super) fn checksums(frame: &[u8], rxcsum: u32) -> (u8, u8, u16) {
     let start = (rxcsum & RXCSUM_PCSS) as usize;
     let packet = frame.get(start..).map_or(0, |b| Sum::of(b).value());

@@ -1,24 +1,21 @@
 //! Causes, mask, throttling, and the timers that delay a cause.
 //!
-//! The line is high while a cause is set that the mask lets through. Throttling
-//! (ITR) holds back its *rise*: no earlier than so many times 256 ns after the rise
-//! before. Causes are set meanwhile, and a driver that polls ICR sees them.
+//! The line is high while an unmasked cause is set. ITR holds back its rise to so many times 256 ns
+//! after the rise before. A delay is a pair of timers in units of 1.024 us: one that each packet
+//! restarts (RDTR, TIDV), and one from the first packet that caps the wait (RADV, TADV). The first
+//! to end stops both. A running timer keeps the value that it was started with.
 //!
-//! A delay is a pair of timers, in units of 1.024 us: one that each packet starts
-//! again (RDTR, TIDV), and one that only the first starts and that caps the wait
-//! (RADV, TADV). Whichever ends first stops both: there is no second interrupt for
-//! the same packets. A running timer keeps the value that it was started with.
-//!
-//! Source: SDM 3.2.7 and 13.4.17 to 13.4.33. QEMU's model has at least 128 us
-//! between any two interrupts, throttles by a formula of its own, and has
-//! neither RDTR nor TIDV; here the manual holds.
+//! Source: SDM 3.2.7 and 13.4.17 to 13.4.33.
 
 use doorbell_hal::{Span, Time};
+use doorbell_layout::e1000::TIMER_FPD;
 
 /// Unit of ITR.
 const ITR_UNIT: Span = Span::from_ns(256);
 /// Unit of the delay timers.
 const DELAY_UNIT: Span = Span::from_ns(1024);
+/// Bits of a timer register that are the time.
+pub(super) const TIMER: u32 = !TIMER_FPD & 0xffff;
 
 /// Cause and mask registers, and the line that follows from them.
 #[derive(Clone, Debug)]
@@ -28,7 +25,7 @@ pub(super) struct Interrupts {
     pub(super) itr: u32,
     /// The line is high.
     pub(super) high: bool,
-    /// When it rose last.
+    /// Time of its last rise.
     rose: Option<Time>,
     /// Since when it should be high, but for throttling.
     wanted: Time,
@@ -39,7 +36,7 @@ impl Interrupts {
         Interrupts { causes: 0, mask: 0, itr: 0, high: false, rose: None, wanted: Time::NEVER }
     }
 
-    /// When the line is to rise.
+    /// Returns the time at which the line is to rise.
     pub(super) fn due(&self) -> Time {
         match self.rose {
             Some(rose) if self.wanted < Time::NEVER => {
@@ -87,7 +84,7 @@ impl Delay {
         Delay { packet: Time::NEVER, absolute: Time::NEVER }
     }
 
-    /// When the first of them ends.
+    /// Returns the end of the first of them.
     pub(super) fn due(&self) -> Time {
         self.packet.min(self.absolute)
     }

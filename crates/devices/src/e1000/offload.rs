@@ -1,27 +1,16 @@
-//! What the transmitter does to a packet on the chip: checksums and segments.
+//! Checksum insertion and segmentation on the chip, by offsets of a context descriptor.
 //!
-//! It understands nothing of the packet: a context descriptor says from which byte
-//! to which to sum and where to put it. A checksum field is summed as it is found,
-//! so a driver leaves the pseudo-header's sum there.
+//! A checksum field is summed as it is found, so a driver leaves the pseudo-header's sum there. A
+//! segment is the header and up to MSS bytes; lengths, IPv4 identification and TCP sequence number
+//! advance, FIN and PSH are cleared but on the last. CWR is not cleared on later segments: a driver
+//! must not offer packets with it. An offset outside the packet writes nothing.
 //!
-//! **Segments** are the header, then up to MSS bytes. In each, counted from where
-//! the context says that IP and TCP are:
-//!
-//! * IPv4: total length; identification plus the segment's number. IPv6: payload length;
-//! * TCP: sequence number plus the bytes before; FIN and PSH cleared but on the last. CWR is *not*
-//!   cleared on later ones: this family knows nothing of it, so a driver must not offer it packets
-//!   with CWR;
-//! * UDP: its length;
-//! * the transport checksum gets the length added, for a driver leaves it out of the pseudo-header:
-//!   it differs from segment to segment.
-//!
-//! Source: SDM 3.5 and 3.6. Where an offset lies outside the packet, nothing is
-//! written: the manual promises nothing.
+//! Source: SDM 3.5 and 3.6.
 
 use doorbell_layout::e1000::{ContextTx, tx_word};
 use doorbell_packet::checksum::Sum;
 
-/// What a context descriptor said.
+/// Contents of a context descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Context {
     pub(super) ip_start: u8,

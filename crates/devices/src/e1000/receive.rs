@@ -1,29 +1,17 @@
 //! Receive: from the wire to memory.
 //!
-//! **On arrival** a frame is looked at whole: length, pause frames, filters,
-//! checksums; the tag is taken off (CTRL.VME) and the FCS put on (unless
-//! RCTL.SECRC). Then it waits in the FIFO. Frames that are shorter than 60 bytes
-//! come from partners that are not Ethernet (a TAP device) and are padded, as a
-//! sender's MAC would have.
-//!
-//! **To memory**: buffer after buffer, each one write, until the frame is in. Length
-//! is per buffer; status but DD, errors and checksum belong to the last. A descriptor
-//! with address 0 is passed over, and done. RCTL.EN off drops what arrives; what is in the
-//! FIFO still goes to memory.
-//!
-//! **Write-back** follows when the data have landed: at WTHRESH descriptors, and whenever an
-//! interrupt is due for them. RDTR is started by each packet, RADV by the
-//! first; RDTR 0 is "at once", and then RADV is nothing. RDTR's FPD ends the wait.
-//!
-//! Counters: every frame on the wire is in TPR and TORL; a frame that was put into
-//! the FIFO is in GPRC and its size class; one that found none is in MPC.
+//! A frame is checked whole on arrival (length, pause, filters, checksums), padded to 60 bytes, and
+//! stored in the FIFO without tag (CTRL.VME) and with FCS (unless RCTL.SECRC). Each buffer is one
+//! write. Write-back follows the data: at WTHRESH descriptors, or with the interrupt that RDTR and
+//! RADV delay. Every frame counts in TPR and TORL, one in the FIFO in GPRC, one without room in
+//! MPC.
 //!
 //! Source: SDM 3.2, 13.4.22, 13.4.25 to 13.4.32, 13.7.
 
 use super::config::{Config, Variant};
-use super::device::{E1000, TIMER};
+use super::device::E1000;
 use super::filter::{self, Pass};
-use super::interrupt::Delay;
+use super::interrupt::{Delay, TIMER};
 use super::ring::{Desc, Ring};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -40,16 +28,16 @@ use doorbell_packet::vlan::TAG;
 const MAX_FRAME: usize = ethernet::MAX_FRAME + TAG + FCS;
 const MAX_LONG: usize = 16384;
 /// Errors of a frame with a wrong FCS, in a descriptor's upper half.
-const SPOILT: u64 = (Rx::CE as u64) << 40;
+const ERROR_BITS: u64 = (Rx::CE as u64) << 40;
 /// Writes of data under way at the most.
 const IN_FLIGHT: usize = 2;
 
 /// A frame in the FIFO, as it goes to memory.
 #[derive(Debug)]
-struct Frame {
+struct RxFrame {
     ready: Time,
     bytes: Vec<u8>,
-    /// How many have been written.
+    /// Bytes of it that have been written.
     done: usize,
     status: u8,
     errors: u8,
@@ -59,7 +47,7 @@ struct Frame {
 
 /// A buffer that is being written.
 #[derive(Debug)]
-struct Landing {
+struct PendingWrite {
     at: Time,
     /// Its descriptor; `None` when the driver has moved the ring meanwhile.
     place: Option<Iova>,
@@ -74,9 +62,9 @@ struct Landing {
 pub(super) struct Receiver {
     pub(super) ring: Ring,
     pub(super) delay: Delay,
-    fifo: VecDeque<Frame>,
+    fifo: VecDeque<RxFrame>,
     used: usize,
-    landing: VecDeque<Landing>,
+    pending: VecDeque<PendingWrite>,
     /// XOFF has been sent, and no XON.
     pub(super) held_off: bool,
 }
@@ -89,15 +77,15 @@ impl Receiver {
             delay: Delay::new(),
             fifo: VecDeque::new(),
             used: 0,
-            landing: VecDeque::with_capacity(IN_FLIGHT),
+            pending: VecDeque::with_capacity(IN_FLIGHT),
             held_off: false,
         }
     }
 
     /// Frames that are not in memory, and those that are and are not reported.
     pub(super) fn unfinished(&self) -> (u64, u64) {
-        let landing = self.landing.iter().filter(|l| l.frame.is_some()).count();
-        (self.fifo.len() as u64 + landing as u64, self.ring.unreported(u64::from(Rx::EOP) << 32))
+        let pending = self.pending.iter().filter(|l| l.frame.is_some()).count();
+        (self.fifo.len() as u64 + pending as u64, self.ring.unreported(u64::from(Rx::EOP) << 32))
     }
 
     /// Bytes in the FIFO.
@@ -108,7 +96,7 @@ impl Receiver {
     /// The driver has moved the ring.
     pub(super) fn restart(&mut self) {
         self.ring.restart();
-        for l in &mut self.landing {
+        for l in &mut self.pending {
             l.place = None;
         }
     }
@@ -185,7 +173,7 @@ impl E1000 {
 
     /// Puts an accepted frame into the FIFO, as it is to look in memory.
     fn store(&mut self, at: Time, frame: &[u8], tag: Option<u16>, pass: Pass) {
-        let mut bytes = self.spare();
+        let mut bytes = self.spare.take();
         bytes.extend_from_slice(frame);
         if bytes.len() < MIN_FRAME {
             bytes.resize(MIN_FRAME, 0);
@@ -208,7 +196,7 @@ impl E1000 {
             bytes.extend_from_slice(&fcs);
         }
         self.rx.used += bytes.len();
-        self.rx.fifo.push_back(Frame {
+        self.rx.fifo.push_back(RxFrame {
             ready: at,
             bytes,
             done: 0,
@@ -255,7 +243,7 @@ impl E1000 {
     }
 
     pub(super) fn rx_data_due(&self) -> Time {
-        if self.halted || self.rx.landing.len() >= IN_FLIGHT {
+        if self.halted || self.rx.pending.len() >= IN_FLIGHT {
             return Time::NEVER;
         }
         match (self.rx.fifo.front(), self.rx.ring.front()) {
@@ -270,7 +258,7 @@ impl E1000 {
         let Some(f) = self.rx.fifo.front_mut() else { return };
         let Some((place, mut d)) = self.rx.ring.take() else { return };
         self.counters.rx_descriptors += 1;
-        let mut landing = Landing { at: t, place: Some(place), d, bytes: 0, frame: None };
+        let mut pending = PendingWrite { at: t, place: Some(place), d, bytes: 0, frame: None };
         if d.low == 0 {
             d.high = u64::from(Rx::DD) << 32;
         } else {
@@ -290,19 +278,19 @@ impl E1000 {
                     | u64::from(f.status | Rx::EOP) << 32
                     | u64::from(f.errors) << 40
                     | u64::from(f.special) << 48;
-                landing.frame = Some(f.done);
+                pending.frame = Some(f.done);
             }
-            (landing.at, landing.bytes) = (landed.max(t), n);
+            (pending.at, pending.bytes) = (landed.max(t), n);
         }
-        landing.d = d;
+        pending.d = d;
         // They land in the order they were made.
-        landing.at = self.rx.landing.back().map_or(landing.at, |l| l.at.max(landing.at));
-        if landing.frame.is_some()
+        pending.at = self.rx.pending.back().map_or(pending.at, |l| l.at.max(pending.at));
+        if pending.frame.is_some()
             && let Some(f) = self.rx.fifo.pop_front()
         {
             self.spare.push(f.bytes);
         }
-        self.rx.landing.push_back(landing);
+        self.rx.pending.push_back(pending);
         let fraction = (self.regs.rctl >> RCTL_RDMTS_SHIFT & 3).min(2) + 1;
         if self.rx.ring.left() == self.rx.ring.size() >> fraction {
             self.irq.raise(t, INT_RXDMT0);
@@ -311,16 +299,16 @@ impl E1000 {
 
     // ---- write-back ----
 
-    pub(super) fn rx_landing_due(&self) -> Time {
-        match self.rx.landing.front() {
+    pub(super) fn rx_write_due(&self) -> Time {
+        match self.rx.pending.front() {
             Some(l) if !self.halted => l.at,
             _ => Time::NEVER,
         }
     }
 
     /// A buffer's data are in memory.
-    pub(super) fn rx_landed<P: Port>(&mut self, p: &mut P, t: Time) {
-        let Some(l) = self.rx.landing.pop_front() else { return };
+    pub(super) fn rx_written<P: Port>(&mut self, p: &mut P, t: Time) {
+        let Some(l) = self.rx.pending.pop_front() else { return };
         self.rx.used -= l.bytes;
         self.flow_control(t);
         let Some(place) = l.place else { return };
@@ -348,7 +336,7 @@ impl E1000 {
     }
 
     fn rx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
-        match self.rx.ring.flush(p, t, SPOILT) {
+        match self.rx.ring.flush(p, t, ERROR_BITS) {
             Ok((writes, descriptors)) => {
                 self.counters.write_backs += writes;
                 self.counters.written_descriptors += descriptors;

@@ -1,21 +1,17 @@
-//! Registers: what they hold, and what reading and writing them does.
+//! Registers: contents and effects.
 //!
-//! Those with a meaning of their own are matched one by one; a write keeps only the
-//! bits that exist (ethtool's self test writes patterns and expects exactly those
-//! back). What is not there reads as zero and ignores writes.
-//!
-//! Besides region 0 there is an I/O window: a register's offset is written to IOADDR, and
-//! IODATA is that register. Linux resets the card through it, since some parts
-//! cannot acknowledge a memory write that resets them. It answers in every region but 0, for its
-//! number is the slot's affair (BAR 2 in the manual, BAR 1 in QEMU).
+//! A write keeps only the bits that exist (ethtool's self test expects that); other registers read
+//! as zero. The I/O window reaches all registers by IOADDR and IODATA: Linux resets the card
+//! through it. It answers in every region but 0, for its number depends on the slot.
 //!
 //! Source: SDM chapter 13; 13.2 for narrow accesses.
 
 use super::config::Slot;
-use super::device::{E1000, TIMER};
+use super::device::E1000;
 use super::filter::RAH_MASK;
-use super::phy::Did;
+use super::interrupt::TIMER;
 use super::ring::LEN_MASK;
+use crate::common::PhyAction;
 use doorbell_hal::{Port, Reg, Time};
 use doorbell_layout::e1000::{
     CTRL_EXT_EE_RST, CTRL_FD, CTRL_PHY_RST, CTRL_RST, CTRL_SPD_1000, CTRL_TFCE, EECD_DO, EECD_GNT,
@@ -124,7 +120,7 @@ impl Registers {
         [l[0], l[1], l[2], l[3], h[0], h[1]]
     }
 
-    /// Whether `frame`, of 14 bytes at least, is for the MAC itself.
+    /// Returns true if `frame`, of 14 bytes at least, is for the MAC itself.
     pub(super) fn is_flow_control(&self, frame: &[u8]) -> bool {
         self.fct != 0
             && frame[12..14] == (self.fct as u16).to_be_bytes()
@@ -209,7 +205,7 @@ impl E1000 {
             self.write_dword(p, at, r.region, r.offset.wrapping_add(4), (v >> 32) as u32);
         }
         self.line_rises(p, at);
-        self.look_ahead();
+        self.update_next_event();
     }
 
     fn read_dword<P: Port>(&mut self, p: &mut P, at: Time, region: u8, offset: u32) -> u32 {
@@ -289,7 +285,7 @@ impl E1000 {
             Slot::PciX { clock } => STATUS_PCIX_MODE | STATUS_BUS64 | (u32::from(clock) & 3) << 14,
         };
         let mode = self.mode();
-        let link = if self.link { STATUS_LU | mode.speed.code() << 6 } else { 0 };
+        let link = if self.link { STATUS_LU | (mode.speed as u32) << 6 } else { 0 };
         let duplex = if mode.full { STATUS_FD } else { 0 };
         let paused = if at < self.tx.paused { STATUS_TXOFF } else { 0 };
         duplex | slot | link | paused
@@ -300,7 +296,7 @@ impl E1000 {
         let asserted = if self.cfg.int_asserted && self.irq.high { INT_ASSERTED } else { 0 };
         let causes = core::mem::take(&mut self.irq.causes);
         self.line_follows(p, at);
-        self.look_ahead();
+        self.update_next_event();
         causes | asserted
     }
 
@@ -419,8 +415,8 @@ impl E1000 {
             let data = u32::from(self.phy.read(r, self.cfg.speed));
             self.regs.mdic = self.regs.mdic & !MDIC_DATA | data;
         } else {
-            let did = self.phy.write(r, (v & MDIC_DATA) as u16);
-            if did == Did::Negotiate {
+            let action = self.phy.write(r, (v & MDIC_DATA) as u16);
+            if action == PhyAction::Negotiate {
                 self.negotiate(at);
             }
             self.follow_link(at);

@@ -1,25 +1,9 @@
 //! A descriptor ring as the chip sees it; transmit and receive have one each.
 //!
-//! ```text
-//! memory: tail .. head --fetch--> on chip, at most 64 --> used --> waiting --write-back--> memory
-//! ```
-//!
-//! **Fetch.** With nothing on chip, whatever the tail shows is fetched at once. Below
-//! PTHRESH, it prefetches if at least HTHRESH are in memory. It never goes past the
-//! tail or, in one read, past the ring's end; where its own room is the limit it
-//! stops at a cache line's end, so that the next read starts on one.
-//!
-//! **Write-back.** Descriptors wait until WTHRESH of them are there, or a timer or the
-//! driver flushes them; then each run of neighbours is one write. With WTHRESH 0
-//! nothing waits.
-//!
-//! Thresholds count descriptors (GRAN 1) or cache lines (GRAN 0), and in lines no
-//! more than 31 descriptors.
-//!
-//! **Nonsense.** Head or tail outside the ring announce nothing: on the chip
-//! that is "unpredictable". The length is a multiple of 128 bytes, the base of 16.
-//! Whoever moves base, length or head under a running ring makes the chip forget
-//! what it had fetched.
+//! With nothing on chip it fetches all up to the tail; below PTHRESH it prefetches if HTHRESH are
+//! in memory, never past the tail or the ring's end. Descriptors wait for write-back until WTHRESH
+//! are there or they are flushed; runs of neighbours are one write. Head or tail outside the ring
+//! announce nothing; moving base, length or head drops what was fetched.
 //!
 //! Source: SDM 3.2.4, 3.3, 3.4, 13.4.25 to 13.4.46.
 
@@ -33,7 +17,7 @@ use doorbell_layout::e1000::{
 pub(super) const ON_CHIP: usize = 64;
 /// Bytes of a descriptor.
 pub(super) const DESC: usize = DESCRIPTOR as usize;
-/// What the length register can hold.
+/// Writable bits of the length register.
 pub(super) const LEN_MASK: u32 = 0x000f_ff80;
 /// Thresholds in cache lines are at most so many descriptors.
 const MAX_BY_LINE: u32 = 31;
@@ -73,7 +57,7 @@ pub(super) struct Ring {
     pub(super) tail: u32,
     pub(super) control: u32,
     line: u32,
-    /// When the driver announced something last.
+    /// Time of the driver's last tail write.
     told: Time,
     /// Next to fetch.
     fetched: u32,
@@ -148,7 +132,7 @@ impl Ring {
         self.waiting.clear();
     }
 
-    /// How many descriptors the chip would fetch now.
+    /// Returns the number of descriptors that the chip would fetch now.
     fn wants(&self) -> u32 {
         let announced = self.to_tail(self.fetched);
         if announced == 0 {
@@ -170,12 +154,12 @@ impl Ring {
         if room > beyond { room - beyond } else { room }
     }
 
-    /// When it would fetch, if the bus interface is free from `free` on.
+    /// Returns the time of the next fetch if the bus interface is free from `free` on.
     pub(super) fn fetch_due(&self, free: Time) -> Time {
         if self.wants() == 0 { Time::NEVER } else { self.told.max(free) }
     }
 
-    /// Whether a fetch is what everything waits for.
+    /// Returns true if all work waits for a fetch.
     pub(super) fn is_dry(&self) -> bool {
         self.chip.is_empty()
     }
@@ -222,24 +206,24 @@ impl Ring {
         self.waiting.len() as u32
     }
 
-    /// How many wait whose upper half has this bit.
+    /// Returns the number of waiting descriptors whose upper half has this bit.
     pub(super) fn unreported(&self, bit: u64) -> u64 {
         self.waiting.iter().filter(|w| w.1.high & bit != 0).count() as u64
     }
 
-    /// Whether any waits.
+    /// Returns true if any waits.
     pub(super) fn any_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Writes all that wait, neighbours in one piece. A single receive descriptor is
-    /// written without its address. How many writes, and descriptors in them. `spoilt` is what the
+    /// written without its address. How many writes, and descriptors in them. `poisoned` is what the
     /// upper half of the first says in a write that is to report a failure.
     pub(super) fn flush<P: Port>(
         &mut self,
         p: &mut P,
         at: Time,
-        spoilt: u64,
+        poisoned: u64,
     ) -> Result<(u64, u64), DmaFault> {
         let mut done = (0, 0);
         while let Some(&(start, _)) = self.waiting.front() {
@@ -254,7 +238,7 @@ impl Ring {
             }
             done = (done.0 + 1, done.1 + n as u64);
             if p.begin_completion(at) {
-                for (b, s) in bytes[8..DESC].iter_mut().zip(spoilt.to_le_bytes()) {
+                for (b, s) in bytes[8..DESC].iter_mut().zip(poisoned.to_le_bytes()) {
                     *b |= s;
                 }
             }

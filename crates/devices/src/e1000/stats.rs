@@ -5,6 +5,7 @@
 //! Source: SDM 13.7. "Good octets" and "total octets" include the FCS; so do the
 //! size classes.
 
+use crate::common::size_class;
 use doorbell_layout::e1000::reg::stat;
 
 /// Low halves of pairs.
@@ -23,33 +24,25 @@ impl Stats {
         Stats([0; 64])
     }
 
-    /// One more.
+    /// Counts one.
     pub(super) fn count(&mut self, r: u32) {
         let c = &mut self.0[index(r)];
         *c = c.saturating_add(1);
     }
 
-    /// So many more bytes, in the pair that begins at `r`.
+    /// Counts `n` bytes in the pair that begins at `r`.
     pub(super) fn bytes(&mut self, r: u32, n: usize) {
         let (low, high) = (index(r), index(r + 4));
         let v = (u64::from(self.0[high]) << 32 | u64::from(self.0[low])).saturating_add(n as u64);
         (self.0[low], self.0[high]) = (v as u32, (v >> 32) as u32);
     }
 
-    /// A frame of `len` bytes with its FCS, in the six size classes from `r` on.
+    /// Counts a frame of `len` bytes with its FCS in the six size classes from `r` on.
     pub(super) fn size_class(&mut self, r: u32, len: usize) {
-        let class = match len {
-            ..65 => 0,
-            65..128 => 1,
-            128..256 => 2,
-            256..512 => 3,
-            512..1024 => 4,
-            _ => 5,
-        };
-        self.count(r + 4 * class);
+        self.count(r + 4 * size_class(len));
     }
 
-    /// The driver reads it.
+    /// Reads a register.
     pub(super) fn read(&mut self, r: u32) -> u32 {
         let v = self.0[index(r)];
         if PAIRS.contains(&r) {

@@ -1,29 +1,18 @@
-//! Transmit: from a descriptor to the FIFO, and back to it as "done".
+//! Transmit: from a descriptor to the FIFO, and its write-back.
 //!
-//! **A packet** is the buffers up to EOP. What its first data descriptor says of
-//! segmentation and of checksums holds for all; VLE, the tag, IFCS and the legacy
-//! checksum are taken from the last. Two contexts are kept, one for segmentation
-//! and one for plain checksums, until others replace them. A descriptor without
-//! length or address sends nothing, and is done like any other.
-//!
-//! **Segmentation** cuts when a segment is full, when PAYLEN has been sent, or at
-//! EOP, whichever is first. What comes after PAYLEN is not sent.
-//!
-//! **Done** is when the data are on the chip, not when they have been sent
-//! (82544 with RPS: when they have). With WTHRESH 0 only descriptors with RS are
-//! reported, one dword each. With more, they are collected from the first with RS
-//! on, RS or not, and written whole. An interrupt without IDE is due with the
-//! write-back; with IDE it starts TIDV and TADV, whose end also writes back. A
-//! reported descriptor without IDE stops both.
+//! A packet is the buffers up to EOP. Segmentation and checksums follow its first data descriptor;
+//! VLE, tag, IFCS and legacy checksum its last. One context for segmentation and one for checksums
+//! are kept. A descriptor is done when its data are on the chip (82544 with RPS: sent). With
+//! WTHRESH 0 only those with RS are reported. IDE starts TIDV and TADV instead of an interrupt.
 //!
 //! Source: SDM 3.3 to 3.6, 13.4.33 to 13.4.46.
 
 use super::config::{Config, Slot, Variant};
-use super::device::{E1000, TIMER};
-use super::interrupt::Delay;
+use super::device::E1000;
+use super::interrupt::{Delay, TIMER};
 use super::offload::{self, Context};
 use super::ring::{Desc, Ring};
-use super::wire::Frame;
+use super::wire::TxFrame;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_hal::{Iova, Port, Time};
@@ -40,7 +29,7 @@ const MAX: usize = LegacyTx::MAX as usize;
 /// Erratum 10: the longest first buffer in PCI-X.
 const MAX_FIRST_PCIX: u32 = 2015;
 /// Status of a packet that collided too often, in a descriptor's upper half.
-const SPOILT: u64 = (LegacyTx::EC as u64) << 32;
+const ERROR_BITS: u64 = (LegacyTx::EC as u64) << 32;
 /// A data descriptor's length, in its own word.
 const LEGACY_LENGTH: u32 = 0xffff;
 
@@ -76,7 +65,7 @@ pub(super) struct Transmitter {
     offset: u32,
     /// A read under way: when it arrives, and how many bytes.
     arriving: Option<(Time, u32)>,
-    pub(super) fifo: VecDeque<Frame>,
+    pub(super) fifo: VecDeque<TxFrame>,
     pub(super) used: usize,
     /// Waits for room.
     pub(super) blocked: bool,
@@ -224,7 +213,7 @@ impl E1000 {
         }
     }
 
-    /// Whether the current buffer is one that the part cannot take.
+    /// Returns true if an erratum forbids this buffer.
     fn erratum(&self, address: u64, length: u32) -> bool {
         if !self.cfg.errata || !matches!(self.cfg.slot, Slot::PciX { .. }) {
             return false;
@@ -244,7 +233,7 @@ impl E1000 {
 
     fn open_packet(&mut self, d: Desc, word: u32, extended: bool) {
         let large = extended && word & tx_word::TSE != 0;
-        let bytes = self.spare();
+        let bytes = self.spare.take();
         let p = &mut self.tx.packet;
         let mut header = core::mem::take(&mut p.header);
         let mut ahead = core::mem::take(&mut p.ahead);
@@ -364,7 +353,7 @@ impl E1000 {
     /// The packet's bytes are a frame, described by `d` at its end.
     fn finish(&mut self, t: Time, d: Desc) {
         let word = d.high as u32;
-        let spare = self.spare();
+        let spare = self.spare.take();
         let packet = &mut self.tx.packet;
         let mut bytes = core::mem::replace(&mut packet.bytes, spare);
         if bytes.is_empty() {
@@ -411,7 +400,7 @@ impl E1000 {
             bytes.resize(MIN_FRAME, 0);
         }
         self.tx.used += bytes.len();
-        self.tx.fifo.push_back(Frame { ready: t, bytes, report: None });
+        self.tx.fifo.push_back(TxFrame { ready: t, bytes, report: None });
     }
 
     // ---- write-back ----
@@ -472,8 +461,8 @@ impl E1000 {
     pub(super) fn tx_report_now<P: Port>(&mut self, p: &mut P, t: Time, place: Iova, d: Desc) {
         self.counters.write_backs += 1;
         self.counters.written_descriptors += 1;
-        let spoilt = if p.begin_completion(t) { SPOILT } else { 0 };
-        if p.write(t, place + 12, &(((d.high | spoilt) >> 32) as u32).to_le_bytes()).is_err() {
+        let poisoned = if p.begin_completion(t) { ERROR_BITS } else { 0 };
+        if p.write(t, place + 12, &(((d.high | poisoned) >> 32) as u32).to_le_bytes()).is_err() {
             self.fault();
         }
         if !self.delays(t, d.high as u32) {
@@ -483,7 +472,7 @@ impl E1000 {
     }
 
     fn tx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
-        match self.tx.ring.flush(p, t, SPOILT) {
+        match self.tx.ring.flush(p, t, ERROR_BITS) {
             Ok((writes, descriptors)) => {
                 self.counters.write_backs += writes;
                 self.counters.written_descriptors += descriptors;

@@ -1,13 +1,9 @@
 //! The wire: from the transmit FIFO to the link partner, and pause frames.
 //!
-//! Frames leave in order, one after another, with preamble, FCS and the least gap. A
-//! frame that has begun is finished, whatever a driver or the partner does then;
-//! even a reset does not call it back. In loopback nothing leaves: a frame arrives at our own
-//! receiver when its last bit would have left.
-//!
-//! **Flow control.** CTRL.RFCE: a pause frame stops what has not begun, for its time.
-//! CTRL.TFCE: XOFF is sent when the receive FIFO rises above FCRTH, XON (with FCRTL.XONE)
-//! when it has fallen to FCRTL. An XOFF is not repeated when its time is over.
+//! Frames leave in order with preamble, FCS and gap; one that has begun is finished, also after a
+//! reset. In loopback a frame arrives at the own receiver when its last bit would have left. With
+//! CTRL.RFCE a pause frame stops frames that have not begun; with CTRL.TFCE XOFF is sent when the
+//! receive FIFO rises above FCRTH, XON (FCRTL.XONE) when it falls to FCRTL. XOFF is not repeated.
 //!
 //! Source: SDM 3.4.3, 8.5 (flow control), 13.7.
 
@@ -25,8 +21,8 @@ const FCRTL_XONE: u32 = 1 << 31;
 
 /// A frame on its way to the wire.
 #[derive(Debug)]
-pub(super) struct Frame {
-    /// When all of it was on the chip.
+pub(super) struct TxFrame {
+    /// Time at which all of it was on the chip.
     pub(super) ready: Time,
     pub(super) bytes: Vec<u8>,
     /// To be reported when it has been sent.
@@ -45,7 +41,7 @@ impl Transmitter {
     }
 
     /// As after power-on: nothing is on the wire.
-    pub(super) fn forget_wire(&mut self) {
+    pub(super) fn reset_wire(&mut self) {
         self.sending = None;
         self.quiet = Time::ZERO;
     }
@@ -71,7 +67,7 @@ impl E1000 {
         }
     }
 
-    /// How long so many bytes occupy the wire.
+    /// Returns the time that a frame of so many bytes occupies the wire.
     fn wire_time(&self, bytes: usize) -> Span {
         self.mode().speed.byte() * (bytes + OVERHEAD) as u64
     }
@@ -104,7 +100,7 @@ impl E1000 {
     }
 
     /// A frame has left.
-    fn sent<P: Port>(&mut self, p: &mut P, t: Time, f: Frame) {
+    fn sent<P: Port>(&mut self, p: &mut P, t: Time, f: TxFrame) {
         let len = f.bytes.len();
         self.tx.used -= len;
         self.tx.blocked = false;

@@ -1,4 +1,4 @@
-//! What a model instance is: capabilities, and the assumptions about its inside.
+//! Capabilities of an instance, and the assumptions about its inside.
 
 use doorbell_hal::Span;
 use doorbell_layout::mlx5::Caps;
@@ -6,7 +6,7 @@ use doorbell_layout::mlx5::Caps;
 /// Capabilities and inner limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// What the firmware reports.
+    /// Capabilities that the firmware reports.
     pub caps: Caps,
     /// Largest read of WQEs, in bytes: 64 to 4096.
     pub fetch_chunk: u32,
@@ -88,7 +88,7 @@ impl Config {
     };
 
     /// The same with every value in its range, as hardware would round it.
-    pub(super) fn sane(mut self) -> Config {
+    pub(super) fn clamped(mut self) -> Config {
         self.fetch_chunk = self.fetch_chunk.clamp(64, 4096) / 64 * 64;
         self.fetch_ahead = self.fetch_ahead.max(self.fetch_chunk);
         self.reads_outstanding = self.reads_outstanding.clamp(1, 4096);

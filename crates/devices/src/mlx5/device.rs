@@ -1,7 +1,7 @@
-//! The device: doorbells in, time passing, effects out.
+//! The device: doorbells in, time passing, completions out.
 
 use super::Config;
-use super::command::{Firmware, Kinds, Phase};
+use super::command::{CastCounters, Firmware, Phase};
 use super::queues::{Cq, Eq, Mkey, Sq, Table, Tis};
 use super::receive::Receiver;
 use super::transmit::{Chunk, Pipe};
@@ -14,46 +14,30 @@ use doorbell_layout::mlx5::{
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
-crate::counters::counters! {
-    /// What the device counted.
+counters! {
+    /// Counters of the device.
     struct;
-    /// Frames sent.
-    packets,
-    /// Bytes of those, without FCS and padding.
-    bytes,
-    /// WQEs executed, NOPs and flushed ones included.
-    wqes,
-    /// NOPs among them.
-    nops,
-    /// Multi-packet WQEs among them.
-    mpwqes,
-    /// Packets that came in those.
-    mpwqe_packets,
-    /// Large sends.
-    lso,
-    /// Packets that were announced and not sent, because of an error.
-    discarded,
-    /// WQEs that failed.
-    errors,
-    /// Doorbells that announced something.
-    doorbells,
-    /// Doorbells that made no sense: no such queue, not ready, out of range.
-    bad_doorbells,
-    /// Reads of WQEs.
-    fetches,
-    /// Bytes of those.
-    fetched_bytes,
-    /// CQEs written.
-    cqes,
-    /// EQEs written.
-    eqes,
-    /// CQEs or EQEs that could not be written.
-    lost_entries,
+    packets: "Frames sent.",
+    bytes: "Bytes of those, without FCS and padding.",
+    wqes: "WQEs executed, NOPs and flushed ones included.",
+    nops: "NOPs among them.",
+    mpwqes: "Multi-packet WQEs among them.",
+    mpwqe_packets: "Packets that came in those.",
+    lso: "Large sends.",
+    discarded: "Packets that were announced and not sent, because of an error.",
+    errors: "WQEs that failed.",
+    doorbells: "Doorbells that announced something.",
+    bad_doorbells: "Doorbells that made no sense: no such queue, not ready, out of range.",
+    fetches: "Reads of WQEs.",
+    fetched_bytes: "Bytes of those.",
+    cqes: "CQEs written.",
+    eqes: "EQEs written.",
+    lost_entries: "CQEs or EQEs that could not be written.",
 }
 
 /// Something that becomes visible at a time of its own.
 #[derive(Debug)]
-pub(super) struct Effect {
+pub(super) struct PendingCompletion {
     pub(super) at: Time,
     pub(super) cqn: u32,
     pub(super) sqn: u32,
@@ -68,7 +52,7 @@ pub(super) struct Effect {
 #[derive(Debug)]
 pub struct Mlx5 {
     pub(super) cfg: Config,
-    /// What it counted since it was made.
+    /// Counters since it was made.
     pub counters: Counters,
     pub(super) sqs: Table<Sq>,
     pub(super) cqs: Table<Cq>,
@@ -79,27 +63,27 @@ pub struct Mlx5 {
     pub(super) tds: Table<()>,
     pub(super) tis: Table<Tis>,
     pub(super) counter_sets: Table<()>,
-    /// What takes commands.
+    /// The command interface.
     pub(super) firmware: Firmware,
     /// SQs with something to fetch, in the order they are served.
-    pub(super) round: VecDeque<u32>,
+    pub(super) round_robin: VecDeque<u32>,
     /// WQEs on chip, in the order they are executed.
     pub(super) chunks: VecDeque<Chunk>,
     pub(super) on_chip: u32,
-    /// When the fetcher was last able to start.
+    /// Time at which the fetcher is free.
     pub(super) fetch_free: Time,
     pub(super) pipe: Pipe,
-    /// What comes from the wire.
+    /// The receive side.
     pub(super) rx: Receiver,
-    /// What came from it and was taken.
-    pub(super) rx_kinds: Kinds,
-    /// What the port saw of it, also what was for nobody here.
-    pub(super) rx_wire: Kinds,
+    /// Frames from the wire that were taken.
+    pub(super) rx_casts: CastCounters,
+    /// Frames from the wire, those for nobody here included.
+    pub(super) rx_wire: CastCounters,
     /// CQEs to be written, in order of time.
-    pub(super) effects: VecDeque<Effect>,
-    /// When the next CQ's moderation ends.
+    pub(super) completions: VecDeque<PendingCompletion>,
+    /// Earliest end of a CQ's moderation.
     pub(super) events_due: Time,
-    /// When anything is due.
+    /// Time of the next event.
     pub(super) due: Time,
 }
 
@@ -109,7 +93,7 @@ impl Mlx5 {
 
     /// A device as after power-on. Values out of range are rounded into it.
     pub fn new(cfg: Config) -> Mlx5 {
-        let cfg = cfg.sane();
+        let cfg = cfg.clamped();
         Mlx5 {
             cfg,
             counters: Counters::default(),
@@ -123,29 +107,29 @@ impl Mlx5 {
             tis: Table::new(1),
             counter_sets: Table::new(1),
             firmware: Firmware::new(&cfg),
-            round: VecDeque::with_capacity(64),
+            round_robin: VecDeque::with_capacity(64),
             chunks: VecDeque::with_capacity(256),
             on_chip: 0,
             fetch_free: Time::ZERO,
             pipe: Pipe::new(&cfg),
             rx: Receiver::new(&cfg),
-            rx_kinds: Kinds::default(),
-            rx_wire: Kinds::default(),
-            effects: VecDeque::with_capacity(256),
+            rx_casts: CastCounters::default(),
+            rx_wire: CastCounters::default(),
+            completions: VecDeque::with_capacity(256),
             events_due: Time::NEVER,
             due: Time::NEVER,
         }
     }
 
-    /// When the last bit of the last frame has left, or will have.
+    /// Returns the time at which the last bit of the last frame leaves.
     pub fn wire_free(&self) -> Time {
         self.pipe.wire_free
     }
 
     /// Drops what is in flight for a queue that was reset or destroyed.
-    pub(super) fn forget(&mut self, sqn: u32) {
-        self.round.retain(|&n| n != sqn);
-        self.effects.retain(|e| e.sqn != sqn);
+    pub(super) fn purge(&mut self, sqn: u32) {
+        self.round_robin.retain(|&n| n != sqn);
+        self.completions.retain(|e| e.sqn != sqn);
         let on_chip = &mut self.on_chip;
         self.chunks.retain(|c| {
             let keep = c.sqn != sqn;
@@ -157,10 +141,10 @@ impl Mlx5 {
     }
 
     /// The same for a CQ.
-    pub(super) fn forget_cq(&mut self, cqn: u32) {
-        self.effects.retain(|e| e.cqn != cqn);
+    pub(super) fn purge_cq(&mut self, cqn: u32) {
+        self.completions.retain(|e| e.cqn != cqn);
         self.find_events();
-        self.look_ahead();
+        self.update_next_event();
     }
 
     pub(super) fn send_doorbell(&mut self, at: Time, v: u64) {
@@ -192,7 +176,7 @@ impl Mlx5 {
         sq.announced.push_back((at, end));
         if !sq.in_round {
             sq.in_round = true;
-            self.round.push_back(sqn);
+            self.round_robin.push_back(sqn);
         }
     }
 
@@ -247,29 +231,29 @@ impl Mlx5 {
     /// times; a completion before the event that it causes.
     fn write_back<P: Port>(&mut self, p: &mut P, until: Time) {
         loop {
-            let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
+            let completion = self.completions.front().map_or(Time::NEVER, |e| e.at);
             let event = self.events_due;
             let frame = self.receive_due();
-            if effect.min(event).min(frame) > until {
+            if completion.min(event).min(frame) > until {
                 return;
             }
-            if event < effect.min(frame) {
+            if event < completion.min(frame) {
                 self.report(p);
-            } else if frame < effect {
+            } else if frame < completion {
                 self.receive_step(p);
-            } else if let Some(e) = self.effects.pop_front() {
+            } else if let Some(e) = self.completions.pop_front() {
                 self.write_cqe(p, &e);
             }
         }
     }
 
-    fn write_cqe<P: Port>(&mut self, p: &mut P, e: &Effect) {
+    fn write_cqe<P: Port>(&mut self, p: &mut P, e: &PendingCompletion) {
         let mut cqe = Cqe::new_zeroed();
         cqe.sop_drop_qpn = U32::new(u32::from(e.opcode) << 24 | e.sqn);
         cqe.wqe_counter = U16::new(e.wqe_counter);
         let mut syndrome = e.syndrome;
         if p.begin_completion(e.at) && syndrome == 0 {
-            syndrome = self.spoil(e.sqn);
+            syndrome = self.poison(e.sqn);
         }
         let opcode = if syndrome == 0 {
             cqe.timestamp = (e.at.ps() / 1000).to_be_bytes();
@@ -284,7 +268,7 @@ impl Mlx5 {
 
     /// A WQE that was executed is reported as failed: its queue is in error. With which syndrome.
     #[cold]
-    fn spoil(&mut self, sqn: u32) -> u8 {
+    fn poison(&mut self, sqn: u32) -> u8 {
         if let Some(sq) = self.sqs.get_mut(sqn).filter(|sq| sq.state == SqState::Ready) {
             sq.state = SqState::Error;
         }
@@ -401,20 +385,20 @@ impl Mlx5 {
     pub(super) fn power_down(&mut self, phase: Phase) {
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
         self.counters = old.counters;
-        (self.rx.counters, self.rx_kinds, self.rx_wire) =
-            (old.rx.counters, old.rx_kinds, old.rx_wire);
+        (self.rx.counters, self.rx_casts, self.rx_wire) =
+            (old.rx.counters, old.rx_casts, old.rx_wire);
         self.pipe.inherit(&old.pipe);
         core::mem::swap(&mut self.firmware, &mut old.firmware);
         self.firmware.phase = phase;
         self.apply_port();
     }
 
-    /// When the next thing happens, of whatever kind.
+    /// Finds the time of the next event of any kind.
     #[inline]
-    pub(super) fn look_ahead(&mut self) {
-        let effect = self.effects.front().map_or(Time::NEVER, |e| e.at);
-        let effect = effect.min(self.command_due());
-        self.due = effect
+    pub(super) fn update_next_event(&mut self) {
+        let completion = self.completions.front().map_or(Time::NEVER, |e| e.at);
+        let completion = completion.min(self.command_due());
+        self.due = completion
             .min(self.events_due)
             .min(self.receive_due())
             .min(self.fetch_due())
@@ -483,7 +467,7 @@ impl<P: Port> Device<P> for Mlx5 {
         if !sensible {
             self.counters.bad_doorbells += 1;
         }
-        self.look_ahead();
+        self.update_next_event();
     }
 
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
@@ -493,7 +477,7 @@ impl<P: Port> Device<P> for Mlx5 {
         }
         let taken = self.arrive(p, at, frame);
         if taken == RxVerdict::Yes {
-            self.rx_kinds.count(frame);
+            self.rx_casts.count(frame);
         }
         if !matches!(taken, RxVerdict::Hold | RxVerdict::Dropped(DropReason::Off)) {
             self.rx_wire.count(frame);
@@ -512,14 +496,14 @@ impl<P: Port> Device<P> for Mlx5 {
             if command <= until {
                 self.command_step(p, command);
             }
-            self.look_ahead();
+            self.update_next_event();
         }
     }
 
     fn reset(&mut self, _p: &mut P, _at: Time) {
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
         (self.counters, self.rx.counters) = (old.counters, old.rx.counters);
-        (self.rx_kinds, self.rx_wire) = (old.rx_kinds, old.rx_wire);
+        (self.rx_casts, self.rx_wire) = (old.rx_casts, old.rx_wire);
         self.pipe.inherit(&old.pipe);
         self.firmware.inherit(&mut old.firmware);
         self.apply_port();

@@ -1,13 +1,10 @@
 //! Frames that the function sends to itself.
 //!
-//! What is sent to one of the function's own unicast addresses does not leave when
-//! a TIR takes it: the switch inside gives it back, at the time at which it would have left.
-//! That is what `ethtool -t` relies on (en_selftest.c `mlx5e_test_loopback`).
-//!
-//! Which TIRs take such frames, `self_lb_block` says. Against its name, a bit that is
-//! set lets them in (`mlx5e_refresh_tirs`, and DPDK with `lpbk_mode`).
-//! The addresses are those of the vport's unicast list. Without a TIR that takes
-//! them, such frames leave like all others. Multicast is not given back.
+//! A frame to an address of the vport's unicast list does not leave when a TIR takes it: the switch
+//! inside gives it back at the time at which it would have left. `ethtool -t` relies on that
+//! (en_selftest.c `mlx5e_test_loopback`). A bit of `self_lb_block` that is set, against its name,
+//! lets such frames in (`mlx5e_refresh_tirs`, and DPDK with `lpbk_mode`). Without a TIR that takes
+//! them, they leave like all others. Multicast is not given back.
 
 use super::device::Mlx5;
 use alloc::collections::VecDeque;
@@ -28,7 +25,7 @@ pub(super) struct Loopback {
 }
 
 impl Loopback {
-    /// Whether a frame to be sent comes back.
+    /// Returns true if a frame to be sent comes back.
     #[inline(always)]
     pub(super) fn takes(&self, frame: &[u8]) -> bool {
         !self.own.is_empty() && frame.first_chunk().is_some_and(|to| self.own.contains(to))
@@ -43,7 +40,7 @@ impl Loopback {
         }
     }
 
-    /// When the next one is back.
+    /// Returns the time at which the next one is back.
     #[inline(always)]
     pub(super) fn due(&self) -> Time {
         self.frames.front().map_or(Time::NEVER, |f| f.0)

@@ -1,4 +1,4 @@
-//! What becomes of objects when a command changes or ends them, and how many there can be.
+//! Objects changed and destroyed by commands, and their limits.
 
 use super::Config;
 use super::command::unused;
@@ -19,7 +19,7 @@ pub(super) const LOG_MAX_CQ_SZ: u32 = 18;
 pub(super) const LOG_MAX_EQ_SZ: u32 = 18;
 
 impl Mlx5 {
-    /// What it is.
+    /// Returns its configuration.
     pub fn config(&self) -> &Config {
         &self.cfg
     }
@@ -43,7 +43,7 @@ impl Mlx5 {
         sq.state = to;
         if to == SqState::Reset {
             sq.reset();
-            self.forget(sqn);
+            self.purge(sqn);
         }
         Ok(())
     }
@@ -51,7 +51,7 @@ impl Mlx5 {
     /// `DESTROY_SQ`. What is in flight for it is dropped.
     pub(crate) fn destroy_sq(&mut self, sqn: u32) -> Result<(), CmdStatus> {
         self.sqs.remove(sqn).ok_or(CmdStatus::BadResource)?;
-        self.forget(sqn);
+        self.purge(sqn);
         Ok(())
     }
 
@@ -60,7 +60,7 @@ impl Mlx5 {
         self.cqs.get(cqn).ok_or(CmdStatus::BadResource)?;
         unused(self.rx.uses_cq(cqn) || self.sqs.iter().any(|(_, sq)| sq.ctx.cqn == cqn))?;
         self.cqs.remove(cqn);
-        self.forget_cq(cqn);
+        self.purge_cq(cqn);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use doorbell_packet::checksum::Sum;
 use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::vlan::TAG;
 
-/// Where the layers of a frame begin.
+/// Offsets of a frame's layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layers {
     l3: usize,
@@ -187,7 +187,7 @@ pub(super) fn insert_checksums(frame: &mut [u8], eth: &EthSeg, swp: bool) {
     }
 }
 
-/// What announces a customer's tag (802.1Q), and a service provider's (802.1ad).
+/// Types of a customer's tag (802.1Q) and of a service provider's (802.1ad).
 pub(super) const C_TAG: [u8; 2] = [0x81, 0x00];
 pub(super) const S_TAG: [u8; 2] = [0x88, 0xa8];
 

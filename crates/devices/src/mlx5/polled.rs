@@ -1,18 +1,11 @@
-//! Doorbell pages as memory that somebody looks at.
+//! Doorbell pages as memory that the server polls.
 //!
-//! A served device's pages can be memory that the guest writes without leaving its CPU. A word
-//! then holds the last write alone, and all queues of a page share its words: a ring says
-//! "look again", no more. What was rung is in the doorbell records, which a driver writes first
-//! (mlx5 `en/txrx.h` mlx5e_notify_hw, linux/mlx5/cq.h mlx5_cq_arm):
+//! A word holds the last write alone, and all queues of a page share it: a ring says "look again".
+//! The counters are in the doorbell records, which a driver writes first. A queue acts on a change
+//! of its record; a CQ counts as armed from its creation. EQs have no record: see
+//! [`Config::polled_doorbells`](super::Config::polled_doorbells). Polling is no DMA.
 //!
-//! * An SQ's has the counter after its last WQE: what a doorbell announces. After RST the old value
-//!   stays in it until the next ring, so a queue acts on a *change*.
-//! * A CQ's has the arm: sequence number, command and consumer counter. The number moves with every
-//!   event, so an arm after an event is a change. The first one of all, with number and counter
-//!   zero, is none; so a CQ counts as armed from its creation.
-//! * EQs have no record: see [`Config::polled_doorbells`](super::Config::polled_doorbells).
-//!
-//! The looking is the server's, not the device's: it is no DMA, and in no ledger.
+//! Sources: mlx5 `en/txrx.h` mlx5e_notify_hw, linux/mlx5/cq.h mlx5_cq_arm.
 
 use super::device::Mlx5;
 use doorbell_hal::{Iova, Time};
@@ -51,7 +44,7 @@ impl Mlx5 {
         if found > before {
             self.find_events();
         }
-        self.look_ahead();
+        self.update_next_event();
         found
     }
 }

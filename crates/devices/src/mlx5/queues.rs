@@ -103,7 +103,7 @@ pub(super) struct Cq {
     /// By when an event has to speak of the entries beyond the last event; `None`
     /// when there are none.
     pub(super) report_by: Option<Time>,
-    /// When the last entry was written.
+    /// Time at which the last entry was written.
     last_written: Time,
     /// It overran; nothing is written any more.
     pub(super) dead: bool,
@@ -147,9 +147,8 @@ impl Cq {
         }
     }
 
-    /// When its next event is due, by moderation: with the entry that makes
-    /// `max_count` of those beyond the armed counter, or `period_us` after the
-    /// first of them that no event spoke of.
+    /// Returns the time of its next event by moderation: with the entry that makes `max_count` of
+    /// those beyond the armed counter, or `period_us` after the first unreported one.
     pub(super) fn event_due(&self) -> Time {
         let (Some((armed, since)), Some(report_by)) = (self.armed, self.report_by) else {
             return Time::NEVER;
@@ -197,7 +196,7 @@ pub(super) struct Mkey {
     pub(super) writable: bool,
     /// All of memory, at bus addresses.
     pub(super) everything: bool,
-    /// Where its pages are; `None`: at bus addresses.
+    /// Its pages; `None`: its addresses are bus addresses.
     pub(super) pages: Option<Ring>,
 }
 
@@ -216,14 +215,14 @@ impl Mkey {
         pages: None,
     };
 
-    /// Whether a queue of domain `pd` may use it, under the number `lkey`.
+    /// Returns true if a queue of domain `pd` may use it, under the number `lkey`.
     #[inline(always)]
     pub(super) fn admits(&self, pd: u32, lkey: u32) -> bool {
         self.key == lkey as u8 && self.pd == pd
     }
 
-    /// Where the first of `len` bytes at `addr` is, and how many of them are in one
-    /// piece; `None` when they are not all inside.
+    /// Returns the bus address of `addr`, and how many of `len` bytes are contiguous there; `None`
+    /// when they are not all inside.
     pub(super) fn find(&self, addr: u64, len: u64) -> Option<(Iova, u64)> {
         let offset = addr.checked_sub(self.start)?;
         if len > self.length.checked_sub(offset)? {
@@ -287,7 +286,7 @@ impl<T> Table<T> {
     pub(super) fn remove(&mut self, n: u32) -> Option<T> {
         self.slots.get_mut(n.wrapping_sub(self.base) as usize)?.take()
     }
-    /// How many numbers have been given out.
+    /// Returns the count of numbers given out.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }

@@ -1,35 +1,12 @@
 //! Receive: from the wire to memory.
 //!
-//! ```text
-//! frame -> length -> steering -> TIR -> hash, RQT -> RQ -> WQE -> FIFO
-//!       -> [start: a limited number of writes outstanding] data writes -> CQE
-//!       -> (moderation) EQE -> MSI-X
-//! ```
+//! All is decided on arrival: steering, TIR, RQT, RQ, and its WQE. WQEs are prefetched; the
+//! doorbell record is read when all known ones are. Frames wait in the FIFO, go to memory in order,
+//! one write for each data segment, and the CQE follows. A failed WQE has an error CQE and takes
+//! its queue to ERR; one that cannot be read has an event. Striding RQs, LRO and CQE compression
+//! are not modelled.
 //!
-//! **On arrival** all is decided: where the frame goes, and whether that queue has a
-//! WQE for it. Shorter frames are padded to 60 bytes, as a sender's MAC would have; they
-//! come from partners that are not Ethernet. A frame that several TIRs want is
-//! received several times.
-//!
-//! **WQEs** are prefetched: at most [`Config::rx_fetch_chunk`] bytes at a time, whenever
-//! half of that or less is on chip. Nobody tells the device that there are more: it reads
-//! the doorbell record when all that it knew of are fetched. A frame that finds none
-//! after that is lost, and counted in the queue's counter set (`out_of_buffer`).
-//!
-//! **To memory**, in order of arrival: when the WQE is there and the pipeline is through,
-//! each data segment is one write, and the CQE follows. At most
-//! [`Config::writes_outstanding`] writes are on their way; a bus that is slower than the
-//! wire fills the FIFO up to [`Config::rx_fifo`] bytes, and then frames are lost there.
-//!
-//! **Errors** are per queue. A frame longer than its WQE, a key or an address that is
-//! not valid: a CQE with opcode 14 says it, and the queue goes to ERR. A WQE that cannot be
-//! read has no CQE: an event says it. In ERR and RST frames are dropped; what is posted is
-//! completed with "flushed" where `flush_in_error_en` asks for it, which Linux does not.
-//!
-//! Not here: striding RQs, LRO, CQE compression, linked-list queues.
-//!
-//! Sources: en_rx.c, en/params.c (`mlx5e_build_rq_param`), en/reporter_rx.c; the rest is an
-//! assumption, named in [`Config`].
+//! Sources: en_rx.c, en/params.c, en/reporter_rx.c; assumptions are values of [`Config`].
 
 mod deliver;
 mod describe;
@@ -56,7 +33,7 @@ use doorbell_packet::ethernet::{FCS, HEADER, MIN_FRAME};
 /// Buffers kept for frames to come, at the most.
 const SPARE: usize = 256;
 
-/// What the receive side counted.
+/// Counters of the receive side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames that came in, of whatever fate.
@@ -117,23 +94,23 @@ impl Counters {
 
 /// A frame in the FIFO, with its WQE.
 #[derive(Debug)]
-struct Frame {
-    /// When both are there.
+struct RxFrame {
+    /// Time at which both are there.
     ready: Time,
     rqn: u32,
     /// The WQE, then the frame as it goes to memory.
     bytes: Vec<u8>,
-    /// Where the frame begins.
+    /// First WQE of the frame.
     wqe: usize,
     cqe: RxCqe,
 }
 
-/// What has to be said of a queue that failed.
+/// Report that a failed queue still has to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mishap {
+enum RxError {
     /// Its WQEs or its doorbell record cannot be read.
     Unreadable,
-    /// What is posted is to be flushed.
+    /// Posted WQEs are to be flushed.
     Flush,
 }
 
@@ -149,20 +126,20 @@ pub struct Receiver {
     pub port_mtu: u32,
     /// The port takes frames (PAOS).
     pub port_up: bool,
-    /// What it counted.
+    /// Counters.
     pub counters: Counters,
     /// Per counter set.
     out_of_buffer: Box<[u64; 256]>,
-    fifo: VecDeque<Frame>,
+    fifo: VecDeque<RxFrame>,
     /// Bytes in it.
     held: usize,
     /// Buffers for frames to come.
     spare: Vec<Vec<u8>>,
     start_free: Time,
-    /// Landing times of the last writes, a ring.
+    /// Completion times of the last writes, a ring.
     writes: Box<[Time]>,
     next_write: usize,
-    mishaps: VecDeque<(Time, u32, Mishap)>,
+    mishaps: VecDeque<(Time, u32, RxError)>,
     /// The latest time it heard of.
     now: Time,
     cfg: Config,
@@ -202,7 +179,7 @@ impl Receiver {
         was
     }
 
-    /// Whether a receive queue completes to this CQ.
+    /// Returns true if a receive queue completes to this CQ.
     pub(super) fn uses_cq(&self, cqn: u32) -> bool {
         self.rqs.iter().any(|(_, rq)| rq.ctx.cqn == cqn)
     }
@@ -260,7 +237,7 @@ impl Receiver {
         }
     }
 
-    /// Whether a TIR takes what the function itself sent to one address.
+    /// Returns true if a TIR takes unicast frames of the function itself.
     fn takes_own(&self, tirn: u32) -> bool {
         self.tirs.get(tirn).is_some_and(|t| t.ctx.self_lb_block & self_lb_block::UNICAST != 0)
     }
@@ -303,7 +280,7 @@ impl Receiver {
                 describe::place(&mut cqe, at, rqn, flow_tag, wqe.counter, bytes.len() - start);
                 let ready = wqe.ready.max(at + self.cfg.pipeline_delay);
                 self.held += bytes.len() - start;
-                self.fifo.push_back(Frame { ready, rqn, bytes, wqe: start, cqe });
+                self.fifo.push_back(RxFrame { ready, rqn, bytes, wqe: start, cqe });
                 return Ok(());
             }
             Ok(None) => {
@@ -314,7 +291,7 @@ impl Receiver {
             Err(()) => {
                 rq.state = RqState::Error;
                 self.counters.errors += 1;
-                self.mishaps.push_back((at, rqn, Mishap::Unreadable));
+                self.mishaps.push_back((at, rqn, RxError::Unreadable));
                 DropReason::Dma
             }
         };
@@ -322,7 +299,7 @@ impl Receiver {
         Err(why)
     }
 
-    /// When the receive side next does something to the outside.
+    /// Returns the time of the receive side's next action.
     #[inline]
     pub(super) fn due(&self) -> Time {
         let frame = self.fifo.front().map_or(Time::NEVER, |f| f.ready.max(self.start()));
@@ -330,7 +307,7 @@ impl Receiver {
         frame.min(mishap)
     }
 
-    /// When the next frame may start for memory.
+    /// Returns the time at which the next frame may start for memory.
     #[inline(always)]
     fn start(&self) -> Time {
         self.start_free.max(self.writes[self.next_write])
@@ -345,7 +322,7 @@ impl Receiver {
     }
 
     /// A frame's buffer is free again.
-    fn recycle(&mut self, f: Frame) {
+    fn recycle(&mut self, f: RxFrame) {
         self.held -= f.bytes.len() - f.wqe;
         if self.spare.len() < SPARE {
             self.spare.push(f.bytes);
@@ -369,7 +346,7 @@ impl Receiver {
     }
 
     /// Drops what is in flight for a queue that was reset or destroyed.
-    fn forget(&mut self, rqn: u32) {
+    fn purge(&mut self, rqn: u32) {
         self.give_up(rqn);
         self.mishaps.retain(|m| m.1 != rqn);
     }
@@ -386,7 +363,7 @@ impl Mlx5 {
         &mut self.rx
     }
 
-    /// What the receive side counted.
+    /// Counters of the receive side.
     pub fn received(&self) -> &Counters {
         &self.rx.counters
     }
@@ -394,7 +371,7 @@ impl Mlx5 {
     /// A frame arrives from the wire.
     pub(super) fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         let taken = self.rx.arrive(p, at, frame, false);
-        self.look_ahead();
+        self.update_next_event();
         taken
     }
 }

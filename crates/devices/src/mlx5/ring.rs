@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use doorbell_hal::Iova;
 use doorbell_layout::mlx5::CmdStatus;
 
-/// Where the bytes of a ring, or of a memory region, are.
+/// Pages of a ring or of a memory region.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     first: u64,
@@ -47,7 +47,7 @@ impl Ring {
         Ok(Ring { first, pages, log_page })
     }
 
-    /// Where byte `offset` is.
+    /// Returns the address of byte `offset`.
     #[inline(always)]
     pub(super) fn at(&self, offset: u64) -> Iova {
         if self.pages.is_empty() {

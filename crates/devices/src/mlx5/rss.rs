@@ -1,24 +1,9 @@
 //! Receive-side scaling: TIRs, the hash, and the table that turns it into a queue.
 //!
-//! A TIR either names a receive queue, or hashes fields of the frame and takes the
-//! queue from an RQT. Which fields, `rx_hash_field_select` says: the kinds of network
-//! layer and transport they are of, and which of addresses and ports. A frame
-//! of another kind hashes what of it is there: a fragment its addresses.
-//!
-//! **Toeplitz**: for each bit of the input that is 1, 32 bits of the key at that
-//! place are added without carry (Microsoft, "RSS hashing types"). The input is source
-//! address, destination address, source port, destination port, those selected.
-//!
-//! **Symmetric**: both directions of a flow hash alike. Where both of a pair are
-//! selected, their OR and their XOR take their places: what ethtool calls
-//! `symmetric-or-xor`, which is how mlx5 reports it. Linux 6.12
-//! asks for it whenever it asks for Toeplitz.
-//!
-//! **Inverted XOR8**: all bytes of the input, XORed. "Inverted" is the index: the
-//! driver writes the entry for `i` to where `i` has its bits reversed (`mlx5e_bits_invert`),
-//! so the device looks there.
-//!
-//! Not here: inner headers, IPsec SPI.
+//! A TIR names a receive queue, or hashes the selected fields that the frame has and takes the
+//! queue from an RQT. Toeplitz is Microsoft's; symmetric, OR and XOR replace each pair of which
+//! both are selected (ethtool's `symmetric-or-xor`). Inverted XOR8 is the XOR of all bytes; its
+//! index has the bits reversed (`mlx5e_bits_invert`). Inner headers and IPsec SPI are not modelled.
 
 use super::steering::Fields;
 use alloc::boxed::Box;
@@ -45,7 +30,7 @@ pub enum HashFn {
     Toeplitz = 2,
 }
 
-/// Where a TIR sends frames.
+/// Destination of a TIR's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dispatch {
     /// To this RQ (`inline_rqn`).
@@ -54,20 +39,20 @@ pub enum Dispatch {
     Indirect(u32),
 }
 
-/// What a TIR is created from (the fields used of `tirc`).
+/// Context of a TIR (the fields used of `tirc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TirContext {
-    /// Where it sends frames.
+    /// Destination of frames.
     pub dispatch: Dispatch,
-    /// How it hashes.
+    /// Hash function.
     pub function: HashFn,
-    /// What it hashes: `rx_hash_field_selector_outer`, see [`hash_field`].
+    /// Fields to hash: `rx_hash_field_selector_outer`, see [`hash_field`].
     pub fields: u32,
     /// Both directions alike.
     pub symmetric: bool,
     /// The key.
     pub key: [u8; KEY],
-    /// What of the function's own frames is let in:
+    /// Frames of the function itself that are let in:
     /// [`self_lb_block`](doorbell_layout::mlx5::receive::self_lb_block).
     pub self_lb_block: u8,
 }
@@ -149,7 +134,7 @@ fn window(key: &[u8; KEY], at: usize) -> u32 {
     (five >> (8 - at % 8)) as u32
 }
 
-/// What of a frame was hashed, and what came out.
+/// Hash of a frame: fields and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hash {
     /// The hash.

@@ -1,26 +1,12 @@
 //! Flow steering: tables that an incoming frame walks until it has found its TIRs.
 //!
-//! A table has room for `1 << log_size` entries. Groups share that room out: each
-//! owns a range of indices and says by a mask which fields its entries compare. An
-//! entry gives the values, and what becomes of a frame that has them: drop, count, on
-//! to another table, to a TIR. Of several entries that match, the one with the lowest
-//! index decides. Without one, the table's [`Miss`] does. "Promiscuous", "unicast",
-//! "VLAN" are not known here: they are what the driver's entries say.
+//! Groups share a table's indices and say by a mask which fields their entries compare. Of the
+//! entries that match, the one with the lowest index decides; without one, the table's [`Miss`].
+//! The walk begins at the root, or without one at the table of the lowest level, and ends after
+//! [`STEPS`] tables. Entries of a group are sorted by value and found by bisection. Masks of inner
+//! headers and tunnel identifiers are refused.
 //!
-//! Where the walk begins: at the root that was set (`SET_FLOW_TABLE_ROOT`), and
-//! without one at the table with the lowest level, which is where a driver whose
-//! device cannot change the root puts its first (fs_core.c `find_next_chained_ft`).
-//!
-//! Firmware asks for destinations of a higher level, so that a walk ends. Here a
-//! walk ends after [`STEPS`] tables, whatever the driver has put together, and the
-//! frame goes where it was sent until then.
-//!
-//! Inside a group all entries have the same mask, so they are kept in the order of
-//! their masked values and found by bisection: 4096 VLANs cost twelve comparisons.
-//!
-//! Sources: linux/mlx5/mlx5_ifc.h (`flow_context`, `flow_table_context`, `fte_match_param`),
-//! core/fs_core.c, fs_cmd.c. What is inside the silicon is not public. Not here: inner
-//! headers and tunnel identifiers; a mask that asks for them is refused.
+//! Sources: linux/mlx5/mlx5_ifc.h, core/fs_core.c, fs_cmd.c.
 
 mod commands;
 mod fields;
@@ -49,7 +35,7 @@ pub const LOG_MAX_SIZE: u8 = 24;
 /// TCP flags, and the source port.
 pub const FIELD_SUPPORT: u32 = 0xffef_fe01;
 
-/// What a table is created from (`flow_table_context`).
+/// Context of a table (`flow_table_context`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
     /// `table_type`; frames from the wire walk those of type
@@ -59,11 +45,11 @@ pub struct Table {
     pub level: u8,
     /// log2 of its entries.
     pub log_size: u8,
-    /// What a frame does that no entry matches.
+    /// Action for frames that no entry matches.
     pub miss: Miss,
 }
 
-/// What becomes of a frame that no entry matches (`table_miss_action`).
+/// Action for frames that no entry matches (`table_miss_action`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
     /// The default: of received frames, dropped.
@@ -107,7 +93,7 @@ impl Match {
     }
 }
 
-/// Which fields a group compares.
+/// Fields that a group compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Criteria(Match);
 
@@ -151,7 +137,7 @@ pub struct Group {
     pub criteria: Criteria,
 }
 
-/// Where an entry sends a frame.
+/// Destination of an entry's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// To a TIR.
@@ -171,7 +157,7 @@ pub struct Entry {
     pub flow_tag: u32,
     /// [`flow_action`] bits.
     pub action: u32,
-    /// What the group's fields have to be.
+    /// Required values of the group's fields.
     pub value: Match,
     /// For [`flow_action::FORWARD`] and [`flow_action::COUNT`].
     pub destinations: Vec<Destination>,
@@ -186,7 +172,7 @@ pub struct FlowCounter {
     pub bytes: u64,
 }
 
-/// Where a frame goes.
+/// Result of the walk for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     tirs: [(u32, u32); COPIES],
@@ -243,7 +229,7 @@ pub struct Steering {
     groups: usize,
     entries: usize,
     root: Option<u32>,
-    /// Where the walk begins.
+    /// First table of the walk.
     first: Option<u32>,
 }
 

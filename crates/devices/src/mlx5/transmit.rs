@@ -7,7 +7,7 @@ mod pipe;
 pub(super) use pipe::Pipe;
 
 use super::Config;
-use super::device::{Counters, Effect, Mlx5};
+use super::device::{Counters, Mlx5, PendingCompletion};
 use super::queues::{Mkey, Sq, Table};
 use alloc::collections::VecDeque;
 use doorbell_hal::{Port, Time};
@@ -24,11 +24,11 @@ pub(super) struct Chunk {
     /// Counter after its last block.
     pub(super) end: u16,
     pub(super) bytes: u32,
-    /// When it arrived.
+    /// Time of its arrival.
     pub(super) at: Time,
 }
 
-/// Why a WQE failed: a [`syndrome`].
+/// Reason of a failed WQE: a [`syndrome`].
 type Failed = u8;
 
 #[inline(always)]
@@ -40,10 +40,10 @@ fn segment<T: FromBytes>(wqe: &[u8], ds: u32) -> Option<T> {
 impl Mlx5 {
     // ---- fetch ----
 
-    /// When the next read of WQEs can start.
+    /// Returns the time at which the next read of WQEs can start.
     #[inline]
     pub(super) fn fetch_due(&self) -> Time {
-        let Some(sq) = self.round.front().and_then(|&sqn| self.sqs.get(sqn)) else {
+        let Some(sq) = self.round_robin.front().and_then(|&sqn| self.sqs.get(sqn)) else {
             return Time::NEVER;
         };
         // With the buffer full it starts when something has been executed.
@@ -54,7 +54,7 @@ impl Mlx5 {
     }
 
     fn fetch<P: Port>(&mut self, p: &mut P, t: Time) {
-        let Some(sqn) = self.round.pop_front() else { return };
+        let Some(sqn) = self.round_robin.pop_front() else { return };
         let Some(sq) = self.sqs.get_mut(sqn) else { return };
         self.fetch_free = t;
         // All doorbells that have arrived by now are one.
@@ -102,7 +102,7 @@ impl Mlx5 {
                 if sq.announced.is_empty() {
                     sq.in_round = false;
                 } else {
-                    self.round.push_back(sqn);
+                    self.round_robin.push_back(sqn);
                 }
                 let bytes = blocks * 64;
                 sq.mirror(offset, bytes as usize);
@@ -128,7 +128,7 @@ impl Mlx5 {
 
     // ---- execute ----
 
-    /// When the next packet can start.
+    /// Returns the time at which the next packet can start.
     #[inline]
     pub(super) fn execute_due(&self) -> Time {
         self.chunks.front().map_or(Time::NEVER, |c| c.at.max(self.pipe.ready()))
@@ -145,11 +145,10 @@ impl Mlx5 {
                 self.fetch(p, fetch);
             } else if let Some(&chunk) = self.chunks.front() {
                 let stop = until.min(fetch);
-                let Mlx5 { sqs, pipe, counters, effects, mkeys, cfg, .. } = self;
+                let Mlx5 { sqs, pipe, counters, completions, mkeys, cfg, .. } = self;
                 let finished = match sqs.get_mut(chunk.sqn) {
-                    Some(sq) => {
-                        Execution { p, pipe, counters, effects, mkeys, cfg, sq, chunk }.run(stop)
-                    }
+                    Some(sq) => Execution { p, pipe, counters, completions, mkeys, cfg, sq, chunk }
+                        .run(stop),
                     None => true,
                 };
                 if finished {
@@ -165,7 +164,7 @@ fn ds_of(sq: &Sq, pc: u16) -> u32 {
     segment::<CtrlSeg>(&sq.wqes[sq.offset(pc)..], 0).map_or(0, |c| c.ds())
 }
 
-/// How many of the `blocks` from `start` belong to WQEs that end within them.
+/// Returns how many of the `blocks` from `start` belong to WQEs that end within them.
 fn whole_wqes(sq: &Sq, start: u16, blocks: u32) -> u32 {
     let mut whole = 0;
     while whole < blocks {
@@ -183,14 +182,14 @@ struct Execution<'a, P> {
     p: &'a mut P,
     pipe: &'a mut Pipe,
     counters: &'a mut Counters,
-    effects: &'a mut VecDeque<Effect>,
+    completions: &'a mut VecDeque<PendingCompletion>,
     mkeys: &'a Table<Mkey>,
     cfg: &'a Config,
     sq: &'a mut Sq,
     chunk: Chunk,
 }
 
-/// What became of a WQE.
+/// Result of a WQE.
 enum Outcome {
     /// Its last frame has left, or will have, at this time.
     Done(Time),
@@ -241,7 +240,7 @@ impl<P: Port> Execution<'_, P> {
             let sane = ctrl.pc() == self.sq.executed && ctrl.opmod() == 0 && ctrl.ds() > 0;
             let outcome = match ctrl.opcode() {
                 _ if !sane => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
-                _ if self.spoilt() => {
+                _ if self.poisoned() => {
                     Outcome::Failed(syndrome::LOCAL_QP_OP, self.packets_of(&ctrl, at))
                 }
                 opcode::NOP => {
@@ -276,8 +275,8 @@ impl<P: Port> Execution<'_, P> {
     }
 
     fn complete(&mut self, at: Time, ctrl: &CtrlSeg, syndrome: u8) {
-        let at = self.effects.back().map_or(at, |e| e.at.max(at));
-        self.effects.push_back(Effect {
+        let at = self.completions.back().map_or(at, |e| e.at.max(at));
+        self.completions.push_back(PendingCompletion {
             at,
             cqn: self.sq.ctx.cqn,
             sqn: self.chunk.sqn,
@@ -306,9 +305,9 @@ impl<P: Port> Execution<'_, P> {
         }
     }
 
-    /// Whether this WQE is one of those that are to fail ([`Config::fail_every`]).
+    /// Returns true if this WQE is one of those that are to fail ([`Config::fail_every`]).
     #[inline]
-    fn spoilt(&self) -> bool {
+    fn poisoned(&self) -> bool {
         let every = u64::from(self.cfg.fail_every);
         every != 0 && (self.counters.wqes + 1).is_multiple_of(every)
     }

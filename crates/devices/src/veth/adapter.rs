@@ -4,69 +4,48 @@ use super::attributes;
 use super::config;
 use super::multicast::Multicast;
 use super::pools::Pools;
-use super::send::Job;
-use crate::counters::counters;
+use super::send::SendRequest;
 use alloc::collections::VecDeque;
 use doorbell_hal::Time;
 use doorbell_layout::ibmveth::attribute;
 
 counters! {
-    /// What the hypervisor counted for one adapter.
+    /// Counters of one adapter.
     struct;
-    /// Frames sent: accepted, whatever became of them. A large send is one.
-    tx_packets,
-    /// Bytes of those, as they were in memory.
-    tx_bytes,
-    /// Large sends among them.
-    tx_large,
-    /// Descriptors of those.
-    tx_descriptors,
-    /// Sends answered H_BUSY.
-    tx_busy,
-    /// Sends refused for their arguments (H_PARAMETER, H_RESOURCE).
-    tx_refused,
-    /// Frames that not every receiver got (H_DROPPED): the sum of what follows, and of
-    /// receivers' losses, a flooded frame counted once.
+    tx_packets: "Frames sent: accepted, whatever became of them. A large send is one.",
+    tx_bytes: "Bytes of those, as they were in memory.",
+    tx_large: "Large sends among them.",
+    tx_descriptors: "Descriptors of those.",
+    tx_busy: "Sends answered H_BUSY.",
+    tx_refused: "Sends refused for their arguments (H_PARAMETER, H_RESOURCE).",
+    /// Frames that not every receiver got (H_DROPPED): the sum of what follows, and of receivers'
+    /// losses, a flooded frame counted once.
     tx_dropped,
-    /// Dropped: sent while the adapter was closed.
-    drop_closed,
-    /// Dropped: nobody has the address, and there is no trunk.
-    drop_unowned,
+    drop_closed: "Dropped: sent while the adapter was closed.",
+    drop_unowned: "Dropped: nobody has the address, and there is no trunk.",
     /// Dropped: the receiver, found when the frame came, was gone when it was to be copied.
     drop_gone,
-    /// Dropped: no checksum, and another's source address.
-    drop_source,
-    /// Dropped: a large send that cannot be cut for its receiver.
-    drop_uncut,
+    drop_source: "Dropped: no checksum, and another's source address.",
+    drop_uncut: "Dropped: a large send that cannot be cut for its receiver.",
     /// Frames put into the partition's memory; each segment of a large send that was cut is one.
     rx_packets,
-    /// Bytes of those.
-    rx_bytes,
-    /// Large packets among them, with the mark.
-    rx_large,
-    /// Frames lost for want of a buffer that fits; as the buffer list's last word, since the adapter was made.
+    rx_bytes: "Bytes of those.",
+    rx_large: "Large packets among them, with the mark.",
+    /// Frames lost for want of a buffer that fits; as the buffer list's last word, since the
+    /// adapter was made.
     rx_no_buffer,
-    /// Buffers returned without a frame: not reachable when they were to be filled.
-    rx_bad_buffer,
-    /// Entries lost: the receive queue was not reachable.
-    rx_lost_entry,
-    /// Multicast that the adapter did not ask for.
-    rx_filtered,
-    /// Checksums made for this receiver.
-    rx_checksums,
-    /// Segments cut for this receiver.
-    rx_segments,
-    /// Buffers lent.
-    buffers_added,
-    /// Buffers given back on request.
-    buffers_returned,
-    /// Interrupts.
-    interrupts,
-    /// Other calls refused for their arguments or the state.
-    refused,
+    rx_bad_buffer: "Buffers returned without a frame: not reachable when they were to be filled.",
+    rx_lost_entry: "Entries lost: the receive queue was not reachable.",
+    rx_filtered: "Multicast that the adapter did not ask for.",
+    rx_checksums: "Checksums made for this receiver.",
+    rx_segments: "Segments cut for this receiver.",
+    buffers_added: "Buffers lent.",
+    buffers_returned: "Buffers given back on request.",
+    interrupts: "Interrupts.",
+    refused: "Other calls refused for their arguments or the state.",
 }
 
-/// Where registration stands.
+/// State of the registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     #[default]
@@ -98,9 +77,9 @@ pub(super) struct Adapter {
     pub(super) signal: bool,
     /// An interrupt to come.
     pub(super) notify: Option<Time>,
-    /// When entries will be there that no interrupt speaks of yet: they were made while interrupts
-    /// were off, or come after the one that another is on its way for. If interrupts are on by
-    /// then, there is one: who turned them on has looked at the queue before.
+    /// Arrival times of entries without an interrupt: they were made while interrupts were off, or
+    /// follow one whose interrupt is on its way. If interrupts are on by then, one is raised: the
+    /// driver looked at the queue before it turned them on.
     pub(super) late: VecDeque<Time>,
     /// The buffer list page.
     pub(super) list: u32,
@@ -112,7 +91,7 @@ pub(super) struct Adapter {
     pub(super) pools: Pools,
     pub(super) multicast: Multicast,
     /// A send that was busy.
-    pub(super) suspended: Option<Job>,
+    pub(super) suspended: Option<SendRequest>,
     pub(super) counters: Counters,
 }
 
@@ -153,12 +132,12 @@ impl Adapter {
         self.has(attribute::ACTIVE_TRUNK)
     }
 
-    /// Whether its port is on that VLAN.
+    /// Returns true if its port is on that VLAN.
     pub(super) fn is_on(&self, vlan: u16) -> bool {
         self.cfg.pvid == vlan || self.cfg.tagged.binary_search(&vlan).is_ok()
     }
 
-    /// Whether two ports have a VLAN in common.
+    /// Returns true if the two ports have a VLAN in common.
     pub(super) fn meets(&self, other: &Adapter) -> bool {
         self.is_on(other.cfg.pvid) || other.cfg.tagged.iter().any(|v| self.is_on(*v))
     }

@@ -8,7 +8,7 @@
 
 use doorbell_layout::ibmveth::attribute::*;
 
-/// What came of a change.
+/// Result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// All was done.
@@ -24,7 +24,7 @@ const FIXED: u64 = RX_MULTI_BUFF | LRG_SND_SUPPORT | PADDED_PKT_CSUM;
 /// The driver's.
 pub(super) const SWITCHES: u64 = LRG_SR_ENABLED | IPV4_TCP_CSUM | IPV6_TCP_CSUM;
 
-/// What they are before anybody has changed them.
+/// Returns the attributes before any change.
 pub(super) const fn initial(offered: u64, trunk: u8, active: bool) -> u64 {
     (offered & FIXED) | (trunk as u64) << TRUNK_PRI_SHIFT | if active { ACTIVE_TRUNK } else { 0 }
 }

@@ -16,7 +16,8 @@ const COMMAND: u64 = {
     RECEIVE_MODIFY | RECEIVE_ENABLE | FILTER_MODIFY | FILTER_ENABLE | TABLE
 };
 
-/// Whether `len` bytes at `ioba` are in the 32-bit address space, aligned, and mapped both ways.
+/// Returns true if `len` bytes at `ioba` are in the 32-bit address space, aligned, and mapped both
+/// ways.
 fn mapped<P: Port>(p: &P, ioba: u64, len: u32, align: u32) -> bool {
     let inside = ioba.checked_add(len.into()).is_some_and(|end| end <= 1 << 32);
     inside

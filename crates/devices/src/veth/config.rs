@@ -1,4 +1,4 @@
-//! Which adapters there are, and how the hypervisor deals with them.
+//! The adapters, and the times and limits of the hypervisor.
 
 use alloc::vec::Vec;
 use doorbell_hal::Span;
@@ -7,7 +7,7 @@ use doorbell_layout::ibmveth::attribute;
 /// An adapter, as the device tree of its partition has it, and its port of the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adapter {
-    /// Which partition's it is: an index of the ports.
+    /// Its partition: an index of the ports.
     pub partition: usize,
     /// Unit address (`reg`).
     pub unit: u64,
@@ -21,8 +21,8 @@ pub struct Adapter {
     pub tagged: Vec<u16>,
     /// Priority as a trunk adapter, 1 (first) to 15; 0: it is none.
     pub trunk: u8,
-    /// What H_ILLAN_ATTRIBUTES offers: the support bits, and the switches that may be set;
-    /// `None`: firmware without the call.
+    /// Attributes that H_ILLAN_ATTRIBUTES offers: the support bits, and the switches that may be
+    /// set; `None`: firmware without the call.
     pub options: Option<u64>,
     /// Entries of its multicast filter (`ibm,mac-address-filters`).
     pub filters: u8,
@@ -63,7 +63,7 @@ pub struct Uplink {
     pub pvid: u16,
 }
 
-/// What the hypervisor's LAN is.
+/// Configuration of the hypervisor's LAN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The adapters.
@@ -79,7 +79,7 @@ pub struct Config {
     pub slice: u32,
     /// Buffers that one H_FREE_LOGICAL_LAN clears before it answers H_BUSY.
     pub release: u32,
-    /// What the hypervisor takes to sum 1 KiB, where a receiver has not agreed to do without.
+    /// Time to sum 1 KiB, for a receiver that did not agree to do without.
     pub sum_per_kib: Span,
     /// From the end of a copy to the interrupt.
     pub interrupt: Span,
@@ -101,7 +101,7 @@ impl Config {
     }
 
     /// The same with every value in its range.
-    pub(super) fn sane(mut self) -> Config {
+    pub(super) fn clamped(mut self) -> Config {
         self.max_frame = self.max_frame.clamp(64, 65536);
         self.slice = self.slice.max(1024);
         self.release = self.release.max(1);

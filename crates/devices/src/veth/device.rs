@@ -19,7 +19,7 @@ pub const H_CONSTRAINED: i64 = 4;
 /// Frames from the uplink that wait for their time.
 const ARRIVALS: usize = 1024;
 
-/// What a frame on its way needs.
+/// State that frames on their way share.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) cfg: Config,
@@ -50,7 +50,7 @@ impl Veth {
     /// A LAN as when the hypervisor started. Of the trunks of a VLAN the first by priority is
     /// active.
     pub fn new(cfg: Config) -> Veth {
-        let cfg = cfg.sane();
+        let cfg = cfg.clamped();
         let mut order: Vec<usize> =
             (0..cfg.adapters.len()).filter(|i| cfg.adapters[*i].trunk != 0).collect();
         order.sort_by_key(|i| cfg.adapters[*i].trunk);
@@ -73,12 +73,12 @@ impl Veth {
         Veth { parts, spare: Vec::new(), tokens: 0, arrivals: VecDeque::new(), strangers: 0 }
     }
 
-    /// What was counted for adapter `i` of the configuration.
+    /// Returns the counters of adapter `i` of the configuration.
     pub fn counters(&self, i: usize) -> &Counters {
         &self.parts.adapters[i].counters
     }
 
-    /// What was counted for the uplink, as for an adapter: `tx` is what came from the network.
+    /// Returns the uplink's counters, as of an adapter: `tx` came from the network.
     pub fn uplink_counters(&self) -> &Counters {
         &self.parts.uplink
     }
@@ -162,7 +162,7 @@ impl<P: Port> HcallDevice<P> for Veth {
         let (answer, done) = match c.0 {
             H_REGISTER_LOGICAL_LAN => plain(ad.register(port, at, a)),
             H_FREE_LOGICAL_LAN => {
-                self.parts.learned.forget(i);
+                self.parts.learned.purge(i);
                 plain((ad.free(release), at))
             }
             H_ADD_LOGICAL_LAN_BUFFER => plain((ad.add(port, &a[1..2], max), at)),

@@ -1,4 +1,4 @@
-//! Which multicast an adapter receives. Broadcast is none of it and always comes.
+//! The multicast filter of an adapter. Broadcast always passes.
 //!
 //! Off at first. On, all of it comes; with filtering, what is in the table. PAPR,
 //! "H_MULTICAST_CTRL".
@@ -14,7 +14,7 @@ pub(super) struct Multicast {
     table: Vec<[u8; 6]>,
 }
 
-/// What became of a change of the table.
+/// Result of a change of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Done,
@@ -53,7 +53,7 @@ impl Multicast {
             | self.table.len() as u64
     }
 
-    /// Whether a multicast for `mac` is received.
+    /// Returns true if a multicast for `mac` is received.
     pub(super) fn admits(&self, mac: [u8; 6]) -> bool {
         self.receive && (!self.filter || self.table.contains(&mac))
     }

@@ -1,18 +1,10 @@
-//! What a sender left undone, and who does it.
-//!
-//! Each receiver has agreed to checksums left out, to large packets, to both or to neither, and the
-//! hypervisor does the rest on the copy (PAPR, "ILLAN Checksum Offload Support Option" and
-//! "ILLAN Large Send/Receive option"):
-//!
-//! | sender's marks | receiver has agreed | receiver has not |
-//! |---|---|---|
-//! | CSUM_GOOD | as it is, with the mark | as it is |
-//! | NO_CSUM and CSUM_GOOD | as it is, with the marks | checksum made |
-//! | mss, and more payload than that | whole, with LRG_PKT and mss | cut into segments |
-//! | LRG_SND without an mss | whole, with LRG_PKT and mss 0: it is in the packet | the same |
+//! Offloads that a sender requested, done for each receiver as far as it has not agreed to do
+//! without: checksums and segmentation of large packets.
 //!
 //! The old large send, with the mss in TCP's checksum field, is no large send to the hypervisor: a
-//! receiver that has not agreed to NO_CSUM gets it with a checksum made over it.
+//! receiver without NO_CSUM gets it with a checksum made over it.
+//!
+//! Source: PAPR, "ILLAN Checksum Offload Support Option" and "ILLAN Large Send/Receive option".
 
 use doorbell_layout::ibmveth::{Descriptor, Entry, attribute};
 use doorbell_packet::checksum::Sum;
@@ -31,7 +23,7 @@ pub(super) struct Marks {
     pub(super) layers: Option<Layers>,
 }
 
-/// What is done for one receiver.
+/// Work on a frame for one receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     /// It is cut by the mss.
@@ -64,12 +56,12 @@ impl Marks {
         }
     }
 
-    /// Whether the headers must be known.
+    /// Returns true if the headers must be known.
     pub(super) fn any(&self) -> bool {
         self.no_checksum || self.good || self.mss != 0
     }
 
-    /// What to do with a frame of `len` bytes for a receiver with these attributes.
+    /// Plans a frame of `len` bytes for a receiver with these attributes.
     pub(super) fn plan(&self, attributes: u64, len: usize) -> Plan {
         let agreed = self
             .layers

@@ -31,7 +31,7 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// How many buffers there are.
+    /// Returns the number of buffers.
     #[cfg(test)]
     pub(super) fn len(&self) -> u32 {
         self.count

@@ -1,14 +1,10 @@
-//! Into a partition's memory: a buffer, an entry of the receive queue, an interrupt.
+//! Delivery into a partition's memory: a buffer, an entry of the receive queue, an interrupt.
 //!
-//! The buffer's first 8 bytes are the driver's correlator: read, copied into the entry, never
-//! written. The frame lies at 8; of a large packet the mss lies there, as 64 bits, and the frame at
-//! 16. The entry's toggle and flags are written last, for a polling driver takes them as the sign
-//! that the rest is there.
-//!
-//! A buffer that was mapped when it was lent need not be when it is used. Then the driver gets it
-//! back without a frame, if the queue can be reached. A queue that cannot be reached keeps its
-//! place, as one that is overwritten does: whether there is room is the driver's affair (PAPR,
-//! "Receive Queue").
+//! The buffer's first 8 bytes, the driver's correlator, are copied into the entry. The frame lies
+//! at 8, or of a large packet at 16 behind its mss. Toggle and flags are written last, for polling
+//! drivers. A buffer that is no longer mapped goes back without a frame, if the queue can be
+//! reached. A queue that cannot be reached or is overwritten keeps its place (PAPR, "Receive
+//! Queue").
 
 use super::adapter::Adapter;
 use super::pools::Buffer;
@@ -38,7 +34,7 @@ impl Frame<'_> {
         self.head.len() + self.payload.len() + if self.tag.is_some() { TAG } else { 0 }
     }
 
-    /// Where it lies in a buffer.
+    /// Returns its offset in a buffer.
     fn offset(&self) -> u32 {
         CORRELATOR + if self.large.is_some() { MSS_LEN } else { 0 }
     }
@@ -54,7 +50,7 @@ impl Frame<'_> {
     }
 }
 
-/// Whether a frame reached its receiver, and when all is done.
+/// Success of a delivery, and the time at which all is done.
 pub(super) type RxVerdict = (bool, Time);
 
 impl Adapter {

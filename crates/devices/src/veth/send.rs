@@ -30,7 +30,7 @@ const MSS_MIN: u64 = 16;
 
 /// A frame on its way to its receivers.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct SendRequest {
     /// The sender; `None`: the uplink.
     from: Option<usize>,
     args: [u64; 9],
@@ -57,7 +57,7 @@ enum Receiver {
     Uplink,
 }
 
-/// How far a job came.
+/// Progress of a frame.
 enum Progress {
     Done(Time),
     Busy(Time),
@@ -111,7 +111,7 @@ impl Veth {
                 }
             },
             token => {
-                let same = |j: &mut Job| {
+                let same = |j: &mut SendRequest| {
                     j.token == token && j.args[..send::CORRELATOR] == a[..send::CORRELATOR]
                 };
                 match sender.suspended.take_if(same) {
@@ -151,7 +151,7 @@ impl Veth {
         i: usize,
         at: Time,
         a: &[u64; 9],
-    ) -> Result<(Job, Time), (i64, Time)> {
+    ) -> Result<(SendRequest, Time), (i64, Time)> {
         let mut frame = core::mem::take(&mut self.spare);
         if let Some(old) = self.parts.adapters[i].suspended.take() {
             frame = old.frame;
@@ -176,7 +176,7 @@ impl Veth {
         at: Time,
         a: &[u64; 9],
         frame: &mut Vec<u8>,
-    ) -> Result<(Job, Time), (i64, Time)> {
+    ) -> Result<(SendRequest, Time), (i64, Time)> {
         let Parts { adapters, learned, cfg, .. } = &mut self.parts;
         let sender = &adapters[i];
         let all =
@@ -228,7 +228,7 @@ impl Veth {
         c.tx_bytes += total;
         c.tx_large += u64::from(marks.large || marks.mss != 0);
         c.tx_descriptors += descriptors().count() as u64;
-        let job = Job::new(Some(i), *a, vlan, priority, marks, to);
+        let job = SendRequest::new(Some(i), *a, vlan, priority, marks, to);
         Ok((job, at))
     }
 
@@ -246,7 +246,7 @@ impl Veth {
         let to = switch::find(adapters, learned, true, None, vlan, address(&frame, 0));
         uplink.tx_packets += 1;
         uplink.tx_bytes += frame.len() as u64;
-        let mut job = Job::new(None, [0; 9], vlan, priority, Marks::default(), to);
+        let mut job = SendRequest::new(None, [0; 9], vlan, priority, Marks::default(), to);
         job.frame = frame;
         // It is nobody's call, so nobody is told to come back.
         let mut at = at;
@@ -279,7 +279,7 @@ fn marks(sender: &Adapter, flags: u64, mss: u64, frame: &[u8]) -> Option<Marks> 
     Some(m)
 }
 
-impl Job {
+impl SendRequest {
     fn new(
         from: Option<usize>,
         args: [u64; 9],
@@ -287,8 +287,8 @@ impl Job {
         priority: u16,
         marks: Marks,
         to: To,
-    ) -> Job {
-        Job {
+    ) -> SendRequest {
+        SendRequest {
             from,
             args,
             token: 0,

@@ -12,7 +12,7 @@
 use super::adapter::Adapter;
 use alloc::boxed::Box;
 
-/// Who gets it.
+/// Receivers of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
     One(usize),
@@ -33,11 +33,11 @@ struct Station {
     adapter: u16,
 }
 
-/// What was learned.
+/// Learned addresses.
 #[derive(Debug)]
 pub(super) struct Learned {
     sets: Box<[[Option<Station>; WAYS]]>,
-    /// Which of a set is replaced next.
+    /// Way of each set that is replaced next.
     next: Box<[u8]>,
 }
 
@@ -84,7 +84,7 @@ impl Learned {
     }
 
     /// All that was learned of an adapter, which closes.
-    pub(super) fn forget(&mut self, adapter: usize) {
+    pub(super) fn purge(&mut self, adapter: usize) {
         for slot in self.sets.iter_mut().flatten() {
             if slot.is_some_and(|s| usize::from(s.adapter) == adapter) {
                 *slot = None;
@@ -93,7 +93,7 @@ impl Learned {
     }
 }
 
-/// Who has registered the address.
+/// Returns the adapter that has registered the address.
 fn owner(adapters: &[Adapter], vlan: u16, mac: [u8; 6]) -> Option<usize> {
     adapters.iter().position(|a| a.is_open() && a.mac == mac && a.is_on(vlan))
 }
@@ -116,7 +116,7 @@ pub(super) fn learn(
     }
 }
 
-/// Who gets a frame of `from` for `mac`.
+/// Returns the receivers of a frame of `from` for `mac`.
 pub(super) fn find(
     adapters: &[Adapter],
     learned: &Learned,

@@ -1,6 +1,6 @@
 //! The hypervisor calls: queues, interrupts, and sends.
 
-use super::device::{Act, VnicServer};
+use super::device::{Event, VnicServer};
 use super::queue::Ring;
 use doorbell_hal::{Hcall, HcallReturn, Iova, Port, Time};
 use doorbell_layout::ibmvnic::{
@@ -92,7 +92,7 @@ impl VnicServer {
         again.then_some(status::BUSY)
     }
 
-    /// Whether a queue can be at `ioba`: on a page, and all of its pages can be reached.
+    /// Returns true if a queue can be at `ioba`: on a page, and all of its pages can be reached.
     fn reachable<P: Port>(p: &mut P, at: Time, ioba: u64, bytes: u64) -> bool {
         ioba.is_multiple_of(4096)
             && ioba.checked_add(bytes).is_some()
@@ -137,7 +137,7 @@ impl VnicServer {
         c.commands += 1;
         c.command_free = c.command_free.max(at) + self.cfg.command;
         let due = c.command_free;
-        self.later(from, due, Act::Command(m));
+        self.later(from, due, Event::Command(m));
         status::SUCCESS
     }
 
@@ -217,7 +217,7 @@ impl VnicServer {
         let slot = usize::try_from(number).ok().and_then(|n| self.clients[from].sub.get_mut(n));
         match slot.and_then(Option::take) {
             Some(mut ring) => {
-                self.counters.entries_lost += ring.forget() as u64;
+                self.counters.entries_lost += ring.purge() as u64;
                 status::SUCCESS
             }
             None => status::PARAMETER,

@@ -6,7 +6,7 @@
 //! to indications, are counted and not answered.
 
 use super::Server;
-use super::device::{Client, Totals, VnicServer};
+use super::device::{Client, PortCounters, VnicServer};
 use super::session::Map;
 use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::ibmvnic::{
@@ -52,7 +52,7 @@ impl VnicServer {
         self.counters.commands_refused += u64::from(code != rc::SUCCESS);
         let free = self.clients[client].command_free;
         if m[1] == cmd::REQUEST_MAP && free > at {
-            self.later(client, free, super::device::Act::Respond(answer));
+            self.later(client, free, super::device::Event::Respond(answer));
         } else {
             self.tell(p, client, at, answer);
         }
@@ -269,7 +269,7 @@ impl VnicServer {
         }
     }
 
-    /// What is asked for and not offered is refused, and nothing changes.
+    /// Switches offloads. A request for one that is not offered is refused and changes nothing.
     fn control_offload<P: Port>(
         &mut self,
         p: &mut P,
@@ -417,8 +417,8 @@ fn query_offload(s: &Server) -> QueryIpOffload {
 }
 
 fn statistics(c: &Client) -> Statistics {
-    let n = |t: &Totals| {
-        [t.packets, t.bytes, t.kinds[0], t.kinds[1], t.kinds[2], t.errors].map(U64::new)
+    let n = |t: &PortCounters| {
+        [t.packets, t.bytes, t.casts[0], t.casts[1], t.casts[2], t.errors].map(U64::new)
     };
     let (tx, rx) = (n(&c.sent), n(&c.received));
     Statistics {

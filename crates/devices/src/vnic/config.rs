@@ -1,4 +1,4 @@
-//! What the adapter and the servers behind it are.
+//! Configuration of the adapter and of the servers behind it.
 
 use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{MAX_ENTRIES, MAX_QUEUES, speed};
@@ -24,7 +24,7 @@ pub struct Server {
     pub offloads: [bool; 10],
     /// Longest large send; 0: none.
     pub max_large_tx: u32,
-    /// Which headers it asks for, byte by byte: [`doorbell_layout::ibmvnic::desc_req`].
+    /// Headers that it asks for, byte by byte: [`doorbell_layout::ibmvnic::desc_req`].
     pub desc_req: [u8; 8],
     /// It means it: a packet without them is an adapter error and ends the session. Otherwise
     /// it is over-cautious, parses the frame for itself, and counts.
@@ -35,7 +35,7 @@ pub struct Server {
     pub mac_locked: bool,
     /// Bit of [`speed`].
     pub speed: u32,
-    /// Where in its buffer a received frame begins.
+    /// Offset of a received frame in its buffer.
     pub rx_offset: u16,
 }
 
@@ -60,7 +60,7 @@ impl Server {
         rx_offset: 0,
     };
 
-    fn sane(mut self) -> Server {
+    fn clamped(mut self) -> Server {
         self.queues = self.queues.clamp(1, MAX_QUEUES);
         self.entries.1 = self.entries.1.clamp(1, MAX_ENTRIES);
         self.entries.0 = self.entries.0.clamp(1, self.entries.1);
@@ -100,7 +100,7 @@ impl Serial {
     };
 }
 
-/// What an instance is.
+/// Configuration of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The adapter's unit address, as the device tree has it.
@@ -121,13 +121,13 @@ pub struct Config {
     pub map_page: Span,
     /// Time of a byte on the wire.
     pub wire_byte: Span,
-    /// How far ahead of the wire frames are fetched.
+    /// Lead of fetching frames over the wire.
     pub fetch_ahead: Span,
-    /// How long a transmit completion waits for others, up to five, to share its message.
+    /// Time that a transmit completion waits for others, up to five, to share its message.
     pub completion_wait: Span,
     /// From a failover to the other server's first message.
     pub failover: Span,
-    /// How often H_FREE_CRQ and H_ENABLE_CRQ answer H_BUSY before they are done.
+    /// Number of times that H_FREE_CRQ and H_ENABLE_CRQ answer H_BUSY before they are done.
     pub busy_calls: u32,
 }
 
@@ -150,8 +150,8 @@ impl Config {
     };
 
     /// The same with every value in its range.
-    pub(super) fn sane(mut self) -> Config {
-        self.servers = self.servers.map(Server::sane);
+    pub(super) fn clamped(mut self) -> Config {
+        self.servers = self.servers.map(Server::clamped);
         self.busy_calls = self.busy_calls.min(1000);
         self.first_vector = self.first_vector.min(u16::MAX - 64);
         self

@@ -3,7 +3,7 @@
 use super::Config;
 use super::queue::Ring;
 use super::session::Session;
-use super::transmit::Job;
+use super::transmit::TxRequest;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -15,127 +15,77 @@ use doorbell_layout::ibmvnic::{
 use doorbell_packet::ethernet::Cast;
 use zerocopy::byteorder::big_endian::{U16, U32};
 
-crate::counters::counters! {
-    /// What the device counted, over all clients. Of frames taken to be sent each is in the end
-    /// one of `tx_sent`, `tx_errors`, `tx_discarded` and `tx_lost`.
+counters! {
+    /// Counters of the device, over all clients. Each frame taken to be sent ends in one of
+    /// `tx_sent`, `tx_errors`, `tx_discarded` and `tx_lost`.
     struct;
-    /// Direct sends taken.
-    direct_calls,
-    /// Indirect sends taken, receive buffers among them.
-    indirect_calls,
-    /// Indirect sends of receive buffers among them.
-    rx_add_calls,
-    /// Descriptors taken.
-    descriptors,
-    /// Bytes in header descriptors taken.
-    header_bytes,
-    /// Sends refused with H_CLOSED.
-    refused_closed,
-    /// Sends refused with H_PARAMETER.
-    refused_parameter,
-    /// Sends refused with H_RESOURCE: the queue is full.
-    refused_resource,
-    /// Frames taken to be sent.
-    tx_taken,
-    /// Of those, sent.
-    tx_sent,
-    /// Of those, given up with an error in the completion.
-    tx_errors,
-    /// Of those, thrown away for want of a link.
-    tx_discarded,
-    /// Of those, lost with their session.
-    tx_lost,
-    /// Frames on the wire: segments of large sends each.
-    tx_frames,
-    /// Bytes of those.
-    tx_bytes,
-    /// Checksums completed, segments not counted.
-    tx_checksums,
-    /// Large sends.
-    large_sends,
-    /// Packets without the headers that were asked for.
-    headers_missing,
-    /// Packets with other headers than were asked for.
-    headers_bad,
-    /// Packets with headers that nobody asked for.
-    headers_unasked,
-    /// Correlators reported.
-    completions,
-    /// Messages they were reported in.
-    completion_messages,
-    /// Correlators that were never reported: their session had ended.
-    completions_lost,
-    /// Receive buffers taken.
-    rx_buffers,
-    /// Receive buffers given back when the client took its link down.
-    rx_buffers_returned,
-    /// Receive buffers that went with their session.
-    rx_buffers_lost,
-    /// Frames from the wire, for each client that they were for.
-    rx_offered,
-    /// Of those, put into memory.
-    rx_packets,
-    /// Bytes of those.
-    rx_bytes,
-    /// Of those, without a buffer.
-    rx_no_buffer,
-    /// Of those, too long or too short.
-    rx_malformed,
-    /// Of those, with a buffer that could not be reached.
-    rx_faults,
-    /// Of those, for a client that is not up.
-    rx_off,
-    /// Of those, lost with their session.
-    rx_lost,
-    /// Frames for nobody.
-    rx_filtered,
-    /// Commands executed.
-    commands,
-    /// Commands answered with another code than success.
-    commands_refused,
-    /// Commands that their session did not see executed.
-    commands_lost,
-    /// Messages that the client sent as responses.
-    responses,
-    /// Queue entries that could not be written.
-    queue_faults,
-    /// Queue entries that their session did not see written.
-    entries_lost,
-    /// Reads of a partition's memory that failed.
-    dma_faults,
-    /// Long-term buffers mapped.
-    maps,
-    /// Long-term buffers unmapped, with their session or before.
-    unmaps,
-    /// Sessions begun.
-    sessions,
-    /// Sessions ended.
-    sessions_ended,
-    /// Failovers, those that clients asked for among them.
-    failovers,
-    /// Failovers that clients asked for.
-    client_failovers,
-    /// Migrations.
-    migrations,
-    /// Errors reported to clients.
-    errors_reported,
+    direct_calls: "Direct sends taken.",
+    indirect_calls: "Indirect sends taken, receive buffers among them.",
+    rx_add_calls: "Indirect sends of receive buffers among them.",
+    descriptors: "Descriptors taken.",
+    header_bytes: "Bytes in header descriptors taken.",
+    refused_closed: "Sends refused with H_CLOSED.",
+    refused_parameter: "Sends refused with H_PARAMETER.",
+    refused_resource: "Sends refused with H_RESOURCE: the queue is full.",
+    tx_taken: "Frames taken to be sent.",
+    tx_sent: "Of those, sent.",
+    tx_errors: "Of those, given up with an error in the completion.",
+    tx_discarded: "Of those, thrown away for want of a link.",
+    tx_lost: "Of those, lost with their session.",
+    tx_frames: "Frames on the wire: segments of large sends each.",
+    tx_bytes: "Bytes of those.",
+    tx_checksums: "Checksums completed, segments not counted.",
+    large_sends: "Large sends.",
+    headers_missing: "Packets without the headers that were asked for.",
+    headers_bad: "Packets with other headers than were asked for.",
+    headers_unasked: "Packets with headers that nobody asked for.",
+    completions: "Correlators reported.",
+    completion_messages: "Messages they were reported in.",
+    completions_lost: "Correlators that were never reported: their session had ended.",
+    rx_buffers: "Receive buffers taken.",
+    rx_buffers_returned: "Receive buffers given back when the client took its link down.",
+    rx_buffers_lost: "Receive buffers that went with their session.",
+    rx_offered: "Frames from the wire, for each client that they were for.",
+    rx_packets: "Of those, put into memory.",
+    rx_bytes: "Bytes of those.",
+    rx_no_buffer: "Of those, without a buffer.",
+    rx_malformed: "Of those, too long or too short.",
+    rx_faults: "Of those, with a buffer that could not be reached.",
+    rx_off: "Of those, for a client that is not up.",
+    rx_lost: "Of those, lost with their session.",
+    rx_filtered: "Frames for nobody.",
+    commands: "Commands executed.",
+    commands_refused: "Commands answered with another code than success.",
+    commands_lost: "Commands that their session did not see executed.",
+    responses: "Messages that the client sent as responses.",
+    queue_faults: "Queue entries that could not be written.",
+    entries_lost: "Queue entries that their session did not see written.",
+    dma_faults: "Reads of a partition's memory that failed.",
+    maps: "Long-term buffers mapped.",
+    unmaps: "Long-term buffers unmapped, with their session or before.",
+    sessions: "Sessions begun.",
+    sessions_ended: "Sessions ended.",
+    failovers: "Failovers, those that clients asked for among them.",
+    client_failovers: "Failovers that clients asked for.",
+    migrations: "Migrations.",
+    errors_reported: "Errors reported to clients.",
 }
 
-/// What one adapter counted, for its client.
+/// Port counters of one adapter, for its client.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Totals {
+pub(super) struct PortCounters {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     /// Unicast, multicast, broadcast.
-    pub(super) kinds: [u64; 3],
+    pub(super) casts: [u64; 3],
     pub(super) errors: u64,
 }
 
-impl Totals {
+impl PortCounters {
     pub(super) fn count(&mut self, frame: &[u8]) {
         self.packets += 1;
         self.bytes += frame.len() as u64;
-        self.kinds[Cast::of(frame) as usize] += 1;
+        self.casts[Cast::of(frame) as usize] += 1;
     }
 }
 
@@ -147,7 +97,7 @@ pub(super) struct Client {
     pub(super) sub: Vec<Option<Ring<32>>>,
     /// The CRQ is off since a migration.
     pub(super) migrated: bool,
-    /// Which server works.
+    /// Index of the active server.
     pub(super) active: usize,
     /// It is up.
     pub(super) ready: bool,
@@ -161,23 +111,23 @@ pub(super) struct Client {
     pub(super) carrier: bool,
     /// Commands on their way.
     pub(super) commands: u32,
-    /// When the server has done the last command.
+    /// Time at which the server has done the last command.
     pub(super) command_free: Time,
     pub(super) session: Session,
     /// Frames taken and not yet fetched.
-    pub(super) tx: VecDeque<Job>,
+    pub(super) tx: VecDeque<TxRequest>,
     /// Frames fetched and not yet on the wire, large sends once.
     pub(super) leaving: u64,
-    /// When the wire is free.
+    /// Time at which the wire is free.
     pub(super) wire_free: Time,
     pub(super) errors: u32,
-    pub(super) sent: Totals,
-    pub(super) received: Totals,
+    pub(super) sent: PortCounters,
+    pub(super) received: PortCounters,
 }
 
-/// What is to be done.
+/// Scheduled events.
 #[derive(Debug)]
-pub(super) enum Act {
+pub(super) enum Event {
     Command([u8; MESSAGE]),
     Respond([u8; MESSAGE]),
     /// A frame's first bit leaves; `last`: of its packet.
@@ -214,28 +164,28 @@ pub(super) enum Act {
 }
 
 #[derive(Debug)]
-pub(super) struct Due {
+pub(super) struct ScheduledEvent {
     at: Time,
     seq: u64,
     client: usize,
     session: u64,
-    act: Act,
+    event: Event,
 }
 
-impl PartialEq for Due {
-    fn eq(&self, o: &Due) -> bool {
+impl PartialEq for ScheduledEvent {
+    fn eq(&self, o: &ScheduledEvent) -> bool {
         (self.at, self.seq) == (o.at, o.seq)
     }
 }
-impl Eq for Due {}
-impl PartialOrd for Due {
-    fn partial_cmp(&self, o: &Due) -> Option<Ordering> {
+impl Eq for ScheduledEvent {}
+impl PartialOrd for ScheduledEvent {
+    fn partial_cmp(&self, o: &ScheduledEvent) -> Option<Ordering> {
         Some(self.cmp(o))
     }
 }
 /// The earliest is the greatest, as a heap wants it.
-impl Ord for Due {
-    fn cmp(&self, o: &Due) -> Ordering {
+impl Ord for ScheduledEvent {
+    fn cmp(&self, o: &ScheduledEvent) -> Ordering {
         (o.at, o.seq).cmp(&(self.at, self.seq))
     }
 }
@@ -255,13 +205,13 @@ pub struct OpenQueue {
 #[derive(Debug)]
 pub struct VnicServer {
     pub(super) cfg: Config,
-    /// What it counted since it was made.
+    /// Counters since it was made.
     pub counters: Counters,
     pub(super) clients: Vec<Client>,
-    due: BinaryHeap<Due>,
+    due: BinaryHeap<ScheduledEvent>,
     seq: u64,
     sessions: u64,
-    /// When the time line behind the calls is free.
+    /// Time at which the time line behind the calls is free.
     pub(super) serial_free: Time,
     /// Up to when everything has been done.
     now: Time,
@@ -272,7 +222,7 @@ pub struct VnicServer {
 impl VnicServer {
     /// An adapter for each of `partitions` partitions. Values out of range are rounded into it.
     pub fn new(cfg: Config, partitions: usize) -> VnicServer {
-        let cfg = cfg.sane();
+        let cfg = cfg.clamped();
         let mut d = VnicServer {
             cfg,
             counters: Counters::default(),
@@ -310,8 +260,8 @@ impl VnicServer {
             leaving: 0,
             wire_free: Time::ZERO,
             errors: 0,
-            sent: Totals::default(),
-            received: Totals::default(),
+            sent: PortCounters::default(),
+            received: PortCounters::default(),
         }
     }
 
@@ -322,20 +272,20 @@ impl VnicServer {
     /// # Panics
     /// Here and below: when there is no such partition.
     pub fn fail_over(&mut self, client: usize, at: Time) {
-        self.later(client, at, Act::Failover);
+        self.later(client, at, Event::Failover);
     }
     /// At `at`, the partition is on another machine.
     pub fn migrate(&mut self, client: usize, at: Time) {
-        self.later(client, at, Act::Migrate);
+        self.later(client, at, Event::Migrate);
     }
     /// At `at`, the port's link goes up or down.
     pub fn set_link(&mut self, client: usize, at: Time, up: bool) {
-        self.later(client, at, Act::Carrier(up));
+        self.later(client, at, Event::Carrier(up));
     }
     /// At `at`, an error is reported: see [`doorbell_layout::ibmvnic::cause`]. A fatal one ends the
     /// session.
     pub fn report_error(&mut self, client: usize, at: Time, cause: u16, fatal: bool) {
-        self.later(client, at, Act::Error { cause, fatal });
+        self.later(client, at, Event::Error { cause, fatal });
     }
     /// From now on the servers have only so many queues for the adapter. A login with
     /// more, granted before, is a partial success.
@@ -369,8 +319,8 @@ impl VnicServer {
         tx.chain(rx)
     }
 
-    /// Whether there are entries for which the client's queues had no room. They are written when
-    /// it next makes a call.
+    /// Returns true if entries wait for room in the client's queues. They are written at its next
+    /// call.
     pub fn has_waiting(&self, client: usize) -> bool {
         let c = &self.clients[client];
         c.crq.as_ref().is_some_and(|r| r.waiting() > 0)
@@ -379,13 +329,19 @@ impl VnicServer {
 
     // ---- what is due ----
 
-    pub(super) fn later(&mut self, client: usize, at: Time, act: Act) {
+    pub(super) fn later(&mut self, client: usize, at: Time, event: Event) {
         self.seq += 1;
         let session = self.clients[client].session.number;
-        self.due.push(Due { at: at.max(self.now), seq: self.seq, client, session, act });
+        self.due.push(ScheduledEvent {
+            at: at.max(self.now),
+            seq: self.seq,
+            client,
+            session,
+            event,
+        });
     }
 
-    /// When the next frame of a client can be fetched.
+    /// Returns the time at which the next frame of a client can be fetched.
     fn fetch_due(&self, c: &Client) -> Option<Time> {
         let ahead = Time::from_ps(c.wire_free.ps().saturating_sub(self.cfg.fetch_ahead.ps()));
         c.tx.front().map(|j| j.ready.max(ahead).max(self.now))
@@ -406,7 +362,7 @@ impl VnicServer {
                 None => {
                     let Some(d) = self.due.pop() else { break };
                     if d.client < ports.len() {
-                        self.act(&mut ports[d.client], d);
+                        self.handle(&mut ports[d.client], d);
                     }
                 }
             }
@@ -414,11 +370,11 @@ impl VnicServer {
         self.now = self.now.max(until);
     }
 
-    fn act<P: Port>(&mut self, p: &mut P, d: Due) {
-        let Due { at, client, session, act, .. } = d;
+    fn handle<P: Port>(&mut self, p: &mut P, d: ScheduledEvent) {
+        let ScheduledEvent { at, client, session, event, .. } = d;
         let live = self.clients[client].session.number == session;
-        match act {
-            Act::Command(m) => {
+        match event {
+            Event::Command(m) => {
                 self.clients[client].commands -= 1;
                 if live {
                     self.command(p, client, at, m);
@@ -426,9 +382,9 @@ impl VnicServer {
                     self.counters.commands_lost += 1;
                 }
             }
-            Act::Respond(m) if live => self.tell(p, client, at, m),
-            Act::Respond(_) => self.counters.commands_lost += 1,
-            Act::Frame { bytes, last } => {
+            Event::Respond(m) if live => self.tell(p, client, at, m),
+            Event::Respond(_) => self.counters.commands_lost += 1,
+            Event::Frame { bytes, last } => {
                 self.clients[client].leaving -= u64::from(last);
                 if live {
                     p.emit(at, &bytes);
@@ -441,15 +397,15 @@ impl VnicServer {
                 }
                 self.recycle(bytes);
             }
-            Act::Done { .. } | Act::Report { .. } if !live => {
+            Event::Done { .. } | Event::Report { .. } if !live => {
                 self.counters.completions_lost +=
-                    u64::from(matches!(act, Act::Done { report: true, .. }));
+                    u64::from(matches!(event, Event::Done { report: true, .. }));
             }
-            Act::Done { queue, correlator, rc, entries, report } => {
+            Event::Done { queue, correlator, rc, entries, report } => {
                 self.done(p, client, at, queue, (correlator, rc), entries, report);
             }
-            Act::Report { queue } => self.report(p, client, at, queue),
-            Act::Deliver { queue, buffer, frame } => {
+            Event::Report { queue } => self.report(p, client, at, queue),
+            Event::Deliver { queue, buffer, frame } => {
                 if live {
                     self.deliver(p, client, at, queue, buffer, &frame);
                 } else {
@@ -458,11 +414,11 @@ impl VnicServer {
                 }
                 self.recycle(frame);
             }
-            Act::Failover => self.fail_over_now(p, client, at),
-            Act::Ready { switch } => self.ready(p, client, at, switch),
-            Act::Migrate => self.migrate_now(p, client, at),
-            Act::Carrier(up) => self.carrier(p, client, at, up),
-            Act::Error { cause, fatal } => self.error(p, client, at, cause, fatal),
+            Event::Failover => self.fail_over_now(p, client, at),
+            Event::Ready { switch } => self.ready(p, client, at, switch),
+            Event::Migrate => self.migrate_now(p, client, at),
+            Event::Carrier(up) => self.carrier(p, client, at, up),
+            Event::Error { cause, fatal } => self.error(p, client, at, cause, fatal),
         }
     }
 
@@ -503,8 +459,8 @@ impl VnicServer {
             &mut c.session,
             Session::new(self.sessions, &self.cfg.servers[c.active]),
         );
-        let lost: u64 = c.sub.iter_mut().flatten().map(|r| r.forget() as u64).sum();
-        self.counters.entries_lost += lost + c.crq.as_mut().map_or(0, |r| r.forget() as u64);
+        let lost: u64 = c.sub.iter_mut().flatten().map(|r| r.purge() as u64).sum();
+        self.counters.entries_lost += lost + c.crq.as_mut().map_or(0, |r| r.purge() as u64);
         self.counters.tx_lost += c.tx.len() as u64;
         self.counters.unmaps += old.maps.len() as u64;
         self.counters.sessions_ended += u64::from(old.initialised);
@@ -528,7 +484,7 @@ impl VnicServer {
         c.switches += 1;
         let switch = c.switches;
         self.signal(p, client, at, first::TRANSPORT, first::FAILOVER);
-        self.later(client, at + self.cfg.failover, Act::Ready { switch });
+        self.later(client, at + self.cfg.failover, Event::Ready { switch });
     }
 
     /// The server is up, and says so to a client that waits for it.
@@ -652,10 +608,10 @@ impl<P: Port> HcallDevice<P> for VnicServer {
         }
         // Frames that were fetched are lost, too, with all else that was to come.
         let lost =
-            self.due.iter().filter(|d| matches!(d.act, Act::Frame { last: true, .. })).count();
+            self.due.iter().filter(|d| matches!(d.event, Event::Frame { last: true, .. })).count();
         self.counters.tx_lost += lost as u64;
         self.counters.rx_lost +=
-            self.due.iter().filter(|d| matches!(d.act, Act::Deliver { .. })).count() as u64;
+            self.due.iter().filter(|d| matches!(d.event, Event::Deliver { .. })).count() as u64;
         self.due.clear();
         self.serial_free = Time::ZERO;
     }

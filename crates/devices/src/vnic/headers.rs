@@ -29,7 +29,7 @@ pub(super) fn lengths(frame: &[u8]) -> [usize; 3] {
     [l2, l3, l4]
 }
 
-/// How many header bytes of `frame` the byte `wanted` asks for; `None`: no descriptors.
+/// Returns the header bytes of `frame` that the byte `wanted` asks for; `None`: no descriptors.
 pub(super) fn demanded(wanted: u8, frame: &[u8]) -> Option<usize> {
     let [l2, l3, l4] = lengths(frame);
     let part = |bit, len| if wanted & bit != 0 { len } else { 0 };
@@ -37,7 +37,7 @@ pub(super) fn demanded(wanted: u8, frame: &[u8]) -> Option<usize> {
     (wanted & desc_req::WANTED != 0).then_some(sum.min(frame.len()))
 }
 
-/// Whether the descriptors behind a transmit descriptor can be header descriptors.
+/// Returns true if the descriptors behind a transmit descriptor can be header descriptors.
 pub(super) fn are_headers(entries: &[[u8; DESCRIPTOR]]) -> bool {
     let Some((head, more)) = entries.split_first() else { return true };
     let h = Hdr::of(*head);
@@ -86,12 +86,12 @@ impl Headers {
         Some(Headers { lengths, flag: h.flag, count: entries.len(), packed, data })
     }
 
-    /// Whether there are any.
+    /// Returns true if there are any.
     pub(super) fn any(&self) -> bool {
         self.count > 0
     }
 
-    /// Whether they are what `wanted` asks for of `frame`, byte for byte.
+    /// Returns true if they are what `wanted` asks for of `frame`, byte for byte.
     pub(super) fn are(&self, wanted: u8, frame: &[u8]) -> bool {
         let Some(len) = demanded(wanted, frame) else { return false };
         let count = 1 + len.saturating_sub(HDR_DATA).div_ceil(HDR_EXT_DATA);

@@ -17,7 +17,7 @@ use zerocopy::byteorder::big_endian::U32;
 
 /// Login buffers of more bytes are refused.
 const MAX_LOGIN: usize = 16 << 10;
-/// Where the arrays begin in the response: the header, on a multiple of 8.
+/// Offset of the arrays in the response: behind the header, on a multiple of 8.
 const ARRAYS: usize = size_of::<LoginResponse>().next_multiple_of(8);
 /// Versions of transmit descriptors that the server takes.
 const TX_DESC_VERSIONS: [u8; 1] = [1];
@@ -30,7 +30,7 @@ fn numbers(buffer: &[u8], n: U32, offset: U32) -> Option<Vec<u64>> {
     Some(words.iter().map(|w| u64::from_be_bytes(*w)).collect())
 }
 
-/// How many strings the client's data are; `None` when they do not end inside.
+/// Returns the number of strings in the client's data; `None` when they do not end inside.
 fn client_data(mut data: &[u8]) -> Option<u32> {
     let mut n = 0;
     while let Some((&kind, rest)) = data.split_first() {

@@ -90,7 +90,7 @@ impl<const N: usize> Ring<N> {
     }
 
     /// Forgets what waits: its sender is gone.
-    pub(super) fn forget(&mut self) -> usize {
+    pub(super) fn purge(&mut self) -> usize {
         let n = self.waiting.len();
         self.waiting.clear();
         n

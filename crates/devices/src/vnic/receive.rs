@@ -1,18 +1,12 @@
-//! Receiving: buffers from the client, frames from the wire.
+//! Receive: buffers from the client, frames from the wire.
 //!
-//! A frame takes the next buffer of its queue and lies in it whole, behind the server's offset. It
-//! is spread over queues by its addresses and ports. A buffer that is outside its long-term buffer,
-//! or cannot be reached, comes back with a return code and without the frame.
-//!
-//! When the client takes its logical link down, its buffers come back so too. No document says it;
-//! but Linux's driver frees what lay in them at close ("rx buffer returned with rc"), posts no
-//! others at open but for those that came back, and drops each frame that comes in one of the old.
-//!
-//! Checksum flags say what was looked at and found right, and only of protocols that the client
-//! switched on. IPv6 has no header checksum, and its flag goes with the switch, for a driver
-//! trusts both flags or none. Frames with bad checksums are delivered without.
+//! A frame takes the next buffer of its queue, behind the server's offset. A buffer outside its
+//! long-term buffer, or out of reach, comes back with a return code. So do all buffers when the
+//! client takes its link down: no document says it, but Linux's driver posts no others afterwards.
+//! Checksum flags tell only of protocols that the client switched on. IPv6's header flag goes with
+//! the switch, for a driver trusts both flags or none.
 
-use super::device::{Act, VnicServer};
+use super::device::{Event, VnicServer};
 use super::transmit::well_formed;
 use doorbell_hal::{DropReason, Port, RxVerdict, Time};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, RxAdd, RxComp, first, offload, rc, rx, status};
@@ -112,7 +106,7 @@ impl VnicServer {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(frame);
-        self.later(client, due, Act::Deliver { queue, buffer, frame: bytes });
+        self.later(client, due, Event::Deliver { queue, buffer, frame: bytes });
         RxVerdict::Yes
     }
 
@@ -147,8 +141,8 @@ impl VnicServer {
             m.range(u64::from(buffer.ioba.get()) + offset, len)
         });
         let written = place.and_then(|to| p.write(at, to, data).ok());
-        let spoilt = p.begin_completion(at);
-        let written = written.filter(|_| !spoilt);
+        let poisoned = p.begin_completion(at);
+        let written = written.filter(|_| !poisoned);
         let mut m =
             RxComp { first: first::VALID, correlator: buffer.correlator, ..RxComp::default() };
         if let Some(_arrival) = written {
@@ -224,7 +218,7 @@ fn checked(frame: &[u8], on: &[bool; 8]) -> u8 {
     (if ip { rx::IP_CHKSUM_GOOD } else { 0 }) | if transport { rx::TCP_UDP_CHKSUM_GOOD } else { 0 }
 }
 
-/// Which of `n` queues a frame goes to: one flow, one queue.
+/// Returns which of `n` queues a frame goes to: one flow, one queue.
 fn spread(frame: &[u8], n: usize) -> usize {
     if n <= 1 {
         return 0;

@@ -1,6 +1,6 @@
-//! What lives from one handshake to the next: versions, capabilities, the login with its queues,
-//! long-term buffers, the filter. All of it goes at once when the session ends, as VIOS
-//! unmaps what its client had.
+//! State from one handshake to the next: versions, capabilities, the login with its queues,
+//! long-term buffers, the filter. All of it goes at once when the session ends, as VIOS unmaps the
+//! memory of its client.
 
 use super::Server;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -52,7 +52,7 @@ pub(super) struct Queues {
     pub(super) rx: Vec<RxQueue>,
 }
 
-/// What was requested and granted.
+/// Capabilities requested and granted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Granted {
     pub(super) tx_queues: u64,
@@ -139,7 +139,7 @@ impl Session {
     pub(super) fn rx_handle(&self, i: usize) -> u64 {
         self.number << 32 | 0x8_0000 | scattered(i)
     }
-    /// What a handle stands for: `Ok` a transmit queue, `Err` a receive queue.
+    /// Returns the queue of a handle: `Ok` a transmit queue, `Err` a receive queue.
     pub(super) fn handle(&self, handle: u64) -> Option<Result<usize, usize>> {
         let q = self.queues.as_ref()?;
         let i = (handle & 0xff) as usize;

@@ -1,19 +1,11 @@
-//! Sending: from a descriptor to the wire, and the completion back.
+//! Transmit: from a descriptor to the wire, and the completion back.
 //!
-//! ```text
-//! call -> [check the whole array] -> time line behind the call -> [fetch frame from its
-//!     long-term buffer] -> headers, checksum, segments, tag -> wire -> completion, up to five a message
-//! ```
-//!
-//! What is wrong with the shape of an array (types, counts, valid bytes) is wrong with all of it:
-//! H_PARAMETER, and nothing was taken, since there is no status for one entry. What is wrong with a
-//! frame is in its completion. `COMP_NEEDED` asks for a completion; a descriptor without it has
-//! none.
-//!
-//! A queue takes what was granted and one array more: the driver looks whether it is full
-//! only after it has added to it.
+//! An array that is malformed (types, counts, valid bytes) is refused whole with H_PARAMETER, since
+//! there is no status for one entry. An error of a frame is in its completion, which only a
+//! descriptor with `COMP_NEEDED` has. A queue takes what was granted and one array more: the driver
+//! looks for room only after it has added an array.
 
-use super::device::{Act, VnicServer};
+use super::device::{Event, VnicServer};
 use super::headers::{Headers, are_headers};
 use alloc::vec::Vec;
 use doorbell_hal::{Port, Time};
@@ -29,19 +21,19 @@ use zerocopy::byteorder::big_endian::{U16, U32};
 
 /// A frame to be sent.
 #[derive(Debug)]
-pub(super) struct Job {
-    /// When the time line behind the call has done with it.
+pub(super) struct TxRequest {
+    /// Time at which the time line behind the call has done with it.
     pub(super) ready: Time,
     queue: usize,
     desc: Tx,
     pub(super) headers: Headers,
 }
 
-impl Job {
+impl TxRequest {
     fn entries(&self) -> u64 {
         self.desc.n_crq_elem.into()
     }
-    /// Whether its completion is wanted.
+    /// Returns true if its completion is wanted.
     pub(super) fn wants_report(&self) -> bool {
         self.desc.flags1 & tx::COMP_NEEDED != 0
     }
@@ -59,7 +51,7 @@ impl Job {
     }
 }
 
-/// Whether an array is one that a queue takes: of receive buffers, or else of frames.
+/// Returns true if a queue takes this array: of receive buffers, or else of frames.
 pub fn well_formed(entries: &[[u8; DESCRIPTOR]], buffers: bool) -> bool {
     if buffers {
         return entries.iter().all(|e| e[0] == first::VALID);
@@ -116,7 +108,7 @@ impl VnicServer {
             let serial = self.cfg.serial;
             self.serial_free += serial.descriptor * n as u64 + serial.header_byte * bytes;
             let ready = self.serial_free;
-            self.clients[client].tx.push_back(Job { ready, queue, desc, headers });
+            self.clients[client].tx.push_back(TxRequest { ready, queue, desc, headers });
             rest = &rest[n..];
         }
         status::SUCCESS
@@ -158,10 +150,10 @@ impl VnicServer {
         self.recycle(job.headers.data);
     }
 
-    fn finish(&mut self, client: usize, at: Time, job: &Job, code: u8) {
+    fn finish(&mut self, client: usize, at: Time, job: &TxRequest, code: u8) {
         let (queue, correlator, entries) = (job.queue, job.desc.correlator.get(), job.entries());
         let report = job.wants_report();
-        self.later(client, at, Act::Done { queue, correlator, rc: code.into(), entries, report });
+        self.later(client, at, Event::Done { queue, correlator, rc: code.into(), entries, report });
     }
 
     /// Reads the frame; nothing outside its long-term buffer.
@@ -170,7 +162,7 @@ impl VnicServer {
         p: &mut P,
         client: usize,
         at: Time,
-        job: &Job,
+        job: &TxRequest,
         frame: &mut Vec<u8>,
     ) -> Result<Time, Refusal> {
         let c = &self.clients[client];
@@ -201,7 +193,7 @@ impl VnicServer {
     fn process(
         &mut self,
         client: usize,
-        job: &Job,
+        job: &TxRequest,
         frame: &mut [u8],
     ) -> Result<Option<Gso>, Refusal> {
         let c = &self.clients[client];
@@ -277,7 +269,7 @@ impl VnicServer {
         &mut self,
         client: usize,
         at: Time,
-        job: &Job,
+        job: &TxRequest,
         frame: &[u8],
         gso: Option<Gso>,
     ) -> Time {
@@ -318,7 +310,7 @@ impl VnicServer {
         let start = c.wire_free.max(at);
         let end = start + self.cfg.wire_byte * ethernet::wire_bytes(1, bytes.len() as u64);
         c.wire_free = end;
-        self.later(client, start, Act::Frame { bytes, last });
+        self.later(client, start, Event::Frame { bytes, last });
         end
     }
 
@@ -348,7 +340,7 @@ impl VnicServer {
         q.done.push(done);
         match q.done.len() {
             MAX_COMPLETIONS => self.report(p, client, at, queue),
-            1 => self.later(client, at + self.cfg.completion_wait, Act::Report { queue }),
+            1 => self.later(client, at + self.cfg.completion_wait, Event::Report { queue }),
             _ => {}
         }
     }
@@ -380,7 +372,7 @@ impl VnicServer {
     }
 }
 
-/// Why a frame is not sent.
+/// Reason for not sending a frame.
 #[derive(Clone, Copy, Debug)]
 enum Refusal {
     /// In its completion.

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 enum Act {
     /// A tail as a driver writes it.
     Tail(bool, u64),
-    /// What a driver does after an error.
+    /// The driver's recovery from an error.
     Recover,
     Dma(u32, u32),
     Mac(u32, u32),
@@ -282,7 +282,7 @@ proptest! {
         prop_assert_eq!(play(1), play(steps));
     }
 
-    /// What is sent is what was queued, whatever the pieces; and what is received is what arrived.
+    /// The device sends what was queued, whatever the pieces, and receives what arrived.
     #[test]
     fn bytes_come_through(
         pieces in prop::collection::vec((1usize..900, 0u64..64), 1..12), size in 64u32..1600, slow: bool,

@@ -138,7 +138,7 @@ impl Bench {
     pub(super) fn bytes(&self, at: u64, len: usize) -> &[u8] {
         &self.p.memory[at as usize..at as usize + len]
     }
-    /// Where transmit descriptor `i` is.
+    /// Returns the address of transmit descriptor `i`.
     pub(super) fn tx(i: u64) -> u64 {
         TX_RING + i % RING * 64
     }
@@ -214,12 +214,12 @@ impl Bench {
         self.d.advance(&mut self.p, self.now);
         self.d.receive(&mut self.p, self.now, frame)
     }
-    /// What is in buffer `i`.
+    /// Returns the bytes of buffer `i`.
     pub(super) fn received(&self, i: u64, len: usize) -> &[u8] {
         self.bytes(BUFFERS + i % RING * 2048, len)
     }
 
-    /// When line `n` rose.
+    /// Returns the times at which line `n` rose.
     pub(super) fn rises(&self, n: u16) -> Vec<Time> {
         self.p.rises(n)
     }

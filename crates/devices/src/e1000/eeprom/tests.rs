@@ -1,6 +1,6 @@
 use super::*;
 
-/// What Linux's e1000_hw.c does with the pins.
+/// The pins as Linux's e1000_hw.c drives them.
 struct Pins(Eeprom);
 
 impl Pins {

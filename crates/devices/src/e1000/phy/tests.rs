@@ -26,11 +26,11 @@ fn link_status_latches_low() {
 #[test]
 fn reset_and_restart_clear_themselves() {
     let mut p = Phy::new(Variant::I82540Em, Speed::G1, true);
-    assert_eq!(p.write(0, 0x9140), Did::Negotiate);
+    assert_eq!(p.write(0, 0x9140), PhyAction::Negotiate);
     assert_eq!(p.read(0, Speed::G1), 0x1140);
-    assert_eq!(p.write(0, 0x1340), Did::Negotiate);
+    assert_eq!(p.write(0, 0x1340), PhyAction::Negotiate);
     assert_eq!(p.read(0, Speed::G1), 0x1140);
-    assert_eq!(p.write(0, 0x4140), Did::Nothing);
+    assert_eq!(p.write(0, 0x4140), PhyAction::None);
     assert!(p.loops());
 }
 

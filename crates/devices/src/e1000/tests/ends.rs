@@ -81,7 +81,7 @@ fn no_dma_after_a_reset_from_outside() {
     }
 }
 
-/// What has begun may end: the manual has the driver wait for it. Then the rings are the driver's
+/// Work in progress may end: the manual has the driver wait for it. Then the rings are the driver's
 /// again.
 #[test]
 fn no_dma_through_rings_that_were_disabled() {

@@ -99,7 +99,7 @@ fn the_82544_has_no_throttle() {
     }
 }
 
-/// When RXT0 was raised, for frames at these times.
+/// Returns the times at which RXT0 was raised, for frames at these times.
 fn rxt0(rdtr: u32, radv: u32, frames: &[u64]) -> Vec<u64> {
     let mut b = Bench::up(Config::I82540EM);
     b.post(32);
@@ -160,7 +160,8 @@ fn the_end_of_rdtr_writes_back_what_waits() {
     assert_eq!(b.d.next_due(), None);
 }
 
-/// When TXDW was raised, for descriptors with RS and IDE at these times; `now` one without IDE.
+/// Returns the times at which TXDW was raised, for descriptors with RS and IDE at these times;
+/// `now` one without IDE.
 fn txdw(tidv: u32, tadv: u32, at: &[(u64, bool)]) -> Vec<u64> {
     let mut b = Bench::up(Config::I82540EM);
     b.write(reg::TIDV, tidv);

@@ -95,7 +95,7 @@ fn large_send(f: &[u8], mss: u16) -> ((u64, u64), Vec<u8>, u8) {
     (context(c), f, DataTx::TXSM | if v4 { DataTx::IXSM } else { 0 })
 }
 
-/// What the software of `packet` makes of it.
+/// Segments it with the software of `packet`.
 fn software(f: &[u8], mss: u16) -> Vec<Vec<u8>> {
     let mut f = f.to_vec();
     let gso = prepare_gso(&mut f, mss).unwrap().gso.unwrap();

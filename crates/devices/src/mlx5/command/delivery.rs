@@ -23,11 +23,11 @@ const HEADER: usize = 8;
 #[derive(Debug)]
 pub(super) struct Fetched {
     pub(super) slot: u8,
-    /// When it is executed.
+    /// Time of its execution.
     pub(super) at: Time,
     /// Delivery status; if it is not OK, it is not executed.
     pub(super) status: u8,
-    /// Where the entry is.
+    /// Address of the entry.
     from: Iova,
     entry: Entry,
     pub(super) input: Vec<u8>,

@@ -85,7 +85,7 @@ impl Mlx5 {
         self.rx.steering.destroy_group(m.get(FlowGroupIn::TABLE), m.get(FlowGroupIn::GROUP))
     }
 
-    /// What a list names has to be there.
+    /// Parses a list of destinations, all of which must exist.
     fn destinations(&self, c: &FlowContext, bytes: &[u8]) -> Result<Vec<Destination>, CmdStatus> {
         check(c.get(FlowContext::EXTENDED_DESTINATION) == 0)?;
         let (n, counters) =

@@ -1,29 +1,12 @@
 //! Firmware: commands from the queue, executed one after another.
 //!
-//! Sources: linux cmd.c and main.c (what a driver sends and expects), mlx5_ifc.h
-//! (where every field is), and what an unmodified 6.12 driver was seen to need.
+//! A wrong entry or mailbox gets a delivery status in the entry's last byte and is not executed. A
+//! refused command gets a status in its output and changes nothing; an unknown one is answered
+//! `BAD_OP` and remembered. The device is disabled, enabled, or running; objects exist only while
+//! it runs. A destroyed object must have no user, else `BAD_RES_STATE`. Bounds: 32 slots, 64 KiB of
+//! input and of output each.
 //!
-//! ```text
-//! doorbell, a bit for each slot -> wait in order -> [fetch: entry, input mailboxes,
-//!   heads of output mailboxes] -> data there, Config::command_time later
-//!   -> [execute -> write the output -> hand the entry back -> event]
-//! ```
-//!
-//! **Delivery** and **execution** fail apart. What is wrong with the entry or its
-//! mailboxes is a delivery status in the entry's last byte, and the command is not
-//! executed. What is wrong with the command is a status in its output, and nothing
-//! has changed. A command that does not exist is answered `BAD_OP`, counted, and
-//! remembered once ([`Mlx5::unknown_commands`]).
-//!
-//! **States**: disabled -> (`ENABLE_HCA`) enabled -> (`INIT_HCA`) running. Objects
-//! exist only while it runs; `TEARDOWN_HCA`, `DISABLE_HCA` and a function reset end
-//! all of them, and what was in flight.
-//!
-//! **References**: nothing counts them. Who refers to an object is looked up when it
-//! is to be destroyed; while somebody does, the answer is `BAD_RES_STATE`.
-//!
-//! **Bounds**: 32 slots, 64 KiB of input and of output each, mailboxes counted by
-//! that length whatever their pointers say.
+//! Sources: linux cmd.c, main.c, mlx5_ifc.h; the behaviour of an unmodified 6.12 driver.
 
 mod caps;
 mod delivery;
@@ -35,7 +18,7 @@ mod resources;
 mod system;
 mod vport;
 
-pub(super) use vport::Kinds;
+pub(super) use vport::CastCounters;
 
 use super::device::Mlx5;
 use super::ring::Ring;
@@ -49,7 +32,7 @@ use doorbell_layout::mlx5::command::{
 use doorbell_layout::mlx5::{CmdStatus, event};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What the command interface counted.
+/// Counters of the command interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandCounters {
     /// Commands executed, refused ones included.
@@ -73,7 +56,7 @@ pub struct Unknown {
     pub modifier: u16,
 }
 
-/// How far the driver has brought the device.
+/// Initialization state of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Disabled,
@@ -105,7 +88,7 @@ pub(super) struct Firmware {
     pub(super) port: port::PortState,
     pub(super) vport: vport::Vport,
     unknown: Vec<Unknown>,
-    /// What was counted.
+    /// Counters.
     counters: CommandCounters,
 }
 
@@ -133,7 +116,7 @@ impl Firmware {
         }
     }
 
-    /// What outlives a reset: what was counted and seen.
+    /// Takes over what outlives a reset: counters and unknown commands.
     pub(super) fn inherit(&mut self, before: &mut Firmware) {
         self.counters = before.counters;
         self.unknown = core::mem::take(&mut before.unknown);
@@ -148,7 +131,7 @@ impl Firmware {
     }
 }
 
-/// What a handler returns: a refusal changes nothing.
+/// Result of a handler. A refused command changes nothing.
 type Answer = Result<(), CmdStatus>;
 
 /// The fixed part of an input.
@@ -158,7 +141,7 @@ fn input<T: FromBytes + Immutable + KnownLayout + Unaligned>(
     T::ref_from_prefix(bytes).map(|(t, _)| t).map_err(|_| CmdStatus::BadInputLength)
 }
 
-/// What follows `at`, for lists; empty when the input ends before.
+/// Returns the input from `at` on, for lists; empty when it ends before.
 fn tail(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }
@@ -212,7 +195,7 @@ fn ring(bytes: &[u8], log_page_size: u32, size: u64) -> Result<Ring, CmdStatus> 
 }
 
 impl Mlx5 {
-    /// What the command interface counted.
+    /// Counters of the command interface.
     pub fn command_counters(&self) -> CommandCounters {
         self.firmware.counters
     }
@@ -234,7 +217,7 @@ impl Mlx5 {
         new == slots
     }
 
-    /// When the next step of a command is due.
+    /// Returns the time of a command's next step.
     #[inline]
     pub(super) fn command_due(&self) -> Time {
         match &self.firmware.current {
@@ -299,7 +282,7 @@ impl Mlx5 {
         out[..OutHeader::LEN].copy_from_slice(&header.0);
     }
 
-    /// Whether the device is in a state for this command.
+    /// Checks that the device is in a state for this command.
     fn permitted(&self, opcode: u16) -> Answer {
         let needs = match opcode {
             op::ENABLE_HCA => Phase::Disabled,

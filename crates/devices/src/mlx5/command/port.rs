@@ -5,7 +5,7 @@
 //! the driver's word alone.
 
 use super::super::device::Mlx5;
-use super::vport::{Kinds, WireCounters};
+use super::vport::{CastCounters, WireCounters};
 use super::{Answer, CmdStatus, Unknown, answer_prefix, check, input, tail};
 use alloc::boxed::Box;
 use doorbell_hal::{Port, Time};
@@ -15,7 +15,7 @@ use doorbell_layout::mlx5::command::{
 use doorbell_layout::mlx5::{event, port_change};
 use doorbell_packet::ethernet::FCS;
 
-/// What the driver and the outside want of the port.
+/// Requested state of the port, by the driver and from outside.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct PortState {
     /// `PAOS` administrative state.
@@ -42,7 +42,7 @@ impl PortState {
 const LANES: u32 = 4;
 
 impl Mlx5 {
-    /// Whether frames can leave and arrive.
+    /// Returns true if frames can leave and arrive.
     pub fn link_is_up(&self) -> bool {
         self.firmware.port.is_up()
     }
@@ -190,7 +190,7 @@ impl Mlx5 {
         // The port counts whatever came; `wire_counters` what was for somebody here.
         let w = WireCounters { rx: self.rx_wire, ..self.wire_counters() };
         // The port counts what is on the wire, and so the FCS.
-        let octets = |k: &Kinds| k.octets() + FCS as u64 * k.packets();
+        let octets = |k: &CastCounters| k.octets() + FCS as u64 * k.packets();
         let (tx_octets, rx_octets) = (octets(&w.tx), octets(&w.rx));
         let mut set =
             |i: usize, v: u64| content[8 + 8 * i..16 + 8 * i].copy_from_slice(&v.to_be_bytes());

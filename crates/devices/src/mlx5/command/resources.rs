@@ -1,5 +1,5 @@
-//! What queues refer to: doorbell pages, protection and transport domains, memory
-//! keys, transport interfaces, counter sets.
+//! Objects that queues refer to: doorbell pages, protection and transport domains, memory keys,
+//! transport interfaces, counter sets.
 
 use super::super::LIMIT;
 use super::super::device::Mlx5;

@@ -51,13 +51,13 @@ impl Vport {
 
 /// Frames of one direction: of each kind, packets and octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Kinds {
+pub(in super::super) struct CastCounters {
     pub(in super::super) unicast: (u64, u64),
     pub(in super::super) multicast: (u64, u64),
     pub(in super::super) broadcast: (u64, u64),
 }
 
-impl Kinds {
+impl CastCounters {
     /// Counts a frame; unicast ones are what is left of all.
     #[inline]
     pub(in super::super) fn count(&mut self, frame: &[u8]) {
@@ -77,11 +77,11 @@ impl Kinds {
     }
 }
 
-/// What went over the wire, as the counters' registers want it.
+/// Traffic of the wire as the counter registers have it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct WireCounters {
-    pub(in super::super) tx: Kinds,
-    pub(in super::super) rx: Kinds,
+    pub(in super::super) tx: CastCounters,
+    pub(in super::super) rx: CastCounters,
     pub(in super::super) tx_discards: u64,
     pub(in super::super) rx_discards: u64,
 }
@@ -90,12 +90,12 @@ impl Mlx5 {
     /// Of what was sent only multicast and broadcast frames are told apart as they
     /// leave; the others are the rest.
     pub(super) fn wire_counters(&self) -> WireCounters {
-        let (c, mut tx) = (&self.counters, self.pipe.kinds);
+        let (c, mut tx) = (&self.counters, self.pipe.casts);
         tx.unicast = (c.packets - tx.packets(), self.pipe.octets - tx.octets());
         let r = &self.rx.counters;
         WireCounters {
             tx,
-            rx: self.rx_kinds,
+            rx: self.rx_casts,
             tx_discards: c.discarded,
             rx_discards: r.out_of_buffer + r.fifo_full,
         }

@@ -1,4 +1,4 @@
-//! What a driver leaves to the send pipe, WQE by WQE: tags, checksums, large sends.
+//! Offloads of the send pipe, WQE by WQE: tags, checksums, large sends.
 
 use super::super::frames::{Body, Frame, Transport, tcp, udp};
 use super::super::receive::tests::{BUFFERS, Bench};

@@ -1,14 +1,14 @@
 //! From the FIFO to memory: data, completions, and what is said of queues that failed.
 
 use super::super::device::Mlx5;
-use super::{Frame, Mishap};
+use super::{RxError, RxFrame};
 use doorbell_hal::{Port, RxVerdict, Time};
 use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
 use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};
 use zerocopy::{FromBytes, FromZeros, transmute};
 
 impl Mlx5 {
-    /// When the receive side next does something.
+    /// Updates the time of the receive side's next action.
     #[inline]
     pub(in super::super) fn receive_due(&self) -> Time {
         self.rx.due().min(self.pipe.loopback.due())
@@ -21,7 +21,7 @@ impl Mlx5 {
             && let Some((at, frame)) = self.pipe.loopback.pop()
         {
             if self.rx.arrive(p, at, &frame, true) == RxVerdict::Yes {
-                self.rx_kinds.count(&frame);
+                self.rx_casts.count(&frame);
             }
             return;
         }
@@ -52,7 +52,7 @@ impl Mlx5 {
     }
 
     /// Writes a frame to the places that its WQE names.
-    fn scatter<P: Port>(&mut self, p: &mut P, t: Time, f: &Frame) -> Result<(), u8> {
+    fn scatter<P: Port>(&mut self, p: &mut P, t: Time, f: &RxFrame) -> Result<(), u8> {
         let (wqe, frame) = f.bytes.split_at(f.wqe);
         let pd = self.rx.rqs.get(f.rqn).map_or(0, |rq| rq.pd);
         let mut room = 0;
@@ -93,7 +93,7 @@ impl Mlx5 {
 
     /// A WQE failed, and its queue with it.
     #[cold]
-    fn fail<P: Port>(&mut self, p: &mut P, t: Time, f: &Frame, why: u8) {
+    fn fail<P: Port>(&mut self, p: &mut P, t: Time, f: &RxFrame, why: u8) {
         self.rx.counters.errors += 1;
         self.rx.counters.discarded += 1;
         let counter = f.cqe.wqe_counter.get();
@@ -107,11 +107,11 @@ impl Mlx5 {
     }
 
     #[cold]
-    fn tell<P: Port>(&mut self, p: &mut P, t: Time, rqn: u32, mishap: Mishap) {
+    fn tell<P: Port>(&mut self, p: &mut P, t: Time, rqn: u32, mishap: RxError) {
         let Some(rq) = self.rx.rqs.get(rqn) else { return };
         let taken = rq.taken;
         match mishap {
-            Mishap::Unreadable => {
+            RxError::Unreadable => {
                 self.asynchronous_event(
                     p,
                     t,
@@ -120,7 +120,7 @@ impl Mlx5 {
                     &[(EQE_CQN, rqn), (EQE_QUEUE_KIND, KIND_RQ)],
                 );
             }
-            Mishap::Flush => {
+            RxError::Flush => {
                 let first = self
                     .rx
                     .fifo

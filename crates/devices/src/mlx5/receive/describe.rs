@@ -1,4 +1,4 @@
-//! What a CQE says of a frame: layers, checksums, tag, hash.
+//! The CQE of a received frame: layers, checksums, tag, hash.
 //!
 //! **The 16-bit sum** is of the IP datagram, from its header to the end that its
 //! length field gives: neither tags nor padding are in it, and Linux adds the tags by
@@ -26,7 +26,7 @@ use zerocopy::FromZeros;
 /// TCP's ACK.
 const ACK: u16 = 0x10;
 
-/// What the frame itself says.
+/// Makes the part of a CQE that depends on the frame alone.
 pub(super) fn cqe(frame: &[u8], f: &Fields, hash: Hash, checksum_full: bool) -> RxCqe {
     let mut cqe = RxCqe::new_zeroed();
     cqe.rss_hash_result.set(hash.value);
@@ -51,8 +51,8 @@ pub(super) fn cqe(frame: &[u8], f: &Fields, hash: Hash, checksum_full: bool) -> 
     cqe
 }
 
-/// Which of the checksums are right. The payload, summed already, is not summed again
-/// where IP and the transport agree on its length.
+/// Returns the checks passed. The payload, summed already, is not summed again where IP and the
+/// transport agree on its length.
 fn ok(frame: &[u8], h: &Layers, end: usize, l4_sum: Sum) -> u8 {
     let (l3, l4) = (usize::from(h.l3), usize::from(h.l4));
     let udp_len = || usize::from(u16::from_be_bytes([frame[l4 + 4], frame[l4 + 5]]));
@@ -109,7 +109,7 @@ pub(super) fn strip(
     }
 }
 
-/// What the queue and the time add.
+/// Adds what depends on queue and time.
 pub(super) fn place(
     cqe: &mut RxCqe,
     at: Time,

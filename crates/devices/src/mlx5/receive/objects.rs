@@ -6,7 +6,7 @@ use super::super::device::Mlx5;
 use super::super::ring::Ring;
 use super::super::rss::{Dispatch, LOG_MAX_RQT, Rqt, Tir, TirContext};
 use super::super::steering::Destination;
-use super::{Mishap, Rq};
+use super::{Rq, RxError};
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::Rqc;
@@ -54,14 +54,14 @@ impl Mlx5 {
         match to {
             RqState::Reset => {
                 rq.reset();
-                self.rx.forget(rqn);
+                self.rx.purge(rqn);
             }
             RqState::Error if from == RqState::Ready && rq.ctx.flush_in_error => {
-                self.rx.mishaps.push_back((self.rx.now, rqn, Mishap::Flush));
+                self.rx.mishaps.push_back((self.rx.now, rqn, RxError::Flush));
             }
             _ => {}
         }
-        self.look_ahead();
+        self.update_next_event();
         Ok(())
     }
 
@@ -84,8 +84,8 @@ impl Mlx5 {
         let direct = self.rx.tirs.iter().any(|(_, t)| t.ctx.dispatch == Dispatch::Direct(rqn));
         unused(direct || self.rx.rqts.iter().any(|(_, t)| t.rqns.contains(&rqn)))?;
         self.rx.rqs.remove(rqn).ok_or(CmdStatus::BadResource)?;
-        self.rx.forget(rqn);
-        self.look_ahead();
+        self.rx.purge(rqn);
+        self.update_next_event();
         Ok(())
     }
 
@@ -148,8 +148,8 @@ impl Mlx5 {
     }
 }
 
-/// Whether an RQT may be so. The queues need not be there: Linux fills a table
-/// with the drop queue's number first.
+/// Returns true if an RQT may be so. The queues need not exist: Linux fills a table with the drop
+/// queue's number first.
 fn is_table(rqns: &[u32]) -> bool {
     !rqns.is_empty() && rqns.len() <= 1 << LOG_MAX_RQT
 }

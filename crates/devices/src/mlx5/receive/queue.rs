@@ -28,11 +28,11 @@ pub(in super::super) struct Rq {
     /// WQEs on chip, from `taken` on, behind `used` bytes of those before.
     chip: Vec<u8>,
     used: usize,
-    /// How many of them came with which read, and when.
+    /// WQEs of each read, and the time of its arrival.
     pub(super) arrivals: VecDeque<(u16, Time)>,
 }
 
-/// What reading a WQE came to.
+/// A WQE that was read.
 pub(super) struct Wqe {
     pub(super) counter: u16,
     pub(super) ready: Time,

@@ -45,11 +45,11 @@ pub(in super::super) struct Record {
     reads: Vec<(Time, u64, usize)>,
     writes: Vec<(Time, u64, usize)>,
     messages: Vec<(Time, u16)>,
-    /// What left.
+    /// Frames that left.
     pub(in super::super) frames: Vec<(Time, Vec<u8>)>,
     /// No access to these addresses.
     hole: core::ops::Range<u64>,
-    /// What the device may write; `None`: all of it.
+    /// Ranges that the device may write; `None`: all.
     writable: Option<Vec<core::ops::Range<u64>>>,
     latest: Time,
 }
@@ -207,7 +207,7 @@ impl Bench {
         self.p.memory[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Where the buffer of WQE `n` is.
+    /// Returns the address of the buffer of WQE `n`.
     fn buffer(&self, n: u16) -> u64 {
         BUFFERS + u64::from(n & ((1 << self.rq.log_size) - 1)) * BUFFER
     }

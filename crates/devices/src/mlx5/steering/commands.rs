@@ -181,12 +181,12 @@ impl Steering {
         Ok(was)
     }
 
-    /// Whether there is such a table.
+    /// Returns true if the table exists.
     pub fn has_table(&self, n: u32) -> bool {
         self.tables.get(n).is_some()
     }
 
-    /// Whether an entry, or a table's miss, leads there.
+    /// Returns true if an entry, or a table's miss, leads there.
     pub fn names(&self, to: Destination) -> bool {
         self.tables.iter().any(|(_, t)| {
             let miss =
@@ -225,7 +225,7 @@ impl Steering {
     }
 }
 
-/// Whether an action makes sense, and has what it needs.
+/// Checks that an action is consistent and has the destinations it needs.
 fn check(action: u32, destinations: &[Destination]) -> Result<(), CmdStatus> {
     let known = flow_action::ALLOW | flow_action::DROP | flow_action::FORWARD | flow_action::COUNT;
     let both = flow_action::DROP | flow_action::FORWARD;

@@ -42,7 +42,7 @@ pub struct Fields {
     pub outer: Layers,
     /// The rest.
     pub misc: Misc,
-    /// Where its IP headers are, if it has them.
+    /// Offsets of its IP headers, if it has them.
     pub headers: Option<headers::Layers>,
 }
 

@@ -500,7 +500,7 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![prop::collection::vec(any::<u8>(), 0..200), cooked]
 }
 
-/// What a random walk is made of: for each table its miss and its entries.
+/// Tables of a random walk: for each its miss and its entries.
 type Tables = Vec<(Option<u8>, Vec<(usize, bool, Vec<(bool, u8)>)>)>;
 
 proptest! {

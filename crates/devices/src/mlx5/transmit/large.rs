@@ -37,7 +37,7 @@ impl<P: Port> Execution<'_, P> {
         Ok((eth, header, first, payload))
     }
 
-    /// How many segments a large send that is not executed would have been.
+    /// Returns the segments of a large send that is not executed.
     pub(super) fn segments_of(&self, at: usize, ds: u32) -> u64 {
         match self.large(at, ds) {
             Ok((eth, _, _, payload)) if eth.mss.get() > 0 => {

@@ -125,7 +125,7 @@ impl<P: Port> Execution<'_, P> {
         self.counters.packets += 1;
         self.counters.bytes += len as u64;
         if self.pipe.frame[0] & 1 != 0 {
-            self.pipe.kinds.count(&self.pipe.frame[..len.max(MIN_FRAME)]);
+            self.pipe.casts.count(&self.pipe.frame[..len.max(MIN_FRAME)]);
         }
         self.pipe.send(self.p, whole_at, len)
     }

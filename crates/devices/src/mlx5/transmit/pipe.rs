@@ -2,7 +2,7 @@
 //! the wire.
 
 use super::super::Config;
-use super::super::command::Kinds;
+use super::super::command::CastCounters;
 use super::super::loopback::Loopback;
 use super::Failed;
 use alloc::boxed::Box;
@@ -11,29 +11,29 @@ use doorbell_hal::{Iova, Port, Span, Time};
 use doorbell_layout::mlx5::syndrome;
 use doorbell_packet::ethernet::{self, MIN_FRAME};
 
-/// What the send pipe is made of.
+/// The send pipe: reads in flight, pacing, wire.
 #[derive(Debug)]
 pub(in super::super) struct Pipe {
     pub(super) packet_time: Span,
     pub(super) delay: Span,
     pub(super) byte_1024th: u32,
     pub(in super::super) max_frame: usize,
-    /// When the next packet may start.
+    /// Time at which the next packet may start.
     pub(super) start_free: Time,
     /// Completion times of the last reads, a ring: the oldest is overwritten.
     pub(super) reads: Box<[Time]>,
     pub(super) next_read: usize,
-    /// When the wire is free, and the rest of a picosecond beyond it, in 1024ths.
+    /// Time at which the wire is free, and the rest of a picosecond beyond it, in 1024ths.
     pub(in super::super) wire_free: Time,
     pub(super) wire_rest: u32,
     /// Frames leave; else they go nowhere.
     pub(in super::super) link_up: bool,
-    /// What left, of multicast and broadcast frames apart.
-    pub(in super::super) kinds: Kinds,
+    /// Multicast and broadcast frames that left.
+    pub(in super::super) casts: CastCounters,
     /// Bytes that left, padding included.
     pub(in super::super) octets: u64,
     pub(super) frame: Vec<u8>,
-    /// What comes back instead of leaving.
+    /// Frames that come back instead of leaving.
     pub(in super::super) loopback: Loopback,
     pub(in super::super) looped_limit: usize,
 }
@@ -51,7 +51,7 @@ impl Pipe {
             wire_free: Time::ZERO,
             wire_rest: 0,
             link_up: true,
-            kinds: Kinds::default(),
+            casts: CastCounters::default(),
             octets: 0,
             frame: alloc::vec![0; c.max_frame as usize + 64],
             loopback: Loopback::default(),
@@ -59,13 +59,13 @@ impl Pipe {
         }
     }
 
-    /// What a reset of the device does not change: the wire.
+    /// Takes over the wire, which a reset does not change.
     pub(in super::super) fn inherit(&mut self, before: &Pipe) {
         (self.wire_free, self.wire_rest) = (before.wire_free, before.wire_rest);
-        (self.link_up, self.kinds, self.octets) = (before.link_up, before.kinds, before.octets);
+        (self.link_up, self.casts, self.octets) = (before.link_up, before.casts, before.octets);
     }
 
-    /// When the next packet can start.
+    /// Returns the time at which the next packet can start.
     #[inline(always)]
     pub(super) fn ready(&self) -> Time {
         self.start_free.max(self.reads[self.next_read])

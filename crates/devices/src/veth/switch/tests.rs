@@ -11,6 +11,6 @@ fn the_table_is_bounded_and_the_newest_is_in_it() {
         assert_eq!(l.find(2, mac), None, "each VLAN by itself");
     }
     assert_eq!(l.sets.iter().flatten().flatten().count(), SETS * WAYS);
-    l.forget(3);
+    l.purge(3);
     assert!(l.sets.iter().flatten().flatten().all(|s| s.adapter != 3));
 }

@@ -8,7 +8,7 @@ use doorbell_layout::ibmveth::status::*;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Who it comes from, which adapter it names (or none that is there), what it does.
+/// Its caller, the adapter it names (or none that exists), its action.
 #[derive(Clone, Debug)]
 enum Act {
     Call {
@@ -33,14 +33,14 @@ enum Act {
     Time(u64),
 }
 
-/// What was granted to the hypervisor, as the test sees it.
+/// Memory granted to the hypervisor, as the test sees it.
 #[derive(Default, Clone)]
 struct Shadow {
     open: bool,
     closing: bool,
-    /// What it may write.
+    /// Ranges that it may write.
     grants: Vec<Range<usize>>,
-    /// Where buffers begin: the correlators that it may read.
+    /// Starts of buffers: the correlators that it may read.
     correlators: Vec<usize>,
     buffers: u32,
 }
@@ -257,7 +257,7 @@ impl Game {
         }
     }
 
-    /// Whether everything that was touched since the last look was offered or lent.
+    /// Checks that all memory touched since the last look was offered or lent.
     fn look(&mut self, sender: Option<(usize, &[u64; 8])>) -> Result<usize, TestCaseError> {
         let mut touched = 0;
         for part in 0..PARTS {

@@ -19,7 +19,7 @@ use doorbell_packet::checksum::Sum;
 
 pub(super) const PAGE: usize = 4096;
 pub(super) const MEMORY: usize = 512 * 1024;
-/// Where a well-behaved partition has what.
+/// Memory map of a well-behaved partition.
 pub(super) const LIST: u32 = 0x1000;
 pub(super) const FILTER: u32 = 0x2000;
 pub(super) const QUEUE: u32 = 0x3000;
@@ -37,7 +37,7 @@ pub(super) struct Part {
     pub(super) writes: Vec<Range<usize>>,
     pub(super) messages: Vec<(Time, u16)>,
     pub(super) frames: Vec<Vec<u8>>,
-    /// What a write of any length takes.
+    /// Time of a write of any length.
     pub(super) price: Span,
     latest: Time,
 }
@@ -300,7 +300,7 @@ pub(super) fn tcp(to: [u8; 6], from: [u8; 6], v6: bool, payload: usize) -> Vec<u
     f
 }
 
-/// Where TCP's checksum is in a frame of [`tcp`].
+/// Returns the offset of TCP's checksum in a frame of [`tcp`].
 pub(super) const fn check_at(v6: bool) -> usize {
     if v6 { 14 + 40 + 16 } else { 14 + 20 + 16 }
 }

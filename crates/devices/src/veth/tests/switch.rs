@@ -15,7 +15,7 @@ fn tagged(frame: &[u8], tci: u16) -> Vec<u8> {
     out
 }
 
-/// Which adapters have received something.
+/// Returns the adapters that have received something.
 fn receivers(b: &mut Bench) -> Vec<usize> {
     (0..b.p.len()).filter(|i| b.received(*i).is_some()).collect()
 }

@@ -19,7 +19,7 @@ enum Act {
     Hole(u64, u64),
     Repair,
     Rebuild(u8, u8, bool),
-    /// What a sane driver does after an error.
+    /// A sane driver's recovery from an error.
     Recover,
 }
 

@@ -8,7 +8,7 @@ use doorbell_layout::mlx5::receive::self_lb_block;
 
 /// Firmware that asks for no pages.
 const THRIFTY: Config = Config { boot_pages: 0, init_pages: 0, ..Config::CONNECTX };
-/// Where the command queue and its mailboxes are.
+/// Address of the command queue, before its mailboxes.
 const CMDQ: u64 = 0x1_9000;
 const MAILBOX: u64 = 0x1_a000;
 

@@ -111,5 +111,5 @@ fn the_port_counts_frames_that_are_steered_to_nobody_and_the_vport_does_not() {
         b.receive(&Frame::v4(Transport::Other(253, vec![0; 40]))),
         RxVerdict::Dropped(_)
     ));
-    assert_eq!((b.d.rx_wire.packets(), b.d.rx_kinds.packets()), (2, 1));
+    assert_eq!((b.d.rx_wire.packets(), b.d.rx_casts.packets()), (2, 1));
 }

@@ -1,0 +1,142 @@
+//! Parts that several models share: counters, link speed, the PHY's link status, frame buffers.
+
+use alloc::vec::Vec;
+use doorbell_hal::Span;
+
+/// Makes `Counters`: a count for each row, with its documentation, and all of them by name.
+macro_rules! counters {
+    ($(#[doc = $about:literal])+ struct;
+        $($(#[doc = $doc:literal])* $field:ident $(: $text:literal)?,)*) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[doc = $doc])* $(#[doc = $text])? pub $field: u64,)*
+        }
+
+        impl Counters {
+            /// Returns every counter with its name.
+            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+    };
+}
+
+/// Link speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Speed {
+    /// 10 Mbit/s.
+    M10,
+    /// 100 Mbit/s.
+    M100,
+    /// 1 Gbit/s.
+    G1,
+}
+
+impl Speed {
+    /// Returns the time of one byte on the wire.
+    pub const fn byte(self) -> Span {
+        Span::from_ps(match self {
+            Speed::M10 => 800_000,
+            Speed::M100 => 80_000,
+            Speed::G1 => 8_000,
+        })
+    }
+
+    /// Returns a PHY's LPA of a partner with all modes up to this speed: acknowledge, pause in both
+    /// directions.
+    pub(crate) const fn partner_ability(self) -> u16 {
+        match self {
+            Speed::M10 => 0x4c61,
+            Speed::M100 | Speed::G1 => 0x4de1,
+        }
+    }
+}
+
+/// Effect of a write to a PHY register besides the changed register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PhyAction {
+    None,
+    /// The link negotiates anew, or has gone with the power.
+    Negotiate,
+}
+
+/// Registers of a PHY at power-on, and bits of STATUS (IEEE 802.3, clause 22).
+pub(crate) mod mii {
+    /// CTRL: autonegotiate, full duplex, 1000 Mbit/s.
+    pub(crate) const CTRL: u16 = 0x1140;
+    /// AUTONEG_ADV: all modes, symmetric and asymmetric pause.
+    pub(crate) const AUTONEG_ADV: u16 = 0x0de1;
+    /// CTRL_1000T: full duplex.
+    pub(crate) const CTRL_1000T: u16 = 0x0300;
+    /// EXPANSION, with a partner that negotiates.
+    pub(crate) const EXPANSION: u16 = 0x000f;
+    /// STATUS_1000T, with a partner of full and half duplex and both receivers well.
+    pub(crate) const STATUS_1000T: u16 = 0x7c00;
+    /// EXT_STATUS: 1000BASE-T, full and half duplex.
+    pub(crate) const EXT_STATUS: u16 = 0x3000;
+}
+
+/// The link as STATUS of a PHY shows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkStatus {
+    pub(crate) up: bool,
+    /// The link was down since STATUS was read last: the bit latches low.
+    was_down: bool,
+}
+
+impl LinkStatus {
+    pub(crate) const fn new(up: bool) -> LinkStatus {
+        LinkStatus { up, was_down: !up }
+    }
+
+    /// Returns the same link after a reset of the PHY.
+    pub(crate) const fn after_reset(self) -> LinkStatus {
+        LinkStatus { was_down: true, ..self }
+    }
+
+    pub(crate) fn set(&mut self, up: bool) {
+        self.up = up;
+        self.was_down |= !up;
+    }
+
+    /// Reads STATUS: all 10 and 100 modes, extended status, preamble suppression, can negotiate.
+    pub(crate) fn read(&mut self, negotiated: bool) -> u16 {
+        let up = self.up && !core::mem::take(&mut self.was_down);
+        0x7949 | u16::from(negotiated) << 5 | u16::from(up) << 2
+    }
+}
+
+/// Memory of frames, to be used again.
+#[derive(Debug, Default)]
+pub(crate) struct SpareFrames(Vec<Vec<u8>>);
+
+impl SpareFrames {
+    pub(crate) const fn new() -> SpareFrames {
+        SpareFrames(Vec::new())
+    }
+
+    /// Returns an empty frame.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        let mut v = self.0.pop().unwrap_or_default();
+        v.clear();
+        v
+    }
+
+    pub(crate) fn push(&mut self, frame: Vec<u8>) {
+        self.0.push(frame);
+    }
+}
+
+/// Returns the size class, 0 to 5, of a frame of `len` bytes with its FCS: up to 64, 127, 255, 511,
+/// 1023 bytes, or more.
+pub(crate) const fn size_class(len: usize) -> u32 {
+    match len {
+        ..65 => 0,
+        65..128 => 1,
+        128..256 => 2,
+        256..512 => 3,
+        512..1024 => 4,
+        _ => 5,
+    }
+}
