@@ -165,7 +165,8 @@ layout! {
         TX_RX_DESC_REQ = 33, "Headers that the server wants: see [`desc_req`](super::desc_req).";
         /// Capabilities that Linux queries, in its order.
         QUERIES: [u16; 25] = [
-            1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 16, 18, 19, 20, 22, 23, 24, 25, 26, 28, 29, 30, 31, 32, 33,
+            1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 16, 18, 19, 20, 22, 23, 24, 25, 26, 28, 29, 30, 31,
+            32, 33,
         ];
         /// Capabilities that Linux requests, in its order. It omits the last where the server would
         /// refuse it.
@@ -543,6 +544,42 @@ impl RxAdd {
             len,
             ..zeroed
         }
+    }
+}
+
+/// Header bytes that go with a frame (ibmvnic.c `get_hdr_lens`, `create_hdr_descs`).
+///
+/// The selected lengths are added up, and so many bytes from the frame's first on are sent. A
+/// selection without L2 thus sends L2's bytes and cuts L4's, as Linux does.
+pub mod headers {
+    use super::desc_req;
+
+    /// Returns the lengths of Ethernet, IP and transport header of the frame that begins with `b`:
+    /// Ethernet 14, or 18 with a tag; IPv4 by its IHL, IPv6 40, ARP 28; TCP by its data offset, UDP
+    /// 8.
+    pub fn lengths(b: &[u8]) -> [usize; 3] {
+        let at = |i: usize| b.get(i).copied().unwrap_or(0);
+        let l2 = if (at(12), at(13)) == (0x81, 0x00) { 18 } else { 14 };
+        let (l3, protocol) = match (at(l2 - 2), at(l2 - 1)) {
+            (0x08, 0x00) => (usize::from(at(l2) & 0xf) * 4, at(l2 + 9)),
+            (0x86, 0xdd) => (40, at(l2 + 6)),
+            (0x08, 0x06) => (28, 0),
+            _ => (0, 0),
+        };
+        let l4 = match protocol {
+            6 => usize::from(at(l2 + l3 + 12) >> 4) * 4,
+            17 => 8,
+            _ => 0,
+        };
+        [l2, l3, l4]
+    }
+
+    /// Returns the header bytes that `wanted`, a byte of [`desc_req`], selects; `None` if it asks
+    /// for no descriptors.
+    pub fn selected(wanted: u8, [l2, l3, l4]: [usize; 3]) -> Option<usize> {
+        let part = |bit, len| if wanted & bit != 0 { len } else { 0 };
+        let sum = part(desc_req::L2, l2) + part(desc_req::L3, l3) + part(desc_req::L4, l4);
+        (wanted & desc_req::WANTED != 0).then_some(sum)
     }
 }
 
