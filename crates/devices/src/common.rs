@@ -3,20 +3,23 @@
 use alloc::vec::Vec;
 use doorbell_hal::Span;
 
-/// Makes `Counters`: a count for each row, with its documentation, and all of them by name.
+/// Makes a struct of counts, one a row with its documentation, and lists them by name.
 macro_rules! counters {
-    ($(#[doc = $about:literal])+ struct;
+    ($(#[doc = $about:literal])+ struct $name:ident; $($rows:tt)*) => {
+        counters! { $(#[doc = $about])+ struct $name, names ""; $($rows)* }
+    };
+    ($(#[doc = $about:literal])+ struct $name:ident, names $prefix:literal;
         $($(#[doc = $doc:literal])* $field:ident $(: $text:literal)?,)*) => {
         $(#[doc = $about])+
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Counters {
+        pub struct $name {
             $($(#[doc = $doc])* $(#[doc = $text])? pub $field: u64,)*
         }
 
-        impl Counters {
+        impl $name {
             /// Returns every counter with its name.
             pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($field), self.$field)),*].into_iter()
+                [$((concat!($prefix, stringify!($field)), self.$field)),*].into_iter()
             }
         }
     };
@@ -107,9 +110,10 @@ impl LinkStatus {
     }
 }
 
-/// Memory of frames, to be used again.
-#[derive(Debug, Default)]
+/// Memory of frames, to be used again; so many are kept.
+#[derive(Debug)]
 pub(crate) struct SpareFrames(Vec<Vec<u8>>);
+const SPARE_FRAMES: usize = 256;
 
 impl SpareFrames {
     pub(crate) const fn new() -> SpareFrames {
@@ -117,14 +121,18 @@ impl SpareFrames {
     }
 
     /// Returns an empty frame.
+    #[inline]
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let mut v = self.0.pop().unwrap_or_default();
         v.clear();
         v
     }
 
+    /// Keeps the memory of a frame.
     pub(crate) fn push(&mut self, frame: Vec<u8>) {
-        self.0.push(frame);
+        if frame.capacity() > 0 && self.0.len() < SPARE_FRAMES {
+            self.0.push(frame);
+        }
     }
 }
 

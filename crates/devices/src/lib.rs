@@ -20,4 +20,4 @@ pub mod veth;
 pub mod vnic;
 
 #[cfg(test)]
-mod testing;
+mod tests;

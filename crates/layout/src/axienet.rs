@@ -5,8 +5,8 @@
 //! ([`MM2S`] or [`S2MM`]) plus its own ([`dma`]). Each channel and the MAC have an interrupt
 //! ([`mod@line`]). All is little-endian; the upper half of a longer address is in the next word.
 //!
-//! Sources: PG138 (AXI Ethernet), PG021 (AXI DMA); Linux `xilinx_axienet.h`,
-//! `xilinx_axienet_main.c` and `xilinx_dma.c`; AMD's embeddedsw `xaxidma_hw.h`, `xaxiethernet_hw.h`.
+//! Sources: PG138 (AXI Ethernet), PG021 (AXI DMA); Linux `xilinx_axienet.h`, `xilinx_dma.c`; AMD's
+//! embeddedsw `xaxidma_hw.h`, `xaxiethernet_hw.h`.
 
 use core::mem::offset_of;
 use zerocopy::little_endian::U32;

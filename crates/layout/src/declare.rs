@@ -1,5 +1,6 @@
-//! `layout!` declares registers, records and messages.
-//!
+//! `layout!` declares registers, records and messages, with their documentation before (`///`) or,
+//! as a string, behind them: `mod` and `impl` make constants there, `const` in place; `struct` makes
+//! a record of so many bytes, `message` a type with named bits, eight bytes, or messages inside.
 //! ```text
 //! layout! {
 //!     mod cr: u32 { RS = 1 << 0, "Run."; RESET = 1 << 2, "Reset."; WIDTH: usize = 4; }
@@ -7,10 +8,6 @@
 //!     message Eqc[0x40] { LOG_SIZE = bits(0x0c, 28, 24), DBR = quad(0x38), WQ = part(0x30, Wq) }
 //! }
 //! ```
-//!
-//! `mod` makes constants in a module, `impl` in an `impl` block, `const` where it stands; `struct`
-//! a record in memory of so many bytes; `message` a type with named bits, eight bytes, or messages
-//! inside it. Documentation stands before an item or, as a string, behind it on its line.
 
 macro_rules! layout {
     () => {};

@@ -1,10 +1,10 @@
 //! ibmveth, the logical LAN adapter of POWER partitions: calls, buffers, receive queue, attributes.
 //!
 //! Calls name the adapter by its **unit address**, and memory by **ioba**: a 32-bit address in the
-//! adapter's translation table (TCEs). Structures in memory are big-endian. The driver lends receive
-//! buffers. For a frame the hypervisor takes the smallest that fits, writes the frame behind the
-//! first [`CORRELATOR`] bytes, and copies those into an [`Entry`] of the receive queue. An entry's
-//! toggle tells that it is new; its sense changes each time the queue wraps.
+//! adapter's translation table (TCEs). Structures in memory are big-endian. The driver lends
+//! receive buffers. For a frame the hypervisor takes the smallest that fits, writes the frame
+//! behind the first [`CORRELATOR`] bytes, and copies those into an [`Entry`] of the receive queue.
+//! An entry's toggle tells that it is new; its sense changes each time the queue wraps.
 //!
 //! Sources: PAPR+ (LoPAR), "Logical LAN option" and "Virtual I/O support"; Linux `ibmveth.h` and
 //! `hvcall.h`; the buffer-list page as in QEMU's `hw/net/spapr_llan.c`.

@@ -19,7 +19,7 @@ use zerocopy::IntoBytes;
 const DEPTH: usize = 4;
 /// Bytes of a descriptor that transmission reads (axi_dma.vhd, SG_CH1_WORDS_TO_FETCH).
 pub(super) const TX_FETCH: usize = 52;
-/// And reception, which makes its application words (SG_CH2_WORDS_TO_FETCH).
+/// Bytes that reception reads: it makes the application words itself (SG_CH2_WORDS_TO_FETCH).
 pub(super) const RX_FETCH: usize = 32;
 /// End of the application words.
 const APP_END: usize = 52;
@@ -62,7 +62,7 @@ pub(super) struct Report<'a> {
     pub(super) status: u32,
     /// Application words to go with it.
     pub(super) app: Option<&'a [u32; 5]>,
-    /// With it a packet is done.
+    /// The descriptor is the last of its packet.
     pub(super) eof: bool,
 }
 
@@ -225,7 +225,7 @@ impl Channel {
         self.tail = v & ALIGN;
     }
 
-    /// TAILDESC's effect. Whether it had one: a halted channel does nothing.
+    /// Applies a write of TAILDESC. Returns false from a halted channel, which ignores it.
     pub(super) fn start(&mut self, at: Time) -> bool {
         if !self.runs() {
             return false;

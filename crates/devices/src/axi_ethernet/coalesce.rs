@@ -15,7 +15,7 @@ use doorbell_layout::axienet::{COALESCE_MAX, cr, sr};
 pub(super) struct Coalescer {
     /// Packets left to the threshold.
     left: u32,
-    /// Since when the delay runs, if it does.
+    /// Start of the delay, if it runs.
     since: Option<Time>,
     unit: Span,
     reload_on_any_write: bool,

@@ -87,7 +87,7 @@ impl Config {
         self
     }
 
-    /// So many clocks of the DMA engine.
+    /// Returns the time of `n` clocks of the DMA engine.
     pub(super) const fn clocks(&self, n: u64) -> Span {
         Span::from_ps((n * 1_000_000).div_ceil(self.clock_mhz as u64))
     }

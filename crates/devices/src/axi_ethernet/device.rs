@@ -15,7 +15,7 @@ use doorbell_layout::axienet::{int, line};
 
 counters! {
     /// Counters of the device. Unlike the statistics registers, no reset clears them.
-    struct;
+    struct Counters;
     tx_packets: "Frames sent.",
     tx_bytes: "Bytes of those, padding among them, without FCS.",
     tx_descriptors: "Transmit descriptors used.",
@@ -71,7 +71,7 @@ pub struct AxiEthernet {
     pub(super) sg_ctl: u32,
     /// Time at which the engine can fetch the next descriptor.
     fetch_free: Time,
-    /// Until then the reset bit reads as one.
+    /// End of the reset: until then the reset bit reads as one.
     resetting: Time,
     /// End of the PHY's reset; `NEVER`: none is under way.
     phy_reset: Time,

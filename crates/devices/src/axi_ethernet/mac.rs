@@ -25,7 +25,7 @@ pub(super) struct Access {
     pub(super) write: Option<u16>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Mac {
     pub(super) raf: u32,
     pub(super) tpf: u32,
@@ -48,26 +48,16 @@ pub(super) struct Mac {
 impl Mac {
     pub(super) fn new() -> Mac {
         Mac {
-            raf: 0,
-            tpf: 0,
-            ifgp: 0,
             is: READY,
-            ie: 0,
-            rcw0: 0,
             // Both on, the link at 1 Gbit/s.
             rcw1: rcw1::RX,
             tc: tc::TX,
-            fcc: 0,
             emmc: emmc::SPEED_1000,
-            mdio_mc: 0,
-            mdio_mcr: 0,
-            mdio_mwd: 0,
-            mdio_mrd: 0,
-            mdio_over: None,
+            ..Mac::default()
         }
     }
 
-    /// As reset by the DMA engine: the PHY has its own to do yet.
+    /// Returns the state after a reset by the DMA engine, while the PHY is in its own.
     pub(super) fn in_reset() -> Mac {
         Mac { is: 0, ..Mac::new() }
     }

@@ -75,7 +75,7 @@ pub struct Config {
     /// Speed that the link partner agrees to.
     pub speed: Speed,
     /// Cache line size that the system wrote into configuration space, in bytes.
-    /// Thresholds may count in it. What the chip does not know counts as 32.
+    /// Thresholds may count in it. An unknown size counts as 32.
     pub cache_line: u32,
     /// Largest single read of packet data in bytes. The bus cuts a read by its own
     /// rules; this is for a chip that asks for less at a time.

@@ -15,7 +15,7 @@ use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LS
 
 counters! {
     /// Counters of the device. Unlike the statistics registers, nothing clears them.
-    struct;
+    struct Counters;
     tx_packets: "Frames sent, or looped back.",
     tx_bytes: "Bytes of those, padding among them, without FCS.",
     tx_descriptors: "Transmit descriptors used.",

@@ -35,7 +35,7 @@ enum State {
     Write(u8, u16, u8),
     /// Programs when CS falls.
     Program(u8, u16),
-    /// Nothing more until CS falls.
+    /// Ignores all until CS falls.
     Done,
 }
 

@@ -26,11 +26,11 @@ pub(super) struct Filter {
 /// Result of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// Not.
+    /// The frame does not pass.
     No,
-    /// By its own address, or as broadcast.
+    /// It passes by the station's address or as broadcast.
     Exact,
-    /// By the table, or promiscuously.
+    /// It passes by the multicast table or promiscuously.
     Inexact,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Interrupts {
     pub(super) high: bool,
     /// Time of its last rise.
     rose: Option<Time>,
-    /// Since when it should be high, but for throttling.
+    /// Time from which it should be high, but for throttling.
     wanted: Time,
 }
 
@@ -52,7 +52,7 @@ impl Interrupts {
         self.consider(at);
     }
 
-    /// Causes or mask have changed. Whether the line falls at once.
+    /// Follows changed causes or mask. Returns true if the line falls at once.
     pub(super) fn consider(&mut self, at: Time) -> bool {
         if self.causes & self.mask == 0 {
             self.wanted = Time::NEVER;

@@ -20,9 +20,10 @@ use doorbell_layout::e1000::{
     MDIC_READY, MDIC_REG_SHIFT, RCTL_LBM_MAC, STATUS_BUS64, STATUS_FD, STATUS_LU, STATUS_PCI66,
     STATUS_PCIX_MODE, STATUS_TXOFF, TIMER_FPD, io, phy, reg,
 };
+use doorbell_packet::vlan;
 
 /// Registers that only hold what was written to them, and those that steer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Registers {
     pub(super) ctrl: u32,
     ctrl_ext: u32,
@@ -64,34 +65,10 @@ impl Registers {
     pub(super) fn new() -> Registers {
         Registers {
             ctrl: CTRL_FD | CTRL_SPD_1000,
-            ctrl_ext: 0,
-            eecd: 0,
-            eerd: 0,
             mdic: MDIC_READY,
-            fcal: 0,
-            fcah: 0,
-            fct: 0,
-            vet: 0x8100,
-            rctl: 0,
-            fcttv: 0,
-            txcw: 0,
-            tctl: 0,
-            tipg: 0,
-            ait: 0,
-            ledctl: 0,
+            vet: vlan::TPID.into(),
             pba: 48,
-            fcrtl: 0,
-            fcrth: 0,
-            rdtr: 0,
-            radv: 0,
-            rsrpd: 0,
-            tidv: 0,
-            tadv: 0,
-            tspmt: 0,
-            rxcsum: 0,
-            wuc: 0,
-            manc: 0,
-            ioaddr: 0,
+            ..Registers::default()
         }
     }
 
@@ -427,7 +404,7 @@ impl E1000 {
     }
 }
 
-/// Writes a ring's register, `offset` from its base register. Whether the ring has moved.
+/// Writes a ring's register, `offset` from its base register. Returns true if the ring has moved.
 fn write_ring(ring: &mut super::ring::Ring, at: Time, offset: u32, v: u32) -> bool {
     const LEN: u32 = reg::RDLEN - reg::RDBAL;
     const HEAD: u32 = reg::RDH - reg::RDBAL;

@@ -200,7 +200,7 @@ impl Ring {
         Some((place, d))
     }
 
-    /// A used descriptor waits for its write-back. How many do.
+    /// Lets a used descriptor wait for its write-back. Returns how many wait.
     pub(super) fn wait(&mut self, place: Iova, d: Desc) -> u32 {
         self.waiting.push_back((place, d));
         self.waiting.len() as u32
@@ -217,8 +217,8 @@ impl Ring {
     }
 
     /// Writes all that wait, neighbours in one piece. A single receive descriptor is
-    /// written without its address. How many writes, and descriptors in them. `poisoned` is what the
-    /// upper half of the first says in a write that is to report a failure.
+    /// written without its address. Returns the number of writes, and of descriptors in them. A
+    /// write that is to report a failure has the bits `poisoned` in the upper half of its first.
     pub(super) fn flush<P: Port>(
         &mut self,
         p: &mut P,

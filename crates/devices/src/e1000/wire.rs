@@ -30,7 +30,7 @@ pub(super) struct TxFrame {
 }
 
 impl Transmitter {
-    /// Until when the wire has the last frame given to it.
+    /// Returns the time until which the wire has the last frame given to it.
     pub(super) fn sending_until(&self) -> Time {
         self.sending.unwrap_or(Time::ZERO).max(self.quiet)
     }
@@ -40,7 +40,7 @@ impl Transmitter {
         self.quiet = t;
     }
 
-    /// As after power-on: nothing is on the wire.
+    /// Resets the wire to its state after power-on: nothing is on it.
     pub(super) fn reset_wire(&mut self) {
         self.sending = None;
         self.quiet = Time::ZERO;

@@ -16,7 +16,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 counters! {
     /// Counters of the device.
-    struct;
+    struct Counters;
     packets: "Frames sent.",
     bytes: "Bytes of those, without FCS and padding.",
     wqes: "WQEs executed, NOPs and flushed ones included.",

@@ -3,7 +3,7 @@
 //! BAR0 has the initialization segment for `command` and the doorbell pages. A doorbell announces
 //! all WQEs up to the one it holds. They are fetched in reads, round robin over SQs, and executed
 //! in order; a CQE follows the last frame of its WQE. Errors are per queue. The receive side is in
-//! [`receive`], [`steering`] and [`rss`]. docs/device-models.md has the data path.
+//! [`receive`], `steering` and `rss`. docs/device-models.md has the data path.
 //!
 //! Sources: linux drivers/net/ethernet/mellanox/mlx5 and mlx5_ifc.h; the public programmer's
 //! reference for names. Assumptions about the silicon are values of [`Config`].
@@ -11,10 +11,6 @@
 mod command;
 mod config;
 mod device;
-#[cfg(test)]
-mod direct;
-#[cfg(test)]
-mod frames;
 mod loopback;
 mod objects;
 mod offload;
@@ -23,8 +19,10 @@ mod queues;
 pub mod receive;
 mod registers;
 mod ring;
-pub mod rss;
-pub mod steering;
+mod rss;
+mod steering;
+#[cfg(test)]
+mod tests;
 mod transmit;
 
 pub use command::{CommandCounters, Unknown};

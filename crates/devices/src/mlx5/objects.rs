@@ -26,7 +26,7 @@ impl Mlx5 {
 
     /// The index of a doorbell page (`ALLOC_UAR`).
     pub(crate) fn alloc_uar(&mut self) -> Result<u32, CmdStatus> {
-        self.uars.insert((), (BAR_PAGES - Mlx5::FIRST_UAR) as usize).ok_or(CmdStatus::NoResources)
+        self.uars.insert((), (BAR_PAGES - Mlx5::FIRST_UAR) as usize)
     }
 
     /// `MODIFY_SQ`: RST to RDY, RDY to ERR, and any to RST.
@@ -36,7 +36,7 @@ impl Mlx5 {
         from: SqState,
         to: SqState,
     ) -> Result<(), CmdStatus> {
-        let sq = self.sqs.get_mut(sqn).ok_or(CmdStatus::BadResource)?;
+        let sq = self.sqs.find_mut(sqn)?;
         if sq.state != from || (from == SqState::Error && to == SqState::Ready) {
             return Err(CmdStatus::BadResourceState);
         }
@@ -48,16 +48,16 @@ impl Mlx5 {
         Ok(())
     }
 
-    /// `DESTROY_SQ`. What is in flight for it is dropped.
+    /// `DESTROY_SQ`. Work in flight for it is dropped.
     pub(crate) fn destroy_sq(&mut self, sqn: u32) -> Result<(), CmdStatus> {
-        self.sqs.remove(sqn).ok_or(CmdStatus::BadResource)?;
+        self.sqs.take(sqn)?;
         self.purge(sqn);
         Ok(())
     }
 
-    /// `DESTROY_CQ`. What is in flight for it is dropped.
+    /// `DESTROY_CQ`. Work in flight for it is dropped.
     pub(crate) fn destroy_cq(&mut self, cqn: u32) -> Result<(), CmdStatus> {
-        self.cqs.get(cqn).ok_or(CmdStatus::BadResource)?;
+        self.cqs.find(cqn)?;
         unused(self.rx.uses_cq(cqn) || self.sqs.iter().any(|(_, sq)| sq.ctx.cqn == cqn))?;
         self.cqs.remove(cqn);
         self.purge_cq(cqn);
@@ -66,7 +66,7 @@ impl Mlx5 {
 
     /// `DESTROY_EQ`.
     pub(crate) fn destroy_eq(&mut self, eqn: u32) -> Result<(), CmdStatus> {
-        self.eqs.get(eqn).ok_or(CmdStatus::BadResource)?;
+        self.eqs.find(eqn)?;
         unused(self.cqs.iter().any(|(_, cq)| cq.ctx.eqn == eqn))?;
         self.eqs.remove(eqn);
         Ok(())
@@ -74,6 +74,6 @@ impl Mlx5 {
 
     /// `DESTROY_MKEY`.
     pub(crate) fn destroy_mkey(&mut self, lkey: u32) -> Result<(), CmdStatus> {
-        self.mkeys.remove(lkey >> 8).map(|_| ()).ok_or(CmdStatus::BadResource)
+        self.mkeys.take(lkey >> 8).map(|_| ())
     }
 }

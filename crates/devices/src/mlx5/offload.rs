@@ -5,9 +5,6 @@
 //! its assigned port. Of others the WQE says where the headers are (`swp_*`), on a
 //! queue that allows it.
 
-#[cfg(test)]
-mod wqes;
-
 use doorbell_layout::mlx5::{EthSeg, cs_flags, swp_flags};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::ethernet::HEADER;

@@ -15,9 +15,9 @@ use doorbell_layout::mlx5::SqState;
 const RECORD: u64 = 4;
 
 impl Mlx5 {
-    /// Does what the doorbell records say that has not been done; `record` reads one of them, as it
-    /// stands in memory (big-endian). How many doorbells that were; those that one look found
-    /// together are one.
+    /// Acts on doorbell records that have changed; `record` reads one of them, as it stands in
+    /// memory (big-endian). Returns the number of doorbells; all that one poll finds in a record
+    /// are one.
     pub fn look_again(&mut self, at: Time, mut record: impl FnMut(Iova) -> Option<[u8; 4]>) -> u32 {
         let mut found = 0;
         let mut read = |dbr: u64| record(Iova(dbr) + RECORD).map(u32::from_be_bytes);

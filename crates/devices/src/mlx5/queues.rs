@@ -5,7 +5,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use doorbell_hal::{Iova, Span, Time};
 use doorbell_layout::mlx5::command::{Sqc, Tisc};
-use doorbell_layout::mlx5::{CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB};
+use doorbell_layout::mlx5::{
+    CmdStatus, CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB,
+};
 
 /// A send queue.
 #[derive(Debug)]
@@ -17,7 +19,7 @@ pub(super) struct Sq {
     pub(super) tis: Option<u32>,
     /// Its WQEs may say where the headers are (`allow_swp`).
     pub(super) swp: bool,
-    /// As it was created.
+    /// The context it was created with.
     pub(super) context: Box<Sqc>,
     pub(super) state: SqState,
     /// Doorbells rung and not yet fetched up to: when, and the counter after the
@@ -29,8 +31,8 @@ pub(super) struct Sq {
     pub(super) executed: u16,
     /// Data segment of it that comes next; 0: none yet.
     pub(super) segment: u32,
-    /// WQEs on chip, at the offsets they have in the ring. What is at its start
-    /// is there once more behind its end, so that a WQE that wraps is in one piece.
+    /// WQEs on chip, at their offsets in the ring. The ring's start follows once more behind its
+    /// end, so that a WQE that wraps is in one piece.
     pub(super) wqes: Box<[u8]>,
     /// It stands in the fetch arbiter's round.
     pub(super) in_round: bool,
@@ -262,18 +264,36 @@ impl<T> Table<T> {
     pub(super) const fn new(base: u32) -> Table<T> {
         Table { base, slots: alloc::vec::Vec::new() }
     }
-    /// The number of a new object, if there are fewer than `limit`.
-    pub(super) fn insert(&mut self, t: T, limit: usize) -> Option<u32> {
+    /// Adds an object. Returns its number.
+    ///
+    /// # Errors
+    /// `NoResources` when there are `limit`.
+    pub(super) fn insert(&mut self, t: T, limit: usize) -> Result<u32, CmdStatus> {
         let i = match self.slots.iter().position(Option::is_none) {
             Some(i) => i,
             None if self.slots.len() < limit => {
                 self.slots.push(None);
                 self.slots.len() - 1
             }
-            None => return None,
+            None => return Err(CmdStatus::NoResources),
         };
         self.slots[i] = Some(t);
-        Some(self.base + i as u32)
+        Ok(self.base + i as u32)
+    }
+    /// Returns an object that a command names.
+    ///
+    /// # Errors
+    /// `BadResource` when it does not exist, as for [`Table::find_mut`] and [`Table::take`].
+    pub(super) fn find(&self, n: u32) -> Result<&T, CmdStatus> {
+        self.get(n).ok_or(CmdStatus::BadResource)
+    }
+    /// Returns an object that a command changes.
+    pub(super) fn find_mut(&mut self, n: u32) -> Result<&mut T, CmdStatus> {
+        self.get_mut(n).ok_or(CmdStatus::BadResource)
+    }
+    /// Removes an object that a command destroys.
+    pub(super) fn take(&mut self, n: u32) -> Result<T, CmdStatus> {
+        self.remove(n).ok_or(CmdStatus::BadResource)
     }
     #[inline(always)]
     pub(super) fn get(&self, n: u32) -> Option<&T> {

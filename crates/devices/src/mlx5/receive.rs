@@ -23,6 +23,7 @@ use super::device::Mlx5;
 use super::queues::Table as Objects;
 use super::rss::{Dispatch, Rqt, Tir, select};
 use super::steering::{Fields, Steering};
+use crate::common::SpareFrames;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -30,66 +31,24 @@ use doorbell_hal::{DropReason, Port, RxVerdict, Span, Time};
 use doorbell_layout::mlx5::receive::{RqState, RxCqe, self_lb_block};
 use doorbell_packet::ethernet::{FCS, HEADER, MIN_FRAME};
 
-/// Buffers kept for frames to come, at the most.
-const SPARE: usize = 256;
-
-/// Counters of the receive side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Frames that came in, of whatever fate.
-    pub arrived: u64,
-    /// Frames put into memory, once for each queue.
-    pub packets: u64,
-    /// Bytes of those.
-    pub bytes: u64,
-    /// Frames that came while the port was down.
-    pub port_down: u64,
-    /// Frames too short for an Ethernet header or too long for the port.
-    pub bad_length: u64,
-    /// Frames that steering sent nowhere.
-    pub not_steered: u64,
-    /// Walks through the tables that had to be cut short.
-    pub endless_walks: u64,
-    /// Frames for a queue that is not there or not ready.
-    pub not_ready: u64,
-    /// Frames that found no WQE.
-    pub out_of_buffer: u64,
-    /// Frames that found the FIFO full.
-    pub fifo_full: u64,
-    /// Frames in the FIFO that were given up because their queue failed.
-    pub discarded: u64,
-    /// Queues that failed.
-    pub errors: u64,
-    /// Reads of WQEs.
-    pub fetches: u64,
-    /// Bytes of those.
-    pub fetched_bytes: u64,
-    /// Reads of doorbell records.
-    pub record_reads: u64,
-}
-
-impl Counters {
-    /// Every counter with its name.
-    pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        [
-            ("rx_arrived", self.arrived),
-            ("rx_packets", self.packets),
-            ("rx_bytes", self.bytes),
-            ("rx_port_down", self.port_down),
-            ("rx_bad_length", self.bad_length),
-            ("rx_not_steered", self.not_steered),
-            ("rx_endless_walks", self.endless_walks),
-            ("rx_not_ready", self.not_ready),
-            ("rx_out_of_buffer", self.out_of_buffer),
-            ("rx_fifo_full", self.fifo_full),
-            ("rx_discarded", self.discarded),
-            ("rx_errors", self.errors),
-            ("rx_fetches", self.fetches),
-            ("rx_fetched_bytes", self.fetched_bytes),
-            ("rx_record_reads", self.record_reads),
-        ]
-        .into_iter()
-    }
+counters! {
+    /// Counters of the receive side.
+    struct Counters, names "rx_";
+    arrived: "Frames that came in, of whatever fate.",
+    packets: "Frames put into memory, once for each queue.",
+    bytes: "Bytes of those.",
+    port_down: "Frames that came while the port was down.",
+    bad_length: "Frames too short for an Ethernet header or too long for the port.",
+    not_steered: "Frames that steering sent nowhere.",
+    endless_walks: "Walks through the tables that had to be cut short.",
+    not_ready: "Frames for a queue that is not there or not ready.",
+    out_of_buffer: "Frames that found no WQE.",
+    fifo_full: "Frames that found the FIFO full.",
+    discarded: "Frames in the FIFO that were given up because their queue failed.",
+    errors: "Queues that failed.",
+    fetches: "Reads of WQEs.",
+    fetched_bytes: "Bytes of those.",
+    record_reads: "Reads of doorbell records.",
 }
 
 /// A frame in the FIFO, with its WQE.
@@ -118,7 +77,7 @@ enum RxError {
 #[derive(Debug)]
 pub struct Receiver {
     /// The flow tables.
-    pub steering: Steering,
+    pub(crate) steering: Steering,
     pub(super) tirs: Objects<Tir>,
     pub(super) rqts: Objects<Rqt>,
     pub(super) rqs: Objects<Rq>,
@@ -134,12 +93,12 @@ pub struct Receiver {
     /// Bytes in it.
     held: usize,
     /// Buffers for frames to come.
-    spare: Vec<Vec<u8>>,
+    spare: SpareFrames,
     start_free: Time,
     /// Completion times of the last writes, a ring.
     writes: Box<[Time]>,
     next_write: usize,
-    mishaps: VecDeque<(Time, u32, RxError)>,
+    pending_errors: VecDeque<(Time, u32, RxError)>,
     /// The latest time it heard of.
     now: Time,
     cfg: Config,
@@ -158,11 +117,11 @@ impl Receiver {
             out_of_buffer: Box::new([0; 256]),
             fifo: VecDeque::with_capacity(256),
             held: 0,
-            spare: Vec::with_capacity(SPARE),
+            spare: SpareFrames::new(),
             start_free: Time::ZERO,
             writes: alloc::vec![Time::ZERO; usize::from(cfg.writes_outstanding)].into_boxed_slice(),
             next_write: 0,
-            mishaps: VecDeque::new(),
+            pending_errors: VecDeque::new(),
             now: Time::ZERO,
             cfg: *cfg,
         }
@@ -170,7 +129,7 @@ impl Receiver {
 
     /// Frames that found no WQE in the queues of a counter set (`QUERY_Q_COUNTER`);
     /// with `clear`, it begins again at zero.
-    pub fn out_of_buffer(&mut self, set: u8, clear: bool) -> u64 {
+    pub(crate) fn out_of_buffer(&mut self, set: u8, clear: bool) -> u64 {
         let counter = &mut self.out_of_buffer[usize::from(set)];
         let was = *counter;
         if clear {
@@ -262,8 +221,7 @@ impl Receiver {
             self.counters.fifo_full += 1;
             return Err(DropReason::Fifo);
         }
-        let mut bytes = self.spare.pop().unwrap_or_default();
-        bytes.clear();
+        let mut bytes = self.spare.take();
         let wqe = rq.take(p, at, self.cfg.rx_fetch_chunk, &mut self.counters, &mut bytes);
         let why = match wqe {
             Ok(Some(wqe)) => {
@@ -291,7 +249,7 @@ impl Receiver {
             Err(()) => {
                 rq.state = RqState::Error;
                 self.counters.errors += 1;
-                self.mishaps.push_back((at, rqn, RxError::Unreadable));
+                self.pending_errors.push_back((at, rqn, RxError::Unreadable));
                 DropReason::Dma
             }
         };
@@ -303,7 +261,7 @@ impl Receiver {
     #[inline]
     pub(super) fn due(&self) -> Time {
         let frame = self.fifo.front().map_or(Time::NEVER, |f| f.ready.max(self.start()));
-        let mishap = self.mishaps.front().map_or(Time::NEVER, |m| m.0);
+        let mishap = self.pending_errors.front().map_or(Time::NEVER, |m| m.0);
         frame.min(mishap)
     }
 
@@ -324,9 +282,7 @@ impl Receiver {
     /// A frame's buffer is free again.
     fn recycle(&mut self, f: RxFrame) {
         self.held -= f.bytes.len() - f.wqe;
-        if self.spare.len() < SPARE {
-            self.spare.push(f.bytes);
-        }
+        self.spare.push(f.bytes);
     }
 
     /// Gives up the frames of a queue; the counter of the first WQE they had.
@@ -348,7 +304,7 @@ impl Receiver {
     /// Drops what is in flight for a queue that was reset or destroyed.
     fn purge(&mut self, rqn: u32) {
         self.give_up(rqn);
-        self.mishaps.retain(|m| m.1 != rqn);
+        self.pending_errors.retain(|m| m.1 != rqn);
     }
 
     fn packet_time(&self) -> Span {

@@ -12,16 +12,16 @@ use doorbell_layout::mlx5::receive::{hash_field, rss_type};
 use doorbell_packet::headers::{Ip, Transport};
 
 /// Bytes of a Toeplitz key (`rx_hash_toeplitz_key`).
-pub const KEY: usize = 40;
+pub(crate) const KEY: usize = 40;
 /// Bytes of the longest input: two IPv6 addresses and two ports.
-pub const INPUT: usize = 36;
+pub(crate) const INPUT: usize = 36;
 /// log2 of the longest RQT (ETH `rss_ind_tbl_cap`).
-pub const LOG_MAX_RQT: u8 = 11;
+pub(crate) const LOG_MAX_RQT: u8 = 11;
 
 /// The hash functions of a TIR (`rx_hash_fn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum HashFn {
+pub(crate) enum HashFn {
     /// None: the first entry of the RQT.
     None = 0,
     /// All bytes XORed.
@@ -32,7 +32,7 @@ pub enum HashFn {
 
 /// Destination of a TIR's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dispatch {
+pub(crate) enum Dispatch {
     /// To this RQ (`inline_rqn`).
     Direct(u32),
     /// To one of the RQs in this RQT.
@@ -41,25 +41,25 @@ pub enum Dispatch {
 
 /// Context of a TIR (the fields used of `tirc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TirContext {
+pub(crate) struct TirContext {
     /// Destination of frames.
-    pub dispatch: Dispatch,
+    pub(crate) dispatch: Dispatch,
     /// Hash function.
-    pub function: HashFn,
+    pub(crate) function: HashFn,
     /// Fields to hash: `rx_hash_field_selector_outer`, see [`hash_field`].
-    pub fields: u32,
+    pub(crate) fields: u32,
     /// Both directions alike.
-    pub symmetric: bool,
+    pub(crate) symmetric: bool,
     /// The key.
-    pub key: [u8; KEY],
+    pub(crate) key: [u8; KEY],
     /// Frames of the function itself that are let in:
     /// [`self_lb_block`](doorbell_layout::mlx5::receive::self_lb_block).
-    pub self_lb_block: u8,
+    pub(crate) self_lb_block: u8,
 }
 
 impl TirContext {
     /// A TIR that names an RQ.
-    pub const fn direct(rqn: u32) -> TirContext {
+    pub(crate) const fn direct(rqn: u32) -> TirContext {
         TirContext {
             dispatch: Dispatch::Direct(rqn),
             function: HashFn::None,
@@ -73,7 +73,7 @@ impl TirContext {
 
 /// A TIR with its key made ready.
 #[derive(Debug)]
-pub struct Tir {
+pub(crate) struct Tir {
     pub(super) ctx: TirContext,
     pub(super) transport_domain: u32,
     toeplitz: Option<Toeplitz>,
@@ -81,7 +81,7 @@ pub struct Tir {
 
 impl Tir {
     /// From its context.
-    pub fn new(ctx: TirContext) -> Tir {
+    pub(crate) fn new(ctx: TirContext) -> Tir {
         Tir {
             ctx,
             transport_domain: 0,
@@ -92,18 +92,18 @@ impl Tir {
 
 /// An indirection table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rqt {
+pub(crate) struct Rqt {
     /// RQ numbers; as many as its actual size, not none.
-    pub rqns: Vec<u32>,
+    pub(crate) rqns: Vec<u32>,
 }
 
 /// A Toeplitz key as 72 tables: what each value of each half byte of the input adds.
 #[derive(Clone, Debug)]
-pub struct Toeplitz(Box<[[u32; 16]; 2 * INPUT]>);
+pub(crate) struct Toeplitz(Box<[[u32; 16]; 2 * INPUT]>);
 
 impl Toeplitz {
     /// Makes a key ready.
-    pub fn new(key: &[u8; KEY]) -> Toeplitz {
+    pub(crate) fn new(key: &[u8; KEY]) -> Toeplitz {
         let mut tables = Box::new([[0; 16]; 2 * INPUT]);
         for (place, table) in tables.iter_mut().enumerate() {
             for (value, sum) in table.iter_mut().enumerate() {
@@ -118,7 +118,7 @@ impl Toeplitz {
 
     /// The hash of `input`; bytes beyond [`INPUT`] are not looked at.
     #[inline]
-    pub fn hash(&self, input: &[u8]) -> u32 {
+    pub(crate) fn hash(&self, input: &[u8]) -> u32 {
         let mut sum = 0;
         for (byte, tables) in input.iter().zip(self.0.as_chunks::<2>().0) {
             sum ^= tables[0][usize::from(byte >> 4)] ^ tables[1][usize::from(byte & 0xf)];
@@ -136,11 +136,11 @@ fn window(key: &[u8; KEY], at: usize) -> u32 {
 
 /// Hash of a frame: fields and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hash {
+pub(crate) struct Hash {
     /// The hash.
-    pub value: u32,
+    pub(crate) value: u32,
     /// [`rss_type`] bits; 0: nothing was hashed.
-    pub kind: u8,
+    pub(crate) kind: u8,
 }
 
 /// The bytes that a TIR hashes.
@@ -206,7 +206,7 @@ impl Input {
 }
 
 /// Hashes a frame as `t` says.
-pub fn select(t: &Tir, f: &Fields) -> Hash {
+pub(crate) fn select(t: &Tir, f: &Fields) -> Hash {
     if t.ctx.function == HashFn::None {
         return Hash::default();
     }
@@ -225,7 +225,7 @@ pub fn select(t: &Tir, f: &Fields) -> Hash {
 impl Rqt {
     /// The queue for a hash.
     #[inline]
-    pub fn queue(&self, function: HashFn, hash: Hash) -> Option<u32> {
+    pub(crate) fn queue(&self, function: HashFn, hash: Hash) -> Option<u32> {
         let len = self.rqns.len() as u32;
         let at = hash.value.checked_rem(len)?;
         let at = match function {

@@ -13,7 +13,7 @@ mod fields;
 #[cfg(test)]
 mod tests;
 
-pub use fields::Fields;
+pub(crate) use fields::Fields;
 
 use super::queues::Table as Objects;
 use alloc::vec::Vec;
@@ -22,36 +22,36 @@ use doorbell_layout::mlx5::command::flow_action;
 use doorbell_layout::mlx5::steering::{MISC, OUTER, PARAM, SET, criteria};
 
 /// Tables that one frame visits at the most: as many as there are levels.
-pub const STEPS: usize = 64;
+pub(crate) const STEPS: usize = 64;
 /// TIRs that one frame is delivered to at the most (`log_max_destination`).
-pub const COPIES: usize = 1 << LOG_COPIES;
+pub(crate) const COPIES: usize = 1 << LOG_COPIES;
 /// log2 of [`COPIES`].
-pub const LOG_COPIES: u8 = 3;
+pub(crate) const LOG_COPIES: u8 = 3;
 /// log2 of the largest table (`log_max_ft_size`).
-pub const LOG_MAX_SIZE: u8 = 24;
+pub(crate) const LOG_MAX_SIZE: u8 = 24;
 
 /// The fields that masks may ask for, as `ft_field_support` says it: outer addresses,
 /// type, IP version, both tags, TTL, IP addresses, fragment, protocol, ECN, DSCP, ports,
 /// TCP flags, and the source port.
-pub const FIELD_SUPPORT: u32 = 0xffef_fe01;
+pub(crate) const FIELD_SUPPORT: u32 = 0xffef_fe01;
 
 /// Context of a table (`flow_table_context`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table {
+pub(crate) struct Table {
     /// `table_type`; frames from the wire walk those of type
     /// [`NIC_RX`](doorbell_layout::mlx5::steering::NIC_RX).
-    pub kind: u8,
+    pub(crate) kind: u8,
     /// Its level.
-    pub level: u8,
+    pub(crate) level: u8,
     /// log2 of its entries.
-    pub log_size: u8,
+    pub(crate) log_size: u8,
     /// Action for frames that no entry matches.
-    pub miss: Miss,
+    pub(crate) miss: Miss,
 }
 
 /// Action for frames that no entry matches (`table_miss_action`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Miss {
+pub(crate) enum Miss {
     /// The default: of received frames, dropped.
     Default,
     /// It goes on in this table (`table_miss_id`).
@@ -60,14 +60,14 @@ pub enum Miss {
 
 /// A bit pattern over the outer and miscellaneous sets of a match parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Match([u64; 2 * SET / 8]);
+pub(crate) struct Match([u64; 2 * SET / 8]);
 
 impl Match {
-    /// Nothing, or anything.
-    pub const EMPTY: Match = Match([0; 2 * SET / 8]);
+    /// The empty value: it compares no field.
+    pub(crate) const EMPTY: Match = Match([0; 2 * SET / 8]);
 
     /// From the sets' bytes.
-    pub fn of(outer: &[u8; SET], misc: &[u8; SET]) -> Match {
+    pub(crate) fn of(outer: &[u8; SET], misc: &[u8; SET]) -> Match {
         let mut m = Match::EMPTY;
         let bytes = outer.as_chunks().0.iter().chain(misc.as_chunks().0);
         for (word, bytes) in m.0.iter_mut().zip(bytes) {
@@ -78,7 +78,7 @@ impl Match {
 
     /// From a whole match parameter, an entry's `match_value`; what is behind the
     /// two sets is not looked at, since no mask can ask for it.
-    pub fn from_param(param: &[u8; PARAM]) -> Match {
+    pub(crate) fn from_param(param: &[u8; PARAM]) -> Match {
         let (sets, _) = param.as_chunks::<SET>();
         Match::of(&sets[OUTER / SET], &sets[MISC / SET])
     }
@@ -95,15 +95,16 @@ impl Match {
 
 /// Fields that a group compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Criteria(Match);
+pub(crate) struct Criteria(Match);
 
 impl Criteria {
     /// No field: every frame matches.
-    pub const ANY: Criteria = Criteria(Match::EMPTY);
+    #[cfg(test)]
+    pub(crate) const ANY: Criteria = Criteria(Match::EMPTY);
 
     /// From `match_criteria_enable` and `match_criteria`. [`CmdStatus::BadParam`]
     /// when a set that is enabled asks for a field that is not compared here.
-    pub fn new(enable: u8, mask: &[u8; PARAM]) -> Result<Criteria, CmdStatus> {
+    pub(crate) fn new(enable: u8, mask: &[u8; PARAM]) -> Result<Criteria, CmdStatus> {
         let mut outer = [0; SET];
         let mut misc = [0; SET];
         let (sets, _) = mask.as_chunks::<SET>();
@@ -128,18 +129,18 @@ impl Criteria {
 
 /// A range of a table's indices whose entries compare the same fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Group {
+pub(crate) struct Group {
     /// First index.
-    pub start: u32,
+    pub(crate) start: u32,
     /// Last index.
-    pub end: u32,
+    pub(crate) end: u32,
     /// The fields.
-    pub criteria: Criteria,
+    pub(crate) criteria: Criteria,
 }
 
 /// Destination of an entry's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destination {
+pub(crate) enum Destination {
     /// To a TIR.
     Tir(u32),
     /// On to a flow table.
@@ -150,41 +151,41 @@ pub enum Destination {
 
 /// An entry (`flow_context`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The group it belongs to.
-    pub group: u32,
+    pub(crate) group: u32,
     /// Told in the CQE.
-    pub flow_tag: u32,
+    pub(crate) flow_tag: u32,
     /// [`flow_action`] bits.
-    pub action: u32,
+    pub(crate) action: u32,
     /// Required values of the group's fields.
-    pub value: Match,
+    pub(crate) value: Match,
     /// For [`flow_action::FORWARD`] and [`flow_action::COUNT`].
-    pub destinations: Vec<Destination>,
+    pub(crate) destinations: Vec<Destination>,
 }
 
 /// A flow counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowCounter {
+pub(crate) struct FlowCounter {
     /// Frames.
-    pub packets: u64,
+    pub(crate) packets: u64,
     /// Their bytes, without FCS.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Result of the walk for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     tirs: [(u32, u32); COPIES],
     copies: usize,
     /// The walk was cut short: it had visited [`STEPS`] tables.
-    pub endless: bool,
+    pub(crate) endless: bool,
 }
 
 impl Verdict {
     /// TIRs, each with the flow tag of the entry that named it, in the order they
     /// were found. Empty: dropped.
-    pub fn tirs(&self) -> &[(u32, u32)] {
+    pub(crate) fn tirs(&self) -> &[(u32, u32)] {
         &self.tirs[..self.copies]
     }
 
@@ -222,7 +223,7 @@ struct InstalledEntry {
 
 /// All tables of a function.
 #[derive(Debug)]
-pub struct Steering {
+pub(crate) struct Steering {
     tables: Objects<Installed>,
     counters: Objects<FlowCounter>,
     next_group: u32,
@@ -241,7 +242,7 @@ impl Default for Steering {
 
 impl Steering {
     /// No tables: every frame is dropped.
-    pub const fn new() -> Steering {
+    pub(crate) const fn new() -> Steering {
         Steering {
             tables: Objects::new(0x8000),
             counters: Objects::new(0x1),
@@ -254,7 +255,7 @@ impl Steering {
     }
 
     /// Walks a frame of `bytes` bytes through the tables.
-    pub fn classify(&mut self, f: &Fields, bytes: usize) -> Verdict {
+    pub(crate) fn classify(&mut self, f: &Fields, bytes: usize) -> Verdict {
         let key = Match::of(f.outer_bytes(), f.misc_bytes());
         let mut verdict = Verdict { tirs: [(0, 0); COPIES], copies: 0, endless: false };
         let mut walk = Walk { tables: [0; STEPS], planned: 0, cut: false };

@@ -200,7 +200,7 @@ enum Outcome {
 }
 
 impl<P: Port> Execution<'_, P> {
-    /// Executes what starts up to `until`. Whether the chunk is finished.
+    /// Executes all packets that start up to `until`. Returns true if the chunk is finished.
     fn run(&mut self, until: Time) -> bool {
         loop {
             let left = u32::from(self.chunk.end.wrapping_sub(self.sq.executed));

@@ -11,7 +11,7 @@ use doorbell_layout::ibmveth::attribute;
 
 counters! {
     /// Counters of one adapter.
-    struct;
+    struct Counters;
     tx_packets: "Frames sent: accepted, whatever became of them. A large send is one.",
     tx_bytes: "Bytes of those, as they were in memory.",
     tx_large: "Large sends among them.",

@@ -15,7 +15,7 @@ pub(super) enum Change {
     Done(u64),
     /// Some was not.
     Constrained(u64),
-    /// Nothing was, for it makes no sense.
+    /// Nothing changed: the request makes no sense.
     Refused,
 }
 

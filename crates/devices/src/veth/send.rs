@@ -46,7 +46,7 @@ pub(super) struct SendRequest {
     next: usize,
     /// Segments that it has.
     segment: u32,
-    /// Not everybody got it.
+    /// A receiver did not get it.
     dropped: bool,
 }
 

@@ -90,7 +90,7 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// Nothing costs anything.
+    /// A time line without cost.
     pub const FREE: Serial = Serial {
         direct: Span::ZERO,
         indirect: Span::ZERO,

@@ -4,6 +4,7 @@ use super::Config;
 use super::queue::Ring;
 use super::session::Session;
 use super::transmit::TxRequest;
+use crate::common::SpareFrames;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -18,7 +19,7 @@ use zerocopy::byteorder::big_endian::{U16, U32};
 counters! {
     /// Counters of the device, over all clients. Each frame taken to be sent ends in one of
     /// `tx_sent`, `tx_errors`, `tx_discarded` and `tx_lost`.
-    struct;
+    struct Counters;
     direct_calls: "Direct sends taken.",
     indirect_calls: "Indirect sends taken, receive buffers among them.",
     rx_add_calls: "Indirect sends of receive buffers among them.",
@@ -216,7 +217,7 @@ pub struct VnicServer {
     /// Up to when everything has been done.
     now: Time,
     /// Frames' memory, to be used again.
-    pub(super) spare: Vec<Vec<u8>>,
+    pub(super) spare: SpareFrames,
 }
 
 impl VnicServer {
@@ -232,7 +233,7 @@ impl VnicServer {
             sessions: 0,
             serial_free: Time::ZERO,
             now: Time::ZERO,
-            spare: Vec::new(),
+            spare: SpareFrames::new(),
         };
         d.clients = (0..partitions).map(|i| d.client(i)).collect();
         d
@@ -395,7 +396,7 @@ impl VnicServer {
                 } else {
                     self.counters.tx_lost += u64::from(last);
                 }
-                self.recycle(bytes);
+                self.spare.push(bytes);
             }
             Event::Done { .. } | Event::Report { .. } if !live => {
                 self.counters.completions_lost +=
@@ -412,20 +413,13 @@ impl VnicServer {
                     self.counters.rx_lost += 1;
                     self.counters.rx_buffers_lost += 1;
                 }
-                self.recycle(frame);
+                self.spare.push(frame);
             }
             Event::Failover => self.fail_over_now(p, client, at),
             Event::Ready { switch } => self.ready(p, client, at, switch),
             Event::Migrate => self.migrate_now(p, client, at),
             Event::Carrier(up) => self.carrier(p, client, at, up),
             Event::Error { cause, fatal } => self.error(p, client, at, cause, fatal),
-        }
-    }
-
-    pub(super) fn recycle(&mut self, mut bytes: Vec<u8>) {
-        if bytes.capacity() > 0 && self.spare.len() < 256 {
-            bytes.clear();
-            self.spare.push(bytes);
         }
     }
 
@@ -471,7 +465,7 @@ impl VnicServer {
         }
         while let Some(job) = self.clients[client].tx.pop_front() {
             self.counters.completions_lost += u64::from(job.wants_report());
-            self.recycle(job.headers.data);
+            self.spare.push(job.headers.data);
         }
     }
 

@@ -41,7 +41,7 @@ impl<const N: usize> Ring<N> {
         self.waiting.len()
     }
 
-    /// Writes an entry. How many entries could not be, since the memory cannot be reached.
+    /// Writes an entry. Returns how many could not be written: their memory is out of reach.
     pub(super) fn put<P: Port>(&mut self, p: &mut P, at: Time, entry: [u8; N]) -> u64 {
         self.waiting.push_back(entry);
         self.flush(p, at)

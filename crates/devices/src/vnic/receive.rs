@@ -103,8 +103,7 @@ impl VnicServer {
         posted.pop_front();
         self.serial_free = self.serial_free.max(at) + self.cfg.serial.receive;
         let due = self.serial_free;
-        let mut bytes = self.spare.pop().unwrap_or_default();
-        bytes.clear();
+        let mut bytes = self.spare.take();
         bytes.extend_from_slice(frame);
         self.later(client, due, Event::Deliver { queue, buffer, frame: bytes });
         RxVerdict::Yes
@@ -125,8 +124,7 @@ impl VnicServer {
         let mut untagged = None;
         let tci = vlan::tag(frame).filter(|_| server.vlan_strip);
         if tci.is_some() {
-            let mut f = self.spare.pop().unwrap_or_default();
-            f.clear();
+            let mut f = self.spare.take();
             f.extend_from_slice(&frame[..12]);
             f.extend_from_slice(&frame[12 + vlan::TAG..]);
             untagged = Some(f);
@@ -171,7 +169,7 @@ impl VnicServer {
             None => self.counters.entries_lost += 1,
         }
         if let Some(f) = untagged {
-            self.recycle(f);
+            self.spare.push(f);
         }
     }
 }

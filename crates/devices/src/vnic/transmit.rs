@@ -100,7 +100,7 @@ impl VnicServer {
         while let Some(&d) = rest.first() {
             let desc = Tx::of(d);
             let n = usize::from(desc.n_crq_elem);
-            let memory = if n > 1 { self.spare.pop().unwrap_or_default() } else { Vec::new() };
+            let memory = if n > 1 { self.spare.take() } else { Vec::new() };
             let headers = Headers::parse(&rest[1..n], memory).unwrap_or_default();
             let bytes = headers.data.len() as u64;
             self.counters.header_bytes += bytes;
@@ -118,8 +118,7 @@ impl VnicServer {
     pub(super) fn fetch<P: Port>(&mut self, ports: &mut [P], client: usize, at: Time) {
         let Some(job) = self.clients[client].tx.pop_front() else { return };
         let Some(p) = ports.get_mut(client) else { return };
-        let mut frame = self.spare.pop().unwrap_or_default();
-        frame.clear();
+        let mut frame = self.spare.take();
         let fetched = self.read(p, client, at, &job, &mut frame);
         let outcome =
             fetched.and_then(|t| self.process(client, &job, &mut frame).map(|gso| (t, gso)));
@@ -146,8 +145,8 @@ impl VnicServer {
                 self.finish(client, at, &job, code);
             }
         }
-        self.recycle(frame);
-        self.recycle(job.headers.data);
+        self.spare.push(frame);
+        self.spare.push(job.headers.data);
     }
 
     fn finish(&mut self, client: usize, at: Time, job: &TxRequest, code: u8) {
@@ -279,15 +278,14 @@ impl VnicServer {
             return self.book_wire(client, at, frame, insert, true);
         };
         let (mut left, longest) = (segments.plan().count(), segments.plan().longest());
-        let mut segment = self.spare.pop().unwrap_or_default();
-        segment.clear();
+        let mut segment = self.spare.take();
         segment.resize(longest, 0);
         let mut end = at;
         while let Some(n) = segments.next_into(&mut segment) {
             left -= 1;
             end = self.book_wire(client, at, &segment[..n], insert, left == 0);
         }
-        self.recycle(segment);
+        self.spare.push(segment);
         end
     }
 
@@ -299,8 +297,7 @@ impl VnicServer {
         insert: Option<u16>,
         last: bool,
     ) -> Time {
-        let mut bytes = self.spare.pop().unwrap_or_default();
-        bytes.clear();
+        let mut bytes = self.spare.take();
         bytes.resize(frame.len() + if insert.is_some() { vlan::TAG } else { 0 }, 0);
         match insert {
             Some(tci) => _ = vlan::insert_into(&mut bytes, frame, tci),

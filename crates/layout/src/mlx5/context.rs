@@ -125,7 +125,7 @@ pub enum CmdStatus {
 }
 
 impl CmdStatus {
-    /// From a command's output; `None` is success. What is not known is [`CmdStatus::Internal`].
+    /// From a command's output; `None` is success. An unknown status is [`CmdStatus::Internal`].
     pub fn from_byte(b: u8) -> Option<CmdStatus> {
         use CmdStatus::*;
         if b == 0 {

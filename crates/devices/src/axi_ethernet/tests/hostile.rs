@@ -92,7 +92,11 @@ fn descriptor() -> impl Strategy<Value = Vec<u32>> {
     let flags = prop_oneof![4 => Just(3u32), 2 => Just(2u32), 2 => Just(1u32), 1 => Just(0u32)];
     let status = prop_oneof![12 => Just(0u32), 1 => any::<u32>()];
     // Around the ring of 64, or anywhere in both.
-    let next = prop_oneof![12 => Just(None), 2 => (0..2 * RING).prop_map(|i| Some(TX_RING as u32 + i as u32 * 64)), 1 => any::<u32>().prop_map(Some)];
+    let next = prop_oneof![
+        12 => Just(None),
+        2 => (0..2 * RING).prop_map(|i| Some(TX_RING as u32 + i as u32 * 64)),
+        1 => any::<u32>().prop_map(Some),
+    ];
     (next, buffer, length, flags, status, prop::collection::vec(any::<u32>(), 5)).prop_map(
         |(n, b, len, f, s, app)| {
             let mut words = vec![n.unwrap_or(NEXT), 0, b, 0, 0, 0, len | f << 26, s];
@@ -113,7 +117,8 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Recover),
         3 => (dma_offset(), value()).prop_map(|(r, v)| Act::Dma(r, v)),
         2 => (mac_offset(), mac_value()).prop_map(|(r, v)| Act::Mac(r, v)),
-        1 => (0u8..3, any::<u32>(), any::<u64>(), size).prop_map(|(n, o, v, s)| Act::Wide(n, o, v, s)),
+        1 => (0u8..3, any::<u32>(), any::<u64>(), size)
+            .prop_map(|(n, o, v, s)| Act::Wide(n, o, v, s)),
         1 => (0u8..2, mac_offset()).prop_map(|(n, o)| Act::Read(n, o)),
         6 => (0..2 * RING, descriptor()).prop_map(|(i, d)| Act::Memory(i, d)),
         5 => frame.prop_map(Act::Frame),
@@ -285,7 +290,9 @@ proptest! {
     /// The device sends what was queued, whatever the pieces, and receives what arrived.
     #[test]
     fn bytes_come_through(
-        pieces in prop::collection::vec((1usize..900, 0u64..64), 1..12), size in 64u32..1600, slow: bool,
+        pieces in prop::collection::vec((1usize..900, 0u64..64), 1..12),
+        size in 64u32..1600,
+        slow: bool,
     ) {
         let mut b = Bench::up(Config { tx_checksum: Checksum::None, ..Config::ZYNQMP });
         if slow {
@@ -301,7 +308,8 @@ proptest! {
             let n = if last { f.len() - start } else { n };
             at += skew;
             b.fill(at, &f[start..start + n]);
-            let flags = if i == 0 { Descriptor::SOF } else { 0 } | if last { Descriptor::EOF } else { 0 };
+            let flags = if i == 0 { Descriptor::SOF } else { 0 }
+                | if last { Descriptor::EOF } else { 0 };
             b.piece(at, n, flags);
             (at, start) = (at + n as u64, start + n);
         }
@@ -314,7 +322,10 @@ proptest! {
         b.receive(&f);
         b.settle();
         let got: Vec<u8> = (0..needed)
-            .flat_map(|i| b.received(i, (b.status_of(Bench::rx(i)) & Descriptor::LENGTH) as usize).to_vec())
+            .flat_map(|i| {
+                let len = b.status_of(Bench::rx(i)) & Descriptor::LENGTH;
+                b.received(i, len as usize).to_vec()
+            })
             .collect();
         prop_assert_eq!(&got, &f);
         prop_assert_eq!(b.desc(Bench::rx(needed - 1)).app[4].get() as usize, f.len());

@@ -10,7 +10,7 @@ mod registers;
 mod transmit;
 
 use super::{AxiEthernet, Checksum, Config, Speed};
-pub(super) use crate::testing::{MEMORY, Record, frame, ns, us};
+pub(super) use crate::tests::{MEMORY, Record, frame, ns, us};
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{Device, DmaFaultKind, EventSource, Reg, RxVerdict, Span, Time};

@@ -73,7 +73,7 @@ fn a_frame_with_its_own_fcs() {
     f.extend_from_slice(&sum);
     b.send(&f);
     b.settle();
-    assert_eq!(b.sent(), [frame(64)], "the seam's frames have none");
+    assert_eq!(b.sent(), [frame(64)], "frames of the port have none");
     f[20] ^= 1;
     b.send(&f);
     b.settle();

@@ -61,9 +61,10 @@ fn bytes() -> impl Strategy<Value = [u8; 16]> {
 }
 
 fn act() -> impl Strategy<Value = Act> {
+    let size = prop::sample::select(alloc::vec![1u8, 2, 4, 8]);
     prop_oneof![
         6 => (offset(), value()).prop_map(|(r, v)| Act::Write(r, v)),
-        1 => (any::<u8>(), any::<u32>(), any::<u64>(), prop::sample::select(alloc::vec![1u8, 2, 4, 8]))
+        1 => (any::<u8>(), any::<u32>(), any::<u64>(), size)
             .prop_map(|(n, o, v, s)| Act::Wide(n % 3, o, v, s)),
         2 => offset().prop_map(Act::Read),
         3 => (0u32..64, bytes()).prop_map(|(i, b)| Act::Memory(i * 16, b)),
@@ -158,7 +159,9 @@ proptest! {
         let run = |steps: u64| {
             let mut b = Bench::up(Config::I82540EM);
             (b.p.read_time, b.p.write_time) = (Span::from_ns(700), Span::from_ns(1200));
-            for (r, v) in [(reg::TIDV, 4), (reg::RDTR, 3), (reg::RADV, 9), (reg::ITR, 90), (reg::IMS, 0xd7)] {
+            let moderation =
+                [(reg::TIDV, 4), (reg::RDTR, 3), (reg::RADV, 9), (reg::ITR, 90), (reg::IMS, 0xd7)];
+            for (r, v) in moderation {
                 b.write(r, v);
             }
             b.post(40);

@@ -9,7 +9,7 @@ mod registers;
 mod transmit;
 
 use super::{Config, E1000};
-pub(super) use crate::testing::{MEMORY, Record, frame, ns};
+pub(super) use crate::tests::{MEMORY, Record, frame, ns};
 use alloc::vec::Vec;
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time};
 use doorbell_layout::e1000::{

@@ -32,19 +32,14 @@ use doorbell_layout::mlx5::command::{
 use doorbell_layout::mlx5::{CmdStatus, event};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Counters of the command interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CommandCounters {
-    /// Commands executed, refused ones included.
-    pub commands: u64,
-    /// Those that were refused.
-    pub refused: u64,
-    /// Those that do not exist.
-    pub unknown: u64,
-    /// Entries that could not be delivered.
-    pub undelivered: u64,
-    /// Slots rung for that hold no command, or could not be answered.
-    pub lost: u64,
+counters! {
+    /// Counters of the command interface.
+    struct CommandCounters;
+    commands: "Commands executed, refused ones included.",
+    refused: "Those that were refused.",
+    unknown: "Those that do not exist.",
+    undelivered: "Entries that could not be delivered.",
+    lost: "Slots rung for that hold no command, or could not be answered.",
 }
 
 /// A command that this device does not know.
@@ -57,7 +52,7 @@ pub struct Unknown {
 }
 
 /// Initialization state of the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(super) enum Phase {
     Disabled,
     Enabled,
@@ -205,7 +200,7 @@ impl Mlx5 {
         &self.firmware.unknown
     }
 
-    /// The command doorbell: a bit for each slot. Whether all of them made sense.
+    /// Takes the command doorbell: a bit for each slot. Returns true if all of them were free.
     pub(super) fn ring_commands(&mut self, at: Time, slots: u32) -> bool {
         let f = &mut self.firmware;
         if f.cmdq == 0 {
@@ -267,9 +262,9 @@ impl Mlx5 {
     fn execute<P: Port>(&mut self, p: &mut P, at: Time, bytes: &[u8], out: &mut [u8]) {
         let Ok(header) = input::<InHeader>(bytes) else { return };
         let (opcode, op_mod) = (header.get(InHeader::OPCODE) as u16, header.get(InHeader::OP_MOD));
-        let refused = match self.permitted(opcode) {
-            Ok(()) => self.dispatch(p, at, opcode, op_mod, bytes, out).err(),
-            Err(why) => Some(why),
+        let refused = match self.firmware.phase >= phase_for(opcode) {
+            true => self.dispatch(p, at, (opcode, op_mod), bytes, out).err(),
+            false => Some(CmdStatus::BadSystemState),
         };
         let Some(why) = refused else { return };
         self.firmware.counters.refused += 1;
@@ -281,111 +276,114 @@ impl Mlx5 {
             .set(OutHeader::SYNDROME, 0xd0_0000 | u32::from(opcode));
         out[..OutHeader::LEN].copy_from_slice(&header.0);
     }
+}
 
-    /// Checks that the device is in a state for this command.
-    fn permitted(&self, opcode: u16) -> Answer {
-        let needs = match opcode {
-            op::ENABLE_HCA => Phase::Disabled,
-            op::DISABLE_HCA
-            | op::QUERY_ISSI
-            | op::SET_ISSI
-            | op::QUERY_PAGES
-            | op::MANAGE_PAGES => Phase::Enabled,
-            op::QUERY_HCA_CAP | op::SET_HCA_CAP | op::QUERY_ADAPTER | op::ACCESS_REG => {
-                Phase::Enabled
+/// Makes the command table: opcodes and handlers, by the phase of the device that they need.
+macro_rules! commands {
+    ($self:ident, $p:ident, $at:ident, $op_mod:ident, $bytes:ident, $out:ident;
+        $($phase:ident { $($op:ident $(if $guard:expr)? => $run:expr,)* })*) => {
+        /// Returns the phase that the device must have reached for a command.
+        fn phase_for(opcode: u16) -> Phase {
+            match opcode {
+                $($(op::$op)|* => Phase::$phase,)*
+                _ => Phase::Running,
             }
-            op::INIT_HCA | op::TEARDOWN_HCA => Phase::Enabled,
-            _ => Phase::Running,
-        };
-        if self.firmware.phase as u8 >= needs as u8 {
-            Ok(())
-        } else {
-            Err(CmdStatus::BadSystemState)
         }
+
+        impl Mlx5 {
+            fn dispatch<P: Port>(
+                &mut $self,
+                $p: &mut P,
+                $at: Time,
+                (opcode, $op_mod): (u16, u32),
+                $bytes: &[u8],
+                $out: &mut [u8],
+            ) -> Answer {
+                match opcode {
+                    $($(op::$op $(if $guard)? => $run,)*)*
+                    _ => {
+                        $self.firmware.remember(Unknown { opcode, modifier: $op_mod as u16 });
+                        Err(CmdStatus::BadOp)
+                    }
+                }
+            }
+        }
+    };
+}
+
+commands! { self, p, at, op_mod, bytes, out;
+    Disabled {
+        ENABLE_HCA => self.enable_hca(bytes),
     }
-
-    fn dispatch<P: Port>(
-        &mut self,
-        p: &mut P,
-        at: Time,
-        opcode: u16,
-        op_mod: u32,
-        bytes: &[u8],
-        out: &mut [u8],
-    ) -> Answer {
-        match opcode {
-            op::ENABLE_HCA => self.enable_hca(bytes),
-            op::DISABLE_HCA => self.disable_hca(),
-            op::QUERY_ISSI => self.query_issi(out),
-            op::SET_ISSI => self.set_issi(bytes),
-            op::QUERY_PAGES => self.query_pages(op_mod, out),
-            op::MANAGE_PAGES => self.manage_pages(op_mod, bytes, out),
-            op::QUERY_HCA_CAP => self.query_hca_cap(op_mod >> 1, op_mod & CURRENT, out),
-            op::SET_HCA_CAP => self.set_hca_cap(op_mod >> 1, bytes),
-            op::INIT_HCA => self.init_hca(),
-            op::TEARDOWN_HCA => self.teardown_hca(),
-            op::QUERY_ADAPTER => self.query_adapter(out),
-            op::ACCESS_REG => match op_mod {
-                access::WRITE => self.access_reg(p, at, true, bytes, out),
-                access::READ => self.access_reg(p, at, false, bytes, out),
-                _ => Err(CmdStatus::BadOp),
-            },
-            op::ALLOC_UAR => answer_number(out, || self.alloc_uar()),
-            op::DEALLOC_UAR => self.dealloc_uar(number(bytes)?),
-            op::ALLOC_PD => answer_number(out, || self.alloc_pd()),
-            op::DEALLOC_PD => self.dealloc_pd(number(bytes)?),
-            op::ALLOC_TRANSPORT_DOMAIN => answer_number(out, || self.alloc_td()),
-            op::DEALLOC_TRANSPORT_DOMAIN => self.dealloc_td(number(bytes)?),
-            op::CREATE_MKEY => answer_number(out, || self.on_create_mkey(bytes)),
-            op::QUERY_MKEY => self.query_mkey(number(bytes)?, out),
-            op::DESTROY_MKEY => self.destroy_mkey(number(bytes)? << 8),
-            op::CREATE_TIS => answer_number(out, || self.create_tis(bytes)),
-            op::MODIFY_TIS => self.modify_tis(bytes),
-            op::QUERY_TIS => self.query_tis(number(bytes)?, out),
-            op::DESTROY_TIS => self.destroy_tis(number(bytes)?),
-            op::ALLOC_Q_COUNTER => answer_number(out, || self.alloc_q_counter()),
-            op::DEALLOC_Q_COUNTER => self.dealloc_q_counter(number(bytes)? & 0xff),
-            op::QUERY_Q_COUNTER => self.query_q_counter(bytes, out),
-            op::CREATE_EQ => answer_number(out, || self.on_create_eq(bytes)),
-            op::QUERY_EQ => self.on_query_eq(number(bytes)? & 0xff, out),
-            op::DESTROY_EQ => self.destroy_eq(number(bytes)? & 0xff),
-            op::CREATE_CQ => answer_number(out, || self.on_create_cq(bytes)),
-            op::MODIFY_CQ if op_mod == 0 => self.on_modify_cq(bytes),
-            op::QUERY_CQ => self.on_query_cq(number(bytes)?, out),
-            op::DESTROY_CQ => self.destroy_cq(number(bytes)?),
-            op::CREATE_SQ => answer_number(out, || self.on_create_sq(bytes)),
-            op::MODIFY_SQ => self.on_modify_sq(bytes),
-            op::QUERY_SQ => self.on_query_sq(number(bytes)?, out),
-            op::DESTROY_SQ => self.destroy_sq(number(bytes)?),
-            op::CREATE_RQ => answer_number(out, || self.on_create_rq(bytes)),
-            op::MODIFY_RQ => self.on_modify_rq(bytes),
-            op::QUERY_RQ => self.on_query_rq(number(bytes)?, out),
-            op::DESTROY_RQ => self.destroy_rq(number(bytes)?),
-            op::CREATE_RQT => answer_number(out, || self.on_create_rqt(bytes)),
-            op::MODIFY_RQT => self.on_modify_rqt(bytes),
-            op::DESTROY_RQT => self.destroy_rqt(number(bytes)?),
-            op::CREATE_TIR => answer_number(out, || self.on_create_tir(bytes)),
-            op::MODIFY_TIR => self.on_modify_tir(bytes),
-            op::QUERY_TIR => self.on_query_tir(number(bytes)?, out),
-            op::DESTROY_TIR => self.destroy_tir(number(bytes)?),
-            op::CREATE_FLOW_TABLE => answer_number(out, || self.create_flow_table(bytes)),
-            op::MODIFY_FLOW_TABLE => self.modify_flow_table(bytes),
-            op::SET_FLOW_TABLE_ROOT => self.set_flow_table_root(bytes),
-            op::DESTROY_FLOW_TABLE => self.destroy_flow_table(bytes),
-            op::CREATE_FLOW_GROUP => answer_number(out, || self.create_flow_group(bytes)),
-            op::DESTROY_FLOW_GROUP => self.destroy_flow_group(bytes),
-            op::SET_FLOW_TABLE_ENTRY => self.set_fte(op_mod, bytes),
-            op::DELETE_FLOW_TABLE_ENTRY => self.delete_fte(bytes),
-            op::QUERY_FLOW_TABLE_ENTRY => self.query_fte(bytes, out),
-            op::QUERY_VPORT_STATE => self.query_vport_state(out),
-            op::MODIFY_VPORT_STATE => self.modify_vport_state(p, at, bytes),
-            op::QUERY_NIC_VPORT_CONTEXT => self.query_nic_vport(bytes, out),
-            op::MODIFY_NIC_VPORT_CONTEXT => self.modify_nic_vport(bytes),
-            op::QUERY_VPORT_COUNTER => self.query_vport_counter(out),
-            _ => {
-                self.firmware.remember(Unknown { opcode, modifier: op_mod as u16 });
-                Err(CmdStatus::BadOp)
-            }
-        }
+    Enabled {
+        DISABLE_HCA => self.disable_hca(),
+        QUERY_ISSI => self.query_issi(out),
+        SET_ISSI => self.set_issi(bytes),
+        QUERY_PAGES => self.query_pages(op_mod, out),
+        MANAGE_PAGES => self.manage_pages(op_mod, bytes, out),
+        QUERY_HCA_CAP => self.query_hca_cap(op_mod >> 1, op_mod & CURRENT, out),
+        SET_HCA_CAP => self.set_hca_cap(op_mod >> 1, bytes),
+        INIT_HCA => self.init_hca(),
+        TEARDOWN_HCA => self.teardown_hca(),
+        QUERY_ADAPTER => self.query_adapter(out),
+        ACCESS_REG => match op_mod {
+            access::WRITE => self.access_reg(p, at, true, bytes, out),
+            access::READ => self.access_reg(p, at, false, bytes, out),
+            _ => Err(CmdStatus::BadOp),
+        },
+    }
+    Running {
+        ALLOC_UAR => answer_number(out, || self.alloc_uar()),
+        DEALLOC_UAR => self.dealloc_uar(number(bytes)?),
+        ALLOC_PD => answer_number(out, || self.alloc_pd()),
+        DEALLOC_PD => self.dealloc_pd(number(bytes)?),
+        ALLOC_TRANSPORT_DOMAIN => answer_number(out, || self.alloc_td()),
+        DEALLOC_TRANSPORT_DOMAIN => self.dealloc_td(number(bytes)?),
+        CREATE_MKEY => answer_number(out, || self.on_create_mkey(bytes)),
+        QUERY_MKEY => self.query_mkey(number(bytes)?, out),
+        DESTROY_MKEY => self.destroy_mkey(number(bytes)? << 8),
+        CREATE_TIS => answer_number(out, || self.create_tis(bytes)),
+        MODIFY_TIS => self.modify_tis(bytes),
+        QUERY_TIS => self.query_tis(number(bytes)?, out),
+        DESTROY_TIS => self.destroy_tis(number(bytes)?),
+        ALLOC_Q_COUNTER => answer_number(out, || self.alloc_q_counter()),
+        DEALLOC_Q_COUNTER => self.dealloc_q_counter(number(bytes)? & 0xff),
+        QUERY_Q_COUNTER => self.query_q_counter(bytes, out),
+        CREATE_EQ => answer_number(out, || self.on_create_eq(bytes)),
+        QUERY_EQ => self.on_query_eq(number(bytes)? & 0xff, out),
+        DESTROY_EQ => self.destroy_eq(number(bytes)? & 0xff),
+        CREATE_CQ => answer_number(out, || self.on_create_cq(bytes)),
+        MODIFY_CQ if op_mod == 0 => self.on_modify_cq(bytes),
+        QUERY_CQ => self.on_query_cq(number(bytes)?, out),
+        DESTROY_CQ => self.destroy_cq(number(bytes)?),
+        CREATE_SQ => answer_number(out, || self.on_create_sq(bytes)),
+        MODIFY_SQ => self.on_modify_sq(bytes),
+        QUERY_SQ => self.on_query_sq(number(bytes)?, out),
+        DESTROY_SQ => self.destroy_sq(number(bytes)?),
+        CREATE_RQ => answer_number(out, || self.on_create_rq(bytes)),
+        MODIFY_RQ => self.on_modify_rq(bytes),
+        QUERY_RQ => self.on_query_rq(number(bytes)?, out),
+        DESTROY_RQ => self.destroy_rq(number(bytes)?),
+        CREATE_RQT => answer_number(out, || self.on_create_rqt(bytes)),
+        MODIFY_RQT => self.on_modify_rqt(bytes),
+        DESTROY_RQT => self.destroy_rqt(number(bytes)?),
+        CREATE_TIR => answer_number(out, || self.on_create_tir(bytes)),
+        MODIFY_TIR => self.on_modify_tir(bytes),
+        QUERY_TIR => self.on_query_tir(number(bytes)?, out),
+        DESTROY_TIR => self.destroy_tir(number(bytes)?),
+        CREATE_FLOW_TABLE => answer_number(out, || self.create_flow_table(bytes)),
+        MODIFY_FLOW_TABLE => self.modify_flow_table(bytes),
+        SET_FLOW_TABLE_ROOT => self.set_flow_table_root(bytes),
+        DESTROY_FLOW_TABLE => self.destroy_flow_table(bytes),
+        CREATE_FLOW_GROUP => answer_number(out, || self.create_flow_group(bytes)),
+        DESTROY_FLOW_GROUP => self.destroy_flow_group(bytes),
+        SET_FLOW_TABLE_ENTRY => self.set_fte(op_mod, bytes),
+        DELETE_FLOW_TABLE_ENTRY => self.delete_fte(bytes),
+        QUERY_FLOW_TABLE_ENTRY => self.query_fte(bytes, out),
+        QUERY_VPORT_STATE => self.query_vport_state(out),
+        MODIFY_VPORT_STATE => self.modify_vport_state(p, at, bytes),
+        QUERY_NIC_VPORT_CONTEXT => self.query_nic_vport(bytes, out),
+        MODIFY_NIC_VPORT_CONTEXT => self.modify_nic_vport(bytes),
+        QUERY_VPORT_COUNTER => self.query_vport_counter(out),
     }
 }

@@ -21,7 +21,7 @@ const OVERFLOW: u32 = 0x9;
 
 impl Mlx5 {
     fn uar_exists(&self, n: u32) -> Answer {
-        self.uars.get(n).copied().ok_or(CmdStatus::BadResource)
+        self.uars.find(n).copied()
     }
 
     pub(super) fn on_create_eq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
@@ -40,11 +40,11 @@ impl Mlx5 {
             uar: c.get(Eqc::UAR),
             events: m.quad(CreateEqIn::EVENTS),
         };
-        self.eqs.insert(Eq::new(ctx, ring), MAX_EQS).ok_or(CmdStatus::NoResources)
+        self.eqs.insert(Eq::new(ctx, ring), MAX_EQS)
     }
 
     pub(super) fn on_query_eq(&self, n: u32, out: &mut [u8]) -> Answer {
-        let eq = self.eqs.get(n).ok_or(CmdStatus::BadResource)?;
+        let eq = self.eqs.find(n)?;
         let mut m = QueryEqOut::ZERO;
         let c = m.part_mut(QueryEqOut::EQC);
         c.set(Eqc::STATE, if eq.armed.is_some() { ARMED } else { FIRED })
@@ -61,7 +61,7 @@ impl Mlx5 {
         check(log_size <= LOG_MAX_CQ_SZ && c.get(Cqc::PAGE_OFFSET) == 0 && dbr.is_multiple_of(8))?;
         check(c.get(Cqc::CQE_SIZE) == 0 && c.get(Cqc::COMPRESSION) == 0)?;
         self.uar_exists(c.get(Cqc::UAR))?;
-        self.eqs.get(c.get(Cqc::EQN)).ok_or(CmdStatus::BadResource)?;
+        self.eqs.find(c.get(Cqc::EQN))?;
         let ring = ring(bytes, c.get(Cqc::LOG_PAGE_SIZE), ENTRY << log_size)?;
         let ctx = CqContext {
             log_size: log_size as u8,
@@ -72,16 +72,14 @@ impl Mlx5 {
             period_us: c.get(Cqc::PERIOD) as u16,
             max_count: c.get(Cqc::MAX_COUNT) as u16,
         };
-        self.cqs
-            .insert(Cq::new(ctx, ring, self.cfg.polled_doorbells), LIMIT)
-            .ok_or(CmdStatus::NoResources)
+        self.cqs.insert(Cq::new(ctx, ring, self.cfg.polled_doorbells), LIMIT)
     }
 
     /// Moderation only: the period starts with the entry whatever `cq_period_mode` says.
     pub(super) fn on_modify_cq(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<ModifyCqIn>(bytes)?;
         let fields = m.get(ModifyCqIn::FIELDS);
-        let cq = self.cqs.get_mut(m.get(ModifyCqIn::CQN)).ok_or(CmdStatus::BadResource)?;
+        let cq = self.cqs.find_mut(m.get(ModifyCqIn::CQN))?;
         check(fields & !(modify_cq::PERIOD | modify_cq::MAX_COUNT | modify_cq::PERIOD_MODE) == 0)?;
         let c = m.part(ModifyCqIn::CQC);
         if fields & modify_cq::PERIOD != 0 {
@@ -95,7 +93,7 @@ impl Mlx5 {
     }
 
     pub(super) fn on_query_cq(&self, n: u32, out: &mut [u8]) -> Answer {
-        let cq = self.cqs.get(n).ok_or(CmdStatus::BadResource)?;
+        let cq = self.cqs.find(n)?;
         let mut m = QueryCqOut::ZERO;
         let c = m.part_mut(QueryCqOut::CQC);
         c.set(Cqc::STATUS, if cq.dead { OVERFLOW } else { 0 });
@@ -121,8 +119,8 @@ impl Mlx5 {
             context.get(Sqc::MIN_INLINE) <= 3 && context.get(Sqc::STATE) == SqState::Reset as u32,
         )?;
         self.uar_exists(wq.get(Wq::UAR))?;
-        self.pds.get(wq.get(Wq::PD)).ok_or(CmdStatus::BadResource)?;
-        self.cqs.get(context.get(Sqc::CQN)).ok_or(CmdStatus::BadResource)?;
+        self.pds.find(wq.get(Wq::PD))?;
+        self.cqs.find(context.get(Sqc::CQN))?;
         // Without a TIS it is a queue for internal operations.
         let tis = match context.get(Sqc::TIS_LIST_SIZE) {
             0 => None,
@@ -130,7 +128,7 @@ impl Mlx5 {
             _ => return Err(CmdStatus::BadParam),
         };
         if let Some(n) = tis {
-            self.tis.get(n).ok_or(CmdStatus::BadResource)?;
+            self.tis.find(n)?;
         }
         let ring = ring(bytes, wq.get(Wq::LOG_PAGE_SIZE), u64::from(WQEBB) << log_size)?;
         let on_chip: u32 = self.sqs.iter().map(|(_, sq)| 1 << sq.ctx.log_size).sum();
@@ -148,7 +146,7 @@ impl Mlx5 {
             min_inline: (context.get(Sqc::MIN_INLINE) as u8).max(least),
         };
         let pd = wq.get(Wq::PD);
-        self.sqs.insert(Sq::new(ctx, ring, pd, tis, &context), LIMIT).ok_or(CmdStatus::NoResources)
+        self.sqs.insert(Sq::new(ctx, ring, pd, tis, &context), LIMIT)
     }
 
     /// RST to RDY, RDY to ERR, and any to RST.
@@ -162,7 +160,7 @@ impl Mlx5 {
     }
 
     pub(super) fn on_query_sq(&self, n: u32, out: &mut [u8]) -> Answer {
-        let sq = self.sqs.get(n).ok_or(CmdStatus::BadResource)?;
+        let sq = self.sqs.find(n)?;
         let mut m = QuerySqOut::ZERO;
         let c = m.part_mut(QuerySqOut::SQC);
         *c = *sq.context;

@@ -29,12 +29,12 @@ impl Mlx5 {
         let (pd, set) = (wq.get(Wq::PD), context.get(Rqc::COUNTER_SET));
         // A queue that nothing is ever posted to has no domain.
         if pd != 0 {
-            self.pds.get(pd).ok_or(CmdStatus::BadResource)?;
+            self.pds.find(pd)?;
         }
         if set != 0 {
-            self.counter_sets.get(set).ok_or(CmdStatus::BadResource)?;
+            self.counter_sets.find(set)?;
         }
-        self.cqs.get(context.get(Rqc::CQN)).ok_or(CmdStatus::BadResource)?;
+        self.cqs.find(context.get(Rqc::CQN))?;
         let ring = ring(bytes, wq.get(Wq::LOG_PAGE_SIZE), 1 << (log_size + log_stride))?;
         let ctx = RqContext {
             log_size: log_size as u8,
@@ -57,10 +57,10 @@ impl Mlx5 {
         let to = RqState::from_bits(c.get(Rqc::STATE)).ok_or(CmdStatus::BadParam)?;
         let set = c.get(Rqc::COUNTER_SET);
         if fields & modify_rq::COUNTER_SET != 0 && set != 0 {
-            self.counter_sets.get(set).ok_or(CmdStatus::BadResource)?;
+            self.counter_sets.find(set)?;
         }
         self.modify_rq(n, from, to)?;
-        let rq = self.rx.rqs.get_mut(n).ok_or(CmdStatus::BadResource)?;
+        let rq = self.rx.rqs.find_mut(n)?;
         if fields & modify_rq::VSD != 0 {
             rq.ctx.keep_vlan = c.get(Rqc::NO_VLAN_STRIP) == 1;
         }
@@ -71,7 +71,7 @@ impl Mlx5 {
     }
 
     pub(super) fn on_query_rq(&self, n: u32, out: &mut [u8]) -> Answer {
-        let rq = self.rx.rqs.get(n).ok_or(CmdStatus::BadResource)?;
+        let rq = self.rx.rqs.find(n)?;
         let mut m = QueryRqOut::ZERO;
         let c = m.part_mut(QueryRqOut::RQC);
         *c = *rq.context;
@@ -103,7 +103,7 @@ impl Mlx5 {
     pub(super) fn on_modify_rqt(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<RqtIn>(bytes)?;
         if m.quad(RqtIn::FIELDS) & modify_rqt::LIST == 0 {
-            return self.rx.rqts.get(m.get(RqtIn::RQTN)).map(|_| ()).ok_or(CmdStatus::BadResource);
+            return self.rx.rqts.find(m.get(RqtIn::RQTN)).map(|_| ());
         }
         let rqns = self.rqns(bytes, m.get(RqtIn::ACTUAL_SIZE))?;
         self.modify_rqt(m.get(RqtIn::RQTN), rqns)
@@ -125,7 +125,7 @@ impl Mlx5 {
     pub(super) fn on_create_tir(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
         let c = input::<CreateTirIn>(bytes)?.part(CreateTirIn::TIRC);
         let td = c.get(Tirc::TRANSPORT_DOMAIN);
-        self.tds.get(td).ok_or(CmdStatus::BadResource)?;
+        self.tds.find(td)?;
         // No LRO.
         check(c.get(Tirc::PACKET_MERGE) == 0)?;
         let mut ctx = TirContext::direct(c.get(Tirc::INLINE_RQN));
@@ -167,7 +167,7 @@ impl Mlx5 {
     }
 
     pub(super) fn on_query_tir(&self, n: u32, out: &mut [u8]) -> Answer {
-        let t = self.rx.tirs.get(n).ok_or(CmdStatus::BadResource)?;
+        let t = self.rx.tirs.find(n)?;
         let ctx = &t.ctx;
         let mut m = QueryTirOut::ZERO;
         let c = m.part_mut(QueryTirOut::TIRC);

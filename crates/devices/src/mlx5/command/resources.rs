@@ -17,7 +17,7 @@ const COUNTER_SETS: usize = 255;
 
 impl Mlx5 {
     pub(super) fn dealloc_uar(&mut self, n: u32) -> Answer {
-        self.uars.get(n).ok_or(CmdStatus::BadResource)?;
+        self.uars.find(n)?;
         let queues = self.eqs.iter().any(|(_, q)| q.ctx.uar == n)
             || self.cqs.iter().any(|(_, q)| q.ctx.uar == n);
         unused(
@@ -30,11 +30,11 @@ impl Mlx5 {
     }
 
     pub(super) fn alloc_pd(&mut self) -> Result<u32, CmdStatus> {
-        self.pds.insert((), LIMIT).ok_or(CmdStatus::NoResources)
+        self.pds.insert((), LIMIT)
     }
 
     pub(super) fn dealloc_pd(&mut self, n: u32) -> Answer {
-        self.pds.get(n).ok_or(CmdStatus::BadResource)?;
+        self.pds.find(n)?;
         let queues =
             self.sqs.iter().any(|(_, q)| q.pd == n) || self.rx.rqs.iter().any(|(_, q)| q.pd == n);
         unused(queues || self.mkeys.iter().any(|(_, k)| k.pd == n))?;
@@ -43,11 +43,11 @@ impl Mlx5 {
     }
 
     pub(super) fn alloc_td(&mut self) -> Result<u32, CmdStatus> {
-        self.tds.insert((), LIMIT).ok_or(CmdStatus::NoResources)
+        self.tds.insert((), LIMIT)
     }
 
     pub(super) fn dealloc_td(&mut self, n: u32) -> Answer {
-        self.tds.get(n).ok_or(CmdStatus::BadResource)?;
+        self.tds.find(n)?;
         let tirs = self.rx.tirs.iter().any(|(_, t)| t.transport_domain == n);
         unused(tirs || self.tis.iter().any(|(_, t)| t.transport_domain() == n))?;
         self.tds.remove(n);
@@ -58,7 +58,7 @@ impl Mlx5 {
         let m = input::<CreateMkeyIn>(bytes)?;
         let c = m.part(CreateMkeyIn::MKC);
         let pd = c.get(Mkc::PD);
-        self.pds.get(pd).ok_or(CmdStatus::BadResource)?;
+        self.pds.find(pd)?;
         // A free key is one that a UMR would fill in.
         check(c.get(Mkc::FREE) == 0)?;
         let whole = c.get(Mkc::LENGTH64) == 1;
@@ -89,11 +89,11 @@ impl Mlx5 {
             everything: pages.is_none() && whole,
             pages,
         };
-        self.mkeys.insert(key, LIMIT).ok_or(CmdStatus::NoResources)
+        self.mkeys.insert(key, LIMIT)
     }
 
     pub(super) fn query_mkey(&self, n: u32, out: &mut [u8]) -> Answer {
-        let k = self.mkeys.get(n).ok_or(CmdStatus::BadResource)?;
+        let k = self.mkeys.find(n)?;
         let mut m = QueryMkeyOut::ZERO;
         let c = m.part_mut(QueryMkeyOut::MKC);
         c.set(Mkc::PD, k.pd)
@@ -109,39 +109,39 @@ impl Mlx5 {
 
     pub(super) fn create_tis(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
         let context = *input::<TisIn>(bytes)?.part(TisIn::TISC);
-        self.tds.get(context.get(Tisc::TRANSPORT_DOMAIN)).ok_or(CmdStatus::BadResource)?;
-        self.tis.insert(Tis { context }, LIMIT).ok_or(CmdStatus::NoResources)
+        self.tds.find(context.get(Tisc::TRANSPORT_DOMAIN))?;
+        self.tis.insert(Tis { context }, LIMIT)
     }
 
     /// Its priority can be changed.
     pub(super) fn modify_tis(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<TisIn>(bytes)?;
-        let tis = self.tis.get_mut(m.get(TisIn::TISN)).ok_or(CmdStatus::BadResource)?;
+        let tis = self.tis.find_mut(m.get(TisIn::TISN))?;
         tis.context.set(Tisc::PRIO, m.part(TisIn::TISC).get(Tisc::PRIO));
         Ok(())
     }
 
     pub(super) fn query_tis(&self, n: u32, out: &mut [u8]) -> Answer {
         let mut m = QueryTisOut::ZERO;
-        *m.part_mut(QueryTisOut::TISC) = self.tis.get(n).ok_or(CmdStatus::BadResource)?.context;
+        *m.part_mut(QueryTisOut::TISC) = self.tis.find(n)?.context;
         answer(out, &m)
     }
 
     pub(super) fn destroy_tis(&mut self, n: u32) -> Answer {
-        self.tis.get(n).ok_or(CmdStatus::BadResource)?;
+        self.tis.find(n)?;
         unused(self.sqs.iter().any(|(_, q)| q.tis == Some(n)))?;
         self.tis.remove(n);
         Ok(())
     }
 
     pub(super) fn alloc_q_counter(&mut self) -> Result<u32, CmdStatus> {
-        let n = self.counter_sets.insert((), COUNTER_SETS).ok_or(CmdStatus::NoResources)?;
+        let n = self.counter_sets.insert((), COUNTER_SETS)?;
         self.rx.out_of_buffer(n as u8, true);
         Ok(n)
     }
 
     pub(super) fn dealloc_q_counter(&mut self, n: u32) -> Answer {
-        self.counter_sets.get(n).ok_or(CmdStatus::BadResource)?;
+        self.counter_sets.find(n)?;
         unused(self.rx.rqs.iter().any(|(_, q)| u32::from(q.ctx.counter_set) == n))?;
         self.counter_sets.remove(n);
         Ok(())
@@ -150,7 +150,7 @@ impl Mlx5 {
     pub(super) fn query_q_counter(&mut self, bytes: &[u8], out: &mut [u8]) -> Answer {
         let q = input::<QueryQCounterIn>(bytes)?;
         let set = q.get(QueryQCounterIn::SET);
-        self.counter_sets.get(set).ok_or(CmdStatus::BadResource)?;
+        self.counter_sets.find(set)?;
         let lost = self.rx.out_of_buffer(set as u8, q.get(QueryQCounterIn::CLEAR) == 1);
         let mut m = QueryQCounterOut::ZERO;
         // 32 bits that wrap.

@@ -1,6 +1,8 @@
 use super::*;
 use alloc::vec::Vec;
 
+mod wqes;
+
 fn insert(frame: &mut [u8], cs_flags: u8) {
     insert_checksums(frame, &EthSeg { cs_flags, ..EthSeg::default() }, true);
 }

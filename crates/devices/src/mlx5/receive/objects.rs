@@ -24,7 +24,7 @@ impl Mlx5 {
     pub(crate) fn create_rq(&mut self, c: &RqContext) -> Result<u32, CmdStatus> {
         check(c.log_size <= LOG_MAX_RQ && (4..=LOG_MAX_STRIDE).contains(&c.log_stride))?;
         check(c.ring.is_multiple_of(4096) && c.dbr.is_multiple_of(4))?;
-        self.cqs.get(c.cqn).ok_or(CmdStatus::BadResource)?;
+        self.cqs.find(c.cqn)?;
         self.install_rq(c, Ring::at_address(c.ring), &Rqc::ZERO)
     }
 
@@ -36,7 +36,7 @@ impl Mlx5 {
         context: &Rqc,
     ) -> Result<u32, CmdStatus> {
         let rq = Rq::new(*c, ring, context, self.cfg.rx_fetch_chunk);
-        self.rx.rqs.insert(rq, LIMIT).ok_or(CmdStatus::NoResources)
+        self.rx.rqs.insert(rq, LIMIT)
     }
 
     /// `MODIFY_RQ`: RST to RDY, anything to ERR or RST.
@@ -46,7 +46,7 @@ impl Mlx5 {
         from: RqState,
         to: RqState,
     ) -> Result<(), CmdStatus> {
-        let rq = self.rx.rqs.get_mut(rqn).ok_or(CmdStatus::BadResource)?;
+        let rq = self.rx.rqs.find_mut(rqn)?;
         if rq.state != from || (from == RqState::Error && to == RqState::Ready) {
             return Err(CmdStatus::BadResourceState);
         }
@@ -57,7 +57,7 @@ impl Mlx5 {
                 self.rx.purge(rqn);
             }
             RqState::Error if from == RqState::Ready && rq.ctx.flush_in_error => {
-                self.rx.mishaps.push_back((self.rx.now, rqn, RxError::Flush));
+                self.rx.pending_errors.push_back((self.rx.now, rqn, RxError::Flush));
             }
             _ => {}
         }
@@ -68,22 +68,22 @@ impl Mlx5 {
     /// `MODIFY_RQ` with `modify_bitmask` `vsd`: whether tags stay in the frame.
     #[cfg(test)]
     pub(crate) fn keep_vlan(&mut self, rqn: u32, keep: bool) -> Result<(), CmdStatus> {
-        self.rx.rqs.get_mut(rqn).ok_or(CmdStatus::BadResource)?.ctx.keep_vlan = keep;
+        self.rx.rqs.find_mut(rqn)?.ctx.keep_vlan = keep;
         Ok(())
     }
 
     /// `QUERY_RQ`.
     #[cfg(test)]
     pub(crate) fn query_rq(&self, rqn: u32) -> Result<RqState, CmdStatus> {
-        Ok(self.rx.rqs.get(rqn).ok_or(CmdStatus::BadResource)?.state)
+        Ok(self.rx.rqs.find(rqn)?.state)
     }
 
-    /// `DESTROY_RQ`; no TIR or RQT may name it. What is in flight for it is dropped.
+    /// `DESTROY_RQ`; no TIR or RQT may name it. Work in flight for it is dropped.
     pub(crate) fn destroy_rq(&mut self, rqn: u32) -> Result<(), CmdStatus> {
-        self.rx.rqs.get(rqn).ok_or(CmdStatus::BadResource)?;
+        self.rx.rqs.find(rqn)?;
         let direct = self.rx.tirs.iter().any(|(_, t)| t.ctx.dispatch == Dispatch::Direct(rqn));
         unused(direct || self.rx.rqts.iter().any(|(_, t)| t.rqns.contains(&rqn)))?;
-        self.rx.rqs.remove(rqn).ok_or(CmdStatus::BadResource)?;
+        self.rx.rqs.take(rqn)?;
         self.rx.purge(rqn);
         self.update_next_event();
         Ok(())
@@ -92,49 +92,49 @@ impl Mlx5 {
     /// `CREATE_RQT`: an indirection table of these receive queues.
     pub(crate) fn create_rqt(&mut self, rqns: Vec<u32>) -> Result<u32, CmdStatus> {
         check(is_table(&rqns))?;
-        self.rx.rqts.insert(Rqt { rqns }, LIMIT).ok_or(CmdStatus::NoResources)
+        self.rx.rqts.insert(Rqt { rqns }, LIMIT)
     }
 
     /// `MODIFY_RQT`: other queues.
     pub(crate) fn modify_rqt(&mut self, rqtn: u32, rqns: Vec<u32>) -> Result<(), CmdStatus> {
         check(is_table(&rqns))?;
-        self.rx.rqts.get_mut(rqtn).ok_or(CmdStatus::BadResource)?.rqns = rqns;
+        self.rx.rqts.find_mut(rqtn)?.rqns = rqns;
         Ok(())
     }
 
     /// `DESTROY_RQT`; no TIR may use it.
     pub(crate) fn destroy_rqt(&mut self, rqtn: u32) -> Result<(), CmdStatus> {
-        self.rx.rqts.get(rqtn).ok_or(CmdStatus::BadResource)?;
+        self.rx.rqts.find(rqtn)?;
         unused(self.rx.tirs.iter().any(|(_, t)| t.ctx.dispatch == Dispatch::Indirect(rqtn)))?;
-        self.rx.rqts.remove(rqtn).map(|_| ()).ok_or(CmdStatus::BadResource)
+        self.rx.rqts.take(rqtn).map(|_| ())
     }
 
     /// `CREATE_TIR`.
     pub(crate) fn create_tir(&mut self, c: &TirContext) -> Result<u32, CmdStatus> {
         self.has_target(c)?;
-        let n = self.rx.tirs.insert(Tir::new(*c), LIMIT).ok_or(CmdStatus::NoResources)?;
+        let n = self.rx.tirs.insert(Tir::new(*c), LIMIT)?;
         self.find_own_addresses();
         Ok(n)
     }
 
     /// `QUERY_TIR`: what a modification starts from.
     pub(crate) fn query_tir(&self, tirn: u32) -> Result<TirContext, CmdStatus> {
-        Ok(self.rx.tirs.get(tirn).ok_or(CmdStatus::BadResource)?.ctx)
+        Ok(self.rx.tirs.find(tirn)?.ctx)
     }
 
     /// `MODIFY_TIR`: as the context says.
     pub(crate) fn modify_tir(&mut self, tirn: u32, c: &TirContext) -> Result<(), CmdStatus> {
         self.has_target(c)?;
-        *self.rx.tirs.get_mut(tirn).ok_or(CmdStatus::BadResource)? = Tir::new(*c);
+        *self.rx.tirs.find_mut(tirn)? = Tir::new(*c);
         self.find_own_addresses();
         Ok(())
     }
 
     /// `DESTROY_TIR`; no entry may name it.
     pub(crate) fn destroy_tir(&mut self, tirn: u32) -> Result<(), CmdStatus> {
-        self.rx.tirs.get(tirn).ok_or(CmdStatus::BadResource)?;
+        self.rx.tirs.find(tirn)?;
         unused(self.rx.steering.names(Destination::Tir(tirn)))?;
-        self.rx.tirs.remove(tirn).ok_or(CmdStatus::BadResource)?;
+        self.rx.tirs.take(tirn)?;
         self.find_own_addresses();
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(in super::super) struct Rq {
     ring: Ring,
     pub(in super::super) pd: u32,
     pub(in super::super) uar: u32,
-    /// As it was created.
+    /// The context it was created with.
     pub(in super::super) context: Box<Rqc>,
     pub(in super::super) state: RqState,
     /// The doorbell record, as last read: counter after the last WQE posted.

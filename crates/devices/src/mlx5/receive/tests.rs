@@ -9,9 +9,9 @@ mod queues;
 
 use super::super::Config;
 use super::super::device::Mlx5;
-use super::super::frames::Frame;
 use super::super::rss::TirContext;
 use super::super::steering::{Criteria, Destination, Entry, Group, Match, Miss, Table};
+use super::super::tests::frames::Frame;
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{

@@ -1,4 +1,4 @@
-use super::super::frames::{Frame, Transport, tcp, udp};
+use super::super::tests::frames::{Frame, Transport, tcp, udp};
 use super::*;
 use doorbell_layout::mlx5::receive::hash_field::*;
 use proptest::prelude::*;
@@ -170,7 +170,8 @@ proptest! {
 
     #[test]
     fn a_symmetric_hash_is_that_of_the_answer(
-        v6 in any::<bool>(), src in any::<[u8; 16]>(), dst in any::<[u8; 16]>(), sport in any::<u16>(), dport in any::<u16>(),
+        v6 in any::<bool>(), src in any::<[u8; 16]>(), dst in any::<[u8; 16]>(),
+        sport in any::<u16>(), dport in any::<u16>(),
     ) {
         let n = if v6 { 16 } else { 4 };
         let f = Frame::ip(&src[..n], &dst[..n], ports(sport, dport));

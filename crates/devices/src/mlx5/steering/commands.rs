@@ -1,9 +1,11 @@
 //! Tables, groups and entries as the commands make and change them. Checks and
 //! statuses are the firmware's.
 
+#[cfg(test)]
+use super::FlowCounter;
 use super::{
-    COPIES, Destination, Entry, FlowCounter, Group, Installed, InstalledEntry, InstalledGroup,
-    LOG_MAX_SIZE, Miss, STEPS, Steering, Table,
+    COPIES, Destination, Entry, Group, Installed, InstalledEntry, InstalledGroup, LOG_MAX_SIZE,
+    Miss, STEPS, Steering, Table,
 };
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::CmdStatus;
@@ -14,31 +16,29 @@ use doorbell_layout::mlx5::steering::NIC_RX;
 const TABLES: usize = 4096;
 const GROUPS: usize = 16384;
 const ENTRIES: usize = 1 << 16;
+#[cfg(test)]
 const COUNTERS: usize = 4096;
 
 impl Steering {
     /// `CREATE_FLOW_TABLE`: its number.
-    pub fn create_table(&mut self, table: Table) -> Result<u32, CmdStatus> {
+    pub(crate) fn create_table(&mut self, table: Table) -> Result<u32, CmdStatus> {
         if table.log_size > LOG_MAX_SIZE || usize::from(table.level) >= STEPS {
             return Err(CmdStatus::BadParam);
         }
-        let n = self
-            .tables
-            .insert(Installed { table, groups: Vec::new() }, TABLES)
-            .ok_or(CmdStatus::NoResources)?;
+        let n = self.tables.insert(Installed { table, groups: Vec::new() }, TABLES)?;
         self.find_first();
         Ok(n)
     }
 
     /// `MODIFY_FLOW_TABLE`: another miss.
-    pub fn modify_table(&mut self, table: u32, miss: Miss) -> Result<(), CmdStatus> {
+    pub(crate) fn modify_table(&mut self, table: u32, miss: Miss) -> Result<(), CmdStatus> {
         self.table(table)?.table.miss = miss;
         Ok(())
     }
 
     /// `DESTROY_FLOW_TABLE`; its groups have to be gone, and no entry and
     /// no other table may lead to it.
-    pub fn destroy_table(&mut self, table: u32) -> Result<(), CmdStatus> {
+    pub(crate) fn destroy_table(&mut self, table: u32) -> Result<(), CmdStatus> {
         if !self.table(table)?.groups.is_empty() {
             return Err(CmdStatus::BadResourceState);
         }
@@ -54,7 +54,7 @@ impl Steering {
     }
 
     /// `SET_FLOW_TABLE_ROOT`.
-    pub fn set_root(&mut self, table: u32) -> Result<(), CmdStatus> {
+    pub(crate) fn set_root(&mut self, table: u32) -> Result<(), CmdStatus> {
         self.table(table)?;
         self.root = Some(table);
         self.find_first();
@@ -62,7 +62,7 @@ impl Steering {
     }
 
     /// `CREATE_FLOW_GROUP`: its number. Groups do not overlap.
-    pub fn create_group(&mut self, table: u32, group: Group) -> Result<u32, CmdStatus> {
+    pub(crate) fn create_group(&mut self, table: u32, group: Group) -> Result<u32, CmdStatus> {
         let (id, full) = (self.next_group, self.groups >= GROUPS);
         let t = self.table(table)?;
         let fits = group.start <= group.end && group.end >> t.table.log_size == 0;
@@ -80,7 +80,7 @@ impl Steering {
     }
 
     /// `DESTROY_FLOW_GROUP`; its entries have to be gone.
-    pub fn destroy_group(&mut self, table: u32, group: u32) -> Result<(), CmdStatus> {
+    pub(crate) fn destroy_group(&mut self, table: u32, group: u32) -> Result<(), CmdStatus> {
         let t = self.table(table)?;
         let at = t.groups.iter().position(|g| g.id == group).ok_or(CmdStatus::BadResource)?;
         if !t.groups[at].entries.is_empty() {
@@ -93,7 +93,7 @@ impl Steering {
 
     /// `SET_FLOW_TABLE_ENTRY` with op_mod 0: a new entry at `index`, or another in
     /// the place of the one there.
-    pub fn set_entry(&mut self, table: u32, index: u32, e: Entry) -> Result<(), CmdStatus> {
+    pub(crate) fn set_entry(&mut self, table: u32, index: u32, e: Entry) -> Result<(), CmdStatus> {
         check(e.action, &e.destinations)?;
         let full = self.entries >= ENTRIES;
         let t = self.table(table)?;
@@ -118,7 +118,7 @@ impl Steering {
 
     /// `SET_FLOW_TABLE_ENTRY` with op_mod 1: of the entry at `index`, what `what`
     /// names ([`modify_fte`]) becomes as in `e`. Value and group stay.
-    pub fn modify_entry(
+    pub(crate) fn modify_entry(
         &mut self,
         table: u32,
         index: u32,
@@ -149,7 +149,7 @@ impl Steering {
     }
 
     /// `DELETE_FLOW_TABLE_ENTRY`.
-    pub fn delete_entry(&mut self, table: u32, index: u32) -> Result<(), CmdStatus> {
+    pub(crate) fn delete_entry(&mut self, table: u32, index: u32) -> Result<(), CmdStatus> {
         let t = self.table(table)?;
         for g in &mut t.groups {
             if let Some(at) = g.entries.iter().position(|e| e.index == index) {
@@ -162,18 +162,21 @@ impl Steering {
     }
 
     /// `ALLOC_FLOW_COUNTER`.
-    pub fn alloc_counter(&mut self) -> Result<u32, CmdStatus> {
-        self.counters.insert(FlowCounter::default(), COUNTERS).ok_or(CmdStatus::NoResources)
+    #[cfg(test)]
+    pub(crate) fn alloc_counter(&mut self) -> Result<u32, CmdStatus> {
+        self.counters.insert(FlowCounter::default(), COUNTERS)
     }
 
     /// `DEALLOC_FLOW_COUNTER`.
-    pub fn dealloc_counter(&mut self, n: u32) -> Result<(), CmdStatus> {
-        self.counters.remove(n).map(|_| ()).ok_or(CmdStatus::BadResource)
+    #[cfg(test)]
+    pub(crate) fn dealloc_counter(&mut self, n: u32) -> Result<(), CmdStatus> {
+        self.counters.take(n).map(|_| ())
     }
 
     /// `QUERY_FLOW_COUNTER`; with `clear`, it begins again at zero.
-    pub fn counter(&mut self, n: u32, clear: bool) -> Result<FlowCounter, CmdStatus> {
-        let counter = self.counters.get_mut(n).ok_or(CmdStatus::BadResource)?;
+    #[cfg(test)]
+    pub(crate) fn counter(&mut self, n: u32, clear: bool) -> Result<FlowCounter, CmdStatus> {
+        let counter = self.counters.find_mut(n)?;
         let was = *counter;
         if clear {
             *counter = FlowCounter::default();
@@ -182,12 +185,12 @@ impl Steering {
     }
 
     /// Returns true if the table exists.
-    pub fn has_table(&self, n: u32) -> bool {
+    pub(crate) fn has_table(&self, n: u32) -> bool {
         self.tables.get(n).is_some()
     }
 
     /// Returns true if an entry, or a table's miss, leads there.
-    pub fn names(&self, to: Destination) -> bool {
+    pub(crate) fn names(&self, to: Destination) -> bool {
         self.tables.iter().any(|(_, t)| {
             let miss =
                 matches!((t.table.miss, to), (Miss::Table(a), Destination::Table(b)) if a == b);
@@ -196,7 +199,7 @@ impl Steering {
     }
 
     /// `QUERY_FLOW_TABLE_ENTRY`: the entry at `index`, its value as the group compares it.
-    pub fn entry(&self, table: u32, index: u32) -> Option<Entry> {
+    pub(crate) fn entry(&self, table: u32, index: u32) -> Option<Entry> {
         let groups = &self.tables.get(table)?.groups;
         groups.iter().find_map(|g| {
             let e = g.entries.iter().find(|e| e.index == index)?;
@@ -212,7 +215,7 @@ impl Steering {
     }
 
     fn table(&mut self, n: u32) -> Result<&mut Installed, CmdStatus> {
-        self.tables.get_mut(n).ok_or(CmdStatus::BadResource)
+        self.tables.find_mut(n)
     }
 
     fn find_first(&mut self) {

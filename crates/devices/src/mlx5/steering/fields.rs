@@ -37,18 +37,18 @@ pub(super) const MISC_FIELDS: [u8; SET] = {
 
 /// A frame as steering sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fields {
+pub(crate) struct Fields {
     /// Layers 2 to 4.
-    pub outer: Layers,
+    pub(crate) outer: Layers,
     /// The rest.
-    pub misc: Misc,
+    pub(crate) misc: Misc,
     /// Offsets of its IP headers, if it has them.
-    pub headers: Option<headers::Layers>,
+    pub(crate) headers: Option<headers::Layers>,
 }
 
 impl Fields {
     /// Those of `frame`, without FCS. Whatever is not there is zero.
-    pub fn of(frame: &[u8]) -> Fields {
+    pub(crate) fn of(frame: &[u8]) -> Fields {
         let mut f = Fields { outer: Layers::default(), misc: Misc::default(), headers: None };
         let Some((addresses, _)) = frame.split_first_chunk::<12>() else { return f };
         f.outer.dmac.copy_from_slice(&addresses[..6]);

@@ -1,4 +1,4 @@
-use super::super::frames::{ALL, Frame, ME, PEER, Transport, tcp, udp};
+use super::super::tests::frames::{ALL, Frame, ME, PEER, Transport, tcp, udp};
 use super::*;
 use alloc::vec;
 use doorbell_layout::mlx5::command::modify_fte;
@@ -508,14 +508,18 @@ proptest! {
     fn any_tables_and_any_frame_come_to_an_end(
         tables in prop::collection::vec((
             prop::option::of(0u8..8),
-            prop::collection::vec((0usize..60, any::<bool>(), prop::collection::vec((any::<bool>(), 0u8..8), 1..4)), 0..4),
+            prop::collection::vec(
+                (0usize..60, any::<bool>(), prop::collection::vec((any::<bool>(), 0u8..8), 1..4)),
+                0..4,
+            ),
         ), 1..8),
         frames in prop::collection::vec(any_frame(), 1..4),
     ) {
         let tables: Tables = tables;
         let mut s = Steering::new();
         for _ in &tables {
-            s.create_table(Table { kind: NIC_RX, level: 0, log_size: 2, miss: Miss::Default }).unwrap();
+            let table = Table { kind: NIC_RX, level: 0, log_size: 2, miss: Miss::Default };
+            s.create_table(table).unwrap();
         }
         for (i, (miss, entries)) in tables.iter().enumerate() {
             let t = 0x8000 + i as u32;
@@ -527,14 +531,20 @@ proptest! {
                 mask[if (24..27).contains(byte) { 0 } else { *byte }] = 0xff;
                 let criteria = Criteria::new(criteria::OUTER, &mask).unwrap();
                 let index = index as u32;
-                let group = s.create_group(t, Group { start: index, end: index, criteria }).unwrap();
+                let group = Group { start: index, end: index, criteria };
+                let group = s.create_group(t, group).unwrap();
                 let like = Fields::of(&frames[0]);
-                let v = if *of_frame { Match::of(like.outer_bytes(), like.misc_bytes()) } else { Match::EMPTY };
+                let v = if *of_frame {
+                    Match::of(like.outer_bytes(), like.misc_bytes())
+                } else {
+                    Match::EMPTY
+                };
                 let destinations = destinations.iter().map(|(table, n)| match table {
                     true => Destination::Table(0x8000 + u32::from(*n)),
                     false => Destination::Tir(u32::from(*n)),
                 }).collect();
-                let e = Entry { group, flow_tag: 0, action: flow_action::FORWARD, value: v, destinations };
+                let action = flow_action::FORWARD;
+                let e = Entry { group, flow_tag: 0, action, value: v, destinations };
                 s.set_entry(t, index, e).unwrap();
             }
         }
@@ -550,14 +560,18 @@ proptest! {
         values in prop::collection::vec((0u16..32, 0u32..64), 0..40), vid in 0u16..32,
     ) {
         let mut s = Steering::new();
-        let t = s.create_table(Table { kind: NIC_RX, level: 0, log_size: 6, miss: Miss::Default }).unwrap();
-        let group = s.create_group(t, Group { start: 0, end: 63, criteria: criteria(cvlan(0xf)) }).unwrap();
+        let table = Table { kind: NIC_RX, level: 0, log_size: 6, miss: Miss::Default };
+        let t = s.create_table(table).unwrap();
+        let group = Group { start: 0, end: 63, criteria: criteria(cvlan(0xf)) };
+        let group = s.create_group(t, group).unwrap();
         let mut model = [None; 64];
         for (v, index) in values {
-            s.set_entry(t, index, forward(group, value(cvlan(v)), Destination::Tir(index))).unwrap();
+            let entry = forward(group, value(cvlan(v)), Destination::Tir(index));
+            s.set_entry(t, index, entry).unwrap();
             model[index as usize] = Some(v & 0xf);
         }
-        let expected: Vec<u32> = (0..64).find(|i| model[*i as usize] == Some(vid & 0xf)).into_iter().collect();
+        let first = (0..64).find(|i| model[*i as usize] == Some(vid & 0xf));
+        let expected: Vec<u32> = first.into_iter().collect();
         prop_assert_eq!(tirs(&mut s, &Frame::v4(tcp(0)).tagged(0x8100, vid)), expected);
     }
 }

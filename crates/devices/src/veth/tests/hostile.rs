@@ -60,7 +60,10 @@ fn adapters() -> Vec<Adapter> {
 
 fn address() -> impl Strategy<Value = u64> {
     prop_oneof![
-        6 => select(vec![LIST, FILTER, QUEUE, SEND, BUFFERS, BUFFERS + 2048, 0x8000, 0x9000, 0xa000]).prop_map(u64::from),
+        6 => select(vec![
+            LIST, FILTER, QUEUE, SEND, BUFFERS, BUFFERS + 2048, 0x8000, 0x9000, 0xa000,
+        ])
+        .prop_map(u64::from),
         2 => (0..MEMORY as u64 / 4).prop_map(|a| a * 4),
         1 => 0..MEMORY as u64 + 8192,
         1 => any::<u64>(),
@@ -74,7 +77,11 @@ fn descriptor() -> impl Strategy<Value = u64> {
         1 => 0u64..70_000,
         1 => 0u64..1 << 24,
     ];
-    let flags = prop_oneof![4 => Just(0u64), 2 => (0u64..8).prop_map(|f| f << 56), 1 => (0u64..128).prop_map(|f| f << 56)];
+    let flags = prop_oneof![
+        4 => Just(0u64),
+        2 => (0u64..8).prop_map(|f| f << 56),
+        1 => (0u64..128).prop_map(|f| f << 56),
+    ];
     let valid = prop_oneof![9 => Just(1u64 << 63), 1 => Just(0)];
     (address(), len, flags, valid).prop_map(|(a, l, f, v)| v | f | l << 32 | a & 0xffff_ffff)
 }
@@ -98,22 +105,24 @@ fn call() -> impl Strategy<Value = (u64, [u64; 8])> {
     prop_oneof![
         // A registration that mostly makes sense, and one that does not.
         4 => (0u64..4, select(vec![128u64, 16, 256])).prop_map(|(i, len)| {
-            (H_REGISTER_LOGICAL_LAN,
-             [LIST.into(), 1 << 63 | len << 32 | u64::from(QUEUE), FILTER.into(), 0x5254_0000_0000 | i, 0, 0, 0, 0])
+            let (queue, mac) = (1 << 63 | len << 32 | u64::from(QUEUE), 0x5254_0000_0000 | i);
+            (H_REGISTER_LOGICAL_LAN, [LIST.into(), queue, FILTER.into(), mac, 0, 0, 0, 0])
         }),
         2 => (address(), descriptor(), address(), any::<u64>())
             .prop_map(|(l, q, f, m)| (H_REGISTER_LOGICAL_LAN, [l, q, f, m, 0, 0, 0, 0])),
         1 => Just((H_FREE_LOGICAL_LAN, [0; 8])),
         6 => descriptor().prop_map(|d| (H_ADD_LOGICAL_LAN_BUFFER, [d, 0, 0, 0, 0, 0, 0, 0])),
         3 => prop::array::uniform8(descriptor()).prop_map(|d| (H_ADD_LOGICAL_LAN_BUFFERS, d)),
-        8 => (descriptor(), prop_oneof![3 => Just(0u64), 1 => descriptor()], 0u64..4, mss).prop_map(|(a, b, token, mss)| {
-            (H_SEND_LOGICAL_LAN, [a, b, 0, 0, 0, 0, token.saturating_sub(2), mss])
-        }),
+        8 => (descriptor(), prop_oneof![3 => Just(0u64), 1 => descriptor()], 0u64..4, mss)
+            .prop_map(|(a, b, token, mss)| {
+                (H_SEND_LOGICAL_LAN, [a, b, 0, 0, 0, 0, token.saturating_sub(2), mss])
+            }),
         2 => (prop::array::uniform6(descriptor()), any::<u64>())
             .prop_map(|(d, m)| (H_SEND_LOGICAL_LAN, [d[0], d[1], d[2], d[3], d[4], d[5], 0, m])),
         2 => (prop_oneof![0u64..0x10_0000, any::<u64>()], prop_oneof![0u64..4, any::<u64>()])
             .prop_map(|(c, m)| (H_MULTICAST_CTRL, [c, m, 0, 0, 0, 0, 0, 0])),
-        2 => (0u64..0x8_0000, 0u64..0x8_0000).prop_map(|(r, s)| (H_ILLAN_ATTRIBUTES, [r, s, 0, 0, 0, 0, 0, 0])),
+        2 => (0u64..0x8_0000, 0u64..0x8_0000)
+            .prop_map(|(r, s)| (H_ILLAN_ATTRIBUTES, [r, s, 0, 0, 0, 0, 0, 0])),
         1 => (0u64..3).prop_map(|m| (H_VIO_SIGNAL, [m, 0, 0, 0, 0, 0, 0, 0])),
         2 => (any_call, prop::array::uniform8(any::<u64>())),
     ]
@@ -121,7 +130,11 @@ fn call() -> impl Strategy<Value = (u64, [u64; 8])> {
 
 /// A frame to somebody known, more often than not; sometimes TCP.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
-    let to = prop_oneof![6 => (0u8..4).prop_map(|n| [0x52, 0x54, 0, 0, 0, n]), 1 => Just([0xff; 6]), 1 => any::<[u8; 6]>()];
+    let to = prop_oneof![
+        6 => (0u8..4).prop_map(|n| [0x52, 0x54, 0, 0, 0, n]),
+        1 => Just([0xff; 6]),
+        1 => any::<[u8; 6]>(),
+    ];
     (to, 0u8..4, any::<(bool, bool, bool)>(), 0usize..4000).prop_map(
         |(to, from, (is_tcp, v6, tag), n)| {
             let from = [0x52, 0x54, 0, 0, 0, from];
@@ -136,18 +149,22 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        24 => (0..PARTS, 0usize..5, call(), any::<bool>()).prop_map(|(from, unit, (call, args), own)| {
-            // Its own, mostly.
-            let unit = if own { [0, 1, 2][from] } else { unit };
-            Act::Call { from, unit, call, args }
-        }),
+        24 => (0..PARTS, 0usize..5, call(), any::<bool>())
+            .prop_map(|(from, unit, (call, args), own)| {
+                // Its own, mostly.
+                let unit = if own { [0, 1, 2][from] } else { unit };
+                Act::Call { from, unit, call, args }
+            }),
         3 => (0..PARTS, 0..MEMORY / PAGE, any::<bool>(), any::<bool>())
-            .prop_map(|(part, page, mapped, w)| Act::Remap { part, page, mapped, writable: mapped && w }),
-        2 => (0..PARTS, (1..6usize, 0..300usize).prop_map(|(p, o)| p * PAGE + o * 8), any::<[u8; 16]>())
-            .prop_map(|(part, at, bytes)| Act::Memory { part, at, bytes }),
+            .prop_map(|(part, page, mapped, w)| {
+                Act::Remap { part, page, mapped, writable: mapped && w }
+            }),
+        2 => (0..PARTS, 1..6usize, 0..300usize, any::<[u8; 16]>())
+            .prop_map(|(part, p, o, bytes)| Act::Memory { part, at: p * PAGE + o * 8, bytes }),
         3 => (0..PARTS, frame()).prop_map(|(part, f)| {
             let mut bytes = [0; 16];
-            bytes.copy_from_slice(&f[..16.min(f.len())].iter().copied().chain([0; 16]).take(16).collect::<Vec<u8>>());
+            let n = f.len().min(16);
+            bytes[..n].copy_from_slice(&f[..n]);
             Act::Memory { part, at: SEND as usize, bytes }
         }),
         2 => frame().prop_map(Act::Wire),
@@ -396,19 +413,21 @@ proptest! {
         let mut g = Game { b: Bench::new(cfg), shadow: vec![Shadow::default(); 4], adapters };
         // Something worth sending, that anybody may get.
         for part in 0..PARTS {
-            let f = tcp([0x52, 0x54, 0, 0, 0, (part as u8 + 1) % 3], [0x52, 0x54, 0, 0, 0, part as u8], part == 1, 30_000);
+            let mac = |part: usize| [0x52, 0x54, 0, 0, 0, part as u8];
+            let f = tcp(mac((part + 1) % 3), mac(part), part == 1, 30_000);
             g.b.p[part].memory[SEND as usize..SEND as usize + f.len()].copy_from_slice(&f);
         }
         if opened {
             let queue = 1 << 63 | 128 << 32 | u64::from(QUEUE);
             for (i, from) in [(0, 0), (1, 1), (2, 2)] {
-                let agree = Act::Call { from, unit: i, call: H_ILLAN_ATTRIBUTES, args: [0, [0x10006, 6, 0][i], 0, 0, 0, 0, 0, 0] };
-                g.step(&agree)?;
+                let args = [0, [0x10006, 6, 0][i], 0, 0, 0, 0, 0, 0];
+                g.step(&Act::Call { from, unit: i, call: H_ILLAN_ATTRIBUTES, args })?;
                 let args = [LIST.into(), queue, FILTER.into(), mac(g.b.mac(i)), 0, 0, 0, 0];
                 g.step(&Act::Call { from, unit: i, call: H_REGISTER_LOGICAL_LAN, args })?;
                 for k in 0..8 {
                     let d = Descriptor::new(0, 2048, BUFFERS + k * 2048).0;
-                    g.step(&Act::Call { from, unit: i, call: H_ADD_LOGICAL_LAN_BUFFER, args: [d, 0, 0, 0, 0, 0, 0, 0] })?;
+                    let args = [d, 0, 0, 0, 0, 0, 0, 0];
+                    g.step(&Act::Call { from, unit: i, call: H_ADD_LOGICAL_LAN_BUFFER, args })?;
                 }
             }
         }

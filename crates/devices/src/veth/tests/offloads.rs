@@ -246,12 +246,14 @@ proptest! {
         b.own(1, H_ILLAN_ATTRIBUTES, &[0, bits(receiver_checksum, receiver_large)]);
         b.register(0);
         let queue = 0x50000;
-        let args = [u64::from(LIST), Descriptor::new(0, 2048 * 16, queue).0, FILTER.into(), mac(b.mac(1))];
+        let descriptor = Descriptor::new(0, 2048 * 16, queue).0;
+        let args = [u64::from(LIST), descriptor, FILTER.into(), mac(b.mac(1))];
         prop_assert_eq!(b.own(1, H_REGISTER_LOGICAL_LAN, &args), H_SUCCESS);
         let buffer = BUFFERS;
         let f = if checksum { bare(&b, v6, payload) } else { tcp(b.mac(1), b.mac(0), v6, payload) };
         b.put(0, &f);
-        let flags = if checksum { NO | GOOD } else { 0 } | if large { Descriptor::LRG_SND } else { 0 };
+        let flags = if checksum { NO | GOOD } else { 0 }
+            | if large { Descriptor::LRG_SND } else { 0 };
         let d = Descriptor::new(flags, f.len() as u32, SEND).0;
         // All buffers are one place, where the last segment stays.
         for _ in 0..1500 {

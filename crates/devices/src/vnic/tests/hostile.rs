@@ -34,7 +34,8 @@ fn act() -> impl Strategy<Value = Act> {
         vec![0x64, 0xfc, 0x100, 0x104, 0x108, 0x2a8, 0x2b0, 0x2dc, 0x2e0, 0x2e4, 0x2e8, 0x123];
     let descriptor = (any::<u8>(), any::<u8>(), 0u8..6, 0u16..4, 0u32..12_000, 0u32..300_000);
     prop_oneof![
-        4 => (prop::sample::select(calls), prop::collection::vec(argument(), 0..7)).prop_map(|(c, a)| Act::Call(c, a)),
+        4 => (prop::sample::select(calls), prop::collection::vec(argument(), 0..7))
+            .prop_map(|(c, a)| Act::Call(c, a)),
         4 => (0u8..0x24, any::<[u8; 14]>()).prop_map(|(c, rest)| {
             let mut m = [0x80; 16];
             m[1] = c;
@@ -45,7 +46,8 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Init),
         1 => Just(Act::Login),
         1 => (any::<u8>(), any::<u32>(), any::<u32>()).prop_map(|(i, a, l)| Act::Map(i, a, l)),
-        6 => (any::<bool>(), prop::collection::vec(descriptor, 1..16)).prop_map(|(d, v)| Act::Tx(d, v)),
+        6 => (any::<bool>(), prop::collection::vec(descriptor, 1..16))
+            .prop_map(|(d, v)| Act::Tx(d, v)),
         2 => (1u8..17, 0u32..200, any::<u32>()).prop_map(|(n, slot, len)| Act::Post(n, slot, len)),
         1 => (any::<u16>(), any::<[u8; 32]>()).prop_map(|(i, b)| Act::Memory(i, b)),
         3 => (0u16..9100).prop_map(Act::Frame),
@@ -127,7 +129,10 @@ fn play(b: &mut Bench, a: Act) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
-    fn any_message_length_and_order_is_answered(acts in prop::collection::vec(act(), 1..60), fresh in any::<bool>()) {
+    fn any_message_length_and_order_is_answered(
+        acts in prop::collection::vec(act(), 1..60),
+        fresh in any::<bool>(),
+    ) {
         let mut b = if fresh { Bench::new(Config::POWERVM) } else { Bench::up(Config::POWERVM, 2) };
         // A page that nobody has mapped, in the middle of a buffer: any access is a fault.
         b.p[0].holes.push(LTB + 5 * 4096);
@@ -154,7 +159,9 @@ proptest! {
 
     /// Sends and completions by any mixture of calls: what is taken is reported once, in order.
     #[test]
-    fn every_frame_is_reported_once(sends in prop::collection::vec((any::<bool>(), 1usize..16), 1..20)) {
+    fn every_frame_is_reported_once(
+        sends in prop::collection::vec((any::<bool>(), 1usize..16), 1..20),
+    ) {
         let mut b = Bench::up(Config::POWERVM, 1);
         let handle = b.tx[0];
         let mut n = 0;
@@ -164,7 +171,8 @@ proptest! {
             let entries: Vec<_> = (0..count as u32)
                 .map(|i| Tx { correlator: U32::new(n + i), ..b.desc(0, &frame, 0) }.bytes())
                 .collect();
-            let sent = if direct { b.direct(handle, entries[0]) } else { b.indirect(handle, &entries) };
+            let sent =
+                if direct { b.direct(handle, entries[0]) } else { b.indirect(handle, &entries) };
             prop_assert_eq!(sent, status::SUCCESS);
             b.settle();
             let expected: Vec<_> = (n..n + count as u32).map(|c| (c, 0)).collect();

@@ -1,7 +1,7 @@
 //! Frames, and what the CQE says of them.
 
-use super::super::super::frames::{Frame, Transport, tcp, udp};
 use super::super::super::rss::{Dispatch, HashFn, KEY, TirContext};
+use super::super::super::tests::frames::{Frame, Transport, tcp, udp};
 use super::*;
 use doorbell_hal::DropReason;
 use doorbell_layout::mlx5::receive::{

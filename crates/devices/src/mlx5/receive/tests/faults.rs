@@ -1,6 +1,6 @@
 //! What fails, what is taken away, and that nothing is written after it.
 
-use super::super::super::frames::{Frame, udp};
+use super::super::super::tests::frames::{Frame, udp};
 use super::*;
 use doorbell_hal::DropReason;
 use doorbell_layout::mlx5::{Cqe, EQE_ERROR_CQN, event, syndrome};

@@ -29,7 +29,8 @@ fn act() -> impl Strategy<Value = Act> {
         4 => (any::<u16>(), 0u32..3000, BUFFERS..END, prop::bool::weighted(0.95))
             .prop_map(|(i, n, a, good)| Act::Segment(i, n, a, good)),
         4 => prop_oneof![1 => any::<u16>(), 9 => 0u16..40].prop_map(Act::Record),
-        20 => (prop_oneof![1 => 0u16..9900, 9 => 0u16..900], any::<u8>()).prop_map(|(n, kind)| Act::Frame(n, kind)),
+        20 => (prop_oneof![1 => 0u16..9900, 9 => 0u16..900], any::<u8>())
+            .prop_map(|(n, kind)| Act::Frame(n, kind)),
         2 => prop::collection::vec(any::<u8>(), 0..120).prop_map(Act::Junk),
         4 => (0u32..3000).prop_map(Act::Time),
         1 => (0u8..4, 0u8..4).prop_map(|(a, b)| Act::State(a, b)),
@@ -38,7 +39,8 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (RQ..END, 0u64..0x3000).prop_map(|(a, n)| Act::Hole(a, n)),
         2 => Just(Act::Repair),
         4 => Just(Act::Recover),
-        1 => (0u8..12, 4u8..8, any::<bool>()).prop_map(|(size, stride, flush)| Act::Rebuild(size, stride, flush)),
+        1 => (0u8..12, 4u8..8, any::<bool>())
+            .prop_map(|(size, stride, flush)| Act::Rebuild(size, stride, flush)),
     ]
 }
 
@@ -86,8 +88,8 @@ fn play(acts: &[Act], chunk: u32) {
             }
             Act::Frame(n, kind) => {
                 let mut f = match kind % 3 {
-                    0 => Frame::v4(super::super::super::frames::udp(usize::from(*n))),
-                    1 => Frame::v6(super::super::super::frames::tcp(usize::from(*n))),
+                    0 => Frame::v4(super::super::super::tests::frames::udp(usize::from(*n))),
+                    1 => Frame::v6(super::super::super::tests::frames::tcp(usize::from(*n))),
                     _ => Frame::raw(0x0800, usize::from(*n)),
                 };
                 if kind & 0x40 != 0 {

@@ -1,6 +1,6 @@
 //! What the function sends to itself (`ethtool -t`).
 
-use super::super::super::frames::{Frame, ME, PEER, udp};
+use super::super::super::tests::frames::{Frame, ME, PEER, udp};
 use super::*;
 use doorbell_layout::mlx5::command::{ModifyNicVportIn, NicVport, init_segment, op, vport_field};
 use doorbell_layout::mlx5::opcode;

@@ -1,6 +1,6 @@
 //! Doorbell pages as memory: what a look finds in the doorbell records.
 
-use super::super::super::frames::Transport;
+use super::super::super::tests::frames::Transport;
 use super::*;
 use doorbell_layout::mlx5::opcode;
 

@@ -1,7 +1,7 @@
 //! Queues: fetching, doorbell records, moderation, several of them.
 
-use super::super::super::frames::{Frame, tcp, udp};
 use super::super::super::rss::{Dispatch, HashFn, TirContext};
+use super::super::super::tests::frames::{Frame, tcp, udp};
 use super::*;
 use doorbell_hal::DropReason;
 use doorbell_layout::mlx5::CmdStatus;

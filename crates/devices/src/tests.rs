@@ -1,4 +1,4 @@
-//! Tests of devices with a bus and a wire: a port that records the device's actions and their times.
+//! Tests of devices with a bus and a wire: a port that records actions and their times.
 
 use alloc::vec;
 use alloc::vec::Vec;

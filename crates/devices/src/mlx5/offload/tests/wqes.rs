@@ -1,7 +1,7 @@
 //! Offloads of the send pipe, WQE by WQE: tags, checksums, large sends.
 
-use super::super::frames::{Body, Frame, Transport, tcp, udp};
-use super::super::receive::tests::{BUFFERS, Bench};
+use super::super::super::receive::tests::{BUFFERS, Bench};
+use super::super::super::tests::frames::{Body, Frame, Transport, tcp, udp};
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::{

@@ -1,26 +1,24 @@
 //! Objects without commands, for this crate's own tests of the data paths: rings in one
 //! piece, memory keys over all of memory, and no protection domain.
 
-use super::device::Mlx5;
-use super::objects::{LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS};
-use super::queues::{Cq, Eq, Mkey, Sq};
-use super::ring::Ring;
+use super::super::device::Mlx5;
+use super::super::objects::{LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS};
+use super::super::queues::{Cq, Eq, Mkey, Sq};
+use super::super::ring::Ring;
 use doorbell_layout::mlx5::command::Sqc;
 use doorbell_layout::mlx5::{CmdStatus, CqContext, EqContext, SqContext};
 
 impl Mlx5 {
     /// A key over all of memory.
     pub(crate) fn create_mkey(&mut self) -> Result<u32, CmdStatus> {
-        let n = self.mkeys.insert(Mkey::EVERYTHING, LIMIT).ok_or(CmdStatus::NoResources)?;
+        let n = self.mkeys.insert(Mkey::EVERYTHING, LIMIT)?;
         Ok(n << 8)
     }
 
     /// An event queue.
     pub(crate) fn create_eq(&mut self, c: &EqContext) -> Result<u32, CmdStatus> {
         check(u32::from(c.log_size) <= LOG_MAX_EQ_SZ && c.ring.is_multiple_of(4096))?;
-        self.eqs
-            .insert(Eq::new(*c, Ring::at_address(c.ring)), MAX_EQS)
-            .ok_or(CmdStatus::NoResources)
+        self.eqs.insert(Eq::new(*c, Ring::at_address(c.ring)), MAX_EQS)
     }
 
     /// A completion queue.
@@ -30,19 +28,17 @@ impl Mlx5 {
                 && c.ring.is_multiple_of(4096)
                 && c.dbr.is_multiple_of(8),
         )?;
-        self.eqs.get(c.eqn).ok_or(CmdStatus::BadResource)?;
-        self.cqs
-            .insert(Cq::new(*c, Ring::at_address(c.ring), self.cfg.polled_doorbells), LIMIT)
-            .ok_or(CmdStatus::NoResources)
+        self.eqs.find(c.eqn)?;
+        self.cqs.insert(Cq::new(*c, Ring::at_address(c.ring), self.cfg.polled_doorbells), LIMIT)
     }
 
     /// A send queue, in state RST.
     pub(crate) fn create_sq(&mut self, c: &SqContext) -> Result<u32, CmdStatus> {
         check(u32::from(c.log_size) <= LOG_MAX_WQ && c.ring.is_multiple_of(4096))?;
         check(c.dbr.is_multiple_of(8) && c.min_inline <= 3)?;
-        self.cqs.get(c.cqn).ok_or(CmdStatus::BadResource)?;
+        self.cqs.find(c.cqn)?;
         let sq = Sq::new(*c, Ring::at_address(c.ring), 0, Some(0), &Sqc::ZERO);
-        self.sqs.insert(sq, LIMIT).ok_or(CmdStatus::NoResources)
+        self.sqs.insert(sq, LIMIT)
     }
 }
 

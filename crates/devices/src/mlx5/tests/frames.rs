@@ -5,16 +5,16 @@ use doorbell_packet::checksum::Sum;
 
 /// An address pair and what is between them.
 #[derive(Clone, Debug)]
-pub(super) struct Frame {
-    pub(super) dmac: [u8; 6],
-    pub(super) smac: [u8; 6],
+pub(crate) struct Frame {
+    pub(crate) dmac: [u8; 6],
+    pub(crate) smac: [u8; 6],
     /// (TPID, TCI), outermost first.
-    pub(super) tags: Vec<(u16, u16)>,
-    pub(super) body: Body,
+    pub(crate) tags: Vec<(u16, u16)>,
+    pub(crate) body: Body,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Body {
+pub(crate) enum Body {
     /// An Ethernet type and bytes.
     Raw(u16, Vec<u8>),
     /// IP: addresses of 4 or 16 bytes.
@@ -22,17 +22,17 @@ pub(super) enum Body {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     Tcp { sport: u16, dport: u16, flags: u8, payload: Vec<u8> },
     Udp { sport: u16, dport: u16, payload: Vec<u8> },
     Other(u8, Vec<u8>),
 }
 
-pub(super) const ME: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
-pub(super) const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 2];
-pub(super) const ALL: [u8; 6] = [0xff; 6];
+pub(crate) const ME: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
+pub(crate) const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 2];
+pub(crate) const ALL: [u8; 6] = [0xff; 6];
 
-pub(super) fn tcp(payload: usize) -> Transport {
+pub(crate) fn tcp(payload: usize) -> Transport {
     Transport::Tcp {
         sport: 2794,
         dport: 1766,
@@ -41,24 +41,24 @@ pub(super) fn tcp(payload: usize) -> Transport {
     }
 }
 
-pub(super) fn udp(payload: usize) -> Transport {
+pub(crate) fn udp(payload: usize) -> Transport {
     Transport::Udp { sport: 2794, dport: 1766, payload: (0..payload).map(|i| i as u8).collect() }
 }
 
 impl Frame {
-    pub(super) fn v4(transport: Transport) -> Frame {
+    pub(crate) fn v4(transport: Transport) -> Frame {
         Frame::ip(&[66, 9, 149, 187], &[161, 142, 100, 80], transport)
     }
-    pub(super) fn v6(transport: Transport) -> Frame {
+    pub(crate) fn v6(transport: Transport) -> Frame {
         let src = [0x3f, 0xfe, 0x25, 1, 2, 0, 0x1f, 0xff, 0, 0, 0, 0, 0, 0, 0, 7];
         let dst = [0x3f, 0xfe, 0x25, 1, 2, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1];
         Frame::ip(&src, &dst, transport)
     }
-    pub(super) fn ip(src: &[u8], dst: &[u8], transport: Transport) -> Frame {
+    pub(crate) fn ip(src: &[u8], dst: &[u8], transport: Transport) -> Frame {
         let body = Body::Ip { src: src.to_vec(), dst: dst.to_vec(), transport };
         Frame { dmac: ME, smac: PEER, tags: Vec::new(), body }
     }
-    pub(super) fn raw(ethertype: u16, bytes: usize) -> Frame {
+    pub(crate) fn raw(ethertype: u16, bytes: usize) -> Frame {
         Frame {
             dmac: ME,
             smac: PEER,
@@ -66,16 +66,16 @@ impl Frame {
             body: Body::Raw(ethertype, alloc::vec![0xa5; bytes]),
         }
     }
-    pub(super) fn to(mut self, dmac: [u8; 6]) -> Frame {
+    pub(crate) fn to(mut self, dmac: [u8; 6]) -> Frame {
         self.dmac = dmac;
         self
     }
-    pub(super) fn tagged(mut self, tpid: u16, tci: u16) -> Frame {
+    pub(crate) fn tagged(mut self, tpid: u16, tci: u16) -> Frame {
         self.tags.push((tpid, tci));
         self
     }
 
-    pub(super) fn build(&self) -> Vec<u8> {
+    pub(crate) fn build(&self) -> Vec<u8> {
         let mut f = Vec::new();
         f.extend(self.dmac);
         f.extend(self.smac);
