@@ -55,6 +55,31 @@ fn a_partial_outside_the_frame_writes_nothing() {
     assert_eq!(frame, [7; 40]);
 }
 
+#[test]
+fn the_last_carry_is_folded_in() {
+    // As the CPU loads them, 0xffffffff_00010000: three folds leave 0x10000.
+    let mut bytes = 0xffff_ffff_0001_0000u64.to_le_bytes();
+    assert_eq!(Sum::of(&bytes).value(), by_the_rfc(&bytes));
+    bytes.reverse();
+    assert_eq!(Sum::of(&bytes).value(), by_the_rfc(&bytes));
+}
+
+#[test]
+fn a_checksum_field_may_end_the_head() {
+    let p = CsumPartial { start: 0, offset: 6 };
+    let (mut head, rest) = ([1, 2, 3, 4, 5, 6, 0, 0], [7, 8]);
+    assert_eq!(p.complete_pieces(&mut head, [&rest[..]]), Ok(10));
+    assert!(Sum::of(&[&head[..], &rest].concat()).is_intact());
+}
+
+#[test]
+fn a_running_sum_of_no_bytes_is_empty() {
+    let mut run = Running::default();
+    assert!(run.is_empty());
+    run.add(&[0]);
+    assert!(!run.is_empty());
+}
+
 proptest! {
     #[test]
     fn the_fast_sum_is_the_rfc_s(bytes in prop::collection::vec(any::<u8>(), 0..700)) {

@@ -90,6 +90,36 @@ fn segments_left_in_a_routing_header_hide_the_destination() {
     assert_eq!(prepare_partial(&mut f), None);
 }
 
+#[test]
+fn an_authentication_header_is_walked_over() {
+    let plain = Frame::udp6(20).build();
+    // RFC 4302, 2: next header, words less two, reserved, SPI, sequence number, 12 bytes of ICV.
+    let mut ah = [0; 24];
+    ah[..2].copy_from_slice(&[17, 4]);
+    let mut f = [&plain[..54], &ah, &plain[54..]].concat();
+    f[20] = 51;
+    put16(&mut f, 18, (plain.len() - 54 + 24) as u16);
+    let l = Layers::of(&f).unwrap();
+    assert_eq!((l.l4, l.end, l.transport), (78, 86, Some(Transport::Udp)));
+    assert_eq!(verify(&f).transport, Check::Good);
+}
+
+#[test]
+fn a_datagram_shorter_than_its_headers_is_none() {
+    let mut f = Frame::tcp4(100).build();
+    let l = Layers::of(&f).unwrap();
+    assert_eq!(l.datagram(&f), Some(14..154));
+    put16(&mut f, 16, 39);
+    assert_eq!(l.datagram(&f), None);
+    put16(&mut f, 16, 40);
+    assert_eq!(l.datagram(&f), Some(14..54));
+}
+
+#[test]
+fn the_protocol_numbers_are_iana_s() {
+    assert_eq!((Transport::Tcp.protocol(), Transport::Udp.protocol()), (6, 17));
+}
+
 proptest! {
     #[test]
     fn preparing_and_completing_gives_the_frame_back(frame in any_frame(0..200)) {

@@ -93,6 +93,18 @@ fn what_is_not_what_it_says_is_refused() {
     assert_eq!(why(&big, Gso { size: 65_495, ..gso }), None);
 }
 
+#[test]
+fn a_send_of_one_segment_is_not_large() {
+    let large = |frame: &[u8], size| prepare_gso(&mut frame.to_vec(), size).unwrap().gso.is_some();
+    let f = Frame::tcp4(100).build();
+    assert!(large(&f, 99));
+    assert!(!large(&f, 100));
+    assert!(!large(&f, 0));
+    // Padding is no payload, and no segment could carry it.
+    assert!(!large(&[&f[..], &[0]].concat(), 99));
+    assert!(!large(&[&f[..], &[0]].concat(), 0));
+}
+
 proptest! {
     #[test]
     fn segments_cover_the_payload_once_and_verify(f in any_frame(2..900), size in any::<u16>()) {

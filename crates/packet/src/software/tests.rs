@@ -82,6 +82,52 @@ fn a_tunnel_is_not_cut() {
     assert_eq!(e.unwrap_err().why, WhyUnsegmented::NotLarge);
 }
 
+#[test]
+fn a_checksum_field_outside_the_head_is_refused() {
+    let mut h = Bare::default();
+    let f = Frame::tcp4(100).build();
+    let partial = prepare_partial(&mut f.clone()).unwrap();
+    let head = partial.field() + 2;
+    for (len, result) in [(head, Ok(())), (head - 1, Err(OutOfFrame)), (head - 4, Err(OutOfFrame))]
+    {
+        let mut p = scattered(&mut h, &f, len, &[0]);
+        p.head.len = len as u32;
+        p.todo.checksum = Some(partial);
+        assert_eq!(p.complete_checksum(&mut h), result, "{len}");
+        p.release(&mut h);
+    }
+}
+
+#[test]
+fn a_tag_with_four_bytes_of_room_moves_sixteen() {
+    for (room, copied) in [(4, 16), (3, 16 + 64)] {
+        let mut h = Bare::default();
+        let buf = h.buf(&[0; 72]);
+        let mut p = Packet::linear(Fragment { buf, start: room, len: 64 });
+        p.todo.vlan = Some(1);
+        p.insert_tag(&mut h, Alignment::ANY).unwrap();
+        assert_eq!(h.worked(WorkKind::Copy), copied, "{room} bytes of room");
+    }
+}
+
+#[test]
+fn cutting_declares_the_bytes_that_it_sums() {
+    let mut h = Bare::default();
+    let mut f = Frame::tcp4(250).build();
+    let todo = prepare_gso(&mut f, 100).unwrap();
+    let p = Packet { todo, ..Packet::linear(Fragment::whole(h.buf(&f))) };
+    assert_eq!(p.segment(&mut h, Alignment::ANY, |_, _| ()), Ok(3));
+    // Of each segment TCP's header of 20 bytes and the payload.
+    assert_eq!(h.worked(WorkKind::Sum), 3 * 20 + 250);
+}
+
+#[test]
+fn only_a_packet_without_bytes_is_empty() {
+    let mut h = Bare::default();
+    assert!(Packet::linear(Fragment::whole(h.buf(&[]))).is_empty());
+    assert!(!Packet::linear(Fragment::whole(h.buf(&[0]))).is_empty());
+}
+
 proptest! {
     #[test]
     fn linearising_keeps_the_bytes_and_declares_them(

@@ -22,6 +22,13 @@ fn a_service_tag_or_half_a_tag_is_left_alone() {
     assert_eq!(strip(&mut f[..16]), None);
 }
 
+#[test]
+fn a_tag_and_a_type_are_enough() {
+    let frame = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x81, 0x00, 0x20, 0x05, 0x08, 0x00];
+    assert_eq!(tag(&frame), Some(0x2005));
+    assert_eq!(tag(&frame[..17]), None);
+}
+
 proptest! {
     #[test]
     fn stripping_undoes_inserting(frame in any_frame(0..50), tci in any::<u16>()) {
