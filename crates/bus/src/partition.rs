@@ -341,8 +341,8 @@ impl Port for Vio {
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let arrival = self.moved(at, from.len());
-        self.platform.admit(to, from.len())?;
-        let posted = self.platform.post_write(arrival, to, from)?;
+        self.platform.check_dma_write(to, from.len())?;
+        let posted = self.platform.post_write(arrival, to, from);
         self.copied((at, arrival), to, from, Direction::FromDevice);
         Ok(posted)
     }

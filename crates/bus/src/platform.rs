@@ -288,9 +288,9 @@ impl Platform {
         }
     }
 
-    /// Whether the device may write there.
+    /// Checks that the device may write `len` bytes at `to`.
     #[inline(always)]
-    pub fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
+    fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
         if self.is_identity() {
             self.memory.device_may_write(to, len)
         } else {
@@ -307,9 +307,10 @@ impl Platform {
         })
     }
 
-    /// [`Platform::device_may_write`] as a bus asks it: a fault is counted.
+    /// Checks a write of the device before it is posted. Counts a fault, and injects those that
+    /// were asked for.
     #[inline(always)]
-    pub fn admit(&mut self, to: Iova, len: usize) -> Result<(), DmaFault> {
+    pub fn check_dma_write(&mut self, to: Iova, len: usize) -> Result<(), DmaFault> {
         let admitted = self.struck_at(to).and_then(|()| self.device_may_write(to, len));
         admitted.inspect_err(|fault| self.refuse(to, len, Direction::FromDevice, *fault))
     }
@@ -353,11 +354,13 @@ impl Platform {
         self.in_flight.back().map_or(arrival, |p| p.arrival.max(arrival))
     }
 
-    /// A device's write leaves and will arrive at `arrival`, or after what left
-    /// before it. Says when. The right to write is checked here.
+    /// Posts a write of the device that passed [`Platform::check_dma_write`]. It arrives at
+    /// `arrival`, or after everything posted before it. Returns the time of arrival.
+    ///
+    /// # Panics
+    /// When a page that the write needs has no translation: the write was not checked.
     #[inline]
-    pub fn post_write(&mut self, arrival: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.device_may_write(to, from.len())?;
+    pub fn post_write(&mut self, arrival: Time, to: Iova, from: &[u8]) -> Time {
         let arrival = match &mut self.faults {
             None => arrival,
             Some(f) => f.delay(arrival),
@@ -368,20 +371,21 @@ impl Platform {
             self.in_flight
                 .push_back(Posted { arrival, what: What::Write { to, len: from.len() as u32 } });
         } else {
-            self.post_translated(arrival, to, from.len())?;
+            self.post_translated(arrival, to, from.len());
         }
-        Ok(arrival)
+        arrival
     }
 
     #[cold]
     #[inline(never)]
-    fn post_translated(&mut self, arrival: Time, to: Iova, len: usize) -> Result<(), DmaFault> {
-        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
-        by_page(table, to, len, Direction::FromDevice, |to, range| {
+    fn post_translated(&mut self, arrival: Time, to: Iova, len: usize) {
+        let Mapping::Tce(table) = &self.mapping else { return };
+        let posted = by_page(table, to, len, Direction::FromDevice, |to, range| {
             self.in_flight
                 .push_back(Posted { arrival, what: What::Write { to, len: range.len() as u32 } });
             Ok(())
-        })
+        });
+        assert!(posted.is_ok(), "a posted write was checked before");
     }
 
     /// A message-signalled interrupt leaves.
@@ -725,10 +729,10 @@ impl Platform {
         arrival: Time,
         to: Iova,
         from: &[u8],
-    ) -> Result<Time, DmaFault> {
-        let arrival = self.post_write(arrival, to, from)?;
+    ) -> Time {
+        let arrival = self.post_write(arrival, to, from);
         self.note_transfer(at, arrival, to, from, Direction::FromDevice);
-        Ok(arrival)
+        arrival
     }
 }
 

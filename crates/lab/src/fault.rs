@@ -46,13 +46,24 @@ pub struct Plan {
     watchdog: Span,
 }
 
-/// Kinds, in the order of messages, and whether a span belongs to each.
-const KINDS: [(&str, bool); 5] = [
-    ("lost-interrupt", false),
-    ("late-completion", true),
-    ("poisoned-completion", false),
-    ("dma-fault", false),
-    ("link-flap", true),
+/// What a kind stands for.
+#[derive(Clone, Copy)]
+enum Meaning {
+    /// A fault of the platform.
+    Platform(Kind),
+    /// A fault of the platform that lasts for the span behind the colon.
+    Lasting(fn(Span) -> Kind),
+    /// The link goes down for the span behind the colon.
+    LinkFlap,
+}
+
+/// Kinds, in the order of messages.
+const KINDS: [(&str, Meaning); 5] = [
+    ("lost-interrupt", Meaning::Platform(Kind::LostInterrupt)),
+    ("late-completion", Meaning::Lasting(Kind::LateCompletion)),
+    ("poisoned-completion", Meaning::Platform(Kind::PoisonedCompletion)),
+    ("dma-fault", Meaning::Platform(Kind::DmaFault)),
+    ("link-flap", Meaning::LinkFlap),
 ];
 
 /// What may stand there, for messages.
@@ -77,7 +88,7 @@ pub fn parse(text: &str) -> Result<Plan, String> {
     for one in text.split(',').map(str::trim).filter(|t| !t.is_empty()) {
         let wrong = |why: String| Err(format!("`{one}`: {why}; allowed: {ALLOWED}"));
         let (kind, rest) = one.split_once('@').unwrap_or((one, ""));
-        let Some((kind, spans)) = KINDS.iter().find(|k| k.0 == kind).copied() else {
+        let Some((kind, meaning)) = KINDS.iter().find(|k| k.0 == kind).copied() else {
             return wrong(format!(
                 "no fault is called `{kind}`{}",
                 hint(kind, KINDS.iter().map(|k| k.0))
@@ -87,18 +98,23 @@ pub fn parse(text: &str) -> Result<Plan, String> {
             Some((when, lasts)) => (when, Some(lasts)),
             None => (rest, None),
         };
-        let lasts = match (spans, lasts) {
-            (true, Some(text)) => match span(text) {
+        let lasts = match (meaning, lasts) {
+            (Meaning::Platform(_), Some(_)) => return wrong(format!("{kind} takes no time")),
+            (Meaning::Platform(_), None) => Span::ZERO,
+            (_, Some(text)) => match span(text) {
                 Some(s) => s,
                 None => return wrong(format!("`{text}` is no time such as 200us")),
             },
-            (true, None) => {
+            (_, None) => {
                 return wrong(format!("{kind} takes a time behind a colon, such as :200us"));
             }
-            (false, Some(_)) => return wrong(format!("{kind} takes no time")),
-            (false, None) => Span::ZERO,
         };
-        if kind == "link-flap" {
+        let kind = match meaning {
+            Meaning::Platform(kind) => Some(kind),
+            Meaning::Lasting(kind) => Some(kind(lasts)),
+            Meaning::LinkFlap => None,
+        };
+        let Some(kind) = kind else {
             let (text, again) = when.strip_prefix("every=").map_or((when, false), |t| (t, true));
             let Some(after) = span(text) else {
                 return wrong(format!("`{when}` is no time such as 2ms"));
@@ -108,7 +124,7 @@ pub fn parse(text: &str) -> Result<Plan, String> {
             }
             plan.flaps.push(Flap { after, lasts, again });
             continue;
-        }
+        };
         let number = |t: &str| t.parse::<u64>().ok().filter(|n| *n > 0);
         let when = match when.split_once('=') {
             None => number(when).map(When::Nth),
@@ -120,12 +136,6 @@ pub fn parse(text: &str) -> Result<Plan, String> {
             return wrong(
                 "it does not say which, counted from 1: @3, @every=3 or @random=3".to_owned(),
             );
-        };
-        let kind = match kind {
-            "lost-interrupt" => Kind::LostInterrupt,
-            "late-completion" => Kind::LateCompletion(lasts),
-            "poisoned-completion" => Kind::PoisonedCompletion,
-            _ => Kind::DmaFault,
         };
         plan.rules.push(Rule { kind, when });
     }

@@ -26,8 +26,8 @@ impl Port for Fixed {
         self.platform.fetch(from, into).map(|()| at + self.link * 2)
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.platform.admit(to, from.len())?;
-        self.platform.post_write(at + self.link, to, from)
+        self.platform.check_dma_write(to, from.len())?;
+        Ok(self.platform.post_write(at + self.link, to, from))
     }
     fn begin_completion(&mut self, at: Time) -> bool {
         self.platform.begin_completion(at)

@@ -156,9 +156,9 @@ impl Port for Axi {
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.platform.admit(to, from.len())?;
+        self.platform.check_dma_write(to, from.len())?;
         let arrival = self.send_write(at, to, from.len() as u32);
-        self.platform.post_write_since(at, arrival, to, from)
+        Ok(self.platform.post_write_since(at, arrival, to, from))
     }
 
     #[inline(always)]

@@ -55,10 +55,10 @@ fn a_line_that_was_missed_is_seen_with_the_next_completion_or_when_it_is_driven_
 fn a_late_completion_keeps_what_is_behind_it() {
     let (mut p, at) = platform(&[(Kind::LateCompletion(Span::from_us(1)), When::Nth(1))], 0);
     p.begin_completion(t(0));
-    assert_eq!(p.post_write(t(100), at, &[1]), Ok(t(1100)));
+    assert_eq!(p.post_write(t(100), at, &[1]), t(1100));
     p.post_message(t(200), 0);
     p.begin_completion(t(300));
-    assert_eq!(p.post_write(t(300), at, &[2]), Ok(t(1100)));
+    assert_eq!(p.post_write(t(300), at, &[2]), t(1100));
     p.deliver(t(1099));
     assert_eq!(p.take_message(0), None);
     assert_eq!((p.struck().late, p.answer_behind_posted(t(400))), (1, t(1100)));
