@@ -11,7 +11,7 @@
 use crate::pcie::{ByteClock, ByteTime, Class, DllpState, Dllps, Rules, Toward};
 use crate::timeline::{Interval, TimeLine};
 use crate::trace::{Crossing, Link, What};
-use crate::{Bus, Platform};
+use crate::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time and place of things around the link.
@@ -48,8 +48,9 @@ impl Lane {
 
 /// A link with a platform at its upper end; the device's [`Port`].
 #[derive(Debug)]
-pub struct Pcie {
+pub struct Pcie<S = Capture> {
     platform: Platform,
+    sink: S,
     rules: Rules,
     latencies: Latencies,
     bar: u64,
@@ -64,6 +65,7 @@ impl Pcie {
     pub fn new(platform: Platform, rules: Rules, latencies: Latencies, bar: u64) -> Pcie {
         Pcie {
             platform,
+            sink: Capture::default(),
             rules,
             latencies,
             bar,
@@ -73,7 +75,9 @@ impl Pcie {
             dllps: DllpState::new(&rules),
         }
     }
+}
 
+impl<S: FrameSink> Pcie<S> {
     /// What hangs on it, when the link is no longer wanted.
     pub fn into_platform(self) -> Platform {
         self.platform
@@ -154,7 +158,7 @@ impl Pcie {
 /// Where MSI-X messages go: the local APIC's page, below 4 GiB.
 const MESSAGE_ADDRESS: Iova = Iova(0xfee0_0000);
 
-impl Port for Pcie {
+impl<S: FrameSink> Port for Pcie<S> {
     #[inline]
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
@@ -196,11 +200,20 @@ impl Port for Pcie {
 
     #[inline]
     fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.platform.emit(at, frame);
+        self.platform.count_frame(at, frame);
+        self.sink.emit(at, frame);
     }
 }
 
-impl Bus for Pcie {
+impl<S: FrameSink> Bus for Pcie<S> {
+    type Sink = S;
+    type With<T: FrameSink + Clone> = Pcie<T>;
+
+    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Pcie<T> {
+        let Pcie { platform, rules, latencies, bar, raw, up, down, dllps, .. } = self;
+        Pcie { platform, rules, latencies, bar, raw, up, down, dllps, sink }
+    }
+
     #[inline(always)]
     fn platform(&self) -> &Platform {
         &self.platform
@@ -209,6 +222,11 @@ impl Bus for Pcie {
     #[inline(always)]
     fn platform_mut(&mut self) -> &mut Platform {
         &mut self.platform
+    }
+
+    #[inline(always)]
+    fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
     }
 
     fn register_write(&mut self, at: Time, size: u8) -> Time {

@@ -9,7 +9,7 @@
 
 use crate::platform::Stray;
 use crate::trace::{Call, Lent, Step, What};
-use crate::{Ledger, Memory, Platform};
+use crate::{FrameSink, Ledger, Memory, Platform};
 use core::ops::Range;
 use doorbell_hal::{
     Alignment, Buf, Coherent, CpuWork, Device, Direction, Fence, Host, MapError, MapFault, Mapped,
@@ -19,6 +19,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// A bus: the device's way out, and the CPU's way in.
 pub trait Bus: Port {
+    /// The receiver of the frames that the device sends.
+    type Sink: FrameSink;
+    /// The same bus with another receiver.
+    type With<T: FrameSink + Clone>: Bus<Sink = T>;
+
+    /// Sends the frames of every port to `sink` from now on.
+    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Self::With<T>;
+    /// Returns the receiver of the frames.
+    fn sink_mut(&mut self) -> &mut Self::Sink;
     /// Memory, interrupts, wire, ledger.
     fn platform(&self) -> &Platform;
     /// The same.

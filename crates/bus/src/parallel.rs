@@ -32,7 +32,7 @@ use crate::pci::{Command, Protocol, Rules, Transaction};
 use crate::slots::Slots;
 use crate::timeline::TimeLine;
 use crate::trace::{Crossing, Link, What};
-use crate::{Bus, Ledger, Platform};
+use crate::{Bus, Capture, FrameSink, Ledger, Platform};
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time and place of things around the bus, beside what [`Rules`] has of commands.
@@ -48,8 +48,9 @@ pub struct Latencies {
 
 /// A bus segment with a platform behind its bridge; the device's [`Port`].
 #[derive(Debug)]
-pub struct Pci {
+pub struct Pci<S = Capture> {
     platform: Platform,
+    sink: S,
     rules: Rules,
     latencies: Latencies,
     bar: u64,
@@ -70,6 +71,7 @@ impl Pci {
         };
         Pci {
             platform,
+            sink: Capture::default(),
             rules,
             latencies,
             bar,
@@ -79,7 +81,9 @@ impl Pci {
             posted: Time::ZERO,
         }
     }
+}
 
+impl<S: FrameSink> Pci<S> {
     /// The bus's rules.
     pub fn rules(&self) -> &Rules {
         &self.rules
@@ -194,7 +198,7 @@ fn count(ledger: &mut Ledger, command: Command) {
 /// Where messages go: the interrupt controller's page, below 4 GiB.
 const MESSAGE_ADDRESS: Iova = Iova(0xfee0_0000);
 
-impl Port for Pci {
+impl<S: FrameSink> Port for Pci<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
         let mut done = at;
@@ -235,11 +239,12 @@ impl Port for Pci {
 
     #[inline]
     fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.platform.emit(at, frame);
+        self.platform.count_frame(at, frame);
+        self.sink.emit(at, frame);
     }
 }
 
-impl Pci {
+impl<S: FrameSink> Pci<S> {
     /// The command of a short write.
     fn write_command(&self) -> Command {
         match self.rules.settings().protocol {
@@ -262,7 +267,15 @@ impl Pci {
     }
 }
 
-impl Bus for Pci {
+impl<S: FrameSink> Bus for Pci<S> {
+    type Sink = S;
+    type With<T: FrameSink + Clone> = Pci<T>;
+
+    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Pci<T> {
+        let Pci { platform, rules, latencies, bar, line, reads, fetched, posted, .. } = self;
+        Pci { platform, rules, latencies, bar, line, reads, fetched, posted, sink }
+    }
+
     #[inline(always)]
     fn platform(&self) -> &Platform {
         &self.platform
@@ -271,6 +284,11 @@ impl Bus for Pci {
     #[inline(always)]
     fn platform_mut(&mut self) -> &mut Platform {
         &mut self.platform
+    }
+
+    #[inline(always)]
+    fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
     }
 
     fn register_write(&mut self, at: Time, size: u8) -> Time {

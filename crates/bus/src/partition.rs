@@ -13,7 +13,7 @@
 //! The same address in two partitions is two places.
 
 use crate::trace::{Crossing, Link, Step, What};
-use crate::{Bus, Ledger, Machine, Platform, TimeLine};
+use crate::{Bus, Capture, FrameSink, Ledger, Machine, Platform, TimeLine};
 use doorbell_hal::{
     Device, Direction, DmaFault, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Host,
     Hypervisor, Iova, Port, Reg, RxVerdict, Span, Time,
@@ -231,6 +231,17 @@ impl<B: Bus, D: HcallDevice<B>> Device<Partitions<B>> for Hypervised<D> {
 
 /// What arrives arrives in every partition; all else is the entered one's.
 impl<B: Bus> Bus for Partitions<B> {
+    type Sink = B::Sink;
+    type With<T: FrameSink + Clone> = Partitions<B::With<T>>;
+
+    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Self::With<T> {
+        let Partitions { ports, of_core, entered, calls, other, serial } = self;
+        let ports = ports.into_iter().map(|p| p.with_sink(sink.clone())).collect();
+        Partitions { ports, of_core, entered, calls, other, serial }
+    }
+    fn sink_mut(&mut self) -> &mut B::Sink {
+        self.own().sink_mut()
+    }
     fn platform(&self) -> &Platform {
         self.ports[self.entered].platform()
     }
@@ -301,17 +312,20 @@ impl<B: Bus> Port for Partitions<B> {
 /// What is mapped it may read, also a buffer that is lent to be written: an entry of
 /// the table never forbids reading, and the logical LAN reads a receive buffer's correlator.
 #[derive(Debug)]
-pub struct Vio {
+pub struct Vio<S = Capture> {
     platform: Platform,
+    sink: S,
     per_kib: Span,
 }
 
 impl Vio {
     /// Reading 1 KiB of `platform`'s memory costs `per_kib`, and writing it the same.
     pub fn new(platform: Platform, per_kib: Span) -> Vio {
-        Vio { platform, per_kib }
+        Vio { platform, sink: Capture::default(), per_kib }
     }
+}
 
+impl<S: FrameSink> Vio<S> {
     fn moved(&self, at: Time, bytes: usize) -> Time {
         at + Span::from_ps(self.per_kib.ps() * bytes as u64 / 1024)
     }
@@ -332,7 +346,7 @@ impl Vio {
     }
 }
 
-impl Port for Vio {
+impl<S: FrameSink> Port for Vio<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.hypervisor_read(from, into)?;
         let until = self.moved(at, into.len());
@@ -359,12 +373,22 @@ impl Port for Vio {
         self.platform.post_message(at, vector);
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.platform.emit(at, frame);
+        self.platform.count_frame(at, frame);
+        self.sink.emit(at, frame);
     }
 }
 
 /// No registers: an access to them takes no time.
-impl Bus for Vio {
+impl<S: FrameSink> Bus for Vio<S> {
+    type Sink = S;
+    type With<T: FrameSink + Clone> = Vio<T>;
+
+    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Vio<T> {
+        Vio { platform: self.platform, sink, per_kib: self.per_kib }
+    }
+    fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
     fn platform(&self) -> &Platform {
         &self.platform
     }

@@ -49,7 +49,6 @@ pub struct Platform {
     /// Lines that are high, with the time since when.
     lines: Vec<Option<Time>>,
     departures: Departures,
-    capture: Option<Capture>,
     trace: Option<Box<Trace>>,
     /// What goes wrong, if anything is to.
     faults: Option<Box<Faults>>,
@@ -136,13 +135,6 @@ enum What {
     Message(u16),
 }
 
-/// Frames that left on the wire.
-#[derive(Debug, Default)]
-struct Capture {
-    bytes: Vec<u8>,
-    frames: Vec<(Time, usize)>,
-}
-
 /// Interrupt vectors and lines a platform has.
 const VECTORS: usize = 256;
 
@@ -159,7 +151,6 @@ impl Platform {
             raised: Vec::with_capacity(VECTORS),
             lines: vec![None; VECTORS],
             departures: Departures::none(),
-            capture: None,
             trace: None,
             faults: None,
             shared: Vec::new(),
@@ -566,11 +557,6 @@ impl Platform {
 
     // ---- the wire ----
 
-    /// Keeps the frames that leave, from now on, until they are drained.
-    pub fn capture(&mut self) {
-        self.capture.get_or_insert_default();
-    }
-
     /// Notes from now on when every `stride`-th frame leaves; of many frames, every other of these,
     /// and so on.
     pub fn mark_departures(&mut self, stride: u64) {
@@ -583,9 +569,9 @@ impl Platform {
         self.departures.marks()
     }
 
-    /// A frame leaves.
+    /// Counts a frame that leaves.
     #[inline]
-    pub fn emit(&mut self, at: Time, frame: &[u8]) {
+    pub fn count_frame(&mut self, at: Time, frame: &[u8]) {
         self.ledger.wire_frames += 1;
         self.ledger.wire_bytes += frame.len() as u64;
         if self.ledger.wire_frames == self.departures.next {
@@ -594,31 +580,6 @@ impl Platform {
         if let Some(t) = &mut self.trace {
             t.frame(at, frame);
         }
-        if let Some(c) = &mut self.capture {
-            c.bytes.extend_from_slice(frame);
-            c.frames.push((at, c.bytes.len()));
-        }
-    }
-
-    /// Hands the captured frames over, in the order in which they left.
-    ///
-    /// # Errors
-    /// The first error of `to`; frames behind it are lost.
-    pub fn drain_capture<E>(
-        &mut self,
-        mut to: impl FnMut(Time, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Some(c) = &mut self.capture else { return Ok(()) };
-        let mut start = 0;
-        let mut result = Ok(());
-        for (at, end) in c.frames.drain(..) {
-            if result.is_ok() {
-                result = to(at, &c.bytes[start..end]);
-            }
-            start = end;
-        }
-        c.bytes.clear();
-        result
     }
 }
 

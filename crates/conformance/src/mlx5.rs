@@ -86,11 +86,11 @@ impl Arm for Machine<Pcie, Mlx5> {
         }
     }
     fn keep_frames(&mut self) {
-        self.bus.platform_mut().capture();
+        self.bus.sink_mut().start();
     }
     fn frames(&mut self) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
-        let drained = self.bus.platform_mut().drain_capture(|_, f| {
+        let drained = self.bus.sink_mut().drain(|_, f| {
             all.push(f.to_vec());
             Ok::<(), std::convert::Infallible>(())
         });

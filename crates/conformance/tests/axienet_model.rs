@@ -40,7 +40,7 @@ impl Arm<System> for Model {
     fn collect(&mut self, h: &mut System) -> Option<Vec<u8>> {
         for _ in 0..100 {
             let sent = &mut self.sent;
-            let drained = h.bus.platform_mut().drain_capture(|_, f| {
+            let drained = h.bus.sink_mut().drain(|_, f| {
                 sent.push(f.to_vec());
                 Ok::<(), ()>(())
             });
@@ -109,9 +109,9 @@ const FULL: device::Config = device::Config {
 /// The machine, with a core of so many address bits.
 fn system(address_bits: u32, core: device::Config) -> System {
     let base = if address_bits > 32 { 5 << 30 } else { 64 << 20 };
-    let mut platform = Platform::new(base, 64 << 20, ProtectionGranularity::Byte);
-    platform.capture();
-    let bus = Axi::new(platform, Rules::new(Settings::ZYNQMP).unwrap(), Latencies::ZYNQMP);
+    let platform = Platform::new(base, 64 << 20, ProtectionGranularity::Byte);
+    let mut bus = Axi::new(platform, Rules::new(Settings::ZYNQMP).unwrap(), Latencies::ZYNQMP);
+    bus.sink_mut().start();
     let core = device::Config { address_bits, ..core };
     Machine::new(bus, device::AxiEthernet::new(core), Costs::FREE, 1)
 }
@@ -300,7 +300,7 @@ fn transmission_keeps_the_link_busy() {
         }
         h.delay(Span::from_ms(2));
         let mut left = vec![];
-        let drained = h.bus.platform_mut().drain_capture(|at, _| {
+        let drained = h.bus.sink_mut().drain(|at, _| {
             left.push(at);
             Ok::<(), ()>(())
         });

@@ -59,7 +59,7 @@ impl Arm<System> for Model {
     }
     fn collect(&mut self, h: &mut System) -> Option<Vec<u8>> {
         let sent = &mut self.sent;
-        let drained = h.bus.platform_mut().drain_capture(|_, f| {
+        let drained = h.bus.sink_mut().drain(|_, f| {
             sent.push(f.to_vec());
             Ok::<(), ()>(())
         });
@@ -92,7 +92,7 @@ fn on(f: impl Fn(&mut System, &mut Model, &Config)) {
             ..device::Config::new(vec![adapter])
         };
         let mut h = system(cfg);
-        h.bus.platform_mut().capture();
+        h.bus.sink_mut().start();
         f(&mut h, &mut Model { sent: vec![], vector: c.vector, lacks }, &c);
         let p = h.bus.platform_mut();
         assert_eq!(

@@ -16,7 +16,7 @@ pub use controllers::Any;
 pub use figures::Figures;
 pub use rig::RIG;
 
-use crate::clock::link::{Wired, on_wire};
+use crate::clock::link::{SharedWire, Wired, on_wire};
 use crate::clock::napi::{Busy, Cpu, Rules as Softirq, Station, run_until};
 use crate::clock::{Core, Interrupt};
 use crate::closed::{self, Above, Entries};
@@ -195,7 +195,8 @@ fn tcp(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, Failure> {
     let (connections, hosts) = load.connect(setup.driver.mac);
-    let device = Wired::new(Device::new(setup.nic), hosts, setup.link_rate, setup.link_delay);
+    let link = (setup.link_rate, setup.link_delay);
+    let (bus, device) = Wired::new(bus, Device::new(setup.nic), hosts, link);
     let mut m = Machine::new(bus, device, setup.costs, 2);
     let driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;
     let above = Above { lines: lines(), connections, prices: setup.prices, softirq: setup.softirq };
@@ -229,7 +230,7 @@ fn tcp(
         faults,
         audit: seen.wrong,
     };
-    let (sent, received) = (m.device.out.frames, m.device.back.frames - m.device.back.cut);
+    let (sent, received) = (m.device.out.borrow().frames, m.device.back.frames - m.device.back.cut);
     o.audit.extend(audit::audit(&o, &m, (sent, received)));
     Ok(o)
 }
@@ -247,14 +248,15 @@ pub fn at_a_pace(
     load: &paced::Load,
     watch: &mut dyn Watch,
 ) -> Result<paced::Seen, Failure> {
-    type Board = Machine<Axi, Wired<Device, paced::Peer>>;
+    type Board = Machine<Axi<SharedWire>, Wired<Device, paced::Peer>>;
     let memory = rings(setup) + load.memory();
     let platform = Platform::new(MEMORY_BASE, memory.next_multiple_of(1 << 20), setup.guard);
     let rules = Rules::new(setup.axi).map_err(|e| Failure::Input(e.to_string()))?;
     let peer = paced::Peer::new(load, setup.driver.mac);
-    let device = Wired::new(Device::new(setup.nic), peer, setup.link_rate, setup.link_delay);
-    let mut m: Board =
-        Machine::new(Axi::new(platform, rules, setup.latencies), device, setup.costs, 1);
+    let bus = Axi::new(platform, rules, setup.latencies);
+    let link = (setup.link_rate, setup.link_delay);
+    let (bus, device) = Wired::new(bus, Device::new(setup.nic), peer, link);
+    let mut m: Board = Machine::new(bus, device, setup.costs, 1);
     let driven = paced::Driven {
         driver: Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?,
         mac: setup.driver.mac,
@@ -295,7 +297,8 @@ fn arrivals(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, Failure> {
     let peer = Peer::new(setup.driver.mac, load.phases.clone(), load.seed);
-    let device = Wired::new(Device::new(setup.nic), peer, setup.link_rate, setup.link_delay);
+    let link = (setup.link_rate, setup.link_delay);
+    let (bus, device) = Wired::new(bus, Device::new(setup.nic), peer, link);
     let mut m = Machine::new(bus, device, setup.costs, 2);
     let driver: Driver =
         Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;
@@ -328,7 +331,7 @@ fn arrivals(
                 at,
                 frames: s.endpoint.frames,
                 bytes: s.endpoint.bytes,
-                wire: [m.device.out.landed, m.device.back.landed],
+                wire: [m.device.out.borrow().landed, m.device.back.landed],
                 ledger: m.ledger().clone(),
                 work: work_of(&m),
                 stalled: m.stalled(),
@@ -397,7 +400,7 @@ fn arrivals(
     if unknown > 0 {
         o.audit.push(format!("{unknown} frames were handed up that nobody sent"));
     }
-    let (sent, received) = (m.device.out.frames, m.device.back.frames - m.device.back.cut);
+    let (sent, received) = (m.device.out.borrow().frames, m.device.back.frames - m.device.back.cut);
     o.audit.extend(audit::audit(&o, &m, (sent, received)));
     Ok(o)
 }
@@ -451,7 +454,7 @@ fn packets(
 ) -> Result<Outcome, Failure> {
     let mut m: Machine<Axi, Device> = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
     if watch.wants_frames() {
-        m.bus.platform_mut().capture();
+        m.bus.sink_mut().start();
     }
     let driver: Driver =
         Axienet::open(&mut m, &setup.driver, setup.controller.clone()).map_err(refused)?;

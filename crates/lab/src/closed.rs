@@ -446,7 +446,7 @@ where
         at,
         packets,
         payload,
-        out: wire(&m.device.out),
+        out: wire(&m.device.out.borrow()),
         back: wire(&m.device.back),
         ledger: m.bus.ledger(),
         work: work_of(m),

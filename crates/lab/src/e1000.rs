@@ -21,13 +21,13 @@ use crate::fault::{self, Alarms, Trouble};
 use crate::histogram::Histogram;
 use crate::open;
 use crate::result::{Failure, Series, WorkTotals, work_of};
-use crate::traffic::tcp::{Hosts, Prices};
+use crate::traffic::tcp::Prices;
 use crate::watch::Watch;
 use crate::window::Steady;
 use doorbell_bus::tce::{Table, Window};
 use doorbell_bus::{
-    Bus, Costs, Ledger, Machine, Mapping, Pci, Pcie, Platform, ProtectionGranularity, express,
-    parallel, pci, pcie,
+    Bus, Capture, Costs, Ledger, Machine, Mapping, Pci, Pcie, Platform, ProtectionGranularity,
+    express, parallel, pci, pcie,
 };
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
 use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, OpenError, Stats};
@@ -195,7 +195,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     }
 }
 
-fn on<B: Bus>(
+fn on<B: Bus<Sink = Capture>>(
     bus: B,
     setup: &Setup,
     load: &Load,
@@ -217,9 +217,9 @@ fn tcp<B: Bus>(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, Failure> {
     let (connections, hosts) = load.connect(setup.nic.mac);
-    let device = Wired::new(Device::new(setup.nic), hosts, setup.link_rate, setup.link_delay);
-    let mut m: Machine<B, Wired<Device, Hosts>> =
-        Machine::new(bus, device, setup.costs, load.cores());
+    let link = (setup.link_rate, setup.link_delay);
+    let (bus, device) = Wired::new(bus, Device::new(setup.nic), hosts, link);
+    let mut m = Machine::new(bus, device, setup.costs, load.cores());
     let driver = Driver::open(&mut m, &setup.driver).map_err(refused)?;
     let above =
         Above { lines: LINE.into(), connections, prices: setup.prices, softirq: setup.softirq };
@@ -273,12 +273,13 @@ fn tcp<B: Bus>(
         audit: wrong,
     };
     let lost = m.device.dropped;
-    let (sent, received) = (m.device.out.frames, m.device.back.frames - m.device.back.cut - lost);
+    let (sent, received) =
+        (m.device.out.borrow().frames, m.device.back.frames - m.device.back.cut - lost);
     o.audit.extend(audit::audit(&o, &m, (sent, received)));
     Ok(o)
 }
 
-fn packets<B: Bus>(
+fn packets<B: Bus<Sink = Capture>>(
     bus: B,
     setup: &Setup,
     load: &open::Load,
@@ -286,7 +287,7 @@ fn packets<B: Bus>(
 ) -> Result<Outcome, Failure> {
     let mut m: Machine<B, Device> = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
     if watch.wants_frames() {
-        m.bus.platform_mut().capture();
+        m.bus.sink_mut().start();
     }
     let driver = Driver::open(&mut m, &setup.driver).map_err(refused)?;
     let buffers = setup.driver.tx_ring;

@@ -211,10 +211,11 @@ fn machine(
     own_core: bool,
 ) -> Result<(Lpars, Ibmveth, Server), Failure> {
     let lan = Lan::new(Veth::new(setup.lan.clone()), setup.port);
-    let device = Wired::new(lan, hosts, setup.link_rate, setup.link_delay);
     let of_core = if own_core { vec![CLIENT, SERVER, CLIENT] } else { vec![CLIENT, SERVER] };
     let cores = of_core.len();
     let partitions = setup.papr.partitions(&memory, of_core, setup.guard);
+    let link = (setup.link_rate, setup.link_delay);
+    let (partitions, device) = Wired::new(partitions, lan, hosts, link);
     let mut m: Lpars = Machine::new(partitions, device, setup.costs, cores);
     let mut opened = m.now();
     let mut open = |m: &mut Lpars, i: usize| {
@@ -319,13 +320,13 @@ pub fn at_a_pace(
     let lan =
         LanConfig { adapters, uplink: Some(Uplink { port: CLIENT, pvid: 1 }), ..setup.lan.clone() };
     let device = Hypervised(Veth::new(lan));
-    let device =
-        Wired::new(device, paced::Peer::new(load, d.mac), setup.link_rate, setup.link_delay);
     let partitions = setup.papr.partitions(
         &[memory(setup, None)[CLIENT] + load.memory()],
         vec![CLIENT],
         setup.guard,
     );
+    let link = (setup.link_rate, setup.link_delay);
+    let (partitions, device) = Wired::new(partitions, device, paced::Peer::new(load, d.mac), link);
     let mut m: Client = Machine::new(partitions, device, setup.costs, 1);
     let driven = paced::Driven {
         driver: Ibmveth::open(&mut m, d).map_err(refused)?,

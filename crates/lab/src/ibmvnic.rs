@@ -216,9 +216,10 @@ pub(super) fn memory(setup: &Setup, load: &Load) -> usize {
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let queues = setup.driver.queues as usize;
     let device = Hypervised(VnicServer::new(setup.nic, 1));
-    let device =
-        Wired::new(device, Askers::new(load, setup.driver.mac), setup.link_rate, setup.link_delay);
     let partitions = setup.papr.partitions(&[memory(setup, load)], vec![0; queues], setup.guard);
+    let link = (setup.link_rate, setup.link_delay);
+    let (partitions, device) =
+        Wired::new(partitions, device, Askers::new(load, setup.driver.mac), link);
     let mut m: Partition = Machine::new(partitions, device, setup.costs, queues);
     let nic = Rc::new(RefCell::new(Ibmvnic::open(&mut m, &setup.driver).map_err(refused)?));
     let begin = m.now();
@@ -348,9 +349,9 @@ pub fn at_a_pace(
         + (256 << 10);
     let memory = 2 * rings + load.memory() + (8 << 20);
     let device = Hypervised(VnicServer::new(setup.nic, 1));
-    let device =
-        Wired::new(device, paced::Peer::new(load, d.mac), setup.link_rate, setup.link_delay);
     let partitions = setup.papr.partitions(&[memory], vec![0], setup.guard);
+    let link = (setup.link_rate, setup.link_delay);
+    let (partitions, device) = Wired::new(partitions, device, paced::Peer::new(load, d.mac), link);
     let mut m: papr::Hosted<Hypervised<VnicServer>, paced::Peer> =
         Machine::new(partitions, device, setup.costs, 1);
     let nic = Rc::new(RefCell::new(Ibmvnic::open(&mut m, d).map_err(refused)?));
@@ -396,7 +397,7 @@ fn mark(
         at,
         frames: m.device.peer.frames,
         bytes: m.device.peer.bytes,
-        wire: [m.device.out.landed, m.device.back.landed],
+        wire: [m.device.out.borrow().landed, m.device.back.landed],
         ledger: m.bus.ledger(),
         work: work_of(m),
         stalled: m.stalled(),

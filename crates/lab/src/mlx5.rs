@@ -157,9 +157,6 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     let platform = Platform::new(setup.memory_base, memory_size(setup, load), setup.guard);
     let link = |platform| Pcie::new(platform, rules, setup.latencies, setup.bar);
     let mut m = Machine::new(link(platform), Mlx5::new(setup.nic), setup.costs, cores);
-    if watch.wants_frames() {
-        m.bus.platform_mut().capture();
-    }
     let hca = Rc::new(RefCell::new(Hca::open(&mut m)?));
     let functions = m.bus.platform().areas();
     let mut running = Vec::with_capacity(cores);
@@ -177,6 +174,9 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome,
     m.flush_posted();
     let Machine { bus, device, .. } = m;
     let mut m = Machine::new(link(bus.into_platform()), device, setup.costs, cores);
+    if watch.wants_frames() {
+        m.bus.sink_mut().start();
+    }
     for (i, core) in running.iter_mut().enumerate() {
         m.enter(i);
         core.driver.start(&mut m);

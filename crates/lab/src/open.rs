@@ -11,7 +11,7 @@ use crate::trace;
 use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
 use crate::watch::Watch;
 use crate::window::{Steady, Window};
-use doorbell_bus::{Bus, Ledger, Machine, keep_every_other};
+use doorbell_bus::{Bus, Capture, Ledger, Machine, keep_every_other};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
 use doorbell_packet::{ethernet, vlan};
@@ -412,7 +412,7 @@ pub fn drive<B, D, Dr>(
     watch: &mut dyn Watch,
 ) -> Result<Driven, Ended>
 where
-    B: Bus,
+    B: Bus<Sink = Capture>,
     D: Device<B>,
     Dr: Driver<Machine<B, D>>,
 {
@@ -433,7 +433,7 @@ where
             looks.dry = Some(m.ledger().wire_frames - looks.sent);
         }
         if failed.is_none() {
-            failed = m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).err();
+            failed = m.bus.sink_mut().drain(|at, f| watch.frame(at, f)).err();
         }
         let go_on = !steps.is_multiple_of(4096) || watch.progress(m.ledger().wire_frames, total);
         go_on && failed.is_none()
@@ -462,7 +462,7 @@ where
             _ => break,
         }
     }
-    m.bus.platform_mut().drain_capture(|at, f| watch.frame(at, f)).map_err(Ended::Capture)?;
+    m.bus.sink_mut().drain(|at, f| watch.frame(at, f)).map_err(Ended::Capture)?;
     watch.progress(m.ledger().wire_frames, total);
     trace::end(m, watch);
     Ok(Driven { end: last, steady: looks.steady(began, &m.bus.platform().departures()) })

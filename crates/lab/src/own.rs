@@ -23,7 +23,9 @@ use crate::result::{Cost, Count, CountsOf, Failure, HANDED, Measured, Rate, work
 use crate::standstill;
 use crate::watch::{Unwatched, Watch};
 use crate::window::Window;
-use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, pcie};
+use doorbell_bus::{
+    Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, pcie,
+};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, Span};
 use std::fmt::Write;
@@ -80,7 +82,7 @@ pub fn meter<B, D, Dr>(
     load: &Load,
 ) -> Result<Measured, Failure>
 where
-    B: Bus,
+    B: Bus<Sink = Capture>,
     D: Device<B>,
     Dr: Driver<Machine<B, D>>,
 {
@@ -101,13 +103,13 @@ pub fn meter_watched<B, D, Dr>(
     watch: &mut dyn Watch,
 ) -> Result<Measured, Failure>
 where
-    B: Bus,
+    B: Bus<Sink = Capture>,
     D: Device<B>,
     Dr: Driver<Machine<B, D>>,
 {
     let driver = open(m);
     if watch.wants_frames() {
-        m.bus.platform_mut().capture();
+        m.bus.sink_mut().start();
     }
     let mut cores = Vec::with_capacity(1);
     let no_memory =

@@ -379,8 +379,10 @@ where
     run_until(m, &mut cpus, &mut stations, rules, begin)?;
     trace::begin_wired(m, watch);
     let before = (m.bus.ledger(), work_of(m), m.stalled(), look(&stations[0].driver, m));
-    let (wire, taken) =
-        ([m.device.out.landed, m.device.back.landed], (stations[0].interrupts, stations[0].polls));
+    let (wire, taken) = (
+        [m.device.out.borrow().landed, m.device.back.landed],
+        (stations[0].interrupts, stations[0].polls),
+    );
     let busy = cpus[0].busy.total();
     m.outside(|device, _, at| device.peer.beat.start(at.max(begin)));
     stations[0].endpoint.beat.start(begin);
@@ -434,7 +436,7 @@ where
             w if w.error.is_some() => w,
             _ => Window::whole(load.every * load.bursts, all),
         },
-        wire: [less(wire[0], m.device.out.landed), less(wire[1], m.device.back.landed)],
+        wire: [less(wire[0], m.device.out.borrow().landed), less(wire[1], m.device.back.landed)],
         ledger: m.bus.ledger().since(&before.0),
         work: closed::differences(&before.1, &work_of(m)),
         stalled: Span::from_ps(m.stalled().ps() - before.2.ps()),

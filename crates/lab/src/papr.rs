@@ -15,7 +15,7 @@
 //!
 //! A time line that the caller does not wait for (a server behind the call) is the device's own.
 
-use crate::clock::link::Wired;
+use crate::clock::link::{SharedWire, Wired};
 use crate::closed::Entries;
 use crate::cpu::span;
 use crate::fault::Report;
@@ -27,7 +27,7 @@ use doorbell_hal::{Hcall, Span};
 
 /// A machine of partitions: `D` is the device that they share, `Pr` what is on the other end of the
 /// link.
-pub type Hosted<D, Pr> = Machine<Partitions<Vio>, Wired<D, Pr>>;
+pub type Hosted<D, Pr> = Machine<Partitions<Vio<SharedWire>>, Wired<D, Pr>>;
 
 /// A hypervisor call that a system's drivers make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,6 @@ impl Papr {
     }
 
     /// Partitions with so many bytes of memory each; core `i` belongs to partition `of_core[i]`.
-    /// What their device emits is kept for the wire.
     pub fn partitions(
         &self,
         memory: &[usize],
@@ -150,8 +149,7 @@ impl Papr {
         let half = Span::from_ps(self.copy.ps() / 2);
         let ports = memory.iter().map(|bytes| {
             let table = Mapping::Tce(Box::new(Table::new(self.window)));
-            let mut platform = Platform::new(MEMORY_BASE, *bytes, guard).with_mapping(table);
-            platform.capture();
+            let platform = Platform::new(MEMORY_BASE, *bytes, guard).with_mapping(table);
             Vio::new(platform, half)
         });
         let mut all = Partitions::new(ports.collect(), of_core, self.call);
@@ -177,7 +175,7 @@ pub fn spent<B: Bus>(p: &Partitions<B>, call: &Call) -> Span {
 
 /// What does not add up in the partitions, when everything has been closed and released.
 /// Accesses that were asked to fail did so in the first.
-pub fn audit(p: &Partitions<Vio>, faults: Option<&Report>) -> Vec<String> {
+pub fn audit<B: Bus>(p: &Partitions<B>, faults: Option<&Report>) -> Vec<String> {
     let mut wrong = Vec::new();
     for (i, port) in p.ports.iter().enumerate() {
         let (all, platform) = (&port.platform().ledger, port.platform());

@@ -36,14 +36,15 @@ pub fn end<B: Bus, D>(m: &mut Machine<B, D>, watch: &mut dyn Watch) {
 /// [`begin`], with the link.
 pub fn begin_wired<B: Bus, D, Pr>(m: &mut Machine<B, Wired<D, Pr>>, watch: &dyn Watch) {
     if let Some(packets) = watch.wants_trace() {
-        [&mut m.device.out, &mut m.device.back].into_iter().for_each(|w| w.record(packets));
+        m.device.out.borrow_mut().record(packets);
+        m.device.back.record(packets);
     }
     begin(m, watch);
 }
 
 /// [`end`], with the link.
 pub fn end_wired<B: Bus, D, Pr>(m: &mut Machine<B, Wired<D, Pr>>, watch: &mut dyn Watch) {
-    let wires = [m.device.out.take_record(), m.device.back.take_record()];
+    let wires = [m.device.out.borrow_mut().take_record(), m.device.back.take_record()];
     hand_over(m, watch, Some(wires));
 }
 

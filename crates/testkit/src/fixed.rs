@@ -4,24 +4,25 @@
 //! It is no published one. Tests of what is not a bus (clock, traffic, the seam)
 //! run on it, because their times can be told by hand.
 
-use doorbell_bus::{Bus, Platform};
+use doorbell_bus::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{DmaFault, Iova, Port, Span, Time};
 
 /// A bus with one latency; the device's [`Port`].
 #[derive(Debug)]
-pub struct Fixed {
+pub struct Fixed<S = Capture> {
     platform: Platform,
+    sink: S,
     link: Span,
 }
 
 impl Fixed {
     /// A bus that takes `link` each way.
     pub fn new(platform: Platform, link: Span) -> Fixed {
-        Fixed { platform, link }
+        Fixed { platform, sink: Capture::default(), link }
     }
 }
 
-impl Port for Fixed {
+impl<S: FrameSink> Port for Fixed<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into).map(|()| at + self.link * 2)
     }
@@ -40,11 +41,21 @@ impl Port for Fixed {
         self.platform.post_message(at + self.link, vector);
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.platform.emit(at, frame);
+        self.platform.count_frame(at, frame);
+        self.sink.emit(at, frame);
     }
 }
 
-impl Bus for Fixed {
+impl<S: FrameSink> Bus for Fixed<S> {
+    type Sink = S;
+    type With<T: FrameSink + Clone> = Fixed<T>;
+
+    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Fixed<T> {
+        Fixed { platform: self.platform, sink, link: self.link }
+    }
+    fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
     fn platform(&self) -> &Platform {
         &self.platform
     }

@@ -19,7 +19,7 @@ use super::{Burst, Rules};
 use crate::slots::Slots;
 use crate::timeline::TimeLine;
 use crate::trace::{Crossing, Link, What};
-use crate::{Bus, Platform};
+use crate::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time between things, beside what [`Rules`] has of beats.
@@ -52,8 +52,9 @@ impl Latencies {
 
 /// An AXI bus with a platform behind it; the device's [`Port`].
 #[derive(Debug)]
-pub struct Axi {
+pub struct Axi<S = Capture> {
     platform: Platform,
+    sink: S,
     rules: Rules,
     latencies: Latencies,
     read_data: TimeLine,
@@ -68,6 +69,7 @@ impl Axi {
     pub fn new(platform: Platform, rules: Rules, latencies: Latencies) -> Axi {
         Axi {
             platform,
+            sink: Capture::default(),
             rules,
             latencies,
             read_data: TimeLine::new(),
@@ -77,7 +79,9 @@ impl Axi {
             writes: Slots::new(rules.settings().writes),
         }
     }
+}
 
+impl<S: FrameSink> Axi<S> {
     /// The bus's rules.
     pub fn rules(&self) -> &Rules {
         &self.rules
@@ -136,7 +140,7 @@ impl Axi {
 /// Where messages go: the frame of an interrupt controller that takes them (GICv2m).
 const MESSAGE_ADDRESS: Iova = Iova(0xf920_0040);
 
-impl Port for Axi {
+impl<S: FrameSink> Port for Axi<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
         let mut done = at;
@@ -177,11 +181,22 @@ impl Port for Axi {
 
     #[inline]
     fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.platform.emit(at, frame);
+        self.platform.count_frame(at, frame);
+        self.sink.emit(at, frame);
     }
 }
 
-impl Bus for Axi {
+impl<S: FrameSink> Bus for Axi<S> {
+    type Sink = S;
+    type With<T: FrameSink + Clone> = Axi<T>;
+
+    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Axi<T> {
+        let Axi {
+            platform, rules, latencies, read_data, write_data, registers, reads, writes, ..
+        } = self;
+        Axi { platform, rules, latencies, read_data, write_data, registers, reads, writes, sink }
+    }
+
     #[inline(always)]
     fn platform(&self) -> &Platform {
         &self.platform
@@ -190,6 +205,11 @@ impl Bus for Axi {
     #[inline(always)]
     fn platform_mut(&mut self) -> &mut Platform {
         &mut self.platform
+    }
+
+    #[inline(always)]
+    fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
     }
 
     fn register_write(&mut self, at: Time, size: u8) -> Time {

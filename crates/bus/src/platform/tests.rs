@@ -54,18 +54,3 @@ fn a_device_reads_what_it_wrote() {
     p.device_read(at + 2, &mut into).unwrap();
     assert_eq!(into, [7; 2]);
 }
-
-#[test]
-fn the_capture_comes_out_in_order() {
-    let (mut p, _) = platform();
-    p.capture();
-    p.emit(t(1), b"one");
-    p.emit(t(2), b"three");
-    let mut got = vec![];
-    p.drain_capture(|at, f| {
-        got.push((at, f.to_vec()));
-        Ok::<(), ()>(())
-    })
-    .unwrap();
-    assert_eq!(got, [(t(1), b"one".to_vec()), (t(2), b"three".to_vec())]);
-}

@@ -80,7 +80,7 @@ impl<H: Around> Arm<H> for Model {
     fn collect(&mut self, h: &mut H) -> Option<Vec<u8>> {
         for _ in 0..100 {
             let sent = &mut self.sent;
-            let drained = h.system().bus.platform_mut().drain_capture(|_, f| {
+            let drained = h.system().bus.sink_mut().drain(|_, f| {
                 sent.push(f.to_vec());
                 Ok::<(), ()>(())
             });
@@ -123,8 +123,7 @@ fn card(
     copy_align: bool,
     costs: Costs,
 ) -> (System, Config) {
-    let mut platform = Platform::new(64 << 20, 64 << 20, ProtectionGranularity::Byte);
-    platform.capture();
+    let platform = Platform::new(64 << 20, 64 << 20, ProtectionGranularity::Byte);
     let latencies = Latencies {
         cpu: Span::from_ns(50),
         memory: Span::from_ns(100),
@@ -133,12 +132,9 @@ fn card(
     let (settings, bus) = bus(slot);
     let rules = Rules::new(settings).unwrap();
     let nic = device::Config { mac: MAC, slot, ..card };
-    let h = Machine::new(
-        Pci::new(platform, rules, latencies, 0xfebc_0000),
-        device::E1000::new(nic),
-        costs,
-        1,
-    );
+    let mut pci = Pci::new(platform, rules, latencies, 0xfebc_0000);
+    pci.sink_mut().start();
+    let h = Machine::new(pci, device::E1000::new(nic), costs, 1);
     (h, Config { copy_align, io: None, ..Config::new(part, bus) })
 }
 

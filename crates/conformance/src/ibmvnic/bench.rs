@@ -50,7 +50,7 @@ pub fn system(cfg: vnic::Config) -> System {
     costs.work[WorkKind::RxPacket as usize].each = Span::from_us(1);
     let partitions = Partitions::new(vec![port], vec![0], Span::from_ns(600));
     let mut h = Machine::new(partitions, Hypervised(Spy::new(VnicServer::new(cfg, 1))), costs, 1);
-    h.bus.platform_mut().capture();
+    h.bus.sink_mut().start();
     h
 }
 
@@ -225,7 +225,7 @@ impl<M: Model> Bench<M> {
 
     pub(super) fn wire(&mut self) -> Vec<Vec<u8>> {
         let mut all: Vec<Vec<u8>> = self.wire.drain(..).collect();
-        let drained = self.h.system().bus.platform_mut().drain_capture(|_, f| {
+        let drained = self.h.system().bus.sink_mut().drain(|_, f| {
             all.push(f.to_vec());
             Ok::<(), ()>(())
         });

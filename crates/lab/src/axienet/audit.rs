@@ -7,13 +7,13 @@
 use super::Outcome;
 use crate::fault::{ANY, Balance};
 use crate::standstill;
-use doorbell_bus::{Axi, Bus, Machine};
+use doorbell_bus::{Bus, Machine};
 use doorbell_hal::Device;
 
 /// What does not add up. `wire`: frames that the link carried from the device, and to it.
-pub(super) fn audit<D: Device<Axi>>(
+pub(super) fn audit<B: Bus, D: Device<B>>(
     o: &Outcome,
-    m: &Machine<Axi, D>,
+    m: &Machine<B, D>,
     wire: (u64, u64),
 ) -> Vec<String> {
     let (d, n, all) = (&o.driver, &o.device, m.ledger());

@@ -12,8 +12,8 @@
 //! one instant happens in this order: the device, then the peer, then arrivals
 //! at the peer, then arrivals at the device. Nothing else decides.
 //!
-//! A device in the hypervisor ([`Hypervised`]) is wired in the same way: what it emits on any
-//! partition's port goes to the one wire, and a [`Wired`] one answers its calls ([`Hypercalls`]).
+//! The bus of the device sends on the wire itself ([`FrameSink`]): all its ports on one, where
+//! several partitions share the device. A [`Wired`] device of theirs answers their calls, too.
 //!
 //! A link may go down and up ([`Wired::flap`]): the device is told, what is on its way is cut off,
 //! and what is sent meanwhile goes nowhere.
@@ -22,13 +22,14 @@
 //! device that holds a frame back ([`RxVerdict::Hold`]) stops what is behind it.
 
 use crate::fault::{Flaps, Plan};
-use doorbell_bus::{Bus, Hypercalls, Hypervised, Partitions};
+use doorbell_bus::{Bus, FrameSink, Hypercalls, Partitions};
 use doorbell_hal::{
-    Device, Direction, DmaFault, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Iova, Port,
-    Reg, RxVerdict, Span, Time,
+    Device, EventSource, Fact, Hcall, HcallReturn, Port, Reg, RxVerdict, Span, Time,
 };
 use doorbell_packet::ethernet::{self, FCS, GAP, MIN_FRAME, PREAMBLE};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Returns the bytes of wire that so many frames of `bytes` in all take, with preamble, FCS and gap.
 /// Short frames count as they are, although the wire pads them.
@@ -175,11 +176,12 @@ impl Wire {
         self.free
     }
 
-    fn land(&mut self) -> Option<(Time, Vec<u8>)> {
-        let landed = self.flying.pop_front()?;
+    /// Takes the next frame off the wire if it has arrived by `at`.
+    fn land_by(&mut self, at: Time) -> Option<Vec<u8>> {
+        let (_, frame) = self.flying.pop_front_if(|f| f.0 <= at)?;
         self.landed.0 += 1;
-        self.landed.1 += landed.1.len() as u64;
-        Some(landed)
+        self.landed.1 += frame.len() as u64;
+        Some(frame)
     }
 
     /// The frame could not land: it stays the first, until `at`.
@@ -187,6 +189,15 @@ impl Wire {
         self.landed.0 -= 1;
         self.landed.1 -= frame.len() as u64;
         self.flying.push_front((at, frame));
+    }
+}
+
+/// A wire that a bus sends on and a link carries.
+pub type SharedWire = Rc<RefCell<Wire>>;
+
+impl FrameSink for Wire {
+    fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.send(at, frame);
     }
 }
 
@@ -205,8 +216,8 @@ pub struct Wired<D, Pr> {
     pub device: D,
     /// What is on the other end.
     pub peer: Pr,
-    /// From the device to the peer.
-    pub out: Wire,
+    /// From the device to the peer: the receiver of what the device sends.
+    pub out: SharedWire,
     /// From the peer to the device.
     pub back: Wire,
     /// Frames that the device dropped.
@@ -225,24 +236,21 @@ pub struct Wired<D, Pr> {
 pub type Tell<D> = fn(&mut D, Time, bool);
 
 impl<D, Pr> Wired<D, Pr> {
-    /// A device on an idle link of one rate both ways; `delay` is one way's.
-    pub fn new(device: D, peer: Pr, bits_per_second: u64, delay: Span) -> Wired<D, Pr> {
-        let wire = Wire::new(bits_per_second, delay);
-        Wired {
-            device,
-            peer,
-            out: wire.clone(),
-            back: wire,
-            dropped: 0,
-            held: 0,
-            capture: None,
-            flaps: None,
-            now: Time::ZERO,
-        }
+    /// Puts `device` and the ports of its `bus` on an idle link of one rate both ways; `delay` is
+    /// one way's.
+    pub fn new<B: Bus>(
+        bus: B,
+        device: D,
+        peer: Pr,
+        (bits_per_second, delay): (u64, Span),
+    ) -> (B::With<SharedWire>, Wired<D, Pr>) {
+        let back = Wire::new(bits_per_second, delay);
+        let out = Rc::new(RefCell::new(back.clone()));
+        let bus = bus.with_sink(Rc::clone(&out));
+        let (dropped, held, capture, flaps) = (0, 0, None, None);
+        (bus, Wired { device, peer, out, back, dropped, held, capture, flaps, now: Time::ZERO })
     }
-}
 
-impl<D, Pr> Wired<D, Pr> {
     /// The link goes down and up as the plan says, of traffic that begins at `at`.
     pub fn flap(&mut self, plan: &Plan, at: Time, tell: Tell<D>) {
         let flaps = plan.flaps(at);
@@ -250,7 +258,7 @@ impl<D, Pr> Wired<D, Pr> {
     }
 
     fn set_up(&mut self, at: Time, up: bool) {
-        self.out.set_down(!up);
+        self.out.borrow_mut().set_down(!up);
         self.back.set_down(!up);
         if let Some((_, tell)) = &self.flaps {
             tell(&mut self.device, at, up);
@@ -262,7 +270,7 @@ impl<D, Pr> Wired<D, Pr> {
         if self.flaps.as_mut().is_some_and(|f| f.0.end()) {
             self.set_up(at, true);
         }
-        (self.flaps.take().map_or(0, |f| f.0.times), self.out.cut + self.back.cut)
+        (self.flaps.take().map_or(0, |f| f.0.times), self.out.borrow().cut + self.back.cut)
     }
 
     /// Hands over what was captured since the last time.
@@ -277,96 +285,52 @@ impl<D, Pr> Wired<D, Pr> {
     }
 }
 
-/// The device's port with the wire tapped: all else goes through.
-#[derive(Debug)]
-pub struct Tapped<'a, P> {
-    pub(crate) port: &'a mut P,
-    pub(crate) wire: &'a mut Wire,
-}
-
-impl<P: Port> Port for Tapped<'_, P> {
-    #[inline(always)]
-    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.port.read(at, from, into)
-    }
-    #[inline(always)]
-    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.port.write(at, to, from)
-    }
-    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
-        self.port.check_access(at, len, dir)
-    }
-    #[inline(always)]
-    fn begin_completion(&mut self, at: Time) -> bool {
-        self.port.begin_completion(at)
-    }
-    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
-        self.port.set_irq_line(at, n, high);
-    }
-    fn raise_msi(&mut self, at: Time, vector: u16) {
-        self.port.raise_msi(at, vector);
-    }
-    fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.port.emit(at, frame);
-        self.wire.send(at, frame);
-    }
-}
-
 impl<D: EventSource, Pr: Peer> EventSource for Wired<D, Pr> {
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
         self.device.diagnose(tell);
     }
     fn next_due(&self) -> Option<Time> {
-        let wires = self.out.next_arrival().min(self.back.next_arrival());
+        let wires = self.out.borrow().next_arrival().min(self.back.next_arrival());
         let wires = wires.min(self.flaps.as_ref().map_or(Time::NEVER, |f| f.0.next()));
         let ends = self.device.next_due().into_iter().chain(self.peer.next_due()).min();
         Some(ends.unwrap_or(Time::NEVER).min(wires)).filter(|t| *t < Time::NEVER)
     }
 }
 
-impl<P, D, Pr> Device<P> for Wired<D, Pr>
-where
-    P: Port,
-    Pr: Peer,
-    D: for<'a> Device<Tapped<'a, P>>,
-{
+impl<P: Port, D: Device<P>, Pr: Peer> Device<P> for Wired<D, Pr> {
     fn mmio_read(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64 {
         self.advance(p, at);
-        self.device.mmio_read(&mut Tapped { port: p, wire: &mut self.out }, at, r, size)
+        self.device.mmio_read(p, at, r, size)
     }
 
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64) {
         self.advance(p, at);
-        self.device.mmio_write(&mut Tapped { port: p, wire: &mut self.out }, at, r, size, v);
+        self.device.mmio_write(p, at, r, size, v);
     }
 
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
-        self.device.receive(&mut Tapped { port: p, wire: &mut self.out }, at, frame)
+        self.device.receive(p, at, frame)
     }
 
     fn advance(&mut self, p: &mut P, until: Time) {
         while let Some(at) = self.next_due().filter(|at| *at <= until) {
             let at = at.max(self.now);
             self.now = at;
-            self.device.advance(&mut Tapped { port: p, wire: &mut self.out }, at);
+            self.device.advance(p, at);
             if let Some(up) = self.flaps.as_mut().and_then(|f| f.0.step(at)) {
                 self.set_up(at, up);
             }
             if self.peer.next_due().is_some_and(|t| t <= at) {
                 self.peer.advance(at, &mut self.back);
             }
-            if self.out.next_arrival() <= at
-                && let Some((_, frame)) = self.out.land()
-            {
+            let landed = self.out.borrow_mut().land_by(at);
+            if let Some(frame) = landed {
                 self.peer.receive(at, &frame, &mut self.back);
                 keep(&mut self.capture, at, &frame);
-                self.out.spare.push(frame);
+                self.out.borrow_mut().spare.push(frame);
             }
-            if self.back.next_arrival() <= at
-                && let Some((_, frame)) = self.back.land()
-            {
-                let taken =
-                    self.device.receive(&mut Tapped { port: p, wire: &mut self.out }, at, &frame);
+            if let Some(frame) = self.back.land_by(at) {
+                let taken = self.device.receive(p, at, &frame);
                 if taken == RxVerdict::Hold {
                     self.held += 1;
                     self.back.hover(at + HOLD, frame);
@@ -378,54 +342,11 @@ where
             }
         }
         self.now = self.now.max(until);
-        self.device.advance(&mut Tapped { port: p, wire: &mut self.out }, until);
+        self.device.advance(p, until);
     }
 
     fn reset(&mut self, p: &mut P, at: Time) {
-        self.device.reset(&mut Tapped { port: p, wire: &mut self.out }, at);
-    }
-}
-
-/// What left on the partitions' ports goes to the wire: a device in the hypervisor gets all ports,
-/// so none of them can be tapped by itself.
-pub(crate) fn gather<B: Bus>(p: &mut Partitions<B>, wire: &mut Wire) {
-    for port in &mut p.ports {
-        let sent = port.platform_mut().drain_capture(|at, frame| {
-            wire.send(at, frame);
-            Ok::<(), std::convert::Infallible>(())
-        });
-        match sent {
-            Ok(()) => {}
-            Err(never) => match never {},
-        }
-    }
-}
-
-impl<B: Bus, D: HcallDevice<B>> Device<Tapped<'_, Partitions<B>>> for Hypervised<D> {
-    fn mmio_read(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time, r: Reg, size: u8) -> u64 {
-        self.mmio_read(p.port, at, r, size)
-    }
-    fn mmio_write(
-        &mut self,
-        p: &mut Tapped<'_, Partitions<B>>,
-        at: Time,
-        r: Reg,
-        size: u8,
-        v: u64,
-    ) {
-        self.mmio_write(p.port, at, r, size, v);
-    }
-    fn receive(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time, frame: &[u8]) -> RxVerdict {
-        let taken = self.receive(p.port, at, frame);
-        gather(p.port, p.wire);
-        taken
-    }
-    fn advance(&mut self, p: &mut Tapped<'_, Partitions<B>>, until: Time) {
-        self.advance(p.port, until);
-        gather(p.port, p.wire);
-    }
-    fn reset(&mut self, p: &mut Tapped<'_, Partitions<B>>, at: Time) {
-        self.reset(p.port, at);
+        self.device.reset(p, at);
     }
 }
 
@@ -437,9 +358,7 @@ impl<B: Bus, D: Hypercalls<B>, Pr> Hypercalls<B> for Wired<D, Pr> {
         c: Hcall,
         a: &[u64; 9],
     ) -> (HcallReturn, Time) {
-        let answer = self.device.hcall(p, at, c, a);
-        gather(p, &mut self.out);
-        answer
+        self.device.hcall(p, at, c, a)
     }
 }
 

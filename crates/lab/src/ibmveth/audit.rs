@@ -130,7 +130,11 @@ pub(super) fn audit(setup: &Setup, o: &Outcome, m: &Lpars) -> Vec<String> {
         ("port sent", p.tx_frames),
     );
     b.same("to the wire", ("port sent", p.tx_frames), ("ledger counted", all.wire_frames));
-    b.same("to the wire", ("port sent", p.tx_frames), ("link carried", m.device.out.frames));
+    b.same(
+        "to the wire",
+        ("port sent", p.tx_frames),
+        ("link carried", m.device.out.borrow().frames),
+    );
     b.same(
         "from the wire",
         ("link brought", m.device.back.frames - m.device.back.cut),

@@ -6,12 +6,10 @@
 //! often. Its memory accesses cost nobody anything: a direct-mapped DMA window needs no call for
 //! each packet.
 
-use crate::clock::link::{Tapped, Wire, gather};
-use doorbell_bus::{Hypercalls, Hypervised, Partitions, Vio};
+use doorbell_bus::{Bus, Hypercalls, Hypervised, Partitions};
 use doorbell_devices::veth::Veth;
 use doorbell_hal::{
-    Device, DropReason, EventSource, Fact, Hcall, HcallReturn, Port as _, Reg, RxVerdict, Span,
-    Time,
+    Device, DropReason, EventSource, Fact, Hcall, HcallReturn, Reg, RxVerdict, Span, Time,
 };
 use doorbell_packet::OffloadRequest;
 use doorbell_packet::segment::Segments;
@@ -177,20 +175,18 @@ impl EventSource for Lan {
     }
 }
 
-type Ports<'a> = Tapped<'a, Partitions<Vio>>;
-
-impl Device<Ports<'_>> for Lan {
-    fn mmio_read(&mut self, p: &mut Ports<'_>, at: Time, r: Reg, size: u8) -> u64 {
+impl<B: Bus> Device<Partitions<B>> for Lan {
+    fn mmio_read(&mut self, p: &mut Partitions<B>, at: Time, r: Reg, size: u8) -> u64 {
         self.veth.mmio_read(p, at, r, size)
     }
-    fn mmio_write(&mut self, p: &mut Ports<'_>, at: Time, r: Reg, size: u8, v: u64) {
+    fn mmio_write(&mut self, p: &mut Partitions<B>, at: Time, r: Reg, size: u8, v: u64) {
         self.veth.mmio_write(p, at, r, size, v);
     }
     /// From the wire: the port's.
-    fn receive(&mut self, _: &mut Ports<'_>, at: Time, frame: &[u8]) -> RxVerdict {
+    fn receive(&mut self, _: &mut Partitions<B>, at: Time, frame: &[u8]) -> RxVerdict {
         self.port.take(at, frame)
     }
-    fn advance(&mut self, p: &mut Ports<'_>, until: Time) {
+    fn advance(&mut self, p: &mut Partitions<B>, until: Time) {
         while let Some(due) = self.next_due().filter(|t| *t <= until) {
             self.veth.advance(p, due);
             if self.port.notify == Some(due) {
@@ -199,22 +195,22 @@ impl Device<Ports<'_>> for Lan {
                 self.port.armed = false;
                 self.port.last = due;
                 self.port.counters.interrupts += 1;
-                p.port.ports[SERVER].raise_msi(due, PORT_VECTOR);
+                p.ports[SERVER].raise_msi(due, PORT_VECTOR);
             }
         }
         self.veth.advance(p, until);
     }
-    fn reset(&mut self, p: &mut Ports<'_>, at: Time) {
+    fn reset(&mut self, p: &mut Partitions<B>, at: Time) {
         self.veth.reset(p, at);
         let counters = self.port.counters;
         self.port = Port { counters, ..Port::new(self.port.cfg) };
     }
 }
 
-impl Hypercalls<Vio> for Lan {
+impl<B: Bus> Hypercalls<B> for Lan {
     fn hcall(
         &mut self,
-        p: &mut Partitions<Vio>,
+        p: &mut Partitions<B>,
         at: Time,
         c: Hcall,
         a: &[u64; 9],
@@ -224,15 +220,13 @@ impl Hypercalls<Vio> for Lan {
 }
 
 /// A frame leaves the server's partition through the port.
-pub(super) fn transmit(
+pub(super) fn transmit<B: Bus>(
     lan: &mut Lan,
-    p: &mut Partitions<Vio>,
-    wire: &mut Wire,
+    p: &mut Partitions<B>,
     at: Time,
     frame: &mut [u8],
     todo: OffloadRequest,
 ) {
     let server = &mut p.ports[SERVER];
     lan.port.send(frame, todo, |f| server.emit(at, f));
-    gather(p, wire);
 }

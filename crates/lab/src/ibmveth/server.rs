@@ -125,7 +125,7 @@ impl Server {
         }
         let (frame, todo) = (&mut self.scratch, p.todo);
         m.outside(|wired, bus, at| {
-            transmit(&mut wired.device, bus, &mut wired.out, at, frame, todo);
+            transmit(&mut wired.device, bus, at, frame, todo);
         });
         self.stats.tx_packets += 1;
         let more = p.more.map(|m| *m).unwrap_or_default();

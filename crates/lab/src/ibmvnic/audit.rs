@@ -28,7 +28,7 @@ pub(super) fn audit(
     let mut b = Balance::new(faults);
     b.wrong = papr::audit(&m.bus, faults);
     let d: &Counters = &m.device.device.0.counters;
-    let (peers, out, back) = (&m.device.peer, &m.device.out, &m.device.back);
+    let (peers, out, back) = (&m.device.peer, m.device.out.borrow(), &m.device.back);
     let unwritten = d.queue_faults + d.entries_lost;
     let reports = ("in messages that were not written", unwritten * MAX_COMPLETIONS as u64);
     b.same("packets", ("driver gave", q.tx_packets), ("server took", d.tx_taken));

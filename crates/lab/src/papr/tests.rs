@@ -45,8 +45,9 @@ fn hosted(sets: &[&str]) -> (Hosted<Hypervised<Veth>, Far>, [Adapter; 2]) {
     let lan =
         Config { uplink: Some(Uplink { port: 0, pvid: 1 }), ..Config::new(adapters.to_vec()) };
     let partitions = p.partitions(&[48 << 20; 2], vec![0, 1], ProtectionGranularity::Byte);
-    let device =
-        Wired::new(Hypervised(Veth::new(lan)), Far::default(), 1_000_000_000, Span::from_us(5));
+    let link = (1_000_000_000, Span::from_us(5));
+    let (partitions, device) =
+        Wired::new(partitions, Hypervised(Veth::new(lan)), Far::default(), link);
     (Machine::new(partitions, device, Costs::FREE, 2), adapters)
 }
 

@@ -9,7 +9,7 @@ use doorbell_hal::{
     Alignment, Buf, Coherent, CpuWork, Device, Direction, DropReason, EventSource, Fence, Host,
     Iova, Mapped, Port, Reg, RxVerdict, Span, Time,
 };
-use doorbell_lab::clock::link::Wired;
+use doorbell_lab::clock::link::{SharedWire, Wired};
 use doorbell_lab::clock::napi::Interrupt;
 use doorbell_lab::traffic::tcp::Hosts;
 use doorbell_packet::segment::Segments;
@@ -309,7 +309,7 @@ impl<H: Host> Driver<H> for ToyDriver {
     }
 }
 
-pub type System = Machine<Fixed, Wired<Toy, Hosts>>;
+pub type System = Machine<Fixed<SharedWire>, Wired<Toy, Hosts>>;
 
 /// A machine with the toy on a link of this rate and one-way delay.
 pub fn machine(
@@ -338,7 +338,8 @@ pub fn machine(
         seen: 0,
     };
     let platform = Platform::new(1 << 32, 64 << 20, ProtectionGranularity::Page);
-    Machine::new(Fixed::new(platform, LINK), Wired::new(toy, hosts, rate, delay), costs, cores)
+    let (bus, toy) = Wired::new(Fixed::new(platform, LINK), toy, hosts, (rate, delay));
+    Machine::new(bus, toy, costs, cores)
 }
 
 pub fn interrupt(line: bool) -> Interrupt {

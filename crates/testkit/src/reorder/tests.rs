@@ -74,10 +74,10 @@ const MENDED: Fences = Fences { body: true, doorbell: true };
 
 fn machine() -> Machine<Pcie, Toy> {
     let latencies = Latencies { link: Span::from_ns(100), memory: Span::from_ns(100) };
-    let mut platform = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte);
-    platform.capture();
-    let pcie =
+    let platform = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte);
+    let mut pcie =
         Pcie::new(platform, Rules::new(Settings::link(3, 8)).unwrap(), latencies, 0xf000_0000);
+    pcie.sink_mut().start();
     let mut costs = Costs::FREE;
     costs.work[WorkKind::TxDescriptor as usize].each = Span::from_ns(40);
     Machine::new(pcie, Toy::default(), costs, 1)
@@ -118,7 +118,7 @@ fn sent(mut m: Machine<Pcie, Toy>) -> Vec<u64> {
         sent.push(u64::from_le_bytes(f.try_into().unwrap()));
         Ok::<(), ()>(())
     };
-    m.bus.platform_mut().drain_capture(keep).unwrap();
+    m.bus.sink_mut().drain(keep).unwrap();
     sent
 }
 
