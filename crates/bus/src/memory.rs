@@ -29,6 +29,11 @@ const MIN_CLASS: u32 = 6;
 /// log2 of the largest block: 64 MiB.
 const MAX_CLASS: u32 = 26;
 
+/// log2 of the bytes of a page.
+const PAGE_SHIFT: u32 = 12;
+/// log2 of the bytes of a line in which posted writes are counted: a descriptor's.
+const LINE_SHIFT: u32 = 5;
+
 /// Host memory.
 #[derive(Debug)]
 pub struct Memory {
@@ -38,6 +43,8 @@ pub struct Memory {
     shift: u32,
     /// Live mappings per granule: read by the device, written by it.
     live: Vec<[u16; 2]>,
+    /// Posted writes that have not arrived, per line of 32 bytes.
+    posted: Vec<u16>,
     /// First byte never handed out.
     fresh: usize,
     free: [Vec<u64>; (MAX_CLASS + 1) as usize],
@@ -51,7 +58,7 @@ impl Memory {
     pub fn new(base: u64, size: usize, guard: ProtectionGranularity) -> Memory {
         assert_eq!(base % (1 << MAX_CLASS), 0, "memory starts on a 64-MiB boundary");
         let shift = match guard {
-            ProtectionGranularity::Page => 12,
+            ProtectionGranularity::Page => PAGE_SHIFT,
             ProtectionGranularity::Byte => 0,
         };
         Memory {
@@ -59,6 +66,7 @@ impl Memory {
             bytes: vec![0; size],
             shift,
             live: vec![[0; 2]; size.div_ceil(1 << shift)],
+            posted: vec![0; size.div_ceil(1 << LINE_SHIFT)],
             fresh: 0,
             free: [const { Vec::new() }; (MAX_CLASS + 1) as usize],
         }
@@ -118,9 +126,14 @@ impl Memory {
     /// Zeroed memory that the device may use until it is released.
     pub fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
         let class = Memory::class(len, align)?;
+        let fresh = self.fresh;
         let addr = self.block(class)?;
         let at = self.index(addr);
-        self.bytes[at..at + len as usize].fill(0);
+        // Pages that nobody has had are zero. A part of a page may have been written by a device
+        // that was lent another part.
+        if at < fresh || class < PAGE_SHIFT {
+            self.bytes[at..at + len as usize].fill(0);
+        }
         self.lend(Iova(addr), len, Direction::ToDevice);
         self.lend(Iova(addr), len, Direction::FromDevice);
         Ok(Coherent::from_parts(addr, Iova(addr), len, class))
@@ -253,11 +266,37 @@ impl Memory {
         self.check(to, len, Direction::FromDevice).map(|_| ())
     }
 
-    /// What the device wrote arrives. The right to write was checked when it left.
+    /// Notes a write of the device that is posted. The right to write was checked before.
     #[inline(always)]
-    pub fn device_write(&mut self, to: Iova, from: &[u8]) {
+    pub(crate) fn post(&mut self, to: Iova, len: usize) {
+        let lines = self.lines(to, len);
+        self.posted[lines].iter_mut().for_each(|n| *n = n.wrapping_add(1));
+    }
+
+    /// Completes a posted write, whose bytes are `head` and then `tail`.
+    #[inline(always)]
+    pub(crate) fn arrive(&mut self, to: Iova, head: &[u8], tail: &[u8]) {
+        let lines = self.lines(to, head.len() + tail.len());
+        self.posted[lines].iter_mut().for_each(|n| *n = n.wrapping_sub(1));
         let at = self.index(to.0);
-        self.bytes[at..at + from.len()].copy_from_slice(from);
+        self.bytes[at..at + head.len()].copy_from_slice(head);
+        let at = at + head.len();
+        self.bytes[at..at + tail.len()].copy_from_slice(tail);
+    }
+
+    /// Returns true if a posted write that has not arrived may touch these bytes. Lines are counted,
+    /// so one beside them may be meant.
+    #[inline(always)]
+    pub(crate) fn may_be_posted(&self, at: Iova, len: usize) -> bool {
+        let lines = self.lines(at, len);
+        let (start, end) = (lines.start.min(self.posted.len()), lines.end.min(self.posted.len()));
+        self.posted[start..end.max(start)].iter().fold(0, |all, n| all | n) != 0
+    }
+
+    #[inline(always)]
+    fn lines(&self, at: Iova, len: usize) -> core::ops::Range<usize> {
+        let start = self.index(at.0);
+        start >> LINE_SHIFT..start.saturating_add(len).div_ceil(1 << LINE_SHIFT)
     }
 
     /// Granules that are still lent, for the audit: (read by the device, written by it).

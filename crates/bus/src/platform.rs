@@ -359,6 +359,7 @@ impl Platform {
         let arrival = self.in_order(arrival);
         self.payload.extend(from);
         if self.is_identity() {
+            self.memory.post(to, from.len());
             self.in_flight
                 .push_back(Posted { arrival, what: What::Write { to, len: from.len() as u32 } });
         } else {
@@ -372,6 +373,7 @@ impl Platform {
     fn post_translated(&mut self, arrival: Time, to: Iova, len: usize) {
         let Mapping::Tce(table) = &self.mapping else { return };
         let posted = by_page(table, to, len, Direction::FromDevice, |to, range| {
+            self.memory.post(to, range.len());
             self.in_flight
                 .push_back(Posted { arrival, what: What::Write { to, len: range.len() as u32 } });
             Ok(())
@@ -399,8 +401,7 @@ impl Platform {
                 What::Write { to, len } => {
                     let (a, b) = self.payload.as_slices();
                     let in_a = a.len().min(len as usize);
-                    self.memory.device_write(to, &a[..in_a]);
-                    self.memory.device_write(to + in_a as u64, &b[..len as usize - in_a]);
+                    self.memory.arrive(to, &a[..in_a], &b[..len as usize - in_a]);
                     self.payload.drain(..len as usize);
                 }
                 What::Message(v) => {
@@ -421,7 +422,7 @@ impl Platform {
         if !self.is_identity() {
             return self.read_translated(from, into);
         }
-        if !self.in_flight.is_empty() && self.overlaps(from, into.len()) {
+        if self.overlaps(from, into.len()) {
             self.deliver(self.in_order(Time::ZERO));
         }
         self.memory.device_read(from, into)
@@ -438,14 +439,15 @@ impl Platform {
     #[cold]
     #[inline(never)]
     fn read_translated(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
-        let mut own = false;
-        by_page(table, from, into.len(), Direction::ToDevice, |at, range| {
-            own |= self.overlaps(at, range.len());
-            Ok(())
-        })?;
-        if own {
-            self.deliver(self.in_order(Time::ZERO));
+        if !self.in_flight.is_empty() {
+            let mut own = false;
+            self.pages(from, into.len(), Direction::ToDevice, |at, range| {
+                own |= self.overlaps(at, range.len());
+                Ok(())
+            })?;
+            if own {
+                self.deliver(self.in_order(Time::ZERO));
+            }
         }
         let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
         by_page(table, from, into.len(), Direction::ToDevice, |at, range| {
@@ -457,14 +459,17 @@ impl Platform {
     /// ([`Memory::hypervisor_read`]). A fault is counted.
     pub(crate) fn hypervisor_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         self.struck_at(from)
-            .and_then(|()| self.hypervisor_reaches(from, into.len(), Direction::ToDevice))
-            .inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))?;
+            .and_then(|()| self.read_lent(from, into))
+            .inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))
+    }
+
+    fn read_lent(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         if !self.in_flight.is_empty() {
             let mut own = false;
-            let _ = self.pages(from, into.len(), Direction::ToDevice, |at, range| {
+            self.pages(from, into.len(), Direction::ToDevice, |at, range| {
                 own |= self.overlaps(at, range.len());
-                Ok(())
-            });
+                self.memory.check_lent(at, range.len()).map(|_| ())
+            })?;
             if own {
                 self.deliver(self.in_order(Time::ZERO));
             }
@@ -501,7 +506,17 @@ impl Platform {
         }
     }
 
+    /// Returns true if a write in flight touches these bytes.
+    #[inline(always)]
     fn overlaps(&self, at: Iova, len: usize) -> bool {
+        !self.in_flight.is_empty()
+            && self.memory.may_be_posted(at, len)
+            && self.overlaps_exactly(at, len)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn overlaps_exactly(&self, at: Iova, len: usize) -> bool {
         self.in_flight.iter().any(|p| match p.what {
             What::Write { to, len: l } => {
                 to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l))

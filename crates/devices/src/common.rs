@@ -123,9 +123,15 @@ impl SpareFrames {
     /// Returns an empty frame.
     #[inline]
     pub(crate) fn take(&mut self) -> Vec<u8> {
-        let mut v = self.0.pop().unwrap_or_default();
+        let mut v = self.reuse();
         v.clear();
         v
+    }
+
+    /// Returns a frame with the bytes that it held before, for one that writes all of it.
+    #[inline]
+    pub(crate) fn reuse(&mut self) -> Vec<u8> {
+        self.0.pop().unwrap_or_default()
     }
 
     /// Keeps the memory of a frame.

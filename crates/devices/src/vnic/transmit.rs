@@ -118,7 +118,8 @@ impl VnicServer {
     pub(super) fn fetch<P: Port>(&mut self, ports: &mut [P], client: usize, at: Time) {
         let Some(job) = self.clients[client].tx.pop_front() else { return };
         let Some(p) = ports.get_mut(client) else { return };
-        let mut frame = self.spare.take();
+        // What it held before is written over, so it is not cleared.
+        let mut frame = self.spare.reuse();
         let fetched = self.read(p, client, at, &job, &mut frame);
         let outcome =
             fetched.and_then(|t| self.process(client, &job, &mut frame).map(|gso| (t, gso)));
@@ -126,7 +127,8 @@ impl VnicServer {
             Ok((t, gso))
                 if self.clients[client].carrier && self.clients[client].session.link_up =>
             {
-                let end = self.put_on_wire(client, t, &job, &frame, gso);
+                let frame = core::mem::take(&mut frame);
+                let end = self.put_on_wire(client, t, &job, frame, gso);
                 self.finish(client, end, &job, rc::SUCCESS);
             }
             Ok(_) => {
@@ -269,23 +271,28 @@ impl VnicServer {
         client: usize,
         at: Time,
         job: &TxRequest,
-        frame: &[u8],
+        mut frame: Vec<u8>,
         gso: Option<Gso>,
     ) -> Time {
         let insert = (job.desc.flags2 & tx::VLAN_INSERT != 0).then_some(job.desc.vlan_id.get());
         self.clients[client].leaving += 1;
-        let Some(mut segments) = gso.and_then(|g| Segments::new(frame, g).ok()) else {
+        let Some(mut segments) = gso.and_then(|g| Segments::new(&frame, g).ok()) else {
             return self.book_wire(client, at, frame, insert, true);
         };
         let (mut left, longest) = (segments.plan().count(), segments.plan().longest());
-        let mut segment = self.spare.take();
-        segment.resize(longest, 0);
         let mut end = at;
-        while let Some(n) = segments.next_into(&mut segment) {
+        loop {
+            let mut segment = self.spare.reuse();
+            segment.resize(longest, 0);
+            let Some(n) = segments.next_into(&mut segment) else {
+                self.spare.push(segment);
+                break;
+            };
+            segment.truncate(n);
             left -= 1;
-            end = self.book_wire(client, at, &segment[..n], insert, left == 0);
+            end = self.book_wire(client, at, segment, insert, left == 0);
         }
-        self.spare.push(segment);
+        self.spare.push(frame);
         end
     }
 
@@ -293,15 +300,15 @@ impl VnicServer {
         &mut self,
         client: usize,
         at: Time,
-        frame: &[u8],
+        mut bytes: Vec<u8>,
         insert: Option<u16>,
         last: bool,
     ) -> Time {
-        let mut bytes = self.spare.take();
-        bytes.resize(frame.len() + if insert.is_some() { vlan::TAG } else { 0 }, 0);
-        match insert {
-            Some(tci) => _ = vlan::insert_into(&mut bytes, frame, tci),
-            None => bytes.copy_from_slice(frame),
+        if let Some(tci) = insert {
+            let mut tagged = self.spare.reuse();
+            tagged.resize(bytes.len() + vlan::TAG, 0);
+            vlan::insert_into(&mut tagged, &bytes, tci);
+            self.spare.push(core::mem::replace(&mut bytes, tagged));
         }
         let c = &mut self.clients[client];
         let start = c.wire_free.max(at);

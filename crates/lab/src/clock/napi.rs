@@ -353,14 +353,9 @@ where
         }
     }
     let mut steps = 0u64;
+    let mut wanted = vec![Time::NEVER; cpus.len()];
     loop {
-        let mut next = (Time::NEVER, 0);
-        for (i, c) in cpus.iter().enumerate() {
-            let at = ready(m, c, i, stations);
-            if at < next.0 {
-                next = (at, i);
-            }
-        }
+        let next = first_ready(m, cpus, stations, &mut wanted);
         // Looked at now and then: it walks over all connections. One station may still have to
         // carry what another has sent.
         let carried = stations.len() == 1 || next.0 > until;
@@ -428,30 +423,36 @@ fn asked<B: Bus, D, Dr, E>(m: &Machine<B, D>, s: &Station<Dr, E>) -> Time {
         .unwrap_or(Time::NEVER)
 }
 
-/// When a core has something to do.
-fn ready<B: Bus, D, Dr, E, H: Host>(
+/// Returns the first time at which a core has something to do, and the core. `wanted` is scratch
+/// space, a time for each core.
+fn first_ready<B: Bus, D, Dr, E, H: Host>(
     m: &Machine<B, D>,
-    c: &Cpu,
-    i: usize,
+    cpus: &[Cpu],
     stations: &[Station<Dr, E>],
-) -> Time
+    wanted: &mut [Time],
+) -> (Time, usize)
 where
     E: Endpoint<H>,
 {
-    if !c.list.is_empty() {
-        return c.now;
-    }
-    let mut at = Time::NEVER;
+    wanted.fill(Time::NEVER);
     for s in stations {
-        if s.irq_core == i {
-            at = at.min(asked(m, s)).min(s.endpoint.next_timer());
-            at = at.min(s.watchdog.as_ref().map_or(Time::NEVER, |w| w.next));
-        }
-        if s.app_core == i {
-            at = at.min(s.awake.unwrap_or(Time::NEVER));
+        let interrupt = asked(m, s).min(s.endpoint.next_timer());
+        let interrupt = interrupt.min(s.watchdog.as_ref().map_or(Time::NEVER, |w| w.next));
+        wanted[s.irq_core] = wanted[s.irq_core].min(interrupt);
+        wanted[s.app_core] = wanted[s.app_core].min(s.awake.unwrap_or(Time::NEVER));
+    }
+    let mut next = (Time::NEVER, 0);
+    for (i, (c, wanted)) in cpus.iter().zip(wanted).enumerate() {
+        let at = match *wanted {
+            _ if !c.list.is_empty() => c.now,
+            Time::NEVER => Time::NEVER,
+            at => at.max(c.now),
+        };
+        if at < next.0 {
+            next = (at, i);
         }
     }
-    if at == Time::NEVER { at } else { at.max(c.now) }
+    next
 }
 
 fn step<B, D, Dr, E>(
