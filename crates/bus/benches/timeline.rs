@@ -1,4 +1,4 @@
-//! The time line against the naive model, and the closed-form bill against walking the pieces:
+//! The time line against the naive model, and the closed-form cost against walking the pieces:
 //! ratios within one process, printed and never asserted.
 
 #[path = "../tests/naive/mod.rs"]
@@ -84,7 +84,7 @@ fn compare(name: &str, bookings: &[(u64, u64)], lag: u64) {
     );
 }
 
-fn bills() {
+fn costs() {
     let rules = black_box(Rules::new(Settings::link(3, 16)).unwrap());
     let ranges: Vec<(u64, u32)> = (0..1024u64)
         .map(|i| (0x1_0000_0000 + i * 0x942, [64, 256, 1514, 16][i as usize % 4]))
@@ -93,9 +93,9 @@ fn bills() {
         let mut sum = 0;
         for _ in 0..100 {
             for &(addr, len) in black_box(&ranges) {
-                let bill = rules.read_bill(addr, len);
+                let cost = rules.read_cost(addr, len);
                 sum +=
-                    bill.requests + bill.request_bytes + bill.completions + bill.completion_bytes;
+                    cost.requests + cost.request_bytes + cost.completions + cost.completion_bytes;
             }
         }
         sum
@@ -115,8 +115,8 @@ fn bills() {
         sum
     });
     println!(
-        "{:34} {closed:7.2} ns a bill,    walked {walked:8.2}, ratio {:7.1}",
-        "read_bill",
+        "{:34} {closed:7.2} ns a cost,    walked {walked:8.2}, ratio {:7.1}",
+        "read_cost",
         walked / closed
     );
 }
@@ -128,5 +128,5 @@ fn main() {
     compare("each second ahead, 90 % busy", &bookings(3_900, 2), 5_000_000);
     compare("24 cores in bursts, 80 % busy", &bursts(24, 8_000), 8_000_000);
     compare("4 cores in bursts, 80 % busy", &bursts(4, 8_000), 2_000_000);
-    bills();
+    costs();
 }

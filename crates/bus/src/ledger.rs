@@ -4,8 +4,54 @@
 //! NIC counters call inbound). Bytes on a link include framing, header and
 //! LCRC; DLLPs are apart.
 
+/// The group of counters that a table shows together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// The bus and the platform.
+    Bus,
+    /// The CPU's own work.
+    Cpu,
+    /// The wire.
+    Wire,
+}
+
+/// A part of what a packet costs; the counters of one part add up. Its name is their unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes on the bus. Where a link's own bytes are counted, their payload is not counted again.
+    Bytes,
+    /// Transactions on the bus.
+    Transactions,
+    /// Calls out of the CPU. Those for translations are hypervisor calls.
+    Calls,
+    /// Interrupts.
+    Interrupts,
+}
+
+/// The declaration of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Its name in results.
+    pub name: &'static str,
+    /// What it counts, in a sentence.
+    pub about: &'static str,
+    /// Its group.
+    pub group: Group,
+    /// The part of a packet's cost that it belongs to, and its title there.
+    pub part: Option<(Part, &'static str)>,
+}
+
+macro_rules! part {
+    () => {
+        None
+    };
+    ($part:ident $title:literal) => {
+        Some((Part::$part, $title))
+    };
+}
+
 macro_rules! ledger {
-    ($($(#[doc = $doc:literal])+ $field:ident,)*) => {
+    ($($(#[doc = $doc:literal])+ $field:ident: $group:ident $($part:ident $title:literal)?,)*) => {
         /// All counts of a run.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Ledger {
@@ -13,19 +59,23 @@ macro_rules! ledger {
         }
 
         impl Ledger {
-            /// Every count with its name, in a fixed order.
-            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($field), self.$field)),*].into_iter()
+            /// The counters, in a fixed order.
+            pub const COUNTERS: &[Counter] = &[$(Counter {
+                name: stringify!($field),
+                about: concat!($($doc),+).trim_ascii_start(),
+                group: Group::$group,
+                part: part!($($part $title)?),
+            }),*];
+
+            /// Returns every counter with its value, in a fixed order.
+            pub fn counters(&self) -> impl Iterator<Item = (&'static Counter, u64)> {
+                Ledger::COUNTERS.iter().zip([$(self.$field),*])
             }
-            /// What each count is.
-            pub fn about() -> impl Iterator<Item = (&'static str, &'static str)> {
-                [$((stringify!($field), concat!($($doc),+).trim_ascii_start_())),*].into_iter()
-            }
-            /// This and another's together.
+            /// Returns the sum of two ledgers.
             pub fn plus(&self, other: &Ledger) -> Ledger {
                 Ledger { $($field: self.$field + other.$field,)* }
             }
-            /// What was counted since `before`.
+            /// Returns what was counted since `before`.
             pub fn since(&self, before: &Ledger) -> Ledger {
                 Ledger { $($field: self.$field - before.$field,)* }
             }
@@ -33,119 +83,121 @@ macro_rules! ledger {
     };
 }
 
-/// A doc comment's text begins with a space.
-trait TrimDoc {
-    fn trim_ascii_start_(&self) -> &str;
-}
-impl TrimDoc for str {
-    fn trim_ascii_start_(&self) -> &str {
-        self.trim_start()
+impl Ledger {
+    /// Returns every value with its counter's name, in a fixed order.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.counters().map(|(c, value)| (c.name, value))
+    }
+
+    /// Returns the name and the sentence of every counter.
+    pub fn about() -> impl Iterator<Item = (&'static str, &'static str)> {
+        Ledger::COUNTERS.iter().map(|c| (c.name, c.about))
     }
 }
 
 ledger! {
     /// Bytes of TLPs toward the device, framing included.
-    pcie_down_tlp_bytes,
+    pcie_down_tlp_bytes: Bus Bytes "TLPs to the device",
     /// Bytes of TLPs toward the host, framing included.
-    pcie_up_tlp_bytes,
+    pcie_up_tlp_bytes: Bus Bytes "TLPs to the host",
     /// Bytes of DLLPs toward the device.
-    pcie_down_dllp_bytes,
+    pcie_down_dllp_bytes: Bus Bytes "DLLPs to the device",
     /// Bytes of DLLPs toward the host.
-    pcie_up_dllp_bytes,
+    pcie_up_dllp_bytes: Bus Bytes "DLLPs to the host",
     /// Memory read requests by the device.
-    pcie_mrd_up,
+    pcie_mrd_up: Bus Transactions "read requests",
     /// Completions with data toward the device.
-    pcie_cpld_down,
+    pcie_cpld_down: Bus Transactions "completions with data",
     /// Memory writes by the device.
-    pcie_mwr_up,
+    pcie_mwr_up: Bus Transactions "writes by the device",
     /// Memory writes by the CPU: registers.
-    pcie_mwr_down,
+    pcie_mwr_down: Bus Transactions "writes by the CPU",
     /// Memory reads by the CPU: registers.
-    pcie_mrd_down,
+    pcie_mrd_down: Bus Transactions "reads by the CPU",
     /// Completions with data toward the CPU.
-    pcie_cpld_up,
+    pcie_cpld_up: Bus Transactions "completions to the CPU",
     /// Payload bytes that the device read.
-    pcie_read_bytes,
+    pcie_read_bytes: Bus,
     /// Payload bytes that the device wrote.
-    pcie_write_bytes,
+    pcie_write_bytes: Bus,
     /// PCI Memory Read commands of the device.
-    pci_mr,
+    pci_mr: Bus Transactions "Memory Read",
     /// PCI Memory Read Line commands of the device.
-    pci_mrl,
+    pci_mrl: Bus Transactions "Memory Read Line",
     /// PCI Memory Read Multiple commands of the device.
-    pci_mrm,
+    pci_mrm: Bus Transactions "Memory Read Multiple",
     /// PCI Memory Write commands of the device.
-    pci_mw,
+    pci_mw: Bus Transactions "Memory Write",
     /// PCI Memory Write and Invalidate commands of the device.
-    pci_mwi,
+    pci_mwi: Bus Transactions "Memory Write and Invalidate",
     /// PCI-X memory read requests of the device.
-    pcix_reads,
+    pcix_reads: Bus Transactions "PCI-X reads",
     /// PCI-X memory writes of the device.
-    pcix_writes,
+    pcix_writes: Bus Transactions "PCI-X writes",
     /// PCI-X split completions toward the device.
-    pcix_completions,
+    pcix_completions: Bus Transactions "split completions",
     /// Payload bytes that the device read over PCI.
-    pci_read_bytes,
+    pci_read_bytes: Bus Bytes "read by the device",
     /// Payload bytes that the device wrote over PCI.
-    pci_write_bytes,
+    pci_write_bytes: Bus Bytes "written by the device",
     /// Cache lines written in part: read-modify-writes of the memory controller.
-    pci_partial_lines,
+    pci_partial_lines: Bus,
     /// First attempts of delayed reads, answered with Retry.
-    pci_retries,
+    pci_retries: Bus Transactions "retried reads",
     /// Clocks that the PCI bus was taken for.
-    pci_clocks,
+    pci_clocks: Bus,
     /// AXI read bursts of the device.
-    axi_reads,
+    axi_reads: Bus Transactions "read bursts",
     /// Data beats of those.
-    axi_read_beats,
+    axi_read_beats: Bus,
     /// Bytes of those that were asked for.
-    axi_read_bytes,
+    axi_read_bytes: Bus Bytes "read by the device",
     /// AXI write bursts of the device.
-    axi_writes,
+    axi_writes: Bus Transactions "write bursts",
     /// Data beats of those.
-    axi_write_beats,
+    axi_write_beats: Bus,
     /// Bytes of those.
-    axi_write_bytes,
+    axi_write_bytes: Bus Bytes "written by the device",
     /// AXI4-Lite reads by the CPU: registers.
-    axi_lite_reads,
+    axi_lite_reads: Bus,
     /// AXI4-Lite writes by the CPU: registers, a 64-bit store being two.
-    axi_lite_writes,
+    axi_lite_writes: Bus,
     /// Register reads by the CPU.
-    mmio_reads,
+    mmio_reads: Bus Calls "register reads",
     /// Register writes by the CPU.
-    mmio_writes,
+    mmio_writes: Bus Calls "register writes",
     /// Buffers mapped for the device.
-    maps,
+    maps: Bus,
     /// Mappings ended.
-    unmaps,
+    unmaps: Bus,
     /// I/O translation entries written, cleared ones included.
-    tce_puts,
+    tce_puts: Bus,
     /// Hypervisor calls for that, which count as such too.
-    tce_hcalls,
+    tce_hcalls: Bus,
     /// Mappings refused for want of entries.
-    tce_refused,
+    tce_refused: Bus,
     /// Device accesses outside a live mapping.
-    dma_faults,
+    dma_faults: Bus,
     /// Message-signalled interrupts.
-    messages,
+    messages: Bus Interrupts "messages",
     /// Rising edges of interrupt lines.
-    line_interrupts,
+    line_interrupts: Bus Interrupts "line edges",
     /// Hypervisor calls.
-    hcalls,
+    hcalls: Bus Calls "hypervisor calls",
     /// Fences executed by the driver.
-    fences,
+    fences: Cpu,
     /// Bytes copied by the driver.
-    copied_bytes,
+    copied_bytes: Cpu,
     /// Bytes summed by the driver.
-    summed_bytes,
+    summed_bytes: Cpu,
     /// Frames that left on the wire.
-    wire_frames,
+    wire_frames: Wire,
     /// Bytes of those, without FCS.
-    wire_bytes,
+    wire_bytes: Wire,
     /// Buffers taken from the host's pool.
-    buffers_taken,
+    buffers_taken: Cpu,
     /// Buffers given back to it.
-    buffers_released,
+    buffers_released: Cpu,
 }
 
 #[cfg(test)]

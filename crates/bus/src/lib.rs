@@ -17,30 +17,30 @@
 
 pub mod axi;
 mod departures;
-pub mod express;
 pub mod fault;
 pub mod ledger;
 pub mod machine;
 pub mod memory;
-pub mod parallel;
+pub mod meter;
+mod outstanding;
 pub mod partition;
 pub mod pci;
 pub mod pcie;
 pub mod platform;
 mod sink;
-mod slots;
 pub mod tce;
 pub mod timeline;
 pub mod trace;
 
 pub use axi::Axi;
 pub use departures::keep_every_other;
-pub use express::{Latencies, Pcie};
 pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Memory, ProtectionGranularity};
-pub use parallel::Pci;
+pub use meter::{Access, Meter};
 pub use partition::{Each, Hypercalls, Hypervised, Partitions, Vio};
+pub use pci::Pci;
+pub use pcie::{Latencies, Pcie};
 pub use platform::{Mapping, Platform, Refused, Stray, Strays};
 pub use sink::{Capture, FrameSink};
 pub use timeline::TimeLine;

@@ -13,7 +13,7 @@
 
 use crate::departures::Departures;
 use crate::fault::{Faults, Struck};
-use crate::tce::{Bill, Table};
+use crate::tce::Table;
 use crate::trace::{Trace, What as Noted};
 use crate::{Ledger, Memory, ProtectionGranularity};
 use doorbell_hal::{
@@ -242,13 +242,6 @@ impl Platform {
         took
     }
 
-    fn count_entries(&mut self, Bill { entries, calls, time }: Bill) -> Span {
-        self.ledger.tce_puts += entries;
-        self.ledger.tce_hcalls += calls;
-        self.ledger.hcalls += calls;
-        time
-    }
-
     #[cold]
     #[inline(never)]
     fn enter(
@@ -258,17 +251,17 @@ impl Platform {
         allows: &[Direction],
     ) -> Result<(Iova, Span), MapFault> {
         let Mapping::Tce(table) = &mut self.mapping else { return Ok((Iova(addr), Span::ZERO)) };
-        let (at, bill) =
+        let (at, cost) =
             table.map(addr, len, allows).inspect_err(|_| self.ledger.tce_refused += 1)?;
-        Ok((at, self.count_entries(bill)))
+        Ok((at, self.ledger.count_tce(cost)))
     }
 
     #[cold]
     #[inline(never)]
     fn clear(&mut self, at: Iova, len: u32) -> Span {
         let Mapping::Tce(table) = &mut self.mapping else { return Span::ZERO };
-        let bill = table.unmap(at, len);
-        self.count_entries(bill)
+        let cost = table.unmap(at, len);
+        self.ledger.count_tce(cost)
     }
 
     /// Entries of the translation table in use, for the audit.

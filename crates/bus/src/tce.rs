@@ -72,7 +72,7 @@ pub struct Window {
 
 /// What mapping or unmapping asked of the hypervisor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bill {
+pub struct Cost {
     /// Entries written, cleared ones included.
     pub entries: u64,
     /// Calls.
@@ -144,7 +144,7 @@ impl Table {
         addr: u64,
         len: u32,
         allows: &[Direction],
-    ) -> Result<(Iova, Bill), MapFault> {
+    ) -> Result<(Iova, Cost), MapFault> {
         let n = Table::pages(addr, len);
         let first = self.take(n).ok_or(MapFault::NoEntries)?;
         let write = if allows.contains(&Direction::FromDevice) { WRITE } else { 0 };
@@ -154,20 +154,20 @@ impl Table {
         self.live += n;
         let Window { base, multi, prices, .. } = self.window;
         let entries = u64::from(n);
-        let bill = if multi && n > 1 {
+        let cost = if multi && n > 1 {
             let calls = u64::from(n.div_ceil(INDIRECT));
-            Bill { entries, calls, time: prices.put_indirect * calls + prices.entry * entries }
+            Cost { entries, calls, time: prices.put_indirect * calls + prices.entry * entries }
         } else {
-            Bill { entries, calls: entries, time: prices.put * entries }
+            Cost { entries, calls: entries, time: prices.put * entries }
         };
-        Ok((Iova(base + (u64::from(first) << PAGE_SHIFT) + (addr & (PAGE - 1))), bill))
+        Ok((Iova(base + (u64::from(first) << PAGE_SHIFT) + (addr & (PAGE - 1))), cost))
     }
 
     /// Ends a mapping that [`Table::map`] made.
     ///
     /// # Panics
     /// When it is not one.
-    pub fn unmap(&mut self, at: Iova, len: u32) -> Bill {
+    pub fn unmap(&mut self, at: Iova, len: u32) -> Cost {
         let n = Table::pages(at.0, len);
         let first = ((at.0 - self.window.base) >> PAGE_SHIFT) as u32;
         for i in first..first + n {
@@ -179,9 +179,9 @@ impl Table {
         let Window { multi, prices, .. } = self.window;
         let entries = u64::from(n);
         if multi {
-            Bill { entries, calls: 1, time: prices.stuff + prices.entry * entries }
+            Cost { entries, calls: 1, time: prices.stuff + prices.entry * entries }
         } else {
-            Bill { entries, calls: entries, time: prices.put * entries }
+            Cost { entries, calls: entries, time: prices.put * entries }
         }
     }
 

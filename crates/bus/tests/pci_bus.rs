@@ -1,6 +1,6 @@
 //! PCI and PCI-X in time, and whether one set of costs serves the POWER4 measurements.
 
-use doorbell_bus::parallel::Latencies;
+use doorbell_bus::pci::Latencies;
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_bus::{Bus, Ledger, Pci, Platform, Price, ProtectionGranularity};
 use doorbell_hal::{Alignment, Direction, DmaFaultKind, Iova, Port, Span, Time};

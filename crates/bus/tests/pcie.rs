@@ -1,8 +1,8 @@
 //! Properties of cutting: the pieces keep PCI Express's rules, and the closed form is their sum.
 
 use doorbell_bus::pcie::{
-    Class, Completions, Operation, Piece, Pieces, ReadBill, Rules, Settings, Toward, WriteBill,
-    transactions,
+    Class, Completions, LinkDirection, Operation, Piece, Pieces, ReadCost, Rules, Settings,
+    WriteCost, transactions,
 };
 use proptest::prelude::*;
 
@@ -91,8 +91,8 @@ proptest! {
     }
 
     #[test]
-    fn the_bill_of_a_read_is_the_sum_of_its_packets(rules in rules(), (addr, len) in range()) {
-        let mut sum = ReadBill::default();
+    fn the_cost_of_a_read_is_the_sum_of_its_packets(rules in rules(), (addr, len) in range()) {
+        let mut sum = ReadCost::default();
         for request in rules.split_read(addr, len) {
             sum.requests += 1;
             sum.request_bytes += u64::from(rules.mrd_bytes(request.addr));
@@ -101,37 +101,37 @@ proptest! {
                 sum.completion_bytes += u64::from(rules.cpld_bytes(part.addr, part.len));
             }
         }
-        prop_assert_eq!(rules.read_bill(addr, len), sum);
+        prop_assert_eq!(rules.read_cost(addr, len), sum);
     }
 
     #[test]
-    fn the_bill_of_a_write_is_the_sum_of_its_packets(rules in rules(), (addr, len) in range()) {
-        let mut sum = WriteBill::default();
+    fn the_cost_of_a_write_is_the_sum_of_its_packets(rules in rules(), (addr, len) in range()) {
+        let mut sum = WriteCost::default();
         for piece in rules.split_write(addr, len) {
             sum.requests += 1;
             sum.request_bytes += u64::from(rules.mwr_bytes(piece.addr, piece.len));
         }
-        prop_assert_eq!(rules.write_bill(addr, len), sum);
+        prop_assert_eq!(rules.write_cost(addr, len), sum);
     }
 
     #[test]
-    fn the_list_of_transactions_adds_up_to_the_bill(rules in rules(), (addr, len) in range()) {
-        let (mut read, mut write) = (ReadBill::default(), WriteBill::default());
+    fn the_list_of_transactions_adds_up_to_the_cost(rules in rules(), (addr, len) in range()) {
+        let (mut read, mut write) = (ReadCost::default(), WriteCost::default());
         for t in transactions(&rules, Operation::Read, addr, len) {
             let (count, bytes) = match (t.command.class(), t.toward) {
-                (Class::NonPosted, Toward::Host) => (&mut read.requests, &mut read.request_bytes),
-                (Class::Completion, Toward::Device) => (&mut read.completions, &mut read.completion_bytes),
+                (Class::NonPosted, LinkDirection::Upstream) => (&mut read.requests, &mut read.request_bytes),
+                (Class::Completion, LinkDirection::Downstream) => (&mut read.completions, &mut read.completion_bytes),
                 other => panic!("{other:?} in a read"),
             };
             *count += 1;
             *bytes += u64::from(t.wire_bytes);
         }
         for t in transactions(&rules, Operation::Write, addr, len) {
-            prop_assert_eq!((t.command.class(), t.toward), (Class::Posted, Toward::Host));
+            prop_assert_eq!((t.command.class(), t.toward), (Class::Posted, LinkDirection::Upstream));
             write.requests += 1;
             write.request_bytes += u64::from(t.wire_bytes);
         }
-        prop_assert_eq!(read, rules.read_bill(addr, len));
-        prop_assert_eq!(write, rules.write_bill(addr, len));
+        prop_assert_eq!(read, rules.read_cost(addr, len));
+        prop_assert_eq!(write, rules.write_cost(addr, len));
     }
 }

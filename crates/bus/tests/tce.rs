@@ -2,7 +2,7 @@
 
 use doorbell_bus::pci::{Rules, Settings};
 use doorbell_bus::tce::{Prices, Table, Window};
-use doorbell_bus::{Bus, Costs, Machine, Mapping, Pci, Platform, ProtectionGranularity, parallel};
+use doorbell_bus::{Bus, Costs, Machine, Mapping, Pci, Platform, ProtectionGranularity, pci};
 use doorbell_hal::{
     Alignment, Direction, DmaFault, DmaFaultKind, Host, Iova, MapError, MapFault, Port, Span, Time,
 };
@@ -19,8 +19,7 @@ fn machine(pages: u32, multi: bool, guard: ProtectionGranularity) -> Machine<Pci
     let table = Table::new(Window { base: 0x8000_0000, pages, multi, prices: US });
     let platform =
         Platform::new(1 << 32, 1 << 20, guard).with_mapping(Mapping::Tce(Box::new(table)));
-    let none =
-        parallel::Latencies { cpu: Span::ZERO, memory: Span::from_ns(100), register: Span::ZERO };
+    let none = pci::Latencies { cpu: Span::ZERO, memory: Span::from_ns(100), register: Span::ZERO };
     let bus = Pci::new(platform, Rules::new(Settings::POWER4).unwrap(), none, 0xC000_0000);
     Machine::new(bus, NoDevice, Costs::FREE, 1)
 }

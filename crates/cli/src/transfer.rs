@@ -3,7 +3,7 @@
 use crate::args::{Format, Transfer};
 use crate::output::print;
 use crate::{DONE, Error};
-use doorbell_bus::pcie::{Operation, Toward};
+use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_lab::Profile;
 use doorbell_lab::key::{Key, Value};
 use serde::Serialize;
@@ -51,8 +51,8 @@ pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
             bytes: t.bytes,
             wire_bytes: t.packet.map(|p| p.wire_bytes),
             toward: t.packet.map(|p| match p.toward {
-                Toward::Host => "host",
-                Toward::Device => "device",
+                LinkDirection::Upstream => "host",
+                LinkDirection::Downstream => "device",
             }),
         });
     print(&match args.format {

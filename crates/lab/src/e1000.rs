@@ -26,8 +26,8 @@ use crate::watch::Watch;
 use crate::window::Steady;
 use doorbell_bus::tce::{Table, Window};
 use doorbell_bus::{
-    Bus, Capture, Costs, Ledger, Machine, Mapping, Pci, Pcie, Platform, ProtectionGranularity,
-    express, parallel, pci, pcie,
+    Bus, Capture, Costs, Ledger, Machine, Mapping, Pci, Pcie, Platform, ProtectionGranularity, pci,
+    pcie,
 };
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
 use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, OpenError, Stats};
@@ -37,9 +37,9 @@ use doorbell_hal::{Host, OutOfMemory, Span, WorkKind};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Slot {
     /// Conventional PCI or PCI-X.
-    Parallel(pci::Settings, parallel::Latencies),
+    Parallel(pci::Settings, pci::Latencies),
     /// PCI Express.
-    Express(pcie::Settings, express::Latencies),
+    Express(pcie::Settings, pcie::Latencies),
 }
 
 /// Everything that a run is a function of, but its traffic.

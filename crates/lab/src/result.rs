@@ -10,7 +10,7 @@ use crate::standstill::Cause;
 use crate::window::Window;
 use crate::{closed, open};
 use doorbell_bus::machine::Done;
-use doorbell_bus::{Bus, Ledger, Machine};
+use doorbell_bus::{Bus, Ledger, Machine, ledger};
 use doorbell_hal::{Device, Span, WorkKind};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -92,21 +92,19 @@ pub struct Count {
 impl Count {
     /// Every count of the ledger.
     pub fn of_ledger(l: &Ledger) -> Vec<Count> {
-        let group = |name| match name {
-            "wire_frames" | "wire_bytes" => Group::Wire,
-            "fences" | "copied_bytes" | "summed_bytes" | "buffers_taken" | "buffers_released" => {
-                Group::Cpu
-            }
-            _ => Group::Bus,
+        let group = |group| match group {
+            ledger::Group::Bus => Group::Bus,
+            ledger::Group::Cpu => Group::Cpu,
+            ledger::Group::Wire => Group::Wire,
         };
-        let all = l.entries().zip(Ledger::about());
-        all.map(|((name, value), (_, about))| Count {
-            group: group(name),
-            name: name.to_owned(),
-            about,
-            value,
-        })
-        .collect()
+        l.counters()
+            .map(|(c, value)| Count {
+                group: group(c.group),
+                name: c.name.to_owned(),
+                about: c.about,
+                value,
+            })
+            .collect()
     }
 
     /// A driver's counters, or a device's. Calls of the hypervisor among them (`hcall_`) are

@@ -9,7 +9,7 @@ use crate::key::{Is, Key, Needs, Values};
 use crate::result::{Failure, Measured};
 use crate::traffic::Frames;
 use crate::watch::Watch;
-use doorbell_bus::pcie::{Operation, Toward};
+use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_bus::{pci, pcie};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub struct Packet {
     /// Bytes it takes on the wire.
     pub wire_bytes: u32,
     /// Which way it goes.
-    pub toward: Toward,
+    pub toward: LinkDirection,
 }
 
 impl From<pcie::Transaction> for Transaction {

@@ -15,8 +15,8 @@
 //! Interrupts are wires into the interrupt controller. A message is a write of four
 //! bytes.
 
-use super::{Burst, Rules};
-use crate::slots::Slots;
+use super::Rules;
+use crate::outstanding::OutstandingRequests;
 use crate::timeline::TimeLine;
 use crate::trace::{Crossing, Link, What};
 use crate::{Bus, Capture, FrameSink, Platform};
@@ -60,8 +60,8 @@ pub struct Axi<S = Capture> {
     read_data: TimeLine,
     write_data: TimeLine,
     registers: TimeLine,
-    reads: Slots,
-    writes: Slots,
+    reads: OutstandingRequests,
+    writes: OutstandingRequests,
 }
 
 impl Axi {
@@ -75,8 +75,8 @@ impl Axi {
             read_data: TimeLine::new(),
             write_data: TimeLine::new(),
             registers: TimeLine::new(),
-            reads: Slots::new(rules.settings().reads),
-            writes: Slots::new(rules.settings().writes),
+            reads: OutstandingRequests::new(rules.settings().reads),
+            writes: OutstandingRequests::new(rules.settings().writes),
         }
     }
 }
@@ -101,16 +101,14 @@ impl<S: FrameSink> Axi<S> {
     /// The device writes: when the last response is there.
     fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
         let mut response = at;
-        for Burst { addr, bytes, beats } in self.rules.bursts(to.0, len) {
-            let took = self.rules.clocks(beats.into());
+        for burst in self.rules.bursts(to.0, len) {
+            let took = self.rules.clocks(burst.beats.into());
             let done = self.write_data.book(self.writes.free(at), took) + took;
-            self.note(Link::AxiWrite, (done, took), "write", (addr, bytes, 1));
+            self.note(Link::AxiWrite, (done, took), "write", (burst.addr, burst.bytes, 1));
             response = response.max(done + self.latencies.write);
             self.writes.take(response);
-            self.platform.ledger.axi_writes += 1;
-            self.platform.ledger.axi_write_beats += u64::from(beats);
+            self.platform.ledger.count_axi_write(&burst);
         }
-        self.platform.ledger.axi_write_bytes += u64::from(len);
         response
     }
 
@@ -144,17 +142,15 @@ impl<S: FrameSink> Port for Axi<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
         let mut done = at;
-        for Burst { addr, bytes, beats } in self.rules.bursts(from.0, into.len() as u32) {
-            let took = self.rules.clocks(beats.into());
+        for burst in self.rules.bursts(from.0, into.len() as u32) {
+            let took = self.rules.clocks(burst.beats.into());
             let ready = self.reads.free(at) + self.latencies.read;
             // Data come in the order of the requests.
             done = self.read_data.book(ready.max(done), took) + took;
-            self.note(Link::AxiRead, (done, took), "read", (addr, bytes, 1));
+            self.note(Link::AxiRead, (done, took), "read", (burst.addr, burst.bytes, 1));
             self.reads.take(done);
-            self.platform.ledger.axi_reads += 1;
-            self.platform.ledger.axi_read_beats += u64::from(beats);
+            self.platform.ledger.count_axi_read(&burst);
         }
-        self.platform.ledger.axi_read_bytes += into.len() as u64;
         self.platform.note_transfer(at, done, from, into, Direction::ToDevice);
         Ok(done)
     }

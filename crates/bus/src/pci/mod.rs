@@ -54,9 +54,11 @@
 //! bridge manuals; Motorola MPC106 manual chapter 7 (phases); the PCI-X phases are
 //! from general knowledge of the specification.
 
+mod bus;
 mod cut;
 
 pub use crate::pcie::Operation;
+pub use bus::{Latencies, Pci};
 pub use cut::{Command, Transaction, Transactions, transactions};
 
 use crate::Price;
@@ -258,6 +260,11 @@ impl Rules {
     /// What the rules were made from.
     pub const fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Returns true if the bridge answers a read with Retry until it has the data.
+    pub const fn delays_reads(&self) -> bool {
+        matches!(self.settings.protocol, Protocol::Conventional { delayed: true })
     }
 
     /// A bus clock.

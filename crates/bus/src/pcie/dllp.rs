@@ -23,7 +23,7 @@
 //!
 //! Not booked: the refresh of every credit type each 30 us on an idle link.
 
-use super::{Rules, Toward};
+use super::{LinkDirection, Rules};
 use doorbell_hal::{Span, Time};
 
 /// Bytes of a DLLP on the wire: 6 and two framing symbols, or 6 and a 2-byte token.
@@ -182,9 +182,9 @@ impl DllpState {
     }
 
     /// `count` TLPs of one class have arrived, the last of them at `at`. The answer travels
-    /// [`Toward::opposite`] to them.
+    /// [`LinkDirection::opposite`] to them.
     #[inline]
-    pub fn tlps(&mut self, toward: Toward, class: Class, count: u32, at: Time) -> Dllps {
+    pub fn tlps(&mut self, toward: LinkDirection, class: Class, count: u32, at: Time) -> Dllps {
         let mut dllps = Dllps { acks: 0, acks_at: at, updates: 0, updates_at: at };
         match self.rule {
             DllpRule::None | DllpRule::Flat => {}

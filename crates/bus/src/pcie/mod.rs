@@ -24,7 +24,7 @@
 //!
 //! So reads, writes and completions are one operation, "cut at multiples of a
 //! power of two, at most a limit each" ([`Pieces`]), and the totals have a closed
-//! form without a loop or a division ([`Rules::read_bill`], [`Rules::write_bill`]).
+//! form without a loop or a division ([`Rules::read_cost`], [`Rules::write_cost`]).
 //!
 //! # What a packet weighs
 //!
@@ -44,6 +44,7 @@
 //! PG346; Intel AN 456 and AN 829 (protocol overhead); pcie-bench/pcie-model.
 
 mod dllp;
+mod link;
 pub mod model;
 mod rate;
 mod split;
@@ -51,29 +52,30 @@ mod tlp;
 mod transactions;
 
 pub use dllp::{Class, DLLP_BYTES, DllpRule, DllpState, Dllps, ack_limit};
+pub use link::{Latencies, Pcie};
 pub use rate::{ByteClock, ByteTime};
-pub use split::{Piece, Pieces, ReadBill, WriteBill};
-pub use tlp::Framing;
+pub use split::{Piece, Pieces, ReadCost, WriteCost};
+pub use tlp::{Framing, Tlps};
 pub use transactions::{Command, Operation, Transaction, Transactions, transactions};
 
 use core::fmt;
 
-/// A direction of the link, named by where its packets go.
+/// A direction of the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Toward {
-    /// Upstream: requests and writes of the device, completions of the host's reads.
-    Host,
-    /// Downstream ("inbound" for the NIC): doorbells, completions of the device's reads.
-    Device,
+pub enum LinkDirection {
+    /// Toward the host: requests and writes of the device, completions of the CPU's reads.
+    Upstream,
+    /// Toward the device ("inbound" for the NIC): doorbells, completions of the device's reads.
+    Downstream,
 }
 
-impl Toward {
+impl LinkDirection {
     /// The direction in which a packet of this one is acknowledged.
     #[inline]
-    pub const fn opposite(self) -> Toward {
+    pub const fn opposite(self) -> LinkDirection {
         match self {
-            Toward::Host => Toward::Device,
-            Toward::Device => Toward::Host,
+            LinkDirection::Upstream => LinkDirection::Downstream,
+            LinkDirection::Downstream => LinkDirection::Upstream,
         }
     }
 }

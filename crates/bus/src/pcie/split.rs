@@ -52,7 +52,7 @@ impl Iterator for Pieces {
 
 /// What a read by the device puts on the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ReadBill {
+pub struct ReadCost {
     /// MRd packets, toward the host.
     pub requests: u64,
     /// Their bytes on the wire.
@@ -65,7 +65,7 @@ pub struct ReadBill {
 
 /// What a write puts on the link, all in the direction of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WriteBill {
+pub struct WriteCost {
     /// MWr packets.
     pub requests: u64,
     /// Their bytes on the wire.
@@ -80,7 +80,7 @@ const fn windows(addr: u64, len: u64, shift: u32) -> u64 {
 }
 
 /// Bytes up to the next multiple of 4 GiB if the range goes beyond it. Header sizes change at the
-/// first one and addresses wrap at the last; both are too rare to burden the bill.
+/// first one and addresses wrap at the last; both are too rare to burden the cost.
 #[inline]
 const fn crosses_4_gib(addr: u64, len: u32) -> bool {
     (addr & (FOUR_GIB - 1)) + len as u64 > FOUR_GIB
@@ -115,12 +115,12 @@ impl Rules {
     /// Packets and bytes of a read by the device: the sums over [`Rules::split_read`] and
     /// [`Rules::split_completions`] of each, without walking them.
     #[inline]
-    pub const fn read_bill(&self, addr: u64, len: u32) -> ReadBill {
+    pub const fn read_cost(&self, addr: u64, len: u32) -> ReadCost {
         if len == 0 {
-            return ReadBill { requests: 0, request_bytes: 0, completions: 0, completion_bytes: 0 };
+            return ReadCost { requests: 0, request_bytes: 0, completions: 0, completion_bytes: 0 };
         }
         if crosses_4_gib(addr, len) {
-            return self.read_bill_in_two(addr, len);
+            return self.read_cost_in_two(addr, len);
         }
         // In whole double words: MRRS counts them, and every cut lies between them.
         let start = addr & !3;
@@ -150,7 +150,7 @@ impl Rules {
         let completions =
             head_requests + boundaries - common + ((rest + finer_mask) >> finer_shift);
 
-        ReadBill {
+        ReadCost {
             requests,
             request_bytes: requests * (self.request_bytes + wide_address(addr)) as u64,
             completions,
@@ -160,24 +160,24 @@ impl Rules {
 
     /// Packets and bytes of a write: the sums over [`Rules::split_write`], without walking it.
     #[inline]
-    pub const fn write_bill(&self, addr: u64, len: u32) -> WriteBill {
+    pub const fn write_cost(&self, addr: u64, len: u32) -> WriteCost {
         if len == 0 {
-            return WriteBill { requests: 0, request_bytes: 0 };
+            return WriteCost { requests: 0, request_bytes: 0 };
         }
         if crosses_4_gib(addr, len) {
-            return self.write_bill_in_two(addr, len);
+            return self.write_cost_in_two(addr, len);
         }
         let requests = windows(addr, len as u64, self.mps_shift);
         let headers = requests * (self.request_bytes + wide_address(addr)) as u64;
-        WriteBill { requests, request_bytes: headers + double_words(addr, len as u64) }
+        WriteCost { requests, request_bytes: headers + double_words(addr, len as u64) }
     }
 
     #[cold]
-    const fn read_bill_in_two(&self, addr: u64, len: u32) -> ReadBill {
+    const fn read_cost_in_two(&self, addr: u64, len: u32) -> ReadCost {
         let low = to_4_gib(addr);
-        let a = self.read_bill(addr, low);
-        let b = self.read_bill(addr.wrapping_add(low as u64), len - low);
-        ReadBill {
+        let a = self.read_cost(addr, low);
+        let b = self.read_cost(addr.wrapping_add(low as u64), len - low);
+        ReadCost {
             requests: a.requests + b.requests,
             request_bytes: a.request_bytes + b.request_bytes,
             completions: a.completions + b.completions,
@@ -186,11 +186,11 @@ impl Rules {
     }
 
     #[cold]
-    const fn write_bill_in_two(&self, addr: u64, len: u32) -> WriteBill {
+    const fn write_cost_in_two(&self, addr: u64, len: u32) -> WriteCost {
         let low = to_4_gib(addr);
-        let a = self.write_bill(addr, low);
-        let b = self.write_bill(addr.wrapping_add(low as u64), len - low);
-        WriteBill {
+        let a = self.write_cost(addr, low);
+        let b = self.write_cost(addr.wrapping_add(low as u64), len - low);
+        WriteCost {
             requests: a.requests + b.requests,
             request_bytes: a.request_bytes + b.request_bytes,
         }

@@ -1,6 +1,6 @@
 //! The size of a transaction layer packet on the wire.
 
-use super::Rules;
+use super::{Command, LinkDirection, Rules, WriteCost};
 
 pub(super) const HEADER_3DW: u32 = 12;
 pub(super) const HEADER_4DW: u32 = 16;
@@ -47,6 +47,66 @@ pub(super) const fn double_words(addr: u64, len: u64) -> u64 {
 #[inline]
 pub(super) const fn wide_address(addr: u64) -> u32 {
     ((addr >> 32 != 0) as u32) << 2
+}
+
+/// TLPs of one kind that an access puts on the link together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tlps {
+    /// The TLP.
+    pub command: Command,
+    /// The direction in which they travel.
+    pub toward: LinkDirection,
+    /// First byte that they ask for or carry.
+    pub addr: u64,
+    /// Packets.
+    pub count: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Bytes of memory or registers that they carry.
+    pub payload: u64,
+}
+
+/// The TLPs of whole accesses, in the order in which they are sent.
+impl Rules {
+    /// Returns the requests of a read by the device, and their completions.
+    #[inline(always)]
+    pub const fn device_read(&self, from: u64, len: u32) -> [Tlps; 2] {
+        self.read(from, len, LinkDirection::Upstream)
+    }
+
+    /// Returns the requests of a write by the device.
+    #[inline(always)]
+    pub const fn device_write(&self, to: u64, len: u32) -> Tlps {
+        self.write(to, len, LinkDirection::Upstream)
+    }
+
+    /// Returns the request of a register read by the CPU, and its completion.
+    #[inline(always)]
+    pub const fn cpu_read(&self, from: u64, size: u8) -> [Tlps; 2] {
+        self.read(from, size as u32, LinkDirection::Downstream)
+    }
+
+    /// Returns the request of a register write by the CPU.
+    #[inline(always)]
+    pub const fn cpu_write(&self, to: u64, size: u8) -> Tlps {
+        self.write(to, size as u32, LinkDirection::Downstream)
+    }
+
+    #[inline(always)]
+    const fn read(&self, addr: u64, len: u32, toward: LinkDirection) -> [Tlps; 2] {
+        let cost = self.read_cost(addr, len);
+        let (count, bytes) = (cost.requests, cost.request_bytes);
+        let request = Tlps { command: Command::MRd, toward, addr, count, bytes, payload: 0 };
+        let (count, bytes, payload) = (cost.completions, cost.completion_bytes, len as u64);
+        let toward = toward.opposite();
+        [request, Tlps { command: Command::CplD, toward, addr, count, bytes, payload }]
+    }
+
+    #[inline(always)]
+    const fn write(&self, addr: u64, len: u32, toward: LinkDirection) -> Tlps {
+        let WriteCost { requests: count, request_bytes: bytes } = self.write_cost(addr, len);
+        Tlps { command: Command::MWr, toward, addr, count, bytes, payload: len as u64 }
+    }
 }
 
 /// Sizes in bytes on the wire, link overhead included. One packet each: the caller has cut.

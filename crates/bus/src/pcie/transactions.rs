@@ -1,6 +1,6 @@
 //! The packets of one transfer, in order, for people to read.
 
-use super::{Class, Pieces, Rules, Toward};
+use super::{Class, LinkDirection, Pieces, Rules};
 use core::fmt;
 
 /// The TLPs of a memory transfer.
@@ -61,7 +61,7 @@ pub struct Transaction {
     /// Bytes it takes on the wire.
     pub wire_bytes: u32,
     /// Which way it goes.
-    pub toward: Toward,
+    pub toward: LinkDirection,
 }
 
 /// See [`transactions`].
@@ -98,10 +98,12 @@ impl Iterator for Transactions {
         let (wire_bytes, toward) = match command {
             Command::MRd => {
                 self.completions = self.rules.split_completions(piece.addr, piece.len);
-                (self.rules.mrd_bytes(piece.addr), Toward::Host)
+                (self.rules.mrd_bytes(piece.addr), LinkDirection::Upstream)
             }
-            Command::MWr => (self.rules.mwr_bytes(piece.addr, piece.len), Toward::Host),
-            Command::CplD => (self.rules.cpld_bytes(piece.addr, piece.len), Toward::Device),
+            Command::MWr => (self.rules.mwr_bytes(piece.addr, piece.len), LinkDirection::Upstream),
+            Command::CplD => {
+                (self.rules.cpld_bytes(piece.addr, piece.len), LinkDirection::Downstream)
+            }
         };
         Some(Transaction { addr: piece.addr, command, bytes: piece.len, wire_bytes, toward })
     }

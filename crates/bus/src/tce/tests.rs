@@ -19,8 +19,8 @@ fn a_frame_across_a_page_costs_two_entries_and_four_calls() {
     let mut t = Table::new(window(256, false));
     let (inside, one) = t.map(0x1_0000_0800, 1514, TO).unwrap();
     let (across, two) = t.map(0x1_0000_0E00, 1514, TO).unwrap();
-    assert_eq!(one, Bill { entries: 1, calls: 1, time: Span::from_us(1) });
-    assert_eq!(two, Bill { entries: 2, calls: 2, time: Span::from_us(2) });
+    assert_eq!(one, Cost { entries: 1, calls: 1, time: Span::from_us(1) });
+    assert_eq!(two, Cost { entries: 2, calls: 2, time: Span::from_us(2) });
     assert_eq!(inside, Iova(0x8000_0800));
     assert_eq!(across, Iova(0x8001_0E00), "the next line of the table");
     assert_eq!(t.unmap(inside, 1514), one);
@@ -31,11 +31,11 @@ fn a_frame_across_a_page_costs_two_entries_and_four_calls() {
 #[test]
 fn multi_tce_saves_calls_only_for_several_pages() {
     let mut t = Table::new(window(8192, true));
-    let (one, bill) = t.map(0, 100, TO).unwrap();
-    assert_eq!(bill, Bill { entries: 1, calls: 1, time: Span::from_us(1) }, "plain H_PUT_TCE");
-    assert_eq!(t.unmap(one, 100), Bill { entries: 1, calls: 1, time: Span::from_ps(3_010_000) });
-    let (many, bill) = t.map(0, 600 << 12, TO).unwrap();
-    assert_eq!(bill, Bill { entries: 600, calls: 2, time: Span::from_us(10) });
+    let (one, cost) = t.map(0, 100, TO).unwrap();
+    assert_eq!(cost, Cost { entries: 1, calls: 1, time: Span::from_us(1) }, "plain H_PUT_TCE");
+    assert_eq!(t.unmap(one, 100), Cost { entries: 1, calls: 1, time: Span::from_ps(3_010_000) });
+    let (many, cost) = t.map(0, 600 << 12, TO).unwrap();
+    assert_eq!(cost, Cost { entries: 600, calls: 2, time: Span::from_us(10) });
     assert_eq!(t.unmap(many, 600 << 12).calls, 1);
 }
 

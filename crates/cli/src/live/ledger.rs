@@ -20,8 +20,10 @@ const CALLS: [(u64, &str, &str); 10] = [
 ];
 
 /// The counts.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
+    /// Calls, mappings, translation entries and faults.
+    pub(super) bus: doorbell_bus::Ledger,
     hcalls: [u64; CALLS.len()],
     /// How often, and how much.
     work: [[u64; 2]; WorkKind::ALL.len()],
@@ -29,14 +31,8 @@ pub(super) struct Ledger {
     pub(super) frames: u64,
     pub(super) bytes: u64,
     pub(super) segments: u64,
-    pub(super) maps: u64,
-    pub(super) unmaps: u64,
-    /// Table entries written, cleared ones included, and calls for them.
-    pub(super) tces: u64,
-    pub(super) tce_hcalls: u64,
     pub(super) hypervisor_read_bytes: u64,
     pub(super) hypervisor_write_bytes: u64,
-    pub(super) dma_faults: u64,
     /// Frames for outside that the kernel did not take, and frames from there that could not be
     /// handed on.
     pub(super) refused: u64,
@@ -50,6 +46,7 @@ impl Ledger {
     pub(super) fn call(&mut self, c: Hcall) {
         if let Some(i) = CALLS.iter().position(|known| known.0 == c.0) {
             self.hcalls[i] += 1;
+            self.bus.hcalls += 1;
         }
     }
 
@@ -72,18 +69,14 @@ impl Ledger {
             ("frames", "From VM and bridge", self.frames),
             ("frame_bytes", "Of those", self.bytes),
             ("segments", "On a wire of this MTU", self.segments),
-            (
-                "hcalls",
-                "All, those for TCEs too",
-                self.hcalls.iter().sum::<u64>() + self.tce_hcalls,
-            ),
+            ("hcalls", "All, those for TCEs too", self.bus.hcalls),
         ];
         all.extend(CALLS.iter().zip(self.hcalls).map(|(&(_, name, about), n)| (name, about, n)));
         all.extend([
-            ("tce_hcalls", "H_PUT_TCE, H_STUFF_TCE", self.tce_hcalls),
-            ("tces", "Written or cleared", self.tces),
-            ("maps", "Buffers mapped", self.maps),
-            ("unmaps", "Mappings ended", self.unmaps),
+            ("tce_hcalls", "H_PUT_TCE, H_STUFF_TCE", self.bus.tce_hcalls),
+            ("tces", "Written or cleared", self.bus.tce_puts),
+            ("maps", "Buffers mapped", self.bus.maps),
+            ("unmaps", "Mappings ended", self.bus.unmaps),
             ("copies", "By drivers", work(WorkKind::Copy)[0]),
             ("copied_bytes", "By drivers", work(WorkKind::Copy)[1]),
             ("summed_bytes", "By drivers, for checksums", work(WorkKind::Sum)[1]),
@@ -93,7 +86,7 @@ impl Ledger {
             ("interrupts", "Taken by drivers", work(WorkKind::Interrupt)[0]),
             ("hypervisor_read_bytes", "From partitions", self.hypervisor_read_bytes),
             ("hypervisor_write_bytes", "To partitions", self.hypervisor_write_bytes),
-            ("dma_faults", "No TCE allowed it", self.dma_faults),
+            ("dma_faults", "No TCE allowed it", self.bus.dma_faults),
             ("no_buffer", "No receive buffer fitted", self.no_buffer),
             ("refused", "By the kernel", self.refused),
             ("dropped", "By a driver", self.dropped),
@@ -111,13 +104,8 @@ fn each(a: &mut Ledger, b: &Ledger, f: impl Fn(&mut u64, u64)) {
         (&mut a.frames, b.frames),
         (&mut a.bytes, b.bytes),
         (&mut a.segments, b.segments),
-        (&mut a.maps, b.maps),
-        (&mut a.unmaps, b.unmaps),
-        (&mut a.tces, b.tces),
-        (&mut a.tce_hcalls, b.tce_hcalls),
         (&mut a.hypervisor_read_bytes, b.hypervisor_read_bytes),
         (&mut a.hypervisor_write_bytes, b.hypervisor_write_bytes),
-        (&mut a.dma_faults, b.dma_faults),
         (&mut a.no_buffer, b.no_buffer),
         (&mut a.refused, b.refused),
         (&mut a.dropped, b.dropped),
@@ -127,6 +115,7 @@ fn each(a: &mut Ledger, b: &Ledger, f: impl Fn(&mut u64, u64)) {
 
 impl AddAssign<&Ledger> for Ledger {
     fn add_assign(&mut self, other: &Ledger) {
+        self.bus = self.bus.plus(&other.bus);
         each(self, other, |a, b| *a += b);
     }
 }
@@ -135,6 +124,7 @@ impl AddAssign<&Ledger> for Ledger {
 impl Sub<&Ledger> for Ledger {
     type Output = Ledger;
     fn sub(mut self, before: &Ledger) -> Ledger {
+        self.bus = self.bus.since(&before.bus);
         each(&mut self, before, |a, b| *a -= b);
         self
     }

@@ -61,11 +61,6 @@ impl Partition {
         self.table.live()
     }
 
-    fn billed(&mut self, bill: tce::Bill) {
-        self.ledger.tces += bill.entries;
-        self.ledger.tce_hcalls += bill.calls;
-    }
-
     /// Whether all of `len` bytes may be accessed.
     fn allowed(&self, at: Iova, len: usize, dir: Direction) -> Result<(), DmaFault> {
         let mut done = 0;
@@ -84,7 +79,7 @@ impl Partition {
         mut f: impl FnMut(&mut Memory, u64, Range<usize>),
     ) -> Result<(), DmaFault> {
         if let Err(e) = self.allowed(at, len, dir) {
-            self.ledger.dma_faults += 1;
+            self.ledger.bus.dma_faults += 1;
             return Err(e);
         }
         let mut done = 0;
@@ -187,9 +182,9 @@ impl Host for Cpu<'_> {
         }
         let p = self.own();
         match p.table.map(b.addr() + u64::from(range.start), range.len() as u32, &[dir]) {
-            Ok((iova, bill)) => {
-                p.billed(bill);
-                p.ledger.maps += 1;
+            Ok((iova, cost)) => {
+                p.ledger.bus.count_tce(cost);
+                p.ledger.bus.maps += 1;
                 Ok(Mapped::new(b, range, iova, dir))
             }
             Err(why) => Err(MapError { buf: b, why }),
@@ -197,9 +192,9 @@ impl Host for Cpu<'_> {
     }
     fn unmap(&mut self, m: Mapped) -> Buf {
         let p = self.own();
-        let bill = p.table.unmap(m.iova(), m.len());
-        p.billed(bill);
-        p.ledger.unmaps += 1;
+        let cost = p.table.unmap(m.iova(), m.len());
+        p.ledger.bus.count_tce(cost);
+        p.ledger.bus.unmaps += 1;
         m.into_buf()
     }
 
@@ -207,8 +202,8 @@ impl Host for Cpu<'_> {
         let p = self.own();
         let c = p.memory.coherent(len, align)?;
         match p.table.map(c.addr(), len, &[Direction::ToDevice, Direction::FromDevice]) {
-            Ok((iova, bill)) => {
-                p.billed(bill);
+            Ok((iova, cost)) => {
+                p.ledger.bus.count_tce(cost);
                 Ok(Coherent::from_parts(c.addr(), iova, c.len(), c.token()))
             }
             Err(_) => {
@@ -219,8 +214,8 @@ impl Host for Cpu<'_> {
     }
     fn release_coherent(&mut self, c: Coherent) {
         let p = self.own();
-        let bill = p.table.unmap(c.iova(), c.len());
-        p.billed(bill);
+        let cost = p.table.unmap(c.iova(), c.len());
+        p.ledger.bus.count_tce(cost);
         p.memory.release_coherent(c);
     }
     #[inline]

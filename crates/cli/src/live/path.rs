@@ -216,7 +216,7 @@ impl Path {
     }
 
     fn ledgers(&self) -> [Ledger; 2] {
-        let mut both = [VM, TRUNK].map(|i| self.partitions[i].ledger);
+        let mut both = [VM, TRUNK].map(|i| self.partitions[i].ledger.clone());
         both.iter_mut()
             .zip([VM, TRUNK])
             .for_each(|(l, i)| l.no_buffer = self.lan.counters(i).rx_no_buffer);

@@ -90,7 +90,8 @@ pub(super) fn sample(
         });
         let sent = transfer::exchange(site, AMOUNT, watch).and_then(|whole| {
             site.settle()?;
-            Ok((whole, site.both_counts()?[0] - &before))
+            let [after, _] = site.both_counts()?;
+            Ok((whole, after - &before))
         });
         done.store(true, Ordering::Release);
         let sample = looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -1,36 +1,19 @@
-//! The bill: every crossing between guest and device, in the ledger's words.
+//! The bill: every crossing between guest and device, in the ledger's counters.
 //!
-//! The device's accesses to memory become the bus transactions that its rules say, by the
-//! same arithmetic as in the lab; nothing has a time but for the trace and the capture.
+//! The bus's [`Meter`] counts each access by the rules of the bus. Nothing has a time but for the
+//! trace and the capture.
 
 use super::axi::is_core;
 use super::uplink::Uplink;
 use crate::Error;
 use crate::chrome::{Lane, Writer};
 use crate::output::{Capture, plain};
-use doorbell_bus::pcie::{self, Class, DllpState, Toward};
-use doorbell_bus::{Ledger, axi, pci};
+use doorbell_bus::{Access, Ledger, Meter};
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
 use doorbell_vfio_user::Watch;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-
-/// By which rules accesses become transactions.
-#[derive(Debug)]
-pub(super) enum Bus {
-    /// Conventional PCI, or PCI-X.
-    Pci(pci::Rules),
-    /// PCI Express, with what its two ends owe each other in acknowledgements.
-    Pcie(pcie::Rules, Box<DllpState>),
-    /// AXI, of cores that are behind a PCI function only so that a guest reaches them.
-    Axi(axi::Rules),
-    /// None: the hypervisor works on the guest's memory itself.
-    Calls,
-}
-
-/// Where registers are: below 4 GiB, where a request's header is short.
-const REGISTERS: u64 = 0xfebc_0000;
 
 /// Counts, and keeps what was asked to be kept.
 #[derive(Debug)]
@@ -44,7 +27,7 @@ pub(super) struct Bill {
     pub(super) missed_after_pause: u64,
     /// A pause frame from the guest: for so many times 512 bits.
     pub(super) pause: Option<u16>,
-    bus: Bus,
+    meter: Meter,
     pub(super) uplink: Uplink,
     capture: Option<Capture>,
     trace: Option<Trace>,
@@ -57,7 +40,7 @@ const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
 
 impl Bill {
     pub(super) fn new(
-        bus: Bus,
+        meter: Meter,
         uplink: Uplink,
         capture: Option<Capture>,
         trace: Option<Trace>,
@@ -68,7 +51,7 @@ impl Bill {
             trapped: 0,
             missed_after_pause: 0,
             pause: None,
-            bus,
+            meter,
             uplink,
             capture,
             trace,
@@ -117,152 +100,22 @@ impl Bill {
         Ok(())
     }
 
-    /// The device reads.
-    fn device_reads(&mut self, at: Time, from: u64, len: u32) {
-        let l = &mut self.ledger;
-        match &mut self.bus {
-            Bus::Pci(rules) => {
-                let delayed = matches!(
-                    rules.settings().protocol,
-                    pci::Protocol::Conventional { delayed: true }
-                );
-                for t in pci::transactions(rules, pci::Operation::Read, from, len) {
-                    if delayed {
-                        l.pci_retries += 1;
-                        l.pci_clocks += rules.retry_clocks(&t);
-                    }
-                    command(l, rules, t);
-                }
-                l.pci_read_bytes += u64::from(len);
-            }
-            Bus::Pcie(rules, dllps) => {
-                let bill = rules.read_bill(from, len);
-                l.pcie_mrd_up += bill.requests;
-                l.pcie_up_tlp_bytes += bill.request_bytes;
-                l.pcie_cpld_down += bill.completions;
-                l.pcie_down_tlp_bytes += bill.completion_bytes;
-                l.pcie_read_bytes += u64::from(len);
-                acknowledge(l, dllps, Toward::Host, Class::NonPosted, bill.requests, at);
-                acknowledge(l, dllps, Toward::Device, Class::Completion, bill.completions, at);
-            }
-            Bus::Axi(rules) => {
-                for burst in rules.bursts(from, len) {
-                    l.axi_reads += 1;
-                    l.axi_read_beats += u64::from(burst.beats);
-                }
-                l.axi_read_bytes += u64::from(len);
-            }
-            Bus::Calls => {}
+    /// Counts an access to a register. On AXI the bridge's own registers are not on the bus.
+    fn register(&mut self, at: Time, r: Reg, access: Access) {
+        if !matches!(self.meter, Meter::Axi(_)) || is_core(r) {
+            self.meter.count(&mut self.ledger, at, access);
         }
     }
-
-    /// The device writes.
-    fn device_writes(&mut self, at: Time, to: u64, len: u32) {
-        let l = &mut self.ledger;
-        match &mut self.bus {
-            Bus::Pci(rules) => {
-                for t in rules.writes(to, len) {
-                    l.pci_partial_lines += u64::from(t.partial_lines(rules.settings().line));
-                    command(l, rules, t);
-                }
-                l.pci_write_bytes += u64::from(len);
-            }
-            Bus::Pcie(rules, dllps) => {
-                let bill = rules.write_bill(to, len);
-                l.pcie_mwr_up += bill.requests;
-                l.pcie_up_tlp_bytes += bill.request_bytes;
-                l.pcie_write_bytes += u64::from(len);
-                acknowledge(l, dllps, Toward::Host, Class::Posted, bill.requests, at);
-            }
-            Bus::Axi(rules) => {
-                for burst in rules.bursts(to, len) {
-                    l.axi_writes += 1;
-                    l.axi_write_beats += u64::from(burst.beats);
-                }
-                l.axi_write_bytes += u64::from(len);
-            }
-            Bus::Calls => {}
-        }
-    }
-
-    /// The guest reads a register.
-    fn guest_reads(&mut self, at: Time, r: Reg, size: u8) {
-        let l = &mut self.ledger;
-        match &mut self.bus {
-            Bus::Pci(_) | Bus::Calls => {}
-            Bus::Pcie(rules, dllps) => {
-                let bill = rules.read_bill(REGISTERS, size.into());
-                l.pcie_mrd_down += bill.requests;
-                l.pcie_down_tlp_bytes += bill.request_bytes;
-                l.pcie_cpld_up += bill.completions;
-                l.pcie_up_tlp_bytes += bill.completion_bytes;
-                acknowledge(l, dllps, Toward::Device, Class::NonPosted, bill.requests, at);
-                acknowledge(l, dllps, Toward::Host, Class::Completion, bill.completions, at);
-            }
-            Bus::Axi(_) if is_core(r) => l.axi_lite_reads += axi::Rules::lite_accesses(size),
-            Bus::Axi(_) => return,
-        }
-        l.mmio_reads += 1;
-    }
-
-    /// The guest writes a register.
-    fn guest_writes(&mut self, at: Time, r: Reg, size: u8) {
-        let l = &mut self.ledger;
-        match &mut self.bus {
-            Bus::Pci(_) | Bus::Calls => {}
-            Bus::Pcie(rules, dllps) => {
-                let bill = rules.write_bill(REGISTERS, size.into());
-                l.pcie_mwr_down += bill.requests;
-                l.pcie_down_tlp_bytes += bill.request_bytes;
-                acknowledge(l, dllps, Toward::Device, Class::Posted, bill.requests, at);
-            }
-            Bus::Axi(_) if is_core(r) => l.axi_lite_writes += axi::Rules::lite_accesses(size),
-            Bus::Axi(_) => return,
-        }
-        l.mmio_writes += 1;
-    }
-}
-
-/// A command of a device on PCI or PCI-X.
-fn command(l: &mut Ledger, rules: &pci::Rules, t: pci::Transaction) {
-    use pci::Command;
-    l.pci_clocks += rules.clocks(&t);
-    *match t.command {
-        Command::Mr => &mut l.pci_mr,
-        Command::Mrl => &mut l.pci_mrl,
-        Command::Mrm => &mut l.pci_mrm,
-        Command::Mw => &mut l.pci_mw,
-        Command::Mwi => &mut l.pci_mwi,
-        Command::MrDword | Command::MrBlock => &mut l.pcix_reads,
-        Command::MwBlock => &mut l.pcix_writes,
-        Command::SplitCompletion => &mut l.pcix_completions,
-    } += 1;
-}
-
-/// The other end answers so many TLPs, by DLLPs that go the other way.
-fn acknowledge(
-    l: &mut Ledger,
-    dllps: &mut DllpState,
-    toward: Toward,
-    class: Class,
-    count: u64,
-    at: Time,
-) {
-    let bytes = u64::from(dllps.tlps(toward, class, count as u32, at).bytes());
-    *match toward {
-        Toward::Host => &mut l.pcie_down_dllp_bytes,
-        Toward::Device => &mut l.pcie_up_dllp_bytes,
-    } += bytes;
 }
 
 impl Watch for Bill {
     fn dma_read(&mut self, at: Time, from: Iova, len: u32) {
-        self.device_reads(at, from.0, len);
+        self.meter.count(&mut self.ledger, at, Access::Read(from.0, len));
         self.trace(at, "DMA read", format_args!("\"address\":\"{:#x}\",\"bytes\":{len}", from.0));
     }
 
     fn dma_write(&mut self, at: Time, to: Iova, len: u32) {
-        self.device_writes(at, to.0, len);
+        self.meter.count(&mut self.ledger, at, Access::Write(to.0, len));
         self.trace(at, "DMA write", format_args!("\"address\":\"{:#x}\",\"bytes\":{len}", to.0));
     }
 
@@ -276,7 +129,7 @@ impl Watch for Bill {
     }
 
     fn register_read(&mut self, at: Time, r: Reg, size: u8, v: u64) {
-        self.guest_reads(at, r, size);
+        self.register(at, r, Access::RegisterRead(size));
         self.trace(
             at,
             "register read",
@@ -288,7 +141,7 @@ impl Watch for Bill {
     }
 
     fn register_write(&mut self, at: Time, r: Reg, size: u8, v: u64, trapped: bool) {
-        self.guest_writes(at, r, size);
+        self.register(at, r, Access::RegisterWrite(size));
         self.trapped += u64::from(trapped);
         self.trace(
             at,
@@ -308,8 +161,8 @@ impl Watch for Bill {
     fn raise_msi(&mut self, at: Time, vector: u16) {
         self.ledger.messages += 1;
         // On AXI it is the bridge's: the cores have lines.
-        if !matches!(self.bus, Bus::Axi(_)) {
-            self.device_writes(at, MESSAGE_ADDRESS, 4);
+        if !matches!(self.meter, Meter::Axi(_)) {
+            self.meter.count(&mut self.ledger, at, Access::Write(MESSAGE_ADDRESS, 4));
         }
         self.trace(at, "message", format_args!("\"vector\":{vector}"));
     }

@@ -7,10 +7,10 @@
 //! [`Bar::Memory64`], and a [`Polled`](doorbell_vfio_user::Polled) for the pages.
 
 use super::axi::axi_ethernet;
-use super::bill::{Bill, Bus};
+use super::bill::Bill;
 use super::turns::{Around, run};
 use crate::Error;
-use doorbell_bus::{axi, pci, pcie};
+use doorbell_bus::{Meter, axi, pci, pcie};
 use doorbell_devices::e1000::{Config, E1000, Variant};
 use doorbell_devices::mlx5::Mlx5;
 use doorbell_hal::{Device, Reg, Time};
@@ -48,7 +48,7 @@ type Serve = fn(&Entry, Option<[u8; 6]>, Bill, Around) -> Result<(), Error>;
 pub(super) struct Platform {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    rules: fn() -> Bus,
+    rules: fn() -> Meter,
 }
 
 /// Those of PCs, whose bridges read 512 bytes ahead and whose cache lines have 64; and that of
@@ -82,20 +82,20 @@ pub(super) static PLATFORMS: [Platform; 6] = [
     Platform {
         name: "axi",
         about: "AXI4, 64 bits, bursts of up to 16 beats",
-        rules: || Bus::Axi(axi::Rules::new(axi::Settings::ZYNQMP).expect(WRITTEN_HERE)),
+        rules: || Meter::Axi(axi::Rules::new(axi::Settings::ZYNQMP).expect(WRITTEN_HERE)),
     },
 ];
 
 const WRITTEN_HERE: &str = "settings that are written down here";
 
-fn pci(protocol: pci::Protocol, mhz: u32, bits: u32) -> Bus {
+fn pci(protocol: pci::Protocol, mhz: u32, bits: u32) -> Meter {
     let settings = pci::Settings { protocol, mhz, bits, line: 64, ..pci::Settings::POWER4 };
-    Bus::Pci(pci::Rules::new(settings).expect(WRITTEN_HERE))
+    Meter::Pci(pci::Rules::new(settings).expect(WRITTEN_HERE))
 }
 
-fn pcie(generation: u32, lanes: u32) -> Bus {
+fn pcie(generation: u32, lanes: u32) -> Meter {
     let rules = pcie::Rules::new(pcie::Settings::link(generation, lanes)).expect(WRITTEN_HERE);
-    Bus::Pcie(rules, Box::new(pcie::DllpState::new(&rules)))
+    Meter::Pcie(rules, Box::new(pcie::DllpState::new(&rules)))
 }
 
 impl Platform {
@@ -104,7 +104,7 @@ impl Platform {
         PLATFORMS.iter().find(|p| p.name == name)
     }
 
-    pub(super) fn rules(&self) -> Bus {
+    pub(super) fn rules(&self) -> Meter {
         (self.rules)()
     }
 }

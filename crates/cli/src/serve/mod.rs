@@ -23,9 +23,10 @@ mod virtual_io;
 use crate::args::Serve;
 use crate::output::{Capture, plain};
 use crate::{DONE, Error};
-use bill::{Bill, Bus};
+use bill::Bill;
 use control::Control;
 use devices::{DEVICES, PLATFORMS, Platform};
+use doorbell_bus::Meter;
 use doorbell_host_io::pcap::Writer;
 use doorbell_papr_io::Unit;
 use doorbell_vfio_user::Listener;
@@ -144,7 +145,7 @@ fn behind_calls(args: &Serve, kind: &virtual_io::Kind) -> Result<u8, Error> {
     let unit = args.unit.as_deref().map_or(Ok(kind.unit.address), unit_address)?;
     let unit = Unit { address: unit, ..kind.unit };
     let (bill, metrics, socket) =
-        outside(args, Bus::Calls, kind.bits_per_second, "--plugin-socket", path)?;
+        outside(args, Meter::Hypervisor, kind.bits_per_second, "--plugin-socket", path)?;
     (kind.serve)(
         kind,
         virtual_io::Setup { partitions: args.partitions.into(), trunk: args.trunk, unit },
@@ -158,7 +159,7 @@ fn behind_calls(args: &Serve, kind: &virtual_io::Kind) -> Result<u8, Error> {
 /// told first.
 fn outside(
     args: &Serve,
-    bus: Bus,
+    meter: Meter,
     bits_per_second: u64,
     option: &str,
     path: &Path,
@@ -178,7 +179,7 @@ fn outside(
     let metrics = args.metrics.as_deref().map(Metrics::listen).transpose()?;
     let socket = Listener::bind(path)
         .map_err(|e| Error::input(format!("{option} {}: {}", path.display(), plain(&e))))?;
-    Ok((Bill::new(bus, uplink, capture, trace), metrics, socket))
+    Ok((Bill::new(meter, uplink, capture, trace), metrics, socket))
 }
 
 /// `wqe@N`: one WQE in so many fails.

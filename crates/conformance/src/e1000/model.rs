@@ -8,7 +8,7 @@
 use super::{Arm, Lacks, MAC};
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_bus::{
-    Bus as _, Costs, Machine, Pci, Platform, ProtectionGranularity, parallel::Latencies,
+    Bus as _, Costs, Machine, Pci, Platform, ProtectionGranularity, pci::Latencies,
 };
 use doorbell_devices::e1000::{self as device, Slot, Speed};
 use doorbell_drivers::e1000::{Bus, Config, Part};

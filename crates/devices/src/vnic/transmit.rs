@@ -271,7 +271,7 @@ impl VnicServer {
         client: usize,
         at: Time,
         job: &TxRequest,
-        mut frame: Vec<u8>,
+        frame: Vec<u8>,
         gso: Option<Gso>,
     ) -> Time {
         let insert = (job.desc.flags2 & tx::VLAN_INSERT != 0).then_some(job.desc.vlan_id.get());

@@ -1,12 +1,4 @@
 use super::*;
-use doorbell_bus::Ledger;
-
-#[test]
-fn every_item_is_a_count_of_the_ledger() {
-    for (name, _) in PARTS.iter().flat_map(|p| p.items) {
-        assert!(Ledger::about().any(|(n, _)| n == *name), "{name}");
-    }
-}
 
 #[test]
 fn what_is_in_another_count_is_not_added_again() {

@@ -15,7 +15,7 @@ use crate::traffic::Frames;
 use crate::{closed, mlx5, open};
 use doorbell_bus::pci::{Devsel, Protocol, Settings};
 use doorbell_bus::tce::{Prices, Window};
-use doorbell_bus::{Price, ProtectionGranularity, express, parallel};
+use doorbell_bus::{Price, ProtectionGranularity, pci, pcie};
 use doorbell_devices::e1000::{Config as Nic, Slot as NicSlot, Speed};
 use doorbell_drivers::e1000::{Bus, Config as DriverConfig, Part, Thresholds, Throttle};
 use doorbell_hal::{Alignment, Span};
@@ -33,13 +33,13 @@ const LONGEST_FRAME: u32 = 16_110;
 /// Values that are allowed each, but not together.
 pub fn setup(v: &Values) -> Result<Setup, String> {
     let kind = v.word("bus.kind");
-    let latencies = parallel::Latencies {
+    let latencies = pci::Latencies {
         cpu: span(v, "pci.cpu_latency"),
         memory: span(v, "pci.memory_latency"),
         register: span(v, "pci.register_latency"),
     };
     let slot = if kind == "pcie" {
-        let latencies = express::Latencies {
+        let latencies = pcie::Latencies {
             link: span(v, "pcie.link_latency"),
             memory: span(v, "pcie.memory_latency"),
         };

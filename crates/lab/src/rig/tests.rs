@@ -29,7 +29,7 @@ fn only_a_packet_has_wire_bytes_and_a_direction() {
         pcie::transactions(&express, Operation::Read, 0, 64).map(Into::into).map(read).collect();
     assert_eq!(
         packets.iter().map(|p| p.unwrap().toward).collect::<Vec<_>>(),
-        [Toward::Host, Toward::Device]
+        [LinkDirection::Upstream, LinkDirection::Downstream]
     );
     assert!(
         pci::transactions(&parallel, Operation::Read, 0, 64)

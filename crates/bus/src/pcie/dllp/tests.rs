@@ -40,16 +40,16 @@ fn ack_limits_are_those_of_the_specification() {
 #[test]
 fn per_request_answers_a_read_with_16_bytes_and_a_completion_with_8() {
     let mut state = state(DllpRule::PerRequest);
-    assert_eq!(state.tlps(Toward::Host, Class::NonPosted, 1, ns(5)).bytes(), 16);
-    assert_eq!(state.tlps(Toward::Host, Class::Posted, 3, ns(5)).bytes(), 48);
-    let completion = state.tlps(Toward::Device, Class::Completion, 6, ns(7));
+    assert_eq!(state.tlps(LinkDirection::Upstream, Class::NonPosted, 1, ns(5)).bytes(), 16);
+    assert_eq!(state.tlps(LinkDirection::Upstream, Class::Posted, 3, ns(5)).bytes(), 48);
+    let completion = state.tlps(LinkDirection::Downstream, Class::Completion, 6, ns(7));
     assert_eq!((completion.acks, completion.updates, completion.acks_at), (6, 0, ns(7)));
 }
 
 #[test]
 fn none_and_flat_book_nothing() {
     for rule in [DllpRule::None, DllpRule::Flat] {
-        assert_eq!(state(rule).tlps(Toward::Host, Class::Posted, 9, ns(1)).bytes(), 0);
+        assert_eq!(state(rule).tlps(LinkDirection::Upstream, Class::Posted, 9, ns(1)).bytes(), 0);
     }
 }
 
@@ -57,27 +57,27 @@ fn none_and_flat_book_nothing() {
 #[test]
 fn the_timer_sends_one_ack_168_ns_after_the_first_tlp() {
     let mut state = state(DllpRule::Timer);
-    let first = state.tlps(Toward::Host, Class::Posted, 4, ns(100));
+    let first = state.tlps(LinkDirection::Upstream, Class::Posted, 4, ns(100));
     assert_eq!((first.acks, first.acks_at), (1, ns(268)));
     assert_eq!((first.updates, first.updates_at), (1, ns(268)));
-    assert_eq!(state.tlps(Toward::Host, Class::Posted, 4, ns(268)).bytes(), 0);
-    let next = state.tlps(Toward::Host, Class::Posted, 1, ns(269));
+    assert_eq!(state.tlps(LinkDirection::Upstream, Class::Posted, 4, ns(268)).bytes(), 0);
+    let next = state.tlps(LinkDirection::Upstream, Class::Posted, 1, ns(269));
     assert_eq!((next.acks, next.acks_at), (1, ns(437)));
     // Another class shares the Ack and has credits of its own; another direction shares nothing.
-    assert_eq!(state.tlps(Toward::Host, Class::NonPosted, 1, ns(300)).bytes(), 8);
-    let down = state.tlps(Toward::Device, Class::Completion, 1, ns(300));
+    assert_eq!(state.tlps(LinkDirection::Upstream, Class::NonPosted, 1, ns(300)).bytes(), 8);
+    let down = state.tlps(LinkDirection::Downstream, Class::Completion, 1, ns(300));
     assert_eq!((down.acks, down.updates), (1, 0));
-    assert_eq!(state.tlps(Toward::Device, Class::Completion, 0, ns(9000)).bytes(), 0);
+    assert_eq!(state.tlps(LinkDirection::Downstream, Class::Completion, 0, ns(9000)).bytes(), 0);
 }
 
 #[test]
 fn a_doorbell_told_after_a_later_completion_has_its_own_ack_in_time() {
     let mut state = state(DllpRule::Timer);
-    state.tlps(Toward::Device, Class::Completion, 1, ns(900));
-    let doorbell = state.tlps(Toward::Device, Class::Posted, 1, ns(400));
+    state.tlps(LinkDirection::Downstream, Class::Completion, 1, ns(900));
+    let doorbell = state.tlps(LinkDirection::Downstream, Class::Posted, 1, ns(400));
     assert_eq!((doorbell.acks, doorbell.acks_at), (1, ns(568)));
-    assert_eq!(state.tlps(Toward::Device, Class::Completion, 1, ns(950)).acks, 0);
-    assert_eq!(state.tlps(Toward::Device, Class::Posted, 1, ns(500)).acks, 0);
+    assert_eq!(state.tlps(LinkDirection::Downstream, Class::Completion, 1, ns(950)).acks, 0);
+    assert_eq!(state.tlps(LinkDirection::Downstream, Class::Posted, 1, ns(500)).acks, 0);
 }
 
 proptest! {
@@ -88,7 +88,7 @@ proptest! {
         let mut state = state(DllpRule::Timer);
         let mut acks: Vec<u64> = Vec::new();
         for &t in &times {
-            let d = state.tlps(Toward::Host, Class::Posted, 1, ns(t));
+            let d = state.tlps(LinkDirection::Upstream, Class::Posted, 1, ns(t));
             acks.extend((d.acks == 1).then(|| d.acks_at.ps()));
         }
         for t in times {
@@ -104,7 +104,7 @@ proptest! {
         times.sort_unstable();
         let mut state = state(DllpRule::Timer);
         let acks: u32 =
-            times.iter().map(|&t| state.tlps(Toward::Host, Class::Posted, 1, ns(t)).acks).sum();
+            times.iter().map(|&t| state.tlps(LinkDirection::Upstream, Class::Posted, 1, ns(t)).acks).sum();
         // Points stabbed by the fewest intervals of 168 ns: greedy from the left is optimal.
         let (mut fewest, mut end) = (0, None);
         for t in times {

@@ -14,27 +14,27 @@ fn lens(pieces: Pieces) -> Vec<u32> {
 /// facts: the worked example and the accounting recipes of section 6.
 #[test]
 fn a_1514_byte_frame_is_72_bytes_up_and_1636_down() {
-    let bill = rules().read_bill(HIGH, 1514);
+    let cost = rules().read_cost(HIGH, 1514);
     assert_eq!(
-        bill,
-        ReadBill { requests: 3, request_bytes: 72, completions: 6, completion_bytes: 1636 }
+        cost,
+        ReadCost { requests: 3, request_bytes: 72, completions: 6, completion_bytes: 1636 }
     );
-    let descriptor = rules().read_bill(HIGH, 16);
+    let descriptor = rules().read_cost(HIGH, 16);
     assert_eq!((descriptor.request_bytes, descriptor.completion_bytes), (24, 36));
-    assert_eq!(rules().write_bill(HIGH, 4).request_bytes, 28, "doorbell, MSI-X");
-    assert_eq!(rules().write_bill(HIGH, 64).request_bytes, 88, "CQE");
-    assert_eq!(rules().write_bill(HIGH, 1514).request_bytes, 6 * 24 + 1516);
+    assert_eq!(rules().write_cost(HIGH, 4).request_bytes, 28, "doorbell, MSI-X");
+    assert_eq!(rules().write_cost(HIGH, 64).request_bytes, 88, "CQE");
+    assert_eq!(rules().write_cost(HIGH, 1514).request_bytes, 6 * 24 + 1516);
 }
 
 /// facts: mlx5 per packet.
 #[test]
 fn a_session_of_58_packets_is_48_bytes_up_and_1040_down() {
-    let bill = rules().read_bill(HIGH, 960);
-    assert_eq!((bill.requests, bill.request_bytes), (2, 48));
-    assert_eq!((bill.completions, bill.completion_bytes), (4, 1040));
-    let send = rules().read_bill(HIGH, 64);
+    let cost = rules().read_cost(HIGH, 960);
+    assert_eq!((cost.requests, cost.request_bytes), (2, 48));
+    assert_eq!((cost.completions, cost.completion_bytes), (4, 1040));
+    let send = rules().read_cost(HIGH, 64);
     assert_eq!((send.request_bytes, send.completion_bytes), (24, 84));
-    assert_eq!(rules().read_bill(HIGH, 256).completion_bytes, 276, "four blocks merged");
+    assert_eq!(rules().read_cost(HIGH, 256).completion_bytes, 276, "four blocks merged");
 }
 
 /// PG346: 128 bytes from 0x10020 with RCB 64 may come as 32+64+32, 96+32, 32+96 or 128.
@@ -60,14 +60,14 @@ fn the_length_field_of_a_read_never_exceeds_mrrs() {
 
 #[test]
 fn buffers_below_4_gib_save_four_bytes_a_request() {
-    assert_eq!(rules().read_bill(0xFFFF_F000, 4096).request_bytes, 8 * 20);
-    assert_eq!(rules().read_bill(0xFFFF_F000, 8192).request_bytes, 8 * 20 + 8 * 24);
-    assert_eq!(rules().write_bill(0xFFFF_FF00, 512).request_bytes, 20 + 24 + 512);
+    assert_eq!(rules().read_cost(0xFFFF_F000, 4096).request_bytes, 8 * 20);
+    assert_eq!(rules().read_cost(0xFFFF_F000, 8192).request_bytes, 8 * 20 + 8 * 24);
+    assert_eq!(rules().write_cost(0xFFFF_FF00, 512).request_bytes, 20 + 24 + 512);
 }
 
 #[test]
 fn nothing_costs_nothing() {
-    assert_eq!(rules().read_bill(3, 0), ReadBill::default());
-    assert_eq!(rules().write_bill(3, 0), WriteBill::default());
+    assert_eq!(rules().read_cost(3, 0), ReadCost::default());
+    assert_eq!(rules().write_cost(3, 0), WriteCost::default());
     assert_eq!(rules().split_read(3, 0).next(), None);
 }

@@ -25,6 +25,7 @@ fn a_mapping_lets_the_hypervisor_in_and_its_end_keeps_it_out() {
     let b = cpu.unmap(m);
     cpu.release(b);
     assert_eq!(kind(partitions[0].read(Time::ZERO, at, &mut into)), DmaFaultKind::Unmapped);
-    let l = &partitions[0].ledger;
-    assert_eq!((l.tces, l.tce_hcalls, l.dma_faults, l.hypervisor_read_bytes), (8, 2, 2, 9000));
+    let Ledger { bus, hypervisor_read_bytes, .. } = &partitions[0].ledger;
+    let counts = (bus.tce_puts, bus.tce_hcalls, bus.dma_faults, *hypervisor_read_bytes);
+    assert_eq!(counts, (8, 2, 2, 9000));
 }

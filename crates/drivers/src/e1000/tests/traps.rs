@@ -1,7 +1,7 @@
 //! Pitfalls that the manual and the specification updates name, beyond those of the other tests.
 
 use super::*;
-use doorbell_bus::parallel::Latencies;
+use doorbell_bus::pci::Latencies;
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_bus::{Costs, Machine, Pci, Platform, ProtectionGranularity};
 use doorbell_hal::{Host as _, Span};

@@ -8,7 +8,7 @@
 //! next TLP of its direction, so that totals are exact and a lone
 //! acknowledgement moves nothing else.
 
-use crate::pcie::{ByteClock, ByteTime, Class, DllpState, Dllps, Rules, Toward};
+use super::{ByteClock, ByteTime, DllpState, LinkDirection, Rules, Tlps};
 use crate::timeline::{Interval, TimeLine};
 use crate::trace::{Crossing, Link, What};
 use crate::{Bus, Capture, FrameSink, Platform};
@@ -23,18 +23,18 @@ pub struct Latencies {
     pub memory: Span,
 }
 
-/// One direction of the link.
+/// The state of one direction of the link.
 #[derive(Debug)]
-struct Lane {
+struct Half {
     line: TimeLine,
     clock: ByteClock,
     /// DLLP bytes that go in front of the next TLP.
     owed: u64,
 }
 
-impl Lane {
-    fn new(rules: &Rules) -> Lane {
-        Lane { line: TimeLine::new(), clock: ByteClock::new(rules.byte_time()), owed: 0 }
+impl Half {
+    fn new(rules: &Rules) -> Half {
+        Half { line: TimeLine::new(), clock: ByteClock::new(rules.byte_time()), owed: 0 }
     }
 
     /// Sends `bytes` at or after `at`; from when to when.
@@ -55,8 +55,8 @@ pub struct Pcie<S = Capture> {
     latencies: Latencies,
     bar: u64,
     raw: ByteTime,
-    up: Lane,
-    down: Lane,
+    up: Half,
+    down: Half,
     dllps: DllpState,
 }
 
@@ -70,8 +70,8 @@ impl Pcie {
             latencies,
             bar,
             raw: rules.raw_byte_time(),
-            up: Lane::new(&rules),
-            down: Lane::new(&rules),
+            up: Half::new(&rules),
+            down: Half::new(&rules),
             dllps: DllpState::new(&rules),
         }
     }
@@ -104,83 +104,46 @@ impl<S: FrameSink> Pcie<S> {
         self.up.line.horizon().max(self.down.line.horizon())
     }
 
-    /// The other end answers `count` TLPs that arrived at `at`.
+    /// Sends TLPs at or after `at`, and books the DLLPs that answer them. Returns the time at which
+    /// the last byte is usable at the other end.
     #[inline(always)]
-    fn acknowledge(&mut self, toward: Toward, class: Class, count: u64, at: Time) {
-        let answer: Dllps = self.dllps.tlps(toward, class, count as u32, at);
-        let bytes = u64::from(answer.bytes());
-        match toward {
-            Toward::Host => {
-                self.down.owed += bytes;
-                self.platform.ledger.pcie_down_dllp_bytes += bytes;
-            }
-            Toward::Device => {
-                self.up.owed += bytes;
-                self.platform.ledger.pcie_up_dllp_bytes += bytes;
-            }
-        }
-    }
-
-    /// Sends `count` packets of `bytes` in all toward the device or the host; when the last byte is
-    /// usable there.
-    #[inline(always)]
-    fn send(
-        &mut self,
-        toward: Toward,
-        at: Time,
-        name: &'static str,
-        (place, bytes, count): (u64, u64, u64),
-    ) -> Time {
-        let (lane, link) = match toward {
-            Toward::Host => (&mut self.up, Link::PcieUp),
-            Toward::Device => (&mut self.down, Link::PcieDown),
+    fn send(&mut self, at: Time, t: Tlps) -> Time {
+        let (line, link) = match t.toward {
+            LinkDirection::Upstream => (&mut self.up, Link::PcieUp),
+            LinkDirection::Downstream => (&mut self.down, Link::PcieDown),
         };
-        let Interval { start, end } = lane.send(at, bytes);
-        self.platform
-            .note(start, end, || What::Bus(link, Crossing { name, at: Iova(place), bytes, count }));
-        end + self.latencies.link
-    }
-
-    /// Posted bytes toward the host.
-    #[inline(always)]
-    fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
-        let bill = self.rules.write_bill(to.0, len);
-        let arrival = self.send(Toward::Host, at, "MWr", (to.0, bill.request_bytes, bill.requests));
-        let l = &mut self.platform.ledger;
-        l.pcie_mwr_up += bill.requests;
-        l.pcie_up_tlp_bytes += bill.request_bytes;
-        l.pcie_write_bytes += u64::from(len);
-        self.acknowledge(Toward::Host, Class::Posted, bill.requests, arrival);
+        let Interval { start, end } = line.send(at, t.bytes);
+        let arrival = end + self.latencies.link;
+        let (name, at) = (t.command.name(), Iova(t.addr));
+        let crossing = || Crossing { name, at, bytes: t.bytes, count: t.count };
+        self.platform.note(start, end, || What::Bus(link, crossing()));
+        self.platform.ledger.count_tlps(&t);
+        let owed = self.platform.ledger.count_answer(&mut self.dllps, &t, arrival);
+        match t.toward {
+            LinkDirection::Upstream => self.down.owed += owed,
+            LinkDirection::Downstream => self.up.owed += owed,
+        }
         arrival
     }
 }
 
 /// Where MSI-X messages go: the local APIC's page, below 4 GiB.
-const MESSAGE_ADDRESS: Iova = Iova(0xfee0_0000);
+const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
 
 impl<S: FrameSink> Port for Pcie<S> {
     #[inline]
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
-        let bill = self.rules.read_bill(from.0, into.len() as u32);
-        let asked = self.send(Toward::Host, at, "MRd", (from.0, bill.request_bytes, bill.requests));
-        self.acknowledge(Toward::Host, Class::NonPosted, bill.requests, asked);
-        let data = (from.0, bill.completion_bytes, bill.completions);
-        let answered = self.send(Toward::Device, asked + self.latencies.memory, "CplD", data);
-        self.acknowledge(Toward::Device, Class::Completion, bill.completions, answered);
-        let l = &mut self.platform.ledger;
-        l.pcie_mrd_up += bill.requests;
-        l.pcie_up_tlp_bytes += bill.request_bytes;
-        l.pcie_cpld_down += bill.completions;
-        l.pcie_down_tlp_bytes += bill.completion_bytes;
-        l.pcie_read_bytes += into.len() as u64;
+        let [request, data] = self.rules.device_read(from.0, into.len() as u32);
+        let asked = self.send(at, request);
+        let answered = self.send(asked + self.latencies.memory, data);
         self.platform.note_transfer(at, answered, from, into, Direction::ToDevice);
         Ok(answered)
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.platform.check_dma_write(to, from.len())?;
-        let arrival = self.send_write(at, to, from.len() as u32);
+        let arrival = self.send(at, self.rules.device_write(to.0, from.len() as u32));
         Ok(self.platform.post_write_since(at, arrival, to, from))
     }
 
@@ -194,7 +157,7 @@ impl<S: FrameSink> Port for Pcie<S> {
     }
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
-        let arrival = self.send_write(at, MESSAGE_ADDRESS, 4);
+        let arrival = self.send(at, self.rules.device_write(MESSAGE_ADDRESS, 4));
         self.platform.post_message(arrival, vector);
     }
 
@@ -230,36 +193,17 @@ impl<S: FrameSink> Bus for Pcie<S> {
     }
 
     fn register_write(&mut self, at: Time, size: u8) -> Time {
-        let bill = self.rules.write_bill(self.bar, size.into());
-        let arrival =
-            self.send(Toward::Device, at, "MWr", (self.bar, bill.request_bytes, bill.requests));
-        self.platform.ledger.pcie_mwr_down += bill.requests;
-        self.platform.ledger.pcie_down_tlp_bytes += bill.request_bytes;
-        self.acknowledge(Toward::Device, Class::Posted, bill.requests, arrival);
-        arrival
+        self.send(at, self.rules.cpu_write(self.bar, size))
     }
 
     fn register_read(&mut self, at: Time, size: u8) -> Time {
-        let bill = self.rules.read_bill(self.bar, size.into());
-        let arrival =
-            self.send(Toward::Device, at, "MRd", (self.bar, bill.request_bytes, bill.requests));
-        self.platform.ledger.pcie_mrd_down += bill.requests;
-        self.platform.ledger.pcie_down_tlp_bytes += bill.request_bytes;
-        self.acknowledge(Toward::Device, Class::NonPosted, bill.requests, arrival);
-        arrival
+        let [request, _] = self.rules.cpu_read(self.bar, size);
+        self.send(at, request)
     }
 
     fn register_answer(&mut self, at: Time, size: u8) -> Time {
-        let bill = self.rules.read_bill(self.bar, size.into());
-        let arrival = self.send(
-            Toward::Host,
-            at,
-            "CplD",
-            (self.bar, bill.completion_bytes, bill.completions),
-        );
-        self.platform.ledger.pcie_cpld_up += bill.completions;
-        self.platform.ledger.pcie_up_tlp_bytes += bill.completion_bytes;
-        self.acknowledge(Toward::Host, Class::Completion, bill.completions, arrival);
+        let [_, data] = self.rules.cpu_read(self.bar, size);
+        let arrival = self.send(at, data);
         self.platform.answer_behind_posted(arrival)
     }
 

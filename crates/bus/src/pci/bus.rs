@@ -28,11 +28,11 @@
 //! before it: its answer does not arrive before them. INTx lines are wires beside
 //! the bus; a message is a write of four bytes.
 
-use crate::pci::{Command, Protocol, Rules, Transaction};
-use crate::slots::Slots;
+use super::{Command, Protocol, Rules, Transaction};
+use crate::outstanding::OutstandingRequests;
 use crate::timeline::TimeLine;
 use crate::trace::{Crossing, Link, What};
-use crate::{Bus, Capture, FrameSink, Ledger, Platform};
+use crate::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time and place of things around the bus, beside what [`Rules`] has of commands.
@@ -55,7 +55,7 @@ pub struct Pci<S = Capture> {
     latencies: Latencies,
     bar: u64,
     line: TimeLine,
-    reads: Slots,
+    reads: OutstandingRequests,
     /// When the bridge has fetched the last byte of the split reads before.
     fetched: Time,
     /// When the last write arrives in memory.
@@ -76,7 +76,7 @@ impl Pci {
             latencies,
             bar,
             line: TimeLine::new(),
-            reads: Slots::new(outstanding),
+            reads: OutstandingRequests::new(outstanding),
             fetched: Time::ZERO,
             posted: Time::ZERO,
         }
@@ -118,7 +118,7 @@ impl<S: FrameSink> Pci<S> {
     /// One conventional read command; when its data is there.
     fn read_command(&mut self, at: Time, t: Transaction, delayed: bool) -> Time {
         let price = self.rules.settings().read;
-        count(&mut self.platform.ledger, t.command);
+        self.platform.ledger.count_command(t.command);
         let mut wait = price.per_unit * t.bytes.into();
         let mut start = self.reads.free(at);
         if delayed {
@@ -140,12 +140,12 @@ impl<S: FrameSink> Pci<S> {
     /// One PCI-X read request and its completions; when the last data is there.
     fn split_read(&mut self, at: Time, t: Transaction) -> Time {
         let price = self.rules.settings().read;
-        count(&mut self.platform.ledger, t.command);
+        self.platform.ledger.count_command(t.command);
         let asked = self.book(self.reads.free(at), self.rules.clocks(&t), &t, t.command.name());
         let mut ready = (asked + price.each).max(self.fetched);
         let mut done = ready;
         for c in self.rules.completions(t.addr, t.bytes) {
-            count(&mut self.platform.ledger, c.command);
+            self.platform.ledger.count_command(c.command);
             ready += price.per_unit * c.bytes.into();
             done = self.book(ready.max(done), self.rules.clocks(&c), &c, c.command.name());
         }
@@ -160,8 +160,7 @@ impl<S: FrameSink> Pci<S> {
         let line = self.rules.settings().line;
         let mut done = at;
         for t in self.rules.writes(to.0, len) {
-            count(&mut self.platform.ledger, t.command);
-            self.platform.ledger.pci_partial_lines += u64::from(t.partial_lines(line));
+            self.platform.ledger.count_pci_write(&t, line);
             let wait = price.each + price.per_unit * t.bytes.into();
             done = self.book(
                 done,
@@ -170,7 +169,6 @@ impl<S: FrameSink> Pci<S> {
                 t.command.name(),
             );
         }
-        self.platform.ledger.pci_write_bytes += u64::from(len);
         self.posted = self.posted.max(done + self.latencies.memory);
         self.posted
     }
@@ -179,20 +177,6 @@ impl<S: FrameSink> Pci<S> {
     fn access(&self, command: Command, size: u8) -> Transaction {
         Transaction { addr: self.bar, command, bytes: size.into() }
     }
-}
-
-/// Counts a command of the device.
-fn count(ledger: &mut Ledger, command: Command) {
-    *match command {
-        Command::Mr => &mut ledger.pci_mr,
-        Command::Mrl => &mut ledger.pci_mrl,
-        Command::Mrm => &mut ledger.pci_mrm,
-        Command::Mw => &mut ledger.pci_mw,
-        Command::Mwi => &mut ledger.pci_mwi,
-        Command::MrDword | Command::MrBlock => &mut ledger.pcix_reads,
-        Command::MwBlock => &mut ledger.pcix_writes,
-        Command::SplitCompletion => &mut ledger.pcix_completions,
-    } += 1;
 }
 
 /// Where messages go: the interrupt controller's page, below 4 GiB.
@@ -231,7 +215,7 @@ impl<S: FrameSink> Port for Pci<S> {
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
         let t = Transaction { addr: MESSAGE_ADDRESS.0, command: self.write_command(), bytes: 4 };
-        count(&mut self.platform.ledger, t.command);
+        self.platform.ledger.count_command(t.command);
         let taken = self.book(at, self.rules.clocks(&t), &t, t.command.name());
         self.posted = self.posted.max(taken + self.latencies.memory);
         self.platform.post_message(self.posted, vector);

@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn the_third_of_two_waits_for_the_first() {
     let t = Time::from_ps;
-    let mut s = Slots::new(2);
+    let mut s = OutstandingRequests::new(2);
     s.take(t(10));
     assert_eq!(s.free(t(5)), t(5));
     s.take(t(20));

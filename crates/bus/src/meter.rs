@@ -1,0 +1,190 @@
+//! The cost of an access, in the counters of the [`Ledger`].
+//!
+//! The rules of a bus say which transactions an access becomes. Each kind of transaction is counted
+//! by one function here. The buses in time call it when they book the transaction; a [`Meter`]
+//! counts whole accesses for callers that have no time.
+
+use crate::pcie::{Command, DllpState, LinkDirection, Tlps};
+use crate::{Ledger, axi, pci, pcie, tce};
+use doorbell_hal::{Span, Time};
+
+impl Ledger {
+    /// Counts TLPs and the payload that the device moves with them.
+    #[inline(always)]
+    pub(crate) fn count_tlps(&mut self, t: &Tlps) {
+        let (packets, bytes) = match (t.command, t.toward) {
+            (Command::MRd, LinkDirection::Upstream) => {
+                (&mut self.pcie_mrd_up, &mut self.pcie_up_tlp_bytes)
+            }
+            (Command::MRd, LinkDirection::Downstream) => {
+                (&mut self.pcie_mrd_down, &mut self.pcie_down_tlp_bytes)
+            }
+            (Command::MWr, LinkDirection::Upstream) => {
+                self.pcie_write_bytes += t.payload;
+                (&mut self.pcie_mwr_up, &mut self.pcie_up_tlp_bytes)
+            }
+            (Command::MWr, LinkDirection::Downstream) => {
+                (&mut self.pcie_mwr_down, &mut self.pcie_down_tlp_bytes)
+            }
+            (Command::CplD, LinkDirection::Upstream) => {
+                (&mut self.pcie_cpld_up, &mut self.pcie_up_tlp_bytes)
+            }
+            (Command::CplD, LinkDirection::Downstream) => {
+                self.pcie_read_bytes += t.payload;
+                (&mut self.pcie_cpld_down, &mut self.pcie_down_tlp_bytes)
+            }
+        };
+        *packets += t.count;
+        *bytes += t.bytes;
+    }
+
+    /// Counts the DLLPs that answer TLPs which arrived at `at`, and returns their bytes. They travel
+    /// against the TLPs.
+    #[inline(always)]
+    pub(crate) fn count_answer(&mut self, dllps: &mut DllpState, t: &Tlps, at: Time) -> u64 {
+        let answer = dllps.tlps(t.toward, t.command.class(), t.count as u32, at);
+        let bytes = u64::from(answer.bytes());
+        match t.toward {
+            LinkDirection::Upstream => self.pcie_down_dllp_bytes += bytes,
+            LinkDirection::Downstream => self.pcie_up_dllp_bytes += bytes,
+        }
+        bytes
+    }
+
+    /// Counts a command of the device on PCI or PCI-X. The clocks are counted apart.
+    pub(crate) fn count_command(&mut self, command: pci::Command) {
+        use pci::Command;
+        *match command {
+            Command::Mr => &mut self.pci_mr,
+            Command::Mrl => &mut self.pci_mrl,
+            Command::Mrm => &mut self.pci_mrm,
+            Command::Mw => &mut self.pci_mw,
+            Command::Mwi => &mut self.pci_mwi,
+            Command::MrDword | Command::MrBlock => &mut self.pcix_reads,
+            Command::MwBlock => &mut self.pcix_writes,
+            Command::SplitCompletion => &mut self.pcix_completions,
+        } += 1;
+    }
+
+    /// Counts a write of the device to memory on PCI or PCI-X.
+    pub(crate) fn count_pci_write(&mut self, t: &pci::Transaction, line: u32) {
+        self.count_command(t.command);
+        self.pci_partial_lines += u64::from(t.partial_lines(line));
+        self.pci_write_bytes += u64::from(t.bytes);
+    }
+
+    /// Counts a read burst of the device.
+    pub(crate) fn count_axi_read(&mut self, burst: &axi::Burst) {
+        self.axi_reads += 1;
+        self.axi_read_beats += u64::from(burst.beats);
+        self.axi_read_bytes += u64::from(burst.bytes);
+    }
+
+    /// Counts a write burst of the device.
+    pub(crate) fn count_axi_write(&mut self, burst: &axi::Burst) {
+        self.axi_writes += 1;
+        self.axi_write_beats += u64::from(burst.beats);
+        self.axi_write_bytes += u64::from(burst.bytes);
+    }
+
+    /// Counts the entries and calls that a mapping took. Returns the caller's time.
+    pub fn count_tce(&mut self, cost: tce::Cost) -> Span {
+        self.tce_puts += cost.entries;
+        self.tce_hcalls += cost.calls;
+        self.hcalls += cost.calls;
+        cost.time
+    }
+}
+
+/// An access between CPU, device and memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// The device reads `len` bytes of memory at an address.
+    Read(u64, u32),
+    /// The device writes `len` bytes of memory at an address.
+    Write(u64, u32),
+    /// The CPU reads a register of so many bytes.
+    RegisterRead(u8),
+    /// The CPU writes a register of so many bytes.
+    RegisterWrite(u8),
+}
+
+/// Counts accesses by the rules of a bus.
+#[derive(Debug)]
+pub enum Meter {
+    /// Conventional PCI, or PCI-X. Transactions of the device alone are counted.
+    Pci(pci::Rules),
+    /// PCI Express, with the acknowledgements that its ends owe each other.
+    Pcie(pcie::Rules, Box<DllpState>),
+    /// AXI.
+    Axi(axi::Rules),
+    /// No bus: the hypervisor works on memory itself.
+    Hypervisor,
+}
+
+/// Where registers are: below 4 GiB, where a request's header is short.
+const REGISTERS: u64 = 0xfebc_0000;
+
+impl Meter {
+    /// Counts an access at `at`.
+    pub fn count(&mut self, l: &mut Ledger, at: Time, access: Access) {
+        match access {
+            Access::RegisterRead(_) => l.mmio_reads += 1,
+            Access::RegisterWrite(_) => l.mmio_writes += 1,
+            Access::Read(..) | Access::Write(..) => {}
+        }
+        match self {
+            Meter::Pci(rules) => count_pci(rules, l, access),
+            Meter::Pcie(rules, dllps) => {
+                let [first, answer] = match access {
+                    Access::Read(from, len) => rules.device_read(from, len).map(Some),
+                    Access::Write(to, len) => [Some(rules.device_write(to, len)), None],
+                    Access::RegisterRead(size) => rules.cpu_read(REGISTERS, size).map(Some),
+                    Access::RegisterWrite(size) => [Some(rules.cpu_write(REGISTERS, size)), None],
+                };
+                for t in [first, answer].iter().flatten() {
+                    l.count_tlps(t);
+                    l.count_answer(dllps, t, at);
+                }
+            }
+            Meter::Axi(rules) => match access {
+                Access::Read(from, len) => {
+                    rules.bursts(from, len).for_each(|b| l.count_axi_read(&b));
+                }
+                Access::Write(to, len) => {
+                    rules.bursts(to, len).for_each(|b| l.count_axi_write(&b));
+                }
+                Access::RegisterRead(size) => l.axi_lite_reads += axi::Rules::lite_accesses(size),
+                Access::RegisterWrite(size) => l.axi_lite_writes += axi::Rules::lite_accesses(size),
+            },
+            Meter::Hypervisor => {}
+        }
+    }
+}
+
+fn count_pci(rules: &pci::Rules, l: &mut Ledger, access: Access) {
+    match access {
+        Access::Read(from, len) => {
+            let delayed = rules.delays_reads();
+            for t in pci::transactions(rules, pci::Operation::Read, from, len) {
+                if delayed {
+                    l.pci_retries += 1;
+                    l.pci_clocks += rules.retry_clocks(&t);
+                }
+                l.count_command(t.command);
+                l.pci_clocks += rules.clocks(&t);
+            }
+            l.pci_read_bytes += u64::from(len);
+        }
+        Access::Write(to, len) => {
+            for t in rules.writes(to, len) {
+                l.count_pci_write(&t, rules.settings().line);
+                l.pci_clocks += rules.clocks(&t);
+            }
+        }
+        Access::RegisterRead(_) | Access::RegisterWrite(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

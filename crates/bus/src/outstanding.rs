@@ -1,0 +1,42 @@
+//! The limit of transfers that may be under way at a time.
+
+use doorbell_hal::Time;
+
+/// The highest limit of any bus here: PCI-X knows 32.
+const MOST: usize = 32;
+
+/// Transfers under way, up to a limit. Each takes the slot that was taken longest ago.
+#[derive(Clone, Debug)]
+pub(crate) struct OutstandingRequests {
+    /// The ends of the transfers that took each slot last; the oldest is at `oldest`.
+    over: [Time; MOST],
+    oldest: usize,
+    count: usize,
+}
+
+impl OutstandingRequests {
+    /// Allows `count` transfers at a time, 1 to 32.
+    pub(crate) fn new(count: u32) -> OutstandingRequests {
+        OutstandingRequests {
+            over: [Time::ZERO; MOST],
+            oldest: 0,
+            count: (count as usize).clamp(1, MOST),
+        }
+    }
+
+    /// Returns when the next transfer can start, if it is wanted at `at`.
+    #[inline]
+    pub(crate) fn free(&self, at: Time) -> Time {
+        at.max(self.over[self.oldest])
+    }
+
+    /// Gives the next slot to a transfer that ends at `over`.
+    #[inline]
+    pub(crate) fn take(&mut self, over: Time) {
+        self.over[self.oldest] = over;
+        self.oldest = (self.oldest + 1) % self.count;
+    }
+}
+
+#[cfg(test)]
+mod tests;
