@@ -5,7 +5,7 @@
 mod naive;
 
 use doorbell_bus::pcie::{Rules, Settings};
-use doorbell_bus::timeline::TimeLine;
+use doorbell_bus::reservations::Reservations;
 use doorbell_hal::{Span, Time};
 use naive::Naive;
 use std::hint::black_box;
@@ -56,12 +56,12 @@ fn bursts(cores: u64, every: u64) -> Vec<(u64, u64)> {
 fn compare(name: &str, bookings: &[(u64, u64)], lag: u64) {
     let mut longest = 0;
     let line = best(bookings.len(), || {
-        let mut line = TimeLine::new();
+        let mut line = Reservations::new();
         let mut sum = 0;
         for (i, &(at, duration)) in bookings.iter().enumerate() {
             sum += line.book(Time::from_ps(at), Span::from_ps(duration)).ps();
             if i % 64 == 0 {
-                line.set_floor(Time::from_ps(at.saturating_sub(lag)));
+                line.retire_before(Time::from_ps(at.saturating_sub(lag)));
                 longest = longest.max(line.intervals().count());
             }
         }
@@ -73,7 +73,7 @@ fn compare(name: &str, bookings: &[(u64, u64)], lag: u64) {
         for (i, &(at, duration)) in bookings.iter().enumerate() {
             sum += line.book(at, duration);
             if i % 64 == 0 {
-                line.set_floor(at.saturating_sub(lag));
+                line.retire_before(at.saturating_sub(lag));
             }
         }
         sum

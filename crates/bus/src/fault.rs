@@ -1,25 +1,15 @@
-//! Faults that are asked for: what goes wrong between a device and its host, and when.
+//! Injected faults between a device and its host.
 //!
-//! They strike where everything passes, in the [`Platform`](crate::Platform), so that each means
-//! the same on every bus and no driver or device knows where it comes from:
+//! They occur in the [`Platform`](crate::Platform), so that each means the same on every bus: an
+//! interrupt is lost, a completion is late or reports a failure, an access to memory fails. A line
+//! whose rise was lost is seen when the device next completes something or drives it again. A late
+//! write delays everything posted behind it, and on PCI the answer to a register read.
 //!
-//! * **An interrupt is lost.** A message does not arrive; the rise of a line is not seen. Either is
-//!   as if its cause had not come: a line is looked at again when the device next reports something
-//!   or drives it again.
-//! * **A completion is late.** The write that carries it stays on its way for so long, and
-//!   everything posted behind it waits, for order is kept; on PCI so does the answer to a register
-//!   read.
-//! * **A completion is spoiled.** The device is told
-//!   ([`Port::begin_completion`](doorbell_hal::Port::begin_completion)), and reports the failure that its kind
-//!   of completion knows.
-//! * **An access to memory fails**, with [`DmaFaultKind::Injected`]. Nothing was transferred.
-//!
-//! Each kind counts its own occasions from when it is installed: the nth, each nth, or one in n,
-//! drawn from a seed.
+//! Each kind counts its own occasions: the nth, each nth, or one in n, drawn from a seed.
 
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Span, Time};
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// An interrupt is lost.
@@ -32,7 +22,7 @@ pub enum Kind {
     DmaFault,
 }
 
-/// Which of all occasions.
+/// The occasions at which a fault occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// This one, from 1.
@@ -46,15 +36,15 @@ pub enum When {
 /// A fault that is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// What.
+    /// The fault.
     pub kind: Kind,
-    /// When.
+    /// Its occasions.
     pub when: When,
 }
 
-/// What has struck.
+/// The faults that occurred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Struck {
+pub struct FaultCounts {
     /// Interrupts lost.
     pub interrupts: u64,
     /// Completions that came late.
@@ -65,8 +55,8 @@ pub struct Struck {
     pub dma: u64,
 }
 
-impl Struck {
-    /// Of all kinds.
+impl FaultCounts {
+    /// Returns the faults of all kinds.
     pub fn total(&self) -> u64 {
         self.interrupts + self.late + self.poisoned + self.dma
     }
@@ -81,11 +71,11 @@ pub struct Faults {
     interrupts: u64,
     completions: u64,
     accesses: u64,
-    /// What has struck.
-    pub struck: Struck,
-    /// By how much the next write is late.
+    /// The faults that occurred.
+    pub struck: FaultCounts,
+    /// The delay of the next write.
     late: Span,
-    /// When the last late write arrives.
+    /// The arrival of the last late write.
     stuck: Time,
     /// Lines whose rise was not seen.
     missed: Vec<u16>,
@@ -102,7 +92,7 @@ impl Faults {
             interrupts: 0,
             completions: 0,
             accesses: 0,
-            struck: Struck::default(),
+            struck: FaultCounts::default(),
             late: Span::ZERO,
             stuck: Time::ZERO,
             missed: Vec::new(),
@@ -116,7 +106,7 @@ impl Faults {
         self
     }
 
-    /// Whether a rule of this kind is for occasion `n`; and which.
+    /// Returns the fault of this kind that occurs at occasion `n`, if any.
     fn strikes(&mut self, n: u64, kind: impl Fn(Kind) -> bool) -> Option<Kind> {
         let mut found = None;
         for r in self.rules.iter().filter(|r| kind(r.kind)) {
@@ -149,7 +139,8 @@ impl Faults {
         self.loses_interrupt()
     }
 
-    /// Line `n` is driven high, and was not seen high before: whether that is not seen either.
+    /// Drives line `n` high, which was not seen high before. Returns true if that is not seen
+    /// either.
     #[cold]
     pub(crate) fn misses_line(&mut self, n: u16) -> bool {
         if let Some(i) = self.missed.iter().position(|m| *m == n) {
@@ -186,7 +177,7 @@ impl Faults {
         (core::mem::take(&mut self.missed), spoiled)
     }
 
-    /// When a write that would have arrived at `arrival` does.
+    /// Returns the arrival of a write that would have arrived at `arrival`.
     #[cold]
     pub(crate) fn delay(&mut self, arrival: Time) -> Time {
         let late = core::mem::take(&mut self.late);
@@ -198,7 +189,7 @@ impl Faults {
         self.stuck
     }
 
-    /// Until when what may not pass a posted write waits.
+    /// Returns the time until which accesses that may not pass a posted write wait.
     pub(crate) fn stuck_until(&self) -> Time {
         self.stuck
     }

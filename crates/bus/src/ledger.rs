@@ -33,7 +33,7 @@ pub enum Part {
 pub struct Counter {
     /// Its name in results.
     pub name: &'static str,
-    /// What it counts, in a sentence.
+    /// The meaning of the count, in a sentence.
     pub about: &'static str,
     /// Its group.
     pub group: Group,

@@ -1,18 +1,13 @@
-//! What lies between a driver and a device: host memory and its mappings, the
-//! rules of the bus, time lines, and the ledger that counts every crossing.
+//! Everything between a driver and a device: host memory and its mappings, buses, and the ledger.
 //!
 //! ```text
-//! driver -> Machine (Host) -> bus (register writes, DMA, interrupts) <- device (Port)
+//! driver -> Machine (Host) -> bus (register writes, DMA, interrupts) <- device (Port) -> FrameSink
 //!              |                 |
-//!              +---- Platform: memory, guard, ledger, interrupts, wire
+//!              +---- Platform: memory, mappings, interrupts, ledger
 //! ```
 //!
-//! A [`Machine`] is the CPU's side of one platform with one device; it
-//! implements [`Host`](doorbell_hal::Host). A bus such as [`Pcie`] is the
-//! device's side; it implements [`Port`](doorbell_hal::Port) and books each
-//! transaction on its time lines; [`Pci`] and [`Axi`] are others. Both sides meet in a
-//! [`Platform`], which also says where a mapped buffer lies for the device
-//! ([`Mapping`]).
+//! A [`Machine`] is the CPU's side of one platform with one device. A bus such as [`Pcie`], [`Pci`]
+//! or [`Axi`] is the device's side. [`meter`] counts what an access becomes.
 #![forbid(unsafe_code)]
 
 pub mod axi;
@@ -27,9 +22,10 @@ pub mod partition;
 pub mod pci;
 pub mod pcie;
 pub mod platform;
+pub mod reservations;
 mod sink;
 pub mod tce;
-pub mod timeline;
+
 pub mod trace;
 
 pub use axi::Axi;
@@ -38,10 +34,10 @@ pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Memory, ProtectionGranularity};
 pub use meter::{Access, Meter};
-pub use partition::{Each, Hypercalls, Hypervised, Partitions, Vio};
+pub use partition::{Each, Hypercalls, HypervisorDevice, HypervisorPort, Partitions};
 pub use pci::Pci;
 pub use pcie::{Latencies, Pcie};
 pub use platform::{Mapping, Platform, Refused, Stray, Strays};
+pub use reservations::Reservations;
 pub use sink::{Capture, FrameSink};
-pub use timeline::TimeLine;
 pub use trace::Trace;

@@ -8,7 +8,7 @@
 //! from device-writable memory, if something is due by then.
 
 use crate::platform::Stray;
-use crate::trace::{Call, Lent, Step, What};
+use crate::trace::{CpuStep, DriverCall, EventKind, MappedRange};
 use crate::{FrameSink, Ledger, Memory, Platform};
 use core::ops::Range;
 use doorbell_hal::{
@@ -28,47 +28,47 @@ pub trait Bus: Port {
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Self::With<T>;
     /// Returns the receiver of the frames.
     fn sink_mut(&mut self) -> &mut Self::Sink;
-    /// Memory, interrupts, wire, ledger.
+    /// Returns the platform: memory, interrupts, ledger.
     fn platform(&self) -> &Platform;
-    /// The same.
+    /// Returns the platform.
     fn platform_mut(&mut self) -> &mut Platform;
-    /// The CPU writes `size` bytes to a register at `at`; when they arrive at the device.
+    /// Writes `size` bytes to a register at `at`. Returns their arrival at the device.
     fn register_write(&mut self, at: Time, size: u8) -> Time;
-    /// The CPU asks for a register at `at`; when the question arrives at the device.
+    /// Asks for a register at `at`. Returns the request's arrival at the device.
     fn register_read(&mut self, at: Time, size: u8) -> Time;
-    /// The device answers at `at`; when the answer arrives at the CPU.
+    /// Answers a register read at `at`. Returns the answer's arrival at the CPU.
     fn register_answer(&mut self, at: Time, size: u8) -> Time;
-    /// Nothing will be asked for before `floor` any more.
-    fn set_floor(&mut self, floor: Time);
-    /// The next accesses are core `n`'s.
+    /// Retires the time before `floor`: nothing will be booked there any more.
+    fn retire_before(&mut self, floor: Time);
+    /// Gives the next accesses to core `n`.
     #[inline(always)]
     fn enter(&mut self, _n: usize) {}
-    /// The platform that core `n` sees: its memory and its interrupts.
+    /// Returns the platform that core `n` sees: its memory and its interrupts.
     #[inline(always)]
     fn platform_of(&self, _n: usize) -> &Platform {
         self.platform()
     }
-    /// All platforms.
+    /// Returns all platforms.
     fn platforms(&mut self) -> impl Iterator<Item = &mut Platform> {
         core::iter::once(self.platform_mut())
     }
-    /// What was counted on all platforms.
+    /// Returns the sum of the counts of all platforms.
     fn ledger(&self) -> Ledger {
         self.platform().ledger.clone()
     }
-    /// When the next thing in flight arrives; [`Time::NEVER`] if nothing is.
+    /// Returns the time of the next arrival; [`Time::NEVER`] if nothing is in flight.
     #[inline(always)]
     fn next_arrival(&self) -> Time {
         self.platform().next_arrival()
     }
-    /// Everything that arrives up to `until` arrives.
+    /// Delivers everything that arrives up to `until`.
     #[inline(always)]
     fn deliver(&mut self, until: Time) {
         self.platform_mut().deliver(until);
     }
 }
 
-/// What one kind of work costs.
+/// The price of one kind of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Price {
     /// Each occurrence.
@@ -77,10 +77,10 @@ pub struct Price {
     pub per_unit: Span,
 }
 
-/// What a platform's CPU charges.
+/// The prices of a platform's CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// By [`WorkKind`].
+    /// Prices by [`WorkKind`].
     pub work: [Price; WorkKind::ALL.len()],
     /// A register write, for the core that makes it.
     pub mmio_write: Span,
@@ -103,7 +103,7 @@ impl Costs {
     };
 }
 
-/// How often a kind of work was done, and how many units of it.
+/// The work of one kind that was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Occurrences.
@@ -136,7 +136,7 @@ pub struct Machine<B, D> {
 }
 
 impl<B: Bus, D: Device<B>> Machine<B, D> {
-    /// A machine with `cores` cores, all at time zero; core 0 is entered.
+    /// Creates a machine with `cores` cores, all at time zero. Core 0 is entered.
     pub fn new(bus: B, device: D, costs: Costs, cores: usize) -> Machine<B, D> {
         let mut m = Machine {
             bus,
@@ -208,15 +208,15 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         }
     }
 
-    /// When the device, or something in flight, next does something.
+    /// Returns the time of the next event of the device, or the next arrival.
     pub fn next_event(&self) -> Time {
         self.due
     }
 
     /// No core will ask for anything before `floor` any more.
     #[inline]
-    pub fn set_floor(&mut self, floor: Time) {
-        self.bus.set_floor(floor);
+    pub fn retire_before(&mut self, floor: Time) {
+        self.bus.retire_before(floor);
     }
 
     /// Gives access to device and bus from outside the CPU (objects made by a
@@ -235,42 +235,42 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.look_ahead();
     }
 
-    /// What was counted.
+    /// Returns the counts of the entered core's platform.
     pub fn ledger(&self) -> &Ledger {
         &self.bus.platform().ledger
     }
 
-    /// What drivers did, by kind.
+    /// Returns the work of a kind that drivers did.
     pub fn done(&self, kind: WorkKind) -> Done {
         self.done[kind as usize]
     }
 
-    /// CPU time spent on a kind of work.
+    /// Returns the CPU time spent on a kind of work.
     pub fn spent(&self, kind: WorkKind) -> Span {
         let (Done { times, units }, Price { each, per_unit }) =
             (self.done[kind as usize], self.costs.work[kind as usize]);
         each * times + per_unit * units
     }
 
-    /// CPU time spent on register accesses, fences, and what the platform asks for a mapping.
+    /// Returns the CPU time spent on register accesses, fences and the platform's mapping calls.
     pub fn stalled(&self) -> Span {
         self.stalled
     }
 
-    /// For the trace: the entered core made a call that began at `from` and is over.
+    /// Notes for the trace that the entered core made a call, which began at `from` and is over.
     #[inline(always)]
-    pub fn mark(&mut self, from: Time, call: Call) {
-        self.note(from, || Step::Call(call));
+    pub fn mark(&mut self, from: Time, call: DriverCall) {
+        self.note(from, || CpuStep::Call(call));
     }
 
-    /// For the trace: what the entered core has done since `from`.
+    /// Notes for the trace a step of the entered core since `from`.
     #[inline(always)]
-    pub(crate) fn note(&mut self, from: Time, step: impl FnOnce() -> Step) {
+    pub(crate) fn note(&mut self, from: Time, step: impl FnOnce() -> CpuStep) {
         let (core, until) = (self.entered as u16, self.core.now);
-        self.bus.platform_mut().note(from, until, || What::Core(core, step()));
+        self.bus.platform_mut().note(from, until, || EventKind::Core(core, step()));
     }
 
-    /// The entered core waits.
+    /// Lets the entered core wait.
     #[inline(always)]
     fn stall(&mut self, took: Span) {
         self.stalled += took;
@@ -295,7 +295,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
             Ok((iova, took)) => {
                 self.stall(took);
                 self.note(began, || {
-                    Step::Map(Lent { at: iova, len: range.end - range.start, dir })
+                    CpuStep::Map(MappedRange { at: iova, len: range.end - range.start, dir })
                 });
                 Ok(Mapped::new(b, range, iova, dir))
             }
@@ -303,7 +303,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         }
     }
 
-    /// The driver reaches beyond an area that is its own.
+    /// Counts an access of the driver beyond its own area.
     #[cold]
     #[inline(never)]
     fn stray(&mut self, store: bool, at: &Coherent, offset: u32, bytes: usize) {
@@ -328,7 +328,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.device.mmio_write(&mut self.bus, arrival, r, size, v);
         self.stalled += self.costs.mmio_write;
         self.core.now += self.costs.mmio_write;
-        self.note(began, || Step::Write(r, size));
+        self.note(began, || CpuStep::Write(r, size));
         self.look_ahead();
     }
 }
@@ -349,7 +349,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         let answered = self.bus.register_answer(arrival, 4);
         self.stalled += answered.since(self.core.now);
         self.core.now = self.core.now.max(answered);
-        self.note(began, || Step::Read(r, 4));
+        self.note(began, || CpuStep::Read(r, 4));
         // The answer pushed the device's earlier writes before it.
         self.bus.deliver(self.core.now);
         self.look_ahead();
@@ -405,7 +405,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
             to.addr() + u64::from(offset),
             len as usize,
         );
-        self.note(self.core.now, || Step::Copy(to.iova() + u64::from(offset), len));
+        self.note(self.core.now, || CpuStep::Copy(to.iova() + u64::from(offset), len));
     }
 
     fn copy_out(&mut self, from: &Coherent, offset: u32, to: &Buf, range: Range<u32>) {
@@ -424,7 +424,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
             to.addr() + u64::from(range.start),
             len as usize,
         );
-        self.note(self.core.now, || Step::CopyOut(from.iova() + u64::from(offset), len));
+        self.note(self.core.now, || CpuStep::CopyOut(from.iova() + u64::from(offset), len));
     }
 
     #[inline]
@@ -437,8 +437,9 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         if !p.is_identity() {
             return self.map_translated(b, range, dir);
         }
-        let (at, len) = (p.lend(addr, range.end - range.start, dir), range.end - range.start);
-        self.note(self.core.now, || Step::Map(Lent { at, len, dir }));
+        let (at, len) =
+            (p.map_physical(addr, range.end - range.start, dir), range.end - range.start);
+        self.note(self.core.now, || CpuStep::Map(MappedRange { at, len, dir }));
         Ok(Mapped::new(b, range, at, dir))
     }
 
@@ -451,13 +452,15 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         if !p.is_identity() {
             self.stall(took);
         }
-        self.note(began, || Step::Unmap(Lent { at: m.iova(), len: m.len(), dir: m.direction() }));
+        self.note(began, || {
+            CpuStep::Unmap(MappedRange { at: m.iova(), len: m.len(), dir: m.direction() })
+        });
         m.into_buf()
     }
 
     fn peek<R>(&mut self, m: &Mapped, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
         self.note(self.core.now, || {
-            Step::Look(Lent { at: m.iova(), len: m.len(), dir: m.direction() })
+            CpuStep::Look(MappedRange { at: m.iova(), len: m.len(), dir: m.direction() })
         });
         self.bytes(m.buf(), range, f)
     }
@@ -502,7 +505,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         self.bus.platform_mut().ledger.fences += 1;
         let began = self.core.now;
         self.stall(self.costs.fence);
-        self.note(began, || Step::Fence);
+        self.note(began, || CpuStep::Fence);
     }
 
     #[inline(always)]
@@ -514,7 +517,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         let Price { each, per_unit } = self.costs.work[kind];
         let began = self.core.now;
         self.core.now += each + per_unit * n;
-        self.note(began, || Step::CpuWork(w));
+        self.note(began, || CpuStep::CpuWork(w));
         match w {
             CpuWork::Copy(_) => self.bus.platform_mut().ledger.copied_bytes += n,
             CpuWork::Sum(_) => self.bus.platform_mut().ledger.summed_bytes += n,

@@ -1,21 +1,15 @@
-//! Host memory, and the guard that lets a device reach only what was lent to it.
+//! Host memory, and the guard that lets a device reach only mapped bytes.
 //!
-//! Memory is one flat array that starts at a physical address of its own (above
-//! 4 GiB by default, as most of a server's memory is, so that PCIe requests need
-//! the long header). Buffers are power-of-two blocks, never smaller than a cache
-//! line, aligned to their own size; freed ones are kept by size and reused last
-//! in, first out.
-//!
-//! The guard counts mappings per 4-KiB page, as an I/O MMU would know them, or
-//! per byte: then even a device that reads one byte past a frame is caught. Its
-//! addresses are physical; where a device's are others, the platform translates
-//! them first ([`Mapping`](crate::Mapping)).
+//! Memory is one array at a physical address of its own. Buffers are power-of-two blocks, aligned
+//! to their size and reused last in, first out. The guard counts mappings per 4-KiB page, as an I/O
+//! MMU knows them, or per byte. Its addresses are physical: the platform translates others first
+//! ([`Mapping`](crate::Mapping)).
 
 use doorbell_hal::{
     Alignment, Buf, Coherent, Direction, DmaFault, DmaFaultKind, Iova, OutOfMemory,
 };
 
-/// How exactly device accesses are checked.
+/// The granularity at which device accesses are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtectionGranularity {
     /// By 4-KiB page.
@@ -134,15 +128,15 @@ impl Memory {
         if at < fresh || class < PAGE_SHIFT {
             self.bytes[at..at + len as usize].fill(0);
         }
-        self.lend(Iova(addr), len, Direction::ToDevice);
-        self.lend(Iova(addr), len, Direction::FromDevice);
+        self.map(Iova(addr), len, Direction::ToDevice);
+        self.map(Iova(addr), len, Direction::FromDevice);
         Ok(Coherent::from_parts(addr, Iova(addr), len, class))
     }
 
     /// Takes coherent memory back.
     pub fn release_coherent(&mut self, c: Coherent) {
-        self.unlend(Iova(c.addr()), c.len(), Direction::ToDevice);
-        self.unlend(Iova(c.addr()), c.len(), Direction::FromDevice);
+        self.unmap(Iova(c.addr()), c.len(), Direction::ToDevice);
+        self.unmap(Iova(c.addr()), c.len(), Direction::FromDevice);
         self.free[c.token() as usize].push(c.addr());
     }
 
@@ -153,7 +147,7 @@ impl Memory {
         addr.wrapping_sub(self.base) as usize
     }
 
-    /// The bytes at `addr`, for the CPU.
+    /// Returns the bytes at `addr`, for the CPU.
     ///
     /// # Panics
     /// Outside memory: no `Buf` or `Coherent` says so.
@@ -163,7 +157,7 @@ impl Memory {
         &mut self.bytes[at..at + len]
     }
 
-    /// The bytes at `addr`, for the CPU to look at.
+    /// Returns the bytes at `addr`, for the CPU to read.
     ///
     /// # Panics
     /// As [`Memory::cpu`].
@@ -190,18 +184,18 @@ impl Memory {
         start >> self.shift..(start + len as usize).div_ceil(1 << self.shift)
     }
 
-    /// Lends bytes to the device.
+    /// Maps bytes for the device.
     #[inline(always)]
-    pub fn lend(&mut self, at: Iova, len: u32, dir: Direction) {
+    pub fn map(&mut self, at: Iova, len: u32, dir: Direction) {
         let granules = self.granules(at, len);
         for g in &mut self.live[granules] {
             g[dir as usize] += 1;
         }
     }
 
-    /// Ends it.
+    /// Ends a mapping.
     #[inline(always)]
-    pub fn unlend(&mut self, at: Iova, len: u32, dir: Direction) {
+    pub fn unmap(&mut self, at: Iova, len: u32, dir: Direction) {
         let granules = self.granules(at, len);
         for g in &mut self.live[granules] {
             g[dir as usize] -= 1;
@@ -231,7 +225,7 @@ impl Memory {
         DmaFault { at: Iova(self.base + at.max(start) as u64), kind }
     }
 
-    /// The device reads.
+    /// Reads for the device.
     #[inline(always)]
     pub fn device_read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         let at = self.check(from, into.len(), Direction::ToDevice)?;
@@ -239,16 +233,16 @@ impl Memory {
         Ok(())
     }
 
-    /// Somebody reads on the device's side who may read whatever is lent, in either direction: a
-    /// POWER hypervisor, whose table entries never forbid reading.
+    /// Reads for a hypervisor, which may read whatever is mapped, in either direction: a
+    /// POWER table entry never forbids reading.
     pub fn hypervisor_read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        let at = self.check_lent(from, into.len())?;
+        let at = self.check_mapped(from, into.len())?;
         into.copy_from_slice(&self.bytes[at..at + into.len()]);
         Ok(())
     }
 
-    /// Where in memory `len` lent bytes are.
-    pub(crate) fn check_lent(&self, at: Iova, len: usize) -> Result<usize, DmaFault> {
+    /// Returns the place in memory of `len` mapped bytes.
+    pub(crate) fn check_mapped(&self, at: Iova, len: usize) -> Result<usize, DmaFault> {
         let start = self.index(at.0);
         if start.checked_add(len).is_none_or(|end| end > self.bytes.len()) {
             return Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
@@ -260,7 +254,7 @@ impl Memory {
         }
     }
 
-    /// Whether the device may write there.
+    /// Checks that the device may write there.
     #[inline(always)]
     pub fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
         self.check(to, len, Direction::FromDevice).map(|_| ())
@@ -284,8 +278,8 @@ impl Memory {
         self.bytes[at..at + tail.len()].copy_from_slice(tail);
     }
 
-    /// Returns true if a posted write that has not arrived may touch these bytes. Lines are counted,
-    /// so one beside them may be meant.
+    /// Returns true if a posted write that has not arrived may touch these bytes. Lines are
+    /// counted, so one beside them may be meant.
     #[inline(always)]
     pub(crate) fn may_be_posted(&self, at: Iova, len: usize) -> bool {
         let lines = self.lines(at, len);
@@ -299,8 +293,8 @@ impl Memory {
         start >> LINE_SHIFT..start.saturating_add(len).div_ceil(1 << LINE_SHIFT)
     }
 
-    /// Granules that are still lent, for the audit: (read by the device, written by it).
-    pub fn lent(&self) -> (usize, usize) {
+    /// Returns the granules that are still mapped: (read by the device, written by it).
+    pub fn mapped(&self) -> (usize, usize) {
         let count = |d: usize| self.live.iter().filter(|g| g[d] > 0).count();
         (count(0), count(1))
     }

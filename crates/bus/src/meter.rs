@@ -38,8 +38,8 @@ impl Ledger {
         *bytes += t.bytes;
     }
 
-    /// Counts the DLLPs that answer TLPs which arrived at `at`, and returns their bytes. They travel
-    /// against the TLPs.
+    /// Counts the DLLPs that answer TLPs which arrived at `at`, and returns their bytes. They
+    /// travel against the TLPs.
     #[inline(always)]
     pub(crate) fn count_answer(&mut self, dllps: &mut DllpState, t: &Tlps, at: Time) -> u64 {
         let answer = dllps.tlps(t.toward, t.command.class(), t.count as u32, at);
@@ -122,7 +122,7 @@ pub enum Meter {
     Hypervisor,
 }
 
-/// Where registers are: below 4 GiB, where a request's header is short.
+/// The address of registers: below 4 GiB, where a request's header is short.
 const REGISTERS: u64 = 0xfebc_0000;
 
 impl Meter {

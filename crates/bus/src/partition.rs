@@ -1,19 +1,13 @@
 //! Partitions under one hypervisor: several memories, one device between them.
 //!
-//! On POWER a logical partition's Ethernet adapter has no registers. Its driver
-//! calls the hypervisor, which works on the caller's CPU and time: it reads the
-//! partition's memory through its translation table, copies to another
-//! partition, and interrupts that one (PAPR, "Logical LAN" and "Virtual I/O").
-//!
-//! [`Partitions`] is a [`Bus`] of several buses, one of which is the entered
-//! core's; [`Hypervised`] hands all of them to the device ([`Hypercalls`]). So a machine of
-//! partitions is a [`Machine`], with the same CPU, the same prices and the same
-//! memory as every other, and implements [`Hypervisor`] beside [`Host`].
-//!
-//! The same address in two partitions is two places.
+//! A logical partition's Ethernet adapter on POWER has no registers. Its driver calls the
+//! hypervisor, which works on the caller's CPU and time and reaches memory through the partition's
+//! translation table (PAPR, "Logical LAN" and "Virtual I/O"). [`Partitions`] is a [`Bus`] of
+//! several buses; a machine of them implements [`Hypervisor`] beside [`Host`]. The same address in
+//! two partitions is two places.
 
-use crate::trace::{Crossing, Link, Step, What};
-use crate::{Bus, Capture, FrameSink, Ledger, Machine, Platform, TimeLine};
+use crate::trace::{CpuStep, EventKind, Link, Transfer};
+use crate::{Bus, Capture, FrameSink, Ledger, Machine, Platform, Reservations};
 use doorbell_hal::{
     Device, Direction, DmaFault, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Host,
     Hypervisor, Iova, Port, Reg, RxVerdict, Span, Time,
@@ -21,12 +15,12 @@ use doorbell_hal::{
 
 /// A device in the hypervisor, as a [`Machine`] holds it.
 #[derive(Debug)]
-pub struct Hypervised<D>(pub D);
+pub struct HypervisorDevice<D>(pub D);
 
-/// What answers the hypervisor calls of a [`Machine`] of partitions: [`Hypervised`], and what
+/// The callee of a [`Machine`]'s hypervisor calls: [`HypervisorDevice`], and a device that
 /// wraps it.
 pub trait Hypercalls<B> {
-    /// As [`HcallDevice::hcall`]; the caller is the entered core's partition.
+    /// Makes a call, as [`HcallDevice::hcall`]. The caller is the entered core's partition.
     fn hcall(
         &mut self,
         p: &mut Partitions<B>,
@@ -48,7 +42,7 @@ pub struct Calls {
     /// For how much longer it has the hypervisor to itself: the same time line for the
     /// calls of all partitions, on which the caller waits for its turn and its end.
     pub serial: Span,
-    /// How often it was made.
+    /// Times that it was made.
     pub times: u64,
     /// CPU time that callers spent in it, price and waiting included.
     pub spent: Span,
@@ -57,7 +51,7 @@ pub struct Calls {
 /// The price of a call by the number of things that an argument says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Each {
-    /// Which argument says how many, from 0.
+    /// The argument that says how many, from 0.
     pub argument: usize,
     /// More than these are refused, and cost nothing more.
     pub most: u64,
@@ -80,14 +74,14 @@ impl Each {
 pub struct Partitions<B> {
     /// Each partition's.
     pub ports: Vec<B>,
-    /// Which partition a core belongs to.
+    /// The partition of each core.
     of_core: Vec<usize>,
     entered: usize,
     calls: Vec<Calls>,
     /// The price of a call that none was given for.
     other: Span,
-    /// What calls do one after another.
-    serial: TimeLine,
+    /// The hypervisor's lock: calls hold it one after another.
+    serial: Reservations,
 }
 
 impl<B: Bus> Partitions<B> {
@@ -107,7 +101,7 @@ impl<B: Bus> Partitions<B> {
             of_core,
             calls: Vec::new(),
             other: price,
-            serial: TimeLine::new(),
+            serial: Reservations::new(),
         }
     }
 
@@ -126,22 +120,22 @@ impl<B: Bus> Partitions<B> {
         self.entry(call).serial = serial;
     }
 
-    /// Time that the hypervisor was held.
+    /// Returns the time for which the hypervisor's lock was held.
     pub fn held(&self) -> Span {
         self.serial.busy()
     }
 
-    /// The partition of core `n`.
+    /// Returns the partition of core `n`.
     pub fn partition_of(&self, n: usize) -> usize {
         self.of_core[n]
     }
 
-    /// The calls made or priced so far, in order of their first mention.
+    /// Returns the calls made or priced so far, in order of their first mention.
     pub fn calls(&self) -> &[Calls] {
         &self.calls
     }
 
-    /// The partition whose core was entered last.
+    /// Returns the partition whose core was entered last.
     pub fn entered(&self) -> usize {
         self.entered
     }
@@ -182,7 +176,7 @@ impl<B: Bus, D: Device<Partitions<B>> + Hypercalls<B>> Hypervisor for Machine<Pa
         let (answer, back) = self.outside(|d, b, at| d.hcall(b, at, call, &all));
         self.idle_until(back);
         let spent = self.now().since(called);
-        self.note(called, || Step::Hcall(call));
+        self.note(called, || CpuStep::Hcall(call));
         let entry = self.bus.entry(call);
         entry.times += 1;
         entry.spent += spent;
@@ -190,7 +184,7 @@ impl<B: Bus, D: Device<Partitions<B>> + Hypercalls<B>> Hypervisor for Machine<Pa
     }
 }
 
-impl<B: Bus, D: HcallDevice<B>> Hypercalls<B> for Hypervised<D> {
+impl<B: Bus, D: HcallDevice<B>> Hypercalls<B> for HypervisorDevice<D> {
     fn hcall(
         &mut self,
         p: &mut Partitions<B>,
@@ -202,7 +196,7 @@ impl<B: Bus, D: HcallDevice<B>> Hypercalls<B> for Hypervised<D> {
     }
 }
 
-impl<D: EventSource> EventSource for Hypervised<D> {
+impl<D: EventSource> EventSource for HypervisorDevice<D> {
     fn next_due(&self) -> Option<Time> {
         self.0.next_due()
     }
@@ -213,7 +207,7 @@ impl<D: EventSource> EventSource for Hypervised<D> {
 
 /// Registers it has none: reads are ones and writes are lost, as where no device
 /// answers.
-impl<B: Bus, D: HcallDevice<B>> Device<Partitions<B>> for Hypervised<D> {
+impl<B: Bus, D: HcallDevice<B>> Device<Partitions<B>> for HypervisorDevice<D> {
     fn mmio_read(&mut self, _: &mut Partitions<B>, _: Time, _: Reg, _: u8) -> u64 {
         u64::MAX
     }
@@ -229,7 +223,7 @@ impl<B: Bus, D: HcallDevice<B>> Device<Partitions<B>> for Hypervised<D> {
     }
 }
 
-/// What arrives arrives in every partition; all else is the entered one's.
+/// Writes arrive in every partition. All else is the entered partition's.
 impl<B: Bus> Bus for Partitions<B> {
     type Sink = B::Sink;
     type With<T: FrameSink + Clone> = Partitions<B::With<T>>;
@@ -257,9 +251,9 @@ impl<B: Bus> Bus for Partitions<B> {
     fn register_answer(&mut self, at: Time, size: u8) -> Time {
         self.own().register_answer(at, size)
     }
-    fn set_floor(&mut self, floor: Time) {
-        self.serial.set_floor(floor);
-        self.ports.iter_mut().for_each(|p| p.set_floor(floor));
+    fn retire_before(&mut self, floor: Time) {
+        self.serial.retire_before(floor);
+        self.ports.iter_mut().for_each(|p| p.retire_before(floor));
     }
     fn platform_of(&self, n: usize) -> &Platform {
         self.ports[self.of_core[n]].platform()
@@ -306,47 +300,47 @@ impl<B: Bus> Port for Partitions<B> {
     }
 }
 
-/// How the hypervisor reaches a partition's memory: by the CPU it runs on, at so
+/// The hypervisor's access to a partition's memory: by the CPU it runs on, at so
 /// much time a byte, through what the partition has mapped.
 ///
-/// What is mapped it may read, also a buffer that is lent to be written: an entry of
+/// It may read all that is mapped, also a buffer that is mapped to be written: an entry of
 /// the table never forbids reading, and the logical LAN reads a receive buffer's correlator.
 #[derive(Debug)]
-pub struct Vio<S = Capture> {
+pub struct HypervisorPort<S = Capture> {
     platform: Platform,
     sink: S,
     per_kib: Span,
 }
 
-impl Vio {
+impl HypervisorPort {
     /// Reading 1 KiB of `platform`'s memory costs `per_kib`, and writing it the same.
-    pub fn new(platform: Platform, per_kib: Span) -> Vio {
-        Vio { platform, sink: Capture::default(), per_kib }
+    pub fn new(platform: Platform, per_kib: Span) -> HypervisorPort {
+        HypervisorPort { platform, sink: Capture::default(), per_kib }
     }
 }
 
-impl<S: FrameSink> Vio<S> {
+impl<S: FrameSink> HypervisorPort<S> {
     fn moved(&self, at: Time, bytes: usize) -> Time {
         at + Span::from_ps(self.per_kib.ps() * bytes as u64 / 1024)
     }
 
-    /// For the trace: the hypervisor copied.
+    /// Notes for the trace a copy of the hypervisor.
     fn copied(&mut self, (at, until): (Time, Time), place: Iova, bytes: &[u8], dir: Direction) {
         self.platform.note(at, until, || {
             let name = match dir {
                 Direction::ToDevice => "read",
                 Direction::FromDevice => "write",
             };
-            What::Bus(
+            EventKind::Bus(
                 Link::Hypervisor,
-                Crossing { name, at: place, bytes: bytes.len() as u64, count: 1 },
+                Transfer { name, at: place, bytes: bytes.len() as u64, count: 1 },
             )
         });
         self.platform.note_transfer(at, until, place, bytes, dir);
     }
 }
 
-impl<S: FrameSink> Port for Vio<S> {
+impl<S: FrameSink> Port for HypervisorPort<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.hypervisor_read(from, into)?;
         let until = self.moved(at, into.len());
@@ -379,12 +373,12 @@ impl<S: FrameSink> Port for Vio<S> {
 }
 
 /// No registers: an access to them takes no time.
-impl<S: FrameSink> Bus for Vio<S> {
+impl<S: FrameSink> Bus for HypervisorPort<S> {
     type Sink = S;
-    type With<T: FrameSink + Clone> = Vio<T>;
+    type With<T: FrameSink + Clone> = HypervisorPort<T>;
 
-    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Vio<T> {
-        Vio { platform: self.platform, sink, per_kib: self.per_kib }
+    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> HypervisorPort<T> {
+        HypervisorPort { platform: self.platform, sink, per_kib: self.per_kib }
     }
     fn sink_mut(&mut self) -> &mut S {
         &mut self.sink
@@ -404,7 +398,7 @@ impl<S: FrameSink> Bus for Vio<S> {
     fn register_answer(&mut self, at: Time, _: u8) -> Time {
         at
     }
-    fn set_floor(&mut self, _: Time) {}
+    fn retire_before(&mut self, _: Time) {}
 }
 
 #[cfg(test)]

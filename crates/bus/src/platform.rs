@@ -1,20 +1,14 @@
-//! What CPU and device share on any bus: memory, interrupts, the wire, and the
-//! ledger that counts them.
+//! The part of a machine that all buses share: memory, mappings, interrupts, counts.
 //!
-//! What a device writes is **posted**: it leaves now and arrives later, in order.
-//! The platform keeps it in flight until then, so that a polling driver cannot
-//! see a completion before it is there, and an interrupt message cannot overtake
-//! the data that it speaks of.
-//!
-//! Where a buffer lies for the device is the platform's [`Mapping`]: at its
-//! physical address, or wherever the operating system put it in a translation
-//! table. A device's address is translated when it uses it, as a bridge does, so
-//! what is in flight has physical addresses.
+//! A device's write is posted: it leaves now and arrives later, in order. The platform keeps it in
+//! flight until then, so that a polling driver cannot see a completion before it is there, and a
+//! message cannot overtake the data that it announces. A device's address is translated when the
+//! device uses it ([`Mapping`]), so writes in flight have physical addresses.
 
 use crate::departures::Departures;
-use crate::fault::{Faults, Struck};
+use crate::fault::{FaultCounts, Faults};
 use crate::tce::Table;
-use crate::trace::{Trace, What as Noted};
+use crate::trace::{EventKind, Trace};
 use crate::{Ledger, Memory, ProtectionGranularity};
 use doorbell_hal::{
     Coherent, Direction, DmaFault, DmaFaultKind, Iova, MapFault, OutOfMemory, Span, Time,
@@ -22,7 +16,7 @@ use doorbell_hal::{
 use std::collections::VecDeque;
 use std::fmt;
 
-/// Where a mapped buffer lies for the device.
+/// The device's addresses of mapped buffers.
 #[derive(Debug)]
 pub enum Mapping {
     /// At its physical address; mapping it costs nothing but what the driver says.
@@ -36,7 +30,7 @@ pub enum Mapping {
 pub struct Platform {
     /// Host memory.
     pub memory: Memory,
-    /// What was counted.
+    /// The counts.
     pub ledger: Ledger,
     mapping: Mapping,
     in_flight: VecDeque<Posted>,
@@ -44,13 +38,13 @@ pub struct Platform {
     payload: VecDeque<u8>,
     /// Vectors that were raised and not yet taken, with the time of arrival of the first.
     messages: Vec<Option<Time>>,
-    /// Those that were raised since somebody last asked, in order.
+    /// The vectors raised since the last call of [`Platform::drain_raised`], in order.
     raised: Vec<u16>,
     /// Lines that are high, with the time since when.
     lines: Vec<Option<Time>>,
     departures: Departures,
     trace: Option<Box<Trace>>,
-    /// What goes wrong, if anything is to.
+    /// The faults to inject, if any.
     faults: Option<Box<Faults>>,
     /// Coherent areas, by the device's addresses: rings, for the trace and the audit.
     shared: Vec<(Iova, u32)>,
@@ -67,7 +61,7 @@ pub struct Refused {
     pub at: Iova,
     /// Its length in bytes.
     pub len: usize,
-    /// Which way.
+    /// The direction.
     pub dir: Direction,
     /// Why.
     pub fault: DmaFault,
@@ -95,7 +89,7 @@ impl fmt::Display for Refused {
 pub struct Stray {
     /// A store, or a load.
     pub store: bool,
-    /// From the area's start.
+    /// Bytes from the area's start.
     pub offset: u32,
     /// Its length.
     pub bytes: usize,
@@ -126,11 +120,11 @@ pub struct Strays {
 #[derive(Debug)]
 struct Posted {
     arrival: Time,
-    what: What,
+    kind: PostedKind,
 }
 
 #[derive(Debug)]
-enum What {
+enum PostedKind {
     Write { to: Iova, len: u32 },
     Message(u16),
 }
@@ -164,21 +158,21 @@ impl Platform {
     /// # Panics
     /// When something is mapped already: it would be lost.
     pub fn with_mapping(mut self, mapping: Mapping) -> Platform {
-        assert_eq!(self.memory.lent(), (0, 0), "the mapping is chosen before anything is mapped");
+        assert_eq!(self.memory.mapped(), (0, 0), "the mapping is chosen before anything is mapped");
         self.mapping = mapping;
         self
     }
 
     // ---- mapping ----
 
-    /// Whether the device uses physical addresses. Asked before anything else on the packet path,
+    /// Returns true if the device uses physical addresses. Asked first on the packet path,
     /// so that the code for translation stays out of it.
     #[inline(always)]
     pub fn is_identity(&self) -> bool {
         matches!(self.mapping, Mapping::Identity)
     }
 
-    /// Lends `len` bytes at physical address `addr` to the device: where it finds them, and how
+    /// Maps `len` bytes at physical address `addr`. Returns the device's address, and how
     /// long that took the caller.
     ///
     /// # Errors
@@ -189,27 +183,27 @@ impl Platform {
         } else {
             self.enter(addr, len, &[dir])?
         };
-        self.lend(addr, len, dir);
+        self.map_physical(addr, len, dir);
         Ok((at, took))
     }
 
-    /// Ends what [`Platform::map`] made of the same bytes at `at`; how long that took.
+    /// Ends a mapping of [`Platform::map`] at `at`. Returns how long that took.
     #[inline(always)]
     pub fn unmap(&mut self, addr: u64, at: Iova, len: u32, dir: Direction) -> Span {
         self.ledger.unmaps += 1;
-        self.memory.unlend(Iova(addr), len, dir);
+        self.memory.unmap(Iova(addr), len, dir);
         if self.is_identity() { Span::ZERO } else { self.clear(at, len) }
     }
 
     /// The guard's part of [`Platform::map`], which is all of it where [`Platform::is_identity`].
     #[inline(always)]
-    pub(crate) fn lend(&mut self, addr: u64, len: u32, dir: Direction) -> Iova {
+    pub(crate) fn map_physical(&mut self, addr: u64, len: u32, dir: Direction) -> Iova {
         self.ledger.maps += 1;
-        self.memory.lend(Iova(addr), len, dir);
+        self.memory.map(Iova(addr), len, dir);
         Iova(addr)
     }
 
-    /// Zeroed memory that the device may use until it is released, and how long mapping it took.
+    /// Returns zeroed memory that the device may use until it is released, and the time to map it.
     ///
     /// # Errors
     /// No memory, or no entries for it.
@@ -231,7 +225,7 @@ impl Platform {
         }
     }
 
-    /// Takes coherent memory back; how long that took.
+    /// Takes coherent memory back. Returns how long that took.
     pub fn release_coherent(&mut self, c: Coherent) -> Span {
         self.shared.retain(|s| s.0 != c.iova());
         let took = match self.mapping {
@@ -264,7 +258,7 @@ impl Platform {
         self.ledger.count_tce(cost)
     }
 
-    /// Entries of the translation table in use, for the audit.
+    /// Returns the entries of the translation table in use.
     pub fn live_entries(&self) -> u32 {
         match &self.mapping {
             Mapping::Identity => 0,
@@ -299,7 +293,7 @@ impl Platform {
         admitted.inspect_err(|fault| self.refuse(to, len, Direction::FromDevice, *fault))
     }
 
-    /// An access of the device is refused.
+    /// Counts an access of the device that is refused.
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, at: Iova, len: usize, dir: Direction, fault: DmaFault) {
@@ -307,12 +301,12 @@ impl Platform {
         self.refused = Some(Refused { at, len, dir, fault });
     }
 
-    /// The device's last access that was refused, if one was.
+    /// Returns the device's last access that was refused, if any.
     pub fn refused(&self) -> Option<Refused> {
         self.refused
     }
 
-    /// The CPU reaches beyond a coherent area.
+    /// Counts an access of the CPU beyond a coherent area.
     #[cold]
     #[inline(never)]
     pub(crate) fn stray(&mut self, stray: Stray) {
@@ -320,20 +314,20 @@ impl Platform {
         self.strays.first.get_or_insert(stray);
     }
 
-    /// The CPU's accesses outside coherent areas.
+    /// Returns the CPU's accesses outside coherent areas.
     pub fn strays(&self) -> Strays {
         self.strays
     }
 
     // ---- posted writes and messages ----
 
-    /// When the next thing in flight arrives; [`Time::NEVER`] if nothing is.
+    /// Returns the time of the next arrival; [`Time::NEVER`] if nothing is in flight.
     #[inline(always)]
     pub fn next_arrival(&self) -> Time {
         self.in_flight.front().map_or(Time::NEVER, |p| p.arrival)
     }
 
-    /// Later than all that is in flight, so that order is kept.
+    /// Returns a time not before all arrivals in flight, so that order is kept.
     fn in_order(&self, arrival: Time) -> Time {
         self.in_flight.back().map_or(arrival, |p| p.arrival.max(arrival))
     }
@@ -353,8 +347,10 @@ impl Platform {
         self.payload.extend(from);
         if self.is_identity() {
             self.memory.post(to, from.len());
-            self.in_flight
-                .push_back(Posted { arrival, what: What::Write { to, len: from.len() as u32 } });
+            self.in_flight.push_back(Posted {
+                arrival,
+                kind: PostedKind::Write { to, len: from.len() as u32 },
+            });
         } else {
             self.post_translated(arrival, to, from.len());
         }
@@ -367,14 +363,16 @@ impl Platform {
         let Mapping::Tce(table) = &self.mapping else { return };
         let posted = by_page(table, to, len, Direction::FromDevice, |to, range| {
             self.memory.post(to, range.len());
-            self.in_flight
-                .push_back(Posted { arrival, what: What::Write { to, len: range.len() as u32 } });
+            self.in_flight.push_back(Posted {
+                arrival,
+                kind: PostedKind::Write { to, len: range.len() as u32 },
+            });
             Ok(())
         });
         assert!(posted.is_ok(), "a posted write was checked before");
     }
 
-    /// A message-signalled interrupt leaves.
+    /// Posts a message-signalled interrupt.
     pub fn post_message(&mut self, arrival: Time, vector: u16) {
         self.ledger.messages += 1;
         if let Some(f) = &mut self.faults
@@ -383,22 +381,22 @@ impl Platform {
             return;
         }
         let arrival = self.in_order(arrival);
-        self.in_flight.push_back(Posted { arrival, what: What::Message(vector) });
+        self.in_flight.push_back(Posted { arrival, kind: PostedKind::Message(vector) });
     }
 
-    /// Everything that arrives up to `until` arrives.
+    /// Delivers everything that arrives up to `until`.
     pub fn deliver(&mut self, until: Time) {
         while self.next_arrival() <= until {
-            let Some(Posted { arrival, what }) = self.in_flight.pop_front() else { break };
-            match what {
-                What::Write { to, len } => {
+            let Some(Posted { arrival, kind }) = self.in_flight.pop_front() else { break };
+            match kind {
+                PostedKind::Write { to, len } => {
                     let (a, b) = self.payload.as_slices();
                     let in_a = a.len().min(len as usize);
                     self.memory.arrive(to, &a[..in_a], &b[..len as usize - in_a]);
                     self.payload.drain(..len as usize);
                 }
-                What::Message(v) => {
-                    self.note(arrival, arrival, || Noted::Message(v));
+                PostedKind::Message(v) => {
+                    self.note(arrival, arrival, || EventKind::Message(v));
                     if let Some(m) = self.messages.get_mut(usize::from(v)).filter(|m| m.is_none()) {
                         *m = Some(arrival);
                         self.raised.push(v);
@@ -408,7 +406,7 @@ impl Platform {
         }
     }
 
-    /// A device reads memory. What it wrote itself is there: a read pushes the
+    /// Reads memory for the device. Its own writes are there: a read pushes the
     /// writes before it.
     #[inline]
     pub fn device_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
@@ -448,20 +446,20 @@ impl Platform {
         })
     }
 
-    /// The hypervisor reads what is mapped, whichever way it is lent
+    /// Reads for the hypervisor what is mapped, in either direction
     /// ([`Memory::hypervisor_read`]). A fault is counted.
     pub(crate) fn hypervisor_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         self.struck_at(from)
-            .and_then(|()| self.read_lent(from, into))
+            .and_then(|()| self.read_mapped(from, into))
             .inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))
     }
 
-    fn read_lent(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+    fn read_mapped(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         if !self.in_flight.is_empty() {
             let mut own = false;
             self.pages(from, into.len(), Direction::ToDevice, |at, range| {
                 own |= self.overlaps(at, range.len());
-                self.memory.check_lent(at, range.len()).map(|_| ())
+                self.memory.check_mapped(at, range.len()).map(|_| ())
             })?;
             if own {
                 self.deliver(self.in_order(Time::ZERO));
@@ -472,7 +470,7 @@ impl Platform {
         })
     }
 
-    /// Whether the hypervisor could read or write there.
+    /// Checks that the hypervisor could read or write there.
     pub(crate) fn hypervisor_reaches(
         &self,
         at: Iova,
@@ -480,12 +478,12 @@ impl Platform {
         dir: Direction,
     ) -> Result<(), DmaFault> {
         self.pages(at, len, dir, |at, range| match dir {
-            Direction::ToDevice => self.memory.check_lent(at, range.len()).map(|_| ()),
+            Direction::ToDevice => self.memory.check_mapped(at, range.len()).map(|_| ()),
             Direction::FromDevice => self.memory.device_may_write(at, range.len()),
         })
     }
 
-    /// Each part of a range that lies in one piece, by its physical address.
+    /// Calls `f` with the physical address of each part of a range that lies in one piece.
     fn pages(
         &self,
         at: Iova,
@@ -510,17 +508,17 @@ impl Platform {
     #[cold]
     #[inline(never)]
     fn overlaps_exactly(&self, at: Iova, len: usize) -> bool {
-        self.in_flight.iter().any(|p| match p.what {
-            What::Write { to, len: l } => {
+        self.in_flight.iter().any(|p| match p.kind {
+            PostedKind::Write { to, len: l } => {
                 to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l))
             }
-            What::Message(_) => false,
+            PostedKind::Message(_) => false,
         })
     }
 
     // ---- interrupts ----
 
-    /// Whether `vector` was raised and not yet taken, and since when.
+    /// Returns the time since which `vector` is raised and not yet taken, if it is.
     #[inline]
     pub fn message_pending(&self, vector: u16) -> Option<Time> {
         self.messages.get(usize::from(vector)).copied().flatten()
@@ -559,7 +557,7 @@ impl Platform {
         let was = *l;
         *l = if high { was.or(Some(at)) } else { None };
         if let (Some(since), false) = (was, high) {
-            self.note(since, at, || Noted::Line(n));
+            self.note(since, at, || EventKind::Line(n));
         }
     }
 
@@ -593,27 +591,27 @@ impl Platform {
 
 /// Faults that are asked for.
 impl Platform {
-    /// From now on this goes wrong.
+    /// Injects these faults from now on.
     pub fn inject(&mut self, faults: Faults) {
         self.faults = Some(Box::new(faults));
     }
 
-    /// Coherent areas that there are, by the device's addresses.
+    /// Returns the coherent areas, by the device's addresses.
     pub fn areas(&self) -> Vec<(Iova, u32)> {
         self.shared.clone()
     }
 
-    /// From now on nothing does; what has.
-    pub fn end_faults(&mut self) -> Struck {
-        self.faults.take().map_or(Struck::default(), |f| f.struck)
+    /// Injects no more faults. Returns those that occurred.
+    pub fn end_faults(&mut self) -> FaultCounts {
+        self.faults.take().map_or(FaultCounts::default(), |f| f.struck)
     }
 
-    /// What has gone wrong so far.
-    pub fn struck(&self) -> Struck {
-        self.faults.as_ref().map_or(Struck::default(), |f| f.struck)
+    /// Returns the faults that occurred so far.
+    pub fn struck(&self) -> FaultCounts {
+        self.faults.as_ref().map_or(FaultCounts::default(), |f| f.struck)
     }
 
-    /// An access by the device, or for it.
+    /// Injects a fault into an access by the device, or for it.
     #[inline(always)]
     pub(crate) fn struck_at(&mut self, at: Iova) -> Result<(), DmaFault> {
         match &mut self.faults {
@@ -622,7 +620,8 @@ impl Platform {
         }
     }
 
-    /// The device's next write reports something at `at`; whether the report is to be of a failure.
+    /// Announces that the device's next write, at `at`, is a completion. Returns true if it must
+    /// report a failure.
     #[inline(always)]
     pub fn begin_completion(&mut self, at: Time) -> bool {
         self.faults.is_some() && self.completes_with_faults(at)
@@ -642,7 +641,7 @@ impl Platform {
         spoiled
     }
 
-    /// When an answer that may not pass posted writes arrives, if it would at `at`.
+    /// Returns the arrival of an answer that may not pass posted writes and would arrive at `at`.
     #[inline(always)]
     pub(crate) fn answer_behind_posted(&self, at: Time) -> Time {
         match &self.faults {
@@ -659,21 +658,21 @@ impl Platform {
         self.trace = Some(Box::new(Trace::new(packets)));
     }
 
-    /// What was recorded, if anything was. A line that is still high is no event.
+    /// Returns the record, if there is one. A line that is still high is no event.
     pub fn take_trace(&mut self) -> Option<Trace> {
         self.trace.take().map(|t| *t)
     }
 
-    /// Something happened. What it was is put together only where somebody records it: a value that
+    /// Notes an event. It is put together only where somebody records it: a value that
     /// is handed over would be made on every path.
     #[inline(always)]
-    pub fn note(&mut self, from: Time, until: Time, what: impl FnOnce() -> Noted) {
+    pub fn note(&mut self, from: Time, until: Time, what: impl FnOnce() -> EventKind) {
         if let Some(t) = &mut self.trace {
             t.add(from, until, what());
         }
     }
 
-    /// The device asked at `at` for `bytes` at `from`, and has them at `until`; or it wrote them.
+    /// Notes a transfer that the device began at `at` and that ended at `until`.
     #[inline(always)]
     pub(crate) fn note_transfer(
         &mut self,
@@ -690,7 +689,7 @@ impl Platform {
         }
     }
 
-    /// The device writes: [`Platform::post_write`] of what it began at `at`.
+    /// Posts a write ([`Platform::post_write`]) that the device began at `at`.
     #[inline]
     pub(crate) fn post_write_since(
         &mut self,

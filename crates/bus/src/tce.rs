@@ -1,32 +1,10 @@
-//! POWER's I/O translation: the device's addresses go through a table of
-//! translation control entries (TCEs), one for each 4-KiB page.
+//! POWER's I/O translation: a table of translation control entries (TCEs), one for each 4-KiB page.
 //!
-//! An entry holds the real page number and two permission bits. The operating
-//! system owns a window of I/O bus addresses; to map a buffer it takes as many
-//! free entries in a row as the buffer touches pages, and asks the hypervisor
-//! to fill them in. So a frame that lies across a page costs two entries, and
-//! every map and unmap costs at least one call.
-//!
-//! # Calls (Linux, `arch/powerpc/platforms/pseries/iommu.c`)
-//!
-//! | | one page | several pages |
-//! |---|---|---|
-//! | map | H_PUT_TCE | H_PUT_TCE each; with multi-TCE, H_PUT_TCE_INDIRECT for up to 512 |
-//! | unmap | H_PUT_TCE of zero; with multi-TCE, H_STUFF_TCE | the same each; with multi-TCE, one H_STUFF_TCE |
-//!
-//! # Which entries
-//!
-//! The table's top quarter is for mappings of more than 15 pages. In each part
-//! the search goes on from where the last ended, and wraps; after a small mapping
-//! it goes on at the next 16 entries (one cache line of the table), so that what
-//! was just freed is not at once used again. A small mapping that finds no room
-//! below looks in the top quarter too. Linux splits windows of 1 GiB and more
-//! into four such pools, against contention of CPUs; here is one.
-//!
-//! No free entries: [`MapFault::NoEntries`], as H_NOT_ENOUGH_RESOURCES.
-//!
-//! What an entry allows is page by page, read for all, as Linux sets them; the
-//! finer [`ProtectionGranularity`](crate::Guard) of memory behind it still holds.
+//! To map a buffer the operating system takes as many free entries in a row as the buffer touches
+//! pages, and asks the hypervisor to fill them in. docs/buses.md has the calls and the search for
+//! free entries. Without a long enough run a mapping fails with [`MapFault::NoEntries`]. The guard
+//! of memory still holds behind an entry ([`ProtectionGranularity`](crate::ProtectionGranularity)).
+//! Source: Linux, `arch/powerpc/platforms/pseries/iommu.c`.
 
 use doorbell_hal::{Direction, DmaFault, DmaFaultKind, Iova, MapFault, Span};
 
@@ -44,7 +22,7 @@ const SMALL: u32 = 15;
 /// Entries that H_PUT_TCE_INDIRECT takes: a page of them.
 const INDIRECT: u32 = 512;
 
-/// What the hypervisor's calls cost the caller.
+/// The prices of the hypervisor's calls, to the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prices {
     /// H_PUT_TCE.
@@ -64,13 +42,13 @@ pub struct Window {
     pub base: u64,
     /// Its pages.
     pub pages: u32,
-    /// Whether the hypervisor takes several entries in a call (FW_FEATURE_MULTITCE).
+    /// The hypervisor takes several entries in a call (FW_FEATURE_MULTITCE).
     pub multi: bool,
-    /// What calls cost.
+    /// The prices of calls.
     pub prices: Prices,
 }
 
-/// What mapping or unmapping asked of the hypervisor.
+/// The cost of mapping or unmapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Entries written, cleared ones included.
@@ -125,7 +103,7 @@ impl Table {
         }
     }
 
-    /// Entries in use, for the audit.
+    /// Returns the entries in use.
     pub fn live(&self) -> u32 {
         self.live
     }
@@ -135,7 +113,7 @@ impl Table {
         (((addr & (PAGE - 1)) + u64::from(len.max(1))).div_ceil(PAGE)) as u32
     }
 
-    /// Maps `len` bytes at real address `addr`: where the device finds them, and what it took.
+    /// Maps `len` bytes at real address `addr`. Returns the device's address and the cost.
     ///
     /// # Errors
     /// [`MapFault::NoEntries`]: no run of free entries is long enough.
@@ -185,7 +163,7 @@ impl Table {
         }
     }
 
-    /// The real address of `at`, and how many bytes from there its page holds.
+    /// Returns the real address of `at`, and the bytes from there to the end of its page.
     ///
     /// # Errors
     /// [`DmaFaultKind::Unmapped`] outside the window or without an entry,

@@ -1,28 +1,11 @@
-//! A recorder: what happened to the first packets, each thing with its time.
+//! A recorder of the first packets: each event with its time.
 //!
-//! The ledger counts; this remembers. It hangs on the [`Platform`](crate::Platform), where CPU, bus
-//! and device meet, and is absent but when asked for: then each place that could note something
-//! looks once whether it is there. What is noted changes nothing, so a run with it and a run
-//! without it are the same.
-//!
-//! # What is noted, and where
-//!
-//! | by | what |
-//! |---|---|
-//! | the lab's clocks ([`Machine::mark`](crate::Machine::mark)) | a call of the driver, from its begin to its end |
-//! | [`Machine`](crate::Machine) | work, register accesses, fences, mappings, copies to shared memory, hypervisor calls |
-//! | the buses | how long which transfer held which direction |
-//! | the device's [`Port`](doorbell_hal::Port) | reads and writes, from the request to the last byte |
-//! | [`Platform`](crate::Platform) | messages, interrupt lines, frames that leave |
-//!
-//! What a device does with a transfer it does not say, but where the bytes lie does ([`Stage`]): a
-//! ring is in coherent memory, a packet in a mapped buffer, in a slot that the driver copied it to,
-//! or in one that the driver copies it out of: that is known only then, and what was noted as
-//! written to a ring becomes a packet's. The bytes of packets are kept, so that a frame on the wire
-//! can be found again in the buffer that it came from.
-//!
-//! The memory for all this is bounded by the number of packets that were asked for; what comes
-//! later is not noted.
+//! It hangs on the [`Platform`](crate::Platform), and recording changes nothing. The lab's clocks
+//! note the driver's calls, the [`Machine`](crate::Machine) CPU work and accesses, the buses
+//! transfers, the device's [`Port`](doorbell_hal::Port) its reads and writes. The place of the
+//! bytes tells the device's work ([`DmaStage`]): rings are in coherent memory, packets elsewhere or
+//! in a slot that the driver copies to or from. The bytes of packets are kept. The number of
+//! packets bounds the memory.
 
 use doorbell_hal::{CpuWork, Direction, Hcall, Iova, Reg, Time};
 use std::collections::BTreeMap;
@@ -31,23 +14,23 @@ use std::ops::Range;
 /// Something that happened, from one time to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When it began.
+    /// Time of its beginning.
     pub from: Time,
-    /// When it was over; the same where it takes no time.
+    /// Time of its end; the same where it takes no time.
     pub until: Time,
-    /// What it was.
-    pub what: What,
+    /// Its kind.
+    pub what: EventKind,
 }
 
-/// What happened, by where.
+/// The kind of an event, by the place where it happened.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum EventKind {
     /// On a core of this number.
-    Core(u16, Step),
+    Core(u16, CpuStep),
     /// On the bus.
-    Bus(Link, Crossing),
-    /// In the device: this part of its work, on so many bytes at an address of its own.
-    Device(Stage, Iova, Bytes),
+    Bus(Link, Transfer),
+    /// In the device: a part of its work, on bytes at a DMA address.
+    Device(DmaStage, Iova, Bytes),
     /// An interrupt line of this number was high.
     Line(u16),
     /// A message of this vector arrived.
@@ -56,11 +39,11 @@ pub enum What {
     Frame(Bytes),
 }
 
-/// What a core does.
+/// A step of a core.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum CpuStep {
     /// A call, which the other steps are part of.
-    Call(Call),
+    Call(DriverCall),
     /// Work that the driver declared, or what is above it.
     CpuWork(CpuWork),
     /// A register is read: `size` bytes.
@@ -70,14 +53,14 @@ pub enum Step {
     /// A fence.
     Fence,
     /// A buffer is lent to the device.
-    Map(Lent),
-    /// And given back.
-    Unmap(Lent),
+    Map(MappedRange),
+    /// A buffer is given back.
+    Unmap(MappedRange),
     /// The driver looks into a buffer that stays lent: a small frame is copied out.
-    Look(Lent),
-    /// Bytes are copied to so many at an address that the device may always use.
+    Look(MappedRange),
+    /// Bytes are copied to a coherent area: address and length.
     Copy(Iova, u32),
-    /// And out of there.
+    /// Bytes are copied out of a coherent area.
     CopyOut(Iova, u32),
     /// A hypervisor call.
     Hcall(Hcall),
@@ -85,7 +68,7 @@ pub enum Step {
 
 /// Calls of a driver, and of what is above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum DriverCall {
     /// `Driver::transmit`.
     Transmit,
     /// `Driver::poll`.
@@ -94,7 +77,7 @@ pub enum Call {
     Interrupt(u16),
     /// `Driver::work`.
     CpuWork,
-    /// What was received goes up the stack.
+    /// The stack takes what was received.
     Stack,
     /// Timers of the stack.
     Timers,
@@ -104,12 +87,12 @@ pub enum Call {
 
 /// Bytes lent to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lent {
-    /// Where the device finds the first.
+pub struct MappedRange {
+    /// The device's address of the first.
     pub at: Iova,
-    /// How many.
+    /// Their number.
     pub len: u32,
-    /// Which way.
+    /// The direction.
     pub dir: Direction,
 }
 
@@ -134,10 +117,10 @@ pub enum Link {
 
 /// A transfer that held a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crossing {
+pub struct Transfer {
     /// The bus's name for it: `MRd`, `MWI`.
     pub name: &'static str,
-    /// Of the first byte.
+    /// Address of the first byte.
     pub at: Iova,
     /// Bytes on the link; of PCI Express with framing and headers.
     pub bytes: u64,
@@ -147,7 +130,7 @@ pub struct Crossing {
 
 /// A part of a device's work, as its transfers show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum DmaStage {
     /// Reads rings and contexts.
     FetchDescriptors,
     /// Reads a packet.
@@ -158,10 +141,10 @@ pub enum Stage {
     DeliverData,
 }
 
-/// Bytes that were moved: how many, and where they are kept if they are a packet's.
+/// Bytes that were moved. Those of a packet are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
-    /// How many.
+    /// Their number.
     pub len: u32,
     kept: Option<u32>,
 }
@@ -173,7 +156,7 @@ pub struct Trace {
     data: Vec<u8>,
     /// Copies to shared memory: what the device reads there is a packet.
     slots: Vec<Range<u64>>,
-    /// What the device wrote last to shared memory, by address: its event.
+    /// The events of the device's last writes to shared memory, by address.
     written: BTreeMap<u64, usize>,
     frames: u32,
     packets: u32,
@@ -195,7 +178,7 @@ impl Trace {
         Trace { events, data, slots, written, frames: 0, packets, full: false }
     }
 
-    /// What happened, in the order in which it was noted; a call comes after its steps.
+    /// Returns the events in the order in which they were noted. A call comes after its steps.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
@@ -206,7 +189,7 @@ impl Trace {
         self.data.get(start..start + b.len as usize)
     }
 
-    /// Whether there was more than it holds.
+    /// Returns true if there was more than it holds.
     pub fn is_full(&self) -> bool {
         self.full
     }
@@ -221,20 +204,20 @@ impl Trace {
     /// Notes something.
     #[cold]
     #[inline(never)]
-    pub fn add(&mut self, from: Time, until: Time, what: What) {
+    pub fn add(&mut self, from: Time, until: Time, what: EventKind) {
         match what {
             // Free work is no event.
-            What::Core(_, Step::CpuWork(_)) if from == until => return,
-            What::Core(_, Step::Copy(at, len)) => {
+            EventKind::Core(_, CpuStep::CpuWork(_)) if from == until => return,
+            EventKind::Core(_, CpuStep::Copy(at, len)) => {
                 let slot = at.0..at.0.saturating_add(len.into());
                 self.slots.retain(|s| s.end <= slot.start || slot.end <= s.start);
                 self.slots.push(slot);
             }
-            What::Core(_, Step::CopyOut(at, len)) => {
+            EventKind::Core(_, CpuStep::CopyOut(at, len)) => {
                 let slot = at.0..at.0.saturating_add(len.into());
                 for (_, event) in self.written.extract_if(slot, |_, _| true) {
-                    if let What::Device(stage, ..) = &mut self.events[event].what {
-                        *stage = Stage::DeliverData;
+                    if let EventKind::Device(stage, ..) = &mut self.events[event].what {
+                        *stage = DmaStage::DeliverData;
                     }
                 }
             }
@@ -268,20 +251,20 @@ impl Trace {
         }
         let packet = !shared || self.slots.iter().any(|s| s.contains(&at.0));
         let stage = match (dir, packet) {
-            (Direction::ToDevice, false) => Stage::FetchDescriptors,
-            (Direction::ToDevice, true) => Stage::FetchData,
-            (Direction::FromDevice, false) => Stage::WriteBack,
-            (Direction::FromDevice, true) => Stage::DeliverData,
+            (Direction::ToDevice, false) => DmaStage::FetchDescriptors,
+            (Direction::ToDevice, true) => DmaStage::FetchData,
+            (Direction::FromDevice, false) => DmaStage::WriteBack,
+            (Direction::FromDevice, true) => DmaStage::DeliverData,
         };
-        if stage == Stage::WriteBack {
+        if stage == DmaStage::WriteBack {
             self.written.insert(at.0, self.events.len());
         }
         // What is written to a ring may turn out to be a packet.
-        let kept = packet || stage == Stage::WriteBack;
+        let kept = packet || stage == DmaStage::WriteBack;
         let bytes =
             if kept { self.keep(bytes) } else { Bytes { len: bytes.len() as u32, kept: None } };
         // There was room, and what is kept of it is the last that there may be.
-        self.events.push(Event { from, until, what: What::Device(stage, at, bytes) });
+        self.events.push(Event { from, until, what: EventKind::Device(stage, at, bytes) });
     }
 
     /// A frame leaves. More than were asked for are not noted.
@@ -291,7 +274,7 @@ impl Trace {
         if self.frames < self.packets && self.has_room() {
             self.frames += 1;
             let bytes = self.keep(frame);
-            self.events.push(Event { from: at, until: at, what: What::Frame(bytes) });
+            self.events.push(Event { from: at, until: at, what: EventKind::Frame(bytes) });
         }
     }
 }

@@ -152,7 +152,8 @@ fn bursts_beats_and_bytes_are_counted() {
 }
 
 proptest! {
-    /// Beats fit into the time there is, and what is asked for later is not done before it is asked for.
+    /// Beats fit into the time there is, and what is asked for later is not done before it is asked
+    /// for.
     #[test]
     fn the_ledgers_beats_fit_into_the_time(
         beats in 1u32..9, reads in 1u32..9, mhz in 50u32..400,

@@ -5,7 +5,8 @@
 //! which the caller continues. The receiver is interrupted some time after the copy.
 
 use doorbell_bus::{
-    Bus, Costs, Hypervised, Machine, Partitions, Platform, ProtectionGranularity, Vio,
+    Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Partitions, Platform,
+    ProtectionGranularity,
 };
 use doorbell_hal::{
     Alignment, Buf, Coherent, Direction, DropReason, EventSource, Fence, Hcall, HcallDevice,
@@ -183,7 +184,7 @@ impl Adapter {
     }
 }
 
-type System = Machine<Partitions<Vio>, Hypervised<Exchange>>;
+type System = Machine<Partitions<HypervisorPort>, HypervisorDevice<Exchange>>;
 
 const CALL: Span = Span::from_ns(700);
 /// A picosecond a byte, so that times are easily told.
@@ -191,10 +192,11 @@ const PER_KIB: Span = Span::from_ps(1024);
 
 /// Two partitions of one core each, with memory at the same addresses.
 fn system() -> System {
-    let partition =
-        || Vio::new(Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte), PER_KIB);
+    let partition = || {
+        HypervisorPort::new(Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte), PER_KIB)
+    };
     let partitions = Partitions::new(vec![partition(), partition()], vec![0, 1], CALL);
-    Machine::new(partitions, Hypervised(Exchange::default()), Costs::FREE, 2)
+    Machine::new(partitions, HypervisorDevice(Exchange::default()), Costs::FREE, 2)
 }
 
 fn pattern(len: u32) -> Vec<u8> {

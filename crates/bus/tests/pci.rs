@@ -225,7 +225,8 @@ proptest! {
         prop_assert_eq!(rules.reads(addr, len).count() as u64, read_commands(&s, addr, len));
     }
 
-    /// Without a latency timer every cut lies between lines, so that a line is counted once at most.
+    /// Without a latency timer every cut lies between lines, so that a line is counted once at
+    /// most.
     #[test]
     fn partial_lines_are_those_not_filled(addr in 0u64..20_000, len in 1u32..9_000, mwi in any::<bool>()) {
         let s = Settings { mwi, ..Settings::POWER4 };
@@ -236,7 +237,8 @@ proptest! {
         prop_assert_eq!(counted as usize, naive);
     }
 
-    /// For people, requests are listed with their answers; without those they are what the bus books.
+    /// For people, requests are listed with their answers; without those they are what the bus
+    /// books.
     #[test]
     fn the_listing_is_what_the_bus_books(s in settings(), (addr, len) in range()) {
         let rules = Rules::new(s).unwrap();

@@ -59,7 +59,7 @@ fn a_device_finds_a_buffer_by_its_bus_address_alone() {
     let b = m.unmap(mapped);
     assert_eq!(m.bus.read(Time::ZERO, at, &mut [0; 4]), fault(at, DmaFaultKind::Unmapped));
     m.release(b);
-    assert_eq!(m.bus.platform().memory.lent(), (0, 0));
+    assert_eq!(m.bus.platform().memory.mapped(), (0, 0));
     assert_eq!(m.bus.platform().live_entries(), 0);
 }
 
@@ -139,5 +139,5 @@ fn an_exhausted_window_gives_the_buffer_back() {
     let _ = m.unmap(mapped);
     let mapped = m.map(buf, 0..64, Direction::ToDevice).unwrap();
     let _ = m.unmap(mapped);
-    assert_eq!(m.bus.platform().memory.lent(), (0, 0));
+    assert_eq!(m.bus.platform().memory.mapped(), (0, 0));
 }

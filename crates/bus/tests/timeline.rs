@@ -2,7 +2,7 @@
 
 mod naive;
 
-use doorbell_bus::timeline::TimeLine;
+use doorbell_bus::reservations::Reservations;
 use doorbell_hal::{Span, Time};
 use naive::Naive;
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 }
 
 /// The intervals of a line; fails if they are empty, overlap, touch or are out of order.
-fn intervals(line: &TimeLine) -> Vec<(u64, u64)> {
+fn intervals(line: &Reservations) -> Vec<(u64, u64)> {
     let all: Vec<_> = line.intervals().map(|i| (i.start.ps(), i.end.ps())).collect();
     assert!(all.iter().all(|&(start, end)| start < end));
     assert!(all.windows(2).all(|pair| pair[0].1 < pair[1].0));
@@ -37,7 +37,7 @@ fn intervals(line: &TimeLine) -> Vec<(u64, u64)> {
 proptest! {
     #[test]
     fn it_equals_the_naive_model(calls in calls()) {
-        let (mut line, mut naive) = (TimeLine::new(), Naive::default());
+        let (mut line, mut naive) = (Reservations::new(), Naive::default());
         for call in calls {
             match call {
                 Call::Book(at, duration) => {
@@ -46,14 +46,14 @@ proptest! {
                     prop_assert!(start >= at && start >= line.floor().ps());
                 }
                 Call::Floor(floor) => {
-                    line.set_floor(Time::from_ps(floor));
-                    naive.set_floor(floor);
+                    line.retire_before(Time::from_ps(floor));
+                    naive.retire_before(floor);
                 }
             }
             prop_assert_eq!(line.busy().ps(), naive.busy);
             prop_assert_eq!(line.floor().ps(), naive.floor);
-            // The model's bookings, joined where they touch. What lies before the floor each forgets
-            // by its own measure: neither will ever book there.
+            // The model's bookings, joined where they touch. What lies before the floor each
+            // forgets by its own measure: neither will ever book there.
             let mut joined: Vec<(u64, u64)> = Vec::new();
             for &(start, end) in &naive.bookings {
                 let start = start.max(naive.floor);
@@ -77,7 +77,7 @@ proptest! {
             .prop_flat_map(|b| (Just(b.clone()), Just(b).prop_shuffle())),
     ) {
         let totals = [bookings, shuffled].map(|bookings| {
-            let mut line = TimeLine::new();
+            let mut line = Reservations::new();
             for (at, duration) in bookings {
                 line.book(Time::from_ps(at), Span::from_ps(duration));
             }
@@ -95,7 +95,7 @@ proptest! {
             .prop_flat_map(|s| (Just(s.clone()), Just(s).prop_shuffle())),
     ) {
         let used = [slots, shuffled].map(|slots| {
-            let mut line = TimeLine::new();
+            let mut line = Reservations::new();
             for slot in slots {
                 line.book(Time::from_ps(slot * length), Span::from_ps(length));
             }

@@ -12,7 +12,9 @@
 mod flows;
 
 use crate::chrome::{Flow, Lane, Writer};
-use doorbell_bus::trace::{Call, Crossing, Event, Lent, Link, Stage, Step, What};
+use doorbell_bus::trace::{
+    CpuStep, DmaStage, DriverCall, Event, EventKind, Link, MappedRange, Transfer,
+};
 use doorbell_hal::{Direction, Time};
 use doorbell_lab::trace::Traced;
 use flows::Place;
@@ -171,7 +173,7 @@ fn frames(traced: &Traced, bits_per_second: u64) -> Vec<Flight<'_>> {
             .iter()
             .flat_map(|t| {
                 t.events().iter().filter_map(move |e| match e.what {
-                    What::Frame(b) => Some(Flight {
+                    EventKind::Frame(b) => Some(Flight {
                         out: true,
                         from: e.from,
                         until: e.from
@@ -191,50 +193,50 @@ fn frames(traced: &Traced, bits_per_second: u64) -> Vec<Flight<'_>> {
 /// An event as a slice; `then` are the events from it on. A frame is none here: it is the wire's.
 fn slice(platform: usize, e: &Event, then: &[Event]) -> Option<Slice> {
     let (group, number, name, args): (_, u32, Cow<'static, str>, String) = match &e.what {
-        What::Core(n, step) => {
+        EventKind::Core(n, step) => {
             let (name, args) = core(step);
             (Group::Cpu, u32::from(*n), name, args)
         }
-        What::Bus(link, Crossing { name, at, bytes, count }) => {
+        EventKind::Bus(link, Transfer { name, at, bytes, count }) => {
             let args = format!(",\"address\":\"{:#x}\",\"bytes\":{bytes},\"count\":{count}", at.0);
             (Group::Bus, *link as u32, (*name).into(), args)
         }
-        What::Device(stage, at, b) => {
+        EventKind::Device(stage, at, b) => {
             let args = format!(",\"address\":\"{:#x}\",\"bytes\":{}", at.0, b.len);
             (Group::Device, *stage as u32, stage_name(*stage).into(), args)
         }
-        What::Line(n) => (Group::Interrupts, 2 * u32::from(*n), "high".into(), String::new()),
-        What::Message(n) => {
+        EventKind::Line(n) => (Group::Interrupts, 2 * u32::from(*n), "high".into(), String::new()),
+        EventKind::Message(n) => {
             (Group::Interrupts, 2 * u32::from(*n) + 1, "pending".into(), String::new())
         }
-        What::Frame(_) => return None,
+        EventKind::Frame(_) => return None,
     };
     let until = match e.what {
         // Until its handler runs.
-        What::Message(n) => then
+        EventKind::Message(n) => then
             .iter()
             .find(|t| {
                 t.from >= e.from
-                    && matches!(t.what, What::Core(_, Step::Call(Call::Interrupt(v))) if v == n)
+                    && matches!(t.what, EventKind::Core(_, CpuStep::Call(DriverCall::Interrupt(v))) if v == n)
             })
             .map_or(e.until, |t| t.from),
         _ => e.until,
     };
-    let call = matches!(e.what, What::Core(_, Step::Call(_)));
+    let call = matches!(e.what, EventKind::Core(_, CpuStep::Call(_)));
     Some(Slice { key: Key { group, platform, number }, from: e.from, until, name, args, call })
 }
 
-fn stage_name(s: Stage) -> &'static str {
+fn stage_name(s: DmaStage) -> &'static str {
     match s {
-        Stage::FetchDescriptors => "fetch descriptors",
-        Stage::FetchData => "fetch data",
-        Stage::WriteBack => "write back",
-        Stage::DeliverData => "deliver data",
+        DmaStage::FetchDescriptors => "fetch descriptors",
+        DmaStage::FetchData => "fetch data",
+        DmaStage::WriteBack => "write back",
+        DmaStage::DeliverData => "deliver data",
     }
 }
 
-fn core(step: &Step) -> (Cow<'static, str>, String) {
-    let lent = |l: &Lent| {
+fn core(step: &CpuStep) -> (Cow<'static, str>, String) {
+    let lent = |l: &MappedRange| {
         let dir = if l.dir == Direction::ToDevice { "to the device" } else { "from the device" };
         format!(",\"address\":\"{:#x}\",\"bytes\":{},\"direction\":\"{dir}\"", l.at.0, l.len)
     };
@@ -242,32 +244,32 @@ fn core(step: &Step) -> (Cow<'static, str>, String) {
         format!(",\"register\":\"{}+{:#x}\",\"bytes\":{size}", r.region, r.offset)
     };
     match step {
-        Step::Call(call) => match call {
-            Call::Transmit => ("transmit".into(), String::new()),
-            Call::Poll => ("poll".into(), String::new()),
-            Call::Interrupt(n) => ("interrupt".into(), format!(",\"number\":{n}")),
-            Call::CpuWork => ("work".into(), String::new()),
-            Call::Stack => ("stack".into(), String::new()),
-            Call::Timers => ("timers".into(), String::new()),
-            Call::Application => ("application".into(), String::new()),
+        CpuStep::Call(call) => match call {
+            DriverCall::Transmit => ("transmit".into(), String::new()),
+            DriverCall::Poll => ("poll".into(), String::new()),
+            DriverCall::Interrupt(n) => ("interrupt".into(), format!(",\"number\":{n}")),
+            DriverCall::CpuWork => ("work".into(), String::new()),
+            DriverCall::Stack => ("stack".into(), String::new()),
+            DriverCall::Timers => ("timers".into(), String::new()),
+            DriverCall::Application => ("application".into(), String::new()),
         },
         // As the profile's prices are called.
-        Step::CpuWork(w) => {
+        CpuStep::CpuWork(w) => {
             (format!("cpu.{}", w.kind().name()).into(), format!(",\"amount\":{}", w.amount()))
         }
-        Step::Read(r, size) => ("register read".into(), register(r, *size)),
-        Step::Write(r, size) => ("register write".into(), register(r, *size)),
-        Step::Fence => ("fence".into(), String::new()),
-        Step::Map(l) => ("map".into(), lent(l)),
-        Step::Unmap(l) => ("unmap".into(), lent(l)),
-        Step::Look(l) => ("look".into(), lent(l)),
-        Step::Copy(at, len) => {
+        CpuStep::Read(r, size) => ("register read".into(), register(r, *size)),
+        CpuStep::Write(r, size) => ("register write".into(), register(r, *size)),
+        CpuStep::Fence => ("fence".into(), String::new()),
+        CpuStep::Map(l) => ("map".into(), lent(l)),
+        CpuStep::Unmap(l) => ("unmap".into(), lent(l)),
+        CpuStep::Look(l) => ("look".into(), lent(l)),
+        CpuStep::Copy(at, len) => {
             ("copy".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0))
         }
-        Step::CopyOut(at, len) => {
+        CpuStep::CopyOut(at, len) => {
             ("copy out".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0))
         }
-        Step::Hcall(c) => ("hcall".into(), format!(",\"call\":\"{:#x}\"", c.0)),
+        CpuStep::Hcall(c) => ("hcall".into(), format!(",\"call\":\"{:#x}\"", c.0)),
     }
 }
 
@@ -416,7 +418,12 @@ fn lane_name(key: &Key) -> String {
         (Link::AxiLite, "AXI4-Lite registers"),
         (Link::Hypervisor, "hypervisor's copies"),
     ];
-    let stages = [Stage::FetchDescriptors, Stage::FetchData, Stage::WriteBack, Stage::DeliverData];
+    let stages = [
+        DmaStage::FetchDescriptors,
+        DmaStage::FetchData,
+        DmaStage::WriteBack,
+        DmaStage::DeliverData,
+    ];
     match key.group {
         Group::Cpu => format!("core {n}"),
         Group::Bus => links.iter().find(|l| l.0 as u32 == n).map_or("bus", |l| l.1).to_owned(),

@@ -102,7 +102,7 @@ impl Arm for Machine<Pcie, Mlx5> {
         self.bus.platform_mut().take_message(vector).is_some()
     }
     fn guard(&self) -> (usize, u64) {
-        let (read, written) = self.bus.platform().memory.lent();
+        let (read, written) = self.bus.platform().memory.mapped();
         (read + written, self.ledger().dma_faults)
     }
 }

@@ -132,7 +132,7 @@ fn audit(h: &mut System, faults: u64) {
     h.flush_posted();
     let (l, c) = (h.ledger(), h.device.counters);
     assert_eq!((l.maps, l.buffers_taken, l.dma_faults), (l.unmaps, l.buffers_released, faults));
-    assert_eq!(h.bus.platform().memory.lent(), (0, 0));
+    assert_eq!(h.bus.platform().memory.mapped(), (0, 0));
     assert_eq!((l.wire_frames, l.wire_bytes), (c.tx_packets, c.tx_bytes));
     // Descriptors are 52 or 32 bytes read, and 4 or 24 written.
     assert_eq!(l.axi_read_bytes, c.data_read_bytes + 52 * c.tx_fetches + 32 * c.rx_fetches);

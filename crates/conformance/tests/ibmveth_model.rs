@@ -6,7 +6,8 @@
 
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{
-    Bus, Costs, Hypervised, Machine, Mapping, Partitions, Platform, ProtectionGranularity, Vio,
+    Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Mapping, Partitions, Platform,
+    ProtectionGranularity,
 };
 use doorbell_conformance::ibmveth::{self as body, Arm, Fact, Lacks};
 use doorbell_devices::veth::{self as device, Adapter, Uplink, Veth};
@@ -17,15 +18,18 @@ use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
 
-type System = Machine<Partitions<Vio>, Hypervised<Veth>>;
+type System = Machine<Partitions<HypervisorPort>, HypervisorDevice<Veth>>;
 
 const MEMORY: usize = 48 << 20;
 
-fn partition() -> Vio {
+fn partition() -> HypervisorPort {
     let prices = Prices { put: Span::from_ns(300), ..Prices::default() };
     let window = Window { base: 0x8000_0000, pages: 1 << 15, multi: true, prices };
     let platform = Platform::new(1 << 32, MEMORY, ProtectionGranularity::Byte);
-    Vio::new(platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))), Span::from_ns(50))
+    HypervisorPort::new(
+        platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))),
+        Span::from_ns(50),
+    )
 }
 
 /// A core for each partition.
@@ -33,14 +37,14 @@ fn system(cfg: device::Config) -> System {
     let n = cfg.adapters.iter().map(|a| a.partition).max().unwrap_or(0) + 1;
     let ports = (0..n).map(|_| partition()).collect();
     let partitions = Partitions::new(ports, (0..n).collect(), Span::from_ns(600));
-    Machine::new(partitions, Hypervised(Veth::new(cfg)), Costs::FREE, n)
+    Machine::new(partitions, HypervisorDevice(Veth::new(cfg)), Costs::FREE, n)
 }
 
 /// All that was mapped has been unmapped.
 fn is_clean(m: &mut System) {
     for p in &mut m.bus.ports {
         let p = p.platform_mut();
-        assert_eq!((p.memory.lent(), p.live_entries(), p.ledger.dma_faults), ((0, 0), 0, 0));
+        assert_eq!((p.memory.mapped(), p.live_entries(), p.ledger.dma_faults), ((0, 0), 0, 0));
     }
 }
 
@@ -96,7 +100,7 @@ fn on(f: impl Fn(&mut System, &mut Model, &Config)) {
         f(&mut h, &mut Model { sent: vec![], vector: c.vector, lacks }, &c);
         let p = h.bus.platform_mut();
         assert_eq!(
-            (p.memory.lent(), p.live_entries()),
+            (p.memory.mapped(), p.live_entries()),
             ((0, 0), 0),
             "all that was taken comes back"
         );

@@ -309,7 +309,7 @@ fn commands_take_virtual_time_on_the_lab_machine_and_leave_its_guard_untouched()
         let hca = Hca::open(&mut m).unwrap();
         assert!(m.now() > Time::ZERO + Span::from_us(19 * 20));
         hca.close(&mut m);
-        assert_eq!((m.bus.platform().memory.lent(), m.ledger().dma_faults), ((0, 0), 0));
+        assert_eq!((m.bus.platform().memory.mapped(), m.ledger().dma_faults), ((0, 0), 0));
     }
 }
 

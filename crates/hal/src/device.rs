@@ -13,9 +13,9 @@ pub enum Fact {
     State(bool),
 }
 
-/// What has something to do later.
+/// A source of events in virtual time.
 pub trait EventSource {
-    /// When it next has something to do; `None` when nothing is pending. A timer
+    /// Returns the time of its next event; `None` if nothing is pending. A timer
     /// that restarts is a time that moves.
     fn next_due(&self) -> Option<Time>;
     /// Tells what a person would look at first when nothing moves any more: the rings' heads and
@@ -45,7 +45,7 @@ pub trait Device<P: Port>: EventSource {
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict;
     /// Does everything that is due up to and including `until`.
     fn advance(&mut self, p: &mut P, until: Time);
-    /// As after power-on or a function-level reset: nothing pending, no DMA.
+    /// Resets the device as power-on or a function-level reset does: nothing pending, no DMA.
     fn reset(&mut self, p: &mut P, at: Time);
 }
 
@@ -68,11 +68,11 @@ pub trait HcallDevice<P: Port>: EventSource {
         c: Hcall,
         a: &[u64; 9],
     ) -> (HcallReturn, Time);
-    /// As [`Device::receive`].
+    /// Takes a frame, as [`Device::receive`].
     fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> RxVerdict;
-    /// As [`Device::advance`].
+    /// Does what is due, as [`Device::advance`].
     fn advance(&mut self, ports: &mut [P], until: Time);
-    /// As when the hypervisor started: no partition has registered anything.
+    /// Resets the device to the hypervisor's start: no partition has registered anything.
     fn reset(&mut self, ports: &mut [P], at: Time);
 }
 
@@ -84,7 +84,7 @@ pub trait Port {
     /// Writes host memory, posted. The `Time` says when the last byte arrives in
     /// memory; writes of one port arrive in the order they were made.
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault>;
-    /// Whether `len` bytes there could be read (`ToDevice`) or written now: what a hypervisor
+    /// Checks that `len` bytes there could be read (`ToDevice`) or written now: what a hypervisor
     /// looks up before it accepts a partition's buffer. Moves nothing and takes no time. A port
     /// that cannot tell says yes; the access itself will.
     fn check_access(&self, _at: Iova, _len: u32, _dir: Direction) -> Result<(), DmaFault> {
@@ -105,7 +105,7 @@ pub trait Port {
     fn emit(&mut self, at: Time, frame: &[u8]);
 }
 
-/// A device's access to memory that it had no right to, or that is not there.
+/// A device's access to memory that is not mapped for it, or does not exist.
 /// Nothing was transferred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DmaFault {
@@ -126,7 +126,7 @@ pub enum DmaFaultKind {
     Injected,
 }
 
-/// What became of a frame from the wire.
+/// The device's verdict on a frame from the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RxVerdict {
     /// The device took it.

@@ -6,7 +6,7 @@ use crate::Host;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hcall(pub u64);
 
-/// What a hypervisor call returns: the status register and the return registers.
+/// The result of a hypervisor call: the status register and the return registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HcallReturn {
     /// PAPR return code: 0 is H_SUCCESS, 1 H_BUSY, negative values are errors.

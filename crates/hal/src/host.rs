@@ -142,17 +142,17 @@ impl Buf {
     pub const fn len(&self) -> u32 {
         self.len
     }
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// What the host put there.
+    /// Returns the host's token.
     pub const fn token(&self) -> u32 {
         self.token
     }
 }
 
-/// Where a buffer is to start: at an address that leaves `offset` when divided
+/// The start of a buffer: an address that leaves `offset` when divided
 /// by `align`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alignment {
@@ -171,7 +171,7 @@ impl Alignment {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory;
 
-/// Which way a mapped buffer is used.
+/// The direction in which a mapped buffer is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// The device reads it (transmit).
@@ -205,27 +205,27 @@ impl Mapped {
         };
         Mapped { buf, iova, start_dir: range.start | dir, len: range.end - range.start }
     }
-    /// Where the device finds the first mapped byte.
+    /// Returns the device's address of the first mapped byte.
     #[inline(always)]
     pub const fn iova(&self) -> Iova {
         self.iova
     }
-    /// How many bytes are mapped.
+    /// Returns the number of mapped bytes.
     #[inline(always)]
     pub const fn len(&self) -> u32 {
         self.len
     }
-    /// Whether none are.
+    /// Returns true if no byte is mapped.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Which bytes of the buffer are mapped.
+    /// Returns the mapped bytes of the buffer.
     #[inline(always)]
     pub const fn range(&self) -> Range<u32> {
         let start = self.start_dir & !FROM_DEVICE;
         start..start + self.len
     }
-    /// Which way.
+    /// The direction.
     pub const fn direction(&self) -> Direction {
         if self.start_dir & FROM_DEVICE == 0 { Direction::ToDevice } else { Direction::FromDevice }
     }
@@ -273,7 +273,7 @@ impl Coherent {
     pub const fn from_parts(addr: u64, iova: Iova, len: u32, token: u32) -> Coherent {
         Coherent { addr, iova, len, token }
     }
-    /// What the host put there.
+    /// Returns the host's token.
     pub const fn token(&self) -> u32 {
         self.token
     }
@@ -282,7 +282,7 @@ impl Coherent {
     pub const fn addr(&self) -> u64 {
         self.addr
     }
-    /// Where the device finds it.
+    /// Returns the device's address of it.
     pub const fn iova(&self) -> Iova {
         self.iova
     }
@@ -291,13 +291,13 @@ impl Coherent {
     pub const fn len(&self) -> u32 {
         self.len
     }
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// Which order a fence makes. The names are Linux's, less the `b`.
+/// The order that a fence makes. The names are Linux's, less the `b`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fence {
     /// Stores to coherent memory before it are seen by the device before stores

@@ -21,7 +21,7 @@ impl Time {
     /// Later than any event: "not due".
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// From picoseconds since the start.
+    /// Creates a time from picoseconds since the start.
     pub const fn from_ps(ps: u64) -> Time {
         Time(ps)
     }
@@ -33,7 +33,7 @@ impl Time {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-12
     }
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Returns the time since `earlier`; zero if this is not after it.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -43,19 +43,19 @@ impl Span {
     /// No time at all.
     pub const ZERO: Span = Span(0);
 
-    /// From picoseconds.
+    /// Creates a span from picoseconds.
     pub const fn from_ps(ps: u64) -> Span {
         Span(ps)
     }
-    /// From nanoseconds.
+    /// Creates a span from nanoseconds.
     pub const fn from_ns(ns: u64) -> Span {
         Span(ns * 1_000)
     }
-    /// From microseconds.
+    /// Creates a span from microseconds.
     pub const fn from_us(us: u64) -> Span {
         Span(us * 1_000_000)
     }
-    /// From milliseconds.
+    /// Creates a span from milliseconds.
     pub const fn from_ms(ms: u64) -> Span {
         Span(ms * 1_000_000_000)
     }

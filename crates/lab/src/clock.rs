@@ -20,7 +20,7 @@ use crate::fault::{Alarms, Trouble, Watchdog, failed};
 use crate::histogram::Histogram;
 use crate::standstill::Cause;
 use crate::traffic::{Next, Traffic};
-use doorbell_bus::trace::Call;
+use doorbell_bus::trace::DriverCall;
 use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Buf, CpuWork, Device, Host, Span, Time};
@@ -247,7 +247,7 @@ where
             (Some((i, t)), _) => {
                 // What the device starts before the floor it must have started.
                 m.run_device(t);
-                m.set_floor(t);
+                m.retire_before(t);
                 m.enter(i);
                 m.idle_until(t);
                 let c = &mut cores[i];
@@ -307,7 +307,7 @@ where
             let vector = c.lines[k].take(m.bus.platform_mut());
             let from = m.now();
             poll |= c.driver.interrupt(m, vector) == Irq::Poll;
-            m.mark(from, Call::Interrupt(vector));
+            m.mark(from, DriverCall::Interrupt(vector));
         }
     }
     if poll {
@@ -316,14 +316,14 @@ where
             let (traffic, latency) = (&mut c.traffic, &mut c.latency);
             let mut up = Metered { traffic, latency, handed: &c.handed, now };
             let result = c.driver.poll(m, BUDGET, &mut up);
-            m.mark(now, Call::Poll);
+            m.mark(now, DriverCall::Poll);
             match result {
                 Poll::Again => {}
                 Poll::Idle => break,
                 Poll::CpuWork => {
                     let from = m.now();
                     c.driver.work(m);
-                    m.mark(from, Call::CpuWork);
+                    m.mark(from, DriverCall::CpuWork);
                     break;
                 }
             }
@@ -358,7 +358,7 @@ where
         };
         let from = m.now();
         let result = c.driver.transmit(m, packet, more);
-        m.mark(from, Call::Transmit);
+        m.mark(from, DriverCall::Transmit);
         match result {
             Tx::Ok => {
                 if let Some(w) = &mut c.watchdog {

@@ -20,7 +20,7 @@ use crate::clock::link::{Tell, Wired};
 use crate::input::hint;
 use crate::key::{Values, convert};
 use crate::result::{Count, Group};
-use doorbell_bus::fault::{Faults, Kind, Rule, Struck, When};
+use doorbell_bus::fault::{FaultCounts, Faults, Kind, Rule, When};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Alarm;
 use doorbell_hal::{Device, Iova, Span, Time};
@@ -379,12 +379,14 @@ impl<B: Bus, D: Device<B>> Trouble<B, D> {
 }
 
 /// Nothing goes wrong any more on any platform; what has.
-pub(crate) fn end<B: Bus>(bus: &mut B) -> Struck {
-    bus.platforms().map(doorbell_bus::Platform::end_faults).fold(Struck::default(), |a, b| Struck {
-        interrupts: a.interrupts + b.interrupts,
-        late: a.late + b.late,
-        poisoned: a.poisoned + b.poisoned,
-        dma: a.dma + b.dma,
+pub(crate) fn end<B: Bus>(bus: &mut B) -> FaultCounts {
+    bus.platforms().map(doorbell_bus::Platform::end_faults).fold(FaultCounts::default(), |a, b| {
+        FaultCounts {
+            interrupts: a.interrupts + b.interrupts,
+            late: a.late + b.late,
+            poisoned: a.poisoned + b.poisoned,
+            dma: a.dma + b.dma,
+        }
     })
 }
 
@@ -397,7 +399,7 @@ pub(crate) fn failed<B: Bus>(bus: &mut B) -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// Between device and host.
-    pub struck: Struck,
+    pub struck: FaultCounts,
     /// Times that the link went down.
     pub flaps: u64,
     /// Frames that were on a wire when it was cut, or were sent on it before it was mended.

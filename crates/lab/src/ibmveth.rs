@@ -44,7 +44,7 @@ use crate::traffic::tcp::{Hosts, Prices, Stack};
 use crate::watch::Watch;
 use crate::window::Window;
 use bridge::{Bridge, Top};
-use doorbell_bus::Hypervised;
+use doorbell_bus::HypervisorDevice;
 use doorbell_bus::{Costs, Ledger, Machine, ProtectionGranularity};
 use doorbell_devices::veth::{Config as LanConfig, Counters, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, Ibmveth, OpenError, Stats};
@@ -314,12 +314,12 @@ pub fn at_a_pace(
     load: &paced::Load,
     watch: &mut dyn Watch,
 ) -> Result<paced::Seen, Failure> {
-    type Client = papr::Hosted<Hypervised<Veth>, paced::Peer>;
+    type Client = papr::Hosted<HypervisorDevice<Veth>, paced::Peer>;
     let d = &setup.drivers[CLIENT];
     let adapters = setup.lan.adapters[..=CLIENT].to_vec();
     let lan =
         LanConfig { adapters, uplink: Some(Uplink { port: CLIENT, pvid: 1 }), ..setup.lan.clone() };
-    let device = Hypervised(Veth::new(lan));
+    let device = HypervisorDevice(Veth::new(lan));
     let partitions = setup.papr.partitions(
         &[memory(setup, None)[CLIENT] + load.memory()],
         vec![CLIENT],

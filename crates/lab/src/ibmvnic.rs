@@ -38,7 +38,7 @@ use crate::papr::{self, Call, Papr};
 use crate::result::{Failure, Series, WorkTotals, work_of};
 use crate::watch::Watch;
 use crate::window::{Marks, Window};
-use doorbell_bus::{Bus, Costs, Hypervised, Ledger, Machine, ProtectionGranularity};
+use doorbell_bus::{Bus, Costs, HypervisorDevice, Ledger, Machine, ProtectionGranularity};
 use doorbell_devices::vnic::{Config as Nic, VnicServer};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, OpenError, QueueStats, Stats};
 use doorbell_drivers::{Driver, Poll};
@@ -168,7 +168,7 @@ impl Outcome {
     }
 }
 
-type Partition = papr::Hosted<Hypervised<VnicServer>, Askers>;
+type Partition = papr::Hosted<HypervisorDevice<VnicServer>, Askers>;
 
 /// One look at a run, and how long what is under way takes at the most.
 const SLICE: Span = Span::from_ms(1);
@@ -215,7 +215,7 @@ pub(super) fn memory(setup: &Setup, load: &Load) -> usize {
 /// outcome says so.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let queues = setup.driver.queues as usize;
-    let device = Hypervised(VnicServer::new(setup.nic, 1));
+    let device = HypervisorDevice(VnicServer::new(setup.nic, 1));
     let partitions = setup.papr.partitions(&[memory(setup, load)], vec![0; queues], setup.guard);
     let link = (setup.link_rate, setup.link_delay);
     let (partitions, device) =
@@ -348,11 +348,11 @@ pub fn at_a_pace(
         + d.tso_buffers as usize * 65_536
         + (256 << 10);
     let memory = 2 * rings + load.memory() + (8 << 20);
-    let device = Hypervised(VnicServer::new(setup.nic, 1));
+    let device = HypervisorDevice(VnicServer::new(setup.nic, 1));
     let partitions = setup.papr.partitions(&[memory], vec![0], setup.guard);
     let link = (setup.link_rate, setup.link_delay);
     let (partitions, device) = Wired::new(partitions, device, paced::Peer::new(load, d.mac), link);
-    let mut m: papr::Hosted<Hypervised<VnicServer>, paced::Peer> =
+    let mut m: papr::Hosted<HypervisorDevice<VnicServer>, paced::Peer> =
         Machine::new(partitions, device, setup.costs, 1);
     let nic = Rc::new(RefCell::new(Ibmvnic::open(&mut m, d).map_err(refused)?));
     let lines =
@@ -361,7 +361,7 @@ pub fn at_a_pace(
         driver: Queue { nic, number: 0, spent: Span::ZERO },
         mac: d.mac,
         lines,
-        look: |q: &Queue, m: &papr::Hosted<Hypervised<VnicServer>, paced::Peer>| {
+        look: |q: &Queue, m: &papr::Hosted<HypervisorDevice<VnicServer>, paced::Peer>| {
             let nic = q.nic.borrow();
             let calls = papr::made(&m.bus, &CALLS);
             [
@@ -370,7 +370,7 @@ pub fn at_a_pace(
             ]
         },
         reclaim: |_: &mut Queue,
-                  _: &mut papr::Hosted<Hypervised<VnicServer>, paced::Peer>,
+                  _: &mut papr::Hosted<HypervisorDevice<VnicServer>, paced::Peer>,
                   _: &mut paced::Above| {},
     };
     let (mut seen, queue) = paced::run(&mut m, driven, load, &setup.softirq, watch)?;

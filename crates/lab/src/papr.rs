@@ -22,12 +22,14 @@ use crate::fault::Report;
 use crate::key::{Key, Values};
 use crate::standstill;
 use doorbell_bus::tce::{Prices, Table, Window};
-use doorbell_bus::{Bus, Each, Machine, Mapping, Partitions, Platform, ProtectionGranularity, Vio};
+use doorbell_bus::{
+    Bus, Each, HypervisorPort, Machine, Mapping, Partitions, Platform, ProtectionGranularity,
+};
 use doorbell_hal::{Hcall, Span};
 
 /// A machine of partitions: `D` is the device that they share, `Pr` what is on the other end of the
 /// link.
-pub type Hosted<D, Pr> = Machine<Partitions<Vio<SharedWire>>, Wired<D, Pr>>;
+pub type Hosted<D, Pr> = Machine<Partitions<HypervisorPort<SharedWire>>, Wired<D, Pr>>;
 
 /// A hypervisor call that a system's drivers make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,13 +146,13 @@ impl Papr {
         memory: &[usize],
         of_core: Vec<usize>,
         guard: ProtectionGranularity,
-    ) -> Partitions<Vio> {
+    ) -> Partitions<HypervisorPort> {
         // A copy is a read and a write.
         let half = Span::from_ps(self.copy.ps() / 2);
         let ports = memory.iter().map(|bytes| {
             let table = Mapping::Tce(Box::new(Table::new(self.window)));
             let platform = Platform::new(MEMORY_BASE, *bytes, guard).with_mapping(table);
-            Vio::new(platform, half)
+            HypervisorPort::new(platform, half)
         });
         let mut all = Partitions::new(ports.collect(), of_core, self.call);
         for c in &self.calls {
@@ -187,7 +189,7 @@ pub fn audit<B: Bus>(p: &Partitions<B>, faults: Option<&Report>) -> Vec<String> 
         same("mappings", ("made", all.maps), ("ended", all.unmaps));
         same("translation entries", ("live", platform.live_entries().into()), ("expected", 0));
         same("buffers", ("taken", all.buffers_taken), ("released", all.buffers_released));
-        let (readable, writable) = platform.memory.lent();
+        let (readable, writable) = platform.memory.mapped();
         same("pages still lent", ("to read", readable as u64), ("expected", 0));
         same("pages still lent", ("to write", writable as u64), ("expected", 0));
         let struck = faults.filter(|_| i == 0).map_or(0, |f| f.struck.dma);

@@ -71,5 +71,5 @@ impl<S: FrameSink> Bus for Fixed<S> {
     fn register_answer(&mut self, at: Time, _: u8) -> Time {
         at + self.link
     }
-    fn set_floor(&mut self, _: Time) {}
+    fn retire_before(&mut self, _: Time) {}
 }

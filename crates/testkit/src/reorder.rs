@@ -1,29 +1,12 @@
-//! A test arm: a host whose CPU reorders stores, and loads, as far as its fences allow.
+//! A host whose CPU reorders stores and loads as far as its fences allow.
 //!
-//! x86 keeps stores in order, so a driver tested there alone may lack a barrier
-//! that arm64 or POWER needs. [`Reorder`] wraps any [`Host`] and puts a store
-//! buffer between its stores and memory. What the fences of the seam promise is
-//! kept, and nothing else:
-//!
-//! * [`Fence::DmaWrite`] and [`Fence::Write`]: no store after the fence reaches memory before all
-//!   stores ahead of it have.
-//! * [`Fence::Write`]: moreover, all stores ahead of it are in memory when the next register write
-//!   arrives. A register write alone flushes nothing, nor does a register read.
-//! * Two stores to the same bytes stay in order, and the CPU sees its own stores.
-//! * A store of more than eight bytes, or across their boundary, is several.
-//! * A hypervisor runs on the same CPU: it sees all stores. For a call of [`Reorder::distant`]
-//!   another processor reads the memory: it sees the stores ahead of the last fence, and others
-//!   perhaps.
-//! * No store buffer keeps a store for ever: after [`Reorder::LIMIT`] it goes.
-//!
-//! In [`Order::Random`] a load may have been made early, with one before it of the
-//! same cache line: it tells what was there then, unless [`Fence::DmaRead`], a
-//! register read or a wait lies between. Two loads of the same byte stay in order.
-//!
-//! Buffers ([`Host::bytes`]) are not reordered: [`Host::map`] is their fence.
-//!
-//! Sources: linux Documentation/memory-barriers.txt ("Kernel I/O barrier
-//! effects", `dma_wmb`), and the weakest of the architectures there.
+//! [`Reorder`] puts a store buffer between a [`Host`]'s stores and memory, and keeps no promise but
+//! those of the fences: [`Fence::DmaWrite`] and [`Fence::Write`] order stores, and [`Fence::Write`]
+//! flushes those before it at the next register write. Stores to the same bytes stay in order;
+//! those of more than eight bytes are several; after [`Reorder::LIMIT`] a store goes. A hypervisor
+//! on the same CPU sees all stores. In [`Order::Random`] a load may be as old as one before it of
+//! the same line, unless [`Fence::DmaRead`], a register read or a wait lies between. Source: linux
+//! Documentation/memory-barriers.txt ("Kernel I/O barrier effects", `dma_wmb`).
 
 use core::ops::Range;
 use doorbell_hal::{
@@ -33,7 +16,7 @@ use doorbell_hal::{
 use std::collections::VecDeque;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Which of the allowed orders is taken.
+/// The choice among the allowed orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Each store is kept as long as is allowed. Finds a missing fence between a
@@ -79,7 +62,7 @@ struct Loaded {
     area: u64,
     start: u64,
     bytes: [u8; LINE as usize],
-    /// Which of the bytes a load has had; those it has to look for again.
+    /// The bytes that a load has had. It has to look for those again.
     had: u64,
     at: Time,
 }
@@ -132,7 +115,7 @@ impl<H: Host> Reorder<H> {
         }
     }
 
-    /// How many stores reached memory before an older one: whether the arm did
+    /// Returns the stores that reached memory before an older one: whether the arm did
     /// anything at all.
     pub fn passed(&self) -> u64 {
         self.passed
@@ -232,7 +215,7 @@ impl<H: Host> Reorder<H> {
         }
     }
 
-    /// Whether nothing older has to go first.
+    /// Returns true if nothing older has to go first.
     fn may_go(&self, i: usize) -> bool {
         let (epoch, range) = (self.held[i].epoch, self.held[i].range());
         self.held.iter().take(i).all(|older| older.epoch == epoch && !older.overlaps(&range))
@@ -255,7 +238,7 @@ impl<H: Host> Reorder<H> {
         }
     }
 
-    /// What the last [`Fence::Write`] orders goes before a register write.
+    /// Releases the stores that the last [`Fence::Write`] orders before a register write.
     fn before_register_write(&mut self) {
         self.turn();
         self.release_before(self.before_register);

@@ -1,33 +1,23 @@
 //! An AXI bus between a device in programmable logic and memory, in time.
 //!
-//! [`axi`](crate::axi) says what a transfer becomes; here it is booked. There are three
-//! [`TimeLine`]s, for each has wires of its own: read data, write data, and registers.
-//!
-//! A read burst takes a slot of the issuing capability, and its data come when memory
-//! has answered ([`Latencies::read`]), in the order of the requests. A write burst has its
-//! data at once; it is over, and in memory, when the response is there
-//! ([`Latencies::write`]): a port of the UltraScale+ gives no early response (UG1085).
-//! That is also what an AXI DMA waits for before it says that a descriptor is done.
-//!
-//! **A register read does not push the device's writes before it**, as it does on PCI: its
-//! answer takes another way. What a driver may believe is the descriptor.
-//!
-//! Interrupts are wires into the interrupt controller. A message is a write of four
+//! Read data, write data and registers have a line of reservations each. A read burst waits for a
+//! slot of the issuing capability. A write is in memory when its response has come. A register read
+//! does not push the device's writes before it. Interrupts are wires; a message is a write of four
 //! bytes.
 
 use super::Rules;
 use crate::outstanding::OutstandingRequests;
-use crate::timeline::TimeLine;
-use crate::trace::{Crossing, Link, What};
+use crate::reservations::Reservations;
+use crate::trace::{EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time between things, beside what [`Rules`] has of beats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latencies {
-    /// From a read's address to its first data.
+    /// The time from a read's address to its first data.
     pub read: Span,
-    /// From a write's last data to its response, when it is in memory.
+    /// The time from a write's last data to its response, when it is in memory.
     pub write: Span,
     /// Between CPU and the AXI4-Lite slave, one way.
     pub cpu: Span,
@@ -57,9 +47,9 @@ pub struct Axi<S = Capture> {
     sink: S,
     rules: Rules,
     latencies: Latencies,
-    read_data: TimeLine,
-    write_data: TimeLine,
-    registers: TimeLine,
+    read_data: Reservations,
+    write_data: Reservations,
+    registers: Reservations,
     reads: OutstandingRequests,
     writes: OutstandingRequests,
 }
@@ -72,9 +62,9 @@ impl Axi {
             sink: Capture::default(),
             rules,
             latencies,
-            read_data: TimeLine::new(),
-            write_data: TimeLine::new(),
-            registers: TimeLine::new(),
+            read_data: Reservations::new(),
+            write_data: Reservations::new(),
+            registers: Reservations::new(),
             reads: OutstandingRequests::new(rules.settings().reads),
             writes: OutstandingRequests::new(rules.settings().writes),
         }
@@ -82,23 +72,23 @@ impl Axi {
 }
 
 impl<S: FrameSink> Axi<S> {
-    /// The bus's rules.
+    /// Returns the bus's rules.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Whole clocks in `span`: what the beats of either direction are a share of.
+    /// Returns the whole clocks in `span`: the most beats of a direction.
     pub fn capacity(&self, span: Span) -> u64 {
         let beats = u128::from(span.ps()) * u128::from(self.rules.settings().mhz) / 1_000_000;
         u64::try_from(beats).unwrap_or(u64::MAX)
     }
 
-    /// The end of the last data booked, in either direction.
+    /// Returns the end of the last data booked, in either direction.
     pub fn booked_until(&self) -> Time {
         self.read_data.horizon().max(self.write_data.horizon())
     }
 
-    /// The device writes: when the last response is there.
+    /// Books a write of the device. Returns the time of the last response.
     fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
         let mut response = at;
         for burst in self.rules.bursts(to.0, len) {
@@ -112,7 +102,7 @@ impl<S: FrameSink> Axi<S> {
         response
     }
 
-    /// A register access of `size` bytes from `at` on: when the slave has done it.
+    /// Books a register access of `size` bytes. Returns the time at which the slave has done it.
     fn lite(&mut self, at: Time, size: u8, accesses: u64, name: &'static str) -> Time {
         let took = self.rules.clocks(accesses * u64::from(self.rules.settings().lite_clocks));
         let done = self.registers.book(at, took) + took;
@@ -120,7 +110,7 @@ impl<S: FrameSink> Axi<S> {
         done
     }
 
-    /// For the trace: what was over at `done` and `took` so long.
+    /// Notes for the trace a transfer that ended at `done` and took `took`.
     #[inline(always)]
     fn note(
         &mut self,
@@ -129,13 +119,13 @@ impl<S: FrameSink> Axi<S> {
         name: &'static str,
         (addr, bytes, count): (u64, u32, u64),
     ) {
-        let crossing = || Crossing { name, at: Iova(addr), bytes: bytes.into(), count };
+        let crossing = || Transfer { name, at: Iova(addr), bytes: bytes.into(), count };
         self.platform
-            .note(Time::from_ps(done.ps() - took.ps()), done, || What::Bus(link, crossing()));
+            .note(Time::from_ps(done.ps() - took.ps()), done, || EventKind::Bus(link, crossing()));
     }
 }
 
-/// Where messages go: the frame of an interrupt controller that takes them (GICv2m).
+/// The address of messages: the frame of an interrupt controller that takes them (GICv2m).
 const MESSAGE_ADDRESS: Iova = Iova(0xf920_0040);
 
 impl<S: FrameSink> Port for Axi<S> {
@@ -225,9 +215,9 @@ impl<S: FrameSink> Bus for Axi<S> {
         at + self.latencies.cpu
     }
 
-    fn set_floor(&mut self, floor: Time) {
-        self.read_data.set_floor(floor);
-        self.write_data.set_floor(floor);
-        self.registers.set_floor(floor);
+    fn retire_before(&mut self, floor: Time) {
+        self.read_data.retire_before(floor);
+        self.write_data.retire_before(floor);
+        self.registers.retire_before(floor);
     }
 }

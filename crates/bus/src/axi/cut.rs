@@ -5,7 +5,7 @@ use super::Rules;
 /// One burst of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Burst {
-    /// Of its first byte; need not be aligned.
+    /// Address of its first byte; need not be aligned.
     pub addr: u64,
     /// Bytes, never zero.
     pub bytes: u32,

@@ -1,32 +1,7 @@
-//! AXI: the bursts that a transfer becomes, and how many data beats each takes.
+//! AXI: the bursts that a transfer becomes, and the data beats of each.
 //!
-//! [`Rules`] is a plain value, as [`pci::Rules`](crate::pci::Rules) is; nothing here
-//! books time. That does [`Axi`], the bus.
-//!
-//! # What the rules are
-//!
-//! A transfer by an AXI master is **bursts**: one address, then up to 16 (AXI3) or 256
-//! (AXI4) **beats** as wide as the data bus. A burst never crosses 4 KiB, so that it has
-//! one slave (ARM IHI 0022, A3.4.1). A first beat that is not aligned carries less.
-//!
-//! The DataMover in the AXI DMA ends its bursts at multiples of the largest burst, not
-//! that many bytes after their start: one short burst, and the rest is aligned
-//! (PG022, "Maximum Memory Map Burst Length": the granularity of burst partitioning).
-//! So an unaligned frame may take one burst more, as a line of PCI does.
-//!
-//! A master has only so many bursts under way: its **issuing capability**, or what the
-//! slave's port accepts, whichever is less. Reads and writes have five channels of
-//! their own and do not wait for each other.
-//!
-//! Registers hang on AXI4-Lite: 32 bits, no bursts, one access at a time. A store of 64
-//! bits is two of them.
-//!
-//! # What is not modelled
-//!
-//! The address channels: an address takes one clock, and a burst at least one of data, so
-//! they are never the limit. Interleaving and reordering by ID: the masters of the
-//! AXI DMA use one ID each. The widths of its three masters: the interconnect packs
-//! their beats to that of the memory port (upsizing, UG1085 "AXI FIFO Interface").
+//! [`Rules`] is a plain value; [`Axi`] books by it. docs/buses.md has the rules.
+//! Sources: ARM IHI 0022; AMD PG021, PG022; UG1085.
 
 mod bus;
 mod cut;
@@ -37,10 +12,10 @@ pub use cut::{Burst, Bursts};
 use core::fmt;
 use doorbell_hal::Span;
 
-/// Where a burst ends at the latest.
+/// A burst does not cross a multiple of this.
 pub const PAGE: u32 = 4096;
 
-/// Which AXI; they differ in the longest burst.
+/// The version of AXI. They differ in the longest burst.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     /// Up to 16 beats: Zynq-7000's ports.
@@ -62,7 +37,7 @@ impl Protocol {
 /// The settings of a bus, as a profile states them; [`Rules::new`] checks them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Which protocol.
+    /// The protocol.
     pub protocol: Protocol,
     /// The bus clock in MHz, 1 to 1000.
     pub mhz: u32,
@@ -106,9 +81,9 @@ impl Settings {
 pub struct RulesError {
     /// The setting, by its field name in [`Settings`].
     pub setting: &'static str,
-    /// What was given.
+    /// The value given.
     pub given: u32,
-    /// What may be given.
+    /// The values allowed.
     pub allowed: &'static str,
 }
 
@@ -159,7 +134,7 @@ impl Rules {
         Ok(Rules { settings, beat_shift: (bits / 8).trailing_zeros(), boundary })
     }
 
-    /// What the rules were made from.
+    /// Returns the settings that the rules were made from.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }

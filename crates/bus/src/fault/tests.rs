@@ -10,8 +10,8 @@ fn platform(rules: &[(Kind, When)], seed: u64) -> (Platform, Iova) {
     let mut p = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Page);
     let b = p.memory.buffer(256, Alignment::ANY).unwrap();
     let at = Iova(b.addr());
-    p.memory.lend(at, 256, Direction::FromDevice);
-    p.memory.lend(at, 256, Direction::ToDevice);
+    p.memory.map(at, 256, Direction::FromDevice);
+    p.memory.map(at, 256, Direction::ToDevice);
     let rules = rules.iter().map(|&(kind, when)| Rule { kind, when }).collect();
     p.inject(Faults::new(rules, seed));
     (p, at)

@@ -49,10 +49,10 @@ fn a_device_reads_only_what_is_lent_to_be_read() {
     let unmapped = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
     let mut into = [0; 100];
     assert_eq!(m.device_read(at, &mut into), unmapped);
-    m.lend(at, 100, Direction::ToDevice);
+    m.map(at, 100, Direction::ToDevice);
     assert_eq!(m.device_read(at, &mut into), Ok(()));
     assert_eq!(m.device_may_write(at, 1), Err(DmaFault { at, kind: DmaFaultKind::Direction }));
-    m.unlend(at, 100, Direction::ToDevice);
+    m.unmap(at, 100, Direction::ToDevice);
     assert_eq!(m.device_read(at, &mut into), unmapped);
 }
 
@@ -61,7 +61,7 @@ fn the_byte_guard_sees_one_byte_too_many() {
     let mut m = memory(ProtectionGranularity::Byte);
     let b = m.buffer(100, Alignment::ANY).unwrap();
     let at = Iova(b.addr());
-    m.lend(at, 100, Direction::ToDevice);
+    m.map(at, 100, Direction::ToDevice);
     assert_eq!(m.device_read(at, &mut [0; 100]), Ok(()));
     let fault = DmaFault { at: at + 100, kind: DmaFaultKind::Unmapped };
     assert_eq!(m.device_read(at, &mut [0; 101]), Err(fault));

@@ -11,7 +11,7 @@ fn the_bus_in_time_counts_as_the_meter() {
     let mut platform = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Page);
     let buffer = platform.memory.buffer(4096, Alignment::ANY).unwrap();
     for dir in [Direction::ToDevice, Direction::FromDevice] {
-        platform.memory.lend(Iova(buffer.addr()), 4096, dir);
+        platform.memory.map(Iova(buffer.addr()), 4096, dir);
     }
     let latencies = Latencies { link: Span::ZERO, memory: Span::ZERO };
     let mut bus = Pcie::new(platform, rules, latencies, REGISTERS);

@@ -4,13 +4,13 @@ use crate::{Mapping, ProtectionGranularity};
 use doorbell_hal::Alignment;
 
 /// A partition with a translation table, and a buffer of two pages lent to be written.
-fn lent(dir: Direction) -> (Vio, Iova, u64) {
+fn lent(dir: Direction) -> (HypervisorPort, Iova, u64) {
     let window = Window { base: 0x1_0000, pages: 64, multi: true, prices: Prices::default() };
     let mapping = Mapping::Tce(Box::new(Table::new(window)));
     let mut p = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte).with_mapping(mapping);
     let b = p.memory.buffer(5000, Alignment::ANY).unwrap();
     let (at, _) = p.map(b.addr(), 5000, dir).unwrap();
-    (Vio::new(p, Span::ZERO), at, b.addr())
+    (HypervisorPort::new(p, Span::ZERO), at, b.addr())
 }
 
 #[test]

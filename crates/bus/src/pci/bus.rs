@@ -1,37 +1,15 @@
 //! A PCI or PCI-X segment between a device and its host bridge, in time.
 //!
-//! [`pci`](crate::pci) says what a transfer becomes; here it is booked. There is
-//! one [`TimeLine`], half duplex: reads, writes, split completions and the CPU's
-//! register accesses share it, one transaction at a time, in whole bus clocks.
-//!
-//! # Where the platform's own costs are spent
-//!
-//! | | `each` command | `per_unit`: each byte |
-//! |---|---|---|
-//! | delayed read | after the first attempt was answered Retry; the bus is free | wait states, bus held |
-//! | read that is not delayed | wait states before the first data, bus held | wait states, bus held |
-//! | PCI-X read | after the request was split; the bus is free | before each Split Completion; free |
-//! | write | wait states before the first data, bus held | wait states, bus held |
-//!
-//! A delayed read is an attempt, the wait, and the same command again with its
-//! data. Attempts in between that are retried as well yield to anybody else and
-//! are not booked. The bridge drops what it read ahead when a command ends, so
-//! the next one waits again: that is why the number of commands matters.
-//!
-//! The 8254x has one read under way. On conventional PCI the next read command
-//! starts when the one before has its data; on PCI-X there is a limit of
-//! outstanding requests. Writes, and the CPU, use the bus meanwhile. The bridge
-//! fetches for several requests one after another.
-//!
-//! A write is over for the device when the bridge has taken it, and arrives in
-//! memory later ([`Latencies::memory`]). A register read pushes the device's writes
-//! before it: its answer does not arrive before them. INTx lines are wires beside
-//! the bus; a message is a write of four bytes.
+//! Reads, writes, split completions and register accesses share one line of reservations, half
+//! duplex, one transaction at a time, in whole bus clocks. docs/buses.md says where the platform's
+//! own prices are spent. A write is over for the device when the bridge has taken it, and arrives
+//! in memory later. A register read pushes the device's writes before it. INTx lines are wires
+//! beside the bus.
 
 use super::{Command, Protocol, Rules, Transaction};
 use crate::outstanding::OutstandingRequests;
-use crate::timeline::TimeLine;
-use crate::trace::{Crossing, Link, What};
+use crate::reservations::Reservations;
+use crate::trace::{EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
@@ -40,9 +18,9 @@ use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 pub struct Latencies {
     /// Between CPU and bus, one way: register accesses.
     pub cpu: Span,
-    /// From a write's last data on the bus to memory.
+    /// The time from a write's last data on the bus to memory.
     pub memory: Span,
-    /// From the device's decode of a register read to its data; the bus is held.
+    /// The time from the device's decode of a register read to its data; the bus is held.
     pub register: Span,
 }
 
@@ -54,11 +32,11 @@ pub struct Pci<S = Capture> {
     rules: Rules,
     latencies: Latencies,
     bar: u64,
-    line: TimeLine,
+    line: Reservations,
     reads: OutstandingRequests,
-    /// When the bridge has fetched the last byte of the split reads before.
+    /// The time at which the bridge has fetched the last byte of the split reads before.
     fetched: Time,
-    /// When the last write arrives in memory.
+    /// The arrival of the last write in memory.
     posted: Time,
 }
 
@@ -75,7 +53,7 @@ impl Pci {
             rules,
             latencies,
             bar,
-            line: TimeLine::new(),
+            line: Reservations::new(),
             reads: OutstandingRequests::new(outstanding),
             fetched: Time::ZERO,
             posted: Time::ZERO,
@@ -84,38 +62,39 @@ impl Pci {
 }
 
 impl<S: FrameSink> Pci<S> {
-    /// The bus's rules.
+    /// Returns the bus's rules.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Whole bus clocks in `span`: what the clocks in the ledger are a share of.
+    /// Returns the whole bus clocks in `span`.
     pub fn capacity(&self, span: Span) -> u64 {
         span.ps() / self.rules.period().ps()
     }
 
-    /// All time that the bus was booked: the ledger's clocks.
+    /// Returns the time for which the bus was booked.
     pub fn busy(&self) -> Span {
         self.line.busy()
     }
 
-    /// The end of the last transaction booked.
+    /// Returns the end of the last transaction booked.
     pub fn booked_until(&self) -> Time {
         self.line.horizon()
     }
 
-    /// Takes the bus for `clocks` at or after `at`, for `t` as `name`; when it is free again.
+    /// Takes the bus for `clocks` at or after `at`, for `t` as `name`. Returns when it is free
+    /// again.
     #[inline]
     fn book(&mut self, at: Time, clocks: u64, t: &Transaction, name: &'static str) -> Time {
         self.platform.ledger.pci_clocks += clocks;
         let duration = self.rules.period() * clocks;
         let start = self.line.book(at, duration);
-        let crossing = || Crossing { name, at: Iova(t.addr), bytes: t.bytes.into(), count: 1 };
-        self.platform.note(start, start + duration, || What::Bus(Link::Pci, crossing()));
+        let crossing = || Transfer { name, at: Iova(t.addr), bytes: t.bytes.into(), count: 1 };
+        self.platform.note(start, start + duration, || EventKind::Bus(Link::Pci, crossing()));
         start + duration
     }
 
-    /// One conventional read command; when its data is there.
+    /// Books a conventional read command. Returns when its data is there.
     fn read_command(&mut self, at: Time, t: Transaction, delayed: bool) -> Time {
         let price = self.rules.settings().read;
         self.platform.ledger.count_command(t.command);
@@ -137,7 +116,7 @@ impl<S: FrameSink> Pci<S> {
         done
     }
 
-    /// One PCI-X read request and its completions; when the last data is there.
+    /// Books a PCI-X read request and its completions. Returns when the last data is there.
     fn split_read(&mut self, at: Time, t: Transaction) -> Time {
         let price = self.rules.settings().read;
         self.platform.ledger.count_command(t.command);
@@ -154,7 +133,7 @@ impl<S: FrameSink> Pci<S> {
         done
     }
 
-    /// Posted bytes toward the host; when the last is in memory.
+    /// Books posted bytes toward the host. Returns when the last is in memory.
     fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
         let price = self.rules.settings().write;
         let line = self.rules.settings().line;
@@ -173,13 +152,13 @@ impl<S: FrameSink> Pci<S> {
         self.posted
     }
 
-    /// A register access on the bus.
+    /// Returns the transaction of a register access.
     fn access(&self, command: Command, size: u8) -> Transaction {
         Transaction { addr: self.bar, command, bytes: size.into() }
     }
 }
 
-/// Where messages go: the interrupt controller's page, below 4 GiB.
+/// The address of messages: the interrupt controller's page, below 4 GiB.
 const MESSAGE_ADDRESS: Iova = Iova(0xfee0_0000);
 
 impl<S: FrameSink> Port for Pci<S> {
@@ -229,7 +208,7 @@ impl<S: FrameSink> Port for Pci<S> {
 }
 
 impl<S: FrameSink> Pci<S> {
-    /// The command of a short write.
+    /// Returns the command of a short write.
     fn write_command(&self) -> Command {
         match self.rules.settings().protocol {
             Protocol::Conventional { .. } => Command::Mw,
@@ -237,7 +216,7 @@ impl<S: FrameSink> Pci<S> {
         }
     }
 
-    /// A register read; its clocks from the address phase until the device has decoded it, and all
+    /// Returns a register read, its clocks from the address phase until the decode, and all
     /// of them.
     fn register_read_clocks(&self, size: u8) -> (Transaction, u64, u64) {
         // On PCI-X the device answers at once, as the 8254x does with nearly all of its registers.
@@ -294,7 +273,7 @@ impl<S: FrameSink> Bus for Pci<S> {
         self.platform.answer_behind_posted((free + self.latencies.cpu).max(self.posted))
     }
 
-    fn set_floor(&mut self, floor: Time) {
-        self.line.set_floor(floor);
+    fn retire_before(&mut self, floor: Time) {
+        self.line.retire_before(floor);
     }
 }

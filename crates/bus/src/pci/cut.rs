@@ -63,9 +63,9 @@ impl fmt::Display for Command {
 /// One transaction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Of its first byte.
+    /// Address of its first byte.
     pub addr: u64,
-    /// Which command.
+    /// The command.
     pub command: Command,
     /// Bytes it asks for or carries, never zero.
     pub bytes: u32,
@@ -87,7 +87,7 @@ impl Transaction {
     }
 }
 
-/// How the next piece is found.
+/// The rule by which the next piece is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cut {
     /// Conventional read.
@@ -111,9 +111,9 @@ pub struct Transactions {
     cut: Cut,
     addr: u64,
     left: u32,
-    /// Of the PCI-X request before, still to be listed.
+    /// The rest of the PCI-X request before, whose answers are still to be listed.
     answers: Option<(u64, u32)>,
-    /// Whether answers are listed.
+    /// Answers are listed, too.
     answered: bool,
 }
 

@@ -1,58 +1,10 @@
-//! Conventional PCI and PCI-X: which commands a transfer becomes, and how many
-//! bus clocks each takes.
+//! Conventional PCI and PCI-X: the commands that a transfer becomes, and the bus clocks of each.
 //!
-//! [`Rules`] is a plain value, as [`pcie::Rules`](crate::pcie::Rules) is; nothing
-//! here books time. A transfer becomes [`Transaction`]s by [`Rules::reads`],
-//! [`Rules::writes`] or, for people, [`transactions`]; [`Rules::clocks`] weighs one.
-//!
-//! # Conventional PCI
-//!
-//! The command is a hint about cache lines. An 8254x counts the lines that the
-//! rest of a read touches (Intel 8254x manual, table 4-8): three or more are
-//! Memory Read Multiple, two are Memory Read Line, one is Memory Read Line if it
-//! is whole and Memory Read if not. The bridge, which has read ahead, ends MRM at
-//! its next boundary and MRL at the end of the line; then the choice is made
-//! again. The manual leaves 146 bytes over one line boundary open; with this rule
-//! both transmit traces of the POWER4 note come out (Dierks, linux-kernel, 13 June
-//! 2003): 512, 512, 490 from a 512-byte boundary, 344, 512, 512, 128, 18 from 0x420A8.
-//!
-//! A write that starts on a line and holds a whole one is Memory Write and
-//! Invalidate, cut at the bridge's boundary, and its tail is Memory Write. Any
-//! other write is Memory Write to its end, cut at the boundary: the choice is
-//! **not** made again when the bridge disconnects it. That is what the trace
-//! shows from 0x2012 (494, 512, 508), although the note calls all three MWI, which
-//! they cannot be: two are not made of whole lines.
-//!
-//! A line written in part costs the memory controller a read, a merge and a
-//! write ([`Transaction::partial_lines`]).
-//!
-//! # PCI-X
-//!
-//! The byte count travels in an attribute phase, so nothing has to be guessed: a
-//! read is a request of up to MMRBC bytes, counted from its start as PCIe
-//! requests are, and is split: the bridge answers later by Split Completions. They,
-//! and writes, end at the bridge's boundary, a multiple of 128 (the allowable
-//! disconnect boundary) here, as the Intel 41210 does in 512-byte chunks. A
-//! target puts no waits between data.
-//!
-//! # Clocks
-//!
-//! Address (two phases above 4 GiB: dual address cycle), attributes on PCI-X,
-//! turnaround before read data, the target's decode, data, one idle clock. To that
-//! the platform adds what it was measured to add: [`Settings::read`] and
-//! [`Settings::write`], per command and per byte. Where each is spent says
-//! [`Pci`](crate::Pci), the bus in time.
-//!
-//! # The latency timer
-//!
-//! When it runs out, the master stops *if it has lost the grant*. A platform that
-//! gives [`Settings::latency_timer`] says that somebody always wants the bus;
-//! `None` says that nobody does, as in the traces, which show whole 512-byte bursts.
-//! MWI finishes its line.
-//!
-//! Sources: Intel 8254x manual 4.2 to 4.3; Pericom PI7C8150 and Intel 21555, 41210
-//! bridge manuals; Motorola MPC106 manual chapter 7 (phases); the PCI-X phases are
-//! from general knowledge of the specification.
+//! [`Rules`] is a plain value; [`Pci`] books by it. A transfer becomes [`Transaction`]s by
+//! [`Rules::reads`], [`Rules::writes`] or, for people, [`transactions`]; [`Rules::clocks`] weighs
+//! one. docs/buses.md has the rules. Sources: Intel 8254x manual 4.2 to 4.3; Pericom PI7C8150,
+//! Intel 21555 and 41210 bridge manuals; Motorola MPC106 manual chapter 7; Dierks, linux-kernel, 13
+//! June 2003 (traces).
 
 mod bus;
 mod cut;
@@ -70,7 +22,7 @@ use doorbell_hal::Span;
 pub enum Protocol {
     /// PCI 2.x.
     Conventional {
-        /// Whether a bridge answers reads with Retry until it has the data, and so frees the bus
+        /// A bridge answers reads with Retry until it has the data, and so frees the bus
         /// meanwhile; else the target holds it.
         delayed: bool,
     },
@@ -83,7 +35,7 @@ pub enum Protocol {
     },
 }
 
-/// How soon a target claims a transaction by DEVSEL#.
+/// The time at which a target claims a transaction by DEVSEL#.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Devsel {
     /// The earliest.
@@ -99,7 +51,7 @@ pub enum Devsel {
 /// The settings of a bus segment, as a profile states them; [`Rules::new`] checks them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Which protocol.
+    /// The protocol.
     pub protocol: Protocol,
     /// 33 or 66; on PCI-X 66, 100 or 133.
     pub mhz: u32,
@@ -111,13 +63,13 @@ pub struct Settings {
     /// The bridge ends a burst at multiples of this many bytes: from a line, on PCI-X from 128, to
     /// 4096, a power of two. How far it reads ahead.
     pub boundary: u32,
-    /// How soon the target decodes.
+    /// The target's decode time.
     pub devsel: Devsel,
     /// Clocks of a tenure when others want the bus, 16 to 255; `None`: nobody does.
     pub latency_timer: Option<u32>,
-    /// Whether the PCI command register allows Memory Write and Invalidate.
+    /// The PCI command register allows Memory Write and Invalidate.
     pub mwi: bool,
-    /// What a read costs beside its clocks: each command until its first data, and each byte.
+    /// The price of a read beside its clocks: each command until its first data, and each byte.
     pub read: Price,
     /// The same of a write.
     pub write: Price,
@@ -146,9 +98,9 @@ impl Settings {
 pub struct RulesError {
     /// The setting, by its field name in [`Settings`] or [`Protocol`].
     pub setting: &'static str,
-    /// What was given.
+    /// The value given.
     pub given: u32,
-    /// What may be given.
+    /// The values allowed.
     pub allowed: &'static str,
 }
 
@@ -257,7 +209,7 @@ impl Rules {
         })
     }
 
-    /// What the rules were made from.
+    /// Returns the settings that the rules were made from.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }

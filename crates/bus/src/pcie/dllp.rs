@@ -1,27 +1,10 @@
 //! Data link layer packets: the acknowledgements and credits that answer TLPs.
 //!
-//! Each received TLP is acknowledged, and each posted or non-posted one frees
-//! credits that an UpdateFC returns; both travel against the TLP and so take
-//! from the other direction 8 bytes each. Completions free no finite credits: an
-//! endpoint must advertise infinite ones, and a root port that does not route
-//! between peers does too. How many packets there are is left to the receiver,
-//! between "every TLP" and "as late as the limits permit" (base specification
-//! 2.6.1.2 and 3.5.3.1), so the rule is a setting.
-//!
-//! The limits are in symbol times, the time of one byte on *one* lane: at x16 a
-//! limit of 168 lets 2688 bytes pass. pcie-model divides 8 bytes by the limit
-//! itself, as if the link were one lane wide; its deduction, 8 to 13 per cent on a
-//! wide link, is kept as [`DllpRule::Flat`] because published numbers use it.
-//!
-//! Answers come when a TLP is told, not when a timer runs out: an Ack that is due
-//! at the end of a window is announced by the TLP that opens the window, and the
-//! TLPs inside it add nothing. So no end-of-run flush is needed. TLPs may be told
-//! out of order, as completions are known ahead of a doorbell that is due now. Two
-//! windows are kept, one that only moves forward and one for stragglers; whatever
-//! the order, every TLP has an Ack within its limit, and in order there are as few
-//! as can be.
-//!
-//! Not booked: the refresh of every credit type each 30 us on an idle link.
+//! An answer is known when a TLP is told, not when a timer runs out: the TLP that opens a window
+//! announces the DLLP at the window's end, and the others in it add nothing. TLPs may be told out
+//! of order, so there is one window that only moves forward and one for stragglers: every TLP has
+//! an Ack within its limit, and in order there are as few as can be. Sources: base specification
+//! 2.6.1.2 and 3.5.3.1; pcie-model for [`DllpRule::Flat`].
 
 use super::{LinkDirection, Rules};
 use doorbell_hal::{Span, Time};
@@ -29,7 +12,7 @@ use doorbell_hal::{Span, Time};
 /// Bytes of a DLLP on the wire: 6 and two framing symbols, or 6 and a 2-byte token.
 pub const DLLP_BYTES: u32 = 8;
 
-/// Which DLLPs are booked.
+/// The DLLPs that are booked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DllpRule {
     /// None: TLPs only.
@@ -85,11 +68,11 @@ pub(super) const fn flat_share(ack: u32, fc: u32) -> (u64, u64) {
 pub struct Dllps {
     /// Ack packets.
     pub acks: u32,
-    /// When they are sent; meaningless if there are none.
+    /// The time at which they are sent; meaningless if there are none.
     pub acks_at: Time,
     /// UpdateFC packets.
     pub updates: u32,
-    /// When they are sent; meaningless if there are none.
+    /// The time at which they are sent; meaningless if there are none.
     pub updates_at: Time,
 }
 
@@ -128,7 +111,7 @@ struct Coalesced {
 impl Coalesced {
     const NEW: Coalesced = Coalesced { latest: Window::EMPTY, stragglers: Window::EMPTY };
 
-    /// A TLP at `at`: when to send a DLLP for it, if none that is already announced will do.
+    /// Counts a TLP at `at`. Returns when to send a DLLP for it, unless an announced one will do.
     #[inline]
     fn tell(&mut self, at: Time, limit: Span) -> Option<Time> {
         if self.latest.holds(at) {
@@ -158,7 +141,7 @@ pub struct DllpState {
     rule: DllpRule,
     ack_limit: Span,
     fc_limit: Span,
-    /// By direction of the TLPs: toward the host, toward the device.
+    /// The debts by direction of the TLPs: upstream, downstream.
     owed: [Owed; 2],
 }
 

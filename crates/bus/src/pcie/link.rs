@@ -1,7 +1,7 @@
 //! A PCI Express link between a device and its host, in time.
 //!
 //! [`pcie`](crate::pcie) says what a transfer becomes; here it is booked: each
-//! direction of the link is a [`TimeLine`], host memory answers after a latency,
+//! direction of the link is a [`Reservations`], host memory answers after a latency,
 //! and every TLP and DLLP goes to the ledger.
 //!
 //! A DLLP is small and waits for nothing: its bytes are booked in front of the
@@ -9,24 +9,24 @@
 //! acknowledgement moves nothing else.
 
 use super::{ByteClock, ByteTime, DllpState, LinkDirection, Rules, Tlps};
-use crate::timeline::{Interval, TimeLine};
-use crate::trace::{Crossing, Link, What};
+use crate::reservations::{Interval, Reservations};
+use crate::trace::{EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Time and place of things around the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latencies {
-    /// From the last bit sent to the packet being usable, one way.
+    /// The time from the last bit sent to the packet being usable, one way.
     pub link: Span,
-    /// From a read request at the root complex to its data.
+    /// The time from a read request at the root complex to its data.
     pub memory: Span,
 }
 
 /// The state of one direction of the link.
 #[derive(Debug)]
 struct Half {
-    line: TimeLine,
+    line: Reservations,
     clock: ByteClock,
     /// DLLP bytes that go in front of the next TLP.
     owed: u64,
@@ -34,10 +34,10 @@ struct Half {
 
 impl Half {
     fn new(rules: &Rules) -> Half {
-        Half { line: TimeLine::new(), clock: ByteClock::new(rules.byte_time()), owed: 0 }
+        Half { line: Reservations::new(), clock: ByteClock::new(rules.byte_time()), owed: 0 }
     }
 
-    /// Sends `bytes` at or after `at`; from when to when.
+    /// Sends `bytes` at or after `at`. Returns the interval.
     #[inline(always)]
     fn send(&mut self, at: Time, bytes: u64) -> Interval {
         let duration = self.clock.take(bytes + core::mem::take(&mut self.owed));
@@ -78,28 +78,28 @@ impl Pcie {
 }
 
 impl<S: FrameSink> Pcie<S> {
-    /// What hangs on it, when the link is no longer wanted.
+    /// Returns the platform, when the link is no longer wanted.
     pub fn into_platform(self) -> Platform {
         self.platform
     }
 
-    /// The link's rules.
+    /// Returns the link's rules.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Bytes that a direction can carry in `span`, at the rate in force.
+    /// Returns the bytes that a direction can carry in `span`, at the rate in force.
     pub fn capacity(&self, span: Span) -> u64 {
         self.rules.byte_time().capacity(span)
     }
 
-    /// Bytes that a direction of the bare link carries in `span`: what published
+    /// Returns the bytes that a direction of the bare link carries in `span`: what published
     /// utilizations are shares of.
     pub fn raw_capacity(&self, span: Span) -> u64 {
         self.raw.capacity(span)
     }
 
-    /// Until when the link is booked: the end of the last packet in either direction.
+    /// Returns the end of the last packet in either direction.
     pub fn booked_until(&self) -> Time {
         self.up.line.horizon().max(self.down.line.horizon())
     }
@@ -115,8 +115,8 @@ impl<S: FrameSink> Pcie<S> {
         let Interval { start, end } = line.send(at, t.bytes);
         let arrival = end + self.latencies.link;
         let (name, at) = (t.command.name(), Iova(t.addr));
-        let crossing = || Crossing { name, at, bytes: t.bytes, count: t.count };
-        self.platform.note(start, end, || What::Bus(link, crossing()));
+        let crossing = || Transfer { name, at, bytes: t.bytes, count: t.count };
+        self.platform.note(start, end, || EventKind::Bus(link, crossing()));
         self.platform.ledger.count_tlps(&t);
         let owed = self.platform.ledger.count_answer(&mut self.dllps, &t, arrival);
         match t.toward {
@@ -127,7 +127,7 @@ impl<S: FrameSink> Pcie<S> {
     }
 }
 
-/// Where MSI-X messages go: the local APIC's page, below 4 GiB.
+/// The address of MSI-X messages: the local APIC's page, below 4 GiB.
 const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
 
 impl<S: FrameSink> Port for Pcie<S> {
@@ -207,8 +207,8 @@ impl<S: FrameSink> Bus for Pcie<S> {
         self.platform.answer_behind_posted(arrival)
     }
 
-    fn set_floor(&mut self, floor: Time) {
-        self.up.line.set_floor(floor);
-        self.down.line.set_floor(floor);
+    fn retire_before(&mut self, floor: Time) {
+        self.up.line.retire_before(floor);
+        self.down.line.retire_before(floor);
     }
 }

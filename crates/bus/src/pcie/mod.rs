@@ -1,47 +1,11 @@
-//! PCI Express: what a transfer becomes on the link, in packets, bytes and time.
+//! PCI Express: the packets, bytes and time of a transfer on the link.
 //!
-//! A transfer of `len` bytes at an address becomes memory requests (MRd, MWr)
-//! and completions (CplD). [`Rules`] says how it is cut and what every piece
-//! weighs; it is a plain value, so that several links with different settings
-//! live in one process. Nothing here books time: [`ByteClock`] turns bytes into
-//! picoseconds, [`DllpState`] says which link-layer packets answer, and the
-//! machine puts both on its time lines.
-//!
-//! # How a transfer is cut
-//!
-//! * No request crosses a 4 KiB boundary (base specification 2.2.7).
-//! * A read is cut at MRRS, counted from its start as DMA engines do, not at multiples of MRRS. The
-//!   Length field counts double words, partly enabled ones included, so an unaligned start shortens
-//!   the first piece to the last double word that MRRS allows; every later cut is then aligned.
-//! * A write is cut at multiples of MPS, which takes care of 4 KiB too.
-//! * A completion may be cut only at multiples of RCB (AMD PG346, "Read Completion Boundary").
-//!   [`Completions::Rcb`] always cuts there, as old chipsets do. [`Completions::Merged`] is what
-//!   PG213 describes of fast memory controllers: RCB-sized pieces combined up to MPS. We cut at
-//!   multiples of MPS in the *address*: the first piece runs to the next such multiple, the others
-//!   are MPS each. A controller that packed every completion full from an odd start would also obey
-//!   the rules and send at most one fewer. Either way a cut lies on an RCB multiple because MPS is
-//!   one.
-//!
-//! So reads, writes and completions are one operation, "cut at multiples of a
-//! power of two, at most a limit each" ([`Pieces`]), and the totals have a closed
-//! form without a loop or a division ([`Rules::read_cost`], [`Rules::write_cost`]).
-//!
-//! # What a packet weighs
-//!
-//! Start, sequence number, LCRC and end come to 8 bytes in both framings
-//! ([`Framing`]). The header is 3 double words; a request whose address does not
-//! fit 32 bits has a fourth, and one that fits must not. An ECRC digest adds 4.
-//! Payload is whole double words with byte enables: 1514 bytes weigh 1516, and
-//! an unaligned start adds up to 3 more.
-//!
-//! # What is not here
-//!
-//! Generations 6 and 7 (flits: a packet has no wire size of its own), replay
-//! after a Nak, and SKP ordered sets (0.26 per cent; a usable share covers them,
-//! see [`Settings::usable_ppm`]). [`model`] holds pcie-model's own arithmetic.
-//!
-//! Sources: PCI Express base specification 3.0 chapters 2 to 4; AMD PG213,
-//! PG346; Intel AN 456 and AN 829 (protocol overhead); pcie-bench/pcie-model.
+//! [`Rules`] is a plain value; [`Pcie`] books by it. Requests, writes and completions are all cut
+//! at multiples of a power of two, at most a limit each ([`Pieces`]), so totals have a closed form
+//! ([`Rules::read_cost`], [`Rules::write_cost`]). [`ByteClock`] turns bytes into picoseconds,
+//! [`DllpState`] says which link-layer packets answer. docs/buses.md has the rules. Sources: PCI
+//! Express base specification 3.0 chapters 2 to 4; AMD PG213, PG346; Intel AN 456 and AN 829
+//! (protocol overhead); pcie-bench/pcie-model, whose own arithmetic [`model`] has.
 
 mod dllp;
 mod link;
@@ -80,7 +44,7 @@ impl LinkDirection {
     }
 }
 
-/// How the host cuts the completions of a read.
+/// The rule by which the host cuts the completions of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Completions {
     /// At every multiple of the read completion boundary: 64 or 128 bytes.
@@ -100,11 +64,11 @@ pub struct Settings {
     pub mps: u32,
     /// Max_Read_Request_Size in bytes: 128 to 4096, a power of two.
     pub mrrs: u32,
-    /// How completions are cut.
+    /// The cutting of completions.
     pub completions: Completions,
-    /// Whether every TLP carries the optional 4-byte digest.
+    /// Every TLP carries the optional 4-byte digest.
     pub ecrc: bool,
-    /// Which DLLPs are booked.
+    /// The DLLPs that are booked.
     pub dllp: DllpRule,
     /// Ack limit in symbol times, 32 to 65535; `None` for the specification's ([`ack_limit`]).
     pub ack_limit: Option<u32>,
@@ -141,9 +105,9 @@ impl Settings {
 pub struct RulesError {
     /// The setting, by its field name in [`Settings`] or [`model::Config`].
     pub setting: &'static str,
-    /// What was given.
+    /// The value given.
     pub given: u32,
-    /// What may be given.
+    /// The values allowed.
     pub allowed: &'static str,
 }
 
@@ -254,7 +218,7 @@ impl Rules {
         })
     }
 
-    /// What the rules were made from.
+    /// Returns the settings that the rules were made from.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }

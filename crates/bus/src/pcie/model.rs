@@ -1,22 +1,11 @@
 //! pcie-model's arithmetic: Neugebauer's bandwidth estimates, for comparison.
 //!
-//! pcie-bench/pcie-model (`model/pcie.py`, `model/mem_bw.py`) is the published
-//! model behind "Understanding PCIe performance for end host networking"
-//! (SIGCOMM 2018). It averages: payload is not padded to double words, buffers
-//! are aligned, acknowledgements are a flat share of the link. Here it serves to
-//! show that our sizes, used its way, give its numbers to the digit; simulations
-//! use [`super::Rules`].
-//!
-//! Where it differs from the specification, it is followed, and said here:
-//! * the deduction divides 8 bytes by limits in symbol times, which are bytes of one lane only (see
-//!   [`super::DllpRule`]);
-//! * SKP sets are deducted at the 8b/10b rate on every generation, although 128b/130b blocks have
-//!   their own;
-//! * two entries of its tables are typing slips: the FC value of Gen1 x32 with MPS 2048 (248 for
-//!   148) and the Ack limit of Gen2 x32 with MPS 4096 (237 for 327);
-//! * generations 6 and 7 are guesses: 242 of 256 bytes, limits of generation 5.
-//!
-//! Floating point, because the model is; nothing of this is on the packet path.
+//! It averages: no padding, aligned buffers, acknowledgements as a flat share. It shows that our
+//! sizes, used its way, give its numbers to the digit. It is followed where it differs from the
+//! specification: limits in symbol times of one lane, SKP sets at the 8b/10b rate, two typing slips
+//! in its tables (248 for 148, Gen1 x32, MPS 2048; 237 for 327, Gen2 x32, MPS 4096), guesses for
+//! generations 6 and 7. Sources: `model/pcie.py`, `model/mem_bw.py` of pcie-bench/pcie-model;
+//! "Understanding PCIe performance for end host networking" (SIGCOMM 2018).
 
 use super::tlp::{ECRC, Framing, HEADER_3DW, HEADER_4DW};
 use super::{RulesError, SIZES, ack_limit, check, is_size};
@@ -30,7 +19,7 @@ pub struct Config {
     pub lanes: u32,
     /// 32 or 64: the header form of every request.
     pub address_bits: u32,
-    /// Whether every TLP carries the digest.
+    /// Every TLP carries the digest.
     pub ecrc: bool,
     /// Max_Payload_Size, bytes.
     pub mps: u32,
@@ -38,7 +27,7 @@ pub struct Config {
     pub mrrs: u32,
     /// Read completion boundary: 64, 128, 256 or 512 bytes.
     pub rcb: u32,
-    /// Whether completions are cut at RCB rather than MPS.
+    /// Completions are cut at RCB rather than MPS.
     pub rcb_chunks: bool,
 }
 

@@ -6,7 +6,7 @@ use super::tlp::{double_words, wide_address};
 /// A request must not cross a multiple of this (base specification 2.2.7).
 const PAGE_SHIFT: u32 = 12;
 
-/// Where 3-double-word headers end.
+/// The first address that needs a header of 4 double words.
 const FOUR_GIB: u64 = 1 << 32;
 
 /// The range of one packet: `len` bytes at `addr`.
@@ -50,7 +50,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// What a read by the device puts on the link.
+/// The packets and bytes that a read by the device puts on the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReadCost {
     /// MRd packets, toward the host.
@@ -63,7 +63,7 @@ pub struct ReadCost {
     pub completion_bytes: u64,
 }
 
-/// What a write puts on the link, all in the direction of the data.
+/// The packets and bytes that a write puts on the link, all in the direction of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteCost {
     /// MWr packets.
@@ -72,7 +72,7 @@ pub struct WriteCost {
     pub request_bytes: u64,
 }
 
-/// How many windows of `1 << shift` bytes the range touches. `len` is not zero.
+/// Returns the number of windows of `1 << shift` bytes that the range touches. `len` is not zero.
 #[inline]
 const fn windows(addr: u64, len: u64, shift: u32) -> u64 {
     let mask = (1 << shift) - 1;

@@ -40,7 +40,7 @@ impl fmt::Display for Command {
     }
 }
 
-/// What the device does.
+/// A DMA operation of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// Reads host memory.
@@ -52,15 +52,15 @@ pub enum Operation {
 /// One TLP of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Of the first byte it asks for or carries.
+    /// Address of the first byte it asks for or carries.
     pub addr: u64,
-    /// Which TLP it is.
+    /// The TLP.
     pub command: Command,
     /// Bytes it asks for or carries.
     pub bytes: u32,
     /// Bytes it takes on the wire.
     pub wire_bytes: u32,
-    /// Which way it goes.
+    /// The direction in which it travels.
     pub toward: LinkDirection,
 }
 
@@ -70,7 +70,7 @@ pub struct Transactions {
     rules: Rules,
     operation: Operation,
     requests: Pieces,
-    /// Of the request before, still to be listed.
+    /// The completions of the request before, still to be listed.
     completions: Pieces,
 }
 

@@ -5,8 +5,8 @@ fn platform() -> (Platform, Iova) {
     let mut p = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Page);
     let b = p.memory.buffer(256, Alignment::ANY).unwrap();
     let at = Iova(b.addr());
-    p.memory.lend(at, 256, Direction::FromDevice);
-    p.memory.lend(at, 256, Direction::ToDevice);
+    p.memory.map(at, 256, Direction::FromDevice);
+    p.memory.map(at, 256, Direction::ToDevice);
     (p, at)
 }
 

@@ -91,7 +91,8 @@ fn a_window_ends_and_recovers() {
 }
 
 proptest! {
-    /// No entry is in two mappings, and a refusal is true: there is no run that long in either part.
+    /// No entry is in two mappings, and a refusal is true: there is no run that long in either
+    /// part.
     #[test]
     fn mappings_never_overlap(pages in 1u32..400, steps in prop::collection::vec((0u32..80_000, any::<u16>()), 1..200)) {
         let mut t = Table::new(window(pages, true));

@@ -7,7 +7,7 @@ fn t(ps: u64) -> Time {
 #[test]
 fn what_lies_in_a_ring_is_a_descriptor_and_what_was_copied_there_a_packet() {
     let mut trace = Trace::new(1);
-    trace.add(t(0), t(0), What::Core(0, Step::Copy(Iova(0x1000), 64)));
+    trace.add(t(0), t(0), EventKind::Core(0, CpuStep::Copy(Iova(0x1000), 64)));
     for (at, shared) in [(0x1000, true), (0x1040, true), (0x2000, false)] {
         trace.transfer((t(1), t(2)), Iova(at), b"bytes", Direction::ToDevice, shared);
     }
@@ -15,12 +15,12 @@ fn what_lies_in_a_ring_is_a_descriptor_and_what_was_copied_there_a_packet() {
         .events()
         .iter()
         .filter_map(|e| match &e.what {
-            What::Device(stage, _, b) => Some((*stage, trace.bytes(*b))),
+            EventKind::Device(stage, _, b) => Some((*stage, trace.bytes(*b))),
             _ => None,
         })
         .collect();
     let packet = Some(&b"bytes"[..]);
-    use Stage::{FetchData, FetchDescriptors};
+    use DmaStage::{FetchData, FetchDescriptors};
     assert_eq!(stages, [(FetchData, packet), (FetchDescriptors, None), (FetchData, packet)]);
 }
 
@@ -32,8 +32,11 @@ fn the_transfer_that_fills_it_may_be_a_packet() {
         trace.transfer((t(1), t(2)), Iova(0x1000), &bytes, Direction::FromDevice, true);
     }
     assert_eq!(trace.events().len(), BYTES / bytes.len());
-    trace.add(t(3), t(3), What::Core(0, Step::CopyOut(Iova(0x1000), 5)));
-    assert!(matches!(trace.events().last().unwrap().what, What::Device(Stage::DeliverData, ..)));
+    trace.add(t(3), t(3), EventKind::Core(0, CpuStep::CopyOut(Iova(0x1000), 5)));
+    assert!(matches!(
+        trace.events().last().unwrap().what,
+        EventKind::Device(DmaStage::DeliverData, ..)
+    ));
 }
 
 #[test]
@@ -42,18 +45,18 @@ fn what_is_copied_out_of_a_ring_was_a_packet() {
     for (at, bytes) in [(0x1000, &b"frame"[..]), (0x2000, b"done"), (0x1000, b"again")] {
         trace.transfer((t(1), t(2)), Iova(at), bytes, Direction::FromDevice, true);
         if at == 0x2000 {
-            trace.add(t(3), t(3), What::Core(0, Step::CopyOut(Iova(0x0ffe), 5)));
+            trace.add(t(3), t(3), EventKind::Core(0, CpuStep::CopyOut(Iova(0x0ffe), 5)));
         }
     }
     let stages: Vec<_> = trace
         .events()
         .iter()
         .filter_map(|e| match &e.what {
-            What::Device(stage, _, b) => Some((*stage, trace.bytes(*b).unwrap())),
+            EventKind::Device(stage, _, b) => Some((*stage, trace.bytes(*b).unwrap())),
             _ => None,
         })
         .collect();
-    use Stage::{DeliverData, WriteBack};
+    use DmaStage::{DeliverData, WriteBack};
     assert_eq!(stages, [(DeliverData, &b"frame"[..]), (WriteBack, b"done"), (WriteBack, b"again")]);
 }
 
@@ -62,9 +65,9 @@ fn it_is_bounded_and_says_so() {
     let mut trace = Trace::new(2);
     for i in 0..EVENTS + 2 * EVENTS_A_PACKET {
         assert!(!trace.is_full(), "{i}");
-        trace.add(t(0), t(0), What::Message(0));
+        trace.add(t(0), t(0), EventKind::Message(0));
     }
-    trace.add(t(0), t(0), What::Message(0));
+    trace.add(t(0), t(0), EventKind::Message(0));
     assert!(trace.is_full());
     assert_eq!(trace.events().len(), EVENTS + 2 * EVENTS_A_PACKET);
     let mut trace = Trace::new(1);
@@ -77,6 +80,6 @@ fn it_is_bounded_and_says_so() {
 #[test]
 fn free_work_is_no_event() {
     let mut trace = Trace::new(1);
-    trace.add(t(5), t(5), What::Core(0, Step::CpuWork(CpuWork::Poll)));
+    trace.add(t(5), t(5), EventKind::Core(0, CpuStep::CpuWork(CpuWork::Poll)));
     assert!(trace.events().is_empty());
 }

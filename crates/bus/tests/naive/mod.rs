@@ -1,5 +1,5 @@
 //! The time line as one would write it first: every booking kept apart in a sorted list, every
-//! search from its start. What `TimeLine` must equal, and what its bench is held against.
+//! search from its start. What `Reservations` must equal, and what its bench is held against.
 
 /// (start, end) of every booking, in order.
 #[derive(Clone, Default)]
@@ -31,7 +31,7 @@ impl Naive {
         start
     }
 
-    pub(crate) fn set_floor(&mut self, floor: u64) {
+    pub(crate) fn retire_before(&mut self, floor: u64) {
         self.floor = self.floor.max(floor);
         let floor = self.floor;
         self.bookings.retain(|&(_, end)| end > floor);

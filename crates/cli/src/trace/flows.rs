@@ -12,7 +12,7 @@
 //! wins, the first among equals.
 
 use super::Flight;
-use doorbell_bus::trace::{Lent, Stage, Step, What};
+use doorbell_bus::trace::{CpuStep, DmaStage, EventKind, MappedRange};
 use doorbell_hal::{Direction, Time};
 use doorbell_lab::trace::Traced;
 use std::collections::BTreeMap;
@@ -85,10 +85,10 @@ fn sent(traced: &Traced, platform: usize, packets: &mut Vec<Packet>, fetched: &m
     for (i, e) in trace.events().iter().enumerate() {
         let place = Place::Event(platform, i);
         let area = match &e.what {
-            What::Core(core, Step::Map(l)) if l.dir == Direction::ToDevice => {
+            EventKind::Core(core, CpuStep::Map(l)) if l.dir == Direction::ToDevice => {
                 Some((core, l.at, l.len))
             }
-            What::Core(core, Step::Copy(at, len)) => Some((core, *at, *len)),
+            EventKind::Core(core, CpuStep::Copy(at, len)) => Some((core, *at, *len)),
             _ => None,
         };
         if let Some((core, at, len)) = area {
@@ -99,17 +99,17 @@ fn sent(traced: &Traced, platform: usize, packets: &mut Vec<Packet>, fetched: &m
             lent.insert(at.0, (at.0 + u64::from(len), packet));
         }
         match &e.what {
-            What::Core(core, Step::Call(_)) => {
+            EventKind::Core(core, CpuStep::Call(_)) => {
                 if let Some(packet) = current.remove(core) {
                     packets[packet].places.push(place);
                 }
             }
-            What::Core(_, Step::Unmap(l)) if l.dir == Direction::ToDevice => {
+            EventKind::Core(_, CpuStep::Unmap(l)) if l.dir == Direction::ToDevice => {
                 if let Some((_, packet)) = lent.remove(&l.at.0) {
                     packets[packet].places.push(place);
                 }
             }
-            What::Device(Stage::FetchData, at, bytes) => {
+            EventKind::Device(DmaStage::FetchData, at, bytes) => {
                 let owner =
                     lent.range(..=at.0).next_back().map(|(_, o)| *o).filter(|(end, _)| at.0 < *end);
                 let (Some((_, packet)), Some(bytes)) = (owner, trace.bytes(*bytes)) else {
@@ -158,7 +158,7 @@ fn received(
     for (i, e) in trace.events().iter().enumerate() {
         let place = Place::Event(platform, i);
         match &e.what {
-            What::Device(Stage::DeliverData, at, bytes) => {
+            EventKind::Device(DmaStage::DeliverData, at, bytes) => {
                 let Some(bytes) = trace.bytes(*bytes) else { continue };
                 let goes_on = rest.take().and_then(|(frame, packet, done)| {
                     let whole = frames[frame].bytes;
@@ -187,7 +187,7 @@ fn received(
                 cross(&mut packets[packet], place);
                 waiting.insert(at.0, (packet, false));
             }
-            What::Core(_, Step::Look(l)) => {
+            EventKind::Core(_, CpuStep::Look(l)) => {
                 for (packet, looked) in
                     waiting.range_mut(l.at.0..l.at.0 + u64::from(l.len)).map(|(_, w)| w)
                 {
@@ -196,9 +196,10 @@ fn received(
                     }
                 }
             }
-            What::Core(
+            EventKind::Core(
                 _,
-                Step::Unmap(Lent { at, len, dir: Direction::FromDevice }) | Step::CopyOut(at, len),
+                CpuStep::Unmap(MappedRange { at, len, dir: Direction::FromDevice })
+                | CpuStep::CopyOut(at, len),
             ) => {
                 for (_, (packet, _)) in
                     waiting.extract_if(at.0..at.0 + u64::from(*len), |_, _| true)

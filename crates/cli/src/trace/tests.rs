@@ -26,8 +26,8 @@ impl Record {
     fn new() -> Record {
         Record(Trace::new(100))
     }
-    fn step(mut self, from: u64, until: u64, step: Step) -> Record {
-        self.0.add(t(from), t(until), What::Core(0, step));
+    fn step(mut self, from: u64, until: u64, step: CpuStep) -> Record {
+        self.0.add(t(from), t(until), EventKind::Core(0, step));
         self
     }
     fn moved(mut self, from: u64, until: u64, at: u64, bytes: &[u8], dir: Direction) -> Record {
@@ -36,8 +36,8 @@ impl Record {
     }
 }
 
-fn lent(at: u64, len: u32, dir: Direction) -> Lent {
-    Lent { at: Iova(at), len, dir }
+fn lent(at: u64, len: u32, dir: Direction) -> MappedRange {
+    MappedRange { at: Iova(at), len, dir }
 }
 
 fn flown(at: u64, frame: Vec<u8>) -> Flown {
@@ -75,17 +75,17 @@ fn equal_packets_are_told_apart_by_their_order() {
     let mut r = Record::new();
     for i in 0..3 {
         let l = lent(0x1000 * (i + 1), f.len() as u32, ToDevice);
-        r = r.step(10 * i, 10 * i, Step::Map(l)).step(
+        r = r.step(10 * i, 10 * i, CpuStep::Map(l)).step(
             10 * i,
             10 * i + 5,
-            Step::Call(Call::Transmit),
+            CpuStep::Call(DriverCall::Transmit),
         );
         r = r.moved(10 * i + 6, 10 * i + 9, l.at.0, &f, ToDevice);
     }
     for i in 0..3 {
-        r = r.step(100, 100, Step::Unmap(lent(0x1000 * (i + 1), f.len() as u32, ToDevice)));
+        r = r.step(100, 100, CpuStep::Unmap(lent(0x1000 * (i + 1), f.len() as u32, ToDevice)));
     }
-    let r = r.step(95, 120, Step::Call(Call::Poll));
+    let r = r.step(95, 120, CpuStep::Call(DriverCall::Poll));
     let out = (0..3).map(|i| flown(20 + 20 * i, f.clone())).collect();
     let traced = Traced { packets: 3, platforms: vec![r.0], wires: Some([out, Vec::new()]) };
     let way = ["transmit", "fetch data", "frame", "unmap"];
@@ -109,12 +109,12 @@ fn a_large_send_is_many_frames() {
     // Read in two pieces; each segment has headers of its own.
     let l = lent(0x1000, sent.len() as u32, ToDevice);
     let r = Record::new()
-        .step(0, 0, Step::Map(l))
-        .step(0, 5, Step::Call(Call::Transmit))
+        .step(0, 0, CpuStep::Map(l))
+        .step(0, 5, CpuStep::Call(DriverCall::Transmit))
         .moved(6, 9, 0x1000, &sent[..64], ToDevice)
         .moved(9, 12, 0x1040, &sent[64..], ToDevice)
-        .step(95, 95, Step::Unmap(l))
-        .step(95, 120, Step::Call(Call::Poll));
+        .step(95, 95, CpuStep::Unmap(l))
+        .step(95, 120, CpuStep::Call(DriverCall::Poll));
     let out = [0..40, 40..80, 80..90]
         .map(|range| flown(20 + range.start as u64 / 2, frame(&payload[range])))
         .into();
@@ -130,8 +130,8 @@ fn a_padded_frame_with_a_new_checksum_is_found() {
     on_wire[24] ^= 0x55;
     on_wire.resize(60, 0);
     let r = Record::new()
-        .step(0, 0, Step::Copy(Iova(0x1000), 54))
-        .step(0, 5, Step::Call(Call::Transmit))
+        .step(0, 0, CpuStep::Copy(Iova(0x1000), 54))
+        .step(0, 5, CpuStep::Call(DriverCall::Transmit))
         .moved(6, 9, 0x1000, &sent, ToDevice);
     let traced = Traced {
         packets: 1,
@@ -148,9 +148,9 @@ fn a_received_frame_in_two_buffers_is_one_packet() {
     let r = Record::new()
         .moved(30, 33, 0x1000, &f[..100], FromDevice)
         .moved(33, 36, 0x2000, &f[100..], FromDevice)
-        .step(50, 50, Step::Unmap(lent(0x1000, 100, FromDevice)))
-        .step(50, 50, Step::Unmap(lent(0x2000, 100, FromDevice)))
-        .step(45, 60, Step::Call(Call::Poll));
+        .step(50, 50, CpuStep::Unmap(lent(0x1000, 100, FromDevice)))
+        .step(50, 50, CpuStep::Unmap(lent(0x2000, 100, FromDevice)))
+        .step(45, 60, CpuStep::Call(DriverCall::Poll));
     let traced =
         Traced { packets: 1, platforms: vec![r.0], wires: Some([Vec::new(), vec![flown(10, f)]]) };
     let way = ["frame", "deliver data", "deliver data", "unmap", "unmap"];
@@ -163,10 +163,10 @@ fn a_frame_that_is_copied_out_of_a_ring_was_received() {
     let mut r = Record::new();
     r.0.transfer((t(21), t(24)), Iova(0x1040), &f, FromDevice, true);
     r.0.transfer((t(24), t(25)), Iova(0x9000), &[1; 16], FromDevice, true);
-    let r = r.step(30, 30, Step::CopyOut(Iova(0x1040), f.len() as u32)).step(
+    let r = r.step(30, 30, CpuStep::CopyOut(Iova(0x1040), f.len() as u32)).step(
         28,
         40,
-        Step::Call(Call::Poll),
+        CpuStep::Call(DriverCall::Poll),
     );
     let traced =
         Traced { packets: 1, platforms: vec![r.0], wires: Some([Vec::new(), vec![flown(10, f)]]) };
@@ -179,13 +179,13 @@ fn a_frame_that_is_copied_out_of_a_ring_was_received() {
 fn between_partitions_what_one_gets_the_other_sent() {
     let f = frame(b"from one to the other");
     let from = Record::new()
-        .step(0, 0, Step::Map(lent(0x1000, f.len() as u32, ToDevice)))
+        .step(0, 0, CpuStep::Map(lent(0x1000, f.len() as u32, ToDevice)))
         .moved(2, 4, 0x1000, &f, ToDevice)
-        .step(0, 5, Step::Call(Call::Transmit));
+        .step(0, 5, CpuStep::Call(DriverCall::Transmit));
     let to = Record::new()
         .moved(4, 6, 0x1000, &[&[9; 8][..], &f].concat(), FromDevice)
-        .step(20, 20, Step::Unmap(lent(0x1000, 2000, FromDevice)))
-        .step(15, 30, Step::Call(Call::Poll));
+        .step(20, 20, CpuStep::Unmap(lent(0x1000, 2000, FromDevice)))
+        .step(15, 30, CpuStep::Call(DriverCall::Poll));
     let traced = Traced { packets: 1, platforms: vec![from.0, to.0], wires: None };
     let events = written(&traced);
     assert_eq!(ways(&events), [["transmit", "fetch data", "deliver data", "unmap"]]);
@@ -211,11 +211,15 @@ fn spans(events: &[Value], name: &str) -> Vec<(u64, u64, u64)> {
 
 #[test]
 fn steps_without_a_length_share_the_work_beside_them() {
-    let mut r = Record::new().step(0, 10, Step::CpuWork(CpuWork::Poll));
+    let mut r = Record::new().step(0, 10, CpuStep::CpuWork(CpuWork::Poll));
     for i in 0..4 {
-        r = r.step(10, 10, Step::Unmap(lent(i, 1, ToDevice)));
+        r = r.step(10, 10, CpuStep::Unmap(lent(i, 1, ToDevice)));
     }
-    let r = r.step(10, 18, Step::CpuWork(CpuWork::TxDone(4))).step(0, 20, Step::Call(Call::Poll));
+    let r = r.step(10, 18, CpuStep::CpuWork(CpuWork::TxDone(4))).step(
+        0,
+        20,
+        CpuStep::Call(DriverCall::Poll),
+    );
     let traced = Traced { packets: 1, platforms: vec![r.0], wires: None };
     let events = written(&traced);
     assert_eq!(spans(&events, "unmap"), [(10, 12, 1), (12, 14, 1), (14, 16, 1), (16, 18, 1)]);
@@ -239,9 +243,9 @@ fn what_overlaps_gets_rows_and_what_is_over_gives_its_own_back() {
 #[test]
 fn nothing_after_the_last_packet_is_shown() {
     let r = Record::new()
-        .step(0, 5, Step::Call(Call::Transmit))
-        .step(29, 40, Step::Call(Call::Transmit))
-        .step(31, 40, Step::Call(Call::Transmit));
+        .step(0, 5, CpuStep::Call(DriverCall::Transmit))
+        .step(29, 40, CpuStep::Call(DriverCall::Transmit))
+        .step(31, 40, CpuStep::Call(DriverCall::Transmit));
     let out = vec![flown(20, frame(&[])), flown(40, frame(&[]))];
     let traced = Traced { packets: 1, platforms: vec![r.0], wires: Some([out, Vec::new()]) };
     let events = written(&traced);

@@ -144,7 +144,7 @@ fn is_even(h: &mut System, what: &str) {
     let l = h.ledger();
     assert_eq!((l.maps, l.buffers_taken), (l.unmaps, l.buffers_released), "{what}");
     assert_eq!((l.dma_faults, h.device.counters.hangs), (0, 0), "{what}");
-    assert_eq!(h.bus.platform().memory.lent(), (0, 0), "{what}");
+    assert_eq!(h.bus.platform().memory.mapped(), (0, 0), "{what}");
 }
 
 /// Runs `f` on each card, with the copy of small frames and without.

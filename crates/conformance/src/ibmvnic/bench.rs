@@ -3,7 +3,8 @@
 use super::spy::Spy;
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{
-    Bus, Costs, Hypervised, Machine, Mapping, Partitions, Platform, ProtectionGranularity, Vio,
+    Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Mapping, Partitions, Platform,
+    ProtectionGranularity,
 };
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_drivers::ibmvnic::{Config, Ibmvnic};
@@ -15,7 +16,7 @@ use doorbell_testkit::reorder::{Order, Reorder};
 use std::collections::VecDeque;
 
 /// One partition and its hypervisor.
-pub type System = Machine<Partitions<Vio>, Hypervised<Spy>>;
+pub type System = Machine<Partitions<HypervisorPort>, HypervisorDevice<Spy>>;
 
 /// A host that has such a machine beneath.
 pub trait Model: Hypervisor {
@@ -40,7 +41,7 @@ pub fn system(cfg: vnic::Config) -> System {
     let prices = Prices { put: Span::from_ns(300), ..Prices::default() };
     let window = Window { base: 0x8000_0000, pages: 1 << 15, multi: true, prices };
     let platform = Platform::new(1 << 32, 96 << 20, ProtectionGranularity::Byte);
-    let port = Vio::new(
+    let port = HypervisorPort::new(
         platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))),
         Span::from_ns(50),
     );
@@ -49,7 +50,8 @@ pub fn system(cfg: vnic::Config) -> System {
     // While a packet is handed up, others land.
     costs.work[WorkKind::RxPacket as usize].each = Span::from_us(1);
     let partitions = Partitions::new(vec![port], vec![0], Span::from_ns(600));
-    let mut h = Machine::new(partitions, Hypervised(Spy::new(VnicServer::new(cfg, 1))), costs, 1);
+    let mut h =
+        Machine::new(partitions, HypervisorDevice(Spy::new(VnicServer::new(cfg, 1))), costs, 1);
     h.bus.sink_mut().start();
     h
 }
@@ -296,7 +298,7 @@ impl<M: Model> Bench<M> {
         let l = &p.ledger;
         assert_eq!((l.buffers_taken, l.dma_faults), (l.buffers_released, 0));
         assert_eq!(
-            (p.memory.lent(), p.live_entries()),
+            (p.memory.mapped(), p.live_entries()),
             ((0, 0), 0),
             "all that was taken comes back"
         );

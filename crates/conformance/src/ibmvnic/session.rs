@@ -135,7 +135,7 @@ pub fn a_silent_server_is_given_up<M: Model>(make: impl Fn(Config) -> M) {
         assert!(waited >= limit && waited < limit + Span::from_us(50), "{name} {waited}");
         let p = h.system();
         p.flush_posted();
-        assert_eq!(doorbell_bus::Bus::platform(&p.bus).memory.lent(), (0, 0));
+        assert_eq!(doorbell_bus::Bus::platform(&p.bus).memory.mapped(), (0, 0));
     }
 }
 
@@ -167,7 +167,7 @@ pub fn a_pool_has_38_mib_at_the_most<M: Model>(make: impl Fn(Config) -> M) {
     );
     let p = h.system();
     p.flush_posted();
-    assert_eq!(doorbell_bus::Bus::platform(&p.bus).memory.lent(), (0, 0));
+    assert_eq!(doorbell_bus::Bus::platform(&p.bus).memory.mapped(), (0, 0));
 }
 
 /// Query has length and address, control address and length; the server took both.
@@ -267,7 +267,7 @@ pub fn partner_never_comes<M: Model>(make: impl Fn(Config) -> M) {
     assert!(waited > Span::from_ms(4_900), "a hundred times 50 ms: {waited}");
     let p = h.system();
     p.flush_posted();
-    assert_eq!(doorbell_bus::Bus::platform(&p.bus).memory.lent(), (0, 0));
+    assert_eq!(doorbell_bus::Bus::platform(&p.bus).memory.mapped(), (0, 0));
 }
 
 /// Messages of 16 bytes, descriptors of 32: both wrap, and byte 0 is all that says what is new.
@@ -337,7 +337,7 @@ pub fn a_refusal_leaves_nothing<M: Model>(make: impl Fn(Config) -> M) {
     for h in [&mut h, &mut h2] {
         let m = h.system();
         m.flush_posted();
-        assert_eq!(doorbell_bus::Bus::platform(&m.bus).memory.lent(), (0, 0));
+        assert_eq!(doorbell_bus::Bus::platform(&m.bus).memory.mapped(), (0, 0));
     }
 }
 

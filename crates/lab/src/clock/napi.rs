@@ -32,7 +32,7 @@
 
 use crate::bql::Batch;
 use crate::fault::{Watchdog, failed};
-use doorbell_bus::trace::Call;
+use doorbell_bus::trace::DriverCall;
 use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Buf, CpuWork, Device, Host, Span, Time};
@@ -382,7 +382,7 @@ where
         }
         steps += 1;
         m.run_device(at);
-        m.set_floor(at);
+        m.retire_before(at);
         m.enter(i);
         m.idle_until(at);
         step(m, &mut cpus[i], i, stations, rules)?;
@@ -482,7 +482,7 @@ where
             s.taken[k] += 1;
             let from = m.now();
             let irq = s.driver.interrupt(m, vector);
-            m.mark(from, Call::Interrupt(vector));
+            m.mark(from, DriverCall::Interrupt(vector));
             s.unhandled = if irq == Irq::None { s.unhandled + 1 } else { 0 };
             if s.unhandled > NOBODY_CARED {
                 return Err(Stuck::Line(vector));
@@ -506,7 +506,7 @@ where
         timers = true;
         let from = m.now();
         s.endpoint.timers(m);
-        m.mark(from, Call::Timers);
+        m.mark(from, DriverCall::Timers);
         send(m, s);
         s.wake(m);
     }
@@ -564,7 +564,7 @@ where
                         } else {
                             s.endpoint.run(m);
                         }
-                        m.mark(from, Call::Application);
+                        m.mark(from, DriverCall::Application);
                         if !s.ended {
                             send(m, s);
                         }
@@ -658,11 +658,11 @@ where
     let from = m.now();
     let result = s.driver.poll(m, rules.weight, &mut up);
     let received = up.received;
-    m.mark(from, Call::Poll);
+    m.mark(from, DriverCall::Poll);
     s.received += u64::from(received);
     let from = m.now();
     s.endpoint.softirq(m);
-    m.mark(from, Call::Stack);
+    m.mark(from, DriverCall::Stack);
     send(m, s);
     s.wake(m);
     match result {
@@ -673,7 +673,7 @@ where
         Poll::CpuWork => {
             let from = m.now();
             s.driver.work(m);
-            m.mark(from, Call::CpuWork);
+            m.mark(from, DriverCall::CpuWork);
         }
         Poll::Idle => {}
     }
@@ -718,7 +718,7 @@ where
         let more = s.batch.goes(p.len(), waiting);
         let from = m.now();
         let result = s.driver.transmit(m, p, more);
-        m.mark(from, Call::Transmit);
+        m.mark(from, DriverCall::Transmit);
         match result {
             Tx::Ok => {
                 if let Some(w) = &mut s.watchdog {

@@ -66,7 +66,7 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
     b.same("mappings", ("made", all.maps), ("ended", all.unmaps));
     // Everything has been closed and released by now.
     b.same("buffers", ("taken", all.buffers_taken), ("released", all.buffers_released));
-    let (readable, writable) = m.bus.platform().memory.lent();
+    let (readable, writable) = m.bus.platform().memory.mapped();
     b.same("pages still lent to the device", ("to read", readable as u64), ("expected", 0));
     b.same("pages still lent to the device", ("to write", writable as u64), ("expected", 0));
     b.same(

@@ -6,7 +6,7 @@
 //! often. Its memory accesses cost nobody anything: a direct-mapped DMA window needs no call for
 //! each packet.
 
-use doorbell_bus::{Bus, Hypercalls, Hypervised, Partitions};
+use doorbell_bus::{Bus, Hypercalls, HypervisorDevice, Partitions};
 use doorbell_devices::veth::Veth;
 use doorbell_hal::{
     Device, DropReason, EventSource, Fact, Hcall, HcallReturn, Reg, RxVerdict, Span, Time,
@@ -156,13 +156,13 @@ impl Port {
 /// The LAN and the port.
 #[derive(Debug)]
 pub struct Lan {
-    pub(super) veth: Hypervised<Veth>,
+    pub(super) veth: HypervisorDevice<Veth>,
     pub(super) port: Port,
 }
 
 impl Lan {
     pub(super) fn new(veth: Veth, port: PortConfig) -> Lan {
-        Lan { veth: Hypervised(veth), port: Port::new(port) }
+        Lan { veth: HypervisorDevice(veth), port: Port::new(port) }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::traffic::tcp::frame::{ACK, Header, Station, TCP};
 use crate::watch::Watch;
 use crate::window::{Marks, Window};
 use doorbell_bus::Bus;
-use doorbell_bus::trace::Call;
+use doorbell_bus::trace::DriverCall;
 use doorbell_drivers::ibmveth::{Ibmveth, Stats, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
@@ -116,12 +116,12 @@ fn receive(m: &mut Lpars, client: &mut Ibmveth, setup: &Setup, up: &mut Up) -> (
     while m.bus.platform_mut().take_message(vector).is_some() {
         let from = m.now();
         client.interrupt(m, vector);
-        m.mark(from, Call::Interrupt(vector));
+        m.mark(from, DriverCall::Interrupt(vector));
         loop {
             polls += 1;
             let from = m.now();
             let more = client.poll(m, 16, up) == Poll::Again;
-            m.mark(from, Call::Poll);
+            m.mark(from, DriverCall::Poll);
             if !more {
                 break;
             }
@@ -162,7 +162,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
             .map_err(no_memory)?;
         let begin = m.now();
         let sent = server.veth.transmit(&mut m, p, false);
-        m.mark(begin, Call::Transmit);
+        m.mark(begin, DriverCall::Transmit);
         match sent {
             Tx::Ok => {}
             Tx::Busy(p) | Tx::Dropped(p) => p.release(&mut m),

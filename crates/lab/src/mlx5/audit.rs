@@ -42,7 +42,7 @@ pub(super) fn audit(o: &Outcome, m: &System, skipped: u64) -> Vec<String> {
     // Everything has been closed and released by now.
     let all = m.ledger();
     b.same("buffers", ("taken", all.buffers_taken), ("released", all.buffers_released));
-    let (readable, writable) = m.bus.platform().memory.lent();
+    let (readable, writable) = m.bus.platform().memory.mapped();
     b.same("pages still lent to the device", ("to read", readable as u64), ("expected", 0));
     b.same("pages still lent to the device", ("to write", writable as u64), ("expected", 0));
     let capacity = m.bus.capacity(o.elapsed);

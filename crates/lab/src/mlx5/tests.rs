@@ -27,5 +27,5 @@ fn nothing_arrives_after_destroy() {
     channel.close(&mut m);
     assert_eq!(m.bus.platform().next_arrival(), Time::NEVER);
     Rc::into_inner(hca).unwrap().into_inner().close(&mut m);
-    assert_eq!(m.bus.platform().memory.lent(), (0, 0));
+    assert_eq!(m.bus.platform().memory.mapped(), (0, 0));
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::clock::link::Peer;
-use doorbell_bus::{Costs, Hypervised};
+use doorbell_bus::{Costs, HypervisorDevice};
 use doorbell_devices::veth::{Adapter, Config, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as Settings, Ibmveth};
 use doorbell_drivers::{Driver, Tx};
@@ -36,7 +36,7 @@ impl Peer for Far {
 }
 
 /// Two partitions, each with a core, on one LAN with a wire of 1 Gbit/s.
-fn hosted(sets: &[&str]) -> (Hosted<Hypervised<Veth>, Far>, [Adapter; 2]) {
+fn hosted(sets: &[&str]) -> (Hosted<HypervisorDevice<Veth>, Far>, [Adapter; 2]) {
     let keys: Vec<&'static Key> = KEYS.iter().chain(&PRICES).collect();
     let mut v = Values::defaults(&keys);
     sets.iter().for_each(|s| v.set(s).unwrap());
@@ -47,7 +47,7 @@ fn hosted(sets: &[&str]) -> (Hosted<Hypervised<Veth>, Far>, [Adapter; 2]) {
     let partitions = p.partitions(&[48 << 20; 2], vec![0, 1], ProtectionGranularity::Byte);
     let link = (1_000_000_000, Span::from_us(5));
     let (partitions, device) =
-        Wired::new(partitions, Hypervised(Veth::new(lan)), Far::default(), link);
+        Wired::new(partitions, HypervisorDevice(Veth::new(lan)), Far::default(), link);
     (Machine::new(partitions, device, Costs::FREE, 2), adapters)
 }
 
@@ -82,7 +82,7 @@ fn a_call_costs_what_its_kind_does_and_frames_reach_the_wire() {
 #[test]
 fn calls_of_two_partitions_wait_for_each_other_where_they_are_serial() {
     let (mut m, [a, b]) = hosted(&["hypervisor.call=100", "hcall.send_serial=1000"]);
-    let call = |m: &mut Hosted<Hypervised<Veth>, Far>, core: usize, unit: u64, n: u64| {
+    let call = |m: &mut Hosted<HypervisorDevice<Veth>, Far>, core: usize, unit: u64, n: u64| {
         m.enter(core);
         m.hcall(Hcall(n), &[unit]);
         m.now().since(Time::ZERO).ps() / 1000

@@ -64,7 +64,7 @@ impl<P: Port> Device<P> for Toy {
     }
 }
 
-/// Which fences the driver has.
+/// The fences that the driver has.
 #[derive(Clone, Copy)]
 struct Fences {
     body: bool,
@@ -122,7 +122,7 @@ fn sent(mut m: Machine<Pcie, Toy>) -> Vec<u64> {
     sent
 }
 
-/// What left, and how many stores had passed another.
+/// The values that left.
 fn run(order: Order, fences: Fences, count: u64) -> (Vec<u64>, u64) {
     let mut h = Reorder::new(machine(), order);
     drive(&mut h, fences, count);
@@ -175,7 +175,8 @@ fn a_seed_is_an_order() {
     assert!(orders.iter().any(|o| *o != orders[0]));
 }
 
-/// What a load tells, when another of its line was made before memory changed from 0 to 7, by seed.
+/// The values that a load returns by seed, if another load of its line was made before memory
+/// changed from 0 to 7.
 fn loads(order: fn(u64) -> Order, between: fn(&mut Reorder<Machine<Pcie, Toy>>)) -> Vec<u64> {
     (0..20)
         .map(|seed| {

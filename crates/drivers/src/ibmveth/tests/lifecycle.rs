@@ -20,7 +20,7 @@ fn registering_is_tried_again_after_a_free_and_freeing_while_busy() {
     assert_eq!(firmware(&mut h).called(l::H_FREE_LOGICAL_LAN).len(), 4);
     nic.close(&mut h);
     assert_eq!(firmware(&mut h).called(l::H_FREE_LOGICAL_LAN).len(), 5);
-    let lent = h.bus.ports[0].platform().memory.lent();
+    let lent = h.bus.ports[0].platform().memory.mapped();
     assert_eq!(lent, (0, 0), "nothing stays lent");
 }
 
@@ -34,7 +34,7 @@ fn a_refusal_is_an_error_with_its_code_and_leaves_nothing_behind() {
         firmware(&mut h).refuse.push((call, status::H_HARDWARE, 9));
         let e = Ibmveth::open(&mut h, &config()).unwrap_err();
         assert_eq!(e, OpenError::Refused(name, status::H_HARDWARE));
-        assert_eq!(h.bus.ports[0].platform().memory.lent(), (0, 0));
+        assert_eq!(h.bus.ports[0].platform().memory.mapped(), (0, 0));
         assert!(!firmware(&mut h).open);
     }
 }

@@ -11,7 +11,8 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_bus::{
-    Bus, Costs, Hypervised, Machine, Partitions, Platform, ProtectionGranularity, Vio,
+    Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Partitions, Platform,
+    ProtectionGranularity,
 };
 use doorbell_hal::{
     Alignment, Buf, DropReason, EventSource, Hcall, HcallDevice, HcallReturn, Host as _, RxVerdict,
@@ -63,10 +64,10 @@ impl EventSource for Firmware {
     }
 }
 
-impl HcallDevice<Vio> for Firmware {
+impl HcallDevice<HypervisorPort> for Firmware {
     fn hcall(
         &mut self,
-        ports: &mut [Vio],
+        ports: &mut [HypervisorPort],
         _: usize,
         at: Time,
         c: Hcall,
@@ -127,11 +128,11 @@ impl HcallDevice<Vio> for Firmware {
         }
         (answer, at)
     }
-    fn receive(&mut self, _: &mut [Vio], _: Time, _: &[u8]) -> RxVerdict {
+    fn receive(&mut self, _: &mut [HypervisorPort], _: Time, _: &[u8]) -> RxVerdict {
         RxVerdict::Dropped(DropReason::Off)
     }
-    fn advance(&mut self, _: &mut [Vio], _: Time) {}
-    fn reset(&mut self, _: &mut [Vio], _: Time) {}
+    fn advance(&mut self, _: &mut [HypervisorPort], _: Time) {}
+    fn reset(&mut self, _: &mut [HypervisorPort], _: Time) {}
 }
 
 impl Firmware {
@@ -140,7 +141,7 @@ impl Firmware {
     }
 }
 
-type Host = Machine<Partitions<Vio>, Hypervised<Firmware>>;
+type Host = Machine<Partitions<HypervisorPort>, HypervisorDevice<Firmware>>;
 
 fn firmware(h: &mut Host) -> &mut Firmware {
     &mut h.device.0
@@ -151,12 +152,14 @@ fn memory(h: &mut Host, at: u64, len: usize) -> &mut [u8] {
 }
 
 fn host(attributes: Option<u64>) -> Host {
-    let vio =
-        Vio::new(Platform::new(0x1000_0000, 16 << 20, ProtectionGranularity::Byte), Span::ZERO);
+    let vio = HypervisorPort::new(
+        Platform::new(0x1000_0000, 16 << 20, ProtectionGranularity::Byte),
+        Span::ZERO,
+    );
     let firmware = Firmware { attributes, ..Firmware::default() };
     Machine::new(
         Partitions::new(vec![vio], vec![0], Span::from_ns(300)),
-        Hypervised(firmware),
+        HypervisorDevice(firmware),
         Costs::FREE,
         1,
     )

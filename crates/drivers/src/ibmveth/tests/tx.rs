@@ -208,7 +208,7 @@ fn a_mapping_that_fails_makes_the_packet_linear_and_copied() {
     let window = tce::Window { base: 0, pages: 300, multi: true, prices: tce::Prices::default() };
     let mapping = Mapping::Tce(Box::new(tce::Table::new(window)));
     let mut h = host(Some(ALL));
-    h.bus.ports[0] = Vio::new(
+    h.bus.ports[0] = HypervisorPort::new(
         Platform::new(0x1000_0000, 16 << 20, ProtectionGranularity::Page).with_mapping(mapping),
         Span::ZERO,
     );

@@ -4,17 +4,17 @@ fn ps(ps: u64) -> Time {
     Time::from_ps(ps)
 }
 
-fn book(line: &mut TimeLine, at: u64, duration: u64) -> u64 {
+fn book(line: &mut Reservations, at: u64, duration: u64) -> u64 {
     line.book(ps(at), Span::from_ps(duration)).ps()
 }
 
-fn intervals(line: &TimeLine) -> Vec<(u64, u64)> {
+fn intervals(line: &Reservations) -> Vec<(u64, u64)> {
     line.intervals().map(|i| (i.start.ps(), i.end.ps())).collect()
 }
 
 #[test]
 fn a_completion_booked_ahead_does_not_delay_a_doorbell_due_now() {
-    let mut line = TimeLine::new();
+    let mut line = Reservations::new();
     assert_eq!(book(&mut line, 1000, 84), 1000);
     assert_eq!(book(&mut line, 100, 28), 100);
     assert_eq!(book(&mut line, 990, 28), 1084, "does not fit before the completion");
@@ -25,7 +25,7 @@ fn a_completion_booked_ahead_does_not_delay_a_doorbell_due_now() {
 
 #[test]
 fn a_filled_gap_joins_its_neighbours() {
-    let mut line = TimeLine::new();
+    let mut line = Reservations::new();
     for at in [0, 20, 40, 60] {
         book(&mut line, at, 10);
     }
@@ -39,23 +39,23 @@ fn a_filled_gap_joins_its_neighbours() {
 
 #[test]
 fn nothing_is_booked_before_the_floor_and_the_past_is_forgotten() {
-    let mut line = TimeLine::new();
+    let mut line = Reservations::new();
     for at in 0..1000 {
         book(&mut line, at * 10, 5);
-        line.set_floor(ps((at * 10).saturating_sub(50)));
+        line.retire_before(ps((at * 10).saturating_sub(50)));
         assert!(line.intervals().count() <= 7 + LEAF);
     }
     assert_eq!(line.busy().ps(), 5000);
-    line.set_floor(ps(20_000));
+    line.retire_before(ps(20_000));
     assert_eq!(book(&mut line, 3, 5), 20_000);
     assert_eq!(intervals(&line), [(20_000, 20_005)]);
-    line.set_floor(ps(0));
+    line.retire_before(ps(0));
     assert_eq!(line.floor(), ps(20_000));
 }
 
 #[test]
 fn a_gap_stays_known_when_intervals_of_two_leaves_join() {
-    let mut line = TimeLine::new();
+    let mut line = Reservations::new();
     let last_of_first_leaf = (LEAF as u64 - 1) * 100;
     for i in 0..LEAF as u64 {
         book(&mut line, i * 100, 10);
@@ -71,7 +71,7 @@ fn a_gap_stays_known_when_intervals_of_two_leaves_join() {
 
 #[test]
 fn an_empty_booking_takes_no_gap() {
-    let mut line = TimeLine::new();
+    let mut line = Reservations::new();
     book(&mut line, 10, 10);
     assert_eq!(book(&mut line, 15, 0), 15);
     assert_eq!(book(&mut line, 90, 0), 90);

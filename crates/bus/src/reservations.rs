@@ -1,34 +1,12 @@
-//! A shared resource as a line of busy intervals: a link direction, a bus, a
-//! wire, a core, a pipeline stage.
+//! The reservations of a shared resource: a link direction, a bus, a wire, a core.
 //!
-//! A booking takes the first gap that fits at or after the time it is wanted, so
-//! that a completion booked far ahead does not delay a doorbell due now. It is
-//! contiguous: a packet is not interrupted on a link. Whoever owns the rate
-//! carries fractions of a picosecond ([`crate::pcie::ByteClock`]); a duration
-//! here is whole.
+//! A booking takes the first gap that holds it at or after its time and is contiguous. Nothing is
+//! booked before the floor ([`Reservations::retire_before`]), and what ends before it is forgotten.
+//! The order of calls never changes the total.
 //!
-//! Nothing is booked before the *floor*, the earliest time that anybody may still
-//! ask for (the slowest core's), and what ends before it is forgotten: the line
-//! holds the stretch between floor and horizon, however long the run.
-//!
-//! # What the order of calls can change
-//!
-//! Never the total. With bookings of one length wanted at multiples of it
-//! (slots), never the set of busy slots either, only whose is which: this is
-//! linear probing. Off such a grid a gap too short for a booking may open or
-//! close with the order, as on any bus that does not interrupt a transfer.
-//!
-//! # Structure
-//!
-//! Most bookings append to the last interval or follow it, so that one lives in two
-//! fields. The others fill gaps before it. With one core they move forward, a little
-//! behind; with many taking turns, each booking now and a round trip ahead, there are
-//! some thousand gaps and no locality. So the other intervals, touching ones merged,
-//! are a sorted list in leaves of a few dozen: found just after the last one filled,
-//! or by bisection of the leaves and then of one leaf; inserted by moving at most a
-//! leaf. A leaf knows a bound on its gaps, so that a search passes by leaves where
-//! nothing fits: on a line nearly full, most gaps are too short for most packets.
-//! Leaves are reused; nothing is allocated once the line has been as long as it gets.
+//! Most bookings extend or follow the last interval, which lives in two fields. The others are a
+//! sorted list in leaves of a few dozen, found just after the last booking or by bisection. A leaf
+//! knows a bound on its gaps, so a search passes by full ones. Leaves are reused.
 
 use doorbell_hal::{Span, Time};
 use std::collections::VecDeque;
@@ -44,7 +22,7 @@ pub struct Interval {
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]
-pub struct TimeLine {
+pub struct Reservations {
     floor: Time,
     /// The latest interval; empty, at zero, before the first booking.
     last: Interval,
@@ -53,16 +31,16 @@ pub struct TimeLine {
     busy: Span,
 }
 
-impl Default for TimeLine {
-    fn default() -> TimeLine {
-        TimeLine::new()
+impl Default for Reservations {
+    fn default() -> Reservations {
+        Reservations::new()
     }
 }
 
-impl TimeLine {
+impl Reservations {
     /// A resource that is free from the start of the run.
-    pub const fn new() -> TimeLine {
-        TimeLine {
+    pub const fn new() -> Reservations {
+        Reservations {
             floor: Time::ZERO,
             last: Interval { start: Time::ZERO, end: Time::ZERO },
             older: Sorted {
@@ -95,7 +73,7 @@ impl TimeLine {
     /// Forgets what ends at or before `floor` and books nothing before it from now on. A floor
     /// below the present one changes nothing.
     #[inline]
-    pub fn set_floor(&mut self, floor: Time) {
+    pub fn retire_before(&mut self, floor: Time) {
         self.floor = self.floor.max(floor);
         self.older.forget(self.floor);
     }
@@ -177,7 +155,7 @@ impl TimeLine {
 /// Intervals of a leaf: what an insertion moves at most. Measured: 32 and 64 are alike.
 const LEAF: usize = 32;
 
-/// How many intervals after the finger are tried before bisecting.
+/// The intervals after the finger that are tried before bisecting.
 const NEAR: usize = 6;
 
 /// Some intervals in order, never none.
@@ -191,7 +169,7 @@ struct Leaf {
     items: Vec<Interval>,
 }
 
-/// Where an interval is, or with `leaf` one past the leaves: after all of them.
+/// The place of an interval, or with `leaf` one past the leaves, the place after all of them.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     leaf: usize,
@@ -202,7 +180,7 @@ struct Place {
 #[derive(Clone, Debug)]
 struct Sorted {
     leaves: VecDeque<Leaf>,
-    /// Where the last booking went: the next is often just after it. A guess, checked before use.
+    /// The place of the last booking: the next is often just after it. A guess, checked before use.
     finger: Place,
     /// The empty vectors of leaves gone by.
     spare: Vec<Vec<Interval>>,
@@ -233,8 +211,8 @@ impl Sorted {
         Place { leaf, item }
     }
 
-    /// Where a booking of `duration` at or after `at` starts, and the interval that follows it. If
-    /// no gap before the last interval fits, the earliest start after that interval.
+    /// Returns the start of a booking of `duration` at or after `at`, and the interval behind it.
+    /// If no gap before the last interval fits, the earliest start after that interval.
     fn first_fit(&mut self, at: Time, duration: Span) -> (Time, Place) {
         let Place { leaf: first, item: from } = self.ends_after(at);
         let mut start = at;
