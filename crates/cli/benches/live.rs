@@ -58,7 +58,8 @@ fn main() {
             let [low, median, high] = spread(ratios);
             let verdict = if median >= least { "holds" } else { "does not hold" };
             println!(
-                "  {name}, offloads {state:3}  median {median:.2} ({low:.2} to {high:.2}), at least {least}: {verdict}"
+                "  {name}, offloads {state:3}  median {median:.2} ({low:.2} to {high:.2}), at \
+                 least {least}: {verdict}"
             );
         }
         let [low, median, high] = spread(gains);

@@ -1,19 +1,19 @@
-//! A line chart as SVG: what a sweep shows, over its last axis.
+//! Line charts as SVG.
 //!
-//! The picture has no background of its own, and its colours are of middle lightness,
-//! so that it can be read on a light page and on a dark one; each line also has a mark
-//! of its own shape. No font is looked up: text is left to whoever shows the picture. The same
+//! A chart has no background and colours of medium lightness, so that it is readable on light and
+//! on dark pages; each line has a mark of its own shape. The viewer chooses the font. The same
 //! numbers give the same bytes.
 
-use crate::text::amount;
+use crate::render::amount;
+use crate::{Error, failed};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The most lines: as many as there are pairs of colour and mark that one can tell apart.
+/// The most lines: the pairs of colour and mark that can be told apart.
 pub(crate) const MOST: usize = 8;
 const SIZE: (u32, u32) = (800, 440);
-/// What holds neither curve nor grid, readable on white and on black.
+/// Text and axes: readable on white and on black.
 const INK: RGBColor = RGBColor(122, 124, 128);
 const COLOURS: [RGBColor; MOST] = [
     RGBColor(214, 98, 20),
@@ -29,30 +29,30 @@ const COLOURS: [RGBColor; MOST] = [
 /// A line of the chart.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// What it is, for the legend.
+    /// Its name in the legend.
     pub(crate) label: String,
     /// One for each place on the horizontal axis.
     pub(crate) values: Vec<f64>,
 }
 
-/// What is drawn.
+/// A chart.
 #[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
-    /// What the axes show, with the unit.
+    /// Titles of the axes, with units.
     pub(crate) x: String,
     pub(crate) y: String,
-    /// Where the values lie on the horizontal axis.
+    /// Positions of the values on the horizontal axis.
     pub(crate) places: Places,
     pub(crate) lines: Vec<Line>,
 }
 
-/// The places on the horizontal axis.
+/// Positions on the horizontal axis.
 #[derive(Debug)]
 pub(crate) enum Places {
-    /// By their number.
+    /// At their numbers.
     Numbers(Vec<f64>),
-    /// One beside the other, with their names.
+    /// Side by side, with their names.
     Words(Vec<String>),
 }
 
@@ -64,7 +64,7 @@ impl Places {
         }
     }
 
-    /// What is written at a tick.
+    /// Returns the label of a tick.
     fn tick(&self, x: f64) -> String {
         match self {
             Places::Numbers(_) => number(x),
@@ -76,7 +76,7 @@ impl Places {
     }
 }
 
-/// A tick's number without zeros at its end.
+/// Formats the number of a tick without trailing zeros.
 fn number(x: f64) -> String {
     let text = if x.fract() == 0.0 { format!("{x:.0}") } else { amount(x) };
     if text.contains('.') {
@@ -86,7 +86,7 @@ fn number(x: f64) -> String {
     }
 }
 
-/// From the least to the greatest, with a margin; from zero, unless all lies far above it.
+/// Returns the range of an axis: the values with a margin, and zero unless all are far above it.
 fn range(values: impl Iterator<Item = f64>, zero: bool) -> (f64, f64) {
     let (least, most) = values.fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(x), b.max(x)));
     let span = if most > least { most - least } else { most.abs().max(1.0) };
@@ -95,15 +95,14 @@ fn range(values: impl Iterator<Item = f64>, zero: bool) -> (f64, f64) {
     (low, most + 0.06 * (most - low).max(span))
 }
 
-/// The picture.
-///
-/// # Errors
-/// What the drawing says: a string takes everything, so nothing is expected.
-pub(crate) fn svg(chart: &Chart) -> Result<String, String> {
-    let mut text = String::new();
-    draw(chart, &SVGBackend::with_string(&mut text, SIZE).into_drawing_area())
-        .map_err(|e| e.to_string())?;
-    Ok(text.trim_end().to_owned() + "\n")
+impl Chart {
+    /// Draws the chart.
+    pub(crate) fn svg(&self) -> Result<String, Error> {
+        let mut text = String::new();
+        draw(self, &SVGBackend::with_string(&mut text, SIZE).into_drawing_area())
+            .map_err(|e| failed!("{e}"))?;
+        Ok(text.trim_end().to_owned() + "\n")
+    }
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -113,7 +112,7 @@ fn draw(chart: &Chart, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>
     root.draw(&Text::new(chart.title.clone(), (16, 10), font(15, INK)))?;
     // The legend, in as many lines as it takes.
     let (mut at, mut top) = (16, 34);
-    // A line alone has no name.
+    // A single line has no name.
     let named = chart.lines.iter().enumerate().filter(|(_, line)| !line.label.is_empty());
     for (i, line) in named {
         let width = 44 + 8 * line.label.chars().count() as i32;
@@ -172,9 +171,9 @@ fn draw(chart: &Chart, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>
     Ok(())
 }
 
-/// The mark of the `i`th line around a place.
+/// Draws the mark of the `i`th line at a position.
 fn mark(area: &Area<'_>, i: usize, (x, y): (i32, i32)) -> Result<(), Box<dyn std::error::Error>> {
-    // Places are those of the whole picture.
+    // Positions are in the whole picture.
     let ((left, top), colour) = (area.get_base_pixel(), COLOURS[i % MOST]);
     let at = (x - left, y - top);
     match i % 4 {

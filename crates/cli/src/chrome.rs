@@ -1,32 +1,30 @@
-//! Chrome's trace event format (JSON), as far as Perfetto wants it.
+//! Chrome's trace event format (JSON), as far as Perfetto needs it (Chromium, catapult project,
+//! "Trace Event Format").
 //!
-//! Sources: "Trace Event Format" (Chromium's catapult project). An event belongs to a process and a
-//! thread; here these are a group of lanes and a lane. Times are microseconds with three decimals,
-//! so whole nanoseconds: that is what Perfetto keeps. Flows are tied to slices themselves
-//! (`bind_id`, "flow events v2"); the older flow events bind to whatever slice is open at their
-//! time, which is the wrong one where two begin together.
-//!
-//! The array's closing bracket is optional there, so what a killed server leaves can be read.
+//! Process and thread of an event are a group of lanes and a lane. Times are microseconds with
+//! three decimals, since Perfetto keeps whole nanoseconds. Flows are bound to slices (`bind_id`),
+//! because flow events bind to the wrong slice if two begin together. The closing bracket is
+//! optional, so that the trace of a killed server is readable.
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
 
-/// A trace being written.
+/// Writes a trace.
 #[derive(Debug)]
 pub(crate) struct Writer<W> {
     out: W,
     begun: bool,
 }
 
-/// A lane: its group and its own number, unique over all groups. Neither is 0, which is Perfetto's
-/// idle task.
+/// A lane: its group, and a number that is unique over all groups. Neither is 0, which is the idle
+/// task of Perfetto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lane {
     pub(crate) group: usize,
     pub(crate) number: usize,
 }
 
-/// What flow a slice is on, and whether it comes from, and goes on to, another slice.
+/// The flow of a slice, and its connections to a previous and to a next slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) id: usize,
@@ -34,7 +32,7 @@ pub(crate) struct Flow {
     pub(crate) goes: bool,
 }
 
-/// Nanoseconds, as the format has them.
+/// Nanoseconds, shown as microseconds.
 struct Micros(u64);
 
 impl std::fmt::Display for Micros {
@@ -54,17 +52,18 @@ impl<W: Write> Writer<W> {
         write!(self.out, "{comma}\n{{{fields}}}")
     }
 
-    /// Names a group of lanes. Groups stand in the order of their numbers.
+    /// Names a group of lanes. Groups are sorted by number.
     pub(crate) fn group(&mut self, group: usize, name: &str) -> io::Result<()> {
+        let at = format_args!("\"ph\":\"M\",\"pid\":{group}").to_string();
         self.event(format_args!(
-            "\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{group},\"args\":{{\"name\":\"{name}\"}}"
+            "\"name\":\"process_name\",{at},\"args\":{{\"name\":\"{name}\"}}"
         ))?;
         self.event(format_args!(
-            "\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":{group},\"args\":{{\"sort_index\":{group}}}"
+            "\"name\":\"process_sort_index\",{at},\"args\":{{\"sort_index\":{group}}}"
         ))
     }
 
-    /// Names a lane. Lanes stand in the order of their numbers.
+    /// Names a lane. Lanes are sorted by number.
     pub(crate) fn lane(&mut self, Lane { group, number }: Lane, name: &str) -> io::Result<()> {
         let at = format_args!("\"ph\":\"M\",\"pid\":{group},\"tid\":{number}").to_string();
         self.event(format_args!("\"name\":\"thread_name\",{at},\"args\":{{\"name\":\"{name}\"}}"))?;
@@ -73,7 +72,7 @@ impl<W: Write> Writer<W> {
         ))
     }
 
-    /// Something at an instant. `args` are the inside of a JSON object.
+    /// Writes an instant event. `args` are the inside of a JSON object.
     pub(crate) fn instant(
         &mut self,
         on: Lane,
@@ -83,11 +82,12 @@ impl<W: Write> Writer<W> {
     ) -> io::Result<()> {
         let (Lane { group, number }, at) = (on, Micros(ns));
         self.event(format_args!(
-            "\"name\":\"{name}\",\"ph\":\"i\",\"s\":\"t\",\"pid\":{group},\"tid\":{number},\"ts\":{at},\"args\":{{{args}}}"
+            "\"name\":\"{name}\",\"ph\":\"i\",\"s\":\"t\",\"pid\":{group},\"tid\":{number},\
+             \"ts\":{at},\"args\":{{{args}}}"
         ))
     }
 
-    /// Something that takes time, `ns` from and until. Slices of a lane that overlap must nest, the
+    /// Writes an event with begin and end in `ns`. Overlapping slices of a lane must nest, the
     /// outer one first.
     pub(crate) fn slice(
         &mut self,
@@ -105,11 +105,12 @@ impl<W: Write> Writer<W> {
             format!(",\"bind_id\":\"{id}\"{ends}")
         });
         self.event(format_args!(
-            "\"name\":\"{name}\",\"ph\":\"X\",\"pid\":{group},\"tid\":{number},\"ts\":{at},\"dur\":{lasts}{bound},\"args\":{{{args}}}"
+            "\"name\":\"{name}\",\"ph\":\"X\",\"pid\":{group},\"tid\":{number},\"ts\":{at},\
+             \"dur\":{lasts}{bound},\"args\":{{{args}}}"
         ))
     }
 
-    /// The end.
+    /// Ends the trace.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.out.write_all(b"\n]\n")?;
         self.out.flush()

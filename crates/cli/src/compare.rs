@@ -1,9 +1,10 @@
 //! `doorbell compare`: two runs, side by side.
 
-use crate::args::{Compare, Format};
+use crate::args::Compare;
 use crate::output::print;
 use crate::plan::Plans;
-use crate::text::{Table, amount, heading, rate, rate_name, wrapped};
+use crate::render::{Document, Table, amount, numbers, rate, rate_name, wrapped};
+use crate::run::{GROUPS, audit, short};
 use crate::{DONE, Error, MISSED, plan};
 use doorbell_lab::result::{Group, Measured, Object, RunResult, rounded};
 use doorbell_lab::{Plan, Setting};
@@ -23,6 +24,13 @@ impl Pair {
     fn new(a: f64, b: f64) -> Pair {
         Pair { a, b, difference: rounded(b - a), ratio: (a != 0.0).then(|| rounded(b / a)) }
     }
+
+    /// Adds a row with both numbers, their difference and their ratio.
+    fn row(&self, table: &mut Table, name: &str, shown: impl Fn(f64) -> String, unit: &str) {
+        let ratio = self.ratio.map_or("-".to_owned(), |r| format!("{r:.3}"));
+        let [a, b, difference] = [self.a, self.b, self.difference].map(shown);
+        table.noted([name, &a, &b, &difference, &ratio], unit);
+    }
 }
 
 /// Numbers of both runs, by name.
@@ -36,15 +44,13 @@ pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
     plans.add(b, &args.changes, &with)?;
     let plans = plans.finish()?;
     let [a, b] = &plans[..] else { unreachable!("two were added") };
-    let results = [plan::execute(a, args.quiet)?, plan::execute(b, args.quiet)?];
-    print(&match args.format {
-        Format::Json => json(&plans, &results),
-        Format::Table => table(&plans, &results),
-    })?;
+    let quiet = args.output.quiet;
+    let results = [plan::execute(a, quiet)?, plan::execute(b, quiet)?];
+    print(&document(&plans, &results).show(args.output.format, &data(&plans, &results)))?;
     Ok(if results.iter().all(|r| r.measured.is_sound()) { DONE } else { MISSED })
 }
 
-/// Names of both, in the order of the first; what only one has is zero in the other.
+/// Pairs the numbers of both runs, in the order of the first; a missing one is zero.
 fn pairs<N: Into<String>>(a: Vec<(N, f64)>, b: Vec<(N, f64)>) -> Pairs {
     let owned = |v: Vec<(N, f64)>| {
         v.into_iter().map(|(n, x)| (n.into(), x)).collect::<Vec<(String, f64)>>()
@@ -62,7 +68,7 @@ fn rates(m: &Measured) -> Vec<(&'static str, f64)> {
     m.rates.iter().map(|r| (r.name, rounded(r.value))).collect()
 }
 
-fn json(plans: &[Plan], results: &[RunResult; 2]) -> String {
+fn data<'a>(plans: &'a [Plan], results: &'a [RunResult; 2]) -> impl Serialize + 'a {
     #[derive(Serialize)]
     struct Side<'a> {
         scenario: &'a str,
@@ -72,16 +78,6 @@ fn json(plans: &[Plan], results: &[RunResult; 2]) -> String {
         packets: u64,
         audit: &'a [String],
     }
-    let side = |i: usize| Side {
-        scenario: &plans[i].scenario,
-        profile: &plans[i].profile,
-        set: &plans[i].set,
-        seed: results[i].seed,
-        packets: results[i].measured.packets,
-        audit: &results[i].measured.audit,
-    };
-    let [a, b] = results;
-    let (a, b) = (&a.measured, &b.measured);
     #[derive(Serialize)]
     struct Comparison<'a> {
         a: Side<'a>,
@@ -90,86 +86,70 @@ fn json(plans: &[Plan], results: &[RunResult; 2]) -> String {
         per_packet: Object<std::vec::IntoIter<(String, Pair)>>,
         latency_ns: Object<std::vec::IntoIter<(String, Pair)>>,
     }
-    let all = Comparison {
+    let side = |i: usize| Side {
+        scenario: &plans[i].scenario,
+        profile: &plans[i].profile,
+        set: &plans[i].set,
+        seed: results[i].seed,
+        packets: results[i].measured.packets,
+        audit: &results[i].measured.audit,
+    };
+    let [a, b] = results.each_ref().map(|r| &r.measured);
+    Comparison {
         a: side(0),
         b: side(1),
         rates: Object(pairs(rates(a), rates(b)).into_iter()),
         per_packet: Object(pairs(a.per_packet(), b.per_packet()).into_iter()),
         latency_ns: Object(pairs(a.latency_ns(), b.latency_ns()).into_iter()),
-    };
-    serde_json::to_string_pretty(&all)
-        .unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}"))
-        + "\n"
+    }
 }
 
-const NUMBER: usize = 12;
-
-fn table(plans: &[Plan], results: &[RunResult; 2]) -> String {
-    let mut text = heading("A and B, a packet");
+fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
+    let mut doc = Document::titled("A and B, a packet");
     for (name, plan) in ["A", "B"].into_iter().zip(plans) {
-        text += &format!(" {name}  {} on {}\n", plan.scenario, plan.profile);
-        for set in &plan.set {
-            text += &format!("    with {set}\n");
-        }
+        doc.line(format!("{name}  {} on {}", plan.scenario, plan.profile));
+        plan.set.iter().for_each(|set| doc.line(format!("   with {set}")));
     }
-    let [a, b] = results;
-    let (a, b) = (&a.measured, &b.measured);
-    let mut table = Table::new("rates", &["A", "B", "B - A", "B / A"], &[NUMBER]);
+    let [a, b] = results.each_ref().map(|r| &r.measured);
+    let table = |title: &str| numbers(title, &["A", "B", "B - A", "B / A"], 12);
+    let mut of_rates = table("rates");
     for (name, p) in pairs(rates(a), rates(b)) {
-        let shown = |x: f64| rate(&name, x).0;
         let unit = rate(&name, 0.0).1;
-        table.row(
-            &rate_name(&name),
-            &[shown(p.a), shown(p.b), shown(p.difference), ratio(&p)],
-            unit,
-        );
+        p.row(&mut of_rates, &rate_name(&name), |x| rate(&name, x).0, unit);
     }
-    text += &table.finish();
+    doc.table(of_rates);
 
     let counted = pairs(a.per_packet(), b.per_packet());
     // Cycles by cause are in no group of counts.
     let group = |name: &str| {
         a.counts.iter().chain(&b.counts).find(|c| c.name == name).map_or(Group::Cpu, |c| c.group)
     };
-    for (of, title) in
-        Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire", "faults"])
-    {
-        let mut table = Table::new(title, &["A", "B", "B - A", "B / A"], &[NUMBER]);
-        let mut same = Vec::new();
-        for (name, p) in
-            counted.iter().filter(|(name, p)| group(name) == of && (p.a != 0.0 || p.b != 0.0))
+    for (of, title) in GROUPS {
+        let (mut differ, mut same) = (table(title), Vec::new());
+        for (name, p) in counted.iter().filter(|(n, p)| group(n) == of && (p.a, p.b) != (0.0, 0.0))
         {
-            let short =
-                name.strip_prefix("driver_").or(name.strip_prefix("device_")).unwrap_or(name);
             if p.a == p.b {
-                same.push(format!("{short} {}", amount(p.a)));
+                same.push(format!("{} {}", short(name), amount(p.a)));
             } else {
-                table.row(short, &[amount(p.a), amount(p.b), amount(p.difference), ratio(p)], "");
+                p.row(&mut differ, short(name), amount, "");
             }
         }
-        let differs = table.finish();
-        text += &differs;
-        if !same.is_empty() {
-            let title = if differs.is_empty() {
-                format!("{title}, the same in both:")
-            } else {
-                "the same in both:".to_owned()
-            };
-            text += if differs.is_empty() { "\n" } else { "" };
-            text += &wrapped(&title, &same);
+        let all_same = differ.is_empty();
+        doc.table(differ);
+        if all_same && !same.is_empty() {
+            doc.gap();
+            doc.line(wrapped(&format!("{title}, the same in both:"), &same));
+        } else if !same.is_empty() {
+            doc.line(wrapped("the same in both:", &same));
         }
     }
-    let mut table = Table::new("latency, ns", &["A", "B", "B - A", "B / A"], &[NUMBER]);
+    let mut latency = table("latency, ns");
     for (name, p) in pairs(a.latency_ns(), b.latency_ns()) {
-        table.row(&name, &[amount(p.a), amount(p.b), amount(p.difference), ratio(&p)], "");
+        p.row(&mut latency, &name, amount, "");
     }
-    text += &table.finish();
+    doc.table(latency);
     for (name, result) in ["A", "B"].into_iter().zip(results) {
-        text += &crate::run::audit(name, result);
+        audit(&mut doc, name, result);
     }
-    text
-}
-
-fn ratio(p: &Pair) -> String {
-    p.ratio.map_or("-".to_owned(), |r| format!("{r:.3}"))
+    doc
 }

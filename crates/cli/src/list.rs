@@ -1,7 +1,8 @@
-//! `doorbell list`: what there is.
+//! `doorbell list`.
 
-use crate::args::{Format, List};
+use crate::args::List;
 use crate::output::print;
+use crate::render::{Format, json};
 use crate::{DONE, Error};
 use doorbell_lab::rig::{RIGS, Rig};
 use doorbell_lab::{Profile, Scenario, profile, scenario};
@@ -32,7 +33,7 @@ struct Setting {
     of: &'static str,
     allowed: String,
     default: Option<&'static str>,
-    /// Under which conditions it has an effect.
+    /// Conditions under which it has an effect.
     #[serde(skip_serializing_if = "String::is_empty")]
     needs: String,
     about: &'static str,
@@ -41,50 +42,37 @@ struct Setting {
 pub(crate) fn list(args: &List) -> Result<u8, Error> {
     let scenarios = scenario::builtin().map(Scenario::load).collect::<Result<Vec<_>, _>>()?;
     let profiles = profile::builtin().map(Profile::load).collect::<Result<Vec<_>, _>>()?;
-    print(&match args.format {
-        Format::Json => {
-            let all = All {
-                systems: RIGS.iter().map(|r| r.name).collect(),
-                scenarios: scenarios
-                    .into_iter()
-                    .map(|s| Named {
-                        name: s.name,
-                        system: s.rig.name,
-                        profile: s.profile,
-                        about: s.about,
-                    })
-                    .collect(),
-                profiles: profiles.into_iter().map(|p| p.name).collect(),
-                devices: RIGS.iter().flat_map(|r| r.devices).copied().collect(),
-                keys: args.keys.then(settings),
-            };
-            serde_json::to_string_pretty(&all)
-                .unwrap_or_else(|e| unreachable!("plain names serialise: {e}"))
-                + "\n"
-        }
-        Format::Table if args.keys => keys(),
-        Format::Table => {
-            let mut text = String::new();
-            let mut block = |title: &str, rows: Vec<(String, String)>| {
-                text += &format!("\n {title}\n {}\n", "─".repeat(title.len()));
-                for (name, about) in rows {
-                    text += &format!(" {name:<22} {about}\n");
-                }
-            };
-            block(
-                "systems",
-                RIGS.iter().map(|r| (r.name.to_owned(), r.about.to_owned())).collect(),
-            );
-            block("scenarios", scenarios.into_iter().map(|s| (s.name, s.about)).collect());
-            block("profiles", profiles.into_iter().map(|p| (p.name, p.about)).collect());
-            let devices = RIGS.iter().flat_map(|r| {
-                r.devices.iter().map(|d| ((*d).to_owned(), format!("of {}", r.name)))
-            });
-            block("devices", devices.collect());
-            text
-        }
+    let devices = RIGS.iter().flat_map(|r| r.devices.iter().map(|d| (*d, r.name)));
+    print(&if args.output.format == Format::Json {
+        let named = |s: Scenario| {
+            let Scenario { name, profile, about, .. } = s;
+            Named { name, system: s.rig.name, profile, about }
+        };
+        json(&All {
+            systems: RIGS.iter().map(|r| r.name).collect(),
+            scenarios: scenarios.into_iter().map(named).collect(),
+            profiles: profiles.into_iter().map(|p| p.name).collect(),
+            devices: devices.map(|d| d.0).collect(),
+            keys: args.keys.then(settings),
+        })
+    } else if args.keys {
+        keys()
+    } else {
+        let row = |name: &str, about: &str| format!(" {name:<22} {about}\n");
+        heading("systems")
+            + &RIGS.iter().map(|r| row(r.name, r.about)).collect::<String>()
+            + &heading("scenarios")
+            + &scenarios.iter().map(|s| row(&s.name, &s.about)).collect::<String>()
+            + &heading("profiles")
+            + &profiles.iter().map(|p| row(&p.name, &p.about)).collect::<String>()
+            + &heading("devices")
+            + &devices.map(|(name, of)| row(name, &format!("of {of}"))).collect::<String>()
     })?;
     Ok(DONE)
+}
+
+fn heading(title: &str) -> String {
+    format!("\n {title}\n {}\n", "─".repeat(title.len()))
 }
 
 fn settings() -> Vec<Setting> {
@@ -105,16 +93,13 @@ fn settings() -> Vec<Setting> {
         .collect()
 }
 
-/// Two lines a key: what it is, and what may stand there. A third, if it has an effect under
-/// conditions only.
+/// Renders two lines a key, with a third for its conditions.
 fn keys() -> String {
-    let mut text = String::new();
-    let mut section = ("", "");
+    let (mut text, mut section) = (String::new(), ("", ""));
     for k in settings() {
         if section != (k.system, k.of) {
             section = (k.system, k.of);
-            let title = format!("{}: keys of a {}", k.system, k.of);
-            text += &format!("\n {title}\n {}\n", "─".repeat(title.len()));
+            text += &heading(&format!("{}: keys of a {}", k.system, k.of));
         }
         let default = k.default.map_or(String::new(), |d| format!(" (default {d})"));
         text += &format!(" {:<25} {}\n {:25} {}{default}\n", k.key, k.about, "", k.allowed);

@@ -1,8 +1,8 @@
-//! `doorbell new` and `doorbell schema`: to write a file of one's own.
+//! `doorbell new` and `doorbell schema`: files to start from.
 
-use crate::args::{Changes, New, Written};
-use crate::output::{begun_beside, print, told};
-use crate::{DONE, Error, MISSED, check, plan};
+use crate::args::{Changes, FileKind, New};
+use crate::output::{begun_beside, print};
+use crate::{DONE, Error, check, failed, input, plan};
 use doorbell_lab::result::{Group, RunResult, rounded};
 use doorbell_lab::{Profile, schema as schemas, start};
 use std::io;
@@ -12,14 +12,8 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
     let (file, text) = match args {
         New::Scenario { file, on } => {
             let profile = Profile::load(on)?;
-            (
-                file,
-                start::scenario(
-                    profile.rig,
-                    &name(file.as_deref(), "my-scenario")?,
-                    &beside(file.as_deref(), on),
-                ),
-            )
+            let (name, on) = (name(file.as_deref(), "my-scenario")?, beside(file.as_deref(), on));
+            (file, start::scenario(profile.rig, &name, &on))
         }
         New::Budget { file, of } => {
             name(file.as_deref(), "")?;
@@ -39,41 +33,38 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
     Ok(DONE)
 }
 
-pub(crate) fn schema(what: Written) -> Result<u8, Error> {
-    let schema = match what {
-        Written::Scenario => schemas::of_scenarios(),
-        Written::Profile => schemas::of_profiles(),
-        Written::Budget => check::schema(),
+pub(crate) fn schema(of: FileKind) -> Result<u8, Error> {
+    let schema = match of {
+        FileKind::Scenario => schemas::of_scenarios(),
+        FileKind::Profile => schemas::of_profiles(),
+        FileKind::Budget => check::schema(),
     };
     print(&format!("{schema:#}\n"))?;
     Ok(DONE)
 }
 
-/// What a file says of itself: its name without the ending, which has to be the one that is read as
-/// a file.
+/// Returns the name of a file without `.toml`, which it must end in.
 fn name(file: Option<&Path>, otherwise: &str) -> Result<String, Error> {
     let Some(path) = file else { return Ok(otherwise.to_owned()) };
     let stem = path
         .file_stem()
         .and_then(|s| s.to_str())
         .filter(|_| path.extension().is_some_and(|e| e == "toml"));
-    let wrong = || Error::input(format!("{}: the name has to end in .toml", path.display()));
-    stem.map(str::to_owned).ok_or_else(wrong)
+    let stem = stem.ok_or_else(|| input!("{}: the name has to end in .toml", path.display()))?;
+    Ok(stem.to_owned())
 }
 
-/// Every count of the crossings as it is now, and the cycles with a hundredth of room.
+/// Renders a budget of every count of the crossings, and of the cycles with 1 % of room.
 fn budget(of: &str, result: &RunResult) -> Result<String, Error> {
     let m = &result.measured;
     if let Some(why) = m.audit.first() {
-        return Err(Error {
-            code: MISSED,
-            what: format!("{of}: the audit failed, so there is nothing to hold to: {why}"),
-        });
+        return Err(failed!("{of}: the audit failed, so there are no numbers to keep: {why}"));
     }
     let of = toml_edit::Value::from(of);
     let mut text = format!(
-        "# A budget: doorbell check FILE ends with 1 where a packet costs anything else. A number alone is a ceiling;\n\
-         # {{ min = N }}, {{ min = N, max = M }} and {{ exact = N }} are the other forms. After a change that was meant: --update.\n\
+        "# A budget: `doorbell check FILE` ends with 1 if a packet costs anything else.\n\
+         # A number alone is a ceiling; the other forms are {{ min = N }}, {{ exact = N }} and\n\
+         # {{ min = N, max = M }}. After an intended change: `doorbell check FILE --update`.\n\
          scenario = {}\n\n[budget]\n",
         of.to_string().trim()
     );
@@ -98,7 +89,7 @@ fn budget(of: &str, result: &RunResult) -> Result<String, Error> {
     Ok(text)
 }
 
-/// A path as the new file has to name it: from its own directory.
+/// Returns a path as the new file has to name it, from its own directory.
 fn beside(file: Option<&Path>, given: &str) -> String {
     let elsewhere = file.and_then(Path::parent).is_some_and(|dir| !dir.as_os_str().is_empty());
     match std::path::absolute(given) {
@@ -107,15 +98,14 @@ fn beside(file: Option<&Path>, given: &str) -> String {
     }
 }
 
-/// All of it, or nothing; never over what is there.
+/// Writes a new file as a whole or not at all.
 fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let file = begun_beside(path, text).map_err(|e| told(path, &e))?;
+    let file = begun_beside(path, text).map_err(Error::at(path.display()))?;
     match file.persist_noclobber(path) {
         Ok(_) => Ok(()),
-        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Err(Error::input(format!(
-            "{}: it is there already, and is left as it is",
-            path.display()
-        ))),
-        Err(e) => Err(told(path, &e.error)),
+        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(input!("{}: it exists already, and is left as it is", path.display()))
+        }
+        Err(e) => Err(Error::at(path.display())(e.error)),
     }
 }

@@ -1,9 +1,9 @@
-//! From arguments to a run: the scenario, what changes it, and its capture.
+//! From arguments to a run: the scenario, its changes, and its capture.
 
 use crate::args::Changes;
 use crate::output::Capture;
 use crate::progress::{Interrupt, Observer, Progress, Recording};
-use crate::{Error, INTERRUPTED, MISSED};
+use crate::{Error, failed, input};
 use doorbell_hal::Span;
 use doorbell_host_io::pcap;
 use doorbell_lab::result::{Failure, Measured, RunResult};
@@ -11,33 +11,32 @@ use doorbell_lab::traffic::Frames;
 use doorbell_lab::{InputError, Plan, Scenario, Setting};
 use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The scenario that `given` names, changed.
+/// Returns the scenario that `given` names, changed.
 pub(crate) fn plan(given: &str, changes: &Changes) -> Result<Plan, Error> {
     let mut plan = Scenario::load(given)?.plan()?;
     change(&mut plan, changes)?;
     Ok(plan)
 }
 
-/// Changes a plan as the arguments say.
+/// Applies the arguments to a plan.
 pub(crate) fn change(plan: &mut Plan, changes: &Changes) -> Result<(), Error> {
     Ok(plan.layer(&settings(plan, changes)?)?)
 }
 
-/// The plans of several runs. A setting has to have an effect on at least one of those that it is
-/// given for.
+/// The plans of several runs. Each setting must have an effect on at least one run that it is for.
 #[derive(Default)]
 pub(crate) struct Plans {
     plans: Vec<Plan>,
-    /// Where a setting stands, and why it has had no effect so far; none where it has one.
+    /// The place of each setting, and the reason why it has had no effect so far, if any.
     idle: Vec<(String, Option<InputError>)>,
 }
 
 impl Plans {
-    /// The scenario that `given` names, changed; `more` are settings of this one alone.
+    /// Adds the scenario that `given` names, changed; `more` are settings of this one alone.
     pub(crate) fn add(
         &mut self,
         given: &str,
@@ -58,7 +57,7 @@ impl Plans {
         Ok(())
     }
 
-    /// All of them, in their order.
+    /// Returns all plans in order.
     pub(crate) fn finish(self) -> Result<Vec<Plan>, Error> {
         match self.idle.into_iter().find_map(|(_, why)| why) {
             Some(why) => Err(why.into()),
@@ -67,12 +66,12 @@ impl Plans {
     }
 }
 
-/// What the arguments set, in its order.
+/// Returns the settings of the arguments in order.
 fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
     let mut all = Vec::new();
     if let Some(file) = &changes.pcap {
         let Some(name) = file.to_str() else {
-            return Err(Error::input(format!("--pcap {}: the name is not UTF-8", file.display())));
+            return Err(input!("--pcap {}: the name is not UTF-8", file.display()));
         };
         let place = format!("--pcap {name}");
         all.push(Setting::at(&*place, "traffic.kind=pcap"));
@@ -87,9 +86,7 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
     for (flag, key, value) in flags {
         let Some(value) = value else { continue };
         if plan.capture().is_none() && changes.pcap.is_none() {
-            return Err(Error::input(format!(
-                "{flag} {value}: it is for captures; give one with --pcap FILE"
-            )));
+            return Err(input!("{flag} {value}: it is for captures; give one with --pcap FILE"));
         }
         all.push(Setting::at(format!("{flag} {value}"), format!("{key}={value}")));
     }
@@ -104,46 +101,40 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
     Ok(all)
 }
 
-/// The frames of the plan's capture, if it sends one.
+/// Reads the frames of the plan's capture, if it sends one.
 pub(crate) fn frames(plan: &Plan) -> Result<Option<Arc<Frames>>, Error> {
     let Some(file) = plan.capture() else { return Ok(None) };
     if file.is_empty() {
-        // The system says what is missing.
+        // The system names the missing file.
         return Ok(None);
     }
-    let capture = pcap::read(Path::new(file)).map_err(|e| Error::input(e.to_string()))?;
+    let capture = pcap::read(Path::new(file)).map_err(|e| input!("{e}"))?;
     let odd = [
         (capture.backwards, "earlier than the one before"),
         (capture.untimed, "without a time of their own"),
     ];
-    for (n, what) in
-        odd.into_iter().filter(|(n, _)| *n > 0 && plan.values.word("traffic.times") == "own")
-    {
-        let _ = writeln!(std::io::stderr(), "doorbell: {file}: {n} frames are {what}");
+    let own = plan.values.word("traffic.times") == "own";
+    for (n, how) in odd.into_iter().filter(|(n, _)| *n > 0 && own) {
+        let _ = writeln!(std::io::stderr(), "doorbell: {file}: {n} frames are {how}");
     }
     let mut frames = Frames::default();
     for (ns, frame) in capture.iter() {
-        // 213 days fit; where a clock jumped by years, the system refuses to wait for them.
+        // 213 days fit; the system refuses to wait for a clock that jumped by years.
         frames.push(Span::from_ps(ns.saturating_mul(1000)), frame);
     }
     Ok(Some(Arc::new(frames)))
 }
 
-/// SHA-256 of the capture that the plan sends, if it sends one.
+/// Returns the SHA-256 of the plan's capture, if it sends one.
 pub(crate) fn capture_sha256(plan: &Plan) -> Result<Option<String>, Error> {
     let Some(file) = plan.capture().filter(|f| !f.is_empty()) else { return Ok(None) };
-    let told = |e: io::Error| Error::input(format!("{file}: {e}"));
-    let (mut from, mut block, mut hash) =
-        (File::open(file).map_err(told)?, vec![0; 1 << 16], Sha256::new());
-    loop {
-        match from.read(&mut block).map_err(told)? {
-            0 => return Ok(Some(format!("{:x}", hash.finalize()))),
-            n => hash.update(&block[..n]),
-        }
-    }
+    let mut hash = Sha256::new();
+    let hashed = File::open(file).and_then(|mut from| io::copy(&mut from, &mut hash));
+    hashed.map_err(Error::at(file))?;
+    Ok(Some(format!("{:x}", hash.finalize())))
 }
 
-/// SHA-256 of what the plan's profile says: a line `key=value` for each of its keys.
+/// Returns the SHA-256 of the plan's profile: a line `key=value` for each of its keys.
 fn profile_sha256(plan: &Plan) -> String {
     let mut hash = Sha256::new();
     for key in plan.rig.platform() {
@@ -152,12 +143,12 @@ fn profile_sha256(plan: &Plan) -> String {
     format!("{:x}", hash.finalize())
 }
 
-/// The value of every key, with its unit.
+/// Returns the value of every key, with its unit.
 pub(crate) fn values(plan: &Plan) -> Vec<(&'static str, String)> {
     plan.values.iter().map(|(key, value)| (key.name, key.said(value))).collect()
 }
 
-/// A plan with what it measured.
+/// Returns the result of a plan.
 pub(crate) fn result(plan: &Plan, measured: Measured) -> Result<RunResult, Error> {
     Ok(RunResult {
         scenario: plan.scenario.clone(),
@@ -176,7 +167,7 @@ pub(crate) fn execute(plan: &Plan, quiet: bool) -> Result<RunResult, Error> {
     execute_with(plan, (None, None), &Interrupt::ignored(), quiet)
 }
 
-/// Runs a plan, keeps its frames or records it, and ends early when interrupted.
+/// Runs a plan, captures or records it if requested, and ends early when interrupted.
 pub(crate) fn execute_with(
     plan: &Plan,
     (capture, recording): (Option<&mut Capture>, Option<&mut Recording>),
@@ -186,22 +177,16 @@ pub(crate) fn execute_with(
     let (frames, recorded) = (frames(plan)?, recording.is_some());
     let mut observer =
         Observer { progress: Progress::new(&plan.scenario, quiet), capture, recording, interrupt };
-    let measured =
-        (plan.rig.run)(&plan.values, frames.as_ref(), &mut observer).map_err(|failure| {
-            match failure {
-                Failure::Input(what) => Error::input(format!("{}: {what}", plan.scenario)),
-                Failure::Run(_) if interrupt.came() => {
-                    Error { code: INTERRUPTED, what: "interrupted; nothing was written".to_owned() }
-                }
-                Failure::Run(what) => {
-                    let hint = if recorded {
-                        ""
-                    } else {
-                        "\n  `doorbell run` with --trace FILE shows what led to it"
-                    };
-                    Error { code: MISSED, what: format!("{}: {what}{hint}", plan.scenario) }
-                }
-            }
-        })?;
-    result(plan, measured)
+    let measured = (plan.rig.run)(&plan.values, frames.as_ref(), &mut observer);
+    result(
+        plan,
+        measured.map_err(|failure| match failure {
+            Failure::Run(_) if interrupt.came() => Error::Interrupted("nothing was written"),
+            Failure::Run(why) if !recorded => failed!(
+                "{}: {why}\n  `doorbell run` with --trace FILE shows the steps that led to it",
+                plan.scenario
+            ),
+            failure => Error::of_run(&plan.scenario, failure),
+        })?,
+    )
 }

@@ -1,6 +1,7 @@
-//! Progress, on a terminal only: a line on stderr that goes away.
+//! Progress of a run, and its interruption by signals.
 
-use crate::output::{Capture, plain};
+use crate::error::plain;
+use crate::output::Capture;
 use doorbell_hal::Time;
 use doorbell_lab::Watch;
 use doorbell_lab::trace::Traced;
@@ -11,17 +12,17 @@ use std::io::{self, IsTerminal, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A line of progress; on anything but a terminal, nothing.
+/// A line of progress on stderr that goes away; nothing unless stderr is a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// A line that starts with `what`.
+    /// Shows a line that starts with `what`.
     pub(crate) fn new(what: &str, quiet: bool) -> Progress {
         Progress::line(what, quiet, ProgressBar::new(1))
     }
 
-    /// Lines that stand below each other, one for each of `what`.
+    /// Shows lines below each other, one for each of `what`.
     pub(crate) fn lines<'a>(what: impl Iterator<Item = &'a str>, quiet: bool) -> Vec<Progress> {
         let all = MultiProgress::new();
         what.map(|what| Progress::line(what, quiet, all.add(ProgressBar::new(1)))).collect()
@@ -38,7 +39,7 @@ impl Progress {
         Progress(Some(bar))
     }
 
-    /// So many of so many.
+    /// Shows that `done` of `of` are done.
     pub(crate) fn at(&self, done: u64, of: u64) {
         if let Some(bar) = &self.0 {
             bar.set_length(of);
@@ -46,7 +47,7 @@ impl Progress {
         }
     }
 
-    /// What is being done now.
+    /// Shows the current step.
     pub(crate) fn doing(&self, what: String) {
         if let Some(bar) = &self.0 {
             bar.set_message(what);
@@ -62,9 +63,8 @@ impl Drop for Progress {
     }
 }
 
-/// Whether somebody wants the command to end. While one exists, signals that would
-/// end the process set it instead, so that files begun are taken away; a second
-/// one ends it at once.
+/// A request to end the command. While one is watched for, a signal that would end the process
+/// sets it instead, so that unfinished files are removed; a second signal ends the process.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupt {
     came: Arc<AtomicBool>,
@@ -72,12 +72,12 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Nobody is listened to.
+    /// Leaves signals as they are.
     pub(crate) fn ignored() -> Interrupt {
         Interrupt::default()
     }
 
-    /// Ctrl-C, a closed terminal, a request to terminate.
+    /// Watches for Ctrl-C, a closed terminal, and SIGTERM.
     pub(crate) fn watched() -> io::Result<Interrupt> {
         let came = Arc::new(AtomicBool::new(false));
         let mut ids = Vec::new();
@@ -88,6 +88,7 @@ impl Interrupt {
         Ok(Interrupt { came, ids })
     }
 
+    /// Returns true if a signal came.
     pub(crate) fn came(&self) -> bool {
         self.came.load(Ordering::Relaxed)
     }
@@ -101,14 +102,14 @@ impl Drop for Interrupt {
     }
 }
 
-/// What is to be recorded, and what was.
+/// A recording of the first packets.
 #[derive(Debug)]
 pub(crate) struct Recording {
     pub(crate) packets: u32,
     pub(crate) traced: Option<Traced>,
 }
 
-/// Follows a run: shows how far it is, keeps its frames.
+/// Follows a run: shows its progress, captures and records it.
 #[derive(Debug)]
 pub(crate) struct Observer<'a> {
     pub(crate) progress: Progress,
@@ -125,8 +126,7 @@ impl Watch for Observer<'_> {
     fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
         match &mut self.capture {
             Some(c) => c
-                .writer
-                .frame(c.wire, at, frame)
+                .frame(at, frame)
                 .map_err(|e| format!("the capture cannot be written: {}", plain(&e))),
             None => Ok(()),
         }

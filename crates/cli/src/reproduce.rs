@@ -1,13 +1,13 @@
-//! `doorbell reproduce`: the published figures, then each system's bill before and after.
-//!
-//! Systems are measured in parallel, with a bar of progress each; so are their headlines. With
-//! `--out` there are more runs (curves, series, latencies), and a page shows all of it.
+//! `doorbell reproduce`: the published figures, then the cost of a packet before and after each
+//! optimisation. Systems are measured in parallel. With `--out` there are more runs (curves,
+//! series, latencies), and a page shows all of it.
 
-use crate::args::{Format, Reproduce};
-use crate::headline::{self, Sides};
+use crate::args::Reproduce;
 use crate::output::{Folder, print};
 use crate::progress::Progress;
-use crate::{DONE, Error, MISSED, report};
+use crate::render::{Format, json};
+use crate::summary::{self, Sides};
+use crate::{DONE, Error, MISSED, failed, input, report};
 use doorbell_lab::figures::{self, Doing, Given, Options, SetError, Setting, System, Verdict};
 use doorbell_lab::key::{Value, parse_setting};
 use doorbell_lab::rig::RIGS;
@@ -17,7 +17,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     let set = args.sets.iter().map(|s| setting(s)).collect::<Result<Vec<_>, _>>()?;
     let options = Options { swap: args.swap, sensitivity: args.sensitivity, set };
     let folder = args.out.as_deref().map(Folder::open).transpose()?;
-    let lines = Progress::lines(systems.iter().map(|s| s.name()), args.quiet);
+    let lines = Progress::lines(systems.iter().map(|s| s.name()), args.output.quiet);
     let names: Vec<String> = systems.iter().map(|s| s.name().to_owned()).collect();
     let found = figures::reproduce(&mut systems, &options, &mut |p| {
         let Some(line) = names.iter().position(|n| n == p.system).and_then(|at| lines.get(at))
@@ -34,9 +34,9 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
             Doing::Fit { .. } => {}
         }
     });
-    let found = found.map_err(|e| Error::input(e.to_string()))?;
-    let sides = if folder.is_some() || args.format == Format::Table {
-        headlines(&systems, &lines, &options.set, folder.is_some())?
+    let found = found.map_err(|e| input!("{e}"))?;
+    let sides = if folder.is_some() || args.output.format == Format::Table {
+        summaries(&systems, &lines, &options.set, folder.is_some())?
     } else {
         systems.iter().map(|_| None).collect()
     };
@@ -45,23 +45,20 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     if let Some(folder) = folder {
         let data = report::of_reproduction(&found, &sides);
         let page = report::page(&data);
-        folder.write(&[("reproduce.json", &report::pretty(&data)), (report::PAGE, &page)])?;
+        folder.write(&[("reproduce.json", &json(&data)), (report::PAGE, &page)])?;
     }
-    print(&match args.format {
+    let bills = || {
+        let all = names.iter().zip(&sides);
+        all.filter_map(|(name, sides)| Some(sides.as_ref()?.document(name).text()))
+    };
+    print(&match args.output.format {
         Format::Json => found.to_json() + "\n",
-        Format::Table => {
-            let bills = names
-                .iter()
-                .zip(&sides)
-                .filter_map(|(name, sides)| Some(sides.as_ref()?.table(name)));
-            found.to_table() + &bills.collect::<String>()
-        }
+        _ => found.to_table() + &bills().collect::<String>(),
     })?;
     if let Some(why) = sides.iter().flatten().find_map(Sides::unsound) {
-        return Err(Error { code: MISSED, what: why });
+        return Err(failed!("{why}"));
     }
-    // A miss that is listed with its explanation is a finding, and is printed as a miss; any other
-    // is a failure.
+    // A miss with a listed explanation is a finding; any other is a failure.
     Ok(match found.verdict() {
         Verdict::AllHold => DONE,
         Verdict::Misses { unknown, broken, failed_fits, .. }
@@ -73,8 +70,8 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     })
 }
 
-/// Each system's headline, if it has one, all at once.
-fn headlines(
+/// Runs the summary of each system that has one, in parallel.
+fn summaries(
     systems: &[Box<dyn System>],
     lines: &[Progress],
     set: &[Setting],
@@ -87,7 +84,7 @@ fn headlines(
             threads.spawn(move || {
                 let line: &Progress = line;
                 line.doing(what);
-                headline.map(|h| headline::run(h, set, all, line)).transpose()
+                headline.map(|h| summary::run(h, set, all, line)).transpose()
             })
         };
         let runs: Vec<_> = headlines.iter().zip(lines).map(begin).collect();
@@ -97,8 +94,8 @@ fn headlines(
     })
 }
 
-/// One `--set`: in any unit that fits where the constant or choice is a key of a system, else a
-/// bare number.
+/// Parses one `--set`: with a unit if the constant or choice is a key of a system, else a bare
+/// number.
 fn setting(text: &str) -> Result<Setting, Error> {
     let keys = RIGS.iter().flat_map(|r| r.keys()).collect::<Vec<_>>();
     let name = text.split('=').next().unwrap_or("").trim();
@@ -110,14 +107,14 @@ fn setting(text: &str) -> Result<Setting, Error> {
         };
         return Ok(Setting { key: key.name.to_owned(), value });
     }
-    text.parse().map_err(|e: SetError| Error::input(e.to_string()))
+    text.parse().map_err(|e: SetError| input!("{e}"))
 }
 
-/// The systems named, in that order; all, if none is.
+/// Returns the named systems in that order, or all.
 fn chosen(mut all: Vec<Box<dyn System>>, names: &[String]) -> Result<Vec<Box<dyn System>>, Error> {
     let there = all.iter().map(|s| s.name().to_owned()).collect::<Vec<_>>();
     if there.is_empty() {
-        return Err(Error::input("no system has published figures yet"));
+        return Err(input!("no system has published figures yet"));
     }
     if names.is_empty() {
         return Ok(all);
@@ -126,11 +123,13 @@ fn chosen(mut all: Vec<Box<dyn System>>, names: &[String]) -> Result<Vec<Box<dyn
     for name in names {
         match all.iter().position(|s| s.name() == name) {
             Some(at) => chosen.push(all.remove(at)),
-            // Named twice is meant once.
+            // A name may be repeated.
             None if there.contains(name) => {}
             None => {
-                let what = format!("no system is called `{name}`; there are: {}", there.join(", "));
-                return Err(Error::input(what));
+                return Err(input!(
+                    "no system is called `{name}`; there are: {}",
+                    there.join(", ")
+                ));
             }
         }
     }

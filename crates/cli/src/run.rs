@@ -1,21 +1,21 @@
 //! `doorbell run`.
 
-use crate::args::{Format, Run};
+use crate::args::Run;
 use crate::output::{Files, print};
 use crate::progress::{Interrupt, Recording};
-use crate::text::{Table, amount, count, heading, rate, rate_name};
+use crate::render::{Document, NUMBER, amount, count, each, numbers, rate, rate_name};
 use crate::{DONE, Error, MISSED, plan, trace};
 use doorbell_lab::Plan;
-use doorbell_lab::result::{CountsOf, Group, RunResult};
+use doorbell_lab::result::{CountsOf, Group, Measured, RunResult};
 use doorbell_lab::window::Window;
 use std::io::Write;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     let plan = plan::plan(&args.scenario, &args.changes)?;
     let port = (plan.rig.port_rate)(&plan.values);
-    // Without files there is nothing to take away, and a signal ends the process as it always does.
+    // Without files there is nothing to remove, and a signal ends the process as usual.
     let interrupt = if args.out.is_some() || args.capture.is_some() || args.trace.is_some() {
-        Interrupt::watched().map_err(|e| Error::input(format!("signals: {e}")))?
+        Interrupt::watched().map_err(Error::at("signals"))?
     } else {
         Interrupt::ignored()
     };
@@ -23,120 +23,111 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
         Files::begin(args.out.as_deref(), args.capture.as_deref(), args.trace.as_deref(), port)?;
     let mut recording =
         args.trace.as_ref().map(|_| Recording { packets: args.trace_packets, traced: None });
-    let result = plan::execute_with(
-        &plan,
-        (files.capture.as_mut(), recording.as_mut()),
-        &interrupt,
-        args.quiet,
-    );
+    let observed = (files.capture.as_mut(), recording.as_mut());
+    let result = plan::execute_with(&plan, observed, &interrupt, args.output.quiet);
     let traced = recording.and_then(|r| r.traced);
-    let has_trace = traced.is_some();
-    if let Some(traced) = traced
-        && let Some(written) = files.trace(|out| trace::write(&traced, port, out))?
+    if let Some(traced) = &traced
+        && let Some(written) = files.trace(|out| trace::write(traced, port, out))?
         && written.cut
     {
         let (packets, of) = (written.packets, args.trace_packets);
-        let why = "more happens between them than it has room for";
         let _ = writeln!(
             std::io::stderr(),
-            "doorbell: the trace ends early, with {packets} packets of {of}: {why}"
+            "doorbell: the trace buffer is full; the trace has {packets} of {of} packets"
         );
     }
-    let result = match result {
-        Ok(result) => result,
-        // A run that got stuck has no result, and what led to it is all there is to look at.
-        Err(e) if e.code == MISSED && has_trace => {
-            files.keep_trace()?;
-            return Err(e);
-        }
-        Err(e) => return Err(e),
-    };
-    let json = result.to_json() + "\n";
-    files.finish(&json)?;
-    match args.format {
-        Format::Json => print(&json)?,
-        Format::Table => print(&table(&plan, &result))?,
+    // A run that got stuck has no result; its trace shows the steps that led there.
+    if let (Err(Error::Failed(_)), true) = (&result, traced.is_some()) {
+        files.keep_trace()?;
+        return result.map(|_| DONE);
     }
+    let result = result?;
+    files.finish(&(result.to_json() + "\n"))?;
+    print(&document(&plan, &result).show(args.output.format, &result))?;
     Ok(if result.measured.is_sound() { DONE } else { MISSED })
 }
 
-/// The result for people: 100 columns, what did not happen left out.
-fn table(plan: &Plan, result: &RunResult) -> String {
+/// Returns the result for people, in 100 columns and without counts of zero.
+fn document(plan: &Plan, result: &RunResult) -> Document {
     let m = &result.measured;
-    let mut text = heading(&format!("{} on {}", plan.scenario, plan.profile));
-    text += &format!(" {}\n", plan.about);
-    for set in &plan.set {
-        text += &format!(" with {set}\n");
-    }
-    let mut rates = Table::new("rates", &[""], &[24]);
-    rates.row("packets", &[count(m.packets)], "");
-    rates.row("simulated time", &[m.elapsed.to_string()], "");
+    let mut doc = Document::titled(format!("{} on {}", plan.scenario, plan.profile));
+    doc.line(&plan.about);
+    plan.set.iter().for_each(|set| doc.line(format!("with {set}")));
+    let mut rates = numbers("rates", &[""], 24);
+    rates.row(["packets", &count(m.packets)]);
+    rates.row(["simulated time", &m.elapsed.to_string()]);
     let holds = match m.counts_of {
         CountsOf::Run => "of the rates; counts are of the whole run",
         CountsOf::Window => "of rates, counts and costs",
     };
-    rates.row("window", &[m.window.length().to_string()], holds);
+    rates.noted(["window", &m.window.length().to_string()], holds);
     for r in &m.rates {
         let (value, unit) = rate(r.name, r.value);
-        let about = if r.name == "packets_per_s" {
-            certain(&m.window, &r.about)
-        } else {
-            r.about.to_string()
+        let about = match r.name {
+            "packets_per_s" => certainty(&m.window, &r.about),
+            _ => r.about.to_string(),
         };
-        rates.row(&rate_name(r.name), &[format!("{value} {unit}")], &about);
+        rates.noted([rate_name(r.name), format!("{value} {unit}")], &about);
     }
-    text += &rates.finish();
-
-    // Of no packets there is no share.
-    let each =
-        |all: f64| if m.packets > 0 { amount(all / m.packets as f64) } else { "-".to_owned() };
-    for (group, title) in
-        Group::ALL.into_iter().zip(["bus", "CPU", "driver", "device", "wire", "faults"])
-    {
-        let mut table = Table::new(title, &["total", "a packet"], &[]);
+    doc.table(rates);
+    for (group, title) in GROUPS {
+        let mut table = numbers(title, &["total", "a packet"], NUMBER);
         for c in m.counts.iter().filter(|c| c.group == group && c.value > 0) {
-            let name = c
-                .name
-                .strip_prefix("driver_")
-                .or(c.name.strip_prefix("device_"))
-                .or(c.name.strip_prefix("fault_"))
-                .unwrap_or(&c.name);
-            table.row(name, &[count(c.value), each(c.value as f64)], c.about);
+            let name = c.name.strip_prefix("fault_").unwrap_or(short(&c.name));
+            let cells = [name, &count(c.value), &each(c.value as f64, m.packets as f64)];
+            table.noted(cells, c.about);
         }
-        text += &table.finish();
+        doc.table(table);
         if group == Group::Cpu {
-            let mut table = Table::new("CPU time", &["times", "cycles a packet"], &[]);
-            for c in m.costs.iter().filter(|c| c.times > 0) {
-                table.row(c.name, &[count(c.times), each(c.cycles)], "");
-            }
-            let all = m.costs.iter().map(|c| c.cycles).sum::<f64>();
-            table.row("all", &[String::new(), each(all)], "modelled from the profile's prices");
-            text += &table.finish();
+            costs(&mut doc, m);
         }
     }
-    let mut latency = Table::new("latency, ns", &[""], &[]);
+    let mut latency = numbers("latency, ns", &[""], NUMBER);
     for (name, ns) in m.latency_ns() {
-        let about = if name == "min" { m.latency_of } else { "" };
-        latency.row(name, &[amount(ns)], about);
+        latency.noted([name, &amount(ns)], if name == "min" { m.latency_of } else { "" });
     }
-    text += &latency.finish();
-    text += &audit(&result.scenario, result);
-    text
+    doc.table(latency);
+    audit(&mut doc, &result.scenario, result);
+    doc
 }
 
-/// How sure the packet rate is, and what it is of; or what a steady rate lacks.
-fn certain(window: &Window, about: &str) -> String {
+/// Groups of counts, with their titles.
+pub(crate) const GROUPS: [(Group, &str); 6] = [
+    (Group::Bus, "bus"),
+    (Group::Cpu, "CPU"),
+    (Group::Driver, "driver"),
+    (Group::Device, "device"),
+    (Group::Wire, "wire"),
+    (Group::Fault, "faults"),
+];
+
+/// Returns the name of a count without its group.
+pub(crate) fn short(name: &str) -> &str {
+    name.strip_prefix("driver_").or(name.strip_prefix("device_")).unwrap_or(name)
+}
+
+fn costs(doc: &mut Document, m: &Measured) {
+    let mut table = numbers("CPU time", &["times", "cycles a packet"], NUMBER);
+    for c in m.costs.iter().filter(|c| c.times > 0) {
+        table.row([c.name, &count(c.times), &each(c.cycles, m.packets as f64)]);
+    }
+    let all = m.costs.iter().map(|c| c.cycles).sum::<f64>();
+    let cells = ["all", "", &each(all, m.packets as f64)];
+    table.noted(cells, "modelled from the profile's prices");
+    doc.table(table);
+}
+
+/// Returns the uncertainty of the packet rate and its meaning, or the reason for an unsteady rate.
+fn certainty(window: &Window, about: &str) -> String {
     if window.is_steady() { format!("{}, {about}", window.certainty()) } else { window.certainty() }
 }
 
-/// The audit's verdict on a run, as the last lines.
-pub(crate) fn audit(of: &str, result: &RunResult) -> String {
+/// Adds the audit's verdict on a run.
+pub(crate) fn audit(doc: &mut Document, of: &str, result: &RunResult) {
+    doc.gap();
     if result.measured.is_sound() {
-        return format!("\n {of}: audit ok: driver, device, bus and wire agree\n");
+        return doc.line(format!("{of}: audit ok: driver, device, bus and wire agree"));
     }
-    let mut text = format!("\n {of}: AUDIT FAILED\n");
-    for why in &result.measured.audit {
-        text += &format!("   {why}\n");
-    }
-    text
+    doc.line(format!("{of}: AUDIT FAILED"));
+    result.measured.audit.iter().for_each(|why| doc.line(format!("  {why}")));
 }

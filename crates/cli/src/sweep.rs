@@ -1,25 +1,24 @@
-//! `doorbell sweep`: one scenario over all combinations of some keys' values.
+//! `doorbell sweep`: one scenario over all combinations of the values of some keys.
 //!
-//! Each combination of the `--over` keys is a row. With `--across` one more key's
-//! values stand side by side in a row; two of them also with their difference, the second less the
-//! first as in `compare`. What is shown is any number of a run's result, or a sum of such. People
-//! get rates in the units of `run`; programs get them as they are.
+//! Each combination of the `--over` keys is a row. The values of the `--across` key stand side by
+//! side; two values also with their difference, the second minus the first. People get rates in
+//! the units of `run`, programs in units of one.
 
-use crate::args::{Sweep, SweepFormat};
+use crate::args::Sweep;
 use crate::chart::{self, Chart, Line, Places};
 use crate::output::print;
 use crate::plan::{self, Plans};
 use crate::progress::Progress;
-use crate::text::{amount, people, rate_name};
-use crate::{DONE, Error, MISSED};
+use crate::render::{Cell, Document, Format, Table, amount, people, rate_name};
+use crate::{DONE, Error, MISSED, input};
 use doorbell_lab::key::Value as Set;
 use doorbell_lab::result::{Measured, rounded};
 use doorbell_lab::{Plan, Setting, hint};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-/// A key and the values that it takes.
+/// A key and its values.
 struct Axis {
-    /// How it was given.
+    /// The option that gave it.
     option: &'static str,
     key: String,
     values: Vec<String>,
@@ -27,11 +26,8 @@ struct Axis {
 
 impl Axis {
     fn parse(option: &'static str, text: &str) -> Result<Axis, Error> {
-        let wrong = || {
-            Error::input(format!(
-                "{option} {text}: expected key=value,value,… such as pcie.mps=128,256"
-            ))
-        };
+        let wrong =
+            || input!("{option} {text}: expected key=value,value,… such as pcie.mps=128,256");
         let (key, values) = text.split_once('=').ok_or_else(wrong)?;
         let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
         if key.trim().is_empty() || values.iter().any(String::is_empty) {
@@ -44,7 +40,7 @@ impl Axis {
         Setting::given(self.option, &format!("{}={value}", self.key))
     }
 
-    /// The key without its table, for a column's head.
+    /// Returns the key without its table, for the head of a column.
     fn short(&self) -> &str {
         self.key.rsplit('.').next().unwrap_or(&self.key)
     }
@@ -55,18 +51,19 @@ impl Axis {
 pub(crate) struct Number {
     name: String,
     pub(crate) value: f64,
-    /// For people, in their unit.
+    /// The value in the unit for people.
     pub(crate) shown: f64,
     unit: &'static str,
-    /// What it is of.
+    /// ` a packet`, or nothing.
     of: &'static str,
 }
 
-/// All numbers of a run, as `run --format json` names them; those of a packet by their bare names.
+/// Returns all numbers of a run by their names in `run --format json`; numbers per packet without
+/// their group.
 fn numbers(m: &Measured) -> Vec<Number> {
     let rates = m.rates.iter().map(|r| {
         let (shown, unit) = people(r.name, r.value);
-        // As many digits as `run` shows: more are the measured time's.
+        // As many digits as `run` shows: further ones depend on the measured time.
         let digits = if unit == "%" { 1e2 } else { 1e3 };
         let shown =
             if unit.is_empty() { rounded(shown) } else { (shown * digits).round() / digits };
@@ -84,7 +81,7 @@ fn numbers(m: &Measured) -> Vec<Number> {
         .collect()
 }
 
-/// What is shown of a run: the sum of these.
+/// A sum of numbers of a run.
 pub(crate) struct Shown<'a> {
     pub(crate) text: &'a str,
     names: Vec<&'a str>,
@@ -95,7 +92,7 @@ impl<'a> Shown<'a> {
         Shown { text, names: text.split('+').map(str::trim).collect() }
     }
 
-    /// Whether it is a latency, of a run that has none.
+    /// Returns true if it is a latency and the run has none.
     pub(crate) fn is_absent(&self, m: &Measured) -> bool {
         m.latency_ns().is_empty() && self.names.iter().any(|n| n.starts_with("latency_ns."))
     }
@@ -106,10 +103,7 @@ impl<'a> Shown<'a> {
         for name in &self.names {
             let Some(n) = all.iter().find(|n| n.name == *name).cloned() else {
                 let hint = hint(name, all.iter().map(|n| n.name.as_str()));
-                return Err(Error::input(format!(
-                    "--show {}: a run has no number `{name}`{hint}",
-                    self.text
-                )));
+                return Err(input!("--show {}: a run has no number `{name}`{hint}", self.text));
             };
             sum = Some(match sum {
                 None => n,
@@ -122,10 +116,10 @@ impl<'a> Shown<'a> {
                 },
             });
         }
-        sum.ok_or_else(|| Error::input("--show: nothing is named".to_owned()))
+        sum.ok_or_else(|| input!("--show: no number is named"))
     }
 
-    /// For a head: rates by the names that `run` gives them.
+    /// Returns its name for the head of a column: rates have their names in `run`.
     fn name(&self, n: &Number) -> String {
         if n.unit.is_empty() || n.unit == "ns" {
             self.text.to_owned()
@@ -134,15 +128,15 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// With its unit.
-    pub(crate) fn with_unit(&self, n: &Number, what: &str) -> String {
-        let space = if what.is_empty() { "" } else { " " };
+    /// Returns its name for a column with this label, with the unit.
+    pub(crate) fn with_unit(&self, n: &Number, label: &str) -> String {
+        let space = if label.is_empty() { "" } else { " " };
         let comma = if n.unit.is_empty() { "" } else { ", " };
-        format!("{}{space}{what}{comma}{}", self.name(n), n.unit)
+        format!("{}{space}{label}{comma}{}", self.name(n), n.unit)
     }
 }
 
-/// Every combination, the last axis fastest.
+/// Returns all combinations of values; the last axis changes fastest.
 fn combinations(axes: &[Axis]) -> Vec<Vec<&str>> {
     let mut all = vec![Vec::new()];
     for axis in axes {
@@ -162,13 +156,10 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let rows = combinations(&over);
     let columns =
         across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((a, v))).collect());
-    if args.format == SweepFormat::Svg {
-        drawable(
-            shown.len(),
-            rows.len() / over.last().map_or(1, |a| a.values.len()) * columns.len(),
-        )?;
+    if args.output.format == Format::Svg {
+        let lines = rows.len() / over.last().map_or(1, |a| a.values.len()) * columns.len();
+        drawable(shown.len(), lines)?;
     }
-    let (mut done, total) = (0, (rows.len() * columns.len()) as u64);
 
     // All plans first: a wrong value in the last combination is known before the first has run.
     let mut plans = Plans::default();
@@ -180,236 +171,171 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
         }
     }
     let plans = plans.finish()?;
-    let progress = Progress::new(&args.scenario, args.quiet);
-    let mut sound = true;
-    let mut table = Vec::new();
-    for plan in &plans {
-        progress.at(done, total);
+    let progress = Progress::new(&args.scenario, args.output.quiet);
+    let (mut sound, mut numbers) = (true, Vec::new());
+    for (done, plan) in plans.iter().enumerate() {
+        progress.at(done as u64, plans.len() as u64);
         let result = plan::execute(plan, true)?;
         sound &= result.measured.is_sound();
-        table.push(shown.iter().map(|s| s.of(&result.measured)).collect::<Result<Vec<_>, _>>()?);
-        done += 1;
+        numbers.push(shown.iter().map(|s| s.of(&result.measured)).collect::<Result<Vec<_>, _>>()?);
     }
     drop(progress);
-
-    let cells = |row: usize, s: usize| -> Vec<&Number> {
-        (0..columns.len()).map(|c| &table[row * columns.len() + c][s]).collect()
-    };
-    let text = match args.format {
-        SweepFormat::Json => {
-            let rows: Vec<Value> = rows
-                .iter()
-                .enumerate()
-                .map(|(i, row)| {
-                    let keys: Map<String, Value> =
-                        over.iter().zip(row).map(|(a, v)| (a.key.clone(), json!(v))).collect();
-                    let values: Map<String, Value> = shown
-                        .iter()
-                        .enumerate()
-                        .map(|(s, what)| {
-                            let value = match &across {
-                                None => json!(cells(i, s)[0].value),
-                                Some(a) => a
-                                    .values
-                                    .iter()
-                                    .cloned()
-                                    .zip(cells(i, s).into_iter().map(|n| json!(n.value)))
-                                    .collect(),
-                            };
-                            (what.text.to_owned(), value)
-                        })
-                        .collect();
-                    json!({ "keys": keys, "values": values })
-                })
-                .collect();
-            let all = json!({ "scenario": args.scenario, "rows": rows });
-            serde_json::to_string_pretty(&all)
-                .unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}"))
-                + "\n"
-        }
-        SweepFormat::Table | SweepFormat::Markdown => {
-            let mut heads: Vec<String> = over.iter().map(|a| a.short().to_owned()).collect();
-            for (s, what) in shown.iter().enumerate() {
-                let n = cells(0, s)[0];
-                match &across {
-                    None => heads.push(what.with_unit(n, "")),
-                    Some(a) => {
-                        let label = |v: &str| {
-                            if shown.len() == 1 {
-                                format!("{} {v}", a.short())
-                            } else {
-                                what.with_unit(n, v)
-                            }
-                        };
-                        heads.extend(a.values.iter().map(|v| label(v)));
-                        if let [first, second] = &a.values[..] {
-                            heads.push(format!("{second} - {first}"));
-                        }
-                    }
-                }
-            }
-            let lines = rows.iter().enumerate().map(|(i, row)| {
-                let mut line: Vec<String> = row.iter().map(|v| (*v).to_owned()).collect();
-                for s in 0..shown.len() {
-                    let values = cells(i, s);
-                    line.extend(values.iter().map(|n| amount(n.shown)));
-                    if let ([a, b], Some(_)) = (values.as_slice(), &across) {
-                        line.push(amount(rounded(b.shown - a.shown)));
-                    }
-                }
-                line
-            });
-            render(&heads, over.len(), lines.collect(), args.format == SweepFormat::Markdown)
-        }
-        SweepFormat::Svg => {
-            let n = cells(0, 0)[0];
-            let y = format!("{}{}", shown[0].with_unit(n, ""), n.of);
-            let lines = lines(&over, across.as_ref(), &rows, |row| {
-                cells(row, 0).iter().map(|n| n.shown).collect()
-            });
-            picture(&plans, &args.changes.sets, &over, columns.len(), y, lines)?
-        }
-    };
-    print(&text)?;
+    let swept = Swept { over: &over, across: across.as_ref(), shown: &shown, rows: &rows, numbers };
+    print(&match args.output.format {
+        Format::Svg => swept.picture(&plans, &args.changes.sets)?,
+        format => Document::from(swept.table()).show(format, &swept.data(&args.scenario)),
+    })?;
     Ok(if sound { DONE } else { MISSED })
 }
 
-/// A key that is set twice would have only its last value, and the table would name the others too.
+/// The results of a sweep: numbers of each run, in the order of rows and columns.
+struct Swept<'a> {
+    over: &'a [Axis],
+    across: Option<&'a Axis>,
+    shown: &'a [Shown<'a>],
+    rows: &'a [Vec<&'a str>],
+    numbers: Vec<Vec<Number>>,
+}
+
+impl Swept<'_> {
+    /// Returns the `s`th number of a row, for each column.
+    fn cells(&self, row: usize, s: usize) -> Vec<&Number> {
+        let columns = self.across.map_or(1, |a| a.values.len());
+        (0..columns).map(|c| &self.numbers[row * columns + c][s]).collect()
+    }
+
+    fn data(&self, scenario: &str) -> Value {
+        let value = |row: usize, s: usize| match self.across {
+            None => json!(self.cells(row, s)[0].value),
+            Some(a) => {
+                let values = self.cells(row, s).into_iter().map(|n| json!(n.value));
+                a.values.iter().cloned().zip(values).collect()
+            }
+        };
+        let row = |(i, row): (usize, &Vec<&str>)| {
+            let keys = self.over.iter().zip(row).map(|(a, v)| (a.key.clone(), json!(v)));
+            let names = self.shown.iter().map(|what| what.text.to_owned());
+            let values = names.enumerate().map(|(s, name)| (name, value(i, s)));
+            json!({ "keys": keys.collect::<Value>(), "values": values.collect::<Value>() })
+        };
+        let rows: Vec<Value> = self.rows.iter().enumerate().map(row).collect();
+        json!({ "scenario": scenario, "rows": rows })
+    }
+
+    fn table(&self) -> Table {
+        let keys = self.over.len();
+        let mut heads: Vec<Cell> =
+            self.over.iter().map(|a| Cell::exact(a.short(), &a.key)).collect();
+        for (s, what) in self.shown.iter().enumerate() {
+            let n = self.cells(0, s)[0];
+            let Some(a) = self.across else {
+                heads.push(Cell::exact(what.with_unit(n, ""), what.text));
+                continue;
+            };
+            heads.extend(a.values.iter().map(|v| {
+                let exact = format!("{} {}={v}", what.text, a.key);
+                match self.shown.len() {
+                    1 => Cell::exact(format!("{} {v}", a.short()), exact),
+                    _ => Cell::exact(what.with_unit(n, v), exact),
+                }
+            }));
+            if let [first, second] = &a.values[..] {
+                heads.push(format!("{second} - {first}").into());
+            }
+        }
+        let mut table = Table::new(heads.clone()).right(keys..heads.len());
+        for (i, row) in self.rows.iter().enumerate() {
+            let mut line: Vec<Cell> = row.iter().map(|v| (*v).into()).collect();
+            for s in 0..self.shown.len() {
+                let values = self.cells(i, s);
+                line.extend(values.iter().map(|n| Cell::exact(amount(n.shown), n.value)));
+                if let ([a, b], Some(_)) = (values.as_slice(), self.across) {
+                    let difference = amount(rounded(b.shown - a.shown));
+                    line.push(Cell::exact(difference, rounded(b.value - a.value)));
+                }
+            }
+            table.row(line);
+        }
+        table
+    }
+
+    /// Returns the lines of a chart: one for each combination of the earlier axes and column.
+    fn lines(&self) -> Vec<Line> {
+        let points = self.over.last().map_or(1, |a| a.values.len());
+        let mut lines = Vec::new();
+        for (n, rows) in self.rows.chunks(points).enumerate() {
+            let cells = |row: usize| self.cells(n * points + row, 0);
+            let earlier = self.over.iter().zip(&rows[0]).take(self.over.len() - 1);
+            let earlier: Vec<String> = earlier.map(|(a, v)| format!("{} {v}", a.short())).collect();
+            for column in 0..cells(0).len() {
+                let across = self.across.map(|a| format!("{} {}", a.short(), a.values[column]));
+                let label: Vec<String> = earlier.iter().cloned().chain(across).collect();
+                let values = (0..rows.len()).map(|row| cells(row)[column].shown).collect();
+                lines.push(Line { label: label.join(", "), values });
+            }
+        }
+        lines
+    }
+
+    fn picture(&self, plans: &[Plan], sets: &[String]) -> Result<String, Error> {
+        let (Some(axis), Some(plan)) = (self.over.last(), plans.first()) else {
+            return Err(input!("--format svg: there is no --over key"));
+        };
+        let n = self.cells(0, 0);
+        let y = format!("{}{}", self.shown[0].with_unit(n[0], ""), n[0].of);
+        // The values as the system understood them: with `0.5 KiB` beside `1024`, both are bytes.
+        let values = plans.iter().step_by(n.len()).take(axis.values.len());
+        let numbers: Option<Vec<f64>> = values
+            .map(|p| match p.values.get(&axis.key) {
+                Set::Number(n) => Some(*n),
+                _ => None,
+            })
+            .collect();
+        let unit = plan.values.iter().find(|(k, _)| k.name == axis.key).map(|(k, _)| k.unit());
+        let (places, unit) = match numbers {
+            Some(n) => (Places::Numbers(n), unit.unwrap_or_default()),
+            None => (Places::Words(axis.values.clone()), ""),
+        };
+        let x = if unit.is_empty() { axis.key.clone() } else { format!("{}, {unit}", axis.key) };
+        // The settings that all points share.
+        let set = if sets.is_empty() { String::new() } else { format!(", {}", sets.join(", ")) };
+        let title = format!("{} on {}{set}", plan.scenario, plan.profile);
+        Chart { title, x, y, places, lines: self.lines() }.svg()
+    }
+}
+
+/// Refuses a key that is set twice: a run would have only its last value.
 fn once<'a>(axes: impl Iterator<Item = &'a Axis>, sets: &[String]) -> Result<(), Error> {
     let mut seen: Vec<&Axis> = Vec::new();
     for axis in axes {
-        let key = &axis.key;
+        let (option, key) = (axis.option, &axis.key);
         if let Some(before) = seen.iter().find(|a| a.key == *key) {
-            let what = format!("{} has it already, and a run has one value of it", before.option);
-            return Err(Error::input(format!(
-                "{} {key}={}: {what}",
-                axis.option,
-                axis.values.join(",")
-            )));
+            let (values, before) = (axis.values.join(","), before.option);
+            let why = format!("{before} has it already, and a run has one value of it");
+            return Err(input!("{option} {key}={values}: {why}"));
         }
-        if let Some(set) =
-            sets.iter().find(|s| s.split_once('=').is_some_and(|(name, _)| name.trim() == key))
-        {
-            return Err(Error::input(format!(
-                "--set {set}: {} gives every run a value of it",
-                axis.option
-            )));
+        let is_key = |set: &&String| set.split_once('=').is_some_and(|(k, _)| k.trim() == key);
+        if let Some(set) = sets.iter().find(is_key) {
+            return Err(input!("--set {set}: {option} gives every run a value of it"));
         }
         seen.push(axis);
     }
     Ok(())
 }
 
-/// Whether a chart has room for so much.
+/// Refuses a chart that has no room for so much.
 fn drawable(shown: usize, lines: usize) -> Result<(), Error> {
-    let most = chart::MOST;
-    let what = match () {
-        () if shown > 1 => {
-            "a chart shows one number, but --show is given more than once".to_owned()
-        }
-        () if lines > most => {
-            format!(
-                "{lines} lines, but a chart has room for {most}; the last --over key is the horizontal axis"
-            )
-        }
-        () => return Ok(()),
-    };
-    Err(Error::input(format!("--format svg: {what}")))
-}
-
-/// A chart's lines: one for each combination of the earlier axes and column.
-fn lines(
-    over: &[Axis],
-    across: Option<&Axis>,
-    rows: &[Vec<&str>],
-    cells: impl Fn(usize) -> Vec<f64>,
-) -> Vec<Line> {
-    let points = over.last().map_or(1, |a| a.values.len());
-    let mut lines = Vec::new();
-    for first in (0..rows.len()).step_by(points) {
-        let table: Vec<Vec<f64>> = (first..first + points).map(&cells).collect();
-        let earlier = over
-            .iter()
-            .zip(&rows[first])
-            .take(over.len() - 1)
-            .map(|(a, v)| format!("{} {v}", a.short()));
-        let earlier: Vec<String> = earlier.collect();
-        for column in 0..table[0].len() {
-            let across = across.map(|a| format!("{} {}", a.short(), a.values[column]));
-            let label: Vec<String> = earlier.iter().cloned().chain(across).collect();
-            lines.push(Line {
-                label: label.join(", "),
-                values: table.iter().map(|cells| cells[column]).collect(),
-            });
-        }
+    if shown > 1 {
+        return Err(input!(
+            "--format svg: a chart shows one number, but --show is given more than once"
+        ));
     }
-    lines
-}
-
-/// The chart of a sweep.
-fn picture(
-    plans: &[Plan],
-    sets: &[String],
-    over: &[Axis],
-    columns: usize,
-    y: String,
-    lines: Vec<Line>,
-) -> Result<String, Error> {
-    let (Some(axis), Some(plan)) = (over.last(), plans.first()) else {
-        return Err(Error::input("--format svg: there is no --over key".to_owned()));
-    };
-    // The values as the system understood them: with `0.5 KiB` beside `1024`, both are bytes.
-    let set =
-        plans.iter().step_by(columns).take(axis.values.len()).map(|p| p.values.get(&axis.key));
-    let numbers: Option<Vec<f64>> =
-        set.map(|v| if let Set::Number(n) = v { Some(*n) } else { None }).collect();
-    let unit = plan.values.iter().find(|(k, _)| k.name == axis.key).map_or("", |(k, _)| k.unit());
-    let (places, unit) = match numbers {
-        Some(n) => (Places::Numbers(n), unit),
-        None => (Places::Words(axis.values.clone()), ""),
-    };
-    let x = if unit.is_empty() { axis.key.clone() } else { format!("{}, {unit}", axis.key) };
-    // What is the same in all of it.
-    let set = if sets.is_empty() { String::new() } else { format!(", {}", sets.join(", ")) };
-    let title = format!("{} on {}{set}", plan.scenario, plan.profile);
-    chart::svg(&Chart { title, x, y, places, lines }).map_err(|what| Error { code: MISSED, what })
-}
-
-/// Columns as wide as they need to be; keys to the left, numbers to the right.
-pub(crate) fn render(
-    heads: &[String],
-    keys: usize,
-    rows: Vec<Vec<String>>,
-    markdown: bool,
-) -> String {
-    let cells = |i: usize| rows.iter().map(move |r| r[i].chars().count());
-    let widths: Vec<usize> = heads
-        .iter()
-        .enumerate()
-        .map(|(i, h)| cells(i).chain([h.chars().count()]).max().unwrap_or(0))
-        .collect();
-    let line = |cells: &[String]| -> String {
-        let aligned = cells.iter().zip(&widths).enumerate();
-        let cells: Vec<String> = aligned
-            .map(|(i, (c, w))| if i < keys { format!("{c:<w$}") } else { format!("{c:>w$}") })
-            .collect();
-        if markdown {
-            format!("| {} |\n", cells.join(" | "))
-        } else {
-            format!(" {}\n", cells.join("  ").trim_end())
-        }
-    };
-    let mut text = line(heads);
-    if markdown {
-        let rule = widths
-            .iter()
-            .enumerate()
-            .map(|(i, w)| if i < keys { "-".repeat(*w) } else { "-".repeat(w - 1) + ":" });
-        text += &format!("| {} |\n", rule.collect::<Vec<_>>().join(" | "));
-    } else {
-        text +=
-            &format!(" {}\n", "─".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)));
+    if lines > chart::MOST {
+        return Err(input!(
+            "--format svg: {lines} lines, but a chart has room for {}; the last --over key is the \
+             horizontal axis",
+            chart::MOST
+        ));
     }
-    rows.iter().for_each(|r| text += &line(r));
-    text
+    Ok(())
 }

@@ -1,13 +1,11 @@
-//! A recorded run as Perfetto shows it: what happened to the first packets, a lane for each place.
+//! A recorded run for Perfetto: the path of the first packets.
 //!
-//! Lanes are grouped: cores, the directions of the bus, the stages of the device's work,
-//! interrupts, the wire. On a core, steps nest in the call that made them. Elsewhere things may be
-//! under way together, so that a lane becomes as many as are needed, each thing on the first that
-//! is free. A [flow](flows) ties the places of one packet together.
+//! Lanes are grouped: cores, the directions of the bus, the stages of the device, interrupts, the
+//! wire. On a core, steps nest in the call that made them. Elsewhere events may overlap, so that a
+//! lane has as many rows as necessary. A [flow](flows) connects the slices of one packet.
 //!
-//! Perfetto counts nanoseconds. Begin and end are both rounded down, never the length, so that what
-//! nested still does; what lasts less may have no length there. The exact picoseconds are with each
-//! slice.
+//! Begin and end are rounded down to nanoseconds, never the length, so that slices still nest; the
+//! exact picoseconds are in the arguments of each slice.
 
 mod flows;
 
@@ -26,14 +24,14 @@ use std::io;
 /// A frame on the wire.
 #[derive(Debug)]
 struct Flight<'a> {
-    /// From the machine, not to it.
+    /// It leaves the machine.
     out: bool,
     from: Time,
     until: Time,
     bytes: &'a [u8],
 }
 
-/// Where a slice is: the parts' order is the lanes'.
+/// The lane of a slice. Lanes are sorted by these fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Key {
     group: Group,
@@ -50,7 +48,7 @@ enum Group {
     Wire,
 }
 
-/// Something on a lane.
+/// An event on a lane.
 #[derive(Debug)]
 struct Slice {
     key: Key,
@@ -59,26 +57,23 @@ struct Slice {
     name: Cow<'static, str>,
     /// The inside of a JSON object, with a comma before it.
     args: String,
-    /// A call, which steps nest in.
+    /// It is a call, in which steps nest.
     call: bool,
 }
 
-/// A slice in its place: its number, its row in the lane, from when to when in nanoseconds.
+/// The position of a slice: its number, its row in the lane, begin and end in nanoseconds.
 type Placed = (usize, usize, (u64, u64));
 
-/// What of a recorded run is in the trace.
+/// The extent of a trace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// Packets: frames on the wire, or what went between partitions.
+    /// Packets on the wire or between partitions.
     pub(crate) packets: usize,
-    /// Whether the record ended before so many packets as were asked for.
+    /// The record ended before the requested number of packets.
     pub(crate) cut: bool,
 }
 
-/// Writes the first packets of a run; the port carries so many bits a second.
-///
-/// # Errors
-/// Those of `out`.
+/// Writes the first packets of a run, on a wire of this rate.
 pub(crate) fn write(
     traced: &Traced,
     bits_per_second: u64,
@@ -95,14 +90,14 @@ pub(crate) fn write(
     };
     flows.sort_by_key(|f| f.iter().map(span).min());
     if frames.is_empty() {
-        // Between partitions there is no wire to count on.
+        // Between partitions there is no wire.
         flows.truncate(traced.packets as usize);
     }
     let last =
         flows.iter().flatten().map(|p| span(p).1).chain(frames.iter().map(|f| f.until)).max();
     let crossed = if frames.is_empty() { flows.len() } else { frames.len() };
     let cut = crossed < traced.packets as usize && traced.platforms.iter().any(|t| t.is_full());
-    // Fewer than were asked for: then it is all that there was.
+    // With fewer packets than requested, the whole record is written.
     let end = last.filter(|_| crossed >= traced.packets as usize).unwrap_or(Time::NEVER);
     let mut slices: Vec<Slice> = Vec::new();
     let mut at: Vec<Vec<Option<usize>>> = Vec::new();
@@ -125,7 +120,7 @@ pub(crate) fn write(
         call: false,
     }));
     let lanes = lay(&slices);
-    // When, and as which, a slice is written.
+    // Begin and order of each slice in the trace.
     let mut met = vec![(0, 0); slices.len()];
     for (n, (slice, _, (begin, _))) in lanes.values().flatten().enumerate() {
         met[*slice] = (*begin, n);
@@ -139,7 +134,7 @@ pub(crate) fn write(
                 Place::Frame(i) => Some(wire + i),
             })
             .collect();
-        // As Perfetto will meet them.
+        // In the order of Perfetto.
         on.sort_by_key(|s| met[*s]);
         on.dedup();
         for (k, s) in on.iter().enumerate().filter(|_| on.len() > 1) {
@@ -150,7 +145,7 @@ pub(crate) fn write(
     Ok(Written { packets: crossed, cut })
 }
 
-/// The first frames on the wire, in the order in which they left.
+/// Returns the first frames on the wire, in the order in which they left.
 fn frames(traced: &Traced, bits_per_second: u64) -> Vec<Flight<'_>> {
     let mut all: Vec<Flight<'_>> = match &traced.wires {
         Some(wires) => [true, false]
@@ -158,7 +153,7 @@ fn frames(traced: &Traced, bits_per_second: u64) -> Vec<Flight<'_>> {
             .zip(wires)
             .flat_map(|(out, wire)| {
                 wire.iter().map(move |f| {
-                    // At the machine's end of the link: where it leaves, where it arrives.
+                    // At the machine's end of the link.
                     let from = if out {
                         f.left
                     } else {
@@ -190,7 +185,7 @@ fn frames(traced: &Traced, bits_per_second: u64) -> Vec<Flight<'_>> {
     all
 }
 
-/// An event as a slice; `then` are the events from it on. A frame is none here: it is the wire's.
+/// Returns the slice of an event; `then` are the events from it on. Frames belong to the wire.
 fn slice(platform: usize, e: &Event, then: &[Event]) -> Option<Slice> {
     let (group, number, name, args): (_, u32, Cow<'static, str>, String) = match &e.what {
         EventKind::Core(n, step) => {
@@ -212,7 +207,7 @@ fn slice(platform: usize, e: &Event, then: &[Event]) -> Option<Slice> {
         EventKind::Frame(_) => return None,
     };
     let until = match e.what {
-        // Until its handler runs.
+        // A message is pending until its handler runs.
         EventKind::Message(n) => then
             .iter()
             .find(|t| {
@@ -273,7 +268,7 @@ fn core(step: &CpuStep) -> (Cow<'static, str>, String) {
     }
 }
 
-/// Gives each slice its place; a lane's slices are in the order in which they are to be written.
+/// Places all slices on their lanes, in the order in which they are written.
 fn lay(slices: &[Slice]) -> BTreeMap<Key, Vec<Placed>> {
     let mut lanes: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     for (i, s) in slices.iter().enumerate() {
@@ -291,7 +286,7 @@ fn ns(t: Time) -> u64 {
     t.ps() / 1000
 }
 
-/// On a core: a call, which is noted when it is over, has made the steps noted since it began.
+/// Places the slices of a core. A call is recorded at its end; its steps are those since its begin.
 fn nest(slices: &[Slice], all: &[usize]) -> Vec<Placed> {
     let span = |s: &usize| (ns(slices[*s].from), ns(slices[*s].until));
     let mut placed: Vec<Placed> = Vec::with_capacity(all.len());
@@ -310,9 +305,8 @@ fn nest(slices: &[Slice], all: &[usize]) -> Vec<Placed> {
     placed
 }
 
-/// The steps of a call. What takes no time of its own, such as a mapping where the driver's work
-/// for it was declared apart, could not be told apart when there is much of it: it shares the time
-/// of the work beside it.
+/// Places the steps of a call. Many steps without a duration, such as mappings whose work is
+/// declared apart, would be indistinguishable: they share the time of the work beside them.
 fn steps(slices: &[Slice], steps: &[usize], (from, until): (u64, u64), placed: &mut Vec<Placed>) {
     let first = placed.len();
     let span = |s: &usize| (ns(slices[*s].from), ns(slices[*s].until));
@@ -332,18 +326,18 @@ fn steps(slices: &[Slice], steps: &[usize], (from, until): (u64, u64), placed: &
         let beside = priced.or(after).or(before).map(span);
         for (i, s) in steps[k..k + n].iter().enumerate() {
             let part = |(a, b): (u64, u64), i: usize| a + (b - a) * i as u64 / n as u64;
-            // With nothing beside it, at a call's very end it would be seen after it.
+            // A lone step at the very end of a call would be shown after it.
             let alone = ns(at).min(until.saturating_sub(1).max(from));
             placed.push((*s, 1, beside.map_or((alone, alone), |b| (part(b, i), part(b, i + 1)))));
         }
         k += n;
     }
-    // The work before what shares its time.
+    // Work comes before the steps that share its time.
     placed[first..].sort_by_key(|p| (p.2.0, Reverse(p.2.1), p.1));
     placed[first..].iter_mut().for_each(|p| p.1 = 0);
 }
 
-/// Elsewhere: each on the first row that is free.
+/// Places the slices of other lanes, each on the first free row.
 fn rows(slices: &[Slice], mut all: Vec<usize>) -> Vec<Placed> {
     all.sort_by_key(|s| (ns(slices[*s].from), ns(slices[*s].until)));
     let mut free: Vec<u64> = Vec::new();

@@ -1,8 +1,9 @@
-//! `doorbell transfer`: what one DMA transfer becomes on the bus.
+//! `doorbell transfer`: the bus transactions of one DMA transfer.
 
-use crate::args::{Format, Transfer};
+use crate::args::Transfer;
 use crate::output::print;
-use crate::{DONE, Error};
+use crate::render::{Format, json};
+use crate::{DONE, Error, input};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_lab::Profile;
 use doorbell_lab::key::{Key, Value};
@@ -10,9 +11,9 @@ use serde::Serialize;
 
 const BYTES: Key = Key::steps("--bytes", "B", (1.0, 16_777_216.0, 1.0), "length of the transfer");
 
-/// One transaction, as programs read it.
+/// One transaction for programs.
 #[derive(Serialize)]
-struct Line {
+struct Transaction {
     address: String,
     command: &'static str,
     bytes: u32,
@@ -27,25 +28,23 @@ pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
     for set in &args.sets {
         profile.values.set(set)?;
     }
-    let bytes = match BYTES.parse(&args.bytes).map_err(Error::input)? {
-        Value::Number(n) => n as u32,
-        Value::Word(_) | Value::Text(_) => return Err(Error::input("--bytes: not a number")),
+    let Value::Number(bytes) = BYTES.parse(&args.bytes).map_err(|e| input!("{e}"))? else {
+        return Err(input!("--bytes: not a number"));
     };
-    let at = address(&args.at).ok_or_else(|| {
-        Error::input(format!("--at {}: allowed are 64-bit addresses, such as 0x100001e02", args.at))
-    })?;
+    let (text, bytes) = (&args.at, bytes as u32);
+    let at = address(text)
+        .ok_or_else(|| input!("--at {text}: allowed are 64-bit addresses, such as 0x100001e02"))?;
     if at.checked_add(u64::from(bytes)).is_none() {
-        let what = format!("{bytes} bytes from there end beyond the last 64-bit address");
-        return Err(Error::input(format!(
-            "--at {}: {what}; allowed is up to {:#x}",
-            args.at,
-            u64::MAX - u64::from(bytes)
-        )));
+        let last = u64::MAX - u64::from(bytes);
+        return Err(input!(
+            "--at {text}: {bytes} bytes from there end beyond the last 64-bit address; allowed is \
+             up to {last:#x}"
+        ));
     }
-    let what = if args.read { Operation::Read } else { Operation::Write };
-    let lines = (profile.rig.transfer)(&profile.values, what, at, bytes)
-        .map_err(Error::input)?
-        .map(|t| Line {
+    let operation = if args.read { Operation::Read } else { Operation::Write };
+    let transactions = (profile.rig.transfer)(&profile.values, operation, at, bytes)
+        .map_err(|e| input!("{e}"))?
+        .map(|t| Transaction {
             address: format!("{:#x}", t.addr),
             command: t.command,
             bytes: t.bytes,
@@ -55,16 +54,9 @@ pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
                 LinkDirection::Downstream => "device",
             }),
         });
-    print(&match args.format {
-        Format::Table => {
-            lines.map(|l| format!("{} {} {}\n", l.address, l.command, l.bytes)).collect()
-        }
-        Format::Json => {
-            let all: Vec<Line> = lines.collect();
-            serde_json::to_string_pretty(&all)
-                .unwrap_or_else(|e| unreachable!("plain lines serialise: {e}"))
-                + "\n"
-        }
+    print(&match args.output.format {
+        Format::Json => json(&transactions.collect::<Vec<_>>()),
+        _ => transactions.map(|t| format!("{} {} {}\n", t.address, t.command, t.bytes)).collect(),
     })?;
     Ok(DONE)
 }

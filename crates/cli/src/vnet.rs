@@ -1,17 +1,16 @@
-//! Between a packet's own note of what is left to do and the kernel's: a virtio-net header.
-//!
-//! Source: VIRTIO 1.2, 5.1.6; linux/virtio_net.h. The header's length of headers is a hint that
-//! senders fill in differently, so it is read from the frame itself.
+//! Conversion between a packet's offload request and the kernel's, a virtio-net header (VIRTIO
+//! 1.2, 5.1.6; linux/virtio_net.h). `hdr_len` is only a hint there, so the length of headers is
+//! taken from the frame itself.
 
 use doorbell_host_io::tap::VnetHeader;
 use doorbell_packet::headers::Layers;
 use doorbell_packet::{CsumPartial, Gso, GsoKind, OffloadRequest};
 
-/// TCP's flags, from its header's first byte, and one of them.
+/// Offset of the flags in the TCP header, and the CWR flag.
 const FLAGS: usize = 13;
 const CWR: u8 = 0x80;
 
-/// What is left to do to `frame`, as the kernel wants it told.
+/// Returns the offload request of `frame` for the kernel.
 pub(crate) fn header(todo: &OffloadRequest, frame: &[u8]) -> VnetHeader {
     let mut h = VnetHeader::default();
     let Some(p) = todo.checksum else { return h };
@@ -31,8 +30,8 @@ pub(crate) fn header(todo: &OffloadRequest, frame: &[u8]) -> VnetHeader {
     h
 }
 
-/// What the kernel left undone in `frame`. `None` for what is not TCP and yet large, and for a
-/// header that the frame contradicts.
+/// Returns the kernel's offload request for `frame`. `None` for a large send other than TCP, and
+/// for a header that contradicts the frame.
 pub(crate) fn todo(h: &VnetHeader, frame: &[u8]) -> Option<OffloadRequest> {
     if h.flags & VnetHeader::NEEDS_CSUM == 0 {
         return (h.gso_type == VnetHeader::GSO_NONE).then_some(OffloadRequest::NONE);

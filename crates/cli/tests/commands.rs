@@ -1,4 +1,4 @@
-//! What the commands print, and leave behind.
+//! Outputs and files of the commands.
 
 mod common;
 
@@ -122,13 +122,15 @@ fn transfers_are_listed_as_they_cross_the_link() {
     0x2100 MWr 256
     0x2200 MWr 206
     ");
-    assert_snapshot!(t("transfer --profile mlx5-gen2 --read --at 65568 --bytes 128 --set pcie.completions=rcb64"), @r"
+    assert_snapshot!(t("transfer --profile mlx5-gen2 --read --at 65568 --bytes 128 --set \
+        pcie.completions=rcb64"), @r"
     0x10020 MRd 128
     0x10020 CplD 32
     0x10040 CplD 64
     0x10080 CplD 32
     ");
-    assert_snapshot!(t("transfer --profile mlx5-gen2 --write --at 0x100000000 --bytes 64 --format json"), @r#"
+    assert_snapshot!(t("transfer --profile mlx5-gen2 --write --at 0x100000000 --bytes 64 --format \
+        json"), @r#"
     [
       {
         "address": "0x100000000",
@@ -408,7 +410,7 @@ fn help_names_only_what_exists() {
         "run",
         "compare",
         "sweep",
-        "judge",
+        "rank",
         "check",
         "transfer",
         "serve",

@@ -43,7 +43,7 @@ const IBMVNIC: Case = Case {
 };
 const IBMVNIC_BULK: Case = Case { scenario: "ibmvnic-bulk", ..IBMVNIC };
 
-/// What a run prints with `faults`; its exit status is 0, and its audit is sound.
+/// Returns the result of a run with `faults`; its exit code is 0, and its audit is sound.
 fn run(case: &Case, faults: &str, seed: u64) -> Value {
     let seed = seed.to_string();
     let mut args =
@@ -119,9 +119,12 @@ macro_rules! each_system {
 
 each_system! {
     a_lost_interrupt: ["lost-interrupt@5", "lost-interrupt@every=7"], "fault_lost_interrupts";
-    a_late_completion: ["late-completion@20:200us", "late-completion@every=40:100us"], "fault_late_completions";
+    a_late_completion: ["late-completion@20:200us", "late-completion@every=40:100us"],
+        "fault_late_completions";
     // The first loss of a connection costs it a second, more than some runs have.
-    a_poisoned_completion: ["poisoned-completion@20", "poisoned-completion@20,poisoned-completion@21"], "fault_poisoned_completions";
+    a_poisoned_completion:
+        ["poisoned-completion@20", "poisoned-completion@20,poisoned-completion@21"],
+        "fault_poisoned_completions";
     a_failed_access: ["dma-fault@300", "dma-fault@200,dma-fault@201"], "fault_dma_faults";
 }
 
@@ -209,7 +212,10 @@ fn random_faults_on_every_system() {
 #[test]
 fn wrong_faults_say_what_is_allowed() {
     let fault = |f| wrong(&["run", "mlx5-pktgen-64", "--fault", f]);
-    assert_snapshot!(fault("lost-irq@3"), @"doorbell: --fault lost-irq@3: `lost-irq@3`: no fault is called `lost-irq`; the nearest is `lost-interrupt`; allowed: KIND@WHEN, several with commas: lost-interrupt@N, late-completion@N:SPAN, poisoned-completion@N, dma-fault@N, link-flap@TIME:SPAN; N may be every=N or random=N (one in N), TIME every=TIME");
+    assert_snapshot!(fault("lost-irq@3"), @"doorbell: --fault lost-irq@3: `lost-irq@3`: no fault \
+        is called `lost-irq`; the nearest is `lost-interrupt`; allowed: KIND@WHEN, several with \
+        commas: lost-interrupt@N, late-completion@N:SPAN, poisoned-completion@N, dma-fault@N, \
+        link-flap@TIME:SPAN; N may be every=N or random=N (one in N), TIME every=TIME");
     assert!(fault("link-flap@1ms").contains("link-flap takes a time behind a colon"));
     let packets = wrong(&["run", "ibmveth-packets", "--fault", "dma-fault@3"]);
     assert!(packets.contains("`run.fault` is for connections"), "{packets}");

@@ -13,24 +13,49 @@ fn set(setting: &str) -> String {
 
 #[test]
 fn names_that_do_not_exist() {
-    assert_snapshot!(wrong(&["run", "mlx5-pktgen"]), @"doorbell: no scenario is called `mlx5-pktgen`; the nearest is `mlx5-pktgen-64`; `doorbell list` has all; a path that ends in .toml is read as a file");
-    assert_snapshot!(wrong(&["transfer", "--profile", "mlx5", "--read", "--at", "0", "--bytes", "1"]), @"doorbell: no profile is called `mlx5`; the nearest is `mlx5-gen2`; `doorbell list` has all; a path that ends in .toml is read as a file");
-    assert_snapshot!(wrong(&["run", "nowhere/x.toml"]), @"doorbell: nowhere/x.toml: No such file or directory (os error 2)");
-    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "mlx5-pktgen-65"]), @"doorbell: no scenario is called `mlx5-pktgen-65`; the nearest is `mlx5-pktgen-64`; `doorbell list` has all; a path that ends in .toml is read as a file");
+    assert_snapshot!(wrong(&["run", "mlx5-pktgen"]), @"doorbell: no scenario is called \
+        `mlx5-pktgen`; the nearest is `mlx5-pktgen-64`; `doorbell list` has all; a path that ends \
+        in .toml is read as a file");
+    assert_snapshot!(
+        wrong(&["transfer", "--profile", "mlx5", "--read", "--at", "0", "--bytes", "1"]),
+        @"doorbell: no profile is called `mlx5`; the nearest is `mlx5-gen2`; `doorbell list` has \
+          all; a path that ends in .toml is read as a file"
+    );
+    assert_snapshot!(wrong(&["run", "nowhere/x.toml"]), @"doorbell: nowhere/x.toml: No such file \
+        or directory (os error 2)");
+    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "mlx5-pktgen-65"]), @"doorbell: no \
+        scenario is called `mlx5-pktgen-65`; the nearest is `mlx5-pktgen-64`; `doorbell list` has \
+        all; a path that ends in .toml is read as a file");
 }
 
 #[test]
 fn settings_that_do_not_exist_or_fit() {
-    assert_snapshot!(set("pcie.memory_latncy=3"), @"doorbell: --set pcie.memory_latncy=3: no key is called `pcie.memory_latncy`; the nearest is `pcie.memory_latency`");
-    assert_snapshot!(set("pcie.memory_latency=3 GHz"), @"doorbell: --set pcie.memory_latency=3 GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s");
-    assert_snapshot!(set("pcie.mps=100"), @"doorbell: --set pcie.mps=100: `pcie.mps` cannot be 100 B; allowed: 128, 256, 512, 1024, 2048, 4096 B");
-    assert_snapshot!(set("traffic.burst=0.5"), @"doorbell: --set traffic.burst=0.5: `traffic.burst` cannot be 0.5 packets; allowed: whole numbers from 1 to 4096 packets");
-    assert_snapshot!(set("driver.mpwqe=maybe"), @"doorbell: --set driver.mpwqe=maybe: `driver.mpwqe` cannot be `maybe`; allowed: on, off");
-    assert_snapshot!(set("run.cores=25"), @"doorbell: mlx5-pktgen-64: `run.cores` is 25, but the platform has 24 (`cpu.cores`)");
-    assert_snapshot!(set("nonsense"), @"doorbell: --set nonsense: expected key=value, such as pcie.memory_latency=300ns");
-    assert_snapshot!(set("nic.max_wqe=512"), @"doorbell: mlx5-pktgen-64: the device lacks max_wqe_sz_sq, which the driver needs");
-    assert_snapshot!(wrong(&["run", "mlx5-pktgen-64", "--seed", "18446744073709551615"]), @"doorbell: --seed 18446744073709551615: `run.seed` cannot be 1.8446744073709552e19; allowed: whole numbers from 0 to 9007199254740991");
-    assert_snapshot!(wrong(&["compare", "mlx5-pktgen-64", "--with", "driver.mpwq=off"]), @"doorbell: --with driver.mpwq=off: no key is called `driver.mpwq`; the nearest is `driver.mpwqe`");
+    assert_snapshot!(set("pcie.memory_latncy=3"), @"doorbell: --set pcie.memory_latncy=3: no key \
+        is called `pcie.memory_latncy`; the nearest is `pcie.memory_latency`");
+    assert_snapshot!(set("pcie.memory_latency=3 GHz"), @"doorbell: --set pcie.memory_latency=3 \
+        GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s");
+    assert_snapshot!(set("pcie.mps=100"), @"doorbell: --set pcie.mps=100: `pcie.mps` cannot be 100 \
+        B; allowed: 128, 256, 512, 1024, 2048, 4096 B");
+    assert_snapshot!(set("traffic.burst=0.5"), @"doorbell: --set traffic.burst=0.5: \
+        `traffic.burst` cannot be 0.5 packets; allowed: whole numbers from 1 to 4096 packets");
+    assert_snapshot!(set("driver.mpwqe=maybe"), @"doorbell: --set driver.mpwqe=maybe: \
+        `driver.mpwqe` cannot be `maybe`; allowed: on, off");
+    assert_snapshot!(set("run.cores=25"), @"doorbell: mlx5-pktgen-64: `run.cores` is 25, but the \
+        platform has 24 (`cpu.cores`)");
+    assert_snapshot!(set("nonsense"), @"doorbell: --set nonsense: expected key=value, such as \
+        pcie.memory_latency=300ns");
+    assert_snapshot!(set("nic.max_wqe=512"), @"doorbell: mlx5-pktgen-64: the device lacks \
+        max_wqe_sz_sq, which the driver needs");
+    assert_snapshot!(
+        wrong(&["run", "mlx5-pktgen-64", "--seed", "18446744073709551615"]),
+        @"doorbell: --seed 18446744073709551615: `run.seed` cannot be 1.8446744073709552e19; \
+          allowed: whole numbers from 0 to 9007199254740991"
+    );
+    assert_snapshot!(
+        wrong(&["compare", "mlx5-pktgen-64", "--with", "driver.mpwq=off"]),
+        @"doorbell: --with driver.mpwq=off: no key is called `driver.mpwq`; the nearest is \
+          `driver.mpwqe`"
+    );
 }
 
 #[test]
@@ -39,13 +64,17 @@ fn files_are_refused_with_their_line() {
     let profile = std::fs::read_to_string("../../profiles/mlx5-gen2.toml").unwrap();
     let broken = profile.replace("unit = \"GHz\"", "unit = \"ns\"");
     std::fs::write(dir.path().join("p.toml"), broken).unwrap();
-    let scenario = "name = \"s\"\nabout = \"s\"\nsystem = \"mlx5\"\nprofile = \"p.toml\"\n\n[traffic]\nbursts = 3\n";
+    let scenario = "name = \"s\"\nabout = \"s\"\nsystem = \"mlx5\"\nprofile = \
+        \"p.toml\"\n\n[traffic]\nbursts = 3\n";
     std::fs::write(dir.path().join("s.toml"), scenario).unwrap();
     let transfer = ["transfer", "--profile", "p.toml", "--read", "--at", "0", "--bytes", "1"];
-    assert_snapshot!(wrong_in(dir.path(), &transfer), @"doorbell: p.toml:9: `cpu.frequency` cannot be in `ns`; allowed units: Hz, kHz, MHz, GHz");
-    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: s.toml:7: no key is called `traffic.bursts`; the nearest is `traffic.burst`");
+    assert_snapshot!(wrong_in(dir.path(), &transfer), @"doorbell: p.toml:9: `cpu.frequency` cannot \
+        be in `ns`; allowed units: Hz, kHz, MHz, GHz");
+    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: s.toml:7: no key is \
+        called `traffic.bursts`; the nearest is `traffic.burst`");
     std::fs::write(dir.path().join("s.toml"), scenario.replace("bursts", "burst")).unwrap();
-    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml:9: `cpu.frequency` cannot be in `ns`; allowed units: Hz, kHz, MHz, GHz");
+    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml:9: \
+        `cpu.frequency` cannot be in `ns`; allowed units: Hz, kHz, MHz, GHz");
     std::fs::write(dir.path().join("p.toml"), &profile).unwrap();
     assert_eq!(doorbell_in(dir.path(), &["run", "s.toml"]).code, 0, "both files are right now");
     let from_afar = dir.path().join("s.toml");
@@ -55,7 +84,8 @@ fn files_are_refused_with_their_line() {
         "a profile lies beside its scenario"
     );
     std::fs::write(dir.path().join("p.toml"), [0xff, 0xfe]).unwrap();
-    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml: stream did not contain valid UTF-8");
+    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml: stream did not \
+        contain valid UTF-8");
 }
 
 #[test]
@@ -80,17 +110,33 @@ fn captures_that_cannot_be_replayed() {
             .collect();
         wrong_in(at, &all)
     };
-    assert_snapshot!(replay(&["--pcap", "cut.pcap"]), @"doorbell: cut.pcap: byte 194, packet 2: the file is cut short: 263 bytes are left of 270");
-    assert_snapshot!(replay(&["--pcap", "cooked.pcap"]), @"doorbell: cooked.pcap: byte 24, packet 1: link type 113 (Linux cooked, as of tcpdump -i any) cannot be replayed; allowed is 1 (Ethernet)");
-    assert_snapshot!(replay(&["--pcap", "text.pcap"]), @"doorbell: text.pcap: not a capture file: it starts with 6e 6f 74 20; allowed are pcap (microseconds or nanoseconds) and pcapng");
-    assert_snapshot!(replay(&["--pcap", "empty.pcap"]), @"doorbell: empty.pcap: the capture has no packets");
-    assert_snapshot!(replay(&["--pcap", "nowhere.pcap"]), @"doorbell: nowhere.pcap: No such file or directory (os error 2)");
-    assert_snapshot!(replay(&["--pcap", "long.pcap"]), @"doorbell: mlx5-replay: long.pcap: frame 2 has 3054 bytes, more than an MTU of 1500 allows; --gso MSS sends it as a large send, --set traffic.mtu=N allows longer frames");
-    assert_snapshot!(replay(&["--pcap", "long.pcap", "--gso", "1461"]), @"doorbell: mlx5-replay: long.pcap: frame 2 has 3054 bytes, and segments of 1461 (--gso) make frames of 1515, more than an MTU of 1500 allows");
-    assert_snapshot!(replay(&["--pcap", "gre.pcap", "--gso", "1448"]), @"doorbell: mlx5-replay: gre.pcap: frame 1 has 3054 bytes, more than an MTU of 1500 allows, and cannot be cut into segments of 1448; only whole TCP and UDP datagrams with more payload than that can, no fragments");
-    assert_snapshot!(replay(&[]), @"doorbell: mlx5-replay: the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`");
-    assert_snapshot!(wrong_in(at, &["run", "mlx5-pktgen-64", "--gso", "1448"]), @"doorbell: --gso 1448: it is for captures; give one with --pcap FILE");
-    assert_snapshot!(replay(&["--pcap", "long.pcap", "--times", "mine"]), @"doorbell: --times mine: `traffic.times` cannot be `mine`; allowed: full, own");
+    assert_snapshot!(replay(&["--pcap", "cut.pcap"]), @"doorbell: cut.pcap: byte 194, packet 2: \
+        the file is cut short: 263 bytes are left of 270");
+    assert_snapshot!(replay(&["--pcap", "cooked.pcap"]), @"doorbell: cooked.pcap: byte 24, packet \
+        1: link type 113 (Linux cooked, as of tcpdump -i any) cannot be replayed; allowed is 1 \
+        (Ethernet)");
+    assert_snapshot!(replay(&["--pcap", "text.pcap"]), @"doorbell: text.pcap: not a capture file: \
+        it starts with 6e 6f 74 20; allowed are pcap (microseconds or nanoseconds) and pcapng");
+    assert_snapshot!(replay(&["--pcap", "empty.pcap"]), @"doorbell: empty.pcap: the capture has no \
+        packets");
+    assert_snapshot!(replay(&["--pcap", "nowhere.pcap"]), @"doorbell: nowhere.pcap: No such file \
+        or directory (os error 2)");
+    assert_snapshot!(replay(&["--pcap", "long.pcap"]), @"doorbell: mlx5-replay: long.pcap: frame 2 \
+        has 3054 bytes, more than an MTU of 1500 allows; --gso MSS sends it as a large send, --set \
+        traffic.mtu=N allows longer frames");
+    assert_snapshot!(replay(&["--pcap", "long.pcap", "--gso", "1461"]), @"doorbell: mlx5-replay: \
+        long.pcap: frame 2 has 3054 bytes, and segments of 1461 (--gso) make frames of 1515, more \
+        than an MTU of 1500 allows");
+    assert_snapshot!(replay(&["--pcap", "gre.pcap", "--gso", "1448"]), @"doorbell: mlx5-replay: \
+        gre.pcap: frame 1 has 3054 bytes, more than an MTU of 1500 allows, and cannot be cut into \
+        segments of 1448; only whole TCP and UDP datagrams with more payload than that can, no \
+        fragments");
+    assert_snapshot!(replay(&[]), @"doorbell: mlx5-replay: the traffic is a capture, but none is \
+        given: --pcap FILE, or `traffic.file`");
+    assert_snapshot!(wrong_in(at, &["run", "mlx5-pktgen-64", "--gso", "1448"]), @"doorbell: --gso \
+        1448: it is for captures; give one with --pcap FILE");
+    assert_snapshot!(replay(&["--pcap", "long.pcap", "--times", "mine"]), @"doorbell: --times \
+        mine: `traffic.times` cannot be `mine`; allowed: full, own");
     let left = ["cooked.pcap", "cut.pcap", "empty.pcap", "gre.pcap", "long.pcap", "text.pcap"];
     assert_eq!(names(at), left, "nothing of ours is left behind");
 }
@@ -102,11 +148,17 @@ fn places_that_cannot_be_written() {
     std::fs::create_dir(at.join("d")).unwrap();
     std::fs::write(at.join("file"), "").unwrap();
     let run = |args: &[&str]| wrong_in(at, &RUN.iter().chain(args).copied().collect::<Vec<_>>());
-    assert_snapshot!(run(&["--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
-    assert_snapshot!(run(&["--capture", "d"]), @"doorbell: d: a capture can only replace a regular file, which this is not");
-    assert_snapshot!(run(&["--out", "file/deep"]), @"doorbell: file/deep: Not a directory (os error 20)");
+    assert_snapshot!(run(&["--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: \
+        No such file or directory (os error 2)");
+    assert_snapshot!(run(&["--capture", "d"]), @"doorbell: d: a capture can only replace a regular \
+        file, which this is not");
+    assert_snapshot!(run(&["--out", "file/deep"]), @"doorbell: file/deep: Not a directory (os \
+        error 20)");
     assert_snapshot!(run(&["--out", "file"]), @"doorbell: file: it exists and is not a directory");
-    assert_snapshot!(run(&["--out", "new/and/deep", "--capture", "nowhere/wire.pcapng"]), @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)");
+    assert_snapshot!(
+        run(&["--out", "new/and/deep", "--capture", "nowhere/wire.pcapng"]),
+        @"doorbell: nowhere/wire.pcapng: No such file or directory (os error 2)"
+    );
     assert_eq!(names(at), ["d", "file"]);
     assert_eq!(names(&at.join("d")), [""; 0]);
     let made = doorbell_in(
@@ -121,33 +173,81 @@ fn places_that_cannot_be_written() {
     );
 }
 
-/// What is set and has no effect is a mistake of whoever set it, however it was set.
+/// A setting without effect is a mistake, in every form.
 #[test]
 fn a_setting_without_effect_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     std::fs::write(at.join("f.pcap"), pcap(1, &[tcp(100), tcp(200)])).unwrap();
     let replay = |args: &[&str]| wrong_in(at, &[args, &["--pcap", "f.pcap"]].concat());
-    assert_snapshot!(replay(&["sweep", "mlx5-replay", "--over", "run.cores=1,8"]), @"doorbell: --over run.cores=1: `run.cores` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-    assert_snapshot!(replay(&["run", "mlx5-replay", "--set", "traffic.size=100"]), @"doorbell: --set traffic.size=100: `traffic.size` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-    assert_snapshot!(replay(&["run", "e1000-pktgen", "--set", "traffic.rate=1"]), @"doorbell: --set traffic.rate=1: `traffic.rate` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-    assert_snapshot!(replay(&["compare", "mlx5-replay", "--with", "traffic.packets=10"]), @"doorbell: --with traffic.packets=10: `traffic.packets` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-    assert_snapshot!(replay(&["sweep", "mlx5-replay", "--over", "traffic.rounds=1,2", "--across", "traffic.checksum=on,off"]), @"doorbell: --across traffic.checksum=on: `traffic.checksum` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-    assert_snapshot!(replay(&["judge", "mlx5-replay", "--by", "cycles", "--side", "a:traffic.packets=3", "--side", "b:driver.mpwqe=on"]), @"doorbell: --side traffic.packets=3: `traffic.packets` has no effect on this run: it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-    assert_snapshot!(set("traffic.gso=1448"), @"doorbell: --set traffic.gso=1448: `traffic.gso` has no effect on this run: it has an effect where `traffic.kind` is pcap, and here `traffic.kind` is pktgen");
-    assert_snapshot!(set("run.watchdog=5"), @"doorbell: --set run.watchdog=5: `run.watchdog` has no effect on this run: it has an effect where `run.fault` is given, and here `run.fault` is not given");
-    assert_snapshot!(wrong(&["run", "e1000-send", "--set", "pcie.mps=256"]), @"doorbell: --set pcie.mps=256: `pcie.mps` has no effect on this run: it has an effect where `bus.kind` is pcie, and here `bus.kind` is pci");
-    assert_snapshot!(wrong(&["run", "axienet-receive", "--set", "driver.rx_frames=4"]), @"doorbell: --set driver.rx_frames=4: `driver.rx_frames` has no effect on this run: it has an effect where `driver.controller` is fixed, and here `driver.controller` is dim");
-    assert_snapshot!(wrong(&["run", "axienet-saturated", "--set", "traffic.hold=4"]), @"doorbell: --set traffic.hold=4: `traffic.hold` has no effect on this run: it has an effect where `traffic.pattern` is steps or on_off, and here `traffic.pattern` is even");
-    assert_snapshot!(wrong(&["run", "ibmveth-send", "--set", "traffic.pieces=4"]), @"doorbell: --set traffic.pieces=4: `traffic.pieces` has no effect on this run: it has an effect where `traffic.kind` is packets, and here `traffic.kind` is send");
-    assert_snapshot!(wrong(&["run", "ibmvnic-transactions", "--set", "traffic.other=100"]), @"doorbell: --set traffic.other=100: `traffic.other` has no effect on this run: it has an effect where `traffic.other_share` is above 0 or `traffic.spread` is on, and here `traffic.other_share` is 0 % and `traffic.spread` is off");
-    let scenario = "name = \"s\"\nabout = \"s\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n\n[traffic]\nrounds = 3\n";
+    assert_snapshot!(replay(&["sweep", "mlx5-replay", "--over", "run.cores=1,8"]), @"doorbell: \
+        --over run.cores=1: `run.cores` has no effect on this run: it has an effect where \
+        `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+    assert_snapshot!(replay(&["run", "mlx5-replay", "--set", "traffic.size=100"]), @"doorbell: \
+        --set traffic.size=100: `traffic.size` has no effect on this run: it has an effect where \
+        `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+    assert_snapshot!(replay(&["run", "e1000-pktgen", "--set", "traffic.rate=1"]), @"doorbell: \
+        --set traffic.rate=1: `traffic.rate` has no effect on this run: it has an effect where \
+        `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+    assert_snapshot!(
+        replay(&["compare", "mlx5-replay", "--with", "traffic.packets=10"]),
+        @"doorbell: --with traffic.packets=10: `traffic.packets` has no effect on this run: it has \
+          an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap"
+    );
+    assert_snapshot!(
+        replay(&[
+            "sweep", "mlx5-replay", "--over", "traffic.rounds=1,2", "--across",
+            "traffic.checksum=on,off",
+        ]),
+        @"doorbell: --across traffic.checksum=on: `traffic.checksum` has no effect on this run: it \
+          has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap"
+    );
+    assert_snapshot!(
+        replay(&[
+            "rank", "mlx5-replay", "--by", "cycles", "--side", "a:traffic.packets=3", "--side",
+            "b:driver.mpwqe=on",
+        ]),
+        @"doorbell: --side traffic.packets=3: `traffic.packets` has no effect on this run: it has \
+          an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap"
+    );
+    assert_snapshot!(set("traffic.gso=1448"), @"doorbell: --set traffic.gso=1448: `traffic.gso` \
+        has no effect on this run: it has an effect where `traffic.kind` is pcap, and here \
+        `traffic.kind` is pktgen");
+    assert_snapshot!(set("run.watchdog=5"), @"doorbell: --set run.watchdog=5: `run.watchdog` has \
+        no effect on this run: it has an effect where `run.fault` is given, and here `run.fault` \
+        is not given");
+    assert_snapshot!(wrong(&["run", "e1000-send", "--set", "pcie.mps=256"]), @"doorbell: --set \
+        pcie.mps=256: `pcie.mps` has no effect on this run: it has an effect where `bus.kind` is \
+        pcie, and here `bus.kind` is pci");
+    assert_snapshot!(
+        wrong(&["run", "axienet-receive", "--set", "driver.rx_frames=4"]),
+        @"doorbell: --set driver.rx_frames=4: `driver.rx_frames` has no effect on this run: it has \
+          an effect where `driver.controller` is fixed, and here `driver.controller` is dim"
+    );
+    assert_snapshot!(wrong(&["run", "axienet-saturated", "--set", "traffic.hold=4"]), @"doorbell: \
+        --set traffic.hold=4: `traffic.hold` has no effect on this run: it has an effect where \
+        `traffic.pattern` is steps or on_off, and here `traffic.pattern` is even");
+    assert_snapshot!(wrong(&["run", "ibmveth-send", "--set", "traffic.pieces=4"]), @"doorbell: \
+        --set traffic.pieces=4: `traffic.pieces` has no effect on this run: it has an effect where \
+        `traffic.kind` is packets, and here `traffic.kind` is send");
+    assert_snapshot!(
+        wrong(&["run", "ibmvnic-transactions", "--set", "traffic.other=100"]),
+        @"doorbell: --set traffic.other=100: `traffic.other` has no effect on this run: it has an \
+          effect where `traffic.other_share` is above 0 or `traffic.spread` is on, and here \
+          `traffic.other_share` is 0 % and `traffic.spread` is off"
+    );
+    let scenario = "name = \"s\"\nabout = \"s\"\nsystem = \"mlx5\"\nprofile = \
+        \"mlx5-gen2\"\n\n[traffic]\nrounds = 3\n";
     std::fs::write(at.join("s.toml"), scenario).unwrap();
-    assert_snapshot!(wrong_in(at, &["run", "s.toml"]), @"doorbell: s.toml:7: `traffic.rounds` has no effect on this run: it has an effect where `traffic.kind` is pcap, and here `traffic.kind` is pktgen");
+    assert_snapshot!(wrong_in(at, &["run", "s.toml"]), @"doorbell: s.toml:7: `traffic.rounds` has \
+        no effect on this run: it has an effect where `traffic.kind` is pcap, and here \
+        `traffic.kind` is pktgen");
     let budget =
         "scenario = \"mlx5-pktgen-64\"\n[set]\n\"traffic.mtu\" = 9000\n[budget]\npackets = 1\n";
     std::fs::write(at.join("b.toml"), budget).unwrap();
-    assert_snapshot!(wrong_in(at, &["check", "b.toml"]), @"doorbell: b.toml:3: `traffic.mtu` has no effect on this run: it has an effect where `traffic.kind` is pcap, and here `traffic.kind` is pktgen");
+    assert_snapshot!(wrong_in(at, &["check", "b.toml"]), @"doorbell: b.toml:3: `traffic.mtu` has \
+        no effect on this run: it has an effect where `traffic.kind` is pcap, and here \
+        `traffic.kind` is pktgen");
     // The file's own, which a capture replaces; and one that has its effect on some of several
     // runs.
     assert_eq!(doorbell_in(at, &["run", "e1000-pktgen", "--pcap", "f.pcap"]).code, 0);
@@ -169,12 +269,18 @@ fn a_sweep_takes_each_key_once() {
     let sweep = |more: &[&str]| {
         wrong(&[&["sweep", "mlx5-pktgen-64", "--over", "traffic.burst=1,2"], more].concat())
     };
-    assert_snapshot!(sweep(&["--across", "traffic.burst=3,4"]), @"doorbell: --across traffic.burst=3,4: --over has it already, and a run has one value of it");
-    assert_snapshot!(sweep(&["--over", "traffic.burst=3,4"]), @"doorbell: --over traffic.burst=3,4: --over has it already, and a run has one value of it");
-    assert_snapshot!(sweep(&["--set", "traffic.burst=3"]), @"doorbell: --set traffic.burst=3: --over gives every run a value of it");
-    assert_snapshot!(sweep(&["--across", "driver.mpwqe"]), @"doorbell: --across driver.mpwqe: expected key=value,value,… such as pcie.mps=128,256");
-    assert_snapshot!(sweep(&["--across", "driver.mpwqe=1..2"]), @"doorbell: --across driver.mpwqe=1..2: `driver.mpwqe` cannot be `1..2`; allowed: on, off");
-    assert_snapshot!(sweep(&["--show", "speed_of_light"]), @"doorbell: --show speed_of_light: a run has no number `speed_of_light`");
+    assert_snapshot!(sweep(&["--across", "traffic.burst=3,4"]), @"doorbell: --across \
+        traffic.burst=3,4: --over has it already, and a run has one value of it");
+    assert_snapshot!(sweep(&["--over", "traffic.burst=3,4"]), @"doorbell: --over \
+        traffic.burst=3,4: --over has it already, and a run has one value of it");
+    assert_snapshot!(sweep(&["--set", "traffic.burst=3"]), @"doorbell: --set traffic.burst=3: \
+        --over gives every run a value of it");
+    assert_snapshot!(sweep(&["--across", "driver.mpwqe"]), @"doorbell: --across driver.mpwqe: \
+        expected key=value,value,… such as pcie.mps=128,256");
+    assert_snapshot!(sweep(&["--across", "driver.mpwqe=1..2"]), @"doorbell: --across \
+        driver.mpwqe=1..2: `driver.mpwqe` cannot be `1..2`; allowed: on, off");
+    assert_snapshot!(sweep(&["--show", "speed_of_light"]), @"doorbell: --show speed_of_light: a \
+        run has no number `speed_of_light`");
 }
 
 #[test]
@@ -184,10 +290,15 @@ fn transfers_that_have_no_meaning() {
             &["transfer", "--profile", "mlx5-gen3"].iter().chain(args).copied().collect::<Vec<_>>(),
         )
     };
-    assert_snapshot!(t(&["--read", "--at", "0x", "--bytes", "1"]), @"doorbell: --at 0x: allowed are 64-bit addresses, such as 0x100001e02");
-    assert_snapshot!(t(&["--read", "--at", "0xffffffffffffffff", "--bytes", "1"]), @"doorbell: --at 0xffffffffffffffff: 1 bytes from there end beyond the last 64-bit address; allowed is up to 0xfffffffffffffffe");
-    assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "0"]), @"doorbell: `--bytes` cannot be 0 B; allowed: whole numbers from 1 to 16777216 B");
-    assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "1ns"]), @"doorbell: `--bytes` cannot be in `ns`; allowed units: B, KiB, MiB");
+    assert_snapshot!(t(&["--read", "--at", "0x", "--bytes", "1"]), @"doorbell: --at 0x: allowed \
+        are 64-bit addresses, such as 0x100001e02");
+    assert_snapshot!(t(&["--read", "--at", "0xffffffffffffffff", "--bytes", "1"]), @"doorbell: \
+        --at 0xffffffffffffffff: 1 bytes from there end beyond the last 64-bit address; allowed is \
+        up to 0xfffffffffffffffe");
+    assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "0"]), @"doorbell: `--bytes` cannot be \
+        0 B; allowed: whole numbers from 1 to 16777216 B");
+    assert_snapshot!(t(&["--read", "--at", "0", "--bytes", "1ns"]), @"doorbell: `--bytes` cannot \
+        be in `ns`; allowed units: B, KiB, MiB");
     assert!(t(&["--at", "0", "--bytes", "1"]).contains("--read"), "one of the two is needed");
     assert!(t(&["--read", "--write", "--at", "0", "--bytes", "1"]).contains("cannot be used with"));
 }
@@ -197,9 +308,21 @@ fn charts_that_cannot_be_drawn() {
     let sweep =
         |more: &[&str]| wrong(&[&["sweep", "e1000-send", "--format", "svg"], more].concat());
     let maps = ["--show", "maps"];
-    assert_snapshot!(sweep(&[&["--over", "traffic.mss=64,128", "--show", "unmaps"], &maps[..]].concat()), @"doorbell: --format svg: a chart shows one number, but --show is given more than once");
-    assert_snapshot!(sweep(&[&["--over", "traffic.mss=64,65,66,67,68,69,70,71,72", "--over", "driver.copy_align=on,off"], &maps[..]].concat()), @"doorbell: --format svg: 9 lines, but a chart has room for 8; the last --over key is the horizontal axis");
-    assert_snapshot!(wrong(&["sweep", "e1000-send", "--over", "traffic.mss=64", "--show", "map"]), @"doorbell: --show map: a run has no number `map`; the nearest is `maps`");
+    let over = "traffic.mss=64,65,66,67,68,69,70,71,72";
+    let many = ["--over", over, "--over", "driver.copy_align=on,off"];
+    assert_snapshot!(
+        sweep(&[&["--over", "traffic.mss=64,128", "--show", "unmaps"], &maps[..]].concat()),
+        @"doorbell: --format svg: a chart shows one number, but --show is given more than once"
+    );
+    assert_snapshot!(
+        sweep(&[&many[..], &maps[..]].concat()),
+        @"doorbell: --format svg: 9 lines, but a chart has room for 8; the last --over key is the \
+          horizontal axis"
+    );
+    assert_snapshot!(
+        wrong(&["sweep", "e1000-send", "--over", "traffic.mss=64", "--show", "map"]),
+        @"doorbell: --show map: a run has no number `map`; the nearest is `maps`"
+    );
 }
 
 #[test]
@@ -210,12 +333,21 @@ fn usage_faults_exit_2_too() {
 
 #[test]
 fn reproductions_of_nothing_known() {
-    assert_snapshot!(wrong(&["reproduce", "mlx4"]), @"doorbell: no system is called `mlx4`; there are: mlx5, e1000, axienet, ibmveth, ibmvnic");
-    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latncy=3"]), @"doorbell: --set pcie.memory_latncy: no constant or choice is called `pcie.memory_latncy`; the nearest is `pcie.memory_latency`");
-    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latency=3 GHz"]), @"doorbell: --set pcie.memory_latency=3 GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s");
-    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp=timers"]), @"doorbell: --set pcie.dllp=timers: `pcie.dllp` cannot be `timers`; allowed: none, per_request, timer, flat");
-    assert_snapshot!(wrong(&["reproduce", "--set", "driver.mpwqe=off"]), @"doorbell: --set driver.mpwqe: no constant or choice is called `driver.mpwqe`; the nearest is `native.mpwqe`");
-    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp"]), @"doorbell: --set pcie.dllp: expected key=value, such as pcie.memory_latency=300ns");
+    assert_snapshot!(wrong(&["reproduce", "mlx4"]), @"doorbell: no system is called `mlx4`; there \
+        are: mlx5, e1000, axienet, ibmveth, ibmvnic");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latncy=3"]), @"doorbell: --set \
+        pcie.memory_latncy: no constant or choice is called `pcie.memory_latncy`; the nearest is \
+        `pcie.memory_latency`");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latency=3 GHz"]), @"doorbell: \
+        --set pcie.memory_latency=3 GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: \
+        ps, ns, us, ms, s");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp=timers"]), @"doorbell: --set \
+        pcie.dllp=timers: `pcie.dllp` cannot be `timers`; allowed: none, per_request, timer, flat");
+    assert_snapshot!(wrong(&["reproduce", "--set", "driver.mpwqe=off"]), @"doorbell: --set \
+        driver.mpwqe: no constant or choice is called `driver.mpwqe`; the nearest is \
+        `native.mpwqe`");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp"]), @"doorbell: --set pcie.dllp: \
+        expected key=value, such as pcie.memory_latency=300ns");
 }
 
 /// Ctrl-C, a closed terminal, a request to terminate: nothing is left of files that were begun.
@@ -263,10 +395,16 @@ fn a_file_that_is_there_is_not_written_over() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(doorbell_in(dir.path(), &["new", "scenario", "mine.toml"]).code, 0);
     let written = std::fs::read_to_string(dir.path().join("mine.toml")).unwrap();
-    assert_snapshot!(wrong_in(dir.path(), &["new", "profile", "mine.toml"]), @"doorbell: mine.toml: it is there already, and is left as it is");
+    assert_snapshot!(wrong_in(dir.path(), &["new", "profile", "mine.toml"]), @"doorbell: \
+        mine.toml: it exists already, and is left as it is");
     assert_eq!(std::fs::read_to_string(dir.path().join("mine.toml")).unwrap(), written);
-    assert_snapshot!(wrong_in(dir.path(), &["new", "scenario", "mine"]), @"doorbell: mine: the name has to end in .toml");
-    assert_snapshot!(wrong_in(dir.path(), &["new", "scenario", "no/mine.toml"]), @"doorbell: no/mine.toml: No such file or directory (os error 2)");
-    assert_snapshot!(wrong_in(dir.path(), &["new", "scenario", "yours.toml", "--on", "no.toml"]), @"doorbell: no.toml: No such file or directory (os error 2)");
+    assert_snapshot!(wrong_in(dir.path(), &["new", "scenario", "mine"]), @"doorbell: mine: the \
+        name has to end in .toml");
+    assert_snapshot!(wrong_in(dir.path(), &["new", "scenario", "no/mine.toml"]), @"doorbell: \
+        no/mine.toml: No such file or directory (os error 2)");
+    assert_snapshot!(
+        wrong_in(dir.path(), &["new", "scenario", "yours.toml", "--on", "no.toml"]),
+        @"doorbell: no.toml: No such file or directory (os error 2)"
+    );
     assert_eq!(names(dir.path()), ["mine.toml"]);
 }

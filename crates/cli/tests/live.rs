@@ -44,7 +44,7 @@ fn without_the_rights_it_says_so_and_does_nothing() {
     };
     assert_eq!((r.code, r.out.as_str()), (1, ""), "{}", r.err);
     assert!(
-        r.err.contains("needs root (missing: CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN)"),
+        r.err.contains("root for them (missing: CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN)"),
         "{}",
         r.err
     );
@@ -245,7 +245,7 @@ fn kill(signal: &str, pid: &str) {
     assert!(Command::new("kill").args([signal, pid]).status().unwrap().success());
 }
 
-/// What is left of the runs that said this: namespaces and processes.
+/// Returns namespaces and processes that remain of the runs with this output.
 fn left_over(said: &str) -> Vec<String> {
     let marks: Vec<&str> = said.lines().filter(|l| l.contains("(pid ")).collect();
     assert!(!marks.is_empty(), "{said}");

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What a reader would see who types `line` in `dir`.
+/// Returns the output of `line`, typed in `dir`.
 fn shell(line: &str, dir: &Path) -> String {
     let bin = Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());

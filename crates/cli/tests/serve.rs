@@ -21,31 +21,71 @@ fn refused(args: &[&str]) -> String {
 #[test]
 fn wrong_arguments_are_told_with_what_is_allowed() {
     let socket = ["--socket", "/nowhere/s"];
-    assert_snapshot!(refused(&["e1001", socket[0], socket[1]]), @"doorbell: no device is called `e1001`; there are: e1000, e1000-82544gc, e1000-82545em, mlx5, axi-ethernet, vnic, veth");
-    assert_snapshot!(refused(&["e1000", socket[0], socket[1]]), @"doorbell: --socket /nowhere/s: No such file or directory (os error 2)");
-    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--uplink", "wifi"]), @"doorbell: --uplink wifi: allowed are tap:NAME, pcap:FILE, reflect, socket:PATH, none");
-    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--mac", "1:2"]), @"doorbell: --mac 1:2: allowed are unicast addresses such as 52:54:00:db:00:01");
-    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--bus", "isa"]), @"doorbell: --bus isa: allowed are pci32, pci64, pcix, pcie2x8, pcie3x16, axi");
-    assert_snapshot!(refused(&["axi-ethernet", socket[0], socket[1], "--bus", "pci32"]), @"doorbell: --bus pci32: AXI is axi-ethernet's, and no other is; axi-ethernet is on axi");
-    assert_snapshot!(refused(&["mlx5", socket[0], socket[1], "--bus", "axi"]), @"doorbell: --bus axi: AXI is axi-ethernet's, and no other is; mlx5 is on pcie3x16");
-    assert_snapshot!(refused(&["vnic", socket[0], socket[1]]), @"doorbell: vnic is reached by hypervisor calls: --plugin-socket, and the plug-in in QEMU");
-    assert_snapshot!(refused(&["veth", "--plugin-socket", "/nowhere/s", "--mac", "2:0:0:0:0:1"]), @"doorbell: --mac: veth has none");
-    assert_snapshot!(refused(&["veth", "--plugin-socket", "/nowhere/s", "--control", "/nowhere/c"]), @"doorbell: --control: veth has none");
-    assert_snapshot!(refused(&["e1000", "--socket", "/nowhere/s", "--control", "/nowhere/c"]), @"doorbell: --control: e1000 has none");
-    assert_snapshot!(refused(&["vnic", "--plugin-socket", "/nowhere/s", "--control", "/nowhere/c"]), @"doorbell: --control /nowhere/c: No such file or directory (os error 2); allowed is a named pipe, which `mkfifo /nowhere/c` makes");
-    assert_snapshot!(refused(&["vnic", "--plugin-socket", "/nowhere/s", "--control", "/dev/null"]), @"doorbell: --control /dev/null: it is no named pipe; allowed is a named pipe, which `mkfifo /dev/null` makes");
-    assert_snapshot!(refused(&["veth", "--plugin-socket", "/nowhere/s"]), @"doorbell: --plugin-socket /nowhere/s: No such file or directory (os error 2)");
-    assert_snapshot!(refused(&["e1000", "--plugin-socket", "/nowhere/s"]), @"doorbell: e1000 is a PCI device: --socket, and vfio-user");
-    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--metrics", "here"]), @"doorbell: --metrics here: invalid socket address; allowed is an address to listen on, such as 127.0.0.1:9100");
-    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--capture", "/nowhere/c"]), @"doorbell: /nowhere/c: No such file or directory (os error 2)");
-    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--trace", "/nowhere/t"]), @"doorbell: /nowhere/t: No such file or directory (os error 2)");
+    assert_snapshot!(refused(&["e1001", socket[0], socket[1]]), @"doorbell: no device is called \
+        `e1001`; there are: e1000, e1000-82544gc, e1000-82545em, mlx5, axi-ethernet, vnic, veth");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1]]), @"doorbell: --socket /nowhere/s: \
+        No such file or directory (os error 2)");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--uplink", "wifi"]), @"doorbell: \
+        --uplink wifi: allowed are tap:NAME, pcap:FILE, reflect, socket:PATH, none");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--mac", "1:2"]), @"doorbell: --mac \
+        1:2: allowed are unicast addresses such as 52:54:00:db:00:01");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--bus", "isa"]), @"doorbell: --bus \
+        isa: allowed are pci32, pci64, pcix, pcie2x8, pcie3x16, axi");
+    assert_snapshot!(
+        refused(&["axi-ethernet", socket[0], socket[1], "--bus", "pci32"]),
+        @"doorbell: --bus pci32: only axi-ethernet is on AXI, and only there; axi-ethernet is on \
+          axi"
+    );
+    assert_snapshot!(refused(&["mlx5", socket[0], socket[1], "--bus", "axi"]), @"doorbell: --bus \
+        axi: only axi-ethernet is on AXI, and only there; mlx5 is on pcie3x16");
+    assert_snapshot!(refused(&["vnic", socket[0], socket[1]]), @"doorbell: vnic is reached by \
+        hypervisor calls: --plugin-socket, and the plug-in in QEMU");
+    assert_snapshot!(
+        refused(&["veth", "--plugin-socket", "/nowhere/s", "--mac", "2:0:0:0:0:1"]),
+        @"doorbell: --mac: veth has none"
+    );
+    assert_snapshot!(
+        refused(&["veth", "--plugin-socket", "/nowhere/s", "--control", "/nowhere/c"]),
+        @"doorbell: --control: veth has none"
+    );
+    assert_snapshot!(
+        refused(&["e1000", "--socket", "/nowhere/s", "--control", "/nowhere/c"]),
+        @"doorbell: --control: e1000 has none"
+    );
+    assert_snapshot!(
+        refused(&["vnic", "--plugin-socket", "/nowhere/s", "--control", "/nowhere/c"]),
+        @"doorbell: --control /nowhere/c: No such file or directory (os error 2); allowed is a \
+          named pipe, which `mkfifo /nowhere/c` makes"
+    );
+    assert_snapshot!(
+        refused(&["vnic", "--plugin-socket", "/nowhere/s", "--control", "/dev/null"]),
+        @"doorbell: --control /dev/null: it is not a named pipe; allowed is a named pipe, which \
+          `mkfifo /dev/null` makes"
+    );
+    assert_snapshot!(refused(&["veth", "--plugin-socket", "/nowhere/s"]), @"doorbell: \
+        --plugin-socket /nowhere/s: No such file or directory (os error 2)");
+    assert_snapshot!(refused(&["e1000", "--plugin-socket", "/nowhere/s"]), @"doorbell: e1000 is a \
+        PCI device: --socket, and vfio-user");
+    assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--metrics", "here"]), @"doorbell: \
+        --metrics here: invalid socket address; allowed is a local address, such as \
+        127.0.0.1:9100");
+    assert_snapshot!(
+        refused(&["e1000", socket[0], socket[1], "--capture", "/nowhere/c"]),
+        @"doorbell: /nowhere/c: No such file or directory (os error 2)"
+    );
+    assert_snapshot!(
+        refused(&["e1000", socket[0], socket[1], "--trace", "/nowhere/t"]),
+        @"doorbell: /nowhere/t: No such file or directory (os error 2)"
+    );
 }
 
 #[test]
 fn a_fault_that_the_device_does_not_have() {
     let fault = |device, f| refused(&[device, "--socket", "/nowhere/s", "--fault", f]);
-    assert_snapshot!(fault("mlx5", "wqe@0"), @"doorbell: --fault wqe@0: allowed is wqe@N, of mlx5: one WQE in N fails");
-    assert_snapshot!(fault("e1000", "wqe@9"), @"doorbell: --fault wqe@9: allowed is wqe@N, of mlx5: one WQE in N fails");
+    assert_snapshot!(fault("mlx5", "wqe@0"), @"doorbell: --fault wqe@0: allowed is wqe@N, of mlx5: \
+        one WQE in N fails");
+    assert_snapshot!(fault("e1000", "wqe@9"), @"doorbell: --fault wqe@9: allowed is wqe@N, of \
+        mlx5: one WQE in N fails");
 }
 
 /// A server, which is killed if the test fails.
@@ -178,8 +218,7 @@ fn a_client_that_vanishes_leaves_no_state() {
     assert_eq!((&report["clients"], &report["ledger"]["dma_faults"]), (&3.into(), &0.into()));
 }
 
-/// Where these tests run as root, the user that owns nothing; a directory that is its own, with the
-/// program in it.
+/// Returns a directory of the user nobody, with the program in it, for tests that run as root.
 fn as_nobody() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_doorbell"), dir.path().join("doorbell")).unwrap();
@@ -222,8 +261,8 @@ fn an_ordinary_user_can_serve_a_tap_device_that_is_theirs() {
     let line = format!(
         "mknod tun c 10 200 && chmod 666 tun && mount --bind tun /dev/net/tun && \
          ip tuntap add dev tap0 mode tap user {NOBODY} && ip link set tap0 up && \
-         exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --bounding-set -all --no-new-privs \
-         ./doorbell serve e1000 --socket s --uplink tap:tap0 --format json --quiet"
+         exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --bounding-set -all \
+         --no-new-privs ./doorbell serve e1000 --socket s --uplink tap:tap0 --format json --quiet"
     );
     let mut command = Command::new("unshare");
     command

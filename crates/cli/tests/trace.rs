@@ -58,8 +58,10 @@ fn a_trace_is_there_whole_or_not_at_all() {
     let at = dir.path();
     std::fs::create_dir(at.join("d")).unwrap();
     let run = |args: &[&str]| wrong_in(at, &[&["run", "e1000-pktgen"], args].concat());
-    assert_snapshot!(run(&["--trace", "nowhere/t.json"]), @"doorbell: nowhere/t.json: No such file or directory (os error 2)");
-    assert_snapshot!(run(&["--trace", "d"]), @"doorbell: d: a trace can only replace a regular file, which this is not");
+    assert_snapshot!(run(&["--trace", "nowhere/t.json"]), @"doorbell: nowhere/t.json: No such file \
+        or directory (os error 2)");
+    assert_snapshot!(run(&["--trace", "d"]), @"doorbell: d: a trace can replace a regular \
+        file only");
     assert!(run(&["--trace", "t", "--trace-packets", "0"]).contains("0 is not in 1..=10000"));
     assert!(run(&["--trace-packets", "5"]).contains("--trace <FILE>"));
     assert!(run(&["--trace", "t", "--out", "o", "--set", "link.rate=-1"]).contains("link.rate"));
@@ -72,7 +74,7 @@ fn a_trace_is_there_whole_or_not_at_all() {
     );
 }
 
-/// Whether `make test` has set up what a test needs.
+/// Returns true if `make test` has set up the needs of a test.
 fn full(needs: &str) -> bool {
     let full = std::env::var_os("DOORBELL_FULL").is_some_and(|v| v == "1");
     if !full {
@@ -118,7 +120,8 @@ impl Perfetto {
 }
 
 const WRONG: &str = "select name, value from stats where value > 0 and severity != 'info'";
-const LANES: &str = "select distinct p.name as lanes, t.name as lane from slice s join thread_track tt on s.track_id = tt.id \
+const LANES: &str = "select distinct p.name as lanes, t.name as lane from slice s \
+                     join thread_track tt on s.track_id = tt.id \
                      join thread t using(utid) join process p using(upid)";
 const KINDS: &str = "select distinct s.name as kind from slice s";
 /// A slice may begin within its parent, and must end there.
@@ -126,7 +129,8 @@ const OUTSIDE: &str = "select s.name as kind from slice s join slice p on s.pare
                        where s.ts < p.ts or s.ts + s.dur > p.ts + p.dur";
 const EDGES: &str = "select f.trace_id as flow, o.name as a, i.name as b, i.ts - o.ts as later, \
                      (select group_concat(name) from ancestor_slice(i.id)) as within \
-                     from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id";
+                     from flow f join slice o on f.slice_out = o.id \
+                     join slice i on f.slice_in = i.id";
 
 fn words(rows: &[Value], keys: &[&str]) -> BTreeSet<String> {
     let word = |r: &Value| {

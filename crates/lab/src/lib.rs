@@ -27,6 +27,7 @@ pub mod scenario;
 pub mod schema;
 pub mod standstill;
 pub mod start;
+pub mod table;
 pub mod trace;
 pub mod traffic;
 mod watch;

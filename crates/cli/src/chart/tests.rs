@@ -17,13 +17,13 @@ fn chart(places: Places) -> Chart {
 
 #[test]
 fn the_same_numbers_give_the_same_bytes() {
-    let of = |_| svg(&chart(Places::Numbers(vec![64.0, 512.0, 1460.0]))).unwrap();
+    let of = |_| chart(Places::Numbers(vec![64.0, 512.0, 1460.0])).svg().unwrap();
     assert_eq!(of(0), of(1));
 }
 
 #[test]
 fn axes_and_lines_are_named_and_no_background_is_drawn() {
-    let text = svg(&chart(Places::Numbers(vec![64.0, 512.0, 1460.0]))).unwrap();
+    let text = chart(Places::Numbers(vec![64.0, 512.0, 1460.0])).svg().unwrap();
     for word in
         ["a run", "traffic.mss, B", "payload, Gbit/s", "copy_align on", "copy_align off", "1000"]
     {
@@ -40,7 +40,7 @@ fn axes_and_lines_are_named_and_no_background_is_drawn() {
 #[test]
 fn words_stand_side_by_side() {
     let words = ["off", "auto", "64240"].map(str::to_owned).to_vec();
-    let text = svg(&chart(Places::Words(words))).unwrap();
+    let text = chart(Places::Words(words)).svg().unwrap();
     for word in ["off", "auto", "64240"] {
         assert_eq!(text.matches(&format!("\n{word}\n")).count(), 1, "{word}");
     }

@@ -1,59 +1,43 @@
-//! The file that says what a packet may cost.
-//!
-//! ```toml
-//! about = "one line"                  # may be left out
-//! scenario = "mlx5-pktgen-64"         # a name, or a .toml file beside this one; or: device = "e1000"
-//! profile = "mlx5-gen3"               # instead of the scenario's own; or, of a device: bus = "pci32"
-//! seed = 3
-//!
-//! [set]                               # as --set; later ones win
-//! "driver.mpwqe" = "on"
-//!
-//! [budget]
-//! "per_packet.pcie_read_bytes" = 128              # at the most
-//! "rates.packets_per_s" = { min = 36_864_000 }
-//! "ledger.dma_faults" = { exact = 0 }
-//! "per_packet.pcie_down_tlp_bytes+pcie_down_dllp_bytes" = { min = 120, max = 130 }     # a sum
-//! ```
-//!
-//! A dotted key may be written as a table too (`[budget.ledger]`). `--update` changes the numbers
-//! in place, so that comments and order stay as they are.
+//! Budget files: a subject (`scenario` or `device`), settings, and under `[budget]` numbers of a
+//! result with their bounds, such as `"per_packet.maps" = 2` or `"ledger.hcalls" = { exact = 0 }`.
+//! A dotted key may also be a table (`[budget.ledger]`); names joined by `+` are a sum.
+//! `doorbell new budget` writes one. `--update` changes the numbers in place and keeps comments.
 
-use crate::Error;
-use crate::output::{begun_beside, plain};
-use crate::serve;
+use crate::error::plain;
+use crate::output::begun_beside;
+use crate::{Error, input, serve};
 use doorbell_lab::result::rounded;
 use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, hint};
 use std::ops::Range;
 use std::path::Path;
 use toml_edit::{Document, Item, TableLike, Value};
 
-/// Parts of a result that have numbers.
+/// Groups of numbers in a result.
 pub(super) const GROUPS: [&str; 5] =
     ["per_packet", "ledger", "rates", "latency_ns", "device_counters"];
 
-/// What a budget may begin with, and what that is.
+/// Keys at the head of a budget, with descriptions.
 pub(super) const HEADS: [(&str, &str); 8] = [
     ("about", "One line"),
-    ("scenario", "What is run in the lab: a name, or a .toml file beside this one"),
-    ("device", "Or the device that was served, whose report is held"),
+    ("scenario", "The scenario to run: a name, or a .toml file beside this one"),
+    ("device", "Or the served device whose report is checked"),
     ("profile", "Instead of the scenario's own: a name, or a .toml file beside this one"),
-    ("bus", "By which bus's rules the served device was counted"),
+    ("bus", "The bus by whose rules the served device was counted"),
     ("seed", "As --seed"),
     ("set", "As --set; later ones win"),
-    ("budget", "What is held: a number of the result, and what it may be"),
+    ("budget", "Numbers of the result, with their bounds"),
 ];
 
-/// The forms of a bound, and what each is. A number alone is the first.
+/// The forms of a bound, with descriptions. A number alone is the first.
 pub(super) const FORMS: [(&str, &str); 3] =
     [("max", "At the most"), ("min", "At least"), ("exact", "This and no other, on nine digits")];
 
-/// What a number may be.
+/// The allowed values of a number.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Bounds {
-    /// This and no other.
+    /// One value.
     Exactly(f64),
-    /// At least, at the most; one of the two is there.
+    /// At least `min` and at most `max`; one of the two is there.
     Between { min: Option<f64>, max: Option<f64> },
 }
 
@@ -62,23 +46,23 @@ pub(super) enum Bounds {
 pub(super) struct Line {
     /// `per_packet.pcie_read_bytes`; a sum has more names after it, with `+` between.
     pub(super) name: String,
-    /// Where it stands.
+    /// Its line in the file.
     pub(super) at: usize,
     /// Keys that lead to it, from `[budget]`.
     pub(super) path: Vec<String>,
     pub(super) bounds: Bounds,
 }
 
-/// What a budget is about.
+/// The subject of a budget.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Of {
-    /// A run in the lab.
+pub(super) enum Subject {
+    /// A run of a scenario.
     Scenario {
         scenario: Box<Scenario>,
         profile: Option<(String, usize)>,
         set: Vec<(String, usize)>,
     },
-    /// A device that was served, counted by the rules of this bus, in words.
+    /// A served device, counted by the rules of this bus, in words.
     Device { device: String, bus: Option<&'static str> },
 }
 
@@ -87,11 +71,11 @@ pub(super) enum Of {
 pub(super) struct Budget {
     pub(super) file: String,
     text: String,
-    pub(super) of: Of,
+    pub(super) of: Subject,
     pub(super) lines: Vec<Line>,
 }
 
-/// The text while it is read: what messages need.
+/// The text being read, for messages with line numbers.
 struct Reader<'t> {
     file: &'t str,
     text: &'t str,
@@ -135,7 +119,7 @@ impl Budget {
             let line = r.key_line(d.as_table(), name);
             match item.as_str() {
                 Some(s) if !s.trim().is_empty() => Ok(Some((s.to_owned(), line))),
-                _ => Err(r.error(line, format!("`{name}` must be a string that says something"))),
+                _ => Err(r.error(line, format!("`{name}` must be a string that is not empty"))),
             }
         };
         head("about")?;
@@ -151,7 +135,7 @@ impl Budget {
                 let scenario = Scenario::load(&beside(file, &given))
                     .map_err(|e| if e.place.is_empty() { r.error(line, e.what) } else { e })?;
                 let profile = head("profile")?.map(|(name, line)| (beside(file, &name), line));
-                Of::Scenario {
+                Subject::Scenario {
                     scenario: Box::new(scenario),
                     profile,
                     set: settings(&r, d.as_table())?,
@@ -159,13 +143,13 @@ impl Budget {
             }
             (None, Some((device, line))) => {
                 not_with(&["profile", "seed", "set"], "device")?;
-                serve::device(&device).map_err(|what| r.error(line, what))?;
+                serve::device(&device).map_err(|e| r.error(line, e.to_string()))?;
                 let bus = head("bus")?
-                    .map(|(bus, line)| serve::bus(&bus).map_err(|what| r.error(line, what)));
-                Of::Device { device, bus: bus.transpose()? }
+                    .map(|(bus, line)| serve::bus(&bus).map_err(|e| r.error(line, e.to_string())));
+                Subject::Device { device, bus: bus.transpose()? }
             }
             _ => {
-                let what = "one of `scenario = \"…\"` and `device = \"…\"` must say what the budget is about";
+                let what = "either `scenario = \"…\"` or `device = \"…\"` must name the subject";
                 return Err(InputError::new(file, what));
             }
         };
@@ -173,9 +157,9 @@ impl Budget {
         Ok(Budget { file: file.to_owned(), of, lines, text })
     }
 
-    /// The scenario with the budget's profile and settings.
+    /// Returns the scenario with the budget's profile and settings.
     pub(super) fn plan(&self) -> Result<Plan, InputError> {
-        let Of::Scenario { scenario, profile, set } = &self.of else {
+        let Subject::Scenario { scenario, profile, set } = &self.of else {
             return Err(InputError::new(&*self.file, "it is about no scenario"));
         };
         let here = |line: usize| {
@@ -201,11 +185,11 @@ impl Budget {
         Ok(plan)
     }
 
-    /// Writes the measured numbers in place of the allowed ones; ceilings and floors with so much
-    /// room, as a share of them.
+    /// Replaces the allowed numbers by the measured ones. Ceilings and floors get `room`, a share
+    /// of the number.
     pub(super) fn update(&self, measured: &[f64], room: f64) -> Result<(), Error> {
         let mut d = Document::parse(self.text.as_str())
-            .map_err(|e| Error::input(format!("{}: {}", self.file, e.message())))?
+            .map_err(|e| input!("{}: {}", self.file, e.message()))?
             .into_mut();
         let mut put = |path: &[String], v: f64| {
             let mut item = d.get_mut("budget");
@@ -238,12 +222,11 @@ impl Budget {
                 }
             }
         }
-        replace(Path::new(&self.file), &d.to_string())
-            .map_err(|e| Error::input(format!("{}: {}", self.file, plain(&e))))
+        replace(Path::new(&self.file), &d.to_string()).map_err(Error::at(&self.file))
     }
 }
 
-/// A file whole or not at all, as readable as before. A symbolic link stays one.
+/// Replaces a file as a whole, with its permissions. A symbolic link stays one.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let path = &path.canonicalize()?;
     let file = begun_beside(path, text)?;
@@ -251,7 +234,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     file.persist(path).map(|_| ()).map_err(|e| e.error)
 }
 
-/// Names of files are beside the budget.
+/// Returns the path of a file that is named relative to the budget.
 fn beside(file: &str, given: &str) -> String {
     match Path::new(file).parent() {
         Some(dir) if given.ends_with(".toml") => dir.join(given).to_string_lossy().into_owned(),
@@ -259,17 +242,17 @@ fn beside(file: &str, given: &str) -> String {
     }
 }
 
-/// As people write it: whole where it is.
+/// Returns a TOML number, without a point if it is whole.
 fn number(v: f64) -> Value {
     if v.fract() == 0.0 && v.abs() < 9e15 { Value::from(v as i64) } else { Value::from(v) }
 }
 
-/// The number that stands there, if it is one.
+/// Returns the number of an item, if it is one.
 fn as_number(item: &Item) -> Option<f64> {
     item.as_integer().map(|n| n as f64).or(item.as_float()).filter(|n| n.is_finite())
 }
 
-/// `seed`, and `key=value` of `[set]` with their lines.
+/// Returns `seed` and each `key=value` of `[set]`, with their lines.
 fn settings(r: &Reader<'_>, root: &dyn TableLike) -> Result<Vec<(String, usize)>, InputError> {
     let mut all = Vec::new();
     if let Some(seed) = root.get("seed") {
@@ -285,7 +268,7 @@ fn settings(r: &Reader<'_>, root: &dyn TableLike) -> Result<Vec<(String, usize)>
     };
     let mut found = Vec::new();
     flatten(r, table, "", &mut found)?;
-    // The file's order is the order in which they are set.
+    // Settings apply in the order of the file.
     found.sort_by_key(|&(_, line)| line);
     all.extend(found);
     Ok(all)
@@ -319,18 +302,18 @@ fn flatten(
     Ok(())
 }
 
-/// The lines of `[budget]`, in their order.
+/// Returns the lines of `[budget]` in order.
 fn lines(r: &Reader<'_>, d: &Document<&str>) -> Result<Vec<Line>, InputError> {
     let nothing = || {
         InputError::new(
             r.file,
-            "`[budget]` must name what is held: \"per_packet.pcie_read_bytes\" = 128",
+            "`[budget]` must name a number, such as \"per_packet.pcie_read_bytes\" = 128",
         )
     };
     let table = d.get("budget").ok_or_else(nothing)?.as_table_like().ok_or_else(nothing)?;
     let mut all = Vec::new();
     for (key, item) in table.iter() {
-        // A part of the result as a table: its keys are names.
+        // A group as a table: its keys are names.
         if let (true, Some(group)) = (GROUPS.contains(&key), item.as_table_like()) {
             for (name, item) in group.iter() {
                 all.push(line(r, group, name, item, vec![key.to_owned(), name.to_owned()])?);
@@ -361,7 +344,8 @@ fn line(
     let whole = path.join(".");
     let name = whole.split('+').map(str::trim).collect::<Vec<_>>().join("+");
     let wrong = |what: String| r.error(at, format!("`{name}` {what}"));
-    let form = "must be a number (a ceiling) or { max = N }, { min = N }, { min = N, max = M }, { exact = N }";
+    let form = "must be a number (a ceiling) or { max = N }, { min = N }, { min = N, max = M }, \
+                { exact = N }";
     let bounds = match (as_number(item), item.as_table_like()) {
         (Some(max), _) => Bounds::Between { min: None, max: Some(max) },
         (None, None) => return Err(wrong(form.to_owned())),
@@ -374,7 +358,7 @@ fn line(
                 None => Ok(None),
                 Some(i) => as_number(i)
                     .map(Some)
-                    .ok_or_else(|| wrong(format!("has a `{k}` that is no number"))),
+                    .ok_or_else(|| wrong(format!("has a `{k}` that is not a number"))),
             };
             match (part("exact")?, part("min")?, part("max")?) {
                 (Some(n), None, None) => Bounds::Exactly(n),

@@ -1,203 +1,190 @@
 //! The numbers of a result, as `run --format json` and `serve --format json` print it.
 
-use super::budget::{Budget, Line, Of};
-use crate::output::plain;
-use crate::text::count;
-use crate::{Error, MISSED, plan};
+use super::budget::{Budget, Line, Subject};
+use crate::render::count;
+use crate::{Error, failed, input, plan};
 use doorbell_lab::result::rounded;
 use doorbell_lab::{Plan, hint};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
+/// A number that a result does not have: its name, and the nearest one.
+#[derive(Debug, thiserror::Error)]
+#[error("a result of {of} has no number `{name}`{near}")]
+pub(super) struct NoNumber {
+    of: String,
+    name: String,
+    near: String,
+}
+
 /// A result.
 #[derive(Debug)]
 pub(super) struct Measured {
-    /// What messages call it.
+    /// Its name in messages.
     from: String,
-    /// What it is of, in words.
+    /// Its subject in words.
     pub(super) title: String,
     /// Name of its scenario, or of its device.
     of: String,
     is_run: bool,
     bus: Option<String>,
-    /// Its profile, and the value of every key.
     profile: Option<String>,
+    /// The value of every key.
     settings: Option<BTreeMap<String, String>>,
     capture: Option<String>,
     /// `frames`, `ledger.mmio_writes`.
     numbers: BTreeMap<String, f64>,
-    /// Why it is not to be trusted.
+    /// Reasons to distrust it.
     pub(super) unsound: Vec<String>,
 }
 
 impl Measured {
     /// Reads a report; `-` is stdin.
     pub(super) fn read(path: &Path) -> Result<Measured, Error> {
-        let name = path.display().to_string();
-        let told = |e: std::io::Error| Error::input(format!("--report {name}: {}", plain(&e)));
+        let name = format!("--report {}", path.display());
         let mut text = String::new();
-        if name == "-" {
-            std::io::stdin().read_to_string(&mut text).map_err(told)?;
-        } else {
-            text = std::fs::read_to_string(path).map_err(told)?;
+        match path.as_os_str() == "-" {
+            true => std::io::stdin().read_to_string(&mut text).map(drop),
+            false => std::fs::read_to_string(path).map(|t| text = t),
         }
-        Measured::parse(&format!("--report {name}"), &text)
+        .map_err(Error::at(&name))?;
+        Measured::parse(&name, &text)
     }
 
-    /// Understands one. A server prints one on each SIGUSR1, and the last is the whole.
+    /// Parses a report. A server prints one on each SIGUSR1; the last one counts.
     pub(super) fn parse(from: &str, text: &str) -> Result<Measured, Error> {
-        let wrong = |what: String| Error::input(format!("{from}: {what}"));
-        let all = serde_json::Deserializer::from_str(text)
-            .into_iter::<Value>()
-            .collect::<Result<Vec<_>, _>>();
-        let all = all.map_err(|e| wrong(format!("it is not JSON: {e}")))?;
-        let last = all
-            .last()
-            .and_then(Value::as_object)
-            .ok_or_else(|| wrong("it holds no report".to_owned()))?;
+        let all: Result<Vec<Value>, _> =
+            serde_json::Deserializer::from_str(text).into_iter().collect();
+        let all = all.map_err(|e| input!("{from}: it is not JSON: {e}"))?;
+        let last = all.last().and_then(Value::as_object);
+        let last = last.ok_or_else(|| input!("{from}: it holds no report"))?;
         let word = |name: &str| last.get(name).and_then(Value::as_str).map(str::to_owned);
         let (scenario, device) = (word("scenario"), word("device"));
-        if (scenario.is_none() && device.is_none()) || !last.contains_key("ledger") {
-            let what = "it is not what `run --format json` or `serve --format json` prints";
-            return Err(wrong(what.to_owned()));
-        }
-        let mut numbers = BTreeMap::new();
-        for (name, value) in last {
-            if let Some(n) = value.as_f64() {
-                numbers.insert(name.clone(), n);
-            }
-            for (inner, value) in value.as_object().into_iter().flatten() {
-                if let Some(n) = value.as_f64() {
-                    numbers.insert(format!("{name}.{inner}"), n);
-                }
-            }
-        }
-        let audit = match last.get("audit") {
-            Some(Value::Array(why)) => {
-                why.iter().map(|w| w.as_str().unwrap_or("?").to_owned()).collect()
-            }
-            _ => Vec::new(),
+        let (is_run, Some(of)) = (scenario.is_some(), scenario.or(device)) else {
+            return Err(unknown(from));
         };
-        let of = scenario.clone().or(device).unwrap_or_default();
+        if !last.contains_key("ledger") {
+            return Err(unknown(from));
+        }
+        let numbers = numbers(last);
         let packets = numbers.get("packets").or(numbers.get("frames")).map_or(0, |n| *n as u64);
         if packets == 0 {
-            let what = format!("{from}: no packet was counted, so nothing can be held against it");
-            return Err(Error { code: MISSED, what });
+            return Err(failed!("{from}: no packet was counted, so there is nothing to check"));
         }
-        let title = match &scenario {
-            Some(_) => format!("{of}, {} packets", count(packets)),
-            None => format!("{of} in a guest, {} frames", count(packets)),
+        let title = match is_run {
+            true => format!("{of}, {} packets", count(packets)),
+            false => format!("{of} in a guest, {} frames", count(packets)),
         };
+        let text = |v: &Value, otherwise: &str| v.as_str().unwrap_or(otherwise).to_owned();
+        let audit = last.get("audit").and_then(Value::as_array).into_iter().flatten();
+        let settings = last.get("settings").and_then(Value::as_object);
         Ok(Measured {
             from: from.to_owned(),
             title,
             of,
-            is_run: scenario.is_some(),
+            is_run,
             bus: word("bus"),
             profile: word("profile"),
-            settings: last.get("settings").and_then(Value::as_object).map(|all| {
-                all.iter()
-                    .map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned()))
-                    .collect()
-            }),
+            settings: settings.map(|s| s.iter().map(|(k, v)| (k.clone(), text(v, ""))).collect()),
             capture: word("capture_sha256"),
             numbers,
-            unsound: audit,
+            unsound: audit.map(|why| text(why, "?")).collect(),
         })
     }
 
-    /// Whether it is a result of what the budget is about.
+    /// Refuses a result of another subject than the budget's.
     pub(super) fn is_about(&self, budget: &Budget) -> Result<(), Error> {
-        let of = &self.of;
-        let wrong = |what: String| Err(Error::input(format!("{}: {what}", self.from)));
+        let (Measured { from, of, .. }, file) = (self, &budget.file);
         match &budget.of {
-            Of::Scenario { scenario, .. } if !self.is_run || *of != scenario.name => {
-                wrong(format!("it is of {of}, but {} is about {}", budget.file, scenario.name))
+            Subject::Scenario { scenario, .. } if !self.is_run || *of != scenario.name => {
+                Err(input!("{from}: it is of {of}, but {file} is about {}", scenario.name))
             }
-            Of::Device { device, .. } if self.is_run || of != device => {
-                wrong(format!("it is of {of}, but {} is about {device}", budget.file))
+            Subject::Device { device, .. } if self.is_run || of != device => {
+                Err(input!("{from}: it is of {of}, but {file} is about {device}"))
             }
-            Of::Device { bus: Some(bus), .. } if self.bus.as_deref() != Some(*bus) => {
+            Subject::Device { bus: Some(bus), .. } if self.bus.as_deref() != Some(*bus) => {
                 let counted = self.bus.as_deref().unwrap_or("nothing");
-                wrong(format!(
-                    "it was counted by the rules of {counted}; {} wants those of {bus}",
-                    budget.file
+                Err(input!(
+                    "{from}: it was counted by the rules of {counted}; {file} wants those of {bus}"
                 ))
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether it is a result of a run of this plan, which is the budget's.
+    /// Refuses a result of another run than that of this plan, which is the budget's.
     pub(super) fn is_of(&self, plan: &Plan, budget: &str) -> Result<(), Error> {
-        let wrong = |what: String| Err(Error::input(format!("{}: {what}", self.from)));
+        let from = &self.from;
         if self.profile.as_ref() != Some(&plan.profile) {
-            let profile = self.profile.as_deref().unwrap_or("no profile");
-            return wrong(format!(
-                "it is of a run on {profile}, but {budget} is about {}",
-                plan.profile
+            let (profile, ours) = (self.profile.as_deref().unwrap_or("no profile"), &plan.profile);
+            return Err(input!(
+                "{from}: it is of a run on {profile}, but {budget} is about {ours}"
             ));
         }
         let Some(settings) = &self.settings else {
-            return wrong("it does not say with which settings it ran; make it anew".to_owned());
+            return Err(input!("{from}: it does not tell its settings; make it anew"));
         };
         let none = "no value".to_owned();
         for (key, ours) in plan::values(plan) {
-            // Of a capture its content counts, and not where it lies.
+            // The content of a capture counts, not its path.
             let theirs = settings.get(key).unwrap_or(&none);
             if *theirs != ours && key != "traffic.file" {
-                return wrong(format!(
-                    "`{key}` was {theirs}, but {budget} is about a run with {ours}"
+                return Err(input!(
+                    "{from}: `{key}` was {theirs}, but {budget} is about a run with {ours}"
                 ));
             }
         }
         let capture = plan::capture_sha256(plan)?;
         if self.capture != capture {
-            let said = |hash: &Option<String>| {
+            let named = |hash: &Option<String>| {
                 hash.as_ref().map_or("none".to_owned(), |h| format!("SHA-256 {h}"))
             };
-            let (theirs, ours) = (said(&self.capture), said(&capture));
-            return wrong(format!(
-                "its capture is another: {theirs}, but that of {budget} is {ours}"
+            let (theirs, ours) = (named(&self.capture), named(&capture));
+            return Err(input!(
+                "{from}: its capture is another: {theirs}, but that of {budget} is {ours}"
             ));
         }
         Ok(())
     }
 
-    /// The number that a line of the budget names, or the sum of those that it names.
-    ///
-    /// # Errors
-    /// File and line of the name that there is not, and the nearest that there is.
-    pub(super) fn number(&self, file: &str, line: &Line) -> Result<f64, String> {
+    /// Returns the number that a line of the budget names, or the sum of several.
+    pub(super) fn number(&self, line: &Line) -> Result<f64, NoNumber> {
         let group = line.name.split_once('.').map_or("", |(group, _)| group);
         let mut sum = 0.0;
         for (n, part) in line.name.split('+').enumerate() {
-            // A sum's later names may leave the part of the result away.
-            let whole = if n == 0 || part.contains('.') {
+            // Later names of a sum may leave out the group.
+            let name = if n == 0 || part.contains('.') {
                 part.to_owned()
             } else {
                 format!("{group}.{part}")
             };
-            let Some(v) = self.numbers.get(&whole) else {
-                // Most likely only the part is missing.
-                let bare = self
-                    .numbers
-                    .get_key_value(&format!("per_packet.{whole}"))
-                    .map(|(name, _)| name.as_str());
-                let near = match bare {
-                    Some(name) => format!("; the nearest is `{name}`"),
-                    None => hint(&whole, self.numbers.keys().map(String::as_str)),
+            let Some(v) = self.numbers.get(&name) else {
+                // Most likely only the group is missing.
+                let whole = format!("per_packet.{name}");
+                let near = match self.numbers.contains_key(&whole) {
+                    true => format!("; the nearest is `{whole}`"),
+                    false => hint(&name, self.numbers.keys().map(String::as_str)),
                 };
-                let of = &self.of;
-                return Err(format!(
-                    "{file}:{}: a result of {of} has no number `{whole}`{near}",
-                    line.at
-                ));
+                return Err(NoNumber { of: self.of.clone(), name, near });
             };
             sum += v;
         }
         Ok(rounded(sum))
     }
+}
+
+fn unknown(from: &str) -> Error {
+    input!("{from}: it is not an output of `run --format json` or `serve --format json`")
+}
+
+/// Returns the numbers of an object and of the objects in it, by dotted names.
+fn numbers(of: &Map<String, Value>) -> BTreeMap<String, f64> {
+    let inner = of.iter().flat_map(|(group, value)| {
+        let all = value.as_object().into_iter().flatten();
+        all.map(move |(name, v)| (format!("{group}.{name}"), v))
+    });
+    let all = of.iter().map(|(name, v)| (name.clone(), v)).chain(inner);
+    all.filter_map(|(name, v)| Some((name, v.as_f64()?))).collect()
 }

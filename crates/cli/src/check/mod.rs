@@ -1,42 +1,40 @@
-//! `doorbell check`: what a packet may cost, held against what it costs.
+//! `doorbell check`: the cost of a packet against its budget.
 //!
-//! A budget ([`budget`]) names numbers of a result and what each may be. It is about a
-//! scenario, which is then run in the lab, where the same input gives the same counts to the
-//! last bit; or about a device that was served to a guest, whose report is given. Both have the
-//! same form, that of `--format json`, and their numbers the same names:
-//! `per_packet.pcie_read_bytes`, `ledger.dma_faults`, `latency_ns.p99`. What holds is decided
-//! on nine digits, which is what results are rounded to. A run whose audit failed, and a report
-//! without packets, hold no budget.
+//! A [`budget`] names numbers of a result and their bounds. It is about a scenario, which is then
+//! run, or about a device that was served to a guest, whose report is given. Both have the form of
+//! `--format json` and the same names: `per_packet.pcie_read_bytes`, `ledger.dma_faults`,
+//! `latency_ns.p99`. Numbers are compared on nine digits, to which results are rounded. A failed
+//! audit, and a report without packets, break every budget.
 
 mod budget;
 mod measured;
 mod schema;
 mod show;
 
-use crate::args::{Check, CheckFormat};
+use crate::args::Check;
 use crate::output::print;
-use crate::text::count;
-use crate::{DONE, Error, MISSED, plan};
-use budget::{Bounds, Budget, Line, Of};
+use crate::render::count;
+use crate::{DONE, Error, MISSED, failed, input, plan};
+use budget::{Bounds, Budget, Line, Subject};
 use doorbell_lab::result::rounded;
 use measured::Measured;
 pub(crate) use schema::schema;
 use std::io::Write;
 
-/// A line of a budget, beside what was measured.
+/// A line of a budget with the measured number.
 #[derive(Clone, PartialEq, Debug)]
 struct Row<'b> {
     line: &'b Line,
     measured: f64,
 }
 
-/// How a number stands to the bound that it breaks, or that it comes closest to breaking.
+/// A number compared with the bound that it breaks, or comes closest to breaking.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Against {
     bound: f64,
-    /// Measured less the bound.
+    /// Measured minus the bound.
     difference: f64,
-    /// That of the bound, in percent; none where the bound is zero.
+    /// The difference in percent of the bound; none if the bound is zero.
     percent: Option<f64>,
 }
 
@@ -65,15 +63,15 @@ impl Row<'_> {
     }
 }
 
-/// A budget and what came of it.
+/// A budget and the measured numbers.
 struct Verdict<'b> {
     file: &'b str,
-    /// What was measured, in words.
+    /// The subject of the measurement, in words.
     title: String,
-    /// What was set on top of the scenario.
+    /// Settings on top of the scenario.
     set: Vec<String>,
     rows: Vec<Row<'b>>,
-    /// Why the result itself is not to be trusted.
+    /// Reasons to distrust the result itself.
     unsound: Vec<String>,
 }
 
@@ -87,90 +85,76 @@ impl Verdict<'_> {
 }
 
 pub(crate) fn check(args: &Check) -> Result<u8, Error> {
-    let file =
-        args.budget.to_str().ok_or_else(|| Error::input("the budget's name is not UTF-8"))?;
+    let file = args.budget.to_str().ok_or_else(|| input!("the budget's name is not UTF-8"))?;
     let budget = Budget::read(file)?;
     let (title, set, measured) = measure(args, &budget)?;
-    let rows =
-        budget.lines.iter().map(|line| Ok(Row { line, measured: measured.number(file, line)? }));
-    let (rows, wrong): (Vec<_>, Vec<_>) = rows.partition(Result::is_ok);
-    let wrong: Vec<String> =
-        wrong.into_iter().filter_map(|r: Result<Row<'_>, String>| r.err()).collect();
-    if !wrong.is_empty() {
-        return Err(Error::input(wrong.join("\n")));
+    let (mut rows, mut unknown) = (Vec::new(), Vec::new());
+    for line in &budget.lines {
+        match measured.number(line) {
+            Ok(measured) => rows.push(Row { line, measured }),
+            Err(e) => unknown.push(format!("{file}:{}: {e}", line.at)),
+        }
     }
-    let rows = rows.into_iter().flatten().collect();
+    if !unknown.is_empty() {
+        return Err(Error::Input(unknown.join("\n")));
+    }
     let verdict = Verdict { file, title, set, rows, unsound: measured.unsound };
-    print(&match args.format {
-        CheckFormat::Table => show::table(&verdict, false),
-        CheckFormat::Markdown => show::table(&verdict, true),
-        CheckFormat::Json => show::json(&verdict),
-    })?;
+    print(&show::document(&verdict).show(args.output.format, &show::data(&verdict)))?;
     if !args.update {
         return Ok(if verdict.holds() { DONE } else { MISSED });
     }
     if !verdict.unsound.is_empty() {
-        return Err(Error {
-            code: MISSED,
-            what: format!("{file}: not updated from a result that is not sound"),
-        });
+        return Err(failed!("{file}: not updated from a result that is not sound"));
     }
     let values: Vec<f64> = verdict.rows.iter().map(|r| r.measured).collect();
     budget.update(&values, args.room / 100.0)?;
-    if !args.quiet {
+    if !args.output.quiet {
         let _ = writeln!(std::io::stderr(), "doorbell: {file}: updated");
     }
     Ok(DONE)
 }
 
-/// What the budget is about: in words, what was set, and all its numbers.
+/// Returns the subject of the budget in words, its settings, and all its numbers.
 fn measure(args: &Check, budget: &Budget) -> Result<(String, Vec<String>, Measured), Error> {
     if !(0.0..=1000.0).contains(&args.room) {
-        return Err(Error::input(format!("--room {}: expected 0 to 1000 percent", args.room)));
+        return Err(input!("--room {}: expected 0 to 1000 percent", args.room));
     }
-    let Some(report) = &args.report else {
-        let Of::Scenario { .. } = &budget.of else {
-            let what = "it is about a served device; give what `serve --format json` printed with --report FILE";
-            return Err(Error::input(format!("{}: {what}", budget.file)));
-        };
-        let own = budget.plan()?;
-        let mut plan = own.clone();
-        plan::change(&mut plan, &args.changes)?;
-        if args.update
-            && let Some((key, value)) =
-                plan.values.iter().find(|(key, v)| own.values.get(key.name) != *v)
-        {
-            let (name, value) = (key.name, key.said(value));
-            let what = format!(
-                "`{name}` is {value} on the command line, but not in {}, whose next run would",
-                budget.file
-            );
-            return Err(Error::input(format!(
-                "--update: {what} break what is written; put it under [set] there"
-            )));
+    let file = &budget.file;
+    if let Some(report) = &args.report {
+        if args.changes.any() {
+            return Err(input!("--report: --set, --seed and --pcap cannot change a past run"));
         }
-        let result = plan::execute(&plan, args.quiet)?;
-        let title = format!(
-            "{} on {}, {} packets",
-            plan.scenario,
-            plan.profile,
-            count(result.measured.packets)
-        );
-        let measured = Measured::parse("the result", &result.to_json())?;
-        return Ok((title, plan.set, measured));
+        let measured = Measured::read(report)?;
+        measured.is_about(budget)?;
+        if let Subject::Scenario { .. } = &budget.of {
+            measured.is_of(&budget.plan()?, file)?;
+        }
+        return Ok((measured.title.clone(), Vec::new(), measured));
+    }
+    let Subject::Scenario { .. } = &budget.of else {
+        return Err(input!(
+            "{file}: it is about a served device; give the output of `serve --format json` with \
+             --report FILE"
+        ));
     };
-    if args.changes.any() {
-        return Err(Error::input(
-            "--report: what has been measured can no longer be changed by --set, --seed, --pcap",
+    let own = budget.plan()?;
+    let mut plan = own.clone();
+    plan::change(&mut plan, &args.changes)?;
+    let mut differs = plan.values.iter().filter(|(key, v)| own.values.get(key.name) != *v);
+    if let (true, Some((key, value))) = (args.update, differs.next()) {
+        return Err(input!(
+            "--update: `{}` is {} on the command line, but not in {file}, whose next run would \
+             break the written numbers; put it under [set] there",
+            key.name,
+            key.said(value)
         ));
     }
-    let measured = Measured::read(report)?;
-    measured.is_about(budget)?;
-    if let Of::Scenario { .. } = &budget.of {
-        let plan = budget.plan()?;
-        measured.is_of(&plan, &budget.file)?;
-    }
-    Ok((measured.title.clone(), Vec::new(), measured))
+    drop(differs);
+    let result = plan::execute(&plan, args.output.quiet)?;
+    let packets = count(result.measured.packets);
+    let title = format!("{} on {}, {packets} packets", plan.scenario, plan.profile);
+    let measured = Measured::parse("the result", &result.to_json())?;
+    Ok((title, plan.set, measured))
 }
 
 #[cfg(test)]

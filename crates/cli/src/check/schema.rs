@@ -1,9 +1,6 @@
-//! The JSON Schema of budgets, out of what reads them: the heads, the forms of a bound, the keys of
-//! each system, the names of the ledger.
-//!
-//! As with [scenarios and profiles](doorbell_lab::schema), everything that the command takes fits,
-//! and most of what it refuses does not. Which counters a driver and a device have, the result
-//! alone knows: a name in one of its parts fits whether it is there or not.
+//! The JSON Schema of budgets, made from the tables of the parser, the keys of each system and the
+//! names of the ledger. Everything that `check` accepts fits, and most of what it refuses does not.
+//! The counters of a driver or a device are known to results only, so that any name fits there.
 
 use super::budget::{FORMS, GROUPS, HEADS};
 use crate::serve;
@@ -12,17 +9,17 @@ use doorbell_lab::rig::RIGS;
 use doorbell_lab::{Scenario, profile, scenario, schema as schemas};
 use serde_json::{Map, Value, json};
 
-/// Numbers of a result that are in none of its parts: of a run, of a served device.
+/// Numbers of a result that are in no group, of a run or of a served device.
 const WHOLE: [&str; 5] = ["packets", "seconds", "seed", "frames", "clients"];
 
-/// The schema of budget files.
+/// Returns the schema of budget files.
 pub(crate) fn schema() -> Value {
     let of_system = |name: &str| json!({ "$ref": format!("#/definitions/{name}") });
     let mut definitions: Map<String, Value> =
         RIGS.iter().map(|rig| (rig.name.to_owned(), schemas::of_settings(rig))).collect();
     definitions.insert("bound".to_owned(), bound());
     let systems: Vec<Value> = RIGS.iter().map(|rig| of_system(rig.name)).collect();
-    // A scenario of one's own may be of any system; of those here it is known.
+    // The system is known for built-in scenarios only.
     let known = RIGS.iter().map(|rig| {
         let of = |name: &&str| Scenario::load(name).is_ok_and(|s| s.rig == *rig);
         let names: Vec<&str> = scenario::builtin().filter(of).collect();
@@ -34,18 +31,25 @@ pub(crate) fn schema() -> Value {
     let known: Vec<Value> = known.collect();
     json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": "Doorbell budget", "description": "What a packet may cost: doorbell check FILE", "type": "object",
+        "title": "Doorbell budget", "type": "object",
+        "description": "The allowed cost of a packet: doorbell check FILE",
         "properties": heads(&systems), "additionalProperties": false, "required": ["budget"],
         "oneOf": [
             { "required": ["scenario"], "properties": { "device": false, "bus": false } },
-            { "required": ["device"], "properties": { "scenario": false, "profile": false, "seed": false, "set": false } },
+            {
+                "required": ["device"],
+                "properties": { "scenario": false, "profile": false, "seed": false, "set": false }
+            },
         ],
         "allOf": known, "definitions": definitions,
     })
 }
 
 fn heads(systems: &[Value]) -> Map<String, Value> {
-    let file_or = |names: Vec<&str>| json!({ "type": "string", "anyOf": [{ "enum": names }, { "pattern": "\\.toml$" }] });
+    let file_or = |names: Vec<&str>| {
+        let any = json!([{ "enum": names }, { "pattern": "\\.toml$" }]);
+        json!({ "type": "string", "anyOf": any })
+    };
     let of = |name: &str| match name {
         "scenario" => file_or(scenario::builtin().collect()),
         "profile" => file_or(profile::builtin().collect()),
@@ -64,7 +68,7 @@ fn heads(systems: &[Value]) -> Map<String, Value> {
     HEADS.into_iter().map(described).collect()
 }
 
-/// A number, which is a ceiling, or a table of forms.
+/// Returns the schema of a bound: a number, which is a ceiling, or a table of forms.
 fn bound() -> Value {
     let part = |name: &str| {
         FORMS
@@ -77,12 +81,16 @@ fn bound() -> Value {
     let table = |names: &[&str]| {
         let properties: Map<String, Value> =
             names.iter().filter_map(|n| Some(((*n).to_owned(), part(n)?))).collect();
-        json!({ "type": "object", "properties": properties, "additionalProperties": false, "minProperties": 1 })
+        json!({
+            "type": "object", "properties": properties, "additionalProperties": false,
+            "minProperties": 1,
+        })
     };
     json!({ "anyOf": [{ "type": "number" }, table(&between), table(&exact)] })
 }
 
-/// `[budget]`: the ledger's names for completion, and any other of a result's parts; sums of them.
+/// Returns the schema of `[budget]`: the ledger's names for completion, and any other name of a
+/// group, also in sums.
 fn held() -> Value {
     let bound = || json!({ "$ref": "#/definitions/bound" });
     let counts: Vec<(&str, &str)> = Ledger::about().collect();

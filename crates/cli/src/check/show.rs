@@ -1,12 +1,11 @@
-//! A verdict for people, for a CI run's summary, and for programs.
+//! The verdict of a check for people, for the summary of a CI run, and for programs.
 
 use super::budget::Bounds;
 use super::{Row, Verdict};
-use crate::sweep::render;
-use crate::text::{amount, heading};
+use crate::render::{Cell, Document, Table, amount};
 use serde_json::{Value, json};
 
-/// `≤ 128`, as it is written in the file.
+/// Formats a bound: `≤ 128`.
 fn allowed(b: &Bounds) -> String {
     match *b {
         Bounds::Exactly(n) => format!("= {n}"),
@@ -16,7 +15,7 @@ fn allowed(b: &Bounds) -> String {
     }
 }
 
-/// Six digits, or all before the point: close to how numbers are written in budgets.
+/// Formats a number with six digits, or all before the point, as budgets have them.
 fn measured(x: f64) -> String {
     if x.abs() >= 1e5 {
         format!("{x:.0}")
@@ -25,61 +24,46 @@ fn measured(x: f64) -> String {
     }
 }
 
-/// With its sign; nothing if it is none.
+/// Formats a difference with its sign.
 fn signed(x: f64) -> String {
-    if x == 0.0 {
-        "0".to_owned()
-    } else {
-        format!("{}{}", if x > 0.0 { "+" } else { "" }, amount(x))
-    }
+    format!("{}{}", if x > 0.0 { "+" } else { "" }, amount(x))
 }
 
-/// What is allowed, what was measured, and by how much they differ; then what is broken, with its
-/// line.
-pub(super) fn table(v: &Verdict<'_>, markdown: bool) -> String {
-    let mut text = if markdown { format!("### {}\n\n", v.title) } else { heading(&v.title) };
-    for set in &v.set {
-        text += &format!("{} with {set}\n", if markdown { "-" } else { "" });
-    }
-    if markdown && !v.set.is_empty() {
-        text.push('\n');
-    }
-    let heads = ["", "allowed", "measured", "difference", "percent", ""].map(str::to_owned);
-    let row = |r: &Row<'_>| {
+/// Returns allowed and measured numbers with their differences, then each broken line.
+pub(super) fn document(v: &Verdict<'_>) -> Document {
+    let mut doc = Document::titled(&v.title);
+    v.set.iter().for_each(|set| doc.line(format!("with {set}")));
+    let mut table =
+        Table::new(["", "allowed", "measured", "difference", "percent", ""]).right(1..6);
+    for r in &v.rows {
         let against = r.against();
-        let percent = against.percent.filter(|p| *p != 0.0).map_or(String::new(), signed);
-        let broken = if r.holds() { "" } else { "BROKEN" };
-        let cells = [
-            &r.line.name,
-            &allowed(&r.line.bounds),
-            &measured(r.measured),
-            &signed(against.difference),
-            &percent,
-        ];
-        cells.into_iter().cloned().chain([broken.to_owned()]).collect()
-    };
-    text += if markdown { "" } else { "\n" };
-    text += &render(&heads, 1, v.rows.iter().map(row).collect(), markdown);
+        let percent = against.percent.filter(|p| *p != 0.0);
+        table.row([
+            Cell::from(&r.line.name),
+            allowed(&r.line.bounds).into(),
+            Cell::exact(measured(r.measured), r.measured),
+            Cell::exact(signed(against.difference), against.difference),
+            percent.map_or("".into(), |p| Cell::exact(signed(p), p)),
+            if r.holds() { "" } else { "BROKEN" }.into(),
+        ]);
+    }
+    doc.table(table);
     let (all, broken) = (v.rows.len(), v.broken());
-    text += &format!("\n{}{}: ", if markdown { "" } else { " " }, v.file);
-    text += &match (broken, v.unsound.is_empty()) {
-        (0, true) => format!("{all} of {all} hold\n"),
-        (0, false) => "NOTHING HOLDS, since the audit failed\n".to_owned(),
-        _ => format!("BROKEN, {broken} of {all}\n"),
-    };
-    text += if markdown && !v.holds() { "\n```\n" } else { "" };
-    for why in &v.unsound {
-        text += &format!("{}: audit: {why}\n", v.file);
-    }
-    for r in v.rows.iter().filter(|r| !r.holds()) {
-        text += &format!("{}:{}: {}\n", v.file, r.line.at, said(r));
-    }
-    text += if markdown && !v.holds() { "```\n" } else { "" };
-    text
+    doc.gap();
+    doc.line(match (broken, v.unsound.is_empty()) {
+        (0, true) => format!("{}: {all} of {all} hold", v.file),
+        (0, false) => format!("{}: NOTHING HOLDS, since the audit failed", v.file),
+        _ => format!("{}: BROKEN, {broken} of {all}", v.file),
+    });
+    let broken = v.rows.iter().filter(|r| !r.holds());
+    let broken = broken.map(|r| format!("{}:{}: {}", v.file, r.line.at, reason(r)));
+    let unsound = v.unsound.iter().map(|why| format!("{}: audit: {why}", v.file));
+    doc.literal(unsound.chain(broken).collect());
+    doc
 }
 
-/// What is broken, in words.
-fn said(r: &Row<'_>) -> String {
+/// Describes a broken line.
+fn reason(r: &Row<'_>) -> String {
     let against = r.against();
     let over = if against.difference > 0.0 { "more than" } else { "less than" };
     let percent = against.percent.map_or(String::new(), |p| format!(" ({} %)", amount(p.abs())));
@@ -87,17 +71,15 @@ fn said(r: &Row<'_>) -> String {
     format!("{} is {}: {by}{percent} {over} {}", r.line.name, measured(r.measured), against.bound)
 }
 
-/// The same, whole numbers and all digits.
-pub(super) fn json(v: &Verdict<'_>) -> String {
+/// Returns the verdict with all digits.
+pub(super) fn data(v: &Verdict<'_>) -> Value {
     let row = |r: &Row<'_>| -> Value {
         let against = r.against();
         let allowed = match r.line.bounds {
             Bounds::Exactly(n) => json!({ "exact": n }),
             Bounds::Between { min, max } => {
-                let parts = [("min", min), ("max", max)]
-                    .into_iter()
-                    .filter_map(|(k, v)| Some((k.to_owned(), json!(v?))));
-                Value::Object(parts.collect())
+                let parts = [("min", min), ("max", max)];
+                parts.into_iter().filter_map(|(k, v)| Some((k.to_owned(), json!(v?)))).collect()
             }
         };
         json!({
@@ -110,7 +92,7 @@ pub(super) fn json(v: &Verdict<'_>) -> String {
             "holds": r.holds(),
         })
     };
-    let all = json!({
+    json!({
         "budget": v.file,
         "of": v.title,
         "set": v.set,
@@ -118,8 +100,5 @@ pub(super) fn json(v: &Verdict<'_>) -> String {
         "broken": v.broken(),
         "audit": if v.unsound.is_empty() { json!("ok") } else { json!(v.unsound) },
         "rows": v.rows.iter().map(row).collect::<Vec<_>>(),
-    });
-    serde_json::to_string_pretty(&all)
-        .unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}"))
-        + "\n"
+    })
 }

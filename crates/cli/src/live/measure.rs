@@ -1,22 +1,19 @@
-//! One slice of traffic by iperf3, watched while it runs.
-//!
-//! A slice is a TCP stream of whole seconds between a host and the network's. The rate is iperf3's
-//! own, of what the receiver got. Meanwhile the network host's interface is looked at five times a
-//! second, for the progress; and every daemon, so that a run whose switch has died ends at once and
-//! says so.
+//! One slice of traffic by iperf3: a TCP stream of whole seconds between a host and the network's.
+//! The rate is iperf3's own, at the receiver. Meanwhile the counters of the network host give the
+//! progress, and every daemon is watched, so that a run ends at once if its switch dies.
 
-use super::site::{Arm, SERVER, Site};
-use super::{State, Watcher, urgent};
+use super::testbed::{Arm, SERVER, Testbed};
+use super::{State, Watcher, priority};
 use doorbell_host_io::child::Kept;
 use serde_json::Value;
 use std::io::{self, Read, Seek};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// How long a slice may take beyond its time.
+/// Time that a slice may take beyond its length.
 const GRACE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(40);
-/// How often a server that is still busy is asked again.
+/// Retries while the server is busy.
 const BUSY: u32 = 25;
 const SHOW: Duration = Duration::from_millis(200);
 
@@ -24,59 +21,55 @@ const SHOW: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Amount {
     pub(super) seconds: u32,
-    /// From the network.
+    /// The network sends.
     pub(super) reverse: bool,
 }
 
-/// What iperf3 says of it.
+/// The result of a slice, by iperf3.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slice {
-    /// Bits that were received.
+    /// Received bits.
     pub(super) bits: f64,
     pub(super) seconds: f64,
     pub(super) retransmits: u64,
 }
 
-/// Runs one.
-///
-/// # Errors
-/// `Interrupted` when a signal came; what iperf3 or a daemon said.
+impl Slice {
+    /// Returns the received bits a second.
+    pub(super) fn rate(&self) -> f64 {
+        self.bits / self.seconds.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Runs a slice. Fails with `Interrupted` after a signal, or with the message of iperf3 or of a
+/// daemon.
 pub(super) fn slice(
-    site: &mut Site,
+    bed: &mut Testbed,
     arm: Arm,
     amount: Amount,
     watch: &Watcher<'_>,
     state: State,
 ) -> io::Result<Slice> {
-    // The server may not have seen the end of the one before.
+    // The server may still wait for the end of the previous slice.
     for _ in 0..BUSY {
-        match attempt(site, arm, amount, watch, state) {
+        match attempt(bed, arm, amount, watch, state) {
             Err(e) if e.to_string().contains("the server is busy") => std::thread::sleep(SHOW),
             other => return other,
         }
     }
-    attempt(site, arm, amount, watch, state)
+    attempt(bed, arm, amount, watch, state)
 }
 
 fn attempt(
-    site: &mut Site,
+    bed: &mut Testbed,
     arm: Arm,
     amount: Amount,
     watch: &Watcher<'_>,
     state: State,
 ) -> io::Result<Slice> {
-    let mut command = site.host(arm).command("iperf3");
-    command.args([
-        "-c",
-        SERVER,
-        "-J",
-        "-i",
-        "0",
-        "--connect-timeout",
-        "10000",
-        "-t",
-        &amount.seconds.to_string(),
-    ]);
+    let mut command = bed.host(arm).command("iperf3");
+    command.args(["-c", SERVER, "-J", "-i", "0", "--connect-timeout", "10000"]);
+    command.args(["-t", &amount.seconds.to_string()]);
     if amount.reverse {
         command.arg("-R");
     }
@@ -86,10 +79,10 @@ fn attempt(
     let began = Instant::now();
     let mut client = Kept::spawn("iperf3", &mut command)?;
     if watch.urgent {
-        urgent::hurry(client.id());
+        priority::raise(client.id());
     }
     let direction = usize::from(amount.reverse);
-    let mut seen = (Instant::now(), site.bytes()?[direction]);
+    let mut seen = (Instant::now(), bed.bytes()?[direction]);
     let status = loop {
         if let Some(status) = client.ended()? {
             break status;
@@ -97,12 +90,12 @@ fn attempt(
         if watch.interrupted() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        site.alive()?;
+        bed.alive()?;
         if began.elapsed() > limit + GRACE {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "iperf3 does not end"));
         }
         if watch.shows() && seen.0.elapsed() >= SHOW {
-            let now = (Instant::now(), site.bytes()?[direction]);
+            let now = (Instant::now(), bed.bytes()?[direction]);
             let bits = now.1.saturating_sub(seen.1) as f64 * 8.0;
             watch.rate(state, arm, bits / now.0.duration_since(seen.0).as_secs_f64());
             seen = now;
@@ -119,9 +112,8 @@ fn attempt(
 }
 
 fn parse(text: &str) -> io::Result<Slice> {
-    let unclear = |e: &dyn std::fmt::Display| {
-        io::Error::other(format!("iperf3 printed what is no result: {e}"))
-    };
+    let unclear =
+        |e: &dyn std::fmt::Display| io::Error::other(format!("unexpected output of iperf3: {e}"));
     let v: Value = serde_json::from_str(text).map_err(|e| unclear(&e))?;
     if let Some(e) = v["error"].as_str() {
         return Err(io::Error::other(format!("iperf3: {e}")));

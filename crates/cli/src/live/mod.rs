@@ -1,56 +1,49 @@
 //! `doorbell live`: the system with real traffic, in real time.
 //!
-//! A VM's TCP stack speaks through ibmveth, the logical LAN, the trunk's ibmveth and Open vSwitch
-//! itself with a host behind a NIC, once with large send and checksum offload and once without.
-//! Drivers and devices are those of the lab; stack, switch and wire are the kernel's and Open
-//! vSwitch's own, in namespaces that are made for it. Beside it runs the same traffic with nothing
-//! of ours in the way (`bare`): what both have in common is not ours, and the ratio says how much
-//! of it is.
-//!
-//! The two take turns, a second or more each, since a machine that others use is not the same from
-//! one minute to the next. Every number here is measured on this machine and depends on it; only
-//! ratios of one run are judged.
-//!
-//! [`rights`] says what is needed, [`site`] makes namespaces and switch, [`path`] runs drivers and
-//! devices, [`partition`] is a driver's machine, [`measure`] sends, [`wire`] looks at what
-//! arrives of a [`transfer`], [`report`] prints, [`urgent`] is for machines that others use.
+//! A VM's TCP stack talks through ibmveth, the logical LAN, the trunk's ibmveth and Open vSwitch to
+//! a host behind a NIC, once with large send and checksum offload and once without. Drivers and
+//! devices are those of the lab; stack, switch and wire are the kernel's and Open vSwitch's own, in
+//! namespaces. The same traffic also runs without our part (`bare`), in turns of a second or more,
+//! since the load of the machine changes. All rates depend on the machine; only ratios within one
+//! run are checked.
 
+mod data_path;
 mod ledger;
 mod measure;
 mod partition;
-mod path;
+mod priority;
 mod report;
 mod rights;
 mod setup;
-mod site;
+mod testbed;
 mod transfer;
-mod urgent;
 mod wire;
 
 use crate::args::Live;
-use crate::output::{plain, print};
+use crate::error::plain;
+use crate::output::print;
 use crate::progress::Interrupt;
-use crate::{DONE, Error, INTERRUPTED, MISSED};
+use crate::{DONE, Error, failed, input};
 use doorbell_host_io::pcap::{InterfaceId, Writer};
 use indicatif::{ProgressBar, ProgressStyle};
 use ledger::Ledger;
 use measure::{Amount, Slice};
+use priority::Priority;
 use setup::Setup;
-use site::{Arm, Site};
 use std::io::{self, IsTerminal, Write, stderr};
 use std::path::Path;
 use std::time::Instant;
-use urgent::Urgent;
+use testbed::{Arm, Testbed};
 use wire::Sample;
 
-/// Of the bare pair's rate, at least; less would be our slowness and not the offload's.
+/// The lowest accepted share of the bare pair's rate; below it, our own slowness is measured.
 const LEAST: f64 = 0.7;
-/// Turns that both arms have.
+/// Turns of both arms.
 const ROUNDS: u32 = 10;
-/// What is said of the wire in a capture. It has no rate of its own.
+/// The rate of the wire in a capture; the wire has none of its own.
 const BITS_PER_SECOND: u64 = 10_000_000_000;
 
-/// A capture being written, with a wire for each state.
+/// An open capture, with a wire for each state.
 #[derive(Debug)]
 struct Recording {
     writer: Writer,
@@ -59,11 +52,13 @@ struct Recording {
 
 impl Recording {
     fn begin(path: &Path) -> Result<Recording, Error> {
-        let told = |e| Error::input(format!("{}: {}", path.display(), plain(&e)));
-        let mut writer = Writer::create(path).map_err(told)?;
-        let off = writer.interface("offloads off", BITS_PER_SECOND).map_err(told)?;
-        let on = writer.interface("offloads on", BITS_PER_SECOND).map_err(told)?;
-        Ok(Recording { writer, wires: [off, on] })
+        let begin = || {
+            let mut writer = Writer::create(path)?;
+            let off = writer.interface("offloads off", BITS_PER_SECOND)?;
+            let on = writer.interface("offloads on", BITS_PER_SECOND)?;
+            Ok(Recording { writer, wires: [off, on] })
+        };
+        begin().map_err(Error::at(path.display()))
     }
 }
 
@@ -83,15 +78,15 @@ impl State {
     }
 }
 
-/// What one state gave.
+/// The measurements of one state.
 #[derive(Debug)]
 struct Measured {
     state: State,
-    /// Through ibmveth, and bare, round by round.
+    /// Slices through ibmveth and bare, round by round.
     rounds: Vec<[Slice; 2]>,
-    /// Of the path, while it was measured.
+    /// Counts of the path during the measurement.
     ledger: Ledger,
-    /// Frames over the MTU that left by the NIC, of all.
+    /// All frames over the MTU that left by the NIC.
     oversize: u64,
     sample: Sample,
 }
@@ -110,41 +105,38 @@ impl Measured {
         self.rounds.iter().map(|r| r[arm].retransmits).sum()
     }
 
-    /// What does not hold.
+    /// Returns the violated claims.
     fn faults(&self) -> Vec<String> {
         let state = self.state.name();
         let s = &self.sample;
         let mut faults = Vec::new();
         if self.ratio() < LEAST {
-            faults
-                .push(format!("{state}: {:.2} of the bare pair, less than {LEAST}", self.ratio()));
+            let ratio = self.ratio();
+            faults.push(format!("{state}: {ratio:.2} of the bare pair, less than {LEAST}"));
         }
         for (n, end) in s.whole.iter().zip(["network", "VM"]).filter(|(n, _)| **n != wire::AMOUNT) {
-            faults.push(format!("{state}: {n} of {} bytes are whole at the {end}", wire::AMOUNT));
+            faults.push(format!("{state}: {n} of {} bytes are intact at the {end}", wire::AMOUNT));
         }
         if self.oversize + s.over > 0 {
-            faults.push(format!(
-                "{state}: {} frames over the MTU left by the NIC",
-                self.oversize.max(s.over)
-            ));
+            let n = self.oversize.max(s.over);
+            faults.push(format!("{state}: {n} frames over the MTU left by the NIC"));
         }
         if s.wrong > 0 || s.right == 0 {
-            faults.push(format!(
-                "{state}: {} frames with right checksums, {} with wrong ones",
-                s.right, s.wrong
-            ));
+            let (right, wrong) = (s.right, s.wrong);
+            faults
+                .push(format!("{state}: {right} frames with right checksums, {wrong} with wrong"));
         }
         faults
     }
 }
 
-/// Shows how it goes, and knows when it is to end.
+/// Shows progress, and watches for an interrupt.
 struct Watcher<'a> {
     interrupt: &'a Interrupt,
-    /// On a terminal, a line that goes away.
+    /// A line that goes away, on a terminal only.
     bar: Option<ProgressBar>,
     quiet: bool,
-    /// Whether programs that are started are to come before others.
+    /// Started programs get a higher CPU priority.
     urgent: bool,
 }
 
@@ -153,31 +145,27 @@ impl Watcher<'_> {
         self.interrupt.came()
     }
 
-    /// Whether there is anybody to show a rate to while it is measured.
+    /// Returns true if rates are shown during the measurement.
     fn shows(&self) -> bool {
         self.bar.is_some()
     }
 
     fn rate(&self, state: State, arm: Arm, bits_per_second: f64) {
         if let Some(bar) = &self.bar {
-            bar.set_message(format!(
-                "offloads {}, {}: {:.2} Gbit/s",
-                state.name(),
-                arm_name(arm),
-                bits_per_second / 1e9
-            ));
+            let (state, arm, rate) = (state.name(), arm_name(arm), bits_per_second / 1e9);
+            bar.set_message(format!("offloads {state}, {arm}: {rate:.2} Gbit/s"));
             bar.tick();
         }
     }
 
-    /// A step that stays to be read.
-    fn said(&self, what: &str) {
+    /// Prints a completed step.
+    fn report(&self, what: &str) {
         if self.quiet {
             return;
         }
         match &self.bar {
             Some(bar) => bar.println(what),
-            // Where stderr is gone nobody wants to know.
+            // A closed stderr is no error.
             None => drop(writeln!(stderr(), "{what}")),
         }
     }
@@ -200,19 +188,14 @@ const fn arm_name(arm: Arm) -> &'static str {
 
 pub(crate) fn live(args: &Live) -> Result<u8, Error> {
     if args.system != "ibmveth" {
-        return Err(Error::input(format!("live {}: allowed is ibmveth", args.system)));
+        return Err(input!("live {}: allowed is ibmveth", args.system));
     }
     rights::check()?;
     let mut recording = args.capture.as_deref().map(Recording::begin).transpose()?;
-    let interrupt =
-        Interrupt::watched().map_err(|e| Error { code: MISSED, what: format!("signals: {e}") })?;
-    let watch = Watcher {
-        interrupt: &interrupt,
-        bar: bar(args.quiet),
-        quiet: args.quiet,
-        urgent: args.urgent,
-    };
-    let _ahead = args.urgent.then(Urgent::begin);
+    let interrupt = Interrupt::watched().map_err(|e| failed!("signals: {e}"))?;
+    let (quiet, urgent) = (args.output.quiet, args.urgent);
+    let watch = Watcher { interrupt: &interrupt, bar: bar(quiet), quiet, urgent };
+    let _raised = urgent.then(Priority::raise);
     let began = Instant::now();
     let mut all = Vec::new();
     let mut version = String::new();
@@ -220,24 +203,18 @@ pub(crate) fn live(args: &Live) -> Result<u8, Error> {
         match one(state, args, &watch, began, recording.as_mut(), &mut version) {
             Ok(m) => all.push(m),
             Err(_) if interrupt.came() => {
-                let what = "interrupted; namespaces, daemons and devices are gone".to_owned();
-                return Err(Error { code: INTERRUPTED, what });
+                return Err(Error::Interrupted("namespaces, daemons and devices are gone"));
             }
-            Err(e) => {
-                return Err(Error {
-                    code: MISSED,
-                    what: format!("offloads {}: {}", state.name(), plain(&e)),
-                });
-            }
+            Err(e) => return Err(failed!("offloads {}: {}", state.name(), plain(&e))),
         }
     }
     if let Some(r) = recording {
-        r.writer.finish().map_err(|e| Error::input(plain(&e)))?;
+        r.writer.finish().map_err(|e| input!("{}", plain(&e)))?;
     }
     drop(watch);
     print(&report::show(&all, args, &version))?;
     let faults: Vec<String> = all.iter().flat_map(Measured::faults).collect();
-    if faults.is_empty() { Ok(DONE) } else { Err(Error { code: MISSED, what: faults.join("; ") }) }
+    if faults.is_empty() { Ok(DONE) } else { Err(Error::Failed(faults.join("; "))) }
 }
 
 /// Measures one state.
@@ -255,23 +232,21 @@ fn one(
         slice: args.slice.unwrap_or(u32::MAX),
         large_buffers: args.large_buffers,
     };
-    let mut site = Site::build(state, &setup)?;
+    let mut bed = Testbed::build(state, &setup)?;
     if args.urgent {
-        site.programs().into_iter().for_each(urgent::hurry);
+        bed.programs().into_iter().for_each(priority::raise);
     }
-    site.ovs.version().clone_into(version);
-    watch.said(&format!(
-        "offloads {}: Open vSwitch {version} (pid {}) in namespace {}",
-        state.name(),
-        site.ovs.ids()[0],
-        site.switch_name()
+    bed.ovs.version().clone_into(version);
+    let (name, pid, namespace) = (state.name(), bed.ovs.ids()[0], bed.switch_name());
+    watch.report(&format!(
+        "offloads {name}: Open vSwitch {version} (pid {pid}) in namespace {namespace}"
     ));
     let rounds = args.seconds.min(ROUNDS);
     let mut slices = vec![[Slice::default(); 2]; rounds as usize];
-    let before = site.counts()?;
+    let before = bed.counts()?;
     for (n, round) in (0u32..).zip(&mut slices) {
-        // All seconds, shared out; who goes first changes, so that neither always has the better
-        // time.
+        // The seconds are distributed over the rounds. The first arm changes, so that neither
+        // always runs first.
         let seconds = (args.seconds * (n + 1) / rounds) - (args.seconds * n / rounds);
         let mut arms = [Arm::Ibmveth, Arm::Bare];
         if n % 2 == 1 {
@@ -279,27 +254,24 @@ fn one(
         }
         for arm in arms {
             let amount = Amount { seconds, reverse: args.reverse };
-            let s = measure::slice(&mut site, arm, amount, watch, state)?;
-            let rate = s.bits / s.seconds.max(f64::MIN_POSITIVE) / 1e9;
-            watch.said(&format!("offloads {}, {}: {rate:.2} Gbit/s", state.name(), arm_name(arm)));
+            let s = measure::slice(&mut bed, arm, amount, watch, state)?;
+            let (arm_name, rate) = (arm_name(arm), s.rate() / 1e9);
+            watch.report(&format!("offloads {name}, {arm_name}: {rate:.2} Gbit/s"));
             round[arm as usize] = s;
         }
     }
-    let ledger = site.counts()? - &before;
-    let sample = wire::sample(&mut site, state, watch, began, recording)?;
-    let n = sample.whole;
-    watch.said(&format!(
-        "offloads {}: whole are {} bytes at the network and {} at the VM",
-        state.name(),
-        n[0],
-        n[1]
+    let ledger = bed.counts()? - &before;
+    let sample = wire::sample(&mut bed, state, watch, began, recording)?;
+    let [network, vm] = sample.whole;
+    watch.report(&format!(
+        "offloads {name}: {network} bytes arrived intact at the network and {vm} at the VM"
     ));
-    let oversize = site.oversize.count()?;
-    site.end()?;
+    let oversize = bed.oversize.count()?;
+    bed.end()?;
     Ok(Measured { state, rounds: slices, ledger, oversize, sample })
 }
 
-/// A line for the rate, on a terminal.
+/// Returns a line for the rate, on a terminal only.
 fn bar(quiet: bool) -> Option<ProgressBar> {
     if quiet || !stderr().is_terminal() {
         return None;

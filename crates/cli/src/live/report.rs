@@ -1,28 +1,22 @@
-//! What came of it, for people and for programs.
+//! The result, for people and for programs.
 
 use super::ledger::Ledger;
 use super::wire::AMOUNT;
 use super::{LEAST, Measured};
-use crate::args::{Format, Live};
-use crate::text::{Table, amount, count, heading};
+use crate::args::Live;
+use crate::render::{Document, NUMBER, count, each, numbers};
 use serde_json::{Map, Value, json};
 
-/// The result as `--format` wants it.
+/// Renders the result.
 pub(super) fn show(all: &[Measured], args: &Live, version: &str) -> String {
-    match args.format {
-        Format::Table => table(all, args, version),
-        Format::Json => {
-            let text = serde_json::to_string_pretty(&object(all, args, version));
-            text.unwrap_or_else(|e| unreachable!("plain numbers serialise: {e}")) + "\n"
-        }
-    }
+    document(all, args, version).show(args.output.format, &data(all, args, version))
 }
 
 fn gigabits(bits_per_second: f64) -> String {
     format!("{:.2}", bits_per_second / 1e9)
 }
 
-/// The last state's rate over the first's, through ibmveth and bare.
+/// Returns the last state's rate over the first's, through ibmveth and bare.
 fn gain(all: &[Measured]) -> Option<[f64; 2]> {
     let (off, on) = (all.first()?, all.last()?);
     Some([0, 1].map(|arm| on.rate(arm) / off.rate(arm).max(f64::MIN_POSITIVE)))
@@ -32,90 +26,72 @@ fn direction(args: &Live) -> &'static str {
     if args.reverse { "network to VM" } else { "VM to network" }
 }
 
-fn table(all: &[Measured], args: &Live, version: &str) -> String {
-    let mut text = heading(&format!(
-        "ibmveth live, {}, {} s of TCP in each state",
-        direction(args),
-        args.seconds
+fn document(all: &[Measured], args: &Live, version: &str) -> Document {
+    let (way, seconds) = (direction(args), args.seconds);
+    let mut doc =
+        Document::titled(format!("ibmveth live, {way}, {seconds} s of TCP in each state"));
+    doc.line(format!(
+        "Open vSwitch {version}, userspace datapath; measured on this machine, in this run"
     ));
-    text += &format!(
-        " Open vSwitch {version}, userspace datapath; measured on this machine, in this run\n"
-    );
-    let mut t = Table::new("Gbit/s", &["ibmveth", "bare TAP", "ratio", "holds"], &[10]);
+    let mut t = numbers("Gbit/s", &["ibmveth", "bare TAP", "ratio", "holds"], 10);
     for m in all {
-        let name = format!("offloads {}", m.state.name());
-        let holds = if m.ratio() >= LEAST { "yes" } else { "no" };
-        let ratios = m.rounds.iter().map(|r| {
-            let rate = |n: usize| r[n].bits / r[n].seconds.max(f64::MIN_POSITIVE);
-            rate(0) / rate(1).max(f64::MIN_POSITIVE)
-        });
+        let ratios = m.rounds.iter().map(|r| r[0].rate() / r[1].rate().max(f64::MIN_POSITIVE));
         let (least, most) =
             ratios.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), r| (a.min(r), b.max(r)));
-        let numbers = [
+        let cells = [
+            format!("offloads {}", m.state.name()),
             gigabits(m.rate(0)),
             gigabits(m.rate(1)),
             format!("{:.2}", m.ratio()),
-            holds.to_owned(),
+            if m.ratio() >= LEAST { "yes" } else { "no" }.to_owned(),
         ];
-        t.row(&name, &numbers, &format!("rounds {least:.2} to {most:.2}, at least {LEAST}"));
+        t.noted(cells, &format!("rounds {least:.2} to {most:.2}, at least {LEAST}"));
     }
-    if let Some(g) = gain(all) {
-        let numbers =
-            [format!("{:.2}", g[0]), format!("{:.2}", g[1]), String::new(), String::new()];
-        t.row("on / off", &numbers, "");
+    if let Some([ibmveth, bare]) = gain(all) {
+        t.row(["on / off", &format!("{ibmveth:.2}"), &format!("{bare:.2}"), "", ""]);
     }
-    text += &t.finish();
+    doc.table(t);
 
     let heads: Vec<&str> = all.iter().map(|m| m.state.name()).collect();
-    let mut t = Table::new("wire, behind the NIC", &heads, &[]);
+    let mut t = numbers("wire, behind the NIC", &heads, NUMBER);
     let mut row = |name: &str, f: &dyn Fn(&Measured) -> u64, about: &str| {
-        let numbers: Vec<String> = all.iter().map(|m| count(f(m))).collect();
-        t.row(name, &numbers, about);
+        t.noted([name.to_owned()].into_iter().chain(all.iter().map(|m| count(f(m)))), about);
     };
     row("over_mtu", &|m| m.oversize, "All that left by the NIC, in the whole run");
-    row("looked_at", &|m| m.sample.frames, "Frames of a transfer by itself");
+    row("looked_at", &|m| m.sample.frames, "Frames of the inspected transfer");
     row("longest", &|m| m.sample.longest.into(), "Bytes of the longest of those");
     row("right_checksums", &|m| m.sample.right, "TCP, with right checksums");
     row("wrong_checksums", &|m| m.sample.wrong, "Any, with a wrong one");
     row("sends", &|m| m.sample.sends, "By the VM, in that transfer");
     row("segments", &|m| m.sample.segments, "Of those, on a wire of this MTU");
     row("arrived", &|m| m.sample.arrived, "Of the VM's, at the network host");
-    row("whole_to_network", &|m| m.sample.whole[0], "Bytes that came as they were sent");
+    row("whole_to_network", &|m| m.sample.whole[0], "Bytes that arrived intact");
     row("whole_to_vm", &|m| m.sample.whole[1], "The same, on the way back");
     row("retransmits", &|m| m.retransmits(0), "By TCP, through ibmveth");
-    text += &t.finish();
+    doc.table(t);
 
-    let heads: Vec<String> = all
-        .iter()
-        .flat_map(|m| ["frame", "KiB"].map(|per| format!("{}/{per}", m.state.name())))
-        .collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut t = Table::new("ledger", &heads, &[10]);
+    let heads = all.iter().flat_map(|m| ["frame", "KiB"].map(|per| (m.state.name(), per)));
+    let heads: Vec<String> = heads.map(|(state, per)| format!("{state}/{per}")).collect();
+    let mut t = numbers("ledger", &heads.iter().map(String::as_str).collect::<Vec<_>>(), 10);
     let entries: Vec<_> = all.iter().map(|m| m.ledger.entries()).collect();
     for (i, &(name, about, _)) in entries.first().into_iter().flatten().enumerate() {
         if entries.iter().all(|e| e[i].2 == 0) {
             continue;
         }
-        let numbers: Vec<String> = all
-            .iter()
-            .zip(&entries)
-            .flat_map(|(m, e)| {
-                per(&m.ledger).map(|units| {
-                    if units > 0.0 { amount(e[i].2 as f64 / units) } else { "-".to_owned() }
-                })
-            })
-            .collect();
-        t.row(name, &numbers, about);
+        let cells = all.iter().zip(&entries);
+        let cells = cells.flat_map(|(m, e)| per(&m.ledger).map(|units| each(e[i].2 as f64, units)));
+        t.noted([name.to_owned()].into_iter().chain(cells), about);
     }
-    text + &t.finish()
+    doc.table(t);
+    doc
 }
 
-/// What counts are divided by: frames, and KiB of those.
+/// Returns the divisors of counts: frames, and their KiB.
 fn per(l: &Ledger) -> [f64; 2] {
     [l.frames as f64, l.bytes as f64 / 1024.0]
 }
 
-fn object(all: &[Measured], args: &Live, version: &str) -> Value {
+fn data(all: &[Measured], args: &Live, version: &str) -> Value {
     let states: Vec<Value> = all.iter().map(state).collect();
     let gain = gain(all).unwrap_or_default();
     json!({
@@ -140,11 +116,7 @@ fn state(m: &Measured) -> Value {
     };
     let [frames, kib] = per(&m.ledger);
     let totals: Map<String, Value> = entries.iter().map(|e| (e.0.to_owned(), json!(e.2))).collect();
-    let rounds: Vec<Value> = m
-        .rounds
-        .iter()
-        .map(|r| json!(r.map(|s| s.bits / s.seconds.max(f64::MIN_POSITIVE))))
-        .collect();
+    let rounds: Vec<Value> = m.rounds.iter().map(|r| json!(r.map(|s| s.rate()))).collect();
     json!({
         "offloads": m.state.name(),
         "bits_per_s": m.rate(0),

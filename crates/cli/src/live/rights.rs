@@ -1,9 +1,9 @@
-//! What has to be there before anything is begun: rights, devices, programs.
+//! The requirements of `live`: rights, devices, programs.
 
-use crate::{Error, MISSED};
+use crate::{Error, failed};
 use std::path::{Path, PathBuf};
 
-/// Programs, and the Debian packages that they come with.
+/// Programs with their Debian packages.
 const PROGRAMS: [(&str, &str); 8] = [
     ("ip", "iproute2"),
     ("ping", "iputils-ping"),
@@ -15,28 +15,23 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("ovs-vsctl", "openvswitch-switch"),
 ];
 
-/// Capabilities that are needed, by their number (linux/capability.h).
+/// Required capabilities by number (linux/capability.h).
 const CAPABILITIES: [(u32, &str); 3] =
     [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (21, "CAP_SYS_ADMIN")];
 
-/// Nothing is wrong with the input, yet it cannot be done here.
-fn cannot(what: String) -> Error {
-    Error { code: MISSED, what }
-}
-
-/// Says what is missing, all of it at once.
+/// Fails with a list of everything that is missing.
 pub(super) fn check() -> Result<(), Error> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let lacking = lacking(&status);
     if !lacking.is_empty() {
-        return Err(cannot(format!(
-            "live makes network namespaces, TAP devices and raw sockets, for which it needs root (missing: {}); \
-             everything stays in namespaces of its own",
+        return Err(failed!(
+            "live makes network namespaces, TAP devices and raw sockets, and needs root for them \
+             (missing: {}); everything stays in its own namespaces",
             lacking.join(", ")
-        )));
+        ));
     }
     if !Path::new("/dev/net/tun").exists() {
-        return Err(cannot("live needs /dev/net/tun (the kernel's module tun)".to_owned()));
+        return Err(failed!("live needs /dev/net/tun (the kernel's module tun)"));
     }
     let missing: Vec<&(&str, &str)> =
         PROGRAMS.iter().filter(|(program, _)| find(program).is_none()).collect();
@@ -46,14 +41,14 @@ pub(super) fn check() -> Result<(), Error> {
     let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
     let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     packages.dedup();
-    Err(cannot(format!(
+    Err(failed!(
         "live needs {}, not found in PATH; on Debian: apt-get install {}",
         programs.join(", "),
         packages.join(" ")
-    )))
+    ))
 }
 
-/// Capabilities that the process does not have in effect, of those needed.
+/// Returns the required capabilities that are not in effect.
 fn lacking(status: &str) -> Vec<&'static str> {
     let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
     let effective = line.and_then(|l| u64::from_str_radix(l.trim(), 16).ok()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! How LAN and drivers are set up in each state.
+//! Settings of LAN and drivers in each state.
 
 use super::State;
 use crate::args::{LiveLargeSend, LiveTransmit};
@@ -6,23 +6,23 @@ use doorbell_devices::veth;
 use doorbell_drivers::ibmveth::{Config, LargeSend, Transmit};
 use doorbell_layout::ibmveth::attribute;
 
-/// The VM's address: its interface's and its adapter's.
+/// The MAC address of the VM's interface and of its adapter.
 pub(super) const VM_MAC: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 1];
 const TRUNK_MAC: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 2];
 
-/// What can be chosen.
+/// The user's choices.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) transmit: LiveTransmit,
     pub(super) large_send: LiveLargeSend,
-    /// Bytes that a send copies before the hypervisor says that it is busy.
+    /// Bytes that a send copies before the hypervisor returns H_BUSY.
     pub(super) slice: u32,
-    /// 64-KiB receive buffers of each adapter.
+    /// Receive buffers of 64 KiB of each adapter.
     pub(super) large_buffers: u32,
 }
 
 impl Setup {
-    /// The hypervisor's LAN, and the drivers of VM and trunk.
+    /// Returns the settings of the LAN, and of the drivers of VM and trunk.
     pub(super) fn configs(&self, state: State) -> (veth::Config, [Config; 2]) {
         let old = self.large_send == LiveLargeSend::Old;
         let mut adapters = [VM_MAC, TRUNK_MAC].map(|mac| {
@@ -30,7 +30,7 @@ impl Setup {
             let mut a = veth::Adapter::new(usize::from(n), n);
             a.mac = mac;
             if old {
-                // Firmware that does not know large sends.
+                // Firmware without large sends.
                 a.options = a.options.map(|o| o & !attribute::LRG_SND_SUPPORT);
             }
             a

@@ -1,24 +1,22 @@
-//! A transfer whose every byte is known at the other end.
-//!
-//! One TCP connection from the VM to the network host: a fixed amount there, then as much back. No
-//! byte of it is iperf3's, whose payload nobody compares. Each byte follows from its direction and
-//! its place, so that bytes that are altered, doubled, left out or in another order are seen.
+//! A transfer whose every byte is known at the other end: one TCP connection from the VM to the
+//! network host, with a fixed amount in each direction. A byte follows from its direction and its
+//! position, so that altered, doubled, lost and reordered bytes are detected.
 
 use super::Watcher;
-use super::site::{Arm, SERVER, Site};
+use super::testbed::{Arm, SERVER, Testbed};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// The network host's port; iperf3 has 5201.
 const PORT: u16 = 5202;
-/// How long a connection may stand still.
+/// Timeout of a connection without progress.
 const STILL: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
-/// Bytes that are written and read at once.
+/// Bytes of one write or read.
 const CHUNK: usize = 64 << 10;
 
-/// The byte at a place of the stream, of the way there (0) or back (1).
+/// Returns the byte at a position of the stream to the network (0) or back (1).
 fn byte(way: u8, at: u64) -> u8 {
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8 ^ way
 }
@@ -35,7 +33,7 @@ fn send(mut to: &TcpStream, way: u8, amount: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads `amount` bytes, or what there is. Returns how many are as they were sent.
+/// Reads up to `amount` bytes. Returns the number of intact ones.
 fn receive(mut from: impl Read, way: u8, amount: u64) -> io::Result<u64> {
     let mut chunk = vec![0; CHUNK];
     let (mut at, mut whole) = (0, 0);
@@ -50,15 +48,16 @@ fn receive(mut from: impl Read, way: u8, amount: u64) -> io::Result<u64> {
     Ok(whole)
 }
 
-/// Sends `amount` bytes from the VM to the network host, and as many back. Returns how many arrived
-/// whole at each.
-///
-/// # Errors
-/// `Interrupted` when a signal came; what a socket or a daemon said.
-pub(super) fn exchange(site: &mut Site, amount: u64, watch: &Watcher<'_>) -> io::Result<[u64; 2]> {
+/// Sends `amount` bytes from the VM to the network host, and as many back. Returns the intact bytes
+/// at each. Fails with `Interrupted` after a signal, or with the error of a socket or a daemon.
+pub(super) fn exchange(
+    bed: &mut Testbed,
+    amount: u64,
+    watch: &Watcher<'_>,
+) -> io::Result<[u64; 2]> {
     let address = SocketAddr::new(SERVER.parse().map_err(io::Error::other)?, PORT);
-    let listener = site.net.within(|| TcpListener::bind(address))??;
-    let vm = site.host(Arm::Ibmveth).within(|| TcpStream::connect_timeout(&address, STILL))??;
+    let listener = bed.net.within(|| TcpListener::bind(address))??;
+    let vm = bed.host(Arm::Ibmveth).within(|| TcpStream::connect_timeout(&address, STILL))??;
     let (net, _) = listener.accept()?;
     for stream in [&vm, &net] {
         stream.set_read_timeout(Some(STILL))?;
@@ -74,11 +73,11 @@ pub(super) fn exchange(site: &mut Site, amount: u64, watch: &Watcher<'_>) -> io:
             ended = if watch.interrupted() {
                 Err(io::ErrorKind::Interrupted.into())
             } else {
-                site.alive()
+                bed.alive()
             };
         }
         if ended.is_err() {
-            // Then both threads end.
+            // This ends both threads.
             for stream in [&vm, &net] {
                 let _ = stream.shutdown(Shutdown::Both);
             }

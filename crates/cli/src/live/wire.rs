@@ -1,11 +1,9 @@
-//! What is on the wire behind the NIC: looked at frame by frame, in a transfer of its own.
-//!
-//! The far side's GRO is off while it is looked at, or frames would be merged before anybody
-//! sees them. The NIC's stand-in leaves nothing undone, so a checksum that nobody made is a wrong
-//! one here.
+//! Inspection of the frames on the wire behind the NIC, in a transfer of its own. GRO of the far
+//! side is off meanwhile, or it would merge frames first. The stand-in for the NIC completes all
+//! checksums, so that a missing checksum is a wrong one here.
 
 use super::setup::VM_MAC;
-use super::site::{LONGEST, Site};
+use super::testbed::{LONGEST, Testbed};
 use super::{Recording, State, Watcher, transfer};
 use doorbell_hal::Time;
 use doorbell_host_io::netns;
@@ -14,13 +12,12 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that are sent each way to be looked at: some thousands of full frames, after TCP's slow
-/// start.
+/// Bytes sent each way for inspection: some thousands of full frames, after TCP's slow start.
 pub(super) const AMOUNT: u64 = 4 << 20;
-/// More than any frame.
+/// Larger than any frame.
 const ROOM: usize = 70_000;
 
-/// What was seen.
+/// Counts of the inspected frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     pub(super) frames: u64,
@@ -34,10 +31,10 @@ pub(super) struct Sample {
     pub(super) right: u64,
     /// From the VM.
     pub(super) arrived: u64,
-    /// What the VM sent meanwhile: calls, and the segments that those are on a wire.
+    /// Calls by which the VM sent meanwhile, and the segments that they become on a wire.
     pub(super) sends: u64,
     pub(super) segments: u64,
-    /// Bytes that came as they were sent: at the network, and at the VM.
+    /// Intact bytes at the network and at the VM.
     pub(super) whole: [u64; 2],
 }
 
@@ -54,27 +51,27 @@ impl Sample {
     }
 }
 
-/// Sends a few megabytes from the VM to the network and back, and looks at every frame that comes
-/// to the network.
+/// Sends a few megabytes from the VM to the network and back, and inspects every frame that
+/// reaches the network.
 pub(super) fn sample(
-    site: &mut Site,
+    bed: &mut Testbed,
     state: State,
     watch: &Watcher<'_>,
     began: Instant,
     mut recording: Option<&mut Recording>,
 ) -> io::Result<Sample> {
-    site.net.run("ethtool -K eth0 gro off")?;
-    // What is on its way from before may have been merged already, and is not of this transfer.
-    site.settle()?;
-    let socket = site.net.within(|| netns::Capture::open("eth0"))??;
-    let [before, _] = site.both_counts()?;
+    bed.net.run("ethtool -K eth0 gro off")?;
+    // Earlier frames under way may have been merged, and are not of this transfer.
+    bed.settle()?;
+    let socket = bed.net.within(|| netns::Capture::open("eth0"))??;
+    let [before, _] = bed.both_counts()?;
     let done = AtomicBool::new(false);
     let (sent, sample) = std::thread::scope(|s| {
         let looking = s.spawn(|| -> io::Result<Sample> {
             let mut sample = Sample::default();
             let mut frame = vec![0; ROOM];
             loop {
-                // What is there when the transfer is over is looked at too.
+                // Frames that are queued at the end of the transfer are inspected, too.
                 let last = done.load(Ordering::Acquire);
                 while let Some(n) = socket.receive(&mut frame, Duration::from_millis(20))? {
                     sample.look(&frame[..n]);
@@ -88,9 +85,9 @@ pub(super) fn sample(
                 }
             }
         });
-        let sent = transfer::exchange(site, AMOUNT, watch).and_then(|whole| {
-            site.settle()?;
-            let [after, _] = site.both_counts()?;
+        let sent = transfer::exchange(bed, AMOUNT, watch).and_then(|whole| {
+            bed.settle()?;
+            let [after, _] = bed.both_counts()?;
             Ok((whole, after - &before))
         });
         done.store(true, Ordering::Release);
@@ -98,6 +95,6 @@ pub(super) fn sample(
         (sent, sample)
     });
     let (whole, ledger) = sent?;
-    site.net.run("ethtool -K eth0 gro on")?;
+    bed.net.run("ethtool -K eth0 gro on")?;
     Ok(Sample { whole, sends: ledger.sends(), segments: ledger.segments, ..sample? })
 }

@@ -1,10 +1,8 @@
-//! What a page is made of.
-//!
-//! One object: the systems with their rows, constants and runs, each run as `run --format json`
-//! prints it; runs of the user's own; and what names stand for (the parts of a bill, counts), so
-//! that the page knows no NIC.
+//! The data of a page: one object with the systems (rows, constants, runs), the user's own runs,
+//! and descriptions of all names, so that the page knows no NIC. Each run is as `run --format json`
+//! prints it.
 
-use crate::headline::{Ran, Sides};
+use crate::summary::{Ran, Sides};
 use doorbell_bus::Ledger;
 use doorbell_lab::bill::PARTS;
 use doorbell_lab::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
@@ -13,10 +11,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The shape's number: a page is not made of another's files.
+/// Version of the shape. Files of another version are refused.
 pub(super) const SHAPE: u32 = 1;
 
-/// What a page needs of a run, to say where a file has it otherwise.
+/// The fields of a run that a page needs, to name the place of an error in a file.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "read by the page, from the same text")]
 pub(super) struct Run {
@@ -34,7 +32,7 @@ pub(super) struct Run {
     audit: Value,
 }
 
-/// What it needs of a reproduction.
+/// The fields of a reproduction that a page needs.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "read by the page, from the same text")]
 pub(super) struct Reproduced {
@@ -45,7 +43,7 @@ pub(super) struct Reproduced {
     about: BTreeMap<String, String>,
 }
 
-/// No system yet.
+/// Returns data without systems.
 pub(super) fn empty() -> Value {
     let parts = PARTS.iter().map(|p| json!({ "name": p.name, "title": p.title, "unit": p.unit }));
     json!({
@@ -59,8 +57,8 @@ pub(super) fn empty() -> Value {
     })
 }
 
-/// Which counts of a packet belong to which part of a bill, and what people call them; cycles have
-/// `cycles_` before their cause.
+/// Returns the counts of each part of a bill with their names for people. Cycles have `cycles_`
+/// before their cause.
 fn items() -> Value {
     let mut all = Map::new();
     for part in &PARTS {
@@ -71,7 +69,7 @@ fn items() -> Value {
     Value::Object(all)
 }
 
-/// A reproduction, with each system's runs beside it.
+/// Returns a reproduction with the runs of each system.
 pub(crate) fn of_reproduction(report: &Report, sides: &[Option<Sides>]) -> Value {
     let mut all = empty();
     all["systems"] =
@@ -89,14 +87,15 @@ fn system(s: &SystemReport, sides: Option<&Sides>) -> Value {
     };
     let choices = s.constants.choices().iter().map(|c| {
         json!({
-            "key": c.key, "value": c.value(), "unit": c.unit, "alternatives": c.alternatives, "source": c.from(),
-            "set": !c.is_free(), "rows": c.rows.iter().map(|row| short(row)).collect::<Vec<_>>(),
+            "key": c.key, "value": c.value(), "unit": c.unit, "alternatives": c.alternatives,
+            "source": c.from(), "set": !c.is_free(),
+            "rows": c.rows.iter().map(|row| short(row)).collect::<Vec<_>>(),
         })
     });
     let constants = s.constants.iter().map(|c| {
         json!({
-            "key": c.key, "value": rounded(c.value), "unit": c.unit, "source": c.source.to_string(),
-            "fitted": c.fit_row().is_some(),
+            "key": c.key, "value": rounded(c.value), "unit": c.unit,
+            "source": c.source.to_string(), "fitted": c.fit_row().is_some(),
         })
     });
     json!({
@@ -104,8 +103,9 @@ fn system(s: &SystemReport, sides: Option<&Sides>) -> Value {
         "about": s.about,
         "swapped": s.swapped.is_some_and(|fits| fits > 0),
         "freedom": {
-            "predicted": s.freedom.predicted, "derived": s.freedom.derived, "looked_at": s.freedom.looked_at,
-            "fitted": s.freedom.fitted, "choices": s.freedom.choices,
+            "predicted": s.freedom.predicted, "derived": s.freedom.derived,
+            "looked_at": s.freedom.looked_at, "fitted": s.freedom.fitted,
+            "choices": s.freedom.choices,
         },
         "combinations": s.combinations.map(|c| json!({ "hold": c.hold, "of": c.of })),
         "rows": s.rows.iter().map(|r| row(r, &short(&r.row.figure))).collect::<Vec<_>>(),
@@ -143,8 +143,8 @@ fn row(o: &Outcome, short: &str) -> Value {
     })
 }
 
-/// For each constant, the change of each row in percent with the fits re-run: `null` where a fit
-/// was lost, 0 at rest.
+/// Returns the change of each row in percent for each constant, with the fits re-run: `null` if a
+/// fit was lost, 0 at rest.
 fn sensitivity(found: &Sensitivity) -> Value {
     let moved = found.constants.iter().map(|c| {
         let change = |at: usize| match c.rests(at) {
@@ -163,8 +163,8 @@ fn headline(s: &Sides) -> Value {
     let curve = h.curve.zip(s.curve.as_ref()).map(|(c, points)| {
         let at = points.at.iter().map(|(x, [off, on])| [*x, *off, *on]).collect::<Vec<_>>();
         json!({
-            "scenario": c.scenario, "key": c.key, "unit": points.unit, "about": points.about, "show": c.show,
-            "shown": c.title, "more_is_better": points.more_is_better, "at": at,
+            "scenario": c.scenario, "key": c.key, "unit": points.unit, "about": points.about,
+            "show": c.show, "shown": c.title, "more_is_better": points.more_is_better, "at": at,
         })
     });
     json!({
@@ -177,7 +177,7 @@ fn headline(s: &Sides) -> Value {
     })
 }
 
-/// A run as it is printed, with what a page needs to name it.
+/// Returns a run as it is printed, with its description.
 fn run(r: &Ran) -> Value {
     let mut value = serde_json::to_value(&r.result)
         .unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"));

@@ -1,8 +1,5 @@
-//! Reports: one page of HTML that opens offline.
-//!
-//! `reproduce --out DIR` leaves `reproduce.json`, `run --out DIR` leaves `result.json`; a page is
-//! made of such files alone, so that it can be made again, and of several runs at once. [`data`]
-//! says what is in them, [`page`] puts it into HTML.
+//! Reports: one page of HTML that opens offline. It is made from the files of `reproduce --out`
+//! (`reproduce.json`) and `run --out` (`result.json`) alone, also of several runs at once.
 
 mod data;
 mod page;
@@ -12,20 +9,13 @@ pub(crate) use page::page;
 
 use crate::args::Report;
 use crate::output::{Folder, print};
-use crate::{DONE, Error};
+use crate::{DONE, Error, input};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The page's name in its directory.
+/// The name of the page in its directory.
 pub(crate) const PAGE: &str = "report.html";
-
-/// A file of results as text.
-pub(crate) fn pretty(data: &Value) -> String {
-    serde_json::to_string_pretty(data)
-        .unwrap_or_else(|e| unreachable!("a plain value serialises: {e}"))
-        + "\n"
-}
 
 /// `doorbell report`.
 pub(crate) fn report(args: &Report) -> Result<u8, Error> {
@@ -36,19 +26,18 @@ pub(crate) fn report(args: &Report) -> Result<u8, Error> {
     Ok(DONE)
 }
 
-/// What a directory and the directories in it have.
+/// Collects the results of a directory and of the directories in it.
 fn collected(dir: &Path) -> Result<Value, Error> {
-    let told = |path: &Path, e: &std::io::Error| Error::input(format!("{}: {e}", path.display()));
     let mut places = vec![(String::new(), dir.to_owned())];
-    let inside = std::fs::read_dir(dir).map_err(|e| told(dir, &e))?;
+    let inside = std::fs::read_dir(dir).map_err(Error::at(dir.display()))?;
     let mut named: Vec<(String, PathBuf)> = Vec::new();
     for entry in inside {
-        let entry = entry.map_err(|e| told(dir, &e))?;
+        let entry = entry.map_err(Error::at(dir.display()))?;
         if entry.path().is_dir() {
             named.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
         }
     }
-    // In the order of their names, wherever the file system has them.
+    // In the order of their names, whatever the file system's order.
     named.sort();
     places.extend(named);
 
@@ -59,12 +48,9 @@ fn collected(dir: &Path) -> Result<Value, Error> {
         {
             let found = file.checked::<data::Reproduced>()?;
             if found["shape"] != json!(data::SHAPE) {
-                let what = format!(
-                    "it has shape {}, and this doorbell reads {}",
-                    found["shape"],
-                    data::SHAPE
-                );
-                return Err(Error::input(format!("{}: {what}", file.path.display())));
+                let (path, shape) = (file.path.display(), &found["shape"]);
+                let ours = data::SHAPE;
+                return Err(input!("{path}: it has shape {shape}, and this doorbell reads {ours}"));
             }
             reproduced = Some(found);
         }
@@ -76,8 +62,11 @@ fn collected(dir: &Path) -> Result<Value, Error> {
         }
     }
     if reproduced.is_none() && runs.is_empty() {
-        let what = "neither it nor a directory in it has reproduce.json or result.json; `reproduce --out` and `run --out` leave them";
-        return Err(Error::input(format!("{}: {what}", dir.display())));
+        return Err(input!(
+            "{}: neither it nor a directory in it has reproduce.json or result.json, the files of \
+             `reproduce --out` and `run --out`",
+            dir.display()
+        ));
     }
     let mut all = reproduced.unwrap_or_else(data::empty);
     all["runs"] = Value::Array(runs);
@@ -94,14 +83,14 @@ fn read(path: &Path) -> Result<Option<Found>, Error> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(Found { path: path.to_owned(), text })),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::input(format!("{}: {e}", path.display()))),
+        Err(e) => Err(Error::at(path.display())(e)),
     }
 }
 
 impl Found {
-    /// The file's value, if it has the shape of a `T`.
+    /// Returns the value of the file, if it has the shape of a `T`.
     fn checked<T: serde::de::DeserializeOwned>(&self) -> Result<Value, Error> {
-        let wrong = |e: serde_json::Error| Error::input(format!("{}: {e}", self.path.display()));
+        let wrong = |e: serde_json::Error| input!("{}: {e}", self.path.display());
         serde_json::from_str::<T>(&self.text).map_err(wrong)?;
         serde_json::from_str(&self.text).map_err(wrong)
     }

@@ -1,12 +1,9 @@
-//! The page: HTML with everything in it.
+//! The page: one self-contained HTML file.
 //!
-//! What a file has is data, never markup: it stands as JSON in a script element that is not
-//! executed, with `<` escaped, and the page's own script makes text nodes of it. The content
-//! security policy allows the three scripts in it by their hashes and no network at all. Styles may
-//! be inline, because the chart library brings a style element with each chart.
-//!
-//! The libraries are files of their npm packages, byte by byte; `tools/vendor.sh` fetches and
-//! checks them.
+//! Data is never markup: it is JSON in a script element that is not executed, with `<` escaped, and
+//! the page's own script turns it into text nodes. The content security policy allows the three
+//! scripts by their hashes, and no network. Styles may be inline, because the chart library brings
+//! a style element with each chart. `tools/vendor.sh` fetches and checks the libraries.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,14 +28,15 @@ const SCRIPTS: [&str; 3] = [
 const STYLE: &str = include_str!("page/style.css");
 const FRAME: &str = include_str!("page/page.html");
 
-/// A page of this data.
+/// Returns a page of this data.
 pub(crate) fn page(data: &Value) -> String {
     let hashes: Vec<String> = SCRIPTS
         .iter()
         .map(|s| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(s.as_bytes()))))
         .collect();
     let policy = format!(
-        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; base-uri 'none'; \
+         form-action 'none'",
         hashes.join(" ")
     );
     let scripts: String = SCRIPTS.iter().map(|s| format!("<script>{s}</script>\n")).collect();
@@ -48,7 +46,7 @@ pub(crate) fn page(data: &Value) -> String {
         ("{{data}}", inert(data)),
         ("{{scripts}}", scripts),
     ];
-    // In the order of the frame, so that what was put in is not searched again.
+    // In the order of the frame, so that inserted text is not searched again.
     let (mut page, mut rest) = (String::new(), FRAME);
     for (place, what) in places {
         let Some((before, after)) = rest.split_once(place) else {
@@ -61,7 +59,7 @@ pub(crate) fn page(data: &Value) -> String {
     page + rest
 }
 
-/// JSON that is safe inside a script element: nothing in it ends the element or begins a comment.
+/// Returns JSON that cannot end a script element or begin a comment.
 fn inert(data: &Value) -> String {
     data.to_string()
         .replace('<', "\\u003c")

@@ -4,11 +4,7 @@ use super::*;
 fn a_directory_without_results_says_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let e = collected(dir.path()).unwrap_err();
-    assert!(
-        e.code == crate::WRONG_INPUT && e.what.contains("reproduce.json or result.json"),
-        "{}",
-        e.what
-    );
+    assert!(e.code() == 2 && e.to_string().contains("reproduce.json or result.json"), "{}", e);
 }
 
 #[test]
@@ -22,9 +18,9 @@ fn a_reproduction_of_another_shape_is_refused() {
     std::fs::write(&path, all.to_string()).unwrap();
     let e = collected(dir.path()).unwrap_err();
     assert!(
-        e.what.contains("reproduce.json: it has shape 2, and this doorbell reads 1"),
+        e.to_string().contains("reproduce.json: it has shape 2, and this doorbell reads 1"),
         "{}",
-        e.what
+        e
     );
 }
 
@@ -33,5 +29,5 @@ fn a_damaged_result_is_named_with_its_line() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("result.json"), "{\n  \"scenario\": 3\n}").unwrap();
     let e = collected(dir.path()).unwrap_err();
-    assert!(e.what.contains("result.json: ") && e.what.contains("line 2"), "{}", e.what);
+    assert!(e.to_string().contains("result.json: ") && e.to_string().contains("line 2"), "{}", e);
 }

@@ -28,7 +28,7 @@
 use super::bill::Bill;
 use super::devices::{Entry, Served};
 use super::turns::{Around, run};
-use crate::Error;
+use crate::{Error, input};
 use doorbell_devices::axi_ethernet::{AxiEthernet, Config};
 use doorbell_hal::{Device, Direction, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::axienet::{DMA, DMA_LEN, MAC, MAC_LEN};
@@ -235,8 +235,9 @@ pub(super) fn axi_ethernet(
     around: Around,
 ) -> Result<(), Error> {
     if mac.is_some() {
-        return Err(Error::input(
-            "--mac: an AXI Ethernet has no address of its own; `local-mac-address` in the guest's device tree says it",
+        return Err(input!(
+            "--mac: an AXI Ethernet has no address of its own; it is `local-mac-address` in the \
+             guest's device tree"
         ));
     }
     let at = |offset| InBar { bar: 0, offset };
@@ -264,7 +265,7 @@ pub(super) fn axi_ethernet(
     };
     let rp1 =
         Rp1 { cores: AxiEthernet::new(Config::ZYNQMP), lines: Default::default(), acknowledged: 0 };
-    let function = Function::new(identity, rp1, bill).map_err(|e| Error::input(e.to_string()))?;
+    let function = Function::new(identity, rp1, bill).map_err(|e| input!("{e}"))?;
     run(entry, function, around)
 }
 

@@ -7,7 +7,8 @@ use super::axi::is_core;
 use super::uplink::Uplink;
 use crate::Error;
 use crate::chrome::{Lane, Writer};
-use crate::output::{Capture, plain};
+use crate::error::plain;
+use crate::output::Capture;
 use doorbell_bus::{Access, Ledger, Meter};
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
 use doorbell_vfio_user::Watch;
@@ -69,7 +70,7 @@ impl Bill {
     fn keep(&mut self, at: Time, what: &'static str, frame: &[u8]) {
         if let Some(c) = &mut self.capture
             && frame.len() >= doorbell_host_io::pcap::MIN_FRAME as usize
-            && let Err(e) = c.writer.frame(c.wire, at, frame)
+            && let Err(e) = c.frame(at, frame)
         {
             self.broken = Some(format!("the capture cannot be written: {}", plain(&e)));
             self.capture = None;
@@ -89,13 +90,10 @@ impl Bill {
     /// Puts the files in their places.
     pub(super) fn finish(&mut self) -> Result<(), Error> {
         if let Some(c) = self.capture.take() {
-            c.writer.finish().map_err(|e| Error::input(plain(&e)))?;
+            c.finish()?;
         }
         if let Some(t) = self.trace.take() {
-            let path = t.path.clone();
-            t.out
-                .finish()
-                .map_err(|e| Error::input(format!("{}: {}", path.display(), plain(&e))))?;
+            t.out.finish().map_err(Error::at(t.path.display()))?;
         }
         Ok(())
     }
@@ -193,13 +191,15 @@ const LANES: [&str; 4] = ["registers", "DMA", "interrupts", "wire"];
 
 impl Trace {
     pub(super) fn create(path: &Path) -> Result<Trace, Error> {
-        let told = |e: std::io::Error| Error::input(format!("{}: {}", path.display(), plain(&e)));
-        let file = File::create(path).map_err(told)?;
-        let mut out = Writer::begin(BufWriter::with_capacity(1 << 16, file)).map_err(told)?;
-        for (n, name) in LANES.iter().enumerate() {
-            out.lane(Lane { group: 1, number: n + 1 }, name).map_err(told)?;
-        }
-        Ok(Trace { out, path: path.to_owned() })
+        let begin = || {
+            let file = BufWriter::with_capacity(1 << 16, File::create(path)?);
+            let mut out = Writer::begin(file)?;
+            for (n, name) in LANES.iter().enumerate() {
+                out.lane(Lane { group: 1, number: n + 1 }, name)?;
+            }
+            Ok(Trace { out, path: path.to_owned() })
+        };
+        begin().map_err(Error::at(path.display()))
     }
 
     fn event(

@@ -12,10 +12,10 @@ use super::report::Report;
 use super::turns::{AWAKE, BURST, CATCH_UP, Clock, NAP, RETRY};
 use super::uplink::MAX_FRAME;
 use super::virtual_io::{Behind, Kind, Name};
-use crate::args::Format;
 use crate::output::print;
 use crate::progress::Interrupt;
-use crate::{Error, MISSED};
+use crate::render::Format;
+use crate::{Error, failed};
 use doorbell_bus::Ledger;
 use doorbell_hal::{DmaFault, DropReason, Iova, Reg, RxVerdict, Span, Time};
 use doorbell_layout::ibmvnic::hcall;
@@ -254,8 +254,7 @@ pub(super) fn run<D: Behind>(
     bill: Bill,
     mut around: Around,
 ) -> Result<(), Error> {
-    let failed = |what: String| Error { code: MISSED, what };
-    let system = |e: std::io::Error| failed(e.to_string());
+    let system = |e: std::io::Error| failed!("{e}");
     exact_timers();
     let stop = Interrupt::watched().map_err(system)?;
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -343,7 +342,7 @@ pub(super) fn run<D: Behind>(
             }
         }
         if let Some(why) = s.bill.0.borrow_mut().broken.take() {
-            return Err(failed(why));
+            return Err(Error::Failed(why));
         }
         if let Some(why) = s.bill.0.borrow_mut().uplink.lost.take() {
             say(format_args!("the uplink is gone: {why}"));

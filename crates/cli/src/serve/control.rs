@@ -1,11 +1,10 @@
-//! Commands to a served device, a line each, through a named pipe: `echo failover > PATH`.
+//! Commands to a served device, one per line, through a named pipe: `echo failover > PATH`.
 //!
-//! The pipe is the caller's (`mkfifo PATH`). It is opened both ways, so that it has no end when a
-//! writer goes. It is looked at a hundred times a second, and read only when something is there:
-//! nobody waits for it.
+//! The pipe is the caller's (`mkfifo PATH`). It is opened for reading and writing, so that it does
+//! not end when a writer leaves, and is polled a hundred times a second.
 
-use crate::Error;
-use crate::output::plain;
+use crate::error::plain;
+use crate::{Error, input};
 use doorbell_vfio_user::readable;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_millis(10);
 const LONGEST: usize = 256;
 
-/// The pipe, and what was read of a line.
+/// The pipe, with the part of a line that was read.
 #[derive(Debug)]
 pub(super) struct Control {
     pipe: File,
@@ -26,31 +25,28 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// What `--control` says.
+    /// Opens the pipe of `--control`.
     pub(super) fn open(path: &Path) -> Result<Control, Error> {
         let wrong = |why: String| {
             let path = path.display();
-            Error::input(format!(
-                "--control {path}: {why}; allowed is a named pipe, which `mkfifo {path}` makes"
-            ))
+            input!("--control {path}: {why}; allowed is a named pipe, which `mkfifo {path}` makes")
         };
         // A file of another kind would be at its end at once.
         let kind = path.metadata().map_err(|e| wrong(plain(&e)))?.file_type();
         if !kind.is_fifo() {
-            return Err(wrong("it is no named pipe".to_owned()));
+            return Err(wrong("it is not a named pipe".to_owned()));
         }
         let pipe =
             OpenOptions::new().read(true).write(true).open(path).map_err(|e| wrong(plain(&e)))?;
         Ok(Control { pipe, line: Vec::new(), looked: Instant::now() })
     }
 
-    /// What to wait for.
+    /// Returns the descriptor to wait for.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.pipe.as_fd()
     }
 
-    /// The next line, if it is time to look and there is one. What is longer than a line may be is
-    /// dropped.
+    /// Returns the next line, if it is time to look and there is one. Overlong lines are dropped.
     pub(super) fn line(&mut self) -> Option<String> {
         let whole = |line: &mut Vec<u8>| {
             let end = line.iter().position(|b| *b == b'\n')?;

@@ -9,7 +9,7 @@
 use super::axi::axi_ethernet;
 use super::bill::Bill;
 use super::turns::{Around, run};
-use crate::Error;
+use crate::{Error, input};
 use doorbell_bus::{Meter, axi, pci, pcie};
 use doorbell_devices::e1000::{Config, E1000, Variant};
 use doorbell_devices::mlx5::Mlx5;
@@ -183,7 +183,7 @@ fn mlx5(entry: &Entry, mac: Option<[u8; 6]>, bill: Bill, around: Around) -> Resu
         }),
     };
     let function = Function::new(identity, Mlx5::new(cfg), bill)
-        .map_err(|e| Error::input(e.to_string()))?
+        .map_err(|e| input!("{e}"))?
         .with_ring(mlx5_rung);
     run(entry, function, around)
 }
@@ -252,8 +252,7 @@ fn e1000(
         capabilities,
         polled: None,
     };
-    let function =
-        Function::new(identity, E1000::new(cfg), bill).map_err(|e| Error::input(e.to_string()))?;
+    let function = Function::new(identity, E1000::new(cfg), bill).map_err(|e| input!("{e}"))?;
     run(entry, function, around)
 }
 

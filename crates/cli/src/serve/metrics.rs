@@ -1,12 +1,10 @@
-//! The counts as a page for Prometheus, over plain HTTP.
-//!
-//! One page, whatever the path. The few connections are served between other things: a
-//! request that is not there whole after a second, or is longer than 4 KiB, is dropped.
-//! Source: Prometheus' text format 0.0.4.
+//! The counts as a page for Prometheus (text format 0.0.4), over plain HTTP on any path.
+//! Connections are served between other work: a request that is incomplete after a second, or is
+//! longer than 4 KiB, is dropped.
 
 use super::report::Report;
-use crate::Error;
-use crate::output::plain;
+use crate::error::plain;
+use crate::{Error, input};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,8 +14,10 @@ use std::time::{Duration, Instant};
 const MOST: usize = 8;
 const LONGEST: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(1);
+const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+                    Connection: close\r\n";
 
-/// The page's server.
+/// The server of the page.
 #[derive(Debug)]
 pub(super) struct Metrics {
     listener: TcpListener,
@@ -25,25 +25,23 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// What `--metrics` says.
+    /// Listens at the address of `--metrics`.
     pub(super) fn listen(address: &str) -> Result<Metrics, Error> {
         let wrong = |e: std::io::Error| {
-            Error::input(format!(
-                "--metrics {address}: {}; allowed is an address to listen on, such as 127.0.0.1:9100",
-                plain(&e)
-            ))
+            let e = plain(&e);
+            input!("--metrics {address}: {e}; allowed is a local address, such as 127.0.0.1:9100")
         };
         let listener = TcpListener::bind(address).map_err(wrong)?;
         listener.set_nonblocking(true).map_err(wrong)?;
         Ok(Metrics { listener, waiting: Vec::new() })
     }
 
-    /// What to wait for.
+    /// Returns the descriptors to wait for.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         std::iter::once(self.listener.as_fd()).chain(self.waiting.iter().map(|(s, ..)| s.as_fd()))
     }
 
-    /// Serves whoever is there.
+    /// Serves the connections that are ready.
     pub(super) fn serve(&mut self, report: impl Fn() -> Report) {
         while self.waiting.len() < MOST
             && let Ok((stream, _)) = self.listener.accept()
@@ -62,12 +60,9 @@ impl Metrics {
             }
             if asked.windows(4).any(|w| w == b"\r\n\r\n") {
                 let page = page(&report());
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                    page.len()
-                );
-                // It fits the socket's buffer; a reader that has gone has had enough.
-                let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(page.as_bytes()));
+                let answer = format!("{HEAD}Content-Length: {}\r\n\r\n{page}", page.len());
+                // It fits the socket's buffer; a reader that has gone is no error.
+                let _ = stream.write_all(answer.as_bytes());
                 return false;
             }
             asked.len() < LONGEST && since.elapsed() < PATIENCE
@@ -75,14 +70,15 @@ impl Metrics {
     }
 }
 
-/// The counts as Prometheus reads them.
+/// Renders the counts for Prometheus.
 pub(super) fn page(r: &Report) -> String {
     let mut text = String::new();
     let mut put = |kind: &str, name: &str, about: &str, v: u64| {
         // Writing to a string does not fail.
         let _ = write!(
             text,
-            "# HELP doorbell_{name} {about}\n# TYPE doorbell_{name} {kind}\ndoorbell_{name}{{device=\"{}\"}} {v}\n",
+            "# HELP doorbell_{name} {about}\n# TYPE doorbell_{name} {kind}\n\
+             doorbell_{name}{{device=\"{}\"}} {v}\n",
             r.device
         );
     };

@@ -1,13 +1,8 @@
 //! `doorbell serve`: a device model for somebody else's driver.
 //!
-//! A guest's own driver drives the lab's own device over vfio-user, and the ledger counts
-//! what crosses. There is no virtual time: the device's timers and its wire run on this
-//! machine's monotonic clock, effects are immediate, and there are counts but no rates.
-//!
-//! [`devices`] says what can be served, [`uplink`] where frames go, [`bill`] counts,
-//! [`metrics`] shows the counts while it runs, [`turns`] is the loop. [`virtual_io`] has the
-//! devices that are reached by hypervisor calls, [`calls`] their loop, and [`control`] what can be
-//! asked of them meanwhile.
+//! A guest's own driver drives the lab's own device over vfio-user or by hypervisor calls, and the
+//! ledger counts what crosses. There is no virtual time: timers and wire run on this machine's
+//! monotonic clock, effects are immediate, and there are counts but no rates.
 
 mod axi;
 mod bill;
@@ -21,142 +16,136 @@ mod uplink;
 mod virtual_io;
 
 use crate::args::Serve;
-use crate::output::{Capture, plain};
-use crate::{DONE, Error};
+use crate::output::Capture;
+use crate::{DONE, Error, input};
 use bill::Bill;
 use control::Control;
 use devices::{DEVICES, PLATFORMS, Platform};
 use doorbell_bus::Meter;
-use doorbell_host_io::pcap::Writer;
 use doorbell_papr_io::Unit;
 use doorbell_vfio_user::Listener;
 use metrics::Metrics;
 use std::path::Path;
 use uplink::Uplink;
 
-/// Names of all devices that can be served.
+/// Returns the names of all devices that can be served.
 pub(crate) fn devices() -> impl Iterator<Item = &'static str> {
     DEVICES.iter().map(|d| d.name).chain(virtual_io::KINDS.iter().map(|k| k.name))
 }
 
-/// Names of the buses by whose rules they can be counted.
+/// Returns the names of the buses by whose rules a device can be counted.
 pub(crate) fn buses() -> impl Iterator<Item = &'static str> {
     PLATFORMS.iter().map(|p| p.name)
 }
 
-fn known() -> String {
-    devices().collect::<Vec<_>>().join(", ")
+/// A device or a bus that does not exist.
+#[derive(Debug, thiserror::Error)]
+#[error("no {kind} is called `{name}`; there are: {}", .known.join(", "))]
+pub(crate) struct UnknownName {
+    kind: &'static str,
+    name: String,
+    known: Vec<&'static str>,
 }
 
-/// Whether a device of this name can be served, or what can.
-pub(crate) fn device(name: &str) -> Result<(), String> {
-    if devices().any(|d| d == name) {
-        Ok(())
-    } else {
-        Err(format!("no device is called `{name}`; there are: {}", known()))
+/// Fails unless a device of this name can be served.
+pub(crate) fn device(name: &str) -> Result<(), UnknownName> {
+    let unknown = || UnknownName { kind: "device", name: name.into(), known: devices().collect() };
+    devices().find(|d| *d == name).map(drop).ok_or_else(unknown)
+}
+
+/// Returns the description of the bus of this name in a report.
+pub(crate) fn bus(name: &str) -> Result<&'static str, UnknownName> {
+    let unknown = || UnknownName { kind: "bus", name: name.into(), known: buses().collect() };
+    Platform::find(name).map(|p| p.about).ok_or_else(unknown)
+}
+
+/// Refuses options that a device does not have.
+fn without(device: &str, options: &[(bool, &str)]) -> Result<(), Error> {
+    match options.iter().find(|(given, _)| *given) {
+        Some((_, option)) => Err(input!("{option}: {device} has none")),
+        None => Ok(()),
     }
-}
-
-/// What a report says of the bus of this name, or which there are.
-pub(crate) fn bus(name: &str) -> Result<&'static str, String> {
-    let names = || buses().collect::<Vec<_>>().join(", ");
-    Platform::find(name)
-        .map(|p| p.about)
-        .ok_or_else(|| format!("no bus is called `{name}`; there are: {}", names()))
 }
 
 pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
     if let Some(kind) = virtual_io::KINDS.iter().find(|k| k.name == args.device) {
         return behind_calls(args, kind);
     }
-    let entry = DEVICES.iter().find(|d| d.name == args.device).ok_or_else(|| {
-        Error::input(format!("no device is called `{}`; there are: {}", args.device, known()))
-    })?;
-    for (given, what) in [
-        (args.trunk, "--trunk"),
-        (args.control.is_some(), "--control"),
-        (args.unit.is_some(), "--unit"),
-    ] {
-        if given {
-            return Err(Error::input(format!("{what}: {} has none", entry.name)));
-        }
-    }
-    let Some(path) = &args.socket else {
-        return Err(Error::input(format!(
-            "{} is a PCI device: --socket, and vfio-user",
-            entry.name
-        )));
+    device(&args.device).map_err(|e| input!("{e}"))?;
+    let Some(entry) = DEVICES.iter().find(|d| d.name == args.device) else {
+        unreachable!("a device that can be served is in one of the tables");
     };
-    let mac = args.mac.as_deref().map(station).transpose()?;
+    let name = entry.name;
+    without(
+        name,
+        &[
+            (args.trunk, "--trunk"),
+            (args.control.is_some(), "--control"),
+            (args.unit.is_some(), "--unit"),
+        ],
+    )?;
+    let Some(path) = &args.socket else {
+        return Err(input!("{name} is a PCI device: --socket, and vfio-user"));
+    };
+    let mac = args.mac.as_deref().map(mac).transpose()?;
     let named = args.bus.as_deref().unwrap_or(entry.bus);
     let platform = Platform::find(named).ok_or_else(|| {
-        Error::input(format!(
-            "--bus {named}: allowed are {}",
-            buses().collect::<Vec<_>>().join(", ")
-        ))
+        input!("--bus {named}: allowed are {}", buses().collect::<Vec<_>>().join(", "))
     })?;
     if (named == "axi") != (entry.bus == "axi") {
-        return Err(Error::input(format!(
-            "--bus {named}: AXI is axi-ethernet's, and no other is; {} is on {}",
-            entry.name, entry.bus
-        )));
+        return Err(input!(
+            "--bus {named}: only axi-ethernet is on AXI, and only there; {name} is on {}",
+            entry.bus
+        ));
     }
-    let fail_every = args.fault.as_deref().map_or(Ok(0), |f| fault(f, entry.name))?;
+    let fail_every = args.fault.as_deref().map_or(Ok(0), |f| fault(f, name))?;
     let (bill, metrics, socket) =
         outside(args, platform.rules(), entry.bits_per_second, "--socket", path)?;
-    (entry.serve)(
-        entry,
-        mac,
-        bill,
-        turns::Around {
-            socket,
-            metrics,
-            bus: platform.about,
-            format: args.format,
-            quiet: args.quiet,
-            trap_doorbells: args.trap_doorbells,
-            fail_every,
-        },
-    )?;
+    let around = turns::Around {
+        socket,
+        metrics,
+        bus: platform.about,
+        format: args.output.format,
+        quiet: args.output.quiet,
+        trap_doorbells: args.trap_doorbells,
+        fail_every,
+    };
+    (entry.serve)(entry, mac, bill, around)?;
     Ok(DONE)
 }
 
-/// A device that guests reach by hypervisor calls.
+/// Serves a device that guests reach by hypervisor calls.
 fn behind_calls(args: &Serve, kind: &virtual_io::Kind) -> Result<u8, Error> {
+    let name = kind.name;
     let Some(path) = &args.plugin_socket else {
-        return Err(Error::input(format!(
-            "{} is reached by hypervisor calls: --plugin-socket, and the plug-in in QEMU",
-            kind.name
-        )));
+        return Err(input!(
+            "{name} is reached by hypervisor calls: --plugin-socket, and the plug-in in QEMU"
+        ));
     };
-    for (given, what) in [
-        (args.mac.is_some(), "--mac"),
-        (args.bus.is_some(), "--bus"),
-        (args.trap_doorbells, "--trap-doorbells"),
-        (args.fault.is_some(), "--fault"),
-        (args.trunk && kind.name != "veth", "--trunk"),
-        (args.control.is_some() && kind.name != "vnic", "--control"),
-    ] {
-        if given {
-            return Err(Error::input(format!("{what}: {} has none", kind.name)));
-        }
-    }
+    without(
+        name,
+        &[
+            (args.mac.is_some(), "--mac"),
+            (args.bus.is_some(), "--bus"),
+            (args.trap_doorbells, "--trap-doorbells"),
+            (args.fault.is_some(), "--fault"),
+            (args.trunk && name != "veth", "--trunk"),
+            (args.control.is_some() && name != "vnic", "--control"),
+        ],
+    )?;
     let control = args.control.as_deref().map(Control::open).transpose()?;
     let unit = args.unit.as_deref().map_or(Ok(kind.unit.address), unit_address)?;
     let unit = Unit { address: unit, ..kind.unit };
+    let setup = virtual_io::Setup { partitions: args.partitions.into(), trunk: args.trunk, unit };
     let (bill, metrics, socket) =
         outside(args, Meter::Hypervisor, kind.bits_per_second, "--plugin-socket", path)?;
-    (kind.serve)(
-        kind,
-        virtual_io::Setup { partitions: args.partitions.into(), trunk: args.trunk, unit },
-        bill,
-        calls::Around { socket, metrics, control, format: args.format, quiet: args.quiet },
-    )?;
+    let (format, quiet) = (args.output.format, args.output.quiet);
+    (kind.serve)(kind, setup, bill, calls::Around { socket, metrics, control, format, quiet })?;
     Ok(DONE)
 }
 
-/// The bill with wire and files, the page, and the socket: in this order, so that what is wrong is
-/// told first.
+/// Opens wire and files, the page, and the socket, in this order, so that wrong arguments are
+/// reported first.
 fn outside(
     args: &Serve,
     meter: Meter,
@@ -165,62 +154,45 @@ fn outside(
     path: &Path,
 ) -> Result<(Bill, Option<Metrics>, Listener), Error> {
     let uplink = Uplink::open(&args.uplink)?;
-    let capture = match &args.capture {
-        None => None,
-        Some(path) => {
-            let mut writer = Writer::create(path).map_err(|e| Error::input(plain(&e)))?;
-            let wire = writer
-                .interface("wire", bits_per_second)
-                .map_err(|e| Error::input(format!("{}: {}", path.display(), plain(&e))))?;
-            Some(Capture { writer, wire })
-        }
-    };
+    let capture = args.capture.as_deref().map(|path| Capture::create(path, bits_per_second));
+    let capture = capture.transpose()?;
     let trace = args.trace.as_deref().map(bill::Trace::create).transpose()?;
     let metrics = args.metrics.as_deref().map(Metrics::listen).transpose()?;
-    let socket = Listener::bind(path)
-        .map_err(|e| Error::input(format!("{option} {}: {}", path.display(), plain(&e))))?;
+    let place = format!("{option} {}", path.display());
+    let socket = Listener::bind(path).map_err(Error::at(place))?;
     Ok((Bill::new(meter, uplink, capture, trace), metrics, socket))
 }
 
-/// `wqe@N`: one WQE in so many fails.
+/// Parses `wqe@N`: one WQE in N fails.
 fn fault(text: &str, device: &str) -> Result<u32, Error> {
-    let every = text
-        .strip_prefix("wqe@")
-        .and_then(|n| n.parse().ok())
-        .filter(|n| *n > 0 && device == "mlx5");
-    every.ok_or_else(|| {
-        Error::input(format!("--fault {text}: allowed is wqe@N, of mlx5: one WQE in N fails"))
-    })
+    let every = text.strip_prefix("wqe@").and_then(|n| n.parse().ok());
+    every
+        .filter(|n| *n > 0 && device == "mlx5")
+        .ok_or_else(|| input!("--fault {text}: allowed is wqe@N, of mlx5: one WQE in N fails"))
 }
 
-/// A unit address. Those above are QEMU's own to give.
+/// Parses a unit address. QEMU assigns the addresses above these itself.
 fn unit_address(text: &str) -> Result<u32, Error> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    let unit = u32::from_str_radix(digits, 16)
-        .ok()
-        .filter(|u| (1..0x7100_0000).contains(u) && !digits.starts_with('+'));
-    unit.ok_or_else(|| {
-        Error::input(format!("--unit {text}: allowed are hexadecimal numbers from 1 to 70ffffff"))
+    let unit = u32::from_str_radix(digits, 16).ok();
+    unit.filter(|u| (1..0x7100_0000).contains(u) && !digits.starts_with('+'))
+        .ok_or_else(|| input!("--unit {text}: allowed are hexadecimal numbers from 1 to 70ffffff"))
+}
+
+/// Parses a unicast MAC address.
+fn mac(text: &str) -> Result<[u8; 6], Error> {
+    let byte = |part: &str| {
+        let is_byte = (1..=2).contains(&part.len());
+        u8::from_str_radix(part, 16).ok().filter(|_| is_byte)
+    };
+    let bytes: Option<Vec<u8>> = text.split([':', '-']).map(byte).collect();
+    let mac = bytes.and_then(|b| <[u8; 6]>::try_from(b).ok());
+    mac.filter(|m| m[0] & 1 == 0 && *m != [0; 6]).ok_or_else(|| {
+        input!("--mac {text}: allowed are unicast addresses such as 52:54:00:db:00:01")
     })
 }
 
-/// A station address.
-fn station(text: &str) -> Result<[u8; 6], Error> {
-    let wrong = || {
-        Error::input(format!(
-            "--mac {text}: allowed are unicast addresses such as 52:54:00:db:00:01"
-        ))
-    };
-    let mut mac = [0; 6];
-    let mut parts = text.split([':', '-']);
-    for byte in &mut mac {
-        let part = parts.next().filter(|p| (1..=2).contains(&p.len())).ok_or_else(wrong)?;
-        *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
-    }
-    if parts.next().is_some() || mac[0] & 1 == 1 || mac == [0; 6] { Err(wrong()) } else { Ok(mac) }
-}
-
-/// A report with one of everything, as a program reads it.
+/// Returns a report with one of everything, as a program reads it.
 #[cfg(test)]
 pub(crate) fn a_report() -> String {
     let ledger = vec![("wire_frames", "", 1)];
@@ -232,7 +204,7 @@ pub(crate) fn a_report() -> String {
         ledger,
         counters: vec![("x", 1)],
     };
-    report.show(crate::args::Format::Json)
+    report.show(crate::render::Format::Json)
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ fn a_unit_address_is_hexadecimal_and_below_those_that_qemu_gives() {
 }
 
 #[test]
-fn a_station_address_is_unicast() {
-    assert_eq!(station("52:54:0:db:00:01").ok(), Some([0x52, 0x54, 0, 0xdb, 0, 1]));
-    assert_eq!(station("52-54-00-db-00-01").ok(), Some([0x52, 0x54, 0, 0xdb, 0, 1]));
+fn a_mac_address_is_unicast() {
+    assert_eq!(mac("52:54:0:db:00:01").ok(), Some([0x52, 0x54, 0, 0xdb, 0, 1]));
+    assert_eq!(mac("52-54-00-db-00-01").ok(), Some([0x52, 0x54, 0, 0xdb, 0, 1]));
     for wrong in [
         "",
         "52:54:00:db:00",
@@ -21,6 +21,6 @@ fn a_station_address_is_unicast() {
         "g:0:0:0:0:1",
         "+1:0:0:0:0:1",
     ] {
-        assert!(station(wrong).is_err(), "{wrong}");
+        assert!(mac(wrong).is_err(), "{wrong}");
     }
 }

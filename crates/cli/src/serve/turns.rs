@@ -15,10 +15,10 @@ use super::devices::{Entry, Served};
 use super::metrics::Metrics;
 use super::report::Report;
 use super::uplink::MAX_FRAME;
-use crate::args::Format;
 use crate::output::print;
 use crate::progress::Interrupt;
-use crate::{Error, MISSED};
+use crate::render::Format;
+use crate::{Error, failed};
 use doorbell_bus::Ledger;
 use doorbell_hal::{DropReason, EventSource, RxVerdict, Span, Time};
 use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
@@ -87,8 +87,7 @@ pub(super) fn run<D: Served>(
     mut f: Function<D, Bill>,
     mut around: Around,
 ) -> Result<(), Error> {
-    let failed = |what: String| Error { code: MISSED, what };
-    let system = |e: std::io::Error| failed(e.to_string());
+    let system = |e: std::io::Error| failed!("{e}");
     exact_timers();
     let stop = Interrupt::watched().map_err(system)?;
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -153,7 +152,7 @@ pub(super) fn run<D: Served>(
         busy |= arrive(&mut f, &clock, &mut inbound);
         f.watch().uplink.flush();
         if let Some(why) = f.watch().broken.take() {
-            return Err(failed(why));
+            return Err(Error::Failed(why));
         }
         if let Some(why) = f.watch().uplink.lost.take() {
             say(format_args!("the uplink is gone: {why}"));

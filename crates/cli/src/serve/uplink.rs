@@ -1,19 +1,13 @@
-//! Where the guest's frames go, and where its come from.
-//!
-//! * `tap:NAME`: a TAP device. An ordinary user needs one that is theirs (`ip tuntap add dev NAME
-//!   mode tap user ME`).
-//! * `pcap:FILE`: the frames of a capture arrive, at their own times from when the guest's receiver
-//!   is on; what the guest sends is counted and gone.
-//! * `reflect`: what the guest sends comes back, its two addresses exchanged.
-//! * `socket:PATH`: frames on a stream, each after its length as 4 bytes, big-endian, as QEMU's
-//!   `-netdev stream` and passt have it. If somebody listens there, we connect; else we listen, for
-//!   one peer at a time. Two servers with the same path are a cable.
-//! * `none`: nothing arrives, and what is sent is gone.
+//! The other end of the wire of a served device: `tap:NAME`, a TAP device; `pcap:FILE`, the frames
+//! of a capture at their own times, starting when the guest's receiver is on; `reflect`, the
+//! guest's own frames with exchanged addresses; `socket:PATH`, frames on a stream, each after its
+//! length as 4 big-endian bytes, as with QEMU's `-netdev stream` and passt (two servers with the
+//! same path are a cable); `none`.
 
 mod large;
 
-use crate::Error;
-use crate::output::plain;
+use crate::error::plain;
+use crate::{Error, input};
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::pcap;
 use doorbell_vfio_user::Listener;
@@ -24,20 +18,20 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// The longest frame that is passed on.
+/// The longest frame.
 pub(super) const MAX_FRAME: usize = 65_550;
-/// Frames that are kept for a guest that does not take them: a TAP device's own queue is as long.
+/// Frames kept for a guest that does not take them, as many as in the queue of a TAP device.
 const KEPT: usize = 1000;
-/// Bytes that a stream's peer may leave unread.
+/// Bytes that the peer of a stream may leave unread.
 const UNSENT: usize = 1 << 20;
 
-/// The outside of the wire.
+/// The other end of the wire.
 #[derive(Debug)]
 pub(super) struct Uplink {
     kind: Kind,
     /// Frames that could not be passed on.
     pub(super) dropped: u64,
-    /// Why there is no uplink any more.
+    /// The reason why the uplink is gone.
     pub(super) lost: Option<String>,
 }
 
@@ -50,12 +44,12 @@ enum Kind {
     Stream(Box<Stream>),
 }
 
-/// A capture on its way to the guest.
+/// A capture being replayed to the guest.
 #[derive(Debug)]
 struct Replay {
     frames: pcap::Capture,
     next: usize,
-    /// When the first was taken.
+    /// Time at which the guest took the first frame.
     began: Option<Time>,
 }
 
@@ -70,9 +64,9 @@ struct Stream {
 }
 
 impl Uplink {
-    /// What `--uplink` says.
+    /// Opens the uplink of `--uplink`.
     pub(super) fn open(text: &str) -> Result<Uplink, Error> {
-        let wrong = |why: String| Error::input(format!("--uplink {text}: {why}"));
+        let wrong = |why: String| input!("--uplink {text}: {why}");
         let kind = match text.split_once(':') {
             None if text == "reflect" => Kind::Reflect(VecDeque::new()),
             None if text == "none" => Kind::None,
@@ -80,36 +74,36 @@ impl Uplink {
                 let tap = Kernel::open(name).map_err(|e| {
                     wrong(match e.raw_os_error() {
                         Some(errno::EACCES) => format!("{e}: /dev/net/tun is not open to you"),
-                        Some(errno::EPERM) => {
-                            format!("{e}; make one that is yours: ip tuntap add dev {name} mode tap user $USER")
-                        }
-                        Some(errno::EBUSY) => format!("{e}: somebody else has it open"),
+                        Some(errno::EPERM) => format!(
+                            "{e}; make one of your own: ip tuntap add dev {name} mode tap user \
+                             $USER"
+                        ),
+                        Some(errno::EBUSY) => format!("{e}: another process has it open"),
                         _ => plain(&e),
                     })
                 })?;
                 Kind::Tap(Box::new(tap))
             }
             Some(("pcap", file)) if !file.is_empty() => {
-                let frames = pcap::read(file).map_err(|e| Error::input(e.to_string()))?;
+                let frames = pcap::read(file).map_err(|e| input!("{e}"))?;
                 Kind::Replay(Box::new(Replay { frames, next: 0, began: None }))
             }
             Some(("socket", path)) if !path.is_empty() => {
                 Kind::Stream(Box::new(Stream::open(Path::new(path)).map_err(|e| wrong(plain(&e)))?))
             }
             _ => {
-                return Err(wrong(
-                    "allowed are tap:NAME, pcap:FILE, reflect, socket:PATH, none".to_owned(),
-                ));
+                let all = "allowed are tap:NAME, pcap:FILE, reflect, socket:PATH, none";
+                return Err(wrong(all.to_owned()));
             }
         };
         Ok(Uplink { kind, dropped: 0, lost: None })
     }
 
-    /// A new guest: a capture begins anew, and what came for nobody is gone.
+    /// Starts over for a new guest: a capture begins again, and queued frames are dropped.
     pub(super) fn restart(&mut self) {
         match &mut self.kind {
             Kind::Tap(tap) => {
-                // A TAP device's queue is no longer than that, and more may come meanwhile.
+                // The queue of a TAP device is at most as long; more may come meanwhile.
                 tap.forget(KEPT);
             }
             Kind::Replay(r) => (r.next, r.began) = (0, None),
@@ -118,7 +112,7 @@ impl Uplink {
         }
     }
 
-    /// A frame from the guest.
+    /// Sends a frame from the guest.
     pub(super) fn send(&mut self, frame: &[u8]) {
         let sent = match &mut self.kind {
             Kind::None | Kind::Replay(_) => true,
@@ -140,14 +134,14 @@ impl Uplink {
         self.dropped += u64::from(!sent);
     }
 
-    /// The turn is over: what was kept so that it might become larger goes now.
+    /// Sends the frames that were kept to be merged.
     pub(super) fn flush(&mut self) {
         if let Kind::Tap(tap) = &mut self.kind {
             self.dropped += tap.flush();
         }
     }
 
-    /// What to wait for.
+    /// Returns the descriptor to wait for.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.kind {
             Kind::Tap(tap) => Some(tap.fd()),
@@ -159,7 +153,7 @@ impl Uplink {
         }
     }
 
-    /// When there is a frame without waiting for a descriptor.
+    /// Returns the time of a frame that no descriptor announces.
     pub(super) fn due(&self) -> Option<Time> {
         match &self.kind {
             Kind::Reflect(queue) => (!queue.is_empty()).then_some(Time::ZERO),
@@ -169,7 +163,8 @@ impl Uplink {
         }
     }
 
-    /// The next frame for the guest, if there is one by `now`: into `frame`, its length.
+    /// Copies the next frame for the guest into `frame`, if there is one by `now`. Returns its
+    /// length.
     pub(super) fn receive(&mut self, now: Time, frame: &mut [u8]) -> Option<usize> {
         let mut put = |bytes: &[u8]| {
             let n = bytes.len().min(frame.len());
@@ -187,7 +182,7 @@ impl Uplink {
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                     None
                 }
-                // Somebody has deleted the interface.
+                // The interface was deleted.
                 Err(e) => {
                     self.lost = Some(plain(&e));
                     self.kind = Kind::None;
@@ -208,8 +203,7 @@ impl Uplink {
         }
     }
 
-    /// The guest's receiver was on when the last frame came (`taken`), or off. A capture waits for
-    /// it.
+    /// Reports the state of the guest's receiver when the last frame came. A capture waits for it.
     pub(super) fn told(&mut self, now: Time, receiver_on: bool) {
         if let Kind::Replay(r) = &mut self.kind
             && r.began.is_none()
@@ -217,13 +211,13 @@ impl Uplink {
             if receiver_on {
                 r.began = Some(now);
             } else {
-                // Tried again a little later.
+                // The first frame is offered again later.
                 r.next = 0;
             }
         }
     }
 
-    /// Whether the guest's receiver is being waited for.
+    /// Returns true if a capture waits for the guest's receiver.
     pub(super) fn waits_for_receiver(&self) -> bool {
         matches!(&self.kind, Kind::Replay(r) if r.began.is_none())
     }
@@ -260,7 +254,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The peer has gone; the next one is listened for.
+    /// Drops the peer, and listens for the next one.
     fn lost(&mut self) {
         self.peer = None;
         if self.listener.is_none() {
@@ -327,7 +321,7 @@ impl Stream {
     }
 }
 
-/// Errno values that get a hint.
+/// Errno values with a hint.
 mod errno {
     pub(super) const EPERM: i32 = 1;
     pub(super) const EACCES: i32 = 13;

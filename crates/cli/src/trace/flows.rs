@@ -1,15 +1,11 @@
-//! A packet's way through a recorded run.
+//! The path of each packet through a recorded run, from addresses and bytes alone.
 //!
-//! Nobody stamps a packet: what is known is what an onlooker at the machine would know. On the way
-//! out, the driver's call that mapped a buffer (or copied into a slot) owns it; a device that reads
-//! there fetches that packet; a frame that ends as those bytes end is that packet on the wire; and
-//! the unmapping gives it back. On the way in, what the device writes to a buffer is the frame that
-//! begins so, and whoever looks into that buffer, copies out of it or unmaps it has received it.
-//! Between partitions there is no wire: what is written to one was read from the other.
-//!
-//! Equal packets are told apart by their order. A device may change bytes on the way (checksums,
-//! the headers of segments, padding), so of several candidates the one with the fewest differences
-//! wins, the first among equals.
+//! Sending, the driver's call that maps a buffer owns it, a device read there fetches the packet, a
+//! frame with the same end is the packet on the wire, and the unmapping returns it. Receiving, the
+//! device writes the begin of a frame to a buffer; a later look, copy or unmapping receives it.
+//! Between partitions, a write to one is a read from the other. Equal packets are distinguished by
+//! their order. A device may change bytes (checksums, headers, padding), so the candidate with the
+//! fewest differences wins.
 
 use super::Flight;
 use doorbell_bus::trace::{CpuStep, DmaStage, EventKind, MappedRange};
@@ -17,40 +13,40 @@ use doorbell_hal::{Direction, Time};
 use doorbell_lab::trace::Traced;
 use std::collections::BTreeMap;
 
-/// A place that a packet passed.
+/// A slice that a packet passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A platform's event: their numbers.
+    /// Numbers of a platform and of its event.
     Event(usize, usize),
-    /// A frame.
+    /// Number of a frame.
     Frame(usize),
 }
 
-/// A packet and where it was seen.
+/// A packet with its slices.
 #[derive(Debug, Default)]
 struct Packet {
     places: Vec<Place>,
-    /// Whether it got across: the wire, or to another partition.
+    /// It reached the wire or another partition.
     crossed: bool,
 }
 
-/// What the device has read of a packet, in one piece of its addresses.
+/// Bytes of a packet that the device read at contiguous addresses.
 #[derive(Debug)]
 struct Fetched {
     packet: usize,
     platform: usize,
-    /// The device's address behind it.
+    /// The address behind them.
     end: u64,
     from: Time,
     bytes: Vec<u8>,
-    /// Up to where it has been found on the wire: a large send is many frames.
+    /// End of the part found on the wire so far; a large send is many frames.
     found: usize,
 }
 
-/// How far ahead of what was not found yet is looked: more than one packet may be under way.
+/// The most candidates for a match; several packets may be under way.
 const AHEAD: usize = 256;
 
-/// Finds the ways of the packets that crossed, in the order in which they began.
+/// Returns the paths of all packets that crossed, in the order of their begin.
 pub(super) fn find(traced: &Traced, frames: &[Flight<'_>]) -> Vec<Vec<Place>> {
     let mut packets = Vec::new();
     let mut fetched = Vec::new();
@@ -75,12 +71,12 @@ fn cross(p: &mut Packet, place: Place) {
     p.places.push(place);
 }
 
-/// Calls, fetches and unmappings of what a platform sends.
+/// Finds calls, fetches and unmappings of sent packets.
 fn sent(traced: &Traced, platform: usize, packets: &mut Vec<Packet>, fetched: &mut Vec<Fetched>) {
     let trace = &traced.platforms[platform];
-    // What the device may read: from where to where, and whose it is.
+    // Areas that the device may read: begin, end, and packet.
     let mut lent: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
-    // The packet that a core is handing over; its call is noted when it is over.
+    // The packet that each core is sending; its call is recorded at the end.
     let mut current: BTreeMap<u16, usize> = BTreeMap::new();
     for (i, e) in trace.events().iter().enumerate() {
         let place = Place::Event(platform, i);
@@ -141,7 +137,7 @@ fn sent(traced: &Traced, platform: usize, packets: &mut Vec<Packet>, fetched: &m
     }
 }
 
-/// Deliveries to a platform, and who took them.
+/// Finds deliveries to a platform and their receivers.
 fn received(
     traced: &Traced,
     platform: usize,
@@ -151,9 +147,9 @@ fn received(
     fetched: &mut Vec<Fetched>,
 ) {
     let trace = &traced.platforms[platform];
-    // What was delivered and not yet taken: where, whose, and whether it was looked at.
+    // Delivered data that was not yet taken: address, packet, and whether it was looked at.
     let mut waiting: BTreeMap<u64, (usize, bool)> = BTreeMap::new();
-    // A frame of which a part is still to come: its packet, and how much was delivered.
+    // A frame with a missing part: its packet, and the delivered length.
     let mut rest: Option<(usize, usize, usize)> = None;
     for (i, e) in trace.events().iter().enumerate() {
         let place = Place::Event(platform, i);
@@ -212,8 +208,8 @@ fn received(
     }
 }
 
-/// Whether delivered bytes are the beginning of a frame, and how much of it. A device may write
-/// something of its own before it.
+/// Returns the length of a frame's begin that delivered bytes have, if they do. A device may write
+/// a header of its own before it.
 fn begins(bytes: &[u8], frame: &[u8]) -> Option<usize> {
     (0..=16).find_map(|ahead| {
         let bytes = bytes.get(ahead..)?;
@@ -222,7 +218,7 @@ fn begins(bytes: &[u8], frame: &[u8]) -> Option<usize> {
     })
 }
 
-/// The packet of which `frame` is, or is the next part; on `not` this platform.
+/// Returns the packet that `frame` is, or is the next part of; not of platform `not`.
 fn take(fetched: &mut Vec<Fetched>, frame: &[u8], by: Time, not: Option<usize>) -> Option<usize> {
     let mut best: Option<(usize, usize, usize)> = None;
     let fits = |f: &Fetched| f.from <= by && Some(f.platform) != not;
@@ -238,7 +234,7 @@ fn take(fetched: &mut Vec<Fetched>, frame: &[u8], by: Time, not: Option<usize>) 
     let (i, end, _) = best?;
     let packet = fetched[i].packet;
     fetched[i].found = end;
-    // What was fetched of it before went into this frame, too.
+    // Earlier fetches of the packet are in this frame, too.
     let mut n = 0;
     fetched.retain(|f| {
         n += 1;
@@ -247,16 +243,16 @@ fn take(fetched: &mut Vec<Fetched>, frame: &[u8], by: Time, not: Option<usize>) 
     Some(packet)
 }
 
-/// How many bytes at the end must be equal, of a frame that has a payload.
+/// Bytes at the end that must be equal in a frame with a payload.
 const TAIL: usize = 12;
-/// And of one that has none: those behind TCP's checksum.
+/// Bytes at the end that must be equal otherwise: those behind the TCP checksum.
 const URGENT: usize = 2;
 
-/// Where in what was fetched a frame ends, and in how many bytes they differ.
+/// Returns the end of a frame in the fetched bytes, and the number of different bytes.
 fn ends_as(f: &Fetched, frame: &[u8]) -> Option<(usize, usize)> {
     let left = f.bytes.len() - f.found;
     [frame, unpadded(frame)].into_iter().find_map(|frame| {
-        // All that is left of it; or a segment with the headers before it; or one of the next ones.
+        // All remaining bytes; or the first segment, with its headers; or a later one.
         let payload = frame.len() - headers(frame).min(frame.len());
         let ends = [
             Some(f.bytes.len()).filter(|_| left <= frame.len()),
@@ -273,7 +269,7 @@ fn ends_as(f: &Fetched, frame: &[u8]) -> Option<(usize, usize)> {
     })
 }
 
-/// A frame without what was appended to make it 60 bytes long.
+/// Returns a frame without its padding to 60 bytes.
 fn unpadded(frame: &[u8]) -> &[u8] {
     match frame {
         [_, _, _, _, _, _, _, _, _, _, _, _, 0x08, 0x00, _, _, high, low, ..] => {
@@ -283,7 +279,7 @@ fn unpadded(frame: &[u8]) -> &[u8] {
     }
 }
 
-/// Bytes before a TCP or UDP payload; 0 for anything else.
+/// Returns the length of the headers before a TCP or UDP payload; 0 for other frames.
 fn headers(frame: &[u8]) -> usize {
     let word = |at: usize| frame.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
     let byte = |at: usize| frame.get(at).copied().unwrap_or(0);

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// What a run of the binary gave.
+/// The result of running the binary.
 #[derive(Debug, PartialEq)]
 pub struct Ran {
     pub code: i32,

@@ -4,13 +4,11 @@ use super::report::round_significant;
 use super::{
     Combinations, Freedom, Outcome, Report, Role, STILL, Sensitivity, Side, SystemReport, Verdict,
 };
-use comfy_table::{
-    Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets,
-};
+use crate::table::Table;
 use std::fmt::Write as _;
 
 /// Columns of the terminal that the text is made for.
-const WIDTH: u16 = 120;
+const WIDTH: usize = 120;
 /// Constants a block of the sensitivity matrix.
 const MATRIX_COLUMNS: usize = 9;
 
@@ -36,17 +34,18 @@ fn section(text: &mut String, system: &SystemReport) {
     let title = format!("{}{swapped}  {}", system.name, system.about);
     heading(text, &title, '═');
     let documents = documents(&system.rows);
-    put(text, figures(system, &documents));
+    // A row stays one line, even if a name is long.
+    *text += &figures(system, &documents).text(usize::MAX);
     text.push('\n');
     for line in tally(&system.rows).into_iter().chain(freedom(system)) {
         let _ = writeln!(text, " {line}");
     }
 
-    let mut remarks = table();
+    let mut remarks = Table::default();
     for row in &system.rows {
         let said = row.remarks();
         if !said.is_empty() {
-            remarks.add_row([short_name(system, &row.row.figure), &said.join("; ")]);
+            remarks.row([short_name(system, &row.row.figure), &said.join("; ")]);
         }
     }
     block(text, "Remarks", remarks);
@@ -57,9 +56,9 @@ fn section(text: &mut String, system: &SystemReport) {
     if let Some(found) = &system.sensitivity {
         sensitivity(text, system, found);
     }
-    let mut sources = table();
+    let mut sources = Table::default();
     for (at, document) in documents.iter().enumerate() {
-        sources.add_row([&format!("[{}]", at + 1), *document]);
+        sources.row([&format!("[{}]", at + 1), *document]);
     }
     block(text, "Published in", sources);
     text.push('\n');
@@ -67,25 +66,15 @@ fn section(text: &mut String, system: &SystemReport) {
 
 /// The rows with their verdicts.
 fn figures(system: &SystemReport, documents: &[&str]) -> Table {
-    let mut out = table();
-    out.set_header([
-        "figure",
-        "unit",
-        "published",
-        "measured",
-        "off by",
-        "tolerance",
-        "role",
-        "verdict",
-        "",
-    ]);
-    underline(&mut out);
+    let heads =
+        ["figure", "unit", "published", "measured", "off by", "tolerance", "role", "verdict"];
+    let mut out = Table::new(heads.into_iter().chain([""])).right(2..5).gap(3);
     let numbers: Vec<(String, String)> = system.rows.iter().map(numbers).collect();
     let published = aligned(numbers.iter().map(|n| n.0.as_str()));
     let measured = aligned(numbers.iter().map(|n| n.1.as_str()));
     for ((row, published), measured) in system.rows.iter().zip(published).zip(measured) {
         let document = documents.iter().position(|d| *d == row.row.source.document);
-        out.add_row([
+        out.row([
             short_name(system, &row.row.figure).to_owned(),
             row.row.unit.clone(),
             published,
@@ -96,11 +85,6 @@ fn figures(system: &SystemReport, documents: &[&str]) -> Table {
             verdict(system, row).to_owned(),
             document.map_or(String::new(), |at| format!("[{}]", at + 1)),
         ]);
-    }
-    right(&mut out, &[2, 3, 4]);
-    // A row stays one line, though a name be long.
-    for column in out.column_iter_mut() {
-        column.set_constraint(ColumnConstraint::ContentWidth);
     }
     out
 }
@@ -228,26 +212,21 @@ fn count(n: usize, what: &str) -> String {
 }
 
 fn constants(system: &SystemReport) -> Table {
-    let mut out = table();
-    out.set_header(["constant", "value", "unit", "from"]);
-    underline(&mut out);
+    let mut out = Table::new(["constant", "value", "unit", "from"]).right([1]).gap(3);
     let values: Vec<String> =
         system.constants.iter().map(|c| round_significant(c.value, 6).to_string()).collect();
     for (constant, value) in system.constants.iter().zip(aligned(values.iter().map(String::as_str)))
     {
-        out.add_row([&constant.key, &value, &constant.unit, &constant.source.to_string()]);
+        out.row([&constant.key, &value, &constant.unit, &constant.source.to_string()]);
     }
-    right(&mut out, &[1]);
     out
 }
 
 fn choices(system: &SystemReport) -> Table {
-    let mut out = table();
-    out.set_header(["choice", "chosen", "unit", "or", "looking at", "from"]);
-    underline(&mut out);
+    let mut out = Table::new(["choice", "chosen", "unit", "or", "looking at", "from"]).gap(3);
     for choice in system.constants.choices() {
         let rows: Vec<&str> = choice.rows.iter().map(|row| short_name(system, row)).collect();
-        out.add_row([
+        out.row([
             choice.key.clone(),
             choice.value().to_owned(),
             choice.unit.clone(),
@@ -262,12 +241,12 @@ fn choices(system: &SystemReport) -> Table {
 /// The matrix, a block of columns at a time, and what the columns stand for.
 fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
     heading(text, "Sensitivity: change of each row in % when one constant is moved", '─');
-    let mut legend = table();
+    let mut legend = Table::default();
     for (at, c) in found.constants.iter().enumerate() {
         let how = if c.fitted { "fitted: moved alone" } else { "fits re-run" };
-        legend.add_row([&format!("[{}]", at + 1), &c.key, &c.nudge.to_string(), how]);
+        legend.row([&format!("[{}]", at + 1), &c.key, &c.nudge.to_string(), how]);
     }
-    put(text, legend);
+    *text += &legend.text(WIDTH);
     let constants = found.constants.iter().map(|c| {
         let cell = |at: usize| match c.rests(at) {
             Some(true) => "·".to_owned(),
@@ -278,11 +257,11 @@ fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
     matrix(text, system, found, &constants.collect::<Vec<_>>());
     if !found.choices.is_empty() {
         heading(text, "Choices: change of each row in % when another alternative is taken", '─');
-        let mut legend = table();
+        let mut legend = Table::default();
         for (at, c) in found.choices.iter().enumerate() {
-            legend.add_row([&format!("[{}]", at + 1), &c.key, &c.alternative, "alone"]);
+            legend.row([&format!("[{}]", at + 1), &c.key, &c.alternative, "alone"]);
         }
-        put(text, legend);
+        *text += &legend.text(WIDTH);
         let choices = found
             .choices
             .iter()
@@ -327,20 +306,15 @@ fn change(moved: Option<f64>, still: f64) -> String {
 /// Columns of cells, a block at a time, a line for each figure.
 fn matrix(text: &mut String, system: &SystemReport, found: &Sensitivity, cells: &[Vec<String>]) {
     for (block, columns) in cells.chunks(MATRIX_COLUMNS).enumerate() {
-        let mut matrix = table();
         let numbers = (1..=columns.len()).map(|n| format!("[{}]", block * MATRIX_COLUMNS + n));
-        let header = std::iter::once(String::new())
-            .chain(numbers)
-            .map(|name| Cell::new(name).set_alignment(CellAlignment::Right));
-        matrix.set_header(header);
-        underline(&mut matrix);
+        let heads = std::iter::once(String::new()).chain(numbers);
+        let mut matrix = Table::new(heads).right(1..=columns.len()).gap(3);
         for (at, figure) in found.figures.iter().enumerate() {
             let cells = columns.iter().map(|column| column[at].clone());
-            matrix.add_row(std::iter::once(short_name(system, figure).to_owned()).chain(cells));
+            matrix.row(std::iter::once(short_name(system, figure).to_owned()).chain(cells));
         }
-        right(&mut matrix, &(1..=columns.len()).collect::<Vec<_>>());
         text.push('\n');
-        put(text, matrix);
+        *text += &matrix.text(WIDTH);
     }
 }
 
@@ -377,53 +351,14 @@ fn short_name<'a>(system: &SystemReport, figure: &'a str) -> &'a str {
     figure.strip_prefix(&system.name).and_then(|rest| rest.strip_prefix('.')).unwrap_or(figure)
 }
 
-fn table() -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH);
-    table
-}
-
-fn underline(table: &mut Table) {
-    table
-        .set_style(TableComponent::HeaderLines, '─')
-        .set_style(TableComponent::MiddleHeaderIntersections, '─');
-}
-
-fn right(table: &mut Table, columns: &[usize]) {
-    for at in columns {
-        if let Some(column) = table.column_mut(*at) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-}
-
 fn heading(text: &mut String, title: &str, line: char) {
-    let rule: String =
-        std::iter::repeat_n(line, title.chars().count().min(usize::from(WIDTH) - 2)).collect();
+    let rule: String = std::iter::repeat_n(line, title.chars().count().min(WIDTH - 2)).collect();
     let _ = writeln!(text, "\n {title}\n {rule}");
 }
 
 fn block(text: &mut String, title: &str, table: Table) {
     if !table.is_empty() {
         heading(text, title, '─');
-        put(text, table);
-    }
-}
-
-fn put(text: &mut String, table: Table) {
-    for line in table.lines() {
-        // A rule is as wide as the words, without the margin.
-        let rule = line
-            .strip_prefix('─')
-            .and_then(|rest| rest.strip_suffix('─'))
-            .filter(|_| line.chars().all(|c| c == '─'));
-        match rule {
-            Some(rule) => text.extend([" ", rule]),
-            None => text.push_str(line.trim_end()),
-        }
-        text.push('\n');
+        *text += &table.text(WIDTH);
     }
 }

@@ -1,4 +1,4 @@
-use super::super::budget::{Budget, Of};
+use super::super::budget::{Budget, Subject};
 use super::*;
 use doorbell_lab::{Unwatched, rig};
 use proptest::prelude::*;
@@ -7,16 +7,16 @@ use std::sync::LazyLock;
 static CHECKER: LazyLock<jsonschema::Validator> =
     LazyLock::new(|| jsonschema::draft7::new(&schema()).unwrap_or_else(|e| panic!("{e}")));
 
-/// What there is to say against a file.
+/// Returns the faults of a file by the schema.
 fn against(text: &str) -> Vec<String> {
     let file: Value = toml::from_str(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     CHECKER.iter_errors(&file).map(|e| format!("{e} at {}", e.instance_path())).collect()
 }
 
-/// Whether the command takes it, as far as it can say before a run.
+/// Returns true if the command accepts the file, as far as it can tell before a run.
 fn taken(text: &str) -> bool {
     Budget::parse("budgets/x.toml", text.to_owned())
-        .is_ok_and(|b| matches!(b.of, Of::Device { .. }) || b.plan().is_ok())
+        .is_ok_and(|b| matches!(b.of, Subject::Device { .. }) || b.plan().is_ok())
 }
 
 #[test]
@@ -43,12 +43,18 @@ fn every_budget_here_fits() {
 #[test]
 fn each_way_to_write_a_budget_fits() {
     for budget in [
-        "scenario = \"mlx5-pktgen-64\"\nprofile = \"mlx5-gen3\"\nseed = 3\nabout = \"x\"\n[budget]\npackets = 1",
-        "scenario = \"e1000-send\"\n[set]\ndriver.copy_align = true\n\"traffic.window\" = 7\n[budget]\npackets = 1",
-        "scenario = \"mlx5-pktgen-64\"\n[set.traffic]\nsize = 128\nrate = \"full\"\n[budget]\nseconds = {}",
-        "scenario = \"mlx5-pktgen-64\"\n[budget.ledger]\nmaps = { min = 1, max = 2 }\nmessages = { exact = 3 }",
-        "scenario = \"mlx5-pktgen-64\"\n[budget]\n\"per_packet.maps + unmaps\" = 2\n'latency_ns.p99' = 1e3",
-        "device = \"vnic\"\n[budget]\n\"device_counters.crqs\" = 2\n\"frames + clients\" = { min = 2 }",
+        "scenario = \"mlx5-pktgen-64\"\nprofile = \"mlx5-gen3\"\nseed = 3\nabout = \
+         \"x\"\n[budget]\npackets = 1",
+        "scenario = \"e1000-send\"\n[set]\ndriver.copy_align = true\n\"traffic.window\" = \
+         7\n[budget]\npackets = 1",
+        "scenario = \"mlx5-pktgen-64\"\n[set.traffic]\nsize = 128\nrate = \
+         \"full\"\n[budget]\nseconds = {}",
+        "scenario = \"mlx5-pktgen-64\"\n[budget.ledger]\nmaps = { min = 1, max = 2 }\nmessages = { \
+         exact = 3 }",
+        "scenario = \"mlx5-pktgen-64\"\n[budget]\n\"per_packet.maps + unmaps\" = \
+         2\n'latency_ns.p99' = 1e3",
+        "device = \"vnic\"\n[budget]\n\"device_counters.crqs\" = 2\n\"frames + clients\" = { min = \
+         2 }",
         "device = \"e1000\"\nbus = \"pcix\"\n[budget]\nframes = -1",
     ] {
         let budget = budget.replace("{}", "{ max = 1 }");
@@ -147,9 +153,18 @@ proptest! {
     fn what_the_command_takes_fits(
         scenario in prop::sample::select(scenario::builtin().collect::<Vec<_>>()),
         at in any::<prop::sample::Index>(), nested in any::<bool>(), pick in 0..4,
-        given in "(-?[0-9]{1,3}(\\.[0-9]{1,2})?|true|false|\"(on|off|full|[0-9]{1,3}[ ]?(ns|us|B|KiB|Mpps|GHz)?)\")",
-        name in "[ ]?(((per_packet|ledger|rates|latency_ns|device_counters)\\.(maps|p99))|packets|frames)([ ]?\\+[ ]?unmaps)?",
-        bound in "(-?[0-9]{1,3}(\\.[0-9])?|\\{ min = [0-4] \\}|\\{ max = [0-4], min = 0 \\}|\\{ exact = [0-9] \\})",
+        given in concat!(
+            "(-?[0-9]{1,3}(\\.[0-9]{1,2})?|true|false|",
+            "\"(on|off|full|[0-9]{1,3}[ ]?(ns|us|B|KiB|Mpps|GHz)?)\")"
+        ),
+        name in concat!(
+            "[ ]?(((per_packet|ledger|rates|latency_ns|device_counters)\\.(maps|p99))|",
+            "packets|frames)([ ]?\\+[ ]?unmaps)?"
+        ),
+        bound in concat!(
+            "(-?[0-9]{1,3}(\\.[0-9])?|\\{ min = [0-4] \\}|\\{ max = [0-4], min = 0 \\}|",
+            "\\{ exact = [0-9] \\})"
+        ),
     ) {
         let keys = Scenario::load(scenario).unwrap().rig.keys();
         let key = at.get(&keys);
@@ -161,8 +176,12 @@ proptest! {
             _ => format!("\"{default}\""),
         };
         let (table, own) = key.name.split_once('.').unwrap();
-        let set = if nested { format!("[set.{table}]\n{own}") } else { format!("[set]\n\"{table}.{own}\"") };
-        let text = format!("scenario = \"{scenario}\"\n{set} = {value}\n[budget]\n\"{name}\" = {bound}\n");
+        let set = match nested {
+            true => format!("[set.{table}]\n{own}"),
+            false => format!("[set]\n\"{table}.{own}\""),
+        };
+        let budget = format!("[budget]\n\"{name}\" = {bound}\n");
+        let text = format!("scenario = \"{scenario}\"\n{set} = {value}\n{budget}");
         prop_assume!(toml::from_str::<Value>(&text).is_ok() && taken(&text));
         prop_assert_eq!(against(&text), [""; 0], "{}", text);
     }

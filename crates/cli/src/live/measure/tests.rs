@@ -8,5 +8,5 @@ fn a_result_is_read_and_an_error_is_told() {
     assert_eq!((s.bits, s.seconds, s.retransmits), (8000.0, 2.5, 3));
     let of = |text: &str| parse(text).unwrap_err().to_string();
     assert_eq!(of(r#"{"error":"unable to connect"}"#), "iperf3: unable to connect");
-    assert_eq!(of("{}"), "iperf3 printed what is no result: no bytes");
+    assert_eq!(of("{}"), "unexpected output of iperf3: no bytes");
 }

@@ -29,6 +29,6 @@ fn lines_come_whole_and_a_writer_may_go() {
 #[test]
 fn another_kind_of_file_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let said = Control::open(file.path()).unwrap_err().what;
-    assert!(said.contains("it is no named pipe; allowed is a named pipe"), "{said}");
+    let said = Control::open(file.path()).unwrap_err().to_string();
+    assert!(said.contains("it is not a named pipe; allowed is a named pipe"), "{said}");
 }

@@ -1,10 +1,8 @@
-//! A TAP device whose kernel takes and gives large sends.
+//! A TAP device with large sends in both directions.
 //!
-//! Between the guest's device and here there are frames, as on a wire, and each is in the
-//! ledger. Between here and the kernel one system call for each would take longer than all
-//! the rest. So what a kernel's receive path would merge ([`Merge`], the rules of GRO) is merged
-//! before it is handed over, and a large send of the kernel's is cut here instead of there.
-//! Frames whose checksums do not hold are handed over as they are.
+//! The guest's device has single frames, as on a wire. One system call per frame would dominate the
+//! run time, so frames are merged by the rules of GRO ([`Merge`]) before they go to the kernel, and
+//! large sends of the kernel are segmented here. Frames with wrong checksums pass unchanged.
 
 use crate::vnet::header;
 use doorbell_host_io::tap::{Tap, VnetHeader, offload};
@@ -15,12 +13,12 @@ use doorbell_packet::{CsumPartial, Gso, GsoKind};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Bytes of frames that are kept before they are handed over, whatever comes.
+/// The most bytes of frames that are kept before they go to the kernel.
 const BATCH: usize = 256 << 10;
-/// Anything without BIG TCP.
+/// The longest large send without BIG TCP.
 const LARGEST: usize = 65_550;
 
-/// A TAP device, with frames on their way in either direction.
+/// A TAP device, with frames under way in both directions.
 #[derive(Debug)]
 pub(super) struct Kernel {
     tap: Tap,
@@ -29,12 +27,12 @@ pub(super) struct Kernel {
     whole: Box<[u8]>,
 }
 
-/// Frames, one behind another.
+/// Concatenated frames.
 #[derive(Debug, Default)]
 struct Frames {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// How many have been taken out.
+    /// Number of frames taken out.
     taken: usize,
 }
 
@@ -74,7 +72,7 @@ impl Kernel {
         self.tap.as_fd()
     }
 
-    /// Throws away what has come.
+    /// Drops up to `most` received frames.
     pub(super) fn forget(&mut self, most: usize) {
         self.into.clear();
         for _ in 0..most {
@@ -84,14 +82,13 @@ impl Kernel {
         }
     }
 
-    /// Takes a frame for the kernel; how many frames could not be handed over, of this and earlier
-    /// ones.
+    /// Queues a frame for the kernel. Returns the number of frames that the kernel refused.
     pub(super) fn send(&mut self, frame: &[u8]) -> u64 {
         self.out.push(frame);
         if self.out.bytes.len() < BATCH { 0 } else { self.flush() }
     }
 
-    /// Hands over what has been taken; how many frames the kernel did not want.
+    /// Passes the queued frames to the kernel. Returns the number that it refused.
     pub(super) fn flush(&mut self) -> u64 {
         let Kernel { tap, out, whole, .. } = self;
         let (mut lost, mut n) = (0, 0);
@@ -105,7 +102,7 @@ impl Kernel {
             }
             let sent = match merge {
                 Some(m) if count > 1 => {
-                    // What CWR was set on is the first: only that one takes others with it.
+                    // CWR is set on the first frame at most: only such a frame is merged.
                     let (len, todo) = m.finish();
                     tap.send(&header(&todo, &whole[..len]), &whole[..len])
                 }
@@ -118,15 +115,13 @@ impl Kernel {
         lost
     }
 
-    /// Whether a frame is there without asking the kernel.
+    /// Returns true if a frame is queued here.
     pub(super) fn has_more(&self) -> bool {
         self.into.taken < self.into.ends.len()
     }
 
-    /// The next frame from the kernel into `frame`, complete; its length.
-    ///
-    /// # Errors
-    /// Those of reading; a large send that cannot be cut is `InvalidData`.
+    /// Copies the next frame from the kernel into `frame`. Returns its length. Fails with
+    /// `InvalidData` if a large send cannot be segmented.
     pub(super) fn receive(&mut self, frame: &mut [u8]) -> io::Result<usize> {
         if !self.has_more() {
             let (header, len) = self.tap.receive(&mut self.whole)?;
@@ -156,7 +151,7 @@ impl Kernel {
     }
 }
 
-/// Datagrams are left alone: not every kernel takes large sends of those from a TAP device.
+/// Returns true for TCP. Not every kernel takes large sends of UDP from a TAP device.
 fn is_tcp(frame: &[u8]) -> bool {
     match frame {
         [_, _, _, _, _, _, _, _, _, _, _, _, 0x08, 0x00, ip @ ..] => ip.get(9) == Some(&6),
@@ -165,7 +160,7 @@ fn is_tcp(frame: &[u8]) -> bool {
     }
 }
 
-/// Cuts a large send of the kernel's.
+/// Segments a large send of the kernel.
 fn cut(header: &VnetHeader, whole: &[u8], into: &mut Frames) -> Option<()> {
     let kind = match header.gso_type & !VnetHeader::GSO_ECN {
         VnetHeader::GSO_TCPV4 => GsoKind::Tcp4,

@@ -67,10 +67,12 @@ fn an_uplink_that_does_not_exist_is_told_with_those_that_do() {
     for wrong in ["", "tap", "tap:", "pcap:", "socket:", "wifi:x", "reflect:1"] {
         let e = Uplink::open(wrong).unwrap_err();
         assert!(
-            e.what.contains("tap:NAME, pcap:FILE, reflect, socket:PATH, none"),
+            e.to_string().contains("tap:NAME, pcap:FILE, reflect, socket:PATH, none"),
             "{wrong}: {}",
-            e.what
+            e
         );
     }
-    assert!(Uplink::open("pcap:/nowhere/x.pcap").unwrap_err().what.contains("/nowhere/x.pcap"));
+    assert!(
+        Uplink::open("pcap:/nowhere/x.pcap").unwrap_err().to_string().contains("/nowhere/x.pcap")
+    );
 }

@@ -1,17 +1,13 @@
-//! The path: a VM's adapter, the hypervisor's LAN, the trunk's adapter, each with the frames of
-//! the kernel outside.
+//! The data path: the VM's adapter, the hypervisor's LAN, and the trunk's adapter.
 //!
 //! ```text
 //! VM's stack <-> TAP <-> ibmveth | LAN | ibmveth <-> packet socket <-> OVS's TAP port
 //!                        partition 0     partition 1
 //! ```
 //!
-//! One thread runs all of it in turns: what came from outside goes through a driver into the LAN,
-//! which copies it to the other partition and interrupts that; its driver's poll hands it up,
-//! and it leaves on the other side, as many frames in a system call as there are. A frame is read
-//! from the kernel into the buffer that the driver sends, and written to it from the buffer that
-//! the hypervisor filled, so that the copies between are the system's own. Nothing is allocated for
-//! a packet: buffers come back to where they were taken from.
+//! One thread runs both ends in turns. A frame is read from the kernel into the buffer that the
+//! driver sends, and written to the kernel from the buffer that the hypervisor filled, so that all
+//! copies are the system's own. Buffers are reused; nothing is allocated for a packet.
 
 use super::ledger::Ledger;
 use super::partition::{Cpu, Partition};
@@ -34,40 +30,40 @@ use std::time::Duration;
 const VM: usize = 0;
 const TRUNK: usize = 1;
 
-/// Bytes of a buffer that a frame is read into: the longest send.
+/// Size of a buffer that a frame is read into: the longest send.
 const READ: u32 = 64 << 10;
-/// Frames, and bytes, that are read on one side before the other has its turn.
+/// Frames, and bytes, that are read on one side before the other's turn.
 const FRAMES: usize = 64;
 const BYTES: usize = 256 << 10;
-/// Of those, frames that need a 64-KiB buffer at the other side, which has few; and what that
-/// begins at, with correlator and mss.
+/// Of those, frames that need one of the few 64-KiB buffers at the other side; smaller frames have
+/// at most `SMALL` bytes, with correlator and mss.
 const LARGE: usize = 8;
 const SMALL: usize = (2 << 10) - 16;
-/// Packets that a poll takes (NAPI's budget).
+/// Packets of one poll (the NAPI budget).
 const BUDGET: u32 = 64;
-/// How long it may take until the thread sees that it is asked for something, when nothing comes.
+/// Time between looks at requests of other threads when nothing arrives.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Outside of one adapter.
+/// The kernel's side of an adapter.
 #[derive(Debug)]
-enum Outside {
+enum Kernel {
     Tap(Tap),
     Socket(PacketSocket),
 }
 
-impl Outside {
+impl Kernel {
     fn receive(&self, frame: &mut [u8]) -> io::Result<(VnetHeader, usize)> {
         match self {
-            Outside::Tap(t) => t.receive(frame),
-            Outside::Socket(s) => s.receive(frame),
+            Kernel::Tap(t) => t.receive(frame),
+            Kernel::Socket(s) => s.receive(frame),
         }
     }
 
-    /// Hands packets to the kernel; how many it did not take.
+    /// Passes packets to the kernel. Returns the number that it refused.
     fn send<'a>(&self, frames: impl Iterator<Item = (VnetHeader, &'a [u8])>) -> io::Result<u64> {
         match self {
-            Outside::Socket(s) => s.send(frames),
-            Outside::Tap(t) => {
+            Kernel::Socket(s) => s.send(frames),
+            Kernel::Tap(t) => {
                 let mut refused = 0;
                 for (header, frame) in frames {
                     match t.send(&header, frame) {
@@ -83,34 +79,34 @@ impl Outside {
 
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
-            Outside::Tap(t) => t.as_fd(),
-            Outside::Socket(s) => s.as_fd(),
+            Kernel::Tap(t) => t.as_fd(),
+            Kernel::Socket(s) => s.as_fd(),
         }
     }
 }
 
-/// One adapter with its driver and its outside.
+/// One adapter with its driver and the kernel's side.
 #[derive(Debug)]
 struct End {
     nic: Ibmveth,
-    outside: Outside,
-    /// A poll is to follow.
+    kernel: Kernel,
+    /// A poll is due.
     scheduled: bool,
-    /// There may be more to read without asking.
+    /// There may be more to read.
     more: bool,
     /// Buffers to read into.
     spare: Vec<Buf>,
-    /// Received, on the way out.
+    /// Received packets on the way to the kernel.
     got: Vec<(Packet, bool)>,
 }
 
-/// Where a driver hands things up.
-struct Up<'a> {
+/// Collects a driver's buffers and packets.
+struct RxSink<'a> {
     spare: &'a mut Vec<Buf>,
     got: &'a mut Vec<(Packet, bool)>,
 }
 
-impl Sink for Up<'_> {
+impl Sink for RxSink<'_> {
     fn sent(&mut self, b: Buf, _: u32, _: bool) {
         self.spare.push(b);
     }
@@ -119,18 +115,18 @@ impl Sink for Up<'_> {
     }
 }
 
-/// What a running path tells others, and is told.
+/// Requests to a running path, and its answers.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) stop: AtomicBool,
-    /// Somebody waits for the counts.
+    /// The counts are requested.
     asked: AtomicBool,
     counts: Mutex<Option<[Ledger; 2]>>,
 }
 
 impl Shared {
-    /// The counts of the VM's partition and the trunk's as they are; `None` when the path has
-    /// ended.
+    /// Returns the current counts of the VM's partition and of the trunk's, or `None` if the path
+    /// has ended.
     pub(super) fn counts(&self) -> Option<[Ledger; 2]> {
         self.asked.store(true, Ordering::Release);
         for _ in 0..500 {
@@ -145,55 +141,55 @@ impl Shared {
     }
 }
 
-/// The path.
+/// The data path.
 #[derive(Debug)]
-pub(super) struct Path {
+pub(super) struct DataPath {
     lan: Veth,
     partitions: [Partition; 2],
     ends: [End; 2],
 }
 
-/// A driver's view of its machine, from a path's parts.
+/// Builds a driver's view of its machine from the parts of a path.
 macro_rules! cpu {
     ($path:ident, $me:expr) => {
         Cpu { lan: &mut $path.lan, partitions: &mut $path.partitions, me: $me }
     };
 }
 
-impl Path {
+impl DataPath {
     /// Opens both adapters, the VM's with the MAC of its interface.
     pub(super) fn open(
         lan: veth::Config,
         drivers: [Config; 2],
         vm: Tap,
         trunk: PacketSocket,
-    ) -> Result<Path, OpenError> {
+    ) -> Result<DataPath, OpenError> {
         let mut lan = Veth::new(lan);
         let mut partitions = [Partition::new(), Partition::new()];
-        let mut end = |me: usize, outside| -> Result<End, OpenError> {
+        let mut end = |me: usize, kernel| -> Result<End, OpenError> {
             let mut cpu = Cpu { lan: &mut lan, partitions: &mut partitions, me };
             let nic = Ibmveth::open(&mut cpu, &drivers[me])?;
             let got = Vec::with_capacity(2 * BUDGET as usize);
             Ok(End {
                 nic,
-                outside,
+                kernel,
                 scheduled: false,
                 more: false,
                 spare: Vec::with_capacity(FRAMES),
                 got,
             })
         };
-        let ends = [end(VM, Outside::Tap(vm))?, end(TRUNK, Outside::Socket(trunk))?];
-        Ok(Path { lan, partitions, ends })
+        let ends = [end(VM, Kernel::Tap(vm))?, end(TRUNK, Kernel::Socket(trunk))?];
+        Ok(DataPath { lan, partitions, ends })
     }
 
-    /// The trunk's adapter has agreed to large sends.
+    /// Returns true if both adapters negotiated large sends.
     pub(super) fn large_send(&self) -> bool {
         self.ends.iter().all(|e| e.nic.negotiated().large_send || e.nic.negotiated().old_large_send)
     }
 
-    /// Runs until it is told to stop; then closes both adapters. An error when an interface is
-    /// gone, or memory is still lent at the end.
+    /// Runs until it is stopped, then closes both adapters. Fails if an interface is gone, or if
+    /// memory is still mapped at the end.
     pub(super) fn run(mut self, shared: &Shared) -> io::Result<()> {
         while !shared.stop.load(Ordering::Relaxed) {
             if shared.asked.swap(false, Ordering::Acquire)
@@ -203,11 +199,11 @@ impl Path {
             }
             let wait = if self.ends.iter().any(|e| e.more) { Duration::ZERO } else { IDLE };
             let ready =
-                ready([self.ends[VM].outside.fd(), self.ends[TRUNK].outside.fd()], Some(wait))?;
+                ready([self.ends[VM].kernel.fd(), self.ends[TRUNK].kernel.fd()], Some(wait))?;
             for me in [VM, TRUNK] {
                 if ready[me] || self.ends[me].more {
                     self.intake(me)?;
-                    // What it sent is at the other side by now.
+                    // Its frames are at the other side by now.
                     self.deliver(me ^ 1)?;
                 }
             }
@@ -224,10 +220,10 @@ impl Path {
     }
 
     fn close(self) -> io::Result<()> {
-        let Path { mut lan, mut partitions, ends } = self;
+        let DataPath { mut lan, mut partitions, ends } = self;
         for (me, mut end) in ends.into_iter().enumerate() {
             let mut cpu = Cpu { lan: &mut lan, partitions: &mut partitions, me };
-            end.nic.reclaim(&mut cpu, &mut Up { spare: &mut end.spare, got: &mut end.got });
+            end.nic.reclaim(&mut cpu, &mut RxSink { spare: &mut end.spare, got: &mut end.got });
             end.nic.close(&mut cpu);
         }
         match partitions.iter().map(Partition::live_entries).sum() {
@@ -238,7 +234,7 @@ impl Path {
         }
     }
 
-    /// Reads what has come from outside of `me`, and sends it.
+    /// Reads frames from the kernel's side of `me`, and sends them.
     fn intake(&mut self, me: usize) -> io::Result<()> {
         let (mut bytes, mut large) = (0, 0);
         for _ in 0..FRAMES {
@@ -252,7 +248,7 @@ impl Path {
                         io::Error::new(ErrorKind::OutOfMemory, "a partition's memory is used up")
                     })?,
             };
-            let (header, len) = match end.outside.receive(memory.cpu(buf.addr(), READ as usize)) {
+            let (header, len) = match end.kernel.receive(memory.cpu(buf.addr(), READ as usize)) {
                 Ok(read) => read,
                 Err(e) => {
                     end.spare.push(buf);
@@ -260,7 +256,7 @@ impl Path {
                     match e.kind() {
                         ErrorKind::WouldBlock | ErrorKind::Interrupted => {}
                         ErrorKind::InvalidData => self.partitions[me].ledger.dropped += 1,
-                        // Down, not gone.
+                        // The interface is down, not gone.
                         _ if e.raw_os_error() == Some(ENETDOWN) => {}
                         _ => return Err(e),
                     }
@@ -285,7 +281,10 @@ impl Path {
             match end.nic.transmit(&mut cpu, p, true) {
                 // A send is over when it returns.
                 Tx::Ok => {
-                    end.nic.reclaim(&mut cpu, &mut Up { spare: &mut end.spare, got: &mut end.got });
+                    end.nic.reclaim(
+                        &mut cpu,
+                        &mut RxSink { spare: &mut end.spare, got: &mut end.got },
+                    );
                 }
                 Tx::Busy(p) | Tx::Dropped(p) => {
                     self.partitions[me].ledger.dropped += 1;
@@ -302,7 +301,7 @@ impl Path {
         Ok(())
     }
 
-    /// Takes the interrupt, polls until all is done, and hands to the kernel what was received.
+    /// Takes the interrupt, polls until the queue is empty, and passes the packets to the kernel.
     fn deliver(&mut self, me: usize) -> io::Result<()> {
         let end = &mut self.ends[me];
         loop {
@@ -314,7 +313,7 @@ impl Path {
             if !end.scheduled {
                 return Ok(());
             }
-            let mut up = Up { spare: &mut end.spare, got: &mut end.got };
+            let mut up = RxSink { spare: &mut end.spare, got: &mut end.got };
             match end.nic.poll(&mut cpu!(self, me), BUDGET, &mut up) {
                 Poll::Again => {}
                 Poll::Idle => end.scheduled = false,
@@ -334,7 +333,7 @@ impl Path {
                 }
                 (header, frame)
             });
-            partition.ledger.refused += end.outside.send(frames)?;
+            partition.ledger.refused += end.kernel.send(frames)?;
             for (p, _) in end.got.drain(..) {
                 partition.memory.release(p.head.buf);
             }
@@ -342,5 +341,5 @@ impl Path {
     }
 }
 
-/// What reading from an interface that is down says.
+/// The error of reading from an interface that is down.
 const ENETDOWN: i32 = 100;

@@ -1,20 +1,18 @@
-//! What a system's headline shows: its bill before and after, and the runs that a page
-//! draws besides.
-//!
-//! These runs are those of `doorbell run`: a scenario on its profile, with the switch
-//! set, and with every `--set` that the scenario's system knows.
+//! The summary of a system: the cost of a packet before and after its optimisation, and the runs
+//! that a page draws besides. Each run is that of `doorbell run`, with the switch and with every
+//! `--set` that the system has.
 
+use crate::Error;
 use crate::plan;
 use crate::progress::Progress;
+use crate::render::{Document, NUMBER, amount, numbers};
 use crate::sweep::Shown;
-use crate::text::{Table, amount};
-use crate::{Error, MISSED};
 use doorbell_lab::bill::PARTS;
 use doorbell_lab::figures::{Headline, Setting};
-use doorbell_lab::result::{Failure, RunResult};
+use doorbell_lab::result::RunResult;
 use doorbell_lab::{Plan, Scenario, Unwatched};
 
-/// A run, and of what.
+/// A run with its plan.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) plan: Plan,
@@ -26,9 +24,9 @@ pub(crate) struct Ran {
 pub(crate) struct Points {
     /// The unit of the key.
     pub(crate) unit: &'static str,
-    /// What the key is.
+    /// The description of the key.
     pub(crate) about: &'static str,
-    /// Whether more of it is better.
+    /// True if a larger number is better.
     pub(crate) more_is_better: bool,
     /// For each value of the key, before and after.
     pub(crate) at: Vec<(f64, [f64; 2])>,
@@ -88,27 +86,23 @@ pub(crate) fn run(
 
 fn ran(scenario: &str, side: &str, more: &str, sets: &[Setting]) -> Result<Ran, Error> {
     let mut plan = Scenario::load(scenario)?.plan()?;
-    for set in sets
-        .iter()
-        .filter(|s| plan.values.keys().iter().any(|k| k.name == s.key))
-        .collect::<Vec<_>>()
-    {
+    for set in sets {
+        if !plan.values.keys().iter().any(|k| k.name == set.key) {
+            continue;
+        }
         plan.set(&format!("{}={}", set.key, set.value))?;
     }
     plan.set(side)?;
     if !more.is_empty() {
         plan.set(more)?;
     }
-    let measured =
-        (plan.rig.run)(&plan.values, None, &mut Unwatched).map_err(|failure| match failure {
-            Failure::Input(what) => Error::input(format!("{scenario}: {what}")),
-            Failure::Run(what) => Error { code: MISSED, what: format!("{scenario}: {what}") },
-        })?;
+    let measured = (plan.rig.run)(&plan.values, None, &mut Unwatched)
+        .map_err(|failure| Error::of_run(scenario, failure))?;
     Ok(Ran { result: plan::result(&plan, measured)?, plan })
 }
 
 impl Sides {
-    /// Whether all counts of all its runs agree.
+    /// Returns the reason why a run failed its audit, if one did.
     pub(crate) fn unsound(&self) -> Option<String> {
         let more = self.moving.iter().chain(&self.waiting).flatten();
         self.bill.iter().chain(more).find(|r| !r.result.measured.is_sound()).map(|r| {
@@ -117,28 +111,24 @@ impl Sides {
         })
     }
 
-    /// The bill for people.
-    pub(crate) fn table(&self, system: &str) -> String {
+    /// Returns the cost of a packet for people.
+    pub(crate) fn document(&self, system: &str) -> Document {
         let [off, on] = self.bill.each_ref().map(|r| r.result.measured.per_packet());
         let value = |side: &[(String, f64)], name: &str| {
             side.iter().find(|(n, _)| n == name).map_or(0.0, |(_, v)| *v)
         };
         let [before, after] = self.headline.sides();
-        let title = format!(
-            "{system}: a packet's bill in {}: {before}, then {after}",
-            self.headline.scenario
-        );
-        let mut text = crate::text::heading(&title);
+        let scenario = self.headline.scenario;
+        let mut doc = Document::titled(format!(
+            "{system}: a packet's bill in {scenario}: {before}, then {after}"
+        ));
         for part in &PARTS {
             let mut items = part.of(&off);
             items.extend(part.of(&on).into_iter().filter(|(n, _, _)| value(&off, n) == 0.0));
-            let mut table = Table::new(part.title, &["before", "after", "difference"], &[]);
+            let mut table = numbers(part.title, &["before", "after", "difference"], NUMBER);
             let mut row = |name: &str, [a, b]: [f64; 2]| {
-                table.row(
-                    name,
-                    &[amount(a), amount(b), if a == b { "same".into() } else { amount(b - a) }],
-                    "",
-                );
+                let difference = if a == b { "same".into() } else { amount(b - a) };
+                table.row([name, &amount(a), &amount(b), &difference]);
             };
             let mut sums = [0.0; 2];
             for (name, title, _) in &items {
@@ -149,8 +139,8 @@ impl Sides {
             if items.len() > 1 {
                 row("all", sums);
             }
-            text += &table.finish();
+            doc.table(table);
         }
-        text
+        doc
     }
 }

@@ -1,4 +1,4 @@
-//! The namespaces and what is in them, in one state of the switch.
+//! The namespaces and their contents, in one state of the switch.
 //!
 //! ```text
 //!  vm: eth0 (TAP) = Doorbell = trunk (TAP) ┐
@@ -6,21 +6,13 @@
 //!  bare: eth0 (TAP) ───────────────────────┘
 //! ```
 //!
-//! `bare` is the measure: the same switch, the same kind of port, the same NIC, and nothing of
-//! ours. What both share cannot tell them apart.
-//!
-//! **The NIC's stand-in** leaves nothing to its other end: its checksum and segmentation
-//! offloads are off, so the kernel, in the NIC's place, makes checksums and segments before a frame
-//! leaves; at the far side frames are as on a wire. **Off** means that nobody leaves anything to
-//! anybody: the hosts' TAP devices take neither checksums nor large sends, nor does the switch.
-//!
-//! **Queues** are so long that a TCP window fits, on both sides of the comparison: a TAP device
-//! whose queue is full drops, and then loss is measured. **Large frames** end below 64 KiB, so that
-//! with mss and correlator they fit a receive buffer.
+//! `bare` has the same switch, port and NIC, and nothing of ours. The offloads of the NIC's
+//! stand-in are off, so that frames at the far side are as on a wire; in state "off", those of the
+//! TAP devices and of the switch are off as well.
 
 use super::State;
+use super::data_path::{DataPath, Shared};
 use super::ledger::Ledger;
-use super::path::{Path, Shared};
 use super::setup::{self, Setup};
 use doorbell_host_io::child::Kept;
 use doorbell_host_io::netns::NetNs;
@@ -28,39 +20,39 @@ use doorbell_host_io::ovs::Ovs;
 use doorbell_host_io::packet_socket::{Oversize, PacketSocket};
 use doorbell_host_io::tap::{Tap, offload};
 use doorbell_packet::ethernet;
-use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 /// The NIC's MTU, and all others'.
 pub(super) const MTU: u32 = ethernet::MTU as u32;
 /// With the Ethernet header.
 pub(super) const LONGEST: u32 = ethernet::MAX_FRAME as u32;
-/// The largest frame that is left whole.
+/// The largest frame that is not segmented; with mss and correlator it fits a receive buffer.
 const LARGE: u32 = 65_000;
-/// Frames in a device's queue.
+/// Frames in a device's queue: room for a TCP window, since a full TAP queue drops.
 const QUEUE: u32 = 10_000;
 /// The network host.
 pub(super) const SERVER: &str = "10.77.0.2";
 const NAMES: [&str; 4] = ["doorbell-sw", "doorbell-vm", "doorbell-bare", "doorbell-net"];
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Which host speaks with the network.
+/// The host that talks to the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arm {
-    /// The VM, by way of ibmveth.
+    /// The VM, through ibmveth.
     Ibmveth,
-    /// The one at the switch itself.
+    /// The host at the switch itself.
     Bare,
 }
 
-/// Everything that runs in one state. Dropped, all of it is gone.
+/// Everything that runs in one state; removed when dropped.
 #[derive(Debug)]
-pub(super) struct Site {
-    // In this order: programs, then the path, then the switch, then the namespaces they are in.
+pub(super) struct Testbed {
+    // Dropped in this order: programs, path, switch, then their namespaces.
     server: Kept,
     path: Running,
     pub(super) oversize: Oversize,
@@ -79,7 +71,7 @@ struct Running {
 }
 
 impl Running {
-    /// Stops it; what it died of, or what it left.
+    /// Stops the thread. Returns its error, if it had one.
     fn stop(&mut self) -> io::Result<()> {
         self.shared.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
@@ -92,15 +84,15 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Whoever wants to know has stopped it before.
+        // Callers who need the error have called `stop`.
         let _ = self.stop();
     }
 }
 
-impl Site {
-    /// Builds all of it, and waits until both hosts reach the network. The thread that calls has to
-    /// live as long as the site.
-    pub(super) fn build(state: State, setup: &Setup) -> io::Result<Site> {
+impl Testbed {
+    /// Builds the testbed, and waits until both hosts reach the network. The calling thread has to
+    /// live as long as the testbed.
+    pub(super) fn build(state: State, setup: &Setup) -> io::Result<Testbed> {
         for name in NAMES {
             NetNs::sweep(name);
         }
@@ -108,15 +100,11 @@ impl Site {
         let [sw, vm, bare, net] = NAMES.map(NetNs::new);
         let (sw, vm, bare, net) = (sw?, vm?, bare?, net?);
         for ns in [&sw, &vm, &bare, &net] {
-            // No frames but ours.
+            // No frames except ours.
             ns.within(|| {
                 ["all", "default"].iter().try_for_each(|which| {
                     let file = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
-                    if std::path::Path::new(&file).exists() {
-                        std::fs::write(file, "1")
-                    } else {
-                        Ok(())
-                    }
+                    if fs::exists(&file)? { fs::write(file, "1") } else { Ok(()) }
                 })
             })??;
         }
@@ -149,10 +137,10 @@ impl Site {
         up(&vm, "eth0", 1)?;
         let trunk = sw.within(|| PacketSocket::open("trunk"))??;
         let (lan, drivers) = setup.configs(state);
-        let path = Path::open(lan, drivers, tap, trunk)
+        let path = DataPath::open(lan, drivers, tap, trunk)
             .map_err(|e| io::Error::other(format!("the adapters cannot be opened: {e:?}")))?;
         if path.large_send() != on {
-            return Err(io::Error::other("what firmware and driver agreed on is not this state"));
+            return Err(io::Error::other("firmware and driver negotiated another state"));
         }
         let shared = Arc::new(Shared::default());
         let told = Arc::clone(&shared);
@@ -161,35 +149,29 @@ impl Site {
         let path = Running { shared, thread: Some(thread) };
 
         let mut command = net.command("iperf3");
-        command
-            .args(["-s", "-B", SERVER])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.args(["-s", "-B", SERVER]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = Kept::spawn("iperf3 -s", &mut command)?;
-        let mut site = Site { server, path, oversize, ovs, vm, bare, net, sw };
-        site.wait()?;
-        Ok(site)
+        let mut bed = Testbed { server, path, oversize, ovs, vm, bare, net, sw };
+        bed.wait()?;
+        Ok(bed)
     }
 
-    /// Until both hosts reach the network and the server listens.
+    /// Waits until both hosts reach the network and the server listens.
     fn wait(&mut self) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         for arm in [Arm::Ibmveth, Arm::Bare] {
             while let Err(e) = self.host(arm).run(&format!("ping -c 1 -W 1 {SERVER}")) {
                 self.alive()?;
                 if Instant::now() > until {
-                    return Err(io::Error::other(format!(
-                        "{arm:?} does not reach the network: {e}"
-                    )));
+                    let what = format!("{arm:?} does not reach the network: {e}");
+                    return Err(io::Error::other(what));
                 }
             }
         }
         loop {
-            let sockets =
-                self.net.within(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))??;
             // Port 5201, state LISTEN.
-            if sockets.lines().any(|l| l.contains(":1451 00000000:0000 0A")) {
+            if sockets(&self.net)?.lines().any(|l| l.contains(":1451 00000000:0000 0A")) {
                 return Ok(());
             }
             self.alive()?;
@@ -200,16 +182,13 @@ impl Site {
         }
     }
 
-    /// Waits until nothing of an earlier transfer is on its way between the VM and the network: no
-    /// TCP connection of either host may send any more, and a ping, which overtakes nothing,
-    /// has come back.
+    /// Waits until nothing of an earlier transfer is under way between the VM and the network: no
+    /// TCP connection of either host may send any more, and a ping has returned.
     pub(super) fn settle(&mut self) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
-            let sockets =
-                |ns: &NetNs| ns.within(|| std::fs::read_to_string("/proc/thread-self/net/tcp"));
-            let tables = [sockets(&self.vm)??, sockets(&self.net)??];
-            // Listening (0A) and TIME_WAIT (06) send nothing; the first line has names.
+            let tables = [sockets(&self.vm)?, sockets(&self.net)?];
+            // LISTEN (0A) and TIME_WAIT (06) send nothing; the first line has names.
             let state =
                 |l: &str| l.split_whitespace().nth(3).is_some_and(|s| s != "0A" && s != "06");
             if !tables.iter().any(|t| t.lines().skip(1).any(state)) {
@@ -217,28 +196,26 @@ impl Site {
             }
             self.alive()?;
             if Instant::now() > until {
-                return Err(io::Error::other(format!(
-                    "a TCP connection does not end:\n{}",
-                    tables.concat()
-                )));
+                let what = format!("a TCP connection does not end:\n{}", tables.concat());
+                return Err(io::Error::other(what));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
         self.vm.run(&format!("ping -c 1 -W {} {SERVER}", PATIENCE.as_secs())).map(drop)
     }
 
-    /// All that runs beside us.
+    /// Returns the ids of the other processes.
     pub(super) fn programs(&self) -> [u32; 3] {
         let [switch, database] = self.ovs.ids();
         [switch, database, self.server.id()]
     }
 
-    /// The switch's namespace, for people who want to look inside.
+    /// Returns the name of the switch's namespace, for people.
     pub(super) fn switch_name(&self) -> &str {
         self.sw.name()
     }
 
-    /// The host of an arm.
+    /// Returns the host of an arm.
     pub(super) fn host(&self, arm: Arm) -> &NetNs {
         match arm {
             Arm::Ibmveth => &self.vm,
@@ -246,7 +223,7 @@ impl Site {
         }
     }
 
-    /// An error if something that should run has ended.
+    /// Fails if a process or the path has ended.
     pub(super) fn alive(&mut self) -> io::Result<()> {
         self.ovs.alive()?;
         self.server.alive()?;
@@ -257,31 +234,36 @@ impl Site {
         Ok(())
     }
 
-    /// Bytes that the network host has received and sent.
+    /// Returns the bytes that the network host has received and sent.
     pub(super) fn bytes(&self) -> io::Result<[u64; 2]> {
-        let text = self.net.within(|| std::fs::read_to_string("/proc/thread-self/net/dev"))??;
+        let text = self.net.within(|| fs::read_to_string("/proc/thread-self/net/dev"))??;
         let fields = text.lines().find_map(|l| l.trim().strip_prefix("eth0:"));
         let number =
             |n: usize| fields.and_then(|f| f.split_whitespace().nth(n)?.parse().ok()).unwrap_or(0);
         Ok([number(0), number(8)])
     }
 
-    /// The path's counts so far: the VM's partition and the trunk's.
+    /// Returns the path's counts so far, of the VM's partition and of the trunk's.
     pub(super) fn both_counts(&self) -> io::Result<[Ledger; 2]> {
         self.path.shared.counts().ok_or_else(|| io::Error::other("the path does not answer"))
     }
 
-    /// The path's counts so far, of both partitions.
+    /// Returns the path's counts so far, of both partitions together.
     pub(super) fn counts(&self) -> io::Result<Ledger> {
         let [mut all, trunk] = self.both_counts()?;
         all += &trunk;
         Ok(all)
     }
 
-    /// Ends all of it, in order. An error if the path had one.
+    /// Ends everything in order. Fails if the path did.
     pub(super) fn end(mut self) -> io::Result<()> {
         self.path.stop()
     }
+}
+
+/// Returns the table of TCP sockets of a namespace.
+fn sockets(ns: &NetNs) -> io::Result<String> {
+    ns.within(|| fs::read_to_string("/proc/thread-self/net/tcp"))?
 }
 
 /// Gives an interface its address and brings it up.

@@ -1,4 +1,4 @@
-//! `doorbell judge`, and with it how our controller stands against the others.
+//! `doorbell rank`, and with it the position of our controller among the others.
 
 mod common;
 
@@ -14,11 +14,11 @@ const SIDES: [&str; 6] = [
     "classes: driver.controller=classes",
 ];
 
-fn judge(args: &[&str]) -> Value {
+fn rank(args: &[&str]) -> Value {
     let sides = SIDES.iter().flat_map(|s| ["--side", s]);
     let by = ["--by", "rx_interrupts_per_s", "--by", "latency_ns.p99", "--format", "json"];
     let all: Vec<&str> =
-        ["judge"].into_iter().chain(args.iter().copied()).chain(sides).chain(by).collect();
+        ["rank"].into_iter().chain(args.iter().copied()).chain(sides).chain(by).collect();
     serde_json::from_str(&good(&all)).unwrap()
 }
 
@@ -35,7 +35,7 @@ const NAMED: [&str; 8] = [
 
 #[test]
 fn trains_is_dominated_in_none_of_the_named_scenarios() {
-    let all = judge(&NAMED);
+    let all = rank(&NAMED);
     let rows = all["rows"].as_array().unwrap();
     assert_eq!(rows.len(), NAMED.len() * SIDES.len());
     for r in rows {
@@ -70,6 +70,7 @@ fn behind_a_drop_and_at_low_load_dim_is_dominated() {
         "latency_ns.p99",
     ];
     let time = ["--set", "traffic.warmup=100", "--set", "traffic.duration=100", "--format", "json"];
+    // The command's former name.
     let all = [&["judge", "axienet-steps", "axienet-sporadic"], &sides[..], &time[..]].concat();
     let all: Value = serde_json::from_str(&good(&all)).unwrap();
     let rows = all["rows"].as_array().unwrap();
@@ -81,7 +82,7 @@ fn behind_a_drop_and_at_low_load_dim_is_dominated() {
 
 #[test]
 fn trains_is_dominated_in_few_random_scenarios() {
-    let all = judge(&["axienet-random", "--seeds", "1-60"]);
+    let all = rank(&["axienet-random", "--seeds", "1-60"]);
     assert_eq!(all["runs"], 60);
     // Of a thousand it is 0.7 %, of which one is here.
     assert!(all["dominated"].as_array().unwrap().len() <= 1, "{}", all["dominated"]);
@@ -95,7 +96,7 @@ fn trains_is_dominated_in_few_random_scenarios() {
 #[test]
 fn what_is_not_a_side_or_a_range_is_refused() {
     let with = |args: &[&str]| {
-        wrong(&[&["judge", "axienet-sporadic", "--by", "rx_interrupts_per_s"], args].concat())
+        wrong(&[&["rank", "axienet-sporadic", "--by", "rx_interrupts_per_s"], args].concat())
     };
     assert!(with(&["--side", "dim"]).contains("expected key=value"));
     assert!(with(&["--side", "driver.controller=dimm"]).contains("driver.controller"));

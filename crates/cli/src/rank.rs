@@ -1,0 +1,313 @@
+//! `doorbell rank`: one choice of settings against others.
+//!
+//! The first `--side` is ranked. A side *dominates* another in a run (Pareto) when it is better in
+//! every number of `--by`, each by more than `--noise`; smaller is better. With `--seeds` each
+//! scenario runs once per seed, and the result is the share of runs with a dominated side. With
+//! `--series` it is a number over time, side by side. Runs are spread over the machine's cores; the
+//! result does not depend on their number.
+
+use crate::args::Rank;
+use crate::chart::{self, Chart, Line, Places};
+use crate::output::print;
+use crate::plan::{self, Plans};
+use crate::progress::Progress;
+use crate::render::{Cell, Document, Format, Table, amount};
+use crate::sweep::{Number, Shown};
+use crate::{DONE, Error, MISSED, input};
+use doorbell_lab::result::{RunResult, rounded};
+use doorbell_lab::{Plan, Setting};
+use serde_json::{Value, json};
+use std::iter::once;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A choice of settings.
+struct Side {
+    name: String,
+    sets: Vec<String>,
+}
+
+impl Side {
+    fn parse(text: &str) -> Result<Side, Error> {
+        // A colon ends a name unless a setting precedes it: then it is part of a time span.
+        let (name, sets) =
+            text.split_once(':').filter(|(name, _)| !name.contains('=')).unwrap_or((text, text));
+        let sets: Vec<String> = sets.split(',').map(|s| s.trim().to_owned()).collect();
+        if sets.iter().any(|s| !s.contains('=')) {
+            return Err(input!(
+                "--side {text}: expected key=value,… or a name before them, such as \
+                 fixed: driver.controller=fixed"
+            ));
+        }
+        Ok(Side { name: name.trim().to_owned(), sets })
+    }
+}
+
+/// Numbers of one run; a missing one is none.
+#[derive(Clone)]
+struct Sample {
+    /// The numbers of `--by`, then those of `--show`.
+    numbers: Vec<Option<Number>>,
+    series: Vec<(f64, f64)>,
+    sound: bool,
+}
+
+/// Parses `FIRST-LAST`, or one seed.
+fn seeds(text: &str) -> Result<Vec<u64>, Error> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.trim().parse(), last.trim().parse()) {
+        (Ok(a), Ok(b)) if a <= b && b - a < 1_000_000 => Ok((a..=b).collect()),
+        _ => Err(input!("--seeds {text}: expected FIRST-LAST such as 1-1000, at most a million")),
+    }
+}
+
+pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
+    let sides = args.side.iter().map(|t| Side::parse(t)).collect::<Result<Vec<_>, _>>()?;
+    if !(0.0..=100.0).contains(&args.noise) {
+        return Err(input!("--noise {}: expected 0 to 100 percent", args.noise));
+    }
+    if args.output.format == Format::Svg && args.series.is_none() {
+        return Err(input!("--format svg: only --series can be drawn"));
+    }
+    let shown: Vec<Shown<'_>> = args.by.iter().chain(&args.show).map(|t| Shown::parse(t)).collect();
+    let seeds = args.seeds.as_deref().map(seeds).transpose()?;
+    // Scenario by scenario, seed by seed, side by side.
+    let mut plans = Plans::default();
+    for scenario in &args.scenario {
+        for seed in seeds.as_ref().map_or(vec![None], |s| s.iter().copied().map(Some).collect()) {
+            for side in &sides {
+                let seed =
+                    seed.map(|n| Setting::at(format!("--seeds {n}"), format!("run.seed={n}")));
+                let sets = side.sets.iter().map(|s| Setting::given("--side", s));
+                plans.add(scenario, &args.changes, &sets.chain(seed).collect::<Vec<_>>())?;
+            }
+        }
+    }
+    let plans = plans.finish()?;
+    let progress = Progress::new(&args.scenario[0], args.output.quiet);
+    let sample = |r: &RunResult| -> Result<Sample, Error> {
+        let m = &r.measured;
+        // A load without transactions has no latency; any other unknown name is a mistake.
+        let of = |s: &Shown<'_>| if s.is_absent(m) { Ok(None) } else { s.of(m).map(Some) };
+        let series = args.series.as_ref().map(|name| {
+            let found = m.series.iter().find(|s| s.name == *name).map(|s| s.points.clone());
+            found.ok_or_else(|| {
+                let all: Vec<&str> = m.series.iter().map(|s| s.name).collect();
+                input!("--series {name}: a run has {}", all.join(", "))
+            })
+        });
+        let numbers = shown.iter().map(of).collect::<Result<_, _>>()?;
+        let series = series.transpose()?.unwrap_or_default();
+        Ok(Sample { numbers, series, sound: m.is_sound() })
+    };
+    let samples = in_parallel(&plans, |done, plan| {
+        progress.at(done as u64, plans.len() as u64);
+        sample(&plan::execute(plan, true)?)
+    })?;
+    drop(progress);
+    let sound = samples.iter().all(|s| s.sound);
+    let ranking = Ranking { args, sides: &sides, shown: &shown, samples: &samples };
+    print(&match (&args.series, &seeds) {
+        (Some(name), _) => ranking.over_time(name, &plans)?,
+        (None, Some(seeds)) => ranking.shares(seeds),
+        (None, None) => ranking.numbers(),
+    })?;
+    Ok(if sound { DONE } else { MISSED })
+}
+
+/// Applies `f` to each plan, on all cores. Returns the results in order, or the first error.
+fn in_parallel<T: Send>(
+    plans: &[Plan],
+    f: impl Fn(usize, &Plan) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let next = AtomicUsize::new(0);
+    let all = Mutex::new((0..plans.len()).map(|_| None).collect::<Vec<Option<Result<T, Error>>>>());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(plan) = plans.get(i) else { return };
+                    let made = f(i, plan);
+                    if made.is_err() {
+                        // Later plans need not run; earlier ones are under way.
+                        next.store(plans.len(), Ordering::Relaxed);
+                    }
+                    all.lock().unwrap_or_else(|e| e.into_inner())[i] = Some(made);
+                }
+            });
+        }
+    });
+    all.into_inner().unwrap_or_else(|e| e.into_inner()).into_iter().flatten().collect()
+}
+
+struct Ranking<'a> {
+    args: &'a Rank,
+    sides: &'a [Side],
+    shown: &'a [Shown<'a>],
+    samples: &'a [Sample],
+}
+
+impl Ranking<'_> {
+    /// Returns true if `a` is better in all numbers of `--by`, each by more than the noise.
+    fn dominates(&self, a: &Sample, b: &Sample) -> bool {
+        let better = |(a, b): (&Option<Number>, &Option<Number>)| match (a, b) {
+            (Some(a), Some(b)) => a.value * (1.0 + self.args.noise / 100.0) < b.value,
+            _ => false,
+        };
+        a.numbers.iter().zip(&b.numbers).take(self.args.by.len()).all(better)
+    }
+
+    fn against_first(&self, i: usize) -> &'static str {
+        let (first, other) = (&self.samples[i - i % self.sides.len()], &self.samples[i]);
+        match () {
+            () if self.dominates(other, first) => "dominates",
+            () if self.dominates(first, other) => "dominated",
+            () => "",
+        }
+    }
+
+    /// Renders a row for each scenario and side.
+    fn numbers(&self) -> String {
+        let n = self.sides.len();
+        let row = |(i, s): (usize, &Sample)| {
+            let values = self.shown.iter().zip(&s.numbers);
+            let values =
+                values.map(|(what, n)| (what.text.to_owned(), json!(n.as_ref().map(|n| n.value))));
+            json!({
+                "scenario": self.args.scenario[i / n],
+                "side": self.sides[i % n].name,
+                "values": values.collect::<Value>(),
+                "against_first": self.against_first(i),
+            })
+        };
+        let rows: Vec<Value> = self.samples.iter().enumerate().map(row).collect();
+        let heads = self.shown.iter().enumerate().map(|(i, what)| {
+            let found = self.samples.iter().find_map(|s| s.numbers[i].as_ref());
+            Cell::exact(found.map_or(what.text.to_owned(), |n| what.with_unit(n, "")), what.text)
+        });
+        let heads = ["scenario".into(), "side".into()].into_iter().chain(heads);
+        let heads = heads.chain([format!("against {}", self.sides[0].name).into()]);
+        let mut table = Table::new(heads).right(2..self.shown.len() + 3);
+        for (i, s) in self.samples.iter().enumerate() {
+            // The name of a scenario stands once.
+            let scenario = &self.args.scenario[i / n];
+            let name = Cell::exact(if i % n == 0 { scenario } else { "" }, scenario);
+            let cells = s.numbers.iter().map(|n| match n {
+                Some(n) => Cell::exact(amount(n.shown), n.value),
+                None => Cell::exact("-", ""),
+            });
+            let side = Cell::from(&self.sides[i % n].name);
+            let against = Cell::from(self.against_first(i));
+            table.row([name, side].into_iter().chain(cells).chain([against]));
+        }
+        Document::from(table).show(self.args.output.format, &json!({ "rows": rows }))
+    }
+
+    /// Renders the shares of runs in which a side dominates the first, and the reverse.
+    fn shares(&self, seeds: &[u64]) -> String {
+        let n = self.sides.len();
+        let runs: Vec<&[Sample]> = self.samples.chunks(n).collect();
+        let label = |run: usize| match self.args.scenario.len() {
+            1 => seeds[run].to_string(),
+            _ => format!("{} {}", self.args.scenario[run / seeds.len()], seeds[run % seeds.len()]),
+        };
+        let lost = |run: &[Sample], i: usize| self.dominates(&run[i], &run[0]);
+        let won = |run: &[Sample], i: usize| self.dominates(&run[0], &run[i]);
+        let any: Vec<String> =
+            (0..runs.len()).filter(|&r| (1..n).any(|i| lost(runs[r], i))).map(label).collect();
+        // The median quotient of the runs that have both numbers.
+        let median = |i: usize, k: usize| {
+            let value = |s: &Sample| s.numbers[k].as_ref().map(|n| n.value);
+            let quotients = runs.iter().filter_map(|r| Some(value(&r[0])? / value(&r[i])?));
+            let mut all: Vec<f64> = quotients.filter(|q| q.is_finite()).collect();
+            all.sort_by(f64::total_cmp);
+            all.get(all.len() / 2).copied().map(rounded)
+        };
+        let count = |f: &dyn Fn(&[Sample]) -> bool| runs.iter().filter(|r| f(r)).count();
+        let by = &self.shown[..self.args.by.len()];
+        let first = &self.sides[0].name;
+        let rows = (1..n).map(|i| {
+            let medians = by.iter().enumerate();
+            let medians = medians.map(|(k, what)| (what.text.to_owned(), json!(median(i, k))));
+            json!({
+                "side": self.sides[i].name,
+                "dominates_first": count(&|r| lost(r, i)),
+                "dominated_by_first": count(&|r| won(r, i)),
+                "median_first_over_side": medians.collect::<Value>(),
+            })
+        });
+        let rows: Vec<Value> = rows.collect();
+        let data = json!({ "judged": first, "runs": runs.len(), "dominated": any, "sides": rows });
+
+        let share = |k: usize| {
+            let share = k as f64 / runs.len() as f64;
+            Cell::exact(format!("{:.1} %", 100.0 * share), share)
+        };
+        let heads = [format!("dominates {first}"), format!("dominated by {first}")];
+        let ratios = by.iter().map(|what| format!("{}, {first} / other", what.text));
+        let mut table =
+            Table::new(once("other".to_owned()).chain(heads).chain(ratios)).right(1..by.len() + 3);
+        for i in 1..n {
+            let ratios = (0..by.len()).map(|k| match median(i, k) {
+                Some(ratio) => Cell::exact(amount(ratio), ratio),
+                None => Cell::exact("-", ""),
+            });
+            let shares = [share(count(&|r| lost(r, i))), share(count(&|r| won(r, i)))];
+            let side = Cell::from(&self.sides[i].name);
+            table.row(once(side).chain(shares).chain(ratios));
+        }
+        let all = [share(any.len()), share(count(&|r| (1..n).any(|i| won(r, i))))];
+        let none = by.iter().map(|_| "".into());
+        table.row(once("any".into()).chain(all).chain(none));
+        let which = match any.len() {
+            0 => String::new(),
+            k if k > 20 => {
+                format!("; the first 20 where {first} is dominated: {}", any[..20].join(", "))
+            }
+            _ => format!("; {first} is dominated in: {}", any.join(", ")),
+        };
+        let mut doc = Document::from(table);
+        doc.gap();
+        doc.line(format!("{} runs{which}", runs.len()));
+        doc.show(self.args.output.format, &data)
+    }
+
+    /// Renders a number over time, each side a column or a line.
+    fn over_time(&self, name: &str, plans: &[Plan]) -> Result<String, Error> {
+        if self.samples.len() != self.sides.len() {
+            return Err(input!("--series: one scenario, and no --seeds"));
+        }
+        let mean = |c: &[(f64, f64)]| {
+            (c[c.len() - 1].0, c.iter().map(|p| p.1).sum::<f64>() / c.len() as f64)
+        };
+        let thin = |s: &Sample| s.series.chunks(self.args.every.max(1)).map(mean).collect();
+        let all: Vec<Vec<(f64, f64)>> = self.samples.iter().map(thin).collect();
+        let shortest = all.iter().min_by_key(|s| s.len());
+        let times: Vec<f64> = shortest.into_iter().flatten().map(|p| p.0).collect();
+        let names = || self.sides.iter().map(|s| s.name.clone());
+        if self.args.output.format == Format::Svg {
+            if self.sides.len() > chart::MOST {
+                return Err(input!("--format svg: a chart has room for {} sides", chart::MOST));
+            }
+            let lines = names().zip(&all).map(|(label, points)| Line {
+                label,
+                values: points.iter().take(times.len()).map(|p| p.1).collect(),
+            });
+            let (lines, x, y) = (lines.collect(), "ms".to_owned(), name.to_owned());
+            let title = format!("{} on {}", plans[0].scenario, plans[0].profile);
+            return Chart { title, x, y, places: Places::Numbers(times), lines }.svg();
+        }
+        let heads = once(format!("{name} at ms")).chain(names());
+        let mut table = Table::new(heads).right(1..=self.sides.len());
+        for (i, ms) in times.iter().enumerate() {
+            let cells = all.iter().map(|points| rounded(points[i].1));
+            let cells = cells.map(|v| Cell::exact(amount(v), v));
+            table.row(once(Cell::from(ms.to_string())).chain(cells));
+        }
+        let sides = names().zip(all.iter().map(|points| json!(points))).collect::<Value>();
+        let data = json!({ "series": name, "sides": sides });
+        Ok(Document::from(table).show(self.args.output.format, &data))
+    }
+}

@@ -1,0 +1,234 @@
+//! Tables of text: for a terminal, as Markdown and as CSV. A column is as wide as its longest cell
+//! unless the table has fixed widths or the lines have to be broken.
+
+/// The most columns of a terminal's line that a note may reach.
+const WIDTH: usize = 100;
+
+/// A cell: as people read it, and as data.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Cell {
+    shown: String,
+    exact: Option<String>,
+}
+
+impl<S: Into<String>> From<S> for Cell {
+    fn from(shown: S) -> Cell {
+        Cell { shown: shown.into(), exact: None }
+    }
+}
+
+impl Cell {
+    /// A cell that stands for `exact` where the table is data.
+    pub fn exact(shown: impl Into<String>, exact: impl ToString) -> Cell {
+        Cell { shown: shown.into(), exact: Some(exact.to_string()) }
+    }
+
+    fn csv(&self) -> String {
+        let text = self.exact.as_deref().unwrap_or(&self.shown);
+        if text.contains([',', '"', '\n']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// A table. Cells stand at the left of their column unless [`Table::right`] says otherwise.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Table {
+    heads: Vec<Cell>,
+    rows: Vec<(Vec<Cell>, String)>,
+    right: Vec<usize>,
+    fixed: Option<Vec<usize>>,
+    /// Spaces between columns, if not two.
+    gap: Option<usize>,
+}
+
+impl Table {
+    /// An empty table with these column heads. Without heads there is no line for them.
+    pub fn new(heads: impl IntoIterator<Item = impl Into<Cell>>) -> Table {
+        Table { heads: heads.into_iter().map(Into::into).collect(), ..Table::default() }
+    }
+
+    /// Sets the columns whose cells and head stand at the right.
+    pub fn right(mut self, columns: impl IntoIterator<Item = usize>) -> Table {
+        self.right = columns.into_iter().collect();
+        self
+    }
+
+    /// Sets the width of each column, with one space between columns.
+    pub fn fixed(mut self, widths: Vec<usize>) -> Table {
+        self.fixed = Some(widths);
+        self
+    }
+
+    /// Sets the number of spaces between columns.
+    pub fn gap(mut self, spaces: usize) -> Table {
+        self.gap = Some(spaces);
+        self
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
+        self.noted(cells, "");
+    }
+
+    /// Adds a row with a note behind its last column, which a terminal shows as far as it fits.
+    pub fn noted(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>, note: &str) {
+        self.rows.push((cells.into_iter().map(Into::into).collect(), note.to_owned()));
+    }
+
+    /// Returns true if there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Renders the table for a terminal. Cells are broken into several lines where a line would
+    /// be longer than `room` columns.
+    pub fn text(&self, room: usize) -> String {
+        let gap = self.gap.unwrap_or(if self.fixed.is_some() { 1 } else { 2 });
+        let widths = self.fixed.clone().unwrap_or_else(|| self.widths(room, gap));
+        let line = |cells: Vec<&str>| {
+            let padded = cells.into_iter().zip(&widths).enumerate().map(|(i, (c, w))| {
+                if self.right.contains(&i) { format!("{c:>w$}") } else { format!("{c:<w$}") }
+            });
+            format!(" {}", padded.collect::<Vec<_>>().join(&" ".repeat(gap)))
+        };
+        let mut text = String::new();
+        let mut put = |line: &str| text += &format!("{}\n", line.trim_end());
+        if !self.heads.is_empty() {
+            put(&line(self.heads.iter().map(|c| c.shown.as_str()).collect()));
+            let wide = widths.iter().sum::<usize>() + gap * (widths.len() - 1);
+            put(&format!(" {}", "─".repeat(wide)));
+        }
+        for (cells, note) in &self.rows {
+            if self.fixed.is_some() {
+                let cells = line(cells.iter().map(|c| c.shown.as_str()).collect()) + "  ";
+                let room = WIDTH.saturating_sub(cells.chars().count());
+                put(&format!("{cells}{}", fit(note.trim_end_matches('.'), room)));
+                continue;
+            }
+            let parts = cells.iter().zip(&widths).map(|(c, w)| broken(&c.shown, *w));
+            let parts: Vec<Vec<String>> = parts.collect();
+            for n in 0..parts.iter().map(Vec::len).max().unwrap_or(0) {
+                put(&line(parts.iter().map(|p| p.get(n).map_or("", String::as_str)).collect()));
+            }
+        }
+        text
+    }
+
+    /// Renders the table as Markdown. Notes are a column of their own.
+    pub fn markdown(&self) -> String {
+        let noted = self.rows.iter().any(|(_, note)| !note.is_empty());
+        let line = |cells: &[Cell], note: &str| -> Vec<String> {
+            let cells = cells.iter().map(|c| c.shown.clone());
+            cells.chain(noted.then(|| note.trim_end_matches('.').to_owned())).collect()
+        };
+        let heads = line(&self.heads, "");
+        let rows = self.rows.iter().map(|(cells, note)| line(cells, note));
+        let rows: Vec<Vec<String>> = rows.collect();
+        let longest = |i: usize| rows.iter().chain([&heads]).map(|r| r[i].chars().count()).max();
+        let is_right = |i: &usize| self.right.contains(i);
+        // The rule of a right column has two characters at least.
+        let width = |i| longest(i).unwrap_or(0).max(if is_right(&i) { 2 } else { 1 });
+        let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+        let rule = widths.iter().enumerate().map(|(i, w)| match is_right(&i) {
+            true => "-".repeat(w - 1) + ":",
+            false => "-".repeat(*w),
+        });
+        let all = [heads, rule.collect()].into_iter().chain(rows);
+        let all = all.map(|cells| {
+            let padded = cells.iter().zip(&widths).enumerate().map(|(i, (c, w))| {
+                if is_right(&i) { format!("{c:>w$}") } else { format!("{c:<w$}") }
+            });
+            format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
+        });
+        all.collect()
+    }
+
+    /// Renders the table as CSV: numbers with all digits, without notes.
+    pub fn csv(&self) -> String {
+        let lines = [&self.heads].into_iter().chain(self.rows.iter().map(|(cells, _)| cells));
+        lines.map(|l| l.iter().map(Cell::csv).collect::<Vec<_>>().join(",") + "\n").collect()
+    }
+
+    /// Returns the width of each column in a line of `room` columns. Columns that need less than
+    /// an equal share get what they need; the others share the rest.
+    fn widths(&self, room: usize, gap: usize) -> Vec<usize> {
+        let columns = self.rows.iter().map(|r| r.0.len()).chain([self.heads.len()]).max();
+        let columns = columns.unwrap_or(0).max(1);
+        let cells = |i: usize| {
+            let all = self.rows.iter().map(|r| &r.0).chain([&self.heads]);
+            all.filter_map(move |r| Some(r.get(i)?.shown.as_str()))
+        };
+        let longest = |i: usize| cells(i).map(|c| c.chars().count()).max().unwrap_or(0);
+        let mut widths: Vec<Option<usize>> = vec![None; columns];
+        let mut rest = room.saturating_sub(gap * (columns - 1) + 2);
+        // First whole columns; then those that a line break makes shorter than their share.
+        let after_break = |i: usize, share: usize| {
+            let lines = cells(i).flat_map(|c| broken(c, share));
+            lines.map(|l| l.chars().count()).max().filter(|n| n + 3 <= share)
+        };
+        for breaks in [false, true] {
+            let mut found = true;
+            while found {
+                found = false;
+                for i in 0..columns {
+                    let open = widths.iter().filter(|w| w.is_none()).count();
+                    let share = rest / open.max(1);
+                    let needs = match breaks {
+                        false => Some(longest(i)).filter(|n| *n <= share),
+                        true => after_break(i, share),
+                    };
+                    if let (None, Some(n)) = (widths[i], needs) {
+                        (widths[i], found) = (Some(n), true);
+                        rest -= n;
+                    }
+                }
+            }
+        }
+        let open = widths.iter().filter(|w| w.is_none()).count().max(1);
+        let (share, mut more) = (rest / open, rest % open);
+        let shared = |w: Option<usize>| {
+            w.unwrap_or_else(|| {
+                let extra = usize::from(more > 0);
+                more -= extra;
+                share + extra
+            })
+        };
+        widths.into_iter().map(shared).collect()
+    }
+}
+
+/// Breaks a text into lines of `width` columns: between words, and within those that are longer.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        loop {
+            let line = lines.last_mut().unwrap_or_else(|| unreachable!("there is a line"));
+            let used = line.chars().count() + usize::from(!line.is_empty());
+            if used + word.len() <= width || width == 0 {
+                line.extend((!line.is_empty()).then_some(' ').into_iter().chain(word));
+                break;
+            }
+            if word.len() > width && used + 2 < width {
+                let part = word.drain(..width - used);
+                line.extend((used > 0).then_some(' ').into_iter().chain(part));
+            }
+            lines.push(String::new());
+        }
+    }
+    lines
+}
+
+/// Returns as much of a sentence as fits: up to its last comma or colon, or its last word.
+fn fit(text: &str, room: usize) -> &str {
+    let Some((end, next)) = text.char_indices().nth(room) else { return text };
+    // A space right behind the last character that fits ends a word, too.
+    let at = text[..end].rfind([',', ':']);
+    &text[..at.or_else(|| text[..end + next.len_utf8()].rfind(' ')).unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests;
