@@ -1,74 +1,50 @@
-//! AXI Ethernet for a guest: the cores behind a PCI function, as peripherals are behind a Raspberry
-//! Pi's RP1.
+//! AXI Ethernet for a guest: the cores behind a PCI function, as in a Raspberry Pi's RP1.
 //!
-//! The cores have no PCI identity, and Linux's driver finds them in a device tree. RP1 (1de4:0001)
-//! is a PCI function whose BAR 1 is a bus of such cores. Linux's `rp1_pci` binds it and
-//! instantiates what the device tree has below it, which a guest's own tree can say: so neither
-//! kernel nor driver is ours.
-//!
-//! ```text
-//! BAR 0          MSI-X table
-//! BAR 1 + 0      AXI Ethernet
-//!       + 40000  AXI DMA
-//!       + 108000 interrupt bridge: a word for each line; +800 sets its bits, +c00 clears them
-//! ```
-//!
-//! **The bridge** makes messages of levels. A line's word has ENABLE, IACK and LEVEL. With LEVEL, a
-//! rising line sends its message once, and then waits for IACK; if the line is high then, it sends
-//! again. Without it (edges), each rise sends. This matters: the driver's handler may clear less
-//! than is pending, so that a line never falls.
-//!
-//! Neither the bridge nor the messages exist where these cores live: there the lines end at the
-//! GIC. So its registers are in no count of the ledger but `messages`, and the bus is the cores'
-//! own, AXI.
-//!
-//! Source: Linux drivers/misc/rp1/rp1_pci.c, for what it expects; what RP1 itself is like beyond
-//! that is not known here.
+//! The cores have no PCI identity; Linux finds them in a device tree. RP1 (1de4:0001) is a PCI
+//! function whose BAR 1 is a bus of such cores: `rp1_pci` instantiates the nodes of the guest's
+//! tree. BAR 0 has the MSI-X table, BAR 1 AXI Ethernet at 0, AXI DMA at 40000h, and at 108000h an
+//! interrupt bridge with a word (ENABLE, IACK, LEVEL) for each line; +800h sets bits, +c00h clears
+//! them. In level mode a rising line sends one message and then waits for IACK, otherwise each
+//! rise sends. Registers and messages of the bridge are not counted except in `messages`.
+//! Source: Linux drivers/misc/rp1/rp1_pci.c.
 
-use super::bill::Bill;
-use super::devices::{Entry, Served};
-use super::turns::{Around, run};
+use super::bill::{AXI_BRIDGE, AXI_BUS};
+use super::context::{ServeContext, SharedBill};
+use super::vfio::{Card, Served, bars, serve};
 use crate::{Error, input};
 use doorbell_devices::axi_ethernet::{AxiEthernet, Config};
 use doorbell_hal::{Device, Direction, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::axienet::{DMA, DMA_LEN, MAC, MAC_LEN};
 use doorbell_vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Watch};
 
-/// The BAR that is the cores' bus, and its bytes.
-const BUS: u8 = 1;
+/// The size of the BAR with the bus of the cores.
 const BUS_LEN: u32 = 2 << 20;
-/// Offsets there.
+/// Offsets on that bus.
 const DMA_AT: u32 = MAC_LEN;
-const BRIDGE: u32 = 0x10_8000;
-const SET: u32 = BRIDGE + 0x800;
-const CLEAR: u32 = BRIDGE + 0xc00;
-/// The first line's word from the start of each of the three.
+const SET: u32 = AXI_BRIDGE + 0x800;
+const CLEAR: u32 = AXI_BRIDGE + 0xc00;
+/// The offset of the first line's word in each group of words.
 const WORDS: u32 = 8;
-/// `rp1_pci` asks for as many vectors as RP1 has.
+/// The vectors of RP1, which `rp1_pci` asks for.
 const VECTORS: u16 = 61;
-/// The cores': transmit, receive, MAC.
+/// The lines of the cores: transmit, receive, MAC.
 const LINES: usize = 3;
 
 const ENABLE: u32 = 1 << 0;
 const IACK: u32 = 1 << 2;
 const LEVEL: u32 = 1 << 3;
 
-/// Whether a register is the cores', and not of the bridge between them and PCI.
-pub(super) fn is_core(r: Reg) -> bool {
-    r.region == BUS && r.offset < BRIDGE
-}
-
-/// A line's way to a message.
+/// The bridge's state of one line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     control: u32,
     high: bool,
-    /// The message has been sent, and nobody has said IACK.
+    /// A message was sent, and IACK has not come.
     waiting: bool,
 }
 
 impl Line {
-    /// Whether a message is to be sent now.
+    /// Returns true if a message must be sent now.
     fn sends(&mut self) -> bool {
         let sends = self.high && self.control & ENABLE != 0 && !self.waiting;
         self.waiting |= sends;
@@ -100,13 +76,13 @@ struct Rp1 {
     acknowledged: u64,
 }
 
-/// The cores' way out: memory and wire as they are, lines through the bridge.
-struct Behind<'a> {
-    port: &'a mut GuestPort<Bill>,
+/// The port of the cores: memory and wire as they are, lines through the bridge.
+struct BridgedPort<'a> {
+    port: &'a mut GuestPort<SharedBill>,
     lines: &'a mut [Line; LINES],
 }
 
-impl Port for Behind<'_> {
+impl Port for BridgedPort<'_> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.port.read(at, from, into)
     }
@@ -137,9 +113,9 @@ impl Port for Behind<'_> {
     }
 }
 
-/// The cores' register at this place of the PCI function.
+/// Returns the register of a core at this offset of the PCI function.
 fn core(r: Reg) -> Option<Reg> {
-    if r.region != BUS {
+    if r.region != AXI_BUS {
         return None;
     }
     match r.offset.checked_sub(DMA_AT) {
@@ -149,16 +125,19 @@ fn core(r: Reg) -> Option<Reg> {
     }
 }
 
-/// The line whose word this is, from `base`.
+/// Returns the line that a word of the group at `base` belongs to.
 fn word(r: Reg, base: u32) -> Option<usize> {
     let n = r.offset.checked_sub(base + WORDS)?;
-    (r.region == BUS && n.is_multiple_of(4) && n / 4 < u32::from(VECTORS))
+    (r.region == AXI_BUS && n.is_multiple_of(4) && n / 4 < u32::from(VECTORS))
         .then_some((n / 4) as usize)
 }
 
 impl Rp1 {
-    fn split<'a>(&'a mut self, port: &'a mut GuestPort<Bill>) -> (&'a mut AxiEthernet, Behind<'a>) {
-        (&mut self.cores, Behind { port, lines: &mut self.lines })
+    fn split<'a>(
+        &'a mut self,
+        port: &'a mut GuestPort<SharedBill>,
+    ) -> (&'a mut AxiEthernet, BridgedPort<'a>) {
+        (&mut self.cores, BridgedPort { port, lines: &mut self.lines })
     }
 }
 
@@ -168,28 +147,28 @@ impl EventSource for Rp1 {
     }
 }
 
-impl Device<GuestPort<Bill>> for Rp1 {
-    fn mmio_read(&mut self, p: &mut GuestPort<Bill>, at: Time, r: Reg, size: u8) -> u64 {
+impl Device<GuestPort<SharedBill>> for Rp1 {
+    fn mmio_read(&mut self, p: &mut GuestPort<SharedBill>, at: Time, r: Reg, size: u8) -> u64 {
         if let Some(r) = core(r) {
             let (cores, mut p) = self.split(p);
             return cores.mmio_read(&mut p, at, r, size);
         }
-        word(r, BRIDGE).and_then(|n| self.lines.get(n)).map_or(0, |l| l.control.into())
+        word(r, AXI_BRIDGE).and_then(|n| self.lines.get(n)).map_or(0, |l| l.control.into())
     }
 
-    fn mmio_write(&mut self, p: &mut GuestPort<Bill>, at: Time, r: Reg, size: u8, v: u64) {
+    fn mmio_write(&mut self, p: &mut GuestPort<SharedBill>, at: Time, r: Reg, size: u8, v: u64) {
         if let Some(r) = core(r) {
             let (cores, mut p) = self.split(p);
             return cores.mmio_write(&mut p, at, r, size, v);
         }
         let v = v as u32;
-        let (n, set, clear) = match (word(r, SET), word(r, CLEAR), word(r, BRIDGE)) {
+        let (n, set, clear) = match (word(r, SET), word(r, CLEAR), word(r, AXI_BRIDGE)) {
             (Some(n), ..) => (n, v, 0),
             (_, Some(n), _) => (n, 0, v),
             (.., Some(n)) => (n, v, !v),
             _ => return,
         };
-        // A line that nothing is connected to.
+        // Other lines have no core.
         let Some(line) = self.lines.get_mut(n) else { return };
         self.acknowledged += u64::from(set & IACK != 0);
         if line.write(set, clear) {
@@ -197,17 +176,17 @@ impl Device<GuestPort<Bill>> for Rp1 {
         }
     }
 
-    fn receive(&mut self, p: &mut GuestPort<Bill>, at: Time, frame: &[u8]) -> RxVerdict {
+    fn receive(&mut self, p: &mut GuestPort<SharedBill>, at: Time, frame: &[u8]) -> RxVerdict {
         let (cores, mut p) = self.split(p);
         cores.receive(&mut p, at, frame)
     }
 
-    fn advance(&mut self, p: &mut GuestPort<Bill>, until: Time) {
+    fn advance(&mut self, p: &mut GuestPort<SharedBill>, until: Time) {
         let (cores, mut p) = self.split(p);
         cores.advance(&mut p, until);
     }
 
-    fn reset(&mut self, p: &mut GuestPort<Bill>, at: Time) {
+    fn reset(&mut self, p: &mut GuestPort<SharedBill>, at: Time) {
         let (cores, mut p) = self.split(p);
         cores.reset(&mut p, at);
         self.lines = Default::default();
@@ -221,20 +200,15 @@ impl Served for Rp1 {
         all
     }
 
-    fn set_cable(&mut self, port: &mut GuestPort<Bill>, at: Time, plugged: bool) {
+    fn set_cable(&mut self, port: &mut GuestPort<SharedBill>, at: Time, plugged: bool) {
         self.cores.set_cable(at, plugged);
         Device::advance(self, port, at);
     }
 }
 
-/// Serves it. The station address is the driver's to say, from its device tree.
-pub(super) fn axi_ethernet(
-    entry: &Entry,
-    mac: Option<[u8; 6]>,
-    bill: Bill,
-    around: Around,
-) -> Result<(), Error> {
-    if mac.is_some() {
+/// Serves the cores. Their MAC address comes from the driver's device tree.
+pub(super) fn axi_ethernet(card: Card, bill: SharedBill, c: ServeContext) -> Result<(), Error> {
+    if card.mac.is_some() {
         return Err(input!(
             "--mac: an AXI Ethernet has no address of its own; it is `local-mac-address` in the \
              guest's device tree"
@@ -247,14 +221,7 @@ pub(super) fn axi_ethernet(
         subsystem: (0x1de4, 0x0001),
         revision: 0,
         class: 0x02_0000,
-        bars: [
-            Bar::Memory(16 << 10),
-            Bar::Memory(BUS_LEN),
-            Bar::None,
-            Bar::None,
-            Bar::None,
-            Bar::None,
-        ],
+        bars: bars([Bar::Memory(16 << 10), Bar::Memory(BUS_LEN)]),
         line: false,
         capabilities: vec![
             Capability::Power { resets: false },
@@ -265,8 +232,7 @@ pub(super) fn axi_ethernet(
     };
     let rp1 =
         Rp1 { cores: AxiEthernet::new(Config::ZYNQMP), lines: Default::default(), acknowledged: 0 };
-    let function = Function::new(identity, rp1, bill).map_err(|e| input!("{e}"))?;
-    run(entry, function, around)
+    serve(card, Function::new(identity, rp1, bill.clone()), bill, c)
 }
 
 #[cfg(test)]

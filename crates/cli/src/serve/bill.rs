@@ -3,7 +3,6 @@
 //! The bus's [`Meter`] counts each access by the rules of the bus. Nothing has a time but for the
 //! trace and the capture.
 
-use super::axi::is_core;
 use super::uplink::Uplink;
 use crate::Error;
 use crate::chrome::{Lane, Writer};
@@ -15,6 +14,15 @@ use doorbell_vfio_user::Watch;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+
+/// The BAR with the bus of the AXI cores, and the first offset beyond the cores.
+pub(super) const AXI_BUS: u8 = 1;
+pub(super) const AXI_BRIDGE: u32 = 0x10_8000;
+
+/// Returns true for a register of the AXI cores, false for one of the bridge to PCI.
+pub(super) fn is_core(r: Reg) -> bool {
+    r.region == AXI_BUS && r.offset < AXI_BRIDGE
+}
 
 /// Counts, and keeps what was asked to be kept.
 #[derive(Debug)]

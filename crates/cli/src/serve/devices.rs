@@ -1,15 +1,14 @@
-//! What can be served: one entry a device.
+//! The devices that can be served over vfio-user.
 //!
-//! An entry says what the device looks like on its bus ([`Identity`]), by which rules its
-//! transactions are counted, and how fast its wire is. A new device is one more entry, and
-//! an implementation of [`Served`] for its model. One on PCI Express with doorbell pages
-//! says so in its identity: [`Capability::Express`] and [`Capability::MsiX`], a
-//! [`Bar::Memory64`], and a [`Polled`](doorbell_vfio_user::Polled) for the pages.
+//! An entry has the identity of a device on its bus, the rules by which its transactions are
+//! counted, and the rate of its wire. A new device is one more entry and an implementation of
+//! [`Served`]. PCI Express with doorbell pages takes [`Capability::Express`], [`Capability::MsiX`],
+//! a [`Bar::Memory64`] and a [`Polled`] in the identity.
 
 use super::axi::axi_ethernet;
-use super::bill::Bill;
-use super::turns::{Around, run};
-use crate::{Error, input};
+use super::context::{ServeContext, SharedBill};
+use super::vfio::{Card, Served, bars, serve};
+use crate::Error;
 use doorbell_bus::{Meter, axi, pci, pcie};
 use doorbell_devices::e1000::{Config, E1000, Variant};
 use doorbell_devices::mlx5::Mlx5;
@@ -17,33 +16,19 @@ use doorbell_hal::{Device, Reg, Time};
 use doorbell_layout::mlx5::uar;
 use doorbell_vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Polled, Watch};
 
-/// A model that can be served.
-pub(super) trait Served: Device<GuestPort<Bill>> {
-    /// What it counted itself, by name.
-    fn counters(&self) -> Vec<(&'static str, u64)>;
-    /// The cable is pulled, or put in.
-    fn set_cable(&mut self, port: &mut GuestPort<Bill>, at: Time, plugged: bool);
-    /// The `n`th thing that it was asked and does not know, each once.
-    fn unknown(&self, _n: usize) -> Option<String> {
-        None
-    }
-}
-
 /// A device that can be served.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) name: &'static str,
-    /// One of [`PLATFORMS`], by name: what such a card sat on.
+    /// The bus of such a card, one of [`PLATFORMS`] by name.
     pub(super) bus: &'static str,
-    /// Of its wire.
+    /// The rate of its wire.
     pub(super) bits_per_second: u64,
-    pub(super) serve: Serve,
+    /// Serves it until a signal stops it.
+    pub(super) serve: fn(Card, SharedBill, ServeContext) -> Result<(), Error>,
 }
 
-/// Serves until told to stop; a station address may be given.
-type Serve = fn(&Entry, Option<[u8; 6]>, Bill, Around) -> Result<(), Error>;
-
-/// The bus that the device is counted on.
+/// A bus by whose rules a device is counted.
 #[derive(Debug)]
 pub(super) struct Platform {
     pub(super) name: &'static str,
@@ -51,8 +36,8 @@ pub(super) struct Platform {
     rules: fn() -> Meter,
 }
 
-/// Those of PCs, whose bridges read 512 bytes ahead and whose cache lines have 64; and that of
-/// cores on a chip.
+/// The buses of PCs, with bridges that read 512 bytes ahead and cache lines of 64 bytes, and the
+/// bus of cores on a chip.
 pub(super) static PLATFORMS: [Platform; 6] = [
     Platform {
         name: "pci32",
@@ -99,7 +84,7 @@ fn pcie(generation: u32, lanes: u32) -> Meter {
 }
 
 impl Platform {
-    /// The one called `name`.
+    /// Returns the bus of this name.
     pub(super) fn find(name: &str) -> Option<&'static Platform> {
         PLATFORMS.iter().find(|p| p.name == name)
     }
@@ -109,25 +94,25 @@ impl Platform {
     }
 }
 
-/// All of them.
+/// All devices.
 pub(super) static DEVICES: [Entry; 5] = [
     Entry {
         name: "e1000",
         bus: "pci32",
         bits_per_second: 1_000_000_000,
-        serve: |e, mac, bill, around| e1000(e, Config::I82540EM, mac, bill, around),
+        serve: |card, bill, c| e1000(Config::I82540EM, card, bill, c),
     },
     Entry {
         name: "e1000-82544gc",
         bus: "pci64",
         bits_per_second: 1_000_000_000,
-        serve: |e, mac, bill, around| e1000(e, Config::I82544GC, mac, bill, around),
+        serve: |card, bill, c| e1000(Config::I82544GC, card, bill, c),
     },
     Entry {
         name: "e1000-82545em",
         bus: "pcix",
         bits_per_second: 1_000_000_000,
-        serve: |e, mac, bill, around| e1000(e, Config::I82545EM, mac, bill, around),
+        serve: |card, bill, c| e1000(Config::I82545EM, card, bill, c),
     },
     Entry { name: "mlx5", bus: "pcie3x16", bits_per_second: 100_000_000_000, serve: mlx5 },
     Entry { name: "axi-ethernet", bus: "axi", bits_per_second: 1_000_000_000, serve: axi_ethernet },
@@ -135,14 +120,14 @@ pub(super) static DEVICES: [Entry; 5] = [
 
 // ---- mlx5 ----
 
-/// The first doorbell page that is handed out.
+/// The first doorbell page for drivers.
 const MLX5_DOORBELLS: u32 = uar::PAGE * Mlx5::FIRST_UAR;
-/// Arms of CQs, of EQs, EQ updates, and the four places of a send doorbell.
+/// Offsets of CQ arms, EQ arms, EQ updates, and the four places of a send doorbell.
 const MLX5_WORDS: [u16; 7] = [0x20, 0x40, 0x48, 0x800, 0x900, 0xa00, 0xb00];
 
-/// A word of a doorbell page that is memory. Its value counts for event queues alone; the others'
-/// is in doorbell records, for all queues that share the word.
-fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<Bill>, at: Time, r: Reg, v: u64) {
+/// Handles a word of a polled doorbell page. Its value is used for event queues only; other queues
+/// have their values in doorbell records, and may share the word.
+fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<SharedBill>, at: Time, r: Reg, v: u64) {
     if matches!(r.offset % uar::PAGE, uar::EQ_ARM | uar::EQ_UPDATE) {
         port.watch.register_write(at, r, 4, v, false);
         d.mmio_write(port, at, r, 4, v);
@@ -157,10 +142,10 @@ fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<Bill>, at: Time, r: Reg, v: u64)
     }
 }
 
-fn mlx5(entry: &Entry, mac: Option<[u8; 6]>, bill: Bill, around: Around) -> Result<(), Error> {
+fn mlx5(card: Card, bill: SharedBill, c: ServeContext) -> Result<(), Error> {
     use doorbell_devices::mlx5::Config;
-    let polled = !around.trap_doorbells;
-    let (mac, fail_every) = (mac.unwrap_or(Config::CONNECTX.mac), around.fail_every);
+    let polled = !card.trap_doorbells;
+    let (mac, fail_every) = (card.mac.unwrap_or(Config::CONNECTX.mac), card.fail_every);
     let cfg = Config { mac, polled_doorbells: polled, fail_every, ..Config::CONNECTX };
     let at = |offset| InBar { bar: 0, offset };
     let identity = Identity {
@@ -169,7 +154,7 @@ fn mlx5(entry: &Entry, mac: Option<[u8; 6]>, bill: Bill, around: Around) -> Resu
         subsystem: (0x15b3, 0x0008),
         revision: 0,
         class: 0x02_0000,
-        bars: [Bar::Memory64(32 << 20), Bar::None, Bar::None, Bar::None, Bar::None, Bar::None],
+        bars: bars([Bar::Memory64(32 << 20)]),
         line: false,
         capabilities: vec![
             Capability::Power { resets: false },
@@ -182,10 +167,8 @@ fn mlx5(entry: &Entry, mac: Option<[u8; 6]>, bill: Bill, around: Around) -> Resu
             words: &MLX5_WORDS,
         }),
     };
-    let function = Function::new(identity, Mlx5::new(cfg), bill)
-        .map_err(|e| input!("{e}"))?
-        .with_ring(mlx5_rung);
-    run(entry, function, around)
+    let function = Function::new(identity, Mlx5::new(cfg), bill.clone());
+    serve(card, function.map(|f| f.with_ring(mlx5_rung)), bill, c)
 }
 
 impl Served for Mlx5 {
@@ -208,7 +191,7 @@ impl Served for Mlx5 {
         Some(format!("command {:#x}, modifier {:#x}", u.opcode, u.modifier))
     }
 
-    fn set_cable(&mut self, port: &mut GuestPort<Bill>, at: Time, plugged: bool) {
+    fn set_cable(&mut self, port: &mut GuestPort<SharedBill>, at: Time, plugged: bool) {
         Device::advance(self, port, at);
         self.set_carrier(port, at, plugged);
     }
@@ -216,18 +199,12 @@ impl Served for Mlx5 {
 
 // ---- e1000 ----
 
-/// Registers, and the I/O window.
+/// Sizes of the registers and of the I/O window.
 const E1000_MEMORY: u32 = 128 << 10;
 const E1000_IO: u32 = 64;
 
-fn e1000(
-    entry: &Entry,
-    cfg: Config,
-    mac: Option<[u8; 6]>,
-    bill: Bill,
-    around: Around,
-) -> Result<(), Error> {
-    let cfg = Config { mac: mac.unwrap_or(cfg.mac), cache_line: 64, ..cfg };
+fn e1000(cfg: Config, card: Card, bill: SharedBill, c: ServeContext) -> Result<(), Error> {
+    let cfg = Config { mac: card.mac.unwrap_or(cfg.mac), cache_line: 64, ..cfg };
     let mut capabilities = vec![Capability::Power { resets: true }];
     if cfg.variant != Variant::I82540Em {
         capabilities.push(Capability::PciX);
@@ -235,25 +212,17 @@ fn e1000(
     let identity = Identity {
         vendor: 0x8086,
         device: cfg.variant.device_id(),
-        // Intel's own desktop adapter.
+        // Intel's desktop adapter.
         subsystem: (0x8086, 0x001e),
         revision: 2,
         class: 0x02_0000,
         // BAR 1 would be the flash.
-        bars: [
-            Bar::Memory(E1000_MEMORY),
-            Bar::None,
-            Bar::Io(E1000_IO),
-            Bar::None,
-            Bar::None,
-            Bar::None,
-        ],
+        bars: bars([Bar::Memory(E1000_MEMORY), Bar::None, Bar::Io(E1000_IO)]),
         line: true,
         capabilities,
         polled: None,
     };
-    let function = Function::new(identity, E1000::new(cfg), bill).map_err(|e| input!("{e}"))?;
-    run(entry, function, around)
+    serve(card, Function::new(identity, E1000::new(cfg), bill.clone()), bill, c)
 }
 
 impl Served for E1000 {
@@ -261,7 +230,7 @@ impl Served for E1000 {
         self.counters.entries().collect()
     }
 
-    fn set_cable(&mut self, port: &mut GuestPort<Bill>, at: Time, plugged: bool) {
+    fn set_cable(&mut self, port: &mut GuestPort<SharedBill>, at: Time, plugged: bool) {
         E1000::set_cable(self, at, plugged);
         Device::advance(self, port, at);
     }

@@ -6,31 +6,34 @@
 
 mod axi;
 mod bill;
-mod calls;
+mod context;
 mod control;
 mod devices;
+mod event_loop;
+mod hcall;
 mod metrics;
 mod report;
-mod turns;
 mod uplink;
-mod virtual_io;
+mod vfio;
+mod vio_devices;
 
-use crate::args::Serve;
+use crate::args::{Output, Serve};
 use crate::output::Capture;
 use crate::{DONE, Error, input};
 use bill::Bill;
+use context::{ServeContext, SharedBill};
 use control::Control;
 use devices::{DEVICES, PLATFORMS, Platform};
 use doorbell_bus::Meter;
-use doorbell_papr_io::Unit;
 use doorbell_vfio_user::Listener;
 use metrics::Metrics;
 use std::path::Path;
 use uplink::Uplink;
+use vfio::Card;
 
 /// Returns the names of all devices that can be served.
 pub(crate) fn devices() -> impl Iterator<Item = &'static str> {
-    DEVICES.iter().map(|d| d.name).chain(virtual_io::KINDS.iter().map(|k| k.name))
+    DEVICES.iter().map(|d| d.name).chain(vio_devices::KINDS.iter().map(|k| k.adapter.name))
 }
 
 /// Returns the names of the buses by whose rules a device can be counted.
@@ -68,7 +71,7 @@ fn without(device: &str, options: &[(bool, &str)]) -> Result<(), Error> {
 }
 
 pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
-    if let Some(kind) = virtual_io::KINDS.iter().find(|k| k.name == args.device) {
+    if let Some(kind) = vio_devices::KINDS.iter().find(|k| k.adapter.name == args.device) {
         return behind_calls(args, kind);
     }
     device(&args.device).map_err(|e| input!("{e}"))?;
@@ -99,24 +102,24 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
         ));
     }
     let fail_every = args.fault.as_deref().map_or(Ok(0), |f| fault(f, name))?;
-    let (bill, metrics, socket) =
-        outside(args, platform.rules(), entry.bits_per_second, "--socket", path)?;
-    let around = turns::Around {
-        socket,
-        metrics,
+    let card = Card {
+        name,
         bus: platform.about,
-        format: args.output.format,
-        quiet: args.output.quiet,
+        bits_per_second: entry.bits_per_second,
+        mac,
         trap_doorbells: args.trap_doorbells,
         fail_every,
     };
-    (entry.serve)(entry, mac, bill, around)?;
+    let (bill, context) =
+        surroundings(args, platform.rules(), entry.bits_per_second, "--socket", path)?;
+    (entry.serve)(card, bill, context)?;
     Ok(DONE)
 }
 
 /// Serves a device that guests reach by hypervisor calls.
-fn behind_calls(args: &Serve, kind: &virtual_io::Kind) -> Result<u8, Error> {
-    let name = kind.name;
+fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
+    let mut adapter = kind.adapter;
+    let name = adapter.name;
     let Some(path) = &args.plugin_socket else {
         return Err(input!(
             "{name} is reached by hypervisor calls: --plugin-socket, and the plug-in in QEMU"
@@ -133,26 +136,25 @@ fn behind_calls(args: &Serve, kind: &virtual_io::Kind) -> Result<u8, Error> {
             (args.control.is_some() && name != "vnic", "--control"),
         ],
     )?;
-    let control = args.control.as_deref().map(Control::open).transpose()?;
-    let unit = args.unit.as_deref().map_or(Ok(kind.unit.address), unit_address)?;
-    let unit = Unit { address: unit, ..kind.unit };
-    let setup = virtual_io::Setup { partitions: args.partitions.into(), trunk: args.trunk, unit };
-    let (bill, metrics, socket) =
-        outside(args, Meter::Hypervisor, kind.bits_per_second, "--plugin-socket", path)?;
-    let (format, quiet) = (args.output.format, args.output.quiet);
-    (kind.serve)(kind, setup, bill, calls::Around { socket, metrics, control, format, quiet })?;
+    let own = adapter.unit.address;
+    adapter.unit.address = args.unit.as_deref().map_or(Ok(own), unit_address)?;
+    let setup = vio_devices::Setup { partitions: args.partitions.into(), trunk: args.trunk };
+    let (bill, context) =
+        surroundings(args, Meter::Hypervisor, adapter.bits_per_second, "--plugin-socket", path)?;
+    (kind.serve)(adapter, setup, bill, context)?;
     Ok(DONE)
 }
 
-/// Opens wire and files, the page, and the socket, in this order, so that wrong arguments are
-/// reported first.
-fn outside(
+/// Opens pipe, wire, files, page and socket, in this order, so that wrong arguments are reported
+/// first.
+fn surroundings(
     args: &Serve,
     meter: Meter,
     bits_per_second: u64,
     option: &str,
     path: &Path,
-) -> Result<(Bill, Option<Metrics>, Listener), Error> {
+) -> Result<(SharedBill, ServeContext), Error> {
+    let control = args.control.as_deref().map(Control::open).transpose()?;
     let uplink = Uplink::open(&args.uplink)?;
     let capture = args.capture.as_deref().map(|path| Capture::create(path, bits_per_second));
     let capture = capture.transpose()?;
@@ -160,7 +162,9 @@ fn outside(
     let metrics = args.metrics.as_deref().map(Metrics::listen).transpose()?;
     let place = format!("{option} {}", path.display());
     let socket = Listener::bind(path).map_err(Error::at(place))?;
-    Ok((Bill::new(meter, uplink, capture, trace), metrics, socket))
+    let Output { format, quiet } = args.output;
+    let bill = SharedBill::new(Bill::new(meter, uplink, capture, trace));
+    Ok((bill, ServeContext { socket, metrics, control, format, quiet }))
 }
 
 /// Parses `wqe@N`: one WQE in N fails.

@@ -1,6 +1,7 @@
 //! The counts of a server at one moment, for people and for programs.
 
 use crate::render::{Document, Format, NUMBER, count, each, numbers};
+use doorbell_bus::Ledger;
 use doorbell_lab::result::Object;
 
 /// All counts of a server.
@@ -74,6 +75,12 @@ impl Report {
         doc.table(table);
         doc.show(format, &data)
     }
+}
+
+/// Returns all counts of a ledger with their descriptions.
+pub(super) fn entries(ledger: &Ledger) -> Vec<(&'static str, &'static str, u64)> {
+    let all = Ledger::about().zip(ledger.entries());
+    all.map(|((name, about), (_, v))| (name, about, v)).collect()
 }
 
 fn object<T: Clone>(members: Vec<(&'static str, T)>) -> Named<T> {

@@ -1,11 +1,10 @@
-//! What can be served behind hypervisor calls: one entry a kind of adapter.
-//!
-//! Each guest is a partition with one adapter. All adapters are on one hypervisor, which is this
-//! process, and their network is the uplink: the wire of the vNICs' servers, or what is behind the
-//! logical LAN's switch.
+//! The devices that can be served behind hypervisor calls. Each guest is a partition with one
+//! adapter. All adapters are on one hypervisor, which is this process. Their network is the uplink:
+//! the wire of the vNIC servers, or the network behind the switch of the logical LAN.
 
-use super::bill::Bill;
-use super::calls::{Around, Port, run};
+use super::context::{ServeContext, SharedBill};
+use super::event_loop::CommandError;
+use super::hcall::{Adapter, Backend, Name, Port, serve};
 use crate::Error;
 use doorbell_devices::veth::{self, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
@@ -13,83 +12,61 @@ use doorbell_hal::{Hcall, HcallDevice, Span, Time};
 use doorbell_layout::{ibmveth, ibmvnic::cause, ibmvnic::hcall, ibmvnic::status};
 use doorbell_papr_io::{Knows, PostQueue, Unit, VETH, VNIC, sub_crq_interrupts, unit_interrupt};
 
-/// A device model that can be served so.
-pub(super) trait Behind: HcallDevice<Port> + Sized {
-    /// What it lets a plug-in know.
-    const KNOWS: Knows<Self>;
-    /// What it counted itself, of so many partitions together, by name.
-    fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)>;
-    /// The cable is pulled, or put in.
-    fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool);
-    /// A partition's guest has gone: what it had registered is taken back, as a hypervisor does.
-    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time, unit: u32);
-    /// A line of `--control`.
-    ///
-    /// # Errors
-    /// What is wrong with it, and what is allowed.
-    fn command(&mut self, partitions: usize, at: Time, line: &str) -> Result<(), String>;
-}
-
-/// A count's name, and what it is.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Name(pub(super) &'static str, pub(super) &'static str);
-
 /// A kind of adapter.
 #[derive(Debug)]
 pub(super) struct Kind {
-    pub(super) name: &'static str,
-    pub(super) bits_per_second: u64,
-    /// The adapter of each partition, unless another unit address is asked for. Each partition has
-    /// its own device tree, so that all may have the same.
-    pub(super) unit: Unit,
-    /// Its calls, as they are counted.
-    pub(super) calls: &'static [(u64, Name)],
-    pub(super) serve: fn(&Kind, Setup, Bill, Around) -> Result<(), Error>,
+    /// Its description. Each partition has its own device tree, so that all adapters may have the
+    /// same unit address.
+    pub(super) adapter: Adapter,
+    /// Serves it until a signal stops it.
+    pub(super) serve: fn(Adapter, Setup, SharedBill, ServeContext) -> Result<(), Error>,
 }
 
-/// What is on the hypervisor.
+/// The partitions of the hypervisor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     /// Guests, each with an adapter.
     pub(super) partitions: usize,
-    /// The first has the logical LAN's trunk.
+    /// The first has the trunk of the logical LAN.
     pub(super) trunk: bool,
-    /// Their adapters' unit address.
-    pub(super) unit: Unit,
 }
 
-/// All of them.
+/// All kinds of adapters.
 pub(super) static KINDS: [Kind; 2] = [
     Kind {
-        name: "vnic",
-        bits_per_second: 100_000_000_000,
-        unit: Unit { address: 0x3000_0003, kind: VNIC },
-        calls: &VNIC_CALLS,
-        serve: |kind, setup, bill, around| {
-            let device = VnicServer::new(adapters(setup), setup.partitions);
-            run(kind, setup.unit, device, setup.partitions, bill, around)
+        adapter: Adapter {
+            name: "vnic",
+            bits_per_second: 100_000_000_000,
+            unit: Unit { address: 0x3000_0003, kind: VNIC },
+            calls: &VNIC_CALLS,
+        },
+        serve: |adapter, setup, bill, c| {
+            let device = VnicServer::new(adapters(adapter.unit.address), setup.partitions);
+            serve(adapter, device, setup.partitions, bill, c)
         },
     },
     Kind {
-        name: "veth",
-        bits_per_second: 10_000_000_000,
-        unit: Unit { address: 0x3000_0002, kind: VETH },
-        calls: &VETH_CALLS,
-        serve: |kind, setup, bill, around| {
-            run(kind, setup.unit, Veth::new(lan(setup)), setup.partitions, bill, around)
+        adapter: Adapter {
+            name: "veth",
+            bits_per_second: 10_000_000_000,
+            unit: Unit { address: 0x3000_0002, kind: VETH },
+            calls: &VETH_CALLS,
+        },
+        serve: |adapter, setup, bill, c| {
+            let device = Veth::new(lan(adapter.unit.address, setup));
+            serve(adapter, device, setup.partitions, bill, c)
         },
     },
 ];
 
 // ---- vnic ----
 
-fn adapters(setup: Setup) -> vnic::Config {
-    let unit = setup.unit.address;
+fn adapters(unit: u32) -> vnic::Config {
     vnic::Config {
         unit_address: unit.into(),
         crq_vector: unit_interrupt(unit),
         first_vector: sub_crq_interrupts(unit),
-        // A failover takes seconds in life; a client gives up after some more.
+        // A real failover takes seconds; clients give up after some more.
         failover: Span::from_ms(100),
         ..vnic::Config::POWERVM
     }
@@ -109,7 +86,7 @@ const VNIC_CALLS: [(u64, Name); 11] = [
     (hcall::EOI, Name("hcall_eoi", "H_EOI.")),
 ];
 
-/// Calls of a hypervisor's own until one is not busy.
+/// Repeats a call on behalf of the hypervisor until it is not busy.
 fn insist<D: HcallDevice<Port>>(
     d: &mut D,
     ports: &mut [Port],
@@ -128,7 +105,7 @@ fn insist<D: HcallDevice<Port>>(
     }
 }
 
-impl Behind for VnicServer {
+impl Backend for VnicServer {
     const KNOWS: Knows<VnicServer> = Knows {
         queues: |d, client, each| {
             d.open_queues(client).for_each(|q| {
@@ -152,7 +129,7 @@ impl Behind for VnicServer {
         insist(self, ports, partition, at, hcall::FREE_CRQ, unit);
     }
 
-    fn command(&mut self, partitions: usize, at: Time, line: &str) -> Result<(), String> {
+    fn command(&mut self, partitions: usize, at: Time, line: &str) -> Result<(), CommandError> {
         let mut words = line.split_whitespace();
         let (verb, mut rest) = (words.next().unwrap_or(""), words.collect::<Vec<_>>());
         let up = if verb == "link" { (!rest.is_empty()).then(|| rest.remove(0)) } else { None };
@@ -168,11 +145,7 @@ impl Behind for VnicServer {
             ("link", Some("up"), Some(n)) => self.set_link(n, at, true),
             ("link", Some("down"), Some(n)) => self.set_link(n, at, false),
             _ => {
-                return Err(format!(
-                    "`{line}` is no command; there are failover, migrate, error, link up and link down, each with a \
-                     partition's number behind it if it is not 0, up to {}",
-                    partitions - 1
-                ));
+                return Err(CommandError::Unknown { line: line.to_owned(), last: partitions - 1 });
             }
         }
         Ok(())
@@ -194,12 +167,12 @@ const VETH_CALLS: [(u64, Name); 10] = [
     (ibmveth::H_VIO_SIGNAL, Name("hcall_vio_signal", "H_VIO_SIGNAL.")),
 ];
 
-/// An adapter for each partition, on one VLAN; the way out is the uplink behind the switch, or a
-/// partition's trunk.
-fn lan(setup: Setup) -> veth::Config {
+/// Returns a LAN with an adapter for each partition on one VLAN. The way out is the uplink behind
+/// the switch, or the trunk of a partition.
+fn lan(unit: u32, setup: Setup) -> veth::Config {
     let adapter = |i: usize| veth::Adapter {
-        unit: setup.unit.address.into(),
-        vector: unit_interrupt(setup.unit.address),
+        unit: unit.into(),
+        vector: unit_interrupt(unit),
         trunk: u8::from(setup.trunk && i == 0),
         ..veth::Adapter::new(i, i as u8)
     };
@@ -208,8 +181,8 @@ fn lan(setup: Setup) -> veth::Config {
     config
 }
 
-impl Behind for Veth {
-    /// Nothing: what becomes of a frame is known when it has been switched.
+impl Backend for Veth {
+    /// Nothing: the fate of a frame is known after switching only.
     const KNOWS: Knows<Veth> = Knows { queues: |_, _, _| (), waits: |_, _| false };
 
     fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)> {
@@ -219,8 +192,8 @@ impl Behind for Veth {
                 sum.1 += v;
             }
         }
-        // The mask is not the device's here, and it cannot know which of them were sent: the
-        // ledger's `messages` are.
+        // The plug-in holds the mask, so the device cannot count sent interrupts; the ledger's
+        // `messages` does.
         all.retain(|(name, _)| *name != "interrupts");
         all.push(("strangers", self.strangers()));
         all
@@ -233,8 +206,8 @@ impl Behind for Veth {
         insist(self, ports, partition, at, ibmveth::H_FREE_LOGICAL_LAN, unit);
     }
 
-    fn command(&mut self, _: usize, _: Time, line: &str) -> Result<(), String> {
-        Err(format!("`{line}`: a logical LAN has no commands"))
+    fn command(&mut self, _: usize, _: Time, line: &str) -> Result<(), CommandError> {
+        Err(CommandError::NoCommands { line: line.to_owned() })
     }
 }
 

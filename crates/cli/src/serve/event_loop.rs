@@ -1,0 +1,255 @@
+//! The event loop of `serve`: guests, device, wire and page have their turns, one after another.
+//!
+//! Everything runs on this thread, so that an unmap or a reset is complete when it is answered.
+//! Between turns the loop waits until a descriptor is readable or a timer expires. A [`Transport`]
+//! connects the guests.
+//!
+//! The wire toward the guests has the device's speed: a frame is taken from the uplink when the
+//! previous one would have ended, with up to 128 us of catching up. A frame that the device holds
+//! off waits here. Pause frames are obeyed: later frames wait in the queue of the uplink.
+
+use super::context::{Clock, ServeContext, SharedBill};
+use super::control::Control;
+use super::metrics::Metrics;
+use super::report::Report;
+use super::uplink::MAX_FRAME;
+use crate::output::print;
+use crate::progress::Interrupt;
+use crate::{Error, failed};
+use doorbell_hal::{DropReason, RxVerdict, Span, Time};
+use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
+use doorbell_vfio_user::{exact_timers, readable};
+use signal_hook::consts::{SIGUSR1, SIGUSR2};
+use signal_hook::flag;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The guests of a device, and their way to it.
+pub(super) trait Transport {
+    /// True if pause frames of a guest stop the wire.
+    const PAUSES: bool;
+
+    /// Pulls the cable, or plugs it in.
+    fn set_cable(&mut self, at: Time, plugged: bool);
+    /// Carries out a line of `--control`.
+    fn command(&mut self, _at: Time, line: &str) -> Result<(), CommandError> {
+        Err(CommandError::NoCommands { line: line.to_owned() })
+    }
+    /// Returns true if new guests may connect.
+    fn listens(&self) -> bool;
+    /// Takes a new connection.
+    fn connect(&mut self, at: Time, socket: UnixStream, c: &ServeContext) -> io::Result<()>;
+    /// Returns true if a guest is connected.
+    fn connected(&self) -> bool;
+    /// Serves requests and advances the device. Returns true if there was any request.
+    fn serve(&mut self, clock: &Clock, c: &ServeContext) -> bool;
+    /// Offers a frame from the wire.
+    fn receive(&mut self, at: Time, frame: &[u8]) -> RxVerdict;
+    /// Ends a turn: notifies guests.
+    fn finish_turn(&mut self, _clock: &Clock, _busy: bool, _c: &ServeContext) {}
+    /// Returns the time of the device's next event.
+    fn next_due(&self) -> Option<Time>;
+    /// Returns the longest wait without an event, or `None` if a system call is too long.
+    fn patience(&self, now: Time, busy: bool) -> Option<Duration>;
+    /// Tells guests that the loop sleeps, or wakes. Returns true if a request is pending.
+    fn set_sleeping(&mut self, _sleeping: bool) -> bool {
+        false
+    }
+    /// Returns the descriptors of guests.
+    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+    /// Returns the counts.
+    fn report(&self) -> Report;
+    /// Serves the last requests and disconnects guests.
+    fn close(&mut self, clock: &Clock);
+}
+
+/// A line of `--control` that is not a command.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum CommandError {
+    #[error(
+        "`{line}` is not a command; there are failover, migrate, error, link up and link down, \
+         each with the number of a partition behind it unless it is 0, up to {last}"
+    )]
+    Unknown { line: String, last: usize },
+    #[error("`{line}`: the device has no commands")]
+    NoCommands { line: String },
+}
+
+/// The longest lag of the wire.
+const CATCH_UP: Span = Span::from_us(128);
+/// Frames that arrive in one turn.
+const BURST: usize = 32;
+/// The longest wait, after which signals are checked.
+pub(super) const NAP: Duration = Duration::from_millis(200);
+/// Time after which a refused frame is offered again.
+const RETRY: Span = Span::from_us(500);
+/// Time after the last request or doorbell during which the loop does not sleep.
+pub(super) const AWAKE: Span = Span::from_us(50);
+
+/// The wire toward the guests.
+struct Wire {
+    frame: Box<[u8]>,
+    /// Length of a frame to offer again.
+    held: Option<usize>,
+    /// Time at which the next frame may arrive.
+    free: Time,
+    /// The guest's last pause frame is in effect. A frame that arrives meanwhile does so because
+    /// its time has run out.
+    paused: bool,
+    byte: Span,
+}
+
+impl Wire {
+    /// Passes frames from the uplink to the device. Returns true if there was any.
+    fn deliver<T: Transport>(&mut self, t: &mut T, bill: &SharedBill, clock: &Clock) -> bool {
+        if !t.connected() {
+            return false;
+        }
+        for n in 0..BURST {
+            let now = clock.now();
+            let pause = bill.0.borrow_mut().pause.take().filter(|_| T::PAUSES);
+            if let Some(quanta) = pause {
+                self.free = now + self.byte * (u64::from(quanta) * 64);
+                self.paused = quanta > 0;
+            }
+            if self.free > now {
+                return n > 0;
+            }
+            let next = || bill.0.borrow_mut().uplink.receive(now, &mut self.frame);
+            let Some(len) = self.held.take().or_else(next) else { return n > 0 };
+            let frame = &self.frame[..len];
+            let verdict = t.receive(now, frame);
+            let mut bill = bill.0.borrow_mut();
+            let waits = bill.uplink.waits_for_receiver();
+            let off = verdict == RxVerdict::Dropped(DropReason::Off);
+            if self.paused && verdict == RxVerdict::Dropped(DropReason::Fifo) {
+                bill.missed_after_pause += 1;
+            }
+            if waits {
+                bill.uplink.told(now, !off);
+            }
+            if verdict == RxVerdict::Hold || (off && waits) {
+                self.held = (verdict == RxVerdict::Hold).then_some(len);
+                self.free = now + if off { RETRY * 20 } else { RETRY };
+                return n > 0;
+            }
+            bill.arrives(now, frame);
+            let least = Time::from_ps(now.ps().saturating_sub(CATCH_UP.ps()));
+            self.free = self.free.max(least) + self.byte * wire_bytes(1, len.max(MIN_FRAME) as u64);
+        }
+        true
+    }
+
+    /// Returns the time at which a frame may arrive without a readable descriptor.
+    fn next_due(&self, bill: &SharedBill, now: Time) -> Option<Time> {
+        if self.held.is_some() || self.free > now {
+            return Some(self.free);
+        }
+        bill.0.borrow().uplink.due().map(|t| t.max(self.free))
+    }
+}
+
+/// Serves a device with a wire of this rate until a signal stops it, then prints the ledger.
+pub(super) fn run<T: Transport>(
+    mut t: T,
+    bits_per_second: u64,
+    bill: SharedBill,
+    mut c: ServeContext,
+) -> Result<(), Error> {
+    let system = |e: io::Error| failed!("{e}");
+    exact_timers();
+    let stop = Interrupt::watched().map_err(system)?;
+    let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    flag::register(SIGUSR1, Arc::clone(&show)).map_err(system)?;
+    flag::register(SIGUSR2, Arc::clone(&cable)).map_err(system)?;
+    let clock = Clock(Instant::now());
+    let mut wire = Wire {
+        frame: vec![0; MAX_FRAME].into(),
+        held: None,
+        free: Time::ZERO,
+        paused: false,
+        byte: Span::from_ps(8_000_000_000_000 / bits_per_second),
+    };
+    let (mut plugged, mut ready) = (true, Vec::new());
+    c.notice(format_args!("{} is ready", t.report().device));
+    while !stop.came() {
+        if show.swap(false, Ordering::Relaxed) {
+            print(&t.report().show(c.format))?;
+        }
+        if cable.swap(false, Ordering::Relaxed) {
+            plugged = !plugged;
+            t.set_cable(clock.now(), plugged);
+            c.notice(format_args!("the cable is {}", if plugged { "in" } else { "pulled" }));
+        }
+        while let Some(line) = c.control.as_mut().and_then(Control::line) {
+            match t.command(clock.now(), &line) {
+                Ok(()) => c.notice(format_args!("{line}")),
+                Err(e) => c.notice(format_args!("{e}")),
+            }
+        }
+        let mut busy = false;
+        if t.listens()
+            && let Some(socket) = c.socket.accept().map_err(system)?
+        {
+            if !t.connected() {
+                bill.0.borrow_mut().uplink.restart();
+                (wire.held, wire.paused) = (None, false);
+            }
+            t.connect(clock.now(), socket, &c).map_err(system)?;
+            busy = true;
+        }
+        busy |= t.serve(&clock, &c);
+        bill.0.borrow_mut().uplink.flush();
+        busy |= wire.deliver(&mut t, &bill, &clock);
+        bill.0.borrow_mut().uplink.flush();
+        t.finish_turn(&clock, busy, &c);
+        if let Some(why) = bill.0.borrow_mut().broken.take() {
+            return Err(Error::Failed(why));
+        }
+        if let Some(why) = bill.0.borrow_mut().uplink.lost.take() {
+            c.notice(format_args!("the uplink is gone: {why}"));
+        }
+        let now = clock.now();
+        let patience = t.patience(now, busy);
+        if patience.is_none() && c.metrics.is_none() {
+            continue;
+        }
+        let mut wait = patience.unwrap_or_default();
+        let frame = wire.next_due(&bill, now).filter(|_| t.connected());
+        if let Some(due) = [t.next_due(), frame].into_iter().flatten().min() {
+            wait = wait.min(Duration::from_nanos(due.since(now).ps().div_ceil(1000)));
+        }
+        let sleeps = wait > Duration::ZERO;
+        // A request may have come before the guests knew.
+        if sleeps && t.set_sleeping(true) {
+            wait = Duration::ZERO;
+        }
+        let bill = bill.0.borrow();
+        let mut fds: Vec<_> = c.metrics.iter().flat_map(Metrics::fds).collect();
+        let metrics = fds.len();
+        fds.extend(t.listens().then(|| c.socket.as_fd()));
+        fds.extend(t.fds());
+        fds.extend(c.control.iter().map(Control::fd));
+        if wire.free <= now && wire.held.is_none() && t.connected() {
+            fds.extend(bill.uplink.fd());
+        }
+        readable(&fds, Some(wait), &mut ready).map_err(system)?;
+        drop(fds);
+        drop(bill);
+        if sleeps {
+            t.set_sleeping(false);
+        }
+        if let Some(m) = &mut c.metrics
+            && (ready[..metrics].contains(&true) || metrics > 1)
+        {
+            m.serve(|| t.report());
+        }
+    }
+    t.close(&clock);
+    print(&t.report().show(c.format))?;
+    bill.0.borrow_mut().finish()
+}

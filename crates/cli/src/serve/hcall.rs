@@ -1,0 +1,244 @@
+//! A device that guests reach by hypervisor calls, one partition each.
+//!
+//! A guest's CPU waits while its call is answered, so the loop looks for the next call for some
+//! microseconds before it sleeps. All guests share the device and its one thread.
+
+use super::context::{Clock, ServeContext, SharedBill};
+use super::event_loop::{AWAKE, CommandError, NAP, Transport, run};
+use super::report::{Report, entries};
+use crate::Error;
+use doorbell_hal::{HcallDevice, RxVerdict, Time};
+use doorbell_layout::ibmvnic::hcall;
+use doorbell_papr_io::{Guest, Inside, Knows, Look, Partition, Unit, step, tell};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Turns after which a busy server also checks the sockets of its guests.
+const LISTENS: u32 = 256;
+
+/// The port of a partition.
+pub(super) type Port = Partition<SharedBill>;
+
+/// A device model that partitions reach by hypervisor calls.
+pub(super) trait Backend: HcallDevice<Port> + Sized {
+    /// The knowledge that it shares with the plug-in.
+    const KNOWS: Knows<Self>;
+    /// Returns its own counters by name, summed over the partitions.
+    fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)>;
+    /// Pulls the cable, or plugs it in.
+    fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool);
+    /// Takes back the registrations of a partition whose guest has gone, as a hypervisor does.
+    fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time, unit: u32);
+    /// Carries out a line of `--control`.
+    fn command(&mut self, partitions: usize, at: Time, line: &str) -> Result<(), CommandError>;
+}
+
+/// The name of a count with its description.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name(pub(super) &'static str, pub(super) &'static str);
+
+/// The description of a kind of adapter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Adapter {
+    pub(super) name: &'static str,
+    pub(super) bits_per_second: u64,
+    pub(super) unit: Unit,
+    /// Its calls with the names of their counts.
+    pub(super) calls: &'static [(u64, Name)],
+}
+
+/// A device with its partitions.
+struct Hcalls<D> {
+    adapter: Adapter,
+    device: D,
+    ports: Vec<Port>,
+    bill: SharedBill,
+    /// The count of each of the adapter's calls; the last is of any other.
+    made: Vec<u64>,
+    /// Guests so far.
+    guests: u64,
+    /// The last call.
+    called: Time,
+    turns: u32,
+}
+
+/// Serves a device until a signal stops it.
+pub(super) fn serve<D: Backend>(
+    adapter: Adapter,
+    device: D,
+    partitions: usize,
+    bill: SharedBill,
+    c: ServeContext,
+) -> Result<(), Error> {
+    let hcalls = Hcalls {
+        adapter,
+        device,
+        ports: (0..partitions).map(|_| Partition::new(bill.clone())).collect(),
+        bill: bill.clone(),
+        made: vec![0; adapter.calls.len() + 1],
+        guests: 0,
+        called: Time::ZERO,
+        turns: 0,
+    };
+    run(hcalls, adapter.bits_per_second, bill, c)
+}
+
+impl<D: Backend> Hcalls<D> {
+    /// Answers the pending calls of a partition, one of each CPU. Returns true if there was any.
+    fn answer(&mut self, i: usize, clock: &Clock) -> bool {
+        let (mut any, mut look) = (false, Look::default());
+        let (device, ports) = (&mut self.device, &mut self.ports);
+        while let Some(call) = step(device, ports, i, clock.now(), &mut look, &D::KNOWS) {
+            any = true;
+            let known = self.adapter.calls.iter().position(|(c, _)| *c == call.0);
+            self.made[known.unwrap_or(self.adapter.calls.len())] += 1;
+        }
+        any
+    }
+
+    fn answer_all(&mut self, clock: &Clock) -> bool {
+        (0..self.ports.len()).fold(false, |any, i| self.answer(i, clock) | any)
+    }
+}
+
+impl<D: Backend> Transport for Hcalls<D> {
+    const PAUSES: bool = false;
+
+    fn set_cable(&mut self, at: Time, plugged: bool) {
+        self.device.set_cable(self.ports.len(), at, plugged);
+    }
+
+    fn command(&mut self, at: Time, line: &str) -> Result<(), CommandError> {
+        self.device.command(self.ports.len(), at, line)
+    }
+
+    fn listens(&self) -> bool {
+        true
+    }
+
+    fn connect(&mut self, _: Time, socket: UnixStream, c: &ServeContext) -> io::Result<()> {
+        let Some(i) = self.ports.iter().position(|p| !p.connected()) else {
+            c.notice(format_args!("rejected connection: every partition has a guest"));
+            return Ok(());
+        };
+        match Guest::greet(socket, self.adapter.unit) {
+            Err(gone) => c.notice(format_args!("rejected connection: not a guest: {gone}")),
+            Ok(guest) => {
+                self.guests += 1;
+                self.ports[i].connect(guest);
+                c.notice(format_args!("partition {i} has a guest"));
+            }
+        }
+        Ok(())
+    }
+
+    fn connected(&self) -> bool {
+        self.ports.iter().any(Port::connected)
+    }
+
+    fn serve(&mut self, clock: &Clock, _: &ServeContext) -> bool {
+        let any = self.answer_all(clock);
+        let now = clock.now();
+        if any {
+            self.called = now;
+        }
+        self.device.advance(&mut self.ports, now);
+        any
+    }
+
+    fn receive(&mut self, at: Time, frame: &[u8]) -> RxVerdict {
+        self.device.advance(&mut self.ports, at);
+        let verdict = self.device.receive(&mut self.ports, at, frame);
+        self.device.advance(&mut self.ports, at);
+        verdict
+    }
+
+    fn finish_turn(&mut self, clock: &Clock, busy: bool, c: &ServeContext) {
+        let now = clock.now();
+        // Announcements of memory and of a guest's end can wait for a while, but not for ever.
+        self.turns = self.turns.wrapping_add(1);
+        let listens = !busy || self.turns.is_multiple_of(LISTENS);
+        for i in 0..self.ports.len() {
+            tell(&mut self.device, &mut self.ports, i, now, &D::KNOWS);
+            let port = &mut self.ports[i];
+            let heard = port.flush().and_then(|()| if listens { port.listen() } else { Ok(()) });
+            if let Err(gone) = heard {
+                c.notice(format_args!("partition {i}: {gone}"));
+                // Posted calls are completed first.
+                self.answer(i, clock);
+                self.ports[i].disconnect();
+                self.device.let_go(&mut self.ports, i, now, self.adapter.unit.address);
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        self.device.next_due()
+    }
+
+    fn patience(&self, now: Time, busy: bool) -> Option<Duration> {
+        let awake = now.since(self.called) < AWAKE;
+        (!busy).then_some(if awake { Duration::ZERO } else { NAP })
+    }
+
+    fn set_sleeping(&mut self, sleeping: bool) -> bool {
+        self.ports.iter().for_each(|p| p.say_asleep(sleeping));
+        self.ports.iter().any(Port::has_calls)
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.ports.iter().flat_map(Port::fds).collect()
+    }
+
+    fn report(&self) -> Report {
+        let bill = self.bill.0.borrow();
+        let mut l = bill.ledger.clone();
+        let inside = self.ports.iter().map(Port::inside).fold(Inside::default(), |a, b| a + b);
+        (l.tce_hcalls, l.tce_puts) = (inside.table_calls, inside.table_entries);
+        // Messages that are still under way are included.
+        l.messages = (l.messages + inside.raised).saturating_sub(inside.held);
+        let mut made = self.made.clone();
+        for (n, (call, _)) in self.adapter.calls.iter().enumerate() {
+            made[n] += match *call {
+                hcall::VIO_SIGNAL => inside.signal_calls,
+                hcall::VIOCTL => inside.vioctl_calls,
+                _ => 0,
+            };
+        }
+        l.hcalls = made.iter().sum::<u64>() + l.tce_hcalls;
+        let other = Name("hcall_other", "Calls that the device does not know.");
+        let names = self.adapter.calls.iter().map(|c| c.1).chain([other]);
+        let mut ledger = entries(&l);
+        ledger.extend(names.zip(&made).map(|(Name(name, about), v)| (name, about, *v)));
+        ledger.extend([
+            ("posted", "Sends among those that the guest did not wait for.", inside.posted),
+            (
+                "posted_refused",
+                "Of those, refused because their session had ended.",
+                inside.posted_refused,
+            ),
+            (
+                "switches",
+                "H_VIO_SIGNAL and H_VIOCTL that were answered in the plug-in.",
+                inside.signal_calls + inside.vioctl_calls,
+            ),
+            ("arrived_frames", "Frames that arrived from the wire.", bill.arrived.0),
+            ("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1),
+            ("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped),
+        ]);
+        Report {
+            device: self.adapter.name,
+            bus: "hypervisor calls",
+            connected: self.connected(),
+            clients: self.guests,
+            ledger,
+            counters: self.device.counters(self.ports.len()),
+        }
+    }
+
+    fn close(&mut self, clock: &Clock) {
+        self.answer_all(clock);
+    }
+}
