@@ -1,7 +1,7 @@
 //! A driver of your own and the cost of its packets: `cargo run --release --example own_driver`
 //!
-//! An Intel 82545 sends with its simplest descriptors. Ring the doorbell for each packet, or ask for
-//! every eighth status only, and see which counts move.
+//! An Intel 82545 sends with its simplest descriptors. Ring the doorbell for each packet, or ask
+//! for every eighth status only, and see which counts move.
 
 use doorbell_devices::e1000::{Config, E1000};
 use doorbell_lab::own::{self, prelude::*};

@@ -30,7 +30,11 @@ PLOT = re.compile(r"<!-- plot made by: doorbell (.*?) > (docs/[\w.-]+\.svg) -->"
 
 
 def run(arguments):
-    command = [str(ROOT / "target/release/doorbell"), *shlex.split(arguments.replace("\n", " ")), "--quiet"]
+    command = [
+        str(ROOT / "target/release/doorbell"),
+        *shlex.split(arguments.replace("\n", " ")),
+        "--quiet",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     if done.returncode != 0:
         raise SystemExit(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr}")
@@ -49,7 +53,9 @@ def renew(path, name, new, what, check):
     if new == old:
         return False
     if check:
-        sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, "made anew"))
+        sys.stdout.writelines(
+            difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, "made anew")
+        )
     else:
         path.write_text(new)
         print(f"{name}: {what} made anew")
@@ -67,7 +73,9 @@ def main():
         output = dict(zip(commands, pool.map(run, commands)))
     for name, text in texts.items():
         path = pathlib.Path(name)
-        stale |= renew(path, name, BLOCK.sub(lambda match: made(match, output), text), "tables", check)
+        stale |= renew(
+            path, name, BLOCK.sub(lambda match: made(match, output), text), "tables", check
+        )
         for plot in PLOT.finditer(text):
             if "--format svg" not in plot[1]:
                 sys.exit(f"{name}: {plot[2]}: its command lacks --format svg")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what the checks and tests need beyond Rust, as Debian packages, and only what is missing. It says what it
-# does. Where it cannot (no root, no apt-get), it lists all that is missing at once.
+# Installs what the checks and tests need beyond Rust, as Debian packages, and only what is missing.
+# It says what it does. Where it cannot (no root, no apt-get), it lists all that is missing at once.
 #
 #   install-test-deps.sh [check|test|guest]...      for these targets of the Makefile; default: all
 #
@@ -66,11 +66,12 @@ missing() {
 packages=$(missing | tr '\n' ' ')
 [ -n "$packages" ] || exit 0
 
-# A mirror whose index has changed since the update has not all of these packages any more, so both are tried anew. Others
-# may be installing at the same time.
+# A mirror whose index has changed since the update has not all of these packages any more, so both
+# are tried anew. Others may be installing at the same time.
 # shellcheck disable=SC2317 # called by retry
 install() {
-    apt-get update -q && apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends "$@"
+    apt-get update -q &&
+        apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends "$@"
 }
 
 if ! command -v apt-get >/dev/null; then

@@ -5,9 +5,9 @@
 # shellcheck disable=SC2034 # used by who sources this
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/doorbell
 
-# retry WHAT COMMAND...: runs a download. If it fails, it is tried three times more, after 5, 15 and 45 seconds, since
-# mirrors and networks fail for a while. Each failure is told with the command's own words. Returns 1 after the last.
-# RETRY_PAUSES holds other pauses.
+# retry WHAT COMMAND...: runs a download. If it fails, it is tried three times more, after 5, 15 and
+# 45 seconds, since mirrors and networks fail for a while. Each failure is told with the command's
+# own words. Returns 1 after the last. RETRY_PAUSES holds other pauses.
 retry() {
     retry_what=$1
     shift
@@ -28,8 +28,8 @@ retry() {
     return 1
 }
 
-# step NAME COMMAND...: runs a part of a long run, and prints the seconds that it took. `set -e` does not hold in a function
-# that is run so.
+# step NAME COMMAND...: runs a part of a long run, and prints the seconds that it took. `set -e`
+# does not hold in a function that is run so.
 step() {
     step_name=$1
     shift
@@ -37,19 +37,22 @@ step() {
     echo "== $step_name" >&2
     step_code=0
     "$@" || step_code=$?
-    echo "== $step_name: $(($(date +%s) - step_began)) s$([ "$step_code" = 0 ] || echo ", failed ($step_code)")" >&2
+    step_failed=
+    [ "$step_code" = 0 ] || step_failed=", failed ($step_code)"
+    echo "== $step_name: $(($(date +%s) - step_began)) s$step_failed" >&2
     return "$step_code"
 }
 
-# wheel REQUIREMENTS DIRECTORY: unpacks the one Python package that the file names, known by its hash, into DIRECTORY.
-# No dependency is installed and nothing of it is run by Python.
+# wheel REQUIREMENTS DIRECTORY: unpacks the one Python package that the file names, known by its
+# hash, into DIRECTORY. No dependency is installed and nothing of it is run by Python.
 wheel() {
     # Beside its place, which another run may fill at the same time.
     mkdir -p "$(dirname "$2")"
     wheel_work=$(mktemp -d "$2.XXXXXX")
     # The last are names of platforms, not of this machine's Python.
-    if retry "$1" python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.11 \
-        --implementation cp --platform manylinux2014_x86_64 --require-hashes --dest "$wheel_work/down" --requirement "$1" &&
+    if retry "$1" python3 -m pip download --quiet --no-deps --only-binary=:all: \
+        --python-version 3.11 --implementation cp --platform manylinux2014_x86_64 \
+        --require-hashes --dest "$wheel_work/down" --requirement "$1" &&
         python3 -m zipfile -e "$wheel_work"/down/*.whl "$wheel_work/out" &&
         { mv -T "$wheel_work/out" "$2" 2>/dev/null || [ -d "$2" ]; }; then
         rm -rf "$wheel_work"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Lints the Python files (ruff) and the shell scripts (shellcheck), and looks for names of package registries. Part of
-# `make check`. ruff comes from PyPI once.
+# Lints the Python files (ruff) and the shell scripts (shellcheck), and looks for names of package
+# registries. Part of `make check`. ruff comes from PyPI once.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
@@ -16,12 +16,15 @@ files() { git ls-files --cached --others --exclude-standard -- "$@"; }
 {
     files '*.sh'
     files | while read -r file; do
-        [ ! -f "$file" ] || ! head -c 60 "$file" | head -n 1 | grep -qaE '^#!.*\<(sh|bash)$' || echo "$file"
+        [ -f "$file" ] || continue
+        ! head -c 60 "$file" | head -n 1 | grep -qaE '^#!.*\<(sh|bash)$' || echo "$file"
     done
 } | sort -u | xargs shellcheck --external-sources || code=1
 
-# Where packages come from is the machine's matter: its apt, pip, npm and cargo know their registries. Lock files name them.
-registries='(debian|ubuntu|crates|pypi|pythonhosted|npm[j]s|nodesource|golang|rustup|maven)[.](org|io|com|net|rs|debian)'
+# Where packages come from is the machine's matter: its apt, pip, npm and cargo know their
+# registries. Lock files name them.
+registries='(debian|ubuntu|crates|pypi|pythonhosted|npm[j]s|nodesource|golang|rustup|maven)'
+registries="${registries}[.](org|io|com|net|rs|debian)"
 if git grep -nEI "$registries" -- ':!*.lock' ':!*package-lock.json' >&2; then
     echo "lint: a package registry is named (above)" >&2
     code=1

@@ -72,8 +72,8 @@ done
 
 # The capture is of end b, both directions, started before the link comes up.
 ip -n "$b" link set wire up
-ip netns exec "$b" tcpdump -i wire -Z root -s 0 -B 16384 --immediate-mode --time-stamp-precision=nano \
-    -w "$dir/raw.pcap" 2>"$dir/tcpdump.log" &
+ip netns exec "$b" tcpdump -i wire -Z root -s 0 -B 16384 --immediate-mode \
+    --time-stamp-precision=nano -w "$dir/raw.pcap" 2>"$dir/tcpdump.log" &
 tcpdump=$!
 started+=("$tcpdump")
 wait_for grep -q "listening on" "$dir/tcpdump.log"
@@ -128,22 +128,25 @@ def udp(payload):
 
 def syn():
     options = struct.pack("!BBHBB", 2, 4, 1460, 4, 2) + b"\1\1"
-    return 6, 16, struct.pack("!HHIIBBHHH", 40001, 5201, 7, 0, (20 + len(options)) << 2, 2, 64240, 0, 0) + options
+    length = (20 + len(options)) << 2
+    return 6, 16, struct.pack("!HHIIBBHHH", 40001, 5201, 7, 0, length, 2, 64240, 0, 0) + options
 
 def ip4(protocol, at, segment):
     segment = with_sum(segment, at, SOURCE4 + TARGET4 + struct.pack("!HH", protocol, len(segment)))
-    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(segment), 1, 0x4000, 64, protocol, 0) + SOURCE4 + TARGET4
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(segment), 1, 0x4000, 64, protocol, 0)
+    head += SOURCE4 + TARGET4
     return 0x0800, head[:10] + struct.pack("!H", ~total(head) & 0xffff) + head[12:] + segment
 
 def ip6(protocol, at, segment):
     segment = with_sum(segment, at, SOURCE6 + TARGET6 + struct.pack("!II", len(segment), protocol))
-    return 0x86dd, struct.pack("!IHBB", 6 << 28, len(segment), protocol, 64) + SOURCE6 + TARGET6 + segment
+    head = struct.pack("!IHBB", 6 << 28, len(segment), protocol, 64) + SOURCE6 + TARGET6
+    return 0x86dd, head + segment
 
 def tagged(packet, *tags):
     ethertype, body = packet
     types = [t for t, _ in tags] + [ethertype]
-    return b"".join(
-        [struct.pack("!HH", t, vlan) for t, (_, vlan) in zip(types, tags)] + [struct.pack("!H", ethertype), body])
+    all_tags = [struct.pack("!HH", t, vlan) for t, (_, vlan) in zip(types, tags)]
+    return b"".join([*all_tags, struct.pack("!H", ethertype), body])
 
 mac = [bytes.fromhex(m.replace(":", "")) for m in sys.argv[1:]]
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)

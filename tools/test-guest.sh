@@ -1,14 +1,15 @@
 #!/bin/sh
 # `make test-guest`: Linux's own drivers, in a guest under TCG, on our devices.
 #
-# TIER=short (default, some 10 minutes) or TIER=long. DEVICES="e1000 ...", CHECKS="probe ping ..." and
-# CPUS="1 2" choose. Programs that are missing are installed if root, or else listed. QEMU 11.1 and a Debian 13 kernel are
-# fetched into a cache outside the repository once (tools/test-guest/fetch.sh; foreign.sh for arm64 and ppc64el, which
-# axi-ethernet, vnic and veth need), from the mirror of the machine's own apt or from DEBIAN_MIRROR. Logs, and the wire of
-# what failed, are in target/test-guest.
+# TIER=short (default, some 10 minutes) or TIER=long. DEVICES="e1000 ...", CHECKS="probe ping ..."
+# and CPUS="1 2" choose. Programs that are missing are installed if root, or else listed. QEMU 11.1
+# and a Debian 13 kernel are fetched into a cache outside the repository once
+# (tools/test-guest/fetch.sh; foreign.sh for arm64 and ppc64el, which axi-ethernet, vnic and veth
+# need), from the mirror of the machine's own apt or from DEBIAN_MIRROR. Logs, and the wire of what
+# failed, are in target/test-guest.
 #
-# The traffic stays in a network namespace without a name, which ends with the run. Nothing is fetched from inside of it: it
-# has no network. Root is not needed where users may make namespaces.
+# The traffic stays in a network namespace without a name, which ends with the run. Nothing is
+# fetched from inside of it: it has no network. Root is not needed where users may make namespaces.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
@@ -28,7 +29,8 @@ for architecture in $(echo "$foreign" | tr ' ' '\n' | sort -u); do
 done
 
 build() {
-    # The binary, the plug-in, and an example; all of the workspace, so that they are what its tests were built with.
+    # The binary, the plug-in, and an example; all of the workspace, so that they are what its tests
+    # were built with.
     cargo build --quiet --locked --workspace --lib --bins --examples &&
         cargo build --quiet --locked --release --package doorbell-cli
 }
@@ -38,5 +40,6 @@ mkdir -p "$work"
 namespace=--net
 [ "$(id -u)" = 0 ] || namespace='--net --map-root-user'
 # shellcheck disable=SC2086 # words
-DOORBELL_OFFLINE=1 RELEASE=$PWD/target/release/doorbell PATH=$PATH:/usr/sbin:/sbin exec unshare $namespace \
+DOORBELL_OFFLINE=1 RELEASE=$PWD/target/release/doorbell PATH=$PATH:/usr/sbin:/sbin \
+    exec unshare $namespace \
     python3 -B tools/test-guest/run.py target/debug/doorbell "$cache" "$work" ${DEVICES:-}

@@ -55,12 +55,14 @@ END
 }
 # shellcheck source=/dev/null
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-is "Debian's mirror among others" http://one.example/debian "$(mirror_of "deb http://vendor.example/x $suite stable
+one=http://one.example/debian
+is "Debian's mirror among others" $one "$(mirror_of "deb http://vendor.example/x $suite stable
 deb http://security.example/debian-security $suite-security main
-deb http://one.example/debian $suite main")"
-is "a mirror by a suite's role" http://one.example/debian "$(mirror_of 'deb http://one.example/debian/ stable main')"
+deb $one $suite main")"
+is "a mirror by a suite's role" $one "$(mirror_of "deb $one/ stable main")"
 is "no mirror" '' "$(mirror_of 'deb http://vendor.example/x other main')"
-is "DEBIAN_MIRROR" http://other.example "$(DEBIAN_MIRROR=http://other.example mirror_of 'deb http://one.example/debian stable main')"
+other=http://other.example
+is "DEBIAN_MIRROR" $other "$(DEBIAN_MIRROR=$other mirror_of "deb $one stable main")"
 
 # In the namespace nothing is fetched, and it is said what is not there.
 code=0

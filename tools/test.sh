@@ -17,7 +17,8 @@ if [ -z "$reasons" ]; then
         # DOORBELL_QEMU names another x86_64.
         [ "$target" = x86_64 ] && qemu= || qemu=qemu-system-$target
         # shellcheck disable=SC2086 # none is none
-        tools/qtest-accel/build.sh $qemu || reasons="there is no qtest accelerator for $target (above)"
+        tools/qtest-accel/build.sh $qemu ||
+            reasons="there is no qtest accelerator for $target (above)"
     done
 fi
 

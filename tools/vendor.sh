@@ -11,10 +11,12 @@ set -eu
 . "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../crates/cli/src/report/vendor"
 
-# directory  package  version  integrity  files
+# directory  package  version  files  integrity, in lines that end in a backslash
 packages='
-d3   d3                 7.9.0  sha512-e1U46jVP+w7Iut8Jt8ri1YsPOvFpg46k+K8TpCb0P+zjCkjkPnV7WzfDJzMHy1LnA+wj5pLT1wjO901gLXeEhA== LICENSE dist/d3.min.js
-plot @observablehq/plot 0.6.17 sha512-/qaXP/7mc4MUS0s4cPPFASDRjtsWp85/TbfsciqDgU1HwYixbSbbytNuInD8AcTYC3xaxACgVX06agdfQy9W+g== LICENSE dist/plot.umd.min.js
+d3   d3                 7.9.0  LICENSE,dist/d3.min.js \
+sha512-e1U46jVP+w7Iut8Jt8ri1YsPOvFpg46k+K8TpCb0P+zjCkjkPnV7WzfDJzMHy1LnA+wj5pLT1wjO901gLXeEhA==
+plot @observablehq/plot 0.6.17 LICENSE,dist/plot.umd.min.js \
+sha512-/qaXP/7mc4MUS0s4cPPFASDRjtsWp85/TbfsciqDgU1HwYixbSbbytNuInD8AcTYC3xaxACgVX06agdfQy9W+g==
 '
 
 work=$(mktemp -d)
@@ -22,7 +24,8 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-echo "$packages" | while read -r directory package version integrity files; do
+# shellcheck disable=SC2162 # a backslash joins lines
+printf '%s\n' "$packages" | while read directory package version files integrity; do
     [ -n "$directory" ] || continue
     mkdir "$work/$directory"
     retry "vendor: $package" npm pack --pack-destination "$work/$directory" "$package@$version"
@@ -34,7 +37,7 @@ echo "$packages" | while read -r directory package version integrity files; do
         fi
         tar xzf "$archive" -C "$work/$directory" --strip-components=1
     done
-    for file in $files; do
+    for file in $(echo "$files" | tr , ' '); do
         if [ "${1:-}" = --check ]; then
             cmp "$work/$directory/$file" "$directory/$file" || exit 1
         else

@@ -1,4 +1,5 @@
-//! Any bytes as a guest of the vNIC and the logical LAN behind the plug-in: board, calls, entries, memory, frames, time.
+//! Any bytes as a guest of the vNIC and the logical LAN behind the plug-in: board, calls, entries,
+//! memory, frames, time.
 #![no_main]
 
 use doorbell_conformance::hcalls;

@@ -23,8 +23,9 @@ fail() {
 # Asks a QEMU with this accelerator to step its clock. A QEMU that has it answers
 # and waits for more; one that has not exits at once.
 works() {
-    answer=$({ echo 'clock_step 5'; sleep 1; } | QEMU_MODULE_DIR=$1 timeout 1 "$qemu" -accel qtest -machine none \
-        -nodefaults -display none -qtest stdio -qtest-log none 2>/dev/null || true)
+    answer=$({ echo 'clock_step 5'; sleep 1; } |
+        QEMU_MODULE_DIR=$1 timeout 1 "$qemu" -accel qtest -machine none -nodefaults \
+        -display none -qtest stdio -qtest-log none 2>/dev/null || true)
     [ "$answer" = "OK 5" ]
 }
 
@@ -55,7 +56,8 @@ command -v "$cc" >/dev/null || fail "no C compiler ($cc): install gcc"
 mkdir -p "$dir"
 scratch=$(mktemp -d "$dir/build.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT INT TERM
-"$cc" -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -DQEMU_STAMP="$stamp" -o "$scratch/${module##*/}" "$source"
+"$cc" -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -DQEMU_STAMP="$stamp" \
+    -o "$scratch/${module##*/}" "$source"
 works "$scratch" || fail "the module was built, but $qemu does not work with it"
 mv "$scratch/${module##*/}" "$module"
 echo "qtest-accel: built $module" >&2

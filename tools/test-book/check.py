@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Whether a book that mdBook has built hangs together: check.py DOCS BOOK
 
-Every chapter of the table of contents has its page; every link and every image inside of the book leads to a file
-that is there, and to an anchor in it; nothing that a page needs is loaded from elsewhere. Prints what is wrong, one
-a line, and exits with 1.
-"""
+Every chapter of the table of contents has its page; every link and every image inside of the book
+leads to a file that is there, and to an anchor in it; nothing that a page needs is loaded from
+elsewhere. Prints what is wrong, one a line, and exits with 1. """
 
 import pathlib
 import re
@@ -55,7 +54,12 @@ def wrong(docs, book):
         if pathlib.Path(chapter + ".html") not in pages:
             yield f"{chapter}.md: it has no page"
     drawn = {(path.stem, src) for path in docs.glob("*.md") for src in images(path)}
-    shown = {(name.stem, src) for name, page in pages.items() if name.stem in chapters for src in page.images}
+    shown = {
+        (name.stem, src)
+        for name, page in pages.items()
+        if name.stem in chapters
+        for src in page.images
+    }
     if not drawn or drawn != shown:
         yield f"images in the documents and not in the pages, or the other way: {drawn ^ shown}"
     for name, page in pages.items():
@@ -70,14 +74,19 @@ def wrong(docs, book):
                 if loaded:
                     yield f"{name}: {target} is loaded from elsewhere"
                 continue
-            path = (book / name).parent / urllib.parse.unquote(url.path) if url.path else book / name
+            path = (
+                (book / name).parent / urllib.parse.unquote(url.path) if url.path else book / name
+            )
             path = path.resolve()
             if not path.is_relative_to(book) or not path.is_file():
                 yield f"{name}: {target} is not there"
             elif url.fragment and path.suffix == ".html":
                 if urllib.parse.unquote(url.fragment) not in pages[path.relative_to(book)].anchors:
                     yield f"{name}: {target} has no such anchor"
-    print(f"book: {len(chapters)} chapters, {len(shown)} images, {sum(len(p.links) for p in pages.values())} links")
+    print(
+        f"book: {len(chapters)} chapters, {len(shown)} images, "
+        f"{sum(len(p.links) for p in pages.values())} links"
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 # shellcheck shell=sh
-# What fetch.sh and foreign.sh have in common: a cache directory, filled by an apt of its own. Sourced, with `sh` and `set -eu`.
+# What fetch.sh and foreign.sh have in common: a cache directory, filled by an apt of its own.
+# Sourced, with `sh` and `set -eu`.
 #
-# apt-get resolves the dependencies against an empty system of its own in that directory, and verifies
-# what it downloads; `dpkg -x` unpacks. Nothing is installed or changed, and root is not needed.
-# The mirror, proxies and the like are those of the machine's own apt. DEBIAN_MIRROR names another mirror.
+# apt-get resolves the dependencies against an empty system of its own in that directory, and
+# verifies what it downloads; `dpkg -x` unpacks. Nothing is installed or changed, and root is not
+# needed. The mirror, proxies and the like are those of the machine's own apt. DEBIAN_MIRROR names
+# another mirror.
 umask 022
 # shellcheck source=tools/lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -11,27 +13,29 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 say() { echo "test-guest: $*" >&2; }
 
-# The mirror of Debian itself, not of its security suite or of another vendor: known by the Release file that apt has
-# fetched, or where it has fetched none yet by the suite's name.
+# The mirror of Debian itself, not of its security suite or of another vendor: known by the Release
+# file that apt has fetched, or where it has fetched none yet by the suite's name.
 mirror() {
     if [ -n "${DEBIAN_MIRROR:-}" ]; then
         echo "$DEBIAN_MIRROR"
         return
     fi
     # shellcheck disable=SC2016 # apt's fields
-    found=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(REPO_URI)' 'Created-By: Packages' |
+    fields='$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(REPO_URI)'
+    found=$(apt-get indextargets --format "$fields" 'Created-By: Packages' |
         sed -n 's/^Debian|Debian|main|//p' | head -n 1)
     if [ -z "$found" ]; then
         # shellcheck source=/dev/null
         suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
+        suites="$suite|oldstable|stable|testing|unstable|sid"
         found=$(apt-get update --print-uris |
-            sed -nE "s,^'(.*/)dists/($suite|oldstable|stable|testing|unstable|sid)/main/binary-[^/]*/Packages.*,\\1,p" | head -n 1)
+            sed -nE "s,^'(.*/)dists/($suites)/main/binary-[^/]*/Packages.*,\\1,p" | head -n 1)
     fi
     echo "${found%/}"
 }
 
-# begin DIRECTORY WHAT: ends here, with the path, when all is there; else $dir is a new directory beside it, which
-# finish renames: an interrupted run leaves nothing that looks complete.
+# begin DIRECTORY WHAT: ends here, with the path, when all is there; else $dir is a new directory
+# beside it, which finish renames: an interrupted run leaves nothing that looks complete.
 begin() {
     final=$1
     stamp=complete-1
@@ -40,17 +44,22 @@ begin() {
         exit 0
     fi
     if [ "${DOORBELL_OFFLINE:-}" = 1 ]; then
-        say "$2: has to be fetched into $final before the network namespace is entered (tools/test-guest.sh)"
+        say "$2: has to be fetched into $final before the network namespace is entered" \
+            "(tools/test-guest.sh)"
         exit 4
     fi
     missing=
     for thing in apt-get apt-config dpkg-deb unshare xz "$keyring"; do
         command -v "$thing" >/dev/null || [ -f "$thing" ] || missing="$missing $thing"
     done
-    [ -z "$missing" ] || { say "missing:$missing (a Debian system with debian-archive-keyring is needed)"; exit 3; }
+    if [ -n "$missing" ]; then
+        say "missing:$missing (a Debian system with debian-archive-keyring is needed)"
+        exit 3
+    fi
     mirror=$(mirror)
     if [ -z "$mirror" ]; then
-        say "this machine's apt has no mirror of Debian (apt-get indextargets); name one in DEBIAN_MIRROR"
+        say "this machine's apt has no mirror of Debian (apt-get indextargets); name one in" \
+            "DEBIAN_MIRROR"
         exit 3
     fi
     say "fetching $2 into $final"
@@ -58,9 +67,11 @@ begin() {
     dir=$(mktemp -d "$final.partial-XXXXXX")
     trap 'rm -rf "$dir"' EXIT
     apt=$dir/apt
-    mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/etc/preferences.d" "$apt/etc/apt.conf.d"
+    mkdir -p "$apt/lists/partial" "$apt/archives/partial"
+    mkdir -p "$apt/etc/preferences.d" "$apt/etc/apt.conf.d"
     : >"$apt/status"
-    # APT_CONFIG goes before the machine's configuration, of which nothing is read once it names other directories.
+    # APT_CONFIG goes before the machine's configuration, of which nothing is read once it names
+    # other directories.
     machine=$(apt-config dump Acquire | grep -vE '^Acquire::(Languages|Retries)')
     eval "$(apt-config shell netrc Dir::Etc::netrc/f netrcs Dir::Etc::netrcparts/d)"
 }

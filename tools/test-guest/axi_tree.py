@@ -3,13 +3,13 @@
 
 axi_tree.py ADDRESS [SLOT] < virt.dtb > with-nic.dtb
 
-virt.dtb is what `qemu-system-aarch64 -M virt,gic-version=3,dumpdtb=virt.dtb` with the options of your guest writes
-(the tree is theirs, and another with another number of CPUs). ADDRESS is the station's. SLOT is where the device is on
-pcie.0: `"addr":"08.0"` is 8, and so it is here if nothing is said.
+virt.dtb is what `qemu-system-aarch64 -M virt,gic-version=3,dumpdtb=virt.dtb` with the options of
+your guest writes (the tree is theirs, and another with another number of CPUs). ADDRESS is the
+station's. SLOT is where the device is on pcie.0: `"addr":"08.0"` is 8, and so it is here if nothing
+is said.
 
-The PCI function is one that Linux's rp1_pci binds. It needs a node of its own, whose children it instantiates: the
-Ethernet core and its PHY, and the DMA engine.
-"""
+The PCI function is one that Linux's rp1_pci binds. It needs a node of its own, whose children it
+instantiates: the Ethernet core and its PHY, and the DMA engine. """
 
 import sys
 
@@ -28,7 +28,12 @@ def add(root, mac, slot=8, number=0):
     handle = lambda n: {"phandle": cells(n)}
     root.nodes[f"axi-clock-{number}"] = Node(
         # The rate of which a unit of the delay is 1 us.
-        {"compatible": text("fixed-clock"), "#clock-cells": cells(0), "clock-frequency": cells(125_000_000), **handle(clock)}
+        {
+            "compatible": text("fixed-clock"),
+            "#clock-cells": cells(0),
+            "clock-frequency": cells(125_000_000),
+            **handle(clock),
+        }
     )
     ethernet = Node(
         {
@@ -50,7 +55,15 @@ def add(root, mac, slot=8, number=0):
         {
             "mdio": Node(
                 {"#address-cells": cells(1), "#size-cells": cells(0)},
-                {"ethernet-phy@1": Node({"compatible": text("ethernet-phy-ieee802.3-c22"), "reg": cells(1), **handle(phy)})},
+                {
+                    "ethernet-phy@1": Node(
+                        {
+                            "compatible": text("ethernet-phy-ieee802.3-c22"),
+                            "reg": cells(1),
+                            **handle(phy),
+                        }
+                    )
+                },
             )
         },
     )

@@ -1,4 +1,5 @@
-"""Linux's axienet on the served AXI Ethernet, in an arm64 guest: its checks, and interrupts as coalescing was set."""
+"""Linux's axienet on the served AXI Ethernet, in an arm64 guest: its checks, and interrupts as
+coalescing was set."""
 
 import collections
 import json
@@ -14,9 +15,24 @@ import axi_tree
 import fdt
 from beside import TAKEN, Case, Row, beside
 from guest import PATIENCE, Guest, initramfs
-from rig import GUEST, HOST, LONG, MAC, Rig, expect, frame, host, packets, tap, tcp_checksums, timing, until
+from rig import (
+    GUEST,
+    HOST,
+    LONG,
+    MAC,
+    Rig,
+    expect,
+    frame,
+    host,
+    packets,
+    tap,
+    tcp_checksums,
+    timing,
+    until,
+)
 
-# In the order in which they are needed; the last two are built from Debian's kernel source (foreign.sh).
+# In the order in which they are needed; the last two are built from Debian's kernel source
+# (foreign.sh).
 MODULES = ("phylink", "rp1_pci", "xilinx_dma", "xilinx_emac")
 LOADED_LATER = ("pktgen",)
 SLOT = 8
@@ -31,11 +47,21 @@ class Arm(Guest):
         # MSI-X wants an ITS, which came with GICv3.
         machine = "-M virt,gic-version=3,memory-backend=ram{} -cpu cortex-a57"
         options = ["-smp", str(cpus)]
-        device = {"driver": "vfio-user-pci", "bus": "pcie.0", "addr": f"{SLOT:02x}.0", "socket": {"type": "unix", "path": str(socket)}}
+        device = {
+            "driver": "vfio-user-pci",
+            "bus": "pcie.0",
+            "addr": f"{SLOT:02x}.0",
+            "socket": {"type": "unix", "path": str(socket)},
+        }
         tree, plain = directory / "guest.dtb", directory / "virt.dtb"
         subprocess.run(
-            [pathlib.Path(__file__).parent / "qemu.sh", *machine.format(f",dumpdtb={plain}").split(), *options]
-            + "-m 512M -object memory-backend-memfd,id=ram,size=512M,share=on -display none".split(),
+            [
+                pathlib.Path(__file__).parent / "qemu.sh",
+                *machine.format(f",dumpdtb={plain}").split(),
+                *options,
+            ]
+            + "-m 512M -object memory-backend-memfd,id=ram,size=512M,share=on".split()
+            + "-display none".split(),
             check=True,
             capture_output=True,
             env={**os.environ, "DOORBELL_GUEST": str(cache), "DOORBELL_EMULATOR": self.EMULATOR},
@@ -44,7 +70,9 @@ class Arm(Guest):
         axi_tree.add(root, MAC, SLOT)
         tree.write_bytes(fdt.write(root))
         options += ["-dtb", tree, "-device", json.dumps(device)]
-        self.start(cache, initrd, directory, machine.format("").split() + options, "ttyAMA0", self.EMULATOR)
+        self.start(
+            cache, initrd, directory, machine.format("").split() + options, "ttyAMA0", self.EMULATOR
+        )
 
 
 class Axienet(Rig):
@@ -57,16 +85,23 @@ class Axienet(Rig):
         # Its module is not Debian's own build, and not signed by Debian.
         "loading out-of-tree module taints kernel",
         "module verification failed",
-        # axienet_tx_poll returns all that it found sent, which may be more than its budget; the kernel says so once.
+        # axienet_tx_poll returns all that it found sent, which may be more than its budget; the
+        # kernel says so once.
         "NAPI poll function axienet_tx_poll",
     )
 
     @staticmethod
     def parts(cache, initrd):
         tool = pathlib.Path(__file__).parent / "foreign.sh"
-        cache = pathlib.Path(subprocess.run([tool, "arm64"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+        cache = pathlib.Path(
+            subprocess.run(
+                [tool, "arm64"], check=True, stdout=subprocess.PIPE, text=True
+            ).stdout.strip()
+        )
         initrd = initrd.with_name("initrd-arm64")
-        initramfs(cache, MODULES + LOADED_LATER, initrd, "aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1")
+        initramfs(
+            cache, MODULES + LOADED_LATER, initrd, "aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1"
+        )
         return cache, initrd
 
     def machine(self, cache, initrd, cpus):
@@ -78,7 +113,10 @@ class Axienet(Rig):
         self.guest.run("dmesg -c >/dev/null")
         for module in MODULES[:-1]:
             self.guest.run(f"insmod /m/{module}.ko")
-        self.guest.run(f"insmod /m/{self.MODULE}.ko; for i in $(seq 50); do [ -e /sys/class/net/eth0 ] && break; sleep 0.1; done")
+        self.guest.run(
+            f"insmod /m/{self.MODULE}.ko; for i in $(seq 50); do [ -e /sys/class/net/eth0 ] && "
+            f"break; sleep 0.1; done"
+        )
         self.guest.run("[ -e /sys/class/net/eth0 ]")
         expect(MAC in self.guest.run("cat /sys/class/net/eth0/address"), "the station address")
         expect("driver: xaxienet" in (i := self.guest.run("ethtool -i eth0")), i)
@@ -110,7 +148,8 @@ class Axienet(Rig):
 
     def coalesce(self, rx, tx, guest=None):
         (guest or self.guest).run(
-            f"ethtool -C eth0 adaptive-rx off rx-frames {rx[0]} rx-usecs {rx[1]} tx-frames {tx[0]} tx-usecs {tx[1]}"
+            f"ethtool -C eth0 adaptive-rx off rx-frames {rx[0]} rx-usecs {rx[1]} tx-frames {tx[0]} "
+            f"tx-usecs {tx[1]}"
         )
 
     # Frames of a group, and groups.
@@ -128,7 +167,10 @@ class Axienet(Rig):
                 for n in range(1, self.GROUPS + 1):
                     for _ in range(frames):
                         s.send(full)
-                    expect(until(lambda: read() - first >= n * frames), f"{read() - first} of {n * frames} frames were read")
+                    expect(
+                        until(lambda: read() - first >= n * frames),
+                        f"{read() - first} of {n * frames} frames were read",
+                    )
 
     def interrupts_as_set(self):
         """Interrupts for a count come after so many frames, in the server's trace."""
@@ -146,14 +188,24 @@ class Axienet(Rig):
                 # frame that no other followed.
                 counted[now] += value >> 12 & 1
                 late[now] += value >> 13 & 1
-                expect(came[now] >= counted[now] * now, f"threshold {now}: {counted[now]} interrupts for the count after {came[now]} frames")
+                expect(
+                    came[now] >= counted[now] * now,
+                    f"threshold {now}: {counted[now]} interrupts for the count after {came[now]} "
+                    f"frames",
+                )
         for frames in self.THRESHOLDS:
-            print(f"      {frames:3} frames: {self.GROUPS} groups, {counted[frames]} interrupts for the count, {late[frames]} for the delay")
+            print(
+                f"      {frames:3} frames: {self.GROUPS} groups, {counted[frames]} interrupts for "
+                f"the count, {late[frames]} for the delay"
+            )
             expect(came[frames] >= self.GROUPS * frames, f"{came[frames]} frames in the trace")
             # Without a delay nothing else can come; with it a group that is held up within has one
             # for that, and perhaps none for the count.
             wanted = self.GROUPS if frames == 1 else 1
-            expect(counted[frames] >= wanted, f"threshold {frames}: {counted[frames]} interrupts for the count")
+            expect(
+                counted[frames] >= wanted,
+                f"threshold {frames}: {counted[frames]} interrupts for the count",
+            )
 
     def threshold(self):
         return self.registers()[1] >> 16 & 255
@@ -168,11 +220,14 @@ class Axienet(Rig):
 
     @timing("DIM moves with the rates that it sees")
     def adaptive(self):
-        """`ethtool -C adaptive-rx on`: the kernel's DIM moves the threshold with the load, and back."""
+        """`ethtool -C adaptive-rx on`: the kernel's DIM moves the threshold with the load, and
+        back."""
         self.coalesce((4, 16), (24, 50))
         self.guest.run("ethtool -C eth0 adaptive-rx on")
         seen = {}
-        with subprocess.Popen(["ping", "-q", "-i", "0.002", "-c", "4000", GUEST], stdout=subprocess.DEVNULL) as sparse:
+        with subprocess.Popen(
+            ["ping", "-q", "-i", "0.002", "-c", "4000", GUEST], stdout=subprocess.DEVNULL
+        ) as sparse:
             seen["sparse"] = self.watched(5)
             sparse.kill()
         server = subprocess.Popen(["iperf3", "-s", "-1", "-B", HOST], stdout=subprocess.DEVNULL)
@@ -184,7 +239,9 @@ class Axienet(Rig):
             server.kill()
             server.wait()
         self.guest.run("killall -q iperf3; wait; true")
-        with subprocess.Popen(["ping", "-q", "-i", "0.002", "-c", "4000", GUEST], stdout=subprocess.DEVNULL) as sparse:
+        with subprocess.Popen(
+            ["ping", "-q", "-i", "0.002", "-c", "4000", GUEST], stdout=subprocess.DEVNULL
+        ) as sparse:
             seen["sparse again"] = self.watched(5)
             sparse.kill()
         for what, thresholds in seen.items():
@@ -220,15 +277,21 @@ class Axienet(Rig):
     def traced(self, work):
         """Does `work` with a guest on a server of its own, whose wire is the TAP device `traced`.
 
-        Returns its result, the server's trace, and the server's counts. Of the trace it keeps frames
-        in and writes of the receive channel's registers, as (seconds, kind, value).
-        """
+        Returns its result, the server's trace, and the server's counts. Of the trace it keeps
+        frames in and writes of the receive channel's registers, as (seconds, kind, value). """
         directory = self.directory / "traced"
         directory.mkdir(exist_ok=True)
         for name in ("socket", "trace.json"):
             (directory / name).unlink(missing_ok=True)
         tap("traced", "10.0.7.2/24")
-        line = [self.server.process.args[0], "serve", "axi-ethernet", "--socket", directory / "socket", "--quiet"]
+        line = [
+            self.server.process.args[0],
+            "serve",
+            "axi-ethernet",
+            "--socket",
+            directory / "socket",
+            "--quiet",
+        ]
         line += ["--uplink", "tap:traced", "--trace", directory / "trace.json", "--format", "json"]
         server, guest = subprocess.Popen(line, stdout=subprocess.PIPE, text=True), None
         try:
@@ -236,7 +299,10 @@ class Axienet(Rig):
             guest = Arm(*self.made_of, directory / "socket", directory)
             for module in MODULES:
                 guest.run(f"insmod /m/{module}.ko")
-            guest.run("for i in $(seq 50); do [ -e /sys/class/net/eth0 ] && break; sleep 0.1; done; ip link set eth0 up; sleep 1")
+            guest.run(
+                "for i in $(seq 50); do [ -e /sys/class/net/eth0 ] && break; sleep 0.1; done; ip "
+                "link set eth0 up; sleep 1"
+            )
             done = work(guest)
             guest.stop()
             server.terminate()
@@ -251,7 +317,9 @@ class Axienet(Rig):
                 at = lambda: float(re.search(r'"ts":([0-9.]+)', line)[1]) / 1e6
                 if '"frame in"' in line:
                     events.append((at(), "frame in", None))
-                elif '"register write"' in line and (register := next((r for r in self.RECEIVE if r in line), None)):
+                elif '"register write"' in line and (
+                    register := next((r for r in self.RECEIVE if r in line), None)
+                ):
                     value = int(re.search(r'"value":"(0x[0-9a-f]+)"', line)[1], 16)
                     events.append((at(), self.RECEIVE[register], value))
         (directory / "trace.json").unlink()
@@ -262,6 +330,7 @@ class Axienet(Rig):
 
     def real_profile(self):
         """Returns (seconds, threshold written) of RX, when each load began, and the counts."""
+
         def loads(guest):
             guest.run("ethtool -C eth0 adaptive-rx on")
             began = self.random_frames("traced")
@@ -276,64 +345,110 @@ class Axienet(Rig):
     def our_profile(self):
         """The same of our own driver, in the lab; and the ledger."""
         high, low, _ = self.LOADS
-        line = [self.binary, "run", "axienet-steps", "--quiet", "--format", "json", "--set", f"traffic.load={high}"]
+        line = [
+            self.binary,
+            "run",
+            "axienet-steps",
+            "--quiet",
+            "--format",
+            "json",
+            "--set",
+            f"traffic.load={high}",
+        ]
         line += ["--set", f"traffic.low={low}", "--set", f"traffic.hold={1000 * self.HOLD}"]
         line += ["--set", f"traffic.duration={1000 * self.HOLD * len(self.LOADS)}"]
         result = json.loads(host(" ".join(map(str, line))))
-        return [(ms / 1000, int(t)) for ms, t in result["series"]["setting_packets"]], result["ledger"]
+        return [(ms / 1000, int(t)) for ms, t in result["series"]["setting_packets"]], result[
+            "ledger"
+        ]
 
     @timing("DIM decides once in 64 interrupts, and a guest without a CPU takes few")
     def profile_over_time(self):
-        """DIM's thresholds over time, Linux's driver and ours under the same load: high, low, high."""
+        """DIM's thresholds over time, Linux's driver and ours under the same load: high, low,
+        high."""
         (linux, began, counts), (ours, ledger) = self.real_profile(), self.our_profile()
         ends = [began, [self.HOLD * i for i in range(len(self.LOADS) + 1)]]
         changes = []
         for seen in (linux, ours):
             every = [(at, t) for i, (at, t) in enumerate(seen) if i == 0 or seen[i - 1][1] != t]
-            expect({t for at, t in every if at > 0.5} <= {*self.PROFILES}, f"DIM's profiles: {every}")
+            expect(
+                {t for at, t in every if at > 0.5} <= {*self.PROFILES}, f"DIM's profiles: {every}"
+            )
             changes.append(every)
 
         def share(every, start, end):
             """Of that time, at each threshold."""
-            spans = [(max(start, at), min(end, after), t) for (at, t), (after, _) in zip(every, [*every[1:], (1e9, 0)])]
+            spans = [
+                (max(start, at), min(end, after), t)
+                for (at, t), (after, _) in zip(every, [*every[1:], (1e9, 0)])
+            ]
             all = {t: sum(max(0, b - a) for a, b, u in spans if u == t) for t in self.PROFILES}
             return {t: v / (end - start) for t, v in all.items()}
 
-        where = lambda every, at: [t for begin, t in every if begin <= at or begin == every[0][0]][-1]
+        where = lambda every, at: [t for begin, t in every if begin <= at or begin == every[0][0]][
+            -1
+        ]
         for n, load in enumerate(self.LOADS):
             for who, every, end in zip(("Linux", "ours"), changes, ends):
                 shares = share(every, end[n], end[n + 1])
                 steps = sum(end[n] <= at < end[n + 1] for at, _ in every)
                 # A look twice a second.
-                series = [where(every, end[n] + (end[n + 1] - end[n]) * (i + 0.5) / (2 * self.HOLD)) for i in range(2 * self.HOLD)]
+                series = [
+                    where(every, end[n] + (end[n + 1] - end[n]) * (i + 0.5) / (2 * self.HOLD))
+                    for i in range(2 * self.HOLD)
+                ]
                 said = " ".join(f"{t}: {v:.0%}" for t, v in shares.items())
-                print(f"      {load:4} % of the link, {who:5}  {' '.join(f'{t:3}' for t in series)}   {said}   {steps} changes")
+                print(
+                    f"      {load:4} % of the link, {who:5}  {' '.join(f'{t:3}' for t in series)}  "
+                    f" {said}   {steps} changes"
+                )
         # How often is up to the machine; but DIM goes from one profile to the next above or below,
         # and never further.
         for who, every in zip(("Linux", "ours"), changes):
-            steps = [(self.PROFILES.index(a), self.PROFILES.index(b)) for (_, a), (at, b) in zip(every, every[1:]) if at > 0.5]
-            expect(steps and all(abs(a - b) == 1 for a, b in steps), f"{who}: no step, or one that is not DIM's: {every}")
-        for who, device in (("Linux", counts["device_counters"]), ("ours", {n.removeprefix("device_"): v for n, v in ledger.items()})):
-            print(f"      {who:5} {device['rx_packets']} frames, {device['rx_interrupts'] / device['rx_packets']:.3f} interrupts a frame")
+            steps = [
+                (self.PROFILES.index(a), self.PROFILES.index(b))
+                for (_, a), (at, b) in zip(every, every[1:])
+                if at > 0.5
+            ]
+            expect(
+                steps and all(abs(a - b) == 1 for a, b in steps),
+                f"{who}: no step, or one that is not DIM's: {every}",
+            )
+        for who, device in (
+            ("Linux", counts["device_counters"]),
+            ("ours", {n.removeprefix("device_"): v for n, v in ledger.items()}),
+        ):
+            print(
+                f"      {who:5} {device['rx_packets']} frames, "
+                f"{device['rx_interrupts'] / device['rx_packets']:.3f} interrupts a frame"
+            )
             expect(device["rx_packets"] > 1000, f"{who}: {device['rx_packets']} frames")
 
     def checksums(self):
-        """TCP of the guest has its checksum made by the device, by application words, and it is right on the wire."""
+        """TCP of the guest has its checksum made by the device, by application words, and it is
+        right on the wire."""
         features = self.guest.run("ethtool -k eth0")
-        expect("tx-checksum-ip-generic: on" in features and "rx-checksumming: on" in features, features)
+        expect(
+            "tx-checksum-ip-generic: on" in features and "rx-checksumming: on" in features, features
+        )
         captures = list(self.directory.glob(".capture-*"))
         since = sum(c.stat().st_size for c in captures)
         self.iperf(1)
         if not captures:
             print("      the wire was not looked at: a long run keeps no capture")
             return
-        print(f"      {tcp_checksums(captures[0], GUEST, self.directory, since)} segments, all right")
+        print(
+            f"      {tcp_checksums(captures[0], GUEST, self.directory, since)} segments, all right"
+        )
 
     def statistics_equal_counters(self):
         """The driver's counters are the device's, and what the ledger saw on the wire."""
+
         def both():
             names = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes")
-            out = self.guest.run("cd /sys/class/net/eth0/statistics; cat " + " ".join(names) + "; cd /")
+            out = self.guest.run(
+                "cd /sys/class/net/eth0/statistics; cat " + " ".join(names) + "; cd /"
+            )
             return dict(zip(names, map(int, out.split()))), self.server.counts()
 
         s0, c0 = both()
@@ -351,7 +466,10 @@ class Axienet(Rig):
             a, b = d(stat, s0, s1), d(counter, c0, c1)
             expect(a == b, f"{stat} is {a}, {counter} is {b}")
         lost = sum(d(f"device_{n}", c0, c1) for n in ("rx_filtered", "rx_missed", "rx_dropped"))
-        expect(d("arrived_frames", c0, c1) - lost == d("rx_packets", s0, s1), "every frame arrived, or was dropped by name")
+        expect(
+            d("arrived_frames", c0, c1) - lost == d("rx_packets", s0, s1),
+            "every frame arrived, or was dropped by name",
+        )
 
     def beside_ours(self):
         """What a frame costs, beside our own driver's on the same traffic."""
@@ -390,14 +508,34 @@ class Axienet(Rig):
         ledger, device = counts["ledger"], counts["device_counters"]
         expect(ledger["dma_faults"] == 0, f"{ledger['dma_faults']} DMA faults")
         expect(ledger["uplink_dropped"] == 0, f"{ledger['uplink_dropped']} frames lost at the TAP")
-        expect(device["hangs"] == 0 and device["dma_errors"] == 0, f"{device['hangs']} hangs, {device['dma_errors']} DMA errors")
+        expect(
+            device["hangs"] == 0 and device["dma_errors"] == 0,
+            f"{device['hangs']} hangs, {device['dma_errors']} DMA errors",
+        )
         frames = counts["frames"]
         if not LONG:
             captured = packets(self.directory / "wire.pcapng")
             expect(captured == frames, f"{captured} frames in the capture, {frames} in the ledger")
             (self.directory / "wire.pcapng").unlink()
-        names = ("axi_lite_writes", "axi_lite_reads", "line_interrupts", "messages", "axi_reads", "axi_writes")
+        names = (
+            "axi_lite_writes",
+            "axi_lite_reads",
+            "line_interrupts",
+            "messages",
+            "axi_reads",
+            "axi_writes",
+        )
         print("      " + "; ".join(f"{n} {ledger[n] / frames:.3f} a frame" for n in names))
 
     all = [probe, Rig.ping, Rig.iperf_both_ways, statistics_equal_counters, beside_ours, coalescing]
-    all += [interrupts_as_set, adaptive, profile_over_time, checksums, Rig.jumbo, Rig.link_flaps, Rig.reload, Rig.another_guest, bill]
+    all += [
+        interrupts_as_set,
+        adaptive,
+        profile_over_time,
+        checksums,
+        Rig.jumbo,
+        Rig.link_flaps,
+        Rig.reload,
+        Rig.another_guest,
+        bill,
+    ]

@@ -1,4 +1,5 @@
-"""A flattened device tree: read, changed, written. Source: the Devicetree Specification 0.4, chapter 5."""
+"""A flattened device tree: read, changed, written. Source: the Devicetree Specification 0.4,
+chapter 5."""
 
 import struct
 
@@ -16,11 +17,22 @@ class Node:
 
     def find(self, compatible):
         """The first node that says so."""
-        return next(n for n in self.all() if compatible.encode() in n.properties.get("compatible", b"").split(b"\0"))
+        return next(
+            n
+            for n in self.all()
+            if compatible.encode() in n.properties.get("compatible", b"").split(b"\0")
+        )
 
     def phandle(self):
         """The highest in use."""
-        return max((int.from_bytes(n.properties["phandle"], "big") for n in self.all() if "phandle" in n.properties), default=0)
+        return max(
+            (
+                int.from_bytes(n.properties["phandle"], "big")
+                for n in self.all()
+                if "phandle" in n.properties
+            ),
+            default=0,
+        )
 
 
 def cells(*words):
@@ -77,5 +89,7 @@ def write(root):
     structure = header + len(reserved)
     strings = structure + len(out)
     total = strings + len(names)
-    head = struct.pack(">10I", 0xD00DFEED, total, structure, strings, header, 17, 16, 0, len(names), len(out))
+    head = struct.pack(
+        ">10I", 0xD00DFEED, total, structure, strings, header, 17, 16, 0, len(names), len(out)
+    )
     return head + reserved + bytes(out) + names

@@ -1,7 +1,7 @@
 #!/bin/sh
 # fetch.sh [DIRECTORY]: brings what a guest run needs into a cache directory, and prints its path.
 #
-#   qemu/   QEMU 11.1 (trixie-backports; the first Debian one with `vfio-user-pci`) with all libraries
+#   qemu/   QEMU 11.1 (trixie-backports; Debian's first one with `vfio-user-pci`) with all libraries
 #           that it needs, so that it runs on an older Debian too, without chroot and without root
 #   guest/  what the guest's initramfs is made of: busybox, iperf3, ethtool, iproute2, ping, and the
 #           modules of Debian 13's kernel
@@ -21,7 +21,8 @@ get "$dir/qemu" -t trixie-backports qemu-system-x86
 merged "$dir/guest"
 get "$dir/guest" busybox-static iperf3 ethtool iproute2 iputils-ping
 # The kernel's dependencies build initramfs images, which is done otherwise here: the image alone.
-kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -1)
+kernel=$(apt-cache depends linux-image-amd64 |
+    sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -1)
 only "$dir/kernel" "$kernel"
 mv "$dir"/kernel/boot/vmlinuz-* "$dir/vmlinuz"
 finish

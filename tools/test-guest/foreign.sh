@@ -1,5 +1,6 @@
 #!/bin/sh
-# foreign.sh arm64|ppc64el [DIRECTORY]: what a guest of another architecture needs, into a cache directory; prints its path.
+# foreign.sh arm64|ppc64el [DIRECTORY]: what a guest of another architecture needs, into a cache
+# directory; prints its path.
 #
 #   qemu/    QEMU 11.1 for that architecture, with its libraries (as fetch.sh has it)
 #   guest/   that architecture's busybox, iperf3, ethtool, iproute2, ping
@@ -7,18 +8,25 @@
 #   vmlinuz  that kernel
 #   drivers/ drivers that Debian does not build, from Debian's kernel source package, unchanged
 #
-# arm64 has the kernel of Debian 13's backports: it knows PCI devices that carry a device tree (PCI_DYNAMIC_OF_NODES's
-# platform, rp1_pci). ppc64el has Debian 13's own.
+# arm64 has the kernel of Debian 13's backports: it knows PCI devices that carry a device tree
+# (PCI_DYNAMIC_OF_NODES's platform, rp1_pci). ppc64el has Debian 13's own.
 #
-# The drivers are built by Debian 13's cross compiler in a tree of its own, entered by chroot in a user namespace: neither root
-# nor an installation is needed. Some 500 MB are downloaded once; 500 MB stay.
+# The drivers are built by Debian 13's cross compiler in a tree of its own, entered by chroot in a
+# user namespace: neither root nor an installation is needed. Some 500 MB are downloaded once; 500
+# MB stay.
 set -eu
 # shellcheck source=tools/test-guest/apt.sh
 . "$(dirname "$0")/apt.sh"
 arch=$1
 case $arch in
-    arm64) release=trixie-backports emulator=qemu-system-arm triple=aarch64-linux-gnu kernel_arch=arm64 image=linux-image-arm64 ;;
-    ppc64el) release=trixie emulator=qemu-system-ppc triple=powerpc64le-linux-gnu kernel_arch=powerpc image=linux-image-powerpc64le ;;
+    arm64)
+        release=trixie-backports emulator=qemu-system-arm triple=aarch64-linux-gnu
+        kernel_arch=arm64 image=linux-image-arm64
+        ;;
+    ppc64el)
+        release=trixie emulator=qemu-system-ppc triple=powerpc64le-linux-gnu
+        kernel_arch=powerpc image=linux-image-powerpc64le
+        ;;
     *) echo "foreign.sh: allowed are arm64 and ppc64el" >&2; exit 2 ;;
 esac
 begin "${2:-$kept/guest-$arch}" "QEMU 11.1, a kernel and a cross compiler for $arch"
@@ -30,14 +38,17 @@ suite trixie-backports "$backports"
 update amd64 "$arch"
 
 depends() { # PACKAGE=VERSION PATTERN: the dependency that matches
-    apt-cache show "$1" | sed -n 's/^Depends: //p' | tr ',' '\n' | sed 's/^ *//; s/ .*//' | grep -E "$2" | head -1
+    apt-cache show "$1" | sed -n 's/^Depends: //p' | tr ',' '\n' | sed 's/^ *//; s/ .*//' |
+        grep -E "$2" | head -1
 }
 merged "$dir/qemu"
 get "$dir/qemu" -t trixie-backports "$emulator"
 merged "$dir/guest"
-get "$dir/guest" "busybox-static:$arch" "iperf3:$arch" "ethtool:$arch" "iproute2:$arch" "iputils-ping:$arch"
+get "$dir/guest" "busybox-static:$arch" "iperf3:$arch" "ethtool:$arch" "iproute2:$arch" \
+    "iputils-ping:$arch"
 
-# The kernel: since 7.x the image package is empty, and binary and modules are packages of their own.
+# The kernel: since 7.x the image package is empty, and binary and modules are packages of their
+# own.
 version=$(apt-cache madison "$image:$arch" | awk -v r="$release/main" '$6 == r { print $3; exit }')
 name=$(depends "$image:$arch=$version" '^linux-image-[0-9]')
 abi=${name#linux-image-}
@@ -55,7 +66,8 @@ mv "$(find "$dir/kernel" -type f -name "vmlinu[xz]*" | head -1)" "$dir/vmlinuz"
 build=$dir/build
 merged "$build"
 series=$(echo "$abi" | cut -d. -f1-2)
-get "$build" make gcc-$triple dash coreutils sed grep findutils mawk bash tar xz-utils diffutils perl-base "linux-kbuild-${abi%-*}=$version"
+get "$build" make gcc-$triple dash coreutils sed grep findutils mawk bash tar xz-utils diffutils \
+    perl-base "linux-kbuild-${abi%-*}=$version"
 common="linux-headers-${abi%-*}-common=$version"
 only "$build" "linux-headers-$abi:$arch=$version" "$common"
 [ -e "$build/bin/sh" ] || ln -s dash "$build/bin/sh"
@@ -64,13 +76,17 @@ only "$build" "linux-source-$series=$version"
 mkdir -p "$build/driver"
 case $arch in
     arm64)
-        # The DMA engine's driver is there for one symbol, which the Ethernet driver uses in another mode.
-        from="linux-source-$series/drivers/net/ethernet/xilinx linux-source-$series/drivers/dma/xilinx linux-source-$series/drivers/dma/dmaengine.h"
+        # The DMA engine's driver is there for one symbol, which the Ethernet driver uses in another
+        # mode.
+        drivers=linux-source-$series/drivers
+        from="$drivers/net/ethernet/xilinx $drivers/dma/xilinx $drivers/dma/dmaengine.h"
         cat >"$build/driver/Kbuild" <<END
 obj-m := xilinx_emac.o xilinx_dma.o
 xilinx_emac-objs := xilinx_axienet_main.o xilinx_axienet_mdio.o
 END
-        files="drivers/net/ethernet/xilinx/xilinx_axienet.h drivers/net/ethernet/xilinx/xilinx_axienet_main.c drivers/net/ethernet/xilinx/xilinx_axienet_mdio.c drivers/dma/xilinx/xilinx_dma.c drivers/dma/dmaengine.h"
+        axienet=drivers/net/ethernet/xilinx/xilinx_axienet
+        files="$axienet.h ${axienet}_main.c ${axienet}_mdio.c"
+        files="$files drivers/dma/xilinx/xilinx_dma.c drivers/dma/dmaengine.h"
         ;;
     ppc64el)
         from="linux-source-$series/drivers/net/ethernet/ibm"
@@ -91,7 +107,8 @@ mkdir -p "$build/dev" "$build/proc" "$build/tmp"
 # shellcheck disable=SC2016 # for the inner shell
 unshare --map-root-user --mount sh -c '
     mount --rbind /dev "$1/dev" && mount --rbind /proc "$1/proc" &&
-    exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$1" /usr/bin/make -s -C "/usr/src/linux-headers-$2" M=/driver ARCH="$3" CROSS_COMPILE="$4-" modules
+    exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$1" /usr/bin/make -s \
+        -C "/usr/src/linux-headers-$2" M=/driver ARCH="$3" CROSS_COMPILE="$4-" modules
 ' sh "$build" "$abi" "$kernel_arch" "$triple" >&2
 mkdir "$dir/drivers"
 cp "$build"/driver/*.ko "$dir/drivers/"

@@ -1,4 +1,5 @@
-"""A Linux guest with one of our devices: initramfs, QEMU, the server, and a shell on the serial line."""
+"""A Linux guest with one of our devices: initramfs, QEMU, the server, and a shell on the serial
+line."""
 
 import json
 import os
@@ -21,7 +22,8 @@ class Failed(Exception):
 
 
 def initramfs(cache, modules, out, triple="x86_64-linux-gnu", loader="lib64/ld-linux-x86-64.so.2"):
-    """Writes the guest's initramfs: static busybox as the shell, Debian's own tools, kernel modules."""
+    """Writes the guest's initramfs: static busybox as the shell, Debian's own tools, kernel
+    modules."""
     guest, entries, made = cache / "guest", [], set()
 
     def put(name, data, mode):
@@ -41,7 +43,9 @@ def initramfs(cache, modules, out, triple="x86_64-linux-gnu", loader="lib64/ld-l
             for lib in needed(wanted.pop()):
                 if f"lib/{lib}" in made:
                     continue
-                found = [p for d in (f"usr/lib/{triple}", "usr/lib64") if (p := guest / d / lib).exists()]
+                found = [
+                    p for d in (f"usr/lib/{triple}", "usr/lib64") if (p := guest / d / lib).exists()
+                ]
                 if not found:
                     raise Failed(f"{name} needs {lib}, which is not in the guest's packages")
                 library = found[0].resolve().read_bytes()
@@ -63,12 +67,15 @@ def initramfs(cache, modules, out, triple="x86_64-linux-gnu", loader="lib64/ld-l
         if module in built:
             raw = built[module].read_bytes()
         else:
-            raw = subprocess.run(["xz", "-dc", tree[module]], check=True, capture_output=True).stdout
+            raw = subprocess.run(
+                ["xz", "-dc", tree[module]], check=True, capture_output=True
+            ).stdout
         put(f"m/{module}.ko", raw, 0o100644)
     with open(out, "wb") as f:
         for number, (name, data, mode) in enumerate([*entries, ("TRAILER!!!", b"", 0)]):
             head = "070701" + "".join(
-                f"{v:08x}" for v in (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)
+                f"{v:08x}"
+                for v in (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)
             )
             start = head.encode() + name.encode() + b"\0"
             f.write(start + b"\0" * (-len(start) % 4) + data + b"\0" * (-len(data) % 4))
@@ -89,14 +96,21 @@ def needed(elf):
         if kind == 2:
             tags = [(word(at, 8), word(at + 8, 8)) for at in range(offset, offset + length, 16)]
             table = where(dict(tags)[5])
-            return [elf[table + v : elf.index(b"\0", table + v)].decode() for t, v in tags if t == 1]
+            return [
+                elf[table + v : elf.index(b"\0", table + v)].decode() for t, v in tags if t == 1
+            ]
     return []
 
 
 def counts(port):
     """Ledger and device counters by name, of the server whose metrics are at this port."""
-    page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE).read().decode()
-    return {m[1]: int(m[2]) for m in re.finditer(r"^doorbell_(\w+?)(?:_total)?\{.*\} (\d+)$", page, re.M)}
+    page = (
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE).read().decode()
+    )
+    return {
+        m[1]: int(m[2])
+        for m in re.finditer(r"^doorbell_(\w+?)(?:_total)?\{.*\} (\d+)$", page, re.M)
+    }
 
 
 class Server:
@@ -146,14 +160,25 @@ class Guest:
 
     def __init__(self, cache, initrd, socket, directory, cpus=1, express=False, extra=()):
         bus = "rp1" if express else "pcie.0"
-        device = {"driver": "vfio-user-pci", "bus": bus, "socket": {"type": "unix", "path": str(socket)}}
+        device = {
+            "driver": "vfio-user-pci",
+            "bus": bus,
+            "socket": {"type": "unix", "path": str(socket)},
+        }
         options = "-M q35,memory-backend=ram -cpu max".split() + ["-smp", str(cpus), *extra]
-        options += ["-device", "pcie-root-port,id=rp1,chassis=1,slot=1", "-device", json.dumps(device)]
-        # The kernel counts its timer's interrupts for ten ticks, and panics where an emulated CPU gets
-        # no time: "IO-APIC + timer doesn't work!".
+        options += [
+            "-device",
+            "pcie-root-port,id=rp1,chassis=1,slot=1",
+            "-device",
+            json.dumps(device),
+        ]
+        # The kernel counts its timer's interrupts for ten ticks, and panics where an emulated CPU
+        # gets no time: "IO-APIC + timer doesn't work!".
         self.start(cache, initrd, directory, options, "ttyS0", boot="no_timer_check")
 
-    def start(self, cache, initrd, directory, options, console, emulator="qemu-system-x86_64", boot=""):
+    def start(
+        self, cache, initrd, directory, options, console, emulator="qemu-system-x86_64", boot=""
+    ):
         """Starts QEMU, with memory that is shared, and waits for the shell."""
         self.log = open(directory / "console.log", "wb")
         self.process = subprocess.Popen(

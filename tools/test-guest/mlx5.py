@@ -1,4 +1,5 @@
-"""Linux's mlx5_core on the served mlx5: its checks, the bytes of a packet, and how it compares with QEMU's own devices."""
+"""Linux's mlx5_core on the served mlx5: its checks, the bytes of a packet, and how it compares with
+QEMU's own devices."""
 
 import json
 import re
@@ -6,7 +7,22 @@ import subprocess
 import time
 
 from guest import Guest, Server
-from rig import GUEST, HOST, LONG, MAC, OTHER, TAP_MAC, Rig, expect, frame, host, numbers, send, tap, until
+from rig import (
+    GUEST,
+    HOST,
+    LONG,
+    MAC,
+    OTHER,
+    TAP_MAC,
+    Rig,
+    expect,
+    frame,
+    host,
+    numbers,
+    send,
+    tap,
+    until,
+)
 
 # What an interrupt adds to the bytes toward the device: five CQs and the EQ are armed at the end of
 # a poll, each a write that is a TLP of 32 bytes, and the device's EQE and message have an Ack and
@@ -23,12 +39,23 @@ PKTGEN = "/proc/net/pktgen"
 
 def pktgen(guest, interface, to, mac, count, burst=32):
     """The kernel's own generator: 64-byte frames; packets a second, and how many were sent."""
-    settings = (f"count {count}", f"burst {burst}", "pkt_size 60", "delay 0", f"dst {to}", f"dst_mac {mac}")
-    guest.run(f"echo rem_device_all >{PKTGEN}/kpktgend_0 && echo add_device {interface} >{PKTGEN}/kpktgend_0")
+    settings = (
+        f"count {count}",
+        f"burst {burst}",
+        "pkt_size 60",
+        "delay 0",
+        f"dst {to}",
+        f"dst_mac {mac}",
+    )
+    guest.run(
+        f"echo rem_device_all >{PKTGEN}/kpktgend_0 && echo add_device {interface} "
+        f">{PKTGEN}/kpktgend_0"
+    )
     for s in settings:
         guest.run(f"echo {s} >{PKTGEN}/{interface}")
     out = guest.run(f"echo start >{PKTGEN}/pgctrl; tail -3 {PKTGEN}/{interface}")
-    # `Result: OK: 166998(c163849+d3148) usec, 50016 (60byte,0frags)`, then `299500pps 143Mb/sec ...`
+    # `Result: OK: 166998(c163849+d3148) usec, 50016 (60byte,0frags)`, then `299500pps 143Mb/sec
+    # ...`
     found = re.search(r"OK: .* usec, (\d+) .*?(\d+)pps", out, re.S)
     expect(found, f"pktgen on {interface} says: {out}")
     return int(found[2]), int(found[1])
@@ -58,19 +85,33 @@ class Mlx5(Rig):
     def asked(self):
         """`ethtool -i -k -g -l -c`: what the driver says of the device."""
         run = self.guest.run
-        expect("driver: mlx5_core" in (i := run("ethtool -i eth0")) and "firmware-version: 16.35.3000" in i, i)
+        expect(
+            "driver: mlx5_core" in (i := run("ethtool -i eth0"))
+            and "firmware-version: 16.35.3000" in i,
+            i,
+        )
         features = run("ethtool -k eth0")
-        for on in ("rx-checksumming", "tx-checksumming", "tcp-segmentation-offload", "receive-hashing", "rx-vlan-filter"):
+        for on in (
+            "rx-checksumming",
+            "tx-checksumming",
+            "tcp-segmentation-offload",
+            "receive-hashing",
+            "rx-vlan-filter",
+        ):
             expect(f"{on}: on" in features, f"{on}: {features}")
         g = run("ethtool -g eth0")
         expect([l.split() for l in g.splitlines()].count(["RX:", "1024"]) == 1, g)
         cpus = int(run("nproc"))
         channels = run("ethtool -l eth0").splitlines()
-        expect([l for l in channels if "Combined" in l][-1].split()[-1] == str(cpus), "\n".join(channels))
+        expect(
+            [l for l in channels if "Combined" in l][-1].split()[-1] == str(cpus),
+            "\n".join(channels),
+        )
         expect("rx-usecs:" in (c := run("ethtool -c eth0")), c)
 
     def counters(self):
         """`ethtool -S` is what the device counted, and what was on the wire."""
+
         def both():
             self.at_rest()
             # Counters of the device are read every second, by the guest's clock.
@@ -94,10 +135,21 @@ class Mlx5(Rig):
             ("tx_mpwqe_pkts", "device_mpwqe_packets"),
         ]
         for stat, counter in pairs:
-            expect(s(stat) == c(counter), f"ethtool's {stat} is {s(stat)}, {counter} is {c(counter)}")
-        expect(s("tx_bytes_phy") == c("wire_bytes") + 4 * c("wire_frames"), "tx_bytes_phy are the wire's, with FCS")
-        expect(s("tx_packets") > 20 and s("tx_tso_packets") > 0 and s("rx_packets") > 20, "there was traffic")
-        expect(c("arrived_frames") - c("device_rx_packets") >= 7, "frames for others are steered to nobody")
+            expect(
+                s(stat) == c(counter), f"ethtool's {stat} is {s(stat)}, {counter} is {c(counter)}"
+            )
+        expect(
+            s("tx_bytes_phy") == c("wire_bytes") + 4 * c("wire_frames"),
+            "tx_bytes_phy are the wire's, with FCS",
+        )
+        expect(
+            s("tx_packets") > 20 and s("tx_tso_packets") > 0 and s("rx_packets") > 20,
+            "there was traffic",
+        )
+        expect(
+            c("arrived_frames") - c("device_rx_packets") >= 7,
+            "frames for others are steered to nobody",
+        )
 
     def test(self):
         """`ethtool -t offline`."""
@@ -129,33 +181,55 @@ class Mlx5(Rig):
         self.quiet()
 
     def multi_packet(self):
-        """pktgen, bursts of 32: every packet in a multi-packet WQE, a session or two a burst; none with the flag off."""
+        """pktgen, bursts of 32: every packet in a multi-packet WQE, a session or two a burst; none
+        with the flag off."""
+
         def blocks_and_packets():
             before = numbers(self.guest)
             _, sent = pktgen(self.guest, "eth0", HOST, TAP_MAC, 20000)
             after = numbers(self.guest)
-            return sent, after["tx_mpwqe_blks"] - before["tx_mpwqe_blks"], after["tx_mpwqe_pkts"] - before["tx_mpwqe_pkts"]
+            return (
+                sent,
+                after["tx_mpwqe_blks"] - before["tx_mpwqe_blks"],
+                after["tx_mpwqe_pkts"] - before["tx_mpwqe_pkts"],
+            )
 
         sent, blocks, packets = blocks_and_packets()
-        print(f"      {sent} packets: {blocks} sessions with {packets} of them, {packets / max(blocks, 1):.1f} each")
-        expect(packets >= sent and packets - sent < 10, "every packet of the generator came in a session")
+        print(
+            f"      {sent} packets: {blocks} sessions with {packets} of them, "
+            f"{packets / max(blocks, 1):.1f} each"
+        )
+        expect(
+            packets >= sent and packets - sent < 10,
+            "every packet of the generator came in a session",
+        )
         expect(sent / 32 <= blocks <= 2.1 * sent / 32, "a session or two for a burst")
         self.guest.run("ethtool --set-priv-flags eth0 skb_tx_mpwqe off")
         self.carrier("1")
         sent, blocks, packets = blocks_and_packets()
-        expect(sent >= 20000 and (blocks, packets) == (0, 0), f"{blocks} sessions with the flag off")
+        expect(
+            sent >= 20000 and (blocks, packets) == (0, 0), f"{blocks} sessions with the flag off"
+        )
         self.guest.run("ethtool --set-priv-flags eth0 skb_tx_mpwqe on")
         self.carrier("1")
         self.quiet()
 
     def unbind(self):
         """Unbound from the device under traffic, and bound again."""
-        flood = subprocess.Popen(["ping", "-q", "-f", "-s", "1000", GUEST], stdout=subprocess.DEVNULL)
+        flood = subprocess.Popen(
+            ["ping", "-q", "-f", "-s", "1000", GUEST], stdout=subprocess.DEVNULL
+        )
         try:
             for _ in range(5 if LONG else 2):
                 time.sleep(0.5)
-                self.guest.run("echo 0000:01:00.0 >/sys/bus/pci/drivers/mlx5_core/unbind && [ ! -e /sys/class/net/eth0 ]")
-                self.guest.run("echo 0000:01:00.0 >/sys/bus/pci/drivers/mlx5_core/bind && [ -e /sys/class/net/eth0 ]")
+                self.guest.run(
+                    "echo 0000:01:00.0 >/sys/bus/pci/drivers/mlx5_core/unbind && [ ! -e "
+                    "/sys/class/net/eth0 ]"
+                )
+                self.guest.run(
+                    "echo 0000:01:00.0 >/sys/bus/pci/drivers/mlx5_core/bind && [ -e "
+                    "/sys/class/net/eth0 ]"
+                )
                 self.up()
         finally:
             flood.kill()
@@ -168,33 +242,59 @@ class Mlx5(Rig):
         return s["tx_added_vlan_packets"], s["rx_removed_vlan_packets"]
 
     def no_traps(self):
-        """Doorbells leave no CPU: what traps is commands, and packets are seen by looking at the pages."""
+        """Doorbells leave no CPU: what traps is commands, and packets are seen by looking at the
+        pages."""
         before = self.server.counts()
         _, sent = pktgen(self.guest, "eth0", HOST, TAP_MAC, 20000)
         after = self.server.counts()
         d = lambda n: after[n] - before[n]
-        print(f"      {sent} packets: {d('mmio_writes')} rings seen, {d('trapped_writes')} writes trapped")
+        print(
+            f"      {sent} packets: {d('mmio_writes')} rings seen, {d('trapped_writes')} writes "
+            f"trapped"
+        )
         expect(d("wire_frames") >= sent and d("mmio_writes") > 10, "rings are seen")
         # The driver reads its counters every second: a command each.
         expect(d("trapped_writes") <= d("device_commands"), f"{d('trapped_writes')} writes trapped")
         self.quiet()
 
     def bill(self):
-        """At the end: nothing was lost without a name, no command was unknown, and the capture holds the wire."""
+        """At the end: nothing was lost without a name, no command was unknown, and the capture
+        holds the wire."""
         self.guest.stop()
         counts = self.server.stop()
         ledger, device = counts["ledger"], counts["device_counters"]
         expect(ledger["dma_faults"] == 0, f"{ledger['dma_faults']} DMA faults")
         expect(ledger["uplink_dropped"] == 0, f"{ledger['uplink_dropped']} frames lost at the TAP")
-        for name in ("bad_doorbells", "errors", "lost_entries", "unknown_commands", "undelivered_commands"):
+        for name in (
+            "bad_doorbells",
+            "errors",
+            "lost_entries",
+            "unknown_commands",
+            "undelivered_commands",
+        ):
             expect(device[name] == 0, f"{name}: {device[name]}")
         self.budget(counts)
         frames = counts["frames"]
         print(f"      {frames} frames;", end="")
         for name in ("mmio_writes", "messages", "pcie_down_tlp_bytes", "pcie_up_tlp_bytes"):
-            print(f" {name} {ledger[name] / frames:.3f} a frame", end=";" if name != "pcie_up_tlp_bytes" else "\n")
+            print(
+                f" {name} {ledger[name] / frames:.3f} a frame",
+                end=";" if name != "pcie_up_tlp_bytes" else "\n",
+            )
 
-    all = [probe, Rig.ping, asked, Rig.iperf_both_ways, counters, test, changes, multi_packet, no_traps, Rig.vlan, Rig.jumbo]
+    all = [
+        probe,
+        Rig.ping,
+        asked,
+        Rig.iperf_both_ways,
+        counters,
+        test,
+        changes,
+        multi_packet,
+        no_traps,
+        Rig.vlan,
+        Rig.jumbo,
+    ]
     all += [Rig.promiscuous, Rig.link_flaps, unbind, Rig.reload, Rig.another_guest, bill]
 
 
@@ -213,8 +313,11 @@ def start(binary, cache, work, initrd, name, more=(), extra=()):
 
 
 def inbound_bytes(binary, cache, work, initrd):
-    """What crosses toward the device for a packet of the real driver, with skb_tx_mpwqe on and off."""
-    server, guest = start(binary, cache, work, initrd, "inbound", ["--bus", "pcie2x8", "--trap-doorbells"])
+    """What crosses toward the device for a packet of the real driver, with skb_tx_mpwqe on and
+    off."""
+    server, guest = start(
+        binary, cache, work, initrd, "inbound", ["--bus", "pcie2x8", "--trap-doorbells"]
+    )
     try:
         for m in (*NEEDED, "mlx5_core", "pktgen"):
             guest.run(f"insmod /m/{m}.ko")
@@ -232,35 +335,59 @@ def inbound_bytes(binary, cache, work, initrd):
             steady[flag] = whole[flag] - INTERRUPT * d("messages") / n
             off = lambda of: f"{of:.1f} B ({of / published - 1:+.2%})"
             print(
-                f"      skb_tx_mpwqe {flag}, a packet toward the device: {off(whole[flag])}, published {published}; "
+                f"      skb_tx_mpwqe {flag}, a packet toward the device: {off(whole[flag])}, "
+                f"published {published}; "
                 f"without its {d('messages')} interrupts {off(steady[flag])}\n"
-                f"        {d('pcie_down_tlp_bytes') / n:.1f} B of TLPs, {d('pcie_down_dllp_bytes') / n:.1f} B of DLLPs; "
-                f"{d('device_fetched_bytes') / n:.2f} B of WQEs fetched in {d('device_fetches') / n:.3f} reads; "
-                f"{d('device_doorbells') / n:.4f} doorbells, {d('mmio_writes') / n:.4f} writes in all"
+                f"        {d('pcie_down_tlp_bytes') / n:.1f} B of TLPs, "
+                f"{d('pcie_down_dllp_bytes') / n:.1f} B of DLLPs; "
+                f"{d('device_fetched_bytes') / n:.2f} B of WQEs fetched in "
+                f"{d('device_fetches') / n:.3f} reads; "
+                f"{d('device_doorbells') / n:.4f} doorbells, {d('mmio_writes') / n:.4f} writes in "
+                f"all"
             )
             fetched = d("device_fetched_bytes") / n
-            expect(abs(fetched / wqes - 1) < 0.002, f"skb_tx_mpwqe {flag}: {fetched} B of WQEs a packet, not {wqes}")
+            expect(
+                abs(fetched / wqes - 1) < 0.002,
+                f"skb_tx_mpwqe {flag}: {fetched} B of WQEs a packet, not {wqes}",
+            )
             at = steady[flag] / STEADY[flag] - 1
-            expect(abs(at) <= 0.01, f"skb_tx_mpwqe {flag}: {steady[flag]:.2f} B without interrupts is {at:+.2%} of {STEADY[flag]}")
+            expect(
+                abs(at) <= 0.01,
+                f"skb_tx_mpwqe {flag}: {steady[flag]:.2f} B without interrupts is {at:+.2%} of "
+                f"{STEADY[flag]}",
+            )
         at = steady["off"] / 174.3 - 1
-        expect(abs(at) <= 0.01, f"skb_tx_mpwqe off: {steady['off']:.2f} B is {at:+.2%} of what was published")
+        expect(
+            abs(at) <= 0.01,
+            f"skb_tx_mpwqe off: {steady['off']:.2f} B is {at:+.2%} of what was published",
+        )
         saved = steady["off"] - steady["on"]
-        print(f"      saved: {saved:.1f} B a packet (published 46.2); fetch: up to 1024 B a read, no WQE read twice; "
-              "DLLPs: an Ack and an UpdateFC for each request; completions of up to 256 B, Gen2 framing; bursts of 32, one queue")
+        print(
+            f"      saved: {saved:.1f} B a packet (published 46.2); fetch: up to 1024 B a read, no "
+            f"WQE read twice; "
+            "DLLPs: an Ack and an UpdateFC for each request; completions of up to 256 B, Gen2 "
+            "framing; bursts of 32, one queue"
+        )
     finally:
         guest.kill()
         server.kill()
 
 
 def recovery(binary, cache, work, initrd):
-    """WQEs that the device refuses: mlx5_core takes the queue through reset each time, and goes on."""
+    """WQEs that the device refuses: mlx5_core takes the queue through reset each time, and goes
+    on."""
     server, guest = start(binary, cache, work, initrd, "recovery", ["--fault", "wqe@120"])
     try:
         for m in (*NEEDED, "mlx5_core"):
             guest.run(f"insmod /m/{m}.ko")
-        guest.run(f"ip link set eth0 up; ip addr add {GUEST}/24 dev eth0; ip neigh replace {HOST} lladdr {TAP_MAC} dev eth0; sleep 2")
+        guest.run(
+            f"ip link set eth0 up; ip addr add {GUEST}/24 dev eth0; ip neigh replace {HOST} lladdr "
+            f"{TAP_MAC} dev eth0; sleep 2"
+        )
         for flag in ("on", "off") if LONG else ("on",):
-            guest.run(f"ethtool --set-priv-flags eth0 skb_tx_mpwqe {flag}; sleep 1; dmesg -c >/dev/null")
+            guest.run(
+                f"ethtool --set-priv-flags eth0 skb_tx_mpwqe {flag}; sleep 1; dmesg -c >/dev/null"
+            )
             s0, c0 = numbers(guest), server.counts()
             now = lambda name: numbers(guest)[name] - s0[name]
             failed = lambda: server.counts()["device_errors"] - c0["device_errors"]
@@ -272,18 +399,27 @@ def recovery(binary, cache, work, initrd):
                         break
                     guest.run(f"ping -q -c 40 -i 0.002 -W 1 {HOST}", check=False)
                 expect(failed() == n, f"{failed()} WQEs failed, not {n}")
-                expect(until(lambda: now("tx_recover") == n), f"{now('tx_recover')} recoveries of {n}")
+                expect(
+                    until(lambda: now("tx_recover") == n), f"{now('tx_recover')} recoveries of {n}"
+                )
                 # An error within half a second of the last recovery is left alone by devlink, and
                 # the queue stands until the watchdog comes after 15 s.
                 guest.run("sleep 1")
             discarded = server.counts()["device_discarded"] - c0["device_discarded"]
-            print(f"      skb_tx_mpwqe {flag}: {failed()} WQEs failed, {now('tx_recover')} recoveries, {now('tx_cqe_err')} error "
-                  f"CQEs, {discarded} packets lost")
+            print(
+                f"      skb_tx_mpwqe {flag}: {failed()} WQEs failed, {now('tx_recover')} "
+                f"recoveries, {now('tx_cqe_err')} error "
+                f"CQEs, {discarded} packets lost"
+            )
             expect(now("tx_recover") == failed() <= now("tx_cqe_err"), "each is recovered from")
             guest.run(f"for i in 1 2 3 4 5; do ping -q -c 1 -W 1 {HOST} && break; done")
             said = guest.run("dmesg -r")
             expect("Error cqe on cqn" in said, "the driver says what it was told")
-            found = [l for l in said.splitlines() if any(w in l for w in ("BUG", "WARNING", "Call Trace", "TX timeout", "failed"))]
+            found = [
+                l
+                for l in said.splitlines()
+                if any(w in l for w in ("BUG", "WARNING", "Call Trace", "TX timeout", "failed"))
+            ]
             expect(not found, "; ".join(found))
         expect(server.counts()["dma_faults"] == 0, "no DMA fault")
     finally:
@@ -293,7 +429,9 @@ def recovery(binary, cache, work, initrd):
 
 def tcp(guest, net, seconds, flag):
     """Mbit/s at the receiver, guest to host or with -R the other way."""
-    listening = subprocess.Popen(["iperf3", "-s", "-1", "-B", f"{net}.2"], stdout=subprocess.DEVNULL)
+    listening = subprocess.Popen(
+        ["iperf3", "-s", "-1", "-B", f"{net}.2"], stdout=subprocess.DEVNULL
+    )
     try:
         time.sleep(0.3)
         out = guest.run(f"iperf3 -c {net}.2 -t {seconds} -f m {flag}")
@@ -306,20 +444,40 @@ def tcp(guest, net, seconds, flag):
 
 def side_by_side(binary, cache, work, initrd):
     """Every frame of mlx5, e1000e and virtio-net in one guest arrives; rates are printed."""
-    extra, cards = [], {"mlx5": (MAC, "tap0", "10.0.0"), "e1000e": ("52:54:00:db:01:01", "e1000e", "10.0.1")}
+    extra, cards = (
+        [],
+        {"mlx5": (MAC, "tap0", "10.0.0"), "e1000e": ("52:54:00:db:01:01", "e1000e", "10.0.1")},
+    )
     cards["virtio"] = ("52:54:00:db:02:01", "virtio", "10.0.2")
     for name, model in (("e1000e", "e1000e"), ("virtio", "virtio-net-pci,disable-legacy=on")):
         mac, end, net = cards[name]
         tap(end, f"{net}.2/24", "vnet_hdr")
-        extra += ["-netdev", f"tap,id={end},ifname={end},script=no,downscript=no,vhost=off", "-device", f"{model},netdev={end},mac={mac}"]
+        extra += [
+            "-netdev",
+            f"tap,id={end},ifname={end},script=no,downscript=no,vhost=off",
+            "-device",
+            f"{model},netdev={end},mac={mac}",
+        ]
     server, guest = start(binary, cache, work, initrd, "side", extra=extra)
     try:
-        for m in (*NEEDED, "mlx5_core", "e1000e", "failover", "net_failover", "virtio_net", "pktgen"):
+        for m in (
+            *NEEDED,
+            "mlx5_core",
+            "e1000e",
+            "failover",
+            "net_failover",
+            "virtio_net",
+            "pktgen",
+        ):
             guest.run(f"insmod /m/{m}.ko")
         links = [l.split() for l in guest.run("ip -c=never -br link").splitlines()]
-        interfaces = {name: next(l[0] for l in links if mac in l) for name, (mac, _, _) in cards.items()}
+        interfaces = {
+            name: next(l[0] for l in links if mac in l) for name, (mac, _, _) in cards.items()
+        }
         for name, (_, _, net) in cards.items():
-            guest.run(f"ip link set {interfaces[name]} up; ip addr add {net}.1/24 dev {interfaces[name]}")
+            guest.run(
+                f"ip link set {interfaces[name]} up; ip addr add {net}.1/24 dev {interfaces[name]}"
+            )
         time.sleep(3)
         best = {name: [0, 0, 0] for name in cards}
         seconds = 10 if LONG else 3
@@ -329,18 +487,26 @@ def side_by_side(binary, cache, work, initrd):
                 for way, flag in enumerate(("", "-R")):
                     best[name][way] = max(best[name][way], tcp(guest, net, seconds, flag))
                 count = 100_000 if LONG else 50_000
-                came = lambda end=end: json.loads(host(f"ip -j -s link show {end}"))[0]["stats64"]["rx"]["packets"]
+                came = lambda end=end: json.loads(host(f"ip -j -s link show {end}"))[0]["stats64"][
+                    "rx"
+                ]["packets"]
                 before = came()
                 rate, sent = pktgen(guest, interfaces[name], f"{net}.2", mac, count)
                 # On the host's end is what was sent, to the last frame: TCP's last words may come
                 # in between.
-                expect(until(lambda: came() - before >= sent) and came() - before < sent + 10, f"{name}: {came() - before} of {sent} came")
+                expect(
+                    until(lambda: came() - before >= sent) and came() - before < sent + 10,
+                    f"{name}: {came() - before} of {sent} came",
+                )
                 best[name][2] = max(best[name][2], rate)
         # For information: rates are the machine's.
         what = ("TCP out, Mbit/s", "TCP in, Mbit/s", "pktgen 64 B, packets/s")
         for n, title in enumerate(what):
             ours, e1000e, virtio = (best[k][n] for k in ("mlx5", "e1000e", "virtio"))
-            print(f"      {title:24}mlx5 {ours:9.0f}   e1000e {e1000e:9.0f}   virtio-net {virtio:9.0f}")
+            print(
+                f"      {title:24}mlx5 {ours:9.0f}   e1000e {e1000e:9.0f}   virtio-net "
+                f"{virtio:9.0f}"
+            )
     finally:
         guest.kill()
         server.kill()

@@ -1,4 +1,5 @@
-"""A served device with a guest on it, and the checks: those of the e1000 family, and what all have in common."""
+"""A served device with a guest on it, and the checks: those of the e1000 family, and what all have
+in common."""
 
 import concurrent.futures
 import json
@@ -18,7 +19,11 @@ MAC, TAP_MAC = "52:54:00:db:00:01", "52:54:00:db:00:02"
 OTHER = "52:54:00:db:00:99"
 BUDGETS = pathlib.Path(__file__).parents[2] / "budgets"
 # What a kernel says of its clock when the emulated CPU was not run for a while.
-STARVED = ("hrtimer: interrupt took", "clocksource: Long readout interval", "sched: DL replenish lagged")
+STARVED = (
+    "hrtimer: interrupt took",
+    "clocksource: Long readout interval",
+    "sched: DL replenish lagged",
+)
 LONG = os.environ.get("TIER", "short") == "long"
 
 
@@ -33,6 +38,7 @@ def expect(holds, what):
 
 def timing(why):
     """Marks a check that can see how fast the machine is, and says why. No other is tried twice."""
+
     def mark(check):
         check.timing = why
         return check
@@ -89,20 +95,26 @@ def send(server, frames):
         for f in frames:
             s.send(f)
     arrived = lambda: server.counts()["arrived_frames"] - before
-    expect(until(lambda: arrived() >= len(frames)), f"{len(frames)} frames sent by the host, {arrived()} arrived")
+    expect(
+        until(lambda: arrived() >= len(frames)),
+        f"{len(frames)} frames sent by the host, {arrived()} arrived",
+    )
 
 
 def tagged_socket():
     """Opens a socket that sees the tags of the host's end. (The host's kernel may lack VLANs.)"""
     s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-    s.setsockopt(263, 8, 1)  # SOL_PACKET, PACKET_AUXDATA: the kernel takes the tag out and says so beside
+    s.setsockopt(
+        263, 8, 1
+    )  # SOL_PACKET, PACKET_AUXDATA: the kernel takes the tag out and says so beside
     s.bind(("tap0", 3))
     s.settimeout(0.5)
     return s
 
 
 def answer_tagged(s, vlan, ended):
-    """Answers pings that come with this VLAN tag until no more come after the end. Returns how many."""
+    """Answers pings that come with this VLAN tag until no more come after the end. Returns how
+    many."""
     ours = 0
     while True:
         try:
@@ -112,7 +124,13 @@ def answer_tagged(s, vlan, ended):
                 return ours
             continue
         status, _, _, _, _, tci, _ = struct.unpack("=IIIHHHH", extra[0][2][:20])
-        if not status & 16 or tci & 0xFFF != vlan or data[12:14] != b"\x08\0" or data[23] != 1 or data[34] != 8:
+        if (
+            not status & 16
+            or tci & 0xFFF != vlan
+            or data[12:14] != b"\x08\0"
+            or data[23] != 1
+            or data[34] != 8
+        ):
             continue
         ours += 1
         icmp = bytearray(data[34:])
@@ -148,11 +166,23 @@ def tcp_checksums(capture, source, directory, since=0):
     with open(capture, "rb") as f, open(part, "wb") as of:
         copy_blocks(f, of, since)
     line = ["tshark", "-r", part, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
-    line += ["-Y", f"ip.src == {source} && tcp.len > 0", "-T", "fields", "-e", "tcp.checksum.status", "-e", "ip.checksum.status"]
+    line += [
+        "-Y",
+        f"ip.src == {source} && tcp.len > 0",
+        "-T",
+        "fields",
+        "-e",
+        "tcp.checksum.status",
+        "-e",
+        "ip.checksum.status",
+    ]
     status = subprocess.run(line, capture_output=True, text=True).stdout.splitlines()
     part.unlink()
     right = status.count("1\t1")
-    expect(len(status) > 100 and right == len(status), f"{len(status)} segments from {source}, of which {right} right")
+    expect(
+        len(status) > 100 and right == len(status),
+        f"{len(status)} segments from {source}, of which {right} right",
+    )
     return right
 
 
@@ -171,7 +201,10 @@ def packets(path):
 def numbers(guest):
     """`ethtool -S`."""
     out = guest.run("ethtool -S eth0")
-    return {k.strip(): int(v) for k, v in (l.split(":") for l in out.splitlines() if ":" in l and l.split(":")[1].strip())}
+    return {
+        k.strip(): int(v)
+        for k, v in (l.split(":") for l in out.splitlines() if ":" in l and l.split(":")[1].strip())
+    }
 
 
 class Rig:
@@ -222,18 +255,22 @@ class Rig:
     def up(self, mtu=1500):
         run = self.guest.run
         other = int(run("cat /sys/class/net/eth0/mtu")) != mtu
-        (self.while_up if other else run)(f"ip link set eth0 mtu {mtu} up && ip addr replace {GUEST}/24 dev eth0")
+        (self.while_up if other else run)(
+            f"ip link set eth0 mtu {mtu} up && ip addr replace {GUEST}/24 dev eth0"
+        )
         self.carrier("1")
         run(f"ip neigh replace {HOST} lladdr {TAP_MAC} dev eth0")
         host(f"ip neigh replace {GUEST} lladdr {MAC} dev tap0")
 
     def while_up(self, line, check=True):
         """Runs a line for which the driver resets the card although the interface is up."""
-        # Linux's e1000 has a race here. Its watchdog runs every two seconds. When it does so after e1000_down() has set the
-        # carrier off and before that cancels it, it sees a link without carrier, sets TCTL.EN and the carrier on. The reset
-        # then clears TCTL.EN, and nobody sets it again, since the carrier is on: no frame leaves until the interface goes
-        # down. On a busy machine, where a register access takes tens of milliseconds, one run of five met it. The watchdog's
-        # last act is an interrupt; the line follows it, and the next watchdog is two seconds away.
+        # Linux's e1000 has a race here. Its watchdog runs every two seconds. When it does so after
+        # e1000_down() has set the carrier off and before that cancels it, it sees a link without
+        # carrier, sets TCTL.EN and the carrier on. The reset then clears TCTL.EN, and nobody sets
+        # it again, since the carrier is on: no frame leaves until the interface goes down. On a
+        # busy machine, where a register access takes tens of milliseconds, one run of five met it.
+        # The watchdog's last act is an interrupt; the line follows it, and the next watchdog is two
+        # seconds away.
         wait = ""
         if self.MODULE == "e1000":
             wait = "s=$(grep eth0 /proc/interrupts); for i in $(seq 500); do usleep 20000; "
@@ -242,17 +279,28 @@ class Rig:
 
     def carrier(self, wanted):
         self.guest.run(
-            f"for i in $(seq {10 * PATIENCE}); do [ $(cat /sys/class/net/eth0/carrier) = {wanted} ] && break; sleep 0.1; "
+            f"for i in $(seq {10 * PATIENCE}); do [ $(cat /sys/class/net/eth0/carrier) = {wanted} "
+            f"] && break; sleep 0.1; "
             f"done; [ $(cat /sys/class/net/eth0/carrier) = {wanted} ]",
             2 * PATIENCE,
         )
 
     def warnings(self, guest=None):
-        """Kernel messages of warning level and worse, and the driver's own complaints, since the last look."""
+        """Kernel messages of warning level and worse, and the driver's own complaints, since the
+        last look."""
         said = (guest or self.guest).run("dmesg -r -c")
         lines = [l for l in said.splitlines() if l.startswith("<")]
         serious = [l for l in lines if int(l[1 : l.index(">")]) & 7 <= 4]
-        words = ("Hang", "hang", "Reset adapter", "timeout", "TIMEOUT", "BUG", "WARNING", "Call Trace")
+        words = (
+            "Hang",
+            "hang",
+            "Reset adapter",
+            "timeout",
+            "TIMEOUT",
+            "BUG",
+            "WARNING",
+            "Call Trace",
+        )
         found = serious + [l for l in lines if any(w in l for w in words) and l not in serious]
         return [l for l in found if not any(k in l for k in (*self.KNOWN, *STARVED))]
 
@@ -275,6 +323,7 @@ class Rig:
 
     def segments(self):
         """TCP segments sent and sent again so far, out of the guest and into it."""
+
         def of(text):
             names, values = (l.split() for l in text.splitlines() if l.startswith("Tcp:"))
             return [int(values[names.index(n)]) for n in ("OutSegs", "RetransSegs")]
@@ -285,7 +334,11 @@ class Rig:
     def at_rest(self):
         """Returns the server's counts once no frame is on its way: the same on two looks."""
         seen = [{}]
-        frames = lambda counts: [v for k, v in counts.items() if k.endswith(("_frames", "_packets", "tx_taken", "tx_sent"))]
+        frames = lambda counts: [
+            v
+            for k, v in counts.items()
+            if k.endswith(("_frames", "_packets", "tx_taken", "tx_sent"))
+        ]
 
         def unchanged():
             time.sleep(0.3)
@@ -316,7 +369,10 @@ class Rig:
             self.guest.run(f"ping -q -c 5 -i 0.05 -W 2 -s {size} {HOST}")
             host(f"ping -q -c 5 -i 0.05 -W 2 -s {size} {GUEST}")
 
-    @timing("TCP sends again what nobody answers for 200 ms, and a guest that has no CPU does not answer")
+    @timing(
+        "TCP sends again what nobody answers for 200 ms, and a guest that has no CPU does not "
+        "answer"
+    )
     def iperf_both_ways(self):
         """TCP out of the guest and into it."""
         seconds = 30 if LONG else 4
@@ -325,15 +381,23 @@ class Rig:
         after = self.server.counts()
         sent = after["wire_frames"] - before["wire_frames"]
         print(f"      {out:.0f} Mbit/s out, {into:.0f} in", end="")
-        print(f"; {(after['mmio_writes'] - before['mmio_writes']) / sent:.2f} register writes a frame sent")
-        # Rates are the machine's. A driver that waits for a lost interrupt sends again, of little that it sends.
+        print(
+            f"; {(after['mmio_writes'] - before['mmio_writes']) / sent:.2f} register writes a "
+            f"frame sent"
+        )
+        # Rates are the machine's. A driver that waits for a lost interrupt sends again, of little
+        # that it sends.
         for way, was, now in zip(("out", "in"), segments, self.segments()):
             all, again = (b - a for a, b in zip(was, now))
-            expect(all > 100 and again < 20 + all / 20, f"{again} of {all} segments {way} were sent again")
+            expect(
+                all > 100 and again < 20 + all / 20,
+                f"{again} of {all} segments {way} were sent again",
+            )
         self.quiet()
 
     def statistics_equal_counters(self):
         """`ethtool -S` is what the device counted, and what the ledger saw on the wire."""
+
         def both():
             self.at_rest()
             s = self.statistics()
@@ -359,14 +423,20 @@ class Rig:
             a = sum(d(n, s0, s1) for n in stats)
             b = d(counter, c0, c1)
             expect(a == b, f"ethtool's {'+'.join(stats)} is {a}, {counter} is {b}")
-        expect(d("tx_packets", s0, s1) > 20 and d("tx_tcp_seg_good", s0, s1) > 0, "there was traffic")
+        expect(
+            d("tx_packets", s0, s1) > 20 and d("tx_tcp_seg_good", s0, s1) > 0, "there was traffic"
+        )
         fcs, pauses = 4 * d("tx_packets", s0, s1), 60 * d("device_pauses_sent", c0, c1)
-        # GOTC is read in two halves, the second of which clears both: what leaves between them is in neither. The driver's
-        # watchdog reads it under traffic, so that this happens now and then; it is at most a large send each time.
+        # GOTC is read in two halves, the second of which clears both: what leaves between them is
+        # in neither. The driver's watchdog reads it under traffic, so that this happens now and
+        # then; it is at most a large send each time.
         missing = d("wire_bytes", c0, c1) - pauses + fcs - d("tx_bytes", s0, s1)
         expect(0 <= missing <= 1 << 17, f"tx_bytes are the wire's, with FCS; {missing} are missing")
         lost = sum(d(f"device_{n}", c0, c1) for n in ("rx_filtered", "rx_missed", "rx_dropped"))
-        expect(d("arrived_frames", c0, c1) - lost == d("rx_packets", s0, s1), "every frame arrived, or was dropped by name")
+        expect(
+            d("arrived_frames", c0, c1) - lost == d("rx_packets", s0, s1),
+            "every frame arrived, or was dropped by name",
+        )
         expect(d("device_rx_filtered", c0, c1) >= 7, "frames for others are filtered")
 
     def self_test(self):
@@ -387,7 +457,8 @@ class Rig:
         self.guest.run(f"for i in $(seq 60); do ping -q -c 1 -W 1 {HOST} && break; done")
 
     def speeds(self):
-        """Forced and advertised speeds: what ethtool shows is what was asked for, and frames pass."""
+        """Forced and advertised speeds: what ethtool shows is what was asked for, and frames
+        pass."""
         for ask, speed, duplex in (
             ("speed 100 duplex full autoneg off", "100Mb/s", "Full"),
             ("speed 10 duplex half autoneg off", "10Mb/s", "Half"),
@@ -403,27 +474,41 @@ class Rig:
 
     @timing("without pauses a flood is lost where the guest's CPU is slower than the host's")
     def flow_control(self):
-        """A flood that the guest cannot keep up with: without pause frames it loses many, and with them none."""
-        # But for one thing: a pause lasts 33.5 ms and the 8254x does not repeat it, so while the guest's CPU is away for
-        # longer, frames are lost, with a card too. In a trace of a busy machine all losses were in such absences, of
-        # 34 to 387 ms. The server counts them apart, and there are to be no others.
+        """A flood that the guest cannot keep up with: without pause frames it loses many, and with
+        them none."""
+
+        # But for one thing: a pause lasts 33.5 ms and the 8254x does not repeat it, so while the
+        # guest's CPU is away for longer, frames are lost, with a card too. In a trace of a busy
+        # machine all losses were in such absences, of 34 to 387 ms. The server counts them apart,
+        # and there are to be no others.
         def flood():
             self.up()
             before = self.server.counts()
             self.iperf(3, "-R", "-u", "-b", "900M", "-l", "1400")
             after = self.server.counts()
             d = lambda name: after[name] - before[name]
-            return d("device_pauses_sent"), d("device_rx_missed"), d("arrived_frames"), d("missed_after_pause")
+            return (
+                d("device_pauses_sent"),
+                d("device_rx_missed"),
+                d("arrived_frames"),
+                d("missed_after_pause"),
+            )
 
         self.while_up("ethtool -G eth0 rx 80")
         self.up()
         self.guest.run("ethtool -A eth0 autoneg off rx off tx off; sleep 1")
         none, missed, arrived, _ = flood()
-        expect(none == 0 and missed > arrived / 50, f"without flow control: {none} pauses, {missed} of {arrived} missed")
+        expect(
+            none == 0 and missed > arrived / 50,
+            f"without flow control: {none} pauses, {missed} of {arrived} missed",
+        )
         without = missed / arrived
         self.guest.run("ethtool -A eth0 autoneg off rx on tx on; sleep 1")
         pauses, missed, arrived, late = flood()
-        print(f"      without, {without:.1%} missed; with {pauses} pause frames {missed} of {arrived}, {late} after a pause ran out")
+        print(
+            f"      without, {without:.1%} missed; with {pauses} pause frames {missed} of "
+            f"{arrived}, {late} after a pause ran out"
+        )
         expect(pauses > 0 and missed == late, "pause frames are obeyed")
         self.while_up("ethtool -A eth0 autoneg on", check=False)
         self.while_up("ethtool -G eth0 rx 256", check=False)
@@ -433,11 +518,19 @@ class Rig:
     def offloads_off_and_on(self):
         """Without TSO, checksums and scatter-gather, and with them again."""
         before = self.server.counts()
-        self.while_up("ethtool -K eth0 tso off gso off tx off rx off sg off || ethtool -K eth0 tx off sg off")
+        self.while_up(
+            "ethtool -K eth0 tso off gso off tx off rx off sg off || ethtool -K eth0 tx off sg off"
+        )
         self.iperf(2)
         between = self.server.counts()
-        expect(before["device_large_sends"] == between["device_large_sends"], "no large sends without TSO")
-        self.while_up("ethtool -K eth0 sg on tx on rx on tso on gso on || ethtool -K eth0 tx on sg on", check=False)
+        expect(
+            before["device_large_sends"] == between["device_large_sends"],
+            "no large sends without TSO",
+        )
+        self.while_up(
+            "ethtool -K eth0 sg on tx on rx on tso on gso on || ethtool -K eth0 tx on sg on",
+            check=False,
+        )
         self.iperf(2)
         self.quiet()
 
@@ -453,18 +546,25 @@ class Rig:
             finally:
                 ended.set()
             sent = int(said.split(" packets transmitted")[0].split()[-1])
-            expect(answered.result() == sent >= 5, f"{answered.result()} tagged pings came of {sent}")
+            expect(
+                answered.result() == sent >= 5, f"{answered.result()} tagged pings came of {sent}"
+            )
         return sent
 
     def tags_by_device(self):
-        """Tags that the device inserted and took out, as far as it can be seen: none where it cannot."""
+        """Tags that the device inserted and took out, as far as it can be seen: none where it
+        cannot."""
         return None
 
     def vlan(self):
-        """A VLAN of the kernel's: tags inserted, stripped and filtered by the device; or, when that is off, by the kernel."""
+        """A VLAN of the kernel's: tags inserted, stripped and filtered by the device; or, when that
+        is off, by the kernel."""
         run = self.guest.run
         run("for m in llc stp mrp garp 8021q; do [ -d /sys/module/$m ] || insmod /m/$m.ko; done")
-        run("ip link add link eth0 name eth0.5 type vlan id 5 && ip addr add 10.0.5.1/24 dev eth0.5 && ip link set eth0.5 up")
+        run(
+            "ip link add link eth0 name eth0.5 type vlan id 5 && ip addr add 10.0.5.1/24 dev "
+            "eth0.5 && ip link set eth0.5 up"
+        )
         for rx, tx in (("off", "on"), ("off", "off"), ("on", "off"), ("on", "on")):
             # The 8254x has one switch for both, and the driver keeps them alike.
             run(f"ethtool -K eth0 rxvlan {rx} txvlan {tx}; true")
@@ -475,7 +575,10 @@ class Rig:
             pings = self.tagged_pings()
             if before is not None:
                 done = tuple(b - a for a, b in zip(before, self.tags_by_device()))
-                expect(done == (pings * tx, pings * rx), f"tags inserted and taken out: {done}, with rxvlan {rx} and txvlan {tx}")
+                expect(
+                    done == (pings * tx, pings * rx),
+                    f"tags inserted and taken out: {done}, with rxvlan {rx} and txvlan {tx}",
+                )
         expect(rx and tx, "both are on again")
         before = self.server.counts()
         send(self.server, [frame(MAC, vlan=5) for _ in range(5)])
@@ -483,7 +586,10 @@ class Rig:
         send(self.server, [frame(MAC, vlan=6) for _ in range(5)])
         after = self.server.counts()
         taken = lambda a, b: b["device_rx_packets"] - a["device_rx_packets"]
-        expect((taken(before, between), taken(between, after)) == (5, 0), "VLAN 5 arrives, VLAN 6 is filtered")
+        expect(
+            (taken(before, between), taken(between, after)) == (5, 0),
+            "VLAN 5 arrives, VLAN 6 is filtered",
+        )
         run("ip link del eth0.5")
         self.quiet()
 
@@ -499,6 +605,7 @@ class Rig:
 
     def promiscuous(self):
         """Frames for others arrive in promiscuous mode alone; multicast by the table."""
+
         def taken(to):
             # A driver may set the filters a little later, by the guest's clock.
             self.guest.run("sleep 0.5")
@@ -538,30 +645,40 @@ class Rig:
         self.quiet()
 
     def reload(self):
-        """Unload and reload, ten times, the last under traffic; no DMA fault, whatever the driver left behind."""
+        """Unload and reload, ten times, the last under traffic; no DMA fault, whatever the driver
+        left behind."""
         for n in range(50 if LONG else 10):
             if n % 10 == 9:
                 self.guest.run(f"iperf3 -s -D -1 -B {GUEST}")
                 flood = subprocess.Popen(
-                    ["iperf3", "-c", GUEST, "-u", "-b", "50M", "-t", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                    ["iperf3", "-c", GUEST, "-u", "-b", "50M", "-t", "3"],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
                 )
                 time.sleep(1)
             self.guest.run(f"rmmod {self.MODULE} && [ ! -e /sys/class/net/eth0 ]")
             if n % 10 == 9:
                 flood.kill()
                 flood.wait()
-            self.guest.run(f"killall -q iperf3; insmod /m/{self.MODULE}.ko && [ -e /sys/class/net/eth0 ]", check=True)
+            self.guest.run(
+                f"killall -q iperf3; insmod /m/{self.MODULE}.ko && [ -e /sys/class/net/eth0 ]",
+                check=True,
+            )
             self.up()
             self.ping_once()
         self.quiet()
 
     def another_guest(self):
         """QEMU is killed under traffic; the next guest on the same server finds a fresh device."""
-        flood = subprocess.Popen(["ping", "-q", "-f", "-s", "1400", GUEST], stdout=subprocess.DEVNULL)
+        flood = subprocess.Popen(
+            ["ping", "-q", "-f", "-s", "1400", GUEST], stdout=subprocess.DEVNULL
+        )
         try:
             time.sleep(1)
             self.guest.kill()
-            expect(until(lambda: self.server.counts()["client_connected"] == 0), "the client has gone")
+            expect(
+                until(lambda: self.server.counts()["client_connected"] == 0), "the client has gone"
+            )
         finally:
             flood.kill()
             flood.wait()
@@ -570,18 +687,26 @@ class Rig:
         self.ping()
 
     def budget(self, counts):
-        """`doorbell check` holds the device's budget against its report, and one of a frame for nothing does not hold."""
+        """`doorbell check` holds the device's budget against its report, and one of a frame for
+        nothing does not hold."""
         report = self.directory / "report.json"
         report.write_text(json.dumps(counts))
         name = self.device.split("-")[0]
         text = (BUDGETS / f"{name}-guest.toml").read_text()
         # The other cards of the family cost about the same, on other buses.
-        text = text.replace(f'device = "{name}"', f'device = "{self.device}"').replace("\nbus = ", "\n# ")
+        text = text.replace(f'device = "{name}"', f'device = "{self.device}"').replace(
+            "\nbus = ", "\n# "
+        )
         for what, code in ((text, 0), (text + '\n[budget.per_packet]\nmmio_writes = 0\n', 1)):
             path = self.directory / "budget.toml"
             path.write_text(re.sub(r'(?m)^"per_packet.mmio_writes".*$', "", what) if code else what)
-            done = subprocess.run([self.binary, "check", path, "--report", report], capture_output=True, text=True)
-            expect(done.returncode == code, f"check ended with {done.returncode}: {done.stdout}{done.stderr}")
+            done = subprocess.run(
+                [self.binary, "check", path, "--report", report], capture_output=True, text=True
+            )
+            expect(
+                done.returncode == code,
+                f"check ended with {done.returncode}: {done.stdout}{done.stderr}",
+            )
 
     def bill(self):
         """At the end: nothing was lost without a name, and the capture holds the wire."""
@@ -597,12 +722,30 @@ class Rig:
             captured = packets(self.directory / "wire.pcapng")
             expect(captured == frames, f"{captured} frames in the capture, {frames} in the ledger")
             (self.directory / "wire.pcapng").unlink()
-        for name in ("mmio_writes", "mmio_reads", "line_interrupts", "pci_read_bytes", "pci_write_bytes"):
-            print(f"      {name} {ledger[name] / frames:.3f} a frame", end=";" if name != "pci_write_bytes" else "\n")
+        for name in (
+            "mmio_writes",
+            "mmio_reads",
+            "line_interrupts",
+            "pci_read_bytes",
+            "pci_write_bytes",
+        ):
+            print(
+                f"      {name} {ledger[name] / frames:.3f} a frame",
+                end=";" if name != "pci_write_bytes" else "\n",
+            )
 
     all = [probe, ping, iperf_both_ways, statistics_equal_counters, self_test, ring_sizes, speeds]
-    all += [flow_control, offloads_off_and_on, vlan, jumbo, promiscuous, link_flaps, reload, another_guest, bill]
-    # Of another card of the family, where it is not the long run: what its part of driver and device alone does.
+    all += [
+        flow_control,
+        offloads_off_and_on,
+        vlan,
+        jumbo,
+        promiscuous,
+        link_flaps,
+        reload,
+        another_guest,
+        bill,
+    ]
+    # Of another card of the family, where it is not the long run: what its part of driver and
+    # device alone does.
     few = [probe, ping, iperf_both_ways, statistics_equal_counters, self_test, jumbo, bill]
-
-

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Linux's own drivers on our devices: what a guest sees, and what the ledger counted, must agree.
 
-run.py BINARY CACHE WORK [DEVICE...]: the server's binary, what fetch.sh brought, a directory for logs.
-TIER=short (default) or long; CPUS="2": guests of so many. Runs in a network namespace of its own: test-guest.sh makes it.
-"""
+run.py BINARY CACHE WORK [DEVICE...]: the server's binary, what fetch.sh brought, a directory for
+logs. TIER=short (default) or long; CPUS="2": guests of so many. Runs in a network namespace of its
+own: test-guest.sh makes it. """
 
 import os
 import pathlib
@@ -23,15 +23,29 @@ FEW = ["e1000-82544gc", "e1000-82545em"]
 NOT_RUN = "not run: the guest has ended"
 KINDS = {"mlx5": Mlx5, "axi-ethernet": Axienet, "vnic": Ibmvnic, "veth": Ibmveth}
 MODULES = ["e1000", "llc", "stp", "mrp", "garp", "8021q"]
-MODULES += ["pci-hyperv-intf", "mlxfw", "psample", "tls", "mlx5_core", "pktgen", "e1000e", "failover", "net_failover", "virtio_net"]
+MODULES += [
+    "pci-hyperv-intf",
+    "mlxfw",
+    "psample",
+    "tls",
+    "mlx5_core",
+    "pktgen",
+    "e1000e",
+    "failover",
+    "net_failover",
+    "virtio_net",
+]
 
 
 def doorbell_pages(cache, work, initrd):
-    """Pages that the guest writes without a trap: QEMU maps them, and the server sees each write."""
+    """Pages that the guest writes without a trap: QEMU maps them, and the server sees each
+    write."""
     directory = work / "bell"
     directory.mkdir(exist_ok=True)
     (directory / "socket").unlink(missing_ok=True)
-    bell = subprocess.Popen(["target/debug/examples/bell", directory / "socket"], stdout=subprocess.PIPE, text=True)
+    bell = subprocess.Popen(
+        ["target/debug/examples/bell", directory / "socket"], stdout=subprocess.PIPE, text=True
+    )
     guest = None
     try:
         until = time.monotonic() + PATIENCE
@@ -46,7 +60,10 @@ def doorbell_pages(cache, work, initrd):
         for n, at in enumerate((0x10800, 0x10900, 0x11020, 0x4F040), 1):
             guest.run(f"devmem $((B + {at})) 64 {0x1000 + n}")
             # The server looks when it has the CPU.
-            guest.run(f"for i in $(seq 500); do [ $(($(devmem $B 32))) = {n} ] && break; usleep 20000; done")
+            guest.run(
+                f"for i in $(seq 500); do [ $(($(devmem $B 32))) = {n} ] && break; usleep 20000; "
+                f"done"
+            )
             seen = [int(x, 16) for x in guest.run("devmem $B 32; devmem $((B + 4)) 32").split()]
             expect(seen == [n, 0x1000 + n], f"ring {n} at {at:#x}: {seen}")
             expect(int(guest.run(f"devmem $((B + {at})) 64"), 16) == 0, "the server has taken it")
@@ -69,7 +86,10 @@ def failure(check, *on):
     since = time.monotonic()
     try:
         check(*on)
-        print(f"  ok  {check.__doc__.strip().splitlines()[0]} ({time.monotonic() - since:.1f} s)", flush=True)
+        print(
+            f"  ok  {check.__doc__.strip().splitlines()[0]} ({time.monotonic() - since:.1f} s)",
+            flush=True,
+        )
         return None
     except (Failed, subprocess.CalledProcessError, subprocess.TimeoutExpired) as e:
         why = f"{e} {getattr(e, 'stderr', None) or ''}".strip()
@@ -131,7 +151,9 @@ def judged(name, run, checks):
             print(f"TRIED TWICE  {name}: {c.__name__}, since {c.timing}", flush=True)
             print(f"  first: {failures[c]}\n  then: {second.get(c, 'it held')}", flush=True)
         failures = second
-    return [f"{name}: {c.__name__}" + f" ({NOT_RUN})" * (why == NOT_RUN) for c, why in failures.items()]
+    return [
+        f"{name}: {c.__name__}" + f" ({NOT_RUN})" * (why == NOT_RUN) for c, why in failures.items()
+    ]
 
 
 def main():
@@ -145,14 +167,28 @@ def main():
     initrd = work / "initrd"
     initramfs(cache, MODULES, initrd)
 
-    parts = [("doorbell pages", lambda checks: alone(checks, cache, work, initrd), chosen([doorbell_pages]))]
+    parts = [
+        (
+            "doorbell pages",
+            lambda checks: alone(checks, cache, work, initrd),
+            chosen([doorbell_pages]),
+        )
+    ]
     if "mlx5" in devices:
         beside = chosen([inbound_bytes, side_by_side, recovery])
-        parts.append(("mlx5 beside others", lambda checks: alone(checks, release, cache, work, initrd), beside))
+        parts.append(
+            (
+                "mlx5 beside others",
+                lambda checks: alone(checks, release, cache, work, initrd),
+                beside,
+            )
+        )
     for cpus in map(int, os.environ.get("CPUS", "1 2" if LONG else "1").split()):
         for device in devices:
             checks = Rig.few if device in FEW and not LONG and not asked else kind(device).all
-            run = lambda checks, device=device, cpus=cpus: in_a_guest(device, cpus, checks, binary, cache, work, initrd)
+            run = lambda checks, device=device, cpus=cpus: in_a_guest(
+                device, cpus, checks, binary, cache, work, initrd
+            )
             parts.append((f"{device}, {cpus} CPU", run, chosen(checks)))
 
     known = {c.__name__ for _, _, checks in parts for c in checks}

