@@ -76,7 +76,7 @@ pub enum DriverCall {
     /// `Driver::interrupt`, for this line or vector.
     Interrupt(u16),
     /// `Driver::work`.
-    CpuWork,
+    Work,
     /// The stack takes what was received.
     Stack,
     /// Timers of the stack.

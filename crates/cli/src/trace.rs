@@ -243,7 +243,7 @@ fn core(step: &CpuStep) -> (Cow<'static, str>, String) {
             DriverCall::Transmit => ("transmit".into(), String::new()),
             DriverCall::Poll => ("poll".into(), String::new()),
             DriverCall::Interrupt(n) => ("interrupt".into(), format!(",\"number\":{n}")),
-            DriverCall::CpuWork => ("work".into(), String::new()),
+            DriverCall::Work => ("work".into(), String::new()),
             DriverCall::Stack => ("stack".into(), String::new()),
             DriverCall::Timers => ("timers".into(), String::new()),
             DriverCall::Application => ("application".into(), String::new()),

@@ -958,14 +958,14 @@ fn an_error_cqe_leads_through_err_and_rst_to_rdy_and_traffic_goes_on() {
     let wqes = d.announced();
     d.set_state(SqState::Error);
     d.complete(wqes[0].pc, 4);
-    assert_eq!(d.poll(), Poll::CpuWork);
+    assert_eq!(d.poll(), Poll::Work);
     d.work();
     assert_eq!(d.stats().recover, 0, "the second batch is not flushed yet");
     let p = d.packet(60);
     let Tx::Busy(p) = d.offer(p, false) else { panic!("the queue is in error") };
     p.release(&mut d.host);
     d.complete(wqes[1].pc, 5);
-    assert_eq!(d.poll(), Poll::CpuWork);
+    assert_eq!(d.poll(), Poll::Work);
     d.work();
     assert_eq!(d.states(), [SqState::Ready, SqState::Error, SqState::Reset, SqState::Ready]);
     let s = d.stats();
@@ -1004,7 +1004,7 @@ fn a_queue_that_somebody_else_moved_is_left_alone() {
     let mut d = Desk::default_channel();
     d.batch(1);
     d.complete(0, 4);
-    assert_eq!(d.poll(), Poll::CpuWork);
+    assert_eq!(d.poll(), Poll::Work);
     d.work();
     assert_eq!(d.states(), [SqState::Ready], "it was not in ERR");
     assert_eq!(d.stats().recover, 0);
@@ -1084,7 +1084,7 @@ fn a_queue_that_recovered_owes_no_bytes() {
     let wqes = d.announced();
     d.set_state(SqState::Error);
     d.complete(wqes[0].pc, 4);
-    assert_eq!(d.poll(), Poll::CpuWork);
+    assert_eq!(d.poll(), Poll::Work);
     d.work();
     assert_eq!((d.stats().recover, d.byte_room()), (1, 0));
     d.close();

@@ -34,7 +34,7 @@ pub trait Driver<H: Host> {
     /// Handles interrupt `vector`.
     fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq;
     /// Does deferred work: recovery, moderation changes. Called outside interrupt and poll, after
-    /// [`Poll::CpuWork`].
+    /// [`Poll::Work`].
     fn work(&mut self, _h: &mut H) {}
     /// Returns whether the transmit queue is stopped: `transmit` must not be called until a poll
     /// has woken it.
@@ -85,7 +85,7 @@ pub enum Poll {
     /// The budget was used up: poll again.
     Again,
     /// As `Idle`, and [`Driver::work`] must be called.
-    CpuWork,
+    Work,
 }
 
 /// Result of an interrupt handler.

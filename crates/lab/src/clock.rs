@@ -320,10 +320,10 @@ where
             match result {
                 Poll::Again => {}
                 Poll::Idle => break,
-                Poll::CpuWork => {
+                Poll::Work => {
                     let from = m.now();
                     c.driver.work(m);
-                    m.mark(from, DriverCall::CpuWork);
+                    m.mark(from, DriverCall::Work);
                     break;
                 }
             }

@@ -317,7 +317,7 @@ impl DataPath {
             match end.nic.poll(&mut cpu!(self, me), BUDGET, &mut up) {
                 Poll::Again => {}
                 Poll::Idle => end.scheduled = false,
-                Poll::CpuWork => {
+                Poll::Work => {
                     end.nic.work(&mut cpu!(self, me));
                     end.scheduled = false;
                 }

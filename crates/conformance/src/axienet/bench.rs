@@ -85,7 +85,7 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
         loop {
             match self.nic.poll(self.h, 64, &mut self.up) {
                 Poll::Again => {}
-                Poll::CpuWork => return self.nic.work(self.h),
+                Poll::Work => return self.nic.work(self.h),
                 Poll::Idle => return,
             }
         }

@@ -181,7 +181,7 @@ fn recovers<H: Host, A: Arm<H>>(mut b: Bench<'_, H, A>, error: u32) {
         Tx::Busy(p) => p.release(b.h),
         other => panic!("{other:?}"),
     }
-    assert_eq!(b.nic.poll(b.h, 64, &mut b.up), Poll::CpuWork);
+    assert_eq!(b.nic.poll(b.h, 64, &mut b.up), Poll::Work);
     b.nic.work(b.h);
     assert!(!Driver::<H>::stopped(&b.nic));
     goes_on(&mut b);

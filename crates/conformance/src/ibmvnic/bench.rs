@@ -162,7 +162,7 @@ impl<M: Model> Bench<M> {
                 match self.nic.poll_on(&mut self.h, q, 16, &mut self.up) {
                     Poll::Again => {}
                     Poll::Idle => break,
-                    Poll::CpuWork => self.nic.work(&mut self.h),
+                    Poll::Work => self.nic.work(&mut self.h),
                 }
             }
         }

@@ -56,7 +56,7 @@ impl<A: Arm> Running<A> {
                 match self.channel.poll(&mut self.host, 64, &mut self.returned) {
                     Poll::Again => {}
                     Poll::Idle => break,
-                    Poll::CpuWork => {
+                    Poll::Work => {
                         self.channel.work(&mut self.host);
                         break;
                     }

@@ -463,7 +463,7 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
         self.tx.complete_dropped(up);
         if self.failed {
             h.charge(CpuWork::Poll);
-            return Poll::CpuWork;
+            return Poll::Work;
         }
         let asked = [TX, RX].map(|i| self.channels[i].scheduled);
         let both = asked == [false; 2];
@@ -490,7 +490,7 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
         if again {
             Poll::Again
         } else if self.pending.is_some() || self.rx.is_starved() {
-            Poll::CpuWork
+            Poll::Work
         } else {
             Poll::Idle
         }

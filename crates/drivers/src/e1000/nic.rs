@@ -303,7 +303,7 @@ impl<H: Host> Driver<H> for E1000 {
         self.moderate(h);
         put(h, reg::IMS, CAUSES);
         flush(h);
-        if self.check_link || self.failed { Poll::CpuWork } else { Poll::Idle }
+        if self.check_link || self.failed { Poll::Work } else { Poll::Idle }
     }
 
     /// Reads ICR, which clears the causes and lowers the line, and masks all causes until the poll

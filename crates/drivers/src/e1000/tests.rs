@@ -294,7 +294,7 @@ fn copy_align_sends_from_a_2048_byte_slot_and_maps_nothing() {
     assert_eq!((nic.stats().tx_copied, nic.stats().tx_tail), (3, 1));
     let mut up = Up::default();
     (0..3).for_each(|i| done(&mut h, i));
-    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::CpuWork);
+    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::Work);
     assert_eq!(up.sent.len(), 3);
 }
 
@@ -438,7 +438,7 @@ fn a_frame_with_errors_is_dropped_and_its_buffer_posted_again() {
     let before = descriptor(&mut h, reg::RDBAL, 0);
     let mut up = Up::default();
     arrive(&mut h, 0, 300, l::Rx::EOP, l::Rx::CE);
-    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::CpuWork);
+    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::Work);
     assert!(up.received.is_empty());
     assert_eq!(nic.stats().rx_errors, 1);
     for i in 1..256 {
@@ -494,7 +494,7 @@ fn the_budget_ends_a_poll_and_leaves_all_masked() {
     (0..10).for_each(|i| arrive(&mut h, i, 300, l::Rx::EOP, 0));
     assert_eq!(nic.poll(&mut h, 4, &mut up), Poll::Again);
     assert_eq!((up.received.len(), h.device.count(reg::IMS)), (4, unmasked));
-    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::CpuWork);
+    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::Work);
     assert_eq!((up.received.len(), h.device.last(reg::IMS)), (10, Some(0x9d)));
 }
 

@@ -389,7 +389,7 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
                 return Poll::Again;
             }
             if !self.complete_poll(h) {
-                return if starved { Poll::CpuWork } else { Poll::Idle };
+                return if starved { Poll::Work } else { Poll::Idle };
             }
         }
     }

@@ -601,7 +601,7 @@ impl Ibmvnic {
                 t.complete_done(up);
             }
             if self.control.reset.is_some() {
-                return Poll::CpuWork;
+                return Poll::Work;
             }
             if !self.up || self.control.failover_pending {
                 return Poll::Idle;

@@ -365,7 +365,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         if self.reopening {
             self.sq.give_up();
             self.sq.abandon(h, up);
-            return Poll::CpuWork;
+            return Poll::Work;
         }
         self.arm(h);
         if !self.sq.recovering() {
@@ -374,7 +374,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         if self.sq.is_flushed() {
             self.sq.abandon(h, up);
         }
-        Poll::CpuWork
+        Poll::Work
     }
 
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {

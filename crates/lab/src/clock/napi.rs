@@ -670,10 +670,10 @@ where
             list.push_back(n);
             return rules.weight;
         }
-        Poll::CpuWork => {
+        Poll::Work => {
             let from = m.now();
             s.driver.work(m);
-            m.mark(from, DriverCall::CpuWork);
+            m.mark(from, DriverCall::Work);
         }
         Poll::Idle => {}
     }

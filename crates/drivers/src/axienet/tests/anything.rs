@@ -56,7 +56,7 @@ proptest::proptest! {
             for line in [line::TX, line::RX, line::MAC] {
                 let _ = nic.interrupt(&mut h, line);
             }
-            if nic.poll(&mut h, budget, &mut up) == Poll::CpuWork {
+            if nic.poll(&mut h, budget, &mut up) == Poll::Work {
                 nic.work(&mut h);
             }
             posted(&mut h, &mut seen);

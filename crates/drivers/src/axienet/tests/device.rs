@@ -288,7 +288,7 @@ fn an_error_resets_the_core_drops_what_was_queued_and_starts_both_rings_anew() {
     assert!(Driver::<Host>::stopped(&nic));
     let p = packet(&mut h, &[1; 60]);
     assert!(matches!(nic.transmit(&mut h, p, false), Tx::Busy(_)));
-    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::CpuWork);
+    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::Work);
     // The reset clears the MAC.
     for r in [mac::FMI, mac::RCW1, mac::TC, mac::UAW0, mac::IE, mac::EMMC, mac::FCC] {
         *h.device.mac(r) = 0;
@@ -343,7 +343,7 @@ fn a_reset_that_fails_is_tried_again() {
     h.device.reset_hangs = true;
     nic.work(&mut h);
     assert!(Driver::<Host>::stopped(&nic));
-    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::CpuWork);
+    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::Work);
     h.device.reset_hangs = false;
     nic.work(&mut h);
     assert!(!Driver::<Host>::stopped(&nic));
@@ -389,7 +389,7 @@ fn recovery_waits_for_the_receive_buffer_that_could_not_be_had() {
         hoard.push(b);
     }
     arrive(&mut h, 0, &[1; 60], 0, 0);
-    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::CpuWork);
+    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::Work);
     interrupt(&mut h, &mut nic, S2MM, sr::ERR_IRQ);
     nic.work(&mut h);
     assert!(Driver::<Host>::stopped(&nic));

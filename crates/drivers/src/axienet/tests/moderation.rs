@@ -83,7 +83,7 @@ fn work_changes_the_count_and_leaves_the_delay_alone() {
         polls += 1;
         match receive(&mut h, &mut nic) {
             Poll::Idle => assert!(polls < 100),
-            found => break assert_eq!(found, Poll::CpuWork),
+            found => break assert_eq!(found, Poll::Work),
         }
     }
     assert_eq!((polls, rx_cr(&mut h)), (65, 0x1004_7001), "not before the work");
@@ -100,7 +100,7 @@ fn the_profiles_are_powers_of_four_and_the_last_is_255() {
     let (mut h, mut nic) = open_told(|_| {});
     for (asked, count) in [(1, 1), (4, 4), (16, 16), (64, 64), (255, 255), (256, 255), (0, 255)] {
         nic.controller().next.set(Some(Setting::usecs(99, asked, Period::Completion)));
-        assert_eq!(receive(&mut h, &mut nic), Poll::CpuWork);
+        assert_eq!(receive(&mut h, &mut nic), Poll::Work);
         nic.work(&mut h);
         assert_eq!(rx_cr(&mut h) >> 16 & 0xff, count);
     }
@@ -114,7 +114,7 @@ fn a_count_that_rises_from_one_brings_the_delay_along() {
     // A controller that begins with one packet: no delay, and no interrupt of it.
     assert_eq!(rx_cr(&mut h), 0x0001_5001);
     nic.controller().next.set(Some(Setting::usecs(0, 4, Period::Completion)));
-    assert_eq!(receive(&mut h, &mut nic), Poll::CpuWork);
+    assert_eq!(receive(&mut h, &mut nic), Poll::Work);
     nic.work(&mut h);
     assert_eq!(rx_cr(&mut h), 0x1004_7001);
 }
@@ -130,7 +130,7 @@ fn a_controller_may_be_given_the_delay_as_well() {
         (Setting::usecs(0, 64, Period::Completion), 0xff01_7001),
     ] {
         nic.controller().next.set(Some(setting));
-        assert_eq!(receive(&mut h, &mut nic), Poll::CpuWork);
+        assert_eq!(receive(&mut h, &mut nic), Poll::Work);
         nic.work(&mut h);
         assert_eq!(rx_cr(&mut h), word, "{setting:?}");
     }
@@ -143,7 +143,7 @@ fn a_controller_may_be_given_the_delay_as_well() {
 fn a_setting_that_comes_during_a_poll_does_not_enable_interrupts() {
     let (mut h, mut nic) = open_told(|_| {});
     nic.controller().next.set(Some(Setting::usecs(16, 64, Period::Completion)));
-    assert_eq!(receive(&mut h, &mut nic), Poll::CpuWork);
+    assert_eq!(receive(&mut h, &mut nic), Poll::Work);
     *h.device.dma(S2MM, dma::SR) |= sr::IOC_IRQ;
     nic.interrupt(&mut h, line::RX);
     nic.work(&mut h);
@@ -205,7 +205,7 @@ fn settings_that_are_refused_change_nothing() {
 fn the_controller_hears_of_every_setting_also_of_one_that_is_given_up() {
     let (mut h, mut nic) = open_told(|_| {});
     nic.controller().next.set(Some(Setting::usecs(16, 64, Period::Completion)));
-    assert_eq!(receive(&mut h, &mut nic), Poll::CpuWork);
+    assert_eq!(receive(&mut h, &mut nic), Poll::Work);
     nic.set_coalesce(&mut h, &Coalesce { adaptive_rx: Adaptive::Off, ..Coalesce::LINUX }).unwrap();
     assert_eq!((nic.controller().applied, rx_cr(&mut h)), (1, 0x0001_5001));
     nic.work(&mut h);
@@ -213,7 +213,7 @@ fn the_controller_hears_of_every_setting_also_of_one_that_is_given_up() {
     // And when a reset comes between.
     nic.set_coalesce(&mut h, &Coalesce::LINUX).unwrap();
     nic.controller().next.set(Some(Setting::usecs(16, 64, Period::Completion)));
-    assert_eq!(receive(&mut h, &mut nic), Poll::CpuWork);
+    assert_eq!(receive(&mut h, &mut nic), Poll::Work);
     *h.device.dma(S2MM, dma::SR) |= sr::ERR_IRQ;
     nic.interrupt(&mut h, line::RX);
     nic.work(&mut h);

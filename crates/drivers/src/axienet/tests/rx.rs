@@ -95,9 +95,9 @@ fn a_descriptor_without_a_new_buffer_is_not_received_twice_and_is_renewed_later(
     arrive(&mut h, 0, &[1; 60], 0, 0);
     arrive(&mut h, 1, &[2; 60], 0, 0);
     let mut up = Up::default();
-    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::CpuWork);
+    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::Work);
     assert_eq!((up.received.len(), tail(&h, S2MM)), (1, Some(7)), "nothing may be announced");
-    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::CpuWork);
+    assert_eq!(nic.poll(&mut h, 64, &mut up), Poll::Work);
     assert_eq!((up.received.len(), nic.stats().alloc_rx_buff_failed), (1, 2));
     nic.work(&mut h);
     assert_eq!(tail(&h, S2MM), Some(7));

@@ -99,7 +99,7 @@ fn want_of_memory_asks_for_work_and_work_mends_it() {
     }
     (0..2).for_each(|_| arrive(&mut h, &[1; 9000], 0, None));
     let mut up = Up::default();
-    assert_eq!(nic.poll(&mut h, 16, &mut up), Poll::CpuWork);
+    assert_eq!(nic.poll(&mut h, 16, &mut up), Poll::Work);
     assert_eq!((nic.lent()[4], nic.stats().replenish_no_mem), (6, 1));
     hold.into_iter().for_each(|b| h.release(b));
     Driver::work(&mut nic, &mut h);
