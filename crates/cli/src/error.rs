@@ -1,7 +1,7 @@
 //! The errors that end a command, each with its exit code.
 
 use doorbell_lab::InputError;
-use doorbell_lab::result::Failure;
+use doorbell_lab::experiment::RunError;
 use std::fmt::Display;
 use std::io;
 
@@ -41,11 +41,9 @@ impl Error {
     }
 
     /// Names the scenario of a run that failed.
-    pub(crate) fn of_run(scenario: &str, failure: Failure) -> Error {
-        match failure {
-            Failure::Input(what) => Error::Input(format!("{scenario}: {what}")),
-            Failure::Run(what) => Error::Failed(format!("{scenario}: {what}")),
-        }
+    pub(crate) fn of_run(scenario: &str, e: RunError) -> Error {
+        let what = format!("{scenario}: {e}");
+        if e.is_input() { Error::Input(what) } else { Error::Failed(what) }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::progress::{Interrupt, Observer, Progress, Recording};
 use crate::{Error, failed, input};
 use doorbell_hal::Span;
 use doorbell_host_io::pcap;
-use doorbell_lab::result::{Failure, Measured, RunResult};
+use doorbell_lab::result::{Measured, RunResult};
 use doorbell_lab::traffic::Frames;
 use doorbell_lab::{InputError, Plan, Scenario, Setting};
 use sha2::{Digest, Sha256};
@@ -180,13 +180,14 @@ pub(crate) fn execute_with(
     let measured = (plan.rig.run)(&plan.values, frames.as_ref(), &mut observer);
     result(
         plan,
-        measured.map_err(|failure| match failure {
-            Failure::Run(_) if interrupt.came() => Error::Interrupted("nothing was written"),
-            Failure::Run(why) if !recorded => failed!(
-                "{}: {why}\n  `doorbell run` with --trace FILE shows the steps that led to it",
+        measured.map_err(|e| match e {
+            e if e.is_input() => Error::of_run(&plan.scenario, e),
+            _ if interrupt.came() => Error::Interrupted("nothing was written"),
+            e if recorded => Error::of_run(&plan.scenario, e),
+            e => failed!(
+                "{}: {e}\n  `doorbell run` with --trace FILE shows the steps that led to it",
                 plan.scenario
             ),
-            failure => Error::of_run(&plan.scenario, failure),
         })?,
     )
 }

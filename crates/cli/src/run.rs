@@ -12,7 +12,7 @@ use std::io::Write;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     let plan = plan::plan(&args.scenario, &args.changes)?;
-    let port = (plan.rig.port_rate)(&plan.values);
+    let port = plan.values.bits_per_second(plan.rig.port_rate);
     // Without files there is nothing to remove, and a signal ends the process as usual.
     let interrupt = if args.out.is_some() || args.capture.is_some() || args.trace.is_some() {
         Interrupt::watched().map_err(Error::at("signals"))?

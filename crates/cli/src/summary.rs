@@ -97,7 +97,7 @@ fn ran(scenario: &str, side: &str, more: &str, sets: &[Setting]) -> Result<Ran, 
         plan.set(more)?;
     }
     let measured = (plan.rig.run)(&plan.values, None, &mut Unwatched)
-        .map_err(|failure| Error::of_run(scenario, failure))?;
+        .map_err(|e| Error::of_run(scenario, e))?;
     Ok(Ran { result: plan::result(&plan, measured)?, plan })
 }
 

@@ -6,7 +6,7 @@
 //! them ends the session, and is no competitor there; where no headers are asked for all four
 //! states are. What is left is within 2 % of the best.
 
-use doorbell_lab::ibmvnic::{Outcome, run, settings};
+use doorbell_lab::ibmvnic::{RunStats, run, settings};
 use doorbell_lab::traffic::arrivals::Draw;
 use doorbell_lab::{Scenario, Unwatched};
 
@@ -46,7 +46,7 @@ fn drawn(seed: u64) -> (Vec<String>, &'static [&'static str]) {
     (sets, states)
 }
 
-fn outcome(sets: &[String], direct: &str, warmup: f64, duration: f64) -> Outcome {
+fn outcome(sets: &[String], direct: &str, warmup: f64, duration: f64) -> RunStats {
     let mut plan = Scenario::load("ibmvnic-transactions").unwrap().plan().unwrap();
     let own = [
         format!("driver.direct={direct}"),
@@ -70,20 +70,22 @@ fn adaptive_is_within_two_per_cent_of_the_best_fixed_state() {
     for seed in 0..24 {
         let (sets, states) = drawn(seed);
         // So many packets take about so long, in ms.
-        let pace = outcome(&sets, "never", 3.0, 10.0).rate() * 1e-3;
+        let pace = outcome(&sets, "never", 3.0, 10.0).counts.rate() * 1e-3;
         let time = |packets: f64| packets / pace;
-        let rates: Vec<f64> =
-            states.iter().map(|s| outcome(&sets, s, time(1_000.0), time(8_000.0)).rate()).collect();
+        let rates: Vec<f64> = states
+            .iter()
+            .map(|s| outcome(&sets, s, time(1_000.0), time(8_000.0)).counts.rate())
+            .collect();
         let best = rates.iter().copied().fold(0.0, f64::max);
         // With a trial in the measured time: they are part of what it costs.
         let a = outcome(&sets, "adaptive", time(20_000.0), time(32_000.0));
-        let share = a.rate() / best;
+        let share = a.counts.rate() / best;
         won[usize::from(rates[0] < best)] += 1;
         worst = worst.min(share);
         println!(
             "{seed:2} {share:.4} adaptive {:.0} break-even {:?} {states:?} {rates:.0?} {sets:?}",
-            a.rate(),
-            a.break_even
+            a.counts.rate(),
+            a.totals.break_even
         );
         if share < 0.98 {
             misses.push(seed);

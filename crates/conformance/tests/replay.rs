@@ -9,8 +9,8 @@ use doorbell_drivers::mlx5::{Config, Sizing};
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::pcap::{self, Writer};
 use doorbell_lab::Watch;
-use doorbell_lab::fault::Plan;
-use doorbell_lab::mlx5::{Load, Outcome, Setup, run};
+use doorbell_lab::host::HostConfig;
+use doorbell_lab::mlx5::{Load, RunStats, Setup, run};
 use doorbell_lab::traffic::{Frames, ReplayOptions};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, Transport, prepare_partial, verify};
@@ -19,15 +19,13 @@ use std::sync::Arc;
 fn setup(mpwqe: bool, sizing: Sizing) -> Setup {
     Setup {
         cores: 1,
-        costs: Costs::FREE,
+        host: HostConfig { guard: ProtectionGranularity::Byte, ..HostConfig::new(Costs::FREE) },
         pcie: Settings::link(3, 16),
         latencies: Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) },
         bar: 0x3c_0000_0000,
         memory_base: 1 << 32,
-        guard: ProtectionGranularity::Byte,
         nic: Nic::CONNECTX,
         driver: Config { mpwqe, sizing, ..Config::DEFAULT },
-        faults: Plan::default(),
     }
 }
 
@@ -49,7 +47,7 @@ fn replay(
     frames: &Arc<Frames>,
     options: ReplayOptions,
     mpwqe: bool,
-) -> (Outcome, Vec<(Time, Vec<u8>)>) {
+) -> (RunStats, Vec<(Time, Vec<u8>)>) {
     let sizing = if mpwqe { Sizing::Padded } else { Sizing::Fit };
     replay_on(&setup(mpwqe, sizing), frames, options)
 }
@@ -58,7 +56,7 @@ fn replay_on(
     setup: &Setup,
     frames: &Arc<Frames>,
     options: ReplayOptions,
-) -> (Outcome, Vec<(Time, Vec<u8>)>) {
+) -> (RunStats, Vec<(Time, Vec<u8>)>) {
     let mut wire = Wire::default();
     let load = Load::Replay { frames: Arc::clone(frames), options };
     let outcome = run(setup, &load, &mut wire).unwrap();
@@ -189,8 +187,8 @@ fn frames_leave_once_in_order_and_unchanged() {
                 let (outcome, sent) = replay(&frames, o, mpwqe);
                 assert_same(&sent, &frames, rounds as usize);
                 let expected = if checksum_offload { 120 * u64::from(rounds) } else { 0 };
-                assert_eq!(outcome.driver.csum_partial, expected);
-                assert_eq!(outcome.driver.mpwqe_blks > 0, mpwqe);
+                assert_eq!(outcome.totals.driver.csum_partial, expected);
+                assert_eq!(outcome.totals.driver.mpwqe_blks > 0, mpwqe);
             }
         }
     }
@@ -220,7 +218,7 @@ fn a_frame_over_the_mtu_is_cut_when_asked_for_and_found_when_not() {
     let options = ReplayOptions { gso: Some(1448), ..ReplayOptions::DEFAULT };
     assert_eq!(options.first_unsendable(&frames), None);
     let (outcome, sent) = replay(&frames, options, true);
-    assert_eq!(outcome.driver.tso_packets, 1);
+    assert_eq!(outcome.totals.driver.tso_packets, 1);
     assert_eq!(sent.len(), 1 + 4);
     let payload: Vec<u8> = sent[1..].iter().flat_map(|(_, f)| f[54..].to_vec()).collect();
     assert_eq!(payload, frames.get(1).unwrap().1[54..]);
@@ -254,7 +252,7 @@ fn a_real_capture_survives_the_way_through() {
                 let (outcome, sent) = replay(&frames, o, mpwqe);
                 assert_same(&sent, &frames, 1);
                 assert_eq!(
-                    outcome.driver.csum_partial,
+                    outcome.totals.driver.csum_partial,
                     if checksum_offload { with_transport } else { 0 }
                 );
                 let out = dir.path().join("out.pcapng");

@@ -6,12 +6,12 @@
 //! small run per row and no timing, for Callgrind.
 
 use doorbell_bus::pcie::Settings;
-use doorbell_bus::{Costs, Latencies, ProtectionGranularity};
+use doorbell_bus::{Costs, Latencies};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::Config;
 use doorbell_hal::{Span, WorkKind};
 use doorbell_lab::Unwatched;
-use doorbell_lab::fault::Plan;
+use doorbell_lab::host::HostConfig;
 use doorbell_lab::mlx5::{Load, Setup, run};
 use std::time::Instant;
 
@@ -19,16 +19,14 @@ fn setup(cores: u16, mpwqe: bool) -> Setup {
     let mut costs = Costs::FREE;
     costs.work[WorkKind::Stack as usize].each = Span::from_ns(50);
     Setup {
+        host: HostConfig::new(costs),
         cores,
-        costs,
         pcie: Settings::link(2, 16),
         latencies: Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) },
         bar: 0x3c_0000_0000,
         memory_base: 1 << 32,
-        guard: ProtectionGranularity::Page,
         nic: Nic::CONNECTX,
         driver: Config { mpwqe, ..Config::DEFAULT },
-        faults: Plan::default(),
     }
 }
 
@@ -52,7 +50,8 @@ fn main() {
                     Ok(outcome) => outcome,
                     Err(e) => return eprintln!("{what}: {e}"),
                 };
-                best = best.max(outcome.packets as f64 / start.elapsed().as_secs_f64() / 1e6);
+                best =
+                    best.max(outcome.counts.packets as f64 / start.elapsed().as_secs_f64() / 1e6);
                 if !outcome.audit.is_empty() {
                     return eprintln!("{what}: {:?}", outcome.audit);
                 }

@@ -8,18 +8,6 @@
 //! pktgen is no such stack: it calls the driver directly and looks at nothing but the driver's own
 //! stop (net/core/pktgen.c, `netif_xmit_frozen_or_drv_stopped`).
 
-use crate::key::{Key, Needs};
-
-/// The switch. It is one of the stack, so it has the same name for every driver that reports its
-/// bytes.
-pub const KEY: Key = Key::choice(
-    "stack.bql",
-    &["on", "off"],
-    "the stack limits the bytes in a transmit queue and so where a batch ends; pktgen does not look at it",
-)
-.default("on")
-.when(&[Needs::kind(&["pcap"])]);
-
 /// A batch of packets on its way to a driver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch {

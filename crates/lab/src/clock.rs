@@ -122,7 +122,8 @@ impl<Dr, Tr> Core<Dr, Tr> {
 }
 
 /// A run that cannot go on: cores wait for interrupts and nothing is under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("core {core} waits for an interrupt that cannot come, at {at}{cause}")]
 pub struct Stuck {
     /// The first core that waits.
     pub core: usize,
@@ -141,13 +142,6 @@ impl Stuck {
     ) -> Stuck {
         let back = cores.iter().map(|c| c.latency.count()).sum();
         Stuck { core, at: m.now(), cause: Cause::of(m, Some(back)) }
-    }
-}
-
-impl std::fmt::Display for Stuck {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Stuck { core, at, cause } = self;
-        write!(f, "core {core} waits for an interrupt that cannot come, at {at}{cause}")
     }
 }
 

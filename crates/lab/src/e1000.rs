@@ -7,33 +7,59 @@
 
 mod audit;
 mod figures;
-mod rig;
 pub mod settings;
 
 pub use figures::Figures;
-pub use rig::RIG;
 
-use crate::clock::link::{Wired, on_wire};
-use crate::clock::napi::Rules as Softirq;
+use crate::clock::link::Wired;
+use crate::clock::napi::Station;
 use crate::clock::{Core, Interrupt};
-use crate::closed::{self, Above, Entries, Seen};
-use crate::fault::{self, Alarms, Trouble};
-use crate::histogram::Histogram;
-use crate::open;
-use crate::result::{Failure, Series, WorkTotals, work_of};
-use crate::traffic::tcp::Prices;
+use crate::experiment::{self, Experiment, RunError, Snapshot};
+use crate::fault::Trouble;
+use crate::host::{self, HostConfig};
+use crate::key::Values;
+use crate::result::{CountsOf, HANDED, Measured, Rate};
+use crate::rig::{self, Rig, Transactions};
+use crate::traffic::Frames;
 use crate::watch::Watch;
-use crate::window::Steady;
+use crate::{closed, open};
+use doorbell_bus::pcie::Operation;
 use doorbell_bus::tce::{Table, Window};
-use doorbell_bus::{
-    Bus, Capture, Costs, Ledger, Machine, Mapping, Pci, Pcie, Platform, ProtectionGranularity, pci,
-    pcie,
-};
+use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, Platform, pci, pcie};
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
-use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, OpenError, Stats};
-use doorbell_hal::{Host, OutOfMemory, Span, WorkKind};
+use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, Stats};
+use doorbell_hal::Span;
+use settings::{BusKeys, CPU, DriverKeys, IommuKeys, KIND, NicKeys, PCIE, PciKeys};
+use std::sync::Arc;
 
-/// What the card is plugged into.
+/// A gigabit controller on PCI, PCI-X or PCI Express.
+pub static RIG: Rig = Rig {
+    name: "e1000",
+    about: "Intel 8254x on PCI, PCI-X or PCI Express: frames copied to aligned buffers, or not",
+    devices: &["e1000", "e1000-82544gc", "e1000-82545em"],
+    platform_keys: &[
+        &CPU,
+        &host::TCP,
+        BusKeys::KEYS,
+        PciKeys::KEYS,
+        &PCIE,
+        IommuKeys::KEYS,
+        NicKeys::KEYS,
+    ],
+    run_keys: &[
+        &KIND,
+        closed::Keys::KEYS,
+        &closed::APPLICATION,
+        open::Keys::KEYS,
+        DriverKeys::KEYS,
+        &rig::RUN,
+    ],
+    run: run_values,
+    transfer,
+    port_rate: "link.rate",
+};
+
+/// The slot of the card.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Slot {
     /// Conventional PCI or PCI-X.
@@ -42,105 +68,44 @@ pub enum Slot {
     Express(pcie::Settings, pcie::Latencies),
 }
 
-/// Everything that a run is a function of, but its traffic.
+/// The inputs of a run, but its traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// What the CPU charges for the driver's work.
-    pub costs: Costs,
-    /// And for TCP's.
-    pub prices: Prices,
-    /// How softirq is scheduled.
-    pub softirq: Softirq,
+    /// Host and link.
+    pub host: HostConfig,
     /// The bus.
     pub slot: Slot,
     /// Translation of the device's addresses; `None`: they are physical.
     pub tce: Option<Window>,
-    /// How exactly device accesses are checked.
-    pub guard: ProtectionGranularity,
     /// The device.
     pub nic: Nic,
     /// The driver.
     pub driver: DriverConfig,
-    /// Bits a second of the link.
-    pub link_rate: u64,
-    /// Its delay, one way.
-    pub link_delay: Span,
-    /// What goes wrong.
-    pub faults: fault::Plan,
 }
 
-/// What is sent or received.
+/// The traffic of a run.
 #[derive(Clone, Debug)]
 pub enum Load {
     /// TCP.
     Closed(closed::Load),
-    /// Packets as told.
+    /// Packets of a generator or a capture.
     Open(open::Load),
 }
 
-/// The asker's to mend: a device that does not take its settings.
-fn refused(e: OpenError) -> Failure {
-    Failure::Input(match e {
-        OpenError::Setting(what) => format!("the driver does not take this: {what}"),
-        OpenError::OutOfMemory => NO_MEMORY.to_owned(),
-        e => format!("the controller could not be opened: {e:?}"),
-    })
-}
-
-const NO_MEMORY: &str = "the machine's memory, or its translation table, does not hold it";
-
-/// The asker's to mend: buffers that the memory does not hold.
-fn no_memory(_: OutOfMemory) -> Failure {
-    Failure::Input(NO_MEMORY.to_owned())
-}
-
-/// What came of a run.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Frames with data or transactions (TCP), or packets sent.
-    pub packets: u64,
-    /// The time they took.
-    pub elapsed: Span,
-    /// What rates are made of.
-    pub steady: Steady,
-    /// Payload bytes of TCP; 0 for other packets.
-    pub payload: u64,
-    /// Bytes of frames on the wire in both directions, with preamble, FCS and gap.
-    pub wire: (u64, u64),
-    /// Every crossing in that time.
-    pub ledger: Ledger,
-    /// The driver's work in that time.
-    pub work: WorkTotals,
-    /// Waiting for registers and fences in that time.
-    pub stalled: Span,
-    /// Time that cores were busy.
-    pub busy: Span,
-    /// Cores there are.
-    pub cores: usize,
-    /// Counters of driver and device in that time.
-    pub counters: [Entries; 2],
-    /// Interrupts taken in that time.
-    pub interrupts: u64,
-    /// Polls made.
-    pub polls: u64,
-    /// The driver's counters of the whole run.
+/// Totals of the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// The driver's.
     pub driver: Stats,
-    /// The device's of the whole run.
+    /// The device's.
     pub device: Counters,
-    /// Of transactions, or from the call of the driver to the buffer's return.
-    pub latency: Histogram,
-    /// What changed over the run.
-    pub series: Vec<Series>,
-    /// Share of the bus that was in use; of a PCI Express link, toward the device and toward the
-    /// host.
-    pub bus_share: Vec<f64>,
-    /// What went wrong, if it was asked to.
-    pub faults: Option<fault::Report>,
-    /// What does not add up; empty when all does.
-    pub audit: Vec<String>,
 }
 
-/// Where registers and memory lie: below 4 GiB, as these controllers hang on dual address cycles.
+/// Statistics of a run.
+pub type RunStats = experiment::RunStats<Totals>;
+
+/// Addresses of registers and memory: below 4 GiB, as these controllers hang on dual address
+/// cycles.
 const BAR: u64 = 0xfeb0_0000;
 const MEMORY_BASE: u64 = 64 << 20;
 /// The most memory that fits below the registers.
@@ -149,47 +114,28 @@ const MOST_MEMORY: usize = 3 << 30;
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
-/// When it cannot be set up or gets stuck. A run whose audit fails is not an
-/// error here: the outcome says so.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
-    let mut platform =
-        Platform::new(MEMORY_BASE, memory_size(setup, load).min(MOST_MEMORY), setup.guard);
+/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+    let memory = memory_size(setup, load).min(MOST_MEMORY);
+    let mut platform = Platform::new(MEMORY_BASE, memory, setup.host.guard);
     if let Some(window) = setup.tce {
         platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
     }
     match setup.slot {
         Slot::Parallel(settings, latencies) => {
-            let rules = pci::Rules::new(settings).map_err(|e| Failure::Input(e.to_string()))?;
+            let rules = pci::Rules::new(settings).map_err(|e| RunError::Input(e.to_string()))?;
             let mut o = on(Pci::new(platform, rules, latencies, BAR), setup, load, watch)?;
             let clocks = |time: Span| (time.ps() / rules.period().ps()).max(1);
-            o.bus_share = vec![o.steady.ledger.pci_clocks as f64 / clocks(o.steady.elapsed) as f64];
-            let clocks = clocks(o.elapsed);
             // A transaction under way at either end of the measured time counts for the side it
             // began on.
-            if o.ledger.pci_clocks > clocks + 4096 {
-                o.audit.push(format!(
-                    "bus: {} clocks in a time that has {clocks}",
-                    o.ledger.pci_clocks
-                ));
-            }
+            o.use_of_bus("clocks", 4096, clocks, |l| vec![l.pci_clocks]);
             Ok(o)
         }
         Slot::Express(settings, latencies) => {
-            let rules = pcie::Rules::new(settings).map_err(|e| Failure::Input(e.to_string()))?;
+            let rules = pcie::Rules::new(settings).map_err(|e| RunError::Input(e.to_string()))?;
             let mut o = on(Pcie::new(platform, rules, latencies, BAR), setup, load, watch)?;
             let capacity = |time: Span| rules.raw_byte_time().capacity(time).max(1);
-            let bytes = |l: &Ledger| {
-                [
-                    l.pcie_down_tlp_bytes + l.pcie_down_dllp_bytes,
-                    l.pcie_up_tlp_bytes + l.pcie_up_dllp_bytes,
-                ]
-            };
-            let steady = capacity(o.steady.elapsed) as f64;
-            o.bus_share = bytes(&o.steady.ledger).iter().map(|b| *b as f64 / steady).collect();
-            let capacity = capacity(o.elapsed);
-            for bytes in bytes(&o.ledger).into_iter().filter(|b| *b > capacity + 65_536) {
-                o.audit.push(format!("link: {bytes} bytes in a time that carries {capacity}"));
-            }
+            o.use_of_bus("bytes", 65_536, capacity, host::link_bytes);
             Ok(o)
         }
     }
@@ -200,14 +146,14 @@ fn on<B: Bus<Sink = Capture>>(
     setup: &Setup,
     load: &Load,
     watch: &mut dyn Watch,
-) -> Result<Outcome, Failure> {
+) -> Result<RunStats, RunError> {
     match load {
         Load::Closed(load) => tcp(bus, setup, load, watch),
         Load::Open(load) => packets(bus, setup, load, watch),
     }
 }
 
-/// The line that the card's interrupt is wired to.
+/// The interrupt line of the card.
 const LINE: Interrupt = Interrupt::Line(0);
 
 fn tcp<B: Bus>(
@@ -215,63 +161,31 @@ fn tcp<B: Bus>(
     setup: &Setup,
     load: &closed::Load,
     watch: &mut dyn Watch,
-) -> Result<Outcome, Failure> {
+) -> Result<RunStats, RunError> {
+    let host = &setup.host;
     let (connections, hosts) = load.connect(setup.nic.mac);
-    let link = (setup.link_rate, setup.link_delay);
-    let (bus, device) = Wired::new(bus, Device::new(setup.nic), hosts, link);
-    let mut m = Machine::new(bus, device, setup.costs, load.cores());
-    let driver = Driver::open(&mut m, &setup.driver).map_err(refused)?;
-    let above =
-        Above { lines: LINE.into(), connections, prices: setup.prices, softirq: setup.softirq };
-    let look = |driver: &Driver, device: &Device| {
-        [driver.stats().entries().collect(), device.counters.entries().collect()]
-    };
-    setup.faults.begin_wired(&mut m, |d, at, up| d.set_cable(at, up));
-    let (seen, driver) = closed::run(&mut m, driver, above, load, look, watch)?;
-    let faults = setup.faults.end_wired(&mut m, seen.alarms);
-    let stats = driver.close(&mut m);
+    let (bus, device) = Wired::new(bus, Device::new(setup.nic), hosts, host.link());
+    let mut m = Machine::new(bus, device, host.costs, load.cores());
+    let driver = Driver::open(&mut m, &setup.driver)?;
+    let stack = load.stack(connections, host.prices, host.softirq.slice);
+    let stations = vec![Station::new(driver, stack, LINE, 0, load.cores() - 1)];
+    let mut x = Experiment::new(&mut m, stations, load.cores(), host.softirq, &host.faults, watch);
+    let o = closed::run(
+        &mut x,
+        load,
+        |d, at, up| d.set_cable(at, up),
+        |m, s| {
+            let driver = s[0].driver.stats();
+            [driver.entries().collect(), m.device.device.counters.entries().collect()]
+        },
+    )?;
+    let mut driver = Stats::default();
+    for s in x.stations {
+        s.endpoint.release(&mut m);
+        driver = s.driver.close(&mut m);
+    }
     m.flush_posted();
-    let busy = seen.busy.iter().fold(Span::ZERO, |sum, b| sum + b.total());
-    let steady = seen.steady([busy, Span::ZERO], [seen.interrupts.iter().sum(), 0]);
-    let Seen {
-        packets,
-        elapsed,
-        payload,
-        out,
-        back,
-        ledger,
-        work,
-        stalled,
-        counters,
-        interrupts,
-        polls,
-        latency,
-        series,
-        wrong,
-        ..
-    } = seen;
-    let mut o = Outcome {
-        packets,
-        elapsed,
-        steady,
-        payload,
-        wire: (on_wire(out), on_wire(back)),
-        ledger,
-        work,
-        stalled,
-        busy,
-        cores: load.cores(),
-        counters,
-        interrupts: interrupts.iter().sum(),
-        polls,
-        driver: stats,
-        device: m.device.device.counters,
-        latency,
-        series,
-        bus_share: Vec::new(),
-        faults,
-        audit: wrong,
-    };
+    let mut o = o.with(Totals { driver, device: m.device.device.counters });
     let lost = m.device.dropped;
     let (sent, received) =
         (m.device.out.borrow().frames, m.device.back.frames - m.device.back.cut - lost);
@@ -284,72 +198,33 @@ fn packets<B: Bus<Sink = Capture>>(
     setup: &Setup,
     load: &open::Load,
     watch: &mut dyn Watch,
-) -> Result<Outcome, Failure> {
-    let mut m: Machine<B, Device> = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
+) -> Result<RunStats, RunError> {
+    let mut m = Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
     if watch.wants_frames() {
         m.bus.sink_mut().start();
     }
-    let driver = Driver::open(&mut m, &setup.driver).map_err(refused)?;
+    let driver = Driver::open(&mut m, &setup.driver)?;
     let buffers = setup.driver.tx_ring;
-    let mut cores = Vec::with_capacity(1);
-    if let Some(source) = load.source(&mut m, 1, 0, buffers).map_err(no_memory)? {
-        cores.push(Core::new(driver, source, LINE, buffers as usize));
-    }
-    let before = (m.ledger().clone(), work_of(&m), m.stalled());
-    let begin = m.now();
-    let mut trouble =
-        Trouble::begin(&setup.faults, &mut m, Vec::new(), |d, _, at, up| d.set_cable(at, up));
-    let open::Driven { end, steady } =
-        open::drive(&mut m, &mut cores, load, trouble.as_mut(), watch)?;
-    let alarms = Alarms::of(&cores);
-    let faults = trouble.map(|t| t.end(&mut m, alarms));
-    // What opening and closing cost is not of the packets.
-    let ledger = m.ledger().since(&before.0);
-    let work = closed::differences(&before.1, &work_of(&m));
-    let stalled = Span::from_ps(m.stalled().ps() - before.2.ps());
-    let (mut stats, mut latency, mut skipped) = (Stats::default(), Histogram::default(), 0);
-    for core in cores {
-        latency.add(&core.latency);
-        stats = core.driver.close(&mut m);
-        skipped += core.traffic.release(&mut m);
-    }
+    let source = load.source(&mut m, 1, 0, buffers)?;
+    let mut cores: Vec<_> =
+        source.map(|s| Core::new(driver, s, LINE, buffers as usize)).into_iter().collect();
+    let before = Snapshot::of(&m);
+    let trouble = Trouble::begin(&setup.host.faults, &mut m, Vec::new(), |d, _, at, up| {
+        d.set_cable(at, up);
+    });
+    let mut o = open::run(&mut m, &mut cores, load, trouble, &before, |_, end| end, watch)?;
+    let mut driver = Stats::default();
+    open::close(&mut m, cores, &mut o, |m, d: Driver| driver = d.close(m));
     m.flush_posted();
-    let (elapsed, busy) = (end.since(begin), work.iter().fold(stalled, |sum, w| sum + w.2));
-    let wire = (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0);
-    let polls = m.done(WorkKind::Poll).times;
-    let steady =
-        steady.unwrap_or_else(|| Steady::whole(elapsed, &ledger, busy, stats.interrupts, polls));
-    let mut o = Outcome {
-        packets: ledger.wire_frames,
-        elapsed,
-        steady,
-        payload: 0,
-        wire,
-        busy,
-        work,
-        stalled,
-        cores: 1,
-        counters: [stats.entries().collect(), m.device.counters.entries().collect()],
-        interrupts: stats.interrupts,
-        polls,
-        ledger,
-        driver: stats,
-        device: m.device.counters,
-        latency,
-        series: Vec::new(),
-        bus_share: Vec::new(),
-        faults,
-        audit: Vec::new(),
-    };
-    if skipped > 0 {
-        o.audit.push(format!("{skipped} frames were skipped for want of memory or form"));
-    }
+    let device = m.device.counters;
+    o.counts.counters = [driver.entries().collect(), device.entries().collect()];
+    let mut o = o.with(Totals { driver, device });
     let sent = m.ledger().wire_frames;
     o.audit.extend(audit::audit(&o, &m, (sent, 0)));
     Ok(o)
 }
 
-/// Host memory for the rings and all that can be under way.
+/// Returns the host memory for the rings and all that can be under way.
 fn memory_size(setup: &Setup, load: &Load) -> usize {
     let d = &setup.driver;
     let slot = (d.rx_buffer + d.rx_align).next_power_of_two().max(d.rx_place.align) as usize;
@@ -359,6 +234,58 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
         Load::Open(l) => l.memory(d.tx_ring),
     };
     (rings + traffic).next_multiple_of(1 << 20)
+}
+
+fn run_values(
+    v: &Values,
+    frames: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, RunError> {
+    let setup = settings::setup(v).map_err(RunError::Input)?;
+    let load = settings::load(v, &setup, frames).map_err(RunError::Input)?;
+    let o = run(&setup, &load, watch)?;
+    let (cores, is_tcp) = match load {
+        Load::Closed(load) => (load.cores(), true),
+        Load::Open(_) => (1, false),
+    };
+    let s = &o.steady;
+    let what = if is_tcp { "frames with data, or transactions" } else { "packets sent" };
+    let whose = match cores {
+        1 => "of its one core",
+        _ => "of the core with interrupts and that with applications",
+    };
+    let payload = s.by_time(8.0 * s.payload as f64);
+    let bus: &[(&str, &str)] = match setup.slot {
+        Slot::Express(..) => &[
+            ("inbound_link_share", "link toward the device"),
+            ("outbound_link_share", "link toward the host"),
+        ],
+        Slot::Parallel(..) => &[("bus_busy_share", "of the bus's clocks")],
+    };
+    let rates = [
+        vec![
+            Rate::new("packets_per_s", what, o.window.rate()),
+            Rate::new("payload_bits_per_s", "TCP payload that arrived", payload),
+        ],
+        s.wire_rates(s.seconds()),
+        s.event_rates(s.seconds()),
+        vec![Rate::of_cores(whose, s.all_busy_share() / cores as f64)],
+        bus.iter().zip(&o.bus_share).map(|(b, share)| Rate::new(b.0, b.1, *share)).collect(),
+    ];
+    // Packets of an open loop are counted from the first to the last.
+    let (of, latency) = match is_tcp {
+        true => (CountsOf::Window, "from request to response"),
+        false => (CountsOf::Run, HANDED),
+    };
+    Ok(o.measured(rates.concat(), of, latency, v.number("cpu.frequency")))
+}
+
+fn transfer(v: &Values, what: Operation, at: u64, bytes: u32) -> Result<Transactions, String> {
+    if v.word("bus.kind") == "pcie" {
+        return rig::pcie_transfer(v, what, at, bytes);
+    }
+    let rules = pci::Rules::new(settings::pci(v)).map_err(|e| e.to_string())?;
+    Ok(Box::new(pci::transactions(&rules, what, at, bytes).map(Into::into)))
 }
 
 #[cfg(test)]

@@ -20,8 +20,9 @@ use crate::clock::link::{Tell, Wired};
 use crate::input::hint;
 use crate::key::{Values, convert};
 use crate::result::{Count, Group};
+use crate::standstill;
 use doorbell_bus::fault::{FaultCounts, Faults, Kind, Rule, When};
-use doorbell_bus::{Bus, Machine};
+use doorbell_bus::{Bus, Machine, Platform};
 use doorbell_drivers::Alarm;
 use doorbell_hal::{Device, Iova, Span, Time};
 use std::collections::BTreeSet;
@@ -466,6 +467,24 @@ impl Balance {
             self.wrong
                 .push(format!("{what}: {} {}, {} {}, {} {}", a.0, a.1, b.0, b.1, lost.0, lost.1));
         }
+    }
+
+    /// A platform on which everything has been closed and released. `struck`: accesses that were
+    /// made to fail. `place` stands before each message.
+    pub(crate) fn platform(&mut self, place: &str, p: &Platform, struck: u64) {
+        let l = &p.ledger;
+        let (readable, writable) = p.memory.mapped();
+        for (what, a, b) in [
+            ("mappings", ("made", l.maps), ("ended", l.unmaps)),
+            ("buffers", ("taken", l.buffers_taken), ("released", l.buffers_released)),
+            ("translation entries", ("live", p.live_entries().into()), ("expected", 0)),
+            ("pages still lent", ("to read", readable as u64), ("expected", 0)),
+            ("pages still lent", ("to write", writable as u64), ("expected", 0)),
+            ("DMA", ("faults allowed", struck), ("faults", l.dma_faults)),
+        ] {
+            self.same(&format!("{place}{what}"), a, b);
+        }
+        self.wrong.extend(standstill::of_coherent(p).map(|w| format!("{place}{w}")));
     }
 
     /// None, unless something was to go wrong; then `most`.

@@ -20,7 +20,6 @@ mod bridge;
 mod figures;
 mod lan;
 mod packets;
-mod rig;
 mod server;
 pub mod settings;
 
@@ -28,30 +27,60 @@ pub use bridge::{BridgePrices, Counters as BridgeCounters};
 pub use figures::Figures;
 pub use lan::{Lan, PortConfig, PortCounters};
 pub use packets::{Form, Load as PacketsLoad};
-pub use rig::RIG;
 pub use server::Stats as PortStats;
 
 use crate::clock::Interrupt;
-use crate::clock::link::{Wired, on_wire};
-use crate::clock::napi::{Rules as Softirq, Station};
-use crate::closed::{self, Entries};
-use crate::fault;
-use crate::histogram::Histogram;
-use crate::paced;
+use crate::clock::link::Wired;
+use crate::clock::napi::Station;
+use crate::experiment::{self, Entries, Experiment, RunError};
+use crate::host::{self, HostConfig};
+use crate::key::Values;
 use crate::papr::{self, Call, Papr};
-use crate::result::{Failure, Series, WorkTotals};
-use crate::traffic::tcp::{Hosts, Prices, Stack};
+use crate::result::{Count, CountsOf, Group, Measured, Rate};
+use crate::rig::{self, Rig};
+use crate::traffic::Frames;
+use crate::traffic::tcp::Hosts;
 use crate::watch::Watch;
-use crate::window::Window;
+use crate::{closed, fault, paced};
 use bridge::{Bridge, Top};
-use doorbell_bus::HypervisorDevice;
-use doorbell_bus::{Costs, Ledger, Machine, ProtectionGranularity};
+use doorbell_bus::{HypervisorDevice, Machine};
 use doorbell_devices::veth::{Config as LanConfig, Counters, Uplink, Veth};
-use doorbell_drivers::ibmveth::{Config as DriverConfig, Ibmveth, OpenError, Stats};
+use doorbell_drivers::ibmveth::{Config as DriverConfig, Ibmveth, Stats};
 use doorbell_hal::{Host, Span};
 use doorbell_layout::ibmveth as layout;
 use lan::{CLIENT, PORT_VECTOR, SERVER};
 use server::{Lpars, Server, Side};
+use settings::{CALLS as CALL_KEYS, CPU, DriverKeys, HypervisorKeys, PortKeys, TrafficKeys};
+use std::sync::Arc;
+
+/// A partition that reaches the network through an I/O server.
+pub static RIG: Rig = Rig {
+    name: "ibmveth",
+    about: "IBM logical LAN of POWER partitions: large send and checksums through a trunk and a bridge, or not",
+    devices: &["veth"],
+    platform_keys: &[
+        &CPU,
+        &host::TCP,
+        papr::Keys::KEYS,
+        &CALL_KEYS,
+        HypervisorKeys::KEYS,
+        PortKeys::KEYS,
+    ],
+    run_keys: &[
+        TrafficKeys::KEYS,
+        closed::Keys::KEYS,
+        &closed::APPLICATION,
+        paced::Keys::KEYS,
+        DriverKeys::KEYS,
+        &rig::RUN,
+    ],
+    run: run_values,
+    transfer: |_, _, _, _| {
+        Err("ibmveth has no bus: the hypervisor copies, and what that costs is `hypervisor.copy`"
+            .to_owned())
+    },
+    port_rate: "link.rate",
+};
 
 const fn call(number: u64, name: &'static str, key: &'static str, serial: &'static str) -> Call {
     Call { number, name, key, serial, each: None }
@@ -70,40 +99,28 @@ static CALLS: [Call; 9] = [
     call(layout::H_CHANGE_LOGICAL_LAN_MAC, "hcall_change_mac", "", ""),
 ];
 
-/// Everything that a run is a function of, but its traffic.
+/// The inputs of a run, but its traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// What the CPU charges for the drivers' work.
-    pub costs: Costs,
-    /// And for TCP's.
-    pub prices: Prices,
-    /// And for the bridge's.
+    /// Host and link.
+    pub host: HostConfig,
+    /// Prices of the bridge.
     pub bridge: BridgePrices,
-    /// How softirq is scheduled.
-    pub softirq: Softirq,
-    /// What calls and translation cost.
+    /// Prices of calls and translation.
     pub papr: Papr,
-    /// How exactly accesses to memory are checked.
-    pub guard: ProtectionGranularity,
     /// The logical LAN; adapter 0 is the client's, adapter 1 the server's.
     pub lan: LanConfig,
     /// The physical port.
     pub port: PortConfig,
-    /// Whether the bridge merges what comes from it.
+    /// Whether the bridge merges frames that come from the port.
     pub gro: bool,
     /// The drivers of both adapters.
     pub drivers: [DriverConfig; 2],
-    /// For how long hosts on the network merge frames.
+    /// The time within which hosts on the network merge frames.
     pub network_gro: Option<Span>,
-    /// Bits a second of the link.
-    pub link_rate: u64,
-    /// Its delay, one way.
-    pub link_delay: Span,
-    /// What goes wrong.
-    pub faults: fault::Plan,
 }
 
-/// What is sent or received.
+/// The traffic of a run.
 #[derive(Clone, Debug)]
 pub enum Load {
     /// TCP between the client and the network.
@@ -112,88 +129,40 @@ pub enum Load {
     Packets(PacketsLoad),
 }
 
-/// The asker's to mend: an adapter that does not take its settings.
-fn refused(e: OpenError) -> Failure {
-    Failure::Input(match e {
-        OpenError::Setting(what) => format!("the driver does not take this: {what}"),
-        OpenError::OutOfMemory => NO_MEMORY.to_owned(),
-        e => format!("the adapter could not be opened: {e:?}"),
-    })
-}
-
-const NO_MEMORY: &str = "the partition's memory, or its translation table, does not hold it";
-
-/// What came of a run.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Frames with data on the wire, or transactions; or large sends.
-    pub packets: u64,
-    /// The time they took.
-    pub elapsed: Span,
-    /// The same time, and how sure the rate in it is.
-    pub window: Window,
-    /// Payload bytes.
-    pub payload: u64,
-    /// Bytes of frames on the wire in both directions, with preamble, FCS and gap.
-    pub wire: (u64, u64),
-    /// Every crossing in that time, of both partitions.
-    pub ledger: Ledger,
-    /// The drivers' work in that time.
-    pub work: WorkTotals,
-    /// Waiting for fences and mappings in that time.
-    pub stalled: Span,
-    /// Time that the client's cores and the server's were busy.
-    pub busy: [Span; 2],
-    /// Counters in that time: of both drivers and what is beside the server's
-    /// ([`driver_counters`]), and of both adapters, the port and the hypervisor
-    /// ([`device_counters`]).
-    pub counters: [Entries; 2],
-    /// Interrupts of the client's adapter, the server's and the port.
-    pub interrupts: [u64; 3],
-    /// Polls made.
-    pub polls: u64,
-    /// Both drivers' counters of the whole run.
+/// Totals of the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// Both drivers' counters.
     pub drivers: [Stats; 2],
-    /// The adapters' of the whole run.
+    /// The adapters'.
     pub adapters: [Counters; 2],
-    /// The server's other counters of the whole run.
+    /// The server's other counters.
     pub port_driver: PortStats,
-    /// The same, of the port.
+    /// The physical port's.
     pub port: PortCounters,
-    /// The same, of the bridge.
+    /// The bridge's.
     pub bridge: BridgeCounters,
-    /// From request to response; empty for other traffic.
-    pub latency: Histogram,
-    /// What changed over the run.
-    pub series: Vec<Series>,
-    /// What went wrong, if it was asked to.
-    pub faults: Option<fault::Report>,
-    /// What does not add up; empty when all does.
-    pub audit: Vec<String>,
 }
 
-impl Outcome {
-    /// A counter of the measured time: 0 the drivers', 1 the devices'.
-    pub fn counted(&self, of: usize, name: &str) -> u64 {
-        self.counters[of].iter().find(|c| c.0 == name).map_or(0, |c| c.1)
-    }
-}
+/// Statistics of a run. Cores are the client's, the server's and the client's second; interrupts
+/// those of the client's adapter, the server's and the port.
+pub type RunStats = experiment::RunStats<Totals>;
 
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
-/// When it cannot be set up or gets stuck. A run whose audit fails is not an
-/// error here: the outcome says so.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
+/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
     let mut o = match load {
         Load::Closed(load) => tcp(setup, load, watch),
         Load::Packets(load) => packets::run(setup, load, watch),
     }?;
-    let capacity =
-        (u128::from(setup.link_rate) * o.elapsed.ps() as u128 / 8_000_000_000_000) as u64;
-    // What is under way at either end of the measured time counts for the side it began on: the
+    let (rate, elapsed) = (u128::from(setup.host.link_rate), u128::from(o.counts.elapsed.ps()));
+    let capacity = (rate * elapsed / 8_000_000_000_000) as u64;
+    // Frames under way at either end of the measured time count for the side they began on: the
     // device runs as far as a core's step, and one may send a handful of large packets.
-    for bytes in [o.wire.0, o.wire.1].into_iter().filter(|b| *b > capacity + 262_144) {
+    let wire = o.counts.wire;
+    for bytes in [wire.0, wire.1].into_iter().filter(|b| *b > capacity + 262_144) {
         o.audit.push(format!("link: {bytes} bytes in a time that carries {capacity}"));
     }
     Ok(o)
@@ -209,19 +178,18 @@ fn machine(
     hosts: Hosts,
     memory: [usize; 2],
     own_core: bool,
-) -> Result<(Lpars, Ibmveth, Server), Failure> {
+) -> Result<(Lpars, Ibmveth, Server), RunError> {
     let lan = Lan::new(Veth::new(setup.lan.clone()), setup.port);
     let of_core = if own_core { vec![CLIENT, SERVER, CLIENT] } else { vec![CLIENT, SERVER] };
     let cores = of_core.len();
-    let partitions = setup.papr.partitions(&memory, of_core, setup.guard);
-    let link = (setup.link_rate, setup.link_delay);
-    let (partitions, device) = Wired::new(partitions, lan, hosts, link);
-    let mut m: Lpars = Machine::new(partitions, device, setup.costs, cores);
+    let partitions = setup.papr.partitions(&memory, of_core, setup.host.guard);
+    let (partitions, device) = Wired::new(partitions, lan, hosts, setup.host.link());
+    let mut m: Lpars = Machine::new(partitions, device, setup.host.costs, cores);
     let mut opened = m.now();
     let mut open = |m: &mut Lpars, i: usize| {
         m.enter(i);
         m.idle_until(opened);
-        let driver = Ibmveth::open(m, &setup.drivers[i]).map_err(refused);
+        let driver = Ibmveth::open(m, &setup.drivers[i]);
         opened = m.now();
         driver
     };
@@ -235,101 +203,62 @@ fn machine(
     Ok((m, client, Server::new(server)))
 }
 
-fn tcp(setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
+fn tcp(setup: &Setup, load: &closed::Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+    let host = &setup.host;
     let (connections, mut hosts) = load.connect(setup.drivers[CLIENT].mac);
     hosts.gro = setup.network_gro;
     let (mut m, client, server) = machine(setup, hosts, memory(setup, Some(load)), load.own_core)?;
-    let stack = Stack::new(connections, load.offloads, setup.prices, load.gro, setup.softirq.slice);
-    let bridge = Bridge::new(setup.bridge, setup.gro);
+    let stack = Top::Stack(Box::new(load.stack(connections, host.prices, host.softirq.slice)));
+    let bridge = Top::Bridge(Box::new(Bridge::new(setup.bridge, setup.gro)));
     let applications = if load.own_core { SECOND } else { CLIENT };
     let line = |i: usize| Interrupt::Message(setup.drivers[i].vector);
+    let server_lines = vec![line(SERVER), Interrupt::Message(PORT_VECTOR)];
     let stations = vec![
-        Station::new(
-            Side::Client(client),
-            Top::Stack(Box::new(stack)),
-            line(CLIENT),
-            CLIENT,
-            applications,
-        ),
-        Station::new(
-            Side::Server(server),
-            Top::Bridge(Box::new(bridge)),
-            vec![line(SERVER), Interrupt::Message(PORT_VECTOR)],
-            SERVER,
-            SERVER,
-        ),
+        Station::new(Side::Client(client), stack, line(CLIENT), CLIENT, applications),
+        Station::new(Side::Server(server), bridge, server_lines, SERVER, SERVER),
     ];
-    let look = |s: &[Station<Side, Top>], m: &Lpars| [driver_counters(s), device_counters(m)];
-    // The LAN has no link to lose: the port behind it has.
-    setup.faults.begin_wired(&mut m, |_, _, _| {});
-    let (seen, stations) =
-        closed::run_among(&mut m, stations, 1 + load.cores(), &setup.softirq, load, look, watch)?;
-    let faults = setup.faults.end_wired(&mut m, seen.alarms);
-    let busy = |i: usize| seen.busy.get(i).map_or(Span::ZERO, |b| b.total());
-    let mut o = Outcome {
-        packets: seen.packets,
-        elapsed: seen.elapsed,
-        window: seen.window,
-        payload: seen.payload,
-        wire: (on_wire(seen.out), on_wire(seen.back)),
-        ledger: seen.ledger,
-        work: seen.work,
-        stalled: seen.stalled,
-        busy: [busy(CLIENT) + busy(SECOND), busy(SERVER)],
-        counters: seen.counters,
-        interrupts: std::array::from_fn(|i| seen.interrupts.get(i).copied().unwrap_or(0)),
-        polls: seen.polls,
-        drivers: [Stats::default(); 2],
-        adapters: [CLIENT, SERVER].map(|i| *m.device.device.veth.0.counters(i)),
-        port_driver: PortStats::default(),
-        port: m.device.device.port.counters,
-        bridge: BridgeCounters::default(),
-        latency: seen.latency,
-        series: seen.series,
-        faults,
-        audit: seen.wrong,
-    };
-    for s in stations {
-        close(&mut m, s.driver, &mut o);
+    let cores = 1 + load.cores();
+    let mut x = Experiment::new(&mut m, stations, cores, host.softirq, &host.faults, watch);
+    let look = |m: &Lpars, s: &[Station<Side, Top>]| [driver_counters(s), device_counters(m)];
+    // The LAN has no link that goes down: the port behind it has.
+    let o = closed::run(&mut x, load, |_, _, _| {}, look)?;
+    let mut totals = Totals::of(x.m);
+    for s in x.stations {
+        close(&mut m, s.driver, &mut totals);
         match s.endpoint {
             Top::Stack(s) => s.release(&mut m),
             Top::Bridge(b) => {
-                o.bridge = b.counters;
+                totals.bridge = b.counters;
                 b.release(&mut m);
             }
         }
     }
     m.flush_posted();
+    let mut o = o.with(totals);
     o.audit.extend(audit::audit(setup, &o, &m));
     o.audit.extend(papr::audit(&m.bus, o.faults.as_ref()));
     Ok(o)
 }
 
-/// Runs frames at a pace between the client alone and a network right behind the switch.
-///
-/// # Errors
-/// As [`run`].
-pub fn at_a_pace(
+/// Runs frames at a fixed rate between the client alone and a network right behind the switch.
+fn fixed_rate(
     setup: &Setup,
     load: &paced::Load,
     watch: &mut dyn Watch,
-) -> Result<paced::Seen, Failure> {
+) -> Result<experiment::RunStats, RunError> {
     type Client = papr::Hosted<HypervisorDevice<Veth>, paced::Peer>;
-    let d = &setup.drivers[CLIENT];
+    let (d, host) = (&setup.drivers[CLIENT], &setup.host);
     let adapters = setup.lan.adapters[..=CLIENT].to_vec();
     let lan =
         LanConfig { adapters, uplink: Some(Uplink { port: CLIENT, pvid: 1 }), ..setup.lan.clone() };
-    let device = HypervisorDevice(Veth::new(lan));
-    let partitions = setup.papr.partitions(
-        &[memory(setup, None)[CLIENT] + load.memory()],
-        vec![CLIENT],
-        setup.guard,
-    );
-    let link = (setup.link_rate, setup.link_delay);
-    let (partitions, device) = Wired::new(partitions, device, paced::Peer::new(load, d.mac), link);
-    let mut m: Client = Machine::new(partitions, device, setup.costs, 1);
-    let driven = paced::Driven {
-        driver: Ibmveth::open(&mut m, d).map_err(refused)?,
+    let peer = paced::Peer::new(load, d.mac);
+    let lan = HypervisorDevice(Veth::new(lan));
+    let memory = memory(setup, None)[CLIENT] + load.memory();
+    let partitions = setup.papr.partitions(&[memory], vec![CLIENT], host.guard);
+    let (partitions, device) = Wired::new(partitions, lan, peer, host.link());
+    let mut m: Client = Machine::new(partitions, device, host.costs, 1);
+    let tested = paced::DeviceUnderTest {
+        driver: Ibmveth::open(&mut m, d)?,
         mac: d.mac,
         lines: vec![Interrupt::Message(d.vector)],
         look: |nic: &Ibmveth, m: &Client| {
@@ -340,15 +269,28 @@ pub fn at_a_pace(
             nic.reclaim(m, above);
         },
     };
-    let (mut seen, nic) = paced::run(&mut m, driven, load, &setup.softirq, watch)?;
+    let (mut o, nic) = paced::run(&mut m, tested, load, &host.softirq, watch)?;
     nic.close(&mut m);
     m.flush_posted();
-    seen.wrong.extend(papr::audit(&m.bus, None));
-    Ok(seen)
+    o.audit.extend(papr::audit(&m.bus, None));
+    Ok(o)
 }
 
-/// Closes a partition's driver, in its own partition, and keeps what it counted.
-fn close(m: &mut Lpars, driver: Side, o: &mut Outcome) {
+impl Totals {
+    /// The counters of the devices; those of the drivers come when they are closed.
+    fn of(m: &Lpars) -> Totals {
+        Totals {
+            drivers: [Stats::default(); 2],
+            adapters: [CLIENT, SERVER].map(|i| *m.device.device.veth.0.counters(i)),
+            port_driver: PortStats::default(),
+            port: m.device.device.port.counters,
+            bridge: BridgeCounters::default(),
+        }
+    }
+}
+
+/// Closes a partition's driver, in its own partition, and keeps its counters.
+fn close(m: &mut Lpars, driver: Side, o: &mut Totals) {
     match driver {
         Side::Client(d) => {
             m.enter(CLIENT);
@@ -449,6 +391,72 @@ fn memory(setup: &Setup, load: Option<&closed::Load>) -> [usize; 2] {
     });
     let up = |n: usize| n.next_multiple_of(1 << 20);
     [up(rings(&setup.drivers[CLIENT]) + client), up(rings(&setup.drivers[SERVER]) + server)]
+}
+
+/// Returns the counts of `entries`, the first `n` of which are the client's, the next `n` the
+/// server's.
+fn sides(group: Group, n: usize, entries: &[(&'static str, u64)]) -> impl Iterator<Item = Count> {
+    let prefix = if group == Group::Driver { "driver" } else { "device" };
+    let (of, others) = entries.split_at(2 * n);
+    let of = of.iter().enumerate().map(move |(i, (name, value))| {
+        let side = if i < n { "client" } else { "server" };
+        Count { group, name: format!("{prefix}_{side}_{name}"), about: "", value: *value }
+    });
+    of.chain(Count::of(group, others.iter().copied()))
+}
+
+fn run_values(
+    v: &Values,
+    _: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, RunError> {
+    let setup = settings::setup(v).map_err(RunError::Input)?;
+    let ghz = v.number("cpu.frequency");
+    if v.word("traffic.kind") == paced::KIND {
+        let load = paced::Load::of(v, setup.drivers[CLIENT].mtu, "the adapter's MTU")
+            .map_err(RunError::Input)?;
+        return Ok(paced::measured(fixed_rate(&setup, &load, watch)?, ghz));
+    }
+    let load = settings::load(v, &setup).map_err(RunError::Input)?;
+    let o = run(&setup, &load, watch)?;
+    let c = &o.counts;
+    let by_packet = |busy: Span| match c.packets {
+        0 => 0.0,
+        n => busy.as_ns_f64() / n as f64,
+    };
+    let client = c.busy[CLIENT] + c.busy.get(SECOND).copied().unwrap_or(Span::ZERO);
+    let server = c.busy[SERVER];
+    let share = |busy: Span| c.by_time(busy.as_secs_f64());
+    let payload = c.by_time(8.0 * c.payload as f64);
+    let mut events = c.event_rates(c.seconds());
+    events[0].about = "interrupts taken, of both partitions".into();
+    let of_client = "of one core's time, of the client's one or two";
+    let rates = [
+        vec![
+            Rate::new(
+                "packets_per_s",
+                "frames with data on the wire, transactions, or large sends",
+                c.rate(),
+            ),
+            Rate::new("payload_bits_per_s", "TCP payload that arrived", payload),
+        ],
+        c.wire_rates(c.seconds()),
+        events,
+        vec![
+            Rate::new("client_busy_share", of_client, share(client)),
+            Rate::new("server_busy_share", "of its core's time", share(server)),
+            Rate::new("client_ns_a_packet", "time of its cores, calls included", by_packet(client)),
+            Rate::new("server_ns_a_packet", "time of its core, calls included", by_packet(server)),
+        ],
+    ];
+    let [drivers, devices] = &c.counters;
+    let others = PortStats::default().entries().len() + BridgeCounters::default().entries().len();
+    let mut counts = Count::of_ledger(&c.ledger);
+    counts.extend(sides(Group::Driver, (drivers.len() - others) / 2, drivers));
+    counts.extend(sides(Group::Device, o.totals.adapters[CLIENT].entries().count(), devices));
+    counts.extend(o.faults.iter().flat_map(fault::Report::counts));
+    let measured = o.measured(rates.concat(), CountsOf::Window, "from request to response", ghz);
+    Ok(Measured { counts, ..measured })
 }
 
 #[cfg(test)]

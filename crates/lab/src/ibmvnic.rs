@@ -16,38 +16,52 @@
 mod audit;
 mod figures;
 mod queue;
-mod rig;
 pub mod settings;
 #[cfg(test)]
 mod tests;
 pub mod traffic;
 
 pub use figures::Figures;
-pub use rig::RIG;
 pub use traffic::{Kind, Load};
 
 use crate::clock::Interrupt;
-use crate::clock::link::{Wired, on_wire};
-use crate::clock::napi::{Cpu, Rules as Softirq, Station, run_until};
-use crate::closed::{self, Entries};
+use crate::clock::link::Wired;
+use crate::clock::napi::Station;
+use crate::experiment::{self, Entries, Experiment, Probe, RunError, SLICE};
 use crate::fault;
 use crate::histogram::Histogram;
-use crate::open::Ended;
+use crate::host::HostConfig;
+use crate::key::Values;
 use crate::paced;
 use crate::papr::{self, Call, Papr};
-use crate::result::{Failure, Series, WorkTotals, work_of};
+use crate::result::{CountsOf, Measured, Rate};
+use crate::rig::{self, Rig};
+use crate::traffic::Frames;
 use crate::watch::Watch;
-use crate::window::{Marks, Window};
-use doorbell_bus::{Bus, Costs, HypervisorDevice, Ledger, Machine, ProtectionGranularity};
+use doorbell_bus::{HypervisorDevice, Machine};
 use doorbell_devices::vnic::{Config as Nic, VnicServer};
-use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, OpenError, QueueStats, Stats};
+use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, QueueStats, Stats};
 use doorbell_drivers::{Driver, Poll};
-use doorbell_hal::{Host, Span, Time};
+use doorbell_hal::{Host, Span};
 use doorbell_layout::ibmvnic::{MAX_INDIRECT, hcall};
 use queue::Queue;
+use settings::{CALL_KEYS, CPU, DriverKeys, NicKeys, SerialKeys, TrafficKeys};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use traffic::{Askers, Server};
+
+/// A virtual NIC under PowerVM.
+pub static RIG: Rig = Rig {
+    name: "ibmvnic",
+    about: "IBM virtual NIC: a descriptor in registers or an array with headers, and the checksum that buys the former",
+    devices: &["vnic"],
+    platform_keys: &[&CPU, papr::Keys::KEYS, &CALL_KEYS, SerialKeys::KEYS, NicKeys::KEYS],
+    run_keys: &[TrafficKeys::KEYS, paced::Keys::KEYS, DriverKeys::KEYS, &rig::RUN],
+    run: run_values,
+    transfer: |_, _, _, _| Err("a virtual NIC has no bus: the hypervisor copies".to_owned()),
+    port_rate: "link.rate",
+};
 
 const fn call(number: u64, name: &'static str, key: &'static str) -> Call {
     Call { number, name, key, serial: "", each: None }
@@ -78,341 +92,217 @@ static CALLS: [Call; 11] = [
     call(hcall::EOI, "hcall_eoi", ""),
 ];
 
-/// Everything that a run is a function of, but its traffic.
+/// The inputs of a run, but its traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// What the CPU charges for the driver's work.
-    pub costs: Costs,
-    /// And for what an application does, besides copying.
+    /// Host and link.
+    pub host: HostConfig,
+    /// An application's time for a transaction, besides copying.
     pub application: Span,
-    /// How softirq is scheduled.
-    pub softirq: Softirq,
-    /// What calls and translation cost.
+    /// Prices of calls and translation.
     pub papr: Papr,
-    /// How exactly accesses to memory are checked.
-    pub guard: ProtectionGranularity,
-    /// The adapter, its servers, and what they do one after another.
+    /// The adapter, its servers, and their serial work.
     pub nic: Nic,
     /// The driver; a core for each of its queue pairs.
     pub driver: DriverConfig,
-    /// Bits a second of the link.
-    pub link_rate: u64,
-    /// Its delay, one way.
-    pub link_delay: Span,
-    /// What goes wrong.
-    pub faults: fault::Plan,
 }
 
-/// The asker's to mend: an adapter that does not take its settings.
-fn refused(e: OpenError) -> Failure {
-    Failure::Input(match e {
-        OpenError::Setting(what) => format!("the driver does not take this: {what}"),
-        OpenError::OutOfMemory => {
-            "the partition's memory, its translation table or its map ids do not hold it".to_owned()
-        }
-        e => format!("the adapter could not be opened: {e:?}"),
-    })
-}
-
-/// What came of a run.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Transactions, or frames.
-    pub packets: u64,
-    /// The time they took.
-    pub elapsed: Span,
-    /// The same time, and how sure the rate in it is.
-    pub window: Window,
-    /// Bytes of frames that were sent.
-    pub payload: u64,
-    /// Bytes on the wire, from the machine and to it, with preamble, FCS and gap.
-    pub wire: (u64, u64),
-    /// Every crossing in that time.
-    pub ledger: Ledger,
-    /// The driver's work in that time.
-    pub work: WorkTotals,
-    /// Waiting for fences and mappings in that time.
-    pub stalled: Span,
-    /// Time that each core was busy.
-    pub busy: Vec<Span>,
-    /// Time in the driver's transmit, all queues.
+/// Totals that only this system has.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// Time in the driver's transmit in the measured time, all queues.
     pub transmit: Span,
-    /// The callers' time in H_SEND_SUB_CRQ_INDIRECT.
+    /// The callers' time in H_SEND_SUB_CRQ_INDIRECT in the measured time.
     pub indirect: Span,
-    /// Counters in that time: of the driver; of the device, with the calls made.
-    pub counters: [Entries; 2],
-    /// Interrupts taken.
-    pub interrupts: u64,
-    /// Polls made.
-    pub polls: u64,
     /// With `adaptive`, the bytes up to which a checksum is worth it, at the end.
     pub break_even: Option<u32>,
-    /// From request to response.
-    pub latency: Histogram,
-    /// What changed over the run.
-    pub series: Vec<Series>,
-    /// What went wrong, if it was asked to.
-    pub faults: Option<fault::Report>,
-    /// What does not add up; empty when all does.
-    pub audit: Vec<String>,
 }
 
-impl Outcome {
-    /// A counter of the measured time: 0 the driver's, 1 the device's.
-    pub fn counted(&self, of: usize, name: &str) -> u64 {
-        self.counters[of].iter().find(|c| c.0 == name).map_or(0, |c| c.1)
-    }
-    /// Transactions or frames a second.
-    pub fn rate(&self) -> f64 {
-        self.packets as f64 / self.elapsed.as_secs_f64().max(1e-12)
-    }
-}
+/// Statistics of a run.
+pub type RunStats = experiment::RunStats<Totals>;
 
-type Partition = papr::Hosted<HypervisorDevice<VnicServer>, Askers>;
+type Partition<Pr> = papr::Hosted<HypervisorDevice<VnicServer>, Pr>;
 
-/// One look at a run, and how long what is under way takes at the most.
-const SLICE: Span = Span::from_ms(1);
+/// The longest time that a frame is under way.
 const REST: Span = Span::from_ms(50);
 /// Where something may be lost, a peer asks again after so long without an answer.
 const PATIENCE: Span = Span::from_ms(10);
 
-/// Counts at an instant.
-struct Mark {
-    at: Time,
-    frames: u64,
-    bytes: u64,
-    wire: [(u64, u64); 2],
-    ledger: Ledger,
-    work: WorkTotals,
-    stalled: Span,
-    busy: Vec<Span>,
-    transmit: Span,
-    indirect: Span,
-    counters: [Entries; 2],
-    interrupts: u64,
-    polls: u64,
+/// Returns the bytes of a queue pair's long-term buffers and rings.
+fn rings(d: &DriverConfig) -> usize {
+    let slot = (d.mtu as usize + 700).next_multiple_of(256);
+    (d.tx_entries + d.rx_entries) as usize * slot + d.tso_buffers as usize * 65_536 + (256 << 10)
 }
 
-/// Memory of the partition: long-term buffers, rings, and frames under way.
-pub(super) fn memory(setup: &Setup, load: &Load) -> usize {
+/// Returns the memory of the partition: long-term buffers, rings, and frames under way.
+fn memory(setup: &Setup, load: &Load) -> usize {
     let d = &setup.driver;
-    let slot = (d.mtu as usize + 700).next_multiple_of(256);
-    let queue = (d.tx_entries + d.rx_entries) as usize * slot
-        + d.tso_buffers as usize * 65_536
-        + (256 << 10);
     let frame =
         (load.request.max(load.response).max(load.other) as usize + 128).next_power_of_two();
     let flying = usize::from(load.peers) * 4
         + d.queues as usize * (load.window as usize + d.rx_entries as usize + 64);
     // Areas are rounded up to powers of two.
-    2 * d.queues as usize * queue + flying * frame + (8 << 20)
+    2 * d.queues as usize * rings(d) + flying * frame + (8 << 20)
+}
+
+/// A machine on a link to `peer`, with a core for each queue pair and its driver open.
+fn machine<Pr>(
+    setup: &Setup,
+    driver: &DriverConfig,
+    peer: Pr,
+    memory: usize,
+) -> Result<(Partition<Pr>, Rc<RefCell<Ibmvnic>>), RunError>
+where
+    Pr: crate::clock::link::Peer,
+{
+    let (host, queues) = (&setup.host, driver.queues as usize);
+    let device = HypervisorDevice(VnicServer::new(setup.nic, 1));
+    let partitions = setup.papr.partitions(&[memory], vec![0; queues], host.guard);
+    let (partitions, device) = Wired::new(partitions, device, peer, host.link());
+    let mut m = Machine::new(partitions, device, host.costs, queues);
+    let nic = Ibmvnic::open(&mut m, driver)?;
+    Ok((m, Rc::new(RefCell::new(nic))))
+}
+
+fn counters<Pr>(nic: &Ibmvnic, m: &Partition<Pr>) -> [Entries; 2] {
+    let calls = papr::made(&m.bus, &CALLS);
+    [
+        nic.totals().entries().chain(nic.stats().entries()).collect(),
+        m.device.device.0.counters.entries().chain(calls).collect(),
+    ]
+}
+
+/// Counts the peers' frames, and the time in calls.
+struct Answered {
+    nic: Rc<RefCell<Ibmvnic>>,
+    /// Time in transmit and in indirect calls, of each snapshot.
+    spent: Vec<(Span, Span)>,
+}
+
+type Queues = Station<Queue, Server>;
+
+impl Probe<Partition<Askers>, Queues> for Answered {
+    fn done(&self, m: &Partition<Askers>, _: &[Queues]) -> (u64, u64) {
+        (m.device.peer.frames, m.device.peer.bytes)
+    }
+    fn counters(&self, m: &Partition<Askers>, _: &[Queues]) -> [Entries; 2] {
+        counters(&self.nic.borrow(), m)
+    }
+    fn series(
+        &mut self,
+        rates: [f64; 2],
+        _: &Partition<Askers>,
+        _: &mut [Queues],
+    ) -> Vec<(&'static str, f64)> {
+        let bytes = self.nic.borrow().break_even().map_or(-1.0, f64::from);
+        vec![("packets_per_s", rates[0]), ("break_even_bytes", bytes)]
+    }
+    fn snapped(&mut self, m: &mut Partition<Askers>, stations: &mut [Queues]) {
+        let transmit = stations.iter().fold(Span::ZERO, |sum, s| sum + s.driver.spent);
+        self.spent.push((transmit, papr::spent(&m.bus, &INDIRECT)));
+        if self.spent.len() == 1 {
+            // The latency of the warm-up is not of the measured time.
+            m.device.peer.latency = Histogram::default();
+        }
+    }
 }
 
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
-/// When it cannot be set up or gets stuck. A run whose audit fails is not an error here: the
-/// outcome says so.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
-    let queues = setup.driver.queues as usize;
-    let device = HypervisorDevice(VnicServer::new(setup.nic, 1));
-    let partitions = setup.papr.partitions(&[memory(setup, load)], vec![0; queues], setup.guard);
-    let link = (setup.link_rate, setup.link_delay);
-    let (partitions, device) =
-        Wired::new(partitions, device, Askers::new(load, setup.driver.mac), link);
-    let mut m: Partition = Machine::new(partitions, device, setup.costs, queues);
-    let nic = Rc::new(RefCell::new(Ibmvnic::open(&mut m, &setup.driver).map_err(refused)?));
+/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+    let (host, queues) = (&setup.host, setup.driver.queues as usize);
+    let peer = Askers::new(load, setup.driver.mac);
+    let (mut m, nic) = machine(setup, &setup.driver, peer, memory(setup, load))?;
     let begin = m.now();
     let granted =
         nic.borrow().negotiated().tx_queues.min(nic.borrow().negotiated().rx_queues) as usize;
     if granted < queues {
-        return Err(Failure::Input(format!("the server grants {granted} queues of {queues}")));
+        return Err(RunError::Input(format!("the server grants {granted} queues of {queues}")));
     }
-    let mut stations: Vec<Station<Queue, Server>> = (0..queues)
-        .map(|q| {
-            m.enter(q);
-            m.idle_until(begin);
-            let control = (q == 0).then_some(setup.driver.crq_vector);
-            let vectors = control.into_iter().chain(nic.borrow().vectors(q));
-            let lines: Vec<Interrupt> = vectors.map(Interrupt::Message).collect();
-            let driver = Queue { nic: Rc::clone(&nic), number: q, spent: Span::ZERO };
-            Station::new(
-                driver,
-                Server::new(load, setup.driver.mac, setup.application, q),
-                lines,
-                q,
-                q,
-            )
-        })
-        .collect();
-    let mut cpus: Vec<Cpu> = (0..queues).map(|_| Cpu::default()).collect();
-    m.device.capture = watch.wants_frames().then(Vec::new);
-    crate::trace::begin_wired(&mut m, watch);
-    setup.faults.begin_wired(&mut m, |d, at, up| d.0.set_link(0, at, up));
-    if !setup.faults.is_empty() {
-        m.device.peer.insist(PATIENCE);
+    let station = |q: usize| {
+        m.enter(q);
+        m.idle_until(begin);
+        let control = (q == 0).then_some(setup.driver.crq_vector);
+        let vectors = control.into_iter().chain(nic.borrow().vectors(q));
+        let lines: Vec<Interrupt> = vectors.map(Interrupt::Message).collect();
+        let driver = Queue { nic: Rc::clone(&nic), number: q, spent: Span::ZERO };
+        let server = Server::new(load, setup.driver.mac, setup.application, q);
+        Station::new(driver, server, lines, q, q)
+    };
+    let stations = (0..queues).map(station).collect();
+    let mut x = Experiment::new(&mut m, stations, queues, host.softirq, &host.faults, watch);
+    x.may_idle = true;
+    x.begin(|d, at, up| d.0.set_link(0, at, up));
+    if !host.faults.is_empty() {
+        x.m.device.peer.insist(PATIENCE);
     }
-    m.outside(|device, _, at| device.peer.start(at));
-    let ends = [begin + load.warmup, begin + load.warmup + load.duration];
-    let mut at = begin;
-    let mut marks = Vec::with_capacity(2);
-    let mut series =
-        ["packets_per_s", "break_even_bytes"].map(|name| Series { name, points: Vec::new() });
-    let mut before = 0;
-    let mut looks = Marks::new();
-    while marks.len() < 2 {
-        let goal = ends[marks.len()];
-        let until = goal.min(at + SLICE);
-        run_until(&mut m, &mut cpus, &mut stations, &setup.softirq, until)?;
-        m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
-        let (ms, seconds) =
-            (until.since(begin).ps() as f64 / 1e9, until.since(at).as_secs_f64().max(1e-12));
-        series[0].points.push((ms, (m.device.peer.frames - before) as f64 / seconds));
-        series[1].points.push((ms, nic.borrow().break_even().map_or(-1.0, f64::from)));
-        before = m.device.peer.frames;
-        at = until;
-        if !watch.progress(at.since(begin).ps(), ends[1].since(begin).ps()) {
-            return Err(Ended::Stopped.into());
-        }
-        if at == goal {
-            marks.push(mark(&m, &cpus, &stations, &nic.borrow(), at));
-            if marks.len() == 1 {
-                // What came before is not of the measured time.
-                m.device.peer.latency = Histogram::default();
-            }
-        }
-        if !marks.is_empty() {
-            looks.push((at, before));
-        }
-    }
-    let latency = m.device.peer.latency.clone();
-    m.device.peer.stopping = true;
-    for s in &mut stations {
+    x.m.outside(|device, _, at| device.peer.start(at));
+    let mut probe = Answered { nic: Rc::clone(&nic), spent: Vec::new() };
+    let (mut o, mut at) = x.measure(begin, (load.warmup, load.duration), &mut probe)?;
+    let spent = probe.spent;
+    drop(probe.nic);
+    o.latency = x.m.device.peer.latency.clone();
+    x.m.device.peer.stopping = true;
+    for s in &mut x.stations {
         s.endpoint.stop();
     }
-    // What is under way ends, and what was held back goes.
+    // Frames under way end, and those held back go.
     let last = at + REST;
     while at < last {
         at += SLICE;
-        for (q, s) in stations.iter_mut().enumerate() {
-            m.enter(q);
-            s.send(&mut m);
+        for (q, s) in x.stations.iter_mut().enumerate() {
+            x.m.enter(q);
+            s.send(x.m);
         }
-        run_until(&mut m, &mut cpus, &mut stations, &setup.softirq, at)?;
-        m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
+        x.slice(at)?;
     }
-    crate::trace::end_wired(&mut m, watch);
-    let faults = setup.faults.end_wired(&mut m, closed::alarms(&stations));
-    let [a, b] = &marks[..] else { unreachable!("two marks were made") };
+    o.faults = x.end();
+    let stations = x.stations;
     let less = |a: Span, b: Span| Span::from_ps(b.ps() - a.ps());
-    let wire = |i: usize| on_wire((b.wire[i].0 - a.wire[i].0, b.wire[i].1 - a.wire[i].1));
-    let mut o = Outcome {
-        packets: b.frames - a.frames,
-        elapsed: b.at.since(a.at),
-        window: Window::given(begin, &looks, load.warmup > Span::ZERO),
-        payload: b.bytes - a.bytes,
-        wire: (wire(0), wire(1)),
-        ledger: b.ledger.since(&a.ledger),
-        work: closed::differences(&a.work, &b.work),
-        stalled: less(a.stalled, b.stalled),
-        busy: a.busy.iter().zip(&b.busy).map(|(a, b)| less(*a, *b)).collect(),
-        transmit: less(a.transmit, b.transmit),
-        indirect: less(a.indirect, b.indirect),
-        counters: closed::counted(&a.counters, &b.counters),
-        interrupts: b.interrupts - a.interrupts,
-        polls: b.polls - a.polls,
+    let mut o = o.with(Totals {
+        transmit: less(spent[0].0, spent[1].0),
+        indirect: less(spent[0].1, spent[1].1),
         break_even: nic.borrow().break_even(),
-        latency,
-        series: series.into(),
-        faults,
-        audit: Vec::new(),
-    };
-    o.audit = close(m, stations, nic, faults);
+    });
+    o.audit = close(m, stations, nic, o.faults);
     Ok(o)
 }
 
-/// Runs frames at a pace over one queue pair: counts, and none of the other queues' interrupts
+/// Runs frames at a fixed rate over one queue pair: counts, and none of the other queues' interrupts
 /// among them.
-///
-/// # Errors
-/// As [`run`].
-pub fn at_a_pace(
+fn fixed_rate(
     setup: &Setup,
     load: &paced::Load,
     watch: &mut dyn Watch,
-) -> Result<paced::Seen, Failure> {
-    let driver = DriverConfig { queues: 1, ..setup.driver };
-    let d = &driver;
-    let slot = (d.mtu as usize + 700).next_multiple_of(256);
-    let rings = (d.tx_entries + d.rx_entries) as usize * slot
-        + d.tso_buffers as usize * 65_536
-        + (256 << 10);
-    let memory = 2 * rings + load.memory() + (8 << 20);
-    let device = HypervisorDevice(VnicServer::new(setup.nic, 1));
-    let partitions = setup.papr.partitions(&[memory], vec![0], setup.guard);
-    let link = (setup.link_rate, setup.link_delay);
-    let (partitions, device) = Wired::new(partitions, device, paced::Peer::new(load, d.mac), link);
-    let mut m: papr::Hosted<HypervisorDevice<VnicServer>, paced::Peer> =
-        Machine::new(partitions, device, setup.costs, 1);
-    let nic = Rc::new(RefCell::new(Ibmvnic::open(&mut m, d).map_err(refused)?));
-    let lines =
-        [d.crq_vector].into_iter().chain(nic.borrow().vectors(0)).map(Interrupt::Message).collect();
-    let driven = paced::Driven {
+) -> Result<experiment::RunStats, RunError> {
+    type Board = Partition<paced::Peer>;
+    let d = &DriverConfig { queues: 1, ..setup.driver };
+    let memory = 2 * rings(d) + load.memory() + (8 << 20);
+    let (mut m, nic) = machine(setup, d, paced::Peer::new(load, d.mac), memory)?;
+    let vectors = [d.crq_vector].into_iter().chain(nic.borrow().vectors(0));
+    let lines = vectors.map(Interrupt::Message).collect();
+    let tested = paced::DeviceUnderTest {
         driver: Queue { nic, number: 0, spent: Span::ZERO },
         mac: d.mac,
         lines,
-        look: |q: &Queue, m: &papr::Hosted<HypervisorDevice<VnicServer>, paced::Peer>| {
-            let nic = q.nic.borrow();
-            let calls = papr::made(&m.bus, &CALLS);
-            [
-                nic.totals().entries().chain(nic.stats().entries()).collect(),
-                m.device.device.0.counters.entries().chain(calls).collect(),
-            ]
-        },
-        reclaim: |_: &mut Queue,
-                  _: &mut papr::Hosted<HypervisorDevice<VnicServer>, paced::Peer>,
-                  _: &mut paced::Above| {},
+        look: |q: &Queue, m: &Board| counters(&q.nic.borrow(), m),
+        reclaim: |_: &mut Queue, _: &mut Board, _: &mut paced::Above| {},
     };
-    let (mut seen, queue) = paced::run(&mut m, driven, load, &setup.softirq, watch)?;
+    let (mut o, queue) = paced::run(&mut m, tested, load, &setup.host.softirq, watch)?;
     let Some(nic) = Rc::into_inner(queue.nic) else {
         unreachable!("the queue was its only holder")
     };
     nic.into_inner().close(&mut m);
     m.flush_posted();
-    seen.wrong.extend(papr::audit(&m.bus, None));
-    Ok(seen)
+    o.audit.extend(papr::audit(&m.bus, None));
+    Ok(o)
 }
 
-fn mark(
-    m: &Partition,
-    cpus: &[Cpu],
-    stations: &[Station<Queue, Server>],
-    nic: &Ibmvnic,
-    at: Time,
-) -> Mark {
-    let driver = nic.totals().entries().chain(nic.stats().entries()).collect();
-    let calls = papr::made(&m.bus, &CALLS);
-    let device = m.device.device.0.counters.entries().chain(calls).collect();
-    Mark {
-        at,
-        frames: m.device.peer.frames,
-        bytes: m.device.peer.bytes,
-        wire: [m.device.out.borrow().landed, m.device.back.landed],
-        ledger: m.bus.ledger(),
-        work: work_of(m),
-        stalled: m.stalled(),
-        busy: cpus.iter().map(|c| c.busy.total()).collect(),
-        transmit: stations.iter().fold(Span::ZERO, |sum, s| sum + s.driver.spent),
-        indirect: papr::spent(&m.bus, &INDIRECT),
-        counters: [driver, device],
-        interrupts: stations.iter().map(|s| s.interrupts).sum(),
-        polls: stations.iter().map(|s| s.polls).sum(),
-    }
-}
-
-/// Closes and releases everything; what does not add up.
+/// Closes and releases everything. Returns what does not add up.
 fn close(
-    mut m: Partition,
+    mut m: Partition<Askers>,
     stations: Vec<Station<Queue, Server>>,
     nic: Rc<RefCell<Ibmvnic>>,
     faults: Option<fault::Report>,
@@ -437,4 +327,70 @@ fn close(
     let (stats, queues) = nic.close(&mut m);
     m.flush_posted();
     audit::audit(&m, &above, (&stats, &queues), faults.as_ref())
+}
+
+fn run_values(
+    v: &Values,
+    _: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, RunError> {
+    let setup = settings::setup(v);
+    let ghz = v.number("cpu.frequency");
+    if v.word("traffic.kind") == paced::KIND {
+        let load = paced::Load::of(v, setup.driver.mtu, "driver.mtu").map_err(RunError::Input)?;
+        return Ok(paced::measured(fixed_rate(&setup, &load, watch)?, ghz));
+    }
+    let load = settings::load(v, &setup).map_err(RunError::Input)?;
+    let o = run(&setup, &load, watch)?;
+    let c = &o.counts;
+    let share = |name, of: &str| match c.counter(0, of) {
+        0 => 0.0,
+        n => c.counter(0, name) as f64 / n as f64,
+    };
+    let sent = c.counter(0, "tx_packets").max(1) as f64;
+    let cores = c.busy.len();
+    let busy: f64 = (0..cores).map(|i| c.busy_share(i)).sum();
+    let whose = match cores {
+        0..=1 => "of its one core".to_owned(),
+        n => format!("of the {n} cores, one for each queue"),
+    };
+    let payload = c.by_time(8.0 * c.payload as f64);
+    let rates = [
+        vec![
+            Rate::new("packets_per_s", "transactions, or frames sent", c.rate()),
+            Rate::new("payload_bits_per_s", "frames sent", payload),
+        ],
+        c.wire_rates(c.seconds()),
+        vec![
+            Rate::new("direct_share", "of the packets sent", share("tx_direct", "tx_packets")),
+            Rate::new(
+                "indirect_call_share",
+                "arrays of packets, of the packets sent",
+                share("tx_arrays", "tx_packets"),
+            ),
+            Rate::new(
+                "software_checksum_share",
+                "of the packets sent",
+                share("tx_csum_direct", "tx_packets"),
+            ),
+            Rate::new(
+                "received_per_replenish",
+                "frames received for each array of buffers",
+                share("rx_packets", "rx_add_arrays"),
+            ),
+            Rate::new(
+                "transmit_us",
+                "in the driver's transmit, each packet",
+                o.totals.transmit.as_ns_f64() * 1e-3 / sent,
+            ),
+            Rate::new(
+                "break_even_bytes",
+                "adaptive: bytes up to which a checksum is made, at the end; -1: none",
+                o.totals.break_even.map_or(-1.0, f64::from),
+            ),
+        ],
+        c.event_rates(c.seconds()),
+        vec![Rate::of_cores(whose, busy / cores.max(1) as f64)],
+    ];
+    Ok(o.measured(rates.concat(), CountsOf::Window, "from request to response", ghz))
 }

@@ -10,6 +10,7 @@
 use crate::fault;
 use crate::figures::{Constants, Nudge};
 use crate::input::{InputError, hint};
+use doorbell_hal::Span;
 use std::fmt;
 
 /// Units that convert into each other, with their size in the first.
@@ -463,6 +464,94 @@ fn leading_number(text: &str) -> Option<(f64, &str)> {
     .next()
 }
 
+/// Declares keys once: the struct with a field for each, the key itself, and the parse of values.
+/// The doc comment of a field is the sentence of its key.
+///
+/// `field: Type = "name", kind(arguments of the [`Key`] constructor after the name).default(…);`
+macro_rules! settings {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident {$(
+            $(#[doc = $about:literal])+
+            $field:ident: $type:ty = $key:literal,
+                $kind:ident($($arg:expr),*) $(.$more:ident($with:expr))*;
+        )*}
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis struct $name {$(
+            $(#[doc = $about])+
+            $vis $field: $type,
+        )*}
+
+        impl $name {
+            /// The keys, in the order of their declaration.
+            $vis const KEYS: &'static [$crate::key::Key] = &[$(
+                $crate::key::Key::$kind(
+                    $key, $($arg,)* $crate::key::sentence(concat!($($about),+)),
+                )$(.$more($with))*,
+            )*];
+
+            /// Reads the values.
+            $vis fn of(v: &$crate::key::Values) -> $name {
+                $name { $($field: $crate::key::Field::of(v, $key),)* }
+            }
+        }
+    };
+}
+pub(crate) use settings;
+
+/// Returns a doc comment without the space in front.
+pub(crate) const fn sentence(doc: &'static str) -> &'static str {
+    doc.split_at(1).1
+}
+
+/// The type of a field that [`settings!`] declares.
+pub(crate) trait Field {
+    /// Reads the value of a key.
+    fn of(v: &Values, key: &str) -> Self;
+}
+
+macro_rules! numbers {
+    ($($type:ty)*) => {$(
+        impl Field for $type {
+            fn of(v: &Values, key: &str) -> $type {
+                v.number(key) as $type
+            }
+        }
+        impl Field for Option<$type> {
+            fn of(v: &Values, key: &str) -> Option<$type> {
+                v.number_or_word(key).map(|n| n as $type)
+            }
+        }
+    )*};
+}
+numbers!(u8 u16 u32 u64 usize f64);
+
+impl Field for bool {
+    fn of(v: &Values, key: &str) -> bool {
+        v.is_on(key)
+    }
+}
+impl Field for &'static str {
+    fn of(v: &Values, key: &str) -> &'static str {
+        v.word(key)
+    }
+}
+impl Field for String {
+    fn of(v: &Values, key: &str) -> String {
+        v.text(key).to_owned()
+    }
+}
+impl Field for Span {
+    /// Converts a time, or a time for each unit of something.
+    fn of(v: &Values, key: &str) -> Span {
+        let unit = find(&v.keys(), key).map_or("", |k| k.unit());
+        let ps = convert(v.number(key), unit.split('/').next().unwrap_or(unit), "ps");
+        Span::from_ps(ps.unwrap_or_else(|| panic!("`{key}` is no time")).round() as u64)
+    }
+}
+
 /// What stands behind a key.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
@@ -545,6 +634,12 @@ impl Values {
     /// A number in its key's unit; `None` if the system has no such key.
     pub fn number_if_any(&self, name: &str) -> Option<f64> {
         self.0.iter().any(|(k, _)| k.name == name).then(|| self.number(name))
+    }
+
+    /// A rate of a link in bits a second; 0 if the system has no such key.
+    pub fn bits_per_second(&self, name: &str) -> u64 {
+        let Some((key, _)) = self.0.iter().find(|(k, _)| k.name == name) else { return 0 };
+        (self.number(name) * convert(1.0, key.unit(), "bit/s").unwrap_or(1.0)) as u64
     }
 
     /// The word of a choice; empty if a number stands there.

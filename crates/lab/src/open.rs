@@ -4,13 +4,15 @@
 //! loop that drives it to its end, for any system.
 
 use crate::clock::link::on_wire;
-use crate::clock::{self, Core, Stuck};
-use crate::fault::Trouble;
-use crate::key::{Is, Key, Needs, Values};
+use crate::clock::{self, Core};
+use crate::experiment::{Counts, RunError, RunStats, Snapshot};
+use crate::fault::{Alarms, Trouble};
+use crate::histogram::Histogram;
+use crate::key::{Is, Needs, Values, settings};
 use crate::trace;
 use crate::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
 use crate::watch::Watch;
-use crate::window::{Steady, Window};
+use crate::window::Window;
 use doorbell_bus::{Bus, Capture, Ledger, Machine, keep_every_other};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
@@ -28,65 +30,36 @@ const IN_BURSTS: &[Needs] = &[
     Needs::kind(&["pktgen"]).or("traffic.times", Is::Word(&["full"])),
 ];
 
-/// What a scenario says, beside `traffic.kind`: `pktgen` or `pcap`.
-pub static KEYS: [Key; 11] = [
-    Key::steps("traffic.size", "B", (42.0, 16384.0, 1.0), "pktgen: packet without FCS")
-        .default("64")
-        .when(PKTGEN),
-    Key::whole("traffic.burst", "packets", 1.0, 4096.0, "packets announced together")
-        .default("32")
-        .when(IN_BURSTS),
-    Key::number("traffic.rate", "Mpps", 0.001, 1e4, "pktgen: over all cores")
-        .or(&["full"])
-        .default("full")
-        .when(PKTGEN),
-    Key::whole(
-        "traffic.packets",
-        "packets",
-        1.0,
-        1e9,
-        "pktgen: in all; rounded up to a multiple of the cores",
-    )
-    .default("240000")
-    .when(PKTGEN),
-    Key::choice(
-        "traffic.checksum",
-        &["off", "on"],
-        "pktgen: whether the UDP checksum is left to the device",
-    )
-    .default("off")
-    .when(PKTGEN),
-    Key::file("traffic.file", "pcap: the capture").when(PCAP),
-    Key::choice(
-        "traffic.times",
-        &["full", "own"],
-        "pcap: as fast as the queue takes frames, or at their own times",
-    )
-    .default("full")
-    .when(PCAP),
-    Key::whole("traffic.rounds", "rounds", 1.0, 1e6, "pcap: how often it is sent")
-        .default("1")
-        .when(PCAP),
-    Key::choice(
-        "traffic.offload",
-        &["csum", "none"],
-        "pcap: whether TCP and UDP checksums are left to the device",
-    )
-    .default("csum")
-    .when(PCAP),
-    Key::steps(
-        "traffic.gso",
-        "B",
-        (1.0, 65535.0, 1.0),
-        "pcap: frames over the MTU are large sends with segments of this payload",
-    )
-    .or(&["none"])
-    .default("none")
-    .when(PCAP),
-    Key::steps("traffic.mtu", "B", (68.0, 65535.0, 1.0), "pcap: the largest IP packet")
-        .default("1500")
-        .when(PCAP),
-];
+settings! {
+    /// Packets of a generator or a capture, as a scenario describes them.
+    pub struct Keys {
+        /// pktgen: packet without FCS
+        size: u32 = "traffic.size", steps("B", (42.0, 16384.0, 1.0)).default("64").when(PKTGEN);
+        /// packets announced together
+        burst: u32 = "traffic.burst", whole("packets", 1.0, 4096.0).default("32").when(IN_BURSTS);
+        /// pktgen: over all cores
+        rate: Option<f64> = "traffic.rate",
+            number("Mpps", 0.001, 1e4).or(&["full"]).default("full").when(PKTGEN);
+        /// pktgen: in all; rounded up to a multiple of the cores
+        packets: u64 = "traffic.packets", whole("packets", 1.0, 1e9).default("240000").when(PKTGEN);
+        /// pktgen: whether the UDP checksum is left to the device
+        checksum: bool = "traffic.checksum", choice(&["off", "on"]).default("off").when(PKTGEN);
+        /// pcap: the capture
+        file: String = "traffic.file", file().when(PCAP);
+        /// pcap: as fast as the queue takes frames, or at their own times
+        times: &'static str = "traffic.times", choice(&["full", "own"]).default("full").when(PCAP);
+        /// pcap: how often it is sent
+        rounds: u32 = "traffic.rounds", whole("rounds", 1.0, 1e6).default("1").when(PCAP);
+        /// pcap: whether TCP and UDP checksums are left to the device
+        offload: &'static str = "traffic.offload",
+            choice(&["csum", "none"]).default("csum").when(PCAP);
+        /// pcap: frames over the MTU are large sends with segments of this payload
+        gso: Option<u16> = "traffic.gso",
+            steps("B", (1.0, 65535.0, 1.0)).or(&["none"]).default("none").when(PCAP);
+        /// pcap: the largest IP packet
+        mtu: u32 = "traffic.mtu", steps("B", (68.0, 65535.0, 1.0)).default("1500").when(PCAP);
+    }
+}
 
 /// What driver and device can send: bytes, and the key that says so.
 #[derive(Clone, Copy, Debug)]
@@ -133,9 +106,9 @@ impl Load {
         }
     }
 
-    /// Packets that leave together: departures are looked at in multiples of them, so that a pace
-    /// is seen between bursts and not within one.
-    fn beat(&self) -> u64 {
+    /// Returns the packets that leave together. Departures are looked at in multiples of them, so
+    /// that a pace is seen between bursts and not within one.
+    fn announced(&self) -> u64 {
         match self {
             Load::Pktgen { burst, .. } => u64::from(*burst),
             Load::Replay { options, .. } if options.own_times => 1,
@@ -201,7 +174,8 @@ impl Load {
 }
 
 fn pktgen(v: &Values, limits: &Limits) -> Result<Load, String> {
-    let size = v.number("traffic.size") as u32;
+    let k = Keys::of(v);
+    let size = k.size;
     let (most, key) = limits.frame;
     if size > most {
         return Err(format!(
@@ -210,10 +184,10 @@ fn pktgen(v: &Values, limits: &Limits) -> Result<Load, String> {
     }
     Ok(Load::Pktgen {
         size,
-        burst: v.number("traffic.burst") as u32,
-        rate: v.number_or_word("traffic.rate").map(|mpps| mpps * 1e6),
-        packets: v.number("traffic.packets") as u64,
-        checksum: v.is_on("traffic.checksum"),
+        burst: k.burst,
+        rate: k.rate.map(|mpps| mpps * 1e6),
+        packets: k.packets,
+        checksum: k.checksum,
     })
 }
 
@@ -222,14 +196,15 @@ fn replay(v: &Values, limits: &Limits, frames: Option<&Arc<Frames>>) -> Result<L
         return Err("the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`"
             .to_owned());
     };
-    let file = v.text("traffic.file");
+    let k = Keys::of(v);
+    let file = &k.file;
     let options = ReplayOptions {
-        own_times: v.word("traffic.times") == "own",
-        rounds: v.number("traffic.rounds") as u32,
-        burst: v.number("traffic.burst") as u32,
-        checksum_offload: v.word("traffic.offload") == "csum",
-        gso: v.number_or_word("traffic.gso").map(|mss| mss as u16),
-        mtu: v.number("traffic.mtu") as u32,
+        own_times: k.times == "own",
+        rounds: k.rounds,
+        burst: k.burst,
+        checksum_offload: k.offload == "csum",
+        gso: k.gso,
+        mtu: k.mtu,
     };
     if options.own_times {
         let seconds = frames.span().as_secs_f64() * f64::from(options.rounds);
@@ -294,36 +269,6 @@ fn sendable(
     Ok(())
 }
 
-/// Why a run did not come to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Cores waited for an interrupt and nothing was under way.
-    Stuck(Stuck),
-    /// The receiver of the captured frames gave up.
-    Capture(String),
-    /// Whoever watched did not want to go on.
-    Stopped,
-}
-
-impl std::fmt::Display for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Ended::Stuck(s) => s.fmt(f),
-            Ended::Capture(why) => f.write_str(why),
-            Ended::Stopped => f.write_str("stopped"),
-        }
-    }
-}
-
-/// What came of a load that was driven to its end.
-#[derive(Clone, Debug)]
-pub struct Driven {
-    /// When the last thing happened.
-    pub end: Time,
-    /// What rates are made of. `None`: the run was too short for a steady window.
-    pub steady: Option<Steady>,
-}
-
 /// Counts when so many frames had left.
 #[derive(Clone, Debug)]
 struct Look {
@@ -373,10 +318,10 @@ impl Looks {
         }
     }
 
-    /// What was counted in the steady window of a run that began at `began`, whose departures were
-    /// these. A device counts ahead of the wire. So counts are those between two looks, and the
-    /// time that they took is that of as many departures in the window.
-    fn steady(&self, began: Time, departures: &[(Time, u64)]) -> Option<Steady> {
+    /// Returns the steady window of a run that began at `began` and had these departures, with its
+    /// counts. A device counts ahead of the wire, so the counts are those between two looks, over
+    /// the time that as many departures took in the window.
+    fn steady(&self, began: Time, departures: &[(Time, u64)]) -> Option<(Window, Counts)> {
         let dry = self.dry.unwrap_or(u64::MAX);
         let window = Window::found(began, departures, dry)?;
         let last = departures[..departures.partition_point(|d| d.1 <= dry)].last()?.1;
@@ -384,33 +329,38 @@ impl Looks {
         let a = self.all.iter().find(|l| l.frames >= first)?;
         let b = self.all.iter().rfind(|l| l.frames <= last).filter(|b| b.frames > a.frames)?;
         let (ledger, packets) = (b.ledger.since(&a.ledger), b.frames - a.frames);
-        Some(Steady {
+        let counts = Counts {
             elapsed: Span::from_ps((packets as f64 / window.rate() * 1e12).round() as u64),
             packets,
             payload: 0,
             wire: (on_wire((packets, ledger.wire_bytes)), 0),
             ledger,
-            busy: [Span::from_ps(b.busy.ps() - a.busy.ps()), Span::ZERO],
-            interrupts: [b.interrupts - a.interrupts, 0],
+            work: Vec::new(),
+            stalled: Span::ZERO,
+            busy: vec![Span::from_ps(b.busy.ps() - a.busy.ps())],
+            interrupts: vec![b.interrupts - a.interrupts],
             polls: b.polls - a.polls,
-            window,
-        })
+            counters: [Vec::new(), Vec::new()],
+        };
+        Some((window, counts))
     }
 }
 
 /// Drives all cores to the end of their traffic, and what they sent out of the device. The traffic
-/// begins now: what is sent at a pace is due from here on. `trouble` is what goes wrong meanwhile,
-/// if anything is asked for.
+/// begins now: a pace counts from here on. Counts are those since `before`; the run ends at
+/// `end(machine, time of the last event)`.
 ///
 /// # Errors
-/// When it gets stuck, or whoever watches ends it.
-pub fn drive<B, D, Dr>(
+/// A core gets stuck, or the watcher ends the run.
+pub(crate) fn run<B, D, Dr>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Source>],
     load: &Load,
-    mut trouble: Option<&mut Trouble<B, D>>,
+    mut trouble: Option<Trouble<B, D>>,
+    before: &Snapshot,
+    end: impl FnOnce(&Machine<B, D>, Time) -> Time,
     watch: &mut dyn Watch,
-) -> Result<Driven, Ended>
+) -> Result<RunStats, RunError>
 where
     B: Bus<Sink = Capture>,
     D: Device<B>,
@@ -421,10 +371,10 @@ where
     for core in cores.iter_mut() {
         core.traffic.start(began);
     }
-    m.bus.platform_mut().mark_departures(load.beat());
-    let mut looks = Looks::new(m, load.beat());
+    m.bus.platform_mut().mark_departures(load.announced());
+    let mut looks = Looks::new(m, load.announced());
     let (mut steps, mut failed) = (0u64, None);
-    let stuck_or_ended = clock::run(m, cores, trouble.as_deref_mut(), |m, traffic| {
+    let stuck_or_ended = clock::run(m, cores, trouble.as_mut(), |m, traffic| {
         steps += 1;
         if m.ledger().wire_frames >= looks.next {
             looks.look(m);
@@ -439,15 +389,15 @@ where
         go_on && failed.is_none()
     });
     if stuck_or_ended.is_err() {
-        // What led to it is what one wants to see.
+        // The trace shows what led to it.
         trace::end(m, watch);
     }
-    let ended = stuck_or_ended.map_err(Ended::Stuck)?;
+    let ended = stuck_or_ended?;
     if let Some(why) = failed {
-        return Err(Ended::Capture(why));
+        return Err(RunError::Capture(why));
     }
     if ended == clock::Ended::Stopped {
-        return Err(Ended::Stopped);
+        return Err(RunError::Stopped);
     }
     // Moderated events may still be on their way.
     let mut last = m.now();
@@ -456,14 +406,51 @@ where
             last = last.max(m.next_event());
             m.run_device(m.next_event());
         }
-        // What waits for a link leaves when it is up again.
+        // Frames that wait for a link leave when it is up again.
         match &mut trouble {
             Some(t) if t.flaps.is_down() => t.mend(m),
             _ => break,
         }
     }
-    m.bus.sink_mut().drain(|at, f| watch.frame(at, f)).map_err(Ended::Capture)?;
+    m.bus.sink_mut().drain(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
     watch.progress(m.ledger().wire_frames, total);
     trace::end(m, watch);
-    Ok(Driven { end: last, steady: looks.steady(began, &m.bus.platform().departures()) })
+    let steady = looks.steady(began, &m.bus.platform().departures());
+    let alarms = Alarms::of(cores);
+    let faults = trouble.map(|t| t.end(m, alarms));
+    let mut counts = before.until(&Snapshot { at: end(m, last), ..Snapshot::of(m) });
+    counts.busy = vec![counts.work.iter().fold(counts.stalled, |sum, w| sum + w.2)];
+    let mut latency = Histogram::default();
+    cores.iter().for_each(|c| latency.add(&c.latency));
+    let whole = || (Window::whole(counts.elapsed, counts.packets), counts.clone());
+    let (window, steady) = steady.unwrap_or_else(whole);
+    Ok(RunStats {
+        counts,
+        window,
+        steady,
+        latency,
+        series: Vec::new(),
+        faults,
+        bus_share: Vec::new(),
+        audit: Vec::new(),
+        totals: (),
+    })
+}
+
+/// Closes the drivers of all cores, each on its core, and releases their traffic's buffers.
+pub(crate) fn close<B: Bus, D: Device<B>, Dr>(
+    m: &mut Machine<B, D>,
+    cores: Vec<Core<Dr, Source>>,
+    o: &mut RunStats,
+    mut close: impl FnMut(&mut Machine<B, D>, Dr),
+) {
+    let mut skipped = 0;
+    for (i, core) in cores.into_iter().enumerate() {
+        m.enter(i);
+        close(m, core.driver);
+        skipped += core.traffic.release(m);
+    }
+    if skipped > 0 {
+        o.audit.push(format!("{skipped} frames were skipped for want of memory or form"));
+    }
 }

@@ -16,18 +16,16 @@ mod ring;
 pub use ring::TxRing;
 
 use crate::clock::{Core, Interrupt};
-use crate::closed::differences;
-use crate::open::Driven;
-use crate::open::Load;
-use crate::result::{Cost, Count, CountsOf, Failure, HANDED, Measured, Rate, work_of};
+use crate::experiment::{RunError, Snapshot};
+use crate::open::{self, Load};
+use crate::result::{CountsOf, HANDED, Measured, Rate};
 use crate::standstill;
 use crate::watch::{Unwatched, Watch};
-use crate::window::Window;
 use doorbell_bus::{
     Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, pcie,
 };
 use doorbell_drivers::Driver;
-use doorbell_hal::{Device, Host, Span};
+use doorbell_hal::{Device, Span};
 use std::fmt::Write;
 
 /// What the file of a driver speaks of: the traits, their types, and what runs it.
@@ -80,7 +78,7 @@ pub fn meter<B, D, Dr>(
     close: impl Fn(Dr, &mut Machine<B, D>),
     on: (Interrupt, u32),
     load: &Load,
-) -> Result<Measured, Failure>
+) -> Result<Measured, RunError>
 where
     B: Bus<Sink = Capture>,
     D: Device<B>,
@@ -101,7 +99,7 @@ pub fn meter_watched<B, D, Dr>(
     load: &Load,
     ghz: f64,
     watch: &mut dyn Watch,
-) -> Result<Measured, Failure>
+) -> Result<Measured, RunError>
 where
     B: Bus<Sink = Capture>,
     D: Device<B>,
@@ -111,59 +109,25 @@ where
     if watch.wants_frames() {
         m.bus.sink_mut().start();
     }
-    let mut cores = Vec::with_capacity(1);
-    let no_memory =
-        |_| Failure::Input("the machine's memory does not hold the traffic's buffers".to_owned());
-    if let Some(source) = load.source(m, 1, 0, in_flight).map_err(no_memory)? {
-        cores.push(Core::new(driver, source, line, in_flight as usize));
-    }
-    let (before, work, stalled, begin) = (m.ledger().clone(), work_of(m), m.stalled(), m.now());
-    let Driven { end, steady } = crate::open::drive(m, &mut cores, load, None, watch)?;
-    let ledger = m.ledger().since(&before);
-    let (work, stalled) =
-        (differences(&work, &work_of(m)), Span::from_ps(m.stalled().ps() - stalled.ps()));
-    let costs =
-        Cost::of(&work, (ledger.mmio_writes + ledger.mmio_reads + ledger.fences, stalled), ghz);
-    let mut audit = Vec::new();
-    let mut latency = Default::default();
-    for core in cores {
-        latency = core.latency.clone();
-        close(core.driver, m);
-        let skipped = core.traffic.release(m);
-        if skipped > 0 {
-            audit.push(format!("{skipped} frames were skipped for want of memory or form"));
-        }
-    }
+    let source = load.source(m, 1, 0, in_flight)?;
+    let mut cores: Vec<_> =
+        source.map(|s| Core::new(driver, s, line, in_flight as usize)).into_iter().collect();
+    let before = Snapshot::of(m);
+    let mut o = open::run(m, &mut cores, load, None, &before, |_, end| end, watch)?;
+    open::close(m, cores, &mut o, |m, driver| close(driver, m));
     m.flush_posted();
-    audit.extend(leaks(m, load.packets(1)));
-    let elapsed = end.since(begin);
-    let window = steady.map_or_else(|| Window::whole(elapsed, ledger.wire_frames), |s| s.window);
-    Ok(Measured {
-        packets: ledger.wire_frames,
-        elapsed,
-        rates: vec![Rate {
-            name: "packets_per_s",
-            about: "packets sent".into(),
-            value: window.rate(),
-        }],
-        window,
-        counts_of: CountsOf::Run,
-        counts: Count::of_ledger(&ledger),
-        costs,
-        series: Vec::new(),
-        latency_of: HANDED,
-        latency,
-        audit,
-    })
+    o.audit.extend(leaks(m, load.packets(1)));
+    let rates = vec![Rate::new("packets_per_s", "packets sent", o.window.rate())];
+    Ok(o.measured(rates, CountsOf::Run, HANDED, ghz))
 }
 
 /// Each count of a packet that is not zero, a line each.
 ///
 /// # Errors
 /// What does not add up: then it is no bill.
-pub fn bill(m: &Measured) -> Result<String, Failure> {
+pub fn bill(m: &Measured) -> Result<String, RunError> {
     if !m.is_sound() {
-        return Err(Failure::Run(m.audit.join("\n")));
+        return Err(RunError::Audit(m.audit.join("\n")));
     }
     let mut text = format!("{} packets in {}\n", m.packets, m.elapsed);
     for (name, each) in m.per_packet().into_iter().filter(|(_, each)| *each > 0.0) {

@@ -11,19 +11,16 @@
 //! and this is what it is for. Copies in the ledger are the driver's alone: whoever makes a frame
 //! here copies nothing.
 
-use crate::clock::link::{Peer as Other, Wire, Wired, on_wire};
-use crate::clock::napi::{Cpu, Endpoint, Interrupt, Rules, Station, run_until};
-use crate::closed::{self, Entries};
-use crate::fault::Plan;
-use crate::histogram::Histogram;
-use crate::key::{Key, Needs, Values};
-use crate::open::Ended;
-use crate::result::{Cost, Count, CountsOf, Failure, Group, Measured, Rate, WorkTotals, work_of};
-use crate::trace;
+use crate::clock::link::{Peer as Other, Wire, Wired};
+use crate::clock::napi::{Endpoint, Interrupt, Rules, Station};
+use crate::experiment::{Entries, Experiment, Probe, RunError, RunStats};
+use crate::fault::{Balance, Plan};
+use crate::key::{Needs, Values, settings};
+use crate::result::{CountsOf, Measured, Rate};
 use crate::traffic::udp;
 use crate::watch::Watch;
 use crate::window::{Marks, Window};
-use doorbell_bus::{Bus, Ledger, Machine};
+use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::{Driver, Sink};
 use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
 use doorbell_packet::ethernet::HEADER;
@@ -64,39 +61,24 @@ pub const KIND: &str = "paced";
 const PACED: &[Needs] = &[Needs::kind(&[KIND])];
 const SENT: &[Needs] = &[Needs::kind(&[KIND]), Needs::word("paced.way", &["send", "answer"])];
 
-/// What a scenario says of it.
-pub static KEYS: [Key; 6] = [
-    Key::choice(
-        "paced.way",
-        &["send", "receive", "answer"],
-        "paced: frames are sent; or come; or come and are answered, one by one",
-    )
-    .default("send")
-    .when(PACED),
-    Key::whole("paced.size", "B", 60.0, 9014.0, "paced: frame without FCS")
-        .default("60")
-        .when(PACED),
-    Key::whole(
-        "paced.burst",
-        "packets",
-        1.0,
-        4096.0,
-        "paced: frames of a burst, one right behind the other",
-    )
-    .default("1")
-    .when(PACED),
-    Key::number("paced.every", "us", 1.0, 1e6, "paced: from one burst to the next")
-        .default("1000")
-        .when(PACED),
-    Key::whole("paced.bursts", "bursts", 1.0, 1e6, "paced: how many").default("400").when(PACED),
-    Key::choice(
-        "paced.checksum",
-        &["off", "on"],
-        "paced: UDP checksums of what is sent are left to the driver",
-    )
-    .default("off")
-    .when(SENT),
-];
+settings! {
+    /// Frames at a fixed rate, as a scenario describes them.
+    pub struct Keys {
+        /// paced: frames are sent; or come; or come and are answered, one by one
+        way: &'static str = "paced.way",
+            choice(&["send", "receive", "answer"]).default("send").when(PACED);
+        /// paced: frame without FCS
+        size: u32 = "paced.size", whole("B", 60.0, 9014.0).default("60").when(PACED);
+        /// paced: frames of a burst, one right behind the other
+        burst: u32 = "paced.burst", whole("packets", 1.0, 4096.0).default("1").when(PACED);
+        /// paced: from one burst to the next
+        every: Span = "paced.every", number("us", 1.0, 1e6).default("1000").when(PACED);
+        /// paced: how many
+        bursts: u64 = "paced.bursts", whole("bursts", 1.0, 1e6).default("400").when(PACED);
+        /// paced: UDP checksums of what is sent are left to the driver
+        checksum: bool = "paced.checksum", choice(&["off", "on"]).default("off").when(SENT);
+    }
+}
 
 /// Frames under way at the most, beside the driver's own: a burst, and what nobody took back yet.
 const UNDER_WAY: usize = 4096;
@@ -113,22 +95,22 @@ impl Load {
                 "`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, without faults"
             ));
         }
-        let size = v.number("paced.size") as u32;
-        let longest = mtu + HEADER as u32;
+        let k = Keys::of(v);
+        let (size, longest) = (k.size, mtu + HEADER as u32);
         if size > longest {
             return Err(format!("`paced.size` is {size} B, but `{key}` allows {longest}"));
         }
         Ok(Load {
-            way: match v.word("paced.way") {
+            way: match k.way {
                 "receive" => Way::Receive,
                 "answer" => Way::Answer,
                 _ => Way::Send,
             },
             size,
-            burst: v.number("paced.burst") as u32,
-            every: Span::from_ps((v.number("paced.every") * 1e6).round() as u64),
-            bursts: v.number("paced.bursts") as u64,
-            checksum: v.is_on("paced.checksum"),
+            burst: k.burst,
+            every: k.every,
+            bursts: k.bursts,
+            checksum: k.checksum,
         })
     }
 
@@ -143,8 +125,7 @@ impl Load {
     }
 }
 
-/// One look at a run; and how long what is under way takes at the most.
-const SLICE: Span = Span::from_ms(1);
+/// The longest time that a frame is under way.
 const REST: Span = Span::from_ms(20);
 const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 
@@ -316,206 +297,145 @@ impl<H: Host> Endpoint<H> for Above {
     }
 }
 
-/// What came of a run.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    packets: u64,
-    elapsed: Span,
-    window: Window,
-    wire: [(u64, u64); 2],
-    ledger: Ledger,
-    work: WorkTotals,
-    stalled: Span,
-    busy: Span,
-    counters: [Entries; 2],
-    interrupts: u64,
-    polls: u64,
-    /// What does not add up.
-    pub wrong: Vec<String>,
-}
-
-/// What a system brings: its driver, open, and how to deal with it.
+/// A driver that is open, and the ways to deal with it.
 #[derive(Debug)]
-pub struct Driven<Dr, L, R> {
+pub(crate) struct DeviceUnderTest<Dr, L, R> {
     /// The driver.
-    pub driver: Dr,
+    pub(crate) driver: Dr,
     /// Its station's address.
-    pub mac: [u8; 6],
+    pub(crate) mac: [u8; 6],
     /// Its interrupts.
-    pub lines: Vec<Interrupt>,
+    pub(crate) lines: Vec<Interrupt>,
     /// Reads the counters of driver and device.
-    pub look: L,
-    /// Has the driver hand back what was sent, where no interrupt makes it.
-    pub reclaim: R,
+    pub(crate) look: L,
+    /// Has the driver return what was sent, where no interrupt makes it.
+    pub(crate) reclaim: R,
 }
 
-/// Runs `load` over a driver that is open, and gives it back. Counts begin when it is open, and end
+/// Counts the frames that reached their end: the peer, or the machine's stack.
+struct Frames<L, R> {
+    way: Way,
+    look: L,
+    reclaim: R,
+    /// The time of the first burst, until it is started.
+    begin: Option<Time>,
+    marks: Marks,
+}
+
+type Under<D> = Wired<D, Peer>;
+
+impl<B, D, Dr, L, R> Probe<Machine<B, Under<D>>, Station<Dr, Above>> for Frames<L, R>
+where
+    B: Bus,
+    Under<D>: Device<B>,
+    Dr: Driver<Machine<B, Under<D>>>,
+    L: Fn(&Dr, &Machine<B, Under<D>>) -> [Entries; 2],
+    R: Fn(&mut Dr, &mut Machine<B, Under<D>>, &mut Above),
+{
+    fn done(&self, m: &Machine<B, Under<D>>, s: &[Station<Dr, Above>]) -> (u64, u64) {
+        let received = s[0].endpoint.received;
+        (if self.way == Way::Receive { received } else { m.device.peer.came }, 0)
+    }
+    fn counters(&self, m: &Machine<B, Under<D>>, s: &[Station<Dr, Above>]) -> [Entries; 2] {
+        (self.look)(&s[0].driver, m)
+    }
+    fn sliced(&mut self, at: Time, m: &mut Machine<B, Under<D>>, s: &mut [Station<Dr, Above>]) {
+        let s = &mut s[0];
+        (self.reclaim)(&mut s.driver, m, &mut s.endpoint);
+        s.endpoint.spare.drain(..).for_each(|b| m.release(b));
+        s.send(m);
+        // Slices without a frame are left out: the rate is that from the first burst to the last.
+        let done = self.done(m, std::slice::from_ref(s)).0;
+        if done > self.marks.last().map_or(0, |m| m.1) {
+            self.marks.push((at, done));
+        }
+    }
+    fn snapped(&mut self, m: &mut Machine<B, Under<D>>, s: &mut [Station<Dr, Above>]) {
+        if let Some(begin) = self.begin.take() {
+            m.outside(|device, _, at| device.peer.beat.start(at.max(begin)));
+            s[0].endpoint.beat.start(begin);
+        }
+    }
+    fn series(
+        &mut self,
+        _: [f64; 2],
+        _: &Machine<B, Under<D>>,
+        _: &mut [Station<Dr, Above>],
+    ) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+}
+
+/// Runs `load` over a driver that is open, and returns it. Counts begin when it is open, and end
 /// before it is closed.
 ///
 /// # Errors
-/// When it gets stuck, or whoever watches ends it.
-pub fn run<B, D, Dr>(
-    m: &mut Machine<B, Wired<D, Peer>>,
-    driven: Driven<
+/// It gets stuck, or the watcher ends it.
+pub(crate) fn run<B, D, Dr>(
+    m: &mut Machine<B, Under<D>>,
+    tested: DeviceUnderTest<
         Dr,
-        impl Fn(&Dr, &Machine<B, Wired<D, Peer>>) -> [Entries; 2],
-        impl Fn(&mut Dr, &mut Machine<B, Wired<D, Peer>>, &mut Above),
+        impl Fn(&Dr, &Machine<B, Under<D>>) -> [Entries; 2],
+        impl Fn(&mut Dr, &mut Machine<B, Under<D>>, &mut Above),
     >,
     load: &Load,
     rules: &Rules,
     watch: &mut dyn Watch,
-) -> Result<(Seen, Dr), Failure>
+) -> Result<(RunStats, Dr), RunError>
 where
     B: Bus,
-    Wired<D, Peer>: Device<B>,
-    Dr: Driver<Machine<B, Wired<D, Peer>>>,
+    Under<D>: Device<B>,
+    Dr: Driver<Machine<B, Under<D>>>,
 {
-    let Driven { driver, mac, lines, look, reclaim } = driven;
-    let mut stations = [Station::new(driver, Above::new(load, mac), lines, 0, 0)];
-    let mut cpus = [Cpu::default()];
-    m.device.capture = watch.wants_frames().then(Vec::new);
+    let DeviceUnderTest { driver, mac, lines, look, reclaim } = tested;
+    let stations = vec![Station::new(driver, Above::new(load, mac), lines, 0, 0)];
+    let none = Plan::default();
+    let mut x = Experiment::new(m, stations, 1, *rules, &none, watch);
+    x.may_idle = true;
     // What opening set going is not of the traffic.
-    let begin = m.now() + REST;
-    run_until(m, &mut cpus, &mut stations, rules, begin)?;
-    trace::begin_wired(m, watch);
-    let before = (m.bus.ledger(), work_of(m), m.stalled(), look(&stations[0].driver, m));
-    let (wire, taken) = (
-        [m.device.out.borrow().landed, m.device.back.landed],
-        (stations[0].interrupts, stations[0].polls),
-    );
-    let busy = cpus[0].busy.total();
-    m.outside(|device, _, at| device.peer.beat.start(at.max(begin)));
-    stations[0].endpoint.beat.start(begin);
-    let (mut at, end) = (begin, begin + load.lasts());
-    let (mut looks, mut seen) = (Marks::new(), 0);
-    while at < end {
-        at += SLICE;
-        run_until(m, &mut cpus, &mut stations, rules, at)?;
-        let s = &mut stations[0];
-        reclaim(&mut s.driver, m, &mut s.endpoint);
-        s.endpoint.spare.drain(..).for_each(|b| m.release(b));
-        s.send(m);
-        // A frame is done where it goes: with the peer, or handed up. Looks without any are left
-        // out, so that the rate is that from the first burst to the last.
-        let done = if load.way == Way::Receive { s.endpoint.received } else { m.device.peer.came };
-        if done > seen {
-            looks.push((at, done));
-            seen = done;
-        }
-        m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(Failure::Run)?;
-        if !watch.progress(at.since(begin).ps(), end.since(begin).ps()) {
-            return Err(Ended::Stopped.into());
-        }
-    }
-    trace::end_wired(m, watch);
-    let [mut s] = stations;
+    let begin = x.m.now() + REST;
+    x.slice(begin)?;
+    x.begin(|_, _, _| {});
+    let mut probe =
+        Frames { way: load.way, look, reclaim, begin: Some(begin), marks: Marks::new() };
+    let (mut o, _) = x.measure(begin, (Span::ZERO, load.lasts()), &mut probe)?;
+    x.end();
+    let mut stations = x.stations;
+    let mut s = stations.remove(0);
     let waiting: Vec<_> = s.drain_queue().collect();
     let (above, peer) = (&s.endpoint, &m.device.peer);
-    let mut wrong = Vec::new();
-    let mut same = |what: &str, a: (&str, u64), b: (&str, u64)| {
-        if a.1 != b.1 {
-            wrong.push(format!("{what}: {} {}, {} {}", a.0, a.1, b.0, b.1));
-        }
-    };
-    same("frames sent", ("made", above.made), ("peer took", peer.came));
-    same("frames sent", ("of another size", peer.strange), ("allowed", 0));
-    same("frames received", ("peer sent", peer.sent), ("driver handed up", above.received));
-    same("frames", ("for which there was no memory", above.exhausted), ("allowed", 0));
-    same(
-        "frames",
-        ("dropped by the driver or waiting", above.dropped + waiting.len() as u64),
-        ("allowed", 0),
-    );
+    let mut b = Balance::new(None);
+    b.same("frames sent", ("made", above.made), ("peer took", peer.came));
+    b.same("frames sent", ("of another size", peer.strange), ("allowed", 0));
+    b.same("frames received", ("peer sent", peer.sent), ("driver handed up", above.received));
+    b.same("frames", ("for which there was no memory", above.exhausted), ("allowed", 0));
+    let lost = above.dropped + waiting.len() as u64;
+    b.same("frames", ("dropped by the driver or waiting", lost), ("allowed", 0));
     let all = load.bursts * u64::from(load.burst);
-    same("frames", ("made or received", above.made.max(above.received)), ("asked for", all));
-    let less = |a: (u64, u64), b: (u64, u64)| (b.0 - a.0, b.1 - a.1);
-    let seen = Seen {
-        packets: all,
-        elapsed: end.since(begin),
-        window: match Window::given(begin, &looks, true) {
-            w if w.error.is_some() => w,
-            _ => Window::whole(load.every * load.bursts, all),
-        },
-        wire: [less(wire[0], m.device.out.borrow().landed), less(wire[1], m.device.back.landed)],
-        ledger: m.bus.ledger().since(&before.0),
-        work: closed::differences(&before.1, &work_of(m)),
-        stalled: Span::from_ps(m.stalled().ps() - before.2.ps()),
-        busy: Span::from_ps(cpus[0].busy.total().ps() - busy.ps()),
-        counters: closed::counted(&before.3, &look(&s.driver, m)),
-        interrupts: s.interrupts - taken.0,
-        polls: s.polls - taken.1,
-        wrong,
+    b.same("frames", ("made or received", above.made.max(above.received)), ("asked for", all));
+    o.audit = b.wrong;
+    o.counts.packets = all;
+    o.window = match Window::given(begin, &probe.marks, true) {
+        w if w.error.is_some() => w,
+        _ => Window::whole(load.every * load.bursts, all),
     };
     waiting.into_iter().for_each(|p| p.release(m));
-    Ok((seen, s.driver))
+    Ok((o, s.driver))
 }
 
-impl Seen {
-    /// What does not add up on the machine, when everything has been closed and released.
-    pub fn audit<B: Bus, D>(&mut self, m: &Machine<B, D>) {
-        let l = m.bus.ledger();
-        for (what, a, b) in [
-            ("mappings made and ended", l.maps, l.unmaps),
-            ("buffers taken and released", l.buffers_taken, l.buffers_released),
-            ("DMA faults, of which are allowed", l.dma_faults, 0),
-        ] {
-            if a != b {
-                self.wrong.push(format!("{what}: {a}, {b}"));
-            }
-        }
-    }
-
-    /// Under the names of results; the clock is of so many GHz.
-    pub fn measured(self, ghz: f64) -> Measured {
-        // What was counted is of all frames, and those took so long: rest and end are not of the
-        // pace.
-        let seconds = self.packets as f64 / self.window.rate().max(1e-12);
-        let rate = |name, about: &'static str, value| Rate { name, about: about.into(), value };
-        let rates = vec![
-            rate(
-                "packets_per_s",
-                "frames, of which each is answered where that is asked for",
-                self.window.rate(),
-            ),
-            rate(
-                "wire_out_bits_per_s",
-                "frames sent, with preamble, FCS and gap",
-                8.0 * on_wire(self.wire[0]) as f64 / seconds,
-            ),
-            rate(
-                "wire_in_bits_per_s",
-                "frames received, with preamble, FCS and gap",
-                8.0 * on_wire(self.wire[1]) as f64 / seconds,
-            ),
-            rate("interrupts_per_s", "interrupts taken", self.interrupts as f64 / seconds),
-            rate("polls_per_s", "polls made", self.polls as f64 / seconds),
-            Rate::of_cores("of its one core", self.busy.as_secs_f64() / seconds),
-        ];
-        let [driver, device] = self.counters;
-        let mut counts = Count::of_ledger(&self.ledger);
-        counts.extend(Count::of(Group::Driver, driver.into_iter()));
-        counts.extend(Count::of(Group::Device, device.into_iter()));
-        Measured {
-            packets: self.packets,
-            elapsed: self.elapsed,
-            window: self.window,
-            counts_of: CountsOf::Run,
-            rates,
-            counts,
-            costs: Cost::of(
-                &self.work,
-                (
-                    self.ledger.mmio_writes + self.ledger.mmio_reads + self.ledger.fences,
-                    self.stalled,
-                ),
-                ghz,
-            ),
-            series: Vec::new(),
-            latency_of: "nothing of it is measured",
-            latency: Histogram::default(),
-            audit: self.wrong,
-        }
-    }
+/// Returns a run under the names of results; the clock is of `ghz`.
+pub(crate) fn measured(o: RunStats, ghz: f64) -> Measured {
+    // Counts are of all frames. The time is that of the bursts, without rest and end.
+    let (c, seconds) = (&o.counts, o.counts.packets as f64 / o.window.rate().max(1e-12));
+    let each = "frames, of which each is answered where that is asked for";
+    let busy = c.busy[0].as_secs_f64() / seconds;
+    let rates = [
+        vec![Rate::new("packets_per_s", each, o.window.rate())],
+        c.wire_rates(seconds),
+        c.event_rates(seconds),
+        vec![Rate::of_cores("of its one core", busy)],
+    ];
+    o.measured(rates.concat(), CountsOf::Run, "nothing of it is measured", ghz)
 }
 
 #[cfg(test)]

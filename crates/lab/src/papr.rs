@@ -16,11 +16,10 @@
 //! A time line that the caller does not wait for (a server behind the call) is the device's own.
 
 use crate::clock::link::{SharedWire, Wired};
-use crate::closed::Entries;
-use crate::cpu::span;
-use crate::fault::Report;
-use crate::key::{Key, Values};
-use crate::standstill;
+use crate::experiment::Entries;
+use crate::fault::{Balance, Report};
+use crate::host::span;
+use crate::key::{Values, settings};
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{
     Bus, Each, HypervisorPort, Machine, Mapping, Partitions, Platform, ProtectionGranularity,
@@ -60,30 +59,29 @@ pub struct Priced {
     pub serial: Span,
 }
 
-/// What a profile says of the hypervisor and of translation.
-pub static KEYS: [Key; 9] = [
-    Key::ns("hypervisor.call", "getting in and out of the hypervisor, whatever the call"),
-    Key::number(
-        "hypervisor.copy",
-        "ns/KiB",
-        0.0,
-        1e5,
-        "copying from one partition to another, in the caller's time",
-    ),
-    Key::ns("hypervisor.interrupt", "from the end of a copy to the other partition's interrupt"),
-    Key::ns("tce.put", "H_PUT_TCE: one translation entry, the call included"),
-    Key::ns("tce.put_indirect", "H_PUT_TCE_INDIRECT: up to 512 entries, the call included"),
-    Key::ns("tce.stuff", "H_STUFF_TCE: entries cleared, the call included"),
-    Key::number("tce.entry", "ns", 0.0, 1e5, "each entry of the latter two"),
-    Key::choice(
-        "tce.multi",
-        &["on", "off"],
-        "whether the hypervisor takes several entries in a call",
-    )
-    .default("on"),
-    Key::whole("tce.pages", "pages", 1024.0, 262_144.0, "the window of a partition's adapter")
-        .default("65536"),
-];
+settings! {
+    /// The hypervisor and translation, as a profile describes them.
+    pub struct Keys {
+        /// getting in and out of the hypervisor, whatever the call
+        call: Span = "hypervisor.call", ns();
+        /// copying from one partition to another, in the caller's time
+        copy: Span = "hypervisor.copy", number("ns/KiB", 0.0, 1e5);
+        /// from the end of a copy to the other partition's interrupt
+        interrupt: Span = "hypervisor.interrupt", ns();
+        /// H_PUT_TCE: one translation entry, the call included
+        put: Span = "tce.put", ns();
+        /// H_PUT_TCE_INDIRECT: up to 512 entries, the call included
+        put_indirect: Span = "tce.put_indirect", ns();
+        /// H_STUFF_TCE: entries cleared, the call included
+        stuff: Span = "tce.stuff", ns();
+        /// each entry of the latter two
+        entry: Span = "tce.entry", number("ns", 0.0, 1e5);
+        /// whether the hypervisor takes several entries in a call
+        multi: bool = "tce.multi", choice(&["on", "off"]).default("on");
+        /// the window of a partition's adapter
+        pages: u32 = "tce.pages", whole("pages", 1024.0, 262_144.0).default("65536");
+    }
+}
 
 /// The hypervisor of these values.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,20 +105,16 @@ const WINDOW_BASE: u64 = 1 << 28;
 impl Papr {
     /// The hypervisor of these values, for a system that makes `calls`.
     pub fn of(v: &Values, calls: &[Call]) -> Papr {
-        let call = span(v, "hypervisor.call");
-        let prices = Prices {
-            put: span(v, "tce.put"),
-            put_indirect: span(v, "tce.put_indirect"),
-            stuff: span(v, "tce.stuff"),
-            entry: span(v, "tce.entry"),
-        };
+        let k = Keys::of(v);
+        let prices =
+            Prices { put: k.put, put_indirect: k.put_indirect, stuff: k.stuff, entry: k.entry };
         Papr {
-            call,
+            call: k.call,
             calls: calls
                 .iter()
                 .map(|c| Priced {
                     call: Hcall(c.number),
-                    price: call + span(v, c.key),
+                    price: k.call + span(v, c.key),
                     each: c.each.map_or(Each::NOTHING, |(argument, most, key)| Each {
                         argument,
                         most,
@@ -129,14 +123,9 @@ impl Papr {
                     serial: span(v, c.serial),
                 })
                 .collect(),
-            copy: span(v, "hypervisor.copy"),
-            interrupt: span(v, "hypervisor.interrupt"),
-            window: Window {
-                base: WINDOW_BASE,
-                pages: v.number("tce.pages") as u32,
-                multi: v.is_on("tce.multi"),
-                prices,
-            },
+            copy: k.copy,
+            interrupt: k.interrupt,
+            window: Window { base: WINDOW_BASE, pages: k.pages, multi: k.multi, prices },
         }
     }
 
@@ -175,28 +164,15 @@ pub fn spent<B: Bus>(p: &Partitions<B>, call: &Call) -> Span {
     p.calls().iter().find(|c| c.call == Hcall(call.number)).map_or(Span::ZERO, |c| c.spent)
 }
 
-/// What does not add up in the partitions, when everything has been closed and released.
-/// Accesses that were asked to fail did so in the first.
+/// Returns what does not add up in the partitions, when everything has been closed and released.
+/// Accesses that were made to fail did so in the first.
 pub fn audit<B: Bus>(p: &Partitions<B>, faults: Option<&Report>) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut all = Balance::new(faults);
     for (i, port) in p.ports.iter().enumerate() {
-        let (all, platform) = (&port.platform().ledger, port.platform());
-        let mut same = |what: &str, a: (&str, u64), b: (&str, u64)| {
-            if a.1 != b.1 {
-                wrong.push(format!("partition {i}: {what}: {} {}, {} {}", a.0, a.1, b.0, b.1));
-            }
-        };
-        same("mappings", ("made", all.maps), ("ended", all.unmaps));
-        same("translation entries", ("live", platform.live_entries().into()), ("expected", 0));
-        same("buffers", ("taken", all.buffers_taken), ("released", all.buffers_released));
-        let (readable, writable) = platform.memory.mapped();
-        same("pages still lent", ("to read", readable as u64), ("expected", 0));
-        same("pages still lent", ("to write", writable as u64), ("expected", 0));
         let struck = faults.filter(|_| i == 0).map_or(0, |f| f.struck.dma);
-        same("DMA", ("faults", all.dma_faults), ("allowed", struck));
-        wrong.extend(standstill::of_coherent(platform).map(|w| format!("partition {i}: {w}")));
+        all.platform(&format!("partition {i}: "), port.platform(), struck);
     }
-    wrong
+    all.wrong
 }
 
 #[cfg(test)]

@@ -4,54 +4,13 @@
 //! plan gives the same bytes. Quotients are rounded to nine digits, so that the
 //! last bits of a division do not show.
 
-use crate::clock::napi::Stuck;
+use crate::experiment::WorkTotals;
 use crate::histogram::Histogram;
-use crate::standstill::Cause;
 use crate::window::Window;
-use crate::{closed, open};
-use doorbell_bus::machine::Done;
-use doorbell_bus::{Bus, Ledger, Machine, ledger};
-use doorbell_hal::{Device, Span, WorkKind};
+use doorbell_bus::{Ledger, ledger};
+use doorbell_hal::Span;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
-use std::fmt;
-
-/// Why a run gave no result.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Failure {
-    /// What was asked for cannot be run: the asker's to mend.
-    Input(String),
-    /// It was begun and could not go on.
-    Run(String),
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Input(why) | Failure::Run(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl From<closed::RunError> for Failure {
-    fn from(e: closed::RunError) -> Failure {
-        Failure::Run(e.to_string())
-    }
-}
-
-impl From<Stuck> for Failure {
-    fn from(e: Stuck) -> Failure {
-        closed::RunError::Stuck(e, Cause::default()).into()
-    }
-}
-
-impl From<open::Ended> for Failure {
-    fn from(e: open::Ended) -> Failure {
-        Failure::Run(e.to_string())
-    }
-}
 
 /// Where a count belongs in a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,9 +92,14 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// A rate, with its meaning.
+    pub fn new(name: &'static str, about: impl Into<Cow<'static, str>>, value: f64) -> Rate {
+        Rate { name, about: about.into(), value }
+    }
+
     /// The share of time that cores were busy. `whose`: which cores, and how many.
     pub fn of_cores(whose: impl Into<Cow<'static, str>>, value: f64) -> Rate {
-        Rate { name: "cpu_busy_share", about: whose.into(), value }
+        Rate::new("cpu_busy_share", whose, value)
     }
 }
 
@@ -180,21 +144,11 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What drivers did and what it cost, by kind.
-pub type WorkTotals = Vec<(WorkKind, Done, Span)>;
-
-/// The work of a machine's drivers so far.
-pub fn work_of<B, D>(m: &Machine<B, D>) -> WorkTotals
-where
-    B: Bus,
-    D: Device<B>,
-{
-    WorkKind::ALL.iter().map(|&k| (k, m.done(k), m.spent(k))).collect()
-}
-
 impl Cost {
-    /// The costs of `work`, and of so many register accesses and fences, at a clock of `ghz`.
-    pub fn of(work: &WorkTotals, (stores, stalled): (u64, Span), ghz: f64) -> Vec<Cost> {
+    /// Returns the costs of `work`, and of the register accesses and fences in `l` that cores
+    /// waited for, at a clock of `ghz`.
+    pub fn of(work: &WorkTotals, l: &Ledger, stalled: Span, ghz: f64) -> Vec<Cost> {
+        let stores = l.mmio_writes + l.mmio_reads + l.fences;
         let cycles = |s: Span| s.as_ns_f64() * ghz;
         let work = work.iter().map(|(kind, done, spent)| Cost {
             name: kind.name(),

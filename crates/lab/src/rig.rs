@@ -4,9 +4,11 @@
 //! transactions of a transfer). Everything above this speaks of keys and results
 //! only, so that a new system is one more entry of [`RIGS`].
 
+use crate::experiment::RunError;
+use crate::host;
 use crate::input::hint;
 use crate::key::{Is, Key, Needs, Values};
-use crate::result::{Failure, Measured};
+use crate::result::Measured;
 use crate::traffic::Frames;
 use crate::watch::Watch;
 use doorbell_bus::pcie::{LinkDirection, Operation};
@@ -14,7 +16,7 @@ use doorbell_bus::{pci, pcie};
 use std::sync::Arc;
 
 /// Runs a system. The frames are those of the capture that `traffic.file` names.
-pub type Run = fn(&Values, Option<&Arc<Frames>>, &mut dyn Watch) -> Result<Measured, Failure>;
+pub type Run = fn(&Values, Option<&Arc<Frames>>, &mut dyn Watch) -> Result<Measured, RunError>;
 
 /// The bus transactions of one transfer by the device: what, where, how many bytes.
 pub type Transfer = fn(&Values, Operation, u64, u32) -> Result<Transactions, String>;
@@ -57,6 +59,17 @@ impl From<pci::Transaction> for Transaction {
     }
 }
 
+/// Lists the transactions of a transfer over the PCI Express link of these values.
+pub(crate) fn pcie_transfer(
+    v: &Values,
+    what: Operation,
+    at: u64,
+    bytes: u32,
+) -> Result<Transactions, String> {
+    let rules = pcie::Rules::new(host::pcie(v).0).map_err(|e| e.to_string())?;
+    Ok(Box::new(pcie::transactions(&rules, what, at, bytes).map(Into::into)))
+}
+
 /// A system.
 #[derive(Debug)]
 pub struct Rig {
@@ -74,8 +87,8 @@ pub struct Rig {
     pub run: Run,
     /// Lists the transactions of a transfer.
     pub transfer: Transfer,
-    /// Bits a second of its port, for the head of a capture.
-    pub port_rate: fn(&Values) -> u64,
+    /// The key of its port's rate, for the head of a capture.
+    pub port_rate: &'static str,
 }
 
 impl PartialEq for Rig {

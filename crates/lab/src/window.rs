@@ -14,9 +14,7 @@
 //! the 95 % interval is Student's t times the standard error of the ratio of packets to time. A run
 //! is not sampled, so the interval says how far the rate would move with a longer run, and no more.
 
-use crate::clock::link::on_wire;
 use crate::result::rounded;
-use doorbell_bus::Ledger;
 use doorbell_hal::{Span, Time};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -78,64 +76,6 @@ pub struct Window {
     pub error: Option<f64>,
     /// Why the rate is not a steady one, if it is not.
     pub lacks: Option<Lack>,
-}
-
-/// What rates are made of: what was counted in the window, and how long that took.
-#[derive(Clone, Debug)]
-pub struct Steady {
-    /// The window.
-    pub window: Window,
-    /// The time of the counts: the window's, or close to it.
-    pub elapsed: Span,
-    /// Packets in that time.
-    pub packets: u64,
-    /// Payload bytes.
-    pub payload: u64,
-    /// Bytes on the wire, from the machine and to it, with preamble, FCS and gap.
-    pub wire: (u64, u64),
-    /// Crossings.
-    pub ledger: Ledger,
-    /// Time that cores were busy: those of the driver, and the application's own.
-    pub busy: [Span; 2],
-    /// Interrupts: all of them, or of reception and of transmission.
-    pub interrupts: [u64; 2],
-    /// Polls made.
-    pub polls: u64,
-}
-
-impl Steady {
-    /// A whole run of packets that were sent, which was too short for a window.
-    pub fn whole(
-        elapsed: Span,
-        ledger: &Ledger,
-        busy: Span,
-        interrupts: u64,
-        polls: u64,
-    ) -> Steady {
-        let sent = (ledger.wire_frames, ledger.wire_bytes);
-        Steady {
-            window: Window::whole(elapsed, sent.0),
-            elapsed,
-            packets: sent.0,
-            payload: 0,
-            wire: (on_wire(sent), 0),
-            ledger: ledger.clone(),
-            busy: [busy, Span::ZERO],
-            interrupts: [interrupts, 0],
-            polls,
-        }
-    }
-
-    /// So much in the window, a second.
-    pub fn by_time(&self, n: f64) -> f64 {
-        let seconds = self.elapsed.as_secs_f64();
-        if seconds > 0.0 { n / seconds } else { 0.0 }
-    }
-
-    /// Busy time of all cores, of one core's time.
-    pub fn busy_share(&self) -> f64 {
-        self.by_time((self.busy[0] + self.busy[1]).as_secs_f64())
-    }
 }
 
 impl Window {

@@ -8,7 +8,7 @@
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_hal::WorkKind;
 use doorbell_lab::e1000::settings::{load, setup};
-use doorbell_lab::e1000::{Outcome, run};
+use doorbell_lab::e1000::{RunStats, run};
 use doorbell_lab::{Scenario, Unwatched};
 
 /// Where the trace's frame begins within the bridge's 512 bytes.
@@ -20,7 +20,7 @@ const PCI_X: [&str; 3] = ["bus.kind=pcix", "pci.clock=133", "pci.write_byte=0"];
 /// Headers before the payload: Ethernet, IP, TCP.
 const HEADERS: u32 = 54;
 
-fn outcome(scenario: &str, sets: &[&str]) -> Outcome {
+fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
     for s in ["traffic.duration=20"].iter().chain(sets) {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
@@ -33,32 +33,36 @@ fn outcome(scenario: &str, sets: &[&str]) -> Outcome {
 }
 
 /// The sending scenario with the copy, and without.
-fn both(sets: &[&str]) -> [Outcome; 2] {
+fn both(sets: &[&str]) -> [RunStats; 2] {
     ["on", "off"].map(|copy| {
         outcome("e1000-send", &[sets, &[&format!("driver.copy_align={copy}")]].concat())
     })
 }
 
-fn mbit(o: &Outcome) -> f64 {
-    8.0 * o.payload as f64 / o.elapsed.as_secs_f64() * 1e-6
+fn mbit(o: &RunStats) -> f64 {
+    8.0 * o.counts.payload as f64 / o.counts.elapsed.as_secs_f64() * 1e-6
 }
 
-fn each(o: &Outcome, n: u64) -> f64 {
-    n as f64 / o.packets as f64
+fn each(o: &RunStats, n: u64) -> f64 {
+    n as f64 / o.counts.packets as f64
 }
 
 /// Read commands a packet on PCI.
-fn reads(o: &Outcome) -> f64 {
-    each(o, o.ledger.pci_mr + o.ledger.pci_mrl + o.ledger.pci_mrm)
+fn reads(o: &RunStats) -> f64 {
+    each(o, o.counts.ledger.pci_mr + o.counts.ledger.pci_mrl + o.counts.ledger.pci_mrm)
 }
 
-fn device(o: &Outcome, name: &str) -> f64 {
-    each(o, o.counters[1].iter().find(|c| c.0 == name).unwrap_or_else(|| panic!("no {name}")).1)
+fn device(o: &RunStats, name: &str) -> f64 {
+    each(
+        o,
+        o.counts.counters[1].iter().find(|c| c.0 == name).unwrap_or_else(|| panic!("no {name}")).1,
+    )
 }
 
 /// Nanoseconds a packet of one kind of work.
-fn spent(o: &Outcome, kind: WorkKind) -> f64 {
-    o.work.iter().filter(|w| w.0 == kind).map(|w| w.2.as_ns_f64()).sum::<f64>() / o.packets as f64
+fn spent(o: &RunStats, kind: WorkKind) -> f64 {
+    o.counts.work.iter().filter(|w| w.0 == kind).map(|w| w.2.as_ns_f64()).sum::<f64>()
+        / o.counts.packets as f64
 }
 
 fn near(a: f64, b: f64, tolerance: f64) -> bool {
@@ -76,7 +80,7 @@ fn of_a_full_frame_the_copy_saves_two_commands_and_a_tenth_of_the_time() {
     assert!(near(reads(&off) - reads(&on), 2.0, 0.02));
     assert!(near(mbit(&on) / mbit(&off), 1.11, 0.01), "{} {}", mbit(&on), mbit(&off));
     // Two waits and their clocks: 1.5 us.
-    let time = |o: &Outcome| o.elapsed.as_ns_f64() / o.packets as f64;
+    let time = |o: &RunStats| o.counts.elapsed.as_ns_f64() / o.counts.packets as f64;
     assert!(near(time(&off) - time(&on), 1480.0, 60.0), "{}", time(&off) - time(&on));
 }
 
@@ -111,7 +115,7 @@ fn where_the_copy_costs_a_command_it_costs_rate() {
 fn copying_is_cheaper_than_mapping_up_to_500_bytes() {
     let dearer = |mss: &str| {
         let [on, off] = both(&[mss]);
-        let work = |o: &Outcome| spent(o, WorkKind::Copy) + spent(o, WorkKind::Map);
+        let work = |o: &RunStats| spent(o, WorkKind::Copy) + spent(o, WorkKind::Map);
         work(&on) - work(&off)
     };
     assert!(dearer("traffic.mss=400") < 0.0 && dearer("traffic.mss=500") > 0.0);
@@ -138,12 +142,13 @@ fn a_bridge_as_fast_as_the_bus_leaves_the_wire_as_the_limit() {
 fn on_pci_x_the_copy_saves_completions_and_no_request() {
     for (mmrbc, requests) in [(512, 3.0), (1024, 2.0), (2048, 1.0), (4096, 1.0)] {
         let [on, off] = both(&[&PCI_X[..], &[LONG, &format!("pci.mmrbc={mmrbc}")]].concat());
-        let asked = |o: &Outcome| each(o, o.ledger.pcix_reads);
+        let asked = |o: &RunStats| each(o, o.counts.ledger.pcix_reads);
         assert!(near(asked(&on), requests, 0.1) && near(asked(&on), asked(&off), 0.01), "{mmrbc}");
-        let answers =
-            each(&off, off.ledger.pcix_completions) - each(&on, on.ledger.pcix_completions);
+        let answers = each(&off, off.counts.ledger.pcix_completions)
+            - each(&on, on.counts.ledger.pcix_completions);
         assert!(near(answers, requests, 0.02), "{mmrbc}: {answers}");
-        let clocks = each(&off, off.ledger.pci_clocks) - each(&on, on.ledger.pci_clocks);
+        let clocks =
+            each(&off, off.counts.ledger.pci_clocks) - each(&on, on.counts.ledger.pci_clocks);
         assert!(near(clocks, 5.0 * requests, 0.3), "{mmrbc}: {clocks}");
         assert!(near(mbit(&on), mbit(&off), 3.0) && mbit(&on) > 945.0, "the wire is full");
     }
@@ -161,7 +166,8 @@ fn on_pci_x_the_copy_saves_completions_and_no_request() {
 #[test]
 fn on_pci_express_the_copy_saves_a_completion_a_request() {
     let [on, off] = both(&["bus.kind=pcie"]);
-    let answers = each(&off, off.ledger.pcie_cpld_down) - each(&on, on.ledger.pcie_cpld_down);
+    let answers =
+        each(&off, off.counts.ledger.pcie_cpld_down) - each(&on, on.counts.ledger.pcie_cpld_down);
     assert!(near(answers, 3.0, 0.05), "{answers}");
     assert!(near(mbit(&on), mbit(&off), 3.0) && mbit(&on) > 945.0, "the wire is full");
 }
@@ -206,18 +212,25 @@ fn unaligned_dma_costs_rate_and_translation_costs_cycles() {
     let dearer = spent(&copied, WorkKind::Copy)
         - spent(&unaligned, WorkKind::Copy)
         - spent(&unaligned, WorkKind::Map);
-    let calls = each(&unaligned, unaligned.ledger.tce_hcalls);
+    let calls = each(&unaligned, unaligned.counts.ledger.tce_hcalls);
     assert!(near(dearer / calls, 270.0, 5.0), "{}", dearer / calls);
 }
 
 #[test]
 fn a_large_send_is_not_copied_and_better_than_the_copy() {
     let [on, off] = both(&["traffic.large_send=64240"]);
-    assert!(on.driver.tx_tso > 0 && on.payload == off.payload && on.ledger == off.ledger);
+    assert!(
+        on.totals.driver.tx_tso > 0
+            && on.counts.payload == off.counts.payload
+            && on.counts.ledger == off.counts.ledger
+    );
     let [copied, _] = both(&[]);
     assert!(mbit(&on) > mbit(&copied) + 60.0);
     // Checksums stay the card's when frames are copied.
-    assert!(copied.driver.tx_copied > 0 && copied.driver.tx_csum >= copied.driver.tx_copied);
+    assert!(
+        copied.totals.driver.tx_copied > 0
+            && copied.totals.driver.tx_csum >= copied.totals.driver.tx_copied
+    );
 }
 
 #[test]
@@ -228,8 +241,11 @@ fn a_receive_buffer_on_a_line_halves_the_partial_lines_for_a_command() {
         let o = outcome("e1000-receive", &["traffic.mss=1456", &sets[0], &sets[1]]);
         // What else is written are descriptors, each a partial line.
         let reports = device(&o, "write_backs");
-        [each(&o, o.ledger.pci_mw + o.ledger.pci_mwi), each(&o, o.ledger.pci_partial_lines)]
-            .map(|n| n - reports)
+        [
+            each(&o, o.counts.ledger.pci_mw + o.counts.ledger.pci_mwi),
+            each(&o, o.counts.ledger.pci_partial_lines),
+        ]
+        .map(|n| n - reports)
     };
     for ((align, offset), [commands, partial]) in
         [((0, 0), [4.0, 1.0]), ((0, 16), [3.0, 2.0]), ((2, 0), [3.0, 2.0]), ((2, 16), [3.0, 2.0])]
@@ -262,10 +278,10 @@ fn a_prefetch_threshold_near_the_chips_size_makes_traffic_and_large_fetches_do_n
         received("driver.rx_prefetch=63"),
     );
     // Acknowledgements fetch as often in all of them.
-    let more = |o: &Outcome| reads(o) - reads(&large);
+    let more = |o: &RunStats| reads(o) - reads(&large);
     assert!(near(more(&line), 0.1, 0.02) && near(more(&each_packet), 0.47, 0.03));
-    let clocks =
-        each(&each_packet, each_packet.ledger.pci_clocks) / each(&large, large.ledger.pci_clocks);
+    let clocks = each(&each_packet, each_packet.counts.ledger.pci_clocks)
+        / each(&large, large.counts.ledger.pci_clocks);
     assert!(near(clocks, 1.01, 0.003), "{clocks}");
     // In a short ring the host threshold holds small fetches back.
     let short = |host: &str| {

@@ -4,19 +4,18 @@
 //! frame that came and was not handed up one that the driver or the device says was lost in a
 //! reset.
 
-use super::Outcome;
+use super::RunStats;
 use crate::fault::{ANY, Balance};
-use crate::standstill;
 use doorbell_bus::{Bus, Machine};
 use doorbell_hal::Device;
 
 /// What does not add up. `wire`: frames that the link carried from the device, and to it.
 pub(super) fn audit<B: Bus, D: Device<B>>(
-    o: &Outcome,
+    o: &RunStats,
     m: &Machine<B, D>,
     wire: (u64, u64),
 ) -> Vec<String> {
-    let (d, n, all) = (&o.driver, &o.device, m.ledger());
+    let (d, n) = (&o.totals.driver, &o.totals.device);
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = Balance::new(o.faults.as_ref());
     b.same("frames out", ("device sent", n.tx_packets), ("wire saw", wire.0));
@@ -61,13 +60,6 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
         ("driver wrote", 0),
         ("device refused", n.bad_descriptors + n.ignored_writes),
     );
-    b.same("DMA", ("faults allowed", struck), ("faults", all.dma_faults));
-    b.same("mappings", ("made", all.maps), ("ended", all.unmaps));
-    // Everything has been closed and released by now.
-    b.same("buffers", ("taken", all.buffers_taken), ("released", all.buffers_released));
-    let (readable, writable) = m.bus.platform().memory.mapped();
-    b.same("pages still lent to the device", ("to read", readable as u64), ("expected", 0));
-    b.same("pages still lent to the device", ("to write", writable as u64), ("expected", 0));
     // One that rises while a poll is under way may find its cause gone, so some are not taken.
     if d.rx_irqs > n.rx_interrupts {
         b.wrong.push(format!(
@@ -75,6 +67,6 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
             n.rx_interrupts, d.rx_irqs
         ));
     }
-    b.wrong.extend(standstill::of_coherent(m.bus.platform()));
+    b.platform("", m.bus.platform(), struck);
     b.wrong
 }

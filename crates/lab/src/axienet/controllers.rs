@@ -1,7 +1,7 @@
 //! Any of the controllers, so that runs may differ in it.
 
+use super::settings::{DriverKeys, NicKeys};
 use crate::clock::link::on_wire;
-use crate::key::Values;
 use doorbell_drivers::axienet::Adaptive;
 use doorbell_moderation::{
     Controller, Direction, Fixed, ItrClasses, ItrMode, Limits, Link, NetDim, Period, Sample,
@@ -24,11 +24,10 @@ pub enum Any {
 
 impl Any {
     /// The controller of these values, and what it may change.
-    pub fn of(v: &Values) -> (Any, Adaptive) {
-        let usec = v.number("driver.rx_usecs") as u16;
-        let frames = v.number("driver.rx_frames") as u16;
+    pub(super) fn of(d: &DriverKeys, n: &NicKeys) -> (Any, Adaptive) {
+        let (usec, frames) = (d.rx_usecs as u16, d.rx_frames as u16);
         let dim = |table| Any::NetDim(NetDim::new(table, Direction::Rx));
-        match v.word("driver.controller") {
+        match d.controller {
             "dim" => (dim(profiles::axienet(usec)), Adaptive::Count),
             "dim_cqe" => {
                 // The register has 8 bits.
@@ -39,27 +38,18 @@ impl Any {
                 )
             }
             "dim_link" => {
-                let link = Link {
-                    mbit_s: v.number("link.rate") as u32,
-                    mtu: v.number("driver.mtu") as u32,
-                };
+                let link = Link { mbit_s: n.rate, mtu: d.mtu };
                 (dim(link.profiles(Period::Completion, Limits::AXIENET)), Adaptive::CountAndDelay)
             }
             "classes" => {
-                let longest = v.number("driver.mtu") as u64 + HEADER as u64;
-                let packet_ns = 8_000 * on_wire((1, longest)) / v.number("link.rate") as u64;
-                (
-                    Any::Classes(Classes::new(packet_ns, v.number("link.rate") as u32)),
-                    Adaptive::CountAndDelay,
-                )
+                let longest = u64::from(d.mtu) + HEADER as u64;
+                let packet_ns = 8_000 * on_wire((1, longest)) / u64::from(n.rate);
+                (Any::Classes(Classes::new(packet_ns, n.rate)), Adaptive::CountAndDelay)
             }
             "trains" => {
-                let link = Link {
-                    mbit_s: v.number("link.rate") as u32,
-                    mtu: v.number("driver.mtu") as u32,
-                };
+                let link = Link { mbit_s: n.rate, mtu: d.mtu };
                 // What the driver takes a unit for.
-                let unit_ns = 125_000 / v.number("nic.clock") as u32;
+                let unit_ns = 125_000 / n.clock;
                 let trains =
                     Trains::new(Direction::Rx, link, Period::Completion, unit_ns, Limits::AXIENET);
                 (Any::Trains(trains), Adaptive::CountAndDelay)

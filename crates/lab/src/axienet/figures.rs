@@ -11,14 +11,13 @@
 //! silence of 16 us.
 
 use super::settings::setup;
-use super::{Load, Outcome, run};
+use super::{Load, run};
 use crate::closed;
 use crate::figures::{
-    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Row, Runs, System,
-    published,
+    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, ProfileRuns, Row,
+    System, published,
 };
 use crate::input::InputError;
-use crate::key::Values;
 use crate::profile::Profile;
 use crate::watch::Unwatched;
 
@@ -42,10 +41,7 @@ const BEFORE: [&str; 4] =
 
 /// The axienet figures.
 #[derive(Debug)]
-pub struct Figures {
-    profile: Profile,
-    runs: Runs<Seen>,
-}
+pub struct Figures(ProfileRuns<Seen>);
 
 /// What the figures need of a run.
 #[derive(Clone, Copy, Debug)]
@@ -56,47 +52,32 @@ struct Seen {
     threshold: f64,
 }
 
-impl Seen {
-    fn of(o: &Outcome, cores: f64) -> Seen {
-        let s = o.elapsed.as_secs_f64();
-        Seen {
-            // Of frames as they arrive: what is handed up comes in lumps of 255.
-            mbits: 8e-6 * o.wire.1 as f64 / s * 1448.0 / 1538.0,
-            interrupts: o.interrupts[0] as f64 / s,
-            cpu: 100.0 * (o.busy[0] + o.busy[1]).as_secs_f64() / s / cores,
-            threshold: o.threshold.into(),
-        }
-    }
-}
-
 impl Figures {
     /// With the built-in profile.
     ///
     /// # Errors
     /// A profile that does not parse.
     pub fn new() -> Result<Figures, InputError> {
-        Ok(Figures { profile: Profile::load(PROFILE)?, runs: Runs::default() })
+        Ok(Figures(ProfileRuns::new(PROFILE)?))
     }
 
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
-        let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).collect();
-        let values = self.profile.with(c);
-        self.runs.get(name, c, &reads, |_| measure(values, sets)).copied()
+        self.0.get(c, name, &[&RUN, sets], |values| {
+            let setup = setup(values)?;
+            let load = Load::Closed(closed::Load::of(values, setup.driver.mtu - 40)?);
+            let o = run(&setup, &load, &mut Unwatched)?.sound()?;
+            let s = o.counts.elapsed.as_secs_f64();
+            Ok(Seen {
+                // Of frames as they arrive: they are handed up in lumps of 255.
+                mbits: 8e-6 * o.counts.wire.1 as f64 / s * 1448.0 / 1538.0,
+                interrupts: o.counts.interrupts[0] as f64 / s,
+                cpu: 100.0 * (o.counts.busy[0] + o.counts.busy[1]).as_secs_f64()
+                    / s
+                    / setup.cores as f64,
+                threshold: o.totals.threshold.into(),
+            })
+        })
     }
-}
-
-fn measure(mut values: Values, sets: &[&str]) -> Result<Seen, MeasureError> {
-    for s in RUN.iter().chain(sets) {
-        values.set(s).map_err(|e| MeasureError::new(e.to_string()))?;
-    }
-    let setup = setup(&values).map_err(MeasureError::new)?;
-    let load = closed::Load::of(&values, setup.driver.mtu - 40).map_err(MeasureError::new)?;
-    let o = run(&setup, &Load::Closed(load), &mut Unwatched)
-        .map_err(|e| MeasureError::new(e.to_string()))?;
-    if let Some(why) = o.audit.first() {
-        return Err(MeasureError::new(format!("the audit failed: {why}")));
-    }
-    Ok(Seen::of(&o, setup.cores as f64))
 }
 
 impl System for Figures {
@@ -109,14 +90,14 @@ impl System for Figures {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        let mut all = self.profile.constants();
+        let mut all = self.0.profile.constants();
         // The next slower link is another experiment.
         all.retain(|c| c.key != "link.rate");
         all
     }
 
     fn choices(&self) -> Vec<Choice> {
-        choices(&self.profile)
+        choices(&self.0.profile)
     }
 
     fn rows(&self) -> Vec<Row> {

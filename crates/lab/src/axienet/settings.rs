@@ -2,19 +2,16 @@
 
 mod keys;
 
-pub(super) use keys::{ARRIVALS, BUS, CPU, DRIVER, KIND, NIC};
+pub(super) use keys::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
 
 use super::controllers::Any;
 use super::{Load, Setup};
-use crate::clock::napi::Rules as Softirq;
-use crate::cpu::{costs, span, tcp_prices};
-use crate::fault;
+use crate::host::HostConfig;
 use crate::key::Values;
 use crate::open::Limits;
 use crate::traffic::Frames;
 use crate::traffic::arrivals::{Draw, Pattern, Phase};
 use crate::{closed, open};
-use doorbell_bus::ProtectionGranularity;
 use doorbell_bus::axi::{Latencies, Protocol, Rules, Settings};
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet as driver;
@@ -35,45 +32,28 @@ const MAC: [u8; 6] = [0x00, 0x0a, 0x35, 0x01, 0x02, 0x03];
 pub fn setup(v: &Values) -> Result<Setup, String> {
     let axi = axi(v);
     Rules::new(axi).map_err(|e| e.to_string())?;
-    let latencies = Latencies {
-        read: span(v, "axi.read_latency"),
-        write: span(v, "axi.write_latency"),
-        cpu: span(v, "axi.cpu_latency"),
-    };
-    let (controller, adaptive_rx) = Any::of(v);
-    let whole = |key: &str| v.number(key) as u32;
+    let (b, n, d) = (BusKeys::of(v), NicKeys::of(v), DriverKeys::of(v));
+    let latencies = Latencies { read: b.read_latency, write: b.write_latency, cpu: b.cpu_latency };
+    let (controller, adaptive_rx) = Any::of(&d, &n);
     let coalesce = Coalesce {
-        rx_frames: whole("driver.rx_frames"),
-        rx_usecs: whole("driver.rx_usecs"),
-        tx_frames: whole("driver.tx_frames"),
-        tx_usecs: whole("driver.tx_usecs"),
+        rx_frames: d.rx_frames,
+        rx_usecs: d.rx_usecs,
+        tx_frames: d.tx_frames,
+        tx_usecs: d.tx_usecs,
         adaptive_rx,
     };
-    let rate = whole("link.rate");
-    let faults = fault::Plan::of(v, Span::from_ms(5_000));
     Ok(Setup {
-        costs: costs(v),
-        prices: tcp_prices(v),
-        softirq: Softirq {
-            budget: whole("run.budget"),
-            watchdog: faults.watchdog(),
-            ..Softirq::LINUX
-        },
+        host: HostConfig::of(v, Span::from_ms(5_000)),
         axi,
         latencies,
-        guard: if v.word("run.guard") == "byte" {
-            ProtectionGranularity::Byte
-        } else {
-            ProtectionGranularity::Page
-        },
         nic: device::Config {
-            tx_memory: whole("nic.tx_memory") << 10,
-            rx_memory: whole("nic.rx_memory") << 10,
-            tx_checksum: checksum(v.word("nic.tx_checksum")).0,
-            rx_checksum: checksum(v.word("nic.rx_checksum")).0,
-            clock_mhz: whole("nic.clock"),
-            delay_clocks: whole("nic.delay_clocks"),
-            speed: match rate {
+            tx_memory: n.tx_memory << 10,
+            rx_memory: n.rx_memory << 10,
+            tx_checksum: checksum(n.tx_checksum).0,
+            rx_checksum: checksum(n.rx_checksum).0,
+            clock_mhz: n.clock,
+            delay_clocks: n.delay_clocks,
+            speed: match n.rate {
                 10 => device::Speed::M10,
                 100 => device::Speed::M100,
                 _ => device::Speed::G1,
@@ -82,46 +62,40 @@ pub fn setup(v: &Values) -> Result<Setup, String> {
             ..device::Config::ZYNQMP
         },
         driver: driver::Config {
-            tx_ring: whole("driver.tx_ring"),
-            rx_ring: whole("driver.rx_ring"),
-            mtu: whole("driver.mtu"),
-            rx_memory: whole("nic.rx_memory") << 10,
-            tx_checksum: checksum(v.word("nic.tx_checksum")).1,
-            rx_checksum: checksum(v.word("nic.rx_checksum")).1,
+            tx_ring: d.tx_ring,
+            rx_ring: d.rx_ring,
+            mtu: d.mtu,
+            rx_memory: n.rx_memory << 10,
+            tx_checksum: checksum(n.tx_checksum).1,
+            rx_checksum: checksum(n.rx_checksum).1,
             address_bits: device::Config::ZYNQMP.address_bits as u8,
-            rx_place: Alignment {
-                align: 64,
-                offset: if v.is_on("driver.rx_align") { 2 } else { 0 },
-            },
-            clock_hz: whole("nic.clock") * 1_000_000,
-            speed: match rate {
+            rx_place: Alignment { align: 64, offset: if d.rx_align { 2 } else { 0 } },
+            clock_hz: n.clock * 1_000_000,
+            speed: match n.rate {
                 10 => driver::Speed::M10,
                 100 => driver::Speed::M100,
                 _ => driver::Speed::M1000,
             },
-            batch: v.is_on("driver.batch"),
+            batch: d.batch,
             coalesce,
             ..driver::Config::new(MAC)
         },
         controller,
-        link_rate: u64::from(rate) * 1_000_000,
-        link_delay: span(v, "link.delay"),
-        faults,
         cores: v.number("cpu.cores") as usize,
     })
 }
 
 /// The bus alone.
 pub fn axi(v: &Values) -> Settings {
-    let whole = |key: &str| v.number(key) as u32;
+    let b = BusKeys::of(v);
     Settings {
-        protocol: if v.word("axi.protocol") == "axi3" { Protocol::Axi3 } else { Protocol::Axi4 },
-        mhz: whole("axi.clock"),
-        bits: whole("axi.width"),
-        beats: whole("axi.burst"),
-        reads: whole("axi.reads"),
-        writes: whole("axi.writes"),
-        lite_clocks: whole("axi.lite_clocks"),
+        protocol: if b.protocol == "axi3" { Protocol::Axi3 } else { Protocol::Axi4 },
+        mhz: b.clock,
+        bits: b.width,
+        beats: b.burst,
+        reads: b.reads,
+        writes: b.writes,
+        lite_clocks: b.lite_clocks,
     }
 }
 
@@ -153,57 +127,44 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
                     "AXI Ethernet cannot cut large sends; set `traffic.large_send` off".to_owned()
                 );
             }
-            load.beside = v.number("traffic.beside") as u16;
-            load.merges_backlog = v.word("traffic.backlog") == "merged";
+            load.beside = ArrivalKeys::of(v).beside;
+            load.merges_backlog = ArrivalKeys::of(v).backlog == "merged";
             Load::Closed(load)
         }
     };
-    let guard = if setup.guard == ProtectionGranularity::Byte { 5 } else { 1 };
-    let needs = super::memory_size(setup, &load) as u64 * guard;
-    if needs > MAX_MEMORY {
-        return Err(format!(
-            "{} MiB of simulated memory would be needed, and {} are the most; take fewer connections \
-             (`traffic.connections`), a smaller window (`traffic.window`), shorter rings or `run.guard=page`",
-            needs >> 20,
-            MAX_MEMORY >> 20
-        ));
-    }
+    let advice = "fewer connections (`traffic.connections`), a smaller window (`traffic.window`), \
+                  shorter rings";
+    setup.host.fits(super::memory_size(setup, &load), MAX_MEMORY, advice)?;
     Ok(load)
 }
 
 fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, String> {
-    let size = v.number("traffic.arrival_size") as u32;
+    let (t, n) = (ArrivalKeys::of(v), NicKeys::of(v));
+    let (size, closed::Keys { warmup, duration, .. }) = (t.arrival_size, closed::Keys::of(v));
     if size > longest {
         return Err(format!(
             "`traffic.arrival_size` is {size} B, but `driver.mtu` allows {longest}"
         ));
     }
-    let ms = |key: &str| Span::from_ps((v.number(key) * 1e9).round() as u64);
-    let (warmup, duration, hold) =
-        (ms("traffic.warmup"), ms("traffic.duration"), ms("traffic.hold"));
     let all = warmup + duration;
     // A frame with preamble, FCS and gap, at this share of the link.
     let gap = |load: f64, size: u32| {
-        let ps = f64::from(8 * (size.max(MIN_FRAME as u32) + OVERHEAD as u32))
-            / v.number("link.rate")
-            * 1e6;
+        let ps =
+            f64::from(8 * (size.max(MIN_FRAME as u32) + OVERHEAD as u32)) / f64::from(n.rate) * 1e6;
         Span::from_ps((ps * 100.0 / load).round() as u64)
     };
-    let (high, low) = (gap(v.number("traffic.load"), size), gap(v.number("traffic.low"), size));
+    let (high, low) = (gap(t.load, size), gap(t.low, size));
     let always = |pattern| vec![Phase { lasts: all, pattern, size }];
     let in_turn = |a: Pattern, b: Pattern| {
-        let turns = all.ps().div_ceil(hold.ps().max(1));
+        let turns = all.ps().div_ceil(t.hold.ps().max(1));
         (0..turns)
-            .map(|i| Phase { lasts: hold, pattern: if i % 2 == 0 { a } else { b }, size })
+            .map(|i| Phase { lasts: t.hold, pattern: if i % 2 == 0 { a } else { b }, size })
             .collect()
     };
     let seed = v.number("run.seed") as u64;
-    let phases = match v.word("traffic.pattern") {
+    let phases = match t.pattern {
         "poisson" => always(Pattern::Random(high)),
-        "bursts" => {
-            let every = Span::from_ps((v.number("traffic.every") * 1e6).round() as u64);
-            always(Pattern::Bursts(v.number("traffic.frames") as u32, every))
-        }
+        "bursts" => always(Pattern::Bursts(t.frames, t.every)),
         "steps" => in_turn(Pattern::Random(high), Pattern::Random(low)),
         "on_off" => in_turn(Pattern::Random(high), Pattern::Silence),
         "random" => random(all, longest, &gap, &mut Draw::new(seed)),

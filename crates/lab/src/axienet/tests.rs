@@ -4,7 +4,7 @@ use super::settings::{load, setup};
 use super::*;
 use crate::traffic::Frames;
 use crate::{Plan, Scenario, Unwatched};
-use std::sync::Arc;
+use doorbell_hal::WorkKind;
 
 fn plan(scenario: &str, sets: &[&str]) -> Plan {
     let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
@@ -14,7 +14,7 @@ fn plan(scenario: &str, sets: &[&str]) -> Plan {
     plan
 }
 
-fn outcome(scenario: &str, sets: &[&str]) -> Outcome {
+fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let plan = plan(scenario, sets);
     let s = setup(&plan.values).unwrap();
     let mut frames = Frames::default();
@@ -36,7 +36,7 @@ fn every_controller_carries_every_kind_of_traffic() {
             let (c, k) =
                 (format!("driver.controller={controller}"), format!("traffic.kind={kind}"));
             let sets = [&[&c[..], &k], &SHORT[..]].concat();
-            assert!(outcome("axienet-receive", &sets).packets > 30, "{sets:?}");
+            assert!(outcome("axienet-receive", &sets).counts.packets > 30, "{sets:?}");
         }
         for pattern in ["even", "poisson", "bursts", "steps", "on_off", "random"] {
             let (c, p) =
@@ -49,7 +49,8 @@ fn every_controller_carries_every_kind_of_traffic() {
             let o = outcome("axienet-receive", &sets);
             // By this seed the random phases begin with silence.
             assert!(
-                (o.packets > 10 || pattern == "random") && o.latency.count() == o.packets,
+                (o.counts.packets > 10 || pattern == "random")
+                    && o.latency.count() == o.counts.packets,
                 "{sets:?}"
             );
         }
@@ -79,7 +80,15 @@ fn the_same_plan_gives_the_same_counts() {
     ] {
         let once = || {
             let o = outcome("axienet-receive", &[sets, &SHORT[..]].concat());
-            (o.ledger, o.counters, o.elapsed, o.busy, o.payload, o.series, o.latency)
+            (
+                o.counts.ledger,
+                o.counts.counters,
+                o.counts.elapsed,
+                o.counts.busy,
+                o.counts.payload,
+                o.series,
+                o.latency,
+            )
         };
         assert_eq!(once(), once());
     }
@@ -97,7 +106,7 @@ fn a_source_that_would_write_more_than_the_link_carries_fills_the_link() {
             "traffic.duration=20",
             rate,
         ];
-        outcome("axienet-receive", &sets).packets
+        outcome("axienet-receive", &sets).counts.packets
     };
     let free = packets("traffic.source_rate=full");
     for rate in ["traffic.source_rate=1000", "traffic.source_rate=10000"] {
@@ -113,9 +122,9 @@ fn a_turn_for_both_channels_is_two_polls() {
         "axienet-receive",
         &[&SHORT[..], &["driver.controller=fixed", "driver.tx_frames=1"]].concat(),
     );
-    let entered = o.work.iter().find(|w| w.0 == WorkKind::Poll).unwrap().1.times;
-    assert!(o.interrupts[1] > 100);
-    assert!(entered > o.polls, "{entered} of {}", o.polls);
+    let entered = o.counts.work.iter().find(|w| w.0 == WorkKind::Poll).unwrap().1.times;
+    assert!(o.counts.interrupts[1] > 100);
+    assert!(entered > o.counts.polls, "{entered} of {}", o.counts.polls);
 }
 
 #[test]
@@ -123,7 +132,7 @@ fn the_seed_decides_what_comes_at_random() {
     let packets = |seed: &str| {
         let sets =
             ["traffic.kind=arrivals", "traffic.pattern=random", "traffic.duration=200", seed];
-        outcome("axienet-receive", &sets).packets
+        outcome("axienet-receive", &sets).counts.packets
     };
     assert_ne!(packets("run.seed=1"), packets("run.seed=2"));
 }

@@ -292,11 +292,13 @@ pub enum End {
 }
 
 /// Why a run cannot go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
     /// Nothing is under way, and the endpoints are not done.
+    #[error("connections wait for something that cannot come, at {0}")]
     Nothing(Time),
     /// A line is high and its handler says that it is not its device's ("nobody cared").
+    #[error("interrupt line {0} is high, and nobody cares")]
     Line(u16),
 }
 
@@ -387,30 +389,6 @@ where
         m.idle_until(at);
         step(m, &mut cpus[i], i, stations, rules)?;
         cpus[i].now = m.now();
-    }
-}
-
-/// Runs until `until`, whether or not anything happens: where those outside decide how long it goes
-/// on.
-///
-/// # Errors
-/// When a line is high and nobody cares.
-pub fn run_until<B, D, Dr, E>(
-    m: &mut Machine<B, D>,
-    cpus: &mut [Cpu],
-    stations: &mut [Station<Dr, E>],
-    rules: &Rules,
-    until: Time,
-) -> Result<(), Stuck>
-where
-    B: Bus,
-    D: Device<B>,
-    Dr: Driver<Machine<B, D>>,
-    E: Endpoint<Machine<B, D>>,
-{
-    match run(m, cpus, stations, rules, until) {
-        Ok(_) | Err(Stuck::Nothing(_)) => Ok(()),
-        Err(e) => Err(e),
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn values_that_do_not_go_together_are_refused() {
-    let keys: Vec<&'static Key> = KEYS.iter().chain(&KIND).collect();
+    let keys: Vec<&'static Key> = Keys::KEYS.iter().chain(&KIND).collect();
     let with = |sets: &[&str]| {
         let mut v = Values::defaults(&keys);
         sets.iter().for_each(|s| v.set(s).unwrap());

@@ -14,7 +14,7 @@ use super::settings::{pci, setup};
 use super::{BAR, Load, MEMORY_BASE, Slot, run};
 use crate::closed;
 use crate::figures::{
-    Choice, Constant, Constants, Curve, Headline, MeasureError, Row, Runs, System, published,
+    Choice, Constant, Constants, Curve, Headline, MeasureError, ProfileRuns, Row, System, published,
 };
 use crate::input::InputError;
 use crate::key::Values;
@@ -82,10 +82,7 @@ const OLD_FIRMWARE: &str = "pci.boundary=256";
 
 /// The e1000 figures.
 #[derive(Debug)]
-pub struct Figures {
-    profile: Profile,
-    runs: Runs<Seen>,
-}
+pub struct Figures(ProfileRuns<Seen>);
 
 /// What the figures need of a run.
 #[derive(Clone, Copy, Debug)]
@@ -100,31 +97,19 @@ impl Figures {
     /// # Errors
     /// A profile that does not parse.
     pub fn new() -> Result<Figures, InputError> {
-        Ok(Figures { profile: Profile::load(PROFILE)?, runs: Runs::default() })
+        Ok(Figures(ProfileRuns::new(PROFILE)?))
     }
 
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
-        let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).collect();
-        let values = self.profile.with(c);
-        self.runs.get(name, c, &reads, |_| measure(values, sets)).copied()
+        self.0.get(c, name, &[&RATE, sets], |values| {
+            let load = Load::Closed(closed::Load::of(values, 1460)?);
+            let o = run(&setup(values)?, &load, &mut Unwatched)?.sound()?.counts;
+            Ok(Seen {
+                mbits: 8.0 * o.payload as f64 / o.elapsed.as_secs_f64() * 1e-6,
+                maps_a_packet: o.ledger.maps as f64 / o.packets as f64,
+            })
+        })
     }
-}
-
-fn measure(mut values: Values, sets: &[&str]) -> Result<Seen, MeasureError> {
-    for s in RATE.iter().chain(sets) {
-        values.set(s).map_err(|e| MeasureError::new(e.to_string()))?;
-    }
-    let setup = setup(&values).map_err(MeasureError::new)?;
-    let load = closed::Load::of(&values, 1460).map_err(MeasureError::new)?;
-    let o = run(&setup, &Load::Closed(load), &mut Unwatched)
-        .map_err(|e| MeasureError::new(e.to_string()))?;
-    if let Some(why) = o.audit.first() {
-        return Err(MeasureError::new(format!("the audit failed: {why}")));
-    }
-    Ok(Seen {
-        mbits: 8.0 * o.payload as f64 / o.elapsed.as_secs_f64() * 1e-6,
-        maps_a_packet: o.ledger.maps as f64 / o.packets as f64,
-    })
 }
 
 /// What the rules make of a frame at the trace's address.
@@ -133,7 +118,7 @@ fn made(
     what: Operation,
     trace: Trace,
 ) -> Result<Vec<Transaction>, MeasureError> {
-    let rules = Rules::new(settings).map_err(|e| MeasureError::new(e.to_string()))?;
+    let rules = Rules::new(settings)?;
     Ok(transactions(&rules, what, trace[0].0, FRAME).collect())
 }
 
@@ -153,13 +138,13 @@ fn partial_lines(settings: Settings, trace: Trace) -> Result<f64, MeasureError> 
 
 /// From the first attempt to the last byte, on an idle bus, in us.
 fn bus_time(values: &Values, what: Operation, at: u64) -> Result<f64, MeasureError> {
-    let setup = setup(values).map_err(MeasureError::new)?;
+    let setup = setup(values)?;
     let Slot::Parallel(settings, mut latencies) = setup.slot else {
         return Err(MeasureError::new("the traces are of a PCI bus"));
     };
     // An analyser on the bus does not see what is behind it.
     latencies.memory = doorbell_hal::Span::ZERO;
-    let rules = Rules::new(settings).map_err(|e| MeasureError::new(e.to_string()))?;
+    let rules = Rules::new(settings)?;
     let mut platform = Platform::new(MEMORY_BASE, 1 << 20, ProtectionGranularity::Page);
     let none = |_| MeasureError::new("no memory");
     let b = platform.memory.buffer(4096, Alignment { align: 4096, offset: 0 }).map_err(none)?;
@@ -180,14 +165,12 @@ fn bus_time(values: &Values, what: Operation, at: u64) -> Result<f64, MeasureErr
 /// Translation entries that opening the driver writes.
 fn entries_at_open(values: &Values, copy: bool) -> Result<(u64, u32), MeasureError> {
     let mut values = values.clone();
-    values
-        .set(&format!("driver.copy_align={}", if copy { "on" } else { "off" }))
-        .map_err(|e| MeasureError::new(e.to_string()))?;
-    let setup = setup(&values).map_err(MeasureError::new)?;
+    values.set(&format!("driver.copy_align={}", if copy { "on" } else { "off" }))?;
+    let setup = setup(&values)?;
     let (Slot::Parallel(settings, latencies), Some(window)) = (setup.slot, setup.tce) else {
         return Err(MeasureError::new("the slots are counted on PCI with translation"));
     };
-    let rules = Rules::new(settings).map_err(|e| MeasureError::new(e.to_string()))?;
+    let rules = Rules::new(settings)?;
     let platform = Platform::new(MEMORY_BASE, 16 << 20, ProtectionGranularity::Page);
     let bus = Pci::new(
         platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))),
@@ -195,7 +178,7 @@ fn entries_at_open(values: &Values, copy: bool) -> Result<(u64, u32), MeasureErr
         latencies,
         BAR,
     );
-    let mut m = Machine::new(bus, Device::new(setup.nic), setup.costs, 1);
+    let mut m = Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
     let driver = Driver::open(&mut m, &setup.driver)
         .map_err(|e| MeasureError::new(format!("the driver did not open: {e:?}")))?;
     let puts = m.ledger().tce_puts;
@@ -213,7 +196,7 @@ impl System for Figures {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        let mut all = self.profile.constants();
+        let mut all = self.0.profile.constants();
         // Those of other buses do nothing here; and what comes in steps has a neighbour that is
         // another experiment: there is no conventional PCI at 100 MHz, and a link of 100
         // Mbit/s is slower than any bus.
@@ -223,7 +206,7 @@ impl System for Figures {
     }
 
     fn choices(&self) -> Vec<Choice> {
-        choices(&self.profile)
+        choices(&self.0.profile)
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -237,7 +220,7 @@ impl System for Figures {
     }
 
     fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
-        let values = self.profile.with(c);
+        let values = self.0.profile.with(c);
         let s = pci(&values);
         let name = figure.strip_prefix("e1000.").unwrap_or(figure);
         let count = |what, trace| made(s, what, trace).map(|t| t.len() as f64);

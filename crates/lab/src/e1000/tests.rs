@@ -14,7 +14,7 @@ fn plan(scenario: &str, sets: &[&str]) -> Plan {
     plan
 }
 
-fn outcome(scenario: &str, sets: &[&str]) -> Outcome {
+fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let plan = plan(scenario, sets);
     let s = setup(&plan.values).unwrap();
     let mut frames = Frames::default();
@@ -49,7 +49,7 @@ fn every_part_on_every_bus_carries_every_kind_of_traffic() {
                         SHORT,
                         "run.guard=byte",
                     ];
-                    assert!(outcome("e1000-send", &sets).packets > 30, "{sets:?}");
+                    assert!(outcome("e1000-send", &sets).counts.packets > 30, "{sets:?}");
                 }
             }
         }
@@ -78,7 +78,7 @@ fn the_same_plan_gives_the_same_counts() {
     for scenario in ["e1000-send", "e1000-receive", "e1000-transactions", "e1000-pktgen"] {
         let once = || {
             let o = outcome(scenario, &[SHORT, "traffic.packets=500"]);
-            (o.ledger, o.counters, o.elapsed, o.busy, o.payload)
+            (o.counts.ledger, o.counts.counters, o.counts.elapsed, o.counts.busy, o.counts.payload)
         };
         assert_eq!(once(), once());
     }
@@ -87,17 +87,17 @@ fn the_same_plan_gives_the_same_counts() {
 /// The traces of the source, made by driver and device and not by the rules alone.
 #[test]
 fn a_run_makes_the_transactions_of_the_traces() {
-    let per_packet = |o: &Outcome, n: u64| n as f64 / o.packets as f64;
+    let per_packet = |o: &RunStats, n: u64| n as f64 / o.counts.packets as f64;
     // From 0x…0A8: two of 512 and one shorter MRM, a line, a rest. A fetch of descriptors for some
     // fifty packets is MRM too.
     let o = outcome("e1000-send", &["traffic.duration=20"]);
-    let l = &o.ledger;
+    let l = &o.counts.ledger;
     let counts = [l.pci_mrm, l.pci_mrl, l.pci_mr].map(|n| per_packet(&o, n));
     assert!((3.0..3.1).contains(&counts[0]) && (0.99..1.01).contains(&counts[1]), "{counts:?}");
     assert!((0.99..1.05).contains(&counts[2]), "{counts:?}");
     // Copied to slots: three MRM.
     let o = outcome("e1000-send-aligned", &["traffic.duration=20"]);
-    let l = &o.ledger;
+    let l = &o.counts.ledger;
     let counts = [l.pci_mrm, l.pci_mrl, l.pci_mr].map(|n| per_packet(&o, n));
     assert!((3.0..3.1).contains(&counts[0]) && counts[1] < 0.05 && counts[2] < 0.05, "{counts:?}");
     assert_eq!((l.maps, l.unmaps, l.tce_puts), (0, 0, 0), "a slot is mapped for good");
@@ -106,8 +106,8 @@ fn a_run_makes_the_transactions_of_the_traces() {
     // descriptors.
     let partial = |sets: &[&str]| {
         let o = outcome("e1000-receive", &[&["traffic.duration=20"], sets].concat());
-        let counter = |name| o.counters[1].iter().find(|c| c.0 == name).map_or(0, |c| c.1);
-        per_packet(&o, o.ledger.pci_partial_lines - counter("write_backs"))
+        let counter = |name| o.counts.counters[1].iter().find(|c| c.0 == name).map_or(0, |c| c.1);
+        per_packet(&o, o.counts.ledger.pci_partial_lines - counter("write_backs"))
     };
     assert!((1.98..2.02).contains(&partial(&["traffic.mss=1456"])));
     assert!((0.98..1.02).contains(&partial(&["driver.rx_align=0", "driver.rx_buffer_offset=0"])));

@@ -70,4 +70,5 @@ pub use reproduce::{Options, Refused, reproduce};
 pub use row::{Citation, Derived, Published, Role, Row, Rule, Side, Tolerance};
 pub use sensitivity::{STILL, Sensitivity};
 pub use sheet::{Sheet, SheetError};
+pub(crate) use system::ProfileRuns;
 pub use system::{KnownMiss, MeasureError, Runs, System};

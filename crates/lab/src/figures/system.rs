@@ -1,8 +1,12 @@
 //! What a system brings: its constants, its rows, and the means to measure.
 
 use super::{Choice, Constant, Constants, Headline, Row, STILL, UnknownConstant};
+use crate::experiment::RunError;
+use crate::input::InputError;
+use crate::key::Values;
+use crate::profile::Profile;
+use doorbell_bus::{pci, pcie};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// A system whose published figures can be reproduced.
 ///
@@ -120,7 +124,8 @@ impl KnownMiss {
 }
 
 /// Why a figure could not be measured.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct MeasureError(pub String);
 
 impl MeasureError {
@@ -135,19 +140,16 @@ impl MeasureError {
     }
 }
 
-impl fmt::Display for MeasureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+macro_rules! measure_errors {
+    ($($error:ty)*) => {$(
+        impl From<$error> for MeasureError {
+            fn from(e: $error) -> MeasureError {
+                MeasureError(e.to_string())
+            }
+        }
+    )*};
 }
-
-impl std::error::Error for MeasureError {}
-
-impl From<UnknownConstant> for MeasureError {
-    fn from(unknown: UnknownConstant) -> MeasureError {
-        MeasureError(unknown.to_string())
-    }
-}
+measure_errors!(UnknownConstant InputError RunError pci::RulesError pcie::RulesError String);
 
 /// Finished runs, so that the figures of one run cost one run.
 ///
@@ -185,5 +187,37 @@ impl<T> Runs<T> {
             Entry::Occupied(done) => Ok(done.into_mut()),
             Entry::Vacant(free) => Ok(free.insert(run(&seen)?)),
         }
+    }
+}
+
+/// A profile, and the finished runs on it.
+#[derive(Debug)]
+pub(crate) struct ProfileRuns<T> {
+    pub(crate) profile: Profile,
+    pub(crate) runs: Runs<T>,
+}
+
+impl<T: Copy> ProfileRuns<T> {
+    /// Loads the built-in profile called `name`.
+    pub(crate) fn new(name: &str) -> Result<ProfileRuns<T>, InputError> {
+        Ok(ProfileRuns { profile: Profile::load(name)?, runs: Runs::default() })
+    }
+
+    /// Returns what `measure` makes of the run called `name`: the profile with these constants and
+    /// settings.
+    pub(crate) fn get(
+        &mut self,
+        c: &Constants,
+        name: &str,
+        sets: &[&[&str]],
+        measure: impl FnOnce(&Values) -> Result<T, MeasureError>,
+    ) -> Result<T, MeasureError> {
+        let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).collect();
+        let mut values = self.profile.with(c);
+        let run = self.runs.get(name, c, &reads, |_| {
+            sets.iter().copied().flatten().try_for_each(|s| values.set(s))?;
+            measure(&values)
+        });
+        run.copied()
     }
 }

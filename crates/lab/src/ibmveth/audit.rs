@@ -6,18 +6,18 @@
 
 use super::lan::{CLIENT, SERVER};
 use super::server::Lpars;
-use super::{CALLS, Outcome, Setup};
+use super::{CALLS, RunStats, Setup};
 use crate::fault::{ANY, Balance};
 use crate::papr;
 use doorbell_bus::Bus;
 use doorbell_drivers::ibmveth::LargeSend;
 
 /// What does not add up.
-pub(super) fn audit(setup: &Setup, o: &Outcome, m: &Lpars) -> Vec<String> {
+pub(super) fn audit(setup: &Setup, o: &RunStats, m: &Lpars) -> Vec<String> {
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = Balance::new(o.faults.as_ref());
     for (i, who) in [(CLIENT, "client"), (SERVER, "server")] {
-        let (d, a) = (&o.drivers[i], &o.adapters[i]);
+        let (d, a) = (&o.totals.drivers[i], &o.totals.adapters[i]);
         let of = |what: &str| format!("{who}, {what}");
         b.same(&of("frames sent"), ("driver gave", d.tx_packets), ("LAN took", a.tx_packets));
         b.same(&of("bytes sent"), ("driver gave", d.tx_bytes), ("LAN took", a.tx_bytes));
@@ -73,7 +73,7 @@ pub(super) fn audit(setup: &Setup, o: &Outcome, m: &Lpars) -> Vec<String> {
             ("refused", a.refused + a.tx_refused),
             if struck > 0 { ANY } else { 0 },
         );
-        let port = if i == SERVER { o.port.interrupts } else { 0 };
+        let port = if i == SERVER { o.totals.port.interrupts } else { 0 };
         let messages = m.bus.ports[i].platform().ledger.messages;
         b.same(
             &of("interrupts"),
@@ -90,14 +90,15 @@ pub(super) fn audit(setup: &Setup, o: &Outcome, m: &Lpars) -> Vec<String> {
         ("ledger counted", all.hcalls),
         ("by kind, and for translation", by_kind + all.tce_hcalls),
     );
-    let sends: u64 = o.drivers.iter().map(|d| d.tx_packets + d.tx_busy + d.tx_send_failed).sum();
+    let sends: u64 =
+        o.totals.drivers.iter().map(|d| d.tx_packets + d.tx_busy + d.tx_send_failed).sum();
     b.same("sends", ("drivers made", sends), ("hypervisor answered", made("hcall_send")));
     let strangers = m.device.device.veth.0.strangers();
     b.same("unit addresses", ("of others", strangers), ("allowed", 0));
 
     // From one partition to the other, segments that the LAN cut among them.
     for (from, to) in [(CLIENT, SERVER), (SERVER, CLIENT)] {
-        let (a, r) = (&o.adapters[from], &o.adapters[to]);
+        let (a, r) = (&o.totals.adapters[from], &o.totals.adapters[to]);
         let nobody = a.drop_unowned + a.drop_gone + a.drop_source + a.drop_closed;
         b.none("frames to nobody", ("lost", nobody), ANY);
         if r.rx_segments == 0 {
@@ -118,10 +119,10 @@ pub(super) fn audit(setup: &Setup, o: &Outcome, m: &Lpars) -> Vec<String> {
     }
 
     // Through the bridge, by the wire.
-    let (bridge, p, d) = (&o.bridge, &o.port, &o.port_driver);
+    let (bridge, p, d) = (&o.totals.bridge, &o.totals.port, &o.totals.port_driver);
     b.same(
         "from the LAN",
-        ("driver handed up", o.drivers[SERVER].rx_packets),
+        ("driver handed up", o.totals.drivers[SERVER].rx_packets),
         ("bridge forwarded", bridge.to_port),
     );
     b.same(
@@ -152,6 +153,10 @@ pub(super) fn audit(setup: &Setup, o: &Outcome, m: &Lpars) -> Vec<String> {
     );
     b.same("the port", ("refused", p.tx_too_long), ("allowed", 0));
     b.same("the bridge", ("lost", bridge.dropped + d.tx_dropped), ("allowed", 0));
-    b.none("transmit", ("dropped by drivers", o.drivers.iter().map(|d| d.tx_dropped).sum()), ANY);
+    b.none(
+        "transmit",
+        ("dropped by drivers", o.totals.drivers.iter().map(|d| d.tx_dropped).sum()),
+        ANY,
+    );
     b.wrong
 }

@@ -13,11 +13,10 @@ use super::settings::setup;
 use super::{Load, run};
 use crate::closed;
 use crate::figures::{
-    Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Row, Runs, System, published,
+    Constant, Constants, Curve, Headline, KnownMiss, MeasureError, ProfileRuns, Row, System,
+    published,
 };
 use crate::input::InputError;
-use crate::key::Values;
-use crate::profile::Profile;
 use crate::watch::Unwatched;
 
 /// The platform of all rows.
@@ -36,10 +35,7 @@ const RECEIVE_AFTER: [&str; 3] =
 
 /// The ibmveth figures.
 #[derive(Debug)]
-pub struct Figures {
-    profile: Profile,
-    runs: Runs<Seen>,
-}
+pub struct Figures(ProfileRuns<Seen>);
 
 /// What the figures need of a run.
 #[derive(Clone, Copy, Debug)]
@@ -59,35 +55,23 @@ impl Figures {
     /// # Errors
     /// A profile that does not parse.
     pub fn new() -> Result<Figures, InputError> {
-        Ok(Figures { profile: Profile::load(PROFILE)?, runs: Runs::default() })
+        Ok(Figures(ProfileRuns::new(PROFILE)?))
     }
 
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
-        let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).collect();
-        let values = self.profile.with(c);
-        self.runs.get(name, c, &reads, |_| measure(values, sets)).copied()
+        self.0.get(c, name, &[&RUN, sets], |values| {
+            let load = Load::Closed(closed::Load::of(values, 1460)?);
+            let o = run(&setup(values)?, &load, &mut Unwatched)?.sound()?;
+            let (server, bridge) = (&o.totals.drivers[SERVER], &o.totals.bridge);
+            let per = |a: u64, b: u64| a as f64 / b.max(1) as f64;
+            Ok(Seen {
+                gbits: 8e-9 * o.counts.payload as f64 / o.counts.elapsed.as_secs_f64(),
+                frames_a_packet: per(bridge.to_lan_segments, server.tx_packets),
+                segments: server.tx_segments as f64,
+                linearised: per(server.tx_linearized, bridge.merged),
+            })
+        })
     }
-}
-
-fn measure(mut values: Values, sets: &[&str]) -> Result<Seen, MeasureError> {
-    for s in RUN.iter().chain(sets) {
-        values.set(s).map_err(|e| MeasureError::new(e.to_string()))?;
-    }
-    let setup = setup(&values).map_err(MeasureError::new)?;
-    let load = closed::Load::of(&values, 1460).map_err(MeasureError::new)?;
-    let o = run(&setup, &Load::Closed(load), &mut Unwatched)
-        .map_err(|e| MeasureError::new(e.to_string()))?;
-    if let Some(why) = o.audit.first() {
-        return Err(MeasureError::new(format!("the audit failed: {why}")));
-    }
-    let server = &o.drivers[SERVER];
-    let per = |a: u64, b: u64| a as f64 / b.max(1) as f64;
-    Ok(Seen {
-        gbits: 8e-9 * o.payload as f64 / o.elapsed.as_secs_f64(),
-        frames_a_packet: per(o.bridge.to_lan_segments, server.tx_packets),
-        segments: server.tx_segments as f64,
-        linearised: per(server.tx_linearized, o.bridge.merged),
-    })
 }
 
 impl System for Figures {
@@ -100,7 +84,7 @@ impl System for Figures {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        self.profile.constants()
+        self.0.profile.constants()
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -111,7 +95,7 @@ impl System for Figures {
         Ok(match figure.strip_prefix("ibmveth.").unwrap_or(figure) {
             "vm_to_network_before" => self.seen(c, "send_before", &SEND_BEFORE)?.gbits,
             "vm_to_network_after" => self.seen(c, "send_after", &SEND_AFTER)?.gbits,
-            "line_rate" => self.profile.with(c).number("link.rate") * 1448.0 / 1538.0,
+            "line_rate" => self.0.profile.with(c).number("link.rate") * 1448.0 / 1538.0,
             "frames_a_packet_before" => {
                 self.seen(c, "receive_before", &RECEIVE_BEFORE)?.frames_a_packet
             }

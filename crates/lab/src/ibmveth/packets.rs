@@ -9,21 +9,19 @@
 use super::lan::{CLIENT, SERVER};
 use super::server::{Lpars, Side};
 use super::{
-    BridgeCounters, NO_MEMORY, Outcome, PortStats, Setup, audit, close, device_counters, machine,
-    memory,
+    BridgeCounters, PortStats, RunStats, Server, Setup, Totals, audit, close, device_counters,
+    machine, memory,
 };
-use crate::closed::{counted, differences};
+use crate::experiment::{self, Counts, RunError, Snapshot};
 use crate::histogram::Histogram;
-use crate::open;
 use crate::papr;
-use crate::result::{Failure, work_of};
 use crate::traffic::tcp::Hosts;
 use crate::traffic::tcp::frame::{ACK, Header, Station, TCP};
 use crate::watch::Watch;
 use crate::window::{Marks, Window};
 use doorbell_bus::Bus;
 use doorbell_bus::trace::DriverCall;
-use doorbell_drivers::ibmveth::{Ibmveth, Stats, Transmit};
+use doorbell_drivers::ibmveth::{Ibmveth, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
@@ -130,7 +128,7 @@ fn receive(m: &mut Lpars, client: &mut Ibmveth, setup: &Setup, up: &mut Up) -> (
     (m.now().since(begin), polls)
 }
 
-pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
+pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
     let mut setup = setup.clone();
     let sender = &mut setup.drivers[SERVER];
     sender.fraglist = load.form != Form::Segment;
@@ -142,14 +140,17 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
     let setup = &setup;
     let (mut m, mut client, mut server) =
         machine(setup, Hosts::default(), memory(setup, None), false)?;
-    let no_memory = |_| Failure::Input(NO_MEMORY.to_owned());
     let look = |client: &Ibmveth, server: &Ibmveth, m: &Lpars| {
         let drivers = client.stats().entries().chain(server.stats().entries());
         let others =
             PortStats::default().entries().into_iter().chain(BridgeCounters::default().entries());
         [drivers.chain(others).collect(), device_counters(m)]
     };
-    let before = (m.bus.ledger(), work_of(&m), m.stalled(), look(&client, &server.veth, &m));
+    let look_at = |client: &Ibmveth, server: &Server, m: &Lpars| Snapshot {
+        counters: look(client, &server.veth, m),
+        ..Snapshot::of(m)
+    };
+    let before = look_at(&client, &server, &m);
     crate::trace::begin(&mut m, watch);
     let (mut busy, mut polls, mut interrupts, mut payload) = ([Span::ZERO; 2], 0, 0, 0);
     // Each send is measured by itself: its sender's time is all the time there is.
@@ -158,8 +159,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
     for i in 0..load.packets {
         m.enter(SERVER);
         m.idle_until(at);
-        let p = packet(&mut m, load, setup.drivers[CLIENT].mac, i as u32 * load.size)
-            .map_err(no_memory)?;
+        let p = packet(&mut m, load, setup.drivers[CLIENT].mac, i as u32 * load.size)?;
         let begin = m.now();
         let sent = server.veth.transmit(&mut m, p, false);
         m.mark(begin, DriverCall::Transmit);
@@ -188,37 +188,36 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<O
         }
         at = m.now() + REST;
         if !watch.progress(i + 1, load.packets) {
-            return Err(open::Ended::Stopped.into());
+            return Err(RunError::Stopped);
         }
     }
     crate::trace::end(&mut m, watch);
-    let after = look(&client, &server.veth, &m);
-    let mut o = Outcome {
+    let after = look_at(&client, &server, &m);
+    let counts = Counts {
         packets: load.packets,
         elapsed: busy[SERVER],
-        window: Window::given(Time::ZERO, &looks, true),
         payload,
         wire: (0, 0),
-        ledger: m.bus.ledger().since(&before.0),
-        work: differences(&before.1, &work_of(&m)),
-        stalled: Span::from_ps(m.stalled().ps() - before.2.ps()),
-        busy,
-        counters: counted(&before.3, &after),
-        interrupts: [interrupts, 0, 0],
+        busy: busy.into(),
+        interrupts: vec![interrupts, 0, 0],
         polls,
-        drivers: [Stats::default(); 2],
-        adapters: [CLIENT, SERVER].map(|i| *m.device.device.veth.0.counters(i)),
-        port_driver: PortStats::default(),
-        port: m.device.device.port.counters,
-        bridge: BridgeCounters::default(),
+        ..before.until(&after)
+    };
+    let mut totals = Totals::of(&m);
+    close(&mut m, Side::Client(client), &mut totals);
+    close(&mut m, Side::Server(server), &mut totals);
+    m.flush_posted();
+    let mut o = experiment::RunStats {
+        steady: counts.clone(),
+        counts,
+        window: Window::given(Time::ZERO, &looks, true),
         latency: Histogram::default(),
         series: Vec::new(),
         faults: None,
+        bus_share: Vec::new(),
         audit: Vec::new(),
+        totals,
     };
-    close(&mut m, Side::Client(client), &mut o);
-    close(&mut m, Side::Server(server), &mut o);
-    m.flush_posted();
     if payload != load.packets * u64::from(load.size) {
         o.audit.push(format!(
             "payload: {} bytes sent, {payload} arrived",

@@ -3,19 +3,17 @@
 
 mod keys;
 
-pub(super) use keys::{CALLS, CPU, DRIVER, PORT, TRAFFIC};
+pub(super) use keys::{CALLS, CPU, DriverKeys, HypervisorKeys, PortKeys, TrafficKeys};
 
 use super::lan::{CLIENT, SERVER};
 use super::{BridgePrices, Form, Load, PacketsLoad, PortConfig, Setup};
-use crate::clock::napi::Rules as Softirq;
 use crate::closed;
-use crate::cpu::{costs, span, tcp_prices};
-use crate::fault;
+use crate::host::{HostConfig, cycles};
 use crate::key::Values;
 use crate::papr::Papr;
-use doorbell_bus::ProtectionGranularity;
 use doorbell_devices::veth::{Adapter, Config as LanConfig};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, LargeSend, Transmit};
+use doorbell_hal::Span;
 use doorbell_layout::ibmveth::attribute;
 use doorbell_packet::ethernet;
 
@@ -30,56 +28,38 @@ const MTU: u32 = ethernet::MTU as u32;
 /// Values that are allowed each, but not together.
 pub fn setup(v: &Values) -> Result<Setup, String> {
     let papr = Papr::of(v, &super::CALLS);
-    let cycles = |key| span_of_cycles(v, key);
-    let multi = v.is_on("driver.multi_buffer");
+    let (h, p, d) = (HypervisorKeys::of(v), PortKeys::of(v), DriverKeys::of(v));
+    let multi = d.multi_buffer;
     let adapters: Vec<Adapter> = [CLIENT, SERVER].map(|i| adapter(i, multi)).into();
-    let drivers = [CLIENT, SERVER].map(|i| driver(v, &adapters[i], i));
+    let drivers = [CLIENT, SERVER].map(|i| driver(&d, &adapters[i], i));
     let lan = LanConfig {
-        slice: v.number_or_word("hypervisor.slice").map_or(u32::MAX, |kib| (kib * 1024.0) as u32),
-        sum_per_kib: span(v, "hypervisor.sum"),
+        slice: h.slice.map_or(u32::MAX, |kib| (kib * 1024.0) as u32),
+        sum_per_kib: h.sum,
         interrupt: papr.interrupt,
         ..LanConfig::new(adapters)
     };
-    let faults = fault::Plan::of(v, doorbell_hal::Span::from_ms(5_000));
-    if !faults.is_empty() && v.word("traffic.kind") == "packets" {
+    let host = HostConfig::of(v, Span::from_ms(5_000));
+    if !host.faults.is_empty() && v.word("traffic.kind") == "packets" {
         return Err(
             "`run.fault` is for connections, which send again what is lost; `traffic.kind` is packets".to_owned()
         );
     }
     Ok(Setup {
-        costs: costs(v),
-        prices: tcp_prices(v),
-        bridge: BridgePrices { forward: cycles("cpu.bridge"), gro: cycles("cpu.tcp_gro") },
-        softirq: Softirq {
-            budget: v.number("run.budget") as u32,
-            watchdog: faults.watchdog(),
-            ..Softirq::LINUX
-        },
+        host,
+        bridge: BridgePrices { forward: cycles(v, "cpu.bridge"), gro: cycles(v, "cpu.tcp_gro") },
         papr,
-        guard: if v.word("run.guard") == "byte" {
-            ProtectionGranularity::Byte
-        } else {
-            ProtectionGranularity::Page
-        },
         lan,
         port: PortConfig {
-            tso: v.is_on("port.tso"),
-            checksum: v.is_on("port.checksum"),
-            ring: v.number("port.ring") as usize,
-            interrupt_gap: span(v, "port.interrupt_gap"),
+            tso: p.tso,
+            checksum: p.checksum,
+            ring: p.ring,
+            interrupt_gap: p.interrupt_gap,
             longest: ethernet::MAX_FRAME,
         },
-        gro: v.is_on("port.gro"),
+        gro: p.gro,
         drivers,
-        network_gro: Some(span(v, "network.gro")).filter(|t| *t > doorbell_hal::Span::ZERO),
-        link_rate: (v.number("link.rate") * 1e9) as u64,
-        link_delay: span(v, "link.delay"),
-        faults,
+        network_gro: Some(p.network_gro).filter(|t| *t > Span::ZERO),
     })
-}
-
-fn span_of_cycles(v: &Values, key: &str) -> doorbell_hal::Span {
-    doorbell_hal::Span::from_ps((v.number(key) / v.number("cpu.frequency") * 1e3).round() as u64)
 }
 
 /// The adapter of partition `i`; the server's is the trunk.
@@ -93,25 +73,25 @@ fn adapter(i: usize, multi_buffer: bool) -> Adapter {
     }
 }
 
-fn driver(v: &Values, a: &Adapter, i: usize) -> DriverConfig {
+fn driver(d: &DriverKeys, a: &Adapter, i: usize) -> DriverConfig {
     let mut c = DriverConfig::new(a.unit as u32, a.mac);
     c.vector = a.vector;
     c.mtu = MTU;
-    c.pools[1].count = v.number("driver.pool_2k") as u32;
-    c.pools[4].count = v.number("driver.pool_64k") as u32;
-    c.rx_copybreak = v.number("driver.rx_copybreak") as u32;
-    c.fraglist = v.is_on("driver.fraglist");
-    c.transmit = match v.word("driver.transmit") {
+    c.pools[1].count = d.pool_2k;
+    c.pools[4].count = d.pool_64k;
+    c.rx_copybreak = d.rx_copybreak;
+    c.fraglist = d.fraglist;
+    c.transmit = match d.transmit {
         "copy" => Transmit::Copy,
-        _ => Transmit::Map { copybreak: v.number("driver.copybreak") as u32 },
+        _ => Transmit::Map { copybreak: d.copybreak },
     };
     if i == SERVER {
-        let on = v.is_on("driver.trunk_offload");
+        let on = d.trunk_offload;
         c.trunk_checksum = on;
         c.large_send = if on { LargeSend::Firmware } else { LargeSend::Off };
     } else {
-        c.checksum = v.is_on("driver.checksum");
-        c.large_send = match v.word("driver.large_send") {
+        c.checksum = d.checksum;
+        c.large_send = match d.large_send {
             "old" => LargeSend::Old,
             "off" => LargeSend::Off,
             _ => LargeSend::Firmware,
@@ -125,33 +105,31 @@ fn driver(v: &Values, a: &Adapter, i: usize) -> DriverConfig {
 /// # Errors
 /// Traffic that this machine cannot carry.
 pub fn load(v: &Values, setup: &Setup) -> Result<Load, String> {
-    if v.word("traffic.kind") == "packets" {
-        let size = v.number("traffic.size") as u32;
-        let pieces = v.number("traffic.pieces") as u32;
+    let t = TrafficKeys::of(v);
+    if t.kind == "packets" {
+        let TrafficKeys { size, pieces, packets, .. } = t;
         if pieces > size {
             return Err(format!(
                 "`traffic.pieces` is {pieces}, but there are only {size} bytes (`traffic.size`)"
             ));
         }
-        let form = match v.word("traffic.form") {
+        let form = match t.form {
             "scatter" => Form::Scatter,
             "segment" => Form::Segment,
             "copy" => Form::Copy,
             _ => Form::Linearise,
         };
-        let (mss, packets) = (v.number("traffic.mss") as u16, v.number("traffic.packets") as u64);
-        return Ok(Load::Packets(PacketsLoad { size, pieces, form, mss, packets }));
+        return Ok(Load::Packets(PacketsLoad {
+            size,
+            pieces,
+            form,
+            mss: closed::Keys::of(v).mss as u16,
+            packets,
+        }));
     }
     let load = closed::Load::of(v, MTU - 40)?;
-    let guard = if setup.guard == ProtectionGranularity::Byte { 5 } else { 1 };
-    let needs = super::memory(setup, Some(&load)).iter().sum::<usize>() as u64 * guard;
-    if needs > MAX_MEMORY {
-        return Err(format!(
-            "{} MiB of simulated memory would be needed, and {} are the most; take fewer connections \
-             (`traffic.connections`), a smaller window (`traffic.window`), smaller pools or `run.guard=page`",
-            needs >> 20,
-            MAX_MEMORY >> 20
-        ));
-    }
+    let advice = "fewer connections (`traffic.connections`), a smaller window (`traffic.window`), \
+                  smaller pools";
+    setup.host.fits(super::memory(setup, Some(&load)).iter().sum(), MAX_MEMORY, advice)?;
     Ok(Load::Closed(load))
 }

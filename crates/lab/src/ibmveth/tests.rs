@@ -12,7 +12,7 @@ fn plan(scenario: &str, sets: &[&str]) -> Plan {
     plan
 }
 
-fn outcome(scenario: &str, sets: &[&str]) -> Outcome {
+fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let plan = plan(scenario, sets);
     let s = setup(&plan.values).unwrap();
     let l = load(&plan.values, &s).unwrap();
@@ -41,7 +41,7 @@ fn every_setting_carries_every_kind_of_traffic() {
         ] {
             let kind = format!("traffic.kind={kind}");
             let sets = [&[&kind[..]], &SHORT[..], sets].concat();
-            assert!(outcome("ibmveth-send-trunk", &sets).packets > 4, "{sets:?}");
+            assert!(outcome("ibmveth-send-trunk", &sets).counts.packets > 4, "{sets:?}");
         }
     }
 }
@@ -59,7 +59,7 @@ fn every_form_of_a_large_send_arrives_whole() {
                 ];
                 let o = outcome("ibmveth-packets", &sets);
                 let large = size == "1449" || size == "65160";
-                let server = &o.drivers[SERVER];
+                let server = &o.totals.drivers[SERVER];
                 assert_eq!(
                     server.tx_segmented,
                     if form == "segment" && large { 3 } else { 0 },
@@ -86,7 +86,7 @@ fn the_same_plan_gives_the_same_counts() {
     ] {
         let once = || {
             let o = outcome(scenario, &SHORT);
-            (o.ledger, o.counters, o.elapsed, o.busy, o.payload)
+            (o.counts.ledger, o.counts.counters, o.counts.elapsed, o.counts.busy, o.counts.payload)
         };
         assert_eq!(once(), once());
     }
@@ -97,22 +97,24 @@ fn the_same_plan_gives_the_same_counts() {
 fn a_large_send_is_cut_where_the_next_port_does_not_take_it() {
     // The hypervisor cuts for a trunk that has agreed to nothing.
     let o = outcome("ibmveth-send", &SHORT);
-    assert!(o.adapters[SERVER].rx_segments > 0);
-    assert_eq!((o.port.tx_large, o.port_driver.tx_segmented), (0, 0));
+    assert!(o.totals.adapters[SERVER].rx_segments > 0);
+    assert_eq!((o.totals.port.tx_large, o.totals.port_driver.tx_segmented), (0, 0));
     // The port cuts.
     let o = outcome("ibmveth-send-trunk", &SHORT);
-    assert_eq!((o.adapters[SERVER].rx_segments, o.port_driver.tx_segmented), (0, 0));
-    assert!(o.port.tx_large > 0 && o.adapters[SERVER].rx_large > 0);
+    assert_eq!((o.totals.adapters[SERVER].rx_segments, o.totals.port_driver.tx_segmented), (0, 0));
+    assert!(o.totals.port.tx_large > 0 && o.totals.adapters[SERVER].rx_large > 0);
     // A port that cannot: the bridge's side does it, with the CPU.
     let o = outcome("ibmveth-send-trunk", &[&SHORT[..], &["port.tso=off"]].concat());
-    assert!(o.port.tx_large == 0 && o.port_driver.tx_segmented > 0);
+    assert!(o.totals.port.tx_large == 0 && o.totals.port_driver.tx_segmented > 0);
     // The trunk's driver cuts what it does not take, or linearises it.
     let o = outcome("ibmveth-receive", &SHORT);
-    assert!(o.drivers[SERVER].tx_segmented > 0 && o.drivers[SERVER].tx_linearized == 0);
+    assert!(
+        o.totals.drivers[SERVER].tx_segmented > 0 && o.totals.drivers[SERVER].tx_linearized == 0
+    );
     let o = outcome("ibmveth-receive-fraglist", &SHORT);
     assert_eq!(
-        (o.drivers[SERVER].tx_segmented, o.drivers[SERVER].tx_linearized),
-        (0, o.bridge.merged)
+        (o.totals.drivers[SERVER].tx_segmented, o.totals.drivers[SERVER].tx_linearized),
+        (0, o.totals.bridge.merged)
     );
 }
 
@@ -127,7 +129,7 @@ fn which_form_is_better_when() {
             "traffic.packets=8".to_owned(),
         ];
         let o = outcome("ibmveth-packets", &sets.iter().map(String::as_str).collect::<Vec<_>>());
-        o.busy[SERVER].as_ns_f64() / o.packets as f64
+        o.counts.busy[SERVER].as_ns_f64() / o.counts.packets as f64
     };
     // One piece: a second mapping against a copy.
     assert!(cost("linearise", 1, 4_096) < cost("scatter", 1, 4_096));

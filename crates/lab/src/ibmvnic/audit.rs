@@ -4,7 +4,7 @@
 //! not be written; a request without an answer is one that somebody says was lost on its way, or
 //! its answer.
 
-use super::{Partition, QueueStats, Stats};
+use super::{Askers, Partition, QueueStats, Stats};
 use crate::fault::{ANY, Balance, Report};
 use crate::papr;
 use doorbell_devices::vnic::Counters;
@@ -20,7 +20,7 @@ pub(super) struct Above {
 }
 
 pub(super) fn audit(
-    m: &Partition,
+    m: &Partition<Askers>,
     above: &Above,
     (s, q): (&Stats, &QueueStats),
     faults: Option<&Report>,

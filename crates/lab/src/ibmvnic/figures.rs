@@ -12,13 +12,13 @@
 //! would not be filled up once; they have its average over a long time, [`LONG_RUN`].
 
 use super::settings::{load, setup};
-use super::{Outcome, run};
+use super::{RunStats, run};
 use crate::figures::{
-    Choice, Constant, Constants, Headline, KnownMiss, MeasureError, Row, Runs, System, published,
+    Choice, Constant, Constants, Headline, KnownMiss, MeasureError, ProfileRuns, Row, System,
+    published,
 };
 use crate::input::InputError;
 use crate::key::Values;
-use crate::profile::Profile;
 use crate::watch::Unwatched;
 use doorbell_layout::ibmvnic::DESCRIPTOR;
 
@@ -27,10 +27,7 @@ const PROFILE: &str = "ibmvnic-power9";
 
 /// The ibmvnic figures.
 #[derive(Debug)]
-pub struct Figures {
-    profile: Profile,
-    runs: Runs<Seen>,
-}
+pub struct Figures(ProfileRuns<Seen>);
 
 /// The largest pool that there is. With less than half of it out, a poll fills it up with 2049
 /// buffers in 129 arrays, and that is the published quotient; 2048 would give 15.77.
@@ -76,16 +73,16 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(o: &Outcome) -> Seen {
-        let n = |name: &str| o.counted(0, name) as f64;
+    fn of(o: &RunStats) -> Seen {
+        let n = |name: &str| o.counts.counter(0, name) as f64;
         Seen {
-            rate: o.rate() * 1e-3,
+            rate: o.counts.rate() * 1e-3,
             flushes: 100.0 * n("tx_flushes") / n("tx_packets"),
             arrays: 100.0 * n("tx_arrays") / n("tx_packets"),
             checksums: n("tx_csum_direct") / n("tx_direct").max(1.0),
             checksum_share: 100.0 * n("tx_csum_direct") / n("tx_packets"),
             replenish: n("rx_added") / n("rx_add_arrays"),
-            transmit_us: o.transmit.as_ns_f64() * 1e-3 / n("tx_packets"),
+            transmit_us: o.totals.transmit.as_ns_f64() * 1e-3 / n("tx_packets"),
             descriptors: (n("tx_descriptors") - n("tx_direct")) / n("tx_packets"),
         }
     }
@@ -112,15 +109,12 @@ impl Figures {
     /// # Errors
     /// A profile that does not parse.
     pub fn new() -> Result<Figures, InputError> {
-        Ok(Figures { profile: Profile::load(PROFILE)?, runs: Runs::default() })
+        Ok(Figures(ProfileRuns::new(PROFILE)?))
     }
 
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
         // The long run's rule of giving buffers is its own.
-        let c = &c.without(&[POOL, RULE]);
-        let reads: Vec<&str> = c.iter().map(|c| c.key.as_str()).collect();
-        let values = self.profile.with(c);
-        self.runs.get(name, c, &reads, |_| measure(values, sets)).copied()
+        self.0.get(&c.without(&[POOL, RULE]), name, &[sets], measure)
     }
 
     /// What is counted in a case. Of all constants the workload's has a part in it, and no price
@@ -128,23 +122,21 @@ impl Figures {
     /// where it is while prices are fitted.
     fn counted(&mut self, c: &Constants, direct: &str) -> Result<Seen, MeasureError> {
         let sets = [LONG_RUN, direct];
-        let profile = &self.profile;
+        let ProfileRuns { profile, runs } = &mut self.0;
         let c = &c.without(&[POOL, RULE]);
-        self.runs
-            .get(&format!("counts {direct}"), c, &["host.together"], |c| {
-                measure(profile.with(c), &sets)
-            })
-            .copied()
+        let name = format!("counts {direct}");
+        let run = runs.get(&name, c, &["host.together"], |c| with(profile.with(c), &sets));
+        run.copied()
     }
 
     /// The frames received for each array of buffers.
     fn replenish(&mut self, c: &Constants) -> Result<f64, MeasureError> {
         // What is given when is counted, and no price has a part in it.
-        let profile = &self.profile;
+        let ProfileRuns { profile, runs } = &mut self.0;
         let pool = format!("driver.rx_entries={}", c.choice(POOL)?);
         let sets = [&ONE_QUEUE[..], &[&pool]].concat();
         let c = &c.without(&[BURST]);
-        Ok(self.runs.get("replenish", c, &[], |none| measure(profile.with(none), &sets))?.replenish)
+        Ok(runs.get("replenish", c, &[], |none| with(profile.with(none), &sets))?.replenish)
     }
 
     /// What direct sends give where frames are small, in percent.
@@ -158,17 +150,14 @@ impl Figures {
     }
 }
 
-fn measure(mut values: Values, sets: &[&str]) -> Result<Seen, MeasureError> {
-    for s in sets {
-        values.set(s).map_err(|e| MeasureError::new(e.to_string()))?;
-    }
-    let setup = setup(&values);
-    let load = load(&values, &setup).map_err(MeasureError::new)?;
-    let o = run(&setup, &load, &mut Unwatched).map_err(|e| MeasureError::new(e.to_string()))?;
-    if let Some(why) = o.audit.first() {
-        return Err(MeasureError::new(format!("the audit failed: {why}")));
-    }
-    Ok(Seen::of(&o))
+fn with(mut values: Values, sets: &[&str]) -> Result<Seen, MeasureError> {
+    sets.iter().try_for_each(|s| values.set(s))?;
+    measure(&values)
+}
+
+fn measure(values: &Values) -> Result<Seen, MeasureError> {
+    let setup = setup(values);
+    Ok(Seen::of(&run(&setup, &load(values, &setup)?, &mut Unwatched)?.sound()?))
 }
 
 impl System for Figures {
@@ -181,7 +170,7 @@ impl System for Figures {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        let mut all = self.profile.constants();
+        let mut all = self.0.profile.constants();
         // The next slower link is another experiment.
         all.retain(|c| c.key != "link.rate");
         all
@@ -254,7 +243,7 @@ impl System for Figures {
             "checksums_per_direct" => s.checksums,
             "checksum_share" => s.checksum_share,
             "indirect_us" => {
-                let values = self.profile.with(c);
+                let values = self.0.profile.with(c);
                 s.indirect_us(|n| array_us(&values, n), self.replenish(c)?)
             }
             _ => return Err(MeasureError::unknown_figure(figure)),

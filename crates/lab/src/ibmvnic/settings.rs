@@ -1,12 +1,9 @@
 //! What an ibmvnic run is a function of, by name.
 
 use super::{CALLS, Kind, Load, Setup};
-use crate::clock::napi::Rules as Softirq;
-use crate::cpu::{costs, span};
-use crate::fault;
-use crate::key::{Is, Key, Needs, Values};
+use crate::host::{HostConfig, cycles};
+use crate::key::{Is, Key, Needs, Values, settings};
 use crate::papr::Papr;
-use doorbell_bus::ProtectionGranularity;
 use doorbell_devices::vnic::{self as device, Serial};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct, Replenish};
 use doorbell_hal::Span;
@@ -63,8 +60,8 @@ pub(super) static CPU: [Key; 19] = [
     .when(ASKED),
 ];
 
-/// What a profile says of calls and of what is behind them.
-pub(super) static HYPERVISOR: [Key; 9] = [
+/// Prices of the calls, beside that of any call: the time of the caller.
+pub(super) static CALL_KEYS: [Key; 4] = [
     Key::ns("hcall.send_sub_crq", "a direct send, besides `hypervisor.call`: its caller's time"),
     Key::ns(
         "hcall.send_sub_crq_indirect",
@@ -72,183 +69,148 @@ pub(super) static HYPERVISOR: [Key; 9] = [
     ),
     Key::ns("hcall.indirect_descriptor", "each descriptor of an array: its caller's time"),
     Key::ns("hcall.vioctl", "an interrupt switched on or off: its caller's time"),
-    Key::ns("serial.direct", "behind the calls, one after another: a direct send"),
-    Key::ns("serial.indirect", "an array, of packets or receive buffers"),
-    Key::number("serial.descriptor", "ns", 0.0, 1e5, "each descriptor"),
-    Key::number("serial.header_byte", "ns", 0.0, 1e4, "each byte in header descriptors"),
-    Key::ns("serial.receive", "each frame received"),
 ];
 
-/// What a profile says of the server and the link.
-pub(super) static NIC: [Key; 5] = [
-    Key::choice(
-        "nic.headers",
-        &["checksum", "never", "always"],
-        "packets whose headers the server asks for: those with a checksum to make and large ones; none; all",
-    ),
-    Key::choice(
-        "nic.needs_headers",
-        &["off", "on"],
-        "whether the server's device means it: without them the session ends",
-    ),
-    Key::ns("nic.completion_wait", "for how long a completion waits for others in its message"),
-    Key::number("link.rate", "Gbit/s", 1.0, 400.0, "of the link"),
-    Key::ns("link.delay", "of the network, one way"),
-];
+settings! {
+    /// Serial work of hypervisor and server, behind the calls.
+    pub(super) struct SerialKeys {
+        /// behind the calls, one after another: a direct send
+        direct: Span = "serial.direct", ns();
+        /// an array, of packets or receive buffers
+        indirect: Span = "serial.indirect", ns();
+        /// each descriptor
+        descriptor: Span = "serial.descriptor", number("ns", 0.0, 1e5);
+        /// each byte in header descriptors
+        header_byte: Span = "serial.header_byte", number("ns", 0.0, 1e4);
+        /// each frame received
+        receive: Span = "serial.receive", ns();
+    }
+}
 
-/// What a scenario says of traffic.
-pub(super) static TRAFFIC: [Key; 11] = [
-    Key::choice(
-        "traffic.kind",
-        &["transactions", "bulk", "paced"],
-        "transactions that the machine serves; frames that it sends; frames at a pace",
-    ),
-    Key::whole(
-        "traffic.peers",
-        "peers",
-        1.0,
-        4096.0,
-        "transactions: peers that ask, one request each at a time",
-    )
-    .default("512")
-    .when(ASKED),
-    Key::whole("traffic.request", "B", 60.0, 9014.0, "transactions: a request's frame without FCS")
-        .default("9014")
-        .when(ASKED),
-    Key::whole("traffic.response", "B", 60.0, 9014.0, "a response's frame, or one in bulk")
-        .default("9014")
-        .when(CARRIED),
-    Key::whole(
-        "traffic.other",
-        "B",
-        60.0,
-        9014.0,
-        "the same of other peers, or of other frames in bulk",
-    )
-    .default("9014")
-    .when(MIXED),
-    Key::number("traffic.other_share", "%", 0.0, 100.0, "how many those are")
-        .default("0")
-        .when(SHARED),
-    Key::choice(
-        "traffic.spread",
-        &["off", "on"],
-        "sizes spread evenly from the one to the other instead, 16 of them",
-    )
-    .when(CARRIED),
-    Key::whole(
-        "traffic.burst",
-        "packets",
-        1.0,
-        64.0,
-        "responses that go out together where they do",
-    )
-    .default("4")
-    .when(ASKED),
-    Key::whole("traffic.window", "packets", 16.0, 4096.0, "bulk: frames under way for each queue")
-        .default("64")
-        .when(BULK),
-    Key::number("traffic.warmup", "ms", 0.0, 1e5, "before anything is counted")
-        .default("3")
-        .when(CARRIED),
-    Key::number("traffic.duration", "ms", 0.1, 1e5, "how long is counted")
-        .default("12")
-        .when(CARRIED),
-];
+settings! {
+    /// The server and the link.
+    pub(super) struct NicKeys {
+        /// packets whose headers the server asks for: those with a checksum to make and large ones;
+        /// none; all
+        headers: &'static str = "nic.headers", choice(&["checksum", "never", "always"]);
+        /// whether the server's device means it: without them the session ends
+        needs_headers: bool = "nic.needs_headers", choice(&["off", "on"]);
+        /// for how long a completion waits for others in its message
+        completion_wait: Span = "nic.completion_wait", ns();
+        /// of the link
+        rate: f64 = "link.rate", number("Gbit/s", 1.0, 400.0);
+        /// of the network, one way
+        delay: Span = "link.delay", ns();
+    }
+}
 
-/// What a scenario says of the driver.
-pub(super) static DRIVER: [Key; 7] = [
-    Key::choice(
-        "driver.direct",
-        &["inspect", "never", "ignore_headers", "software_checksum", "adaptive"],
-        "the switch: when a lone packet goes by H_SEND_SUB_CRQ",
-    ),
-    Key::whole("driver.queues", "queues", 1.0, 16.0, "queue pairs, each with a core").default("16"),
-    Key::whole("driver.tx_entries", "descriptors", 16.0, 1024.0, "of a transmit queue")
-        .default("256"),
-    Key::whole("driver.rx_entries", "descriptors", 16.0, 4096.0, "of a receive queue")
-        .default("256"),
-    Key::choice(
-        "driver.replenish",
-        &["below_half", "each_poll", "whole_arrays"],
-        "when buffers are given: below half of the pool, all that are missing (Linux since 6.12); at each poll that had \
-         budget left, too (before); sixteen at a time",
-    ),
-    Key::whole("driver.mtu", "B", 576.0, 9000.0, "longest IP packet").default("9000"),
-    Key::choice("driver.checksum", &["on", "off"], "checksums are left to the server")
-        .default("on"),
-];
+settings! {
+    /// The traffic.
+    pub(super) struct TrafficKeys {
+        /// transactions that the machine serves; frames that it sends; frames at a pace
+        kind: &'static str = "traffic.kind", choice(&["transactions", "bulk", "paced"]);
+        /// transactions: peers that ask, one request each at a time
+        peers: u16 = "traffic.peers", whole("peers", 1.0, 4096.0).default("512").when(ASKED);
+        /// transactions: a request's frame without FCS
+        request: u32 = "traffic.request", whole("B", 60.0, 9014.0).default("9014").when(ASKED);
+        /// a response's frame, or one in bulk
+        response: u32 = "traffic.response", whole("B", 60.0, 9014.0).default("9014").when(CARRIED);
+        /// the same of other peers, or of other frames in bulk
+        other: u32 = "traffic.other", whole("B", 60.0, 9014.0).default("9014").when(MIXED);
+        /// how many those are
+        other_share: f64 = "traffic.other_share", number("%", 0.0, 100.0).default("0").when(SHARED);
+        /// sizes spread evenly from the one to the other instead, 16 of them
+        spread: bool = "traffic.spread", choice(&["off", "on"]).when(CARRIED);
+        /// responses that go out together where they do
+        burst: usize = "traffic.burst", whole("packets", 1.0, 64.0).default("4").when(ASKED);
+        /// bulk: frames under way for each queue
+        window: u32 = "traffic.window", whole("packets", 16.0, 4096.0).default("64").when(BULK);
+        /// before anything is counted
+        warmup: Span = "traffic.warmup", number("ms", 0.0, 1e5).default("3").when(CARRIED);
+        /// how long is counted
+        duration: Span = "traffic.duration", number("ms", 0.1, 1e5).default("12").when(CARRIED);
+    }
+}
+
+settings! {
+    /// Settings of the driver.
+    pub(super) struct DriverKeys {
+        /// the switch: when a lone packet goes by H_SEND_SUB_CRQ
+        direct: &'static str = "driver.direct",
+            choice(&["inspect", "never", "ignore_headers", "software_checksum", "adaptive"]);
+        /// queue pairs, each with a core
+        queues: u64 = "driver.queues", whole("queues", 1.0, 16.0).default("16");
+        /// of a transmit queue
+        tx_entries: u64 = "driver.tx_entries", whole("descriptors", 16.0, 1024.0).default("256");
+        /// of a receive queue
+        rx_entries: u64 = "driver.rx_entries", whole("descriptors", 16.0, 4096.0).default("256");
+        /// when buffers are given: below half of the pool, all that are missing (Linux since 6.12);
+        /// at each poll that had budget left, too (before); sixteen at a time
+        replenish: &'static str = "driver.replenish",
+            choice(&["below_half", "each_poll", "whole_arrays"]);
+        /// longest IP packet
+        mtu: u32 = "driver.mtu", whole("B", 576.0, 9000.0).default("9000");
+        /// checksums are left to the server
+        checksum: bool = "driver.checksum", choice(&["on", "off"]).default("on");
+    }
+}
 
 /// Simulated memory that a run may take, with its guard, in bytes.
 const MAX_MEMORY: u64 = 3 << 30;
 
 /// The [`Setup`] of these values.
 pub fn setup(v: &Values) -> Setup {
-    let whole = |key: &str| v.number(key) as u64;
-    let headers = match v.word("nic.headers") {
+    let (n, d, serial) = (NicKeys::of(v), DriverKeys::of(v), SerialKeys::of(v));
+    let headers = match n.headers {
         "never" => [0; 8],
         "always" => [0xf0, 0, 0xf0, 0, 0xf0, 0, 0, 0],
         _ => [0, 0, 0xf0, 0, 0xf0, 0, 0, 0],
     };
     let server = device::Server {
         desc_req: headers,
-        backing_needs_headers: v.is_on("nic.needs_headers"),
+        backing_needs_headers: n.needs_headers,
         // As many as Linux has room for: what a queue gets is the driver's wish.
         entries: (16, MAX_ENTRIES),
         ..device::Server::POWERVM
     };
-    let rate = v.number("link.rate");
-    let costs = costs(v);
-    let cycles =
-        |key: &str| Span::from_ps((v.number(key) / v.number("cpu.frequency") * 1e3).round() as u64);
     let nic = device::Config {
         servers: [server; 2],
         serial: Serial {
-            direct: span(v, "serial.direct"),
-            indirect: span(v, "serial.indirect"),
-            descriptor: span(v, "serial.descriptor"),
-            header_byte: span(v, "serial.header_byte"),
-            receive: span(v, "serial.receive"),
+            direct: serial.direct,
+            indirect: serial.indirect,
+            descriptor: serial.descriptor,
+            header_byte: serial.header_byte,
+            receive: serial.receive,
         },
         command: Span::from_us(5),
-        completion_wait: span(v, "nic.completion_wait"),
-        wire_byte: Span::from_ps((8e3 / rate).round() as u64),
+        completion_wait: n.completion_wait,
+        wire_byte: Span::from_ps((8e3 / n.rate).round() as u64),
         ..device::Config::POWERVM
     };
-    let faults = fault::Plan::of(v, Span::from_ms(5_000));
     Setup {
-        costs,
-        application: cycles("cpu.application"),
-        softirq: Softirq { watchdog: faults.watchdog(), ..Softirq::LINUX },
+        host: HostConfig::of(v, Span::from_ms(5_000)),
+        application: cycles(v, "cpu.application"),
         papr: Papr::of(v, &CALLS),
-        guard: if v.word("run.guard") == "byte" {
-            ProtectionGranularity::Byte
-        } else {
-            ProtectionGranularity::Page
-        },
         nic,
         driver: DriverConfig {
             crq_vector: nic.crq_vector,
-            mtu: whole("driver.mtu") as u32,
-            queues: whole("driver.queues"),
-            tx_entries: whole("driver.tx_entries"),
-            rx_entries: whole("driver.rx_entries"),
+            mtu: d.mtu,
+            queues: d.queues,
+            tx_entries: d.tx_entries,
+            rx_entries: d.rx_entries,
             tso_buffers: 1,
-            checksum: v.is_on("driver.checksum"),
+            checksum: d.checksum,
             large_send: false,
             direct: Direct::ALL
                 .into_iter()
-                .find(|d| d.name() == v.word("driver.direct"))
+                .find(|one| one.name() == d.direct)
                 .unwrap_or(Direct::Inspect),
             replenish: Replenish::ALL
                 .into_iter()
-                .find(|r| r.name() == v.word("driver.replenish"))
+                .find(|r| r.name() == d.replenish)
                 .unwrap_or(Replenish::BelowHalf),
             ..DriverConfig::new(nic.unit_address, nic.mac)
         },
-        link_rate: (rate * 1e9) as u64,
-        link_delay: span(v, "link.delay"),
-        faults,
     }
 }
 
@@ -257,44 +219,34 @@ pub fn setup(v: &Values) -> Setup {
 /// # Errors
 /// Traffic that this machine cannot carry.
 pub fn load(v: &Values, setup: &Setup) -> Result<Load, String> {
-    let whole = |key: &str| v.number(key) as u32;
-    let ms = |key: &str| Span::from_ps((v.number(key) * 1e9).round() as u64);
+    let t = TrafficKeys::of(v);
     let longest = setup.driver.mtu + HEADER as u32;
-    for key in ["traffic.request", "traffic.response", "traffic.other"] {
-        // What is the default is left alone where nothing of the kind is carried.
-        let used = match key {
-            "traffic.request" => v.word("traffic.kind") == "transactions",
-            "traffic.other" => v.number("traffic.other_share") > 0.0 || v.is_on("traffic.spread"),
-            _ => true,
-        };
-        if used && whole(key) > longest {
-            return Err(format!("`{key}` is {} B, but `driver.mtu` allows {longest}", whole(key)));
+    // A default is left alone where nothing of the kind is carried.
+    for (key, bytes, used) in [
+        ("traffic.request", t.request, t.kind == "transactions"),
+        ("traffic.response", t.response, true),
+        ("traffic.other", t.other, t.other_share > 0.0 || t.spread),
+    ] {
+        if used && bytes > longest {
+            return Err(format!("`{key}` is {bytes} B, but `driver.mtu` allows {longest}"));
         }
     }
     let load = Load {
-        kind: if v.word("traffic.kind") == "bulk" { Kind::Bulk } else { Kind::Transactions },
-        peers: whole("traffic.peers") as u16,
-        request: whole("traffic.request"),
-        response: whole("traffic.response"),
-        other: whole("traffic.other"),
-        other_share: v.number("traffic.other_share") / 100.0,
-        spread: v.is_on("traffic.spread"),
+        kind: if t.kind == "bulk" { Kind::Bulk } else { Kind::Transactions },
+        peers: t.peers,
+        request: t.request,
+        response: t.response,
+        other: t.other,
+        other_share: t.other_share / 100.0,
+        spread: t.spread,
         together: v.number("host.together") / 100.0,
-        burst: whole("traffic.burst") as usize,
-        window: whole("traffic.window"),
-        warmup: ms("traffic.warmup"),
-        duration: ms("traffic.duration"),
+        burst: t.burst,
+        window: t.window,
+        warmup: t.warmup,
+        duration: t.duration,
         seed: v.number("run.seed") as u64,
     };
-    let guard = if setup.guard == ProtectionGranularity::Byte { 5 } else { 1 };
-    let needs = super::memory(setup, &load) as u64 * guard;
-    if needs > MAX_MEMORY {
-        return Err(format!(
-            "{} MiB of simulated memory would be needed, and {} are the most; take fewer queues (`driver.queues`), \
-             peers (`traffic.peers`), entries or `run.guard=page`",
-            needs >> 20,
-            MAX_MEMORY >> 20
-        ));
-    }
+    let advice = "fewer queues (`driver.queues`), peers (`traffic.peers`), entries";
+    setup.host.fits(super::memory(setup, &load), MAX_MEMORY, advice)?;
     Ok(load)
 }

@@ -12,7 +12,7 @@ const SHORT: [&str; 5] = [
     "driver.tx_entries=128",
 ];
 
-fn unaudited(scenario: &str, sets: &[&str]) -> Outcome {
+fn unaudited(scenario: &str, sets: &[&str]) -> RunStats {
     let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
     for s in SHORT.iter().chain(sets) {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
@@ -22,7 +22,7 @@ fn unaudited(scenario: &str, sets: &[&str]) -> Outcome {
     run(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"))
 }
 
-fn outcome(scenario: &str, sets: &[&str]) -> Outcome {
+fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let o = unaudited(scenario, sets);
     assert!(o.audit.is_empty(), "{scenario} {sets:?}: {:?}", o.audit);
     o
@@ -39,7 +39,7 @@ fn every_state_carries_every_kind_of_traffic() {
                 &["traffic.other=66", "traffic.other_share=40"],
             ] {
                 let o = outcome("ibmvnic-transactions", &[&[&d[..], kind], sets].concat());
-                assert!(o.packets > 300, "{direct} {kind} {sets:?}: {}", o.packets);
+                assert!(o.counts.packets > 300, "{direct} {kind} {sets:?}: {}", o.counts.packets);
             }
         }
     }
@@ -53,7 +53,7 @@ fn the_three_cases_count_as_the_source_says() {
         let direct = format!("driver.direct={direct}");
         outcome("ibmvnic-transactions", &[all[0], all[1], "driver.replenish=whole_arrays", &direct])
     };
-    let of = |o: &Outcome, name: &str| o.counted(0, name);
+    let of = |o: &RunStats, name: &str| o.counts.counter(0, name);
     let [one, two, three] = ["never", "ignore_headers", "software_checksum"].map(case);
     assert_eq!((of(&one, "tx_direct"), of(&one, "tx_csum_direct")), (0, 0));
     assert_eq!(of(&one, "tx_csum"), of(&one, "tx_packets"), "all are left to the server");
@@ -65,20 +65,24 @@ fn the_three_cases_count_as_the_source_says() {
         assert!(
             of(o, "rx_packets").abs_diff(16 * of(o, "rx_add_arrays")) <= 16 * 16,
             "{:?}",
-            o.counters[0]
+            o.counts.counters[0]
         );
         let calls = of(o, "tx_direct") + of(o, "tx_arrays") + of(o, "rx_add_arrays");
-        let made = o.counted(1, "hcall_send_sub_crq") + o.counted(1, "hcall_send_sub_crq_indirect");
+        let made = o.counts.counter(1, "hcall_send_sub_crq")
+            + o.counts.counter(1, "hcall_send_sub_crq_indirect");
         assert_eq!(calls, made, "the hypervisor saw as many");
     }
-    assert!(two.rate() > 1.2 * one.rate() && (three.rate() / two.rate() - 1.0).abs() < 0.03);
+    assert!(
+        two.counts.rate() > 1.2 * one.counts.rate()
+            && (three.counts.rate() / two.counts.rate() - 1.0).abs() < 0.03
+    );
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let once = |seed: &str| {
         let o = outcome("ibmvnic-transactions", &["driver.direct=adaptive", seed]);
-        (o.packets, o.counters, o.latency.max())
+        (o.counts.packets, o.counts.counters, o.latency.max())
     };
     assert_eq!(once("run.seed=1"), once("run.seed=1"));
     assert_ne!(once("run.seed=1"), once("run.seed=2"), "what goes out together is drawn");
@@ -104,7 +108,7 @@ fn a_slow_checksum_moves_the_break_even() {
             "traffic.duration=10",
             sum,
         ];
-        outcome("ibmvnic-break-even", &sets).break_even.unwrap_or(0)
+        outcome("ibmvnic-break-even", &sets).totals.break_even.unwrap_or(0)
     };
     let (fast, slow) = (found("cpu.sum=0.2"), found("cpu.sum=8"));
     assert!(fast > 3 * slow, "{fast} {slow}");
@@ -125,7 +129,11 @@ fn a_pool_is_refilled_by_its_rule() {
     let filled = |rule: &str, entries: &str| {
         let sets = ["driver.queues=1", "traffic.peers=32", "traffic.duration=12", rule, entries];
         let o = outcome("ibmvnic-transactions", &sets);
-        (o.counted(0, "rx_added"), o.counted(0, "rx_add_arrays"), o.counted(0, "rx_packets"))
+        (
+            o.counts.counter(0, "rx_added"),
+            o.counts.counter(0, "rx_add_arrays"),
+            o.counts.counter(0, "rx_packets"),
+        )
     };
     // Filled up below half: 257 buffers in 17 arrays, or none.
     let (added, arrays, _) = filled("driver.replenish=below_half", "driver.rx_entries=512");
@@ -143,11 +151,15 @@ fn an_array_costs_by_its_descriptors() {
         ["hcall.send_sub_crq_indirect=700", "hcall.indirect_descriptor=50", "hypervisor.copy=0"];
     for direct in ["driver.direct=never", "driver.direct=ignore_headers"] {
         let o = outcome("ibmvnic-transactions", &[&sets[..], &[direct]].concat());
-        let n = |name: &str| o.counted(0, name);
+        let n = |name: &str| o.counts.counter(0, name);
         let arrays = n("tx_arrays") + n("rx_add_arrays");
         let descriptors = n("tx_descriptors") - n("tx_direct") + n("rx_added");
-        assert_eq!(o.counted(1, "hcall_send_sub_crq_indirect"), arrays);
-        assert_eq!(o.indirect, Span::from_ns(price * arrays + each * descriptors), "{direct}");
+        assert_eq!(o.counts.counter(1, "hcall_send_sub_crq_indirect"), arrays);
+        assert_eq!(
+            o.totals.indirect,
+            Span::from_ns(price * arrays + each * descriptors),
+            "{direct}"
+        );
     }
 }
 
@@ -158,10 +170,10 @@ fn bursts_go_out_together() {
             "ibmvnic-transactions",
             &["driver.direct=ignore_headers", "host.together=40", burst],
         );
-        let batched = o.counted(0, "tx_batched") as f64;
+        let batched = o.counts.counter(0, "tx_batched") as f64;
         (
-            batched / o.counted(0, "tx_packets") as f64,
-            batched / o.counted(0, "tx_arrays").max(1) as f64,
+            batched / o.counts.counter(0, "tx_packets") as f64,
+            batched / o.counts.counter(0, "tx_arrays").max(1) as f64,
         )
     };
     let [one, two, four] = ["traffic.burst=1", "traffic.burst=2", "traffic.burst=4"].map(direct);

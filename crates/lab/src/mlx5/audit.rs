@@ -4,14 +4,13 @@
 //! With faults a packet that was queued and neither sent nor discarded is one that the driver says
 //! it dropped.
 
-use super::{Outcome, System};
+use super::{RunStats, System};
 use crate::fault::{ANY, Balance};
-use crate::standstill;
 use doorbell_bus::Bus;
 
 /// What does not add up.
-pub(super) fn audit(o: &Outcome, m: &System, skipped: u64) -> Vec<String> {
-    let (d, n, l) = (&o.driver, &o.device, &o.ledger);
+pub(super) fn audit(o: &RunStats, m: &System) -> Vec<String> {
+    let (d, n, l) = (&o.totals.driver, &o.totals.device, &o.counts.ledger);
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = Balance::new(o.faults.as_ref());
     let ended = ("device sent or discarded", n.packets + n.discarded);
@@ -34,18 +33,9 @@ pub(super) fn audit(o: &Outcome, m: &System, skipped: u64) -> Vec<String> {
     b.less("doorbells", ("driver rang", d.doorbells), ("device heard", n.doorbells), over);
     b.less("CQEs", ("device wrote", n.cqes), ("driver took", d.cqes), over);
     b.less("events", ("device wrote", n.eqes), ("driver took", d.eqes), over);
-    b.same("mappings", ("made", l.maps), ("ended", l.unmaps));
     b.none("nonsense", ("doorbells refused", n.bad_doorbells), over.1);
     b.none("nonsense", ("entries lost", n.lost_entries), if struck > 0 { ANY } else { 0 });
-    b.same("DMA", ("faults allowed", struck), ("faults", l.dma_faults));
-    b.same("frames offered", ("skipped for want of memory or form", skipped), ("allowed", 0));
-    // Everything has been closed and released by now.
-    let all = m.ledger();
-    b.same("buffers", ("taken", all.buffers_taken), ("released", all.buffers_released));
-    let (readable, writable) = m.bus.platform().memory.mapped();
-    b.same("pages still lent to the device", ("to read", readable as u64), ("expected", 0));
-    b.same("pages still lent to the device", ("to write", writable as u64), ("expected", 0));
-    let capacity = m.bus.capacity(o.elapsed);
+    let capacity = m.bus.capacity(o.counts.elapsed);
     for (way, bytes) in [
         ("toward the device", l.pcie_down_tlp_bytes + l.pcie_down_dllp_bytes),
         ("toward the host", l.pcie_up_tlp_bytes + l.pcie_up_dllp_bytes),
@@ -54,6 +44,6 @@ pub(super) fn audit(o: &Outcome, m: &System, skipped: u64) -> Vec<String> {
             b.wrong.push(format!("link {way}: {bytes} bytes in a time that carries {capacity}"));
         }
     }
-    b.wrong.extend(standstill::of_coherent(m.bus.platform()));
+    b.platform("", m.bus.platform(), struck);
     b.wrong
 }

@@ -14,8 +14,8 @@
 use super::settings::setup;
 use super::{Load, Setup, System as Machine, run};
 use crate::figures::{
-    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, Role, Row, Rule, Runs,
-    System, published,
+    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, ProfileRuns, Role, Row,
+    Rule, System, published,
 };
 use crate::input::InputError;
 use crate::key::Values;
@@ -50,10 +50,7 @@ pub const MPWQE_INSTRUCTIONS: f64 = 145.8;
 
 /// The mlx5 figures.
 #[derive(Debug)]
-pub struct Figures {
-    profile: Profile,
-    runs: Runs<Seen>,
-}
+pub struct Figures(ProfileRuns<Seen>);
 
 /// What the figures need of a run.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +76,7 @@ impl Figures {
     /// # Errors
     /// A profile that does not parse.
     pub fn new() -> Result<Figures, InputError> {
-        Ok(Figures { profile: Profile::load(PROFILE)?, runs: Runs::default() })
+        Ok(Figures(ProfileRuns::new(PROFILE)?))
     }
 
     fn seen(&mut self, c: &Constants, case: Case) -> Result<Seen, MeasureError> {
@@ -87,14 +84,14 @@ impl Figures {
         let c = &if case.mpwqe { c.clone() } else { c.without(&["driver.sizing"]) };
         let reads: Vec<&str> =
             c.iter().map(|c| c.key.as_str()).filter(|k| !k.starts_with("native.")).collect();
-        let values = self.profile.with(c);
+        let values = self.0.profile.with(c);
         let name = format!("{case:?}");
-        self.runs.get(&name, c, &reads, |_| measure(&values, case)).copied()
+        self.0.runs.get(&name, c, &reads, |_| measure(&values, case)).copied()
     }
 
     /// Sessions opened by packets of a kind: 64 in one batch, or a small one alone.
     fn sessions(&self, c: &Constants, kind: Kind) -> Result<f64, MeasureError> {
-        let setup = setup(&self.profile.with(c)).map_err(MeasureError::new)?;
+        let setup = setup(&self.0.profile.with(c))?;
         count_sessions(&setup, kind)
             .ok_or_else(|| MeasureError::new("the packets could not be queued"))
     }
@@ -108,21 +105,19 @@ fn measure(values: &Values, case: Case) -> Result<Seen, MeasureError> {
         format!("run.cores={}", case.cores.map_or("all".into(), |n| n.to_string())),
     ];
     for s in sets {
-        values.set(&s).map_err(|e| MeasureError::new(e.to_string()))?;
+        values.set(&s)?;
     }
-    let setup = setup(&values).map_err(MeasureError::new)?;
+    let setup = setup(&values)?;
     let packets = if case.rate.is_some() { PACKETS } else { PACKETS_AT_FULL_SPEED };
     let load = Load::Pktgen { size: SIZE, burst: BURST, rate: case.rate, packets, checksum: false };
-    let o = run(&setup, &load, &mut Unwatched).map_err(|e| MeasureError::new(e.to_string()))?;
-    if let Some(why) = o.audit.first() {
-        return Err(MeasureError::new(format!("the audit failed: {why}")));
-    }
-    let rules = Rules::new(setup.pcie).map_err(|e| MeasureError::new(e.to_string()))?;
+    let o = run(&setup, &load, &mut Unwatched)?.sound()?;
+    let rules = Rules::new(setup.pcie)?;
     let second = Span::from_ms(1000);
     Ok(Seen {
-        inbound_bytes: (o.ledger.pcie_down_tlp_bytes + o.ledger.pcie_down_dllp_bytes) as f64
-            / o.packets as f64,
-        mpps: o.steady.window.rate() * 1e-6,
+        inbound_bytes: (o.counts.ledger.pcie_down_tlp_bytes + o.counts.ledger.pcie_down_dllp_bytes)
+            as f64
+            / o.counts.packets as f64,
+        mpps: o.window.rate() * 1e-6,
         raw_bytes_per_s: rules.raw_byte_time().capacity(second) as f64,
     })
 }
@@ -140,9 +135,9 @@ enum Kind {
 
 fn count_sessions(setup: &Setup, kind: Kind) -> Option<f64> {
     let rules = Rules::new(setup.pcie).ok()?;
-    let platform = Platform::new(setup.memory_base, 16 << 20, setup.guard);
+    let platform = Platform::new(setup.memory_base, 16 << 20, setup.host.guard);
     let pcie = Pcie::new(platform, rules, setup.latencies, setup.bar);
-    let mut m = Machine::new(pcie, Device::new(setup.nic), setup.costs, 1);
+    let mut m = Machine::new(pcie, Device::new(setup.nic), setup.host.costs, 1);
     let mut config = setup.driver;
     config.mpwqe = true;
     let hca = Hca::open(&mut m).ok()?;
@@ -257,7 +252,7 @@ impl System for Figures {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        let mut all = self.profile.constants();
+        let mut all = self.0.profile.constants();
         // The generation is each row's own. The longest WQE is a capability: with a smaller one the
         // driver does not attach.
         all.retain(|c| c.key != "pcie.generation" && c.key != "nic.max_wqe");
@@ -268,7 +263,7 @@ impl System for Figures {
     }
 
     fn choices(&self) -> Vec<Choice> {
-        choices(&self.profile)
+        choices(&self.0.profile)
     }
 
     fn rows(&self) -> Vec<Row> {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::clock::link::Peer;
+use crate::key::Key;
 use doorbell_bus::{Costs, HypervisorDevice};
 use doorbell_devices::veth::{Adapter, Config, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as Settings, Ibmveth};
@@ -37,7 +38,7 @@ impl Peer for Far {
 
 /// Two partitions, each with a core, on one LAN with a wire of 1 Gbit/s.
 fn hosted(sets: &[&str]) -> (Hosted<HypervisorDevice<Veth>, Far>, [Adapter; 2]) {
-    let keys: Vec<&'static Key> = KEYS.iter().chain(&PRICES).collect();
+    let keys: Vec<&'static Key> = Keys::KEYS.iter().chain(&PRICES).collect();
     let mut v = Values::defaults(&keys);
     sets.iter().for_each(|s| v.set(s).unwrap());
     let p = Papr::of(&v, &SEND);

@@ -1,6 +1,7 @@
 //! The keys of an axienet run.
 
-use crate::key::{Key, Needs};
+use crate::key::{Key, Needs, settings};
+use doorbell_hal::Span;
 
 const TCP: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
 const ARRIVE: &[Needs] = &[Needs::kind(&["arrivals"])];
@@ -14,7 +15,7 @@ const ONE_SIZE: &[Needs] =
 const FIXED: &[Needs] = &[Needs::word("driver.controller", &["fixed"])];
 const TIMED: &[Needs] = &[Needs::word("driver.controller", &["fixed", "dim", "classes"])];
 
-/// What a profile says of its CPU; [`crate::cpu::TCP`] has the rest.
+/// What a profile says of its CPU; [`crate::host::TCP`] has the rest.
 pub(in crate::axienet) static CPU: [Key; 21] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
     Key::whole("cpu.cores", "cores", 2.0, 64.0, "cores there are, of which a run uses two"),
@@ -45,46 +46,53 @@ pub(in crate::axienet) static CPU: [Key; 21] = [
     Key::cycles("cpu.relax", "a turn of a polling loop"),
 ];
 
-/// What a profile says of its bus.
-pub(in crate::axienet) static BUS: [Key; 10] = [
-    Key::choice("axi.protocol", &["axi4", "axi3"], "bursts of up to 256 beats, or of 16"),
-    Key::whole("axi.clock", "MHz", 1.0, 1000.0, "clock of the bus"),
-    Key::among("axi.width", "bits", &[32.0, 64.0, 128.0, 256.0, 512.0, 1024.0], "data in a beat"),
-    Key::among(
-        "axi.burst",
-        "beats",
-        &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0],
-        "the DMA's longest burst",
-    ),
-    Key::whole("axi.reads", "bursts", 1.0, 32.0, "reads under way at a time"),
-    Key::whole("axi.writes", "bursts", 1.0, 32.0, "writes under way at a time"),
-    Key::whole("axi.lite_clocks", "clocks", 1.0, 255.0, "a register access at its slave"),
-    Key::ns("axi.read_latency", "from a read's address to its first data"),
-    Key::ns("axi.write_latency", "from a write's last data to its response"),
-    Key::ns("axi.cpu_latency", "between CPU and registers, one way"),
-];
+settings! {
+    /// The bus.
+    pub(in crate::axienet) struct BusKeys {
+        /// bursts of up to 256 beats, or of 16
+        protocol: &'static str = "axi.protocol", choice(&["axi4", "axi3"]);
+        /// clock of the bus
+        clock: u32 = "axi.clock", whole("MHz", 1.0, 1000.0);
+        /// data in a beat
+        width: u32 = "axi.width", among("bits", &[32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]);
+        /// the DMA's longest burst
+        burst: u32 = "axi.burst", among("beats", &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
+        /// reads under way at a time
+        reads: u32 = "axi.reads", whole("bursts", 1.0, 32.0);
+        /// writes under way at a time
+        writes: u32 = "axi.writes", whole("bursts", 1.0, 32.0);
+        /// a register access at its slave
+        lite_clocks: u32 = "axi.lite_clocks", whole("clocks", 1.0, 255.0);
+        /// from a read's address to its first data
+        read_latency: Span = "axi.read_latency", ns();
+        /// from a write's last data to its response
+        write_latency: Span = "axi.write_latency", ns();
+        /// between CPU and registers, one way
+        cpu_latency: Span = "axi.cpu_latency", ns();
+    }
+}
 
-/// What a profile says of the cores and the link.
-pub(in crate::axienet) static NIC: [Key; 8] = [
-    Key::whole("nic.clock", "MHz", 1.0, 1000.0, "of the DMA engine and its delay timers"),
-    Key::whole(
-        "nic.delay_clocks",
-        "clocks",
-        1.0,
-        100_000.0,
-        "in a unit of the delay; the driver counts on 125",
-    ),
-    Key::whole("nic.rx_memory", "KiB", 2.0, 32.0, "receive memory of the MAC"),
-    Key::whole("nic.tx_memory", "KiB", 2.0, 32.0, "transmit memory of the MAC"),
-    Key::choice(
-        "nic.rx_checksum",
-        &["partial", "full", "none"],
-        "what the core does about received checksums",
-    ),
-    Key::choice("nic.tx_checksum", &["partial", "full", "none"], "and about transmitted ones"),
-    Key::among("link.rate", "Mbit/s", &[10.0, 100.0, 1000.0], "of the link"),
-    Key::ns("link.delay", "of the cable and what is behind it, one way").default("5000"),
-];
+settings! {
+    /// The cores and the link.
+    pub(in crate::axienet) struct NicKeys {
+        /// of the DMA engine and its delay timers
+        clock: u32 = "nic.clock", whole("MHz", 1.0, 1000.0);
+        /// in a unit of the delay; the driver counts on 125
+        delay_clocks: u32 = "nic.delay_clocks", whole("clocks", 1.0, 100_000.0);
+        /// receive memory of the MAC
+        rx_memory: u32 = "nic.rx_memory", whole("KiB", 2.0, 32.0);
+        /// transmit memory of the MAC
+        tx_memory: u32 = "nic.tx_memory", whole("KiB", 2.0, 32.0);
+        /// what the core does about received checksums
+        rx_checksum: &'static str = "nic.rx_checksum", choice(&["partial", "full", "none"]);
+        /// and about transmitted ones
+        tx_checksum: &'static str = "nic.tx_checksum", choice(&["partial", "full", "none"]);
+        /// of the link
+        rate: u32 = "link.rate", among("Mbit/s", &[10.0, 100.0, 1000.0]);
+        /// of the cable and what is behind it, one way
+        delay: Span = "link.delay", ns().default("5000");
+    }
+}
 
 /// What is sent or received.
 pub(in crate::axienet) static KIND: [Key; 1] = [Key::choice(
@@ -94,55 +102,59 @@ pub(in crate::axienet) static KIND: [Key; 1] = [Key::choice(
      frames at a pace",
 )];
 
-/// What a scenario says of arrivals.
-pub(in crate::axienet) static ARRIVALS: [Key; 9] = [
-    Key::choice(
-        "traffic.pattern",
-        &["even", "poisson", "bursts", "steps", "on_off", "random"],
-        "arrivals: evenly; at random; in bursts; high and low load in turn; load and silence in turn; phases by the seed",
-    ).when(ARRIVE),
-    Key::number("traffic.load", "%", 0.001, 100.0, "arrivals: of the link").default("100").when(AT_A_LOAD),
-    Key::number("traffic.low", "%", 0.001, 100.0, "steps: of the link, in between").default("1").when(STEPS),
-    Key::number("traffic.hold", "ms", 0.01, 1e4, "steps and on_off: how long each lasts").default("20").when(IN_TURN),
-    Key::whole("traffic.frames", "packets", 1.0, 100_000.0, "bursts: frames back to back").default("32").when(BURSTS),
-    Key::number("traffic.every", "us", 1.0, 1e6, "bursts: from one to the next").default("1000").when(BURSTS),
-    Key::whole("traffic.arrival_size", "B", 60.0, 9014.0, "arrivals: frame without FCS").default("1514").when(ONE_SIZE),
-    Key::whole("traffic.beside", "connections", 0.0, 64.0, "receive: connections beside it that the machine serves")
-        .default("0").when(TCP),
-    Key::choice(
-        "traffic.backlog",
-        &["merged", "single"],
-        "TCP: segments that come while the application owns the socket become one (Linux 5.0), or stay what they were",
-    )
-    .default("merged").when(TCP),
-];
+settings! {
+    /// Arrivals, and TCP beside them.
+    pub(in crate::axienet) struct ArrivalKeys {
+        /// arrivals: evenly; at random; in bursts; high and low load in turn; load and silence in
+        /// turn; phases by the seed
+        pattern: &'static str = "traffic.pattern",
+            choice(&["even", "poisson", "bursts", "steps", "on_off", "random"]).when(ARRIVE);
+        /// arrivals: of the link
+        load: f64 = "traffic.load", number("%", 0.001, 100.0).default("100").when(AT_A_LOAD);
+        /// steps: of the link, in between
+        low: f64 = "traffic.low", number("%", 0.001, 100.0).default("1").when(STEPS);
+        /// steps and on_off: how long each lasts
+        hold: Span = "traffic.hold", number("ms", 0.01, 1e4).default("20").when(IN_TURN);
+        /// bursts: frames back to back
+        frames: u32 = "traffic.frames", whole("packets", 1.0, 100_000.0).default("32").when(BURSTS);
+        /// bursts: from one to the next
+        every: Span = "traffic.every", number("us", 1.0, 1e6).default("1000").when(BURSTS);
+        /// arrivals: frame without FCS
+        arrival_size: u32 = "traffic.arrival_size",
+            whole("B", 60.0, 9014.0).default("1514").when(ONE_SIZE);
+        /// receive: connections beside it that the machine serves
+        beside: u16 = "traffic.beside", whole("connections", 0.0, 64.0).default("0").when(TCP);
+        /// TCP: segments that come while the application owns the socket become one (Linux 5.0), or
+        /// stay what they were
+        backlog: &'static str = "traffic.backlog",
+            choice(&["merged", "single"]).default("merged").when(TCP);
+    }
+}
 
-/// What a scenario says of the driver. Defaults are Linux's.
-pub(in crate::axienet) static DRIVER: [Key; 10] = [
-    Key::choice(
-        "driver.controller",
-        &["dim", "fixed", "dim_cqe", "dim_link", "classes", "trains"],
-        "the switch: net_dim over 4^i packets; `ethtool -C`; net_dim over Linux's CQE table, or times from link and MTU; e1000's; ours",
-    ),
-    Key::whole("driver.rx_frames", "packets", 1.0, 255.0, "fixed: received packets an interrupt")
-        .default("1")
-        .when(FIXED),
-    Key::whole(
-        "driver.rx_usecs",
-        "us",
-        0.0,
-        1000.0,
-        "fixed, dim and classes: silence that ends the wait",
-    )
-    .default("16")
-    .when(TIMED),
-    Key::whole("driver.tx_frames", "packets", 1.0, 255.0, "sent packets an interrupt")
-        .default("24"),
-    Key::whole("driver.tx_usecs", "us", 0.0, 1000.0, "silence that ends that wait").default("50"),
-    Key::whole("driver.rx_ring", "descriptors", 1.0, 4096.0, "RX ring").default("1024"),
-    Key::whole("driver.tx_ring", "descriptors", 18.0, 4096.0, "TX ring").default("128"),
-    Key::whole("driver.mtu", "B", 576.0, 9000.0, "longest IP packet").default("1500"),
-    Key::choice("driver.batch", &["off", "on"], "TAILDESC written once a batch").default("off"),
-    Key::choice("driver.rx_align", &["on", "off"], "received IP headers are aligned to four bytes")
-        .default("on"),
-];
+settings! {
+    /// Settings of the driver. Defaults are those of Linux.
+    pub(in crate::axienet) struct DriverKeys {
+        /// the switch: net_dim over 4^i packets; `ethtool -C`; net_dim over Linux's CQE table, or
+        /// times from link and MTU; e1000's; ours
+        controller: &'static str = "driver.controller",
+            choice(&["dim", "fixed", "dim_cqe", "dim_link", "classes", "trains"]);
+        /// fixed: received packets an interrupt
+        rx_frames: u32 = "driver.rx_frames", whole("packets", 1.0, 255.0).default("1").when(FIXED);
+        /// fixed, dim and classes: silence that ends the wait
+        rx_usecs: u32 = "driver.rx_usecs", whole("us", 0.0, 1000.0).default("16").when(TIMED);
+        /// sent packets an interrupt
+        tx_frames: u32 = "driver.tx_frames", whole("packets", 1.0, 255.0).default("24");
+        /// silence that ends that wait
+        tx_usecs: u32 = "driver.tx_usecs", whole("us", 0.0, 1000.0).default("50");
+        /// RX ring
+        rx_ring: u32 = "driver.rx_ring", whole("descriptors", 1.0, 4096.0).default("1024");
+        /// TX ring
+        tx_ring: u32 = "driver.tx_ring", whole("descriptors", 18.0, 4096.0).default("128");
+        /// longest IP packet
+        mtu: u32 = "driver.mtu", whole("B", 576.0, 9000.0).default("1500");
+        /// TAILDESC written once a batch
+        batch: bool = "driver.batch", choice(&["off", "on"]).default("off");
+        /// received IP headers are aligned to four bytes
+        rx_align: bool = "driver.rx_align", choice(&["on", "off"]).default("on");
+    }
+}

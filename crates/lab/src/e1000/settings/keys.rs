@@ -1,6 +1,7 @@
 //! The keys of an e1000 run.
 
-use crate::key::{Is, Key, Needs};
+use crate::key::{Is, Key, Needs, settings};
+use doorbell_hal::Span;
 
 const CLOCKS: &[f64] = &[33.0, 66.0, 100.0, 133.0];
 const POWERS: &[f64] = &[16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
@@ -13,7 +14,7 @@ const EXPRESS: &[Needs] = &[Needs::word("bus.kind", &["pcie"])];
 const TCE: &[Needs] = &[Needs::word("iommu.kind", &["tce"])];
 const OWN_RX: &[Needs] = &[Needs::new("driver.rx_prefetch", Is::Number)];
 
-/// What a profile says of its CPU; [`crate::cpu::TCP`] has the rest.
+/// What a profile says of its CPU; [`crate::host::TCP`] has the rest.
 pub(in crate::e1000) static CPU: [Key; 19] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
     Key::cycles("cpu.stack", "one packet handed to the driver: qdisc and the way there"),
@@ -36,81 +37,60 @@ pub(in crate::e1000) static CPU: [Key; 19] = [
     Key::cycles("cpu.relax", "a turn of a polling loop"),
 ];
 
-/// What a profile says of its bus. What another kind of bus needs has a default.
-pub(in crate::e1000) static BUS: [Key; 31] = [
-    Key::choice("bus.kind", &["pci", "pcix", "pcie"], "what the card is plugged into"),
-    Key::among("pci.clock", "MHz", CLOCKS, "PCI: 33 or 66; PCI-X: 66, 100 or 133")
-        .default("66")
-        .when(PARALLEL),
-    Key::among("pci.width", "bits", &[32.0, 64.0], "data in a clock").default("64").when(PARALLEL),
-    Key::among("pci.line", "B", &[16.0, 32.0, 64.0, 128.0, 256.0], "cache line, as configured")
-        .default("128"),
-    Key::among(
-        "pci.boundary",
-        "B",
-        POWERS,
-        "the bridge ends a burst at multiples of this: how far it reads ahead",
-    )
-    .default("512")
-    .when(PARALLEL),
-    Key::choice(
-        "pci.devsel",
-        &["medium", "fast", "slow", "subtractive"],
-        "how soon a target decodes",
-    )
-    .default("medium")
-    .when(PARALLEL),
-    Key::whole(
-        "pci.latency_timer",
-        "clocks",
-        16.0,
-        255.0,
-        "clocks of a tenure when others want the bus",
-    )
-    .or(&["alone"])
-    .default("alone")
-    .when(PARALLEL),
-    Key::choice("pci.mwi", &["on", "off"], "Memory Write and Invalidate allowed")
-        .default("on")
-        .when(PCI),
-    Key::choice(
-        "pci.delayed_reads",
-        &["yes", "no"],
-        "PCI: a read is answered with Retry until its data are there",
-    )
-    .default("yes")
-    .when(PCI),
-    Key::among(
-        "pci.mmrbc",
-        "B",
-        &[512.0, 1024.0, 2048.0, 4096.0],
-        "PCI-X: maximum memory read byte count",
-    )
-    .default("2048")
-    .when(PCIX),
-    Key::among(
-        "pci.outstanding",
-        "reads",
-        &[1.0, 2.0, 3.0, 4.0, 8.0, 12.0, 16.0, 32.0],
-        "PCI-X: split reads under way",
-    )
-    .default("1")
-    .when(PCIX),
-    Key::ns("pci.read_command", "a read command, beside its clocks").default("0").when(PARALLEL),
-    Key::number("pci.read_byte", "ns/B", 0.0, 100.0, "each byte read, beside its clocks")
-        .default("0")
-        .when(PARALLEL),
-    Key::ns("pci.write_command", "a write command, beside its clocks").default("0").when(PARALLEL),
-    Key::number("pci.write_byte", "ns/B", 0.0, 100.0, "each byte written, beside its clocks")
-        .default("0")
-        .when(PARALLEL),
-    Key::ns("pci.cpu_latency", "between CPU and bus, one way").default("0").when(PARALLEL),
-    Key::ns("pci.memory_latency", "from a write's last data on the bus to memory")
-        .default("0")
-        .when(PARALLEL),
-    Key::ns("pci.register_latency", "of the device, to answer a register read")
-        .default("0")
-        .when(PARALLEL),
+settings! {
+    /// The bus of the card.
+    pub(in crate::e1000) struct BusKeys {
+        /// what the card is plugged into
+        kind: &'static str = "bus.kind", choice(&["pci", "pcix", "pcie"]);
+    }
+}
+
+settings! {
+    /// Settings of PCI and PCI-X. They have defaults, for other buses.
+    pub(in crate::e1000) struct PciKeys {
+        /// PCI: 33 or 66; PCI-X: 66, 100 or 133
+        clock: u32 = "pci.clock", among("MHz", CLOCKS).default("66").when(PARALLEL);
+        /// data in a clock
+        width: u32 = "pci.width", among("bits", &[32.0, 64.0]).default("64").when(PARALLEL);
+        /// cache line, as configured
+        line: u32 = "pci.line", among("B", &[16.0, 32.0, 64.0, 128.0, 256.0]).default("128");
+        /// the bridge ends a burst at multiples of this: how far it reads ahead
+        boundary: u32 = "pci.boundary", among("B", POWERS).default("512").when(PARALLEL);
+        /// how soon a target decodes
+        devsel: &'static str = "pci.devsel",
+            choice(&["medium", "fast", "slow", "subtractive"]).default("medium").when(PARALLEL);
+        /// clocks of a tenure when others want the bus
+        latency_timer: Option<u32> = "pci.latency_timer",
+            whole("clocks", 16.0, 255.0).or(&["alone"]).default("alone").when(PARALLEL);
+        /// Memory Write and Invalidate allowed
+        mwi: bool = "pci.mwi", choice(&["on", "off"]).default("on").when(PCI);
+        /// PCI: a read is answered with Retry until its data are there
+        delayed_reads: bool = "pci.delayed_reads", choice(&["yes", "no"]).default("yes").when(PCI);
+        /// PCI-X: maximum memory read byte count
+        mmrbc: u32 = "pci.mmrbc",
+            among("B", &[512.0, 1024.0, 2048.0, 4096.0]).default("2048").when(PCIX);
+        /// PCI-X: split reads under way
+        outstanding: u32 = "pci.outstanding",
+            among("reads", &[1.0, 2.0, 3.0, 4.0, 8.0, 12.0, 16.0, 32.0]).default("1").when(PCIX);
+        /// a read command, beside its clocks
+        read_command: Span = "pci.read_command", ns().default("0").when(PARALLEL);
+        /// each byte read, beside its clocks
+        read_byte: Span = "pci.read_byte", number("ns/B", 0.0, 100.0).default("0").when(PARALLEL);
+        /// a write command, beside its clocks
+        write_command: Span = "pci.write_command", ns().default("0").when(PARALLEL);
+        /// each byte written, beside its clocks
+        write_byte: Span = "pci.write_byte", number("ns/B", 0.0, 100.0).default("0").when(PARALLEL);
+        /// between CPU and bus, one way
+        cpu_latency: Span = "pci.cpu_latency", ns().default("0").when(PARALLEL);
+        /// from a write's last data on the bus to memory
+        memory_latency: Span = "pci.memory_latency", ns().default("0").when(PARALLEL);
+        /// of the device, to answer a register read
+        register_latency: Span = "pci.register_latency", ns().default("0").when(PARALLEL);
+    }
+}
+
+/// Settings of PCI Express.
+pub(in crate::e1000) static PCIE: [Key; 10] = [
     Key::whole("pcie.generation", "", 1.0, 5.0, "PCIe: 1 to 5").default("1").when(EXPRESS),
     Key::among("pcie.lanes", "lanes", &[1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 32.0], "PCIe: width")
         .default("1")
@@ -147,31 +127,39 @@ pub(in crate::e1000) static BUS: [Key; 31] = [
     Key::ns("pcie.memory_latency", "PCIe: from a read request at the root complex to its data")
         .default("250")
         .when(EXPRESS),
-    Key::choice("iommu.kind", &["identity", "tce"], "how the device's addresses are translated")
-        .default("identity"),
-    Key::ns("iommu.call", "TCE: a hypervisor call that writes an entry").default("0").when(TCE),
-    Key::choice("iommu.multi", &["on", "off"], "TCE: whether a call takes several entries")
-        .default("on")
-        .when(TCE),
 ];
 
-/// What a profile says of the controller and its link.
-pub(in crate::e1000) static NIC: [Key; 7] = [
-    Key::choice("nic.part", &["82545em", "82544gc", "82540em"], "which controller"),
-    Key::whole("nic.max_read", "B", 64.0, 16384.0, "most packet data that it reads at a time")
-        .default("16384"),
-    Key::choice(
-        "nic.read_across",
-        &["yes", "no"],
-        "whether one read of a large send's data goes beyond a segment's end",
-    )
-    .default("yes"),
-    Key::ns("nic.packet_gap", "from the end of a packet's data to the next read").default("0"),
-    Key::choice("nic.errata", &["on", "off"], "the parts' faults that touch buffers").default("on"),
-    Key::among("link.rate", "Mbit/s", &[10.0, 100.0, 1000.0], "what the link partner agrees to")
-        .default("1000"),
-    Key::ns("link.delay", "of the cable and what is behind it, one way").default("5000"),
-];
+settings! {
+    /// Translation of the addresses of the device.
+    pub(in crate::e1000) struct IommuKeys {
+        /// how the device's addresses are translated
+        kind: &'static str = "iommu.kind", choice(&["identity", "tce"]).default("identity");
+        /// TCE: a hypervisor call that writes an entry
+        call: Span = "iommu.call", ns().default("0").when(TCE);
+        /// TCE: whether a call takes several entries
+        multi: bool = "iommu.multi", choice(&["on", "off"]).default("on").when(TCE);
+    }
+}
+
+settings! {
+    /// The controller and its link.
+    pub(in crate::e1000) struct NicKeys {
+        /// which controller
+        part: &'static str = "nic.part", choice(&["82545em", "82544gc", "82540em"]);
+        /// most packet data that it reads at a time
+        max_read: u32 = "nic.max_read", whole("B", 64.0, 16384.0).default("16384");
+        /// whether one read of a large send's data goes beyond a segment's end
+        read_across: bool = "nic.read_across", choice(&["yes", "no"]).default("yes");
+        /// from the end of a packet's data to the next read
+        packet_gap: Span = "nic.packet_gap", ns().default("0");
+        /// the parts' faults that touch buffers
+        errata: bool = "nic.errata", choice(&["on", "off"]).default("on");
+        /// what the link partner agrees to
+        rate: u32 = "link.rate", among("Mbit/s", &[10.0, 100.0, 1000.0]).default("1000");
+        /// of the cable and what is behind it, one way
+        delay: Span = "link.delay", ns().default("5000");
+    }
+}
 
 /// What is sent or received.
 pub(in crate::e1000) static KIND: [Key; 1] = [Key::choice(
@@ -180,77 +168,56 @@ pub(in crate::e1000) static KIND: [Key; 1] = [Key::choice(
     "TCP in bulk, either way; TCP transactions that the machine serves; the packet generator; a capture",
 )];
 
-const fn threshold(name: &'static str, about: &'static str) -> Key {
-    Key::whole(name, "descriptors", 0.0, 63.0, about)
+settings! {
+    /// Settings of the driver. Defaults are those of Linux.
+    pub(in crate::e1000) struct DriverKeys {
+        /// the switch: frames of up to 2 KiB copied to aligned slots
+        copy_align: bool = "driver.copy_align", choice(&["off", "on"]);
+        /// bytes before a received frame: 2 align its IP header
+        rx_align: u32 = "driver.rx_align", among("B", &[0.0, 2.0]).default("2");
+        /// receive buffers start at a multiple of this
+        rx_buffer_align: u32 = "driver.rx_buffer_align",
+            among("B", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0]).default("128");
+        /// and this many bytes after it
+        rx_buffer_offset: u32 = "driver.rx_buffer_offset", whole("B", 0.0, 4095.0).default("0");
+        /// receive buffer
+        rx_buffer: u32 = "driver.rx_buffer",
+            among("B", &[256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0]).default("2048");
+        /// longest IP packet
+        mtu: u32 = "driver.mtu", whole("B", 576.0, 9216.0).default("1500");
+        /// shorter frames are copied out of their buffers
+        copybreak: u32 = "driver.copybreak", whole("B", 0.0, 256.0).default("256");
+        /// InterruptThrottleRate: interrupts a second
+        throttle: Option<u32> = "driver.throttle",
+            whole("/s", 100.0, 100_000.0)
+                .or(&["off", "dynamic", "conservative"])
+                .default("conservative");
+        /// TX ring, a multiple of 8
+        tx_ring: u32 = "driver.tx_ring", whole("descriptors", 48.0, 4096.0).default("256");
+        /// RX ring, a multiple of 8
+        rx_ring: u32 = "driver.rx_ring", whole("descriptors", 48.0, 4096.0).default("256");
+        /// TIDV, in 1.024 us
+        tx_delay: u16 = "driver.tx_delay", whole("ticks", 0.0, 65535.0).default("8");
+        /// TADV, in 1.024 us
+        tx_absolute: u16 = "driver.tx_absolute", whole("ticks", 0.0, 65535.0).default("32");
+        /// RDTR, in 1.024 us
+        rx_delay: u16 = "driver.rx_delay", whole("ticks", 0.0, 65535.0).default("0");
+        /// RADV, in 1.024 us
+        rx_absolute: u16 = "driver.rx_absolute", whole("ticks", 0.0, 65535.0).default("8");
+        /// TXDCTL.PTHRESH: fetch when fewer are on the chip
+        tx_prefetch: u8 = "driver.tx_prefetch", whole("descriptors", 0.0, 63.0).default("0");
+        /// TXDCTL.HTHRESH: and so many are in memory
+        tx_host: u8 = "driver.tx_host", whole("descriptors", 0.0, 63.0).default("0");
+        /// TXDCTL.WTHRESH: write back when so many are done
+        tx_write_back: Option<u8> = "driver.tx_write_back",
+            whole("descriptors", 0.0, 63.0).or(&["part"]).default("part");
+        /// RXDCTL.PTHRESH
+        rx_prefetch: Option<u8> = "driver.rx_prefetch",
+            whole("descriptors", 0.0, 63.0).or(&["part"]).default("part");
+        /// RXDCTL.HTHRESH, where rx_prefetch is given
+        rx_host: u8 = "driver.rx_host", whole("descriptors", 0.0, 63.0).default("0").when(OWN_RX);
+        /// RXDCTL.WTHRESH, where rx_prefetch is given
+        rx_write_back: u8 = "driver.rx_write_back",
+            whole("descriptors", 0.0, 63.0).default("1").when(OWN_RX);
+    }
 }
-
-/// What a scenario says of the driver. Defaults are Linux's.
-pub(in crate::e1000) static DRIVER: [Key; 20] = [
-    Key::choice(
-        "driver.copy_align",
-        &["off", "on"],
-        "the switch: frames of up to 2 KiB copied to aligned slots",
-    ),
-    Key::among(
-        "driver.rx_align",
-        "B",
-        &[0.0, 2.0],
-        "bytes before a received frame: 2 align its IP header",
-    )
-    .default("2"),
-    Key::among(
-        "driver.rx_buffer_align",
-        "B",
-        &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0],
-        "receive buffers start at a multiple of this",
-    )
-    .default("128"),
-    Key::whole("driver.rx_buffer_offset", "B", 0.0, 4095.0, "and this many bytes after it")
-        .default("0"),
-    Key::among(
-        "driver.rx_buffer",
-        "B",
-        &[256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0],
-        "receive buffer",
-    )
-    .default("2048"),
-    Key::whole("driver.mtu", "B", 576.0, 9216.0, "longest IP packet").default("1500"),
-    Key::whole(
-        "driver.copybreak",
-        "B",
-        0.0,
-        256.0,
-        "shorter frames are copied out of their buffers",
-    )
-    .default("256"),
-    Key::whole(
-        "driver.throttle",
-        "/s",
-        100.0,
-        100_000.0,
-        "InterruptThrottleRate: interrupts a second",
-    )
-    .or(&["off", "dynamic", "conservative"])
-    .default("conservative"),
-    Key::whole("driver.tx_ring", "descriptors", 48.0, 4096.0, "TX ring, a multiple of 8")
-        .default("256"),
-    Key::whole("driver.rx_ring", "descriptors", 48.0, 4096.0, "RX ring, a multiple of 8")
-        .default("256"),
-    Key::whole("driver.tx_delay", "ticks", 0.0, 65535.0, "TIDV, in 1.024 us").default("8"),
-    Key::whole("driver.tx_absolute", "ticks", 0.0, 65535.0, "TADV, in 1.024 us").default("32"),
-    Key::whole("driver.rx_delay", "ticks", 0.0, 65535.0, "RDTR, in 1.024 us").default("0"),
-    Key::whole("driver.rx_absolute", "ticks", 0.0, 65535.0, "RADV, in 1.024 us").default("8"),
-    threshold("driver.tx_prefetch", "TXDCTL.PTHRESH: fetch when fewer are on the chip")
-        .default("0"),
-    threshold("driver.tx_host", "TXDCTL.HTHRESH: and so many are in memory").default("0"),
-    threshold("driver.tx_write_back", "TXDCTL.WTHRESH: write back when so many are done")
-        .or(&["part"])
-        .default("part"),
-    threshold("driver.rx_prefetch", "RXDCTL.PTHRESH").or(&["part"]).default("part"),
-    threshold("driver.rx_host", "RXDCTL.HTHRESH, where rx_prefetch is given")
-        .default("0")
-        .when(OWN_RX),
-    threshold("driver.rx_write_back", "RXDCTL.WTHRESH, where rx_prefetch is given")
-        .default("1")
-        .when(OWN_RX),
-];

@@ -1,8 +1,10 @@
 //! Keys, and the runs that they describe.
 
 use super::*;
+use crate::key::Key;
 use crate::mlx5::run;
 use crate::{Plan, Profile, Scenario, Unwatched};
+use doorbell_bus::pcie::Settings;
 use doorbell_hal::{Span, WorkKind};
 use proptest::prelude::*;
 
@@ -34,12 +36,12 @@ fn the_profile_is_the_machine_of_the_published_figures() {
     assert_eq!(s.cores, 24);
     assert_eq!((s.latencies.link, s.latencies.memory), (Span::from_ns(150), Span::from_ns(250)));
     assert_eq!(
-        s.costs.work[WorkKind::Stack as usize].each,
+        s.host.costs.work[WorkKind::Stack as usize].each,
         Span::from_ps(34_760),
         "86.9 cycles at 2.5 GHz"
     );
-    assert_eq!(s.costs.work[WorkKind::TxDone as usize].per_unit, Span::from_ps(3_160));
-    assert_eq!(s.costs.mmio_write_spacing, Span::from_ns(50));
+    assert_eq!(s.host.costs.work[WorkKind::TxDone as usize].per_unit, Span::from_ps(3_160));
+    assert_eq!(s.host.costs.mmio_write_spacing, Span::from_ns(50));
 }
 
 /// A key that is declared and not read would be a knob that turns nothing.
@@ -122,8 +124,8 @@ fn a_run_of_the_published_case_is_sound() {
     let s = setup(&plan.values).unwrap();
     let l = load(&plan.values, &s, None).unwrap();
     let o = run(&s, &l, &mut Unwatched).unwrap();
-    assert_eq!((o.packets, o.audit.as_slice()), (24_000, [].as_slice()));
-    assert!((0.5..0.7).contains(&o.link_share.0), "{:?}", o.link_share);
+    assert_eq!((o.counts.packets, o.audit.as_slice()), (24_000, [].as_slice()));
+    assert!((0.5..0.7).contains(&o.bus_share[0]), "{:?}", o.bus_share);
 }
 
 /// The queue's doorbells and time of a run at full speed, in bursts of 64 frames of 1514 bytes.
@@ -142,8 +144,8 @@ fn at_full_speed(kind: &str, bql: &str) -> (u64, u64, Span) {
     let s = setup(&plan.values).unwrap();
     let l = load(&plan.values, &s, Some(&Arc::new(frames))).unwrap();
     let o = run(&s, &l, &mut Unwatched).unwrap();
-    assert_eq!((o.packets, o.audit.as_slice()), (4096, [].as_slice()));
-    (o.driver.doorbells, o.driver.stopped, o.elapsed)
+    assert_eq!((o.counts.packets, o.audit.as_slice()), (4096, [].as_slice()));
+    (o.totals.driver.doorbells, o.totals.driver.stopped, o.counts.elapsed)
 }
 
 #[test]
@@ -178,13 +180,20 @@ fn pick(key: &crate::key::Key, x: f64) -> String {
     }
 }
 
+fn own_keys() -> impl Iterator<Item = &'static Key> {
+    CPU.iter().chain(&PCIE).chain(NicKeys::KEYS).chain(RunKeys::KEYS)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// What is allowed runs, and adds up.
+    /// Allowed settings run, and adds up.
     #[test]
-    fn any_allowed_plan_is_refused_or_sound(draws in prop::collection::vec(0.0f64..1.0, PLATFORM.len() + RUN.len()), sizes in prop::collection::vec(60usize..1514, 1..20)) {
+    fn any_allowed_plan_is_refused_or_sound(
+        draws in prop::collection::vec(0.0f64..1.0, own_keys().count()),
+        sizes in prop::collection::vec(60usize..1514, 1..20),
+    ) {
         let mut plan = plan(&[]);
-        for (key, x) in PLATFORM.iter().chain(&RUN).zip(&draws) {
+        for (key, x) in own_keys().zip(&draws) {
             plan.set(&format!("{}={}", key.name, pick(key, *x))).unwrap_or_else(|e| panic!("{e}"));
         }
         // Not too long, and what the driver cannot do without.
@@ -197,7 +206,7 @@ proptest! {
         if let Ok(l) = load(&plan.values, &s, Some(&Arc::new(frames))) {
             let o = run(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{e}: {:?}", plan.set));
             prop_assert!(o.audit.is_empty(), "{:?}: {:?}", o.audit, plan.set);
-            prop_assert_eq!(o.packets, l.packets(s.cores));
+            prop_assert_eq!(o.counts.packets, l.packets(s.cores));
         }
     }
 }
