@@ -1,11 +1,19 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The Gen2 profile, with the line that starts with `key` replaced.
+/// Parses the Gen2 profile with the entry that starts with `key` replaced; an entry goes on with
+/// indented lines.
 fn with(key: &str, line: &str) -> String {
     let text = BUILTIN[0].1;
     assert!(text.lines().any(|l| l.starts_with(key)), "{key}");
-    let text: Vec<&str> = text.lines().map(|l| if l.starts_with(key) { line } else { l }).collect();
+    let mut inside = false;
+    let text: Vec<&str> = text
+        .lines()
+        .filter_map(|l| {
+            inside = l.starts_with(key) || inside && l.starts_with(' ');
+            if l.starts_with(key) { Some(line) } else { (!inside).then_some(l) }
+        })
+        .collect();
     // Line numbers move with every edit of the profile; the test is about the rest.
     match Profile::parse("x.toml", &text.join("\n")) {
         Ok(_) => "accepted".to_owned(),
