@@ -54,7 +54,7 @@ impl From<mlx5::OpenError> for OpenError {
             mlx5::OpenError::Size => {
                 OpenError::Setting("a queue size is out of range: 64 to 8192 blocks, CQ 2 to 65536")
             }
-            e => OpenError::Device("mlx5", format!("{e:?}")),
+            e => OpenError::Device("mlx5", e.to_string()),
         }
     }
 }
@@ -66,7 +66,7 @@ macro_rules! open_errors {
                 match e {
                     $driver::OpenError::OutOfMemory => OpenError::OutOfMemory,
                     $driver::OpenError::Setting(what) => OpenError::Setting(what),
-                    e => OpenError::Device(stringify!($driver), format!("{e:?}")),
+                    e => OpenError::Device(stringify!($driver), e.to_string()),
                 }
             }
         }
