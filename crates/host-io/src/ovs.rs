@@ -1,15 +1,11 @@
-//! An Open vSwitch of our own: its two daemons, with a database and sockets in a private
-//! directory, in a network namespace, beside and unknown to any that the machine runs.
+//! A private Open vSwitch: its two daemons, with database and sockets in a directory of their own,
+//! in a network namespace, beside and unknown to any that the machine runs.
 //!
-//! The datapath is the one in userspace (`datapath_type=netdev`), which needs no kernel
-//! module. It carries large sends and checksums that are left out only with
-//! `userspace-tso-enable`, which is read once, before the first port is there (OVS,
-//! "Userspace Datapath - TSO").
-//!
-//! The daemons are our children and end with us ([`Kept`]); the directory is removed
-//! when the switch is dropped.
+//! The datapath is the one in userspace (`datapath_type=netdev`), which needs no kernel module. It
+//! carries large sends and deferred checksums only with `userspace-tso-enable`, which is read once,
+//! before the first port is added (OVS, "Userspace Datapath - TSO").
 
-use crate::child::Kept;
+use crate::child::ChildGuard;
 use crate::netns::NetNs;
 use std::fs::{self, File};
 use std::io;
@@ -19,28 +15,28 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Where Debian and others keep the database's schema.
+/// Paths of the database's schema in Debian and other systems.
 const SCHEMA: [&str; 2] =
     ["/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema"];
+/// Longest start of a daemon.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running switch without ports.
 #[derive(Debug)]
 pub struct Ovs {
-    // In this order: the daemon before its database, both before their files.
-    switch: Kept,
-    database: Kept,
+    // Dropped in this order: the daemon before its database, both before their files.
+    switch: ChildGuard,
+    database: ChildGuard,
     dir: TempDir,
-    /// As it says itself.
     version: String,
 }
 
 impl Ovs {
-    /// Starts one in `ns`, with one bridge, `br0`, that learns. `offloads`: large sends and missing
-    /// checksums are carried. The thread that calls has to live as long as the switch.
+    /// Starts a switch in `ns` with one learning bridge, `br0`. With `offloads` it carries large
+    /// sends and deferred checksums. The calling thread must live as long as the switch.
     ///
     /// # Errors
-    /// When a program is missing or fails, with what it said.
+    /// If a program is missing or fails; the error has its output.
     pub fn start(ns: &NetNs, offloads: bool) -> io::Result<Ovs> {
         let dir = tempfile::Builder::new().prefix("doorbell-ovs-").tempdir()?;
         let at = dir.path();
@@ -58,7 +54,7 @@ impl Ovs {
         let mut database = daemon("ovsdb-server", command, at)?;
         wait(&mut database, &socket, at)?;
         let remote = format!("unix:{}", socket.display());
-        // Nobody is there yet to say that it is done.
+        // `ovs-vswitchd` does not run yet, so it cannot confirm.
         vsctl(at, &["--no-wait", "init"])?;
         let tso = format!("other_config:userspace-tso-enable={offloads}");
         vsctl(at, &["--no-wait", "set", "Open_vSwitch", ".", &tso])?;
@@ -83,10 +79,10 @@ impl Ovs {
         Ok(ovs)
     }
 
-    /// Runs `ovs-vsctl` and waits until the switch has done it. Returns what it printed.
+    /// Runs `ovs-vsctl` and waits until the switch has applied it. Returns its stdout.
     ///
     /// # Errors
-    /// What it said.
+    /// If it fails; the error has its stderr.
     pub fn vsctl(&self, args: &[&str]) -> io::Result<String> {
         vsctl(self.dir.path(), args)
     }
@@ -99,8 +95,8 @@ impl Ovs {
         self.vsctl(&["add-port", "br0", interface]).map(drop)
     }
 
-    /// Adds a TAP device that the switch makes and holds: `interface` is its other end, in the
-    /// switch's namespace until somebody moves it.
+    /// Adds a TAP device that the switch creates and holds. `interface` is its other end, in the
+    /// switch's namespace until it is moved.
     ///
     /// # Errors
     /// As [`Ovs::vsctl`].
@@ -110,7 +106,7 @@ impl Ovs {
         self.vsctl(&port).map(drop)
     }
 
-    /// An error if a daemon has ended.
+    /// Returns an error if a daemon has ended.
     pub fn alive(&mut self) -> io::Result<()> {
         let dir = self.dir.path();
         let told =
@@ -119,23 +115,23 @@ impl Ovs {
         self.database.alive().map_err(|e| told(e, "ovsdb-server"))
     }
 
-    /// Process ids of switch and database.
+    /// Returns the process ids of switch and database.
     pub fn ids(&self) -> [u32; 2] {
         [self.switch.id(), self.database.id()]
     }
 
-    /// Its directory.
+    /// Returns its directory.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Its version, such as `3.1.0`.
+    /// Returns the version that it prints, such as `3.1.0`.
     pub fn version(&self) -> &str {
         &self.version
     }
 }
 
-/// With all of its files in `dir`, whatever the machine's own use.
+/// Sets a command's environment so that all OVS files are in `dir`.
 fn private<'a>(command: &'a mut Command, dir: &Path) -> &'a mut Command {
     for name in ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"] {
         command.env(name, dir);
@@ -143,7 +139,7 @@ fn private<'a>(command: &'a mut Command, dir: &Path) -> &'a mut Command {
     command.stdin(Stdio::null())
 }
 
-fn daemon(name: &str, mut command: Command, dir: &Path) -> io::Result<Kept> {
+fn daemon(name: &str, mut command: Command, dir: &Path) -> io::Result<ChildGuard> {
     let log = File::create(log(dir, name))?;
     let file = |kind: &str| format!("--{kind}={}", dir.join(format!("{name}.{kind}")).display());
     command
@@ -152,21 +148,21 @@ fn daemon(name: &str, mut command: Command, dir: &Path) -> io::Result<Kept> {
     // Warnings on stderr, which is the file.
     command.args(["-vconsole:warn", "-vsyslog:off", "-vfile:off"]);
     command.stdout(Stdio::null()).stderr(log);
-    Kept::spawn(name, private(&mut command, dir))
+    ChildGuard::spawn(name, private(&mut command, dir))
 }
 
 fn log(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("{name}.err"))
 }
 
-/// The last line that a daemon wrote, for a message.
+/// Returns the last line that a daemon wrote, as the end of an error message.
 fn last_words(dir: &Path, name: &str) -> String {
     let text = fs::read_to_string(log(dir, name)).unwrap_or_default();
     text.lines().next_back().map(|l| format!("; it said: {l}")).unwrap_or_default()
 }
 
-/// Until the daemon has made its socket.
-fn wait(daemon: &mut Kept, socket: &Path, dir: &Path) -> io::Result<()> {
+/// Waits until the daemon has created its socket.
+fn wait(daemon: &mut ChildGuard, socket: &Path, dir: &Path) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     while !socket.exists() {
         let name = socket.file_stem().unwrap_or_default().to_string_lossy();

@@ -1,15 +1,15 @@
 //! A TAP device: Ethernet frames to and from the kernel's network stack.
 //!
-//! Source: linux/if_tun.h, drivers/net/tun.c, and for the header before each frame
-//! the VIRTIO specification 1.2, 5.1.6 (`struct virtio_net_hdr`). With the header,
-//! frames cross with what a sender left undone: a checksum to complete, a cut into
-//! segments. What the kernel may leave undone in frames *read* here is asked for
-//! ([`offload`]); what is *written* may always be left to the kernel.
+//! Source: linux/if_tun.h, drivers/net/tun.c, and for the header before each frame the VIRTIO
+//! specification 1.2, 5.1.6 (`struct virtio_net_hdr`). With the header, frames cross with deferred
+//! checksums and segmentation. [`offload`] says which of these the kernel may defer in frames
+//! *read* here; those *written* may defer any.
 //!
-//! The header is little-endian, by `TUNSETVNETLE`, and 10 bytes long, the oldest
-//! form. Opening a device needs CAP_NET_ADMIN, and makes it in the network
-//! namespace of the calling thread; it is gone when the [`Tap`] is dropped.
+//! The header is little-endian, by `TUNSETVNETLE`, and 10 bytes long, the oldest form. Opening a
+//! device needs CAP_NET_ADMIN, and creates it in the network namespace of the calling thread; it
+//! is gone when the [`Tap`] is dropped.
 
+use crate::check;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use zerocopy::little_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What the kernel may leave undone in frames that it hands to us (`TUN_F_…`).
+/// Offloads that the kernel may defer in frames read from it (`TUN_F_…`).
 pub mod offload {
     /// Checksums; needed for each of the others.
     pub const CSUM: u32 = libc::TUN_F_CSUM;
@@ -33,7 +33,7 @@ pub mod offload {
     pub const USO6: u32 = libc::TUN_F_USO6;
 }
 
-/// `struct virtio_net_hdr`: what is left to do to the frame after it.
+/// `struct virtio_net_hdr`: the deferred offloads of the frame after it.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -43,13 +43,13 @@ pub struct VnetHeader {
     pub flags: u8,
     /// One of the `GSO_…`, and [`VnetHeader::GSO_ECN`].
     pub gso_type: u8,
-    /// Length of all headers.
+    /// Length of all headers in bytes.
     pub hdr_len: U16,
     /// Payload bytes a segment.
     pub gso_size: U16,
-    /// Where summing begins, from the frame's first byte.
+    /// Offset in the frame of the first byte to sum.
     pub csum_start: U16,
-    /// Where from there the checksum goes.
+    /// Offset of the checksum field from there.
     pub csum_offset: U16,
 }
 
@@ -60,9 +60,9 @@ impl VnetHeader {
     pub const LEN: usize = 10;
     /// The checksum is to be completed.
     pub const NEEDS_CSUM: u8 = 1;
-    /// The checksum has been found good.
+    /// The checksum has been verified.
     pub const DATA_VALID: u8 = 2;
-    /// Not to be cut.
+    /// No segmentation.
     pub const GSO_NONE: u8 = 0;
     /// TCP over IPv4.
     pub const GSO_TCPV4: u8 = 1;
@@ -70,7 +70,7 @@ impl VnetHeader {
     pub const GSO_TCPV6: u8 = 4;
     /// UDP, each segment a datagram.
     pub const GSO_UDP_L4: u8 = 5;
-    /// With one of TCP's: CWR is set, and belongs to the first segment alone.
+    /// Flag beside a TCP type: only the first segment keeps CWR.
     pub const GSO_ECN: u8 = 0x80;
 }
 
@@ -82,8 +82,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes a device called `name` (at most 15 bytes; `%d` in it becomes the first
-    /// free number), or opens a persistent one. `offloads` are of [`offload`].
+    /// Creates the device `name` (at most 15 bytes; `%d` in it becomes the first free number), or
+    /// opens a persistent one. `offloads` are bits of [`offload`].
     pub fn open(name: &str, offloads: u32) -> io::Result<Tap> {
         let file = File::options().read(true).write(true).open("/dev/net/tun")?;
         let mut request = interface_request(name)?;
@@ -106,21 +106,19 @@ impl Tap {
         Ok(Tap { file, name })
     }
 
-    /// The interface's name.
+    /// Returns the interface's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether [`Tap::receive`] returns `WouldBlock` when there is nothing to read.
+    /// Makes [`Tap::receive`] return `WouldBlock` when there is nothing to read, or wait.
     pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
-        let on = libc::c_int::from(on);
-        // SAFETY: FIONBIO reads one int, which lives past the call.
-        check(unsafe { libc::ioctl(self.file.as_raw_fd(), libc::FIONBIO, &raw const on) })
+        Ok(rustix::io::ioctl_fionbio(&self.file, on)?)
     }
 
-    /// Hands one frame to the kernel, as if it had come from the wire. The kernel
-    /// refuses a header that does not fit the frame (`InvalidInput`), and any frame
-    /// while the interface is down (EIO).
+    /// Passes one frame to the kernel, as if it had come from the wire. The kernel refuses a header
+    /// that does not match the frame (`InvalidInput`), and any frame while the interface is down
+    /// (EIO).
     pub fn send(&self, header: &VnetHeader, frame: &[u8]) -> io::Result<()> {
         let n =
             (&self.file).write_vectored(&[IoSlice::new(header.as_bytes()), IoSlice::new(frame)])?;
@@ -131,8 +129,8 @@ impl Tap {
         }
     }
 
-    /// Reads one frame that the kernel sends. Returns its length; what does not fit
-    /// `frame` is cut off (65550 bytes hold anything without BIG TCP).
+    /// Reads one frame that the kernel sends. Returns its header and its length in bytes; a longer
+    /// frame than `frame` is truncated (65550 bytes hold any without BIG TCP).
     pub fn receive(&self, frame: &mut [u8]) -> io::Result<(VnetHeader, usize)> {
         let mut header = VnetHeader::default();
         let n = (&self.file)
@@ -148,7 +146,7 @@ impl AsFd for Tap {
     }
 }
 
-/// An interface request with only the name in it.
+/// Returns an interface request that has only a name.
 fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     let c = CString::new(name)?;
     // SAFETY: all zeros is a valid `ifreq`: an empty name and no flags.
@@ -163,10 +161,6 @@ fn interface_request(name: &str) -> io::Result<libc::ifreq> {
         *to = *from as libc::c_char;
     }
     Ok(request)
-}
-
-fn check(status: libc::c_int) -> io::Result<()> {
-    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use super::testbed::{Arm, SERVER, Testbed};
 use super::{State, Watcher, priority};
-use doorbell_host_io::child::Kept;
+use doorbell_host_io::child::ChildGuard;
 use serde_json::Value;
 use std::io::{self, Read, Seek};
 use std::process::Stdio;
@@ -77,7 +77,7 @@ fn attempt(
     let mut out = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(Stdio::null());
     let began = Instant::now();
-    let mut client = Kept::spawn("iperf3", &mut command)?;
+    let mut client = ChildGuard::spawn("iperf3", &mut command)?;
     if watch.urgent {
         priority::raise(client.id());
     }

@@ -14,7 +14,7 @@ use super::State;
 use super::data_path::{DataPath, Shared};
 use super::ledger::Ledger;
 use super::setup::{self, Setup};
-use doorbell_host_io::child::Kept;
+use doorbell_host_io::child::ChildGuard;
 use doorbell_host_io::netns::NetNs;
 use doorbell_host_io::ovs::Ovs;
 use doorbell_host_io::packet_socket::{Oversize, PacketSocket};
@@ -53,7 +53,7 @@ pub(super) enum Arm {
 #[derive(Debug)]
 pub(super) struct Testbed {
     // Dropped in this order: programs, path, switch, then their namespaces.
-    server: Kept,
+    server: ChildGuard,
     path: Running,
     pub(super) oversize: Oversize,
     pub(super) ovs: Ovs,
@@ -151,7 +151,7 @@ impl Testbed {
         let mut command = net.command("iperf3");
         command.args(["-s", "-B", SERVER]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = Kept::spawn("iperf3 -s", &mut command)?;
+        let server = ChildGuard::spawn("iperf3 -s", &mut command)?;
         let mut bed = Testbed { server, path, oversize, ovs, vm, bare, net, sw };
         bed.wait()?;
         Ok(bed)

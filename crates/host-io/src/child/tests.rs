@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn a_child_that_is_dropped_is_gone() {
-    let child = Kept::spawn("sleep", Command::new("sleep").arg("60")).unwrap();
+    let child = ChildGuard::spawn("sleep", Command::new("sleep").arg("60")).unwrap();
     let proc = format!("/proc/{}", child.id());
     assert!(std::path::Path::new(&proc).exists());
     drop(child);
@@ -12,7 +12,7 @@ fn a_child_that_is_dropped_is_gone() {
 
 #[test]
 fn a_child_that_ended_is_told_with_how() {
-    let mut child = Kept::spawn("false", &mut Command::new("false")).unwrap();
+    let mut child = ChildGuard::spawn("false", &mut Command::new("false")).unwrap();
     let until = Instant::now() + Duration::from_secs(20);
     let error = loop {
         match child.alive() {
@@ -27,7 +27,7 @@ fn a_child_that_ended_is_told_with_how() {
 #[test]
 fn a_child_ends_with_the_thread_that_started_it() {
     let child =
-        std::thread::spawn(|| Kept::spawn("sleep", Command::new("sleep").arg("60")).unwrap());
+        std::thread::spawn(|| ChildGuard::spawn("sleep", Command::new("sleep").arg("60")).unwrap());
     while !child.is_finished() {
         std::thread::sleep(Duration::from_millis(1));
     }

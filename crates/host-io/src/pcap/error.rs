@@ -1,4 +1,4 @@
-//! What can be wrong with a capture file, said to the person who gave it.
+//! Errors of a capture file, worded for the person who gave it.
 
 use super::{MAX_FRAME, MIN_FRAME};
 use std::fmt;
@@ -8,41 +8,58 @@ use std::path::{Path, PathBuf};
 /// LINKTYPE_ETHERNET.
 pub(super) const ETHERNET: u32 = 1;
 
-/// A capture file that cannot be used, and where the fault lies.
+/// A capture file that cannot be used, and the place of the fault.
 #[derive(Debug)]
 pub struct CaptureError {
     /// The file.
     pub file: PathBuf,
-    /// The byte at which the faulty header, block or packet record starts.
+    /// The offset in bytes of the faulty header, block or packet record.
     pub offset: u64,
-    /// The packet being read, or the next one, from 1 as Wireshark counts; 0 if
-    /// the file could not even be opened.
+    /// The number of the packet being read, or of the next one, from 1 as Wireshark counts; 0 if
+    /// the file could not be opened.
     pub packet: u64,
-    /// What is wrong.
+    /// The fault.
     pub why: Fault,
 }
 
-/// What is wrong with a capture file.
-#[derive(Debug)]
+/// A fault of a capture file.
+#[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// It cannot be read.
+    #[error("{0}")]
     Io(io::Error),
     /// It is compressed.
+    #[error("the file is gzip-compressed, which is not read: unpack it with gunzip first")]
     Gzip,
     /// It starts with bytes of no kind of capture file.
+    #[error(
+        "not a capture file: it starts with {:02x} {:02x} {:02x} {:02x}; \
+         allowed are pcap (microseconds or nanoseconds) and pcapng",
+        .0[0], .0[1], .0[2], .0[3]
+    )]
     NotACapture([u8; 4]),
-    /// A version of the format that is not read: major, minor.
+    /// An unsupported version of the format: major, minor.
+    #[error("format version {0}.{1}; allowed are pcap 2.4 and pcapng 1.x")]
     Version(u16, u16),
-    /// It ends early: bytes that the record or block needs, bytes that are there.
+    /// It ends early.
+    #[error("the file is cut short: {have} bytes are left of {need}")]
     Truncated {
-        /// How many bytes the record or block has.
+        /// Bytes of the record or block.
         need: u64,
-        /// How many of them are in the file.
+        /// Bytes of those that the file has.
         have: u64,
     },
-    /// A packet of a link type that is not Ethernet.
+    /// A packet of a link type other than Ethernet.
+    #[error(
+        "link type {0}{name} cannot be replayed; allowed is 1 (Ethernet)",
+        name = link_name(*.0)
+    )]
     LinkType(u32),
     /// A packet was not captured whole.
+    #[error(
+        "only {captured} of the packet's {original} bytes were captured, so it cannot be \
+         replayed; capture with a larger snap length (tcpdump -s 0)"
+    )]
     Snapped {
         /// Bytes in the file.
         captured: u32,
@@ -50,26 +67,36 @@ pub enum Fault {
         original: u32,
     },
     /// A frame that is too short or too long, in bytes without FCS.
+    #[error("a frame of {0} bytes without FCS; allowed are {MIN_FRAME} to {MAX_FRAME}")]
     Length(u32),
-    /// A length of the frame check sequence that Ethernet does not have, with
-    /// its unit.
+    /// A length of the frame check sequence that Ethernet does not have, with its unit.
+    #[error("frame check sequences of {0} {1}; Ethernet has none captured, or 4 bytes")]
     FcsLength(u8, &'static str),
     /// A packet names an interface that its section has not described.
+    #[error("the packet is of interface {id}, but its section describes {known}, counted from 0")]
     Interface {
-        /// The interface it names.
+        /// The interface that it names.
         id: u32,
-        /// How many there are.
+        /// The number of interfaces described.
         known: u32,
     },
-    /// A time resolution (`if_tsresol`) that is not read.
+    /// An unsupported time resolution (`if_tsresol`).
+    #[error(
+        "time resolution {0:#04x} (if_tsresol); allowed are 0x00 to 0x13 (powers of ten) and \
+         0x80 to 0xbf (powers of two)"
+    )]
     Resolution(u8),
     /// More bytes of frames than this limit.
+    #[error("more than {0} bytes of frames; take a part of the file with editcap -r")]
     TooBig(u64),
     /// The frames do not fit in memory.
+    #[error("the frames do not fit in memory; take a part of the file with editcap -r")]
     Memory,
     /// The file contradicts itself.
+    #[error("the file is damaged: {0}")]
     Malformed(&'static str),
-    /// No packet in it.
+    /// It has no packets.
+    #[error("the capture has no packets")]
     Empty,
 }
 
@@ -92,74 +119,6 @@ impl fmt::Display for CaptureError {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Io(e) => e.fmt(f),
-            Fault::Gzip => f.write_str(
-                "the file is gzip-compressed, which is not read: unpack it with gunzip first",
-            ),
-            Fault::NotACapture([a, b, c, d]) => write!(
-                f,
-                "not a capture file: it starts with {a:02x} {b:02x} {c:02x} {d:02x}; allowed are pcap (microseconds or \
-                 nanoseconds) and pcapng"
-            ),
-            Fault::Version(major, minor) => {
-                write!(f, "format version {major}.{minor}; allowed are pcap 2.4 and pcapng 1.x")
-            }
-            Fault::Truncated { need, have } => {
-                write!(f, "the file is cut short: {have} bytes are left of {need}")
-            }
-            Fault::LinkType(n) => {
-                write!(f, "link type {n}")?;
-                if let Some(name) = link_name(*n) {
-                    write!(f, " ({name})")?;
-                }
-                write!(f, " cannot be replayed; allowed is {ETHERNET} (Ethernet)")
-            }
-            Fault::Snapped { captured, original } => write!(
-                f,
-                "only {captured} of the packet's {original} bytes were captured, so it cannot be replayed; capture \
-                 with a larger snap length (tcpdump -s 0)"
-            ),
-            Fault::Length(n) => {
-                write!(
-                    f,
-                    "a frame of {n} bytes without FCS; allowed are {MIN_FRAME} to {MAX_FRAME}"
-                )
-            }
-            Fault::FcsLength(n, unit) => {
-                write!(
-                    f,
-                    "frame check sequences of {n} {unit}; Ethernet has none captured, or 4 bytes"
-                )
-            }
-            Fault::Interface { id, known } => {
-                write!(
-                    f,
-                    "the packet is of interface {id}, but its section describes {known}, counted from 0"
-                )
-            }
-            Fault::Resolution(n) => write!(
-                f,
-                "time resolution {n:#04x} (if_tsresol); allowed are 0x00 to 0x13 (powers of ten) and 0x80 to 0xbf \
-                 (powers of two)"
-            ),
-            Fault::TooBig(limit) => {
-                write!(
-                    f,
-                    "more than {limit} bytes of frames; take a part of the file with editcap -r"
-                )
-            }
-            Fault::Memory => f.write_str(
-                "the frames do not fit in memory; take a part of the file with editcap -r",
-            ),
-            Fault::Malformed(what) => write!(f, "the file is damaged: {what}"),
-            Fault::Empty => f.write_str("the capture has no packets"),
-        }
-    }
-}
-
 impl std::error::Error for CaptureError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.why {
@@ -169,23 +128,24 @@ impl std::error::Error for CaptureError {
     }
 }
 
-/// The link types that people meet instead of Ethernet (tcpdump.org/linktypes.html).
-fn link_name(n: u32) -> Option<&'static str> {
-    Some(match n {
-        0 => "BSD loopback",
-        9 => "PPP",
-        101 => "raw IP",
-        105 => "IEEE 802.11",
-        108 => "OpenBSD loopback",
-        113 => "Linux cooked, as of tcpdump -i any",
-        127 => "IEEE 802.11 with radiotap",
-        220 => "Linux USB",
-        228 => "raw IPv4",
-        229 => "raw IPv6",
-        239 => "NFLOG",
-        247 => "InfiniBand",
-        252 => "Wireshark upper PDU",
-        276 => "Linux cooked v2, as of tcpdump -i any",
-        _ => return None,
-    })
+/// Returns the name, in brackets, of a link type that is often met instead of Ethernet
+/// (tcpdump.org/linktypes.html).
+fn link_name(n: u32) -> &'static str {
+    match n {
+        0 => " (BSD loopback)",
+        9 => " (PPP)",
+        101 => " (raw IP)",
+        105 => " (IEEE 802.11)",
+        108 => " (OpenBSD loopback)",
+        113 => " (Linux cooked, as of tcpdump -i any)",
+        127 => " (IEEE 802.11 with radiotap)",
+        220 => " (Linux USB)",
+        228 => " (raw IPv4)",
+        229 => " (raw IPv6)",
+        239 => " (NFLOG)",
+        247 => " (InfiniBand)",
+        252 => " (Wireshark upper PDU)",
+        276 => " (Linux cooked v2, as of tcpdump -i any)",
+        _ => "",
+    }
 }

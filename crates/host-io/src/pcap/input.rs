@@ -1,4 +1,4 @@
-//! A stream that knows where its current record began.
+//! A stream that keeps the offset of its current record.
 
 use super::Fault;
 use std::io::{BufRead, BufReader, Read};
@@ -22,12 +22,12 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Where the current record begins.
+    /// Returns the offset in bytes of the current record.
     pub(super) fn record(&self) -> u64 {
         self.start
     }
 
-    /// Goes on to the next record, if there is one.
+    /// Moves to the next record. Returns true if there is none.
     pub(super) fn at_end(&mut self) -> Result<bool, Fault> {
         self.bytes.clear();
         self.start = self.offset;
@@ -40,7 +40,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// The record's first `n` bytes, read as far as they have not been.
+    /// Returns the record's first `n` bytes, and reads those that have not been read.
     pub(super) fn upto(&mut self, n: usize) -> Result<&[u8], Fault> {
         let more = n.saturating_sub(self.bytes.len());
         if let Some(b) = self.from.buffer().get(..more) {
@@ -49,8 +49,8 @@ impl<R: Read> Input<R> {
             self.offset += more as u64;
             return Ok(&self.bytes[..n]);
         }
-        // `take` grows the vector as bytes come, so a wrong length in a short
-        // file allocates nothing.
+        // `take` grows the vector as bytes come, so a wrong length in a short file allocates
+        // nothing.
         let got =
             self.from.by_ref().take(more as u64).read_to_end(&mut self.bytes).map_err(Fault::Io)?;
         self.offset += got as u64;
@@ -60,7 +60,7 @@ impl<R: Read> Input<R> {
         Ok(&self.bytes[..n])
     }
 
-    /// The first record's first four bytes, which stay part of it.
+    /// Returns the first record's first four bytes without consuming them.
     pub(super) fn peek4(&mut self) -> Result<&[u8; 4], Fault> {
         if self.at_end()? {
             return Err(Fault::Empty);
@@ -69,7 +69,7 @@ impl<R: Read> Input<R> {
         Ok(b.first_chunk().expect("upto returns as many as asked"))
     }
 
-    /// Passes over the rest of a record of `n` bytes without keeping it.
+    /// Skips the rest of a record of `n` bytes.
     pub(super) fn skip_to(&mut self, n: u64) -> Result<(), Fault> {
         let more = n - self.bytes.len() as u64;
         let got = std::io::copy(&mut self.from.by_ref().take(more), &mut std::io::sink())

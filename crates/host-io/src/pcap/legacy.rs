@@ -38,8 +38,8 @@ pub(super) fn read<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(
     Ok(())
 }
 
-/// The header's last word: link type in the low half; if bit 26 is set, bits 28
-/// to 31 are the FCS length in 16-bit words.
+/// Decodes the header's last word: link type in the low half; if bit 26 is set, bits 28 to 31 are
+/// the FCS length in 16-bit words. Returns the link type and the FCS length in bytes.
 fn link_and_fcs(word: u32) -> Result<(u32, u32), Fault> {
     let link = word & 0xffff;
     if word & 1 << 26 == 0 {

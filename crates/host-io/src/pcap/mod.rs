@@ -1,31 +1,13 @@
-//! Capture files: traffic that goes into a run, and the wire that comes out.
+//! Capture files: pcap and pcapng in, pcapng out.
 //!
-//! [`read`] takes pcap and pcapng files of Ethernet frames and keeps them in
-//! one arena, so that handing a frame to a driver is a slice and no more.
-//! [`Writer`] makes the pcapng of a run's wire.
+//! Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. The crate `pcap-parser` decodes
+//! blocks; the framing is done here, so that a truncated file and a wrong block length are told
+//! apart, carry a byte offset, and cost no memory.
 //!
-//! Sources: draft-ietf-opsawg-pcap (the 24-byte header, its FCS bits) and
-//! draft-ietf-opsawg-pcapng (blocks and options; sections named where used).
-//! The blocks are decoded by the crate `pcap-parser`. The framing is done here:
-//! a block is handed over whole, so that "the file ends here" and "the block
-//! lies about its length" are told apart and both carry a byte offset, and so
-//! that a lying length costs no memory.
-//!
-//! Decisions:
-//!
-//! * A frame is replayed whole or not at all. A capture made with a snap length shorter than its
-//!   packets is refused, by the number of the first such packet; so is a link type other than
-//!   Ethernet, but only once a packet uses it: an idle second interface does no harm.
-//! * Frames carry no FCS beyond this module. Where the file says that one was captured (the pcap
-//!   header, `if_fcslen`, `epb_flags`), it is stripped.
-//! * Times count from the earliest frame. For almost every file this is the first one. Captures do
-//!   step back in time (several queues, an adjusted clock); such frames keep their place and their
-//!   time, and are counted in [`Capture::backwards`]. Simple packets have no time at all: they take
-//!   that of the packet before, and are counted in [`Capture::untimed`].
-//! * What the writer makes depends on the frames and their times alone: no clock, host name or
-//!   version goes in. Times are nanoseconds. pcapng can say picoseconds, but Wireshark 4.0's
-//!   conversion overflows there (1.234 s is shown as 1.013 s), and a file that common tools misread
-//!   is of no use.
+//! Invariants: a frame is kept whole or the file is refused (snap length, link type of a packet);
+//! frames carry no FCS; times count from the earliest frame; written bytes depend on frames and
+//! times alone. Written times are in ns, since Wireshark 4.0 overflows on ps (1.234 s is shown as
+//! 1.013 s).
 #![forbid(unsafe_code)]
 
 mod error;
@@ -45,14 +27,13 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The longest frame that is read or written, in bytes. libpcap's own limit
-/// (`MAXIMUM_SNAPLEN`): a longer "packet" is a damaged length.
+/// The longest frame that is read or written, in bytes: libpcap's limit (`MAXIMUM_SNAPLEN`).
 pub const MAX_FRAME: u32 = 262_144;
 
-/// The shortest: an Ethernet header. What is shorter cannot be sent.
+/// The shortest frame in bytes: an Ethernet header.
 pub const MIN_FRAME: u32 = 14;
 
-/// How many bytes of frames a capture may hold: they stay in memory.
+/// The most bytes of frames in a capture; they stay in memory.
 pub const MAX_BYTES: u64 = 8 << 30;
 
 /// Length of Ethernet's frame check sequence.
@@ -61,13 +42,13 @@ const FCS: u32 = 4;
 /// The frames of a capture file, in the file's order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Capture {
-    /// All frames, one after the other, without FCS.
+    /// All frames without FCS, concatenated, so that a frame is a slice.
     pub bytes: Vec<u8>,
-    /// Where each frame lies in `bytes`, and when it was captured.
+    /// Place in `bytes` and capture time of each frame.
     pub frames: Vec<Frame>,
-    /// Frames that are earlier than the one before them.
+    /// Frames that are earlier than their predecessor. They keep their place and time.
     pub backwards: u64,
-    /// Frames without a time of their own (pcapng simple packets).
+    /// Frames without a time (pcapng simple packets). They take their predecessor's.
     pub untimed: u64,
 }
 
@@ -83,16 +64,15 @@ pub struct Frame {
 }
 
 impl Capture {
-    /// The frames in the file's order: nanoseconds since the earliest frame, and
-    /// the bytes.
+    /// Iterates over the frames in the file's order: nanoseconds since the earliest frame, bytes.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, &[u8])> {
         self.frames.iter().map(|f| (f.at_ns, self.frame(f)))
     }
 
-    /// The bytes of one of this capture's frames.
+    /// Returns the bytes of one of this capture's frames.
     ///
     /// # Panics
-    /// When `f` comes from a longer capture.
+    /// If `f` comes from a longer capture.
     #[inline]
     pub fn frame(&self, f: &Frame) -> &[u8] {
         &self.bytes[f.start..f.start + f.len as usize]
@@ -102,8 +82,7 @@ impl Capture {
 /// Reads the pcap or pcapng file at `path`.
 ///
 /// # Errors
-/// Each names the file, the byte offset and the packet, and what is allowed:
-/// see [`Fault`].
+/// A [`Fault`] with the file, the byte offset and the packet.
 pub fn read(path: impl AsRef<Path>) -> Result<Capture, CaptureError> {
     let path = path.as_ref();
     let fault = |e| CaptureError::new(path, 0, 0, Fault::Io(e));
@@ -112,7 +91,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Capture, CaptureError> {
     read_within(path, file, about, MAX_BYTES)
 }
 
-/// Reads a capture from `from`; `name` is what errors call it.
+/// Reads a capture from `from`. Errors call it `name`.
 ///
 /// # Errors
 /// As [`read`].
@@ -120,8 +99,7 @@ pub fn read_from(name: impl AsRef<Path>, from: impl Read) -> Result<Capture, Cap
     read_within(name.as_ref(), from, 0, MAX_BYTES)
 }
 
-/// `about` is how many bytes to expect (a hint), `limit` how many bytes of
-/// frames are too many.
+/// Reads a capture of about `about` bytes (a hint) with at most `limit` bytes of frames.
 fn read_within(
     name: &Path,
     from: impl Read,
@@ -136,7 +114,7 @@ fn read_within(
     }
 }
 
-/// Finds out by the first four bytes what kind of file it is, and reads it.
+/// Reads a file in the format that its first four bytes name.
 fn sort<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
     let magic = *input.peek4()?;
     match magic {
@@ -158,8 +136,8 @@ fn sort<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
 
 /// A capture being filled.
 ///
-/// Until the last frame is in, `at_ns` holds the (wrapped) difference to the
-/// *first* frame; only then is it known which is the earliest.
+/// Until the last frame is in, `at_ns` holds the (wrapped) difference to the *first* frame; the
+/// earliest is known only then.
 struct Arena {
     capture: Capture,
     limit: u64,
@@ -170,14 +148,14 @@ struct Arena {
 
 /// One packet as a file holds it.
 struct Packet<'a> {
-    /// Nanoseconds since the file's epoch; `None` if it has no time.
+    /// Nanoseconds since the file's epoch, if it has a time.
     ns: Option<i128>,
-    /// What was captured, without padding.
+    /// Captured bytes without padding.
     data: &'a [u8],
-    /// How long it was on the wire.
+    /// Length in bytes on the wire.
     original: u32,
     link: u32,
-    /// How many bytes of `data` are FCS.
+    /// Bytes of `data` that are FCS.
     fcs: u32,
 }
 
@@ -189,7 +167,7 @@ impl Arena {
         Arena { capture, limit, first_ns: None, previous: 0, earliest: 0 }
     }
 
-    /// The number of the packet to come, from 1 as Wireshark counts.
+    /// Returns the number of the next packet, from 1 as Wireshark counts.
     fn next_packet(&self) -> u64 {
         self.capture.frames.len() as u64 + 1
     }

@@ -1,7 +1,5 @@
-//! pcapng: sections of blocks. The packet blocks of three ages are read, the
-//! section and interface blocks are heeded, everything else is passed over.
-//!
-//! Section numbers are those of draft-ietf-opsawg-pcapng.
+//! pcapng: sections of blocks. Section, interface and the three kinds of packet blocks are read;
+//! all others are skipped. Section numbers are those of draft-ietf-opsawg-pcapng.
 
 use super::input::Input;
 use super::{Arena, FCS, Fault, MAX_FRAME, Packet};
@@ -15,14 +13,14 @@ const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-/// A block of a kind that is kept is no longer than this. Wireshark's limit too.
+/// The longest block in bytes that is read, as in Wireshark.
 const MAX_BLOCK: u32 = 16 << 20;
 
 const IF_FCSLEN: u16 = 13;
 /// `epb_flags` and, in old packets, `pack_flags`.
 const FLAGS: u16 = 2;
 
-/// What an interface block says that matters for its packets (section 4.2).
+/// The fields of an interface block that its packets need (section 4.2).
 struct Interface {
     link: u32,
     snap: u32,
@@ -30,7 +28,7 @@ struct Interface {
     fcs: u32,
 }
 
-/// How an interface counts time.
+/// The time base of an interface.
 #[derive(Clone, Copy)]
 struct Clock {
     ticks_per_second: u128,
@@ -92,7 +90,7 @@ impl Section {
             return Err(Fault::Malformed("a block's two lengths differ"));
         }
         let parse = if self.big_endian { parse_block_be } else { parse_block_le };
-        // All bytes of the block are here, so a wish for more is an error too.
+        // The block is complete, so `Incomplete` is an error too.
         let Ok((_, block)) = parse(bytes) else {
             return Err(Fault::Malformed("a block's content does not fit its length"));
         };
@@ -146,8 +144,8 @@ impl Section {
         }
     }
 
-    /// Appendix A: interface and drop count share the first word; the rest is as
-    /// in an enhanced packet.
+    /// Adds an old packet (appendix A). Interface and drop count share the first word; the rest is
+    /// as in an enhanced packet.
     fn old_packet(&self, content: &[u8], arena: &mut Arena) -> Result<(), Fault> {
         let Some((head, rest)) = content.split_first_chunk::<20>() else {
             return Err(Fault::Malformed("a packet block is shorter than its own header"));
@@ -166,9 +164,8 @@ impl Section {
         self.interfaces.get(id as usize).ok_or(Fault::Interface { id, known })
     }
 
-    /// `if_tsresol` (default microseconds) and `if_tsoffset`. Decoded here
-    /// because pcap-parser 0.17 reads the offset as little-endian always and
-    /// refuses every power of two.
+    /// Decodes `if_tsresol` (default 1 us) and `if_tsoffset`. pcap-parser 0.17 always reads the
+    /// offset as little-endian and refuses powers of two.
     fn clock(&self, options: &[PcapNGOption<'_>]) -> Result<Clock, Fault> {
         let mut clock = Clock { ticks_per_second: 1_000_000, offset_s: 0 };
         if let Some(v) = option(options, OptionCode::IfTsresol)? {
@@ -188,8 +185,8 @@ impl Section {
         Ok(clock)
     }
 
-    /// `epb_flags`, bits 5 to 8 (section 4.3.1): the FCS length in bytes, which
-    /// overrides the interface's; 0 says nothing.
+    /// Decodes the FCS length in bytes from `epb_flags`, bits 5 to 8 (section 4.3.1). It overrides
+    /// the interface's; 0 means unknown.
     fn packet_fcs(&self, options: &[PcapNGOption<'_>]) -> Result<Option<u32>, Fault> {
         match option(options, OptionCode(FLAGS))? {
             Some(v) => self.flags_fcs(v),
@@ -208,7 +205,7 @@ impl Section {
         }
     }
 
-    /// The same for an old packet, whose options pcap-parser does not decode.
+    /// Does the same for an old packet, whose options pcap-parser does not decode.
     fn old_packet_fcs(&self, mut options: &[u8]) -> Result<Option<u32>, Fault> {
         while let Some((head, rest)) = options.split_first_chunk::<4>() {
             let (code, len) = (self.u16(head), usize::from(self.u16(&head[2..])));
@@ -227,8 +224,8 @@ impl Section {
     }
 }
 
-/// `if_fcslen`: bits by the text of section 4.2.1, bytes by its example; both
-/// are found in files, and for Ethernet they cannot be mistaken.
+/// Decodes `if_fcslen`, which is in bits by the text of section 4.2.1 and in bytes by its example.
+/// Files have both; for Ethernet they differ.
 fn interface_fcs(options: &[PcapNGOption<'_>]) -> Result<u32, Fault> {
     match option(options, OptionCode(IF_FCSLEN))? {
         None | Some([0]) => Ok(0),
@@ -238,7 +235,7 @@ fn interface_fcs(options: &[PcapNGOption<'_>]) -> Result<u32, Fault> {
     }
 }
 
-/// The first option of that code, without padding; options end at `opt_endofopt`.
+/// Returns the first option of that code, without padding. Options end at `opt_endofopt`.
 fn option<'a>(
     options: &'a [PcapNGOption<'_>],
     code: OptionCode,
@@ -250,7 +247,7 @@ fn option<'a>(
         .transpose()
 }
 
-/// The captured bytes of a packet block, without padding and options.
+/// Returns the captured bytes of a packet block, without padding and options.
 fn captured(data: &[u8], caplen: u32) -> Result<&[u8], Fault> {
     if caplen > MAX_FRAME + FCS {
         return Err(Fault::Length(caplen));

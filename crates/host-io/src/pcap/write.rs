@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// if_tsresol: 10^-9 s. Why not finer: see the module's essay.
+/// if_tsresol: 10^-9 s. See the module for the reason.
 const NANOSECONDS: u8 = 9;
 const PS_PER_NS: u64 = 1_000;
 
@@ -19,16 +19,11 @@ const END_OF_OPTIONS: [u8; 4] = [0; 4];
 
 /// Writes a pcapng file: virtual time 0 is the file's epoch, 1970.
 ///
-/// The bytes depend on the calls made and nothing else. They go to a temporary
-/// file beside the target, which takes the target's place in [`finish`]; until
-/// then an older file of that name stays as it is. A writer that is dropped
-/// removes its temporary file; only a process that is killed leaves one, named
-/// `.capture-*.partial`.
+/// The bytes go to a temporary file beside the target, which replaces the target in
+/// [`finish`](Writer::finish). A dropped writer removes its temporary file; only a killed process
+/// leaves one, `.capture-*.partial`.
 ///
-/// Frames may come in any order of time and are written in the order they come;
-/// the picoseconds below a nanosecond are cut off.
-///
-/// [`finish`]: Writer::finish
+/// Frames are written in the order of the calls, whatever their times, rounded down to 1 ns.
 #[derive(Debug)]
 pub struct Writer {
     out: BufWriter<NamedTempFile>,
@@ -43,21 +38,21 @@ pub struct Writer {
 pub struct InterfaceId(u32);
 
 impl Writer {
-    /// Starts a capture that [`finish`](Writer::finish) will leave at `target`.
+    /// Starts a capture that [`finish`](Writer::finish) moves to `target`.
     ///
     /// # Errors
-    /// When the directory cannot be written, or `target` exists and is not a
-    /// regular file: a device or pipe would be replaced, not written to.
+    /// If the directory cannot be written, or `target` exists and is not a regular file: a device
+    /// or pipe would be replaced, not written to.
     pub fn create(target: impl AsRef<Path>) -> io::Result<Writer> {
         let named = target.as_ref();
         let target = match named.metadata() {
             Ok(m) if m.is_file() => named.canonicalize()?, // keeps a symbolic link
             Ok(_) => {
                 let why = "a capture can only replace a regular file, which this is not";
-                return Err(told(named, &io::Error::new(io::ErrorKind::InvalidInput, why)));
+                return Err(at_path(named, &io::Error::new(io::ErrorKind::InvalidInput, why)));
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => named.to_owned(),
-            Err(e) => return Err(told(named, &e)),
+            Err(e) => return Err(at_path(named, &e)),
         };
         let directory = match target.parent() {
             Some(p) if !p.as_os_str().is_empty() => p,
@@ -68,7 +63,7 @@ impl Writer {
             .suffix(".partial")
             .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
             .tempfile_in(directory)
-            .map_err(|e| told(named, &e))?;
+            .map_err(|e| at_path(named, &e))?;
         let mut writer = Writer {
             out: BufWriter::with_capacity(1 << 16, file),
             target,
@@ -80,10 +75,10 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Describes an Ethernet interface; `name` is shown by Wireshark.
+    /// Describes an Ethernet interface. Wireshark shows `name`.
     ///
     /// # Errors
-    /// When writing fails, or the name is longer than 65,535 bytes.
+    /// If writing fails, or the name is longer than 65,535 bytes.
     pub fn interface(&mut self, name: &str, bits_per_second: u64) -> io::Result<InterfaceId> {
         let length = u16::try_from(name.len()).map_err(|_| {
             io::Error::new(
@@ -117,8 +112,8 @@ impl Writer {
     /// Adds a frame, without FCS, whose first bit passed at `at`.
     ///
     /// # Errors
-    /// When writing fails; when the frame's length is not [`MIN_FRAME`] to
-    /// [`MAX_FRAME`] bytes; when this writer has no interface `on`.
+    /// If writing fails, if the frame's length is not [`MIN_FRAME`] to [`MAX_FRAME`] bytes, or if
+    /// this writer has no interface `on`.
     pub fn frame(&mut self, on: InterfaceId, at: Time, frame: &[u8]) -> io::Result<()> {
         let wrong = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         if on.0 >= self.interfaces {
@@ -144,26 +139,25 @@ impl Writer {
         )
     }
 
-    /// Writes what is buffered and puts the file in its place. Returns the
-    /// place: the path given, or what it links to.
+    /// Flushes the file and moves it to its target. Returns the path: the one given, or the one
+    /// that it links to.
     ///
     /// # Errors
-    /// When writing or renaming fails, or an earlier write did. Then nothing is
-    /// left, and an older file of that name is as it was.
+    /// If writing or renaming fails, or an earlier write did. An older file then stays.
     pub fn finish(self) -> io::Result<PathBuf> {
         if self.broken {
-            return Err(told(
+            return Err(at_path(
                 &self.target,
                 &io::Error::other("an earlier write to this capture failed"),
             ));
         }
         let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.persist(&self.target).map_err(|e| told(&self.target, &e.error))?;
+        file.persist(&self.target).map_err(|e| at_path(&self.target, &e.error))?;
         Ok(self.target)
     }
 
-    /// One block: type, length, content, length again. `parts` together are a
-    /// multiple of four bytes.
+    /// Writes one block: type, length, content, length again. `parts` together have a multiple of
+    /// four bytes.
     fn block(&mut self, kind: u32, parts: &[&[u8]]) -> io::Result<()> {
         let len = 12 + parts.iter().map(|p| p.len() as u32).sum::<u32>();
         debug_assert!(len.is_multiple_of(4), "a block is not padded");
@@ -184,6 +178,7 @@ fn padding(len: usize) -> &'static [u8] {
     &[0; 3][..len.next_multiple_of(4) - len]
 }
 
-fn told(path: &Path, e: &io::Error) -> io::Error {
+/// Adds the path to an error.
+fn at_path(path: &Path, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{}: {e}", path.display()))
 }

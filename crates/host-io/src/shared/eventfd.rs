@@ -1,8 +1,10 @@
 //! Event file descriptors, as VFIO and vfio-user pass them.
 
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::ioctl_fionbio;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A counter that one process adds to and another waits for (`eventfd(2)`).
 #[derive(Debug)]
@@ -12,26 +14,20 @@ impl EventFd {
     /// Creates a counter at zero.
     ///
     /// # Errors
-    /// When the system has no more descriptors.
+    /// If the process has no descriptors left.
     pub fn new() -> io::Result<EventFd> {
-        // SAFETY: the call takes no pointers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call has just made the descriptor, and nobody else has it.
-        Ok(EventFd(unsafe { File::from_raw_fd(fd) }))
+        Ok(EventFd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?.into()))
     }
 
     /// Duplicates the descriptor; both share one counter.
     ///
     /// # Errors
-    /// When the system has no more descriptors.
+    /// If the process has no descriptors left.
     pub fn try_clone(&self) -> io::Result<EventFd> {
         Ok(EventFd(self.0.try_clone()?))
     }
 
-    /// Adds one.
+    /// Adds one to the counter.
     pub fn signal(&self) {
         // A full counter has signalled already; a descriptor that is no eventfd is its sender's
         // mistake. Neither needs a report.
@@ -52,11 +48,8 @@ impl EventFd {
 /// never waits.
 impl From<OwnedFd> for EventFd {
     fn from(fd: OwnedFd) -> EventFd {
-        // SAFETY: both calls take plain values and a descriptor that `fd` holds open.
-        unsafe {
-            let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
-            libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
-        }
+        // A descriptor that refuses is no eventfd; signals to it are lost.
+        let _ = ioctl_fionbio(&fd, true);
         EventFd(File::from(fd))
     }
 }

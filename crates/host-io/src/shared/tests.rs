@@ -85,7 +85,7 @@ fn regions_that_could_not_work_are_refused() {
     assert_eq!(r.len(), 1);
 }
 
-/// What may be done at each page of a small address space.
+/// The access that each page of a small address space allows.
 type Pages = [Option<Access>; 16];
 
 fn expect(pages: &Pages, at: u64, len: u64, write: bool) -> Result<(), DmaFault> {
@@ -110,11 +110,17 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let access = prop_oneof![3 => Just(Access::READ_WRITE), 1 => Just(Access::READ), 1 => Just(Access::WRITE)];
+    let access = prop_oneof![
+        3 => Just(Access::READ_WRITE),
+        1 => Just(Access::READ),
+        1 => Just(Access::WRITE),
+    ];
     prop_oneof![
-        3 => (0..16u64, 1..4u64, access).prop_map(|(page, pages, access)| Step::Map { page, pages, access }),
+        3 => (0..16u64, 1..4u64, access)
+            .prop_map(|(page, pages, access)| Step::Map { page, pages, access }),
         1 => (0..16u64, 1..8u64).prop_map(|(page, pages)| Step::Unmap { page, pages }),
-        4 => (0..17 * PAGE, 0..3 * PAGE, any::<u8>()).prop_map(|(at, len, fill)| Step::Write { at, len, fill }),
+        4 => (0..17 * PAGE, 0..3 * PAGE, any::<u8>())
+            .prop_map(|(at, len, fill)| Step::Write { at, len, fill }),
         4 => (0..17 * PAGE, 0..3 * PAGE).prop_map(|(at, len)| Step::Read { at, len }),
     ]
 }
@@ -131,7 +137,8 @@ proptest! {
                     let range = page as usize..(page + n) as usize;
                     let free = range.end <= 16 && pages[range.clone()].iter().all(Option::is_none);
                     if range.end <= 16 {
-                        prop_assert_eq!(r.map(Iova(page * PAGE), window(n, true), access).is_ok(), free);
+                        let mapped = r.map(Iova(page * PAGE), window(n, true), access);
+                        prop_assert_eq!(mapped.is_ok(), free);
                     }
                     if free {
                         pages[range].fill(Some(access));

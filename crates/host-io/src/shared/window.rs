@@ -1,20 +1,19 @@
 //! Memory that another process, or a guest, writes at the same time.
 //!
-//! Rust's references promise that nobody else writes what they point at, and
-//! here somebody does. So there are no references: [`Window`] copies in and out
-//! with atomic accesses of up to 8 bytes. An aligned 1-, 2-, 4- or 8-byte field
-//! is therefore read and written whole, as a descriptor's status has to be.
-//! Each write is released, each read acquired: what was written first is seen
-//! first, which is the order a bus gives a device's posted writes.
+//! Rust's references promise that nobody else writes what they point at, so there are none:
+//! [`Window`] copies in and out with atomic accesses of up to 8 bytes. An aligned 1-, 2-, 4- or
+//! 8-byte field is therefore read and written whole, as a descriptor's status has to be. Each write
+//! is released and each read acquired: writes are seen in their order, as a device's posted writes
+//! are on a bus.
 
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-/// A mapped piece of a file that others have mapped too.
+/// A mapped part of a file that other processes have mapped too.
 #[derive(Debug)]
 pub struct Window {
     memory: MmapRaw,
@@ -25,9 +24,8 @@ impl Window {
     /// Maps `len` bytes of `file` from `offset` on.
     ///
     /// # Errors
-    /// When the file ends before that, or the system refuses. A file that is cut
-    /// short later is its owner's fault, and access to it raises SIGBUS: take
-    /// files from those that are trusted with that, or seal them.
+    /// If the file ends before that, or the system refuses. Access to a file that is truncated
+    /// later raises SIGBUS: take files only from trusted processes, or seal them.
     pub fn map(file: &File, offset: u64, len: usize, writable: bool) -> io::Result<Window> {
         let end = offset.checked_add(len as u64);
         let size = file.metadata()?.len();
@@ -43,25 +41,25 @@ impl Window {
         Ok(Window { memory, writable })
     }
 
-    /// Length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether [`Window::write`] is allowed.
+    /// Returns true if [`Window::write`] is allowed.
     pub const fn writable(&self) -> bool {
         self.writable
     }
 
-    /// Copies out `into.len()` bytes from `offset` on.
+    /// Copies `into.len()` bytes from `offset` on into `into`.
     ///
     /// # Panics
-    /// When they are not inside the window: the caller has checked that.
+    /// If they are not inside the window; the caller must check.
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         self.inside(offset, into.len());
         let mut done = 0;
@@ -69,10 +67,9 @@ impl Window {
             let from = self.memory.as_ptr().wrapping_add(offset + done);
             let width = width(from.addr(), into.len() - done);
             let to = &mut into[done..done + width];
-            // SAFETY: `inside` has checked that the `width` bytes at `from` are in
-            // the mapping, which lives as long as `self`; `width` divides the
-            // address, so the access is aligned; others may write meanwhile, and
-            // atomic accesses are what allows that. A relaxed load of at most
+            // SAFETY: `inside` has checked that the `width` bytes at `from` are in the mapping,
+            // which lives as long as `self`; `width` divides the address, so the access is aligned;
+            // others may write meanwhile, which atomic accesses allow. A relaxed load of at most
             // 8 bytes is fine on a read-only mapping.
             unsafe {
                 match width {
@@ -93,11 +90,10 @@ impl Window {
         fence(Ordering::Acquire);
     }
 
-    /// Copies in `from` at `offset`.
+    /// Copies `from` to `offset`.
     ///
     /// # Panics
-    /// When it does not fit inside the window, or the window is for reading: the
-    /// caller has checked that.
+    /// If it does not fit inside the window, or the window is read-only; the caller must check.
     pub fn write(&self, offset: usize, from: &[u8]) {
         self.inside(offset, from.len());
         assert!(self.writable, "write to a window mapped for reading");
@@ -129,10 +125,10 @@ impl Window {
         }
     }
 
-    /// Takes an aligned 8-byte word, and leaves zero, in one step.
+    /// Swaps an aligned 8-byte word with zero and returns it.
     ///
     /// # Panics
-    /// When it is not inside the window or not aligned, or the window is for reading.
+    /// If it is not inside the window or not aligned, or the window is read-only.
     pub fn take_u64(&self, offset: usize) -> u64 {
         self.inside(offset, 8);
         assert!(
@@ -143,7 +139,7 @@ impl Window {
         // SAFETY: as in `write`: the 8 bytes are in the mapping, which begins on a page, and
         // aligned.
         let word = unsafe { &*at };
-        // Polled far more often than written: looking does not take the cache line away.
+        // Polled far more often than written: a load leaves the cache line with the writer.
         if word.load(Ordering::Relaxed) == 0 { 0 } else { word.swap(0, Ordering::AcqRel) }
     }
 
@@ -157,27 +153,21 @@ impl Window {
     }
 }
 
-/// The widest access, up to 8 bytes, that `address` is aligned for and `left`
-/// bytes have room for.
+/// Returns the width of the widest access, up to 8 bytes, that is aligned at `address` and has at
+/// most `left` bytes.
 fn width(address: usize, left: usize) -> usize {
     let aligned = 1 << (address | 8).trailing_zeros();
     let fits = 1 << left.min(8).ilog2();
     usize::min(aligned, fits)
 }
 
-/// A file of `len` zero bytes that lives in memory alone, to be shared with
-/// another process. `name` is for /proc.
+/// Creates a memory file of `len` zero bytes, to be shared with another process. `name` appears in
+/// /proc.
 ///
 /// # Errors
-/// When the system has no more memory or descriptors.
+/// If the system has no memory or descriptors left.
 pub fn memfd(name: &CStr, len: u64) -> io::Result<File> {
-    // SAFETY: `name` is a C string that outlives the call.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has just made the descriptor, and nobody else has it.
-    let file = unsafe { File::from_raw_fd(fd) };
+    let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
     file.set_len(len)?;
     Ok(file)
 }

@@ -88,18 +88,18 @@ fn good(file: &[Vec<u8>]) -> Capture {
     read_from("x.cap", &file.concat()[..]).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The error as a person reads it.
+/// Returns the error's text.
 fn bad(file: &[Vec<u8>]) -> String {
     read_from("x.cap", &file.concat()[..]).expect_err("this file is at fault").to_string()
 }
 
-/// What was captured, as (nanoseconds, bytes).
+/// Returns the frames as (nanoseconds, bytes).
 fn content(c: &Capture) -> Vec<(u64, Vec<u8>)> {
     c.iter().map(|(at, b)| (at, b.to_vec())).collect()
 }
 
-/// Cut anywhere, a file is either a shorter capture (between two records), or
-/// said to be cut short, at the start of the record that is cut.
+/// Checks each prefix of a file: it is a shorter capture if it ends between two records, else an
+/// error at the start of the truncated record.
 fn cut_anywhere(records: &[Vec<u8>]) {
     let file = records.concat();
     let starts: Vec<usize> = records

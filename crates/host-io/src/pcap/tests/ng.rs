@@ -52,7 +52,8 @@ fn a_section_may_change_the_byte_order_and_forgets_the_interfaces() {
     assert_eq!(
         bad(&file),
         format!(
-            "x.cap: byte {}, packet 4: the packet is of interface 0, but its section describes 0, counted from 0",
+            "x.cap: byte {}, packet 4: the packet is of interface 0, but its section \
+             describes 0, counted from 0",
             file[..9].concat().len()
         )
     );
@@ -103,7 +104,10 @@ proptest! {
     #[test]
     fn each_interface_has_its_own_clock(
         big: bool,
-        packets in prop::collection::vec((0..5u32, any::<u32>(), any::<bool>(), 14..100usize), 1..20),
+        packets in prop::collection::vec(
+            (0..5u32, any::<u32>(), any::<bool>(), 14..100usize),
+            1..20,
+        ),
     ) {
         let o = Order { big };
         let clocks = clocks(o);
@@ -111,14 +115,20 @@ proptest! {
         file.extend(clocks.iter().map(|c| o.interface(ETHERNET, 0, &c.0)));
         file.extend(packets.iter().map(|&(i, ticks, old, n)| {
             let ticks = u64::from(ticks) << 8;
-            if old { o.old(i as u16, ticks, &frame(n), &[]) } else { o.enhanced(i, ticks, &frame(n), &[]) }
+            if old {
+                o.old(i as u16, ticks, &frame(n), &[])
+            } else {
+                o.enhanced(i, ticks, &frame(n), &[])
+            }
         }));
         let ns: Vec<i128> = packets.iter().map(|&(i, ticks, ..)| {
             let (_, per_second, offset) = clocks[i as usize];
-            ((u128::from(ticks) << 8) * 1_000_000_000 / per_second) as i128 + i128::from(offset) * 1_000_000_000
+            ((u128::from(ticks) << 8) * 1_000_000_000 / per_second) as i128
+                + i128::from(offset) * 1_000_000_000
         }).collect();
         let earliest = ns.iter().min().unwrap();
-        let expect: Vec<_> = packets.iter().zip(&ns).map(|(p, t)| ((t - earliest) as u64, frame(p.3))).collect();
+        let expect: Vec<_> =
+            packets.iter().zip(&ns).map(|(p, t)| ((t - earliest) as u64, frame(p.3))).collect();
         prop_assert_eq!(content(&good(&file)), expect);
     }
 }

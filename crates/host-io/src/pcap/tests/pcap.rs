@@ -18,10 +18,14 @@ proptest! {
         let (magic, unit) = if nano { (NANO, 1) } else { (MICRO, 1_000) };
         let mut file = vec![order.pcap(magic, ETHERNET)];
         file.extend(packets.iter().map(|&(s, f, n)| order.record(s, f, &frame(n))));
-        let ns: Vec<u64> = packets.iter().map(|&(s, f, _)| u64::from(s) * 1_000_000_000 + u64::from(f) * unit).collect();
+        let ns: Vec<u64> = packets
+            .iter()
+            .map(|&(s, f, _)| u64::from(s) * 1_000_000_000 + u64::from(f) * unit)
+            .collect();
         let earliest = *ns.iter().min().unwrap();
         let c = good(&file);
-        let expect: Vec<_> = packets.iter().zip(&ns).map(|(p, t)| (t - earliest, frame(p.2))).collect();
+        let expect: Vec<_> =
+            packets.iter().zip(&ns).map(|(p, t)| (t - earliest, frame(p.2))).collect();
         prop_assert_eq!(content(&c), expect);
         prop_assert_eq!(c.backwards, ns.windows(2).filter(|w| w[1] < w[0]).count() as u64);
         prop_assert_eq!(c.untimed, 0);
@@ -29,7 +33,13 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(
-        start in prop::sample::select(vec![MICRO.to_le_bytes(), MICRO.to_be_bytes(), NANO.to_le_bytes(), [0x0a, 0x0d, 0x0d, 0x0a], [0; 4]]),
+        start in prop::sample::select(vec![
+            MICRO.to_le_bytes(),
+            MICRO.to_be_bytes(),
+            NANO.to_le_bytes(),
+            [0x0a, 0x0d, 0x0d, 0x0a],
+            [0; 4],
+        ]),
         rest in prop::collection::vec(any::<u8>(), 0..400),
     ) {
         let _ = read_from("x.cap", &[&start[..], &rest].concat()[..]);
@@ -37,7 +47,9 @@ proptest! {
 
     #[test]
     fn no_damage_to_a_good_file_makes_it_panic(
-        ng: bool, big: bool, damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        ng: bool,
+        big: bool,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let order = Order { big };
         let mut file = if ng { super::ng::one_of_each(order) } else { two(order) }.concat();
@@ -97,7 +109,8 @@ fn a_link_type_other_than_ethernet_is_named() {
     let file = [LITTLE.pcap(MICRO, 113), LITTLE.record(0, 0, &frame(60))];
     assert_eq!(
         bad(&file),
-        "x.cap: byte 24, packet 1: link type 113 (Linux cooked, as of tcpdump -i any) cannot be replayed; allowed is \
+        "x.cap: byte 24, packet 1: link type 113 (Linux cooked, as of tcpdump -i any) cannot be \
+         replayed; allowed is \
          1 (Ethernet)"
     );
 }
@@ -108,7 +121,8 @@ fn a_snapped_packet_is_named() {
     file[2] = [BIG.words(&[7, 3, 61, 1514]), frame(61)].concat();
     assert_eq!(
         bad(&file),
-        "x.cap: byte 100, packet 2: only 61 of the packet's 1514 bytes were captured, so it cannot be replayed; \
+        "x.cap: byte 100, packet 2: only 61 of the packet's 1514 bytes were captured, so it \
+         cannot be replayed; \
          capture with a larger snap length (tcpdump -s 0)"
     );
 }
@@ -126,7 +140,8 @@ fn the_header_may_say_that_frames_end_in_an_fcs() {
     );
     assert_eq!(
         bad(&file(words(1))),
-        "x.cap: byte 0, packet 1: frame check sequences of 1 16-bit words (pcap header); Ethernet has none captured, \
+        "x.cap: byte 0, packet 1: frame check sequences of 1 16-bit words (pcap header); \
+         Ethernet has none captured, \
          or 4 bytes"
     );
 }
@@ -139,7 +154,8 @@ fn what_is_no_capture_is_said_to_be_none() {
     );
     assert_eq!(
         bad(&[b"# speed = 10\n".to_vec()]),
-        "x.cap: not a capture file: it starts with 23 20 73 70; allowed are pcap (microseconds or nanoseconds) and \
+        "x.cap: not a capture file: it starts with 23 20 73 70; allowed are pcap \
+         (microseconds or nanoseconds) and \
          pcapng"
     );
     assert_eq!(bad(&[]), "x.cap: the capture has no packets");
@@ -157,7 +173,8 @@ fn a_length_that_no_frame_has_is_refused_before_it_is_read() {
     let file = [LITTLE.pcap(MICRO, ETHERNET), LITTLE.words(&[0, 0, u32::MAX, u32::MAX])];
     assert_eq!(
         bad(&file),
-        "x.cap: byte 24, packet 1: a frame of 4294967295 bytes without FCS; allowed are 14 to 262144"
+        "x.cap: byte 24, packet 1: a frame of 4294967295 bytes without FCS; \
+         allowed are 14 to 262144"
     );
     let file = [LITTLE.pcap(MICRO, ETHERNET), LITTLE.record(0, 0, &frame(13))];
     assert_eq!(

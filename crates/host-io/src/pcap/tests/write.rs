@@ -25,7 +25,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn what_is_written_is_read(
-        packets in prop::collection::vec((any::<u64>(), any::<bool>(), prop::collection::vec(any::<u8>(), 14..2_000)), 1..20),
+        packets in prop::collection::vec(
+            (any::<u64>(), any::<bool>(), prop::collection::vec(any::<u8>(), 14..2_000)),
+            1..20,
+        ),
     ) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.pcapng");
@@ -36,7 +39,8 @@ proptest! {
         }
         w.finish().unwrap();
         let earliest = packets.iter().map(|p| p.0 / 1_000).min().unwrap();
-        let expect: Vec<_> = packets.iter().map(|p| (p.0 / 1_000 - earliest, p.2.clone())).collect();
+        let expect: Vec<_> =
+            packets.iter().map(|p| (p.0 / 1_000 - earliest, p.2.clone())).collect();
         prop_assert_eq!(content(&read(&path).unwrap()), expect);
     }
 }
