@@ -18,10 +18,11 @@ use doorbell_layout::ibmvnic::{
     hcall, link, vioctl,
 };
 use doorbell_papr_io::{
-    self, Adapter, Answer, BOARD, CPUS, Guest, Known, Knows, Look, MEMORY, Offer, Partition,
-    PostQueue, Unit, VETH, VNIC, posts::POSTS, step, sub_crq_interrupts, tell, unit_interrupt,
+    self, Adapter, Answer, CALL_AREA_BYTES, CPUS, DeviceCallbacks, Guest, Handshake, LocalResult,
+    MEMORY, Partition, PollCursor, SENDS, SendQueue, Unit, VETH, VNIC, publish_credits, step,
+    sub_crq_interrupts, unit_interrupt,
 };
-use doorbell_vfio_user::{Watch, send_with};
+use doorbell_vfio_user::{Observer, send_with_fds};
 use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -40,7 +41,7 @@ const H_STUFF_TCE: u64 = 0x138;
 #[derive(Debug, Default)]
 struct Nobody;
 
-impl Watch for Nobody {
+impl Observer for Nobody {
     fn dma_read(&mut self, _: Time, _: Iova, _: u32) {}
     fn dma_write(&mut self, _: Time, _: Iova, _: u32) {}
     fn fault(&mut self, _: Time, _: &DmaFault) {}
@@ -135,9 +136,9 @@ impl Theirs {
     /// A CPU makes a call; whether it was answered at once.
     fn call(&mut self, cpu: usize, call: u64, a: &[u64; 9]) -> bool {
         let raise = |_| self.raised.set(self.raised.get() + 1);
-        match self.adapter.know(call, a, || Some(&self.memory), raise) {
-            Known::NotOurs => false,
-            Known::Answer(answer) => {
+        match self.adapter.answer_locally(call, a, || Some(&self.memory), raise) {
+            LocalResult::NotOurs => false,
+            LocalResult::Answered(answer) => {
                 let switch = call == hcall::VIO_SIGNAL || call == hcall::VIOCTL;
                 let send = call == hcall::SEND_SUB_CRQ || call == hcall::SEND_SUB_CRQ_INDIRECT;
                 if switch || send {
@@ -148,8 +149,8 @@ impl Theirs {
                 self.crossed |= send && self.waiting.contains(&true);
                 true
             }
-            Known::Nothing => {
-                self.waiting[cpu] |= self.adapter.put(cpu, call, a);
+            LocalResult::Forward => {
+                self.waiting[cpu] |= self.adapter.begin_call(cpu, call, a);
                 false
             }
         }
@@ -170,12 +171,12 @@ impl Theirs {
 fn connect(kind: u32) -> (Theirs, Guest) {
     let made = "there is memory for a test";
     let (socket, ours) = UnixStream::pair().expect(made);
-    let offer = Offer::send(&socket).expect(made);
-    let board = Window::map(&offer.memory, 0, BOARD, true).expect(made);
-    let guest = Guest::greet(ours, Unit { address: UNIT, kind }).expect("it is one of ours");
-    let adapter = offer.accepted(&socket, vnic::well_formed).expect("the server knows it");
+    let offer = Handshake::send(&socket).expect(made);
+    let board = Window::map(&offer.memory, 0, CALL_AREA_BYTES, true).expect(made);
+    let guest = Guest::handshake(ours, Unit { address: UNIT, kind }).expect("it is one of ours");
+    let adapter = offer.finish(&socket, vnic::well_formed).expect("the server knows it");
     let memory: File = memfd(c"memory", (MAPPED + REST) as u64).expect(made);
-    send_with(
+    send_with_fds(
         &socket,
         &doorbell_papr_io::message(MEMORY, (MAPPED + REST) as u64),
         &[memory.as_fd()],
@@ -212,13 +213,13 @@ pub fn attack(bytes: &[u8]) {
                 first_vector: sub_crq_interrupts(UNIT),
                 ..vnic::Config::POWERVM
             };
-            let knows = Knows {
+            let knows = DeviceCallbacks {
                 queues: |d: &VnicServer, client, each| {
                     d.open_queues(client).for_each(|q| {
-                        each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room });
+                        each(SendQueue { handle: q.handle, buffers: q.buffers, room: q.room });
                     });
                 },
-                waits: VnicServer::has_waiting,
+                has_waiting: VnicServer::has_waiting,
             };
             let mut d = VnicServer::new(config, 2);
             let outside = |d: &mut VnicServer, what: u8, at| match what % 4 {
@@ -254,7 +255,7 @@ pub fn attack(bytes: &[u8]) {
             };
             let mut config = Config::new(vec![adapter(0), adapter(1)]);
             config.uplink = Some(Uplink { port: 0, pvid: 1 });
-            let knows = Knows { queues: |_: &Veth, _, _| (), waits: |_, _| false };
+            let knows = DeviceCallbacks { queues: |_: &Veth, _, _| (), has_waiting: |_, _| false };
             let mut d = Veth::new(config);
             let bench = Bench::new(VETH, &mut d, &knows, honest);
             let (refused, _) = bench.run(&mut input, |_, _, _| (), |_, n| n.into());
@@ -266,7 +267,7 @@ pub fn attack(bytes: &[u8]) {
 /// The guest, its partition and the device.
 struct Bench<'a, D> {
     d: &'a mut D,
-    knows: &'a Knows<D>,
+    knows: &'a DeviceCallbacks<D>,
     ports: [Port; 2],
     theirs: Theirs,
     now: Time,
@@ -276,7 +277,7 @@ struct Bench<'a, D> {
 }
 
 impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
-    fn new(kind: u32, d: &'a mut D, knows: &'a Knows<D>, honest: bool) -> Bench<'a, D> {
+    fn new(kind: u32, d: &'a mut D, knows: &'a DeviceCallbacks<D>, honest: bool) -> Bench<'a, D> {
         let mut ports = [Partition::new(Nobody), Partition::new(Nobody)];
         let (mut theirs, guest) = connect(kind);
         ports[0].connect(guest);
@@ -292,13 +293,13 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
     fn look(&mut self) {
         self.d.advance(&mut self.ports, self.now);
         let _ = self.ports[0].listen();
-        let (mut look, mut taken) = (Look::default(), 0);
+        let (mut look, mut taken) = (PollCursor::default(), 0);
         while step(self.d, &mut self.ports, 0, self.now, &mut look, self.knows).is_some() {
             taken += 1;
         }
-        assert!(taken <= (CPUS + POSTS) as u64);
+        assert!(taken <= (CPUS + SENDS) as u64);
         self.taken += taken;
-        tell(self.d, &mut self.ports, 0, self.now, self.knows);
+        publish_credits(self.d, &mut self.ports, 0, self.now, self.knows);
         let _ = self.ports[0].flush();
         self.theirs.take_answers();
     }
@@ -442,7 +443,9 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
                 }
                 // Anything on the board.
                 5 if !self.honest => {
-                    let at = ((usize::from(input.u16()) << (input.u8() % 5)) % (BOARD - 8)) & !7;
+                    let at = ((usize::from(input.u16()) << (input.u8() % 5))
+                        % (CALL_AREA_BYTES - 8))
+                        & !7;
                     self.theirs.board.write(at, &input.take::<8>());
                 }
                 // Memory.
@@ -478,7 +481,7 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
         }
         self.look();
         self.look();
-        let inside = self.ports[0].inside();
+        let inside = self.ports[0].stats();
         if self.honest {
             assert!(
                 !self.theirs.waiting.contains(&true) && !self.ports[0].has_calls(),

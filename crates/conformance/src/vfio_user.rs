@@ -5,7 +5,9 @@
 use doorbell_devices::e1000::{Config, E1000};
 use doorbell_hal::{DmaFault, EventSource, Iova, Reg, Span, Time};
 use doorbell_host_io::shared::{EventFd, Window, memfd};
-use doorbell_vfio_user::{Bar, Capability, Function, Identity, InBar, Polled, Watch, send_with};
+use doorbell_vfio_user::{
+    Bar, BarOffset, Capability, Function, Identity, Observer, PolledPages, send_with_fds,
+};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -20,7 +22,7 @@ struct Guard {
     frames: u64,
 }
 
-impl Watch for Guard {
+impl Observer for Guard {
     fn dma_read(&mut self, _: Time, _: Iova, _: u32) {
         assert!(!self.alone, "DMA without a client");
     }
@@ -73,7 +75,7 @@ struct Bench {
 
 /// A function with everything that a server knows how to do.
 fn identity() -> Identity {
-    let at = |offset| InBar { bar: 4, offset };
+    let at = |offset| BarOffset { bar: 4, offset };
     Identity {
         vendor: 0x8086,
         device: 0x100e,
@@ -95,7 +97,7 @@ fn identity() -> Identity {
             Capability::Msi(2),
             Capability::MsiX { vectors: 8, table: at(0), pending: at(0x1000) },
         ],
-        polled: Some(Polled { first: at(0x8000), pages: 2, words: &[0, 0x800] }),
+        polled: Some(PolledPages { first: at(0x8000), pages: 2, words: &[0, 0x800] }),
     }
 }
 
@@ -105,7 +107,7 @@ impl Bench {
         let (ours, theirs) = UnixStream::pair().expect("a socket pair");
         ours.set_nonblocking(true).expect("a socket");
         self.f.connect(self.now, theirs).expect("a client");
-        self.f.watch().alone = false;
+        self.f.observer().alone = false;
         self.client = Some(ours);
         if !forgets {
             self.message(1, 0, &[0, 0, 1, 0], &[]);
@@ -122,7 +124,7 @@ impl Bench {
         m.extend_from_slice(body);
         if let Some(c) = &self.client {
             // A full socket is the client's loss.
-            let _ = send_with(c, &m, fds);
+            let _ = send_with_fds(c, &m, fds);
         }
         self.serve();
     }
@@ -132,7 +134,7 @@ impl Bench {
         if self.f.connected() {
             if self.f.serve(|| now).is_err() {
                 assert!(!self.f.connected() && self.f.port().maps() == 0, "nothing is left");
-                self.f.watch().alone = true;
+                self.f.observer().alone = true;
                 self.client = None;
             }
             self.f.poll_pages(now);
@@ -287,7 +289,7 @@ pub fn attack(bytes: &[u8]) {
     b.client = None;
     b.serve();
     b.f.disconnect(b.now);
-    b.f.watch().alone = true;
+    b.f.observer().alone = true;
     assert_eq!(b.f.port().maps(), 0);
     for _ in 0..1000 {
         let Some(due) = b.f.next_due() else { return };

@@ -1,28 +1,24 @@
-//! The plug-in's side of one adapter: which calls are the adapter's, and what becomes of each.
+//! The plug-in's side of one adapter: answers its calls or forwards them. Knows nothing of QEMU.
 //!
 //! | call | answered |
 //! |---|---|
 //! | H_PUT_TCE, H_STUFF_TCE, H_PUT_TCE_INDIRECT, H_GET_TCE | here, from the [`Table`] |
-//! | H_VIO_SIGNAL, H_VIOCTL that switches interrupts | here, in the [masks](super::masks) |
-//! | H_SEND_SUB_CRQ, H_SEND_SUB_CRQ_INDIRECT | here, when the answer is known to be H_SUCCESS: [posted](super::posts) |
+//! | H_VIO_SIGNAL, H_VIOCTL that masks interrupts | here, in the masks |
+//! | H_SEND_SUB_CRQ, H_SEND_SUB_CRQ_INDIRECT | here if H_SUCCESS is certain, in the send ring |
 //! | all others | by the server, for which the CPU waits |
 //!
-//! **H_SEND_LOGICAL_LAN is not posted.** It answers H_DROPPED when a receiver has no buffer, H_BUSY
-//! when the frame has many receivers, H_PARAMETER and H_RESOURCE by what the frame's headers and
-//! its VLAN are: only who has switched the frame knows. And the guest may use its buffers again
-//! when the call returns, so all of the frame would have to be copied twice.
-//!
-//! There is nothing of QEMU's here: numbers in, an answer out, and interrupts to be raised.
+//! H_SEND_LOGICAL_LAN is not posted: its status depends on the switching of the frame.
 
-use super::board::Board;
-use super::masks;
-use super::posts::{self, POST_QUEUES, Posted};
-use super::{HELLO, Table, VERSION, VETH, VNIC, WELCOME, message, read_message};
+use super::call_area::CallArea;
+use super::irq_masks;
+use super::send_ring::{self, PostedCounts, SEND_QUEUES};
+use super::table::Table;
+use super::{HELLO, VERSION, VETH, VNIC, WELCOME, message, read_message};
 use doorbell_hal::{HcallReturn, Iova};
 use doorbell_host_io::shared::{EventFd, Window};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall};
 use doorbell_layout::{ibmveth, ibmvnic};
-use doorbell_vfio_user::send_with;
+use doorbell_vfio_user::send_with_fds;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -35,147 +31,148 @@ const H_PUT_TCE: u64 = 0x20;
 const H_STUFF_TCE: u64 = 0x138;
 const H_PUT_TCE_INDIRECT: u64 = 0x13c;
 
-/// Whether an array of descriptors is one that a vNIC's queue takes: of buffers, or else of frames.
+/// Checks an array of descriptors for a vNIC's queue of buffers (true) or of frames.
 pub type WellFormed = fn(&[[u8; DESCRIPTOR]], bool) -> bool;
 
-/// What the guest's registers get.
+/// The new values of the guest's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// R3.
+    /// Value of R3.
     Status(i64),
-    /// R3 is H_SUCCESS, and R4.
+    /// Value of R4; R3 is H_SUCCESS.
     Value(u64),
-    /// R3 to R12.
+    /// Values of R3 to R12.
     All(HcallReturn),
 }
 
-/// What is known of a call without asking.
+/// The result of a call without the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// It is not this adapter's.
+pub enum LocalResult {
+    /// The call is for another unit or QEMU.
     NotOurs,
-    /// Its answer; it is done, or will be.
-    Answer(Answer),
-    /// Nothing: [`Adapter::ask`].
-    Nothing,
+    /// The answer of a call that is done, or posted.
+    Answered(Answer),
+    /// The server must answer: [`Adapter::forward`].
+    Forward,
 }
 
-/// What a plug-in offers to a server, before it is answered.
+/// A connection whose `WELCOME` has not arrived.
 #[derive(Debug)]
-pub struct Offer {
-    board: Board,
-    /// The board's memory, [`BOARD`](super::BOARD) bytes.
+pub struct Handshake {
+    area: CallArea,
+    /// The memory of the call area, [`CALL_AREA_BYTES`](super::CALL_AREA_BYTES) bytes.
     pub memory: File,
     table: Table,
     bell: EventFd,
 }
 
-impl Offer {
-    /// Makes board, table and bell, and sends them.
+impl Handshake {
+    /// Creates call area, table and doorbell, and sends them.
     ///
     /// # Errors
-    /// When the system has no more memory or descriptors, or the server is gone.
-    pub fn send(socket: &UnixStream) -> io::Result<Offer> {
-        let (board, board_file) = Board::create()?;
+    /// If the system has no memory or descriptors left, or the server has closed the socket.
+    pub fn send(socket: &UnixStream) -> io::Result<Handshake> {
+        let (area, memory) = CallArea::create()?;
         let (table, table_file) = Table::create()?;
         let bell = EventFd::new()?;
-        let files = [board_file.as_fd(), table_file.as_fd(), bell.as_fd()];
-        send_with(socket, &message(HELLO, VERSION), &files)?;
-        Ok(Offer { board, memory: board_file, table, bell })
+        let files = [memory.as_fd(), table_file.as_fd(), bell.as_fd()];
+        send_with_fds(socket, &message(HELLO, VERSION), &files)?;
+        Ok(Handshake { area, memory, table, bell })
     }
 
-    /// Waits for the server's word.
+    /// Waits for the server's answer.
     ///
     /// # Errors
-    /// When it has no partition left, or is of another version.
-    pub fn accepted(self, socket: &UnixStream, well_formed: WellFormed) -> io::Result<Adapter> {
+    /// If the server has no partition left, or speaks another version.
+    pub fn finish(self, socket: &UnixStream, well_formed: WellFormed) -> io::Result<Adapter> {
         let (what, unit) = read_message(socket).map_err(|_| {
             io::Error::other("the server has no partition left, or is of another version")
         })?;
         let (unit, kind) = (unit as u32, (unit >> 32) as u32);
         if what != WELCOME || !matches!(kind, VNIC | VETH) {
-            return Err(io::Error::other("the server says what this plug-in does not know"));
+            return Err(io::Error::other("the server sent an unknown kind of adapter"));
         }
-        let Offer { board, table, bell, .. } = self;
-        let (gone, posted) = (AtomicBool::new(false), Mutex::new([(0, 0); POST_QUEUES]));
-        Ok(Adapter { unit, kind, board, table, bell, gone, posted, well_formed })
+        let Handshake { area, table, bell, .. } = self;
+        let (disconnected, posted) = (AtomicBool::new(false), Mutex::new([(0, 0); SEND_QUEUES]));
+        Ok(Adapter { unit, kind, area, table, bell, disconnected, posted, well_formed })
     }
 }
 
-/// The adapter.
+/// A connected adapter.
 #[derive(Debug)]
 pub struct Adapter {
     /// Unit address.
     pub unit: u32,
     /// [`VNIC`] or [`VETH`].
     pub kind: u32,
-    board: Board,
+    area: CallArea,
     table: Table,
     bell: EventFd,
-    /// The server has gone.
-    gone: AtomicBool,
-    posted: Mutex<Posted>,
+    disconnected: AtomicBool,
+    posted: Mutex<PostedCounts>,
     well_formed: WellFormed,
 }
 
 impl Adapter {
-    /// The server has gone: calls that are asked have no answer from now on.
-    pub fn lost(&self) {
-        self.gone.store(true, Ordering::Relaxed);
+    /// Ends the connection: forwarded calls have no answer from now on.
+    pub fn disconnect(&self) {
+        self.disconnected.store(true, Ordering::Relaxed);
     }
 
-    /// An interrupt has come from the server: whether the guest is to have it.
-    pub fn comes(&self, vector: u16) -> bool {
-        self.board.comes(masks::index(self.unit, vector))
+    /// Checks an interrupt from the server. Returns true if the guest gets it.
+    pub fn admit_interrupt(&self, vector: u16) -> bool {
+        self.area.admit_arrived(irq_masks::index(self.unit, vector))
     }
 
-    /// What is known of a call. `memory` is the guest's, once the server has it too; `raise` sends
-    /// the guest an interrupt.
-    pub fn know<'m>(
+    /// Answers a call without the server, if possible. `memory` is the guest's, once the server has
+    /// it too; `raise` sends the guest an interrupt.
+    pub fn answer_locally<'m>(
         &self,
         call: u64,
         a: &[u64; 9],
         memory: impl Fn() -> Option<&'m Window>,
         raise: impl Fn(u16),
-    ) -> Known {
-        // Of a translation window the number is the unit's.
+    ) -> LocalResult {
+        // A translation window has the number of its unit.
         if a[0] != u64::from(self.unit) {
-            return Known::NotOurs;
+            return LocalResult::NotOurs;
         }
         if matches!(call, H_GET_TCE | H_PUT_TCE | H_STUFF_TCE | H_PUT_TCE_INDIRECT) {
-            return Known::Answer(self.entries(call, a, memory));
+            return LocalResult::Answered(self.change_table(call, a, memory));
         }
-        if !is_adapters(self.kind, call) {
-            return Known::NotOurs;
+        if !has_call(self.kind, call) {
+            return LocalResult::NotOurs;
         }
         let memory = memory();
-        let answered = !self.gone.load(Ordering::Relaxed)
-            && (self.switched(call, a, raise) || memory.is_some_and(|m| self.posted(call, a, m)));
+        let answered = !self.disconnected.load(Ordering::Relaxed)
+            && (self.change_masks(call, a, raise) || memory.is_some_and(|m| self.post(call, a, m)));
         if answered {
-            Known::Answer(Answer::Status(ibmvnic::status::SUCCESS))
+            LocalResult::Answered(Answer::Status(ibmvnic::status::SUCCESS))
         } else {
-            Known::Nothing
+            LocalResult::Forward
         }
     }
 
-    /// CPU `cpu` asks the server, and waits; `None` when there is none any more, or it does not
-    /// answer.
-    pub fn ask(&self, cpu: usize, call: u64, a: &[u64; 9]) -> Option<HcallReturn> {
-        self.board.ask(cpu, call, a, || self.bell.signal(), || self.gone.load(Ordering::Relaxed))
+    /// Forwards a call of CPU `cpu` to the server and waits for the answer. Returns `None` if the
+    /// server is gone or does not answer within 10 s.
+    pub fn forward(&self, cpu: usize, call: u64, a: &[u64; 9]) -> Option<HcallReturn> {
+        let disconnected = || self.disconnected.load(Ordering::Relaxed);
+        self.area.call(cpu, call, a, || self.bell.signal(), disconnected)
     }
 
-    /// The first half of [`Adapter::ask`]: CPU `cpu` makes the call, and does not wait. Whether it
-    /// could: it has an answer to take first.
-    pub fn put(&self, cpu: usize, call: u64, a: &[u64; 9]) -> bool {
-        self.board.put(cpu, call, a)
+    /// Makes a call of CPU `cpu` without waiting: the first half of [`Adapter::forward`]. Returns
+    /// false if an earlier answer has not been taken.
+    pub fn begin_call(&self, cpu: usize, call: u64, a: &[u64; 9]) -> bool {
+        self.area.begin_call(cpu, call, a)
     }
 
-    /// The other half: the answer, if it is there.
+    /// Takes the answer, if there is one: the second half of [`Adapter::forward`].
     pub fn take_answer(&self, cpu: usize) -> Option<HcallReturn> {
-        self.board.take_answer(cpu)
+        self.area.take_answer(cpu)
     }
 
-    fn entries<'m>(
+    /// Reads or writes translation entries.
+    fn change_table<'m>(
         &self,
         call: u64,
         a: &[u64; 9],
@@ -191,27 +188,29 @@ impl Adapter {
             ),
             _ => Answer::Status(self.table.put(ioba, value, count)),
         };
-        self.board.count_table(if answer == Answer::Status(0) { count } else { 0 });
+        self.area.count_table(if answer == Answer::Status(0) { count } else { 0 });
         answer
     }
 
-    /// Switches interrupts, if that is the call, and nobody else need know of it.
-    fn switched(&self, call: u64, a: &[u64; 9], raise: impl Fn(u16)) -> bool {
-        let Some(what) = masks::switch(self.kind, self.unit, call, a) else { return false };
-        let there = self.board.switch(what, |n| raise(masks::vector(self.unit, n))).is_some();
-        let alone = there && !self.board.waits();
-        if alone {
-            self.board.count_switch(call);
-        }
-        alone
-    }
-
-    /// Posts the send that the call is, if it is one whose answer is known.
-    fn posted(&self, call: u64, a: &[u64; 9], memory: &Window) -> bool {
-        let Some(n) = posts::descriptors(call, a).filter(|_| self.kind == VNIC) else {
+    /// Changes masks if the call requests it. Returns true if the server need not see the call.
+    fn change_masks(&self, call: u64, a: &[u64; 9], raise: impl Fn(u16)) -> bool {
+        let Some(change) = irq_masks::mask_change(self.kind, self.unit, call, a) else {
             return false;
         };
-        let Some((row, buffers)) = self.board.row_of(a[1]) else { return false };
+        let raise = |n| raise(irq_masks::vector(self.unit, n));
+        let done = self.area.change_masks(change, raise).is_some() && !self.area.entries_pending();
+        if done {
+            self.area.count_change(call);
+        }
+        done
+    }
+
+    /// Posts a send whose success is certain. Returns true if it did.
+    fn post(&self, call: u64, a: &[u64; 9], memory: &Window) -> bool {
+        let Some(n) = send_ring::descriptors(call, a).filter(|_| self.kind == VNIC) else {
+            return false;
+        };
+        let Some((row, buffers)) = self.area.row_of(a[1]) else { return false };
         let mut array = [[0; DESCRIPTOR]; MAX_INDIRECT as usize];
         let array = &mut array[..n];
         if call == hcall::SEND_SUB_CRQ {
@@ -226,18 +225,18 @@ impl Adapter {
         }
         let array = if call == hcall::SEND_SUB_CRQ { &[][..] } else { array };
         let done = {
-            // Of a CPU that ended in here nothing is left that matters: the tail is written last.
+            // A thread that panicked in here left nothing: the tail is written last.
             let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
-            self.board.post(&mut posted, row, call, a, array)
+            self.area.post(&mut posted, row, call, a, array)
         };
         if done {
-            self.board.ring_if_asleep(|| self.bell.signal());
+            self.area.ring_if_asleep(|| self.bell.signal());
         }
         done
     }
 }
 
-/// How many arguments a call has at the most; a register that is read through QEMU takes its time.
+/// Returns the most arguments of a call. Reading a register through QEMU is slow.
 pub const fn arguments(call: u64) -> usize {
     match call {
         H_GET_TCE | H_PUT_TCE | H_STUFF_TCE | H_PUT_TCE_INDIRECT | hcall::SEND_SUB_CRQ_INDIRECT => {
@@ -250,8 +249,8 @@ pub const fn arguments(call: u64) -> usize {
     }
 }
 
-/// Whether such an adapter has that call.
-fn is_adapters(kind: u32, call: u64) -> bool {
+/// Returns true for a call of that kind of adapter.
+fn has_call(kind: u32, call: u64) -> bool {
     if kind == VNIC {
         return [hcall::VIOCTL, hcall::ENABLE_CRQ].contains(&call)
             || (hcall::REG_CRQ..=hcall::SEND_CRQ).contains(&call)

@@ -1,36 +1,24 @@
-//! The board: a place for each CPU of the guest, where it puts its call and finds the answer.
+//! The call area: memory shared by plug-in and server, with a slot for the call of each CPU.
+//! Interrupt masks and send ring follow the slots.
 //!
-//! The same piece of memory has the interrupts' masks ([`masks`](super::masks)) and the ring of
-//! posted sends ([`posts`](super::posts)) behind the places.
-//!
-//! | state | the next is written by |
-//! |---|---|
-//! | idle | the CPU, which takes its place |
-//! | taken | the CPU, when it has put its call |
-//! | asked | the server, when it has put the answer; or the CPU, when it goes to sleep |
-//! | waited | the server, which then wakes the CPU |
-//! | answered | the CPU, when it has read it |
-//!
-//! A CPU looks for its answer for some microseconds before it sleeps (`futex`). The server says
-//! when it sleeps, and then a bell (an eventfd) wakes it; whoever writes a state and then reads the
-//! other's sleep has a full fence between.
-//!
-//! A CPU waits no longer than ten seconds. Its place is then never idle again, and whatever it asks
-//! there is not.
-//!
-//! Whatever is in a place, the server takes at most one call from it, and writes nothing but that
-//! place's answer.
+//! States of a slot: idle, taken (the CPU fills it), asked, waited (the CPU sleeps), answered. The
+//! CPU writes all but answered. It polls for 30 us before it sleeps (`futex`), and gives up after
+//! 10 s; its slot then stays occupied. The server announces its sleep, from which a doorbell (an
+//! eventfd) wakes it. A side that writes a state and then reads the other's sleep has a full fence
+//! in between. Whatever a slot has, the server takes at most one call from it and writes nothing
+//! but the answer.
 
 use doorbell_hal::{Hcall, HcallReturn};
 use doorbell_host_io::shared::memfd;
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::thread::futex::{self, Flags, Timespec};
 use std::fs::File;
 use std::hint::spin_loop;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// CPUs of a guest, at the most.
+/// The most CPUs of a guest.
 pub const CPUS: usize = 64;
 
 const IDLE: u32 = 0;
@@ -39,89 +27,92 @@ const WAITED: u32 = 2;
 const ANSWERED: u32 = 3;
 const TAKEN: u32 = 4;
 
-/// Bytes before the places, and of each.
+/// Bytes before the slots, and of each slot.
 const HEAD: usize = 4096;
-const PLACE: usize = 256;
-/// Behind them: masks, queues, the ring.
-pub(super) const MASKS: usize = HEAD + CPUS * PLACE;
+const SLOT: usize = 256;
+/// Offsets of masks, queues and ring.
+pub(super) const MASKS: usize = HEAD + CPUS * SLOT;
 pub(super) const QUEUES: usize = MASKS + 4096;
 pub(super) const RING: usize = QUEUES + 4096;
-/// Bytes of the whole.
-pub const BOARD: usize = RING + super::posts::RING_BYTES;
-/// In the head.
+/// Bytes of the call area.
+pub const CALL_AREA_BYTES: usize = RING + super::send_ring::RING_BYTES;
+/// Offsets in the head.
 const SLEEPS: usize = 0;
 const TABLE_CALLS: usize = 8;
 const TABLE_ENTRIES: usize = 16;
 pub(super) const SIGNAL_CALLS: usize = 24;
 pub(super) const VIOCTL_CALLS: usize = 32;
 pub(super) const RAISED: usize = 40;
-pub(super) const WAITS: usize = 48;
+pub(super) const ENTRIES_PENDING: usize = 48;
 pub(super) const HELD: usize = 56;
-/// Each side of the ring writes one of these, on a cache line of its own.
+/// Tail and head of the ring, on a cache line for each side.
 pub(super) const TAIL: usize = 128;
 pub(super) const HEAD_OF_RING: usize = 192;
-/// In a place.
+/// Offsets in a slot.
 const STATE: usize = 0;
 const CALL: usize = 8;
 const ARGUMENTS: usize = 16;
 const STATUS: usize = 88;
 const RETURNED: usize = 96;
 
-/// How long a CPU looks before it sleeps, and how long it sleeps before it looks whether the server
-/// is gone.
-const LOOKS: Duration = Duration::from_micros(30);
-const SLEEP: Duration = Duration::from_millis(50);
-/// How long it waits in all.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time for which a CPU polls before it sleeps.
+const POLL: Duration = Duration::from_micros(30);
+/// Time in ns after which a sleeping CPU checks that the server still runs.
+const SLEEP_NS: i64 = 50_000_000;
+/// The longest wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Shared memory of a guest's calls.
+/// Memory shared by the plug-in and the server of a guest.
 #[derive(Debug)]
-pub struct Board(MmapRaw);
+pub(super) struct CallArea(MmapRaw);
 
-impl Board {
-    /// A new one, and the file to share.
+impl CallArea {
+    /// Creates a call area. Returns it and the file to share.
     ///
     /// # Errors
-    /// When the system has no more memory or descriptors.
-    pub fn create() -> io::Result<(Board, File)> {
-        let file = memfd(c"hcalls", BOARD as u64)?;
-        Ok((Board::open(&file)?, file))
+    /// If the system has no memory or descriptors left.
+    pub(super) fn create() -> io::Result<(CallArea, File)> {
+        let file = memfd(c"hcalls", CALL_AREA_BYTES as u64)?;
+        Ok((CallArea::open(&file)?, file))
     }
 
-    /// Somebody else's.
+    /// Maps the call area of another process.
     ///
     /// # Errors
-    /// When it is not as long as a board, or cannot be mapped.
-    pub fn open(file: &File) -> io::Result<Board> {
-        if file.metadata()?.len() < BOARD as u64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a board that is too short"));
+    /// If the file is too short or cannot be mapped.
+    pub(super) fn open(file: &File) -> io::Result<CallArea> {
+        if file.metadata()?.len() < CALL_AREA_BYTES as u64 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a call area that is too short",
+            ));
         }
-        Ok(Board(MmapOptions::new().len(BOARD).map_raw(file)?))
+        Ok(CallArea(MmapOptions::new().len(CALL_AREA_BYTES).map_raw(file)?))
     }
 
     fn word32(&self, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(4) && at < BOARD);
+        assert!(at.is_multiple_of(4) && at < CALL_AREA_BYTES);
         // SAFETY: aligned and inside the mapping, which lives as long as `self`; all accesses of
         // all sides are atomic.
         unsafe { &*self.0.as_mut_ptr().add(at).cast() }
     }
 
     pub(super) fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at < BOARD);
+        assert!(at.is_multiple_of(8) && at < CALL_AREA_BYTES);
         // SAFETY: as in `word32`.
         unsafe { &*self.0.as_mut_ptr().add(at).cast() }
     }
 
-    const fn place(cpu: usize) -> usize {
-        HEAD + cpu % CPUS * PLACE
+    const fn slot_of(cpu: usize) -> usize {
+        HEAD + cpu % CPUS * SLOT
     }
 
     // ---- the guest's side ----
 
-    /// CPU `cpu` makes a call and waits. `ring` wakes the server; `None` when `gone` says that
-    /// there is none any more, or it does not answer, or another CPU has the place (from the
-    /// 65th on they share).
-    pub fn ask(
+    /// Makes a call of CPU `cpu` and waits for the answer. `ring` wakes the server. Returns `None`
+    /// if `gone` returns true, if no answer comes within 10 s, or if another CPU has the slot (from
+    /// the 65th on they share).
+    pub(super) fn call(
         &self,
         cpu: usize,
         call: u64,
@@ -129,23 +120,25 @@ impl Board {
         ring: impl Fn(),
         gone: impl Fn() -> bool,
     ) -> Option<HcallReturn> {
-        if gone() || !self.put(cpu, call, arguments) {
+        if gone() || !self.begin_call(cpu, call, arguments) {
             return None;
         }
         self.ring_if_asleep(ring);
-        let state = self.word32(Board::place(cpu) + STATE);
+        let state = self.word32(CallArea::slot_of(cpu) + STATE);
         let since = Instant::now();
-        let mut looked = 0u32;
+        let mut polls = 0u32;
         while state.load(Ordering::Acquire) != ANSWERED {
             spin_loop();
-            looked = looked.wrapping_add(1);
-            if !looked.is_multiple_of(64) || since.elapsed() < LOOKS {
+            polls = polls.wrapping_add(1);
+            if !polls.is_multiple_of(64) || since.elapsed() < POLL {
                 continue;
             }
             let slept = state.compare_exchange(ASKED, WAITED, Ordering::AcqRel, Ordering::Acquire);
             if slept != Err(ANSWERED) {
-                wait(state, WAITED, SLEEP);
-                if gone() || since.elapsed() > PATIENCE {
+                // It may end for any reason: the loop checks the state again.
+                let limit = Timespec { tv_sec: 0, tv_nsec: SLEEP_NS };
+                let _ = futex::wait(state, Flags::empty(), WAITED, Some(&limit));
+                if gone() || since.elapsed() > TIMEOUT {
                     return None;
                 }
             }
@@ -153,9 +146,9 @@ impl Board {
         self.take_answer(cpu)
     }
 
-    /// CPU `cpu` puts a call in its place; whether it could.
-    pub(super) fn put(&self, cpu: usize, call: u64, arguments: &[u64; 9]) -> bool {
-        let at = Board::place(cpu);
+    /// Puts a call of CPU `cpu` in its slot. Returns false if the slot is occupied.
+    pub(super) fn begin_call(&self, cpu: usize, call: u64, arguments: &[u64; 9]) -> bool {
+        let at = CallArea::slot_of(cpu);
         let state = self.word32(at + STATE);
         if state.compare_exchange(IDLE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
@@ -168,9 +161,9 @@ impl Board {
         true
     }
 
-    /// The answer, if it is there. The place is free then.
+    /// Takes the answer, if there is one, and frees the slot.
     pub(super) fn take_answer(&self, cpu: usize) -> Option<HcallReturn> {
-        let at = Board::place(cpu);
+        let at = CallArea::slot_of(cpu);
         let state = self.word32(at + STATE);
         if state.load(Ordering::Acquire) != ANSWERED {
             return None;
@@ -184,7 +177,7 @@ impl Board {
         Some(answer)
     }
 
-    /// Wakes the server, if it sleeps, for what was written before.
+    /// Wakes the server if it sleeps. Earlier writes are visible to it.
     pub(super) fn ring_if_asleep(&self, ring: impl Fn()) {
         fence(Ordering::SeqCst);
         if self.word32(SLEEPS).load(Ordering::Relaxed) != 0 {
@@ -192,17 +185,17 @@ impl Board {
         }
     }
 
-    /// A call that wrote so many translation entries has been answered without the server.
-    pub fn count_table(&self, entries: u64) {
+    /// Counts a call that wrote `entries` translation entries without the server.
+    pub(super) fn count_table(&self, entries: u64) {
         self.word(TABLE_CALLS).fetch_add(1, Ordering::Relaxed);
         self.word(TABLE_ENTRIES).fetch_add(entries, Ordering::Relaxed);
     }
 
     // ---- the server's side ----
 
-    /// The call of CPU `cpu`, if it has made one that nobody has taken.
-    pub fn asked(&self, cpu: usize) -> Option<(Hcall, [u64; 9])> {
-        let at = Board::place(cpu);
+    /// Returns the pending call of CPU `cpu`, if there is one.
+    pub(super) fn pending_call(&self, cpu: usize) -> Option<(Hcall, [u64; 9])> {
+        let at = CallArea::slot_of(cpu);
         if !matches!(self.word32(at + STATE).load(Ordering::Acquire), ASKED | WAITED) {
             return None;
         }
@@ -211,55 +204,34 @@ impl Board {
         Some((Hcall(self.word(at + CALL).load(Ordering::Relaxed)), arguments))
     }
 
-    /// Answers it.
-    pub fn answer(&self, cpu: usize, answer: &HcallReturn) {
-        let at = Board::place(cpu);
+    /// Answers the call of CPU `cpu`.
+    pub(super) fn answer(&self, cpu: usize, answer: &HcallReturn) {
+        let at = CallArea::slot_of(cpu);
         self.word(at + STATUS).store(answer.status.cast_unsigned(), Ordering::Relaxed);
         for (i, r) in answer.ret.iter().enumerate() {
             self.word(at + RETURNED + 8 * i).store(*r, Ordering::Relaxed);
         }
         let state = self.word32(at + STATE);
         if state.swap(ANSWERED, Ordering::AcqRel) == WAITED {
-            wake(state);
+            // The CPU checks the state at the latest after its sleep.
+            let _ = futex::wake(state, Flags::empty(), 1);
         }
     }
 
-    /// The server is about to sleep, or is awake. After saying that it is it looks once more for
-    /// calls.
-    pub fn say_asleep(&self, sleeps: bool) {
+    /// Announces that the server is about to sleep, or is awake. Before its sleep it must check for
+    /// calls once more.
+    pub(super) fn set_sleeping(&self, sleeps: bool) {
         self.word32(SLEEPS).store(sleeps.into(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Calls that wrote translation entries, and how many entries.
-    pub fn table_counts(&self) -> (u64, u64) {
+    /// Returns the number of calls that wrote translation entries, and of those entries.
+    pub(super) fn table_counts(&self) -> (u64, u64) {
         (
             self.word(TABLE_CALLS).load(Ordering::Relaxed),
             self.word(TABLE_ENTRIES).load(Ordering::Relaxed),
         )
     }
-}
-
-/// Sleeps as long as the word is `expected`, but no longer than `limit`.
-fn wait(word: &AtomicU32, expected: u32, limit: Duration) {
-    let limit = libc::timespec { tv_sec: 0, tv_nsec: i64::from(limit.subsec_nanos()) };
-    // SAFETY: word and time live past the call. It may end for any reason: the caller looks again.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT,
-            expected,
-            &raw const limit,
-            0,
-            0,
-        )
-    };
-}
-
-fn wake(word: &AtomicU32) {
-    // SAFETY: the word is only an address here.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1, 0, 0, 0) };
 }
 
 #[cfg(test)]

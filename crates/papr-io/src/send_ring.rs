@@ -1,60 +1,44 @@
-//! Posted sends: H_SEND_SUB_CRQ and H_SEND_SUB_CRQ_INDIRECT that the plug-in has answered
-//! H_SUCCESS, in a ring.
+//! The send ring: H_SEND_SUB_CRQ and H_SEND_SUB_CRQ_INDIRECT that the plug-in answers H_SUCCESS
+//! before the server carries them out.
 //!
-//! A vNIC's send is taken or refused by what is known before it is done: is the array one, does the
-//! handle stand for a queue of a session that is up, has the queue room. So the server says which
-//! handles there are and how many more descriptors each may be given (a row of [`QUEUES`] each),
-//! and the plug-in posts what is within that, with a copy of the array, which is the guest's again
-//! when the call returns. Everything else is asked for, and the device says what it says: closed,
-//! full, or wrong.
-//!
-//! The ring has one writer at a time, who holds the plug-in's lock, and one reader. The server
-//! works it off in the order in which the sends were made, and takes no call from the board before
-//! it has seen the ring empty after it saw the call: what a CPU posted, or knew to be posted, is
-//! done before what it asks.
-//!
-//! **Credit.** A row's count is of all descriptors that may ever be posted for that handle: those
-//! worked off and those that have room now. A handle is never used twice.
-//!
-//! **What is posted may still be refused**: the session may end before the send is worked off, and
-//! then it is lost as are those that the server had taken. (Also when a guest asks and posts for
-//! the same queue from two CPUs at once, which no driver does; room may be promised twice then.)
-//! These are counted.
-//!
-//! The device sees the same call with the same arguments; its read of the array is answered from
-//! the copy.
+//! The server publishes a row for each handle: the total of descriptors that may ever be posted for
+//! it (those done and those with room now). The plug-in posts within that, with a copy of the
+//! array, and forwards all other sends. The ring has one writer, under the plug-in's lock, and one
+//! reader, who takes no call before it has seen the ring empty: a call comes after earlier sends.
+//! Handles are not reused. A posted send is lost, and counted as refused, if its session ends
+//! first, or if a guest posts and forwards for one queue from two CPUs at once.
 
-use super::board::{Board, HEAD_OF_RING, QUEUES, RING, TAIL};
+use super::call_area::{CallArea, HEAD_OF_RING, QUEUES, RING, TAIL};
 use doorbell_hal::Hcall;
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall};
 use std::sync::atomic::Ordering;
 
-/// Sends that the ring holds.
-pub const POSTS: usize = 512;
-const POST: usize = 640;
-pub(super) const RING_BYTES: usize = POSTS * POST;
-/// In a post: call, its nine arguments, and the array.
+/// Sends that fit in the ring.
+pub const SENDS: usize = 512;
+const SEND: usize = 640;
+pub(super) const RING_BYTES: usize = SENDS * SEND;
+/// Offset of the array in a send, after call and nine arguments.
 const ARRAY: usize = 128;
-/// Queues of an adapter that sends may be posted for.
-pub const POST_QUEUES: usize = 64;
-/// A row: handle, whether it takes buffers, and how many descriptors it may be given.
+/// The most queues of an adapter that sends may be posted for.
+pub(super) const SEND_QUEUES: usize = 64;
+/// Bytes of a row: handle, flag for receive buffers, limit of descriptors.
 const ROW: usize = 32;
 
 /// An array of descriptors.
-pub type Array = [[u8; DESCRIPTOR]; MAX_INDIRECT as usize];
+pub(super) type Array = [[u8; DESCRIPTOR]; MAX_INDIRECT as usize];
 
-/// A queue that sends are taken for.
+/// A queue of the device that accepts sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PostQueue {
+pub struct SendQueue {
     /// Its handle.
     pub handle: u64,
-    /// It takes receive buffers, not frames.
+    /// It accepts receive buffers, not frames.
     pub buffers: bool,
-    /// Descriptors that it has room for now.
+    /// Room in descriptors.
     pub room: u64,
 }
 
-/// How many descriptors a send brings, when it is one and can be.
+/// Returns the number of descriptors of a well-formed send.
 pub(super) fn descriptors(call: u64, a: &[u64; 9]) -> Option<usize> {
     match call {
         hcall::SEND_SUB_CRQ => Some(1),
@@ -63,16 +47,16 @@ pub(super) fn descriptors(call: u64, a: &[u64; 9]) -> Option<usize> {
     }
 }
 
-/// What the plug-in has posted for the handle of each row. Behind its lock.
-pub(super) type Posted = [(u64, u64); POST_QUEUES];
+/// Handle of each row with the number of descriptors posted for it. Under the plug-in's lock.
+pub(super) type PostedCounts = [(u64, u64); SEND_QUEUES];
 
-impl Board {
+impl CallArea {
     fn row(n: usize) -> usize {
-        QUEUES + n % POST_QUEUES * ROW
+        QUEUES + n % SEND_QUEUES * ROW
     }
 
     fn slot(n: u64) -> usize {
-        RING + (n % POSTS as u64) as usize * POST
+        RING + (n % SENDS as u64) as usize * SEND
     }
 
     fn put_bytes(&self, at: usize, bytes: &[u8]) {
@@ -90,34 +74,34 @@ impl Board {
 
     // ---- the guest's side ----
 
-    /// Which row a handle has, and whether it takes buffers.
+    /// Returns the row of a handle, and whether it accepts receive buffers.
     pub(super) fn row_of(&self, handle: u64) -> Option<(usize, bool)> {
-        let handle_of = |n: usize| self.word(Board::row(n)).load(Ordering::Acquire);
-        let n = (0..POST_QUEUES).find(|n| handle != 0 && handle_of(*n) == handle)?;
-        Some((n, self.word(Board::row(n) + 8).load(Ordering::Relaxed) != 0))
+        let handle_of = |n: usize| self.word(CallArea::row(n)).load(Ordering::Acquire);
+        let n = (0..SEND_QUEUES).find(|n| handle != 0 && handle_of(*n) == handle)?;
+        Some((n, self.word(CallArea::row(n) + 8).load(Ordering::Relaxed) != 0))
     }
 
-    /// Posts a send of a row's handle; whether it could. `posted` is what was posted so far.
+    /// Posts a send for a row's handle. Returns false if ring or credit is exhausted.
     pub(super) fn post(
         &self,
-        posted: &mut Posted,
+        posted: &mut PostedCounts,
         row: usize,
         call: u64,
         a: &[u64; 9],
         array: &[[u8; DESCRIPTOR]],
     ) -> bool {
-        let count = &mut posted[row % POST_QUEUES];
+        let count = &mut posted[row % SEND_QUEUES];
         if count.0 != a[1] {
             *count = (a[1], 0);
         }
         let new = count.1 + descriptors(call, a).unwrap_or(0) as u64;
         let (tail, head) = (self.word(TAIL), self.word(HEAD_OF_RING));
         let at = tail.load(Ordering::Relaxed);
-        let full = at.wrapping_sub(head.load(Ordering::Acquire)) >= POSTS as u64;
-        if full || new > self.word(Board::row(row) + 16).load(Ordering::Acquire) {
+        let full = at.wrapping_sub(head.load(Ordering::Acquire)) >= SENDS as u64;
+        if full || new > self.word(CallArea::row(row) + 16).load(Ordering::Acquire) {
             return false;
         }
-        let slot = Board::slot(at);
+        let slot = CallArea::slot(at);
         self.word(slot).store(call, Ordering::Relaxed);
         for (i, a) in a.iter().enumerate() {
             self.word(slot + 8 + 8 * i).store(*a, Ordering::Relaxed);
@@ -130,21 +114,21 @@ impl Board {
 
     // ---- the server's side ----
 
-    /// Whether there are posted sends. A tail that no plug-in can have written is none.
-    pub(super) fn any_posted(&self) -> bool {
+    /// Returns true if the ring has sends. An impossible tail counts as an empty ring.
+    pub(super) fn has_sends(&self) -> bool {
         let tail = self.word(TAIL).load(Ordering::Acquire);
-        (1..=POSTS as u64)
+        (1..=SENDS as u64)
             .contains(&tail.wrapping_sub(self.word(HEAD_OF_RING).load(Ordering::Relaxed)))
     }
 
-    /// The next of them, and its array into `array`.
-    pub(super) fn posted(&self, array: &mut Array) -> Option<(Hcall, [u64; 9])> {
-        if !self.any_posted() {
+    /// Takes the next send and writes its descriptors to `array`.
+    pub(super) fn next_send(&self, array: &mut Array) -> Option<(Hcall, [u64; 9])> {
+        if !self.has_sends() {
             return None;
         }
         let head = self.word(HEAD_OF_RING);
         let at = head.load(Ordering::Relaxed);
-        let slot = Board::slot(at);
+        let slot = CallArea::slot(at);
         let call = self.word(slot).load(Ordering::Relaxed);
         let a: [u64; 9] =
             std::array::from_fn(|i| self.word(slot + 8 + 8 * i).load(Ordering::Relaxed));
@@ -158,11 +142,11 @@ impl Board {
         Some((Hcall(call), a))
     }
 
-    /// Row `n` is of this queue, which may be given so many descriptors in all, or of none.
-    pub(super) fn say_queue(&self, n: usize, queue: Option<(PostQueue, u64)>) {
+    /// Publishes in row `n` a queue and its limit of descriptors, or no queue.
+    pub(super) fn publish_row(&self, n: usize, queue: Option<(SendQueue, u64)>) {
         let (handle, buffers, limit) =
             queue.map_or((0, false, 0), |(q, limit)| (q.handle, q.buffers, limit));
-        let row = Board::row(n);
+        let row = CallArea::row(n);
         if self.word(row).load(Ordering::Relaxed) != handle {
             self.word(row).store(0, Ordering::Release);
             self.word(row + 8).store(buffers.into(), Ordering::Release);

@@ -1,9 +1,9 @@
-//! An adapter's translation entries (TCEs), as the guest has them written.
+//! Translation entries (TCEs) of an adapter, written by the guest's calls.
 //!
-//! An entry is for a page of 4 KiB: its address in the guest's memory, bit 0 that the device may
-//! read, bit 1 that it may write. An entry with neither maps nothing. The guest's calls write
-//! entries while the server looks at others; each is one atomic word. Source: PAPR, H_PUT_TCE,
-//! H_STUFF_TCE, H_PUT_TCE_INDIRECT and H_GET_TCE.
+//! An entry is for a page of 4 KiB: its address in the guest's memory, bit 0 for reads by the
+//! device, bit 1 for writes. An entry with neither maps nothing. The guest writes entries while the
+//! server reads others; each is one atomic word. Source: PAPR, H_PUT_TCE, H_STUFF_TCE,
+//! H_PUT_TCE_INDIRECT and H_GET_TCE.
 
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova};
 use doorbell_host_io::shared::{Window, memfd};
@@ -11,37 +11,37 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-/// Entries of an adapter's window: 256 MiB, what QEMU gives a logical LAN.
-pub const ENTRIES: u64 = 65_536;
+/// Entries of an adapter's window: 256 MiB, as for QEMU's logical LAN.
+const ENTRIES: u64 = 65_536;
 const READ: u64 = 1;
 const WRITE: u64 = 2;
 const PAGE: u64 = 4096;
-/// Entries that one H_PUT_TCE_INDIRECT may bring: a page of them.
+/// The most entries of one H_PUT_TCE_INDIRECT, a page.
 const LIST: u64 = 512;
 
 /// H_SUCCESS and H_PARAMETER.
 const SUCCESS: i64 = 0;
 const PARAMETER: i64 = -4;
 
-/// The entries, shared.
+/// The shared table of an adapter's entries.
 #[derive(Debug)]
-pub struct Table(Window);
+pub(super) struct Table(Window);
 
 impl Table {
-    /// An empty one, and the file to share.
+    /// Creates an empty table. Returns it and the file to share.
     ///
     /// # Errors
-    /// When the system has no more memory or descriptors.
-    pub fn create() -> io::Result<(Table, File)> {
+    /// If the system has no memory or descriptors left.
+    pub(super) fn create() -> io::Result<(Table, File)> {
         let file = memfd(c"tces", ENTRIES * 8)?;
         Ok((Table::open(&file)?, file))
     }
 
-    /// Somebody else's.
+    /// Maps the table of another process.
     ///
     /// # Errors
-    /// When it is too short, or cannot be mapped.
-    pub fn open(file: &File) -> io::Result<Table> {
+    /// If the file is too short or cannot be mapped.
+    pub(super) fn open(file: &File) -> io::Result<Table> {
         Ok(Table(Window::map(file, 0, (ENTRIES * 8) as usize, true)?))
     }
 
@@ -55,21 +55,22 @@ impl Table {
         self.0.write((n * 8) as usize, &v.to_ne_bytes());
     }
 
-    /// The first entry of `count` that are all there.
+    /// Returns the index of the first of `count` entries, if all exist.
     fn inside(ioba: u64, count: u64) -> Option<u64> {
         let first = ioba / PAGE;
         first.checked_add(count).is_some_and(|end| end <= ENTRIES).then_some(first)
     }
 
-    /// H_PUT_TCE, and with a count H_STUFF_TCE: so many entries get this value.
-    pub fn put(&self, ioba: u64, v: u64, count: u64) -> i64 {
+    /// Sets `count` entries to one value (H_PUT_TCE, H_STUFF_TCE). Returns the status.
+    pub(super) fn put(&self, ioba: u64, v: u64, count: u64) -> i64 {
         let Some(first) = Table::inside(ioba, count) else { return PARAMETER };
         (first..first + count).for_each(|n| self.set(n, v));
         SUCCESS
     }
 
-    /// H_PUT_TCE_INDIRECT: values from a page of the guest's memory, big-endian.
-    pub fn put_list(&self, memory: &Window, ioba: u64, list: u64, count: u64) -> i64 {
+    /// Sets entries to big-endian values from a page of the guest's memory (H_PUT_TCE_INDIRECT).
+    /// Returns the status.
+    pub(super) fn put_list(&self, memory: &Window, ioba: u64, list: u64, count: u64) -> i64 {
         let there = list.is_multiple_of(PAGE)
             && list.checked_add(PAGE).is_some_and(|end| end <= memory.len() as u64);
         let Some(first) = Table::inside(ioba, count).filter(|_| there && count <= LIST) else {
@@ -83,13 +84,13 @@ impl Table {
         SUCCESS
     }
 
-    /// H_GET_TCE.
-    pub fn entry(&self, ioba: u64) -> Option<u64> {
+    /// Returns an entry (H_GET_TCE).
+    pub(super) fn entry(&self, ioba: u64) -> Option<u64> {
         Table::inside(ioba, 1).map(|n| self.get(n))
     }
 
-    /// Where in the guest's memory an access to `ioba` goes, and how far it stays on that page.
-    /// What may be written may be read too: a hypervisor reads a lent buffer's correlator.
+    /// Returns the guest address of an access to `ioba`, and the bytes left on that page. A
+    /// writable page is readable too: the hypervisor reads a receive buffer's correlator.
     fn translate(&self, ioba: u64, write: bool) -> Option<(u64, u64)> {
         let entry = self.entry(ioba)?;
         let wanted = if write { WRITE } else { READ | WRITE };
@@ -97,11 +98,10 @@ impl Table {
         (entry & wanted != 0).then_some(((entry & !(PAGE - 1)) + offset, PAGE - offset))
     }
 
-    /// The pieces of the guest's memory that an access goes to, where they are in it and in the
-    /// access.
+    /// Calls `f` for each part of an access: memory, offset in it, range of the access.
     ///
     /// # Errors
-    /// The first address that cannot be reached.
+    /// The fault of the first address out of reach.
     pub(super) fn walk(
         &self,
         memory: Option<&Window>,
@@ -133,10 +133,10 @@ impl Table {
         Ok(())
     }
 
-    /// Reads as the device may.
+    /// Reads guest memory with the device's rights.
     ///
     /// # Errors
-    /// As [`Table::walk`].
+    /// The fault of the first address out of reach.
     pub(super) fn read(&self, memory: &Window, at: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         self.walk(Some(memory), at, into.len(), false, |m, offset, bytes| {
             m.read(offset, &mut into[bytes]);

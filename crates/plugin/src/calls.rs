@@ -1,20 +1,20 @@
-//! The calls: which are ours, and what becomes of them.
+//! Hypervisor calls: finds those of the adapters and answers them.
 
 use crate::qemu::{self, ByteArray};
 use crate::{PLUGIN, Plugin};
 use doorbell_layout::ibmvnic::status;
-use doorbell_papr_io::{self, Answer, Known};
+use doorbell_papr_io::{self, Answer, LocalResult};
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 
-/// `sc 1`, in either byte order.
+/// `sc 1` in either byte order.
 const SC1: [[u8; 4]; 2] = [[0x22, 0, 0, 0x44], [0x44, 0, 0, 0x22]];
-/// MSR: little-endian, and problem state.
+/// Bits of the MSR: little-endian, problem state.
 const MSR_LE: u64 = 1;
 const MSR_PR: u64 = 1 << 14;
 
-/// QEMU has translated a block: before each `sc 1` in it we are called.
+/// Handles a translated block: QEMU will call [`called`] before each `sc 1` in it.
 pub(crate) extern "C" fn translated(block: *mut c_void, _: *mut c_void) {
     // SAFETY: the block is QEMU's for the length of this call, and `n` one of its instructions.
     unsafe {
@@ -31,19 +31,19 @@ pub(crate) extern "C" fn translated(block: *mut c_void, _: *mut c_void) {
     }
 }
 
-/// A CPU is at `sc 1`.
+/// Handles a CPU that is at `sc 1`.
 extern "C" fn called(cpu: u32, at: *mut c_void) {
     let done = PLUGIN.get().is_some_and(|p| REGISTERS.with(|r| call(p, r, cpu as usize)));
     if done {
-        // SAFETY: this is a callback that may. It jumps out of here over this frame, in which
-        // nothing is to be dropped.
+        // SAFETY: the callback is registered with that right. It jumps out over this frame, which
+        // has nothing to drop.
         unsafe { qemu::qemu_plugin_set_pc(at.addr() as u64 + 4) };
     }
 }
 
-/// Answers the call if it is for one of our adapters; whether it was.
+/// Answers a call for one of the adapters. Returns false for any other.
 fn call(p: &Plugin, r: &Registers, cpu: usize) -> bool {
-    let Some(msr) = r.look() else { return false };
+    let Some(msr) = r.msr() else { return false };
     if msr & MSR_PR != 0 {
         return false;
     }
@@ -54,18 +54,19 @@ fn call(p: &Plugin, r: &Registers, cpu: usize) -> bool {
     };
     let known = doorbell_papr_io::arguments(number);
     let arguments = std::array::from_fn(|i| if i < known { r.get(4 + i, little) } else { 0 });
-    // The server has to have the guest's memory before its first call.
+    // The server needs the guest's memory before its first call.
     let memory = || c.memory(&p.internals);
-    let answer =
-        match c.adapter.know(number, &arguments, memory, |vector| p.internals.pulse(vector.into()))
-        {
-            Known::NotOurs => return false,
-            Known::Answer(answer) => answer,
-            Known::Nothing => c
-                .adapter
-                .ask(cpu, number, &arguments)
-                .map_or(Answer::Status(status::CLOSED), Answer::All),
-        };
+    let answer = match c
+        .adapter
+        .answer_locally(number, &arguments, memory, |vector| p.internals.pulse(vector.into()))
+    {
+        LocalResult::NotOurs => return false,
+        LocalResult::Answered(answer) => answer,
+        LocalResult::Forward => c
+            .adapter
+            .forward(cpu, number, &arguments)
+            .map_or(Answer::Status(status::CLOSED), Answer::All),
+    };
     let code = match answer {
         Answer::Status(code) => code,
         Answer::Value(v) => {
@@ -83,7 +84,7 @@ fn call(p: &Plugin, r: &Registers, cpu: usize) -> bool {
     true
 }
 
-/// A CPU thread's way to the registers: their handles, and GLib's array through which values go.
+/// A CPU thread's access to registers: their handles, and GLib's array that carries values.
 struct Registers {
     buffer: Cell<*mut ByteArray>,
     general: [Cell<*mut c_void>; 32],
@@ -101,14 +102,13 @@ thread_local! {
 }
 
 impl Registers {
-    /// MSR, and with it that everything else can be read.
-    fn look(&self) -> Option<u64> {
+    /// Returns the MSR, or `None` if registers cannot be read.
+    fn msr(&self) -> Option<u64> {
         if self.buffer.get().is_null() {
             self.find();
         }
-        // QEMU gives every register in the byte order that the guest is in, which this one says:
-        // its lowest bit is LE, and the lowest of its first byte when it is big-endian is
-        // always 0.
+        // QEMU returns registers in the guest's byte order, which bit 0 of this one (LE) tells. The
+        // first byte of a big-endian MSR has a 0 there.
         let b = self.bytes(self.msr.get())?;
         Some(if b[0] & 1 != 0 { u64::from_le_bytes(b) } else { u64::from_be_bytes(b) })
     }

@@ -1,10 +1,7 @@
-//! What QEMU exports and does not promise: interrupts, the machine, types of devices, the device
-//! tree.
+//! QEMU's exported but unstable functions: interrupts, machine, device types, device tree.
 //!
-//! Debian builds QEMU so that its functions can be found by name. Each is looked up once, at load.
-//! Their signatures are those of QEMU 11.1; another version may have the name with another meaning,
-//! which is why the interface's version is checked by QEMU before this runs, and why nothing here
-//! is used that 11.1 does not have.
+//! Debian's build exports them by name. Each is looked up once, at load. The signatures are those
+//! of QEMU 11.1; QEMU checks the interface's version before this runs.
 
 use doorbell_papr_io::{SUB_CRQS, VNIC, sub_crq_interrupts};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -16,7 +13,7 @@ type Claim = extern "C" fn(*mut c_void, c_int, bool, *mut c_void) -> c_int;
 type Line = extern "C" fn(*mut c_void, c_int) -> *mut c_void;
 type Set = extern "C" fn(*mut c_void, c_int);
 type RegisterType = extern "C" fn(*const c_void) -> *mut c_void;
-/// `fdt_setprop`: tree, node, name, value and its length.
+/// `fdt_setprop`: tree, node, name, value, length of the value.
 pub(crate) type SetProperty =
     extern "C" fn(*mut c_void, c_int, *const c_char, *const c_void, c_int) -> c_int;
 
@@ -31,18 +28,18 @@ pub(crate) struct Internals {
     set: Set,
     pub(crate) register_type: RegisterType,
     pub(crate) set_property: SetProperty,
-    /// Anything in QEMU's own text: strings of its are near.
+    /// An address in QEMU's text, near its string constants.
     pub(crate) near: usize,
 }
 
-/// The address of a name.
+/// Returns the address of a symbol.
 fn address(name: &'static CStr) -> Result<*mut c_void, &'static str> {
     // SAFETY: a C string; nothing is called.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     if found.is_null() { Err(name.to_str().unwrap_or("?")) } else { Ok(found) }
 }
 
-/// A function of that type, by name.
+/// Looks up a function of that type by name.
 macro_rules! function {
     ($kind:ty, $name:literal) => {
         // SAFETY: QEMU 11.1's function of that name (or libfdt's, which it links) has this
@@ -52,7 +49,10 @@ macro_rules! function {
 }
 
 impl Internals {
-    /// All of them, or the name of one that is not there.
+    /// Looks up all functions.
+    ///
+    /// # Errors
+    /// The name of a missing one.
     pub(crate) fn find() -> Result<Internals, &'static str> {
         Ok(Internals {
             lock: function!(Lock, c"bql_lock_impl"),
@@ -67,7 +67,7 @@ impl Internals {
         })
     }
 
-    /// With QEMU's lock held, as everything about devices wants it.
+    /// Calls `f` with the machine under QEMU's lock, which device functions need.
     fn locked<R>(&self, f: impl FnOnce(*mut c_void) -> R) -> R {
         (self.lock)(c"doorbell-plugin".as_ptr(), 0);
         let r = f((self.machine)());
@@ -75,7 +75,7 @@ impl Internals {
         r
     }
 
-    /// Claims the interrupts of a vNIC's sub-CRQs. A unit's own is QEMU's doing.
+    /// Claims the interrupts of a vNIC's sub-CRQs. QEMU claims the unit's own.
     pub(crate) fn claim(&self, kind: u32, unit: u32) {
         if kind != VNIC {
             return;
@@ -90,7 +90,7 @@ impl Internals {
         });
     }
 
-    /// An interrupt: up and down.
+    /// Pulses an interrupt.
     pub(crate) fn pulse(&self, interrupt: c_int) {
         self.locked(|machine| {
             let line = (self.line)(machine, interrupt);

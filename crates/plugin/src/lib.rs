@@ -1,31 +1,11 @@
-//! A plug-in for QEMU 11.1's pseries machine: hypervisor calls of our adapters go to `doorbell
-//! serve`.
+//! A plug-in for QEMU 11.1's pseries machine: passes hypervisor calls of adapters to `doorbell
+//! serve`, by `-plugin file=libdoorbell_plugin.so,socket=A,socket=B -device doorbell-vnic,reg=…`.
 //!
-//! ```text
-//! qemu-system-ppc64 -M pseries,... -plugin file=libdoorbell_plugin.so,socket=S -device doorbell-vnic,reg=0x30000003
-//! ```
-//!
-//! At translation it finds `sc 1`, and has itself called before each. If the call is for a unit of
-//! ours, it is answered, and the CPU goes on behind it; any other is QEMU's. Which calls are
-//! answered here, and for which the CPU waits until the server
-//! has, is [`doorbell_papr_io::Adapter`]'s to say. If the server is gone, the answer is
-//! H_CLOSED.
-//!
-//! **Several adapters**: `socket=A,socket=B`, each a server with a unit of its own (`doorbell serve
-//! --unit`). QEMU loads a file once, also when `-plugin` names it twice, and then hands over all
-//! arguments together.
-//!
-//! **What is public and what is not.** Calls, registers and the program counter are QEMU's plug-in
-//! interface, version 7. It has no interrupts and no devices, so these are QEMU's own functions,
-//! which it exports and promises nobody: they are looked up by name at load, and what is missing is
-//! said and ends the start ([`internals`]).
-//!
-//! **Several CPUs** call at once, each on its own thread: a CPU has its own place on the board and
-//! its own register buffer. Locked are the setting-up and the writing of a posted send, a few
-//! hundred bytes.
-//!
-//! `qemu_plugin_set_pc` does not return: it jumps out over our frames. Those have nothing to be
-//! dropped by then.
+//! QEMU calls it before each `sc 1`. It answers calls for its units
+//! ([`doorbell_papr_io::Adapter`]), and the CPU continues behind them; all others are QEMU's.
+//! Without a server the answer is H_CLOSED. Each socket is a server with its own unit; QEMU loads a
+//! file once and passes the arguments of all `-plugin` together. Calls and registers are QEMU's
+//! plug-in interface, version 7; interrupts and device types are not in it ([`internals`]).
 
 mod calls;
 mod internals;
@@ -34,8 +14,8 @@ mod qemu;
 
 use doorbell_devices::vnic;
 use doorbell_host_io::shared::Window;
-use doorbell_papr_io::{self, Adapter, INTERRUPT, MEMORY, Offer, VNIC};
-use doorbell_vfio_user::send_with;
+use doorbell_papr_io::{self, Adapter, Handshake, INTERRUPT, MEMORY, VNIC};
+use doorbell_vfio_user::send_with_fds;
 use internals::Internals;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -44,34 +24,38 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
 
-/// The interface that this is written for.
+/// Version of the plug-in interface.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 7;
 
-/// All that there is, set once.
+/// The plug-in's state, set once.
 #[derive(Debug)]
 struct Plugin {
     internals: Internals,
     connections: Vec<Connection>,
 }
 
-/// An adapter and its server.
+/// An adapter and the socket to its server.
 #[derive(Debug)]
 struct Connection {
     adapter: Adapter,
     socket: UnixStream,
-    /// The guest's memory, and that the interrupts are claimed: at the first call, when the
-    /// machine is there.
+    /// The guest's memory, found at the first call, when the machine exists. Its interrupts are
+    /// claimed then.
     memory: OnceLock<Option<Window>>,
 }
 
+// CPUs call on their own threads. Locked are only the setup and the posting of a send.
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
-/// Says what is wrong, as QEMU does.
+/// Prints an error to stderr.
 macro_rules! say {
-    // A stderr that nobody reads is no reason for a panic, which would end the guest.
+    // A closed stderr must not panic, which would end the guest.
     ($($what:tt)*) => {
-        _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("doorbell plug-in: {}\n", format_args!($($what)*)))
+        _ = std::io::Write::write_fmt(
+            &mut std::io::stderr(),
+            format_args!("doorbell plug-in: {}\n", format_args!($($what)*)),
+        )
     };
 }
 pub(crate) use say;
@@ -80,12 +64,11 @@ impl Connection {
     /// Connects to the server.
     fn open(path: &str) -> io::Result<Connection> {
         let socket = UnixStream::connect(path)?;
-        let adapter = Offer::send(&socket)?.accepted(&socket, vnic::well_formed)?;
+        let adapter = Handshake::send(&socket)?.finish(&socket, vnic::well_formed)?;
         Ok(Connection { adapter, socket, memory: OnceLock::new() })
     }
 
-    /// The guest's memory. The first to ask sends it to the server, and has the interrupts made
-    /// ready.
+    /// Returns the guest's memory. The first call sends it to the server and claims the interrupts.
     fn memory(&self, internals: &Internals) -> Option<&Window> {
         let set_up = || {
             internals.claim(self.adapter.kind, self.adapter.unit);
@@ -93,7 +76,7 @@ impl Connection {
                 Ok(memory) => Some(memory),
                 Err(e) => {
                     say!("{e}");
-                    self.adapter.lost();
+                    self.adapter.disconnect();
                     None
                 }
             }
@@ -101,7 +84,7 @@ impl Connection {
         self.memory.get_or_init(set_up).as_ref()
     }
 
-    /// QEMU's memory backend, among its descriptors.
+    /// Finds QEMU's memory backend among its descriptors.
     fn find_memory(&self) -> io::Result<Window> {
         for entry in std::fs::read_dir("/proc/self/fd")? {
             let path = entry?.path();
@@ -112,31 +95,36 @@ impl Connection {
                 let file = File::options().read(true).write(true).open(&path)?;
                 let len = file.metadata()?.len();
                 let memory = Window::map(&file, 0, len as usize, true)?;
-                send_with(&self.socket, &doorbell_papr_io::message(MEMORY, len), &[file.as_fd()])?;
+                send_with_fds(
+                    &self.socket,
+                    &doorbell_papr_io::message(MEMORY, len),
+                    &[file.as_fd()],
+                )?;
                 return Ok(memory);
             }
         }
         Err(io::Error::other(
-            "the guest's memory is no shared memfd: -object memory-backend-memfd,id=ram,size=...,share=on -machine memory-backend=ram",
+            "the guest's memory is no shared memfd: -object \
+             memory-backend-memfd,id=ram,size=...,share=on -machine memory-backend=ram",
         ))
     }
 
-    /// Waits for interrupts, as long as the server is there.
+    /// Passes interrupts to the guest until the server closes the socket.
     fn listen(&self, internals: &Internals) {
         while let Ok((what, argument)) = doorbell_papr_io::read_message(&self.socket) {
-            if what == INTERRUPT && self.adapter.comes(argument as u16) {
+            if what == INTERRUPT && self.adapter.admit_interrupt(argument as u16) {
                 internals.pulse(argument as c_int);
             }
         }
-        self.adapter.lost();
+        self.adapter.disconnect();
         say!("the server of unit {:#x} is gone; calls are answered H_CLOSED", self.adapter.unit);
     }
 }
 
-/// The paths of `socket=PATH,socket=PATH`; an argument that is none is the error.
+/// Returns the paths of `socket=PATH,socket=PATH`, or the first other argument as the error.
 ///
 /// # Safety
-/// `argv` has `argc` strings.
+/// `argv` must have `argc` strings.
 unsafe fn sockets<'a>(argc: c_int, argv: *const *const c_char) -> Result<Vec<&'a str>, String> {
     let argument = |i: usize| {
         // SAFETY: QEMU hands over `argc` strings, which live as long as the call.
@@ -148,17 +136,21 @@ unsafe fn sockets<'a>(argc: c_int, argv: *const *const c_char) -> Result<Vec<&'a
 }
 
 /// Connects to each server.
+///
+/// # Errors
+/// The failed path, or two units that a guest cannot tell apart.
 fn connect(paths: &[&str]) -> Result<Vec<Connection>, String> {
     let mut all: Vec<Connection> = Vec::new();
     for path in paths {
         let new = Connection::open(path).map_err(|e| format!("{path}: {e}"))?;
         let unit = new.adapter.unit;
-        // The interrupt's number is in these bits; the interrupts of a vNIC's queues are found by
-        // the lowest of them.
+        // These bits give the number of the unit's interrupt; the lowest gives those of a vNIC's
+        // queues.
         let vnic = |c: &Connection| c.adapter.kind == VNIC;
         let bits = |c: &Connection| if vnic(c) && vnic(&new) { 0x1000 } else { 0xf000 };
         if let Some(old) = all.iter().find(|c| (c.adapter.unit ^ unit) & bits(c) == 0) {
-            let why = "units of one guest differ in bits 12 to 15, and two vNICs in bit 12: doorbell serve --unit";
+            let why = "units of one guest differ in bits 12 to 15, and two vNICs in bit 12: \
+                       doorbell serve --unit";
             return Err(format!(
                 "{path}: its unit {unit:#x} is beside {:#x}; {why}",
                 old.adapter.unit
@@ -169,10 +161,10 @@ fn connect(paths: &[&str]) -> Result<Vec<Connection>, String> {
     Ok(all)
 }
 
-/// What QEMU calls when it has loaded the plug-in.
+/// Installs the plug-in; QEMU calls it after loading. Returns 0, or -1 to end QEMU.
 ///
 /// # Safety
-/// `info` and `argv` are as QEMU's interface says.
+/// `info` and `argv` must be as QEMU's interface says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: u64,
@@ -191,7 +183,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         Ok(paths) if !paths.is_empty() => paths,
         Ok(_) => {
             say!(
-                "it wants socket=PATH, where `doorbell serve vnic|veth --plugin-socket PATH` listens"
+                "it needs socket=PATH, the path of `doorbell serve vnic|veth --plugin-socket PATH`"
             );
             return -1;
         }

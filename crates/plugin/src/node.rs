@@ -1,13 +1,10 @@
-//! The adapters' device types, and so their nodes in the device tree.
+//! Device types of the adapters, and their nodes in the device tree.
 //!
-//! `doorbell-vnic` and `doorbell-veth` are children of QEMU's `spapr-vlan`: node, unit address,
-//! station address, DMA window and interrupt are its. Other are only the node's name and what it is
-//! compatible with (vNIC), and one property, `ibm,illan-options`, without which ibmveth offers no
-//! checksums (veth).
-//!
-//! The class has these as pointers. QEMU's headers are not here, so they are found in the class by
-//! what they point at: the strings `l-lan` and `IBM,l-lan`. If they are not found the type says so,
-//! and QEMU ends.
+//! `doorbell-vnic` and `doorbell-veth` are children of QEMU's `spapr-vlan`, which provides node,
+//! unit address, station address, DMA window and interrupt. A vNIC's node differs in name and
+//! compatible string, a veth's has `ibm,illan-options` too, without which ibmveth offers no
+//! checksums. The class is searched for pointers to the strings `l-lan` and `IBM,l-lan`, since
+//! QEMU's headers are not available; QEMU ends if they are not found.
 
 use crate::internals::{Internals, SetProperty};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -31,9 +28,9 @@ struct TypeInfo {
     interfaces: *const c_void,
 }
 
-/// Its pointers are to constants.
+/// The two types, whose pointers are to constants.
 struct Types([TypeInfo; 2]);
-// SAFETY: nothing in it is ever changed.
+// SAFETY: it is never changed.
 unsafe impl Sync for Types {}
 
 const fn child(name: &'static CStr, init: extern "C" fn(*mut c_void, *const c_void)) -> TypeInfo {
@@ -57,37 +54,40 @@ const fn child(name: &'static CStr, init: extern "C" fn(*mut c_void, *const c_vo
 static TYPES: Types =
     Types([child(c"doorbell-vnic", vnic_class), child(c"doorbell-veth", veth_class)]);
 
-/// What the class functions need, which QEMU calls without any argument of ours.
-struct Known {
+/// Context of the class functions, which QEMU calls without a user argument.
+struct ClassContext {
     near: usize,
     set_property: SetProperty,
 }
 
 type Node = extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int;
 
-static KNOWN: OnceLock<Known> = OnceLock::new();
-/// What `spapr-vlan` itself puts into its node.
+static CONTEXT: OnceLock<ClassContext> = OnceLock::new();
+/// The function by which `spapr-vlan` fills its node.
 static NODE: OnceLock<Node> = OnceLock::new();
 
-/// Makes the types known to QEMU.
+/// Registers the types with QEMU.
 pub(crate) fn register(internals: &Internals) {
-    KNOWN.get_or_init(|| Known { near: internals.near, set_property: internals.set_property });
+    CONTEXT.get_or_init(|| ClassContext {
+        near: internals.near,
+        set_property: internals.set_property,
+    });
     for t in &TYPES.0 {
         (internals.register_type)(std::ptr::from_ref(t).cast());
     }
 }
 
-/// QEMU's program is not longer: what points further from its text than this is no string of it.
+/// Bytes that QEMU's program is shorter than; pointers further from its text are not its strings.
 const FAR: usize = 64 << 20;
-/// Words of the class to look at; a device class alone has more.
+/// Words of the class to search; a device class alone has more.
 const WORDS: usize = 64;
-/// From the compatible string to the function that fills the node: signal mask, window, realize,
-/// reset, devnode.
+/// Words from the compatible string to the function that fills the node: signal mask, window,
+/// realize, reset, devnode.
 const TO_NODE: usize = 5;
 
-/// The first word of a class that points at this string.
+/// Returns the first word of a class that points to this string.
 fn find(class: *mut c_void, text: &CStr) -> Option<*mut *const c_char> {
-    let near = KNOWN.get()?.near;
+    let near = CONTEXT.get()?.near;
     let words = class.cast::<*const c_char>();
     (0..WORDS).map(|i| words.wrapping_add(i)).find(|w| {
         // SAFETY: the search ends at the string, which the class of QEMU 11.1's `spapr-vlan` has in
@@ -122,7 +122,7 @@ extern "C" fn veth_class(class: *mut c_void, _: *const c_void) {
     // SAFETY: as above, and that word is `devnode`.
     let Some(inherited) = (unsafe { slot.replace(Some(veth_node)) }) else { missing() };
     if inherited as usize != 0
-        && (inherited as usize).abs_diff(KNOWN.get().map_or(0, |k| k.near)) >= FAR
+        && (inherited as usize).abs_diff(CONTEXT.get().map_or(0, |k| k.near)) >= FAR
     {
         missing();
     }
@@ -130,10 +130,10 @@ extern "C" fn veth_class(class: *mut c_void, _: *const c_void) {
 }
 
 extern "C" fn veth_node(device: *mut c_void, tree: *mut c_void, node: c_int) -> c_int {
-    let (Some(inherited), Some(known)) = (NODE.get(), KNOWN.get()) else { return -1 };
+    let (Some(inherited), Some(context)) = (NODE.get(), CONTEXT.get()) else { return -1 };
     let done = inherited(device, tree, node);
     if done < 0 {
         return done;
     }
-    (known.set_property)(tree, node, c"ibm,illan-options".as_ptr(), std::ptr::null(), 0)
+    (context.set_property)(tree, node, c"ibm,illan-options".as_ptr(), std::ptr::null(), 0)
 }

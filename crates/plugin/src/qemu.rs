@@ -1,5 +1,5 @@
-//! QEMU's plug-in interface, version 7, as far as it is used. Source: QEMU 11.1,
-//! include/plugins/qemu-plugin.h, and GLib's two array types, which it hands out.
+//! The used part of QEMU's plug-in interface, version 7, and GLib's two array types. Source: QEMU
+//! 11.1, include/plugins/qemu-plugin.h.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -10,14 +10,14 @@ pub struct Info {
     pub(crate) target_name: *const c_char,
 }
 
-/// GLib's, as its header has it.
+/// `GByteArray` of GLib.
 #[repr(C)]
 pub(crate) struct ByteArray {
     pub(crate) data: *mut u8,
     pub(crate) len: u32,
 }
 
-/// GLib's array of [`Register`].
+/// `GArray` of [`Register`].
 #[repr(C)]
 pub(crate) struct Array {
     pub(crate) data: *const Register,

@@ -1,19 +1,19 @@
-//! The smallest device that can be served: a PCI Express function with pages of doorbells that
-//! the guest rings without leaving its CPU. `bell SOCKET` serves one client, then says how
-//! often it was rung, and how many of the rings were trapped.
+//! The smallest served device: a PCI Express function with polled doorbell pages. `bell SOCKET`
+//! serves one client, then prints the number of doorbells in pages and of trapped ones.
 //!
-//! Registers, of 32 bits: 0 rings so far, 4 the lower half of what was written last.
+//! Registers of 32 bits: 0 doorbells so far, 4 the lower half of the last value.
 
 use doorbell_hal::{Device, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Span, Time};
 use doorbell_vfio_user::{
-    Bar, Capability, Function, GuestPort, Identity, InBar, Listener, Polled, Watch, readable,
+    Bar, BarOffset, Capability, Function, GuestPort, Identity, Listener, Observer, PolledPages,
+    readable,
 };
 use std::error::Error;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Where the doorbell pages begin.
+/// Offset of the doorbell pages.
 const PAGES: u32 = 0x10000;
 
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ struct Count {
     rung: u64,
 }
 
-impl Watch for Count {
+impl Observer for Count {
     fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, trapped: bool) {
         *(if trapped { &mut self.trapped } else { &mut self.rung }) += 1;
     }
@@ -70,7 +70,7 @@ impl Watch for Count {
 }
 
 fn identity() -> Identity {
-    let at = |offset| InBar { bar: 0, offset };
+    let at = |offset| BarOffset { bar: 0, offset };
     Identity {
         vendor: 0x1234,
         device: 0xbe11,
@@ -84,11 +84,15 @@ fn identity() -> Identity {
             Capability::Express { speed: 3, width: 16 },
             Capability::MsiX { vectors: 64, table: at(0x2000), pending: at(0x3000) },
         ],
-        polled: Some(Polled { first: at(PAGES), pages: 64, words: &[0x20, 0x40, 0x800, 0x900] }),
+        polled: Some(PolledPages {
+            first: at(PAGES),
+            pages: 64,
+            words: &[0x20, 0x40, 0x800, 0x900],
+        }),
     }
 }
 
-/// The port it is on.
+/// The device on its port.
 type Served = Function<Bell, Count>;
 const _: fn(Bell) -> Box<dyn Device<GuestPort<Count>>> = |b| Box::new(b);
 
@@ -111,7 +115,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let fds: Vec<_> = f.fds().collect();
         readable(&fds, Some(Duration::from_micros(50)), &mut ready)?;
     }
-    let count = &f.port().watch;
+    let count = &f.port().observer;
     println!("{} {}", count.rung, count.trapped);
     Ok(())
 }

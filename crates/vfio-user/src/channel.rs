@@ -1,65 +1,61 @@
 //! The socket: messages with file descriptors, in both directions.
 //!
-//! Nothing here waits for a client, but for two things, each for at most five
-//! seconds (what QEMU's own `x-msg-timeout` is): that it reads its replies, and that
-//! it answers a DMA by message. A client that does not is treated as gone.
+//! The server waits for a client only until it reads its replies and answers a DMA by message, each
+//! at most 5 s (QEMU's `x-msg-timeout`). A client that takes longer is disconnected.
 //!
-//! Descriptors come with the bytes of the `sendmsg` that they were attached to, and
-//! `recvmsg` never reads past such bytes. So they belong to the message that the last
-//! byte of a read belongs to.
+//! Descriptors come with the bytes of the `sendmsg` that they were attached to, and `recvmsg` never
+//! reads past such bytes. So they belong to the message of the last byte of a read.
 
 use super::message::{
     self, Dma, Errno, HEADER, Header, MAX_DATA, MAX_FDS, MAX_MESSAGE, command, flag,
 };
+use super::wait::poll;
+use rustix::event::PollFlags;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// How long a client may keep us waiting.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait for a client.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes asked for in one read.
 const CHUNK: usize = 1 << 16;
-/// Bytes of requests that may wait while a DMA by message is under way.
+/// The most bytes of requests queued during a DMA by message.
 const MAX_WAITING: usize = 8 * MAX_MESSAGE;
 
-/// Why a connection is at its end.
-#[derive(Debug)]
-pub enum Gone {
+/// The reason for the end of a connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
     /// The client closed it.
+    #[error("closed by the client")]
     Closed,
-    /// The client broke the protocol: how.
+    /// The client violated the protocol in this way.
+    #[error("the client broke the protocol: {0}")]
     Protocol(String),
-    /// The system says so, or the client kept us waiting.
+    /// The system refused, or the client kept the server waiting.
+    #[error("{0}")]
     Io(io::Error),
 }
 
-impl std::fmt::Display for Gone {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Gone::Closed => f.write_str("closed by the client"),
-            Gone::Protocol(what) => write!(f, "the client broke the protocol: {what}"),
-            Gone::Io(e) => write!(f, "{e}"),
-        }
-    }
-}
-
-impl std::error::Error for Gone {}
-
-impl From<io::Error> for Gone {
-    fn from(e: io::Error) -> Gone {
+impl From<io::Error> for ConnectionError {
+    fn from(e: io::Error) -> ConnectionError {
         match e.kind() {
             io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::UnexpectedEof => Gone::Closed,
-            _ => Gone::Io(e),
+            | io::ErrorKind::UnexpectedEof => ConnectionError::Closed,
+            _ => ConnectionError::Io(e),
         }
     }
 }
 
-/// A message as it came.
+/// A received message.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) header: Header,
@@ -71,28 +67,29 @@ pub(super) struct Message {
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: UnixStream,
-    /// Bytes read, of which those from `start` to `end` have not been taken.
+    /// Bytes read; those from `start` to `end` are not yet parsed.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Descriptors, each with the last byte of the read that brought it, as a place in the buffer.
+    /// Descriptors, each with the buffer index of the last byte of the read that brought it.
     fds: VecDeque<(usize, OwnedFd)>,
-    /// Descriptors of one read.
+    /// Descriptors of the current read.
     new_fds: Vec<OwnedFd>,
-    /// Requests that came while a reply was waited for.
+    /// Requests that arrived while a reply was awaited.
     waiting: VecDeque<Message>,
     waiting_bytes: usize,
     out: Vec<u8>,
     next_id: u16,
-    /// The most data that the client takes in one message.
+    /// The most data bytes that the client accepts in one message.
     pub(super) max_data: u32,
-    /// Messages answered or not, and DMA by message.
+    /// Requests received.
     pub(super) messages: u64,
+    /// DMA requests sent.
     pub(super) remote_accesses: u64,
-    /// A body to be used again.
+    /// A message body for reuse.
     spare: Vec<u8>,
-    /// What ended it, found where nobody could be told.
-    pub(super) broken: Option<Gone>,
+    /// An error found during DMA, reported by the next [`Channel::request`].
+    pub(super) broken: Option<ConnectionError>,
 }
 
 impl Channel {
@@ -121,8 +118,8 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// The next request, if one is there.
-    pub(super) fn request(&mut self) -> Result<Option<Message>, Gone> {
+    /// Returns the next request, if one has arrived.
+    pub(super) fn request(&mut self) -> Result<Option<Message>, ConnectionError> {
         if let Some(gone) = self.broken.take() {
             return Err(gone);
         }
@@ -132,27 +129,27 @@ impl Channel {
         }
         let Some(m) = self.message()? else { return Ok(None) };
         if m.header.flags.get() & flag::TYPE != 0 {
-            return Err(Gone::Protocol("a reply that nobody asked for".into()));
+            return Err(ConnectionError::Protocol("a reply that nobody asked for".into()));
         }
         self.messages += 1;
         Ok(Some(m))
     }
 
-    /// Gives a message's memory back.
+    /// Keeps a message's memory for reuse.
     pub(super) fn recycle(&mut self, m: Message) {
         if m.body.capacity() <= CHUNK {
             self.spare = m.body;
         }
     }
 
-    /// The next message of any kind, if it is there whole.
-    fn message(&mut self) -> Result<Option<Message>, Gone> {
+    /// Returns the next message of any kind, if it is complete.
+    fn message(&mut self) -> Result<Option<Message>, ConnectionError> {
         loop {
             if let Some(m) = self.take()? {
                 return Ok(Some(m));
             }
             match self.receive() {
-                Ok(0) => return Err(Gone::Closed),
+                Ok(0) => return Err(ConnectionError::Closed),
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -161,13 +158,13 @@ impl Channel {
         }
     }
 
-    /// A whole message out of the buffer.
-    fn take(&mut self) -> Result<Option<Message>, Gone> {
+    /// Takes a complete message out of the buffer.
+    fn take(&mut self) -> Result<Option<Message>, ConnectionError> {
         let there = &self.buffer[self.start..self.end];
         let Ok((header, _)) = Header::read_from_prefix(there) else { return Ok(None) };
         let size = header.size.get() as usize;
         if !(HEADER..=MAX_MESSAGE).contains(&size) {
-            return Err(Gone::Protocol(format!(
+            return Err(ConnectionError::Protocol(format!(
                 "a message of {size} bytes; allowed are {HEADER} to {MAX_MESSAGE}"
             )));
         }
@@ -181,23 +178,23 @@ impl Channel {
         Ok(Some(Message { header, body, fds }))
     }
 
-    /// Reads what is there; 0 is the end.
+    /// Reads from the socket into the buffer. Returns the number of bytes, 0 at its end.
     fn receive(&mut self) -> io::Result<usize> {
         self.buffer.copy_within(self.start..self.end, 0);
         for (place, _) in &mut self.fds {
             *place -= self.start;
         }
         (self.start, self.end) = (0, self.end - self.start);
-        // More room for a long message only.
+        // Only a long message makes the buffer grow.
         if self.end + CHUNK / 2 > self.buffer.len() {
             self.buffer.resize(self.end + CHUNK, 0);
         }
-        let got = receive(self.socket.as_raw_fd(), &mut self.buffer[self.end..], &mut self.new_fds);
+        let got = receive_with_fds(&self.socket, &mut self.buffer[self.end..], &mut self.new_fds);
         self.end += got.as_ref().copied().unwrap_or(0);
         let place = self.end.saturating_sub(1);
         self.fds.extend(self.new_fds.drain(..).map(|fd| (place, fd)));
         if self.fds.len() > MAX_FDS {
-            return Err(io::Error::other("more file descriptors than allowed in one message"));
+            return Err(too_many_fds());
         }
         got
     }
@@ -208,7 +205,7 @@ impl Channel {
         to: &Header,
         answer: Result<&[u8], Errno>,
         fd: Option<BorrowedFd<'_>>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), ConnectionError> {
         let (flags, error, body) = match answer {
             Ok(body) => (flag::REPLY, 0, body),
             Err(errno) => (flag::REPLY | flag::ERROR, errno, &[][..]),
@@ -220,16 +217,16 @@ impl Channel {
         sent
     }
 
-    fn send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> Result<(), Gone> {
+    fn send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> Result<(), ConnectionError> {
         let mut done = 0;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while done < bytes.len() {
             // The descriptor goes with the first bytes.
             let with = fd.filter(|_| done == 0);
-            match send_with(&self.socket, &bytes[done..], with.as_slice()) {
+            match send_with_fds(&self.socket, &bytes[done..], with.as_slice()) {
                 Ok(n) => done += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(libc::POLLOUT, until)?;
+                    self.wait(PollFlags::OUT, until)?;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e.into()),
@@ -239,19 +236,21 @@ impl Channel {
     }
 
     /// Waits until the socket is ready.
-    fn wait(&self, events: libc::c_short, until: Instant) -> Result<(), Gone> {
+    ///
+    /// # Errors
+    /// `TimedOut` after `until`.
+    fn wait(&self, events: PollFlags, until: Instant) -> Result<(), ConnectionError> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Gone::Io(io::ErrorKind::TimedOut.into()));
+            return Err(ConnectionError::Io(io::ErrorKind::TimedOut.into()));
         }
-        let mut fds = [libc::pollfd { fd: self.socket.as_raw_fd(), events, revents: 0 }];
-        super::wait::poll(&mut fds, Some(left))?;
+        poll([self.socket.as_fd()], events, Some(left))?;
         Ok(())
     }
 
     // ---- DMA by message ----
 
-    /// Reads client memory that has no descriptor.
+    /// Reads client memory that has no descriptor. Returns true if it succeeded.
     pub(super) fn dma_read(&mut self, at: u64, into: &mut [u8]) -> bool {
         let step = self.max_data.min(MAX_DATA) as usize;
         let mut address = at;
@@ -268,7 +267,7 @@ impl Channel {
         true
     }
 
-    /// Writes client memory that has no descriptor.
+    /// Writes client memory that has no descriptor. Returns true if it succeeded.
     pub(super) fn dma_write(&mut self, at: u64, from: &[u8]) -> bool {
         let step = self.max_data.min(MAX_DATA) as usize;
         let mut address = at;
@@ -282,7 +281,7 @@ impl Channel {
         true
     }
 
-    /// Sends a request and waits for its reply; `None` for an error, and when the client is gone.
+    /// Sends a request and waits for its reply. Returns `None` on an error reply or a lost client.
     fn ask(&mut self, command: u16, body: &[&[u8]]) -> Option<Message> {
         if self.broken.is_some() {
             return None;
@@ -298,17 +297,17 @@ impl Channel {
         }
     }
 
-    fn exchange(&mut self, command: u16, body: &[&[u8]]) -> Result<Message, Gone> {
+    fn exchange(&mut self, command: u16, body: &[&[u8]]) -> Result<Message, ConnectionError> {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
         let mut out = std::mem::take(&mut self.out);
         message::write(&mut out, id, command, 0, 0, body);
         self.send(&out, None)?;
         self.out = out;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let Some(m) = self.message()? else {
-                self.wait(libc::POLLIN, until)?;
+                self.wait(PollFlags::IN, until)?;
                 continue;
             };
             let is_reply = m.header.flags.get() & flag::TYPE == flag::REPLY;
@@ -316,93 +315,60 @@ impl Channel {
                 return Ok(m);
             }
             if is_reply {
-                return Err(Gone::Protocol("a reply to another request than was made".into()));
+                return Err(ConnectionError::Protocol(
+                    "a reply to another request than was made".into(),
+                ));
             }
             self.messages += 1;
             self.waiting_bytes += HEADER + m.body.len();
             if self.waiting_bytes > MAX_WAITING {
-                return Err(Gone::Protocol("too many requests while a DMA is under way".into()));
+                return Err(ConnectionError::Protocol(
+                    "too many requests while a DMA is under way".into(),
+                ));
             }
             self.waiting.push_back(m);
         }
     }
 }
 
-/// Room for the descriptors of one `recvmsg`, aligned as a control message has to be.
-#[repr(C, align(8))]
-struct Control([u8; 256]);
+/// Bytes of the control data of one message. It has room for one descriptor too many, so that an
+/// excess is seen.
+const CONTROL: usize = rustix::cmsg_space!(ScmRights(MAX_FDS + 1));
 
-const _: () = assert!(size_of::<Control>() >= 16 + 4 * (MAX_FDS + 1));
-
-/// `recvmsg`: bytes into `into`, descriptors onto `fds`.
-pub fn receive(socket: RawFd, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
-    let mut control = Control([0; 256]);
-    let mut io = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: all zeros is a valid `msghdr`: no name, no buffers.
-    let mut m: libc::msghdr = unsafe { std::mem::zeroed() };
-    m.msg_iov = &raw mut io;
-    m.msg_iovlen = 1;
-    m.msg_control = (&raw mut control).cast();
-    m.msg_controllen = size_of::<Control>();
-    // SAFETY: `m` points to one buffer and to control space that both live past the call.
-    let n = unsafe { libc::recvmsg(socket, &raw mut m, libc::MSG_CMSG_CLOEXEC) };
-    if n < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the macros walk the control space that the kernel has just filled, inside
-    // `msg_controllen`; descriptors in it are new and nobody else's. They may be unaligned for
-    // a pointer read.
-    unsafe {
-        let mut c = libc::CMSG_FIRSTHDR(&raw const m);
-        while !c.is_null() {
-            if (*c).cmsg_level == libc::SOL_SOCKET && (*c).cmsg_type == libc::SCM_RIGHTS {
-                let bytes = (*c).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-                let data = libc::CMSG_DATA(c).cast::<RawFd>();
-                for i in 0..bytes / size_of::<RawFd>() {
-                    fds.push(OwnedFd::from_raw_fd(data.add(i).read_unaligned()));
-                }
-            }
-            c = libc::CMSG_NXTHDR(&raw const m, c);
-        }
-    }
-    if m.msg_flags & libc::MSG_CTRUNC != 0 {
-        return Err(io::Error::other("more file descriptors than allowed in one message"));
-    }
-    Ok(n as usize)
+fn too_many_fds() -> io::Error {
+    io::Error::other("more file descriptors than allowed in one message")
 }
 
-/// Sends bytes with file descriptors, as a client does; of those, as many as fit one message.
-/// How many bytes were taken.
+/// Receives bytes into `into` and appends file descriptors to `fds`. Returns the number of bytes.
 ///
 /// # Errors
-/// What the system says (`WouldBlock` on a full non-blocking socket).
-pub fn send_with(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
-    let socket = socket.as_raw_fd();
-    let mut control = Control([0; 256]);
-    let mut io = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // SAFETY: all zeros is a valid `msghdr`.
-    let mut m: libc::msghdr = unsafe { std::mem::zeroed() };
-    m.msg_iov = &raw mut io;
-    m.msg_iovlen = 1;
-    let fds = &fds[..fds.len().min(MAX_FDS + 1)];
-    if !fds.is_empty() {
-        let len = size_of_val(fds) as u32;
-        m.msg_control = (&raw mut control).cast();
-        // SAFETY: these only compute sizes; the control space holds MAX_FDS + 1 descriptors, and
-        // the first header is in it because its length says so.
-        unsafe {
-            m.msg_controllen = libc::CMSG_SPACE(len) as usize;
-            let c = libc::CMSG_FIRSTHDR(&raw const m);
-            (*c).cmsg_level = libc::SOL_SOCKET;
-            (*c).cmsg_type = libc::SCM_RIGHTS;
-            (*c).cmsg_len = libc::CMSG_LEN(len) as usize;
-            let data = libc::CMSG_DATA(c).cast::<RawFd>();
-            for (i, fd) in fds.iter().enumerate() {
-                data.add(i).write_unaligned(fd.as_raw_fd());
-            }
+/// As recvmsg(2); also if there are more descriptors than one message may have.
+pub fn receive_with_fds(
+    socket: impl AsFd,
+    into: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); CONTROL];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let into = &mut [IoSliceMut::new(into)];
+    let got = recvmsg(socket, into, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(new) = message {
+            fds.extend(new);
         }
     }
-    // SAFETY: `m` points to one buffer, only read, and to control space; both live past the call.
-    let n = unsafe { libc::sendmsg(socket, &raw const m, libc::MSG_NOSIGNAL) };
-    if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
+    if got.flags.contains(ReturnFlags::CTRUNC) { Err(too_many_fds()) } else { Ok(got.bytes) }
+}
+
+/// Sends bytes with at most 17 file descriptors. Returns the number of bytes taken.
+///
+/// # Errors
+/// As sendmsg(2): `WouldBlock` on a full non-blocking socket.
+pub fn send_with_fds(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); CONTROL];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&fds[..fds.len().min(MAX_FDS + 1)]));
+    }
+    Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }

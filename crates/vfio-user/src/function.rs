@@ -1,17 +1,14 @@
 //! A PCI function: a device, its configuration space, and one client at a time.
 //!
-//! [`Function`] does what a client's messages say. It owns all of it (device, memory
-//! maps, eventfds, polled pages), and whoever owns the function calls it from one
-//! thread. So order is what the calls' order is: when an unmap, a reset or the end of a
-//! connection has been dealt with, the device's next step comes after it, and there is
-//! no DMA in between that could still be under way.
+//! [`Function`] owns device, memory maps, eventfds and polled pages, and is called from one thread.
+//! The order of effects is therefore the order of the calls: no DMA is in flight after an unmap, a
+//! reset or the end of a connection.
 //!
-//! When a client goes, in whatever way, the function is as after power-on: device
-//! reset, configuration space fresh, no maps, no eventfds, polled pages empty. (The
-//! specification would have the device's state kept for a client that comes back;
-//! here a new client is a new machine.)
+//! States: no client, client before its version message, client. A lost client leaves the function
+//! as after power-on: device reset, initial configuration space, no maps, no eventfds. (The
+//! specification keeps the device's state for a reconnecting client; here it is a new machine.)
 
-use super::channel::{Channel, Gone, Message};
+use super::channel::{Channel, ConnectionError, Message};
 use super::irq::{ERRORS, Irqs, KINDS};
 use super::message::{
     DeviceInfo, Errno, IrqInfo, MAX_BAR_ACCESS, MAX_DATA, MAX_FDS, Map, RegionInfo, Request,
@@ -19,7 +16,7 @@ use super::message::{
 };
 use super::pci::{CONFIG_REGION, ConfigSpace, Identity, REGIONS};
 use super::polled::Pages;
-use super::port::{GuestPort, Watch};
+use super::port::{GuestPort, Observer};
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time};
 use doorbell_host_io::shared::Access;
 use std::io;
@@ -41,7 +38,7 @@ const CAP_SPARSE: (u16, u16) = (1, 1);
 /// Flags of an unmap request.
 const UNMAP_DIRTY: u32 = 1;
 const UNMAP_ALL: u32 = 2;
-/// Messages that are dealt with before anybody else has a turn.
+/// The most messages handled in one call of [`Function::serve`].
 const BURST: usize = 64;
 
 /// A device behind a vfio-user socket.
@@ -52,145 +49,146 @@ pub struct Function<D, W> {
     device: D,
     port: GuestPort<W>,
     pub(super) pages: Option<Pages>,
-    ring: Ring<D, W>,
+    doorbell: DoorbellHandler<D, W>,
     /// The client has sent its version.
-    greeted: bool,
+    negotiated: bool,
     scratch: Vec<u8>,
 }
 
-/// What a word of a polled page does that the guest has written.
-pub type Ring<D, W> = fn(&mut D, &mut GuestPort<W>, Time, Reg, u64);
+/// Handles a word of a polled page that the guest has written.
+pub type DoorbellHandler<D, W> = fn(&mut D, &mut GuestPort<W>, Time, Reg, u64);
 
-/// It is a register write.
-fn write_register<D: Device<GuestPort<W>>, W: Watch>(
+/// Passes a doorbell to the device as a register write of 8 bytes.
+fn write_register<D: Device<GuestPort<W>>, W: Observer>(
     d: &mut D,
     port: &mut GuestPort<W>,
     at: Time,
     r: Reg,
     v: u64,
 ) {
-    port.watch.register_write(at, r, 8, v, false);
+    port.observer.register_write(at, r, 8, v, false);
     d.mmio_write(port, at, r, 8, v);
 }
 
-/// How an answer goes out.
+/// The kind of a reply.
 enum Answer {
     Body,
+    /// With the descriptor of this region's polled pages.
     Region(u32),
 }
 
-impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
-    /// A function with nobody connected.
+impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
+    /// Creates a function without a client.
     ///
     /// # Errors
-    /// When the identity contradicts itself (`InvalidInput`), or there is no memory for polled
+    /// `InvalidInput` if the identity contradicts itself; also if there is no memory for polled
     /// pages.
-    pub fn new(identity: Identity, device: D, watch: W) -> io::Result<Function<D, W>> {
+    pub fn new(identity: Identity, device: D, observer: W) -> io::Result<Function<D, W>> {
         identity.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let pages = identity.polled.map(Pages::new).transpose()?;
         Ok(Function {
             config: ConfigSpace::new(&identity),
-            port: GuestPort::new(Irqs::new(identity.line, identity.vectors()), watch),
+            port: GuestPort::new(Irqs::new(identity.line, identity.vectors()), observer),
             identity,
             device,
             pages,
-            ring: write_register,
-            greeted: false,
+            doorbell: write_register,
+            negotiated: false,
             scratch: Vec::new(),
         })
     }
 
-    /// Has words of polled pages dealt with in another way than as register writes.
+    /// Replaces the handler of doorbells, which are register writes otherwise.
     #[must_use]
-    pub fn with_ring(mut self, ring: Ring<D, W>) -> Function<D, W> {
-        self.ring = ring;
+    pub fn with_doorbell_handler(mut self, handler: DoorbellHandler<D, W>) -> Function<D, W> {
+        self.doorbell = handler;
         self
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&self) -> &D {
         &self.device
     }
 
-    /// The device and its port, for what does not come through registers: a cable.
+    /// Passes the device and its port to `f`, for events that do not come from the guest.
     pub fn with_device<R>(&mut self, f: impl FnOnce(&mut D, &mut GuestPort<W>) -> R) -> R {
         f(&mut self.device, &mut self.port)
     }
 
-    /// Whoever watches.
-    pub fn watch(&mut self) -> &mut W {
-        &mut self.port.watch
+    /// Returns the observer.
+    pub fn observer(&mut self) -> &mut W {
+        &mut self.port.observer
     }
 
-    /// Its port, to look at.
+    /// Returns its port.
     pub fn port(&self) -> &GuestPort<W> {
         &self.port
     }
 
-    /// Interrupts that the guest had not asked for.
+    /// Returns the number of interrupts that no eventfd was connected for.
     pub fn lost_interrupts(&self) -> u64 {
         self.port.irqs.lost
     }
 
-    /// Takes a new client. One that is there is dropped.
+    /// Connects a new client and drops the present one.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the socket cannot be made non-blocking.
     pub fn connect(&mut self, at: Time, client: UnixStream) -> io::Result<()> {
         self.disconnect(at);
         self.port.channel = Some(Channel::new(client)?);
         Ok(())
     }
 
-    /// Whether a client is there.
+    /// Returns true with a client.
     pub fn connected(&self) -> bool {
         self.port.channel.is_some()
     }
 
-    /// Lets the client go: everything is as after power-on.
+    /// Drops the client and returns to the state after power-on.
     pub fn disconnect(&mut self, at: Time) {
-        // First the ways out, so that nothing the device does while it is reset gets anywhere.
+        // The port first, so that nothing that the device does during its reset reaches the guest.
         self.port.disconnect();
         self.reset(at);
-        self.greeted = false;
+        self.negotiated = false;
     }
 
     fn reset(&mut self, at: Time) {
         self.config.reset();
-        self.follow_config();
+        self.apply_config();
         self.device.reset(&mut self.port, at);
-        self.port.irqs.forget();
+        self.port.irqs.clear_pending();
         if let Some(pages) = &mut self.pages {
             pages.clear();
         }
     }
 
-    fn follow_config(&mut self) {
-        self.port.masters = self.config.masters() && self.port.channel.is_some();
-        let line = self.config.line();
-        self.port.irqs.disable_line(!line);
+    fn apply_config(&mut self) {
+        self.port.bus_master = self.config.bus_master() && self.port.channel.is_some();
+        self.port.irqs.disable_line(!self.config.line_enabled());
     }
 
-    /// What to wait for: the client's socket, and perhaps a bell that unmasks the interrupt line.
+    /// Returns the descriptors to wait for: the client's socket, and the eventfd that unmasks the
+    /// interrupt line, if there is one.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.port.channel.as_ref().map(Channel::as_fd).into_iter().chain(self.port.irqs.unmask_fd())
     }
 
-    /// Does what the client asks, as far as it has; how many messages that were. At most 64 in
-    /// one call, so that the device and the wire have their turns.
+    /// Handles the client's pending messages, at most 64, so that device and wire have their turns.
+    /// Returns how many.
     ///
     /// # Errors
-    /// When the client has gone or broken the protocol; it has been let go then.
-    pub fn serve(&mut self, now: impl Fn() -> Time) -> Result<usize, Gone> {
-        self.port.irqs.unmasked();
+    /// If the client has closed or violated the protocol; it is disconnected then.
+    pub fn serve(&mut self, now: impl Fn() -> Time) -> Result<usize, ConnectionError> {
+        self.port.irqs.check_unmask();
         for n in 0..BURST {
             let Some(channel) = &mut self.port.channel else { return Ok(n) };
             let done = match channel.request() {
                 Ok(Some(m)) => {
-                    // What the guest rang before an access comes before it, as posted writes do.
+                    // Doorbells come before a later access, as posted writes do.
                     let at = now();
                     self.poll_pages(at);
-                    self.raise_msi(at, m)
+                    self.handle(at, m)
                 }
                 Ok(None) => return Ok(n),
                 Err(gone) => Err(gone),
@@ -203,32 +201,32 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
         Ok(BURST)
     }
 
-    /// Takes what the guest has rung in polled pages. Whether there was anything.
+    /// Handles the doorbells in polled pages. Returns true if there was one.
     pub fn poll_pages(&mut self, at: Time) -> bool {
         let Some(pages) = &mut self.pages else { return false };
         if self.port.channel.is_none() {
             return false;
         }
         let (device, port) = (&mut self.device, &mut self.port);
-        let ring = self.ring;
-        let rung = pages.take(|r, v| ring(device, port, at, r, v));
+        let handler = self.doorbell;
+        let rung = pages.take(|r, v| handler(device, port, at, r, v));
         if rung {
             self.device.advance(&mut self.port, at);
         }
         rung
     }
 
-    /// Whether there are pages to be polled, and somebody who writes them.
+    /// Returns true with polled pages and a client that can write them.
     pub fn polls(&self) -> bool {
         self.pages.is_some() && self.port.channel.is_some()
     }
 
-    /// Does what the device has to do until then.
+    /// Advances the device to `at`.
     pub fn advance(&mut self, at: Time) {
         self.device.advance(&mut self.port, at);
     }
 
-    /// A frame arrives from the wire.
+    /// Passes a frame from the wire to the device.
     pub fn receive(&mut self, at: Time, frame: &[u8]) -> RxVerdict {
         self.device.advance(&mut self.port, at);
         let taken = self.device.receive(&mut self.port, at, frame);
@@ -238,12 +236,12 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
 
     // ---- messages ----
 
-    fn raise_msi(&mut self, at: Time, mut m: Message) -> Result<(), Gone> {
+    fn handle(&mut self, at: Time, mut m: Message) -> Result<(), ConnectionError> {
         let fds = std::mem::take(&mut m.fds);
         let request = parse(m.header.command.get(), &m.body);
         let is_version = matches!(request, Ok(Request::Version(..)));
-        if is_version == self.greeted {
-            return Err(Gone::Protocol("the version comes first, and once".into()));
+        if is_version == self.negotiated {
+            return Err(ConnectionError::Protocol("the version comes first, and once".into()));
         }
         let mut body = std::mem::take(&mut self.scratch);
         body.clear();
@@ -273,23 +271,32 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
         Ok(())
     }
 
-    fn version(&mut self, v: Version, json: &[u8], out: &mut Vec<u8>) -> Result<(), Gone> {
+    fn version(
+        &mut self,
+        v: Version,
+        json: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), ConnectionError> {
         if v.major.get() != VERSION.0 {
             let why = format!("version {}.{}; allowed is {}.x", v.major, v.minor, VERSION.0);
-            return Err(Gone::Protocol(why));
+            return Err(ConnectionError::Protocol(why));
         }
         if let (Some(max), Some(channel)) =
             (number(json, "max_data_xfer_size"), &mut self.port.channel)
         {
             channel.max_data = u32::try_from(max).unwrap_or(MAX_DATA).clamp(4096, MAX_DATA);
         }
-        self.greeted = true;
+        self.negotiated = true;
         let minor = v.minor.get().min(VERSION.1);
         out.extend_from_slice(Version { major: VERSION.0.into(), minor: minor.into() }.as_bytes());
-        let said = format!(
-            r#"{{"capabilities":{{"max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA},"pgsizes":4096,"write_multiple":true}}}}"#
+        let capabilities = format!(
+            concat!(
+                r#"{{"capabilities":{{"max_msg_fds":{},"max_data_xfer_size":{},"#,
+                r#""pgsizes":4096,"write_multiple":true}}}}"#
+            ),
+            MAX_FDS, MAX_DATA
         );
-        out.extend_from_slice(said.as_bytes());
+        out.extend_from_slice(capabilities.as_bytes());
         out.push(0);
         Ok(())
     }
@@ -322,27 +329,15 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
                 if index >= REGIONS {
                     return Err(libc::EINVAL);
                 }
-                // None: an eventfd would lose the value that was written, and pages can be polled.
-                let none = IrqInfo {
-                    argsz: 16.into(),
-                    flags: 0.into(),
-                    index: index.into(),
-                    count: 0.into(),
-                };
-                out.extend_from_slice(none.as_bytes());
+                // No ioeventfds: they lose the written value, and pages can be polled.
+                out.extend_from_slice(IrqInfo::new(index, 0, 0).as_bytes());
             }
             Request::IrqInfo { index } => {
                 if index >= KINDS || index == ERRORS {
                     return Err(libc::EINVAL);
                 }
                 let (flags, count) = self.port.irqs.info(index);
-                let info = IrqInfo {
-                    argsz: 16.into(),
-                    flags: flags.into(),
-                    index: index.into(),
-                    count: count.into(),
-                };
-                out.extend_from_slice(info.as_bytes());
+                out.extend_from_slice(IrqInfo::new(index, flags, count).as_bytes());
             }
             Request::SetIrqs(set, data) => self.port.irqs.set(&set, data, fds)?,
             Request::Read(place) => {
@@ -421,7 +416,7 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
             offset: offset.into(),
             size: len.into(),
         };
-        // A client that has no room for the capability asks again, with room. QEMU wants the offset
+        // A client without room for the capability asks again with room. QEMU expects the offset
         // even then.
         info.cap_offset = (size_of::<RegionInfo>() as u32).into();
         out.extend_from_slice(info.as_bytes());
@@ -433,6 +428,7 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
 
     // ---- regions ----
 
+    /// Checks an access to a BAR.
     fn bar(&self, region: u32, offset: u64, len: usize) -> Result<(), Errno> {
         let size = if region < 6 { self.identity.region_size(region) } else { 0 };
         let fits = offset.checked_add(len as u64).is_some_and(|end| end <= size);
@@ -457,7 +453,7 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
             if !self.identity.is_msix(region, here) {
                 let r = Reg { region: region as u8, offset: here as u32 };
                 let v = self.device.mmio_read(&mut self.port, at, r, width as u8);
-                self.port.watch.register_read(at, r, width as u8, v);
+                self.port.observer.register_read(at, r, width as u8, v);
                 out[done..done + width].copy_from_slice(&v.to_le_bytes()[..width]);
             }
             done += width;
@@ -469,10 +465,10 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
     fn write(&mut self, at: Time, region: u32, offset: u64, data: &[u8]) -> Result<(), Errno> {
         if region == CONFIG_REGION {
             let range = self.config.inside(offset, data.len()).ok_or(libc::EINVAL)?;
-            if self.config.write(range.start, data).reset {
+            if self.config.write(range.start, data) {
                 self.reset(at);
             }
-            self.follow_config();
+            self.apply_config();
             return Ok(());
         }
         self.bar(region, offset, data.len())?;
@@ -485,7 +481,7 @@ impl<D: Device<GuestPort<W>>, W: Watch> Function<D, W> {
                 let mut v = [0; 8];
                 v[..width].copy_from_slice(&data[done..done + width]);
                 let v = u64::from_le_bytes(v);
-                self.port.watch.register_write(at, r, width as u8, v, true);
+                self.port.observer.register_write(at, r, width as u8, v, true);
                 self.device.mmio_write(&mut self.port, at, r, width as u8, v);
             }
             done += width;
@@ -501,8 +497,8 @@ impl<D: EventSource, W> EventSource for Function<D, W> {
     }
 }
 
-/// The number after `"key":` in JSON text. Nothing else of what a client says of itself changes
-/// anything here, so nothing else of it is read.
+/// Returns the number after `"key":` in JSON text. The server needs no other part of a client's
+/// capabilities.
 fn number(json: &[u8], key: &str) -> Option<u64> {
     let text = std::str::from_utf8(json).ok()?;
     let (_, after) = text.split_once(&format!("\"{key}\""))?;
@@ -511,7 +507,7 @@ fn number(json: &[u8], key: &str) -> Option<u64> {
     digits[..end].parse().ok()
 }
 
-/// The widest access, up to 8 bytes, that is aligned and not too long.
+/// Returns the width of the widest access, up to 8 bytes, that is aligned and fits.
 fn width(offset: u64, left: usize) -> usize {
     let aligned = 1 << (offset | 8).trailing_zeros();
     usize::min(aligned, 1 << left.min(8).ilog2())

@@ -1,13 +1,10 @@
-//! Interrupts: the eventfds that a client hands out, and what may hold them back.
+//! Interrupts: the client's eventfds, their masks and pending bits.
 //!
-//! A **line** is a level, and VFIO makes edges of it: it is signalled when it rises,
-//! is then masked by itself, and is signalled again at unmask if it is still high.
-//! QEMU unmasks at the guest's next access to a BAR. The disable bit of the command
-//! register holds it back too. A **message** to a vector that is masked is one pending
-//! bit, sent at unmask; one to a vector that nobody has connected is dropped and
-//! counted, for there the guest has not enabled it.
-//!
-//! MSI and MSI-X are never both in use: messages go where anything is connected.
+//! VFIO signals the **line**, a level, as an edge: once when it rises, which masks it, and again at
+//! unmask if it is still high. QEMU unmasks at the guest's next access to a BAR. The disable bit of
+//! the command register holds it back too. An **MSI** to a masked vector sets its pending bit,
+//! which is sent at unmask. One to a vector without an eventfd, which the guest has not enabled, is
+//! dropped and counted. MSI and MSI-X are never both in use: the one with an eventfd is.
 
 use super::message::{Errno, SetIrqs, irq_set};
 use doorbell_host_io::shared::EventFd;
@@ -17,10 +14,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const INTX: u32 = 0;
 const MSI: u32 = 1;
 const MSIX: u32 = 2;
-/// Reports of bus errors. There are none here; that they do not exist is what the kernel says too
-/// of a device without them, and QEMU warns of any other answer.
+/// Bus error reports, which this device does not have. The kernel answers EINVAL for such a device,
+/// and QEMU warns of any other answer.
 pub(super) const ERRORS: u32 = 3;
-/// How many kinds a PCI function has; the last are requests to let go.
+/// Kinds of interrupts of a PCI function; the last is a request to release the device.
 pub(super) const KINDS: u32 = 5;
 
 /// Flags of `struct vfio_irq_info`.
@@ -37,8 +34,8 @@ struct Vector {
 }
 
 impl Vector {
-    /// What is pending goes out, if it may.
-    fn settle(&mut self) -> bool {
+    /// Signals a pending interrupt unless it is masked. Returns true if it did.
+    fn deliver(&mut self) -> bool {
         match &self.fd {
             Some(fd) if self.pending && !self.masked => {
                 fd.signal();
@@ -58,11 +55,11 @@ pub(super) struct Irqs {
     high: bool,
     /// The command register's disable bit.
     line_disabled: bool,
-    /// Rings when the client has unmasked the line.
+    /// Signalled by the client to unmask the line.
     unmask: Option<EventFd>,
     msi: Vec<Vector>,
     msix: Vec<Vector>,
-    /// Interrupts that nobody has asked for.
+    /// Interrupts without an eventfd.
     pub(super) lost: u64,
 }
 
@@ -84,7 +81,7 @@ impl Irqs {
         }
     }
 
-    /// Flags and count of kind `index`.
+    /// Returns flags and count of kind `index`.
     pub(super) fn info(&self, index: u32) -> (u32, u32) {
         match index {
             INTX => (INFO_EVENTFD | INFO_MASKABLE | INFO_AUTOMASKED, self.has_line.into()),
@@ -94,43 +91,44 @@ impl Irqs {
         }
     }
 
-    /// Nobody is connected any more, and nothing is pending.
+    /// Drops all eventfds and pending interrupts.
     pub(super) fn disconnect(&mut self) {
         let lost = self.lost;
         *self = Irqs::new(self.has_line, (self.msi.len() as u16, self.msix.len() as u16));
         self.lost = lost;
     }
 
-    /// The device was reset: its line is low and nothing is pending. Connections stay.
-    pub(super) fn forget(&mut self) {
+    /// Lowers the line and clears pending bits, as a device reset does. Eventfds stay.
+    pub(super) fn clear_pending(&mut self) {
         self.high = false;
         for v in self.msi.iter_mut().chain(&mut self.msix).chain([&mut self.line]) {
             v.pending = false;
         }
     }
 
-    /// The line, as the device has it.
+    /// Returns the level of the line.
     pub(super) fn is_high(&self) -> bool {
         self.high
     }
 
-    /// Whether the guest was told.
+    /// Sets the level of the line. Returns true if that signalled the guest.
     pub(super) fn set_irq_line(&mut self, high: bool) -> bool {
         if !self.has_line {
             self.lost += u64::from(high);
             return false;
         }
         self.high = high;
-        self.show_line()
+        self.signal_line()
     }
 
     pub(super) fn disable_line(&mut self, disabled: bool) {
         self.line_disabled = disabled;
-        self.show_line();
+        self.signal_line();
     }
 
-    /// Signals the line if it is high and may be.
-    fn show_line(&mut self) -> bool {
+    /// Signals and masks the line if it is high and neither disabled nor masked. Returns true if it
+    /// did.
+    fn signal_line(&mut self) -> bool {
         if !self.high || self.line_disabled || self.line.masked {
             return false;
         }
@@ -140,14 +138,14 @@ impl Irqs {
         true
     }
 
-    /// Whether the guest was told.
-    pub(super) fn message(&mut self, vector: u16) -> bool {
+    /// Sends an MSI. Returns true if that signalled the guest.
+    pub(super) fn raise_msi(&mut self, vector: u16) -> bool {
         let in_use = |v: &[Vector]| v.iter().any(|v| v.fd.is_some());
         let of = if in_use(&self.msix) { &mut self.msix } else { &mut self.msi };
         match of.get_mut(usize::from(vector)) {
             Some(v) if v.fd.is_some() => {
                 v.pending = true;
-                v.settle()
+                v.deliver()
             }
             _ => {
                 self.lost += 1;
@@ -156,23 +154,23 @@ impl Irqs {
         }
     }
 
-    /// The descriptor that rings when the client unmasks the line.
+    /// Returns the eventfd by which the client unmasks the line.
     pub(super) fn unmask_fd(&self) -> Option<BorrowedFd<'_>> {
         self.unmask.as_ref().map(AsFd::as_fd)
     }
 
-    /// It rang, perhaps.
-    pub(super) fn unmasked(&mut self) {
+    /// Unmasks the line if the client has signalled it.
+    pub(super) fn check_unmask(&mut self) {
         if self.unmask.as_ref().is_some_and(|fd| fd.take() > 0) {
             self.line.masked = false;
-            self.show_line();
+            self.signal_line();
         }
     }
 
-    /// Does what the client asks.
+    /// Carries out a `SET_IRQS` request.
     ///
     /// # Errors
-    /// EINVAL for a kind or range that does not exist, or flags that contradict each other.
+    /// EINVAL if the kind or range does not exist, or flags contradict each other.
     pub(super) fn set(
         &mut self,
         ask: &SetIrqs,
@@ -202,7 +200,7 @@ impl Irqs {
             MSIX => &mut self.msix,
             _ => return Ok(()),
         };
-        // All of a kind go at once.
+        // Disables all of a kind.
         if what == irq_set::DATA_NONE && action == irq_set::TRIGGER && count == 0 {
             of.fill_with(Vector::default);
             if index == INTX {
@@ -219,11 +217,11 @@ impl Irqs {
                     if index == INTX {
                         v.masked = false;
                     } else {
-                        v.settle();
+                        v.deliver();
                     }
                 }
             }
-            // The line's unmask may be rung; nothing else is announced by descriptors.
+            // Only the line's unmask has an eventfd besides triggers.
             (irq_set::DATA_EVENTFD, irq_set::UNMASK) if index == INTX => {
                 self.unmask = fds.pop().map(EventFd::from);
             }
@@ -235,7 +233,7 @@ impl Irqs {
                         irq_set::MASK => v.masked = true,
                         irq_set::UNMASK => {
                             v.masked = false;
-                            v.settle();
+                            v.deliver();
                         }
                         _ => {
                             if let Some(fd) = &v.fd {
@@ -247,7 +245,7 @@ impl Irqs {
             }
         }
         if index == INTX {
-            self.show_line();
+            self.signal_line();
         }
         Ok(())
     }

@@ -1,33 +1,30 @@
-//! The messages: what a client may ask, checked, and how answers are laid out.
+//! Messages: requests of a client, checked, and the layout of replies.
 //!
-//! A message is a header of 16 bytes and a body. All integers have the host's byte
-//! order and no alignment. A body may be longer than its command needs (a later
-//! minor version may append fields), never shorter. [`parse`] checks every length and
-//! count against the bytes that are there, and touches nothing else: whether an index
-//! or an address exists is its caller's to say.
+//! A message is a header of 16 bytes and a body, in the host's byte order, without alignment. A
+//! body may be longer than its command needs (a later minor version may append fields), never
+//! shorter. [`parse`] checks every length and count against the body; its caller checks indices and
+//! addresses.
 //!
-//! Source: QEMU, docs/interop/vfio-user.rst (protocol 0.1); the structures in it are
-//! those of linux/vfio.h.
+//! Source: QEMU, docs/interop/vfio-user.rst (protocol 0.1), and linux/vfio.h.
 
 use zerocopy::native_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Version of the protocol that is spoken.
+/// Major and minor version of the protocol.
 pub(super) const VERSION: (u16, u16) = (0, 1);
-/// The most data bytes in one message, as told to the client.
+/// The most data bytes in one message, announced to the client.
 pub(super) const MAX_DATA: u32 = 1 << 20;
-/// The most file descriptors in one message, as told to the client; QEMU refuses servers that take
-/// more.
+/// The most file descriptors in one message, announced to the client; QEMU refuses servers that
+/// accept more.
 pub(super) const MAX_FDS: usize = 16;
 /// The longest message: [`MAX_DATA`] behind the headers of a region write.
 pub(super) const MAX_MESSAGE: usize = HEADER + size_of::<Access>() + MAX_DATA as usize;
-/// The most bytes that one message may read or write of a BAR. A guest's instruction makes 64 at
-/// most.
+/// The most bytes of a BAR that one message may access. A guest's instruction accesses 64 at most.
 pub(super) const MAX_BAR_ACCESS: u32 = 4096;
 /// Bytes of a header.
 pub(super) const HEADER: usize = size_of::<Header>();
 
-/// What a message is about.
+/// Command numbers.
 pub(super) mod command {
     pub(crate) const VERSION: u16 = 1;
     pub(crate) const DMA_MAP: u16 = 2;
@@ -47,14 +44,14 @@ pub(super) mod command {
 
 /// Flags of a header.
 pub(super) mod flag {
-    /// The bits that say request (0) or reply (1).
+    /// Mask of the message type: request (0) or reply (1).
     pub(crate) const TYPE: u32 = 0xf;
     pub(crate) const REPLY: u32 = 1;
     pub(crate) const NO_REPLY: u32 = 0x10;
     pub(crate) const ERROR: u32 = 0x20;
 }
 
-/// Flags of an interrupt request: what its data are, and what is to be done.
+/// Flags of an interrupt request: kind of data, and action.
 pub(super) mod irq_set {
     pub(crate) const DATA_NONE: u32 = 1;
     pub(crate) const DATA_BOOL: u32 = 2;
@@ -64,13 +61,13 @@ pub(super) mod irq_set {
     pub(crate) const TRIGGER: u32 = 32;
 }
 
-/// Before each message.
+/// The header of a message.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Header {
     pub(crate) id: U16,
     pub(crate) command: U16,
-    /// Of the whole message.
+    /// Bytes of the whole message.
     pub(crate) size: U32,
     pub(crate) flags: U32,
     pub(crate) error: U32,
@@ -79,7 +76,8 @@ pub(super) struct Header {
 macro_rules! body {
     ($($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $t:ty,)* })*) => {$(
         $(#[doc = $doc])+
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
         #[repr(C)]
         pub(super) struct $name { $(pub(super) $field: $t,)* }
     )*};
@@ -110,16 +108,23 @@ body! {
     Dma { address: U64, count: U64, }
 }
 
-/// What a client asks.
+impl IrqInfo {
+    pub(super) fn new(index: u32, flags: u32, count: u32) -> IrqInfo {
+        let argsz = (size_of::<IrqInfo>() as u32).into();
+        IrqInfo { argsz, flags: flags.into(), index: index.into(), count: count.into() }
+    }
+}
+
+/// A request of a client.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Request<'a> {
-    /// Which version, and JSON about itself.
+    /// The client's version and its capabilities in JSON.
     Version(Version, &'a [u8]),
     Map(Map),
     Unmap(Unmap),
     DeviceInfo,
-    /// Of which region, and how many bytes of answer it has room for.
     RegionInfo {
+        /// Bytes of reply that the client has room for.
         argsz: u32,
         index: u32,
     },
@@ -129,17 +134,17 @@ pub(super) enum Request<'a> {
     IrqInfo {
         index: u32,
     },
-    /// With the bytes of a bool array, if the flags say so.
+    /// With the bytes of its bool array, if the flags announce one.
     SetIrqs(SetIrqs, &'a [u8]),
     Read(Access),
-    /// With as many bytes as it says.
+    /// With its data, as long as its count.
     Write(Access, &'a [u8]),
     /// Each of at most 8 bytes.
     WriteMulti(&'a [ShortWrite]),
     Reset,
 }
 
-/// An errno, as replies carry it.
+/// The errno of a reply.
 pub(super) type Errno = i32;
 
 fn fixed<T: FromBytes + KnownLayout + Immutable + Unaligned>(
@@ -148,11 +153,11 @@ fn fixed<T: FromBytes + KnownLayout + Immutable + Unaligned>(
     T::read_from_prefix(body).map_err(|_| libc::EINVAL)
 }
 
-/// What a message of `command` with this body asks.
+/// Decodes the request of a message.
 ///
 /// # Errors
-/// EINVAL where the body is too short or contradicts itself, E2BIG where it asks for
-/// more than fits a message, ENOTSUP for a command that is none of a client's.
+/// EINVAL if the body is too short or contradicts itself, E2BIG if the reply would exceed a
+/// message, ENOTSUP for a command that a client may not send.
 pub(super) fn parse(command: u16, body: &[u8]) -> Result<Request<'_>, Errno> {
     Ok(match command {
         command::VERSION => {
@@ -208,7 +213,7 @@ pub(super) fn parse(command: u16, body: &[u8]) -> Result<Request<'_>, Errno> {
     })
 }
 
-/// A message with this body, into `out`.
+/// Writes a message to `out`, which it clears first. `body` is in parts.
 pub(super) fn write(
     out: &mut Vec<u8>,
     id: u16,

@@ -1,13 +1,9 @@
-//! What a PCI function looks like: its identity, and its configuration space.
+//! Identity and configuration space of a PCI function.
 //!
-//! [`Identity`] is a plain value that says everything the server has to know of a
-//! device; [`ConfigSpace`] is the bytes that follow from it, with a mask of what a
-//! guest may write. What a write means outside these bytes (bus mastering, the
-//! interrupt line's disable bit, a reset, a power state) comes back as [`Change`].
-//!
-//! Capabilities are laid out in the order given, from 0x40 on, each on a double word.
-//! A client such as QEMU keeps BARs, MSI and MSI-X tables itself and only looks here
-//! for where they are; others may read what they wrote.
+//! [`Identity`] describes a function to the server; [`ConfigSpace`] has the bytes that follow from
+//! it, with a mask of writable bits. Capabilities are laid out in the order given, from 0x40 on,
+//! double-word aligned. QEMU keeps BARs, MSI and MSI-X tables itself and only reads their places
+//! here; other clients may read back their writes.
 //!
 //! Sources: PCI local bus specification 3.0, chapter 6; PCI power management 1.2;
 //! PCI-X addendum 1.0, 7.2; PCI Express 3.0, 7.8.
@@ -17,19 +13,19 @@ use core::ops::Range;
 /// A base address register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Bar {
-    /// None, or the upper half of the one before.
+    /// No BAR, or the upper half of the one before.
     #[default]
     None,
-    /// So many bytes of I/O space, a power of two.
+    /// I/O space of this many bytes, a power of two.
     Io(u32),
-    /// So many bytes of memory, a power of two from 16 on, below 4 GiB.
+    /// Memory of this many bytes, a power of two from 16 on, below 4 GiB.
     Memory(u32),
-    /// So many bytes of prefetchable memory anywhere; takes the next register too.
+    /// 64-bit prefetchable memory of this many bytes; uses the next register too.
     Memory64(u64),
 }
 
 impl Bar {
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     pub const fn size(self) -> u64 {
         match self {
             Bar::None => 0,
@@ -39,10 +35,10 @@ impl Bar {
     }
 }
 
-/// A place in a BAR.
+/// An offset in a BAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct InBar {
-    /// Which.
+pub struct BarOffset {
+    /// Number of the BAR.
     pub bar: u8,
     /// Byte offset.
     pub offset: u32,
@@ -51,52 +47,49 @@ pub struct InBar {
 /// A capability of the function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capability {
-    /// Power management, D0 and D3hot. Whether the way back from D3hot resets.
+    /// Power management with D0 and D3hot.
     Power {
-        /// It does.
+        /// The transition from D3hot to D0 resets the function.
         resets: bool,
     },
     /// PCI-X, 64 bits at 133 MHz, reads of up to 4096 bytes.
     PciX,
-    /// A PCI Express endpoint that can be reset by its function.
+    /// A PCI Express endpoint with function-level reset.
     Express {
         /// Generation of the link, 1 to 5.
         speed: u8,
         /// Lanes.
         width: u8,
     },
-    /// MSI, 64-bit, with so many vectors (1, 2, 4 to 32).
+    /// MSI with 64-bit addresses and this many vectors (1, 2, 4 to 32).
     Msi(u8),
     /// MSI-X.
     MsiX {
         /// Vectors, 1 to 2048.
         vectors: u16,
-        /// Where the table is.
-        table: InBar,
-        /// Where the pending bits are.
-        pending: InBar,
+        /// Place of the table.
+        table: BarOffset,
+        /// Place of the pending bits.
+        pending: BarOffset,
     },
 }
 
-/// Pages of a BAR that the guest writes without leaving its CPU, as shared memory
-/// that the server polls.
+/// Pages of a BAR that the guest writes without a trap: shared memory that the server polls.
 ///
-/// A word there is a mailbox: what is not zero is a write that has not been seen. The
-/// server takes it, leaves zero, and hands it to the device as a register write of 8
-/// bytes. If the guest writes a word again before it was taken, the earlier value is
-/// gone: right for doorbells, whose full state is also in memory (a producer index, a
-/// doorbell record), and for nothing else. Writing zero rings nothing.
+/// A non-zero word is an unseen write. The server swaps it with zero and passes it to the device as
+/// a register write of 8 bytes. Of two writes before that only the later is seen, which suits only
+/// doorbells, whose state is also in memory (producer index, doorbell record).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Polled {
-    /// The first of them: whole pages of 4096 bytes, as their offset.
-    pub first: InBar,
-    /// How many.
+pub struct PolledPages {
+    /// Place of the first, a multiple of 4096 bytes.
+    pub first: BarOffset,
+    /// Number of pages of 4096 bytes.
     pub pages: u16,
     /// Byte offsets of the words in each page, multiples of 8.
     pub words: &'static [u16],
 }
 
-/// Everything a server has to know of a PCI function.
+/// The description of a PCI function.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Vendor id.
@@ -111,23 +104,23 @@ pub struct Identity {
     pub class: u32,
     /// Base address registers.
     pub bars: [Bar; 6],
-    /// It has an interrupt line, INTA.
+    /// The function has an interrupt line, INTA.
     pub line: bool,
-    /// In this order.
+    /// Capabilities in the order of their list.
     pub capabilities: Vec<Capability>,
-    /// Doorbells without traps.
-    pub polled: Option<Polled>,
+    /// Doorbell pages without traps.
+    pub polled: Option<PolledPages>,
 }
 
 /// VFIO's index of the configuration space among the regions.
 pub(super) const CONFIG_REGION: u32 = 7;
-/// How many regions a PCI function has: six BARs, ROM, configuration, VGA.
+/// Regions of a PCI function: six BARs, ROM, configuration, VGA.
 pub(super) const REGIONS: u32 = 9;
-/// Memory of a polled page.
+/// Bytes of a polled page.
 pub(super) const PAGE: u32 = 4096;
 
 impl Identity {
-    /// Message vectors: of MSI, of MSI-X.
+    /// Returns the numbers of MSI and MSI-X vectors.
     pub(super) fn vectors(&self) -> (u16, u16) {
         let mut n = (0, 0);
         for c in &self.capabilities {
@@ -140,7 +133,7 @@ impl Identity {
         n
     }
 
-    /// Bytes of region `index`.
+    /// Returns the size of region `index` in bytes.
     pub(super) fn region_size(&self, index: u32) -> u64 {
         match index {
             0..=5 => self.bars[index as usize].size(),
@@ -154,11 +147,11 @@ impl Identity {
         if express { 4096 } else { 256 }
     }
 
-    /// Whether the bytes belong to the MSI-X table or its pending bits, which are not the device's.
+    /// Returns true for the MSI-X table and its pending bits, which the device does not implement.
     pub(super) fn is_msix(&self, bar: u32, offset: u64) -> bool {
         self.capabilities.iter().any(|c| match *c {
             Capability::MsiX { vectors, table, pending } => {
-                let within = |at: InBar, len: u64| {
+                let within = |at: BarOffset, len: u64| {
                     u32::from(at.bar) == bar
                         && offset.checked_sub(at.offset.into()).is_some_and(|o| o < len)
                 };
@@ -169,7 +162,10 @@ impl Identity {
         })
     }
 
-    /// What is wrong with it, if anything: a table outside its BAR, pages that are none.
+    /// Checks that it can be laid out.
+    ///
+    /// # Errors
+    /// The description of an impossible BAR, capability or page.
     pub(super) fn check(&self) -> Result<(), String> {
         for (i, bar) in self.bars.iter().enumerate() {
             let last = i == 5 && matches!(bar, Bar::Memory64(_));
@@ -180,7 +176,7 @@ impl Identity {
                 return Err(format!("BAR {i} cannot be {bar:?}"));
             }
         }
-        let inside = |at: InBar, len: u64| {
+        let inside = |at: BarOffset, len: u64| {
             let size = self.bars.get(usize::from(at.bar)).map_or(0, |b| b.size());
             u64::from(at.offset) + len <= size
         };
@@ -215,27 +211,21 @@ impl Identity {
     }
 }
 
-/// What a write to the configuration space did besides changing bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Change {
-    /// The function is to be reset: function-level reset, or the way back from D3hot.
-    pub(super) reset: bool,
-}
-
-/// The bytes, and what of them can be written.
+/// The configuration space with its writable bits.
 #[derive(Debug)]
 pub(super) struct ConfigSpace {
     bytes: Vec<u8>,
     mask: Vec<u8>,
-    /// As after power-on.
-    fresh: Vec<u8>,
+    /// The bytes after power-on.
+    initial: Vec<u8>,
+    /// Offset of PMCSR; leaving D3hot resets.
     power: Option<(usize, bool)>,
     express: Option<usize>,
 }
 
 const COMMAND: usize = 0x04;
 const COMMAND_MASTER: u8 = 1 << 2;
-/// In the upper byte.
+/// A bit of the upper byte.
 const COMMAND_NO_LINE: u8 = 1 << 2;
 const STATUS: usize = 0x06;
 const STATUS_LINE: u8 = 1 << 3;
@@ -246,7 +236,7 @@ impl ConfigSpace {
         let mut c = ConfigSpace {
             bytes: vec![0; id.config_size()],
             mask: vec![0; id.config_size()],
-            fresh: vec![],
+            initial: vec![],
             power: None,
             express: None,
         };
@@ -281,7 +271,7 @@ impl ConfigSpace {
             link = at + 1;
             at += c.capability(at, *cap).next_multiple_of(4);
         }
-        c.fresh.clone_from(&c.bytes);
+        c.initial.clone_from(&c.bytes);
         c
     }
 
@@ -290,7 +280,7 @@ impl ConfigSpace {
         self.mask[at..at + mask.len()].copy_from_slice(mask);
     }
 
-    /// Lays out one capability; its length.
+    /// Lays out one capability. Returns its length in bytes.
     fn capability(&mut self, at: usize, c: Capability) -> usize {
         match c {
             Capability::Power { resets } => {
@@ -345,14 +335,14 @@ impl ConfigSpace {
         }
     }
 
-    /// Whether `len` bytes at `offset` are inside.
+    /// Returns the range of `len` bytes at `offset`, if it is inside.
     pub(super) fn inside(&self, offset: u64, len: usize) -> Option<Range<usize>> {
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(len)?;
         (end <= self.bytes.len()).then_some(start..end)
     }
 
-    /// Reads `range`, with the interrupt line as it is.
+    /// Reads `range`, with the level `line` of the interrupt line in the status.
     pub(super) fn read(&self, range: Range<usize>, line: bool, out: &mut [u8]) {
         out.copy_from_slice(&self.bytes[range.clone()]);
         if line && range.contains(&STATUS) {
@@ -360,41 +350,37 @@ impl ConfigSpace {
         }
     }
 
-    /// Writes at `start`, what can be written; the rest is passed over.
-    pub(super) fn write(&mut self, start: usize, data: &[u8]) -> Change {
-        let asleep = self.asleep();
-        let mut change = Change::default();
+    /// Writes the writable bits from `start` on. Returns true if the function must be reset:
+    /// function-level reset, or the transition from D3hot to D0.
+    pub(super) fn write(&mut self, start: usize, data: &[u8]) -> bool {
+        let was_in_d3 = self.in_d3();
+        let mut reset = false;
         for (i, &v) in data.iter().enumerate() {
             let at = start + i;
             let m = self.mask[at];
             self.bytes[at] = self.bytes[at] & !m | v & m;
             // Device control's top bit starts a function-level reset and reads as zero.
-            if self.express.is_some_and(|e| at == e + 9) && v & 0x80 != 0 {
-                change.reset = true;
-            }
+            reset |= self.express.is_some_and(|e| at == e + 9) && v & 0x80 != 0;
         }
-        if asleep && !self.asleep() && self.power.is_some_and(|(_, resets)| resets) {
-            change.reset = true;
-        }
-        change
+        reset | (was_in_d3 && !self.in_d3() && self.power.is_some_and(|(_, resets)| resets))
     }
 
-    /// As after power-on, or a reset.
+    /// Restores the bytes after power-on.
     pub(super) fn reset(&mut self) {
-        self.bytes.clone_from(&self.fresh);
+        self.bytes.clone_from(&self.initial);
     }
 
-    fn asleep(&self) -> bool {
+    fn in_d3(&self) -> bool {
         self.power.is_some_and(|(at, _)| self.bytes[at] & 3 != 0)
     }
 
-    /// Whether the function may reach memory: bus mastering is on, and it is not asleep.
-    pub(super) fn masters(&self) -> bool {
-        self.bytes[COMMAND] & COMMAND_MASTER != 0 && !self.asleep()
+    /// Returns true if the function may access memory: bus mastering is on, and it is in D0.
+    pub(super) fn bus_master(&self) -> bool {
+        self.bytes[COMMAND] & COMMAND_MASTER != 0 && !self.in_d3()
     }
 
-    /// Whether the interrupt line is there and not disabled.
-    pub(super) fn line(&self) -> bool {
+    /// Returns true if the interrupt line exists and is not disabled.
+    pub(super) fn line_enabled(&self) -> bool {
         self.bytes[PIN] != 0 && self.bytes[COMMAND + 1] & COMMAND_NO_LINE == 0
     }
 }

@@ -1,12 +1,11 @@
-//! The device's way out: the client's memory, its interrupts, and whoever watches.
+//! The device's port: the client's memory, its interrupts, and an observer.
 //!
-//! Memory that came with a descriptor is mapped ([`Regions`]) and a DMA is a copy. What
-//! came without is reached by messages; an access may span both kinds. All of an access
-//! is checked before any of it is made, except that a message can fail halfway.
+//! Memory with a descriptor is mapped ([`Regions`]), and a DMA is a copy; other memory is reached
+//! by messages. An access may span both kinds. It is checked as a whole before any of it is made,
+//! except that a message can fail halfway.
 //!
-//! Nothing is reached while bus mastering is off, the function is asleep, or no client
-//! is there: what the device then tries is a [`DmaFault`], as for an address that
-//! nobody has mapped.
+//! Without bus mastering, in D3hot or without a client each access is a [`DmaFault`], as for an
+//! unmapped address.
 
 use super::channel::Channel;
 use super::irq::Irqs;
@@ -16,24 +15,24 @@ use doorbell_host_io::shared::{Access, RegionError, Regions, Window};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-/// Sees every crossing between the guest and the device, and takes the frames. Times are those of
-/// the server's clock.
-pub trait Watch {
-    /// The device has read `len` bytes of the guest's memory.
+/// Observes every crossing between guest and device, and takes the frames. Times are those of the
+/// server's clock.
+pub trait Observer {
+    /// The device has read `len` bytes of guest memory.
     fn dma_read(&mut self, at: Time, from: Iova, len: u32);
-    /// The device has written.
+    /// The device has written `len` bytes of guest memory.
     fn dma_write(&mut self, at: Time, to: Iova, len: u32);
-    /// The device tried to reach what it may not.
+    /// An access of the device has failed.
     fn fault(&mut self, at: Time, fault: &DmaFault);
-    /// The guest has read a register: what it got.
+    /// The guest has read `v` from a register.
     fn register_read(&mut self, at: Time, r: Reg, size: u8, v: u64);
-    /// The guest has written a register; `trapped`: by leaving its CPU, not into a polled page.
+    /// The guest has written a register, with a VM exit (`trapped`) or in a polled page.
     fn register_write(&mut self, at: Time, r: Reg, size: u8, v: u64, trapped: bool);
     /// The interrupt line was raised or lowered.
     fn line(&mut self, at: Time, high: bool);
     /// A message-signalled interrupt was sent.
     fn raise_msi(&mut self, at: Time, vector: u16);
-    /// A frame leaves, without FCS.
+    /// The device has sent a frame, without FCS.
     fn frame(&mut self, at: Time, frame: &[u8]);
 }
 
@@ -46,7 +45,7 @@ struct Remote {
     access: Access,
 }
 
-/// The most mappings of one client; what the protocol has as its default.
+/// The most mappings of one client, the protocol's default.
 const MAX_MAPS: usize = 65535;
 
 /// A served device's port.
@@ -56,53 +55,56 @@ pub struct GuestPort<W> {
     remote: Vec<Remote>,
     pub(super) channel: Option<Channel>,
     pub(super) irqs: Irqs,
-    /// Bus mastering is on, and the function awake.
-    pub(super) masters: bool,
-    /// Sees everything.
-    pub watch: W,
+    /// Bus mastering is on, and the function is in D0.
+    pub(super) bus_master: bool,
+    /// Observes every crossing.
+    pub observer: W,
 }
 
-/// A part of an access that is of one kind.
+/// A part of an access, in memory of one kind.
 struct Part {
     at: u64,
     bytes: core::ops::Range<usize>,
     remote: bool,
 }
 
-impl<W: Watch> GuestPort<W> {
-    pub(super) fn new(irqs: Irqs, watch: W) -> GuestPort<W> {
+impl<W: Observer> GuestPort<W> {
+    pub(super) fn new(irqs: Irqs, observer: W) -> GuestPort<W> {
         GuestPort {
             memory: Regions::new(),
             remote: Vec::new(),
             channel: None,
             irqs,
-            masters: false,
-            watch,
+            bus_master: false,
+            observer,
         }
     }
 
-    /// Reads memory without being the device: nobody watches. Whether it is there, and the device
-    /// could read it.
+    /// Reads memory as the device would, but unobserved. Returns true if the device could read it.
     pub fn peek(&mut self, from: Iova, into: &mut [u8]) -> bool {
-        let done = self.gate(from).and_then(|()| match self.memory.read(from, into) {
-            Err(_) if !self.remote.is_empty() => self.read_in_parts(from, into),
-            other => other,
-        });
-        done.is_ok()
+        self.fetch(from, into).is_ok()
     }
 
-    /// How many pieces of the client's memory the device can reach.
+    fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        self.check_bus_master(from)?;
+        match self.memory.read(from, into) {
+            Err(_) if !self.remote.is_empty() => self.read_in_parts(from, into),
+            other => other,
+        }
+    }
+
+    /// Returns the number of the client's mappings.
     pub fn maps(&self) -> usize {
         self.memory.len() + self.remote.len()
     }
 
-    /// The client has gone: nothing is reached any more.
+    /// Drops the client with its memory and eventfds.
     pub(super) fn disconnect(&mut self) {
         self.memory.clear();
         self.remote.clear();
         self.channel = None;
         self.irqs.disconnect();
-        self.masters = false;
+        self.bus_master = false;
     }
 
     pub(super) fn map(
@@ -136,7 +138,7 @@ impl<W: Watch> GuestPort<W> {
         })
     }
 
-    /// Ends access to one or more whole mappings.
+    /// Removes the mappings that make up a range.
     pub(super) fn unmap(&mut self, at: u64, size: u64) -> Result<(), Errno> {
         let last = size.checked_sub(1).and_then(|n| at.checked_add(n)).ok_or(libc::EINVAL)?;
         let touched = |r: &Remote| r.first <= last && at <= r.last;
@@ -158,12 +160,11 @@ impl<W: Watch> GuestPort<W> {
         self.remote.clear();
     }
 
-    /// A fault, if the device may not reach anything now.
-    fn gate(&self, at: Iova) -> Result<(), DmaFault> {
-        if self.masters { Ok(()) } else { Err(DmaFault { at, kind: DmaFaultKind::Unmapped }) }
+    fn check_bus_master(&self, at: Iova) -> Result<(), DmaFault> {
+        if self.bus_master { Ok(()) } else { Err(DmaFault { at, kind: DmaFaultKind::Unmapped }) }
     }
 
-    /// Cuts an access at the borders between mapped and remote memory.
+    /// Splits an access at the borders between mapped and remote memory.
     #[cold]
     fn parts(&self, at: Iova, len: usize, write: bool) -> Result<Vec<Part>, DmaFault> {
         let mut parts = Vec::new();
@@ -229,35 +230,26 @@ impl<W: Watch> GuestPort<W> {
     }
 }
 
-impl<W: Watch> Port for GuestPort<W> {
+impl<W: Observer> Port for GuestPort<W> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        let done = self.gate(from).and_then(|()| match self.memory.read(from, into) {
-            Err(_) if !self.remote.is_empty() => self.read_in_parts(from, into),
-            other => other,
-        });
-        match done {
-            Ok(()) => self.watch.dma_read(at, from, into.len() as u32),
-            Err(fault) => {
-                self.watch.fault(at, &fault);
-                return Err(fault);
-            }
+        let done = self.fetch(from, into);
+        match &done {
+            Ok(()) => self.observer.dma_read(at, from, into.len() as u32),
+            Err(fault) => self.observer.fault(at, fault),
         }
-        Ok(at)
+        done.map(|()| at)
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        let done = self.gate(to).and_then(|()| match self.memory.write(to, from) {
+        let done = self.check_bus_master(to).and_then(|()| match self.memory.write(to, from) {
             Err(_) if !self.remote.is_empty() => self.write_in_parts(to, from),
             other => other,
         });
-        match done {
-            Ok(()) => self.watch.dma_write(at, to, from.len() as u32),
-            Err(fault) => {
-                self.watch.fault(at, &fault);
-                return Err(fault);
-            }
+        match &done {
+            Ok(()) => self.observer.dma_write(at, to, from.len() as u32),
+            Err(fault) => self.observer.fault(at, fault),
         }
-        Ok(at)
+        done.map(|()| at)
     }
 
     fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
@@ -265,19 +257,19 @@ impl<W: Watch> Port for GuestPort<W> {
             self.irqs.lost += u64::from(high);
             return;
         }
-        self.watch.line(at, high);
+        self.observer.line(at, high);
         self.irqs.set_irq_line(high);
     }
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
-        // A message is a memory write, and needs bus mastering like any other.
-        if self.masters {
-            self.watch.raise_msi(at, vector);
-            self.irqs.message(vector);
+        // An MSI is a memory write and needs bus mastering.
+        if self.bus_master {
+            self.observer.raise_msi(at, vector);
+            self.irqs.raise_msi(vector);
         }
     }
 
     fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.watch.frame(at, frame);
+        self.observer.frame(at, frame);
     }
 }

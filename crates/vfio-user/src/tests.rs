@@ -4,25 +4,25 @@ mod client;
 mod dma;
 mod protocol;
 
-use super::{Bar, Capability, Function, GuestPort, Identity, InBar, Polled, Watch};
+use super::{Bar, BarOffset, Capability, Function, GuestPort, Identity, Observer, PolledPages};
 use client::Client;
 use doorbell_hal::{Device, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Time};
 use std::os::unix::net::UnixStream;
 
-/// Registers of the toy: it copies memory to memory, now or on a timer, for ever if told so.
+/// Registers of the toy, which copies memory to memory, once or periodically.
 pub(super) mod toy {
     pub(crate) const SCRATCH: u64 = 0x00;
     pub(crate) const FROM: u64 = 0x08;
     pub(crate) const TO: u64 = 0x10;
     pub(crate) const LEN: u64 = 0x18;
-    /// Writing n: copy now, and again every n picoseconds if n > 1; 0 stops.
+    /// Writing n copies at once, and again every n picoseconds if n > 1; 0 stops.
     pub(crate) const GO: u64 = 0x20;
-    /// Copies made, and failed.
+    /// Number of copies.
     pub(crate) const DONE: u64 = 0x28;
     pub(crate) const FAILED: u64 = 0x30;
-    /// Writing: line level (0, 1), or a message to vector n - 2.
+    /// Writing 0 or 1 sets the line; n > 1 sends an MSI to vector n - 2.
     pub(crate) const RAISE: u64 = 0x38;
-    /// What was rung last.
+    /// The last doorbell's value.
     pub(crate) const BELL: u64 = 0x40;
 }
 
@@ -117,7 +117,7 @@ impl<P: Port> Device<P> for Toy {
     }
 }
 
-/// Counts what it sees.
+/// Counts its observations.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     reads: u64,
@@ -127,7 +127,7 @@ pub(super) struct Seen {
     untrapped: u64,
 }
 
-impl Watch for Seen {
+impl Observer for Seen {
     fn dma_read(&mut self, _: Time, _: Iova, _: u32) {
         self.reads += 1;
     }
@@ -149,11 +149,11 @@ impl Watch for Seen {
     fn frame(&mut self, _: Time, _: &[u8]) {}
 }
 
-/// Where the polled pages begin.
+/// Offset of the polled pages.
 const PAGES: u32 = 0x8000;
 
 fn identity() -> Identity {
-    let at = |offset| InBar { bar: 0, offset };
+    let at = |offset| BarOffset { bar: 0, offset };
     Identity {
         vendor: 0x1234,
         device: 0x5678,
@@ -167,13 +167,13 @@ fn identity() -> Identity {
             Capability::Express { speed: 1, width: 1 },
             Capability::MsiX { vectors: 20, table: at(0x2000), pending: at(0x3000) },
         ],
-        polled: Some(Polled { first: at(PAGES), pages: 2, words: &[0x20, 0x800] }),
+        polled: Some(PolledPages { first: at(PAGES), pages: 2, words: &[0x20, 0x800] }),
     }
 }
 
 type Served = Function<Toy, Seen>;
 
-/// A served toy, with a client that has introduced itself.
+/// Returns a served toy with a client that has sent its version.
 fn connected() -> (Served, Client) {
     let mut f = Function::new(identity(), Toy::default(), Seen::default()).unwrap();
     let c = connect(&mut f);
@@ -188,7 +188,7 @@ fn connect(f: &mut Served) -> Client {
     c
 }
 
-/// The port that the toy is on, to name a type.
+/// Names the type of the toy's port.
 #[expect(dead_code, reason = "it only has to be a port for any device")]
 fn the_toy_is_a_device(t: Toy) -> impl Device<GuestPort<Seen>> {
     t

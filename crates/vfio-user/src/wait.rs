@@ -1,80 +1,79 @@
-//! Waiting for descriptors, and a listening socket that cleans up after itself.
+//! Waits for descriptors, and a listening socket that removes its path.
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::thread::set_current_timer_slack;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// `ppoll`; an interrupting signal is not an error, and then nothing is ready.
-pub(super) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
-    let limit = timeout.map(|t| libc::timespec {
-        tv_sec: t.as_secs().min(i32::MAX as u64) as libc::time_t,
-        tv_nsec: t.subsec_nanos().into(),
-    });
-    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the slice and the time, if any, live past the call; no signal mask is given.
-    let n = unsafe {
-        libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, limit, std::ptr::null())
-    };
-    if n >= 0 {
-        return Ok(());
-    }
-    let e = io::Error::last_os_error();
-    if e.kind() == io::ErrorKind::Interrupted {
-        for fd in fds {
-            fd.revents = 0;
-        }
-        return Ok(());
-    }
-    Err(e)
-}
-
-/// Waits until something can be read from one of `fds`, or `timeout` (none: for ever) is over. Says
-/// which are ready, in their order; those at their end or broken count as ready.
+/// Waits until `events` occur on one of `fds`, a signal comes, or `timeout` is over (`None`: no
+/// limit). Returns for each descriptor whether it is ready, at its end, or broken.
 ///
 /// # Errors
-/// When the system refuses to wait.
+/// As poll(2).
+pub(super) fn poll<const N: usize>(
+    fds: [BorrowedFd<'_>; N],
+    events: PollFlags,
+    timeout: Option<Duration>,
+) -> io::Result<[bool; N]> {
+    let mut all = fds.map(|fd| PollFd::from_borrowed_fd(fd, events));
+    wait(&mut all, timeout)?;
+    Ok(all.map(|fd| !fd.revents().is_empty()))
+}
+
+fn wait(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
+    // A time that does not fit is no limit.
+    let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
+    match rustix::event::poll(fds, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Waits until one of `fds` is readable, a signal comes, or `timeout` is over (`None`: no limit).
+/// Sets `ready` to the state of each in order; closed and broken ones count as readable.
+///
+/// # Errors
+/// As poll(2).
 pub fn readable(
     fds: &[BorrowedFd<'_>],
     timeout: Option<Duration>,
     ready: &mut Vec<bool>,
 ) -> io::Result<()> {
-    let mut all: Vec<libc::pollfd> = fds
-        .iter()
-        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
-    poll(&mut all, timeout)?;
+    let mut all: Vec<_> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    wait(&mut all, timeout)?;
     ready.clear();
-    ready.extend(all.iter().map(|fd| fd.revents != 0));
+    ready.extend(all.iter().map(|fd| !fd.revents().is_empty()));
     Ok(())
 }
 
-/// As [`readable`], for a number of descriptors that is known: nothing is allocated.
+/// Does the same as [`readable`] for a fixed number of descriptors, without allocation.
 ///
 /// # Errors
-/// As [`readable`].
+/// As poll(2).
 pub fn ready<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     timeout: Option<Duration>,
 ) -> io::Result<[bool; N]> {
-    let mut all =
-        fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
-    poll(&mut all, timeout)?;
-    Ok(all.map(|fd| fd.revents != 0))
+    poll(fds, PollFlags::IN, timeout)
 }
 
-/// Makes this thread's timed waits end when they should, not up to 50 us later.
+/// Sets this thread's timer slack to 1 ns, so that timed waits do not end up to 50 us late.
 pub fn exact_timers() {
-    // SAFETY: the call takes plain values and changes this thread's timer slack alone.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    // A refusal makes waits longer, not wrong.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Bytes that Linux has for a socket's path, with the zero behind it (unix(7)).
+/// Bytes of a socket's path in Linux, with the terminating zero (unix(7)).
 const SUN_PATH: usize = 108;
 
-/// A socket at a path, which is gone when it is dropped.
+/// A listening socket at a path, which is removed when the value is dropped.
 #[derive(Debug)]
 pub struct Listener {
     socket: UnixListener,
@@ -82,11 +81,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `path`. A socket that is there and that nobody listens on, left by a
-    /// server that was killed, is replaced.
+    /// Listens at `path`. Replaces a socket without a listener, left by a killed server.
     ///
     /// # Errors
-    /// `AddrInUse` when somebody listens there, or the path is something else than a socket.
+    /// `AddrInUse` if another process listens there, or the path is not a socket; `InvalidInput` if
+    /// the path is too long.
     pub fn bind(path: &Path) -> io::Result<Listener> {
         let (length, most) = (path.as_os_str().len(), SUN_PATH - 1);
         if length > most {
@@ -116,10 +115,10 @@ impl Listener {
         Ok(Listener { socket, path: path.to_owned() })
     }
 
-    /// The next client, if one is waiting.
+    /// Accepts the next client, if one is waiting.
     ///
     /// # Errors
-    /// When the system has no descriptors left, or the like.
+    /// As accept(2), for instance if the process has no descriptors left.
     pub fn accept(&self) -> io::Result<Option<UnixStream>> {
         match self.socket.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
@@ -144,7 +143,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Somebody may have taken it away already.
+        // It may have been removed already.
         let _ = std::fs::remove_file(&self.path);
     }
 }

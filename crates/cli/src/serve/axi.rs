@@ -15,7 +15,7 @@ use crate::{Error, input};
 use doorbell_devices::axi_ethernet::{AxiEthernet, Config};
 use doorbell_hal::{Device, Direction, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::axienet::{DMA, DMA_LEN, MAC, MAC_LEN};
-use doorbell_vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Watch};
+use doorbell_vfio_user::{Bar, BarOffset, Capability, Function, GuestPort, Identity, Observer};
 
 /// The size of the BAR with the bus of the cores.
 const BUS_LEN: u32 = 2 << 20;
@@ -96,7 +96,7 @@ impl Port for BridgedPort<'_> {
     }
 
     fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
-        self.port.watch.line(at, high);
+        self.port.observer.line(at, high);
         if let Some(line) = self.lines.get_mut(usize::from(n))
             && line.set(high)
         {
@@ -214,7 +214,7 @@ pub(super) fn axi_ethernet(card: Card, bill: SharedBill, c: ServeContext) -> Res
              guest's device tree"
         ));
     }
-    let at = |offset| InBar { bar: 0, offset };
+    let at = |offset| BarOffset { bar: 0, offset };
     let identity = Identity {
         vendor: 0x1de4,
         device: 0x0001,

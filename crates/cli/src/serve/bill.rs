@@ -10,7 +10,7 @@ use crate::error::plain;
 use crate::output::Capture;
 use doorbell_bus::{Access, Ledger, Meter};
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
-use doorbell_vfio_user::Watch;
+use doorbell_vfio_user::Observer;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ impl Bill {
     }
 }
 
-impl Watch for Bill {
+impl Observer for Bill {
     fn dma_read(&mut self, at: Time, from: Iova, len: u32) {
         self.meter.count(&mut self.ledger, at, Access::Read(from.0, len));
         self.trace(at, "DMA read", format_args!("\"address\":\"{:#x}\",\"bytes\":{len}", from.0));

@@ -5,7 +5,7 @@ use super::control::Control;
 use super::metrics::Metrics;
 use crate::render::Format;
 use doorbell_hal::{DmaFault, Iova, Reg, Span, Time};
-use doorbell_vfio_user::{Listener, Watch};
+use doorbell_vfio_user::{Listener, Observer};
 use std::cell::RefCell;
 use std::fmt::Arguments;
 use std::io::{Write, stderr};
@@ -52,7 +52,7 @@ impl SharedBill {
     }
 }
 
-impl Watch for SharedBill {
+impl Observer for SharedBill {
     fn dma_read(&mut self, at: Time, from: Iova, len: u32) {
         self.0.borrow_mut().dma_read(at, from, len);
     }

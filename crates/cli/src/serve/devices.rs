@@ -3,7 +3,7 @@
 //! An entry has the identity of a device on its bus, the rules by which its transactions are
 //! counted, and the rate of its wire. A new device is one more entry and an implementation of
 //! [`Served`]. PCI Express with doorbell pages takes [`Capability::Express`], [`Capability::MsiX`],
-//! a [`Bar::Memory64`] and a [`Polled`] in the identity.
+//! a [`Bar::Memory64`] and a [`PolledPages`] in the identity.
 
 use super::axi::axi_ethernet;
 use super::context::{ServeContext, SharedBill};
@@ -14,7 +14,9 @@ use doorbell_devices::e1000::{Config, E1000, Variant};
 use doorbell_devices::mlx5::Mlx5;
 use doorbell_hal::{Device, Reg, Time};
 use doorbell_layout::mlx5::uar;
-use doorbell_vfio_user::{Bar, Capability, Function, GuestPort, Identity, InBar, Polled, Watch};
+use doorbell_vfio_user::{
+    Bar, BarOffset, Capability, Function, GuestPort, Identity, Observer, PolledPages,
+};
 
 /// A device that can be served.
 #[derive(Debug)]
@@ -129,7 +131,7 @@ const MLX5_WORDS: [u16; 7] = [0x20, 0x40, 0x48, 0x800, 0x900, 0xa00, 0xb00];
 /// have their values in doorbell records, and may share the word.
 fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<SharedBill>, at: Time, r: Reg, v: u64) {
     if matches!(r.offset % uar::PAGE, uar::EQ_ARM | uar::EQ_UPDATE) {
-        port.watch.register_write(at, r, 4, v, false);
+        port.observer.register_write(at, r, 4, v, false);
         d.mmio_write(port, at, r, 4, v);
         return;
     }
@@ -138,7 +140,7 @@ fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<SharedBill>, at: Time, r: Reg, v
         port.peek(record, &mut word).then_some(word)
     });
     for _ in 0..found {
-        port.watch.register_write(at, r, 8, v, false);
+        port.observer.register_write(at, r, 8, v, false);
     }
 }
 
@@ -147,7 +149,7 @@ fn mlx5(card: Card, bill: SharedBill, c: ServeContext) -> Result<(), Error> {
     let polled = !card.trap_doorbells;
     let (mac, fail_every) = (card.mac.unwrap_or(Config::CONNECTX.mac), card.fail_every);
     let cfg = Config { mac, polled_doorbells: polled, fail_every, ..Config::CONNECTX };
-    let at = |offset| InBar { bar: 0, offset };
+    let at = |offset| BarOffset { bar: 0, offset };
     let identity = Identity {
         vendor: 0x15b3,
         device: 0x1017,
@@ -161,14 +163,14 @@ fn mlx5(card: Card, bill: SharedBill, c: ServeContext) -> Result<(), Error> {
             Capability::Express { speed: 3, width: 16 },
             Capability::MsiX { vectors: 64, table: at(0x2000), pending: at(0x3000) },
         ],
-        polled: polled.then_some(Polled {
+        polled: polled.then_some(PolledPages {
             first: at(MLX5_DOORBELLS),
             pages: 4,
             words: &MLX5_WORDS,
         }),
     };
     let function = Function::new(identity, Mlx5::new(cfg), bill.clone());
-    serve(card, function.map(|f| f.with_ring(mlx5_rung)), bill, c)
+    serve(card, function.map(|f| f.with_doorbell_handler(mlx5_rung)), bill, c)
 }
 
 impl Served for Mlx5 {

@@ -9,7 +9,9 @@ use super::report::{Report, entries};
 use crate::Error;
 use doorbell_hal::{HcallDevice, RxVerdict, Time};
 use doorbell_layout::ibmvnic::hcall;
-use doorbell_papr_io::{Guest, Inside, Knows, Look, Partition, Unit, step, tell};
+use doorbell_papr_io::{
+    DeviceCallbacks, Guest, Partition, PluginStats, PollCursor, Unit, publish_credits, step,
+};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
@@ -23,8 +25,8 @@ pub(super) type Port = Partition<SharedBill>;
 
 /// A device model that partitions reach by hypervisor calls.
 pub(super) trait Backend: HcallDevice<Port> + Sized {
-    /// The knowledge that it shares with the plug-in.
-    const KNOWS: Knows<Self>;
+    /// Queries whose answers are shared with the plug-in.
+    const CALLBACKS: DeviceCallbacks<Self>;
     /// Returns its own counters by name, summed over the partitions.
     fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)>;
     /// Pulls the cable, or plugs it in.
@@ -88,9 +90,9 @@ pub(super) fn serve<D: Backend>(
 impl<D: Backend> Hcalls<D> {
     /// Answers the pending calls of a partition, one of each CPU. Returns true if there was any.
     fn answer(&mut self, i: usize, clock: &Clock) -> bool {
-        let (mut any, mut look) = (false, Look::default());
+        let (mut any, mut cursor) = (false, PollCursor::default());
         let (device, ports) = (&mut self.device, &mut self.ports);
-        while let Some(call) = step(device, ports, i, clock.now(), &mut look, &D::KNOWS) {
+        while let Some(call) = step(device, ports, i, clock.now(), &mut cursor, &D::CALLBACKS) {
             any = true;
             let known = self.adapter.calls.iter().position(|(c, _)| *c == call.0);
             self.made[known.unwrap_or(self.adapter.calls.len())] += 1;
@@ -123,7 +125,7 @@ impl<D: Backend> Transport for Hcalls<D> {
             c.notice(format_args!("rejected connection: every partition has a guest"));
             return Ok(());
         };
-        match Guest::greet(socket, self.adapter.unit) {
+        match Guest::handshake(socket, self.adapter.unit) {
             Err(gone) => c.notice(format_args!("rejected connection: not a guest: {gone}")),
             Ok(guest) => {
                 self.guests += 1;
@@ -161,7 +163,7 @@ impl<D: Backend> Transport for Hcalls<D> {
         self.turns = self.turns.wrapping_add(1);
         let listens = !busy || self.turns.is_multiple_of(LISTENS);
         for i in 0..self.ports.len() {
-            tell(&mut self.device, &mut self.ports, i, now, &D::KNOWS);
+            publish_credits(&mut self.device, &mut self.ports, i, now, &D::CALLBACKS);
             let port = &mut self.ports[i];
             let heard = port.flush().and_then(|()| if listens { port.listen() } else { Ok(()) });
             if let Err(gone) = heard {
@@ -184,7 +186,7 @@ impl<D: Backend> Transport for Hcalls<D> {
     }
 
     fn set_sleeping(&mut self, sleeping: bool) -> bool {
-        self.ports.iter().for_each(|p| p.say_asleep(sleeping));
+        self.ports.iter().for_each(|p| p.set_sleeping(sleeping));
         self.ports.iter().any(Port::has_calls)
     }
 
@@ -195,15 +197,15 @@ impl<D: Backend> Transport for Hcalls<D> {
     fn report(&self) -> Report {
         let bill = self.bill.0.borrow();
         let mut l = bill.ledger.clone();
-        let inside = self.ports.iter().map(Port::inside).fold(Inside::default(), |a, b| a + b);
-        (l.tce_hcalls, l.tce_puts) = (inside.table_calls, inside.table_entries);
+        let stats = self.ports.iter().map(Port::stats).fold(PluginStats::default(), |a, b| a + b);
+        (l.tce_hcalls, l.tce_puts) = (stats.table_calls, stats.table_entries);
         // Messages that are still under way are included.
-        l.messages = (l.messages + inside.raised).saturating_sub(inside.held);
+        l.messages = (l.messages + stats.raised).saturating_sub(stats.held);
         let mut made = self.made.clone();
         for (n, (call, _)) in self.adapter.calls.iter().enumerate() {
             made[n] += match *call {
-                hcall::VIO_SIGNAL => inside.signal_calls,
-                hcall::VIOCTL => inside.vioctl_calls,
+                hcall::VIO_SIGNAL => stats.signal_calls,
+                hcall::VIOCTL => stats.vioctl_calls,
                 _ => 0,
             };
         }
@@ -213,16 +215,16 @@ impl<D: Backend> Transport for Hcalls<D> {
         let mut ledger = entries(&l);
         ledger.extend(names.zip(&made).map(|(Name(name, about), v)| (name, about, *v)));
         ledger.extend([
-            ("posted", "Sends among those that the guest did not wait for.", inside.posted),
+            ("posted", "Sends among those that the guest did not wait for.", stats.posted),
             (
                 "posted_refused",
                 "Of those, refused because their session had ended.",
-                inside.posted_refused,
+                stats.posted_refused,
             ),
             (
                 "switches",
                 "H_VIO_SIGNAL and H_VIOCTL that were answered in the plug-in.",
-                inside.signal_calls + inside.vioctl_calls,
+                stats.signal_calls + stats.vioctl_calls,
             ),
             ("arrived_frames", "Frames that arrived from the wire.", bill.arrived.0),
             ("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1),

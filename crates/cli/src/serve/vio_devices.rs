@@ -10,7 +10,9 @@ use doorbell_devices::veth::{self, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_hal::{Hcall, HcallDevice, Span, Time};
 use doorbell_layout::{ibmveth, ibmvnic::cause, ibmvnic::hcall, ibmvnic::status};
-use doorbell_papr_io::{Knows, PostQueue, Unit, VETH, VNIC, sub_crq_interrupts, unit_interrupt};
+use doorbell_papr_io::{
+    DeviceCallbacks, SendQueue, Unit, VETH, VNIC, sub_crq_interrupts, unit_interrupt,
+};
 
 /// A kind of adapter.
 #[derive(Debug)]
@@ -106,13 +108,13 @@ fn insist<D: HcallDevice<Port>>(
 }
 
 impl Backend for VnicServer {
-    const KNOWS: Knows<VnicServer> = Knows {
+    const CALLBACKS: DeviceCallbacks<VnicServer> = DeviceCallbacks {
         queues: |d, client, each| {
             d.open_queues(client).for_each(|q| {
-                each(PostQueue { handle: q.handle, buffers: q.buffers, room: q.room });
+                each(SendQueue { handle: q.handle, buffers: q.buffers, room: q.room });
             });
         },
-        waits: VnicServer::has_waiting,
+        has_waiting: VnicServer::has_waiting,
     };
 
     fn counters(&self, _: usize) -> Vec<(&'static str, u64)> {
@@ -183,7 +185,8 @@ fn lan(unit: u32, setup: Setup) -> veth::Config {
 
 impl Backend for Veth {
     /// Nothing: the fate of a frame is known after switching only.
-    const KNOWS: Knows<Veth> = Knows { queues: |_, _, _| (), waits: |_, _| false };
+    const CALLBACKS: DeviceCallbacks<Veth> =
+        DeviceCallbacks { queues: |_, _, _| (), has_waiting: |_, _| false };
 
     fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)> {
         let mut all: Vec<(&'static str, u64)> = Veth::counters(self, 0).entries().collect();

@@ -3,15 +3,15 @@ use std::sync::atomic::AtomicBool;
 
 #[test]
 fn each_cpu_gets_its_own_answer() {
-    let (board, file) = Board::create().unwrap();
+    let (board, file) = CallArea::create().unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
         s.spawn(|| {
-            let server = Board::open(&file).unwrap();
+            let server = CallArea::open(&file).unwrap();
             let mut n = 0u32;
             while !stop.load(Ordering::Relaxed) {
                 for cpu in 0..4 {
-                    let Some((call, a)) = server.asked(cpu) else { continue };
+                    let Some((call, a)) = server.pending_call(cpu) else { continue };
                     n += 1;
                     // Now and then so late that the CPU sleeps.
                     if n.is_multiple_of(50) {
@@ -29,7 +29,7 @@ fn each_cpu_gets_its_own_answer() {
                 s.spawn(move || {
                     for i in 0..500 {
                         let a = [i, 0, 0, 0, 0, 0, 0, 0, cpu];
-                        let r = board.ask(cpu as usize, i, &a, || (), || false).unwrap();
+                        let r = board.call(cpu as usize, i, &a, || (), || false).unwrap();
                         assert_eq!((r.status, r.ret[0], r.ret[8]), (i as i64, i + cpu, cpu));
                     }
                 })
@@ -42,16 +42,16 @@ fn each_cpu_gets_its_own_answer() {
 
 #[test]
 fn a_sleeping_server_is_rung_and_one_that_is_gone_is_not_waited_for() {
-    let (board, _) = Board::create().unwrap();
-    board.say_asleep(true);
+    let (board, _) = CallArea::create().unwrap();
+    board.set_sleeping(true);
     let rung = AtomicBool::new(false);
     let gone = AtomicBool::new(false);
     let ring = || {
         rung.store(true, Ordering::Relaxed);
         gone.store(true, Ordering::Relaxed);
     };
-    assert_eq!(board.ask(3, 4, &[0; 9], ring, || gone.load(Ordering::Relaxed)), None);
+    assert_eq!(board.call(3, 4, &[0; 9], ring, || gone.load(Ordering::Relaxed)), None);
     assert!(rung.load(Ordering::Relaxed));
-    assert_eq!(board.asked(3), Some((Hcall(4), [0; 9])), "it stays, and nobody answers it");
-    assert_eq!(board.ask(3, 4, &[0; 9], || (), || false), None, "nor is another put on it");
+    assert_eq!(board.pending_call(3), Some((Hcall(4), [0; 9])), "it stays, and nobody answers it");
+    assert_eq!(board.call(3, 4, &[0; 9], || (), || false), None, "nor is another put on it");
 }

@@ -1,4 +1,4 @@
-use super::super::{Adapter, Answer, Known, Offer, VETH};
+use super::super::{Adapter, Answer, Handshake, LocalResult, VETH};
 use super::*;
 use doorbell_hal::{DropReason, EventSource, Reg, RxVerdict};
 use std::cell::RefCell;
@@ -8,7 +8,7 @@ const HANDLE: u64 = 0x17000;
 
 struct Nobody;
 
-impl Watch for Nobody {
+impl Observer for Nobody {
     fn dma_read(&mut self, _: Time, _: Iova, _: u32) {}
     fn dma_write(&mut self, _: Time, _: Iova, _: u32) {}
     fn fault(&mut self, _: Time, _: &DmaFault) {}
@@ -19,13 +19,13 @@ impl Watch for Nobody {
     fn frame(&mut self, _: Time, _: &[u8]) {}
 }
 
-/// Writes down its calls, with the first byte of an indirect send's array.
+/// A device that records its calls, with the first byte of an indirect send's array.
 #[derive(Default)]
 struct Pen {
     calls: Vec<(u64, u64, u8)>,
     answer: i64,
     waits: bool,
-    /// What it takes.
+    /// Room in its queue.
     room: Option<u64>,
 }
 
@@ -58,11 +58,11 @@ impl<P: Port> HcallDevice<P> for Pen {
     fn reset(&mut self, _: &mut [P], _: Time) {}
 }
 
-const KNOWS: Knows<Pen> = Knows {
+const CALLBACKS: DeviceCallbacks<Pen> = DeviceCallbacks {
     queues: |d, _, each| {
-        d.room.iter().for_each(|r| each(PostQueue { handle: HANDLE, buffers: false, room: *r }));
+        d.room.iter().for_each(|r| each(SendQueue { handle: HANDLE, buffers: false, room: *r }));
     },
-    waits: |d, _| d.waits,
+    has_waiting: |d, _| d.waits,
 };
 
 struct Bench {
@@ -77,10 +77,10 @@ struct Bench {
 impl Bench {
     fn new(kind: u32) -> Bench {
         let (socket, ours) = UnixStream::pair().unwrap();
-        let offer = Offer::send(&socket).unwrap();
-        let guest = Guest::greet(ours, Unit { address: UNIT, kind }).unwrap();
+        let offer = Handshake::send(&socket).unwrap();
+        let guest = Guest::handshake(ours, Unit { address: UNIT, kind }).unwrap();
         let adapter =
-            offer.accepted(&socket, |entries, _| entries.iter().all(|e| e[0] != 0)).unwrap();
+            offer.finish(&socket, |entries, _| entries.iter().all(|e| e[0] != 0)).unwrap();
         let memory =
             Window::map(&doorbell_host_io::shared::memfd(c"m", 8192).unwrap(), 0, 8192, true)
                 .unwrap();
@@ -96,55 +96,56 @@ impl Bench {
         }
     }
 
-    fn know(&self, call: u64, a: &[u64]) -> Known {
+    fn answer(&self, call: u64, a: &[u64]) -> LocalResult {
         let mut all = [0; 9];
         all[0] = UNIT.into();
         all[1..=a.len()].copy_from_slice(a);
-        let known = self.adapter.know(
+        let result = self.adapter.answer_locally(
             call,
             &all,
             || Some(&self.memory),
             |v| self.raised.borrow_mut().push(v),
         );
-        if known == Known::Nothing {
+        if result == LocalResult::Forward {
             assert!(
-                self.adapter.put(a.len(), call, &all),
+                self.adapter.begin_call(a.len(), call, &all),
                 "each number of arguments is a CPU here"
             );
         }
-        known
+        result
     }
 
-    /// What the device saw in a look of the server.
-    fn look(&mut self) -> Vec<(u64, u64, u8)> {
-        let mut look = Look::default();
-        while step(&mut self.d, &mut self.ports, 0, Time::ZERO, &mut look, &KNOWS).is_some() {}
-        tell(&mut self.d, &mut self.ports, 0, Time::ZERO, &KNOWS);
+    /// Lets the server poll once. Returns the calls that the device saw.
+    fn poll(&mut self) -> Vec<(u64, u64, u8)> {
+        let mut cursor = PollCursor::default();
+        while step(&mut self.d, &mut self.ports, 0, Time::ZERO, &mut cursor, &CALLBACKS).is_some() {
+        }
+        publish_credits(&mut self.d, &mut self.ports, 0, Time::ZERO, &CALLBACKS);
         std::mem::take(&mut self.d.calls)
     }
 }
 
-const DONE: Known = Known::Answer(Answer::Status(0));
+const DONE: LocalResult = LocalResult::Answered(Answer::Status(0));
 
 #[test]
 fn what_was_posted_comes_before_what_is_asked_with_its_array_as_it_was() {
     let mut b = Bench::new(VNIC);
     b.d.room = Some(3);
-    b.look();
-    assert_eq!(b.know(0x20, &[0x1000, 3]), DONE, "a translation entry");
+    b.poll();
+    assert_eq!(b.answer(0x20, &[0x1000, 3]), DONE, "a translation entry");
     let (direct, indirect) = (hcall::SEND_SUB_CRQ, hcall::SEND_SUB_CRQ_INDIRECT);
     b.memory.write(64, &[7; 64]);
-    assert_eq!(b.know(indirect, &[HANDLE, 0x1040, 2]), DONE);
+    assert_eq!(b.answer(indirect, &[HANDLE, 0x1040, 2]), DONE);
     b.memory.write(64, &[9; 64]);
-    assert_eq!(b.know(hcall::FREE_CRQ, &[]), Known::Nothing);
-    assert_eq!(b.know(direct, &[HANDLE, u64::MAX, 0, 0, 0]), DONE);
-    assert_eq!(b.know(direct, &[HANDLE, u64::MAX, 0, 0, 0]), Known::Nothing, "no room");
-    let seen = b.look();
+    assert_eq!(b.answer(hcall::FREE_CRQ, &[]), LocalResult::Forward);
+    assert_eq!(b.answer(direct, &[HANDLE, u64::MAX, 0, 0, 0]), DONE);
+    assert_eq!(b.answer(direct, &[HANDLE, u64::MAX, 0, 0, 0]), LocalResult::Forward, "no room");
+    let seen = b.poll();
     assert_eq!(
         seen,
         [(indirect, HANDLE, 7), (direct, HANDLE, 0), (hcall::FREE_CRQ, 0, 0), (direct, HANDLE, 0)]
     );
-    assert_eq!((b.ports[0].inside().posted, b.ports[0].inside().posted_refused), (2, 0));
+    assert_eq!((b.ports[0].stats().posted, b.ports[0].stats().posted_refused), (2, 0));
     assert!(b.adapter.take_answer(0).is_some() && b.adapter.take_answer(5).is_some());
     // What is refused, or not known to be taken, is asked.
     for wrong in [
@@ -154,69 +155,76 @@ fn what_was_posted_comes_before_what_is_asked_with_its_array_as_it_was() {
         [HANDLE, 0x1040, 17],
         [HANDLE, 0x1080, 1],
     ] {
-        assert_eq!(b.know(indirect, &wrong), Known::Nothing, "{wrong:x?}");
-        b.look();
+        assert_eq!(b.answer(indirect, &wrong), LocalResult::Forward, "{wrong:x?}");
+        b.poll();
         assert!(b.adapter.take_answer(3).is_some());
     }
     // And what is refused after all is counted.
-    assert_eq!(b.know(indirect, &[HANDLE, 0x1040, 1]), DONE);
+    assert_eq!(b.answer(indirect, &[HANDLE, 0x1040, 1]), DONE);
     (b.d.answer, b.d.room) = (status::CLOSED, None);
-    assert_eq!(b.look(), [(indirect, HANDLE, 9)]);
-    assert_eq!(b.ports[0].inside().posted_refused, 1);
-    assert_eq!(b.know(indirect, &[HANDLE, 0x1040, 1]), Known::Nothing, "its session has ended");
+    assert_eq!(b.poll(), [(indirect, HANDLE, 9)]);
+    assert_eq!(b.ports[0].stats().posted_refused, 1);
+    assert_eq!(
+        b.answer(indirect, &[HANDLE, 0x1040, 1]),
+        LocalResult::Forward,
+        "its session has ended"
+    );
 }
 
 #[test]
 fn interrupts_are_switched_without_the_server_unless_entries_wait() {
     let mut b = Bench::new(VNIC);
-    assert_eq!(b.know(hcall::VIO_SIGNAL, &[1]), Known::Nothing, "nothing is registered");
+    assert_eq!(b.answer(hcall::VIO_SIGNAL, &[1]), LocalResult::Forward, "nothing is registered");
     b.d.answer = status::PARAMETER;
-    b.look();
+    b.poll();
     assert_eq!(b.adapter.take_answer(1).map(|r| r.status), Some(status::PARAMETER));
     b.d.answer = status::SUCCESS;
-    assert_eq!(b.know(hcall::REG_CRQ, &[0x1000, 4096]), Known::Nothing);
+    assert_eq!(b.answer(hcall::REG_CRQ, &[0x1000, 4096]), LocalResult::Forward);
     assert_eq!(
-        b.look(),
+        b.poll(),
         [(hcall::REG_CRQ, 0x1000, 0), (hcall::VIO_SIGNAL, 1, 0)],
         "the device's own mask is open"
     );
     assert!(b.adapter.take_answer(2).is_some());
     let vector = super::super::unit_interrupt(UNIT);
     b.ports[0].raise_msi(Time::ZERO, vector);
-    assert_eq!(b.know(hcall::VIO_SIGNAL, &[1]), DONE);
+    assert_eq!(b.answer(hcall::VIO_SIGNAL, &[1]), DONE);
     assert_eq!(*b.raised.borrow(), [vector], "kept, and raised");
-    assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), DONE);
-    assert!(b.look().is_empty());
+    assert_eq!(b.answer(hcall::VIO_SIGNAL, &[0]), DONE);
+    assert!(b.poll().is_empty());
     // Entries wait: said once, tried once more, and from then on the device hears of each call.
     b.d.waits = true;
-    assert_eq!(b.look(), [(hcall::VIOCTL, vioctl::GET_SESSION_TOKEN, 0)]);
+    assert_eq!(b.poll(), [(hcall::VIOCTL, vioctl::GET_SESSION_TOKEN, 0)]);
     b.ports[0].raise_msi(Time::ZERO, vector);
-    assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), Known::Nothing);
-    assert_eq!(b.look(), [(hcall::VIO_SIGNAL, 1, 0)], "off is the mask's affair");
+    assert_eq!(b.answer(hcall::VIO_SIGNAL, &[0]), LocalResult::Forward);
+    assert_eq!(b.poll(), [(hcall::VIO_SIGNAL, 1, 0)], "off is the mask's affair");
     assert!(b.adapter.take_answer(1).is_some());
-    assert_eq!(b.know(hcall::VIO_SIGNAL, &[1]), Known::Nothing);
+    assert_eq!(b.answer(hcall::VIO_SIGNAL, &[1]), LocalResult::Forward);
     assert_eq!(*b.raised.borrow(), [vector; 2]);
     b.d.waits = false;
-    b.look();
+    b.poll();
     assert!(b.adapter.take_answer(1).is_some());
-    assert_eq!(b.know(hcall::VIO_SIGNAL, &[0]), DONE);
-    let inside = b.ports[0].inside();
-    assert_eq!((inside.signal_calls, inside.raised), (3, 2));
+    assert_eq!(b.answer(hcall::VIO_SIGNAL, &[0]), DONE);
+    let stats = b.ports[0].stats();
+    assert_eq!((stats.signal_calls, stats.raised), (3, 2));
 }
 
 #[test]
 fn when_the_server_is_gone_only_entries_are_answered() {
     let b = Bench::new(VETH);
-    assert_eq!(b.know(ibmveth::H_VIO_SIGNAL, &[1]), DONE);
-    b.adapter.lost();
-    assert_eq!(b.know(ibmveth::H_VIO_SIGNAL, &[0]), Known::Nothing);
+    assert_eq!(b.answer(ibmveth::H_VIO_SIGNAL, &[1]), DONE);
+    b.adapter.disconnect();
+    assert_eq!(b.answer(ibmveth::H_VIO_SIGNAL, &[0]), LocalResult::Forward);
     assert_eq!(
-        b.adapter.ask(9, ibmveth::H_VIO_SIGNAL, &[UNIT.into(), 0, 0, 0, 0, 0, 0, 0, 0]),
+        b.adapter.forward(9, ibmveth::H_VIO_SIGNAL, &[UNIT.into(), 0, 0, 0, 0, 0, 0, 0, 0]),
         None
     );
-    assert_eq!(b.know(0x20, &[0x1000, 3]), DONE);
-    assert_eq!(b.know(0x1c, &[0x1000]), Known::Answer(Answer::Value(3)));
-    assert_eq!(b.know(0x1c, &[u64::MAX]), Known::Answer(Answer::Status(status::PARAMETER)));
-    assert_eq!(b.adapter.know(0x20, &[1; 9], || None, |_| ()), Known::NotOurs);
-    assert_eq!(b.know(hcall::REG_CRQ, &[]), Known::NotOurs, "a vNIC's");
+    assert_eq!(b.answer(0x20, &[0x1000, 3]), DONE);
+    assert_eq!(b.answer(0x1c, &[0x1000]), LocalResult::Answered(Answer::Value(3)));
+    assert_eq!(
+        b.answer(0x1c, &[u64::MAX]),
+        LocalResult::Answered(Answer::Status(status::PARAMETER))
+    );
+    assert_eq!(b.adapter.answer_locally(0x20, &[1; 9], || None, |_| ()), LocalResult::NotOurs);
+    assert_eq!(b.answer(hcall::REG_CRQ, &[]), LocalResult::NotOurs, "a vNIC's");
 }

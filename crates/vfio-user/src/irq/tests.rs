@@ -45,10 +45,10 @@ fn a_ringing_descriptor_unmasks_the_line() {
     i.set(&ask(INTX, irq_set::DATA_EVENTFD | irq_set::UNMASK, 0, 1), &[], vec![theirs]).unwrap();
     i.set_irq_line(true);
     fd.take();
-    i.unmasked();
+    i.check_unmask();
     assert_eq!(fd.take(), 0, "it has not rung");
     bell.signal();
-    i.unmasked();
+    i.check_unmask();
     assert_eq!(fd.take(), 1);
 }
 
@@ -68,11 +68,11 @@ fn a_message_to_a_masked_vector_is_pending() {
     let mut i = Irqs::new(false, (0, 4));
     let fd = connect(&mut i, MSIX, 2);
     i.set(&ask(MSIX, irq_set::DATA_BOOL | irq_set::MASK, 1, 2), &[0, 1], vec![]).unwrap();
-    assert!(!i.message(2) && !i.message(2));
+    assert!(!i.raise_msi(2) && !i.raise_msi(2));
     assert_eq!(fd.take(), 0);
     i.set(&ask(MSIX, irq_set::DATA_NONE | irq_set::UNMASK, 0, 4), &[], vec![]).unwrap();
     assert_eq!(fd.take(), 1, "one pending bit");
-    i.message(1);
+    i.raise_msi(1);
     assert_eq!(i.lost, 1, "not connected");
 }
 
@@ -81,11 +81,11 @@ fn no_fd_disconnects_and_count_zero_disconnects_all() {
     let mut i = Irqs::new(false, (0, 2));
     let (a, b) = (connect(&mut i, MSIX, 0), connect(&mut i, MSIX, 1));
     i.set(&ask(MSIX, irq_set::DATA_EVENTFD | irq_set::TRIGGER, 0, 1), &[], vec![]).unwrap();
-    i.message(0);
-    i.message(1);
+    i.raise_msi(0);
+    i.raise_msi(1);
     assert_eq!((a.take(), b.take(), i.lost), (0, 1, 1));
     i.set(&ask(MSIX, irq_set::DATA_NONE | irq_set::TRIGGER, 0, 0), &[], vec![]).unwrap();
-    i.message(1);
+    i.raise_msi(1);
     assert_eq!((b.take(), i.lost), (0, 2));
 }
 
@@ -108,7 +108,7 @@ fn what_does_not_exist_is_refused() {
 fn a_reset_forgets_the_level() {
     let mut i = Irqs::new(true, (0, 0));
     i.set_irq_line(true);
-    i.forget();
+    i.clear_pending();
     let fd = connect(&mut i, INTX, 0);
     assert_eq!(fd.take(), 0);
 }

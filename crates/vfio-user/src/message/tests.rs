@@ -55,7 +55,10 @@ fn commands_of_a_server_and_unknown_ones_are_not_supported() {
 proptest! {
     /// Whatever is accepted lies inside the body.
     #[test]
-    fn no_body_leads_outside_itself(command in 0u16..20, body in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn no_body_leads_outside_itself(
+        command in 0u16..20,
+        body in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
         match parse(command, &body) {
             Ok(Request::Write(a, data)) => prop_assert_eq!(a.count.get() as usize, data.len()),
             Ok(Request::SetIrqs(s, data)) if s.flags.get() & irq_set::DATA_BOOL != 0 => {

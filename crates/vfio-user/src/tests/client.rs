@@ -1,8 +1,8 @@
 //! The client: sends a request, lets the function serve, reads the reply.
 
 use super::Served;
-use crate::Gone;
-use crate::channel::send_with;
+use crate::ConnectionError;
+use crate::channel::send_with_fds;
 use crate::message::{Access, HEADER, Header, Map, SetIrqs, Unmap, command, flag, irq_set, write};
 use doorbell_hal::Time;
 use doorbell_host_io::shared::{EventFd, Window, memfd};
@@ -29,7 +29,7 @@ impl Client {
 
     /// Sends bytes as they are.
     pub(super) fn raw(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
-        assert_eq!(send_with(&self.socket, bytes, fds).unwrap(), bytes.len());
+        assert_eq!(send_with_fds(&self.socket, bytes, fds).unwrap(), bytes.len());
     }
 
     pub(super) fn send(
@@ -45,7 +45,7 @@ impl Client {
         self.raw(&out, fds);
     }
 
-    /// A reply that is there: its command, flags, and body or errno.
+    /// Returns the next reply, if one has arrived.
     pub(super) fn reply(&mut self) -> Option<(Header, Answer)> {
         let mut head = [0; HEADER];
         match self.socket.read_exact(&mut head) {
@@ -64,8 +64,8 @@ impl Client {
         Some((header, answer))
     }
 
-    /// Everything that has been sent is served.
-    pub(super) fn serve(&self, f: &mut Served) -> Result<usize, Gone> {
+    /// Lets the function handle all sent requests.
+    pub(super) fn serve(&self, f: &mut Served) -> Result<usize, ConnectionError> {
         f.serve(|| self.now)
     }
 
@@ -136,7 +136,7 @@ impl Client {
         self.ask(f, command::REGION_WRITE, &[a.as_bytes(), data], &[])
     }
 
-    /// A register of the toy.
+    /// Reads a register of the toy.
     pub(super) fn get(&mut self, f: &mut Served, register: u64) -> u64 {
         let b = self.read(f, 0, register, 8).unwrap();
         u64::from_le_bytes(b.try_into().unwrap())
@@ -146,7 +146,7 @@ impl Client {
         self.write(f, 0, register, &v.to_le_bytes()).unwrap();
     }
 
-    /// Memory, I/O and bus mastering on.
+    /// Enables memory, I/O and bus mastering.
     pub(super) fn enable(&mut self, f: &mut Served) {
         self.write(f, 7, 4, &[7, 0]).unwrap();
     }
@@ -165,14 +165,14 @@ impl Client {
     }
 }
 
-/// Memory to be shared: the file, and our view of it.
+/// Creates shared memory. Returns the file and the test's view of it.
 pub(super) fn memory(len: u64) -> (File, Window) {
     let file = memfd(c"guest", len).unwrap();
     let window = Window::map(&file, 0, len as usize, true).unwrap();
     (file, window)
 }
 
-/// Bytes of our view.
+/// Returns bytes of the test's view.
 pub(super) fn at(w: &Window, offset: usize, len: usize) -> Vec<u8> {
     let mut b = vec![0; len];
     w.read(offset, &mut b);

@@ -1,4 +1,4 @@
-//! Memory: what the device reaches, and that it reaches nothing when it must not.
+//! DMA: memory that the device reaches, and that it reaches nothing when it must not.
 
 use super::client::{Client, at, memory};
 use super::*;
@@ -10,8 +10,7 @@ use zerocopy::{FromBytes, IntoBytes};
 const RW: u32 = 3;
 const BASE: u64 = 0x10_0000;
 
-/// A toy that copies 16 bytes every microsecond from the beginning of the memory to its middle, for
-/// ever.
+/// Returns a toy that copies 16 bytes each microsecond from the start of the memory to its middle.
 fn copying() -> (Served, Client, File, Window) {
     let (mut f, mut c) = connected();
     let (file, ours) = memory(8192);
@@ -29,7 +28,7 @@ fn start(f: &mut Served, c: &mut Client) {
     }
 }
 
-/// Whether, in a millisecond of the device's time, any of our bytes change.
+/// Advances the device by 1 ms. Returns true if bytes in the middle change.
 fn copies(f: &mut Served, ours: &Window) -> bool {
     ours.write(0, &[0x5a; 16]);
     ours.write(4096, &[0; 16]);
@@ -43,7 +42,7 @@ fn no_dma_after_unmap() {
     let (mut f, mut c, _file, ours) = copying();
     assert_eq!(c.unmap(&mut f, BASE, 8192, 0).unwrap().len(), 24, "the request comes back");
     assert!(!copies(&mut f, &ours));
-    assert!(f.watch().faults > 0, "it tried");
+    assert!(f.observer().faults > 0, "it tried");
     assert_eq!(f.port().maps(), 0);
 }
 
@@ -149,8 +148,8 @@ fn maps_that_cannot_be_are_refused() {
     c.unmap(&mut f, BASE, 8192, 0).unwrap();
 }
 
-/// Serves one DMA after another by message, out of a memory of our own, until the reply to a
-/// register write comes.
+/// Answers DMA messages from `memory` until the reply to a register write comes. Returns the
+/// numbers of reads and writes.
 fn serve_dma(
     c: &mut Client,
     f: &mut Served,

@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::*;
-use crate::Gone;
+use crate::ConnectionError;
 use crate::message::{
     Access, HEADER, IrqInfo, MAX_MESSAGE, RegionInfo, ShortWrite, command, flag, write,
 };
@@ -79,9 +79,9 @@ fn registers_are_accessed_in_pieces_as_wide_as_they_are_aligned() {
     c.set(&mut f, toy::SCRATCH, 0x0807_0605_0403_0201);
     assert_eq!(c.read(&mut f, 0, 0, 8).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(c.read(&mut f, 0, 1, 7).unwrap(), [2, 3, 4, 5, 6, 7, 8]);
-    let before = f.watch().registers;
+    let before = f.observer().registers;
     c.read(&mut f, 0, 1, 7).unwrap();
-    assert_eq!(f.watch().registers - before, 3, "1, 2 and 4 bytes");
+    assert_eq!(f.observer().registers - before, 3, "1, 2 and 4 bytes");
     assert_eq!(c.read(&mut f, 0, (1 << 16) - 4, 8), Err(libc::EINVAL));
     assert_eq!(c.read(&mut f, 0, u64::MAX, 8), Err(libc::EINVAL));
     assert_eq!(c.read(&mut f, 1, 0, 4), Err(libc::EINVAL), "the upper half of BAR 0");
@@ -94,7 +94,7 @@ fn the_msix_table_is_kept_from_the_device() {
     let (mut f, mut c) = connected();
     c.write(&mut f, 0, 0x2000, &[0xff; 16]).unwrap();
     assert_eq!(c.read(&mut f, 0, 0x2000, 16).unwrap(), [0; 16]);
-    assert_eq!(f.watch().registers, 0);
+    assert_eq!(f.observer().registers, 0);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn what_is_rung_in_a_polled_page_reaches_the_device_once() {
     assert!(f.polls() && !f.poll_pages(Time::ZERO));
     guest.write(4096 + 0x800, &0xabcd_u64.to_le_bytes());
     assert!(f.poll_pages(Time::ZERO) && !f.poll_pages(Time::ZERO));
-    assert_eq!((c.get(&mut f, toy::BELL), f.watch().untrapped), (0xabcd, 1));
+    assert_eq!((c.get(&mut f, toy::BELL), f.observer().untrapped), (0xabcd, 1));
     guest.write(0x20, &[1; 8]);
     c.ask(&mut f, command::DEVICE_RESET, &[], &[]).unwrap();
     assert!(!f.poll_pages(Time::ZERO), "a reset empties the pages");
@@ -175,7 +175,7 @@ fn messages_may_come_in_pieces_and_in_bunches() {
 fn ends(f: &mut Served, c: &Client, bytes: &[u8]) -> String {
     c.raw(bytes, &[]);
     let gone = c.serve(f).unwrap_err();
-    assert!(!f.connected() && matches!(gone, Gone::Protocol(_)), "{gone}");
+    assert!(!f.connected() && matches!(gone, ConnectionError::Protocol(_)), "{gone}");
     gone.to_string()
 }
 
@@ -217,7 +217,7 @@ fn a_client_that_goes_in_the_middle_of_a_message_leaves_nothing() {
     c.socket.write_all(&[1, 2, 3]).unwrap();
     drop(c);
     let gone = f.serve(|| Time::ZERO).unwrap_err();
-    assert!(matches!(gone, Gone::Closed), "{gone}");
+    assert!(matches!(gone, ConnectionError::Closed), "{gone}");
     let mut c = connect(&mut f);
     c.enable(&mut f);
     c.set(&mut f, toy::RAISE, 2);
