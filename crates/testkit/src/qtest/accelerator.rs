@@ -1,8 +1,7 @@
-//! Where the qtest accelerator for a given QEMU is.
+//! Finds the qtest accelerator for a given QEMU.
 //!
-//! `tools/qtest-accel/build.sh` puts it in a directory named after the stamp of
-//! the QEMU build it belongs to. QEMU carries its stamp as the name of a symbol
-//! that it demands of every module, so the binary's bytes contain it.
+//! `tools/qtest-accel/build.sh` puts it in a directory named after the stamp of its QEMU build.
+//! QEMU requires a symbol with its stamp of every module, so the binary contains the stamp.
 
 use std::env;
 use std::fs;
@@ -11,8 +10,8 @@ use std::path::{Path, PathBuf};
 const MARK: &[u8] = b"qemu_stamp_";
 const DIGITS: usize = 40;
 
-/// The directory to give QEMU as `QEMU_MODULE_DIR`, if we have built a module for
-/// this binary. A QEMU that brings the accelerator along needs none.
+/// Returns the directory for `QEMU_MODULE_DIR`, if a module was built for this binary. A QEMU with
+/// a built-in accelerator needs none.
 pub(super) fn module_dir(qemu: &Path, target: &str) -> Option<PathBuf> {
     let stamp = stamp(&fs::read(qemu).ok()?)?;
     let cache = match env::var_os("XDG_CACHE_HOME").filter(|d| !d.is_empty()) {
@@ -24,8 +23,8 @@ pub(super) fn module_dir(qemu: &Path, target: &str) -> Option<PathBuf> {
 }
 
 fn stamp(binary: &[u8]) -> Option<String> {
-    // 18 MB: splitting at a byte is the one search in std that is fast without
-    // optimisation too, and 'q' is rare enough in a binary.
+    // 18 MB: splitting at a byte is the one search in std that is fast without optimisation, and
+    // 'q' is rare in a binary.
     let after = |rest: &[u8]| {
         let digits = rest.strip_prefix(&MARK[1..])?.get(..DIGITS)?;
         digits

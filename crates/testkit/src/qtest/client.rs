@@ -1,8 +1,7 @@
 //! The qtest protocol: one line a command, one line an answer.
 //!
-//! An answer starts with `OK`, `FAIL` or `ERR`. Between answers QEMU reports
-//! changes of the intercepted interrupt lines (`IRQ raise 11`); those that a
-//! command causes come before its answer.
+//! An answer starts with `OK`, `FAIL` or `ERR`. In between QEMU reports changes of the intercepted
+//! interrupt lines (`IRQ raise 11`); those caused by a command come before its answer.
 
 use super::Error;
 use super::process::Process;
@@ -13,10 +12,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A QEMU, at the end of its qtest socket. Dropping it ends the process.
+/// A QEMU under qtest. Dropping it ends the process.
 ///
-/// Addresses are physical. Every method fails when QEMU refuses, has ended, or
-/// does not answer in time.
+/// Addresses are physical. Every method fails if QEMU refuses, has ended, or does not answer in
+/// time.
 #[derive(Debug)]
 pub struct Qemu {
     stream: UnixStream,
@@ -31,14 +30,14 @@ pub struct Qemu {
 /// A change of an intercepted interrupt line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IrqEvent {
-    /// Which input of the intercepted controller.
+    /// Input of the intercepted controller.
     pub line: u32,
-    /// Whether it rose; otherwise it fell.
+    /// The new level.
     pub high: bool,
 }
 
-/// How many changes of interrupt lines are kept until somebody takes them; then
-/// the oldest go. A PC's timer has a line too, and nobody may be asking for it.
+/// The most line changes that are queued; older ones are dropped. A PC's timer has a line too,
+/// which a test may ignore.
 const EVENTS: usize = 4096;
 
 impl Qemu {
@@ -117,23 +116,21 @@ impl Qemu {
         self.ask(format_args!("write {address:#x} {:#x} 0x{digits}", from.len())).map(drop)
     }
 
-    /// Lets virtual time pass, in whole nanoseconds (rounded up), and gives the
-    /// time it then is. Timers that fall due run.
+    /// Advances virtual time by whole nanoseconds (rounded up), and runs due timers. Returns the
+    /// new time.
     pub fn step(&mut self, by: Span) -> Result<Time, Error> {
         let answer = self.ask(format_args!("clock_step {}", by.ps().div_ceil(1_000)))?;
         self.number(&answer).map(|ns| Time::from_ps(ns * 1_000))
     }
 
-    /// Lets virtual time pass until the next timer is due, and gives the time it
-    /// then is.
+    /// Advances virtual time to the next timer. Returns the new time.
     pub fn step_to_timer(&mut self) -> Result<Time, Error> {
         let answer = self.ask(format_args!("clock_step"))?;
         self.number(&answer).map(|ns| Time::from_ps(ns * 1_000))
     }
 
-    /// Two exchanges that do nothing. Whatever was on QEMU's sockets before (a
-    /// frame, say) has been offered to its device after them: its main loop looks
-    /// at every socket between two commands.
+    /// Makes two exchanges without effect. QEMU's main loop polls every socket between two
+    /// commands, so earlier frames have been offered to the device after them.
     pub fn settle(&mut self) -> Result<(), Error> {
         for _ in 0..2 {
             self.ask(format_args!("endianness"))?;
@@ -141,31 +138,30 @@ impl Qemu {
         Ok(())
     }
 
-    /// From now on the inputs of the interrupt controller at `path` (in QEMU's
-    /// object model, `ioapic`) are reported here and no longer to that
-    /// controller. One controller per QEMU.
+    /// Intercepts the inputs of the interrupt controller at `path` in QEMU's object model
+    /// (`ioapic`): they are reported here and not to the controller. One controller per QEMU.
     pub fn intercept(&mut self, path: &str) -> Result<(), Error> {
         self.ask(format_args!("irq_intercept_in {path}")).map(drop)
     }
 
-    /// Whether an intercepted line was high when last heard of.
+    /// Returns the last reported level of an intercepted line.
     pub fn level(&self, line: u32) -> bool {
         self.levels.get(&line).copied().unwrap_or(false)
     }
 
-    /// The oldest change of an intercepted line that has not been taken yet.
+    /// Takes the oldest queued change of an intercepted line.
     pub fn take_event(&mut self) -> Option<IrqEvent> {
         self.events.pop_front()
     }
 
-    /// Ends the process now. Whatever is asked of it after that is an error.
+    /// Ends the process. Later commands return errors.
     pub fn kill(&mut self) {
         if let Some(process) = &mut self.process {
             process.kill();
         }
     }
 
-    /// Sends one command and gives its answer, less the `OK`.
+    /// Sends one command. Returns its answer without the `OK`.
     pub fn ask(&mut self, command: Arguments<'_>) -> Result<String, Error> {
         self.command.clear();
         // Writing to a String does not fail.
@@ -210,7 +206,7 @@ impl Qemu {
         }
     }
 
-    /// `raise 11` or `lower 11`.
+    /// Queues a change: `raise 11` or `lower 11`.
     fn note(&mut self, change: &str) -> Option<()> {
         let (what, line) = change.split_once(' ')?;
         let event = IrqEvent { line: line.parse().ok()?, high: what == "raise" };
@@ -230,7 +226,7 @@ impl Qemu {
         value.map_err(|_| self.nonsense(answer))
     }
 
-    /// The command as an error shows it: a long write is cut short.
+    /// Returns the first 80 characters of the command, for an error.
     fn asked(&self) -> String {
         self.command.trim_end().chars().take(80).collect()
     }

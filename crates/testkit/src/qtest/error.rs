@@ -1,84 +1,62 @@
-//! What can go wrong with a QEMU.
+//! Errors of a QEMU under qtest.
 
-use std::fmt;
 use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why a QEMU could not be started, or did not answer as it should.
-#[derive(Debug)]
+/// A QEMU could not be started, or did not answer correctly.
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused something.
+    /// The operating system refused an action.
+    #[error("{doing}: {why}")]
     System {
-        /// What was being done.
+        /// The refused action.
         doing: String,
         /// The system's reason.
+        #[source]
         why: io::Error,
     },
     /// QEMU has ended.
+    #[error("QEMU has ended{}{}", bracketed(status), spoken(said))]
     Exited {
-        /// How, if that is known.
+        /// Its exit status, if known.
         status: Option<ExitStatus>,
-        /// The end of what it wrote to stderr, and a hint where we know one.
+        /// The end of its stderr, and a hint if there is one.
         said: String,
     },
-    /// QEMU is there but does not answer.
+    /// QEMU runs but does not answer.
+    #[error("QEMU did not answer within {waited:?}: {asked}")]
     Silent {
-        /// What it was asked.
+        /// The command.
         asked: String,
-        /// How long we waited.
+        /// Time waited.
         waited: Duration,
     },
-    /// QEMU answered that it cannot, or something that makes no sense.
+    /// QEMU refused, or gave an invalid answer.
+    #[error("QEMU was asked \"{asked}\" and answered \"{answer}\"")]
     Answer {
-        /// What it was asked.
+        /// The command.
         asked: String,
         /// Its answer.
         answer: String,
     },
-    /// The device is not what was expected.
+    /// The device is not the expected one.
+    #[error("{0}")]
     Device(String),
 }
 
 impl Error {
-    /// For `map_err` on the system's errors.
+    /// Returns a function for `map_err` on the system's errors.
     pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let doing = doing.into();
         move |why| Error::System { doing, why }
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::System { doing, why } => write!(f, "{doing}: {why}"),
-            Error::Exited { status, said } => {
-                f.write_str("QEMU has ended")?;
-                if let Some(status) = status {
-                    write!(f, " ({status})")?;
-                }
-                if said.is_empty() {
-                    f.write_str(" and said nothing")
-                } else {
-                    write!(f, ": {said}")
-                }
-            }
-            Error::Silent { asked, waited } => {
-                write!(f, "QEMU did not answer within {waited:?}: {asked}")
-            }
-            Error::Answer { asked, answer } => {
-                write!(f, "QEMU was asked \"{asked}\" and answered \"{answer}\"")
-            }
-            Error::Device(what) => f.write_str(what),
-        }
-    }
+fn bracketed(status: &Option<ExitStatus>) -> String {
+    status.map(|s| format!(" ({s})")).unwrap_or_default()
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::System { why, .. } => Some(why),
-            _ => None,
-        }
-    }
+fn spoken(said: &str) -> String {
+    if said.is_empty() { " and said nothing".into() } else { format!(": {said}") }
 }

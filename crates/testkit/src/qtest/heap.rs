@@ -1,9 +1,9 @@
-//! Which parts of guest memory are in use: first fit, lowest address first.
+//! An allocator of guest memory: first fit, lowest address first.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Hands out pieces of a range of addresses.
+/// Allocates pieces of a range of addresses.
 #[derive(Debug)]
 pub(super) struct Heap {
     /// Start and length of each free piece; no two touch.
@@ -15,8 +15,7 @@ impl Heap {
         Heap { free: BTreeMap::from([(range.start, range.end - range.start)]) }
     }
 
-    /// The lowest `len` free bytes that start at an address which leaves `offset`
-    /// when divided by `align`.
+    /// Allocates the lowest `len` free bytes at an address that is `offset` modulo `align`.
     pub(super) fn take(&mut self, len: u64, align: u64, offset: u64) -> Option<u64> {
         let (start, size, at) = self.free.iter().find_map(|(start, size)| {
             let at = start + offset.wrapping_sub(*start) % align;
@@ -31,7 +30,7 @@ impl Heap {
         Some(at)
     }
 
-    /// Takes back what `take` gave.
+    /// Frees an allocation of `take`.
     pub(super) fn give(&mut self, at: u64, len: u64) {
         let (mut start, mut end) = (at, at + len);
         if let Some((before, size)) = self.free.range(..at).next_back().map(|(s, n)| (*s, *n))

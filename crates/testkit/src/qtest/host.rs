@@ -1,4 +1,4 @@
-//! The machine in QEMU as a driver sees it.
+//! The machine in QEMU as a [`Host`].
 
 use super::remote::{Remote, remote_memory};
 use super::{Error, IrqEvent, Qemu, Ram};
@@ -11,15 +11,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// A [`Host`] whose device and memory are in a QEMU under qtest.
 ///
-/// * Time is QEMU's virtual clock. It moves in [`Host::delay`], in [`Host::relax`] (by
-///   [`QtestHost::set_turn`]'s span) and in [`QtestHost::step`], not otherwise: CPU work takes
-///   none.
-/// * The device reaches all of memory at its physical address, whether mapped or not. Mappings are
-///   only counted ([`QtestHost::balance`]), and what a device does outside of them goes unnoticed
-///   here.
-/// * A QEMU that fails in the middle looks to the driver like a card that was pulled out: registers
-///   read as ones, writes and stores go nowhere, and time still passes, so that a wait with a limit
-///   ends. The error is kept, and [`QtestHost::finish`] gives it.
+/// * Time is QEMU's virtual clock, which advances only in [`Host::delay`], [`Host::relax`] (by the
+///   span of [`QtestHost::set_turn`]) and [`QtestHost::step`].
+/// * The device reaches all of memory at its physical address. Mappings are only counted
+///   ([`QtestHost::balance`]), so accesses outside of them are not detected.
+/// * A failed QEMU looks like a removed card: registers read as ones, writes are lost, and time
+///   still passes, so that timeouts end. [`QtestHost::finish`] returns the error.
 #[derive(Debug)]
 pub struct QtestHost {
     remote: Remote,
@@ -29,45 +26,45 @@ pub struct QtestHost {
     turn: Span,
 }
 
-/// Where a register region is.
+/// The place of a register region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Region {
     /// At a physical address.
     Memory(u64),
     /// At an x86 I/O port.
     Io(u16),
-    /// The device has none of this number: reads are ones, writes are lost.
+    /// No such region: reads are ones, writes are lost.
     Absent,
 }
 
-/// Where the device's interrupt comes in.
+/// The interrupt input of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Irq {
     /// The interrupt controller, in QEMU's object model.
     pub controller: &'static str,
-    /// Its input.
+    /// The controller's input.
     pub line: u32,
 }
 
-/// What a driver has taken and what it has given back.
+/// Counts of a driver's allocations and mappings, and of their releases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Balance {
-    /// Buffers handed out.
+    /// Buffers allocated.
     pub buffers: u64,
-    /// Buffers given back.
+    /// Buffers released.
     pub released: u64,
     /// Mappings made.
     pub maps: u64,
     /// Mappings ended.
     pub unmaps: u64,
-    /// Coherent areas handed out.
+    /// Coherent areas allocated.
     pub coherent: u64,
-    /// Coherent areas given back.
+    /// Coherent areas released.
     pub coherent_released: u64,
 }
 
 impl Balance {
-    /// Whether everything taken was given back.
+    /// Returns true if everything was released.
     pub const fn is_even(&self) -> bool {
         self.buffers == self.released
             && self.maps == self.unmaps
@@ -76,11 +73,10 @@ impl Balance {
 }
 
 impl QtestHost {
-    /// A host on a running QEMU, whose memory in the range `free` nobody else
-    /// uses, and whose register regions are these.
+    /// Creates a host on a running QEMU that allocates memory in `free`.
     ///
     /// # Errors
-    /// When QEMU has no such interrupt controller, or has ended.
+    /// If QEMU has no such interrupt controller, or has ended.
     pub fn new(
         mut qemu: Qemu,
         ram: Ram,
@@ -94,37 +90,36 @@ impl QtestHost {
         Ok(QtestHost { remote, regions, line: irq.line, now, turn: Span::from_us(1) })
     }
 
-    /// How much time one turn of a polling loop takes; a microsecond unless told.
+    /// Sets the time that one turn of a polling loop takes; the default is 1 us.
     pub fn set_turn(&mut self, turn: Span) {
         self.turn = turn;
     }
 
-    /// Lets time pass, as when the CPU has nothing to do.
+    /// Advances time, as an idle CPU does.
     pub fn step(&mut self, by: Span) {
-        // Also when QEMU is gone, time passes.
+        // Time passes without QEMU, too.
         let then = self.now + Span::from_ps(by.ps().next_multiple_of(1_000));
         self.now = self.remote.attempt(then, |qemu, _| qemu.step(by));
     }
 
-    /// Lets QEMU take what is on the wire.
+    /// Lets QEMU receive the frames on the wire.
     pub fn settle(&mut self) {
         self.remote.attempt((), |qemu, _| qemu.settle());
     }
 
-    /// Whether the device's interrupt line is high, frames on the wire considered.
+    /// Returns the level of the device's interrupt line after QEMU has received all frames.
     pub fn interrupt_pending(&mut self) -> bool {
         self.level(self.line)
     }
 
-    /// Whether input `line` of the interrupt controller is high, frames on the wire
-    /// considered: for a device with several.
+    /// Returns the level of input `line` of the interrupt controller after QEMU has received all
+    /// frames.
     pub fn level(&mut self, line: u32) -> bool {
         self.settle();
         self.remote.qemu.level(line)
     }
 
-    /// The next change of the device's interrupt line that has not been taken:
-    /// whether it rose.
+    /// Takes the next queued change of the device's interrupt line and returns the new level.
     pub fn take_interrupt(&mut self) -> Option<bool> {
         while let Some(IrqEvent { line, high }) = self.remote.qemu.take_event() {
             if line == self.line {
@@ -134,17 +129,17 @@ impl QtestHost {
         None
     }
 
-    /// What has been taken and given back so far.
+    /// Returns the counts so far.
     pub const fn balance(&self) -> Balance {
         self.remote.balance
     }
 
-    /// The first thing that went wrong with QEMU, if anything has.
+    /// Returns the first error of QEMU, if there was one.
     pub const fn failed(&self) -> Option<&Error> {
         self.remote.failed.as_ref()
     }
 
-    /// The QEMU itself, for what a driver does not do.
+    /// Returns the QEMU, for actions outside a driver.
     pub fn qemu(&mut self) -> &mut Qemu {
         &mut self.remote.qemu
     }
@@ -152,7 +147,7 @@ impl QtestHost {
     /// Ends QEMU.
     ///
     /// # Errors
-    /// The first thing that went wrong with it.
+    /// Its first error.
     pub fn finish(self) -> Result<Balance, Error> {
         self.remote.finish()
     }

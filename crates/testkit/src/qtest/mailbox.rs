@@ -1,34 +1,33 @@
-//! Hypervisor calls from outside: a guest that makes the calls it finds in a mailbox.
+//! Hypervisor calls by a small guest that reads them from a mailbox.
 //!
-//! A call is an instruction (`sc 1`) of the guest's CPU, so a guest has to run. This one
-//! is 27 instructions of firmware: it waits for a word in memory, loads the registers from the
-//! words behind it, calls, stores what came back, and clears the word.
+//! A call is an instruction (`sc 1`), so a guest must run: 27 instructions that wait for a word in
+//! memory, load the registers from the words behind it, call, store the results, clear the word.
 //!
-//! Source: Power ISA 2.07, book I (instruction forms), book III (`sc` with LEV = 1);
-//! PAPR (call number in R3, arguments from R4 on, status in R3, results from R4 on).
-//! QEMU starts a `pseries` CPU at 0x100, in 64-bit big-endian mode.
+//! Source: Power ISA 2.07, book I (instruction forms), book III (`sc` with LEV = 1); PAPR (call
+//! number in R3, arguments from R4 on, status in R3, results from R4 on). QEMU starts a `pseries`
+//! CPU at 0x100, in 64-bit big-endian mode.
 
 use super::{Error, Qemu, Ram};
 use std::sync::atomic::{Ordering, fence};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-/// Where the mailbox is: a flag, call number and nine arguments, and from [`RESULTS`]
-/// status and seven results.
+/// Address of the mailbox: a flag, call number and nine arguments, and from [`RESULTS`] on status
+/// and six results.
 const MAILBOX: u64 = 0x1_0000;
 /// Words of the call.
 const WORDS: usize = 10;
-/// Where the status is, from the mailbox's first byte.
+/// Offset of the status in the mailbox.
 const RESULTS: u64 = 0x80;
-/// Return registers that are brought back.
+/// Number of return registers.
 const RETURNS: usize = 6;
-/// The first byte that is nobody's.
+/// The first free byte of memory.
 pub(super) const FREE_FROM: u64 = 0x10_0000;
 
-/// The CPU begins here.
+/// Address of the first instruction.
 const ENTRY: usize = 0x100;
 
-/// The firmware image, to be loaded at 0.
+/// Returns the firmware image, to be loaded at 0.
 pub(super) fn firmware() -> Vec<u8> {
     // D-form and DS-form: opcode, register, base, displacement.
     let d = |op: u32, reg: u32, base: u32, at: u32| op << 26 | reg << 21 | base << 16 | at & 0xffff;
@@ -60,10 +59,10 @@ pub(super) fn firmware() -> Vec<u8> {
     image
 }
 
-/// Makes call `number` with arguments `a`; status and results.
+/// Makes call `number` with arguments `a`. Returns status and results.
 ///
 /// # Errors
-/// When the guest does not answer in `patience`, of real time.
+/// If the guest does not answer within `patience` of real time.
 pub(super) fn call(
     qemu: &mut Qemu,
     ram: &Ram,
@@ -76,7 +75,7 @@ pub(super) fn call(
         to.copy_from_slice(&v.to_be_bytes());
     }
     ram.write(qemu, MAILBOX + 8, &bytes)?;
-    // The guest looks at the flag first; one byte of it changes, so it is never half written.
+    // The guest polls the flag; only one byte of it changes, so it is never half written.
     fence(Ordering::SeqCst);
     ram.write(qemu, MAILBOX + 7, &[1])?;
     let asked_at = Instant::now();
@@ -86,7 +85,7 @@ pub(super) fn call(
         if flag == [0; 8] {
             break;
         }
-        // The guest has a core of its own, if there is one.
+        // Yields, since the guest may share this core.
         if turn % 64 == 63 {
             yield_now();
             if asked_at.elapsed() > patience {

@@ -6,7 +6,7 @@
 
 use super::{Error, Irq, Launch, QtestHost, Ram, Region, Wire};
 
-/// What to start.
+/// The configuration of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Ml605<'a> {
     /// The cable of its Ethernet.

@@ -34,7 +34,8 @@
 //! use doorbell_hal::{Host, Reg};
 //!
 //! let wire = Wire::new()?;
-//! let mut host = Pc { nic: "e1000,mac=52:54:00:12:34:56", wire: &wire, backing: Backing::Mapped }.start()?;
+//! let nic = "e1000,mac=52:54:00:12:34:56";
+//! let mut host = Pc { nic, wire: &wire, backing: Backing::Mapped }.start()?;
 //! let status = host.read32(Reg::at(8));
 //! host.finish()?;
 //! # Ok::<(), doorbell_testkit::qtest::Error>(())

@@ -5,7 +5,7 @@ use super::{
     Apertures, Backing, Bar, Error, Function, Irq, Launch, QtestHost, Ram, Region, Wire, pci,
 };
 
-/// What to start.
+/// The configuration of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Pc<'a> {
     /// QEMU's name of the device and its properties: `e1000,mac=52:54:00:12:34:56`.
@@ -14,7 +14,7 @@ pub struct Pc<'a> {
     pub nic: &'a str,
     /// Its cable.
     pub wire: &'a Wire,
-    /// How its memory is reached.
+    /// Access to its memory.
     pub backing: Backing,
 }
 

@@ -24,7 +24,7 @@ pub enum Bar {
     Io(u16),
 }
 
-/// Where regions are placed; each one placed moves the start on.
+/// The free addresses for regions; placing one advances them.
 #[derive(Debug)]
 pub struct Apertures {
     /// Next free memory address.

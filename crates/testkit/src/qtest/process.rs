@@ -80,8 +80,8 @@ impl Launch {
         self
     }
 
-    /// How long to wait for QEMU to start, and then for each answer; 20 seconds
-    /// unless told. These are real seconds.
+    /// Sets the longest wait for QEMU's start and for each answer, in real time. The default is
+    /// 20 s.
     pub fn patience(&mut self, patience: Duration) -> &mut Launch {
         self.patience = patience;
         self
@@ -188,7 +188,7 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// What there is to say about a QEMU that closed its socket.
+    /// Returns the error for a QEMU that closed its socket.
     pub(super) fn obituary(&mut self) -> Error {
         // The socket closes a moment before the process is gone.
         let start = Instant::now();

@@ -25,7 +25,7 @@ use std::ops::Range;
 use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// What to start.
+/// The configuration of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Pseries<'a> {
     /// The adapter's own address, as QEMU writes it: `52:54:00:12:34:56`.
@@ -67,8 +67,8 @@ impl Pseries<'_> {
             option_path(&file)
         );
         // Without KVM the mitigations for speculation cannot be had, and QEMU says so.
-        let machine = "pseries,ic-mode=xics,memory-backend=ram,cap-cfpc=broken,cap-sbbc=broken,cap-ibs=broken,\
-                       cap-ccf-assist=off";
+        let machine = "pseries,ic-mode=xics,memory-backend=ram,cap-cfpc=broken,\
+                       cap-sbbc=broken,cap-ibs=broken,cap-ccf-assist=off";
         launch.args([
             "-object",
             &backend,
@@ -115,8 +115,8 @@ impl PseriesHost {
         self.remote.attempt((), |qemu, _| qemu.settle());
     }
 
-    /// Whether the adapter has interrupted since this was last asked, frames on the wire
-    /// considered: as an operating system, takes the interrupt and ends it.
+    /// Takes and ends the adapter's interrupt, as an operating system does, after QEMU has received
+    /// all frames. Returns true if there was one.
     pub fn take_interrupt(&mut self) -> bool {
         self.settle();
         let mut ours = false;
@@ -132,7 +132,7 @@ impl PseriesHost {
         ours
     }
 
-    /// What has been taken and given back so far.
+    /// Returns the counts so far.
     pub const fn balance(&self) -> Balance {
         self.remote.balance
     }
@@ -161,8 +161,8 @@ impl PseriesHost {
         })
     }
 
-    /// What an operating system does at boot: the interrupt goes to CPU 0 with a priority,
-    /// and the CPU takes all priorities.
+    /// Routes the interrupt to CPU 0 with a priority and accepts all priorities, as an operating
+    /// system does at boot.
     fn enable_interrupt(&mut self) -> Result<(), Error> {
         let at = self.remote.heap.take(64, 64, 0).unwrap_or_default();
         // Token, three arguments, one result.

@@ -5,7 +5,7 @@ use doorbell_host_io::shared::Window;
 use std::fs::File;
 use std::path::Path;
 
-/// How guest memory is to be reached.
+/// Access to guest memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backing {
     /// A file that QEMU and we both map: an access is a copy. Most boards can

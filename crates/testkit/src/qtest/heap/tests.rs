@@ -4,7 +4,10 @@ use proptest::prelude::*;
 proptest! {
     #[test]
     fn pieces_are_placed_as_asked_never_overlap_and_all_come_back(
-        wants in proptest::collection::vec((1..5000u64, 0..13u32, any::<u64>(), any::<bool>()), 1..80),
+        wants in proptest::collection::vec(
+            (1..5000u64, 0..13u32, any::<u64>(), any::<bool>()),
+            1..80,
+        ),
     ) {
         let whole = 0x10_0000..0x14_0000;
         let mut heap = Heap::new(whole.clone());
