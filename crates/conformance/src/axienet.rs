@@ -1,17 +1,16 @@
-//! What an AXI Ethernet with AXI DMA and its driver have to do together, on any arm.
+//! Conformance cases of an AXI Ethernet with AXI DMA and its driver.
 //!
-//! A body is generic over the machine and over an [`Arm`], the rest of a test: the other
-//! end of the cable, the passing of time, the three interrupt lines, and what this
-//! machine's device is known to lack. Bodies run on QEMU's model, which others wrote,
-//! and on our own. A body that needs what an arm lacks prints so.
+//! A case is generic over the machine and over a [`Backend`]: the other end of the cable, the
+//! passing of time, the three interrupt lines, and missing capabilities. Cases run on QEMU's model
+//! and on ours. A case that needs an unsupported capability prints so.
 //!
-//! Time differs between the arms: QEMU counts the delay in its clock and not in
-//! 125 of it. A body speaks of units of the delay, and the arm says how long one is.
+//! The delay of the DMA counts 1 cycle in QEMU and 125 in hardware, so cases count time in units of
+//! the delay, whose length the backend gives.
 
-mod bench;
 mod coalescing;
 mod core;
 mod data;
+mod harness;
 mod list;
 
 pub use self::core::{bus_error, done_descriptor, filter, mdio, reset, statistics};
@@ -21,19 +20,20 @@ pub use data::{
     too_long, transmit,
 };
 
+use crate::{Unsupported, supports};
 use doorbell_hal::{Host, Span};
 
-/// What a device may lack.
+/// A capability that a device may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fact {
+pub enum Capability {
     /// The MAC makes short frames 60 bytes long.
     Padding,
     /// The status of a transmitted descriptor has its length.
     TxStatusLength,
-    /// It sums from where it is told to, and all that it receives. A core is built with
-    /// this or the next, or with none.
+    /// It sums from an offset given by the driver, and all received bytes. A core is built with
+    /// this capability or the next, or with none.
     PartialChecksum,
-    /// IP, TCP and UDP checksums are found and inserted, and judged on receive.
+    /// It inserts IP, TCP and UDP checksums and verifies them on receive.
     FullChecksum,
     /// Reset of a channel resets the other and the MAC.
     ResetOfAll,
@@ -45,39 +45,31 @@ pub enum Fact {
     FilterMask,
     /// Transmitted frames are counted.
     TxStatistics,
-    /// A descriptor that is done already is an error that interrupts; it halts the
-    /// channel anyway.
+    /// A completed descriptor halts the channel with an error interrupt.
     DoneIsError,
-    /// An access to where no memory is halts the channel, and is an error that interrupts.
+    /// An access outside of memory halts the channel with an error interrupt.
     BusErrors,
 }
 
-/// What an arm lacks, and why.
-pub type Lacks = &'static [(Fact, &'static str)];
-
-/// The rest of a test.
-pub trait Arm<H: Host> {
-    /// A frame without FCS arrives from the wire, and is in memory on return if it
-    /// can be. This takes far less than 50 units of the delay.
+/// The environment of a device under test.
+pub trait Backend<H: Host> {
+    /// Delivers a frame without FCS from the wire, into memory if possible. Takes far less than 50
+    /// units of the delay.
     fn inject(&mut self, h: &mut H, frame: &[u8]);
-    /// The next frame that left on the wire, without FCS; `None` when none is on its way.
+    /// Returns the next frame on the wire without FCS, if there is one.
     fn collect(&mut self, h: &mut H) -> Option<Vec<u8>>;
-    /// Time passes, and the device does what is due.
+    /// Advances time; the device does its due work.
     fn wait(&mut self, h: &mut H, span: Span);
-    /// Whether interrupt line `n` of [`doorbell_layout::axienet::line`] is high, now that
-    /// all has arrived.
+    /// Returns the level of interrupt line `n` of [`doorbell_layout::axienet::line`] after all
+    /// frames have arrived.
     fn interrupt(&mut self, h: &mut H, n: u16) -> bool;
-    /// How long a unit of the delay is.
+    /// Returns the length of a unit of the delay.
     fn delay_unit(&self) -> Span;
-    /// What it lacks.
-    fn lacks(&self) -> Lacks;
+    /// Returns the missing capabilities.
+    fn unsupported(&self) -> Unsupported<Capability>;
 
-    /// Whether it has this fact; when not, that is printed.
-    fn has(&self, body: &str, f: Fact) -> bool {
-        let lack = self.lacks().iter().find(|(lack, _)| *lack == f);
-        if let Some((_, why)) = lack {
-            println!("{body}: not judged here: {f:?}: {why}");
-        }
-        lack.is_none()
+    /// Returns true if it has a capability. Prints the reason otherwise.
+    fn has(&self, case: &str, c: Capability) -> bool {
+        supports(self.unsupported(), case, c)
     }
 }

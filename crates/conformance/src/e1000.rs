@@ -1,15 +1,15 @@
-//! What an e1000 and its driver have to do together, on any arm.
+//! Conformance cases of an e1000 and its driver.
 //!
-//! A body is generic over the machine and over an [`Arm`], the rest of a test: the
-//! other end of the cable, the passing of time, and what this machine's device is
-//! known to lack. Bodies run on QEMU's 82540EM, 82544GC and 82545EM, which others
-//! wrote, and on our own [`model`]; `e1000_bodies!` lists them for both. A body that
-//! needs what an arm lacks prints so.
+//! A case is generic over the machine and over a [`Backend`]: the other end of the cable, the
+//! passing of time, and missing capabilities. Cases run on QEMU's 82540EM, 82544GC and 82545EM and
+//! on our own [`model`]; `e1000_cases!` lists them for both. A case that needs an unsupported
+//! capability prints so.
 
 mod list;
 pub mod model;
 
 use crate::frames::{PEER, ip, plain};
+use crate::{Unsupported, supports};
 use doorbell_drivers::e1000::{Bus, Config, E1000, Eeprom, Errata, Filter, Stats, Throttle};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host, Reg, Span, Time};
@@ -18,64 +18,59 @@ use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::{Segments, prepare_gso};
 use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet, headers};
 
-/// What a device may lack.
+/// A capability that a device may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fact {
-    /// It says whether a received checksum is good.
+pub enum Capability {
+    /// It reports whether a received checksum is good.
     RxChecksum,
-    /// ITR keeps interrupts apart exactly, also below 128 us.
+    /// ITR spaces interrupts exactly, also below 128 us.
     ItrExact,
     /// TIDV, RDTR, RADV delay interrupts.
     DelayTimers,
     /// Reset takes registers to their power-on values.
     Reset,
-    /// A large send whose payload is a whole number of segments has no empty one after it.
+    /// A large send of whole segments has no empty segment after it.
     TsoExact,
 }
 
-/// What an arm lacks, and why.
-pub type Lacks = &'static [(Fact, &'static str)];
-
-/// The rest of a test.
-pub trait Arm<H: Host> {
-    /// A frame without FCS arrives from the wire.
+/// The environment of a device under test.
+pub trait Backend<H: Host> {
+    /// Delivers a frame without FCS from the wire.
     fn inject(&mut self, h: &mut H, frame: &[u8]);
-    /// The next frame that left on the wire, without FCS; `None` when none is on its way.
+    /// Returns the next frame on the wire without FCS, if there is one.
     fn collect(&mut self, h: &mut H) -> Option<Vec<u8>>;
-    /// Time passes, and the device does what is due.
+    /// Advances time; the device does its due work.
     fn wait(&mut self, h: &mut H, span: Span);
-    /// Since when the device's interrupt line is high, now that all has arrived; `None`: it is low.
+    /// Returns the time at which the interrupt line rose, if it is high after all frames have
+    /// arrived.
     fn rose(&mut self, h: &mut H) -> Option<Time>;
-    /// How much later than it was an event may seem: zero where the line itself says when it rose,
-    /// else the longest time between two looks of a body that waits for it.
+    /// Returns the most by which an event is observed late: zero if the line has the time of its
+    /// rise, else the interval at which a case polls it.
     fn slack(&self) -> Span;
-    /// Whether the device's interrupt line is high.
+    /// Returns the level of the device's interrupt line.
     fn interrupt(&mut self, h: &mut H) -> bool {
         self.rose(h).is_some()
     }
-    /// How long after opening, and after each change of the receiver, it takes frames.
+    /// Returns the time after opening, and after each change of the receiver, in which frames are
+    /// refused.
     fn settling(&self) -> Span;
-    /// What it lacks.
-    fn lacks(&self) -> Lacks;
+    /// Returns the missing capabilities.
+    fn unsupported(&self) -> Unsupported<Capability>;
 
-    /// Whether it has this fact; when not, that is printed.
-    fn has(&self, body: &str, f: Fact) -> bool {
-        let lack = self.lacks().iter().find(|(lack, _)| *lack == f);
-        if let Some((_, why)) = lack {
-            println!("{body}: not judged here: {f:?}: {why}");
-        }
-        lack.is_none()
+    /// Returns true if it has a capability. Prints the reason otherwise.
+    fn has(&self, case: &str, c: Capability) -> bool {
+        supports(self.unsupported(), case, c)
     }
 }
 
-/// Receives what a driver hands up.
+/// Collects the buffers and packets of a driver.
 #[derive(Debug, Default)]
-pub struct Up {
+pub struct TestSink {
     sent: Vec<(Buf, u32, bool)>,
     received: Vec<(Packet, bool)>,
 }
 
-impl Sink for Up {
+impl Sink for TestSink {
     fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
         self.sent.push((b, cookie, last));
     }
@@ -93,30 +88,30 @@ struct Frame {
     pieces: usize,
 }
 
-/// Driver, machine and arm at once.
-struct Bench<'a, H: Host, A: Arm<H>> {
+/// A driver with its machine and backend.
+struct Harness<'a, H: Host, A: Backend<H>> {
     h: &'a mut H,
     a: &'a mut A,
     nic: E1000,
-    up: Up,
+    up: TestSink,
 }
 
 /// The address in the EEPROM of all cards.
 pub const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
 
-impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
+impl<'a, H: Host, A: Backend<H>> Harness<'a, H, A> {
     fn open(h: &'a mut H, a: &'a mut A, c: &Config) -> Self {
         let nic = E1000::open(h, c).unwrap();
         let settling = a.settling();
         a.wait(h, settling);
-        let mut b = Bench { h, a, nic, up: Up::default() };
+        let mut b = Harness { h, a, nic, up: TestSink::default() };
         b.run();
         Driver::<H>::work(&mut b.nic, b.h);
         b
     }
 
     fn close(self) -> Stats {
-        let Bench { h, nic, up, .. } = self;
+        let Harness { h, nic, up, .. } = self;
         assert!(up.received.is_empty() && up.sent.is_empty());
         let s = nic.stats();
         nic.close(h);
@@ -223,11 +218,11 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
 }
 
 /// EEPROM in both ways, also on opening, and the PHY.
-pub fn eeprom_and_phy<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn eeprom_and_phy<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let nic = E1000::open(h, &Config { eeprom: Eeprom::Eerd, ..*c }).unwrap();
     assert_eq!(nic.mac(), MAC);
     nic.close(h);
-    let mut b = Bench::open(h, a, &Config { eeprom: Eeprom::Microwire, ..*c });
+    let mut b = Harness::open(h, a, &Config { eeprom: Eeprom::Microwire, ..*c });
     assert_eq!(b.nic.mac(), MAC);
     let mut sum = 0u16;
     for word in 0..l::eeprom::WORDS {
@@ -247,8 +242,8 @@ pub fn eeprom_and_phy<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Frames of all lengths, linear, batched, the ring several times round.
-pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn transmit<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let before = b.nic.stats().tx_tail;
     let mut batches = 0;
     let lengths: Vec<usize> = (14..200).chain([511, 512, 513, 1000, 1513, 1514]).collect();
@@ -277,8 +272,8 @@ pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Packets in pieces.
-pub fn scatter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn scatter<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let cases: [(usize, &[usize]); 6] = [
         (1514, &[14]),
         (1514, &[54, 700]),
@@ -300,8 +295,8 @@ pub fn scatter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Checksums of TCP and UDP left to the device.
-pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn checksum_offload<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     for udp in [false, true] {
         for payload in [20, 33, 700, 1453] {
             let whole = ip(PEER, true, udp, payload);
@@ -323,8 +318,8 @@ pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Large sends, of 14 kB and others, and the packet after each.
-pub fn large_send<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn large_send<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     for (payload, mss) in
         [(14_600, 1460u16), (14_000, 1448), (2_921, 1460), (30_000, 536), (1461, 1460)]
     {
@@ -340,7 +335,7 @@ pub fn large_send<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
             }
             b.send(&f, cuts, todo);
             let mut wire = b.wire();
-            if payload % usize::from(mss) == 0 && !b.a.has("large_send", Fact::TsoExact) {
+            if payload % usize::from(mss) == 0 && !b.a.has("large_send", Capability::TsoExact) {
                 let empty = wire.pop().unwrap();
                 assert_eq!(headers::Layers::of(&empty).unwrap().end, 54);
                 assert!(empty.len() <= 60);
@@ -364,7 +359,7 @@ pub fn large_send<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// All workarounds at once, whatever the part needs, and where it may live without, none.
-pub fn large_send_with_the_workarounds_of_pcix_and_of_all_parts<H: Host, A: Arm<H>>(
+pub fn large_send_with_the_workarounds_of_pcix_and_of_all_parts<H: Host, A: Backend<H>>(
     h: &mut H,
     a: &mut A,
     c: &Config,
@@ -384,13 +379,13 @@ pub fn large_send_with_the_workarounds_of_pcix_and_of_all_parts<H: Host, A: Arm<
 }
 
 /// Tags that the driver inserts, and those that it hands up as they came.
-pub fn vlan_in_software<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn vlan_in_software<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     vlan(h, a, &Config { vlan: false, ..*c });
 }
 
 /// Tags inserted and stripped.
-pub fn vlan<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn vlan<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let tci = 0x6005;
     let f = plain(PEER, 300);
     b.send(&f, &[], OffloadRequest { vlan: Some(tci), ..OffloadRequest::NONE });
@@ -417,14 +412,14 @@ pub fn vlan<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// Frames of all lengths, three times round the ring; small ones copied out. With `NET_IP_ALIGN`
 /// and without.
-pub fn receive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn receive<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for rx_align in [0, 2] {
         receive_at(h, a, &Config { rx_align, ..*c });
     }
 }
 
-fn receive_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+fn receive_at<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let mac = b.nic.mac();
     let lengths: Vec<usize> =
         (60..160).chain([254, 255, 256, 257, 512, 1000, 1513, 1514]).collect();
@@ -452,7 +447,7 @@ fn receive_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         came.extend(b.came().into_iter().map(|f| f.bytes));
     }
     assert_eq!(came, frames);
-    if b.a.has("receive", Fact::RxChecksum) {
+    if b.a.has("receive", Capability::RxChecksum) {
         let mut f = ip(mac, true, false, 300);
         assert!(b.receive(&f)[0].verified);
         f[60] ^= 1;
@@ -463,8 +458,8 @@ fn receive_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// Frames that land while the driver polls: two at a time, looked for at each moment of their
 /// landing.
-pub fn receive_during_a_poll<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn receive_during_a_poll<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let mac = b.nic.mac();
     for i in 1..80 {
         let frames = [60, 61].map(|len| plain(mac, len + 2 * i as usize));
@@ -482,9 +477,9 @@ pub fn receive_during_a_poll<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Confi
 }
 
 /// Frames of several buffers, with the FCS at each place around a buffer's end.
-pub fn receive_several_buffers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn receive_several_buffers<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let c = Config { rx_buffer: 512, max_frame: 9014, ..*c };
-    let mut b = Bench::open(h, a, &c);
+    let mut b = Harness::open(h, a, &c);
     let mac = b.nic.mac();
     for len in
         [505, 506, 507, 508, 509, 510, 511, 512, 513, 1020, 1021, 1024, 1025, 1514, 4000, 8000]
@@ -499,8 +494,8 @@ pub fn receive_several_buffers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Con
 }
 
 /// Unicast, broadcast, multicast (exact and hashed), promiscuous.
-pub fn filter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn filter<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let mac = b.nic.mac();
     let group = |n: u8| [0x01, 0, 0x5e, 0, n.wrapping_mul(37), n];
     let groups: Vec<[u8; 6]> = (1..=20).map(group).collect();
@@ -511,7 +506,7 @@ pub fn filter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
             .iter()
             .all(|g| doorbell_drivers::e1000::hash(*g) != doorbell_drivers::e1000::hash(stranger))
     );
-    let passes = |b: &mut Bench<'_, H, A>, to: [u8; 6]| !b.receive(&plain(to, 100)).is_empty();
+    let passes = |b: &mut Harness<'_, H, A>, to: [u8; 6]| !b.receive(&plain(to, 100)).is_empty();
     let cases = [
         (Filter::default(), [true, true, false, false, false, false]),
         (
@@ -536,9 +531,9 @@ pub fn filter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// A small transmit ring, filled until the queue stops, ten times round; a poll wakes it.
-pub fn ring_wrap_and_stop<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn ring_wrap_and_stop<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let c = Config { tx_ring: 48, rx_ring: 48, ..*c };
-    let mut b = Bench::open(h, a, &c);
+    let mut b = Harness::open(h, a, &c);
     let (mut sent, mut stopped) = (0u32, 0);
     let f = plain(PEER, 1514);
     while sent < 500 {
@@ -566,16 +561,16 @@ pub fn ring_wrap_and_stop<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) 
 }
 
 /// Cause, mask and line; and the distance that ITR keeps.
-pub fn interrupts<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn interrupts<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     interrupts_at(h, a, c, 2_000);
-    if a.has("interrupts", Fact::ItrExact) {
+    if a.has("interrupts", Capability::ItrExact) {
         interrupts_at(h, a, c, 20_000);
     }
 }
 
-fn interrupts_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, rate: u32) {
+fn interrupts_at<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config, rate: u32) {
     let c = Config { throttle: Throttle::Fixed(rate), tx_delay: 0, ..*c };
-    let mut b = Bench::open(h, a, &c);
+    let mut b = Harness::open(h, a, &c);
     b.a.wait(b.h, Span::from_ms(2));
     assert!(!b.a.interrupt(b.h));
     assert_eq!(b.nic.interrupt(b.h, 0), Irq::None, "ICR is 0: another device's");
@@ -623,8 +618,8 @@ fn interrupts_at<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, rate: u32
 }
 
 /// RDTR starts again with each packet; RADV does not, and caps it.
-pub fn delay_timers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    if !a.has("delay_timers", Fact::DelayTimers) {
+pub fn delay_timers<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    if !a.has("delay_timers", Capability::DelayTimers) {
         return;
     }
     for (rx_absolute, caps) in [(0, false), (150, true)] {
@@ -633,7 +628,7 @@ pub fn delay_timers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
             continue;
         }
         let c = Config { throttle: Throttle::Off, rx_delay: 100, rx_absolute, ..*c };
-        let mut b = Bench::open(h, a, &c);
+        let mut b = Harness::open(h, a, &c);
         let f = plain(b.nic.mac(), 100);
         // A packet each 70 us never lets 102.4 us pass, but 153.6 us do.
         let mut came = Vec::new();
@@ -657,9 +652,9 @@ pub fn delay_timers<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     }
 }
 
-/// What the controller counts is what was sent and received.
-pub fn statistics<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+/// The controller counts sent and received frames.
+pub fn statistics<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let mac = b.nic.mac();
     let start = *b.nic.hardware(b.h);
     for len in [60, 100, 1514] {
@@ -680,9 +675,9 @@ pub fn statistics<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// A reset in the middle, close, and open again.
-pub fn reset_and_reopen<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn reset_and_reopen<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for _ in 0..2 {
-        let mut b = Bench::open(h, a, c);
+        let mut b = Harness::open(h, a, c);
         let f = plain(PEER, 400);
         // Queued, and never announced.
         let p = b.packet(&f, &[], OffloadRequest::NONE, 0);
@@ -698,7 +693,7 @@ pub fn reset_and_reopen<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         b.sent();
         let mac = b.nic.mac();
         assert_eq!(b.receive(&plain(mac, 90)).len(), 1);
-        if b.a.has("reset_and_reopen", Fact::Reset) {
+        if b.a.has("reset_and_reopen", Capability::Reset) {
             b.h.write32(Reg::at(reg::RDTR), 77);
             b.nic.restart(b.h).unwrap();
             assert_eq!(b.h.read32(Reg::at(reg::RDTR)), u32::from(c.rx_delay));

@@ -1,4 +1,4 @@
-//! Frames of every kind that NICs and their drivers tell apart, from another station.
+//! Frames of every kind that NICs and drivers distinguish, from another station.
 
 use doorbell_packet::{OffloadRequest, vlan};
 use doorbell_packet::{checksum::Sum, headers, segment};
@@ -50,14 +50,14 @@ pub(crate) fn tagged(frame: &[u8], tci: u16) -> Vec<u8> {
     f
 }
 
-/// What a sender that leaves the checksum makes of a frame.
+/// Prepares a frame with deferred checksum.
 pub(crate) fn partial(frame: &[u8]) -> (Vec<u8>, OffloadRequest) {
     let mut f = frame.to_vec();
     let checksum = headers::prepare_partial(&mut f);
     (f, OffloadRequest { checksum, ..OffloadRequest::NONE })
 }
 
-/// What a sender that leaves the cut makes of a frame.
+/// Prepares a frame with deferred segmentation.
 pub(crate) fn large(frame: &[u8], mss: u16) -> (Vec<u8>, OffloadRequest) {
     let mut f = frame.to_vec();
     let todo = segment::prepare_gso(&mut f, mss).unwrap();

@@ -1,12 +1,11 @@
-//! Any bytes as a guest of the vNIC and of the logical LAN behind the plug-in: calls of any number
-//! with any arguments from any CPU through the plug-in's own code ([`Adapter`]), whatever stands on
-//! the board and in the ring, translation entries, memory, frames, failovers, time.
+//! Arbitrary bytes as a guest of the vNIC and the logical LAN behind the plug-in: any calls from
+//! any CPU through the plug-in's own code ([`Adapter`]), any contents of call area, table and
+//! memory, frames, failovers, time.
 //!
-//! Neither side panics, and the server takes a bounded number of calls a look. It reaches only what
-//! the table maps: the guest's memory has a second half that no entry names, which stays as it was.
-//!
-//! Half of the guests have an honest plug-in: nobody but it writes the board. Of those every call
-//! is counted, and of what it posted nothing is refused while the session lives.
+//! Neither side panics, and the server takes a bounded number of calls a pass. The device reaches
+//! only mapped memory: the second half, which no entry maps, stays unchanged. Half of the guests
+//! have an honest plug-in, which alone writes the call area: each of their calls is counted, and no
+//! posted send is refused while the session lives.
 
 use doorbell_devices::veth::{self, Config, Uplink, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
@@ -37,7 +36,7 @@ const UNIT: u32 = 0x3000_0003;
 const H_PUT_TCE: u64 = 0x20;
 const H_STUFF_TCE: u64 = 0x138;
 
-/// Nobody in particular.
+/// Ignores all events.
 #[derive(Debug, Default)]
 struct Nobody;
 
@@ -72,14 +71,14 @@ impl Input<'_> {
     fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.take())
     }
-    /// A number that is often small, an address, or one of the first few of something.
+    /// Takes a number that is often small, an address, or a small index.
     fn number(&mut self) -> u64 {
         match self.u8() % 6 {
             0 => self.u8().into(),
             1 => u64::from(self.u16()) << 4,
             2 => u64::from(self.u8()) << 12,
             3 => u64::from_le_bytes(self.take()),
-            // A buffer descriptor: valid, so long, there.
+            // A buffer descriptor: valid, length, address.
             4 => 1 << 63 | u64::from(self.u16()) << 32 | u64::from(self.u8()) << 10,
             _ => 0x8000_0000_0000_0000 | u64::from(self.u16()) << 48,
         }
@@ -110,30 +109,30 @@ const CALLS: [u64; 20] = [
     ibmveth::H_ILLAN_ATTRIBUTES,
 ];
 
-/// Where the scripted driver of a vNIC has its things.
+/// Addresses of the scripted driver of a vNIC.
 const CRQ: u64 = 0x1000;
 const RINGS: u64 = 0x2000;
 const LOGIN: u64 = 0x4000;
 const BUFFER: u32 = 0x10000;
 
-/// What a plug-in and its guest have, from their side.
-struct Theirs {
-    board: Window,
+/// A plug-in with its guest.
+struct Client {
+    call_area: Window,
     adapter: Adapter,
     memory: Window,
     socket: UnixStream,
     raised: Cell<u64>,
-    /// H_VIO_SIGNAL and H_VIOCTL, and sends, that were answered at once.
+    /// Mask changes, and sends, that the plug-in answered.
     switched: u64,
     posted: u64,
-    /// A send was posted while another waited to be asked: room may have been promised twice.
+    /// A send was posted while another was forwarded: room may have been promised twice.
     crossed: bool,
     waiting: [bool; 8],
     answers: u64,
 }
 
-impl Theirs {
-    /// A CPU makes a call; whether it was answered at once.
+impl Client {
+    /// Makes a call of a CPU. Returns true if the plug-in answered it.
     fn call(&mut self, cpu: usize, call: u64, a: &[u64; 9]) -> bool {
         let raise = |_| self.raised.set(self.raised.get() + 1);
         match self.adapter.answer_locally(call, a, || Some(&self.memory), raise) {
@@ -156,7 +155,7 @@ impl Theirs {
         }
     }
 
-    /// The CPUs that have an answer take it.
+    /// Takes all answers.
     fn take_answers(&mut self) {
         for cpu in 0..self.waiting.len() {
             if self.adapter.take_answer(cpu).is_some() {
@@ -167,14 +166,14 @@ impl Theirs {
     }
 }
 
-/// A guest that has connected, as the plug-in does it.
-fn connect(kind: u32) -> (Theirs, Guest) {
+/// Connects a guest as the plug-in does.
+fn connect(kind: u32) -> (Client, Guest) {
     let made = "there is memory for a test";
     let (socket, ours) = UnixStream::pair().expect(made);
-    let offer = Handshake::send(&socket).expect(made);
-    let board = Window::map(&offer.memory, 0, CALL_AREA_BYTES, true).expect(made);
+    let handshake = Handshake::send(&socket).expect(made);
+    let call_area = Window::map(&handshake.memory, 0, CALL_AREA_BYTES, true).expect(made);
     let guest = Guest::handshake(ours, Unit { address: UNIT, kind }).expect("it is one of ours");
-    let adapter = offer.finish(&socket, vnic::well_formed).expect("the server knows it");
+    let adapter = handshake.finish(&socket, vnic::well_formed).expect("the server knows it");
     let memory: File = memfd(c"memory", (MAPPED + REST) as u64).expect(made);
     send_with_fds(
         &socket,
@@ -185,8 +184,8 @@ fn connect(kind: u32) -> (Theirs, Guest) {
     let memory = Window::map(&memory, 0, MAPPED + REST, true).expect(made);
     memory.write(MAPPED, &[CANARY; REST]);
     let (raised, waiting) = (Cell::new(0), [false; 8]);
-    let theirs = Theirs {
-        board,
+    let client = Client {
+        call_area,
         adapter,
         memory,
         socket,
@@ -197,10 +196,10 @@ fn connect(kind: u32) -> (Theirs, Guest) {
         waiting,
         answers: 0,
     };
-    (theirs, guest)
+    (client, guest)
 }
 
-/// Does with the bytes as they say.
+/// Runs a guest whose actions the bytes give.
 pub fn attack(bytes: &[u8]) {
     let mut input = Input(bytes);
     let how = input.u8();
@@ -213,7 +212,7 @@ pub fn attack(bytes: &[u8]) {
                 first_vector: sub_crq_interrupts(UNIT),
                 ..vnic::Config::POWERVM
             };
-            let knows = DeviceCallbacks {
+            let callbacks = DeviceCallbacks {
                 queues: |d: &VnicServer, client, each| {
                     d.open_queues(client).for_each(|q| {
                         each(SendQueue { handle: q.handle, buffers: q.buffers, room: q.room });
@@ -228,14 +227,14 @@ pub fn attack(bytes: &[u8]) {
                 2 => d.set_link(0, at, what & 4 != 0),
                 _ => d.report_error(0, at, what.into(), what & 4 != 0),
             };
-            let mut bench = Bench::new(VNIC, &mut d, &knows, honest);
+            let mut bench = Harness::new(VNIC, &mut d, &callbacks, honest);
             if how & 4 == 0 {
                 bench.log_in();
                 let handles: Vec<u64> = bench.d.open_queues(0).map(|q| q.handle).collect();
                 assert_eq!(handles.len(), 2, "the script ends with a session that is up");
                 let first = u64::from_be_bytes([first::VALID, desc::TX, 1, 1, 0, 0, 0, 0]);
                 handles.iter().for_each(|h| bench.must(hcall::SEND_SUB_CRQ, &[*h, first, 0, 0, 0]));
-                assert_eq!(bench.theirs.posted, 2, "whose queues can be posted to");
+                assert_eq!(bench.client.posted, 2, "whose queues can be posted to");
             }
             let ended = bench.d.counters.sessions_ended;
             let handles = |d: &VnicServer, n: u8| {
@@ -255,9 +254,10 @@ pub fn attack(bytes: &[u8]) {
             };
             let mut config = Config::new(vec![adapter(0), adapter(1)]);
             config.uplink = Some(Uplink { port: 0, pvid: 1 });
-            let knows = DeviceCallbacks { queues: |_: &Veth, _, _| (), has_waiting: |_, _| false };
+            let callbacks =
+                DeviceCallbacks { queues: |_: &Veth, _, _| (), has_waiting: |_, _| false };
             let mut d = Veth::new(config);
-            let bench = Bench::new(VETH, &mut d, &knows, honest);
+            let bench = Harness::new(VETH, &mut d, &callbacks, honest);
             let (refused, _) = bench.run(&mut input, |_, _, _| (), |_, n| n.into());
             assert!(refused == 0 || !honest);
         }
@@ -265,62 +265,67 @@ pub fn attack(bytes: &[u8]) {
 }
 
 /// The guest, its partition and the device.
-struct Bench<'a, D> {
+struct Harness<'a, D> {
     d: &'a mut D,
-    knows: &'a DeviceCallbacks<D>,
+    callbacks: &'a DeviceCallbacks<D>,
     ports: [Port; 2],
-    theirs: Theirs,
+    client: Client,
     now: Time,
     honest: bool,
-    /// Calls that the server has worked off.
+    /// Calls that the server has taken.
     taken: u64,
 }
 
-impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
-    fn new(kind: u32, d: &'a mut D, knows: &'a DeviceCallbacks<D>, honest: bool) -> Bench<'a, D> {
+impl<'a, D: HcallDevice<Port>> Harness<'a, D> {
+    fn new(
+        kind: u32,
+        d: &'a mut D,
+        callbacks: &'a DeviceCallbacks<D>,
+        honest: bool,
+    ) -> Harness<'a, D> {
         let mut ports = [Partition::new(Nobody), Partition::new(Nobody)];
-        let (mut theirs, guest) = connect(kind);
+        let (mut client, guest) = connect(kind);
         ports[0].connect(guest);
-        // The lower half of the window is memory one to one, so that a guest gets somewhere.
-        theirs.call(0, H_STUFF_TCE, &[UNIT.into(), 0, 0, 0, 0, 0, 0, 0, 0]);
+        // The lower half of memory is mapped one to one, so that a guest gets somewhere.
+        client.call(0, H_STUFF_TCE, &[UNIT.into(), 0, 0, 0, 0, 0, 0, 0, 0]);
         for page in (0..MAPPED as u64).step_by(4096) {
-            assert!(theirs.call(0, H_PUT_TCE, &[UNIT.into(), page, page | 3, 0, 0, 0, 0, 0, 0]));
+            assert!(client.call(0, H_PUT_TCE, &[UNIT.into(), page, page | 3, 0, 0, 0, 0, 0, 0]));
         }
-        Bench { d, knows, ports, theirs, now: Time::ZERO, honest, taken: 0 }
+        Harness { d, callbacks, ports, client, now: Time::ZERO, honest, taken: 0 }
     }
 
-    /// As the server does: what is posted, and each CPU's place once a look.
-    fn look(&mut self) {
+    /// Serves one pass: posted sends, and one call of each CPU.
+    fn poll(&mut self) {
         self.d.advance(&mut self.ports, self.now);
         let _ = self.ports[0].listen();
-        let (mut look, mut taken) = (PollCursor::default(), 0);
-        while step(self.d, &mut self.ports, 0, self.now, &mut look, self.knows).is_some() {
+        let (mut cursor, mut taken) = (PollCursor::default(), 0);
+        while step(self.d, &mut self.ports, 0, self.now, &mut cursor, self.callbacks).is_some() {
             taken += 1;
         }
         assert!(taken <= (CPUS + SENDS) as u64);
         self.taken += taken;
-        publish_credits(self.d, &mut self.ports, 0, self.now, self.knows);
+        publish_credits(self.d, &mut self.ports, 0, self.now, self.callbacks);
         let _ = self.ports[0].flush();
-        self.theirs.take_answers();
+        self.client.take_answers();
     }
 
     fn must(&mut self, call: u64, a: &[u64]) {
         let mut all = [0; 9];
         all[0] = UNIT.into();
         all[1..=a.len()].copy_from_slice(a);
-        self.theirs.call(0, call, &all);
-        self.look();
+        self.client.call(0, call, &all);
+        self.poll();
     }
 
     fn command(&mut self, m: [u8; MESSAGE]) {
         let word = |b: &[u8]| b.iter().fold(0, |v, b| v << 8 | u64::from(*b));
         self.must(hcall::SEND_CRQ, &[word(&m[..8]), word(&m[8..])]);
         self.now += Span::from_us(1);
-        self.look();
+        self.poll();
     }
 
-    /// What a driver does until its link is up, answers unread: one queue of each direction,
-    /// sub-CRQs 0 and 1.
+    /// Brings the link up as a driver does, answers unread: one queue of each direction, sub-CRQs 0
+    /// and 1.
     fn log_in(&mut self) {
         self.must(hcall::REG_CRQ, &[CRQ, 4096]);
         self.must(hcall::VIO_SIGNAL, &[1]);
@@ -329,7 +334,7 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
             let vector = sub_crq_interrupts(UNIT) + n;
             self.must(hcall::VIOCTL, &[vioctl::ENABLE_VIO_INTERRUPT, vector.into()]);
         }
-        assert_eq!(self.theirs.switched, 3, "interrupts are switched without the server");
+        assert_eq!(self.client.switched, 3, "interrupts are switched without the server");
         let w = |n: u32| U32::new(n);
         let mut m = [0; MESSAGE];
         (m[0], m[1]) = (first::HANDSHAKE, first::INIT);
@@ -353,8 +358,8 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
             client_data_offset: w(56),
             client_data_len: w(0),
         };
-        self.theirs.memory.write(LOGIN as usize, &login.bytes());
-        self.theirs
+        self.client.memory.write(LOGIN as usize, &login.bytes());
+        self.client
             .memory
             .write(LOGIN as usize + 40, [0u64.to_be_bytes(), 1u64.to_be_bytes()].as_flattened());
         let m = Login {
@@ -401,7 +406,7 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
                     for w in &mut a[1..1 + usize::from(input.u8() % 9)] {
                         *w = input.number();
                     }
-                    self.theirs.call(cpu, call, &a);
+                    self.client.call(cpu, call, &a);
                 }
                 // A send, or buffers, to a queue that is there.
                 3..=4 => {
@@ -425,40 +430,40 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
                     d[usize::from(input.u8()) % DESCRIPTOR] ^= input.u8();
                     let at = LOGIN as usize + 0x400;
                     for i in 0..n.min(16) as usize {
-                        self.theirs.memory.write(at + i * DESCRIPTOR, &d);
+                        self.client.memory.write(at + i * DESCRIPTOR, &d);
                     }
                     let cpu = usize::from(shape % 8);
                     if shape & 0x40 == 0 {
                         let a = [UNIT.into(), handle, at as u64, n, 0, 0, 0, 0, 0];
-                        self.theirs.call(cpu, hcall::SEND_SUB_CRQ_INDIRECT, &a);
+                        self.client.call(cpu, hcall::SEND_SUB_CRQ_INDIRECT, &a);
                         // What is there when the call is back is the guest's.
-                        self.theirs.memory.write(at, &[0; 512]);
+                        self.client.memory.write(at, &[0; 512]);
                     } else {
                         let word = |i: usize| {
                             d[8 * i..8 * i + 8].iter().fold(0, |v, b| v << 8 | u64::from(*b))
                         };
                         let a = [UNIT.into(), handle, word(0), word(1), word(2), word(3), 0, 0, 0];
-                        self.theirs.call(cpu, hcall::SEND_SUB_CRQ, &a);
+                        self.client.call(cpu, hcall::SEND_SUB_CRQ, &a);
                     }
                 }
-                // Anything on the board.
+                // Anything in the call area.
                 5 if !self.honest => {
                     let at = ((usize::from(input.u16()) << (input.u8() % 5))
                         % (CALL_AREA_BYTES - 8))
                         & !7;
-                    self.theirs.board.write(at, &input.take::<8>());
+                    self.client.call_area.write(at, &input.take::<8>());
                 }
                 // Memory.
                 5 => {
                     let at = (usize::from(input.u16()) << 2) & (MAPPED - 32) & !7;
-                    self.theirs.memory.write(at, &input.take::<32>());
+                    self.client.memory.write(at, &input.take::<32>());
                 }
                 // Entries: none names the other half.
                 6 => {
                     let (at, entry) =
                         (u64::from(input.u16()) << 12, input.number() & (MAPPED as u64 - 1));
                     let count = u64::from(input.u8());
-                    self.theirs.call(
+                    self.client.call(
                         0,
                         H_STUFF_TCE,
                         &[UNIT.into(), at, entry, count, 0, 0, 0, 0, 0],
@@ -476,27 +481,27 @@ impl<'a, D: HcallDevice<Port>> Bench<'a, D> {
             }
             // The server is not always there at once.
             if what & 0x80 == 0 {
-                self.look();
+                self.poll();
             }
         }
-        self.look();
-        self.look();
+        self.poll();
+        self.poll();
         let inside = self.ports[0].stats();
         if self.honest {
             assert!(
-                !self.theirs.waiting.contains(&true) && !self.ports[0].has_calls(),
+                !self.client.waiting.contains(&true) && !self.ports[0].has_calls(),
                 "every call has its answer"
             );
-            assert_eq!(inside.posted, self.theirs.posted);
-            assert_eq!(inside.signal_calls + inside.vioctl_calls, self.theirs.switched);
+            assert_eq!(inside.posted, self.client.posted);
+            assert_eq!(inside.signal_calls + inside.vioctl_calls, self.client.switched);
             assert_eq!(
                 self.taken,
-                self.theirs.answers + self.theirs.posted,
+                self.client.answers + self.client.posted,
                 "every call is counted once"
             );
         }
         // The guest goes, and nothing is reached any more.
-        let Theirs { memory, socket, crossed, .. } = self.theirs;
+        let Client { memory, socket, crossed, .. } = self.client;
         drop(socket);
         let _ = self.ports[0].listen();
         self.ports[0].disconnect();

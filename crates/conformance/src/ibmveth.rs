@@ -1,12 +1,11 @@
-//! What a logical LAN adapter and its driver have to do together, on any arm.
+//! Conformance cases of a logical LAN adapter and its driver.
 //!
-//! A body is generic over the machine, which makes hypervisor calls, and over an
-//! [`Arm`], the rest of a test: the other end of the cable, the interrupt, and what this
-//! machine's adapter is known to lack. Bodies run on QEMU's `spapr-vlan`, which
-//! others wrote, and on any model of ours. A body that needs what an arm lacks prints so.
+//! A case is generic over the machine, which makes hypervisor calls, and over a [`Backend`]: the
+//! other end of the cable, the interrupt, and missing capabilities. Cases run on QEMU's
+//! `spapr-vlan` and on our model. A case that needs an unsupported capability prints so.
 
-mod bench;
 mod codes;
+mod harness;
 mod lan;
 mod offload;
 mod receive;
@@ -21,46 +20,40 @@ pub use receive::{
 };
 pub use transmit::{bounce, loopback, scatter, too_long, transmit};
 
+use crate::{Unsupported, supports};
 use doorbell_hal::Hypervisor;
 
-/// What an adapter may lack.
+/// A capability that an adapter may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fact {
-    /// H_ILLAN_ATTRIBUTES, with checksums and large sends to be negotiated.
+pub enum Capability {
+    /// H_ILLAN_ATTRIBUTES negotiates checksums and large sends.
     Attributes,
-    /// No more buffers are taken than the buffer-list page has places for.
+    /// It accepts no more buffers than the buffer-list page has entries.
     BufferListEnds,
-    /// A frame that no buffer holds is lost, and others follow it.
+    /// A frame that fits no buffer is lost, and later ones are received.
     Loses,
-    /// Frames to other stations, and to groups that were not asked for, are not received.
+    /// It filters frames to other stations and to groups that are not registered.
     Filter,
-    /// It is an active trunk, with another partition on its LAN: what has no owner comes to it, and
-    /// it sends from any address.
+    /// It is an active trunk with another partition on its LAN: it receives frames to unknown
+    /// stations and sends from any address.
     Trunk,
-    /// A send of more than a kilobyte is answered H_BUSY at least once.
+    /// A send of more than 1 KiB is answered H_BUSY at least once.
     Busy,
 }
 
-/// What an arm lacks, and why.
-pub type Lacks = &'static [(Fact, &'static str)];
-
-/// The rest of a test.
-pub trait Arm<H: Hypervisor> {
-    /// A frame without FCS arrives from the wire, and is in memory on return if it can be.
+/// The environment of a device under test.
+pub trait Backend<H: Hypervisor> {
+    /// Delivers a frame without FCS from the wire, into memory if possible.
     fn inject(&mut self, h: &mut H, frame: &[u8]);
-    /// The next frame that left on the wire; `None` when none is on its way.
+    /// Returns the next frame on the wire, if there is one.
     fn collect(&mut self, h: &mut H) -> Option<Vec<u8>>;
-    /// Whether the adapter has interrupted since this was last asked.
+    /// Returns true if the adapter has interrupted since the last call.
     fn interrupt(&mut self, h: &mut H) -> bool;
-    /// What it lacks.
-    fn lacks(&self) -> Lacks;
+    /// Returns the missing capabilities.
+    fn unsupported(&self) -> Unsupported<Capability>;
 
-    /// Whether it has this fact; when not, that is printed.
-    fn has(&self, body: &str, f: Fact) -> bool {
-        let lack = self.lacks().iter().find(|(lack, _)| *lack == f);
-        if let Some((_, why)) = lack {
-            println!("{body}: not judged here: {f:?}: {why}");
-        }
-        lack.is_none()
+    /// Returns true if it has a capability. Prints the reason otherwise.
+    fn has(&self, case: &str, c: Capability) -> bool {
+        supports(self.unsupported(), case, c)
     }
 }

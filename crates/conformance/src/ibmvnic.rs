@@ -1,25 +1,22 @@
-//! What an ibmvnic driver and a vNIC server have to do together, on any machine of ours.
+//! Conformance cases of an ibmvnic driver and a vNIC server.
 //!
-//! There is no model of a vNIC that others wrote, and no public specification: the judges are the
-//! sheet's traps, each a body here, and the server's own strictness. It reads a partition's memory
-//! through a translation table that is guarded by the byte, compares headers byte for byte, and
-//! ends the session where a real one would.
-//!
-//! A body is given a way to make a machine, so that it can ask for the server it needs; it runs
-//! with a CPU that does everything in order and with ones that do not.
+//! There is neither a public specification nor a model by others; the server is strict instead. It
+//! reads a partition's memory through a byte-exact translation table, compares headers byte for
+//! byte, and ends the session where a real one would. A case gets a constructor of machines, whose
+//! CPU may reorder stores and loads.
 
-mod bench;
 mod direct;
 mod failover;
+mod harness;
 mod receive;
+mod recording_server;
 mod session;
-mod spy;
 mod transmit;
 
-pub use bench::{Model, System, reordered, system};
 pub use direct::*;
 pub use failover::*;
+pub use harness::{Model, System, reordered, system};
 pub use receive::*;
+pub use recording_server::{Call, RecordingServer};
 pub use session::*;
-pub use spy::{Call, Spy};
 pub use transmit::*;

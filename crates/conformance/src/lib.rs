@@ -1,5 +1,5 @@
-//! One body of tests per driver, run on every arm; and the judges that nobody here
-//! wrote.
+//! Conformance tests: the same cases for each driver on every backend, and judges that others wrote
+//! (QEMU, Wireshark, Linux).
 
 pub mod axienet;
 pub mod e1000;
@@ -11,9 +11,20 @@ pub mod mlx5;
 pub mod tshark;
 pub mod vfio_user;
 
-/// Whether a test that needs more than Rust is to run: `make test` sets `DOORBELL_FULL=1`, and then
-/// what is missing is a failure. Otherwise the test is told to return, and `needs` (such as "root
-/// and tshark") is printed.
+/// Capabilities that a backend lacks, each with the reason.
+pub type Unsupported<C> = &'static [(C, &'static str)];
+
+/// Returns true if a backend supports a capability. Prints the reason otherwise.
+fn supports<C: PartialEq + std::fmt::Debug>(lacks: Unsupported<C>, case: &str, c: C) -> bool {
+    let lack = lacks.iter().find(|(lack, _)| *lack == c);
+    if let Some((_, why)) = lack {
+        println!("{case}: not judged here: {c:?}: {why}");
+    }
+    lack.is_none()
+}
+
+/// Returns true if tests that need more than Rust must run: `make test` sets `DOORBELL_FULL=1`, and
+/// a missing tool is then a failure. Prints `needs` (such as "root and tshark") otherwise.
 pub fn full(needs: &str) -> bool {
     let full = std::env::var_os("DOORBELL_FULL").is_some_and(|v| v == "1");
     if !full {

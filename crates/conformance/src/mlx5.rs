@@ -1,31 +1,28 @@
-//! What the tests of the mlx5 driver and of the mlx5 device are made of.
+//! Harnesses for tests of the mlx5 driver and the mlx5 device.
 //!
-//! Four ways to look:
-//!
-//! * [`Desk`]: the driver alone. Its firmware is [`Paper`], its register writes are written down,
-//!   and completions are written by the test. What it put into its rings is compared byte by byte
-//!   with the manual.
-//! * [`Bench`]: the device alone, with a port that records every access and fails the test on one
-//!   that it has forbidden. WQEs are written by the test.
-//! * [`Console`]: the device's firmware alone. Commands are written byte by byte.
-//! * [`Arm`]: driver and device together, on any host. The bodies in [`bodies`] are written once
-//!   and run on each arm: the bare one, and the lab's machine with its guard by page and by byte.
+//! * [`DriverHarness`]: the driver alone, on a [`FakeFirmware`]. Tests check its ring entries byte
+//!   by byte against the manual, and write completions.
+//! * [`DeviceHarness`]: the device alone, with a port that records every access and fails the test
+//!   on a forbidden one. Tests write WQEs.
+//! * [`CommandHarness`]: the device's firmware alone. Tests write commands byte by byte.
+//! * [`Backend`]: driver and device together on any host. The [`cases`] run on each: the flat one,
+//!   and the lab's machine with memory protection by page and by byte.
 
-mod bench;
-pub mod bodies;
-mod console;
+pub mod cases;
+mod command_harness;
+mod device_harness;
 
-mod desk;
+mod driver_harness;
 pub mod hostile;
 pub mod hostile_guest;
 pub mod traffic;
 
-mod watched;
+mod leak_check;
 
-pub use bench::{Access, Bench, Recorder};
-pub use console::{Answer, Common, Console, Written};
-pub use desk::{CAPS, Desk, DeskHost, Paper, Registers, Wqe};
-pub use watched::Watched;
+pub use command_harness::{Answer, CommandHarness, Common, Written};
+pub use device_harness::{Access, DeviceHarness, RecordingPort};
+pub use driver_harness::{CAPS, DriverHarness, FakeFirmware, HarnessHost, Registers, Wqe};
+pub use leak_check::LeakCheckHost;
 
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
@@ -36,23 +33,23 @@ use doorbell_packet::Packet;
 use doorbell_testkit::Flat;
 
 /// A host with an mlx5 device.
-pub trait Arm: Host {
-    /// The device, as it stands.
+pub trait Backend: Host {
+    /// Returns the device.
     fn device(&self) -> &Mlx5;
-    /// Everything that is under way comes to its end.
+    /// Completes all work in progress.
     fn settle(&mut self);
-    /// From now on frames are kept.
+    /// Starts to record frames.
     fn keep_frames(&mut self);
-    /// The frames that left since the last call, in order.
+    /// Takes the frames sent since the last call, in order.
     fn frames(&mut self) -> Vec<Vec<u8>>;
-    /// Whether interrupt `vector` was raised; takes it.
+    /// Takes interrupt `vector`. Returns true if it was raised.
     fn interrupted(&mut self, vector: u16) -> bool;
-    /// Bytes or pages still lent to the device, and accesses that the guard refused;
-    /// zeroes where there is no guard.
+    /// Returns the mapped bytes or pages, and the refused accesses; zeroes without memory
+    /// protection.
     fn guard(&self) -> (usize, u64);
 }
 
-impl Arm for Flat<Mlx5> {
+impl Backend for Flat<Mlx5> {
     fn device(&self) -> &Mlx5 {
         &self.device
     }
@@ -75,7 +72,7 @@ impl Arm for Flat<Mlx5> {
     }
 }
 
-impl Arm for Machine<Pcie, Mlx5> {
+impl Backend for Machine<Pcie, Mlx5> {
     fn device(&self) -> &Mlx5 {
         &self.device
     }
@@ -107,12 +104,12 @@ impl Arm for Machine<Pcie, Mlx5> {
     }
 }
 
-/// The bare arm.
+/// Returns the flat backend.
 pub fn flat(nic: Nic) -> Flat<Mlx5> {
     Flat::new(32 << 20, Mlx5::new(nic))
 }
 
-/// The lab's machine: PCIe Gen3 x16, one core, work that costs nothing.
+/// Returns the lab's machine: PCIe Gen3 x16, one core, free CPU work.
 pub fn machine(nic: Nic, guard: ProtectionGranularity) -> Machine<Pcie, Mlx5> {
     let platform = Platform::new(1 << 32, 8 << 20, guard);
     let rules = Rules::new(Settings::link(3, 16)).expect("a link that exists");
@@ -126,7 +123,7 @@ pub fn machine(nic: Nic, guard: ProtectionGranularity) -> Machine<Pcie, Mlx5> {
 pub struct Returned(pub Vec<(Buf, u32, bool)>);
 
 impl Returned {
-    /// The marks of the packets that came back whole, in order.
+    /// Returns the cookies of the packets that came back whole, in order.
     pub fn packets(&self) -> Vec<u32> {
         self.0.iter().filter(|(_, _, last)| *last).map(|(_, cookie, _)| *cookie).collect()
     }

@@ -1,12 +1,8 @@
-//! Wireshark as a judge of captures, and a capture of real traffic to judge.
+//! Wireshark as a judge of captures, and a capture of real traffic.
 //!
-//! What leaves a simulated NIC is written as pcapng and read by `tshark`, which
-//! nobody here wrote: it recomputes every checksum, reassembles fragments and
-//! says which frames are wrong. The traffic that goes in is as real:
-//! `tools/make-capture.sh` records two Linux stacks talking to each other.
-//!
-//! All of this needs root and installed tools, so it is for tests under
-//! `DOORBELL_FULL=1` only. Errors are sentences for a test's `expect`.
+//! `tshark` reads the pcapng of a simulated wire, recomputes every checksum, reassembles fragments
+//! and reports wrong frames. `tools/make-capture.sh` records two Linux stacks as real traffic.
+//! Needs root and installed tools, so it is for tests under `DOORBELL_FULL=1` only.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,8 +13,10 @@ use tempfile::TempPath;
 ///
 /// Linux writes a TCP checksum that comes out as 0 as 0xffff where it computes it in software. Both
 /// verify; Wireshark calls the second bad ("should be 0x0000, see RFC 1624").
-const BAD_CHECKSUM: &str = "ip.checksum.status==0 || (tcp.checksum.status==0 && tcp.checksum!=0xffff) || \
-                            udp.checksum.status==0 || icmp.checksum.status==0 || icmpv6.checksum.status==0";
+const BAD_CHECKSUM: &str = "ip.checksum.status==0 || \
+                            (tcp.checksum.status==0 && tcp.checksum!=0xffff) || \
+                            udp.checksum.status==0 || icmp.checksum.status==0 || \
+                            icmpv6.checksum.status==0";
 
 /// A frame as Wireshark sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

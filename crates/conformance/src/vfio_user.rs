@@ -67,7 +67,7 @@ impl Input<'_> {
     }
 }
 
-struct Bench {
+struct Harness {
     f: Function<E1000, Guard>,
     client: Option<UnixStream>,
     now: Time,
@@ -101,7 +101,7 @@ fn identity() -> Identity {
     }
 }
 
-impl Bench {
+impl Harness {
     /// A client that has introduced itself, unless it `forgets` to.
     fn connect(&mut self, forgets: bool) {
         let (ours, theirs) = UnixStream::pair().expect("a socket pair");
@@ -114,7 +114,7 @@ impl Bench {
         }
     }
 
-    /// What a client sends; the server serves it, and its replies are read away.
+    /// Sends a message, lets the server handle it, and discards its replies.
     fn message(&mut self, command: u16, flags: u32, body: &[u8], fds: &[BorrowedFd<'_>]) {
         let mut m = vec![7, 0];
         m.extend_from_slice(&command.to_ne_bytes());
@@ -161,7 +161,7 @@ pub fn attack(bytes: &[u8]) {
         .expect("a function");
     let file = memfd(c"guest", MEMORY as u64).expect("memory");
     let memory = Window::map(&file, 0, MEMORY, true).expect("memory");
-    let mut b = Bench { f, client: None, now: Time::ZERO };
+    let mut b = Harness { f, client: None, now: Time::ZERO };
     b.connect(input.u8() & 15 == 0);
     // Most inputs begin with memory at address 0, and bus mastering.
     if input.u8() & 7 != 0 {

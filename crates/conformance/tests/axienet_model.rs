@@ -1,13 +1,14 @@
-//! The axienet driver on our own AXI Ethernet and AXI DMA, on an AXI bus: the bodies that
-//! QEMU's models judge too, what those lack among them; and what packets cost at the bus.
+//! The axienet driver on our own AXI Ethernet and AXI DMA, on an AXI bus: the cases of
+//! QEMU's models and those that need more, and the costs of packets at the bus.
 //!
 //! Each runs on a core with addresses of 32 bits and on one with 64 and memory above
 //! 4 GiB, with receive buffers on a line and two bytes behind it.
 
 use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::{Axi, Bus, Costs, Machine, Platform, ProtectionGranularity};
-use doorbell_conformance::axienet::{self as body, Arm, Fact, Lacks};
-use doorbell_conformance::axienet_bodies;
+use doorbell_conformance::Unsupported;
+use doorbell_conformance::axienet::{self as cases, Backend, Capability};
+use doorbell_conformance::axienet_cases;
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet::{Adaptive, Axienet, Coalesce, Config};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
@@ -31,7 +32,7 @@ struct Model {
     full: bool,
 }
 
-impl Arm<System> for Model {
+impl Backend<System> for Model {
     fn inject(&mut self, h: &mut System, frame: &[u8]) {
         let taken = h.outside(|d, bus, at| d.receive(bus, at, frame));
         assert_ne!(taken, RxVerdict::Hold, "it has no back-pressure but its memory");
@@ -67,16 +68,16 @@ impl Arm<System> for Model {
         // 125 clocks at 125 MHz.
         Span::from_us(1)
     }
-    fn lacks(&self) -> Lacks {
+    fn unsupported(&self) -> Unsupported<Capability> {
         match self.full {
-            true => &[(Fact::PartialChecksum, "this core is built with full checksums")],
-            false => &[(Fact::FullChecksum, "this core is built with partial checksums")],
+            true => &[(Capability::PartialChecksum, "this core is built with full checksums")],
+            false => &[(Capability::FullChecksum, "this core is built with partial checksums")],
         }
     }
 }
 
 /// The same machine behind a CPU that reorders stores.
-impl Arm<Reorder<System>> for Model {
+impl Backend<Reorder<System>> for Model {
     fn inject(&mut self, h: &mut Reorder<System>, frame: &[u8]) {
         self.inject(&mut h.inner, frame);
     }
@@ -90,10 +91,10 @@ impl Arm<Reorder<System>> for Model {
         self.interrupt(&mut h.inner, n)
     }
     fn delay_unit(&self) -> Span {
-        Arm::<System>::delay_unit(self)
+        Backend::<System>::delay_unit(self)
     }
-    fn lacks(&self) -> Lacks {
-        Arm::<System>::lacks(self)
+    fn unsupported(&self) -> Unsupported<Capability> {
+        Backend::<System>::unsupported(self)
     }
 }
 
@@ -177,40 +178,40 @@ fn reordered(f: impl Fn(&mut Reorder<System>, &mut Model, &Config)) {
     }
 }
 
-axienet_bodies!(on_both, reordered);
+axienet_cases!(on_both, reordered);
 
 #[test]
 fn mdio() {
-    on_both(|h, a, c| body::mdio(h, a, c, PHY_ID));
+    on_both(|h, a, c| cases::mdio(h, a, c, PHY_ID));
 }
 /// The body has it that the same setting again is a new count, as in QEMU's model. The core's own
 /// source does not, and nor does ours unless it is told to.
 #[test]
 fn threshold() {
     let core = device::Config { reload_on_any_write: true, ..CORE };
-    on(&[32, 64], core, 0, body::threshold);
+    on(&[32, 64], core, 0, cases::threshold);
 }
 /// At 0xffff_ff00, where neither machine has memory.
 #[test]
 fn bus_error() {
-    on(&[32, 64], CORE, 1, body::bus_error);
+    on(&[32, 64], CORE, 1, cases::bus_error);
 }
 #[test]
 fn full_checksums() {
-    on(&[32, 64], FULL, 0, body::checksum_offload);
-    on(&[32, 64], FULL, 0, body::receive_checksum);
+    on(&[32, 64], FULL, 0, cases::checksum_offload);
+    on(&[32, 64], FULL, 0, cases::receive_checksum);
 }
 
 // ---- what a crossing costs ----
 
-/// What the driver hands up.
+/// Collects the buffers and packets of the driver.
 #[derive(Default)]
-struct Up {
+struct TestSink {
     sent: Vec<Buf>,
     received: Vec<(Packet, bool)>,
 }
 
-impl Sink for Up {
+impl Sink for TestSink {
     fn sent(&mut self, b: Buf, _cookie: u32, _last: bool) {
         self.sent.push(b);
     }
@@ -219,7 +220,7 @@ impl Sink for Up {
     }
 }
 
-impl Up {
+impl TestSink {
     fn release(&mut self, h: &mut System) {
         for (p, _) in self.received.drain(..) {
             p.release(h);
@@ -251,7 +252,7 @@ fn crossings_of_a_packet() {
     };
     let c = Config { coalesce, ..config(32, 0) };
     let mut nic = Axienet::open(&mut h, &c, c.net_dim()).unwrap();
-    let mut up = Up::default();
+    let mut up = TestSink::default();
     a.wait(&mut h, Span::from_us(50));
     let before = h.ledger().clone();
     // Three pieces of 500 bytes, each on a line: 4 bursts of 128 bytes at most.
@@ -292,7 +293,7 @@ fn transmission_keeps_the_link_busy() {
         let mut h = system(64, CORE);
         let c = config(64, 0);
         let mut nic = Axienet::open(&mut h, &c, c.net_dim()).unwrap();
-        let mut up = Up::default();
+        let mut up = TestSink::default();
         for i in 0..100 {
             let buf = h.buffer(len, Alignment { align: 64, offset: i % 64 }).unwrap();
             h.bytes_mut(&buf, 0..len, |b| b.copy_from_slice(&frame(len as usize)));
@@ -329,7 +330,7 @@ fn a_saturated_link_interrupts_every_255_packets() {
     };
     let c = Config { rx_ring: 1024, coalesce, ..config(64, 2) };
     let mut nic = Axienet::open(&mut h, &c, c.net_dim()).unwrap();
-    let mut up = Up::default();
+    let mut up = TestSink::default();
     let f = frame(1514);
     let before = h.device.counters;
     for _ in 0..2040 {

@@ -1,10 +1,11 @@
 //! The axienet driver on QEMU's AXI Ethernet and AXI DMA.
 //!
-//! QEMU's models were written by others, so they judge driver and bodies alike.
+//! QEMU's models were written by others, so they judge driver and cases alike.
 //! Needs QEMU and its qtest accelerator: DOORBELL_FULL=1.
 
-use doorbell_conformance::axienet::{self as body, Arm, Fact, Lacks};
-use doorbell_conformance::{axienet_bodies, full};
+use doorbell_conformance::Unsupported;
+use doorbell_conformance::axienet::{self as cases, Backend, Capability};
+use doorbell_conformance::{axienet_cases, full};
 use doorbell_drivers::axienet::Config;
 use doorbell_hal::{Alignment, Host, Span};
 use doorbell_layout::axienet::line;
@@ -20,7 +21,7 @@ struct Qemu {
     wire: Wire,
 }
 
-impl Arm<QtestHost> for Qemu {
+impl Backend<QtestHost> for Qemu {
     fn inject(&mut self, h: &mut QtestHost, frame: &[u8]) {
         self.wire.send(frame).unwrap();
         h.settle();
@@ -43,27 +44,30 @@ impl Arm<QtestHost> for Qemu {
         // One clock where the core has 125.
         Span::from_ps(1_000_000_000_000 / u64::from(Ml605::CLOCK_HZ))
     }
-    fn lacks(&self) -> Lacks {
+    fn unsupported(&self) -> Unsupported<Capability> {
         &[
-            (Fact::Padding, "QEMU sends a short frame as it is"),
+            (Capability::Padding, "QEMU sends a short frame as it is"),
             (
-                Fact::TxStatusLength,
+                Capability::TxStatusLength,
                 "QEMU writes a length of 0 into a transmitted descriptor's status",
             ),
-            (Fact::FullChecksum, "QEMU knows partial checksums only"),
-            (Fact::ResetOfAll, "QEMU resets the one channel"),
-            (Fact::StopHalts, "QEMU leaves SR alone when RS is cleared"),
-            (Fact::CurrentLatches, "QEMU takes CURDESC at any time"),
-            (Fact::FilterMask, "QEMU compares all bits, and with every entry"),
-            (Fact::TxStatistics, "QEMU counts bytes sent, not frames"),
-            (Fact::DoneIsError, "QEMU halts at a descriptor that is done, and raises no interrupt"),
-            (Fact::BusErrors, "QEMU's bus reads as zero where no memory is"),
+            (Capability::FullChecksum, "QEMU knows partial checksums only"),
+            (Capability::ResetOfAll, "QEMU resets the one channel"),
+            (Capability::StopHalts, "QEMU leaves SR alone when RS is cleared"),
+            (Capability::CurrentLatches, "QEMU takes CURDESC at any time"),
+            (Capability::FilterMask, "QEMU compares all bits, and with every entry"),
+            (Capability::TxStatistics, "QEMU counts bytes sent, not frames"),
+            (
+                Capability::DoneIsError,
+                "QEMU halts at a descriptor that is done, and raises no interrupt",
+            ),
+            (Capability::BusErrors, "QEMU's bus reads as zero where no memory is"),
         ]
     }
 }
 
 /// The same machine behind a CPU that reorders stores.
-impl Arm<Reorder<QtestHost>> for Qemu {
+impl Backend<Reorder<QtestHost>> for Qemu {
     fn inject(&mut self, h: &mut Reorder<QtestHost>, frame: &[u8]) {
         self.inject(&mut h.inner, frame);
     }
@@ -77,10 +81,10 @@ impl Arm<Reorder<QtestHost>> for Qemu {
         self.interrupt(&mut h.inner, n)
     }
     fn delay_unit(&self) -> Span {
-        Arm::<QtestHost>::delay_unit(self)
+        Backend::<QtestHost>::delay_unit(self)
     }
-    fn lacks(&self) -> Lacks {
-        Arm::<QtestHost>::lacks(self)
+    fn unsupported(&self) -> Unsupported<Capability> {
+        Backend::<QtestHost>::unsupported(self)
     }
 }
 
@@ -129,25 +133,25 @@ fn reordered(f: impl Fn(&mut Reorder<QtestHost>, &mut Qemu, &Config)) {
     }
 }
 
-axienet_bodies!(on, reordered);
+axienet_cases!(on, reordered);
 
 #[test]
 fn mdio() {
-    on(|h, a, c| body::mdio(h, a, c, PHY_ID));
+    on(|h, a, c| cases::mdio(h, a, c, PHY_ID));
 }
 #[test]
 fn threshold() {
-    on(body::threshold);
+    on(cases::threshold);
 }
 #[test]
 fn bus_error() {
-    on(body::bus_error);
+    on(cases::bus_error);
 }
 #[test]
 fn transmit_with_addresses_of_64_bits() {
-    on(|h, a, c| body::transmit(h, a, &Config { address_bits: 64, ..*c }));
+    on(|h, a, c| cases::transmit(h, a, &Config { address_bits: 64, ..*c }));
 }
 #[test]
 fn done_descriptor_with_addresses_of_64_bits() {
-    on(|h, a, c| body::done_descriptor(h, a, &Config { address_bits: 64, ..*c }));
+    on(|h, a, c| cases::done_descriptor(h, a, &Config { address_bits: 64, ..*c }));
 }

@@ -1,13 +1,13 @@
-//! The e1000 driver on our own 82540EM, 82544GC and 82545EM: the bodies that QEMU's
-//! models judge too.
+//! The e1000 driver on our own 82540EM, 82544GC and 82545EM: the cases of QEMU's
+//! models.
 
-use doorbell_conformance::e1000::{self as body, Arm, model};
+use doorbell_conformance::e1000::{self as cases, Backend, model};
 use doorbell_drivers::e1000::{Bus, Config, E1000, Errata};
 use doorbell_drivers::{Driver, Tx};
 use doorbell_hal::{Alignment, Host, Span};
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
 
-doorbell_conformance::e1000_bodies!(model::on_each);
+doorbell_conformance::e1000_cases!(model::on_each);
 
 /// The device has the errata, so that the workarounds are needed here as in life.
 #[test]
@@ -15,7 +15,7 @@ doorbell_conformance::e1000_bodies!(model::on_each);
 fn a_driver_without_the_workarounds_of_pcix_hangs() {
     model::on_each(|h, a, c| {
         if c.bus == Bus::PciX {
-            body::large_send(h, a, &Config { errata: Errata::NONE, ..*c });
+            cases::large_send(h, a, &Config { errata: Errata::NONE, ..*c });
         }
     });
 }
@@ -26,7 +26,7 @@ fn a_driver_without_the_workarounds_of_pcix_hangs() {
 fn no_dma_after_the_driver_has_closed() {
     model::on_each(|h, a, c| {
         let mut nic = E1000::open(h, c).expect("a card");
-        let settling = Arm::<model::System>::settling(a);
+        let settling = Backend::<model::System>::settling(a);
         h.delay(settling);
         Driver::<model::System>::work(&mut nic, h);
         for cookie in 0..8 {

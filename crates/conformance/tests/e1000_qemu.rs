@@ -1,10 +1,10 @@
 //! The e1000 driver on QEMU's 82540EM, 82544GC and 82545EM.
 //!
-//! QEMU's models were written by others, so they judge driver and bodies alike.
+//! QEMU's models were written by others, so they judge driver and cases alike.
 //! Needs QEMU and its qtest accelerator: DOORBELL_FULL=1.
 
-use doorbell_conformance::e1000::{Arm, Fact, Lacks, MAC};
-use doorbell_conformance::full;
+use doorbell_conformance::e1000::{Backend, Capability, MAC};
+use doorbell_conformance::{Unsupported, full};
 use doorbell_drivers::e1000::{Bus, Config, Part};
 use doorbell_hal::{Host, Span, Time};
 use doorbell_testkit::qtest::{Backing, Pc, QtestHost, Wire};
@@ -17,7 +17,7 @@ struct Qemu {
     wire: Wire,
 }
 
-impl Arm<QtestHost> for Qemu {
+impl Backend<QtestHost> for Qemu {
     fn inject(&mut self, h: &mut QtestHost, frame: &[u8]) {
         self.wire.send(frame).unwrap();
         h.settle();
@@ -40,13 +40,19 @@ impl Arm<QtestHost> for Qemu {
         // It holds reception for a second after RCTL is written, and negotiates for half of one.
         Span::from_ms(1100)
     }
-    fn lacks(&self) -> Lacks {
+    fn unsupported(&self) -> Unsupported<Capability> {
         &[
-            (Fact::RxChecksum, "QEMU sets IXSM in every receive descriptor"),
-            (Fact::ItrExact, "QEMU keeps 128 us between interrupts, whatever ITR says"),
-            (Fact::DelayTimers, "QEMU has TADV alone"),
-            (Fact::Reset, "QEMU 7.2 clears CTRL.RST and resets nothing, and ignores the I/O ports"),
-            (Fact::TsoExact, "QEMU sends the headers once more after a payload of whole segments"),
+            (Capability::RxChecksum, "QEMU sets IXSM in every receive descriptor"),
+            (Capability::ItrExact, "QEMU keeps 128 us between interrupts, whatever ITR says"),
+            (Capability::DelayTimers, "QEMU has TADV alone"),
+            (
+                Capability::Reset,
+                "QEMU 7.2 clears CTRL.RST and resets nothing, and ignores the I/O ports",
+            ),
+            (
+                Capability::TsoExact,
+                "QEMU sends the headers once more after a payload of whole segments",
+            ),
         ]
     }
 }
@@ -72,4 +78,4 @@ fn on_each(f: impl Fn(&mut QtestHost, &mut Qemu, &Config)) {
     }
 }
 
-doorbell_conformance::e1000_bodies!(on_each);
+doorbell_conformance::e1000_cases!(on_each);

@@ -8,7 +8,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_bytes_get_a_guest_further_than_its_table(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+    fn no_bytes_get_a_guest_further_than_its_table(
+        bytes in prop::collection::vec(any::<u8>(), 0..6000),
+    ) {
         attack(&bytes);
     }
 }

@@ -1,5 +1,5 @@
-//! The ibmveth driver on our own logical LAN: the bodies that QEMU's model judges too, what
-//! that lacks among them; and drivers of several partitions on one switch.
+//! The ibmveth driver on our own logical LAN: the cases of QEMU's model and those that need
+//! more, and drivers of several partitions on one switch.
 //!
 //! Each partition has its memory behind a translation table, guarded by the byte, so
 //! that the hypervisor that reads or writes what was not mapped is found.
@@ -9,7 +9,8 @@ use doorbell_bus::{
     Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Mapping, Partitions, Platform,
     ProtectionGranularity,
 };
-use doorbell_conformance::ibmveth::{self as body, Arm, Fact, Lacks};
+use doorbell_conformance::Unsupported;
+use doorbell_conformance::ibmveth::{self as cases, Backend, Capability};
 use doorbell_devices::veth::{self as device, Adapter, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config, Ibmveth};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
@@ -52,10 +53,10 @@ fn is_clean(m: &mut System) {
 struct Model {
     sent: Vec<Vec<u8>>,
     vector: u16,
-    lacks: Lacks,
+    lacks: Unsupported<Capability>,
 }
 
-impl Arm<System> for Model {
+impl Backend<System> for Model {
     fn inject(&mut self, h: &mut System, frame: &[u8]) {
         let taken = h.outside(|d, bus, at| d.0.receive(&mut bus.ports, at, frame));
         assert_eq!(taken, RxVerdict::Yes);
@@ -73,7 +74,7 @@ impl Arm<System> for Model {
     fn interrupt(&mut self, h: &mut System) -> bool {
         h.bus.platform_mut().take_message(self.vector).is_some()
     }
-    fn lacks(&self) -> Lacks {
+    fn unsupported(&self) -> Unsupported<Capability> {
         self.lacks
     }
 }
@@ -81,11 +82,13 @@ impl Arm<System> for Model {
 /// Runs a body on an adapter with the network behind it, on a page for 509 buffers and on
 /// pools without end; at leisure, and with the hypervisor busy after each kilobyte.
 fn on(f: impl Fn(&mut System, &mut Model, &Config)) {
-    const ALONE: (Fact, &str) =
-        (Fact::Trunk, "a trunk needs another partition: see the neighbours below");
-    const LEISURE: Lacks = &[ALONE, (Fact::Busy, "here it copies at once")];
-    const POOLS: Lacks =
-        &[ALONE, (Fact::BufferListEnds, "here the hypervisor keeps buffers in pools of its own")];
+    const ALONE: (Capability, &str) =
+        (Capability::Trunk, "a trunk needs another partition: see the neighbours below");
+    const LEISURE: Unsupported<Capability> = &[ALONE, (Capability::Busy, "here it copies at once")];
+    const POOLS: Unsupported<Capability> = &[
+        ALONE,
+        (Capability::BufferListEnds, "here the hypervisor keeps buffers in pools of its own"),
+    ];
     for (max_buffers, lacks, slice) in [(509, LEISURE, u32::MAX), (4096, POOLS, 1024)] {
         let adapter = Adapter::new(0, 0);
         let c = Config { vector: adapter.vector, ..Config::new(adapter.unit as u32, adapter.mac) };
@@ -107,20 +110,20 @@ fn on(f: impl Fn(&mut System, &mut Model, &Config)) {
     }
 }
 
-macro_rules! bodies {
+macro_rules! cases {
     ($($name:ident)*) => {
         $(#[test]
         fn $name() {
-            on(body::$name);
+            on(cases::$name);
         })*
     };
 }
 
-bodies! {
+cases! {
     transmit scatter bounce too_long loopback
     negotiation software_offloads
-    receive toggle pools_by_size copybreak no_buffer default_pools interrupts mtu reopen mac_and_filter
-    codes left_open translation
+    receive toggle pools_by_size copybreak no_buffer default_pools interrupts mtu reopen
+    mac_and_filter codes left_open translation
     busy trunk
 }
 
@@ -129,7 +132,7 @@ bodies! {
 struct Neighbour {
     nic: Ibmveth,
     vector: u16,
-    lacks: Lacks,
+    lacks: Unsupported<Capability>,
     got: Vec<Vec<u8>>,
 }
 
@@ -147,7 +150,7 @@ impl Neighbour {
     }
 }
 
-impl Arm<System> for Neighbour {
+impl Backend<System> for Neighbour {
     fn inject(&mut self, h: &mut System, frame: &[u8]) {
         self.there(h, |nic, h| {
             let p = packet(h, frame, OffloadRequest::NONE);
@@ -160,7 +163,7 @@ impl Arm<System> for Neighbour {
     }
     fn collect(&mut self, h: &mut System) -> Option<Vec<u8>> {
         let came = self.there(h, |nic, h| {
-            let mut up = Up::default();
+            let mut up = TestSink::default();
             while nic.poll(h, 64, &mut up) == Poll::Again {}
             let mut came = vec![];
             for (p, _) in up.0 {
@@ -179,7 +182,7 @@ impl Arm<System> for Neighbour {
     fn interrupt(&mut self, h: &mut System) -> bool {
         h.bus.platform_mut().take_message(self.vector).is_some()
     }
-    fn lacks(&self) -> Lacks {
+    fn unsupported(&self) -> Unsupported<Capability> {
         self.lacks
     }
 }
@@ -213,7 +216,7 @@ fn a_trunk_among_neighbours() {
         h.enter(0);
         h.idle_until(opened);
         let mut arm = Neighbour { nic, vector: c.vector, lacks: &[], got: vec![] };
-        body::trunk(&mut h, &mut arm, &c);
+        cases::trunk(&mut h, &mut arm, &c);
         h.enter(1);
         arm.nic.close(&mut h);
         is_clean(&mut h);
@@ -221,9 +224,9 @@ fn a_trunk_among_neighbours() {
 }
 
 #[derive(Default)]
-struct Up(Vec<(Packet, bool)>);
+struct TestSink(Vec<(Packet, bool)>);
 
-impl Sink for Up {
+impl Sink for TestSink {
     fn sent(&mut self, b: Buf, _: u32, _: bool) {
         drop(b);
     }
@@ -284,7 +287,7 @@ fn large_send(
     let calls = m.bus.calls().iter().find(|c| c.call.0 == 0x120).map_or(0, |c| c.times);
     m.enter(1);
     m.idle_until(sent);
-    let mut up = Up::default();
+    let mut up = TestSink::default();
     while b.poll(&mut m, 64, &mut up) == Poll::Again {}
     let (mut frames, mut todos) = (vec![], vec![]);
     for (p, _) in up.0 {
@@ -302,7 +305,7 @@ fn large_send(
     let closed = m.now();
     m.enter(0);
     m.idle_until(closed);
-    a.reclaim(&mut m, &mut Up::default());
+    a.reclaim(&mut m, &mut TestSink::default());
     a.close(&mut m);
     is_clean(&mut m);
     (frames, todos, calls)

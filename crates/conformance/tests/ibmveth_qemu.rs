@@ -1,11 +1,11 @@
 //! The ibmveth driver on QEMU's `spapr-vlan`.
 //!
-//! QEMU's model was written by others, so it judges driver and bodies alike. A guest
+//! QEMU's model was written by others, so it judges driver and cases alike. A guest
 //! that makes the driver's hypervisor calls runs under TCG. Needs QEMU for POWER:
 //! DOORBELL_FULL=1.
 
-use doorbell_conformance::full;
-use doorbell_conformance::ibmveth::{self as body, Arm, Fact, Lacks};
+use doorbell_conformance::ibmveth::{self as cases, Backend, Capability};
+use doorbell_conformance::{Unsupported, full};
 use doorbell_drivers::ibmveth::Config;
 use doorbell_testkit::qtest::{Pseries, PseriesHost, Wire};
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ struct Qemu {
     wire: Wire,
 }
 
-impl Arm<PseriesHost> for Qemu {
+impl Backend<PseriesHost> for Qemu {
     fn inject(&mut self, h: &mut PseriesHost, frame: &[u8]) {
         self.wire.send(frame).unwrap();
         h.settle();
@@ -32,20 +32,26 @@ impl Arm<PseriesHost> for Qemu {
     fn interrupt(&mut self, h: &mut PseriesHost) -> bool {
         h.take_interrupt()
     }
-    fn lacks(&self) -> Lacks {
+    fn unsupported(&self) -> Unsupported<Capability> {
         &[
             (
-                Fact::Attributes,
+                Capability::Attributes,
                 "QEMU has no H_ILLAN_ATTRIBUTES, so neither checksum nor large send nor trunk",
             ),
-            (Fact::BufferListEnds, "QEMU keeps buffers in pools by size, and not in the page"),
             (
-                Fact::Loses,
-                "QEMU counts a frame that no buffer holds, and keeps it to try again before all others",
+                Capability::BufferListEnds,
+                "QEMU keeps buffers in pools by size, and not in the page",
             ),
-            (Fact::Filter, "QEMU receives all frames"),
-            (Fact::Trunk, "QEMU has one partition, and no attributes to say that it is a trunk"),
-            (Fact::Busy, "QEMU copies at once, and is never busy"),
+            (
+                Capability::Loses,
+                "QEMU counts a frame that fits no buffer, and retries it before all others",
+            ),
+            (Capability::Filter, "QEMU receives all frames"),
+            (
+                Capability::Trunk,
+                "QEMU has one partition, and no attributes to say that it is a trunk",
+            ),
+            (Capability::Busy, "QEMU copies at once, and is never busy"),
         ]
     }
 }
@@ -63,19 +69,19 @@ fn on(f: impl Fn(&mut PseriesHost, &mut Qemu, &Config)) {
     assert!(balance.is_even(), "{balance:?}");
 }
 
-macro_rules! bodies {
+macro_rules! cases {
     ($($name:ident)*) => {
         $(#[test]
         fn $name() {
-            on(body::$name);
+            on(cases::$name);
         })*
     };
 }
 
-bodies! {
+cases! {
     transmit scatter bounce too_long loopback
     negotiation software_offloads
-    receive toggle pools_by_size copybreak no_buffer default_pools interrupts mtu reopen mac_and_filter
-    codes left_open translation
+    receive toggle pools_by_size copybreak no_buffer default_pools interrupts mtu reopen
+    mac_and_filter codes left_open translation
     busy trunk
 }

@@ -10,7 +10,7 @@ use doorbell_conformance::full;
 use doorbell_lab::mlx5::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 use std::process::Command;
 
-/// What the bench `instructions` of a package prints.
+/// Returns the output of the bench `instructions` of a package.
 fn bench(package: &str) -> String {
     let done = Command::new(env!("CARGO"))
         .args(["bench", "--locked", "-p", package, "--bench", "instructions"])

@@ -1,15 +1,11 @@
 //! The shape of our bulk TCP against a real iperf3 over a veth pair.
 //!
-//! Rates say nothing there (a CPU's, not a link's), so shapes are compared: the share
-//! of full-sized segments among data segments, and data segments to an acknowledgment. Offloads
-//! are off on both ends, so that segments are seen as they would be on a wire. Needs
-//! root, iproute2, ethtool, iperf3, tcpdump and tshark.
-//!
-//! **A busy machine.** Linux acknowledges at the second full segment that the receiver has read, so
-//! the count follows when the receiving process runs: one that waits for a CPU acknowledges up to
-//! 64 segments at once, or each by itself. Both iperf3 have a real-time priority (SCHED_FIFO)
-//! therefore. With it, segments to an acknowledgment were 1.91 to 1.96 beside 30 runnable processes
-//! on two cores; without it 1.28 to 4.86.
+//! Rates depend on the CPU, so shapes are compared: the share of full-sized segments, and data
+//! segments to an acknowledgment. Offloads are off on both ends. Linux acknowledges at the second
+//! full segment that the receiver has read, so the count depends on when that process runs: both
+//! iperf3 have a real-time priority (SCHED_FIFO). With it, segments to an acknowledgment were 1.91
+//! to 1.96 beside 30 runnable processes on two cores; without it 1.28 to 4.86. Needs root,
+//! iproute2, ethtool, iperf3, tcpdump and tshark.
 
 #[path = "../../lab/tests/toy/mod.rs"]
 #[expect(unreachable_pub, dead_code, reason = "shared with the lab's tests")]

@@ -1,6 +1,6 @@
 //! The mlx5 device's firmware commands: what each does, refuses and ends.
 
-use doorbell_conformance::mlx5::{Access, Common, Console};
+use doorbell_conformance::mlx5::{Access, CommandHarness, Common};
 use doorbell_devices::mlx5::{Config, Mlx5};
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Span};
 use doorbell_layout::mlx5::command::{
@@ -29,7 +29,7 @@ const OUTSIDE: Option<CmdStatus> = Some(CmdStatus::BadSystemState);
 
 #[test]
 fn nothing_is_done_before_the_function_is_enabled() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     for opcode in
         [op::QUERY_ISSI, op::QUERY_PAGES, op::QUERY_HCA_CAP, op::INIT_HCA, op::ALLOC_PD, 0x829]
     {
@@ -39,7 +39,7 @@ fn nothing_is_done_before_the_function_is_enabled() {
 
 #[test]
 fn objects_exist_only_while_it_runs() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
     assert_eq!(c.run(op::ALLOC_PD, 0, &Numbered::ZERO, &[]).status, OUTSIDE);
     assert_eq!(c.run(op::INIT_HCA, 0, &Numbered::ZERO, &[]).status, OUTSIDE, "pages are missing");
@@ -55,7 +55,7 @@ fn objects_exist_only_while_it_runs() {
 
 #[test]
 fn issi_one_is_offered_and_no_other() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
     let mut m = SetIssiIn::ZERO;
     m.set(SetIssiIn::CURRENT, 1);
@@ -66,12 +66,12 @@ fn issi_one_is_offered_and_no_other() {
     assert_eq!(c.run(op::SET_ISSI, 0, &m, &[]).status, PARAM);
 }
 
-fn wanted(c: &mut Console, which: u32) -> i32 {
+fn wanted(c: &mut CommandHarness, which: u32) -> i32 {
     let out: QueryPagesOut = c.ok(op::QUERY_PAGES, which, &Numbered::ZERO, &[]).out_as();
     out.get(QueryPagesOut::PAGES) as i32
 }
 
-fn take(c: &mut Console, n: u32) -> Vec<u64> {
+fn take(c: &mut CommandHarness, n: u32) -> Vec<u64> {
     let mut m = ManagePagesIn::ZERO;
     m.set(ManagePagesIn::ENTRIES, n);
     let a = c.ok(op::MANAGE_PAGES, pages::TAKE, &m, &[]);
@@ -81,7 +81,7 @@ fn take(c: &mut Console, n: u32) -> Vec<u64> {
 
 #[test]
 fn pages_are_asked_for_given_and_come_back() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
     assert_eq!(wanted(&mut c, pages::BOOT), 16);
     c.give(0, 16);
@@ -93,17 +93,17 @@ fn pages_are_asked_for_given_and_come_back() {
     let mut back = [take(&mut c, 40), take(&mut c, 768)].concat();
     assert_eq!(take(&mut c, 768), []);
     back.sort_unstable();
-    assert_eq!(back, (0..48).map(|i| Console::PAGES + i * 4096).collect::<Vec<_>>());
+    assert_eq!(back, (0..48).map(|i| CommandHarness::PAGES + i * 4096).collect::<Vec<_>>());
 }
 
 #[test]
 fn pages_that_cannot_be_are_refused() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
     let mut m = ManagePagesIn::ZERO;
     m.set(ManagePagesIn::ENTRIES, 2);
     let mut give =
-        |list: &[u64]| c.run(op::MANAGE_PAGES, pages::GIVE, &m, &Console::pas(list)).status;
+        |list: &[u64]| c.run(op::MANAGE_PAGES, pages::GIVE, &m, &CommandHarness::pas(list)).status;
     assert_eq!(give(&[0x1000]), Some(CmdStatus::BadInputLength));
     assert_eq!(give(&[0x1000, 0]), PARAM);
     assert_eq!(give(&[0x1000, 0x2004]), PARAM);
@@ -113,9 +113,9 @@ fn pages_that_cannot_be_are_refused() {
 
 #[test]
 fn page_requests_are_events_both_ways() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let page = c.alloc(op::ALLOC_UAR);
-    let ring = Console::page(3);
+    let ring = CommandHarness::page(3);
     c.eq(page, 4, 0, 1 << event::PAGE_REQUEST, &[ring]).number();
     for (i, n) in [8i16, -8].into_iter().enumerate() {
         let now = c.now;
@@ -137,7 +137,7 @@ fn page_requests_are_events_both_ways() {
 
 #[test]
 fn the_capabilities_that_an_unmodified_driver_needs_are_there() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let mut g = GeneralCaps::ZERO;
     g.0.copy_from_slice(&c.caps(cap_type::GENERAL, CURRENT));
     for f in [GeneralCaps::NIC_FLOW_TABLE, GeneralCaps::PORT_TYPE, GeneralCaps::ETH_NET_OFFLOADS] {
@@ -173,7 +173,7 @@ fn the_capabilities_that_an_unmodified_driver_needs_are_there() {
 fn the_inline_mode_follows_what_the_port_needs() {
     for (min_inline, mode, vport) in [(0, 2, 0), (1, 0, 0), (2, 1, 2), (3, 1, 3)] {
         let caps = doorbell_layout::mlx5::Caps { min_inline, ..NIC.caps };
-        let mut c = Console::running(Config { caps, ..NIC });
+        let mut c = CommandHarness::running(Config { caps, ..NIC });
         let mut e = EthCaps::ZERO;
         e.0.copy_from_slice(&c.caps(cap_type::ETH, CURRENT));
         assert_eq!(e.get(EthCaps::INLINE_MODE), mode);
@@ -183,7 +183,7 @@ fn the_inline_mode_follows_what_the_port_needs() {
 
 #[test]
 fn the_board_has_a_name() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let out: QueryAdapterOut = c.ok(op::QUERY_ADAPTER, 0, &Numbered::ZERO, &[]).out_as();
     assert_eq!(out.0[QueryAdapterOut::PSID..], NIC.psid);
 }
@@ -198,7 +198,7 @@ fn domains_and_pages_are_allocated_and_gone() {
         (op::ALLOC_TRANSPORT_DOMAIN, op::DEALLOC_TRANSPORT_DOMAIN),
         (op::ALLOC_Q_COUNTER, op::DEALLOC_Q_COUNTER),
     ];
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     for (alloc, dealloc) in pairs {
         let (a, b) = (c.alloc(alloc), c.alloc(alloc));
         assert_ne!(a, b);
@@ -212,7 +212,7 @@ fn domains_and_pages_are_allocated_and_gone() {
 
 #[test]
 fn doorbell_pages_begin_behind_the_registers_and_msix_tables() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let first = c.alloc(op::ALLOC_UAR);
     assert!(first >= 4, "pages 2 and 3 are the MSI-X table's");
     c.about(op::DEALLOC_UAR, first);
@@ -223,18 +223,18 @@ fn doorbell_pages_begin_behind_the_registers_and_msix_tables() {
 
 #[test]
 fn an_object_in_use_stays() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let o = c.common();
     let sq = c.ok(
         op::CREATE_SQ,
         0,
-        &Console::sq_message(&o, 6, Console::DBR),
-        &Console::pas(&[Console::page(2)]),
+        &CommandHarness::sq_message(&o, 6, CommandHarness::DBR),
+        &CommandHarness::pas(&[CommandHarness::page(2)]),
     );
     let set = c.alloc(op::ALLOC_Q_COUNTER);
-    let mut m = Console::rq_message(&o, 4, 4, Console::DBR);
+    let mut m = CommandHarness::rq_message(&o, 4, 4, CommandHarness::DBR);
     m.part_mut(CreateRqIn::RQC).set(Rqc::COUNTER_SET, set);
-    let rq = c.ok(op::CREATE_RQ, 0, &m, &Console::pas(&[Console::page(3)])).number();
+    let rq = c.ok(op::CREATE_RQ, 0, &m, &CommandHarness::pas(&[CommandHarness::page(3)])).number();
     let rqt = c.rqt(&[rq]).number();
     let tir = c.tir(&o, rqt, true).number();
     let direct = c.tir(&o, rq, false).number();
@@ -291,9 +291,9 @@ fn an_object_in_use_stays() {
 
 #[test]
 fn queues_need_what_they_name() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let list = Console::pas(&[Console::page(4)]);
+    let list = CommandHarness::pas(&[CommandHarness::page(4)]);
     let nowhere = 0xff_0000;
     for bad in [
         Common { uar: nowhere, ..o },
@@ -302,37 +302,58 @@ fn queues_need_what_they_name() {
         Common { cq: nowhere, ..o },
     ] {
         assert_eq!(
-            c.run(op::CREATE_SQ, 0, &Console::sq_message(&bad, 6, Console::DBR), &list).status,
+            c.run(
+                op::CREATE_SQ,
+                0,
+                &CommandHarness::sq_message(&bad, 6, CommandHarness::DBR),
+                &list
+            )
+            .status,
             BAD_RES
         );
     }
     for bad in [Common { pd: nowhere, ..o }, Common { cq: nowhere, ..o }] {
         assert_eq!(
-            c.run(op::CREATE_RQ, 0, &Console::rq_message(&bad, 4, 4, Console::DBR), &list).status,
+            c.run(
+                op::CREATE_RQ,
+                0,
+                &CommandHarness::rq_message(&bad, 4, 4, CommandHarness::DBR),
+                &list
+            )
+            .status,
             BAD_RES
         );
     }
     for bad in [Common { uar: nowhere, ..o }, Common { eq: 99, ..o }] {
         assert_eq!(
-            c.run(op::CREATE_CQ, 0, &Console::cq_message(&bad, 6, Console::DBR), &list).status,
+            c.run(
+                op::CREATE_CQ,
+                0,
+                &CommandHarness::cq_message(&bad, 6, CommandHarness::DBR),
+                &list
+            )
+            .status,
             BAD_RES
         );
     }
-    assert_eq!(c.eq(nowhere, 6, 0, 0, &[Console::page(4)]).status, BAD_RES);
+    assert_eq!(c.eq(nowhere, 6, 0, 0, &[CommandHarness::page(4)]).status, BAD_RES);
     assert_eq!(c.tis(nowhere).status, BAD_RES);
     assert_eq!(c.rqt(&[nowhere]).status, BAD_RES);
     assert_eq!(c.tir(&o, nowhere, true).status, BAD_RES);
     assert_eq!(c.tir(&Common { td: nowhere, ..o }, nowhere, false).status, BAD_RES);
-    assert_eq!(c.run(op::CREATE_MKEY, 0, &Console::mkey_message(nowhere), &[]).status, BAD_RES);
+    assert_eq!(
+        c.run(op::CREATE_MKEY, 0, &CommandHarness::mkey_message(nowhere), &[]).status,
+        BAD_RES
+    );
 }
 
 #[test]
 fn contexts_that_make_no_sense_are_refused() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let list = Console::pas(&[Console::page(4)]);
+    let list = CommandHarness::pas(&[CommandHarness::page(4)]);
     let cq = |f: &dyn Fn(&mut Cqc)| {
-        let mut m = Console::cq_message(&o, 6, Console::DBR);
+        let mut m = CommandHarness::cq_message(&o, 6, CommandHarness::DBR);
         f(m.part_mut(CreateCqIn::CQC));
         m
     };
@@ -345,21 +366,24 @@ fn contexts_that_make_no_sense_are_refused() {
     for m in bad_cqs {
         assert_eq!(c.run(op::CREATE_CQ, 0, &m, &list).status, PARAM);
     }
-    let mut linked = Console::sq_message(&o, 6, Console::DBR);
+    let mut linked = CommandHarness::sq_message(&o, 6, CommandHarness::DBR);
     linked.part_mut(CreateSqIn::SQC).part_mut(Sqc::WQ).set(Wq::TYPE, 0);
-    let mut ready = Console::sq_message(&o, 6, Console::DBR);
+    let mut ready = CommandHarness::sq_message(&o, 6, CommandHarness::DBR);
     ready.part_mut(CreateSqIn::SQC).set(Sqc::STATE, 1);
-    for m in
-        [linked, ready, Console::sq_message(&o, 16, Console::DBR), Console::sq_message(&o, 6, 4)]
-    {
+    for m in [
+        linked,
+        ready,
+        CommandHarness::sq_message(&o, 16, CommandHarness::DBR),
+        CommandHarness::sq_message(&o, 6, 4),
+    ] {
         assert_eq!(c.run(op::CREATE_SQ, 0, &m, &list).status, PARAM);
     }
-    let mut striding = Console::rq_message(&o, 4, 5, Console::DBR);
+    let mut striding = CommandHarness::rq_message(&o, 4, 5, CommandHarness::DBR);
     striding.part_mut(CreateRqIn::RQC).part_mut(Rqc::WQ).set(Wq::TYPE, 2);
     for m in [
         striding,
-        Console::rq_message(&o, 4, 3, Console::DBR),
-        Console::rq_message(&o, 16, 4, Console::DBR),
+        CommandHarness::rq_message(&o, 4, 3, CommandHarness::DBR),
+        CommandHarness::rq_message(&o, 16, 4, CommandHarness::DBR),
     ] {
         assert_eq!(c.run(op::CREATE_RQ, 0, &m, &list).status, PARAM);
     }
@@ -367,7 +391,8 @@ fn contexts_that_make_no_sense_are_refused() {
     m.part_mut(CreateEqIn::EQC).set(Eqc::UAR, o.uar).set(Eqc::INTR, 64);
     assert_eq!(c.run(op::CREATE_EQ, 0, &m, &list).status, PARAM, "no such vector");
     assert_eq!(
-        c.run(op::CREATE_SQ, 0, &Console::sq_message(&o, 7, Console::DBR), &list).status,
+        c.run(op::CREATE_SQ, 0, &CommandHarness::sq_message(&o, 7, CommandHarness::DBR), &list)
+            .status,
         Some(CmdStatus::BadInputLength),
         "two pages"
     );
@@ -376,10 +401,10 @@ fn contexts_that_make_no_sense_are_refused() {
 /// Every command whose input has a fixed part, with less than that.
 #[test]
 fn an_input_too_short_is_refused() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     c.common();
     let mut short = |opcode, op_mod, n: usize| {
-        let a = c.send(&Console::input(opcode, op_mod, &[0u8; 0x400], &[])[..n], 0x110);
+        let a = c.send(&CommandHarness::input(opcode, op_mod, &[0u8; 0x400], &[])[..n], 0x110);
         assert_eq!(a.status, Some(CmdStatus::BadInputLength), "{opcode:#x}");
     };
     let fixed = [
@@ -446,14 +471,14 @@ fn an_input_too_short_is_refused() {
 
 #[test]
 fn queries_say_what_was_created_and_the_state() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let o = c.common();
     let sq = c
         .ok(
             op::CREATE_SQ,
             0,
-            &Console::sq_message(&o, 6, Console::DBR),
-            &Console::pas(&[Console::page(2)]),
+            &CommandHarness::sq_message(&o, 6, CommandHarness::DBR),
+            &CommandHarness::pas(&[CommandHarness::page(2)]),
         )
         .number();
     let about = |n| {
@@ -493,8 +518,8 @@ fn queries_say_what_was_created_and_the_state() {
         .ok(
             op::CREATE_RQ,
             0,
-            &Console::rq_message(&o, 4, 4, Console::DBR),
-            &Console::pas(&[Console::page(3)]),
+            &CommandHarness::rq_message(&o, 4, 4, CommandHarness::DBR),
+            &CommandHarness::pas(&[CommandHarness::page(3)]),
         )
         .number();
     assert_eq!(c.modify_rq(rq, 0, 1), None);
@@ -524,22 +549,22 @@ fn queries_say_what_was_created_and_the_state() {
 
 #[test]
 fn a_queue_changes_state_only_from_the_state_it_is_in() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let o = c.common();
     let sq = c
         .ok(
             op::CREATE_SQ,
             0,
-            &Console::sq_message(&o, 6, Console::DBR),
-            &Console::pas(&[Console::page(2)]),
+            &CommandHarness::sq_message(&o, 6, CommandHarness::DBR),
+            &CommandHarness::pas(&[CommandHarness::page(2)]),
         )
         .number();
     let rq = c
         .ok(
             op::CREATE_RQ,
             0,
-            &Console::rq_message(&o, 4, 4, Console::DBR),
-            &Console::pas(&[Console::page(3)]),
+            &CommandHarness::rq_message(&o, 4, 4, CommandHarness::DBR),
+            &CommandHarness::pas(&[CommandHarness::page(3)]),
         )
         .number();
     for (from, to, status) in [
@@ -560,7 +585,7 @@ fn a_queue_changes_state_only_from_the_state_it_is_in() {
 
 #[test]
 fn moderation_can_be_changed_while_the_queue_lives() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let o = c.common();
     let mut m = ModifyCqIn::ZERO;
     m.set(ModifyCqIn::CQN, o.cq)
@@ -580,7 +605,7 @@ fn moderation_can_be_changed_while_the_queue_lives() {
 
 /// A ready SQ in the given pages, and where its next WQE goes.
 struct Sender {
-    c: Console,
+    c: CommandHarness,
     o: Common,
     sqn: u32,
     pages: Vec<u64>,
@@ -590,13 +615,13 @@ struct Sender {
 
 impl Sender {
     fn new(log: u32, pages: &[u64]) -> Sender {
-        let mut c = Console::running(NIC);
+        let mut c = CommandHarness::running(NIC);
         let o = c.common();
-        let message = Console::sq_message(&o, log, Console::DBR + 64);
-        let sqn = c.ok(op::CREATE_SQ, 0, &message, &Console::pas(pages)).number();
+        let message = CommandHarness::sq_message(&o, log, CommandHarness::DBR + 64);
+        let sqn = c.ok(op::CREATE_SQ, 0, &message, &CommandHarness::pas(pages)).number();
         assert_eq!(c.modify_sq(sqn, 0, 1), None);
         for i in 0..0x4000 {
-            c.port.memory[Console::DATA as usize + i] = (i % 251) as u8;
+            c.port.memory[CommandHarness::DATA as usize + i] = (i % 251) as u8;
         }
         Sender { c, o, sqn, pages: pages.to_vec(), pc: 0, lkey: o.mkey << 8 }
     }
@@ -625,7 +650,7 @@ impl Sender {
     /// 40 packets, announced and not yet sent.
     fn announce(&mut self) {
         for _ in 0..40 {
-            self.put(Console::DATA, 60);
+            self.put(CommandHarness::DATA, 60);
         }
         self.c.port.log.clear();
         self.ring();
@@ -647,22 +672,27 @@ impl Sender {
     }
     /// Opcode and syndrome of CQE `i`.
     fn cqe(&self, i: usize) -> (u8, u8) {
-        let at = Console::page(1) as usize + i * 64;
+        let at = CommandHarness::page(1) as usize + i * 64;
         (self.c.port.memory[at + 63] >> 4, self.c.port.memory[at + 0x37])
     }
     fn data(&self, offset: usize, n: usize) -> Vec<u8> {
-        self.c.port.memory[Console::DATA as usize + offset..][..n].to_vec()
+        self.c.port.memory[CommandHarness::DATA as usize + offset..][..n].to_vec()
     }
 }
 
 #[test]
 fn a_send_queue_in_scattered_pages_is_read_where_it_is() {
-    let pages = [Console::page(9), Console::page(5), Console::page(7), Console::page(20)];
+    let pages = [
+        CommandHarness::page(9),
+        CommandHarness::page(5),
+        CommandHarness::page(7),
+        CommandHarness::page(20),
+    ];
     let mut s = Sender::new(8, &pages);
     for round in 0..3 {
         s.c.port.log.clear();
         for i in 0..256 {
-            s.put(Console::DATA + i * 8, 60);
+            s.put(CommandHarness::DATA + i * 8, 60);
         }
         s.ring();
         // The CQ overruns on the way; what is sent is not its business.
@@ -674,20 +704,24 @@ fn a_send_queue_in_scattered_pages_is_read_where_it_is() {
 
 #[test]
 fn completions_and_events_go_to_scattered_pages() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let (cq_pages, eq_pages) =
-        ([Console::page(12), Console::page(10)], [Console::page(16), Console::page(14)]);
+    let (cq_pages, eq_pages) = (
+        [CommandHarness::page(12), CommandHarness::page(10)],
+        [CommandHarness::page(16), CommandHarness::page(14)],
+    );
     let eqn = c.eq(o.uar, 7, 5, 1 << event::PAGE_REQUEST, &eq_pages).number();
     let o = Common { eq: eqn, ..o };
-    let cqn = c.cq(&o, 7, Console::DBR, &cq_pages).number();
-    let message = Console::sq_message(&Common { cq: cqn, ..o }, 6, Console::DBR + 64);
-    let sqn = c.ok(op::CREATE_SQ, 0, &message, &Console::pas(&[Console::page(2)])).number();
+    let cqn = c.cq(&o, 7, CommandHarness::DBR, &cq_pages).number();
+    let message = CommandHarness::sq_message(&Common { cq: cqn, ..o }, 6, CommandHarness::DBR + 64);
+    let sqn =
+        c.ok(op::CREATE_SQ, 0, &message, &CommandHarness::pas(&[CommandHarness::page(2)])).number();
     assert_eq!(c.modify_sq(sqn, 0, 1), None);
-    let mut s = Sender { c, o, sqn, pages: vec![Console::page(2)], pc: 0, lkey: o.mkey << 8 };
+    let mut s =
+        Sender { c, o, sqn, pages: vec![CommandHarness::page(2)], pc: 0, lkey: o.mkey << 8 };
     for i in 0..128 {
         s.c.port.log.clear();
-        s.put(Console::DATA, 60);
+        s.put(CommandHarness::DATA, 60);
         s.ring();
         s.c.settle();
         let at = cq_pages[i / 64] + (i % 64) as u64 * 64;
@@ -708,17 +742,23 @@ fn completions_and_events_go_to_scattered_pages() {
 
 #[test]
 fn a_queue_without_tis_executes_nops_and_sends_nothing() {
-    let mut s = Sender::new(6, &[Console::page(2)]);
-    let mut m = Console::sq_message(&s.o, 6, Console::DBR + 64);
+    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+    let mut m = CommandHarness::sq_message(&s.o, 6, CommandHarness::DBR + 64);
     m.part_mut(CreateSqIn::SQC).set(Sqc::TIS_LIST_SIZE, 0).set(Sqc::TIS, 0);
-    s.sqn = s.c.ok(op::CREATE_SQ, 0, &m, &Console::pas(&[Console::page(2)])).number();
+    s.sqn = s.c.ok(op::CREATE_SQ, 0, &m, &CommandHarness::pas(&[CommandHarness::page(2)])).number();
     assert_eq!(s.c.modify_sq(s.sqn, 0, 1), None);
-    assert_eq!(s.send(Console::DATA, 60), Vec::<Vec<u8>>::new());
+    assert_eq!(s.send(CommandHarness::DATA, 60), Vec::<Vec<u8>>::new());
     assert_eq!(s.cqe(0), (13, 2));
 }
 
-fn mtt_key(c: &mut Console, o: &Common, start: u64, length: u64, pages: &[u64]) -> CreateMkeyIn {
-    let mut m = Console::mkey_message(o.pd);
+fn mtt_key(
+    c: &mut CommandHarness,
+    o: &Common,
+    start: u64,
+    length: u64,
+    pages: &[u64],
+) -> CreateMkeyIn {
+    let mut m = CommandHarness::mkey_message(o.pd);
     m.set(CreateMkeyIn::OCTWORDS, pages.len().div_ceil(2) as u32);
     let mkc = m.part_mut(CreateMkeyIn::MKC);
     mkc.set(Mkc::ACCESS_MODE, access_mode::MTT)
@@ -732,12 +772,12 @@ fn mtt_key(c: &mut Console, o: &Common, start: u64, length: u64, pages: &[u64]) 
 
 #[test]
 fn a_key_with_pages_translates_and_ends() {
-    let mut s = Sender::new(6, &[Console::page(2)]);
+    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
     // Bus pages in another order, and an address space of the key's own.
-    let pages = [Console::DATA + 0x2000, Console::DATA];
+    let pages = [CommandHarness::DATA + 0x2000, CommandHarness::DATA];
     let start = 0x7000_0000_0800;
     let m = mtt_key(&mut s.c, &s.o, start, 0x1000, &pages);
-    let n = s.c.ok(op::CREATE_MKEY, 0, &m, &Console::pas(&pages)).number();
+    let n = s.c.ok(op::CREATE_MKEY, 0, &m, &CommandHarness::pas(&pages)).number();
     s.lkey = n << 8 | 0x5a;
     assert_eq!(s.send(start, 100), [s.data(0x2800, 100)]);
     let across = [s.data(0x2fc0, 64), s.data(0, 36)].concat();
@@ -749,17 +789,17 @@ fn a_key_with_pages_translates_and_ends() {
 
 #[test]
 fn a_key_with_too_few_pages_is_refused() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let pages = [Console::DATA, Console::DATA + 0x1000];
+    let pages = [CommandHarness::DATA, CommandHarness::DATA + 0x1000];
     let short = Some(CmdStatus::BadInputLength);
     for (length, octwords, status) in [(0x2000, 1, None), (0x2001, 1, short), (0x2000, 0, short)] {
         let mut m = mtt_key(&mut c, &o, 0, length, &pages);
         m.set(CreateMkeyIn::OCTWORDS, octwords);
-        let a = c.run(op::CREATE_MKEY, 0, &m, &Console::pas(&pages));
+        let a = c.run(op::CREATE_MKEY, 0, &m, &CommandHarness::pas(&pages));
         assert_eq!(a.status, status);
     }
-    let mut free = Console::mkey_message(o.pd);
+    let mut free = CommandHarness::mkey_message(o.pd);
     free.part_mut(CreateMkeyIn::MKC).set(Mkc::FREE, 1);
     assert_eq!(c.run(op::CREATE_MKEY, 0, &free, &[]).status, PARAM, "no UMR to fill it in");
 }
@@ -770,20 +810,21 @@ fn a_key_of_another_domain_or_low_byte_or_without_reading_is_a_protection_error(
     let spoil: [(&str, Spoil); 4] = [
         ("domain", |s| {
             let pd = s.c.alloc(op::ALLOC_PD);
-            s.lkey = s.c.ok(op::CREATE_MKEY, 0, &Console::mkey_message(pd), &[]).number() << 8;
+            s.lkey =
+                s.c.ok(op::CREATE_MKEY, 0, &CommandHarness::mkey_message(pd), &[]).number() << 8;
         }),
         ("low byte", |s| s.lkey |= 1),
         ("reading", |s| {
-            let mut m = Console::mkey_message(s.o.pd);
+            let mut m = CommandHarness::mkey_message(s.o.pd);
             m.part_mut(CreateMkeyIn::MKC).set(Mkc::LOCAL_READ, 0);
             s.lkey = s.c.ok(op::CREATE_MKEY, 0, &m, &[]).number() << 8;
         }),
         ("destroyed", |s| assert_eq!(s.c.about(op::DESTROY_MKEY, s.lkey >> 8), None)),
     ];
     for (what, spoil) in spoil {
-        let mut s = Sender::new(6, &[Console::page(2)]);
+        let mut s = Sender::new(6, &[CommandHarness::page(2)]);
         spoil(&mut s);
-        assert_eq!(s.send(Console::DATA, 60), Vec::<Vec<u8>>::new(), "{what}");
+        assert_eq!(s.send(CommandHarness::DATA, 60), Vec::<Vec<u8>>::new(), "{what}");
         assert_eq!(s.cqe(0), (13, 4), "{what}");
     }
 }
@@ -792,14 +833,14 @@ fn a_key_of_another_domain_or_low_byte_or_without_reading_is_a_protection_error(
 
 /// A sender with work announced.
 fn sending() -> Sender {
-    let mut s = Sender::new(6, &[Console::page(2)]);
+    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
     s.announce();
     s
 }
 
 /// The same, and a frame on its way in.
 fn busy() -> (Sender, u32) {
-    let mut s = Sender::new(6, &[Console::page(2)]);
+    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
     let (rqn, _) = receiver(&mut s, false);
     s.announce();
     let now = s.c.now;
@@ -810,8 +851,10 @@ fn busy() -> (Sender, u32) {
 /// A ready RQ in page 6, 16 buffers posted, everything steered to it; with `table`
 /// through an RQT. Their numbers.
 fn receiver(s: &mut Sender, table: bool) -> (u32, u32) {
-    let message = Console::rq_message(&s.o, 4, 4, Console::DBR + 128);
-    let rqn = s.c.ok(op::CREATE_RQ, 0, &message, &Console::pas(&[Console::page(6)])).number();
+    let message = CommandHarness::rq_message(&s.o, 4, 4, CommandHarness::DBR + 128);
+    let rqn =
+        s.c.ok(op::CREATE_RQ, 0, &message, &CommandHarness::pas(&[CommandHarness::page(6)]))
+            .number();
     let rqt = if table { s.c.rqt(&[rqn]).number() } else { 0 };
     let tir = s.c.tir(&s.o, if table { rqt } else { rqn }, table).number();
     let table = flow_table(&mut s.c, 0, 0).number();
@@ -821,23 +864,23 @@ fn receiver(s: &mut Sender, table: bool) -> (u32, u32) {
         let d = DataSeg {
             byte_count: U32::new(256),
             lkey: U32::new(s.o.mkey << 8),
-            addr: U64::new(Console::DATA + 0x8000 + i * 256),
+            addr: U64::new(CommandHarness::DATA + 0x8000 + i * 256),
         };
-        let at = (Console::page(6) + i * 16) as usize;
+        let at = (CommandHarness::page(6) + i * 16) as usize;
         s.c.port.memory[at..at + 16].copy_from_slice(d.as_bytes());
     }
-    let record = Console::DBR as usize + 128;
+    let record = CommandHarness::DBR as usize + 128;
     s.c.port.memory[record..record + 4].copy_from_slice(&16u32.to_be_bytes());
     assert_eq!(s.c.modify_rq(rqn, 0, 1), None);
     (rqn, rqt)
 }
 
 /// Accesses beyond those of delivering commands.
-fn touched(c: &mut Console) -> Vec<Access> {
+fn touched(c: &mut CommandHarness) -> Vec<Access> {
     let commands = |a: &Access| match a {
         Access::Read(_, at, _) | Access::Write(_, at, _) => {
-            (Console::CMDQ..Console::CMDQ + 0x800).contains(at)
-                || (Console::INPUTS..Console::PAGES).contains(at)
+            (CommandHarness::CMDQ..CommandHarness::CMDQ + 0x800).contains(at)
+                || (CommandHarness::INPUTS..CommandHarness::PAGES).contains(at)
         }
         _ => false,
     };
@@ -845,13 +888,11 @@ fn touched(c: &mut Console) -> Vec<Access> {
 }
 
 /// Settles; nothing but commands touches anything.
-fn quiet(c: &mut Console) {
-    let last = c
-        .port
-        .log
-        .iter()
-        .rposition(|a| matches!(a, Access::Write(_, at, 4) if (Console::CMDQ..Console::CMDQ + 0x800).contains(at)));
-    // What came before the answer came before the command was executed.
+fn quiet(c: &mut CommandHarness) {
+    let queue = CommandHarness::CMDQ..CommandHarness::CMDQ + 0x800;
+    let log = c.port.log.iter();
+    let last = { log }.rposition(|a| matches!(a, Access::Write(_, at, 4) if queue.contains(at)));
+    // Accesses before the answer belong to the command.
     c.port.log.drain(..=last.expect("an answer"));
     c.settle();
     assert_eq!(touched(c), []);
@@ -890,7 +931,7 @@ fn what_is_due_after_a_command_does_not_happen_before_it() {
     let mut s = sending();
     let mut m = Numbered::ZERO;
     m.set(Numbered::NUMBER, s.sqn);
-    let w = s.c.compose(&Console::input(op::DESTROY_SQ, 0, &m, &[]), 16);
+    let w = s.c.compose(&CommandHarness::input(op::DESTROY_SQ, 0, &m, &[]), 16);
     s.c.put(0, &w);
     s.c.now += Span::from_ns(50);
     s.c.register(init_segment::DOORBELL, 1);
@@ -907,13 +948,13 @@ fn what_is_due_after_a_command_does_not_happen_before_it() {
 #[test]
 fn no_dma_after_destroy_rq() {
     // Linux points its RQT elsewhere first, so that frames may still be on their way.
-    let mut s = Sender::new(6, &[Console::page(2)]);
+    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
     let (rqn, rqt) = receiver(&mut s, true);
     let other = s.c.ok(
         op::CREATE_RQ,
         0,
-        &Console::rq_message(&s.o, 4, 4, Console::DBR + 128),
-        &Console::pas(&[Console::page(6)]),
+        &CommandHarness::rq_message(&s.o, 4, 4, CommandHarness::DBR + 128),
+        &CommandHarness::pas(&[CommandHarness::page(6)]),
     );
     let mut m = RqtIn::ZERO;
     m.set(RqtIn::RQTN, rqt).set_quad(RqtIn::FIELDS, 1).set(RqtIn::ACTUAL_SIZE, 1);
@@ -923,8 +964,10 @@ fn no_dma_after_destroy_rq() {
     s.c.ok(op::MODIFY_RQT, 0, &m, &other.number().to_be_bytes());
     assert_eq!(s.c.about(op::DESTROY_RQ, rqn), None);
     // Its number is used again at once: what was on its way is not the new one's.
-    let message = Console::rq_message(&s.o, 4, 4, Console::DBR + 128);
-    let again = s.c.ok(op::CREATE_RQ, 0, &message, &Console::pas(&[Console::page(6)])).number();
+    let message = CommandHarness::rq_message(&s.o, 4, 4, CommandHarness::DBR + 128);
+    let again =
+        s.c.ok(op::CREATE_RQ, 0, &message, &CommandHarness::pas(&[CommandHarness::page(6)]))
+            .number();
     assert_eq!((again, s.c.modify_rq(again, 0, 1)), (rqn, None));
     quiet(&mut s.c);
     let now = s.c.now;
@@ -966,11 +1009,14 @@ fn no_dma_through_a_destroyed_key() {
     s.c.settle();
     assert_eq!(s.c.about(op::DESTROY_MKEY, s.o.mkey), None);
     s.c.port.log.clear();
-    assert_eq!(s.send(Console::DATA, 60), Vec::<Vec<u8>>::new());
+    assert_eq!(s.send(CommandHarness::DATA, 60), Vec::<Vec<u8>>::new());
     s.c.device.receive(&mut s.c.port, s.c.now, &[0xff; 100]);
     s.c.settle();
-    let data = Console::DATA..Console::DATA + 0x1_0000;
-    let through = |a: &Access| matches!(a, Access::Read(_, at, _) | Access::Write(_, at, _) if data.contains(at));
+    let data = CommandHarness::DATA..CommandHarness::DATA + 0x1_0000;
+    let through = |a: &Access| match a {
+        Access::Read(_, at, _) | Access::Write(_, at, _) => data.contains(at),
+        _ => false,
+    };
     assert!(!s.c.port.log.iter().any(through));
 }
 
@@ -997,7 +1043,7 @@ fn no_dma_after_disable() {
 fn no_dma_after_a_function_reset() {
     let (mut s, _) = busy();
     // A command rung for is forgotten, too.
-    let w = s.c.compose(&Console::input(op::ALLOC_PD, 0, &Numbered::ZERO, &[]), 16);
+    let w = s.c.compose(&CommandHarness::input(op::ALLOC_PD, 0, &Numbered::ZERO, &[]), 16);
     s.c.put(0, &w);
     s.c.register(init_segment::DOORBELL, 1);
     let now = s.c.now;
@@ -1010,7 +1056,7 @@ fn no_dma_after_a_function_reset() {
     s.c.settle();
     s.c.port.forbidden = false;
     // And it comes up again as after power-on.
-    s.c.register(init_segment::CMDQ_LO, Console::CMDQ as u32);
+    s.c.register(init_segment::CMDQ_LO, CommandHarness::CMDQ as u32);
     s.c.bring_up();
     s.c.common();
 }
@@ -1018,7 +1064,7 @@ fn no_dma_after_a_function_reset() {
 // ---- the port ----
 
 fn access<T: IntoBytes + Immutable + zerocopy::FromBytes>(
-    c: &mut Console,
+    c: &mut CommandHarness,
     r: u16,
     op_mod: u32,
     content: &T,
@@ -1034,12 +1080,12 @@ fn access<T: IntoBytes + Immutable + zerocopy::FromBytes>(
 
 #[test]
 fn the_port_goes_down_and_up_by_its_driver_and_by_its_carrier() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let page = c.alloc(op::ALLOC_UAR);
-    let ring = Console::page(3);
+    let ring = CommandHarness::page(3);
     c.eq(page, 4, 0, 1 << event::PORT_CHANGE, &[ring]).number();
     let mut seen = 0;
-    let mut set = |c: &mut Console, admin| {
+    let mut set = |c: &mut CommandHarness, admin| {
         let mut m = Paos::ZERO;
         m.set(Paos::PORT, 1).set(Paos::ADMIN, admin);
         let m = access(c, register::PAOS, access::WRITE, &m).unwrap();
@@ -1071,21 +1117,21 @@ fn the_port_goes_down_and_up_by_its_driver_and_by_its_carrier() {
 
 #[test]
 fn a_port_that_is_down_sends_and_takes_nothing() {
-    let mut s = Sender::new(6, &[Console::page(2)]);
+    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
     receiver(&mut s, false);
     let now = s.c.now;
     s.c.device.set_carrier(&mut s.c.port, now, false);
-    assert_eq!(s.send(Console::DATA, 60), Vec::<Vec<u8>>::new());
+    assert_eq!(s.send(CommandHarness::DATA, 60), Vec::<Vec<u8>>::new());
     assert_eq!(s.cqe(0), (0, 0), "the WQE is done all the same");
     assert!(matches!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Dropped(_)));
     s.c.device.set_carrier(&mut s.c.port, now, true);
-    assert_eq!(s.send(Console::DATA, 60).len(), 1);
+    assert_eq!(s.send(CommandHarness::DATA, 60).len(), 1);
     assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Yes);
 }
 
 #[test]
 fn the_mtu_is_read_back_as_it_was_written() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let m: Pmtu = access(&mut c, register::PMTU, access::READ, &Pmtu::ZERO).unwrap();
     assert_eq!(m.get(Pmtu::MAX), 9978);
     let mut m = Pmtu::ZERO;
@@ -1100,7 +1146,7 @@ fn the_mtu_is_read_back_as_it_was_written() {
 
 #[test]
 fn registers_that_say_nothing_echo_and_unknown_ones_are_refused() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let m: Pmlp = access(&mut c, register::PMLP, access::READ, &Pmlp::ZERO).unwrap();
     assert_eq!(m.get(Pmlp::WIDTH), 4);
     for r in
@@ -1113,7 +1159,7 @@ fn registers_that_say_nothing_echo_and_unknown_ones_are_refused() {
     assert_eq!(access(&mut c, register::PFCC, 2, &[7u8; 16]), Err(CmdStatus::BadOp));
 }
 
-fn nic_vport(c: &mut Console) -> NicVport {
+fn nic_vport(c: &mut CommandHarness) -> NicVport {
     let q: QueryNicVportOut =
         c.ok(op::QUERY_NIC_VPORT_CONTEXT, 0, &QueryNicVportIn::ZERO, &[]).out_as();
     *q.part(QueryNicVportOut::CONTEXT)
@@ -1121,7 +1167,7 @@ fn nic_vport(c: &mut Console) -> NicVport {
 
 #[test]
 fn the_virtual_port_keeps_address_mtu_lists_and_modes() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let v = nic_vport(&mut c);
     assert_eq!((&v.0[NicVport::ADDRESS..][..6], v.get(NicVport::MTU)), (&NIC.mac[..], 1522));
     let mut m = ModifyNicVportIn::ZERO;
@@ -1169,13 +1215,13 @@ fn the_virtual_port_keeps_address_mtu_lists_and_modes() {
 
 #[test]
 fn counters_agree_with_what_went_over_the_wire() {
-    let mut s = Sender::new(6, &[Console::page(2)]);
+    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
     receiver(&mut s, false);
     let set = s.c.alloc(op::ALLOC_Q_COUNTER);
     for (first, n) in [(0xff, 1), (0x01, 2), (0x02, 3)] {
-        s.c.port.memory[Console::DATA as usize..][..6].fill(first);
+        s.c.port.memory[CommandHarness::DATA as usize..][..6].fill(first);
         for _ in 0..n {
-            assert_eq!(s.send(Console::DATA, 100).len(), 1);
+            assert_eq!(s.send(CommandHarness::DATA, 100).len(), 1);
             let now = s.c.now;
             assert_eq!(s.c.device.receive(&mut s.c.port, now, &[first; 200]), RxVerdict::Yes);
         }
@@ -1202,7 +1248,11 @@ fn counters_agree_with_what_went_over_the_wire() {
 
 // ---- flow tables ----
 
-fn flow_table(c: &mut Console, level: u32, log_size: u32) -> doorbell_conformance::mlx5::Answer {
+fn flow_table(
+    c: &mut CommandHarness,
+    level: u32,
+    log_size: u32,
+) -> doorbell_conformance::mlx5::Answer {
     let mut m = CreateFlowTableIn::ZERO;
     m.part_mut(CreateFlowTableIn::CONTEXT)
         .set(FlowTableContext::LEVEL, level)
@@ -1212,7 +1262,7 @@ fn flow_table(c: &mut Console, level: u32, log_size: u32) -> doorbell_conformanc
 
 /// A group that compares the destination address, or nothing.
 fn flow_group(
-    c: &mut Console,
+    c: &mut CommandHarness,
     table: u32,
     start: u32,
     end: u32,
@@ -1257,7 +1307,7 @@ fn fte(
 }
 
 fn set_entry(
-    c: &mut Console,
+    c: &mut CommandHarness,
     table: u32,
     group: u32,
     index: u32,
@@ -1267,19 +1317,19 @@ fn set_entry(
     c.run(op::SET_FLOW_TABLE_ENTRY, 0, &m, &list).status
 }
 
-fn delete_entry(c: &mut Console, table: u32, index: u32) -> Option<CmdStatus> {
+fn delete_entry(c: &mut CommandHarness, table: u32, index: u32) -> Option<CmdStatus> {
     let mut m = FteIn::ZERO;
     m.set(FteIn::TABLE, table).set(FteIn::INDEX, index);
     c.run(op::DELETE_FLOW_TABLE_ENTRY, 0, &m, &[]).status
 }
 
-fn destroy_group(c: &mut Console, table: u32, group: u32) -> Option<CmdStatus> {
+fn destroy_group(c: &mut CommandHarness, table: u32, group: u32) -> Option<CmdStatus> {
     let mut m = FlowGroupIn::ZERO;
     m.set(FlowGroupIn::TABLE, table).set(FlowGroupIn::GROUP, group);
     c.run(op::DESTROY_FLOW_GROUP, 0, &m, &[]).status
 }
 
-fn destroy_table(c: &mut Console, table: u32) -> Option<CmdStatus> {
+fn destroy_table(c: &mut CommandHarness, table: u32) -> Option<CmdStatus> {
     let mut m = FlowTableIn::ZERO;
     m.set(FlowTableIn::TABLE, table);
     c.run(op::DESTROY_FLOW_TABLE, 0, &m, &[]).status
@@ -1287,9 +1337,11 @@ fn destroy_table(c: &mut Console, table: u32) -> Option<CmdStatus> {
 
 #[test]
 fn entries_steer_by_address_and_are_said_again() {
-    let mut s = Sender::new(6, &[Console::page(2)]);
-    let message = Console::rq_message(&s.o, 4, 4, Console::DBR + 128);
-    let rqn = s.c.ok(op::CREATE_RQ, 0, &message, &Console::pas(&[Console::page(6)])).number();
+    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+    let message = CommandHarness::rq_message(&s.o, 4, 4, CommandHarness::DBR + 128);
+    let rqn =
+        s.c.ok(op::CREATE_RQ, 0, &message, &CommandHarness::pas(&[CommandHarness::page(6)]))
+            .number();
     let tir = s.c.tir(&s.o, rqn, false).number();
     let (first, second) =
         (flow_table(&mut s.c, 0, 2).number(), flow_table(&mut s.c, 1, 0).number());
@@ -1301,10 +1353,10 @@ fn entries_steer_by_address_and_are_said_again() {
     let d = DataSeg {
         byte_count: U32::new(2048),
         lkey: U32::new(s.o.mkey << 8),
-        addr: U64::new(Console::DATA),
+        addr: U64::new(CommandHarness::DATA),
     };
-    s.c.port.memory[Console::page(6) as usize..][..16].copy_from_slice(d.as_bytes());
-    s.c.port.memory[Console::DBR as usize + 131] = 1;
+    s.c.port.memory[CommandHarness::page(6) as usize..][..16].copy_from_slice(d.as_bytes());
+    s.c.port.memory[CommandHarness::DBR as usize + 131] = 1;
     assert_eq!(s.c.modify_rq(rqn, 0, 1), None);
     let mut frame = [[2, 0, 0, 0, 0, 8].as_slice(), &[7; 60]].concat();
     let now = s.c.now;
@@ -1333,7 +1385,7 @@ fn entries_steer_by_address_and_are_said_again() {
 
 #[test]
 fn flow_objects_that_make_no_sense_are_refused() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let table = flow_table(&mut c, 0, 4).number();
     let group = flow_group(&mut c, table, 0, 7, 0).number();
     assert_eq!(flow_table(&mut c, 64, 4).status, PARAM);
@@ -1362,10 +1414,10 @@ fn flow_objects_that_make_no_sense_are_refused() {
 /// and with their sizes: none is refused.
 #[test]
 fn the_sequence_of_an_unmodified_driver_is_accepted() {
-    let mut c = Console::running(NIC);
-    let n = |c: &mut Console, opcode| c.alloc(opcode);
+    let mut c = CommandHarness::running(NIC);
+    let n = |c: &mut CommandHarness, opcode| c.alloc(opcode);
     let uar = n(&mut c, op::ALLOC_UAR);
-    let page = Console::page;
+    let page = CommandHarness::page;
     let cmd_eq =
         c.eq(uar, 8, 0, 1 << event::CMD, &[page(40), page(41), page(42), page(43)]).number();
     let many: Vec<u64> = (44..44 + 128).map(page).collect();
@@ -1374,19 +1426,28 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
     let pages_eq = c.eq(uar, 8, 0, 1 << event::PAGE_REQUEST, &many[..4]).number();
     let anchor = flow_table(&mut c, 10, 0).number();
     let (pd, td) = (n(&mut c, op::ALLOC_PD), n(&mut c, op::ALLOC_TRANSPORT_DOMAIN));
-    let mkey = c.ok(op::CREATE_MKEY, 0, &Console::mkey_message(pd), &[]).number();
+    let mkey = c.ok(op::CREATE_MKEY, 0, &CommandHarness::mkey_message(pd), &[]).number();
     let tis: Vec<u32> = (0..8).map(|_| c.tis(td).number()).collect();
     let (set, drop_set) = (n(&mut c, op::ALLOC_Q_COUNTER), n(&mut c, op::ALLOC_Q_COUNTER));
     let eq = c.eq(uar, 11, 1, 0, &many[..32]).number();
     let mut o = Common { uar, pd, td, mkey, tis: tis[0], eq, cq: 0 };
     // The drop queue: one entry, no domain.
     let drop_cq = c
-        .ok(op::CREATE_CQ, 0, &Console::cq_message(&o, 0, Console::DBR), &Console::pas(&[page(1)]))
+        .ok(
+            op::CREATE_CQ,
+            0,
+            &CommandHarness::cq_message(&o, 0, CommandHarness::DBR),
+            &CommandHarness::pas(&[page(1)]),
+        )
         .number();
-    let mut m =
-        Console::rq_message(&Common { cq: drop_cq, pd: 0, uar: 0, ..o }, 0, 4, Console::DBR);
+    let mut m = CommandHarness::rq_message(
+        &Common { cq: drop_cq, pd: 0, uar: 0, ..o },
+        0,
+        4,
+        CommandHarness::DBR,
+    );
     m.part_mut(CreateRqIn::RQC).set(Rqc::COUNTER_SET, drop_set);
-    let drop_rq = c.ok(op::CREATE_RQ, 0, &m, &Console::pas(&[page(2)])).number();
+    let drop_rq = c.ok(op::CREATE_RQ, 0, &m, &CommandHarness::pas(&[page(2)])).number();
     assert_eq!(c.modify_rq(drop_rq, 0, 1), None);
     let rqts: Vec<u32> = [vec![drop_rq; 256], vec![drop_rq], vec![drop_rq]]
         .iter()
@@ -1413,8 +1474,8 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
             c.ok(
                 op::CREATE_CQ,
                 0,
-                &Console::cq_message(&o, log, Console::DBR),
-                &Console::pas(&list),
+                &CommandHarness::cq_message(&o, log, CommandHarness::DBR),
+                &CommandHarness::pas(&list),
             )
             .number(),
         );
@@ -1424,23 +1485,23 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
         [(6, false), (6, false), (10, true), (10, true)].into_iter().enumerate()
     {
         o.cq = cqs[i];
-        let mut m = Console::sq_message(&o, log, Console::DBR);
+        let mut m = CommandHarness::sq_message(&o, log, CommandHarness::DBR);
         m.part_mut(CreateSqIn::SQC)
             .set(Sqc::TIS_LIST_SIZE, u32::from(with_tis))
             .set(Sqc::FLUSH_IN_ERROR, 1);
-        let sq = c.ok(op::CREATE_SQ, 0, &m, &Console::pas(&many[..1 << (log - 6)])).number();
+        let sq = c.ok(op::CREATE_SQ, 0, &m, &CommandHarness::pas(&many[..1 << (log - 6)])).number();
         assert_eq!(c.modify_sq(sq, 0, 1), None);
         sqs.push(sq);
     }
     o.cq = cqs[4];
-    let mut m = Console::rq_message(&o, 10, 4, Console::DBR);
+    let mut m = CommandHarness::rq_message(&o, 10, 4, CommandHarness::DBR);
     m.part_mut(CreateRqIn::RQC)
         .set(Rqc::COUNTER_SET, set)
         .part_mut(Rqc::WQ)
         .set(Wq::END_PADDING, 1);
-    let rq = c.ok(op::CREATE_RQ, 0, &m, &Console::pas(&many[..4])).number();
+    let rq = c.ok(op::CREATE_RQ, 0, &m, &CommandHarness::pas(&many[..4])).number();
     assert_eq!(c.modify_rq(rq, 0, 1), None);
-    let point = |c: &mut Console, rqt: u32, rqns: &[u32]| {
+    let point = |c: &mut CommandHarness, rqt: u32, rqns: &[u32]| {
         let mut m = RqtIn::ZERO;
         m.set(RqtIn::RQTN, rqt)
             .set_quad(RqtIn::FIELDS, 1)
@@ -1456,7 +1517,7 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
     for &rqt in &rqts {
         point(&mut c, rqt, &[drop_rq]);
     }
-    let gone = |c: &mut Console, opcode: u16, all: &[u32]| {
+    let gone = |c: &mut CommandHarness, opcode: u16, all: &[u32]| {
         for &n in all {
             assert_eq!(c.about(opcode, n), None, "{opcode:#x} {n:#x}");
         }

@@ -1,6 +1,6 @@
 //! The mlx5 device's command queue: how commands arrive, or do not.
 
-use doorbell_conformance::mlx5::{Access, Console, Written};
+use doorbell_conformance::mlx5::{Access, CommandHarness, Written};
 use doorbell_devices::mlx5::{Config, Unknown};
 use doorbell_hal::{Device, EventSource, Reg, Span, Time};
 use doorbell_layout::mlx5::command::{
@@ -17,16 +17,16 @@ const NIC: Config = Config::CONNECTX;
 /// A command with four mailboxes each way, spoilt by `spoil`: its delivery status. What
 /// it would have done has not happened.
 fn delivered(signed: u32, spoil: impl FnOnce(&mut Written)) -> u8 {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
     if signed != checksum::DISABLED {
         c.set_checksum(signed);
     }
-    let pages: Vec<u64> = (0..200).map(|i| Console::PAGES + i * 4096).collect();
-    let list = Console::pas(&pages);
+    let pages: Vec<u64> = (0..200).map(|i| CommandHarness::PAGES + i * 4096).collect();
+    let list = CommandHarness::pas(&pages);
     let mut m = ManagePagesIn::ZERO;
     m.set(ManagePagesIn::ENTRIES, 200);
-    let mut w = c.compose(&Console::input(op::MANAGE_PAGES, pages::GIVE, &m, &list), 2000);
+    let mut w = c.compose(&CommandHarness::input(op::MANAGE_PAGES, pages::GIVE, &m, &list), 2000);
     assert_eq!((w.inputs.len(), w.outputs.len()), (4, 4));
     spoil(&mut w);
     c.put(0, &w);
@@ -80,16 +80,16 @@ fn a_mailbox_with_another_number_is_refused() {
 #[test]
 fn crooked_mailbox_pointers_are_refused() {
     assert_eq!(
-        delivered(0, |w| w.entry.input_mailbox = U64::new(Console::INPUTS + 512)),
+        delivered(0, |w| w.entry.input_mailbox = U64::new(CommandHarness::INPUTS + 512)),
         delivery::INPUT_POINTER
     );
     assert_eq!(delivered(0, |w| w.inputs[0].next = U64::new(1)), delivery::INPUT_POINTER);
     assert_eq!(
-        delivered(0, |w| w.entry.output_mailbox = U64::new(Console::OUTPUTS + 64)),
+        delivered(0, |w| w.entry.output_mailbox = U64::new(CommandHarness::OUTPUTS + 64)),
         delivery::OUTPUT_POINTER
     );
     assert_eq!(
-        delivered(0, |w| w.outputs[1].next = U64::new(Console::OUTPUTS | 8)),
+        delivered(0, |w| w.outputs[1].next = U64::new(CommandHarness::OUTPUTS | 8)),
         delivery::OUTPUT_POINTER
     );
 }
@@ -133,10 +133,13 @@ fn chains_longer_than_the_length_are_as_good() {
 #[test]
 fn a_chain_that_loops_ends() {
     assert_eq!(
-        delivered(0, |w| w.inputs[2].next = U64::new(Console::INPUTS)),
+        delivered(0, |w| w.inputs[2].next = U64::new(CommandHarness::INPUTS)),
         delivery::BLOCK_NUMBER
     );
-    assert_eq!(delivered(0, |w| w.outputs[3].next = U64::new(Console::OUTPUTS)), delivery::OK);
+    assert_eq!(
+        delivered(0, |w| w.outputs[3].next = U64::new(CommandHarness::OUTPUTS)),
+        delivery::OK
+    );
 }
 
 #[test]
@@ -153,8 +156,8 @@ fn an_entry_of_no_known_kind_is_refused() {
 
 #[test]
 fn an_entry_that_is_not_the_devices_is_left_alone() {
-    let mut c = Console::new(NIC);
-    let mut w = c.compose(&Console::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 16);
+    let mut c = CommandHarness::new(NIC);
+    let mut w = c.compose(&CommandHarness::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 16);
     w.entry.status_own = 0;
     c.put(4, &w);
     c.ring(4);
@@ -171,7 +174,7 @@ fn an_entry_that_is_not_the_devices_is_left_alone() {
 #[test]
 fn a_doorbell_without_a_queue_makes_no_sense() {
     let mut d = doorbell_devices::mlx5::Mlx5::new(NIC);
-    let mut p = doorbell_conformance::mlx5::Recorder::new(0x1000);
+    let mut p = doorbell_conformance::mlx5::RecordingPort::new(0x1000);
     p.forbidden = true;
     d.mmio_write(&mut p, Time::ZERO, Reg::at(seg::DOORBELL), 4, 1 << 24);
     assert_eq!((d.next_due(), d.counters.bad_doorbells), (None, 1));
@@ -179,8 +182,8 @@ fn a_doorbell_without_a_queue_makes_no_sense() {
 
 #[test]
 fn a_slot_rung_twice_is_executed_once() {
-    let mut c = Console::new(NIC);
-    let w = c.compose(&Console::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 16);
+    let mut c = CommandHarness::new(NIC);
+    let w = c.compose(&CommandHarness::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 16);
     c.put(7, &w);
     c.register(seg::DOORBELL, 1 << 7);
     assert!(c.ring(7).is_some());
@@ -189,9 +192,9 @@ fn a_slot_rung_twice_is_executed_once() {
 
 #[test]
 fn all_slots_of_one_doorbell_are_executed_in_order() {
-    let mut c = Console::new(NIC);
-    let w = c.compose(&Console::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 12);
-    let w2 = c.compose(&Console::input(op::DISABLE_HCA, 0, &FunctionIn::ZERO, &[]), 12);
+    let mut c = CommandHarness::new(NIC);
+    let w = c.compose(&CommandHarness::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 12);
+    let w2 = c.compose(&CommandHarness::input(op::DISABLE_HCA, 0, &FunctionIn::ZERO, &[]), 12);
     for slot in 0..32 {
         c.put(slot, if slot % 2 == 0 { &w } else { &w2 });
     }
@@ -205,15 +208,15 @@ fn all_slots_of_one_doorbell_are_executed_in_order() {
 
 #[test]
 fn an_output_of_twelve_bytes_is_enough_where_nothing_is_said() {
-    let mut c = Console::new(NIC);
-    let a = c.send(&Console::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 12);
+    let mut c = CommandHarness::new(NIC);
+    let a = c.send(&CommandHarness::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 12);
     assert_eq!((a.delivery, a.status), (delivery::OK, None));
 }
 
 #[test]
 fn an_output_too_short_for_the_answer_makes_no_object() {
-    let mut c = Console::running(NIC);
-    let a = c.send(&Console::input(op::ALLOC_PD, 0, &Numbered::ZERO, &[]), 8);
+    let mut c = CommandHarness::running(NIC);
+    let a = c.send(&CommandHarness::input(op::ALLOC_PD, 0, &Numbered::ZERO, &[]), 8);
     assert_eq!(a.status, Some(CmdStatus::BadOutputLength));
     let first = c.alloc(op::ALLOC_PD);
     assert_eq!(c.about(op::DEALLOC_PD, first), None);
@@ -223,7 +226,7 @@ fn an_output_too_short_for_the_answer_makes_no_object() {
 
 #[test]
 fn answers_are_signed() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
     c.set_checksum(checksum::ENABLED);
     let a = c.ok(op::QUERY_ISSI, 0, &Numbered::ZERO, &[]);
@@ -231,7 +234,7 @@ fn answers_are_signed() {
     // The signature is made while the entry is still the device's.
     assert_eq!(xor(c.entry(0).as_bytes()) ^ own::HARDWARE, 0xff);
     for i in 0..8 {
-        let at = Console::OUTPUTS as usize + i * 1024;
+        let at = CommandHarness::OUTPUTS as usize + i * 1024;
         let bytes = &c.port.memory[at..at + size_of::<Mailbox>()];
         assert_eq!((xor(bytes), xor(&bytes[512..575])), (0xff, 0xff), "mailbox {i}");
     }
@@ -239,7 +242,7 @@ fn answers_are_signed() {
 
 #[test]
 fn the_checking_of_signatures_is_the_drivers_to_choose() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
     let mut caps = GeneralCaps::ZERO;
     caps.0.copy_from_slice(&c.caps(cap_type::GENERAL, 0));
@@ -250,15 +253,15 @@ fn the_checking_of_signatures_is_the_drivers_to_choose() {
 
 #[test]
 fn a_command_takes_the_time_that_the_model_gives_it() {
-    let mut c = Console::new(Config { command_time: Span::from_us(7), ..NIC });
+    let mut c = CommandHarness::new(Config { command_time: Span::from_us(7), ..NIC });
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
     assert_eq!(c.now, Time::ZERO + Span::from_us(7));
 }
 
 #[test]
 fn an_answer_that_cannot_be_written_is_counted() {
-    let mut c = Console::new(NIC);
-    let w = c.compose(&Console::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 16);
+    let mut c = CommandHarness::new(NIC);
+    let w = c.compose(&CommandHarness::input(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]), 16);
     c.put(0, &w);
     c.register(seg::DOORBELL, 1);
     let now = c.now;
@@ -273,12 +276,12 @@ fn an_answer_that_cannot_be_written_is_counted() {
 
 #[test]
 fn the_initialization_segment_says_what_a_driver_looks_for() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     assert_eq!(c.read_register(seg::FW_REV), 35 << 16 | 16);
     assert_eq!(c.read_register(seg::CMDIF_REV), 5 << 16 | 3000);
     assert_eq!(
         c.read_register(seg::CMDQ_LO),
-        Console::CMDQ as u32 | 0x56,
+        CommandHarness::CMDQ as u32 | 0x56,
         "32 entries of 64 bytes"
     );
     assert_eq!(c.read_register(seg::INITIALIZING), 0);
@@ -291,7 +294,7 @@ fn the_initialization_segment_says_what_a_driver_looks_for() {
 
 #[test]
 fn the_health_counter_moves_with_time_and_when_it_is_looked_at() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     let first = c.read_register(seg::HEALTH_COUNTER);
     let second = c.read_register(seg::HEALTH_COUNTER);
     assert_ne!(first, second);
@@ -301,7 +304,7 @@ fn the_health_counter_moves_with_time_and_when_it_is_looked_at() {
 
 #[test]
 fn the_internal_timer_runs_at_the_frequency_that_the_capability_says() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
     let mut caps = GeneralCaps::ZERO;
     caps.0.copy_from_slice(&c.caps(cap_type::GENERAL, CURRENT));
@@ -314,7 +317,7 @@ fn the_internal_timer_runs_at_the_frequency_that_the_capability_says() {
 
 #[test]
 fn writes_that_mean_nothing_are_counted_and_harmless() {
-    let mut c = Console::new(NIC);
+    let mut c = CommandHarness::new(NIC);
     c.port.forbidden = true;
     let writes = [
         (0, 4),
@@ -337,7 +340,7 @@ fn writes_that_mean_nothing_are_counted_and_harmless() {
 
 #[test]
 fn an_unknown_command_is_answered_and_remembered_once() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     for _ in 0..3 {
         assert_eq!(c.run(0x829, 0, &Numbered::ZERO, &[]).status, Some(CmdStatus::BadOp));
     }
@@ -351,20 +354,20 @@ fn an_unknown_command_is_answered_and_remembered_once() {
 
 #[test]
 fn a_refusal_says_which_command_in_its_syndrome() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let a = c.run(op::DESTROY_CQ, 0, &Numbered::ZERO, &[]);
     assert_eq!(a.out[..8], [0x05, 0, 0, 0, 0x00, 0xd0, 0x04, 0x01]);
 }
 
 #[test]
 fn the_event_of_a_command_comes_from_the_next_one_on() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let page = c.alloc(op::ALLOC_UAR);
-    let ring = Console::page(9);
+    let ring = CommandHarness::page(9);
     let eqn = c.eq(page, 4, 2, 1 << event::CMD, &[ring]).number();
     assert_eq!(c.eqe(ring, 0).owner, 1, "CREATE_EQ itself is polled for");
     c.port.log.clear();
-    let w = c.compose(&Console::input(op::ALLOC_PD, 0, &Numbered::ZERO, &[]), 16);
+    let w = c.compose(&CommandHarness::input(op::ALLOC_PD, 0, &Numbered::ZERO, &[]), 16);
     c.put(31, &w);
     assert_eq!(c.ring(31).unwrap().status, None);
     let e = c.eqe(ring, 0);
@@ -388,7 +391,8 @@ fn the_event_of_a_command_comes_from_the_next_one_on() {
 
 // ---- anything ----
 
-/// What a device may touch while no object exists: the queue, mailboxes of the chains.
+/// Returns true for an access that is allowed without objects: to the queue, or mailboxes of the
+/// chains.
 fn is_inside(a: &Access, w: &[(u64, u64)]) -> bool {
     match a {
         Access::Read(_, at, n) | Access::Write(_, at, n) => {
@@ -399,14 +403,21 @@ fn is_inside(a: &Access, w: &[(u64, u64)]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn random_commands_do_no_harm(
-        commands in prop::collection::vec((0u16..0x1000, 0u32..6, prop::collection::vec(any::<u8>(), 8..900), 0usize..5000), 1..12),
+        commands in prop::collection::vec(
+            (0u16..0x1000, 0u32..6, prop::collection::vec(any::<u8>(), 8..900), 0usize..5000),
+            1..12,
+        ),
         running: bool,
     ) {
-        let mut c = if running { Console::running(NIC) } else { Console::new(NIC) };
+        let mut c = if running { CommandHarness::running(NIC) } else { CommandHarness::new(NIC) };
         c.port.log.clear();
         for (opcode, op_mod, mut bytes, out) in commands {
             let mut h = InHeader::ZERO;
@@ -417,7 +428,10 @@ proptest! {
             c.register(seg::DOORBELL, 1);
             c.settle();
             prop_assert!(c.port.log.len() < 64);
-            let mine = [(Console::CMDQ, Console::CMDQ + 0x800), (Console::INPUTS, Console::PAGES)];
+            let mine = [
+                (CommandHarness::CMDQ, CommandHarness::CMDQ + 0x800),
+                (CommandHarness::INPUTS, CommandHarness::PAGES),
+            ];
             prop_assert!(c.port.log.iter().all(|a| is_inside(a, &mine)), "{:?}", c.port.log);
             c.port.log.clear();
         }
@@ -430,14 +444,14 @@ proptest! {
         known: bool,
         lengths in (0u32..70_000, 0u32..70_000),
     ) {
-        let mut c = Console::new(NIC);
+        let mut c = CommandHarness::new(NIC);
         // A field of mailboxes that point anywhere among themselves, and outside.
         for (i, (next, number, token)) in words.iter().enumerate() {
             let mut m = c.compose(&[0; 600], 16).inputs[0];
             m.next = U64::new(next * 1024);
             m.block_number = U32::new(*number);
             m.token = u8::from(*token);
-            let at = Console::INPUTS as usize + i * 1024;
+            let at = CommandHarness::INPUTS as usize + i * 1024;
             c.port.memory[at..at + 576].copy_from_slice(m.as_bytes());
         }
         let mut w = c.compose(&[0; 8], 8);
@@ -445,8 +459,8 @@ proptest! {
             w.entry.token = 1;
             w.entry.input_length = U32::new(lengths.0);
             w.entry.output_length = U32::new(lengths.1);
-            w.entry.input_mailbox = U64::new(Console::INPUTS);
-            w.entry.output_mailbox = U64::new(Console::INPUTS + 0x8000);
+            w.entry.input_mailbox = U64::new(CommandHarness::INPUTS);
+            w.entry.output_mailbox = U64::new(CommandHarness::INPUTS + 0x8000);
         } else {
             w.entry.as_mut_bytes().copy_from_slice(&entry);
         }

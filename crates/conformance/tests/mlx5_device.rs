@@ -1,6 +1,6 @@
-//! The mlx5 device alone: what it does with what hardware has to put up with.
+//! The mlx5 device alone: valid and invalid WQEs, doorbells and rings.
 
-use doorbell_conformance::mlx5::{Access, Bench, Common, Console};
+use doorbell_conformance::mlx5::{Access, CommandHarness, Common, DeviceHarness};
 use doorbell_devices::mlx5::{Config, Mlx5};
 use doorbell_hal::{Device, EventSource, Reg, Span, Time};
 use doorbell_layout::mlx5::command::{Numbered, op};
@@ -35,14 +35,14 @@ fn ps(ps: u64) -> Time {
 fn us(us: u64) -> Time {
     Time::ZERO + Span::from_us(us)
 }
-/// When a lone packet of 60 bytes, announced at zero, has left: the pipeline's
-/// 100 ns, and 84 byte times of 80 ps.
+/// End in ps of a lone packet of 60 bytes announced at zero: 100 ns of pipeline, and 84 byte times
+/// of 80 ps.
 const LEFT: u64 = 100_000 + 84 * 80;
-/// The next one follows at the wire's rate.
+/// Time in ps of a packet of 60 bytes at the wire's rate.
 const NEXT: u64 = 84 * 80;
 
 /// Syndromes and counters of the CQEs since the last call.
-fn cqes(b: &mut Bench) -> Vec<(u8, u16)> {
+fn cqes(b: &mut DeviceHarness) -> Vec<(u8, u16)> {
     b.cqes()
         .iter()
         .map(|c| (if c.opcode() == 13 { c.syndrome() } else { 0 }, c.wqe_counter.get()))
@@ -58,7 +58,7 @@ fn inline(len: u32) -> [u8; 4] {
 
 #[test]
 fn a_send_becomes_a_frame_and_a_cqe() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_send(0, 60, true);
     b.go();
     assert_eq!(b.frames(), [b.payload(0, 60)]);
@@ -71,7 +71,7 @@ fn a_send_becomes_a_frame_and_a_cqe() {
 
 #[test]
 fn short_frames_are_padded_with_zeros_whatever_was_there_before() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_send(0, 1500, true);
     b.put_send(0, 14, true);
     b.put_session(1, true);
@@ -87,7 +87,7 @@ fn short_frames_are_padded_with_zeros_whatever_was_there_before() {
 
 #[test]
 fn frames_leave_in_the_order_of_the_wqes_and_of_the_segments_in_them() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_session(5, false);
     b.put_send(1000, 100, false);
     b.put_session(2, true);
@@ -101,7 +101,7 @@ fn frames_leave_in_the_order_of_the_wqes_and_of_the_segments_in_them() {
 
 #[test]
 fn a_packet_is_gathered_from_its_segments() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     let eth = EthSeg { inline_hdr_sz: U16::new(20), inline_hdr_start: [1, 2], ..NO_ETH };
     let mut rest = eth.as_bytes().to_vec();
     rest.extend(3..21u8);
@@ -121,7 +121,7 @@ fn a_packet_is_gathered_from_its_segments() {
 
 #[test]
 fn a_session_may_have_packets_inline() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     let mut rest = NO_ETH.as_bytes().to_vec();
     rest.extend(inline(70));
     rest.extend([0x77; 76]);
@@ -135,7 +135,7 @@ fn a_session_may_have_packets_inline() {
 
 #[test]
 fn a_tag_is_inserted_behind_the_addresses() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     let eth = EthSeg {
         inline_hdr_sz: U16::new(ETH_WQE_INSERT_VLAN),
         inline_hdr_start: [0x20, 0x05],
@@ -151,13 +151,13 @@ fn a_tag_is_inserted_behind_the_addresses() {
 
 #[test]
 fn a_udp_checksum_of_zero_is_sent_as_ones() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     let mut f = vec![2; 12];
     f.extend([0x08, 0x00, 0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     // Pseudo-header 17 + 10, length 10: with this payload the sum is 0xffff.
     f.extend([0, 0, 0, 0, 0, 10, 0xaa, 0xaa]);
     f.extend((0xffff - 17 - 10 - 10u16).to_be_bytes());
-    b.port.memory[Bench::DATA as usize..][..f.len()].copy_from_slice(&f);
+    b.port.memory[DeviceHarness::DATA as usize..][..f.len()].copy_from_slice(&f);
     let eth = EthSeg { cs_flags: 0xc0, ..NO_ETH };
     let rest = [eth.as_bytes(), b.data(0, f.len() as u32).as_bytes()].concat();
     let ctrl = b.ctrl(SEND, 3);
@@ -168,7 +168,7 @@ fn a_udp_checksum_of_zero_is_sent_as_ones() {
 
 #[test]
 fn nops_are_done_without_a_cqe_unless_one_is_asked_for() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     for ask in [false, false, true, false] {
         let mut c = CtrlSeg::new(b.pc, opcode::NOP, b.sqn, 1);
         c.fm_ce_se = if ask { 8 } else { 0 };
@@ -184,7 +184,7 @@ fn nops_are_done_without_a_cqe_unless_one_is_asked_for() {
 fn both_completion_modes_that_say_always_write_a_cqe() {
     // qp.h: 0 on error only, 1 on the first error, 2 always, 3 always and an event.
     for (ce, written) in [(0, false), (4, false), (8, true), (0xc, true)] {
-        let mut b = Bench::new(NIC);
+        let mut b = DeviceHarness::new(NIC);
         let mut ctrl = b.ctrl(SEND, 3);
         ctrl.fm_ce_se = ce;
         let rest = [NO_ETH.as_bytes(), b.data(0, 60).as_bytes()].concat();
@@ -198,7 +198,7 @@ fn both_completion_modes_that_say_always_write_a_cqe() {
 fn a_wqe_may_wrap_at_the_end_of_the_ring() {
     // Linux pads so that none does; the queue is cyclic all the same.
     for chunk in [64, 1024] {
-        let mut b = Bench::new(Config { fetch_chunk: chunk, ..NIC });
+        let mut b = DeviceHarness::new(Config { fetch_chunk: chunk, ..NIC });
         for _ in 0..60 {
             b.put_send(0, 60, false);
         }
@@ -214,7 +214,7 @@ fn a_wqe_may_wrap_at_the_end_of_the_ring() {
 
 #[test]
 fn inline_bytes_at_the_end_of_the_ring_are_no_way_out_of_it() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     for _ in 0..63 {
         b.put_send(0, 60, false);
     }
@@ -233,10 +233,10 @@ fn inline_bytes_at_the_end_of_the_ring_are_no_way_out_of_it() {
 
 // ---- malformed WQEs ----
 
-/// What a WQE, in an own queue, ends in. A good one before and one behind it.
-fn ends_in(nic: Config, min_inline: u8, put: impl FnOnce(&mut Bench)) -> u8 {
-    let mut b = Bench::sized(nic, 6, 4, 0, 0, min_inline);
-    b.port.holes.push(Bench::DATA + 0x1_0000..Bench::DATA + 0x1_1000);
+/// Returns the CQE opcode of a WQE in a queue of its own, between two good ones.
+fn ends_in(nic: Config, min_inline: u8, put: impl FnOnce(&mut DeviceHarness)) -> u8 {
+    let mut b = DeviceHarness::sized(nic, 6, 4, 0, 0, min_inline);
+    b.port.holes.push(DeviceHarness::DATA + 0x1_0000..DeviceHarness::DATA + 0x1_1000);
     put(&mut b);
     let blocks = b.pc;
     b.go();
@@ -255,7 +255,11 @@ fn ends_in(nic: Config, min_inline: u8, put: impl FnOnce(&mut Bench)) -> u8 {
 }
 
 /// A WQE of `ds` data segments from `rest`.
-fn wqe(opcode: u8, ds: u32, rest: impl FnOnce(&Bench) -> Vec<u8>) -> impl FnOnce(&mut Bench) {
+fn wqe(
+    opcode: u8,
+    ds: u32,
+    rest: impl FnOnce(&DeviceHarness) -> Vec<u8>,
+) -> impl FnOnce(&mut DeviceHarness) {
     move |b| {
         let rest = rest(b);
         let ctrl = b.ctrl(opcode, ds);
@@ -264,11 +268,14 @@ fn wqe(opcode: u8, ds: u32, rest: impl FnOnce(&Bench) -> Vec<u8>) -> impl FnOnce
 }
 
 /// An Ethernet segment and one data segment.
-fn one(eth: EthSeg, data: impl FnOnce(&Bench) -> DataSeg) -> impl FnOnce(&Bench) -> Vec<u8> {
+fn one(
+    eth: EthSeg,
+    data: impl FnOnce(&DeviceHarness) -> DataSeg,
+) -> impl FnOnce(&DeviceHarness) -> Vec<u8> {
     move |b| [eth.as_bytes(), data(b).as_bytes()].concat()
 }
 
-fn good(b: &Bench) -> DataSeg {
+fn good(b: &DeviceHarness) -> DataSeg {
     b.data(0, 60)
 }
 
@@ -281,7 +288,7 @@ fn unknown_opcodes_are_refused() {
 
 #[test]
 fn an_opmod_is_refused() {
-    let put = |b: &mut Bench| {
+    let put = |b: &mut DeviceHarness| {
         let mut ctrl = b.ctrl(SEND, 3);
         ctrl.opmod_idx_opcode = U32::new(ctrl.opmod_idx_opcode.get() | 1 << 24);
         let rest = one(NO_ETH, good)(b);
@@ -293,9 +300,9 @@ fn an_opmod_is_refused() {
 #[test]
 fn a_wrong_producer_counter_is_refused() {
     // The doorbell is right, the WQE in memory is not.
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_send(0, 60, true);
-    b.port.memory[Bench::SQ as usize + 2] = 1;
+    b.port.memory[DeviceHarness::SQ as usize + 2] = 1;
     b.go();
     assert_eq!(cqes(&mut b), [(QP_OP, 0)]);
 }
@@ -303,7 +310,7 @@ fn a_wrong_producer_counter_is_refused() {
 #[test]
 fn a_length_of_no_segments_is_refused() {
     for op in [opcode::NOP, SEND, MPSW, LSO] {
-        let mut b = Bench::new(NIC);
+        let mut b = DeviceHarness::new(NIC);
         let ctrl = b.ctrl(op, 0);
         b.put(&ctrl, &[]);
         b.go();
@@ -313,10 +320,10 @@ fn a_length_of_no_segments_is_refused() {
 
 #[test]
 fn a_wqe_longer_than_what_was_announced_is_refused() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_session(6, true);
     // In memory it says three blocks; two were announced.
-    b.port.memory[Bench::SQ as usize + 7] = 10;
+    b.port.memory[DeviceHarness::SQ as usize + 7] = 10;
     b.go();
     assert_eq!(cqes(&mut b), [(QP_OP, 0)]);
     assert_eq!(b.frames().len(), 0);
@@ -334,7 +341,7 @@ fn sends_without_data_are_refused() {
 fn keys_that_do_not_exist_are_refused() {
     for op in [SEND, MPSW] {
         for key in [0, 1, 0xff, 0x10_0100, u32::MAX] {
-            let seg = move |b: &Bench| DataSeg {
+            let seg = move |b: &DeviceHarness| DataSeg {
                 lkey: U32::new(b.lkey ^ key ^ u32::from(key == 0)),
                 ..b.data(0, 60)
             };
@@ -346,11 +353,12 @@ fn keys_that_do_not_exist_are_refused() {
 #[test]
 fn addresses_that_are_not_there_are_refused() {
     for op in [SEND, MPSW] {
-        let hole = |b: &Bench| b.data(0x1_0000, 60);
+        let hole = |b: &DeviceHarness| b.data(0x1_0000, 60);
         assert_eq!(ends_in(NIC, 0, wqe(op, 3, one(NO_ETH, hole))), PROT);
-        let across = |b: &Bench| b.data(0x1_0000 - 59, 60);
+        let across = |b: &DeviceHarness| b.data(0x1_0000 - 59, 60);
         assert_eq!(ends_in(NIC, 0, wqe(op, 3, one(NO_ETH, across))), PROT);
-        let nowhere = |b: &Bench| DataSeg { addr: U64::new(u64::MAX - 10), ..b.data(0, 60) };
+        let nowhere =
+            |b: &DeviceHarness| DataSeg { addr: U64::new(u64::MAX - 10), ..b.data(0, 60) };
         assert_eq!(ends_in(NIC, 0, wqe(op, 3, one(NO_ETH, nowhere))), PROT);
     }
 }
@@ -359,11 +367,11 @@ fn addresses_that_are_not_there_are_refused() {
 fn lengths_of_nothing_and_of_too_much_are_refused() {
     for op in [SEND, MPSW] {
         for len in [0, NIC.max_frame + 1, 0x7fff_ffff] {
-            let seg = move |b: &Bench| b.data(0, len);
+            let seg = move |b: &DeviceHarness| b.data(0, len);
             assert_eq!(ends_in(NIC, 0, wqe(op, 3, one(NO_ETH, seg))), LENGTH, "{len} bytes");
         }
     }
-    let two = |b: &Bench| {
+    let two = |b: &DeviceHarness| {
         let half = b.data(0, NIC.max_frame / 2 + 1);
         [NO_ETH.as_bytes(), half.as_bytes(), half.as_bytes()].concat()
     };
@@ -382,11 +390,11 @@ fn inline_lengths_beyond_the_wqe_are_refused() {
     }
     for op in [SEND, MPSW] {
         for n in [13, 100, 0x3ff] {
-            let seg = move |_: &Bench| [NO_ETH.as_bytes(), &inline(n), &[0; 12]].concat();
+            let seg = move |_: &DeviceHarness| [NO_ETH.as_bytes(), &inline(n), &[0; 12]].concat();
             assert_eq!(ends_in(NIC, 0, wqe(op, 3, seg)), LENGTH, "{n} bytes inline");
         }
     }
-    let none = |_: &Bench| [NO_ETH.as_bytes(), &inline(0), &[0; 12]].concat();
+    let none = |_: &DeviceHarness| [NO_ETH.as_bytes(), &inline(0), &[0; 12]].concat();
     assert_eq!(ends_in(NIC, 0, wqe(MPSW, 3, none)), LENGTH);
 }
 
@@ -394,10 +402,10 @@ fn inline_lengths_beyond_the_wqe_are_refused() {
 fn inline_bytes_longer_than_a_frame_are_refused() {
     let nic = Config { max_frame: 60, ..NIC };
     let eth = EthSeg { inline_hdr_sz: U16::new(200), ..NO_ETH };
-    let header = move |_: &Bench| [eth.as_bytes(), &[0; 13 * 16]].concat();
+    let header = move |_: &DeviceHarness| [eth.as_bytes(), &[0; 13 * 16]].concat();
     assert_eq!(ends_in(nic, 0, wqe(SEND, 15, header)), LENGTH);
     for op in [SEND, MPSW] {
-        let seg = |_: &Bench| [NO_ETH.as_bytes(), &inline(200), &[0; 13 * 16 - 4]].concat();
+        let seg = |_: &DeviceHarness| [NO_ETH.as_bytes(), &inline(200), &[0; 13 * 16 - 4]].concat();
         assert_eq!(ends_in(nic, 0, wqe(op, 15, seg)), LENGTH);
     }
 }
@@ -426,7 +434,7 @@ fn large_sends_that_cannot_be_cut_are_refused() {
     header.extend([0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
     header.extend([0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
     let large = |mss: u16, header: Vec<u8>, payload: u32| {
-        move |b: &mut Bench| {
+        move |b: &mut DeviceHarness| {
             let eth = EthSeg {
                 mss: U16::new(mss),
                 inline_hdr_sz: U16::new(header.len() as u16),
@@ -447,7 +455,7 @@ fn large_sends_that_cannot_be_cut_are_refused() {
             b.put(&ctrl, &rest);
         }
     };
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     large(1000, header.clone(), 2500)(&mut b);
     b.go();
     assert_eq!(cqes(&mut b), [(0, 0)], "this one is good");
@@ -472,7 +480,7 @@ fn large_sends_that_cannot_be_cut_are_refused() {
 
 #[test]
 fn behind_an_error_only_those_that_ask_are_flushed_with_a_cqe() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_send(0, 60, false);
     let ctrl = b.ctrl(0x0b, 3);
     b.put(&ctrl, &[0; 32]);
@@ -491,7 +499,7 @@ fn behind_an_error_only_those_that_ask_are_flushed_with_a_cqe() {
 
 #[test]
 fn an_error_is_not_reported_before_what_was_sent_before_it() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_send(0, 9000, true);
     b.put_send(0, 0, true);
     b.go();
@@ -502,7 +510,7 @@ fn an_error_is_not_reported_before_what_was_sent_before_it() {
 
 #[test]
 fn an_error_cqe_says_which_wqe_of_which_queue() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_send(0, 0, true);
     b.go();
     let cqe = b.cqes()[0];
@@ -513,10 +521,10 @@ fn an_error_cqe_says_which_wqe_of_which_queue() {
 
 #[test]
 fn a_session_that_fails_in_the_middle_has_sent_what_came_before() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_session(5, true);
     // The third data segment's length.
-    b.port.memory[Bench::SQ as usize + 64..][..4].fill(0);
+    b.port.memory[DeviceHarness::SQ as usize + 64..][..4].fill(0);
     b.go();
     assert_eq!(b.frames().len(), 2);
     assert_eq!(cqes(&mut b), [(LENGTH, 0)]);
@@ -526,7 +534,7 @@ fn a_session_that_fails_in_the_middle_has_sent_what_came_before() {
 
 #[test]
 fn a_queue_taken_to_err_in_the_middle_of_a_session_counts_each_packet_once() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_session(20, true);
     b.ring();
     b.until(ps(4_000 * 7));
@@ -541,13 +549,13 @@ fn a_queue_taken_to_err_in_the_middle_of_a_session_counts_each_packet_once() {
 
 #[test]
 fn through_rst_to_rdy_a_queue_counts_from_zero() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_send(0, 60, true);
     b.put_send(0, 0, true);
     b.put_send(0, 60, true);
     b.go();
     assert_eq!(cqes(&mut b), [(0, 0), (LENGTH, 1), (FLUSH, 2)]);
-    let modify = |b: &mut Bench, from, to| b.modify_sq(from, to);
+    let modify = |b: &mut DeviceHarness, from, to| b.modify_sq(from, to);
     assert_eq!(modify(&mut b, SqState::Ready, SqState::Reset), Err(CmdStatus::BadResourceState));
     assert_eq!(modify(&mut b, SqState::Error, SqState::Ready), Err(CmdStatus::BadResourceState));
     assert_eq!(modify(&mut b, SqState::Error, SqState::Reset), Ok(()));
@@ -560,8 +568,8 @@ fn through_rst_to_rdy_a_queue_counts_from_zero() {
 
 #[test]
 fn a_queue_whose_ring_is_gone_says_so_by_an_event() {
-    let mut b = Bench::new(NIC);
-    b.port.holes.push(Bench::SQ..Bench::SQ + 4096);
+    let mut b = DeviceHarness::new(NIC);
+    b.port.holes.push(DeviceHarness::SQ..DeviceHarness::SQ + 4096);
     b.put_send(0, 60, true);
     b.go();
     assert_eq!(b.events(), [(event::WQ_CATAS, b.sqn)]);
@@ -573,7 +581,7 @@ fn a_queue_whose_ring_is_gone_says_so_by_an_event() {
 
 #[test]
 fn doorbells_in_rst_are_ignored() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.modify_sq(SqState::Ready, SqState::Reset).unwrap();
     b.put_send(0, 60, true);
     b.port.forbidden = true;
@@ -588,9 +596,9 @@ fn doorbells_in_rst_are_ignored() {
 
 #[test]
 fn the_doorbell_record_is_not_read() {
-    let mut b = Bench::new(NIC);
-    b.port.holes.push(Bench::DBR..Bench::DBR + 8);
-    b.port.memory[Bench::DBR as usize + 4..][..4].copy_from_slice(&9u32.to_be_bytes());
+    let mut b = DeviceHarness::new(NIC);
+    b.port.holes.push(DeviceHarness::DBR..DeviceHarness::DBR + 8);
+    b.port.memory[DeviceHarness::DBR as usize + 4..][..4].copy_from_slice(&9u32.to_be_bytes());
     b.put_send(0, 60, true);
     b.put_send(0, 60, true);
     b.pc = 1;
@@ -598,14 +606,14 @@ fn the_doorbell_record_is_not_read() {
     b.write(uar::SEND, 8, u64::from_le_bytes(bell));
     b.settle();
     assert_eq!(b.frames().len(), 2);
-    assert!(!b.port.log.iter().any(
-        |a| matches!(a, Access::Read(_, at, _) if *at < Bench::DBR + 64 && *at >= Bench::DBR)
-    ));
+    let record = DeviceHarness::DBR..DeviceHarness::DBR + 64;
+    let mut log = b.port.log.iter();
+    assert!(!log.any(|a| matches!(a, Access::Read(_, at, _) if record.contains(at))));
 }
 
 #[test]
 fn doorbells_that_make_no_sense_are_counted_and_do_nothing() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_send(0, 60, true);
     b.go();
     b.port.forbidden = true;
@@ -646,7 +654,7 @@ fn doorbells_that_make_no_sense_are_counted_and_do_nothing() {
 
 #[test]
 fn a_doorbell_page_register_reads_as_zero() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     assert_eq!(
         b.device.mmio_read(
             &mut b.port,
@@ -660,7 +668,7 @@ fn a_doorbell_page_register_reads_as_zero() {
 
 #[test]
 fn many_doorbells_before_the_first_fetch_are_one() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     for _ in 0..8 {
         b.put_send(0, 60, true);
         b.ring();
@@ -676,7 +684,7 @@ fn many_doorbells_before_the_first_fetch_are_one() {
 #[test]
 fn wqes_are_fetched_in_chunks_that_end_at_the_rings_end() {
     let fetched = |chunk: u32, refetch: bool| {
-        let mut b = Bench::new(Config { fetch_chunk: chunk, refetch, ..NIC });
+        let mut b = DeviceHarness::new(Config { fetch_chunk: chunk, refetch, ..NIC });
         for _ in 0..4 {
             b.put_session(58, false);
         }
@@ -695,7 +703,7 @@ fn wqes_are_fetched_in_chunks_that_end_at_the_rings_end() {
 #[test]
 fn a_wqe_cut_by_a_chunks_end_is_fetched_again_from_its_start() {
     let run = |refetch: bool, chunk: u32| {
-        let mut b = Bench::new(Config { fetch_chunk: chunk, refetch, ..NIC });
+        let mut b = DeviceHarness::new(Config { fetch_chunk: chunk, refetch, ..NIC });
         // 9, 9 and 9 blocks.
         for i in 0..3 {
             b.put_session(32, i == 2);
@@ -716,7 +724,7 @@ fn a_wqe_cut_by_a_chunks_end_is_fetched_again_from_its_start() {
 
 #[test]
 fn no_more_is_fetched_ahead_than_fits_on_chip() {
-    let mut b = Bench::new(Config { fetch_chunk: 256, fetch_ahead: 512, ..NIC });
+    let mut b = DeviceHarness::new(Config { fetch_chunk: 256, fetch_ahead: 512, ..NIC });
     for i in 0..40 {
         b.put_send(0, 60, i == 39);
     }
@@ -732,10 +740,10 @@ fn no_more_is_fetched_ahead_than_fits_on_chip() {
 
 #[test]
 fn the_owner_bit_flips_each_time_round() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     for i in 0..40u32 {
         b.put_send(0, 60, true);
-        b.port.memory[Bench::DBR as usize + 64..][..4].copy_from_slice(&i.to_be_bytes());
+        b.port.memory[DeviceHarness::DBR as usize + 64..][..4].copy_from_slice(&i.to_be_bytes());
         b.go();
         let cqe = b.cqes();
         assert_eq!(cqe.len(), 1, "entry {i}");
@@ -746,7 +754,7 @@ fn the_owner_bit_flips_each_time_round() {
 
 #[test]
 fn a_cq_that_overruns_dies_and_says_so() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     for _ in 0..18 {
         b.put_send(0, 60, true);
     }
@@ -764,8 +772,8 @@ fn a_cq_that_overruns_dies_and_says_so() {
 
 #[test]
 fn a_cq_that_is_not_there_dies_and_says_so() {
-    let mut b = Bench::new(NIC);
-    b.port.holes.push(Bench::CQ..Bench::CQ + 64);
+    let mut b = DeviceHarness::new(NIC);
+    b.port.holes.push(DeviceHarness::CQ..DeviceHarness::CQ + 64);
     b.put_send(0, 60, true);
     b.go();
     assert_eq!(b.events(), [(event::CQ_ERROR, b.cqn)]);
@@ -773,7 +781,7 @@ fn a_cq_that_is_not_there_dies_and_says_so() {
 
 #[test]
 fn one_arm_gives_one_event() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     for _ in 0..3 {
         b.put_send(0, 60, true);
         b.go();
@@ -796,7 +804,7 @@ fn one_arm_gives_one_event() {
 #[test]
 fn a_cq_armed_behind_its_entries_has_its_event_at_once() {
     for (period, count) in [(0, 0), (16, 32)] {
-        let mut b = Bench::sized(NIC, 6, 4, period, count, 0);
+        let mut b = DeviceHarness::sized(NIC, 6, 4, period, count, 0);
         b.arm_cq(0);
         b.put_send(0, 60, true);
         b.put_send(0, 60, true);
@@ -817,14 +825,14 @@ fn a_cq_armed_behind_its_entries_has_its_event_at_once() {
 
 #[test]
 fn an_entry_that_no_event_spoke_of_is_reported_after_its_moderation() {
-    let mut b = Bench::sized(NIC, 6, 4, 16, 32, 0);
+    let mut b = DeviceHarness::sized(NIC, 6, 4, 16, 32, 0);
     b.put_send(0, 60, true);
     b.ring();
     b.until(us(10));
     b.arm_cq(0);
     b.settle();
     assert_eq!(b.event_times(), [ps(LEFT) + Span::from_us(16)]);
-    let mut b = Bench::sized(NIC, 6, 4, 16, 32, 0);
+    let mut b = DeviceHarness::sized(NIC, 6, 4, 16, 32, 0);
     b.put_send(0, 60, true);
     b.ring();
     b.until(us(40));
@@ -835,7 +843,7 @@ fn an_entry_that_no_event_spoke_of_is_reported_after_its_moderation() {
 
 #[test]
 fn an_event_comes_a_period_after_the_first_entry() {
-    let mut b = Bench::sized(NIC, 6, 4, 16, 32, 0);
+    let mut b = DeviceHarness::sized(NIC, 6, 4, 16, 32, 0);
     b.arm_cq(0);
     for _ in 0..5 {
         b.put_send(0, 60, true);
@@ -848,7 +856,7 @@ fn an_event_comes_a_period_after_the_first_entry() {
 
 #[test]
 fn an_event_comes_with_the_entry_that_makes_the_count() {
-    let mut b = Bench::sized(NIC, 6, 4, 16, 4, 0);
+    let mut b = DeviceHarness::sized(NIC, 6, 4, 16, 4, 0);
     b.arm_cq(0);
     for _ in 0..6 {
         b.put_send(0, 60, true);
@@ -863,7 +871,7 @@ fn an_event_comes_with_the_entry_that_makes_the_count() {
 fn entries_and_events_are_written_in_the_order_of_their_times() {
     // However far the device is moved at once.
     let run = |steps: &[u64]| {
-        let mut b = Bench::sized(NIC, 6, 4, 16, 32, 0);
+        let mut b = DeviceHarness::sized(NIC, 6, 4, 16, 32, 0);
         b.arm_cq(0);
         for at in [0, 20, 40] {
             b.now = us(at);
@@ -890,7 +898,7 @@ fn entries_and_events_are_written_in_the_order_of_their_times() {
 
 #[test]
 fn an_eq_armed_behind_its_entries_interrupts_at_once() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.arm_cq(0);
     b.put_send(0, 60, true);
     b.go();
@@ -914,7 +922,7 @@ fn an_eq_armed_behind_its_entries_interrupts_at_once() {
 
 #[test]
 fn an_eq_that_is_only_updated_stays_as_it_was() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.arm_cq(0);
     b.put_send(0, 60, true);
     b.go();
@@ -928,7 +936,7 @@ fn an_eq_that_is_only_updated_stays_as_it_was() {
 
 #[test]
 fn an_interrupt_is_not_older_than_the_arm_that_asked_for_it() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.arm_cq(0);
     b.put_send(0, 60, true);
     b.go();
@@ -947,7 +955,7 @@ fn an_interrupt_is_not_older_than_the_arm_that_asked_for_it() {
 
 #[test]
 fn one_wqe_in_so_many_fails_when_that_is_asked_for() {
-    let mut b = Bench::new(Config { fail_every: 3, ..NIC });
+    let mut b = DeviceHarness::new(Config { fail_every: 3, ..NIC });
     b.put_send(0, 60, true);
     b.put_send(0, 60, true);
     b.put_session(5, true);
@@ -967,8 +975,8 @@ fn one_wqe_in_so_many_fails_when_that_is_asked_for() {
 
 /// A device in the middle of everything: WQEs announced, fetched, executed, CQEs
 /// and events on their way.
-fn busy() -> Bench {
-    let mut b = Bench::sized(NIC, 6, 4, 16, 32, 0);
+fn busy() -> DeviceHarness {
+    let mut b = DeviceHarness::sized(NIC, 6, 4, 16, 32, 0);
     b.arm_cq(0);
     for i in 0..4 {
         b.put_session(20, i % 2 == 0);
@@ -1034,7 +1042,7 @@ fn after_a_function_reset_nothing_is_touched() {
 
 #[test]
 fn a_destroyed_cq_with_an_event_pending_is_forgotten() {
-    let mut b = Bench::sized(NIC, 6, 4, 16, 32, 0);
+    let mut b = DeviceHarness::sized(NIC, 6, 4, 16, 32, 0);
     b.arm_cq(0);
     b.put_send(0, 60, true);
     b.ring();
@@ -1048,7 +1056,7 @@ fn a_destroyed_cq_with_an_event_pending_is_forgotten() {
 
 #[test]
 fn the_end_of_time_is_reached() {
-    let mut b = Bench::new(NIC);
+    let mut b = DeviceHarness::new(NIC);
     b.put_send(0, 60, true);
     b.ring();
     b.device.advance(&mut b.port, Time::NEVER);
@@ -1059,14 +1067,14 @@ fn the_end_of_time_is_reached() {
 
 #[test]
 fn objects_need_what_they_name() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let page = Console::pas(&[Console::page(4)]);
-    let cq = |c: &mut Console, o: &Common, log, dbr, list: &[u8]| {
-        c.run(op::CREATE_CQ, 0, &Console::cq_message(o, log, dbr), list).status
+    let page = CommandHarness::pas(&[CommandHarness::page(4)]);
+    let cq = |c: &mut CommandHarness, o: &Common, log, dbr, list: &[u8]| {
+        c.run(op::CREATE_CQ, 0, &CommandHarness::cq_message(o, log, dbr), list).status
     };
-    let sq = |c: &mut Console, o: &Common, log, dbr, list: &[u8]| {
-        c.run(op::CREATE_SQ, 0, &Console::sq_message(o, log, dbr), list).status
+    let sq = |c: &mut CommandHarness, o: &Common, log, dbr, list: &[u8]| {
+        c.run(op::CREATE_SQ, 0, &CommandHarness::sq_message(o, log, dbr), list).status
     };
     let (resource, wrong) = (Some(CmdStatus::BadResource), Some(CmdStatus::BadParam));
     assert_eq!((cq(&mut c, &o, 4, 0x40, &page), sq(&mut c, &o, 6, 0x40, &page)), (None, None));
@@ -1083,10 +1091,10 @@ fn objects_need_what_they_name() {
 
 #[test]
 fn every_eq_can_be_armed_and_pages_end_with_the_bar() {
-    let mut c = Console::running(NIC);
+    let mut c = CommandHarness::running(NIC);
     let uar = c.alloc(op::ALLOC_UAR);
     let eqs: Vec<u32> = std::iter::from_fn(|| {
-        let a = c.eq(uar, 0, 0, 0, &[Console::page(4)]);
+        let a = c.eq(uar, 0, 0, 0, &[CommandHarness::page(4)]);
         a.status.is_none().then(|| a.number())
     })
     .collect();

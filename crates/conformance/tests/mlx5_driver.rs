@@ -1,8 +1,8 @@
-//! The mlx5 driver alone: the bytes that it writes, when it rings, and how it
-//! behaves when something is refused. Sources: qp.h, en_tx.c, txrx.h, params.c of
+//! The mlx5 driver alone: its bytes, its doorbells, and its behaviour after a
+//! refusal. Sources: qp.h, en_tx.c, txrx.h, params.c of
 //! linux; section numbers of comments are the mlx5 fact sheet's.
 
-use doorbell_conformance::mlx5::{CAPS, Desk, Paper};
+use doorbell_conformance::mlx5::{CAPS, DriverHarness, FakeFirmware};
 use doorbell_drivers::mlx5::{Config, Cqs, OpenError, Sizing};
 use doorbell_drivers::{Irq, Poll, Tx};
 use doorbell_hal::{CpuWork, Host};
@@ -18,7 +18,7 @@ fn hex(bytes: &[u8]) -> String {
 const UDP: CsumPartial = CsumPartial { start: 34, offset: 6 };
 
 /// Opcode, data segments and whether a CQE is asked for, of each.
-fn shapes(d: &mut Desk) -> Vec<(u8, u32, bool)> {
+fn shapes(d: &mut DriverHarness) -> Vec<(u8, u32, bool)> {
     d.announced().iter().map(|w| (w.opcode, w.ds, w.asks)).collect()
 }
 
@@ -31,7 +31,7 @@ const LSO: u8 = opcode::LSO;
 
 #[test]
 fn a_send_wqe_is_byte_for_byte_the_manuals() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     let p = d.packet(60);
     let addr = p.head.buf.addr().to_be_bytes();
     d.send(p, false);
@@ -50,7 +50,7 @@ fn a_send_wqe_is_byte_for_byte_the_manuals() {
 
 #[test]
 fn a_session_is_byte_for_byte_the_manuals() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut addrs = vec![];
     for (i, len) in [60, 61, 1514].into_iter().enumerate() {
         let mut p = d.packet(len);
@@ -71,7 +71,7 @@ fn a_session_is_byte_for_byte_the_manuals() {
 
 #[test]
 fn a_large_send_has_its_headers_inline_and_its_mss_in_the_eth_segment() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut p = d.packet(54 + 3000);
     p.todo.checksum = Some(CsumPartial { start: 34, offset: 16 });
     p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1460, header: 54 });
@@ -97,7 +97,7 @@ fn a_large_send_has_its_headers_inline_and_its_mss_in_the_eth_segment() {
 
 #[test]
 fn a_tag_is_inserted_by_the_device_where_nothing_is_inlined() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut p = d.packet(60);
     p.todo.vlan = Some(0x2005);
     d.send(p, false);
@@ -109,7 +109,7 @@ fn a_tag_is_inserted_by_the_device_where_nothing_is_inlined() {
 
 #[test]
 fn a_tag_goes_into_the_inlined_header_where_there_is_one() {
-    let mut d = Desk::new(Config::DEFAULT, Caps { min_inline: 1, ..CAPS });
+    let mut d = DriverHarness::new(Config::DEFAULT, Caps { min_inline: 1, ..CAPS });
     let mut p = d.packet(60);
     p.todo.vlan = Some(0x2005);
     d.send(p, false);
@@ -124,7 +124,7 @@ fn a_tag_goes_into_the_inlined_header_where_there_is_one() {
 
 #[test]
 fn a_tag_of_a_large_send_goes_into_its_headers() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut p = d.packet(54 + 2000);
     p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1000, header: 54 });
     p.todo.vlan = Some(7);
@@ -138,7 +138,7 @@ fn a_tag_of_a_large_send_goes_into_its_headers() {
 
 #[test]
 fn a_packet_of_a_head_and_three_fragments_takes_six_ds_and_two_blocks() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let p = d.fragments(20, &[16, 16, 8]);
     let more = p.more.as_ref().unwrap();
     let addrs: Vec<u64> = [&p.head].into_iter().chain(&more.frags).map(|f| f.buf.addr()).collect();
@@ -158,7 +158,7 @@ fn a_packet_of_a_head_and_three_fragments_takes_six_ds_and_two_blocks() {
 
 #[test]
 fn the_part_of_a_buffer_that_is_not_the_packet_is_not_mapped() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut p = d.packet(2048);
     p.head.start = 66;
     p.head.len = 600;
@@ -174,7 +174,7 @@ fn the_part_of_a_buffer_that_is_not_the_packet_is_not_mapped() {
 
 #[test]
 fn a_one_packet_session_is_legal_and_has_three_ds() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     d.batch(1);
     assert_eq!(shapes(&mut d), [(MPSW, 3, true)]);
     assert_eq!((d.stats().mpwqe_blks, d.stats().mpwqe_pkts, d.stats().nop), (1, 1, 0));
@@ -182,7 +182,7 @@ fn a_one_packet_session_is_legal_and_has_three_ds() {
 
 #[test]
 fn a_session_closes_when_the_batch_ends() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     d.batch(32);
     d.batch(5);
     assert_eq!(shapes(&mut d), [(MPSW, 34, true), (MPSW, 7, true)]);
@@ -192,7 +192,7 @@ fn a_session_closes_when_the_batch_ends() {
 
 #[test]
 fn a_session_closes_when_it_is_full_at_58_packets_and_15_blocks() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     d.batch(128);
     // At block 30 the third one begins; it takes 4 blocks (14 DS).
     assert_eq!(shapes(&mut d), [(MPSW, 60, false), (MPSW, 60, false), (MPSW, 14, true)]);
@@ -202,7 +202,7 @@ fn a_session_closes_when_it_is_full_at_58_packets_and_15_blocks() {
 
 #[test]
 fn a_session_that_is_full_at_the_batchs_end_is_announced_once() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     d.batch(58);
     assert_eq!(shapes(&mut d), [(MPSW, 60, true)]);
     assert_eq!(d.doorbells().len(), 1);
@@ -211,7 +211,7 @@ fn a_session_that_is_full_at_the_batchs_end_is_announced_once() {
 /// Also while a session is open, and while nothing is announced.
 #[test]
 fn the_statistics_are_exact_after_every_packet() {
-    for mut d in [Desk::default_channel(), Desk::without_mpwqe()] {
+    for mut d in [DriverHarness::default_channel(), DriverHarness::without_mpwqe()] {
         let (mut packets, mut more_calls, mut checksums) = (0, 0, 0);
         for i in 0..200u64 {
             let (partial, more) = (i / 3 % 4 == 1, i % 7 != 6);
@@ -243,7 +243,7 @@ fn the_statistics_are_exact_after_every_packet() {
 
 #[test]
 fn a_session_closes_when_the_eth_segment_differs() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     for (i, partial) in [false, false, true, true, true, false].into_iter().enumerate() {
         let mut p = d.packet(60);
         p.todo.checksum = partial.then_some(UDP);
@@ -258,7 +258,7 @@ fn a_session_closes_when_the_eth_segment_differs() {
 
 #[test]
 fn a_tunnels_checksum_differs_from_a_plain_ones() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     for (i, encapsulated) in [false, true].into_iter().enumerate() {
         let mut p = d.packet(120);
         p.todo.checksum = Some(UDP);
@@ -274,9 +274,9 @@ fn a_tunnels_checksum_differs_from_a_plain_ones() {
 fn around(
     config: Config,
     caps: Caps,
-    p: impl FnOnce(&mut Desk) -> doorbell_packet::Packet,
+    p: impl FnOnce(&mut DriverHarness) -> doorbell_packet::Packet,
 ) -> Vec<(u8, u32, bool)> {
-    let mut d = Desk::new(config, caps);
+    let mut d = DriverHarness::new(config, caps);
     for _ in 0..2 {
         let p = d.packet(60);
         d.send(p, true);
@@ -290,12 +290,12 @@ fn around(
 
 #[test]
 fn a_session_closes_before_a_large_send_fragments_or_a_tag() {
-    let large = |d: &mut Desk| {
+    let large = |d: &mut DriverHarness| {
         let mut p = d.packet(54 + 2000);
         p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1000, header: 54 });
         p
     };
-    let tagged = |d: &mut Desk| {
+    let tagged = |d: &mut DriverHarness| {
         let mut p = d.packet(60);
         p.todo.vlan = Some(1);
         p
@@ -303,14 +303,14 @@ fn a_session_closes_before_a_large_send_fragments_or_a_tag() {
     let one = (MPSW, 3, true);
     assert_eq!(around(Config::DEFAULT, CAPS, large), [(MPSW, 4, false), (LSO, 7, false), one]);
     assert_eq!(around(Config::DEFAULT, CAPS, tagged), [(MPSW, 4, false), (SEND, 3, false), one]);
-    let fragments = |d: &mut Desk| d.fragments(30, &[30]);
+    let fragments = |d: &mut DriverHarness| d.fragments(30, &[30]);
     assert_eq!(around(Config::DEFAULT, CAPS, fragments), [(MPSW, 4, false), (SEND, 4, false), one]);
 }
 
 #[test]
 fn no_session_opens_where_headers_must_be_inlined() {
     for mode in 1..=3 {
-        let mut d = Desk::new(Config::DEFAULT, Caps { min_inline: mode, ..CAPS });
+        let mut d = DriverHarness::new(Config::DEFAULT, Caps { min_inline: mode, ..CAPS });
         d.batch(3);
         assert_eq!(
             shapes(&mut d),
@@ -323,7 +323,7 @@ fn no_session_opens_where_headers_must_be_inlined() {
 
 #[test]
 fn no_session_opens_without_the_capability() {
-    let mut d = Desk::new(Config::DEFAULT, Caps { enhanced_mpw: false, ..CAPS });
+    let mut d = DriverHarness::new(Config::DEFAULT, Caps { enhanced_mpw: false, ..CAPS });
     d.batch(3);
     assert_eq!(shapes(&mut d), [(SEND, 3, false), (SEND, 3, false), (SEND, 3, true)]);
     assert_eq!(d.stats().mpwqe_blks, 0);
@@ -332,7 +332,7 @@ fn no_session_opens_without_the_capability() {
 #[test]
 fn a_device_without_what_the_driver_needs_is_refused() {
     let refused = |caps: Caps, what: &'static str| {
-        let e = Desk::with_failures(Config::DEFAULT, caps, None, None).unwrap_err();
+        let e = DriverHarness::with_failures(Config::DEFAULT, caps, None, None).unwrap_err();
         assert_eq!(e.0, OpenError::Capability(what));
     };
     refused(Caps { csum: false, ..CAPS }, "csum_cap");
@@ -341,7 +341,10 @@ fn a_device_without_what_the_driver_needs_is_refused() {
     refused(Caps { max_wqe_sz_sq: 1023, ..CAPS }, "max_wqe_sz_sq");
     for (log_sq, log_cq) in [(5, 10), (14, 10), (10, 0), (10, 17)] {
         let c = Config { log_sq, log_cq, ..Config::DEFAULT };
-        assert_eq!(Desk::with_failures(c, CAPS, None, None).unwrap_err().0, OpenError::Size);
+        assert_eq!(
+            DriverHarness::with_failures(c, CAPS, None, None).unwrap_err().0,
+            OpenError::Size
+        );
     }
 }
 
@@ -393,7 +396,7 @@ fn the_inlined_header_ends_where_the_mode_says() {
     ];
     for (bytes, expected) in cases {
         for mode in 1..=3u8 {
-            let mut d = Desk::new(Config::DEFAULT, Caps { min_inline: mode, ..CAPS });
+            let mut d = DriverHarness::new(Config::DEFAULT, Caps { min_inline: mode, ..CAPS });
             let p = d.packet(bytes.len() as u32);
             d.host.bytes_mut(&p.head.buf, 0..bytes.len() as u32, |b| b.copy_from_slice(&bytes));
             d.send(p, false);
@@ -411,7 +414,7 @@ fn the_inlined_header_ends_where_the_mode_says() {
 
 #[test]
 fn a_head_that_was_inlined_whole_is_not_mapped_and_comes_back() {
-    let mut d = Desk::new(Config::DEFAULT, Caps { min_inline: 1, ..CAPS });
+    let mut d = DriverHarness::new(Config::DEFAULT, Caps { min_inline: 1, ..CAPS });
     let p = d.packet(18);
     d.send(p, false);
     assert_eq!(d.host.maps, 0);
@@ -427,7 +430,7 @@ fn a_head_that_was_inlined_whole_is_not_mapped_and_comes_back() {
 
 #[test]
 fn linux_5_10_pads_ten_nops_after_six_sessions_of_nine_blocks() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     for _ in 0..7 {
         d.batch(32);
     }
@@ -446,7 +449,7 @@ fn linux_5_10_pads_ten_nops_after_six_sessions_of_nine_blocks() {
 
 #[test]
 fn a_fitted_session_takes_what_is_left_of_the_fragment_and_pads_nothing() {
-    let mut d = Desk::new(Config { sizing: Sizing::Fit, ..Config::DEFAULT }, CAPS);
+    let mut d = DriverHarness::new(Config { sizing: Sizing::Fit, ..Config::DEFAULT }, CAPS);
     for _ in 0..6 {
         d.batch(32);
     }
@@ -461,7 +464,7 @@ fn a_fitted_session_takes_what_is_left_of_the_fragment_and_pads_nothing() {
 
 #[test]
 fn a_send_of_one_block_never_needs_padding() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     d.batch(300);
     assert_eq!(d.stats().nop, 0);
     assert_eq!(d.announced().len(), 300);
@@ -469,7 +472,7 @@ fn a_send_of_one_block_never_needs_padding() {
 
 #[test]
 fn a_send_of_several_blocks_begins_in_the_next_fragment() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     d.batch(63);
     d.announced();
     let p = d.fragments(20, &[20, 20]);
@@ -481,7 +484,7 @@ fn a_send_of_several_blocks_begins_in_the_next_fragment() {
 #[test]
 fn the_ring_wraps_and_the_16_bit_counter_too() {
     for mpwqe in [false, true] {
-        let mut d = Desk::new(Config { mpwqe, log_sq: 6, ..Config::DEFAULT }, CAPS);
+        let mut d = DriverHarness::new(Config { mpwqe, log_sq: 6, ..Config::DEFAULT }, CAPS);
         let (mut blocks, mut n) = (0u32, 0);
         while blocks < 3 << 16 {
             n += 1;
@@ -510,7 +513,7 @@ fn the_ring_wraps_and_the_16_bit_counter_too() {
 
 #[test]
 fn a_batch_has_one_doorbell_and_only_its_last_wqe_asks_for_a_cqe() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     d.batch(32);
     let wqes = d.announced();
     assert_eq!(wqes.len(), 32);
@@ -529,7 +532,7 @@ fn a_batch_has_one_doorbell_and_only_its_last_wqe_asks_for_a_cqe() {
 
 #[test]
 fn the_doorbell_record_counts_on_past_the_ring() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     for i in 1..=100u32 {
         d.batch(32);
         assert_eq!(d.record(), 32 * i);
@@ -540,7 +543,7 @@ fn the_doorbell_record_counts_on_past_the_ring() {
 // ---- stop and wake ----
 
 /// Sends packets one by one, each with `more`, until the queue stops; how many.
-fn fill(d: &mut Desk, more: bool) -> u32 {
+fn fill(d: &mut DriverHarness, more: bool) -> u32 {
     for n in 0.. {
         if d.stopped() {
             return n;
@@ -553,7 +556,7 @@ fn fill(d: &mut Desk, more: bool) -> u32 {
 
 #[test]
 fn the_queue_stops_with_less_than_31_blocks_left() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     assert_eq!(fill(&mut d, false), 1024 - 30);
     assert_eq!(d.stats().stopped, 1);
     let p = d.packet(60);
@@ -562,7 +565,7 @@ fn the_queue_stops_with_less_than_31_blocks_left() {
 
 #[test]
 fn with_sessions_it_stops_with_less_than_60_left() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     fill(&mut d, false);
     let left = 1024 - d.record();
     assert!(
@@ -573,7 +576,7 @@ fn with_sessions_it_stops_with_less_than_60_left() {
 
 #[test]
 fn a_stop_in_the_middle_of_a_batch_rings() {
-    for mut d in [Desk::without_mpwqe(), Desk::default_channel()] {
+    for mut d in [DriverHarness::without_mpwqe(), DriverHarness::default_channel()] {
         fill(&mut d, true);
         let wqes = d.announced();
         assert!(wqes.last().unwrap().asks);
@@ -587,7 +590,7 @@ fn a_stop_in_the_middle_of_a_batch_rings() {
 fn a_stop_at_a_differing_eth_segment_rings() {
     // Every packet closes the session before it: the stop comes at the close, and
     // the packet that caused it is in a session of its own.
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut n = 0;
     while !d.stopped() {
         let mut p = d.packet(60);
@@ -603,7 +606,7 @@ fn a_stop_at_a_differing_eth_segment_rings() {
 
 #[test]
 fn a_stop_at_a_dropped_packet_rings() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut n = 0;
     while !d.stopped() {
         let p = d.packet(60);
@@ -625,7 +628,7 @@ fn a_stop_at_a_dropped_packet_rings() {
 
 #[test]
 fn the_queue_wakes_when_the_room_is_back_and_not_before() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     fill(&mut d, false);
     assert_eq!(d.poll(), Poll::Idle);
     assert!(d.stopped());
@@ -643,7 +646,7 @@ fn the_queue_wakes_when_the_room_is_back_and_not_before() {
 #[test]
 fn the_smallest_ring_still_moves() {
     for sizing in [Sizing::Padded, Sizing::Fit] {
-        let mut d = Desk::new(Config { log_sq: 6, sizing, ..Config::DEFAULT }, CAPS);
+        let mut d = DriverHarness::new(Config { log_sq: 6, sizing, ..Config::DEFAULT }, CAPS);
         let mut sent = 0;
         for _ in 0..200 {
             while !d.stopped() && sent < 20_000 {
@@ -665,7 +668,7 @@ fn the_smallest_ring_still_moves() {
 
 #[test]
 fn a_dropped_last_packet_flushes_with_a_nop() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     let p = d.packet(60);
     d.send(p, true);
     d.host.fail_map_after = Some(0);
@@ -683,7 +686,7 @@ fn a_dropped_last_packet_flushes_with_a_nop() {
 
 #[test]
 fn a_dropped_last_packet_announces_the_open_session() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let p = d.packet(60);
     d.send(p, true);
     d.host.fail_map_after = Some(0);
@@ -696,7 +699,7 @@ fn a_dropped_last_packet_announces_the_open_session() {
 #[test]
 fn a_session_whose_first_packet_could_not_be_mapped_was_never_there() {
     for last in [true, false] {
-        let mut d = Desk::default_channel();
+        let mut d = DriverHarness::default_channel();
         d.host.fail_map_after = Some(0);
         let p = d.packet(60);
         let Tx::Dropped(p) = d.offer(p, !last) else { panic!("it could not be mapped") };
@@ -711,7 +714,7 @@ fn a_session_whose_first_packet_could_not_be_mapped_was_never_there() {
 fn a_packet_that_cannot_be_mapped_comes_back_as_it_was() {
     for min_inline in [0, 1] {
         for fail in 0..5 {
-            let mut d = Desk::new(Config::DEFAULT, Caps { min_inline, ..CAPS });
+            let mut d = DriverHarness::new(Config::DEFAULT, Caps { min_inline, ..CAPS });
             let mut p = d.fragments(64, &[100, 200, 300, 400]);
             p.head.start = 4;
             p.head.len = 50;
@@ -736,7 +739,7 @@ fn a_packet_that_cannot_be_mapped_comes_back_as_it_was() {
 
 #[test]
 fn a_head_that_was_inlined_whole_comes_back_as_it_was_when_a_fragment_cannot_be_mapped() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut p = d.fragments(80, &[500, 600]);
     p.head.start = 10;
     p.head.len = 54;
@@ -751,7 +754,7 @@ fn a_head_that_was_inlined_whole_comes_back_as_it_was_when_a_fragment_cannot_be_
 
 #[test]
 fn what_no_wqe_can_hold_is_dropped() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut impossible = vec![d.fragments(14, &[10; 18]), d.packet(0), d.fragments(30, &[10, 0])];
     let mut listed = d.fragments(20, &[20]);
     let more = listed.more.as_mut().unwrap();
@@ -786,7 +789,7 @@ fn what_no_wqe_can_hold_is_dropped() {
 
 #[test]
 fn seventeen_fragments_fit() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut p = d.fragments(54 + 10, &[100; 17]);
     p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 100, header: 54 });
     d.send(p, false);
@@ -801,16 +804,18 @@ fn seventeen_fragments_fit() {
 fn a_channel_without_memory_leaves_none_behind() {
     // A ring and a record for each of five CQs and the SQ, and the EQ's ring.
     for n in 0..13 {
-        let (why, host) = Desk::with_failures(Config::DEFAULT, CAPS, Some(n), None).unwrap_err();
+        let (why, host) =
+            DriverHarness::with_failures(Config::DEFAULT, CAPS, Some(n), None).unwrap_err();
         assert_eq!((why, host.coherent), (OpenError::OutOfMemory, 0), "area {n}");
     }
-    assert!(Desk::with_failures(Config::DEFAULT, CAPS, Some(13), None).is_ok());
+    assert!(DriverHarness::with_failures(Config::DEFAULT, CAPS, Some(13), None).is_ok());
 }
 
 #[test]
 fn what_the_firmware_refuses_is_said() {
     for n in 0..10 {
-        let (why, _) = Desk::with_failures(Config::DEFAULT, CAPS, None, Some(n)).unwrap_err();
+        let (why, _) =
+            DriverHarness::with_failures(Config::DEFAULT, CAPS, None, Some(n)).unwrap_err();
         assert_eq!(why, OpenError::Firmware(CmdStatus::NoResources), "command {n}");
     }
 }
@@ -819,7 +824,7 @@ fn what_the_firmware_refuses_is_said() {
 
 #[test]
 fn one_cqe_retires_everything_up_to_its_wqe() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     d.batch(3);
     d.batch(70);
     d.batch(1);
@@ -836,7 +841,7 @@ fn one_cqe_retires_everything_up_to_its_wqe() {
 
 #[test]
 fn stray_cqes_are_counted_and_ignored() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     d.complete(0, 0);
     d.poll();
     d.batch(2);
@@ -856,7 +861,7 @@ fn stray_cqes_are_counted_and_ignored() {
 
 #[test]
 fn the_cq_wraps_with_its_owner_bit() {
-    let mut d = Desk::new(Config { log_cq: 1, ..Config::DEFAULT }, CAPS);
+    let mut d = DriverHarness::new(Config { log_cq: 1, ..Config::DEFAULT }, CAPS);
     for i in 1..=9 {
         d.batch(1);
         assert_eq!(d.poll(), Poll::Idle, "what stands there is of the round before");
@@ -868,7 +873,7 @@ fn the_cq_wraps_with_its_owner_bit() {
 
 #[test]
 fn a_poll_ends_at_its_budget_and_does_not_arm() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     for _ in 0..65 {
         d.batch(1);
     }
@@ -880,9 +885,12 @@ fn a_poll_ends_at_its_budget_and_does_not_arm() {
     assert_eq!(d.arms(), []);
     assert_eq!(d.poll(), Poll::Idle);
     // The EQ, read up to 0; the send queue's CQ, up to 65; the others, up to 0.
-    let eq = (0x40, vec![Paper::EQN as u8, 0, 0, 0]);
-    let others = (1..5).map(|n| arm(0, Paper::CQN + n));
-    assert_eq!(d.arms(), [eq, arm(65, Paper::CQN)].into_iter().chain(others).collect::<Vec<_>>());
+    let eq = (0x40, vec![FakeFirmware::EQN as u8, 0, 0, 0]);
+    let others = (1..5).map(|n| arm(0, FakeFirmware::CQN + n));
+    assert_eq!(
+        d.arms(),
+        [eq, arm(65, FakeFirmware::CQN)].into_iter().chain(others).collect::<Vec<_>>()
+    );
 }
 
 /// The register write that arms a CQ which was read up to `ci`.
@@ -893,18 +901,18 @@ fn arm(ci: u8, cqn: u32) -> (u32, Vec<u8>) {
 #[test]
 fn a_poll_arms_every_cq_of_the_channel() {
     for (cqs, n) in [(Cqs::Send, 1), (Cqs::Three, 3), (Cqs::Five, 5)] {
-        let mut d = Desk::new(Config { cqs, ..Config::DEFAULT }, CAPS);
+        let mut d = DriverHarness::new(Config { cqs, ..Config::DEFAULT }, CAPS);
         assert_eq!(d.cqs().len(), n as usize);
         d.poll();
         let armed: Vec<_> = d.arms().into_iter().filter(|a| a.0 == 0x20).collect();
-        assert_eq!(armed, (0..n).map(|i| arm(0, Paper::CQN + i)).collect::<Vec<_>>());
+        assert_eq!(armed, (0..n).map(|i| arm(0, FakeFirmware::CQN + i)).collect::<Vec<_>>());
         d.close();
     }
 }
 
 #[test]
 fn each_cq_has_its_own_ring_and_record() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let cqs = d.cqs();
     assert_eq!(cqs.iter().map(|c| c.log_size).collect::<Vec<_>>(), [10, 10, 6, 6, 10]);
     let mut places: Vec<u64> = cqs.iter().flat_map(|c| [c.ring, c.dbr]).collect();
@@ -912,7 +920,7 @@ fn each_cq_has_its_own_ring_and_record() {
     places.dedup();
     assert_eq!(places.len(), 10);
     // The arm stands in each record's second word, with the sequence number of the event that came.
-    d.event(Paper::CQN + 3);
+    d.event(FakeFirmware::CQN + 3);
     assert_eq!(d.interrupt(), Irq::Poll);
     d.poll();
     for (i, cq) in cqs.iter().enumerate() {
@@ -923,7 +931,7 @@ fn each_cq_has_its_own_ring_and_record() {
 
 #[test]
 fn a_completion_of_an_empty_queue_is_stray() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     d.batch(1);
     for n in 1..5 {
         d.stray(n);
@@ -938,8 +946,8 @@ fn a_completion_of_an_empty_queue_is_stray() {
 #[test]
 fn the_arm_sequence_number_counts_events_not_arms() {
     // cq.h mlx5_cq_arm takes it from arm_sn, which only an event raises (eq.c).
-    let mut d = Desk::without_mpwqe();
-    let sn = |d: &mut Desk| d.arms().iter().find(|a| a.0 == 0x20).map(|a| a.1[0] >> 4);
+    let mut d = DriverHarness::without_mpwqe();
+    let sn = |d: &mut DriverHarness| d.arms().iter().find(|a| a.0 == 0x20).map(|a| a.1[0] >> 4);
     d.poll();
     let first = sn(&mut d);
     d.poll();
@@ -950,7 +958,7 @@ fn the_arm_sequence_number_counts_events_not_arms() {
 
 #[test]
 fn an_error_cqe_leads_through_err_and_rst_to_rdy_and_traffic_goes_on() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     d.batch(2);
     d.batch(3);
     let open = d.packet(60);
@@ -984,7 +992,7 @@ fn an_error_cqe_leads_through_err_and_rst_to_rdy_and_traffic_goes_on() {
 
 #[test]
 fn a_stopped_queue_wakes_after_recovery() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     fill(&mut d, false);
     let wqes = d.announced();
     d.set_state(SqState::Error);
@@ -1001,7 +1009,7 @@ fn a_stopped_queue_wakes_after_recovery() {
 
 #[test]
 fn a_queue_that_somebody_else_moved_is_left_alone() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     d.batch(1);
     d.complete(0, 4);
     assert_eq!(d.poll(), Poll::Work);
@@ -1014,7 +1022,7 @@ fn a_queue_that_somebody_else_moved_is_left_alone() {
 
 #[test]
 fn bytes_count_from_transmit_to_completion() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     assert_eq!(d.byte_room(), 0, "one packet may go");
     d.batch(1);
     assert_eq!(d.byte_room(), -60);
@@ -1028,14 +1036,14 @@ fn bytes_count_from_transmit_to_completion() {
 #[test]
 fn a_packet_counts_as_long_as_linux_counts_it() {
     // en_tx.c: in a session as it is, else no less than a frame, a large send with all its headers.
-    let room = |d: &mut Desk, p| {
+    let room = |d: &mut DriverHarness, p| {
         d.send(p, false);
         d.byte_room()
     };
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let short = d.packet(50);
     assert_eq!(room(&mut d, short), -50);
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     let short = d.packet(50);
     assert_eq!(room(&mut d, short), -60);
     let mut large = d.packet(54 + 3000);
@@ -1051,7 +1059,7 @@ fn a_packet_counts_as_long_as_linux_counts_it() {
 #[test]
 fn the_byte_limit_ends_no_batch_of_the_drivers() {
     // netdevice.h __netdev_tx_sent_queue: with more to come only the driver's own stop rings.
-    for mut d in [Desk::default_channel(), Desk::without_mpwqe()] {
+    for mut d in [DriverHarness::default_channel(), DriverHarness::without_mpwqe()] {
         d.batch(32);
         assert!(d.byte_room() < 0);
         assert_eq!(d.doorbells().len(), 1);
@@ -1061,7 +1069,7 @@ fn the_byte_limit_ends_no_batch_of_the_drivers() {
 
 #[test]
 fn only_what_was_retired_is_given_back() {
-    let mut d = Desk::without_mpwqe();
+    let mut d = DriverHarness::without_mpwqe();
     d.batch(2);
     d.batch(3);
     let wqes = d.announced();
@@ -1077,7 +1085,7 @@ fn only_what_was_retired_is_given_back() {
 
 #[test]
 fn a_queue_that_recovered_owes_no_bytes() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     d.batch(3);
     let open = d.packet(60);
     d.send(open, true);
@@ -1092,7 +1100,7 @@ fn a_queue_that_recovered_owes_no_bytes() {
 
 #[test]
 fn without_a_limit_there_is_always_room() {
-    let mut d = Desk::new(Config { bql: false, ..Config::DEFAULT }, CAPS);
+    let mut d = DriverHarness::new(Config { bql: false, ..Config::DEFAULT }, CAPS);
     d.batch(100);
     d.complete_all();
     d.batch(100);
@@ -1103,7 +1111,7 @@ fn without_a_limit_there_is_always_room() {
 
 /// A frame in GENEVE with so many bytes of options: an IPv4 packet with `protocol` in Ethernet in
 /// UDP.
-fn geneve(d: &mut Desk, options: usize, protocol: u8) -> Packet {
+fn geneve(d: &mut DriverHarness, options: usize, protocol: u8) -> Packet {
     let inner = frame(0, 0x0800, &ipv4(protocol, 20 + 40), &[0; 40], 0);
     let udp_len = 8 + 8 + options + inner.len();
     let mut udp = vec![0x99, 0x99, 0x17, 0xc1];
@@ -1134,7 +1142,7 @@ fn shared(w: &doorbell_conformance::mlx5::Wqe) -> &[u8] {
 
 #[test]
 fn a_geneve_packet_says_where_its_headers_are() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let udp = geneve(&mut d, 8, 17);
     d.send(udp, false);
     let tcp = geneve(&mut d, 8, 6);
@@ -1147,7 +1155,7 @@ fn a_geneve_packet_says_where_its_headers_are() {
 
 #[test]
 fn a_session_holds_one_layout_of_headers() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     for (i, options) in [8, 8, 4, 8].into_iter().enumerate() {
         let p = geneve(&mut d, options, 6);
         d.send(p, i < 3);
@@ -1160,7 +1168,7 @@ fn a_session_holds_one_layout_of_headers() {
 #[test]
 fn geneve_without_a_checksum_is_told_apart_too() {
     // en_accel.h looks at skb->encapsulation alone.
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     for i in 0..4 {
         let mut p = geneve(&mut d, 8, 6);
         p.todo.checksum = None;
@@ -1176,7 +1184,7 @@ fn geneve_without_a_checksum_is_told_apart_too() {
 
 #[test]
 fn other_tunnels_leave_the_parser_alone() {
-    let mut d = Desk::default_channel();
+    let mut d = DriverHarness::default_channel();
     let mut vxlan = geneve(&mut d, 0, 6);
     d.host.bytes_mut(&vxlan.head.buf, 36..38, |b| b.copy_from_slice(&4789u16.to_be_bytes()));
     d.send(vxlan, false);
@@ -1190,7 +1198,7 @@ fn other_tunnels_leave_the_parser_alone() {
 
 #[test]
 fn a_tag_in_the_inline_header_moves_the_offsets() {
-    let mut d = Desk::new(Config::DEFAULT, Caps { min_inline: 1, ..CAPS });
+    let mut d = DriverHarness::new(Config::DEFAULT, Caps { min_inline: 1, ..CAPS });
     for vlan in [None, Some(5)] {
         let mut p = geneve(&mut d, 8, 6);
         p.todo.vlan = vlan;
@@ -1205,7 +1213,7 @@ fn a_tag_in_the_inline_header_moves_the_offsets() {
 
 /// WQEs that 20 000 packets make in bursts: sessions, NOPs, bytes fetched a packet.
 fn measured(burst: u32, mpwqe: bool) -> (u64, u64, f64) {
-    let mut d = Desk::new(Config { mpwqe, ..Config::DEFAULT }, CAPS);
+    let mut d = DriverHarness::new(Config { mpwqe, ..Config::DEFAULT }, CAPS);
     let mut left = 20_000;
     while left > 0 {
         let n = burst.min(left);

@@ -1,7 +1,7 @@
-//! The mlx5 driver's way to its firmware: up, down, and what may go wrong.
+//! The mlx5 driver's initialisation and teardown of the function, with faults.
 
 use doorbell_bus::{Bus, ProtectionGranularity};
-use doorbell_conformance::mlx5::{Watched, machine};
+use doorbell_conformance::mlx5::{LeakCheckHost, machine};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Hca, OpenError};
 use doorbell_hal::{Device, EventSource, Host, Iova, Port, Reg, RxVerdict, Span, Time};
@@ -15,7 +15,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 const NIC: Nic = Nic::CONNECTX;
 
-/// What stands between the driver and its device.
+/// The fault between driver and device.
 #[derive(Debug, Default)]
 enum Wrong {
     #[default]
@@ -44,9 +44,9 @@ struct Odd {
 }
 
 impl Odd {
-    fn host(nic: Nic, wrong: Wrong) -> Watched<Flat<Odd>> {
+    fn host(nic: Nic, wrong: Wrong) -> LeakCheckHost<Flat<Odd>> {
         let odd = Odd { device: Mlx5::new(nic), wrong, cmdq: 0, opcodes: Vec::new() };
-        Watched::new(Flat::new(16 << 20, odd))
+        LeakCheckHost::new(Flat::new(16 << 20, odd))
     }
 
     fn entry(&self, p: &mut FlatPort, at: Time) -> Entry {

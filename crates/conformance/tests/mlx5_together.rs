@@ -1,8 +1,7 @@
-//! The mlx5 driver and the mlx5 device together, on every arm; and the device
-//! under attack.
+//! The mlx5 driver and device together, on every backend, and the device under attack.
 
 use doorbell_bus::ProtectionGranularity;
-use doorbell_conformance::mlx5::bodies::{Came, recovers, sends};
+use doorbell_conformance::mlx5::cases::{Came, recovers, sends};
 use doorbell_conformance::mlx5::traffic::{Offload, Spec, any_spec};
 use doorbell_conformance::mlx5::{flat, hostile, hostile_guest, machine};
 use doorbell_devices::mlx5::Config as Nic;
@@ -49,10 +48,16 @@ fn ways() -> Vec<(&'static str, Config)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn the_wire_is_the_same_with_and_without_sessions(specs in prop::collection::vec(any_spec(), 1..300)) {
+    fn the_wire_is_the_same_with_and_without_sessions(
+        specs in prop::collection::vec(any_spec(), 1..300),
+    ) {
         let expected = expected(&specs);
         for (what, config) in ways() {
             let came = sends(flat(Nic::CONNECTX), config, &specs);
@@ -81,7 +86,14 @@ proptest! {
         period in 0..20u16,
     ) {
         let caps = Caps { min_inline, ..Nic::CONNECTX.caps };
-        let nic = Nic { caps, fetch_chunk: 64 << chunk, fetch_ahead: 2048, refetch, reads_outstanding: 3, ..Nic::CONNECTX };
+        let nic = Nic {
+            caps,
+            fetch_chunk: 64 << chunk,
+            fetch_ahead: 2048,
+            refetch,
+            reads_outstanding: 3,
+            ..Nic::CONNECTX
+        };
         let config = Config { cq_period_us: period, cq_max_count: 5, ..Config::DEFAULT };
         let came = sends(machine(nic, ProtectionGranularity::Byte), config, &specs);
         assert_frames(&came, &expected(&specs), "inside");
@@ -97,7 +109,11 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 1000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn no_guest_harms_the_device(bytes in prop::collection::vec(any::<u8>(), 0..600)) {

@@ -1,19 +1,12 @@
 //! The kernel as judge of our segmentation and checksums.
 //!
-//! A large send goes into a TAP device with the virtio-net header that says what is
-//! left to do. The kernel bridges it to a veth whose own segmentation and checksum
-//! offloads are off, so that its software (`tcp_gso_segment`, `__udp_gso_segment`,
-//! `skb_checksum_help`) has to do it, and the other end of the veth shows the
-//! result. It must be what [`Segments`] makes of the same frame, byte for byte.
-//! Bridging leaves the bytes alone: no TTL counts down, no address is looked up.
+//! A large send goes into a TAP device with its virtio-net header. The kernel bridges it to a veth
+//! whose segmentation and checksum offloads are off, so that its software (`tcp_gso_segment`,
+//! `__udp_gso_segment`, `skb_checksum_help`) does the work. The result at the other end must equal
+//! that of [`Segments`], byte for byte. The namespace has no addresses and no IPv6, so there are no
+//! other frames. Needs root, /dev/net/tun, iproute2, ethtool and, for UDP, Linux 6.2.
 //!
-//! ```text
 //! frame + virtio_net_hdr -> tap -> bridge -> v0 (tso, gso, tx, txvlan off) -> v1 -> AF_PACKET
-//! ```
-//!
-//! All of it is in a namespace without addresses and without IPv6 of its own, so
-//! that no other frame is about. Needs root, /dev/net/tun, iproute2, ethtool and, for UDP, Linux
-//! 6.2.
 
 use doorbell_conformance::full;
 use doorbell_host_io::netns::{Capture, NetNs};
@@ -58,7 +51,8 @@ fn judge() -> Option<Judge> {
     for line in [
         "ip link add br0 type bridge stp_state 0 mcast_snooping 0",
         "ip link add v0 type veth peer name v1",
-        "ethtool -K v0 tso off gso off tx off tx-udp-segmentation off txvlan off tx-vlan-stag-hw-insert off",
+        "ethtool -K v0 tso off gso off tx off tx-udp-segmentation off txvlan off \
+         tx-vlan-stag-hw-insert off",
         "ethtool -K v1 gro off",
         "ip link set tap0 master br0",
         "ip link set v0 master br0",
@@ -101,7 +95,7 @@ impl Judge {
         None
     }
 
-    /// What the kernel makes of it, when `count` frames are to be expected.
+    /// Returns up to `count` frames that the kernel makes of a large one.
     fn makes(&self, frame: &[u8], todo: &OffloadRequest, count: usize) -> Vec<Vec<u8>> {
         self.tap.send(&vnet_header(frame, todo), frame).expect("the kernel takes the frame");
         (0..count).map_while(|_| self.next(Duration::from_secs(10))).collect()
@@ -126,7 +120,7 @@ impl Judge {
     }
 }
 
-/// What we make of it.
+/// Returns the frames that our segmentation makes of a large one.
 fn ours(frame: &[u8], todo: &OffloadRequest) -> Vec<Vec<u8>> {
     let Some(gso) = todo.gso else {
         let mut frame = frame.to_vec();
@@ -161,7 +155,7 @@ fn vnet_header(frame: &[u8], todo: &OffloadRequest) -> VnetHeader {
     h
 }
 
-/// What a frame is made of.
+/// The description of a frame.
 #[derive(Clone, Debug)]
 struct Case {
     kind: GsoKind,

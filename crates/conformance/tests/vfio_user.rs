@@ -4,7 +4,10 @@ use doorbell_conformance::vfio_user;
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(300)
+    })]
 
     #[test]
     fn no_client_harms_the_server(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {

@@ -1,7 +1,7 @@
-//! When the channels interrupt: threshold, delay, enables; and a controller on top.
+//! Interrupts of the channels: threshold, delay, enables, and a controller on top.
 
-use super::Arm;
-use super::bench::Bench;
+use super::Backend;
+use super::harness::Harness;
 use crate::frames::{PEER, plain};
 use doorbell_drivers::axienet::{Adaptive, Coalesce, Config};
 use doorbell_drivers::{Driver, Irq, Poll};
@@ -9,7 +9,7 @@ use doorbell_hal::Host;
 use doorbell_layout::axienet::{MM2S, S2MM, cr, dma, line, sr};
 use doorbell_packet::OffloadRequest;
 
-/// Long enough, in units, never to be over in a body that does not wait for it.
+/// Long enough, in units, never to end in a case that does not wait for it.
 const LONG: u32 = 255;
 
 fn coalesced(c: &Config, rx: (u32, u32), tx: (u32, u32)) -> Config {
@@ -26,12 +26,12 @@ fn coalesced(c: &Config, rx: (u32, u32), tx: (u32, u32)) -> Config {
 
 /// The interrupt of reception comes with every N-th packet; the count begins anew when
 /// it comes, and when CR is written.
-pub fn threshold<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn threshold<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for n in [2, 3, 7] {
         let c = coalesced(c, (n, LONG), (1, 0));
-        let mut b = Bench::open_as_is(h, a, &c);
+        let mut b = Harness::open_as_is(h, a, &c);
         let mac = b.nic.mac();
-        let left = |b: &mut Bench<'_, H, A>| b.dma(S2MM, dma::SR) >> sr::THRESHOLD_SHIFT & 0xff;
+        let left = |b: &mut Harness<'_, H, A>| b.dma(S2MM, dma::SR) >> sr::THRESHOLD_SHIFT & 0xff;
         for i in 1..=3 * n {
             b.a.inject(b.h, &plain(mac, 60));
             assert_eq!(b.line(line::RX), i % n == 0, "packet {i} of {n} at a time");
@@ -63,8 +63,8 @@ pub fn threshold<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// The threshold counts packets, not their descriptors.
-pub fn threshold_counts_packets<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open_as_is(h, a, &coalesced(c, (1, 0), (3, LONG)));
+pub fn threshold_counts_packets<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open_as_is(h, a, &coalesced(c, (1, 0), (3, LONG)));
     for i in 1..=6 {
         b.send(&plain(PEER, 300), &[60, 90, 120, 150, 180, 210, 240], OffloadRequest::NONE);
         assert!(b.a.collect(b.h).is_some());
@@ -79,17 +79,17 @@ pub fn threshold_counts_packets<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Co
 
 /// Below the threshold the interrupt comes when after a packet nothing has come for the
 /// delay; each packet starts it again. Without a packet, or with a delay of 0, none comes.
-pub fn delay<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn delay<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     const DELAY: u32 = 200;
-    // What an arm may need to bring a frame to memory, in units.
+    // The longest delivery of a frame to memory, in units.
     const SLACK: u64 = 45;
-    let mut b = Bench::open_as_is(h, a, &coalesced(c, (LONG, DELAY), (LONG, DELAY)));
+    let mut b = Harness::open_as_is(h, a, &coalesced(c, (LONG, DELAY), (LONG, DELAY)));
     let mac = b.nic.mac();
-    let wait = |b: &mut Bench<'_, H, A>, units: u64| {
+    let wait = |b: &mut Harness<'_, H, A>, units: u64| {
         let span = b.units(units);
         b.a.wait(b.h, span);
     };
-    let inject = |b: &mut Bench<'_, H, A>| {
+    let inject = |b: &mut Harness<'_, H, A>| {
         b.a.inject(b.h, &plain(mac, 60));
     };
     let delay = u64::from(DELAY);
@@ -136,8 +136,8 @@ pub fn delay<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// A line is the causes in SR that CR enables: they latch while they are not enabled, and
 /// interrupt when the poll's end enables them.
-pub fn interrupt_levels<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn interrupt_levels<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let mac = b.nic.mac();
     for n in [line::TX, line::RX, line::MAC] {
         assert!(!b.line(n));
@@ -169,10 +169,10 @@ pub fn interrupt_levels<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// net_dim on a busy link climbs its profiles, and the device follows: the interrupts a
 /// packet fall.
-pub fn adaptive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn adaptive<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let coalesce = Coalesce { rx_usecs: 100, ..Coalesce::LINUX };
     let mut b =
-        Bench::open_as_is(h, a, &Config { clock_hz: 125_000_000, coalesce, rx_ring: 64, ..*c });
+        Harness::open_as_is(h, a, &Config { clock_hz: 125_000_000, coalesce, rx_ring: 64, ..*c });
     let mac = b.nic.mac();
     assert_eq!(b.nic.coalesce().rx_frames, 4);
     let (mut packets, mut counts) = (0u64, vec![4]);

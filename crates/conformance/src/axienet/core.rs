@@ -1,7 +1,7 @@
 //! The cores without their rings: MDIO, filter, counters, reset, errors.
 
-use super::bench::Bench;
-use super::{Arm, Fact};
+use super::harness::Harness;
+use super::{Backend, Capability};
 use crate::frames::{PEER, plain};
 use doorbell_drivers::axienet::{Config, Filter, MdioError};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
@@ -12,10 +12,10 @@ use doorbell_layout::axienet::{
 use doorbell_packet::OffloadRequest;
 
 /// The PHY `c.phy`, with identifier `id`, whose link is up.
-pub fn mdio<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, id: u32) {
-    let mut b = Bench::open(h, a, c);
+pub fn mdio<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config, id: u32) {
+    let mut b = Harness::open(h, a, c);
     let phy = c.phy.unwrap();
-    let read = |b: &mut Bench<'_, H, A>, r| b.nic.mdio_read(b.h, phy, r).unwrap();
+    let read = |b: &mut Harness<'_, H, A>, r| b.nic.mdio_read(b.h, phy, r).unwrap();
     assert_eq!(u32::from(read(&mut b, 2)) << 16 | u32::from(read(&mut b, 3)), id);
     assert_eq!(b.nic.mdio_read(b.h, (phy + 1) % 32, 2), Ok(0xffff), "nobody drives the line");
     assert_eq!(b.nic.mdio_read(b.h, 32, 2), Err(MdioError::Address));
@@ -33,14 +33,14 @@ pub fn mdio<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config, id: u32) {
 }
 
 /// Unicast, broadcast, groups, all groups, everything.
-pub fn filter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn filter<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let mac = b.nic.mac();
     let groups: Vec<[u8; 6]> = (1..=5).map(|n| [0x01, 0, 0x5e, 0, n * 37, n]).collect();
     let other = [0x02, 0, 0, 0, 0, 0x55];
     let stranger = [0x01, 0, 0x5e, 0x7f, 0x11, 0xfb];
     let to = [mac, [0xff; 6], other, groups[0], groups[3], stranger];
-    let check = |b: &mut Bench<'_, H, A>, f: &Filter<'_>, expected: [bool; 6]| {
+    let check = |b: &mut Harness<'_, H, A>, f: &Filter<'_>, expected: [bool; 6]| {
         b.nic.set_filter(b.h, f);
         assert_eq!(to.map(|to| !b.receive(&plain(to, 100)).is_empty()), expected, "{f:?}");
     };
@@ -52,7 +52,7 @@ pub fn filter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         [true, true, false, true, true, false],
     );
     check(&mut b, &Filter { promiscuous: true, ..Filter::default() }, [true; 6]);
-    if b.a.has("filter", Fact::FilterMask) {
+    if b.a.has("filter", Capability::FilterMask) {
         let all = [true, true, false, true, true, true];
         check(&mut b, &Filter { multicast: &groups, ..Filter::default() }, all);
         check(&mut b, &Filter { all_multicast: true, ..Filter::default() }, all);
@@ -66,9 +66,9 @@ pub fn filter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     b.close();
 }
 
-/// What the MAC counts is what was sent and received, and resets do not take it back.
-pub fn statistics<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &Config { statistics: Some(true), ..*c });
+/// The MAC counts sent and received frames, and resets keep the counts.
+pub fn statistics<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &Config { statistics: Some(true), ..*c });
     let mac = b.nic.mac();
     for len in [60, 100, 1514] {
         b.send(&plain(PEER, len), &[], OffloadRequest::NONE);
@@ -82,11 +82,11 @@ pub fn statistics<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     assert_eq!((s.rx_good, s.rx_broadcast), (3, 1));
     // Models differ in whether the FCS counts.
     assert!([600, 612].contains(&s.rx_bytes) && [1674, 1686].contains(&s.tx_bytes), "{s:?}");
-    if b.a.has("statistics", Fact::TxStatistics) {
+    if b.a.has("statistics", Capability::TxStatistics) {
         assert_eq!(s.tx_good, 3);
     }
     assert_eq!(b.nic.hardware(b.h), s);
-    if b.a.has("statistics", Fact::ResetOfAll) {
+    if b.a.has("statistics", Capability::ResetOfAll) {
         b.nic.restart(b.h).unwrap();
         assert_eq!(b.nic.hardware(b.h), s);
         assert_eq!(b.receive(&plain(mac, 200)).len(), 1);
@@ -96,9 +96,9 @@ pub fn statistics<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Reset in the middle, of both channels; close, and open again.
-pub fn reset<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn reset<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for channel in [MM2S, S2MM] {
-        let mut b = Bench::open(h, a, c);
+        let mut b = Harness::open(h, a, c);
         let f = plain(PEER, 400);
         b.send(&f, &[], OffloadRequest::NONE);
         assert_eq!(b.wire(), std::slice::from_ref(&f));
@@ -108,7 +108,7 @@ pub fn reset<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         }
         b.set_dma(channel, dma::CR, cr::RESET);
         b.a.wait(b.h, Span::from_ms(1));
-        let all = b.a.has("reset", Fact::ResetOfAll);
+        let all = b.a.has("reset", Capability::ResetOfAll);
         for at in [MM2S, S2MM] {
             if at == channel || all {
                 // One packet, no delay, nothing enabled. (Bit 1 says that there are tail pointers.)
@@ -141,8 +141,8 @@ pub fn reset<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Has a channel fetch a descriptor at `at`, which is not of its ring.
-fn misdirect<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>, at: u64) {
-    if b.a.has("misdirect", Fact::CurrentLatches) {
+fn misdirect<H: Host, A: Backend<H>>(b: &mut Harness<'_, H, A>, at: u64) {
+    if b.a.has("misdirect", Capability::CurrentLatches) {
         // CURDESC cannot be moved under a running channel.
         b.set_dma(MM2S, dma::CURDESC, at as u32);
         b.send(&plain(PEER, 100), &[], OffloadRequest::NONE);
@@ -152,7 +152,7 @@ fn misdirect<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>, at: u64) {
     let word = b.dma(MM2S, dma::CR);
     b.set_dma(MM2S, dma::CR, word & !cr::RS);
     b.a.wait(b.h, Span::from_us(10));
-    if b.a.has("misdirect", Fact::StopHalts) {
+    if b.a.has("misdirect", Capability::StopHalts) {
         assert_ne!(b.dma(MM2S, dma::SR) & sr::HALTED, 0);
     }
     let wide = b.nic.config().address_bits > 32;
@@ -170,7 +170,7 @@ fn misdirect<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>, at: u64) {
 }
 
 /// The channel has halted with `error` in SR; the driver hears of it, resets all, and goes on.
-fn recovers<H: Host, A: Arm<H>>(mut b: Bench<'_, H, A>, error: u32) {
+fn recovers<H: Host, A: Backend<H>>(mut b: Harness<'_, H, A>, error: u32) {
     let expected = sr::HALTED | sr::ERR_IRQ | error;
     assert_eq!(b.dma(MM2S, dma::SR) & (sr::HALTED | sr::ERR_IRQ | sr::ERRORS), expected);
     assert!(b.line(line::TX));
@@ -189,7 +189,7 @@ fn recovers<H: Host, A: Arm<H>>(mut b: Bench<'_, H, A>, error: u32) {
     assert_eq!((s.dma_errors, s.recoveries), (1, 1));
 }
 
-fn goes_on<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>) {
+fn goes_on<H: Host, A: Backend<H>>(b: &mut Harness<'_, H, A>) {
     let own = b.nic.mac();
     for len in [60, 1514] {
         assert_eq!(b.receive(&plain(own, len)).len(), 1);
@@ -200,8 +200,8 @@ fn goes_on<H: Host, A: Arm<H>>(b: &mut Bench<'_, H, A>) {
 }
 
 /// A descriptor that is done already halts its channel, and nothing is sent.
-pub fn done_descriptor<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn done_descriptor<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let own = b.h.coherent(DESCRIPTOR, DESCRIPTOR).unwrap();
     let at = own.iova().0;
     let (low, high) = ((at as u32).into(), ((at >> 32) as u32).into());
@@ -221,7 +221,7 @@ pub fn done_descriptor<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     assert_eq!(b.a.collect(b.h), None);
     assert_eq!(b.h.load::<Descriptor>(&own, 0), done);
     b.h.release_coherent(own);
-    if b.a.has("done_descriptor", Fact::DoneIsError) {
+    if b.a.has("done_descriptor", Capability::DoneIsError) {
         recovers(b, sr::SG_INT_ERR);
     } else {
         b.nic.restart(b.h).unwrap();
@@ -231,11 +231,11 @@ pub fn done_descriptor<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// A descriptor where no memory is halts its channel.
-pub fn bus_error<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    if !a.has("bus_error", Fact::BusErrors) {
+pub fn bus_error<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    if !a.has("bus_error", Capability::BusErrors) {
         return;
     }
-    let mut b = Bench::open(h, a, c);
+    let mut b = Harness::open(h, a, c);
     misdirect(&mut b, 0xffff_ff00);
     recovers(b, sr::SG_DEC_ERR);
 }

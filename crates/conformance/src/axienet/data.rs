@@ -1,7 +1,7 @@
 //! Frames in both directions.
 
-use super::bench::{AT_ONCE, Bench};
-use super::{Arm, Fact};
+use super::harness::{AT_ONCE, Harness};
+use super::{Backend, Capability};
 use crate::frames::{PEER, ip, plain};
 use doorbell_drivers::axienet::{Checksum, Config};
 use doorbell_drivers::{Driver, Tx};
@@ -10,17 +10,17 @@ use doorbell_layout::axienet::{S2MM, dma, sr};
 use doorbell_packet::headers::{self, Check, verify};
 use doorbell_packet::{MAX_FRAGS, OffloadRequest};
 
-fn padded<H: Host, A: Arm<H>>(a: &A, body: &str, mut frame: Vec<u8>) -> Vec<u8> {
-    if frame.len() < 60 && a.has(body, Fact::Padding) {
+fn padded<H: Host, A: Backend<H>>(a: &A, body: &str, mut frame: Vec<u8>) -> Vec<u8> {
+    if frame.len() < 60 && a.has(body, Capability::Padding) {
         frame.resize(60, 0);
     }
     frame
 }
 
 /// Frames of all lengths, the ring several times round; the doorbell for each.
-pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn transmit<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let c = Config { tx_ring: 64, ..*c };
-    let mut b = Bench::open(h, a, &c);
+    let mut b = Harness::open(h, a, &c);
     let lengths: Vec<usize> =
         (60..200).chain([14, 40, 59, 511, 512, 513, 1000, 1513, 1514]).collect();
     for batch in lengths.chunks(5) {
@@ -35,7 +35,7 @@ pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
         assert_eq!(cookies, (0..expected.len() as u32).collect::<Vec<_>>());
         assert_eq!(b.sent(), (expected.len(), expected.len()));
     }
-    let lengths_in_status = b.a.has("transmit", Fact::TxStatusLength);
+    let lengths_in_status = b.a.has("transmit", Capability::TxStatusLength);
     let s = b.close();
     assert_eq!(
         (s.tx_packets, s.tx_tail, s.tx_errors),
@@ -48,8 +48,8 @@ pub fn transmit<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Packets in pieces: 7 fragments, and as many as a stack makes.
-pub fn scatter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn scatter<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let seven: Vec<usize> = (1..8).map(|i| i * 60).collect();
     let most: Vec<usize> = (1..=MAX_FRAGS).map(|i| 14 + i * 3).collect();
     let cases: [(usize, &[usize]); 7] = [
@@ -70,24 +70,24 @@ pub fn scatter<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     b.close();
 }
 
-/// Whether the core is built with these checksums.
-fn built<H: Host, A: Arm<H>>(a: &A, body: &str, kind: Checksum) -> bool {
+/// Returns true if the core is built with these checksums.
+fn built<H: Host, A: Backend<H>>(a: &A, body: &str, kind: Checksum) -> bool {
     match kind {
         Checksum::None => true,
-        Checksum::CsumPartial => a.has(body, Fact::PartialChecksum),
-        Checksum::Full => a.has(body, Fact::FullChecksum),
+        Checksum::CsumPartial => a.has(body, Capability::PartialChecksum),
+        Checksum::Full => a.has(body, Capability::FullChecksum),
     }
 }
 
 /// Checksums of TCP and UDP left to the device, or done by the CPU for one that has none.
-pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn checksum_offload<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for (kind, device, cpu) in
         [(Checksum::CsumPartial, 16, 0), (Checksum::None, 0, 16), (Checksum::Full, 16, 0)]
     {
         if !built(a, "checksum_offload", kind) {
             continue;
         }
-        let mut b = Bench::open(h, a, &Config { tx_checksum: kind, ..*c });
+        let mut b = Harness::open(h, a, &Config { tx_checksum: kind, ..*c });
         for udp in [false, true] {
             for payload in [20, 33, 700, 1453] {
                 let whole = ip(PEER, true, udp, payload);
@@ -116,8 +116,8 @@ pub fn checksum_offload<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Frames of all lengths, several times round the ring; several before a poll.
-pub fn receive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &Config { rx_ring: 40, ..*c });
+pub fn receive<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &Config { rx_ring: 40, ..*c });
     let mac = b.nic.mac();
     let lengths: Vec<usize> =
         (60..160).chain([254, 255, 256, 257, 512, 1000, 1513, 1514]).collect();
@@ -142,13 +142,13 @@ pub fn receive<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     assert_eq!((s.rx_malformed, s.rx_errors), (0, 0));
 }
 
-/// What a device says of received checksums.
-pub fn receive_checksum<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+/// The device reports received checksums.
+pub fn receive_checksum<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for kind in [Checksum::CsumPartial, Checksum::Full] {
         if !built(a, "receive_checksum", kind) {
             continue;
         }
-        let mut b = Bench::open(h, a, &Config { rx_checksum: kind, ..*c });
+        let mut b = Harness::open(h, a, &Config { rx_checksum: kind, ..*c });
         let mac = b.nic.mac();
         for udp in [false, true] {
             for payload in [0, 1, 6, 7, 300, 1453] {
@@ -166,9 +166,9 @@ pub fn receive_checksum<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Long frames in one buffer, within the MAC's memory.
-pub fn jumbo<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn jumbo<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mtu = 9000.min(c.rx_memory - 22);
-    let mut b = Bench::open(h, a, &Config { mtu, ..*c });
+    let mut b = Harness::open(h, a, &Config { mtu, ..*c });
     let mac = b.nic.mac();
     for len in [1518, 1519, 1523, 3000, mtu as usize + 14] {
         let f = plain(mac, len);
@@ -185,8 +185,8 @@ pub fn jumbo<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// A frame longer than the MTU allows is not handed up, in whole or in parts, and the next
 /// one is.
-pub fn too_long<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &Config { rx_ring: 8, ..*c });
+pub fn too_long<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &Config { rx_ring: 8, ..*c });
     let mac = b.nic.mac();
     for len in [1523, 2000, 3500] {
         for _ in 0..5 {
@@ -202,10 +202,10 @@ pub fn too_long<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// Small rings many times round; the transmit queue filled until it stops, and woken by a
 /// poll.
-pub fn ring_wrap_and_stop<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn ring_wrap_and_stop<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for tx_ring in [18, 32] {
         let c = Config { tx_ring, rx_ring: 5, ..*c };
-        let mut b = Bench::open(h, a, &c);
+        let mut b = Harness::open(h, a, &c);
         let (mut sent, mut stopped, mut seen) = (0u32, 0, Vec::new());
         while sent < 100 {
             if Driver::<H>::stopped(&b.nic) {
@@ -241,8 +241,8 @@ pub fn ring_wrap_and_stop<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) 
 
 /// More frames than descriptors: the device idles behind TAILDESC and the MAC keeps
 /// the rest, until a poll has renewed descriptors; none is lost, and all are in order.
-pub fn rx_exhaustion<H: Host, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &Config { rx_ring: 4, coalesce: AT_ONCE, ..*c });
+pub fn rx_exhaustion<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &Config { rx_ring: 4, coalesce: AT_ONCE, ..*c });
     let mac = b.nic.mac();
     let frames: Vec<_> = (0..7).map(|i| plain(mac, 70 + i)).collect();
     for (i, f) in frames.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Driver, machine and arm at once.
+//! A driver with its machine and backend.
 
-use super::Arm;
+use super::Backend;
 use doorbell_drivers::axienet::{Adaptive, Axienet, Coalesce, Config, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host, Reg, Span};
@@ -8,14 +8,14 @@ use doorbell_layout::axienet::{DMA, line};
 use doorbell_moderation::NetDim;
 use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
 
-/// Receives what a driver hands up.
+/// Collects the buffers and packets of a driver.
 #[derive(Debug, Default)]
-pub(super) struct Up {
+pub(super) struct TestSink {
     pub(super) sent: Vec<(Buf, u32, bool)>,
     pub(super) received: Vec<(Packet, bool)>,
 }
 
-impl Sink for Up {
+impl Sink for TestSink {
     fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
         self.sent.push((b, cookie, last));
     }
@@ -31,11 +31,11 @@ pub(super) struct Frame {
     pub(super) verified: bool,
 }
 
-pub(super) struct Bench<'a, H: Host, A: Arm<H>> {
+pub(super) struct Harness<'a, H: Host, A: Backend<H>> {
     pub(super) h: &'a mut H,
     pub(super) a: &'a mut A,
     pub(super) nic: Axienet<NetDim>,
-    pub(super) up: Up,
+    pub(super) up: TestSink,
     before: (u64, u64),
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Bench<'a, H: Host, A: Arm<H>> {
 pub(super) const AT_ONCE: Coalesce =
     Coalesce { rx_frames: 1, rx_usecs: 0, tx_frames: 1, tx_usecs: 0, adaptive_rx: Adaptive::Off };
 
-impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
+impl<'a, H: Host, A: Backend<H>> Harness<'a, H, A> {
     /// With an interrupt for each packet.
     pub(super) fn open(h: &'a mut H, a: &'a mut A, c: &Config) -> Self {
         Self::open_as_is(h, a, &Config { coalesce: AT_ONCE, ..*c })
@@ -51,7 +51,7 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
 
     pub(super) fn open_as_is(h: &'a mut H, a: &'a mut A, c: &Config) -> Self {
         let nic = Axienet::open(h, c, c.net_dim()).unwrap();
-        let mut b = Bench { h, a, nic, up: Up::default(), before: (0, 0) };
+        let mut b = Harness { h, a, nic, up: TestSink::default(), before: (0, 0) };
         // A device whose reset is partial may have an interrupt left from before.
         b.run();
         b.before = (b.nic.stats().tx_irqs, b.nic.stats().rx_irqs);
@@ -59,7 +59,7 @@ impl<'a, H: Host, A: Arm<H>> Bench<'a, H, A> {
     }
 
     pub(super) fn close(self) -> Stats {
-        let Bench { h, nic, up, before, .. } = self;
+        let Harness { h, nic, up, before, .. } = self;
         assert!(up.received.is_empty() && up.sent.is_empty());
         let s = nic.stats();
         let s = Stats { tx_irqs: s.tx_irqs - before.0, rx_irqs: s.rx_irqs - before.1, ..s };

@@ -1,11 +1,11 @@
-//! The bodies that every arm runs alike, listed once.
+//! The cases that every backend runs.
 
-/// A test of each body. `$on` runs a body on all machines of an arm, `$reordered` on one whose CPU
-/// lets stores pass each other: both take a `Fn(&mut H, &mut A, &Config)`.
+/// Makes a test of each case. `$on` runs a case on all machines of a backend, `$reordered` on one
+/// whose CPU reorders stores: both take a `Fn(&mut H, &mut A, &Config)`.
 #[macro_export]
-macro_rules! axienet_bodies {
+macro_rules! axienet_cases {
     ($on:path, $reordered:path) => {
-        $crate::axienet_bodies! { $on:
+        $crate::axienet_cases! { $on:
             transmit: transmit,
             scatter: scatter,
             checksum_offload: checksum_offload,
@@ -24,17 +24,17 @@ macro_rules! axienet_bodies {
             reset: reset,
             done_descriptor: done_descriptor,
         }
-        $crate::axienet_bodies! { $reordered:
+        $crate::axienet_cases! { $reordered:
             transmit_with_stores_reordered: transmit scatter checksum_offload,
             receive_with_stores_reordered: receive rx_exhaustion,
             reset_and_small_rings_with_stores_reordered: reset ring_wrap_and_stop,
         }
     };
-    ($on:path: $($test:ident: $($body:ident)+,)+) => {
+    ($on:path: $($test:ident: $($case:ident)+,)+) => {
         $(
             #[test]
             fn $test() {
-                $($on($crate::axienet::$body);)+
+                $($on($crate::axienet::$case);)+
             }
         )+
     };

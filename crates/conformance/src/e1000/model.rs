@@ -1,11 +1,9 @@
-//! The arm of our own 82540EM, 82544GC and 82545EM: on conventional PCI, and on
-//! PCI-X those that can be.
+//! The backend of our own 82540EM, 82544GC and 82545EM, on conventional PCI and on PCI-X.
 //!
-//! Time is the machine's. A frame from the wire takes its time on the wire and no
-//! more, and the interrupt line says when it rose, so that the times that bodies
-//! judge are the device's own.
+//! Time is the machine's: a frame takes its time on the wire, and the interrupt line has the time
+//! of its rise, so cases judge the device's own times.
 
-use super::{Arm, Lacks, MAC};
+use super::{Backend, Capability, MAC, Unsupported};
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_bus::{
     Bus as _, Costs, Machine, Pci, Platform, ProtectionGranularity, pci::Latencies,
@@ -31,8 +29,8 @@ const CARDS: [(device::Config, Part, Slot); 5] = [
     (device::Config::I82545EM, Part::I82545, PCIX),
 ];
 
-/// What the slot is for the bus, and for the driver: both follow from what the card
-/// is told, for a card that takes itself to be in PCI-X has PCI-X's errata.
+/// Returns the slot's settings for bus and driver. Both follow from the mode that the card is told,
+/// since a card in PCI-X mode has PCI-X's errata.
 fn bus(slot: Slot) -> (Settings, Bus) {
     match slot {
         Slot::Pci { wide, .. } => {
@@ -69,7 +67,7 @@ impl Around for Reorder<System> {
     }
 }
 
-impl<H: Around> Arm<H> for Model {
+impl<H: Around> Backend<H> for Model {
     fn inject(&mut self, h: &mut H, frame: &[u8]) {
         // Preamble, delimiter, FCS and the gap between frames; the frame is there when it has
         // ended.
@@ -111,7 +109,7 @@ impl<H: Around> Arm<H> for Model {
         // Autonegotiation takes some two seconds.
         Span::from_ms(2500)
     }
-    fn lacks(&self) -> Lacks {
+    fn unsupported(&self) -> Unsupported<Capability> {
         &[]
     }
 }

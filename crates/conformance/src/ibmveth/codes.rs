@@ -1,7 +1,7 @@
-//! What the hypervisor answers to calls that no good driver makes.
+//! The hypervisor's answers to invalid calls.
 
-use super::Arm;
-use super::bench::{Bench, small};
+use super::Backend;
+use super::harness::{Harness, small};
 use crate::frames::{PEER, plain};
 use doorbell_drivers::ibmveth::Config;
 use doorbell_hal::{Alignment, Coherent, Direction, Hcall, Host, Hypervisor};
@@ -40,7 +40,7 @@ impl Pages {
 }
 
 /// Alignments and lengths, before and after opening.
-pub fn codes<H: Hypervisor, A: Arm<H>>(h: &mut H, _: &mut A, c: &Config) {
+pub fn codes<H: Hypervisor, A: Backend<H>>(h: &mut H, _: &mut A, c: &Config) {
     let unit = u64::from(c.unit);
     let m = Pages::new(h);
     let queue = m.queue();
@@ -76,10 +76,10 @@ pub fn codes<H: Hypervisor, A: Arm<H>>(h: &mut H, _: &mut A, c: &Config) {
 }
 
 /// An adapter that somebody left open is closed, and opened by its new driver.
-pub fn left_open<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn left_open<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let m = Pages::new(h);
     assert_eq!(m.register(h, c), status::H_SUCCESS);
-    let mut b = Bench::open(h, a, &small(c));
+    let mut b = Harness::open(h, a, &small(c));
     let frame = plain(c.mac, 200);
     assert_eq!(b.receive(&frame), [frame]);
     b.close();
@@ -87,8 +87,8 @@ pub fn left_open<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// After a mapping has ended its address is nobody's.
-pub fn translation<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &small(c));
+pub fn translation<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &small(c));
     let unit = u64::from(c.unit);
     let buf = b.h.buffer(PAGE, Alignment { align: PAGE, offset: 0 }).unwrap();
     let m = b.h.map(buf, 0..PAGE, Direction::ToDevice).unwrap();

@@ -1,19 +1,19 @@
-//! Driver, machine and arm at once.
+//! A driver with its machine and backend.
 
-use super::Arm;
+use super::Backend;
 use doorbell_drivers::ibmveth::{Config, Ibmveth, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Hypervisor};
 use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
 
-/// Receives what a driver hands up.
+/// Collects the buffers and packets of a driver.
 #[derive(Debug, Default)]
-pub(super) struct Up {
+pub(super) struct TestSink {
     pub(super) sent: Vec<(Buf, u32, bool)>,
     pub(super) received: Vec<(Packet, bool)>,
 }
 
-impl Sink for Up {
+impl Sink for TestSink {
     fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
         self.sent.push((b, cookie, last));
     }
@@ -22,11 +22,11 @@ impl Sink for Up {
     }
 }
 
-pub(super) struct Bench<'a, H: Hypervisor, A: Arm<H>> {
+pub(super) struct Harness<'a, H: Hypervisor, A: Backend<H>> {
     pub(super) h: &'a mut H,
     pub(super) a: &'a mut A,
     pub(super) nic: Ibmveth,
-    pub(super) up: Up,
+    pub(super) up: TestSink,
 }
 
 /// A configuration with so few buffers that any adapter takes them all.
@@ -38,10 +38,10 @@ pub(super) fn small(c: &Config) -> Config {
     c
 }
 
-impl<'a, H: Hypervisor, A: Arm<H>> Bench<'a, H, A> {
+impl<'a, H: Hypervisor, A: Backend<H>> Harness<'a, H, A> {
     pub(super) fn open(h: &'a mut H, a: &'a mut A, c: &Config) -> Self {
         let nic = Ibmveth::open(h, c).unwrap();
-        Bench { h, a, nic, up: Up::default() }
+        Harness { h, a, nic, up: TestSink::default() }
     }
 
     pub(super) fn close(mut self) -> Stats {

@@ -1,7 +1,7 @@
-//! What an adapter has only on a LAN with others: a trunk's part, and a hypervisor that is busy.
+//! Cases on a LAN with other adapters: a trunk, and a busy hypervisor.
 
-use super::bench::{Bench, small};
-use super::{Arm, Fact};
+use super::harness::{Harness, small};
+use super::{Backend, Capability};
 use crate::frames::{PEER, ip, plain};
 use doorbell_drivers::ibmveth::{Config, Transmit};
 use doorbell_hal::Hypervisor;
@@ -14,12 +14,12 @@ const OUTSIDE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x77];
 
 /// A hypervisor that cannot copy a frame at once says so; the driver comes back with its
 /// correlator, and the frame arrives once and whole.
-pub fn busy<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    if !a.has("busy", Fact::Busy) {
+pub fn busy<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    if !a.has("busy", Capability::Busy) {
         return;
     }
     for transmit in [Transmit::Copy, Transmit::Map { copybreak: 128 }] {
-        let mut b = Bench::open(h, a, &Config { transmit, ..small(c) });
+        let mut b = Harness::open(h, a, &Config { transmit, ..small(c) });
         for len in [60, 1514, 9014, 65_536] {
             let frame = plain(PEER, len);
             let before = b.nic.stats().tx_busy;
@@ -34,12 +34,12 @@ pub fn busy<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// A trunk receives what has no owner on the LAN, and sends for others: with checksums left out and
 /// large, in which a fragment list is linearised.
-pub fn trunk<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    if !a.has("trunk", Fact::Trunk) {
+pub fn trunk<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    if !a.has("trunk", Capability::Trunk) {
         return;
     }
     let mut b =
-        Bench::open(h, a, &Config { transmit: Transmit::Map { copybreak: 128 }, ..small(c) });
+        Harness::open(h, a, &Config { transmit: Transmit::Map { copybreak: 128 }, ..small(c) });
     let n = *b.nic.negotiated();
     assert!(n.active_trunk && n.ipv4_checksum && n.ipv6_checksum && n.large_send);
     for to in [OUTSIDE, c.mac] {

@@ -1,7 +1,7 @@
 //! Negotiation, and what is done without it.
 
-use super::bench::{Bench, small};
-use super::{Arm, Fact};
+use super::harness::{Harness, small};
+use super::{Backend, Capability};
 use crate::frames::{PEER, ip};
 use doorbell_drivers::ibmveth::{Config, LargeSend, Negotiated, Transmit};
 use doorbell_hal::Hypervisor;
@@ -9,9 +9,9 @@ use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;
 
 /// An adapter without attributes agrees to nothing, and does all the same.
-pub fn negotiation<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &Config { illan: true, ..small(c) });
-    if b.a.has("negotiation", Fact::Attributes) {
+pub fn negotiation<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &Config { illan: true, ..small(c) });
+    if b.a.has("negotiation", Capability::Attributes) {
         assert!(b.nic.negotiated().ipv4_checksum && b.nic.negotiated().tso(true));
         let n = b.nic.set_offloads(b.h, false, LargeSend::Off).unwrap();
         assert!(!n.ipv4_checksum && !n.ipv6_checksum && !n.large_send && !n.old_large_send);
@@ -24,9 +24,9 @@ pub fn negotiation<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Checksums are completed and large sends cut where the adapter has not agreed to do so.
-pub fn software_offloads<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn software_offloads<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for transmit in [Transmit::Copy, Transmit::Map { copybreak: 128 }] {
-        let mut b = Bench::open(h, a, &Config { illan: false, transmit, ..small(c) });
+        let mut b = Harness::open(h, a, &Config { illan: false, transmit, ..small(c) });
         for (v4, udp) in [(true, false), (false, false), (true, true), (false, true)] {
             let whole = ip(PEER, v4, udp, 1000);
             let mut frame = whole.clone();

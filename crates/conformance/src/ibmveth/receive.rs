@@ -1,15 +1,15 @@
 //! Reception, interrupts, and changes in between.
 
-use super::bench::{Bench, small};
-use super::{Arm, Fact};
+use super::harness::{Harness, small};
+use super::{Backend, Capability};
 use crate::frames::{PEER, plain};
 use doorbell_drivers::Driver;
 use doorbell_drivers::ibmveth::{Config, Filter, Ibmveth};
 use doorbell_hal::Hypervisor;
 
 /// Frames of all lengths arrive as they were.
-pub fn receive<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &small(c));
+pub fn receive<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &small(c));
     let lengths = [60, 61, 127, 128, 129, 504, 505, 1514];
     for len in lengths {
         let frame = plain(c.mac, len);
@@ -24,9 +24,9 @@ pub fn receive<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// The queue wraps, and its toggle turns: several laps, in steps that do not divide
 /// them.
-pub fn toggle<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn toggle<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let c = small(c);
-    let mut b = Bench::open(h, a, &c);
+    let mut b = Harness::open(h, a, &c);
     let laps = 4 * c.slots() as usize;
     let mut n = 0;
     while n < laps {
@@ -42,8 +42,8 @@ pub fn toggle<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// A frame takes the smallest buffer that holds it, and eight bytes more.
-pub fn pools_by_size<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &Config { rx_copybreak: 0, ..small(c) });
+pub fn pools_by_size<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &Config { rx_copybreak: 0, ..small(c) });
     assert_eq!(b.nic.lent(), [16, 16, 0, 0, 16]);
     for (len, pool) in [(60, 0), (504, 0), (505, 1), (2040, 1), (2041, 4), (9000, 4)] {
         let frame = plain(c.mac, len);
@@ -59,8 +59,8 @@ pub fn pools_by_size<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config)
 }
 
 /// A small frame is copied, and its buffer stays: the pools need not be filled for it.
-pub fn copybreak<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &small(c));
+pub fn copybreak<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &small(c));
     for len in [60, 127, 128, 1000] {
         let frame = plain(c.mac, len);
         assert_eq!(b.receive(&frame), [frame]);
@@ -75,17 +75,17 @@ pub fn copybreak<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     assert_eq!((s.rx_copied, s.rx_bad_correlator), (62, 0));
 }
 
-/// What no buffer holds is lost, and the hypervisor counts it at the end of its page.
-pub fn no_buffer<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+/// A frame that fits no buffer is lost, and the hypervisor counts it at the end of its page.
+pub fn no_buffer<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut c = Config { mtu: 400, ..small(c) };
     for p in &mut c.pools[1..] {
         p.active = false;
     }
-    let mut b = Bench::open(h, a, &c);
+    let mut b = Harness::open(h, a, &c);
     assert_eq!(b.receive(&plain(c.mac, 505)), Vec::<Vec<u8>>::new());
     b.poll();
     let counted = b.nic.stats().rx_no_buffer;
-    if !b.a.has("no_buffer", Fact::Loses) {
+    if !b.a.has("no_buffer", Capability::Loses) {
         // What is kept is offered again, and counted again.
         assert!(counted >= 1);
         b.close();
@@ -103,12 +103,12 @@ pub fn no_buffer<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// The buffers that Linux lends by default; where they are more than the adapter takes,
 /// that is all.
-pub fn default_pools<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, c);
+pub fn default_pools<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, c);
     let failures = b.nic.stats().replenish_add_buff_failure;
     let lent: u32 = b.nic.lent().iter().sum();
     assert_eq!(u64::from(lent), b.nic.stats().replenish_add_buff_success);
-    if b.a.has("default_pools", Fact::BufferListEnds) {
+    if b.a.has("default_pools", Capability::BufferListEnds) {
         // A page has 509 places; a call for eight that does not find them all lends none.
         assert!(failures > 0 && (502..=509).contains(&lent), "{lent} lent, {failures} refused");
     } else {
@@ -123,8 +123,8 @@ pub fn default_pools<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config)
 
 /// Interrupts are off from the handler to the end of the poll; what comes meanwhile is
 /// found by the second look, or interrupts.
-pub fn interrupts<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &small(c));
+pub fn interrupts<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &small(c));
     let frame = plain(c.mac, 300);
     assert_eq!(b.run(), 0, "nothing came");
     b.a.inject(b.h, &frame);
@@ -145,8 +145,8 @@ pub fn interrupts<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// A longer MTU activates what holds it, through a reopening.
-pub fn mtu<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &small(c));
+pub fn mtu<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &small(c));
     b.nic.set_mtu(b.h, 9000).unwrap();
     assert_eq!(b.nic.lent(), [16, 16, 16, 0, 16]);
     let long = plain(c.mac, 9014);
@@ -159,10 +159,10 @@ pub fn mtu<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Opened and closed many times, with frames in the queue and buffers lent.
-pub fn reopen<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn reopen<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let c = small(c);
     for i in 0..5 {
-        let mut b = Bench::open(h, a, &c);
+        let mut b = Harness::open(h, a, &c);
         let frame = plain(c.mac, 100 + i);
         assert_eq!(b.receive(&frame), std::slice::from_ref(&frame));
         // This one is never looked at.
@@ -175,8 +175,8 @@ pub fn reopen<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Another address, and groups.
-pub fn mac_and_filter<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &small(c));
+pub fn mac_and_filter<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &small(c));
     let group = [0x01, 0x00, 0x5e, 0, 0, 7];
     b.nic.set_filter(b.h, &Filter { all_multicast: false, multicast: &[group] }).unwrap();
     let frame = plain(group, 80);
@@ -185,7 +185,7 @@ pub fn mac_and_filter<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config
     b.nic.set_mac(b.h, other).unwrap();
     let frame = plain(other, 80);
     assert_eq!(b.receive(&frame), [frame]);
-    if b.a.has("mac_and_filter", Fact::Filter) {
+    if b.a.has("mac_and_filter", Capability::Filter) {
         assert_eq!(b.receive(&plain(c.mac, 80)), Vec::<Vec<u8>>::new());
         assert_eq!(b.receive(&plain([0x01, 0, 0x5e, 0, 0, 8], 80)), Vec::<Vec<u8>>::new());
     }

@@ -1,7 +1,7 @@
 //! Transmission.
 
-use super::Arm;
-use super::bench::{Bench, small};
+use super::Backend;
+use super::harness::{Harness, small};
 use crate::frames::{PEER, plain};
 use doorbell_drivers::ibmveth::{Config, Transmit};
 use doorbell_drivers::{Driver, Tx};
@@ -12,9 +12,9 @@ use doorbell_packet::OffloadRequest;
 const WAYS: [Transmit; 2] = [Transmit::Copy, Transmit::Map { copybreak: 128 }];
 
 /// Linear frames of all lengths leave as they are.
-pub fn transmit<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn transmit<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for transmit in WAYS {
-        let mut b = Bench::open(h, a, &Config { transmit, ..small(c) });
+        let mut b = Harness::open(h, a, &Config { transmit, ..small(c) });
         let lengths = [14, 15, 60, 127, 128, 129, 1514, 4096, 9014, 65_535, 65_536];
         for len in lengths {
             let frame = plain(PEER, len);
@@ -37,9 +37,9 @@ pub fn transmit<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// Pieces are gathered in order: six of them as they are, more in one.
-pub fn scatter<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn scatter<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for transmit in WAYS {
-        let mut b = Bench::open(h, a, &Config { transmit, ..small(c) });
+        let mut b = Harness::open(h, a, &Config { transmit, ..small(c) });
         let frame = plain(PEER, 6000);
         for pieces in 1..=18 {
             let cuts: Vec<usize> = (1..pieces).map(|i| 14 + 331 * (i - 1)).collect();
@@ -67,9 +67,9 @@ pub fn scatter<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 
 /// Small frames do not need a mapping of their own: the copybreak is a matter of
 /// linear packets.
-pub fn bounce<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
+pub fn bounce<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b =
-        Bench::open(h, a, &Config { transmit: Transmit::Map { copybreak: 128 }, ..small(c) });
+        Harness::open(h, a, &Config { transmit: Transmit::Map { copybreak: 128 }, ..small(c) });
     let frame = plain(PEER, 127);
     b.send(&frame, &[], 0, OffloadRequest::NONE);
     assert_eq!(b.nic.stats().tx_copied, 1);
@@ -79,9 +79,9 @@ pub fn bounce<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
     b.close();
 }
 
-/// What is longer than the mapped buffer is not sent, and comes back whole.
-pub fn too_long<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &Config { transmit: Transmit::Copy, ..small(c) });
+/// A frame longer than the mapped buffer is not sent, and comes back whole.
+pub fn too_long<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &Config { transmit: Transmit::Copy, ..small(c) });
     let p = b.packet(&plain(PEER, 65_537), &[], 0, OffloadRequest::NONE);
     let Tx::Dropped(p) = b.nic.transmit(b.h, p, false) else { panic!("dropped") };
     assert_eq!(p.len(), 65_537);
@@ -91,8 +91,8 @@ pub fn too_long<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
 }
 
 /// A frame to the own address goes nowhere.
-pub fn loopback<H: Hypervisor, A: Arm<H>>(h: &mut H, a: &mut A, c: &Config) {
-    let mut b = Bench::open(h, a, &small(c));
+pub fn loopback<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
+    let mut b = Harness::open(h, a, &small(c));
     let p = b.packet(&plain(c.mac, 60), &[], 0, OffloadRequest::NONE);
     let Tx::Dropped(p) = b.nic.transmit(b.h, p, false) else { panic!("dropped") };
     p.release(b.h);

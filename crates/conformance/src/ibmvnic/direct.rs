@@ -1,6 +1,6 @@
 //! Direct or in an array, and the headers that a server asks for.
 
-use super::bench::{Bench, Model, small};
+use super::harness::{Harness, Model, small};
 use super::session::commands;
 use crate::frames::{ip, large, partial, tagged};
 use doorbell_devices::vnic::{Config, Server};
@@ -20,7 +20,7 @@ fn with(desc_req: [u8; 8], backing_needs_headers: bool) -> Config {
 }
 
 /// Sends a plain packet, one with its checksum left, and a large send.
-fn send_one_of_each<M: Model>(b: &mut Bench<M>) {
+fn send_one_of_each<M: Model>(b: &mut Harness<M>) {
     let whole = ip(TO, true, false, 600);
     let (bytes, todo) = partial(&whole);
     assert_eq!(b.send(&whole, OffloadRequest::NONE), std::slice::from_ref(&whole));
@@ -47,7 +47,7 @@ pub fn the_four_states<M: Model>(make: impl Fn(Config) -> M) {
         (Direct::Inspect, plain_too, (0, 2, 0, 54 * 3)),
     ];
     for (direct, cfg, expected) in cases {
-        let mut b = Bench::up(&make, cfg, &Driver { direct, ..small() });
+        let mut b = Harness::up(&make, cfg, &Driver { direct, ..small() });
         send_one_of_each(&mut b);
         let q = b.nic.totals();
         let found = (q.tx_direct, q.tx_csum, q.tx_csum_direct, q.tx_header_bytes);
@@ -58,7 +58,7 @@ pub fn the_four_states<M: Model>(make: impl Fn(Config) -> M) {
 
 /// A direct call is refused to what is not alone: something batched, or more to come.
 pub fn direct_only_when_alone<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &Driver { direct: Direct::SoftwareChecksum, ..small() });
+    let mut b = Harness::up(make, PVM, &Driver { direct: Direct::SoftwareChecksum, ..small() });
     let (bytes, todo) = partial(&ip(TO, true, false, 600));
     assert_eq!(b.transmit(&bytes, todo, true), Tx::Ok);
     assert_eq!(b.transmit(&bytes, todo, false), Tx::Ok);
@@ -78,7 +78,7 @@ pub fn direct_only_when_alone<M: Model>(make: impl Fn(Config) -> M) {
 /// The checksum is made before the copy to the long-term buffer, and the flag is clear; a direct
 /// send is four words, and the hypervisor reads no memory for it.
 pub fn a_direct_send_is_four_words<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let (bytes, todo) = partial(&ip(TO, true, false, 600));
     b.send(&bytes, todo);
     let a = b.spy().called(hcall::SEND_SUB_CRQ);
@@ -104,7 +104,7 @@ pub fn a_direct_send_is_four_words<M: Model>(make: impl Fn(Config) -> M) {
 
 /// A checksum that cannot be made here is left to the server, and the packet goes in an array.
 pub fn a_checksum_that_fails_goes_in_an_array<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let whole = ip(TO, true, false, 100);
     let (bytes, todo) = partial(&whole);
     // The field is not in the head, where it is looked for here; the server finds it.
@@ -128,7 +128,7 @@ pub fn headers_byte_for_byte<M: Model>(make: impl Fn(Config) -> M) {
             // What is asked for in bytes that are nobody's changes nothing.
             desc_req[7 - kind] |= 0xf0;
             for direct in [Direct::Never, Direct::Inspect, Direct::Adaptive] {
-                let mut b = Bench::up(&make, with(desc_req, true), &Driver { direct, ..small() });
+                let mut b = Harness::up(&make, with(desc_req, true), &Driver { direct, ..small() });
                 let mut sent = 0;
                 for (v4, udp) in [(true, false), (true, true), (false, false), (false, true)] {
                     let whole = ip(TO, v4, udp, 300);
@@ -171,7 +171,7 @@ pub fn without_bit_7_there_are_no_headers<M: Model>(make: impl Fn(Config) -> M) 
     for (direct, directly) in
         [(Direct::Never, 0), (Direct::Inspect, 0), (Direct::SoftwareChecksum, 2)]
     {
-        let mut b = Bench::up(&make, with([0x70; 8], true), &Driver { direct, ..small() });
+        let mut b = Harness::up(&make, with([0x70; 8], true), &Driver { direct, ..small() });
         send_one_of_each(&mut b);
         let (q, d) = (b.nic.totals(), b.counters());
         assert_eq!(
@@ -211,7 +211,7 @@ pub fn header_lengths_follow_ihl_and_data_offset<M: Model>(make: impl Fn(Config)
         (40, 40, 0xf0, 14 + 60 + 60, 5),
     ] {
         let cfg = with([0, 0, selection, 0, 0, 0, 0, 0], true);
-        let mut b = Bench::up(&make, cfg, &Driver { direct: Direct::Never, ..small() });
+        let mut b = Harness::up(&make, cfg, &Driver { direct: Direct::Never, ..small() });
         let whole = with_options(&ip(TO, true, false, 300), ip_options, tcp_options);
         let (f, todo) = partial(&whole);
         assert_eq!(b.send(&f, todo), [whole]);
@@ -225,8 +225,8 @@ pub fn header_lengths_follow_ihl_and_data_offset<M: Model>(make: impl Fn(Config)
     }
 }
 
-/// What a direct send without headers does to a server that needs them: the session ends; and that
-/// is why `inspect` looks.
+/// A direct send without headers ends the session of a server that needs them, which `inspect`
+/// avoids.
 pub fn ignoring_headers_ends_the_session_where_they_are_needed<M: Model>(
     make: impl Fn(Config) -> M,
 ) {
@@ -241,7 +241,7 @@ pub fn ignoring_headers_ends_the_session_where_they_are_needed<M: Model>(
         (Direct::Never, 0xf0, 0),
     ] {
         let cfg = with([plain_wanted, 0, 0xf0, 0, 0xf0, 0, 0, 0], true);
-        let mut b = Bench::up(&make, cfg, &Driver { direct, ..small() });
+        let mut b = Harness::up(&make, cfg, &Driver { direct, ..small() });
         for (f, todo) in [(&bytes, todo), (&plain, OffloadRequest::NONE)] {
             assert_eq!(b.transmit(f, todo, false), Tx::Ok);
             b.wait(Span::from_ms(3));
@@ -257,7 +257,7 @@ pub fn ignoring_headers_ends_the_session_where_they_are_needed<M: Model>(
 /// without headers.
 pub fn adaptive_reads_the_request<M: Model>(make: impl Fn(Config) -> M) {
     let c = Driver { direct: Direct::Adaptive, ..small() };
-    let mut b = Bench::up(make, with([0, 0, 0x70, 0, 0xf0, 0, 0, 0], true), &c);
+    let mut b = Harness::up(make, with([0, 0, 0x70, 0, 0xf0, 0, 0, 0], true), &c);
     let whole = ip(TO, true, false, 600);
     let (bytes, todo) = partial(&whole);
     assert_eq!(b.send(&bytes, todo), [whole]);
@@ -271,7 +271,7 @@ pub fn adaptive_reads_the_request<M: Model>(make: impl Fn(Config) -> M) {
 pub fn inspect_wants_a_byte_of_nothing<M: Model>(make: impl Fn(Config) -> M) {
     for (byte, direct, headers) in [(0, 1, false), (0x70, 0, false), (0xf0, 0, true)] {
         let c = Driver { direct: Direct::Inspect, ..small() };
-        let mut b = Bench::up(&make, with([byte, 0, 0, 0, 0, 0, 0, 0], true), &c);
+        let mut b = Harness::up(&make, with([byte, 0, 0, 0, 0, 0, 0, 0], true), &c);
         let whole = ip(TO, true, false, 600);
         assert_eq!(b.send(&whole, OffloadRequest::NONE), [whole]);
         let q = b.nic.totals();

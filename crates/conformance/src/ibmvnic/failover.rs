@@ -1,6 +1,6 @@
-//! What happens to a session: failover, migration, errors, under load.
+//! Failover, migration and errors of a session, also under load.
 
-use super::bench::{Bench, Model, small};
+use super::harness::{Harness, Model, small};
 use super::session::unmaps;
 use crate::frames::{ip, partial};
 use doorbell_devices::vnic::{Config, Serial};
@@ -17,7 +17,7 @@ const TO: [u8; 6] = [2; 6];
 /// Event, then H_CLOSED, then the other server's INIT on the same CRQ; the driver registers anew.
 /// It asks for no unmapping, for the server has unmapped.
 pub fn a_failover<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let frame = ip(TO, true, false, 100);
     b.send(&frame, OffloadRequest::NONE);
     b.spy().calls.clear();
@@ -38,7 +38,7 @@ pub fn a_failover<M: Model>(make: impl Fn(Config) -> M) {
 
 /// Two failovers, the second before the first one's server is up.
 pub fn a_failover_during_a_failover<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, Config { command: Span::from_us(10), ..PVM }, &small());
+    let mut b = Harness::up(make, Config { command: Span::from_us(10), ..PVM }, &small());
     let frame = ip(TO, true, false, 100);
     // At every stage of the bring-up of the other server.
     for after in (300..2400).step_by(50) {
@@ -53,7 +53,7 @@ pub fn a_failover_during_a_failover<M: Model>(make: impl Fn(Config) -> M) {
 
 /// A client may ask for a failover with the session's token.
 pub fn a_failover_that_the_client_asked_for<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     for n in 1..4 {
         b.nic.fail_over(&mut b.h).unwrap();
         b.wait(Span::from_ms(3));
@@ -66,7 +66,7 @@ pub fn a_failover_that_the_client_asked_for<M: Model>(make: impl Fn(Config) -> M
 /// After a migration the CRQ is enabled, not registered; H_BUSY and long busy are waited for;
 /// interrupts that were pending are ended.
 pub fn a_migration<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, Config { busy_calls: 3, ..PVM }, &small());
+    let mut b = Harness::up(make, Config { busy_calls: 3, ..PVM }, &small());
     b.spy().calls.clear();
     b.spy().refuse.push((hcall::ENABLE_CRQ, None, 9901, 1));
     b.event(|s, now| s.migrate(0, now));
@@ -84,7 +84,7 @@ pub fn a_migration<M: Model>(make: impl Fn(Config) -> M) {
 
 /// A fatal error is a reset, another one takes the link down and up.
 pub fn errors<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let frame = ip(TO, true, false, 100);
     let sessions = b.counters().sessions;
     for (fatal, begun) in [(false, 0), (true, 1)] {
@@ -99,7 +99,7 @@ pub fn errors<M: Model>(make: impl Fn(Config) -> M) {
 
 /// A transport event that is neither of two is fatal.
 pub fn an_unknown_event_is_fatal<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let (sessions, taken) = (b.counters().sessions, b.nic.stats().messages);
     let at = Iova(b.spy().called(hcall::REG_CRQ)[0][1]) + taken % 256 * 16;
     let event = [first::TRANSPORT, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -113,10 +113,9 @@ pub fn an_unknown_event_is_fatal<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// What the server says unasked is on the same queue as an answer that is waited for, and before
-/// it.
+/// An unsolicited indication comes on the same queue as an awaited answer, and before it.
 pub fn an_indication_during_a_command_is_not_its_answer<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::new(make(Config { command: Span::from_us(50), ..PVM }), &small());
+    let mut b = Harness::new(make(Config { command: Span::from_us(50), ..PVM }), &small());
     b.wait(Span::from_ms(1));
     let frame = ip(TO, true, false, 100);
     assert_eq!(b.send(&frame, OffloadRequest::NONE), [frame]);
@@ -132,7 +131,7 @@ pub fn an_indication_during_a_command_is_not_its_answer<M: Model>(make: impl Fn(
 
 /// Without a link nothing is sent, and with it again it is.
 pub fn the_link<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let frame = ip(TO, true, false, 100);
     for up in [false, true] {
         b.event(|s, now| s.set_link(0, now, up));
@@ -182,7 +181,7 @@ pub fn failover_under_load<M: Model>(make: impl Fn(Config) -> M, span: Span) {
         ..PVM
     };
     let c = Driver { direct: Direct::Inspect, tx_entries: 32, rx_entries: 32, ..small() };
-    let mut b = Bench::up(make, cfg, &c);
+    let mut b = Harness::up(make, cfg, &c);
     b.spy().keep = false;
     let to = b.nic.config().mac;
     let end = b.h.now() + span;
@@ -252,7 +251,8 @@ pub fn failover_under_load<M: Model>(make: impl Fn(Config) -> M, span: Span) {
     b.reclaim();
     let (q, d, s) = (b.nic.totals(), b.counters(), b.nic.stats());
     println!(
-        "{} failovers, {sent} packets offered, {} sent, {} lost with a session, {} dropped; {injected} for it, {} received",
+        "{} failovers, {sent} packets offered, {} sent, {} lost with a session, {} dropped; \
+         {injected} for it, {} received",
         s.failovers, d.tx_sent, q.tx_lost, q.tx_dropped, q.rx_packets
     );
     // Each failover takes a millisecond and the bring-up behind it.

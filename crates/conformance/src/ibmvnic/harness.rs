@@ -1,6 +1,6 @@
-//! Driver, server and machine at once.
+//! A driver with its machine and server.
 
-use super::spy::Spy;
+use super::recording_server::RecordingServer;
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{
     Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Mapping, Partitions, Platform,
@@ -16,7 +16,7 @@ use doorbell_testkit::reorder::{Order, Reorder};
 use std::collections::VecDeque;
 
 /// One partition and its hypervisor.
-pub type System = Machine<Partitions<HypervisorPort>, HypervisorDevice<Spy>>;
+pub type System = Machine<Partitions<HypervisorPort>, HypervisorDevice<RecordingServer>>;
 
 /// A host that has such a machine beneath.
 pub trait Model: Hypervisor {
@@ -50,8 +50,12 @@ pub fn system(cfg: vnic::Config) -> System {
     // While a packet is handed up, others land.
     costs.work[WorkKind::RxPacket as usize].each = Span::from_us(1);
     let partitions = Partitions::new(vec![port], vec![0], Span::from_ns(600));
-    let mut h =
-        Machine::new(partitions, HypervisorDevice(Spy::new(VnicServer::new(cfg, 1))), costs, 1);
+    let mut h = Machine::new(
+        partitions,
+        HypervisorDevice(RecordingServer::new(VnicServer::new(cfg, 1))),
+        costs,
+        1,
+    );
     h.bus.sink_mut().start();
     h
 }
@@ -71,14 +75,14 @@ pub fn reordered(order: Order, ignored: Option<Fence>) -> impl Fn(vnic::Config) 
     }
 }
 
-/// Receives what a driver hands up.
+/// Collects the buffers and packets of a driver.
 #[derive(Debug, Default)]
-pub(super) struct Up {
+pub(super) struct TestSink {
     pub(super) sent: Vec<(Buf, u32, bool)>,
     pub(super) received: Vec<(Packet, bool)>,
 }
 
-impl Sink for Up {
+impl Sink for TestSink {
     fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
         self.sent.push((b, cookie, last));
     }
@@ -87,14 +91,14 @@ impl Sink for Up {
     }
 }
 
-pub(super) struct Bench<M: Model> {
+pub(super) struct Harness<M: Model> {
     pub(super) h: M,
     pub(super) nic: Ibmvnic,
-    pub(super) up: Up,
+    pub(super) up: TestSink,
     pub(super) wire: VecDeque<Vec<u8>>,
 }
 
-/// What the driver is set up with, small.
+/// Returns a driver configuration with short queues.
 pub(super) fn small() -> Config {
     let d = vnic::Config::POWERVM;
     Config {
@@ -106,22 +110,26 @@ pub(super) fn small() -> Config {
     }
 }
 
-impl<M: Model> Bench<M> {
-    pub(super) fn new(mut h: M, c: &Config) -> Bench<M> {
+impl<M: Model> Harness<M> {
+    pub(super) fn new(mut h: M, c: &Config) -> Harness<M> {
         let nic = Ibmvnic::open(&mut h, c).unwrap();
-        let mut b = Bench { h, nic, up: Up::default(), wire: VecDeque::new() };
+        let mut b = Harness { h, nic, up: TestSink::default(), wire: VecDeque::new() };
         b.settle();
         b
     }
 
     /// Open, with carrier.
-    pub(super) fn up(make: impl Fn(vnic::Config) -> M, cfg: vnic::Config, c: &Config) -> Bench<M> {
-        let b = Bench::new(make(cfg), c);
+    pub(super) fn up(
+        make: impl Fn(vnic::Config) -> M,
+        cfg: vnic::Config,
+        c: &Config,
+    ) -> Harness<M> {
+        let b = Harness::new(make(cfg), c);
         assert!(b.nic.is_running(), "{:?}", b.nic.stats());
         b
     }
 
-    pub(super) fn spy(&mut self) -> &mut Spy {
+    pub(super) fn spy(&mut self) -> &mut RecordingServer {
         &mut self.h.system().device.0
     }
 
@@ -242,7 +250,7 @@ impl<M: Model> Bench<M> {
         })
     }
 
-    /// What was handed up, and whether it was vouched for.
+    /// Returns the received frames, and whether their checksums were verified.
     pub(super) fn came(&mut self) -> Vec<(Vec<u8>, bool, OffloadRequest)> {
         let mut frames = Vec::new();
         for (p, verified) in std::mem::take(&mut self.up.received) {

@@ -1,6 +1,6 @@
 //! Receiving: buffers in arrays, frames out of them, and interrupts.
 
-use super::bench::{Bench, Model, small};
+use super::harness::{Harness, Model, small};
 use crate::frames::{ip, tagged};
 use doorbell_bus::Bus as _;
 use doorbell_bus::fault::{Faults, Kind, Rule, When};
@@ -16,7 +16,7 @@ const PVM: Config = Config::POWERVM;
 pub fn frames_come_up<M: Model>(make: impl Fn(Config) -> M) {
     for rx_offset in [0, 2, 127] {
         let server = Server { rx_offset, ..Server::POWERVM };
-        let mut b = Bench::up(&make, Config { servers: [server; 2], ..PVM }, &small());
+        let mut b = Harness::up(&make, Config { servers: [server; 2], ..PVM }, &small());
         let to = b.nic.config().mac;
         for payload in [0, 1, 63, 64, 65, 500, 1400, 1460] {
             let frame = ip(to, true, false, payload);
@@ -31,7 +31,7 @@ pub fn frames_come_up<M: Model>(make: impl Fn(Config) -> M) {
 
 /// A frame is vouched for with both flags, never with one.
 pub fn verified_takes_both_flags<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(&make, PVM, &small());
+    let mut b = Harness::up(&make, PVM, &small());
     let to = b.nic.config().mac;
     let good = ip(to, true, false, 100);
     let mut bad_transport = good.clone();
@@ -44,7 +44,7 @@ pub fn verified_takes_both_flags<M: Model>(make: impl Fn(Config) -> M) {
         assert_eq!(b.receive(&f)[0].1, verified);
     }
     b.close();
-    let mut b = Bench::up(&make, PVM, &Driver { checksum: false, ..small() });
+    let mut b = Harness::up(&make, PVM, &Driver { checksum: false, ..small() });
     assert!(!b.receive(&ip(to, true, false, 100))[0].1, "not asked for");
     b.close();
 }
@@ -53,7 +53,7 @@ pub fn verified_takes_both_flags<M: Model>(make: impl Fn(Config) -> M) {
 pub fn a_stripped_tag_comes_beside<M: Model>(make: impl Fn(Config) -> M) {
     for vlan_strip in [true, false] {
         let server = Server { vlan_strip, ..Server::POWERVM };
-        let mut b = Bench::up(&make, Config { servers: [server; 2], ..PVM }, &small());
+        let mut b = Harness::up(&make, Config { servers: [server; 2], ..PVM }, &small());
         let frame = ip(b.nic.config().mac, true, false, 100);
         let came = b.receive(&tagged(&frame, 0x6004));
         if vlan_strip {
@@ -73,7 +73,7 @@ fn arrays<M: Model>(
     rx_entries: u64,
     frames: usize,
 ) -> Vec<u64> {
-    let mut b = Bench::up(make, PVM, &Driver { replenish, rx_entries, ..small() });
+    let mut b = Harness::up(make, PVM, &Driver { replenish, rx_entries, ..small() });
     assert_eq!(u64::from(b.nic.lent()), rx_entries, "opening fills the pool");
     b.spy().calls.clear();
     let frame = ip(b.nic.config().mac, true, false, 100);
@@ -106,7 +106,7 @@ pub fn a_pool_is_filled_below_half<M: Model>(make: impl Fn(Config) -> M) {
 pub fn the_older_rule_fills_at_each_poll<M: Model>(make: impl Fn(Config) -> M) {
     assert_eq!(arrays(&make, Replenish::EachPoll, 64, 40), [1; 40]);
     // Two polls that use their budget up, and one that does not.
-    let mut b = Bench::up(&make, PVM, &Driver { replenish: Replenish::EachPoll, ..small() });
+    let mut b = Harness::up(&make, PVM, &Driver { replenish: Replenish::EachPoll, ..small() });
     let frame = ip(b.nic.config().mac, true, false, 100);
     (0..9).for_each(|_| assert_eq!(b.inject(&frame), RxVerdict::Yes));
     b.h.delay(Span::from_us(50));
@@ -131,7 +131,7 @@ pub fn whole_arrays_of_sixteen<M: Model>(make: impl Fn(Config) -> M) {
 
 /// A refused array stays with the driver, which gives it again.
 pub fn a_refused_array_is_given_again<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, status::HARDWARE, 2));
     let frame = ip(b.nic.config().mac, true, false, 100);
     for _ in 0..40 {
@@ -145,7 +145,7 @@ pub fn a_refused_array_is_given_again<M: Model>(make: impl Fn(Config) -> M) {
 
 /// Without buffers frames are lost, and counted by the server.
 pub fn without_buffers_frames_are_lost<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let frame = ip(b.nic.config().mac, true, false, 100);
     let mut lost = 0;
     for _ in 0..70 {
@@ -166,7 +166,7 @@ pub fn without_buffers_frames_are_lost<M: Model>(make: impl Fn(Config) -> M) {
 /// is found by looking again.
 pub fn interrupts<M: Model>(make: impl Fn(Config) -> M) {
     use doorbell_drivers::Driver as _;
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let v = b.nic.vectors(0);
     assert_eq!(v.len(), 2);
     b.spy().calls.clear();
@@ -174,7 +174,7 @@ pub fn interrupts<M: Model>(make: impl Fn(Config) -> M) {
     b.inject(&frame);
     b.h.delay(Span::from_us(5));
     assert_eq!(b.nic.interrupt(&mut b.h, v[1]), doorbell_drivers::Irq::Poll);
-    let vioctl = |b: &mut Bench<M>| -> Vec<(u64, u64)> {
+    let vioctl = |b: &mut Harness<M>| -> Vec<(u64, u64)> {
         b.spy().called(hcall::VIOCTL).iter().map(|a| (a[1], a[2])).collect()
     };
     let off = (vioctl::DISABLE_VIO_INTERRUPT, u64::from(v[1]));
@@ -201,7 +201,7 @@ pub fn interrupts<M: Model>(make: impl Fn(Config) -> M) {
 /// poll, which looks again and switches the interrupt off once more.
 pub fn what_lands_before_the_interrupt_is_on_is_found<M: Model>(make: impl Fn(Config) -> M) {
     use doorbell_drivers::Driver as _;
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let v = b.nic.vectors(0)[1];
     let frame = ip(b.nic.config().mac, true, false, 100);
     b.inject(&frame);
@@ -221,7 +221,7 @@ pub fn what_lands_before_the_interrupt_is_on_is_found<M: Model>(make: impl Fn(Co
 
 /// A buffer that comes back with a return code has no frame in it, and may be given again.
 pub fn a_buffer_with_a_code_has_no_frame<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let frame = ip(b.nic.config().mac, true, false, 100);
     let rules = vec![Rule { kind: Kind::PoisonedCompletion, when: When::Every(2) }];
     b.h.system().bus.platform_mut().inject(Faults::new(rules, 0));
@@ -240,7 +240,7 @@ pub fn a_buffer_with_a_code_has_no_frame<M: Model>(make: impl Fn(Config) -> M) {
 /// Frames that land while earlier ones are handed up: byte 0 is looked at before the rest.
 pub fn receive_during_a_poll<M: Model>(make: impl Fn(Config) -> M) {
     let serial = Serial { receive: Span::from_ns(900), ..Serial::FREE };
-    let mut b = Bench::up(make, Config { serial, ..PVM }, &small());
+    let mut b = Harness::up(make, Config { serial, ..PVM }, &small());
     let to = b.nic.config().mac;
     for round in 0..100usize {
         for i in 0..12 {
@@ -264,7 +264,7 @@ pub fn receive_during_a_poll<M: Model>(make: impl Fn(Config) -> M) {
 
 /// One flow stays on one queue, and several queues share the flows.
 pub fn queues_share_the_flows<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &Driver { queues: 4, ..small() });
+    let mut b = Harness::up(make, PVM, &Driver { queues: 4, ..small() });
     let to = b.nic.config().mac;
     for port in 0..64u8 {
         let mut f = ip(to, true, false, 100);

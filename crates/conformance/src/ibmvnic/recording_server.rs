@@ -1,48 +1,55 @@
-//! A server behind somebody who keeps every call, and refuses what a test says.
+//! A hypervisor that records calls to a vNIC server and refuses some.
 
 use doorbell_devices::vnic::VnicServer;
 use doorbell_hal::{EventSource, Hcall, HcallDevice, HcallReturn, Port, RxVerdict, Span, Time};
 
-/// A call: number, arguments, answer, when it was made.
+/// A call: number, arguments, status, time.
 pub type Call = (u64, [u64; 9], i64, Time);
 
-/// The hypervisor as a driver sees it.
+/// A vNIC server with recorded calls and injected events.
 #[derive(Debug)]
-pub struct Spy {
-    /// The server behind it.
+pub struct RecordingServer {
+    /// The wrapped server.
     pub server: VnicServer,
-    /// What was called, while `keep` is set.
+    /// Recorded calls.
     pub calls: Vec<Call>,
-    /// Whether calls are kept.
+    /// Calls are recorded.
     pub keep: bool,
-    /// A call, a value that one of its arguments has, its answer, and how often it is given.
+    /// Refusals: call, value of one of its arguments, status, number of times.
     pub refuse: Vec<(u64, Option<u64>, i64, u32)>,
-    /// When this call is first made, the servers have only so many queues left.
+    /// A call, whose first occurrence limits the servers' queues to this number.
     pub limit_at: Option<(u64, u64)>,
-    /// When this call is next made with this value, a frame comes just before it, and is in memory
-    /// when it returns.
+    /// A call with an argument, before whose next occurrence this frame arrives. It is in memory
+    /// when the call returns.
     pub frame_at: Option<(u64, u64, Vec<u8>)>,
 }
 
-impl Spy {
-    /// In front of `server`; calls are kept.
-    pub fn new(server: VnicServer) -> Spy {
-        Spy { server, calls: vec![], keep: true, refuse: vec![], limit_at: None, frame_at: None }
+impl RecordingServer {
+    /// Wraps `server` and records calls.
+    pub fn new(server: VnicServer) -> RecordingServer {
+        RecordingServer {
+            server,
+            calls: vec![],
+            keep: true,
+            refuse: vec![],
+            limit_at: None,
+            frame_at: None,
+        }
     }
 
-    /// The calls with this number, so far.
+    /// Returns the arguments of the recorded calls with this number.
     pub fn called(&self, number: u64) -> Vec<[u64; 9]> {
         self.calls.iter().filter(|c| c.0 == number).map(|c| c.1).collect()
     }
 }
 
-impl EventSource for Spy {
+impl EventSource for RecordingServer {
     fn next_due(&self) -> Option<Time> {
         self.server.next_due()
     }
 }
 
-impl<P: Port> HcallDevice<P> for Spy {
+impl<P: Port> HcallDevice<P> for RecordingServer {
     fn hcall(
         &mut self,
         ports: &mut [P],

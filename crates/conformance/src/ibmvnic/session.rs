@@ -1,6 +1,6 @@
 //! Bringing it up: what the sheet says of order, partial success, and addresses.
 
-use super::bench::{Bench, Model, small};
+use super::harness::{Harness, Model, small};
 use crate::frames;
 use doorbell_devices::vnic::{Config, Server};
 use doorbell_drivers::ibmvnic::{Config as Driver, Ibmvnic, OpenError};
@@ -11,20 +11,20 @@ use doorbell_packet::OffloadRequest;
 const PVM: Config = Config::POWERVM;
 
 /// Command bytes of the messages sent, and words.
-pub(super) fn commands<M: Model>(b: &mut Bench<M>) -> Vec<(u8, u64, u64)> {
+pub(super) fn commands<M: Model>(b: &mut Harness<M>) -> Vec<(u8, u64, u64)> {
     let sent = b.spy().called(hcall::SEND_CRQ);
     sent.iter().filter(|a| a[1] >> 56 == 0x80).map(|a| ((a[1] >> 48) as u8, a[1], a[2])).collect()
 }
 
 /// Requests to unmap.
-pub(super) fn unmaps<M: Model>(b: &mut Bench<M>) -> usize {
+pub(super) fn unmaps<M: Model>(b: &mut Harness<M>) -> usize {
     commands(b).iter().filter(|c| c.0 == cmd::REQUEST_UNMAP).count()
 }
 
 /// Handshake, version, 25 queries at once in Linux's order, seven requests, offloads, login, VPD,
 /// maps, link.
 pub fn bring_up_in_order<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let all = commands(&mut b);
     assert_eq!(
         (all[0].1, b.nic.negotiated().version),
@@ -72,7 +72,7 @@ pub fn bring_up_in_order<M: Model>(make: impl Fn(Config) -> M) {
 /// the answer to the one before it.
 pub fn queries_are_pipelined_and_all_else_waits<M: Model>(make: impl Fn(Config) -> M) {
     let command = Span::from_us(100);
-    let mut b = Bench::new(make(Config { command, ..PVM }), &small());
+    let mut b = Harness::new(make(Config { command, ..PVM }), &small());
     b.wait(Span::from_ms(1));
     assert!(b.nic.is_running());
     let sent = b.spy().calls.iter().filter(|c| c.0 == hcall::SEND_CRQ && c.1[1] >> 56 == 0x80);
@@ -104,7 +104,7 @@ pub fn promiscuous_is_not_requested_where_it_cannot_be_had<M: Model>(make: impl 
         (false, true, None),
     ] {
         let server = Server { promisc, ..Server::POWERVM };
-        let mut b = Bench::up(
+        let mut b = Harness::up(
             &make,
             Config { servers: [server; 2], ..PVM },
             &Driver { promisc: wanted, ..small() },
@@ -141,7 +141,7 @@ pub fn a_silent_server_is_given_up<M: Model>(make: impl Fn(Config) -> M) {
 
 /// H_FREE_CRQ is repeated while it is busy, and after a long busy's time.
 pub fn a_busy_hypervisor_is_asked_again<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let answers = [status::BUSY, status::IN_PROGRESS, status::LONG_BUSY_1_MS + 1, status::SUCCESS];
     b.spy().refuse.extend(answers[..3].iter().map(|a| (hcall::FREE_CRQ, None, *a, 1)));
     b.spy().calls.clear();
@@ -159,7 +159,7 @@ pub fn a_pool_has_38_mib_at_the_most<M: Model>(make: impl Fn(Config) -> M) {
     let cfg = Config { servers: [server; 2], ..PVM };
     // 40 000 bytes and 500 more, in lines: 982 of them are 39 845 632 bytes, and 38 MiB 39 845 888.
     let c = Driver { mtu: 40_000, tx_entries: 982, ..small() };
-    Bench::up(&make, cfg, &c).close();
+    Harness::up(&make, cfg, &c).close();
     let mut h = make(cfg);
     assert_eq!(
         Ibmvnic::open(&mut h, &Driver { tx_entries: 983, ..c }).unwrap_err(),
@@ -172,7 +172,7 @@ pub fn a_pool_has_38_mib_at_the_most<M: Model>(make: impl Fn(Config) -> M) {
 
 /// Query has length and address, control address and length; the server took both.
 pub fn ip_offload_has_both_orders<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let all = commands(&mut b);
     let of = |c: u8| *all.iter().find(|m| m.0 == c).unwrap();
     let (query, control) = (of(cmd::QUERY_IP_OFFLOAD), of(cmd::CONTROL_IP_OFFLOAD));
@@ -183,12 +183,11 @@ pub fn ip_offload_has_both_orders<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// What is granted in part is adopted, and all is requested again; the MTU goes back to what it
-/// was.
+/// The driver adopts partial grants and requests all capabilities again; the MTU is restored.
 pub fn partial_success_asks_for_all_again<M: Model>(make: impl Fn(Config) -> M) {
     let server = Server { mtu: (60, 4014), ..Server::POWERVM };
     let mut b =
-        Bench::up(make, Config { servers: [server; 2], ..PVM }, &Driver { mtu: 9000, ..small() });
+        Harness::up(make, Config { servers: [server; 2], ..PVM }, &Driver { mtu: 9000, ..small() });
     assert_eq!(b.nic.negotiated().mtu(), 4000, "as offered, for there was none before");
     assert_eq!(b.nic.stats().partial_requests, 1);
     let requests = commands(&mut b).iter().filter(|c| c.0 == cmd::REQUEST_CAPABILITY).count();
@@ -206,7 +205,7 @@ pub fn partial_success_asks_for_all_again<M: Model>(make: impl Fn(Config) -> M) 
 
 /// The MTU of capabilities counts the Ethernet header.
 pub fn mtu_counts_the_ethernet_header<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &Driver { mtu: 3000, ..small() });
+    let mut b = Harness::up(make, PVM, &Driver { mtu: 3000, ..small() });
     let mtu = commands(&mut b)
         .into_iter()
         .find(|c| c.0 == cmd::REQUEST_CAPABILITY && c.1 >> 32 & 0xffff == 21);
@@ -224,7 +223,7 @@ pub fn login_with_fewer_queues<M: Model>(make: impl Fn(Config) -> M) {
     let mut h = make(PVM);
     // The queues go between request and login.
     h.system().device.0.limit_at = Some((hcall::REG_SUB_CRQ, 2));
-    let mut b = Bench::new(h, &Driver { queues: 4, ..small() });
+    let mut b = Harness::new(h, &Driver { queues: 4, ..small() });
     assert_eq!((b.nic.stats().login_retries, b.nic.negotiated().tx_queues), (1, 2));
     let (made, freed) =
         (b.spy().called(hcall::REG_SUB_CRQ).len(), b.spy().called(hcall::FREE_SUB_CRQ).len());
@@ -246,7 +245,7 @@ pub fn partner_comes_up_later<M: Model>(make: impl Fn(Config) -> M) {
     let mut h = make(cfg);
     h.system().outside(|d, _, at| d.0.server.fail_over(0, at));
     h.delay(Span::from_us(1));
-    let mut b = Bench::new(h, &small());
+    let mut b = Harness::new(h, &small());
     let registered = b.spy().calls.iter().find(|c| c.0 == hcall::REG_CRQ).unwrap().2;
     assert_eq!(registered, status::CLOSED);
     assert_eq!(b.nic.stats().init_retries, 4, "50 ms apart");
@@ -272,7 +271,7 @@ pub fn partner_never_comes<M: Model>(make: impl Fn(Config) -> M) {
 
 /// Messages of 16 bytes, descriptors of 32: both wrap, and byte 0 is all that says what is new.
 pub fn rings_wrap<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     // The CRQ goes on where it was after a migration, so some of those make it wrap.
     for _ in 0..8 {
         b.event(|s, now| s.migrate(0, now));
@@ -297,7 +296,7 @@ pub fn rings_wrap<M: Model>(make: impl Fn(Config) -> M) {
 /// holds is found too.
 pub fn long_term_buffers<M: Model>(make: impl Fn(Config) -> M) {
     let c = Driver { mtu: 9000, tx_entries: 1024, rx_entries: 1024, ..small() };
-    let mut b = Bench::up(make, PVM, &c);
+    let mut b = Harness::up(make, PVM, &c);
     let maps: Vec<_> = commands(&mut b).into_iter().filter(|c| c.0 == cmd::REQUEST_MAP).collect();
     let ids: Vec<u8> = maps.iter().map(|m| (m.1 >> 32) as u8).collect();
     assert_eq!(ids, [1, 2, 3, 4, 5], "two for packets, one for large sends, two to receive");
@@ -322,7 +321,7 @@ pub fn long_term_buffers<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
-/// What there is no memory or no map for is an error, and leaves nothing.
+/// Without memory or mappings opening is an error, and leaves nothing.
 pub fn a_refusal_leaves_nothing<M: Model>(make: impl Fn(Config) -> M) {
     let few = Server { map_pages: 10, ..Server::POWERVM };
     let mut h = make(Config { servers: [few; 2], ..PVM });
@@ -343,7 +342,7 @@ pub fn a_refusal_leaves_nothing<M: Model>(make: impl Fn(Config) -> M) {
 
 /// Statistics, address and filter are commands too; filter and address outlive a failover.
 pub fn address_filter_and_statistics<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let mac = [2, 0, 0, 0, 0, 0x77];
     b.nic.set_mac(&mut b.h, mac).unwrap();
     assert_eq!(b.receive(&frames::ip(mac, true, false, 10)).len(), 1);

@@ -1,6 +1,6 @@
 //! Sending: pools, arrays, stop and wake, and what a refused call means.
 
-use super::bench::{Bench, Model, small};
+use super::harness::{Harness, Model, small};
 use super::session::unmaps;
 use crate::frames::{ip, large, partial, tagged};
 use doorbell_devices::vnic::{Config, Server};
@@ -20,7 +20,7 @@ const TO: [u8; 6] = [2; 6];
 /// or here.
 pub fn frames_arrive_intact<M: Model>(make: impl Fn(Config) -> M) {
     for direct in Direct::ALL {
-        let mut b = Bench::up(&make, PVM, &Driver { direct, ..small() });
+        let mut b = Harness::up(&make, PVM, &Driver { direct, ..small() });
         for (v4, udp) in [(true, false), (true, true), (false, false), (false, true)] {
             for payload in [0, 1, 77, 1400] {
                 let whole = ip(TO, v4, udp, payload);
@@ -48,7 +48,7 @@ use doorbell_drivers::Driver as _;
 /// A frame shorter than the server's shortest is padded with zeros, not with what was in the slot
 /// before.
 pub fn short_frames_are_padded<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     for _ in 0..64 {
         b.send(&ip(TO, true, false, 1400), OffloadRequest::NONE);
     }
@@ -65,7 +65,7 @@ pub fn short_frames_are_padded<M: Model>(make: impl Fn(Config) -> M) {
 pub fn tags<M: Model>(make: impl Fn(Config) -> M) {
     for vlan_insert in [true, false] {
         let server = Server { vlan_insert, ..Server::POWERVM };
-        let mut b = Bench::up(&make, Config { servers: [server; 2], ..PVM }, &small());
+        let mut b = Harness::up(&make, Config { servers: [server; 2], ..PVM }, &small());
         let whole = ip(TO, true, false, 200);
         let (bytes, todo) = partial(&whole);
         let expected = tagged(&whole, 0x2005);
@@ -87,7 +87,7 @@ pub fn tags<M: Model>(make: impl Fn(Config) -> M) {
 pub fn large_sends<M: Model>(make: impl Fn(Config) -> M) {
     for on in [true, false] {
         for v4 in [true, false] {
-            let mut b = Bench::up(&make, PVM, &Driver { large_send: on, ..small() });
+            let mut b = Harness::up(&make, PVM, &Driver { large_send: on, ..small() });
             let whole = ip(TO, v4, false, 30_000);
             let (bytes, todo) = large(&whole, 1400);
             let mut expected = vec![];
@@ -106,7 +106,7 @@ pub fn large_sends<M: Model>(make: impl Fn(Config) -> M) {
     }
     // Longer than the server takes.
     let server = Server { max_large_tx: 20_000, ..Server::POWERVM };
-    let mut b = Bench::up(&make, Config { servers: [server; 2], ..PVM }, &small());
+    let mut b = Harness::up(&make, Config { servers: [server; 2], ..PVM }, &small());
     let (bytes, todo) = large(&ip(TO, true, false, 30_000), 1400);
     assert_eq!(b.send(&bytes, todo).len(), 22);
     assert_eq!(b.nic.totals().tx_segmented, 1);
@@ -127,7 +127,7 @@ pub fn large_sends_need_the_bit_a_length_and_a_slot<M: Model>(make: impl Fn(Conf
         (Server { offloads, ..pvm }, 30_000, false),
         (Server { max_large_tx: 0, ..pvm }, 30_000, false),
     ] {
-        let mut b = Bench::up(
+        let mut b = Harness::up(
             &make,
             Config { servers: [server; 2], ..PVM },
             &Driver { mtu: 9000, ..small() },
@@ -157,7 +157,7 @@ pub fn large_sends_need_the_bit_a_length_and_a_slot<M: Model>(make: impl Fn(Conf
 /// Sixteen descriptors an array, never more; a packet that does not fit flushes first; nothing more
 /// coming flushes.
 pub fn arrays_of_sixteen<M: Model>(make: impl Fn(Config) -> M) {
-    let mut b = Bench::up(&make, PVM, &small());
+    let mut b = Harness::up(&make, PVM, &small());
     let whole = ip(TO, true, false, 100);
     let (bytes, todo) = partial(&whole);
     // Ethernet, IP and TCP: 54 bytes, in three descriptors; four with the packet's own.
@@ -165,7 +165,7 @@ pub fn arrays_of_sixteen<M: Model>(make: impl Fn(Config) -> M) {
     for i in 0..5 {
         assert_eq!(b.transmit(&bytes, todo, i < 4), Tx::Ok);
     }
-    let counts = |b: &mut Bench<M>| -> Vec<u64> {
+    let counts = |b: &mut Harness<M>| -> Vec<u64> {
         b.spy().called(hcall::SEND_SUB_CRQ_INDIRECT)[before..].iter().map(|a| a[3]).collect()
     };
     assert_eq!(counts(&mut b), [16], "four packets fill it, and the fifth is alone again");
@@ -188,7 +188,7 @@ pub fn arrays_of_sixteen<M: Model>(make: impl Fn(Config) -> M) {
 /// A queue whose descriptors are all used stops, and what is batched goes; it wakes at half.
 pub fn stop_and_wake<M: Model>(make: impl Fn(Config) -> M) {
     let slow = Config { wire_byte: Span::from_ns(100), ..PVM };
-    let mut b = Bench::up(make, slow, &Driver { direct: Direct::Never, ..small() });
+    let mut b = Harness::up(make, slow, &Driver { direct: Direct::Never, ..small() });
     let frame = ip(TO, true, false, 10);
     let mut n = 0;
     while !b.nic.stopped_on(0) {
@@ -217,7 +217,8 @@ pub fn stop_and_wake<M: Model>(make: impl Fn(Config) -> M) {
 /// when its array is not full.
 pub fn a_queue_that_stops_flushes_and_counts_descriptors<M: Model>(make: impl Fn(Config) -> M) {
     let slow = Config { wire_byte: Span::from_ns(100), ..PVM };
-    let mut b = Bench::up(make, slow, &Driver { direct: Direct::Never, tx_entries: 40, ..small() });
+    let mut b =
+        Harness::up(make, slow, &Driver { direct: Direct::Never, tx_entries: 40, ..small() });
     let whole = ip(TO, true, false, 10);
     let mut sent = 0;
     for (f, todo, packets) in [
@@ -248,7 +249,7 @@ pub fn a_queue_that_stops_flushes_and_counts_descriptors<M: Model>(make: impl Fn
 pub fn completions_come_in_any_order<M: Model>(make: impl Fn(Config) -> M) {
     // The server reports nothing; what it could have reported is written here.
     let hung = Config { wire_byte: Span::from_ms(10_000), ..PVM };
-    let mut b = Bench::up(make, hung, &Driver { direct: Direct::Never, ..small() });
+    let mut b = Harness::up(make, hung, &Driver { direct: Direct::Never, ..small() });
     let queue = Iova(b.spy().called(hcall::REG_SUB_CRQ)[0][1]);
     let small = ip(TO, true, false, 10);
     let big = large(&ip(TO, true, false, 3000), 1400);
@@ -259,7 +260,7 @@ pub fn completions_come_in_any_order<M: Model>(make: impl Fn(Config) -> M) {
         assert_eq!(b.nic.transmit(&mut b.h, p, false), Tx::Ok);
     }
     // Slots 0 to 2 of the one pool, slot 0 of the other.
-    let report = |b: &mut Bench<M>, at: u64, all: &[u32]| {
+    let report = |b: &mut Harness<M>, at: u64, all: &[u32]| {
         let mut m = TxComp { first: first::VALID, num_comps: all.len() as u8, ..TxComp::default() };
         all.iter().zip(&mut m.correlators).for_each(|(from, to)| *to = U32::new(*from));
         b.h.system()
@@ -283,7 +284,7 @@ pub fn completions_come_in_any_order<M: Model>(make: impl Fn(Config) -> M) {
 /// Without a free slot a packet is dropped, and what is batched goes.
 pub fn an_empty_pool_drops_and_flushes<M: Model>(make: impl Fn(Config) -> M) {
     let slow = Config { wire_byte: Span::from_ns(100), ..PVM };
-    let mut b = Bench::up(make, slow, &Driver { tso_buffers: 2, ..small() });
+    let mut b = Harness::up(make, slow, &Driver { tso_buffers: 2, ..small() });
     let (bytes, todo) = large(&ip(TO, true, false, 3000), 1400);
     for _ in 0..2 {
         assert_eq!(b.transmit(&bytes, todo, true), Tx::Ok);
@@ -312,7 +313,7 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
         (status::RESOURCE, 3),
         (status::FUNCTION, 3),
     ] {
-        let mut b = Bench::up(&make, PVM, &small());
+        let mut b = Harness::up(&make, PVM, &small());
         b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, answer, 1));
         for i in 0..3 {
             assert_eq!(b.transmit(&frame, OffloadRequest::NONE, i < 2), Tx::Ok);
@@ -327,7 +328,7 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
     }
     // A packet with headers has several descriptors, and gives all of them back.
     let asks = Config { servers: [Server { desc_req: [0xf0; 8], ..Server::POWERVM }; 2], ..PVM };
-    let mut b = Bench::up(&make, asks, &Driver { direct: Direct::Never, ..small() });
+    let mut b = Harness::up(&make, asks, &Driver { direct: Direct::Never, ..small() });
     b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, status::DROPPED, 64));
     for _ in 0..64 {
         assert_eq!(b.transmit(&frame, OffloadRequest::NONE, false), Tx::Ok);
@@ -338,7 +339,7 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
     assert_eq!(b.reclaim(), 64);
     b.close();
     for direct in [false, true] {
-        let mut b = Bench::up(&make, PVM, &Driver { queues: 2, ..small() });
+        let mut b = Harness::up(&make, PVM, &Driver { queues: 2, ..small() });
         b.event(|s, now| s.fail_over(0, now));
         b.h.delay(Span::from_us(2));
         for i in 0..3 {
@@ -363,7 +364,7 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
 pub fn an_error_in_a_completion_gives_the_slot_back<M: Model>(make: impl Fn(Config) -> M) {
     // A server that says it cuts more than its large sends may have: what it takes, it refuses in
     // the completion.
-    let mut b = Bench::up(make, PVM, &small());
+    let mut b = Harness::up(make, PVM, &small());
     let mut frame = ip(TO, true, false, 100);
     // A checksum to be made of a packet whose length is a lie.
     let todo = partial(&frame).1;
@@ -378,7 +379,7 @@ pub fn an_error_in_a_completion_gives_the_slot_back<M: Model>(make: impl Fn(Conf
     b.close();
 }
 
-/// What the server does not sum is summed here.
+/// The driver computes checksums that the server does not.
 pub fn checksums_the_server_cannot_make<M: Model>(make: impl Fn(Config) -> M) {
     let mut offloads = Server::POWERVM.offloads;
     offloads[3..6].fill(false);
@@ -388,7 +389,7 @@ pub fn checksums_the_server_cannot_make<M: Model>(make: impl Fn(Config) -> M) {
         backing_needs_headers: true,
         ..Server::POWERVM
     };
-    let mut b = Bench::up(make, Config { servers: [server; 2], ..PVM }, &small());
+    let mut b = Harness::up(make, Config { servers: [server; 2], ..PVM }, &small());
     for (v4, udp) in [(true, false), (true, true), (false, false), (false, true)] {
         let whole = ip(TO, v4, udp, 500);
         let (bytes, todo) = partial(&whole);
@@ -403,7 +404,7 @@ pub fn checksums_the_server_cannot_make<M: Model>(make: impl Fn(Config) -> M) {
 /// A queue that stays stopped for five seconds is reset, and goes on.
 pub fn a_hung_queue_is_reset<M: Model>(make: impl Fn(Config) -> M) {
     let hung = Config { wire_byte: Span::from_ms(10_000), ..PVM };
-    let mut b = Bench::up(make, hung, &small());
+    let mut b = Harness::up(make, hung, &small());
     let frame = ip(TO, true, false, 10);
     while !b.nic.stopped_on(0) {
         assert_eq!(b.transmit(&frame, OffloadRequest::NONE, true), Tx::Ok);

@@ -1,14 +1,14 @@
-//! Driver and device together, the same body on every arm.
+//! Cases of driver and device together, for every backend.
 
 use super::traffic::Spec;
-use super::{Arm, Returned, Watched};
+use super::{Backend, LeakCheckHost, Returned};
 use doorbell_devices::mlx5::Counters;
 use doorbell_drivers::mlx5::{Channel, Config, Hca, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What came of traffic.
+/// The result of traffic.
 #[derive(Debug)]
 pub struct Came {
     /// The frames on the wire, in order.
@@ -19,23 +19,23 @@ pub struct Came {
     pub device: Counters,
 }
 
-/// A channel on a watched arm.
+/// A channel on a backend with leak checks.
 #[derive(Debug)]
 pub struct Running<A> {
-    /// The arm.
-    pub host: Watched<A>,
+    /// The backend.
+    pub host: LeakCheckHost<A>,
     /// The driver.
     pub channel: Channel<Rc<RefCell<Hca>>>,
     hca: Rc<RefCell<Hca>>,
-    /// What came back.
+    /// Returned buffers.
     pub returned: Returned,
     vector: u16,
 }
 
-impl<A: Arm> Running<A> {
+impl<A: Backend> Running<A> {
     /// Opens a channel.
     pub fn open(host: A, config: Config) -> Running<A> {
-        let mut host = Watched::new(host);
+        let mut host = LeakCheckHost::new(host);
         host.keep_frames();
         let hca = Rc::new(RefCell::new(Hca::open(&mut host).expect("a function")));
         let channel = Channel::open(&mut host, Rc::clone(&hca), &config).expect("a channel");
@@ -65,9 +65,9 @@ impl<A: Arm> Running<A> {
         }
     }
 
-    /// Whether the driver's queue is stopped.
+    /// Returns true if the driver's queue is stopped.
     pub fn stopped(&self) -> bool {
-        Driver::<Watched<A>>::stopped(&self.channel)
+        Driver::<LeakCheckHost<A>>::stopped(&self.channel)
     }
 
     /// Closes the channel; nothing is left behind.
@@ -89,7 +89,7 @@ impl<A: Arm> Running<A> {
 
 /// Sends packets one after the other, and holds both sides' books against each
 /// other.
-pub fn sends<A: Arm>(host: A, config: Config, specs: &[Spec]) -> Came {
+pub fn sends<A: Backend>(host: A, config: Config, specs: &[Spec]) -> Came {
     let mut r = Running::open(host, config);
     for (i, spec) in specs.iter().enumerate() {
         let more = spec.more && i + 1 < specs.len();
@@ -143,7 +143,7 @@ pub fn sends<A: Arm>(host: A, config: Config, specs: &[Spec]) -> Came {
 
 /// A packet that the device refuses in the middle of others: everything comes
 /// back, the queue recovers, traffic goes on.
-pub fn recovers<A: Arm>(host: A, config: Config, specs: &[Spec]) {
+pub fn recovers<A: Backend>(host: A, config: Config, specs: &[Spec]) {
     let mut r = Running::open(host, config);
     let all = specs.len() as u32;
     for (i, spec) in specs.iter().enumerate() {

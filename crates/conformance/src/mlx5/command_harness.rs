@@ -1,7 +1,7 @@
-//! Commands written by hand: an entry and its mailboxes in recorded memory, each byte
-//! of which a test may spoil, and what the device made of them.
+//! Commands written by tests: an entry and its mailboxes in recorded memory, each byte of which a
+//! test may corrupt, and the device's answers.
 
-use super::bench::Recorder;
+use super::device_harness::RecordingPort;
 use doorbell_devices::mlx5::{Config, Mlx5};
 use doorbell_hal::{Device, EventSource, Reg, Time};
 use doorbell_layout::mlx5::command::{
@@ -14,7 +14,7 @@ use doorbell_layout::mlx5::{CQE_INITIAL, CmdStatus, Eqe};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Delivery status.
@@ -57,19 +57,19 @@ pub struct Written {
 
 /// A device and a command queue.
 #[derive(Debug)]
-pub struct Console {
+pub struct CommandHarness {
     /// The device.
     pub device: Mlx5,
     /// Its way out.
-    pub port: Recorder,
+    pub port: RecordingPort,
     /// Time.
     pub now: Time,
-    /// Whether mailboxes are signed.
+    /// Mailboxes carry signatures.
     pub signed: bool,
     token: u8,
 }
 
-/// What a device has when its queues can be made.
+/// The objects that queues refer to.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "each is the number of what it is called")]
 pub struct Common {
@@ -82,7 +82,7 @@ pub struct Common {
     pub cq: u32,
 }
 
-impl Console {
+impl CommandHarness {
     /// The command queue.
     pub const CMDQ: u64 = 0x1000;
     /// Input mailboxes; output mailboxes.
@@ -99,31 +99,35 @@ impl Console {
     pub const DATA: u64 = 0x18_0000;
 
     /// A device after power-on, told where the queue is.
-    pub fn new(config: Config) -> Console {
-        Console::told(Console::around(Mlx5::new(config), Recorder::new(0x20_0000), Time::ZERO))
+    pub fn new(config: Config) -> CommandHarness {
+        CommandHarness::told(CommandHarness::around(
+            Mlx5::new(config),
+            RecordingPort::new(0x20_0000),
+            Time::ZERO,
+        ))
     }
 
     /// The same device, told where the queue is.
-    pub(super) fn told(mut c: Console) -> Console {
+    pub(super) fn told(mut c: CommandHarness) -> CommandHarness {
         c.register(init_segment::CMDQ_HI, 0);
-        c.register(init_segment::CMDQ_LO, Console::CMDQ as u32);
+        c.register(init_segment::CMDQ_LO, CommandHarness::CMDQ as u32);
         c
     }
 
     /// A device that somebody else has, and its way out; for as long as a command takes.
-    pub(super) fn around(device: Mlx5, port: Recorder, now: Time) -> Console {
-        Console { device, port, now, signed: false, token: 0 }
+    pub(super) fn around(device: Mlx5, port: RecordingPort, now: Time) -> CommandHarness {
+        CommandHarness { device, port, now, signed: false, token: 0 }
     }
 
-    /// Whether an access is of the command interface.
+    /// Returns true for an address of the command interface.
     pub(super) fn is_command(at: u64) -> bool {
-        (Console::CMDQ..Console::CMDQ + 0x800).contains(&at)
-            || (Console::INPUTS..Console::INPUTS + 0x5_0000).contains(&at)
+        (CommandHarness::CMDQ..CommandHarness::CMDQ + 0x800).contains(&at)
+            || (CommandHarness::INPUTS..CommandHarness::INPUTS + 0x5_0000).contains(&at)
     }
 
     /// A device that runs.
-    pub fn running(config: Config) -> Console {
-        let mut c = Console::new(config);
+    pub fn running(config: Config) -> CommandHarness {
+        let mut c = CommandHarness::new(config);
         c.bring_up();
         c
     }
@@ -142,7 +146,7 @@ impl Console {
     /// Gives pages, from the `first` on.
     pub fn give(&mut self, first: u16, n: u16) {
         let list: Vec<u8> = (first..first + n)
-            .flat_map(|i| (Console::PAGES + u64::from(i) * 4096).to_be_bytes())
+            .flat_map(|i| (CommandHarness::PAGES + u64::from(i) * 4096).to_be_bytes())
             .collect();
         let mut m = ManagePagesIn::ZERO;
         m.set(ManagePagesIn::ENTRIES, u32::from(n));
@@ -191,15 +195,16 @@ impl Console {
             };
             (0..n).map(one).collect()
         };
-        let inputs = chain(Console::INPUTS, input, input.len());
-        let outputs = chain(Console::OUTPUTS, &[], output_length);
+        let inputs = chain(CommandHarness::INPUTS, input, input.len());
+        let outputs = chain(CommandHarness::OUTPUTS, &[], output_length);
         let mut entry = Entry::new_zeroed();
         entry.kind = entry_type::PCIE;
         entry.input_length = U32::new(input.len() as u32);
         let n = input.len().min(16);
         entry.input[..n].copy_from_slice(&input[..n]);
-        entry.input_mailbox = U64::new(if inputs.is_empty() { 0 } else { Console::INPUTS });
-        entry.output_mailbox = U64::new(if outputs.is_empty() { 0 } else { Console::OUTPUTS });
+        entry.input_mailbox = U64::new(if inputs.is_empty() { 0 } else { CommandHarness::INPUTS });
+        entry.output_mailbox =
+            U64::new(if outputs.is_empty() { 0 } else { CommandHarness::OUTPUTS });
         entry.output_length = U32::new(output_length as u32);
         entry.token = token;
         entry.status_own = own::HARDWARE;
@@ -216,17 +221,19 @@ impl Console {
         let mut copy = |at: u64, bytes: &[u8]| {
             self.port.memory[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
         };
-        for (first, boxes) in [(Console::INPUTS, &w.inputs), (Console::OUTPUTS, &w.outputs)] {
+        for (first, boxes) in
+            [(CommandHarness::INPUTS, &w.inputs), (CommandHarness::OUTPUTS, &w.outputs)]
+        {
             for (i, m) in boxes.iter().enumerate() {
                 copy(first + i as u64 * 1024, m.as_bytes());
             }
         }
-        copy(Console::CMDQ + u64::from(slot) * 64, w.entry.as_bytes());
+        copy(CommandHarness::CMDQ + u64::from(slot) * 64, w.entry.as_bytes());
     }
 
     /// The entry in `slot` as it stands in memory.
     pub fn entry(&self, slot: u8) -> Entry {
-        let at = Console::CMDQ as usize + usize::from(slot) * 64;
+        let at = CommandHarness::CMDQ as usize + usize::from(slot) * 64;
         Entry::read_from_bytes(&self.port.memory[at..at + 64]).expect("64 bytes")
     }
 
@@ -243,7 +250,7 @@ impl Console {
         let length = entry.output_length.get() as usize;
         let mut out = entry.output.to_vec();
         for i in 0..length.saturating_sub(16).div_ceil(mailbox::DATA).min(64) {
-            let at = Console::OUTPUTS as usize + i * 1024;
+            let at = CommandHarness::OUTPUTS as usize + i * 1024;
             out.extend_from_slice(&self.port.memory[at..at + mailbox::DATA]);
         }
         out.truncate(length);
@@ -280,7 +287,7 @@ impl Console {
         message: &T,
         list: &[u8],
     ) -> Answer {
-        let a = self.send(&Console::input(opcode, op_mod, message, list), 0x1010);
+        let a = self.send(&CommandHarness::input(opcode, op_mod, message, list), 0x1010);
         assert_eq!(a.delivery, delivery::OK, "command {opcode:#x}");
         a
     }
@@ -331,7 +338,7 @@ impl Console {
 
     /// Page `n` of the rings' memory.
     pub fn page(n: u64) -> u64 {
-        Console::RINGS + n * 4096
+        CommandHarness::RINGS + n * 4096
     }
 
     // ---- objects ----
@@ -350,7 +357,7 @@ impl Console {
             .set(Eqc::LOG_SIZE, log)
             .set(Eqc::UAR, uar)
             .set(Eqc::INTR, vector);
-        self.run(op::CREATE_EQ, 0, &m, &Console::pas(list))
+        self.run(op::CREATE_EQ, 0, &m, &CommandHarness::pas(list))
     }
 
     /// The event at place `i` of a ring in one page.
@@ -358,7 +365,7 @@ impl Console {
         Eqe::read_from_bytes(&self.port.memory[page as usize + i * 64..][..64]).expect("64 bytes")
     }
 
-    /// What a CQ is created from.
+    /// Returns the input of CREATE_CQ.
     pub fn cq_message(c: &Common, log: u32, dbr: u64) -> CreateCqIn {
         let mut m = CreateCqIn::ZERO;
         let cqc = m.part_mut(CreateCqIn::CQC);
@@ -376,10 +383,15 @@ impl Console {
                 self.port.memory[*page as usize + e * 64 + 63] = CQE_INITIAL;
             }
         }
-        self.run(op::CREATE_CQ, 0, &Console::cq_message(c, log, dbr), &Console::pas(list))
+        self.run(
+            op::CREATE_CQ,
+            0,
+            &CommandHarness::cq_message(c, log, dbr),
+            &CommandHarness::pas(list),
+        )
     }
 
-    /// What an SQ is created from.
+    /// Returns the input of CREATE_SQ.
     pub fn sq_message(c: &Common, log: u32, dbr: u64) -> CreateSqIn {
         let mut m = CreateSqIn::ZERO;
         let sqc = m.part_mut(CreateSqIn::SQC);
@@ -400,7 +412,7 @@ impl Console {
         self.run(op::MODIFY_SQ, 0, &m, &[]).status
     }
 
-    /// What an RQ is created from.
+    /// Returns the input of CREATE_RQ.
     pub fn rq_message(c: &Common, log: u32, log_stride: u32, dbr: u64) -> CreateRqIn {
         let mut m = CreateRqIn::ZERO;
         let rqc = m.part_mut(CreateRqIn::RQC);
@@ -438,7 +450,7 @@ impl Console {
         self.run(op::CREATE_TIR, 0, &m, &[])
     }
 
-    /// What a key over all of memory is created from.
+    /// Returns the input of CREATE_MKEY for a key over all of memory.
     pub fn mkey_message(pd: u32) -> CreateMkeyIn {
         let mut m = CreateMkeyIn::ZERO;
         let mkc = m.part_mut(CreateMkeyIn::MKC);
@@ -454,16 +466,17 @@ impl Console {
         self.run(op::CREATE_TIS, 0, &m, &[])
     }
 
-    /// What queues refer to, with an EQ in page 0 and a CQ in page 1 of the rings.
+    /// Creates the objects that queues refer to, with an EQ in page 0 and a CQ in page 1 of the
+    /// rings.
     pub fn common(&mut self) -> Common {
         let uar = self.alloc(op::ALLOC_UAR);
         let pd = self.alloc(op::ALLOC_PD);
         let td = self.alloc(op::ALLOC_TRANSPORT_DOMAIN);
-        let mkey = self.ok(op::CREATE_MKEY, 0, &Console::mkey_message(pd), &[]).number();
+        let mkey = self.ok(op::CREATE_MKEY, 0, &CommandHarness::mkey_message(pd), &[]).number();
         let tis = self.tis(td).number();
-        let eq = self.eq(uar, 6, 3, 0, &[Console::page(0)]).number();
+        let eq = self.eq(uar, 6, 3, 0, &[CommandHarness::page(0)]).number();
         let mut c = Common { uar, pd, td, mkey, tis, eq, cq: 0 };
-        c.cq = self.cq(&c, 6, Console::DBR, &[Console::page(1)]).number();
+        c.cq = self.cq(&c, 6, CommandHarness::DBR, &[CommandHarness::page(1)]).number();
         c
     }
 }

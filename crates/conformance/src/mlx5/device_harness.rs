@@ -1,7 +1,7 @@
-//! The device alone: a port that records, and WQEs written by hand. Its objects are made, changed
-//! and ended by commands ([`Console`]), which take no time here.
+//! The device alone: a recording port, and WQEs written by tests. Commands ([`CommandHarness`]),
+//! which take no time here, create, modify and destroy its objects.
 
-use super::console::{Common, Console};
+use super::command_harness::{CommandHarness, Common};
 use doorbell_devices::mlx5::{Config, Mlx5};
 use doorbell_hal::{Device, DmaFault, DmaFaultKind, EventSource, Iova, Port, Reg, Time};
 use doorbell_layout::mlx5::command::{Cqc, CreateCqIn, CreateSqIn, Numbered, QuerySqOut, Sqc, op};
@@ -12,38 +12,38 @@ use doorbell_layout::mlx5::{
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What a device did, and when.
+/// An action of a device, with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It read so many bytes at an address.
+    /// It read bytes: address, length.
     Read(Time, u64, usize),
-    /// It wrote.
+    /// It wrote bytes: address, length.
     Write(Time, u64, usize),
-    /// It raised a vector.
+    /// It raised an interrupt vector.
     Message(Time, u16),
-    /// A frame left.
+    /// It sent a frame.
     Frame(Time, Vec<u8>),
 }
 
-/// Memory that records every access, and fails the test on one when it is forbidden.
+/// Memory that records every access and fails the test on a forbidden one.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct RecordingPort {
     /// Memory from address 0.
     pub memory: Vec<u8>,
-    /// Addresses in these ranges are not there.
+    /// Unmapped ranges.
     pub holes: Vec<std::ops::Range<u64>>,
-    /// What happened, in the order of the calls.
+    /// All actions in order.
     pub log: Vec<Access>,
     /// Any access fails the test.
     pub forbidden: bool,
-    /// What is read changes right after; where in it and how follows from this.
+    /// Seed of changes: each read makes one of its bytes change right after.
     pub racing: Option<u8>,
 }
 
-impl Recorder {
+impl RecordingPort {
     /// `size` bytes of zeroes.
-    pub fn new(size: usize) -> Recorder {
-        Recorder {
+    pub fn new(size: usize) -> RecordingPort {
+        RecordingPort {
             memory: vec![0; size],
             holes: Vec::new(),
             log: Vec::new(),
@@ -60,7 +60,7 @@ impl Recorder {
     }
 }
 
-impl Port for Recorder {
+impl Port for RecordingPort {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         let start = self.check(from, into.len())?;
         into.copy_from_slice(&self.memory[start..start + into.len()]);
@@ -97,11 +97,11 @@ fn pages(at: u64, log: u8) -> Vec<u64> {
 
 /// A device with one EQ, one CQ and one ready SQ, and what a test needs to drive it.
 #[derive(Debug)]
-pub struct Bench {
+pub struct DeviceHarness {
     /// The device.
     pub device: Mlx5,
     /// Its way out.
-    pub port: Recorder,
+    pub port: RecordingPort,
     /// Numbers of the objects.
     pub sqn: u32,
     /// CQ number.
@@ -121,8 +121,8 @@ pub struct Bench {
     last: [u8; 8],
 }
 
-impl Bench {
-    /// Where the SQ's ring is.
+impl DeviceHarness {
+    /// Address of the SQ's ring.
     pub const SQ: u64 = 0x10_0000;
     /// The CQ's.
     pub const CQ: u64 = 0xe_0000;
@@ -130,14 +130,14 @@ impl Bench {
     pub const EQ: u64 = 0xd_0000;
     /// Doorbell records: the SQ's, and 64 bytes further the CQ's.
     pub const DBR: u64 = 0xc_0000;
-    /// Where packets are.
+    /// Address of packets.
     pub const DATA: u64 = 0x20_0000;
     /// The vector.
     pub const VECTOR: u16 = 9;
 
     /// A device without moderation, with a ring of 64 blocks and 16 CQEs.
-    pub fn new(config: Config) -> Bench {
-        Bench::sized(config, 6, 4, 0, 0, 0)
+    pub fn new(config: Config) -> DeviceHarness {
+        DeviceHarness::sized(config, 6, 4, 0, 0, 0)
     }
 
     /// A device with rings of these sizes (log2), CQ moderation and minimum inline mode.
@@ -148,40 +148,49 @@ impl Bench {
         period_us: u16,
         max_count: u16,
         min_inline: u8,
-    ) -> Bench {
-        let mut c =
-            Console::told(Console::around(Mlx5::new(config), Recorder::new(0x22_0000), Time::ZERO));
-        for (i, b) in c.port.memory[Bench::DATA as usize..].iter_mut().enumerate() {
+    ) -> DeviceHarness {
+        let mut c = CommandHarness::told(CommandHarness::around(
+            Mlx5::new(config),
+            RecordingPort::new(0x22_0000),
+            Time::ZERO,
+        ));
+        for (i, b) in c.port.memory[DeviceHarness::DATA as usize..].iter_mut().enumerate() {
             *b = (i % 251) as u8;
         }
         c.bring_up();
         let (uar, pd, td) =
             (c.alloc(op::ALLOC_UAR), c.alloc(op::ALLOC_PD), c.alloc(op::ALLOC_TRANSPORT_DOMAIN));
         assert_eq!(uar, Mlx5::FIRST_UAR);
-        let mkey = c.ok(op::CREATE_MKEY, 0, &Console::mkey_message(pd), &[]).number();
+        let mkey = c.ok(op::CREATE_MKEY, 0, &CommandHarness::mkey_message(pd), &[]).number();
         let tis = c.tis(td).number();
         let events = 1 << event::CQ_ERROR | 1 << event::WQ_CATAS;
-        let eqn = c.eq(uar, 7, u32::from(Bench::VECTOR), events, &pages(Bench::EQ, 7)).number();
+        let eqn = c
+            .eq(uar, 7, u32::from(DeviceHarness::VECTOR), events, &pages(DeviceHarness::EQ, 7))
+            .number();
         let mut of = Common { uar, pd, td, mkey, tis, eq: eqn, cq: 0 };
-        for page in pages(Bench::CQ, log_cq) {
+        for page in pages(DeviceHarness::CQ, log_cq) {
             for e in 0..64 {
                 c.port.memory[page as usize + e * 64 + 63] = CQE_INITIAL;
             }
         }
-        let mut m = Console::cq_message(&of, log_cq.into(), Bench::DBR + 64);
+        let mut m = CommandHarness::cq_message(&of, log_cq.into(), DeviceHarness::DBR + 64);
         m.part_mut(CreateCqIn::CQC)
             .set(Cqc::PERIOD, period_us.into())
             .set(Cqc::MAX_COUNT, max_count.into());
-        of.cq = c.ok(op::CREATE_CQ, 0, &m, &Console::pas(&pages(Bench::CQ, log_cq))).number();
-        let mut m = Console::sq_message(&of, log_sq.into(), Bench::DBR);
+        of.cq = c
+            .ok(op::CREATE_CQ, 0, &m, &CommandHarness::pas(&pages(DeviceHarness::CQ, log_cq)))
+            .number();
+        let mut m = CommandHarness::sq_message(&of, log_sq.into(), DeviceHarness::DBR);
         m.part_mut(CreateSqIn::SQC).set(Sqc::MIN_INLINE, min_inline.into());
-        let sqn = c.ok(op::CREATE_SQ, 0, &m, &Console::pas(&pages(Bench::SQ, log_sq))).number();
+        let sqn = c
+            .ok(op::CREATE_SQ, 0, &m, &CommandHarness::pas(&pages(DeviceHarness::SQ, log_sq)))
+            .number();
         assert_eq!(c.modify_sq(sqn, 0, 1), None);
         assert_eq!(c.now, Time::ZERO, "commands take no time");
-        let Console { device, mut port, .. } = c;
+        let CommandHarness { device, mut port, .. } = c;
         port.log.clear();
         let (cqn, lkey) = (of.cq, mkey << 8);
-        Bench {
+        DeviceHarness {
             device,
             port,
             sqn,
@@ -199,17 +208,18 @@ impl Bench {
     }
 
     /// Has a command done at once. What it itself does to memory is not in the log.
-    pub fn command<R>(&mut self, f: impl FnOnce(&mut Console) -> R) -> R {
+    pub fn command<R>(&mut self, f: impl FnOnce(&mut CommandHarness) -> R) -> R {
         let device = std::mem::replace(&mut self.device, Mlx5::new(Config::CONNECTX));
-        let mut port = std::mem::replace(&mut self.port, Recorder::new(0));
+        let mut port = std::mem::replace(&mut self.port, RecordingPort::new(0));
         let (forbidden, before) = (std::mem::take(&mut port.forbidden), port.log.len());
-        let mut c = Console::around(device, port, self.now);
+        let mut c = CommandHarness::around(device, port, self.now);
         let done = f(&mut c);
         assert_eq!(c.now, self.now, "a command takes no time");
         let mut n = 0;
         c.port.log.retain(|a| {
             n += 1;
-            n <= before || !matches!(a, Access::Read(_, at, _) | Access::Write(_, at, _) if Console::is_command(*at))
+            let (Access::Read(_, at, _) | Access::Write(_, at, _)) = a else { return true };
+            n <= before || !CommandHarness::is_command(*at)
         });
         assert!(!forbidden || c.port.log.len() == before, "{:?}", &c.port.log[before..]);
         c.port.forbidden = forbidden;
@@ -255,13 +265,13 @@ impl Bench {
         DataSeg {
             byte_count: U32::new(len),
             lkey: U32::new(self.lkey),
-            addr: U64::new(Bench::DATA + offset),
+            addr: U64::new(DeviceHarness::DATA + offset),
         }
     }
 
     /// The bytes that such a segment means.
     pub fn payload(&self, offset: u64, len: usize) -> &[u8] {
-        &self.port.memory[(Bench::DATA + offset) as usize..][..len]
+        &self.port.memory[(DeviceHarness::DATA + offset) as usize..][..len]
     }
 
     /// Writes a WQE, wherever the ring's end cuts it, and steps over its blocks.
@@ -271,7 +281,7 @@ impl Bench {
         let ring = 64usize << self.log_sq;
         let at = usize::from(self.pc) * 64 % ring;
         for (i, b) in bytes.iter().enumerate() {
-            self.port.memory[Bench::SQ as usize + (at + i) % ring] = *b;
+            self.port.memory[DeviceHarness::SQ as usize + (at + i) % ring] = *b;
         }
         self.last.copy_from_slice(&bytes[..8]);
         self.pc = self.pc.wrapping_add(ctrl.ds().div_ceil(4).max(1) as u16);
@@ -346,7 +356,7 @@ impl Bench {
         let mut all = Vec::new();
         loop {
             let index = self.cq_seen & ((1 << self.log_cq) - 1);
-            let at = Bench::CQ as usize + index as usize * 64;
+            let at = DeviceHarness::CQ as usize + index as usize * 64;
             let cqe = Cqe::read_from_bytes(&self.port.memory[at..at + 64]).expect("64 bytes");
             if u32::from(cqe.op_own & 1) != self.cq_seen >> self.log_cq & 1 || cqe.opcode() == 15 {
                 return all;
@@ -360,7 +370,7 @@ impl Bench {
     pub fn events(&mut self) -> Vec<(u8, u32)> {
         let mut all = Vec::new();
         loop {
-            let at = Bench::EQ as usize + (self.eq_seen & 127) as usize * 64;
+            let at = DeviceHarness::EQ as usize + (self.eq_seen & 127) as usize * 64;
             let eqe = Eqe::read_from_bytes(&self.port.memory[at..at + 64]).expect("64 bytes");
             if u32::from(eqe.owner & 1) != self.eq_seen >> 7 & 1 {
                 return all;
@@ -382,7 +392,7 @@ impl Bench {
             .collect()
     }
 
-    /// When interrupts were raised since the log was last cleared.
+    /// Returns the times of interrupts since the log was last cleared.
     pub fn messages(&self) -> Vec<Time> {
         self.port
             .log
@@ -391,14 +401,14 @@ impl Bench {
             .collect()
     }
 
-    /// When the device wrote to the EQ.
+    /// Returns the times of writes to the EQ.
     pub fn event_times(&self) -> Vec<Time> {
-        self.writes(Bench::EQ..Bench::EQ + 128 * 64)
+        self.writes(DeviceHarness::EQ..DeviceHarness::EQ + 128 * 64)
     }
 
-    /// When it wrote to the CQ.
+    /// Returns the times of writes to the CQ.
     pub fn cqe_times(&self) -> Vec<Time> {
-        self.writes(Bench::CQ..Bench::CQ + (64 << self.log_cq))
+        self.writes(DeviceHarness::CQ..DeviceHarness::CQ + (64 << self.log_cq))
     }
 
     fn writes(&self, to: std::ops::Range<u64>) -> Vec<Time> {
@@ -411,7 +421,7 @@ impl Bench {
 
     /// Lengths of the reads of WQEs since the log was last cleared.
     pub fn fetches(&self) -> Vec<usize> {
-        let ring = Bench::SQ..Bench::SQ + (64 << self.log_sq);
+        let ring = DeviceHarness::SQ..DeviceHarness::SQ + (64 << self.log_sq);
         let inside = |a: &Access| match a {
             Access::Read(_, at, n) if ring.contains(at) => Some(*n),
             _ => None,

@@ -1,7 +1,6 @@
-//! The driver alone: paper firmware, register writes written down, completions
-//! written by hand.
+//! The driver alone: fake firmware, recorded register writes, completions written by tests.
 
-use super::{Returned, Watched};
+use super::{LeakCheckHost, Returned};
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects, OpenError, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
 use doorbell_hal::{Alignment, Device, DropReason, EventSource, Host, Reg, RxVerdict, Time};
@@ -14,12 +13,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use zerocopy::FromBytes;
 
-/// Firmware that says yes and keeps what it was told. Clones share it.
+/// Firmware that accepts all commands and records them. Clones share the record.
 #[derive(Clone, Debug)]
-pub struct Paper(Rc<RefCell<Told>>);
+pub struct FakeFirmware(Rc<RefCell<FirmwareLog>>);
 
 #[derive(Debug)]
-struct Told {
+struct FirmwareLog {
     caps: Caps,
     eq: Option<EqContext>,
     /// The send queue's is the first.
@@ -32,7 +31,7 @@ struct Told {
     refuse_after: Option<u32>,
 }
 
-impl Paper {
+impl FakeFirmware {
     /// The SQ's number; the one in the sheets' examples.
     pub const SQN: u32 = 0x133;
     /// The send queue's CQ's. Those of the others follow it.
@@ -44,8 +43,8 @@ impl Paper {
     /// The memory key.
     pub const LKEY: u32 = 0x1234 << 8;
 
-    fn new(caps: Caps) -> Paper {
-        let told = Told {
+    fn new(caps: Caps) -> FakeFirmware {
+        let told = FirmwareLog {
             caps,
             eq: None,
             cqs: vec![],
@@ -55,7 +54,7 @@ impl Paper {
             destroyed: 0,
             refuse_after: None,
         };
-        Paper(Rc::new(RefCell::new(told)))
+        FakeFirmware(Rc::new(RefCell::new(told)))
     }
     fn grant(&self, n: u32) -> Result<u32, CmdStatus> {
         let refuse = &mut self.0.borrow_mut().refuse_after;
@@ -71,28 +70,28 @@ impl Paper {
     }
 }
 
-impl<H: Host> Firmware<H> for Paper {
+impl<H: Host> Firmware<H> for FakeFirmware {
     fn caps(&mut self, _h: &mut H) -> Caps {
         self.0.borrow().caps
     }
     fn alloc_uar(&mut self, _h: &mut H) -> Result<u32, CmdStatus> {
-        self.grant(Paper::UAR)
+        self.grant(FakeFirmware::UAR)
     }
     fn create_mkey(&mut self, _h: &mut H) -> Result<u32, CmdStatus> {
-        self.grant(Paper::LKEY)
+        self.grant(FakeFirmware::LKEY)
     }
     fn create_eq(&mut self, _h: &mut H, c: &EqContext) -> Result<u32, CmdStatus> {
         self.0.borrow_mut().eq = Some(*c);
-        self.grant(Paper::EQN)
+        self.grant(FakeFirmware::EQN)
     }
     fn create_cq(&mut self, _h: &mut H, c: &CqContext) -> Result<u32, CmdStatus> {
         self.0.borrow_mut().cqs.push(*c);
         let n = self.0.borrow().cqs.len() as u32 - 1;
-        self.grant(Paper::CQN + n)
+        self.grant(FakeFirmware::CQN + n)
     }
     fn create_sq(&mut self, _h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
         self.0.borrow_mut().sq = Some(*c);
-        self.grant(Paper::SQN)
+        self.grant(FakeFirmware::SQN)
     }
     fn modify_sq(
         &mut self,
@@ -101,7 +100,7 @@ impl<H: Host> Firmware<H> for Paper {
         from: SqState,
         to: SqState,
     ) -> Result<(), CmdStatus> {
-        assert_eq!(sqn, Paper::SQN);
+        assert_eq!(sqn, FakeFirmware::SQN);
         self.grant(0)?;
         let states = &mut self.0.borrow_mut().states;
         assert_eq!(from, states.last().copied().unwrap_or(SqState::Reset));
@@ -109,7 +108,7 @@ impl<H: Host> Firmware<H> for Paper {
         Ok(())
     }
     fn query_sq(&mut self, _h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
-        assert_eq!(sqn, Paper::SQN);
+        assert_eq!(sqn, FakeFirmware::SQN);
         Ok(self.0.borrow().states.last().copied().unwrap_or(SqState::Reset))
     }
     fn destroy_cq(&mut self, _h: &mut H, cqn: u32) {
@@ -117,11 +116,11 @@ impl<H: Host> Firmware<H> for Paper {
     }
     fn destroy(&mut self, _h: &mut H, o: &Objects) {
         let all = Objects {
-            uar: Paper::UAR,
-            lkey: Paper::LKEY,
-            eqn: Paper::EQN,
-            cqn: Paper::CQN,
-            sqn: Paper::SQN,
+            uar: FakeFirmware::UAR,
+            lkey: FakeFirmware::LKEY,
+            eqn: FakeFirmware::EQN,
+            cqn: FakeFirmware::CQN,
+            sqn: FakeFirmware::SQN,
         };
         assert_eq!(*o, all);
         self.0.borrow_mut().destroyed += 1;
@@ -161,7 +160,7 @@ pub struct Wqe {
     pub opcode: u8,
     /// Data segments.
     pub ds: u32,
-    /// Whether it asks for a CQE.
+    /// It requests a CQE.
     pub asks: bool,
     /// All of its data segments.
     pub bytes: Vec<u8>,
@@ -178,26 +177,26 @@ impl Wqe {
     }
 }
 
-/// A bare host whose register writes are written down, watched.
-pub type DeskHost = Watched<Flat<Registers>>;
+/// A flat host that records register writes, with leak checks.
+pub type HarnessHost = LeakCheckHost<Flat<Registers>>;
 
-/// The driver and what it writes.
+/// The driver on fake firmware.
 #[derive(Debug)]
-pub struct Desk {
+pub struct DriverHarness {
     /// The host.
-    pub host: DeskHost,
+    pub host: HarnessHost,
     /// The driver.
-    pub channel: Channel<Paper>,
-    /// What came back.
+    pub channel: Channel<FakeFirmware>,
+    /// Returned buffers.
     pub returned: Returned,
-    paper: Paper,
+    paper: FakeFirmware,
     seen: u16,
     cqes: u32,
     eqes: u32,
     cookie: u32,
 }
 
-/// What a ConnectX-5 says of itself.
+/// The capabilities of a ConnectX-5.
 pub const CAPS: Caps = Caps {
     enhanced_mpw: true,
     max_wqe_sz_sq: 1024,
@@ -207,10 +206,11 @@ pub const CAPS: Caps = Caps {
     vlan: true,
 };
 
-impl Desk {
+impl DriverHarness {
     /// Opens a channel.
-    pub fn new(config: Config, caps: Caps) -> Desk {
-        Desk::with_failures(config, caps, None, None).unwrap_or_else(|(why, _)| panic!("{why:?}"))
+    pub fn new(config: Config, caps: Caps) -> DriverHarness {
+        DriverHarness::with_failures(config, caps, None, None)
+            .unwrap_or_else(|(why, _)| panic!("{why:?}"))
     }
 
     /// Opens a channel; the coherent area or the command after so many is refused.
@@ -220,15 +220,15 @@ impl Desk {
         caps: Caps,
         coherent: Option<u64>,
         command: Option<u32>,
-    ) -> Result<Desk, (OpenError, Box<DeskHost>)> {
-        let mut host = Watched::new(Flat::new(16 << 20, Registers::default()));
+    ) -> Result<DriverHarness, (OpenError, Box<HarnessHost>)> {
+        let mut host = LeakCheckHost::new(Flat::new(16 << 20, Registers::default()));
         host.fail_coherent_after = coherent;
-        let paper = Paper::new(caps);
+        let paper = FakeFirmware::new(caps);
         paper.0.borrow_mut().refuse_after = command;
         match Channel::open(&mut host, paper.clone(), &config) {
             Ok(channel) => {
                 host.host.device.0.clear();
-                Ok(Desk {
+                Ok(DriverHarness {
                     host,
                     channel,
                     returned: Returned::default(),
@@ -244,13 +244,13 @@ impl Desk {
     }
 
     /// With Linux's defaults, on a ConnectX-5.
-    pub fn default_channel() -> Desk {
-        Desk::new(Config::DEFAULT, CAPS)
+    pub fn default_channel() -> DriverHarness {
+        DriverHarness::new(Config::DEFAULT, CAPS)
     }
 
     /// The same with the switch off.
-    pub fn without_mpwqe() -> Desk {
-        Desk::new(Config { mpwqe: false, ..Config::DEFAULT }, CAPS)
+    pub fn without_mpwqe() -> DriverHarness {
+        DriverHarness::new(Config { mpwqe: false, ..Config::DEFAULT }, CAPS)
     }
 
     /// A buffer filled with bytes that count up from `first`.
@@ -298,7 +298,7 @@ impl Desk {
         }
     }
 
-    /// What is in the ring, by offset from its start.
+    /// Returns bytes of the ring at an offset.
     pub fn ring(&mut self, offset: u32, len: usize) -> Vec<u8> {
         let ring = self.paper.0.borrow().sq.expect("an SQ").ring;
         self.host.host.port.at(ring + u64::from(offset), len).to_vec()
@@ -313,7 +313,7 @@ impl Desk {
             let offset = (u32::from(self.seen) & ((1 << log) - 1)) * WQEBB;
             let bytes = self.ring(offset, 16);
             let ctrl = CtrlSeg::read_from_bytes(&bytes).expect("16 bytes");
-            assert_eq!((ctrl.pc(), ctrl.sqn(), ctrl.opmod()), (self.seen, Paper::SQN, 0));
+            assert_eq!((ctrl.pc(), ctrl.sqn(), ctrl.opmod()), (self.seen, FakeFirmware::SQN, 0));
             let wqe = Wqe {
                 pc: ctrl.pc(),
                 opcode: ctrl.opcode(),
@@ -339,7 +339,7 @@ impl Desk {
     pub fn doorbells(&mut self) -> Vec<[u8; 8]> {
         let mut rung = Vec::new();
         self.host.host.device.0.retain(|&(offset, size, v)| {
-            let ours = offset == Paper::UAR * uar::PAGE + uar::SEND;
+            let ours = offset == FakeFirmware::UAR * uar::PAGE + uar::SEND;
             if ours {
                 assert_eq!(size, 8);
                 rung.push(v.to_le_bytes());
@@ -351,7 +351,7 @@ impl Desk {
 
     /// All other register writes since the last call: offset in the page, bytes.
     pub fn arms(&mut self) -> Vec<(u32, Vec<u8>)> {
-        let page = Paper::UAR * uar::PAGE;
+        let page = FakeFirmware::UAR * uar::PAGE;
         let all = self.host.host.device.0.drain(..);
         all.map(|(offset, size, v)| (offset - page, v.to_le_bytes()[..usize::from(size)].to_vec()))
             .collect()
@@ -365,7 +365,7 @@ impl Desk {
         let cqe = self.host.host.port.at(at, 64);
         cqe.fill(0);
         cqe[0x37] = syndrome;
-        cqe[0x38..0x3c].copy_from_slice(&Paper::SQN.to_be_bytes());
+        cqe[0x38..0x3c].copy_from_slice(&FakeFirmware::SQN.to_be_bytes());
         cqe[0x3c..0x3e].copy_from_slice(&wqe_counter.to_be_bytes());
         let opcode = if syndrome == 0 { cqe_opcode::REQ } else { cqe_opcode::REQ_ERR };
         cqe[0x3f] = opcode << 4 | (self.cqes >> cq.log_size & 1) as u8;
@@ -394,7 +394,7 @@ impl Desk {
         self.channel.interrupt(&mut self.host, 0)
     }
 
-    /// What the CQs were created from, in order.
+    /// Returns the contexts of the CQs in the order of their creation.
     pub fn cqs(&self) -> Vec<CqContext> {
         self.paper.0.borrow().cqs.clone()
     }
@@ -440,24 +440,24 @@ impl Desk {
 
     /// Bytes that the stack may still queue.
     pub fn byte_room(&self) -> i32 {
-        Driver::<DeskHost>::byte_room(&self.channel)
+        Driver::<HarnessHost>::byte_room(&self.channel)
     }
 
-    /// Whether the driver's queue is stopped.
+    /// Returns true if the driver's queue is stopped.
     pub fn stopped(&self) -> bool {
-        Driver::<DeskHost>::stopped(&self.channel)
+        Driver::<HarnessHost>::stopped(&self.channel)
     }
 
     /// Closes the channel, and checks that nothing was kept.
     pub fn close(self) {
-        let Desk { mut host, channel, returned, paper, .. } = self;
+        let DriverHarness { mut host, channel, returned, paper, .. } = self;
         channel.close(&mut host);
         returned.release(&mut host);
         assert_eq!(paper.0.borrow().destroyed, 1);
         let others = 1..paper.0.borrow().cqs.len() as u32;
         assert_eq!(
             paper.0.borrow().destroyed_cqs,
-            others.map(|n| Paper::CQN + n).collect::<Vec<_>>()
+            others.map(|n| FakeFirmware::CQN + n).collect::<Vec<_>>()
         );
         assert_eq!((host.mapped.len(), host.buffers, host.coherent), (0, 0, 0));
     }

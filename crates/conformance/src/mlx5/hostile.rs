@@ -2,7 +2,7 @@
 //! does a bounded amount of work, writes nowhere but to its rings, and works again
 //! after a reset of its queue.
 
-use super::bench::{Access, Bench};
+use super::device_harness::{Access, DeviceHarness};
 use doorbell_devices::mlx5::{Config, Mlx5};
 use doorbell_hal::{Device, EventSource, Reg, Span};
 use doorbell_layout::mlx5::{Caps, CtrlSeg, SqState, opcode, uar};
@@ -33,13 +33,13 @@ impl Input<'_> {
 /// at the most a packet, and 64 large sends of 256 bytes, each byte a segment.
 const BOUND: usize = 64 * 256 * 4;
 
-fn check(b: &mut Bench) {
+fn check(b: &mut DeviceHarness) {
     assert!(b.port.log.len() < BOUND, "{} accesses for one step", b.port.log.len());
     for a in b.port.log.drain(..) {
         if let Access::Write(_, at, n) = a {
             let end = at + n as u64;
-            let cq = Bench::CQ..=Bench::CQ + 16 * 64;
-            let eq = Bench::EQ..=Bench::EQ + 128 * 64;
+            let cq = DeviceHarness::CQ..=DeviceHarness::CQ + 16 * 64;
+            let eq = DeviceHarness::EQ..=DeviceHarness::EQ + 128 * 64;
             assert!(
                 (cq.contains(&at) && cq.contains(&end)) || (eq.contains(&at) && eq.contains(&end)),
                 "{n} B at {at:#x}"
@@ -63,14 +63,15 @@ pub fn attack(bytes: &[u8]) {
         ..Config::CONNECTX
     };
     let min_inline = u8::from(shape & 8 != 0);
-    let mut b = Bench::sized(nic, 6, 4, u16::from(shape >> 4), u16::from(shape >> 5), min_inline);
-    b.port.holes.push(Bench::DATA + 0x8000..Bench::DATA + 0x1_0000);
+    let mut b =
+        DeviceHarness::sized(nic, 6, 4, u16::from(shape >> 4), u16::from(shape >> 5), min_inline);
+    b.port.holes.push(DeviceHarness::DATA + 0x8000..DeviceHarness::DATA + 0x1_0000);
     while !input.0.is_empty() {
         match input.u8() % 12 {
             0 => {
                 let at = usize::from(input.u16()) % (64 * 64 - 16);
                 let bytes: [u8; 16] = input.take();
-                b.port.memory[Bench::SQ as usize + at..][..16].copy_from_slice(&bytes);
+                b.port.memory[DeviceHarness::SQ as usize + at..][..16].copy_from_slice(&bytes);
             }
             // A WQE whose head makes sense.
             1..=3 => {
@@ -127,7 +128,8 @@ pub fn attack(bytes: &[u8]) {
                 }
                 // The consumer reads, or says that it did.
                 let ci = u32::from(input.u16());
-                b.port.memory[Bench::DBR as usize + 64..][..4].copy_from_slice(&ci.to_be_bytes());
+                b.port.memory[DeviceHarness::DBR as usize + 64..][..4]
+                    .copy_from_slice(&ci.to_be_bytes());
             }
         }
         check(&mut b);

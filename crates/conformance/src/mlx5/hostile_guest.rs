@@ -2,7 +2,7 @@
 //! firmware commands whole and spoilt, frames, time. The device does a bounded amount of work for
 //! each, and after a reset of the function it touches nothing.
 
-use super::console::{Common, Console};
+use super::command_harness::{CommandHarness, Common};
 use super::hostile::Input;
 use doorbell_devices::mlx5::Config;
 use doorbell_hal::{Device, Reg, Span};
@@ -35,20 +35,27 @@ fn opcode(n: u16) -> u16 {
 
 /// The input of a command that makes sense, about objects that there are.
 fn sensible(which: u8, o: &Common, n: u32) -> (u16, Vec<u8>) {
-    let pages =
-        Console::pas(&[Console::page(30), Console::page(28), Console::page(29), Console::page(31)]);
+    let pages = CommandHarness::pas(&[
+        CommandHarness::page(30),
+        CommandHarness::page(28),
+        CommandHarness::page(29),
+        CommandHarness::page(31),
+    ]);
     let log = n & 7;
     match which % 10 {
-        0 => {
-            (op::CREATE_SQ, [Console::sq_message(o, log, Console::DBR).as_bytes(), &pages].concat())
-        }
+        0 => (
+            op::CREATE_SQ,
+            [CommandHarness::sq_message(o, log, CommandHarness::DBR).as_bytes(), &pages].concat(),
+        ),
         1 => (
             op::CREATE_RQ,
-            [Console::rq_message(o, log, 4, Console::DBR).as_bytes(), &pages].concat(),
+            [CommandHarness::rq_message(o, log, 4, CommandHarness::DBR).as_bytes(), &pages]
+                .concat(),
         ),
-        2 => {
-            (op::CREATE_CQ, [Console::cq_message(o, log, Console::DBR).as_bytes(), &pages].concat())
-        }
+        2 => (
+            op::CREATE_CQ,
+            [CommandHarness::cq_message(o, log, CommandHarness::DBR).as_bytes(), &pages].concat(),
+        ),
         3 => {
             let mut m = RqtIn::ZERO;
             m.set(RqtIn::MAX_SIZE, 2).set(RqtIn::ACTUAL_SIZE, 2).set(RqtIn::RQTN, 0x3000 + (n & 3));
@@ -77,7 +84,7 @@ fn sensible(which: u8, o: &Common, n: u32) -> (u16, Vec<u8>) {
             )
         }
         7 => {
-            let mut m = Console::mkey_message(o.pd);
+            let mut m = CommandHarness::mkey_message(o.pd);
             m.set(CreateMkeyIn::OCTWORDS, 2);
             let c = m.part_mut(CreateMkeyIn::MKC);
             c.set(Mkc::ACCESS_MODE, n & 1)
@@ -103,7 +110,7 @@ pub fn attack(bytes: &[u8]) {
     // Doorbell pages are registers, or memory that is looked at.
     let shape = input.u8();
     let polled_doorbells = shape & 1 == 1;
-    let mut c = Console::running(Config {
+    let mut c = CommandHarness::running(Config {
         boot_pages: 1,
         init_pages: 1,
         polled_doorbells,
@@ -112,7 +119,7 @@ pub fn attack(bytes: &[u8]) {
     let o = c.common();
     for which in [0, 1] {
         let (opcode, bytes) = sensible(which, &o, 6);
-        let n = c.send(&Console::input(opcode, 0, &bytes[..], &[]), 16).number();
+        let n = c.send(&CommandHarness::input(opcode, 0, &bytes[..], &[]), 16).number();
         let ready = if which == 0 { c.modify_sq(n, 0, 1) } else { c.modify_rq(n, 0, 1) };
         assert_eq!(ready, None);
     }
@@ -171,7 +178,7 @@ pub fn attack(bytes: &[u8]) {
                 }
                 let op_mod = u32::from(input.u8() & 3);
                 let w = c.compose(
-                    &Console::input(opcode_, op_mod, &bytes[..], &[]),
+                    &CommandHarness::input(opcode_, op_mod, &bytes[..], &[]),
                     usize::from(input.u8()) * 8,
                 );
                 c.put(0, &w);

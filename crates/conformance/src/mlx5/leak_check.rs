@@ -1,6 +1,6 @@
-//! A host that counts what is lent and can refuse to lend.
+//! A host that counts mappings and allocations, and can refuse them.
 
-use super::Arm;
+use super::Backend;
 use core::ops::Range;
 use doorbell_devices::mlx5::Mlx5;
 use doorbell_hal::{
@@ -9,9 +9,9 @@ use doorbell_hal::{
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Host `H`, watched.
+/// A wrapper of host `H` that detects leaks.
 #[derive(Debug)]
-pub struct Watched<H> {
+pub struct LeakCheckHost<H> {
     /// The host.
     pub host: H,
     /// Mappings made and not ended: address, length, sorted.
@@ -30,10 +30,10 @@ pub struct Watched<H> {
     pub spent: Vec<CpuWork>,
 }
 
-impl<H> Watched<H> {
-    /// Watches `host`.
-    pub fn new(host: H) -> Watched<H> {
-        Watched {
+impl<H> LeakCheckHost<H> {
+    /// Wraps `host`.
+    pub fn new(host: H) -> LeakCheckHost<H> {
+        LeakCheckHost {
             host,
             mapped: Vec::new(),
             maps: 0,
@@ -46,7 +46,7 @@ impl<H> Watched<H> {
     }
 }
 
-/// Counts down; whether this is the one that fails.
+/// Counts down. Returns true for the occurrence that must fail.
 fn fails(after: &mut Option<u64>) -> bool {
     match after {
         Some(0) => {
@@ -61,7 +61,7 @@ fn fails(after: &mut Option<u64>) -> bool {
     }
 }
 
-impl<H: Host> Host for Watched<H> {
+impl<H: Host> Host for LeakCheckHost<H> {
     fn read32(&mut self, r: Reg) -> u32 {
         self.host.read32(r)
     }
@@ -141,7 +141,7 @@ impl<H: Host> Host for Watched<H> {
     }
 }
 
-impl<H: Arm> Arm for Watched<H> {
+impl<H: Backend> Backend for LeakCheckHost<H> {
     fn device(&self) -> &Mlx5 {
         self.host.device()
     }

@@ -1,4 +1,4 @@
-//! Packets as a stack hands them down, and the frames that have to come of them.
+//! Packets as a stack sends them, and the frames expected on the wire.
 
 use doorbell_hal::{Alignment, Host};
 use doorbell_packet::checksum::Sum;
@@ -16,7 +16,7 @@ pub struct Spec {
     pub tcp: bool,
     /// Bytes behind the headers.
     pub payload: u16,
-    /// What is left to the device.
+    /// Deferred offload.
     pub offload: Offload,
     /// A tag to be inserted.
     pub vlan: Option<u16>,
@@ -24,13 +24,13 @@ pub struct Spec {
     pub head: u16,
     /// Longest fragment.
     pub fragment: u16,
-    /// Where the packet begins in its buffers.
+    /// Offset of the packet in its first buffer.
     pub start: u8,
     /// Another packet follows at once.
     pub more: bool,
 }
 
-/// What is left to the device.
+/// An offload deferred to the device.
 #[derive(Clone, Copy, Debug)]
 pub enum Offload {
     /// Nothing.
