@@ -1,47 +1,43 @@
-//! The device's side: what a NIC model is, and its only way out.
+//! The device's side: NIC models and their port.
 
 use crate::{Direction, Hcall, HcallReturn, Iova, Reg, Time};
 
-/// A value of a device, for a person who looks for the cause of a standstill.
+/// A value of a device that helps to diagnose a standstill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fact {
     /// A number: a ring's head.
     Number(u64),
     /// A register of bits: an interrupt mask.
     Bits(u64),
-    /// A state that is or is not.
+    /// A condition: link up.
     State(bool),
 }
 
 /// A source of events in virtual time.
 pub trait EventSource {
-    /// Returns the time of its next event; `None` if nothing is pending. A timer
-    /// that restarts is a time that moves.
+    /// Returns the time of its next event, if one is pending. It changes if a timer restarts.
     fn next_due(&self) -> Option<Time>;
-    /// Tells what a person would look at first when nothing moves any more: the rings' heads and
-    /// tails, interrupt causes and masks, the link. Each value has the name of its register or
-    /// a plain noun. Never called while packets move.
+    /// Passes the values that explain a standstill to `tell`: heads and tails of rings, interrupt
+    /// causes and masks, the link. Each has the name of its register or a plain noun. Not called
+    /// while packets move.
     fn diagnose(&self, _tell: &mut dyn FnMut(&'static str, Fact)) {}
 }
 
 /// A NIC model.
 ///
-/// Virtual time reaches it through the `at` and `until` of these calls. It may
-/// *read* announced memory as soon as it is announced, but what it does to the
-/// outside (memory writes, messages, rising interrupt lines, frames) happens
-/// inside `advance`, at its own time, in the order of those times. Whoever owns
-/// the device calls `advance(now)` before anything could see such an effect. Only
-/// a register access may act at once, at its `at`: reading a cause register
-/// lowers the line, arming a queue that has entries sends the message it owes.
+/// Virtual time is the `at` and `until` of these calls. The device may *read* announced memory at
+/// once, but its effects (memory writes, MSIs, rising interrupt lines, frames) happen inside
+/// `advance`, in the order of their times. Its owner calls `advance(now)` before an effect could be
+/// seen. Only a register access may act at once, at its `at`: reading a cause register lowers the
+/// line, arming a queue with entries sends the pending MSI.
 pub trait Device<P: Port>: EventSource {
-    /// The CPU reads a register of `size` bytes (1, 2, 4 or 8). A register that
-    /// does not exist reads as the hardware would have it.
+    /// Reads a register of `size` bytes (1, 2, 4 or 8) for the CPU. A missing register reads as in
+    /// hardware.
     fn mmio_read(&mut self, p: &mut P, at: Time, r: Reg, size: u8) -> u64;
-    /// The CPU writes a register. The write arrives at `at`, which may be ahead of
-    /// the last `advance`: where it changes what is due before, the device does
-    /// that first (`self.advance(p, at)`).
+    /// Writes a register for the CPU. `at` may be later than the last `advance`: a device whose
+    /// earlier events depend on the write advances first (`self.advance(p, at)`).
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64);
-    /// A frame, without FCS, arrives from the wire.
+    /// Receives a frame without FCS from the wire.
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict;
     /// Does everything that is due up to and including `until`.
     fn advance(&mut self, p: &mut P, until: Time);
@@ -68,61 +64,57 @@ pub trait HcallDevice<P: Port>: EventSource {
         c: Hcall,
         a: &[u64; 9],
     ) -> (HcallReturn, Time);
-    /// Takes a frame, as [`Device::receive`].
+    /// Receives a frame, as [`Device::receive`].
     fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> RxVerdict;
-    /// Does what is due, as [`Device::advance`].
+    /// Advances the device, as [`Device::advance`].
     fn advance(&mut self, ports: &mut [P], until: Time);
-    /// Resets the device to the hypervisor's start: no partition has registered anything.
+    /// Resets the device to the hypervisor's start, without registrations.
     fn reset(&mut self, ports: &mut [P], at: Time);
 }
 
-/// A device's only way out; one per function or partition.
+/// A device's only access to the outside, one per function or partition.
 pub trait Port {
-    /// Reads host memory. The bytes are there on return; the `Time` says when
-    /// the last of them arrives at the device.
+    /// Reads host memory. Returns the time at which the last byte arrives at the device.
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault>;
-    /// Writes host memory, posted. The `Time` says when the last byte arrives in
-    /// memory; writes of one port arrive in the order they were made.
+    /// Writes host memory, posted. Returns the time at which the last byte arrives in memory.
+    /// Writes of one port arrive in order.
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault>;
-    /// Checks that `len` bytes there could be read (`ToDevice`) or written now: what a hypervisor
-    /// looks up before it accepts a partition's buffer. Moves nothing and takes no time. A port
-    /// that cannot tell says yes; the access itself will.
+    /// Checks that `len` bytes at `at` could be read (`ToDevice`) or written now, as a hypervisor
+    /// does before it accepts a partition's buffer. Takes no time. A port that cannot check returns
+    /// `Ok`; the access itself faults.
     fn check_access(&self, _at: Iova, _len: u32, _dir: Direction) -> Result<(), DmaFault> {
         Ok(())
     }
-    /// The device is about to write a report: a completion, or a descriptor as done. Whether the
-    /// report is to be of a failure, by a fault that was asked for.
+    /// Announces that the next write is a completion. Returns true if it must report an error
+    /// (fault injection).
     fn begin_completion(&mut self, _at: Time) -> bool {
         false
     }
-    /// Raises or lowers interrupt line `n`, a level. Whether it is masked is
-    /// looked up outside, when it matters.
+    /// Sets the level of interrupt line `n`. The port applies masks.
     fn set_irq_line(&mut self, at: Time, n: u16, high: bool);
-    /// Sends message-signalled interrupt `vector`; it arrives after the writes
-    /// made before it.
+    /// Sends message-signalled interrupt `vector`, which arrives after earlier writes.
     fn raise_msi(&mut self, at: Time, vector: u16);
-    /// A frame leaves on the wire, without FCS; `at` is when its first bit does.
+    /// Sends a frame without FCS on the wire. `at` is the time of its first bit.
     fn emit(&mut self, at: Time, frame: &[u8]);
 }
 
-/// A device's access to memory that is not mapped for it, or does not exist.
-/// Nothing was transferred.
+/// A refused access of a device. Nothing was transferred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DmaFault {
     /// The first address that could not be reached.
     pub at: Iova,
-    /// Why.
+    /// The reason.
     pub kind: DmaFaultKind,
 }
 
-/// Why a DMA access failed.
+/// The reason for a refused DMA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DmaFaultKind {
     /// No live mapping covers the address.
     Unmapped,
     /// A mapping covers it, but not for this direction.
     Direction,
-    /// A fault that was asked for (`--fault`).
+    /// An injected fault (`--fault`).
     Injected,
 }
 
@@ -137,7 +129,7 @@ pub enum RxVerdict {
     Hold,
 }
 
-/// Why a device dropped a frame.
+/// The reason for a dropped frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DropReason {
     /// The receiver is off or the link is down.

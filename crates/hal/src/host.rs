@@ -12,23 +12,22 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub trait Host {
     /// Reads a 32-bit register: a full round trip, which the CPU waits for.
     fn read32(&mut self, r: Reg) -> u32;
-    /// Writes a 32-bit register. Posted: the CPU goes on at once.
+    /// Writes a 32-bit register. Posted: the CPU does not wait.
     fn write32(&mut self, r: Reg, v: u32);
     /// Writes a 64-bit register as one access. Posted.
     fn write64(&mut self, r: Reg, v: u64);
 
-    /// An owned piece of host memory of `len` bytes, placed as asked. Its
-    /// content is not defined.
+    /// Allocates `len` bytes of host memory with an alignment. The content is undefined.
     fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory>;
-    /// Gives a buffer back.
+    /// Releases a buffer.
     fn release(&mut self, b: Buf);
-    /// Lends the bytes `range` of `b` to `f`, to look at.
+    /// Passes the bytes `range` of `b` to `f`.
     ///
     /// # Panics
-    /// When `range` is not inside the buffer: that is the caller's mistake.
+    /// If `range` is not inside the buffer, a caller's error.
     fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R;
-    /// Lends the bytes `range` of `b` to `f`, to change. An arm whose memory is
-    /// elsewhere copies in and out.
+    /// Passes the bytes `range` of `b` to `f` for changes. A host whose memory is elsewhere copies
+    /// in and out.
     ///
     /// # Panics
     /// As [`Host::bytes`].
@@ -70,12 +69,11 @@ pub trait Host {
 
     /// Makes `range` of `b` reachable for the device, until `unmap`.
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError>;
-    /// Ends the device's access and gives the buffer back.
+    /// Ends the device's access and returns the buffer.
     fn unmap(&mut self, m: Mapped) -> Buf;
-    /// Lends bytes of a mapped buffer to `f`, to look at (`dma_sync_single_for_cpu`):
-    /// a small frame is copied out and its buffer stays with the device. `range` is
-    /// of the buffer beneath, as [`Mapped::range`]. What the device writes while
-    /// `f` looks is the driver's risk; it waits for the descriptor that says the device is done.
+    /// Passes bytes of a mapped buffer to `f` (`dma_sync_single_for_cpu`), for instance to copy a
+    /// small frame while its buffer stays mapped. `range` is of the buffer, as [`Mapped::range`].
+    /// The driver must have seen the descriptor done, since the device may write meanwhile.
     ///
     /// # Panics
     /// As [`Host::bytes`].
@@ -83,39 +81,34 @@ pub trait Host {
         self.bytes(m.buf(), range, f)
     }
 
-    /// Memory that CPU and device both use for as long as it lives: rings,
-    /// doorbell records. Zeroed, aligned to `align` (a power of two).
+    /// Allocates zeroed memory that CPU and device share: rings, doorbell records. `align` is a
+    /// power of two.
     fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory>;
     /// Ends the device's access to a coherent area.
     fn release_coherent(&mut self, c: Coherent);
-    /// Reads a `T` from a coherent area. What the device wrote is seen from the
-    /// moment its write arrived, not before. Only an aligned load of up to 8 bytes
-    /// is whole: look at the ownership word alone, fence, then load the rest.
-    ///
-    /// Outside the area nothing is read, and the bytes are zero. A host that has an audit counts
-    /// such a load there; a test host may panic.
-    fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T;
-    /// Writes a `T` to a coherent area. Seen by the device no later than the
-    /// next fence that orders it; the bytes of one store have no order among
-    /// each other.
-    ///
-    /// Outside the area nothing is written. A host that has an audit counts such a store there; a
+    /// Reads a `T` from a coherent area. A write of the device is visible from its arrival on. Only
+    /// an aligned load of up to 8 bytes is atomic: load the ownership word alone, fence, then load
+    /// the rest. Bytes outside the area are zero; a host with an audit counts such a load, and a
     /// test host may panic.
+    fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T;
+    /// Writes a `T` to a coherent area. The device sees it no later than the next fence that orders
+    /// it; the bytes of one store have no order. A store outside the area is not made; a host with
+    /// an audit counts it, and a test host may panic.
     fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T);
-    /// Orders what came before against what comes after.
+    /// Orders earlier against later accesses.
     fn fence(&mut self, f: Fence);
 
-    /// Declares CPU work that the driver has just done or is about to do.
+    /// Declares CPU work that the driver does beside this call.
     fn charge(&mut self, w: CpuWork);
-    /// One turn of a polling loop: time passes.
+    /// Takes the time of one turn of a polling loop.
     fn relax(&mut self);
     /// Waits for `d`.
     fn delay(&mut self, d: Span);
-    /// This CPU's time.
+    /// Returns this CPU's time.
     fn now(&self) -> Time;
 }
 
-/// An owned piece of host memory.
+/// An owned piece of host memory. While it is mapped the driver does not have it.
 ///
 /// It is not `Copy`, and cannot be split: a part of it is a range beside it.
 /// Losing one is a leak, and the lab's audit finds it.
@@ -132,12 +125,12 @@ impl Buf {
     pub const fn from_parts(addr: u64, len: u32, token: u32) -> Buf {
         Buf { addr, len, token }
     }
-    /// The address as the CPU sees it; alignment decisions look at this.
+    /// Returns the address for the CPU, which determines alignment.
     #[inline(always)]
     pub const fn addr(&self) -> u64 {
         self.addr
     }
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[inline(always)]
     pub const fn len(&self) -> u32 {
         self.len
@@ -286,7 +279,7 @@ impl Coherent {
     pub const fn iova(&self) -> Iova {
         self.iova
     }
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[inline(always)]
     pub const fn len(&self) -> u32 {
         self.len

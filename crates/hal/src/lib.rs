@@ -1,29 +1,13 @@
-//! The seam between a NIC driver, the machine it runs on, and a NIC.
+//! The traits between a NIC driver, the machine it runs on, and a NIC.
 //!
 //! ```text
 //! traffic -> driver -> | Host | bus rules + ledger | Port | <- device -> wire
 //! ```
 //!
-//! A driver is written against [`Host`]: one CPU's view of its machine, lent to
-//! each call. A device model is written against [`Port`]: its only way out to
-//! memory, interrupts and the wire. Neither knows what lies between, which is
-//! why the same driver runs in the lab, on a bare array of bytes, and against
-//! QEMU's device models, and the same device serves the lab and a guest's own
-//! driver. Every crossing goes through these traits, so whatever implements
-//! them can count it.
-//!
-//! This crate has no behaviour: the traits, the types they exchange, and the
-//! arithmetic of time. It is all that an author of a driver or a device needs.
-//!
-//! # Conventions
-//!
-//! * Register values are the numbers a little-endian access of that width would carry: the bytes on
-//!   the bus are `v.to_le_bytes()`. A big-endian device swaps for itself, as its driver does.
-//! * A [`Buf`] is owned. Handing it to [`Host::map`] lends it to the device; [`Host::unmap`] gives
-//!   it back. A driver cannot touch it in between because it does not have it, and a device that
-//!   touches it outside that time gets a [`DmaFault`].
-//! * What a crossing *saves* in CPU work is said beside the code that does the work, with
-//!   [`Host::charge`]; the platform's profile alone prices it.
+//! A driver is written against [`Host`], one CPU's view of its machine; a device model against
+//! [`Port`], its only access to memory, interrupts and the wire. Every crossing goes through them,
+//! so an implementation can count it. Register values are those of a little-endian access. The
+//! crate has no behaviour but the arithmetic of time.
 #![no_std]
 #![forbid(unsafe_code)]
 

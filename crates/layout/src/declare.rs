@@ -1,7 +1,6 @@
-//! `layout!` declares registers, records and messages, with their documentation before (`///`) or,
-//! as a string, behind them: `mod` and `impl` make constants there, `const` in place; `struct`
-//! makes a record of so many bytes, `message` a type with named bits, eight bytes, or messages
-//! inside.
+//! `layout!` declares registers, records and messages, documented before (`///`) or, as a string,
+//! behind them: `mod` and `impl` make constants there, `const` in place; `struct` makes a record,
+//! `message` a type with named bits, eight bytes, or messages inside.
 //! ```text
 //! layout! {
 //!     mod cr: u32 { RS = 1 << 0, "Run."; RESET = 1 << 2, "Reset."; WIDTH: usize = 4; }

@@ -1,8 +1,6 @@
-//! The plainest bus in time: everything takes the same time each way, and any
-//! number of transfers cross at once.
-//!
-//! It is no published one. Tests of what is not a bus (clock, traffic, the seam)
-//! run on it, because their times can be told by hand.
+//! A bus of constant latency: every transfer takes the same time each way, and any number cross at
+//! once. Tests whose subject is not the bus (clock, traffic) run on it, since their times can be
+//! computed by hand.
 
 use doorbell_bus::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{DmaFault, Iova, Port, Span, Time};
@@ -16,7 +14,7 @@ pub struct Fixed<S = Capture> {
 }
 
 impl Fixed {
-    /// A bus that takes `link` each way.
+    /// Creates a bus with latency `link` each way.
     pub fn new(platform: Platform, link: Span) -> Fixed {
         Fixed { platform, sink: Capture::default(), link }
     }
@@ -33,7 +31,7 @@ impl<S: FrameSink> Port for Fixed<S> {
     fn begin_completion(&mut self, at: Time) -> bool {
         self.platform.begin_completion(at)
     }
-    /// A wire of its own: a line overtakes the data.
+    /// Sets the line at once: it has its own wire and overtakes data.
     fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
         self.platform.set_irq_line(at, n, high);
     }

@@ -1,13 +1,10 @@
-//! The barest host: one array of bytes, no guard, no ledger, no time of its own.
+//! A host that passes every access straight to the device: one array of bytes, without memory
+//! protection, ledger or prices.
 //!
-//! An address is an index into the array, for CPU and device alike. Register
-//! writes reach the device at once. Nothing is priced, so what is left of a run
-//! on it is the driver's own instructions (the Callgrind benches), or the
-//! driver's own bytes (tests that look at what it wrote into its rings).
-//!
-//! Time stands still until [`relax`](Host::relax), [`delay`](Host::delay) or
-//! [`Flat::settle`]: only then does the device do what is due. Without a device,
-//! [`NoDevice`] takes its place and vanishes in compilation.
+//! An address is an index into the array, for CPU and device alike. A run on it consists of the
+//! driver's own instructions (Callgrind benches) or shows its bytes (ring tests). Time advances
+//! only in [`relax`](Host::relax), [`delay`](Host::delay) and [`Flat::settle`], in which the device
+//! does its due work. [`NoDevice`] stands for a missing device and costs no instructions.
 
 use core::hint::cold_path;
 use core::ops::Range;
@@ -22,17 +19,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 #[derive(Debug)]
 pub struct FlatPort {
     memory: Vec<u8>,
-    /// First byte never handed out.
+    /// First byte never allocated.
     fresh: usize,
-    /// Freed pieces: (start of the piece, its length). Few, so a list will do.
+    /// Freed pieces: start, length. They are few, so a list suffices.
     free: Vec<(u64, u32)>,
-    /// Interrupt vectors raised, in order; for whoever wants to take them.
+    /// Interrupt vectors raised, in order, for tests to take.
     pub messages: Vec<u16>,
     /// Frames that left on the wire.
     pub frames: u64,
     /// Bytes of those, without FCS.
     pub frame_bytes: u64,
-    /// Frames are kept from the moment that this is `Some`.
+    /// Recorded frames, if this is `Some`.
     pub wire: Option<Vec<Vec<u8>>>,
 }
 
@@ -46,14 +43,14 @@ pub struct Flat<D> {
     now: Time,
 }
 
-/// Nothing is handed out below this, so that address zero is nobody's.
+/// The first allocated address, so that address zero is invalid.
 const FIRST: usize = 4096;
 
 impl<D> Flat<D> {
-    /// A host with `size` bytes of memory, all zero.
+    /// Creates a host with `size` zeroed bytes of memory.
     ///
     /// # Panics
-    /// When `size` is 4 GiB or more.
+    /// If `size` is 4 GiB or more.
     pub fn new(size: usize, device: D) -> Flat<D> {
         assert!(u32::try_from(size).is_ok(), "{size} bytes: less than 4 GiB");
         let port = FlatPort {
@@ -68,7 +65,7 @@ impl<D> Flat<D> {
         Flat { port, device, now: Time::ZERO }
     }
 
-    /// The device does everything it has to do, and time passes as it needs.
+    /// Advances time until the device has no more due work.
     pub fn settle(&mut self)
     where
         D: Device<FlatPort>,
@@ -81,7 +78,7 @@ impl<D> Flat<D> {
 }
 
 impl FlatPort {
-    /// The `len` bytes at `addr`, whoever owns them.
+    /// Returns the `len` bytes at `addr`.
     ///
     /// # Panics
     /// Outside memory.

@@ -19,13 +19,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// The choice among the allowed orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Each store is kept as long as is allowed. Finds a missing fence between a
-    /// store and the doorbell that announces it.
+    /// Delays each store as long as allowed. Finds a missing fence between a store and its
+    /// doorbell.
     Late,
-    /// The first store behind a fence is kept, all others pass it at once. Finds
-    /// a missing fence between a descriptor's body and its ownership word.
+    /// Delays the first store after a fence, which all others pass. Finds a missing fence between a
+    /// descriptor's body and its ownership word.
     Overtaken,
-    /// Any store at any time, from this seed. Finds either, sooner or later.
+    /// Completes any store at any time, drawn from this seed. Finds either, eventually.
     Random(u64),
 }
 
@@ -78,7 +78,7 @@ pub struct Reorder<H> {
     /// Hypervisor calls that hand memory to another processor, as a message to another partition
     /// does.
     pub distant: &'static [Hcall],
-    /// Called whenever a store has reached memory: a device that looks there without being told.
+    /// Callback after each store that reaches memory: a device that polls.
     pub reached: Option<fn(&mut H)>,
     order: Order,
     random: u64,

@@ -1,8 +1,5 @@
-//! A conventional PCI bus without firmware: what a BIOS would have done.
-//!
-//! Configuration space is reached through the two I/O ports of mechanism #1, and
-//! base address registers are sized and placed (PCI local bus specification 3.0,
-//! sections 3.2.2.3.2, 6.2.1 and 6.2.5.1).
+//! PCI enumeration, as a BIOS does it: sizes and places base address registers through the I/O
+//! ports of mechanism #1 (PCI local bus specification 3.0, sections 3.2.2.3.2, 6.2.1, 6.2.5.1).
 
 use super::{Error, Qemu};
 
@@ -15,7 +12,7 @@ pub struct Function {
     pub function: u8,
 }
 
-/// A base address register that has been given an address.
+/// A placed base address register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bar {
     /// A memory region at this physical address.
@@ -34,7 +31,7 @@ pub struct Apertures {
 }
 
 impl Apertures {
-    /// Free on QEMU's `pc` with less than 3.5 GiB of memory.
+    /// Returns the free addresses of QEMU's `pc` with less than 3.5 GiB of memory.
     pub const fn pc() -> Apertures {
         Apertures { memory: 0xe000_0000, io: 0xc000 }
     }

@@ -1,4 +1,4 @@
-//! Starting a QEMU, and ending it.
+//! Starts and ends a QEMU process.
 
 use super::{Error, Qemu, accelerator};
 use std::env;
@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A QEMU about to be started under the qtest accelerator.
+/// The command line of a QEMU.
 #[derive(Debug)]
 pub struct Launch {
     binary: PathBuf,
@@ -23,18 +23,17 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// The system emulator for `target` (`x86_64`, `microblazeel`), with no
-    /// devices but the board's own. It is `qemu-system-<target>` from PATH; for
-    /// `x86_64` the environment variable `DOORBELL_QEMU` can name another.
+    /// Prepares the system emulator for `target` (`x86_64`, `microblazeel`) under qtest, with the
+    /// board's own devices only: `qemu-system-<target>` from PATH, or for `x86_64` the program in
+    /// the environment variable `DOORBELL_QEMU`.
     ///
     /// # Errors
-    /// When there is no such program, or no place for a temporary directory.
+    /// If there is no such program, or no temporary directory can be made.
     pub fn new(target: &str) -> Result<Launch, Error> {
         Launch::under("qtest", target)
     }
 
-    /// As [`Launch::new`], but a guest runs on its CPU (`-accel tcg`): there is the qtest
-    /// socket, but virtual time cannot be stepped.
+    /// Prepares one that runs a guest (`-accel tcg`), whose virtual time cannot be stepped.
     ///
     /// # Errors
     /// As [`Launch::new`].
@@ -74,7 +73,7 @@ impl Launch {
         Ok(launch)
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args<A: AsRef<OsStr>>(&mut self, args: impl IntoIterator<Item = A>) -> &mut Launch {
         self.args.extend(args.into_iter().map(|a| a.as_ref().to_owned()));
         self
@@ -87,15 +86,15 @@ impl Launch {
         self
     }
 
-    /// A directory that lives as long as the QEMU.
+    /// Returns a directory that lives as long as the QEMU.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Starts it and waits for it to connect.
+    /// Starts QEMU and waits for its connection.
     ///
     /// # Errors
-    /// When it cannot be started, ends at once, or does not connect in time.
+    /// If it cannot be started, ends, or does not connect in time.
     pub fn start(self) -> Result<Qemu, Error> {
         let listener =
             UnixListener::bind(self.socket()).map_err(Error::system("listening for QEMU"))?;
@@ -114,7 +113,7 @@ impl Launch {
         let mut process = Process { child, stderr, _dir: self.dir };
         let stream = accept(&listener, &mut process, self.patience)?;
         let mut qemu = Qemu::over(stream, Some(process), self.patience)?;
-        // It connects before it has built the machine, and answers after that.
+        // QEMU connects before it has built the machine, and answers after that.
         qemu.settle()?;
         Ok(qemu)
     }

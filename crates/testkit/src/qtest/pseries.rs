@@ -1,16 +1,11 @@
-//! QEMU's `pseries` machine: a POWER partition with a logical LAN adapter
-//! (`spapr-vlan`), reached by hypervisor calls.
+//! QEMU's `pseries` machine: a POWER partition with a logical LAN adapter (`spapr-vlan`).
+//!
+//! A guest makes the hypervisor calls ([`mailbox`](super::mailbox)), so QEMU runs under TCG and
+//! virtual time cannot be stepped: [`Host::delay`], [`Host::relax`] and 1 us a call are counted.
+//! Mappings are real: [`Host::map`] writes a translation entry a page, and QEMU refuses others.
 //!
 //! Source: hw/net/spapr_llan.c, hw/ppc/spapr_vio.c, hw/ppc/spapr_iommu.c and
 //! hw/intc/xics_spapr.c in QEMU; PAPR for the calls.
-//!
-//! Calls are made by a guest that runs ([`mailbox`](super::mailbox)), so QEMU is
-//! under its own accelerator here and not under qtest's: the socket is there,
-//! virtual time cannot be stepped. Time is counted: [`Host::delay`], [`Host::relax`]
-//! and a microsecond a call.
-//!
-//! Mappings are real: the adapter reaches memory through its translation table, into
-//! which [`Host::map`] puts an entry a page, and QEMU refuses what is not in it.
 
 use super::process::option_path;
 use super::remote::{Remote, remote_memory};

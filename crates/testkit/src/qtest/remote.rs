@@ -1,10 +1,7 @@
-//! Memory that is a QEMU's, and what a driver does with it: the part that hosts on any of its
-//! machines share.
+//! Memory of a QEMU and a driver's use of it, shared by the hosts on any of its machines.
 //!
-//! The memory is QEMU's as well, so whoever looks at bytes or changes them works on a copy.
-//!
-//! A QEMU that fails in the middle looks to the driver like a card that was pulled out. From then
-//! on nothing is asked of it; the first error is kept, and [`Remote::finish`] gives it.
+//! Memory is accessed by copies. A failed QEMU looks to the driver like a removed card; the first
+//! error is kept for [`Remote::finish`].
 
 use super::heap::Heap;
 use super::{Balance, Error, Qemu, Ram};
@@ -14,20 +11,20 @@ use doorbell_hal::{
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A running QEMU, its memory, and who has which part of it.
+/// A running QEMU, its memory, and the allocations in it.
 #[derive(Debug)]
 pub(super) struct Remote {
     pub(super) qemu: Qemu,
     ram: Ram,
     pub(super) heap: Heap,
     pub(super) balance: Balance,
-    /// Serves what is copied out.
+    /// Buffer for copies out.
     scratch: Vec<u8>,
     pub(super) failed: Option<Error>,
 }
 
 impl Remote {
-    /// On a running QEMU whose memory in the range `free` nobody else uses.
+    /// Wraps a running QEMU and allocates its memory in `free`.
     pub(super) fn new(qemu: Qemu, ram: Ram, free: Range<u64>) -> Remote {
         let (balance, scratch) = (Balance::default(), Vec::new());
         Remote { qemu, ram, heap: Heap::new(free), balance, scratch, failed: None }
@@ -36,13 +33,13 @@ impl Remote {
     /// Ends QEMU.
     ///
     /// # Errors
-    /// The first thing that went wrong with it.
+    /// Its first error.
     pub(super) fn finish(self) -> Result<Balance, Error> {
         self.failed.map_or(Ok(self.balance), Err)
     }
 
-    /// Does `f` unless QEMU has failed before; `otherwise` is what a driver gets
-    /// from a machine that is not there.
+    /// Calls `f` unless QEMU has failed. Returns `otherwise`, the value of a missing machine, on
+    /// failure.
     pub(super) fn attempt<T>(
         &mut self,
         otherwise: T,
@@ -60,7 +57,7 @@ impl Remote {
         }
     }
 
-    /// A copy of memory, to be given back to [`Remote::copied`].
+    /// Returns a copy of memory, whose buffer must go back to [`Remote::copied`].
     pub(super) fn copy_out(&mut self, at: u64, len: usize) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
@@ -226,7 +223,7 @@ macro_rules! remote_memory {
         fn store<T: IntoBytes + Immutable>(&mut self, at: &Coherent, offset: u32, v: T) {
             self.remote.store(at, offset, v);
         }
-        /// QEMU looks at memory from another thread of another process.
+        /// QEMU accesses memory from another process.
         fn fence(&mut self, _: Fence) {
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         }

@@ -1,9 +1,7 @@
-//! The other end of a QEMU network device's cable.
+//! The other end of a QEMU network device's cable: `-netdev dgram` on UNIX sockets.
 //!
-//! `-netdev dgram` on unix sockets: each datagram is one frame without FCS, and
-//! the kernel neither reorders nor loses any. A device that cannot receive now
-//! leaves its frames queued; the socket holds about ten (`max_dgram_qlen`), and
-//! further sends wait.
+//! Each datagram is one frame without FCS; none is reordered or lost. The socket queues about ten
+//! frames (`max_dgram_qlen`) for a device that cannot receive; further sends wait.
 
 use super::Error;
 use super::process::option_path;
@@ -13,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A cable with a QEMU at its other end. It has to be there before that QEMU.
+/// A cable to a QEMU, created before that QEMU.
 #[derive(Debug)]
 pub struct Wire {
     socket: UnixDatagram,
@@ -22,14 +20,14 @@ pub struct Wire {
     _dir: TempDir,
 }
 
-/// More than any device's largest frame.
+/// Bytes of a buffer that is longer than any device's frame.
 const LONGEST: usize = 1 << 17;
 
 impl Wire {
-    /// A new cable.
+    /// Creates a cable.
     ///
     /// # Errors
-    /// When the system refuses the socket or its directory.
+    /// If the system refuses the socket or its directory.
     pub fn new() -> Result<Wire, Error> {
         let dir = tempfile::Builder::new()
             .prefix("doorbell-wire-")
@@ -45,7 +43,7 @@ impl Wire {
         Ok(Wire { socket, ours, theirs, _dir: dir })
     }
 
-    /// The value of QEMU's `-netdev` option for this cable, as network `id`.
+    /// Returns the value of QEMU's `-netdev` option for this cable, as network `id`.
     pub fn netdev(&self, id: &str) -> String {
         let (ours, theirs) = (option_path(&self.ours), option_path(&self.theirs));
         format!(
@@ -56,7 +54,7 @@ impl Wire {
     /// Sends a frame to the device.
     ///
     /// # Errors
-    /// When no QEMU has this cable, or it has taken no frame for five seconds.
+    /// If no QEMU has this cable, or it has taken no frame for 5 s.
     pub fn send(&self, frame: &[u8]) -> Result<(), Error> {
         self.socket
             .send_to(frame, &self.theirs)
