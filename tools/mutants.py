@@ -3,18 +3,18 @@
 
     tools/mutants.py [--only REGEX] [--again RESULT...] [--scratch DIR] [--jobs N]
 
-The mutants are those of `cargo mutants --list` (27.1). A copy of the tree in DIR has each of them in
-its place, as `if ::mutant_switch::on(N) { mutant } else { original }`. A mutant that does not compile
-there is unviable. One in a constant or in the length of a type is left to cargo-mutants ("apart").
-Each test runs once alone and notes which mutants it reaches. Then each mutant meets the tests that
-reach it until one fails: alone with a few quick ones, and with other mutants in all that are left. A
-test that fails with many mutants runs again with half of them, down to one. First come the tests of
-the crates and of `doorbell-conformance`, for the survivors those of `doorbell-lab`. None of them
-needs QEMU, root or the network.
+The mutants are those of `cargo mutants --list` (27.1). A copy of the tree in DIR has each of them
+in its place, as `if ::mutant_switch::on(N) { mutant } else { original }`. A mutant that does not
+compile there is unviable. One in a constant or in the length of a type is left to cargo-mutants
+("apart"). Each test runs once alone and notes which mutants it reaches. Then each mutant meets the
+tests that reach it until one fails: alone with a few quick ones, and with other mutants in all that
+are left. A test that fails with many mutants runs again with half of them, down to one. First come
+the tests of the crates and of `doorbell-conformance`, for the survivors those of `doorbell-lab`.
+None of them needs QEMU, root or the network.
 
-Each result is a line of DIR/results.jsonl. --only takes the mutants whose names match, --again those
-with such a result in the last run. A name holds a line number, so a new test goes into a file of its
-own.
+Each result is a line of DIR/results.jsonl. --only takes the mutants whose names match, --again
+those with such a result in the last run. A name holds a line number, so a new test goes into a file
+of its own.
 """
 
 import argparse
@@ -197,7 +197,8 @@ def build(scratch, mutants, without):
         if str(old.relative_to(tree)) not in copy:
             old.unlink()
     places, read = tuple(f"crates/{c}/src/" for c in CRATES), parser(scratch)
-    sources = {n: Source(t, read) for n, t in copy.items() if n.startswith(places) and n[-3:] == ".rs"}
+    code = {n: t for n, t in copy.items() if n.startswith(places) and n.endswith(".rs")}
+    sources = {n: Source(t, read) for n, t in code.items()}
     for name in copy.keys() - sources.keys():
         written(tree / name, copy[name])
     for n, mutant in mutants.items():
@@ -206,20 +207,22 @@ def build(scratch, mutants, without):
     while True:
         for name, source in sources.items():
             written(tree / name, source.switched(without.keys()))
-        messages, code = cargo(scratch, "check", "--keep-going", *(f"-pdoorbell-{c}" for c in CRATES))
-        if code == 0:
+        packages = (f"-pdoorbell-{c}" for c in CRATES)
+        messages, failed = cargo(scratch, "check", "--keep-going", *packages)
+        if not failed:
             return
         errors = [m["message"] for m in messages if m.get("message", {}).get("level") == "error"]
         names = [{s["file_name"] for s in error["spans"]} & sources.keys() for error in errors]
-        found = {n for e, ns in zip(errors, names) for name in ns for n in sources[name].blame(e, name)}
-        print(f"cargo check: {len(errors)} errors, {len(found)} mutants taken out", file=sys.stderr)
+        blamed = (sources[n].blame(e, n) for e, ns in zip(errors, names) for n in ns)
+        found = set().union(*blamed)
+        print(f"cargo check: {len(errors)} errors, {len(found)} mutants out", file=sys.stderr)
         if not found:
             raise SystemExit("".join(error["rendered"] for error in errors))
         without.update(dict.fromkeys(found, "unviable"))
 
 
 class Tests:
-    """The tests of some crates, each with its seconds of the CPU and the mutants that it reaches."""
+    """The tests of some crates, each with its CPU seconds and the mutants that it reaches."""
 
     def __init__(self, scratch, crates, jobs):
         packages = [f"-pdoorbell-{c}" for c in crates]
@@ -242,7 +245,8 @@ class Tests:
         self.seconds, self.reached, self.reach = {}, {}, collections.defaultdict(list)
         for test, (result, seconds, reached) in kept["tests"]:
             if result != "passed" or seconds > LONG:
-                print(f"{test[1]}: {result} in {seconds:.0f} s without a mutant: not used", file=sys.stderr)
+                why = f"{result} in {seconds:.0f} s without a mutant: not used"
+                print(f"{test[1]}: {why}", file=sys.stderr)
                 continue
             self.seconds[tuple(test)], self.reached[tuple(test)] = seconds, reached
             for n in reached:
@@ -292,8 +296,9 @@ def record(test):
 def run(test, limit, mutants, reached=None):
     """Runs a test. The limit is in seconds of the CPU, so it does not matter how busy that is."""
     program, name, place = test
-    env = {**os.environ, "CARGO_MANIFEST_DIR": place, "INSTA_UPDATE": "no", "PROPTEST_RNG_SEED": "1"}
+    env = {**os.environ, "CARGO_MANIFEST_DIR": place, "INSTA_UPDATE": "no"}
     env |= {"PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1", "PROPTEST_MAX_SHRINK_ITERS": "0"}
+    env |= {"PROPTEST_RNG_SEED": "1"}
     env |= {"MUTANTS_REACHED": reached} if reached else {"MUTANTS": ",".join(map(str, mutants))}
     command, quiet = [program, "--exact", name], subprocess.DEVNULL
     process = subprocess.Popen(
@@ -316,7 +321,8 @@ def table(mutants, results):
     kinds = ["killed", "timeout", "survived", "unreached", "unviable", "apart"]
     rows = [["crate", "mutants", *kinds, "score"], ["---"] * 9]
     for crate in [*CRATES, ""]:
-        of = [result for n, (result, _) in results.items() if mutants[n]["package"].endswith(crate)]
+        ns = [n for n in results if mutants[n]["package"].endswith(crate)]
+        of = [results[n][0] for n in ns]
         counts = [of.count(kind) for kind in kinds]
         score = 100 * sum(counts[:2]) / max(1, sum(counts[:4]))
         rows.append([crate or "all", len(of), *counts, f"{score:.1f} %"])

@@ -27,8 +27,10 @@ extern "C" fn begin() {
 }
 extern "C" fn end() {
     if let Ok(dir) = std::env::var("MUTANTS_REACHED") {
-        let reached: String = (0..COUNT).filter(|n| REACHED[*n].load(Relaxed)).map(|n| format!(" {n}")).collect();
-        let _ = std::fs::write(format!("{dir}/{}", std::process::id()), format!("{}{reached}", clock()));
+        let reached = (0..COUNT).filter(|n| REACHED[*n].load(Relaxed));
+        let reached: String = reached.map(|n| format!(" {n}")).collect();
+        let note = format!("{}{reached}", clock());
+        let _ = std::fs::write(format!("{dir}/{}", std::process::id()), note);
     }
 }
 #[used]
