@@ -1,8 +1,11 @@
 //! The device against a port that records what it does, and when.
 
+mod arrival;
 mod coalescing;
+mod counters;
 mod engine;
 mod errors;
+mod held;
 mod hostile;
 mod offloads;
 mod receive;

@@ -3,10 +3,10 @@
 use super::*;
 use doorbell_layout::axienet::{ability, emmc, mdio};
 
-const PHY: u32 = 1;
+pub(super) const PHY: u32 = 1;
 
 /// An access as Linux makes it; answers what was read, and how long it took.
-fn access(b: &mut Bench, phy: u32, reg: u32, write: Option<u16>) -> (u16, Span) {
+pub(super) fn access(b: &mut Bench, phy: u32, reg: u32, write: Option<u16>) -> (u16, Span) {
     b.put_mac(mac::MDIO_MC, mdio::ENABLE | 24);
     let to = phy << mdio::PHY_SHIFT | reg << mdio::REG_SHIFT | mdio::INITIATE;
     match write {

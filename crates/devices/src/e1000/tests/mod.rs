@@ -1,6 +1,8 @@
 //! The device against a port that records what it does, and when.
 
+mod counters;
 mod ends;
+mod held;
 mod hostile;
 mod interrupts;
 mod offloads;

@@ -1,5 +1,7 @@
 //! The server against a partition of plain memory, with the driver's part played by hand.
 
+mod answers;
+mod counters;
 mod failover;
 mod hostile;
 mod receive;
