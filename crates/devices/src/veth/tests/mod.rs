@@ -1,6 +1,7 @@
 //! The LAN against partitions that record who touches which byte.
 
 mod calls;
+mod counters;
 mod hostile;
 mod offloads;
 mod send;
