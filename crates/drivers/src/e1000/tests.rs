@@ -1,6 +1,7 @@
 //! The driver's writes, byte by byte, and pitfalls of the part, on a machine
 //! of plain memory whose device takes what it is told and does nothing by itself.
 
+mod setup;
 mod traps;
 
 use super::*;

@@ -2,7 +2,9 @@
 //! plain memory whose device takes what it is told and does nothing by itself.
 
 mod anything;
+mod counters;
 mod device;
+mod inherited;
 mod moderation;
 mod rx;
 mod tx;
