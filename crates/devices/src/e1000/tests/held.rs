@@ -1,6 +1,6 @@
 //! Registers that hold what is written to them, and windows to others.
 
-use super::super::Config;
+use super::super::{Config, Speed};
 use super::{Bench, frame};
 use doorbell_hal::{Device, Reg};
 use doorbell_layout::e1000::*;
@@ -134,4 +134,36 @@ fn fpd_of_tidv_writes_back_at_once() {
     b.at(super::ns(20_000));
     assert!(b.tx_done(0));
     assert_eq!(b.read(reg::TIDV), 101);
+}
+
+#[test]
+fn the_phy_tells_the_partner_s_abilities_while_the_link_is_up() {
+    // LP_ABILITY, EXPANSION, STATUS_1000T, EXT_STATUS, M88_STATUS, M88_INTERRUPT_STATUS.
+    let registers = |b: &mut Bench| [5, 6, 10, 15, 17, 19].map(|r| phy_read(b, r));
+    for (speed, told) in [
+        (Speed::G1, [0x4de1, 0x000f, 0x7c00, 0x3000, 0xac08, 0]),
+        (Speed::M100, [0x4de1, 0x000f, 0, 0x3000, 0x6c08, 0]),
+        (Speed::M10, [0x4c61, 0x000f, 0, 0x3000, 0x2c08, 0]),
+    ] {
+        let mut b = Bench::up(Config { speed, ..Config::I82540EM });
+        assert_eq!(registers(&mut b), told, "{speed:?}");
+        b.d.set_cable(b.now, false);
+        assert_eq!(registers(&mut b), [0, 0, 0, 0x3000, 0, 0]);
+    }
+}
+
+#[test]
+fn the_phy_s_identity_and_status_are_read_only() {
+    let mut b = Bench::up(Config::I82540EM);
+    let before = [1, 2, 3].map(|r| phy_read(&mut b, r));
+    for r in [1, 2, 3] {
+        b.write(reg::MDIC, MDIC_OP_WRITE | 1 << MDIC_PHY_SHIFT | r << MDIC_REG_SHIFT | 0x5a5a);
+    }
+    assert_eq!([1, 2, 3].map(|r| phy_read(&mut b, r)), before);
+}
+
+/// Reads register `r` of the PHY.
+fn phy_read(b: &mut Bench, r: u32) -> u32 {
+    b.write(reg::MDIC, MDIC_OP_READ | 1 << MDIC_PHY_SHIFT | r << MDIC_REG_SHIFT);
+    b.read(reg::MDIC) & MDIC_DATA
 }

@@ -1,6 +1,7 @@
 use super::*;
 use alloc::vec::Vec;
 
+mod tunnels;
 mod wqes;
 
 fn insert(frame: &mut [u8], cs_flags: u8) {
